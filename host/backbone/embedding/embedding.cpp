@@ -59,6 +59,7 @@ ClusterPlan plan_clusters(const config::ModelConfig& config, int64_t vocabulary)
 Embedding::Embedding(const config::ModelConfig& config, const ClusterPlan& plan,
                      const InitScheme& init, ParameterStore& store)
     : plan_(plan),
+      is_tied_(config.tie_embedding),
       scale_(config.embedding_scale == config::EmbeddingScale::kSqrt
                  ? std::sqrt(static_cast<double>(config.width))
                  : 1.0) {
@@ -76,7 +77,11 @@ Embedding::Embedding(const config::ModelConfig& config, const ClusterPlan& plan,
 at::Tensor Embedding::cluster_rows(int64_t table, const at::Tensor& ids,
                                    at::ScalarType compute) const {
   const size_t i = static_cast<size_t>(table);
-  const at::Tensor rows = at::embedding(tables_[i], ids);
+  // The softmax gives the one tied table a gradient of all its rows, to which a sparse one is added
+  // row by row; with a dense one two whole tables would be added.
+  const bool is_sparse = is_tied_ && plan_.tables() == 1 && tables_[i].is_cpu();
+  const at::Tensor rows = at::embedding(tables_[i], ids, /*padding_idx=*/-1,
+                                        /*scale_grad_by_freq=*/false, is_sparse);
   return plan_.has_projection ? linear(rows, projections_[i], {}, compute) : rows;
 }
 

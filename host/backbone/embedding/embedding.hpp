@@ -50,6 +50,7 @@ class Embedding {
   at::Tensor cluster_rows(int64_t table, const at::Tensor& ids, at::ScalarType compute) const;
 
   ClusterPlan plan_;
+  bool is_tied_;
   double scale_;
   std::vector<at::Tensor> tables_;
   std::vector<at::Tensor> projections_;  // empty when there is none

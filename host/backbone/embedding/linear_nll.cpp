@@ -1,6 +1,7 @@
 #include "host/backbone/embedding/linear_nll.hpp"
 
 #include <algorithm>
+#include <mutex>
 #include <tuple>
 #include <utility>
 
@@ -11,17 +12,94 @@
 
 namespace mneme::backbone {
 
+// The gradient of a weight in pieces, while a backward pass makes it. A piece is written by one
+// loss.
+class SharedGradient {
+ public:
+  explicit SharedGradient(at::IntArrayRef shape) : shape_(shape.vec()) {}
+
+  // Rows [first, first + count), of any value before they are written.
+  at::Tensor rows(int64_t first, int64_t count, const at::TensorOptions& options) {
+    const std::lock_guard lock(mutex_);
+    if (!whole_.defined()) whole_ = at::empty(shape_, options);
+    return whole_.narrow(0, first, count);
+  }
+  // All of it: it is made anew for the next backward pass.
+  at::Tensor take(const at::TensorOptions& options) {
+    const std::lock_guard lock(mutex_);
+    at::Tensor out = whole_.defined() ? whole_ : at::empty(shape_, options);
+    whole_ = at::Tensor();
+    return out;
+  }
+
+ private:
+  std::vector<int64_t> shape_;
+  std::mutex mutex_;  // backward passes of several devices have threads of their own
+  at::Tensor whole_;
+};
+
 namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// The largest of each row of x [n,m] and its first place. LibTorch's max with index runs entry by
-// entry; its max without index over a short piece is vectorised.
+// For the context of an autograd function.
+struct Holder : torch::CustomClassHolder {
+  explicit Holder(std::shared_ptr<SharedGradient> given) : gradient(std::move(given)) {}
+  std::shared_ptr<SharedGradient> gradient;
+};
+
+void keep_gradient(AutogradContext* ctx, const std::shared_ptr<SharedGradient>& gradient) {
+  ctx->saved_data["gradient"] = c10::IValue::make_capsule(c10::make_intrusive<Holder>(gradient));
+}
+
+// Null where none was kept.
+std::shared_ptr<SharedGradient> shared_gradient(AutogradContext* ctx) {
+  const auto found = ctx->saved_data.find("gradient");
+  if (found == ctx->saved_data.end()) return nullptr;
+  return c10::static_intrusive_pointer_cast<Holder>(found->second.toCapsule())->gradient;
+}
+
+class SplitWeight : public torch::autograd::Function<SplitWeight> {
+ public:
+  static variable_list forward(AutogradContext* ctx, const at::Tensor& weight,
+                               const std::vector<int64_t>& sizes,
+                               const std::shared_ptr<SharedGradient>& gradient) {
+    keep_gradient(ctx, gradient);
+    ctx->saved_data["sizes"] = sizes;
+    ctx->saved_data["type"] = static_cast<int64_t>(weight.scalar_type());
+    ctx->saved_data["device"] = weight.device();
+    ctx->set_materialize_grads(false);
+    return weight.split_with_sizes(sizes, 0);
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    const std::shared_ptr<SharedGradient> gradient = shared_gradient(ctx);
+    const std::vector<int64_t> sizes = ctx->saved_data["sizes"].toIntVector();
+    const at::Tensor whole =
+        gradient->take(at::TensorOptions()
+                           .dtype(static_cast<at::ScalarType>(ctx->saved_data["type"].toInt()))
+                           .device(ctx->saved_data["device"].toDevice()));
+    int64_t first = 0;
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      const at::Tensor rows = whole.narrow(0, first, sizes[i]);
+      first += sizes[i];
+      if (!grads[i].defined()) {
+        rows.zero_();
+      } else if (grads[i].data_ptr() != rows.data_ptr()) {
+        rows.copy_(grads[i]);
+      }
+    }
+    return {whole, {}, {}};
+  }
+};
+
+// The largest of each row of x [n,m] and its first place. On the CPU LibTorch's max with index runs
+// entry by entry; its max without index over a short piece is vectorised.
 std::pair<at::Tensor, at::Tensor> max_of_rows(const at::Tensor& x) {
   constexpr int64_t kPiece = 128;
   const int64_t pieces = x.size(1) / kPiece, rest = x.size(1) % kPiece;
-  if (pieces < 2) {
+  if (pieces < 2 || !x.is_cpu()) {
     auto [value, place] = x.max(1);
     return {value, place};
   }
@@ -41,7 +119,8 @@ class LinearNll : public torch::autograd::Function<LinearNll> {
  public:
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight,
                             const at::Tensor& bias, const at::Tensor& target, at::Tensor* best,
-                            int64_t kept_logits) {
+                            int64_t kept_logits, const std::shared_ptr<SharedGradient>& gradient,
+                            int64_t first_row) {
     const int64_t rows = x.size(0);
     const int64_t block = std::max<int64_t>(1, kept_logits / weight.size(0));
     const at::ScalarType type = score_dtype(x.scalar_type());
@@ -60,6 +139,10 @@ class LinearNll : public torch::autograd::Function<LinearNll> {
     }
     ctx->save_for_backward({x, weight, bias, target, kept});
     ctx->saved_data["block"] = block;
+    if (gradient) {
+      keep_gradient(ctx, gradient);
+      ctx->saved_data["first_row"] = first_row;
+    }
     return nll;
   }
 
@@ -82,8 +165,10 @@ class LinearNll : public torch::autograd::Function<LinearNll> {
       const at::Tensor low = p.to(x.scalar_type());
       const at::Tensor to_x = ctx->needs_input_grad(0) ? at::mm(low, weight) : at::Tensor();
       const bool is_only = rows <= block;
-      const at::Tensor to_weight =
-          ctx->needs_input_grad(1) ? at::mm(low.t(), x_part) : at::Tensor();
+      at::Tensor to_weight;
+      if (ctx->needs_input_grad(1)) {
+        to_weight = is_only ? product_in_place(ctx, low.t(), x_part) : at::mm(low.t(), x_part);
+      }
       if (is_only) {
         grad_x = to_x;
         grad_weight = to_weight;
@@ -102,37 +187,57 @@ class LinearNll : public torch::autograd::Function<LinearNll> {
       grad_bias.add_(sum);
     }
     if (rows == 0) {
-      return {at::zeros_like(x), at::zeros_like(weight), at::zeros_like(bias), {}, {}, {}};
+      return {at::zeros_like(x), at::zeros_like(weight), at::zeros_like(bias), {}, {}, {}, {}, {}};
     }
     if (grad_weight.defined()) grad_weight = grad_weight.to(weight.scalar_type());
-    return {grad_x, grad_weight, grad_bias.to(bias.scalar_type()), {}, {}, {}};
+    return {grad_x, grad_weight, grad_bias.to(bias.scalar_type()), {}, {}, {}, {}, {}};
   }
 
  private:
+  // a b, in the rows of the shared gradient where there is one.
+  static at::Tensor product_in_place(AutogradContext* ctx, const at::Tensor& a,
+                                     const at::Tensor& b) {
+    const std::shared_ptr<SharedGradient> gradient = shared_gradient(ctx);
+    if (!gradient) return at::mm(a, b);
+    at::Tensor out = gradient->rows(ctx->saved_data["first_row"].toInt(), a.size(0), b.options());
+    return at::mm_out(out, a, b);
+  }
+
   static at::Tensor logits_of(const at::Tensor& x, const at::Tensor& weight,
                               const at::Tensor& bias) {
     return linear(x, weight, bias, x.scalar_type()).to(score_dtype(x.scalar_type()));
   }
 };
 
-// Numbers of a block of logits that stay in the processor's cache while they are summed up.
+// Numbers of a block of logits: on the CPU as many as stay in the processor's cache while they are
+// summed up; elsewhere, where every operation has to be launched, kKeptLogits.
 constexpr int64_t kBlockLogits = 1 << 21;
 constexpr int64_t kMaxRows = 1024;  // of a block
+
+// log sum exp of each row of `logits`, of which own [n] is one a row, at `place` [n,1]. LibTorch's
+// logsumexp is eight kernels on a device, its log_softmax one.
+at::Tensor log_sum_of(const at::Tensor& logits, const at::Tensor& own, const at::Tensor& place) {
+  if (logits.is_cpu()) return at::logsumexp(logits, 1);
+  return own - at::log_softmax(logits, 1).gather(1, place).squeeze(1);
+}
 
 // The summary of at most kMaxRows rows, into the tensors of `out`.
 void summarize_block(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                      const at::Tensor& target, const LogitSummary& out) {
   const int64_t ids = weight.size(0), rows = x.size(0);
-  const int64_t block = std::clamp<int64_t>(kBlockLogits / std::max<int64_t>(1, rows), 1024,
-                                            std::max<int64_t>(1024, kMaxFactor / x.size(1)));
+  const int64_t at_once = x.is_cpu() ? kBlockLogits : kKeptLogits;
+  const int64_t widest = x.is_cpu() ? std::max<int64_t>(1024, kMaxFactor / x.size(1)) : ids;
+  const int64_t block = std::clamp<int64_t>(at_once / std::max<int64_t>(1, rows),
+                                            std::min<int64_t>(1024, widest), widest);
   for (int64_t first = 0; first < ids; first += block) {
     const int64_t count = std::min(block, ids - first);
     const at::Tensor logits =
         linear(x, weight.narrow(0, first, count), bias.narrow(0, first, count), x.scalar_type())
             .to(out.log_sum.scalar_type());
     const at::Tensor place = target - first;
-    const at::Tensor own = logits.gather(1, place.clamp(0, count - 1).unsqueeze(1)).squeeze(1);
-    const at::Tensor sum = at::logsumexp(logits, 1);
+    const at::Tensor within = place.clamp(0, count - 1).unsqueeze(1);
+    const at::Tensor own = logits.gather(1, within).squeeze(1);
+    const at::Tensor sum = log_sum_of(logits, own, within);
     if (first == 0) {
       out.own.copy_(own);
       out.log_sum.copy_(sum);
@@ -178,14 +283,31 @@ LogitSummary summarize_logits(const at::Tensor& x, const at::Tensor& weight, con
   return out;
 }
 
-at::Tensor linear_nll(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+std::vector<WeightRows> split_weight(const at::Tensor& weight, const std::vector<int64_t>& sizes) {
+  if (!at::GradMode::is_enabled() || !weight.requires_grad()) {
+    std::vector<WeightRows> out;
+    for (const at::Tensor& rows : weight.split_with_sizes(sizes, 0)) out.push_back({rows});
+    return out;
+  }
+  const auto gradient = std::make_shared<SharedGradient>(weight.sizes());
+  std::vector<WeightRows> out;
+  int64_t first = 0;
+  for (const at::Tensor& rows : SplitWeight::apply(weight, sizes, gradient)) {
+    out.push_back({rows, gradient, first});
+    first += rows.size(0);
+  }
+  return out;
+}
+
+at::Tensor linear_nll(const at::Tensor& x, const WeightRows& weight, const at::Tensor& bias,
                       const at::Tensor& target, at::Tensor* best, int64_t kept_logits) {
   if (!at::GradMode::is_enabled() && x.device().is_cpu()) {
-    const LogitSummary summary = summarize_logits(x, weight, bias, target, best != nullptr);
+    const LogitSummary summary = summarize_logits(x, weight.rows, bias, target, best != nullptr);
     if (best != nullptr) *best = summary.best;
     return (summary.log_sum - summary.own).masked_fill_(target < 0, 0.0);
   }
-  return LinearNll::apply(x, weight, bias, target, best, kept_logits);
+  return LinearNll::apply(x, weight.rows, bias, target, best, kept_logits, weight.gradient,
+                          weight.first);
 }
 
 }  // namespace mneme::backbone

@@ -4,8 +4,25 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
+#include <vector>
 
 namespace mneme::backbone {
+
+class SharedGradient;
+
+// Consecutive rows of a weight.
+struct WeightRows {
+  at::Tensor rows;  // [n,d]
+  // Where their gradient is made, from row `first` on; null = in a tensor of its own.
+  std::shared_ptr<SharedGradient> gradient = {};
+  int64_t first = 0;
+};
+
+// A weight [V,d] in pieces of these sizes, which add up to V. The gradients of linear_nll for the
+// pieces are made in one tensor, which becomes the weight's; from narrow() each piece would bring a
+// gradient of V rows.
+std::vector<WeightRows> split_weight(const at::Tensor& weight, const std::vector<int64_t>& sizes);
 
 // Negative log-likelihood of softmax(x W^T + b) in one operation: small logits are kept; larger
 // ones are computed again in the backward pass, in blocks of rows.
@@ -13,7 +30,7 @@ namespace mneme::backbone {
 //   target of -1 gives 0 and no gradient. Result [n] f32 or f64. best (i64 [n]) receives the arg
 //   max when asked. kept_logits: the most logits that are kept for the backward pass.
 inline constexpr int64_t kKeptLogits = int64_t{1} << 25;
-at::Tensor linear_nll(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+at::Tensor linear_nll(const at::Tensor& x, const WeightRows& weight, const at::Tensor& bias,
                       const at::Tensor& target, at::Tensor* best = nullptr,
                       int64_t kept_logits = kKeptLogits);
 

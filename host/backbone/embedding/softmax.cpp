@@ -48,22 +48,25 @@ at::Tensor Softmax::projected(const at::Tensor& hidden, int64_t cluster,
   return at::mm(low, converted_.get(projections_[static_cast<size_t>(cluster)], compute));
 }
 
-Softmax::Part Softmax::words_of(int64_t cluster, at::ScalarType compute) const {
-  const auto weights = [&](size_t table) { return converted_.get(weights_[table], compute); };
-  if (plan_.div > 1 || plan_.clusters() == 1) {
-    return {weights(static_cast<size_t>(cluster)), biases_[static_cast<size_t>(cluster)]};
+std::vector<Softmax::Part> Softmax::words(at::ScalarType compute) const {
+  std::vector<Part> out;
+  if (plan_.tables() == plan_.clusters()) {
+    for (size_t i = 0; i < weights_.size(); ++i)
+      out.push_back({{converted_.get(weights_[i], compute)}, biases_[i]});
+    return out;
   }
-  const int64_t n = plan_.end(cluster) - plan_.begin(cluster);
-  return {weights(0).narrow(0, plan_.begin(cluster), n),
-          biases_[0].narrow(0, plan_.begin(cluster), n)};
+  std::vector<int64_t> sizes;
+  for (int64_t i = 0; i < plan_.clusters(); ++i) sizes.push_back(plan_.end(i) - plan_.begin(i));
+  const std::vector<WeightRows> weights = split_weight(converted_.get(weights_[0], compute), sizes);
+  const std::vector<at::Tensor> biases = biases_[0].split_with_sizes(sizes);
+  for (size_t i = 0; i < sizes.size(); ++i) out.push_back({weights[i], biases[i]});
+  return out;
 }
 
-Softmax::Part Softmax::part(int64_t cluster, at::ScalarType compute) const {
-  Part out = words_of(cluster, compute);
-  if (cluster == 0 && cluster_weight_.defined()) {
-    out = {at::cat({out.weight, cluster_weight_.to(compute)}), at::cat({out.bias, cluster_bias_})};
-  }
-  return out;
+Softmax::Part Softmax::with_entries(const Part& words, at::ScalarType compute) const {
+  if (!cluster_weight_.defined()) return words;
+  return {{at::cat({words.weight.rows, cluster_weight_.to(compute)})},
+          at::cat({words.bias, cluster_bias_})};
 }
 
 Softmax::Result Softmax::forward(const at::Tensor& hidden, const at::Tensor& target,
@@ -71,7 +74,8 @@ Softmax::Result Softmax::forward(const at::Tensor& hidden, const at::Tensor& tar
   if (plan_.clusters() > 1 && !at::GradMode::is_enabled()) {
     return score(hidden, target, wants_best, compute);
   }
-  const Part head = part(0, compute);
+  const std::vector<Part> all = words(compute);
+  const Part head = with_entries(all[0], compute);
   const at::Tensor head_hidden = projected(hidden, 0, compute);
   if (plan_.clusters() == 1) {
     at::Tensor best;
@@ -79,7 +83,7 @@ Softmax::Result Softmax::forward(const at::Tensor& hidden, const at::Tensor& tar
         linear_nll(head_hidden, head.weight, head.bias, target, wants_best ? &best : nullptr);
     return {nll, best, best.defined() ? best.eq(target) : at::Tensor()};
   }
-  const int64_t head_size = head.weight.size(0);
+  const int64_t head_size = head.weight.rows.size(0);
   at::Tensor head_target = target.clone();
   std::vector<at::Tensor> members(1);
   for (int64_t i = 1; i < plan_.clusters(); ++i) {
@@ -91,7 +95,7 @@ Softmax::Result Softmax::forward(const at::Tensor& hidden, const at::Tensor& tar
   for (int64_t i = 1; i < plan_.clusters(); ++i) {
     const at::Tensor& index = members[static_cast<size_t>(i)];
     if (index.size(0) == 0) continue;
-    const Part tail = part(i, compute);
+    const Part& tail = all[static_cast<size_t>(i)];
     const at::Tensor tail_nll =
         linear_nll(projected(hidden.index_select(0, index), i, compute), tail.weight, tail.bias,
                    target.index_select(0, index) - plan_.begin(i));
@@ -107,8 +111,9 @@ Softmax::Result Softmax::score(const at::Tensor& hidden, const at::Tensor& targe
   const at::NoGradGuard no_grad;
   const int64_t clusters = plan_.clusters();
   const at::Tensor low = projected(hidden, 0, compute);
-  const Part words = words_of(0, compute);
-  const LogitSummary head = summarize_logits(low, words.weight, words.bias, target, wants_best);
+  const std::vector<Part> parts = words(compute);
+  const LogitSummary head =
+      summarize_logits(low, parts[0].weight.rows, parts[0].bias, target, wants_best);
   at::Tensor entries =
       linear(low, cluster_weight_.to(compute), cluster_bias_, compute).to(score_dtype(compute));
   const at::Tensor log_sum = at::logaddexp(head.log_sum, at::logsumexp(entries, 1));
@@ -124,9 +129,9 @@ Softmax::Result Softmax::score(const at::Tensor& hidden, const at::Tensor& targe
     const at::Tensor index = at::nonzero(is_asked).squeeze(1);
     if (index.size(0) == 0) continue;
     const auto of_asked = [&](const at::Tensor& all) { return all.index_select(0, index); };
-    const Part tail = words_of(i, compute);
+    const Part& tail = parts[static_cast<size_t>(i)];
     const LogitSummary own =
-        summarize_logits(projected(of_asked(hidden), i, compute), tail.weight, tail.bias,
+        summarize_logits(projected(of_asked(hidden), i, compute), tail.weight.rows, tail.bias,
                          of_asked(target) - plan_.begin(i), wants_best);
     const at::Tensor to_entry = of_asked(entry);
     out.nll.index_copy_(
@@ -144,15 +149,16 @@ Softmax::Result Softmax::score(const at::Tensor& hidden, const at::Tensor& targe
 
 at::Tensor Softmax::log_probabilities(const at::Tensor& hidden, at::ScalarType compute) const {
   const at::ScalarType type = score_dtype(compute);
-  const Part head = part(0, compute);
+  const std::vector<Part> all = words(compute);
+  const Part head = with_entries(all[0], compute);
   const at::Tensor head_logp = at::log_softmax(
-      linear(projected(hidden, 0, compute), head.weight, head.bias, compute).to(type), 1);
+      linear(projected(hidden, 0, compute), head.weight.rows, head.bias, compute).to(type), 1);
   if (plan_.clusters() == 1) return head_logp;
   std::vector<at::Tensor> parts = {head_logp.narrow(1, 0, plan_.end(0))};
   for (int64_t i = 1; i < plan_.clusters(); ++i) {
-    const Part tail = part(i, compute);
+    const Part& tail = all[static_cast<size_t>(i)];
     const at::Tensor tail_logp = at::log_softmax(
-        linear(projected(hidden, i, compute), tail.weight, tail.bias, compute).to(type), 1);
+        linear(projected(hidden, i, compute), tail.weight.rows, tail.bias, compute).to(type), 1);
     parts.push_back(tail_logp + head_logp.narrow(1, head_logp.size(1) - i, 1));
   }
   return at::cat(parts, 1);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "host/backbone/embedding/embedding.hpp"
+#include "host/backbone/embedding/linear_nll.hpp"
 #include "host/backbone/linear.hpp"
 #include "host/backbone/parameters.hpp"
 #include "host/config/experiment.hpp"
@@ -36,12 +37,14 @@ class Softmax {
 
  private:
   struct Part {
-    at::Tensor weight, bias;
+    WeightRows weight;
+    at::Tensor bias;
   };
   at::Tensor projected(const at::Tensor& hidden, int64_t cluster, at::ScalarType compute) const;
-  // Weights in `compute`: of a cluster's words, and with the clusters' entries behind the head's.
-  Part words_of(int64_t cluster, at::ScalarType compute) const;
-  Part part(int64_t cluster, at::ScalarType compute) const;
+  // Weights of the clusters' words in `compute`.
+  std::vector<Part> words(at::ScalarType compute) const;
+  // The head's, with the clusters' entries behind its words.
+  Part with_entries(const Part& words, at::ScalarType compute) const;
   // As forward, without gradient, for more than one cluster: of a cluster only the rows whose
   // target it has, or, where the best is asked for, that may have their best in it.
   Result score(const at::Tensor& hidden, const at::Tensor& target, bool wants_best,
