@@ -74,7 +74,7 @@ at::Tensor Layer::feed_forward(const at::Tensor& h, SegmentScope& scope) const {
                                  : feed_forward(weights_, h, dropout, scope.noise);
   }
   const int64_t rows = h.numel() / h.size(-1);
-  if (dropout > 0.0 || rows <= kFeedForwardRows) {
+  if (dropout > 0.0 || rows <= kFeedForwardRows || !h.is_cpu()) {
     return feed_forward(weights_, h, dropout, scope.noise);
   }
   std::vector<at::Tensor> parts;

@@ -66,7 +66,7 @@ at::Tensor unshifted(const at::Tensor& grad, int64_t columns, const Sizes& s) {
 // scale * (q + bias), contiguous [H,B,T,d].
 at::Tensor scaled_query(const at::Tensor& q, const at::Tensor& bias, double scale) {
   at::Tensor out = at::empty(q.sizes(), q.options());
-  if (!bias.defined()) return at::mul_out(out, q, at::scalar_tensor(scale, q.options()));
+  if (!bias.defined()) return at::mul_out(out, q, c10::scalar_to_tensor(scale));
   const at::Tensor shift = (bias * scale).to(q.scalar_type()).view({q.size(0), 1, 1, q.size(3)});
   return at::add_out(out, shift, q, scale);
 }

@@ -258,7 +258,8 @@ Footprint evaluation_footprint(const config::Experiment& e, const ModelSizes& si
        str(rows, " rows a lane and layer, with their keys and values, or slots"), keys},
       {"tensors of one layer",
        2 * scores + passing * (6 * x.width * x.value_bytes + 6 * x.inner * x.compute_bytes) +
-           std::min(passing, backbone::kFeedForwardRows) * x.ff * x.compute_bytes,
+           (is_cuda ? passing : std::min(passing, backbone::kFeedForwardRows)) * x.ff *
+               x.compute_bytes,
        str(x.lanes, " lanes x ", x.tokens, " tokens that see ", x.columns, " columns"), keys},
       {"logits of the softmax", softmax_bytes(e, x, sizes.vocabulary),
        str("at most ", count_text(backbone::kKeptLogits), " logits at a time"),
