@@ -127,8 +127,9 @@ int64_t Decoder::longest_segment() const {
 }
 
 at::Tensor Decoder::embed(const at::Tensor& ids, const at::Tensor& types, int64_t offset,
-                          double dropout) {
-  at::Tensor x = embedding_->forward(ids, settings_.compute);
+                          double dropout, std::vector<WeightRows>* pieces) {
+  at::Tensor x = pieces == nullptr ? embedding_->forward(ids, settings_.compute)
+                                   : embedding_->forward(ids, settings_.compute, *pieces);
   if (types.defined()) x = x + embedding_->forward(types, settings_.compute);
   if (learned_positions_.defined()) x = x + learned_positions_.narrow(0, offset, ids.size(1));
   return noise_.apply(x, dropout);
@@ -181,7 +182,9 @@ Output Decoder::forward(const Batch& batch, memory::SegmentHooks& hooks,
   const double dropout = is_training_ ? config_.dropout : 0.0;
   if (is_training_) noise_.next_segment();
   tables_.begin_segment(dropout);
-  at::Tensor h = embed(batch.input, batch.types, 0, dropout);
+  std::vector<WeightRows> pieces;
+  at::Tensor h =
+      embed(batch.input, batch.types, 0, dropout, batch.target.defined() ? &pieces : nullptr);
   if (options.tap != nullptr) options.tap->embedded = h.detach();
   SegmentScope scope = scope_of(hooks);
   scope.token_valid = valid_mask(batch);
@@ -195,9 +198,9 @@ Output Decoder::forward(const Batch& batch, memory::SegmentHooks& hooks,
   out.top = h;
   at::Tensor logp;
   if (batch.target.defined()) {
-    const Softmax::Result result =
-        softmax_->forward(noise_.apply(h, dropout).reshape({lanes * tokens, config_.width}),
-                          batch.target.reshape(-1), options.wants_correct, settings_.compute);
+    const Softmax::Result result = softmax_->forward(
+        noise_.apply(h, dropout).reshape({lanes * tokens, config_.width}), batch.target.reshape(-1),
+        options.wants_correct, settings_.compute, pieces);
     out.nll = result.nll.view({lanes, tokens});
     if (result.best.defined()) {
       out.best = result.best.view({lanes, tokens});

@@ -44,7 +44,9 @@ class Decoder final : public Model {
  private:
   friend class DecoderSegment;
   // ids and types [B,n] (Batch), the first with place `offset` in its segment -> [B,n,D].
-  at::Tensor embed(const at::Tensor& ids, const at::Tensor& types, int64_t offset, double dropout);
+  // `pieces` as Embedding::forward fills it; null = not wanted.
+  at::Tensor embed(const at::Tensor& ids, const at::Tensor& types, int64_t offset, double dropout,
+                   std::vector<WeightRows>* pieces = nullptr);
   // Errors: Error(kUsage) when the model cannot take a segment of so many tokens.
   void check_segment(int64_t tokens) const;
   SegmentScope scope_of(memory::SegmentHooks& hooks);

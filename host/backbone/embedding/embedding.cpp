@@ -74,35 +74,41 @@ Embedding::Embedding(const config::ModelConfig& config, const ClusterPlan& plan,
   }
 }
 
-at::Tensor Embedding::cluster_rows(int64_t table, const at::Tensor& ids,
-                                   at::ScalarType compute) const {
-  const size_t i = static_cast<size_t>(table);
-  // The softmax gives the one tied table a gradient of all its rows, to which a sparse one is added
-  // row by row; with a dense one two whole tables would be added.
-  const bool is_sparse = is_tied_ && plan_.tables() == 1 && tables_[i].is_cpu();
-  const at::Tensor rows = at::embedding(tables_[i], ids, /*padding_idx=*/-1,
-                                        /*scale_grad_by_freq=*/false, is_sparse);
-  return plan_.has_projection ? linear(rows, projections_[i], {}, compute) : rows;
+at::Tensor Embedding::projected(int64_t table, const at::Tensor& rows,
+                                at::ScalarType compute) const {
+  return plan_.has_projection ? linear(rows, projections_[static_cast<size_t>(table)], {}, compute)
+                              : rows;
+}
+
+at::Tensor Embedding::scaled(const at::Tensor& rows) const {
+  return scale_ == 1.0 ? rows : rows * scale_;
 }
 
 at::Tensor Embedding::forward(const at::Tensor& ids, at::ScalarType compute) const {
-  at::Tensor out;
-  if (plan_.tables() == 1) {
-    out = cluster_rows(0, ids, compute).to(tables_[0].scalar_type());
-  } else {
-    const at::Tensor flat = ids.reshape(-1);
-    out = at::zeros({flat.size(0), plan_.width}, tables_[0].options().requires_grad(false));
-    for (int64_t i = 0; i < plan_.clusters(); ++i) {
-      const at::Tensor index =
-          at::nonzero(flat.ge(plan_.begin(i)).logical_and_(flat.lt(plan_.end(i)))).squeeze(1);
-      if (index.size(0) == 0) continue;
-      const at::Tensor rows =
-          cluster_rows(i, flat.index_select(0, index) - plan_.begin(i), compute);
-      out = out.index_copy(0, index, rows.to(out.scalar_type()));
-    }
-    out = out.view({ids.size(0), ids.size(1), plan_.width});
+  const at::ScalarType type = tables_[0].scalar_type();
+  if (plan_.tables() == 1)
+    return scaled(projected(0, at::embedding(tables_[0], ids), compute).to(type));
+  const at::Tensor flat = ids.reshape(-1);
+  at::Tensor out =
+      at::zeros({flat.size(0), plan_.width}, tables_[0].options().requires_grad(false));
+  for (int64_t i = 0; i < plan_.clusters(); ++i) {
+    const at::Tensor index =
+        at::nonzero(flat.ge(plan_.begin(i)).logical_and_(flat.lt(plan_.end(i)))).squeeze(1);
+    if (index.size(0) == 0) continue;
+    const at::Tensor own = flat.index_select(0, index) - plan_.begin(i);
+    const at::Tensor rows = at::embedding(tables_[static_cast<size_t>(i)], own);
+    out = out.index_copy(0, index, projected(i, rows, compute).to(type));
   }
-  return scale_ == 1.0 ? out : out * scale_;
+  return scaled(out.view({ids.size(0), ids.size(1), plan_.width}));
+}
+
+at::Tensor Embedding::forward(const at::Tensor& ids, at::ScalarType compute,
+                              std::vector<WeightRows>& pieces) const {
+  pieces.clear();
+  if (!is_tied_ || plan_.tables() > 1 || !at::GradMode::is_enabled()) return forward(ids, compute);
+  const SplitWeight split = split_weight(tables_[0], plan_.sizes(), ids);
+  pieces = split.pieces;
+  return scaled(projected(0, split.rows, compute).to(tables_[0].scalar_type()));
 }
 
 }  // namespace mneme::backbone

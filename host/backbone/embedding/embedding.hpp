@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "host/backbone/embedding/linear_nll.hpp"
 #include "host/backbone/parameters.hpp"
 #include "host/config/experiment.hpp"
 
@@ -26,6 +27,12 @@ struct ClusterPlan {
   }
   int64_t end(int64_t cluster) const { return ends[static_cast<size_t>(cluster)]; }
   int64_t embedding(int64_t cluster) const { return widths[static_cast<size_t>(cluster)]; }
+  // Ids of each cluster.
+  std::vector<int64_t> sizes() const {
+    std::vector<int64_t> out;
+    for (int64_t i = 0; i < clusters(); ++i) out.push_back(end(i) - begin(i));
+    return out;
+  }
   // Clusters with tables of their own: all of them for div > 1, one table for div 1.
   int64_t tables() const { return div > 1 ? clusters() : 1; }
 };
@@ -42,12 +49,17 @@ class Embedding {
 
   // ids i64 [B,T] -> [B,T,D] scaled; matrix products in `compute`, result in the parameters' dtype.
   at::Tensor forward(const at::Tensor& ids, at::ScalarType compute) const;
+  // The same; with gradient `pieces` receives the clusters' rows of the one table that the softmax
+  // uses too, and is empty where there is no such table.
+  at::Tensor forward(const at::Tensor& ids, at::ScalarType compute,
+                     std::vector<WeightRows>& pieces) const;
 
   const std::vector<at::Tensor>& tables() const { return tables_; }
   const std::vector<at::Tensor>& projections() const { return projections_; }
 
  private:
-  at::Tensor cluster_rows(int64_t table, const at::Tensor& ids, at::ScalarType compute) const;
+  at::Tensor projected(int64_t table, const at::Tensor& rows, at::ScalarType compute) const;
+  at::Tensor scaled(const at::Tensor& rows) const;
 
   ClusterPlan plan_;
   bool is_tied_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -60,37 +61,54 @@ std::shared_ptr<SharedGradient> shared_gradient(AutogradContext* ctx) {
   return c10::static_intrusive_pointer_cast<Holder>(found->second.toCapsule())->gradient;
 }
 
-class SplitWeight : public torch::autograd::Function<SplitWeight> {
+// Gives the rows of the ids, or an empty tensor, and then the pieces.
+class SplitFunction : public torch::autograd::Function<SplitFunction> {
  public:
   static variable_list forward(AutogradContext* ctx, const at::Tensor& weight,
+                               const std::optional<at::Tensor>& ids,
                                const std::vector<int64_t>& sizes,
                                const std::shared_ptr<SharedGradient>& gradient) {
     keep_gradient(ctx, gradient);
+    ctx->save_for_backward({ids.value_or(at::Tensor())});
     ctx->saved_data["sizes"] = sizes;
     ctx->saved_data["type"] = static_cast<int64_t>(weight.scalar_type());
     ctx->saved_data["device"] = weight.device();
     ctx->set_materialize_grads(false);
-    return weight.split_with_sizes(sizes, 0);
+    variable_list out = {ids ? at::embedding(weight, *ids) : at::empty({0}, weight.options())};
+    for (const at::Tensor& piece : weight.split_with_sizes(sizes, 0)) out.push_back(piece);
+    return out;
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
-    const std::shared_ptr<SharedGradient> gradient = shared_gradient(ctx);
     const std::vector<int64_t> sizes = ctx->saved_data["sizes"].toIntVector();
-    const at::Tensor whole =
-        gradient->take(at::TensorOptions()
-                           .dtype(static_cast<at::ScalarType>(ctx->saved_data["type"].toInt()))
-                           .device(ctx->saved_data["device"].toDevice()));
+    const at::Tensor whole = shared_gradient(ctx)->take(
+        at::TensorOptions()
+            .dtype(static_cast<at::ScalarType>(ctx->saved_data["type"].toInt()))
+            .device(ctx->saved_data["device"].toDevice()));
     int64_t first = 0;
     for (std::size_t i = 0; i < sizes.size(); ++i) {
-      const at::Tensor rows = whole.narrow(0, first, sizes[i]);
+      const at::Tensor piece = whole.narrow(0, first, sizes[i]);
+      const at::Tensor& grad = grads[i + 1];
       first += sizes[i];
-      if (!grads[i].defined()) {
-        rows.zero_();
-      } else if (grads[i].data_ptr() != rows.data_ptr()) {
-        rows.copy_(grads[i]);
+      if (!grad.defined()) {
+        piece.zero_();
+      } else if (grad.data_ptr() != piece.data_ptr()) {
+        piece.copy_(grad);
       }
     }
-    return {whole, {}, {}};
+    if (grads[0].defined()) add_rows(whole, ctx->get_saved_variables()[0], grads[0]);
+    return {whole, {}, {}, {}};
+  }
+
+ private:
+  // In the order of the ids, whatever the device: index_add_ has none on CUDA.
+  static void add_rows(const at::Tensor& whole, const at::Tensor& ids, const at::Tensor& grad) {
+    if (whole.is_cpu()) {
+      whole.index_add_(0, ids.reshape(-1), grad.reshape({-1, whole.size(1)}));
+    } else {
+      whole.add_(at::embedding_dense_backward(grad, ids, whole.size(0), /*padding_idx=*/-1,
+                                              /*scale_grad_by_freq=*/false));
+    }
   }
 };
 
@@ -164,26 +182,21 @@ class LinearNll : public torch::autograd::Function<LinearNll> {
       const at::Tensor sum = p.sum(0);
       const at::Tensor low = p.to(x.scalar_type());
       const at::Tensor to_x = ctx->needs_input_grad(0) ? at::mm(low, weight) : at::Tensor();
-      const bool is_only = rows <= block;
-      at::Tensor to_weight;
+      const bool is_first = from == 0;
       if (ctx->needs_input_grad(1)) {
-        to_weight = is_only ? product_in_place(ctx, low.t(), x_part) : at::mm(low.t(), x_part);
+        const at::ScalarType type = rows <= block ? x.scalar_type() : p.scalar_type();
+        add_product(ctx, low.t(), x_part, type, is_first, grad_weight);
       }
-      if (is_only) {
+      if (rows <= block) {
         grad_x = to_x;
-        grad_weight = to_weight;
         grad_bias = sum;
         break;
       }
-      if (from == 0) {
+      if (is_first) {
         grad_x = at::empty_like(x);
-        if (to_weight.defined()) {
-          grad_weight = at::zeros(weight.sizes(), weight.options().dtype(p.scalar_type()));
-        }
         grad_bias = at::zeros_like(sum);
       }
       if (to_x.defined()) grad_x.narrow(0, from, n).copy_(to_x);
-      if (to_weight.defined()) grad_weight.add_(to_weight);
       grad_bias.add_(sum);
     }
     if (rows == 0) {
@@ -194,15 +207,23 @@ class LinearNll : public torch::autograd::Function<LinearNll> {
   }
 
  private:
-  // a b, in the rows of the shared gradient where there is one.
-  static at::Tensor product_in_place(AutogradContext* ctx, const at::Tensor& a,
-                                     const at::Tensor& b) {
+  // sum = a b, or sum += a b after the first block, in this dtype: in the rows of the shared
+  // gradient where there is one and it has that dtype.
+  static void add_product(AutogradContext* ctx, const at::Tensor& a, const at::Tensor& b,
+                          at::ScalarType type, bool is_first, at::Tensor& sum) {
+    const bool is_same = b.scalar_type() == type;
     const std::shared_ptr<SharedGradient> gradient = shared_gradient(ctx);
-    if (!gradient) return at::mm(a, b);
-    at::Tensor out = gradient->rows(ctx->saved_data["first_row"].toInt(), a.size(0), b.options());
-    return at::mm_out(out, a, b);
+    if (!is_same) {
+      sum = is_first ? at::mm(a, b).to(type) : sum.add_(at::mm(a, b));
+    } else if (!is_first) {
+      sum.addmm_(a, b);
+    } else if (gradient) {
+      sum = gradient->rows(ctx->saved_data["first_row"].toInt(), a.size(0), b.options());
+      at::mm_out(sum, a, b);
+    } else {
+      sum = at::mm(a, b);
+    }
   }
-
   static at::Tensor logits_of(const at::Tensor& x, const at::Tensor& weight,
                               const at::Tensor& bias) {
     return linear(x, weight, bias, x.scalar_type()).to(score_dtype(x.scalar_type()));
@@ -283,18 +304,22 @@ LogitSummary summarize_logits(const at::Tensor& x, const at::Tensor& weight, con
   return out;
 }
 
-std::vector<WeightRows> split_weight(const at::Tensor& weight, const std::vector<int64_t>& sizes) {
+SplitWeight split_weight(const at::Tensor& weight, const std::vector<int64_t>& sizes,
+                         const at::Tensor& ids) {
+  SplitWeight out;
   if (!at::GradMode::is_enabled() || !weight.requires_grad()) {
-    std::vector<WeightRows> out;
-    for (const at::Tensor& rows : weight.split_with_sizes(sizes, 0)) out.push_back({rows});
+    for (const at::Tensor& rows : weight.split_with_sizes(sizes, 0)) out.pieces.push_back({rows});
+    if (ids.defined()) out.rows = at::embedding(weight, ids);
     return out;
   }
   const auto gradient = std::make_shared<SharedGradient>(weight.sizes());
-  std::vector<WeightRows> out;
+  const variable_list all = SplitFunction::apply(
+      weight, ids.defined() ? std::optional(ids) : std::nullopt, sizes, gradient);
+  if (ids.defined()) out.rows = all[0];
   int64_t first = 0;
-  for (const at::Tensor& rows : SplitWeight::apply(weight, sizes, gradient)) {
-    out.push_back({rows, gradient, first});
-    first += rows.size(0);
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    out.pieces.push_back({all[i + 1], gradient, first});
+    first += sizes[i];
   }
   return out;
 }

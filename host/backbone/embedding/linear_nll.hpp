@@ -19,10 +19,15 @@ struct WeightRows {
   int64_t first = 0;
 };
 
-// A weight [V,d] in pieces of these sizes, which add up to V. The gradients of linear_nll for the
-// pieces are made in one tensor, which becomes the weight's; from narrow() each piece would bring a
-// gradient of V rows.
-std::vector<WeightRows> split_weight(const at::Tensor& weight, const std::vector<int64_t>& sizes);
+// A weight [V,d] in pieces of these sizes, which add up to V, and the rows of `ids`, where there
+// are any. All its gradients are made in one tensor: those of linear_nll for the pieces, and of the
+// rows on top of them. From narrow() and embedding() each would bring V rows.
+struct SplitWeight {
+  std::vector<WeightRows> pieces;
+  at::Tensor rows;  // [.., d] of ids [..]; undefined without ids
+};
+SplitWeight split_weight(const at::Tensor& weight, const std::vector<int64_t>& sizes,
+                         const at::Tensor& ids = {});
 
 // Negative log-likelihood of softmax(x W^T + b) in one operation: small logits are kept; larger
 // ones are computed again in the backward pass, in blocks of rows.

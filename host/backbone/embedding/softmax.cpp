@@ -48,18 +48,22 @@ at::Tensor Softmax::projected(const at::Tensor& hidden, int64_t cluster,
   return at::mm(low, converted_.get(projections_[static_cast<size_t>(cluster)], compute));
 }
 
-std::vector<Softmax::Part> Softmax::words(at::ScalarType compute) const {
+std::vector<Softmax::Part> Softmax::words(at::ScalarType compute,
+                                          const std::vector<WeightRows>& pieces) const {
   std::vector<Part> out;
-  if (plan_.tables() == plan_.clusters()) {
+  if (plan_.tables() == plan_.clusters() && pieces.empty()) {
     for (size_t i = 0; i < weights_.size(); ++i)
       out.push_back({{converted_.get(weights_[i], compute)}, biases_[i]});
     return out;
   }
-  std::vector<int64_t> sizes;
-  for (int64_t i = 0; i < plan_.clusters(); ++i) sizes.push_back(plan_.end(i) - plan_.begin(i));
-  const std::vector<WeightRows> weights = split_weight(converted_.get(weights_[0], compute), sizes);
+  const std::vector<int64_t> sizes = plan_.sizes();
+  const std::vector<WeightRows> weights =
+      pieces.empty() ? split_weight(converted_.get(weights_[0], compute), sizes).pieces : pieces;
   const std::vector<at::Tensor> biases = biases_[0].split_with_sizes(sizes);
-  for (size_t i = 0; i < sizes.size(); ++i) out.push_back({weights[i], biases[i]});
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const bool is_converted = weights[i].rows.scalar_type() != compute;
+    out.push_back({is_converted ? WeightRows{weights[i].rows.to(compute)} : weights[i], biases[i]});
+  }
   return out;
 }
 
@@ -70,11 +74,12 @@ Softmax::Part Softmax::with_entries(const Part& words, at::ScalarType compute) c
 }
 
 Softmax::Result Softmax::forward(const at::Tensor& hidden, const at::Tensor& target,
-                                 bool wants_best, at::ScalarType compute) const {
+                                 bool wants_best, at::ScalarType compute,
+                                 const std::vector<WeightRows>& pieces) const {
   if (plan_.clusters() > 1 && !at::GradMode::is_enabled()) {
     return score(hidden, target, wants_best, compute);
   }
-  const std::vector<Part> all = words(compute);
+  const std::vector<Part> all = words(compute, pieces);
   const Part head = with_entries(all[0], compute);
   const at::Tensor head_hidden = projected(hidden, 0, compute);
   if (plan_.clusters() == 1) {

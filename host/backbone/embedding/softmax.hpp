@@ -28,9 +28,9 @@ class Softmax {
     at::Tensor best;     // [n] i64, the arg max; when asked for
     at::Tensor correct;  // [n] bool, best == target; when asked for
   };
-  // hidden [n,D], target i64 [n] (-1 = none).
+  // hidden [n,D], target i64 [n] (-1 = none). pieces: what Embedding::forward gave, or empty.
   Result forward(const at::Tensor& hidden, const at::Tensor& target, bool wants_best,
-                 at::ScalarType compute) const;
+                 at::ScalarType compute, const std::vector<WeightRows>& pieces = {}) const;
   // Log-probabilities of every id, [n,V], without gradient blocks: for generation and tests.
   at::Tensor log_probabilities(const at::Tensor& hidden, at::ScalarType compute) const;
   void weights_changed() { converted_.clear(); }
@@ -42,7 +42,7 @@ class Softmax {
   };
   at::Tensor projected(const at::Tensor& hidden, int64_t cluster, at::ScalarType compute) const;
   // Weights of the clusters' words in `compute`.
-  std::vector<Part> words(at::ScalarType compute) const;
+  std::vector<Part> words(at::ScalarType compute, const std::vector<WeightRows>& pieces = {}) const;
   // The head's, with the clusters' entries behind its words.
   Part with_entries(const Part& words, at::ScalarType compute) const;
   // As forward, without gradient, for more than one cluster: of a cluster only the rows whose
