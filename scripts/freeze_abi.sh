@@ -18,8 +18,7 @@ Makes sdk/abi/VERSION from sdk/include/mneme. VERSION is the one in mneme/abi.h,
   plugin.numbers  what it computes in the mini host of tests/abi/compatibility, built with these headers
   SHA256SUMS      of all of them
 
-A plugin of a version 0.x runs on a host of that very version alone: run the script again at each change of the version. A
-version that was released is never written again.
+A version that was released is never written again.
 
   --force        write a version again that exists: only before it is released
   --headers DIR  another folder with mneme/*.h

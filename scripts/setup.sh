@@ -9,8 +9,8 @@ usage() {
 usage: scripts/setup.sh [--torch DIR] [--cuda] [--no-apt]
 
 Installs the Debian packages that are missing (as root, or with sudo) and, in the virtual environment .venv of the
-project, LibTorch 2.11.0, as the PyPI wheel torch, and vl-convert-python, from which the build takes the script that draws
-the figures of reports. Asks for nothing.
+project, LibTorch 2.11.0, as the PyPI wheel torch, vl-convert-python, from which the build takes the script that draws
+the figures of reports, and apache-tvm-ffi, for one test. Asks for nothing.
 
   --torch DIR  use the LibTorch in DIR (the folder with include/ and lib/); nothing is put into .venv, and reports have no
                figures. A LibTorch named by the environment variables Torch_DIR or CMAKE_PREFIX_PATH is used in the same
@@ -24,6 +24,8 @@ TEXT
 readonly torch_version=2.11.0
 # Vega, Vega-Lite and Vega-Embed; the program itself runs without Python.
 readonly vega_package=vl-convert-python==1.9.0.post1
+# For the test of mneme_kernels/tvm_ffi.hpp.
+readonly tvm_ffi_package=apache-tvm-ffi==0.1.15.post2
 # libtorch_cpu.so is linked against these two; the versions are those of the wheel's CUDA 13.0.2.
 readonly cuda_packages=(nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85)
 
@@ -157,15 +159,15 @@ install_torch() {
   fi
 }
 
-# Reports without figures are no reason to stop: a build needs no more than LibTorch.
-install_vega() {
-  if venv_has "$vega_package"; then
-    say "Vega-Lite: ${vega_package/==/ } is in .venv"
+# install_wish NAME PACKAGE CONSEQUENCE: a package without which the build goes on.
+install_wish() {
+  if venv_has "$2"; then
+    say "$1: ${2/==/ } is in .venv"
     return
   fi
-  say "Vega-Lite: installing ${vega_package/==/ }"
-  .venv/bin/python -m pip install --disable-pip-version-check --no-input --progress-bar off --no-deps "$vega_package" ||
-    say "Vega-Lite: pip could not install it (its message is above); reports will have tables and no figures"
+  say "$1: installing ${2/==/ }"
+  .venv/bin/python -m pip install --disable-pip-version-check --no-input --progress-bar off --no-deps "$2" ||
+    say "$1: pip could not install it (its message is above); $3"
 }
 
 [[ $want_apt == yes ]] && install_packages
@@ -174,7 +176,8 @@ if [[ -n $libtorch ]]; then
   say "LibTorch: using $libtorch"
 else
   install_torch
-  install_vega
+  install_wish Vega-Lite "$vega_package" "reports will have tables and no figures"
+  install_wish tvm-ffi "$tvm_ffi_package" "the test of mneme_kernels/tvm_ffi.hpp is left out"
 fi
 if command -v nvcc >/dev/null; then
   say "CUDA: $(nvcc --version | sed -n 's/.*release \([0-9.]*\),.*/nvcc \1/p') found; it can compile the plugins' CUDA sources"

@@ -18,10 +18,10 @@ namespace mneme::plugin {
 namespace {
 
 static_assert(offsetof(mneme_plugin, finish) + sizeof(void*) == kPluginSizeV1,
-              "the fields of ABI 0.1 stay where they are");
+              "the fields of ABI 1.0 stay where they are");
 static_assert(offsetof(mneme_plugin_answer, reason) + sizeof(mneme_plugin_answer::reason) ==
                   kAnswerSizeV1,
-              "the fields of ABI 0.1 stay where they are");
+              "the fields of ABI 1.0 stay where they are");
 
 constexpr std::uint32_t kMaxStructBytes = 64 * 1024;
 constexpr std::size_t kMaxTextBytes = 4096;

@@ -11,7 +11,7 @@
 
 namespace mneme::plugin {
 
-// Sizes of ABI 0.1: a plugin's struct may be larger (what lies beyond is ignored), never smaller.
+// Sizes of ABI 1.0: a plugin's struct may be larger (what lies beyond is ignored), never smaller.
 inline constexpr std::uint32_t kPluginSizeV1 = 120;
 inline constexpr std::uint32_t kAnswerSizeV1 = 544;
 

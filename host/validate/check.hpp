@@ -50,7 +50,7 @@ struct Failed : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// The checks of each file of checks/.
+// The checks of each file of checks/, and of kernels/.
 [[nodiscard]] std::vector<Check> file_checks();
 [[nodiscard]] std::vector<Check> negotiation_checks();
 [[nodiscard]] std::vector<Check> option_checks();

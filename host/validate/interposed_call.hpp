@@ -1,4 +1,4 @@
-// What interposed functions (interposer.cpp, watched_kernels.cpp) do with the interposer. Not for
+// What interposed functions (interposer.cpp, kernels/watched_kernels.cpp) do with the interposer. Not for
 // checks.
 #pragma once
 

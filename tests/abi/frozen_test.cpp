@@ -34,8 +34,9 @@ std::vector<std::string> frozen_versions() {
     unsigned major = 0;
     unsigned minor = 0;
     char dot = 0;
-    if (!(name >> major >> dot >> minor) || major != MNEME_ABI_MAJOR) continue;
-    if (minor == MNEME_ABI_MINOR || (major > 0 && minor < MNEME_ABI_MINOR))
+    if (!(name >> major >> dot >> minor)) continue;
+    const std::uint32_t version = MNEME_ABI_MAKE(major, minor);
+    if (major == MNEME_ABI_MAJOR && version <= MNEME_ABI_VERSION)
       versions.push_back(entry.path().filename().string());
   }
   std::ranges::sort(versions);

@@ -60,8 +60,8 @@ text => expected an ELF file & "hello"
 half => truncated or damaged
 riscv => riscv & this host is
 no_note => .note.mneme
-abi_note => no common ABI version & 0.4 & 0.99
-abi_negotiate => refused this host & 0.4 & 0.7 to 0.9
+abi_note => no common ABI version & 1.0 & 1.99
+abi_negotiate => refused this host & 1.0 & 1.7 to 1.9
 no_entry => no entry point & mneme_negotiate_v1
 undefined_symbol
   => the dynamic loader refused it & undefined symbol: tier_missing_function

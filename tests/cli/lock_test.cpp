@@ -65,7 +65,7 @@ TEST_F(Lock, WritesTheFilesOfExperimentsAndMemories) {
   EXPECT_EQ(one.at("lock"), file("m.lock"));
   EXPECT_EQ(one.at("written"), true);
   EXPECT_EQ(one.at("tiers").at(0).at("sha256"), sha256_file(plugin_));
-  EXPECT_EQ(one.at("tiers").at(0).at("abi"), "0.4");
+  EXPECT_EQ(one.at("tiers").at(0).at("abi"), "1.0");
   EXPECT_NE(read_file(folder_ / "m.lock"), text);
 }
 
@@ -147,6 +147,37 @@ TEST_F(Lock, HoldsARunsOwnMemoryToTheRun) {
   expect_done(run_mneme(with));
   expect_done(run_mneme({"generate", file("run"), "--prompt-ids", "1,2", "--tokens", "1",
                          "--memory", file("m.toml"), "--locked"}));
+}
+
+TEST_F(Lock, HoldsAnalysesToTheRun) {
+  expect_done(train({file("experiment.toml"), "--run", file("run")}));
+  const std::string locked = sha256_file(plugin_);
+  const auto analyze = [&](const std::string& what) {
+    return run_mneme({"analyze", what, file("run"), "--out", file("out"), "--quiet", "--locked"});
+  };
+  expect_done(analyze("distance"));
+  rebuild();
+  expect_locked_out(analyze("distance"), file("run"), locked);
+  expect_locked_out(analyze("probes"), file("run"), locked);
+  expect_locked_out(
+      run_mneme({"analyze", file("run"), "--out", file("out"), "--quiet", "--locked"}), file("run"),
+      locked);
+}
+
+TEST_F(Lock, HoldsImportsToIt) {
+  expect_done(train({file("experiment.toml"), "--run", file("run")}));
+  expect_done(run_mneme({"export", file("run"), file("weights.safetensors")}));
+  const auto import = [&](const std::string& run) {
+    return run_mneme({"import", file("weights.safetensors"), file("experiment.toml"), "--run",
+                      file(run), "--locked"});
+  };
+  expect_refusal(import("first"), 2, {"experiment.toml: its plugins are not locked"});
+  lock("experiment.toml");
+  expect_done(import("first"));
+  const std::string locked = sha256_file(plugin_);
+  rebuild();
+  expect_locked_out(import("second"), file("experiment.lock"), locked);
+  EXPECT_FALSE(fs::exists(folder_ / "second"));
 }
 
 // Of several builds a trial, which runs in a process of its own, takes the locked one too.

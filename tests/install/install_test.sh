@@ -135,7 +135,7 @@ for pair in gcc:g++ clang:clang++; do
 done
 [ "$compilers" -gt 0 ] || fail "neither gcc nor clang is installed"
 
-# A project that asks for another minor is refused: while the major is 0 any minor may change the ABI.
+# A project that asks for another minor version of the SDK is refused: while its major is 0 any minor may change it.
 mkdir "$work/other"
 printf 'cmake_minimum_required(VERSION 3.22)\nproject(other LANGUAGES C)\nfind_package(mneme-sdk 0.2 REQUIRED)\n' \
   >"$work/other/CMakeLists.txt"

@@ -256,8 +256,8 @@ const std::vector<Flawed> kFlawed = {
     {"bad_stride",
      {"option_stride is out of range: expected 120 to 65536, a multiple of 8, got 16"}},
     {"reserved_answer", {"expected 0 in its reserved field, got 7"}},
-    {"wrong_effective", {"expected the effective ABI 0.4, got 0.5"}},
-    {"other_range", {"expected the note's ABI range 0.4, got 0.4 to 0.5"}},
+    {"wrong_effective", {"expected the effective ABI 1.0, got 1.5"}},
+    {"other_range", {"expected the note's ABI range 1.0, got 1.0 to 1.5"}},
     {"init_fails",
      {"init failed (MNEME_E_IO, at plugin.c:", "): cannot read the index /data/index.bin"}},
     {"init_silent",
@@ -289,16 +289,16 @@ TEST_F(LoaderTest, RefusesAnAbiOfTheNoteBeforeAnyCodeRuns) {
   ::unsetenv("MNEME_TEST_ABI_NOTE_MAPPED");
   const int mapped = mapped_copies();
   EXPECT_THAT(refusal_of("abi_note"),
-              HasSubstr("no common ABI version: expected a plugin for ABI 0.4 (this host), got one "
-                        "for ABI 0.99; use a newer mneme"));
+              HasSubstr("no common ABI version: expected a plugin for ABI 1.0 (this host), got one "
+                        "for ABI 1.99; use a newer mneme"));
   EXPECT_EQ(::getenv("MNEME_TEST_ABI_NOTE_MAPPED"), nullptr);
   EXPECT_EQ(mapped_copies(), mapped);
 }
 
 TEST_F(LoaderTest, ShowsWhyAPluginRefusesTheHost) {
   EXPECT_THAT(refusal_of("abi_negotiate"),
-              HasSubstr("refused this host (MNEME_E_VERSION): expected a plugin for ABI 0.4, got "
-                        "one for ABI 0.7 to 0.9, which says \"needs the segments of ABI 0.7\""));
+              HasSubstr("refused this host (MNEME_E_VERSION): expected a plugin for ABI 1.0, got "
+                        "one for ABI 1.7 to 1.9, which says \"needs the segments of ABI 1.7\""));
   // The library stays mapped, is not mapped again, and answers the same.
   const int mapped = mapped_copies();
   EXPECT_THAT(refusal_of_file("abi_negotiate"), HasSubstr("refused this host"));

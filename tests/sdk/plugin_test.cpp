@@ -33,7 +33,7 @@ TEST_F(SdkPlugin, AnswersTheSameWheneverItIsAsked) {
 
 TEST_F(SdkPlugin, RefusesAnotherMinorWhileTheMajorIsZero) {
   mneme_host_offer offer = host().offer();
-  offer.abi_min = offer.abi_current = MNEME_ABI_MAKE(0, MNEME_ABI_MINOR + 1);
+  offer.abi_min = offer.abi_current = MNEME_ABI_MAKE(MNEME_ABI_MAJOR, MNEME_ABI_MINOR + 1);
   mneme_plugin_answer answer = MNEME_INIT(mneme_plugin_answer);
   EXPECT_EQ(mneme_negotiate_v1(&offer, &answer), MNEME_E_VERSION);
   EXPECT_EQ(answer.plugin, nullptr);

@@ -348,6 +348,7 @@ void add_analyze(const Command& app) {
   add_input_options(command, *arguments);
   add_analysis_options(command, *arguments);
   arguments->open.set.add(command);
+  add_locked(command, arguments->open.is_locked);
   arguments->open.machine.add(command);
   arguments->open.json.add(command);
   command.flag("--quiet", arguments->open.is_quiet, "Show no progress");

@@ -46,6 +46,7 @@ void RunsArguments::add(const Command& command, const std::string& memory_help) 
       .shown();
   command.option("--split", open.split, "SPLIT", "valid or test").one_of({"valid", "test"}).shown();
   open.set.add(command);
+  add_locked(command, open.is_locked);
   open.machine.add(command);
   open.json.add(command);
   command.flag("--quiet", open.is_quiet, "Show no progress");

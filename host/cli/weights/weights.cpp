@@ -8,6 +8,7 @@
 #include "host/cli/arguments.hpp"
 #include "host/cli/cli.hpp"
 #include "host/cli/streams.hpp"
+#include "host/plugin/plugin_lock.hpp"
 #include "host/run/run_description.hpp"
 #include "host/run/run_folder.hpp"
 #include "host/weights/pretrained/export_folder.hpp"
@@ -29,6 +30,7 @@ struct ImportArguments {
   fs::path names;
   std::string prefix;
   std::vector<fs::path> memory;
+  bool is_locked = false;
   SetArgument set;
   JsonArgument json;
 };
@@ -42,8 +44,12 @@ std::optional<fs::path> memory_file(const ImportArguments& arguments) {
 }
 
 config::Experiment read_experiment(const ImportArguments& arguments) {
-  return config::parse_experiment(arguments.experiment, arguments.set.overrides(),
-                                  memory_file(arguments));
+  const std::optional<fs::path> memory = memory_file(arguments);
+  config::Experiment experiment =
+      config::parse_experiment(arguments.experiment, arguments.set.overrides(), memory);
+  if (arguments.is_locked)
+    plugin::apply_lock_file(experiment.memory, memory.value_or(arguments.experiment));
+  return experiment;
 }
 
 // With --from the only word without an option is the experiment.
@@ -63,7 +69,8 @@ int run_folder(const ImportArguments& arguments, const Streams& streams) {
     weights::FolderImportOptions options{.run = arguments.run,
                                          .experiment = arguments.weights,
                                          .overrides = arguments.set.overrides(),
-                                         .memory = memory_file(arguments)};
+                                         .memory = memory_file(arguments),
+                                         .is_locked = arguments.is_locked};
     if (!arguments.vocabulary.empty()) {
       options.vocabulary = data::Vocabulary::load(arguments.vocabulary);
     }
@@ -150,6 +157,7 @@ void add_import(const Command& app) {
   add_memory_files(command, arguments->memory,
                    "Memory file to use in place of the experiment's [memory]");
   arguments->set.add(command);
+  add_locked(command, arguments->is_locked);
   arguments->json.add(command);
   command.examples({"mneme import wt103.safetensors configs/wt103_base.toml --run runs/official",
                     "mneme import model.safetensors my.toml --run runs/mine --prefix module.",

@@ -23,7 +23,7 @@ namespace {
 
 static_assert(sizeof(mneme_note) >= kNoteSizeV1);
 static_assert(offsetof(mneme_note, libraries) + sizeof(mneme_note::libraries) == kNoteSizeV1,
-              "the fields of ABI 0.1 stay where they are");
+              "the fields of ABI 1.0 stay where they are");
 
 constexpr const char* kBuildAgain =
     "build the plugin with mneme_add_plugin and MNEME_PLUGIN or MNEME_PLUGIN_ENTRY";

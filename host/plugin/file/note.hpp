@@ -14,7 +14,7 @@
 
 namespace mneme::plugin {
 
-// Size of mneme_note in ABI 0.1: a descriptor may be larger, never smaller.
+// Size of mneme_note in ABI 1.0: a descriptor may be larger, never smaller.
 inline constexpr std::uint32_t kNoteSizeV1 = 968;
 
 // Finds the one mneme note in the contents of note sections or segments and checks it: sizes, every

@@ -15,7 +15,7 @@ using memory::StackState;
 
 constexpr int64_t kUnusedId = kVocabulary - 1;  // ids_of leaves it out
 
-void expect_same(const at::Tensor& got, const at::Tensor& expected, const std::string& what) {
+void expect_equal(const at::Tensor& got, const at::Tensor& expected, const std::string& what) {
   const double difference = largest_difference(got, expected);
   if (difference > kSame) throw Failed(str(what, " by ", short_text(difference)));
 }
@@ -32,12 +32,12 @@ Outcome reset_forgets(const Subject& subject) {
     one.reset_all();
     two.reset_all();
     const at::Tensor after = losses_of(*session, one, ids);
-    expect_same(losses_of(*session, two, ids), after,
-                "after a reset, losses depend on what was read before it,");
+    expect_equal(losses_of(*session, two, ids), after,
+                 "after a reset, losses depend on what was read before it,");
     if (interposer().draws()) continue;  // draws go by the number of segments since the start
     StackState fresh = session->fresh(kLanes, phase);
-    expect_same(losses_of(*session, fresh, ids), after,
-                "after a reset, losses differ from a new run's");
+    expect_equal(losses_of(*session, fresh, ids), after,
+                 "after a reset, losses differ from a new run's");
   }
   return {};
 }
@@ -58,16 +58,16 @@ Outcome reset_of_a_lane(const Subject& subject) {
     one.reset({0, 1, 0});
     two.reset({0, 1, 0});
     const at::Tensor after = losses_of(*session, one, ids);
-    expect_same(losses_of(*session, two, ids), after,
-                "after the reset of lane 1, losses depend on what it read before,");
+    expect_equal(losses_of(*session, two, ids), after,
+                 "after the reset of lane 1, losses depend on what it read before,");
     for (const int64_t lane : {0, 2}) {
-      expect_same(after[lane], kept[lane],
-                  str("the reset of lane 1 changes losses of lane ", lane));
+      expect_equal(after[lane], kept[lane],
+                   str("the reset of lane 1 changes losses of lane ", lane));
     }
     if (interposer().draws()) continue;
     StackState fresh = session->fresh(kLanes, phase);
-    expect_same(after[1], losses_of(*session, fresh, ids)[1],
-                "after its reset, lane 1 differs from a new run's");
+    expect_equal(after[1], losses_of(*session, fresh, ids)[1],
+                 "after its reset, lane 1 differs from a new run's");
   }
   return {};
 }
@@ -126,8 +126,8 @@ Outcome save_and_go_on(const Subject& subject) {
     // Into another instance, as a resumed run has it.
     const auto resumed = open(subject);
     StackState restored = resumed->stack.restore(phase, kLanes, state.save());
-    expect_same(losses_of(*resumed, restored, ids), losses_of(*session, state, ids),
-                "a run that is saved and goes on in another process has other losses,");
+    expect_equal(losses_of(*resumed, restored, ids), losses_of(*session, state, ids),
+                 "a run that is saved and goes on in another process has other losses,");
   }
   return {};
 }
@@ -144,8 +144,8 @@ Outcome lanes_are_reordered(const Subject& subject) {
     StackState selected = state.clone();
     selected.select(order);
     const at::Tensor expected = losses_of(*session, state, ids).index_select(0, index);
-    expect_same(losses_of(*session, selected, ids.index_select(0, index)), expected,
-                "lanes in another order, as beam search puts them, have other losses,");
+    expect_equal(losses_of(*session, selected, ids.index_select(0, index)), expected,
+                 "lanes in another order, as beam search puts them, have other losses,");
   }
   return {};
 }

@@ -8,6 +8,7 @@
 #include "host/base/random.hpp"
 #include "host/base/text.hpp"
 #include "host/config/toml/toml.hpp"
+#include "host/plugin/plugin_lock.hpp"
 #include "host/run/checkpoint/checkpoint.hpp"
 #include "host/run/record/run_writer.hpp"
 #include "host/run/runtime.hpp"
@@ -178,6 +179,20 @@ void fill(run::Runtime& runtime, const ModelFolder& folder, const FolderNames& n
 
 }  // namespace
 
+namespace {
+
+config::Experiment read_experiment(const FolderImportOptions& options,
+                                   const std::vector<config::Override>& overrides) {
+  if (!options.experiment.empty())
+    return config::parse_experiment(options.experiment, overrides, options.memory);
+  const config::Experiment experiment =
+      config::parse_experiment_text("", "the experiment", ".", overrides);
+  if (!options.memory) return experiment;
+  return config::with_memory(experiment, config::parse_memory_file(*options.memory));
+}
+
+}  // namespace
+
 config::Experiment experiment_for(const FolderModel& model, const fs::path& folder,
                                   const FolderImportOptions& options) {
   const config::Value tree = experiment_tree(options);
@@ -189,13 +204,11 @@ config::Experiment experiment_for(const FolderModel& model, const fs::path& fold
     overrides.push_back({.key = key, .value = value});
   }
   complete(model, folder, tree, options, overrides);
-  if (!options.experiment.empty()) {
-    return config::parse_experiment(options.experiment, overrides, options.memory);
+  config::Experiment experiment = read_experiment(options, overrides);
+  if (options.is_locked && (options.memory || !options.experiment.empty())) {
+    plugin::apply_lock_file(experiment.memory, options.memory.value_or(options.experiment));
   }
-  const config::Experiment experiment =
-      config::parse_experiment_text("", "the experiment", ".", overrides);
-  if (!options.memory) return experiment;
-  return config::with_memory(experiment, config::parse_memory_file(*options.memory));
+  return experiment;
 }
 
 FolderImportReport import_folder(const fs::path& path, const FolderImportOptions& options) {

@@ -18,6 +18,7 @@ struct FolderImportOptions {
   std::filesystem::path experiment = {};  // "" = none
   std::vector<config::Override> overrides = {};
   std::optional<std::filesystem::path> memory = std::nullopt;  // a memory file
+  bool is_locked = false;  // to the lock file of the memory file, else of the experiment
   std::optional<data::Vocabulary> vocabulary = std::nullopt;   // of text; default: as [data] says
 };
 

@@ -74,10 +74,10 @@
 extern "C" {
 #endif
 
-/* Version of the ABI. While the major is 0 any minor may change anything, so host and plugin must
- * agree on the minor; 1.0 freezes the ABI. */
-#define MNEME_ABI_MAJOR 0u
-#define MNEME_ABI_MINOR 4u
+/* Version of the ABI. A host takes the plugins of its major version that ask for no newer minor
+ * one, because minor versions only add: docs/abi.md says what. */
+#define MNEME_ABI_MAJOR 1u
+#define MNEME_ABI_MINOR 0u
 #define MNEME_ABI_MAKE(major, minor) (((uint32_t)(major) << 16) | (uint32_t)(minor))
 #define MNEME_ABI_VERSION MNEME_ABI_MAKE(MNEME_ABI_MAJOR, MNEME_ABI_MINOR)
 #define MNEME_SDK_VERSION "0.1.0"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# freeze_test.sh ROOT: scripts/freeze_abi.sh refuses what it has to, writes what is checked in, and a line of releases from
-# 1.0 on, made in a temporary folder, holds the gates.
+# freeze_test.sh ROOT: scripts/freeze_abi.sh refuses what it has to, writes what is checked in, and a line of releases,
+# made in a temporary folder, holds the gates.
 set -eu
 root=$1
 here=$root/tests/abi/compatibility
@@ -107,32 +107,33 @@ for file in layout.c type_probe.c; do
     die "sdk/abi/$version/$file is not what scripts/freeze_abi.sh writes: before the release run it again with --force"
 done
 
-# ---- releases from 1.0 on ----
-set_version 1 0
-expect_failure 'ABI 1.0 is not written down: run scripts/freeze_abi.sh 1.0' gate version
-expect_failure 'ABI 1.0 is not written down' gate layout
-expect_success freeze 1.0 --headers "$work/include"
+# ---- a line of releases, of the next major version ----
+next=$((${version%.*} + 1))
+set_version "$next" 0
+expect_failure "ABI $next.0 is not written down: run scripts/freeze_abi.sh $next.0" gate version
+expect_failure "ABI $next.0 is not written down" gate layout
+expect_success freeze "$next.0" --headers "$work/include"
 for name in version files; do expect_success gate "$name"; done
 change_header log.h 's|/\* mneme/log.h: |/* mneme/log.h, in other words: |'
 expect_success gate version
 change_header log.h 's|^} mneme_log_api;|  void (*added)(const mneme_host* host);\n} mneme_log_api;|'
 expect_failure 'under the same version' gate version
-set_version 1 1
-expect_failure 'ABI 1.1 is not written down: run scripts/freeze_abi.sh 1.1' gate version
+set_version "$next" 1
+expect_failure "ABI $next.1 is not written down: run scripts/freeze_abi.sh $next.1" gate version
 expect_success gate layout
-expect_success freeze 1.1 --headers "$work/include"
+expect_success freeze "$next.1" --headers "$work/include"
 for name in version files layout new_plugin old_plugin; do expect_success gate "$name"; done
-grep -qF 'ABI 1.0 1.1' "$work/out" || die "1.1 was not held to 1.0 and 1.1: $(cat "$work/out")"
-set_version 1 2
+grep -qF "ABI $next.0 $next.1" "$work/out" || die "$next.1 was not held to $next.0 and $next.1: $(cat "$work/out")"
+set_version "$next" 2
 change_header log.h 's|^  void (\*added)(const mneme_host\* host);||'
-expect_failure 'the headers do not have the layout of ABI 1.1' gate layout
+expect_failure "the headers do not have the layout of ABI $next.1" gate layout
 
 # ---- a version that somebody changed ----
-set_version 1 1
-echo '/* more */' >>"$work/tree/sdk/abi/1.0/mneme/abi.h"
-expect_failure 'sdk/abi/1.0 was changed' gate files
-echo >"$work/tree/sdk/abi/1.1/more.h"
-rm -r "$work/tree/sdk/abi/1.0"
-expect_failure 'sdk/abi/1.1 holds the files' gate files
+set_version "$next" 1
+echo '/* more */' >>"$work/tree/sdk/abi/$next.0/mneme/abi.h"
+expect_failure "sdk/abi/$next.0 was changed" gate files
+echo >"$work/tree/sdk/abi/$next.1/more.h"
+rm -r "$work/tree/sdk/abi/$next.0"
+expect_failure "sdk/abi/$next.1 holds the files" gate files
 expect_failure "no gate is called 'layuot'" gate layuot
 echo "scripts/freeze_abi.sh and a line of releases hold"

@@ -1,5 +1,6 @@
 /* The function groups of the mini host, but for mneme.kernel (mini_host_kernel.c) and mneme.state
  * (mini_host_state.c). */
+#include <math.h>
 #include <stdio.h>
 
 #include "mini_host.h"
@@ -251,6 +252,12 @@ static mneme_status layer_attention(mneme_ctx* ctx, const mneme_attention* call,
   return attend(&given, z, lse, error);
 }
 
+static mneme_status layer_scale(mneme_ctx* ctx, double* out, mneme_error* error) {
+  NEEDS_CTX(ctx);
+  *out = 1.0 / sqrt((double)kScenarioHeadWidth);
+  return MNEME_OK;
+}
+
 static mneme_status layer_release(mneme_ctx* ctx, const mneme_rows* rows, mneme_error* error) {
   mneme_rows given;
   NEEDS_CTX(ctx);
@@ -265,6 +272,7 @@ static const mneme_layer_api kLayers = {
     .emit_block = emit_block,
     .attention = layer_attention,
     .release = layer_release,
+    .scale = layer_scale,
 };
 
 /* ---- log, parallel, probe, random, report -------------------------------------------------- */

@@ -381,7 +381,8 @@ mneme_status op_run(mneme_op op, const mneme_tensor* inputs, uint32_t n_in, cons
 /* ---- attention ---------------------------------------------------------------------------- */
 
 /* Scores of one query to `scores`, their log-sum-exp is returned. */
-static double score(const tensor* q, const tensor* k, const int64_t at[3], double* scores) {
+static double score(const tensor* q, const tensor* k, double scale, const int64_t at[3],
+                    double* scores) {
   const int64_t heads = q->dims[2];
   const int64_t width = q->dims[3];
   const double* query = q->data + ((at[0] * q->dims[1] + at[1]) * heads + at[2]) * width;
@@ -395,7 +396,7 @@ static double score(const tensor* q, const tensor* k, const int64_t at[3], doubl
     for (c = 0; c < width; ++c) {
       scores[j] += query[c] * key[c];
     }
-    scores[j] /= sqrt((double)width);
+    scores[j] *= scale;
     most = scores[j] > most ? scores[j] : most;
   }
   for (j = 0; j < k->dims[1]; ++j) {
@@ -410,11 +411,15 @@ mneme_status attend(const mneme_attention* call, mneme_tensor* z, mneme_tensor* 
   const tensor* k = tensor_at(call->k);
   const tensor* v = tensor_at(call->v);
   double scores[64];
+  double scale = call->scale;
   int64_t at[3];
   int64_t lse_dims[3];
   if (q == NULL || k == NULL || v == NULL || call->mask != MNEME_MASK_FULL || call->bias != 0 ||
-      call->scale != 0 || k->dims[1] > 64) {
+      k->dims[1] > 64) {
     return refuse(error, MNEME_E_UNSUPPORTED, "this host has full attention of q, k and v alone");
+  }
+  if (scale == 0) {
+    scale = 1.0 / sqrt((double)q->dims[3]);
   }
   lse_dims[0] = q->dims[0];
   lse_dims[1] = q->dims[2];
@@ -427,7 +432,7 @@ mneme_status attend(const mneme_attention* call, mneme_tensor* z, mneme_tensor* 
         const int64_t width = q->dims[3];
         double* row =
             tensor_at(*z)->data + ((at[0] * q->dims[1] + at[1]) * q->dims[2] + at[2]) * width;
-        const double total = score(q, k, at, scores);
+        const double total = score(q, k, scale, at, scores);
         int64_t j = 0;
         int64_t c = 0;
         for (j = 0; j < k->dims[1]; ++j) {

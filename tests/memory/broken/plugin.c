@@ -169,13 +169,13 @@ static mneme_status negotiate(const mneme_host_offer* offer, mneme_plugin_answer
   FLAW("answer_size", answer->struct_size = 3)
   FLAW("reserved_answer", answer->reserved = 7)
   const mneme_status status = mneme_sdk_negotiate(offer, answer, table);
-  FLAW("wrong_effective", answer->effective = MNEME_ABI_MAKE(0, 5))
-  FLAW("other_range", answer->abi_target = MNEME_ABI_MAKE(0, 5))
+  FLAW("wrong_effective", answer->effective = MNEME_ABI_MAKE(1, 5))
+  FLAW("other_range", answer->abi_target = MNEME_ABI_MAKE(1, 5))
   if (has_flaw("abi_negotiate")) { /* the note suits this host, but the code refuses it */
-    answer->abi_min = MNEME_ABI_MAKE(0, 7);
-    answer->abi_target = MNEME_ABI_MAKE(0, 9);
+    answer->abi_min = MNEME_ABI_MAKE(1, 7);
+    answer->abi_target = MNEME_ABI_MAKE(1, 9);
     answer->plugin = NULL;
-    strcpy(answer->reason, "needs the segments of ABI 0.7");
+    strcpy(answer->reason, "needs the segments of ABI 1.7");
     return MNEME_E_VERSION;
   }
   if (!is_flaw_known) { /* a test misspelt it */

@@ -1,4 +1,4 @@
-#include "host/validate/kernel_run.hpp"
+#include "host/validate/kernels/kernel_run.hpp"
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <sys/mman.h>

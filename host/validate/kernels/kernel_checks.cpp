@@ -7,7 +7,7 @@
 
 #include "host/memory/abi/kernel_function.hpp"
 #include "host/tensor/torch.hpp"
-#include "host/validate/checks/kernel_calls.hpp"
+#include "host/validate/kernels/kernel_calls.hpp"
 
 namespace mneme::validate {
 namespace {

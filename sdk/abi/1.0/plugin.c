@@ -425,6 +425,7 @@ static mneme_status ride(void* instance, mneme_ctx* ctx, const mneme_ride* in, m
   call.k = in->k;
   call.v = in->v;
   call.mask = MNEME_MASK_FULL;
+  TRY(layers->scale(ctx, &call.scale, error));
   TRY(layers->attention(ctx, &call, result, &lse, error));
   return tensors->release(ctx, lse, error);
 }

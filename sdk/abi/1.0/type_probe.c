@@ -1,4 +1,4 @@
-/* A library that uses every public type of ABI 0.4, for abidiff. Written by scripts/freeze_abi.sh; not edited by hand. */
+/* A library that uses every public type of ABI 1.0, for abidiff. Written by scripts/freeze_abi.sh; not edited by hand. */
 #include "mneme/plugin.h"
 
 #define PROBE(type)              \

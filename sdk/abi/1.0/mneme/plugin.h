@@ -322,8 +322,9 @@ typedef struct mneme_finish {
 
 /* [any] The function group called `id`: "mneme.op/1" gives a mneme_op_api. NULL when this host does
  * not have it, and when the plugin's note does not list it. `host` is the plugin's own: what `init`
- * got. The group is the host's, valid for the process's life. A released group never changes: a new
- * function is in a new revision, and the old one stays. */
+ * got. The group is the host's, valid for the process's life. As every struct it may grow at its
+ * end: a plugin that also runs on older hosts looks at struct_size. A function that changes is in a
+ * new revision of the group, and the old one stays. */
 typedef const void* (*mneme_get_group_fn)(const mneme_host* host, const char* id);
 
 /* The table. Valid for the process's life; the host refuses a plugin whose table is not as said

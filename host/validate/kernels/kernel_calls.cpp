@@ -1,4 +1,4 @@
-#include "host/validate/checks/kernel_calls.hpp"
+#include "host/validate/kernels/kernel_calls.hpp"
 
 #include "host/base/random.hpp"
 #include "host/tensor/torch.hpp"

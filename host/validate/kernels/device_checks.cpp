@@ -10,7 +10,7 @@
 #include "host/base/error.hpp"
 #include "host/tensor/device.hpp"
 #include "host/tensor/torch.hpp"
-#include "host/validate/checks/kernel_calls.hpp"
+#include "host/validate/kernels/kernel_calls.hpp"
 
 namespace mneme::validate {
 namespace {

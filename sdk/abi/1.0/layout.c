@@ -1,4 +1,4 @@
-/* The layout of ABI 0.4. Written by scripts/freeze_abi.sh from the headers beside it; not edited by hand.
+/* The layout of ABI 1.0. Written by scripts/freeze_abi.sh from the headers beside it; not edited by hand.
  *
  * It compiles with the headers of this version and with those of every later one of the same major version. Structs may
  * have grown at their end, unless they are marked as CLOSED. */
@@ -21,8 +21,8 @@
   _Static_assert(HAS_TYPE((name), kind), #name " is of another type")
 
 /* ---- version ---- */
-_Static_assert(MNEME_ABI_MAJOR == 0, "another major version: it has no common layout with this one");
-_Static_assert(MNEME_ABI_MINOR >= 4, "an older minor version");
+_Static_assert(MNEME_ABI_MAJOR == 1, "another major version: it has no common layout with this one");
+_Static_assert(MNEME_ABI_MINOR >= 0, "an older minor version");
 _Static_assert(MNEME_ABI_VERSION == MNEME_ABI_MAKE(MNEME_ABI_MAJOR, MNEME_ABI_MINOR), "MNEME_ABI_VERSION");
 #ifndef MNEME_ABI_MAKE
 #error "MNEME_ABI_MAKE is gone"

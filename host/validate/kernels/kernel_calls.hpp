@@ -7,7 +7,7 @@
 
 #include "host/validate/check.hpp"
 #include "host/validate/interposer.hpp"
-#include "host/validate/kernel_run.hpp"
+#include "host/validate/kernels/kernel_run.hpp"
 #include "host/validate/setting.hpp"
 
 namespace mneme::validate {
