@@ -190,24 +190,28 @@ TEST(Softmax, GradientsAgreeWithFiniteDifferences) {
   }
 }
 
-TEST(Softmax, BlocksOfRowsGiveTheSame) {
-  const at::Tensor x = random_tensor(6, {7, 5}).set_requires_grad(true);
-  const at::Tensor w = random_tensor(7, {11, 5}).set_requires_grad(true);
-  const at::Tensor b = random_tensor(8, {11}).set_requires_grad(true);
-  const at::Tensor target = at::tensor({3, -1, 0, 10, 5, 2, 7}, at::kLong);
-  const at::Tensor weight = random_tensor(9, {7});
-  const auto run = [&](int64_t kept, at::Tensor* best) {
-    for (const at::Tensor& t : {x, w, b}) t.mutable_grad().reset();
-    const at::Tensor nll = linear_nll(x, {w}, b, target, best, kept);
-    (nll * weight).sum().backward();
-    return std::vector<at::Tensor>{nll.detach(), x.grad().clone(), w.grad().clone(),
-                                   b.grad().clone()};
-  };
-  at::Tensor best, best_blocks;
-  const std::vector<at::Tensor> whole = run(1 << 20, &best), blocks = run(22, &best_blocks);
-  for (size_t i = 0; i < whole.size(); ++i)
-    EXPECT_LT(largest_difference(whole[i], blocks[i]), 1e-13);
-  EXPECT_TRUE(best.equal(best_blocks));
+// Of few tokens, and of so many that the ids are in several blocks.
+TEST(Softmax, LogitsThatAreNotKeptGiveTheSame) {
+  for (const auto& [rows, ids] : {std::pair<int64_t, int64_t>{7, 11}, {2100, 2500}}) {
+    const at::Tensor x = random_tensor(6, {rows, 5}).set_requires_grad(true);
+    const at::Tensor w = random_tensor(7, {ids, 5}).set_requires_grad(true);
+    const at::Tensor b = random_tensor(8, {ids}).set_requires_grad(true);
+    const at::Tensor target = (at::arange(rows, at::kLong) * 37).remainder(ids);
+    target[1] = -1;
+    const at::Tensor weight = random_tensor(9, {rows});
+    const auto run = [&](int64_t kept, at::Tensor* best) {
+      for (const at::Tensor& t : {x, w, b}) t.mutable_grad().reset();
+      const at::Tensor nll = linear_nll(x, {w}, b, target, best, kept);
+      (nll * weight).sum().backward();
+      return std::vector<at::Tensor>{nll.detach(), x.grad().clone(), w.grad().clone(),
+                                     b.grad().clone()};
+    };
+    at::Tensor best, best_blocks;
+    const std::vector<at::Tensor> whole = run(1 << 30, &best), blocks = run(22, &best_blocks);
+    for (size_t i = 0; i < whole.size(); ++i)
+      EXPECT_LT(largest_difference(whole[i], blocks[i]), 1e-13);
+    EXPECT_TRUE(best.equal(best_blocks));
+  }
 }
 
 TEST(Softmax, TiesWhatItIsToldTo) {

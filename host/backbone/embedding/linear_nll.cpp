@@ -133,103 +133,6 @@ std::pair<at::Tensor, at::Tensor> max_of_rows(const at::Tensor& x) {
   return {value, place};
 }
 
-class LinearNll : public torch::autograd::Function<LinearNll> {
- public:
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight,
-                            const at::Tensor& bias, const at::Tensor& target, at::Tensor* best,
-                            int64_t kept_logits, const std::shared_ptr<SharedGradient>& gradient,
-                            int64_t first_row) {
-    const int64_t rows = x.size(0);
-    const int64_t block = std::max<int64_t>(1, kept_logits / weight.size(0));
-    const at::ScalarType type = score_dtype(x.scalar_type());
-    at::Tensor nll = at::empty({rows}, x.options().dtype(type));
-    if (best != nullptr) *best = at::empty({rows}, target.options());
-    at::Tensor kept;
-    for (int64_t from = 0; from < rows; from += block) {
-      const int64_t n = std::min(block, rows - from);
-      const at::Tensor logits = logits_of(x.narrow(0, from, n), weight, bias);
-      if (best != nullptr) best->narrow(0, from, n).copy_(max_of_rows(logits).second);
-      const at::Tensor logp = at::log_softmax(logits, 1);
-      const at::Tensor part = target.narrow(0, from, n);
-      const at::Tensor picked = logp.gather(1, part.clamp_min(0).unsqueeze(1)).squeeze(1).neg();
-      nll.narrow(0, from, n).copy_(picked.masked_fill(part < 0, 0.0));
-      if (rows <= block) kept = logp;
-    }
-    ctx->save_for_backward({x, weight, bias, target, kept});
-    ctx->saved_data["block"] = block;
-    if (gradient) {
-      keep_gradient(ctx, gradient);
-      ctx->saved_data["first_row"] = first_row;
-    }
-    return nll;
-  }
-
-  static variable_list backward(AutogradContext* ctx, variable_list grads) {
-    const variable_list saved = ctx->get_saved_variables();
-    const at::Tensor &x = saved[0], &weight = saved[1], &bias = saved[2], &target = saved[3];
-    const at::Tensor& kept = saved[4];
-    const int64_t rows = x.size(0);
-    const int64_t block = ctx->saved_data["block"].toInt();
-    const at::Tensor grad = grads[0].masked_fill(target < 0, 0.0);
-    at::Tensor grad_x, grad_weight, grad_bias;
-    for (int64_t from = 0; from < rows; from += block) {
-      const int64_t n = std::min(block, rows - from);
-      const at::Tensor x_part = x.narrow(0, from, n);
-      const at::Tensor index = target.narrow(0, from, n).clamp_min(0).unsqueeze(1);
-      const at::Tensor scale = grad.narrow(0, from, n).unsqueeze(1);
-      at::Tensor p = kept.defined() ? kept.exp() : at::softmax(logits_of(x_part, weight, bias), 1);
-      p.mul_(scale).scatter_add_(1, index, -scale);  // d nll / d logits
-      const at::Tensor sum = p.sum(0);
-      const at::Tensor low = p.to(x.scalar_type());
-      const at::Tensor to_x = ctx->needs_input_grad(0) ? at::mm(low, weight) : at::Tensor();
-      const bool is_first = from == 0;
-      if (ctx->needs_input_grad(1)) {
-        const at::ScalarType type = rows <= block ? x.scalar_type() : p.scalar_type();
-        add_product(ctx, low.t(), x_part, type, is_first, grad_weight);
-      }
-      if (rows <= block) {
-        grad_x = to_x;
-        grad_bias = sum;
-        break;
-      }
-      if (is_first) {
-        grad_x = at::empty_like(x);
-        grad_bias = at::zeros_like(sum);
-      }
-      if (to_x.defined()) grad_x.narrow(0, from, n).copy_(to_x);
-      grad_bias.add_(sum);
-    }
-    if (rows == 0) {
-      return {at::zeros_like(x), at::zeros_like(weight), at::zeros_like(bias), {}, {}, {}, {}, {}};
-    }
-    if (grad_weight.defined()) grad_weight = grad_weight.to(weight.scalar_type());
-    return {grad_x, grad_weight, grad_bias.to(bias.scalar_type()), {}, {}, {}, {}, {}};
-  }
-
- private:
-  // sum = a b, or sum += a b after the first block, in this dtype: in the rows of the shared
-  // gradient where there is one and it has that dtype.
-  static void add_product(AutogradContext* ctx, const at::Tensor& a, const at::Tensor& b,
-                          at::ScalarType type, bool is_first, at::Tensor& sum) {
-    const bool is_same = b.scalar_type() == type;
-    const std::shared_ptr<SharedGradient> gradient = shared_gradient(ctx);
-    if (!is_same) {
-      sum = is_first ? at::mm(a, b).to(type) : sum.add_(at::mm(a, b));
-    } else if (!is_first) {
-      sum.addmm_(a, b);
-    } else if (gradient) {
-      sum = gradient->rows(ctx->saved_data["first_row"].toInt(), a.size(0), b.options());
-      at::mm_out(sum, a, b);
-    } else {
-      sum = at::mm(a, b);
-    }
-  }
-  static at::Tensor logits_of(const at::Tensor& x, const at::Tensor& weight,
-                              const at::Tensor& bias) {
-    return linear(x, weight, bias, x.scalar_type()).to(score_dtype(x.scalar_type()));
-  }
-};
-
 // Numbers of a block of logits: on the CPU as many as stay in the processor's cache while they are
 // summed up; elsewhere, where every operation has to be launched, kKeptLogits.
 constexpr int64_t kBlockLogits = 1 << 21;
@@ -242,14 +145,19 @@ at::Tensor log_sum_of(const at::Tensor& logits, const at::Tensor& own, const at:
   return own - at::log_softmax(logits, 1).gather(1, place).squeeze(1);
 }
 
+// How many ids' logits of so many rows are made at once.
+int64_t ids_at_once(const at::Tensor& x, int64_t rows, int64_t ids) {
+  const int64_t logits = x.is_cpu() ? kBlockLogits : kKeptLogits;
+  const int64_t widest = x.is_cpu() ? std::max<int64_t>(1024, kMaxFactor / x.size(1)) : ids;
+  return std::clamp<int64_t>(logits / std::max<int64_t>(1, rows), std::min<int64_t>(1024, widest),
+                             widest);
+}
+
 // The summary of at most kMaxRows rows, into the tensors of `out`.
 void summarize_block(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                      const at::Tensor& target, const LogitSummary& out) {
   const int64_t ids = weight.size(0), rows = x.size(0);
-  const int64_t at_once = x.is_cpu() ? kBlockLogits : kKeptLogits;
-  const int64_t widest = x.is_cpu() ? std::max<int64_t>(1024, kMaxFactor / x.size(1)) : ids;
-  const int64_t block = std::clamp<int64_t>(at_once / std::max<int64_t>(1, rows),
-                                            std::min<int64_t>(1024, widest), widest);
+  const int64_t block = ids_at_once(x, rows, ids);
   for (int64_t first = 0; first < ids; first += block) {
     const int64_t count = std::min(block, ids - first);
     const at::Tensor logits =
@@ -281,6 +189,100 @@ void summarize_block(const at::Tensor& x, const at::Tensor& weight, const at::Te
     }
   }
 }
+
+class LinearNll : public torch::autograd::Function<LinearNll> {
+ public:
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight,
+                            const at::Tensor& bias, const at::Tensor& target, at::Tensor* best,
+                            int64_t kept_logits, const std::shared_ptr<SharedGradient>& gradient,
+                            int64_t first_row) {
+    at::Tensor nll, log_sum, logp;
+    if (x.size(0) * weight.size(0) <= kept_logits) {
+      const at::Tensor logits = logits_of(x, weight, bias);
+      if (best != nullptr) *best = max_of_rows(logits).second;
+      logp = at::log_softmax(logits, 1);
+      nll = logp.gather(1, target.clamp_min(0).unsqueeze(1)).squeeze(1).neg();
+    } else {
+      const LogitSummary summary = summarize_logits(x, weight, bias, target, best != nullptr);
+      if (best != nullptr) *best = summary.best;
+      log_sum = summary.log_sum;
+      nll = log_sum - summary.own;
+    }
+    ctx->save_for_backward({x, weight, bias, target, log_sum, logp});
+    if (gradient) {
+      keep_gradient(ctx, gradient);
+      ctx->saved_data["first_row"] = first_row;
+    }
+    return nll.masked_fill(target < 0, 0.0);
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    const variable_list saved = ctx->get_saved_variables();
+    const at::Tensor &x = saved[0], &weight = saved[1], &bias = saved[2], &target = saved[3];
+    const at::Tensor &log_sum = saved[4], &logp = saved[5];
+    const at::Tensor scale = grads[0].masked_fill(target < 0, 0.0).unsqueeze(1);
+    Gradients out;
+    if (ctx->needs_input_grad(1)) out.weight = empty_gradient(ctx, weight);
+    out.bias = at::empty_like(bias);
+    if (logp.defined()) {
+      add(logp.exp(), scale, target, 0, x, weight, ctx->needs_input_grad(0), out);
+    } else {
+      const int64_t ids = weight.size(0), block = ids_at_once(x, x.size(0), ids);
+      for (int64_t first = 0; first < ids; first += block) {
+        const int64_t count = std::min(block, ids - first);
+        const at::Tensor rows = weight.narrow(0, first, count);
+        at::Tensor p = logits_of(x, rows, bias.narrow(0, first, count));
+        p.sub_(log_sum.unsqueeze(1)).exp_();
+        add(p, scale, target, first, x, rows, ctx->needs_input_grad(0), out);
+      }
+    }
+    const at::Tensor grad_x = out.x.defined() ? out.x.to(x.scalar_type()) : out.x;
+    return {grad_x, out.weight, out.bias, {}, {}, {}, {}, {}};
+  }
+
+ private:
+  struct Gradients {
+    at::Tensor x, weight, bias;  // x: of the ids so far, in the dtype of probabilities
+  };
+
+  // What the probabilities p of ids from `first` on bring, which are overwritten.
+  static void add(at::Tensor p, const at::Tensor& scale, const at::Tensor& target, int64_t first,
+                  const at::Tensor& x, const at::Tensor& rows, bool wants_x, Gradients& out) {
+    const int64_t count = p.size(1);
+    const at::Tensor place = (target - first).unsqueeze(1);
+    const at::Tensor is_here = place.ge(0).logical_and_(place.lt(count));
+    p.mul_(scale).scatter_add_(1, place.clamp(0, count - 1),
+                               at::where(is_here, -scale, 0.0));  // d nll / d logits
+    out.bias.narrow(0, first, count).copy_(p.sum(0));
+    const at::Tensor low = p.to(x.scalar_type());
+    if (out.weight.defined()) {
+      at::Tensor own = out.weight.narrow(0, first, count);
+      at::mm_out(own, low.t(), x);
+    }
+    if (!wants_x) return;
+    const bool is_same = low.scalar_type() == p.scalar_type();
+    if (!out.x.defined()) {
+      out.x = at::mm(low, rows).to(p.scalar_type());
+    } else if (is_same) {
+      out.x.addmm_(low, rows);
+    } else {
+      out.x.add_(at::mm(low, rows));
+    }
+  }
+
+  // In the rows of the shared gradient where there is one.
+  static at::Tensor empty_gradient(AutogradContext* ctx, const at::Tensor& weight) {
+    const std::shared_ptr<SharedGradient> gradient = shared_gradient(ctx);
+    if (!gradient) return at::empty(weight.sizes(), weight.options().requires_grad(false));
+    return gradient->rows(ctx->saved_data["first_row"].toInt(), weight.size(0),
+                          weight.options().requires_grad(false));
+  }
+
+  static at::Tensor logits_of(const at::Tensor& x, const at::Tensor& weight,
+                              const at::Tensor& bias) {
+    return linear(x, weight, bias, x.scalar_type()).to(score_dtype(x.scalar_type()));
+  }
+};
 
 }  // namespace
 

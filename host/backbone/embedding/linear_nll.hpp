@@ -30,7 +30,7 @@ SplitWeight split_weight(const at::Tensor& weight, const std::vector<int64_t>& s
                          const at::Tensor& ids = {});
 
 // Negative log-likelihood of softmax(x W^T + b) in one operation: small logits are kept; larger
-// ones are computed again in the backward pass, in blocks of rows.
+// ones are made in blocks of ids, in the backward pass again.
 //   x [n,d], weight [V,d] in one dtype (bf16: probabilities are f32), bias [V], target i64 [n]; a
 //   target of -1 gives 0 and no gradient. Result [n] f32 or f64. best (i64 [n]) receives the arg
 //   max when asked. kept_logits: the most logits that are kept for the backward pass.
