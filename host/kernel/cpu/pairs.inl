@@ -9,7 +9,8 @@
 #include "host/kernel/cpu/online_softmax.inl"
 #include "host/kernel/cpu/tiles.inl"
 
-#ifdef __clang__
+#ifdef __clang__  // in place of begin.inl's: of two such attributes clang takes the outer one
+#pragma clang attribute pop
 #pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512bf16,avx2,fma"))), \
                              apply_to = function)
 #else
@@ -247,6 +248,7 @@ void attend_paired_piece(const AttentionShape& shape, const AttentionInputs& in,
 
 #ifdef __clang__
 #pragma clang attribute pop
+#pragma clang attribute push(__attribute__((target("avx512f,avx2,fma"))), apply_to = function)
 #else
 #pragma GCC pop_options
 #endif
