@@ -244,8 +244,11 @@ def parse():
     parser.add_argument("--mneme", type=Path, default=MNEME)
     parser.add_argument("--json", type=Path, help="write all rounds here")
     options = parser.parse_args()
-    if min(options.rounds, *options.threads, options.layers or 1, options.lanes or 1) < 1:
+    given = [number for number in (options.layers, options.lanes) if number is not None]
+    if min(options.rounds, *options.threads, *given) < 1:
         parser.error("--rounds, --threads, --layers and --lanes must be at least 1")
+    if options.device == "cuda" and not torch.cuda.is_available():
+        parser.error("--device cuda: PyTorch finds no GPU here")
     if not options.mneme.exists():
         parser.error(f"there is no {options.mneme}: build mneme, or name the program by --mneme")
     return options
