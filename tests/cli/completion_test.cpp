@@ -174,12 +174,12 @@ send 'compadd() {
 send 'ask() { zle complete-word; : > $mneme_hits.end }; zle -N ask; bindkey "^I" ask; : > $mneme_hits.ready'
 wait_for() {
   local i out
-  for ((i = 0; i < 200; i++)); do
+  for ((i = 0; i < 1200; i++)); do
     while zpty -rt shell out; do :; done
     [[ -e $1 ]] && return
     sleep 0.05
   done
-  print "no $1 within 10 seconds"
+  print "no $1 within 60 seconds"
 }
 wait_for $1/found.ready
 zpty -wn shell "$2"$'\t'
