@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <string>
 #include <vector>
 
 namespace mneme::test {
@@ -31,7 +32,7 @@ int scale(void* /*handle*/, const TVMFFIAny* arguments, int32_t count, TVMFFIAny
   return 0;
 }
 
-// What the host passes, for one input and one output of `elements` numbers.
+// What the host passes, for one input and one output of 2 x 3 numbers.
 struct Call {
   std::vector<float> in = {1, 2, 3, 4, 5, 6}, out = std::vector<float>(6, -1);
   std::array<int64_t, 2> shape = {2, 3}, strides = {3, 1};
