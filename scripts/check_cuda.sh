@@ -200,65 +200,6 @@ sanitizers() {
   return "$status"
 }
 
-# The checks devices.* of the memories, and of a plugin that breaks what they check.
-validate() {
-  local log=$out/validate.log status=0 name options
-  build/cuda/tests/validate_test --gtest_filter='Flawless.*:All/Faults.*/cuda_*' || status=1
-  while read -r name options; do
-    # shellcheck disable=SC2086  # several words
-    build/cuda/bin/mneme plugins validate "build/cuda/$name.so" --only devices $options || status=1
-  done <<'TEXT'
-plugins/xl_cache --set rows=8
-plugins/compressive --set rows=8 --set compressed_rows=6
-plugins/continuous_ltm --set basis=8 --set sticky=true
-plugins/lamemo --set rows=8
-examples/gated_delta
-TEXT
-  figure="$(grep -c '^devices.* pass' "$log") checks passed; $(sed -n 's/^\[  PASSED  \] \([0-9]* tests\?\)\.$/\1/p' "$log") of those that look for faults"
-  ! grep -q '^\[  SKIPPED \]' "$log" && return "$status"
-}
-
-golden() {
-  MNEME_TEST_DEVICE=$device build/cuda/tests/golden_test || return 1
-  figure=$(passed_of "$out/golden.log")
-  ! grep -q '^\[  SKIPPED \]' "$out/golden.log"
-}
-
-# kernels_with LOG-ENDING FILTER [word...]: the tests on the device of every program that has such, side by side, with the words before
-# the program; counts what passed into `passed`. Fails as a program does, and when one ran no test or skipped any.
-kernels_with() {
-  local ending=$1 filter=$2 program status=0 log pids=()
-  shift 2
-  for program in "${kernel_programs[@]}"; do
-    "$@" "build/cuda/tests/$program" "--gtest_filter=$filter" >"$out/$program.$ending" 2>&1 &
-    pids+=($!)
-  done
-  passed=0
-  for i in "${!pids[@]}"; do
-    log=$out/${kernel_programs[i]}.$ending
-    wait "${pids[i]}" || status=1
-    grep -q '^\[  PASSED  \] [1-9]' "$log" && ! grep -q '^\[  SKIPPED \]' "$log" || status=1
-    passed=$((passed + $(sed -n 's/^\[  PASSED  \] \([0-9]*\) tests\?\.$/\1/p' "$log") + 0))
-    tail -n 60 "$log"
-  done
-  return "$status"
-}
-
-kernels() {
-  local passed status=0
-  kernels_with kernels.log 'Devices/*/Cuda' || status=1
-  figure="$passed passed"
-  return "$status"
-}
-
-# sanitizer TOOL: seconds limited, because a kernel can be a hundred times as slow under it.
-sanitizer() {
-  local passed status=0
-  kernels_with "$1.log" '*RandomShapes*/Cuda:*Edges*/Cuda:*DeltaRule*/Cuda:*Histogram*EveryShape*/Cuda:*Pool*Every*/Cuda' timeout 60 compute-sanitizer --tool "$1" --error-exitcode 9 || status=1
-  figure="$passed tests passed; $(grep -l 'ERROR SUMMARY: 0 errors' "$out"/*_test."$1.log" | wc -l) of ${#kernel_programs[@]} programs without an error"
-  return "$status"
-}
-
 memory_file() { if [[ $1 == none ]]; then echo configs/memory/none.toml; else echo "configs/quickstart/memory/$1.toml"; fi; }
 mneme() { build/cuda/bin/mneme "$@" --device "$device"; }
 train() { mneme train "$@" --quiet; }

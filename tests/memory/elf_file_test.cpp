@@ -154,6 +154,30 @@ TEST_F(ElfFileTest, RefusesEveryTruncation) {
                     HasSubstr(str("got a file of ", good_.size() / 2, " bytes"))));
 }
 
+// strip leaves such places behind in libraries that mold or lld linked; the dynamic loader reads
+// nothing from the file there.
+TEST_F(ElfFileTest, TakesAProtectedRangeBeyondTheFileButNoLoadedOne) {
+  const Elf64_Ehdr header = header_of(good_);
+  const auto with_segment_moved = [&](std::uint32_t type) {
+    std::string bytes = good_;
+    for (int i = 0; i < header.e_phnum; ++i) {
+      Elf64_Phdr segment;
+      char* const place = bytes.data() + header.e_phoff + i * sizeof segment;
+      std::memcpy(&segment, place, sizeof segment);
+      if (segment.p_type != type) continue;
+      segment.p_offset = bytes.size() - 1;
+      segment.p_filesz = 4096;
+      std::memcpy(place, &segment, sizeof segment);
+      return bytes;
+    }
+    ADD_FAILURE() << "no segment of type " << type;
+    return bytes;
+  };
+  EXPECT_NO_THROW(static_cast<void>(read(with_segment_moved(PT_GNU_RELRO))));
+  EXPECT_THAT(refusal_of(with_segment_moved(PT_LOAD)),
+              HasSubstr("truncated or damaged shared library: expected segment"));
+}
+
 TEST_F(ElfFileTest, SurvivesRandomDamage) {
   std::mt19937 random(test::drawn_seed("bytes"));
   int refused = 0;

@@ -362,7 +362,8 @@ void ElfReader::read_segments() {
     static_cast<void>(range(header_.e_phoff, 0, "the program headers"));
     const auto segment =
         at<Elf64_Phdr>(header_.e_phoff + i * sizeof(Elf64_Phdr), str("program header ", i));
-    if (segment.p_type != PT_NULL) {
+    // GNU_RELRO is a range of memory; strip can leave a wrong place in the file there.
+    if (segment.p_type != PT_NULL && segment.p_type != PT_GNU_RELRO) {
       static_cast<void>(range(segment.p_offset, segment.p_filesz, str("segment ", i)));
     }
     segments_.push_back(segment);
