@@ -34,6 +34,7 @@ class Decoder final : public Model {
   void weights_changed() override;
   uint64_t noise_position() const override { return noise_.position(); }
   void seek_noise(uint64_t position) override { noise_.seek(position); }
+  void set_lanes(LaneSlice lanes) override { noise_.set_lanes(lanes); }
 
   // See set_context_window.
   void set_window(int64_t rows);

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <vector>
 
 #include "host/base/random.hpp"
 #include "host/tensor/device.hpp"
@@ -54,44 +55,73 @@ MNEME_WITH_AVX512 void draw(StreamKey stream, int64_t piece, std::uint32_t last_
   draw_words(stream, piece, last_kept, kept, out);
 }
 
+// Entries [first, first + count) of the stream's, to `out`.
 template <typename Bits>
-void fill(at::Tensor& mask, const at::Tensor& kept, std::uint32_t last_kept, StreamKey stream) {
+void fill_run(Bits* out, int64_t first, int64_t count, Bits kept, std::uint32_t last_kept,
+              StreamKey stream) {
+  const int64_t end = first + count;
+  tensor::parallel_for(
+      (end + kWords - 1) / kWords - first / kWords, kGrain, [&](int64_t from, int64_t to) {
+        for (int64_t piece = first / kWords + from; piece < first / kWords + to; ++piece) {
+          const int64_t begin = piece * kWords;
+          if (begin >= first && begin + kWords <= end) {
+            draw(stream, piece, last_kept, kept, out + (begin - first));
+            continue;
+          }
+          std::array<Bits, kWords> words;
+          draw(stream, piece, last_kept, kept, words.data());
+          const int64_t low = std::max(begin, first), high = std::min(begin + kWords, end);
+          std::copy(words.begin() + (low - begin), words.begin() + (high - begin),
+                    out + (low - first));
+        }
+      });
+}
+
+// How the entries of a slice lie in the mask of all lanes: runs of `length`, one every `stride`.
+struct Runs {
+  int64_t first = 0, length = 0, stride = 0, count = 1;
+};
+
+Runs runs_of(at::IntArrayRef shape, LaneDim dim, LaneSlice lanes) {
+  const int64_t entries = c10::multiply_integers(shape);
+  if (dim == LaneDim::kNone || !lanes.is_part()) return {0, entries, entries, 1};
+  const auto place = static_cast<std::size_t>(dim);
+  const int64_t outer = c10::multiply_integers(shape.slice(0, place));
+  const int64_t length = outer == 0 ? 0 : entries / outer;
+  const int64_t of_lane = length / lanes.count;
+  return {lanes.first * of_lane, length, lanes.of * of_lane, outer};
+}
+
+template <typename Bits>
+void fill(at::Tensor& mask, const at::Tensor& kept, std::uint32_t last_kept, StreamKey stream,
+          const Runs& runs) {
   const Bits bits = *static_cast<const Bits*>(kept.const_data_ptr());
   Bits* const entries = static_cast<Bits*>(mask.mutable_data_ptr());
-  const int64_t count = mask.numel();
-  tensor::parallel_for((count + kWords - 1) / kWords, kGrain, [&](int64_t begin, int64_t end) {
-    for (int64_t piece = begin; piece < end; ++piece) {
-      Bits* const out = entries + piece * kWords;
-      const int64_t left = count - piece * kWords;
-      if (left >= kWords) {
-        draw(stream, piece, last_kept, bits, out);
-      } else {
-        std::array<Bits, kWords> rest;
-        draw(stream, piece, last_kept, bits, rest.data());
-        std::copy_n(rest.begin(), left, out);
-      }
-    }
-  });
+  for (int64_t i = 0; i < runs.count; ++i) {
+    fill_run(entries + i * runs.length, runs.first + i * runs.stride, runs.length, bits, last_kept,
+             stream);
+  }
 }
 
 }  // namespace
 
 at::Tensor dropout_mask(at::IntArrayRef shape, const at::TensorOptions& options, double p,
-                        StreamKey stream) {
+                        StreamKey stream, LaneDim dim, LaneSlice lanes) {
   const at::NoGradGuard no_grad;
   const double kept_words = std::round((1.0 - p) * 0x1p32);
   const auto last_kept = static_cast<std::uint32_t>(std::clamp(kept_words, 1.0, 0x1p32) - 1.0);
   at::Tensor mask = at::empty(shape, options);
   const at::Tensor kept = at::full({}, 1.0 / (1.0 - p), options);
+  const Runs runs = runs_of(shape, dim, lanes);
   switch (mask.element_size()) {
     case 2:
-      fill<std::uint16_t>(mask, kept, last_kept, stream);
+      fill<std::uint16_t>(mask, kept, last_kept, stream, runs);
       break;
     case 4:
-      fill<std::uint32_t>(mask, kept, last_kept, stream);
+      fill<std::uint32_t>(mask, kept, last_kept, stream, runs);
       break;
     default:
-      fill<std::uint64_t>(mask, kept, last_kept, stream);
+      fill<std::uint64_t>(mask, kept, last_kept, stream, runs);
   }
   return mask;
 }
@@ -109,14 +139,28 @@ void Noise::next_segment() {
   generator_.set_current_seed(Random(seed_, {"dropout", position_}).next64());
 }
 
-at::Tensor Noise::mask(at::IntArrayRef shape, const at::TensorOptions& options, double p) {
+at::Tensor Noise::sliced(at::IntArrayRef shape, const at::TensorOptions& options, double p,
+                         LaneDim dim) {
+  // The generator's numbers depend on the whole shape, so all lanes' are drawn.
+  const auto place = static_cast<int64_t>(dim);
+  std::vector<int64_t> all = shape.vec();
+  const int64_t rows = all[static_cast<std::size_t>(place)] / lanes_.count;  // of a lane
+  all[static_cast<std::size_t>(place)] = rows * lanes_.of;
+  const at::Tensor ones = at::ones(all, options);
+  return std::get<0>(at::_fused_dropout(ones, 1.0 - p, generator_))
+      .narrow(place, rows * lanes_.first, rows * lanes_.count);
+}
+
+at::Tensor Noise::mask(at::IntArrayRef shape, const at::TensorOptions& options, double p,
+                       LaneDim dim) {
   const std::uint64_t draw = draws_++;
   if (options.device().is_cpu()) {
     const std::array<KeyPart, 3> parts = {"dropout", position_, draw};
-    return dropout_mask(shape, options, p, StreamKey::derive(seed_, parts));
+    return dropout_mask(shape, options, p, StreamKey::derive(seed_, parts), dim, lanes_);
   }
   const at::NoGradGuard no_grad;
-  return at::empty(shape, options).bernoulli_(1.0 - p, generator_).div_(1.0 - p);
+  if (dim != LaneDim::kNone && lanes_.is_part()) return sliced(shape, options, p, dim);
+  return std::get<0>(at::_fused_dropout(at::ones(shape, options), 1.0 - p, generator_));
 }
 
 Noise Noise::copy() const {
@@ -128,8 +172,10 @@ Noise Noise::copy() const {
 at::Tensor Noise::apply(const at::Tensor& x, double p) {
   if (p == 0.0) return x;
   // One kernel, which keeps a byte an entry for the gradient.
-  if (x.is_cuda()) return std::get<0>(at::_fused_dropout(x, 1.0 - p, generator_));
-  return x * mask(x.sizes(), x.options(), p);
+  if (x.is_cuda() && !lanes_.is_part()) {
+    return std::get<0>(at::_fused_dropout(x, 1.0 - p, generator_));
+  }
+  return x * mask(x.sizes(), x.options(), p, LaneDim::kFirst);
 }
 
 }  // namespace mneme::backbone

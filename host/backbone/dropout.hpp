@@ -13,11 +13,25 @@
 
 namespace mneme::backbone {
 
+// The lanes [first, first + count) of a batch of `of` lanes.
+struct LaneSlice {
+  int64_t first = 0;
+  int64_t count = 0;
+  int64_t of = 0;  // 0 = these lanes are all
+
+  bool is_part() const { return of > count; }
+};
+
+// The dimension of a tensor along which its lanes lie. Several rows of one lane may follow one
+// another there.
+enum class LaneDim : int64_t { kNone = -1, kFirst = 0, kSecond = 1 };
+
 // A tensor on the CPU of `shape` and the options' floating-point dtype: entry i, row-major, is 0
 // when word i of the stream (Random) is among the p * 2^32 largest, else 1 / (1 - p). The same for
-// every processor and number of threads. p in [0, 1).
+// every processor and number of threads. With a slice of the lanes it is that part of the mask of
+// all lanes. p in [0, 1).
 at::Tensor dropout_mask(at::IntArrayRef shape, const at::TensorOptions& options, double p,
-                        StreamKey stream);
+                        StreamKey stream, LaneDim dim = LaneDim::kNone, LaneSlice lanes = {});
 
 // Draws dropout masks. Every training segment has its own stream, keyed by (seed, position), on the
 // CPU one for each mask, so that saving `position` is enough to continue a run bit for bit.
@@ -31,16 +45,24 @@ class Noise {
   uint64_t position() const { return position_; }
   void seek(uint64_t position) { position_ = position; }
 
-  // A mask of `shape`: 0 with probability p, else 1 / (1 - p).
-  at::Tensor mask(at::IntArrayRef shape, const at::TensorOptions& options, double p);
-  // x times a fresh mask; x itself for p = 0.
+  // The lanes that this process computes: it draws the masks that they have among all lanes.
+  void set_lanes(LaneSlice lanes) { lanes_ = lanes; }
+
+  // A mask of `shape`: 0 with probability p, else 1 / (1 - p). The same for all lanes when they lie
+  // along no dimension.
+  at::Tensor mask(at::IntArrayRef shape, const at::TensorOptions& options, double p, LaneDim dim);
+  // x times a fresh mask; x itself for p = 0. Its first dimension is that of the lanes.
   at::Tensor apply(const at::Tensor& x, double p);
 
   // Draws the masks that this one draws next, and leaves it as it is.
   Noise copy() const;
 
  private:
+  // The mask of all lanes, cut to this process's.
+  at::Tensor sliced(at::IntArrayRef shape, const at::TensorOptions& options, double p, LaneDim dim);
+
   uint64_t seed_;
+  LaneSlice lanes_;
   uint64_t position_ = 0;
   uint64_t draws_ = 0;       // masks of this segment
   at::Generator generator_;  // for devices other than the CPU

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "host/backbone/attention/positions.hpp"
+#include "host/backbone/dropout.hpp"
 #include "host/config/experiment.hpp"
 #include "host/memory/backbone_interface.hpp"
 #include "host/memory/segment/segment_hooks.hpp"
@@ -107,6 +108,9 @@ class Model {
   // continues bit for bit.
   virtual uint64_t noise_position() const { return 0; }
   virtual void seek_noise(uint64_t position) { (void)position; }
+  // Of a batch of which other processes compute the other lanes: the masks of dropout are those
+  // that these lanes have in the whole batch.
+  virtual void set_lanes(LaneSlice lanes) { (void)lanes; }
 };
 
 // What making a model needs besides the experiment.

@@ -21,6 +21,7 @@
 #include "host/cli/arguments.hpp"
 #include "host/cli/definition.hpp"
 #include "host/cli/help.hpp"
+#include "host/cli/rank_session.hpp"
 #include "host/plugin/host_object.hpp"
 #include "mneme/abi.h"
 
@@ -144,7 +145,18 @@ int run(int argc, const char* const* argv, const Streams& streams) {
     print_error(streams, use_message(app, error));
     return kWrongUse;
   }
+  const std::string command = app.get_subcommands().front()->get_name();
+  if (command != "train" && command != "eval" && command != "compare") {
+    check_started_alone("mneme " + command);
+  }
   return action(streams);
+}
+
+// Prints what a command ended with; when it is one of several ranks, all end.
+int fail(const Streams& streams, const std::string& message, int exit_code) {
+  print_error(streams, message_of_rank(message));
+  end_ranks(exit_code);
+  return exit_code;
 }
 
 // Flushes the buffer: at the latest a full disk is noticed here.
@@ -168,17 +180,14 @@ int main_entry(int argc, const char* const* argv, const Streams& streams) noexce
       flush_results(streams.out);
       return exit_code;
     } catch (const Error& error) {
-      print_error(streams, error.what());
-      return error.exit_code();
+      return fail(streams, error.what(), error.exit_code());
     } catch (const std::bad_alloc&) {
-      print_error(streams, "out of memory; try fewer lanes or a smaller model");
-      return kRunFailed;
+      return fail(streams, "out of memory; try fewer lanes or a smaller model", kRunFailed);
     } catch (const std::exception& error) {
-      print_error(streams, str("unexpected failure: ", error.what()));
-      return kRunFailed;
+      return fail(streams, str("unexpected failure: ", error.what()), kRunFailed);
     } catch (...) {
-      print_error(streams, "unexpected failure: something that is no std::exception was thrown");
-      return kRunFailed;
+      return fail(streams, "unexpected failure: something that is no std::exception was thrown",
+                  kRunFailed);
     }
   } catch (...) {  // even the message could not be written
     return kRunFailed;

@@ -61,6 +61,8 @@ enum class Optimizer { kAdam, kAdamW };
 enum class Schedule { kCosine, kLinear, kConstant, kInverseSqrt };
 // kAuto: bf16 where it is fast, f32 elsewhere (run::chosen_precision).
 enum class Precision { kF64, kF32, kBf16, kAuto };
+// What gradients are rounded to where ranks sum them: nothing (kFull) or bf16.
+enum class GradientPrecision { kFull, kBf16 };
 // Which parameters keep their values in training.
 enum class Freeze { kNothing, kBackbone };
 
@@ -83,6 +85,7 @@ enum class Freeze { kNothing, kBackbone };
 [[nodiscard]] std::string_view to_word(Optimizer value);
 [[nodiscard]] std::string_view to_word(Schedule value);
 [[nodiscard]] std::string_view to_word(Precision value);
+[[nodiscard]] std::string_view to_word(GradientPrecision value);
 [[nodiscard]] std::string_view to_word(Freeze value);
 
 // [model.adaptive]: adaptive embedding and softmax.
@@ -338,6 +341,11 @@ struct TrainConfig {
   std::vector<ParameterGroup> groups = {};  // [[train.group]]
   // backbone: only the memory's parameters and the backbone's low-rank updates are trained.
   Freeze freeze = Freeze::kNothing;
+  // Where several ranks train: megabytes of gradients that are summed at once, their precision on
+  // the way, and whether each rank keeps and updates a part of the optimiser's moments alone.
+  std::int64_t bucket_mb = 25;
+  GradientPrecision gradients = GradientPrecision::kFull;
+  bool shard_optimizer = false;
   // Ends the training after so many evaluations of the valid split without a lower loss; 0 = off.
   std::int64_t early_stop = 0;
   std::int64_t keep_checkpoints = 2;  // newest ones kept, beside the best; at least 1

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 #include "host/base/error.hpp"
@@ -12,6 +13,29 @@ namespace mneme::data {
 std::int64_t TokenSegment::target_count() const {
   return std::count_if(targets.begin(), targets.end(),
                        [](std::int64_t target) { return target != kNoTarget; });
+}
+
+TokenSegment TokenSegment::lanes_of(std::int64_t first, std::int64_t count) const {
+  const auto cut = [&](const auto& from, std::int64_t width) {
+    using Values = std::decay_t<decltype(from)>;
+    return from.empty()
+               ? Values()
+               : Values(from.begin() + first * width, from.begin() + (first + count) * width);
+  };
+  TokenSegment out;
+  out.lanes = count;
+  out.length = length;
+  out.inputs = cut(inputs, length);
+  out.targets = cut(targets, length);
+  out.valid = cut(valid, 1);
+  out.reset = cut(reset, 1);
+  out.document = cut(document, 1);
+  out.offset = cut(offset, 1);
+  out.source = cut(source, length);
+  out.types = cut(types, length);
+  out.epoch = epoch;
+  out.index = index;
+  return out;
 }
 
 void TokenSegment::prepare(std::int64_t lane_count, std::int64_t tokens, bool has_source) {

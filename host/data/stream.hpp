@@ -46,6 +46,8 @@ struct TokenSegment {
 
   // Positions that have a target.
   [[nodiscard]] std::int64_t target_count() const;
+  // Lanes [first, first + count) alone; the length stays, so that these may all be padded.
+  [[nodiscard]] TokenSegment lanes_of(std::int64_t first, std::int64_t count) const;
   // Sizes every member for B x T and fills in padding and zeros; `has_source` sizes `source`.
   void prepare(std::int64_t lane_count, std::int64_t tokens, bool has_source);
 };

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <optional>
+#include <utility>
 
 #include "host/base/error.hpp"
 #include "host/eval/protocol.hpp"
+#include "host/eval/rank_scores.hpp"
 #include "host/eval/segment_step.hpp"
 #include "host/tensor/torch.hpp"
 
@@ -39,10 +42,10 @@ class FrozenParameters {
 // Weighted means of the tiers' losses and metrics, by name.
 class Means {
  public:
-  void add(const std::map<std::string, memory::Reported>& reported, std::int64_t weight) {
+  void add(const std::map<std::string, double>& reported, std::int64_t weight) {
     for (const auto& [name, value] : reported) {
       Sum& sum = sums_[name];
-      sum.value += value.value.item<double>() * static_cast<double>(weight);
+      sum.value += value * static_cast<double>(weight);
       sum.weight += static_cast<double>(weight);
     }
   }
@@ -102,9 +105,12 @@ class Evaluation {
       : model_(model),
         stack_(stack),
         options_(options),
-        state_(stack.new_state(memory::Phase::kEvaluation, options.lanes)),
+        ranks_(options.ranks.all == nullptr
+                   ? nullptr
+                   : std::make_unique<RankExchange>(options.ranks, options.lanes)),
+        state_(stack.new_state(memory::Phase::kEvaluation, std::max<std::int64_t>(1, own().count))),
         breakdown_(options.training_counts, options.protocol.unknown_id.value_or(-1)) {
-    if (!options.streams.empty()) state_.set_streams(options.streams);
+    if (!options.streams.empty() || ranks_) state_.set_streams(own_streams());
     result_.lanes = options.lanes;
     result_.protocol = options.protocol;
     result_.protocol.lanes = options.lanes;
@@ -117,12 +123,21 @@ class Evaluation {
   Result finish();
 
  private:
-  void add_scores(const data::TokenSegment& segment, const backbone::Output& out);
+  // The lanes that this process computes.
+  [[nodiscard]] ranks::LaneRange own() const {
+    return ranks_ ? ranks_->lanes() : ranks::LaneRange{0, options_.lanes};
+  }
+  [[nodiscard]] std::vector<std::uint64_t> own_streams() const;
+  // What the forward pass found in the lanes of this process.
+  [[nodiscard]] static RankScores read_scores(const backbone::Output& out,
+                                              const memory::SegmentHooks& hooks);
+  // Takes in what was found in the whole segment.
+  void take(const data::TokenSegment& segment, RankScores found);
+  void count_targets(const data::TokenSegment& segment);
   // The lane's segment as a block of Result::perplexity_per_block.
   void add_block(const data::TokenSegment& segment, std::int64_t lane);
   void add_target(std::int64_t id, const Score& one);
-  void add_reported(const data::TokenSegment& segment, const memory::SegmentHooks& hooks,
-                    std::int64_t tokens);
+  void add_state();
   // Runs the segment once more to find the first value that is not finite. Throws Error (kRun).
   [[noreturn]] void throw_not_finite(const data::TokenSegment& segment, const std::string& where,
                                      const std::string& failed, double value);
@@ -130,6 +145,7 @@ class Evaluation {
   backbone::Model& model_;
   memory::Stack& stack_;
   const Options& options_;
+  std::unique_ptr<RankExchange> ranks_;  // null = this process computes all lanes
   memory::StackState state_;
   Means losses_;
   Means metrics_;
@@ -144,10 +160,27 @@ std::vector<double> to_doubles(const at::Tensor& tensor) {
   return {begin, begin + flat.numel()};
 }
 
+std::vector<std::uint64_t> Evaluation::own_streams() const {
+  std::vector<std::uint64_t> streams;
+  const ranks::LaneRange lanes = own();
+  for (std::int64_t lane = lanes.first; lane < lanes.first + lanes.count; ++lane) {
+    streams.push_back(options_.streams.empty() ? static_cast<std::uint64_t>(lane)
+                                               : options_.streams[static_cast<std::size_t>(lane)]);
+  }
+  if (streams.empty()) streams.push_back(0);  // of a state that is not used
+  return streams;
+}
+
 void Evaluation::throw_not_finite(const data::TokenSegment& segment, const std::string& where,
                                   const std::string& failed, double value) {
-  NotFinite first = find_in_state(state_);
-  if (first.place.empty()) first = find_not_finite(model_, stack_, state_, segment);
+  NotFinite first;
+  const ranks::LaneRange lanes = own();
+  if (lanes.count > 0) {
+    first = find_in_state(state_);
+    if (first.place.empty()) {
+      first = find_not_finite(model_, stack_, state_, segment.lanes_of(lanes.first, lanes.count));
+    }
+  }
   throw_run({.where = str("segment ", segment.index, where),
              .failed = failed,
              .got = str(format_number(value, 3),
@@ -162,14 +195,47 @@ void Evaluation::add_target(std::int64_t id, const Score& one) {
   if (id == options_.protocol.unknown_id) result_.unknown->add(one);
 }
 
-void Evaluation::add_scores(const data::TokenSegment& segment, const backbone::Output& out) {
+namespace {
+
+std::map<std::string, double> values_of(const std::map<std::string, memory::Reported>& reported) {
+  std::map<std::string, double> out;
+  for (const auto& [name, value] : reported) out[name] = value.value.item<double>();
+  return out;
+}
+
+}  // namespace
+
+RankScores Evaluation::read_scores(const backbone::Output& out, const memory::SegmentHooks& hooks) {
+  RankScores found;
+  found.nll = to_doubles(out.nll);
   const at::Tensor hits = out.correct.to(at::kCPU).contiguous();
   const bool* const is_correct = hits.const_data_ptr<bool>();
-  const at::Tensor all_best = out.best.to(at::kCPU).contiguous();
-  const std::int64_t* const best = all_best.const_data_ptr<std::int64_t>();
-  scores_.nll = to_doubles(out.nll);
-  scores_.correct.assign(segment.targets.size(), 0);
-  scores_.best.assign(segment.targets.size(), -1);
+  found.correct.assign(is_correct, is_correct + hits.numel());
+  const at::Tensor best = out.best.to(at::kCPU).contiguous();
+  const std::int64_t* const ids = best.const_data_ptr<std::int64_t>();
+  found.best.assign(ids, ids + best.numel());
+  found.losses = values_of(hooks.losses());
+  found.metrics = values_of(hooks.metrics());
+  found.read_rows = hooks.read_rows();
+  return found;
+}
+
+void Evaluation::take(const data::TokenSegment& segment, RankScores found) {
+  const std::int64_t before = result_.total.tokens;
+  scores_.nll = std::move(found.nll);
+  scores_.correct = std::move(found.correct);
+  scores_.best = std::move(found.best);
+  count_targets(segment);
+  for (const auto& [name, value] : found.losses) {
+    if (std::isfinite(value)) continue;
+    throw_not_finite(segment, "", str("the auxiliary loss ", name, " is not finite"), value);
+  }
+  losses_.add(found.losses, result_.total.tokens - before);
+  metrics_.add(found.metrics, result_.total.tokens - before);
+  result_.protocol.read_rows = std::max(result_.protocol.read_rows, found.read_rows);
+}
+
+void Evaluation::count_targets(const data::TokenSegment& segment) {
   scores_.document.assign(segment.targets.size(), -1);
   scores_.position.assign(segment.targets.size(), -1);
   if (!segment.source.empty() && !result_.by_source) result_.by_source.emplace();
@@ -179,14 +245,16 @@ void Evaluation::add_scores(const data::TokenSegment& segment, const backbone::O
     for (std::int64_t position = 0; position < segment.length; ++position) {
       const auto i = static_cast<std::size_t>(lane * segment.length + position);
       text_place.advance();
-      if (segment.targets[i] == data::kNoTarget) continue;
+      if (segment.targets[i] == data::kNoTarget) {
+        scores_.correct[i] = 0;
+        scores_.best[i] = -1;
+        continue;
+      }
       const double nll = scores_.nll[i];
       if (!std::isfinite(nll)) {
         throw_not_finite(segment, str(", lane ", lane, ", position ", position),
                          "the loss of a token is not finite", nll);
       }
-      scores_.correct[i] = is_correct[i] ? 1 : 0;
-      scores_.best[i] = best[i];
       scores_.document[i] = text_place.document();
       scores_.position[i] = text_place.position();
       const Score one{.tokens = 1, .nll = nll, .correct = scores_.correct[i]};
@@ -214,18 +282,6 @@ void Evaluation::add_block(const data::TokenSegment& segment, std::int64_t lane)
   result_.block_loss += sum / static_cast<double>(length - 1);
 }
 
-void Evaluation::add_reported(const data::TokenSegment& segment, const memory::SegmentHooks& hooks,
-                              std::int64_t tokens) {
-  const auto losses = hooks.losses();
-  for (const auto& [name, loss] : losses) {
-    const double value = loss.value.item<double>();
-    if (std::isfinite(value)) continue;
-    throw_not_finite(segment, "", str("the auxiliary loss ", name, " is not finite"), value);
-  }
-  losses_.add(losses, tokens);
-  metrics_.add(hooks.metrics(), tokens);
-}
-
 void Evaluation::run(const data::TokenSegment& segment) {
   if (segment.lanes != options_.lanes) {
     throw_run({.where = "evaluation",
@@ -241,21 +297,46 @@ void Evaluation::run(const data::TokenSegment& segment) {
   }
   step.forward.wants_correct = true;
   step.forward.distances = options_.distances;
+  // A failure in it leaves the state as it was before the segment.
   step.before_commit = [&](const backbone::Output& out, const memory::SegmentHooks& hooks) {
-    const std::int64_t before = result_.total.tokens;
-    add_scores(segment, out);
-    add_reported(segment, hooks, result_.total.tokens - before);
-    result_.protocol.read_rows = std::max(result_.protocol.read_rows, hooks.read_rows());
+    RankScores found = read_scores(out, hooks);
+    take(segment, ranks_ ? ranks_->exchange(found) : std::move(found));
   };
-  run_segment(model_, stack_, state_, segment, std::move(step));
+  const ranks::LaneRange lanes = own();
+  if (!ranks_) {
+    run_segment(model_, stack_, state_, segment, std::move(step));
+  } else if (lanes.count > 0) {
+    step.memory.sum = ranks_->sum_of_weights();
+    run_segment(model_, stack_, state_, segment.lanes_of(lanes.first, lanes.count),
+                std::move(step));
+  } else {
+    if (!stack_.is_empty()) static_cast<void>(ranks_->sum_of_weights()({}));
+    take(segment, ranks_->exchange(RankScores()));
+  }
   ++result_.segments;
-  result_.final_state_bytes = state_.bytes();
-  result_.state_bytes = std::max(result_.state_bytes, result_.final_state_bytes);
-  result_.cached_projection_bytes =
-      std::max(result_.cached_projection_bytes, state_.cached_projection_bytes());
+  add_state();
   if (options_.on_probes) options_.on_probes(segment, scores_.nll, probes);
   if (options_.on_segment) options_.on_segment(segment, scores_);
   if (options_.on_progress) options_.on_progress(result_.segments, result_.total.tokens);
+}
+
+void Evaluation::add_state() {
+  RankState now;
+  if (own().count > 0) {
+    now.state_bytes = state_.bytes();
+    now.cached_projection_bytes = state_.cached_projection_bytes();
+  }
+  if (ranks_) {
+    if (options_.ranks.stop_signal) now.signal = options_.ranks.stop_signal();
+    now = ranks_->exchange(now);
+  }
+  result_.final_state_bytes = now.state_bytes;
+  result_.state_bytes = std::max(result_.state_bytes, result_.final_state_bytes);
+  result_.cached_projection_bytes =
+      std::max(result_.cached_projection_bytes, now.cached_projection_bytes);
+  if (now.signal != 0 && options_.ranks.on_stop_signal) {
+    options_.ranks.on_stop_signal(static_cast<int>(now.signal));
+  }
 }
 
 Result Evaluation::finish() {

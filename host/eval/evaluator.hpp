@@ -17,6 +17,7 @@
 #include "host/memory/backbone_interface.hpp"
 #include "host/memory/segment/segment_hooks.hpp"
 #include "host/memory/stack.hpp"
+#include "host/ranks/communicator.hpp"
 
 namespace mneme::eval {
 
@@ -29,8 +30,18 @@ struct SegmentScores {
   std::vector<std::int64_t> position;  // tokens of that document before the target; -1 = unknown
 };
 
+// An evaluation whose lanes are split over ranks. Every rank evaluates the same stream and gets the
+// whole result. Ranks may be more than lanes: those that are left over wait.
+struct RankOptions {
+  ranks::Communicator* all = nullptr;  // null = one process; outlives the evaluation
+  // 0 = none. Asked after every segment; all ranks get one that any rank has.
+  std::function<int()> stop_signal = nullptr;
+  std::function<void(int signal)> on_stop_signal = nullptr;
+};
+
 struct Options {
   std::int64_t lanes = 1;  // of the stream
+  RankOptions ranks = {};
   // Keys and values of context blocks are kept while blocks and weights live. Without it every
   // segment projects its whole context again: slower, with the same numbers; tests check the cache
   // with it.
@@ -53,9 +64,9 @@ struct Options {
   std::function<void(const data::TokenSegment& segment, const SegmentScores& scores)> on_segment =
       nullptr;
 
-  // Named tensors that tiers are asked to publish (memory::SegmentInput::wanted_probes), and who gets a segment's:
-  // called before on_segment, with the nll of SegmentScores. No probe is computed while on_probes
-  // is empty.
+  // Named tensors that tiers are asked to publish (memory::SegmentInput::wanted_probes), and who
+  // gets a segment's: called before on_segment, with the nll of SegmentScores. No probe is computed
+  // while on_probes is empty.
   std::set<std::string, std::less<>> wanted_probes = {};
   std::function<void(const data::TokenSegment& segment, const std::vector<double>& nll,
                      const std::map<std::string, at::Tensor>& probes)>

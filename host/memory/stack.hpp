@@ -79,6 +79,10 @@ class Stack {
   // What the tiers declare, in stack order, with the bytes of states of so many lanes.
   std::vector<TierOutline> outlines(int64_t train_lanes, int64_t eval_lanes) const;
 
+  // "<index>.<plugin id>.<slot>" of every slot of training that outlives a segment and has no
+  // lanes.
+  std::vector<std::string> slots_without_lanes() const;
+
   StackState new_state(Phase phase, int64_t lanes) const;
   // Restores what save() gave. Errors: Error(kUsage) for another plugin, revision or shape, and for
   // other trained options.

@@ -32,10 +32,10 @@ std::map<std::string, double> rates_of(const std::vector<optim::TrainableParamet
 // A runtime, or an error that says what took the memory. The data are read before, so that the
 // vocabulary is known by then.
 std::unique_ptr<run::Runtime> open_runtime(const config::Experiment& experiment,
-                                           run::RuntimeOptions options) {
+                                           run::RuntimeOptions options, const RankOptions& ranks) {
   if (!options.dataset) options.dataset = std::make_shared<const data::Dataset>(experiment.data);
   if (!options.loader) options.loader = std::make_shared<plugin::PluginLoader>(memory::find_group);
-  run::check_training_fits(experiment, options);
+  run::check_training_fits(with_own_lanes(experiment, ranks), options);
   try {
     return std::make_unique<run::Runtime>(experiment, options);
   } catch (const std::exception& error) {
@@ -49,6 +49,15 @@ std::unique_ptr<run::Runtime> open_runtime(const config::Experiment& experiment,
 
 run::RuntimeOptions runtime_options(const TrainerOptions& options) {
   run::RuntimeOptions runtime = options.runtime;
+  if (options.ranks.is_parallel() && runtime.free_memory) {
+    // The ranks of a machine share its memory.
+    runtime.free_memory = [source = runtime.free_memory,
+                           ranks = options.ranks.ranks->ranks_on_host()] {
+      std::optional<FreeMemory> free = source();
+      if (free) free->bytes /= ranks;
+      return free;
+    };
+  }
   if (!options.initial_weights.empty()) runtime.weights_follow = true;
   return runtime;
 }
@@ -76,9 +85,13 @@ struct Trainer::StepSums {
 };
 
 Trainer::Trainer(const config::Experiment& experiment, TrainerOptions options)
-    : log_(options.folder.empty() && !options.claim_folder ? nullptr : std::make_unique<LogFile>()),
-      runtime_(open_runtime(experiment, runtime_options(options))),
-      stream_(std::move(options.stream)) {
+    : log_((options.folder.empty() && !options.claim_folder) || !options.ranks.is_writer()
+               ? nullptr
+               : std::make_unique<LogFile>()),
+      runtime_(open_runtime(experiment, runtime_options(options), options.ranks)),
+      stream_(std::move(options.stream)),
+      ranks_(options.ranks),
+      has_folder_(!options.folder.empty() || options.claim_folder != nullptr) {
   const config::TrainConfig& train = experiment.train;
   optim::check_groups(train, runtime_->parameters());
   optim::check_frozen(runtime_->parameters());
@@ -97,11 +110,15 @@ Trainer::Trainer(const config::Experiment& experiment, TrainerOptions options)
     optimizer_ = std::make_unique<optim::Adam>(
         runtime_->parameters(),
         optim::AdamOptions{train.optimizer, train.beta1, train.beta2, train.eps});
-    state_ = runtime_->stack().new_state(memory::Phase::kTraining, train.lanes);
+    join_ranks();
+    state_ = parallel_ ? parallel_->new_state(runtime_->stack())
+                       : runtime_->stack().new_state(memory::Phase::kTraining, train.lanes);
   } catch (const std::exception& error) {
     if (!run::is_out_of_memory(error)) throw;
     run::throw_out_of_memory("making the optimiser and the memory's state", estimate(), error);
   }
+  // With given weights rank 0 gathers the checkpoint of step 0 from all.
+  if (has_folder_ && has_initial && !ranks_.is_writer()) save(std::filesystem::path());
   if (!log_) return;
   const bool is_claimed = options.claim_folder != nullptr;
   run::RunWriter::WriteCheckpoint write_first;
@@ -112,6 +129,10 @@ Trainer::Trainer(const config::Experiment& experiment, TrainerOptions options)
 }
 
 Trainer::~Trainer() = default;
+
+void Trainer::join_ranks() {
+  if (ranks_.is_parallel()) parallel_ = std::make_unique<Parallel>(ranks_, *runtime_);
+}
 
 void Trainer::begin_training() {
   if (is_training_mode_) return;
@@ -138,6 +159,7 @@ run::StepReport Trainer::train_step() {
   const at::AutoGradMode grad(true);
   StepStart begin = step_start();
   run::StepReport report;
+  if (parallel_) parallel_->begin_step(step_ + 1);
   try {
     optimizer_->zero_grad();
     const StepSums sums = run_passes();
@@ -162,16 +184,23 @@ run::StepReport Trainer::train_step() {
   return report;
 }
 
-void Trainer::report_numbers(run::StepReport& report, const StepSums& sums) const {
-  std::vector<at::Tensor> numbers = {sums.loss, optimizer_->gradient_norm().to(sums.loss.device())};
-  for (const auto& [name, sum] : sums.losses) numbers.push_back(sum);
-  for (const auto& [name, sum] : sums.metrics) numbers.push_back(sum);
-  const at::Tensor host = at::stack(numbers).to(at::kCPU);
-  const double* number = host.const_data_ptr<double>();
+void Trainer::report_numbers(run::StepReport& report, const StepSums& sums) {
+  std::vector<at::Tensor> tensors = {sums.loss};
+  for (const auto& [name, sum] : sums.losses) tensors.push_back(sum);
+  for (const auto& [name, sum] : sums.metrics) tensors.push_back(sum);
+  if (!parallel_) tensors.push_back(optimizer_->gradient_norm().to(sums.loss.device()));
+  const at::Tensor host = at::stack(tensors).to(at::kCPU);
+  std::vector<double> numbers(host.const_data_ptr<double>(),
+                              host.const_data_ptr<double>() + host.numel());
+  if (parallel_) {
+    report.stop_signal = parallel_->finish_backward(numbers);
+    numbers.push_back(optimizer_->gradient_norm().item<double>());
+  }
+  auto number = numbers.begin();
   report.loss = *number++;
-  report.grad_norm = *number++;
   for (const auto& [name, sum] : sums.losses) report.losses[name] = *number++;
   for (const auto& [name, sum] : sums.metrics) report.metrics[name] = *number++;
+  report.grad_norm = *number;
 }
 
 void Trainer::update(run::StepReport& report, const StepSums& sums) {
@@ -227,6 +256,7 @@ void Trainer::fail_not_finite(const run::StepReport& report, const StepSums& sum
                 format_number(report.grad_norm, 4));
     first = find_in_backward(begin);
   }
+  if (parallel_) first.place = parallel_->first_text(first.place);
   if (!first.place.empty()) what += str("; the first thing that is not finite is ", first.place);
   if (!names.empty()) {
     what += str("; ", names.size(), " of ", runtime_->parameters().size(),
@@ -289,6 +319,8 @@ Trainer::StepSums Trainer::run_passes() {
     });
     const double weight = 1.0 / static_cast<double>(asked * count);
     for (const data::TokenSegment& segment : window) run_segment(sums, segment, weight);
+    // A search for a fault (watch_) is every rank's own.
+    if (parallel_ && watch_ == nullptr && i + 1 == count) parallel_->begin_backward();
     if (sums.graph.requires_grad()) sums.graph.backward();
     sums.graph = at::Tensor();
     state_.cut_graph();
@@ -338,104 +370,16 @@ void Trainer::check_has_targets(std::int64_t passed) const {
 }
 
 void Trainer::run_segment(StepSums& sums, const data::TokenSegment& segment, double weight) {
-  sums.segments.push_back(segment);
+  const data::TokenSegment own = parallel_ ? parallel_->own(segment) : segment;
+  sums.segments.push_back(own);
   eval::SegmentStep step;
   step.memory.watch = watch_;
+  if (parallel_ && watch_ == nullptr) step.memory.sum = parallel_->sum_of_weights();
   step.before_commit = [&](const backbone::Output& out, const memory::SegmentHooks& hooks) {
     const std::int64_t targets = segment.target_count();
     if (targets > 0) sums.add(out, hooks, targets, weight);
   };
-  eval::run_segment(runtime_->model(), runtime_->stack(), state_, segment, std::move(step));
-}
-
-// --- The loop around the steps: evaluations, early stop, saving ---
-
-namespace {
-
-// From this step on the log may warn of parameters without gradient: in the first steps a memory
-// may have nothing to read yet.
-std::int64_t first_settled_log(std::int64_t log_every, std::int64_t total) {
-  constexpr std::int64_t kSettled = 10;
-  if (log_every <= 0) return total;
-  return std::min((kSettled + log_every - 1) / log_every * log_every, total);
-}
-
-}  // namespace
-
-bool Trainer::is_finished() const {
-  const std::int64_t patience = experiment().train.early_stop;
-  return step_ >= total_steps_ || (patience > 0 && valid_.evaluations_since_best >= patience);
-}
-
-bool Trainer::is_evaluation_due() const {
-  const std::int64_t every = experiment().train.eval_every;
-  if (step_ == 0 || valid_.last_step == step_) return false;
-  if (!runtime_->dataset()->has(data::Split::kValid)) return false;
-  return step_ == total_steps_ || (every > 0 && step_ % every == 0);
-}
-
-bool Trainer::is_due(std::int64_t every) const {
-  return is_finished() || (every > 0 && step_ % every == 0);
-}
-
-void Trainer::run_steps(
-    const std::function<void(const run::StepReport& report, bool is_logged)>& after_step) {
-  const std::int64_t every = experiment().train.log_every;
-  while (!is_finished()) {
-    const run::StepReport report = train_step();
-    const bool is_logged = every > 0 && is_due(every);
-    if (writer_ && is_logged) writer_->append(report);
-    after_step(report, is_logged);
-  }
-}
-
-void Trainer::train(run::Observer* observer) {
-  const config::TrainConfig& train = experiment().train;
-  if (is_evaluation_due() && (evaluate_valid(observer) || is_finished())) {
-    save_to_folder(observer);
-  }
-  run_steps([&](const run::StepReport& report, bool) {
-    if (step_ == first_settled_log(train.log_every, total_steps_)) log_untrained();
-    if (observer != nullptr) observer->on_step(report);
-    const bool is_best = is_evaluation_due() && evaluate_valid(observer);
-    if (is_best || is_due(train.save_every)) save_to_folder(observer);
-  });
-}
-
-void Trainer::log_untrained() const {
-  for (const std::string& line : optim::untrained_lines(*optimizer_, runtime_->stack(), step_)) {
-    log_warning(line);
-  }
-}
-
-bool Trainer::evaluate_valid(run::Observer* observer) {
-  run::EvalReport report;
-  report.step = step_;
-  report.split = data::Split::kValid;
-  eval::Options options;
-  if (observer != nullptr) {
-    options.on_progress = [observer](std::int64_t segments, std::int64_t tokens) {
-      observer->on_eval_progress(segments, tokens);
-    };
-  }
-  std::optional<run::EvaluationRecorder> recorder;
-  if (writer_) recorder.emplace(*runtime_, report.split).listen(options);
-  report.result = evaluate(report.split, std::move(options));
-  report.is_best = valid_.add(step_, report.result.loss());
-  // Reported before saving, so that a full disk does not lose the result.
-  if (observer != nullptr) observer->on_eval(report);
-  if (writer_) {
-    writer_->append(report);
-    store(*recorder, report);
-  }
-  // A single evaluation at the end has no earlier one to compare with.
-  return report.is_best && experiment().train.eval_every > 0;
-}
-
-void Trainer::save_to_folder(run::Observer* observer) {
-  if (!writer_) return;
-  save();
-  if (observer != nullptr) observer->on_checkpoint(step_, last_checkpoint_);
+  eval::run_segment(runtime_->model(), runtime_->stack(), state_, own, std::move(step));
 }
 
 }  // namespace mneme::train

@@ -26,6 +26,7 @@
 #include "host/run/record/observer.hpp"
 #include "host/run/record/run_writer.hpp"
 #include "host/run/runtime.hpp"
+#include "host/train/parallel.hpp"
 
 namespace mneme::train {
 
@@ -47,6 +48,9 @@ struct TrainerOptions {
   // For resume(): the run's length from now on, in steps, which its experiment.toml then holds;
   // more than are done. 0 = as it is. The schedule becomes that of a run of so many steps.
   std::int64_t steps = 0;
+  // Where the lanes are split over several ranks. Then every rank makes a Trainer alike and calls
+  // the same functions; rank 0 alone has the folder.
+  RankOptions ranks = {};
   // The training data in place of the dataset's stream; tests use it.
   std::unique_ptr<data::Stream> stream = nullptr;
 };
@@ -119,7 +123,9 @@ class Trainer {
 
   // Saves to the folder, and deletes the checkpoints that train.keep_checkpoints leaves over.
   void save();
-  // The folder's writer; nullptr without a folder.
+  // The ranks over which the lanes are split; nullptr in a training of one process.
+  [[nodiscard]] const Parallel* parallel() const { return parallel_.get(); }
+  // The folder's writer; nullptr without a folder and on ranks other than 0.
   [[nodiscard]] run::RunWriter* writer() { return writer_.get(); }
   // The checkpoint written or loaded last; "" = none yet.
   [[nodiscard]] const std::filesystem::path& last_checkpoint() const { return last_checkpoint_; }
@@ -147,7 +153,7 @@ class Trainer {
   void begin_training();
   [[nodiscard]] StepStart step_start() const;
   void go_back(StepStart start);
-  void report_numbers(run::StepReport& report, const StepSums& sums) const;
+  void report_numbers(run::StepReport& report, const StepSums& sums);
   void update(run::StepReport& report, const StepSums& sums);
   [[noreturn]] void fail_not_finite(const run::StepReport& report, const StepSums& sums,
                                     const StepStart& begin);
@@ -169,18 +175,25 @@ class Trainer {
   // Logs which parameters no gradient has reached.
   void log_untrained() const;
   void save_to_folder(run::Observer* observer);
+  // The options of an evaluation with what the ranks need.
+  [[nodiscard]] eval::Options with_ranks(eval::Options options, run::Observer* observer);
+  // Splits the lanes over the ranks.
+  void join_ranks();
 
   std::unique_ptr<LogFile> log_;  // the folder's log.txt; the first, for it also gets what is
                                   // logged while the others are made; null without a folder
   std::unique_ptr<run::Runtime> runtime_;
   std::unique_ptr<run::Runtime> eval_runtime_;  // when eval.precision differs
   std::unique_ptr<data::Stream> stream_;
+  RankOptions ranks_;
+  std::unique_ptr<Parallel> parallel_;  // null in a training of one process
   std::unique_ptr<optim::Adam> optimizer_;
   std::int64_t total_steps_ = 0;
   std::unique_ptr<optim::LearningRate> rate_;
   std::map<std::string, double> rates_;  // base rates, when they differ
   memory::StackState state_;
   std::unique_ptr<run::RunWriter> writer_;
+  bool has_folder_ = false;  // the run has one, which rank 0 writes
   std::filesystem::path last_checkpoint_;
   std::int64_t last_checkpoint_step_ = 0;
   run::ValidRecord valid_;

@@ -47,13 +47,30 @@ void check_extension(const std::filesystem::path& folder, const Trainer& trainer
                .got = str(trainer.total_steps())});
 }
 
+// The run's folder as a rank other than 0 sees it.
+run::RunFolder seen_by_rank(const std::filesystem::path& folder, const ranks::Communicator& ranks) {
+  try {
+    return run::RunFolder::open(folder);
+  } catch (const Error& error) {
+    throw_usage({.where = name_of(ranks, ranks.rank()),
+                 .failed = str("it does not see the run that rank 0 resumes: ", error.what()),
+                 .hint = str("put ", folder.string(),
+                             " on a file system that all hosts share; a new run needs none")});
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<Trainer> Trainer::resume(const std::filesystem::path& folder,
                                          TrainerOptions options) {
-  auto log = std::make_unique<LogFile>();
-  std::unique_ptr<run::RunWriter> writer = run::RunWriter::reopen(folder);
-  const run::RunFolder& run = writer->folder();
+  const RankOptions ranks = options.ranks;
+  std::unique_ptr<LogFile> log;
+  std::unique_ptr<run::RunWriter> writer;
+  if (ranks.is_writer()) {
+    log = std::make_unique<LogFile>();
+    writer = run::RunWriter::reopen(folder);
+  }
+  const run::RunFolder run = writer ? writer->folder() : seen_by_rank(folder, *ranks.ranks);
   const std::int64_t steps = options.steps;
   const config::Experiment experiment = with_steps(run.experiment(), steps);
   const Json info = run.info();
@@ -90,6 +107,10 @@ std::unique_ptr<Trainer> Trainer::resume(const std::filesystem::path& folder,
     progress = checkpoint->progress();
   }
   if (steps > 0) check_extension(folder, *trainer);
+  trainer->has_folder_ = true;
+  // Rank 0 changes the folder when all have read it.
+  if (ranks.is_parallel()) ranks.ranks->meet("resuming the run");
+  if (!writer) return trainer;
   writer->continue_from(progress, trainer->runtime());
   if (steps > 0) write_file_atomic(run.experiment_file(), config::to_toml(experiment));
   log->open(run.log());  // last, so that a resume that fails changes nothing in the folder
@@ -127,11 +148,12 @@ void Trainer::store(run::EvaluationRecorder& recorder, const run::EvalReport& re
 }
 
 void Trainer::save() {
-  if (!writer_) {
+  if (!has_folder_) {
     throw_usage({.where = "checkpoint",
                  .failed = "the trainer has no folder",
                  .expected = "TrainerOptions::folder"});
   }
+  if (!writer_) return save(std::filesystem::path());  // of a rank that does not write
   save(writer_->prepare_checkpoint(step_));
   writer_->retain_checkpoints(valid_.best_step);
 }
@@ -145,7 +167,9 @@ void Trainer::save(const std::filesystem::path& path) {
   progress.valid = valid_;
   progress.data_position = stream_->position();
   progress.noise_position = runtime_->model().noise_position();
-  run::write_checkpoint(path, *runtime_, *optimizer_, state_, progress);
+  memory::StackState::Saved state = state_.save();
+  if (parallel_) state = parallel_->gather(state);
+  if (ranks_.is_writer()) run::write_checkpoint(path, *runtime_, *optimizer_, state, progress);
   last_checkpoint_ = path;
   last_checkpoint_step_ = step_;
 }
@@ -163,6 +187,7 @@ void Trainer::load(const run::Checkpoint& checkpoint) {
   checkpoint.check_resumable(experiment());
   checkpoint.check_moments(*optimizer_);
   memory::StackState state = checkpoint.load_state(*runtime_);
+  if (parallel_) parallel_->keep_own(state);
   const std::vector<std::int64_t> place = stream_->position();
   stream_->seek(checkpoint.progress().data_position);
   try {

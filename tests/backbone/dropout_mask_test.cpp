@@ -62,7 +62,7 @@ TEST(DropoutMask, StaysFiniteAtTheEndsOfTheRange) {
 
 TEST(Noise, DrawsAnotherMaskEveryTimeAndTheSameAfterSeek) {
   Noise noise(7, at::kCPU);
-  const auto mask = [&] { return noise.mask({500}, at::kFloat, 0.5); };
+  const auto mask = [&] { return noise.mask({500}, at::kFloat, 0.5, LaneDim::kFirst); };
   noise.next_segment();
   const at::Tensor first = mask(), second = mask();
   noise.next_segment();
@@ -73,10 +73,10 @@ TEST(Noise, DrawsAnotherMaskEveryTimeAndTheSameAfterSeek) {
   resumed.seek(1);
   resumed.next_segment();
   EXPECT_EQ(resumed.position(), 2);
-  EXPECT_TRUE(at::equal(resumed.mask({500}, at::kFloat, 0.5), next));
+  EXPECT_TRUE(at::equal(resumed.mask({500}, at::kFloat, 0.5, LaneDim::kFirst), next));
   Noise other(8, at::kCPU);
   other.next_segment();
-  EXPECT_FALSE(at::equal(other.mask({500}, at::kFloat, 0.5), first));
+  EXPECT_FALSE(at::equal(other.mask({500}, at::kFloat, 0.5, LaneDim::kFirst), first));
 }
 
 TEST(Noise, AppliesAMaskToValuesAndGradients) {

@@ -105,7 +105,7 @@ TEST(Checkpoint, CountsEvaluationsWithoutABestOne) {
   Trainer trainer(experiment);
   const test::TemporaryFolder folder;
   const optim::Adam optimizer(trainer.runtime().parameters(), {});
-  run::write_checkpoint(folder / "nan.safetensors", trainer.runtime(), optimizer, trainer.state(),
+  run::write_checkpoint(folder / "nan.safetensors", trainer.runtime(), optimizer, trainer.state().save(),
                         progress);
   EXPECT_EQ(run::Checkpoint::open(folder / "nan.safetensors").progress().valid, progress.valid);
 }

@@ -115,7 +115,10 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
     if (args->on_probabilities) args->on_probabilities(p);
     p = p.to(q.scalar_type());
     at::Tensor noise;
-    if (args->dropout > 0.0) noise = args->noise->mask(p.sizes(), p.options(), args->dropout);
+    if (args->dropout > 0.0) {
+      noise =
+          args->noise->mask(p.sizes(), p.options(), args->dropout, LaneDim::kSecond);  // [H,B,T,S]
+    }
     const at::Tensor used = noise.defined() ? p * noise : p;
     at::Tensor z = ungrouped(at::bmm(grouped(used, s), v.view({s.products(), s.keys, s.width})), s);
     if (virtual_p.defined()) {

@@ -65,8 +65,8 @@ at::Tensor PositionTables::descending(int64_t distances) {
   if (have < distances + 1) {
     // A longer table keeps the rows that other layers have used in this segment.
     const int64_t more = distances + 1 - have;
-    const at::Tensor fresh =
-        plain(distances).narrow(0, 0, more) * noise_->mask({more, width_}, options_, dropout_);
+    const at::Tensor fresh = plain(distances).narrow(0, 0, more) *
+                             noise_->mask({more, width_}, options_, dropout_, LaneDim::kNone);
     dropped_ = have == 0 ? fresh : at::cat({fresh, dropped_});
   }
   return dropped_.narrow(0, dropped_.size(0) - distances - 1, distances + 1);
@@ -74,7 +74,8 @@ at::Tensor PositionTables::descending(int64_t distances) {
 
 at::Tensor PositionTables::dropped(int64_t high, int64_t low) const {
   const at::Tensor table = of(at::arange(high, low - 1, -1, options_.dtype(at::kLong)));
-  return dropout_ == 0.0 ? table : table * noise_->mask(table.sizes(), options_, dropout_);
+  return dropout_ == 0.0 ? table
+                         : table * noise_->mask(table.sizes(), options_, dropout_, LaneDim::kNone);
 }
 
 at::Tensor PositionTables::signed_descending(int64_t high, int64_t count) {

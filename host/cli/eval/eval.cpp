@@ -15,6 +15,7 @@
 #include "host/base/text.hpp"
 #include "host/cli/arguments.hpp"
 #include "host/cli/cli.hpp"
+#include "host/cli/rank_session.hpp"
 #include "host/cli/streams.hpp"
 #include "host/eval/score.hpp"
 #include "host/memory/abi/groups.hpp"
@@ -97,7 +98,7 @@ class Evaluations {
   Evaluations(const EvalArguments& arguments, OpenEvaluation& run, const Streams& streams)
       : arguments_(arguments),
         streams_(streams),
-        display_(streams, arguments.is_quiet),
+        display_(streams, arguments.is_quiet || !arguments.is_first_rank()),
         memories_(run.memories),
         sweep_(run.checkpoint, run.experiment, run.options),
         step_(run.checkpoint.progress().step) {
@@ -144,10 +145,11 @@ class Evaluations {
           display_.begin(str("evaluate ", memory.name, ' ', arguments_.split),
                          runtime.evaluation_segments(split_of(arguments_)));
           eval::Options options;
+          options.ranks.all = arguments_.ranks;
           options.on_progress = [&](std::int64_t segments, std::int64_t tokens) {
             display_.update(segments, tokens);
           };
-          if (!arguments_.is_not_stored) {
+          if (!arguments_.is_not_stored && arguments_.is_first_rank()) {
             recorder.emplace(runtime, split_of(arguments_)).listen(options);
           }
           return options;
@@ -217,6 +219,18 @@ int exit_code_of(const std::vector<run::SweepResult>& results) {
   return 0;
 }
 
+// Everything but the losses of a split is made by one process.
+void check_ranks(const EvalArguments& arguments, const RankSession& session) {
+  const bool is_plain = !arguments.is_watching && !arguments.is_decoding &&
+                        !arguments.is_for_reports() && arguments.tokens.empty();
+  if (session.ranks() == nullptr || session.ranks()->size() == 1 || is_plain) return;
+  throw_usage({.where = "eval",
+               .failed = "--watch, --decode, --samples, --diagnostics and --tokens run in one "
+                         "process",
+               .expected = "an evaluation of a split, or one rank",
+               .got = str(session.ranks()->size(), " ranks")});
+}
+
 int evaluate(const EvalArguments& arguments, const Streams& streams) {
   OpenEvaluation run = read_input([&] { return open_evaluation(arguments); });
   const std::vector<run::SweepResult> results = Evaluations(arguments, run, streams).run();
@@ -225,13 +239,22 @@ int evaluate(const EvalArguments& arguments, const Streams& streams) {
                 << statement_text(results, streams.out_width);
     if (arguments.wants_breakdown) streams.out << breakdown_text(results, streams.out_width);
   }
-  arguments.json.write(evaluation_json(arguments, run, results), streams);
+  if (arguments.is_first_rank()) {
+    arguments.json.write(evaluation_json(arguments, run, results), streams);
+  }
   return exit_code_of(results);
 }
 
-int run(const EvalArguments& arguments, const Streams& streams) {
-  check_use(arguments);
-  arguments.json.check();
+int run(const EvalArguments& given, const Streams& all_streams) {
+  check_use(given);
+  given.json.check();
+  const RankSession session(all_streams);
+  check_ranks(given, session);
+  const Streams& streams = session.streams();
+  EvalArguments arguments = given;
+  arguments.ranks = session.ranks();
+  arguments.machine.device = session.device(given.machine.device);
+  arguments.machine.threads = session.threads(given.machine.threads);
   if (!arguments.dump.empty()) check_output_file("--dump", arguments.dump);
   tensor::set_threads(arguments.machine.threads);
   if (arguments.is_watching) return watch_evaluation(arguments, streams);

@@ -14,6 +14,7 @@
 #include "host/cli/arguments.hpp"
 #include "host/cli/plugins/trial.hpp"
 #include "host/cli/streams.hpp"
+#include "host/ranks/communicator.hpp"
 #include "host/run/sweep.hpp"
 
 namespace mneme::cli {
@@ -53,6 +54,10 @@ struct EvalArguments {
   JsonArgument json;
   bool is_quiet = false;
   bool is_locked = false;
+  ranks::Communicator* ranks = nullptr;  // of an evaluation over several ranks
+
+  // True where results are written and shown.
+  [[nodiscard]] bool is_first_rank() const { return ranks == nullptr || ranks->is_first(); }
 };
 
 // A run opened for evaluation.

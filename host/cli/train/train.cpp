@@ -12,6 +12,7 @@
 #include "host/cli/arguments.hpp"
 #include "host/cli/cli.hpp"
 #include "host/cli/interrupt.hpp"
+#include "host/cli/rank_session.hpp"
 #include "host/cli/streams.hpp"
 #include "host/optim/optimizer.hpp"
 #include "host/plugin/plugin_lock.hpp"
@@ -40,13 +41,19 @@ struct TrainArguments {
 
 class TrainDisplay final : public run::Observer {
  public:
-  explicit TrainDisplay(Display& display) : display_(display) {}
+  // With several ranks a signal counts when all of them know of it.
+  TrainDisplay(Display& display, bool has_ranks) : display_(display), has_ranks_(has_ranks) {}
 
   void on_step(const run::StepReport& report) override {
     display_.update(report);
-    throw_if_interrupted();
+    has_ranks_ ? on_stop_signal(report.stop_signal) : throw_if_interrupted();
   }
-  void on_eval_progress(std::int64_t, std::int64_t) override { throw_if_interrupted(); }
+  void on_eval_progress(std::int64_t, std::int64_t) override {
+    if (!has_ranks_) throw_if_interrupted();
+  }
+  void on_stop_signal(int signal) override {
+    if (signal != 0) throw Interrupted{signal};
+  }
   void on_eval(const run::EvalReport& report) override {
     display_.note(str("step ", report.step, ", ", data::to_word(report.split), ": ",
                       result_line(report.result)));
@@ -62,6 +69,7 @@ class TrainDisplay final : public run::Observer {
 
  private:
   Display& display_;
+  bool has_ranks_;
   std::optional<run::EvalReport> last_;
   Json evaluations_ = Json::array();
 };
@@ -135,8 +143,10 @@ config::Experiment read_experiment(const TrainArguments& arguments) {
   return experiment;
 }
 
-std::unique_ptr<train::Trainer> open_trainer(const TrainArguments& arguments, fs::path& folder) {
+std::unique_ptr<train::Trainer> open_trainer(const TrainArguments& arguments,
+                                             ranks::Communicator* ranks, fs::path& folder) {
   train::TrainerOptions options;
+  options.ranks = {.ranks = ranks, .stop_signal = [] { return InterruptGuard::signal(); }};
   options.runtime.device = tensor::open_device(arguments.machine.device);
   options.runtime.free_memory = arguments.machine.free_memory();
   if (!arguments.resume.empty()) {
@@ -144,8 +154,9 @@ std::unique_ptr<train::Trainer> open_trainer(const TrainArguments& arguments, fs
     options.checkpoint = arguments.checkpoint;
     options.may_change_plugins = arguments.may_change_plugins;
     options.steps = arguments.steps;
+    const bool is_writer = options.ranks.is_writer();
     auto trainer = train::Trainer::resume(folder, std::move(options));
-    if (trainer->last_checkpoint().empty()) {
+    if (is_writer && trainer->last_checkpoint().empty()) {
       log_warning(folder.string(), ": has no checkpoint yet: training starts from the beginning");
     }
     return trainer;
@@ -246,19 +257,33 @@ int dry_run(const TrainArguments& arguments, const Streams& streams) {
   return 0;
 }
 
-int run(const TrainArguments& arguments, const Streams& streams) {
-  check_use(arguments);
-  arguments.json.check();
-  tensor::set_threads(arguments.machine.threads);
-  if (arguments.is_dry_run) return dry_run(arguments, streams);
-  fs::path folder;
-  const auto trainer = read_input([&] { return open_trainer(arguments, folder); });
+// "2 ranks train 4 lanes each; 12.3 MiB of gradients a step in 4 sums".
+std::string ranks_text(const train::Parallel& parallel) {
+  return str(parallel.ranks().size(), " ranks train ", parallel.lanes().count,
+             " lanes each; gradients of ",
+             format_number(static_cast<double>(parallel.gradients().bytes()) / 0x1p20, 1),
+             " MiB a step");
+}
 
-  Display display(streams, arguments.is_quiet);
-  TrainDisplay observer(display);
+int run(const TrainArguments& given, const Streams& all_streams) {
+  check_use(given);
+  given.json.check();
+  const RankSession session(all_streams);
+  const Streams& streams = session.streams();
+  TrainArguments arguments = given;
+  arguments.machine.device = session.device(given.machine.device);
+  arguments.machine.threads = session.threads(given.machine.threads);
+  tensor::set_threads(arguments.machine.threads);
+  if (arguments.is_dry_run) return session.is_first() ? dry_run(arguments, streams) : 0;
+  fs::path folder;
+  const auto trainer = read_input([&] { return open_trainer(arguments, session.ranks(), folder); });
+
+  Display display(streams, arguments.is_quiet || !session.is_first());
+  TrainDisplay observer(display, session.ranks() != nullptr);
   display.note(str("run folder ", folder.string(), "; ",
                    trainer->runtime().backbone_parameter_count(), " parameters in the backbone, ",
                    trainer->runtime().memory_parameter_count(), " in the memory"));
+  if (trainer->parallel() != nullptr) display.note(ranks_text(*trainer->parallel()));
   note_data(display, *trainer->runtime().dataset());
   const std::int64_t first_step = trainer->step();
   if (arguments.steps != 0) display.note(extension_text(*trainer));
@@ -286,8 +311,10 @@ int run(const TrainArguments& arguments, const Streams& streams) {
   } else if (is_for_people) {
     streams.out << results_text(*trainer, folder, first_step) << last_evaluation(observer);
   }
-  arguments.json.write(json_of(*trainer, folder, observer.evaluations(), first_step, signal),
-                       streams);
+  if (session.is_first()) {
+    arguments.json.write(json_of(*trainer, folder, observer.evaluations(), first_step, signal),
+                         streams);
+  }
   return signal == 0 ? 0 : static_cast<int>(ErrorKind::kRun);
 }
 

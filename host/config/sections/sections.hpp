@@ -73,6 +73,8 @@ inline constexpr Choice<Schedule> kScheduleChoices[] = {{"cosine", Schedule::kCo
                                                         {"linear", Schedule::kLinear},
                                                         {"constant", Schedule::kConstant},
                                                         {"inverse_sqrt", Schedule::kInverseSqrt}};
+inline constexpr Choice<GradientPrecision> kGradientChoices[] = {
+    {"full", GradientPrecision::kFull}, {"bf16", GradientPrecision::kBf16}};
 inline constexpr Choice<Freeze> kFreezeChoices[] = {{"nothing", Freeze::kNothing},
                                                     {"backbone", Freeze::kBackbone}};
 inline constexpr Choice<Precision> kPrecisionChoices[] = {{"f64", Precision::kF64},

@@ -163,6 +163,22 @@ void list_train(Fields& at, TrainConfig& train, const DataConfig& data) {
               "are not kept, a step needs less memory and takes longer"},
              train.recompute);
   }
+  const TrainConfig none;
+  if (at.lists(train.bucket_mb != none.bucket_mb)) {
+    at.field({"bucket_mb", "with several ranks: megabytes of gradients that are summed at once"},
+             train.bucket_mb, kExtent);
+  }
+  if (at.lists(train.gradients != none.gradients)) {
+    at.field({"gradients",
+              "with several ranks: precision in which gradients are sent; full = that of the "
+              "parameters"},
+             train.gradients, kGradientChoices);
+  }
+  if (at.lists(train.shard_optimizer)) {
+    at.field({"shard_optimizer",
+              "with several ranks: each keeps and updates a part of the optimiser's moments"},
+             train.shard_optimizer);
+  }
   at.field({"log_every", "steps between lines of metrics.jsonl; 0 = never"}, train.log_every,
            kCountOrZero);
   at.field({"eval_every", "steps between evaluations of the valid split; 0 = at the end only"},

@@ -45,8 +45,62 @@ void SegmentHooks::finish(const at::Tensor& top, const std::vector<at::Tensor>& 
   }
 }
 
-std::map<std::string, Reported> SegmentHooks::Impl::reported(
-    const std::map<std::string, Accumulated>& from) const {
+namespace {
+
+using All = std::map<std::string, Accumulated>;
+
+// Of "<kind>\n<name>\n<layer>": the sum of the weights of all calls.
+std::string weight_key(const char* kind, const std::string& name, int64_t layer) {
+  return str(kind, '\n', name, '\n', layer);
+}
+
+void collect(const All& all, const char* kind, std::map<std::string, double>& totals) {
+  for (const auto& [name, entry] : all) {
+    for (const auto& [layer, sums] : entry.by_layer)
+      totals[weight_key(kind, name, layer)] = sums.second.detach().item<double>();
+  }
+}
+
+}  // namespace
+
+// Takes the weights of all lanes. What only other processes report gets values of 0 here.
+void SegmentHooks::Impl::take_weights(All& all, const char* kind,
+                                      const std::map<std::string, double>& totals) const {
+  const BackboneInfo& backbone = stack.backbone();
+  const at::TensorOptions options =
+      at::TensorOptions()
+          .device(backbone.device)
+          .dtype(backbone.compute_dtype == at::kDouble ? at::kDouble : at::kFloat);
+  const std::string prefix = str(kind, '\n');
+  for (const auto& [key, total] : totals) {
+    if (!key.starts_with(prefix)) continue;
+    const std::size_t end = key.find('\n', prefix.size());
+    const std::string name = key.substr(prefix.size(), end - prefix.size());
+    Accumulated& entry = all[name];
+    const at::Tensor weight = torch::full({}, total, options);
+    const auto [place, fresh] = entry.by_layer.try_emplace(std::stoll(key.substr(end + 1)),
+                                                           torch::zeros({}, options), weight);
+    if (!fresh) place->second.second = weight.to(place->second.second.scalar_type());
+    for (const TierState& tier : work) {
+      const std::string tier_prefix = tier.tier().name() + ".";
+      if (name.starts_with(tier_prefix))
+        entry.weight = tier.tier().loss_weight(name.substr(tier_prefix.size()));
+    }
+  }
+}
+
+void SegmentHooks::Impl::sum_over_processes() {
+  if (!input.sum || are_weights_summed || work.empty()) return;
+  are_weights_summed = true;
+  std::map<std::string, double> totals;
+  collect(shared.losses, "loss", totals);
+  collect(shared.metrics, "metric", totals);
+  totals = input.sum(totals);
+  take_weights(shared.losses, "loss", totals);
+  take_weights(shared.metrics, "metric", totals);
+}
+
+std::map<std::string, Reported> SegmentHooks::Impl::reported(const All& from) const {
   std::map<std::string, Reported> out;
   for (const auto& [name, entry] : from) {
     Reported value;
@@ -62,10 +116,12 @@ std::map<std::string, Reported> SegmentHooks::Impl::reported(
 }
 
 std::map<std::string, Reported> SegmentHooks::losses() const {
+  impl_->sum_over_processes();
   return impl_->reported(impl_->shared.losses);
 }
 
 std::map<std::string, Reported> SegmentHooks::metrics() const {
+  impl_->sum_over_processes();
   return impl_->reported(impl_->shared.metrics);
 }
 

@@ -55,6 +55,11 @@ struct LayerContext {
 // In SegmentInput::wanted_probes: whatever hooks publish.
 inline constexpr const char* kEveryProbe = "*";
 
+// Where other processes compute other lanes of the batch: gives the sums over all of them of what
+// each has under a name. Every process calls it equally often; names may differ.
+using SumOverProcesses =
+    std::function<std::map<std::string, double>(const std::map<std::string, double>&)>;
+
 // A segment that is about to begin.
 struct SegmentInput {
   int64_t length = 0;                     // T, padding included
@@ -73,6 +78,9 @@ struct SegmentInput {
   std::map<std::string, at::Tensor>* probes = nullptr;
   // Checks all tensors that hooks are given and give; used when a loss was not finite.
   FiniteWatch* watch = nullptr;
+  // null = this process computes all lanes. Else losses() and metrics() give the parts that these
+  // lanes have in the means over all lanes: their sums over the processes are the means.
+  SumOverProcesses sum = nullptr;
 };
 
 // Rows that one tier gives in stage 1: they go through all layers before the segment's tokens,
@@ -181,7 +189,8 @@ class SegmentHooks {
   int64_t read_rows() const;
 
   // Auxiliary losses by "<index>.<plugin id>.<name>" with the memory file's weight beside the
-  // value; metrics likewise, detached.
+  // value; metrics likewise, detached. After stage 8; SegmentInput::sum is called by the first of
+  // them.
   std::map<std::string, Reported> losses() const;
   std::map<std::string, Reported> metrics() const;
   // Sum of weight * value over losses; undefined when there is none.

@@ -76,6 +76,17 @@ void StackState::select(const std::vector<int64_t>& lanes) {
   lanes_ = static_cast<int64_t>(lanes.size());
 }
 
+std::vector<std::string> Stack::slots_without_lanes() const {
+  std::vector<std::string> out;
+  for (const auto& tier : tiers_) {
+    for (const SlotDecl& slot : tier->instance(Phase::kTraining).slots) {
+      if (!slot.has_lanes() && !slot.is_segment_lifetime)
+        out.push_back(str(tier->name(), '.', slot.name));
+    }
+  }
+  return out;
+}
+
 StackState Stack::new_state(Phase phase, int64_t lanes) const {
   if (lanes < 1) throw_usage("a run needs at least one lane, got ", lanes);
   StackState state;

@@ -53,6 +53,10 @@ class StackState {
     std::map<std::string, std::string> metadata;
   };
   Saved save() const;
+  // One state of the lanes of all parts, in their order, of processes that computed them side by
+  // side. Where queues hold different numbers of rows, the shorter ones get invalid rows in front,
+  // as reset lanes have beside others. Error(kRun) for slots of different extents.
+  static Saved merge(const std::vector<Saved>& parts);
 
  private:
   friend class Stack;

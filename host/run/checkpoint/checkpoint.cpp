@@ -283,6 +283,8 @@ config::Experiment essence(config::Experiment experiment) {
   experiment.train.early_stop = none.early_stop;
   experiment.train.keep_checkpoints = none.keep_checkpoints;
   experiment.train.tensorboard = none.tensorboard;
+  experiment.train.bucket_mb = none.bucket_mb;
+  experiment.train.shard_optimizer = none.shard_optimizer;
   return experiment;
 }
 

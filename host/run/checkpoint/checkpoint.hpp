@@ -40,9 +40,9 @@ struct RunProgress {
 };
 
 // Writes a checkpoint atomically: an older file at `path` stays whole until the new one is
-// complete.
+// complete. `state` is that of all lanes.
 void write_checkpoint(const std::filesystem::path& path, const Runtime& runtime,
-                      const optim::Adam& optimizer, const memory::StackState& state,
+                      const optim::Adam& optimizer, const memory::StackState::Saved& state,
                       const RunProgress& progress);
 
 // Writes a checkpoint of step 0 that holds the parameters alone, and `others` beside them (names

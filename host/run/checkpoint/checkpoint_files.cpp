@@ -261,7 +261,7 @@ Metadata metadata_of(const Runtime& runtime, const RunProgress& progress,
 }  // namespace
 
 void write_checkpoint(const std::filesystem::path& path, const Runtime& runtime,
-                      const optim::Adam& optimizer, const memory::StackState& state,
+                      const optim::Adam& optimizer, const memory::StackState::Saved& state,
                       const RunProgress& progress) {
   Contents contents;
   contents.add_parameters(runtime);
@@ -270,9 +270,8 @@ void write_checkpoint(const std::filesystem::path& path, const Runtime& runtime,
     contents.add(kSquarePrefix + moments.name, moments.square);
     contents.add(kCountPrefix + moments.name, moments.count);
   }
-  const memory::StackState::Saved saved = state.save();
-  for (const auto& [name, tensor] : saved.tensors) contents.add(kStatePrefix + name, tensor);
-  contents.write(path, metadata_of(runtime, progress, saved, kWholeRun));
+  for (const auto& [name, tensor] : state.tensors) contents.add(kStatePrefix + name, tensor);
+  contents.write(path, metadata_of(runtime, progress, state, kWholeRun));
 }
 
 void write_weights(const std::filesystem::path& path, const Runtime& runtime,

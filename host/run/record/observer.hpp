@@ -24,6 +24,8 @@ struct StepReport {
   double seconds = 0.0;     // of training since the run began, evaluations and saving apart
   std::map<std::string, double> losses = {};   // auxiliary, "<tier>.<name>", before their weight
   std::map<std::string, double> metrics = {};  // of tiers, likewise
+  // Of a training over several ranks: a signal on which all of them stop after this step; 0 = none.
+  int stop_signal = 0;
 };
 
 struct EvalReport {
@@ -47,6 +49,8 @@ class Observer {
     static_cast<void>(segments);
     static_cast<void>(tokens);
   }
+  // Of an evaluation over several ranks, on all of them: a signal asks to stop.
+  virtual void on_stop_signal(int signal) { static_cast<void>(signal); }
   virtual void on_eval(const EvalReport& report) { static_cast<void>(report); }
   virtual void on_checkpoint(std::int64_t step, const std::filesystem::path& path) {
     static_cast<void>(step);

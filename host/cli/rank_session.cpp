@@ -1,0 +1,116 @@
+#include "host/cli/rank_session.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <exception>
+#include <memory>
+#include <string_view>
+#include <thread>
+
+#include "host/base/error.hpp"
+#include "host/base/log.hpp"
+#include "host/ranks/launcher.hpp"
+
+namespace mneme::cli {
+namespace {
+
+constexpr const char* kTimeLimit = "MNEME_RANK_TIMEOUT";
+
+// Outlives the session when an exception ends it: see end_ranks.
+std::unique_ptr<ranks::Communicator>& open_ranks_of_process() {
+  static std::unique_ptr<ranks::Communicator> one;
+  return one;
+}
+
+ranks::OpenOptions options_of_environment() {
+  ranks::OpenOptions options;
+  const char* const text = std::getenv(kTimeLimit);
+  if (text == nullptr || *text == '\0') return options;
+  const std::string_view value = text;
+  std::int64_t seconds = 0;
+  const auto read = std::from_chars(value.data(), value.data() + value.size(), seconds);
+  if (read.ec != std::errc() || read.ptr != value.data() + value.size() || seconds < 1) {
+    throw_usage({.where = str("environment variable ", kTimeLimit),
+                 .failed = "wrong time that ranks wait for one another",
+                 .expected = "seconds, at least 1",
+                 .got = std::string(value)});
+  }
+  options.time_limit = static_cast<double>(seconds);
+  return options;
+}
+
+}  // namespace
+
+namespace {
+
+// Opens the ranks; true for the one that speaks.
+bool open_and_ask() {
+  auto& open = open_ranks_of_process();
+  open = ranks::open_ranks(options_of_environment());
+  if (!open) return true;
+  std::string alone = ranks::kStartedAlone;
+  const std::size_t equals = alone.find('=');
+  ::setenv(alone.substr(0, equals).c_str(), alone.substr(equals + 1).c_str(), 1);
+  return open->is_first();
+}
+
+}  // namespace
+
+RankSession::RankSession(const Streams& streams)
+    : streams_(open_and_ask() ? streams : Streams{.out = nowhere_, .err = nowhere_}) {
+  if (!is_first()) set_log_level(LogLevel::kError);
+}
+
+RankSession::~RankSession() {
+  if (std::uncaught_exceptions() == 0) open_ranks_of_process().reset();
+}
+
+ranks::Communicator* RankSession::ranks() const { return open_ranks_of_process().get(); }
+
+bool RankSession::is_first() const { return ranks() == nullptr || ranks()->is_first(); }
+
+std::string RankSession::device(const std::string& given) const {
+  if (ranks() == nullptr || given != "cuda") return given;
+  return str("cuda:", ranks()->place_on_host());
+}
+
+std::int64_t RankSession::threads(std::int64_t given) const {
+  if (ranks() == nullptr || given != 0 || std::getenv("OMP_NUM_THREADS") != nullptr) return given;
+  // A launcher that binds ranks to cores has divided them already.
+  const std::int64_t own = std::thread::hardware_concurrency();
+  const std::int64_t all = ::sysconf(_SC_NPROCESSORS_ONLN);
+  return own < all ? own : std::max<std::int64_t>(1, own / ranks()->ranks_on_host());
+}
+
+void check_started_alone(const std::string& command) {
+  const auto launch = ranks::find_launch();
+  if (!launch || launch->processes <= 1) return;
+  // The others end without a word.
+  for (const char* const name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}) {
+    const char* const rank = std::getenv(name);
+    if (rank != nullptr && std::string_view(rank) != "0")
+      std::_Exit(static_cast<int>(ErrorKind::kUsage));
+  }
+  throw_usage({.where = command,
+               .failed = str("a launcher started ", launch->processes,
+                             " processes, and this command runs in one"),
+               .expected = "mneme train, eval or compare, or one process",
+               .got = str(launch->sign, "=", launch->processes)});
+}
+
+std::string message_of_rank(const std::string& message) {
+  const auto& ranks = open_ranks_of_process();
+  if (!ranks || ranks->is_first()) return message;
+  ::usleep(1'000'000 + 100'000 * static_cast<useconds_t>(std::min(ranks->rank(), 100)));
+  const std::string name = name_of(*ranks, ranks->rank());
+  return message.starts_with("rank ") ? message : name + ": " + message;
+}
+
+void end_ranks(int exit_code) {
+  if (const auto& ranks = open_ranks_of_process()) ranks->abort(exit_code);
+}
+
+}  // namespace mneme::cli

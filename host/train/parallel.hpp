@@ -1,0 +1,83 @@
+// A training whose lanes are split over the ranks of a parallel run: what the ranks agree on.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "host/backbone/model.hpp"
+#include "host/data/stream.hpp"
+#include "host/memory/segment/segment_hooks.hpp"
+#include "host/memory/state/stack_state.hpp"
+#include "host/ranks/communicator.hpp"
+#include "host/run/runtime.hpp"
+#include "host/train/gradient_sums.hpp"
+
+namespace mneme::train {
+
+// The ranks of a training, and the signal that asks this process to stop.
+struct RankOptions {
+  ranks::Communicator* ranks = nullptr;  // null = one process; outlives the training
+  // 0 = none. Asked once a step; the ranks stop together (StepReport::stop_signal).
+  std::function<int()> stop_signal = nullptr;
+
+  [[nodiscard]] bool is_parallel() const { return ranks != nullptr; }
+  // Rank 0 alone writes files.
+  [[nodiscard]] bool is_writer() const { return ranks == nullptr || ranks->is_first(); }
+};
+
+// The same experiment with the lanes of one rank, for estimates of memory. Error (kUsage) when the
+// ranks do not divide train.lanes.
+[[nodiscard]] config::Experiment with_own_lanes(config::Experiment experiment,
+                                                const RankOptions& ranks);
+
+// Error (kUsage) naming rank, host and what differs, on all ranks, when a rank has another program,
+// plugin file, experiment or data than rank 0, or another kind of device. Collective.
+void check_equal_ranks(ranks::Communicator& ranks, const run::Runtime& runtime);
+
+// Error (kUsage) when a tier keeps a slot that belongs to the run and not to lanes: it would take
+// another value on every rank.
+void check_slots(const memory::Stack& stack);
+
+// Collective are the functions that say so; every rank calls them in the same order.
+class Parallel {
+ public:
+  // Rank 0's weights go to all (collective).
+  Parallel(const RankOptions& options, run::Runtime& runtime);
+
+  [[nodiscard]] const ranks::LaneRange& lanes() const { return lanes_; }
+  [[nodiscard]] ranks::Communicator& ranks() const { return *options_.ranks; }
+
+  // The segment's lanes that are this rank's; its length stays that of the longest lane of all.
+  [[nodiscard]] data::TokenSegment own(const data::TokenSegment& whole) const;
+  // A fresh state of this rank's lanes.
+  [[nodiscard]] memory::StackState new_state(const memory::Stack& stack) const;
+  // This rank's lanes of a state of all lanes.
+  void keep_own(memory::StackState& state) const;
+  // The state of all lanes on rank 0, where a checkpoint is written; nothing on the others.
+  // Collective.
+  [[nodiscard]] memory::StackState::Saved gather(const memory::StackState::Saved& own) const;
+
+  // Names the step in messages about ranks that do not come.
+  void begin_step(std::int64_t step);
+  // Before the step's last backward pass.
+  void begin_backward() { gradients_.begin(purpose_); }
+  // Sums gradients and numbers, and agrees on the signal, which is returned. Collective.
+  [[nodiscard]] int finish_backward(std::vector<double>& numbers);
+  // Sums the weights of losses and metrics (SegmentInput::sum).
+  [[nodiscard]] memory::SumOverProcesses sum_of_weights();
+  // The text of the first rank that has one, with the rank's name; "" = none has. Collective.
+  [[nodiscard]] std::string first_text(const std::string& own) const;
+
+  [[nodiscard]] const GradientSums& gradients() const { return gradients_; }
+
+ private:
+  RankOptions options_;
+  ranks::LaneRange lanes_;
+  std::string purpose_ = "start of the training";
+  GradientSums gradients_;
+};
+
+}  // namespace mneme::train

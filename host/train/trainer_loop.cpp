@@ -1,0 +1,110 @@
+// The loop around a training's steps: evaluations, early stop, saving.
+#include <algorithm>
+#include <optional>
+
+#include "host/base/log.hpp"
+#include "host/optim/optimizer.hpp"
+#include "host/run/record/evaluation_recorder.hpp"
+#include "host/run/record/run_writer.hpp"
+#include "host/train/trainer.hpp"
+
+namespace mneme::train {
+namespace {
+
+// From this step on the log may warn of parameters without gradient: in the first steps a memory
+// may have nothing to read yet.
+std::int64_t first_settled_log(std::int64_t log_every, std::int64_t total) {
+  constexpr std::int64_t kSettled = 10;
+  if (log_every <= 0) return total;
+  return std::min((kSettled + log_every - 1) / log_every * log_every, total);
+}
+
+}  // namespace
+
+bool Trainer::is_finished() const {
+  const std::int64_t patience = experiment().train.early_stop;
+  return step_ >= total_steps_ || (patience > 0 && valid_.evaluations_since_best >= patience);
+}
+
+bool Trainer::is_evaluation_due() const {
+  const std::int64_t every = experiment().train.eval_every;
+  if (step_ == 0 || valid_.last_step == step_) return false;
+  if (!runtime_->dataset()->has(data::Split::kValid)) return false;
+  return step_ == total_steps_ || (every > 0 && step_ % every == 0);
+}
+
+bool Trainer::is_due(std::int64_t every) const {
+  return is_finished() || (every > 0 && step_ % every == 0);
+}
+
+void Trainer::run_steps(
+    const std::function<void(const run::StepReport& report, bool is_logged)>& after_step) {
+  const std::int64_t every = experiment().train.log_every;
+  while (!is_finished()) {
+    const run::StepReport report = train_step();
+    const bool is_logged = every > 0 && is_due(every);
+    if (writer_ && is_logged) writer_->append(report);
+    after_step(report, is_logged);
+  }
+}
+
+void Trainer::train(run::Observer* observer) {
+  const config::TrainConfig& train = experiment().train;
+  if (is_evaluation_due() && (evaluate_valid(observer) || is_finished())) {
+    save_to_folder(observer);
+  }
+  run_steps([&](const run::StepReport& report, bool) {
+    if (step_ == first_settled_log(train.log_every, total_steps_)) log_untrained();
+    if (observer != nullptr) observer->on_step(report);
+    const bool is_best = is_evaluation_due() && evaluate_valid(observer);
+    if (is_best || is_due(train.save_every)) save_to_folder(observer);
+  });
+}
+
+void Trainer::log_untrained() const {
+  for (const std::string& line : optim::untrained_lines(*optimizer_, runtime_->stack(), step_)) {
+    log_warning(line);
+  }
+}
+
+bool Trainer::evaluate_valid(run::Observer* observer) {
+  run::EvalReport report;
+  report.step = step_;
+  report.split = data::Split::kValid;
+  eval::Options options;
+  if (observer != nullptr) {
+    options.on_progress = [observer](std::int64_t segments, std::int64_t tokens) {
+      observer->on_eval_progress(segments, tokens);
+    };
+  }
+  std::optional<run::EvaluationRecorder> recorder;
+  if (writer_) recorder.emplace(*runtime_, report.split).listen(options);
+  report.result = evaluate(report.split, with_ranks(std::move(options), observer));
+  report.is_best = valid_.add(step_, report.result.loss());
+  // Reported before saving, so that a full disk does not lose the result.
+  if (observer != nullptr) observer->on_eval(report);
+  if (writer_) {
+    writer_->append(report);
+    store(*recorder, report);
+  }
+  // A single evaluation at the end has no earlier one to compare with.
+  return report.is_best && experiment().train.eval_every > 0;
+}
+
+eval::Options Trainer::with_ranks(eval::Options options, run::Observer* observer) {
+  if (!parallel_) return options;
+  options.ranks.all = &parallel_->ranks();
+  options.ranks.stop_signal = ranks_.stop_signal;
+  if (observer != nullptr) {
+    options.ranks.on_stop_signal = [observer](int signal) { observer->on_stop_signal(signal); };
+  }
+  return options;
+}
+
+void Trainer::save_to_folder(run::Observer* observer) {
+  if (!has_folder_) return;
+  save();
+  if (observer != nullptr) observer->on_checkpoint(step_, last_checkpoint_);
+}
+
+}  // namespace mneme::train
