@@ -2,7 +2,9 @@
 
 #include <atomic>
 
+#include "host/tensor/device.hpp"
 #include "host/tensor/torch.hpp"
+#include "tests/base/log_capture.hpp"
 #include "tests/ranks/thread_ranks.hpp"
 
 namespace mneme::train {
@@ -12,8 +14,8 @@ using optim::TrainableParameter;
 
 // A model of a few parameters, of which rank 1 uses all but the last two, and nobody the last.
 struct Model {
-  explicit Model(at::ScalarType type) {
-    const at::TensorOptions options = at::TensorOptions().dtype(type);
+  explicit Model(at::ScalarType type, at::Device device = at::kCPU) {
+    const at::TensorOptions options = at::TensorOptions().dtype(type).device(device);
     for (const std::vector<std::int64_t>& shape :
          {std::vector<std::int64_t>{3, 4}, {4}, {4, 5}, {}, {5, 2}, {7}, {6}}) {
       const at::Tensor value =
@@ -37,8 +39,9 @@ struct Model {
 };
 
 // The gradients of all lanes in one process; rank 1's lanes do not use p5.
-std::vector<at::Tensor> expected_sums(at::ScalarType type, int ranks, int passes) {
-  const Model model(type);
+std::vector<at::Tensor> expected_sums(at::ScalarType type, int ranks, int passes,
+                                      at::Device device) {
+  const Model model(type, device);
   for (int pass = 0; pass < passes; ++pass) {
     for (int rank = 0; rank < ranks; ++rank) model.loss(10 * pass + rank, rank != 1).backward();
   }
@@ -47,12 +50,13 @@ std::vector<at::Tensor> expected_sums(at::ScalarType type, int ranks, int passes
   return out;
 }
 
-void expect_sums(at::ScalarType type, const GradientSumsOptions& options, double tolerance) {
-  constexpr int kRanks = 3, kPasses = 2, kSteps = 3;
-  const std::vector<at::Tensor> wanted = expected_sums(type, kRanks, kPasses);
-  test::run_ranks(kRanks, [&](ranks::Communicator& ranks) {
+void expect_sums(at::ScalarType type, const GradientSumsOptions& options, double tolerance,
+                 int size = 3, at::Device device = at::kCPU) {
+  constexpr int kPasses = 2, kSteps = 3;
+  const std::vector<at::Tensor> wanted = expected_sums(type, size, kPasses, device);
+  test::run_ranks(size, [&](ranks::Communicator& ranks) {
     const at::AutoGradMode grad(true);
-    Model model(type);
+    Model model(type, device);
     GradientSums sums(ranks, model.parameters, options);
     for (int step = 0; step < kSteps; ++step) {
       for (TrainableParameter& one : model.parameters) one.tensor.mutable_grad() = at::Tensor();
@@ -63,7 +67,8 @@ void expect_sums(at::ScalarType type, const GradientSumsOptions& options, double
       }
       std::vector<double> numbers = {1.0, static_cast<double>(ranks.rank())};
       sums.finish(numbers);
-      EXPECT_EQ(numbers, (std::vector<double>{3.0, 3.0}));
+      EXPECT_EQ(numbers[0], size);
+      EXPECT_EQ(numbers[1], size * (size - 1) / 2);
       for (std::size_t i = 0; i < wanted.size(); ++i) {
         const at::Tensor& got = model.parameters[i].tensor.grad();
         ASSERT_EQ(got.defined(), wanted[i].defined()) << i;
@@ -84,6 +89,21 @@ TEST(GradientSums, AreThoseOfOneProcess) {
 
 TEST(GradientSums, TravelInBf16WhenAsked) {
   expect_sums(at::kFloat, {.bucket_bytes = 100, .in_bf16 = true}, 2e-2);
+}
+
+// One rank with NCCL; two on one GPU, which NCCL refuses, through the memory of the CPU.
+TEST(GradientSums, OfAGpuAreThoseOfOneProcess) {
+  if (!tensor::has_cuda_driver()) GTEST_SKIP() << "no GPU";
+  const at::Device device = tensor::open_device("cuda");
+  for (const int size : {1, 2}) {
+    test::LogCapture log;
+    for (const std::int64_t bytes : {1, 200, 1 << 20}) {
+      expect_sums(at::kDouble, {.bucket_bytes = bytes}, 1e-12, size, device);
+      expect_sums(at::kFloat, {.bucket_bytes = bytes}, 1e-5, size, device);
+      expect_sums(at::kFloat, {.bucket_bytes = bytes, .in_bf16 = true}, 2e-2, size, device);
+    }
+    EXPECT_EQ(log.text().find("through the memory of the CPU") != std::string::npos, size == 2);
+  }
 }
 
 TEST(GradientSums, AreMadeInBucketsOfTheSizeAskedFor) {
