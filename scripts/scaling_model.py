@@ -230,8 +230,9 @@ def end_of(training, one_rank_seconds, link, settings):
 
 # --- Trainings ---
 
-# What `mneme train EXP --memory FILE --set train.lanes=1 --dry-run --json FILE` gives (docs/scaling.md says which files). The
-# decoder's operations were counted with one and two layers of a quarter of its width, segment and rows, and times 16.
+# What `mneme train EXP --memory FILE --set train.lanes=1 --dry-run --json FILE` gives (docs/scaling.md says which files). It counts
+# no operations of large layers: enwik8's and the decoder's are those of one and two layers, continued to all; the decoder's layers
+# had a quarter of its width, segment and rows, and their operations are taken times 16.
 NAMES = ("none", "xl_cache", "compressive", "continuous_ltm", "lamemo")
 LOSSES = ("compressive", "continuous_ltm")
 BUILT_IN = {
