@@ -287,7 +287,9 @@ def read_plan(path, options):
     late = sum(count_of(p) for p in plan["parameters"] if p["name"].startswith("model.embedding."))
     uses = {use["name"]: use["bytes"] for use in plan["memory_estimate"]["uses"]}
     flops = plan["flops_per_token"]
-    return Training(path.stem, "+".join(plan["memory"]) or "none", options.lanes, tokens, windows, options.window_segments,
+    # Tiers without parameters are not named in the file.
+    memory = "+".join(plan["memory"]) or ("a memory" if uses.get("memory state") else "none")
+    return Training(path.stem, memory, options.lanes, tokens, windows, options.window_segments,
                     sum(map(count_of, plan["parameters"])) - late, late, uses.get("memory state", 0) // options.lanes,
                     flops["training"] if flops else 0, options.auxiliary_loss, options.lanes_a_rank or options.lanes)
 

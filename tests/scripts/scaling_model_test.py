@@ -157,6 +157,9 @@ class Plans(unittest.TestCase):
         training = model.trainings_of(options)[0]
         self.assertEqual((training.early, training.late, training.state_bytes, training.segment), (750, 250, 100, 10))
         self.assertEqual(model.one_rank_seconds(training, options), 10)
+        for memory, name in (({"memory.0.org.mneme.compressive": 3}, "memory.0.org.mneme.compressive"), ({}, "a memory")):
+            options.trainings = [self.plan(memory=memory)]
+            self.assertEqual(model.trainings_of(options)[0].memory, name)
 
     def test_compute_time_from_the_peak(self):
         options = model.parse([self.plan(), "--lanes", "8", "--peak-tflops", "1e-12", "--utilisation", "0.5", "--memory-gbytes", "1"])
