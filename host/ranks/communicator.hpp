@@ -45,8 +45,11 @@ class Communicator {
   // Sums over all ranks, in place. Every rank gets the same bits. Sums of bf16 are rounded once for
   // each number that is added.
   virtual void sum(void* numbers, std::size_t count, Number type, Purpose purpose) = 0;
-  // The same, but only `root` gets the sums; what the others have afterwards is unspecified.
-  virtual void sum_to(int root, void* numbers, std::size_t count, Number type, Purpose purpose) = 0;
+  // The same of `count` numbers a rank: rank r gets the sums of the r-th `count` numbers, in their
+  // place; what the others' places hold afterwards is unspecified.
+  virtual void sum_scatter(void* numbers, std::size_t count, Number type, Purpose purpose) = 0;
+  // Rank r gives its r-th `count` bytes to all.
+  virtual void share(void* bytes, std::size_t count, Purpose purpose) = 0;
   // Copies root's bytes to all.
   virtual void broadcast(int root, void* bytes, std::size_t count, Purpose purpose) = 0;
   // The texts of all ranks, in their order. They may differ in length.

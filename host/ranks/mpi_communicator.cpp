@@ -13,6 +13,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "host/base/error.hpp"
 #include "host/base/progress.hpp"
@@ -110,15 +111,27 @@ class MpiCommunicator final : public Communicator {
     });
   }
 
-  void sum_to(int root, void* numbers, std::size_t count, Number type, Purpose purpose) override {
-    in_pieces(numbers, count, type, [&](void* piece, int length) {
-      MPI_Request request = MPI_REQUEST_NULL;
-      call([&] {
-        MPI_Ireduce(rank_ == root ? MPI_IN_PLACE : piece, rank_ == root ? piece : nullptr, length,
-                    type_of(type), sum_of(type), root, ranks_, &request);
-      });
-      wait(request, purpose);
+  void sum_scatter(void* numbers, std::size_t count, Number type, Purpose purpose) override {
+    // MPI puts the result in front.
+    MPI_Request request = MPI_REQUEST_NULL;
+    call([&] {
+      MPI_Ireduce_scatter_block(MPI_IN_PLACE, numbers, checked(count), type_of(type), sum_of(type),
+                                ranks_, &request);
     });
+    wait(request, purpose);
+    const std::size_t bytes = count * size_of(type);
+    if (rank_ > 0) {
+      std::memmove(static_cast<char*>(numbers) + static_cast<std::size_t>(rank_) * bytes, numbers,
+                   bytes);
+    }
+  }
+
+  void share(void* bytes, std::size_t count, Purpose purpose) override {
+    MPI_Request request = MPI_REQUEST_NULL;
+    call([&] {
+      MPI_Iallgather(MPI_IN_PLACE, 0, MPI_BYTE, bytes, checked(count), MPI_BYTE, ranks_, &request);
+    });
+    wait(request, purpose);
   }
 
   void broadcast(int root, void* bytes, std::size_t count, Purpose purpose) override {
@@ -209,6 +222,12 @@ class MpiCommunicator final : public Communicator {
     return type == Number::kF64 ? MPI_DOUBLE : type == Number::kF32 ? MPI_FLOAT : MPI_UINT16_T;
   }
   MPI_Op sum_of(Number type) const { return type == Number::kBf16 ? world_->bf16_sum : MPI_SUM; }
+
+  // A count as MPI takes it.
+  static int checked(std::size_t count) {
+    if (!std::in_range<int>(count)) throw std::logic_error(str(count, " are too many for MPI"));
+    return static_cast<int>(count);
+  }
 
   template <typename F>
   void in_pieces(void* numbers, std::size_t count, Number type, F f) {
@@ -355,8 +374,8 @@ void find_hosts(World& world, int size) {
 std::unique_ptr<Communicator> open_mpi(const OpenOptions& options) {
   // Open MPI would print a stack of its own on a crash; the program names what crashed.
   ::setenv("OMPI_MCA_opal_signal", "", 0);
-  // Of Open MPI's sums that do not block, the one in which every rank sends the same (Rabenseifner);
-  // left to itself it takes a binomial tree, in which the first ranks send more.
+  // Of Open MPI's sums that do not block, the one in which every rank sends the same
+  // (Rabenseifner); left to itself it takes a binomial tree, in which the first ranks send more.
   ::setenv("OMPI_MCA_coll_libnbc_iallreduce_algorithm", "3", 0);
   int level = 0;
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level);

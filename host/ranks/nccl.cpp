@@ -21,7 +21,7 @@ namespace {
 // Of nccl.h, whose values are stable.
 constexpr std::array kNames = {"libnccl.so.2", "libnccl.so"};
 constexpr int kSuccess = 0, kSumOperation = 0;
-constexpr int kFloat32 = 7, kFloat64 = 8, kBfloat16 = 9;
+constexpr int kInt8 = 0, kFloat32 = 7, kFloat64 = 8, kBfloat16 = 9;
 constexpr int kOldest = 21000;  // 2.10, the first with bf16
 
 int type_of(Number type) {
@@ -39,6 +39,8 @@ struct Nccl::Library {
   int (*get_unique_id)(UniqueId*) = nullptr;
   int (*init_rank)(void**, int, UniqueId, int) = nullptr;
   int (*all_reduce)(const void*, void*, std::size_t, int, int, void*, void*) = nullptr;
+  int (*reduce_scatter)(const void*, void*, std::size_t, int, int, void*, void*) = nullptr;
+  int (*all_gather)(const void*, void*, std::size_t, int, void*, void*) = nullptr;
   int (*destroy)(void*) = nullptr;
   const char* (*error_text)(int) = nullptr;
   std::string version;
@@ -56,10 +58,11 @@ struct Nccl::Library {
       function = reinterpret_cast<std::decay_t<decltype(function)>>(::dlsym(handle, name));
       return function != nullptr;
     };
-    const bool has_all = find(get_version, "ncclGetVersion") &&
-                         find(get_unique_id, "ncclGetUniqueId") &&
-                         find(init_rank, "ncclCommInitRank") && find(all_reduce, "ncclAllReduce") &&
-                         find(destroy, "ncclCommDestroy") && find(error_text, "ncclGetErrorString");
+    const bool has_all =
+        find(get_version, "ncclGetVersion") && find(get_unique_id, "ncclGetUniqueId") &&
+        find(init_rank, "ncclCommInitRank") && find(all_reduce, "ncclAllReduce") &&
+        find(reduce_scatter, "ncclReduceScatter") && find(all_gather, "ncclAllGather") &&
+        find(destroy, "ncclCommDestroy") && find(error_text, "ncclGetErrorString");
     int code = 0;
     if (!has_all || get_version(&code) != kSuccess) return "the library is no NCCL";
     version = version_text(code);
@@ -70,8 +73,11 @@ struct Nccl::Library {
   }
 };
 
-Nccl::Nccl(std::unique_ptr<Library> library, void* communicator)
-    : library_(std::move(library)), communicator_(communicator), version_(library_->version) {}
+Nccl::Nccl(std::unique_ptr<Library> library, void* communicator, int rank)
+    : library_(std::move(library)),
+      communicator_(communicator),
+      rank_(rank),
+      version_(library_->version) {}
 
 Nccl::~Nccl() { library_->destroy(communicator_); }
 
@@ -100,19 +106,35 @@ std::unique_ptr<Nccl> Nccl::open(Communicator& ranks, std::string& why_not) {
                            : str("NCCL ", library->version, ": ", library->error_text(status),
                                  " (each rank needs a GPU of its own)");
   why_not = first_reason(own);
-  if (why_not.empty()) return std::unique_ptr<Nccl>(new Nccl(std::move(library), communicator));
+  if (why_not.empty())
+    return std::unique_ptr<Nccl>(new Nccl(std::move(library), communicator, ranks.rank()));
   if (status == kSuccess) library->destroy(communicator);
   return nullptr;
 }
 
-void Nccl::sum(void* numbers, std::size_t count, Number type, void* stream) {
-  const int status = library_->all_reduce(numbers, numbers, count, type_of(type), kSumOperation,
-                                          communicator_, stream);
+void Nccl::check(int status) const {
   if (status == kSuccess) return;
   throw_device({.where = "NCCL " + version_,
                 .failed = "the gradients could not be summed",
                 .got = library_->error_text(status),
                 .hint = "NCCL_DEBUG=WARN says more"});
+}
+
+void Nccl::sum(void* numbers, std::size_t count, Number type, void* stream) {
+  check(library_->all_reduce(numbers, numbers, count, type_of(type), kSumOperation, communicator_,
+                             stream));
+}
+
+void Nccl::sum_scatter(void* numbers, std::size_t count, Number type, void* stream) {
+  char* const own =
+      static_cast<char*>(numbers) + static_cast<std::size_t>(rank_) * count * size_of(type);
+  check(library_->reduce_scatter(numbers, own, count, type_of(type), kSumOperation, communicator_,
+                                 stream));
+}
+
+void Nccl::share(void* bytes, std::size_t count, void* stream) {
+  const char* const own = static_cast<const char*>(bytes) + static_cast<std::size_t>(rank_) * count;
+  check(library_->all_gather(own, bytes, count, kInt8, communicator_, stream));
 }
 
 }  // namespace mneme::ranks

@@ -27,14 +27,19 @@ class Nccl {
   // Enqueues the sum over all ranks, in place, of numbers in the GPU's memory on a stream
   // (cudaStream_t). Every rank calls it in the same order. Error (kDevice) when NCCL refuses.
   void sum(void* numbers, std::size_t count, Number type, void* stream);
+  // Likewise Communicator::sum_scatter and share.
+  void sum_scatter(void* numbers, std::size_t count, Number type, void* stream);
+  void share(void* bytes, std::size_t count, void* stream);
 
  private:
   struct Library;
 
-  Nccl(std::unique_ptr<Library> library, void* communicator);
+  Nccl(std::unique_ptr<Library> library, void* communicator, int rank);
+  void check(int status) const;
 
   std::unique_ptr<Library> library_;
   void* communicator_;
+  int rank_;
   std::string version_;
 };
 

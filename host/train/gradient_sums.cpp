@@ -10,6 +10,8 @@
 #include <functional>
 #include <numeric>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "host/base/error.hpp"
 #include "host/base/log.hpp"
@@ -84,8 +86,12 @@ struct GradientSums::Impl {
       places[i] = {bucket_of[i], lengths.back()};
       lengths.back() += tensor.numel();
     }
-    for (std::size_t b = 0; b < lengths.size(); ++b)
-      buffers.push_back(torch::empty({lengths[b]}, types[b]));
+    const std::int64_t ranks_count = options.is_sharded ? ranks.size() : 1;
+    for (std::size_t b = 0; b < lengths.size(); ++b) {
+      const std::int64_t length = (lengths[b] + ranks_count - 1) / ranks_count * ranks_count;
+      buffers.push_back(torch::zeros({length}, types[b]));
+    }
+    if (options.is_sharded) make_shards();
     if (nccl) {
       for (std::vector<c10::Event>* events : {&is_copied, &is_summed}) {
         events->clear();
@@ -94,6 +100,35 @@ struct GradientSums::Impl {
     }
     sums = std::make_unique<ranks::BucketSums>(std::move(bucket_of),
                                                [this](std::size_t bucket) { sum(bucket); });
+  }
+
+  // The piece [first, first + count) of a bucket that is this rank's.
+  [[nodiscard]] std::int64_t piece_length(std::size_t bucket) const {
+    return buffers[bucket].numel() / ranks.size();
+  }
+  [[nodiscard]] std::int64_t piece_begin(std::size_t bucket) const {
+    return piece_length(bucket) * ranks.rank();
+  }
+
+  void make_shards() {
+    shards.clear();
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const std::int64_t begin = piece_begin(places[i].bucket);
+      const std::int64_t end = begin + piece_length(places[i].bucket);
+      const std::int64_t first = std::max(begin, places[i].offset);
+      const std::int64_t count =
+          std::min(end, places[i].offset + parameters[i].tensor.numel()) - first;
+      if (count <= 0) continue;
+      Shard shard{i, first - places[i].offset, parameters[i]};
+      shard.part.tensor = parameters[i].tensor.detach().view({-1}).narrow(0, shard.offset, count);
+      shards.push_back(std::move(shard));
+    }
+  }
+
+  // Where the sums of a shard lie.
+  [[nodiscard]] at::Tensor part_of(const Shard& shard) const {
+    const Place& place = places[shard.parameter];
+    return buffers[place.bucket].narrow(0, place.offset + shard.offset, shard.part.tensor.numel());
   }
 
   void join_gpus() {
@@ -140,27 +175,51 @@ struct GradientSums::Impl {
   // On the thread of BucketSums.
   void sum(std::size_t bucket) {
     at::Tensor& buffer = buffers[bucket];
-    const at::ScalarType type = buffer.scalar_type();
-    const ranks::Number number = type == at::kDouble     ? ranks::Number::kF64
-                                 : type == at::kBFloat16 ? ranks::Number::kBf16
-                                                         : ranks::Number::kF32;
-    const auto count = static_cast<std::size_t>(buffer.numel());
     if (nccl) {
       const c10::DeviceGuard guard(buffer.device());
       is_copied[bucket].block(*side);
       const c10::impl::VirtualGuardImpl streams(buffer.device().type());
-      nccl->sum(buffer.mutable_data_ptr(), count, number, streams.getStreamNativeHandle(*side));
+      void* const stream = streams.getStreamNativeHandle(*side);
+      if (options.is_sharded) {
+        nccl->sum_scatter(buffer.mutable_data_ptr(), static_cast<std::size_t>(piece_length(bucket)),
+                          number_of(buffer), stream);
+      } else {
+        nccl->sum(buffer.mutable_data_ptr(), static_cast<std::size_t>(buffer.numel()),
+                  number_of(buffer), stream);
+      }
       is_summed[bucket].record(*side);
       return;
     }
-    if (buffer.is_cpu()) {
-      own->sum(buffer.mutable_data_ptr(), count, number, purpose);
+    // Of a GPU through the CPU: waits for the kernels that write the bucket.
+    at::Tensor here = buffer.is_cpu() ? buffer : buffer.to(at::kCPU);
+    if (options.is_sharded) {
+      own->sum_scatter(here.mutable_data_ptr(), static_cast<std::size_t>(piece_length(bucket)),
+                       number_of(buffer), purpose);
+    } else {
+      own->sum(here.mutable_data_ptr(), static_cast<std::size_t>(buffer.numel()), number_of(buffer),
+               purpose);
+    }
+    if (!buffer.is_cpu()) buffer.copy_(here);
+  }
+
+  static ranks::Number number_of(const at::Tensor& tensor) {
+    const at::ScalarType type = tensor.scalar_type();
+    return type == at::kDouble     ? ranks::Number::kF64
+           : type == at::kBFloat16 ? ranks::Number::kBf16
+                                   : ranks::Number::kF32;
+  }
+
+  // Gives this rank's piece of a flat tensor to all.
+  void share(at::Tensor& flat) {
+    const auto bytes = static_cast<std::size_t>(flat.numel() / ranks.size()) * flat.element_size();
+    if (nccl) {
+      const c10::impl::VirtualGuardImpl streams(flat.device().type());
+      nccl->share(flat.mutable_data_ptr(), bytes, streams.getStreamNativeHandle(present_stream()));
       return;
     }
-    // Through the CPU: waits for the kernels that write the bucket.
-    at::Tensor here = buffer.to(at::kCPU);
-    own->sum(here.mutable_data_ptr(), count, number, purpose);
-    buffer.copy_(here);
+    at::Tensor here = flat.is_cpu() ? flat : flat.to(at::kCPU);
+    ranks.share(here.mutable_data_ptr(), bytes, purpose);
+    if (!flat.is_cpu()) flat.copy_(here);
   }
 
   [[nodiscard]] c10::Stream present_stream() const {
@@ -190,6 +249,7 @@ struct GradientSums::Impl {
   GradientSumsOptions options;
   std::vector<Place> places;  // of each parameter's gradient
   std::vector<at::Tensor> buffers;
+  std::vector<Shard> shards;
   std::vector<double> has_gradient;
   std::unique_ptr<ranks::Nccl> nccl;  // of GPUs that could be joined
   std::optional<c10::Stream> side;    // on which it sums
@@ -211,7 +271,8 @@ GradientSums::~GradientSums() = default;
 
 void GradientSums::begin(const std::string& purpose) {
   impl_->purpose = purpose + ", gradients";
-  if (impl_->is_second && !impl_->has_order) impl_->adopt_order();
+  // Shards keep their places: the optimiser's moments belong to them.
+  if (impl_->is_second && !impl_->has_order && !impl_->options.is_sharded) impl_->adopt_order();
   impl_->is_second = true;
   impl_->has_gradient.assign(impl_->parameters.size(), 0.0);
   impl_->sums->begin();
@@ -228,7 +289,12 @@ void GradientSums::finish(std::span<double> numbers) {
   ranks::sum(one.ranks, all, one.purpose);
   one.wait_for_gpu();
   const at::NoGradGuard no_grad;
-  for (std::size_t i = 0; i < one.parameters.size(); ++i) {
+  for (Shard& shard : one.shards) {
+    shard.part.tensor.mutable_grad() = all[shard.parameter] == 0.0
+                                           ? at::Tensor()
+                                           : one.part_of(shard).to(shard.part.tensor.scalar_type());
+  }
+  for (std::size_t i = 0; i < one.parameters.size() && !one.options.is_sharded; ++i) {
     if (all[i] == 0.0) continue;
     const at::Tensor& tensor = one.parameters[i].tensor;
     one.parameters[i].tensor.mutable_grad() = one.part(i).to(tensor.scalar_type());
@@ -237,7 +303,82 @@ void GradientSums::finish(std::span<double> numbers) {
             numbers.begin());
 }
 
-void GradientSums::forget() { impl_->is_active = false; }
+void GradientSums::zero_grad() {
+  impl_->is_active = false;
+  for (optim::TrainableParameter& one : impl_->parameters) one.tensor.mutable_grad() = at::Tensor();
+}
+
+bool GradientSums::is_sharded() const { return impl_->options.is_sharded; }
+
+const std::vector<GradientSums::Shard>& GradientSums::shards() const { return impl_->shards; }
+
+const std::vector<optim::TrainableParameter>& GradientSums::parameters() const {
+  return impl_->parameters;
+}
+
+void GradientSums::share_parameters() {
+  Impl& one = *impl_;
+  if (!one.options.is_sharded) return;
+  const at::NoGradGuard no_grad;
+  // The buckets' layout in the parameters' type.
+  for (std::size_t b = 0; b < one.buffers.size(); ++b) {
+    at::Tensor flat;
+    const auto part_in = [&](std::size_t parameter, std::int64_t offset, std::int64_t count) {
+      return flat.narrow(0, one.places[parameter].offset + offset, count);
+    };
+    for (const Shard& shard : one.shards) {
+      if (one.places[shard.parameter].bucket != b) continue;
+      if (!flat.defined())
+        flat = torch::empty({one.buffers[b].numel()}, shard.part.tensor.options());
+      part_in(shard.parameter, shard.offset, shard.part.tensor.numel()).copy_(shard.part.tensor);
+    }
+    if (!flat.defined()) {
+      flat = torch::empty({one.buffers[b].numel()},
+                          one.parameters.front().tensor.options().requires_grad(false));
+    }
+    one.share(flat);
+    for (std::size_t i = 0; i < one.parameters.size(); ++i) {
+      if (one.places[i].bucket != b) continue;
+      at::Tensor target = one.parameters[i].tensor.detach();
+      target.copy_(part_in(i, 0, target.numel()).view(target.sizes()));
+    }
+  }
+}
+
+std::vector<at::Tensor> GradientSums::gather(const std::vector<at::Tensor>& of_shards) {
+  Impl& one = *impl_;
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> out;
+  if (one.ranks.is_first()) {
+    for (const optim::TrainableParameter& parameter : one.parameters)
+      out.push_back(torch::zeros(parameter.tensor.sizes(),
+                                 parameter.tensor.options().device(at::kCPU).requires_grad(false)));
+  }
+  for (std::size_t b = 0; b < one.buffers.size(); ++b) {
+    at::Tensor piece =
+        torch::zeros({one.piece_length(b)},
+                     one.parameters.front().tensor.options().device(at::kCPU).requires_grad(false));
+    for (std::size_t i = 0; i < of_shards.size(); ++i) {
+      const Shard& shard = one.shards[i];
+      const Impl::Place& place = one.places[shard.parameter];
+      if (place.bucket != b) continue;
+      piece.narrow(0, place.offset + shard.offset - one.piece_begin(b), of_shards[i].numel())
+          .copy_(of_shards[i]);
+    }
+    const std::string_view bytes(static_cast<const char*>(piece.const_data_ptr()), piece.nbytes());
+    std::string whole;
+    for (const std::string& text : one.ranks.gather(bytes, "moments for a checkpoint"))
+      whole += text;
+    if (!one.ranks.is_first()) continue;
+    const at::Tensor flat =
+        torch::from_blob(whole.data(), {one.buffers[b].numel()}, piece.options());
+    for (std::size_t i = 0; i < one.parameters.size(); ++i) {
+      if (one.places[i].bucket != b) continue;
+      out[i].copy_(flat.narrow(0, one.places[i].offset, out[i].numel()).view(out[i].sizes()));
+    }
+  }
+  return out;
+}
 
 std::int64_t GradientSums::bytes() const {
   std::int64_t total = 0;

@@ -27,7 +27,8 @@ std::vector<optim::TrainableParameter> trained(const run::Runtime& runtime) {
 
 GradientSumsOptions sums_options(const config::TrainConfig& train) {
   return {.bucket_bytes = train.bucket_mb << 20,
-          .in_bf16 = train.gradients == config::GradientPrecision::kBf16};
+          .in_bf16 = train.gradients == config::GradientPrecision::kBf16,
+          .is_sharded = train.shard_optimizer};
 }
 
 // What all ranks must have alike, by the name that a message gives it.
@@ -175,6 +176,69 @@ memory::StackState::Saved Parallel::gather(const memory::StackState::Saved& own)
   }
   if (!ranks().is_first()) return {};
   return memory::StackState::merge(parts);
+}
+
+std::vector<optim::TrainableParameter> Parallel::updated() const {
+  if (!is_sharded()) return gradients_.parameters();
+  std::vector<optim::TrainableParameter> out;
+  for (const GradientSums::Shard& shard : gradients_.shards()) out.push_back(shard.part);
+  return out;
+}
+
+std::vector<optim::Adam::Moments> Parallel::gather(optim::Adam& optimizer) {
+  if (!is_sharded()) return optimizer.moments();
+  std::vector<at::Tensor> means, squares;
+  std::map<std::string, double> counts;  // by parameter
+  for (const optim::Adam::Moments& own : optimizer.moments()) {
+    means.push_back(own.mean);
+    squares.push_back(own.square);
+    counts[own.name] = own.count.item<double>();
+  }
+  means = gradients_.gather(means);
+  squares = gradients_.gather(squares);
+  for (const std::string& text : ranks().all_gather(Json(counts).dump(), purpose_)) {
+    for (const auto& [name, count] : parse_json_or_throw(text).get<std::map<std::string, double>>())
+      counts[name] = count;  // ranks that share a parameter have counted alike
+  }
+  std::vector<optim::Adam::Moments> out;
+  for (std::size_t i = 0; i < means.size(); ++i) {
+    const std::string& name = gradients_.parameters()[i].name;
+    out.push_back({name, means[i], squares[i], torch::full({}, counts.at(name), at::kFloat)});
+  }
+  return out;
+}
+
+std::vector<optim::Adam::Moments> Parallel::whole_moments(optim::Adam& optimizer) const {
+  if (!is_sharded()) return optimizer.moments();
+  std::vector<optim::Adam::Moments> out;
+  for (const optim::TrainableParameter& one : gradients_.parameters()) {
+    const at::TensorOptions type = one.tensor.options().device(at::kCPU).requires_grad(false);
+    out.push_back({one.name, torch::zeros(one.tensor.sizes(), type),
+                   torch::zeros(one.tensor.sizes(), type), torch::zeros({}, at::kFloat)});
+  }
+  return out;
+}
+
+void Parallel::take(const std::vector<optim::Adam::Moments>& whole, optim::Adam& optimizer) const {
+  if (!is_sharded()) return;  // they are the optimiser's own
+  for (std::size_t i = 0; i < gradients_.shards().size(); ++i) {
+    const GradientSums::Shard& shard = gradients_.shards()[i];
+    optim::Adam::Moments& own = optimizer.moments()[i];
+    const optim::Adam::Moments& from = whole[shard.parameter];
+    const auto part = [&](const at::Tensor& tensor) {
+      return tensor.view({-1}).narrow(0, shard.offset, own.mean.numel());
+    };
+    own.mean.copy_(part(from.mean));
+    own.square.copy_(part(from.square));
+    own.count.copy_(from.count);
+  }
+}
+
+double Parallel::norm_of_all(double own) {
+  if (!is_sharded()) return own;
+  std::vector<double> square = {own * own};
+  ranks::sum(ranks(), square, purpose_);
+  return std::sqrt(square.front());
 }
 
 void Parallel::begin_step(std::int64_t step) { purpose_ = str("step ", step); }

@@ -60,6 +60,22 @@ class Parallel {
   // Collective.
   [[nodiscard]] memory::StackState::Saved gather(const memory::StackState::Saved& own) const;
 
+  // Whether each rank updates its shards of the parameters alone (train.shard_optimizer).
+  [[nodiscard]] bool is_sharded() const { return gradients_.is_sharded(); }
+  // What this rank's optimiser updates: all parameters, or its shards.
+  [[nodiscard]] std::vector<optim::TrainableParameter> updated() const;
+  // The moments of all parameters on rank 0, for a checkpoint. Collective.
+  [[nodiscard]] std::vector<optim::Adam::Moments> gather(optim::Adam& optimizer);
+  // Tensors for the moments of all parameters as a checkpoint holds them; then this rank's
+  // optimiser takes what is its own of them.
+  [[nodiscard]] std::vector<optim::Adam::Moments> whole_moments(optim::Adam& optimizer) const;
+  void take(const std::vector<optim::Adam::Moments>& whole, optim::Adam& optimizer) const;
+  // The norm of all gradients, of that of this rank's. Collective.
+  [[nodiscard]] double norm_of_all(double own);
+  // After an update: all ranks get the new values. Collective.
+  void share_parameters() { gradients_.share_parameters(); }
+  void zero_grad() { gradients_.zero_grad(); }
+
   // Names the step in messages about ranks that do not come.
   void begin_step(std::int64_t step);
   // Before the step's last backward pass.

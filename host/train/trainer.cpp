@@ -107,10 +107,10 @@ Trainer::Trainer(const config::Experiment& experiment, TrainerOptions options)
   if (has_initial)
     static_cast<void>(weights::load_initial_weights(*runtime_, options.initial_weights));
   try {
+    if (ranks_.is_parallel()) parallel_ = std::make_unique<Parallel>(ranks_, *runtime_);
     optimizer_ = std::make_unique<optim::Adam>(
-        runtime_->parameters(),
+        parallel_ ? parallel_->updated() : runtime_->parameters(),
         optim::AdamOptions{train.optimizer, train.beta1, train.beta2, train.eps});
-    join_ranks();
     state_ = parallel_ ? parallel_->new_state(runtime_->stack())
                        : runtime_->stack().new_state(memory::Phase::kTraining, train.lanes);
   } catch (const std::exception& error) {
@@ -129,10 +129,6 @@ Trainer::Trainer(const config::Experiment& experiment, TrainerOptions options)
 }
 
 Trainer::~Trainer() = default;
-
-void Trainer::join_ranks() {
-  if (ranks_.is_parallel()) parallel_ = std::make_unique<Parallel>(ranks_, *runtime_);
-}
 
 void Trainer::begin_training() {
   if (is_training_mode_) return;
@@ -162,6 +158,7 @@ run::StepReport Trainer::train_step() {
   if (parallel_) parallel_->begin_step(step_ + 1);
   try {
     optimizer_->zero_grad();
+    if (parallel_) parallel_->zero_grad();
     const StepSums sums = run_passes();
     report_numbers(report, sums);
     const bool has_finite_losses = std::ranges::all_of(
@@ -194,7 +191,7 @@ void Trainer::report_numbers(run::StepReport& report, const StepSums& sums) {
                               host.const_data_ptr<double>() + host.numel());
   if (parallel_) {
     report.stop_signal = parallel_->finish_backward(numbers);
-    numbers.push_back(optimizer_->gradient_norm().item<double>());
+    numbers.push_back(parallel_->norm_of_all(optimizer_->gradient_norm().item<double>()));
   }
   auto number = numbers.begin();
   report.loss = *number++;
@@ -208,6 +205,7 @@ void Trainer::update(run::StepReport& report, const StepSums& sums) {
   if (train.clip > 0.0) optimizer_->clip(report.grad_norm, train.clip);
   const double factor = rate_->factor(step_);
   optimizer_->step(factor);
+  if (parallel_) parallel_->share_parameters();
   runtime_->weights_changed();
   tokens_ += sums.tokens;
   report.step = ++step_;

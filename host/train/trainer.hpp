@@ -177,8 +177,6 @@ class Trainer {
   void save_to_folder(run::Observer* observer);
   // The options of an evaluation with what the ranks need.
   [[nodiscard]] eval::Options with_ranks(eval::Options options, run::Observer* observer);
-  // Splits the lanes over the ranks.
-  void join_ranks();
 
   std::unique_ptr<LogFile> log_;  // the folder's log.txt; the first, for it also gets what is
                                   // logged while the others are made; null without a folder

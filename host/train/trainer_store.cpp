@@ -168,8 +168,14 @@ void Trainer::save(const std::filesystem::path& path) {
   progress.data_position = stream_->position();
   progress.noise_position = runtime_->model().noise_position();
   memory::StackState::Saved state = state_.save();
-  if (parallel_) state = parallel_->gather(state);
-  if (ranks_.is_writer()) run::write_checkpoint(path, *runtime_, *optimizer_, state, progress);
+  std::vector<optim::Adam::Moments> moments;
+  if (parallel_) {
+    state = parallel_->gather(state);
+    moments = parallel_->gather(*optimizer_);
+  } else {
+    moments = optimizer_->moments();
+  }
+  if (ranks_.is_writer()) run::write_checkpoint(path, *runtime_, moments, state, progress);
   last_checkpoint_ = path;
   last_checkpoint_step_ = step_;
 }
@@ -185,7 +191,9 @@ void Trainer::load(const run::Checkpoint& checkpoint) {
         "resume with the experiment and the plugins that wrote it, or start a new run");
   }
   checkpoint.check_resumable(experiment());
-  checkpoint.check_moments(*optimizer_);
+  std::vector<optim::Adam::Moments> moments =
+      parallel_ ? parallel_->whole_moments(*optimizer_) : optimizer_->moments();
+  checkpoint.check_moments(moments);
   memory::StackState state = checkpoint.load_state(*runtime_);
   if (parallel_) parallel_->keep_own(state);
   const std::vector<std::int64_t> place = stream_->position();
@@ -196,7 +204,8 @@ void Trainer::load(const run::Checkpoint& checkpoint) {
     stream_->seek(place);
     throw;
   }
-  checkpoint.load_moments(*optimizer_);
+  checkpoint.load_moments(moments);
+  if (parallel_) parallel_->take(moments, *optimizer_);
   state_ = std::move(state);
   runtime_->model().seek_noise(checkpoint.progress().noise_position);
   step_ = checkpoint.progress().step;

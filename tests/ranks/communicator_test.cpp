@@ -64,9 +64,12 @@ TEST(ThreadRanks, DoWhatTheInterfaceSays) {
     int word = ranks.rank() == 1 ? 7 : 0;
     ranks.broadcast(1, &word, sizeof word, "test");
     EXPECT_EQ(word, 7);
-    float single = 1.5F;
-    ranks.sum_to(2, &single, 1, Number::kF32, "test");
-    EXPECT_EQ(single, ranks.rank() == 2 ? 4.5F : 1.5F);
+    std::vector<float> pieces = {1.0F, 2.0F, 3.0F};
+    ranks.sum_scatter(pieces.data(), 1, Number::kF32, "test");
+    const auto place = static_cast<std::size_t>(ranks.rank());
+    EXPECT_EQ(pieces[place], 3.0F * static_cast<float>(place + 1));
+    ranks.share(pieces.data(), sizeof(float), "test");
+    EXPECT_THAT(pieces, ElementsAre(3.0F, 6.0F, 9.0F));
   });
 }
 

@@ -100,10 +100,22 @@ class ThreadRanks final : public ranks::Communicator {
                        if (type == ranks::Number::kBf16) add_bf16(all, numbers, count);
                      });
   }
-  void sum_to(int root, void* numbers, std::size_t count, ranks::Number type,
-              ranks::Purpose purpose) override {
-    std::string copy(static_cast<const char*>(numbers), count * ranks::size_of(type));
-    sum(rank_ == root ? numbers : copy.data(), count, type, purpose);
+  void sum_scatter(void* numbers, std::size_t count, ranks::Number type,
+                   ranks::Purpose purpose) override {
+    const std::size_t all = count * static_cast<std::size_t>(size());
+    std::string copy(static_cast<const char*>(numbers), all * ranks::size_of(type));
+    sum(copy.data(), all, type, purpose);
+    const std::size_t bytes = count * ranks::size_of(type);
+    const std::size_t place = static_cast<std::size_t>(rank_) * bytes;
+    std::memcpy(static_cast<char*>(numbers) + place, copy.data() + place, bytes);
+  }
+  void share(void* bytes, std::size_t count, ranks::Purpose) override {
+    char* const all = static_cast<char*>(bytes);
+    group_->exchange(rank_, all + static_cast<std::size_t>(rank_) * count, count,
+                     [&](const std::vector<std::string>& given) {
+                       for (std::size_t i = 0; i < given.size(); ++i)
+                         std::memcpy(all + i * count, given[i].data(), count);
+                     });
   }
   void broadcast(int root, void* bytes, std::size_t count, ranks::Purpose) override {
     group_->exchange(rank_, bytes, count, [&](const std::vector<std::string>& all) {

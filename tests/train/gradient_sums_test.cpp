@@ -87,6 +87,50 @@ TEST(GradientSums, AreThoseOfOneProcess) {
   expect_sums(at::kFloat, {.bucket_bytes = 100}, 1e-6);
 }
 
+// Adam over the shards of three ranks is Adam over all parameters.
+TEST(GradientSums, UpdateShardsAsOneProcessUpdatesAll) {
+  constexpr int kRanks = 3, kSteps = 4;
+  const at::AutoGradMode grad(true);
+  Model whole(at::kDouble);
+  for (TrainableParameter& one : whole.parameters) one.lr = 0.01;
+  optim::Adam adam(whole.parameters, {});
+  for (int step = 0; step < kSteps; ++step) {
+    adam.zero_grad();
+    for (int rank = 0; rank < kRanks; ++rank) whole.loss(rank + step, rank != 1).backward();
+    adam.step(1.0);
+  }
+  for (const std::int64_t bytes : {1, 100, 1 << 20}) {
+    test::run_ranks(kRanks, [&](ranks::Communicator& ranks) {
+      const at::AutoGradMode with_grad(true);
+      Model model(at::kDouble);
+      for (TrainableParameter& one : model.parameters) one.lr = 0.01;
+      GradientSums sums(ranks, model.parameters, {.bucket_bytes = bytes, .is_sharded = true});
+      std::vector<TrainableParameter> own;
+      for (const GradientSums::Shard& shard : sums.shards()) own.push_back(shard.part);
+      optim::Adam part(own, {});
+      for (int step = 0; step < kSteps; ++step) {
+        part.zero_grad();
+        sums.zero_grad();
+        sums.begin("step");
+        model.loss(ranks.rank() + step, ranks.rank() != 1).backward();
+        sums.finish({});
+        part.step(1.0);
+        sums.share_parameters();
+      }
+      for (std::size_t i = 0; i < whole.parameters.size(); ++i) {
+        EXPECT_TRUE(at::allclose(model.parameters[i].tensor, whole.parameters[i].tensor, 1e-13, 0))
+            << i;
+      }
+      std::vector<at::Tensor> means;
+      for (const optim::Adam::Moments& one : part.moments()) means.push_back(one.mean);
+      const std::vector<at::Tensor> gathered = sums.gather(means);
+      ASSERT_EQ(gathered.size(), ranks.is_first() ? whole.parameters.size() : 0u);
+      for (std::size_t i = 0; i < gathered.size(); ++i)
+        EXPECT_TRUE(at::allclose(gathered[i], adam.moments()[i].mean, 1e-12, 1e-16)) << i;
+    });
+  }
+}
+
 TEST(GradientSums, TravelInBf16WhenAsked) {
   expect_sums(at::kFloat, {.bucket_bytes = 100, .in_bf16 = true}, 2e-2);
 }

@@ -192,7 +192,7 @@ std::vector<std::string> Checkpoint::load_weights(Runtime& runtime, config::Carr
   return reset;
 }
 
-void Checkpoint::check_moments(const optim::Adam& optimizer) const {
+void Checkpoint::check_moments(const std::vector<optim::Adam::Moments>& all) const {
   std::vector<std::string> differences;
   const auto check = [&](const std::string& name, const at::Tensor& tensor) {
     std::string found = difference(file_, name, tensor);
@@ -202,7 +202,7 @@ void Checkpoint::check_moments(const optim::Adam& optimizer) const {
     }
     if (!found.empty()) differences.push_back(std::move(found));
   };
-  for (const optim::Adam::Moments& moments : optimizer.moments()) {
+  for (const optim::Adam::Moments& moments : all) {
     check(kMeanPrefix + moments.name, moments.mean);
     check(kSquarePrefix + moments.name, moments.square);
     check(kCountPrefix + moments.name, moments.count);
@@ -212,10 +212,10 @@ void Checkpoint::check_moments(const optim::Adam& optimizer) const {
                     "resume with the experiment that wrote the checkpoint");
 }
 
-void Checkpoint::load_moments(optim::Adam& optimizer) const {
-  check_moments(optimizer);
+void Checkpoint::load_moments(std::vector<optim::Adam::Moments>& all) const {
+  check_moments(all);
   const at::NoGradGuard no_grad;
-  for (optim::Adam::Moments& moments : optimizer.moments()) {
+  for (optim::Adam::Moments& moments : all) {
     moments.mean.copy_(tensor::to_tensor(file_.at(kMeanPrefix + moments.name)));
     moments.square.copy_(tensor::to_tensor(file_.at(kSquarePrefix + moments.name)));
     moments.count.copy_(tensor::to_tensor(file_.at(kCountPrefix + moments.name)));

@@ -40,10 +40,10 @@ struct RunProgress {
 };
 
 // Writes a checkpoint atomically: an older file at `path` stays whole until the new one is
-// complete. `state` is that of all lanes.
+// complete. `moments` are those of all parameters, `state` is that of all lanes.
 void write_checkpoint(const std::filesystem::path& path, const Runtime& runtime,
-                      const optim::Adam& optimizer, const memory::StackState::Saved& state,
-                      const RunProgress& progress);
+                      const std::vector<optim::Adam::Moments>& moments,
+                      const memory::StackState::Saved& state, const RunProgress& progress);
 
 // Writes a checkpoint of step 0 that holds the parameters alone, and `others` beside them (names
 // without a parameter's or the training's prefix). It can be evaluated and start new runs; a run
@@ -80,9 +80,9 @@ class Checkpoint {
   // The value of one parameter on the CPU; undefined when no parameter has this name.
   [[nodiscard]] at::Tensor parameter(const std::string& name) const;
   // Error (kUsage) naming the first parameters without moments of their shape and dtype.
-  void check_moments(const optim::Adam& optimizer) const;
+  void check_moments(const std::vector<optim::Adam::Moments>& moments) const;
   // Copies the moments; check_moments first.
-  void load_moments(optim::Adam& optimizer) const;
+  void load_moments(std::vector<optim::Adam::Moments>& moments) const;
   // The training state as it was saved, for Stack::restore and Stack::carry.
   [[nodiscard]] memory::StackState::Saved saved_state() const;
   // The training state. Errors as Stack::restore.

@@ -261,11 +261,11 @@ Metadata metadata_of(const Runtime& runtime, const RunProgress& progress,
 }  // namespace
 
 void write_checkpoint(const std::filesystem::path& path, const Runtime& runtime,
-                      const optim::Adam& optimizer, const memory::StackState::Saved& state,
-                      const RunProgress& progress) {
+                      const std::vector<optim::Adam::Moments>& all,
+                      const memory::StackState::Saved& state, const RunProgress& progress) {
   Contents contents;
   contents.add_parameters(runtime);
-  for (const optim::Adam::Moments& moments : optimizer.moments()) {
+  for (const optim::Adam::Moments& moments : all) {
     contents.add(kMeanPrefix + moments.name, moments.mean);
     contents.add(kSquarePrefix + moments.name, moments.square);
     contents.add(kCountPrefix + moments.name, moments.count);
