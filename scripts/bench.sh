@@ -43,6 +43,7 @@ readonly programs=(
   "lamemo_bench N"
   "look_ahead_bench N"
   "start_up_bench.py N"
+  "ranks_bench.py N"
 )
 
 rounds=3

@@ -16,10 +16,12 @@ On a machine with a GPU: builds program, plugins and tests with CUDA sources (bu
   golden      the official numbers (tests/golden), with every model on the device
   resume      a training that goes on from its middle against one that was not interrupted, each memory
   evaluation  what the training on the device gives when it is evaluated there and on the CPU
+  ranks       sums of gradients over ranks; trainings under mpirun with one rank, whose gradients go through NCCL, against
+              those without a launcher, each memory (where mpirun is there and the program has MPI)
   speed       tokens a second of training with each memory on the device, over those without a memory
   sanitizers  the kernels' tests of random shapes under memcheck, racecheck and synccheck of NVIDIA's compute-sanitizer
 and prints a table of them. All steps run, also after one that failed; a test that was skipped for want of a device
-counts as failed. Ends with 1 when one failed. About 9 minutes with 16 cores.
+counts as failed. Ends with 1 when one failed. About 10 minutes with 16 cores.
 
   --device DEVICE  cuda (default), cuda:N or cpu; with cpu, what needs no GPU is run on the CPU, to try this script
   --torch DIR      use the LibTorch in DIR; --torch and --no-apt as in scripts/setup.sh
@@ -34,7 +36,7 @@ device=cuda
 jobs=$(build_jobs)
 out=build/cuda_check
 is_built=no
-readonly all_steps="kernels device golden validate resume evaluation speed sanitizers"
+readonly all_steps="kernels device golden validate resume evaluation ranks speed sanitizers"
 only=()
 setup_arguments=()
 cmake_arguments=()
@@ -245,6 +247,41 @@ evaluation() {
     at_most "$far" "$largest" || largest=$far
   done
   figure="losses differ by at most $largest nats"
+  return "$status"
+}
+
+# The largest difference of two runs' losses, step by step.
+largest_difference() {
+  paste -d, <(losses "$1") <(losses "$2") |
+    awk -F'[:,]' '{ d = $4 - $8; if (d < 0) d = -d; if (d > most) most = d } END { if (NR) printf "%.1e", most }'
+}
+
+# 40 steps with dropout and accumulation, with the device alone and as the one rank of a launcher.
+ranks() {
+  local memory run arguments equal=0 status=0 far largest=0
+  build/cuda/tests/train_unit --gtest_filter='GradientSums.*' || return 1
+  figure=$(passed_of "$out/ranks.log")
+  if [[ $device != cpu ]] && grep -q '^\[  SKIPPED \]' "$out/ranks.log"; then return 1; fi
+  if ! command -v mpirun >/dev/null || ! ldd build/cuda/bin/mneme | grep libmpi >/dev/null; then
+    figure+="; no mpirun, or no MPI in the program: nothing was trained"
+    return
+  fi
+  for memory in "${memories[@]}"; do
+    run=$out/runs/rank-$memory
+    arguments=(train configs/quickstart/copy.toml --memory "$(memory_file "$memory")" --device "$device" --quiet
+      --set train.steps=40 --set train.warmup=10 --set train.log_every=1 --set train.accumulate=2 --set model.dropout=0.1)
+    build/cuda/bin/mneme "${arguments[@]}" --run "$run" || return 1
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --bind-to none -n 1 build/cuda/bin/mneme \
+      "${arguments[@]}" --run "$run-launched" </dev/null || return 1
+    grep -q 'ranks train' "$run-launched/log.txt" || return 1
+    if grep 'summed through the memory of the CPU' "$run-launched/log.txt"; then return 1; fi
+    far=$(largest_difference "$run" "$run-launched")
+    echo "$memory: losses differ by at most $far"
+    at_most "$far" 1e-4 || status=1
+    at_most "$far" "$largest" || largest=$far
+    if cmp -s <(losses "$run") <(losses "$run-launched"); then equal=$((equal + 1)); fi
+  done
+  figure+="; under mpirun losses differ by at most $largest, equal to the last digit for $equal of ${#memories[@]} memories"
   return "$status"
 }
 

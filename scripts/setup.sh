@@ -35,6 +35,7 @@ readonly debian_packages=(
   binutils git ca-certificates python3 python3-venv
   libboost-dev libtomlplusplus-dev libspdlog-dev libfmt-dev libcli11-dev nlohmann-json3-dev libeigen3-dev
   libpcre2-dev libutf8proc-dev
+  libopenmpi-dev openmpi-bin
   libgtest-dev libgmock-dev libbenchmark-dev
 )
 

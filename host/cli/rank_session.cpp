@@ -1,5 +1,6 @@
 #include "host/cli/rank_session.hpp"
 
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,7 +9,7 @@
 #include <exception>
 #include <memory>
 #include <string_view>
-#include <thread>
+#include <vector>
 
 #include "host/base/error.hpp"
 #include "host/base/log.hpp"
@@ -79,10 +80,14 @@ std::string RankSession::device(const std::string& given) const {
 
 std::int64_t RankSession::threads(std::int64_t given) const {
   if (ranks() == nullptr || given != 0 || std::getenv("OMP_NUM_THREADS") != nullptr) return given;
-  // A launcher that binds ranks to cores has divided them already.
-  const std::int64_t own = std::thread::hardware_concurrency();
-  const std::int64_t all = ::sysconf(_SC_NPROCESSORS_ONLN);
-  return own < all ? own : std::max<std::int64_t>(1, own / ranks()->ranks_on_host());
+  // The ranks that a launcher has bound to the same cores share them.
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  if (::sched_getaffinity(0, sizeof cores, &cores) != 0) return given;
+  const std::string own = ranks()->host(ranks()->rank()) +
+                          std::string(reinterpret_cast<const char*>(&cores), sizeof cores);
+  const std::vector<std::string> all = ranks()->all_gather(own, "start");
+  return std::max<std::int64_t>(1, CPU_COUNT(&cores) / std::ranges::count(all, own));
 }
 
 void check_started_alone(const std::string& command) {

@@ -31,7 +31,8 @@ class RankSession {
   // The command's streams; they lead nowhere on other ranks.
   [[nodiscard]] const Streams& streams() const { return streams_; }
   // Of MachineArguments: a GPU for each rank of a machine where it names none; threads so that the
-  // ranks of a machine share its cores, 0 where it names none and there are no ranks.
+  // ranks of a machine share the cores that the launcher gives them; 0 where it names none and
+  // there are no ranks. threads() is collective.
   [[nodiscard]] std::string device(const std::string& given) const;
   [[nodiscard]] std::int64_t threads(std::int64_t given) const;
 

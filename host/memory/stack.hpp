@@ -79,6 +79,8 @@ class Stack {
   // What the tiers declare, in stack order, with the bytes of states of so many lanes.
   std::vector<TierOutline> outlines(int64_t train_lanes, int64_t eval_lanes) const;
 
+  // Whether a tier declares auxiliary losses, or does not say which it has.
+  bool has_losses() const;
   // "<index>.<plugin id>.<slot>" of every slot of training that outlives a segment and has no
   // lanes.
   std::vector<std::string> slots_without_lanes() const;

@@ -112,18 +112,18 @@ class MpiCommunicator final : public Communicator {
   }
 
   void sum_scatter(void* numbers, std::size_t count, Number type, Purpose purpose) override {
-    // MPI puts the result in front.
-    MPI_Request request = MPI_REQUEST_NULL;
-    call([&] {
-      MPI_Ireduce_scatter_block(MPI_IN_PLACE, numbers, checked(count), type_of(type), sum_of(type),
-                                ranks_, &request);
-    });
-    wait(request, purpose);
-    const std::size_t bytes = count * size_of(type);
-    if (rank_ > 0) {
-      std::memmove(static_cast<char*>(numbers) + static_cast<std::size_t>(rank_) * bytes, numbers,
-                   bytes);
+    // A reduction to each rank, all at once: MPI_Ireduce_scatter_block of Open MPI goes by rank 0.
+    std::vector<MPI_Request> requests(static_cast<std::size_t>(size_), MPI_REQUEST_NULL);
+    for (int root = 0; root < size_; ++root) {
+      void* const piece =
+          static_cast<char*>(numbers) + static_cast<std::size_t>(root) * count * size_of(type);
+      call([&] {
+        MPI_Ireduce(rank_ == root ? MPI_IN_PLACE : piece, rank_ == root ? piece : nullptr,
+                    checked(count), type_of(type), sum_of(type), root, ranks_,
+                    &requests[static_cast<std::size_t>(root)]);
+      });
     }
+    for (MPI_Request& request : requests) wait(request, purpose);
   }
 
   void share(void* bytes, std::size_t count, Purpose purpose) override {

@@ -37,7 +37,7 @@ using Traits = std::map<std::string, std::string>;
 Traits traits_of(const run::Runtime& runtime) {
   const Json info = run::describe_run(runtime);
   Traits out;
-  for (const char* const key : {"mneme", "host_commit", "libtorch", "data"}) {
+  for (const char* const key : {"mneme", "commit", "dirty", "torch", "data"}) {
     if (info.contains(key)) out[key] = info.at(key).dump();
   }
   out["device"] = runtime.device().is_cuda() ? "cuda" : "cpu";
@@ -239,6 +239,34 @@ double Parallel::norm_of_all(double own) {
   std::vector<double> square = {own * own};
   ranks::sum(ranks(), square, purpose_);
   return std::sqrt(square.front());
+}
+
+void Parallel::take_first_weights(run::Runtime& runtime) {
+  const at::NoGradGuard no_grad;
+  for (const optim::TrainableParameter& one : runtime.parameters()) {
+    at::Tensor here = one.tensor.detach().to(at::kCPU).contiguous();
+    ranks().broadcast(0, here.mutable_data_ptr(), here.nbytes(), "first weights");
+    at::Tensor target = one.tensor.detach();
+    target.copy_(here);
+  }
+  runtime.weights_changed();
+}
+
+void Parallel::check_same_checkpoint(const run::Checkpoint& checkpoint) const {
+  const auto& metadata = checkpoint.file().metadata();
+  std::string own = str("step ", checkpoint.progress().step);
+  const auto checksum = metadata.find("checksum");  // files of older versions have none
+  if (checksum != metadata.end()) own += str(", checksum ", checksum->second.substr(0, 16));
+  const std::vector<std::string> all = ranks().all_gather(own, "checkpoint that is resumed");
+  for (int rank = 1; rank < ranks().size(); ++rank) {
+    const std::string& theirs = all[static_cast<std::size_t>(rank)];
+    if (theirs == all.front()) continue;
+    throw_usage({.where = name_of(ranks(), rank),
+                 .failed = "it has read another checkpoint than rank 0",
+                 .expected = all.front(),
+                 .got = theirs,
+                 .hint = "put the run's folder on a file system that all hosts share"});
+  }
 }
 
 void Parallel::begin_step(std::int64_t step) { purpose_ = str("step ", step); }

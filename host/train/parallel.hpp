@@ -12,6 +12,7 @@
 #include "host/memory/segment/segment_hooks.hpp"
 #include "host/memory/state/stack_state.hpp"
 #include "host/ranks/communicator.hpp"
+#include "host/run/checkpoint/checkpoint.hpp"
 #include "host/run/runtime.hpp"
 #include "host/train/gradient_sums.hpp"
 
@@ -44,7 +45,7 @@ void check_slots(const memory::Stack& stack);
 // Collective are the functions that say so; every rank calls them in the same order.
 class Parallel {
  public:
-  // Rank 0's weights go to all (collective).
+  // Collective. Errors: as lanes_of, check_slots and check_equal_ranks.
   Parallel(const RankOptions& options, run::Runtime& runtime);
 
   [[nodiscard]] const ranks::LaneRange& lanes() const { return lanes_; }
@@ -75,6 +76,13 @@ class Parallel {
   // After an update: all ranks get the new values. Collective.
   void share_parameters() { gradients_.share_parameters(); }
   void zero_grad() { gradients_.zero_grad(); }
+
+  // Rank 0's weights for all, before the first step: processors may draw others, and ranks may have
+  // been given others. Collective.
+  void take_first_weights(run::Runtime& runtime);
+  // Error (kUsage) naming the rank, on all ranks, when a rank has read another checkpoint than
+  // rank 0. Collective.
+  void check_same_checkpoint(const run::Checkpoint& checkpoint) const;
 
   // Names the step in messages about ranks that do not come.
   void begin_step(std::int64_t step);

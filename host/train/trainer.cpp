@@ -81,7 +81,7 @@ struct Trainer::StepSums {
 
   // Adds the results of a segment with so many targets.
   void add(const backbone::Output& out, const memory::SegmentHooks& hooks, std::int64_t targets,
-           double weight);
+           double weight, bool has_metrics);
 };
 
 Trainer::Trainer(const config::Experiment& experiment, TrainerOptions options)
@@ -132,6 +132,8 @@ Trainer::~Trainer() = default;
 
 void Trainer::begin_training() {
   if (is_training_mode_) return;
+  if (parallel_ && !has_first_weights_) parallel_->take_first_weights(*runtime_);
+  has_first_weights_ = true;
   runtime_->model().train(true);
   backbone::set_context_window(runtime_->model(),
                                runtime_->stack().context_rows(memory::Phase::kTraining));
@@ -293,7 +295,7 @@ void add_reported(ReportSums& sums, const std::map<std::string, memory::Reported
 }  // namespace
 
 void Trainer::StepSums::add(const backbone::Output& out, const memory::SegmentHooks& hooks,
-                            std::int64_t targets, double weight) {
+                            std::int64_t targets, double weight, bool has_metrics) {
   const at::Tensor nll = out.nll.sum() / static_cast<double>(targets);
   const at::Tensor auxiliary = hooks.total_loss();
   const at::Tensor total = (auxiliary.defined() ? nll + auxiliary : nll) * weight;
@@ -301,8 +303,9 @@ void Trainer::StepSums::add(const backbone::Output& out, const memory::SegmentHo
   const at::Tensor value = nll.detach().to(at::kDouble) * weight;
   loss = loss.defined() ? loss + value : value;
   tokens += targets;
-  const auto reported = hooks.metrics();
   add_reported(losses, hooks.losses(), weight);
+  if (!has_metrics) return;
+  const auto reported = hooks.metrics();
   add_reported(metrics, reported, weight);
   for (const auto& [name, metric] : reported) metric_weight[name] += weight;
 }
@@ -372,14 +375,19 @@ void Trainer::run_segment(StepSums& sums, const data::TokenSegment& segment, dou
   sums.segments.push_back(own);
   eval::SegmentStep step;
   step.memory.watch = watch_;
-  if (parallel_ && watch_ == nullptr) step.memory.sum = parallel_->sum_of_weights();
+  // Losses need the weights of all lanes before the backward pass; metrics are looked at in steps
+  // that are logged only.
+  const bool is_summed =
+      parallel_ && watch_ == nullptr && (runtime_->stack().has_losses() || is_next_logged());
+  if (is_summed) step.memory.sum = parallel_->sum_of_weights();
+  const bool has_metrics = !parallel_ || is_summed;
   if (parallel_) {
     const ranks::LaneRange& lanes = parallel_->lanes();
     step.do_other_lanes_go_on = segment.do_others_go_on(lanes.first, lanes.count);
   }
   step.before_commit = [&](const backbone::Output& out, const memory::SegmentHooks& hooks) {
     const std::int64_t targets = segment.target_count();
-    if (targets > 0) sums.add(out, hooks, targets, weight);
+    if (targets > 0) sums.add(out, hooks, targets, weight, has_metrics);
   };
   eval::run_segment(runtime_->model(), runtime_->stack(), state_, own, std::move(step));
 }

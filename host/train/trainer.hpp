@@ -167,6 +167,8 @@ class Trainer {
   // True at multiples of `every` steps, where it is above 0, and at the end.
   [[nodiscard]] bool is_due(std::int64_t every) const;
   [[nodiscard]] bool is_evaluation_due() const;
+  // True when the step that comes is among those of metrics.jsonl.
+  [[nodiscard]] bool is_next_logged() const;
   // True when the result is the best of several.
   bool evaluate_valid(run::Observer* observer);
   // Of evaluations that a training stores, the newest and the best stay. A failure, such as a full
@@ -199,6 +201,7 @@ class Trainer {
   std::int64_t tokens_ = 0;
   double seconds_ = 0.0;
   bool is_training_mode_ = false;
+  bool has_first_weights_ = false;        // those of rank 0
   memory::FiniteWatch* watch_ = nullptr;  // while a failed step runs once more
 };
 

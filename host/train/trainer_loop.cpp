@@ -33,6 +33,11 @@ bool Trainer::is_evaluation_due() const {
   return step_ == total_steps_ || (every > 0 && step_ % every == 0);
 }
 
+bool Trainer::is_next_logged() const {
+  const std::int64_t every = experiment().train.log_every;
+  return every > 0 && ((step_ + 1) % every == 0 || step_ + 1 == total_steps_);
+}
+
 bool Trainer::is_due(std::int64_t every) const {
   return is_finished() || (every > 0 && step_ % every == 0);
 }

@@ -183,6 +183,7 @@ void Trainer::save(const std::filesystem::path& path) {
 void Trainer::load(const std::filesystem::path& path) { load(run::Checkpoint::open(path)); }
 
 void Trainer::load(const run::Checkpoint& checkpoint) {
+  if (parallel_) parallel_->check_same_checkpoint(checkpoint);
   // Checked first, because a default value is not written in the experiment.
   const auto changes = runtime_->stack().changed_options(checkpoint.trained_options());
   if (!changes.empty()) {

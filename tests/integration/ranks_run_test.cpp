@@ -1,6 +1,6 @@
 // Trainings and evaluations over several ranks, as mpirun starts them.
 //
-// MNEME_RANK_KILLS: how many ranks are killed (default 4; scripts/check_kills.sh --ranks: 100).
+// MNEME_RANK_KILLS: how many ranks are killed (default 3; scripts/check_kills.sh --ranks: 100).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -102,6 +102,17 @@ class Ranks : public testing::Test {
     return out;
   }
 
+  // Of all steps.
+  [[nodiscard]] std::vector<double> losses(const std::string& run) const {
+    std::vector<double> out;
+    std::istringstream in(read_file(folder_ / run / "metrics.jsonl"));
+    for (std::string line; std::getline(in, line);) {
+      const Json json = Json::parse(line);
+      if (json.at("kind") == "step") out.push_back(json.at("loss").get<double>());
+    }
+    return out;
+  }
+
   void expect_equal(const std::string& one, const std::string& other, double tolerance) const {
     const auto a = numbers(one), b = numbers(other);
     EXPECT_GT(a.size(), 20u);
@@ -188,39 +199,32 @@ TEST_P(RanksWithMemory, TrainAsOneProcess) {
   }
 }
 
-// Stopped after 20 steps with four ranks, after 30 with two, at the end with one; and with two
-// ranks all the way, bit for bit.
+// With two ranks, stopped and resumed: bit for bit. Begun with four ranks, continued with two, then
+// with one.
 TEST_P(RanksWithMemory, ResumeWithOtherNumbersOfRanks) {
   if (memory() == "skip") GTEST_SKIP() << "the plugin was not built";
-  const std::string text = experiment(memory(), "", "save_every = 10\nkeep_checkpoints = 9\n");
-  expect_done(run(0, str("train ", text, " --quiet --run ", file("one"))));
-  expect_done(run(2, str("train ", text, " --quiet --run ", file("two"))));
-  const auto cut = [&](const std::string& name, const std::string& from, int step) {
-    fs::copy(folder_ / from, folder_ / name, fs::copy_options::recursive);
-    return str("train --resume ", file(name), " --checkpoint ", step, " --quiet");
+  const std::string text =
+      experiment(memory(), "", "schedule = \"constant\"\nsave_every = 6\nkeep_checkpoints = 9\n");
+  const auto train = [&](int ranks, int steps, const std::string& name) {
+    expect_done(run(
+        ranks, str("train ", text, " --quiet --set train.steps=", steps, " --run ", file(name))));
   };
-  expect_done(run(2, cut("again", "two", 20)));
-  expect_same_runs(folder_ / "two", folder_ / "again");
+  const auto extend = [&](int ranks, int steps) {
+    expect_done(run(ranks, str("train --resume ", file("four"), " --steps ", steps, " --quiet")));
+  };
+  train(0, 18, "one");
+  train(4, 6, "four");
+  extend(2, 12);
+  extend(0, 18);
+  const std::vector<double> expected = losses("one"), got = losses("four");
+  ASSERT_EQ(expected.size(), 18u);
+  ASSERT_EQ(got.size(), 18u);
+  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-10) << i;
 
-  expect_done(run(4, str("train ", text, " --quiet --set train.steps=20 --set train.schedule=",
-                         "constant --run ", file("four"))));
-  // The schedule is constant in all of them.
-  expect_done(run(
-      0, str("train ", text, " --quiet --set train.schedule=constant --run ", file("constant"))));
-  expect_done(run(2, str("train --resume ", file("four"), " --steps 30 --quiet")));
-  expect_done(run(0, str("train --resume ", file("four"), " --steps 50 --quiet")));
-  std::vector<double> losses[2];
-  for (const char* const run : {"constant", "four"}) {
-    std::istringstream in(read_file(folder_ / run / "metrics.jsonl"));
-    for (std::string line; std::getline(in, line);) {
-      const Json json = Json::parse(line);
-      if (json.at("kind") == "step")
-        losses[run == std::string("four") ? 1 : 0].push_back(json.at("loss").get<double>());
-    }
-  }
-  ASSERT_EQ(losses[0].size(), 50u);
-  ASSERT_EQ(losses[1].size(), 50u);
-  for (std::size_t i = 0; i < 50; ++i) EXPECT_NEAR(losses[0][i], losses[1][i], 1e-10) << i;
+  train(2, 18, "two");
+  fs::copy(folder_ / "two", folder_ / "again", fs::copy_options::recursive);
+  expect_done(run(2, str("train --resume ", file("again"), " --checkpoint 6 --quiet")));
+  expect_same_runs(folder_ / "two", folder_ / "again");
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -338,6 +342,64 @@ TEST_F(Ranks, RefuseRanksThatDiffer) {
   EXPECT_FALSE(fs::exists(folder_ / "run"));
 }
 
+TEST_F(Ranks, RefuseSlotsOfTheRun) {
+  const std::string memory = str("plugins = [\"", MNEME_BINARY_DIR,
+                                 "/tests/abi_plugins\"]\n[[memory.tier]]\nplugin = "
+                                 "\"test_run_slot\"\n");
+  const std::string text = experiment(memory);
+  expect_done(run(0, str("train ", text, " --quiet --set train.steps=2 --run ", file("one"))));
+  const Result result = run(2, str("train ", text, " --quiet --run ", file("run")));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.output,
+              AllOf(HasSubstr("memory slot 0.test.run_slot.mean: it belongs to the run and not to "
+                              "lanes"),
+                    HasSubstr("train with this memory in one process")));
+}
+
+// Rank 1 resumes another folder, as if its host did not see the run.
+TEST_F(Ranks, RefuseARunThatOneDoesNotSee) {
+  const std::string text = experiment("");
+  expect_done(run(0, str("train ", text, " --quiet --set train.steps=4 --run ", file("run"))));
+  const std::string script =
+      folder_
+          .write("start.sh", str("exec ", MNEME_PROGRAM, " train --resume $([ ",
+                                 "$OMPI_COMM_WORLD_RANK = 0 ] && echo ", file("run"), " || echo ",
+                                 file("elsewhere"), ") --steps 8 --quiet\n"))
+          .string();
+  const int status = std::system(
+      str("env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_NUM_THREADS=1 mpirun "
+          "--oversubscribe -n 2 sh ",
+          script, " >", file("log"), " 2>&1 </dev/null")
+          .c_str());
+  EXPECT_EQ(WEXITSTATUS(status), 2);
+  EXPECT_THAT(read_file(folder_ / "log"),
+              AllOf(HasSubstr("rank 1 of 2 (host "),
+                    HasSubstr("it does not see the run that rank 0 resumes"),
+                    HasSubstr("on a file system that all hosts share")));
+}
+
+TEST_F(Ranks, SayOnceWhyTheFolderCannotBeMade) {
+  folder_.write("file", "");
+  const Result result = run(2, str("train ", experiment(""), " --quiet --run ", file("file/run")));
+  EXPECT_NE(result.exit_code, 0);
+  const std::string what = "the run's folder cannot be made";
+  EXPECT_THAT(result.output, HasSubstr(what));
+  EXPECT_EQ(result.output.find(what), result.output.rfind(what));
+}
+
+// The rank whose lanes hold it names what is not finite.
+TEST_F(Ranks, NameWhatIsNotFinite) {
+  const std::string text = experiment(str("plugins = [\"", MNEME_BINARY_DIR,
+                                          "/tests/abi_plugins\"]\n[[memory.tier]]\nplugin = "
+                                          "\"test_unfinite\"\ngives = \"read\"\nfrom = 3\n"));
+  const Result alone = run(0, str("train ", text, " --quiet --run ", file("one")));
+  const Result result = run(2, str("train ", text, " --quiet --run ", file("run")));
+  EXPECT_EQ(result.exit_code, 1) << result.output;
+  EXPECT_THAT(result.output, AllOf(HasSubstr("the training reached numbers that are not finite"),
+                                   HasSubstr("of plugin test.unfinite"), HasSubstr("of 2 (host ")))
+      << alone.output;
+}
+
 // A rank that does not come (stopped by a signal) ends all, with its name.
 TEST_F(Ranks, EndWhenOneHangs) {
   const std::string text = experiment("", "", "save_every = 5\n");
@@ -408,7 +470,7 @@ TEST_F(Ranks, SurviveKills) {
   const auto begin = std::chrono::steady_clock::now();
   expect_done(run(2, str("train ", text, " --quiet --run ", file("whole"))));
   const std::chrono::duration<double> length = std::chrono::steady_clock::now() - begin;
-  const std::int64_t wanted = environment("MNEME_RANK_KILLS", 4);
+  const std::int64_t wanted = environment("MNEME_RANK_KILLS", 3);
   std::int64_t kills = 0, ends = 0;
   for (bool is_last = false; !is_last && !HasFailure();) {
     is_last = kills >= wanted;

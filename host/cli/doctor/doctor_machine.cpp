@@ -14,6 +14,7 @@
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/doctor/doctor.hpp"
+#include "host/ranks/launcher.hpp"
 #include "host/tensor/device.hpp"
 
 namespace mneme::cli {
@@ -190,6 +191,18 @@ std::vector<Finding> check_folders() {
   return findings;
 }
 
+Finding check_mpi() {
+  Finding finding{.subject = "MPI"};
+  finding.details = {{"available", ranks::has_mpi()}, {"version", ranks::mpi_version()}};
+  finding.text = ranks::has_mpi() ? ranks::mpi_version() : "this program was built without MPI";
+  if (!ranks::has_mpi()) {
+    finding.state = State::kAbsent;
+    finding.advice =
+        "needed only for several processes (mpirun): install an MPI library and build again";
+  }
+  return finding;
+}
+
 std::vector<Finding> check_system() {
   Finding finding{.subject = "sealed memory"};
   const bool is_there = has_sealed_memory();
@@ -202,7 +215,7 @@ std::vector<Finding> check_system() {
     finding.state = State::kAbsent;
     finding.advice = "use Linux 3.17 or later, and allow memfd_create in the container";
   }
-  return {finding};
+  return {finding, check_mpi()};
 }
 
 std::vector<Finding> check_terminal(const Streams& streams) {

@@ -78,6 +78,11 @@ void StackState::select(const std::vector<int64_t>& lanes) {
   lanes_ = static_cast<int64_t>(lanes.size());
 }
 
+bool Stack::has_losses() const {
+  return std::ranges::any_of(
+      tiers_, [](const auto& tier) { return !tier->loss_names() || !tier->loss_names()->empty(); });
+}
+
 std::vector<std::string> Stack::slots_without_lanes() const {
   std::vector<std::string> out;
   for (const auto& tier : tiers_) {
