@@ -317,6 +317,11 @@ void check_data_file(const std::filesystem::path& path, const std::string& key,
   const std::filesystem::file_status status = std::filesystem::status(path, failure);
   if (path.empty()) refuse("no path", str("set ", key));
   if (!std::filesystem::exists(status)) {
+    if (std::filesystem::is_symlink(std::filesystem::symlink_status(path, failure))) {
+      const std::string target = std::filesystem::read_symlink(path, failure).string();
+      refuse(str("a symbolic link to ", target, ", which is not there"),
+             "mount the disk that it leads to, or correct the link");
+    }
     refuse("no such file", str("correct ", key, "; a relative path starts at the experiment file"));
   }
   if (std::filesystem::is_directory(status)) refuse("a folder", str("name one file in ", key));

@@ -46,10 +46,10 @@ class TextFiles {
 };
 
 // A sequence of tokens made of documents: parts of a text (text/documents.hpp), or rows of an id
-// tensor. The ids lie in memory or in a mapped file.
+// tensor. The ids lie in memory or in mapped files.
 struct Corpus {
-  std::string key;  // of the experiment file that named it: "data.train"
-  std::vector<std::filesystem::path> files;
+  std::string key;                           // of the experiment file that named it: "data.train"
+  std::vector<std::filesystem::path> files;  // data.json of a prepared split in shards
   TokenArray tokens;
   std::vector<std::int64_t> documents;  // first token of each, ascending, from 0
   // Counts of the text that the tokens stand for; all 0 for ids. Newlines that a vocabulary leaves
@@ -60,7 +60,8 @@ struct Corpus {
   std::int64_t words = 0;    // whitespace-separated; <eos> is none
   std::int64_t unknown = 0;  // words that became <unk>
   // Of the file's bytes, or of the part that data.split took; of several files: of their digests in
-  // hexadecimal, each with a newline; of a prepared split: of its file of ids.
+  // hexadecimal, each with a newline; of a prepared split: of its file of ids, or, of one in
+  // shards, of the file that would hold them all.
   std::string sha256;
 
   [[nodiscard]] std::int64_t size() const { return tokens.size(); }

@@ -7,10 +7,12 @@
 #include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <system_error>
 #include <utility>
 
 #include "host/base/error.hpp"
+#include "host/base/file/checksum.hpp"
 #include "host/base/file/safetensors.hpp"
 #include "host/base/text.hpp"
 
@@ -42,20 +44,29 @@ int width_of(DType dtype) {
                .hint = "prepare the data again"});
 }
 
-std::vector<std::int64_t> read_documents(const std::filesystem::path& path, const TensorView& view,
-                                         std::int64_t tokens) {
-  std::vector<std::int64_t> documents(static_cast<std::size_t>(view.elements()));
-  if (!documents.empty()) std::memcpy(documents.data(), view.data, view.bytes);
-  std::int64_t least = 0;
-  for (std::size_t i = 0; i < documents.size(); ++i) {
-    const bool is_first_wrong = i == 0 && documents[i] != 0;
-    if (documents[i] < least || documents[i] >= tokens || is_first_wrong) {
-      refuse_tensor(path, str("documents[", i, "]"),
-                    i == 0 ? "0" : str("from ", least, " to ", tokens - 1), str(documents[i]));
-    }
-    least = documents[i] + 1;
+// What stands before the ids: the header's length and the header. Without documents their tensor is
+// left out.
+std::string file_start(std::int64_t tokens, int width, std::optional<std::size_t> documents) {
+  const std::int64_t end = tokens * width;
+  Json json;
+  json["__metadata__"] = {{"format", "mneme.ids"}, {"revision", "1"}};
+  json["tokens"] = {
+      {"dtype", dtype_name(dtype_of(width))}, {"shape", {tokens}}, {"data_offsets", {0, end}}};
+  if (documents) {
+    const auto bytes = static_cast<std::int64_t>(*documents * sizeof(std::int64_t));
+    json["documents"] = {
+        {"dtype", "I64"}, {"shape", {*documents}}, {"data_offsets", {end, end + bytes}}};
   }
-  return documents;
+  std::string header = json.dump();
+  header.resize(kHeaderBytes, ' ');  // three numbers of 19 digits fit twice
+  std::string start(kLengthBytes, '\0');
+  const std::uint64_t length = kHeaderBytes;
+  std::memcpy(start.data(), &length, sizeof length);
+  return start + header;
+}
+
+std::string tensor_text(const TensorView* tensor) {
+  return tensor == nullptr ? "none" : str(dtype_name(tensor->dtype), list_text(tensor->shape));
 }
 
 }  // namespace
@@ -95,64 +106,84 @@ void IdFileWriter::write_bytes(std::span<const std::byte> bytes) {
   }
 }
 
-std::string IdFileWriter::header(std::size_t documents) const {
-  const std::int64_t end = count() * width_;
-  Json json;
-  json["__metadata__"] = {{"format", "mneme.ids"}, {"revision", "1"}};
-  json["tokens"] = {
-      {"dtype", dtype_name(dtype_of(width_))}, {"shape", {count()}}, {"data_offsets", {0, end}}};
-  json["documents"] = {
-      {"dtype", "I64"},
-      {"shape", {documents}},
-      {"data_offsets", {end, end + static_cast<std::int64_t>(documents * sizeof(std::int64_t))}}};
-  std::string text = json.dump();
-  text.resize(kHeaderBytes, ' ');  // three numbers of 19 digits fit twice
-  return text;
-}
-
-void IdFileWriter::finish(const std::vector<std::int64_t>& documents) {
-  flush();
-  write_bytes(waiting_);
-  waiting_.clear();
-  write_bytes(std::as_bytes(std::span(documents)));
-  std::string start(kLengthBytes, '\0');
-  const std::uint64_t length = kHeaderBytes;
-  std::memcpy(start.data(), &length, sizeof length);
-  start += header(documents.size());
+void IdFileWriter::write_start(const std::string& start) {
   if (::lseek(file_, 0, SEEK_SET) != 0) fail(errno);
   write_bytes(std::as_bytes(std::span(start)));
   if (::fsync(file_) != 0) fail(errno);
   if (::close(std::exchange(file_, -1)) != 0) fail(errno);
 }
 
-Corpus read_id_file(const std::filesystem::path& path) {
-  const auto file = [&] {
-    try {
-      return std::make_shared<const SafetensorsFile>(SafetensorsFile::open(path));
-    } catch (const Error& error) {  // the user's input, so wrong use rather than a failed run
-      throw Error(ErrorKind::kUsage, error.what(), "prepare the data again");
-    }
-  }();
-  const TensorView* const tokens = file->find("tokens");
-  const TensorView* const documents = file->find("documents");
+void IdFileWriter::write_rest() {
+  flush();
+  write_bytes(waiting_);
+  waiting_.clear();
+}
+
+void IdFileWriter::finish(const std::vector<std::int64_t>& documents) {
+  write_rest();
+  write_bytes(std::as_bytes(std::span(documents)));
+  write_start(file_start(count(), width_, documents.size()));
+}
+
+void IdFileWriter::finish() {
+  write_rest();
+  write_start(file_start(count(), width_, std::nullopt));
+}
+
+IdFile open_id_file(const std::filesystem::path& path) {
+  IdFile out;
+  out.path = path;
+  try {
+    out.file = std::make_shared<const SafetensorsFile>(SafetensorsFile::open(path));
+  } catch (const Error& error) {  // the user's input, so wrong use rather than a failed run
+    throw Error(ErrorKind::kUsage, error.what(), "prepare the data again");
+  }
+  const TensorView* const tokens = out.file->find("tokens");
   if (tokens == nullptr || tokens->shape.size() != 1 || width_of(tokens->dtype) == 0 ||
       tokens->elements() == 0) {
-    refuse_tensor(
-        path, "tokens", "[n] of U8, U16 or I32 with at least one id",
-        tokens == nullptr ? "none" : str(dtype_name(tokens->dtype), list_text(tokens->shape)));
+    refuse_tensor(path, "tokens", "[n] of U8, U16 or I32 with at least one id",
+                  tensor_text(tokens));
   }
-  if (documents == nullptr || documents->shape.size() != 1 || documents->dtype != DType::I64 ||
-      documents->elements() == 0) {
-    refuse_tensor(path, "documents", "[d] of I64 with at least one place",
-                  documents == nullptr
-                      ? "none"
-                      : str(dtype_name(documents->dtype), list_text(documents->shape)));
+  out.tokens = {out.file, tokens->data, tokens->elements(), width_of(tokens->dtype)};
+  out.documents = out.file->find("documents");
+  return out;
+}
+
+std::vector<std::int64_t> read_documents(const IdFile& file, std::int64_t tokens) {
+  const TensorView* const view = file.documents;
+  if (view == nullptr || view->shape.size() != 1 || view->dtype != DType::I64 ||
+      view->elements() == 0) {
+    refuse_tensor(file.path, "documents", "[d] of I64 with at least one place", tensor_text(view));
   }
+  std::vector<std::int64_t> documents(static_cast<std::size_t>(view->elements()));
+  std::memcpy(documents.data(), view->data, view->bytes);
+  std::int64_t least = 0;
+  for (std::size_t i = 0; i < documents.size(); ++i) {
+    const bool is_first_wrong = i == 0 && documents[i] != 0;
+    if (documents[i] < least || documents[i] >= tokens || is_first_wrong) {
+      refuse_tensor(file.path, str("documents[", i, "]"),
+                    i == 0 ? "0" : str("from ", least, " to ", tokens - 1), str(documents[i]));
+    }
+    least = documents[i] + 1;
+  }
+  return documents;
+}
+
+Corpus read_id_file(const std::filesystem::path& path) {
+  const IdFile file = open_id_file(path);
   Corpus corpus;
   corpus.files = {path};
-  corpus.tokens = {file, tokens->data, tokens->elements(), width_of(tokens->dtype)};
-  corpus.documents = read_documents(path, *documents, corpus.size());
+  corpus.tokens = file.tokens;
+  corpus.documents = read_documents(file, corpus.size());
   return corpus;
+}
+
+std::string id_file_sha256(const TokenArray& tokens, const std::vector<std::int64_t>& documents) {
+  Sha256 digest;
+  digest.update(file_start(tokens.size(), tokens.width(), documents.size()));
+  for (const std::span<const std::byte> piece : tokens.pieces()) digest.update(piece);
+  digest.update(std::as_bytes(std::span(documents)));
+  return digest.hex();
 }
 
 }  // namespace mneme::data

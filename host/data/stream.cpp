@@ -123,31 +123,17 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "stored ids are little-endian");
 
-// An id of `width` bytes at any address.
-std::int64_t load(const std::byte* from, int width) {
-  const auto value = [from]<typename T>(T out) {
-    std::memcpy(&out, from, sizeof out);
-    return static_cast<std::int64_t>(out);
-  };
-  switch (width) {
-    case 1:
-      return value(std::uint8_t{});
-    case 2:
-      return value(std::uint16_t{});
-    case 4:
-      return value(std::uint32_t{});
-    default:
-      return value(std::int64_t{});
-  }
+// The id at a place of ids that may lie at any address.
+template <typename T>
+std::int64_t load(const std::byte* ids, std::int64_t place) {
+  T value{};
+  std::memcpy(&value, ids + static_cast<std::size_t>(place) * sizeof value, sizeof value);
+  return static_cast<std::int64_t>(value);
 }
 
 template <typename T>
 void widen(const std::byte* from, std::int64_t count, std::int64_t* out) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    T value{};
-    std::memcpy(&value, from + static_cast<std::size_t>(i) * sizeof value, sizeof value);
-    out[i] = static_cast<std::int64_t>(value);
-  }
+  for (std::int64_t i = 0; i < count; ++i) out[i] = load<T>(from, i);
 }
 
 }  // namespace
@@ -158,7 +144,7 @@ int token_width(std::int64_t vocabulary_size) {
 }
 
 TokenArray::TokenArray(std::span<const std::int64_t> ids, int width)
-    : size_(static_cast<std::int64_t>(ids.size())), width_(width) {
+    : size_(static_cast<std::int64_t>(ids.size())), width_(width), stride_(width) {
   std::vector<std::byte> bytes(ids.size() * static_cast<std::size_t>(width));
   for (std::size_t i = 0; i < ids.size(); ++i) {  // the low bytes come first
     std::memcpy(bytes.data() + i * static_cast<std::size_t>(width), &ids[i],
@@ -171,27 +157,90 @@ TokenArray::TokenArray(std::span<const std::int64_t> ids, int width)
 
 TokenArray::TokenArray(std::shared_ptr<const void> owner, const std::byte* data, std::int64_t size,
                        int width)
-    : owner_(std::move(owner)), data_(data), size_(size), width_(width) {}
+    : owner_(std::move(owner)), data_(data), size_(size), width_(width), stride_(width) {}
 
-std::span<const std::byte> TokenArray::bytes() const noexcept {
-  return {data_, static_cast<std::size_t>(size_) * static_cast<std::size_t>(width_)};
+// Its functions are not inlined, so that TokenArray's stay short for ids in one piece.
+struct TokenArray::Joined {
+  std::vector<TokenArray> parts;
+  std::vector<std::int64_t> starts;  // the place of each part's first id
+
+  // The part that holds the id at a place; of those that begin there, the one that has ids.
+  [[nodiscard]] std::size_t part_of(std::int64_t place) const {
+    const auto after = std::upper_bound(starts.begin(), starts.end(), place);
+    return static_cast<std::size_t>(after - starts.begin()) - 1;
+  }
+  [[nodiscard, gnu::noinline]] std::int64_t id(std::int64_t place) const {
+    const std::size_t part = part_of(place);
+    return parts[part][place - starts[part]];
+  }
+  [[gnu::noinline]] void copy(std::int64_t first, std::int64_t count, std::int64_t* out) const {
+    for (std::size_t i = part_of(first); count > 0; ++i) {
+      const std::int64_t begin = first - starts[i];
+      const std::int64_t taken = std::min(count, parts[i].size() - begin);
+      parts[i].copy(begin, taken, out);
+      first += taken;
+      out += taken;
+      count -= taken;
+    }
+  }
+};
+
+const TokenArray::Joined& TokenArray::joined() const {
+  return *static_cast<const Joined*>(owner_.get());
+}
+
+TokenArray::TokenArray(std::vector<TokenArray> parts) : stride_(0) {
+  const auto joined = std::make_shared<Joined>();
+  if (!parts.empty()) width_ = parts.front().width();
+  for (const TokenArray& part : parts) {
+    joined->starts.push_back(size_);
+    size_ += part.size();
+  }
+  joined->parts = std::move(parts);
+  owner_ = joined;
+}
+
+std::vector<std::span<const std::byte>> TokenArray::pieces() const {
+  if (empty()) return {};
+  if (stride_ != 0) {
+    return {{data_, static_cast<std::size_t>(size_) * static_cast<std::size_t>(width_)}};
+  }
+  std::vector<std::span<const std::byte>> all;
+  for (const TokenArray& part : joined().parts) {
+    const auto pieces = part.pieces();
+    all.insert(all.end(), pieces.begin(), pieces.end());
+  }
+  return all;
 }
 
 std::int64_t TokenArray::operator[](std::int64_t place) const {
-  return load(data_ + place * width_, width_);
+  switch (stride_) {
+    case 1:
+      return load<std::uint8_t>(data_, place);
+    case 2:
+      return load<std::uint16_t>(data_, place);
+    case 4:
+      return load<std::uint32_t>(data_, place);
+    case 8:
+      return load<std::int64_t>(data_, place);
+    default:
+      return joined().id(place);
+  }
 }
 
 void TokenArray::copy(std::int64_t first, std::int64_t count, std::int64_t* out) const {
-  const std::byte* const from = data_ + first * width_;
-  switch (width_) {
+  const std::byte* const from = data_ + first * stride_;
+  switch (stride_) {
     case 1:
       return widen<std::uint8_t>(from, count, out);
     case 2:
       return widen<std::uint16_t>(from, count, out);
     case 4:
       return widen<std::uint32_t>(from, count, out);
-    default:
+    case 8:
       return widen<std::int64_t>(from, count, out);
+    default:
+      return joined().copy(first, count, out);
   }
 }
 

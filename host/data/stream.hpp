@@ -125,8 +125,8 @@ void check_position(const std::vector<std::int64_t>& position, std::size_t size,
 // Bytes that an id of a vocabulary of that size takes: 1 up to 256 symbols, 2 up to 65,536, else 4.
 [[nodiscard]] int token_width(std::int64_t vocabulary_size);
 
-// Read-only ids of 1, 2, 4 or 8 bytes each, little-endian, unaligned. A copy shares the bytes,
-// which live as long as the last copy. Reading is thread-safe.
+// Read-only ids of 1, 2, 4 or 8 bytes each, little-endian, unaligned, in one piece of memory or in
+// several. A copy shares the bytes, which live as long as the last copy. Reading is thread-safe.
 class TokenArray {
  public:
   TokenArray() = default;
@@ -135,23 +135,30 @@ class TokenArray {
   // `size` ids at `data`, which `owner` keeps alive: a mapped file, for instance.
   TokenArray(std::shared_ptr<const void> owner, const std::byte* data, std::int64_t size,
              int width);
+  // The ids of the parts, one part after another; all have the same width. The bytes stay where
+  // they are: the shards of a prepared split, for instance.
+  explicit TokenArray(std::vector<TokenArray> parts);
 
   [[nodiscard]] std::int64_t size() const noexcept { return size_; }
   [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
   // Bytes of one id: 1, 2, 4 or 8.
   [[nodiscard]] int width() const noexcept { return width_; }
-  // The bytes of all ids.
-  [[nodiscard]] std::span<const std::byte> bytes() const noexcept;
+  // The bytes of all ids in order, in the pieces in which they lie; none when there is no id.
+  [[nodiscard]] std::vector<std::span<const std::byte>> pieces() const;
   // The id at a place, which must be below size().
   [[nodiscard]] std::int64_t operator[](std::int64_t place) const;
   // Copies ids [first, first + count), which must lie inside, to `out`.
   void copy(std::int64_t first, std::int64_t count, std::int64_t* out) const;
 
  private:
+  struct Joined;
+  [[nodiscard]] const Joined& joined() const;
+
   std::shared_ptr<const void> owner_;
   const std::byte* data_ = nullptr;
   std::int64_t size_ = 0;
   int width_ = 4;
+  int stride_ = 4;  // the width, or 0 where the owner is a Joined and holds the ids
 };
 
 // Receives the ids of a text in order. Ids are buffered, so that one virtual call passes thousands.
@@ -164,6 +171,12 @@ class TokenSink {
   void push(std::int32_t id) {
     if (filled_ == waiting_.size()) flush();
     waiting_[filled_++] = id;
+  }
+  // The same for many ids.
+  void append(std::span<const std::int32_t> ids) {
+    flush();
+    passed_ += static_cast<std::int64_t>(ids.size());
+    write(ids);
   }
   // Passes on the buffered ids; call it after the last id.
   void flush();

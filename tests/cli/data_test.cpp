@@ -205,6 +205,46 @@ TEST_F(Data, RefusesDamagedPreparedFiles) {
   expect_refusal(run_mneme({"data", "describe", file("absent")}), 2, {"absent"});
 }
 
+// The run goes on with other files of the same ids, and does not notice.
+TEST_F(Data, TrainsOnShards) {
+  const auto train = write_text("train.txt", 300);
+  const auto toml = experiment_on("prepared = \"out\"");
+  expect_done(prepare({"--vocabulary", "word", "--train", train, "--valid", train}));
+  expect_done(run_mneme({"train", toml, "--run", file("whole")}));
+  expect_done(run_mneme({"eval", file("whole"), "--json", file("whole.json")}));
+  std::filesystem::remove_all(folder_ / "out");
+  const ProgramResult prepared = prepare(
+      {"--vocabulary", "word", "--train", train, "--valid", train, "--shard-tokens", "391"});
+  expect_done(prepared);
+  EXPECT_THAT(prepared.out, HasSubstr("train: 4 shards\nvalid: 4 shards\n"));
+  const ProgramResult described = run_mneme({"data", "describe", file("out")});
+  expect_done(described);
+  EXPECT_THAT(described.out, HasSubstr("file: train-0004.safetensors\n"));
+
+  expect_done(run_mneme({"eval", file("whole"), "--json", file("again.json")}));
+  expect_done(run_mneme({"train", toml, "--run", file("shards")}));
+  expect_done(run_mneme({"eval", file("shards"), "--json", file("shards.json")}));
+  const auto read = [&](const char* name) { return Json::parse(read_file(file(name))); };
+  EXPECT_EQ(read("again.json").at("differs_from_run"), Json::array());
+  const auto loss_of = [&](const char* name) {
+    return read(name).at("memories").at(0).at("result").at("loss");
+  };
+  EXPECT_EQ(loss_of("again.json"), loss_of("whole.json"));
+  EXPECT_EQ(loss_of("shards.json"), loss_of("whole.json"));
+}
+
+TEST_F(Data, RefusesShardsThatAreNotThere) {
+  expect_done(prepare({"--train", write_text("train.txt", 300), "--shard-tokens", "1500"}));
+  const auto shard = folder_ / "out/train-0002.safetensors";
+  std::filesystem::remove(shard);
+  const auto toml = experiment_on("prepared = \"out\"");
+  expect_refusal(run_mneme({"train", toml, "--run", file("run")}), 2,
+                 {"train-0002.safetensors", "expected shard 2 of 3 of train", "no such file"});
+  std::filesystem::create_symlink("/mnt/absent_disk/shard", shard);
+  expect_refusal(run_mneme({"data", "describe", file("out")}), 2,
+                 {"train-0002.safetensors", "a symbolic link to /mnt/absent_disk/shard"});
+}
+
 TEST_F(Data, RefusesAVocabularyOfAnotherCorpus) {
   const auto train = write_text("train.txt", 300);
   expect_done(prepare({"--vocabulary", "word", "--train", train, "--valid", train}));

@@ -41,6 +41,7 @@ const std::vector<Bounded> kBounded = {
     {{"data", "describe", "d"}, "--lanes", "0", "1048577"},
     {{"data", "prepare", "--train", "t", "--out", "o"}, "--min-count", "0", "1000000001"},
     {{"data", "prepare", "--train", "t", "--out", "o"}, "--vocabulary-size", "-1", "1000000001"},
+    {{"data", "prepare", "--train", "t", "--out", "o"}, "--shard-tokens", "0", "100000000001"},
 };
 
 TEST(Ranges, AreSaidInAFewDigits) {

@@ -151,7 +151,8 @@ TEST(Corpus, KeepsIdsInTheWidthOfTheVocabulary) {
   const Vocabulary vocabulary = Vocabulary::words(training);
   const Corpus corpus = encode_corpus({}, "data.train", training, vocabulary);
   EXPECT_EQ(corpus.tokens.width(), 2);
-  EXPECT_EQ(corpus.tokens.bytes().size(), 2U * 301U);
+  ASSERT_EQ(corpus.tokens.pieces().size(), 1U);
+  EXPECT_EQ(corpus.tokens.pieces()[0].size(), 2U * 301U);
   EXPECT_EQ(corpus.tokens[299], 300);
 }
 

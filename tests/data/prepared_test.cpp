@@ -64,6 +64,11 @@ TEST_F(PreparedDamage, OfATruncatedFile) {
   refuse({"train.safetensors", "not a safetensors file"});
   fs::remove(out_ / "train.safetensors");
   refuse({"data.prepared", "train.safetensors", "no such file"});
+  fs::create_symlink("/mnt/absent_disk/ids", out_ / "train.safetensors");
+  refuse({"data.prepared", "expected the ids of train",
+          "a symbolic link to /mnt/absent_disk/ids, "
+          "which is not there",
+          "mount the disk that it leads to"});
 }
 
 TEST_F(PreparedDamage, OfDocumentsThatDoNotAscend) {
@@ -94,8 +99,8 @@ TEST_F(PreparedDamage, OfAnotherVocabulary) {
 }
 
 TEST_F(PreparedDamage, OfTheDescription) {
-  change_info([](Json& json) { json["revision"] = 2; });
-  refuse({"data.json", "another revision", "expected 1, got 2"});
+  change_info([](Json& json) { json["revision"] = 3; });
+  refuse({"data.json", "another revision", "expected 1 or 2, got 3"});
   change_info([](Json& json) { json["format"] = "other"; });
   refuse({"data.json", "another format", "expected mneme.prepared, got other"});
   change_info([](Json& json) {

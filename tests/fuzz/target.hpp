@@ -30,6 +30,7 @@ struct Target {
 [[nodiscard]] Target model_folder_target();
 [[nodiscard]] Target name_map_target();
 [[nodiscard]] Target plugin_target();
+[[nodiscard]] Target prepared_target();
 [[nodiscard]] Target run_target();
 [[nodiscard]] Target safetensors_target();
 [[nodiscard]] Target tokenizer_target();

@@ -17,6 +17,8 @@
 namespace mneme::cli {
 namespace {
 
+constexpr std::int64_t kMaxShardTokens = 100 * kMaxCount;
+
 void add_prepare(const Command& data) {
   const Command command =
       data.subcommand("prepare", "Encode text files of any size into a folder, once");
@@ -62,6 +64,12 @@ void add_prepare(const Command& data) {
       .one_of({"file", "heading", "mark", "line"});
   command.option("--document-mark", arguments->document_mark, "TEXT",
                  "The line that begins a document and is left out (--documents mark)");
+  command
+      .option(
+          "--shard-tokens", arguments->shard_tokens, "N",
+          "Write the ids of a split into files of at most so many tokens, which may then lie on "
+          "several disks (docs/data.md); without it, one file a split")
+      .in(1, kMaxShardTokens);
   arguments->json.add(command);
   command.flag("--quiet", arguments->is_quiet, "Show no progress");
   command.examples(

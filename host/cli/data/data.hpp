@@ -24,6 +24,7 @@ struct DataPrepareArguments {
   bool has_no_eos = false;
   std::string documents;
   std::string document_mark;
+  std::int64_t shard_tokens = 0;  // 0 = one file a split
   JsonArgument json;
   bool is_quiet = false;
 };

@@ -94,6 +94,7 @@ data::PrepareOptions options_of(const DataPrepareArguments& arguments) {
     if (arguments.documents == config::to_word(each)) options.documents.unit = each;
   }
   options.documents.mark = arguments.document_mark;
+  options.shard_tokens = arguments.shard_tokens;
   return options;
 }
 
@@ -141,14 +142,25 @@ Table table_of(const Json& json) {
   return table;
 }
 
+// How many files each split has, where it may have several.
+std::string shards_text(const Json& json) {
+  std::string text;
+  for (const auto& [split, entry] : json.at("splits").items()) {
+    if (!entry.contains("shards")) continue;
+    const std::size_t files = entry.at("shards").size();
+    text += str(split, ": ", files, files == 1 ? " shard\n" : " shards\n");
+  }
+  return text;
+}
+
 // `counts`: lines about how the counts compare with the published ones.
 void print(const Json& json, const std::string& counts, const DataPrepareArguments& arguments,
            const Streams& streams) {
   const Json& vocabulary = json.at("vocabulary");
   streams.out << "vocabulary: " << vocabulary.at("kind").get<std::string>() << ", "
               << vocabulary.at("size") << " symbols\n"
-              << table_of(json).text(streams.out_width) << counts << "prepared "
-              << arguments.out.string()
+              << table_of(json).text(streams.out_width) << shards_text(json) << counts
+              << "prepared " << arguments.out.string()
               << "; to use it: [data] task = \"text\", prepared = "
               // Absolute: a relative path in an experiment begins at the experiment's folder.
               << config::toml_string(std::filesystem::absolute(arguments.out).string()) << '\n';

@@ -10,8 +10,8 @@
 #include "host/base/file/checksum.hpp"
 #include "host/base/file/file.hpp"
 #include "host/base/file/safetensors.hpp"
-#include "host/data/id_file.hpp"
 #include "host/data/prepare/prepared.hpp"
+#include "host/data/prepare/shards.hpp"
 #include "host/data/text/text.hpp"
 
 namespace mneme::data {
@@ -99,7 +99,7 @@ class Preparer {
     const Vocabulary vocabulary = make_vocabulary();
     Json json;
     json["format"] = kPreparedFormat;
-    json["revision"] = kPreparedRevision;
+    json["revision"] = options_.shard_tokens == 0 ? kPreparedRevision : kShardedRevision;
     json["vocabulary"] = {{"kind", to_word(vocabulary.kind())},
                           {"size", vocabulary.size()},
                           {"sha256", vocabulary.sha256()}};
@@ -221,20 +221,18 @@ class Preparer {
       json["vocabulary_size"] = options_.words.max_size;
     }
     if (vocabulary.kind() == VocabularyKind::kWord) json["add_eos"] = vocabulary.adds_eos();
+    if (options_.shard_tokens > 0) json["shard_tokens"] = options_.shard_tokens;
     return json;
   }
 
   Json write_split(Split split, const Vocabulary& vocabulary, const fs::path& folder) {
     begin(str("encode ", to_word(split)));
-    const std::string name = str(to_word(split), ".safetensors");
-    IdFileWriter file(folder / name, vocabulary.size(), options_.on_tokens);
+    SplitWriter files(folder, std::string(to_word(split)), vocabulary.size(), options_.shard_tokens,
+                      options_.on_tokens);
     const EncodedTexts encoded =
-        encode_texts(texts_[index_of(split)], key_of(split), vocabulary, options_.documents, file);
-    file.finish(encoded.documents);
+        encode_texts(texts_[index_of(split)], key_of(split), vocabulary, options_.documents, files);
     const EncodeCounts& counts = encoded.counts;
-    Json json;
-    json["file"] = name;
-    json["sha256"] = sha256_file(folder / name);
+    Json json = files.finish(encoded.documents);
     json["bytes_per_token"] = token_width(vocabulary.size());
     json["tokens"] = counts.tokens;
     json["documents"] = encoded.documents.size();

@@ -36,6 +36,8 @@ struct PrepareOptions {
   std::filesystem::path vocabulary_file = {};  // in place of one built from the training files
   WordOptions words = {};
   DocumentOptions documents = {};
+  // Tokens of a file at most, so that a split may have several (shards.hpp); 0 = one file a split.
+  std::int64_t shard_tokens = 0;
   // Called with the name of each phase ("build the vocabulary", "encode train") and repeatedly with
   // the tokens processed so far; may throw.
   std::function<void(const std::string& work)> on_work = nullptr;
@@ -53,7 +55,7 @@ struct PrepareOptions {
 // written under another name and renamed. Errors: Error (kUsage) when it exists and is not empty,
 // as TextFiles, cut_shares, Vocabulary and encode_texts say, for a folder without files, for names
 // that are not UTF-8, and for a vocabulary_file of another kind or, with a preparation, other line
-// ends; Error (kRun) when something cannot be written.
+// ends, and for more than kMaxShards files; Error (kRun) when something cannot be written.
 Json prepare(const PrepareOptions& options, const std::filesystem::path& folder);
 
 }  // namespace mneme::data

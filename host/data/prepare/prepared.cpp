@@ -15,43 +15,13 @@
 #include "host/base/json_text.hpp"
 #include "host/base/text.hpp"
 #include "host/data/id_file.hpp"
+#include "host/data/prepare/data_json.hpp"
+#include "host/data/prepare/shards.hpp"
 
 namespace mneme::data {
 namespace {
 
 namespace fs = std::filesystem;
-
-[[noreturn]] void refuse_prepared(const std::string& where, const std::string& failed,
-                                  const std::string& expected, const std::string& got) {
-  throw_usage({.where = where,
-               .failed = failed,
-               .expected = expected,
-               .got = got,
-               .hint =
-                   "prepare the data again: mneme data prepare --train FILE --out DIR, with the "
-                   "settings of its data.json"});
-}
-
-// A member of data.json that must be there.
-const Json& member(const Json& json, const std::string& where, const std::string& key) {
-  const auto found = json.find(key);
-  if (found != json.end()) return *found;
-  refuse_prepared(where, "the prepared file is damaged", str("the key \"", key, "\""), "none");
-}
-
-std::int64_t count_at(const Json& json, const std::string& where, const std::string& key) {
-  const Json& value = member(json, where, key);
-  if (value.is_number_integer() && value.get<std::int64_t>() >= 0) {
-    return value.get<std::int64_t>();
-  }
-  refuse_prepared(str(where, ": ", key), "the prepared file is damaged", "a count", value.dump());
-}
-
-std::string text_at(const Json& json, const std::string& where, const std::string& key) {
-  const Json& value = member(json, where, key);
-  if (value.is_string()) return value.get<std::string>();
-  refuse_prepared(str(where, ": ", key), "the prepared file is damaged", "a text", value.dump());
-}
 
 Json read_info(const fs::path& folder) {
   const fs::path file = folder / "data.json";
@@ -67,13 +37,13 @@ Json read_info(const fs::path& folder) {
   if (!json.is_object()) {
     refuse_prepared(file.string(), "the prepared file is damaged", "a JSON object", "other text");
   }
-  const std::string format = text_at(json, file.string(), "format");
+  const std::string format = info_text(json, file.string(), "format");
   if (format != kPreparedFormat)
     refuse_prepared(file.string(), "another format", std::string(kPreparedFormat), format);
-  const std::int64_t revision = count_at(json, file.string(), "revision");
-  if (revision != kPreparedRevision) {
-    refuse_prepared(file.string(), "another revision of the format", str(kPreparedRevision),
-                    str(revision));
+  const std::int64_t revision = info_count(json, file.string(), "revision");
+  if (revision != kPreparedRevision && revision != kShardedRevision) {
+    refuse_prepared(file.string(), "another revision of the format",
+                    str(kPreparedRevision, " or ", kShardedRevision), str(revision));
   }
   return json;
 }
@@ -83,7 +53,7 @@ Vocabulary read_vocabulary(const fs::path& folder, const Json& info) {
   check_data_file(file, "data.prepared", "the vocabulary of the prepared data");
   Vocabulary vocabulary = Vocabulary::load(file);
   const std::string where = (folder / "data.json").string();
-  const std::string expected = text_at(member(info, where, "vocabulary"), where, "sha256");
+  const std::string expected = info_text(info_member(info, where, "vocabulary"), where, "sha256");
   if (vocabulary.sha256() != expected) {
     refuse_prepared(file.string(), "the vocabulary is not the one that the data were prepared with",
                     "sha256 " + expected, str("a ", vocabulary.summary()));
@@ -91,11 +61,27 @@ Vocabulary read_vocabulary(const fs::path& folder, const Json& info) {
   return vocabulary;
 }
 
+// A split that is one file.
+Corpus read_only_file(const fs::path& folder, const std::string& name, const std::string& where,
+                      const Json& entry, int width) {
+  const fs::path file = folder / (name + ".safetensors");
+  check_data_file(file, "data.prepared", str("the ids of ", name));
+  Corpus corpus = read_id_file(file);
+  corpus.sha256 = sha256_file(file);
+  const std::string expected = info_text(entry, where, "sha256");
+  if (corpus.sha256 != expected) {
+    refuse_prepared(file.string(), "the prepared file is damaged or was changed",
+                    "sha256 " + expected, corpus.sha256);
+  }
+  check_width(file, corpus.tokens, width);
+  return corpus;
+}
+
 }  // namespace
 
 PreparedFolder PreparedFolder::open(const fs::path& path) {
   Json info = read_info(path);
-  if (!member(info, (path / "data.json").string(), "splits").is_object()) {
+  if (!info_member(info, (path / "data.json").string(), "splits").is_object()) {
     refuse_prepared((path / "data.json").string(), "the prepared file is damaged",
                     "splits as an object", info["splits"].dump());
   }
@@ -108,27 +94,16 @@ bool PreparedFolder::has(Split split) const { return info_["splits"].contains(to
 Corpus PreparedFolder::corpus(Split split) const {
   const std::string name(to_word(split));
   const std::string where = str((path_ / "data.json").string(), ": ", name);
-  const Json& entry = member(info_["splits"], where, name);
-  const fs::path file = path_ / (name + ".safetensors");
-  check_data_file(file, "data.prepared", str("the ids of ", name));
-  Corpus corpus = read_id_file(file);
+  const Json& entry = info_member(info_["splits"], where, name);
+  const int width = token_width(vocabulary_.size());
+  Corpus corpus = entry.contains("shards") ? read_shards({path_, name, where}, entry, width)
+                                           : read_only_file(path_, name, where, entry, width);
   corpus.key = str("data.prepared (", name, ")");
-  corpus.sha256 = sha256_file(file);
-  const std::string expected = text_at(entry, where, "sha256");
-  if (corpus.sha256 != expected) {
-    refuse_prepared(file.string(), "the prepared file is damaged or was changed",
-                    "sha256 " + expected, corpus.sha256);
-  }
-  if (corpus.tokens.width() != token_width(vocabulary_.size())) {
-    refuse_prepared(file.string(), "the ids do not belong to the vocabulary",
-                    str(token_width(vocabulary_.size()), " bytes an id"),
-                    str(corpus.tokens.width()));
-  }
-  corpus.bytes = count_at(entry, where, "bytes");
-  corpus.characters = count_at(entry, where, "characters");
-  corpus.lines = count_at(entry, where, "lines");
-  corpus.words = count_at(entry, where, "words");
-  corpus.unknown = count_at(entry, where, "unknown");
+  corpus.bytes = info_count(entry, where, "bytes");
+  corpus.characters = info_count(entry, where, "characters");
+  corpus.lines = info_count(entry, where, "lines");
+  corpus.words = info_count(entry, where, "words");
+  corpus.unknown = info_count(entry, where, "unknown");
   return corpus;
 }
 

@@ -2,7 +2,7 @@
 //
 //   data.json           format, vocabulary, settings, and per split counts, checksum and sources
 //   vocabulary.json     vocabulary.hpp
-//   <split>.safetensors id_file.hpp
+//   <split>.safetensors id_file.hpp; of a split in shards <split>-<number>.safetensors, shards.hpp
 #pragma once
 
 #include <array>
@@ -19,6 +19,8 @@ namespace mneme::data {
 
 inline constexpr std::string_view kPreparedFormat = "mneme.prepared";
 inline constexpr std::int64_t kPreparedRevision = 1;
+// Of a folder with a split in shards, so that a program that does not know them says so.
+inline constexpr std::int64_t kShardedRevision = 2;
 
 class PreparedFolder {
  public:
@@ -31,8 +33,9 @@ class PreparedFolder {
   [[nodiscard]] const Json& info() const { return info_; }
   [[nodiscard]] const Vocabulary& vocabulary() const { return vocabulary_; }
   [[nodiscard]] bool has(Split split) const;
-  // The split's tokens, mapped from its file, which is read through once to compare its checksum.
-  // Error (kUsage) when the file is missing, damaged or another than data.json describes.
+  // The split's tokens, mapped from its file or its shards, which are read through once to compare
+  // the checksum. Error (kUsage) when a file is missing, damaged or another than data.json
+  // describes.
   [[nodiscard]] Corpus corpus(Split split) const;
 
  private:
