@@ -15,6 +15,14 @@ std::int64_t TokenSegment::target_count() const {
                        [](std::int64_t target) { return target != kNoTarget; });
 }
 
+bool TokenSegment::do_others_go_on(std::int64_t first, std::int64_t count) const {
+  for (std::int64_t lane = 0; lane < lanes; ++lane) {
+    const bool is_outside = lane < first || lane >= first + count;
+    if (is_outside && reset[at(lane)] == 0) return true;
+  }
+  return false;
+}
+
 TokenSegment TokenSegment::lanes_of(std::int64_t first, std::int64_t count) const {
   const auto cut = [&](const auto& from, std::int64_t width) {
     using Values = std::decay_t<decltype(from)>;

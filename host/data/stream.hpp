@@ -46,6 +46,8 @@ struct TokenSegment {
 
   // Positions that have a target.
   [[nodiscard]] std::int64_t target_count() const;
+  // True when a lane outside of [first, first + count) is not reset.
+  [[nodiscard]] bool do_others_go_on(std::int64_t first, std::int64_t count) const;
   // Lanes [first, first + count) alone; the length stays, so that these may all be padded.
   [[nodiscard]] TokenSegment lanes_of(std::int64_t first, std::int64_t count) const;
   // Sizes every member for B x T and fills in padding and zeros; `has_source` sizes `source`.

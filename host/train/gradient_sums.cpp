@@ -1,14 +1,20 @@
 #include "host/train/gradient_sums.hpp"
 
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/Event.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <optional>
 
 #include "host/base/error.hpp"
+#include "host/base/log.hpp"
 #include "host/ranks/bucket_sums.hpp"
+#include "host/ranks/nccl.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::train {
@@ -38,6 +44,7 @@ struct GradientSums::Impl {
     std::vector<std::size_t> order(parameters.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::ranges::reverse(order);  // a first guess: the last layers' gradients come first
+    if (!parameters.empty() && parameters.front().tensor.is_cuda()) join_gpus();
     lay_out(order);
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       torch::autograd::impl::set_post_acc_grad_hooks(
@@ -52,7 +59,7 @@ struct GradientSums::Impl {
       torch::autograd::impl::set_post_acc_grad_hooks(parameter.tensor, nullptr);
   }
 
-  // Buckets in this order of the parameters, each of one type and device.
+  // Buckets in this order of the parameters, each of one type.
   void lay_out(const std::vector<std::size_t>& order) {
     sums.reset();
     buffers.clear();
@@ -79,8 +86,26 @@ struct GradientSums::Impl {
     }
     for (std::size_t b = 0; b < lengths.size(); ++b)
       buffers.push_back(torch::empty({lengths[b]}, types[b]));
+    if (nccl) {
+      for (std::vector<c10::Event>* events : {&is_copied, &is_summed}) {
+        events->clear();
+        for (std::size_t b = 0; b < buffers.size(); ++b) events->emplace_back(at::kCUDA);
+      }
+    }
     sums = std::make_unique<ranks::BucketSums>(std::move(bucket_of),
                                                [this](std::size_t bucket) { sum(bucket); });
+  }
+
+  void join_gpus() {
+    const at::Device device = parameters.front().tensor.device();
+    const c10::DeviceGuard guard(device);
+    std::string why_not;
+    nccl = ranks::Nccl::open(ranks, why_not);
+    if (nccl) {
+      side = c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
+    } else if (ranks.is_first()) {
+      log_warning("gradients are summed through the memory of the CPU, which is slower: ", why_not);
+    }
   }
 
   at::TensorOptions type_of(const at::Tensor& parameter) const {
@@ -107,6 +132,8 @@ struct GradientSums::Impl {
       own_part.zero_();
     }
     gradient = at::Tensor();
+    // The last copy's is the one that counts.
+    if (nccl) is_copied[places[i].bucket].record(present_stream());
     sums->ready(i);
   }
 
@@ -118,6 +145,14 @@ struct GradientSums::Impl {
                                  : type == at::kBFloat16 ? ranks::Number::kBf16
                                                          : ranks::Number::kF32;
     const auto count = static_cast<std::size_t>(buffer.numel());
+    if (nccl) {
+      const c10::DeviceGuard guard(buffer.device());
+      is_copied[bucket].block(*side);
+      const c10::impl::VirtualGuardImpl streams(buffer.device().type());
+      nccl->sum(buffer.mutable_data_ptr(), count, number, streams.getStreamNativeHandle(*side));
+      is_summed[bucket].record(*side);
+      return;
+    }
     if (buffer.is_cpu()) {
       own->sum(buffer.mutable_data_ptr(), count, number, purpose);
       return;
@@ -126,6 +161,16 @@ struct GradientSums::Impl {
     at::Tensor here = buffer.to(at::kCPU);
     own->sum(here.mutable_data_ptr(), count, number, purpose);
     buffer.copy_(here);
+  }
+
+  [[nodiscard]] c10::Stream present_stream() const {
+    const at::Device device = buffers.front().device();
+    return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
+  }
+
+  // What is enqueued from now on sees the sums.
+  void wait_for_gpu() {
+    for (c10::Event& event : is_summed) event.block(present_stream());
   }
 
   // The order in which rank 0's gradients came, for all ranks.
@@ -146,6 +191,10 @@ struct GradientSums::Impl {
   std::vector<Place> places;  // of each parameter's gradient
   std::vector<at::Tensor> buffers;
   std::vector<double> has_gradient;
+  std::unique_ptr<ranks::Nccl> nccl;  // of GPUs that could be joined
+  std::optional<c10::Stream> side;    // on which it sums
+  // Of each bucket, with NCCL: its gradients are there; they are summed.
+  std::vector<c10::Event> is_copied, is_summed;
   std::string purpose;
   bool is_active = false;
   bool has_order = false;
@@ -177,6 +226,7 @@ void GradientSums::finish(std::span<double> numbers) {
   std::vector<double> all = one.has_gradient;
   all.insert(all.end(), numbers.begin(), numbers.end());
   ranks::sum(one.ranks, all, one.purpose);
+  one.wait_for_gpu();
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < one.parameters.size(); ++i) {
     if (all[i] == 0.0) continue;

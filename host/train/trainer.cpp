@@ -375,6 +375,10 @@ void Trainer::run_segment(StepSums& sums, const data::TokenSegment& segment, dou
   eval::SegmentStep step;
   step.memory.watch = watch_;
   if (parallel_ && watch_ == nullptr) step.memory.sum = parallel_->sum_of_weights();
+  if (parallel_) {
+    const ranks::LaneRange& lanes = parallel_->lanes();
+    step.do_other_lanes_go_on = segment.do_others_go_on(lanes.first, lanes.count);
+  }
   step.before_commit = [&](const backbone::Output& out, const memory::SegmentHooks& hooks) {
     const std::int64_t targets = segment.target_count();
     if (targets > 0) sums.add(out, hooks, targets, weight);

@@ -38,6 +38,33 @@ TEST(DropoutMask, IsRowMajorInEveryShape) {
   EXPECT_TRUE(at::equal(dropout_mask({2, 3, 50}, at::kFloat, 0.4, kStream), flat.view({2, 3, 50})));
 }
 
+// Pieces of the mask of all lanes, wherever a lane begins among the words that are drawn together.
+TEST(DropoutMask, OfSomeLanesIsTheirPartOfTheWhole) {
+  for (const auto type : {at::kFloat, at::kDouble, at::kBFloat16}) {
+    for (const std::int64_t width : {1, 37, 128, 700}) {
+      const at::Tensor first = dropout_mask({6, 5, width}, type, 0.3, kStream);
+      const at::Tensor second = dropout_mask({3, 6, 5, width}, type, 0.3, kStream);
+      for (const std::int64_t count : {1, 2, 3, 6}) {
+        for (std::int64_t begin = 0; begin + count <= 6; ++begin) {
+          const LaneSlice lanes{begin, count, 6};
+          EXPECT_TRUE(
+              at::equal(dropout_mask({count, 5, width}, type, 0.3, kStream, LaneDim::kFirst, lanes),
+                        first.narrow(0, begin, count)));
+          // Rows of a lane that follow one another in the dimension.
+          EXPECT_TRUE(at::equal(
+              dropout_mask({count * 5, width}, type, 0.3, kStream, LaneDim::kFirst, lanes),
+              first.narrow(0, begin, count).reshape({count * 5, width})));
+          EXPECT_TRUE(at::equal(
+              dropout_mask({3, count, 5, width}, type, 0.3, kStream, LaneDim::kSecond, lanes),
+              second.narrow(1, begin, count)));
+          EXPECT_TRUE(at::equal(dropout_mask({5, width}, type, 0.3, kStream, LaneDim::kNone, lanes),
+                                dropout_mask({5, width}, type, 0.3, kStream)));
+        }
+      }
+    }
+  }
+}
+
 // 100,003 entries are pieces for several threads.
 TEST(DropoutMask, IsTheSameForAnyNumberOfThreads) {
   const int threads = at::get_num_threads();

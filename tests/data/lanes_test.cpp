@@ -308,5 +308,34 @@ TEST(Lanes, RefuseAPlaceOfAnotherStream) {
   refuse(same(), negative, {"negative count", "got -3", "damaged"});
 }
 
+TEST(TokenSegment, GivesSomeOfItsLanes) {
+  TokenSegment whole;
+  whole.prepare(3, 4, /*has_source=*/true);
+  for (std::size_t i = 0; i < 12; ++i) {
+    whole.inputs[i] = static_cast<std::int64_t>(i);
+    whole.targets[i] = static_cast<std::int64_t>(100 + i);
+    whole.source[i] = static_cast<std::uint8_t>(i % 3);
+  }
+  whole.valid = {4, 2, 0};
+  whole.reset = {0, 1, 0};
+  whole.document = {5, 6, -1};
+  whole.offset = {50, 60, -1};
+  whole.epoch = 2;
+  whole.index = 9;
+  const TokenSegment some = whole.lanes_of(1, 2);
+  EXPECT_EQ(some.lanes, 2);
+  EXPECT_EQ(some.length, 4);
+  EXPECT_THAT(some.inputs, ElementsAre(4, 5, 6, 7, 8, 9, 10, 11));
+  EXPECT_THAT(some.targets, ElementsAre(104, 105, 106, 107, 108, 109, 110, 111));
+  EXPECT_THAT(some.source, ElementsAre(1, 2, 0, 1, 2, 0, 1, 2));
+  EXPECT_THAT(some.valid, ElementsAre(2, 0));
+  EXPECT_THAT(some.reset, ElementsAre(1, 0));
+  EXPECT_THAT(some.document, ElementsAre(6, -1));
+  EXPECT_THAT(some.offset, ElementsAre(60, -1));
+  EXPECT_TRUE(some.types.empty());
+  EXPECT_EQ(some.epoch, 2);
+  EXPECT_EQ(some.index, 9);
+}
+
 }  // namespace
 }  // namespace mneme::data

@@ -95,6 +95,35 @@ case $case_name in
     expect_failure "--large needs a number of at least 1, got '0'" bash "$project/scripts/check_large_corpus.sh" --large 0
     expect_failure "--steps needs a number of at least 1, got 'x'" bash "$project/scripts/check_large_corpus.sh" --steps x
     ;;
+  cluster_script)
+    # srun says how it was called and ends with $srun_status; scontrol knows when the job ends.
+    mkdir -p "$work/bin" "$work/run/checkpoints"
+    printf '#!/bin/sh\necho "srun $*"\nexit "$srun_status"\n' >"$work/bin/srun"
+    printf '#!/bin/sh\n[ "$1" = show ] || { echo "scontrol $*"; exit 0; }\n%s\n' \
+      'echo "   StartTime=2025-01-01T00:00:00 EndTime=$(date -d "$ends" +%FT%T) Deadline=N/A"' >"$work/bin/scontrol"
+    chmod +x "$work/bin/srun" "$work/bin/scontrol"
+    job() {  # status, when the job ends, argument of the script...
+      env PATH="$work/bin:$PATH" SLURM_JOB_ID=7 SLURM_CPUS_PER_TASK=8 MNEME=true srun_status="$1" ends="$2" \
+        bash "$project/scripts/cluster/train.sbatch" "${@:3}"
+    }
+    expect_failure 'usage: sbatch .* EXPERIMENT RUN' job 0 now x.toml
+    expect_failure 'start it with sbatch' bash "$project/scripts/cluster/train.sbatch" x.toml "$work/new"
+    expect_failure "no command 'module'" env MODULES=openmpi SLURM_JOB_ID=7 bash "$project/scripts/cluster/train.sbatch" x.toml "$work/new"
+    expect_failure "there is no program '/nowhere'; set MNEME" \
+      env MNEME=/nowhere SLURM_JOB_ID=7 bash "$project/scripts/cluster/train.sbatch" x.toml "$work/new"
+    expect_failure 'has no checkpoint to continue from' job 0 '+1 hour' x.toml "$work/run"
+    output=$(job 0 '+1 hour' x.toml "$work/new" --set a.b=1)
+    [[ $output == "srun --mpi=pmix --cpu-bind=cores --kill-on-bad-exit=1 true train x.toml --run $work/new --set a.b=1"* ]] ||
+      die "a new run: $output"
+    touch "$work/run/experiment.toml" "$work/run/checkpoints/step_00000001.safetensors"
+    output=$(job 1 '+100 seconds' x.toml "$work/run" --set a.b=1) && die "a stopped run ended with 0"
+    [[ $output == *"train --resume $work/run --device cuda --threads 8"* && $output == *"scontrol requeue 7"* ]] ||
+      die "a run that goes on, and its time limit: $output"
+    output=$(job 1 '+1 hour' x.toml "$work/run") && die "a failed run ended with 0"
+    [[ $output != *requeue* ]] || die "a failure was put into the queue again: $output"
+    output=$(job 3 '+100 seconds' x.toml "$work/run") && die "a failed plugin ended with 0"
+    [[ $output != *requeue* ]] || die "a failed plugin was put into the queue again: $output"
+    ;;
   counts_every_outcome)
     mkdir "$work/source"
     cat >"$work/source/CMakeLists.txt" <<'CMAKE'

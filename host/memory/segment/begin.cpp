@@ -63,7 +63,7 @@ void SegmentHooks::Impl::make_masks() {
 void SegmentHooks::Impl::copy_state() {
   for (const auto& tier_state : state.tiers_) {
     work.push_back(*tier_state);
-    if (any(state.reset_)) work.back().reset(state.reset_);
+    if (any(state.reset_)) work.back().reset(state.reset_, state.do_others_go_on_);
     work.back().clear_segment_slots();
   }
   tokens = state.tokens_;

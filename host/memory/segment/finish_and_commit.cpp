@@ -151,6 +151,7 @@ void SegmentHooks::commit() {
   ++state.segments_;
   state.previous_length_ = impl_->input.length;
   state.reset_.assign(state.reset_.size(), 0);
+  state.do_others_go_on_ = false;
 }
 
 }  // namespace mneme::memory

@@ -37,15 +37,16 @@ std::optional<BlockField> block_field(const std::string& name) {
   return out;
 }
 
-// The fields of a queue, each as one piece [B,m,...], oldest row first.
+// A queue of one part: the fields of each block, oldest first.
 struct Queue {
-  std::map<std::string, std::map<std::int64_t, at::Tensor>> fields;
+  std::map<std::int64_t, Tensors> blocks;
 
   [[nodiscard]] std::vector<std::int64_t> rows() const {
     std::vector<std::int64_t> out;
-    const auto main = fields.contains("k") ? fields.find("k") : fields.find("hidden");
-    if (main == fields.end()) return out;
-    for (const auto& [block, tensor] : main->second) out.push_back(tensor.size(1));
+    for (const auto& [block, fields] : blocks) {
+      const auto main = fields.contains("k") ? fields.find("k") : fields.find("hidden");
+      if (main != fields.end()) out.push_back(main->second.size(1));
+    }
     return out;
   }
 };
@@ -58,33 +59,28 @@ std::int64_t total(const std::vector<std::int64_t>& rows) {
   return sum;
 }
 
-// The field of all parts in one piece, rows in front of the shorter ones: zeros, invalid.
-at::Tensor padded(const std::vector<const Queue*>& parts, const std::vector<std::int64_t>& lanes,
-                  const std::string& field, std::int64_t rows) {
-  at::Tensor like;
-  for (const Queue* part : parts) {
-    const auto found = part->fields.find(field);
-    if (found != part->fields.end()) like = found->second.begin()->second;
-  }
-  if (!like.defined()) like = torch::empty({0, 0}, at::kBool);  // valid, absent everywhere
-  std::vector<at::Tensor> pieces;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const std::int64_t own = total(parts[i]->rows());
-    std::vector<std::int64_t> shape = like.sizes().vec();
-    shape[0] = lanes[i];
-    std::vector<at::Tensor> columns;
-    shape[1] = rows - own;
-    if (shape[1] > 0) columns.push_back(torch::zeros(shape, like.options()));
-    const auto found = parts[i]->fields.find(field);
-    if (found != parts[i]->fields.end()) {
-      for (const auto& [block, tensor] : found->second) columns.push_back(tensor);
-    } else if (own > 0) {
-      shape[1] = own;
-      columns.push_back(torch::ones(shape, like.options()));  // all rows are valid
-    }
-    pieces.push_back(columns.empty() ? torch::zeros(shape, like.options()) : at::cat(columns, 1));
-  }
-  return at::cat(pieces, 0);
+// The lanes of one part of a field: the tensor, or, where it has none, rows that are all valid.
+at::Tensor lanes_of(const Tensors& block, const std::string& field, std::int64_t lanes,
+                    std::int64_t rows) {
+  const auto found = block.find(field);
+  if (found != block.end()) return found->second;
+  if (field != "valid") throw std::logic_error(str("a part of a queue has no ", field));
+  return torch::ones({lanes, rows}, at::kBool);
+}
+
+// A field of all blocks of a part in one piece, with zeros in front up to `rows`: invalid rows.
+at::Tensor padded(const Queue& queue, const std::string& field, std::int64_t lanes,
+                  std::int64_t rows, const at::Tensor& like) {
+  std::vector<at::Tensor> columns;
+  const std::vector<std::int64_t> own = queue.rows();
+  std::vector<std::int64_t> shape = like.sizes().vec();
+  shape[0] = lanes;
+  shape[1] = rows - total(own);
+  columns.push_back(torch::zeros(shape, like.options()));
+  std::size_t i = 0;
+  for (const auto& [block, fields] : queue.blocks)
+    columns.push_back(lanes_of(fields, field, lanes, own[i++]));
+  return at::cat(columns, 1);
 }
 
 std::string joined(const std::vector<StackState::Saved>& parts, const std::string& key) {
@@ -133,7 +129,7 @@ StackState::Saved StackState::merge(const std::vector<Saved>& parts) {
     for (const auto& [name, tensor] : parts[i].tensors) {
       if (const auto field = block_field(name)) {
         queues.insert(field->queue);
-        of_queues[i][field->queue].fields[field->field][field->block] = tensor;
+        of_queues[i][field->queue].blocks[field->block][field->field] = tensor;
       } else {
         slots.insert(name);
         of_slots[i][name] = tensor;
@@ -146,30 +142,40 @@ StackState::Saved StackState::merge(const std::vector<Saved>& parts) {
     out.tensors.emplace_back(name, cat_lanes(name, tensors));
   }
   for (const std::string& name : queues) {
-    std::vector<const Queue*> all;
-    std::set<std::string> fields;
+    // Fields with a tensor that has them, block by block.
+    std::map<std::int64_t, std::map<std::string, at::Tensor>> examples;
     std::int64_t most = 0;
     bool is_equal = true;
     for (Queues& part : of_queues) {
-      const Queue& queue = part[name];
-      all.push_back(&queue);
-      for (const auto& [field, blocks] : queue.fields) fields.insert(field);
-      most = std::max(most, total(queue.rows()));
-      is_equal = is_equal && queue.rows() == all.front()->rows() &&
-                 queue.fields.size() == all.front()->fields.size();
+      const std::vector<std::int64_t> rows = part[name].rows();
+      most = std::max(most, total(rows));
+      is_equal = is_equal && rows == of_queues.front()[name].rows();
+      for (const auto& [block, fields] : part[name].blocks) {
+        for (const auto& [field, tensor] : fields) examples[block].try_emplace(field, tensor);
+      }
     }
-    if (!is_equal) fields.insert("valid");
-    for (const std::string& field : fields) {
-      if (!is_equal) {
-        out.tensors.emplace_back(str(name, ".0.", field), padded(all, lanes, field, most));
-        continue;
+    if (is_equal) {
+      for (const auto& [block, fields] : examples) {
+        for (const auto& [field, example] : fields) {
+          std::vector<at::Tensor> tensors;
+          for (std::size_t i = 0; i < parts.size(); ++i) {
+            const Tensors& own = of_queues[i][name].blocks[block];
+            tensors.push_back(lanes_of(own, field, lanes[i], example.size(1)));
+          }
+          const std::string full = str(name, '.', block, '.', field);
+          out.tensors.emplace_back(full, cat_lanes(full, tensors));
+        }
       }
-      for (const auto& [block, tensor] : all.front()->fields.at(field)) {
-        std::vector<at::Tensor> tensors;
-        for (const Queue* part : all) tensors.push_back(part->fields.at(field).at(block));
-        const std::string full = str(name, '.', block, '.', field);
-        out.tensors.emplace_back(full, cat_lanes(full, tensors));
-      }
+      continue;
+    }
+    std::map<std::string, at::Tensor> fields;
+    for (const auto& [block, own] : examples) fields.insert(own.begin(), own.end());
+    fields.try_emplace("valid", torch::empty({0, 0}, at::kBool));
+    for (const auto& [field, example] : fields) {
+      std::vector<at::Tensor> tensors;
+      for (std::size_t i = 0; i < parts.size(); ++i)
+        tensors.push_back(padded(of_queues[i][name], field, lanes[i], most, example));
+      out.tensors.emplace_back(str(name, ".0.", field), at::cat(tensors, 0));
     }
   }
   return out;

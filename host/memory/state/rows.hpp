@@ -107,8 +107,8 @@ class RowsQueue {
   Rows joined();
   // Puts the lanes with reset[b] != 0 back to their start: the newest start_rows rows become zeros,
   // all older ones invalid. When all lanes are reset the queue is empty afterwards (the caller
-  // fills in the start rows).
-  void reset(const std::vector<uint8_t>& reset, int64_t start_rows = 0);
+  // fills in the start rows), unless others go on elsewhere.
+  void reset(const std::vector<uint8_t>& reset, int64_t start_rows = 0, bool others_go_on = false);
   // Keeps the newest n rows.
   void keep_newest(int64_t n);
   // Keeps the lanes in `lanes`, in that order (repeats allowed).

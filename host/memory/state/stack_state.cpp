@@ -26,17 +26,19 @@ StackState StackState::clone() const {
   out.previous_length_ = previous_length_;
   out.graph_segments_ = graph_segments_;
   out.reset_ = reset_;
+  out.do_others_go_on_ = do_others_go_on_;
   out.streams_ = streams_;
   out.tokens_ = tokens_;
   for (const auto& tier : tiers_) out.tiers_.push_back(std::make_unique<TierState>(*tier));
   return out;
 }
 
-void StackState::reset(const std::vector<uint8_t>& lanes) {
+void StackState::reset(const std::vector<uint8_t>& lanes, bool others_go_on) {
   if (static_cast<int64_t>(lanes.size()) != lanes_)
     throw_run("reset: expected ", lanes_, " flags, got ", lanes.size());
   for (std::size_t b = 0; b < lanes.size(); ++b)
     reset_[b] = static_cast<uint8_t>(reset_[b] | (lanes[b] != 0 ? 1 : 0));
+  do_others_go_on_ = others_go_on;
 }
 
 void StackState::reset_all() { reset_.assign(reset_.size(), 1); }

@@ -29,8 +29,10 @@ class StackState {
   StackState clone() const;
   int64_t lanes() const { return lanes_; }
   int64_t segments() const { return segments_; }
-  // Marks lanes that are reset when the next segment begins.
-  void reset(const std::vector<uint8_t>& lanes);
+  // Marks lanes that are reset when the next segment begins. `others_go_on`: other processes have
+  // lanes of the same batch that are not reset; then rows stay, invalid, where these lanes are all
+  // that are here, as they do beside lanes that go on.
+  void reset(const std::vector<uint8_t>& lanes, bool others_go_on = false);
   void reset_all();
   // Bytes of all slots, queues and waiting rows, measured on the tensors; cached projections apart.
   int64_t bytes() const;
@@ -67,6 +69,7 @@ class StackState {
   int64_t previous_length_ = 0;
   int64_t graph_segments_ = 0;     // committed segments since `through` slots were last detached
   std::vector<uint8_t> reset_;     // lanes to reset when the next segment begins
+  bool do_others_go_on_ = false;   // then
   std::vector<uint64_t> streams_;  // of each lane: a key of its random numbers
   std::vector<int64_t> tokens_;    // valid tokens of each lane since its last reset
   std::vector<std::unique_ptr<TierState>> tiers_;
