@@ -315,7 +315,7 @@ void add_compare(const Command& app) {
                   "Train every arm from so many seeds; of a suite, in place of its own number")
           .in(1, 1000)
           .shown();
-  command.option("--jobs", arguments->jobs, "N", "Run so many arms side by side")
+  command.option("--jobs", arguments->jobs, "N", "Run so many arms side by side; on every rank, under mpirun or srun")
       .in(1, 1024)
       .shown();
   command
