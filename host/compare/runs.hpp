@@ -1,6 +1,6 @@
 // The trainings and evaluations of a comparison, as processes that run one after another or side by
-// side. What they write stays in a folder: a comparison that was interrupted is continued by the
-// same call.
+// side, on one machine or on several. What they write stays in a folder: a comparison that was
+// interrupted is continued by the same call.
 //
 //   DIR/comparison.json          what is compared, and how far every run is; docs/compare.md
 //   DIR/experiments/<run>.toml   the experiment of a run
@@ -24,6 +24,10 @@
 #include "host/data/dataset.hpp"
 #include "host/memory/stack.hpp"
 #include "host/plugin/loader.hpp"
+
+namespace mneme::ranks {
+class Communicator;
+}
 
 namespace mneme::compare {
 
@@ -74,12 +78,14 @@ struct Record {
 struct Options {
   std::filesystem::path folder;  // DIR
   std::int64_t seeds = 1;        // train.seed, train.seed + 1, ...
-  std::int64_t jobs = 1;         // processes side by side
+  std::int64_t jobs = 1;         // processes side by side, of each rank
   std::int64_t samples = 0;      // prompts that every run continues, of data that have text
   std::int64_t diagnostics = 0;  // segments on which every run's memory is measured
   std::int64_t threads = 1;      // of each
   c10::Device device = c10::kCPU;
-  std::string device_name = "cpu";
+  // The names of this rank's devices. Each process gets the one with the fewest at work; `device`
+  // is the first.
+  std::vector<std::string> device_names = {"cpu"};
   bool is_forced = false;  // --force of the processes
   // Where every arm's first weights come from (`mneme train --init`): what was given, the file of
   // weights, and its checksum; "" = they are drawn. See find_initial_weights.
@@ -91,6 +97,8 @@ struct Options {
   std::string command = {};                // for the record
   std::filesystem::path program = {};      // that trains and evaluates: `mneme`
   sigset_t signal_mask = {};               // of the processes
+  // All ranks that share the runs; nullptr = this process has all. Rank 0 writes the record.
+  ranks::Communicator* ranks = nullptr;
 };
 
 // Fills in the options' initial weights: the newest checkpoint of the run `given`, or that file. A
@@ -105,7 +113,7 @@ struct Activity {
   std::int64_t step = 0, of = 0;  // steps of a training, segments of an evaluation; of = 0: unknown
 };
 
-// Callbacks of a comparison, on the caller's thread.
+// Callbacks of a comparison, on the caller's thread; but for stop_signal(), of rank 0 alone.
 class Observer {
  public:
   Observer() = default;
@@ -137,9 +145,15 @@ class Observer {
 
 // Runs what is not finished; the record is written to comparison.json whenever a run's state
 // changes. A run that fails is kept with its error, and the others go on; so is one that the record
-// no longer describes, because its program or a plugin was replaced. True when the observer asked
-// to stop. Errors: Error (kUsage) when another process works in the folder; Error (kRun) when it
-// cannot be written: the processes have saved what they have then.
-bool run_all(Record& record, const Options& options, Observer& observer);
+// no longer describes, because its program or a plugin was replaced. Returns the signal with which
+// the observer, or that of another rank, asked to stop; 0 = all came to an end.
+//
+// Of several ranks each has processes for the runs that it is given; all call this with what they
+// prepared, and all have the same record afterwards.
+//
+// Errors: Error (kUsage) when another process works in the folder, when ranks have prepared other
+// comparisons, or do not see the folder; Error (kRun) when it cannot be written: the processes of
+// all ranks have saved what they have then.
+int run_all(Record& record, const Options& options, Observer& observer);
 
 }  // namespace mneme::compare

@@ -58,7 +58,7 @@ void open_cuda_library() {
 
 c10::Device open_cuda(const std::string& name) {
   open_cuda_library();
-  const auto visible = static_cast<std::int64_t>(at::detail::getCUDAHooks().getNumGPUs());
+  const std::int64_t visible = count_cuda_devices();
   if (visible < 1 || !at::globalContext().hasCUDA()) {
     throw_device(
         {.where = "device cuda",
@@ -113,6 +113,10 @@ c10::Device open_device(const std::string& name) {
                .failed = "unknown device",
                .expected = "\"cpu\", \"cuda\" or \"cuda:N\"",
                .got = str('"', name, '"')});
+}
+
+std::int64_t count_cuda_devices() {
+  return static_cast<std::int64_t>(at::detail::getCUDAHooks().getNumGPUs());
 }
 
 bool has_cuda_driver() {

@@ -18,6 +18,9 @@ namespace mneme::tensor {
 // visible.
 [[nodiscard]] c10::Device open_device(const std::string& name);
 
+// CUDA devices that are visible; 0 before the first one was opened.
+[[nodiscard]] std::int64_t count_cuda_devices();
+
 // Whether NVIDIA's driver is installed; without it no CUDA device can be opened.
 [[nodiscard]] bool has_cuda_driver();
 

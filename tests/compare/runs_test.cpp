@@ -7,103 +7,26 @@
 
 #include <nlohmann/json.hpp>
 
-#include "host/base/file/file.hpp"
 #include "host/compare/finished_parts.hpp"
-#include "host/memory/abi/groups.hpp"
 #include "host/run/host_commit.hpp"
 #include "host/run/run_description.hpp"
 #include "host/scores/stored_evaluation.hpp"
-#include "host/tensor/device.hpp"
-#include "host/train/trainer.hpp"
-#include "tests/base/temporary_folder.hpp"
-#include "tests/base/tiny_motif.hpp"
+#include "tests/compare/runs_fixture.hpp"
 
 namespace mneme::compare {
 namespace {
 
 namespace fs = std::filesystem;
+using test::CompareRuns;
 using test::error_of;
-using test::TemporaryFolder;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using State = RunRecord::State;
 
-const std::string kThreeSteps = test::tiny_model() + test::kMotifData + R"([train]
-segment = 8
-lanes = 4
-steps = 3
-tensorboard = false
-
-[eval]
-steps = 3
-)";
-
-// Keeps what it is told.
-class Listener final : public Observer {
- public:
-  void on_progress(const std::vector<Activity>&, std::int64_t, std::int64_t,
-                   std::int64_t) override {}
-  void on_message(const std::string& run, const std::string& line) override {
-    messages.push_back(str(run, ": ", line));
-  }
-  void on_end(const RunRecord& run, std::int64_t) override { ended.push_back(run.folder); }
-  int stop_signal() override { return 0; }
-
-  std::vector<std::string> messages, ended;
-};
-
-class CompareRuns : public ::testing::Test {
- protected:
-  CompareRuns() : loader_(memory::find_group) {
-    options_.folder = folder_ / "runs";
-    options_.threads = tensor::threads();
-  }
-
-  // Arms without memory: "none", "none#2", ...
-  void prepare_arms(std::size_t count) {
-    const auto memory = folder_.write("none.toml", "[memory]\n");
-    record_ =
-        prepare(read_arms(folder_.write("tiny.toml", kThreeSteps),
-                          std::vector<ArmRequest>(count, {.memory = memory}), {}, {}, loader_),
-                options_, loader_);
-  }
-  // What the comparison starts in place of `mneme`: a shell script.
-  void run(const std::string& script) {
-    options_.program = folder_.write("program", "#!/bin/sh\n" + script);
-    fs::permissions(options_.program, fs::perms::owner_all);
-    EXPECT_FALSE(run_all(record_, options_, listener_));
-  }
-  // Trains an arm as `mneme train` would.
-  void train(std::size_t arm) {
-    train::TrainerOptions options{.folder = folder_of(arm)};
-    train::Trainer(record_.arms.at(arm).setup.experiment, std::move(options)).train();
-  }
-  void edit_info(std::size_t arm, const std::string& key, const std::string& value) const {
-    Json info = Json::parse(read_file(folder_of(arm) / "run.json"));
-    info[key] = value;
-    write_file_atomic(folder_of(arm) / "run.json", info.dump());
-  }
-  [[nodiscard]] fs::path folder_of(std::size_t arm) const {
-    return options_.folder / record_.arms.at(arm).runs.at(0).folder;
-  }
-  [[nodiscard]] const RunRecord& result(std::size_t arm) const {
-    return record_.arms.at(arm).runs.at(0);
-  }
-  [[nodiscard]] Json written() const {
-    return Json::parse(read_file(options_.folder / "comparison.json"));
-  }
-
-  TemporaryFolder folder_;
-  plugin::PluginLoader loader_;
-  Options options_;
-  Record record_;
-  Listener listener_;
-};
-
 TEST_F(CompareRuns, GoOnWithoutOneThatCannotBeStarted) {
   prepare_arms(2);
   options_.program = "/no/such/program";
-  EXPECT_FALSE(run_all(record_, options_, listener_));
+  EXPECT_EQ(run_all(record_, options_, listener_), 0);
   for (const std::size_t arm : {0, 1}) {
     EXPECT_EQ(result(arm).state, State::kFailed);
     EXPECT_THAT(result(arm).error, HasSubstr("/no/such/program: cannot be started"));
@@ -163,8 +86,7 @@ trap 'touch saved; exit 1' TERM
 touch ready
 while :; do sleep 0.05; done
 )";
-  options_.program = folder_.write("program", "#!/bin/sh\n" + script);
-  fs::permissions(options_.program, fs::perms::owner_all);
+  write_program(script);
   EXPECT_THAT(error_of([&] { static_cast<void>(run_all(record_, options_, listener_)); }),
               HasSubstr("comparison.json"));
   EXPECT_TRUE(fs::exists(folder_ / "saved"));

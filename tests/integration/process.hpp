@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <string>
 #include <system_error>
@@ -130,6 +131,23 @@ inline pid_t child_of(pid_t parent) {
     if (rest >> state >> id && id == parent) return static_cast<pid_t>(std::stol(name));
   }
   return 0;
+}
+
+// The processes that run mneme with a command line that holds `word`.
+inline std::set<pid_t> processes_with(const std::string& word) {
+  std::set<pid_t> found;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    std::ifstream in(entry.path() / "cmdline");
+    std::stringstream text;
+    text << in.rdbuf();
+    const std::string line = text.str();
+    if (line.find(word) != std::string::npos && line.starts_with(MNEME_PROGRAM))
+      found.insert(static_cast<pid_t>(std::stol(name)));
+  }
+  return found;
 }
 
 }  // namespace mneme::test

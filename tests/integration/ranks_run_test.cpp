@@ -39,24 +39,6 @@ struct Result {
   std::string output;
 };
 
-// Of all processes: pid and its command line, for those that run mneme with an argument that holds
-// `word`.
-std::set<pid_t> processes_with(const std::string& word) {
-  std::set<pid_t> found;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator("/proc", ignored)) {
-    const std::string name = entry.path().filename().string();
-    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    std::ifstream in(entry.path() / "cmdline");
-    std::stringstream text;
-    text << in.rdbuf();
-    const std::string line = text.str();
-    if (line.find(word) != std::string::npos && line.starts_with(MNEME_PROGRAM))
-      found.insert(static_cast<pid_t>(std::stol(name)));
-  }
-  return found;
-}
-
 class Ranks : public testing::Test {
  protected:
   void SetUp() override {

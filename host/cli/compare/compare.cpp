@@ -2,6 +2,7 @@
 #include "host/cli/compare/compare.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -10,6 +11,7 @@
 #include "host/cli/compare/compare_display.hpp"
 #include "host/cli/interrupt.hpp"
 #include "host/compare/equal_budget.hpp"
+#include "host/compare/rank_schedule.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/report/load.hpp"
 #include "host/report/report.hpp"
@@ -127,14 +129,15 @@ void show(const std::vector<fs::path>& paths, const fs::path& report,
   outputs.finish();
 }
 
-int compare_runs(const CompareArguments& arguments, const Streams& streams) {
-  show(arguments.paths, {}, arguments, streams);
+int compare_runs(const CompareArguments& arguments, const RankSession& session) {
+  if (session.is_first()) show(arguments.paths, {}, arguments, session.streams());
   return 0;
 }
 
-int compare_arms(const CompareArguments& arguments, const Streams& streams) {
+int compare_arms(const CompareArguments& arguments, const RankSession& session) {
+  const Streams& streams = session.streams();
   const compare::Options options =
-      compare_options(arguments, folder_of(arguments), arguments.paths.front());
+      compare_options(arguments, folder_of(arguments), arguments.paths.front(), session);
   compare::Record record;
   {
     plugin::PluginLoader loader(memory::find_group);
@@ -150,16 +153,68 @@ int compare_arms(const CompareArguments& arguments, const Streams& streams) {
   }
   const InterruptGuard guard;
   const CompareEnd end = run_comparison(record, options, arguments, streams);
-  if (end.done > 0) show({options.folder}, options.folder / "report", arguments, streams);
-  if (end.is_stopped) streams.err << stopped_text(end, options.command) << std::flush;
-  return end.is_stopped || end.has_failures ? static_cast<int>(ErrorKind::kRun) : 0;
+  if (end.done > 0 && session.is_first()) {
+    show({options.folder}, options.folder / "report", arguments, streams);
+  }
+  if (end.signal != 0) streams.err << stopped_text(end, options.command) << std::flush;
+  return exit_code_of(end);
 }
 
 int run(const CompareArguments& arguments, const Streams& streams) {
   check_use(arguments);
   arguments.json.check();
-  if (!arguments.suite.empty()) return compare_suite(arguments, streams);
-  return are_runs(arguments) ? compare_runs(arguments, streams) : compare_arms(arguments, streams);
+  const RankSession session(streams);
+  int exit_code = 0;
+  if (!arguments.suite.empty()) {
+    exit_code = compare_suite(arguments, session);
+  } else if (are_runs(arguments)) {
+    exit_code = compare_runs(arguments, session);
+  } else {
+    exit_code = compare_arms(arguments, session);
+  }
+  // A launcher ends all ranks when one of them says that it failed: rank 0 says it for all, after
+  // its last line.
+  return session.is_first() ? exit_code : 0;
+}
+
+// As the command's --threads; else the cores of a rank, or of the machine, divided by the jobs, and
+// of ranks the least that any of them has: numbers depend on it in the last bits.
+std::int64_t threads_of_each(const CompareArguments& arguments, const RankSession& session) {
+  if (arguments.machine.threads != 0) return arguments.machine.threads;
+  ranks::Communicator* const ranks = session.ranks();
+  const bool has_variable = std::getenv("OMP_NUM_THREADS") != nullptr;
+  std::int64_t threads = session.threads(0);
+  if (ranks != nullptr && has_variable) {
+    tensor::set_threads(0);
+    threads = tensor::threads();
+  } else {
+    if (threads == 0) threads = std::thread::hardware_concurrency();
+    threads = std::max<std::int64_t>(1, threads / arguments.jobs);
+  }
+  if (ranks == nullptr) return threads;
+  for (const std::string& text : ranks->all_gather(str(threads), "compare: threads")) {
+    threads = std::min<std::int64_t>(threads, std::stoll(text));
+  }
+  return threads;
+}
+
+// "cuda" without a number stands for all GPUs of the machine that are like the first, or for a
+// rank's share of them.
+std::vector<std::string> devices_of(const std::string& given, const RankSession& session) {
+  if (given != "cuda") return {given};
+  static_cast<void>(tensor::open_device(given));
+  const ranks::Communicator* const ranks = session.ranks();
+  std::vector<std::string> names;
+  for (const std::int64_t i : compare::gpus_of(ranks == nullptr ? 0 : ranks->place_on_host(),
+                                               ranks == nullptr ? 1 : ranks->ranks_on_host(),
+                                               tensor::count_cuda_devices())) {
+    names.push_back(str("cuda:", i));
+  }
+  const std::string first = tensor::describe(tensor::open_device(names.front()));
+  std::erase_if(names, [&](const std::string& name) {
+    return tensor::describe(tensor::open_device(name)) != first;
+  });
+  return names;
 }
 
 }  // namespace
@@ -187,19 +242,16 @@ std::string command_text(const CompareArguments& arguments) {
 }
 
 compare::Options compare_options(const CompareArguments& arguments, const fs::path& folder,
-                                 const fs::path& experiment) {
+                                 const fs::path& experiment, const RankSession& session) {
   compare::Options options{.folder = folder};
   options.seeds = arguments.seeds;
   options.jobs = arguments.jobs;
   options.samples = arguments.samples;
   options.diagnostics = arguments.diagnostics;
-  const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());
-  options.threads = arguments.machine.threads != 0
-                        ? arguments.machine.threads
-                        : std::max<std::int64_t>(1, cores / arguments.jobs);
+  options.threads = threads_of_each(arguments, session);
   tensor::set_threads(options.threads);
-  options.device = tensor::open_device(arguments.machine.device);
-  options.device_name = arguments.machine.device;
+  options.device_names = devices_of(arguments.machine.device, session);
+  options.device = tensor::open_device(options.device_names.front());
   options.is_forced = arguments.machine.is_forced;
   if (!arguments.init.empty()) {
     read_input([&] { compare::find_initial_weights(arguments.init, options); });
@@ -209,6 +261,7 @@ compare::Options compare_options(const CompareArguments& arguments, const fs::pa
   options.command = command_text(arguments);
   options.program = fs::read_symlink("/proc/self/exe");
   options.signal_mask = inherited_signal_mask();
+  options.ranks = session.ranks();
   return options;
 }
 
@@ -216,7 +269,7 @@ CompareEnd run_comparison(compare::Record& record, const compare::Options& optio
                           const CompareArguments& arguments, const Streams& streams) {
   CompareDisplay display(streams, arguments.is_quiet, record);
   CompareEnd end;
-  end.is_stopped = compare::run_all(record, options, display);
+  end.signal = compare::run_all(record, options, display);
   display.end();
   end.has_failures = record.has_failures();
   for (const compare::ArmRecord& arm : record.arms) {
@@ -227,10 +280,14 @@ CompareEnd run_comparison(compare::Record& record, const compare::Options& optio
   return end;
 }
 
+int exit_code_of(const CompareEnd& end) {
+  return end.signal != 0 || end.has_failures ? static_cast<int>(ErrorKind::kRun) : 0;
+}
+
 std::string stopped_text(const CompareEnd& end, const std::string& command,
                          const std::string& more) {
-  return str("mneme: stopped by ", signal_name(InterruptGuard::signal()), ": ", end.done, " of ",
-             end.all, " runs are done", more,
+  return str("mneme: stopped by ", signal_name(end.signal), ": ", end.done, " of ", end.all,
+             " runs are done", more,
              ", the others are saved; the same command continues: ", command, '\n');
 }
 
@@ -258,7 +315,7 @@ void add_compare(const Command& app) {
                   "Train every arm from so many seeds; of a suite, in place of its own number")
           .in(1, 1000)
           .shown();
-  command.option("--jobs", arguments->jobs, "N", "Run so many arms side by side")
+  command.option("--jobs", arguments->jobs, "N", "Run so many arms side by side; on every rank, under mpirun or srun")
       .in(1, 1024)
       .shown();
   command

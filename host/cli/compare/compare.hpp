@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "host/cli/arguments.hpp"
+#include "host/cli/rank_session.hpp"
 #include "host/cli/streams.hpp"
 #include "host/compare/arms.hpp"
 #include "host/compare/runs.hpp"
@@ -41,14 +42,16 @@ struct CompareArguments {
 
 // The command as it was typed.
 [[nodiscard]] std::string command_text(const CompareArguments& arguments);
-// Of processes, threads and the device; the folder is that of the comparison.
+// Of processes, threads and devices; the folder is that of the comparison. Ranks agree on the
+// number of threads: all call this.
 [[nodiscard]] compare::Options compare_options(const CompareArguments& arguments,
                                                const std::filesystem::path& folder,
-                                               const std::filesystem::path& experiment);
+                                               const std::filesystem::path& experiment,
+                                               const RankSession& session);
 
 // What became of a comparison's runs.
 struct CompareEnd {
-  bool is_stopped = false;  // by a signal
+  int signal = 0;  // that stopped them, on this rank or another; 0 = none
   bool has_failures = false;
   std::int64_t done = 0;  // runs
   std::int64_t all = 0;
@@ -56,11 +59,12 @@ struct CompareEnd {
 // Runs the arms, with a progress line. An InterruptGuard must live.
 [[nodiscard]] CompareEnd run_comparison(compare::Record& record, const compare::Options& options,
                                         const CompareArguments& arguments, const Streams& streams);
+[[nodiscard]] int exit_code_of(const CompareEnd& end);
 // What is said after a signal. `more` follows the counts of runs: ", 1 of 2 tasks has not begun".
 [[nodiscard]] std::string stopped_text(const CompareEnd& end, const std::string& command,
                                        const std::string& more = "");
 
 // mneme compare --suite FILE
-int compare_suite(const CompareArguments& arguments, const Streams& streams);
+int compare_suite(const CompareArguments& arguments, const RankSession& session);
 
 }  // namespace mneme::cli

@@ -30,9 +30,10 @@ struct PreparedTask {
 };
 
 PreparedTask prepare_task(const config::SuiteTask& task, const CompareArguments& arguments,
-                          const fs::path& folder) {
-  PreparedTask out{.options = compare_options(arguments, folder / task.name, task.experiment),
-                   .record = {}};
+                          const fs::path& folder, const RankSession& session) {
+  PreparedTask out{
+      .options = compare_options(arguments, folder / task.name, task.experiment, session),
+      .record = {}};
   std::vector<compare::ArmRequest> memories;
   for (const config::SuiteMemory& memory : task.memories) {
     memories.push_back({.memory = memory.file, .overrides = memory.overrides, .name = memory.name});
@@ -48,11 +49,12 @@ PreparedTask prepare_task(const config::SuiteTask& task, const CompareArguments&
 
 // All tasks are prepared before the first one trains: an error in the last is found at once.
 std::vector<PreparedTask> prepare_tasks(const config::Suite& suite,
-                                        const CompareArguments& arguments, const fs::path& folder) {
+                                        const CompareArguments& arguments, const fs::path& folder,
+                                        const RankSession& session) {
   std::vector<PreparedTask> tasks;
   for (const config::SuiteTask& task : suite.tasks) {
     try {
-      tasks.push_back(prepare_task(task, arguments, folder));
+      tasks.push_back(prepare_task(task, arguments, folder, session));
     } catch (const Error& error) {
       throw error.with_context(task.name);
     }
@@ -91,19 +93,20 @@ void show_suite(const CompareArguments& arguments, const fs::path& folder, const
 
 }  // namespace
 
-int compare_suite(const CompareArguments& given, const Streams& streams) {
+int compare_suite(const CompareArguments& given, const RankSession& session) {
+  const Streams& streams = session.streams();
   const config::Suite suite = read_input([&] { return config::read_suite(given.suite); });
   CompareArguments arguments = given;
   if (!arguments.has_seeds) arguments.seeds = suite.seeds;
   const fs::path folder = suite_folder(arguments);
   std::vector<PreparedTask> tasks =
-      read_input([&] { return prepare_tasks(suite, arguments, folder); });
-  write_record(suite, arguments, folder);
+      read_input([&] { return prepare_tasks(suite, arguments, folder, session); });
+  if (session.is_first()) write_record(suite, arguments, folder);
   const InterruptGuard guard;
   CompareEnd end;
   std::size_t begun = 0;
   for (std::size_t i = 0; i < tasks.size(); ++i) {
-    if (end.is_stopped) {
+    if (end.signal != 0) {
       end.all += runs_of(tasks[i].record);
       continue;
     }
@@ -114,24 +117,24 @@ int compare_suite(const CompareArguments& given, const Streams& streams) {
                   << std::flush;
     }
     const CompareEnd task = run_comparison(tasks[i].record, tasks[i].options, arguments, streams);
-    end.is_stopped = task.is_stopped;
+    end.signal = task.signal;
     end.has_failures = end.has_failures || task.has_failures;
     end.done += task.done;
     end.all += task.all;
-    if (task.done > 0) {
+    if (task.done > 0 && session.is_first()) {
       const fs::path one = tasks[i].options.folder;
       static_cast<void>(report::make_report(report::load({one})).write(one / "report"));
     }
   }
-  show_suite(arguments, folder, streams);
-  if (end.is_stopped) {
+  if (session.is_first()) show_suite(arguments, folder, streams);
+  if (end.signal != 0) {
     const std::size_t left = tasks.size() - begun;
     const std::string more = left == 0 ? ""
                                        : str(", ", left, " of ", tasks.size(), " tasks ",
                                              left == 1 ? "has" : "have", " not begun");
     streams.err << stopped_text(end, command_text(arguments), more) << std::flush;
   }
-  return end.is_stopped || end.has_failures ? static_cast<int>(ErrorKind::kRun) : 0;
+  return exit_code_of(end);
 }
 
 }  // namespace mneme::cli
