@@ -259,7 +259,7 @@ largest_difference() {
 # 40 steps with dropout and accumulation, with the device alone and as the one rank of a launcher.
 ranks() {
   local memory run arguments equal=0 status=0 far largest=0
-  build/cuda/tests/train_unit --gtest_filter='GradientSums.*' || return 1
+  build/cuda/tests/train_unit --gtest_filter='GradientSumsOnAGpu.*' || return 1
   figure=$(passed_of "$out/ranks.log")
   if [[ $device != cpu ]] && grep -q '^\[  SKIPPED \]' "$out/ranks.log"; then return 1; fi
   if ! command -v mpirun >/dev/null || ! ldd build/cuda/bin/mneme | grep libmpi >/dev/null; then
@@ -273,7 +273,7 @@ ranks() {
     build/cuda/bin/mneme "${arguments[@]}" --run "$run" || return 1
     OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --bind-to none -n 1 build/cuda/bin/mneme \
       "${arguments[@]}" --run "$run-launched" </dev/null || return 1
-    grep -q 'ranks train' "$run-launched/log.txt" || return 1
+    grep -q 'rank trains' "$run-launched/log.txt" || return 1
     if grep 'summed through the memory of the CPU' "$run-launched/log.txt"; then return 1; fi
     far=$(largest_difference "$run" "$run-launched")
     echo "$memory: losses differ by at most $far"

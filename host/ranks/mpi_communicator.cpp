@@ -333,7 +333,8 @@ class MpiCommunicator final : public Communicator {
               : str(join(absent, ", "), " did not come to \"", purpose, "\" within ",
                     static_cast<std::int64_t>(waited),
                     " s; all ranks are ended; the last checkpoint is whole: look at that machine, "
-                    "then continue with mneme train --resume RUN; MNEME_RANK_TIMEOUT=SECONDS "
+                    "then continue with mneme train --resume RUN, or with the same comparison; "
+                    "MNEME_RANK_TIMEOUT=SECONDS "
                     "lengthens the wait");
       const std::string line = str("mneme: error: ", text, '\n');
       [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());

@@ -140,8 +140,9 @@ TEST(GradientSums, TravelInBf16WhenAsked) {
   expect_sums(at::kFloat, {.bucket_bytes = 100, .in_bf16 = true}, 2e-2);
 }
 
-// One rank with NCCL; two on one GPU, which NCCL refuses, through the memory of the CPU.
-TEST(GradientSums, OfAGpuAreThoseOfOneProcess) {
+// One rank with NCCL; two on one GPU, which NCCL refuses, through the memory of the CPU. In a
+// process of its own: LibTorch looks for GPUs when it computes for the first time.
+TEST(GradientSumsOnAGpu, AreThoseOfOneProcess) {
   if (!tensor::has_cuda_driver()) GTEST_SKIP() << "no GPU";
   const at::Device device = tensor::open_device("cuda");
   for (const int size : {1, 2}) {

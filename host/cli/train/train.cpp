@@ -259,8 +259,9 @@ int dry_run(const TrainArguments& arguments, const Streams& streams) {
 
 // "2 ranks train 4 lanes each; 12.3 MiB of gradients a step in 4 sums".
 std::string ranks_text(const train::Parallel& parallel) {
-  return str(parallel.ranks().size(), " ranks train ", parallel.lanes().count,
-             " lanes each; gradients of ",
+  const int ranks = parallel.ranks().size();
+  return str(ranks, ranks == 1 ? " rank trains " : " ranks train ", parallel.lanes().count,
+             ranks == 1 ? " lanes" : " lanes each", "; gradients of ",
              format_number(static_cast<double>(parallel.gradients().bytes()) / 0x1p20, 1),
              " MiB a step");
 }
