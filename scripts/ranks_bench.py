@@ -3,8 +3,8 @@
 
     scripts/ranks_bench.py [ROUNDS]
 
-The body of configs/wt103_base.toml with a vocabulary of 20,000 words (49 M parameters), a cache of 150 rows and 8 lanes of 150
-tokens. In each round one process trains all lanes, two ranks train half of them each, and two
+The body of configs/wt103_base.toml with a vocabulary of 20,000 words (49 M parameters), a cache of 150 rows and 16 lanes of
+150 tokens (the published training has 60). In each round one process trains all lanes, two ranks train half of them each, and two
 processes that know nothing of one another train half of them each at the same time. Perfect scaling halves the time of a step.
 What the two processes reach of it is what the machine allows: they share its memory and its clock. The time of a step is the
 median of those after the second. Losses of one process and of two ranks are compared first. The bytes that a rank sends are
@@ -24,7 +24,7 @@ from pathlib import Path
 
 from program import MNEME, ROOT, Failure, processor
 
-LANES, SEGMENT, STEPS = 8, 150, 6
+LANES, SEGMENT, STEPS = 16, 150, 6
 VOCABULARY = 20_000
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
