@@ -17,6 +17,7 @@
 #include "host/cli/streams.hpp"
 #include "host/config/toml/schema.hpp"
 #include "host/plugin/plugin_search.hpp"
+#include "host/tensor/device.hpp"
 
 namespace mneme::cli {
 
@@ -72,9 +73,16 @@ const Option& Option::in_unit_interval() const {
 }
 
 const Option& Option::one_of(const std::vector<std::string>& words) const {
-  const auto check = [words](const std::string& text) -> std::string {
+  return one_of(words, "", nullptr);
+}
+
+const Option& Option::one_of(const std::vector<std::string>& words, const std::string& pattern,
+                             bool (*fits)(std::string_view)) const {
+  const auto check = [words, pattern, fits](const std::string& text) -> std::string {
     if (std::ranges::find(words, text) != words.end()) return "";
-    return str("expected ", quoted_list(words), ", got \"", text, '"', did_you_mean(text, words));
+    if (fits != nullptr && fits(text)) return "";
+    return str("expected ", quoted_list(words), fits == nullptr ? "" : " | ", pattern, ", got \"",
+               text, '"', did_you_mean(text, words));
   };
   option_->check(check, '{' + join(words, ",") + '}');  // definition_of reads the words from it
   return *this;
@@ -257,8 +265,8 @@ void add_locked(const Command& command, bool& is_locked) {
 }
 
 void MachineArguments::add_place(const Command& command) {
-  command.option("--device", device, "DEVICE", "Where to compute: cpu or cuda")
-      .one_of({"cpu", "cuda"})
+  command.option("--device", device, "DEVICE", "Where to compute: cpu, cuda or cuda:N")
+      .one_of({"cpu", "cuda"}, "cuda:N", &tensor::is_cuda_name)
       .shown();
   command
       .option("--threads", threads, "N",

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -41,6 +42,9 @@ class Option {
   // A real number in [0, 1].
   const Option& in_unit_interval() const;
   const Option& one_of(const std::vector<std::string>& words) const;
+  // The same, or what `fits`, which a message calls `pattern`: "cuda:N".
+  const Option& one_of(const std::vector<std::string>& words, const std::string& pattern,
+                       bool (*fits)(std::string_view)) const;
   const Option& required() const;
   // The help shows the value that the variable has now as the default.
   const Option& shown() const;

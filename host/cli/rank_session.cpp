@@ -26,8 +26,20 @@ std::unique_ptr<ranks::Communicator>& open_ranks_of_process() {
   return one;
 }
 
+// On whichever thread waits: the command cannot go on.
+void end_for_absence(const std::string& message) {
+  if (!message.empty()) {
+    log_to_files(LogLevel::kError, message);
+    const std::string line = str("mneme: error: ", message, '\n');
+    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
+  }
+  end_ranks(static_cast<int>(ErrorKind::kRun));
+  std::_Exit(static_cast<int>(ErrorKind::kRun));  // ranks that are not open yet
+}
+
 ranks::OpenOptions options_of_environment() {
   ranks::OpenOptions options;
+  options.on_absence = end_for_absence;
   const char* const text = std::getenv(kTimeLimit);
   if (text == nullptr || *text == '\0') return options;
   const std::string_view value = text;
@@ -42,10 +54,6 @@ ranks::OpenOptions options_of_environment() {
   options.time_limit = static_cast<double>(seconds);
   return options;
 }
-
-}  // namespace
-
-namespace {
 
 // Opens the ranks; true for the one that speaks.
 bool open_and_ask() {
@@ -115,7 +123,10 @@ std::string message_of_rank(const std::string& message) {
 }
 
 void end_ranks(int exit_code) {
-  if (const auto& ranks = open_ranks_of_process()) ranks->abort(exit_code);
+  const auto& ranks = open_ranks_of_process();
+  if (!ranks) return;
+  ranks->end_all(exit_code);
+  std::_Exit(exit_code);
 }
 
 }  // namespace mneme::cli

@@ -82,10 +82,7 @@ RankState RankExchange::exchange(const RankState& own) const {
 
 memory::SumOverProcesses RankExchange::sum_of_weights() const {
   return [this](const std::map<std::string, double>& own) {
-    std::map<std::string, double> total;
-    for (const std::string& text : ranks_.all_gather(Json(own).dump(), kPurpose))
-      add(parse_json_or_throw(text), total);
-    return total;
+    return ranks::sum_by_name(ranks_, own, kPurpose);
   };
 }
 

@@ -220,15 +220,15 @@ void check_frozen(const std::vector<TrainableParameter>& parameters) {
                .hint = "remove the key (--unset train.freeze), or take another memory"});
 }
 
-std::vector<std::string> untrained_lines(const Adam& optimizer, const memory::Stack& stack,
-                                         std::int64_t steps) {
+std::vector<std::string> untrained_lines(const std::vector<std::string>& untrained,
+                                         const memory::Stack& stack, std::int64_t steps) {
   constexpr std::size_t kNamed = 4;
   std::map<std::string, std::string> tier_of;  // by parameter; the backbone's have none
   for (const memory::TierParameter& parameter : stack.parameters()) {
     tier_of[parameter.name] = parameter.tier;
   }
   std::map<std::string, std::vector<std::string>> by_owner;
-  for (const std::string& name : optimizer.untrained()) {
+  for (const std::string& name : untrained) {
     const auto tier = tier_of.find(name);
     by_owner[tier == tier_of.end() ? "the backbone" : "tier " + tier->second].push_back(name);
   }

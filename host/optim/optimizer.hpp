@@ -86,7 +86,8 @@ class Adam {
   // Names of parameters whose gradient holds a NaN or an infinity, in order of the parameters.
   [[nodiscard]] std::vector<std::string> non_finite_gradients() const;
 
-  // Names of parameters that are to be trained and never had a gradient, in their order.
+  // Names of parameters that are to be trained and never had a gradient, in their order; those with
+  // learning rate 0 are not named.
   [[nodiscard]] std::vector<std::string> untrained() const;
 
   // State of one parameter, for checkpoints. The tensors are the optimiser's own.
@@ -119,9 +120,9 @@ class Adam {
 
 // --- Parameters that no gradient has reached ---
 
-// One line for the backbone and one for each tier that has such parameters after `steps` steps,
-// naming the first of them. Parameters with learning rate 0 are not named.
-[[nodiscard]] std::vector<std::string> untrained_lines(const Adam& optimizer,
+// One line for the backbone and one for each tier that has some of these parameters
+// (Adam::untrained) after `steps` steps, naming the first of them.
+[[nodiscard]] std::vector<std::string> untrained_lines(const std::vector<std::string>& untrained,
                                                        const memory::Stack& stack,
                                                        std::int64_t steps);
 

@@ -1,6 +1,9 @@
 #include "host/ranks/communicator.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include "host/base/error.hpp"
+#include "host/base/json_text.hpp"
 
 namespace mneme::ranks {
 
@@ -12,6 +15,17 @@ std::string name_of(const Communicator& ranks, int rank) {
 
 void sum(Communicator& ranks, std::span<double> numbers, Purpose purpose) {
   ranks.sum(numbers.data(), numbers.size(), Number::kF64, purpose);
+}
+
+std::map<std::string, double> sum_by_name(Communicator& ranks,
+                                          const std::map<std::string, double>& own,
+                                          Purpose purpose) {
+  std::map<std::string, double> total;
+  for (const std::string& text : ranks.all_gather(Json(own).dump(), purpose)) {
+    for (const auto& [name, value] : parse_json_or_throw(text).get<std::map<std::string, double>>())
+      total[name] += value;
+  }
+  return total;
 }
 
 LaneRange lanes_of(const Communicator& ranks, std::int64_t lanes, std::string_view key) {

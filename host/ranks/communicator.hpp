@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -23,7 +24,7 @@ using Purpose = std::string_view;
 // ones in the same order, with equal sizes, types and roots. One thread at a time; a second thread
 // takes a duplicate().
 //
-// A rank that does not come within the time limit, or that calls abort(), ends all of them.
+// What becomes of ranks that wait for one that does not come says OpenOptions::on_absence.
 class Communicator {
  public:
   Communicator() = default;
@@ -63,8 +64,9 @@ class Communicator {
   // The same ranks, for a second thread. Its calls are ordered among themselves only.
   [[nodiscard]] virtual std::unique_ptr<Communicator> duplicate() = 0;
 
-  // Ends all ranks, this one with the exit code. What is to be said was said before.
-  [[noreturn]] virtual void abort(int exit_code) = 0;
+  // Lets the launcher end the processes of all ranks, with this exit code: for the program alone,
+  // when it has said why. Returns only when the launcher is slow.
+  virtual void end_all(int exit_code) = 0;
 };
 
 // "rank 2 of 4 (host b)".
@@ -72,6 +74,10 @@ class Communicator {
 
 // Sums doubles.
 void sum(Communicator& ranks, std::span<double> numbers, Purpose purpose);
+// The sums of what the ranks have under a name; names may differ. Collective.
+[[nodiscard]] std::map<std::string, double> sum_by_name(Communicator& ranks,
+                                                        const std::map<std::string, double>& own,
+                                                        Purpose purpose);
 
 // --- Lanes ---
 

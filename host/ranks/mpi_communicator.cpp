@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -74,6 +75,7 @@ struct World {
   int ranks_on_host = 1;
   MPI_Op bf16_sum = MPI_OP_NULL;
   double time_limit = 0.0;
+  std::function<void(const std::string& message)> on_absence;
 };
 
 class MpiCommunicator final : public Communicator {
@@ -88,7 +90,7 @@ class MpiCommunicator final : public Communicator {
   }
 
   ~MpiCommunicator() override {
-    // Shutting down waits for all ranks. A rank that fails has ended them before (abort).
+    // Shutting down waits for all ranks. A rank that fails has ended them before (end_all).
     if (!is_main_) return;
     call([] { MPI_Finalize(); });
   }
@@ -206,9 +208,8 @@ class MpiCommunicator final : public Communicator {
     return std::make_unique<MpiCommunicator>(world_, ranks, notes, false);
   }
 
-  [[noreturn]] void abort(int exit_code) override {
+  void end_all(int exit_code) override {
     call([&] { MPI_Abort(MPI_COMM_WORLD, exit_code); });
-    std::_Exit(exit_code);
   }
 
  private:
@@ -277,7 +278,7 @@ class MpiCommunicator final : public Communicator {
         has_told = true;
         tell_that_it_waits(purpose);
       }
-      if (waited > limit) end_for_those_who_do_not_come(purpose, waited);
+      if (waited > limit) give_up(purpose, waited);
     }
   }
 
@@ -315,33 +316,33 @@ class MpiCommunicator final : public Communicator {
     }
   }
 
-  [[noreturn]] void end_for_those_who_do_not_come(Purpose purpose, double waited) {
+  // What there is to tell of ranks that did not come; "" on all that wait but the first.
+  std::string absence(Purpose purpose, double waited) {
     std::map<int, std::string> waiting = {{rank_, std::string(purpose)}};
     read_notes(waiting);
-    // The first of those that wait speaks; the others end with it, or, should it fail, by
-    // themselves.
-    if (waiting.begin()->first == rank_) {
-      std::vector<std::string> absent, others;
-      for (int rank = 0; rank < size_; ++rank) {
-        if (!waiting.contains(rank)) absent.push_back(name_of(*this, rank));
-      }
-      for (const auto& [rank, what] : waiting) others.push_back(str("rank ", rank, ": ", what));
-      const std::string text =
-          absent.empty()
-              ? str("all ranks wait for one another: ", join(others, "; "),
-                    "; this is a mistake in mneme")
-              : str(join(absent, ", "), " did not come to \"", purpose, "\" within ",
-                    static_cast<std::int64_t>(waited),
-                    " s; all ranks are ended; the last checkpoint is whole: look at that machine, "
-                    "then continue with mneme train --resume RUN, or with the same comparison; "
-                    "MNEME_RANK_TIMEOUT=SECONDS "
-                    "lengthens the wait");
-      const std::string line = str("mneme: error: ", text, '\n');
-      [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
-    } else {
-      ::sleep(kGrace);
+    if (waiting.begin()->first != rank_) return "";
+    std::vector<std::string> absent, others;
+    for (int rank = 0; rank < size_; ++rank) {
+      if (!waiting.contains(rank)) absent.push_back(name_of(*this, rank));
     }
-    abort(1);
+    for (const auto& [rank, what] : waiting) others.push_back(str("rank ", rank, ": ", what));
+    if (absent.empty()) {
+      return str("all ranks wait for one another: ", join(others, "; "),
+                 "; this is a mistake in mneme");
+    }
+    return str(join(absent, ", "), " did not come to \"", purpose, "\" within ",
+               static_cast<std::int64_t>(waited),
+               " s; all ranks are ended; the last checkpoint is whole: look at that machine, then "
+               "continue with mneme train --resume RUN, or with the same comparison; "
+               "MNEME_RANK_TIMEOUT=SECONDS lengthens the wait");
+  }
+
+  [[noreturn]] void give_up(Purpose purpose, double waited) {
+    const std::string message = absence(purpose, waited);
+    // The first of those that wait ends all; should it fail, the others end by themselves.
+    if (message.empty()) ::sleep(kGrace);
+    world_->on_absence(message);
+    throw std::logic_error("OpenOptions::on_absence returned");
   }
 
   std::shared_ptr<const World> world_;
@@ -382,6 +383,7 @@ std::unique_ptr<Communicator> open_mpi(const OpenOptions& options) {
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level);
   auto world = std::make_shared<World>();
   world->time_limit = options.time_limit;
+  world->on_absence = options.on_absence;
   int size = 0;
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   find_hosts(*world, size);

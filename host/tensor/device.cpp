@@ -79,12 +79,6 @@ c10::Device open_cuda(const std::string& name) {
   return {c10::kCUDA, static_cast<c10::DeviceIndex>(index)};
 }
 
-bool is_cuda_name(std::string_view name) {
-  if (name == "cuda") return true;
-  if (!name.starts_with("cuda:") || name.size() == 5 || name.size() > 7) return false;
-  return name.find_first_not_of("0123456789", 5) == std::string_view::npos;
-}
-
 // The device's name from the driver; LibTorch's CPU libraries cannot tell it.
 std::string cuda_name(int index) {
   using GetName = int (*)(char*, int, int);
@@ -105,6 +99,12 @@ std::int64_t default_threads() {
 }
 
 }  // namespace
+
+bool is_cuda_name(std::string_view name) {
+  if (name == "cuda") return true;
+  if (!name.starts_with("cuda:") || name.size() == 5 || name.size() > 7) return false;
+  return name.find_first_not_of("0123456789", 5) == std::string_view::npos;
+}
 
 c10::Device open_device(const std::string& name) {
   if (name == "cpu") return c10::kCPU;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 
 namespace mneme::tensor {
 
@@ -17,6 +18,8 @@ namespace mneme::tensor {
 // when LibTorch has no CUDA library, the library or the driver cannot be loaded, or no device is
 // visible.
 [[nodiscard]] c10::Device open_device(const std::string& name);
+// "cuda", or "cuda:N" with a number of one or two digits.
+[[nodiscard]] bool is_cuda_name(std::string_view name);
 
 // CUDA devices that are visible; 0 before the first one was opened.
 [[nodiscard]] std::int64_t count_cuda_devices();

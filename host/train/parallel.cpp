@@ -6,6 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <set>
 #include <stdexcept>
 
 #include "host/base/error.hpp"
@@ -234,6 +235,15 @@ void Parallel::take(const std::vector<optim::Adam::Moments>& whole, optim::Adam&
   }
 }
 
+std::vector<std::string> Parallel::untrained(const optim::Adam& optimizer) const {
+  if (!is_sharded()) return optimizer.untrained();
+  std::set<std::string> names;
+  for (const std::string& text : ranks().all_gather(Json(optimizer.untrained()).dump(), purpose_)) {
+    for (const Json& name : parse_json_or_throw(text)) names.insert(name.get<std::string>());
+  }
+  return {names.begin(), names.end()};
+}
+
 double Parallel::norm_of_all(double own) {
   if (!is_sharded()) return own;
   std::vector<double> square = {own * own};
@@ -284,14 +294,7 @@ int Parallel::finish_backward(std::vector<double>& numbers) {
 
 memory::SumOverProcesses Parallel::sum_of_weights() {
   return [this](const std::map<std::string, double>& own) {
-    std::map<std::string, double> total;
-    for (const std::string& text :
-         ranks().all_gather(Json(own).dump(), purpose_ + ", weights of losses")) {
-      for (const auto& [name, value] :
-           parse_json_or_throw(text).get<std::map<std::string, double>>())
-        total[name] += value;
-    }
-    return total;
+    return ranks::sum_by_name(ranks(), own, purpose_ + ", weights of losses");
   };
 }
 

@@ -71,6 +71,8 @@ class Parallel {
   // optimiser takes what is its own of them.
   [[nodiscard]] std::vector<optim::Adam::Moments> whole_moments(optim::Adam& optimizer) const;
   void take(const std::vector<optim::Adam::Moments>& whole, optim::Adam& optimizer) const;
+  // Adam::untrained of all ranks. Collective.
+  [[nodiscard]] std::vector<std::string> untrained(const optim::Adam& optimizer) const;
   // The norm of all gradients, of that of this rank's. Collective.
   [[nodiscard]] double norm_of_all(double own);
   // After an update: all ranks get the new values. Collective.

@@ -67,7 +67,9 @@ void Trainer::train(run::Observer* observer) {
 }
 
 void Trainer::log_untrained() const {
-  for (const std::string& line : optim::untrained_lines(*optimizer_, runtime_->stack(), step_)) {
+  const std::vector<std::string> names =
+      parallel_ ? parallel_->untrained(*optimizer_) : optimizer_->untrained();
+  for (const std::string& line : optim::untrained_lines(names, runtime_->stack(), step_)) {
     log_warning(line);
   }
 }

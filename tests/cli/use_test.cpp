@@ -41,7 +41,8 @@ train x.toml --memori m.toml
 eval => RUN & see mneme eval --help
 compare => EXP & see mneme compare --help
 train => EXP
-train x.toml --device tpu => --device & tpu & cuda
+train x.toml --device tpu => --device & tpu & "cpu" | "cuda" | cuda:N
+train x.toml --device cuda:x => --device & cuda:x & cuda:N
 eval run --split train => --split & valid & test
 train x.toml --threads -3 => --threads
 train {experiment.toml} --set train.lr => --set & train.lr

@@ -21,13 +21,9 @@ class CompareRanks : public CompareRun {
  protected:
   void SetUp() override {
     CompareRun::SetUp();
-    if (std::system("command -v mpirun >/dev/null 2>&1") != 0) GTEST_SKIP() << "there is no mpirun";
+    if (!has_mpirun()) GTEST_SKIP() << "there is no mpirun";
   }
 
-  static std::string mpirun() {
-    return "env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_NUM_THREADS=1 "
-           "mpirun --oversubscribe --bind-to none ";
-  }
   static std::string on(int ranks, const std::vector<std::string>& arguments) {
     std::string text = str("-n ", ranks, ' ', MNEME_PROGRAM);
     for (const std::string& word : arguments) text += ' ' + shell_word(word);

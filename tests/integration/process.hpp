@@ -150,4 +150,12 @@ inline std::set<pid_t> processes_with(const std::string& word) {
   return found;
 }
 
+// mpirun with what it needs on any machine; "-n RANKS PROGRAM" follows.
+inline std::string mpirun() {
+  return "env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_NUM_THREADS=1 "
+         "NO_COLOR=1 mpirun --oversubscribe --bind-to none ";
+}
+
+inline bool has_mpirun() { return std::system("command -v mpirun >/dev/null 2>&1") == 0; }
+
 }  // namespace mneme::test

@@ -136,7 +136,7 @@ class ThreadRanks final : public ranks::Communicator {
   std::unique_ptr<ranks::Communicator> duplicate() override {
     return std::make_unique<ThreadRanks>(group_->duplicate(duplicates_++), rank_);
   }
-  [[noreturn]] void abort(int exit_code) override {
+  void end_all(int exit_code) override {
     group_->fail();
     throw std::runtime_error("rank " + std::to_string(rank_) + " ended all with " +
                              std::to_string(exit_code));

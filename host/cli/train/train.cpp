@@ -257,7 +257,7 @@ int dry_run(const TrainArguments& arguments, const Streams& streams) {
   return 0;
 }
 
-// "2 ranks train 4 lanes each; 12.3 MiB of gradients a step in 4 sums".
+// "2 ranks train 4 lanes each; gradients of 12.3 MiB a step".
 std::string ranks_text(const train::Parallel& parallel) {
   const int ranks = parallel.ranks().size();
   return str(ranks, ranks == 1 ? " rank trains " : " ranks train ", parallel.lanes().count,
