@@ -115,7 +115,7 @@ std::unique_ptr<Nccl> Nccl::open(Communicator& ranks, std::string& why_not) {
 void Nccl::check(int status) const {
   if (status == kSuccess) return;
   throw_device({.where = "NCCL " + version_,
-                .failed = "the gradients could not be summed",
+                .failed = "the GPUs could not exchange their numbers",
                 .got = library_->error_text(status),
                 .hint = "NCCL_DEBUG=WARN says more"});
 }

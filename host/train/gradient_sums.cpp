@@ -387,8 +387,8 @@ std::int64_t GradientSums::bytes() const {
   return total;
 }
 
-std::int64_t GradientSums::messages() const {
-  return static_cast<std::int64_t>(impl_->buffers.size()) + 1;
+std::int64_t GradientSums::buckets() const {
+  return static_cast<std::int64_t>(impl_->buffers.size());
 }
 
 }  // namespace mneme::train

@@ -61,9 +61,9 @@ class GradientSums {
 
   [[nodiscard]] const std::vector<optim::TrainableParameter>& parameters() const;
 
-  // Of one rank and step: bytes of the gradients that are summed, and sums.
+  // Bytes of the gradients that are summed in a step, and the buckets that they lie in.
   [[nodiscard]] std::int64_t bytes() const;
-  [[nodiscard]] std::int64_t messages() const;
+  [[nodiscard]] std::int64_t buckets() const;
 
  private:
   struct Impl;

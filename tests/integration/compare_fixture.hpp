@@ -40,6 +40,18 @@ class CompareRun : public CliTest {
                         const std::string& folder = "comparison") const {
     return run_mneme(arguments(more, folder));
   }
+  // suite.toml: two tasks with both memories, each with a setting of its own; "" = none.
+  void write_suite(const std::string& first, const std::string& second) const {
+    const auto task = [](const std::string& name, const std::string& setting) {
+      return str("[[task]]\n", name, "experiment = \"motif.toml\"\n",
+                 setting.empty() ? "" : str("set = [\"", setting, "\"]\n"));
+    };
+    folder_.write("motif.toml", tiny());
+    folder_.write("suite.toml",
+                  str("seeds = 1\n[[memory]]\nfile = \"none.toml\"\n[[memory]]\nfile = "
+                      "\"cache.toml\"\n",
+                      task("", first), task("name = \"short\"\n", second)));
+  }
   Json record(const std::string& folder = "comparison") const {
     return Json::parse(read_file(folder_ / (folder + "/comparison.json")));
   }

@@ -113,19 +113,7 @@ TEST_F(CompareRanks, GiveTheTableOfOneProcess) {
 }
 
 TEST_F(CompareRanks, ShareTheTasksOfASuite) {
-  folder_.write("motif.toml", tiny());
-  folder_.write("suite.toml", R"(seeds = 1
-[[memory]]
-file = "none.toml"
-[[memory]]
-file = "cache.toml"
-[[task]]
-experiment = "motif.toml"
-[[task]]
-name = "short"
-experiment = "motif.toml"
-set = ["train.steps=3"]
-)");
+  write_suite("", "train.steps=3");
   const auto suite = [&](const std::string& name) {
     return std::vector<std::string>{"compare", "--suite",  file("suite.toml"),
                                     "--run",   file(name), "--threads",

@@ -287,19 +287,7 @@ set = ["train.steps=3"]
 }
 
 TEST_F(CompareRun, CountsAllTasksOfASuiteThatIsStopped) {
-  folder_.write("motif.toml", tiny());
-  folder_.write("suite.toml", R"(seeds = 1
-[[memory]]
-file = "none.toml"
-[[memory]]
-file = "cache.toml"
-[[task]]
-experiment = "motif.toml"
-set = ["train.steps=3000"]
-[[task]]
-name = "short"
-experiment = "motif.toml"
-)");
+  write_suite("train.steps=3000", "");
   const ProgramResult stopped =
       run_mneme({"compare", "--suite", file("suite.toml"), "--run", file("s"), "--threads", "1"},
                 {.signal = SIGTERM, .signal_after = "task 1 of 2: motif"});

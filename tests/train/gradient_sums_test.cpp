@@ -162,9 +162,9 @@ TEST(GradientSums, AreMadeInBucketsOfTheSizeAskedFor) {
     const Model model(at::kFloat);
     const GradientSums one(ranks, model.parameters, {.bucket_bytes = 1 << 20});
     EXPECT_EQ(one.bytes(), 4 * (12 + 4 + 20 + 1 + 10 + 7 + 6));
-    EXPECT_EQ(one.messages(), 2);
+    EXPECT_EQ(one.buckets(), 1);
     const GradientSums many(ranks, model.parameters, {.bucket_bytes = 1});
-    EXPECT_EQ(many.messages(), 8);
+    EXPECT_EQ(many.buckets(), 7);
     const GradientSums half(ranks, model.parameters, {.bucket_bytes = 1 << 20, .in_bf16 = true});
     EXPECT_EQ(half.bytes(), one.bytes() / 2);
   });

@@ -257,13 +257,14 @@ int dry_run(const TrainArguments& arguments, const Streams& streams) {
   return 0;
 }
 
-// "2 ranks train 4 lanes each; gradients of 12.3 MiB a step".
+// "2 ranks train 4 lanes each; gradients of 12.3 MiB a step in 4 sums".
 std::string ranks_text(const train::Parallel& parallel) {
   const int ranks = parallel.ranks().size();
   return str(ranks, ranks == 1 ? " rank trains " : " ranks train ", parallel.lanes().count,
              ranks == 1 ? " lanes" : " lanes each", "; gradients of ",
              format_number(static_cast<double>(parallel.gradients().bytes()) / 0x1p20, 1),
-             " MiB a step");
+             " MiB a step in ", parallel.gradients().buckets(),
+             parallel.gradients().buckets() == 1 ? " sum" : " sums");
 }
 
 int run(const TrainArguments& given, const Streams& all_streams) {

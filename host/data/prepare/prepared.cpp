@@ -62,8 +62,8 @@ Vocabulary read_vocabulary(const fs::path& folder, const Json& info) {
 }
 
 // A split that is one file.
-Corpus read_only_file(const fs::path& folder, const std::string& name, const std::string& where,
-                      const Json& entry, int width) {
+Corpus read_single_file(const fs::path& folder, const std::string& name, const std::string& where,
+                        const Json& entry, int width) {
   const fs::path file = folder / (name + ".safetensors");
   check_data_file(file, "data.prepared", str("the ids of ", name));
   Corpus corpus = read_id_file(file);
@@ -97,7 +97,7 @@ Corpus PreparedFolder::corpus(Split split) const {
   const Json& entry = info_member(info_["splits"], where, name);
   const int width = token_width(vocabulary_.size());
   Corpus corpus = entry.contains("shards") ? read_shards({path_, name, where}, entry, width)
-                                           : read_only_file(path_, name, where, entry, width);
+                                           : read_single_file(path_, name, where, entry, width);
   corpus.key = str("data.prepared (", name, ")");
   corpus.bytes = info_count(entry, where, "bytes");
   corpus.characters = info_count(entry, where, "characters");
