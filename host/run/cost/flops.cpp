@@ -163,7 +163,9 @@ bool is_any(std::string_view) { return true; }
 // Gradients flow to the last layer's output, which may need one.
 bool is_outside_layers(std::string_view name) { return !name.starts_with("model.layers."); }
 
-// A model of an experiment's sizes with a vocabulary of its own, on the CPU in f32.
+// A model of an experiment's sizes with a vocabulary of its own, on the CPU in f32. Its weights are
+// drawn as a training's: with equal ones gradients become subnormal numbers, for which a processor
+// takes many times as long.
 class MeasuredModel {
  public:
   MeasuredModel(const config::Experiment& experiment, std::int64_t vocabulary,
@@ -171,16 +173,12 @@ class MeasuredModel {
       : vocabulary_(vocabulary), bptt_segments_(experiment.train.bptt_segments) {
     backbone::ModelSetup setup =
         model_setup(experiment, vocabulary, config::Precision::kF32, c10::kCPU);
-    setup.draws_parameters = false;
     stack_ = std::make_unique<memory::Stack>(
         experiment.memory, backbone::backbone_info(experiment.model, setup), loader);
     model_ = backbone::make_model(experiment.model, setup);
-    // Any finite values: drawing them would take longer than the segments.
-    const at::NoGradGuard no_grad;
     for (const optim::TrainableParameter& parameter :
          optim::group_parameters(experiment.train, model_->parameters(), stack_->parameters())) {
       at::Tensor tensor = parameter.tensor;
-      tensor.fill_(0.01);
       if (parameter.is_frozen && stays_frozen(parameter.name)) tensor.set_requires_grad(false);
     }
   }
