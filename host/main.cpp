@@ -11,6 +11,7 @@ int main(int argc, char** argv) {
   mneme::cli::take_stop_signals();
   mneme::cli::report_crashes();
   mneme::keep_freed_memory();
+  mneme::ask_for_huge_pages();
   // A starter may ignore it, and this program inherits that: then the ends of the programs that it
   // starts itself would be lost.
   std::signal(SIGCHLD, SIG_DFL);

@@ -3,9 +3,11 @@
 // without the output layer. A product of 1024^3 takes turns with them. Counted are the products of
 // the mathematics, each once, and of scores those that a query may use. That the numbers are right
 // is tested elsewhere (golden.transformer_xl).
-//   stack_bench [rounds]
+//   stack_bench [rounds [part of a case's name, such as "enwik8 evaluation"]]
 #include <cstdio>
 #include <cstdlib>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "bench/evaluation/layer_stack.hpp"
@@ -59,7 +61,7 @@ void measure(const Case& c, int rounds) {
   std::fflush(stdout);
 }
 
-int run(int rounds) {
+int run(int rounds, std::string_view which) {
   std::printf(
       "%s; f32, medians of %d rounds of a step, ten times as many of an "
       "evaluation's segment\nthreads%50s\n",
@@ -72,7 +74,8 @@ int run(int rounds) {
              with_cache("enwik8", {12, 512, 8, 64, 2048, 2, 512, 512, true, ""}),
              with_cache("enwik8", {12, 512, 8, 64, 2048, 1, 80, 2100, false, ""}),
          }) {
-      measure(c, rounds);
+      const std::string name = std::string(c.name) + (c.sizes.trains ? " training" : " evaluation");
+      if (name.find(which) != std::string::npos) measure(c, rounds);
     }
   }
   return 0;
@@ -81,4 +84,6 @@ int run(int rounds) {
 }  // namespace
 }  // namespace mneme::bench
 
-int main(int argc, char** argv) { return mneme::bench::run(argc > 1 ? std::atoi(argv[1]) : 5); }
+int main(int argc, char** argv) {
+  return mneme::bench::run(argc > 1 ? std::atoi(argv[1]) : 5, argc > 2 ? argv[2] : "");
+}

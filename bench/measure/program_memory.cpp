@@ -6,6 +6,7 @@ namespace {
 
 [[maybe_unused]] const bool is_freed_memory_kept = [] {
   keep_freed_memory();
+  ask_for_huge_pages();
   return true;
 }();
 

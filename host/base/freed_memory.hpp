@@ -1,4 +1,5 @@
-// How the process treats memory that it has freed.
+// How the process treats memory that it has freed, and of what pages its memory is made. Both are
+// called once, before the first thread, and do nothing with another C library than glibc.
 #pragma once
 
 namespace mneme {
@@ -6,8 +7,13 @@ namespace mneme {
 // Keeps it for the next allocation. A step frees its tensors and the next one allocates the same
 // sizes: memory that is returned to the system in between has to be mapped and zeroed again, which
 // took 40 % of an evaluation's time. By default glibc returns large blocks, and which ones depends
-// on what was freed before, so that equal code may differ by a quarter in speed. Called once,
-// before the first thread; does nothing with another C library.
+// on what was freed before, so that equal code may differ by a quarter in speed.
 void keep_freed_memory();
+
+// Asks for huge pages for the first half of the machine's memory that will be allocated, where the
+// system gives them on request. A segment reads all weights, keys and values once; in pages of 4
+// KiB their addresses take longer to translate than the numbers take to multiply in places. After
+// keep_freed_memory, without which the address range would not be kept.
+void ask_for_huge_pages();
 
 }  // namespace mneme

@@ -27,17 +27,17 @@ struct LinearArgs {
   int64_t y_row = 0;
 };
 
-// Outputs that one piece of work computes.
-inline constexpr int64_t kLinearOutputs = 48;
+// Threads had better share outputs in multiples of this.
+inline constexpr int64_t kLinearUnit = 12;
 
 // The functions of one instruction set, for any thread. What an output is does not depend on how
-// the pieces are distributed.
+// they are distributed.
 struct LinearKernels {
   // Bytes of the rows as `multiply` reads them, at any address.
   uint64_t (*prepared_bytes)(const LinearArgs&);
   void (*prepare)(const LinearArgs&, void* prepared);
-  // Outputs piece * kLinearOutputs and those that follow; after `prepare`.
-  void (*multiply)(const LinearArgs&, const void* prepared, int64_t piece);
+  // Outputs begin .. end - 1; after `prepare`.
+  void (*multiply)(const LinearArgs&, const void* prepared, int64_t begin, int64_t end);
   MNEME_DECLARE_KERNELS(LinearKernels);
 };
 

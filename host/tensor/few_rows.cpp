@@ -1,5 +1,7 @@
 #include "host/tensor/few_rows.hpp"
 
+#include <algorithm>
+
 #include "host/kernel/linear.hpp"
 #include "host/tensor/device.hpp"
 #include "host/tensor/dtypes.hpp"
@@ -47,14 +49,13 @@ at::Tensor few_rows_linear(const at::Tensor& given, const at::Tensor& w, const a
   const at::Tensor prepared =
       at::empty({static_cast<int64_t>(kernels.prepared_bytes(args))}, at::kByte);
   kernels.prepare(args, prepared.data_ptr());
-  const int64_t pieces = (args.outputs + kernel::kLinearOutputs - 1) / kernel::kLinearOutputs;
-  // A piece's work should be worth waking a thread.
+  const int64_t units = (args.outputs + kernel::kLinearUnit - 1) / kernel::kLinearUnit;
+  // A thread's work should be worth waking it.
   constexpr int64_t kMultiplyAdds = 1 << 17;
-  const int64_t of_piece = args.rows * args.inputs * kernel::kLinearOutputs;
-  parallel_for(pieces, kMultiplyAdds / of_piece + 1, [&](int64_t begin, int64_t end) {
-    for (int64_t piece = begin; piece < end; ++piece) {
-      kernels.multiply(args, prepared.const_data_ptr(), piece);
-    }
+  const int64_t of_unit = args.rows * args.inputs * kernel::kLinearUnit;
+  parallel_for(units, kMultiplyAdds / of_unit + 1, [&](int64_t begin, int64_t end) {
+    kernels.multiply(args, prepared.const_data_ptr(), begin * kernel::kLinearUnit,
+                     std::min(end * kernel::kLinearUnit, args.outputs));
   });
   return y.to(w.scalar_type());
 }

@@ -59,9 +59,14 @@ TEST_P(LinearKernel, AgreesWithDoubleLoops) {
     args.y = y.data();
     std::vector<unsigned char> prepared(kernels.prepared_bytes(args), 0xFF);
     kernels.prepare(args, prepared.data());
-    for (int64_t p = 0; p * kLinearOutputs < s.outputs; ++p) {
-      kernels.multiply(args, prepared.data(), p);
+    for (int64_t begin = 0; begin < s.outputs; begin += 3 * kLinearUnit) {
+      kernels.multiply(args, prepared.data(), begin, std::min(begin + 3 * kLinearUnit, s.outputs));
     }
+    // However threads share the outputs, their bits are the same.
+    std::vector<float> at_once(y.size(), 77.0F);
+    args.y = at_once.data();
+    kernels.multiply(args, prepared.data(), 0, s.outputs);
+    EXPECT_EQ(at_once, y);
     for (int64_t r = 0; r < s.rows; ++r) {
       for (int64_t o = 0; o < args.y_row && r * args.y_row + o < std::ssize(y); ++o) {
         const float got = y[static_cast<size_t>(r * args.y_row + o)];
@@ -88,7 +93,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Sizes{5, 64, 49, true}, Sizes{6, 100, 13, true}, Sizes{7, 31, 96, true},
                     Sizes{8, 410, 41, true}, Sizes{8, 5, 9, true}, Sizes{9, 100, 53, true},
                     Sizes{16, 96, 48, false}, Sizes{31, 97, 6, true}, Sizes{64, 410, 410, true},
-                    Sizes{65, 193, 50, true}, Sizes{150, 64, 100, false},
+                    Sizes{65, 193, 50, true}, Sizes{80, 130, 61, true}, Sizes{150, 64, 100, false},
                     Sizes{1, 16, 1, true, true}, Sizes{1, 576, 3072, false, true},
                     Sizes{2, 17, 50, true, true}, Sizes{3, 410, 49, false, true},
                     Sizes{4, 33, 100, true, true}),

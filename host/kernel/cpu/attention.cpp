@@ -5,6 +5,7 @@
 #include "mneme_kernels/cpu/begin.inl"
 // What it is made of:
 #include "host/kernel/cpu/online_softmax.inl"
+#include "host/kernel/cpu/prefetch.inl"
 #ifdef MNEME_USE_AVX512
 #include "host/kernel/cpu/pairs.inl"
 #endif
@@ -15,7 +16,7 @@ namespace {
 
 template <typename T>
 void attend_block(const Block<T>& block, const Tile& tile, const Queries<T>& queries, T* scores,
-                  Softmax<T>& s) {
+                  Softmax<T>& s, Prefetch& prefetch) {
   for (int64_t r = 0; r < tile.count; ++r) {
     const int64_t row = tile.row + r;
     const T shrink =
@@ -26,9 +27,11 @@ void attend_block(const Block<T>& block, const Tile& tile, const Queries<T>& que
       store(sums + j, load(sums + j) * splat(shrink));
     }
   }
-  multiply(Product<T>{scores, kScoreRow<T>, 1, block.values, queries.padded,
-                      s.sums + tile.row * queries.padded, queries.padded, tile.count,
-                      queries.padded / kLanes<T>, block.count});
+  multiply(
+      Product<T>{scores, kScoreRow<T>, 1, block.values, queries.padded,
+                 s.sums + tile.row * queries.padded, queries.padded, tile.count,
+                 queries.padded / kLanes<T>, block.count},
+      [&]() __attribute__((always_inline)) { prefetch.some(); });
 }
 
 template <typename T>
@@ -54,15 +57,18 @@ void attend_piece(const AttentionShape& shape, const AttentionInputs& in,
   AttendScratch<T> s(arena, shape, in);
   s.queries.template fill<E>(shape, in, piece);
   begin_softmax(shape, in, piece, s.queries, s.softmax);
-  for_each_block(shape, piece, kBlock<T>, [&](int64_t first, int64_t count) {
+  const auto attend = [&](int64_t first, int64_t count, Prefetch& prefetch) {
     const Block<T> block = s.keys.template read<E>(shape, in, piece, first, count);
     s.queries.for_each_tile(piece, [&](const Tile& tile) {
       if (!is_seen(shape, block.first, block.count, tile)) return;
       const Block<T> seen = seen_by(shape, tile, block);
-      s.scores.compute(shape, in, piece, s.queries, seen, tile);
-      attend_block(seen, tile, s.queries, s.scores.scores, s.softmax);
+      s.scores.compute(
+          shape, in, piece, s.queries, seen,
+          tile, [&]() __attribute__((always_inline)) { prefetch.some(); });
+      attend_block(seen, tile, s.queries, s.scores.scores, s.softmax, prefetch);
     });
-  });
+  };
+  for_each_block_and_next<T, E>(shape, in, index, s.queries.tiles, attend);
   end_softmax<T, E>(shape, out, piece, s.queries, s.softmax);
 }
 

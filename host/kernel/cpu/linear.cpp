@@ -107,61 +107,98 @@ void multiply_few(const LinearArgs& a, const W* w, const float* x, int64_t begin
   for (; o < end; ++o) dots<1, rows>(a, w, x, o);
 }
 
-// A tile [rows of the weight, columns * kWide rows of x] of sums, `depth` inputs deep.
+constexpr int64_t kPanel = kMaxColumns * kWide;  // rows of x at once
+constexpr int64_t kOutputs = 48;                 // outputs for which a block of x is read once
+
+// A tile [rows of the weight, columns * kWide rows of x] of sums, `depth` inputs deep. The rows of
+// the weight from `next` on are asked for meanwhile: each is used once, so that without it memory
+// is waited for.
 template <int rows, int columns>
 MNEME_INLINE void add_tile(const LinearArgs& a, const float* w, const float* x, int64_t depth,
-                           float* sums, int64_t sum_row, bool is_first) {
-  multiply_registers<rows, columns>(Product<float>{w, a.w_row, 1, x, column_row(a), sums, sum_row,
-                                                   rows, columns, depth, is_first},
-                                    w, x, sums);
+                           float* sums, bool is_first, const float* next) {
+  constexpr int64_t kLine = 64 / sizeof(float);
+  const int64_t column_row_of_x = column_row(a);
+  V sum[rows][columns];
+  MNEME_UNROLL for (int i = 0; i < rows; ++i) {
+    MNEME_UNROLL for (int j = 0; j < columns; ++j) sum[i][j] =
+        is_first ? V{} : load(sums + i * kPanel + j * kWide);
+  }
+  for (int64_t begin = 0; begin < depth; begin += kLine) {
+    MNEME_UNROLL for (int i = 0; i < rows; ++i) __builtin_prefetch(next + i * a.w_row + begin);
+    const int64_t end = smaller(begin + kLine, depth);
+    for (int64_t k = begin; k < end; ++k) {
+      V row[columns];
+      MNEME_UNROLL for (int j = 0; j < columns; ++j) row[j] = load(x + j * kWide);
+      MNEME_UNROLL for (int i = 0; i < rows; ++i) {
+        const V factor = splat(w[i * a.w_row + k]);
+        MNEME_UNROLL for (int j = 0; j < columns; ++j) sum[i][j] += factor * row[j];
+      }
+      x += column_row_of_x;
+    }
+  }
+  MNEME_UNROLL for (int i = 0; i < rows; ++i) {
+    MNEME_UNROLL for (int j = 0; j < columns; ++j) store(sums + i * kPanel + j * kWide, sum[i][j]);
+  }
+}
+
+// As many whole tiles of `rows` as there are; returns the first row behind them.
+template <int rows, int columns>
+MNEME_INLINE int64_t add_tiles(const LinearArgs& a, const float* w, int64_t from, int64_t count,
+                               const float* x, int64_t depth, float* sums, bool is_first,
+                               const float* after) {
+  int64_t o = from;
+  for (; o + rows <= count; o += rows) {
+    const float* next = o + rows < count ? w + (o + rows) * a.w_row : after;
+    add_tile<rows, columns>(a, w + o * a.w_row, x, depth, sums + o * kPanel, is_first, next);
+  }
+  return o;
 }
 
 template <int columns>
 void add_rows(const LinearArgs& a, const float* w, int64_t count, const float* x, int64_t depth,
-              float* sums, int64_t sum_row, bool is_first) {
-  constexpr int kRows = kRowsOf<columns>;
-  int64_t o = 0;
-  for (; o + kRows <= count; o += kRows) {
-    add_tile<kRows, columns>(a, w + o * a.w_row, x, depth, sums + o * sum_row, sum_row, is_first);
-  }
-  for (; o < count; ++o) {
-    add_tile<1, columns>(a, w + o * a.w_row, x, depth, sums + o * sum_row, sum_row, is_first);
-  }
+              float* sums, bool is_first, const float* after) {
+  const auto add = [&]<int rows>(int64_t from) __attribute__((always_inline)) {
+    return add_tiles<rows, columns>(a, w, from, count, x, depth, sums, is_first, after);
+  };
+  int64_t o = add.template operator()<kRowsOf<columns>>(0);
+  o = add.template operator()<2>(o);
+  add.template operator()<1>(o);
 }
 
-constexpr int64_t kPanel = kMaxColumns * kWide;  // rows of x at once
-
-// Sums [count, panel] of the weight's rows from `first` on with the panel's rows of x.
+// Sums [count, kPanel] of the weight's rows from `first` on with `vectors` vectors of x's rows.
 void sum_panel(const LinearArgs& a, const float* x, int64_t first, int64_t count, int64_t vectors,
                float* sums) {
   for (int64_t k = 0; k < a.inputs; k += kDepth) {
     const float* w = a.w + first * a.w_row + k;
     const float* columns = x + k * column_row(a);
     const int64_t depth = smaller(kDepth, a.inputs - k);
+    const float* after = k + depth < a.inputs ? w + depth : w + count * a.w_row - k;
     switch (vectors) {
 #ifdef MNEME_USE_AVX512
       case 4:
-        add_rows<4>(a, w, count, columns, depth, sums, kPanel, k == 0);
+        add_rows<4>(a, w, count, columns, depth, sums, k == 0, after);
         break;
       case 3:
-        add_rows<3>(a, w, count, columns, depth, sums, kPanel, k == 0);
+        add_rows<3>(a, w, count, columns, depth, sums, k == 0, after);
         break;
 #endif
       case 2:
-        add_rows<2>(a, w, count, columns, depth, sums, kPanel, k == 0);
+        add_rows<2>(a, w, count, columns, depth, sums, k == 0, after);
         break;
       default:
-        add_rows<1>(a, w, count, columns, depth, sums, kPanel, k == 0);
+        add_rows<1>(a, w, count, columns, depth, sums, k == 0, after);
     }
   }
 }
 
 void multiply_many(const LinearArgs& a, const float* x, int64_t begin, int64_t end) {
-  alignas(64) float sums[kLinearOutputs * kPanel];
+  alignas(64) float sums[kOutputs * kPanel];
   const int64_t count = end - begin;
-  for (int64_t row = 0; row < a.rows; row += kPanel) {
-    const int64_t rows = smaller(kPanel, a.rows - row);
-    sum_panel(a, x + row, begin, count, divide_up(rows, kWide), sums);
+  const int64_t vectors = divide_up(a.rows, kWide), panels = divide_up(vectors, kMaxColumns);
+  for (int64_t panel = 0; panel < panels; ++panel) {
+    const int64_t first = panel * vectors / panels, last = (panel + 1) * vectors / panels;
+    const int64_t row = first * kWide, rows = smaller(last * kWide, a.rows) - row;
+    sum_panel(a, x + row, begin, count, last - first, sums);
     if (a.bias != nullptr) {
       for (int64_t o = 0; o < count; ++o) {
         const V shift = splat(a.bias[begin + o]);
@@ -188,11 +225,14 @@ void multiply_few(const LinearArgs& a, const W* w, const float* x, int64_t begin
   }
 }
 
-void multiply_piece(const LinearArgs& a, const void* prepared, int64_t piece) {
+void multiply(const LinearArgs& a, const void* prepared, int64_t begin, int64_t end) {
   const float* x = Arena(const_cast<void*>(prepared)).take<float>(0);
-  const int64_t begin = piece * kLinearOutputs;
-  const int64_t end = smaller(begin + kLinearOutputs, a.outputs);
-  if (!is_few(a)) return multiply_many(a, x, begin, end);
+  if (!is_few(a)) {
+    for (; begin < end; begin += kOutputs) {
+      multiply_many(a, x, begin, smaller(begin + kOutputs, end));
+    }
+    return;
+  }
   if (a.w != nullptr) return multiply_few(a, a.w, x, begin, end);
   multiply_few(a, reinterpret_cast<const BF16*>(a.w_bf16), x, begin, end);
 }
@@ -203,7 +243,7 @@ void multiply_piece(const LinearArgs& a, const void* prepared, int64_t piece) {
 namespace mneme::kernel {
 
 const LinearKernels LinearKernels::MNEME_INSTRUCTION_SET = {&cpu::prepared_bytes, &cpu::prepare,
-                                                            &cpu::multiply_piece};
+                                                            &cpu::multiply};
 
 }  // namespace mneme::kernel
 

@@ -163,6 +163,30 @@ struct Block {
   const T* hidden;  // [padded] 1 where no valid column is; null = all are
 };
 
+// Calls body(piece, first row, rows, column in the block) for the pieces that columns first ..
+// first
+// + count - 1 lie in.
+template <typename Body>
+void for_each_part(const AttentionInputs& in, int64_t first, int64_t count, const Body& body) {
+  int64_t at = 0;
+  for (int64_t p = 0; p < in.n_pieces && at < count; ++p) {
+    const KeyPiece& piece = in.pieces[p];
+    if (first >= piece.rows) {
+      first -= piece.rows;
+      continue;
+    }
+    const int64_t n = smaller(piece.rows - first, count - at);
+    body(piece, first, n, at);
+    at += n;
+    first = 0;
+  }
+}
+template <typename E>
+const E* head_rows(const Rows& rows, const Piece& piece, int64_t first) {
+  return static_cast<const E*>(rows.data) + piece.lane * rows.lane + piece.key_head * rows.head +
+         first * rows.row;
+}
+
 template <typename T>
 constexpr int64_t kKeyRow = (kBlock<T> / kColumnUnit | 1) * kColumnUnit;
 
@@ -204,9 +228,11 @@ struct Keys {
   template <typename E>
   void turn(const AttentionShape& s, const AttentionInputs& in, const Piece& piece,
             const Block<T>& block, Rows KeyPiece::*which, T* to) {
-    for_each_part(in, block, [&](const KeyPiece& part, int64_t first, int64_t n, int64_t at) {
-      turn_part(head_rows<E>(part.*which, piece, first), (part.*which).row, n, s.width, to + at);
-    });
+    for_each_part(in, block.first, block.count,
+                  [&](const KeyPiece& part, int64_t first, int64_t n, int64_t at) {
+                    turn_part(head_rows<E>(part.*which, piece, first), (part.*which).row, n,
+                              s.width, to + at);
+                  });
   }
 
   // The block's keys or values row by row: [kBlock, padded_columns(d)]. Where they lie they are
@@ -215,12 +241,14 @@ struct Keys {
   void copy(const AttentionShape& s, const AttentionInputs& in, const Piece& piece,
             const Block<T>& block, Rows KeyPiece::*which, T* to) {
     const int64_t padded = padded_columns(s.width);
-    for_each_part(in, block, [&](const KeyPiece& part, int64_t first, int64_t n, int64_t at) {
-      const E* from = head_rows<E>(part.*which, piece, first);
-      for (int64_t r = 0; r < n; ++r) {
-        fetch_row(from + r * (part.*which).row, s.width, padded, to + (at + r) * padded);
-      }
-    });
+    for_each_part(in, block.first, block.count,
+                  [&](const KeyPiece& part, int64_t first, int64_t n, int64_t at) {
+                    const E* from = head_rows<E>(part.*which, piece, first);
+                    for (int64_t r = 0; r < n; ++r) {
+                      fetch_row(from + r * (part.*which).row, s.width, padded,
+                                to + (at + r) * padded);
+                    }
+                  });
   }
 
  private:
@@ -235,28 +263,6 @@ struct Keys {
     }
     for (int64_t c = block.count; c < block.padded; ++c) hidden[c] = T{1};
     return any ? hidden : nullptr;
-  }
-
-  // Calls body(piece, first row, rows, column in the block) for the pieces that the block lies in.
-  template <typename Body>
-  static void for_each_part(const AttentionInputs& in, const Block<T>& block, const Body& body) {
-    int64_t first = block.first, at = 0;
-    for (int64_t p = 0; p < in.n_pieces && at < block.count; ++p) {
-      const KeyPiece& piece = in.pieces[p];
-      if (first >= piece.rows) {
-        first -= piece.rows;
-        continue;
-      }
-      const int64_t n = smaller(piece.rows - first, block.count - at);
-      body(piece, first, n, at);
-      at += n;
-      first = 0;
-    }
-  }
-  template <typename E>
-  static const E* head_rows(const Rows& rows, const Piece& piece, int64_t first) {
-    return static_cast<const E*>(rows.data) + piece.lane * rows.lane + piece.key_head * rows.head +
-           first * rows.row;
   }
 
   // Rows `stride` apart to columns.
@@ -305,18 +311,25 @@ Block<T> seen_by(const AttentionShape& s, const Tile& tile, Block<T> block) {
 
 template <typename T>
 struct Scores {
-  T* front;   // [kColumnUnit] directly before the scores; see add_positions
+  T* front;   // [kColumnUnit] directly before the scores; see put_positions
   T* scores;  // [kTile, kScoreRow]
 
+  // Products with positions are written a few columns beyond the last row's.
   explicit Scores(Arena& arena)
-      : front(arena.take<T>(kColumnUnit)), scores(arena.take<T>(kTile * kScoreRow<T>)) {}
+      : front(arena.take<T>(kColumnUnit)),
+        scores(arena.take<T>(kTile * kScoreRow<T> + kColumnUnit)) {}
 
+  // Calls between() often meanwhile.
+  template <typename Between = Nothing>
   void compute(const AttentionShape& s, const AttentionInputs& in, const Piece& piece,
-               const Queries<T>& queries, const Block<T>& block, const Tile& tile) {
+               const Queries<T>& queries, const Block<T>& block, const Tile& tile,
+               const Between& between = {}) {
+    const bool has_positions = block.first >= s.free && in.table != nullptr;
+    if (has_positions) put_positions(s, in, queries, block, tile, between);
     multiply(Product<T>{queries.content + tile.row * queries.padded, queries.padded, 1,
                         block.turned, kKeyRow<T>, scores, kScoreRow<T>, tile.count,
-                        block.padded / kLanes<T>, s.width, true});
-    if (block.first >= s.free && in.table != nullptr) add_positions(s, in, queries, block, tile);
+                        block.padded / kLanes<T>, s.width, !has_positions},
+             between);
     add_terms(s, in, piece, block, tile);
   }
 
@@ -344,31 +357,44 @@ struct Scores {
  private:
   // The table's rows begin one place later for a query than for the one behind it. So the products
   // of a few queries with the same rows of the table, of which row i is kScoreRow + 1 behind row i
-  // - 1, are where the scores are. What lies left of the first column and right of the last is not
-  // read.
-  void add_positions(const AttentionShape& s, const AttentionInputs& in, const Queries<T>& queries,
-                     const Block<T>& block, const Tile& tile) {
-    for (int64_t r = 0; r < tile.count; r += kTogether) {
-      const int64_t count = smaller(kTogether, tile.count - r);
-      // Of the last of these queries.
-      const int64_t low = s.queries - tile.query - r - count + block.first - s.free;
-      const int64_t columns = smaller(block.count + count - 1, in.table_rows - low);
-      add_positions(Product<T>{queries.position + (tile.row + r) * queries.padded, queries.padded,
-                               1, static_cast<const T*>(in.table) + tile.head * in.table_head + low,
-                               in.table_row, scores + r * kScoreRow<T> - (count - 1),
-                               kScoreRow<T> + 1, kTogether, divide_up(columns, kLanes<T>),
-                               s.width});
+  // - 1, are where the scores will be. What lies left of the first column and right of the last is
+  // not read. A few columns at a time for all queries, so that the table's stay in a cache.
+  template <typename Between>
+  void put_positions(const AttentionShape& s, const AttentionInputs& in, const Queries<T>& queries,
+                     const Block<T>& block, const Tile& tile, const Between& between) {
+    const T* table = static_cast<const T*>(in.table) + tile.head * in.table_head;
+    const int64_t most = divide_up(block.count + kTogether - 1, kLanes<T>);
+    for (int64_t vector = 0; vector < most; vector += kMaxColumns) {
+      for (int64_t r = 0; r < tile.count; r += kTogether) {
+        const int64_t count = smaller(kTogether, tile.count - r);
+        // Of the last of these queries.
+        const int64_t low = s.queries - tile.query - r - count + block.first - s.free;
+        const int64_t columns = smaller(block.count + count - 1, in.table_rows - low);
+        const int64_t begin = vector * kLanes<T>;
+        if (begin >= columns) continue;
+        put_products(
+            Product<T>{queries.position + (tile.row + r) * queries.padded, queries.padded, 1,
+                       table + low + begin, in.table_row,
+                       scores + r * kScoreRow<T> - (count - 1) + begin, kScoreRow<T> + 1, kTogether,
+                       smaller(kMaxColumns, divide_up(columns - begin, kLanes<T>)), s.width, true},
+            between);
+      }
     }
   }
-  static void add_positions(const Product<T>& p) {
-    int64_t at = 0;
-    for (; at + kMaxColumns <= p.vectors; at += kMaxColumns) add_products<kMaxColumns>(p, at);
-    for (; at < p.vectors; ++at) add_products<1>(p, at);
-  }
-  template <int columns>
-  static MNEME_INLINE void add_products(const Product<T>& p, int64_t vector) {
-    multiply_registers<kTogether, columns>(p, p.a, p.b + vector * kLanes<T>,
-                                           p.c + vector * kLanes<T>);
+  template <typename Between>
+  static MNEME_INLINE void put_products(const Product<T>& p, const Between& between) {
+    switch (p.vectors) {
+#ifdef MNEME_USE_AVX512
+      case 4:
+        return multiply_registers<kTogether, 4>(p, p.a, p.b, p.c, between);
+      case 3:
+        return multiply_registers<kTogether, 3>(p, p.a, p.b, p.c, between);
+#endif
+      case 2:
+        return multiply_registers<kTogether, 2>(p, p.a, p.b, p.c, between);
+      default:
+        return multiply_registers<kTogether, 1>(p, p.a, p.b, p.c, between);
+    }
   }
 
   void add_distances(const AttentionShape& s, const AttentionInputs& in, const Block<T>& block,

@@ -1,6 +1,8 @@
 // Small matrix products that live in the caches: C [rows, columns] (+)= A [rows, k] B [k, columns].
 #pragma once
 
+#include <type_traits>
+
 #include "mneme_kernels/cpu/simd.inl"
 
 namespace mneme {
@@ -40,58 +42,75 @@ struct Product {
   bool is_fresh = false;  // C = A B, whatever C held; else C += A B
 };
 
-template <int rows, int columns, typename T>
-MNEME_INLINE void multiply_registers(const Product<T>& p, const T* a, const T* b, T* c) {
+struct Nothing {
+  MNEME_INLINE void operator()() const {}
+};
+constexpr int64_t kBetween = 8;  // products of a sum from one call of between() to the next
+
+// Calls between() meanwhile, for what had better be done a little at a time.
+template <int rows, int columns, typename T, typename Between = Nothing>
+MNEME_INLINE void multiply_registers(const Product<T>& p, const T* a, const T* b, T* c,
+                                     const Between& between = {}) {
   Vec<T> sum[rows][columns];
   MNEME_UNROLL for (int i = 0; i < rows; ++i) {
     MNEME_UNROLL for (int j = 0; j < columns; ++j) sum[i][j] =
         p.is_fresh ? Vec<T>{} : load(c + i * p.c_row + j * kLanes<T>);
   }
-  for (int64_t k = 0; k < p.k; ++k) {
-    Vec<T> row[columns];
-    MNEME_UNROLL for (int j = 0; j < columns; ++j) row[j] = load(b + j * kLanes<T>);
-    MNEME_UNROLL for (int i = 0; i < rows; ++i) {
-      const Vec<T> factor = splat(a[i * p.a_row]);
-      MNEME_UNROLL for (int j = 0; j < columns; ++j) sum[i][j] += factor * row[j];
+  int64_t k = 0;
+  const auto add = [&](int64_t end) __attribute__((always_inline)) {
+    for (; k < end; ++k) {
+      Vec<T> row[columns];
+      MNEME_UNROLL for (int j = 0; j < columns; ++j) row[j] = load(b + j * kLanes<T>);
+      MNEME_UNROLL for (int i = 0; i < rows; ++i) {
+        const Vec<T> factor = splat(a[i * p.a_row]);
+        MNEME_UNROLL for (int j = 0; j < columns; ++j) sum[i][j] += factor * row[j];
+      }
+      a += p.a_k;
+      b += p.b_row;
     }
-    a += p.a_k;
-    b += p.b_row;
+  };
+  if constexpr (!std::is_same_v<Between, Nothing>) {
+    while (k + kBetween <= p.k) {
+      add(k + kBetween);
+      between();
+    }
   }
+  add(p.k);
   MNEME_UNROLL for (int i = 0; i < rows; ++i) {
     MNEME_UNROLL for (int j = 0; j < columns; ++j)
         store(c + i * p.c_row + j * kLanes<T>, sum[i][j]);
   }
 }
 
-template <int columns, typename T>
-MNEME_INLINE void multiply_columns(const Product<T>& p, int64_t first) {
+template <int columns, typename T, typename Between>
+MNEME_INLINE void multiply_columns(const Product<T>& p, int64_t first, const Between& between) {
   constexpr int kRows = kRowsOf<columns>;
   for (int64_t i = 0; i < p.rows; i += kRows) {
     multiply_registers<kRows, columns>(p, p.a + i * p.a_row, p.b + first * kLanes<T>,
-                                       p.c + i * p.c_row + first * kLanes<T>);
+                                       p.c + i * p.c_row + first * kLanes<T>, between);
   }
 }
 
 // Works on rows rounded up to a register tile: the caller's buffers have room for them.
-template <typename T>
-MNEME_INLINE void multiply(const Product<T>& p) {
+template <typename T, typename Between = Nothing>
+MNEME_INLINE void multiply(const Product<T>& p, const Between& between = {}) {
   const int64_t panels = (p.vectors + kMaxColumns - 1) / kMaxColumns;
   for (int64_t panel = 0; panel < panels; ++panel) {
     const int64_t first = panel * p.vectors / panels;
     switch ((panel + 1) * p.vectors / panels - first) {
 #ifdef MNEME_USE_AVX512
       case 4:
-        multiply_columns<4>(p, first);
+        multiply_columns<4>(p, first, between);
         break;
       case 3:
-        multiply_columns<3>(p, first);
+        multiply_columns<3>(p, first, between);
         break;
 #endif
       case 2:
-        multiply_columns<2>(p, first);
+        multiply_columns<2>(p, first, between);
         break;
       default:
-        multiply_columns<1>(p, first);
+        multiply_columns<1>(p, first, between);
     }
   }
 }

@@ -67,19 +67,78 @@ MNEME_INLINE void turn_four(const double* from, int64_t from_row, double* to, in
   }
 }
 
+// As turn_four, for as many groups of four rows as make a vector: whole vectors are stored.
+template <typename T>
+constexpr int64_t kTurnedRows = 4;
+#if MNEME_VECTOR_BYTES >= 32
+template <>
+constexpr int64_t kTurnedRows<float> = kLanes<float>;
+
+// The four numbers at `from` and at each four rows on.
+MNEME_INLINE Vec<float> load_fours(const float* from, int64_t from_row) {
+  typedef float Four __attribute__((vector_size(16), aligned(4), may_alias));
+  const auto four = [&](int64_t group) __attribute__((always_inline)) {
+    return *reinterpret_cast<const Four*>(from + 4 * group * from_row);
+  };
+#ifdef MNEME_USE_AVX512
+  Vec<float> out = _mm512_castps128_ps512(four(0));
+  out = _mm512_maskz_insertf32x4(0xFFFF, out, four(1), 1);
+  out = _mm512_maskz_insertf32x4(0xFFFF, out, four(2), 2);
+  return _mm512_maskz_insertf32x4(0xFFFF, out, four(3), 3);
+#else
+  return __builtin_shufflevector(four(0), four(1), 0, 1, 2, 3, 4, 5, 6, 7);
+#endif
+}
+#ifdef MNEME_USE_AVX512
+#define MNEME_SHUFFLE(a, b, i, j, k, l)                                                      \
+  __builtin_shufflevector(a, b, i, j, k, l, i + 4, j + 4, k + 4, l + 4, i + 8, j + 8, k + 8, \
+                          l + 8, i + 12, j + 12, k + 12, l + 12)
+#else
+#define MNEME_SHUFFLE(a, b, i, j, k, l) \
+  __builtin_shufflevector(a, b, i, j, k, l, i + 4, j + 4, k + 4, l + 4)
+#endif
+MNEME_INLINE void turn_fours(const float* from, int64_t from_row, float* to, int64_t to_row) {
+  constexpr int kB = static_cast<int>(kLanes<float>);  // the first of the second factor
+  Vec<float> in[4];
+  MNEME_UNROLL for (int i = 0; i < 4; ++i) in[i] = load_fours(from + i * from_row, from_row);
+  const Vec<float> low01 = MNEME_SHUFFLE(in[0], in[1], 0, kB, 1, kB + 1);
+  const Vec<float> low23 = MNEME_SHUFFLE(in[2], in[3], 0, kB, 1, kB + 1);
+  const Vec<float> high01 = MNEME_SHUFFLE(in[0], in[1], 2, kB + 2, 3, kB + 3);
+  const Vec<float> high23 = MNEME_SHUFFLE(in[2], in[3], 2, kB + 2, 3, kB + 3);
+  store(to, MNEME_SHUFFLE(low01, low23, 0, 1, kB, kB + 1));
+  store(to + to_row, MNEME_SHUFFLE(low01, low23, 2, 3, kB + 2, kB + 3));
+  store(to + 2 * to_row, MNEME_SHUFFLE(high01, high23, 0, 1, kB, kB + 1));
+  store(to + 3 * to_row, MNEME_SHUFFLE(high01, high23, 2, 3, kB + 2, kB + 3));
+}
+#undef MNEME_SHUFFLE
+#else
+MNEME_INLINE void turn_fours(const float* from, int64_t from_row, float* to, int64_t to_row) {
+  turn_four(from, from_row, to, to_row);
+}
+#endif
+MNEME_INLINE void turn_fours(const double* from, int64_t from_row, double* to, int64_t to_row) {
+  turn_four(from, from_row, to, to_row);
+}
+
 // [rows, columns] -> [columns, rows], rows from_row and to_row apart.
 template <typename T>
 void turn_rows(const T* from, int64_t from_row, int64_t rows, int64_t columns, T* to,
                int64_t to_row) {
   const int64_t whole_rows = rows / 4 * 4, whole = columns / 4 * 4;
-  for (int64_t r = 0; r < whole_rows; r += 4) {
+  int64_t r = 0;
+  for (; r + kTurnedRows<T> <= rows; r += kTurnedRows<T>) {
+    for (int64_t j = 0; j < whole; j += 4) {
+      turn_fours(from + r * from_row + j, from_row, to + j * to_row + r, to_row);
+    }
+  }
+  for (; r < whole_rows; r += 4) {
     for (int64_t j = 0; j < whole; j += 4) {
       turn_four(from + r * from_row + j, from_row, to + j * to_row + r, to_row);
     }
   }
   for (int64_t j = 0; j < columns; ++j) {
-    for (int64_t r = j < whole ? whole_rows : 0; r < rows; ++r) {
-      to[j * to_row + r] = from[r * from_row + j];
+    for (int64_t i = j < whole ? whole_rows : 0; i < rows; ++i) {
+      to[j * to_row + i] = from[i * from_row + j];
     }
   }
 }
