@@ -157,12 +157,9 @@ MNEME_INLINE int64_t add_tiles(const LinearArgs& a, const float* w, int64_t from
 template <int columns>
 void add_rows(const LinearArgs& a, const float* w, int64_t count, const float* x, int64_t depth,
               float* sums, bool is_first, const float* after) {
-  const auto add = [&]<int rows>(int64_t from) __attribute__((always_inline)) {
-    return add_tiles<rows, columns>(a, w, from, count, x, depth, sums, is_first, after);
-  };
-  int64_t o = add.template operator()<kRowsOf<columns>>(0);
-  o = add.template operator()<2>(o);
-  add.template operator()<1>(o);
+  int64_t o = add_tiles<kRowsOf<columns>, columns>(a, w, 0, count, x, depth, sums, is_first, after);
+  o = add_tiles<2, columns>(a, w, o, count, x, depth, sums, is_first, after);
+  add_tiles<1, columns>(a, w, o, count, x, depth, sums, is_first, after);
 }
 
 // Sums [count, kPanel] of the weight's rows from `first` on with `vectors` vectors of x's rows.
