@@ -82,7 +82,8 @@ new_projects() {
     "$build_dir/bin/mneme" plugins new "$name" "$@" --folder "$work/new-$cc-$name" >"$work/log" || { cat "$work/log"; exit 1; }
     set -- "$cc" "$cxx"
     without='^none$'
-    if [ "$cc" = clang ]; then without='^validate$'; fi  # the checks are the same ones again
+    # The checks are the same ones again; those of new_cuda are those of new_cpp and more.
+    if [ "$cc" = clang ] || [ $kind = cpp ]; then without='^validate$'; fi
     build_example "$name" "$work/new-$cc-$name" "$cc" -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" \
       -DMNEME="$build_dir/bin/mneme"
     if ctest --test-dir "$work/$cc-$name" -E "$without" --output-on-failure >"$work/log" 2>&1; then
@@ -98,7 +99,8 @@ cmake --install "$build_dir" --prefix "$work/sdk" --component sdk >"$work/log" 2
 [ -f "$work/sdk/include/mneme/plugin.h" ] || fail "the component sdk has no include/mneme/plugin.h"
 if grep -rlF "$source_dir" "$work/sdk"; then fail "the installed SDK names the source folder (files above)"; fi
 
-# A plugin of the tree as a project outside of it: kernels for every instruction set, with the installed helpers.
+# A plugin of the tree as a project outside of it: kernels for every instruction set, with the installed helpers
+# (CUDA's are new_cuda's part).
 if [ -d "$source_dir/plugins/compressive" ]; then
   cp -r "$source_dir/plugins/compressive" "$work/kernels"
   {
@@ -129,7 +131,7 @@ for pair in gcc:g++ clang:clang++; do
   run_example decayed_mean_c "$cc"
   run_example decayed_mean "$cc"
   if [ -d "$work/kernels" ] && [ "$cc" = gcc ]; then
-    build_example compressive "$work/kernels" "$cc" -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx"
+    build_example compressive "$work/kernels" "$cc" -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" -DMNEME_CUDA=OFF
   fi
   new_projects "$cc" "$cxx"
 done
