@@ -11,9 +11,9 @@ namespace mneme {
 void keep_freed_memory();
 
 // Asks for huge pages for the first half of the machine's memory that will be allocated, where the
-// system gives them on request. A segment reads all weights, keys and values once; in pages of 4
-// KiB their addresses take longer to translate than the numbers take to multiply in places. After
-// keep_freed_memory, without which the address range would not be kept.
+// system gives them on request. A segment reads all weights, keys and values once; with pages of 4
+// KiB, translating their addresses took a seventh of attention's time. After keep_freed_memory,
+// without which the address range would not be kept.
 void ask_for_huge_pages();
 
 }  // namespace mneme

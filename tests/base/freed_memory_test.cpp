@@ -9,6 +9,8 @@
 #include <fstream>
 #include <string>
 
+#include "tests/base/sanitized.hpp"
+
 namespace mneme {
 namespace {
 
@@ -46,9 +48,7 @@ bool is_advised(const void* address) {
 class HugePages : public testing::Test {
  protected:
   void SetUp() override {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    GTEST_SKIP() << "a sanitizer has a heap of its own";
-#endif
+    if (test::is_address_sanitized()) GTEST_SKIP() << "the sanitizer has a heap of its own";
     if (first_line("/sys/kernel/mm/transparent_hugepage/enabled").find("[madvise]") ==
             std::string::npos ||
         first_line("/proc/sys/vm/overcommit_memory") == "2") {

@@ -7,6 +7,7 @@
 
 #include "host/base/file/file.hpp"
 #include "host/base/text.hpp"
+#include "tests/base/sanitized.hpp"
 #include "tests/cli/program.hpp"
 
 namespace mneme::test {
@@ -67,17 +68,6 @@ TEST_F(Train, RefusesAGroupThatNamesNoParameter) {
   expect_refusal(run_mneme({"train", experiment(text), "--run", file("run")}), 2,
                  {"train.group 1", "names no parameter", "model.layers.0.ff.in.weight"});
   EXPECT_FALSE(fs::exists(folder_ / "run"));
-}
-
-// clang names its sanitizers by __has_feature, gcc by a macro.
-constexpr bool is_address_sanitized() {
-#if defined(__SANITIZE_ADDRESS__)
-  return true;
-#elif defined(__has_feature)
-  return __has_feature(address_sanitizer);
-#else
-  return false;
-#endif
 }
 
 // Tensors of one step leave their memory to the next one: no page is mapped and cleared twice.

@@ -57,7 +57,7 @@ void attend_piece(const AttentionShape& shape, const AttentionInputs& in,
   AttendScratch<T> s(arena, shape, in);
   s.queries.template fill<E>(shape, in, piece);
   begin_softmax(shape, in, piece, s.queries, s.softmax);
-  const auto attend = [&](int64_t first, int64_t count, Prefetch& prefetch) {
+  const auto attend_one = [&](int64_t first, int64_t count, Prefetch& prefetch) {
     const Block<T> block = s.keys.template read<E>(shape, in, piece, first, count);
     s.queries.for_each_tile(piece, [&](const Tile& tile) {
       if (!is_seen(shape, block.first, block.count, tile)) return;
@@ -68,7 +68,7 @@ void attend_piece(const AttentionShape& shape, const AttentionInputs& in,
       attend_block(seen, tile, s.queries, s.scores.scores, s.softmax, prefetch);
     });
   };
-  for_each_block_and_next<T, E>(shape, in, index, s.queries.tiles, attend);
+  for_each_block_and_next<T, E>(shape, in, index, s.queries.tiles, attend_one);
   end_softmax<T, E>(shape, out, piece, s.queries, s.softmax);
 }
 

@@ -116,29 +116,14 @@ constexpr int64_t kOutputs = 48;                 // outputs for which a block of
 template <int rows, int columns>
 MNEME_INLINE void add_tile(const LinearArgs& a, const float* w, const float* x, int64_t depth,
                            float* sums, bool is_first, const float* next) {
-  constexpr int64_t kLine = 64 / sizeof(float);
-  const int64_t column_row_of_x = column_row(a);
-  V sum[rows][columns];
-  MNEME_UNROLL for (int i = 0; i < rows; ++i) {
-    MNEME_UNROLL for (int j = 0; j < columns; ++j) sum[i][j] =
-        is_first ? V{} : load(sums + i * kPanel + j * kWide);
-  }
-  for (int64_t begin = 0; begin < depth; begin += kLine) {
-    MNEME_UNROLL for (int i = 0; i < rows; ++i) __builtin_prefetch(next + i * a.w_row + begin);
-    const int64_t end = smaller(begin + kLine, depth);
-    for (int64_t k = begin; k < end; ++k) {
-      V row[columns];
-      MNEME_UNROLL for (int j = 0; j < columns; ++j) row[j] = load(x + j * kWide);
-      MNEME_UNROLL for (int i = 0; i < rows; ++i) {
-        const V factor = splat(w[i * a.w_row + k]);
-        MNEME_UNROLL for (int j = 0; j < columns; ++j) sum[i][j] += factor * row[j];
-      }
-      x += column_row_of_x;
-    }
-  }
-  MNEME_UNROLL for (int i = 0; i < rows; ++i) {
-    MNEME_UNROLL for (int j = 0; j < columns; ++j) store(sums + i * kPanel + j * kWide, sum[i][j]);
-  }
+  static_assert(kBetween * sizeof(float) == 64, "a line of the cache at a time");
+  const auto ask = [&]() __attribute__((always_inline)) {
+    MNEME_UNROLL for (int i = 0; i < rows; ++i) __builtin_prefetch(next + i * a.w_row);
+    next += kBetween;
+  };
+  multiply_registers<rows, columns>(
+      Product<float>{w, a.w_row, 1, x, column_row(a), sums, kPanel, rows, columns, depth, is_first},
+      w, x, sums, ask);
 }
 
 // As many whole tiles of `rows` as there are; returns the first row behind them.

@@ -9,7 +9,7 @@ namespace {
 
 class Prefetch {
  public:
-  // `lines` at each of `count` rows, `stride` bytes apart.
+  // `bytes` at `from` and at each of the places, `count` in all, that follow `stride` bytes apart.
   void add(const void* from, int64_t bytes, int64_t stride, int64_t count) {
     if (n_runs_ == kMaxRuns || count <= 0) return;
     runs_[n_runs_++] = {static_cast<const char*>(from), stride, count, divide_up(bytes, kLine) + 1};
@@ -75,7 +75,7 @@ void add_block(const AttentionShape& s, const AttentionInputs& in, const Piece& 
 template <typename T, typename E, typename Body>
 void for_each_block_and_next(const AttentionShape& s, const AttentionInputs& in, int64_t index,
                              int64_t tiles, const Body& body) {
-  constexpr int64_t kCallsOfTile = 240;  // of some(), about
+  constexpr int64_t kCallsOfTile = 120;  // of some(), about
   const Piece piece(s, index);
   int64_t first = 0, count = 0;
   const auto work = [&](const Piece& next, int64_t next_first, int64_t next_count, bool is_first) {

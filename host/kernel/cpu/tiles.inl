@@ -163,9 +163,7 @@ struct Block {
   const T* hidden;  // [padded] 1 where no valid column is; null = all are
 };
 
-// Calls body(piece, first row, rows, column in the block) for the pieces that columns first ..
-// first
-// + count - 1 lie in.
+// Calls body(piece, first row, rows, column in the block) for the pieces that a block lies in.
 template <typename Body>
 void for_each_part(const AttentionInputs& in, int64_t first, int64_t count, const Body& body) {
   int64_t at = 0;

@@ -45,7 +45,7 @@ struct Product {
 struct Nothing {
   MNEME_INLINE void operator()() const {}
 };
-constexpr int64_t kBetween = 8;  // products of a sum from one call of between() to the next
+constexpr int64_t kBetween = 16;  // products of a sum from one call of between() to the next
 
 // Calls between() meanwhile, for what had better be done a little at a time.
 template <int rows, int columns, typename T, typename Between = Nothing>
