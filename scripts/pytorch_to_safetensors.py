@@ -36,6 +36,7 @@ DTYPES = {
     "Long": ("I64", 8), "Int": ("I32", 4), "Short": ("I16", 2), "Char": ("I8", 1),
     "Byte": ("U8", 1), "Bool": ("BOOL", 1),
 }
+ZIP_MAGIC = b"PK\x03\x04"
 LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
 USUAL_KEYS = ("model_state_dict", "state_dict", "model")
 
@@ -172,6 +173,8 @@ class Unpickler(pickle.Unpickler):
         return type(name, (Inert,), {"__module__": "inert"})
 
     def persistent_load(self, saved_id):
+        if self.load_storage is None:  # a part of the old format that has no tensors
+            raise CheckpointError("no checkpoint of PyTorch")
         kind = saved_id[0]
         if kind == "module":  # a class with its source text, which old files keep
             return saved_id[1]
@@ -246,7 +249,12 @@ def load_legacy(path):
 
 def load(path):
     """The checkpoint's object, its tensors as Tensor."""
-    return load_zip(path) if zipfile.is_zipfile(path) else load_legacy(path)
+    if zipfile.is_zipfile(path):
+        return load_zip(path)
+    with open(path, "rb") as file:
+        if file.read(4) == ZIP_MAGIC:
+            raise CheckpointError("a zip archive without its end: the file is damaged, probably truncated")
+    return load_legacy(path)
 
 
 def is_module(value):

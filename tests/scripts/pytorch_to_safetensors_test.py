@@ -195,15 +195,16 @@ class WithoutTorch(Case):
         self.assert_refused("no checkpoint of PyTorch")
         self.source.write_bytes(b"")
         self.assert_refused("no checkpoint of PyTorch")
-        self.source.write_bytes(pickle.dumps({"a": 1}))
-        self.assert_refused("no checkpoint of PyTorch")
+        for data in (pickle.dumps({"a": 1}), b"Persistent id of a pickle\n."):
+            self.source.write_bytes(data)
+            self.assert_refused("no checkpoint of PyTorch")
         with zipfile.ZipFile(self.source, "w") as archive:
             archive.writestr("readme", "hello")
         self.assert_refused("without data.pkl")
 
     def test_refuses_truncated_files(self):
         state = {"a": tensor(FLOAT, "f", range(100), (100,), (1,))}
-        for write, lost, text in ((write_zip, 12, "damaged"), (write_legacy, 402, "damaged"),
+        for write, lost, text in ((write_zip, 12, "a zip archive without its end"), (write_legacy, 402, "damaged"),
                                   (write_legacy, 12, "truncated")):
             write(self.source, state)
             self.source.write_bytes(self.source.read_bytes()[:-lost])
