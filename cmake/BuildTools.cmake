@@ -7,6 +7,12 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     "$<$<COMPILE_LANGUAGE:C,CXX>:SHELL:--param ggc-min-heapsize=500000 --param ggc-min-expand=100>")
 endif()
 
+# Tests need no speed of their own: the kernels that they test are in libraries, which are optimised. GCC compiles them with
+# -Og in seven tenths of the time of -O1.
+add_library(mneme_test_optimisation INTERFACE)
+target_compile_options(mneme_test_optimisation INTERFACE
+  "$<$<AND:$<COMPILE_LANGUAGE:C,CXX>,$<NOT:$<CONFIG:Debug>>>:-Og>")
+
 # For code whose own loops do not matter: it calls LibTorch and kernels, reads, formats.
 add_library(mneme_light_optimisation INTERFACE)
 target_compile_options(mneme_light_optimisation INTERFACE

@@ -118,15 +118,14 @@ target_precompile_headers(mneme_pch PRIVATE "${PROJECT_SOURCE_DIR}/host/tensor/t
 # ccache can only cache users of a precompiled header when the compiler keeps the header visible in its output (GCC)
 # and does not store time stamps in it (clang).
 add_library(mneme_pch_options INTERFACE)
-target_link_libraries(mneme_pch_options INTERFACE mneme_light_optimisation)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(mneme_pch_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
 elseif(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   target_compile_options(mneme_pch_options INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-Xclang -fno-pch-timestamp>")
 endif()
-target_link_libraries(mneme_pch PRIVATE mneme_pch_options)
+target_link_libraries(mneme_pch PRIVATE mneme_pch_options mneme_light_optimisation)
 
 function(mneme_use_torch_pch target)
-  target_link_libraries(${target} PRIVATE mneme_pch_options)
+  target_link_libraries(${target} PRIVATE mneme_pch_options mneme_light_optimisation)
   target_precompile_headers(${target} REUSE_FROM mneme_pch)
 endfunction()

@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include "host/base/error.hpp"
@@ -101,8 +102,13 @@ struct PluginLoader::Impl {
     std::vector<mneme_option> options;
   };
 
+  // What was asked for: name, folders, pin.
+  using Request = std::tuple<std::string, std::vector<std::string>, std::string>;
+
   FindGroup find_group;
+  PluginReads reads;
   std::map<std::string, std::unique_ptr<Record>> by_sha256;
+  std::map<Request, const LoadedPlugin*> answers;  // where files are read once
 
   const LoadedPlugin& load(PluginFile& file, const std::string& where);
 };
@@ -142,20 +148,25 @@ const LoadedPlugin& PluginLoader::Impl::load(PluginFile& file, const std::string
   return by_sha256.emplace(sha256, std::move(record)).first->second->plugin;
 }
 
-PluginLoader::PluginLoader(FindGroup find_group)
-    : impl_(new Impl{.find_group = find_group, .by_sha256 = {}}) {}
+PluginLoader::PluginLoader(FindGroup find_group, PluginReads reads)
+    : impl_(new Impl{.find_group = find_group, .reads = reads, .by_sha256 = {}, .answers = {}}) {}
 PluginLoader::~PluginLoader() = default;
 
 const LoadedPlugin& PluginLoader::load(const std::string& name,
                                        const std::vector<std::string>& folders,
                                        const std::string& sha256, const std::string& where) {
-  const std::string tier = str(where, where.empty() ? "" : ": ", "plugin '", name, "'");
   const std::lock_guard lock(libraries().mutex);
+  const Impl::Request request{name, folders, sha256};
+  const auto known = impl_->answers.find(request);
+  if (known != impl_->answers.end()) return *known->second;
+  const std::string tier = str(where, where.empty() ? "" : ": ", "plugin '", name, "'");
   const std::filesystem::path path = find_plugin(name, folders, sha256, tier);
   const std::string place = str(tier, " (", path.string(), ')');
   PluginFile file = open_plugin(path, place);
   check_pin(sha256, file.copy->sha256(), place);
-  return impl_->load(file, place);
+  const LoadedPlugin& plugin = impl_->load(file, place);
+  if (impl_->reads == PluginReads::kOnce) impl_->answers.emplace(request, &plugin);
+  return plugin;
 }
 
 }  // namespace mneme::plugin

@@ -22,11 +22,15 @@ struct LoadedPlugin {
   const mneme_plugin* table = nullptr;
 };
 
+// Whether each load reads its file, which may have been replaced, or the first of those that ask
+// for the same name, folders and pin.
+enum class PluginReads { kEachTime, kOnce };
+
 // Maps plugins. Bytes whose checksum is already loaded are not mapped again.
 class PluginLoader {
  public:
   // `find_group` gives plugins the host's functions (memory::find_group).
-  explicit PluginLoader(FindGroup find_group);
+  explicit PluginLoader(FindGroup find_group, PluginReads reads = PluginReads::kEachTime);
   ~PluginLoader();
   PluginLoader(const PluginLoader&) = delete;
   PluginLoader& operator=(const PluginLoader&) = delete;

@@ -125,6 +125,20 @@ TEST_F(LoaderTest, LoadsTwoBuildsOfOneFileSideBySide) {
   EXPECT_EQ(traits_of(second).context_rows, 1);
 }
 
+TEST_F(LoaderTest, KeepsTheFirstAnswerWhereFilesAreReadOnce) {
+  plugin::PluginLoader once{memory::find_group, plugin::PluginReads::kOnce};
+  const auto load_once = [&](const std::string& name, const std::string& pin = "") {
+    return &once.load(name, {folder_.text()}, pin, kWhere);
+  };
+  EXPECT_THAT(refusal([&] { load_once("tier"); }), HasSubstr("tier"));
+  folder_.write("tier.so", test::broken_plugin("good"));
+  const plugin::LoadedPlugin* first = load_once("tier");
+  folder_.write("tier.so", test::broken_plugin("good_again"));
+  EXPECT_EQ(load_once("tier"), first);
+  EXPECT_NE(load_once("tier.so"), first);
+  EXPECT_THAT(refusal([&] { load_once("tier", first->sha256); }), HasSubstr(first->sha256));
+}
+
 TEST_F(LoaderTest, RunsOnWhenTheFileIsOverwrittenInPlace) {
   const fs::path path = folder_.add("good");
   const plugin::LoadedPlugin& plugin = load("good");

@@ -168,7 +168,7 @@ Outcome expect_flat(int64_t rounds, F work) {
 
 Outcome leaks_of_instances(const Subject& subject) {
   const Setting setting = small_setting(subject);
-  plugin::PluginLoader loader(interposed_group);
+  plugin::PluginLoader loader(interposed_group, plugin::PluginReads::kOnce);
   const config::MemoryConfig memory = memory_of(subject, setting);
   memory::BackboneInfo info = backbone::backbone_info(setting.model, setting.setup);
   info.draws_parameters = false;
