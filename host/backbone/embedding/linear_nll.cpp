@@ -8,6 +8,7 @@
 
 #include "host/backbone/attention/attention.hpp"
 #include "host/backbone/linear.hpp"
+#include "host/tensor/row_summary.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/tensor/torch_function.hpp"
 
@@ -112,37 +113,20 @@ class SplitFunction : public torch::autograd::Function<SplitFunction> {
   }
 };
 
-// The largest of each row of x [n,m] and its first place. On the CPU LibTorch's max with index runs
-// entry by entry; its max without index over a short piece is vectorised.
-std::pair<at::Tensor, at::Tensor> max_of_rows(const at::Tensor& x) {
-  constexpr int64_t kPiece = 128;
-  const int64_t pieces = x.size(1) / kPiece, rest = x.size(1) % kPiece;
-  if (pieces < 2 || !x.is_cpu()) {
-    auto [value, place] = x.max(1);
-    return {value, place};
-  }
-  const at::Tensor whole = x.narrow(1, 0, pieces * kPiece).unflatten(1, {pieces, kPiece});
-  const at::Tensor piece = std::get<1>(whole.amax(2).max(1)).view({-1, 1, 1});
-  auto [value, place] = whole.gather(1, piece.expand({-1, 1, kPiece})).squeeze(1).max(1);
-  place += piece.view(-1) * kPiece;
-  if (rest > 0) {
-    const auto [last, last_place] = x.narrow(1, pieces * kPiece, rest).max(1);
-    place = at::where(last > value, last_place + pieces * kPiece, place);
-    value = at::maximum(value, last);
-  }
-  return {value, place};
-}
-
 // Numbers of a block of logits: on the CPU as many as stay in the processor's cache while they are
 // summed up; elsewhere, where every operation has to be launched, kKeptLogits.
 constexpr int64_t kBlockLogits = 1 << 21;
 constexpr int64_t kMaxRows = 1024;  // of a block
 
-// log sum exp of each row of `logits`, of which own [n] is one a row, at `place` [n,1]. LibTorch's
-// logsumexp is eight kernels on a device, its log_softmax one.
-at::Tensor log_sum_of(const at::Tensor& logits, const at::Tensor& own, const at::Tensor& place) {
-  if (logits.is_cpu()) return at::logsumexp(logits, 1);
-  return own - at::log_softmax(logits, 1).gather(1, place).squeeze(1);
+// Of rows of logits, of which own [n] is one a row, at `place` [n,1]. LibTorch's logsumexp is eight
+// kernels on a device, its log_softmax one.
+tensor::RowSummary summary_of(const at::Tensor& logits, const at::Tensor& own,
+                              const at::Tensor& place, bool wants_best) {
+  if (logits.is_cpu()) return tensor::summarize_rows(logits, wants_best);
+  tensor::RowSummary out;
+  out.log_sum = own - at::log_softmax(logits, 1).gather(1, place).squeeze(1);
+  if (wants_best) std::tie(out.highest, out.best) = logits.max(1);
+  return out;
 }
 
 // How many ids' logits of so many rows are made at once.
@@ -166,16 +150,16 @@ void summarize_block(const at::Tensor& x, const at::Tensor& weight, const at::Te
     const at::Tensor place = target - first;
     const at::Tensor within = place.clamp(0, count - 1).unsqueeze(1);
     const at::Tensor own = logits.gather(1, within).squeeze(1);
-    const at::Tensor sum = log_sum_of(logits, own, within);
+    const tensor::RowSummary found = summary_of(logits, own, within, out.best.defined());
     if (first == 0) {
       out.own.copy_(own);
-      out.log_sum.copy_(sum);
+      out.log_sum.copy_(found.log_sum);
     } else {
       out.own.copy_(at::where(place.ge(0), own, out.own));
-      out.log_sum.copy_(at::logaddexp(out.log_sum, sum));
+      out.log_sum.copy_(at::logaddexp(out.log_sum, found.log_sum));
     }
     if (!out.best.defined()) continue;
-    const auto [value, id] = max_of_rows(logits);
+    const at::Tensor &value = found.highest, &id = found.best;
     if (first == 0) {
       out.best.copy_(id);
       out.highest.copy_(value);
@@ -199,7 +183,7 @@ class LinearNll : public torch::autograd::Function<LinearNll> {
     at::Tensor nll, log_sum, logp;
     if (x.size(0) * weight.size(0) <= kept_logits) {
       const at::Tensor logits = logits_of(x, weight, bias);
-      if (best != nullptr) *best = max_of_rows(logits).second;
+      if (best != nullptr) *best = tensor::summarize_rows(logits, true).best;
       logp = at::log_softmax(logits, 1);
       nll = logp.gather(1, target.clamp_min(0).unsqueeze(1)).squeeze(1).neg();
     } else {

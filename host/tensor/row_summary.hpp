@@ -1,0 +1,19 @@
+// The log-sum-exp and the largest number of each row.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace mneme::tensor {
+
+struct RowSummary {
+  at::Tensor log_sum;  // [n] of the dtype of the rows
+  at::Tensor
+      highest;      // [n]: the largest, and a NaN counts as larger than anything; where asked for
+  at::Tensor best;  // [n] i64: its first place; where asked for
+};
+
+// Of x [n,m] f32 or f64, m at least 1. On the CPU without gradient by the host's own kernel
+// (host/kernel/logits.hpp), otherwise by LibTorch's operations.
+[[nodiscard]] RowSummary summarize_rows(const at::Tensor& x, bool wants_best);
+
+}  // namespace mneme::tensor
