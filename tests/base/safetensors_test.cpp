@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <string>
@@ -39,6 +40,38 @@ std::string opening(const std::string& bytes) {
 
 std::string opening(const std::string& header, std::size_t data_bytes) {
   return opening(bytes_of(header, data_bytes));
+}
+
+// Of this process, in KiB: pages of files that are in its memory.
+long resident_of_files() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("RssFile:")) return std::stol(line.substr(8));
+  }
+  ADD_FAILURE() << "the system does not say how much of files is resident";
+  return 0;
+}
+
+TEST(Safetensors, GivesMemoryBackAndReadsItAgain) {
+  constexpr std::size_t kBytes = std::size_t{8} << 20;
+  const TemporaryFolder folder;
+  const std::string header = R"({"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},)"
+                             R"("b":{"dtype":"U8","shape":[8388608],"data_offsets":[3,8388611]}})";
+  const auto path = folder.write("f.safetensors", bytes_of(header, kBytes + 3));
+  const SafetensorsFile file = SafetensorsFile::open(path);
+  const TensorView &a = file.at("a"), &b = file.at("b");
+  const auto sum = [](const TensorView& view) {
+    std::size_t total = 0;
+    for (std::size_t i = 0; i < view.bytes; ++i) total += static_cast<unsigned char>(view.data[i]);
+    return total;
+  };
+  const std::size_t of_a = sum(a), of_b = sum(b);
+  const long before = resident_of_files();
+  release(b);
+  EXPECT_LT(resident_of_files(), before - 7 * 1024);
+  release(a);  // less than a page: stays
+  EXPECT_EQ(sum(a), of_a);
+  EXPECT_EQ(sum(b), of_b);
 }
 
 TEST(Safetensors, ReadsTensorsAndMetadata) {

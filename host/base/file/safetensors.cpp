@@ -1,8 +1,12 @@
 #include "host/base/file/safetensors.hpp"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -51,6 +55,15 @@ bool parse_dtype(std::string_view name, DType& dtype) {
     }
   }
   return false;
+}
+
+void release(const TensorView& view) {
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = (reinterpret_cast<std::uintptr_t>(view.data) + page - 1) / page * page;
+  const auto end = (reinterpret_cast<std::uintptr_t>(view.data) + view.bytes) / page * page;
+  if (begin >= end) return;
+  // A hint: pages that stay are only memory that is used a while longer.
+  static_cast<void>(::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED));
 }
 
 std::int64_t TensorView::elements() const {

@@ -36,6 +36,11 @@ struct TensorView {
   [[nodiscard]] std::int64_t elements() const;
 };
 
+// Gives the memory of a tensor of a SafetensorsFile back to the system, which reads its bytes again
+// when they are used again: what has been copied need not count twice. Of no other view: the bytes
+// of one that lies in no file would be lost.
+void release(const TensorView& view);
+
 class MappedFile;
 
 // A fully checked, memory-mapped file. Copies share the map. Reading is thread-safe.

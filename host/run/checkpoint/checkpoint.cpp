@@ -1,6 +1,7 @@
 #include "host/run/checkpoint/checkpoint.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -99,6 +100,16 @@ std::string difference(const SafetensorsFile& file, const std::string& name,
   return str(name, ": expected ", shape_text(tensor), ", got ", list_text(view->shape));
 }
 
+// Of equal shapes. What need not be converted is copied from where the file is mapped.
+void copy_into(const at::Tensor& to, const TensorView& from) {
+  if (to.is_cpu() && to.is_contiguous() && tensor::to_dtype(to.scalar_type()) == from.dtype) {
+    if (from.bytes > 0) std::memcpy(to.mutable_data_ptr(), from.data, from.bytes);
+  } else {
+    to.copy_(tensor::to_tensor(from));
+  }
+  release(from);
+}
+
 }  // namespace
 
 Checkpoint Checkpoint::open(const std::filesystem::path& path, CheckpointUse use) {
@@ -183,7 +194,7 @@ std::vector<std::string> Checkpoint::load_weights(Runtime& runtime, config::Carr
   for (const optim::TrainableParameter& parameter : runtime.parameters()) {
     if (std::find(reset.begin(), reset.end(), parameter.name) != reset.end()) continue;
     at::Tensor target = parameter.tensor;
-    target.copy_(tensor::to_tensor(file_.at(parameter.name)));
+    copy_into(target, file_.at(parameter.name));
   }
   runtime.weights_changed();
   std::vector<std::string> of_memory = reset;
@@ -216,9 +227,9 @@ void Checkpoint::load_moments(std::vector<optim::Adam::Moments>& all) const {
   check_moments(all);
   const at::NoGradGuard no_grad;
   for (optim::Adam::Moments& moments : all) {
-    moments.mean.copy_(tensor::to_tensor(file_.at(kMeanPrefix + moments.name)));
-    moments.square.copy_(tensor::to_tensor(file_.at(kSquarePrefix + moments.name)));
-    moments.count.copy_(tensor::to_tensor(file_.at(kCountPrefix + moments.name)));
+    copy_into(moments.mean, file_.at(kMeanPrefix + moments.name));
+    copy_into(moments.square, file_.at(kSquarePrefix + moments.name));
+    copy_into(moments.count, file_.at(kCountPrefix + moments.name));
   }
 }
 

@@ -168,6 +168,7 @@ ChecksumReport compare_checksums(const SafetensorsFile& file, CheckpointUse use)
     const TensorView* const tensor = file.find(name);
     add(str("tensor \"", name, '"'), sum,
         tensor == nullptr ? "no such tensor" : checksum_of(*tensor));
+    if (tensor != nullptr) release(*tensor);
   }
   if (sums.empty() && !report.damage.empty()) return report;  // they went with the metadata
   for (const std::string& name : file.names()) {

@@ -1,8 +1,5 @@
 #include "host/weights/pretrained/model_folder.hpp"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -219,15 +216,6 @@ std::string digest_of(const ModelFolder& folder) {
     all.update(str(file.path().filename().string(), ' ', digest_one(file.path()), '\n'));
   }
   return all.hex();
-}
-
-void release(const TensorView& view) {
-  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto begin = (reinterpret_cast<std::uintptr_t>(view.data) + page - 1) / page * page;
-  const auto end = (reinterpret_cast<std::uintptr_t>(view.data) + view.bytes) / page * page;
-  if (begin >= end) return;
-  // A hint: pages that stay are only memory that is used a while longer.
-  static_cast<void>(::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED));
 }
 
 }  // namespace mneme::weights

@@ -60,8 +60,4 @@ inline constexpr const char* kIndexName = "model.safetensors.index.json";
 // so that the files do not become resident.
 [[nodiscard]] std::string digest_of(const ModelFolder& folder);
 
-// Gives the memory of a mapped tensor back to the system; its bytes are read from the file again
-// when they are used again.
-void release(const TensorView& view);
-
 }  // namespace mneme::weights
