@@ -11,9 +11,9 @@ template <typename T>
 struct LogitRows {
   const T* logits = nullptr;  // rows of `ids` numbers, `row` apart
   int64_t row = 0;
-  int64_t ids = 0;          // at least 1
-  T* log_sum = nullptr;     // of each row: the logarithm of the sum of the exponentials
-  T* highest = nullptr;     // the largest, and a NaN counts as larger than anything; null with ...
+  int64_t ids = 0;       // at least 1
+  T* log_sum = nullptr;  // the logarithm of the sum of each row's exponentials; null = not wanted
+  T* highest = nullptr;  // the largest, and a NaN counts as larger than anything; null with ...
   int64_t* best = nullptr;  // ... its first place; null = not wanted
 };
 

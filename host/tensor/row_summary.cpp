@@ -42,7 +42,7 @@ void summarize(const at::Tensor& x, void (*kernel)(const kernel::LogitRows<T>&, 
   rows.logits = x.const_data_ptr<T>();
   rows.row = x.stride(0);
   rows.ids = x.size(1);
-  rows.log_sum = out.log_sum.mutable_data_ptr<T>();
+  if (out.log_sum.defined()) rows.log_sum = out.log_sum.mutable_data_ptr<T>();
   if (out.best.defined()) {
     rows.highest = out.highest.mutable_data_ptr<T>();
     rows.best = out.best.mutable_data_ptr<int64_t>();
@@ -54,15 +54,16 @@ void summarize(const at::Tensor& x, void (*kernel)(const kernel::LogitRows<T>&, 
 
 }  // namespace
 
-RowSummary summarize_rows(const at::Tensor& x, bool wants_best) {
+RowSummary summarize_rows(const at::Tensor& x, RowParts parts) {
+  const bool wants_sum = parts != RowParts::kBest, wants_best = parts != RowParts::kLogSum;
   const bool is_f32 = x.scalar_type() == at::kFloat, is_f64 = x.scalar_type() == at::kDouble;
   RowSummary out;
   if (!uses_host_kernels(x) || x.stride(1) != 1 || !(is_f32 || is_f64)) {
-    out.log_sum = at::logsumexp(x, 1);
+    if (wants_sum) out.log_sum = at::logsumexp(x, 1);
     if (wants_best) std::tie(out.highest, out.best) = max_of_rows(x);
     return out;
   }
-  out.log_sum = at::empty({x.size(0)}, x.options());
+  if (wants_sum) out.log_sum = at::empty({x.size(0)}, x.options());
   if (wants_best) {
     out.highest = at::empty({x.size(0)}, x.options());
     out.best = at::empty({x.size(0)}, x.options().dtype(at::kLong));

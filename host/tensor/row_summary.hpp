@@ -5,8 +5,10 @@
 
 namespace mneme::tensor {
 
+enum class RowParts { kLogSum, kBest, kBoth };
+
 struct RowSummary {
-  at::Tensor log_sum;  // [n] of the dtype of the rows
+  at::Tensor log_sum;  // [n] of the dtype of the rows; where asked for
   at::Tensor
       highest;      // [n]: the largest, and a NaN counts as larger than anything; where asked for
   at::Tensor best;  // [n] i64: its first place; where asked for
@@ -14,6 +16,6 @@ struct RowSummary {
 
 // Of x [n,m] f32 or f64, m at least 1. On the CPU without gradient by the host's own kernel
 // (host/kernel/logits.hpp), otherwise by LibTorch's operations.
-[[nodiscard]] RowSummary summarize_rows(const at::Tensor& x, bool wants_best);
+[[nodiscard]] RowSummary summarize_rows(const at::Tensor& x, RowParts parts);
 
 }  // namespace mneme::tensor

@@ -14,7 +14,7 @@ bool are_equal(const at::Tensor& a, const at::Tensor& b) {
   return at::allclose(a, b, 1e-6, 1e-6, /*equal_nan=*/true);
 }
 
-// By the host's kernel, by LibTorch's operations, and where a gradient is wanted.
+// With gradients enabled and without the host's kernels LibTorch's operations do it.
 TEST(RowSummary, IsTheSameByKernelsAndByOperations) {
   at::manual_seed(3);
   const double infinity = std::numeric_limits<double>::infinity();
@@ -30,16 +30,19 @@ TEST(RowSummary, IsTheSameByKernelsAndByOperations) {
            {x, x.t().contiguous().t(), at::cat({x, x}, 1).narrow(1, 0, ids)}) {
         const RowSummary operations = [&] {
           const WithoutHostKernels without;
-          return summarize_rows(rows, true);
+          return summarize_rows(rows, RowParts::kBoth);
         }();
         EXPECT_TRUE(are_equal(operations.log_sum, at::logsumexp(rows, 1)));
         EXPECT_TRUE(at::equal(operations.best, std::get<1>(rows.max(1))));
         const at::NoGradGuard no_grad;
-        const RowSummary kernels = summarize_rows(rows, true);
+        const RowSummary kernels = summarize_rows(rows, RowParts::kBoth);
         EXPECT_TRUE(are_equal(kernels.log_sum, operations.log_sum)) << ids;
         EXPECT_TRUE(are_equal(kernels.highest, operations.highest)) << ids;
         EXPECT_TRUE(at::equal(kernels.best, operations.best)) << ids;
-        const RowSummary alone = summarize_rows(rows, false);
+        const RowSummary best = summarize_rows(rows, RowParts::kBest);
+        EXPECT_TRUE(at::equal(best.best, kernels.best));
+        EXPECT_FALSE(best.log_sum.defined());
+        const RowSummary alone = summarize_rows(rows, RowParts::kLogSum);
         EXPECT_TRUE(are_equal(alone.log_sum, kernels.log_sum));
         EXPECT_FALSE(alone.best.defined());
         EXPECT_FALSE(alone.highest.defined());
@@ -53,9 +56,9 @@ TEST(RowSummary, DoesNotDependOnThreads) {
   const at::Tensor x = at::randn({37, 30'000}, at::kFloat);
   const int threads = at::get_num_threads();
   at::set_num_threads(1);
-  const RowSummary one = summarize_rows(x, true);
+  const RowSummary one = summarize_rows(x, RowParts::kBoth);
   at::set_num_threads(2);
-  const RowSummary two = summarize_rows(x, true);
+  const RowSummary two = summarize_rows(x, RowParts::kBoth);
   at::set_num_threads(threads);
   EXPECT_TRUE(at::equal(one.log_sum, two.log_sum));
   EXPECT_TRUE(at::equal(one.best, two.best));

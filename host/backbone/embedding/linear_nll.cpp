@@ -122,7 +122,10 @@ constexpr int64_t kMaxRows = 1024;  // of a block
 // kernels on a device, its log_softmax one.
 tensor::RowSummary summary_of(const at::Tensor& logits, const at::Tensor& own,
                               const at::Tensor& place, bool wants_best) {
-  if (logits.is_cpu()) return tensor::summarize_rows(logits, wants_best);
+  if (logits.is_cpu()) {
+    return tensor::summarize_rows(logits,
+                                  wants_best ? tensor::RowParts::kBoth : tensor::RowParts::kLogSum);
+  }
   tensor::RowSummary out;
   out.log_sum = own - at::log_softmax(logits, 1).gather(1, place).squeeze(1);
   if (wants_best) std::tie(out.highest, out.best) = logits.max(1);
@@ -183,7 +186,7 @@ class LinearNll : public torch::autograd::Function<LinearNll> {
     at::Tensor nll, log_sum, logp;
     if (x.size(0) * weight.size(0) <= kept_logits) {
       const at::Tensor logits = logits_of(x, weight, bias);
-      if (best != nullptr) *best = tensor::summarize_rows(logits, true).best;
+      if (best != nullptr) *best = tensor::summarize_rows(logits, tensor::RowParts::kBest).best;
       logp = at::log_softmax(logits, 1);
       nll = logp.gather(1, target.clamp_min(0).unsqueeze(1)).squeeze(1).neg();
     } else {

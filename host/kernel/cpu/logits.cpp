@@ -77,19 +77,20 @@ int64_t first_place(const T* x, const Largest<T>& top) {
 }
 
 template <typename T>
-void summarize(const LogitRows<T>& a, int64_t begin, int64_t end) {
+T log_sum_of(const T* x, int64_t count, const Largest<T>& top) {
   const T infinity = __builtin_inff();
+  if (top.has_nan) return __builtin_nanf("");
+  if (top.value == infinity || top.value == -infinity) return top.value;
+  return static_cast<T>(static_cast<double>(top.value) +
+                        logarithm(sum_of_powers(x, count, top.value)));
+}
+
+template <typename T>
+void summarize(const LogitRows<T>& a, int64_t begin, int64_t end) {
   for (int64_t r = begin; r < end; ++r) {
     const T* x = a.logits + r * a.row;
     const Largest<T> top = largest(x, a.ids);
-    if (top.has_nan) {
-      a.log_sum[r] = __builtin_nanf("");
-    } else if (top.value == infinity || top.value == -infinity) {
-      a.log_sum[r] = top.value;
-    } else {
-      a.log_sum[r] = static_cast<T>(static_cast<double>(top.value) +
-                                    logarithm(sum_of_powers(x, a.ids, top.value)));
-    }
+    if (a.log_sum != nullptr) a.log_sum[r] = log_sum_of(x, a.ids, top);
     if (a.best == nullptr) continue;
     a.best[r] = first_place(x, top);
     a.highest[r] = x[a.best[r]];
