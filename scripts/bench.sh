@@ -29,6 +29,7 @@ readonly programs=(
   "ops_bench --benchmark_min_time=0.05"
   "linear_bench N"
   "attention_bench N"
+  "softmax_bench N"
   "stack_bench N"
   "growth_bench N"
   "small_ops_bench N"

@@ -113,9 +113,6 @@ class SplitFunction : public torch::autograd::Function<SplitFunction> {
   }
 };
 
-// Numbers of a block of logits: on the CPU as many as stay in the processor's cache while they are
-// summed up; elsewhere, where every operation has to be launched, kKeptLogits.
-constexpr int64_t kBlockLogits = 1 << 21;
 constexpr int64_t kMaxRows = 1024;  // of a block
 
 // Of rows of logits, of which own [n] is one a row, at `place` [n,1]. LibTorch's logsumexp is eight
@@ -183,19 +180,21 @@ class LinearNll : public torch::autograd::Function<LinearNll> {
                             const at::Tensor& bias, const at::Tensor& target, at::Tensor* best,
                             int64_t kept_logits, const std::shared_ptr<SharedGradient>& gradient,
                             int64_t first_row) {
-    at::Tensor nll, log_sum, logp;
+    LogitSummary summary;
+    at::Tensor logits;
     if (x.size(0) * weight.size(0) <= kept_logits) {
-      const at::Tensor logits = logits_of(x, weight, bias);
-      if (best != nullptr) *best = tensor::summarize_rows(logits, tensor::RowParts::kBest).best;
-      logp = at::log_softmax(logits, 1);
-      nll = logp.gather(1, target.clamp_min(0).unsqueeze(1)).squeeze(1).neg();
+      logits = logits_of(x, weight, bias);
+      const at::Tensor place = target.clamp_min(0).unsqueeze(1);
+      summary.own = logits.gather(1, place).squeeze(1);
+      const tensor::RowSummary found = summary_of(logits, summary.own, place, best != nullptr);
+      summary.log_sum = found.log_sum;
+      summary.best = found.best;
     } else {
-      const LogitSummary summary = summarize_logits(x, weight, bias, target, best != nullptr);
-      if (best != nullptr) *best = summary.best;
-      log_sum = summary.log_sum;
-      nll = log_sum - summary.own;
+      summary = summarize_logits(x, weight, bias, target, best != nullptr);
     }
-    ctx->save_for_backward({x, weight, bias, target, log_sum, logp});
+    if (best != nullptr) *best = summary.best;
+    const at::Tensor nll = summary.log_sum - summary.own;
+    ctx->save_for_backward({x, weight, bias, target, summary.log_sum, logits});
     if (gradient) {
       keep_gradient(ctx, gradient);
       ctx->saved_data["first_row"] = first_row;
@@ -206,22 +205,19 @@ class LinearNll : public torch::autograd::Function<LinearNll> {
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const variable_list saved = ctx->get_saved_variables();
     const at::Tensor &x = saved[0], &weight = saved[1], &bias = saved[2], &target = saved[3];
-    const at::Tensor &log_sum = saved[4], &logp = saved[5];
+    const at::Tensor &log_sum = saved[4], &logits = saved[5];
     const at::Tensor scale = grads[0].masked_fill(target < 0, 0.0).unsqueeze(1);
     Gradients out;
     if (ctx->needs_input_grad(1)) out.weight = empty_gradient(ctx, weight);
     out.bias = at::empty_like(bias);
-    if (logp.defined()) {
-      add(logp.exp(), scale, target, 0, x, weight, ctx->needs_input_grad(0), out);
-    } else {
-      const int64_t ids = weight.size(0), block = ids_at_once(x, x.size(0), ids);
-      for (int64_t first = 0; first < ids; first += block) {
-        const int64_t count = std::min(block, ids - first);
-        const at::Tensor rows = weight.narrow(0, first, count);
-        at::Tensor p = logits_of(x, rows, bias.narrow(0, first, count));
-        p.sub_(log_sum.unsqueeze(1)).exp_();
-        add(p, scale, target, first, x, rows, ctx->needs_input_grad(0), out);
-      }
+    const int64_t ids = weight.size(0), block = ids_at_once(x, x.size(0), ids);
+    for (int64_t first = 0; first < ids; first += block) {
+      const int64_t count = std::min(block, ids - first);
+      const at::Tensor rows = weight.narrow(0, first, count);
+      at::Tensor p = logits.defined()
+                         ? logits.narrow(1, first, count) - log_sum.unsqueeze(1)
+                         : logits_of(x, rows, bias.narrow(0, first, count)) -= log_sum.unsqueeze(1);
+      add(p.exp_(), scale, target, first, x, rows, ctx->needs_input_grad(0), out);
     }
     const at::Tensor grad_x = out.x.defined() ? out.x.to(x.scalar_type()) : out.x;
     return {grad_x, out.weight, out.bias, {}, {}, {}, {}, {}};

@@ -5,6 +5,7 @@
 #include <new>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <utility>
 
 #include "host/backbone/attention/fused.hpp"
 #include "host/backbone/embedding/linear_nll.hpp"
@@ -106,14 +107,33 @@ LayerTemporaries layer_temporaries(const config::Experiment& e, const Extents& x
   return attention.bytes < feed_forward.bytes ? feed_forward : attention;
 }
 
-// Logits and log-probabilities of as many rows as the softmax takes at once.
-std::int64_t softmax_bytes(const config::Experiment& e, const Extents& x, std::int64_t vocabulary) {
+std::string count_text(std::int64_t count) { return format_count(static_cast<double>(count)); }
+
+struct Logits {
+  std::int64_t kept;     // for the backward pass, of one segment
+  std::int64_t at_once;  // of which something is computed at a time
+};
+
+Logits logits_of(const config::Experiment& e, const Extents& x, std::int64_t vocabulary,
+                 bool is_cuda) {
   std::int64_t ids = vocabulary;
   if (e.model.adaptive && !e.model.adaptive->cutoffs.empty()) {
     ids = e.model.adaptive->cutoffs.front();  // most rows take part in the head alone
   }
-  const std::int64_t logits = std::min(x.lanes * x.tokens * ids, backbone::kKeptLogits);
-  return 2 * logits * x.score_bytes;
+  const std::int64_t all = x.lanes * x.tokens * ids;
+  return {all <= backbone::kKeptLogits ? all : 0,
+          std::min(all, is_cuda ? backbone::kKeptLogits : backbone::kBlockLogits)};
+}
+
+// Those kept of so many segments, and those at a time with what is made of them.
+FootprintPart softmax_part(const Logits& logits, std::int64_t segments, const Extents& x,
+                           std::string keys) {
+  const std::int64_t kept = segments * logits.kept;
+  return {"logits of the softmax",
+          (kept > 0 ? kept + logits.at_once : 2 * logits.at_once) * x.score_bytes,
+          str("at most ", count_text(logits.at_once), " logits at a time",
+              kept > 0 ? str(", ", count_text(kept), " kept for the backward pass") : ""),
+          std::move(keys)};
 }
 
 // Projections of the attention with their low-rank updates, beside those without.
@@ -122,8 +142,6 @@ std::int64_t updated_bytes(const config::Experiment& e, const Extents& x) {
   const std::int64_t keys = e.model.key_heads() * e.model.head_width;
   return x.layers * x.width * (2 * x.inner + 2 * keys) * x.value_bytes;
 }
-
-std::string count_text(std::int64_t count) { return format_count(static_cast<double>(count)); }
 
 void add_model(Footprint& out, const config::Experiment& e, const ModelSizes& sizes) {
   const std::int64_t size = e.train.precision == config::Precision::kF64 ? 8 : 4;
@@ -157,9 +175,8 @@ void add_activations(Footprint& out, const config::Experiment& e, const ModelSiz
     out.uses.push_back({"projections with low-rank updates", segments * bytes,
                         str(segments, " segments x ", x.layers, " layers"), "train.bptt_segments"});
   }
-  out.uses.push_back({"logits of the softmax", segments * softmax_bytes(e, x, sizes.vocabulary),
-                      str("at most ", count_text(backbone::kKeptLogits), " logits at a time"),
-                      "train.lanes, train.segment, or use [model.adaptive]"});
+  out.uses.push_back(softmax_part(logits_of(e, x, sizes.vocabulary, is_cuda), segments, x,
+                                  "train.lanes, train.segment, or use [model.adaptive]"));
   const LayerTemporaries temporaries = layer_temporaries(e, x, is_cuda);
   out.uses.push_back(
       {"temporaries of the backward pass",
@@ -261,9 +278,7 @@ Footprint evaluation_footprint(const config::Experiment& e, const ModelSizes& si
            (is_cuda ? passing : std::min(passing, backbone::kFeedForwardRows)) * x.ff *
                x.compute_bytes,
        str(x.lanes, " lanes x ", x.tokens, " tokens that see ", x.columns, " columns"), keys},
-      {"logits of the softmax", softmax_bytes(e, x, sizes.vocabulary),
-       str("at most ", count_text(backbone::kKeptLogits), " logits at a time"),
-       "eval.lanes or eval.segment"}};
+      softmax_part(logits_of(e, x, sizes.vocabulary, is_cuda), 0, x, "eval.lanes or eval.segment")};
   if (x.compute_bytes < x.value_bytes) {
     out.uses.push_back(
         {"weights in the products' type", sizes.backbone_parameters * x.compute_bytes,
