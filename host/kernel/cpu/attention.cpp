@@ -17,10 +17,14 @@ namespace {
 template <typename T>
 void attend_block(const Block<T>& block, const Tile& tile, const Queries<T>& queries, T* scores,
                   Softmax<T>& s, Prefetch& prefetch) {
+  T largest[kTile];
+  for (int64_t r = 0; r < tile.count; ++r) {
+    largest[r] = largest_score(scores + r * kScoreRow<T>, block.padded, s.most[tile.row + r]);
+  }
   for (int64_t r = 0; r < tile.count; ++r) {
     const int64_t row = tile.row + r;
-    const T shrink =
-        add_to_softmax(scores + r * kScoreRow<T>, block.padded, s.most[row], s.total[row]);
+    const T shrink = add_to_softmax(scores + r * kScoreRow<T>, block.padded, largest[r],
+                                    s.most[row], s.total[row]);
     if (shrink == T{1}) continue;
     T* sums = s.sums + row * queries.padded;
     for (int64_t j = 0; j < queries.padded; j += kLanes<T>) {

@@ -152,10 +152,9 @@ struct Backward {
       T* moved = s.moved + r * kPositionRow<T>;
       const int64_t first = tile.count - 1 - r;
       // The product with queries works on whole register tiles of columns.
-      for (int64_t x = 0; x < first; ++x) moved[x] = T{0};
-      const T* g = s.products + r * kScoreRow<T>;
-      for (int64_t c = 0; c < block.count; ++c) moved[first + c] = g[c];
-      for (int64_t x = first + block.count; x < columns + kSpareRows; ++x) moved[x] = T{0};
+      fill_columns(moved, 0, first, T{0});
+      copy_row(s.products + r * kScoreRow<T>, block.count, moved + first);
+      fill_columns(moved, first + block.count, columns + kSpareRows, T{0});
     }
     const T* rows =
         static_cast<const T*>(pass.table_by_row) + (tile.head * in.table_rows + low) * padded;
@@ -212,7 +211,11 @@ struct Backward {
     if (grads == nullptr) return;
     T* bias = of_head(grads, head, shape.width);
     const T factor = static_cast<T>(shape.scale);
-    for (int64_t j = 0; j < shape.width; ++j) bias[j] += factor * row[j];
+    int64_t j = 0;
+    for (; j + kLanes<T> <= shape.width; j += kLanes<T>) {
+      store(bias + j, load(bias + j) + load(row + j) * splat(factor));
+    }
+    for (; j < shape.width; ++j) bias[j] += factor * row[j];
   }
 
   void run(const Piece& piece) const {

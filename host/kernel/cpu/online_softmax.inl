@@ -19,17 +19,23 @@ struct Softmax {
         sums(arena.take<T>(queries.rows() * queries.padded)) {}
 };
 
-// Scores of one row to probabilities times 2^most; returns what the row's sums have to be
-// multiplied by for that.
+// The largest of a row's scores and of what came before. Rows' largest are found before their
+// probabilities: what one row waits for is done for others meanwhile.
 template <typename T>
-MNEME_INLINE T add_to_softmax(T* scores, int64_t columns, T& most, T& total) {
-  const T before = most;
+MNEME_INLINE T largest_score(const T* scores, int64_t columns, T before) {
   Vec<T> top = splat(before);
   for (int64_t c = 0; c < columns; c += kLanes<T>) {
-    const Vec<T> score = load(scores + c);
-    top = top < score ? score : top;
+    top = larger_of<T>(load(scores + c), top);
   }
-  most = largest_of<T>(top);
+  return largest_of<T>(top);
+}
+
+// Scores of one row, of which `now` is the largest so far, to probabilities times 2^now; returns
+// what the row's sums have to be multiplied by for that.
+template <typename T>
+MNEME_INLINE T add_to_softmax(T* scores, int64_t columns, T now, T& most, T& total) {
+  const T before = most;
+  most = now;
   // Without a key there is no maximum to subtract.
   const T shift = most == -__builtin_inff() ? T{0} : most;
   Vec<T> sum{};

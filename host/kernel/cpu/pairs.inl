@@ -195,11 +195,16 @@ void fill_with_pairs(const AttentionShape& s, const AttentionInputs& in, const P
 
 void attend_paired_block(const Block<float>& block, const Tile& tile, PairScratch& s) {
   const int64_t padded = s.queries.padded;
+  float largest[kTile];
+  for (int64_t r = 0; r < tile.count; ++r) {
+    largest[r] = largest_score(s.scores.scores + r * kScoreRow<float>, block.padded,
+                               s.softmax.most[tile.row + r]);
+  }
   for (int64_t r = 0; r < tile.count; ++r) {
     const int64_t row = tile.row + r;
     float* scores = s.scores.scores + r * kScoreRow<float>;
     const float shrink =
-        add_to_softmax(scores, block.padded, s.softmax.most[row], s.softmax.total[row]);
+        add_to_softmax(scores, block.padded, largest[r], s.softmax.most[row], s.softmax.total[row]);
     for (int64_t c = 0; c < block.padded; c += kColumnUnit) {
       const __m256bh rounded = _mm512_cvtneps_pbh((__m512)load(scores + c));
       __builtin_memcpy(s.probabilities + r * kBlock<float> + c, &rounded, sizeof(rounded));

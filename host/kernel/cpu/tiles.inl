@@ -148,7 +148,11 @@ struct Queries {
     for (int64_t j = 0; j < padded; j += kLanes<T>) store(to + j, load(row + j) * splat(factor));
     if (biases == nullptr) return;
     const T* bias = static_cast<const T*>(biases) + at;
-    for (int64_t j = 0; j < width; ++j) to[j] += bias[j] * factor;
+    int64_t j = 0;
+    for (; j + kLanes<T> <= width; j += kLanes<T>) {
+      store(to + j, load(to + j) + load(bias + j) * splat(factor));
+    }
+    for (; j < width; ++j) to[j] += bias[j] * factor;
   }
 };
 
@@ -308,6 +312,12 @@ Block<T> seen_by(const AttentionShape& s, const Tile& tile, Block<T> block) {
 }
 
 template <typename T>
+MNEME_INLINE void fill_columns(T* row, int64_t from, int64_t to, T value) {
+  for (; from + kLanes<T> <= to; from += kLanes<T>) store(row + from, splat(value));
+  for (; from < to; ++from) row[from] = value;
+}
+
+template <typename T>
 struct Scores {
   T* front;   // [kColumnUnit] directly before the scores; see put_positions
   T* scores;  // [kTile, kScoreRow]
@@ -422,8 +432,8 @@ struct Scores {
         store(row + c, load(block.hidden + c) > Vec<T>{} ? splat(none) : score);
       }
     }
-    for (int64_t c = 0; c < smaller(begin, block.padded); ++c) row[c] = none;
-    for (int64_t c = larger(end, 0); c < block.padded; ++c) row[c] = none;
+    fill_columns(row, 0, smaller(begin, block.padded), none);
+    fill_columns(row, larger(end, 0), block.padded, none);
   }
 };
 

@@ -59,6 +59,18 @@ MNEME_INLINE Vec<T> at_least(Vec<T> x, Vec<T> bound) {
   return x < bound ? bound : x;
 }
 
+// b unless `a` is larger: a NaN in `a` is passed over.
+template <typename T>
+MNEME_INLINE Vec<T> larger_of(Vec<T> a, Vec<T> b) {
+  return a > b ? a : b;
+}
+#ifdef MNEME_USE_AVX512
+template <>
+MNEME_INLINE Vec<float> larger_of<float>(Vec<float> a, Vec<float> b) {
+  return _mm512_mask_max_ps(a, 0xFFFF, a, b);
+}
+#endif
+
 MNEME_INLINE Vec<float> square_root(Vec<float> x) {
 #ifdef MNEME_USE_AVX512
   return _mm512_mask_sqrt_ps(x, 0xFFFF, x);  // GCC 12 warns about the plain form

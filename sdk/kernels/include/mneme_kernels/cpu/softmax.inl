@@ -20,6 +20,15 @@ MNEME_INLINE Vec<T> power(Vec<T> exponent) {
   const Vec<T> value = exp2(at_least<T>(exponent, lowest));
   return exponent < lowest ? Vec<T>{} : value;
 }
+#ifdef MNEME_USE_AVX512
+template <>
+MNEME_INLINE Vec<float> power<float>(Vec<float> exponent) {
+  const __mmask16 is_normal = _mm512_cmp_ps_mask(exponent, splat(SimdTypes<float>::kLowestExponent),
+                                                 _CMP_NLT_UQ);  // so is a NaN
+  const Vec<float> whole = _mm512_mask_roundscale_ps(exponent, 0xFFFF, exponent, 0);
+  return _mm512_maskz_scalef_ps(is_normal, exp2_fraction(exponent - whole), whole);
+}
+#endif
 
 MNEME_INLINE float logarithm(float x) { return __builtin_logf(x); }
 MNEME_INLINE double logarithm(double x) { return __builtin_log(x); }
