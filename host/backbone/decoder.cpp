@@ -170,6 +170,13 @@ std::unique_ptr<OpenSegment> Decoder::open(memory::SegmentHooks& hooks) {
   return std::make_unique<DecoderSegment>(*this, hooks);
 }
 
+Output Decoder::losses_of(const at::Tensor& top, const at::Tensor& target,
+                          bool wants_correct) const {
+  const at::NoGradGuard no_grad;
+  const Softmax::Result result = softmax_->forward(top, target, wants_correct, settings_.compute);
+  return {.nll = result.nll, .top = top, .best = result.best, .correct = result.correct};
+}
+
 at::Tensor Decoder::log_probabilities(const at::Tensor& top) const {
   const at::NoGradGuard no_grad;
   return softmax_->log_probabilities(top, settings_.compute);
@@ -197,7 +204,7 @@ Output Decoder::forward(const Batch& batch, memory::SegmentHooks& hooks,
   Output out;
   out.top = h;
   at::Tensor logp;
-  if (batch.target.defined()) {
+  if (batch.target.defined() && !(options.may_leave_losses && !hooks.wants_logp())) {
     const Softmax::Result result = softmax_->forward(
         noise_.apply(h, dropout).reshape({lanes * tokens, config_.width}), batch.target.reshape(-1),
         options.wants_correct, settings_.compute, pieces);

@@ -28,6 +28,8 @@ class Decoder final : public Model {
   void train(bool is_training) override { is_training_ = is_training; }
   Output forward(const Batch& batch, memory::SegmentHooks& hooks,
                  const ForwardOptions& options = {}) override;
+  Output losses_of(const at::Tensor& top, const at::Tensor& target,
+                   bool wants_correct) const override;
   std::unique_ptr<OpenSegment> open(memory::SegmentHooks& hooks) override;
   at::Tensor log_probabilities(const at::Tensor& top) const override;
   int64_t longest_segment() const override;

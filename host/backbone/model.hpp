@@ -51,6 +51,9 @@ struct Output {
 // analysis).
 struct ForwardOptions {
   bool wants_correct = false;  // Output::best and Output::correct
+  // Unless a tier wants log-probabilities, Output has `top` alone: the caller asks losses_of() for
+  // the rest, of several segments at once, for which the output layer is read once.
+  bool may_leave_losses = false;
   struct Tap {
     std::vector<at::Tensor> attention_out;  // per layer [B,T,D]: output of the attention block
                                             // (after projection, residual and, in post-norm, norm)
@@ -95,6 +98,10 @@ class Model {
   // | kPlugin).
   virtual Output forward(const Batch& batch, memory::SegmentHooks& hooks,
                          const ForwardOptions& options = {}) = 0;
+  // What forward() leaves out, of rows of `top` [n,D] with their targets i64 [n]: nll [n], and best
+  // and correct [n] when asked for. Without dropout and gradient.
+  virtual Output losses_of(const at::Tensor& top, const at::Tensor& target,
+                           bool wants_correct) const = 0;
   // Opens a segment; `hooks` was begun with SegmentInput::is_open and outlives it.
   virtual std::unique_ptr<OpenSegment> open(memory::SegmentHooks& hooks) = 0;
   // Log-probabilities of every id after rows of the last layer's output: [n,D] -> [n,V], f32 or

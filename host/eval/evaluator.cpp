@@ -10,6 +10,7 @@
 #include "host/eval/protocol.hpp"
 #include "host/eval/rank_scores.hpp"
 #include "host/eval/segment_step.hpp"
+#include "host/eval/waiting_losses.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::eval {
@@ -109,7 +110,8 @@ class Evaluation {
                    ? nullptr
                    : std::make_unique<RankExchange>(options.ranks, options.lanes)),
         state_(stack.new_state(memory::Phase::kEvaluation, std::max<std::int64_t>(1, own().count))),
-        breakdown_(options.training_counts, options.protocol.unknown_id.value_or(-1)) {
+        breakdown_(options.training_counts, options.protocol.unknown_id.value_or(-1)),
+        waiting_(model) {
     if (!options.streams.empty() || ranks_) state_.set_streams(own_streams());
     result_.lanes = options.lanes;
     result_.protocol = options.protocol;
@@ -131,6 +133,13 @@ class Evaluation {
   // What the forward pass found in the lanes of this process.
   [[nodiscard]] static RankScores read_scores(const backbone::Output& out,
                                               const memory::SegmentHooks& hooks);
+  // Whether the losses of a segment can be computed later: whatever is not finite now is looked for
+  // now, while the state is still that before the segment.
+  [[nodiscard]] static bool can_wait(const backbone::Output& out, const RankScores& found);
+  // Computes the losses that wait.
+  void flush();
+  // Tells the caller of a segment whose losses are known.
+  void report(const data::TokenSegment& segment) const;
   // Takes in what was found in the whole segment.
   void take(const data::TokenSegment& segment, RankScores found);
   void count_targets(const data::TokenSegment& segment);
@@ -151,14 +160,11 @@ class Evaluation {
   Means metrics_;
   BreakdownSums breakdown_;
   Result result_;
-  SegmentScores scores_;  // of the newest segment
+  SegmentScores scores_;  // of the newest segment whose losses are known
+  WaitingLosses waiting_;
+  bool is_late_ = false;      // take() is called when the state has gone on
+  std::int64_t targets_ = 0;  // of the segments so far
 };
-
-std::vector<double> to_doubles(const at::Tensor& tensor) {
-  const at::Tensor flat = tensor.detach().to(at::kCPU, at::kDouble).contiguous();
-  const double* const begin = flat.const_data_ptr<double>();
-  return {begin, begin + flat.numel()};
-}
 
 std::vector<std::uint64_t> Evaluation::own_streams() const {
   std::vector<std::uint64_t> streams;
@@ -175,7 +181,9 @@ void Evaluation::throw_not_finite(const data::TokenSegment& segment, const std::
                                   const std::string& failed, double value) {
   NotFinite first;
   const ranks::LaneRange lanes = own();
-  if (lanes.count > 0) {
+  if (is_late_) {
+    first.place = "the softmax";
+  } else if (lanes.count > 0) {
     first = find_in_state(state_);
     if (first.place.empty()) {
       first = find_not_finite(model_, stack_, state_, segment.lanes_of(lanes.first, lanes.count));
@@ -207,17 +215,29 @@ std::map<std::string, double> values_of(const std::map<std::string, memory::Repo
 
 RankScores Evaluation::read_scores(const backbone::Output& out, const memory::SegmentHooks& hooks) {
   RankScores found;
-  found.nll = to_doubles(out.nll);
-  const at::Tensor hits = out.correct.to(at::kCPU).contiguous();
-  const bool* const is_correct = hits.const_data_ptr<bool>();
-  found.correct.assign(is_correct, is_correct + hits.numel());
-  const at::Tensor best = out.best.to(at::kCPU).contiguous();
-  const std::int64_t* const ids = best.const_data_ptr<std::int64_t>();
-  found.best.assign(ids, ids + best.numel());
+  if (out.nll.defined()) found.read(out);
   found.losses = values_of(hooks.losses());
   found.metrics = values_of(hooks.metrics());
   found.read_rows = hooks.read_rows();
   return found;
+}
+
+bool Evaluation::can_wait(const backbone::Output& out, const RankScores& found) {
+  return !out.nll.defined() && out.top.isfinite().all().item<bool>() &&
+         std::ranges::all_of(found.losses, [](const auto& l) { return std::isfinite(l.second); });
+}
+
+void Evaluation::flush() {
+  is_late_ = true;
+  for (auto& [segment, found] : waiting_.take()) {
+    take(segment, std::move(found));
+    report(segment);
+  }
+  is_late_ = false;
+}
+
+void Evaluation::report(const data::TokenSegment& segment) const {
+  if (options_.on_segment) options_.on_segment(segment, scores_);
 }
 
 void Evaluation::take(const data::TokenSegment& segment, RankScores found) {
@@ -297,9 +317,15 @@ void Evaluation::run(const data::TokenSegment& segment) {
   }
   step.forward.wants_correct = true;
   step.forward.distances = options_.distances;
+  step.forward.may_leave_losses = !ranks_ && !options_.on_probes;
+  bool waits = false;
   // A failure in it leaves the state as it was before the segment.
   step.before_commit = [&](const backbone::Output& out, const memory::SegmentHooks& hooks) {
     RankScores found = read_scores(out, hooks);
+    waits = can_wait(out, found);
+    if (waits) return waiting_.add(segment, out.top, std::move(found));
+    flush();
+    if (!out.nll.defined()) found.read(waiting_.losses_of(segment, out.top));
     take(segment, ranks_ ? ranks_->exchange(found) : std::move(found));
   };
   const ranks::LaneRange lanes = own();
@@ -315,10 +341,12 @@ void Evaluation::run(const data::TokenSegment& segment) {
     take(segment, ranks_->exchange(RankScores()));
   }
   ++result_.segments;
+  targets_ += std::ranges::count_if(segment.targets, [](auto id) { return id != data::kNoTarget; });
   add_state();
   if (options_.on_probes) options_.on_probes(segment, scores_.nll, probes);
-  if (options_.on_segment) options_.on_segment(segment, scores_);
-  if (options_.on_progress) options_.on_progress(result_.segments, result_.total.tokens);
+  if (!waits) report(segment);
+  if (waiting_.is_full()) flush();
+  if (options_.on_progress) options_.on_progress(result_.segments, targets_);
 }
 
 void Evaluation::add_state() {
@@ -341,6 +369,7 @@ void Evaluation::add_state() {
 }
 
 Result Evaluation::finish() {
+  flush();
   if (result_.total.tokens == 0) {
     throw_run({.where = "evaluation",
                .failed = "the data have no token to predict",

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "host/base/json_text.hpp"
+#include "host/tensor/torch.hpp"
 
 namespace mneme::eval {
 namespace {
@@ -30,6 +31,18 @@ void add(const Json& from, std::map<std::string, double>& to) {
 }
 
 }  // namespace
+
+void RankScores::read(const backbone::Output& out) {
+  const at::Tensor of_tokens = out.nll.detach().to(at::kCPU, at::kDouble).contiguous();
+  const double* const each = of_tokens.const_data_ptr<double>();
+  nll.assign(each, each + of_tokens.numel());
+  const at::Tensor hits = out.correct.to(at::kCPU).contiguous();
+  const bool* const is_correct = hits.const_data_ptr<bool>();
+  correct.assign(is_correct, is_correct + hits.numel());
+  const at::Tensor ids = out.best.to(at::kCPU).contiguous();
+  const std::int64_t* const first = ids.const_data_ptr<std::int64_t>();
+  best.assign(first, first + ids.numel());
+}
 
 RankExchange::RankExchange(const RankOptions& options, std::int64_t lanes) : ranks_(*options.all) {
   const std::int64_t rank = ranks_.rank(), size = ranks_.size();

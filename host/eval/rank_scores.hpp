@@ -22,6 +22,9 @@ struct RankScores {
   // Parts of the means over all lanes, by name, then the means.
   std::map<std::string, double> losses, metrics;
   std::int64_t read_rows = 0;  // the most
+
+  // Takes nll, correct and best of an output.
+  void read(const backbone::Output& out);
 };
 
 // How far a rank is after a segment; then the sums over all ranks, and a signal that any rank has.

@@ -275,6 +275,72 @@ TEST(Evaluate, AddsUpWhatItSees) {
   EXPECT_EQ(result.state_bytes, 12 * 16 * 8 * 2 * 3);
 }
 
+// The losses of several segments are computed at once; a caller sees those of each, in order.
+TEST(Evaluate, LossesOfSeveralSegmentsAreThoseOfEach) {
+  run::Runtime runtime(small_experiment(xl_cache(12), {"eval.lanes=2"}), {});
+  auto segments = random_segments(11, 2, 6);
+  segments[4].targets[3] = data::kNoTarget;
+  Options options;
+  std::vector<std::int64_t> order;
+  std::vector<SegmentScores> found;
+  std::vector<std::pair<std::int64_t, std::int64_t>> progress;
+  options.on_segment = [&](const data::TokenSegment& segment, const SegmentScores& scores) {
+    order.push_back(static_cast<std::int64_t>(segment.inputs[0]));
+    found.push_back(scores);
+  };
+  options.on_progress = [&](std::int64_t done, std::int64_t tokens) {
+    progress.emplace_back(done, tokens);
+  };
+  const Result result = result_of(runtime, segments, options);
+  const at::NoGradGuard no_grad;
+  memory::StackState state = runtime.stack().new_state(memory::Phase::kEvaluation, 2);
+  ASSERT_EQ(found.size(), segments.size());
+  double sum = 0.0;
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    SCOPED_TRACE(i);
+    SegmentStep step;
+    step.forward.wants_correct = true;
+    const backbone::Output one =
+        run_segment(runtime.model(), runtime.stack(), state, segments[i], std::move(step));
+    EXPECT_EQ(order[i], segments[i].inputs[0]);
+    for (std::int64_t at = 0; at < 12; ++at) {
+      const auto place = static_cast<std::size_t>(at);
+      const double nll = one.nll.view(-1)[at].item<double>();
+      sum += nll;
+      EXPECT_NEAR(found[i].nll[place], nll, 1e-12);
+      if (segments[i].targets[place] == data::kNoTarget) continue;
+      EXPECT_EQ(found[i].best[place], one.best.view(-1)[at].item<std::int64_t>());
+      EXPECT_EQ(found[i].correct[place] != 0, one.correct.view(-1)[at].item<bool>());
+    }
+    EXPECT_EQ(progress[i].first, static_cast<std::int64_t>(i) + 1);
+    EXPECT_EQ(progress[i].second, 12 * (static_cast<std::int64_t>(i) + 1) - (i >= 4 ? 1 : 0));
+  }
+  EXPECT_NEAR(result.total.nll, sum, 1e-9);
+}
+
+// What is not finite only in the output layer is found when the losses are computed.
+TEST(Evaluate, NamesASoftmaxThatIsNotFinite) {
+  run::Runtime runtime(small_experiment(xl_cache(12)), {});
+  {
+    const at::NoGradGuard no_grad;
+    for (const auto& parameter : runtime.parameters()) {
+      if (parameter.name == "model.softmax.0.bias") at::Tensor(parameter.tensor)[2] = std::nan("");
+    }
+  }
+  runtime.weights_changed();
+  EXPECT_THAT(
+      test::error_of([&] { static_cast<void>(result_of(runtime, random_segments(11, 3, 6))); }),
+      testing::AllOf(
+          StartsWith("1: segment 0, lane 0, position 0: the loss of a token is not finite"),
+          HasSubstr("the first thing that is not finite is the softmax")));
+}
+
+// The memory looks at the losses of each segment (tests/abi/plugins/everything.cpp).
+TEST(Evaluate, GivesLogProbabilitiesToAMemoryThatWantsThem) {
+  run::Runtime runtime(small_experiment("[[memory.tier]]\nplugin = \"test_everything\"\n"), {});
+  EXPECT_EQ(result_of(runtime, random_segments(3, 3, 6)).segments, 3);
+}
+
 // A document that begins inside a segment starts the count anew; its first target is in no bucket.
 TEST(Evaluate, CountsDistancesFromTheDocumentsStart) {
   run::Runtime runtime(small_experiment(), {});

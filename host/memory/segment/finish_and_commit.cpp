@@ -20,6 +20,12 @@ bool SegmentHooks::wants_rider_outputs() const {
   });
 }
 
+bool SegmentHooks::wants_logp() const {
+  return std::any_of(impl_->work.begin(), impl_->work.end(), [](const TierState& tier) {
+    return tier.instance().wants(MNEME_WANT_FINISH_LOGP);
+  });
+}
+
 void SegmentHooks::finish(const at::Tensor& top, const std::vector<at::Tensor>& layers,
                           const at::Tensor& targets, const at::Tensor& logp,
                           const at::Tensor& of_riders) {

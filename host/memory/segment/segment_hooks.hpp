@@ -177,9 +177,11 @@ class SegmentHooks {
                    const LocalAttention& local, LayerServices& services);
   // Stage 8 (finish). top [B,T,D]; layers: outputs of all layers (empty unless
   // wants_layer_outputs); targets [B,T] i64 (-1 = none), logp [B,T], both undefined when there are
-  // none; riders [B,M,D], as top (undefined unless wants_rider_outputs, and without riders).
+  // none (logp may be so unless wants_logp); riders [B,M,D], as top (undefined unless
+  // wants_rider_outputs, and without riders).
   bool wants_layer_outputs() const;
   bool wants_rider_outputs() const;
+  bool wants_logp() const;
   void finish(const at::Tensor& top, const std::vector<at::Tensor>& layers,
               const at::Tensor& targets, const at::Tensor& logp, const at::Tensor& riders = {});
 

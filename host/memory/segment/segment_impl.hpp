@@ -63,7 +63,7 @@ struct SegmentHooks::Impl {
   int64_t rider_tier = -1;
   bool is_closed = false;  // no step may follow
   bool are_weights_summed = false;
-  int64_t offset = 0;      // tokens of an open segment before this step
+  int64_t offset = 0;  // tokens of an open segment before this step
   std::vector<int64_t> valid_count;
   std::vector<int64_t> tokens;  // of each lane since its last reset, before this segment
   LaneArrays seen_lanes;        // as the hook that runs sees them

@@ -81,7 +81,7 @@ class Everything : public mneme::Tier {
     s.releases();
     s.emits_token_bias();
     s.wants(MNEME_WANT_READ_PROJECTED | MNEME_WANT_READ_X | MNEME_WANT_FINISH_TOP |
-            MNEME_WANT_FINISH_LAYERS | MNEME_WANT_FINISH_LOGP);
+            MNEME_WANT_FINISH_LAYERS | MNEME_WANT_FINISH_TARGETS | MNEME_WANT_FINISH_LOGP);
     s.context_rows(4);
   }
 
@@ -138,6 +138,8 @@ class Everything : public mneme::Tier {
   void finish(mneme::Segment& s, const mneme::Finish& in) override {
     mneme::require(in.layers.size() == static_cast<size_t>(s.layers()), MNEME_E_STATE,
                    "finish: all layers' outputs were wanted");
+    mneme::require(static_cast<bool>(in.targets) == static_cast<bool>(in.logp), MNEME_E_STATE,
+                   "finish: log-probabilities were wanted wherever there are targets");
     s.slot(finished_) =
         s.slot(finished_).get() + cast(mean(mean(in.top, 2), 1), s.slot(finished_).get().dtype());
     s.metric("top", mean(mean(in.top, 2), 1));
