@@ -15,7 +15,7 @@ mneme_require(CLI11 CLI11::CLI11 libcli11-dev)
 mneme_require(Eigen3 Eigen3::Eigen libeigen3-dev)
 mneme_require(Boost Boost::headers libboost-dev)
 
-# Debian's packages of these two bring no file for find_package.
+# Debian's packages of these bring no file for find_package.
 macro(mneme_require_library target header library apt_package)
   find_path(${target}_include ${header})
   find_library(${target}_library ${library})
@@ -29,6 +29,9 @@ macro(mneme_require_library target header library apt_package)
 endmacro()
 mneme_require_library(mneme_pcre2 pcre2.h pcre2-8 libpcre2-dev)
 mneme_require_library(mneme_utf8proc utf8proc.h utf8proc libutf8proc-dev)
+if(NOT MNEME_SANITIZE)  # sanitizers have heaps of their own
+  mneme_require_library(mneme_jemalloc jemalloc/jemalloc.h jemalloc libjemalloc-dev)
+endif()
 if(MNEME_TESTS)
   mneme_require(GTest GTest::gtest_main libgtest-dev)
   mneme_require(GTest GTest::gmock libgmock-dev)

@@ -15,7 +15,7 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_COMPRESSION_TYPE gzip)  # xz takes minutes over LibTorch
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME mneme)
-set(CPACK_DEBIAN_RUNTIME_PACKAGE_SHLIBDEPS ON)  # what is not copied: C and C++ runtimes, spdlog, fmt, PCRE2, utf8proc, Open MPI
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_SHLIBDEPS ON)  # what is not copied: C and C++ runtimes, spdlog, fmt, PCRE2, utf8proc, jemalloc, Open MPI
 set(CPACK_COMPONENT_RUNTIME_DESCRIPTION "${PROJECT_DESCRIPTION}: the program, its memories, experiments and LibTorch")
 set(CPACK_DEBIAN_SDK_PACKAGE_NAME mneme-sdk)
 set(CPACK_DEBIAN_SDK_PACKAGE_ARCHITECTURE all)

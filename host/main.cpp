@@ -1,7 +1,6 @@
 #include <csignal>
 
 #include "host/base/child_process.hpp"
-#include "host/base/freed_memory.hpp"
 #include "host/cli/cli.hpp"
 #include "host/cli/interrupt.hpp"
 #include "host/cli/plugins/warm_program.hpp"
@@ -10,8 +9,6 @@ int main(int argc, char** argv) {
   mneme::stop_with_parent();
   mneme::cli::take_stop_signals();
   mneme::cli::report_crashes();
-  mneme::keep_freed_memory();
-  mneme::ask_for_huge_pages();
   // A starter may ignore it, and this program inherits that: then the ends of the programs that it
   // starts itself would be lost.
   std::signal(SIGCHLD, SIG_DFL);

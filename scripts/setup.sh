@@ -34,7 +34,7 @@ readonly debian_packages=(
   g++ cmake ninja-build ccache mold clang lld "libclang-rt-dev libclang-rt-18-dev libclang-rt-14-dev"
   binutils git ca-certificates python3 python3-venv
   libboost-dev libtomlplusplus-dev libspdlog-dev libfmt-dev libcli11-dev nlohmann-json3-dev libeigen3-dev
-  libpcre2-dev libutf8proc-dev
+  libpcre2-dev libutf8proc-dev libjemalloc-dev
   libopenmpi-dev openmpi-bin
   libgtest-dev libgmock-dev libbenchmark-dev
 )

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "host/base/text.hpp"
+#include "tests/base/sanitized.hpp"
 #include "tests/cli/program.hpp"
 #include "tests/memory/broken/broken_plugin.hpp"
 
@@ -42,6 +43,10 @@ TEST_F(Doctor, SaysWhatThisMachineHas) {
   EXPECT_GT(find(result, "current folder").at("details").at("free_bytes").get<std::uint64_t>(), 0U);
   EXPECT_EQ(find(result, "plugin folder").at("state"),
             std::filesystem::is_directory(MNEME_PLUGIN_DIR) ? "fine" : "absent");
+  if (!is_address_sanitized()) {
+    EXPECT_THAT(find(result, "allocator").at("text").get<std::string>(), StartsWith("jemalloc 5."));
+    EXPECT_EQ(find(result, "allocator").at("details").at("thp"), "always");
+  }
   const ProgramResult text = doctor({});
   for (const std::string word : {"ok  mneme", "processor", "CUDA in LibTorch", "sealed memory",
                                  "C++ compiler", "nothing is broken\n"}) {

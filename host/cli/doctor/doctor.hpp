@@ -29,7 +29,7 @@ struct Finding {
 
 // Compilers, CMake and nvcc on PATH with their versions: what building plugins needs.
 [[nodiscard]] std::vector<Finding> check_toolchain();
-// LibTorch's version, threads and instruction set; the NVIDIA driver, its devices, and LibTorch's
+// LibTorch's version, threads and instruction set, and the allocator; the NVIDIA driver, its devices, and LibTorch's
 // use of them.
 [[nodiscard]] std::vector<Finding> check_libtorch();
 [[nodiscard]] std::vector<Finding> check_cuda();

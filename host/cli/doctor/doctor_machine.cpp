@@ -110,6 +110,31 @@ bool has_sealed_memory() {
   return is_sealed;
 }
 
+// Whose memory the process gets (host/allocator.cpp).
+Finding check_allocator() {
+  using Control = int(const char*, void*, std::size_t*, void*, std::size_t);
+  auto* const control = reinterpret_cast<Control*>(::dlsym(RTLD_DEFAULT, "mallctl"));
+  const auto setting = [&](const char* name) {
+    const char* value = "";
+    std::size_t size = sizeof(value);
+    return control == nullptr || control(name, static_cast<void*>(&value), &size, nullptr, 0) != 0
+               ? std::string()
+               : std::string(value);
+  };
+  const std::string version = setting("version"), pages = setting("opt.thp");
+  Finding finding{.subject = "allocator"};
+  finding.details = {{"version", version}, {"thp", pages}};
+  if (version.empty()) {
+    finding.state = State::kAbsent;
+    finding.text = "another one than jemalloc";
+    finding.advice = "evaluations need more memory and time: start mneme without LD_PRELOAD";
+    return finding;
+  }
+  finding.text = str("jemalloc ", version.substr(0, version.find('-')), ", huge pages ",
+                     pages == "always" ? "asked for" : pages);
+  return finding;
+}
+
 }  // namespace
 
 std::vector<Finding> check_libtorch() {
@@ -130,7 +155,7 @@ std::vector<Finding> check_libtorch() {
         "no AVX2: computing will be slow; unset ATEN_CPU_CAPABILITY, or use another "
         "machine";
   }
-  return {library, processor};
+  return {library, processor, check_allocator()};
 }
 
 std::vector<Finding> check_cuda() {
