@@ -188,8 +188,8 @@ TEST_F(DescribeTier, TellsModelScopeAndUnknownBytes) {
   EXPECT_THAT(result.out, HasSubstr("queue places [B, any, 16] f32 a layer, layer inputs with "
                                     "position: bytes depend on what is written\n"));
   EXPECT_THAT(result.out, HasSubstr("wants: read: the projected result, read: x, finish: the top "
-                                    "output, finish: all layers' outputs, finish: "
-                                    "log-probabilities\n"));
+                                    "output, finish: all layers' outputs, finish: targets, "
+                                    "finish: log-probabilities\n"));
   EXPECT_EQ(count_of(result.out, "\ntier "), 2) << "every tier of the plugin";
 }
 

@@ -14,14 +14,21 @@
 namespace mneme::kernel::cpu {
 namespace {
 
+// A row of gradients of scores: behind its columns are as many zeros as rows may be read beyond
+// them. Of rows that are kGradeRow + 1 apart each begins one column later than the one before.
+template <typename T>
+constexpr int64_t kGradeRow = kBlock<T> + 3 * kColumnUnit;
+constexpr int64_t kGradeFront = 2 * kColumnUnit;  // zeros before the first row
+static_assert(kTile - 1 + kSpareRows <= 3 * kColumnUnit && kTile - 1 <= kGradeFront);
+
 template <typename T>
 struct GradientScratch {
   Queries<T> queries;
   Keys<T> keys;
   Scores<T> scores;  // then probabilities
   T* turned_values;  // [d, kKeyRow]
-  T* products;       // [kTile, kScoreRow] of dz and values, then gradients of scores
-  T* moved;          // [kTile, kPositionRow] the same at the table's rows
+  T* front;          // [kGradeFront] zeros, directly before:
+  T* products;       // [kTile, kGradeRow] of dz and values, then gradients of scores
   T* grad_z;         // [rows, padded]
   T* lse;            // [rows] exponents of 2; 0 for queries without keys
   T* shift;          // [rows] dlse - dz . z
@@ -37,8 +44,8 @@ struct GradientScratch {
     const int64_t padded = queries.padded, rows = queries.rows();
     const bool has_table = in.table != nullptr;
     turned_values = arena.take<T>(s.width * kKeyRow<T>);
-    products = arena.take<T>(kTile * kScoreRow<T>);
-    moved = arena.take<T>(has_table ? kTile * kPositionRow<T> : 0);
+    front = arena.take<T>(kGradeFront + kTile * kGradeRow<T>);
+    products = front + kGradeFront;
     grad_z = arena.take<T>(rows * padded);
     lse = arena.take<T>(rows);
     shift = arena.take<T>(rows);
@@ -89,6 +96,7 @@ struct Backward {
   void begin_lane(const Piece& piece) const {
     s.queries.template fill<E>(shape, in, piece);
     const int64_t padded = s.queries.padded, size = s.queries.rows() * padded;
+    clear(s.front, kGradeFront);
     clear(s.grad_z, size);
     clear(s.grad_content, size);
     if (in.table != nullptr) clear(s.grad_position, size);
@@ -116,59 +124,60 @@ struct Backward {
   void grade(const Block<T>& block, const Tile& tile) const {
     for (int64_t r = 0; r < tile.count; ++r) {
       T* p = s.scores.scores + r * kScoreRow<T>;
-      T* g = s.products + r * kScoreRow<T>;
+      T* g = s.products + r * kGradeRow<T>;
       const Vec<T> lse = splat(s.lse[tile.row + r]), shift = splat(s.shift[tile.row + r]);
       for (int64_t c = 0; c < block.padded; c += kLanes<T>) {
         const Vec<T> probability = power<T>(load(p + c) - lse);
         store(p + c, probability);
         store(g + c, probability * (load(g + c) + shift));
       }
-      for (int64_t c = block.count; c < block.count + kSpareRows; ++c) p[c] = g[c] = T{0};
+      fill_columns(p, block.count, block.count + kSpareRows, T{0});
+      fill_columns(g, block.count, kGradeRow<T>, T{0});
     }
   }
 
-  void add_tile(const Block<T>& block, const Tile& tile) const {
+  // is_first: of the tiles that see something of the block; keys' gradients hold nothing yet.
+  void add_tile(const Block<T>& block, const Tile& tile, bool is_first) const {
     const int64_t padded = s.queries.padded, vectors = padded / kLanes<T>;
     T* dz = s.grad_z + tile.row * padded;
-    multiply(Product<T>{dz, padded, 1, s.turned_values, kKeyRow<T>, s.products, kScoreRow<T>,
+    multiply(Product<T>{dz, padded, 1, s.turned_values, kKeyRow<T>, s.products, kGradeRow<T>,
                         tile.count, block.padded / kLanes<T>, shape.width, true});
     grade(block, tile);
     multiply(Product<T>{s.scores.scores, 1, kScoreRow<T>, dz, padded, s.grad_values, padded,
-                        block.count, vectors, tile.count});
-    multiply(Product<T>{s.products, 1, kScoreRow<T>, s.queries.content + tile.row * padded, padded,
-                        s.grad_keys, padded, block.count, vectors, tile.count});
-    multiply(Product<T>{s.products, kScoreRow<T>, 1, s.key_rows, padded,
+                        block.count, vectors, tile.count, is_first});
+    multiply(Product<T>{s.products, 1, kGradeRow<T>, s.queries.content + tile.row * padded, padded,
+                        s.grad_keys, padded, block.count, vectors, tile.count, is_first});
+    multiply(Product<T>{s.products, kGradeRow<T>, 1, s.key_rows, padded,
                         s.grad_content + tile.row * padded, padded, tile.count, vectors,
                         block.count});
     if (in.table != nullptr && block.first >= shape.free) add_positions(block, tile);
   }
 
-  // As Scores::add_positions: a query's columns begin one row after those of the next query.
+  // As Scores::put_positions: a query's columns begin one row after those of the next query.
   void add_positions(const Block<T>& block, const Tile& tile) const {
     const int64_t padded = s.queries.padded, vectors = padded / kLanes<T>;
     const int64_t low = shape.queries - 1 - tile.most + block.first - shape.free;
     const int64_t columns = smaller(tile.count - 1 + block.count, in.table_rows - low);
-    for (int64_t r = 0; r < tile.count; ++r) {
-      T* moved = s.moved + r * kPositionRow<T>;
-      const int64_t first = tile.count - 1 - r;
-      // The product with queries works on whole register tiles of columns.
-      fill_columns(moved, 0, first, T{0});
-      copy_row(s.products + r * kScoreRow<T>, block.count, moved + first);
-      fill_columns(moved, first + block.count, columns + kSpareRows, T{0});
-    }
+    const T* grades = s.products - (tile.count - 1);  // at the table's rows
     const T* rows =
         static_cast<const T*>(pass.table_by_row) + (tile.head * in.table_rows + low) * padded;
-    multiply(Product<T>{s.moved, kPositionRow<T>, 1, rows, padded,
+    multiply(Product<T>{grades, kGradeRow<T> + 1, 1, rows, padded,
                         s.grad_position + tile.row * padded, padded, tile.count, vectors, columns});
     if (out.table == nullptr) return;
     T* grads = of_head(out.table, tile.head, table_rows() * padded) + low * padded;
-    multiply(Product<T>{s.moved, 1, kPositionRow<T>, s.queries.position + tile.row * padded, padded,
+    multiply(Product<T>{grades, 1, kGradeRow<T> + 1, s.queries.position + tile.row * padded, padded,
                         grads, padded, columns, vectors, tile.count});
   }
 
   static void scale(T* numbers, int64_t count, T factor) {
     for (int64_t j = 0; j < count; j += kLanes<T>) {
       store(numbers + j, load(numbers + j) * splat(factor));
+    }
+  }
+
+  void clear_keys(int64_t from, int64_t to) const {
+    for (T* grads : {s.grad_keys, s.grad_values}) {
+      clear(grads + from * s.queries.padded, (to - from) * s.queries.padded);
     }
   }
 
@@ -225,14 +234,16 @@ struct Backward {
       s.keys.template turn<E>(shape, in, piece, block, &KeyPiece::k, s.keys.turned);
       s.keys.template turn<E>(shape, in, piece, block, &KeyPiece::v, s.turned_values);
       s.keys.template copy<E>(shape, in, piece, block, &KeyPiece::k, s.key_rows);
-      clear(s.grad_keys, count * s.queries.padded);
-      clear(s.grad_values, count * s.queries.padded);
+      int64_t done = 0;  // rows of the block's gradients that hold something
       s.queries.for_each_tile(piece, [&](const Tile& tile) {
         if (!is_seen(shape, block.first, block.count, tile)) return;
         const Block<T> seen = seen_by(shape, tile, block);
         s.scores.compute(shape, in, piece, s.queries, seen, tile);
-        add_tile(seen, tile);
+        add_tile(seen, tile, done == 0);
+        if (done == 0) clear_keys(seen.count, count);
+        done = count;
       });
+      if (done == 0) clear_keys(0, count);
       put_keys(piece, block);
     });
     end_lane(piece);

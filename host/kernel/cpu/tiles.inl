@@ -19,8 +19,6 @@ template <typename T>
 constexpr int64_t kBlock = 768 / static_cast<int64_t>(sizeof(T));
 template <typename T>
 constexpr int64_t kScoreRow = kBlock<T> + kColumnUnit;
-template <typename T>
-constexpr int64_t kPositionRow = kBlock<T> + kTile + 2 * kColumnUnit;
 
 // What a piece of work is about.
 struct Piece {
