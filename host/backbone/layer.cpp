@@ -182,40 +182,46 @@ at::Tensor Layer::project(memory::Projector which, const at::Tensor& rows,
 }
 
 // Distances are projected in blocks: a longer table costs its new rows only, and a row has the same
-// bits whatever the table's length (products of other sizes may round differently).
+// bits whatever the table's length (products of other sizes may round differently). Tables that
+// grow get a quarter more room than they need, so that a memory which fills up segment by segment
+// does not copy its table every time.
 void Layer::keep_positions(int64_t distances, PositionTables& tables) {
   const int64_t heads = settings_->heads, width = settings_->head_width;
   const int64_t blocks = (distances + kPositionBlock - 1) / kPositionBlock;
   const at::Tensor rows = tables.descending(blocks * kPositionBlock);  // farthest first
-  const int64_t kept = kept_positions_.defined() ? kept_positions_.size(1) : 0;
-  const at::Tensor grown =
-      empty_columns(heads, rows.size(0), width, rows.options().dtype(settings_->compute));
-  if (kept > 0) grown.narrow(1, rows.size(0) - kept, kept).copy_(kept_positions_);
-  int64_t end = rows.size(0) - kept;  // of the rows that are projected now
+  const int64_t needed = rows.size(0), filled = kept_positions_.filled;
+  if (!kept_positions_.room.defined() || kept_positions_.room.size(1) < needed) {
+    const at::Tensor room = empty_columns(heads, filled > 0 ? needed + needed / 4 : needed, width,
+                                          rows.options().dtype(settings_->compute));
+    if (filled > 0)
+      room.narrow(1, room.size(1) - filled, filled).copy_(kept_positions_.last(filled));
+    kept_positions_.room = room;
+  }
+  kept_positions_.filled = needed;
+  const at::Tensor all = kept_positions_.last(needed);
+  int64_t end = needed - filled;  // of the rows that are projected now
   while (end > 0) {
     const int64_t count = end % kPositionBlock == 0 ? kPositionBlock : kPositionBlock + 1;
     end -= count;  // the nearest block has the row that no score reads too
-    grown.narrow(1, end, count)
+    all.narrow(1, end, count)
         .copy_(linear(rows.narrow(0, end, count), weights_.position, {}, settings_->compute)
                    .view({count, heads, width})
                    .transpose(0, 1));
   }
-  kept_positions_ = grown;
 }
 
 at::Tensor Layer::projected_positions(int64_t distances, PositionTables& tables, bool has_dropout) {
-  const bool keeps = !has_dropout && !at::GradMode::is_enabled();
-  at::Tensor& kept = keeps ? kept_positions_ : pass_positions_;
-  if (!kept.defined() || kept.size(1) < distances + 1) {
-    if (keeps) {
-      keep_positions(distances, tables);
-    } else {
-      kept = linear(tables.descending(distances), weights_.position, {}, settings_->compute)
-                 .view({distances + 1, settings_->heads, settings_->head_width})
-                 .permute({1, 0, 2});
-    }
+  if (!has_dropout && !at::GradMode::is_enabled()) {
+    if (kept_positions_.filled < distances + 1) keep_positions(distances, tables);
+    return kept_positions_.last(distances + 1);
   }
-  return kept.narrow(1, kept.size(1) - distances - 1, distances + 1);
+  if (!pass_positions_.defined() || pass_positions_.size(1) < distances + 1) {
+    pass_positions_ =
+        linear(tables.descending(distances), weights_.position, {}, settings_->compute)
+            .view({distances + 1, settings_->heads, settings_->head_width})
+            .permute({1, 0, 2});
+  }
+  return pass_positions_.narrow(1, pass_positions_.size(1) - distances - 1, distances + 1);
 }
 
 // Keys and values of all columns, in the lanes' order.

@@ -163,7 +163,8 @@ class Layer {
                                        const at::Tensor& k, const at::Tensor& v, Wants wants,
                                        SegmentScope& scope);
   void weights_changed() {
-    kept_positions_ = pass_positions_ = at::Tensor();
+    kept_positions_ = KeptPositions();
+    pass_positions_ = at::Tensor();
     kept_qkv_ = kept_output_ = Updated();
     converted_.clear();
   }
@@ -194,7 +195,13 @@ class Layer {
   int64_t index_;
   const LayerSettings* settings_;  // outlives the layer
   LayerWeights weights_;
-  at::Tensor kept_positions_;
+  // Projected positions without gradient, the last `filled` rows of room [H,n,d].
+  struct KeptPositions {
+    at::Tensor room;
+    int64_t filled = 0;
+    at::Tensor last(int64_t rows) const { return room.narrow(1, room.size(1) - rows, rows); }
+  };
+  KeptPositions kept_positions_;
   at::Tensor pass_positions_;  // of one forward pass, with its graph
   mutable Updated kept_qkv_, kept_output_;
   mutable ConvertedWeights converted_;
