@@ -27,16 +27,19 @@ struct LinearArgs {
   int64_t y_row = 0;
 };
 
-// Threads had better share outputs in multiples of this.
+// Threads had better share outputs in multiples of this, and inputs in multiples of the other.
 inline constexpr int64_t kLinearUnit = 12;
+inline constexpr int64_t kLinearInputUnit = 16;
 
 // The functions of one instruction set, for any thread. What an output is does not depend on how
 // they are distributed.
 struct LinearKernels {
   // Bytes of the rows as `multiply` reads them, at any address.
   uint64_t (*prepared_bytes)(const LinearArgs&);
-  void (*prepare)(const LinearArgs&, void* prepared);
-  // Outputs begin .. end - 1; after `prepare`.
+  // Inputs begin .. end - 1 of the rows. With at most kLinearDotRows rows all of them are prepared
+  // together with the first.
+  void (*prepare)(const LinearArgs&, void* prepared, int64_t begin, int64_t end);
+  // Outputs begin .. end - 1; after `prepare` of all inputs.
   void (*multiply)(const LinearArgs&, const void* prepared, int64_t begin, int64_t end);
   MNEME_DECLARE_KERNELS(LinearKernels);
 };

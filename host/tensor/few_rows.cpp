@@ -48,15 +48,22 @@ at::Tensor few_rows_linear(const at::Tensor& given, const at::Tensor& w, const a
   const auto& kernels = fastest_kernels<kernel::LinearKernels>();
   const at::Tensor prepared =
       at::empty({static_cast<int64_t>(kernels.prepared_bytes(args))}, at::kByte);
-  kernels.prepare(args, prepared.data_ptr());
-  const int64_t units = (args.outputs + kernel::kLinearUnit - 1) / kernel::kLinearUnit;
-  // A thread's work should be worth waking it.
-  constexpr int64_t kMultiplyAdds = 1 << 17;
-  const int64_t of_unit = args.rows * args.inputs * kernel::kLinearUnit;
-  parallel_for(units, kMultiplyAdds / of_unit + 1, [&](int64_t begin, int64_t end) {
-    kernels.multiply(args, prepared.const_data_ptr(), begin * kernel::kLinearUnit,
-                     std::min(end * kernel::kLinearUnit, args.outputs));
-  });
+  // body(begin, end) of so many outputs or inputs. A thread's work should be worth waking it: it
+  // has at least `least` of what a unit has `of_unit` of.
+  const auto share = [](int64_t count, int64_t unit, int64_t least, int64_t of_unit,
+                        const auto& body) {
+    parallel_for((count + unit - 1) / unit, least / of_unit + 1, [&](int64_t begin, int64_t end) {
+      body(begin * unit, std::min(end * unit, count));
+    });
+  };
+  constexpr int64_t kCopies = 1 << 14, kMultiplyAdds = 1 << 17;
+  share(
+      args.inputs, kernel::kLinearInputUnit, kCopies, args.rows * kernel::kLinearInputUnit,
+      [&](int64_t begin, int64_t end) { kernels.prepare(args, prepared.data_ptr(), begin, end); });
+  share(args.outputs, kernel::kLinearUnit, kMultiplyAdds,
+        args.rows * args.inputs * kernel::kLinearUnit, [&](int64_t begin, int64_t end) {
+          kernels.multiply(args, prepared.const_data_ptr(), begin, end);
+        });
   return y.to(w.scalar_type());
 }
 

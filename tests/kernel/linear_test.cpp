@@ -58,7 +58,11 @@ TEST_P(LinearKernel, AgreesWithDoubleLoops) {
     std::vector<float> y(static_cast<size_t>((s.rows - 1) * args.y_row + s.outputs), 77.0F);
     args.y = y.data();
     std::vector<unsigned char> prepared(kernels.prepared_bytes(args), 0xFF);
-    kernels.prepare(args, prepared.data());
+    // In parts, as several threads do.
+    for (int64_t begin = 0; begin < args.inputs; begin += 2 * kLinearInputUnit) {
+      kernels.prepare(args, prepared.data(), begin,
+                      std::min(begin + 2 * kLinearInputUnit, args.inputs));
+    }
     for (int64_t begin = 0; begin < s.outputs; begin += 3 * kLinearUnit) {
       kernels.multiply(args, prepared.data(), begin, std::min(begin + 3 * kLinearUnit, s.outputs));
     }

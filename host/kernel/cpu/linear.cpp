@@ -46,14 +46,15 @@ uint64_t prepared_bytes(const LinearArgs& a) {
 
 // Few: rows of whole vectors, the last of which begins `kWide` before the end of the weight's rows
 // and has zeros where the vector before it has been. More: columns.
-void prepare(const LinearArgs& a, void* prepared) {
+void prepare(const LinearArgs& a, void* prepared, int64_t begin, int64_t end) {
   float* to = Arena(prepared).take<float>(0);
   if (!is_few(a)) {
     const int64_t row = column_row(a);
-    turn_rows(a.x, a.x_row, a.rows, a.inputs, to, row);
-    for (int64_t j = 0; j < a.inputs; ++j) clear(to + j * row + a.rows, row - a.rows);
+    turn_rows(a.x + begin, a.x_row, a.rows, end - begin, to + begin * row, row);
+    for (int64_t j = begin; j < end; ++j) fill_columns(to + j * row, a.rows, row, 0.0F);
     return;
   }
+  if (begin > 0) return;
   const int64_t padded = round_up(a.inputs, kWide), rest = a.inputs % kWide;
   for (int64_t r = 0; r < a.rows; ++r) {
     const float* from = a.x + r * a.x_row;

@@ -310,12 +310,6 @@ Block<T> seen_by(const AttentionShape& s, const Tile& tile, Block<T> block) {
 }
 
 template <typename T>
-MNEME_INLINE void fill_columns(T* row, int64_t from, int64_t to, T value) {
-  for (; from + kLanes<T> <= to; from += kLanes<T>) store(row + from, splat(value));
-  for (; from < to; ++from) row[from] = value;
-}
-
-template <typename T>
 struct Scores {
   T* front;   // [kColumnUnit] directly before the scores; see put_positions
   T* scores;  // [kTile, kScoreRow]

@@ -14,6 +14,13 @@ MNEME_INLINE void clear_vectors(T* values, int64_t count) {
   for (int64_t j = 0; j < count; j += kLanes<T>) store(values + j, Vec<T>{});
 }
 
+// Elements from .. to - 1, of which there may be none.
+template <typename T>
+MNEME_INLINE void fill_columns(T* row, int64_t from, int64_t to, T value) {
+  for (; from + kLanes<T> <= to; from += kLanes<T>) store(row + from, splat(value));
+  for (; from < to; ++from) row[from] = value;
+}
+
 // The last vector overlaps the one in front of it.
 template <typename T>
 MNEME_INLINE void copy_row(const T* from, int64_t count, T* to) {
