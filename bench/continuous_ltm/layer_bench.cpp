@@ -16,7 +16,6 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
-#include <exception>
 #include <vector>
 
 #include "bench/continuous_ltm/agreement.hpp"
@@ -25,6 +24,7 @@
 #include "bench/continuous_ltm/plugin_ltm.hpp"
 #include "bench/measure/allocations.hpp"
 #include "bench/measure/peak.hpp"
+#include "bench/measure/program.hpp"
 #include "bench/measure/rounds.hpp"
 #include "host/tensor/device.hpp"
 #include "host/tensor/torch.hpp"
@@ -198,10 +198,6 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "layer_bench [rounds >= 1] [lanes >= 1] [spread > 0]\n");
     return 2;
   }
-  try {
-    return mneme::bench::run(rounds, lanes, spread);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "layer_bench: %s\n", error.what());
-    return 1;
-  }
+  return mneme::bench::run_program("layer_bench",
+                                   [&] { return mneme::bench::run(rounds, lanes, spread); });
 }

@@ -9,10 +9,10 @@
 //   length_bench [tokens]                    10000000
 #include <cstdio>
 #include <cstdlib>
-#include <exception>
 #include <vector>
 
 #include "bench/continuous_ltm/plugin_ltm.hpp"
+#include "bench/measure/program.hpp"
 #include "bench/measure/rounds.hpp"
 #include "host/tensor/device.hpp"
 #include "host/tensor/torch.hpp"
@@ -134,10 +134,5 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "length_bench [tokens >= 10000]\n");
     return 2;
   }
-  try {
-    return mneme::bench::run(tokens);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "length_bench: %s\n", error.what());
-    return 1;
-  }
+  return mneme::bench::run_program("length_bench", [&] { return mneme::bench::run(tokens); });
 }

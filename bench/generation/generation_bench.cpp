@@ -21,13 +21,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <cstdlib>
-#include <exception>
 #include <memory>
 #include <vector>
 
 #include "bench/generation/official.hpp"
 #include "bench/measure/peak.hpp"
+#include "bench/measure/program.hpp"
 #include "bench/measure/rounds.hpp"
 #include "host/base/random.hpp"
 #include "host/base/text.hpp"
@@ -277,14 +276,9 @@ int run(int rounds, int threads, std::int64_t layers) {
 }  // namespace mneme::bench
 
 int main(int argc, char** argv) {
-  const auto argument = [&](int i, long long fallback) {
-    return argc > i ? std::strtoll(argv[i], nullptr, 10) : fallback;
-  };
-  try {
+  const mneme::bench::Arguments argument(argc, argv);
+  return mneme::bench::run_program("generation_bench", [&] {
     return mneme::bench::run(static_cast<int>(argument(1, 7)), static_cast<int>(argument(2, 1)),
                              argument(3, 16));
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "generation_bench: %s\n", error.what());
-    return 1;
-  }
+  });
 }

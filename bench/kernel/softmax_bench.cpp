@@ -9,12 +9,12 @@
 //   softmax_bench [rounds] [ids] [width]     3 267735 410
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
-#include <cstdlib>
-#include <exception>
 #include <vector>
 
 #include "bench/measure/allocations.hpp"
+#include "bench/measure/program.hpp"
 #include "bench/measure/rounds.hpp"
 #include "host/backbone/embedding/linear_nll.hpp"
 #include "host/tensor/device.hpp"
@@ -105,14 +105,9 @@ int run(int rounds, int64_t ids, int64_t width) {
 }  // namespace mneme::bench
 
 int main(int argc, char** argv) {
-  const auto argument = [&](int i, int64_t fallback) {
-    return argc > i ? std::strtoll(argv[i], nullptr, 10) : fallback;
-  };
-  try {
+  const mneme::bench::Arguments argument(argc, argv);
+  return mneme::bench::run_program("softmax_bench", [&] {
     return mneme::bench::run(static_cast<int>(argument(1, 3)), argument(2, 267735),
                              argument(3, 410));
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "softmax_bench: %s\n", error.what());
-    return 1;
-  }
+  });
 }

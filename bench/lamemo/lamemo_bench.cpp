@@ -15,13 +15,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <cstdlib>
-#include <exception>
 #include <vector>
 
 #include "bench/lamemo/host_stack.hpp"
 #include "bench/measure/allocations.hpp"
 #include "bench/measure/peak.hpp"
+#include "bench/measure/program.hpp"
 #include "bench/measure/rounds.hpp"
 #include "host/tensor/device.hpp"
 #include "host/tensor/torch.hpp"
@@ -178,14 +177,9 @@ int run(int rounds, int64_t layers, int64_t training_lanes, int64_t evaluation_l
 }  // namespace mneme::bench
 
 int main(int argc, char** argv) {
-  const auto argument = [&](int i, int64_t fallback) {
-    return argc > i ? std::strtoll(argv[i], nullptr, 10) : fallback;
-  };
-  try {
+  const mneme::bench::Arguments argument(argc, argv);
+  return mneme::bench::run_program("lamemo_bench", [&] {
     return mneme::bench::run(static_cast<int>(argument(1, 5)), argument(2, 16), argument(3, 2),
                              argument(4, 2));
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "lamemo_bench: %s\n", error.what());
-    return 1;
-  }
+  });
 }

@@ -325,7 +325,10 @@ void Evaluation::run(const data::TokenSegment& segment) {
     waits = can_wait(out, found);
     if (waits) return waiting_.add(segment, out.top, std::move(found));
     flush();
-    if (!out.nll.defined()) found.read(waiting_.losses_of(segment, out.top));
+    if (!out.nll.defined()) {
+      waiting_.add(segment, out.top, std::move(found));
+      found = std::move(waiting_.take().front().found);
+    }
     take(segment, ranks_ ? ranks_->exchange(found) : std::move(found));
   };
   const ranks::LaneRange lanes = own();

@@ -1,6 +1,7 @@
 #include "host/eval/waiting_losses.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "host/tensor/torch.hpp"
@@ -9,20 +10,18 @@ namespace mneme::eval {
 namespace {
 
 constexpr std::int64_t kRows = 1024;
-constexpr std::size_t kSegments = 8;
-
-at::Tensor rows_of(const at::Tensor& top) { return top.detach().reshape({-1, top.size(-1)}); }
+constexpr std::int64_t kSegments = 8;
 
 }  // namespace
 
 void WaitingLosses::add(const data::TokenSegment& segment, const at::Tensor& top,
                         RankScores found) {
   segments_.push_back({segment, std::move(found)});
-  tops_.push_back(rows_of(top));
+  tops_.push_back(top.detach().reshape({-1, top.size(-1)}));
   rows_ += tops_.back().size(0);
 }
 
-bool WaitingLosses::is_full() const { return rows_ >= kRows || segments_.size() >= kSegments; }
+bool WaitingLosses::is_full() const { return rows_ >= kRows || std::ssize(segments_) >= kSegments; }
 
 std::vector<WaitingLosses::Segment> WaitingLosses::take() {
   std::vector<Segment> out = std::exchange(segments_, {});
@@ -48,10 +47,8 @@ std::vector<WaitingLosses::Segment> WaitingLosses::take() {
   return out;
 }
 
-backbone::Output WaitingLosses::losses_of(const data::TokenSegment& segment,
-                                          const at::Tensor& top) const {
-  const at::Tensor target = at::tensor(segment.targets, at::kLong).to(top.device());
-  return model_.losses_of(rows_of(top), target, true);
+std::int64_t WaitingLosses::most_rows(std::int64_t of_segment) {
+  return std::min(kSegments, (kRows + of_segment - 1) / of_segment) * of_segment;
 }
 
 }  // namespace mneme::eval

@@ -28,9 +28,8 @@ class WaitingLosses {
   [[nodiscard]] bool is_full() const;
   // The segments in their order, complete; none wait afterwards.
   [[nodiscard]] std::vector<Segment> take();
-  // The losses of one segment now: nll, best and correct [B*T].
-  [[nodiscard]] backbone::Output losses_of(const data::TokenSegment& segment,
-                                           const at::Tensor& top) const;
+  // The most tokens whose losses are computed at once, when segments have so many over all lanes.
+  [[nodiscard]] static std::int64_t most_rows(std::int64_t of_segment);
 
  private:
   const backbone::Model& model_;

@@ -7,11 +7,11 @@ namespace mneme::tensor {
 
 enum class RowParts { kLogSum, kBest, kBoth };
 
+// Undefined where not asked for.
 struct RowSummary {
-  at::Tensor log_sum;  // [n] of the dtype of the rows; where asked for
-  at::Tensor
-      highest;      // [n]: the largest, and a NaN counts as larger than anything; where asked for
-  at::Tensor best;  // [n] i64: its first place; where asked for
+  at::Tensor log_sum;  // [n] of the dtype of the rows
+  at::Tensor highest;  // [n]: the largest; a NaN counts as larger than anything
+  at::Tensor best;     // [n] i64: its first place
 };
 
 // Of x [n,m] f32 or f64, m at least 1. On the CPU without gradient by the host's own kernel

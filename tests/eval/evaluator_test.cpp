@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "host/eval/segment_step.hpp"
+#include "host/eval/waiting_losses.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/train/run_support.hpp"
@@ -316,6 +317,21 @@ TEST(Evaluate, LossesOfSeveralSegmentsAreThoseOfEach) {
     EXPECT_EQ(progress[i].second, 12 * (static_cast<std::int64_t>(i) + 1) - (i >= 4 ? 1 : 0));
   }
   EXPECT_NEAR(result.total.nll, sum, 1e-9);
+}
+
+// The estimate of an evaluation's memory relies on it.
+TEST(WaitingLosses, AreFullWhenTheySayThatTheyAre) {
+  run::Runtime runtime(small_experiment(), {});
+  for (const std::int64_t length : {5, 64, 300, 512, 1024, 3000}) {
+    SCOPED_TRACE(length);
+    WaitingLosses waiting(runtime.model());
+    std::int64_t rows = 0;
+    while (!waiting.is_full()) {
+      waiting.add(random_segment(2, length, 8, 1), at::zeros({2, length, 16}, at::kDouble), {});
+      rows += 2 * length;
+    }
+    EXPECT_EQ(rows, WaitingLosses::most_rows(2 * length));
+  }
 }
 
 // What is not finite only in the output layer is found when the losses are computed.

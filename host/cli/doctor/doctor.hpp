@@ -29,7 +29,7 @@ struct Finding {
 
 // Compilers, CMake and nvcc on PATH with their versions: what building plugins needs.
 [[nodiscard]] std::vector<Finding> check_toolchain();
-// LibTorch's version, threads and instruction set, and the allocator; the NVIDIA driver, its devices, and LibTorch's
+// LibTorch's version, threads and instruction set; the NVIDIA driver, its devices, and LibTorch's
 // use of them.
 [[nodiscard]] std::vector<Finding> check_libtorch();
 [[nodiscard]] std::vector<Finding> check_cuda();
@@ -38,7 +38,7 @@ struct Finding {
 [[nodiscard]] std::vector<Finding> check_plugins(const std::vector<std::filesystem::path>& given);
 // Whether the current folder, runs/ and the temporary folder can be written, and their free space.
 [[nodiscard]] std::vector<Finding> check_folders();
-// Sealed memory files, in which plugins are loaded.
+// The allocator; sealed memory files, in which plugins are loaded; MPI.
 [[nodiscard]] std::vector<Finding> check_system();
 // Character encoding and terminal.
 [[nodiscard]] std::vector<Finding> check_terminal(const Streams& streams);

@@ -155,7 +155,7 @@ std::vector<Finding> check_libtorch() {
         "no AVX2: computing will be slow; unset ATEN_CPU_CAPABILITY, or use another "
         "machine";
   }
-  return {library, processor, check_allocator()};
+  return {library, processor};
 }
 
 std::vector<Finding> check_cuda() {
@@ -240,7 +240,7 @@ std::vector<Finding> check_system() {
     finding.state = State::kAbsent;
     finding.advice = "use Linux 3.17 or later, and allow memfd_create in the container";
   }
-  return {finding, check_mpi()};
+  return {check_allocator(), finding, check_mpi()};
 }
 
 std::vector<Finding> check_terminal(const Streams& streams) {

@@ -11,6 +11,7 @@
 #include "host/backbone/embedding/linear_nll.hpp"
 #include "host/backbone/layer.hpp"
 #include "host/base/error.hpp"
+#include "host/eval/waiting_losses.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::run {
@@ -114,13 +115,14 @@ struct Logits {
   std::int64_t at_once;  // of which something is computed at a time
 };
 
-Logits logits_of(const config::Experiment& e, const Extents& x, std::int64_t vocabulary,
+// Of so many tokens at once.
+Logits logits_of(const config::Experiment& e, std::int64_t tokens, std::int64_t vocabulary,
                  bool is_cuda) {
   std::int64_t ids = vocabulary;
   if (e.model.adaptive && !e.model.adaptive->cutoffs.empty()) {
     ids = e.model.adaptive->cutoffs.front();  // most rows take part in the head alone
   }
-  const std::int64_t all = x.lanes * x.tokens * ids;
+  const std::int64_t all = tokens * ids;
   return {all <= backbone::kKeptLogits ? all : 0,
           std::min(all, is_cuda ? backbone::kKeptLogits : backbone::kBlockLogits)};
 }
@@ -175,7 +177,8 @@ void add_activations(Footprint& out, const config::Experiment& e, const ModelSiz
     out.uses.push_back({"projections with low-rank updates", segments * bytes,
                         str(segments, " segments x ", x.layers, " layers"), "train.bptt_segments"});
   }
-  out.uses.push_back(softmax_part(logits_of(e, x, sizes.vocabulary, is_cuda), segments, x,
+  out.uses.push_back(softmax_part(logits_of(e, x.lanes * x.tokens, sizes.vocabulary, is_cuda),
+                                  segments, x,
                                   "train.lanes, train.segment, or use [model.adaptive]"));
   const LayerTemporaries temporaries = layer_temporaries(e, x, is_cuda);
   out.uses.push_back(
@@ -278,7 +281,9 @@ Footprint evaluation_footprint(const config::Experiment& e, const ModelSizes& si
            (is_cuda ? passing : std::min(passing, backbone::kFeedForwardRows)) * x.ff *
                x.compute_bytes,
        str(x.lanes, " lanes x ", x.tokens, " tokens that see ", x.columns, " columns"), keys},
-      softmax_part(logits_of(e, x, sizes.vocabulary, is_cuda), 0, x, "eval.lanes or eval.segment")};
+      softmax_part(logits_of(e, eval::WaitingLosses::most_rows(x.lanes * x.tokens),
+                             sizes.vocabulary, is_cuda),
+                   0, x, "eval.lanes or eval.segment")};
   if (x.compute_bytes < x.value_bytes) {
     out.uses.push_back(
         {"weights in the products' type", sizes.backbone_parameters * x.compute_bytes,
