@@ -56,16 +56,20 @@ MNEME_INLINE void multiply_registers(const Product<T>& p, const T* a, const T* b
     MNEME_UNROLL for (int j = 0; j < columns; ++j) sum[i][j] =
         p.is_fresh ? Vec<T>{} : load(c + i * p.c_row + j * kLanes<T>);
   }
+  // Addresses reach twice a row's distance without a register of their own.
+  constexpr int kThrees = (rows + 2) / 3;
+  const T* of_three[kThrees];
+  MNEME_UNROLL for (int g = 0; g < kThrees; ++g) of_three[g] = a + 3 * g * p.a_row;
   int64_t k = 0;
   const auto add = [&](int64_t end) __attribute__((always_inline)) {
     for (; k < end; ++k) {
       Vec<T> row[columns];
       MNEME_UNROLL for (int j = 0; j < columns; ++j) row[j] = load(b + j * kLanes<T>);
       MNEME_UNROLL for (int i = 0; i < rows; ++i) {
-        const Vec<T> factor = splat(a[i * p.a_row]);
+        const Vec<T> factor = splat(of_three[i / 3][i % 3 * p.a_row]);
         MNEME_UNROLL for (int j = 0; j < columns; ++j) sum[i][j] += factor * row[j];
       }
-      a += p.a_k;
+      MNEME_UNROLL for (int g = 0; g < kThrees; ++g) of_three[g] += p.a_k;
       b += p.b_row;
     }
   };
