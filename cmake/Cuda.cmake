@@ -1,4 +1,4 @@
-# MNEME_HAVE_CUDA says whether .cu files of the plugins are compiled. The host itself needs no CUDA toolkit.
+# MNEME_HAVE_CUDA says whether .cu files are compiled, the plugins' and the host's one. The host needs no CUDA toolkit.
 include("${PROJECT_SOURCE_DIR}/sdk/cmake/MnemeAddPlugin.cmake")  # mneme_enable_cuda is what plugins elsewhere use too
 mneme_enable_cuda()
 get_property(mneme_languages GLOBAL PROPERTY ENABLED_LANGUAGES)

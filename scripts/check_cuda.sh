@@ -10,10 +10,12 @@ usage: scripts/check_cuda.sh [--device DEVICE] [--torch DIR] [--no-apt] [--jobs 
                              [--out DIR]
 
 On a machine with a GPU: builds program, plugins and tests with CUDA sources (build/cuda), then runs
-  kernels     every test of a plugin's CUDA kernel, against its reference in double precision
+  kernels     every test of a CUDA kernel, the plugins' and the host's, against its reference in double precision
   device      the tests of opening and naming devices
   validate    what mneme plugins validate checks on a device, with memories that it has to find faults in
   golden      the official numbers (tests/golden), with every model on the device
+  attention   the host's own attention (MNEME_CUDA_ATTENTION=fused): golden numbers with it, and its speed over
+              LibTorch's operations (attention_bench)
   resume      a training that goes on from its middle against one that was not interrupted, each memory
   evaluation  what the training on the device gives when it is evaluated there and on the CPU
   ranks       sums of gradients over ranks; trainings under mpirun with one rank, whose gradients go through NCCL, against
@@ -36,7 +38,7 @@ device=cuda
 jobs=$(build_jobs)
 out=build/cuda_check
 is_built=no
-readonly all_steps="kernels device golden validate resume evaluation ranks speed sanitizers"
+readonly all_steps="kernels device golden attention validate resume evaluation ranks speed sanitizers"
 only=()
 setup_arguments=()
 cmake_arguments=()
@@ -88,7 +90,7 @@ fi
 
 out=$(realpath -m "$out")
 readonly memories=(none xl_cache compressive continuous_ltm lamemo)
-readonly kernel_programs=(xl_cache_kernel_test compressive_kernel_test continuous_ltm_kernel_test lamemo_kernel_test)
+readonly kernel_programs=(kernel_test xl_cache_kernel_test compressive_kernel_test continuous_ltm_kernel_test lamemo_kernel_test)
 mkdir -p "$out"
 rm -rf "$out/runs"
 names=() results=() times=() figures=()
@@ -110,7 +112,7 @@ step() {
 }
 
 build() {
-  local arguments=(-DMNEME_TESTS=ON -DMNEME_BENCHMARKS=OFF "${cmake_arguments[@]}")
+  local arguments=(-DMNEME_TESTS=ON -DMNEME_BENCHMARKS=ON "${cmake_arguments[@]}")
   if [[ $device == cpu ]]; then arguments+=(-DMNEME_CUDA=OFF); else arguments+=(-DMNEME_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=native); fi
   cmake --preset cuda "${arguments[@]}" && cmake --build build/cuda -j "$jobs" || return 1
   figure="$(git rev-parse --short HEAD 2>/dev/null || echo "no commit"), $jobs processes"
@@ -151,6 +153,18 @@ golden() {
   MNEME_TEST_DEVICE=$device build/cuda/tests/golden_test || return 1
   figure=$(passed_of "$out/golden.log")
   ! grep -q '^\[  SKIPPED \]' "$out/golden.log"
+}
+
+attention() {
+  local log=$out/attention.log arguments=(1)
+  [[ $device == cpu ]] || arguments=(5 "$device")
+  MNEME_TEST_DEVICE=$device MNEME_CUDA_ATTENTION=fused build/cuda/tests/golden_test || return 1
+  figure="$(passed_of "$log") of golden; times LibTorch's speed, least and most of all shapes: "
+  build/cuda/bench/attention_bench "${arguments[@]}" | tee "$out/attention_bench.txt" || return 1
+  figure+=$(awk '/ (f32|bf16) / { for (i = 1; i < NF; ++i) if ($i == "f32" || $i == "bf16") print $i, $(i + 1) }' \
+    "$out/attention_bench.txt" | sort -k1,1 -k2,2g | awk '{ if ($1 in least) most[$1] = $2; else least[$1] = most[$1] = $2 }
+      END { for (type in least) printf "%s %s to %s  ", type, least[type], most[type] }')
+  ! grep -q '^\[  SKIPPED \]' "$log"
 }
 
 # kernels_with LOG-ENDING FILTER [word...]: the tests on the device of every program that has such, side by side, with the words before

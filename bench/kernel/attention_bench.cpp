@@ -2,15 +2,16 @@
 // without gradient, and forward and backward as a training does. Both sides are compared first. The
 // share of the GEMM peak counts the products of scores, values and gradients over all columns,
 // those that no token sees too, and none that is computed a second time.
-//   attention_bench [rounds]
+//   attention_bench [rounds] [device]
+// With a CUDA device: the kernel there, without gradient, in f32 and bf16, by the ratio alone.
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "bench/measure/peak.hpp"
+#include "bench/measure/program.hpp"
 #include "bench/measure/rounds.hpp"
 #include "host/backbone/attention/fused.hpp"
 #include "host/backbone/attention/positions.hpp"
@@ -40,9 +41,10 @@ struct Case {
 
 class Layer {
  public:
-  explicit Layer(const Case& c) : mask_(mask_of(c)) {
+  explicit Layer(const Case& c, const at::TensorOptions& options = at::kFloat)
+      : mask_(mask_of(c).to(options.device())) {
     const auto leaf = [&](at::IntArrayRef shape) {
-      return leaves_.emplace_back(at::randn(shape).requires_grad_());
+      return leaves_.emplace_back(at::randn(shape).to(options).requires_grad_());
     };
     args_.q = leaf({c.lanes, c.tokens, c.heads, c.width});
     for (const int64_t rows : {c.rows, c.tokens}) {
@@ -56,7 +58,7 @@ class Layer {
       args_.position_bias = leaf({c.heads, c.width});
     }
     args_.scale = 0.125;
-    grad_ = at::randn(args_.q.sizes());
+    grad_ = at::randn(args_.q.sizes()).to(options);
   }
   at::Tensor fused() const { return backbone::attend_fused(args_, pieces_, {}).z; }
   at::Tensor plain() const {
@@ -87,9 +89,10 @@ class Layer {
   at::Tensor mask_, grad_;
 };
 
-void expect_equal(const std::string& what, const at::Tensor& ours, const at::Tensor& theirs) {
+void expect_equal(const std::string& what, const at::Tensor& ours, const at::Tensor& theirs,
+                  double tolerance = 1e-5) {
   const double error = (ours - theirs).norm().item<double>() / theirs.norm().item<double>();
-  if (!(error < 1e-5)) {
+  if (!(error < tolerance)) {
     throw std::runtime_error(what + ": relative difference " + std::to_string(error));
   }
 }
@@ -131,7 +134,49 @@ void compare(const Case& c, int rounds) {
   }
 }
 
-int run(int rounds) {
+void compare_on_device(const Case& c, int rounds, c10::Device device, at::ScalarType type) {
+  const at::NoGradGuard no_grad;
+  const Layer layer(c, at::TensorOptions().device(device).dtype(type));
+  expect_equal(c.name, layer.fused().to(at::kDouble), layer.plain().to(at::kDouble),
+               type == at::kFloat ? 1e-5 : 2e-2);
+  const auto seconds = [&](const auto& attended) {
+    tensor::synchronize(device);
+    return seconds_of([&] {
+      for (int i = 0; i < 100; ++i) static_cast<void>(attended());
+      tensor::synchronize(device);
+    });
+  };
+  std::vector<double> fused, plain;
+  for (int r = 0; r < rounds; ++r) {
+    fused.push_back(seconds([&] { return layer.fused(); }));
+    plain.push_back(seconds([&] { return layer.plain(); }));
+  }
+  std::printf("%-24s %3d lanes  %-4s  %9.2f  %8.1f us\n", c.name, static_cast<int>(c.lanes),
+              type == at::kFloat ? "f32" : "bf16", median_ratio(plain, fused),
+              1e4 * median(fused));
+  std::fflush(stdout);
+}
+
+int run_on_device(int rounds, c10::Device device) {
+  std::printf("%s; medians of %d rounds\n", tensor::describe(device).c_str(), rounds);
+  std::printf("%-40s %9s  %s\n", "tokens/rows", "/ LibTorch", "fused");
+  for (const Case& c : std::vector<Case>{
+           {"WikiText-103 64/640", 4, 64, 640, 10, 10, 41, true},
+           {"WikiText-103 64/640", 32, 64, 640, 10, 10, 41, true},
+           {"WikiText-103 1/704", 1, 1, 704, 10, 10, 41, true},
+           {"enwik8 80/2100", 1, 80, 2100, 8, 8, 64, true},
+           {"enwik8 512/512", 16, 512, 512, 8, 8, 64, true},
+           {"decoder 512, 9 heads on 3", 8, 512, 0, 9, 3, 64, false},
+       }) {
+    for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+      compare_on_device(c, rounds, device, type);
+    }
+  }
+  return 0;
+}
+
+int run(int rounds, const char* device) {
+  if (device != nullptr) return run_on_device(rounds, tensor::open_device(device));
   std::printf("%s, %d threads, f32; medians of %d rounds\n", tensor::processor_name().c_str(),
               static_cast<int>(tensor::threads()), rounds);
   std::printf("%-24s %-9s  %9s  %6s %9s\n", "tokens/rows", "", "/ LibTorch", "GEMM %",
@@ -153,4 +198,9 @@ int run(int rounds) {
 }  // namespace
 }  // namespace mneme::bench
 
-int main(int argc, char** argv) { return mneme::bench::run(argc > 1 ? std::atoi(argv[1]) : 5); }
+int main(int argc, char** argv) {
+  return mneme::bench::run_program("attention_bench", [&] {
+    const mneme::bench::Arguments argument(argc, argv);
+    return mneme::bench::run(static_cast<int>(argument(1, 5)), argc > 2 ? argv[2] : nullptr);
+  });
+}

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "host/kernel/cuda/attention.hpp"
 #include "mneme_kernels/cpu/arena.hpp"
 
 namespace mneme::kernel {
@@ -30,5 +31,15 @@ GradientParts::GradientParts(const AttentionShape& shape)
 int64_t padded_width(const AttentionShape& shape) {
   return mneme::cpu::padded_columns(shape.width);
 }
+
+#ifndef MNEME_HAS_CUDA
+bool CudaAttention::is_built() { return false; }
+bool CudaAttention::covers(const AttentionShape&, const AttentionInputs&) { return false; }
+uint64_t CudaAttention::workspace(const AttentionShape&) { return 0; }
+const char* CudaAttention::attend(const AttentionShape&, const AttentionInputs&,
+                                  const AttentionResults&, void*, void*) {
+  return "the program was built without CUDA sources";
+}
+#endif
 
 }  // namespace mneme::kernel

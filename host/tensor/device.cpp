@@ -4,6 +4,7 @@
 #include <ATen/DeviceAccelerator.h>
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <torch/version.h>
@@ -18,6 +19,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/process.hpp"
+#include "host/tensor/host_kernels.hpp"
 
 namespace mneme::tensor {
 namespace {
@@ -57,6 +59,7 @@ void open_cuda_library() {
 }
 
 c10::Device open_cuda(const std::string& name) {
+  static_cast<void>(wants_cuda_kernels());  // says now what is wrong with it
   open_cuda_library();
   const std::int64_t visible = count_cuda_devices();
   if (visible < 1 || !at::globalContext().hasCUDA()) {
@@ -127,6 +130,12 @@ bool has_cuda_driver() {
 
 void synchronize(c10::Device device) {
   if (device.is_cuda()) at::accelerator::synchronizeDevice(device.index());
+}
+
+void* stream_of(c10::Device device) {
+  if (device.is_cpu()) return nullptr;
+  const c10::impl::VirtualGuardImpl guard(device.type());
+  return guard.getStreamNativeHandle(guard.getStream(device));
 }
 
 void set_threads(std::int64_t threads) {

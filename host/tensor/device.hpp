@@ -29,6 +29,8 @@ namespace mneme::tensor {
 
 // Waits for all work on the device; nothing on the CPU.
 void synchronize(c10::Device device);
+// The cudaStream_t that LibTorch's operations of this thread use; null on the CPU.
+[[nodiscard]] void* stream_of(c10::Device device);
 
 // Threads that CPU operations use; 0 = OMP_NUM_THREADS, or as many as the machine has
 // cores. Error (kUsage) when negative.

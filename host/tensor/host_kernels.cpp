@@ -1,7 +1,11 @@
 #include "host/tensor/host_kernels.hpp"
 
+#include <cstdlib>
+#include <string_view>
 #include <utility>
 
+#include "host/base/error.hpp"
+#include "host/kernel/cuda/attention.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::tensor {
@@ -9,12 +13,38 @@ namespace {
 
 thread_local bool is_without_kernels = false;
 
+constexpr const char* kCudaAttention = "MNEME_CUDA_ATTENTION";
+
 }  // namespace
 
 bool has_host_kernels(const at::Tensor& x) { return x.is_cpu() && !is_without_kernels; }
 
 bool uses_host_kernels(const at::Tensor& x) {
   return has_host_kernels(x) && !at::GradMode::is_enabled();
+}
+
+bool has_cuda_kernels(const at::Tensor& x) {
+  static const bool is_wanted = wants_cuda_kernels();
+  return x.is_cuda() && is_wanted && !is_without_kernels;
+}
+
+bool wants_cuda_kernels() {
+  const char* const value = std::getenv(kCudaAttention);
+  const std::string_view wanted = value == nullptr ? "" : value;
+  if (wanted.empty() || wanted == "plain") return false;
+  if (wanted != "fused") {
+    throw_usage({.where = kCudaAttention,
+                 .failed = "unknown value",
+                 .expected = "\"fused\" or \"plain\"",
+                 .got = str('"', wanted, '"')});
+  }
+  if (!kernel::CudaAttention::is_built()) {
+    throw_usage({.where = kCudaAttention,
+                 .failed = "the program was built without CUDA sources",
+                 .expected = "\"plain\", or a build where nvcc is found (MNEME_CUDA=ON)",
+                 .got = "\"fused\""});
+  }
+  return true;
 }
 
 WithoutHostKernels::WithoutHostKernels() : before_(std::exchange(is_without_kernels, true)) {}

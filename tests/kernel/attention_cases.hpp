@@ -117,6 +117,33 @@ class Inputs {
 
   const AttentionInputs& get() const { return in_; }
 
+  // The same with every array where `move(data, bytes)` says, in place of its address here. Pieces
+  // are written to `pieces`.
+  template <typename Move>
+  AttentionInputs moved(std::vector<KeyPiece>& pieces, const Move& move) const {
+    const auto place = [&](const auto& of) -> const void* {
+      return of.empty() ? nullptr : move(of.data(), of.size() * sizeof(of[0]));
+    };
+    AttentionInputs out = in_;
+    out.q.data = place(q_);
+    out.table = place(table_);
+    out.content_bias = place(u_);
+    out.position_bias = place(w_);
+    out.slopes = place(slopes_);
+    out.bias = place(bias_);
+    out.virtual_logit = place(logit_);
+    out.virtual_value = place(value_);
+    out.valid = static_cast<const uint8_t*>(place(valid_));
+    pieces = pieces_;
+    for (size_t p = 0; p < pieces.size(); ++p) {
+      const auto values = static_cast<const T*>(pieces[p].v.data) - keys_[p].data();
+      pieces[p].k.data = place(keys_[p]);
+      pieces[p].v.data = static_cast<const T*>(pieces[p].k.data) + values;
+    }
+    out.pieces = pieces.data();
+    return out;
+  }
+
  private:
   using Sum = SumOf<T>;
 

@@ -9,6 +9,8 @@
 #include <thread>
 
 #include "host/base/error.hpp"
+#include "host/kernel/cuda/attention.hpp"
+#include "host/tensor/host_kernels.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/base/temporary_folder.hpp"
 
@@ -48,6 +50,31 @@ TEST(Device, OpensCudaOrSaysWhyNot) {
   }
   EXPECT_THAT(error, StartsWith("4: device cuda: "));
   EXPECT_THAT(error, HasSubstr("--device cpu"));
+}
+
+// Which attention is used on CUDA; said before the device is looked for.
+TEST(Device, ReadsWhichAttentionCudaUses) {
+  const char* const name = "MNEME_CUDA_ATTENTION";
+  for (const char* value : {"", "plain"}) {
+    setenv(name, value, 1);
+    EXPECT_FALSE(tensor::wants_cuda_kernels());
+  }
+  setenv(name, "fused", 1);
+  bool is_wanted = false;
+  const std::string error = test::error_of([&] { is_wanted = tensor::wants_cuda_kernels(); });
+  EXPECT_EQ(is_wanted, kernel::CudaAttention::is_built());
+  EXPECT_THAT(error,
+              is_wanted ? std::string("no error")
+                        : "2: MNEME_CUDA_ATTENTION: the program was built without CUDA sources: "
+                          "expected \"plain\", or a build where nvcc is found (MNEME_CUDA=ON), got "
+                          "\"fused\"");
+  setenv(name, "fussed", 1);
+  EXPECT_EQ(test::error_of([] { static_cast<void>(tensor::open_device("cuda")); }),
+            "2: MNEME_CUDA_ATTENTION: unknown value: expected \"fused\" or \"plain\", got "
+            "\"fussed\"");
+  unsetenv(name);
+  EXPECT_FALSE(tensor::wants_cuda_kernels());
+  EXPECT_FALSE(tensor::has_cuda_kernels(torch::ones({1})));
 }
 
 TEST(Device, SetsThreads) {

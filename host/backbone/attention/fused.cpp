@@ -1,10 +1,14 @@
 #include "host/backbone/attention/fused.hpp"
 
+#include <c10/core/DeviceGuard.h>
+
 #include <array>
 #include <functional>
 #include <optional>
 
+#include "host/base/error.hpp"
 #include "host/kernel/attention.hpp"
+#include "host/kernel/cuda/attention.hpp"
 #include "host/tensor/dense_product.hpp"
 #include "host/tensor/device.hpp"
 #include "host/tensor/host_kernels.hpp"
@@ -62,7 +66,7 @@ struct Operands {
     if (bias.defined()) bias = bias.to(sums);
     if (rule.valid.defined()) valid = rule.valid.contiguous();
     if (rule.slopes != nullptr && !rule.slopes->empty()) {
-      slopes = at::tensor(*rule.slopes, at::kDouble).to(sums);
+      slopes = at::tensor(*rule.slopes, at::kDouble).to(q.options().dtype(sums));
     }
   }
   // From what `tensors` returned, keys and values of `n` pieces.
@@ -163,6 +167,20 @@ struct Attended {
   at::Tensor z, lse;
 };
 
+void attend_on_cuda(const kernel::AttentionShape& shape, const kernel::AttentionInputs& inputs,
+                    const kernel::AttentionResults& results, at::Device device) {
+  const c10::DeviceGuard current(device);
+  const at::Tensor workspace =
+      at::empty({static_cast<int64_t>(kernel::CudaAttention::workspace(shape))},
+                at::TensorOptions().dtype(at::kByte).device(device));
+  const char* const failed = kernel::CudaAttention::attend(
+      shape, inputs, results, workspace.data_ptr(), tensor::stream_of(device));
+  if (failed == nullptr) return;
+  throw_device({.where = "attention on CUDA",
+                .failed = failed,
+                .hint = "MNEME_CUDA_ATTENTION=plain computes with LibTorch's operations"});
+}
+
 Attended attended(const kernel::AttentionShape& shape, const Operands& operands, bool wants_lse) {
   const Inputs inputs(operands);
   const at::Tensor& q = operands.q;
@@ -174,6 +192,10 @@ Attended attended(const kernel::AttentionShape& shape, const Operands& operands,
   }
   const kernel::AttentionResults results{out.z.data_ptr(),
                                          wants_lse ? out.lse.data_ptr() : nullptr};
+  if (q.is_cuda()) {
+    attend_on_cuda(shape, inputs.get(), results, q.device());
+    return out;
+  }
   const auto& kernels = tensor::fastest_kernels<kernel::AttentionKernels>();
   for_each_piece(kernel::AttentionParts(shape).pieces(shape),
                  kernels.attend_scratch(shape, inputs.get()), [&](void* scratch, int64_t piece) {
@@ -320,6 +342,15 @@ class FusedFunction : public torch::autograd::Function<FusedFunction> {
   }
 };
 
+KeyPiece in_one(const std::vector<KeyPiece>& pieces) {
+  std::vector<at::Tensor> k, v;
+  for (const KeyPiece& piece : pieces) {
+    k.push_back(piece.k);
+    v.push_back(piece.v);
+  }
+  return {at::cat(k, 1), at::cat(v, 1)};
+}
+
 std::optional<at::Tensor> optional(const at::Tensor& t) {
   return t.defined() ? std::optional<at::Tensor>(t) : std::nullopt;
 }
@@ -333,7 +364,9 @@ bool trains_fused(at::ScalarType compute) {
 
 bool can_be_fused(const AttentionArgs& args) {
   const at::ScalarType type = args.q.scalar_type();
-  if (!tensor::has_host_kernels(args.q) || args.dropout > 0.0 || args.wants_mass ||
+  const bool is_on_cuda = tensor::has_cuda_kernels(args.q) && !at::GradMode::is_enabled() &&
+                          args.q.size(3) <= kernel::CudaAttention::kMostWidth;
+  if (!(tensor::has_host_kernels(args.q) || is_on_cuda) || args.dropout > 0.0 || args.wants_mass ||
       args.on_probabilities || args.virtual_logit.defined()) {
     return false;
   }
@@ -354,8 +387,11 @@ at::Tensor column_by_column(const at::Tensor& table) {
   return out.copy_(table);
 }
 
-AttentionOutput attend_fused(const AttentionArgs& args, const std::vector<KeyPiece>& pieces,
+AttentionOutput attend_fused(const AttentionArgs& args, const std::vector<KeyPiece>& given,
                              const ColumnRule& rule) {
+  const bool are_many = given.size() > kernel::CudaAttention::kMostPieces;
+  const std::vector<KeyPiece> pieces =
+      args.q.is_cuda() && are_many ? std::vector{in_one(given)} : given;
   const kernel::AttentionShape shape = shape_of(args, pieces, rule);
   if (!at::GradMode::is_enabled()) {
     const Attended out = attended(shape, Operands(args, pieces, rule), args.wants_lse);

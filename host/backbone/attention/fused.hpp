@@ -27,7 +27,8 @@ struct ColumnRule {
 
 // Whether attend_fused computes what `args` asks for: on the CPU, without dropout, column mass or a
 // look at the probabilities. With gradients, which flow from z and lse to q, keys, values, table
-// and position biases: not where the score bias has one.
+// and position biases: not where the score bias has one. On CUDA without gradients, where the user
+// asked for it (tensor::wants_cuda_kernels).
 [[nodiscard]] bool can_be_fused(const AttentionArgs& args);
 // Of a compute dtype, with gradients: in bf16 only on processors without bf16 products, because the
 // backward pass computes in f32.

@@ -2,12 +2,13 @@
 
 #include <ATen/dlpack.h>
 #include <ATen/record_function.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
+#include <c10/core/DeviceGuard.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <new>
+#include <optional>
 
 #include "host/base/error.hpp"
 #include "host/memory/abi/live_call.hpp"
@@ -15,6 +16,7 @@
 #include "host/memory/finite_watch.hpp"
 #include "host/ops/op_table.hpp"
 #include "host/plugin/host_object.hpp"
+#include "host/tensor/device.hpp"
 #include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/tensor/torch_function.hpp"
@@ -58,12 +60,6 @@ struct Invocation {
   }
 };
 
-void* stream_of(at::Device device) {
-  if (device.is_cpu()) return nullptr;
-  const c10::impl::VirtualGuardImpl guard(device.type());
-  return guard.getStreamNativeHandle(guard.getStream(device));
-}
-
 at::Tensor allocate(const mneme_shape& shape, at::Device device, const char* what,
                     const std::string& name) {
   if (shape.rank > MNEME_MAX_RANK)
@@ -89,7 +85,9 @@ mneme_kernel_run pick(const Invocation& call, mneme_kernel_run cpu, mneme_kernel
 }
 
 void run(mneme_kernel_run function, const Invocation& call, mneme_kernel_call& args) {
-  args.stream = stream_of(call.device);
+  const c10::OptionalDeviceGuard current(call.device.is_cuda() ? std::optional(call.device)
+                                                               : std::nullopt);
+  args.stream = tensor::stream_of(call.device);
   args.integers = call.integers.data();
   args.n_integers = static_cast<uint32_t>(call.integers.size());
   args.reals = call.reals.data();
