@@ -159,8 +159,9 @@ attention() {
   local log=$out/attention.log arguments=(1)
   [[ $device == cpu ]] || arguments=(5 "$device")
   MNEME_TEST_DEVICE=$device MNEME_CUDA_ATTENTION=fused build/cuda/tests/golden_test || return 1
-  figure="$(passed_of "$log") of golden; times LibTorch's speed, least and most of all shapes: "
+  figure="golden: $(passed_of "$log")"
   build/cuda/bench/attention_bench "${arguments[@]}" | tee "$out/attention_bench.txt" || return 1
+  [[ $device == cpu ]] || figure+="; times LibTorch's speed, least and most of all shapes: "
   figure+=$(awk '/ (f32|bf16) / { for (i = 1; i < NF; ++i) if ($i == "f32" || $i == "bf16") print $i, $(i + 1) }' \
     "$out/attention_bench.txt" | sort -k1,1 -k2,2g | awk '{ if ($1 in least) most[$1] = $2; else least[$1] = most[$1] = $2 }
       END { for (type in least) printf "%s %s to %s  ", type, least[type], most[type] }')
