@@ -5,13 +5,14 @@
 // The order is drawn anew for every block: that of the warps between two barriers, and that of a
 // warp's threads. What a thread wrote in front of a missing barrier is then, for some order, not
 // yet there or already gone. With the address sanitizer an access behind shared memory (a static
-// variable here) or behind an allocation ends the program. So do, with a message: threads of a
-// block that wait at different barriers, lanes of a warp that wait at different operations, lanes
-// that an operation waits for and that have ended. A GPU lets two groups of a warp's lanes with
-// disjoint masks wait at the same time; here that is refused. What the shim does not see: two
-// threads that write one number in the same phase, memory of a block that is read before it is
-// written (it holds what the block before left), alignment, a host's function called from a
-// device's (nvcc refuses that), and everything about time.
+// variable here) or behind an allocation ends the program, with the undefined-behaviour sanitizer
+// one at an address that its type is not aligned to. So do, with a message: threads of a block that
+// wait at different barriers, lanes of a warp that wait at different operations, lanes that an
+// operation waits for and that have ended. A GPU lets two groups of a warp's lanes with disjoint
+// masks wait at the same time; here that is refused. What the shim does not see: two threads that
+// write one number in the same phase, memory of a block that is read before it is written (it holds
+// what the block before left), a host's function called from a device's (nvcc refuses that), and
+// everything about time.
 #pragma once
 
 #include <cstdint>

@@ -233,5 +233,24 @@ TEST(CudaShimDeathTest, AccessesBeyondMemoryEndTheProgram) {
   ASSERT_EQ(cudaFree(memory), cudaSuccess);
 }
 
+__global__ void vector_kernel(uint4* to, int by) {
+  __shared__ unsigned from[16];
+  if (threadIdx.x < 16) from[threadIdx.x] = threadIdx.x;
+  __syncthreads();
+  if (threadIdx.x < 2)
+    to[threadIdx.x] = *reinterpret_cast<const uint4*>(from + 4 * threadIdx.x + by);
+}
+
+// A GPU ends the program there too.
+TEST(CudaShimDeathTest, MisalignedVectorsEndTheProgram) {
+  void* memory = nullptr;
+  ASSERT_EQ(cudaMalloc(&memory, 64), cudaSuccess);
+  EXPECT_DEATH(launch(1, kThreads, nullptr, vector_kernel, static_cast<uint4*>(memory), 1),
+               "misaligned address .* requires 16 byte alignment");
+  auto* const off = reinterpret_cast<uint4*>(static_cast<unsigned char*>(memory) + 8);
+  EXPECT_DEATH(launch(1, kThreads, nullptr, vector_kernel, off, 0), "misaligned address");
+  ASSERT_EQ(cudaFree(memory), cudaSuccess);
+}
+
 }  // namespace
 }  // namespace mneme::cuda_shim
