@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "bench/measure/peak.hpp"
@@ -63,13 +64,7 @@ class Layer {
   at::Tensor fused() const { return backbone::attend_fused(args_, pieces_, {}).z; }
   at::Tensor plain() const {
     AttentionArgs args = args_;
-    std::vector<at::Tensor> k, v;
-    for (const KeyPiece& piece : pieces_) {
-      k.push_back(piece.k.permute({2, 0, 1, 3}));
-      v.push_back(piece.v.permute({2, 0, 1, 3}));
-    }
-    args.k = at::cat(k, 2);
-    args.v = at::cat(v, 2);
+    std::tie(args.k, args.v) = backbone::joined_pieces(pieces_);
     args.mask = mask_;
     return backbone::attend(args).z;
   }
@@ -97,6 +92,17 @@ void expect_equal(const std::string& what, const at::Tensor& ours, const at::Ten
   }
 }
 
+// Seconds of both sides, turn by turn.
+struct Turns {
+  std::vector<double> fused, plain;
+
+  void take(const Layer& layer, const auto& seconds) {
+    fused.push_back(seconds([&] { return layer.fused(); }));
+    plain.push_back(seconds([&] { return layer.plain(); }));
+  }
+  double ratio() const { return median_ratio(plain, fused); }
+};
+
 void compare(const Case& c, int rounds) {
   const Layer layer(c);
   const at::Tensor ours = layer.fused(), theirs = layer.plain();
@@ -121,15 +127,15 @@ void compare(const Case& c, int rounds) {
              }) /
              repeats;
     };
-    std::vector<double> fused, plain, gemm;
+    Turns turns;
+    std::vector<double> gemm;
     for (int r = 0; r < rounds; ++r) {
-      fused.push_back(seconds([&] { return layer.fused(); }));
-      plain.push_back(seconds([&] { return layer.plain(); }));
+      turns.take(layer, seconds);
       gemm.push_back(product.seconds() * flops / Product::kFlops);
     }
     std::printf("%-24s %-9s  %9.2f  %6.0f %9.0f\n", c.name, trains ? "training" : "forward",
-                median_ratio(plain, fused), 100.0 * median_ratio(gemm, fused),
-                100.0 * median_ratio(gemm, plain));
+                turns.ratio(), 100.0 * median_ratio(gemm, turns.fused),
+                100.0 * median_ratio(gemm, turns.plain));
     std::fflush(stdout);
   }
 }
@@ -146,20 +152,16 @@ void compare_on_device(const Case& c, int rounds, c10::Device device, at::Scalar
       tensor::synchronize(device);
     });
   };
-  std::vector<double> fused, plain;
-  for (int r = 0; r < rounds; ++r) {
-    fused.push_back(seconds([&] { return layer.fused(); }));
-    plain.push_back(seconds([&] { return layer.plain(); }));
-  }
-  std::printf("%-24s %3d lanes  %-4s  %9.2f  %8.1f us\n", c.name, static_cast<int>(c.lanes),
-              type == at::kFloat ? "f32" : "bf16", median_ratio(plain, fused),
-              1e4 * median(fused));
+  Turns turns;
+  for (int r = 0; r < rounds; ++r) turns.take(layer, seconds);
+  std::printf("%-26s %3d lanes  %-4s  %9.2f\n", c.name, static_cast<int>(c.lanes),
+              type == at::kFloat ? "f32" : "bf16", turns.ratio());
   std::fflush(stdout);
 }
 
 int run_on_device(int rounds, c10::Device device) {
   std::printf("%s; medians of %d rounds\n", tensor::describe(device).c_str(), rounds);
-  std::printf("%-40s %9s  %s\n", "tokens/rows", "/ LibTorch", "fused");
+  std::printf("%-42s %9s\n", "tokens/rows", "/ LibTorch");
   for (const Case& c : std::vector<Case>{
            {"WikiText-103 64/640", 4, 64, 640, 10, 10, 41, true},
            {"WikiText-103 64/640", 32, 64, 640, 10, 10, 41, true},

@@ -19,23 +19,6 @@ namespace {
 
 constexpr int64_t kPositionBlock = 64;
 
-// Keys and values [B,n,G,d] of pieces -> [G,B,sum n,d], rows of a head and lane side by side.
-std::pair<at::Tensor, at::Tensor> joined(const std::vector<KeyPiece>& pieces) {
-  std::vector<at::Tensor> k, v;
-  for (const KeyPiece& piece : pieces) {
-    k.push_back(piece.k.permute({2, 0, 1, 3}));
-    v.push_back(piece.v.permute({2, 0, 1, 3}));
-  }
-  const auto in_one = [](const std::vector<at::Tensor>& parts) {
-    if (parts.size() > 1) return at::cat(parts, 2);
-    const at::Tensor& part = parts[0];
-    const bool is_dense = part.stride(3) == 1 && part.stride(2) == part.size(3) &&
-                          part.stride(0) == part.stride(1) * part.size(1);
-    return is_dense ? part : part.contiguous();
-  };
-  return {in_one(k), in_one(v)};
-}
-
 // Rows of heads [B,n,H,d], normed in the norm's dtype.
 at::Tensor normed_heads(const at::Tensor& rows, const Norm& norm) {
   return norm(rows.to(norm.weight.scalar_type())).to(rows.scalar_type());
@@ -253,7 +236,7 @@ std::vector<KeyPiece> Layer::all_columns(const ContextColumns& columns, const at
                    columns.of_all_heads(v)});
   }
   if (!columns.lane_order.defined()) return out;
-  const auto [all_k, all_v] = joined(out);
+  const auto [all_k, all_v] = joined_pieces(out);
   return {{rows_first(columns.in_lane_order(all_k, 1, 2)),
            rows_first(columns.in_lane_order(all_v, 1, 2))}};
 }
@@ -291,7 +274,7 @@ memory::LocalAttention Layer::attend_tokens(const memory::LayerContext& context,
     out = attend_fused(args, pieces,
                        {scope.window, &settings_->slopes, settings_->clamp_distance, valid});
   } else {
-    std::tie(args.k, args.v) = joined(pieces);
+    std::tie(args.k, args.v) = joined_pieces(pieces);
     args.mask = mask_columns({columns.free, before, tokens}, valid, *settings_, scope);
     // A token attends at least to itself, unless it is padding.
     args.may_be_empty = scope.token_valid.defined() || args.bias.defined();

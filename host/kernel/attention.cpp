@@ -34,7 +34,6 @@ int64_t padded_width(const AttentionShape& shape) {
 
 #ifndef MNEME_HAS_CUDA
 bool CudaAttention::is_built() { return false; }
-bool CudaAttention::covers(const AttentionShape&, const AttentionInputs&) { return false; }
 uint64_t CudaAttention::workspace(const AttentionShape&) { return 0; }
 const char* CudaAttention::attend(const AttentionShape&, const AttentionInputs&,
                                   const AttentionResults&, void*, void*) {

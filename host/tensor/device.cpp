@@ -59,7 +59,7 @@ void open_cuda_library() {
 }
 
 c10::Device open_cuda(const std::string& name) {
-  static_cast<void>(wants_cuda_kernels());  // says now what is wrong with it
+  static_cast<void>(wants_cuda_attention());  // says now what is wrong with it
   open_cuda_library();
   const std::int64_t visible = count_cuda_devices();
   if (visible < 1 || !at::globalContext().hasCUDA()) {

@@ -23,12 +23,12 @@ bool uses_host_kernels(const at::Tensor& x) {
   return has_host_kernels(x) && !at::GradMode::is_enabled();
 }
 
-bool has_cuda_kernels(const at::Tensor& x) {
-  static const bool is_wanted = wants_cuda_kernels();
+bool has_cuda_attention(const at::Tensor& x) {
+  static const bool is_wanted = wants_cuda_attention();
   return x.is_cuda() && is_wanted && !is_without_kernels;
 }
 
-bool wants_cuda_kernels() {
+bool wants_cuda_attention() {
   const char* const value = std::getenv(kCudaAttention);
   const std::string_view wanted = value == nullptr ? "" : value;
   if (wanted.empty() || wanted == "plain") return false;

@@ -12,12 +12,12 @@ namespace mneme::tensor {
 // The same for kernels that have no backward pass: without gradient.
 [[nodiscard]] bool uses_host_kernels(const at::Tensor& x);
 
-// Whether this thread uses the host's kernels for tensors like x: on CUDA, where a user asked for
-// them (wants_cuda_kernels) and the program was built with its CUDA sources.
-[[nodiscard]] bool has_cuda_kernels(const at::Tensor& x);
+// Whether this thread uses the host's attention kernel for CUDA for tensors like x: on CUDA, where
+// a user asked for it.
+[[nodiscard]] bool has_cuda_attention(const at::Tensor& x);
 // What the environment variable MNEME_CUDA_ATTENTION says: "fused", or "plain", the default. Error
 // (kUsage) for anything else, and for "fused" in a program that was built without CUDA sources.
-[[nodiscard]] bool wants_cuda_kernels();
+[[nodiscard]] bool wants_cuda_attention();
 
 // While one lives, its thread computes with LibTorch's operations instead of the host's kernels, so
 // that all operations can be counted.

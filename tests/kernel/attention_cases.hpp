@@ -1,6 +1,8 @@
 // Attention problems with random numbers, for the tests of the attention kernels.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -230,5 +232,48 @@ inline std::vector<Case> cases() {
   }
   return out;
 }
+
+template <typename T>
+struct Results {
+  std::vector<T> z;
+  std::vector<SumOf<T>> lse;
+  AttentionResults out;
+  explicit Results(const AttentionShape& s)
+      : z(static_cast<size_t>(s.lanes * s.queries * s.heads * s.width), T(99)),
+        lse(static_cast<size_t>(s.lanes * s.queries * s.heads), SumOf<T>{99}),
+        out{z.data(), lse.data()} {}
+};
+
+// What every kernel's results are held against.
+class Expected {
+ public:
+  explicit Expected(const Case& c) : exact_(of(c, false)), rounded_(of(c, true)) {}
+
+  // attend(T{}) gives the Results<T> of the case.
+  template <typename Attend>
+  void compare(const Attend& attend) const {
+    const auto f64 = attend(double{});
+    EXPECT_LT(largest_error(f64.z, exact_.z), 1e-13);
+    EXPECT_LT(largest_error(f64.lse, exact_.lse), 1e-12);
+    const auto f32 = attend(float{});
+    EXPECT_LT(largest_error(f32.z, exact_.z), 2e-5);
+    EXPECT_LT(largest_error(f32.lse, exact_.lse), 2e-5);
+    // z, and with AVX512-BF16 probabilities, are rounded to 8 bits.
+    const auto bf16 = attend(BFloat16{});
+    EXPECT_LT(largest_error(bf16.z, rounded_.z), 5e-3);
+    EXPECT_LT(largest_error(bf16.lse, rounded_.lse), 2e-5);
+  }
+
+ private:
+  // By the definition, of inputs rounded to bf16 or as they are.
+  static Results<double> of(const Case& c, bool is_rounded) {
+    const Inputs<double> inputs(c, is_rounded);
+    Results<double> results(c.shape);
+    attend_by_definition(c.shape, inputs.get(), results.out);
+    return results;
+  }
+
+  Results<double> exact_, rounded_;
+};
 
 }  // namespace mneme::kernel

@@ -12,17 +12,6 @@ namespace mneme::kernel {
 namespace {
 
 template <typename T>
-struct Results {
-  std::vector<T> z;
-  std::vector<SumOf<T>> lse;
-  AttentionResults out;
-  explicit Results(const AttentionShape& s)
-      : z(static_cast<size_t>(s.lanes * s.queries * s.heads * s.width), T(99)),
-        lse(static_cast<size_t>(s.lanes * s.queries * s.heads), SumOf<T>{99}),
-        out{z.data(), lse.data()} {}
-};
-
-template <typename T>
 Results<T> attended(const Case& c, cpu::InstructionSet set) {
   AttentionShape shape = c.shape;
   shape.element = element_of<T>();
@@ -37,30 +26,13 @@ Results<T> attended(const Case& c, cpu::InstructionSet set) {
   return results;
 }
 
-Results<double> expected(const Case& c, bool is_rounded) {
-  const Inputs<double> inputs(c, is_rounded);
-  Results<double> results(c.shape);
-  attend_by_definition(c.shape, inputs.get(), results.out);
-  return results;
-}
-
 class AttentionKernel : public testing::TestWithParam<Case> {};
 
 TEST_P(AttentionKernel, AgreesWithItsDefinition) {
-  const Results<double> theirs = expected(GetParam(), false);
-  const Results<double> rounded = expected(GetParam(), true);
+  const Expected expected(GetParam());
   for (const cpu::InstructionSet set : cpu::usable_instruction_sets()) {
     SCOPED_TRACE(cpu::name_of(set));
-    const Results<double> f64 = attended<double>(GetParam(), set);
-    EXPECT_LT(largest_error(f64.z, theirs.z), 1e-13);
-    EXPECT_LT(largest_error(f64.lse, theirs.lse), 1e-12);
-    const Results<float> f32 = attended<float>(GetParam(), set);
-    EXPECT_LT(largest_error(f32.z, theirs.z), 2e-5);
-    EXPECT_LT(largest_error(f32.lse, theirs.lse), 2e-5);
-    // z, and with AVX512-BF16 probabilities, are rounded to 8 bits.
-    const Results<BFloat16> bf16 = attended<BFloat16>(GetParam(), set);
-    EXPECT_LT(largest_error(bf16.z, rounded.z), 5e-3);
-    EXPECT_LT(largest_error(bf16.lse, rounded.lse), 2e-5);
+    expected.compare([&]<typename T>(T) { return attended<T>(GetParam(), set); });
   }
 }
 

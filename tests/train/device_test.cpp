@@ -57,11 +57,11 @@ TEST(Device, ReadsWhichAttentionCudaUses) {
   const char* const name = "MNEME_CUDA_ATTENTION";
   for (const char* value : {"", "plain"}) {
     setenv(name, value, 1);
-    EXPECT_FALSE(tensor::wants_cuda_kernels());
+    EXPECT_FALSE(tensor::wants_cuda_attention());
   }
   setenv(name, "fused", 1);
   bool is_wanted = false;
-  const std::string error = test::error_of([&] { is_wanted = tensor::wants_cuda_kernels(); });
+  const std::string error = test::error_of([&] { is_wanted = tensor::wants_cuda_attention(); });
   EXPECT_EQ(is_wanted, kernel::CudaAttention::is_built());
   EXPECT_THAT(error,
               is_wanted ? std::string("no error")
@@ -73,8 +73,8 @@ TEST(Device, ReadsWhichAttentionCudaUses) {
             "2: MNEME_CUDA_ATTENTION: unknown value: expected \"fused\" or \"plain\", got "
             "\"fussed\"");
   unsetenv(name);
-  EXPECT_FALSE(tensor::wants_cuda_kernels());
-  EXPECT_FALSE(tensor::has_cuda_kernels(torch::ones({1})));
+  EXPECT_FALSE(tensor::wants_cuda_attention());
+  EXPECT_FALSE(tensor::has_cuda_attention(torch::ones({1})));
 }
 
 TEST(Device, SetsThreads) {

@@ -342,20 +342,27 @@ class FusedFunction : public torch::autograd::Function<FusedFunction> {
   }
 };
 
-KeyPiece in_one(const std::vector<KeyPiece>& pieces) {
-  std::vector<at::Tensor> k, v;
-  for (const KeyPiece& piece : pieces) {
-    k.push_back(piece.k);
-    v.push_back(piece.v);
-  }
-  return {at::cat(k, 1), at::cat(v, 1)};
-}
-
 std::optional<at::Tensor> optional(const at::Tensor& t) {
   return t.defined() ? std::optional<at::Tensor>(t) : std::nullopt;
 }
 
 }  // namespace
+
+std::pair<at::Tensor, at::Tensor> joined_pieces(const std::vector<KeyPiece>& pieces) {
+  std::vector<at::Tensor> k, v;
+  for (const KeyPiece& piece : pieces) {
+    k.push_back(piece.k.permute({2, 0, 1, 3}));
+    v.push_back(piece.v.permute({2, 0, 1, 3}));
+  }
+  const auto in_one = [](const std::vector<at::Tensor>& parts) {
+    if (parts.size() > 1) return at::cat(parts, 2);
+    const at::Tensor& part = parts[0];
+    const bool is_dense = part.stride(3) == 1 && part.stride(2) == part.size(3) &&
+                          part.stride(0) == part.stride(1) * part.size(1);
+    return is_dense ? part : part.contiguous();
+  };
+  return {in_one(k), in_one(v)};
+}
 
 bool trains_fused(at::ScalarType compute) {
   return compute == at::kFloat || compute == at::kDouble ||
@@ -364,7 +371,7 @@ bool trains_fused(at::ScalarType compute) {
 
 bool can_be_fused(const AttentionArgs& args) {
   const at::ScalarType type = args.q.scalar_type();
-  const bool is_on_cuda = tensor::has_cuda_kernels(args.q) && !at::GradMode::is_enabled() &&
+  const bool is_on_cuda = tensor::has_cuda_attention(args.q) && !at::GradMode::is_enabled() &&
                           args.q.size(3) <= kernel::CudaAttention::kMostWidth;
   if (!(tensor::has_host_kernels(args.q) || is_on_cuda) || args.dropout > 0.0 || args.wants_mass ||
       args.on_probabilities || args.virtual_logit.defined()) {
@@ -389,9 +396,11 @@ at::Tensor column_by_column(const at::Tensor& table) {
 
 AttentionOutput attend_fused(const AttentionArgs& args, const std::vector<KeyPiece>& given,
                              const ColumnRule& rule) {
-  const bool are_many = given.size() > kernel::CudaAttention::kMostPieces;
-  const std::vector<KeyPiece> pieces =
-      args.q.is_cuda() && are_many ? std::vector{in_one(given)} : given;
+  std::vector<KeyPiece> pieces = given;
+  if (args.q.is_cuda() && given.size() > kernel::CudaAttention::kMostPieces) {
+    const auto [k, v] = joined_pieces(given);
+    pieces = {{k.permute({1, 2, 0, 3}), v.permute({1, 2, 0, 3})}};
+  }
   const kernel::AttentionShape shape = shape_of(args, pieces, rule);
   if (!at::GradMode::is_enabled()) {
     const Attended out = attended(shape, Operands(args, pieces, rule), args.wants_lse);

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "host/backbone/attention/attention.hpp"
@@ -15,6 +16,9 @@ namespace mneme::backbone {
 struct KeyPiece {
   at::Tensor k, v;  // [B,m,G,d], a row's elements side by side
 };
+
+// Keys and values of all pieces, [G,B,sum m,d]: rows of a head and lane side by side.
+std::pair<at::Tensor, at::Tensor> joined_pieces(const std::vector<KeyPiece>& pieces);
 
 // Which columns a query sees: those without places, and of the others (the last K - first_placed)
 // its own and what lies before it. What MaskCache::causal and validity say as tensors.
@@ -28,7 +32,7 @@ struct ColumnRule {
 // Whether attend_fused computes what `args` asks for: on the CPU, without dropout, column mass or a
 // look at the probabilities. With gradients, which flow from z and lse to q, keys, values, table
 // and position biases: not where the score bias has one. On CUDA without gradients, where the user
-// asked for it (tensor::wants_cuda_kernels).
+// asked for it (tensor::wants_cuda_attention).
 [[nodiscard]] bool can_be_fused(const AttentionArgs& args);
 // Of a compute dtype, with gradients: in bf16 only on processors without bf16 products, because the
 // backward pass computes in f32.

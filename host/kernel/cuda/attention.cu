@@ -1,5 +1,5 @@
-// Attention on CUDA without gradient (attention.hpp has the equation): one kernel for each tile of
-// queries, and a second one where a tile's columns were divided over several blocks. No allocation,
+// Attention on CUDA without gradient (attention.hpp has the equation): one kernel, and a second
+// one where the columns of a tile of queries were divided over several blocks. No allocation,
 // no synchronisation, the same launches for the same shapes, the same bits for the same inputs.
 //
 //   Equation       s_ij = scale ((q_i + u) . k_j + (q_i + w) . r_{T-1-i+j'}) + ...; an online
@@ -11,7 +11,7 @@
 //                  need 7 rows of the table and no shift. Their exponentials go to shared memory
 //                  and through the product with the values into 4 x 4 results a thread and panel of
 //                  64. With few queries and many columns several blocks share a tile's columns
-//   Shared memory  43 KiB (f32, bf16), 44 KiB (f64)
+//   Shared memory  43 KiB
 //   Flops          2 B H T K d of each of keys, positions and values, and B H T K exponentials
 #include <algorithm>
 #include <cmath>
@@ -63,7 +63,6 @@ __device__ void add_values(Memory<T, E>& m, int64_t width, int64_t count, Runnin
   constexpr int kColumns = panels * kTile;
   const int row = first_row();
   for (int first = 0; first < count; first += kDepth<T>) {
-#pragma unroll 4
     for (int i = static_cast<int>(threadIdx.x); i < kDepth<T> * kColumns; i += kThreads) {
       const int x = i / kColumns;
       const int c = i % kColumns;
@@ -102,13 +101,12 @@ __device__ void write_lse(const Arguments<T, E>& a, int64_t row, T most, T total
 
 template <typename T, typename E, int panels>
 __device__ void write(const Arguments<T, E>& a, const Place& p, const Running<T, panels>& r) {
-  const int64_t heads = a.s.lanes * a.s.heads;
+  const int64_t part = p.part * a.s.lanes * a.s.heads * a.s.queries;
   for (int i = 0; i < 4; ++i) {
     const int64_t query = p.query + first_row() + i;
     if (query >= a.s.queries) continue;
     const int64_t row = (p.lane * a.s.heads + p.head) * a.s.queries + query;
     const int64_t z = ((p.lane * a.s.queries + query) * a.s.heads + p.head) * a.s.width;
-    const int64_t part = p.part * heads * a.s.queries;
     const bool is_first = first_column() == 0;
     if (a.parts == 1 && is_first) write_lse(a, row, r.most[i], r.total[i]);
     if (a.parts > 1 && is_first) {
@@ -195,6 +193,10 @@ int64_t parts_of(const AttentionShape& s) {
 template <typename T, typename E>
 cudaError_t launch_attend(const AttentionShape& s, const AttentionInputs& in,
                           const AttentionResults& out, void* workspace, cudaStream_t stream) {
+  if (s.width > CudaAttention::kMostWidth || in.n_pieces > CudaAttention::kMostPieces ||
+      in.virtual_logit != nullptr) {
+    return cudaErrorInvalidValue;
+  }
   Arguments<T, E> a = {};
   a.s = s;
   a.in = in;
@@ -219,10 +221,6 @@ cudaError_t launch_attend(const AttentionShape& s, const AttentionInputs& in,
 }  // namespace device
 
 bool CudaAttention::is_built() { return true; }
-
-bool CudaAttention::covers(const AttentionShape& s, const AttentionInputs& in) {
-  return s.width <= kMostWidth && in.n_pieces <= kMostPieces && in.virtual_logit == nullptr;
-}
 
 uint64_t CudaAttention::workspace(const AttentionShape& s) {
   const int64_t parts = device::parts_of(s);

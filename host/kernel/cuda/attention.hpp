@@ -14,12 +14,11 @@ struct CudaAttention {
 
   // Whether the program was built with its CUDA sources; without them there is nothing to call.
   static bool is_built();
-  // Heads of at most kMostWidth numbers, at most kMostPieces pieces, no virtual key.
-  static bool covers(const AttentionShape& shape, const AttentionInputs& inputs);
   // Bytes on the device, without a value, for as long as the work lasts. Of the shape alone.
   static uint64_t workspace(const AttentionShape& shape);
   // Puts the work on `stream`, a cudaStream_t of the current device, and returns null, or what the
-  // CUDA runtime says. For what it covers. Deterministic.
+  // CUDA runtime says: "invalid argument" for wider heads, more pieces or a virtual key too.
+  // Deterministic.
   static const char* attend(const AttentionShape& shape, const AttentionInputs& inputs,
                             const AttentionResults& results, void* workspace, void* stream);
 };

@@ -136,7 +136,6 @@ __device__ void load_rows_of_scores(Memory<T, E>& m, const Arguments<T, E>& a, c
                                     int64_t c, int depth) {
   const auto* u = static_cast<const T*>(a.in.content_bias);
   const auto* w = static_cast<const T*>(a.in.position_bias);
-#pragma unroll 1  // more would not leave the products registers enough
   for (int x = static_cast<int>(threadIdx.x) / 8; x < kTile; x += kThreads / 8) {
     const int64_t query = p.query + x;
     const E* q = query < a.s.queries ? row_of<E>(a.in.q, p.lane, p.head, query) : nullptr;
@@ -158,7 +157,6 @@ __device__ void load_places(Memory<T, E>& m, const Arguments<T, E>& a, const Pla
                             const Columns& columns, int64_t c, int depth) {
   const int64_t first = a.s.queries - kTile - p.query + columns.first - a.s.free;
   const T* table = static_cast<const T*>(a.in.table) + p.head * a.in.table_head;
-#pragma unroll 4
   for (int i = static_cast<int>(threadIdx.x); i < depth * kPlaces; i += kThreads) {
     const int j = i / kPlaces;
     const int x = i % kPlaces;
