@@ -121,11 +121,8 @@ TEST_F(Ranks, NameWhatIsNotFinite) {
 // A rank that does not come (stopped by a signal) ends all, with its name.
 TEST_F(Ranks, EndWhenOneHangs) {
   const std::string text = experiment("", "", "save_every = 5\n");
-  const std::string start =
-      str("MNEME_RANK_TIMEOUT=8 ",
-          command(2, str("train ", text, " --set train.steps=100000 --quiet --run ", file("run"))),
-          " >", file("log"), " 2>&1 </dev/null & echo $!");
-  ASSERT_EQ(std::system(("(" + start + ") >" + file("pid")).c_str()), 0);
+  start(str("train ", text, " --set train.steps=100000 --quiet --run ", file("run")),
+        "MNEME_RANK_TIMEOUT=8 ");
   const auto wait_for = [](const auto& is_done) {
     for (int i = 0; i < 12000 && !is_done(); ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -136,6 +133,7 @@ TEST_F(Ranks, EndWhenOneHangs) {
   const std::set<pid_t> all = processes_with(file("run"));
   ASSERT_EQ(all.size(), 2u);
   ::kill(*all.rbegin(), SIGSTOP);
+  EXPECT_TRUE(wait_for([&] { return fs::exists(folder_ / "code"); }));
   EXPECT_TRUE(wait_for([&] { return processes_with(file("run")).empty(); }));
   EXPECT_THAT(read_file(folder_ / "log"),
               AllOf(HasSubstr("mneme: error: rank "), HasSubstr(" of 2 (host "),
@@ -150,12 +148,7 @@ TEST_F(Ranks, EndWhenOneHangs) {
 TEST_F(Ranks, StopTogetherOnASignal) {
   const std::string text = experiment("", "", "save_every = 0\n");
   expect_done(run(0, str("train ", text, " --quiet --set train.steps=400 --run ", file("one"))));
-  ASSERT_EQ(std::system(str("(",
-                            command(2, str("train ", text, " --quiet --set train.steps=400 --run ",
-                                           file("run"))),
-                            " >", file("log"), " 2>&1 </dev/null; echo $? >", file("code"), ") &")
-                            .c_str()),
-            0);
+  start(str("train ", text, " --quiet --set train.steps=400 --run ", file("run")));
   for (int i = 0; i < 12000; ++i) {
     std::error_code ignored;
     if (fs::exists(folder_ / "run/metrics.jsonl") &&
@@ -195,11 +188,7 @@ TEST_F(Ranks, SurviveKills) {
     const bool is_run = fs::exists(folder_ / "run/experiment.toml");
     const std::string arguments = is_run ? str("train --resume ", file("run"), " --quiet")
                                          : str("train ", text, " --quiet --run ", file("run"));
-    fs::remove(folder_ / "code");
-    ASSERT_EQ(std::system(str("(", command(2, arguments), " >", file("log"),
-                              " 2>&1 </dev/null; echo $? >", file("code"), ") &")
-                              .c_str()),
-              0);
+    start(arguments);
     bool is_killed = false;
     const std::chrono::duration<double> delay(std::uniform_real_distribution(0.0, 1.1)(random) *
                                               length.count());
@@ -213,8 +202,6 @@ TEST_F(Ranks, SurviveKills) {
       std::advance(one, static_cast<std::ptrdiff_t>(random() % all.size()));
       is_killed = ::kill(*one, SIGKILL) == 0;
     }
-    while (read_file(folder_ / "code").empty())
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     for (int i = 0; i < 500 && !processes_with(file("run")).empty(); ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     EXPECT_TRUE(processes_with(file("run")).empty()) << "left behind";

@@ -55,6 +55,18 @@ class Ranks : public testing::Test {
     return launch(before + command(ranks, arguments));
   }
 
+  // Starts a run of two ranks and comes back at once. Its exit code is a line of the file "code"
+  // once it has ended, and its output is in "log" by then.
+  void start(const std::string& arguments, const std::string& before = "") const {
+    fs::remove(folder_ / "code");
+    const std::string code = file("code");  // written under another name: it is there as a whole
+    ASSERT_EQ(std::system(str("(", before, command(2, arguments), " >", file("log"),
+                              " 2>&1 </dev/null; echo $? >", code, ".part; mv ", code, ".part ",
+                              code, ") &")
+                              .c_str()),
+              0);
+  }
+
   // Two ranks with arguments of their own.
   Result run_two(const std::string& of_first, const std::string& of_second) const {
     const std::string script =
