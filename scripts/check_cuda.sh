@@ -11,7 +11,7 @@ usage: scripts/check_cuda.sh [--device DEVICE] [--torch DIR] [--no-apt] [--jobs 
 
 On a machine with a GPU: builds program, plugins and tests with CUDA sources (build/cuda), then runs
   kernels     every test of a CUDA kernel, the plugins' and the host's, against its reference in double precision
-  device      the tests of opening and naming devices
+  device      the tests of opening and naming devices, and that a step of generation waits for one only once
   validate    what mneme plugins validate checks on a device, with memories that it has to find faults in
   golden      the official numbers (tests/golden), with every model on the device
   attention   the host's own attention (MNEME_CUDA_ATTENTION=fused): golden numbers with it, and its speed over
@@ -127,6 +127,11 @@ passed_of() { sed -n 's/^\[  PASSED  \] \([0-9]* tests\?\)\.$/\1 passed/p' "$1";
 device() {
   build/cuda/tests/train_unit --gtest_filter='Device.*' || return 1
   figure=$(passed_of "$out/device.log")
+  if [[ $device != cpu ]]; then
+    build/cuda/tests/generate_test --gtest_filter='Devices/StepOnCuda.*' | tee "$out/waits.log" || return 1
+    figure+="; a step of generation waits once: $(passed_of "$out/waits.log")"
+    ! grep -q '^\[  SKIPPED \]' "$out/waits.log" || return 1
+  fi
   build/cuda/bin/mneme doctor
   [[ $device == cpu ]] || grep -q '^ok  CUDA in LibTorch' "$out/device.log"
 }

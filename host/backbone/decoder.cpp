@@ -4,6 +4,7 @@
 
 #include "host/backbone/open_layer.hpp"
 #include "host/base/error.hpp"
+#include "host/tensor/to_device.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::backbone {
@@ -51,7 +52,8 @@ at::Tensor valid_mask(const Batch& batch) {
   const auto is_full = [&](int64_t n) { return n == tokens; };
   if (std::all_of(batch.valid_count.begin(), batch.valid_count.end(), is_full)) return {};
   const at::Tensor counts = at::tensor(batch.valid_count, at::kLong).unsqueeze(1);
-  return at::arange(tokens, at::kLong).unsqueeze(0).lt(counts).to(batch.input.device());
+  return tensor::to_device(at::arange(tokens, at::kLong).unsqueeze(0).lt(counts),
+                           batch.input.device());
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ at::Tensor call_mask(const AttentionCall& call, const KeyRange& range, const Lay
   if (call.positions && !s.slopes.empty()) {
     at::Tensor length = distance.abs();
     if (s.clamp_distance > 0) length = length.clamp_max(s.clamp_distance);
-    mask = -at::tensor(s.slopes, at::kDouble).to(options).view({-1, 1, 1, 1}) * length.to(options);
+    mask = -slopes_on(s.slopes, options).view({-1, 1, 1, 1}) * length.to(options);
   }
   if (call.mask == AttentionMask::kCausal) mask.masked_fill_(distance < 0, kMinusInfinity);
   if (call.mask == AttentionMask::kWindow) {

@@ -6,6 +6,7 @@
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
 #include "host/memory/finite_watch.hpp"
+#include "host/tensor/to_device.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::eval {
@@ -29,7 +30,7 @@ at::Tensor to_tensor(const std::vector<std::int64_t>& ids, const data::TokenSegm
                      at::Device device) {
   at::Tensor out = torch::empty({segment.lanes, segment.length}, at::kLong);
   std::copy(ids.begin(), ids.end(), out.mutable_data_ptr<std::int64_t>());
-  return out.to(device);
+  return tensor::to_device(out, device);
 }
 
 }  // namespace

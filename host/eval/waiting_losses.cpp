@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "host/tensor/to_device.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::eval {
@@ -32,7 +33,7 @@ std::vector<WaitingLosses::Segment> WaitingLosses::take() {
   auto* to = target.mutable_data_ptr<std::int64_t>();
   for (const Segment& one : out) to = std::ranges::copy(one.segment.targets, to).out;
   const backbone::Output all =
-      model_.losses_of(at::cat(tops), target.to(tops.front().device()), true);
+      model_.losses_of(at::cat(tops), tensor::to_device(target, tops.front().device()), true);
   std::int64_t first = 0;
   for (std::size_t i = 0; i < out.size(); ++i) {
     const std::int64_t n = tops[i].size(0);

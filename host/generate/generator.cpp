@@ -15,6 +15,7 @@
 #include "host/base/text.hpp"
 #include "host/run/checkpoint/checkpoint_files.hpp"
 #include "host/tensor/device.hpp"
+#include "host/tensor/to_device.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::generate {
@@ -47,7 +48,7 @@ TokenFeeder::TokenFeeder(backbone::Model& model, memory::Stack& stack, const Fed
   prepare(model, stack);
   stack.restore_projections(state_, saved.state);
   const at::NoGradGuard no_grad;
-  for (const at::Tensor& ids : saved.steps) step(ids.to(stack.backbone().device));
+  for (const at::Tensor& ids : saved.steps) step(ids);
   tokens_ = saved.tokens;
 }
 
@@ -60,7 +61,7 @@ std::int64_t TokenFeeder::held() const {
 
 at::Tensor TokenFeeder::types_of(const at::Tensor& ids) {
   if (marks_.empty()) return {};
-  const at::Tensor given = ids.to(at::kCPU).contiguous();
+  const at::Tensor given = ids.contiguous();
   at::Tensor out = at::empty_like(given);
   const std::int64_t* const id = given.const_data_ptr<std::int64_t>();
   std::int64_t* const type = out.mutable_data_ptr<std::int64_t>();
@@ -70,7 +71,7 @@ at::Tensor TokenFeeder::types_of(const at::Tensor& ids) {
     if (std::ranges::find(marks_, id[i]) != marks_.end()) current = id[i];
     type[i] = current;
   }
-  return out.to(ids.device());
+  return out;
 }
 
 at::Tensor TokenFeeder::step(const at::Tensor& ids) {
@@ -82,7 +83,10 @@ at::Tensor TokenFeeder::step(const at::Tensor& ids) {
     run_ = std::make_unique<memory::SegmentHooks>(stack_, state_, input);
     open_ = model_.open(*run_);
   }
-  const at::Tensor top = open_->step(ids, types_of(ids));
+  const auto sent = [&](const at::Tensor& t) {
+    return t.defined() ? tensor::to_device(t, stack_.backbone().device) : t;
+  };
+  const at::Tensor top = open_->step(sent(ids), sent(types_of(ids)));
   steps_.push_back(ids);
   tokens_ += ids.size(1);
   return top.select(1, ids.size(1) - 1);
@@ -232,7 +236,7 @@ void Generator::prompt(const std::vector<std::int32_t>& ids) {
   check_one_sample("prompt");
   check_ids(ids);
   if (ids.empty()) return;
-  at::Tensor all = row_of(ids).to(stack_.backbone().device);
+  at::Tensor all = row_of(ids);
   if (pending_.defined()) all = at::cat({pending_, all}, 1);
   const std::int64_t fed = all.size(1) - 1;
   if (fed > 0) feeder_->feed(all.narrow(1, 0, fed), options_.prompt_segment);
@@ -246,7 +250,7 @@ void Generator::prompt_pieces(const std::vector<std::vector<std::int32_t>>& piec
     if (pending_.defined() || feeder_->held() > 0) {
       throw std::logic_error("pieces of a prompt begin a text");
     }
-    const at::Tensor ids = row_of(piece).to(stack_.backbone().device);
+    const at::Tensor ids = row_of(piece);
     const bool is_last = &piece == &pieces.back();
     const std::int64_t fed = ids.size(1) - (is_last ? 1 : 0);
     if (fed > 0) feeder_->feed(ids.narrow(1, 0, fed), is_last ? options_.segment : fed);
@@ -296,7 +300,7 @@ void Generator::generate(std::int64_t count, const OnToken& on_token) {
     pending_.reset();  // it is part of the text that was fed
     const at::Tensor logp = model_.log_probabilities(top);
     const at::Tensor ids = drawn(options_.ids > 0 ? logp.narrow(1, 0, options_.ids) : logp);
-    pending_ = ids.to(stack_.backbone().device);
+    pending_ = ids;
     for (std::size_t s = 0; s < runs.size(); ++s) {
       if (runs[s] == 0) continue;
       const auto id = ids[static_cast<std::int64_t>(s)][0].item<std::int64_t>();
@@ -315,7 +319,7 @@ Generator::Saved Generator::save() const {
 
 void Generator::restore(const Saved& saved) {
   feeder_ = std::make_unique<TokenFeeder>(model_, stack_, saved.text, options_.type_marks);
-  pending_ = saved.pending ? row_of({*saved.pending}).to(stack_.backbone().device) : at::Tensor();
+  pending_ = saved.pending ? row_of({*saved.pending}) : at::Tensor();
 }
 
 namespace {

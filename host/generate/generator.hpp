@@ -48,7 +48,7 @@ using TypeMarks = std::vector<std::int64_t>;
 // same bits on the CPU.
 struct FedText {
   memory::StackState::Saved state;  // with the keys and values that blocks keep
-  std::vector<at::Tensor> steps;    // i64 [B,n]
+  std::vector<at::Tensor> steps;    // i64 [B,n] on the CPU
   std::int64_t lanes = 1;
   std::int64_t tokens = 0;
   std::vector<std::int64_t> types = {};  // of each lane, before `steps`; empty = there are none
@@ -77,9 +77,9 @@ class TokenFeeder {
   [[nodiscard]] std::int64_t held() const;
   [[nodiscard]] const memory::StackState& state() const { return state_; }
 
-  // Feeds ids [B,n] in steps that end where a segment has `segment` tokens; there it is closed. An
-  // open segment that has as many already is closed first. Returns the last layer's output after
-  // the newest token, [B,D]. Errors: what the model and hooks throw.
+  // Feeds ids [B,n], on the CPU, in steps that end where a segment has `segment` tokens; there it
+  // is closed. An open segment that has as many already is closed first. Returns the last layer's
+  // output after the newest token, [B,D]. Errors: what the model and hooks throw.
   at::Tensor feed(const at::Tensor& ids, std::int64_t segment);
   // One lane becomes `lanes` equal ones, lane i with stream i of random numbers: what follows in a
   // lane does not depend on how many there are.
@@ -187,7 +187,7 @@ class Generator {
   Options options_;
   bool has_own_chunk_;  // options.prompt_segment was given: --segment does not change it
   std::unique_ptr<TokenFeeder> feeder_;
-  at::Tensor pending_;  // i64 [B,1] on the model's device: the newest token; undefined = none yet
+  at::Tensor pending_;  // i64 [B,1] on the CPU: the newest token; undefined = none yet
 };
 
 }  // namespace mneme::generate

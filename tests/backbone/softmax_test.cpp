@@ -249,6 +249,26 @@ TEST(Embedding, ScalesProjectsAndSplits) {
   EXPECT_LT(largest_difference(out[2], row(1, 2)), 1e-12);
 }
 
+// By mask as by index: every id of every cluster, and ids that no cluster has.
+TEST(Embedding, LooksClustersUpByMaskAsByIndex) {
+  const at::NoGradGuard no_grad;
+  for (const config::ModelConfig& c : variants()) {
+    const Head head(c, 20);
+    const at::Tensor known = at::arange(20, at::kLong).flip(0).view({2, 10});
+    const auto looked_up = [&](const at::Tensor& ids, ClusterLookup how) {
+      return head.embedding.forward(ids, at::kDouble, how);
+    };
+    const at::Tensor rows = looked_up(known, ClusterLookup::kIndex);
+    EXPECT_GT(rows.abs().sum(2).min().item<double>(), 0.0);
+    EXPECT_LT(largest_difference(looked_up(known, ClusterLookup::kMask), rows), 1e-12);
+    if (head.plan.tables() == 1) continue;
+    const at::Tensor unknown = at::tensor({-1, 20, 3}, at::kLong).view({1, 3});
+    EXPECT_LT(largest_difference(looked_up(unknown, ClusterLookup::kMask),
+                                 looked_up(unknown, ClusterLookup::kIndex)),
+              1e-12);
+  }
+}
+
 TEST(ClusterPlan, RefusesWhatDoesNotGoTogether) {
   EXPECT_NE(error_of([] {
               plan_clusters(adaptive_config({5, 20}, 1, 12, {}), 20);

@@ -33,7 +33,8 @@ std::vector<Memory> memories() {
   return out;
 }
 
-backbone::MemorySession session_with(const Memory& memory, at::ScalarType dtype) {
+backbone::MemorySession session_with(const Memory& memory, at::ScalarType dtype,
+                                     c10::Device device) {
   config::ModelConfig config = backbone::small_config();
   config.position = memory.position;
   // Untied weights, so that texts vary: with tied ones every token would be likeliest after itself.
@@ -41,6 +42,7 @@ backbone::MemorySession session_with(const Memory& memory, at::ScalarType dtype)
   config.tie_embedding = false;
   backbone::ModelSetup setup = backbone::small_setup();
   setup.dtype = dtype;
+  setup.device = device;
   return {
       config, setup,
       backbone::memory_of({MNEME_BINARY_DIR "/tests/abi_plugins", MNEME_PLUGIN_DIR}, memory.tiers)};

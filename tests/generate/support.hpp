@@ -26,7 +26,8 @@ std::vector<Memory> memories();
 Memory knn();
 
 // Vocabulary 11, 2 layers; f64 unless said otherwise.
-backbone::MemorySession session_with(const Memory& memory, at::ScalarType dtype = at::kDouble);
+backbone::MemorySession session_with(const Memory& memory, at::ScalarType dtype = at::kDouble,
+                                     c10::Device device = c10::kCPU);
 
 Ids random_prompt(std::uint64_t seed, std::int64_t tokens);
 // The next `count` tokens of every sample.

@@ -11,6 +11,7 @@
 #include "host/base/error.hpp"
 #include "host/kernel/cuda/attention.hpp"
 #include "host/tensor/host_kernels.hpp"
+#include "host/tensor/to_device.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/base/temporary_folder.hpp"
 
@@ -50,6 +51,18 @@ TEST(Device, OpensCudaOrSaysWhyNot) {
   }
   EXPECT_THAT(error, StartsWith("4: device cuda: "));
   EXPECT_THAT(error, HasSubstr("--device cpu"));
+}
+
+// The values of now, whatever becomes of them afterwards.
+TEST(Device, SendsWhatTheHostMade) {
+  at::Tensor values = torch::arange(5, at::kLong);
+  EXPECT_TRUE(tensor::to_device(values, c10::kCPU).is_same(values));
+  c10::Device device = c10::kCPU;
+  if (test::error_of([&] { device = tensor::open_device("cuda"); }) != "no error") return;
+  const at::Tensor sent = tensor::to_device(values, device);
+  values.zero_();
+  EXPECT_EQ(sent.device(), device);
+  EXPECT_TRUE(sent.cpu().equal(torch::arange(5, at::kLong)));
 }
 
 // Which attention is used on CUDA; said before the device is looked for.

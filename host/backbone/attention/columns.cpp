@@ -219,7 +219,7 @@ at::Tensor distance_scores(const memory::ContextBlock& block, const at::Tensor& 
   at::Tensor places = is_of_tokens ? distance : distances_of(distance, q.size(1));
   if (s.clamp_distance > 0) places = places.clamp_max(s.clamp_distance);
   const at::TensorOptions options = q.options().dtype(score_dtype(s.compute)).requires_grad(false);
-  const at::Tensor slope = at::tensor(s.slopes, at::kDouble).to(options).view({-1, 1, 1, 1});
+  const at::Tensor slope = slopes_on(s.slopes, options).view({-1, 1, 1, 1});
   return -slope * places.to(options).unsqueeze(0);
 }
 

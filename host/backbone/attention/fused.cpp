@@ -66,7 +66,7 @@ struct Operands {
     if (bias.defined()) bias = bias.to(sums);
     if (rule.valid.defined()) valid = rule.valid.contiguous();
     if (rule.slopes != nullptr && !rule.slopes->empty()) {
-      slopes = at::tensor(*rule.slopes, at::kDouble).to(q.options().dtype(sums));
+      slopes = slopes_on(*rule.slopes, q.options().dtype(sums));
     }
   }
   // From what `tensors` returned, keys and values of `n` pieces.

@@ -5,6 +5,7 @@
 
 #include "host/backbone/attention/attention.hpp"
 #include "host/base/error.hpp"
+#include "host/tensor/to_device.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::backbone {
@@ -37,6 +38,11 @@ std::vector<double> alibi_slopes(int64_t heads) {
     slopes.push_back(std::exp2(-4.0 * static_cast<double>(h) / static_cast<double>(power)));
   }
   return slopes;
+}
+
+at::Tensor slopes_on(const std::vector<double>& slopes, const at::TensorOptions& options) {
+  const at::ScalarType type = c10::typeMetaToScalarType(options.dtype());
+  return tensor::to_device(at::tensor(slopes, at::kDouble).to(type), options.device());
 }
 
 void PositionTables::begin_segment(double dropout) {
@@ -113,7 +119,7 @@ at::Tensor MaskCache::causal(const ColumnLayout& layout, int64_t window,
   if (window > 0) absent.logical_or_(distance >= window);
   at::Tensor mask = at::zeros({1, 1, layout.tokens, layout.placed + layout.tokens}, options);
   if (!slopes.empty()) {
-    const at::Tensor slope = at::tensor(slopes, at::kDouble).to(options).view({-1, 1, 1, 1});
+    const at::Tensor slope = slopes_on(slopes, options).view({-1, 1, 1, 1});
     mask = -slope * (clamp > 0 ? distance.clamp_max(clamp) : distance).to(options);
   }
   mask.masked_fill_(absent, -std::numeric_limits<double>::infinity());

@@ -26,6 +26,8 @@ at::Tensor sinusoids(const at::Tensor& distances, int64_t width, const at::Tenso
 // those of the next lower power, then every second one of the next higher. f64 values, steepest
 // first.
 std::vector<double> alibi_slopes(int64_t heads);
+// [heads], of the dtype and on the device of the options.
+at::Tensor slopes_on(const std::vector<double>& slopes, const at::TensorOptions& options);
 
 // Sinusoid tables of one model and, in training, of one segment.
 class PositionTables {

@@ -84,22 +84,45 @@ at::Tensor Embedding::scaled(const at::Tensor& rows) const {
   return scale_ == 1.0 ? rows : rows * scale_;
 }
 
-at::Tensor Embedding::forward(const at::Tensor& ids, at::ScalarType compute) const {
-  const at::ScalarType type = tables_[0].scalar_type();
-  if (plan_.tables() == 1)
-    return scaled(projected(0, at::embedding(tables_[0], ids), compute).to(type));
-  const at::Tensor flat = ids.reshape(-1);
-  at::Tensor out =
-      at::zeros({flat.size(0), plan_.width}, tables_[0].options().requires_grad(false));
+at::Tensor Embedding::rows_by_index(const at::Tensor& ids, at::ScalarType compute) const {
+  at::Tensor out = at::zeros({ids.size(0), plan_.width}, tables_[0].options().requires_grad(false));
   for (int64_t i = 0; i < plan_.clusters(); ++i) {
     const at::Tensor index =
-        at::nonzero(flat.ge(plan_.begin(i)).logical_and_(flat.lt(plan_.end(i)))).squeeze(1);
+        at::nonzero(ids.ge(plan_.begin(i)).logical_and_(ids.lt(plan_.end(i)))).squeeze(1);
     if (index.size(0) == 0) continue;
-    const at::Tensor own = flat.index_select(0, index) - plan_.begin(i);
+    const at::Tensor own = ids.index_select(0, index) - plan_.begin(i);
     const at::Tensor rows = at::embedding(tables_[static_cast<size_t>(i)], own);
-    out = out.index_copy(0, index, projected(i, rows, compute).to(type));
+    out = out.index_copy(0, index, projected(i, rows, compute).to(out.scalar_type()));
   }
-  return scaled(out.view({ids.size(0), ids.size(1), plan_.width}));
+  return out;
+}
+
+at::Tensor Embedding::rows_by_mask(const at::Tensor& ids, at::ScalarType compute) const {
+  at::Tensor out = at::zeros({ids.size(0), plan_.width}, tables_[0].options().requires_grad(false));
+  for (int64_t i = 0; i < plan_.clusters(); ++i) {
+    const at::Tensor is_own = ids.ge(plan_.begin(i)).logical_and_(ids.lt(plan_.end(i)));
+    const at::Tensor place = ids.clamp(plan_.begin(i), plan_.end(i) - 1) - plan_.begin(i);
+    const at::Tensor rows = at::embedding(tables_[static_cast<size_t>(i)], place);
+    out = at::where(is_own.unsqueeze(1), projected(i, rows, compute).to(out.scalar_type()), out);
+  }
+  return out;
+}
+
+at::Tensor Embedding::forward(const at::Tensor& ids, at::ScalarType compute) const {
+  const bool is_free = !ids.is_cpu() && !at::GradMode::is_enabled();
+  return forward(ids, compute, is_free ? ClusterLookup::kMask : ClusterLookup::kIndex);
+}
+
+at::Tensor Embedding::forward(const at::Tensor& ids, at::ScalarType compute,
+                              ClusterLookup lookup) const {
+  if (plan_.tables() == 1) {
+    return scaled(
+        projected(0, at::embedding(tables_[0], ids), compute).to(tables_[0].scalar_type()));
+  }
+  const at::Tensor flat = ids.reshape(-1);
+  const at::Tensor rows =
+      lookup == ClusterLookup::kMask ? rows_by_mask(flat, compute) : rows_by_index(flat, compute);
+  return scaled(rows.view({ids.size(0), ids.size(1), plan_.width}));
 }
 
 at::Tensor Embedding::forward(const at::Tensor& ids, at::ScalarType compute,

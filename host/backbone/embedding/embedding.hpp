@@ -41,6 +41,12 @@ struct ClusterPlan {
 // cluster without width, more tied projections than clusters.
 ClusterPlan plan_clusters(const config::ModelConfig& config, int64_t vocabulary);
 
+// How ids find their rows in the tables of several clusters.
+enum class ClusterLookup {
+  kIndex,  // each id in its cluster; the host waits for the device to learn how many these are
+  kMask,   // each id in every cluster, all rows but its own discarded: nothing waits
+};
+
 // ids -> rows. Tables [V_i, d_i], projections [D, d_i].
 class Embedding {
  public:
@@ -48,7 +54,9 @@ class Embedding {
             ParameterStore& store);
 
   // ids i64 [B,T] -> [B,T,D] scaled; matrix products in `compute`, result in the parameters' dtype.
+  // Several clusters are looked up by mask on a device where no gradient is wanted, else by index.
   at::Tensor forward(const at::Tensor& ids, at::ScalarType compute) const;
+  at::Tensor forward(const at::Tensor& ids, at::ScalarType compute, ClusterLookup lookup) const;
   // The same; with gradient `pieces` receives the clusters' rows of the one table that the softmax
   // uses too, and is empty where there is no such table.
   at::Tensor forward(const at::Tensor& ids, at::ScalarType compute,
@@ -59,6 +67,9 @@ class Embedding {
 
  private:
   at::Tensor projected(int64_t table, const at::Tensor& rows, at::ScalarType compute) const;
+  // Row by row of `ids` [n], of tables of their own.
+  at::Tensor rows_by_index(const at::Tensor& ids, at::ScalarType compute) const;
+  at::Tensor rows_by_mask(const at::Tensor& ids, at::ScalarType compute) const;
   at::Tensor scaled(const at::Tensor& rows) const;
 
   ClusterPlan plan_;

@@ -9,6 +9,7 @@
 #include "host/memory/abi/normalise.hpp"
 #include "host/ops/op_table.hpp"
 #include "host/tensor/dtypes.hpp"
+#include "host/tensor/to_device.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::memory {
@@ -107,7 +108,7 @@ at::Tensor upload(const mneme_shape* given, const void* data, uint64_t bytes, at
                     str("bytes: expected ", needed, " for this shape and dtype, got ", bytes));
   at::Tensor out = torch::empty(at::IntArrayRef(shape.dims, shape.rank), type);
   if (bytes > 0) std::memcpy(out.mutable_data_ptr(), data, bytes);
-  return out.to(device);
+  return tensor::to_device(out, device);
 }
 
 mneme_status shape(mneme_ctx* opaque, mneme_tensor t, mneme_shape* out, mneme_error* error) {

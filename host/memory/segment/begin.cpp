@@ -8,6 +8,7 @@
 #include "host/memory/abi/normalise.hpp"
 #include "host/memory/segment/segment_impl.hpp"
 #include "host/tensor/dtypes.hpp"
+#include "host/tensor/to_device.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::memory {
@@ -52,11 +53,12 @@ void SegmentHooks::Impl::make_masks() {
   if (std::any_of(valid_count.begin(), valid_count.end(),
                   [&](int64_t n) { return n != input.length; })) {
     const at::Tensor counts = torch::tensor(valid_count, at::kLong).unsqueeze(1);
-    shared.valid = torch::arange(input.length, at::kLong).unsqueeze(0).lt(counts).to(device);
+    shared.valid =
+        tensor::to_device(torch::arange(input.length, at::kLong).unsqueeze(0).lt(counts), device);
   }
   if (any(state.reset_)) {
-    shared.reset_mask =
-        torch::from_blob(state.reset_.data(), {state.lanes_}, at::kByte).to(at::kBool).to(device);
+    shared.reset_mask = tensor::to_device(
+        torch::from_blob(state.reset_.data(), {state.lanes_}, at::kByte).to(at::kBool), device);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "host/base/error.hpp"
+#include "host/tensor/to_device.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::memory {
@@ -285,7 +286,7 @@ void RowsQueue::reset(const std::vector<uint8_t>& reset, int64_t start_rows, boo
     auto next = std::make_shared<RowsBlock>(*block);
     Rows& rows = next->rows;
     const int64_t fresh = std::clamp<int64_t>(start_rows - newer, 0, rows.count);
-    reset_lanes(rows, keep.to(rows.main().device()), reset, fresh);
+    reset_lanes(rows, tensor::to_device(keep, rows.main().device()), reset, fresh);
     if (fresh > 0) next->projections.clear();
     block = std::move(next);
   }

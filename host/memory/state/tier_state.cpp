@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "host/tensor/to_device.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::memory {
@@ -16,7 +17,7 @@ at::ScalarType held_dtype(const SlotDecl& decl, const BackboneInfo& backbone) {
 at::Tensor bool_tensor(const std::vector<uint8_t>& flags, at::Device device) {
   at::Tensor out = torch::empty({static_cast<int64_t>(flags.size())}, at::kBool);
   for (std::size_t b = 0; b < flags.size(); ++b) out[static_cast<int64_t>(b)] = flags[b] != 0;
-  return out.to(device);
+  return tensor::to_device(out, device);
 }
 
 }  // namespace
