@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -173,7 +174,20 @@ std::string torch_version() { return TORCH_VERSION; }
 // compiler without OpenMP gives a correct, serial version.
 void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body) {
   if (count <= 0) return;
-  at::parallel_for(0, count, std::max<int64_t>(grain, 1), body);
+  const int64_t least = std::max<int64_t>(grain, 1);
+  const int64_t threads = std::min<int64_t>(at::get_num_threads(), (count + least - 1) / least);
+  if (threads == 1 || at::in_parallel_region()) return at::parallel_for(0, count, count, body);
+  std::atomic<int64_t> next{0};
+  at::parallel_for(0, threads, 1, [&](int64_t, int64_t) {
+    for (int64_t begin = next.load(), end = 0;;) {
+      do {
+        if (begin >= count) return;
+        end = std::min(begin + std::max(least, (count - begin) / (2 * threads)), count);
+      } while (!next.compare_exchange_weak(begin, end));
+      body(begin, end);
+      begin = end;
+    }
+  });
 }
 
 SignalShield::SignalShield() : before_{} {

@@ -49,8 +49,9 @@ void set_threads(std::int64_t threads);
 
 // Runs work on LibTorch's own threads, so that the host, its products and the plugins' kernels do
 // not compete for cores: calls body(begin, end) for pieces that together are 0 .. count-1, each of
-// `grain` or more but for the last, and returns when all are done. The pieces depend on the number
-// of threads.
+// `grain` or more but for the last, and returns when all are done. A thread takes its next piece
+// when it has done one, large pieces first, so that a slow thread is not waited for: how they are
+// cut differs from call to call.
 void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body);
 
 // Keeps signal handlers away from code that moves the stack pointer: while one lives, all signals
