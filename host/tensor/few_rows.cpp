@@ -11,8 +11,10 @@
 namespace mneme::tensor {
 namespace {
 
-// More rows pay for packing the weight.
-constexpr int64_t kMaxRows = 96;
+// More rows pay for packing the weight, unless they are short: as columns, which are read anew for
+// every few outputs, they have to stay in the second cache.
+constexpr int64_t kMaxRows = 96, kMaxShortRows = 512;
+constexpr int64_t kMaxNumbers = 160'000;
 
 }  // namespace
 
@@ -20,7 +22,8 @@ bool suits_few_rows(const at::Tensor& x, const at::Tensor& w) {
   if (!uses_host_kernels(x) || x.numel() == 0 || w.dim() != 2 || w.stride(1) != 1) return false;
   const int64_t rows = x.numel() / x.size(-1);
   const auto both_are = [&](auto is) { return is(x) && is(w); };
-  return (both_are(is_cpu_f32) && rows <= kMaxRows) ||
+  const bool are_few = rows <= kMaxRows || (rows <= kMaxShortRows && x.numel() <= kMaxNumbers);
+  return (both_are(is_cpu_f32) && are_few) ||
          (both_are([](const at::Tensor& t) { return t.scalar_type() == at::kBFloat16; }) &&
           rows <= kernel::kLinearDotRows && w.size(1) >= kernel::kLinearDotInputs);
 }
