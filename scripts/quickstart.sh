@@ -10,7 +10,7 @@ usage: scripts/quickstart.sh [--torch DIR] [--cuda] [--no-apt]
 
 Sets up (scripts/setup.sh, which explains the options), builds the program and its plugins in build/release, trains the
 same small model without a memory and with each of four memories, from three seeds, prints how they compare, and writes a
-report to look at in a browser. On two cores: packages and LibTorch 1 to 3 minutes (once), the build under 4 (once), the
+report to look at in a browser. On two cores: packages and LibTorch 1 to 3 minutes (once), the build 3 to 7 (once), the
 run 3 to 5. What an interrupted run has finished is used by the next one.
 
 Tests, benchmarks and CUDA sources are left out of the build. --cuda adds the CUDA sources, as does a GPU that nvidia-smi
@@ -57,7 +57,7 @@ say "1 of 3: packages and LibTorch (usually 1 to 3 minutes the first time, then 
 bash scripts/setup.sh "${setup_arguments[@]}"
 setup_seconds=$SECONDS
 
-say "2 of 3: the program and its plugins (usually 3 to 5 minutes the first time on two cores)"
+say "2 of 3: the program and its plugins (usually 3 to 7 minutes the first time on two cores)"
 build_preset release "-DMNEME_CUDA=$cuda" "${cmake_arguments[@]}"
 build_seconds=$((SECONDS - setup_seconds))
 

@@ -118,7 +118,7 @@ void write_conversation(const std::filesystem::path& path, const Generator::Save
   Json lengths = Json::array();
   for (const at::Tensor& ids : saved.text.steps) lengths.push_back(ids.size(1));
   if (!saved.text.steps.empty()) {
-    tensors.emplace_back(kOpen, on_cpu(at::cat(saved.text.steps, 1)));
+    tensors.emplace_back(kOpen, at::cat(saved.text.steps, 1));
   }
   std::map<std::string, std::string> metadata = {
       {"format", kFormat},

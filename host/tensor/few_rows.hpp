@@ -7,8 +7,8 @@
 
 namespace mneme::tensor {
 
-// Whether few_rows_linear is the faster way: without gradient, on the CPU, few rows; f32, or bf16
-// with at most 4 rows.
+// Whether few_rows_linear is the faster way: without gradient, on the CPU; f32 with few rows, or up
+// to 512 short ones; bf16 with at most 4 rows.
 [[nodiscard]] bool suits_few_rows(const at::Tensor& x, const at::Tensor& w);
 
 // x w^T + bias with x [n,in], w [out,in] whose rows lie densely, bias [out] or undefined, all of

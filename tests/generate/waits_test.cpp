@@ -7,7 +7,10 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <memory>
 #include <set>
+#include <string>
+#include <utility>
 
 #include "host/generate/generator.hpp"
 #include "host/tensor/device.hpp"

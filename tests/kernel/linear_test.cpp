@@ -98,6 +98,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Sizes{8, 410, 41, true}, Sizes{8, 5, 9, true}, Sizes{9, 100, 53, true},
                     Sizes{16, 96, 48, false}, Sizes{31, 97, 6, true}, Sizes{64, 410, 410, true},
                     Sizes{65, 193, 50, true}, Sizes{80, 130, 61, true}, Sizes{150, 64, 100, false},
+                    Sizes{256, 410, 61, true}, Sizes{512, 300, 50, false},
                     Sizes{1, 16, 1, true, true}, Sizes{1, 576, 3072, false, true},
                     Sizes{2, 17, 50, true, true}, Sizes{3, 410, 49, false, true},
                     Sizes{4, 33, 100, true, true}),

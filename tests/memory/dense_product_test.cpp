@@ -11,6 +11,7 @@
 #include <chrono>
 #include <thread>
 
+#include "host/tensor/few_rows.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::tensor {
@@ -55,6 +56,23 @@ TEST_F(DenseProduct, OneRowAgreesWithF64) {
   const auto grads64 = torch::autograd::grad({y64.sum()}, {x64, w64});
   for (std::size_t i = 0; i < grads.size(); ++i)
     EXPECT_LT(difference(grads[i], grads64[i]), 1e-6) << "input " << i;
+}
+
+// Without gradient the host's kernel takes few rows, and more where they are short.
+TEST_F(DenseProduct, WithoutGradientEveryNumberOfRowsAgreesWithF64) {
+  const at::NoGradGuard no_grad;
+  struct Case {
+    int64_t rows, inputs;
+    bool is_few;
+  };
+  for (const Case& c : {Case{96, 2100, true}, Case{97, 2100, false}, Case{256, 410, true},
+                        Case{512, 300, true}, Case{513, 300, false}, Case{512, 320, false}}) {
+    const at::Tensor x = torch::randn({c.rows, c.inputs}), w = torch::randn({kColumns, c.inputs});
+    const at::Tensor b = torch::randn({kColumns});
+    EXPECT_EQ(suits_few_rows(x, w), c.is_few) << c.rows << " rows of " << c.inputs;
+    const at::Tensor y64 = at::linear(x.to(at::kDouble), w.to(at::kDouble), b.to(at::kDouble));
+    EXPECT_LT(difference(dense_linear(x, w, b), y64), 1e-6) << c.rows << " rows of " << c.inputs;
+  }
 }
 
 // Rows, columns, every second row, one row repeated.

@@ -11,6 +11,10 @@
 
 namespace mneme::backbone {
 
+at::Tensor ClusterPlan::holds(int64_t i, const at::Tensor& ids) const {
+  return ids.ge(begin(i)).logical_and_(ids.lt(end(i)));
+}
+
 ClusterPlan plan_clusters(const config::ModelConfig& config, int64_t vocabulary) {
   ClusterPlan plan;
   plan.width = config.width;
@@ -87,8 +91,7 @@ at::Tensor Embedding::scaled(const at::Tensor& rows) const {
 at::Tensor Embedding::rows_by_index(const at::Tensor& ids, at::ScalarType compute) const {
   at::Tensor out = at::zeros({ids.size(0), plan_.width}, tables_[0].options().requires_grad(false));
   for (int64_t i = 0; i < plan_.clusters(); ++i) {
-    const at::Tensor index =
-        at::nonzero(ids.ge(plan_.begin(i)).logical_and_(ids.lt(plan_.end(i)))).squeeze(1);
+    const at::Tensor index = at::nonzero(plan_.holds(i, ids)).squeeze(1);
     if (index.size(0) == 0) continue;
     const at::Tensor own = ids.index_select(0, index) - plan_.begin(i);
     const at::Tensor rows = at::embedding(tables_[static_cast<size_t>(i)], own);
@@ -100,17 +103,17 @@ at::Tensor Embedding::rows_by_index(const at::Tensor& ids, at::ScalarType comput
 at::Tensor Embedding::rows_by_mask(const at::Tensor& ids, at::ScalarType compute) const {
   at::Tensor out = at::zeros({ids.size(0), plan_.width}, tables_[0].options().requires_grad(false));
   for (int64_t i = 0; i < plan_.clusters(); ++i) {
-    const at::Tensor is_own = ids.ge(plan_.begin(i)).logical_and_(ids.lt(plan_.end(i)));
     const at::Tensor place = ids.clamp(plan_.begin(i), plan_.end(i) - 1) - plan_.begin(i);
     const at::Tensor rows = at::embedding(tables_[static_cast<size_t>(i)], place);
-    out = at::where(is_own.unsqueeze(1), projected(i, rows, compute).to(out.scalar_type()), out);
+    out = at::where(plan_.holds(i, ids).unsqueeze(1),
+                    projected(i, rows, compute).to(out.scalar_type()), out);
   }
   return out;
 }
 
 at::Tensor Embedding::forward(const at::Tensor& ids, at::ScalarType compute) const {
-  const bool is_free = !ids.is_cpu() && !at::GradMode::is_enabled();
-  return forward(ids, compute, is_free ? ClusterLookup::kMask : ClusterLookup::kIndex);
+  const bool may_wait = ids.is_cpu() || at::GradMode::is_enabled();
+  return forward(ids, compute, may_wait ? ClusterLookup::kIndex : ClusterLookup::kMask);
 }
 
 at::Tensor Embedding::forward(const at::Tensor& ids, at::ScalarType compute,

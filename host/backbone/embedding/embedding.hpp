@@ -27,6 +27,8 @@ struct ClusterPlan {
   }
   int64_t end(int64_t cluster) const { return ends[static_cast<size_t>(cluster)]; }
   int64_t embedding(int64_t cluster) const { return widths[static_cast<size_t>(cluster)]; }
+  // Which ids [..] are in cluster i: bool [..].
+  at::Tensor holds(int64_t i, const at::Tensor& ids) const;
   // Ids of each cluster.
   std::vector<int64_t> sizes() const {
     std::vector<int64_t> out;

@@ -92,7 +92,7 @@ Softmax::Result Softmax::forward(const at::Tensor& hidden, const at::Tensor& tar
   at::Tensor head_target = target.clone();
   std::vector<at::Tensor> members(1);
   for (int64_t i = 1; i < plan_.clusters(); ++i) {
-    const at::Tensor is_member = target.ge(plan_.begin(i)).logical_and_(target.lt(plan_.end(i)));
+    const at::Tensor is_member = plan_.holds(i, target);
     head_target.masked_fill_(is_member, head_size - i);
     members.push_back(at::nonzero(is_member).squeeze(1));
   }
@@ -123,12 +123,12 @@ Softmax::Result Softmax::score(const at::Tensor& hidden, const at::Tensor& targe
       linear(low, cluster_weight_.to(compute), cluster_bias_, compute).to(score_dtype(compute));
   const at::Tensor log_sum = at::logaddexp(head.log_sum, at::logsumexp(entries, 1));
   entries = entries - log_sum.unsqueeze(1);
-  const at::Tensor is_word = target.ge(0).logical_and_(target.lt(plan_.end(0)));
+  const at::Tensor is_word = plan_.holds(0, target);
   Result out{(log_sum - head.own).masked_fill_(is_word.logical_not(), 0.0), head.best, {}};
   at::Tensor highest = wants_best ? head.highest - log_sum : at::Tensor();
   for (int64_t i = 1; i < clusters; ++i) {
     const at::Tensor entry = entries.select(1, clusters - 1 - i);
-    const at::Tensor is_member = target.ge(plan_.begin(i)).logical_and_(target.lt(plan_.end(i)));
+    const at::Tensor is_member = plan_.holds(i, target);
     // No word of a cluster is likelier than the cluster.
     const at::Tensor is_asked = wants_best ? is_member.logical_or(entry > highest) : is_member;
     const at::Tensor index = at::nonzero(is_asked).squeeze(1);
