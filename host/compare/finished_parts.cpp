@@ -52,11 +52,12 @@ void check_same_files(const Json& info, const std::vector<memory::TierIdentity>&
   }
 }
 
-std::string find_evaluation(const fs::path& folder, data::Split split, std::int64_t last_step,
-                            const std::vector<memory::TierIdentity>& plugins,
-                            std::vector<std::string>& others) {
+std::optional<FoundEvaluation> find_evaluation(const fs::path& folder, data::Split split,
+                                               std::int64_t last_step,
+                                               const std::vector<memory::TierIdentity>& plugins,
+                                               std::vector<std::string>& others) {
   const std::string experiment = read_file(folder / "experiment.toml");
-  std::string found;
+  std::optional<FoundEvaluation> found;
   for (const fs::path& path : scores::list_evaluations(folder)) {
     std::string word = path.filename().string();
     const auto name = scores::parse_evaluation_name(word);
@@ -65,7 +66,8 @@ std::string find_evaluation(const fs::path& folder, data::Split split, std::int6
       const auto stored = scores::StoredEvaluation::open(path);
       const std::string reason = why_unfit(stored, last_step, experiment, plugins);
       if (reason.empty()) {
-        found = std::move(word);
+        found = {.name = std::move(word),
+                 .loss = stored.info().at("result").at("loss").get<double>()};
       } else {
         others.push_back(str(word, ": ", reason));
       }

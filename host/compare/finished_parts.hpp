@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,13 +16,17 @@
 
 namespace mneme::compare {
 
-// The name of the run's finished evaluation of a split with its last weights, its own memory and
-// settings, and these plugins; "" when there is none. `others` gets those of the split that cannot
-// be used, damaged ones too, with the reason.
-[[nodiscard]] std::string find_evaluation(const std::filesystem::path& run_folder,
-                                          data::Split split, std::int64_t last_step,
-                                          const std::vector<memory::TierIdentity>& plugins,
-                                          std::vector<std::string>& others);
+struct FoundEvaluation {
+  std::string name;   // of its folder
+  double loss = 0.0;  // nats a token
+};
+
+// The run's finished evaluation of a split with its last weights, its own memory and settings, and
+// these plugins; nullopt when there is none. `others` gets those of the split that cannot be used,
+// damaged ones too, with the reason.
+[[nodiscard]] std::optional<FoundEvaluation> find_evaluation(
+    const std::filesystem::path& run_folder, data::Split split, std::int64_t last_step,
+    const std::vector<memory::TierIdentity>& plugins, std::vector<std::string>& others);
 
 // Whether a file holds the samples that the comparison asks for; false when it is damaged.
 [[nodiscard]] bool has_samples(const std::filesystem::path& file, const Record& record);

@@ -17,6 +17,7 @@ Json json_of(const RunNews& news) {
       {"initial_sha256", news.initial_sha256},
       {"error", news.error},
       {"exit_code", news.exit_code},
+      {"loss", news.loss ? Json(*news.loss) : Json(nullptr)},
       {"activity", {news.activity.run, news.activity.phase, news.activity.step, news.activity.of}},
       {"steps", news.steps},
       {"total_steps", news.total_steps},
@@ -25,11 +26,13 @@ Json json_of(const RunNews& news) {
 
 RunNews run_news_of(const Json& json) {
   const Json& activity = json.at("activity");
+  const Json& loss = json.at("loss");
   return {.run = json.at("run").get<std::size_t>(),
           .state = static_cast<RunRecord::State>(json.at("state").get<int>()),
           .initial_sha256 = json.at("initial_sha256").get<std::string>(),
           .error = json.at("error").get<std::string>(),
           .exit_code = json.at("exit_code").get<int>(),
+          .loss = loss.is_null() ? std::nullopt : std::optional(loss.get<double>()),
           .activity = {.run = activity.at(0).get<std::string>(),
                        .phase = activity.at(1).get<std::string>(),
                        .step = activity.at(2).get<std::int64_t>(),

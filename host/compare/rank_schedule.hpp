@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,9 +17,10 @@ namespace mneme::compare {
 struct RunNews {
   std::size_t run = 0;  // its place in the queue
   RunRecord::State state = RunRecord::State::kRunning;
-  std::string initial_sha256 = {};  // as in RunRecord, likewise the next two
+  std::string initial_sha256 = {};  // as in RunRecord, likewise the next three
   std::string error = {};
   int exit_code = 0;
+  std::optional<double> loss = {};
   Activity activity = {};
   // Steps of its training: done, and in all (0 = not known yet).
   std::int64_t steps = 0;

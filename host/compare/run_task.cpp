@@ -127,9 +127,12 @@ void RunTask::begin_evaluation() {
   for (const data::Split split : comparison_.splits) {
     std::vector<std::string> others;
     const std::int64_t step = last_step();
-    const std::string found = find_evaluation(folder(), split, step, arm().plugins, others);
-    if (split == comparison_.splits.front()) evaluation_ = found;
-    if (!found.empty()) continue;
+    const auto found = find_evaluation(folder(), split, step, arm().plugins, others);
+    if (found && split == comparison_.splits.front()) {
+      evaluation_ = found->name;
+      news_.loss = found->loss;
+    }
+    if (found) continue;
     const std::string word(data::to_word(split));
     if (!tried_.insert(word).second) {
       throw_run({.where = scores::evaluations_folder(folder()).string(),

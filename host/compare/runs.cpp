@@ -207,6 +207,7 @@ class Runs {
     record.initial_sha256 = news.initial_sha256;
     record.error = news.error;
     record.exit_code = news.exit_code;
+    record.loss = news.loss;
     if (has_start && news.state == State::kRunning) {
       record.error = why_other_start(record_, *place.arm, record);
       if (!record.error.empty()) {

@@ -42,6 +42,8 @@ struct RunRecord {
   std::string initial_sha256 = {};  // of the backbone's first weights; "" = not begun
   std::string error = {};           // why it failed
   int exit_code = 0;                // of the process that failed
+  // Of the first split, nats a token; nullopt = not evaluated yet. Not in comparison.json.
+  std::optional<double> loss = {};
 };
 
 // One arm with what is known of it before it trains.

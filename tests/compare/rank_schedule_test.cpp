@@ -71,6 +71,7 @@ TEST(RankNews, IsReadAsItWasWritten) {
                        .initial_sha256 = "0123",
                        .error = "two\nlines, and \xe9",
                        .exit_code = 139,
+                       .loss = 2.2339645372629167,
                        .activity = {.run = "a-seed1", .phase = "train", .step = 5, .of = 9},
                        .steps = 5,
                        .total_steps = 9,
@@ -86,6 +87,8 @@ TEST(RankNews, IsReadAsItWasWritten) {
   EXPECT_EQ(run.initial_sha256, "0123");
   EXPECT_EQ(run.error, "two\nlines, and \ufffd");
   EXPECT_EQ(run.exit_code, 139);
+  EXPECT_EQ(run.loss, 2.2339645372629167);
+  EXPECT_EQ(read.runs.back().loss, std::nullopt);
   EXPECT_EQ(run.activity.run, "a-seed1");
   EXPECT_EQ(run.activity.phase, "train");
   EXPECT_EQ(run.activity.step, 5);

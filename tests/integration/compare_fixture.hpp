@@ -55,6 +55,16 @@ class CompareRun : public CliTest {
   Json record(const std::string& folder = "comparison") const {
     return Json::parse(read_file(folder_ / (folder + "/comparison.json")));
   }
+  // What is said of a run that is done, with the loss of its only evaluation.
+  std::string done_line(const std::string& run, int place) const {
+    double loss = 0.0;
+    for (const auto& entry : fs::directory_iterator(file("comparison/" + run + "/evaluations"))) {
+      if (!entry.is_directory()) continue;
+      loss = Json::parse(read_file(entry.path() / "evaluation.json"))["result"]["loss"];
+    }
+    EXPECT_GT(loss, 0.0) << run;
+    return str(run, " is done (", place, " of 2 runs): valid loss ", format_number(loss, 4), "\n");
+  }
   // Every number of the tables but those of time and memory, which differ from run to run.
   Json numbers(const std::string& name) const {
     Json out = Json::array();

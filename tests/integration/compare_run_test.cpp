@@ -25,8 +25,8 @@ TEST_F(CompareRun, PrintsTablesAndKeepsEverything) {
         "training tokens/s", "evaluation tokens/s", "one seed"}) {
     EXPECT_THAT(result.out, HasSubstr(text));
   }
-  EXPECT_THAT(result.err, HasSubstr("none-seed1 is done (1 of 2 runs)"));
-  EXPECT_THAT(result.err, HasSubstr("cache-seed1 is done (2 of 2 runs)"));
+  EXPECT_THAT(result.err, HasSubstr(done_line("none-seed1", 1)));
+  EXPECT_THAT(result.err, HasSubstr(done_line("cache-seed1", 2)));
   EXPECT_THAT(result.out + result.err, Not(HasSubstr("\r")));
 
   const Json arms = record().at("arms");

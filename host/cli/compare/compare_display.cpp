@@ -19,6 +19,7 @@ std::string text_of(const compare::Activity& activity) {
 CompareDisplay::CompareDisplay(const Streams& streams, bool is_quiet, const compare::Record& record)
     : streams_(streams),
       is_quiet_(is_quiet),
+      split_(data::to_word(record.splits.front())),
       runs_(static_cast<std::int64_t>(record.arms.size() * record.seeds.size())) {}
 
 void CompareDisplay::on_progress(const std::vector<compare::Activity>& active,
@@ -52,7 +53,9 @@ void CompareDisplay::on_end(const compare::RunRecord& run, std::int64_t runs_don
   if (run.state == compare::RunRecord::State::kFailed) {
     note(str("mneme: error: ", run.arm, " (seed ", run.seed, "): ", run.error));
   } else if (!is_quiet_) {
-    note(str(run.folder, " is done (", runs_done, " of ", runs_, " runs)"));
+    const std::string loss =
+        run.loss ? str(": ", split_, " loss ", format_number(*run.loss, 4)) : std::string();
+    note(str(run.folder, " is done (", runs_done, " of ", runs_, " runs)", loss));
   }
 }
 

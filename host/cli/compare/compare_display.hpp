@@ -11,7 +11,7 @@
 namespace mneme::cli {
 
 // One progress line for all processes: what each does, steps of all trainings, time left; a line
-// for each run that ends, and what the processes printed.
+// for each run that ends, with its loss on the first split, and what the processes printed.
 class CompareDisplay final : public compare::Observer {
  public:
   CompareDisplay(const Streams& streams, bool is_quiet, const compare::Record& record);
@@ -28,6 +28,7 @@ class CompareDisplay final : public compare::Observer {
 
   const Streams& streams_;
   bool is_quiet_;
+  std::string split_;  // the first
   std::int64_t runs_ = 0;
   std::unique_ptr<Progress> progress_;
 };
