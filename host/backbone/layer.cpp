@@ -255,11 +255,12 @@ memory::LocalAttention Layer::attend_tokens(const memory::LayerContext& context,
   args.bias = bias_columns(columns, context, q, *this, scope);
   args.first_placed = columns.free;
   args.scale = scale();
+  const bool has_dropout = scope.is_training && settings_->dropout > 0.0;
   if (settings_->is_relative()) {
     args.content_bias = weights_.content_bias;
     args.position_bias = weights_.position_bias;
     args.table = projected_positions(columns.placed + scope.riders + scope.past + tokens,
-                                     scope.tables, scope.is_training && settings_->dropout > 0.0);
+                                     scope.tables, has_dropout);
   }
   args.dropout = scope.is_training ? settings_->attention_dropout : 0.0;
   args.noise = &scope.noise;
@@ -271,8 +272,9 @@ memory::LocalAttention Layer::attend_tokens(const memory::LayerContext& context,
   const bool shows_probabilities = scope.distances != nullptr && scope.distances->wants(index_);
   AttentionOutput out;
   if (can_be_fused(args) && !shows_probabilities) {
-    out = attend_fused(args, pieces,
-                       {scope.window, &settings_->slopes, settings_->clamp_distance, valid});
+    // With dropout the rows of clamped distances differ.
+    const int64_t clamp = args.table.defined() && has_dropout ? 0 : settings_->clamp_distance;
+    out = attend_fused(args, pieces, {scope.window, &settings_->slopes, clamp, valid});
   } else {
     std::tie(args.k, args.v) = joined_pieces(pieces);
     args.mask = mask_columns({columns.free, before, tokens}, valid, *settings_, scope);

@@ -30,11 +30,16 @@ struct AttentionShape {
   int64_t width = 0;                // d
   int64_t free = 0;                 // columns before it have no place
   int64_t window = 0;               // 0 = no limit
-  int64_t clamp = 0;                // 0 = no limit
+  // Distances beyond it count as it, and their rows of the table are equal; 0 = no limit.
+  int64_t clamp = 0;
   double scale = 1.0;
 
   int64_t shared() const { return heads / key_heads; }  // heads that read the same keys
   int64_t before() const { return keys - free - queries; }
+  // The first rows of a table, of the distances from `clamp` on: equal ones.
+  int64_t clamped_rows() const {
+    return clamp > 0 && keys - free > clamp ? keys - free - clamp : 0;
+  }
 };
 
 // Rows of every head and lane. Strides in elements; a row's d elements lie side by side.

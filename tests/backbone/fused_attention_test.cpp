@@ -61,6 +61,10 @@ struct Problem {
     args.may_be_empty = true;
     if (c.is_relative) {
       args.table = leaf(2, {c.heads, keys - c.free + 1, c.width}, c.type);
+      if (c.clamp > 0) {
+        const at::NoGradGuard no_grad;
+        args.table.narrow(1, 0, keys - c.free - c.clamp).copy_(args.table.narrow(1, 0, 1));
+      }
       args.content_bias = leaf(3, {c.heads, c.width}, sums);
       args.position_bias = leaf(4, {c.heads, c.width}, sums);
     }
@@ -154,6 +158,9 @@ std::vector<FusedCase> fused_cases() {
     c.free = 30;
     c.has_gaps = true;
     c.window = 12;
+    out.push_back(c);
+    c.window = 0;
+    c.clamp = 6;
     out.push_back(c);
     c = {1, 70, 6, 2, 32, 3, {3, 200, 70}};
     c.type = type;

@@ -232,6 +232,29 @@ TEST(LayerAttention, GradientsAgreeWithFiniteDifferences) {
   }
 }
 
+// The kernel reads one row of the table for all clamped distances where their rows are equal: not
+// where positions have dropout.
+TEST(LayerAttention, ClampedDistancesAreThoseOfThePlainPath) {
+  memory::LayerContext context;
+  context.blocks.push_back(block_of(40, 90, PositionKind::kPlace));
+  const Tokens t;
+  for (const double dropout : {0.0, 0.5}) {
+    SCOPED_TRACE(testing::Message() << "dropout " << dropout);
+    LayerCase c(PositionScheme::kRelative, kLanes, kTokens, /*clamp=*/4);
+    c.settings.dropout = dropout;
+    c.scope->is_training = true;
+    c.tables->begin_segment(dropout);
+    const auto attended = [&] {
+      return c.layer->attend_tokens(context, t.q, t.k, t.v, {true, false}, *c.scope).z;
+    };
+    const at::Tensor fused = attended();
+    AttentionByDistance distances({.width = 1, .intervals = 2, .layers = {}});
+    c.scope->distances = &distances;
+    EXPECT_LT(largest_difference(fused, attended()), 1e-12);
+    EXPECT_FALSE(distances.layers().empty());
+  }
+}
+
 TEST(LayerAttention, PaddedLaneWithoutAnyTokenGivesZero) {
   LayerCase c(PositionScheme::kRelative, kLanes, kTokens);
   const Tokens t;

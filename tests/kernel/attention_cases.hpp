@@ -81,6 +81,9 @@ class Inputs {
       in_.table_row = in_.table_rows + kTableSpare;
       in_.table_head = s.width * in_.table_row;
       table_ = numbers(s.heads * in_.table_head);
+      for (int64_t at = 0; at < s.heads * in_.table_head; at += in_.table_row) {
+        std::fill_n(table_.begin() + at, s.clamped_rows(), table_[static_cast<size_t>(at)]);
+      }
       in_.table = table_.data();
     }
     if (c.has_biases) {
@@ -229,6 +232,23 @@ inline std::vector<Case> cases() {
   }
   for (Case* c : {&add(shape_of(2, 2, 2, 100, 500, 20, 0, 30), {400, 100})}) {
     c->has_table = c->has_gaps = true;
+  }
+  for (Case* c : {&add(shape_of(2, 3, 3, 64, 704, 41, 0, 641), {640, 64})}) {
+    c->has_table = true;
+    c->shape.clamp = 400;
+  }
+  for (Case* c : {&add(shape_of(1, 4, 2, 50, 350, 10, 13), {13, 287, 50})}) {
+    c->has_table = c->has_biases = c->has_gaps = true;
+    c->shape.clamp = 9;
+  }
+  for (Case* c : {&add(shape_of(2, 2, 2, 1, 300, 64, 0, 150), {299, 1})}) {
+    c->has_table = c->has_biases = true;
+    c->shape.clamp = 1;
+  }
+  // No distance reaches it.
+  for (Case* c : {&add(shape_of(1, 2, 2, 5, 40, 12), {35, 5})}) {
+    c->has_table = true;
+    c->shape.clamp = 40;
   }
   return out;
 }

@@ -25,8 +25,9 @@ std::pair<at::Tensor, at::Tensor> joined_pieces(const std::vector<KeyPiece>& pie
 struct ColumnRule {
   int64_t window = 0;                           // distances 0 .. window-1; 0 = all
   const std::vector<double>* slopes = nullptr;  // of ALiBi, a head each; null = none
-  int64_t clamp = 0;                            // distances above it count as it; 0 = off
-  at::Tensor valid{};                           // [B,K] bool; undefined = all
+  // Distances above it count as it, and the table's rows of them are equal; 0 = off.
+  int64_t clamp = 0;
+  at::Tensor valid{};  // [B,K] bool; undefined = all
 };
 
 // Whether attend_fused computes what `args` asks for: on the CPU, without dropout, column mass or a

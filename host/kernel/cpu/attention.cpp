@@ -4,8 +4,8 @@
 // The rest is compiled for one instruction set:
 #include "mneme_kernels/cpu/begin.inl"
 // What it is made of:
+#include "host/kernel/cpu/next_block.inl"
 #include "host/kernel/cpu/online_softmax.inl"
-#include "host/kernel/cpu/prefetch.inl"
 #ifdef MNEME_USE_AVX512
 #include "host/kernel/cpu/pairs.inl"
 #endif
@@ -72,7 +72,7 @@ void attend_piece(const AttentionShape& shape, const AttentionInputs& in,
       attend_block(seen, tile, s.queries, s.scores.scores, s.softmax, prefetch);
     });
   };
-  for_each_block_and_next<T, E>(shape, in, index, s.queries.tiles, attend_one);
+  for_each_block_and_next<T, E>(shape, in, out, index, s.queries.tiles, attend_one);
   end_softmax<T, E>(shape, out, piece, s.queries, s.softmax);
 }
 

@@ -5,6 +5,7 @@
 // The rest is compiled for one instruction set:
 #include "mneme_kernels/cpu/begin.inl"
 // What it is made of:
+#include "host/kernel/cpu/prefetch.inl"
 #include "mneme_kernels/cpu/elements.inl"
 #include "mneme_kernels/cpu/product.inl"
 #include "mneme_kernels/cpu/rows.inl"
@@ -17,6 +18,7 @@ using namespace mneme::cpu;  // NOLINT: all of it has internal linkage
 
 using V = Vec<float>;
 constexpr int64_t kWide = kLanes<float>;
+constexpr auto kNumber = static_cast<int64_t>(sizeof(float));
 constexpr int64_t kDepth = 96;  // of a block of columns of x, which stays in the first cache
 
 static_assert(kWide <= kLinearDotInputs);
@@ -112,15 +114,16 @@ constexpr int64_t kPanel = kMaxColumns * kWide;  // rows of x at once
 constexpr int64_t kOutputs = 48;                 // outputs for which a block of x is read once
 
 // A tile [rows of the weight, columns * kWide rows of x] of sums, `depth` inputs deep. The rows of
-// the weight from `next` on are asked for meanwhile: each is used once, so that without it memory
-// is waited for.
+// the weight from `next` on, each of which is used once, and what will be `written` are asked for
+// meanwhile: without it memory is waited for.
 template <int rows, int columns>
 MNEME_INLINE void add_tile(const LinearArgs& a, const float* w, const float* x, int64_t depth,
-                           float* sums, bool is_first, const float* next) {
-  static_assert(kBetween * sizeof(float) == 64, "a line of the cache at a time");
+                           float* sums, bool is_first, const float* next, Prefetch& written) {
+  static_assert(kBetween * kNumber == 64, "a line of the cache at a time");
   const auto ask = [&]() __attribute__((always_inline)) {
     MNEME_UNROLL for (int i = 0; i < rows; ++i) __builtin_prefetch(next + i * a.w_row);
     next += kBetween;
+    written.some();
   };
   multiply_registers<rows, columns>(
       Product<float>{w, a.w_row, 1, x, column_row(a), sums, kPanel, rows, columns, depth, is_first},
@@ -131,26 +134,28 @@ MNEME_INLINE void add_tile(const LinearArgs& a, const float* w, const float* x, 
 template <int rows, int columns>
 MNEME_INLINE int64_t add_tiles(const LinearArgs& a, const float* w, int64_t from, int64_t count,
                                const float* x, int64_t depth, float* sums, bool is_first,
-                               const float* after) {
+                               const float* after, Prefetch& written) {
   int64_t o = from;
   for (; o + rows <= count; o += rows) {
     const float* next = o + rows < count ? w + (o + rows) * a.w_row : after;
-    add_tile<rows, columns>(a, w + o * a.w_row, x, depth, sums + o * kPanel, is_first, next);
+    add_tile<rows, columns>(a, w + o * a.w_row, x, depth, sums + o * kPanel, is_first, next,
+                            written);
   }
   return o;
 }
 
 template <int columns>
 void add_rows(const LinearArgs& a, const float* w, int64_t count, const float* x, int64_t depth,
-              float* sums, bool is_first, const float* after) {
-  int64_t o = add_tiles<kRowsOf<columns>, columns>(a, w, 0, count, x, depth, sums, is_first, after);
-  o = add_tiles<2, columns>(a, w, o, count, x, depth, sums, is_first, after);
-  add_tiles<1, columns>(a, w, o, count, x, depth, sums, is_first, after);
+              float* sums, bool is_first, const float* after, Prefetch& written) {
+  int64_t o = add_tiles<kRowsOf<columns>, columns>(a, w, 0, count, x, depth, sums, is_first, after,
+                                                   written);
+  o = add_tiles<2, columns>(a, w, o, count, x, depth, sums, is_first, after, written);
+  add_tiles<1, columns>(a, w, o, count, x, depth, sums, is_first, after, written);
 }
 
 // Sums [count, kPanel] of the weight's rows from `first` on with `vectors` vectors of x's rows.
 void sum_panel(const LinearArgs& a, const float* x, int64_t first, int64_t count, int64_t vectors,
-               float* sums) {
+               float* sums, Prefetch& written) {
   for (int64_t k = 0; k < a.inputs; k += kDepth) {
     const float* w = a.w + first * a.w_row + k;
     const float* columns = x + k * column_row(a);
@@ -159,17 +164,17 @@ void sum_panel(const LinearArgs& a, const float* x, int64_t first, int64_t count
     switch (vectors) {
 #ifdef MNEME_USE_AVX512
       case 4:
-        add_rows<4>(a, w, count, columns, depth, sums, k == 0, after);
+        add_rows<4>(a, w, count, columns, depth, sums, k == 0, after, written);
         break;
       case 3:
-        add_rows<3>(a, w, count, columns, depth, sums, k == 0, after);
+        add_rows<3>(a, w, count, columns, depth, sums, k == 0, after, written);
         break;
 #endif
       case 2:
-        add_rows<2>(a, w, count, columns, depth, sums, k == 0, after);
+        add_rows<2>(a, w, count, columns, depth, sums, k == 0, after, written);
         break;
       default:
-        add_rows<1>(a, w, count, columns, depth, sums, k == 0, after);
+        add_rows<1>(a, w, count, columns, depth, sums, k == 0, after, written);
     }
   }
 }
@@ -181,7 +186,11 @@ void multiply_many(const LinearArgs& a, const float* x, int64_t begin, int64_t e
   for (int64_t panel = 0; panel < panels; ++panel) {
     const int64_t first = panel * vectors / panels, last = (panel + 1) * vectors / panels;
     const int64_t row = first * kWide, rows = smaller(last * kWide, a.rows) - row;
-    sum_panel(a, x + row, begin, count, last - first, sums);
+    float* y = a.y + row * a.y_row + begin;
+    Prefetch written;
+    written.add(y, count * kNumber, a.y_row * kNumber, rows);
+    written.spread(count / kRowsOf<kMaxColumns> * (a.inputs / kBetween));
+    sum_panel(a, x + row, begin, count, last - first, sums, written);
     if (a.bias != nullptr) {
       for (int64_t o = 0; o < count; ++o) {
         const V shift = splat(a.bias[begin + o]);
@@ -190,7 +199,7 @@ void multiply_many(const LinearArgs& a, const float* x, int64_t begin, int64_t e
         }
       }
     }
-    turn_rows(sums, kPanel, count, rows, a.y + row * a.y_row + begin, a.y_row);
+    turn_rows(sums, kPanel, count, rows, y, a.y_row);
   }
 }
 

@@ -76,6 +76,7 @@ struct Queries {
   T factor;     // scale times log2(e): scores are exponents of 2
   T* content;   // [rows, padded] (q + u) times factor
   T* position;  // [rows, padded] (q + w) times factor, where there is a table
+  T* far;       // [rows] the products of `position` with each of the table's clamped rows
   T* row;       // [padded]
 
   // Room for pieces of so many queries.
@@ -86,6 +87,7 @@ struct Queries {
     tiles = tiles_of_head > 0 ? s.shared() * tiles_of_head : divide_up(s.shared() * queries, kTile);
     content = arena.take<T>(rows() * padded);
     position = arena.take<T>(in.table != nullptr ? rows() * padded : 0);
+    far = arena.take<T>(in.table != nullptr ? rows() : 0);
     row = arena.take<T>(padded);
   }
   int64_t rows() const { return tiles * kTile; }
@@ -139,9 +141,23 @@ struct Queries {
       if (in.table != nullptr)
         put(in.position_bias, head * s.width, s.width, position + r * padded);
     });
+    if (in.table != nullptr && s.clamped_rows() > 0) put_far(s, in, piece);
   }
 
  private:
+  void put_far(const AttentionShape& s, const AttentionInputs& in, const Piece& piece) {
+    T products[kTogether * kLanes<T>];
+    for_each_tile(piece, [&](const Tile& tile) {
+      const T* table = static_cast<const T*>(in.table) + tile.head * in.table_head;
+      for (int64_t r = tile.row; r < tile.row + tile.count; r += kTogether) {
+        const T* a = position + r * padded;
+        multiply_registers<kTogether, 1>(Product<T>{a, padded, 1, table, in.table_row, products,
+                                                    kLanes<T>, kTogether, 1, s.width, true},
+                                         a, table, products);
+        for (int i = 0; i < kTogether; ++i) far[r + i] = products[i * kLanes<T>];
+      }
+    });
+  }
   void put(const void* biases, int64_t at, int64_t width, T* to) const {
     for (int64_t j = 0; j < padded; j += kLanes<T>) store(to + j, load(row + j) * splat(factor));
     if (biases == nullptr) return;
@@ -372,12 +388,23 @@ struct Scores {
         const int64_t columns = smaller(block.count + count - 1, in.table_rows - low);
         const int64_t begin = vector * kLanes<T>;
         if (begin >= columns) continue;
-        put_products(
-            Product<T>{queries.position + (tile.row + r) * queries.padded, queries.padded, 1,
-                       table + low + begin, in.table_row,
-                       scores + r * kScoreRow<T> - (count - 1) + begin, kScoreRow<T> + 1, kTogether,
-                       smaller(kMaxColumns, divide_up(columns - begin, kLanes<T>)), s.width, true},
-            between);
+        const int64_t vectors = smaller(kMaxColumns, divide_up(columns - begin, kLanes<T>));
+        T* to = scores + r * kScoreRow<T> - (count - 1) + begin;
+        if (low + begin + vectors * kLanes<T> <= s.clamped_rows()) {
+          put_far(queries.far + tile.row + r, vectors, to);
+          continue;
+        }
+        put_products(Product<T>{queries.position + (tile.row + r) * queries.padded, queries.padded,
+                                1, table + low + begin, in.table_row, to, kScoreRow<T> + 1,
+                                kTogether, vectors, s.width, true},
+                     between);
+      }
+    }
+  }
+  static MNEME_INLINE void put_far(const T* far, int64_t vectors, T* to) {
+    for (int64_t i = 0; i < kTogether; ++i) {
+      for (int64_t v = 0; v < vectors; ++v) {
+        store(to + i * (kScoreRow<T> + 1) + v * kLanes<T>, splat(far[i]));
       }
     }
   }
