@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 #include <set>
+#include <unordered_set>
 #include <utility>
 
 #include "host/base/error.hpp"
@@ -292,7 +293,9 @@ std::vector<std::string> symbols_of(const Json& json, VocabularyKind kind,
                       list.is_array() ? "[]" : list.type_name());
   }
   std::vector<std::string> symbols;
-  std::set<std::string> seen;
+  symbols.reserve(list.size());  // so that what was seen stays where it is
+  std::unordered_set<std::string_view> seen;
+  seen.reserve(list.size());
   for (const Json& item : list) {
     symbols.push_back(symbol_of(item, symbols.size(), kind, source));
     if (!seen.insert(symbols.back()).second) {
