@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 
+#include "host/backbone/attention/positions.hpp"
 #include "host/base/error.hpp"
 #include "host/kernel/attention.hpp"
 #include "host/kernel/cuda/attention.hpp"
