@@ -9,6 +9,7 @@
 #include "host/plugin/file/note.hpp"
 #include "host/plugin/file/plugin_file.hpp"
 #include "host/validate/check.hpp"
+#include "mneme/plugin.h"
 
 namespace mneme::validate {
 namespace {

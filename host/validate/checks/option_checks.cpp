@@ -8,6 +8,7 @@
 #include "host/validate/check.hpp"
 #include "host/validate/interposer.hpp"
 #include "host/validate/setting.hpp"
+#include "mneme/plugin.h"
 
 namespace mneme::validate {
 namespace {
