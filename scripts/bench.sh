@@ -44,6 +44,7 @@ readonly programs=(
   "lamemo_bench N"
   "look_ahead_bench N"
   "start_up_bench.py N"
+  "threads_bench.py N"
   "ranks_bench.py N"
 )
 

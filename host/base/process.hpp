@@ -1,4 +1,5 @@
-// The process: how much memory it may still allocate before the system kills it, and signal sets.
+// The process: how much memory it may still allocate before the system kills it, how many cores it
+// may use, and signal sets.
 #pragma once
 
 #include <signal.h>
@@ -30,6 +31,11 @@ using FreeMemorySource = std::function<std::optional<FreeMemory>()>;
 // included; absent where the system does not say.
 [[nodiscard]] std::optional<std::int64_t> peak_memory_bytes(
     const std::filesystem::path& status = "/proc/self/status");
+
+// The cores that the process may really use, at least 1: those of its affinity (taskset, a
+// launcher's binding), and no more than the quota of its cgroup and of those above it (v1 or v2;
+// docker --cpus, a job of Slurm) gives time for, rounded down. `root` holds proc/ and sys/.
+[[nodiscard]] std::int64_t usable_cores(const std::filesystem::path& root = "/");
 
 // --- Sets of signals ---
 

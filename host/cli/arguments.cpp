@@ -270,7 +270,9 @@ void MachineArguments::add_place(const Command& command) {
       .shown();
   command
       .option("--threads", threads, "N",
-              "Threads to compute with; 0 = OMP_NUM_THREADS, or one a core")
+              "Threads to compute with; 0 = OMP_NUM_THREADS, or as many as the process may use, "
+              "and one "
+              "for a small model")
       .in(0, 4096);
 }
 

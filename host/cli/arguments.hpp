@@ -159,7 +159,7 @@ void add_locked(const Command& command, bool& is_locked);
 // --threads N, --device cpu|cuda and --force.
 struct MachineArguments {
   std::string device = "cpu";
-  std::int64_t threads = 0;  // 0 = as many as the machine has cores
+  std::int64_t threads = 0;  // 0 = chosen for the machine and the model (tensor::set_threads)
   bool is_forced = false;
 
   void add(const Command& command);

@@ -14,6 +14,7 @@
 #include "host/base/error.hpp"
 #include "host/base/log.hpp"
 #include "host/ranks/launcher.hpp"
+#include "host/tensor/device.hpp"
 
 namespace mneme::cli {
 namespace {
@@ -86,16 +87,17 @@ std::string RankSession::device(const std::string& given) const {
   return str("cuda:", ranks()->place_on_host());
 }
 
-std::int64_t RankSession::threads(std::int64_t given) const {
-  if (ranks() == nullptr || given != 0 || std::getenv("OMP_NUM_THREADS") != nullptr) return given;
+void RankSession::set_threads(std::int64_t given, std::int64_t jobs) const {
+  std::int64_t sharers = 1;
   // The ranks that a launcher has bound to the same cores share them.
   cpu_set_t cores;
   CPU_ZERO(&cores);
-  if (::sched_getaffinity(0, sizeof cores, &cores) != 0) return given;
-  const std::string own = ranks()->host(ranks()->rank()) +
-                          std::string(reinterpret_cast<const char*>(&cores), sizeof cores);
-  const std::vector<std::string> all = ranks()->all_gather(own, "start");
-  return std::max<std::int64_t>(1, CPU_COUNT(&cores) / std::ranges::count(all, own));
+  if (ranks() != nullptr && ::sched_getaffinity(0, sizeof cores, &cores) == 0) {
+    const std::string own = ranks()->host(ranks()->rank()) +
+                            std::string(reinterpret_cast<const char*>(&cores), sizeof cores);
+    sharers = std::ranges::count(ranks()->all_gather(own, "start"), own);
+  }
+  tensor::set_threads(given, sharers * jobs);
 }
 
 void check_started_alone(const std::string& command) {

@@ -30,11 +30,11 @@ class RankSession {
   [[nodiscard]] bool is_first() const;
   // The command's streams; they lead nowhere on other ranks.
   [[nodiscard]] const Streams& streams() const { return streams_; }
-  // Of MachineArguments: a GPU for each rank of a machine where it names none; threads so that the
-  // ranks of a machine share the cores that the launcher gives them; 0 where it names none and
-  // there are no ranks. threads() is collective.
+  // Of MachineArguments: a GPU for each rank of a machine where it names none.
   [[nodiscard]] std::string device(const std::string& given) const;
-  [[nodiscard]] std::int64_t threads(std::int64_t given) const;
+  // Sets the threads of MachineArguments; where it names none, the ranks of a machine share the
+  // cores that the launcher gives them, and `jobs` processes those of a rank. Collective.
+  void set_threads(std::int64_t given, std::int64_t jobs = 1) const;
 
  private:
   std::ostream nowhere_{nullptr};

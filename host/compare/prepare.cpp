@@ -91,10 +91,11 @@ std::vector<ArmRecord> make_arms(const std::vector<ArmSetup>& setups,
   return arms;
 }
 
+// Its threads are those that the last model was given (tensor::fit_threads).
 Json machine(const Options& options) {
   return {{"device", tensor::describe(options.device)},
           {"processor", tensor::processor_name()},
-          {"threads", options.threads},
+          {"threads", tensor::threads()},
           {"libtorch", tensor::torch_version()}};
 }
 
@@ -190,7 +191,7 @@ Record prepare(std::vector<ArmSetup> arms, const Options& options, plugin::Plugi
   Record record{.command = options.command,
                 .file = options.experiment,
                 .experiment = config::to_toml(experiment),
-                .machine = machine(options),
+                .machine = {},
                 .data = dataset->describe(),
                 .splits = splits_of(experiment, *dataset),
                 .seeds = {},
@@ -203,6 +204,7 @@ Record prepare(std::vector<ArmSetup> arms, const Options& options, plugin::Plugi
                            .weights_follow = !options.initial_weights.empty(),
                            .free_memory = options.free_memory},
                           options.initial_weights);
+  record.machine = machine(options);
   if (!options.initial_weights.empty()) {
     record.initial_weights = {{"given", options.given_weights.string()},
                               {"file", options.initial_weights.string()},

@@ -95,7 +95,8 @@ void RunTask::begin(const std::string& phase, std::vector<std::string> arguments
   error_.clear();
   stopped_.clear();
   for (const std::string& word :
-       {std::string("--threads"), str(options_.threads), std::string("--device"), device_}) {
+       {std::string("--threads"), comparison_.machine.at("threads").dump(), std::string("--device"),
+        device_}) {
     arguments.push_back(word);
   }
   if (options_.is_forced) arguments.emplace_back("--force");

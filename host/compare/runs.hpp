@@ -61,7 +61,7 @@ struct Record {
   std::string command;              // as it was typed
   std::filesystem::path file;       // the experiment's
   std::string experiment;           // of the first arm, resolved, as TOML
-  Json machine, data;               // as in run.json
+  Json machine, data;               // as in run.json; its threads are those of each process
   std::vector<data::Split> splits;  // that every run is evaluated on
   std::vector<std::uint64_t> seeds;
   std::vector<ArmRecord> arms;
@@ -83,7 +83,6 @@ struct Options {
   std::int64_t jobs = 1;         // processes side by side, of each rank
   std::int64_t samples = 0;      // prompts that every run continues, of data that have text
   std::int64_t diagnostics = 0;  // segments on which every run's memory is measured
-  std::int64_t threads = 1;      // of each
   c10::Device device = c10::kCPU;
   // The names of this rank's devices. Each process gets the one with the fewest at work; `device`
   // is the first.

@@ -163,6 +163,11 @@ Difference first_difference(const Json& before, const Json& now) {
   return {};
 }
 
+// What the run's last process wrote of itself.
+const Json& last_description(const Json& info) {
+  return info.contains("continued") ? info.at("continued").back() : info;
+}
+
 std::string text_of(const std::string& name, const Json& value) {
   return str(name, " = ", value.is_null() ? "nothing" : value.dump());
 }
@@ -361,9 +366,15 @@ void add_continuation(Json& info, const Json& now, std::int64_t step) {
   info["continued"].push_back(std::move(entry));
 }
 
+std::int64_t threads_of(const Json& info) {
+  const Json threads = member(last_description(info), "threads");
+  return threads.is_number_unsigned() && threads > 0 && threads <= 4096
+             ? threads.get<std::int64_t>()
+             : 0;
+}
+
 void warn_of_changes(const std::string& run, const Json& info, const Json& now) {
-  const bool is_first = !info.contains("continued");
-  const Json& before = is_first ? info : info.at("continued").back();
+  const Json& before = last_description(info);
   std::vector<std::string> changes;
   for (const char* const key : kSurroundings) {
     if (before.value(key, Json()) == now.at(key)) continue;

@@ -23,6 +23,8 @@ namespace mneme::run {
 // Adds to run.json that the process described by `now` goes on after `step`: an entry of
 // "continued" with what a run's numbers may depend on, and its time.
 void add_continuation(Json& info, const Json& now, std::int64_t step);
+// The threads of the run's last process, which one that continues it keeps; 0 = not recorded.
+[[nodiscard]] std::int64_t threads_of(const Json& info);
 // Warns, through the log, when the numbers of `now` may differ from those of the run's newest
 // description: another program, LibTorch, device or number of threads.
 void warn_of_changes(const std::string& run, const Json& info, const Json& now);

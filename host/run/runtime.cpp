@@ -10,6 +10,7 @@
 #include "host/optim/optimizer.hpp"
 #include "host/run/cost/footprint.hpp"
 #include "host/tensor/dense_product.hpp"
+#include "host/tensor/device.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::run {
@@ -75,6 +76,17 @@ Runtime::Runtime(const config::Experiment& experiment, const RuntimeOptions& opt
       experiment_.memory, backbone::backbone_info(experiment_.model, setup), *loader_);
   model_ = backbone::make_model(experiment_.model, setup);
   collect_parameters();
+  tensor::fit_threads(flops_of_largest_product());
+}
+
+double Runtime::flops_of_largest_product() const {
+  std::int64_t largest = 0;
+  for (const optim::TrainableParameter& parameter : parameters_) {
+    if (parameter.tensor.dim() > 1) largest = std::max(largest, parameter.tensor.numel());
+  }
+  const std::int64_t rows = std::max(experiment_.train.lanes * experiment_.train.segment,
+                                     experiment_.eval.lanes * experiment_.eval.segment);
+  return 2.0 * static_cast<double>(rows) * static_cast<double>(largest);
 }
 
 void Runtime::collect_parameters() {

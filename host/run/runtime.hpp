@@ -79,6 +79,7 @@ struct WeightsSource {
 // alone, never on the memory.
 class Runtime {
  public:
+  // Chooses the number of threads where the caller left it to the model (tensor::fit_threads).
   // Errors: Error (kUsage | kPlugin | kRun) as the data, the stack and the backbone give them.
   Runtime(const config::Experiment& experiment, const RuntimeOptions& options);
 
@@ -134,6 +135,8 @@ class Runtime {
 
  private:
   void collect_parameters();
+  // Of all tokens of a training's or an evaluation's segment with the largest weight.
+  [[nodiscard]] double flops_of_largest_product() const;
 
   config::Experiment experiment_;
   c10::Device device_;

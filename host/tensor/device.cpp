@@ -16,7 +16,6 @@
 #include <filesystem>
 #include <fstream>
 #include <string_view>
-#include <thread>
 
 #include "host/base/error.hpp"
 #include "host/base/process.hpp"
@@ -94,13 +93,15 @@ std::string cuda_name(int index) {
   return is_known ? name.data() : "CUDA device";
 }
 
-// OMP_NUM_THREADS, as other programs with OpenMP read it, or the number of cores.
-std::int64_t default_threads() {
+// 0 where the variable is not set or holds no number, as other programs with OpenMP read it.
+std::int64_t threads_of_variable() {
   const char* const text = std::getenv("OMP_NUM_THREADS");
   const std::int64_t wanted = text == nullptr ? 0 : std::strtoll(text, nullptr, 10);
-  if (wanted > 0) return std::min<std::int64_t>(wanted, 4096);
-  return std::max<std::int64_t>(1, std::thread::hardware_concurrency());
+  return std::clamp<std::int64_t>(wanted, 0, 4096);
 }
+
+// What fit_threads() gives a large model; 0 where the number was chosen for all models.
+std::int64_t threads_to_fit = 0;
 
 }  // namespace
 
@@ -139,17 +140,33 @@ void* stream_of(c10::Device device) {
   return guard.getStreamNativeHandle(guard.getStream(device));
 }
 
-void set_threads(std::int64_t threads) {
+bool has_threads_variable() { return threads_of_variable() > 0; }
+
+void set_threads(std::int64_t threads, std::int64_t sharers) {
   if (threads < 0) {
     throw_usage({.where = "threads",
                  .failed = "wrong number of threads",
-                 .expected = "0 (one a core) or more",
+                 .expected = "0 (chosen for the machine and the model) or more",
                  .got = str(threads)});
   }
-  at::set_num_threads(static_cast<int>(threads == 0 ? default_threads() : threads));
+  if (threads == 0) threads = threads_of_variable();
+  threads_to_fit = 0;
+  if (threads == 0) threads = threads_to_fit = std::max<std::int64_t>(1, usable_cores() / sharers);
+  at::set_num_threads(static_cast<int>(threads));
 }
 
 std::int64_t threads() { return at::get_num_threads(); }
+
+void limit_threads(std::int64_t most) {
+  threads_to_fit = std::min(threads_to_fit, most);
+  at::set_num_threads(static_cast<int>(std::min(threads(), most)));
+}
+
+void fit_threads(double flops_of_largest_product) {
+  if (threads_to_fit == 0) return;
+  const bool is_small = flops_of_largest_product < kLeastFlopsForThreads;
+  at::set_num_threads(is_small ? 1 : static_cast<int>(threads_to_fit));
+}
 
 std::string describe(c10::Device device) {
   if (device.is_cuda()) return cuda_name(device.index());

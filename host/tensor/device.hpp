@@ -32,10 +32,22 @@ void synchronize(c10::Device device);
 // The cudaStream_t that LibTorch's operations of this thread use; null on the CPU.
 [[nodiscard]] void* stream_of(c10::Device device);
 
-// Threads that CPU operations use; 0 = OMP_NUM_THREADS, or as many as the machine has
-// cores. Error (kUsage) when negative.
-void set_threads(std::int64_t threads);
+// Threads that CPU operations use: `threads`; of 0 OMP_NUM_THREADS where it is set, else the cores
+// that the process may use (usable_cores) divided by the `sharers`, the processes that share them,
+// and after fit_threads() one for a small model. Error (kUsage) when negative.
+void set_threads(std::int64_t threads, std::int64_t sharers = 1);
 [[nodiscard]] std::int64_t threads();
+// At most so many from now on, also after fit_threads().
+void limit_threads(std::int64_t most);
+// True when OMP_NUM_THREADS names a number of threads.
+[[nodiscard]] bool has_threads_variable();
+
+// The floating-point operations of a model's largest product from which a second thread is worth
+// its start (docs/performance.md, "Threads").
+inline constexpr double kLeastFlopsForThreads = 16e6;
+// Where neither a caller nor OMP_NUM_THREADS chose the threads: one for a model whose largest
+// product has fewer operations, else those of set_threads().
+void fit_threads(double flops_of_largest_product);
 
 // "AMD EPYC 7B13, 2 threads" or "NVIDIA H200"; for reports.
 [[nodiscard]] std::string describe(c10::Device device);

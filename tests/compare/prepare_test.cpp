@@ -39,7 +39,6 @@ class Prepare : public ::testing::Test {
   Record prepared(const std::vector<ArmSetup>& arms, std::int64_t seeds = 1) {
     Options options{.folder = folder_ / "runs"};
     options.seeds = seeds;
-    options.threads = tensor::threads();
     return prepare(arms, options, loader_);
   }
 
@@ -135,14 +134,15 @@ TEST_F(Prepare, SaysWhyRunsAreNotTaken) {
   }
   Options options{.folder = folder_ / "runs"};
   options.seeds = 2;
-  options.threads = tensor::threads() + 1;
+  const std::int64_t threads = tensor::threads();
+  tensor::set_threads(threads + 1);
   const test::LogCapture log;
   EXPECT_EQ(prepare(arms(), options, loader_).arms[0].runs.at(0).folder, "none-seed1-2");
   EXPECT_THAT(
       log.text(),
       HasSubstr(str("none-seed1 and 3 more are left alone: they were trained with threads = ",
-                    tensor::threads(), " instead of ", tensor::threads() + 1, "\n")));
-  options.threads -= 1;
+                    threads, " instead of ", threads + 1, "\n")));
+  tensor::set_threads(threads);
   options.initial_weights_sha256 = "abc";
   static_cast<void>(prepare(arms(), options, loader_));
   EXPECT_THAT(log.text(), HasSubstr("they were trained from other initial weights\n"));

@@ -3,12 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstdlib>
+#include <optional>
 #include <string>
-#include <thread>
 
 #include "host/base/error.hpp"
+#include "host/base/process.hpp"
 #include "host/kernel/cuda/attention.hpp"
 #include "host/tensor/host_kernels.hpp"
 #include "host/tensor/to_device.hpp"
@@ -90,24 +90,67 @@ TEST(Device, ReadsWhichAttentionCudaUses) {
   EXPECT_FALSE(tensor::has_cuda_attention(torch::ones({1})));
 }
 
-TEST(Device, SetsThreads) {
-  const std::int64_t before = tensor::threads();
-  tensor::set_threads(1);
-  EXPECT_EQ(tensor::threads(), 1);
-  tensor::set_threads(0);
-  EXPECT_GE(tensor::threads(), 1);
-  const char* const was = std::getenv("OMP_NUM_THREADS");
-  const std::string kept = was == nullptr ? "" : was;
+// The number of threads and OMP_NUM_THREADS, as they were before the test.
+class Threads : public testing::Test {
+ protected:
+  Threads() {
+    const char* const was = std::getenv("OMP_NUM_THREADS");
+    if (was != nullptr) variable_ = was;
+  }
+  ~Threads() override {
+    variable_ ? ::setenv("OMP_NUM_THREADS", variable_->c_str(), 1) : ::unsetenv("OMP_NUM_THREADS");
+    tensor::set_threads(threads_);
+  }
+
+ private:
+  std::optional<std::string> variable_;
+  std::int64_t threads_ = tensor::threads();
+};
+
+TEST_F(Threads, AreThoseAskedForThenTheVariablesThenTheUsableCores) {
+  tensor::set_threads(2);
+  EXPECT_EQ(tensor::threads(), 2);
   ::setenv("OMP_NUM_THREADS", "3", 1);
-  tensor::set_threads(0);
+  EXPECT_TRUE(tensor::has_threads_variable());
+  tensor::set_threads(0, 2);  // a variable is a number for each process
   EXPECT_EQ(tensor::threads(), 3);
   ::setenv("OMP_NUM_THREADS", "none", 1);
+  EXPECT_FALSE(tensor::has_threads_variable());
   tensor::set_threads(0);
-  EXPECT_EQ(tensor::threads(), std::max(1U, std::thread::hardware_concurrency()));
-  was == nullptr ? ::unsetenv("OMP_NUM_THREADS") : ::setenv("OMP_NUM_THREADS", kept.c_str(), 1);
+  EXPECT_EQ(tensor::threads(), usable_cores());
+  tensor::set_threads(0, 2 * usable_cores());
+  EXPECT_EQ(tensor::threads(), 1);
   EXPECT_THAT(test::error_of([] { tensor::set_threads(-1); }),
               StartsWith("2: threads: wrong number"));
-  tensor::set_threads(before);
+}
+
+TEST_F(Threads, AreOneForASmallModelWhereNobodyChoseThem) {
+  ::unsetenv("OMP_NUM_THREADS");
+  tensor::set_threads(0);
+  tensor::fit_threads(tensor::kLeastFlopsForThreads - 1);
+  EXPECT_EQ(tensor::threads(), 1);
+  tensor::fit_threads(tensor::kLeastFlopsForThreads);
+  EXPECT_EQ(tensor::threads(), usable_cores());
+  tensor::set_threads(3);
+  tensor::fit_threads(1);
+  EXPECT_EQ(tensor::threads(), 3);
+  ::setenv("OMP_NUM_THREADS", "2", 1);
+  tensor::set_threads(0);
+  tensor::fit_threads(1);
+  EXPECT_EQ(tensor::threads(), 2);
+}
+
+TEST_F(Threads, AreNoMoreThanTheirLimit) {
+  tensor::set_threads(3);
+  tensor::limit_threads(2);
+  EXPECT_EQ(tensor::threads(), 2);
+  tensor::limit_threads(4);
+  EXPECT_EQ(tensor::threads(), 2);
+  ::unsetenv("OMP_NUM_THREADS");
+  tensor::set_threads(0);
+  tensor::limit_threads(1);
+  tensor::fit_threads(1e12);
+  EXPECT_EQ(tensor::threads(), 1);
 }
 
 }  // namespace

@@ -177,25 +177,27 @@ int run(const CompareArguments& arguments, const Streams& streams) {
   return session.is_first() ? exit_code : 0;
 }
 
-// As the command's --threads; else the cores of a rank, or of the machine, divided by the jobs, and
-// of ranks the least that any of them has: numbers depend on it in the last bits.
-std::int64_t threads_of_each(const CompareArguments& arguments, const RankSession& session) {
-  if (arguments.machine.threads != 0) return arguments.machine.threads;
-  ranks::Communicator* const ranks = session.ranks();
-  const bool has_variable = std::getenv("OMP_NUM_THREADS") != nullptr;
-  std::int64_t threads = session.threads(0);
-  if (ranks != nullptr && has_variable) {
-    tensor::set_threads(0);
-    threads = tensor::threads();
-  } else {
-    if (threads == 0) threads = std::thread::hardware_concurrency();
-    threads = std::max<std::int64_t>(1, threads / arguments.jobs);
+// The threads of the comparison that the folder has; 0 = it has none that can be read.
+std::int64_t threads_of_record(const fs::path& folder) {
+  std::error_code error;
+  const fs::path file = folder / "comparison.json";
+  if (folder.empty() || !fs::exists(file, error)) return 0;
+  const Json record = Json::parse(read_file(file), nullptr, /*allow_exceptions=*/false);
+  return record.is_object() ? run::threads_of(record.value("machine", Json())) : 0;
+}
+
+// Numbers depend on the threads in the last bits: a comparison that is continued keeps its own, and
+// ranks agree on the least that any of them has.
+void set_threads(const CompareArguments& arguments, const fs::path& folder,
+                 const RankSession& session) {
+  std::int64_t given = arguments.machine.threads;
+  if (given == 0 && !tensor::has_threads_variable()) given = threads_of_record(folder);
+  session.set_threads(given, arguments.jobs);
+  if (given != 0 || session.ranks() == nullptr) return;
+  for (const std::string& text :
+       session.ranks()->all_gather(str(tensor::threads()), "compare: threads")) {
+    tensor::limit_threads(std::stoll(text));
   }
-  if (ranks == nullptr) return threads;
-  for (const std::string& text : ranks->all_gather(str(threads), "compare: threads")) {
-    threads = std::min<std::int64_t>(threads, std::stoll(text));
-  }
-  return threads;
 }
 
 // "cuda" without a number stands for all GPUs of the machine that are like the first, or for a
@@ -248,8 +250,7 @@ compare::Options compare_options(const CompareArguments& arguments, const fs::pa
   options.jobs = arguments.jobs;
   options.samples = arguments.samples;
   options.diagnostics = arguments.diagnostics;
-  options.threads = threads_of_each(arguments, session);
-  tensor::set_threads(options.threads);
+  set_threads(arguments, folder, session);
   options.device_names = devices_of(arguments.machine.device, session);
   options.device = tensor::open_device(options.device_names.front());
   options.is_forced = arguments.machine.is_forced;
@@ -315,7 +316,9 @@ void add_compare(const Command& app) {
                   "Train every arm from so many seeds; of a suite, in place of its own number")
           .in(1, 1000)
           .shown();
-  command.option("--jobs", arguments->jobs, "N", "Run so many arms side by side; on every rank, under mpirun or srun")
+  command
+      .option("--jobs", arguments->jobs, "N",
+              "Run so many arms side by side; on every rank, under mpirun or srun")
       .in(1, 1024)
       .shown();
   command

@@ -254,9 +254,8 @@ int run(const EvalArguments& given, const Streams& all_streams) {
   EvalArguments arguments = given;
   arguments.ranks = session.ranks();
   arguments.machine.device = session.device(given.machine.device);
-  arguments.machine.threads = session.threads(given.machine.threads);
   if (!arguments.dump.empty()) check_output_file("--dump", arguments.dump);
-  tensor::set_threads(arguments.machine.threads);
+  session.set_threads(arguments.machine.threads);
   if (arguments.is_watching) return watch_evaluation(arguments, streams);
   if (arguments.is_decoding) return decode_answers(arguments, streams);
   if (arguments.is_for_reports()) return make_for_reports(arguments, streams);

@@ -151,6 +151,9 @@ std::unique_ptr<train::Trainer> open_trainer(const TrainArguments& arguments,
   options.runtime.free_memory = arguments.machine.free_memory();
   if (!arguments.resume.empty()) {
     folder = arguments.resume;
+    if (arguments.machine.threads == 0 && !tensor::has_threads_variable()) {
+      tensor::set_threads(run::threads_of(run::RunFolder::open(folder).info()));
+    }
     options.checkpoint = arguments.checkpoint;
     options.may_change_plugins = arguments.may_change_plugins;
     options.steps = arguments.steps;
@@ -274,8 +277,7 @@ int run(const TrainArguments& given, const Streams& all_streams) {
   const Streams& streams = session.streams();
   TrainArguments arguments = given;
   arguments.machine.device = session.device(given.machine.device);
-  arguments.machine.threads = session.threads(given.machine.threads);
-  tensor::set_threads(arguments.machine.threads);
+  session.set_threads(arguments.machine.threads);
   if (arguments.is_dry_run) return session.is_first() ? dry_run(arguments, streams) : 0;
   fs::path folder;
   const auto trainer = read_input([&] { return open_trainer(arguments, session.ranks(), folder); });
