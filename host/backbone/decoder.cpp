@@ -58,6 +58,27 @@ at::Tensor valid_mask(const Batch& batch) {
 
 }  // namespace
 
+void check_context(const config::ModelConfig& config, int64_t tokens, int64_t rows,
+                   const std::string& where) {
+  const int64_t longest = config.longest_context();
+  if (longest == 0 || tokens + rows <= longest) return;
+  const bool is_window = longest == config.window;
+  throw_usage(ErrorText{
+      .where = where,
+      .failed = is_window
+                    ? str("the context is longer than the model's sliding window, model.window "
+                          "= ",
+                          longest, ", which is not computed")
+                    : str("the context is longer than model.rotary.original_positions = ", longest,
+                          ", up to which scaling = \"dynamic\" has no effect"),
+      .expected = str("at most ", longest, " tokens of a segment and rows of memories"),
+      .got = rows == 0 ? str(tokens, " tokens") : str(tokens, " tokens and ", rows, " rows"),
+      .hint =
+          str("shorten the segment or the memory; to pass it over, import the model's folder with "
+              "--ignore ",
+              is_window ? "sliding_window" : "rope_scaling")});
+}
+
 Decoder::Decoder(const config::ModelConfig& config, const ModelSetup& setup)
     : config_(config),
       info_(backbone_info(config, setup)),
@@ -106,15 +127,16 @@ void Decoder::set_window(int64_t rows) {
                           .got = str(rows, " rows"),
                           .hint = "add a tier with rows, or set same_length = false"});
   }
-  window_ = rows;
+  context_rows_ = rows;
 }
 
 void Decoder::check_segment(int64_t tokens) const {
-  if (config_.same_length && window_ == 0) {
+  if (config_.same_length && context_rows_ == 0) {
     throw_usage(ErrorText{.where = "model.same_length",
                           .failed = "the window is not known",
                           .hint = "call set_context_window before the first forward pass"});
   }
+  check_context(config_, tokens, context_rows_, "model");
   if (learned_positions_.defined() && tokens > learned_positions_.size(0)) {
     throw_usage(ErrorText{.where = "model.position = \"learned\"",
                           .failed = "the segment is longer than the learned positions",
@@ -125,7 +147,9 @@ void Decoder::check_segment(int64_t tokens) const {
 }
 
 int64_t Decoder::longest_segment() const {
-  return learned_positions_.defined() ? learned_positions_.size(0) : 0;
+  if (learned_positions_.defined()) return learned_positions_.size(0);
+  const int64_t context = config_.longest_context();
+  return context == 0 ? 0 : std::max<int64_t>(context - context_rows_, 1);
 }
 
 at::Tensor Decoder::embed(const at::Tensor& ids, const at::Tensor& types, int64_t offset,
@@ -141,7 +165,7 @@ SegmentScope Decoder::scope_of(memory::SegmentHooks& hooks) {
   SegmentScope scope{
       .hooks = hooks, .tables = tables_, .rotary = rotary_.get(), .masks = masks_, .noise = noise_};
   scope.is_training = is_training_;
-  scope.window = config_.same_length ? window_ : 0;
+  scope.window = config_.same_length ? context_rows_ : 0;
   const memory::Riders& riders = hooks.riders();
   if (riders.rows.defined() && riders.count > 0) {
     scope.riders = riders.count - riders.unseen;

@@ -17,6 +17,11 @@
 
 namespace mneme::backbone {
 
+// Error(kUsage) where attention would see more than ModelConfig::longest_context: `tokens` of a
+// segment and `rows` of memories. `where` is for the message.
+void check_context(const config::ModelConfig& config, int64_t tokens, int64_t rows,
+                   const std::string& where);
+
 class Decoder final : public Model {
  public:
   // Settings have been checked (see make_model).
@@ -73,7 +78,7 @@ class Decoder final : public Model {
   std::vector<Layer> layers_;
   std::unique_ptr<Softmax> softmax_;
   bool is_training_ = true;
-  int64_t window_ = 0;  // 0 = not set
+  int64_t context_rows_ = 0;  // of memories; 0 = none, or not set
 };
 
 }  // namespace mneme::backbone

@@ -66,6 +66,9 @@ void check(const config::ModelConfig& c, const ModelSetup& setup) {
     refuse(str(key, " = ", segment), "the segment is longer than the table of learned positions",
            str("at most model.positions, ", c.positions), "shorten the segments");
   };
+  // What the rows of memories add is known when the first segment is computed.
+  check_context(c, setup.train_segment, 0, str("train.segment = ", setup.train_segment));
+  check_context(c, setup.eval_segment, 0, str("eval.segment = ", setup.eval_segment));
   check_length("train.segment", setup.train_segment);
   check_length("eval.segment", setup.eval_segment);
 }

@@ -220,6 +220,13 @@ MemoryConfig parse_memory_file(const std::filesystem::path& path,
   return memory;
 }
 
+std::int64_t ModelConfig::longest_context() const {
+  const bool is_dynamic =
+      position == PositionScheme::kRotary && rotary.scaling == RotaryScaling::kDynamic;
+  if (!is_dynamic) return window;
+  return window > 0 ? std::min(window, rotary.original_positions) : rotary.original_positions;
+}
+
 Experiment with_memory(const Experiment& experiment, const MemoryConfig& memory) {
   Problems problems;
   check_together(experiment.model, memory, {}, problems);

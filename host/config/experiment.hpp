@@ -31,7 +31,7 @@ enum class NormKind { kLayer, kRms };
 // gelu_tanh: GELU by its tanh approximation, as GPT-2 has it. swiglu: SiLU(gate) * up.
 enum class FeedForward { kRelu, kGelu, kGeluTanh, kSwiglu };
 // How rotary frequencies are stretched for longer contexts; as the models that use them do.
-enum class RotaryScaling { kNone, kLinear, kLlama3, kYarn };
+enum class RotaryScaling { kNone, kLinear, kLlama3, kYarn, kDynamic };
 // Where the rows of memories stand: directly before the segment in their order, or all of them at
 // the place before its first token.
 enum class MemoryPosition { kPrevious, kFixed };
@@ -104,17 +104,18 @@ struct RotaryConfig {
   double base = 10000.0;
   RotaryScaling scaling = RotaryScaling::kNone;
   double factor = 1.0;                  // how many times longer the context is, at least 1
-  std::int64_t original_positions = 0;  // llama3, yarn: the context before; required there
+  std::int64_t original_positions = 0;  // llama3, yarn, dynamic: the context before; required there
   // llama3: periods longer than original_positions / low_factor are stretched, those shorter than
   // original_positions / high_factor stay; between them frequencies are interpolated.
   double low_factor = 1.0;
   double high_factor = 4.0;
   // yarn: pairs that turn more than beta_fast times in the original context stay, those below
-  // beta_slow are stretched. Queries and keys are multiplied by attention_factor; 0 = by
-  // 0.1 ln(factor) + 1.
+  // beta_slow are stretched; truncate rounds the two pairs outwards. Queries and keys are
+  // multiplied by attention_factor; 0 = by 0.1 ln(factor) + 1.
   double beta_fast = 32.0;
   double beta_slow = 1.0;
   double attention_factor = 0.0;
+  bool truncate = true;
 
   friend bool operator==(const RotaryConfig&, const RotaryConfig&) = default;
 };
@@ -133,6 +134,9 @@ struct ModelConfig {
   double attention_dropout = 0.0;
   PositionScheme position = PositionScheme::kRelative;
   std::int64_t positions = 0;  // learned: rows of the table; 0 = the longest segment
+  // The sliding window of a pretrained model, in tokens; 0 = none. It is not computed: longer
+  // contexts are refused.
+  std::int64_t window = 0;
   MemoryPosition memory_position = MemoryPosition::kPrevious;
   Norm norm = Norm::kPost;
   NormKind norm_kind = NormKind::kLayer;
@@ -158,6 +162,9 @@ struct ModelConfig {
   std::optional<AdaptiveConfig> adaptive = {};  // absent = plain softmax
 
   [[nodiscard]] std::int64_t key_heads() const { return kv_heads > 0 ? kv_heads : heads; }
+  // The most tokens and rows of memories, together, that attention may see: those for which a
+  // window, or a scaling that depends on the context's length, has no effect; 0 = any number.
+  [[nodiscard]] std::int64_t longest_context() const;
   friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
 };
 

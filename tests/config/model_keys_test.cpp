@@ -46,13 +46,16 @@ TEST(ModelKeys, ABackboneStandsForDefaults) {
 
 TEST(ModelKeys, EveryOneIsReadAndWritten) {
   const ModelConfig m = model_of(
-      "backbone = \"decoder\"\nheads = 6\nkv_heads = 2\nwidth = 48\nhead_width = 10\n"
+      "backbone = \"decoder\"\nwindow = 4096\nheads = 6\nkv_heads = 2\nwidth = 48\nhead_width = "
+      "10\n"
       "feed_forward = \"gelu\"\nposition = \"rotary\"\nmemory_position = \"fixed\"\n"
       "norm_kind = \"layer\"\nnorm_epsilon = 1e-6\nfinal_norm = false\nqk_norm = true\n"
       "scale_by_layer = true\nqkv_bias = true\noutput_bias = true\nff_bias = true\n"
       "softmax_bias = true\ninit = \"article\"\n[model.rotary]\nbase = 500.0\n"
       "scaling = \"yarn\"\nfactor = 4.0\noriginal_positions = 64\nlow_factor = 2.0\n"
-      "high_factor = 8.0\nbeta_fast = 16.0\nbeta_slow = 2.0\nattention_factor = 1.5\n");
+      "high_factor = 8.0\nbeta_fast = 16.0\nbeta_slow = 2.0\nattention_factor = 1.5\n"
+      "truncate = false\n");
+  EXPECT_EQ(m.window, 4096);
   EXPECT_EQ(m.key_heads(), 2);
   EXPECT_EQ(m.head_width, 10);
   EXPECT_EQ(m.feed_forward, FeedForward::kGelu);
@@ -72,7 +75,8 @@ TEST(ModelKeys, EveryOneIsReadAndWritten) {
                             .high_factor = 8.0,
                             .beta_fast = 16.0,
                             .beta_slow = 2.0,
-                            .attention_factor = 1.5};
+                            .attention_factor = 1.5,
+                            .truncate = false};
   EXPECT_EQ(m.rotary, rotary);
   Experiment experiment = parse(kMotif);
   experiment.model = m;
@@ -89,6 +93,10 @@ TEST(ModelKeys, AreNotWrittenForTransformerXl) {
   for (const char* key : {"kv_heads", "norm_kind", "feed_forward", "rotary", "softmax_bias"}) {
     EXPECT_THAT(text, Not(HasSubstr(key)));
   }
+  const std::string decoder =
+      to_toml(parse(std::string("[model]\nbackbone = \"decoder\"\n") + kMotif));
+  EXPECT_THAT(decoder, Not(HasSubstr("window")));
+  EXPECT_THAT(decoder, Not(HasSubstr("truncate")));
   EXPECT_THAT(to_toml(parse(std::string("[model]\nfinal_norm = true\n") + kMotif)),
               HasSubstr("norm_kind = \"layer\""));
 }
@@ -122,7 +130,11 @@ lora_alpha = 4.0
   => 2:14: model.lora_alpha: there are no low-rank updates: expected lora_rank of at least 1, got 0;
      remove the key (--unset model.lora_alpha)
 position = "rotary"; rotary = {scaling = "dynamic"}
-  => 3:21: model.rotary.scaling: expected "none" | "linear" | "llama3" | "yarn", got "dynamic"
+  => 3:10: model.rotary.original_positions: missing: expected the longest context before the
+     scaling, which scaling = "dynamic" needs
+position = "rotary"; rotary = {scaling = "longrope"}
+  => 3:21: model.rotary.scaling: expected "none" | "linear" | "llama3" | "yarn" | "dynamic", got
+     "longrope"
 feed_forward = "silu"
   => 2:16: model.feed_forward: expected "relu" | "gelu" | "gelu_tanh" | "swiglu", got "silu"
 )");

@@ -22,8 +22,14 @@ double pair_of_turns(const RotaryConfig& config, double width, double turns) {
 // The share of pair i that keeps its frequency.
 double kept_share(const RotaryConfig& config, int64_t width, int64_t i) {
   const auto d = static_cast<double>(width);
-  const double low = std::max(std::floor(pair_of_turns(config, d, config.beta_fast)), 0.0);
-  double high = std::min(std::ceil(pair_of_turns(config, d, config.beta_slow)), d - 1.0);
+  double low = pair_of_turns(config, d, config.beta_fast);
+  double high = pair_of_turns(config, d, config.beta_slow);
+  if (config.truncate) {
+    low = std::floor(low);
+    high = std::ceil(high);
+  }
+  low = std::max(low, 0.0);
+  high = std::min(high, d - 1.0);
   if (low == high) high += 0.001;
   return 1.0 - std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
 }
@@ -47,6 +53,7 @@ std::vector<double> rotary_frequencies(const RotaryConfig& config, int64_t width
     const double plain = std::pow(config.base, -exponent);
     switch (config.scaling) {
       case RotaryScaling::kNone:
+      case RotaryScaling::kDynamic:  // contexts that it would lower are refused
         out.push_back(plain);
         break;
       case RotaryScaling::kLinear:

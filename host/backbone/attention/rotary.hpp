@@ -14,7 +14,7 @@ namespace mneme::backbone {
 
 // f_i of a head of `width` numbers, [width/2] in f64: base^(-2i/width), lowered as the scaling
 // says: linear by the factor; llama3 by wavelength (Llama 3.1); yarn by turns in the original
-// context [Peng et al. 2023, section 3.2].
+// context [Peng et al. 2023, section 3.2]; dynamic not at all, within the original context.
 std::vector<double> rotary_frequencies(const config::RotaryConfig& config, int64_t width);
 
 // What queries and keys are multiplied by: 1, or yarn's factor.

@@ -122,8 +122,7 @@ void check_rotary(Reader& reader, const RotaryConfig& rotary) {
                               .got = format_exact(rotary.factor),
                               .hint = "name a scaling, or remove the key"});
   }
-  const bool has_context =
-      rotary.scaling == RotaryScaling::kLlama3 || rotary.scaling == RotaryScaling::kYarn;
+  const bool has_context = !is_plain && rotary.scaling != RotaryScaling::kLinear;
   if (has_context && rotary.original_positions == 0) {
     reader.problem("original_positions",
                    {.failed = "missing",
@@ -150,11 +149,13 @@ void list_rotary(Fields& at, RotaryConfig& rotary) {
            rotary.base, kAboveZero);
   at.field({"scaling",
             "how frequencies are lowered for contexts longer than those of the training: as the "
-            "models that use it do"},
+            "models that use it do; dynamic = not within original_positions, and longer contexts "
+            "are refused"},
            rotary.scaling, kRotaryScalingChoices);
   at.field({"factor", "how many times longer the context is"}, rotary.factor, kFromOne);
-  at.field({"original_positions", "the longest context before the scaling; llama3 and yarn"},
-           rotary.original_positions, kCountOrZero);
+  at.field(
+      {"original_positions", "the longest context before the scaling; llama3, yarn and dynamic"},
+      rotary.original_positions, kCountOrZero);
   at.field({"low_factor",
             "llama3: periods longer than original_positions / low_factor are stretched by factor"},
            rotary.low_factor, kAboveZero);
@@ -166,6 +167,10 @@ void list_rotary(Fields& at, RotaryConfig& rotary) {
            kAboveZero);
   at.field({"attention_factor", "yarn: factor of queries and keys; 0 = 0.1 ln(factor) + 1"},
            rotary.attention_factor, kFromZero);
+  if (at.lists(!rotary.truncate)) {
+    at.field({"truncate", "yarn: the pairs of beta_fast and beta_slow are rounded outwards"},
+             rotary.truncate);
+  }
   if (at.is_reading()) check_rotary(at.reader(), rotary);
   at.finish();
 }
@@ -179,6 +184,12 @@ void list_parts(Fields& at, ModelConfig& model) {
            model.kv_heads, kCountOrZero);
   at.field({"positions", "learned: rows of the table; 0 = the longest segment"}, model.positions,
            kCountOrZero);
+  if (at.lists(model.window > 0)) {
+    at.field({"window",
+              "sliding window of a pretrained model, in tokens: segments that are longer with the "
+              "memory's rows are refused; 0 = none"},
+             model.window, kCountOrZero);
+  }
   at.field({"memory_position",
             "rotary: where rows of memories by place stand: previous = in order before the "
             "segment; fixed = all at the place before its first token"},
@@ -210,6 +221,7 @@ bool has_parts_of_xl(const ModelConfig& model) {
   xl.backbone = Backbone::kXl;
   xl.kv_heads = 0;
   xl.positions = 0;
+  xl.window = 0;
   xl.memory_position = none.memory_position;
   xl.norm_kind = none.norm_kind;
   xl.norm_epsilon = none.norm_epsilon;

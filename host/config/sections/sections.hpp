@@ -35,7 +35,8 @@ inline constexpr Choice<RotaryScaling> kRotaryScalingChoices[] = {
     {"none", RotaryScaling::kNone},
     {"linear", RotaryScaling::kLinear},
     {"llama3", RotaryScaling::kLlama3},
-    {"yarn", RotaryScaling::kYarn}};
+    {"yarn", RotaryScaling::kYarn},
+    {"dynamic", RotaryScaling::kDynamic}};
 inline constexpr Choice<MemoryPosition> kMemoryPositionChoices[] = {
     {"previous", MemoryPosition::kPrevious}, {"fixed", MemoryPosition::kFixed}};
 inline constexpr Choice<EmbeddingScale> kEmbeddingScaleChoices[] = {
