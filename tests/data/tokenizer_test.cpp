@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "host/data/tokenizer/streaming_decoder.hpp"
+#include "tests/base/temporary_folder.hpp"
 #include "tests/data/data_files.hpp"
 #include "tests/data/tokenizer_files.hpp"
 
@@ -105,18 +106,68 @@ TEST(Tokenizer, SpecialIdsComeFromTheFilesBesideIt) {
   files.texts["tokenizer.json"] = small_tokenizer_json().dump();
   files.texts["tokenizer_config.json"] = R"({"bos_token": "<s>", "pad_token": null})";
   files.texts["special_tokens_map.json"] = R"({"bos_token": "a", "pad_token": {"content": "b"}})";
-  files.texts["generation_config.json"] = R"({"bos_token_id": 2, "eos_token_id": [3, 4]})";
   const Tokenizer tokenizer(files);
   EXPECT_EQ(tokenizer.special_ids().beginning, 7);
   EXPECT_EQ(tokenizer.special_ids().padding, 2);
-  EXPECT_EQ(tokenizer.special_ids().end, 3);
+  EXPECT_EQ(tokenizer.special_ids().end, std::nullopt);
   files.texts["tokenizer_config.json"] = R"({"eos_token": "</s>"})";
   expect_error(ErrorKind::kUsage, {"tokenizer_config.json: eos_token", "\"</s>\""},
                [&] { static_cast<void>(Tokenizer(files)); });
-  files.texts.erase("tokenizer_config.json");
-  files.texts["generation_config.json"] = R"({"eos_token_id": 8})";
-  expect_error(ErrorKind::kUsage, {"generation_config.json: eos_token_id", "0 to 7", "got 8"},
-               [&] { static_cast<void>(Tokenizer(files)); });
+}
+
+// Files of folders name default ids that the tokenizer lacks; nothing in a tokenizer needs them.
+TEST(Tokenizer, GenerationConfigIsNoPartOfIt) {
+  TokenizerFiles files;
+  files.texts["tokenizer.json"] = small_tokenizer_json().dump();
+  for (const char* text : {R"({"eos_token_id": 50256})", R"({"eos_token_id": "x"})", "broken"}) {
+    files.texts["generation_config.json"] = text;  // as vocabularies of older programs hold it
+    EXPECT_EQ(Tokenizer(files).size(), 8);
+  }
+}
+
+TEST(Tokenizer, TruncationAndPaddingArePassedOver) {
+  TokenizerFiles files;
+  TokenizerJson json = small_tokenizer_json();
+  files.texts["tokenizer.json"] = json.dump();
+  const Tokenizer plain(files);
+  EXPECT_EQ(plain.notes().size(), 0U);
+  json["truncation"] = {{"direction", "Right"}, {"max_length", 2}, {"stride", 0}};
+  json["padding"] = {{"strategy", {{"Fixed", 9}}}, {"pad_id", 2}};
+  files.texts["tokenizer.json"] = json.dump();
+  const Tokenizer tokenizer(files);
+  EXPECT_EQ(tokenizer.encode("abcabcabc"), plain.encode("abcabcabc"));
+  EXPECT_EQ(tokenizer.sha256(), plain.sha256());
+  EXPECT_THAT(tokenizer.notes(),
+              ElementsAre("tokenizer.json: truncation is passed over: texts stay whole",
+                          "tokenizer.json: padding is passed over: texts stay whole"));
+}
+
+TEST(Tokenizer, ErrorsNameTheFileThatWasGiven) {
+  const test::TemporaryFolder folder;
+  TokenizerJson json = small_tokenizer_json();
+  json["normalizer"] = {{"type", "Nmt"}};
+  const std::filesystem::path path = folder.write("mine.json", json.dump());
+  expect_error(ErrorKind::kUsage, {path.string() + ": normalizer.type"},
+               [&] { static_cast<void>(Tokenizer::load(path)); });
+}
+
+TEST(Tokenizer, BeginningIsThatOfTheTemplateUnlessTheConfigurationSays) {
+  TokenizerFiles files;
+  TokenizerJson json = small_tokenizer_json();
+  const auto beginning = [&] {
+    files.texts["tokenizer.json"] = json.dump();
+    return Tokenizer(files).beginning();
+  };
+  EXPECT_THAT(beginning(), ElementsAre());
+  files.texts["tokenizer_config.json"] = R"({"bos_token": "<s>", "add_bos_token": true})";
+  EXPECT_THAT(beginning(), ElementsAre(7));
+  json["post_processor"] = TokenizerJson::parse(R"({"type": "TemplateProcessing",
+    "single": [{"SpecialToken": {"id": "b", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+    "pair": [], "special_tokens": {"b": {"id": "b", "ids": [1], "tokens": ["b"]}}})");
+  files.texts["tokenizer_config.json"] = R"({"bos_token": "<s>"})";
+  EXPECT_THAT(beginning(), ElementsAre(1));
+  files.texts["tokenizer_config.json"] = R"({"bos_token": "<s>", "add_bos_token": false})";
+  EXPECT_THAT(beginning(), ElementsAre());
 }
 
 TEST(Tokenizer, TextThatIsNotUtf8IsAnErrorWithItsPlace) {
@@ -181,8 +232,6 @@ TEST(BadTokenizer, FieldsThatAreNotUnderstoodAreNamedWithTheirValue) {
       {"/model/continuing_subword_prefix", R"("##")", {"model.continuing_subword_prefix", "##"}},
       {"/model/fuse_unk", "1", {"model.fuse_unk", "true or false", "got 1"}},
       {"/model/speed", "1", {"model.speed", "no such member"}},
-      {"/truncation", R"({"max_length": 4})", {"truncation", "expected null", "max_length"}},
-      {"/padding", "{}", {"padding", "expected null"}},
       {"/version", R"("2.0")", {"version", "\"1.0\"", "\"2.0\""}},
       {"/normalizer", R"({"type": "Lowercase"})", {"normalizer.type", "\"Lowercase\""}},
       {"/normalizer",

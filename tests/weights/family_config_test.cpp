@@ -104,9 +104,9 @@ TEST(FamilyConfig, AbsentKeysMeanWhatTheFamilySays) {
   EXPECT_EQ(read(config).model.key_heads(), 8);
   config["num_key_value_heads"] = nullptr;
   EXPECT_EQ(read(config).model.key_heads(), 16);
+  EXPECT_EQ(read(config).model.window, 0);
   config.erase("sliding_window");
-  EXPECT_THAT(test::error_of([&] { static_cast<void>(read(config)); }),
-              HasSubstr("sliding_window: expected null, got no such key, which means 4096"));
+  EXPECT_EQ(read(config).model.window, 4096);
 }
 
 TEST(FamilyConfig, ReadsTheQwens) {
@@ -161,9 +161,13 @@ TEST(FamilyConfig, ReadsLlama3AndYarn) {
 
 TEST(FamilyConfig, RefusesOtherRotaryPositions) {
   const auto refused = [](const Json& changes) { return refusal(test::small_llama(), changes); };
-  EXPECT_THAT(refused({{"rope_scaling", {{"type", "dynamic"}, {"factor", 2.0}}}}),
-              HasSubstr("rope_scaling.type: expected \"default\" | \"linear\" | \"llama3\" | "
-                        "\"yarn\", got \"dynamic\""));
+  EXPECT_THAT(refused({{"rope_scaling", {{"type", "mrope"}, {"factor", 2.0}}}}),
+              HasSubstr("rope_scaling.type: expected \"default\" | \"linear\" | \"dynamic\" | "
+                        "\"llama3\" | \"yarn\", got \"mrope\""));
+  EXPECT_THAT(refused({{"max_position_embeddings", "many"},
+                       {"rope_scaling", {{"type", "dynamic"}, {"factor", 2.0}}}}),
+              HasSubstr("max_position_embeddings: expected an integer of at least 1, which "
+                        "rope_scaling.rope_type = \"dynamic\" needs"));
   EXPECT_THAT(refused({{"rope_parameters", {{"rope_type", "longrope"}}}}),
               HasSubstr("rope_parameters.rope_type: expected"));
   EXPECT_THAT(refused({{"rope_scaling", {{"type", "yarn"}, {"rope_type", "linear"}}}}),
@@ -174,9 +178,8 @@ TEST(FamilyConfig, RefusesOtherRotaryPositions) {
                     HasSubstr("rope_scaling.high_freq_factor: missing")));
   EXPECT_THAT(refused({{"rope_scaling", {{"rope_type", "linear"}, {"factor", 2}, {"spin", 3}}}}),
               HasSubstr("rope_scaling.spin: 3: not a key of rope_type \"linear\""));
-  EXPECT_THAT(
-      refused({{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 2}, {"truncate", false}}}}),
-      HasSubstr("rope_scaling.truncate: expected true, got false"));
+  EXPECT_THAT(refused({{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 2}, {"truncate", 1}}}}),
+              HasSubstr("rope_scaling.truncate: expected a boolean, got 1"));
   EXPECT_THAT(refused({{"rope_parameters", {{"full_attention", {{"rope_theta", 1.0}}}}}}),
               HasSubstr("rope_parameters.full_attention: expected one set of parameters"));
   EXPECT_THAT(refused({{"rope_parameters", {{"rope_theta", 5.0}}}}),
@@ -201,20 +204,19 @@ TEST(FamilyConfig, ListsEverythingThatIsNotUnderstood) {
                                                           {"partial_rotary_factor", 0.5},
                                                           {"quantization_config", {{"bits", 4}}},
                                                           {"hiden_size", 9},
-                                                          {"layer_types", {"sliding_attention"}},
                                                           {"add_cross_attention", true},
                                                           {"num_hidden_layers", 0}});
-  for (const char* line : {"config.json: the model cannot be read:\n",
-                           "hidden_act: expected \"silu\" or \"swish\", got \"relu\"",
-                           "num_attention_heads: expected an integer, got \"two\"",
-                           "mlp_bias: expected a boolean, got 1",
-                           "partial_rotary_factor: expected 1.0 or null, got 0.5",
-                           "quantization_config: expected null, got {\"bits\":4}",
-                           "hiden_size: 9: no key of the family \"llama\" that is understood (did "
-                           "you mean \"hidden_size\"?)",
-                           "layer_types: expected a list of \"full_attention\" alone or null, got",
-                           "add_cross_attention: expected false, got true",
-                           "num_hidden_layers: expected an integer in [1, 1048576], got 0"}) {
+  for (const char* line :
+       {"config.json: the model cannot be read:\n",
+        "hidden_act: expected \"silu\" or \"swish\", got \"relu\"",
+        "num_attention_heads: expected an integer, got \"two\"",
+        "mlp_bias: expected a boolean, got 1",
+        "partial_rotary_factor: expected 1.0 or null, got 0.5",
+        "quantization_config: expected null, got {\"bits\":4}",
+        "hiden_size: 9: no key of the family \"llama\" that is understood (did "
+        "you mean \"hidden_size\"?)",
+        "passed over with --ignore hiden_size", "add_cross_attention: expected false, got true",
+        "num_hidden_layers: expected an integer in [1, 1048576], got 0"}) {
     EXPECT_THAT(error, HasSubstr(line));
   }
 }
@@ -226,8 +228,6 @@ TEST(FamilyConfig, RefusesByFamily) {
       AllOf(HasSubstr("scale_attn_weights: expected true, got false"),
             HasSubstr("activation_function: expected \"gelu_new\" or"),
             HasSubstr("hidden_size: expected 8 as in n_embd, got 9")));
-  EXPECT_THAT(refusal(test::small_qwen2(), {{"use_sliding_window", true}}),
-              HasSubstr("use_sliding_window: expected false or null, got true"));
   EXPECT_THAT(refusal(test::small_qwen3(), {{"head_dim", nullptr}}),
               HasSubstr("head_dim: expected an integer, got null"));
   EXPECT_THAT(
@@ -237,6 +237,157 @@ TEST(FamilyConfig, RefusesByFamily) {
   config.erase("intermediate_size");
   EXPECT_THAT(test::error_of([&] { static_cast<void>(read(config)); }),
               HasSubstr("intermediate_size: missing: expected an integer"));
+}
+
+// A key that no part of the library reads cannot change a number where its name or its value says
+// so.
+TEST(FamilyConfig, PassesOverWhatIsNoSettingInUse) {
+  for (const test::SmallModel& small :
+       {test::small_llama(), test::small_qwen2(), test::small_qwen3(), test::small_gpt2()}) {
+    const FolderModel plain = read(small.config);
+    EXPECT_THAT(plain.passed_over, testing::IsEmpty());
+    Json config = small.config;
+    config["_model_name_or_path"] = "someone/something";
+    config["_remark"] = {{"by", "me"}};
+    config["final_softcap"] = nullptr;
+    config["uses_magic"] = false;
+    config["extra_heads"] = 0;
+    config["extra_scale"] = 0.0;
+    config["adapters"] = Json::array();
+    config["extras"] = Json::object();
+    config["flavour"] = "";
+    config["notes"] = "known to say nothing of the model, so without a message";
+    const FolderModel model = read(config);
+    EXPECT_EQ(model.model, plain.model);
+    EXPECT_THAT(model.passed_over,
+                testing::UnorderedElementsAre("_model_name_or_path", "_remark", "final_softcap",
+                                              "uses_magic", "extra_heads", "extra_scale",
+                                              "adapters", "extras", "flavour"));
+    for (const Json& value : {Json(true), Json(2), Json("on"), Json{1}}) {
+      config["uses_magic"] = value;
+      EXPECT_THAT(test::error_of([&] { static_cast<void>(read(config)); }),
+                  AllOf(HasSubstr("uses_magic: "), HasSubstr("--ignore uses_magic")));
+    }
+  }
+  EXPECT_THAT(refusal(test::small_llama(), {{"is_causal", false}}),
+              HasSubstr("is_causal: expected true, got false"));
+}
+
+TEST(FamilyConfig, PassesOverKeysOfOtherKindsOfRotaryPositions) {
+  Json config = test::small_llama().config;
+  config["rope_scaling"] = {{"rope_type", "default"}, {"factor", 1.0}, {"_by", "hand"}};
+  const FolderModel model = read(config);
+  EXPECT_EQ(model.model.rotary, read(test::small_llama().config).model.rotary);
+  EXPECT_THAT(model.passed_over,
+              testing::UnorderedElementsAre("rope_scaling.factor", "rope_scaling._by"));
+}
+
+TEST(FamilyConfig, IgnoredKeysAreNotRead) {
+  Json config = test::small_llama().config;
+  const FolderModel plain = read(config);
+  config["run"] = "r17";
+  config["partial_rotary_factor"] = 0.5;
+  config["quantization_config"] = {{"bits", 4}};
+  config["rope_scaling"] = {{"rope_type", "linear"}, {"factor", 2.0}, {"spin", 3}};
+  EXPECT_THAT(refusal(test::small_llama(), config), HasSubstr("rope_scaling.spin: 3: not a key"));
+  const IgnoredKeys ignored = {"run", "partial_rotary_factor", "quantization_config",
+                               "rope_scaling.spin"};
+  for (const std::string& key : ignored) EXPECT_TRUE(has_key(config, key)) << key;
+  EXPECT_FALSE(has_key(config, "rope_scaling.twist"));
+  EXPECT_FALSE(has_key(config, "twist"));
+  const Family& family = *find_family("llama");
+  FolderModel model = read_config(family, config, "config.json", ignored);
+  EXPECT_EQ(model.model.rotary.factor, 2.0);
+  model.model.rotary = plain.model.rotary;
+  EXPECT_EQ(model.model, plain.model);
+  EXPECT_THAT(test::error_of([&] {
+                static_cast<void>(read_config(family, config, "c", {"run", "hidden_size"}));
+              }),
+              HasSubstr("hidden_size: missing: expected an integer"));
+}
+
+TEST(FamilyConfig, ReadsWindowsOfLayersThatHaveThem) {
+  const auto window_of = [](const test::SmallModel& small, const Json& changes) {
+    Json config = small.config;
+    for (const auto& [key, value] : changes.items()) config[key] = value;
+    const FolderModel model = read(config);
+    EXPECT_EQ(model.warnings.size(), model.model.window > 0 ? 1U : 0U);
+    return model.model.window;
+  };
+  const Json on = {{"use_sliding_window", true}, {"sliding_window", 12}};
+  const auto with = [](Json changes, const char* key, const Json& value) {
+    changes[key] = value;
+    return changes;
+  };
+  for (const test::SmallModel& qwen : {test::small_qwen2(), test::small_qwen3()}) {
+    EXPECT_EQ(window_of(qwen, on), 0);  // of layers from 28 on
+    EXPECT_EQ(window_of(qwen, with(on, "max_window_layers", 2)), 0);
+    EXPECT_EQ(window_of(qwen, with(on, "max_window_layers", 1)), 12);
+    const Json full = {"full_attention", "full_attention"};
+    const Json mixed = {"full_attention", "sliding_attention"};
+    EXPECT_EQ(window_of(qwen, with(with(on, "max_window_layers", 0), "layer_types", full)), 0);
+    EXPECT_EQ(window_of(qwen, with(on, "layer_types", mixed)), 12);
+    EXPECT_EQ(window_of(qwen, {{"sliding_window", "wide"}, {"use_sliding_window", nullptr}}), 0);
+    EXPECT_THAT(
+        refusal(qwen, {{"layer_types", mixed}}),
+        HasSubstr("layer_types: expected no \"sliding_attention\" where there is no window"));
+    EXPECT_THAT(refusal(qwen, {{"layer_types", {"chunked_attention"}}}),
+                HasSubstr("layer_types: expected a list of \"full_attention\" and "
+                          "\"sliding_attention\", or null"));
+    EXPECT_THAT(refusal(qwen, {{"use_sliding_window", 1}}),
+                HasSubstr("use_sliding_window: expected a boolean or null, got 1"));
+    EXPECT_THAT(refusal(qwen, with(on, "max_window_layers", "all")),
+                HasSubstr("max_window_layers: expected an integer, got \"all\""));
+    EXPECT_THAT(refusal(qwen, with(with(on, "max_window_layers", 0), "sliding_window", 0)),
+                HasSubstr("sliding_window: expected an integer in [1, 1000000000] or null, got 0"));
+  }
+  // The library reads no window for Llama.
+  Json llama = test::small_llama().config;
+  llama["sliding_window"] = 12;
+  llama["layer_types"] = {"sliding_attention"};
+  EXPECT_EQ(read(llama).model.window, 0);
+  EXPECT_THAT(read(llama).passed_over, testing::ElementsAre("sliding_window", "layer_types"));
+  llama["model_type"] = "mistral";
+  llama["architectures"] = nullptr;
+  llama["num_key_value_heads"] = 1;
+  const FolderModel mistral = read(llama);
+  EXPECT_EQ(mistral.model.window, 12);
+  EXPECT_EQ(mistral.model.longest_context(), 12);
+  EXPECT_EQ(read_config(*find_family("mistral"), llama, "c", {"sliding_window"}).model.window, 0);
+  for (const char* family : {"mistral", "qwen2"}) {
+    Json config = family == std::string("mistral") ? llama : test::small_qwen2().config;
+    for (const auto& [key, value] : with(on, "max_window_layers", 0).items()) config[key] = value;
+    const FolderModel model = read(config);
+    EXPECT_EQ(read(write_config(*find_family(family), model.model, 10)).model, model.model);
+  }
+  EXPECT_THAT(test::error_of([&] {
+                static_cast<void>(write_config(*find_family("llama"), mistral.model, 10));
+              }),
+              HasSubstr("model.window: expected nothing, got 12"));
+}
+
+TEST(FamilyConfig, ReadsDynamicPositionsAndYarnWithoutRounding) {
+  const Json dynamic = {{"type", "dynamic"}, {"factor", 4.0}};
+  const config::RotaryConfig rotary = rotary_of({{"rope_scaling", dynamic}});
+  EXPECT_EQ(rotary.scaling, RotaryScaling::kDynamic);
+  EXPECT_EQ(rotary.original_positions, 64);  // max_position_embeddings
+  Json shorter = dynamic;
+  shorter["original_max_position_embeddings"] = 16;
+  EXPECT_EQ(rotary_of({{"rope_scaling", shorter}}).original_positions, 16);
+  const Json yarn = {{"rope_type", "yarn"}, {"factor", 4.0}};
+  EXPECT_TRUE(rotary_of({{"rope_parameters", yarn}}).truncate);
+  for (const Json& value : {Json(false), Json()}) {  // null is false for the library
+    Json exact = yarn;
+    exact["truncate"] = value;
+    EXPECT_FALSE(rotary_of({{"rope_parameters", exact}}).truncate);
+  }
+  for (const Json& scaling :
+       {dynamic, Json{{"rope_type", "yarn"}, {"factor", 4.0}, {"truncate", false}}}) {
+    Json config = test::small_llama().config;
+    config["rope_scaling"] = scaling;
+    const FolderModel model = read(config);
+    EXPECT_EQ(read(write_config(*find_family("llama"), model.model, 10)).model, model.model);
+  }
 }
 
 TEST(FamilyConfig, RefusesUnknownFamiliesAndOtherModels) {

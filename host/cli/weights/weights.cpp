@@ -30,6 +30,7 @@ struct ImportArguments {
   fs::path names;
   std::string prefix;
   std::vector<fs::path> memory;
+  std::vector<std::string> ignored;
   bool is_locked = false;
   SetArgument set;
   JsonArgument json;
@@ -70,7 +71,8 @@ int run_folder(const ImportArguments& arguments, const Streams& streams) {
                                          .experiment = arguments.weights,
                                          .overrides = arguments.set.overrides(),
                                          .memory = memory_file(arguments),
-                                         .is_locked = arguments.is_locked};
+                                         .is_locked = arguments.is_locked,
+                                         .ignored = arguments.ignored};
     if (!arguments.vocabulary.empty()) {
       options.vocabulary = data::Vocabulary::load(arguments.vocabulary);
     }
@@ -91,6 +93,7 @@ int run_folder(const ImportArguments& arguments, const Streams& streams) {
                         {"memory_parameters", report.memory_parameters},
                         {"rounded", report.is_rounded},
                         {"marks", report.marks},
+                        {"ignored", arguments.ignored},
                         {"initial", report.fresh}},
                        streams);
   return 0;
@@ -154,6 +157,13 @@ void add_import(const Command& app) {
               "The name map of the weights' program; default: beside the library of the "
               "memory, else the official Transformer-XL's names")
       .excludes(from);
+  command
+      .option(
+          "--ignore", arguments->ignored, "KEY",
+          "With --from: a key of config.json (also rope_scaling.factor), a tensor or an adapter's "
+          "file that is passed over; may be given several times")
+      .one_each()
+      .needs(from);
   add_memory_files(command, arguments->memory,
                    "Memory file to use in place of the experiment's [memory]");
   arguments->set.add(command);

@@ -9,6 +9,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
+#include "host/base/log.hpp"
 #include "host/data/corpus.hpp"
 #include "host/data/text/text.hpp"
 #include "host/data/text/vocabulary.hpp"
@@ -90,7 +91,9 @@ VocabularyKind kind_of(config::Vocabulary vocabulary) {
 
 Vocabulary load_vocabulary(const fs::path& path, VocabularyKind kind, const std::string& key) {
   if (kind == VocabularyKind::kTokenizer && !is_saved_vocabulary(path)) {
-    return Vocabulary::pretrained(std::make_shared<const Tokenizer>(Tokenizer::load(path)));
+    auto tokenizer = std::make_shared<const Tokenizer>(Tokenizer::load(path));
+    for (const std::string& note : tokenizer->notes()) log_warning(note);
+    return Vocabulary::pretrained(std::move(tokenizer));
   }
   check_data_file(path, key, "a vocabulary.json");
   return Vocabulary::load(path);

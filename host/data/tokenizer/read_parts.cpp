@@ -144,12 +144,13 @@ TokenizerParts read_tokenizer_json(const TokenizerFiles& files) {
   if (const auto version = root.find("version"); version && version->text() != "1.0") {
     version->refuse("\"1.0\"");
   }
+  TokenizerParts parts;
+  // Settings of the last call of the program that wrote the file: transformers sets both aside too.
   for (const char* key : {"truncation", "padding"}) {
     if (const auto field = root.find(key)) {
-      field->refuse("null", "a text would lose or get tokens; set it to null in the file");
+      parts.notes.push_back(str(file, ": ", key, " is passed over: texts stay whole"));
     }
   }
-  TokenizerParts parts;
   ModelFields model = read_model(root.at("model"));
   parts.model = std::make_unique<Bpe>(model.tokens, model.merges, model.settings);
   parts.special.unknown = model.settings.unknown;
@@ -275,8 +276,7 @@ void read_special_ids(const TokenizerFiles& files, TokenizerParts& parts) {
                                    Use{"eos_token", "eos_token_id", parts.special.end},
                                    Use{"unk_token", "unk_token_id", parts.special.unknown},
                                    Use{"pad_token", "pad_token_id", parts.special.padding}};
-  for (const char* name :
-       {"tokenizer_config.json", "special_tokens_map.json", "generation_config.json"}) {
+  for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"}) {
     if (!files.has(name)) continue;
     const std::string file = files.place(name);
     const FileJson json = parse_file_json(files.texts.at(name), file);
@@ -296,6 +296,21 @@ void read_special_ids(const TokenizerFiles& files, TokenizerParts& parts) {
   }
 }
 
+namespace {
+
+// add_bos_token of tokenizer_config.json takes the place of what the template puts before a text.
+void read_add_bos(const TokenizerFiles& files, TokenizerParts& parts) {
+  if (!files.has("tokenizer_config.json")) return;
+  const std::string file = files.place("tokenizer_config.json");
+  const FileJson json = parse_file_json(files.texts.at("tokenizer_config.json"), file);
+  const auto adds = Field(json, file).find("add_bos_token");
+  if (!adds) return;
+  parts.prefix.clear();
+  if (adds->flag() && parts.special.beginning) parts.prefix = {*parts.special.beginning};
+}
+
+}  // namespace
+
 TokenizerParts read_parts(const TokenizerFiles& files) {
   if (!files.has("tokenizer.json") && !(files.has("vocab.json") && files.has("merges.txt"))) {
     throw_usage({.where = files.folder.empty() ? std::string("tokenizer") : files.folder,
@@ -306,6 +321,7 @@ TokenizerParts read_parts(const TokenizerFiles& files) {
   TokenizerParts parts =
       files.has("tokenizer.json") ? read_tokenizer_json(files) : read_vocab_json(files);
   read_special_ids(files, parts);
+  read_add_bos(files, parts);
   return parts;
 }
 

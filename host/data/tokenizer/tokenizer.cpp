@@ -51,8 +51,10 @@ Tokenizer Tokenizer::load(const std::filesystem::path& path) {
 
 std::int32_t Tokenizer::size() const { return parts_->count; }
 const SpecialIds& Tokenizer::special_ids() const { return parts_->special; }
+const std::vector<std::int32_t>& Tokenizer::beginning() const { return parts_->prefix; }
 const Decoder& Tokenizer::decoder() const { return parts_->decoder; }
 const std::string& Tokenizer::sha256() const { return parts_->sha256; }
+const std::vector<std::string>& Tokenizer::notes() const { return parts_->notes; }
 const TokenizerFiles& Tokenizer::files() const { return parts_->files; }
 
 std::optional<std::int32_t> Tokenizer::id_of(std::string_view token) const {

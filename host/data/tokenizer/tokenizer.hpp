@@ -65,6 +65,8 @@ class Tokenizer {
   // Whether decode(skips_special) leaves it out; Error (kUsage) for an id out of range.
   [[nodiscard]] bool is_special(std::int64_t id) const;
   [[nodiscard]] const SpecialIds& special_ids() const;
+  // The ids that the post-processor puts before a text, such as that of <s>.
+  [[nodiscard]] const std::vector<std::int32_t>& beginning() const;
 
   // The ids of a text. Error (kUsage) with line, column and byte offset where it is not UTF-8;
   // Error (kRun) as Pattern::search.
@@ -83,6 +85,8 @@ class Tokenizer {
   // SHA-256 of what decides encode() without adds_special: vocabulary, merges, added tokens,
   // settings of the model, normalizer and pre-tokenizer.
   [[nodiscard]] const std::string& sha256() const;
+  // The settings of the files that were passed over, a line each.
+  [[nodiscard]] const std::vector<std::string>& notes() const;
   // The files it was read from, with which it can be made again.
   [[nodiscard]] const TokenizerFiles& files() const;
 

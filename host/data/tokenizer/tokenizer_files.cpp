@@ -15,7 +15,8 @@ constexpr const char* kTokenizerFile = "tokenizer.json";
 }  // namespace
 
 std::string TokenizerFiles::place(const std::string& name) const {
-  return folder.empty() ? name : (fs::path(folder) / name).string();
+  const std::string& file = name == kTokenizerFile && !given.empty() ? given : name;
+  return folder.empty() ? file : (fs::path(folder) / file).string();
 }
 
 TokenizerFiles read_tokenizer_files(const fs::path& path) {
@@ -33,6 +34,7 @@ TokenizerFiles read_tokenizer_files(const fs::path& path) {
   if (!is_folder && name != kTokenizerFile && name != "vocab.json") {
     files.texts[kTokenizerFile] = read_file(path);
     files.folder = path.parent_path().string();
+    files.given = name;
     return files;
   }
   const fs::path folder = is_folder ? path : path.parent_path();
@@ -54,8 +56,7 @@ TokenizerFiles read_tokenizer_files(const fs::path& path) {
                  .hint = "a sentencepiece model (tokenizer.model) is not read; transformers writes "
                          "tokenizer.json for it with save_pretrained"});
   }
-  read({"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
-        "generation_config.json"});
+  read({"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"});
   return files;
 }
 

@@ -27,6 +27,7 @@ struct TokenizerParts {
   std::vector<std::int32_t> prefix;  // of the post-processor
   std::vector<std::int32_t> suffix;
   SpecialIds special;
+  std::vector<std::string> notes;
   std::string sha256;
 
   // The id of a token of the model, or an added one.
@@ -43,8 +44,8 @@ struct ModelFields {
 [[nodiscard]] ModelFields read_model(const Field& field);
 [[nodiscard]] ModelFields read_vocabulary_and_merges(const TokenizerFiles& files);
 
-// Sets bos, eos, unk and pad as tokenizer_config.json, special_tokens_map.json and
-// generation_config.json name them, the first that does. Error (kUsage) for a token or id that the
+// Sets bos, eos, unk and pad as tokenizer_config.json and special_tokens_map.json name them, the
+// first that does. Error (kUsage) for a token or id that the
 // tokenizer lacks.
 void read_special_ids(const TokenizerFiles& files, TokenizerParts& parts);
 

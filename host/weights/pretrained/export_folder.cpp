@@ -14,6 +14,9 @@
 #include "host/base/file/write_file.hpp"
 #include "host/base/json_text.hpp"
 #include "host/base/text.hpp"
+#include "host/data/text/vocabulary.hpp"
+#include "host/data/tokenizer/tokenizer.hpp"
+#include "host/run/run_folder.hpp"
 #include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/weights/folder_in_making.hpp"
@@ -81,8 +84,9 @@ class FolderWriter {
     }
     write_text(kConfigName, record.config);
     if (!record.generation_config.empty()) {
-      write_text("generation_config.json", record.generation_config);
+      write_text(kGenerationName, record.generation_config);
     }
+    write_beside(record.beside);
     for (const RecordedFile& file : record.files) write_file(file, record, names, by_name);
     if (!record.index.empty()) write_text(kIndexName, record.index);
     write_memory();
@@ -108,6 +112,7 @@ class FolderWriter {
     }
     writer.set_metadata("format", "pt");  // transformers reads no file without it
     write_text(kConfigName, config.dump(2) + "\n");
+    write_beside({});
     writer.write(folder_ / kSingleName);
     report_.files.emplace_back(kSingleName);
     write_memory();
@@ -125,11 +130,40 @@ class FolderWriter {
     report_.files.push_back(name);
   }
 
+  // The texts of the tokenizer that is the run's vocabulary; empty where that is none.
+  std::map<std::string, std::string> run_tokenizer() const {
+    std::map<std::string, std::string> out;
+    const run::RunFolder run = run::RunFolder::at(checkpoint_.path().parent_path().parent_path());
+    std::error_code ignored;
+    if (!fs::exists(run.vocabulary_file(), ignored)) return out;
+    const data::Vocabulary vocabulary = data::Vocabulary::load(run.vocabulary_file());
+    if (vocabulary.tokenizer() == nullptr) return out;
+    for (const auto& [name, text] : vocabulary.tokenizer()->files().texts) {
+      if (is_tokenizer_file(name)) out[name] = text;
+    }
+    return out;
+  }
+
+  // Files beside the imported weights, in whose place those of the run's own tokenizer are written
+  // where it is another one.
+  void write_beside(std::map<std::string, std::string> beside) {
+    const std::map<std::string, std::string> own = run_tokenizer();
+    const bool is_other = std::ranges::any_of(own, [&](const auto& file) {
+      const auto found = beside.find(file.first);
+      return found == beside.end() || found->second != file.second;
+    });
+    if (is_other) beside = own;
+    for (const auto& [name, text] : beside) {
+      fs::create_directories((folder_ / name).parent_path());
+      write_text(name, text);
+    }
+  }
+
   // A run may have begun with the folder's weights under other settings.
   void check_settings(const FolderRecord& record, const Family& family) const {
     const Json config = parse_json(record.config);
-    const FolderModel source =
-        read_config(family, config.is_object() ? config : Json::object(), kConfigName);
+    const FolderModel source = read_config(family, config.is_object() ? config : Json::object(),
+                                           kConfigName, record.ignored);
     const std::vector<std::string> lines = differing_settings(source.model, model_);
     if (lines.empty()) return;
     throw_usage({.where = checkpoint_.path().string(),

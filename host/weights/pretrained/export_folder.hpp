@@ -28,13 +28,15 @@ struct FolderExportReport {
 // Writes config.json and the weights into a new folder, which is complete or absent.
 // - A run that began with a model folder is written as that was: the same files, tensors, order,
 //   types and metadata. Files are equal byte for byte where weights were not trained; trained ones
-//   are rounded to the source's types.
+//   are rounded to the source's types. The files of its tokenizer and its chat templates are
+//   written too.
 // - With a family, any run that the family can express: one file, the checkpoint's types.
-// Parameters of the memory, for which the format has no place, go to memory.safetensors beside it,
-// under the checkpoint's names.
-// Errors: Error (kUsage) when the folder is taken, when the run was not imported and no family is
-// given, and listing every setting that the family or the imported folder does not have; Error
-// (kRun) for a damaged record, as FolderRecord::parse.
+// Where the run's vocabulary is another tokenizer than the folder's, or there is no folder, the
+// files of that tokenizer are written. Parameters of the memory, for which the format has no place,
+// go to memory.safetensors beside it, under the checkpoint's names. Errors: Error (kUsage) when the
+// folder is taken, when the run was not imported and no family is given, and listing every setting
+// that the family or the imported folder does not have; Error (kRun) for a damaged record, as
+// FolderRecord::parse.
 FolderExportReport export_folder(const run::Checkpoint& checkpoint,
                                  const std::filesystem::path& folder,
                                  const FolderExportOptions& options = {});

@@ -1,12 +1,15 @@
 #include "host/weights/pretrained/folder_record.hpp"
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
 #include "host/base/json_text.hpp"
 #include "host/base/text.hpp"
+#include "host/base/utf8.hpp"
 #include "host/run/run_folder.hpp"
 
 namespace mneme::weights {
@@ -16,14 +19,57 @@ namespace fs = std::filesystem;
 
 constexpr const char* kRecordFormat = "mneme.pretrained";
 constexpr int kRecordRevision = 1;
-constexpr const char* kGenerationName = "generation_config.json";
 
-std::string hex_of(const TensorView& view) {
+// tokenizer.model is binary; the others are texts.
+constexpr std::array kTokenizerFiles = {"tokenizer.json",
+                                        "tokenizer_config.json",
+                                        "special_tokens_map.json",
+                                        "added_tokens.json",
+                                        "vocab.json",
+                                        "merges.txt",
+                                        "tokenizer.model"};
+constexpr std::array kTemplates = {"chat_template.jinja", "chat_template.json"};
+constexpr const char* kMoreTemplates = "additional_chat_templates";  // a folder
+
+std::string hex_of(std::string_view bytes) {
   std::string out;
-  for (std::size_t i = 0; i < view.bytes; ++i) {
-    const auto byte = std::to_integer<unsigned>(view.data[i]);
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
     out += "0123456789abcdef"[byte >> 4];
     out += "0123456789abcdef"[byte & 15];
+  }
+  return out;
+}
+
+bool is_utf8(std::string_view text) {
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t bytes = decode_utf8(text, i).bytes;
+    if (bytes == 0) return false;
+    i += bytes;
+  }
+  return true;
+}
+
+// A name that a folder's file may have: no way out of the folder.
+bool is_inside(const std::string& name) {
+  const fs::path path(name);
+  return !name.empty() && name.find('\0') == name.npos && path.is_relative() &&
+         std::ranges::none_of(path,
+                              [](const fs::path& part) { return part == ".." || part == "."; });
+}
+
+std::map<std::string, std::string> read_beside(const fs::path& folder) {
+  std::map<std::string, std::string> out;
+  std::error_code ignored;
+  const auto read = [&](const fs::path& name) {
+    if (!fs::is_regular_file(folder / name, ignored)) return;
+    out[name.generic_string()] = read_file(folder / name);
+  };
+  for (const char* name : kTokenizerFiles) read(name);
+  for (const char* name : kTemplates) read(name);
+  for (const fs::directory_entry& entry :
+       fs::directory_iterator(folder / kMoreTemplates, ignored)) {
+    if (entry.path().extension() == ".jinja") read(kMoreTemplates / entry.path().filename());
   }
   return out;
 }
@@ -56,17 +102,25 @@ class RecordReader {
     if (found == object.end() || !found->is_string()) fail(key, "a string");
     return found->get<std::string>();
   }
+  // Of an absent key there are none.
+  std::vector<std::string> strings(const char* key) const {
+    const Json list = json_.value(key, Json::array());
+    const bool is_list = list.is_array() &&
+                         std::ranges::all_of(list, [](const Json& one) { return one.is_string(); });
+    if (!is_list) fail(key, "a list of strings");
+    return list.get<std::vector<std::string>>();
+  }
   const Json& json() const { return json_; }
   const Json& at(const char* key) const {
     const auto found = json_.find(key);
     if (found == json_.end()) fail(key, "such a key");
     return *found;
   }
-  std::string bytes(const std::string& hex) const {
+  std::string bytes(const std::string& hex, const char* key = "kept") const {
     std::string out;
     for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
       const int high = digit(hex[i]), low = digit(hex[i + 1]);
-      if (high < 0 || low < 0) fail("kept", "hexadecimal digits");
+      if (high < 0 || low < 0) fail(key, "hexadecimal digits");
       out += static_cast<char>(high * 16 + low);
     }
     return out;
@@ -76,6 +130,37 @@ class RecordReader {
   Json json_;
   const std::string& source_;
 };
+
+}  // namespace
+
+namespace {
+
+// A header without some of its tensors, whose bytes are gone too.
+std::string trimmed(const RecordedFile& file, const std::set<std::string>& dropped) {
+  Json json = parse_json(file.header);
+  std::uint64_t begin = 0;
+  for (const RecordedTensor& tensor : tensors_of(file, "the folder")) {
+    if (dropped.contains(tensor.name)) {
+      json.erase(tensor.name);
+      continue;
+    }
+    const std::uint64_t end = begin + (tensor.end - tensor.begin);
+    json[tensor.name]["data_offsets"] = {begin, end};
+    begin = end;
+  }
+  std::string header = json.dump();
+  header.append((8 - header.size() % 8) % 8, ' ');
+  return header;
+}
+
+void drop_tensors(const std::set<std::string>& dropped, FolderRecord& record) {
+  if (dropped.empty()) return;
+  for (RecordedFile& file : record.files) file.header = trimmed(file, dropped);
+  if (record.index.empty()) return;
+  Json index = parse_json(record.index);
+  for (const std::string& name : dropped) index["weight_map"].erase(name);
+  record.index = index.dump(2) + "\n";
+}
 
 }  // namespace
 
@@ -95,11 +180,15 @@ FolderRecord FolderRecord::of(const ModelFolder& folder, const FolderNames& name
   for (const SafetensorsFile& file : folder.files()) {
     record.files.push_back({file.path().filename().string(), raw_header(file.path())});
   }
+  std::set<std::string> dropped;
   for (const std::string& name : folder.names()) {
-    if (names.constant_kind(name) != "kept") continue;
     const TensorView& view = *folder.find(name);
+    if (names.is_dropped(view)) dropped.insert(name);
+    if (names.is_dropped(view) || names.constant_kind(name) != "kept") continue;
     record.kept[name] = std::string(reinterpret_cast<const char*>(view.data), view.bytes);
   }
+  drop_tensors(dropped, record);
+  record.beside = read_beside(folder.path());
   return record;
 }
 
@@ -111,16 +200,18 @@ std::string FolderRecord::text() const {
   json["has_prefix"] = has_prefix;
   json["config"] = config;
   json["generation_config"] = generation_config;
+  if (!ignored.empty()) json["ignored"] = ignored;
   json["index"] = index;
   json["files"] = Json::array();
   for (const RecordedFile& file : files) {
     json["files"].push_back({{"name", file.name}, {"header", file.header}});
   }
   json["kept"] = Json::object();
-  for (const auto& [name, bytes] : kept) {
-    const TensorView view{.data = reinterpret_cast<const std::byte*>(bytes.data()),
-                          .bytes = bytes.size()};
-    json["kept"][name] = hex_of(view);
+  for (const auto& [name, bytes] : kept) json["kept"][name] = hex_of(bytes);
+  json["beside"] = Json::object();
+  for (const auto& [name, bytes] : beside) {
+    // JSON holds texts alone.
+    json["beside"][name] = is_utf8(bytes) ? Json(bytes) : Json{{"hex", hex_of(bytes)}};
   }
   return json.dump(2) + "\n";
 }
@@ -134,6 +225,7 @@ FolderRecord FolderRecord::parse(const std::string& text, const std::string& sou
   record.has_prefix = prefix.get<bool>();
   record.config = reader.string(reader.json(), "config");
   record.generation_config = reader.string(reader.json(), "generation_config");
+  record.ignored = reader.strings("ignored");
   record.index = reader.string(reader.json(), "index");
   const Json& files = reader.at("files");
   if (!files.is_array() || files.empty()) reader.fail("files", "a list of files");
@@ -150,7 +242,20 @@ FolderRecord FolderRecord::parse(const std::string& text, const std::string& sou
     if (!hex.is_string()) reader.fail("kept", "strings");
     record.kept[name] = reader.bytes(hex.get<std::string>());
   }
+  const Json beside = reader.json().value("beside", Json::object());  // older records lack it
+  if (!beside.is_object()) reader.fail("beside", "an object");
+  for (const auto& [name, content] : beside.items()) {
+    if (!is_inside(name)) reader.fail("beside", "names inside the folder");
+    record.beside[name] = content.is_object()
+                              ? reader.bytes(reader.string(content, "hex"), "beside")
+                          : content.is_string() ? content.get<std::string>()
+                                                : (reader.fail("beside", "texts"), "");
+  }
   return record;
+}
+
+bool is_tokenizer_file(const std::string& name) {
+  return std::ranges::find(kTokenizerFiles, name) != kTokenizerFiles.end();
 }
 
 std::string find_record_text(const fs::path& source) {

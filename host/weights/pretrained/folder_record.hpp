@@ -16,6 +16,8 @@
 
 namespace mneme::weights {
 
+inline constexpr const char* kGenerationName = "generation_config.json";
+
 // A tensor of a weights file by its header.
 struct RecordedTensor {
   std::string name = {};
@@ -35,11 +37,16 @@ struct FolderRecord {
   bool has_prefix = true;              // FolderNames
   std::string config = {};             // the text of config.json
   std::string generation_config = {};  // of generation_config.json; "" = there was none
-  std::string index = {};              // of model.safetensors.index.json; "" = one file
+  // Keys, tensors and files that the import was told to pass over.
+  std::vector<std::string> ignored = {};
+  std::string index = {};  // of model.safetensors.index.json; "" = one file
   std::vector<RecordedFile> files = {};
+  // Bytes of the files beside the weights that other programs need, by name: those of the tokenizer
+  // and of chat templates.
+  std::map<std::string, std::string> beside = {};
   std::map<std::string, std::string> kept = {};  // bytes of the constants that are kept, by name
 
-  // Of an opened folder.
+  // Of an opened folder, without the tensors that FolderNames::is_dropped names.
   [[nodiscard]] static FolderRecord of(const ModelFolder& folder, const FolderNames& names);
   // pretrained.json's text, and back. Error (kRun) naming `source` and the key for a text of
   // another program or of a newer version.
@@ -49,6 +56,9 @@ struct FolderRecord {
   // did not begin with a model folder. Errors as parse.
   [[nodiscard]] static std::optional<FolderRecord> find(const std::filesystem::path& source);
 };
+
+// True for the names of files that hold a tokenizer; chat templates are none of them.
+[[nodiscard]] bool is_tokenizer_file(const std::string& name);
 
 // The text of the pretrained.json that find would read; "" when there is none.
 [[nodiscard]] std::string find_record_text(const std::filesystem::path& source);

@@ -16,7 +16,6 @@ namespace {
 
 constexpr const char* kTable = "embedding.0.weight";
 constexpr const char* kHead = "softmax.0.weight";
-constexpr std::uint64_t kMaxKeptBytes = 65536;
 
 std::int64_t rows_of(const std::string& word, const config::ModelConfig& model, std::int64_t all) {
   if (word == "query") return model.heads * model.head_width;
@@ -48,10 +47,7 @@ bool are_equal(const TensorView& a, const TensorView& b) {
 
 // What is wrong with a constant; "" when nothing is.
 std::string problem_of_constant(const TensorView& view, const std::string& kind) {
-  if (kind == "kept") {
-    if (view.bytes <= kMaxKeptBytes) return "";
-    return str("a constant: expected at most ", kMaxKeptBytes, " bytes, got ", view.bytes);
-  }
+  if (kind == "kept") return "";
   const std::optional<at::ScalarType> type = tensor::scalar_type_of(view.dtype);
   const bool has_shape = type && view.shape.size() == 4 && view.shape[0] == 1 &&
                          view.shape[1] == 1 && view.shape[2] == view.shape[3];
@@ -78,7 +74,13 @@ class TensorChecker {
 
   std::vector<std::string> problems() {
     for (const FolderTensor& tensor : tensors_) check_present(tensor);
-    for (const std::string& name : folder_.names()) check_given(name, *folder_.find(name));
+    for (const std::string& name : folder_.names()) {
+      if (!names_.is_ignored(name)) {
+        check_given(name, *folder_.find(name));
+      } else if (by_name_.contains(name)) {
+        problems_.push_back(str(name, ": a parameter of the model cannot be passed over"));
+      }
+    }
     for (const std::string& name : unnamed_) {
       problems_.push_back(str(name, ": models of the family \"", names_.family.model_type,
                               "\" have no such parameter"));
@@ -150,6 +152,16 @@ std::string FolderNames::constant_kind(const std::string& name) const {
   return family.constant_kind(has_prefix ? name : family.prefix + name);
 }
 
+bool FolderNames::is_ignored(const std::string& name) const {
+  return std::ranges::find(ignored, name) != ignored.end();
+}
+
+bool FolderNames::is_dropped(const TensorView& tensor) const {
+  constexpr std::uint64_t kMaxKeptBytes = 65536;
+  return is_ignored(tensor.name) ||
+         (constant_kind(tensor.name) == "kept" && tensor.bytes > kMaxKeptBytes);
+}
+
 std::vector<FolderTensor> folder_tensors(const FolderNames& names, const config::ModelConfig& model,
                                          const std::vector<ParameterShape>& parameters,
                                          std::vector<std::string>* unnamed) {
@@ -215,7 +227,8 @@ void load_tensors(const ModelFolder& folder, const FolderNames& names,
     throw_run({.where = folder.path().string(),
                .failed = str("the tensors are not those of the model that ", kConfigName,
                              " describes:\n  ", join(problems, "\n  "), "\n"),
-               .hint = "files of different models are mixed, or one is not complete"});
+               .hint = "files of different models are mixed, or one is not complete; a tensor that "
+                       "the model does not need is passed over with --ignore NAME"});
   }
   std::map<std::string, at::Tensor> values;
   for (const backbone::Parameter& parameter : model.parameters()) {

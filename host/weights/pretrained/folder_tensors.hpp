@@ -38,6 +38,7 @@ struct FolderTensor {
 struct FolderNames {
   const Family& family;
   bool has_prefix = true;  // false: saved from the base model, without the family's prefix
+  std::vector<std::string> ignored = {};  // tensors that are no parameters and are passed over
 
   // Of a folder that holds such names.
   [[nodiscard]] static FolderNames of(const Family& family, const std::vector<std::string>& names);
@@ -45,6 +46,9 @@ struct FolderNames {
   [[nodiscard]] std::string name(const std::string& of_family) const;
   // The kind of a constant of the folder; "" when it is none.
   [[nodiscard]] std::string constant_kind(const std::string& name) const;
+  [[nodiscard]] bool is_ignored(const std::string& name) const;
+  // True for what an export leaves out: ignored tensors, and constants that are too large to keep.
+  [[nodiscard]] bool is_dropped(const TensorView& tensor) const;
 };
 
 // The tensors of the parameters, in their order; those that the family has no name for go to

@@ -83,6 +83,58 @@ bool is_word_of(const config::Value* value, const char* word) {
   return value != nullptr && value->kind() == config::Kind::kString && value->as_string() == word;
 }
 
+// What FolderImportOptions::ignored names must be there, and an adapter must be named by it.
+void check_ignored(const ModelFolder& folder, const std::vector<std::string>& ignored) {
+  const std::vector<std::string> adapter = adapter_files(folder.path());
+  const auto is_ignored = [&](const std::string& name) {
+    return std::ranges::find(ignored, name) != ignored.end();
+  };
+  for (const std::string& name : ignored) {
+    if (has_key(folder.config(), name) || folder.find(name) != nullptr ||
+        std::ranges::find(adapter, name) != adapter.end())
+      continue;
+    std::vector<std::string> known = adapter;
+    for (const auto& [key, value] : folder.config().items()) known.push_back(key);
+    throw_usage({.where = "--ignore " + shell_word(name),
+                 .failed = str("there is no such key in ", (folder.path() / kConfigName).string(),
+                               did_you_mean(name, known)),
+                 .expected = "a key that the file has, or a tensor of the folder"});
+  }
+  if (adapter.empty() || std::ranges::any_of(adapter, is_ignored)) return;
+  throw_usage(
+      {.where = (folder.path() / adapter.front()).string(),
+       .failed = "an adapter lies in the folder, which is not applied: the model's numbers "
+                 "would be those without it",
+       .hint = str("merge it into the weights (merge_and_unload of peft), or import the model "
+                   "without it: --ignore ",
+                   adapter.front())});
+}
+
+// One line about what was passed over, if anything was.
+void say_passed_over(const FolderModel& model, const std::vector<std::string>& ignored,
+                     const fs::path& folder) {
+  const std::string source = (folder / kConfigName).string();
+  for (const std::string& warning : model.warnings) log_warning(source, ": ", warning);
+  if (!model.passed_over.empty()) {
+    log_warning(source, ": passed over, because models of this family have no such setting: ",
+                join(model.passed_over, ", "));
+  }
+  if (!ignored.empty()) {
+    log_warning(folder.string(), ": passed over, because --ignore names it: ", join(ignored, ", "));
+  }
+}
+
+void say_dropped(const ModelFolder& folder, const FolderNames& names) {
+  std::vector<std::string> dropped;
+  for (const std::string& name : folder.names()) {
+    if (names.is_dropped(*folder.find(name))) dropped.push_back(name);
+  }
+  if (dropped.empty()) return;
+  const std::string more = dropped.size() > 1 ? str(" and ", dropped.size() - 1, " more") : "";
+  log_warning(folder.path().string(), ": passed over, and left out of an export: ", dropped.front(),
+              more, ", which no number depends on");
+}
+
 // Adds what an experiment leaves open that the folder tells: the folder's tokenizer for a text
 // without a vocabulary, and the number of ids, of which a tokenizer may have fewer. Without an
 // experiment also its data, texts or ids in files that --set data.test names later, and the
@@ -100,7 +152,8 @@ void complete(const FolderModel& model, const fs::path& folder, const config::Va
               : task == nullptr || is_word_of(task, "text") || is_word_of(task, "dialogue");
   const bool has_ids = is_open ? !has_text : is_word_of(task, "tokens");
   const config::Value* const vocabulary = find_setting(tree, "data.vocabulary");
-  const bool takes_tokenizer = has_text && vocabulary == nullptr && has_tokenizer(folder) &&
+  const bool is_open_vocabulary = vocabulary == nullptr || is_word_of(vocabulary, "tokenizer");
+  const bool takes_tokenizer = has_text && is_open_vocabulary && has_tokenizer(folder) &&
                                !options.vocabulary.has_value() &&
                                find_setting(tree, "data.prepared") == nullptr &&
                                find_setting(tree, "data.vocabulary_file") == nullptr;
@@ -118,9 +171,11 @@ void complete(const FolderModel& model, const fs::path& folder, const config::Va
     add("data.train", config::toml_string((fs::absolute(folder) / file).string()));
   }
   if (find_setting(tree, "train.epochs") == nullptr) add("train.steps", "1");
-  constexpr std::int64_t kSegment = 128;
-  const std::int64_t positions = model.model.positions;
-  add("train.segment", str(positions > 0 ? std::min(positions, kSegment) : kSegment));
+  std::int64_t segment = 128;
+  for (const std::int64_t bound : {model.model.positions, model.model.longest_context()}) {
+    if (bound > 0) segment = std::min(segment, bound);
+  }
+  add("train.segment", str(segment));
 }
 
 void check_vocabulary(const FolderModel& model, const data::Dataset& dataset,
@@ -159,7 +214,8 @@ void draw_rows_from(std::int64_t vocabulary, run::Runtime& runtime) {
 
 // The folder's numbers into the backbone; the memory gets its initial values.
 void fill(run::Runtime& runtime, const ModelFolder& folder, const FolderNames& names,
-          std::int64_t vocabulary, FolderImportReport& report) {
+          std::int64_t vocabulary, const std::vector<std::string>& ignored,
+          FolderImportReport& report) {
   load_tensors(folder, names, runtime.experiment().model, runtime.model(), vocabulary);
   draw_rows_from(vocabulary, runtime);
   report.marks = runtime.model().vocabulary() - vocabulary;
@@ -169,9 +225,11 @@ void fill(run::Runtime& runtime, const ModelFolder& folder, const FolderNames& n
   }
   runtime.draw_parameters(report.fresh);
   runtime.weights_changed();
+  FolderRecord record = FolderRecord::of(folder, names);
+  record.ignored = ignored;
   runtime.set_weights_source({.file = fs::absolute(folder.main_file()).lexically_normal(),
                               .sha256 = digest_of(folder),
-                              .pretrained = FolderRecord::of(folder, names).text()});
+                              .pretrained = record.text()});
   report.is_rounded = has_wide_numbers(folder) && runtime.precision() != config::Precision::kF64;
   report.backbone_parameters = runtime.backbone_parameter_count();
   report.memory_parameters = runtime.memory_parameter_count();
@@ -216,9 +274,11 @@ FolderImportReport import_folder(const fs::path& path, const FolderImportOptions
   const FolderInMaking making(options.run, "the run's folder", "--run");
   const ModelFolder folder = ModelFolder::open(path);
   const std::string source = (path / kConfigName).string();
-  const Family& family = family_of(folder.config(), source);
-  const FolderModel model = read_config(family, folder.config(), source);
-  for (const std::string& warning : model.warnings) log_warning(source, ": ", warning);
+  check_ignored(folder, options.ignored);
+  const Family& family = family_of(without_keys(folder.config(), options.ignored), source);
+  const FolderModel model = read_config(family, folder.config(), source, options.ignored);
+  for (const std::string& note : folder.notes()) log_warning(note);
+  say_passed_over(model, options.ignored, path);
   const config::Experiment experiment = experiment_for(model, path, options);
   data::DatasetOptions data;
   data.splits.clear();
@@ -229,7 +289,12 @@ FolderImportReport import_folder(const fs::path& path, const FolderImportOptions
   check_vocabulary(model, *with_data.dataset, path);
   run::Runtime runtime(experiment, with_data);
   FolderImportReport report{.family = family.model_type};
-  fill(runtime, folder, FolderNames::of(family, folder.names()), model.vocabulary, report);
+  FolderNames names = FolderNames::of(family, folder.names());
+  for (const std::string& name : options.ignored) {
+    if (folder.find(name) != nullptr) names.ignored.push_back(name);
+  }
+  say_dropped(folder, names);
+  fill(runtime, folder, names, model.vocabulary, options.ignored, report);
   if (report.is_rounded) {
     log_warning(path.string(), ": its F64 numbers are rounded: train.precision is \"",
                 config::to_word(runtime.precision()), '"');

@@ -19,7 +19,9 @@ struct FolderImportOptions {
   std::vector<config::Override> overrides = {};
   std::optional<std::filesystem::path> memory = std::nullopt;  // a memory file
   bool is_locked = false;  // to the lock file of the memory file, else of the experiment
-  std::optional<data::Vocabulary> vocabulary = std::nullopt;   // of text; default: as [data] says
+  std::optional<data::Vocabulary> vocabulary = std::nullopt;  // of text; default: as [data] says
+  // Keys of config.json, tensors and names of adapter_files that are passed over.
+  std::vector<std::string> ignored = {};
 };
 
 struct FolderImportReport {
@@ -42,7 +44,8 @@ struct FolderImportReport {
 // Makes a run's folder of a model folder; complete or absent. The run can be evaluated, exported
 // and start new runs. Errors: Error (kUsage | kRun) as ModelFolder::open, family_of, read_config,
 // experiment_for, load_tensors, Runtime and RunWriter::create give them; Error (kUsage) when the
-// run's folder is taken, or when the data's vocabulary has another size.
+// run's folder is taken, when the data's vocabulary has another size, for an adapter in the folder
+// that is not passed over, and for something to pass over that is not there.
 FolderImportReport import_folder(const std::filesystem::path& folder,
                                  const FolderImportOptions& options);
 

@@ -79,17 +79,17 @@ std::map<std::string, std::string> weight_map(const Json& index, const fs::path&
   return out;
 }
 
-void check_total(const Json& index, std::uint64_t bytes, const fs::path& path) {
+// What is said about a total_size that is not the tensors' size; "" = nothing. The index was held
+// against the shards tensor by tensor, so nothing depends on the number, which merging tools write
+// by hand.
+std::string note_on_total(const Json& index, std::uint64_t bytes, const fs::path& path) {
   const auto metadata = index.find("metadata");
-  if (metadata == index.end() || !metadata->is_object()) return;
+  if (metadata == index.end() || !metadata->is_object()) return "";
   const auto total = metadata->find("total_size");
-  if (total == metadata->end() || total->is_null()) return;
-  if (total->is_number() && total->get<double>() == static_cast<double>(bytes)) return;
-  throw_run({.where = str(path.string(), ": metadata.total_size"),
-             .failed = "it is not the size of the shards' tensors",
-             .expected = str(bytes),
-             .got = total->dump(),
-             .hint = "index and shards belong to different models, or a shard was changed"});
+  if (total == metadata->end() || total->is_null()) return "";
+  if (total->is_number() && total->get<double>() == static_cast<double>(bytes)) return "";
+  return str(path.string(), ": metadata.total_size = ", total->dump(),
+             " is passed over: the tensors, which are all there, have ", bytes, " bytes");
 }
 
 }  // namespace
@@ -104,6 +104,13 @@ ModelFolder ModelFolder::open(const fs::path& path) {
   }
   ModelFolder folder;
   folder.path_ = path;
+  const std::vector<std::string> adapter = adapter_files(path);
+  if (!is_there(path / kConfigName) && !adapter.empty()) {
+    throw_usage({.where = path.string(),
+                 .failed = str("this is an adapter, ", join(adapter, ", "), ", and not a model"),
+                 .expected = str("a folder with ", kConfigName, " and ", kSingleName),
+                 .hint = "merge it into its base model (merge_and_unload of peft) and save that"});
+  }
   if (!is_there(path / kConfigName)) {
     throw_usage({.where = path.string(),
                  .failed = "this is no model folder",
@@ -159,7 +166,9 @@ void ModelFolder::open_shards() {
                              " names for this file"),
                .hint = "index and shards belong to different models, or a shard was changed"});
   }
-  check_total(index, bytes, index_path);
+  if (std::string note = note_on_total(index, bytes, index_path); !note.empty()) {
+    notes_.push_back(std::move(note));
+  }
 }
 
 fs::path ModelFolder::main_file() const {
@@ -175,6 +184,15 @@ std::vector<std::string> ModelFolder::names() const {
 const TensorView* ModelFolder::find(const std::string& name) const {
   const auto found = tensors_.find(name);
   return found == tensors_.end() ? nullptr : found->second;
+}
+
+std::vector<std::string> adapter_files(const fs::path& folder) {
+  std::vector<std::string> out;
+  for (const char* name :
+       {"adapter_config.json", "adapter_model.safetensors", "adapter_model.bin"}) {
+    if (is_there(folder / name)) out.emplace_back(name);
+  }
+  return out;
 }
 
 std::string raw_header(const fs::path& path) {

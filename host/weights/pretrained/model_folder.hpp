@@ -20,13 +20,14 @@ class ModelFolder {
   // Error (kRun | kUsage) naming the file, and the tensor where there is one: no folder, no or a
   // broken config.json, no weights (or only as pickles, with the script that converts them), a
   // missing or damaged file, an index that is no index, and a shard that lacks a tensor of the
-  // index, has one that the index does not give to it, or that another shard has too; total_size
-  // that is not the tensors' size.
+  // index, has one that the index does not give to it, or that another shard has too.
   [[nodiscard]] static ModelFolder open(const std::filesystem::path& path);
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   [[nodiscard]] const Json& config() const { return config_; }
   [[nodiscard]] const std::string& config_text() const { return config_text_; }
+  // What is said about the folder: a total_size that is not the size of the tensors.
+  [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
   // The index as it stands; "" for a single file.
   [[nodiscard]] const std::string& index_text() const { return index_text_; }
   // The file that says where weights lie: the index, or the only weights file.
@@ -45,6 +46,7 @@ class ModelFolder {
   Json config_;
   std::string config_text_;
   std::string index_text_;
+  std::vector<std::string> notes_;
   std::vector<SafetensorsFile> files_;
   std::map<std::string, const TensorView*> tensors_;  // of files_
 };
@@ -52,6 +54,10 @@ class ModelFolder {
 inline constexpr const char* kConfigName = "config.json";
 inline constexpr const char* kSingleName = "model.safetensors";
 inline constexpr const char* kIndexName = "model.safetensors.index.json";
+
+// Names of the files of an adapter (peft) that lie in a folder: weights that the model's are not
+// without.
+[[nodiscard]] std::vector<std::string> adapter_files(const std::filesystem::path& folder);
 
 // The header of a safetensors file as it stands, padding included. The file was checked.
 [[nodiscard]] std::string raw_header(const std::filesystem::path& path);

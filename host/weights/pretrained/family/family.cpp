@@ -44,10 +44,14 @@ class FamilyReader {
     }
     family_.prefix = reader.text("prefix", family_.prefix);
     family_.is_rotary = reader.boolean("rotary", family_.is_rotary);
+    if (const std::string word = reader.choice("window", {"always", "switched"}); !word.empty()) {
+      family_.window = word;
+    }
     for (const std::string& key : reader.texts("unused")) {
       std::erase_if(family_.keys, [&](const KeyRule& rule) { return rule.key == key; });
       family_.unused.insert(key);
     }
+    for (const std::string& key : reader.texts("unread")) family_.unread.insert(key);
     for_each(reader, "model", [&](const config::Member& member) { read_setting(member); });
     for_each(reader, "keys", [&](const config::Member& member) { read_key(member); });
     for_each(reader, "tensors", [&](const config::Member& member) { read_tensor(member); });
@@ -110,7 +114,6 @@ class FamilyReader {
         for (const Value& value : only->items()) rule.only->push_back(json_value(value));
       }
     }
-    rule.each = reader.text("each", "");
     rule.same_as = reader.text("same_as", "");
     reader.finish();
     family_.keys.push_back(std::move(rule));
@@ -173,7 +176,6 @@ std::string_view text_of(const std::string& name) {
 }  // namespace
 
 std::string_view KeyRule::kind() const {
-  if (!each.empty()) return "a list";
   if (!words.empty()) return "a string";
   const Json& example = fallback.is_null() && only && !only->empty() ? only->front() : fallback;
   if (example.is_string()) return "a string";

@@ -28,10 +28,9 @@ struct KeyRule {
   // Values by the words that config.json has for them; the first of equals is written.
   std::vector<std::pair<std::string, std::string>> words = {};
   std::optional<std::vector<Json>> only = {};  // the values that are supported; null apart
-  std::string each = {};     // a list of which every item is this word; "" = no list
   std::string same_as = {};  // a key whose value stands for this one too: others get a warning
 
-  // What kind of value the key has: "an integer", "a number", "a boolean", "a string", "a list".
+  // What kind of value the key has: "an integer", "a number", "a boolean", "a string".
   [[nodiscard]] std::string_view kind() const;
 };
 
@@ -60,9 +59,14 @@ struct Family {
   std::vector<std::string> architectures;
   std::string prefix;      // of the base model's tensors; files without it are read too
   bool is_rotary = false;  // rope_theta, rope_scaling and rope_parameters are understood
+  // Sliding windows: "always" = sliding_window is that of all layers; "switched" =
+  // use_sliding_window turns it on, from layer max_window_layers on or where layer_types says; "" =
+  // there are none.
+  std::string window;
   std::vector<std::pair<std::string, Json>> model;  // [model] of every member: our key, its value
   std::vector<KeyRule> keys;
   std::set<std::string> unused;  // keys without influence on the output in evaluation
+  std::set<std::string> unread;  // keys of other families, likewise: passed over with a message
   std::vector<FamilyTensor> tensors;
   std::vector<FamilyConstant> constants;
 

@@ -7,7 +7,9 @@
 
 #include "host/base/error.hpp"
 #include "host/config/toml/schema.hpp"
+#include "host/weights/pretrained/family/idle_keys.hpp"
 #include "host/weights/pretrained/family/rotary_keys.hpp"
+#include "host/weights/pretrained/family/window_keys.hpp"
 
 namespace mneme::weights {
 namespace {
@@ -43,7 +45,6 @@ std::string without_options(std::string text) {
 // True when a value of config.json is of the kind of a rule's.
 bool is_of_kind(const KeyRule& rule, const Json& value) {
   const std::string_view kind = rule.kind();
-  if (kind == "a list") return value.is_array();
   if (kind == "a string") return value.is_string();
   if (kind == "a boolean") return value.is_boolean();
   if (kind == "a number") return value.is_number();
@@ -56,8 +57,6 @@ std::string expected_text(const KeyRule& rule) {
     for (const auto& [word, ours] : rule.words) options.push_back(Json(word).dump());
   } else if (rule.only) {
     for (const Json& value : *rule.only) options.push_back(value.dump());
-  } else if (!rule.each.empty()) {
-    options.push_back(str("a list of \"", rule.each, "\" alone"));
   } else {
     options.emplace_back(rule.kind());
   }
@@ -65,23 +64,41 @@ std::string expected_text(const KeyRule& rule) {
   return join(options, " or ");
 }
 
+// The two names of "rope_scaling.factor"; the first one is empty for a key of the file itself.
+std::pair<std::string, std::string> object_and_key(const Json& config, const std::string& key) {
+  const std::size_t dot = config.contains(key) ? key.npos : key.find('.');
+  if (dot == key.npos) return {"", key};
+  return {key.substr(0, dot), key.substr(dot + 1)};
+}
+
 class ConfigReader {
  public:
-  ConfigReader(const Family& family, const Json& config) : family_(family), config_(config) {}
+  ConfigReader(const Family& family, const Json& config, const IgnoredKeys& ignored)
+      : family_(family), config_(without_keys(config, ignored)), ignored_(ignored) {}
 
   FolderModel read(const std::string& source) {
     for (const auto& [key, value] : family_.model) set("model." + key, value);
     for (const KeyRule& rule : family_.keys) read_key(rule);
     if (family_.is_rotary) read_positions();
-    refuse_unknown_keys();
+    if (!is_ignored("sliding_window")) read_windows();
+    look_at_other_keys();
     if (problems_.empty()) make_model();
     if (problems_.empty()) return std::move(out_);
-    throw_run({.where = source,
-               .failed = str("the model cannot be read:\n  ", join(problems_, "\n  "), "\n"),
-               .hint = "docs/weights.md, \"Hugging Face folders\", lists what can"});
+    std::string options;
+    for (const std::string& key : unknown_) options += str(" --ignore ", shell_word(key));
+    throw_run(
+        {.where = source,
+         .failed = str("the model cannot be read:\n  ", join(problems_, "\n  "), "\n"),
+         .hint = str("docs/weights.md, \"Hugging Face folders\", lists what can; keys that do not "
+                     "matter are passed over with",
+                     options.empty() ? " --ignore KEY" : options)});
   }
 
  private:
+  [[nodiscard]] bool is_ignored(const std::string& key) const {
+    return std::ranges::find(ignored_, key) != ignored_.end();
+  }
+
   void problem(const std::string& key, const std::string& got, const std::string& expected) {
     problems_.push_back(str(key, ": expected ", expected, ", got ", got));
   }
@@ -107,6 +124,7 @@ class ConfigReader {
   }
 
   void read_key(const KeyRule& rule) {
+    if (rule.sets.empty() && is_ignored(rule.key)) return;
     const Json* const given = find(rule);
     const bool is_absent = given == nullptr;
     const bool is_null = !is_absent && (given->is_null() || (rule.may_be_empty && given->empty()));
@@ -144,10 +162,6 @@ class ConfigReader {
   }
 
   static bool is_supported(const KeyRule& rule, const Json& value) {
-    if (!rule.each.empty()) {
-      return value.is_array() &&
-             std::ranges::all_of(value, [&](const Json& one) { return one == Json(rule.each); });
-    }
     if (rule.only) {
       return std::ranges::any_of(*rule.only, [&](const Json& one) { return one == value; });
     }
@@ -168,7 +182,7 @@ class ConfigReader {
   }
 
   void read_positions() {
-    const config::RotaryConfig rotary = read_rotary(config_, problems_);
+    const config::RotaryConfig rotary = read_rotary(config_, problems_, out_.passed_over);
     const auto real = [&](const char* key, double value) {
       set(str("model.rotary.", key), Json(value));
     };
@@ -182,14 +196,34 @@ class ConfigReader {
     real("beta_fast", rotary.beta_fast);
     real("beta_slow", rotary.beta_slow);
     real("attention_factor", rotary.attention_factor);
+    if (!rotary.truncate) set("model.rotary.truncate", false);
+    if (rotary.scaling != config::RotaryScaling::kDynamic) return;
+    out_.warnings.push_back(
+        str("rotary positions of the kind \"dynamic\" are the plain ones in contexts "
+            "of at most ",
+            rotary.original_positions, " tokens; longer contexts are refused"));
   }
 
-  void refuse_unknown_keys() {
+  void read_windows() {
+    const std::int64_t window = read_window(family_, config_, problems_);
+    if (window == 0) return;
+    set("model.window", window);
+    out_.warnings.push_back(str("sliding_window = ", window,
+                                " has no effect in contexts of at most ", window,
+                                " tokens; longer contexts are refused"));
+  }
+
+  void look_at_other_keys() {
     std::vector<std::string> known(family_.unused.begin(), family_.unused.end());
     for (const KeyRule& rule : family_.keys) known.push_back(rule.key);
     for (const auto& [key, value] : config_.items()) {
       if (family_.unused.contains(key) || family_.find_key(key) != nullptr) continue;
-      if (family_.is_rotary && is_rotary_key(key)) continue;
+      if (is_window_key(family_, key) || (family_.is_rotary && is_rotary_key(key))) continue;
+      if (family_.unread.contains(key) || is_idle(key, value)) {
+        out_.passed_over.push_back(key);
+        continue;
+      }
+      unknown_.push_back(key);
       problems_.push_back(str(key, ": ", value.dump(), ": no key of the family \"",
                               family_.model_type, "\" that is understood",
                               did_you_mean(key, known)));
@@ -206,16 +240,35 @@ class ConfigReader {
   }
 
   const Family& family_;
-  const Json& config_;
+  Json config_;  // without the ignored keys
+  const IgnoredKeys& ignored_;
   Settings settings_;
   FolderModel out_;
   std::vector<std::string> problems_;
+  std::vector<std::string> unknown_;  // keys
 };
 
 }  // namespace
 
-FolderModel read_config(const Family& family, const Json& config, const std::string& source) {
-  return ConfigReader(family, config).read(source);
+bool has_key(const Json& config, const std::string& key) {
+  const auto [object, inner] = object_and_key(config, key);
+  if (object.empty()) return config.contains(inner);
+  const auto found = config.find(object);
+  return found != config.end() && found->is_object() && found->contains(inner);
+}
+
+Json without_keys(Json config, const IgnoredKeys& ignored) {
+  for (const std::string& each : ignored) {
+    if (!has_key(config, each)) continue;
+    const auto [object, key] = object_and_key(config, each);
+    (object.empty() ? config : config.at(object)).erase(key);
+  }
+  return config;
+}
+
+FolderModel read_config(const Family& family, const Json& config, const std::string& source,
+                        const IgnoredKeys& ignored) {
+  return ConfigReader(family, config, ignored).read(source);
 }
 
 const Family& family_of(const Json& config, const std::string& source) {
@@ -364,6 +417,7 @@ Json write_config(const Family& family, const config::ModelConfig& model, std::i
     out[rule.key] = value;
   }
   if (family.is_rotary) write_rotary(model.rotary, out);
+  write_window(family, model.window, out);
   const std::vector<std::string> problems =
       differing_settings(read_config(family, out, "config.json").model, model);
   if (problems.empty()) return out;

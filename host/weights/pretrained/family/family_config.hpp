@@ -16,14 +16,28 @@ namespace mneme::weights {
 // What config.json says of a model.
 struct FolderModel {
   config::ModelConfig model;
-  std::int64_t vocabulary = 0;        // ids
-  std::vector<std::string> warnings;  // values that differ in training only
+  std::int64_t vocabulary = 0;  // ids
+  // Values that differ in training only, and those without effect in the contexts that are served.
+  std::vector<std::string> warnings;
+  // Keys that cannot change a number: no part of the library reads them for this family.
+  std::vector<std::string> passed_over;
 };
 
-// Reads config.json; `source` stands in messages. Error (kRun) that lists, one a line, every key
-// that is not understood and every value that is not supported, with what is.
+// Keys of config.json that are read as if they were not there: "training_run",
+// "rope_scaling.factor".
+using IgnoredKeys = std::vector<std::string>;
+
+// True when config.json has the key, itself or in one of its objects.
+[[nodiscard]] bool has_key(const Json& config, const std::string& key);
+
+// config.json without these keys.
+[[nodiscard]] Json without_keys(Json config, const IgnoredKeys& ignored);
+
+// Reads config.json; `source` stands in messages. An ignored key that only says what is supported
+// is not looked at; of any other one the family's default holds. Error (kRun) that lists, one a
+// line, every key that is not understood and every value that is not supported, with what is.
 [[nodiscard]] FolderModel read_config(const Family& family, const Json& config,
-                                      const std::string& source);
+                                      const std::string& source, const IgnoredKeys& ignored = {});
 
 // The family that config.json names by model_type. Error (kRun) when it names none that is known,
 // or when its architectures are others than language models of this family.

@@ -5,6 +5,8 @@
 #include <optional>
 #include <string_view>
 
+#include "host/weights/pretrained/family/idle_keys.hpp"
+
 namespace mneme::weights {
 namespace {
 
@@ -23,12 +25,21 @@ const std::vector<ScalingKind>& scaling_kinds() {
   static const std::vector<ScalingKind> kKinds = {
       {"default", RotaryScaling::kNone, {}},
       {"linear", RotaryScaling::kLinear, {"factor"}},
+      {"dynamic", RotaryScaling::kDynamic, {"factor"}},
       {"llama3", RotaryScaling::kLlama3, {"factor", "low_freq_factor", "high_freq_factor"}},
       {"yarn",
        RotaryScaling::kYarn,
        {"factor", "beta_fast", "beta_slow", "attention_factor", "mscale", "mscale_all_dim",
         "truncate"}}};
   return kKinds;
+}
+
+// True for a key of some kind, which another kind does not read.
+bool is_key_of_a_kind(std::string_view key) {
+  if (key == "short_factor" || key == "long_factor" || key == "finetuned") return true;
+  return std::ranges::any_of(scaling_kinds(), [&](const ScalingKind& kind) {
+    return std::ranges::find(kind.keys, key) != kind.keys.end();
+  });
 }
 
 std::string scaling_words() {
@@ -47,8 +58,12 @@ class RotaryReader {
  public:
   // `name` of the object in messages; `object` may be null.
   RotaryReader(const Json& config, std::string name, const Json* object,
-               std::vector<std::string>& problems)
-      : config_(config), name_(std::move(name)), object_(object), problems_(problems) {}
+               std::vector<std::string>& problems, std::vector<std::string>& passed_over)
+      : config_(config),
+        name_(std::move(name)),
+        object_(object),
+        problems_(problems),
+        passed_over_(passed_over) {}
 
   RotaryConfig read() {
     out_.base = theta();
@@ -121,7 +136,8 @@ class RotaryReader {
     return nullptr;
   }
 
-  // Keys that this kind does not read: nothing shows what they should do.
+  // Keys that this kind does not read; of those that no kind does nothing shows what they should
+  // do.
   void check_keys(const ScalingKind& kind) {
     for (const auto& [key, value] : object_->items()) {
       const bool is_known = key == "rope_type" || key == "type" || key == "rope_theta" ||
@@ -130,6 +146,10 @@ class RotaryReader {
       if (is_known || value.is_null()) continue;
       if (key == "partial_rotary_factor") {
         if (value != Json(1.0) && value != Json(1)) problem(key, value, "1.0");
+        continue;
+      }
+      if (is_key_of_a_kind(key) || is_idle(key, value)) {
+        passed_over_.push_back(str(name_, '.', key));
         continue;
       }
       problems_.push_back(
@@ -172,7 +192,21 @@ class RotaryReader {
     } else if (kind.scaling == RotaryScaling::kYarn) {
       out_.original_positions = original_positions();
       read_yarn();
+    } else if (kind.scaling == RotaryScaling::kDynamic) {
+      read_dynamic();
     }
+  }
+
+  // Frequencies are lowered in contexts beyond max_position_embeddings; some versions of the
+  // library take the key's namesake in the object.
+  void read_dynamic() {
+    const auto longest = config_.find("max_position_embeddings");
+    out_.original_positions = original_positions();
+    if (longest == config_.end() || !longest->is_number_integer() || *longest < 1) {
+      return problems_.push_back(str("max_position_embeddings: expected an integer of at least 1, ",
+                                     "which ", name_, ".rope_type = \"dynamic\" needs"));
+    }
+    out_.original_positions = std::min(out_.original_positions, longest->get<std::int64_t>());
   }
 
   // 0 means the default, as null does.
@@ -185,8 +219,10 @@ class RotaryReader {
   void read_yarn() {
     out_.beta_fast = beta("beta_fast", out_.beta_fast);
     out_.beta_slow = beta("beta_slow", out_.beta_slow);
-    if (const Json* const value = find("truncate"); value != nullptr && *value != Json(true)) {
-      problem("truncate", *value, "true");
+    // For the library null is false, and an absent key true.
+    if (const auto found = object_->find("truncate"); found != object_->end()) {
+      out_.truncate = *found == Json(true);
+      if (!found->is_boolean() && !found->is_null()) problem("truncate", *found, "a boolean");
     }
     const double all = beta("mscale_all_dim", 0.0), own = beta("mscale", 0.0);
     if (const std::optional<double> given = positive("attention_factor")) {
@@ -200,6 +236,7 @@ class RotaryReader {
   std::string name_;
   const Json* object_;
   std::vector<std::string>& problems_;
+  std::vector<std::string>& passed_over_;
   RotaryConfig out_;
 };
 
@@ -210,7 +247,8 @@ bool is_rotary_key(const std::string& key) {
          key == "original_max_position_embeddings";
 }
 
-RotaryConfig read_rotary(const Json& config, std::vector<std::string>& problems) {
+RotaryConfig read_rotary(const Json& config, std::vector<std::string>& problems,
+                         std::vector<std::string>& passed_over) {
   const auto object = [&](const char* key) -> const Json* {
     const auto found = config.find(key);
     if (found == config.end() || found->is_null()) return nullptr;
@@ -220,10 +258,12 @@ RotaryConfig read_rotary(const Json& config, std::vector<std::string>& problems)
   };
   const Json* const scaling = object("rope_scaling");
   const Json* const parameters = object("rope_parameters");
-  if (parameters == nullptr) return RotaryReader(config, "rope_scaling", scaling, problems).read();
-  RotaryConfig out = RotaryReader(config, "rope_parameters", parameters, problems).read();
-  if (scaling != nullptr && problems.empty() &&
-      RotaryReader(config, "rope_scaling", scaling, problems).read() != out) {
+  const auto read = [&](const char* name, const Json* given) {
+    return RotaryReader(config, name, given, problems, passed_over).read();
+  };
+  if (parameters == nullptr) return read("rope_scaling", scaling);
+  RotaryConfig out = read("rope_parameters", parameters);
+  if (scaling != nullptr && problems.empty() && read("rope_scaling", scaling) != out) {
     problems.push_back(str("rope_scaling: ", scaling->dump(),
                            ": differs from rope_parameters: expected one of the two keys"));
   }
@@ -239,7 +279,9 @@ void write_rotary(const RotaryConfig& rotary, Json& config) {
     if (kind.scaling == rotary.scaling) scaling["rope_type"] = std::string(kind.word);
   }
   scaling["factor"] = rotary.factor;
-  if (rotary.scaling != RotaryScaling::kLinear) {
+  if (rotary.scaling == RotaryScaling::kDynamic) {
+    config["max_position_embeddings"] = rotary.original_positions;
+  } else if (rotary.scaling != RotaryScaling::kLinear) {
     scaling["original_max_position_embeddings"] = rotary.original_positions;
     // Some versions of the library take the factor from these two.
     config["max_position_embeddings"] =
@@ -251,6 +293,7 @@ void write_rotary(const RotaryConfig& rotary, Json& config) {
   } else if (rotary.scaling == RotaryScaling::kYarn) {
     scaling["beta_fast"] = rotary.beta_fast;
     scaling["beta_slow"] = rotary.beta_slow;
+    if (!rotary.truncate) scaling["truncate"] = false;
     if (rotary.attention_factor > 0.0) scaling["attention_factor"] = rotary.attention_factor;
   }
   config["rope_scaling"] = std::move(scaling);

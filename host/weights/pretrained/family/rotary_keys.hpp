@@ -16,9 +16,11 @@ namespace mneme::weights {
 
 // The frequencies that config.json asks for: rope_theta and rope_scaling (until transformers 4), or
 // rope_parameters (from transformers 5 on). What is not supported goes to `problems`, a line each;
-// the affected members keep their defaults.
+// the affected members keep their defaults. Keys that the library does not read go to
+// `passed_over`.
 [[nodiscard]] config::RotaryConfig read_rotary(const Json& config,
-                                               std::vector<std::string>& problems);
+                                               std::vector<std::string>& problems,
+                                               std::vector<std::string>& passed_over);
 
 // Adds rope_theta and rope_scaling.
 void write_rotary(const config::RotaryConfig& rotary, Json& config);
