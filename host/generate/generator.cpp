@@ -156,6 +156,11 @@ void check_segment(const char* key, std::int64_t segment, std::int64_t longest,
   }
 }
 
+// What ends at longest_segment().
+std::string model_bound(const backbone::Model& model) {
+  return model.info().position == "learned" ? "learned positions" : "contexts";
+}
+
 at::Tensor row_of(const std::vector<std::int32_t>& ids) {
   return at::tensor(ids, at::kInt).to(at::kLong).unsqueeze(0);
 }
@@ -166,9 +171,10 @@ Generator::Generator(backbone::Model& model, memory::Stack& stack, const Options
     : model_(model), stack_(stack), options_(options), has_own_chunk_(options.prompt_segment != 0) {
   if (!has_own_chunk_) options_.prompt_segment = options_.segment;
   check(options_.sampling);
+  prepare(model_, stack_);
   for (const auto& [key, segment] : {std::pair("generate.segment", options_.segment),
                                      std::pair("prompt segment", options_.prompt_segment)}) {
-    check_segment(key, segment, model.longest_segment(), "the model's learned positions");
+    check_segment(key, segment, model.longest_segment(), str("the model's ", model_bound(model)));
     check_segment(key, segment, stack.longest_segment(memory::Phase::kEvaluation),
                   "the memory can serve");
   }
@@ -219,7 +225,7 @@ void Generator::check_prompt_fits(std::int64_t ids) const {
   const std::int64_t longest = model_.longest_segment();
   std::string hint = str("shorten it, raise --segment to ", all, " or more, or add a memory");
   if (longest > 0 && all > longest) {
-    hint = str("shorten it, or add a memory; learned positions end at ", longest);
+    hint = str("shorten it, or add a memory; ", model_bound(model_), " end at ", longest);
   } else if (has_own_chunk_ && all > options_.prompt_segment) {
     hint = str("shorten it, or add a memory; a prompt's chunks end at ", options_.prompt_segment);
   }

@@ -115,20 +115,34 @@ Prompt parse_prompt_ids(std::string_view list, const std::string& where) {
   return prompt;
 }
 
+StopText::StopText(std::vector<std::string> stops) : stops_(std::move(stops)) {
+  std::erase(stops_, "");
+}
+
 std::string StopText::add(std::string_view piece) {
   if (is_found_) return "";
-  if (stop_.empty()) return std::string(piece);
   held_ += piece;
-  std::size_t shown = held_.find(stop_);
+  std::size_t shown = std::string::npos, end = std::string::npos;
+  for (const std::string& stop : stops_) {
+    const std::size_t begin = held_.find(stop);
+    if (begin == std::string::npos || begin + stop.size() > end) continue;
+    if (begin + stop.size() == end && begin > shown) continue;
+    shown = begin;
+    end = begin + stop.size();
+  }
   if (shown != std::string::npos) {
     is_found_ = true;
     std::string out = held_.substr(0, shown);
     held_.clear();
     return out;
   }
-  // Holds back the longest suffix that is a prefix of the stop text.
-  std::size_t kept = std::min(held_.size(), stop_.size() - 1);
-  while (kept > 0 && !held_.ends_with(std::string_view(stop_).substr(0, kept))) --kept;
+  // Holds back the longest suffix that is a beginning of a stop text.
+  std::size_t kept = 0;
+  for (const std::string& stop : stops_) {
+    std::size_t own = std::min(held_.size(), stop.size() - 1);
+    while (own > kept && !held_.ends_with(std::string_view(stop).substr(0, own))) --own;
+    kept = std::max(kept, own);
+  }
   shown = held_.size() - kept;
   std::string out = held_.substr(0, shown);
   held_.erase(0, shown);

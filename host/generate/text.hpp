@@ -35,21 +35,22 @@ struct Prompt {
 
 // --- A text that ends the generation ---
 
-// Lets pieces of a text through until the stop text appears, which may begin in one piece and end
-// in another; it and what follows are held back. An empty stop text never appears.
+// Lets pieces of a text through until one of the stop texts appears, which may begin in one piece
+// and end in another; it and what follows are held back. Of several the one that is whole first
+// counts, the longest of those that end together. An empty stop text never appears.
 class StopText {
  public:
-  explicit StopText(std::string stop) : stop_(std::move(stop)) {}
+  explicit StopText(std::vector<std::string> stops);
 
-  // The text that may be shown now: all that cannot be part of the stop text.
+  // The text that may be shown now: all that cannot be part of a stop text.
   [[nodiscard]] std::string add(std::string_view piece);
   [[nodiscard]] bool is_found() const { return is_found_; }
-  // What is still held back when the text ends without it; empty when it was found.
+  // What is still held back when the text ends without one; empty when one was found.
   [[nodiscard]] std::string rest();
 
  private:
-  std::string stop_;
-  std::string held_;  // the text's end, a beginning of the stop text
+  std::vector<std::string> stops_;
+  std::string held_;  // the text's end, a beginning of a stop text
   bool is_found_ = false;
 };
 
@@ -92,9 +93,9 @@ class TokenWriter {
 
 class SampleText {
  public:
-  // vocabulary: outlives the text; null = ids. stop: the text that ends it, "" = none.
-  SampleText(const data::Vocabulary* vocabulary, bool detokenises, std::string stop)
-      : writer_(vocabulary, detokenises), stop_(std::move(stop)) {}
+  // vocabulary: outlives the text; null = ids. stops: the texts that end it.
+  SampleText(const data::Vocabulary* vocabulary, bool detokenises, std::vector<std::string> stops)
+      : writer_(vocabulary, detokenises), stop_(std::move(stops)) {}
 
   // As TokenWriter's.
   void follow(const std::vector<std::int32_t>& ids) { writer_.follow(ids); }
@@ -103,10 +104,16 @@ class SampleText {
     ids_.push_back(id);
     return keep(stop_.add(writer_.add(id)));
   }
+  // The token is the end of the text, and is not shown.
+  void end_with(std::int32_t id) {
+    ids_.push_back(id);
+    is_at_end_ = true;
+  }
   // What may be shown now that no token follows.
   std::string end() { return keep(stop_.add(writer_.end()) + stop_.rest()); }
 
   [[nodiscard]] bool is_stopped() const { return stop_.is_found(); }
+  [[nodiscard]] bool is_at_end() const { return is_at_end_; }
   [[nodiscard]] const std::vector<std::int32_t>& ids() const { return ids_; }
   // Everything shown so far.
   [[nodiscard]] const std::string& text() const { return text_; }
@@ -119,6 +126,7 @@ class SampleText {
 
   TokenWriter writer_;
   StopText stop_;
+  bool is_at_end_ = false;
   std::vector<std::int32_t> ids_;
   std::string text_;
 };

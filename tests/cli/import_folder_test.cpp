@@ -198,6 +198,180 @@ TEST_F(ImportFolder, ATextIsEvaluatedWithTheFoldersTokenizer) {
   EXPECT_THAT(scored.out, HasSubstr("tokenizer"));
 }
 
+TEST_F(ImportFolder, AnExperimentMaySayThatTheTextHasTheFoldersTokenizer) {
+  write_bytes(folder_ / "model/tokenizer.json", kTokenizer);
+  write_bytes(folder_ / "text.txt", "abcdeabcdabceabdabcdeeedcba");
+  expect_done(
+      import({this->experiment("[data]\ntask = \"text\"\ntrain = \"text.txt\"\n"
+                               "vocabulary = \"tokenizer\"\n"
+                               "[train]\nsteps = 1\nsegment = 4\nlanes = 1\n")}));
+  EXPECT_THAT(read_file(folder_ / "run/experiment.toml"), HasSubstr(file("model")));
+}
+
+// A run that begins with the imported one, whose folder is gone, exports a folder that can be
+// imported with its tokenizer.
+TEST_F(ImportFolder, ATrainedRunExportsItsTokenizer) {
+  write_bytes(folder_ / "model/tokenizer.json", kTokenizer);
+  write_bytes(folder_ / "model/tokenizer_config.json", R"({"eos_token": "e"})");
+  write_bytes(folder_ / "model/chat_template.jinja", "{{ messages }}");
+  write_bytes(folder_ / "text.txt", "abcdeabcdabceabdabcdeeedcba");
+  expect_done(
+      import({this->experiment("[data]\ntask = \"text\"\ntrain = \"text.txt\"\n"
+                               "[train]\nsteps = 1\nsegment = 4\nlanes = 1\n")}));
+  const std::map<std::string, std::string> before = files_of(folder_ / "model");
+  expect_done(run_mneme({"train", file("run/experiment.toml"), "--init", file("run"), "--run",
+                         file("tuned"), "--quiet"}));
+  std::filesystem::remove_all(folder_ / "model");
+  std::filesystem::remove_all(folder_ / "run");
+  expect_done(export_run("tuned", {"--to", file("model")}));
+  std::map<std::string, std::string> after = files_of(folder_ / "model");
+  EXPECT_NE(after.at("model.safetensors"), before.at("model.safetensors"));
+  after["model.safetensors"] = before.at("model.safetensors");
+  EXPECT_EQ(after, before);
+  expect_done(import());
+  const ProgramResult text =
+      run_mneme({"generate", file("run"), "--prompt", "abcde", "--tokens", "1", "--json", "-"});
+  expect_done(text);
+  EXPECT_EQ(Json::parse(text.out).at("prompt").at("ids"), Json({5, 6, 4}));
+}
+
+TEST_F(ImportFolder, PassesOverWhatIgnoreNames) {
+  SmallModel model = small_llama();
+  model.config["flavour"] = "sweet";
+  write_folder(folder_ / "model", model);
+  expect_refusal(import(), 2, {"flavour: \"sweet\": no key", "--ignore flavour"});
+  expect_refusal(import({"--ignore", "flavor"}), 2,
+                 {"--ignore flavor: there is no such key", "did you mean \"flavour\"?"});
+  expect_refusal(run_mneme({"import", "w.safetensors", "e.toml", "--run", "r", "--ignore", "x"}), 2,
+                 {"--ignore", "--from"});
+  const ProgramResult imported = import({"--ignore", "flavour", "--json", "-"});
+  expect_done(imported);
+  EXPECT_THAT(imported.err, HasSubstr("passed over, because --ignore names it: flavour"));
+  EXPECT_EQ(Json::parse(imported.out).at("ignored"), Json({"flavour"}));
+  expect_done(export_run("run", {"--to", file("out")}));
+  EXPECT_EQ(files_of(folder_ / "out"), files_of(folder_ / "model"));
+}
+
+TEST_F(ImportFolder, AnEvaluationBeyondTheWindowIsRefused) {
+  SmallModel model = small_llama();
+  model.config["model_type"] = "mistral";
+  model.config["architectures"] = nullptr;
+  model.config["sliding_window"] = 12;
+  write_folder(folder_ / "model", model);
+  write_ids();
+  const ProgramResult imported = import();
+  expect_done(imported);
+  EXPECT_THAT(imported.err,
+              HasSubstr("sliding_window = 12 has no effect in contexts of at most 12"));
+  const auto scored = [&](const std::string& segment) {
+    return run_mneme({"eval", file("run"), "--split", "test", "--quiet", "--set",
+                      "data.test=\"" + file("ids.safetensors") + "\"", "--set",
+                      "eval.segment=" + segment});
+  };
+  expect_done(scored("12"));
+  expect_refusal(
+      scored("13"), 2,
+      {"model's sliding window, model.window = 12", "got 13 tokens", "--ignore sliding_window"});
+  expect_refusal(run_mneme({"generate", file("run"), "--prompt-ids", "1", "--segment", "13"}), 2,
+                 {"the segment is longer than the model's contexts", "at most 12 tokens"});
+}
+
+// A model whose numbers are equal for all ids: the likeliest one is 0.
+class EndOfGeneration : public ImportFolder {
+ protected:
+  void SetUp() override {
+    model_ = small_llama();
+    model_.at("lm_head.weight").bytes.assign(model_.at("lm_head.weight").bytes.size(), '\0');
+  }
+  // Imports the model with this member of config.json and these texts beside it; the first sample
+  // of five tokens.
+  Json sample(const Json& in_config, const std::string& generation_config,
+              std::vector<std::string> more = {}) {
+    std::filesystem::remove_all(folder_ / "run");
+    model_.config["eos_token_id"] = in_config;
+    write_folder(folder_ / "model", model_);
+    write_bytes(folder_ / "model/tokenizer.json", kTokenizer);
+    write_bytes(folder_ / "model/generation_config.json", generation_config);
+    if (generation_config.empty()) {
+      std::filesystem::remove(folder_ / "model/generation_config.json");
+    }
+    expect_done(import());
+    more.insert(more.begin(), {"generate", file("run"), "--prompt", "cd", "--tokens", "5",
+                               "--greedy", "--json", "-"});
+    last_ = run_mneme(more);
+    expect_done(last_);
+    return Json::parse(last_.out).at("samples").at(0);
+  }
+  static Json ended() { return {{"ids", {0}}, {"text", ""}, {"end", "eos"}}; }
+  static Json whole() { return {{"ids", {0, 0, 0, 0, 0}}, {"text", "aaaaa"}, {"end", "tokens"}}; }
+
+  SmallModel model_;
+  ProgramResult last_;
+};
+
+TEST_F(EndOfGeneration, IsAtAnIdThatTheFolderNames) {
+  EXPECT_EQ(sample(nullptr, ""), whole());
+  EXPECT_EQ(sample(0, ""), ended());
+  EXPECT_THAT(last_.err,
+              HasSubstr("a sample ends at a (id 0), as config.json says; --ignore-eos goes on"));
+  EXPECT_EQ(sample(2, R"({"eos_token_id": [2, 0]})"), ended());
+  EXPECT_THAT(last_.err,
+              HasSubstr("a sample ends at c (id 2), a (id 0), as generation_config.json"));
+  EXPECT_EQ(sample(0, R"({"eos_token_id": 2})"), whole());
+  EXPECT_EQ(sample(0, R"({"eos_token_id": null})"), whole());
+  EXPECT_EQ(sample(0, R"({"do_sample": true})"), ended());
+  EXPECT_EQ(sample(0, "", {"--ignore-eos"}), whole());
+  EXPECT_THAT(last_.err, Not(HasSubstr("a sample ends at")));
+  const ProgramResult chat =
+      run_shell(str("printf 'cd\\ncd\\n' | ", MNEME_BINARY_DIR, "/bin/mneme generate ",
+                    shell_word(file("run")), " --chat --tokens 5 --greedy --quiet"));
+  expect_done(chat);
+  EXPECT_EQ(chat.out, "\n\n");
+}
+
+TEST_F(EndOfGeneration, IsAtTheFirstOfSeveralStopTexts) {
+  const Json stopped = sample(nullptr, "", {"--stop", "e", "--stop", "aa"});
+  EXPECT_EQ(stopped, Json({{"ids", {0, 0}}, {"text", ""}, {"end", "stop"}}));
+}
+
+TEST_F(EndOfGeneration, TextsBeginAsTheTokenizersTemplateSaysOnRequest) {
+  static_cast<void>(sample(nullptr, ""));
+  EXPECT_THAT(last_.err, Not(HasSubstr("--bos")));
+  const std::vector<std::string> command = {"generate", file("run"), "--tokens",
+                                            "1",        "--json",    "-"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), command.begin(), command.end());
+    return run_mneme(more);
+  };
+  expect_refusal(with({"--prompt", "cd", "--bos"}), 2,
+                 {"--bos: the tokenizer's template puts no token before a text"});
+  std::filesystem::remove_all(folder_ / "run");
+  Json tokenizer = Json::parse(kTokenizer);
+  tokenizer["post_processor"] = Json::parse(R"({"type": "TemplateProcessing", "single":
+    [{"SpecialToken": {"id": "b", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+    "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+    "special_tokens": {"b": {"id": "b", "ids": [1], "tokens": ["b"]}}})");
+  write_bytes(folder_ / "model/tokenizer.json", tokenizer.dump());
+  expect_done(import());
+  const auto ids = [&](const std::vector<std::string>& more, const char* note) {
+    const ProgramResult result = with(more);
+    expect_done(result);
+    EXPECT_THAT(result.err, HasSubstr(note));
+    return Json::parse(result.out).at("prompt").at("ids");
+  };
+  EXPECT_EQ(ids({"--prompt", "cd"},
+                "the tokenizer's template begins a text with b (id 1), which is "
+                "put there with --bos alone"),
+            Json({6}));
+  EXPECT_EQ(ids({"--prompt", "cd", "--bos"}, "the text begins with b (id 1)"), Json({1, 6}));
+  EXPECT_EQ(ids({"--prompt", "bcd", "--bos"}, "the text begins with b (id 1)"), Json({1, 6}));
+  EXPECT_EQ(ids({"--bos"}, "the text begins with b (id 1)"), Json({1}));
+  expect_refusal(with({"--prompt-ids", "1", "--bos"}), 2, {"--bos", "--prompt-ids"});
+  expect_done(run_mneme({"train", experiment(tiny()), "--run", file("mine"), "--quiet"}));
+  expect_refusal(run_mneme({"generate", file("mine"), "--bos"}), 2,
+                 {"--bos: the run's vocabulary is no tokenizer"});
+}
+
 TEST_F(ImportFolder, RefusesATokenizerOfAnotherModel) {
   std::string tokenizer = kTokenizer;
   tokenizer.replace(tokenizer.find("\"cd\": 6"), 7, R"("cd": 6, "f": 7, "g": 8, "h": 9, "i": 10)");

@@ -30,9 +30,10 @@ Json json_of(const generate::SampleText& sample, std::int64_t tokens) {
   const bool is_whole = static_cast<std::int64_t>(sample.ids().size()) == tokens;
   return {{"ids", sample.ids()},
           {"text", sample.text()},
-          {"end", sample.is_stopped() ? "stop"
-                  : is_whole          ? "tokens"
-                                      : "interrupted"}};
+          {"end", sample.is_stopped()  ? "stop"
+                  : sample.is_at_end() ? "eos"
+                  : is_whole           ? "tokens"
+                                       : "interrupted"}};
 }
 
 void check_use(const GenerateArguments& arguments) {
@@ -50,10 +51,16 @@ void check_use(const GenerateArguments& arguments) {
   if (!arguments.is_chat && arguments.has_trial_seconds) {
     throw_usage("generate: --trial-seconds is a setting of --chat; add --chat");
   }
-  if (!arguments.is_chat && !arguments.has_prompt() && arguments.state.empty()) {
+  if (!arguments.is_chat && !arguments.has_prompt() && arguments.state.empty() &&
+      !arguments.puts_beginning) {
     throw_usage(
         "generate: there is nothing to continue: expected --prompt TEXT, --prompt-file FILE, "
-        "--prompt-ids LIST, --state FILE of an earlier conversation, or --chat");
+        "--prompt-ids LIST, --state FILE of an earlier conversation, --bos, or --chat");
+  }
+  if (arguments.puts_beginning && (arguments.prompt_ids || !arguments.state.empty())) {
+    throw_usage(
+        "generate --bos begins a text: --prompt-ids are the ids as they are, and --state goes on "
+        "with a text; leave --bos out");
   }
   if (arguments.memory.size() > 1) {
     throw_usage("generate: expected at most one --memory, got ", arguments.memory.size());
@@ -80,10 +87,12 @@ class Generation {
   // Generates and shows the text; the results for programs.
   Json run() {
     if (!arguments_.state.empty()) continue_saved(arguments_, opened_, generator_);
-    const generate::Prompt prompt = read_prompt(arguments_, opened_, display_);
+    generate::Prompt prompt = read_prompt(arguments_, opened_, display_);
+    if (generator_.tokens() == 0) prompt.ids = with_beginning(opened_, std::move(prompt.ids));
     const double start = steady_clock().seconds();
     generator_.prompt(prompt.ids);
     for (const std::string& note : forgetting_notes(opened_, generator_)) display_.note(note);
+    for (const std::string& note : boundary_notes(arguments_, opened_)) display_.note(note);
     if (arguments_.samples > 1) generator_.multiply(arguments_.samples);
     const double prompted = steady_clock().seconds();
     try {
@@ -120,18 +129,20 @@ class Generation {
 
   void generate_all(const generate::Prompt& prompt) {
     for (std::int64_t s = 0; s < arguments_.samples; ++s) {
-      samples_.emplace_back(opened_.vocabulary(), opened_.settings.detokenises, arguments_.stop);
+      samples_.emplace_back(opened_.vocabulary(), opened_.settings.detokenises, arguments_.stops);
       samples_.back().follow(prompt.ids);
     }
     if (!is_streaming()) display_.begin("generate", opened_.settings.tokens);
     guard_.emplace();
     generator_.generate(opened_.settings.tokens, [&](std::int64_t s, std::int32_t id) {
       generate::SampleText& sample = samples_[static_cast<std::size_t>(s)];
-      const std::string piece = sample.add(id);
+      const bool is_end = opened_.settings.ends_with(id);
+      if (is_end) sample.end_with(id);
+      const std::string piece = is_end ? "" : sample.add(id);
       if (is_streaming()) streams_.out << piece << std::flush;
       ++drawn_;
       if (s == 0) display_.update(static_cast<std::int64_t>(sample.ids().size()), drawn_);
-      return !sample.is_stopped() && InterruptGuard::signal() == 0;
+      return !is_end && !sample.is_stopped() && InterruptGuard::signal() == 0;
     });
     signal_ = InterruptGuard::signal();
     display_.end();
@@ -186,6 +197,8 @@ class Generation {
               {"top_p", sampling.top_p},
               {"min_p", sampling.min_p},
               {"seed", options.seed}}},
+            {"beginning_ids", opened_.settings.beginning},
+            {"end_ids", opened_.settings.end.ids},
             {"samples", samples},
             {"prompt_seconds", prompt_seconds},
             {"seconds", seconds},
@@ -251,6 +264,8 @@ void add_text_options(const Command& command, GenerateArguments& arguments) {
   const Option ids =
       command.option("--prompt-ids", arguments.prompt_ids, "LIST", "The same as ids: 1,2,3")
           .expected(1);
+  command.flag("--bos", arguments.puts_beginning,
+               "Put before the text what the tokenizer's template puts there, such as <s>");
   text.excludes(file).excludes(ids);
   file.excludes(ids);
   command.option("--state", arguments.state, "FILE",
@@ -267,7 +282,14 @@ void add_text_options(const Command& command, GenerateArguments& arguments) {
   add_trial_seconds(command, arguments.trial_seconds);
   command.option("--tokens", arguments.tokens, "N", "Tokens to generate, a sample (default 256)")
       .in(0, kMaxCount);
-  command.option("--stop", arguments.stop, "TEXT", "Ends a sample where this text appears");
+  command
+      .option("--stop", arguments.stops, "TEXT",
+              "Ends a sample where this text appears; may be given several times")
+      .one_each();
+  command.flag(
+      "--ignore-eos", arguments.ignores_end,
+      "Go on behind the ids that end a text by a pretrained model's generation_config.json "
+      "or config.json");
   command.flag("--detokenize", arguments.detokenises,
                "Join words, punctuation and WikiText's @-@ as they were written");
 }

@@ -1,6 +1,7 @@
 // What the parts of `mneme generate` share.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -16,6 +17,7 @@
 #include "host/generate/text.hpp"
 #include "host/run/run_folder.hpp"
 #include "host/run/sweep.hpp"
+#include "host/weights/pretrained/end_of_text.hpp"
 
 namespace mneme::cli {
 
@@ -38,7 +40,9 @@ struct GenerateArguments {
   std::int64_t trial_seconds = kTrialSeconds;
   bool has_trial_seconds = false;  // it was given
   std::optional<std::int64_t> segment;
-  std::string stop;
+  std::vector<std::string> stops;
+  bool ignores_end = false;     // --ignore-eos
+  bool puts_beginning = false;  // --bos
   bool detokenises = false;
   std::string protocol;  // "" or "released"
   std::vector<std::filesystem::path> memory;
@@ -62,6 +66,12 @@ struct GenerateSettings {
   bool has_seed = false;  // given, or the protocol's: it replaces a continued conversation's
   bool keeps_eos = true;  // of the prompt
   bool detokenises = false;
+  std::vector<std::int32_t> beginning = {};  // put before the first prompt
+  weights::EndOfText end = {};               // ids that end a sample
+
+  [[nodiscard]] bool ends_with(std::int32_t id) const {
+    return std::ranges::find(end.ids, id) != end.ids.end();
+  }
 };
 
 // A run opened for generation.
@@ -95,6 +105,15 @@ void continue_saved(const GenerateArguments& arguments, const OpenGeneration& op
 // gone, and those that will be.
 [[nodiscard]] std::vector<std::string> forgetting_notes(const OpenGeneration& opened,
                                                         const generate::Generator& generator);
+
+// Notes on where texts begin and end by the files of a pretrained model: the tokens of its
+// tokenizer's template before a text, put there or not, and the ids that end a sample.
+[[nodiscard]] std::vector<std::string> boundary_notes(const GenerateArguments& arguments,
+                                                      const OpenGeneration& opened);
+
+// The ids with those that begin a text before them, unless they begin so.
+[[nodiscard]] std::vector<std::int32_t> with_beginning(const OpenGeneration& opened,
+                                                       std::vector<std::int32_t> ids);
 
 // "; saved; continue with mneme generate ...": the end of a line about a signal, where the
 // conversation was saved.

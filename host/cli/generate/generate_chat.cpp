@@ -183,7 +183,7 @@ class Chat {
                    .failed = "it is empty",
                    .expected = "a text"});
     }
-    generator_->prompt(turns_.document(document.ids));
+    generator_->prompt(with_beginning(opened_, turns_.document(document.ids)));
     display_.note(str("document: ", document.ids.size(), " tokens; ", state_text()));
   }
   // What the conversation takes, however long it is.
@@ -309,18 +309,26 @@ class Chat {
     }
     const double start = steady_clock().seconds();
     // An empty line lets an answer go on that --tokens has cut.
-    const std::vector<std::int32_t> ids = prompt.ids.empty() ? prompt.ids : turns_.turn(prompt.ids);
+    std::vector<std::int32_t> ids = prompt.ids.empty() ? prompt.ids : turns_.turn(prompt.ids);
+    if (generator_->tokens() == 0) ids = with_beginning(opened_, std::move(ids));
     generator_->prompt(ids);
-    for (const std::string& note : forgetting_notes(opened_, *generator_)) {
-      if (said_.insert(note).second) display_.note(note);
+    for (const auto& notes :
+         {forgetting_notes(opened_, *generator_), boundary_notes(arguments_, opened_)}) {
+      for (const std::string& note : notes) {
+        if (said_.insert(note).second) display_.note(note);
+      }
     }
     generate::SampleText sample(opened_.vocabulary(), opened_.settings.detokenises,
-                                arguments_.stop);
+                                arguments_.stops);
     sample.follow(ids);
     bool is_ended = false;  // by a mark
     generator_->generate(opened_.settings.tokens, [&](std::int64_t, std::int32_t id) {
-      is_ended = turns_.ends_answer(id);
+      is_ended = turns_.ends_answer(id) || (turns_.is_dialogue() && opened_.settings.ends_with(id));
       if (is_ended) return false;
+      if (opened_.settings.ends_with(id)) {
+        sample.end_with(id);  // stays in the conversation
+        return false;
+      }
       streams_.out << sample.add(id) << std::flush;
       return !sample.is_stopped() && InterruptGuard::signal() == 0;
     });

@@ -9,11 +9,14 @@
 #include "host/base/text.hpp"
 #include "host/cli/generate/generate.hpp"
 #include "host/cli/streams.hpp"
+#include "host/data/text/printable.hpp"
+#include "host/data/tokenizer/tokenizer.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/plugin/plugin_lock.hpp"
 #include "host/run/run_description.hpp"
 #include "host/run/run_folder.hpp"
 #include "host/tensor/device.hpp"
+#include "host/weights/pretrained/folder_record.hpp"
 
 namespace mneme::cli {
 namespace {
@@ -70,6 +73,35 @@ GenerateSettings settings_of(const GenerateArguments& arguments,
   settings.keeps_eos = !released;
   settings.detokenises = arguments.detokenises || released;
   return settings;
+}
+
+// What the tokenizer's template puts before a text. Error (kUsage) where there is nothing.
+std::vector<std::int32_t> beginning_of(const data::Vocabulary* vocabulary) {
+  const data::Tokenizer* const tokenizer =
+      vocabulary == nullptr ? nullptr : vocabulary->tokenizer().get();
+  if (tokenizer == nullptr) {
+    throw_usage(
+        {.where = "--bos",
+         .failed = "the run's vocabulary is no tokenizer: it has no token that begins a text",
+         .hint = "leave the option out, or write the token into the prompt"});
+  }
+  if (!tokenizer->beginning().empty()) return tokenizer->beginning();
+  throw_usage({.where = "--bos",
+               .failed = "the tokenizer's template puts no token before a text",
+               .expected = "a post_processor of tokenizer.json, or add_bos_token = true in "
+                           "tokenizer_config.json, that does",
+               .hint = "leave the option out, or write the token into the prompt"});
+}
+
+// "<s> (id 1)" of each id.
+std::string ids_text(const std::vector<std::int32_t>& ids, const data::Vocabulary* vocabulary) {
+  std::vector<std::string> out;
+  for (const std::int32_t id : ids) {
+    const bool is_known = vocabulary != nullptr && id < vocabulary->size();
+    out.push_back(is_known ? str(data::printable(vocabulary->symbol(id)), " (id ", id, ')')
+                           : str("id ", id));
+  }
+  return join(out, ", ");
 }
 
 // Whether a tier's rows at evaluation come from the command line: from --set, or as eval_rows of
@@ -187,6 +219,11 @@ OpenGeneration open_generation(const GenerateArguments& arguments, Display& disp
   opened.memory_name =
       arguments.memory.empty() ? "as trained" : arguments.memory.front().stem().string();
   opened.settings = settings_of(arguments, experiment);
+  if (!arguments.ignores_end && !is_released(arguments)) {
+    if (const auto record = weights::FolderRecord::find(arguments.run)) {
+      opened.settings.end = weights::end_of_text(*record, arguments.run.string());
+    }
+  }
   generate::check(opened.settings.options.sampling);
   run::RuntimeOptions options;
   options.device = tensor::open_device(arguments.machine.device);
@@ -197,6 +234,9 @@ OpenGeneration open_generation(const GenerateArguments& arguments, Display& disp
   options.loader = std::make_shared<plugin::PluginLoader>(memory::find_group);
   if (const data::Vocabulary* const vocabulary = options.dataset->vocabulary()) {
     opened.settings.options.ids = vocabulary->size();
+  }
+  if (arguments.puts_beginning) {
+    opened.settings.beginning = beginning_of(options.dataset->vocabulary());
   }
   opened.settings.options.type_marks = options.dataset->type_marks();
   const config::MemoryConfig memory = experiment.memory;
@@ -321,6 +361,35 @@ std::vector<std::string> forgetting_notes(const OpenGeneration& opened,
                         " tokens the model starts afresh (generate.segment)"));
   }
   return notes;
+}
+
+std::vector<std::string> boundary_notes(const GenerateArguments& arguments,
+                                        const OpenGeneration& opened) {
+  std::vector<std::string> notes;
+  const GenerateSettings& settings = opened.settings;
+  const data::Vocabulary* const vocabulary = opened.vocabulary();
+  if (!settings.beginning.empty()) {
+    notes.push_back("the text begins with " + ids_text(settings.beginning, vocabulary));
+  } else if (vocabulary != nullptr && vocabulary->tokenizer() &&
+             !vocabulary->tokenizer()->beginning().empty() && arguments.state.empty()) {
+    notes.push_back(str("the tokenizer's template begins a text with ",
+                        ids_text(vocabulary->tokenizer()->beginning(), vocabulary),
+                        ", which is put there with --bos alone"));
+  }
+  if (!settings.end.ids.empty()) {
+    notes.push_back(str("a sample ends at ", ids_text(settings.end.ids, vocabulary), ", as ",
+                        settings.end.source, " says; --ignore-eos goes on"));
+  }
+  return notes;
+}
+
+std::vector<std::int32_t> with_beginning(const OpenGeneration& opened,
+                                         std::vector<std::int32_t> ids) {
+  const std::vector<std::int32_t>& beginning = opened.settings.beginning;
+  const bool has_it =
+      ids.size() >= beginning.size() && std::equal(beginning.begin(), beginning.end(), ids.begin());
+  if (!has_it) ids.insert(ids.begin(), beginning.begin(), beginning.end());
+  return ids;
 }
 
 std::string saved_text(const GenerateArguments& arguments) {
