@@ -10,7 +10,9 @@ model (the official Transformer-XL writes model.pt so) can be read without its c
 and buffers get the names that its state_dict() would give them.
 
 Read are the zip format (PyTorch 1.6 and later) and the one before it (0.2 to 1.5); tensors keep
-their dtype, tensors that share memory are written once for every name.
+their dtype, tensors that share memory are written once for every name, and views that PyTorch marks as
+negated or conjugated are written as the numbers that they stand for. A tensor that safetensors cannot
+hold (complex128, quantised, sparse, ...) is refused with its name; --key and --strip leave it out.
 
   --key KEY       the entry of the checkpoint that holds the weights, "a.b" for an entry of an entry;
                   default: the checkpoint itself, or its only entry with tensors among
@@ -30,13 +32,29 @@ import struct
 import sys
 import zipfile
 
-# Names of storage classes and of dtypes -> (safetensors dtype, bytes of an element).
+# Names of dtypes -> (safetensors dtype or None, bytes of an element).
 DTYPES = {
-    "Double": ("F64", 8), "Float": ("F32", 4), "Half": ("F16", 2), "BFloat16": ("BF16", 2),
-    "Long": ("I64", 8), "Int": ("I32", 4), "Short": ("I16", 2), "Char": ("I8", 1),
-    "Byte": ("U8", 1), "Bool": ("BOOL", 1),
+    "float64": ("F64", 8), "float32": ("F32", 4), "float16": ("F16", 2), "bfloat16": ("BF16", 2),
+    "int64": ("I64", 8), "int32": ("I32", 4), "int16": ("I16", 2), "int8": ("I8", 1),
+    "uint64": ("U64", 8), "uint32": ("U32", 4), "uint16": ("U16", 2), "uint8": ("U8", 1),
+    "bool": ("BOOL", 1), "complex64": ("C64", 8), "float8_e4m3fn": ("F8_E4M3", 1),
+    "float8_e4m3fnuz": ("F8_E4M3FNUZ", 1), "float8_e5m2": ("F8_E5M2", 1),
+    "float8_e5m2fnuz": ("F8_E5M2FNUZ", 1), "float8_e8m0fnu": ("F8_E8M0", 1),
+    "float4_e2m1fn_x2": ("F4", 1),  # an element of PyTorch holds two numbers
+    "complex128": (None, 16), "complex32": (None, 4), "qint32": (None, 4), "qint8": (None, 1),
+    "quint8": (None, 1), "quint4x2": (None, 1), "quint2x4": (None, 1), "bits16": (None, 2),
+    "bits8": (None, 1), "bits4x2": (None, 1), "bits2x4": (None, 1), "bits1x8": (None, 1),
+    "bytes": (None, 1),  # of a storage without a dtype
+}
+# Names of storage classes -> dtypes.
+STORAGES = {
+    "Double": "float64", "Float": "float32", "Half": "float16", "BFloat16": "bfloat16", "Long": "int64",
+    "Int": "int32", "Short": "int16", "Char": "int8", "Byte": "uint8", "Bool": "bool",
+    "ComplexDouble": "complex128", "ComplexFloat": "complex64", "QInt32": "qint32", "QInt8": "qint8",
+    "QUInt8": "quint8", "QUInt4x2": "quint4x2", "QUInt2x4": "quint2x4", "Untyped": "bytes",
 }
 ZIP_MAGIC = b"PK\x03\x04"
+LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
 USUAL_KEYS = ("model_state_dict", "state_dict", "model")
 
@@ -45,25 +63,56 @@ class CheckpointError(Exception):
     """What is wrong with the input, for the user."""
 
 
+class DType:
+    """A dtype of PyTorch, by its name."""
+
+    def __init__(self, name):
+        self.name = name
+        self.safetensors, self.size = DTYPES[name]
+
+
 class Storage:
     """A block of numbers in the checkpoint. `read` gives its bytes."""
 
-    def __init__(self, dtype, element_size, read):
-        self.dtype, self.element_size, self.read = dtype, element_size, read
+    def __init__(self, dtype, read):
+        self.dtype, self.read = dtype, read
+
+
+class Unreadable:
+    """Stands for a tensor that cannot be converted."""
+
+    def __init__(self, reason):
+        self.reason = reason
 
 
 class Tensor:
-    """A strided view of a storage, as pickled by torch._utils._rebuild_tensor_v2."""
+    """A strided view of a storage, as pickled by torch._utils._rebuild_tensor_v2 and _v3. `bits`: its
+    marks "conj" (conjugated) and "neg" (negated), which the numbers of the storage do not have yet."""
 
-    def __init__(self, storage, offset, shape, stride):
-        if not isinstance(storage, Storage):
-            raise CheckpointError("a tensor without a storage; only dense tensors can be converted")
-        self.storage, self.offset = storage, offset
+    def __init__(self, storage, offset, shape, stride, dtype, bits):
+        self.storage, self.offset, self.dtype, self.bits = storage, offset, dtype, bits
         self.shape, self.stride = tuple(shape), tuple(stride)
         numbers = (offset, *self.shape, *self.stride)
         if len(self.shape) != len(self.stride) or not all(isinstance(n, int) and n >= 0 for n in numbers):
             raise CheckpointError(f"a tensor of shape {self.shape}, strides {self.stride} and offset "
                                   f"{offset}: the file is damaged")
+
+    @property
+    def problem(self):
+        """Why it cannot be converted; None when it can."""
+        if self.dtype.safetensors is None:
+            return f"tensors of dtype {self.dtype.name} cannot be converted: safetensors has no such dtype"
+        if self.dtype.safetensors == "F4" and not self.shape:
+            return "a scalar of dtype float4_e2m1fn_x2, which is two numbers"
+        unknown = self.bits - ({"neg", "conj"} if self.dtype.name == "complex64" else {"neg"})
+        if unknown or (self.bits and sign_places(self.dtype) is None):
+            return f"a view of dtype {self.dtype.name} with the mark {' and '.join(sorted(self.bits))}"
+        return None
+
+    @property
+    def saved_shape(self):
+        """The shape in the safetensors file, which counts the numbers of a pair one by one."""
+        return [*self.shape[:-1], 2 * self.shape[-1]] if self.dtype.safetensors == "F4" else list(self.shape)
 
     @property
     def elements(self):
@@ -74,11 +123,18 @@ class Tensor:
 
     @property
     def nbytes(self):
-        return self.elements * self.storage.element_size
+        return self.elements * self.dtype.size
 
     def data(self):
         """The numbers, row-major and without gaps."""
-        size = self.storage.element_size
+        block = self.stored()
+        if "neg" in self.bits:
+            block = negated(block, self.dtype, range(len(sign_places(self.dtype))))
+        return negated(block, self.dtype, [1]) if "conj" in self.bits else block
+
+    def stored(self):
+        """The same as the storage has them."""
+        size = self.dtype.size
         block = memoryview(self.storage.read())
         last = self.offset + sum((n - 1) * s for n, s in zip(self.shape, self.stride))
         if self.elements and (last + 1) * size > len(block):
@@ -109,6 +165,29 @@ class Tensor:
                 self.gather(block, size, start + i * self.stride[axis], axis + 1, out)
 
 
+def sign_places(dtype):
+    """The bytes of an element that have a sign bit; [] for integers; None where negating is not defined."""
+    if dtype.name == "complex64":
+        return [3, 7]  # of the real and of the imaginary part
+    if dtype.name in ("float64", "float32", "float16", "bfloat16"):
+        return [dtype.size - 1]
+    return [] if re.fullmatch(r"u?int\d+", dtype.name) else None
+
+
+def negated(block, dtype, parts):
+    """The numbers with another sign; `parts` of complex ones: 0 = the real, 1 = the imaginary part."""
+    places = sign_places(dtype)
+    if places:
+        mask = bytearray(dtype.size)
+        for part in parts:
+            mask[places[part]] = 0x80
+        pattern = int.from_bytes(bytes(mask) * (len(block) // dtype.size), "little")
+        return (int.from_bytes(block, "little") ^ pattern).to_bytes(len(block), "little")
+    modulus = 1 << 8 * dtype.size  # -n of an integer, signed or not, is its complement of two
+    return b"".join((-int.from_bytes(block[i:i + dtype.size], "little") % modulus).to_bytes(dtype.size, "little")
+                    for i in range(0, len(block), dtype.size))
+
+
 class Inert(dict):
     """Stands for an object of an unknown class: keeps its state and does nothing."""
 
@@ -136,12 +215,44 @@ class Inert(dict):
     add = append
 
 
-def rebuild_tensor(storage, offset, shape, stride, *_ignored):
-    return Tensor(storage, offset, shape, stride)
+def make_tensor(storage, offset, shape, stride, dtype, marks):
+    if not isinstance(storage, Storage):
+        return Unreadable("a tensor without a storage")
+    if not isinstance(dtype or storage.dtype, DType):
+        return Unreadable(f"tensors of dtype {getattr(dtype, '__name__', dtype)} cannot be converted")
+    bits = {str(name) for name, value in marks.items() if value} if isinstance(marks, dict) else set()
+    return Tensor(storage, offset, shape, stride, dtype or storage.dtype, bits)
+
+
+def rebuild_tensor(storage, offset, shape, stride, _requires_grad=None, _hooks=None, marks=None):
+    return make_tensor(storage, offset, shape, stride, None, marks)
+
+
+def rebuild_tensor_v3(storage, offset, shape, stride, _requires_grad, _hooks, dtype, marks=None):
+    return make_tensor(storage, offset, shape, stride, dtype, marks)
 
 
 def rebuild_parameter(data, *_ignored):
     return data
+
+
+def rebuild_subclass(function, kind, arguments, *_ignored):
+    """torch._tensor._rebuild_from_type_v2: a tensor of a class of its own, which state_dict() keeps."""
+    tensor = function(*arguments)
+    if isinstance(tensor, (Tensor, Unreadable)):
+        return tensor
+    return Unreadable(f"a tensor of the class {getattr(kind, '__name__', kind)}")
+
+
+def unreadable(function):
+    """In place of a function of PyTorch that makes a tensor of another kind."""
+    kinds = {"_rebuild_qtensor": "a quantised tensor; dequantize() it before it is saved",
+             "_rebuild_sparse_tensor": "a sparse tensor; save to_dense() of it",
+             "_rebuild_sparse_csr_tensor": "a sparse tensor; save to_dense() of it",
+             "_rebuild_nested_tensor": "a nested tensor", "_rebuild_meta_tensor_no_storage": "a meta tensor, "
+             "which has no numbers"}
+    reason = kinds.get(function, f"a tensor that {function} makes")
+    return lambda *_arguments: Unreadable(reason)
 
 
 HARMLESS = {
@@ -149,6 +260,8 @@ HARMLESS = {
     ("torch", "Size"): tuple,
     ("torch._utils", "_rebuild_tensor"): rebuild_tensor,
     ("torch._utils", "_rebuild_tensor_v2"): rebuild_tensor,
+    ("torch._utils", "_rebuild_tensor_v3"): rebuild_tensor_v3,
+    ("torch._tensor", "_rebuild_from_type_v2"): rebuild_subclass,
     ("torch._utils", "_rebuild_parameter"): rebuild_parameter,
     ("torch._utils", "_rebuild_parameter_with_state"): rebuild_parameter,
     **{(module, name): getattr(__import__("builtins"), name)
@@ -168,8 +281,12 @@ class Unpickler(pickle.Unpickler):
     def find_class(self, module, name):
         if (module, name) in HARMLESS:
             return HARMLESS[module, name]
-        if module in ("torch", "torch.cuda") and name.endswith("Storage"):
-            return name[:-len("Storage")]  # the dtype's name, see storage_dtype
+        if module in ("torch", "torch.cuda", "torch.storage") and name.endswith("Storage"):
+            return name[:-len("Storage")]  # see storage_dtype
+        if module == "torch" and name in DTYPES:
+            return DType(name)
+        if module in ("torch._utils", "torch._tensor") and name.startswith("_rebuild"):
+            return unreadable(name)
         return type(name, (Inert,), {"__module__": "inert"})
 
     def persistent_load(self, saved_id):
@@ -183,11 +300,11 @@ class Unpickler(pickle.Unpickler):
         return self.load_storage(*saved_id[1:])
 
 
-def storage_dtype(name):
-    if not isinstance(name, str) or name not in DTYPES:
-        text = name if isinstance(name, str) else getattr(name, "__name__", type(name).__name__)
+def storage_dtype(kind):
+    if not isinstance(kind, str) or kind not in STORAGES:
+        text = kind if isinstance(kind, str) else getattr(kind, "__name__", type(kind).__name__)
         raise CheckpointError(f"tensors of dtype {text} cannot be converted")
-    return DTYPES[name]
+    return DType(STORAGES[kind])
 
 
 def load_zip(path):
@@ -201,8 +318,7 @@ def load_zip(path):
         raise CheckpointError("its numbers are big-endian, which is not supported")
 
     def load_storage(kind, key, _location, _numel, *_view):
-        dtype, size = storage_dtype(kind)
-        return Storage(dtype, size, lambda: archive.read(f"{root}data/{key}"))
+        return Storage(storage_dtype(kind), lambda: archive.read(f"{root}data/{key}"))
 
     with archive.open(pickles[0]) as file:
         return Unpickler(file, load_storage).load()
@@ -212,7 +328,8 @@ def load_legacy(path):
     storages = {}  # key -> (place of the bytes, their number)
 
     def load_storage(kind, key, _location, _numel, *view):
-        dtype, size = storage_dtype(kind)
+        dtype = storage_dtype(kind)
+        size = dtype.size
         begin = 0
         if view and view[0] is not None:  # (key, offset, numel) of a view of a storage
             begin = view[0][1] * size
@@ -222,12 +339,12 @@ def load_legacy(path):
             with open(path, "rb") as file:
                 file.seek(place + begin)
                 return file.read(count * size - begin)
-        return Storage(dtype, size, read)
+        return Storage(dtype, read)
 
     sizes = {}
 
     def load_and_note(kind, key, *rest):
-        sizes[key] = storage_dtype(kind)[1]
+        sizes[key] = storage_dtype(kind).size
         return load_storage(kind, key, *rest)
 
     with open(path, "rb") as file:
@@ -252,7 +369,13 @@ def load(path):
     if zipfile.is_zipfile(path):
         return load_zip(path)
     with open(path, "rb") as file:
-        if file.read(4) == ZIP_MAGIC:
+        begin = file.read(len(LFS_POINTER))
+        if begin == LFS_POINTER:
+            raise CheckpointError("a pointer of Git LFS in place of the file: fetch it with git lfs pull in "
+                                  "its repository, or download the file")
+        if begin[8:9] == b"{":
+            raise CheckpointError("no checkpoint of PyTorch, but a safetensors file already")
+        if begin[:4] == ZIP_MAGIC:
             raise CheckpointError("a zip archive without its end: the file is damaged, probably truncated")
     return load_legacy(path)
 
@@ -267,7 +390,7 @@ def state_of_module(module, prefix=""):
     tensors = {}
     for group in ("_parameters", "_buffers"):
         for name, value in module.__dict__.get(group, {}).items():
-            if isinstance(value, Tensor) and not (group == "_buffers" and name in hidden):
+            if isinstance(value, (Tensor, Unreadable)) and not (group == "_buffers" and name in hidden):
                 tensors[prefix + name] = value
     for name, child in module.__dict__.get("_modules", {}).items():
         if is_module(child):
@@ -276,11 +399,18 @@ def state_of_module(module, prefix=""):
 
 
 def tensors_of(value):
+    """The tensors of a module or of a state_dict(), those that cannot be converted too."""
     if is_module(value):
         return state_of_module(value)
-    if isinstance(value, dict):
-        return {str(name): tensor for name, tensor in value.items() if isinstance(tensor, Tensor)}
-    return {}
+    if not isinstance(value, dict):
+        return {}
+    tensors = {}
+    for name, one in value.items():
+        if isinstance(one, (list, tuple)):  # quantised layers pack their weights so
+            one = next((part for part in one if isinstance(part, Unreadable)), None)
+        if isinstance(one, (Tensor, Unreadable)):
+            tensors[str(name)] = one
+    return tensors
 
 
 def entry(checkpoint, key):
@@ -301,12 +431,14 @@ def find_tensors(checkpoint, key):
             raise CheckpointError(f"--key {key}: no tensors there")
         return tensors
     tensors = tensors_of(checkpoint)
-    if tensors:
+    if any(isinstance(one, Tensor) for one in tensors.values()):
         return tensors
     found = [name for name in USUAL_KEYS
              if isinstance(checkpoint, dict) and tensors_of(checkpoint.get(name))]
     if len(found) == 1:
         return tensors_of(checkpoint[found[0]])
+    if tensors:
+        return tensors
     entries = ", ".join(map(str, checkpoint)) if isinstance(checkpoint, dict) else "no entries"
     raise CheckpointError(f"which entry holds the weights? name it with --key; it has: {entries}")
 
@@ -319,12 +451,19 @@ def strip(tensors, prefix):
     return kept
 
 
+def check_convertible(tensors):
+    for name, tensor in tensors.items():
+        reason = tensor.reason if isinstance(tensor, Unreadable) else tensor.problem
+        if reason:
+            raise CheckpointError(f"{name}: {reason}")
+
+
 def write_safetensors(path, tensors):
     """Largest elements first, then by name, so that every tensor is aligned to its element size."""
-    order = sorted(tensors.items(), key=lambda item: (-item[1].storage.element_size, item[0]))
+    order = sorted(tensors.items(), key=lambda item: (-item[1].dtype.size, item[0]))
     header, offset = {}, 0
     for name, tensor in order:
-        header[name] = {"dtype": tensor.storage.dtype, "shape": list(tensor.shape),
+        header[name] = {"dtype": tensor.dtype.safetensors, "shape": tensor.saved_shape,
                         "data_offsets": [offset, offset + tensor.nbytes]}
         offset += tensor.nbytes
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
@@ -365,6 +504,14 @@ def write_output(path, parts):
             os.remove(temporary)
 
 
+def is_same_file(checkpoint, out):
+    """Whether both paths lead to one file, also through links."""
+    try:
+        return os.path.samefile(checkpoint, out)
+    except OSError:  # one of them is not there
+        return False
+
+
 def main(arguments):
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -374,10 +521,17 @@ def main(arguments):
     parser.add_argument("--key", help=argparse.SUPPRESS)
     parser.add_argument("--strip", default="", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
+    for stream in (sys.stdout, sys.stderr):  # names need not be UTF-8
+        stream.reconfigure(errors="surrogateescape")
+    if is_same_file(options.checkpoint, options.out):
+        print(f"error: {options.out}: this is the checkpoint itself, which would be lost; name another "
+              "file for the output", file=sys.stderr)
+        return 2
     try:
         tensors = find_tensors(load(options.checkpoint), options.key)
         if options.strip:
             tensors = strip(tensors, options.strip)
+        check_convertible(tensors)
         size = write_safetensors(options.out, tensors)
     except (CheckpointError, OSError) as error:
         print(f"error: {options.checkpoint}: {error}", file=sys.stderr)

@@ -19,8 +19,10 @@ MAGIC, VERSION = 0x1950A86A20F9469CFC6C, 1001
 
 
 def fake(module, name, value=None):
-    """Gives `value`, or a new class, the place module.name, so that pickles name it so."""
+    """Gives `value`, or a new class, the place module.name, so that pickles name it so. A name stays what it was."""
     holder = sys.modules.setdefault(module, types.ModuleType(module))
+    if hasattr(holder, name):
+        return getattr(holder, name)
     value = value or type(name, (), {})
     value.__module__, value.__qualname__, value.__name__ = module, name, name
     setattr(holder, name, value)
@@ -30,11 +32,26 @@ def fake(module, name, value=None):
 class FakeTensor:
     """Pickles as a tensor does: torch._utils._rebuild_tensor_v2(storage, offset, shape, stride, ...)."""
 
-    def __init__(self, storage, offset, shape, stride):
-        self.arguments = (storage, offset, shape, stride, False, collections.OrderedDict())
+    def __init__(self, storage, offset, shape, stride, *marks):
+        self.function = REBUILD
+        self.arguments = (storage, offset, shape, stride, False, collections.OrderedDict(), *marks)
 
     def __reduce__(self):
-        return (REBUILD, self.arguments)
+        return (self.function, self.arguments)
+
+
+def made_by(name, *arguments, module="torch._utils"):
+    """An object that pickles as the result of a function of PyTorch."""
+    result = FakeTensor(None, 0, (), ())
+    result.function, result.arguments = fake(module, name, lambda *_arguments: None), arguments
+    return result
+
+
+def newer_tensor(dtype, data, shape, stride, *marks):
+    """A tensor of a dtype that has no storage class: torch._utils._rebuild_tensor_v3."""
+    storage = FakeStorage(fake("torch.storage", "UntypedStorage"), "B", data)
+    return made_by("_rebuild_tensor_v3", storage, 0, shape, stride, False, collections.OrderedDict(),
+                   fake("torch", dtype), *marks)
 
 
 class FakeStorage:
@@ -230,9 +247,109 @@ class WithoutTorch(Case):
         write_zip(self.source, {"a": tensor(FLOAT, "f", [1, 2], (3,), (1,))})
         self.assert_refused("reaches beyond its storage")
 
+    def test_writes_negated_and_conjugated_views_as_their_numbers(self):
+        def view(kind, code, numbers, **marks):
+            storage = FakeStorage(kind, code, numbers)
+            storage.count //= 2 if kind is COMPLEX else 1
+            return FakeTensor(storage, 0, (storage.count,), (1,), marks)
+
+        state = {"neg": view(FLOAT, "f", [1, -2, 0], neg=True), "double": view(DOUBLE, "d", [3, -4], neg=True),
+                 "long": view(LONG, "q", [5, -6, -2**63], neg=True), "conj": view(COMPLEX, "f", [1, 2, 3, -4], conj=True),
+                 "both": view(COMPLEX, "f", [1, 2, 3, -4], conj=True, neg=True),
+                 "plain": view(FLOAT, "f", [1], neg=False),
+                 "odd": FakeTensor(FakeStorage(FLOAT, "f", [1, 2, 3, 4]), 1, (2,), (2,), {"neg": True})}
+        for write in (write_zip, write_legacy):
+            write(self.source, state)
+            self.assertEqual(self.converted(), {
+                "neg": ("F32", [3], f32(-1, 2, -0.0)), "double": ("F64", [2], struct.pack("<2d", -3, 4)),
+                "long": ("I64", [3], struct.pack("<3q", -5, 6, -2**63)), "conj": ("C64", [2], f32(1, -2, 3, 4)),
+                "both": ("C64", [2], f32(-1, 2, -3, -4)), "plain": ("F32", [1], f32(1)),
+                "odd": ("F32", [2], f32(-2, -4))})
+
+    def test_refuses_views_whose_marks_it_cannot_apply(self):
+        write_zip(self.source, {"a": FakeTensor(FakeStorage(FLOAT, "f", [1]), 0, (1,), (1,), {"conj": True})})
+        self.assert_refused("in.pt: a: a view of dtype float32 with the mark conj")
+        write_zip(self.source, {"b": newer_tensor("float8_e4m3fnuz", [1], (1,), (1,), {"neg": True})})
+        self.assert_refused("in.pt: b: a view of dtype float8_e4m3fnuz with the mark neg")
+        write_zip(self.source, {"c": FakeTensor(FakeStorage(FLOAT, "f", [1]), 0, (1,), (1,), {"other": True})})
+        self.assert_refused("in.pt: c: a view of dtype float32 with the mark other")
+
+    def test_converts_newer_dtypes(self):
+        kinds = {"float8_e4m3fn": "F8_E4M3", "float8_e4m3fnuz": "F8_E4M3FNUZ", "float8_e5m2": "F8_E5M2",
+                 "float8_e5m2fnuz": "F8_E5M2FNUZ", "float8_e8m0fnu": "F8_E8M0", "uint16": "U16", "uint32": "U32",
+                 "uint64": "U64"}
+        sizes = {"uint16": 2, "uint32": 4, "uint64": 8}
+        data = bytes(range(16))
+        state = {name: newer_tensor(name, data, (16 // sizes.get(name, 1),), (1,)) for name in kinds}
+        state["pairs"] = newer_tensor("float4_e2m1fn_x2", data, (2, 8), (8, 1))
+        expected = {name: (kinds[name], [16 // sizes.get(name, 1)], data) for name in kinds}
+        expected["pairs"] = ("F4", [2, 16], data)
+        for write in (write_zip, write_legacy):
+            write(self.source, state)
+            self.assertEqual(self.converted(), expected)
+
+    def test_refuses_by_name_what_safetensors_cannot_hold(self):
+        one = tensor(FLOAT, "f", [1], (1,), (1,))
+        quantised = made_by("_rebuild_qtensor", one)
+        for value, text in (
+                (newer_tensor("complex32", [0] * 4, (1,), (1,)), "tensors of dtype complex32 cannot be converted"),
+                (newer_tensor("bits8", [0], (1,), (1,)), "tensors of dtype bits8 cannot be converted"),
+                (newer_tensor("int4", [0], (1,), (1,)), "tensors of dtype int4 cannot be converted"),
+                (newer_tensor("float4_e2m1fn_x2", [0], (), ()), "a scalar of dtype float4_e2m1fn_x2"),
+                (tensor(COMPLEX128, "d", [0, 0], (1,), (1,)), "tensors of dtype complex128 cannot be converted"),
+                (quantised, "a quantised tensor"), ((quantised, one), "a quantised tensor"),
+                (made_by("_rebuild_sparse_tensor", one), "a sparse tensor"),
+                (made_by("_rebuild_nested_tensor", one), "a nested tensor"),
+                (made_by("_rebuild_meta_tensor_no_storage"), "a meta tensor"),
+                (made_by("_rebuild_of_tomorrow"), "a tensor that _rebuild_of_tomorrow makes"),
+                (made_by("_rebuild_from_type_v2", MODULE, MODULE, (), None, module="torch._tensor"),
+                 "a tensor of the class MemTransformerLM")):
+            write_zip(self.source, {"net.a": value, "b": one})
+            self.assert_refused(f"in.pt: net.a: {text}")
+        write_zip(self.source, {"net.a": quantised, "part.b": one})
+        self.assertEqual(list(self.converted("--strip", "part.")), ["b"])
+        write_zip(self.source, {"state_dict": {"b": one}, "statistics": quantised})
+        self.assertEqual(list(self.converted()), ["b"])
+
+    def test_converts_a_tensor_of_a_class_of_its_own(self):
+        value = made_by("_rebuild_from_type_v2", REBUILD, MODULE,
+                        tensor(FLOAT, "f", [1, 2], (2,), (1,)).arguments, None, module="torch._tensor")
+        write_zip(self.source, {"a": value})
+        self.assertEqual(self.converted(), {"a": ("F32", [2], f32(1, 2))})
+
+    def test_never_writes_over_the_checkpoint(self):
+        write_zip(self.source, {"a": tensor(FLOAT, "f", [1], (1,), (1,))})
+        before = self.source.read_bytes()
+        (self.folder / "folder").mkdir()
+        soft, hard = self.folder / "soft", self.folder / "hard"
+        soft.symlink_to("in.pt")
+        os.link(self.source, hard)
+        for self.out in (self.source, self.folder / "folder" / ".." / "in.pt", soft, hard):
+            result = self.convert()
+            self.assertEqual(result.returncode, 2)
+            self.assertIn("this is the checkpoint itself", result.stderr)
+            self.assertEqual(self.source.read_bytes(), before)
+            self.assertEqual(hard.read_bytes(), before)
+
+    def test_says_that_a_file_is_a_pointer_or_converted_already(self):
+        self.source.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n")
+        self.assert_refused("a pointer of Git LFS in place of the file: fetch it with git lfs pull")
+        self.source.write_bytes(struct.pack("<Q", 2) + b"{}")
+        self.assert_refused("a safetensors file already")
+
+    def test_names_of_files_need_not_be_utf8(self):
+        self.source = pathlib.Path(os.fsdecode(os.fsencode(self.folder) + b"/caf\xe9.pt"))
+        self.out = pathlib.Path(os.fsdecode(os.fsencode(self.folder) + b"/caf\xe9.safetensors"))
+        write_zip(self.source, {"a": tensor(FLOAT, "f", [1], (1,), (1,))})
+        for arguments in ([], ["--key", "absent"]):
+            result = subprocess.run([sys.executable, SCRIPT, self.source, self.out, *arguments], capture_output=True)
+            self.assertEqual(result.returncode, 1 if arguments else 0)
+            self.assertIn(b"caf\xe9", result.stdout + result.stderr)
+            self.assertNotIn(b"Traceback", result.stderr)
+
     def test_refuses_unknown_dtypes_and_big_endian_files(self):
-        write_zip(self.source, {"a": tensor(COMPLEX, "f", [1, 2], (1,), (1,))})
-        self.assert_refused("dtype ComplexFloat cannot be converted")
+        write_zip(self.source, {"a": tensor(UNKNOWN, "f", [1, 2], (1,), (1,))})
+        self.assert_refused("dtype Strange cannot be converted")
         write_zip(self.source, self.state(), byteorder=b"big")
         self.assert_refused("big-endian")
 
@@ -318,6 +435,23 @@ class WithTorch(Case):
                     raw = torch.frombuffer(bytearray(data), dtype=states[name].dtype)
                     self.assertTrue(torch.equal(raw.reshape(shape), states[name]), name)
 
+    def test_gives_the_numbers_of_marked_views_and_newer_dtypes(self):
+        torch.manual_seed(5)
+        numbers = torch.randn(3, 4, dtype=torch.complex64)
+        state = {"conj": numbers.clone().conj().t(), "imag": numbers.clone().conj().imag[1:, ::2],
+                 "neg": torch._neg_view(torch.randn(2, 3)), "both": torch._neg_view(numbers.conj()),
+                 "half": torch._neg_view(torch.randn(5).half()), "int": torch._neg_view(torch.tensor([3, -5, 0]))}
+        for name in ("uint16", "uint64", "float8_e4m3fn", "float8_e5m2fnuz"):
+            if hasattr(torch, name):
+                state[name] = torch.arange(16, dtype=torch.uint8).view(getattr(torch, name))
+        for is_zip in (True, False):
+            torch.save(state, self.source, _use_new_zipfile_serialization=is_zip)
+            got = self.converted()
+            for name, value in state.items():
+                raw = value.resolve_conj().resolve_neg().contiguous().view(torch.uint8)
+                self.assertEqual(list(got[name][2]), raw.flatten().tolist(), name)
+                self.assertEqual(got[name][1], list(value.shape), name)
+
 
 if __name__ == "__main__":
     is_with_torch = "--with-torch" in sys.argv
@@ -331,6 +465,7 @@ if __name__ == "__main__":
         unittest.main(defaultTest="WithTorch")
     REBUILD = fake("torch._utils", "_rebuild_tensor_v2", lambda *arguments: None)
     FLOAT, DOUBLE, LONG = (fake("torch", f"{name}Storage") for name in ("Float", "Double", "Long"))
-    COMPLEX = fake("torch", "ComplexFloatStorage")
+    COMPLEX, COMPLEX128 = (fake("torch", f"{name}Storage") for name in ("ComplexFloat", "ComplexDouble"))
+    UNKNOWN = fake("torch", "StrangeStorage")
     MODULE = fake("mem_transformer", "MemTransformerLM")
     unittest.main(defaultTest="WithoutTorch")
