@@ -9,6 +9,7 @@ namespace mneme::test {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class GenerateRun : public CliTest {
  protected:
@@ -75,6 +76,36 @@ TEST_F(GenerateRun, SeveralSamplesShareThePromptAndTheFirstIsTheSingleOne) {
   ASSERT_EQ(four.at("samples").size(), 4U);
   EXPECT_EQ(ids(four), ids(single));
   EXPECT_NE(ids(four, 0), ids(four, 1));
+}
+
+TEST_F(GenerateRun, TokenizeTakesThePromptApart) {
+  train("", "word");
+  const Json written = generate({"--prompt", "one two , three", "--tokens", "5"});
+  const Json typed = generate({"--prompt", "one two, three", "--tokenize", "--tokens", "5"});
+  EXPECT_EQ(typed.at("prompt"), written.at("prompt"));
+  EXPECT_EQ(ids(typed), ids(written));
+  const auto typed_at_keyboard = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments{"generate", file("run"), "--prompt",  "one two, six-five.",
+                                       "--tokens", "1",         "--threads", "1"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_mneme(arguments);
+  };
+  const ProgramResult plain = typed_at_keyboard({});
+  EXPECT_THAT(plain.err, HasSubstr("the vocabulary lacks 2 of the prompt's words"));
+  EXPECT_THAT(plain.err, HasSubstr("with --tokenize the prompt is \"one two , six @-@ five .\", 1 "
+                                   "of its words are unknown"));
+  const ProgramResult taken_apart = typed_at_keyboard({"--tokenize"});
+  EXPECT_THAT(taken_apart.err, HasSubstr("lacks 1 of the prompt's words, <unk> stands for them: "
+                                         "\"six\" at --prompt, tokenized:1:11"));
+  EXPECT_THAT(taken_apart.err, Not(HasSubstr("with --tokenize")));
+}
+
+TEST_F(GenerateRun, TokenizeIsForWords) {
+  train("", "char");
+  expect_refusal(run_mneme({"generate", file("run"), "--prompt", "one", "--tokenize"}), 2,
+                 {"--tokenize: the run has no vocabulary of words", "got the vocabulary \"char\""});
+  expect_refusal(run_mneme({"generate", file("run"), "--prompt-ids", "1", "--tokenize"}), 2,
+                 {"--tokenize takes a text apart, and --prompt-ids is none"});
 }
 
 TEST_F(GenerateRun, StopsAtAText) {

@@ -48,6 +48,9 @@ void check_use(const GenerateArguments& arguments) {
         "generate --document begins a dialogue of --chat: expected --chat without --state, which "
         "goes on with one");
   }
+  if (arguments.tokenises && arguments.prompt_ids) {
+    throw_usage("generate --tokenize takes a text apart, and --prompt-ids is none; leave it out");
+  }
   if (!arguments.is_chat && arguments.has_trial_seconds) {
     throw_usage("generate: --trial-seconds is a setting of --chat; add --chat");
   }
@@ -290,6 +293,9 @@ void add_text_options(const Command& command, GenerateArguments& arguments) {
       "--ignore-eos", arguments.ignores_end,
       "Go on behind the ids that end a text by a pretrained model's generation_config.json "
       "or config.json");
+  command.flag("--tokenize", arguments.tokenises,
+               "Take the prompt's words apart as the training text of a word vocabulary has them: "
+               "\"Hi, it's a well-known\" becomes \"Hi , it 's a well @-@ known\"");
   command.flag("--detokenize", arguments.detokenises,
                "Join words, punctuation and WikiText's @-@ as they were written");
 }

@@ -44,7 +44,8 @@ struct GenerateArguments {
   bool ignores_end = false;     // --ignore-eos
   bool puts_beginning = false;  // --bos
   bool detokenises = false;
-  std::string protocol;  // "" or "released"
+  bool tokenises = false;  // prompts
+  std::string protocol;    // "" or "released"
   std::vector<std::filesystem::path> memory;
   std::string checkpoint = "last";
   SetArgument set;
@@ -63,8 +64,9 @@ struct GenerateArguments {
 struct GenerateSettings {
   std::int64_t tokens = 256;
   generate::Options options = {};
-  bool has_seed = false;  // given, or the protocol's: it replaces a continued conversation's
-  bool keeps_eos = true;  // of the prompt
+  bool has_seed = false;   // given, or the protocol's: it replaces a continued conversation's
+  bool keeps_eos = true;   // of the prompt
+  bool tokenises = false;  // the prompt
   bool detokenises = false;
   std::vector<std::int32_t> beginning = {};  // put before the first prompt
   weights::EndOfText end = {};               // ids that end a sample

@@ -7,10 +7,12 @@
 #include "host/base/file/checksum.hpp"
 #include "host/base/file/file.hpp"
 #include "host/base/text.hpp"
+#include "host/base/utf8.hpp"
 #include "host/cli/generate/generate.hpp"
 #include "host/cli/streams.hpp"
 #include "host/data/text/printable.hpp"
 #include "host/data/tokenizer/tokenizer.hpp"
+#include "host/generate/tokenize.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/plugin/plugin_lock.hpp"
 #include "host/run/run_description.hpp"
@@ -31,6 +33,8 @@ constexpr std::int64_t kReleasedRows = 512;
 constexpr std::int64_t kReleasedClamp = 400;
 constexpr double kReleasedTopP = 0.95;
 constexpr std::int64_t kReleasedSeed = 42;
+
+constexpr std::size_t kShownPrompt = 200;  // bytes of a prompt that a note quotes
 
 bool is_released(const GenerateArguments& arguments) { return arguments.protocol == "released"; }
 
@@ -71,6 +75,7 @@ GenerateSettings settings_of(const GenerateArguments& arguments,
   settings.tokens = arguments.tokens.value_or(kReleasedTokens);
   settings.has_seed = arguments.seed.has_value() || released;
   settings.keeps_eos = !released;
+  settings.tokenises = arguments.tokenises;
   settings.detokenises = arguments.detokenises || released;
   return settings;
 }
@@ -102,6 +107,18 @@ std::string ids_text(const std::vector<std::int32_t>& ids, const data::Vocabular
                            : str("id ", id));
   }
   return join(out, ", ");
+}
+
+// --tokenize has an effect on words alone. `vocabulary`: the run's, null for ids.
+void check_tokenize(const data::Vocabulary* vocabulary) {
+  if (vocabulary != nullptr && vocabulary->kind() == data::VocabularyKind::kWord) return;
+  throw_usage({.where = "--tokenize",
+               .failed = "the run has no vocabulary of words",
+               .expected = "a run with data.vocabulary = \"word\"",
+               .got = vocabulary == nullptr
+                          ? "ids without a text"
+                          : str("the vocabulary \"", to_word(vocabulary->kind()), '"'),
+               .hint = "leave it out: the prompt is taken as it is"});
 }
 
 // Whether a tier's rows at evaluation come from the command line: from --set, or as eval_rows of
@@ -197,6 +214,7 @@ std::string typed_command(const GenerateArguments& arguments) {
   add("--prompt-file", arguments.prompt_file.string());
   add("--prompt-ids", arguments.prompt_ids.value_or(""));
   add("--state", arguments.state.string());
+  if (arguments.tokenises) text += " --tokenize";
   for (const fs::path& memory : arguments.memory) add("--memory", memory.string());
   return text + arguments.set.typed();
 }
@@ -232,6 +250,7 @@ OpenGeneration open_generation(const GenerateArguments& arguments, Display& disp
   options.dataset = std::make_shared<const data::Dataset>(
       experiment.data, data::DatasetOptions{.splits = {}, .vocabulary = folder.vocabulary()});
   options.loader = std::make_shared<plugin::PluginLoader>(memory::find_group);
+  if (opened.settings.tokenises) check_tokenize(options.dataset->vocabulary());
   if (const data::Vocabulary* const vocabulary = options.dataset->vocabulary()) {
     opened.settings.options.ids = vocabulary->size();
   }
@@ -279,8 +298,27 @@ generate::Identity identity_of(const OpenGeneration& opened) {
 
 namespace {
 
-generate::Prompt encode(const data::NamedText& text, const OpenGeneration& opened,
+// The advice that --tokenize would help a prompt with unknown words; "" where it would not.
+std::string tokenize_advice(const data::NamedText& text, const OpenGeneration& opened,
+                            std::int64_t unknown) {
+  if (opened.settings.tokenises) return "";
+  const std::string words = generate::tokenize(text.text, *opened.vocabulary());
+  const generate::Prompt other =
+      generate::encode_prompt(*opened.vocabulary(), {text.source, words}, true);
+  if (other.unknown >= unknown) return "";
+  return str("; with --tokenize the prompt is \"", printable(cut_text(words, kShownPrompt)), "\", ",
+             other.unknown == 0 ? "of which all words are known"
+                                : str(other.unknown, " of its words are unknown"));
+}
+
+generate::Prompt encode(const data::NamedText& given, const OpenGeneration& opened,
                         Display& display) {
+  std::string words;
+  data::NamedText text = given;
+  if (opened.settings.tokenises) {
+    words = generate::tokenize(given.text, *opened.vocabulary());
+    text = {.source = given.source + ", tokenized", .text = words};
+  }
   generate::Prompt prompt =
       generate::encode_prompt(*opened.vocabulary(), text, opened.settings.keeps_eos);
   if (prompt.unknown > 0 && prompt.unknown_list.empty()) {
@@ -288,7 +326,8 @@ generate::Prompt encode(const data::NamedText& text, const OpenGeneration& opene
                      " of the prompt's characters: they are <unk>, or left out if it has none"));
   } else if (prompt.unknown > 0) {
     display.note(str("the vocabulary lacks ", prompt.unknown,
-                     " of the prompt's words, <unk> stands for them: ", prompt.unknown_list));
+                     " of the prompt's words, <unk> stands for them: ", prompt.unknown_list,
+                     tokenize_advice(text, opened, prompt.unknown)));
   }
   return prompt;
 }
