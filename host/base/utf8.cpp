@@ -37,6 +37,30 @@ std::string shown_text(std::string_view text, bool keeps_lines) {
 
 }  // namespace
 
+bool is_utf8(std::string_view text) {
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t bytes = decode_utf8(text, i).bytes;
+    if (bytes == 0) return false;
+    i += bytes;
+  }
+  return true;
+}
+
+std::string as_utf8(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t bytes = decode_utf8(text, i).bytes;
+    if (bytes == 0) {
+      out += "\uFFFD";
+    } else {
+      out += text.substr(i, bytes);
+    }
+    i += std::max<std::size_t>(1, bytes);
+  }
+  return out;
+}
+
 std::string printable(std::string_view text) { return shown_text(text, false); }
 
 std::string printable_lines(std::string_view text) { return shown_text(text, true); }

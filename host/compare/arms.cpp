@@ -7,6 +7,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
+#include "host/base/utf8.hpp"
 #include "host/data/text/text.hpp"
 #include "host/plugin/plugin_lock.hpp"
 #include "host/plugin/plugin_options.hpp"
@@ -168,7 +169,7 @@ std::vector<ArmSetup> read_arms(const fs::path& experiment, const std::vector<Ar
   for (const ArmRequest& request : memories) {
     Draft draft{.request = request, .name = request.name};
     if (draft.name.empty()) {
-      draft.name = request.memory.stem().string();
+      draft.name = as_utf8(request.memory.stem().native());
       for (const config::Override& override : request.overrides)
         draft.name += str(',', short_key(override.key), '=', override.value);
     }

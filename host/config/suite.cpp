@@ -6,6 +6,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
+#include "host/base/utf8.hpp"
 #include "host/config/sections/sections.hpp"
 #include "host/config/toml/schema.hpp"
 
@@ -51,7 +52,7 @@ std::filesystem::path read_file_path(Reader& reader, std::string_view key,
 template <typename T>
 std::string read_name(Reader& reader, const char* file_key, const std::filesystem::path& file,
                       const std::vector<T>& earlier) {
-  std::string name = reader.text("name", file.stem().string());
+  std::string name = reader.text("name", as_utf8(file.stem().native()));
   if (name.empty()) return name;  // the file is missing, which is reported
   const char* key = reader.has("name") ? "name" : file_key;
   const bool is_plain = name.front() != '.' && std::ranges::all_of(name, [](char c) {

@@ -19,6 +19,7 @@
 #include "host/base/file/checksum.hpp"
 #include "host/base/file/file.hpp"
 #include "host/base/file/safetensors.hpp"
+#include "host/base/json_output.hpp"
 #include "host/base/json_text.hpp"
 #include "host/scores/collector.hpp"
 
@@ -102,7 +103,7 @@ std::string hex_text(std::uint32_t number) {
 
 std::string checksum_of_info(Json info) {
   info.erase("checksum");
-  return hex_text(crc32c(info.dump()));
+  return hex_text(crc32c(json_text(info)));
 }
 
 std::string_view unit_word(SampleUnit unit) {
@@ -246,7 +247,7 @@ void write_samples(const fs::path& path, const std::vector<Sample>& samples) {
     line["slices"] = Json::object();
     for (const auto& [name, sums] : sample.slices) line["slices"][name] = to_json(sums);
     if (!sample.groups.empty()) line["groups"] = sample.groups;
-    text += line.dump() + '\n';
+    text += json_text(line) + '\n';
   }
   write_file_atomic(path, text);
 }
@@ -298,7 +299,7 @@ fs::path write_evaluation(const fs::path& run_folder, const Evaluation& evaluati
   }
   write_samples(folder.path() / kSamplesFile, samples);
   write_file_atomic(folder.path() / kInfoFile,
-                    whole_info(evaluation, folder.path(), has_counts).dump(2) + "\n");
+                    json_text(whole_info(evaluation, folder.path(), has_counts), 2) + "\n");
   folder.rename_to(all / name);
   const Descriptor parent(::open(all.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (parent.get() >= 0) static_cast<void>(::fsync(parent.get()));

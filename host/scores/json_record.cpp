@@ -7,6 +7,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
+#include "host/base/json_output.hpp"
 #include "host/base/json_text.hpp"
 #include "host/scores/evaluation_files.hpp"
 
@@ -22,7 +23,7 @@ void write_record(const fs::path& file, const RecordKind& kind, const Json& reco
   fs::create_directories(file.parent_path(), code);
   if (code) fail_file(file.parent_path(), "make the folder", code.value());
   remove_temporaries(file.parent_path(), Writers::kAny);
-  write_file_atomic(file, json.dump(1) + '\n');
+  write_file_atomic(file, json_text(json, 1) + '\n');
 }
 
 void fail_record(const fs::path& file, const RecordKind& kind, const std::string& expected,

@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "host/base/error.hpp"
+#include "host/base/json_output.hpp"
 #include "host/base/json_text.hpp"
 #include "host/run/run_description.hpp"
 #include "host/tensor/dtypes.hpp"
@@ -93,7 +94,7 @@ config::Experiment with_own_lanes(config::Experiment experiment, const RankOptio
 
 void check_equal_ranks(ranks::Communicator& ranks, const run::Runtime& runtime) {
   const Json own = traits_of(runtime);
-  const std::vector<std::string> all = ranks.all_gather(own.dump(), "comparison of the ranks");
+  const std::vector<std::string> all = ranks.all_gather(json_text(own), "comparison of the ranks");
   const auto first = Json::parse(all.front()).get<Traits>();
   for (int rank = 1; rank < ranks.size(); ++rank) {
     const auto theirs = Json::parse(all[static_cast<std::size_t>(rank)]).get<Traits>();
@@ -154,7 +155,7 @@ memory::StackState::Saved Parallel::gather(const memory::StackState::Saved& own)
   Json header = {{"metadata", own.metadata}, {"tensors", Json::array()}};
   for (const auto& [name, tensor] : own.tensors)
     header["tensors"].push_back(header_of(name, tensor));
-  const std::vector<std::string> headers = ranks().all_gather(header.dump(), purpose);
+  const std::vector<std::string> headers = ranks().all_gather(json_text(header), purpose);
   std::vector<memory::StackState::Saved> parts(headers.size());
   std::vector<Json> described;
   std::size_t most = 0;
@@ -197,7 +198,7 @@ std::vector<optim::Adam::Moments> Parallel::gather(optim::Adam& optimizer) {
   }
   means = gradients_.gather(means);
   squares = gradients_.gather(squares);
-  for (const std::string& text : ranks().all_gather(Json(counts).dump(), purpose_)) {
+  for (const std::string& text : ranks().all_gather(json_text(counts), purpose_)) {
     for (const auto& [name, count] : parse_json_or_throw(text).get<std::map<std::string, double>>())
       counts[name] = count;  // ranks that share a parameter have counted alike
   }
@@ -238,7 +239,7 @@ void Parallel::take(const std::vector<optim::Adam::Moments>& whole, optim::Adam&
 std::vector<std::string> Parallel::untrained(const optim::Adam& optimizer) const {
   if (!is_sharded()) return optimizer.untrained();
   std::set<std::string> names;
-  for (const std::string& text : ranks().all_gather(Json(optimizer.untrained()).dump(), purpose_)) {
+  for (const std::string& text : ranks().all_gather(json_text(optimizer.untrained()), purpose_)) {
     for (const Json& name : parse_json_or_throw(text)) names.insert(name.get<std::string>());
   }
   return {names.begin(), names.end()};

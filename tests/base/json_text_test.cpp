@@ -6,6 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "host/base/json_output.hpp"
+#include "host/base/utf8.hpp"
+
 namespace mneme {
 namespace {
 
@@ -26,6 +29,16 @@ TEST(JsonText, RefusesDeepTexts) {
   EXPECT_EQ(refusal_of([&] { static_cast<void>(parse_json_or_throw(deep + end)); }),
             "[json.exception.other_error.501] objects and lists in each other: expected at most "
             "100, got 101");
+}
+
+TEST(JsonText, BytesThatAreNoUtf8AreReplaced) {
+  const Json json = {{"caf\xe9", {"caf\xe9/\u00e9", 1.5}}};
+  EXPECT_EQ(json_text(json), "{\"caf\uFFFD\":[\"caf\uFFFD/\u00e9\",1.5]}");
+  EXPECT_EQ(json_text(Json{{"a", 1}}, 2), "{\n  \"a\": 1\n}");
+  EXPECT_EQ(json_text(parse_json(json_text(json))), json_text(json));
+  for (const std::string text : {"caf\xe9", "\xe9\xe8", "\u00e9", "\xc3", "\xed\xa0\x80"}) {
+    EXPECT_EQ(json_text(text), '"' + as_utf8(text) + '"');
+  }
 }
 
 TEST(JsonText, WholeNumbersAreNotRounded) {

@@ -224,6 +224,26 @@ TEST(Schema, PathsHaveNoZeroByte) {
             "f:2:6: l.0: expected a path (a string), got \"\\u0000\" (a string)");
 }
 
+TEST(Schema, PathsAreUtf8) {
+  const auto read = [](const std::string& text) {
+    return error_of([&] {
+      const Value root = parse_toml(text, "f", "/home/caf\xe9");
+      Problems problems;
+      Reader reader(root, problems);
+      static_cast<void>(reader.path("p"));
+      static_cast<void>(reader.paths("l"));
+      problems.throw_if_any();
+    });
+  };
+  const std::string failed =
+      "a run could not keep this path in its experiment.toml: expected a name in UTF-8, got "
+      "/home/caf\\xe9/";
+  const std::string hint = "; rename the folder or file whose name has other bytes";
+  EXPECT_EQ(read("p = \"a.txt\"\nl = [\"/b\", \"c\"]\n"),
+            "2: f:1:5: p: " + failed + "a.txt" + hint + "\nf:2:12: l.1: " + failed + "c" + hint);
+  EXPECT_EQ(read("p = \"/a.txt\"\nl = [\"/caf\u00e9\"]\n"), "no error");
+}
+
 TEST(Schema, OverridesAreNotNamedTwice) {
   EXPECT_EQ(error_of([] {
               Value root = parse_toml("", "f");

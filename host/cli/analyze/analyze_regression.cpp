@@ -12,6 +12,7 @@
 #include "host/analyze/report/run_reports.hpp"
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
+#include "host/base/utf8.hpp"
 #include "host/cli/analyze/analyze.hpp"
 #include "host/cli/arguments.hpp"
 #include "host/cli/streams.hpp"
@@ -71,7 +72,7 @@ std::vector<config::Value> values_of(const RegressionArguments& arguments) {
 
 std::vector<Variant> variants_of(const RegressionArguments& arguments) {
   std::vector<std::string> names;
-  for (const fs::path& file : arguments.memory) names.push_back(file.stem().string());
+  for (const fs::path& file : arguments.memory) names.push_back(as_utf8(file.stem().native()));
   names = distinct_names(names);
   const std::vector<config::Value> values = values_of(arguments);
   std::vector<Variant> variants;

@@ -6,6 +6,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
+#include "host/base/utf8.hpp"
 #include "host/cli/eval/eval.hpp"
 #include "host/cli/streams.hpp"
 #include "host/memory/abi/groups.hpp"
@@ -48,7 +49,7 @@ data::Split split_of(const EvalArguments& arguments) {
 EvaluatedMemories read_memories(const EvalArguments& arguments, const fs::path& file) {
   const std::vector<config::Override> overrides = overrides_of(arguments);
   std::vector<std::string> names;
-  for (const fs::path& memory : arguments.memory) names.push_back(memory.stem().string());
+  for (const fs::path& memory : arguments.memory) names.push_back(as_utf8(memory.stem().native()));
   names = distinct_names(names);
   EvaluatedMemories read;
   for (std::size_t i = 0; i < names.size(); ++i) {

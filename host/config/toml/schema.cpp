@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "host/base/text.hpp"
+#include "host/base/utf8.hpp"
 
 namespace mneme::config {
 namespace {
@@ -216,6 +217,22 @@ std::string Reader::choice(std::string_view key, const std::vector<std::string>&
   return "";
 }
 
+namespace {
+
+// The path that a value names; one that a run could not keep is a problem, and none.
+std::filesystem::path kept_path(const Value& value, Problems& problems) {
+  std::filesystem::path path = resolve_path(value);
+  if (is_utf8(path.native())) return path;
+  problems.add(value.position(), value.path(),
+               {.failed = "a run could not keep this path in its experiment.toml",
+                .expected = "a name in UTF-8",
+                .got = path.string(),
+                .hint = "rename the folder or file whose name has other bytes"});
+  return {};
+}
+
+}  // namespace
+
 std::filesystem::path Reader::path(const Key& key) {
   record(key, "a path", "none");
   const Value* found = typed(key.name, Kind::kString, "a path (a string)");
@@ -224,7 +241,7 @@ std::filesystem::path Reader::path(const Key& key) {
     refuse(*found, "a path (a string)");
     return {};
   }
-  return resolve_path(*found);
+  return kept_path(*found, *problems_);
 }
 
 const std::vector<Value>* Reader::list(std::string_view key, const std::string& expected) {
@@ -296,10 +313,10 @@ std::vector<std::filesystem::path> Reader::paths(const Key& key) {
   const auto* items = list(key.name, "a list of paths, such as [\"folder\"]");
   if (items == nullptr) return out;
   for (const Value& item : *items) {
-    if (item.kind() == Kind::kString && can_be_path(item.as_string())) {
-      out.push_back(resolve_path(item));
-    } else {
+    if (item.kind() != Kind::kString || !can_be_path(item.as_string())) {
       refuse(item, "a path (a string)");
+    } else if (std::filesystem::path path = kept_path(item, *problems_); !path.empty()) {
+      out.push_back(std::move(path));
     }
   }
   return out;

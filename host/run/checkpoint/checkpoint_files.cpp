@@ -10,6 +10,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/checksum.hpp"
+#include "host/base/json_output.hpp"
 #include "host/base/json_text.hpp"
 #include "host/base/text.hpp"
 #include "host/run/checkpoint/checkpoint.hpp"
@@ -147,7 +148,7 @@ void add_checksums(std::map<std::string, std::string>& metadata,
                    const std::vector<TensorView>& tensors) {
   std::map<std::string, std::string> sums;
   for (const TensorView& tensor : tensors) sums[tensor.name] = checksum_of(tensor);
-  metadata[kTensors] = Json(sums).dump();
+  metadata[kTensors] = json_text(sums);
   metadata[kWhole] = checksum_of(metadata);
 }
 
@@ -247,16 +248,16 @@ Metadata metadata_of(const Runtime& runtime, const RunProgress& progress,
           {kContents, contents},
           {"experiment", config::to_toml(runtime.experiment())},
           {"precision", std::string(config::to_word(runtime.precision()))},
-          {"plugins", plugins.dump()},
-          {"options", options.dump()},
+          {"plugins", json_text(plugins)},
+          {"options", json_text(options)},
           {"step", std::to_string(progress.step)},
           {"tokens", std::to_string(progress.tokens)},
           {"seconds", format_exact(progress.seconds)},
-          {"data_position", Json(progress.data_position).dump()},
+          {"data_position", json_text(progress.data_position)},
           {"noise_position", std::to_string(progress.noise_position)},
           {"metrics_lines", std::to_string(progress.metrics_lines)},
-          {"valid", json_of(progress.valid).dump()},
-          {"state", Json(saved.metadata).dump()}};
+          {"valid", json_text(json_of(progress.valid))},
+          {"state", json_text(saved.metadata)}};
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
+#include "host/base/json_output.hpp"
 #include "host/base/log.hpp"
 #include "host/run/fingerprint.hpp"
 #include "host/run/record/evaluation_recorder.hpp"
@@ -47,7 +48,7 @@ void write_start(const RunFolder& folder, const Runtime& runtime,
   Json info = describe_run(runtime);
   info["started"] = utc_now();
   info["initial_backbone_sha256"] = digest(fingerprint(runtime.model()));
-  write_file_atomic(folder.info_file(), info.dump(2) + "\n");
+  write_file_atomic(folder.info_file(), json_text(info, 2) + "\n");
   write_file_atomic(folder.metrics(), "");
   make_folder(folder.checkpoints().folder());
   if (write_first) write_first(folder.checkpoints().path_of(0));
@@ -135,7 +136,7 @@ void RunWriter::continue_from(const RunProgress& progress, const Runtime& runtim
   }
   drop_later_evaluations(folder_.path(), progress.step);
   add_continuation(info, now, progress.step);
-  write_file_atomic(folder_.info_file(), info.dump(2) + "\n");
+  write_file_atomic(folder_.info_file(), json_text(info, 2) + "\n");
   open_files(runtime.experiment().train, progress);
   metrics_lines_ = kept;
 }
@@ -158,7 +159,7 @@ void RunWriter::append(const EvalReport& report) {
 }
 
 void RunWriter::append_line(const Json& line) {
-  metrics_->append(line.dump() + "\n");
+  metrics_->append(json_text(line) + "\n");
   ++metrics_lines_;
 }
 
