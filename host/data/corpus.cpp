@@ -6,6 +6,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/checksum.hpp"
+#include "host/base/file/file_kind.hpp"
 #include "host/base/file/safetensors.hpp"
 #include "host/base/log.hpp"
 #include "host/base/text.hpp"
@@ -322,6 +323,7 @@ void check_data_file(const std::filesystem::path& path, const std::string& key,
       refuse(str("a symbolic link to ", target, ", which is not there"),
              "mount the disk that it leads to, or correct the link");
     }
+    if (const auto packed = find_packed_beside(path)) refuse(packed->got, packed->hint);
     refuse("no such file", str("correct ", key, "; a relative path starts at the experiment file"));
   }
   if (std::filesystem::is_directory(status)) refuse("a folder", str("name one file in ", key));
@@ -342,6 +344,7 @@ TextFiles::TextFiles(std::vector<std::filesystem::path> paths, std::string key)
   for (const std::filesystem::path& path : paths_) {
     check_data_file(path, key_, "a text file");
     maps_.emplace_back(path);
+    check_is_text(path, text_of(maps_.back()), str(key_, ": ", path.string()), "a text file");
     texts_.push_back(text_of_file(path.string(), text_of(maps_.back())));
     if (texts_.back().text.empty()) {
       throw_usage({.where = str(key_, ": ", path.string()),

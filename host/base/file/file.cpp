@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "host/base/error.hpp"
+#include "host/base/file/file_kind.hpp"
 
 namespace mneme {
 namespace {
@@ -64,12 +65,14 @@ std::string read_file(const fs::path& path, std::uint64_t limit) {
     const ssize_t count = ::read(file.get(), buffer.data(), buffer.size());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) fail_file(path, "read", errno);
-    if (count == 0) return text;
+    if (count == 0) break;
     text.append(buffer.data(), static_cast<std::size_t>(count));
     if (text.size() > limit) {
       fail_too_long(path, limit, is_regular ? "more" : "a pipe or device that goes on");
     }
   }
+  check_is_text(path, text, path.string(), "a text");
+  return text;
 }
 
 MappedFile::MappedFile(const fs::path& path) : path_(path) {

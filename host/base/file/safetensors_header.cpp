@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "host/base/error.hpp"
+#include "host/base/file/file_kind.hpp"
 #include "host/base/file/safetensors.hpp"
 #include "host/base/json_text.hpp"
 #include "host/base/text.hpp"
@@ -95,6 +96,13 @@ class HeaderReader {
   static std::string tensor(const std::string& name) { return str("tensor \"", name, '"'); }
 
   [[noreturn]] void fail_foreign(const std::string& got) const {
+    const std::string_view bytes(reinterpret_cast<const char*>(file_.data()), file_.size());
+    if (const std::optional<FileKind> kind = find_file_kind(path_, bytes)) {
+      fail({.failed = kind->failed,
+            .expected = "a safetensors file",
+            .got = kind->got,
+            .hint = kind->hint});
+    }
     fail({.failed = "is not a safetensors file",
           .expected = "8 bytes header length, then a JSON object",
           .got = got,

@@ -6,6 +6,8 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
+#include "host/base/file/file_kind.hpp"
+#include "host/base/json_output.hpp"
 #include "host/base/json_text.hpp"
 #include "host/base/utf8.hpp"
 #include "host/data/text/text.hpp"
@@ -13,10 +15,6 @@
 namespace mneme::data {
 namespace {
 
-constexpr std::string_view kXzMagic(
-    "\xFD"
-    "7zXZ\0",
-    6);
 constexpr std::size_t kShownWidth = 60;
 
 void check_utf8_of(const NamedText& text) {
@@ -29,10 +27,6 @@ void check_utf8_of(const NamedText& text) {
     }
     i += bytes;
   }
-}
-
-std::string unpack_hint(const std::filesystem::path& packed) {
-  return str("unpack it: xz -dk ", shell_word(packed.string()));
 }
 
 }  // namespace
@@ -77,17 +71,12 @@ std::string needed_text(const Json& object, const std::string& where, const std:
 
 std::string read_utf8_file(const std::filesystem::path& path) {
   std::error_code ignored;
-  std::filesystem::path packed = path;
-  packed += ".xz";
-  if (!std::filesystem::exists(path, ignored) && std::filesystem::exists(packed, ignored)) {
-    refuse_record(path.string(), "the file is not there", "JSON lines", "a packed file beside it",
-                  unpack_hint(packed));
+  if (!std::filesystem::exists(path, ignored)) {
+    if (const auto packed = find_packed_beside(path)) {
+      refuse_record(path.string(), packed->failed, "JSON lines", packed->got, packed->hint);
+    }
   }
-  std::string bytes = read_file(path);
-  if (bytes.starts_with(kXzMagic)) {
-    refuse_record(path.string(), "the file is packed", "JSON lines", "xz-compressed data",
-                  unpack_hint(path));
-  }
+  const std::string bytes = read_file(path);
   const NamedText text = text_of_file(path.string(), bytes);
   check_utf8_of(text);
   return std::string(text.text);

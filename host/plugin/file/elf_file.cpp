@@ -4,10 +4,12 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string_view>
 #include <utility>
 
 #include "host/base/error.hpp"
+#include "host/base/file/file_kind.hpp"
 #include "mneme/note.h"
 
 namespace mneme::plugin {
@@ -312,6 +314,14 @@ std::span<const std::byte> ElfReader::range(std::uint64_t offset, std::uint64_t 
 
 void ElfReader::check_identity() const {
   if (!starts_with(bytes_, ELFMAG)) {
+    const std::string_view text(reinterpret_cast<const char*>(bytes_.data()), bytes_.size());
+    if (const std::optional<FileKind> pointer = find_pointer_kind(where_, text)) {
+      throw_plugin({.where = where_,
+                    .failed = pointer->failed,
+                    .expected = "an ELF file",
+                    .got = pointer->got,
+                    .hint = pointer->hint});
+    }
     throw_plugin({.where = where_,
                   .failed = "is no shared library",
                   .expected = "an ELF file",
