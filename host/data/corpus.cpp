@@ -247,6 +247,47 @@ const TensorView& checked_ids(const SafetensorsFile& file, std::string_view tens
   return view;
 }
 
+// The first token of each document of a tensor of ids: what the file's tensor "documents" says, as
+// in prepared folders, or each row's.
+std::vector<std::int64_t> documents_of(const SafetensorsFile& file, const TensorView& tokens) {
+  std::vector<std::int64_t> documents;
+  const TensorView* const view = file.find("documents");
+  if (view == nullptr) {
+    for (std::int64_t first = 0; first < tokens.elements(); first += tokens.shape.back()) {
+      documents.push_back(first);
+    }
+    return documents;
+  }
+  const std::string where = str(file.path().string(), ": tensor documents");
+  const auto refuse = [&](const std::string& place, const std::string& expected,
+                          const std::string& got) {
+    throw_usage({.where = where + place,
+                 .failed = "it does not hold the first token of each document",
+                 .expected = expected,
+                 .got = got,
+                 .hint = "correct it, or leave the tensor out: each row is then a document"});
+  };
+  const std::string got = str(dtype_name(view->dtype), ' ', list_text(view->shape));
+  if (!IdView::takes(view->dtype) || view->shape.size() != 1 || view->elements() == 0) {
+    refuse("", "U8, U16, U32, I32 or I64 of the shape [d]", got);
+  }
+  if (tokens.shape.size() != 1) {
+    refuse("", "ids of the shape [n], in which it counts",
+           "ids of the shape " + list_text(tokens.shape));
+  }
+  const IdView places(*view);
+  for (std::int64_t i = 0; i < view->elements(); ++i) {
+    const std::int64_t least = i == 0 ? 0 : documents.back() + 1;
+    const std::int64_t most = i == 0 ? 0 : tokens.elements() - 1;
+    if (places[i] < least || places[i] > most) {
+      refuse(place_text(*view, i), i == 0 ? "0" : str("from ", least, " to ", most),
+             str(places[i]));
+    }
+    documents.push_back(places[i]);
+  }
+  return documents;
+}
+
 SafetensorsFile open_ids(const std::filesystem::path& path, const std::string& key) {
   try {
     return SafetensorsFile::open(path);
@@ -290,9 +331,7 @@ Corpus read_id_corpus(const std::filesystem::path& path, const std::string& key,
   corpus.key = key;
   corpus.files = {path};
   corpus.tokens = {file, view.data, view.elements(), static_cast<int>(dtype_size(view.dtype))};
-  for (std::int64_t first = 0; first < corpus.size(); first += view.shape.back()) {
-    corpus.documents.push_back(first);
-  }
+  corpus.documents = documents_of(*file, view);
   corpus.sha256 = sha256_file(path);
   return corpus;
 }

@@ -171,6 +171,25 @@ TEST(Corpus, RefusesFilesThatAreNone) {
                [] { static_cast<void>(bytes_of({})); });
 }
 
+TEST(Corpus, RefusesPackedFilesAndPointers) {
+  const TestFolder folder;
+  const auto refuse = [&](const std::filesystem::path& path,
+                          const std::vector<std::string>& parts) {
+    expect_error(ErrorKind::kUsage, parts, [&] { static_cast<void>(bytes_of({path})); });
+  };
+  refuse(folder.write("text.gz", "\x1F\x8B\x08."),
+         {"data.train: ", "text.gz: the file is packed", "expected a text file",
+          "got data packed by gzip", "unpack it: gunzip -k "});
+  refuse(folder.write("table", "PAR1....PAR1"),
+         {"data.train: ", "the file is no text", "got a Parquet table", "pandas.read_parquet"});
+  refuse(folder.write("pointer.txt",
+                      "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"),
+         {"data.train: ", "pointer.txt: the file is a pointer of Git LFS", "git lfs pull"});
+  static_cast<void>(folder.write("beside.txt.xz", "any"));
+  refuse(folder.path() / "beside.txt",
+         {"data.train: ", "got a packed file beside it", "unpack it: xz -dk ", "beside.txt.xz"});
+}
+
 TEST(Corpus, RefusesATextWithoutWords) {
   const TestFolder folder;
   const std::vector<NamedText> training = {{"t", "a b\n"}};
@@ -194,6 +213,42 @@ TEST(IdCorpus, ReadsOneLaneOrSeveral) {
   EXPECT_EQ(corpus.sha256, sha256_file(two));
   EXPECT_EQ(corpus.bytes, 0);
   EXPECT_EQ(corpus.characters_per_token(), 0.0);
+}
+
+// Ids with a tensor of documents beside them.
+std::filesystem::path write_documents(const TestFolder& folder, std::vector<std::int64_t> shape,
+                                      const std::vector<std::int32_t>& documents,
+                                      DType dtype = DType::I32) {
+  const std::vector<std::int64_t> ids = {3, 1, 0, 2};
+  SafetensorsWriter writer;
+  writer.add("tokens", DType::I64, std::move(shape), ids.data());
+  writer.add("documents", dtype, {static_cast<std::int64_t>(documents.size())}, documents.data());
+  writer.write(folder.path() / "documents.safetensors");
+  return folder.path() / "documents.safetensors";
+}
+
+TEST(IdCorpus, TakesTheDocumentsOfTheFile) {
+  const TestFolder folder;
+  const auto path = write_documents(folder, {4}, {0, 1, 3});
+  EXPECT_THAT(read_id_corpus(path, "data.train", 4).documents, ElementsAre(0, 1, 3));
+}
+
+TEST(IdCorpus, RefusesDocumentsThatAreNone) {
+  const TestFolder folder;
+  const auto refuse = [&](const std::filesystem::path& path,
+                          const std::vector<std::string>& parts) {
+    expect_error(ErrorKind::kUsage, parts,
+                 [&] { static_cast<void>(read_id_corpus(path, "data.train", 4)); });
+  };
+  const std::string where = "documents.safetensors: tensor documents";
+  refuse(write_documents(folder, {4}, {1, 3}),
+         {where + "[0]: it does not hold the first token of each document", "expected 0, got 1",
+          "leave the tensor out"});
+  refuse(write_documents(folder, {4}, {0, 2, 2}), {where + "[2]", "from 3 to 3", "got 2"});
+  refuse(write_documents(folder, {4}, {0, 4}), {where + "[1]", "from 1 to 3", "got 4"});
+  refuse(write_documents(folder, {4}, {}), {where, "of the shape [d]", "got I32 [0]"});
+  refuse(write_documents(folder, {4}, {0, 1}, DType::F32), {where, "got F32 [2]"});
+  refuse(write_documents(folder, {2, 2}, {0, 1}), {where, "ids of the shape [n]", "[2, 2]"});
 }
 
 TEST(IdCorpus, ReadsEveryIntegerType) {

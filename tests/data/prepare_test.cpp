@@ -12,15 +12,19 @@
 
 #include "host/base/file/checksum.hpp"
 #include "host/base/file/file.hpp"
+#include "host/base/json_text.hpp"
 #include "host/data/dataset.hpp"
 #include "host/data/prepare/prepared.hpp"
+#include "tests/base/log_capture.hpp"
 #include "tests/data/data_files.hpp"
 
 namespace mneme::data {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::AllOf;
 using testing::ElementsAre;
+using testing::HasSubstr;
 
 std::vector<std::string> names_in(const fs::path& folder) {
   std::vector<std::string> names;
@@ -122,6 +126,37 @@ TEST(Prepare, TakesFoldersAsDocumentsByName) {
   const Corpus corpus = PreparedFolder::open(folder.path() / "out").corpus(Split::kTrain);
   EXPECT_THAT(ids_of(corpus.tokens), ElementsAre('A', 'B', 'B', 'C'));
   EXPECT_THAT(corpus.documents, ElementsAre(0, 1, 3));
+}
+
+TEST(Prepare, LeavesHiddenFilesAndCopiesOfEditorsOut) {
+  const TestFolder folder;
+  fs::create_directories(folder.path() / "books" / "inner");
+  static_cast<void>(folder.write("books/a.txt", "A"));
+  static_cast<void>(folder.write("books/a.txt~", "old"));
+  static_cast<void>(folder.write("books/.DS_Store", "\xff"));
+  PrepareOptions options;
+  options.files[0] = {folder.path() / "books"};
+  test::LogCapture log;
+  const Json json = prepare(options, folder.path() / "out");
+  ASSERT_EQ(json.at("splits").at("train").at("sources").size(), 1U);
+  EXPECT_THAT(log.warnings(),
+              ElementsAre(AllOf(HasSubstr("--train: "), HasSubstr("books: hidden files"),
+                                HasSubstr(".DS_Store, a.txt~")),
+                          HasSubstr("not searched: inner")));
+  // A file that is named itself is read.
+  options.files[0] = {folder.path() / "books" / "a.txt~"};
+  static_cast<void>(prepare(options, folder.path() / "named"));
+  EXPECT_THAT(ids_of(PreparedFolder::open(folder.path() / "named").corpus(Split::kTrain).tokens),
+              ElementsAre('o', 'l', 'd'));
+}
+
+TEST(Prepare, ReadsFilesWhoseNamesAreNotUtf8) {
+  const TestFolder folder;
+  PrepareOptions options = prepare_words_of(folder.write("caf\xe9.txt", "a\n"));
+  static_cast<void>(prepare(options, folder.path() / "out"));
+  const Json json = parse_json(read_file(folder.path() / "out" / "data.json"));
+  const std::string path = json.at("splits").at("train").at("sources").at(0).at("path");
+  EXPECT_THAT(path, testing::EndsWith("caf\uFFFD.txt"));
 }
 
 TEST(Prepare, CutsShares) {
@@ -315,17 +350,21 @@ TEST_F(PrepareFails, OnAFolderWithoutFiles) {
   expect_nothing_left();
 }
 
-// JSON cannot hold them, which the end of the work would be too late to find out.
-TEST_F(PrepareFails, OnNamesThatAreNotUtf8) {
+// JSON cannot hold it, which the end of the work would be too late to find out.
+TEST_F(PrepareFails, OnAMarkThatIsNotUtf8) {
   const TestFolder elsewhere;
-  PrepareOptions options = prepare_words_of(elsewhere.write("b\xff.txt", "a\n"));
+  PrepareOptions options = prepare_words_of(elsewhere.write("a.txt", "a\n"));
   options.on_work = [](const std::string& work) { FAIL() << work << " before the refusal"; };
-  expect_error(ErrorKind::kUsage, {"--train: ", "data.json cannot hold it", "offset"},
-               [&] { static_cast<void>(prepare(options, out_)); });
-  options.files[0] = {elsewhere.write("a.txt", "a\n")};
   options.documents = {.unit = config::Documents::kMark, .mark = "x\xff"};
-  expect_error(ErrorKind::kUsage, {"--document-mark: ", "data.json cannot hold it", "offset 1"},
+  expect_error(ErrorKind::kUsage, {"--document-mark: ", "data.json cannot keep it", "UTF-8"},
                [&] { static_cast<void>(prepare(options, out_)); });
+}
+
+TEST_F(PrepareFails, OnAFolderOfLeftovers) {
+  const TestFolder folder;
+  static_cast<void>(folder.write("a.txt~", "old"));
+  expect_error(ErrorKind::kUsage, {"--train: ", "hidden files and copies of editors alone"},
+               [&] { static_cast<void>(prepare(prepare_words_of(folder.path()), out_)); });
 }
 
 TEST_F(PrepareFails, WhenItIsInterrupted) {

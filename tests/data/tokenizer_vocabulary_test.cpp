@@ -104,6 +104,40 @@ TEST(TokenizerVocabulary, RefusesAFileWithoutItsTexts) {
                [&] { static_cast<void>(Vocabulary::load(file)); });
 }
 
+TEST(TokenizerVocabulary, OfSentencepieceAloneSaysHowItIsConverted) {
+  const TestFolder folder;
+  const fs::path model = folder.write("tokenizer.model", "\n\x0e\n\x05<unk>");
+  const fs::path train = folder.write("train.txt", "a\n");
+  const std::string command = str("AutoTokenizer.from_pretrained('", folder.path().string(),
+                                  "').save_pretrained('", folder.path().string(), "')\"");
+  expect_error(ErrorKind::kUsage,
+               {"there is no tokenizer", "got tokenizer.model, which is not read, alone",
+                "write the model's tokenizer.json", command},
+               [&] { Dataset{tokenizer_config(train, folder.path())}; });
+  expect_error(ErrorKind::kUsage,
+               {"tokenizer.model: a vocabulary of sentencepiece or tiktoken is not read",
+                "expected a tokenizer.json", command},
+               [&] { Dataset{tokenizer_config(train, model)}; });
+  EXPECT_EQ(find_unread_vocabulary(folder.path()), "tokenizer.model");
+  EXPECT_EQ(find_unread_vocabulary(trained_tokenizer("smollm")), "");
+  EXPECT_EQ(find_unread_vocabulary(folder.path() / "absent"), "");
+  static_cast<void>(folder.write("tokenizer.json", "{}"));
+  EXPECT_EQ(find_unread_vocabulary(folder.path()), "");
+}
+
+TEST(TokenizerVocabulary, OfAPointerSaysHowItIsFetched) {
+  const TestFolder folder;
+  const fs::path train = folder.write("train.txt", "a\n");
+  const std::string pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n";
+  static_cast<void>(folder.write("tokenizer.json", pointer));
+  expect_error(ErrorKind::kUsage,
+               {"tokenizer.json: the file is a pointer of Git LFS", "git lfs pull"},
+               [&] { Dataset{tokenizer_config(train, folder.path())}; });
+  const fs::path vocabulary = folder.write("vocabulary.json", pointer);
+  expect_error(ErrorKind::kUsage, {"vocabulary.json: the file is a pointer of Git LFS"},
+               [&] { static_cast<void>(Vocabulary::load(vocabulary)); });
+}
+
 TEST(TokenizerVocabulary, IsTheVocabularyOfADataset) {
   const TestFolder folder;
   const std::string text = "the house reads the model\nand remembers\n";

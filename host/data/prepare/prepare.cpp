@@ -10,6 +10,9 @@
 #include "host/base/file/checksum.hpp"
 #include "host/base/file/file.hpp"
 #include "host/base/file/safetensors.hpp"
+#include "host/base/json_output.hpp"
+#include "host/base/utf8.hpp"
+#include "host/data/folder_files.hpp"
 #include "host/data/prepare/prepared.hpp"
 #include "host/data/prepare/shards.hpp"
 #include "host/data/text/text.hpp"
@@ -23,37 +26,30 @@ constexpr std::string_view kWhitespace = " \t\n\v\f\r";
 
 std::size_t index_of(Split split) { return static_cast<std::size_t>(split); }
 
-// data.json keeps paths and the mark, and JSON must be UTF-8. Checked before the work, not after
-// it.
-void check_recorded(const std::string& option, const std::string& text) {
-  for (std::size_t i = 0; i < text.size();) {
-    const std::size_t bytes = decode_utf8(text, i).bytes;
-    if (bytes == 0) {
-      throw_usage({.where = str(option, ": ", text),
-                   .failed = "data.json cannot hold it",
-                   .expected = "UTF-8",
-                   .got = str("another byte index_of offset ", i),
-                   .hint = "choose another name"});
-    }
-    i += bytes;
-  }
+// data.json keeps the mark, and JSON is UTF-8. Checked before the work, not after it.
+void check_mark(const std::string& mark) {
+  if (is_utf8(mark)) return;
+  throw_usage({.where = "--document-mark: " + mark,
+               .failed = "data.json cannot keep it",
+               .expected = "UTF-8",
+               .got = "other bytes",
+               .hint = "convert the text and the mark (iconv -t UTF-8)"});
 }
 
-// The regular files of a folder by name; index_of least one.
+// The files of a folder by name; at least one.
 std::vector<fs::path> files_in(const fs::path& folder, const std::string& option) {
-  std::vector<fs::path> files;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-    if (entry.is_regular_file()) files.push_back(fs::absolute(entry.path()));
-  }
-  if (files.empty()) {
-    throw_usage({.where = str(option, ": ", folder.string()),
+  const std::string where = str(option, ": ", folder.string());
+  const FolderFiles listed = list_files(folder);
+  if (listed.files.empty()) {
+    throw_usage({.where = where,
                  .failed = "there is no text to read",
                  .expected = "a folder with text files",
-                 .got = "no file in it",
+                 .got = listed.leftovers.empty() ? "no file in it"
+                                                 : "hidden files and copies of editors alone",
                  .hint = "name another folder; those inside it are not searched"});
   }
-  std::sort(files.begin(), files.end());
-  return files;
+  warn_of_left_out(where, listed);
+  return listed.files;
 }
 
 // The files themselves, and a folder's files by name.
@@ -65,10 +61,8 @@ std::vector<fs::path> expand(const std::vector<fs::path>& paths, const std::stri
       files.push_back(fs::absolute(path));
       continue;
     }
-    const std::vector<fs::path> inside = files_in(path, option);
-    files.insert(files.end(), inside.begin(), inside.end());
+    for (const fs::path& inside : files_in(path, option)) files.push_back(fs::absolute(inside));
   }
-  for (const fs::path& file : files) check_recorded(option, file.string());
   return files;
 }
 
@@ -87,15 +81,14 @@ class Preparer {
  public:
   explicit Preparer(const PrepareOptions& options) : options_(options) {
     for (const Split split : kSplits) open(split);
-    check_recorded("--document-mark", options_.documents.mark);
-    check_recorded("--vocabulary-file", options_.vocabulary_file.string());
+    check_mark(options_.documents.mark);
     if (!options_.split.empty()) cut();
     if (options_.preparation != Preparation::kText8) return;
     for (auto& texts : texts_) std::transform(texts.begin(), texts.end(), texts.begin(), trimmed);
   }
 
   Json write(const fs::path& folder) {
-    StagedFolder staged(folder);  // first: a place that cannot be used is found out index_of once
+    StagedFolder staged(folder);  // first: a place that cannot be used is found out at once
     const Vocabulary vocabulary = make_vocabulary();
     Json json;
     json["format"] = kPreparedFormat;
@@ -109,7 +102,7 @@ class Preparer {
       json["splits"][std::string(to_word(split))] = write_split(split, vocabulary, staged.path());
     }
     vocabulary.save(staged.path() / "vocabulary.json");
-    write_file_atomic(staged.path() / "data.json", json.dump(2) + "\n");
+    write_file_atomic(staged.path() / "data.json", json_text(json, 2) + "\n");
     staged.commit();
     return json;
   }
@@ -193,7 +186,7 @@ class Preparer {
     return vocabulary;
   }
 
-  // What a preparation does index_of the ends of lines is a property of its vocabulary.
+  // What a preparation does at the ends of lines is a property of its vocabulary.
   void check_line_ends(const Vocabulary& vocabulary) const {
     const bool is_words = options_.preparation == Preparation::kWikitext103;
     const bool is_bytes = options_.preparation == Preparation::kEnwik8;
@@ -202,7 +195,7 @@ class Preparer {
     if (!is_other) return;
     throw_usage({.where = str("--vocabulary-file: ", options_.vocabulary_file.string()),
                  .failed = str("no vocabulary of --preparation ", to_word(options_.preparation)),
-                 .expected = is_words ? "one with an <eos> index_of each line's end"
+                 .expected = is_words ? "one with an <eos> at each line's end"
                                       : "one that leaves newlines out",
                  .got = str("a ", vocabulary.summary(), ", that does not"),
                  .hint = "take the file of a text prepared likewise, or leave --preparation out"});

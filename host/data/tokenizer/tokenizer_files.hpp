@@ -21,8 +21,15 @@ struct TokenizerFiles {
 
 // Reads the files from a folder, or from the folder of a file named tokenizer.json or vocab.json. A
 // file of another name is read alone, as a tokenizer.json. Where there is a tokenizer.json,
-// vocab.json and merges.txt are not read. Error (kUsage) for a path that is neither and a folder
-// that holds neither; Error (kRun) for a file that cannot be read.
+// vocab.json and merges.txt are not read. Error (kUsage) for a path that is neither, for a folder
+// that holds neither and for a vocabulary of another program; Error (kRun) for a file that cannot
+// be read.
 [[nodiscard]] TokenizerFiles read_tokenizer_files(const std::filesystem::path& path);
+
+// The name of a vocabulary of sentencepiece or tiktoken (tokenizer.model), which is not read, in a
+// folder that has no tokenizer which is; "" = none.
+[[nodiscard]] std::string find_unread_vocabulary(const std::filesystem::path& folder);
+// How the files that are read are made from it.
+[[nodiscard]] std::string unread_vocabulary_hint(const std::filesystem::path& folder);
 
 }  // namespace mneme::data

@@ -8,6 +8,7 @@
 #include "host/base/random.hpp"
 #include "host/base/text.hpp"
 #include "host/config/toml/toml.hpp"
+#include "host/data/tokenizer/tokenizer_files.hpp"
 #include "host/plugin/plugin_lock.hpp"
 #include "host/run/checkpoint/checkpoint.hpp"
 #include "host/run/record/run_writer.hpp"
@@ -280,6 +281,13 @@ FolderImportReport import_folder(const fs::path& path, const FolderImportOptions
   for (const std::string& note : folder.notes()) log_warning(note);
   say_passed_over(model, options.ignored, path);
   const config::Experiment experiment = experiment_for(model, path, options);
+  if (const std::string unread = data::find_unread_vocabulary(path);
+      !unread.empty() && experiment.data.vocabulary_file.empty() &&
+      experiment.data.prepared.empty() && !options.vocabulary) {
+    log_warning(path.string(), ": its tokenizer, ", unread,
+                ", is not read: the run takes token ids, or another vocabulary that you name; ",
+                data::unread_vocabulary_hint(path));
+  }
   data::DatasetOptions data;
   data.splits.clear();
   data.vocabulary = options.vocabulary;
