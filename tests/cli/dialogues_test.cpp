@@ -62,6 +62,20 @@ TEST(DataDialogues, WritesOurOwnFormAndSaysWhatItDid) {
               HasSubstr("2 dialogues, 3 turns\n1 turns of the source without text"));
 }
 
+TEST(DataDialogues, CountsDialoguesWithoutADocument) {
+  const TemporaryFolder folder;
+  DataDialoguesArguments arguments;
+  arguments.source =
+      folder.write("in.json", R"([{"id": "a", "turns": [{"speaker": 1, "text": "x"}]},
+    {"id": "b", "document": "d", "turns": [{"speaker": 1, "text": "x"}]}])");
+  arguments.out = folder / "out.jsonl";
+  EXPECT_THAT(convert(arguments),
+              HasSubstr("2 dialogues, 2 turns\n1 dialogues without a document"));
+  EXPECT_EQ(read_file(arguments.out),
+            "{\"id\":\"a\",\"turns\":[{\"speaker\":1,\"text\":\"x\"}]}\n"
+            "{\"id\":\"b\",\"document\":\"d\",\"turns\":[{\"speaker\":1,\"text\":\"x\"}]}\n");
+}
+
 TEST(DataDialogues, LeavesOutDialoguesThatOtherFilesHave) {
   const TemporaryFolder folder;
   DataDialoguesArguments arguments;

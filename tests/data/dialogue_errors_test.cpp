@@ -21,12 +21,9 @@ void expect_refused(const std::string& second_line, const std::vector<std::strin
   expect_error(ErrorKind::kUsage, all, [&] { static_cast<void>(read_dialogues(file)); });
 }
 
-TEST(DialogueErrors, NameTheLineOfARecordWithoutDocument) {
-  expect_refused(R"({"turns": [{"speaker": 1, "text": "x"}]})", {"no document", "\"document\""});
+TEST(DialogueErrors, NameTheLineOfADocumentThatIsNoText) {
   expect_refused(R"({"document": 3, "turns": [{"speaker": 1, "text": "x"}]})",
                  {"document", "a text in quotes", "got 3"});
-  expect_refused(R"({"document": " \n\u00a0", "turns": [{"speaker": 1, "text": "x"}]})",
-                 {"no document", "white space only"});
 }
 
 TEST(DialogueErrors, NameTheLineOfARecordWithoutTurns) {
@@ -96,6 +93,46 @@ TEST(DialogueErrors, TellAFileWithoutDialogues) {
   const auto empty = folder.write("empty.jsonl", "\n \n");
   expect_error(ErrorKind::kUsage, {"empty.jsonl", "no record"}, [&] { read(empty); });
   expect_error(ErrorKind::kRun, {"missing.jsonl"}, [&] { read(folder.path() / "missing.jsonl"); });
+}
+
+// Expects a file with this text to be refused.
+void expect_text_refused(const std::string& text, const std::vector<std::string>& parts) {
+  SCOPED_TRACE(text);
+  const TestFolder folder;
+  const auto file = folder.write("mine.json", text);
+  expect_error(ErrorKind::kUsage, parts, [&] { static_cast<void>(read_dialogues(file)); });
+}
+
+TEST(DialogueErrors, TellThePlaceInAList) {
+  const std::string one = R"({"document": "d", "turns": [{"speaker": 1, "text": "x"}]})";
+  expect_text_refused("[" + one + ",\n\n{\"document\": \"d\"}]", {"mine.json:3: ", "no turns"});
+  expect_text_refused("[" + one + ",\n {\"document\": d}]",
+                      {"mine.json:2:15: ", "the text is no JSON", "got d}"});
+  expect_text_refused("[" + one + "\n" + one + "]",
+                      {"mine.json:2: the list of records: expected a comma or its end, got {"});
+  expect_text_refused("[\n1]", {"mine.json:2: the list of records has another value: expected "
+                                "objects, got 1]"});
+  expect_text_refused("[" + one + ",", {"mine.json:1: the list of records has no end: expected a "
+                                        "closing bracket, got the file's end"});
+  expect_text_refused("[" + one + "]\n[" + one + "]",
+                      {"mine.json:2: text after the list of records",
+                       "one list, or one object a "
+                       "line",
+                       "got [{"});
+  expect_text_refused("[" + one + ",\n {\"document\": \"d}]",
+                      {"mine.json:2:", "no JSON", "its end"});
+  expect_text_refused("[ ]", {"mine.json: the file has no record", "got an empty list"});
+}
+
+TEST(DialogueErrors, TellThePlaceInAnObjectOverSeveralLines) {
+  const std::string one =
+      "{\n\"document\": \"d\",\n\"turns\": [{\"speaker\": 1, \"text\": \"x\"}]\n}\n";
+  expect_text_refused(one + "{\n\"turns\": []\n}", {"mine.json:5: ", "no turns"});
+  expect_text_refused(one + "{\n\"document\": d\n}", {"mine.json:6:13: ", "the text is no JSON"});
+  expect_text_refused(one + "{\n", {"mine.json:", "the text is no JSON", "got its end"});
+  expect_text_refused(one + "x", {"mine.json:5:1: ", "the text is no JSON", "got x"});
+  // No object, however far one reads: a line with a mistake.
+  expect_text_refused("{\"document\": \"d\", \"turns\": [\n" + one, {"mine.json:1:", "no JSON"});
 }
 
 TEST(DialogueErrors, TellHowAPackedFileIsUnpacked) {

@@ -331,6 +331,18 @@ TEST(DialogueDataset, LeavesOutDocumentsAndTypes) {
   const Dataset dataset(config);
   EXPECT_THAT(dataset.type_marks(), IsEmpty());
   EXPECT_THAT(dataset.corpus(Split::kTrain)->documents, ElementsAre(0, 4));
+  // A document that is not read may be missing; one that is read may not.
+  const auto turns = folder.write("turns.jsonl", R"({"turns": [{"speaker": 1, "text": "x"}]})");
+  auto alone = dialogue_config(turns);
+  const auto blank = folder.write(
+      "blank.jsonl", R"({"document": " \u00a0", "turns": [{"speaker": 1, "text": "x"}]})");
+  for (const auto& path : {turns, blank}) {
+    expect_error(ErrorKind::kUsage,
+                 {":1: the dialogue has no document", "data.with_document = false"},
+                 [&] { Dataset{dialogue_config(path)}; });
+  }
+  alone.dialogue.has_document = false;
+  EXPECT_EQ(Dataset(alone).dialogues(Split::kTrain)->sequences[0].size(), 2);
   const auto stream = dataset.make_stream(Split::kValid, {.lanes = 1, .segment = 8, .epochs = 1});
   TokenSegment segment;
   ASSERT_TRUE(stream->next(segment));

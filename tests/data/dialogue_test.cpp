@@ -46,6 +46,69 @@ TEST(Dialogues, WithoutAnIdAreNamedAfterFileAndLine) {
   EXPECT_EQ(set.dialogues[1].id, "mine.jsonl:2");
 }
 
+TEST(Dialogues, MayStandInAListOrOverSeveralLines) {
+  const TestFolder folder;
+  const auto lines = read_dialogues(folder.write("lines.jsonl", kOwnLines)).dialogues;
+  std::string list = kOwnLines;
+  list.replace(list.find("\n\n"), 2, ",\n");
+  EXPECT_EQ(read_dialogues(folder.write("list.json", " [" + list + "]\n")).dialogues, lines);
+  std::string pretty = kOwnLines;
+  for (std::size_t at = 0; (at = pretty.find(", \"", at)) != pretty.npos; ++at)
+    pretty[at + 1] = '\n';
+  EXPECT_EQ(read_dialogues(folder.write("pretty.json", pretty)).dialogues, lines);
+  const auto brackets = folder.write(
+      "brackets.json", R"([{"document": "]}\"", "turns": [{"speaker": 1, "text": "[{,"}]}])");
+  EXPECT_EQ(read_dialogues(brackets).dialogues[0].document, "]}\"");
+  EXPECT_EQ(read_dialogues(brackets).dialogues[0].id, "brackets.json:1");
+}
+
+TEST(Dialogues, OfCmuDogMayStandInAListToo) {
+  const TestFolder folder;
+  const auto lines = read_dialogues(write_cmu_lines(folder)).dialogues;
+  std::string list = kCmuLines;
+  list.replace(list.find('\n'), 1, ",");
+  EXPECT_EQ(read_dialogues(folder.write("list.json", "[" + list + "]")).dialogues, lines);
+}
+
+TEST(Dialogues, NeedNoDocument) {
+  const TestFolder folder;
+  const auto path = folder.write(
+      "mine.jsonl", R"({"id": 1, "turns": [{"speaker": 1, "text": "x"}]})"
+                    "\n"
+                    R"({"id": 2, "document": null, "turns": [{"speaker": 1, "text": "y"}]})"
+                    "\n"
+                    R"({"id": 3, "document": " ", "turns": [{"speaker": 1, "text": "z"}]})"
+                    "\n"
+                    R"({"id": 4, "document": "d", "turns": [{"speaker": 1, "text": "d"}]})");
+  const std::vector<Dialogue> dialogues = read_dialogues(path).dialogues;
+  ASSERT_EQ(dialogues.size(), 4U);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(dialogues[i].document, "");
+  EXPECT_EQ(dialogues[3].document, "d");
+  write_dialogues(folder.path() / "again.jsonl", dialogues);
+  EXPECT_EQ(read_dialogues(folder.path() / "again.jsonl").dialogues, dialogues);
+}
+
+TEST(Dialogues, OfCmuDogNeedNoDocuments) {
+  const TestFolder alone;
+  const auto lines = read_dialogues(alone.write("train.jsonl", kCmuLines)).dialogues;
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_EQ(lines[0].document, "");
+  const TestFolder release;
+  const auto conversations = write_cmu_release(release);
+  EXPECT_NE(read_dialogues(conversations).dialogues[0].document, "");
+  std::filesystem::remove_all(release.path() / "WikiData");
+  EXPECT_EQ(read_dialogues(conversations).dialogues[0].document, "");
+  EXPECT_EQ(read_dialogues(conversations).dialogues.size(), 2U);
+}
+
+TEST(Dialogues, OfCmuDogsReleaseAreNoLeftovers) {
+  const TestFolder folder;
+  const auto conversations = write_cmu_release(folder);
+  static_cast<void>(folder.write("Conversations/train/._0123456789abcdef.json", "no JSON"));
+  static_cast<void>(folder.write("WikiData/.#Title.json", "no JSON"));
+  EXPECT_EQ(read_dialogues(conversations).dialogues.size(), 2U);
+}
+
 TEST(Dialogues, MayBeginWithAByteOrderMark) {
   const TestFolder folder;
   EXPECT_EQ(read_dialogues(folder.write("mine.jsonl", std::string(kByteOrderMark) + kOwnLines))

@@ -14,8 +14,7 @@ constexpr const char* kLines = "dialogues.jsonl";
 void check_dialogues(const data::DialogueSet& set) {
   std::int64_t turns = 0;
   for (const data::Dialogue& dialogue : set.dialogues) {
-    require(!dialogue.document.empty() && !dialogue.turns.empty(),
-            "a dialogue has a document and turns");
+    require(!dialogue.turns.empty(), "a dialogue has turns");
     for (const data::Turn& turn : dialogue.turns) {
       require(!turn.text.empty() && !turn.speaker.empty(), "a turn has a speaker and a text");
     }
@@ -54,6 +53,10 @@ std::vector<std::string> dialogue_seeds() {
       "\n\n"
       R"({"id": 7, "document": "Other", "turns": [{"speaker": "Ann", "text": "x"}], "rating": 3})"
       "\r\n",
+      R"([{"id": "a", "document": "T", "turns": [{"speaker": 1, "text": "]}"}]},)"
+      "\n\n {\"turns\": [{\"speaker\": 2, \"text\": \"\\\"\"}], \"document\": null}\n]",
+      "{\n \"id\": 1,\n \"turns\": [{\"speaker\": 1,\n \"text\": \"x\"}]\n}\n"
+      "{\n \"document\": \"D\",\n \"turns\": [{\"speaker\": 2, \"text\": \"y\"}]\n}",
       "\xEF\xBB\xBF"
       R"({"document": "D", "turns": [{"speaker": "1", "text": " "}, )"
       R"({"speaker": 2, "text": "\u00e9\ud83d\ude00"}]})",
@@ -86,6 +89,8 @@ std::vector<std::string> dialogue_extremes() {
       R"({"id": "a", "doc": -1, "history": [1]})"
       "\n==> documents.jsonl\n" +
           documents,
+      "[" + repeated(R"({"turns": [{"speaker": 1, "text": "x"}]},)", 10'000),
+      "[" + repeated("{", 200'000),
       repeated(" ", 300'000),
       repeated("\n", 300'000) + "{",
   };

@@ -35,6 +35,8 @@ std::string counted(std::int64_t count, const std::string& what) {
 void print(const Json& json, const Streams& streams) {
   const auto count = [&](const char* key) { return json.at(key).get<std::int64_t>(); };
   streams.out << count("dialogues") << " dialogues, " << count("turns") << " turns\n"
+              << counted(count("without_document"),
+                         "dialogues without a document, for data.with_document = false")
               << counted(count("joined_turns"), "turns of the source joined to the one before them")
               << counted(count("blank_turns"), "turns of the source without text left out")
               << counted(count("excepted_dialogues"), "dialogues left out, which --except has")
@@ -54,7 +56,7 @@ int convert_dialogues(const DataDialoguesArguments& arguments, const Streams& st
         .leaves_out_blank_turns = arguments.leaves_out_blank_turns};
     data::DialogueSet read = data::read_dialogues(arguments.source, options);
     for (const fs::path& other : arguments.except) {
-      // Only ids count there, so blank turns are no reason to refuse it.
+      // Only ids count there, so what else it lacks is no reason to refuse it.
       const data::DialogueSet others =
           data::read_dialogues(other, {.leaves_out_blank_turns = true});
       excepted += data::remove_shared(read, others.dialogues);
@@ -68,11 +70,14 @@ int convert_dialogues(const DataDialoguesArguments& arguments, const Streams& st
     return read;
   });
   data::write_dialogues(arguments.out, set.dialogues);
+  const auto without_document = std::ranges::count_if(
+      set.dialogues, [](const data::Dialogue& one) { return one.document.empty(); });
   const Json json = {{"format", "mneme-data-dialogues"},
                      {"source", arguments.source.string()},
                      {"out", arguments.out.string()},
                      {"dialogues", set.dialogues.size()},
                      {"turns", set.turns},
+                     {"without_document", without_document},
                      {"joined_turns", set.joined_turns},
                      {"blank_turns", set.blank_turns},
                      {"excepted_dialogues", excepted}};

@@ -177,6 +177,13 @@ class Chat {
            .got = str("data.task = ", opened_.runtime().dataset()->describe().at("task").dump()),
            .hint = "give the text as the first prompt"});
     }
+    if (!opened_.runtime().experiment().data.dialogue.has_document) {
+      throw_usage({.where = "--document",
+                   .failed = "the run was trained on turns without their documents",
+                   .expected = "a run with data.with_document = true",
+                   .got = "data.with_document = false",
+                   .hint = "leave it out"});
+    }
     const generate::Prompt document = read_document_prompt(arguments_, opened_, display_);
     if (document.ids.empty()) {
       throw_usage({.where = str("--document: ", arguments_.document.string()),

@@ -1,6 +1,5 @@
 // CMU_DoG [Zhou, Prabhumoye, Black 2018]: its release, and its conversations as JSON lines.
 
-#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -8,7 +7,9 @@
 #include <vector>
 
 #include "host/base/error.hpp"
+#include "host/base/utf8.hpp"
 #include "host/data/dialogue/records.hpp"
+#include "host/data/folder_files.hpp"
 
 namespace mneme::data {
 namespace {
@@ -88,18 +89,19 @@ void add_document(Documents& documents, const Json& document, const std::string&
   }
 }
 
-const std::string& find_document(const Documents& documents, std::int64_t number,
-                                 const std::string& where, const fs::path& place) {
+// The document whose number the record has under `key`; "" where there are no documents.
+std::string document_of(const Documents& documents, const Json& record, const char* key,
+                        const std::string& where, const fs::path& place) {
+  if (documents.empty()) return "";
+  const std::int64_t number = number_of(record, where, "the dialogue", key);
   const auto found = documents.find(number);
-  if (found == documents.end()) {
-    std::string known;
-    for (const auto& entry : documents) {
-      known += str(known.empty() ? "" : ", ", entry.first);
-    }
-    refuse_record(where, "the number of the document", str("one of ", known), str(number),
-                  str("the documents are read from ", place.string()));
+  if (found != documents.end()) return found->second;
+  std::string known;
+  for (const auto& entry : documents) {
+    known += str(known.empty() ? "" : ", ", entry.first);
   }
-  return found->second;
+  refuse_record(where, "the number of the document", str("one of ", known), str(number),
+                str("the documents are read from ", place.string()));
 }
 
 // "user1" and "user2" are the speakers 1 and 2 of our own form.
@@ -130,19 +132,16 @@ void add_conversation(DialogueBuilder& builder, const Json& history, const Utter
 
 // The .json files of a folder by name. Error (kUsage) when there is none.
 std::vector<fs::path> json_files(const fs::path& folder, const std::string& what) {
+  const FolderFiles listed = list_files(folder);
   std::vector<fs::path> files;
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator();
-       entry.increment(error)) {
-    if (entry->path().extension() == ".json") files.push_back(entry->path());
+  for (const fs::path& file : listed.files) {
+    if (file.extension() == ".json") files.push_back(file);
   }
-  if (error) throw_run(folder.string(), ": cannot be read: ", error.message());
   if (files.empty()) {
     refuse_record(folder.string(), str("the folder has no ", what), "files *.json", "none",
                   "a folder of CMU_DoG's release is Conversations/train, Conversations/valid or "
                   "Conversations/test, with WikiData beside Conversations");
   }
-  std::sort(files.begin(), files.end());
   return files;
 }
 
@@ -151,14 +150,16 @@ std::vector<fs::path> json_files(const fs::path& folder, const std::string& what
 DialogueSet read_cmu_dog_lines(const fs::path& path, const DialogueOptions& options) {
   const fs::path place = path.parent_path() / "documents.jsonl";
   Documents documents;
-  for_each_record(place, [&](const Json& document, const std::string& where) {
-    add_document(documents, document, where);
-  });
+  std::error_code ignored;
+  if (fs::exists(place, ignored)) {
+    for_each_record(place, [&](const Json& document, const std::string& where) {
+      add_document(documents, document, where);
+    });
+  }
   DialogueBuilder builder(options);
   for_each_record(path, [&](const Json& record, const std::string& where) {
-    const std::int64_t number = number_of(record, where, "the dialogue", "doc");
     builder.begin(needed_text(record, where, "the dialogue", "id"),
-                  find_document(documents, number, where, place), where);
+                  document_of(documents, record, "doc", where, place), where);
     add_conversation(builder, needed(record, where, "the dialogue", "history"), kLineKeys, where);
   });
   return builder.take();
@@ -170,16 +171,18 @@ DialogueSet read_cmu_dog_release(const fs::path& folder, const DialogueOptions& 
   const fs::path split = fs::absolute(folder / "").lexically_normal().parent_path();
   const fs::path place = split.parent_path().parent_path() / "WikiData";
   Documents documents;
-  for (const fs::path& file : json_files(place, "documents")) {
-    add_document(documents, parse_object(file.string(), 1, read_utf8_file(file)), file.string());
+  std::error_code ignored;
+  if (fs::exists(place, ignored)) {
+    for (const fs::path& file : json_files(place, "documents")) {
+      add_document(documents, parse_object(file.string(), 1, read_utf8_file(file)), file.string());
+    }
   }
   DialogueBuilder builder(options);
   for (const fs::path& file : files) {
     const std::string where = file.string();
     const Json record = parse_object(where, 1, read_utf8_file(file));
-    const std::int64_t number = number_of(record, where, "the dialogue", "wikiDocumentIdx");
-    builder.begin(file.stem().string().substr(0, kIdLetters),
-                  find_document(documents, number, where, place), where);
+    builder.begin(as_utf8(file.stem().native()).substr(0, kIdLetters),
+                  document_of(documents, record, "wikiDocumentIdx", where, place), where);
     add_conversation(builder, needed(record, where, "the dialogue", "history"), kReleaseKeys,
                      where);
   }

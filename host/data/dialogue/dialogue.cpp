@@ -7,6 +7,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
+#include "host/base/utf8.hpp"
 #include "host/data/dialogue/records.hpp"
 
 namespace mneme::data {
@@ -27,13 +28,20 @@ std::string speaker_of(const Json& turn, const std::string& where, const std::st
 // after the folder, so that the name is the same on every machine.
 std::string id_of(const Json& record, const std::string& where) {
   const auto id = record.find("id");
-  if (id == record.end()) return std::filesystem::path(where).filename().string();
+  if (id == record.end()) return as_utf8(std::filesystem::path(where).filename().native());
   if (id->is_number_integer()) return id->dump();
   if (!id->is_string() || is_blank(id->get<std::string>())) {
     refuse_record(where, "id", "a text in quotes or an integer", shown(*id),
                   "the key may be left out");
   }
   return id->get<std::string>();
+}
+
+// "" for a dialogue without one: whether it is needed is for who reads it.
+std::string document_of(const Json& record, const std::string& where) {
+  const auto document = record.find("document");
+  if (document == record.end() || document->is_null()) return "";
+  return needed_text(record, where, "the dialogue", "document");
 }
 
 const Json& list_of_turns(const Json& record, const std::string& where) {
@@ -47,8 +55,7 @@ const Json& list_of_turns(const Json& record, const std::string& where) {
 DialogueSet read_own_lines(const std::filesystem::path& path, const DialogueOptions& options) {
   DialogueBuilder builder(options);
   for_each_record(path, [&](const Json& record, const std::string& where) {
-    builder.begin(id_of(record, where), needed_text(record, where, "the dialogue", "document"),
-                  where);
+    builder.begin(id_of(record, where), document_of(record, where), where);
     std::size_t index = 0;
     for (const Json& turn : list_of_turns(record, where)) {
       const std::string what = str("turn ", index, " (the first is 0)");
@@ -61,12 +68,9 @@ DialogueSet read_own_lines(const std::filesystem::path& path, const DialogueOpti
   return builder.take();
 }
 
-// CMU_DoG's conversations as JSON lines have a history, our own have turns.
+// CMU_DoG's conversations have a history, our own have turns.
 bool holds_histories(const std::filesystem::path& path) {
-  const std::string text = read_utf8_file(path);
-  const std::size_t begin = std::min(text.find_first_not_of(" \t\r\n"), text.size());
-  const std::size_t end = std::min(text.find('\n', begin), text.size());
-  const Json first = Json::parse(text.substr(begin, end - begin), nullptr, false);
+  const Json first = first_record(path);
   return first.is_object() && first.contains("history") && !first.contains("turns");
 }
 
@@ -100,7 +104,7 @@ void write_dialogues(const std::filesystem::path& path, std::span<const Dialogue
   for (const Dialogue& dialogue : dialogues) {
     Json record;
     record["id"] = dialogue.id;
-    record["document"] = dialogue.document;
+    if (!dialogue.document.empty()) record["document"] = dialogue.document;
     record["turns"] = Json::array();
     for (const Turn& turn : dialogue.turns) {
       Json speaker = turn.speaker;

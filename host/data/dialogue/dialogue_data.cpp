@@ -8,10 +8,23 @@
 
 namespace mneme::data {
 
+namespace {
+
+[[noreturn]] void refuse_without_document(const Dialogue& dialogue) {
+  throw_usage({.where = dialogue.where,
+               .failed = "the dialogue has no document",
+               .expected = "the key \"document\" with a text (CMU_DoG's documents lie in "
+                           "documents.jsonl beside the file, or in WikiData)",
+               .got = str("the dialogue \"", dialogue.id, "\" without one"),
+               .hint = "give it one, or train on the turns alone (data.with_document = false)"});
+}
+
+}  // namespace
+
 std::vector<NamedText> texts_of(std::span<const Dialogue> dialogues) {
   std::vector<NamedText> texts;
   for (const Dialogue& dialogue : dialogues) {
-    texts.push_back({dialogue.where, dialogue.document});
+    if (!dialogue.document.empty()) texts.push_back({dialogue.where, dialogue.document});
     for (const Turn& turn : dialogue.turns) texts.push_back({dialogue.where, turn.text});
   }
   return texts;
@@ -31,12 +44,8 @@ DialogueIds dialogue_ids(const Vocabulary& vocabulary) {
 
 void check_dialogue_path(const std::filesystem::path& path, const std::string& key) {
   std::error_code ignored;
-  std::filesystem::path packed = path;
-  packed += ".xz";
-  // Reading says what to do with a packed file.
-  const bool is_there = std::filesystem::is_directory(path, ignored) ||
-                        (!path.empty() && std::filesystem::exists(packed, ignored));
-  if (!is_there) check_data_file(path, key, "a file or folder of dialogues");
+  const bool is_folder = std::filesystem::is_directory(path, ignored);
+  if (!is_folder) check_data_file(path, key, "a file or folder of dialogues");
 }
 
 std::shared_ptr<const DialogueData> encode_dialogues(std::vector<Dialogue> dialogues,
@@ -57,6 +66,7 @@ std::shared_ptr<const DialogueData> encode_dialogues(std::vector<Dialogue> dialo
   corpus->files = {file};
   TokenBuffer buffer(token_width(data->ids.vocabulary_size));
   for (const Dialogue& dialogue : data->dialogues) {
+    if (has_document && dialogue.document.empty()) refuse_without_document(dialogue);
     const TextEncoder encode = [&](std::string_view text) {
       std::vector<std::int32_t> ids;
       corpus->unknown += vocabulary.encode({dialogue.where, text}, ids).unknown;

@@ -33,27 +33,31 @@ namespace mneme::data {
 [[nodiscard]] std::string needed_text(const Json& object, const std::string& where,
                                       const std::string& what, const char* key);
 
-// A file as UTF-8 text, without a byte order mark. Error (kUsage) for a packed (.xz) file and for
-// bytes that are no UTF-8, Error (kRun) when the file cannot be read.
+// A file as UTF-8 text, without a byte order mark. Error (kUsage) for a packed file, also beside
+// the path, and for bytes that are no UTF-8; Error (kRun) when the file cannot be read.
 [[nodiscard]] std::string read_utf8_file(const std::filesystem::path& path);
 
-// The JSON object that a text holds. Error (kUsage) with the place in it; `first_line` is its
-// line in the file.
+// The JSON object that a text holds. Error (kUsage) with the place in it; the text begins on this
+// line of the file, behind `before_text`.
 [[nodiscard]] Json parse_object(const std::string& file, std::size_t first_line,
-                                std::string_view text);
+                                std::string_view text, std::string_view before_text = {});
 
-// Calls `on_record` with each line's object and its place, "file:line". Lines of white space are
-// skipped. Error (kUsage) for a line that is no JSON object and for a file without a record.
+// Calls `on_record` with each object of a file and its place, "file:line". The objects stand one a
+// line, over several lines each, or in one list; lines of white space are skipped. Error (kUsage)
+// for what is no JSON object and for a file without a record.
 void for_each_record(
     const std::filesystem::path& path,
     const std::function<void(const Json& record, const std::string& where)>& on_record);
+
+// The first of these objects; a discarded or another value where there is none.
+[[nodiscard]] Json first_record(const std::filesystem::path& path);
 
 // Puts dialogues together and checks what all forms have to keep.
 class DialogueBuilder {
  public:
   explicit DialogueBuilder(const DialogueOptions& options) : options_(options) {}
 
-  // Error (kUsage) for an id that is there already and for a blank document.
+  // A blank document is none. Error (kUsage) for an id that is there already.
   void begin(std::string id, std::string document, std::string where);
   // Error (kUsage) for a blank turn, unless they are left out, and for a third speaker.
   void add_turn(std::string speaker, std::string text, std::size_t index);
