@@ -330,7 +330,7 @@ Corpus read_id_corpus(const std::filesystem::path& path, const std::string& key,
   Corpus corpus;
   corpus.key = key;
   corpus.files = {path};
-  corpus.tokens = {file, view.data, view.elements(), static_cast<int>(dtype_size(view.dtype))};
+  corpus.tokens = {file, view.data, view.elements(), static_cast<int>(dtype_bits(view.dtype) / 8)};
   corpus.documents = documents_of(*file, view);
   corpus.sha256 = sha256_file(path);
   return corpus;

@@ -66,12 +66,17 @@ DType to_dtype(at::ScalarType type) {
 
 at::Tensor to_tensor(const TensorView& view) {
   const std::optional<at::ScalarType> type = scalar_type_of(view.dtype);
-  if (!type) throw_run("safetensors: dtype ", dtype_name(view.dtype), " has no tensor type");
+  if (!type) {
+    throw_run({.where = str("safetensors: tensor \"", view.name, '"'),
+               .failed = "its dtype cannot be read as a tensor",
+               .expected = "F64, F32, F16, BF16, I64, I32, I16, I8, U8 or BOOL",
+               .got = std::string(dtype_name(view.dtype))});
+  }
   // A file may have an empty tensor of any extents; LibTorch computes strides from them.
   std::vector<std::int64_t> extents = view.shape;
   std::ranges::replace(extents, 0, 1);
   std::size_t bytes = 0;
-  if (!safetensors::checked_bytes(extents, dtype_size(view.dtype), bytes)) {
+  if (!safetensors::checked_bytes(extents, view.dtype, bytes)) {
     throw_run({.where = str("safetensors: tensor \"", view.name, '"'),
                .failed = "the shape is too large for a tensor",
                .expected = "extents above 0 whose product is below 2^63 bytes",

@@ -17,7 +17,8 @@ namespace mneme::tensor {
 // "f32" ...; "?" for an unknown code.
 [[nodiscard]] const char* dtype_code_name(uint32_t code) noexcept;
 
-// The type that holds a safetensors dtype; nothing for unsigned integers of 16 and more bits.
+// The type that holds a safetensors dtype; nothing for unsigned integers of 16 and more bits, for
+// C64 and for floating-point numbers of 8 and fewer bits.
 [[nodiscard]] std::optional<at::ScalarType> scalar_type_of(DType dtype) noexcept;
 // Error (kRun) for types that the format lacks.
 [[nodiscard]] DType to_dtype(at::ScalarType type);

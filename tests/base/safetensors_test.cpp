@@ -112,16 +112,46 @@ TEST(Safetensors, ViewsOutliveTheFirstFileObject) {
 
 TEST(Safetensors, KnowsEveryDtype) {
   const std::vector<std::pair<std::string, std::size_t>> all = {
-      {"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"I64", 8},
-      {"I32", 4}, {"I16", 2}, {"I8", 1},  {"U8", 1},   {"BOOL", 1}};
-  for (const auto& [name, size] : all) {
+      {"F64", 64},        {"F32", 32},        {"F16", 16},    {"BF16", 16},   {"F8_E5M2", 8},
+      {"F8_E4M3", 8},     {"F8_E8M0", 8},     {"F6_E3M2", 6}, {"F6_E2M3", 6}, {"F4", 4},
+      {"F8_E5M2FNUZ", 8}, {"F8_E4M3FNUZ", 8}, {"C64", 64},    {"I64", 64},    {"I32", 32},
+      {"I16", 16},        {"I8", 8},          {"U64", 64},    {"U32", 32},    {"U16", 16},
+      {"U8", 8},          {"BOOL", 8}};
+  EXPECT_EQ(all_dtypes().size(), all.size());
+  for (const auto& [name, bits] : all) {
     DType dtype{};
     ASSERT_TRUE(parse_dtype(name, dtype)) << name;
     EXPECT_EQ(dtype_name(dtype), name);
-    EXPECT_EQ(dtype_size(dtype), size) << name;
+    EXPECT_EQ(dtype_bits(dtype), bits) << name;
+    const std::size_t bytes = 3 * bits;  // of 24 elements
+    EXPECT_EQ(opening(str(R"({"a":{"dtype":")", name, R"(","shape":[4,6],"data_offsets":[0,)",
+                          bytes, "]}}"),
+                      bytes),
+              "no error")
+        << name;
   }
   DType dtype{};
   EXPECT_FALSE(parse_dtype("f32", dtype));
+}
+
+TEST(Safetensors, ElementsOfFewerThanEightBitsFillWholeBytes) {
+  const auto with = [](const std::string& dtype, const std::string& shape, int bytes) {
+    return opening(str(R"({"a":{"dtype":")", dtype, R"(","shape":)", shape,
+                       R"(,"data_offsets":[0,)", bytes, "]}}"),
+                   static_cast<std::size_t>(bytes));
+  };
+  EXPECT_EQ(with("F4", "[3,2]", 3), "no error");
+  EXPECT_EQ(with("F6_E2M3", "[4]", 3), "no error");
+  EXPECT_EQ(with("F4", "[3,0]", 0), "no error");
+  const std::string part =
+      "1: F: tensor \"a\": a shape that cannot be stored: expected whole bytes, fewer than 2^63, "
+      "got ";
+  EXPECT_EQ(with("F4", "[3]", 2), part + "F4 [3] (dtype x shape)");
+  EXPECT_EQ(with("F6_E3M2", "[2]", 2), part + "F6_E3M2 [2] (dtype x shape)");
+  EXPECT_EQ(with("F4", "[]", 1), part + "F4 [] (dtype x shape)");
+  EXPECT_EQ(with("F4", "[4]", 4),
+            "1: F: tensor \"a\": size mismatch: expected 2 bytes for F4 [4] (dtype x shape), got 4 "
+            "bytes in data_offsets");
 }
 
 TEST(Safetensors, EmptyFileOfNoTensorsIsRight) { EXPECT_EQ(opening("{}", 0), "no error"); }
@@ -236,9 +266,12 @@ TEST(Safetensors, RefusesBadEntries) {
 }
 
 TEST(Safetensors, RefusesUnknownDtypes) {
-  const std::string known = "F64 | F32 | F16 | BF16 | I64 | I32 | U32 | I16 | U16 | I8 | U8 | BOOL";
-  EXPECT_EQ(opening(R"({"a":{"dtype":"F8_E4M3","shape":[1],"data_offsets":[0,1]}})", 1),
-            "1: F: tensor \"a\": unknown dtype: expected " + known + ", got \"F8_E4M3\"");
+  const std::string known =
+      "F64 | F32 | F16 | BF16 | F8_E5M2 | F8_E4M3 | F8_E8M0 | F8_E5M2FNUZ | F8_E4M3FNUZ | F6_E3M2 "
+      "| "
+      "F6_E2M3 | F4 | C64 | I64 | I32 | I16 | I8 | U64 | U32 | U16 | U8 | BOOL";
+  EXPECT_EQ(opening(R"({"a":{"dtype":"F128","shape":[1],"data_offsets":[0,1]}})", 1),
+            "1: F: tensor \"a\": unknown dtype: expected " + known + ", got \"F128\"");
   EXPECT_EQ(opening(R"({"a":{"dtype":5,"shape":[1],"data_offsets":[0,1]}})", 1),
             "1: F: tensor \"a\": unknown dtype: expected " + known + ", got 5");
 }
@@ -255,8 +288,9 @@ TEST(Safetensors, RefusesBadShapes) {
   EXPECT_EQ(with_shape("[9223372036854775808]"), where + "9223372036854775808");
   EXPECT_EQ(with_shape("5"), where + "number");
   const std::string large =
-      "1: F: tensor \"a\": the shape is too large: expected fewer than 2^63 "
-      "bytes, got U8 ";
+      "1: F: tensor \"a\": a shape that cannot be stored: expected whole bytes, fewer than 2^63, "
+      "got "
+      "U8 ";
   EXPECT_EQ(with_shape("[4294967296, 4294967296]"),
             large + "[4294967296, 4294967296] (dtype x shape)");
   EXPECT_EQ(with_shape("[3, 9223372036854775807]"),

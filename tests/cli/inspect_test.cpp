@@ -41,6 +41,22 @@ TEST_F(Inspect, ListsTensorsAndMetadata) {
   EXPECT_FALSE(Json::parse(json.out).at("checksums").at("carried").get<bool>());
 }
 
+TEST_F(Inspect, ListsTensorsOfEveryDtype) {
+  const std::vector<std::byte> bytes(64);
+  SafetensorsWriter writer;
+  for (const DType dtype : all_dtypes()) {
+    writer.add(str("tensor.", dtype_name(dtype)), dtype, {2, 4}, bytes.data());
+  }
+  writer.write(folder_ / "x.safetensors");
+  const ProgramResult result = run_mneme({"inspect", file("x.safetensors")});
+  expect_done(result);
+  for (const DType dtype : all_dtypes()) {
+    const std::string name(dtype_name(dtype));
+    EXPECT_THAT(result.out, testing::ContainsRegex(str("tensor\\.", name, " +", name,
+                                                       " +\\[2, 4\\] +", dtype_bits(dtype), '\n')));
+  }
+}
+
 TEST_F(Inspect, RefusesAMissingFile) {
   expect_refusal(run_mneme({"inspect", file("absent.safetensors")}), 2, {"absent.safetensors"});
 }

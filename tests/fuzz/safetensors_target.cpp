@@ -28,7 +28,7 @@ void check_tensors(const SafetensorsFile& file, std::size_t data_bytes) {
   unsigned sum = 0;
   for (const std::string& name : file.names()) {
     const TensorView& view = file.at(name);
-    require(view.bytes == static_cast<std::size_t>(view.elements()) * dtype_size(view.dtype),
+    require(8 * view.bytes == static_cast<std::size_t>(view.elements()) * dtype_bits(view.dtype),
             "a tensor has as many bytes as its shape says");
     // Reads all of them, so that a view outside the file is seen.
     for (std::size_t i = 0; i < view.bytes; ++i) sum += std::to_integer<unsigned>(view.data[i]);
@@ -84,8 +84,7 @@ std::vector<std::string> safetensors_seeds() {
       "\n12345678"};
   std::vector<std::byte> data(96);
   SafetensorsWriter writer;
-  for (int i = 0; i <= static_cast<int>(DType::BOOL); ++i) {
-    const auto dtype = static_cast<DType>(i);
+  for (const DType dtype : all_dtypes()) {
     writer.add(str("tensor ", dtype_name(dtype)), dtype, {3, 4}, data.data());
   }
   writer.set_metadata("key", "text");

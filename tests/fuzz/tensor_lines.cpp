@@ -39,8 +39,7 @@ bool read_tensor(const std::string& value, TensorView& view) {
   in >> dtype;
   if (!parse_dtype(dtype, view.dtype)) return false;
   for (std::int64_t extent = 0; in >> extent;) view.shape.push_back(extent);
-  return safetensors::checked_bytes(view.shape, dtype_size(view.dtype), view.bytes) &&
-         view.bytes <= kMostBytes;
+  return safetensors::checked_bytes(view.shape, view.dtype, view.bytes) && view.bytes <= kMostBytes;
 }
 
 }  // namespace

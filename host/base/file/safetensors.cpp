@@ -25,27 +25,43 @@ namespace {
 struct DTypeRow {
   DType dtype;
   std::string_view name;
-  std::size_t size;
+  std::size_t bits;
 };
 
-constexpr std::array<DTypeRow, 12> kDTypes = {{{DType::F64, "F64", 8},
-                                               {DType::F32, "F32", 4},
-                                               {DType::F16, "F16", 2},
-                                               {DType::BF16, "BF16", 2},
-                                               {DType::I64, "I64", 8},
-                                               {DType::I32, "I32", 4},
-                                               {DType::U32, "U32", 4},
-                                               {DType::I16, "I16", 2},
-                                               {DType::U16, "U16", 2},
-                                               {DType::I8, "I8", 1},
-                                               {DType::U8, "U8", 1},
-                                               {DType::BOOL, "BOOL", 1}}};
+constexpr std::array<DTypeRow, 22> kDTypes = {{{DType::F64, "F64", 64},
+                                               {DType::F32, "F32", 32},
+                                               {DType::F16, "F16", 16},
+                                               {DType::BF16, "BF16", 16},
+                                               {DType::F8_E5M2, "F8_E5M2", 8},
+                                               {DType::F8_E4M3, "F8_E4M3", 8},
+                                               {DType::F8_E8M0, "F8_E8M0", 8},
+                                               {DType::F8_E5M2FNUZ, "F8_E5M2FNUZ", 8},
+                                               {DType::F8_E4M3FNUZ, "F8_E4M3FNUZ", 8},
+                                               {DType::F6_E3M2, "F6_E3M2", 6},
+                                               {DType::F6_E2M3, "F6_E2M3", 6},
+                                               {DType::F4, "F4", 4},
+                                               {DType::C64, "C64", 64},
+                                               {DType::I64, "I64", 64},
+                                               {DType::I32, "I32", 32},
+                                               {DType::I16, "I16", 16},
+                                               {DType::I8, "I8", 8},
+                                               {DType::U64, "U64", 64},
+                                               {DType::U32, "U32", 32},
+                                               {DType::U16, "U16", 16},
+                                               {DType::U8, "U8", 8},
+                                               {DType::BOOL, "BOOL", 8}}};
 
 }  // namespace
 
+std::vector<DType> all_dtypes() {
+  std::vector<DType> all;
+  for (const DTypeRow& row : kDTypes) all.push_back(row.dtype);
+  return all;
+}
+
 std::string_view dtype_name(DType dtype) { return kDTypes[static_cast<std::size_t>(dtype)].name; }
 
-std::size_t dtype_size(DType dtype) { return kDTypes[static_cast<std::size_t>(dtype)].size; }
+std::size_t dtype_bits(DType dtype) { return kDTypes[static_cast<std::size_t>(dtype)].bits; }
 
 bool parse_dtype(std::string_view name, DType& dtype) {
   for (const DTypeRow& row : kDTypes) {
@@ -76,23 +92,26 @@ std::int64_t TensorView::elements() const {
 
 namespace safetensors {
 
-bool checked_bytes(const std::vector<std::int64_t>& shape, std::size_t element_size,
-                   std::size_t& bytes) {
-  bytes = element_size;
+bool checked_bytes(const std::vector<std::int64_t>& shape, DType dtype, std::size_t& bytes) {
+  bytes = 0;
   bool is_empty = false;
   for (const std::int64_t extent : shape) {
     if (extent < 0) return false;
     if (extent == 0) is_empty = true;
   }
-  if (is_empty) {
-    bytes = 0;
-    return true;
-  }
+  if (is_empty) return true;
   constexpr auto kMax = static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max());
+  std::size_t elements = 1;
   for (const std::int64_t extent : shape) {
-    if (bytes > kMax / static_cast<std::size_t>(extent)) return false;
-    bytes *= static_cast<std::size_t>(extent);
+    if (elements > kMax / static_cast<std::size_t>(extent)) return false;
+    elements *= static_cast<std::size_t>(extent);
   }
+  // Eight elements fill whole bytes, as many as one has bits.
+  const std::size_t bits = dtype_bits(dtype);
+  const std::size_t eights = elements / 8;
+  const std::size_t rest = elements % 8 * bits;
+  if (rest % 8 != 0 || eights > (kMax - rest / 8) / bits) return false;
+  bytes = eights * bits + rest / 8;
   return true;
 }
 
@@ -159,11 +178,11 @@ void SafetensorsWriter::add(std::string name, DType dtype, std::vector<std::int6
   }
   if (tensors_.contains(name)) throw_run({.where = where, .failed = "added twice"});
   std::size_t bytes = 0;
-  if (!safetensors::checked_bytes(shape, dtype_size(dtype), bytes)) {
+  if (!safetensors::checked_bytes(shape, dtype, bytes)) {
     throw_run({.where = where,
                .failed = "bad shape",
-               .expected = "no negative extent and fewer than 2^63 bytes",
-               .got = list_text(shape)});
+               .expected = "no negative extent, and whole bytes, fewer than 2^63",
+               .got = str(dtype_name(dtype), ' ', list_text(shape))});
   }
   if (data == nullptr && bytes > 0) {
     throw_run({.where = where, .failed = "no data", .expected = str(bytes, " bytes")});
@@ -193,7 +212,7 @@ void SafetensorsWriter::write(const std::filesystem::path& path) const {
   std::vector<std::pair<const std::string*, const Entry*>> order;
   for (const auto& [name, entry] : tensors_) order.emplace_back(&name, &entry);
   std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
-    return dtype_size(a.second->dtype) > dtype_size(b.second->dtype);
+    return dtype_bits(a.second->dtype) > dtype_bits(b.second->dtype);
   });
 
   std::vector<std::span<const std::byte>> parts(2);

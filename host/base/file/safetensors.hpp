@@ -14,12 +14,38 @@
 
 namespace mneme {
 
-enum class DType { F64, F32, F16, BF16, I64, I32, U32, I16, U16, I8, U8, BOOL };
+// The dtypes of the format. Elements of F4 and F6 lie side by side, without regard to bytes.
+enum class DType {
+  F64,
+  F32,
+  F16,
+  BF16,
+  F8_E5M2,
+  F8_E4M3,
+  F8_E8M0,
+  F8_E5M2FNUZ,
+  F8_E4M3FNUZ,
+  F6_E3M2,
+  F6_E2M3,
+  F4,
+  C64,
+  I64,
+  I32,
+  I16,
+  I8,
+  U64,
+  U32,
+  U16,
+  U8,
+  BOOL
+};
 
+// All of them.
+[[nodiscard]] std::vector<DType> all_dtypes();
 // The name in a safetensors header ("F32").
 [[nodiscard]] std::string_view dtype_name(DType dtype);
-// Bytes of one element.
-[[nodiscard]] std::size_t dtype_size(DType dtype);
+// Bits of one element.
+[[nodiscard]] std::size_t dtype_bits(DType dtype);
 // The dtype of a header name; false when there is none.
 [[nodiscard]] bool parse_dtype(std::string_view name, DType& dtype);
 
@@ -119,9 +145,10 @@ inline constexpr std::size_t kLengthBytes = 8;
 inline constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
 inline constexpr std::string_view kMetadataKey = "__metadata__";
 
-// Sets `bytes` to product(shape) * element_size; false when an extent is negative or the product
-// exceeds 2^63 - 1. An extent of 0 makes it 0, whatever the others.
-[[nodiscard]] bool checked_bytes(const std::vector<std::int64_t>& shape, std::size_t element_size,
+// Sets `bytes` to those of a tensor; false when an extent is negative, when the elements or the
+// bytes exceed 2^63 - 1, and when the elements end inside a byte. An extent of 0 makes it 0,
+// whatever the others.
+[[nodiscard]] bool checked_bytes(const std::vector<std::int64_t>& shape, DType dtype,
                                  std::size_t& bytes);
 
 // The contents of a header. The views point into the bytes that were read.

@@ -210,9 +210,7 @@ class HeaderReader {
     const SortedJson& dtype = field(name, value, "dtype");
     if (!dtype.is_string() || !parse_dtype(dtype.get<std::string>(), entry.view.dtype)) {
       std::vector<std::string> known;
-      for (int i = 0; i <= static_cast<int>(DType::BOOL); ++i) {
-        known.emplace_back(dtype_name(static_cast<DType>(i)));
-      }
+      for (const DType one : all_dtypes()) known.emplace_back(dtype_name(one));
       fail({.where = tensor(name),
             .failed = "unknown dtype",
             .expected = join(known, " | "),
@@ -237,10 +235,10 @@ class HeaderReader {
     const std::string what =
         str(dtype_name(view.dtype), ' ', list_text(view.shape), " (dtype x shape)");
     std::size_t bytes = 0;
-    if (!checked_bytes(view.shape, dtype_size(view.dtype), bytes)) {
+    if (!checked_bytes(view.shape, view.dtype, bytes)) {
       fail({.where = tensor(view.name),
-            .failed = "the shape is too large",
-            .expected = "fewer than 2^63 bytes",
+            .failed = "a shape that cannot be stored",
+            .expected = "whole bytes, fewer than 2^63",
             .got = what});
     }
     if (entry.end > data_.size()) {

@@ -309,7 +309,7 @@ std::vector<RecordedTensor> tensors_of(const RecordedFile& file, const std::stri
   for (const RecordedTensor& tensor : out) {
     std::size_t bytes = 0;
     if (tensor.begin != end || tensor.end < tensor.begin ||
-        !safetensors::checked_bytes(tensor.shape, dtype_size(tensor.dtype), bytes) ||
+        !safetensors::checked_bytes(tensor.shape, tensor.dtype, bytes) ||
         bytes != tensor.end - tensor.begin) {
       fail(tensor.name);
     }

@@ -27,7 +27,8 @@ std::int64_t rows_of(const std::string& word, const config::ModelConfig& model, 
 }  // namespace
 
 at::Tensor tensor_over(const TensorView& view) {
-  const bool is_aligned = reinterpret_cast<std::uintptr_t>(view.data) % dtype_size(view.dtype) == 0;
+  const std::size_t unit = std::max<std::size_t>(dtype_bits(view.dtype) / 8, 1);
+  const bool is_aligned = reinterpret_cast<std::uintptr_t>(view.data) % unit == 0;
   if (!is_aligned || view.bytes == 0) return tensor::to_tensor(view);
   // LibTorch has no constant tensors; nothing writes into this one.
   return at::from_blob(const_cast<std::byte*>(view.data), view.shape,
