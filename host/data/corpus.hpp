@@ -114,9 +114,10 @@ struct IdRows {
 [[nodiscard]] IdRows read_ids(const SafetensorsFile& file, std::string_view tensor,
                               std::int64_t vocabulary_size, std::int32_t least = 0);
 
-// The tensor `input` or `tokens` of a safetensors file as a corpus that stays in the file, mapped;
-// one document a row. Every id is checked once. Error
-// (kUsage) when the file is missing, no safetensors file, or has neither tensor or both.
+// The tensor `input` or `tokens` of a safetensors file as a corpus that stays in the file, mapped.
+// A tensor `documents` [d] beside ids [n] has the first token of each document, ascending from 0;
+// without it each row is a document. Every id is checked once. Error (kUsage) when the file is
+// missing, no safetensors file, or has neither tensor of ids or both, and for other `documents`.
 [[nodiscard]] Corpus read_id_corpus(const std::filesystem::path& path, const std::string& key,
                                     std::int64_t vocabulary_size);
 

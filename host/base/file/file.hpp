@@ -24,9 +24,9 @@ inline constexpr std::uint64_t kMaxConfigBytes = std::uint64_t{16} << 20;
 [[noreturn]] void fail_file(const std::filesystem::path& path, const std::string& action, int code,
                             const std::string& hint = "");
 
-// The whole file as bytes in a string. A folder, a missing or an unreadable file is an Error, and
-// so is one of more than `limit` bytes (0: kMaxStreamBytes for what is no regular file, no limit
-// for regular ones).
+// The whole file, a text, as bytes in a string. A folder, a missing or an unreadable file is an
+// Error, and so is one of more than `limit` bytes (0: kMaxStreamBytes for what is no regular file,
+// no limit for regular ones). Error (kUsage) for a file of a kind that is no text (check_is_text).
 [[nodiscard]] std::string read_file(const std::filesystem::path& path, std::uint64_t limit = 0);
 
 // Replaces `path` by the concatenation of `parts`: writes a temporary file beside it, fsyncs it,

@@ -17,7 +17,8 @@ struct Turn {
   friend bool operator==(const Turn&, const Turn&) = default;
 };
 
-// Read dialogues have a document and turns that are not blank, and at most two speakers.
+// Read dialogues have turns that are not blank, at most two speakers, and a document that is not
+// blank or "", which is none.
 struct Dialogue {
   std::string id;
   std::string document;
@@ -45,11 +46,11 @@ struct DialogueSet {
 };
 
 // Reads a file or folder of one of the forms of docs/dialogue.md:
-//   a file of our own JSON lines;
-//   a file of CMU_DoG conversations as JSON lines, with documents.jsonl in the same folder;
-//   a folder of CMU_DoG's release, Conversations/<split>, with WikiData beside Conversations.
+//   a file of our own JSON objects, one a line, over several lines each, or in one list;
+//   a file of CMU_DoG conversations likewise, with documents.jsonl in the same folder or none;
+//   a folder of CMU_DoG's release, Conversations/<split>, with WikiData beside it or none.
 // Error (kUsage), with file and line, for text that is no UTF-8 or no JSON, for a dialogue without
-// document or turns, for a blank turn, for a third speaker, for an id that is there twice and for a
+// turns, for a blank turn, for a third speaker, for an id that is there twice and for a
 // document that is not among the documents; Error (kRun) for a file that cannot be read.
 [[nodiscard]] DialogueSet read_dialogues(const std::filesystem::path& path,
                                          const DialogueOptions& options = {});

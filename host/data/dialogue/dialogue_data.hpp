@@ -36,11 +36,12 @@ struct DialogueData {
 // one that lacks a mark.
 [[nodiscard]] DialogueIds dialogue_ids(const Vocabulary& vocabulary);
 
-// Error (kUsage) naming the key and the path unless there is a file, a folder or a packed file.
+// Error (kUsage) naming the key and the path unless there is a file or a folder.
 void check_dialogue_path(const std::filesystem::path& path, const std::string& key);
 
 // `key` is the key of the experiment file that names the file; `vocabulary` has the marks. Errors
-// as make_sequence and Vocabulary::encode.
+// as make_sequence and Vocabulary::encode; Error (kUsage) for a dialogue without the document that
+// `has_document` wants.
 [[nodiscard]] std::shared_ptr<const DialogueData> encode_dialogues(
     std::vector<Dialogue> dialogues, const std::filesystem::path& file, const std::string& key,
     const Vocabulary& vocabulary, bool has_document);
