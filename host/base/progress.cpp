@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "host/base/json_output.hpp"
 #include "host/base/text.hpp"
 
 namespace mneme {
@@ -17,15 +18,12 @@ std::string json_line(const ProgressOptions& options, const ProgressState& state
                    {"of", options.total_steps},
                    {"tokens", state.tokens}};
   if (state.loss) progress["loss"] = number_or_null(*state.loss);
-  return Json{{"progress", std::move(progress)}}.dump(-1, ' ', false,
-                                                      Json::error_handler_t::replace);
+  return json_text({{"progress", std::move(progress)}});
 }
 
 }  // namespace
 
-std::string json_note(const std::string& text) {
-  return Json{{"note", text}}.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
+std::string json_note(const std::string& text) { return json_text({{"note", text}}); }
 
 Progress::Progress(std::ostream& out, ProgressOptions options, const Clock& clock,
                    ProgressState start)

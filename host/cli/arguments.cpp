@@ -13,6 +13,7 @@
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
 #include "host/base/file/write_file.hpp"
+#include "host/base/json_output.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/streams.hpp"
 #include "host/config/toml/schema.hpp"
@@ -212,7 +213,7 @@ void JsonArgument::write(const Json& json, const Streams& streams) const {
   streams.out << std::flush;
   if (!is_given()) return;
   // Losses may be nan or inf, which JSON cannot hold: they become null. Text is UTF-8 or replaced.
-  const std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+  const std::string text = json_text(json, 2) + '\n';
   if (is_stdout()) {
     streams.out << text << std::flush;
   } else {

@@ -8,6 +8,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
+#include "host/base/json_output.hpp"
 #include "host/base/json_text.hpp"
 #include "host/base/progress.hpp"
 #include "host/compare/initial_weights.hpp"
@@ -68,8 +69,7 @@ std::string contents(const fs::path& file) {
 
 void check_alike(ranks::Communicator& ranks, const Record& record) {
   const std::vector<std::string> all =
-      ranks.all_gather(described(record).dump(-1, ' ', false, Json::error_handler_t::replace),
-                       "compare: what is compared");
+      ranks.all_gather(json_text(described(record)), "compare: what is compared");
   const Json first = Json::parse(all.front());
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     const Json other = Json::parse(all[rank]);

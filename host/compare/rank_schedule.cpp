@@ -5,6 +5,7 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "host/base/json_output.hpp"
 #include "host/base/json_text.hpp"
 
 namespace mneme::compare {
@@ -48,7 +49,7 @@ std::string write_news(const RankNews& news) {
   Json runs = Json::array();
   for (const RunNews& run : news.runs) runs.push_back(json_of(run));
   const Json json = {{"signal", news.signal}, {"failure", news.failure}, {"runs", std::move(runs)}};
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json_text(json);
 }
 
 RankNews read_news(std::string_view text) {

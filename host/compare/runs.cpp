@@ -12,6 +12,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/write_file.hpp"
+#include "host/base/json_output.hpp"
 #include "host/compare/initial_weights.hpp"
 #include "host/compare/rank_agreement.hpp"
 #include "host/compare/rank_schedule.hpp"
@@ -269,8 +270,7 @@ class Runs {
 
   // Names and messages may hold bytes that are no UTF-8.
   void save() const {
-    write_file_atomic(options_.folder / "comparison.json",
-                      to_json(record_).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+    write_file_atomic(options_.folder / "comparison.json", json_text(to_json(record_), 2) + "\n");
   }
 
   void report() {

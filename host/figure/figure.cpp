@@ -62,8 +62,4 @@ std::string save(const Figure& figure, const std::filesystem::path& folder) {
   return name;
 }
 
-std::string json_text(const Json& json, int indent) {
-  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
-}
-
 }  // namespace mneme::figure

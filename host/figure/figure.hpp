@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "host/base/json_output.hpp"
 #include "host/base/text.hpp"
 
 namespace mneme::figure {
@@ -42,7 +43,6 @@ enum class Look { kPage, kLight };
 // (kRun) when it cannot be written.
 std::string save(const Figure& figure, const std::filesystem::path& folder);
 
-// JSON text for a file; numbers that JSON cannot hold are null.
-[[nodiscard]] std::string json_text(const Json& json, int indent = -1);
+using mneme::json_text;
 
 }  // namespace mneme::figure

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "host/base/file/write_file.hpp"
+#include "host/base/json_output.hpp"
 #include "host/cli/cli.hpp"
 #include "host/cli/compare/compare.hpp"
 #include "host/cli/interrupt.hpp"
@@ -70,9 +71,7 @@ void write_record(const config::Suite& suite, const CompareArguments& arguments,
     record.tasks.push_back({task.name, task.name, std::string(config::to_word(task.measure))});
   }
   fs::create_directories(folder);
-  write_file_atomic(
-      folder / "suite.json",
-      report::to_json(record).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  write_file_atomic(folder / "suite.json", json_text(report::to_json(record), 2) + "\n");
 }
 
 std::int64_t runs_of(const compare::Record& record) {

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "host/base/error.hpp"
+#include "host/base/json_output.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/arguments.hpp"
 #include "host/cli/cli.hpp"
@@ -234,7 +235,7 @@ void print(std::ostream& out, const Json& json, const std::string& indent = "") 
         if (&item != &value.back()) out << '\n';
       }
     } else {
-      out << ' ' << (value.is_string() ? value.get<std::string>() : value.dump()) << '\n';
+      out << ' ' << (value.is_string() ? value.get<std::string>() : json_text(value)) << '\n';
     }
   }
 }

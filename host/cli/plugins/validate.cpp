@@ -13,6 +13,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/checksum.hpp"
+#include "host/base/json_output.hpp"
 #include "host/base/log.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/arguments.hpp"
@@ -307,8 +308,8 @@ int check_here(const ValidateArguments& arguments, const Subject& subject, const
     outcome = validate::run_check(*check, subject);
   }
   streams.out << kCheckMark
-              << Json{{"verdict", validate::to_word(outcome.verdict)}, {"text", outcome.text}}.dump(
-                     -1, ' ', false, Json::error_handler_t::replace)
+              << json_text(
+                     {{"verdict", validate::to_word(outcome.verdict)}, {"text", outcome.text}})
               << '\n'
               << std::flush;
   return outcome.verdict == Verdict::kFail ? static_cast<int>(ErrorKind::kPlugin) : 0;

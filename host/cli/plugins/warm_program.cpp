@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "host/base/error.hpp"
+#include "host/base/json_output.hpp"
 #include "host/base/output_pipe.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/cli.hpp"
@@ -56,9 +57,7 @@ std::optional<std::string> read_line(int descriptor) {
   }
 }
 
-std::string line_of(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
-}
+std::string line_of(const Json& json) { return json_text(json) + '\n'; }
 
 ChildResult result_in(const Json& json) {
   return {.exit_code = json.at("exit_code"),

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "host/base/json_output.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/train/train.hpp"
 #include "host/optim/optimizer.hpp"
@@ -114,7 +115,7 @@ void write_data(std::ostream& out, const train::TrainingPlan& plan) {
         if (count.is_number()) out << name << ' ' << count.dump() << "  ";
       }
     } else {
-      out << (value.is_string() ? value.get<std::string>() : value.dump());
+      out << (value.is_string() ? value.get<std::string>() : json_text(value));
     }
     out << '\n';
   }

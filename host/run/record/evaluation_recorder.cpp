@@ -8,6 +8,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/checksum.hpp"
+#include "host/base/json_output.hpp"
 #include "host/base/log.hpp"
 #include "host/base/process.hpp"
 #include "host/config/experiment.hpp"
@@ -68,7 +69,7 @@ std::string data_text(const data::Dataset& dataset, data::Split split) {
   }
   const std::string key(data::to_word(split));
   if (data.contains(key)) data[key].erase("files");
-  return data.dump();
+  return json_text(data);
 }
 
 scores::SampleUnit unit_of(const data::Dataset& dataset, data::Split split) {
