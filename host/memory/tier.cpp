@@ -324,9 +324,9 @@ double Tier::loss_weight(const std::string& loss) const {
   return found == config_.weights.end() ? 1.0 : found->second;
 }
 
-const at::Tensor& Tier::parameter(mneme_parameter id, int64_t served_index) const {
-  const auto& tensors = parameters_[id - 1];
-  return tensors[training_->parameters[id - 1].is_model_scope
+const at::Tensor& Tier::parameter(std::size_t place, int64_t served_index) const {
+  const auto& tensors = parameters_[place];
+  return tensors[training_->parameters[place].is_model_scope
                      ? 0
                      : static_cast<std::size_t>(served_index)];
 }

@@ -14,6 +14,7 @@
 #include "host/base/log.hpp"
 #include "host/config/options.hpp"
 #include "host/memory/backbone_interface.hpp"
+#include "host/memory/declared_ids.hpp"
 #include "host/memory/stack.hpp"
 #include "host/memory/state/rows.hpp"
 #include "host/plugin/loader.hpp"
@@ -44,7 +45,7 @@ struct SlotDecl {
   std::vector<int64_t> dims;
   uint32_t revision = 0;
   uint32_t start = MNEME_START_ZEROS;
-  mneme_parameter start_parameter = 0;
+  std::size_t start_parameter = 0;  // its place among the instance's parameters
   double start_value = 0.0;
 
   bool has_lanes() const { return !dims.empty() && dims.front() == MNEME_LANES; }
@@ -97,6 +98,7 @@ class Instance : public std::enable_shared_from_this<Instance> {
   at::Tensor seen_keys(const at::Tensor& rows) const;
   at::Tensor seen_key_weight(const at::Tensor& weight, int64_t head_width) const;
 
+  DeclaredIds ids;  // of the entries of the four lists
   std::vector<ParameterDecl> parameters;
   std::vector<SlotDecl> slots;
   std::vector<QueueDecl> queues;
@@ -140,8 +142,8 @@ class Tier {
   double loss_weight(const std::string& loss) const;
   const plugin::LossNames& loss_names() const { return loss_names_; }
 
-  // The parameter's tensor for a served layer (-1: model scope).
-  const at::Tensor& parameter(mneme_parameter id, int64_t served_index) const;
+  // The tensor of the parameter that is declared at `place`, for a served layer (-1: model scope).
+  const at::Tensor& parameter(std::size_t place, int64_t served_index) const;
   void describe_parameters(std::vector<TierParameter>& out) const;
   // Draws the initial values of this tier's parameters that are among `names` (as
   // describe_parameters gives them).
@@ -163,7 +165,7 @@ class Tier {
   std::vector<int64_t> served_index_;
   std::shared_ptr<Instance> training_;
   std::shared_ptr<Instance> evaluation_;             // null when no eval_<option> is given
-  std::vector<std::vector<at::Tensor>> parameters_;  // [id - 1][served layer, or 0 for model scope]
+  std::vector<std::vector<at::Tensor>> parameters_;  // [place][served layer, or 0 for model scope]
 };
 
 // --- The declarations of group mneme.state/1, called in `create` ---

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "host/base/text.hpp"
+#include "host/memory/declared_ids.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/validate/interposed_call.hpp"
@@ -87,6 +88,13 @@ std::string line_of(const char* function, Args... args) {
   return line;
 }
 
+// Of a function of hooks that gets an id: what it names is shown, because its number differs from
+// instance to instance.
+template <typename... Args>
+std::string line_of_id(const char* function, mneme_ctx* /*ctx*/, uint32_t id, Args... args) {
+  return line_of(function, memory::DeclaredIds::in_instance(id), args...);
+}
+
 // Handles are numbers that differ from run to run, so that these two show shapes instead.
 std::string line_of_op(mneme_ctx* ctx, mneme_op op, const mneme_tensor* inputs, uint32_t n_in,
                        const mneme_attr* attrs, uint32_t n_attrs) {
@@ -98,7 +106,7 @@ std::string line_of_op(mneme_ctx* ctx, mneme_op op, const mneme_tensor* inputs, 
 
 std::string line_of_kernel(mneme_ctx* ctx, mneme_kernel kernel, const mneme_tensor* inputs,
                            uint32_t n_in, const int64_t* integers, uint32_t n_integers) {
-  std::string line = str("kernel ", kernel);
+  std::string line = str("kernel ", memory::DeclaredIds::in_instance(kernel));
   for (uint32_t i = 0; i < n_in; ++i) line += ' ' + input_text(ctx, inputs[i]);
   for (uint32_t i = 0; i < n_integers; ++i) line += str(' ', integers[i]);
   return line;
@@ -173,6 +181,9 @@ struct Interposed<Member> {
       InterposedCall::add_line(line_of_kernel(std::get<0>(all), std::get<1>(all), std::get<2>(all),
                                               std::get<3>(all), std::get<4>(all),
                                               std::get<5>(all)));
+    } else if constexpr (std::is_same_v<Api, mneme_state_api> &&
+                         std::is_same_v<std::tuple_element_t<0, std::tuple<Args...>>, mneme_ctx*>) {
+      InterposedCall::add_line(line_of_id(name, args...));
     } else if constexpr (!std::is_same_v<Api, mneme_tensor_api> &&
                          !std::is_same_v<Api, mneme_layer_api>) {
       InterposedCall::add_line(line_of(name, args...));

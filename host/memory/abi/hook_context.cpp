@@ -27,46 +27,6 @@ const char* hook_text(Hook hook) {
   return "unknown";
 }
 
-void HandleTable::fail(mneme_tensor handle) const {
-  const uint64_t index = handle & 0xFFFFFFFFu;
-  const char* reason =
-      handle == 0 ? "it is 0, no tensor"
-      : (handle >> 32) != generation_
-          ? "it was obtained in another hook call: handles die when their hook returns"
-      : index == 0 || index > entries_.size() ? "no such handle was given out"
-                                              : "it was released";
-  const std::string lacking = handle == 0 ? unwanted() : "";
-  throw CallError(MNEME_E_INVALID_ARGUMENT, str("tensor handle ", handle, " is not alive: ", reason,
-                                                lacking.empty() ? "" : "; ", lacking));
-}
-
-std::string HandleTable::unwanted() const {
-  std::vector<std::string> lacking;
-  for (const plugin::Want& want : plugin::kWants) {
-    if (std::string_view(want.hook) == hook_ && (wants_ & want.bit) == 0)
-      lacking.push_back(str(want.input, " (", want.name, ")"));
-  }
-  return lacking.empty() ? ""
-                         : str("traits.wants does not ask for these inputs of ", hook_,
-                               ", which are 0 then: ", join(lacking, ", "));
-}
-
-void HandleTable::retain(mneme_tensor handle) {
-  if (find(handle) == nullptr) fail(handle);
-  ++entries_[(handle & 0xFFFFFFFFu) - 1].references;
-}
-
-void HandleTable::release(mneme_tensor handle) {
-  if (handle == 0) return;
-  if (find(handle) == nullptr) fail(handle);
-  Entry& entry = entries_[(handle & 0xFFFFFFFFu) - 1];
-  if (entry.is_borrowed && entry.references == 1) {
-    throw CallError(MNEME_E_INVALID_ARGUMENT,
-                    str("tensor handle ", handle, " is borrowed: it may not be released"));
-  }
-  if (--entry.references == 0) entry.tensor.reset();
-}
-
 }  // namespace mneme::memory
 
 using mneme::str;

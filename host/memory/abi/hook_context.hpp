@@ -5,7 +5,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <deque>
 #include <list>
 #include <map>
 #include <string>
@@ -15,6 +14,7 @@
 #include "host/memory/abi/live_call.hpp"
 #include "host/memory/backbone_interface.hpp"
 #include "host/memory/finite_watch.hpp"
+#include "host/memory/handle_table.hpp"
 #include "host/memory/segment/segment_hooks.hpp"
 #include "host/memory/stack.hpp"
 #include "host/memory/state/rows.hpp"
@@ -26,62 +26,6 @@ namespace mneme::memory {
 
 enum class Hook { kBegin, kAbsorb, kContext, kRide, kRead, kFinish };
 const char* hook_text(Hook hook);
-
-// Tensor handles of one hook call: (generation of the call << 32) | (index + 1). A handle of an
-// earlier call, or a released one, is recognised.
-class HandleTable {
- public:
-  // Starts a call of `hook`, by a tier with these traits.wants: all earlier handles are dead.
-  void begin_call(const char* hook, uint64_t wants) {
-    end_call();
-    hook_ = hook;
-    wants_ = wants;
-  }
-  // All handles are dead.
-  void end_call() {
-    ++generation_;
-    entries_.clear();
-  }
-  mneme_tensor borrow(const at::Tensor& tensor) { return tensor.defined() ? add(tensor, true) : 0; }
-  mneme_tensor give(at::Tensor tensor) { return add(std::move(tensor), false); }
-  const at::Tensor& get(mneme_tensor handle) const {
-    const Entry* entry = find(handle);
-    if (entry == nullptr) fail(handle);
-    return entry->tensor;
-  }
-  // Undefined for 0.
-  at::Tensor get_optional(mneme_tensor handle) const {
-    return handle == 0 ? at::Tensor() : get(handle);
-  }
-  void retain(mneme_tensor handle);
-  void release(mneme_tensor handle);
-  // The inputs that the running hook was not given because its tier does not want them; "" for
-  // none.
-  std::string unwanted() const;
-
- private:
-  struct Entry {
-    at::Tensor tensor;
-    uint32_t references;
-    bool is_borrowed;
-  };
-  mneme_tensor add(at::Tensor tensor, bool is_borrowed) {
-    entries_.push_back({std::move(tensor), 1, is_borrowed});
-    return (static_cast<uint64_t>(generation_) << 32) | entries_.size();
-  }
-  const Entry* find(mneme_tensor handle) const {
-    const uint64_t index = handle & 0xFFFFFFFFu;
-    if ((handle >> 32) != generation_ || index == 0 || index > entries_.size()) return nullptr;
-    const Entry& entry = entries_[index - 1];
-    return entry.references > 0 ? &entry : nullptr;
-  }
-  [[noreturn]] void fail(mneme_tensor handle) const;
-
-  uint32_t generation_ = 0;
-  const char* hook_ = "";
-  uint64_t wants_ = 0;
-  std::deque<Entry> entries_;
-};
 
 // Weighted sums of what hooks report under one name, per layer.
 struct Accumulated {

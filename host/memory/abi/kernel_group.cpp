@@ -40,8 +40,9 @@ mneme_status add(mneme_setup* opaque, const mneme_kernel_decl* given, mneme_kern
     check_ports("strided_inputs", in.strided_inputs, in.n_inputs);
     KernelDecl decl{in.name, in};
     decl.decl.name = nullptr;  // the plugin's text need not outlive the call
-    setup->instance->kernels.push_back(std::move(decl));
-    *out = static_cast<mneme_kernel>(setup->instance->kernels.size());
+    Instance& instance = *setup->instance;
+    *out = instance.ids.id(Declared::kKernel, instance.kernels.size());
+    instance.kernels.push_back(std::move(decl));
   });
 }
 
@@ -49,10 +50,9 @@ mneme_status call(mneme_ctx* opaque, mneme_kernel kernel, const mneme_tensor* in
                   const int64_t* integers, uint32_t n_integers, const double* reals,
                   uint32_t n_reals, mneme_tensor* outputs, uint32_t n_out, mneme_error* error) {
   return in_hook(opaque, error, [&](mneme_ctx* ctx) {
-    if (kernel == 0 || kernel > ctx->instance->kernels.size())
-      throw CallError(MNEME_E_INVALID_ARGUMENT,
-                      str("kernel ", kernel, " does not exist: use what add gave"));
-    const KernelDecl& decl = ctx->instance->kernels[kernel - 1];
+    const std::vector<KernelDecl>& kernels = ctx->instance->kernels;
+    const KernelDecl& decl =
+        kernels[ctx->instance->ids.place(Declared::kKernel, kernel, kernels.size())];
     if (n_in != decl.decl.n_inputs || n_out != decl.decl.n_outputs) {
       throw CallError(MNEME_E_INVALID_ARGUMENT,
                       str("kernel ", decl.name, ": expected ", decl.decl.n_inputs, " inputs and ",

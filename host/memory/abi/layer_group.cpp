@@ -41,12 +41,11 @@ void check_distance(const at::Tensor& distance, int64_t lanes, int64_t tokens, i
 }
 
 void emit_queue(mneme_ctx* ctx, const mneme_block& block, const ContextBlock& like) {
-  if (block.queue > ctx->instance->queues.size())
-    throw CallError(MNEME_E_INVALID_ARGUMENT, str("block.queue ", block.queue, " does not exist"));
-  const QueueDecl& decl = ctx->instance->queues[block.queue - 1];
+  const std::vector<QueueDecl>& queues = ctx->instance->queues;
+  const std::size_t place = ctx->instance->ids.place(Declared::kQueue, block.queue, queues.size());
   const RowsQueue& queue =
-      ctx->state->scope(decl.is_model_scope, ctx->tier->served_index(ctx->layer))
-          .queues[block.queue - 1];
+      ctx->state->scope(queues[place].is_model_scope, ctx->tier->served_index(ctx->layer))
+          .queues[place];
   if (like.position == PositionKind::kExplicit)
     check_distance(like.distance, ctx->shared->lanes, ctx->shared->length, queue.size());
   int64_t from = 0;

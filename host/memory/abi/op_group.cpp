@@ -15,9 +15,9 @@
 namespace mneme::memory {
 namespace {
 
-mneme_status resolve(mneme_setup* /*setup*/, const char* const* names, uint32_t count,
-                     mneme_op* out, mneme_error* error) {
-  return guard(error, [&] {
+mneme_status resolve(mneme_setup* opaque, const char* const* names, uint32_t count, mneme_op* out,
+                     mneme_error* error) {
+  return in_create(opaque, error, [&](mneme_setup* /*setup*/) {
     need(names, "names");
     need(out, "out");
     std::vector<std::string> missing;

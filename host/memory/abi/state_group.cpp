@@ -20,33 +20,43 @@ ScopeState& scope_of(mneme_ctx* ctx, bool is_model_scope, const std::string& nam
   return ctx->state->layer(ctx->tier->served_index(ctx->layer));
 }
 
+std::size_t slot_place(const mneme_ctx* ctx, mneme_slot id) {
+  return ctx->instance->ids.place(Declared::kSlot, id, ctx->instance->slots.size());
+}
+
 const SlotDecl& slot_decl(const mneme_ctx* ctx, mneme_slot id) {
-  if (id == 0 || id > ctx->instance->slots.size())
-    throw CallError(MNEME_E_INVALID_ARGUMENT,
-                    str("slot ", id, " does not exist: use what add_slot gave"));
-  return ctx->instance->slots[id - 1];
+  return ctx->instance->slots[slot_place(ctx, id)];
+}
+
+at::Tensor& slot_of(mneme_ctx* ctx, mneme_slot id) {
+  const SlotDecl& decl = slot_decl(ctx, id);
+  return scope_of(ctx, decl.is_model_scope, decl.name).slots[slot_place(ctx, id)];
+}
+
+std::size_t queue_place(const mneme_ctx* ctx, mneme_queue id) {
+  return ctx->instance->ids.place(Declared::kQueue, id, ctx->instance->queues.size());
+}
+
+const QueueDecl& queue_decl(const mneme_ctx* ctx, mneme_queue id) {
+  return ctx->instance->queues[queue_place(ctx, id)];
 }
 
 RowsQueue& queue_of(mneme_ctx* ctx, mneme_queue id) {
-  if (id == 0 || id > ctx->instance->queues.size())
-    throw CallError(MNEME_E_INVALID_ARGUMENT,
-                    str("queue ", id, " does not exist: use what add_queue gave"));
-  const QueueDecl& decl = ctx->instance->queues[id - 1];
-  return scope_of(ctx, decl.is_model_scope, decl.name).queues[id - 1];
+  const QueueDecl& decl = queue_decl(ctx, id);
+  return scope_of(ctx, decl.is_model_scope, decl.name).queues[queue_place(ctx, id)];
 }
 
 mneme_status parameter(mneme_ctx* opaque, mneme_parameter id, mneme_tensor* out,
                        mneme_error* error) {
   return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     need(out, "out");
-    if (id == 0 || id > ctx->instance->parameters.size())
-      throw CallError(MNEME_E_INVALID_ARGUMENT,
-                      str("parameter ", id, " does not exist: use what add_parameter gave"));
-    const ParameterDecl& decl = ctx->instance->parameters[id - 1];
+    const std::vector<ParameterDecl>& parameters = ctx->instance->parameters;
+    const std::size_t place = ctx->instance->ids.place(Declared::kParameter, id, parameters.size());
+    const ParameterDecl& decl = parameters[place];
     if (!decl.is_model_scope && ctx->layer < 0)
       throw CallError(MNEME_E_STATE,
                       str("\"", decl.name, "\" belongs to a layer, and this hook has none"));
-    *out = ctx->handles.borrow(ctx->tier->parameter(id, ctx->tier->served_index(ctx->layer)));
+    *out = ctx->handles.borrow(ctx->tier->parameter(place, ctx->tier->served_index(ctx->layer)));
   });
 }
 
@@ -61,8 +71,8 @@ const SlotDecl& tensor_slot(const mneme_ctx* ctx, mneme_slot id) {
 mneme_status slot_get(mneme_ctx* opaque, mneme_slot id, mneme_tensor* out, mneme_error* error) {
   return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     need(out, "out");
-    const SlotDecl& decl = tensor_slot(ctx, id);
-    *out = ctx->handles.borrow(scope_of(ctx, decl.is_model_scope, decl.name).slots[id - 1]);
+    tensor_slot(ctx, id);
+    *out = ctx->handles.borrow(slot_of(ctx, id));
   });
 }
 
@@ -92,7 +102,7 @@ void check_slot_value(const SlotDecl& decl, const at::Tensor& old, const at::Ten
 mneme_status slot_set(mneme_ctx* opaque, mneme_slot id, mneme_tensor handle, mneme_error* error) {
   return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     const SlotDecl& decl = tensor_slot(ctx, id);
-    at::Tensor& slot = scope_of(ctx, decl.is_model_scope, decl.name).slots[id - 1];
+    at::Tensor& slot = slot_of(ctx, id);
     const at::Tensor& value = ctx->handles.get(handle);
     check_slot_value(decl, slot, value, ctx->shared->lanes);
     ctx->check_output("slot", value, Holds::kInfinite, decl.name);
@@ -106,7 +116,7 @@ at::Tensor& counts_of(mneme_ctx* ctx, mneme_slot id, uint64_t count) {
   if (!decl.is_counts)
     throw CallError(MNEME_E_INVALID_ARGUMENT,
                     str("slot \"", decl.name, "\" holds a tensor: use slot_get and slot_set"));
-  at::Tensor& slot = scope_of(ctx, decl.is_model_scope, decl.name).slots[id - 1];
+  at::Tensor& slot = slot_of(ctx, id);
   if (count != static_cast<uint64_t>(slot.numel()))
     throw CallError(MNEME_E_SHAPE, str("slot \"", decl.name, "\" holds ", slot.numel(),
                                        " counts, got room for ", count));
@@ -187,7 +197,7 @@ Rows owned(Rows rows) {
 }
 
 void check_kind(const mneme_ctx* ctx, mneme_queue id, const Rows& rows) {
-  const QueueDecl& decl = ctx->instance->queues[id - 1];
+  const QueueDecl& decl = queue_decl(ctx, id);
   if (rows.kind != decl.kind) {
     throw CallError(MNEME_E_INVALID_ARGUMENT, str("queue \"", decl.name, "\" holds rows of kind ",
                                                   static_cast<uint32_t>(decl.kind), ", got kind ",
@@ -217,7 +227,7 @@ int64_t first_row_of_x(const mneme_ctx* ctx, const at::Tensor& hidden) {
 // A queue of scope model belongs to no layer, so its rows inherit no keys and values: they are kept
 // only for the layers in which the queue is emitted.
 bool inherits_projections(const mneme_ctx* ctx, mneme_queue id) {
-  return ctx->shared->caches_projections && !ctx->instance->queues[id - 1].is_model_scope;
+  return ctx->shared->caches_projections && !queue_decl(ctx, id).is_model_scope;
 }
 
 // Keys and values of rows [from, from + rows) of x, if this segment has computed them.
@@ -235,7 +245,7 @@ mneme_status queue_append(mneme_ctx* opaque, mneme_queue id, const mneme_rows* g
     RowsQueue& queue = queue_of(ctx, id);
     Rows rows = ctx->rows_in(normalised(given, "mneme_rows"));
     check_kind(ctx, id, rows);
-    ctx->check_output_rows("queue", rows, Holds::kInfinite, ctx->instance->queues[id - 1].name);
+    ctx->check_output_rows("queue", rows, Holds::kInfinite, queue_decl(ctx, id).name);
     auto block = std::make_shared<RowsBlock>();
     const int64_t from = rows.kind == RowsKind::kHidden ? first_row_of_x(ctx, rows.hidden) : -1;
     Projection projection;
@@ -298,7 +308,7 @@ mneme_status queue_assign(mneme_ctx* opaque, mneme_queue id, const mneme_rows* g
     RowsQueue& queue = queue_of(ctx, id);
     Rows rows = ctx->rows_in(normalised(given, "mneme_rows"));
     check_kind(ctx, id, rows);
-    ctx->check_output_rows("queue", rows, Holds::kInfinite, ctx->instance->queues[id - 1].name);
+    ctx->check_output_rows("queue", rows, Holds::kInfinite, queue_decl(ctx, id).name);
     const int64_t fresh = rows.count - carried;
     if (carried > queue.size() || (carried >= 0 && (fresh < 0 || fresh > ctx->shared->length))) {
       throw CallError(

@@ -66,16 +66,18 @@ void check_counts(const mneme_slot_decl& in) {
   }
 }
 
-// A start parameter has the slot's scope and its shape without lanes.
-void check_start_parameter(const SlotDecl& decl, const Instance& instance) {
-  if (decl.start_parameter == 0 || decl.start_parameter > instance.parameters.size())
+// The place of a slot's start parameter, which has the slot's scope and its shape without lanes.
+std::size_t start_parameter(const SlotDecl& decl, mneme_parameter id, const Instance& instance) {
+  if (!instance.ids.has(Declared::kParameter, id, instance.parameters.size()))
     throw CallError(
         MNEME_E_INVALID_ARGUMENT,
         str("slot \"", decl.name, "\": start_parameter is no parameter of this instance"));
+  const std::size_t place =
+      instance.ids.place(Declared::kParameter, id, instance.parameters.size());
   if (std::find(decl.dims.begin(), decl.dims.end(), MNEME_ANY) != decl.dims.end())
     throw CallError(MNEME_E_SHAPE, str("slot \"", decl.name,
                                        "\": a start parameter and MNEME_ANY do not go together"));
-  const ParameterDecl& parameter = instance.parameters[decl.start_parameter - 1];
+  const ParameterDecl& parameter = instance.parameters[place];
   const std::vector<int64_t> expected(decl.dims.begin() + (decl.has_lanes() ? 1 : 0),
                                       decl.dims.end());
   if (parameter.dims != expected || parameter.is_model_scope != decl.is_model_scope) {
@@ -83,12 +85,14 @@ void check_start_parameter(const SlotDecl& decl, const Instance& instance) {
                                        parameter.name, "\" must have the same scope and shape ",
                                        list_text(expected), ", got ", list_text(parameter.dims)));
   }
+  return place;
 }
 
 // What the three declarations have in common; fill(in, instance, decl) checks and copies the rest.
 template <typename Given, typename Handle, typename Decl, typename Fill>
 mneme_status declare(mneme_setup* opaque, const Given* given, Handle* out, mneme_error* error,
-                     const std::string& what, std::vector<Decl> Instance::*list, const Fill& fill) {
+                     Declared kind, const std::string& what, std::vector<Decl> Instance::*list,
+                     const Fill& fill) {
   return in_create(opaque, error, [&](mneme_setup* setup) {
     need(out, "out");
     const auto in = normalised(given, ("mneme_" + what + "_decl").c_str());
@@ -98,8 +102,8 @@ mneme_status declare(mneme_setup* opaque, const Given* given, Handle* out, mneme
     decl.name = in.name;
     decl.is_model_scope = in.scope == MNEME_SCOPE_MODEL;
     fill(in, instance, decl);
+    *out = instance.ids.id(kind, (instance.*list).size());
     (instance.*list).push_back(std::move(decl));
-    *out = static_cast<Handle>((instance.*list).size());
   });
 }
 
@@ -138,7 +142,8 @@ mneme_status add_parameter(mneme_setup* opaque, const mneme_parameter_decl* give
     decl.lr_factor = in.lr_factor == 0.0 ? 1.0 : in.lr_factor;
     decl.group = in.group == nullptr ? "" : in.group;
   };
-  return declare(opaque, given, out, error, "parameter", &Instance::parameters, fill);
+  return declare(opaque, given, out, error, Declared::kParameter, "parameter",
+                 &Instance::parameters, fill);
 }
 
 mneme_status add_slot(mneme_setup* opaque, const mneme_slot_decl* given, mneme_slot* out,
@@ -156,10 +161,10 @@ mneme_status add_slot(mneme_setup* opaque, const mneme_slot_decl* given, mneme_s
     decl.revision = in.revision;
     decl.start = in.start;
     decl.start_value = in.start_value;
-    decl.start_parameter = in.start_parameter;
-    if (decl.start == MNEME_START_PARAMETER) check_start_parameter(decl, instance);
+    if (decl.start == MNEME_START_PARAMETER)
+      decl.start_parameter = start_parameter(decl, in.start_parameter, instance);
   };
-  return declare(opaque, given, out, error, "slot", &Instance::slots, fill);
+  return declare(opaque, given, out, error, Declared::kSlot, "slot", &Instance::slots, fill);
 }
 
 mneme_status add_queue(mneme_setup* opaque, const mneme_queue_decl* given, mneme_queue* out,
@@ -175,7 +180,7 @@ mneme_status add_queue(mneme_setup* opaque, const mneme_queue_decl* given, mneme
     decl.start_rows = in.start_rows;
     decl.capacity = in.capacity;
   };
-  return declare(opaque, given, out, error, "queue", &Instance::queues, fill);
+  return declare(opaque, given, out, error, Declared::kQueue, "queue", &Instance::queues, fill);
 }
 
 }  // namespace mneme::memory

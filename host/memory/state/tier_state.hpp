@@ -19,8 +19,8 @@ namespace mneme::memory {
 // Slots and queues of one scope: a served layer, or the model. Entries of the other scope stay
 // unused.
 struct ScopeState {
-  std::vector<at::Tensor> slots;  // by slot id - 1
-  std::vector<RowsQueue> queues;  // by queue id - 1
+  std::vector<at::Tensor> slots;  // by the slot's place
+  std::vector<RowsQueue> queues;  // by the queue's place
   RowsQueue waiting;              // rows that wait until the tier absorbs; layers only
 };
 

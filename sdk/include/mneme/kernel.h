@@ -15,9 +15,10 @@
  * Memory    Views are borrowed: for the call; on CUDA until the work that the call put on `stream`
  *           is done. Inputs are contiguous, but for strided_inputs, and shared: never write into
  *           them, nor into saved tensors in backward. Outputs, saved tensors and workspace are not
- * cleared. CUDA      The tensors' device is current. Put work on `stream` and nowhere else; a
- * stream of the plugin's own must wait for it, and it for that stream, before the call returns.
- * Never use the default stream, never wait for the device or for a stream, never allocate. */
+ *           cleared.
+ * CUDA      The tensors' device is current. Put work on `stream` and nowhere else; a stream of the
+ *           plugin's own must wait for it, and it for that stream, before the call returns. Never
+ *           use the default stream, never wait for the device or for a stream, never allocate. */
 #ifndef MNEME_KERNEL_H_
 #define MNEME_KERNEL_H_
 
@@ -131,8 +132,8 @@ typedef struct mneme_kernel_api {
   /* [hook] Runs a kernel under autograd, on the device and stream of the segment. All n_in inputs
    * are tensors of any strides; 0 only where optional_inputs says so. Scalars are copied. Fills
    * n_out handles, each with one reference. Errors: as `infer` and forward return;
-   *   MNEME_E_INVALID_ARGUMENT  a kernel of no `add`; other numbers of inputs or outputs than
-   *                             declared; a handle that is 0 where it may not be
+   *   MNEME_E_INVALID_ARGUMENT  a kernel that no `add` gave this instance; other numbers of inputs
+   *                             or outputs than declared; a handle that is 0 where it may not be
    *   MNEME_E_SHAPE             `infer` gave a rank above MNEME_MAX_RANK or a negative extent
    *   MNEME_E_DEVICE            the segment runs on CUDA and the kernel has no CUDA function */
   mneme_status (*call)(mneme_ctx* ctx, mneme_kernel kernel, const mneme_tensor* inputs,

@@ -172,7 +172,8 @@ typedef struct mneme_queue_decl {
 /* ---- functions ----------------------------------------------------------------------------- */
 
 /* Beside what a function's comment says, functions of hooks give MNEME_E_INVALID_ARGUMENT for an id
- * that no add_* gave, and MNEME_E_STATE in `begin` and `finish` for an object of a layer. */
+ * that no add_* gave this instance, and MNEME_E_STATE in `begin` and `finish` for an object of a
+ * layer. */
 typedef struct mneme_state_api {
   uint32_t struct_size;
   uint32_t flags;
