@@ -82,6 +82,12 @@ const Fault kFaults[] = {
      "declared: \"loss\"; add it to mneme_plugin.losses (C++: static constexpr const char* "
      "kLosses)"},
     {"emit_in_read", "hook read, layer 0", "blocks are emitted in the context hook only"},
+    {"block_mask", "hook context, layer 0",
+     "block.bias: expected numbers that are added to scores, got bool: of a mask make 0 and -inf "
+     "with where/1 (code 4: dtype"},
+    {"token_mask", "hook context, layer 0",
+     "token bias: expected numbers that are added to scores"},
+    {"attention_mask", "hook absorb, layer 0", "attention: bias: expected numbers that are added"},
     {"distance_missing", "hook context, layer 0", "MNEME_POSITION_EXPLICIT needs distances"},
     {"null_output", "hook absorb, layer 0", "out is NULL"},
     {"null_key", "hook absorb, layer 0", "key is NULL"},

@@ -10,18 +10,24 @@
 namespace mneme::memory {
 namespace {
 
-// Each dim equals the expected one, or 1 where it may broadcast.
-void check_broadcast(const char* what, const at::Tensor& t, const std::array<int64_t, 4>& expected,
-                     bool last_exact) {
+// A score bias: the last dim equals the expected one, each other does or is 1. A mask is refused,
+// because a cast would add 1 where it is true.
+void check_bias(const char* what, const at::Tensor& t, const std::array<int64_t, 4>& expected) {
   bool fits = t.dim() == 4;
   for (std::size_t i = 0; fits && i < 4; ++i) {
     const int64_t size = t.size(static_cast<int64_t>(i));
-    fits = size == expected[i] || (size == 1 && (i < 3 || !last_exact));
+    fits = size == expected[i] || (size == 1 && i < 3);
   }
   if (!fits) {
     throw CallError(MNEME_E_SHAPE,
                     str(what, ": expected [", expected[0], "|1, ", expected[1], "|1, ", expected[2],
                         "|1, ", expected[3], "], got ", list_text(t.sizes().vec())));
+  }
+  if (t.scalar_type() == at::kBool) {
+    throw CallError(MNEME_E_DTYPE,
+                    str(what,
+                        ": expected numbers that are added to scores, got bool: of a mask "
+                        "make 0 and -inf with where/1"));
   }
 }
 
@@ -57,10 +63,9 @@ void emit_queue(mneme_ctx* ctx, const mneme_block& block, const ContextBlock& li
     if (like.position == PositionKind::kExplicit)
       out.distance = like.distance.narrow(-1, from, piece->rows.count);
     if (like.bias.defined()) {
-      check_broadcast("block.bias", like.bias,
-                      {ctx->shared->lanes, ctx->shared->stack->backbone().heads,
-                       ctx->shared->length, queue.size()},
-                      true);
+      check_bias("block.bias", like.bias,
+                 {ctx->shared->lanes, ctx->shared->stack->backbone().heads, ctx->shared->length,
+                  queue.size()});
       out.bias = like.bias.narrow(3, from, piece->rows.count);
     }
     from += piece->rows.count;
@@ -91,10 +96,9 @@ mneme_status emit_block(mneme_ctx* opaque, const mneme_block* given, mneme_error
     if (out.position == PositionKind::kExplicit)
       check_distance(out.distance, ctx->shared->lanes, ctx->shared->length, out.rows.count);
     if (out.bias.defined()) {
-      check_broadcast("block.bias", out.bias,
-                      {ctx->shared->lanes, ctx->shared->stack->backbone().heads,
-                       ctx->shared->length, out.rows.count},
-                      true);
+      check_bias("block.bias", out.bias,
+                 {ctx->shared->lanes, ctx->shared->stack->backbone().heads, ctx->shared->length,
+                  out.rows.count});
     }
     if (out.rows.count > 0) ctx->context->blocks.push_back(std::move(out));
   });
@@ -108,10 +112,9 @@ mneme_status emit_token_bias(mneme_ctx* opaque, mneme_tensor handle, mneme_error
       throw CallError(MNEME_E_STATE,
                       "a token bias needs MNEME_TIER_TOKEN_BIAS in the tier's traits");
     const at::Tensor& bias = ctx->handles.get(handle);
-    check_broadcast("token bias", bias,
-                    {ctx->shared->lanes, ctx->shared->stack->backbone().heads, ctx->shared->length,
-                     ctx->shared->segment.offset + ctx->shared->length},
-                    true);
+    check_bias("token bias", bias,
+               {ctx->shared->lanes, ctx->shared->stack->backbone().heads, ctx->shared->length,
+                ctx->shared->segment.offset + ctx->shared->length});
     ctx->check_output("token bias", bias, Holds::kAbsent);
     at::Tensor& sum = ctx->context->token_bias;
     sum = sum.defined() ? sum + bias : bias;
@@ -209,7 +212,7 @@ void check_attention(const AttentionCall& call, const BackboneInfo& backbone, in
   check("virtual_logit", call.virtual_logit, {lanes, backbone.heads, queries});
   check("virtual_value", call.virtual_value, {lanes, queries, backbone.heads, backbone.head_width});
   if (call.bias.defined())
-    check_broadcast("attention: bias", call.bias, {lanes, backbone.heads, queries, keys}, true);
+    check_bias("attention: bias", call.bias, {lanes, backbone.heads, queries, keys});
   if (call.virtual_logit.defined() != call.virtual_value.defined())
     throw CallError(MNEME_E_INVALID_ARGUMENT,
                     "attention: virtual_logit and virtual_value go together");

@@ -45,7 +45,8 @@ typedef struct mneme_block {
    * stands at one distance from every token; costs O(T m D), so it is for few rows. */
   mneme_tensor distance;
   /* [B|1, H|1, T|1, m] added to the scores, differentiable; 0 = none. -inf = absent: probability
-   * and gradient are exactly 0. */
+   * and gradient are exactly 0. In any dtype but bool: the host casts it to the dtype of the
+   * scores, f64 in f64 runs and f32 otherwise. */
   mneme_tensor bias;
 } mneme_block;
 
@@ -107,7 +108,8 @@ typedef struct mneme_attention {
   int64_t first_key;          /* MNEME_MASK_WINDOW: keys [first_key, first_key + key_count) alone */
   int64_t key_count;          /* 0 = all from first_key on */
   mneme_tensor key_valid;     /* [B,K] bool, 0 = all */
-  mneme_tensor bias;          /* [B|1,H|1,Tq|1,K] added to the scaled scores, 0 = none */
+  mneme_tensor bias;          /* [B|1,H|1,Tq|1,K] added to the scaled scores, in any dtype
+                                 but bool, 0 = none */
   mneme_tensor content_bias;  /* [H,d] in place of the layer's u, 0 = the layer's */
   mneme_tensor position_bias; /* [H,d] in place of the layer's v, 0 = the layer's */
   /* One extra key a query: its logit, already scaled, [B,H,Tq] in f32 or f64, and its value
@@ -130,12 +132,14 @@ typedef struct mneme_layer_api {
    * Errors: MNEME_E_STATE outside `context`; those of rows (state.h);
    *   MNEME_E_INVALID_ARGUMENT  no such queue; neither queue nor rows; EXPLICIT without distance
    *   MNEME_E_SHAPE             bias or distance
-   *   MNEME_E_DTYPE             distance that is not i64 */
+   *   MNEME_E_DTYPE             distance that is not i64; a bias of bool */
   mneme_status (*emit_block)(mneme_ctx* ctx, const mneme_block* block, mneme_error* error);
 
   /* [stage 3] Adds a bias to the scores of the token columns, [B|1, H|1, T|1, offset+T] (offset: 0
-   * but in open segments), differentiable; biases of calls and of tiers add up.
-   * Errors: MNEME_E_STATE outside `context`, or without MNEME_TIER_TOKEN_BIAS; MNEME_E_SHAPE. */
+   * but in open segments), differentiable; biases of calls and of tiers add up. Dtypes: as
+   * mneme_block.bias.
+   * Errors: MNEME_E_STATE outside `context`, or without MNEME_TIER_TOKEN_BIAS; MNEME_E_SHAPE;
+   * MNEME_E_DTYPE for bool. */
   mneme_status (*emit_token_bias)(mneme_ctx* ctx, mneme_tensor bias, mneme_error* error);
 
   /* [layer hook] The norm before attention, exactly as the layer does it; identity in a post-norm
@@ -163,7 +167,7 @@ typedef struct mneme_layer_api {
    * scores before dropout, each with one reference, both differentiable. A query without keys gives
    * z = 0, lse = -inf. z comes in virtual_value's dtype when that is given (f32 keeps a carried
    * value from being rounded again and again), else in v's; lse in f32 at least.
-   * Errors: MNEME_E_SHAPE;
+   * Errors: MNEME_E_SHAPE; MNEME_E_DTYPE for a bias of bool;
    *   MNEME_E_INVALID_ARGUMENT  q, k, v of several dtypes; half a virtual key; first_key or
    *                             key_count beyond the keys; content_bias or position_bias under
    *                             another scheme than the relative ones */

@@ -170,8 +170,10 @@ typedef struct mneme_tier_traits {
 #define MNEME_SEGMENT_TRAINING 1u
 #define MNEME_SEGMENT_ANY_RESET 2u
 /* Generation: the segment grows step by step. In a step `length` is the number of new tokens, which
- * are the queries, and the keys are all `offset` + `length` tokens so far. At the close (stages 7
- * and 8) the segment is seen whole, with all its tokens, offset 0 and without this flag. */
+ * are the queries, and the keys are all `offset` + `length` tokens so far. `valid_count` counts the
+ * step's tokens, so it is `length` in each lane; `tokens`, `reset` and `reset_mask` are those of
+ * the segment in each step. At the close (stages 7 and 8) the segment is seen whole, with all
+ * its tokens, offset 0 and without this flag. */
 #define MNEME_SEGMENT_OPEN 4u
 /* Training, but this segment only fills the memory: no gradient, and auxiliary losses are not
  * looked at. */
@@ -189,7 +191,7 @@ typedef struct mneme_segment {
   int64_t offset;             /* tokens of an open segment before this step, else 0 */
   const int64_t* tokens;      /* [B] tokens of each lane since it started afresh, before this
                                  segment, padding not counted */
-  const int64_t* valid_count; /* [B] tokens of each lane that are no padding */
+  const int64_t* valid_count; /* [B] of `length`, tokens of each lane that are no padding */
   const uint8_t* reset;       /* [B] 1 = this lane starts afresh with this segment; at a run's
                                  start all do */
   mneme_tensor valid;         /* [B,T] bool, 0 = no padding anywhere */
@@ -491,7 +493,8 @@ typedef struct mneme_plugin_answer {
 } mneme_plugin_answer;
 
 /* [any thread] The one exported symbol: agrees on an ABI version and gives the table. A pure
- * function of the offer: no allocation, no CUDA, no threads, no log.
+ * function of the offer: no allocation, no CUDA, no threads, no log. (MNEME_PLUGIN_ENTRY of
+ * mneme/sdk.h defines it, with the note, for plugins in C.)
  *   When      Before any other function; may be called again, with the same result.
  *   Versions  The effective one is min(host's current, plugin's target), and refused when it lies
  *             below either side's minimum: nobody is refused for being newer.

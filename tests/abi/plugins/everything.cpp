@@ -122,6 +122,9 @@ class Everything : public mneme::Tier {
   }
 
   mneme::Read read(mneme::Layer& l, const mneme::Queries& in) override {
+    for (int64_t b = 0; l.is_open() && b < l.lanes(); ++b)
+      mneme::require(l.valid_count(b) == l.length(), MNEME_E_STATE,
+                     "read: in an open segment valid_count is that of the step");
     const mneme::Tensor product =
         l.call(kernel_,
                {expand(l.parameter(shared_), {l.lanes(), l.parameter(shared_).dim(0)}),

@@ -29,7 +29,7 @@ class Faulty : public mneme::Tier {
       "start_shape|queue_kind|queue_attributes|queue_rows|position_count|positions_missing|biases_"
       "missing|riders_undeclared|riders_unseen|ride_shape|"
       "unwanted_handle|unwanted_input|unwanted_result|unwanted_local|heads_at_out|out_at_heads|"
-      "heads_at_both|parameter_group",
+      "heads_at_both|parameter_group|block_mask|token_mask|attention_mask",
       "the rule to break"));
 
   struct Failing {
@@ -90,6 +90,8 @@ class Faulty : public mneme::Tier {
       s.has_no_riders();
     if (fault_ == "out_at_heads") s.reads_at(MNEME_SITE_HEADS);
     if (fault_ == "heads_at_both") s.reads_at(MNEME_SITE_HEADS | MNEME_SITE_OUT);
+    if (fault_ == "block_mask") s.context_rows(s.segment());
+    if (fault_ == "token_mask") s.emits_token_bias();
     if (fault_ == "create_wants") {
       s.absorbs_before_reading();
       s.wants(MNEME_WANT_ABSORB_Z);
@@ -143,6 +145,12 @@ class Faulty : public mneme::Tier {
       mneme::Attention call;
       call.q = call.k = call.v = l.project(mneme::Project::kQ, rows.hidden);
       call.key_count = -2;
+      l.attention(call);
+    }
+    if (fault_ == "attention_mask") {
+      mneme::Attention call;
+      call.q = call.k = call.v = l.project(mneme::Project::kQ, rows.hidden);
+      call.bias = mask_of(l);
       l.attention(call);
     }
     if (fault_ == "position_count") l.positions(1, 0);
@@ -216,6 +224,12 @@ class Faulty : public mneme::Tier {
       settings.position = MNEME_POSITION_EXPLICIT;
       l.emit(mneme::Rows::of_hidden(l.x()), settings);
     }
+    if (fault_ == "token_mask") l.emit_token_bias(mask_of(l));
+    if (fault_ == "block_mask") {
+      mneme::BlockSettings settings;
+      settings.bias = mask_of(l);
+      l.emit(mneme::Rows::of_hidden(l.x()), settings);
+    }
   }
 
   mneme::Read read(mneme::Layer& l, const mneme::Queries&) override {
@@ -240,6 +254,11 @@ class Faulty : public mneme::Tier {
   }
 
  private:
+  // [1,1,1,T] bool, of the shape that a bias has.
+  static mneme::Tensor mask_of(const mneme::Layer& l) {
+    return lt(full({1, 1, 1, l.length()}, 0.0), 1.0);
+  }
+
   void declare_wrongly(mneme::Setup& s) const {
     mneme::ParameterSettings parameter;
     mneme::SlotSettings slot;

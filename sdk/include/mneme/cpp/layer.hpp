@@ -31,8 +31,11 @@ enum class WeightGradient : uint32_t { kFlows = 0, kStops = MNEME_NO_WEIGHT_GRAD
 // Where the rows of a block stand (MNEME_POSITION_*), and what is added to their scores.
 struct BlockSettings {
   uint32_t position = MNEME_POSITION_PLACE;
-  Tensor distance;  // MNEME_POSITION_EXPLICIT: [B|1,m] i64, to the segment's first token
-  Tensor bias;      // [B|1,H|1,T|1,m], differentiable; -inf = absent
+  // MNEME_POSITION_EXPLICIT, i64: [B|1,m] to the segment's first token, or [B|1,T|1,m] to each
+  // token (mneme_block.distance).
+  Tensor distance;
+  // [B|1,H|1,T|1,m] in any dtype but bool, differentiable; -inf = absent.
+  Tensor bias;
 };
 
 // What the layer's attention made, for absorb at stage 7; tensors are empty unless wanted. (read

@@ -176,7 +176,7 @@ class Segment {
   bool any_reset() const noexcept { return (raw_->flags & MNEME_SEGMENT_ANY_RESET) != 0; }
   // True when lane b starts afresh with this segment.
   bool is_reset(int64_t b) const noexcept { return raw_->reset != nullptr && raw_->reset[b] != 0; }
-  // Tokens of lane b that are no padding.
+  // Of length(), the tokens of lane b that are no padding; in an open segment those of this step.
   int64_t valid_count(int64_t b) const noexcept {
     return raw_->valid_count != nullptr ? raw_->valid_count[b] : raw_->length;
   }
