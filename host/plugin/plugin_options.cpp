@@ -289,6 +289,8 @@ void throw_changed_options(const std::string& where, const std::vector<OptionCha
 namespace {
 
 constexpr std::size_t kMaxLossesText = 4096;
+constexpr const char* kDeclaredIn =
+    "mneme_plugin.losses (C++: static constexpr const char* kLosses)";
 
 [[noreturn]] void refuse_losses(const std::string& where, const std::string& expected,
                                 const std::string& got) {
@@ -345,20 +347,21 @@ void check_weights(const config::TierConfig& tier, const LossNames& names,
     problems.add(
         written == nullptr ? tier.position : written->position(),
         written == nullptr ? "weight." + config::toml_key(name) : written->path(),
-        {.failed = str("the plugin ", tier.plugin, " gives no auxiliary loss \"", name, '"',
+        {.failed = str("the plugin ", tier.plugin, " declares no auxiliary loss \"", name, '"',
                        did_you_mean(name, *names)),
          .expected = names->empty() ? "no weight.<loss>" : "weight.<loss> of " + join(*names, ", "),
-         .hint = names->empty() && written != nullptr ? config::removal_of(*written) : ""});
+         .hint =
+             str(names->empty() && written != nullptr ? config::removal_of(*written) + "; " : "",
+                 "the plugin's author declares losses in ", kDeclaredIn)});
   }
 }
 
 void check_declared(const LossNames& names, const std::string& name) {
   if (!names || std::ranges::find(*names, name) != names->end()) return;
-  throw CallError(
-      MNEME_E_INVALID_ARGUMENT,
-      str("aux: the plugin does not declare the auxiliary loss \"", name, '"',
-          did_you_mean(name, *names), "; declared: ", declared_text(*names),
-          "; add it to mneme_plugin.losses (C++: static constexpr const char* kLosses)"));
+  throw CallError(MNEME_E_INVALID_ARGUMENT,
+                  str("aux: the plugin does not declare the auxiliary loss \"", name, '"',
+                      did_you_mean(name, *names), "; declared: ", declared_text(*names),
+                      "; add it to ", kDeclaredIn));
 }
 
 }  // namespace mneme::plugin

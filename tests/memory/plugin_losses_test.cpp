@@ -65,13 +65,17 @@ TEST(PluginLosses, RefusesABadDeclaration) {
 
 TEST(PluginLosses, AWeightWithoutItsLossIsRefusedAtItsPlace) {
   EXPECT_EQ(weights_error("weight.compression = 0.5\n", {{"compression", "gate"}}), "");
-  EXPECT_EQ(weights_error("weight.compresion = 0.0\n", {{"compression", "gate"}}),
-            "e.toml:5:21: memory.tier.0.weight.compresion: the plugin some gives no auxiliary loss "
-            "\"compresion\" (did you mean \"compression\"?): expected weight.<loss> of "
-            "compression, gate");
-  EXPECT_THAT(weights_error("weight.kl = 0.0\n", {std::vector<std::string>()}),
-              HasSubstr("gives no auxiliary loss \"kl\": expected no weight.<loss>; remove the "
-                        "key (--unset memory.tier.0.weight.kl)"));
+  EXPECT_EQ(
+      weights_error("weight.compresion = 0.0\n", {{"compression", "gate"}}),
+      "e.toml:5:21: memory.tier.0.weight.compresion: the plugin some declares no auxiliary loss "
+      "\"compresion\" (did you mean \"compression\"?): expected weight.<loss> of "
+      "compression, gate; the plugin's author declares losses in mneme_plugin.losses (C++: "
+      "static constexpr const char* kLosses)");
+  EXPECT_THAT(
+      weights_error("weight.kl = 0.0\n", {std::vector<std::string>()}),
+      HasSubstr("declares no auxiliary loss \"kl\": expected no weight.<loss>; remove the "
+                "key (--unset memory.tier.0.weight.kl); the plugin's author declares losses "
+                "in mneme_plugin.losses (C++: static constexpr const char* kLosses)"));
   EXPECT_THAT(weights_error("", {std::vector<std::string>()},
                             {config::parse_override("memory.tier.0.weight.kl=0.0")}),
               HasSubstr("; leave out --set memory.tier.0.weight.kl"));
