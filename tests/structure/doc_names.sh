@@ -7,6 +7,8 @@
 #   3. ops: `NAME/REVISION`
 #   4. identifiers of the C ABI and of the build: mneme_NAME, MNEME_NAME (MNEME_PREFIX_* stands for several). A line "| 0.3 | ..."
 #      of a table tells what a version changed, and may name what is gone
+#   5. what a page's section "What no memory of this tree uses yet" names in its table's first column is used by no source below
+#      plugins/ and examples/
 set -eu
 root=$1
 shift
@@ -79,6 +81,18 @@ found '\b(mneme|MNEME)_[A-Za-z0-9_]+\*?' "$@" | while IFS= read -r line; do
     *) grep -qxF -- "$name" "$work/identifiers" && continue ;;
   esac
   echo "${line%:*}: nothing is called $name" >>"$work/breaches"
+done
+
+# ---- 5 ----
+for page in "$@"; do
+  awk '/^## /{inside = /What no memory of this tree uses yet/} inside && /^\| `/{print FNR ":" $0}' "$page" |
+    while IFS= read -r line; do
+      echo "$line" | cut -d'|' -f2 | grep -oE '`[^`]+`' | tr -d '`' | while IFS= read -r name; do
+        user=$(grep -rlwF --include='*.c' --include='*.cpp' --include='*.hpp' --include='*.cu' -e "$name" "$root/plugins" \
+          "$root/examples" | sort | head -1)
+        [ -z "$user" ] || echo "$page:${line%%:*}: ${user#"$root"/} uses $name" >>"$work/breaches"
+      done
+    done
 done
 
 if [ -s "$work/breaches" ]; then

@@ -32,6 +32,15 @@ expect_breach '`mneme_row`' 'nothing is called mneme_row'
 expect_breach '`MNEME_WANT_ABSORB_Y`' 'nothing is called MNEME_WANT_ABSORB_Y'
 expect_breach '`MNEME_WANTED_*`' 'nothing is called MNEME_WANTED_*'
 expect_breach '| version | `mneme_tensor_infos` |' 'nothing is called mneme_tensor_infos'
+if [ -d "$root/examples/knn" ]; then
+  printf '## What no memory of this tree uses yet\n\n| `MNEME_MERGE_REPLACE`, `MNEME_WANT_READ_Q` | for `mneme_read` |\n' >"$work/page.md"
+  if sh "$here/doc_names.sh" "$root" "$work/page.md" >"$work/out" 2>&1; then
+    echo "FAIL: accepted a page that calls unused what an example uses"
+    exit 1
+  fi
+  grep -qE 'page.md:3: examples/.* uses MNEME_WANT_READ_Q$' "$work/out" || { echo "FAIL: expected the user, got:"; cat "$work/out"; exit 1; }
+  [ "$(wc -l <"$work/out")" -eq 1 ] || { echo "FAIL: more is refused"; cat "$work/out"; exit 1; }
+fi
 printf '| 0.3 | `mneme_tensor_infos` |\n`mneme.state/1` `matmul/1` `mneme_rows` `MNEME_WANT_*` `MNEME_CUDA`\n' >"$work/page.md"
 sh "$here/doc_names.sh" "$root" "$work/page.md" >/dev/null || { echo "FAIL: refused a page without a wrong name"; exit 1; }
 echo "every rule on names can fail"
