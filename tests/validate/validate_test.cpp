@@ -100,6 +100,44 @@ TEST(Flawless, MemoryPassesEveryCheck) {
   EXPECT_THAT(problems_of(flawed("none", {"queue=true"}), kEveryCheck), IsEmpty());
 }
 
+Outcome outcome_of(std::string_view name, const Subject& subject) {
+  return run_check(*std::ranges::find(all_checks(), name, &Check::name), subject);
+}
+
+// A parameter, and a kernel's input, whose values lie where the loss bends: differences across the
+// kink are no gradient.
+TEST(Kinks, AreNoWrongGradients) {
+  const Subject subject = flawed("none", {"corner=true"});
+  EXPECT_THAT(problems_of(subject, ""), IsEmpty());
+  const Outcome outcome = outcome_of("gradients.parameters", subject);
+  EXPECT_EQ(outcome.verdict, Verdict::kPass);
+  EXPECT_EQ(outcome.text,
+            "4 of 4 parameters compared; the start values of memory.0.test.flawed.0.corner, "
+            "memory.0.test.flawed.1.corner lie on a kink: compared on both sides of it");
+  EXPECT_EQ(outcome_of("kernels.gradients", subject).verdict, Verdict::kPass);
+}
+
+// --set gives an option its value in training: at evaluation it is tried all the same.
+TEST(Options, ThatAreGivenAreTriedAtEvaluation) {
+  const Outcome tried = outcome_of("options.evaluation", flawed("none", {"decay=0.5"}));
+  EXPECT_EQ(tried.verdict, Verdict::kPass) << tried.text;
+  EXPECT_EQ(tried.text, "2 values");
+  const std::vector<std::string> problems =
+      problems_of(flawed("evaluation_option", {"decay=0.5"}), "options.evaluation");
+  EXPECT_THAT(problems, ElementsAre(testing::StartsWith("options.evaluation: ")));
+}
+
+TEST(Options, ThatAreAllGivenAreNamedWhereNoneIsTried) {
+  const Outcome evaluation = outcome_of("options.evaluation", flawed("none", {"eval_decay=0.5"}));
+  EXPECT_EQ(evaluation.verdict, Verdict::kSkip);
+  EXPECT_EQ(evaluation.text, "keeps the value given by --set: eval_decay");
+  const Outcome bounds = outcome_of(
+      "options.bounds",
+      flawed("none", {"queue=false", "corner=false", "rows=4", "decay=0.5", "mean=\"plain\""}));
+  EXPECT_EQ(bounds.verdict, Verdict::kSkip);
+  EXPECT_EQ(bounds.text, "keeps the value given by --set: fault, queue, corner, rows, decay, mean");
+}
+
 // --- The memories of this project, and those that tests of the ABI use ---
 
 struct Memory {
@@ -197,6 +235,8 @@ const Fault kFaults[] = {
     {"unbounded", "state.bounded"},
     {"opaque_read", "gradients.backbone"},
     {"opaque_gate", "gradients.parameters"},
+    {"corner_opaque", "gradients.parameters", {"corner=true"}},
+    {"corner_kernel", "kernels.gradients", {"corner=true"}},
     {"opaque_absorb", "gradients.state"},
     {"unused_parameter", "gradients.reach"},
     {"cuda_result", "devices.kernels"},

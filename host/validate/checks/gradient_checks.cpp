@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "host/memory/tier_outline.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/validate/check.hpp"
 #include "host/validate/interposer.hpp"
+#include "host/validate/kink.hpp"
 #include "host/validate/setting.hpp"
 
 namespace mneme::validate {
@@ -44,22 +46,28 @@ std::vector<Held> held_segments(Session& session, const Subject& subject) {
 using Loss = std::function<at::Tensor()>;
 
 // Compares and says what differs; a leaf that the loss does not depend on is counted as unreached.
+// Where a leaf's values lie on a kink of the loss, it is compared on both sides of them instead.
 class Comparison {
  public:
   bool holds(const std::string& name, const at::Tensor& leaf, const Loss& loss) {
-    double least = std::numeric_limits<double>::infinity();
-    for (const double step : kGradientSteps) {
-      const GradientComparison got = compare_gradient(leaf, loss, kDirections, step);
-      if (!got.is_reached()) return false;
-      const double error = std::max(0.0, got.error - got.noise);
-      least = std::min(least, error / std::max(got.difference, got.gradient));
-      if (least <= kMaxError) return true;
+    const std::optional<double> error = error_of(leaf, loss);
+    if (!error) return false;
+    if (*error <= kMaxError) return true;
+    if (!is_on_kink(leaf, loss)) {
+      problems_.push_back(str(name, ": off by ", short_text(*error), " of its norm"));
+      return true;
     }
-    problems_.push_back(str(name, ": off by ", short_text(least), " of its norm"));
+    const double worst = error_beside(leaf, loss);
+    if (worst <= kMaxError) {
+      on_kinks_.push_back(name);
+    } else {
+      problems_.push_back(str(name, ": off by ", short_text(worst),
+                              " of its norm beside its start values, which lie on a kink"));
+    }
     return true;
   }
   [[nodiscard]] Outcome outcome(const std::string& seen) const {
-    if (problems_.empty()) return {Verdict::kPass, seen};
+    if (problems_.empty()) return {Verdict::kPass, seen + kinks_text(seen)};
     const std::string text = join(problems_, "; ");
     if (interposer().stops_gradients()) {
       return {Verdict::kWarn,
@@ -71,7 +79,49 @@ class Comparison {
   }
 
  private:
-  std::vector<std::string> problems_;
+  // The least error over the steps, as a share; nothing where the loss does not depend on the leaf.
+  static std::optional<double> error_of(const at::Tensor& leaf, const Loss& loss) {
+    double least = std::numeric_limits<double>::infinity();
+    for (const double step : kGradientSteps) {
+      const GradientComparison got = compare_gradient(leaf, loss, kDirections, step);
+      if (!got.is_reached()) return {};
+      const double error = std::max(0.0, got.error - got.noise);
+      least = std::min(least, error / std::max(got.difference, got.gradient));
+      if (least <= kMaxError) break;
+    }
+    return least;
+  }
+  static void move(at::Tensor leaf, const at::Tensor& values) {
+    const at::NoGradGuard no_grad;
+    leaf.copy_(values);
+  }
+  static bool is_on_kink(const at::Tensor& leaf, const Loss& loss) {
+    const at::Tensor start = leaf.detach().clone();
+    const at::Tensor direction = beside(at::zeros_like(start), 1.0);
+    const bool found = is_kink([&](double offset) {
+      move(leaf, start + offset * direction / direction.norm());
+      return loss().item<double>();
+    });
+    move(leaf, start);
+    return found;
+  }
+  static double error_beside(const at::Tensor& leaf, const Loss& loss) {
+    const at::Tensor start = leaf.detach().clone();
+    double worst = 0.0;
+    for (const double side : kSides) {
+      move(leaf, beside(start, side));
+      worst = std::max(worst, error_of(leaf, loss).value_or(0.0));
+    }
+    move(leaf, start);
+    return worst;
+  }
+  [[nodiscard]] std::string kinks_text(const std::string& seen) const {
+    if (on_kinks_.empty()) return "";
+    return str(seen.empty() ? "" : "; ", "the start values of ", join(on_kinks_, ", "),
+               " lie on a kink: compared on both sides of it");
+  }
+
+  std::vector<std::string> problems_, on_kinks_;
 };
 
 Outcome gradients_of_parameters(const Subject& subject) {

@@ -61,6 +61,11 @@ std::optional<std::string> large_bound(const OptionSpec& spec) {
   return integers ? integers : of(spec.reals, config::RealRange{});
 }
 
+// Why no value was tried: all are `given` by --set, or `none` is there.
+std::string nothing_to_try(const std::vector<std::string>& given, const char* none) {
+  return given.empty() ? none : str("keeps the value given by --set: ", join(given, ", "));
+}
+
 // Two segments in both phases.
 void run_for_a_moment(Session& session, const Subject& subject) {
   const int64_t length = segment_length(session);
@@ -120,8 +125,12 @@ Outcome runs_as_given(const Subject& subject) {
 Outcome bounds_hold(const Subject& subject) {
   const Setting base = small_setting(subject);
   int64_t taken = 0, refused = 0;
+  std::vector<std::string> given;
   for (const OptionSpec& spec : options_of(subject)) {
-    if (is_given(subject, spec.key)) continue;
+    if (is_given(subject, spec.key)) {
+      given.push_back(spec.key);
+      continue;
+    }
     for (const std::string& value : tried_values(spec)) {
       Setting setting = base;
       setting.options = {assignment(spec, value)};
@@ -149,16 +158,22 @@ Outcome bounds_hold(const Subject& subject) {
       }
     }
   }
-  if (taken + refused == 0) throw Skipped("there is no option to try");
+  if (taken + refused == 0) throw Skipped(nothing_to_try(given, "there is no option to try"));
   return {Verdict::kPass, str(taken, " values taken, ", refused, " refused with a reason")};
 }
 
-// An option that may differ at evaluation is given its bounds there.
+// An option that may differ at evaluation is given its bounds there, whatever its value in training
+// is.
 Outcome options_at_evaluation(const Subject& subject) {
   const Setting base = small_setting(subject);
   int64_t tried = 0;
+  std::vector<std::string> given;
   for (const OptionSpec& spec : options_of(subject)) {
-    if (!spec.may_differ_at_evaluation || is_given(subject, spec.key)) continue;
+    if (!spec.may_differ_at_evaluation) continue;
+    if (is_given(subject, "eval_" + spec.key)) {
+      given.push_back("eval_" + spec.key);
+      continue;
+    }
     for (const std::string& value : tried_values(spec)) {
       Setting setting = base;
       setting.options = {"eval_" + assignment(spec, value)};
@@ -175,7 +190,7 @@ Outcome options_at_evaluation(const Subject& subject) {
       run_for_a_moment(*session, subject);
     }
   }
-  if (tried == 0) throw Skipped("no option may differ at evaluation");
+  if (tried == 0) throw Skipped(nothing_to_try(given, "no option may differ at evaluation"));
   return {Verdict::kPass, str(tried, " values")};
 }
 

@@ -8,11 +8,10 @@
 #include "host/memory/abi/kernel_function.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/validate/kernels/kernel_calls.hpp"
+#include "host/validate/kernels/kernel_slopes.hpp"
 
 namespace mneme::validate {
 namespace {
-
-constexpr double kSteps[] = {1e-4, 1e-5};  // of differences
 
 Outcome stay_in_bounds(const Subject& subject) {
   const Recorded recorded = record_kernels(subject);
@@ -76,42 +75,6 @@ Outcome repeat(const Subject& subject) {
   }
   if (promised == 0) throw Skipped("no kernel promises MNEME_KERNEL_DETERMINISTIC");
   return {Verdict::kPass, str(promised, " calls")};
-}
-
-// The sum of outputs times fixed values.
-double weighed(const KernelCall& call, const std::vector<at::Tensor>& inputs,
-               const std::vector<at::Tensor>& weights) {
-  const KernelResult result = forward_alone(call, inputs);
-  double sum = 0.0;
-  for (std::size_t j = 0; j < result.outputs.size(); ++j) {
-    if (!is_real(result.outputs[j])) continue;
-    // An output that is infinite on both sides, as a log-sum-exp of nothing, does not change.
-    const at::Tensor finite = result.outputs[j].to(at::kDouble);
-    sum += (finite * weights[j]).masked_fill(finite.isinf(), 0.0).sum().item<double>();
-  }
-  return sum;
-}
-
-// d(sum)/d(input i) along a direction: what backward says, and what differences say.
-void check_direction(const KernelCall& call, std::size_t i, const at::Tensor& direction,
-                     const std::vector<at::Tensor>& weights, const at::Tensor& grad) {
-  constexpr double kMaxShare = 1e-5;
-  const double got = (grad * direction).sum().item<double>();
-  double expected = 0.0;
-  for (const double step : kSteps) {
-    const auto at_offset = [&](double offset) {
-      std::vector<at::Tensor> moved = call.inputs;
-      moved[i] = moved[i] + offset * direction;
-      return weighed(call, moved, weights);
-    };
-    const double near = at_offset(step) - at_offset(-step);
-    const double far = at_offset(2 * step) - at_offset(-2 * step);
-    expected = (8.0 * near - far) / (12.0 * step);
-    const double scale = std::max({std::abs(expected), std::abs(got), 1e-5});
-    if (std::isfinite(got) && std::abs(got - expected) <= kMaxShare * scale) return;
-  }
-  throw Failed(str(where(call), "the gradient of input ", i, " along a direction is ",
-                   short_text(got), ", and differences give ", short_text(expected)));
 }
 
 // Whether the weighed outputs change with input `i`.

@@ -2,6 +2,7 @@
 // decayed mean of the layer's inputs, read through a gate that a kernel of its own computes, and
 // with `queue` rows that tokens attend to. Each fault is what one check of `mneme plugins validate`
 // is for (validate_test.cpp).
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -139,12 +140,51 @@ class Opaque {
   }
 };
 
+// The positive part of its input [D]; where it is 0 the gradient passes.
+class Rectified {
+ public:
+  static constexpr const char* kName = "rectified";
+  static constexpr uint32_t kInputs = 1;
+  static constexpr uint32_t kOutputs = 1;
+  static constexpr uint64_t kKeepInputs = 1;
+  static constexpr uint32_t kFlags = kDeterministic;
+
+  std::string fault;
+
+  void infer(KernelPlan& plan) const { plan.output(0, plan.input(0)); }
+  void forward_cpu(const KernelCall& call) const {
+    call.input(0).dtype() == DType::kF64 ? forward<double>(call) : forward<float>(call);
+  }
+  void backward_cpu(const KernelCall& call) const {
+    call.input(0).dtype() == DType::kF64 ? backward<double>(call) : backward<float>(call);
+  }
+
+ private:
+  template <typename T>
+  void forward(const KernelCall& call) const {
+    const T* const in = call.input(0).data<T>();
+    T* const out = call.output(0).data<T>();
+    for (int64_t i = 0; i < call.input(0).elements(); ++i) out[i] = std::max(in[i], T(0));
+  }
+  template <typename T>
+  void backward(const KernelCall& call) const {
+    const T* const in = call.input(0).data<T>();
+    const T* const grad_out = call.grad_output(0).data<T>();
+    T* const grad_in = call.grad_input(0).data<T>();
+    for (int64_t i = 0; i < call.input(0).elements(); ++i) {
+      grad_in[i] = in[i] >= T(0) ? grad_out[i] : T(0);
+      if (fault == "corner_kernel") grad_in[i] /= 2;
+    }
+  }
+};
+
 class Flawed : public Tier {
  public:
   static constexpr const char* kSummary = "holds all rules, or breaks the one that is named";
   static constexpr auto kOptions =
       mneme::options(mneme::text("fault", "none", "the rule that is broken"),
                      mneme::boolean("queue", false, "rows that tokens attend to as well"),
+                     mneme::boolean("corner", false, "a parameter that starts on a kink"),
                      mneme::integer("rows", 4, 1, 64, "how many"),
                      mneme::real("decay", 0.75, 0.0, 1.0, "weight of the past").at_evaluation(),
                      mneme::choice("mean", "plain", "plain|doubled", "what is read"));
@@ -154,7 +194,8 @@ class Flawed : public Tier {
         rows_(s.integer("rows")),
         decay_(s.real("decay")),
         scale_(s.text("mean") == "doubled" ? 2.0 : 1.0),
-        has_queue_(s.boolean("queue") || is("projections")) {
+        has_queue_(s.boolean("queue") || is("projections")),
+        has_corner_(s.boolean("corner")) {
     refuse_models(s);
     static std::atomic<int64_t> instances{0};
     const int64_t number = ++instances;
@@ -163,6 +204,11 @@ class Flawed : public Tier {
     opaque_ = s.kernel(opaque_kernel_);
     const int64_t extra = is("evaluation_option") && s.is_evaluation() ? 1 : 0;
     gate_ = s.parameter("gate", {s.width() + extra}, normal(0.0, 0.7));
+    if (has_corner_) {
+      rectified_kernel_.fault = fault_;
+      rectified_ = s.kernel(rectified_kernel_);
+      corner_ = s.parameter("corner", {s.width()}, zeros());
+    }
     if (is("unused_parameter")) s.parameter("unused", {3}, normal(0.0, 1.0));
     SlotSettings through;
     through.gradient = Gradient::kThrough;
@@ -226,6 +272,11 @@ class Flawed : public Tier {
     Tensor gate = l.parameter(gate_);
     if (is("opaque_gate")) gate = l.call(opaque_, {gate})[0];
     Tensor out = scale_ * l.call(gated_, {gate, mean, zeros_like(gate)})[0];  // [B,D]
+    if (has_corner_) {
+      Tensor corner = l.call(rectified_, {l.parameter(corner_)})[0];
+      if (is("corner_opaque")) corner = l.call(opaque_, {corner})[0];
+      out = out + corner;
+    }
     if (is("values") && kernel_.was_positive) out = out + 0.0;
     if (is("lanes_counted")) out = out * static_cast<double>(l.lanes());
     if (is("nan_in_other_lanes")) out = out + 0.0 * mneme::mean(mean, 0, true);
@@ -324,13 +375,14 @@ class Flawed : public Tier {
   std::string fault_;
   int64_t rows_;
   double decay_, scale_;
-  bool has_queue_;
+  bool has_queue_, has_corner_;
   bool met_ = false;
   int64_t absorbed_ = 0, first_length_ = 0;
   Gated kernel_;
   Opaque opaque_kernel_;
-  KernelId gated_, opaque_;
-  Parameter gate_;
+  Rectified rectified_kernel_;
+  KernelId gated_, opaque_, rectified_;
+  Parameter gate_, corner_;
   Slot mean_, segments_, kept_;
   Queue queue_;
 };
