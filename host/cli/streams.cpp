@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <iostream>
 #include <sstream>
@@ -169,6 +170,9 @@ std::string result_line(const eval::Result& result) {
   }
   if (const auto outside = result.outside_accuracy()) {
     text += "  accuracy, source outside the segment " + format_number(*outside, 4);
+  }
+  if (const auto share = result.partial_share()) {
+    text += str("  of ", format_number(std::floor(1000.0 * *share) / 10.0, 1), " % of the split");
   }
   return text + "  " + format_count(result.tokens_per_second()) + " tokens/s";
 }

@@ -57,6 +57,7 @@ Json to_json(const Protocol& protocol) {
   add("read_rows", protocol.read_rows, protocol.read_rows > 0);
   add("tokens", protocol.tokens, protocol.tokens > 0);
   add("dropped", protocol.dropped, protocol.tokens > 0);
+  add("targets", protocol.targets, protocol.targets > 0);
   add("words", protocol.words, protocol.words > 0);
   add("bytes", protocol.bytes, protocol.bytes > 0);
   add("characters", protocol.characters, protocol.characters > 0);

@@ -28,6 +28,8 @@ struct Protocol {
   std::int64_t read_rows = 0;              // rows that reads of memories reach beside them, at most
   std::int64_t tokens = 0;                 // of the split
   std::int64_t dropped = 0;                // of them, the remainder of cutting into equal lanes
+  std::int64_t targets = 0;                // that an evaluation to the split's end would count; 0 =
+                                           // the data have no end
   std::int64_t words = 0;                  // whitespace-separated; <eos> is none
   std::int64_t bytes = 0;                  // of the text
   std::int64_t characters = 0;             // code points; bytes for a byte vocabulary
@@ -42,8 +44,9 @@ struct Protocol {
   [[nodiscard]] double tokens_per_character() const;
 };
 
-// The protocol of evaluating a split as the experiment says; `context_rows` is left 0 (evaluate()
-// knows it). Without a corpus, as of generated tasks, only segment and lanes are known.
+// The protocol of evaluating a split as the experiment says; `context_rows` (evaluate() knows it)
+// and `targets` (the stream knows it) are left 0. Without a corpus, as of generated tasks, only
+// segment and lanes are known.
 [[nodiscard]] Protocol protocol_of(const data::Dataset& dataset, data::Split split,
                                    const config::Experiment& experiment);
 

@@ -22,7 +22,8 @@ Json numbers(const std::map<std::string, double>& values) {
 
 std::optional<double> Result::perplexity_per_word() const {
   const double tokens = protocol.tokens_per_word();
-  return tokens == 0.0 ? std::nullopt : std::optional(std::exp(loss() * tokens));
+  if (tokens == 0.0 || protocol.unit == "byte" || protocol.unit == "char") return std::nullopt;
+  return std::exp(loss() * tokens);
 }
 
 std::optional<double> Result::perplexity_per_byte() const {
@@ -47,6 +48,11 @@ std::optional<double> Result::bits_per_character() const {
 
 double Result::tokens_per_second() const {
   return seconds > 0.0 ? static_cast<double>(total.tokens) / seconds : 0.0;
+}
+
+std::optional<double> Result::partial_share() const {
+  if (protocol.targets <= total.tokens) return std::nullopt;
+  return static_cast<double>(total.tokens) / static_cast<double>(protocol.targets);
 }
 
 std::optional<double> Result::outside_accuracy() const {
@@ -114,11 +120,17 @@ std::string normalisation(const Result& result) {
 std::string counted(const Result& result) {
   const Protocol& protocol = result.protocol;
   std::string text = str(result.total.tokens, " tokens counted");
-  if (protocol.tokens == 0) return text;
-  const std::int64_t rest = protocol.tokens - protocol.dropped - result.total.tokens;
-  return text + str(" of the split's ", protocol.tokens, ": ", protocol.dropped,
-                    " dropped by cutting into ", protocol.lanes, " equal lanes, ", rest,
-                    " without a prediction (a lane's or document's first, or not reached)");
+  if (protocol.tokens > 0) {
+    const std::int64_t rest = protocol.tokens - protocol.dropped - result.total.tokens;
+    text += str(" of the split's ", protocol.tokens, ": ", protocol.dropped,
+                " dropped by cutting into ", protocol.lanes, " equal lanes, ", rest,
+                " without a prediction (a lane's or document's first",
+                result.partial_share() ? ", or not reached)" : ")");
+  }
+  if (!result.partial_share()) return text;
+  return text + str("; eval.steps ended the evaluation after ",
+                    percent(result.total.tokens, protocol.targets), " % of the split's ",
+                    protocol.targets, " targets");
 }
 
 std::string context(const Result& result) {

@@ -120,6 +120,8 @@ struct Result {
   [[nodiscard]] std::optional<double> bits_per_byte() const;
   [[nodiscard]] std::optional<double> bits_per_character() const;
   [[nodiscard]] double tokens_per_second() const;  // targets; 0 when no time was measured
+  // Share of the split's targets that were counted; absent when all were, and of data without end.
+  [[nodiscard]] std::optional<double> partial_share() const;
   // Accuracy on targets whose source lies before the segment; absent when unknown or when there is
   // no such target.
   [[nodiscard]] std::optional<double> outside_accuracy() const;

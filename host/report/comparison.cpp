@@ -38,6 +38,13 @@ double Evaluation::result(const std::string& key) const {
   return found == record.end() ? kUnknown : number_at(*found, key);
 }
 
+std::string Evaluation::token_unit() const {
+  static const Json::json_pointer kUnit("/result/protocol/unit");
+  if (!record.is_object() || !record.contains(kUnit)) return "";
+  const Json& unit = record.at(kUnit);
+  return unit.is_string() ? unit.get<std::string>() : "";
+}
+
 const Evaluation* Run::find(const std::string& split) const {
   const auto found = std::ranges::find(evaluations, split, &Evaluation::split);
   return found == evaluations.end() ? nullptr : &*found;
@@ -111,6 +118,7 @@ void MetricList::add_split(const std::string& split) {
   const auto line = [&](const char* key, const char* name, int digits,
                         const ValueOfEvaluation& value) {
     add({.key = str(split, '.', key),
+         .split = split,
          .name = str(split, ' ', name),
          .digits = digits,
          .is_paired = pairing},
@@ -124,7 +132,11 @@ void MetricList::add_split(const std::string& split) {
   };
   line("loss", "loss, nats a token", 4, [](const Evaluation& e) { return e.loss(); });
   line("perplexity", "perplexity", 3, [](const Evaluation& e) { return std::exp(e.loss()); });
-  line("perplexity_per_word", "perplexity a word", 3, from_result("perplexity_per_word"));
+  // Of bytes and characters it would have many digits and say little.
+  line("perplexity_per_word", "perplexity a word", 3, [](const Evaluation& e) {
+    const std::string unit = e.token_unit();
+    return unit == "byte" || unit == "char" ? kUnknown : e.result("perplexity_per_word");
+  });
   line("bits_per_byte", "bits a byte", 4, from_result("bits_per_byte"));
   line("bits_per_character", "bits a character", 4, from_result("bits_per_character"));
   line("accuracy", "accuracy", 4, [](const Evaluation& e) { return e.accuracy(); });

@@ -111,6 +111,8 @@ struct Evaluation {
   [[nodiscard]] double answer_score(std::size_t score) const;
   // A number of evaluation.json's result, such as "perplexity_per_word"; NaN = not known.
   [[nodiscard]] double result(const std::string& key) const;
+  // What a token of a text is: "byte", "char", "word", "tokenizer"; "" = not known.
+  [[nodiscard]] std::string token_unit() const;
 };
 
 // A line of metrics.jsonl of kind "step".
@@ -192,6 +194,7 @@ struct Comparison {
 struct Metric {
   enum class Against { kDifference, kRatio, kNothing };  // how arms are compared with the first
   std::string key = {};                                  // "valid.loss"
+  std::string split = {};                                // "valid"; "" = of all
   std::string name = {};
   int digits = 4;  // after the point
   Against against = Against::kDifference;

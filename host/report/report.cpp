@@ -11,6 +11,7 @@
 #include "host/base/file/file.hpp"
 #include "host/base/json_text.hpp"
 #include "host/report/samples/samples.hpp"
+#include "host/report/setup/shares.hpp"
 
 namespace mneme::report {
 namespace {
@@ -27,9 +28,11 @@ std::string summary(const Comparison& comparison, const std::vector<const Differ
     const auto count = std::ranges::count(all, verdict, &Difference::verdict);
     if (count > 0) parts.push_back(str(count, ' ', words));
   }
-  return str("On ", all.front()->split, " by ", name_of(all.front()->measure), ", of ", all.size(),
-             all.size() == 1 ? " arm" : " arms", " against ", comparison.arms.front().name, ": ",
-             join(parts, ", "), '.');
+  const std::string& split = all.front()->split;
+  const std::string share = share_words(comparison, split);
+  return str("On ", split, share.empty() ? "" : " (" + share + ")", " by ",
+             name_of(all.front()->measure), ", of ", all.size(), all.size() == 1 ? " arm" : " arms",
+             " against ", comparison.arms.front().name, ": ", join(parts, ", "), '.');
 }
 
 std::vector<Statement> verdict_of(const Comparison& comparison,
@@ -55,6 +58,10 @@ std::vector<Statement> verdict_of(const Comparison& comparison,
     begin = end;
   }
   if (out.empty()) out.push_back({"No losses are stored that could be compared."});
+  for (const std::string& split : comparison.splits) {
+    if (std::string partial = share_sentence(comparison, split); !partial.empty())
+      out.push_back({std::move(partial)});
+  }
   if (std::string warning = budget_warning(comparison); !warning.empty())
     out.push_back({std::move(warning)});
   return out;

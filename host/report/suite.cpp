@@ -15,6 +15,7 @@
 #include "host/figure/figure.hpp"
 #include "host/report/comparison.hpp"
 #include "host/report/load.hpp"
+#include "host/report/setup/shares.hpp"
 #include "host/stats/seeds.hpp"
 
 namespace mneme::report {
@@ -108,6 +109,8 @@ Sheet suite_sheet(const fs::path& folder, const SuiteRecord& record) {
         if (std::ranges::find(rows.arms, name) == rows.arms.end()) rows.arms.push_back(name);
         cells[name] = metric ? cell_of(metric->values[arm], seeds) : Cell("-", nullptr);
       }
+      if (const std::string partial = share_sentence(comparison, "valid"); !partial.empty())
+        notes.insert(str(task.name, ": ", partial));
     } catch (const Error& error) {
       notes.insert(str(task.name, ": ", error.what()));
     }

@@ -145,6 +145,7 @@ eval::Result Runtime::evaluate(data::Split split, eval::Options options) {
   const auto stream = dataset_->make_stream(split, evaluation_options(experiment_, *dataset_));
   options.lanes = experiment_.eval.lanes;
   options.protocol = eval::protocol_of(*dataset_, split, experiment_);
+  options.protocol.targets = stream->targets_per_epoch();
   options.corpus = dataset_->corpus(split);
   options.training_counts = dataset_->training_counts();
   try {

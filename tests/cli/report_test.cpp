@@ -66,6 +66,17 @@ TEST_F(ReportCommand, JsonOnStandardOutputStandsAlone) {
   EXPECT_EQ(Json::parse(result.out)["version"], 1);
 }
 
+// The reader ends before the first line.
+TEST_F(ReportCommand, AReaderThatEndsEarlyCostsNoFile) {
+  const std::string runs = comparison();
+  run_shell(str(MNEME_PROGRAM, " report ", runs, " --json ", file("all.json"), " | true"));
+  EXPECT_TRUE(fs::exists(runs + "/report/index.html"));
+  EXPECT_TRUE(fs::exists(file("all.json")));
+  run_shell(str(MNEME_PROGRAM, " compare ", runs, "/none-seed1 ", runs, "/xl_cache-seed1 --json ",
+                file("compared.json"), " | true"));
+  EXPECT_TRUE(fs::exists(file("compared.json")));
+}
+
 TEST_F(ReportCommand, RefusesWhatItCannotCompare) {
   const std::string runs = comparison();
   expect_refusal(run_mneme({"report"}), 2, {"DIR is required"});

@@ -47,6 +47,14 @@ TEST(Configs, TheQuickstartRunsWithAndWithoutMemory) {
   ASSERT_EQ(cached.memory.tiers.size(), 1u);
 }
 
+// README names it for copying: a limit left in it would cut every user's evaluation.
+TEST(Configs, AnOwnTextIsEvaluatedToItsEnd) {
+  const Experiment own = parse_experiment(kConfigs / "own_text.toml");
+  EXPECT_EQ(own.data.task, Task::kText);
+  EXPECT_EQ(own.eval.steps, 0);
+  EXPECT_FALSE(own.data.valid.empty());
+}
+
 // Every task of the suite can be trained with every memory of it, and asks for what lies outside
 // the segment.
 TEST(Configs, TheSmallSuiteFits) {

@@ -116,6 +116,34 @@ TEST(Result, WritesEveryNumber) {
   EXPECT_EQ(json.at("state_bytes"), 64);
 }
 
+TEST(Result, SaysWhichPartOfTheSplitWasRead) {
+  Result result = word_result();
+  EXPECT_FALSE(result.partial_share().has_value());
+  result.protocol.targets = 90;
+  EXPECT_FALSE(result.partial_share().has_value());
+  EXPECT_THAT(statement(result), Not(HasSubstr("eval.steps")));
+  result.protocol.targets = 120;
+  EXPECT_DOUBLE_EQ(result.partial_share().value(), 0.75);
+  EXPECT_THAT(statement(result), HasSubstr("(a lane's or document's first, or not reached); "
+                                           "eval.steps ended the evaluation after 75.00 % of the "
+                                           "split's 120 targets; "));
+  EXPECT_EQ(to_json(result).at("protocol").at("targets"), 120);
+  // Of a generated task, whose split has no text.
+  result.protocol.tokens = 0;
+  EXPECT_THAT(statement(result), HasSubstr("90 tokens counted; eval.steps ended the evaluation"));
+}
+
+// e^(5.6 x the loss of a byte) has many digits and says little.
+TEST(Result, BytesAndCharactersHaveNoPerplexityOfAWord) {
+  for (const char* unit : {"byte", "char"}) {
+    Result result = word_result();
+    result.protocol.unit = unit;
+    EXPECT_FALSE(result.perplexity_per_word().has_value()) << unit;
+    EXPECT_FALSE(to_json(result).contains("perplexity_per_word")) << unit;
+    EXPECT_TRUE(result.bits_per_byte().has_value()) << unit;
+  }
+}
+
 TEST(Result, LeavesOutWhatIsNotKnown) {
   Result result;
   result.total = {.tokens = 1, .nll = std::numeric_limits<double>::infinity(), .correct = 0};

@@ -117,7 +117,7 @@ scores::Columns columns_of(const Fixture& fixture, const FixtureArm& arm, std::u
   return out;
 }
 
-Json result_of(const scores::Columns& columns, const FixtureArm& arm) {
+Json result_of(const scores::Columns& columns, const Fixture& fixture, const FixtureArm& arm) {
   const scores::Sums total = columns.total();
   const auto targets = static_cast<double>(total.targets);
   const double loss = total.nll / targets;
@@ -129,6 +129,8 @@ Json result_of(const scores::Columns& columns, const FixtureArm& arm) {
           {"accuracy", static_cast<double>(total.correct) / targets},
           {"perplexity_per_word", std::exp(loss)},
           {"bits_per_byte", loss / std::numbers::ln2 / 5.0},
+          {"protocol",
+           fixture.split_targets > 0 ? Json{{"targets", fixture.split_targets}} : Json::object()},
           {"segments", 3},
           {"lanes", 2},
           {"seconds", 1.5},
@@ -203,7 +205,7 @@ void store(const fs::path& folder, const Fixture& fixture, const FixtureArm& arm
                                             : scores::SampleUnit::kSequence,
       .info = {{"seed", seed},
                {"task", data_json(fixture.data)["task"]},
-               {"result", result_of(columns, arm)},
+               {"result", result_of(columns, fixture, arm)},
                {"statement", "loss and perplexity are per token."},
                {"memory", memory_toml(arm)},
                {"plugins", plugins_json(arm)},

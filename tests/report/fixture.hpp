@@ -34,7 +34,8 @@ struct Fixture {
   std::int64_t targets = 48;  // of a document; of a lane 16 times as many
   // Of needles: evaluations of the same weights, beside that of length 20.
   std::vector<std::int64_t> other_lengths = {};
-  bool has_samples = true;  // generated texts or predictions of answers, and diagnostics
+  std::int64_t split_targets = 0;  // of the whole split; 0 = not known
+  bool has_samples = true;         // generated texts or predictions of answers, and diagnostics
 };
 
 // Writes comparison.json and the run folders, with stored evaluations of one split.

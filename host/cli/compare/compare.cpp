@@ -102,11 +102,21 @@ std::vector<compare::ArmSetup> read_arms(const CompareArguments& arguments,
                             loader, arguments.is_locked);
 }
 
-// Prints what the files of a comparison tell, and writes the report beside them.
+// Writes the report of what the files of a comparison tell, and prints it: the files first, as a
+// reader of what is printed may end early.
 void show(const std::vector<fs::path>& paths, const fs::path& report,
           const CompareArguments& arguments, const Streams& streams) {
   const report::Comparison comparison = report::load(paths);
   const report::Report result = report::make_report(comparison);
+  std::string place;
+  Outputs outputs;
+  if (!report.empty()) {
+    outputs.add([&] {
+      place =
+          str("report, with figures, settings and plugins: ", result.write(report).string(), '\n');
+    });
+  }
+  outputs.add([&] { arguments.json.write(result.json(), streams); });
   if (!arguments.json.is_stdout()) {
     report::Report shown = result;
     if (!report.empty()) {  // where the page has the rest
@@ -114,18 +124,8 @@ void show(const std::vector<fs::path>& paths, const fs::path& report,
         return sheet.key == "settings" || sheet.key == "plugins";
       });
     }
-    streams.out << shown.text(streams.out_width) << std::flush;
+    streams.out << shown.text(streams.out_width) << place << std::flush;
   }
-  Outputs outputs;
-  if (!report.empty()) {
-    outputs.add([&] {
-      result.write(report);
-      if (!arguments.json.is_stdout())
-        streams.out << "report, with figures, settings and plugins: "
-                    << (report / "index.html").string() << '\n';
-    });
-  }
-  outputs.add([&] { arguments.json.write(result.json(), streams); });
   outputs.finish();
 }
 

@@ -80,13 +80,13 @@ std::int64_t runs_of(const compare::Record& record) {
 
 void show_suite(const CompareArguments& arguments, const fs::path& folder, const Streams& streams) {
   const report::Sheet sheet = report::suite_sheet(folder, report::read_suite_record(folder));
+  Outputs outputs;  // files first: a reader of what is printed may end early
+  outputs.add([&] { report::write_suite(folder, sheet); });
+  outputs.add([&] { arguments.json.write(report::to_json(sheet), streams); });
   if (!arguments.json.is_stdout()) {
     streams.out << report::write_sheet(sheet, report::Format::kText, streams.out_width)
                 << std::flush;
   }
-  Outputs outputs;
-  outputs.add([&] { report::write_suite(folder, sheet); });
-  outputs.add([&] { arguments.json.write(report::to_json(sheet), streams); });
   outputs.finish();
 }
 

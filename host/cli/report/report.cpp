@@ -45,11 +45,11 @@ int report_suite(const ReportArguments& arguments, report::Format format, const 
   const fs::path& folder = arguments.folders.front();
   const report::Sheet sheet =
       read_input([&] { return report::suite_sheet(folder, report::read_suite_record(folder)); });
+  Outputs outputs;  // files first: a reader of what is printed may end early
+  outputs.add([&] { report::write_suite(arguments.out.empty() ? folder : arguments.out, sheet); });
+  outputs.add([&] { arguments.json.write(report::to_json(sheet), streams); });
   if (!arguments.json.is_stdout())
     streams.out << report::write_sheet(sheet, format, streams.out_width) << std::flush;
-  Outputs outputs;
-  outputs.add([&] { arguments.json.write(report::to_json(sheet), streams); });
-  outputs.add([&] { report::write_suite(arguments.out.empty() ? folder : arguments.out, sheet); });
   outputs.finish();
   return 0;
 }
@@ -61,19 +61,19 @@ int run(const ReportArguments& arguments, const Streams& streams) {
     return report_suite(arguments, format, streams);
   const report::Report report =
       read_input([&] { return report::make_report(report::load(arguments.folders)); });
-  if (!arguments.json.is_stdout()) streams.out << printed(report, format, streams.out_width);
-  Outputs outputs;
+  Outputs outputs;  // files first: a reader of what is printed may end early
+  fs::path page;
+  outputs.add([&] { page = report.write(output_folder(arguments)); });
   outputs.add([&] { arguments.json.write(report.json(), streams); });
-  outputs.add([&] {
-    streams.out << std::flush;
-    const fs::path page = report.write(output_folder(arguments));
-    if (arguments.is_quiet) return;
+  if (!arguments.json.is_stdout())
+    streams.out << printed(report, format, streams.out_width) << std::flush;
+  if (!page.empty() && !arguments.is_quiet) {
     streams.err << "the report is " << page.string() << "; open it in a browser";
     if (!report::has_figures()) {
       streams.err << ". " << report::kWithoutVega;
     }
     streams.err << '\n' << std::flush;
-  });
+  }
   outputs.finish();
   return 0;
 }

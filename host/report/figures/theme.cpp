@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "host/report/figures/figure.hpp"
+#include "host/report/setup/shares.hpp"
 
 namespace mneme::report {
 namespace {
@@ -116,6 +117,21 @@ void name_files(std::vector<Figure>& all) {
   for (std::size_t i = 0; i < all.size(); ++i) all[i].key = std::move(keys[i]);
 }
 
+// Captions say which part of the split was read. Curves of a training have evaluations of their
+// own.
+void add_shares(const Comparison& comparison, std::vector<Figure>& all) {
+  for (const std::string& split : comparison.splits) {
+    const std::string words = share_words(comparison, split);
+    if (words.empty()) continue;
+    for (Figure& figure : all) {
+      const bool is_of_split =
+          (figure.title + ' ').find(str(" on ", split, ' ')) != figure.title.npos ||
+          figure.title.find(str(" on ", split, ',')) != figure.title.npos;
+      if (is_of_split && figure.section != "training") figure.caption += str(' ', words, '.');
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<Figure> figures(const Comparison& comparison,
@@ -129,6 +145,7 @@ std::vector<Figure> figures(const Comparison& comparison,
   add_cost_figures(comparison, false, out);
   add_probe_figures(comparison, out);
   add_diagnostic_figures(comparison, out);
+  add_shares(comparison, out);
   name_files(out);
   return out;
 }

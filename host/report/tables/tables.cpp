@@ -9,6 +9,7 @@
 
 #include "host/report/depths.hpp"
 #include "host/report/samples/samples.hpp"
+#include "host/report/setup/shares.hpp"
 
 namespace mneme::report {
 namespace {
@@ -74,7 +75,7 @@ bool has_other_targets(const Metric& metric) {
 }
 
 Sheet results_sheet(const Comparison& comparison, const std::vector<Metric>& lines) {
-  Sheet out{.key = "results", .title = "Results", .headings = {""}};
+  Sheet out{.key = "results", .title = "Results" + share_suffix(comparison), .headings = {""}};
   for (const Arm& arm : comparison.arms) out.headings.push_back(arm.name);
   for (std::size_t arm = 1; arm < comparison.arms.size(); ++arm) {
     out.headings.push_back(str(comparison.arms[arm].name, " against ", comparison.arms[0].name));
@@ -129,7 +130,7 @@ Sheet runs_sheet(const Comparison& comparison, const std::vector<Metric>& lines)
 
 Sheet depths_sheet(const Comparison& comparison) {
   Sheet out{.key = "depths",
-            .title = "Accuracy by a needle's depth and length",
+            .title = "Accuracy by a needle's depth and length" + share_suffix(comparison),
             .headings = {"split", "arm", "length", "depth", "accuracy", "correct", "targets",
                          "loss", "seeds"},
             .is_for_programs = true};
@@ -171,7 +172,7 @@ std::string method_note(const std::vector<Difference>& all) {
 
 Sheet differences_sheet(const Comparison& comparison, const std::vector<Difference>& all) {
   Sheet out{.key = "differences",
-            .title = str("Differences to ", comparison.arms.front().name),
+            .title = str("Differences to ", comparison.arms.front().name, share_suffix(comparison)),
             .headings = {"", "difference", "95 % from", "to", "p", "p (Holm)", "effect size",
                          "detectable", "seeds", "units", "verdict"}};
   bool has_lanes = false;
@@ -263,7 +264,7 @@ double bits_factor(const Comparison& comparison, const std::string& split, const
 
 Sheet perplexity_sheet(const Comparison& comparison, const std::vector<Difference>& all) {
   Sheet out{.key = "perplexity",
-            .title = "The same differences as perplexity and bits",
+            .title = "The same differences as perplexity and bits" + share_suffix(comparison),
             .headings = {"", "perplexity", "ratio", "95 % from", "to"}};
   struct Bits {
     const char* key;
