@@ -20,6 +20,7 @@ struct Figure {
   std::string section = {};  // of a page: where it stands
   std::string title = {};    // what is shown
   std::string caption = {};  // what marks and scales mean
+  std::string hint = {};     // what a mouse does in it; not of paper
   Json spec = {};
 };
 

@@ -61,11 +61,14 @@ std::string element(std::string_view tag, std::string_view text, std::string_vie
 }
 
 std::string figure_html(const Figure& figure, std::size_t number, bool is_wide) {
-  return str("<figure", is_wide ? " class=\"wide\"" : "", ">\n", element("h3", figure.title),
-             "<div class=\"plot\" id=\"plot-", number, "\"></div>\n",
-             element("figcaption", figure.caption), "</figure>\n",
-             "<script type=\"application/json\" class=\"specification\" data-plot=\"plot-", number,
-             "\" data-file=\"", escape(figure.key), "\">", script_json(figure.spec), "</script>\n");
+  return str(
+      "<figure", is_wide ? " class=\"wide\"" : "", ">\n", element("h3", figure.title),
+      "<div class=\"plot\" id=\"plot-", number, "\"></div>\n", "<figcaption>",
+      escape(figure.caption),
+      figure.hint.empty() ? std::string() : " " + element("span", figure.hint, " class=\"hint\""),
+      "</figcaption>\n</figure>\n",
+      "<script type=\"application/json\" class=\"specification\" data-plot=\"plot-", number,
+      "\" data-file=\"", escape(figure.key), "\">", script_json(figure.spec), "</script>\n");
 }
 
 std::string page_html(std::string_view title, std::string_view body, std::string_view vega) {

@@ -41,8 +41,8 @@ double Evaluation::result(const std::string& key) const {
 std::string Evaluation::token_unit() const {
   static const Json::json_pointer kUnit("/result/protocol/unit");
   if (!record.is_object() || !record.contains(kUnit)) return "";
-  const Json& unit = record.at(kUnit);
-  return unit.is_string() ? unit.get<std::string>() : "";
+  const Json& word = record.at(kUnit);
+  return word.is_string() ? word.get<std::string>() : "";
 }
 
 const Evaluation* Run::find(const std::string& split) const {

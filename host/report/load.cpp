@@ -10,6 +10,7 @@
 #include "host/base/file/file.hpp"
 #include "host/base/json_text.hpp"
 #include "host/config/toml/toml.hpp"
+#include "host/report/setup/places.hpp"
 #include "host/report/summarize.hpp"
 
 namespace mneme::report {
@@ -259,6 +260,7 @@ Comparison load_comparison(const fs::path& folder) {
     }
   }
   complete(out);
+  hide_folders(out);
   return out;
 }
 
@@ -334,6 +336,7 @@ Comparison load_runs(const std::vector<fs::path>& paths) {
   out.mneme = string_of(info, "mneme");
   out.commit = string_of(info, "commit");
   complete(out);
+  hide_folders(out);
   return out;
 }
 

@@ -10,7 +10,11 @@
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
 #include "host/base/json_text.hpp"
+#include "host/figure/pictures.hpp"
+#include "host/report/latex/paper.hpp"
 #include "host/report/samples/samples.hpp"
+#include "host/report/setup/places.hpp"
+#include "host/report/setup/setup.hpp"
 #include "host/report/setup/shares.hpp"
 
 namespace mneme::report {
@@ -112,12 +116,12 @@ Json json_of(const Run& run) {
   Json evaluations = Json::array();
   for (const Evaluation& one : run.evaluations) evaluations.push_back(json_of(one));
   Json out = {{"seed", run.seed},
-              {"folder", run.folder.string()},
+              {"folder", without_folders(run.folder.string())},
               {"done", run.is_done},
               {"evaluations", std::move(evaluations)}};
   for (const Evaluation& one : run.other_lengths) out["other_lengths"].push_back(json_of(one));
   if (!run.initial_sha256.empty()) out["initial_sha256"] = run.initial_sha256;
-  if (run.error) out["error"] = *run.error;
+  if (run.error) out["error"] = without_folders(*run.error);
   return out;
 }
 
@@ -159,6 +163,7 @@ Json json_of_statistics(const Difference& one) {
 
 Json json_of(const Comparison& comparison, const Difference& one) {
   return {{"arm", comparison.arms[one.arm].name},
+          {"baseline", comparison.arms[one.base].name},
           {"split", one.split},
           {"measure", name_of(one.measure)},
           {"seeds", one.seeds},
@@ -191,11 +196,12 @@ std::vector<std::string> sentences_of(const std::vector<Statement>& verdict) {
   return out;
 }
 
-Report make_report(Comparison comparison) {
+Report make_report(Comparison comparison, const ReportOptions& options) {
   Report out{.comparison = std::move(comparison)};
   out.differences = differences(out.comparison);
+  if (options.has_pairs) out.pairs = pair_differences(out.comparison);
   out.verdict = verdict_of(out.comparison, out.differences);
-  out.sheets = sheets(out.comparison, out.differences);
+  out.sheets = sheets(out.comparison, out.differences, out.pairs);
   out.figures = figures(out.comparison, out.differences);
   return out;
 }
@@ -205,8 +211,16 @@ Json Report::json() const {
   for (const Arm& arm : comparison.arms) arms.push_back(json_of(arm));
   Json all = Json::array();
   for (const Difference& one : differences) all.push_back(json_of(comparison, one));
+  Json all_pairs = Json::array();
+  for (const Difference& one : pairs) all_pairs.push_back(json_of(comparison, one));
   Json tables = Json::array();
-  for (const Sheet& sheet : sheets) tables.push_back(to_json(sheet));
+  for (const Sheet& sheet : sheets) {
+    Json table = to_json(sheet);
+    table["notes"] = without_folders(table["notes"]);
+    tables.push_back(std::move(table));
+  }
+  Json setup = Json::object();
+  for (const auto& [key, value] : setup_facts(comparison)) setup[key] = value;
   Json keys = Json::array();
   for (const Figure& figure : figures) keys.push_back(figure.key);
   return {{"format", "mneme-report"},
@@ -220,10 +234,12 @@ Json Report::json() const {
           {"initial_weights", comparison.initial_weights},
           {"interrupted", comparison.is_interrupted},
           {"seeds", comparison.seeds},
-          {"verdict", sentences_of(verdict)},
-          {"notes", comparison.notes},
+          {"setup", std::move(setup)},
+          {"verdict", without_folders(Json(sentences_of(verdict)))},
+          {"notes", without_folders(Json(comparison.notes))},
           {"arms", std::move(arms)},
           {"differences", std::move(all)},
+          {"pairs", std::move(all_pairs)},
           {"tables", std::move(tables)},
           {"figures", std::move(keys)}};
 }
@@ -233,12 +249,34 @@ std::string Report::text(std::size_t width) const {
   for (const std::string& line : sentences_of(verdict)) {
     out += join(wrap_text(line, width == 0 ? line.size() + 1 : width, 2), "\n") + '\n';
   }
+  out += '\n';
+  for (const auto& [key, value] : setup_facts(comparison)) {
+    const std::string line = str(key, ": ", value);
+    out += join(wrap_text(line, width == 0 ? line.size() + 1 : width, 2), "\n") + '\n';
+  }
   return out + '\n' + write_sheets(sheets, Format::kText, width);
+}
+
+namespace {
+
+constexpr const char* kLatexHead =
+    "% Needs \\usepackage{booktabs}. Lines are at most 345 points wide, as those of the class "
+    "article.\n\n";
+
+}  // namespace
+
+std::string Report::latex() const {
+  return str(kLatexHead, paper_latex(comparison, differences), "% --- Appendix ---\n\n",
+             appendix_latex(comparison, differences, pairs, sheets));
 }
 
 std::string Report::markdown() const {
   const std::string samples = samples_markdown(comparison);
-  return write_sheets(sheets, Format::kMarkdown) + (samples.empty() ? "" : '\n' + samples);
+  std::string head;
+  for (const auto& [key, value] : setup_facts(comparison))
+    head += str("- ", key, ": ", markdown_text(value), '\n');
+  return head + '\n' + without_folders(write_sheets(sheets, Format::kMarkdown)) +
+         (samples.empty() ? "" : '\n' + samples);
 }
 
 namespace {
@@ -260,11 +298,24 @@ std::set<fs::path> files_of_earlier(const fs::path& folder) {
   for (const Json& table : json.value("tables", Json::array())) {
     if (table.is_object()) add(table.value("key", Json()), &table_file);
   }
-  for (const Json& key : json.value("figures", Json::array())) add(key, &figure_file);
+  for (const Json& key : json.value("figures", Json::array())) {
+    add(key, &figure_file);
+    // Pictures that were drawn of it show what that report said.
+    for (const std::string& format : figure::picture_formats()) {
+      if (key.is_string() && key.get<std::string>().find('/') == std::string::npos)
+        out.insert(fs::path("figures") / str(key.get<std::string>(), '.', format));
+    }
+  }
   return out;
 }
 
 }  // namespace
+
+std::vector<fs::path> Report::figure_files(const fs::path& folder) const {
+  std::vector<fs::path> out;
+  for (const Figure& figure : figures) out.push_back(folder / figure_file(figure.key));
+  return out;
+}
 
 fs::path Report::write(const fs::path& folder) const {
   std::error_code code;
@@ -273,9 +324,12 @@ fs::path Report::write(const fs::path& folder) const {
   for (const fs::path& one : {folder, folder / "figures"}) remove_temporaries(one, Writers::kAny);
   std::set<fs::path> left_over = files_of_earlier(folder);
   write_file_atomic(folder / "report.json", json_text(json(), 1) + '\n');
-  write_file_atomic(folder / "report.txt", text(100));
+  write_file_atomic(folder / "report.txt", without_folders(text(100)));
   write_file_atomic(folder / "report.md", markdown());
-  write_file_atomic(folder / "report.tex", write_sheets(sheets, Format::kLatex));
+  write_file_atomic(folder / "report.tex", latex());
+  write_file_atomic(folder / "table.tex", kLatexHead + paper_latex(comparison, differences));
+  write_file_atomic(folder / "appendix.tex",
+                    kLatexHead + appendix_latex(comparison, differences, pairs, sheets));
   for (const Sheet& sheet : sheets) {
     write_file_atomic(folder / table_file(sheet.key), write_sheet(sheet, Format::kCsv));
     left_over.erase(table_file(sheet.key));

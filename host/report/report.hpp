@@ -25,6 +25,7 @@ struct Statement {
 struct Report {
   Comparison comparison;
   std::vector<Difference> differences = {};
+  std::vector<Difference> pairs = {};  // of all arms; empty: not asked for
   std::vector<Statement> verdict = {};
   std::vector<Sheet> sheets = {};
   std::vector<Figure> figures = {};
@@ -34,18 +35,28 @@ struct Report {
   [[nodiscard]] std::string text(std::size_t width = 0) const;
   // The same tables in Markdown, and the samples side by side.
   [[nodiscard]] std::string markdown() const;
+  // Tables for a paper and its appendix: latex/paper.hpp.
+  [[nodiscard]] std::string latex() const;
   // Everything but figures and curves, for programs: format "mneme-report", version 1.
   [[nodiscard]] Json json() const;
-  // Writes index.html, report.json, report.txt, report.md, report.tex, a CSV file of each table,
+  // Writes index.html, report.json, report.txt, report.md, report.tex and its parts table.tex and
+  // appendix.tex, a CSV file of each table,
   // and figures/<figure>.vl.json into a folder, which is made; index.html last. Files of an earlier
   // report there, which its report.json names, are replaced, and removed where this report has none
   // of the name. Equal reports write equal bytes. Returns the page's path. Error
   // (kRun) naming the file that cannot be written.
   std::filesystem::path write(const std::filesystem::path& folder) const;
+  // The specifications of the figures that write() writes into the folder.
+  [[nodiscard]] std::vector<std::filesystem::path> figure_files(
+      const std::filesystem::path& folder) const;
 };
 
+// What is compared: with `has_pairs` every arm with every other, too.
+struct ReportOptions {
+  bool has_pairs = false;
+};
 // Computes everything. Deterministic: equal comparisons give equal reports.
-[[nodiscard]] Report make_report(Comparison comparison);
+[[nodiscard]] Report make_report(Comparison comparison, const ReportOptions& options = {});
 
 // The verdict's sentences one after the other, summaries among them.
 [[nodiscard]] std::vector<std::string> sentences_of(const std::vector<Statement>& verdict);

@@ -248,7 +248,8 @@ Evaluation summarize(const scores::StoredEvaluation& stored) {
   out.slices = by_source(stored, columns);
   out.place = by_place(stored, columns);
   out.distance = by_distance(stored, columns);
-  out.frequency = by_frequency(stored, columns);
+  // How often a byte occurs says nothing of how rare a word is.
+  if (out.token_unit() != "byte") out.frequency = by_frequency(stored, columns);
   if (has_lanes) out.lanes = by_lane(stored, columns);
   out.groups = by_groups(stored);
   out.shown = answers_of(stored);

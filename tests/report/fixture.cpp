@@ -117,6 +117,13 @@ scores::Columns columns_of(const Fixture& fixture, const FixtureArm& arm, std::u
   return out;
 }
 
+Json protocol_of(const Fixture& fixture) {
+  Json out = Json::object();
+  if (fixture.split_targets > 0) out["targets"] = fixture.split_targets;
+  if (!fixture.unit.empty()) out["unit"] = fixture.unit;
+  return out;
+}
+
 Json result_of(const scores::Columns& columns, const Fixture& fixture, const FixtureArm& arm) {
   const scores::Sums total = columns.total();
   const auto targets = static_cast<double>(total.targets);
@@ -129,8 +136,7 @@ Json result_of(const scores::Columns& columns, const Fixture& fixture, const Fix
           {"accuracy", static_cast<double>(total.correct) / targets},
           {"perplexity_per_word", std::exp(loss)},
           {"bits_per_byte", loss / std::numbers::ln2 / 5.0},
-          {"protocol",
-           fixture.split_targets > 0 ? Json{{"targets", fixture.split_targets}} : Json::object()},
+          {"protocol", protocol_of(fixture)},
           {"segments", 3},
           {"lanes", 2},
           {"seconds", 1.5},

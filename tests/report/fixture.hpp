@@ -35,6 +35,7 @@ struct Fixture {
   // Of needles: evaluations of the same weights, beside that of length 20.
   std::vector<std::int64_t> other_lengths = {};
   std::int64_t split_targets = 0;  // of the whole split; 0 = not known
+  std::string unit = {};           // of a token: "byte"; "" = not known
   bool has_samples = true;         // generated texts or predictions of answers, and diagnostics
 };
 

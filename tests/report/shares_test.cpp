@@ -8,7 +8,7 @@
 #include <string>
 
 #include "host/base/file/file.hpp"
-#include "host/report/suite.hpp"
+#include "host/report/suite/suite.hpp"
 #include "tests/report/report_folders.hpp"
 
 namespace mneme::report {
@@ -36,7 +36,7 @@ TEST_F(Shares, APartOfASplitIsSaidInEveryFormat) {
   EXPECT_THAT(report.markdown(), HasSubstr("### Results (" + words + ')'));
   EXPECT_THAT(write_sheets(report.sheets, Format::kLatex), HasSubstr("59.0 \\% of valid was read"));
   EXPECT_THAT(page(report, ""), HasSubstr("Results (" + words + ')'));
-  for (const char* key : {"difference-valid-loss", "place-valid", "loss-over-state-valid"}) {
+  for (const char* key : {"difference-valid-loss", "place-valid", "loss-over-state_bytes-valid"}) {
     ASSERT_NE(figure_of(report, key), nullptr) << key;
     EXPECT_THAT(figure_of(report, key)->caption, HasSubstr(words + '.')) << key;
   }

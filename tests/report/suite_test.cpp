@@ -1,5 +1,5 @@
 // The table of a suite and its files.
-#include "host/report/suite.hpp"
+#include "host/report/suite/suite.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -54,6 +54,16 @@ TEST_F(Suite, HasTasksInRowsAndMemoriesInColumns) {
             str(format_number(mean, 3), " [", format_number(value["low"].get<double>(), 3), ", ",
                 format_number(value["high"].get<double>(), 3), ']'));
   EXPECT_THAT(table.notes, ElementsAre(HasSubstr("Mean over 2 seeds")));
+}
+
+TEST_F(Suite, ItsCsvHasARowForEachTaskAndMemory) {
+  const Sheet table = sheet();
+  const std::string csv = write_sheet(table, Format::kCsv);
+  EXPECT_THAT(csv, ::testing::StartsWith("task,measure,arm,seeds,mean,low,high\r\nfirst,accuracy,"
+                                         "none,2,0."));
+  EXPECT_THAT(csv, HasSubstr("\r\nsecond,outside_accuracy,xl_cache,2,0."));
+  EXPECT_EQ(csv.find('{'), csv.npos) << csv;
+  EXPECT_EQ(std::ranges::count(csv, '\n'), 6) << "the second task lacks an arm";
 }
 
 TEST_F(Suite, NamesComparisonsThatCannotBeRead) {

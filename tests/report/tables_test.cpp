@@ -43,6 +43,14 @@ TEST(Tables, CsvHasExactNumbers) {
             ",a_b,\"with, comma\"\r\nloss,-0.5,\r\n\"50 % \"\"x\"\" | y\",3,\r\n");
 }
 
+// What people read in one cell are several columns of data.
+TEST(Tables, CsvHasTheRecordsOfATable) {
+  Sheet sheet = sample_sheet();
+  sheet.records = {.columns = {"arm", "mean", "detectable"},
+                   .rows = {{"a,b", 0.5, "inf"}, {"c", nullptr, 2}}};
+  EXPECT_EQ(write_sheet(sheet, Format::kCsv), "arm,mean,detectable\r\n\"a,b\",0.5,inf\r\nc,,2\r\n");
+}
+
 TEST(Tables, JsonHasExactNumbersAndNulls) {
   const Json json = Json::parse(write_sheet(sample_sheet(), Format::kJson));
   EXPECT_EQ(json["rows"][0], Json::parse(R"(["loss", -0.5, null])"));
@@ -54,10 +62,11 @@ TEST(Tables, MarkdownAndLatexEscapeTheirLetters) {
             "### A table\n\n|  | a\\_b | with, comma |\n|---|---:|---:|\n"
             "| loss | -0.5000 +- 0.10 | - |\n| 50 % \"x\" \\| y | 3 |  |\n\nOne note.\n");
   const std::string latex = write_sheet(sample_sheet(), Format::kLatex);
-  EXPECT_THAT(latex, HasSubstr("\\begin{tabular}{lrr}"));
-  EXPECT_THAT(latex, HasSubstr("& a\\_b & with, comma \\\\"));
-  EXPECT_THAT(latex, HasSubstr("loss & $-$0.5000 $\\pm$ 0.10 & - \\\\"));
-  EXPECT_THAT(latex, HasSubstr("50 \\% ''x'' \\textbar{} y & 3 &  \\\\"));
+  EXPECT_THAT(latex, HasSubstr("\\begin{tabular}{@{}lrr@{}}"));
+  EXPECT_THAT(latex, HasSubstr("& a\\_\\allowbreak b & with, comma \\tabularnewline"));
+  EXPECT_THAT(latex, HasSubstr("loss & $-$0.5000 $\\pm$ 0.10 & - \\tabularnewline"));
+  EXPECT_THAT(latex, HasSubstr("50 \\% ``x'' \\textbar{} y & 3 &  \\tabularnewline"));
+  EXPECT_THAT(latex, HasSubstr("\\caption{A table}\\label{tab:mneme-sample}"));
 }
 
 // The end of a line and booktabs' rules take "[" and "*" behind them for arguments.
@@ -66,9 +75,9 @@ TEST(Tables, LatexCellsAreNoArguments) {
                     .title = "A",
                     .headings = {"[x]", "[y]"},
                     .rows = {{Cell("[0, 1]"), Cell("[2]")}, {Cell("*"), Cell("3")}}};
-  EXPECT_THAT(
-      write_sheet(sheet, Format::kLatex),
-      HasSubstr("\\toprule\n{}[x] & [y] \\\\\n\\midrule\n{}[0, 1] & [2] \\\\\n{}* & 3 \\\\\n"));
+  EXPECT_THAT(write_sheet(sheet, Format::kLatex),
+              HasSubstr("\\toprule\n{}[x] & [y] \\tabularnewline\n\\midrule\n{}[0, 1] & [2] "
+                        "\\tabularnewline\n{}* & 3 \\tabularnewline\n"));
 }
 
 TEST(Tables, RefusesAnUnknownFormat) {

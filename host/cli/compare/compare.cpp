@@ -13,8 +13,8 @@
 #include "host/compare/equal_budget.hpp"
 #include "host/compare/rank_schedule.hpp"
 #include "host/memory/abi/groups.hpp"
-#include "host/report/load.hpp"
 #include "host/report/report.hpp"
+#include "host/report/setup/baseline.hpp"
 #include "host/tensor/device.hpp"
 
 namespace mneme::cli {
@@ -46,12 +46,12 @@ void check_nothing_runs(const CompareArguments& arguments) {
 void check_use(const CompareArguments& arguments) {
   if (!arguments.suite.empty()) {
     if (arguments.paths.empty() && arguments.memory.empty() && arguments.sweeps.empty() &&
-        arguments.equal.empty() && arguments.init.empty()) {
+        arguments.equal.empty() && arguments.init.empty() && !arguments.compared.is_given()) {
       return;
     }
     throw_usage(
         "compare --suite: the suite names experiments and memories: expected no EXP, --memory, "
-        "--sweep, --equal or --init beside ",
+        "--sweep, --equal, --init, --baseline or --pairs beside ",
         arguments.suite.string());
   }
   if (arguments.paths.empty()) throw_usage("compare: EXP is required; see mneme compare --help");
@@ -106,8 +106,7 @@ std::vector<compare::ArmSetup> read_arms(const CompareArguments& arguments,
 // reader of what is printed may end early.
 void show(const std::vector<fs::path>& paths, const fs::path& report,
           const CompareArguments& arguments, const Streams& streams) {
-  const report::Comparison comparison = report::load(paths);
-  const report::Report result = report::make_report(comparison);
+  const report::Report result = arguments.compared.report_of(paths);
   std::string place;
   Outputs outputs;
   if (!report.empty()) {
@@ -142,6 +141,11 @@ int compare_arms(const CompareArguments& arguments, const RankSession& session) 
   {
     plugin::PluginLoader loader(memory::find_group);
     auto arms = read_input([&] { return read_arms(arguments, loader); });
+    if (!arguments.compared.baseline.empty()) {
+      std::vector<std::string> names;
+      for (const compare::ArmSetup& arm : arms) names.push_back(arm.name);
+      report::check_baseline(names, arguments.compared.baseline);
+    }
     if (!arguments.equal.empty()) {
       const compare::Budget budget = compare::parse_budget(arguments.equal);
       const compare::Equalized equalized =
@@ -235,6 +239,9 @@ std::string command_text(const CompareArguments& arguments) {
   if (arguments.samples != kDefaultSamples) text += str(" --samples ", arguments.samples);
   if (arguments.diagnostics != kDefaultDiagnostics)
     text += str(" --diagnostics ", arguments.diagnostics);
+  if (!arguments.compared.baseline.empty())
+    text += " --baseline " + shell_word(arguments.compared.baseline);
+  if (arguments.compared.has_pairs) text += " --pairs";
   if (!arguments.run.empty()) text += " --run " + shell_word(arguments.run.string());
   if (arguments.machine.threads != 0) text += str(" --threads ", arguments.machine.threads);
   if (arguments.machine.device != "cpu") text += " --device " + arguments.machine.device;
@@ -344,6 +351,7 @@ void add_compare(const Command& app) {
   command.option("--run", arguments->run, "DIR",
                  "Folder of the comparison; what it holds of these arms is continued; default "
                  "runs/compare-<experiment>");
+  arguments->compared.add(command);
   arguments->machine.add(command);
   arguments->json.add(command);
   command.flag("--quiet", arguments->is_quiet, "Show no progress");

@@ -8,6 +8,7 @@
 
 #include "host/cli/arguments.hpp"
 #include "host/cli/rank_session.hpp"
+#include "host/cli/report/compared_arms.hpp"
 #include "host/cli/streams.hpp"
 #include "host/compare/arms.hpp"
 #include "host/compare/runs.hpp"
@@ -36,6 +37,7 @@ struct CompareArguments {
   std::filesystem::path run;
   MachineArguments machine;
   JsonArgument json;
+  ComparedArms compared;
   bool is_quiet = false;
   bool is_locked = false;
 };

@@ -11,7 +11,7 @@
 #include "host/memory/abi/groups.hpp"
 #include "host/report/load.hpp"
 #include "host/report/report.hpp"
-#include "host/report/suite.hpp"
+#include "host/report/suite/suite.hpp"
 
 namespace mneme::cli {
 namespace {

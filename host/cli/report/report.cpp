@@ -3,12 +3,14 @@
 
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "host/cli/arguments.hpp"
 #include "host/cli/cli.hpp"
+#include "host/cli/report/compared_arms.hpp"
 #include "host/cli/streams.hpp"
-#include "host/report/load.hpp"
-#include "host/report/suite.hpp"
+#include "host/figure/pictures.hpp"
+#include "host/report/suite/suite.hpp"
 
 namespace mneme::cli {
 namespace {
@@ -20,6 +22,8 @@ struct ReportArguments {
   fs::path out;
   std::string format = "text";
   JsonArgument json;
+  ComparedArms compared;
+  std::string figures;  // format of pictures; "" = none
   bool is_quiet = false;
 };
 
@@ -37,12 +41,19 @@ std::string printed(const report::Report& report, report::Format format, std::si
     return report::json_text(report.json(), 2) + '\n';
   }
   if (format == report::Format::kMarkdown) return report.markdown();
+  if (format == report::Format::kLatex) return report.latex();
   return report::write_sheets(report.sheets, format);
 }
 
 // The folder of a suite: its table again, and its files.
 int report_suite(const ReportArguments& arguments, report::Format format, const Streams& streams) {
   const fs::path& folder = arguments.folders.front();
+  if (arguments.compared.is_given() || !arguments.figures.empty()) {
+    throw_usage(
+        "report: the table of a suite compares no arms and has no figures: expected no --baseline, "
+        "--pairs or --figures beside ",
+        folder.string());
+  }
   const report::Sheet sheet =
       read_input([&] { return report::suite_sheet(folder, report::read_suite_record(folder)); });
   Outputs outputs;  // files first: a reader of what is printed may end early
@@ -59,11 +70,17 @@ int run(const ReportArguments& arguments, const Streams& streams) {
   const report::Format format = report::parse_format(arguments.format);
   if (arguments.folders.size() == 1 && report::is_suite(arguments.folders.front()))
     return report_suite(arguments, format, streams);
+  std::optional<figure::Drawer> drawer;
+  if (!arguments.figures.empty()) drawer = figure::find_drawer();
   const report::Report report =
-      read_input([&] { return report::make_report(report::load(arguments.folders)); });
+      read_input([&] { return arguments.compared.report_of(arguments.folders); });
   Outputs outputs;  // files first: a reader of what is printed may end early
   fs::path page;
-  outputs.add([&] { page = report.write(output_folder(arguments)); });
+  const fs::path folder = output_folder(arguments);
+  outputs.add([&] {
+    page = report.write(folder);
+    if (drawer) figure::draw_pictures(*drawer, report.figure_files(folder), arguments.figures);
+  });
   outputs.add([&] { arguments.json.write(report.json(), streams); });
   if (!arguments.json.is_stdout())
     streams.out << printed(report, format, streams.out_width) << std::flush;
@@ -96,9 +113,17 @@ void add_report(const Command& app) {
               "Of what is printed: text, csv, json, markdown or latex")
       .one_of(report::format_words())
       .shown();
+  command
+      .option("--figures", arguments->figures, "FORMAT",
+              "Draw every figure as a picture, too, in the folder figures: svg or pdf; needs "
+              "vl-convert")
+      .one_of(figure::picture_formats());
+  arguments->compared.add(command);
   arguments->json.add(command);
   command.flag("--quiet", arguments->is_quiet, "Do not say where the page is");
   command.examples({"mneme report runs/motif",
+                    "mneme report runs/motif --baseline xl_cache --pairs",
+                    "mneme report runs/motif --figures pdf",
                     "mneme report runs/first runs/second --out report --format latex"});
   command.runs(arguments, &run);
 }

@@ -16,19 +16,24 @@ namespace {
 
 constexpr double kNotComputed = std::numeric_limits<double>::quiet_NaN();
 
-// Evaluations of one seed: the first arm's and another's.
+// Two arms: the second is compared with the first.
+struct ArmPair {
+  std::size_t base = 0;
+  std::size_t arm = 0;
+};
+
+// Evaluations of one seed: the base's and the other arm's.
 struct Pair {
   std::uint64_t seed = 0;
   const Evaluation* first = nullptr;
   const Evaluation* other = nullptr;
 };
 
-std::vector<Pair> pairs_of(const Comparison& comparison, std::size_t arm,
-                           const std::string& split) {
+std::vector<Pair> pairs_of(const Comparison& comparison, ArmPair arms, const std::string& split) {
   std::vector<Pair> out;
   for (const std::uint64_t seed : comparison.seeds) {
-    const Run* const first = comparison.arms.front().find(seed);
-    const Run* const other = comparison.arms[arm].find(seed);
+    const Run* const first = comparison.arms[arms.base].find(seed);
+    const Run* const other = comparison.arms[arms.arm].find(seed);
     if (first == nullptr || other == nullptr || first->error || other->error) continue;
     const Pair pair{.seed = seed, .first = first->find(split), .other = other->find(split)};
     if (pair.first != nullptr && pair.other != nullptr) out.push_back(pair);
@@ -248,9 +253,10 @@ stats::PairedResult compare_units(const Units& units, std::size_t arms, Differen
   return result;
 }
 
-Difference unknown(std::size_t arm, const std::string& split, Measure measure,
+Difference unknown(ArmPair arms, const std::string& split, Measure measure,
                    const std::string& reason) {
-  Difference out{.arm = arm, .split = split, .measure = measure, .reason = reason};
+  Difference out{
+      .arm = arms.arm, .base = arms.base, .split = split, .measure = measure, .reason = reason};
   for (double* const number : {&out.first, &out.other, &out.mean, &out.low, &out.high, &out.p,
                                &out.adjusted_p, &out.effect, &out.detectable}) {
     *number = kNotComputed;
@@ -259,14 +265,14 @@ Difference unknown(std::size_t arm, const std::string& split, Measure measure,
 }
 
 // What is compared of an arm; without targets `units` are missing and the difference says why.
-Difference prepare_arm(const Comparison& comparison, std::size_t arm, const std::string& split,
-                       Measure measure, Units& units) {
-  const std::vector<Pair> pairs = pairs_of(comparison, arm, split);
+Difference prepare_pair(const Comparison& comparison, ArmPair arms, const std::string& split,
+                        Measure measure, Units& units) {
+  const std::vector<Pair> pairs = pairs_of(comparison, arms, split);
   if (pairs.empty()) {
-    return unknown(arm, split, measure, "no seed of which both arms have stored losses");
+    return unknown(arms, split, measure, "no seed of which both arms have stored losses");
   }
   if (is_answer_score(measure)) {
-    Difference out = unknown(arm, split, measure, "");
+    Difference out = unknown(arms, split, measure, "");
     for (const Pair& pair : pairs) out.seeds.push_back(pair.seed);
     out.unit = "dialogue";
     units = answer_units(pairs, measure);
@@ -280,9 +286,9 @@ Difference prepare_arm(const Comparison& comparison, std::size_t arm, const std:
     return pair.first->unit == unit && pair.other->unit == unit;
   });
   if (!are_equal) {
-    return unknown(arm, split, measure, "the evaluations were cut into different units");
+    return unknown(arms, split, measure, "the evaluations were cut into different units");
   }
-  Difference out = unknown(arm, split, measure, "");
+  Difference out = unknown(arms, split, measure, "");
   for (const Pair& pair : pairs) out.seeds.push_back(pair.seed);
   const bool has_lanes = unit == "lane";
   out.unit = has_lanes ? "block" : unit;
@@ -310,14 +316,16 @@ Verdict word_for(const stats::PairedResult& result, double adjusted_p, Measure m
   return Verdict::kNoDifference;
 }
 
-// All arms on one split by one measure, with p values corrected over those that have one.
-std::vector<Difference> compare_arms(const Comparison& comparison, const std::string& split,
-                                     Measure measure) {
+// A family: pairs of arms on one split by one measure, with p values corrected over those that have
+// one.
+std::vector<Difference> compare_family(const Comparison& comparison,
+                                       const std::vector<ArmPair>& family, const std::string& split,
+                                       Measure measure) {
   std::vector<Difference> out;
   std::vector<std::pair<std::size_t, Units>> known;  // place in `out`
-  for (std::size_t arm = 1; arm < comparison.arms.size(); ++arm) {
+  for (const ArmPair& arms : family) {
     Units units;
-    out.push_back(prepare_arm(comparison, arm, split, measure, units));
+    out.push_back(prepare_pair(comparison, arms, split, measure, units));
     if (!units.targets.empty()) known.emplace_back(out.size() - 1, std::move(units));
   }
   std::vector<stats::PairedResult> results;
@@ -342,9 +350,9 @@ bool has_answers(const Comparison& comparison, const std::string& split) {
   });
 }
 
-}  // namespace
-
-std::vector<Difference> differences(const Comparison& comparison) {
+// A family for each split and measure.
+std::vector<Difference> compare_families(const Comparison& comparison,
+                                         const std::vector<ArmPair>& family) {
   std::vector<Difference> out;
   for (const std::string& split : comparison.splits) {
     for (const Measure measure :
@@ -352,11 +360,28 @@ std::vector<Difference> differences(const Comparison& comparison) {
           Measure::kRouge1F, Measure::kRougeLRecall, Measure::kRougeLF, Measure::kMeteor}) {
       if (measure == Measure::kAccuracy && !is_generated(comparison)) continue;
       if (is_answer_score(measure) && !has_answers(comparison, split)) continue;
-      for (Difference& one : compare_arms(comparison, split, measure))
+      for (Difference& one : compare_family(comparison, family, split, measure))
         out.push_back(std::move(one));
     }
   }
   return out;
+}
+
+}  // namespace
+
+std::vector<Difference> differences(const Comparison& comparison) {
+  std::vector<ArmPair> family;
+  for (std::size_t arm = 1; arm < comparison.arms.size(); ++arm) family.push_back({.arm = arm});
+  return compare_families(comparison, family);
+}
+
+std::vector<Difference> pair_differences(const Comparison& comparison) {
+  std::vector<ArmPair> family;
+  for (std::size_t base = 0; base < comparison.arms.size(); ++base) {
+    for (std::size_t arm = base + 1; arm < comparison.arms.size(); ++arm)
+      family.push_back({.base = base, .arm = arm});
+  }
+  return compare_families(comparison, family);
 }
 
 }  // namespace mneme::report

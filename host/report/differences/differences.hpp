@@ -1,4 +1,5 @@
-// How each arm differs from the first one: mean differences with intervals, tests and a verdict.
+// How arms differ from the first one, and from each other: mean differences with intervals, tests
+// and a verdict.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +38,7 @@ enum class Verdict {
 // One arm against the first on one split by one measure. Numbers without a value are NaN.
 struct Difference {
   std::size_t arm = 0;
+  std::size_t base = 0;  // the arm that it is compared with
   std::string split = {};
   Measure measure = Measure::kLoss;
   std::vector<std::uint64_t> seeds = {};  // that both arms have
@@ -67,6 +69,9 @@ struct Difference {
 // generated task; scores of answers, by dialogue, where the first arm has generated some.
 // Deterministic.
 [[nodiscard]] std::vector<Difference> differences(const Comparison& comparison);
+// The same of every arm with every arm before it: another family, with a Holm's correction of its
+// own over all pairs of a split and measure.
+[[nodiscard]] std::vector<Difference> pair_differences(const Comparison& comparison);
 
 // "loss" | "accuracy" | a name of kAnswerScores.
 [[nodiscard]] std::string name_of(Measure measure);

@@ -91,7 +91,7 @@ std::string detectable_words(const Comparison& comparison, const Difference& one
 
 std::string no_difference(const Comparison& comparison, const Difference& one) {
   const std::string& arm = comparison.arms[one.arm].name;
-  const std::string& first = comparison.arms.front().name;
+  const std::string& first = comparison.arms[one.base].name;
   const std::string what = name_of(one.measure);
   if (std::isnan(one.detectable)) {
     const std::string equal = one.measure == Measure::kLoss       ? "losses"
@@ -108,8 +108,8 @@ std::string no_difference(const Comparison& comparison, const Difference& one) {
 
 std::string shown_difference(const Comparison& comparison, const Difference& one) {
   return str(comparison.arms[one.arm].name, " has a ", one.mean < 0.0 ? "lower " : "higher ",
-             name_of(one.measure), " than ", comparison.arms.front().name, " on ", one.split, ": ",
-             signed_number(one.mean), one.measure == Measure::kLoss ? " nats a token " : " ",
+             name_of(one.measure), " than ", comparison.arms[one.base].name, " on ", one.split,
+             ": ", signed_number(one.mean), one.measure == Measure::kLoss ? " nats a token " : " ",
              evidence(one), '.', perplexity_words(comparison, one));
 }
 
@@ -118,7 +118,7 @@ std::string shown_difference(const Comparison& comparison, const Difference& one
 std::string sentence(const Comparison& comparison, const Difference& one) {
   if (one.verdict == Verdict::kUnknown) {
     return str(comparison.arms[one.arm].name, " is not compared with ",
-               comparison.arms.front().name, " on ", one.split, ": ", one.reason, '.');
+               comparison.arms[one.base].name, " on ", one.split, ": ", one.reason, '.');
   }
   return str(
       one.verdict == Verdict::kNoDifference ? no_difference(comparison, one)

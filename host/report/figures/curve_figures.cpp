@@ -81,7 +81,7 @@ Json spec_of(const Comparison& comparison, Json values, const std::string& what,
 }
 
 constexpr const char* kZoomWords =
-    " Drag moves, Ctrl and the wheel zoom, a double click shows all again.";
+    "Drag moves, Ctrl and the wheel zoom, a double click shows all again.";
 
 void add_evaluations(const Comparison& comparison, std::vector<Figure>& out) {
   std::set<std::string> splits;
@@ -100,7 +100,8 @@ void add_evaluations(const Comparison& comparison, std::vector<Figure>& out) {
     out.push_back({.key = "evaluations-" + split,
                    .section = "training",
                    .title = str("Loss on ", split, " while training"),
-                   .caption = band_words(comparison) + kZoomWords,
+                   .caption = band_words(comparison),
+                   .hint = kZoomWords,
                    .spec = spec_of(comparison, std::move(values),
                                    str("loss on ", split, ", nats a token"), true)});
   }
@@ -121,7 +122,8 @@ void add_curve_figures(const Comparison& comparison, std::vector<Figure>& out) {
         {.key = "training-loss",
          .section = "training",
          .title = "Training loss",
-         .caption = caption + kZoomWords,
+         .caption = caption,
+         .hint = kZoomWords,
          .spec = spec_of(comparison, std::move(values), "training loss, nats a token", false)});
   }
   add_evaluations(comparison, out);

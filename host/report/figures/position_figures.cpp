@@ -24,8 +24,8 @@ constexpr Grouping kGroupings[] = {
     {&Evaluation::place, "place", "by place in the segment", "place in the segment, tokens", true},
     {&Evaluation::distance, "distance", "by distance into the document",
      "distance into the document, tokens", false},
-    {&Evaluation::frequency, "frequency", "by word frequency", "occurrences in the training data",
-     false},
+    {&Evaluation::frequency, "frequency", "by frequency of the token",
+     "occurrences in the training data", false},
 };
 
 // Numbers of one bucket by seed.
@@ -80,15 +80,58 @@ std::vector<double> numbers_of(const Group& group, const Group* base) {
   return out;
 }
 
+// Targets of one seed.
+std::int64_t targets_of(const Group& group) { return group.targets / std::ssize(group.loss); }
+
+// Groups with fewer targets of a seed are noise that would set the axis: fewer than 1 % of all, and
+// fewer than a hundred.
+std::int64_t fewest_targets(const Groups& groups) {
+  constexpr std::int64_t kEnough = 100;
+  std::int64_t all = 0;
+  for (const auto& [key, group] : groups) all += targets_of(group);
+  return std::min(kEnough, all / 100);
+}
+
+// The groups of the first arm that are shown, and in words those that are left out; counts are
+// those of one seed.
+struct ShownGroups {
+  std::map<Groups::key_type, std::int64_t> targets = {};
+  std::string left_out = {};
+};
+
+ShownGroups shown_groups(const Comparison& comparison, const std::string& split,
+                         const Grouping& grouping) {
+  // An arm that failed has no groups; all arms read the same targets.
+  Groups groups;
+  for (const Arm& arm : comparison.arms) {
+    if (groups.empty()) groups = groups_of(arm, split, grouping);
+  }
+  ShownGroups out;
+  std::vector<std::string> few;
+  const std::int64_t fewest = fewest_targets(groups);
+  for (const auto& [key, group] : groups) {
+    const std::int64_t count = targets_of(group);
+    if (count < fewest) {
+      few.push_back(str(key.second, " (", count, ')'));
+    } else {
+      out.targets.emplace(key, count);
+    }
+  }
+  if (!few.empty()) out.left_out = " Left out, with too few targets: " + join(few, ", ") + '.';
+  return out;
+}
+
 // Points of all arms; with `is_difference` of those behind the first, less the first's.
 Json points_of(const Comparison& comparison, const std::string& split, const Grouping& grouping,
-               bool is_difference) {
+               const ShownGroups& shown, bool is_difference) {
   Json values = Json::array();
   const Groups first = groups_of(comparison.arms.front(), split, grouping);
   for (std::size_t arm = is_difference ? 1 : 0; arm < comparison.arms.size(); ++arm) {
     const Arm* const baseline = is_difference ? &comparison.arms.front() : nullptr;
     for (const auto& [key, group] : groups_of(comparison.arms[arm], split, grouping, baseline)) {
       const auto& [from, name] = key;
+      const auto known = shown.targets.find(key);
+      if (known == shown.targets.end()) continue;
       const auto base = first.find(key);
       if (is_difference && base == first.end()) continue;
       const auto band = band_of(numbers_of(group, is_difference ? &base->second : nullptr));
@@ -100,7 +143,11 @@ Json points_of(const Comparison& comparison, const std::string& split, const Gro
                     {"low", band->low},
                     {"high", band->high},
                     {"targets", group.targets}};
-      point["x"] = grouping.is_continuous ? Json(from) : Json(name);
+      // Names of groups have their number of targets behind them.
+      point["x"] =
+          grouping.is_continuous
+              ? Json(from)
+              : Json(str(name, " (", grouped_number(static_cast<double>(known->second)), ')'));
       values.push_back(std::move(point));
     }
   }
@@ -119,7 +166,7 @@ Json spec_of(const Comparison& comparison, Json values, const Grouping& grouping
          {"axis", {{"labelAngle", -35}, {"grid", true}, {"tickCount", nullptr}}}};
     // A sort by a field is computed once for all layers only from equal data.
     std::vector<std::pair<std::int64_t, std::string>> order;
-    for (const Json& value : values) order.emplace_back(value["from"], value["group"]);
+    for (const Json& value : values) order.emplace_back(value["from"], value["x"]);
     std::ranges::sort(order);
     order.erase(std::unique(order.begin(), order.end()), order.end());
     x["sort"] = Json::array();
@@ -144,16 +191,18 @@ void add_zero(Json& spec) {
 
 void add_grouping(const Comparison& comparison, const std::string& split, const Grouping& grouping,
                   std::vector<Figure>& out) {
-  Json values = points_of(comparison, split, grouping, false);
+  const ShownGroups shown = shown_groups(comparison, split, grouping);
+  Json values = points_of(comparison, split, grouping, shown, false);
   const bool has_groups = std::ranges::any_of(
       values, [&](const Json& value) { return value["from"] != values.front()["from"]; });
   if (!has_groups) return;
+  const std::string counts = grouping.is_continuous ? "" : " In brackets: targets of a seed.";
   out.push_back({.key = str(grouping.key, '-', split),
                  .section = "position",
                  .title = str("Loss on ", split, ' ', grouping.words),
-                 .caption = band_words(comparison),
+                 .caption = band_words(comparison) + counts + shown.left_out,
                  .spec = spec_of(comparison, std::move(values), grouping, "loss, nats a token")});
-  Json differences = points_of(comparison, split, grouping, true);
+  Json differences = points_of(comparison, split, grouping, shown, true);
   if (differences.empty()) return;
   const std::string& first = comparison.arms.front().name;
   Json spec = spec_of(comparison, std::move(differences), grouping, "difference in loss, nats");
@@ -161,7 +210,8 @@ void add_grouping(const Comparison& comparison, const std::string& split, const 
   out.push_back({.key = str(grouping.key, '-', split, "-difference"),
                  .section = "position",
                  .title = str("Difference to ", first, " on ", split, ' ', grouping.words),
-                 .caption = "Below the dashed line the loss is lower. " + band_words(comparison),
+                 .caption = "Below the dashed line the loss is lower. " + band_words(comparison) +
+                            counts + shown.left_out,
                  .spec = std::move(spec)});
 }
 

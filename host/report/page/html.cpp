@@ -9,6 +9,8 @@
 #include "host/figure/page.hpp"
 #include "host/report/report.hpp"
 #include "host/report/samples/samples.hpp"
+#include "host/report/setup/places.hpp"
+#include "host/report/setup/setup.hpp"
 
 namespace mneme::report {
 namespace {
@@ -41,7 +43,8 @@ std::string table_html(const Sheet& sheet) {
     out += "</tr>\n";
   }
   out += "</tbody></table></div>\n";
-  for (const std::string& note : sheet.notes) out += element("p", note, " class=\"notes\"");
+  for (const std::string& note : sheet.notes)
+    out += element("p", without_folders(note), " class=\"notes\"");
   return out + "</section>\n";
 }
 
@@ -49,10 +52,10 @@ std::string verdict_html(const Report& report) {
   std::string out = "<section class=\"verdict\" id=\"verdict\">\n";
   for (const Statement& one : report.verdict) {
     const bool is_headline = !one.sentences.empty() || report.verdict.size() == 1;
-    out += element("p", one.summary, is_headline ? " class=\"summary\"" : "");
+    out += element("p", without_folders(one.summary), is_headline ? " class=\"summary\"" : "");
     if (one.sentences.empty()) continue;
     out += "<ul>\n";
-    for (const std::string& line : one.sentences) out += element("li", line);
+    for (const std::string& line : one.sentences) out += element("li", without_folders(line));
     out += "</ul>\n";
   }
   return out + "</section>\n";
@@ -155,7 +158,8 @@ std::string head_html(const Report& report) {
          element("p",
                  join(parts, " \xC2\xB7 ") +
                      (names.size() > 1 ? "; the first arm is the baseline." : "."),
-                 " class=\"faint\"");
+                 " class=\"faint\"") +
+         facts_html(setup_facts(comparison));
 }
 
 std::string body_html(const Report& report, bool has_script) {
@@ -169,7 +173,7 @@ std::string body_html(const Report& report, bool has_script) {
   }
   out += figures("sweep", "Sweep");
   out += figures("differences", "Differences");
-  out += tables_html(report, {"differences", "perplexity"});
+  out += tables_html(report, {"differences", "pairs", "perplexity"});
   out += element("h2", "Numbers") + tables_html(report, {"results"});
   out += figures("training", "Training");
   out += figures("position", "Where the loss differs");

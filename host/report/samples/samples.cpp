@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "host/base/text.hpp"
+#include "host/report/setup/places.hpp"
 
 namespace mneme::report {
 namespace {
@@ -116,7 +117,7 @@ std::string missing_words(const Comparison& comparison) {
   std::string words = str("No samples are stored of ", join(runs, ", "), ". ");
   words += is_continued(comparison) ? "\"mneme eval RUN --samples 3\" makes them"
                                     : "\"mneme eval RUN\" stores what is predicted";
-  return words + "; then write the report again.";
+  return without_folders(words + "; then write the report again.");
 }
 
 Excerpt prompt_excerpt(const Shown& sample) {
@@ -185,7 +186,7 @@ std::string samples_markdown(const Comparison& comparison) {
 Sheet samples_sheet(const Comparison& comparison) {
   Sheet sheet{.key = "samples",
               .title = "Samples",
-              .headings = {"sample", "part", "arm", "seed", "tokens", "right tokens", "text"},
+              .headings = {"sample", "part", "arm", "seed", "tokens", "right_tokens", "text"},
               .is_for_programs = true};
   const auto add = [&](const Shown& one, const char* part, const std::string& arm, const Json& seed,
                        std::size_t tokens, const Json& right, const std::string& text) {

@@ -1,12 +1,11 @@
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 #include <string_view>
-#include <utility>
 
 #include "host/base/error.hpp"
 #include "host/base/file/csv.hpp"
 #include "host/figure/figure.hpp"
+#include "host/report/latex/paper.hpp"
 #include "host/report/tables/tables.hpp"
 
 namespace mneme::report {
@@ -36,7 +35,14 @@ std::string exact_text(const Json& value) {
 }
 
 std::string write_csv(const Sheet& sheet) {
-  Csv csv(sheet.headings);
+  const bool has_records = !sheet.records.columns.empty();
+  Csv csv(has_records ? sheet.records.columns : sheet.headings);
+  for (const std::vector<Json>& row : sheet.records.rows) {
+    std::vector<std::string> fields;
+    for (const Json& value : row) fields.push_back(exact_text(value));
+    csv.add_row(fields);
+  }
+  if (has_records) return csv.text();
   for (const std::vector<Cell>& row : sheet.rows) {
     std::vector<std::string> fields;
     for (const Cell& cell : row) fields.push_back(exact_text(cell.value));
@@ -86,62 +92,6 @@ std::string write_markdown(const Sheet& sheet) {
   return out;
 }
 
-std::string latex_text(const std::string& text) {
-  static const std::array<std::pair<std::string_view, std::string_view>, 8> kWords = {{
-      {"\\", "\\textbackslash{}"},
-      {"~", "\\textasciitilde{}"},
-      {"^", "\\textasciicircum{}"},
-      {"<", "\\textless{}"},
-      {">", "\\textgreater{}"},
-      {"|", "\\textbar{}"},
-      {"\n", " "},
-      {"\"", "''"},
-  }};
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const std::string_view c(&text[i], 1);
-    const auto* const word =
-        std::ranges::find(kWords, c, [](const auto& pair) { return pair.first; });
-    if (word != kWords.end()) {
-      out += word->second;
-    } else if (std::string_view("&%$#_{}").find(c) != std::string_view::npos) {
-      out += str('\\', c);
-    } else if (text.compare(i, 2, "+-") == 0) {
-      out += "$\\pm$";
-      ++i;
-    } else if (c == "-" && i + 1 < text.size() && text[i + 1] >= '0' && text[i + 1] <= '9' &&
-               (i == 0 || text[i - 1] == ' ' || text[i - 1] == '[')) {
-      out += "$-$";  // a minus sign, not a hyphen
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
-
-std::string write_latex(const Sheet& sheet) {
-  // The end of the line before, and booktabs' rules, would take "[" and "*" for arguments of
-  // theirs.
-  const auto line = [](const std::vector<std::string>& cells) {
-    const std::string& first = cells.front();
-    const bool is_argument = first.starts_with('[') || first.starts_with('*');
-    return (is_argument ? "{}" : "") + join(cells, " & ") + " \\\\\n";
-  };
-  std::vector<std::string> cells;
-  for (const std::string& heading : sheet.headings) cells.push_back(latex_text(heading));
-  std::string out = str("\\begin{table}\n\\centering\n\\caption{", latex_text(sheet.title), "}\n",
-                        "\\begin{tabular}{l", std::string(cells.size() - 1, 'r'), "}\n\\toprule\n",
-                        line(cells), "\\midrule\n");
-  for (const std::vector<Cell>& row : sheet.rows) {
-    cells.assign(sheet.headings.size(), "");
-    for (std::size_t i = 0; i < row.size(); ++i) cells[i] = latex_text(row[i].text);
-    out += line(cells);
-  }
-  out += "\\bottomrule\n\\end{tabular}\n";
-  for (const std::string& note : sheet.notes) out += str("\n", latex_text(note), "\n");
-  return out + "\\end{table}\n";
-}
-
 }  // namespace
 
 const std::vector<std::string>& format_words() {
@@ -161,7 +111,8 @@ Format parse_format(std::string_view word) {
 }
 
 Json to_json(const Sheet& sheet) {
-  Json rows = Json::array();
+  const bool is_data = sheet.headings.empty();
+  Json rows = is_data ? Json(sheet.records.rows) : Json::array();
   for (const std::vector<Cell>& row : sheet.rows) {
     Json cells = Json::array();
     for (const Cell& cell : row) cells.push_back(cell.value);
@@ -169,7 +120,7 @@ Json to_json(const Sheet& sheet) {
   }
   return {{"key", sheet.key},
           {"title", sheet.title},
-          {"headings", sheet.headings},
+          {"headings", is_data ? sheet.records.columns : sheet.headings},
           {"rows", std::move(rows)},
           {"notes", sheet.notes}};
 }
@@ -185,7 +136,7 @@ std::string write_sheet(const Sheet& sheet, Format format, std::size_t width) {
     case Format::kMarkdown:
       return write_markdown(sheet);
     case Format::kLatex:
-      return write_latex(sheet);
+      return write_latex(latex_table(sheet));
   }
   return "";
 }

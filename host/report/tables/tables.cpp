@@ -10,6 +10,7 @@
 #include "host/report/depths.hpp"
 #include "host/report/samples/samples.hpp"
 #include "host/report/setup/shares.hpp"
+#include "host/report/tables/records.hpp"
 
 namespace mneme::report {
 namespace {
@@ -103,26 +104,13 @@ Sheet results_sheet(const Comparison& comparison, const std::vector<Metric>& lin
     out.notes.emplace_back("Not every planned run is done.");
   }
   for (const std::string& note : comparison.notes) out.notes.push_back(note);
+  out.records = result_records(comparison, lines);
   return out;
 }
 
 Sheet runs_sheet(const Comparison& comparison, const std::vector<Metric>& lines) {
-  Sheet out{.key = "runs",
-            .title = "Every number of every run",
-            .headings = {"number", "arm", "seed", "value"},
-            .is_for_programs = true};
-  for (const Metric& metric : lines) {
-    for (std::size_t arm = 0; arm < comparison.arms.size(); ++arm) {
-      for (std::size_t i = 0; i < comparison.seeds.size(); ++i) {
-        const double value = metric.values[arm][i];
-        if (std::isnan(value)) continue;
-        out.rows.push_back({Cell(metric.key),
-                            Cell(comparison.arms[arm].name),
-                            {str(comparison.seeds[i]), comparison.seeds[i]},
-                            {format_exact(value), number_or_null(value)}});
-      }
-    }
-  }
+  Sheet out{.key = "runs", .title = "Every number of every run", .is_for_programs = true};
+  out.records = run_records(comparison, lines);
   return out;
 }
 
@@ -146,8 +134,10 @@ Sheet depths_sheet(const Comparison& comparison) {
 
 // --- differences ---
 
-std::string row_name(const Comparison& comparison, const Difference& one) {
-  return str(comparison.arms[one.arm].name, ": ", one.split, ' ', name_of(one.measure));
+// `has_base`: of a table of pairs, which names both arms.
+std::string row_name(const Comparison& comparison, const Difference& one, bool has_base = false) {
+  const std::string base = has_base ? " against " + comparison.arms[one.base].name : "";
+  return str(comparison.arms[one.arm].name, base, ": ", one.split, ' ', name_of(one.measure));
 }
 
 // How intervals and p values are computed. Only several seeds say something of other seeds.
@@ -170,16 +160,19 @@ std::string method_note(const std::vector<Difference>& all) {
   return text + "; inf: none can be found.";
 }
 
-Sheet differences_sheet(const Comparison& comparison, const std::vector<Difference>& all) {
-  Sheet out{.key = "differences",
-            .title = str("Differences to ", comparison.arms.front().name, share_suffix(comparison)),
+Sheet differences_sheet(const Comparison& comparison, const std::vector<Difference>& all,
+                        bool are_pairs) {
+  Sheet out{.key = are_pairs ? "pairs" : "differences",
+            .title = str(are_pairs ? "Differences of all pairs"
+                                   : "Differences to " + comparison.arms.front().name,
+                         share_suffix(comparison)),
             .headings = {"", "difference", "95 % from", "to", "p", "p (Holm)", "effect size",
                          "detectable", "seeds", "units", "verdict"}};
   bool has_lanes = false;
   for (const Difference& one : all) {
     const int digits = 4;
     const bool is_known = one.verdict != Verdict::kUnknown;
-    std::vector<Cell> row{Cell(row_name(comparison, one))};
+    std::vector<Cell> row{Cell(row_name(comparison, one, are_pairs))};
     row.push_back(number_cell(one.mean, digits, true));
     row.push_back(number_cell(one.low, digits, true));
     row.push_back(number_cell(one.high, digits, true));
@@ -192,17 +185,18 @@ Sheet differences_sheet(const Comparison& comparison, const std::vector<Differen
     row.push_back(Cell(to_word(one.verdict)));
     out.rows.push_back(std::move(row));
     has_lanes = has_lanes || one.block > 0;
-    if (!one.reason.empty()) out.notes.push_back(row_name(comparison, one) + ": " + one.reason);
+    if (!one.reason.empty())
+      out.notes.push_back(row_name(comparison, one, are_pairs) + ": " + one.reason);
   }
-  out.notes.emplace_back(
-      "Losses in nats a token, accuracies and scores as shares; arm minus first arm, on equal "
-      "targets. " +
-      method_note(all));
+  out.notes.push_back(str("Losses in nats a token, accuracies and scores as shares; arm minus ",
+                          are_pairs ? "the arm behind \"against\"" : "first arm",
+                          ", on equal targets. ", method_note(all)));
   if (has_lanes) {
     out.notes.emplace_back(
         "The data have no documents: the units are blocks so long that the differences of "
         "neighbouring blocks are not correlated.");
   }
+  out.records = difference_records(comparison, all);
   return out;
 }
 
@@ -251,17 +245,6 @@ Sheet diagnostics_sheet(const Comparison& comparison) {
 
 // --- the same differences as perplexity and bits ---
 
-// Tokens for one unit of `key` ("bits_per_byte"), by which a loss in nats a token is multiplied and
-// divided by ln 2; NaN = not known.
-double bits_factor(const Comparison& comparison, const std::string& split, const char* key) {
-  for (const Run& run : comparison.arms.front().runs) {
-    const Evaluation* const found = run.find(split);
-    if (found == nullptr) continue;
-    return found->result(key) / found->result("loss");
-  }
-  return std::nan("");
-}
-
 Sheet perplexity_sheet(const Comparison& comparison, const std::vector<Difference>& all) {
   Sheet out{.key = "perplexity",
             .title = "The same differences as perplexity and bits" + share_suffix(comparison),
@@ -295,6 +278,7 @@ Sheet perplexity_sheet(const Comparison& comparison, const std::vector<Differenc
     }
     out.rows.push_back(std::move(row));
   }
+  out.records = perplexity_records(comparison, all);
   return out;
 }
 
@@ -303,7 +287,9 @@ Sheet perplexity_sheet(const Comparison& comparison, const std::vector<Differenc
 Sheet settings_sheet(const Comparison& comparison) {
   Sheet out{.key = "settings", .title = "Settings that differ", .headings = {"key"}};
   for (const Arm& arm : comparison.arms) out.headings.push_back(arm.name);
-  for (const Setting& setting : differing_settings(comparison)) {
+  const std::vector<Setting> settings = differing_settings(comparison);
+  out.records = setting_records(comparison, settings);
+  for (const Setting& setting : settings) {
     std::vector<Cell> row{Cell(setting.key)};
     for (const std::string& value : setting.values) {
       row.push_back(value.empty() ? Cell("-", nullptr) : Cell(value));
@@ -321,7 +307,7 @@ std::string text_of(const Json& plugin, const char* key) {
 Sheet plugins_sheet(const Comparison& comparison) {
   Sheet out{.key = "plugins",
             .title = "Plugins",
-            .headings = {"arm", "tier", "plugin", "version", "SHA-256"}};
+            .headings = {"arm", "tier", "plugin", "version", "sha256"}};
   for (const Arm& arm : comparison.arms) {
     std::int64_t tier = 0;
     for (const Json& plugin : arm.plugins) {
@@ -337,10 +323,12 @@ Sheet plugins_sheet(const Comparison& comparison) {
 
 }  // namespace
 
-std::vector<Sheet> sheets(const Comparison& comparison, const std::vector<Difference>& all) {
+std::vector<Sheet> sheets(const Comparison& comparison, const std::vector<Difference>& all,
+                          const std::vector<Difference>& pairs) {
   const std::vector<Metric> lines = metrics(comparison);
   std::vector<Sheet> out{results_sheet(comparison, lines)};
-  if (!all.empty()) out.push_back(differences_sheet(comparison, all));
+  if (!all.empty()) out.push_back(differences_sheet(comparison, all, false));
+  if (!pairs.empty()) out.push_back(differences_sheet(comparison, pairs, true));
   if (is_text(comparison)) out.push_back(perplexity_sheet(comparison, all));
   out.push_back(settings_sheet(comparison));
   out.push_back(plugins_sheet(comparison));
@@ -348,7 +336,8 @@ std::vector<Sheet> sheets(const Comparison& comparison, const std::vector<Differ
   out.push_back(runs_sheet(comparison, lines));
   out.push_back(samples_sheet(comparison));
   out.push_back(diagnostics_sheet(comparison));
-  std::erase_if(out, [](const Sheet& sheet) { return sheet.rows.empty(); });
+  std::erase_if(
+      out, [](const Sheet& sheet) { return sheet.rows.empty() && sheet.records.rows.empty(); });
   return out;
 }
 

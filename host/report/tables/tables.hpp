@@ -24,6 +24,13 @@ struct Cell {
   Json value = nullptr;  // a number or a string; null = not known
 };
 
+// A table as data: a column is one fact, a row one observation. Columns that do not apply to a row
+// are null.
+struct Records {
+  std::vector<std::string> columns = {};
+  std::vector<std::vector<Json>> rows = {};
+};
+
 // The first column names the row.
 struct Sheet {
   std::string key = {};    // "results": the name of its files
@@ -32,10 +39,12 @@ struct Sheet {
   std::vector<std::vector<Cell>> rows = {};
   std::vector<std::string> notes = {};  // sentences below the table
   bool is_for_programs = false;         // too long for people: CSV and JSON only
+  Records records = {};  // the same as data, for CSV; without columns headings and rows are that
 };
 
 // results: every number of every arm, and its difference to the first.
 // differences: what host/stats says of each arm against the first.
+// pairs: the same of each pair of arms, where they were compared.
 // perplexity: the same differences as perplexity and bits, of texts.
 // settings: the keys that differ between arms; left out when there are none.
 // plugins: of every arm's tiers, with checksums.
@@ -44,7 +53,8 @@ struct Sheet {
 // samples: what every run made of the samples, for programs.
 // diagnostics: measures of every run's memory by place, for programs.
 [[nodiscard]] std::vector<Sheet> sheets(const Comparison& comparison,
-                                        const std::vector<Difference>& differences);
+                                        const std::vector<Difference>& differences,
+                                        const std::vector<Difference>& pairs = {});
 
 enum class Format { kText, kCsv, kJson, kMarkdown, kLatex };
 // "text", "csv", "json", "markdown", "latex".
@@ -53,8 +63,8 @@ enum class Format { kText, kCsv, kJson, kMarkdown, kLatex };
 [[nodiscard]] Format parse_format(std::string_view word);
 
 // One table with its title and notes. `width`: columns of text; 0 = any. CSV [RFC 4180] has the
-// headings and rows alone, exact numbers, "." as the decimal point. LaTeX needs the package
-// booktabs.
+// records alone, exact numbers, "." as the decimal point, "inf" for what is infinite, and nothing
+// where a number is not known. LaTeX needs the package booktabs.
 [[nodiscard]] std::string write_sheet(const Sheet& sheet, Format format, std::size_t width = 0);
 // All tables: one document, the tables separated by empty lines.
 [[nodiscard]] std::string write_sheets(const std::vector<Sheet>& all, Format format,

@@ -1,4 +1,4 @@
-#include "host/report/suite.hpp"
+#include "host/report/suite/suite.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -119,6 +119,18 @@ Sheet suite_sheet(const fs::path& folder, const SuiteRecord& record) {
   }
   sheet.headings = {"task"};
   sheet.headings.insert(sheet.headings.end(), rows.arms.begin(), rows.arms.end());
+  sheet.records.columns = {"task", "measure", "arm", "seeds", "mean", "low", "high"};
+  for (std::size_t i = 0; i < rows.tasks.size(); ++i) {
+    for (const std::string& arm : rows.arms) {
+      const auto found = rows.tasks[i].second.find(arm);
+      if (found == rows.tasks[i].second.end()) continue;
+      const Json value = found->second.value.is_null() ? Json::object() : found->second.value;
+      sheet.records.rows.push_back({record.tasks[i].name, record.tasks[i].measure, arm,
+                                    value.value("values", Json::array()).size(),
+                                    value.value("mean", Json()), value.value("low", Json()),
+                                    value.value("high", Json())});
+    }
+  }
   for (const auto& [task, cells] : rows.tasks) {
     std::vector<Cell> row{Cell(task)};
     for (const std::string& arm : rows.arms) {

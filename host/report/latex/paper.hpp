@@ -1,0 +1,33 @@
+// A comparison as tables of a paper: one to show, and the others for its appendix.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "host/report/comparison.hpp"
+#include "host/report/differences/differences.hpp"
+#include "host/report/latex/table.hpp"
+#include "host/report/tables/tables.hpp"
+
+namespace mneme::report {
+
+// A row an arm: the measure with its deviation, difference with interval, p, bytes of state, FLOPs.
+// Texts have perplexity, or bits where a token is a byte or a character, and differences in loss;
+// generated tasks have accuracy. The best mean is bold.
+[[nodiscard]] LatexTable paper_table(const Comparison& comparison,
+                                     const std::vector<Difference>& all, const std::string& split);
+
+// The tables of all splits.
+[[nodiscard]] std::string paper_latex(const Comparison& comparison,
+                                      const std::vector<Difference>& all);
+// The tables of an appendix: what was trained on what, a row for each number of each arm, all
+// differences, settings that differ, plugins.
+[[nodiscard]] std::string appendix_latex(const Comparison& comparison,
+                                         const std::vector<Difference>& all,
+                                         const std::vector<Difference>& pairs,
+                                         const std::vector<Sheet>& sheets);
+
+// A table for people as it is: the first column and those of words are text.
+[[nodiscard]] LatexTable latex_table(const Sheet& sheet);
+
+}  // namespace mneme::report

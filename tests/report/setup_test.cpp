@@ -1,0 +1,170 @@
+// The head of a report, its baseline and pairs, and what is left out of its files.
+#include "host/report/setup/setup.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "host/base/error.hpp"
+#include "host/base/file/file.hpp"
+#include "host/report/setup/baseline.hpp"
+#include "host/report/setup/places.hpp"
+#include "tests/report/report_folders.hpp"
+
+namespace mneme::report {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+class Setup : public test::ReportFolders {
+ protected:
+  // The comparison as someone made it in a home folder.
+  Comparison at_home() const {
+    test::write_comparison(folder("runs"), small_);
+    edit(folder("runs") / "comparison.json", [](Json& json) {
+      json["command"] = "mneme compare /home/jane/exp.toml --memory '/home/jane doe/none.toml'";
+      json["experiment_file"] = "/home/jane/exp.toml";
+      json["data"]["train"] = {{"files", {"/home/jane/texts/x.txt"}}, {"tokens", 90000}};
+      json["arms"][1]["file"] = "/home/jane/cache.toml";
+      json["arms"][1]["memory"] = "[memory]\nplugins = [\"/home/jane/plugins\"]\n";
+      json["arms"][1]["plugins"][0]["path"] = "/home/jane/plugins/cache.so";
+      json["arms"][2]["runs"][0]["state"] = "failed";
+      json["arms"][2]["runs"][0]["error"] = {{"message", "/home/jane/disk/last: cannot write"}};
+    });
+    return load({folder("runs")});
+  }
+};
+
+TEST_F(Setup, TheHeadSaysWhatWasTrainedOnWhat) {
+  const Comparison comparison = at_home();
+  std::map<std::string, std::string> facts;
+  for (const auto& [key, value] : setup_facts(comparison)) facts[key] = value;
+  EXPECT_EQ(facts["data"], "text: train 90,000 tokens (x.txt), valid 1,152 tokens");
+  EXPECT_THAT(facts["vocabulary"], HasSubstr(" ids (word)"));
+  EXPECT_EQ(facts["model"], "2 layers, 120,000 parameters");
+  EXPECT_EQ(facts["training"], "2,000 steps, 1,024,000 tokens a run");
+  EXPECT_THAT(facts["time"],
+              HasSubstr("0.0111 hours a run, 0.0667 in all (6 runs, a processor, cpu)"));
+  const Report report = make_report(comparison);
+  for (const std::string& text :
+       {report.text(0), report.markdown(), page(report, ""), report.json().dump()}) {
+    EXPECT_THAT(text, HasSubstr("text: train 90,000 tokens (x.txt)"));
+  }
+  EXPECT_THAT(report.latex(), HasSubstr("text: train 90,000 tokens (x.\\allowbreak txt)"));
+}
+
+// Reviewers must not learn whose home folder it was.
+TEST_F(Setup, NoFileOfTheReportNamesAFolderOfTheMachine) {
+  const Report report = make_report(at_home());
+  static_cast<void>(report.write(folder("out")));
+  int files = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(folder("out"))) {
+    if (!entry.is_regular_file()) continue;
+    ++files;
+    const std::string text = read_file(entry.path());
+    for (const char* name : {"jane", "/home"})
+      EXPECT_EQ(text.find(name), text.npos) << entry.path() << ": " << name;
+    EXPECT_EQ(text.find(folder("runs").parent_path().string()), text.npos) << entry.path();
+  }
+  EXPECT_GT(files, 20);
+  EXPECT_THAT(read_file(folder("out") / "index.html"),
+              HasSubstr("mneme compare exp.toml --memory &#39;none.toml&#39;"));
+  // Who sits at the machine is told in full.
+  EXPECT_THAT(report.text(0), HasSubstr("/home/jane/disk/last: cannot write"));
+}
+
+TEST(Places, OnlyAbsolutePathsAreShortened) {
+  for (const auto& [text, expected] : std::map<std::string, std::string>{
+           {"/home/jane/x.txt", "x.txt"},
+           {"train = \"/home/jane doe/x.txt\"", "train = \"x.txt\""},
+           {"--set data.train=/a/b/c.txt,rows=3", "--set data.train=c.txt,rows=3"},
+           {"/a/b: error; see (/c/d/) or /e", "b: error; see (d) or e"},
+           {"runs/a/b and ../c/d", "runs/a/b and ../c/d"},
+           {"https://a.org/b/c, 3 tokens/s, 1 / 2, //", "https://a.org/b/c, 3 tokens/s, 1 / 2, //"},
+           {"", ""}}) {
+    EXPECT_EQ(without_folders(text), expected);
+  }
+}
+
+TEST_F(Setup, AnotherArmIsTheBaseline) {
+  small_.seeds = {1, 2, 3};
+  Comparison comparison = comparison_of(small_);
+  set_baseline(comparison, "xl_cache");
+  const Report report = make_report(comparison);
+  EXPECT_EQ(report.comparison.arms[0].name, "xl_cache");
+  EXPECT_EQ(report.comparison.arms[1].name, "none");
+  EXPECT_EQ(report.comparison.arms[2].name, "compressive");
+  EXPECT_EQ(report.differences[0].verdict, Verdict::kWorse);
+  EXPECT_THAT(sentences_of(report.verdict)[1], HasSubstr("none has a higher loss than xl_cache"));
+  try {
+    set_baseline(comparison, "nobody");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+    EXPECT_THAT(error.what(), HasSubstr("--baseline"));
+    EXPECT_THAT(error.what(), HasSubstr("\"compressive\""));
+    EXPECT_THAT(error.what(), HasSubstr("got \"nobody\""));
+  }
+}
+
+// Three arms have two differences to the first, and three pairs, which are a family of their own.
+TEST_F(Setup, AllPairsAreAFamily) {
+  const Report report = make_report(comparison_of(small_), {.has_pairs = true});
+  ASSERT_THAT(report.differences, SizeIs(2));
+  ASSERT_THAT(report.pairs, SizeIs(3));
+  EXPECT_EQ(report.differences[0].arms, 2u);
+  for (const Difference& pair : report.pairs) EXPECT_EQ(pair.arms, 3u);
+  EXPECT_EQ(report.pairs[0].mean, report.differences[0].mean);
+  EXPECT_EQ(report.pairs[0].p, report.differences[0].p);
+  EXPECT_GE(report.pairs[0].adjusted_p, report.differences[0].adjusted_p);
+  EXPECT_EQ(report.pairs[2].base, 1u);
+  EXPECT_EQ(report.pairs[2].arm, 2u);
+  EXPECT_NEAR(report.pairs[2].mean, report.pairs[1].mean - report.pairs[0].mean, 1e-12);
+  EXPECT_EQ(sheet_of(report, "pairs").rows[2][0].text, "compressive against xl_cache: valid loss");
+  EXPECT_THAT(write_sheet(sheet_of(report, "pairs"), Format::kCsv),
+              HasSubstr("\r\ncompressive,xl_cache,valid,loss,"));
+  EXPECT_THAT(report.latex(), HasSubstr("compressive against xl\\_\\allowbreak cache"));
+  EXPECT_THAT(page(report, ""), HasSubstr("id=\"table-pairs\""));
+  EXPECT_THAT(of(small_).pairs, SizeIs(0));
+}
+
+// The first groups of distances hold 1, 2, 4 and 8 targets of each document.
+TEST_F(Setup, GroupsOfFewTargetsDoNotSetTheAxis) {
+  small_.documents = 12;
+  small_.targets = 2048;
+  const Report report = of(small_);
+  const Figure* const figure = figure_of(report, "distance-valid");
+  ASSERT_NE(figure, nullptr);
+  EXPECT_THAT(figure->caption, HasSubstr("In brackets: targets of a seed. Left out, with too few "
+                                         "targets: 1 (12), 2-3 (24), 4-7 (48), 8-15 (96)."));
+  for (const Json& value : figure->spec["data"]["values"]) {
+    EXPECT_NE(value["group"], "1");
+    EXPECT_EQ(value["x"].get<std::string>().substr(0, value["group"].get<std::string>().size() + 2),
+              value["group"].get<std::string>() + " (");
+  }
+  EXPECT_THAT(figure->spec["data"]["values"].dump(), HasSubstr("\"16-31 (192)\""));
+}
+
+TEST_F(Setup, BytesHaveNoFrequencyAndNoPerplexityOfAWord) {
+  const Report words = of(small_);
+  EXPECT_NE(figure_of(words, "frequency-valid"), nullptr);
+  EXPECT_THAT(words.text(0), HasSubstr("perplexity a word"));
+  small_.unit = "byte";
+  const Report bytes = of(small_);
+  EXPECT_EQ(figure_of(bytes, "frequency-valid"), nullptr);
+  EXPECT_THAT(bytes.json().dump(), Not(HasSubstr("\"frequency\"")));
+  EXPECT_THAT(bytes.text(0), Not(HasSubstr("perplexity a word")));
+  EXPECT_THAT(bytes.latex(), HasSubstr("Bits/\\allowbreak byte"));
+}
+
+}  // namespace
+}  // namespace mneme::report
