@@ -9,6 +9,7 @@
 
 #include "host/base/text.hpp"
 #include "host/figure/page.hpp"
+#include "host/figure/pictures.hpp"
 #include "host/report/comparison.hpp"
 #include "host/report/differences/differences.hpp"
 #include "host/report/figures/figure.hpp"
@@ -69,7 +70,11 @@ struct ReportOptions {
 // Whether the program has the script.
 [[nodiscard]] bool has_figures();
 
+using figure::draw_pictures;
+using figure::Drawer;
+using figure::find_drawer;
 using figure::json_text;
 using figure::kWithoutVega;  // what to do without it
+using figure::picture_formats;
 
 }  // namespace mneme::report

@@ -51,7 +51,7 @@ TEST_F(ReportCommand, PrintsEachFormat) {
     EXPECT_EQ(result.err, "");
     return result.out;
   };
-  EXPECT_THAT(printed("csv"), HasSubstr("number,arm,seed,value\r\nvalid.loss,none,1,"));
+  EXPECT_THAT(printed("csv"), HasSubstr("split,measure,arm,seed,value\r\nvalid,loss,none,1,"));
   EXPECT_THAT(printed("markdown"), HasSubstr("### Differences to none\n"));
   EXPECT_THAT(printed("latex"), HasSubstr("\\begin{tabular}"));
   EXPECT_EQ(Json::parse(printed("json"))["seeds"], Json({1, 2}));
@@ -75,6 +75,41 @@ TEST_F(ReportCommand, AReaderThatEndsEarlyCostsNoFile) {
   run_shell(str(MNEME_PROGRAM, " compare ", runs, "/none-seed1 ", runs, "/xl_cache-seed1 --json ",
                 file("compared.json"), " | true"));
   EXPECT_TRUE(fs::exists(file("compared.json")));
+}
+
+TEST_F(ReportCommand, ComparesWithAnotherArmAndAllPairs) {
+  const std::string runs = comparison();
+  const ProgramResult result =
+      run_mneme({"report", runs, "--baseline", "xl_cache", "--pairs", "--quiet"});
+  expect_done(result);
+  EXPECT_THAT(result.out, HasSubstr("\nDifferences to xl_cache\n"));
+  EXPECT_THAT(result.out, HasSubstr("\nDifferences of all pairs\n"));
+  EXPECT_TRUE(fs::exists(runs + "/report/pairs.csv"));
+  expect_refusal(run_mneme({"report", runs, "--baseline", "nobody"}), 2,
+                 {"--baseline", "\"compressive\"", "got \"nobody\""});
+  // Before anything is trained.
+  const std::string none = folder_.write("none.toml", "[memory]\n").string();
+  expect_refusal(run_mneme({"compare", experiment(tiny()), "--memory", none, "--baseline", "nobody",
+                            "--run", file("compared")}),
+                 2, {"--baseline", "\"none\"", "got \"nobody\""});
+  EXPECT_FALSE(fs::exists(file("compared")));
+}
+
+TEST_F(ReportCommand, DrawsPicturesWhereAProgramForThemIsInstalled) {
+  const std::string runs = comparison();
+  const std::string program =
+      folder_.write("bin/vl-convert", "#!/bin/sh\n[ $1 = --version ] || echo drawn > \"$5\"\n");
+  fs::permissions(program, fs::perms::owner_all);
+  const std::string path = "PATH=" + file("bin");
+  expect_done(run_mneme({"report", runs, "--figures", "pdf", "--quiet"}, {.environment = {path}}));
+  const std::string picture = runs + "/report/figures/training-loss.pdf";
+  EXPECT_TRUE(fs::exists(picture));
+  // It shows the numbers of that report.
+  expect_done(run_mneme({"report", runs, "--quiet"}));
+  EXPECT_FALSE(fs::exists(picture));
+  fs::remove(program);
+  expect_refusal(run_mneme({"report", runs, "--figures", "svg"}, {.environment = {path}}), 2,
+                 {"--figures", "python3 -m pip install vl-convert-python"});
 }
 
 TEST_F(ReportCommand, RefusesWhatItCannotCompare) {

@@ -9,7 +9,6 @@
 #include "host/cli/cli.hpp"
 #include "host/cli/report/compared_arms.hpp"
 #include "host/cli/streams.hpp"
-#include "host/figure/pictures.hpp"
 #include "host/report/suite/suite.hpp"
 
 namespace mneme::cli {
@@ -70,8 +69,8 @@ int run(const ReportArguments& arguments, const Streams& streams) {
   const report::Format format = report::parse_format(arguments.format);
   if (arguments.folders.size() == 1 && report::is_suite(arguments.folders.front()))
     return report_suite(arguments, format, streams);
-  std::optional<figure::Drawer> drawer;
-  if (!arguments.figures.empty()) drawer = figure::find_drawer();
+  std::optional<report::Drawer> drawer;
+  if (!arguments.figures.empty()) drawer = report::find_drawer();
   const report::Report report =
       read_input([&] { return arguments.compared.report_of(arguments.folders); });
   Outputs outputs;  // files first: a reader of what is printed may end early
@@ -79,7 +78,7 @@ int run(const ReportArguments& arguments, const Streams& streams) {
   const fs::path folder = output_folder(arguments);
   outputs.add([&] {
     page = report.write(folder);
-    if (drawer) figure::draw_pictures(*drawer, report.figure_files(folder), arguments.figures);
+    if (drawer) report::draw_pictures(*drawer, report.figure_files(folder), arguments.figures);
   });
   outputs.add([&] { arguments.json.write(report.json(), streams); });
   if (!arguments.json.is_stdout())
@@ -117,12 +116,12 @@ void add_report(const Command& app) {
       .option("--figures", arguments->figures, "FORMAT",
               "Draw every figure as a picture, too, in the folder figures: svg or pdf; needs "
               "vl-convert")
-      .one_of(figure::picture_formats());
+      .one_of(report::picture_formats());
   arguments->compared.add(command);
   arguments->json.add(command);
   command.flag("--quiet", arguments->is_quiet, "Do not say where the page is");
   command.examples({"mneme report runs/motif",
-                    "mneme report runs/motif --baseline xl_cache --pairs",
+                    "mneme report runs/motif --baseline my_memory --pairs",
                     "mneme report runs/motif --figures pdf",
                     "mneme report runs/first runs/second --out report --format latex"});
   command.runs(arguments, &run);
