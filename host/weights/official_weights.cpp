@@ -324,6 +324,15 @@ void compare_vocabularies(const run::Runtime& runtime, const fs::path& run) {
 
 InitialWeights load_initial_weights(run::Runtime& runtime, const fs::path& source,
                                     const std::string& prefix, const fs::path& names) {
+  std::error_code ignored;
+  if (!fs::exists(run::RunFolder::at(source).experiment_file(), ignored) &&
+      fs::exists(source / kConfigName, ignored)) {
+    throw_usage({.where = source.string(),
+                 .failed = "this is a model folder, and not a run",
+                 .expected = "a run, a checkpoint or official weights",
+                 .hint = str("make a run of it: mneme import --from ", shell_word(source.string()),
+                             " EXP --run DIR, and begin with that")});
+  }
   const fs::path path =
       fs::is_directory(source) ? run::RunFolder::open(source).checkpoint() : source;
   const SafetensorsFile file = SafetensorsFile::open(path);

@@ -248,8 +248,16 @@ TEST_F(ImportFolder, PassesOverWhatIgnoreNames) {
   expect_done(imported);
   EXPECT_THAT(imported.err, HasSubstr("passed over, because --ignore names it: flavour"));
   EXPECT_EQ(Json::parse(imported.out).at("ignored"), Json({"flavour"}));
+  EXPECT_THAT(run_mneme({"inspect", file("run")}).out,
+              HasSubstr("passed over  flavour, as import"));
   expect_done(export_run("run", {"--to", file("out")}));
   EXPECT_EQ(files_of(folder_ / "out"), files_of(folder_ / "model"));
+}
+
+TEST_F(ImportFolder, ATrainingDoesNotBeginWithAFolder) {
+  expect_refusal(
+      run_mneme({"train", experiment(tiny()), "--init", file("model"), "--run", file("tuned")}), 2,
+      {"this is a model folder, and not a run", "mneme import --from " + file("model")});
 }
 
 TEST_F(ImportFolder, AnEvaluationBeyondTheWindowIsRefused) {

@@ -143,6 +143,9 @@ TEST(Tokenizer, TruncationAndPaddingArePassedOver) {
 }
 
 TEST(Tokenizer, ErrorsNameTheFileThatWasGiven) {
+  TokenizerFiles saved{
+      .folder = "run/vocabulary.json", .is_in_file = true, .given = "", .texts = {}};
+  EXPECT_EQ(saved.place("tokenizer.json"), "run/vocabulary.json: tokenizer.json");
   const test::TemporaryFolder folder;
   TokenizerJson json = small_tokenizer_json();
   json["normalizer"] = {{"type", "Nmt"}};

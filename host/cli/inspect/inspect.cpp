@@ -13,6 +13,7 @@
 #include "host/cli/streams.hpp"
 #include "host/run/checkpoint/checkpoint_files.hpp"
 #include "host/run/record/run_summary.hpp"
+#include "host/weights/pretrained/folder_record.hpp"
 
 namespace mneme::cli {
 namespace {
@@ -226,6 +227,10 @@ void print_origin(const run::RunSummary& summary, const Streams& streams) {
   if (info.contains("initial_weights")) {
     const Json& source = info.at("initial_weights");
     line(streams, "weights from", str(value(source, "file"), ", sha256 ", digest(source)));
+  }
+  if (const auto record = weights::FolderRecord::find(summary.path);
+      record && !record->ignored.empty()) {
+    line(streams, "passed over", str(join(record->ignored, ", "), ", as import --ignore says"));
   }
   print_data(info.value("data", Json()), streams);
   for (const config::TierConfig& tier : summary.experiment.memory.tiers) {

@@ -47,6 +47,7 @@ Vocabulary Vocabulary::pretrained(std::shared_ptr<const Tokenizer> tokenizer) {
 Vocabulary Vocabulary::read_tokenizer(const Json& files, const std::string& source) {
   TokenizerFiles texts;
   texts.folder = source;
+  texts.is_in_file = true;
   for (const auto& [name, text] : files.items()) {
     if (!files.is_object() || !text.is_string()) {
       throw_usage({.where = str(source, ": files"),

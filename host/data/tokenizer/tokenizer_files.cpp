@@ -50,6 +50,7 @@ std::string unread_vocabulary_hint(const fs::path& folder) {
 
 std::string TokenizerFiles::place(const std::string& name) const {
   const std::string& file = name == kTokenizerFile && !given.empty() ? given : name;
+  if (is_in_file) return folder + ": " + file;
   return folder.empty() ? file : (fs::path(folder) / file).string();
 }
 

@@ -10,8 +10,9 @@ namespace mneme::data {
 // The text of each file by its name: "tokenizer.json", or "vocab.json" and "merges.txt", and, where
 // there are any, "tokenizer_config.json", "special_tokens_map.json" and "added_tokens.json".
 struct TokenizerFiles {
-  std::string folder;  // that messages name in front of a file; "" = none
-  std::string given;   // what messages call tokenizer.json when a file of another name was given
+  std::string folder;       // that messages name in front of a file; "" = none
+  bool is_in_file = false;  // `folder` is one file that holds the texts
+  std::string given;  // what messages call tokenizer.json when a file of another name was given
   std::map<std::string, std::string> texts;
 
   [[nodiscard]] bool has(const std::string& name) const { return texts.contains(name); }
