@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "host/base/text.hpp"
-#include "host/memory/declared_ids.hpp"
 #include "host/memory/abi/groups.hpp"
+#include "host/memory/declared_ids.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/validate/interposed_call.hpp"
 
@@ -75,27 +75,40 @@ std::string attribute_text(const mneme_attr& attr) {
   return str(text, list_text({attr.ints, attr.ints + attr.count}));
 }
 
-// The line of a call by its arguments; ids and numbers are shown, pointers are not.
+// The line of a call by its arguments. Numbers are shown, pointers are not. Handles of tensors are
+// numbers that differ from call to call, so that shapes are shown instead.
 template <typename T>
-void append_argument(std::string& line, T value) {
-  if constexpr (std::is_arithmetic_v<T>) line += str(' ', value);
+void append_argument(std::string& line, mneme_ctx* ctx, T value) {
+  if constexpr (std::is_same_v<T, mneme_tensor>) {
+    line += ' ' + input_text(ctx, value);
+  } else if constexpr (std::is_arithmetic_v<T>) {
+    line += str(' ', value);
+  }
 }
 
+// Of a function of `create`.
 template <typename... Args>
-std::string line_of(const char* function, Args... args) {
+std::string line_of(const char* function, mneme_setup* /*setup*/, Args... args) {
   std::string line = function;
-  (append_argument(line, args), ...);
+  (append_argument(line, nullptr, args), ...);
   return line;
 }
 
-// Of a function of hooks that gets an id: what it names is shown, because its number differs from
-// instance to instance.
+// Of a function of hooks.
 template <typename... Args>
-std::string line_of_id(const char* function, mneme_ctx* /*ctx*/, uint32_t id, Args... args) {
-  return line_of(function, memory::DeclaredIds::in_instance(id), args...);
+std::string line_of(const char* function, mneme_ctx* ctx, Args... args) {
+  std::string line = function;
+  (append_argument(line, ctx, args), ...);
+  return line;
 }
 
-// Handles are numbers that differ from run to run, so that these two show shapes instead.
+// Of one that gets an id: what it names is shown, because its number differs from instance to
+// instance.
+template <typename... Args>
+std::string line_of_id(const char* function, mneme_ctx* ctx, uint32_t id, Args... args) {
+  return line_of(function, ctx, memory::DeclaredIds::in_instance(id), args...);
+}
+
 std::string line_of_op(mneme_ctx* ctx, mneme_op op, const mneme_tensor* inputs, uint32_t n_in,
                        const mneme_attr* attrs, uint32_t n_attrs) {
   std::string line = InterposedCall::name_of(op);
