@@ -9,6 +9,7 @@
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
 #include "host/base/log.hpp"
+#include "host/checks/memory_checks.hpp"
 #include "host/compare/runs.hpp"
 #include "host/run/cost/flops.hpp"
 #include "host/run/cost/memory_check.hpp"
@@ -81,6 +82,7 @@ std::vector<ArmRecord> make_arms(const std::vector<ArmSetup>& setups,
                     .backbone_parameters = runtime.backbone_parameter_count(),
                     .memory_parameters = runtime.memory_parameter_count(),
                     .flops = flops_of(runtime),
+                    .checks = checks::check_untrained(setup.experiment),
                     .runs = {}};
       arm.setup.experiment = at_the_end_only(setup.experiment);
       arms.push_back(std::move(arm));
@@ -229,6 +231,11 @@ Record prepare(std::vector<ArmSetup> arms, const Options& options, plugin::Plugi
     }
   }
   say_what_is_left_alone(options.folder, others);
+  for (const ArmRecord& arm : record.arms) {
+    for (const std::string& line : scores::warnings(arm.checks)) {
+      log_warning(arm.setup.name, ": ", line);
+    }
+  }
   return record;
 }
 

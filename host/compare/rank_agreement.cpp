@@ -25,6 +25,7 @@ constexpr useconds_t kPauseUs = 100'000;
 Json described(const Record& record) {
   Json json = to_json(record);
   json["machine"].erase("processor");
+  for (Json& arm : json["arms"]) arm.erase("checks");  // they tell of last bits
   json["samples"] = record.samples;
   json["prompt_tokens"] = record.prompt_tokens;
   json["diagnostics"] = record.diagnostics;

@@ -45,6 +45,7 @@ Json json_of(const ArmRecord& arm) {
           {"backbone_parameters", arm.backbone_parameters},
           {"memory_parameters", arm.memory_parameters},
           {"flops", arm.flops},
+          {"checks", scores::to_json(arm.checks)},
           {"runs", std::move(runs)}};
 }
 

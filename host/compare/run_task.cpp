@@ -109,14 +109,19 @@ void RunTask::begin(const std::string& phase, std::vector<std::string> arguments
 }
 
 void RunTask::begin_training() {
+  // The memory was checked when the arm was made.
+  const std::vector<std::string> more = {"--checked"};
   if (fs::exists(folder() / "experiment.toml")) {
-    begin("train", {"train", "--resume", folder().string()});
+    std::vector<std::string> arguments = {"train", "--resume", folder().string()};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    begin("train", arguments);
     return;
   }
   const fs::path file = options_.folder / "experiments" / (record_.folder + ".toml");
   fs::create_directories(file.parent_path());
   write_file_atomic(file, config::to_toml(experiment_));
   std::vector<std::string> arguments = {"train", file.string(), "--run", folder().string()};
+  arguments.insert(arguments.end(), more.begin(), more.end());
   if (!options_.initial_weights.empty()) {
     arguments.insert(arguments.end(), {"--init", kept_weights(options_.folder).string()});
   }

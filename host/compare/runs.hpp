@@ -24,6 +24,7 @@
 #include "host/data/dataset.hpp"
 #include "host/memory/stack.hpp"
 #include "host/plugin/loader.hpp"
+#include "host/scores/memory_checks.hpp"
 
 namespace mneme::ranks {
 class Communicator;
@@ -53,6 +54,7 @@ struct ArmRecord {
   std::int64_t backbone_parameters = 0;
   std::int64_t memory_parameters = 0;
   Json flops = nullptr;         // run::FlopsPerToken as JSON; null = could not be counted
+  scores::MemoryChecks checks;  // before its training
   std::vector<RunRecord> runs;  // one a seed
 };
 
@@ -134,8 +136,9 @@ class Observer {
   [[nodiscard]] virtual int stop_signal() = 0;
 };
 
-// Prepares a comparison: the data are read, every plugin is loaded, every arm is made once and its
-// initial backbone weights are compared with the first arm's, and the first free or equal run
+// Prepares a comparison: the data are read, every plugin is loaded, every arm is made once, its
+// initial backbone weights are compared with the first arm's and its memory is checked
+// (checks::check_untrained; what fails is a warning in the log), and the first free or equal run
 // folder is chosen for each run: one whose experiment, data, plugins, program, device, threads and
 // source of first weights are the arm's is continued, or taken as it is when it is finished.
 // Nothing is written. Errors: Error (kUsage) when there is nothing to evaluate on; Error (kRun)

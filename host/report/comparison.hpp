@@ -14,6 +14,7 @@
 
 #include "host/base/text.hpp"
 #include "host/scores/diagnostics.hpp"
+#include "host/scores/memory_checks.hpp"
 
 namespace mneme::report {
 
@@ -132,6 +133,13 @@ struct EvaluationPoint {
   double loss = 0.0;
 };
 
+// A line of metrics.jsonl of kind "curve": the loss on the first segments of the valid split.
+struct CurvePoint {
+  std::int64_t step = 0;
+  std::int64_t targets = 0;
+  double loss = 0.0;
+};
+
 // One arm trained from one seed.
 struct Run {
   std::uint64_t seed = 0;
@@ -145,10 +153,14 @@ struct Run {
   Json info = {};                         // run.json; null = not read
   std::vector<TrainingPoint> training = {};
   std::vector<EvaluationPoint> while_training = {};
+  std::vector<CurvePoint> curve = {};
   std::vector<Evaluation> evaluations = {};  // one a split
   // Of the same weights on needles in haystacks of other lengths than the training's: one a split
   // and length, by rising length.
   std::vector<Evaluation> other_lengths = {};
+
+  // Of the memory with the last weights; absent = it was not checked.
+  std::optional<scores::MemoryChecks> checks = {};
 
   // The stored evaluation of a split; nullptr = none.
   [[nodiscard]] const Evaluation* find(const std::string& split) const;
@@ -166,7 +178,8 @@ struct Arm {
   std::int64_t memory_parameters = 0;
   std::optional<double> training_flops = {};  // a token
   std::optional<double> evaluation_flops = {};
-  std::vector<Run> runs = {};  // by rising seed
+  std::optional<scores::MemoryChecks> checks = {};  // of the memory before the training, likewise
+  std::vector<Run> runs = {};                       // by rising seed
 
   [[nodiscard]] const Run* find(std::uint64_t seed) const;
 };

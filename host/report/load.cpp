@@ -47,6 +47,7 @@ std::string name_of(const fs::path& folder) {
 struct ReadRun {
   Run run;
   std::string experiment;
+  std::optional<scores::MemoryChecks> checks = {};  // before the training
 };
 
 std::int64_t integer_at(const config::Value& root, const char* table, const char* key) {
@@ -93,6 +94,10 @@ ReadRun read_run(const fs::path& folder, const std::string& shown,
   read_evaluations(folder, out.experiment, out.run, problems);
   for (const std::string& problem : problems) notes.push_back(str(shown, ": ", problem));
   find_steps(root, out.run);
+  scores::RunChecks checks = scores::read_run_checks(folder);
+  out.checks = std::move(checks.before);
+  // Of weights that were trained on they say nothing.
+  if (checks.after && checks.after->step == out.run.steps) out.run.checks = std::move(checks.after);
   return out;
 }
 
@@ -190,6 +195,7 @@ Arm planned_arm(const fs::path& folder, const Json& json, Comparison& comparison
     arm.overrides.push_back(one.is_string() ? one.get<std::string>() : one.dump());
   }
   const Json flops = json.value("flops", Json::object());
+  arm.checks = scores::read_memory_checks(json.value("checks", Json()));
   arm.training_flops = number_of(flops, "training");
   arm.evaluation_flops = number_of(flops, "evaluation");
   for (const Json& run : json.at("runs")) {
@@ -299,6 +305,7 @@ Comparison load_runs(const std::vector<fs::path>& paths) {
       of_run.experiment = one.experiment;
       of_run.memory = memory_of(one.experiment);
       take_from_info(of_run, one.run.info);
+      of_run.checks = one.checks;
     } catch (const std::exception& error) {
       problems.push_back(
           str(folder.string(), " was left out, it cannot be read as a run: ", error.what()));

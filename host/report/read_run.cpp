@@ -60,6 +60,13 @@ bool read_line(const Json& line, Run& run) {
                             .losses = numbers_of(line, "losses")});
     return true;
   }
+  if (kind == "curve") {
+    const double loss = number_or_nan(line, "loss"), targets = number_or_nan(line, "targets");
+    if (std::isnan(targets)) return false;
+    run.curve.push_back(
+        {.step = step, .targets = static_cast<std::int64_t>(targets), .loss = loss});
+    return true;
+  }
   if (kind != "eval" || !line.contains("result") || !line["result"].is_object()) return false;
   run.while_training.push_back({.step = step,
                                 .split = line.value("split", ""),

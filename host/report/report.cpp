@@ -11,6 +11,7 @@
 #include "host/base/file/file.hpp"
 #include "host/base/json_text.hpp"
 #include "host/figure/pictures.hpp"
+#include "host/report/differences/soundness.hpp"
 #include "host/report/latex/paper.hpp"
 #include "host/report/samples/samples.hpp"
 #include "host/report/setup/places.hpp"
@@ -28,6 +29,7 @@ std::string summary(const Comparison& comparison, const std::vector<const Differ
   for (const auto& [verdict, words] :
        {std::pair(Verdict::kBetter, "better"), std::pair(Verdict::kWorse, "worse"),
         std::pair(Verdict::kNoDifference, "without a shown difference"),
+        std::pair(Verdict::kFaulty, "with a faulty memory"),
         std::pair(Verdict::kUnknown, "not compared")}) {
     const auto count = std::ranges::count(all, verdict, &Difference::verdict);
     if (count > 0) parts.push_back(str(count, ' ', words));
@@ -42,8 +44,16 @@ std::string summary(const Comparison& comparison, const std::vector<const Differ
 std::vector<Statement> verdict_of(const Comparison& comparison,
                                   const std::vector<Difference>& differences) {
   std::vector<Statement> out;
+  const auto add_checks = [&] {
+    for (std::string& line : check_sentences(comparison)) out.push_back({std::move(line)});
+  };
+  const bool are_faulty = has_faults(comparison);
+  if (are_faulty) add_checks();  // first: whatever follows rests on it
   if (comparison.arms.size() < 2) {
-    return {{str("One arm, ", comparison.arms.front().name, ": there is nothing to compare.")}};
+    out.push_back(
+        {str("One arm, ", comparison.arms.front().name, ": there is nothing to compare.")});
+    if (!are_faulty) add_checks();
+    return out;
   }
   for (std::size_t begin = 0; begin < differences.size();) {
     std::vector<const Difference*> group;
@@ -61,13 +71,14 @@ std::vector<Statement> verdict_of(const Comparison& comparison,
     }
     begin = end;
   }
-  if (out.empty()) out.push_back({"No losses are stored that could be compared."});
+  if (differences.empty()) out.push_back({"No losses are stored that could be compared."});
   for (const std::string& split : comparison.splits) {
     if (std::string partial = share_sentence(comparison, split); !partial.empty())
       out.push_back({std::move(partial)});
   }
   if (std::string warning = budget_warning(comparison); !warning.empty())
     out.push_back({std::move(warning)});
+  if (!are_faulty) add_checks();
   return out;
 }
 
@@ -121,7 +132,12 @@ Json json_of(const Run& run) {
               {"evaluations", std::move(evaluations)}};
   for (const Evaluation& one : run.other_lengths) out["other_lengths"].push_back(json_of(one));
   if (!run.initial_sha256.empty()) out["initial_sha256"] = run.initial_sha256;
+  for (const CurvePoint& point : run.curve) {
+    out["curve"].push_back(
+        {{"step", point.step}, {"targets", point.targets}, {"loss", number_or_null(point.loss)}});
+  }
   if (run.error) out["error"] = without_folders(*run.error);
+  out["checks"] = run.checks ? scores::to_json(*run.checks) : Json(nullptr);
   return out;
 }
 
@@ -140,6 +156,7 @@ Json json_of(const Arm& arm) {
           {"memory_parameters", arm.memory_parameters},
           {"training_flops", optional(arm.training_flops)},
           {"evaluation_flops", optional(arm.evaluation_flops)},
+          {"checks", arm.checks ? scores::to_json(*arm.checks) : Json(nullptr)},
           {"runs", std::move(runs)}};
 }
 
@@ -181,7 +198,7 @@ Json json_of(const Comparison& comparison, const Difference& one) {
           {"effect", number_or_null(one.effect)},
           {"detectable", number_or_null(one.detectable)},
           {"statistics", json_of_statistics(one)},
-          {"verdict", to_word(one.verdict)},
+          {"verdict", verdict_word(one)},
           {"reason", one.reason}};
 }
 

@@ -49,6 +49,10 @@ struct Skipped : std::runtime_error {
 struct Failed : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
+// Fails with the problem; "" = there is none.
+inline void expect_none(const std::string& problem) {
+  if (!problem.empty()) throw Failed(problem);
+}
 
 // The checks of each file of checks/, and of kernels/.
 [[nodiscard]] std::vector<Check> file_checks();

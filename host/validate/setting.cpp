@@ -1,7 +1,6 @@
 #include "host/validate/setting.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <iterator>
 
@@ -99,22 +98,17 @@ at::Tensor ids_of(const Subject& subject, const Session& session, int64_t segmen
                     kVocabulary - 1);
 }
 
-at::Tensor segment_of(const at::Tensor& ids, int64_t length, int64_t s) {
-  return ids.narrow(1, s * length, length + 1);
-}
-
-const char* text_of(memory::Phase phase) {
-  return phase == memory::Phase::kTraining ? "training" : "evaluation";
-}
-
 at::Tensor losses_of(Session& session, memory::StackState& state, const at::Tensor& ids) {
-  const int64_t length = segment_length(session);
-  std::vector<at::Tensor> out;
-  for (int64_t s = 0; s < ids.size(1) / length; ++s) {
-    out.push_back(session.nll(state, segment_of(ids, length, s)).detach());
-    state.cut_graph();
-  }
-  return at::cat(out, 1);
+  return losses_of(session, state, ids, segment_length(session));
+}
+
+Trial trial_of(const Subject& subject, Session& session) {
+  return {.session = session,
+          .ids = ids_of(subject, session, kSegments),
+          .other = ids_of(subject, session, kSegments, 1),
+          .vocabulary = kVocabulary - 1,
+          .length = segment_length(session),
+          .tolerance = kSame};
 }
 
 std::size_t entries_of(const char* folder) {
@@ -136,12 +130,6 @@ bool is_given(const Subject& subject, const std::string& option) {
   return std::ranges::any_of(subject.options, [&](const std::string& text) {
     return text.substr(0, text.find('=')) == option;
   });
-}
-
-std::string short_text(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1e", value);
-  return text;
 }
 
 }  // namespace mneme::validate

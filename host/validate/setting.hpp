@@ -9,6 +9,7 @@
 
 #include "host/config/options.hpp"
 #include "host/validate/check.hpp"
+#include "host/validate/laws.hpp"
 #include "host/validate/session.hpp"
 
 namespace mneme::validate {
@@ -45,14 +46,13 @@ struct Setting {
 // ids [lanes, segments * T + 1] by the subject's seed and `salt`.
 [[nodiscard]] at::Tensor ids_of(const Subject& subject, const Session& session, int64_t segments,
                                 uint64_t salt = 0, int64_t lanes = kLanes);
-// ids [lanes, T + 1] of segment `s` of those.
-[[nodiscard]] at::Tensor segment_of(const at::Tensor& ids, int64_t length, int64_t s);
 
 inline constexpr memory::Phase kPhases[] = {memory::Phase::kTraining, memory::Phase::kEvaluation};
-[[nodiscard]] const char* text_of(memory::Phase phase);
-// The losses [B, segments * T] of a run over ids; no graph is kept from segment to segment.
+// The losses [B, segments * T] of a run over ids, as laws.hpp, in segments of segment_length.
 [[nodiscard]] at::Tensor losses_of(Session& session, memory::StackState& state,
                                    const at::Tensor& ids);
+// The laws on two texts of ids_of.
+[[nodiscard]] Trial trial_of(const Subject& subject, Session& session);
 // Entries of a folder, as of "/proc/self/fd".
 [[nodiscard]] std::size_t entries_of(const char* folder);
 
@@ -62,8 +62,5 @@ inline constexpr memory::Phase kPhases[] = {memory::Phase::kTraining, memory::Ph
 [[nodiscard]] std::vector<config::OptionSpec> options_of(const Subject& subject);
 // Whether the subject gives the option a value.
 [[nodiscard]] bool is_given(const Subject& subject, const std::string& option);
-
-// A number as messages show it: 1.3e-05.
-[[nodiscard]] std::string short_text(double value);
 
 }  // namespace mneme::validate

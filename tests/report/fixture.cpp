@@ -13,6 +13,7 @@
 #include "host/scores/collector.hpp"
 #include "host/scores/diagnostics.hpp"
 #include "host/scores/generated.hpp"
+#include "host/scores/memory_checks.hpp"
 #include "host/scores/stored_evaluation.hpp"
 
 namespace mneme::report::test {
@@ -230,6 +231,17 @@ void store(const fs::path& folder, const Fixture& fixture, const FixtureArm& arm
     scores::write_generated(folder, generated_by(arm, seed, evaluation.name));
 }
 
+scores::MemoryChecks checks_of(const std::string& fault, std::int64_t step) {
+  scores::MemoryChecks out{.step = step, .parameters = 1000};
+  for (const char* const name : {"causality", "reset", "lanes"}) {
+    out.checks.push_back({.name = name});
+    if (fault != name) continue;
+    out.checks.back().result = scores::CheckResult::kFails;
+    out.checks.back().text = "in evaluation: losses differ by 1.0e-01";
+  }
+  return out;
+}
+
 std::string metrics_text(const FixtureArm& arm, std::uint64_t seed) {
   Noise noise(seed + 77);
   std::string out;
@@ -249,6 +261,13 @@ std::string metrics_text(const FixtureArm& arm, std::uint64_t seed) {
                           static_cast<double>(arm.rows) * (1.0 - std::exp(-8.0 * share))}};
     }
     out += line.dump() + '\n';
+    if (arm.fall > 0.0 && step % (kSteps / 10) == 0) {
+      const Json point = {{"kind", "curve"},  {"step", step},
+                          {"split", "valid"}, {"segments", 4},
+                          {"targets", 512},   {"loss", 2.0 + 10.0 * arm.fall * (1.0 - share)},
+                          {"seconds", 0.1}};
+      out += point.dump() + '\n';
+    }
     if (step % 400 == 0) {
       out += Json{{"kind", "eval"},
                   {"step", step},
@@ -297,6 +316,9 @@ void write_run(const fs::path& folder, const Fixture& fixture, const FixtureArm&
     store(folder, fixture, harder, seed, extra_loss, step, length);
   }
   write_file_atomic(folder / "experiment.toml", experiment_toml(arm, seed));
+  if (!fixture.has_checks) return;
+  scores::write_run_checks(folder,
+                           {.before = checks_of("", 0), .after = checks_of(arm.fault, kSteps)});
 }
 
 void write_comparison(const fs::path& folder, const Fixture& fixture) {
@@ -324,6 +346,7 @@ void write_comparison(const fs::path& folder, const Fixture& fixture) {
                     {"flops",
                      {{"training", 3.0e6 + 1e4 * static_cast<double>(arm.rows)},
                       {"evaluation", 1.0e6 + 4e3 * static_cast<double>(arm.rows)}}},
+                    {"checks", fixture.has_checks ? scores::to_json(checks_of("", 0)) : Json()},
                     {"runs", std::move(runs)}});
   }
   const Json comparison = {{"format", "mneme-comparison"},

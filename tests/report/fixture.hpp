@@ -17,9 +17,11 @@ enum class Data {
 
 struct FixtureArm {
   std::string name;
-  double shift = 0.0;     // of every loss, nats
-  double gain = 0.0;      // falls with the distance into the document
-  std::int64_t rows = 0;  // of its memory; 0 = none
+  double shift = 0.0;      // of every loss, nats
+  double gain = 0.0;       // falls with the distance into the document
+  std::int64_t rows = 0;   // of its memory; 0 = none
+  std::string fault = {};  // the check that its memory fails with the last weights; "" = none
+  double fall = 0.0;       // of its learning curve over the last tenth, nats; 0 = there is none
 };
 
 struct Fixture {
@@ -36,6 +38,7 @@ struct Fixture {
   std::vector<std::int64_t> other_lengths = {};
   std::int64_t split_targets = 0;  // of the whole split; 0 = not known
   std::string unit = {};           // of a token: "byte"; "" = not known
+  bool has_checks = true;          // of the memories
   bool has_samples = true;         // generated texts or predictions of answers, and diagnostics
 };
 

@@ -13,6 +13,7 @@
 #include "host/compare/equal_budget.hpp"
 #include "host/compare/rank_schedule.hpp"
 #include "host/memory/abi/groups.hpp"
+#include "host/report/differences/soundness.hpp"
 #include "host/report/report.hpp"
 #include "host/report/setup/baseline.hpp"
 #include "host/tensor/device.hpp"
@@ -103,8 +104,8 @@ std::vector<compare::ArmSetup> read_arms(const CompareArguments& arguments,
 }
 
 // Writes the report of what the files of a comparison tell, and prints it: the files first, as a
-// reader of what is printed may end early.
-void show(const std::vector<fs::path>& paths, const fs::path& report,
+// reader of what is printed may end early. Returns whether a memory of it is faulty.
+bool show(const std::vector<fs::path>& paths, const fs::path& report,
           const CompareArguments& arguments, const Streams& streams) {
   const report::Report result = arguments.compared.report_of(paths);
   std::string place;
@@ -126,11 +127,13 @@ void show(const std::vector<fs::path>& paths, const fs::path& report,
     streams.out << shown.text(streams.out_width) << place << std::flush;
   }
   outputs.finish();
+  return report::has_faults(result.comparison);
 }
 
 int compare_runs(const CompareArguments& arguments, const RankSession& session) {
-  if (session.is_first()) show(arguments.paths, {}, arguments, session.streams());
-  return 0;
+  if (!session.is_first()) return 0;
+  const bool is_faulty = show(arguments.paths, {}, arguments, session.streams());
+  return is_faulty ? static_cast<int>(ErrorKind::kRun) : 0;
 }
 
 int compare_arms(const CompareArguments& arguments, const RankSession& session) {
@@ -156,9 +159,9 @@ int compare_arms(const CompareArguments& arguments, const RankSession& session) 
     record = compare::prepare(arms, options, loader);
   }
   const InterruptGuard guard;
-  const CompareEnd end = run_comparison(record, options, arguments, streams);
+  CompareEnd end = run_comparison(record, options, arguments, streams);
   if (end.done > 0 && session.is_first()) {
-    show({options.folder}, options.folder / "report", arguments, streams);
+    end.has_faults = show({options.folder}, options.folder / "report", arguments, streams);
   }
   if (end.signal != 0) streams.err << stopped_text(end, options.command) << std::flush;
   return exit_code_of(end);
@@ -289,7 +292,8 @@ CompareEnd run_comparison(compare::Record& record, const compare::Options& optio
 }
 
 int exit_code_of(const CompareEnd& end) {
-  return end.signal != 0 || end.has_failures ? static_cast<int>(ErrorKind::kRun) : 0;
+  return end.signal != 0 || end.has_failures || end.has_faults ? static_cast<int>(ErrorKind::kRun)
+                                                               : 0;
 }
 
 std::string stopped_text(const CompareEnd& end, const std::string& command,

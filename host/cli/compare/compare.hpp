@@ -55,7 +55,8 @@ struct CompareArguments {
 struct CompareEnd {
   int signal = 0;  // that stopped them, on this rank or another; 0 = none
   bool has_failures = false;
-  std::int64_t done = 0;  // runs
+  bool has_faults = false;  // a memory does not hold what the comparison rests on
+  std::int64_t done = 0;    // runs
   std::int64_t all = 0;
 };
 // Runs the arms, with a progress line. An InterruptGuard must live.

@@ -9,6 +9,7 @@
 #include "host/cli/interrupt.hpp"
 #include "host/config/suite.hpp"
 #include "host/memory/abi/groups.hpp"
+#include "host/report/differences/soundness.hpp"
 #include "host/report/load.hpp"
 #include "host/report/report.hpp"
 #include "host/report/suite/suite.hpp"
@@ -122,7 +123,9 @@ int compare_suite(const CompareArguments& given, const RankSession& session) {
     end.all += task.all;
     if (task.done > 0 && session.is_first()) {
       const fs::path one = tasks[i].options.folder;
-      static_cast<void>(report::make_report(report::load({one})).write(one / "report"));
+      const report::Report result = report::make_report(report::load({one}));
+      end.has_faults = end.has_faults || report::has_faults(result.comparison);
+      static_cast<void>(result.write(one / "report"));
     }
   }
   if (session.is_first()) show_suite(arguments, folder, streams);

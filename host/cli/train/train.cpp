@@ -37,6 +37,7 @@ struct TrainArguments {
   JsonArgument json;
   bool is_quiet = false;
   bool is_dry_run = false;
+  bool is_checked = false;
 };
 
 class TrainDisplay final : public run::Observer {
@@ -291,6 +292,7 @@ int run(const TrainArguments& given, const Streams& all_streams) {
   note_data(display, *trainer->runtime().dataset());
   const std::int64_t first_step = trainer->step();
   if (arguments.steps != 0) display.note(extension_text(*trainer));
+  if (session.is_first() && !arguments.is_checked) check_before(*trainer, folder);
   display.begin("train", trainer->total_steps(), first_step, trainer->tokens());
   const InterruptGuard guard;  // until the results are written
   const bool is_for_people = !arguments.json.is_stdout();
@@ -305,6 +307,7 @@ int run(const TrainArguments& given, const Streams& all_streams) {
     throw;
   }
   display.end();
+  if (session.is_first() && signal == 0) check_after(*trainer, folder);
   if (signal != 0) {
     const std::string text =
         str("stopped by ", signal_name(signal), " after step ", trainer->step(), " of ",
@@ -351,6 +354,9 @@ void add_train(const Command& app) {
       .in(1, kMaxCount);
   command.flag("--dry-run", arguments->is_dry_run,
                "Show parameters, memory, schedule and data of the training, and stop");
+  command.flag("--checked", arguments->is_checked,
+               "The memory was checked, as mneme compare does: leave out the checks before the "
+               "training");
   arguments->machine.add(command);
   arguments->json.add(command);
   command.flag("--quiet", arguments->is_quiet, "Show no progress");

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "host/base/text.hpp"
+#include "host/report/differences/soundness.hpp"
 #include "host/stats/blocks.hpp"
 #include "host/stats/holm.hpp"
 #include "host/stats/paired.hpp"
@@ -339,6 +340,14 @@ std::vector<Difference> compare_family(const Comparison& comparison,
     Difference& one = out[known[i].first];
     one.adjusted_p = adjusted[i];
     one.verdict = word_for(results[i], adjusted[i], measure);
+  }
+  for (Difference& one : out) {
+    const Arm& base = comparison.arms[one.base];
+    one.faults = faults_of(comparison.arms[one.arm]);
+    if (const std::string faults = faults_of(base); one.faults.empty() && !faults.empty()) {
+      one.faults = str(base.name, ": ", faults);
+    }
+    if (!one.faults.empty() && one.verdict != Verdict::kUnknown) one.verdict = Verdict::kFaulty;
   }
   return out;
 }

@@ -33,6 +33,7 @@ enum class Verdict {
   kWorse,
   kNoDifference,  // none shown
   kUnknown,       // not computed; the reason stands beside it
+  kFaulty,        // a memory breaks a rule that the comparison rests on; `faults` says which
 };
 
 // One arm against the first on one split by one measure. Numbers without a value are NaN.
@@ -63,6 +64,7 @@ struct Difference {
   double block_autocorrelation = 0.0;  // between neighbouring blocks (stats/blocks.hpp)
   Verdict verdict = Verdict::kUnknown;
   std::string reason = {};  // why it is unknown, or what was left out
+  std::string faults = {};  // of the arm, else of the base: "not causal"; "" = none is known
 };
 
 // By split, measure and arm. Losses are compared on every split; accuracies where the data are a
@@ -75,8 +77,9 @@ struct Difference {
 
 // "loss" | "accuracy" | a name of kAnswerScores.
 [[nodiscard]] std::string name_of(Measure measure);
-// "better" | "worse" | "no difference shown" | "unknown".
-[[nodiscard]] std::string to_word(Verdict verdict);
+// "better" | "worse" | "no difference shown" | "unknown"; of a faulty memory its faults: "not
+// causal".
+[[nodiscard]] std::string verdict_word(const Difference& difference);
 // "40 documents", "112 blocks of 64 targets".
 [[nodiscard]] std::string units_text(const Difference& difference);
 

@@ -4,6 +4,7 @@
 
 #include "host/base/text.hpp"
 #include "host/report/differences/differences.hpp"
+#include "host/report/differences/soundness.hpp"
 
 namespace mneme::report {
 
@@ -14,14 +15,16 @@ std::string name_of(Measure measure) {
                                    static_cast<std::size_t>(Measure::kTokenF1)]);
 }
 
-std::string to_word(Verdict verdict) {
-  switch (verdict) {
+std::string verdict_word(const Difference& difference) {
+  switch (difference.verdict) {
     case Verdict::kBetter:
       return "better";
     case Verdict::kWorse:
       return "worse";
     case Verdict::kNoDifference:
       return "no difference shown";
+    case Verdict::kFaulty:
+      return difference.faults;
     case Verdict::kUnknown:
       break;
   }
@@ -106,11 +109,31 @@ std::string no_difference(const Comparison& comparison, const Difference& one) {
              detectable_words(comparison, one));
 }
 
+// Which of the two arms was still getting better by more than a tenth of the difference.
+std::string convergence_words(const Comparison& comparison, const Difference& one) {
+  constexpr double kShare = 0.1;
+  if (one.measure != Measure::kLoss) return "";
+  std::vector<std::string> parts;
+  for (const std::size_t i : {one.arm, one.base}) {
+    const double fall = last_fall(comparison.arms[i]);
+    if (!(fall > kShare * std::abs(one.mean))) continue;
+    parts.push_back(str(comparison.arms[i].name, " by ", format_number(fall, 4)));
+  }
+  if (parts.empty()) return "";
+  return str(
+      " The training had not converged: over its last tenth the loss on held-out data still "
+      "fell, of ",
+      join(parts, ", of "),
+      " nats a token, more than a tenth of the "
+      "difference: longer trainings may differ otherwise.");
+}
+
 std::string shown_difference(const Comparison& comparison, const Difference& one) {
   return str(comparison.arms[one.arm].name, " has a ", one.mean < 0.0 ? "lower " : "higher ",
              name_of(one.measure), " than ", comparison.arms[one.base].name, " on ", one.split,
              ": ", signed_number(one.mean), one.measure == Measure::kLoss ? " nats a token " : " ",
-             evidence(one), '.', perplexity_words(comparison, one));
+             evidence(one), '.', perplexity_words(comparison, one),
+             convergence_words(comparison, one));
 }
 
 }  // namespace
@@ -119,6 +142,11 @@ std::string sentence(const Comparison& comparison, const Difference& one) {
   if (one.verdict == Verdict::kUnknown) {
     return str(comparison.arms[one.arm].name, " is not compared with ",
                comparison.arms[one.base].name, " on ", one.split, ": ", one.reason, '.');
+  }
+  if (one.verdict == Verdict::kFaulty) {
+    return str("The difference of ", comparison.arms[one.arm].name, " to ",
+               comparison.arms[one.base].name, " in ", name_of(one.measure), " on ", one.split,
+               ", ", signed_number(one.mean), ", says nothing of the memory: ", one.faults, '.');
   }
   return str(
       one.verdict == Verdict::kNoDifference ? no_difference(comparison, one)

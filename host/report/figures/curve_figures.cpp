@@ -83,6 +83,32 @@ Json spec_of(const Comparison& comparison, Json values, const std::string& what,
 constexpr const char* kZoomWords =
     "Drag moves, Ctrl and the wheel zoom, a double click shows all again.";
 
+// Targets of the part on which the curves are measured; 0 = there are no curves.
+std::int64_t curve_targets(const Comparison& comparison) {
+  for (const Arm& arm : comparison.arms) {
+    for (const Run& run : arm.runs) {
+      if (!run.curve.empty()) return run.curve.back().targets;
+    }
+  }
+  return 0;
+}
+
+void add_learning_curves(const Comparison& comparison, std::vector<Figure>& out) {
+  Json values = curves(comparison, [](const Run& run, Steps& steps) {
+    for (const CurvePoint& point : run.curve) steps[point.step].push_back(point.loss);
+  });
+  if (values.empty()) return;
+  const auto targets = static_cast<double>(curve_targets(comparison));
+  out.push_back({.key = "learning-curves",
+                 .section = "training",
+                 .title = "Loss on held-out data while training",
+                 .caption = str("The first ", grouped_number(targets),
+                                " targets of valid, from an empty memory. ", band_words(comparison),
+                                kZoomWords),
+                 .spec = spec_of(comparison, std::move(values),
+                                 "loss on a part of valid, nats a token", true)});
+}
+
 void add_evaluations(const Comparison& comparison, std::vector<Figure>& out) {
   std::set<std::string> splits;
   for (const Arm& arm : comparison.arms) {
@@ -116,7 +142,7 @@ void add_curve_figures(const Comparison& comparison, std::vector<Figure>& out) {
     most = std::max(most, steps.size());
   });
   if (!values.empty()) {
-    std::string caption = band_words(comparison);
+    std::string caption = "Means over the steps between two points. " + band_words(comparison);
     if (most > kMaxPoints) caption += " Neighbouring steps are averaged.";
     out.push_back(
         {.key = "training-loss",
@@ -126,6 +152,7 @@ void add_curve_figures(const Comparison& comparison, std::vector<Figure>& out) {
          .hint = kZoomWords,
          .spec = spec_of(comparison, std::move(values), "training loss, nats a token", false)});
   }
+  add_learning_curves(comparison, out);
   add_evaluations(comparison, out);
 }
 

@@ -10,6 +10,8 @@
 namespace mneme::report {
 namespace {
 
+constexpr const char* kFaultyWord = "faulty memory";
+
 Json values_of(const Comparison& comparison, const std::vector<const Difference*>& all) {
   Json values = Json::array();
   for (const Difference* const one : all) {
@@ -21,7 +23,7 @@ Json values_of(const Comparison& comparison, const std::vector<const Difference*
                       {"effect", number_or_null(one->effect)},
                       {"detectable", number_or_null(one->detectable)},
                       {"least", number_or_null(-one->detectable)},
-                      {"verdict", to_word(one->verdict)},
+                      {"verdict", one->faults.empty() ? verdict_word(*one) : kFaultyWord},
                       {"units", units_text(*one)},
                       {"seeds", one->seeds.size()}});
   }
@@ -77,11 +79,15 @@ Json spec_of(const Comparison& comparison, const std::vector<const Difference*>&
   colour["legend"] = nullptr;  // the axis names the arms
   const char* const lower = is_loss ? "better" : "worse";
   const char* const higher = is_loss ? "worse" : "better";
+  Json words = {lower, higher, "no difference shown"};
+  Json shapes = {"triangle-left", "triangle-right", "circle"};
+  if (std::ranges::any_of(all, [](const Difference* one) { return !one->faults.empty(); })) {
+    words.push_back(kFaultyWord);
+    shapes.push_back("cross");
+  }
   const Json shape = {{"field", "verdict"},
                       {"type", "nominal"},
-                      {"scale",
-                       {{"domain", {lower, higher, "no difference shown"}},
-                        {"range", {"triangle-left", "triangle-right", "circle"}}}},
+                      {"scale", {{"domain", words}, {"range", shapes}}},
                       {"legend",
                        {{"title", nullptr},
                         {"orient", "top"},

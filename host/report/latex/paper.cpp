@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "host/report/differences/soundness.hpp"
 #include "host/report/setup/places.hpp"
 #include "host/report/setup/setup.hpp"
 #include "host/report/setup/shares.hpp"
@@ -140,14 +141,22 @@ std::string caption_of(const Comparison& comparison, const std::vector<Differenc
     text += str(" Intervals are over ", extent, '.');
   if (const std::string words = share_words(comparison, split); !words.empty())
     text += str(" Only ", words, '.');
+  for (const Arm& arm : comparison.arms) {
+    if (const std::string faults = faults_of(arm); !faults.empty()) {
+      text += str(' ', arm.name, " is faulty (", faults, "): its numbers say nothing.");
+    }
+  }
   return text;
 }
 
-void mark_best(LatexTable& table, const Subject& subject) {
+// Numbers of a faulty memory are never the best.
+void mark_best(LatexTable& table, const Comparison& comparison, const Subject& subject) {
   double best = std::numeric_limits<double>::quiet_NaN();
   std::vector<double> means;
-  for (const auto& values : subject.metric->values) {
-    means.push_back(spread(values).mean);
+  for (std::size_t arm = 0; arm < comparison.arms.size(); ++arm) {
+    means.push_back(faults_of(comparison.arms[arm]).empty()
+                        ? spread(subject.metric->values[arm]).mean
+                        : std::numeric_limits<double>::quiet_NaN());
     const double mean = means.back();
     const bool is_better =
         std::isnan(best) || (subject.is_higher_better ? mean > best : mean < best);
@@ -294,11 +303,11 @@ LatexTable paper_table(const Comparison& comparison, const std::vector<Differenc
     out.rows.push_back({{comparison.arms[arm].name},
                         {spread_text(subject.metric->values[arm], subject.digits)},
                         {one == nullptr ? kNone : interval_text(one->mean, one->low, one->high, 3)},
-                        {one == nullptr ? kNone : p_text(one->adjusted_p)},
+                        {one == nullptr || !one->faults.empty() ? kNone : p_text(one->adjusted_p)},
                         {bytes == nullptr ? kNone : spread_text(bytes->values[arm], 0)},
                         {spread_text(scaled, scale.letter.empty() ? 0 : 2)}});
   }
-  mark_best(out, subject);
+  mark_best(out, comparison, subject);
   return out;
 }
 

@@ -14,6 +14,7 @@
 #include "host/base/file/write_file.hpp"
 #include "host/figure/figure.hpp"
 #include "host/report/comparison.hpp"
+#include "host/report/differences/soundness.hpp"
 #include "host/report/load.hpp"
 #include "host/report/setup/shares.hpp"
 #include "host/stats/seeds.hpp"
@@ -108,6 +109,10 @@ Sheet suite_sheet(const fs::path& folder, const SuiteRecord& record) {
         const std::string& name = comparison.arms[arm].name;
         if (std::ranges::find(rows.arms, name) == rows.arms.end()) rows.arms.push_back(name);
         cells[name] = metric ? cell_of(metric->values[arm], seeds) : Cell("-", nullptr);
+        if (const std::string faults = faults_of(comparison.arms[arm]); !faults.empty()) {
+          notes.insert(
+              str(task.name, ": ", name, " is faulty (", faults, "): its numbers say nothing."));
+        }
       }
       if (const std::string partial = share_sentence(comparison, "valid"); !partial.empty())
         notes.insert(str(task.name, ": ", partial));

@@ -108,7 +108,7 @@ Records difference_records(const Comparison& comparison, const std::vector<Diffe
                         data_number(one.other),
                         data_number(one.first),
                         share_read(comparison.arms[one.arm], one.split),
-                        to_word(one.verdict),
+                        verdict_word(one),
                         one.reason.empty() ? Json() : Json(one.reason)});
   }
   return out;

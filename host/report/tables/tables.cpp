@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "host/report/depths.hpp"
+#include "host/report/differences/soundness.hpp"
 #include "host/report/samples/samples.hpp"
 #include "host/report/setup/shares.hpp"
 #include "host/report/tables/records.hpp"
@@ -100,6 +101,11 @@ Sheet results_sheet(const Comparison& comparison, const std::vector<Metric>& lin
   if (const double guess = chance(comparison); guess > 0.0) {
     out.notes.push_back(str("Accuracy of guessing: ", format_number(guess, 4), '.'));
   }
+  for (const Arm& arm : comparison.arms) {
+    if (const std::string faults = faults_of(arm); !faults.empty()) {
+      out.notes.push_back(str(arm.name, " is faulty (", faults, "): its numbers say nothing."));
+    }
+  }
   if (comparison.is_interrupted) {
     out.notes.emplace_back("Not every planned run is done.");
   }
@@ -182,7 +188,7 @@ Sheet differences_sheet(const Comparison& comparison, const std::vector<Differen
     row.push_back(number_cell(one.detectable, digits));
     row.push_back(count_cell(static_cast<std::int64_t>(one.seeds.size())));
     row.push_back(is_known ? Cell(units_text(one), one.units) : Cell("-", nullptr));
-    row.push_back(Cell(to_word(one.verdict)));
+    row.push_back(Cell(verdict_word(one)));
     out.rows.push_back(std::move(row));
     has_lanes = has_lanes || one.block > 0;
     if (!one.reason.empty())

@@ -13,6 +13,7 @@
 #include "host/run/record/evaluation_recorder.hpp"
 #include "host/run/record/metrics.hpp"
 #include "host/run/run_description.hpp"
+#include "host/scores/memory_checks.hpp"
 
 namespace mneme::run {
 namespace {
@@ -83,7 +84,7 @@ void remove_start(const RunFolder& folder, bool is_new) {
 
 RunWriter::RunWriter(const RunFolder& folder, std::unique_ptr<RunLock> lock)
     : folder_(folder), lock_(std::move(lock)) {
-  std::vector<std::string> names;
+  std::vector<std::string> names = {scores::checks_file("").string() + '.'};
   for (const fs::path& file : folder_.files()) names.push_back(file.filename().string() + '.');
   remove_temporaries(folder_.path(), Writers::kCallerAlone, names);
   remove_temporaries(folder_.checkpoints().folder(), Writers::kCallerAlone, {"step_"});

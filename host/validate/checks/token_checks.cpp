@@ -14,67 +14,19 @@ namespace {
 using memory::Phase;
 using memory::StackState;
 
-// `ids` with another id at [lane or all, place].
-at::Tensor changed(const at::Tensor& ids, int64_t place) {
-  const at::Tensor out = ids.clone();
-  out.select(1, place).add_(1).remainder_(kVocabulary - 1);
-  return out;
-}
-
-// Fails where losses before token `token` differ.
-void expect_same_before(const at::Tensor& base, const at::Tensor& got, int64_t token, Phase phase,
-                        int64_t segment) {
-  for (int64_t i = 0; i < token; ++i) {
-    const double difference = largest_difference(base.select(1, i), got.select(1, i));
-    if (difference > kSame) {
-      throw Failed(str("in ", text_of(phase), ", segment ", segment, ": another token ", token,
-                       " changes the loss of token ", i, " by ", short_text(difference),
-                       ": a token sees a later one"));
-    }
-  }
-}
-
 Outcome causality_of_tokens(const Subject& subject) {
   const auto session = open(subject);
-  const int64_t length = segment_length(*session);
-  if (length < 2) throw Skipped("segments have one token");
-  const at::Tensor ids = ids_of(subject, *session, kSegments);
+  if (segment_length(*session) < 2) throw Skipped("segments have one token");
   for (const Phase phase : kPhases) {
-    StackState before = session->fresh(kLanes, phase);
-    for (int64_t s = 0; s < kSegments; ++s) {
-      const at::Tensor segment = segment_of(ids, length, s);
-      const SegmentHow how{.target = segment.narrow(1, 1, length)};
-      StackState state = before.clone();
-      const at::Tensor base = session->run(state, segment, how).nll.detach();
-      for (int64_t token = 1; token < length; ++token) {
-        StackState other = before.clone();
-        const at::Tensor got = session->run(other, changed(segment, token), how).nll.detach();
-        expect_same_before(base, got, token, phase, s);
-      }
-      before = std::move(state);
-      before.cut_graph();
-    }
+    expect_none(broken_causality(trial_of(subject, *session), phase));
   }
   return {};
 }
 
 Outcome lanes_are_independent(const Subject& subject) {
   const auto session = open(subject);
-  const at::Tensor ids = ids_of(subject, *session, kSegments);
-  const at::Tensor mixed = ids.clone();
-  mixed[1].copy_(ids_of(subject, *session, kSegments, 1)[1]);
   for (const Phase phase : kPhases) {
-    StackState one = session->fresh(kLanes, phase);
-    StackState two = session->fresh(kLanes, phase);
-    const at::Tensor base = losses_of(*session, one, ids);
-    const at::Tensor got = losses_of(*session, two, mixed);
-    for (const int64_t lane : {0, 2}) {
-      const double difference = largest_difference(base[lane], got[lane]);
-      if (difference > kSame) {
-        throw Failed(str("in ", text_of(phase), ": another text in lane 1 changes losses of lane ",
-                         lane, " by ", short_text(difference)));
-      }
-    }
+    expect_none(broken_lanes(trial_of(subject, *session), phase));
   }
   return {};
 }

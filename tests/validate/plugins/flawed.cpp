@@ -209,6 +209,7 @@ class Flawed : public Tier {
       rectified_ = s.kernel(rectified_kernel_);
       corner_ = s.parameter("corner", {s.width()}, zeros());
     }
+    if (is("looks_ahead_when_trained")) later_ = s.parameter("later", {s.width()}, zeros());
     if (is("unused_parameter")) s.parameter("unused", {3}, normal(0.0, 1.0));
     SlotSettings through;
     through.gradient = Gradient::kThrough;
@@ -301,6 +302,10 @@ class Flawed : public Tier {
     if (is("needs_probes")) l.probe("out", out);
     Tensor result = unsqueeze(cast(out, l.compute_dtype()), 1);  // [B,1,D]
     if (is("looks_ahead")) result = result + 0.1 * mneme::mean(l.x(), 1, true);
+    if (is("looks_ahead_when_trained")) {
+      const Tensor later = l.parameter(later_);
+      result = result + cast(later, l.compute_dtype()) * mneme::mean(l.x(), 1, true);
+    }
     if (is("opaque_read")) result = result + 0.1 * l.call(opaque_, {l.x()})[0];
     return add(result);
   }
@@ -382,7 +387,7 @@ class Flawed : public Tier {
   Opaque opaque_kernel_;
   Rectified rectified_kernel_;
   KernelId gated_, opaque_, rectified_;
-  Parameter gate_, corner_;
+  Parameter gate_, corner_, later_;
   Slot mean_, segments_, kept_;
   Queue queue_;
 };
