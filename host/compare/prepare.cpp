@@ -10,7 +10,9 @@
 #include "host/base/file/file.hpp"
 #include "host/base/log.hpp"
 #include "host/checks/memory_checks.hpp"
+#include "host/compare/planning/curve.hpp"
 #include "host/compare/runs.hpp"
+#include "host/optim/optimizer.hpp"
 #include "host/run/cost/flops.hpp"
 #include "host/run/cost/memory_check.hpp"
 #include "host/run/fingerprint.hpp"
@@ -42,11 +44,29 @@ std::vector<data::Split> splits_of(const config::Experiment& experiment,
   return splits;
 }
 
-// Every arm trains to its end and is evaluated there.
-config::Experiment at_the_end_only(config::Experiment experiment) {
-  experiment.train.eval_every = 0;
-  experiment.train.early_stop = 0;
-  return experiment;
+// Steps of an arm's training.
+std::int64_t steps_of(const config::Experiment& experiment, const data::Dataset& dataset) {
+  if (experiment.train.epochs == 0) return experiment.train.steps;
+  return optim::count_steps(
+      experiment.train,
+      *dataset.make_stream(data::Split::kTrain, run::training_options(experiment.train)));
+}
+
+// Every arm trains to its end and is evaluated there. All arms have their learning curves on the
+// same part of the valid split, which the first one chooses.
+void plan_trainings(std::vector<ArmRecord>& arms, const data::Dataset& dataset) {
+  const config::TrainConfig first = arms.front().setup.experiment.train;
+  const CurvePlan plan = plan_curve(arms.front().setup.experiment, dataset,
+                                    steps_of(arms.front().setup.experiment, dataset));
+  for (ArmRecord& arm : arms) {
+    config::Experiment& experiment = arm.setup.experiment;
+    experiment.train.eval_every = 0;
+    experiment.train.early_stop = 0;
+    arm.curve = {.every = plan.every(steps_of(experiment, dataset)), .segments = plan.segments};
+  }
+  if (first.early_stop > 0) {
+    log_info("train.early_stop is ignored: every arm of a comparison trains to its end");
+  }
 }
 
 // A count that fails, as that of a large model does, is no error of the arm: its training needs
@@ -84,7 +104,6 @@ std::vector<ArmRecord> make_arms(const std::vector<ArmSetup>& setups,
                     .flops = flops_of(runtime),
                     .checks = checks::check_untrained(setup.experiment),
                     .runs = {}};
-      arm.setup.experiment = at_the_end_only(setup.experiment);
       arms.push_back(std::move(arm));
     } catch (const Error& error) {
       throw error.with_context(setup.name);
@@ -207,6 +226,7 @@ Record prepare(std::vector<ArmSetup> arms, const Options& options, plugin::Plugi
                            .free_memory = options.free_memory},
                           options.initial_weights);
   record.machine = machine(options);
+  plan_trainings(record.arms, *dataset);
   if (!options.initial_weights.empty()) {
     record.initial_weights = {{"given", options.given_weights.string()},
                               {"file", options.initial_weights.string()},

@@ -46,6 +46,7 @@ Json json_of(const ArmRecord& arm) {
           {"memory_parameters", arm.memory_parameters},
           {"flops", arm.flops},
           {"checks", scores::to_json(arm.checks)},
+          {"curve", {{"every", arm.curve.every}, {"segments", arm.curve.segments}}},
           {"runs", std::move(runs)}};
 }
 

@@ -110,7 +110,11 @@ void RunTask::begin(const std::string& phase, std::vector<std::string> arguments
 
 void RunTask::begin_training() {
   // The memory was checked when the arm was made.
-  const std::vector<std::string> more = {"--checked"};
+  std::vector<std::string> more = {"--checked"};
+  if (const ArmCurve& curve = arm().curve; curve.every > 0) {
+    more.insert(more.end(),
+                {"--curve-every", str(curve.every), "--curve-segments", str(curve.segments)});
+  }
   if (fs::exists(folder() / "experiment.toml")) {
     std::vector<std::string> arguments = {"train", "--resume", folder().string()};
     arguments.insert(arguments.end(), more.begin(), more.end());

@@ -47,6 +47,13 @@ struct RunRecord {
   std::optional<double> loss = {};
 };
 
+// Evaluations of the first segments of the valid split while an arm trains (`mneme train
+// --curve-every`); every = 0: none.
+struct ArmCurve {
+  std::int64_t every = 0;  // steps
+  std::int64_t segments = 0;
+};
+
 // One arm with what is known of it before it trains.
 struct ArmRecord {
   ArmSetup setup;
@@ -55,6 +62,7 @@ struct ArmRecord {
   std::int64_t memory_parameters = 0;
   Json flops = nullptr;         // run::FlopsPerToken as JSON; null = could not be counted
   scores::MemoryChecks checks;  // before its training
+  ArmCurve curve = {};
   std::vector<RunRecord> runs;  // one a seed
 };
 

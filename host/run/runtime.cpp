@@ -9,6 +9,7 @@
 #include "host/memory/abi/groups.hpp"
 #include "host/optim/optimizer.hpp"
 #include "host/run/cost/footprint.hpp"
+#include "host/run/first_segments.hpp"
 #include "host/tensor/dense_product.hpp"
 #include "host/tensor/device.hpp"
 #include "host/tensor/torch.hpp"
@@ -142,17 +143,28 @@ void Runtime::copy_parameters(const Runtime& other) {
 }
 
 eval::Result Runtime::evaluate(data::Split split, eval::Options options) {
-  const auto stream = dataset_->make_stream(split, evaluation_options(experiment_, *dataset_));
-  options.lanes = experiment_.eval.lanes;
-  options.protocol = eval::protocol_of(*dataset_, split, experiment_);
+  return evaluate_first(*this, split, 0, std::move(options));
+}
+
+eval::Result evaluate_first(Runtime& runtime, data::Split split, std::int64_t segments,
+                            eval::Options options) {
+  const config::Experiment& experiment = runtime.experiment();
+  const data::Dataset& dataset = *runtime.dataset();
+  data::StreamOptions cut = evaluation_options(experiment, dataset);
+  if (segments > 0) {
+    cut.max_segments = cut.max_segments == 0 ? segments : std::min(segments, cut.max_segments);
+  }
+  const auto stream = dataset.make_stream(split, cut);
+  options.lanes = experiment.eval.lanes;
+  options.protocol = eval::protocol_of(dataset, split, experiment);
   options.protocol.targets = stream->targets_per_epoch();
-  options.corpus = dataset_->corpus(split);
-  options.training_counts = dataset_->training_counts();
+  options.corpus = dataset.corpus(split);
+  options.training_counts = dataset.training_counts();
   try {
-    return eval::evaluate(*model_, *stack_, *stream, options);
+    return eval::evaluate(runtime.model(), runtime.stack(), *stream, options);
   } catch (const std::exception& error) {
     if (!is_out_of_memory(error)) throw;
-    throw_out_of_memory(str("evaluation of ", data::to_word(split)), evaluation_footprint(*this),
+    throw_out_of_memory(str("evaluation of ", data::to_word(split)), evaluation_footprint(runtime),
                         error);
   }
 }

@@ -91,7 +91,8 @@ Trainer::Trainer(const config::Experiment& experiment, TrainerOptions options)
       runtime_(open_runtime(experiment, runtime_options(options), options.ranks)),
       stream_(std::move(options.stream)),
       ranks_(options.ranks),
-      has_folder_(!options.folder.empty() || options.claim_folder != nullptr) {
+      has_folder_(!options.folder.empty() || options.claim_folder != nullptr),
+      curve_(options.curve) {
   const config::TrainConfig& train = experiment.train;
   optim::check_groups(train, runtime_->parameters());
   optim::check_frozen(runtime_->parameters());

@@ -22,6 +22,7 @@
 #include "host/memory/state/stack_state.hpp"
 #include "host/optim/optimizer.hpp"
 #include "host/run/cost/footprint.hpp"
+#include "host/run/record/curve.hpp"
 #include "host/run/record/evaluation_recorder.hpp"
 #include "host/run/record/observer.hpp"
 #include "host/run/record/run_writer.hpp"
@@ -29,6 +30,13 @@
 #include "host/train/parallel.hpp"
 
 namespace mneme::train {
+
+// Evaluations of the first segments of the valid split while training. Nothing else depends on
+// them: not the training's numbers, nor its checkpoints, nor what is reported at the end.
+struct LearningCurve {
+  std::int64_t every = 0;     // steps between two of them; the last step has one too; 0 = none
+  std::int64_t segments = 0;  // of each, at most
+};
 
 struct TrainerOptions {
   run::RuntimeOptions runtime = {};
@@ -51,6 +59,8 @@ struct TrainerOptions {
   // Where the lanes are split over several ranks. Then every rank makes a Trainer alike and calls
   // the same functions; rank 0 alone has the folder.
   RankOptions ranks = {};
+  // Not kept with the run: given again when it is resumed.
+  LearningCurve curve = {};
   // The training data in place of the dataset's stream; tests use it.
   std::unique_ptr<data::Stream> stream = nullptr;
 };
@@ -106,20 +116,21 @@ class Trainer {
   // runs out, naming the largest consumers and the keys to lower.
   run::StepReport train_step();
   // Takes steps until is_finished(), appends every train.log_every-th and the last one to the
-  // folder's metrics, and calls `after_step` with each; is_logged says whether the step was one of
-  // those. No evaluation, no saving.
+  // folder's metrics, with the mean of the losses since the line before, and calls `after_step`
+  // with each; is_logged says whether the step was one of those. No evaluation, no saving.
   void run_steps(
       const std::function<void(const run::StepReport& report, bool is_logged)>& after_step);
   // Trains until total_steps(): reports every step, logs every log_every steps to the folder,
-  // evaluates the valid split every eval_every steps and at the end (when there is one), saves to
+  // evaluates the valid split every eval_every steps and at the end (when there is one), and a part
+  // of it for the learning curve, saves to
   // the folder every save_every steps and at the end, and keeps the checkpoint of the lowest valid
   // loss apart. Ends before total_steps() when early_stop evaluations brought no lower loss. When
   // an observer's exception interrupted an evaluation, the next call repeats it first. An observer
   // may be null.
   void train(run::Observer* observer = nullptr);
   // Evaluates a split with the present weights at eval.precision; the training state is not
-  // changed.
-  eval::Result evaluate(data::Split split, eval::Options options = {});
+  // changed. `segments` as run::evaluate_first.
+  eval::Result evaluate(data::Split split, eval::Options options = {}, std::int64_t segments = 0);
 
   // Saves to the folder, and deletes the checkpoints that train.keep_checkpoints leaves over.
   void save();
@@ -167,6 +178,8 @@ class Trainer {
   // True at multiples of `every` steps, where it is above 0, and at the end.
   [[nodiscard]] bool is_due(std::int64_t every) const;
   [[nodiscard]] bool is_evaluation_due() const;
+  [[nodiscard]] bool is_curve_due() const;
+  void evaluate_curve(run::Observer* observer);
   // True when the step that comes is among those of metrics.jsonl.
   [[nodiscard]] bool is_next_logged() const;
   // True when the result is the best of several.
@@ -197,6 +210,9 @@ class Trainer {
   std::filesystem::path last_checkpoint_;
   std::int64_t last_checkpoint_step_ = 0;
   run::ValidRecord valid_;
+  LearningCurve curve_;
+  std::int64_t curve_step_ = 0;  // steps done at the learning curve's last point
+  run::LossInterval interval_;   // since the last line of the metrics
   std::int64_t step_ = 0;
   std::int64_t tokens_ = 0;
   double seconds_ = 0.0;

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "host/base/log.hpp"
+#include "host/base/progress.hpp"
 #include "host/optim/optimizer.hpp"
 #include "host/run/record/evaluation_recorder.hpp"
 #include "host/run/record/run_writer.hpp"
@@ -33,6 +34,12 @@ bool Trainer::is_evaluation_due() const {
   return step_ == total_steps_ || (every > 0 && step_ % every == 0);
 }
 
+bool Trainer::is_curve_due() const {
+  if (curve_.every == 0 || step_ == 0 || curve_step_ == step_) return false;
+  if (!runtime_->dataset()->has(data::Split::kValid)) return false;
+  return step_ == total_steps_ || step_ % curve_.every == 0;
+}
+
 bool Trainer::is_next_logged() const {
   const std::int64_t every = experiment().train.log_every;
   return every > 0 && ((step_ + 1) % every == 0 || step_ + 1 == total_steps_);
@@ -48,19 +55,23 @@ void Trainer::run_steps(
   while (!is_finished()) {
     const run::StepReport report = train_step();
     const bool is_logged = every > 0 && is_due(every);
-    if (writer_ && is_logged) writer_->append(report);
+    if (every > 0) interval_.add(report);
+    if (writer_ && is_logged) writer_->append(interval_.mean(report));
+    if (is_logged) interval_ = {};
     after_step(report, is_logged);
   }
 }
 
 void Trainer::train(run::Observer* observer) {
   const config::TrainConfig& train = experiment().train;
+  if (is_curve_due()) evaluate_curve(observer);
   if (is_evaluation_due() && (evaluate_valid(observer) || is_finished())) {
     save_to_folder(observer);
   }
   run_steps([&](const run::StepReport& report, bool) {
     if (step_ == first_settled_log(train.log_every, total_steps_)) log_untrained();
     if (observer != nullptr) observer->on_step(report);
+    if (is_curve_due()) evaluate_curve(observer);
     const bool is_best = is_evaluation_due() && evaluate_valid(observer);
     if (is_best || is_due(train.save_every)) save_to_folder(observer);
   });
@@ -74,16 +85,36 @@ void Trainer::log_untrained() const {
   }
 }
 
-bool Trainer::evaluate_valid(run::Observer* observer) {
-  run::EvalReport report;
-  report.step = step_;
-  report.split = data::Split::kValid;
+namespace {
+
+// Evaluations that an observer may end.
+eval::Options watched_by(run::Observer* observer) {
   eval::Options options;
   if (observer != nullptr) {
     options.on_progress = [observer](std::int64_t segments, std::int64_t tokens) {
       observer->on_eval_progress(segments, tokens);
     };
   }
+  return options;
+}
+
+}  // namespace
+
+void Trainer::evaluate_curve(run::Observer* observer) {
+  const double start = steady_clock().seconds();
+  run::CurveReport report{.step = step_, .segments = curve_.segments};
+  report.result =
+      evaluate(data::Split::kValid, with_ranks(watched_by(observer), observer), report.segments);
+  report.seconds = steady_clock().seconds() - start;
+  curve_step_ = step_;
+  if (writer_) writer_->append(report);
+}
+
+bool Trainer::evaluate_valid(run::Observer* observer) {
+  run::EvalReport report;
+  report.step = step_;
+  report.split = data::Split::kValid;
+  eval::Options options = watched_by(observer);
   std::optional<run::EvaluationRecorder> recorder;
   if (writer_) recorder.emplace(*runtime_, report.split).listen(options);
   report.result = evaluate(report.split, with_ranks(std::move(options), observer));

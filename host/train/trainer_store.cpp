@@ -6,6 +6,7 @@
 #include "host/base/log.hpp"
 #include "host/base/text.hpp"
 #include "host/run/checkpoint/checkpoint.hpp"
+#include "host/run/first_segments.hpp"
 #include "host/run/run_description.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/train/trainer.hpp"
@@ -119,10 +120,10 @@ std::unique_ptr<Trainer> Trainer::resume(const std::filesystem::path& folder,
   return trainer;
 }
 
-eval::Result Trainer::evaluate(data::Split split, eval::Options options) {
+eval::Result Trainer::evaluate(data::Split split, eval::Options options, std::int64_t segments) {
   if (experiment().eval.precision == runtime_->precision()) {
     is_training_mode_ = false;
-    return runtime_->evaluate(split, std::move(options));
+    return run::evaluate_first(*runtime_, split, segments, std::move(options));
   }
   if (!eval_runtime_) {
     run::RuntimeOptions with;
@@ -134,7 +135,7 @@ eval::Result Trainer::evaluate(data::Split split, eval::Options options) {
     eval_runtime_ = std::make_unique<run::Runtime>(experiment(), with);
   }
   eval_runtime_->copy_parameters(*runtime_);
-  return eval_runtime_->evaluate(split, std::move(options));
+  return run::evaluate_first(*eval_runtime_, split, segments, std::move(options));
 }
 
 void Trainer::store(run::EvaluationRecorder& recorder, const run::EvalReport& report) {
@@ -165,6 +166,8 @@ void Trainer::save(const std::filesystem::path& path) {
   progress.seconds = seconds_;
   progress.metrics_lines = writer_ ? writer_->metrics_lines() : 0;
   progress.valid = valid_;
+  progress.curve_step = curve_step_;
+  progress.interval = interval_;
   progress.data_position = stream_->position();
   progress.noise_position = runtime_->model().noise_position();
   memory::StackState::Saved state = state_.save();
@@ -213,6 +216,8 @@ void Trainer::load(const run::Checkpoint& checkpoint) {
   tokens_ = checkpoint.progress().tokens;
   seconds_ = checkpoint.progress().seconds;
   valid_ = checkpoint.progress().valid;
+  curve_step_ = checkpoint.progress().curve_step;
+  interval_ = checkpoint.progress().interval;
   last_checkpoint_ = checkpoint.path();
   last_checkpoint_step_ = step_;
 }

@@ -63,6 +63,7 @@ TEST_F(Prepare, LeavesOutEvaluationsWhileTraining) {
   for (ArmSetup& setup : setups) setup.experiment.train.early_stop = 3;
   const Record record = prepared(setups);
   EXPECT_EQ(record.arms[0].setup.experiment.train.eval_every, 0);
+  EXPECT_EQ(record.arms[0].curve.every, 0);  // five steps: too short for one
   EXPECT_EQ(record.arms[0].setup.experiment.train.early_stop, 0);
 }
 

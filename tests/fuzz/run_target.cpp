@@ -109,7 +109,7 @@ bool read_run(std::string_view input) {
       }
       static_cast<void>(run::Checkpoint::open(folder.checkpoint()));
     }
-    static_cast<void>(accepts([&] { run::cut_metrics(folder.metrics(), 2, 1); }));
+    static_cast<void>(accepts([&] { run::cut_metrics(folder.metrics(), 2, 1, 1); }));
   });
 }
 

@@ -25,10 +25,11 @@ struct Cut {
   friend bool operator==(const Cut&, const Cut&) = default;
 };
 
-Cut cut(const std::string& text, std::int64_t step, std::int64_t evaluated) {
+Cut cut(const std::string& text, std::int64_t step, std::int64_t evaluated,
+        std::int64_t curve = 0) {
   const test::TemporaryFolder folder;
   const auto path = folder.write("metrics.jsonl", text);
-  const std::int64_t lines = run::cut_metrics(path, step, evaluated);
+  const std::int64_t lines = run::cut_metrics(path, step, evaluated, curve);
   return {lines, read_file(path)};
 }
 
@@ -41,6 +42,14 @@ TEST(MetricsFile, KeepsWhatTheRunHadWritten) {
   EXPECT_EQ(cut(all, 0, 0), (Cut{0, ""}));
 }
 
+TEST(MetricsFile, KeepsPointsOfTheLearningCurveThatTheRunHadMeasured) {
+  const std::string two = "{\"kind\":\"curve\",\"step\":2}\n";
+  const std::string four = "{\"kind\":\"curve\",\"step\":4}\n";
+  EXPECT_EQ(cut(kTwo + two + kFour + four, 4, 0, 4), (Cut{4, kTwo + two + kFour + four}));
+  // Stopped while the point was measured: it is measured again.
+  EXPECT_EQ(cut(kTwo + two + kFour + four, 4, 0, 2), (Cut{3, kTwo + two + kFour}));
+}
+
 TEST(MetricsFile, DropsALastLineWithoutItsEnd) {
   EXPECT_EQ(cut(kTwo + kFour.substr(0, 9), 4, 4), (Cut{1, kTwo}));
   EXPECT_EQ(cut(kTwo + kFour.substr(0, kFour.size() - 1), 4, 4), (Cut{1, kTwo}));
@@ -48,7 +57,7 @@ TEST(MetricsFile, DropsALastLineWithoutItsEnd) {
 
 TEST(MetricsFile, IsMadeWhenItIsLost) {
   const test::TemporaryFolder folder;
-  EXPECT_EQ(run::cut_metrics(folder / "metrics.jsonl", 4, 4), 0);
+  EXPECT_EQ(run::cut_metrics(folder / "metrics.jsonl", 4, 4, 0), 0);
   EXPECT_EQ(read_file(folder / "metrics.jsonl"), "");
 }
 

@@ -38,6 +38,7 @@ struct TrainArguments {
   bool is_quiet = false;
   bool is_dry_run = false;
   bool is_checked = false;
+  train::LearningCurve curve;
 };
 
 class TrainDisplay final : public run::Observer {
@@ -107,6 +108,10 @@ void check_use(const TrainArguments& arguments) {
         "train: --locked asks for the plugin files that the run was saved with, and "
         "--allow-changed-plugin for others: expected one of them, got both");
   }
+  if ((arguments.curve.every == 0) != (arguments.curve.segments == 0)) {
+    throw_usage(
+        "train: a learning curve needs --curve-every and --curve-segments, got one of them");
+  }
   if (arguments.memory.size() > 1) {
     throw_usage("train --memory: expected one file, got ", arguments.memory.size(),
                 "; mneme compare trains several");
@@ -150,6 +155,7 @@ std::unique_ptr<train::Trainer> open_trainer(const TrainArguments& arguments,
   options.ranks = {.ranks = ranks, .stop_signal = [] { return InterruptGuard::signal(); }};
   options.runtime.device = tensor::open_device(arguments.machine.device);
   options.runtime.free_memory = arguments.machine.free_memory();
+  options.curve = arguments.curve;
   if (!arguments.resume.empty()) {
     folder = arguments.resume;
     if (arguments.machine.threads == 0 && !tensor::has_threads_variable()) {
@@ -354,6 +360,15 @@ void add_train(const Command& app) {
       .in(1, kMaxCount);
   command.flag("--dry-run", arguments->is_dry_run,
                "Show parameters, memory, schedule and data of the training, and stop");
+  command
+      .option("--curve-every", arguments->curve.every, "STEPS",
+              "Evaluate a part of the valid split so often, for a learning curve; nothing else "
+              "depends on it; to be given again with --resume")
+      .in(1, kMaxCount);
+  command
+      .option("--curve-segments", arguments->curve.segments, "N",
+              "With --curve-every: that part, the first segments of the split")
+      .in(1, kMaxCount);
   command.flag("--checked", arguments->is_checked,
                "The memory was checked, as mneme compare does: leave out the checks before the "
                "training");

@@ -52,6 +52,19 @@ ValidRecord read_valid_record(const std::string& text) {
   return record;
 }
 
+// Absent in files of older programs.
+void read_logged(const SafetensorsFile& file, RunProgress& progress) {
+  if (!file.metadata().contains("logged")) return;
+  read_metadata(file, "logged", [&](const std::string& text) {
+    const Json json = parse_json_or_throw(text);
+    progress.curve_step = json_integer(json.at("curve_step"));
+    progress.interval = {.steps = json_integer(json.at("steps")),
+                         .loss = json.at("loss").get<double>(),
+                         .losses = json.at("losses").get<std::map<std::string, double>>()};
+    return 0;
+  });
+}
+
 void check_format(const SafetensorsFile& file) {
   const auto& metadata = file.metadata();
   const auto value = [&](const std::string& key) {
@@ -131,6 +144,7 @@ Checkpoint Checkpoint::open(const std::filesystem::path& path, CheckpointUse use
     return json_integers(parse_json_or_throw(text));
   });
   progress.valid = read_metadata(file, "valid", read_valid_record);
+  read_logged(file, progress);
   checkpoint.plugins_ = read_metadata(file, "plugins", [](const std::string& text) {
     std::vector<memory::TierIdentity> plugins;
     for (const Json& plugin : parse_json_or_throw(text)) plugins.push_back(read_identity(plugin));

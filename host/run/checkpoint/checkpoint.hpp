@@ -5,8 +5,9 @@
 //   state/<name>                     slots and queues of the training state
 // Metadata: format, revision, step, tokens, seconds, experiment (TOML), plugins (JSON), options
 // (JSON: the tiers' trained options), data position, noise position, evaluations of the valid
-// split, lines of the metrics, state (JSON: counters and generator positions), precision, checksums
-// (checkpoint_files.hpp).
+// split, lines of the metrics, logged (JSON: the learning curve's
+// last step, losses since the last line of metrics), state (JSON: counters and generator
+// positions), precision, checksums (checkpoint_files.hpp).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,6 +24,7 @@
 #include "host/memory/state/stack_state.hpp"
 #include "host/optim/optimizer.hpp"
 #include "host/run/checkpoint/checkpoint_files.hpp"
+#include "host/run/record/curve.hpp"
 #include "host/run/record/observer.hpp"
 #include "host/run/runtime.hpp"
 
@@ -37,6 +39,8 @@ struct RunProgress {
   std::uint64_t noise_position = 0;
   std::int64_t metrics_lines = 0;  // of metrics.jsonl, up to here
   ValidRecord valid = {};
+  std::int64_t curve_step = 0;  // steps done at the last point of the learning curve; 0 = none yet
+  LossInterval interval = {};   // since the last line of the metrics
 };
 
 // Writes a checkpoint atomically: an older file at `path` stays whole until the new one is

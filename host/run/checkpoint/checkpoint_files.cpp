@@ -233,6 +233,13 @@ Json json_of(const ValidRecord& record) {
   return json;
 }
 
+Json json_of_logged(const RunProgress& progress) {
+  return {{"curve_step", progress.curve_step},
+          {"steps", progress.interval.steps},
+          {"loss", progress.interval.loss},
+          {"losses", progress.interval.losses}};
+}
+
 Metadata metadata_of(const Runtime& runtime, const RunProgress& progress,
                      const memory::StackState::Saved& saved, const std::string& contents) {
   Json plugins = Json::array();
@@ -256,6 +263,7 @@ Metadata metadata_of(const Runtime& runtime, const RunProgress& progress,
           {"data_position", json_text(progress.data_position)},
           {"noise_position", std::to_string(progress.noise_position)},
           {"metrics_lines", std::to_string(progress.metrics_lines)},
+          {"logged", json_text(json_of_logged(progress))},
           {"valid", json_text(json_of(progress.valid))},
           {"state", json_text(saved.metadata)}};
 }

@@ -51,12 +51,13 @@ std::size_t read_lines(const std::filesystem::path& path, Use use) {
 }  // namespace
 
 std::int64_t cut_metrics(const std::filesystem::path& path, std::int64_t step,
-                         std::int64_t evaluated) {
+                         std::int64_t evaluated, std::int64_t curve) {
   std::string kept;
   std::int64_t lines = 0;
   const std::size_t size = read_lines(path, [&](std::string_view line, const Json& json) {
-    const bool is_evaluation = json.at("kind") == "eval";
-    if (json.at("step").get<std::int64_t>() > (is_evaluation ? evaluated : step)) return;
+    const Json& kind = json.at("kind");
+    const std::int64_t last = kind == "eval" ? evaluated : kind == "curve" ? curve : step;
+    if (json.at("step").get<std::int64_t>() > last) return;
     kept.append(line).append("\n");
     ++lines;
   });
@@ -107,6 +108,10 @@ std::vector<Scalar> scalars_of(const EvalReport& report) {
   return out;
 }
 
+std::vector<Scalar> scalars_of(const CurveReport& report) {
+  return {{"valid/curve_loss", report.result.loss()}};
+}
+
 EventFile& TensorBoard::file() {
   if (file_) return *file_;
   // A run that was killed before its first checkpoint starts again at step 0, where event files
@@ -123,6 +128,8 @@ void TensorBoard::add(const StepReport& report) {
 }
 
 void TensorBoard::add(const EvalReport& report) { file().add(report.step, scalars_of(report)); }
+
+void TensorBoard::add(const CurveReport& report) { file().add(report.step, scalars_of(report)); }
 
 namespace {
 

@@ -1,6 +1,6 @@
 // The record of a run's numbers: metrics.jsonl and TensorBoard's event files.
 
-// metrics.jsonl: one JSON object a line, "kind": "step" | "eval", each with its "step".
+// metrics.jsonl: one JSON object a line, "kind": "step" | "eval" | "curve", each with its "step".
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,18 @@
 #include <vector>
 
 #include "host/base/file/write_file.hpp"
+#include "host/run/record/curve.hpp"
 #include "host/run/record/observer.hpp"
 
 namespace mneme::run {
 
-// Cuts the file back to what a run had written when it had done `step` steps and had evaluated for
-// the last time after `evaluated` steps; a resumed run writes the later lines again. A last line
-// without its end, as a killed process leaves it, is dropped; an absent file is made. Returns the
-// lines that stay. Error (kRun) naming the line for any other line that is no JSON object with a
-// step: somebody else changed it.
+// Cuts the file back to what a run had written when it had done `step` steps, had evaluated for the
+// last time after `evaluated` and its learning curve after `curve` steps; a resumed run writes the
+// later lines again. A last line without its end, as a killed process leaves it, is dropped; an
+// absent file is made. Returns the lines that stay. Error (kRun) naming the line for any other line
+// that is no JSON object with a step: somebody else changed it.
 std::int64_t cut_metrics(const std::filesystem::path& path, std::int64_t step,
-                         std::int64_t evaluated);
+                         std::int64_t evaluated, std::int64_t curve);
 // Error (kRun) as cut_metrics; changes nothing.
 void check_metrics(const std::filesystem::path& path);
 
@@ -74,6 +75,8 @@ class EventFile {
 // <split>/loss, perplexity, accuracy, bits_per_character, state_bytes, tokens_per_second, and the
 // tiers' <split>/loss/<tier>.<name>, <split>/memory/<tier>.<name>; those that are known.
 [[nodiscard]] std::vector<Scalar> scalars_of(const EvalReport& report);
+// valid/curve_loss.
+[[nodiscard]] std::vector<Scalar> scalars_of(const CurveReport& report);
 
 // The event files of a run, in one folder: a new one for every process that has something to add.
 class TensorBoard {
@@ -85,6 +88,7 @@ class TensorBoard {
   // Errors as EventFile.
   void add(const StepReport& report);
   void add(const EvalReport& report);
+  void add(const CurveReport& report);
 
  private:
   EventFile& file();

@@ -75,7 +75,7 @@ MetricsSummary summarize_metrics(const fs::path& path) {
       summary.last_step = json;
     } else if (kind == "eval" && !split.empty()) {
       summary.last_eval[split] = json;
-    } else {
+    } else if (kind != "curve") {
       ++summary.damaged_lines;
     }
   }

@@ -129,7 +129,8 @@ void RunWriter::continue_from(const RunProgress& progress, const Runtime& runtim
     log_warning(folder_.path().string(), ": deleted the checkpoint of step ", step,
                 ": the run continues from step ", progress.step);
   }
-  const std::int64_t kept = cut_metrics(folder_.metrics(), progress.step, progress.valid.last_step);
+  const std::int64_t kept =
+      cut_metrics(folder_.metrics(), progress.step, progress.valid.last_step, progress.curve_step);
   if (kept < progress.metrics_lines) {
     log_warning(folder_.metrics().string(), ": ", progress.metrics_lines - kept, " of the ",
                 progress.metrics_lines, " lines up to step ", progress.step,
@@ -155,6 +156,11 @@ void RunWriter::append(const StepReport& report) {
 }
 
 void RunWriter::append(const EvalReport& report) {
+  append_line(to_json(report));
+  if (tensorboard_) tensorboard_->add(report);
+}
+
+void RunWriter::append(const CurveReport& report) {
   append_line(to_json(report));
   if (tensorboard_) tensorboard_->add(report);
 }

@@ -1,17 +1,18 @@
 // The one writer of a run's folder (run_folder.hpp says what lies in it).
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "host/base/file/write_file.hpp"
 #include "host/base/text.hpp"
 #include "host/config/experiment.hpp"
 #include "host/run/checkpoint/checkpoint.hpp"
+#include "host/run/record/curve.hpp"
 #include "host/run/record/metrics.hpp"
 #include "host/run/record/observer.hpp"
 #include "host/run/run_folder.hpp"
@@ -49,6 +50,7 @@ class RunWriter {
   // Append to metrics.jsonl and, with train.tensorboard, to the event file. Error (kRun).
   void append(const StepReport& report);
   void append(const EvalReport& report);
+  void append(const CurveReport& report);
   // Lines of metrics.jsonl.
   [[nodiscard]] std::int64_t metrics_lines() const { return metrics_lines_; }
 
