@@ -1,4 +1,4 @@
-// mneme compare and train with memories whose numbers say nothing.
+// mneme compare and train with memories whose numbers say nothing, and compare --dry-run.
 #include "tests/integration/compare_fixture.hpp"
 
 namespace mneme::test {
@@ -103,6 +103,47 @@ TEST_F(CheckedRun, TrainWarns) {
       run_mneme({"train", experiment(tiny()), "--memory", flawed("looks_ahead"), "--run",
                  file("checked"), "--threads", "1", "--quiet", "--checked"});
   EXPECT_THAT(checked.err, Not(HasSubstr("not causal:")));
+}
+
+// --- compare --dry-run ---
+
+TEST_F(CheckedRun, DryRunTellsTheCostAndWritesNothing) {
+  const ProgramResult result = compare({"--memory", flawed("looks_ahead"), "--dry-run", "--seeds",
+                                        "3", "--json", file("plan.json")});
+  expect_done(result);
+  for (const char* const text :
+       {"dry run of", "parameters", "FLOPs a token", "state a lane", "peak memory", "a training",
+        "disk a run", "all runs: ", "are free", "looks_ahead: its memory is faulty"}) {
+    EXPECT_THAT(result.out, HasSubstr(text));
+  }
+  EXPECT_FALSE(fs::exists(file("comparison")));
+  const Json plan = Json::parse(read_file(folder_ / "plan.json"));
+  EXPECT_EQ(plan.at("format"), "mneme-compare-dry-run");
+  EXPECT_EQ(plan.at("arms").size(), 3U);
+  EXPECT_EQ(plan.at("arms").at(1).at("runs"), 3);
+  EXPECT_GT(plan.at("arms").at(1).at("state_bytes").get<double>(), 0.0);
+  EXPECT_GT(plan.at("seconds").get<double>(), 0.0);
+  EXPECT_GT(plan.at("disk_bytes").get<std::int64_t>(), 0);
+  EXPECT_EQ(plan.at("arms").at(2).at("checks").at("checks").at(0).at("result"), "fails");
+}
+
+TEST_F(CheckedRun, DryRunOfASuiteTellsOfEveryTask) {
+  write_suite("", "train.lr=1e-3");
+  const ProgramResult result =
+      run_mneme({"compare", "--suite", file("suite.toml"), "--run", file("suite"), "--threads", "1",
+                 "--dry-run", "--json", "-"});
+  expect_done(result);
+  const Json plan = Json::parse(result.out);
+  EXPECT_EQ(plan.at("format"), "mneme-suite-dry-run");
+  ASSERT_EQ(plan.at("tasks").size(), 2U);
+  EXPECT_EQ(plan.at("tasks").at(1).at("task"), "short");
+  EXPECT_FALSE(fs::exists(file("suite")));
+}
+
+TEST_F(CheckedRun, DryRunIsNothingForRunFolders) {
+  fs::create_directories(folder_ / "run");
+  expect_refusal(run_mneme({"compare", file("run"), "--dry-run"}), 2,
+                 {"run folders are compared as they are", "--dry-run"});
 }
 
 }  // namespace

@@ -35,12 +35,12 @@ bool are_runs(const CompareArguments& arguments) {
 void check_nothing_runs(const CompareArguments& arguments) {
   const MachineArguments& machine = arguments.machine;
   if (!arguments.has_seeds && arguments.jobs == 1 && machine.device == "cpu" &&
-      machine.threads == 0 && !machine.is_forced && !arguments.is_locked) {
+      machine.threads == 0 && !machine.is_forced && !arguments.is_locked && !arguments.is_dry_run) {
     return;
   }
   throw_usage(
       "compare: run folders are compared as they are, nothing is trained: expected no --seeds, "
-      "--jobs, --device, --threads, --force or --locked beside ",
+      "--jobs, --device, --threads, --force, --locked or --dry-run beside ",
       arguments.paths.front().string());
 }
 
@@ -157,6 +157,12 @@ int compare_arms(const CompareArguments& arguments, const RankSession& session) 
         streams.out << compare::text_of(equalized, budget) << std::flush;
     }
     record = compare::prepare(arms, options, loader);
+  }
+  if (arguments.is_dry_run) {
+    if (!session.is_first()) return 0;
+    arguments.json.write(
+        show_plan(record, options, arguments.paths.front().string(), arguments, session), streams);
+    return 0;
   }
   const InterruptGuard guard;
   CompareEnd end = run_comparison(record, options, arguments, streams);
@@ -356,6 +362,9 @@ void add_compare(const Command& app) {
                  "Folder of the comparison; what it holds of these arms is continued; default "
                  "runs/compare-<experiment>");
   arguments->compared.add(command);
+  command.flag("--dry-run", arguments->is_dry_run,
+               "Check the arms, time a few steps of each, show sizes, memory, hours and disk, and "
+               "stop");
   arguments->machine.add(command);
   arguments->json.add(command);
   command.flag("--quiet", arguments->is_quiet, "Show no progress");
@@ -366,6 +375,7 @@ void add_compare(const Command& app) {
        "--memory my_memory.toml --seeds 3 --jobs 2",
        "mneme compare configs/quickstart.toml --memory my_memory.toml "
        "--sweep tier.0.rows=16,32,64",
+       "mneme compare configs/quickstart.toml --memory my_memory.toml --seeds 5 --dry-run",
        "mneme compare --suite configs/suite/small.toml --jobs 2"});
   command.runs(arguments, &run, [arguments, seeds] { arguments->has_seeds = seeds.is_given(); });
 }

@@ -40,6 +40,7 @@ struct CompareArguments {
   ComparedArms compared;
   bool is_quiet = false;
   bool is_locked = false;
+  bool is_dry_run = false;
 };
 
 // The command as it was typed.
@@ -66,6 +67,12 @@ struct CompareEnd {
 // What is said after a signal. `more` follows the counts of runs: ", 1 of 2 tasks has not begun".
 [[nodiscard]] std::string stopped_text(const CompareEnd& end, const std::string& command,
                                        const std::string& more = "");
+
+// mneme compare --dry-run: measures and prints what the comparison `name` will cost. Returns it as
+// JSON.
+[[nodiscard]] Json show_plan(const compare::Record& record, const compare::Options& options,
+                             const std::string& name, const CompareArguments& arguments,
+                             const RankSession& session);
 
 // mneme compare --suite FILE
 int compare_suite(const CompareArguments& arguments, const RankSession& session);

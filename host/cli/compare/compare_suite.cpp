@@ -91,6 +91,32 @@ void show_suite(const CompareArguments& arguments, const fs::path& folder, const
   outputs.finish();
 }
 
+// Of all tasks, one after another.
+void show_plans(const config::Suite& suite, const std::vector<PreparedTask>& tasks,
+                const CompareArguments& arguments, const RankSession& session) {
+  Json list = Json::array();
+  double seconds = 0.0;
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    Json plan =
+        show_plan(tasks[i].record, tasks[i].options, suite.tasks[i].name, arguments, session);
+    plan["task"] = suite.tasks[i].name;
+    seconds += plan.at("seconds").get<double>();
+    bytes += plan.at("disk_bytes").get<std::int64_t>();
+    list.push_back(std::move(plan));
+  }
+  if (!arguments.json.is_stdout()) {
+    session.streams().out << "the suite: " << format_duration(seconds) << ", disk "
+                          << human_bytes(static_cast<std::uint64_t>(bytes)) << std::endl;
+  }
+  arguments.json.write({{"format", "mneme-suite-dry-run"},
+                        {"command", command_text(arguments)},
+                        {"tasks", std::move(list)},
+                        {"seconds", seconds},
+                        {"disk_bytes", bytes}},
+                       session.streams());
+}
+
 }  // namespace
 
 int compare_suite(const CompareArguments& given, const RankSession& session) {
@@ -101,6 +127,10 @@ int compare_suite(const CompareArguments& given, const RankSession& session) {
   const fs::path folder = suite_folder(arguments);
   std::vector<PreparedTask> tasks =
       read_input([&] { return prepare_tasks(suite, arguments, folder, session); });
+  if (arguments.is_dry_run) {
+    if (session.is_first()) show_plans(suite, tasks, arguments, session);
+    return 0;
+  }
   if (session.is_first()) write_record(suite, arguments, folder);
   const InterruptGuard guard;
   CompareEnd end;

@@ -1,0 +1,79 @@
+// What a comparison is said to cost before it runs.
+#include "host/compare/planning/plan.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "host/memory/abi/groups.hpp"
+#include "host/tensor/device.hpp"
+#include "host/train/trainer.hpp"
+#include "tests/base/temporary_folder.hpp"
+#include "tests/base/tiny_motif.hpp"
+
+namespace mneme::compare {
+namespace {
+
+class MakePlan : public ::testing::Test {
+ protected:
+  MakePlan() : loader_(memory::find_group) {}
+  Record prepared(const std::string& train, const std::string& second = "") {
+    const auto memory = folder_.write("none.toml", "[memory]\n");
+    const std::string text = test::tiny_model() + test::kMotifData +
+                             "[train]\nsegment = 8\nlanes = 4\n" + train + "[eval]\nsteps = 30\n";
+    std::vector<ArmRequest> arms = {{.memory = memory}, {.memory = memory}};
+    if (!second.empty()) arms[1].overrides.push_back(config::parse_override(second));
+    options_.folder = folder_ / "runs";
+    options_.threads = tensor::threads();
+    return prepare(read_arms(folder_.write("tiny.toml", text), arms, {}, {}, loader_), options_,
+                   loader_);
+  }
+
+  test::TemporaryFolder folder_;
+  plugin::PluginLoader loader_;
+  Options options_;
+};
+
+TEST_F(MakePlan, TellsSizesTimeAndDisk) {
+  options_.seeds = 2;
+  const Record record = prepared("steps = 1000\n");
+  const Plan plan = make_plan(record, options_, 1, loader_);
+  ASSERT_EQ(plan.arms.size(), 2U);
+  double seconds = 0.0;
+  for (const ArmPlan& arm : plan.arms) {
+    EXPECT_EQ(arm.steps, 1000);
+    EXPECT_GT(arm.step_seconds, 0.0);
+    EXPECT_NEAR(arm.training_seconds, 1000 * arm.step_seconds, 1e-9);
+    EXPECT_GT(arm.evaluation_seconds, 0.0);
+    EXPECT_GT(arm.training.total(), 0);
+    EXPECT_NEAR(arm.seconds_left, 2 * (arm.training_seconds + arm.evaluation_seconds), 1e-9);
+    seconds += arm.seconds_left;
+  }
+  EXPECT_NEAR(plan.seconds, seconds, 1e-9);
+  EXPECT_GT(plan.free_disk_bytes, 0);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "runs"));  // nothing is written
+  EXPECT_EQ(to_json(plan, record)["arms"][0]["runs"], 2);
+}
+
+// What a run that was trained takes on the disk is what was planned, within a third.
+TEST_F(MakePlan, TellsTheDiskThatRunsTake) {
+  const Record record = prepared("steps = 60\n");
+  const std::int64_t planned = make_plan(record, options_, 1, loader_).arms[0].disk_bytes;
+  const auto folder = folder_ / "runs" / record.arms[0].runs[0].folder;
+  train::TrainerOptions options{.folder = folder};
+  train::Trainer(record.arms[0].setup.experiment, std::move(options)).train();
+  std::int64_t taken = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file()) taken += static_cast<std::int64_t>(entry.file_size());
+  }
+  // A megabyte is kept for files that do not grow with the model.
+  EXPECT_GE(planned, taken - 100'000);
+  EXPECT_LE(planned, taken + (1 << 20) + 100'000);
+  // A run that is done takes no more time.
+  const Plan again = make_plan(prepared("steps = 60\n"), options_, 2, loader_);
+  EXPECT_EQ(again.arms[0].seconds_left, 0.0);
+  EXPECT_GT(again.arms[1].seconds_left, 0.0);
+  EXPECT_NEAR(again.seconds, again.arms[1].seconds_left, 1e-9);  // one process has it
+}
+
+}  // namespace
+}  // namespace mneme::compare
