@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "host/base/text.hpp"
 #include "host/scores/memory_checks.hpp"
 #include "host/tensor/torch.hpp"

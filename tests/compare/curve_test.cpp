@@ -7,7 +7,6 @@
 #include "host/compare/runs.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/run/runtime.hpp"
-#include "host/tensor/device.hpp"
 #include "tests/base/log_capture.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/base/tiny_motif.hpp"
@@ -76,7 +75,6 @@ class PrepareCurves : public ::testing::Test {
     std::vector<ArmRequest> arms = {{.memory = memory}, {.memory = memory}};
     if (!second.empty()) arms[1].overrides.push_back(config::parse_override(second));
     options_.folder = folder_ / "runs";
-    options_.threads = tensor::threads();
     return prepare(read_arms(folder_.write("tiny.toml", text), arms, {}, {}, loader_), options_,
                    loader_);
   }

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include "host/memory/abi/groups.hpp"
-#include "host/tensor/device.hpp"
 #include "host/train/trainer.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/base/tiny_motif.hpp"
@@ -23,7 +22,6 @@ class MakePlan : public ::testing::Test {
     std::vector<ArmRequest> arms = {{.memory = memory}, {.memory = memory}};
     if (!second.empty()) arms[1].overrides.push_back(config::parse_override(second));
     options_.folder = folder_ / "runs";
-    options_.threads = tensor::threads();
     return prepare(read_arms(folder_.write("tiny.toml", text), arms, {}, {}, loader_), options_,
                    loader_);
   }

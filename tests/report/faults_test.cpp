@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "host/base/file/file.hpp"
 #include "host/report/differences/soundness.hpp"
