@@ -10,6 +10,7 @@ namespace mneme::data {
 namespace {
 
 using testing::ElementsAre;
+using testing::IsEmpty;
 
 std::vector<std::string> matches_of(const std::string& expression, const std::string& text) {
   const Pattern pattern = Pattern::expression(expression, "test");
@@ -29,7 +30,14 @@ TEST(Pattern, CutsATextAsGpt2Does) {
 TEST(Pattern, MeansWhatOnigurumaMeans) {
   EXPECT_THAT(matches_of("\\s", "a\u180eb\u0085c\u3000"), ElementsAre("\u0085", "\u3000"));
   EXPECT_THAT(matches_of("[^\\S\\n]", "\u180e \n"), ElementsAre(" "));
-  EXPECT_THAT(matches_of("\\w+", "e\u0301_\u00b2"), ElementsAre("e\u0301_"));  // a mark, no number
+  EXPECT_THAT(matches_of("\\w+", "e\u0301_\u2074"), ElementsAre("e\u0301_"));  // a mark, no number
+  const std::string six = "\u00b9\u00b2\u00b3\u00bc\u00bd\u00be";              // numbers of Latin-1
+  EXPECT_THAT(matches_of("\\w+", six), ElementsAre(six));
+  EXPECT_THAT(matches_of("(?i:\\w+)", six), ElementsAre(six));
+  EXPECT_THAT(matches_of("\\W", six + "\u2074"), ElementsAre("\u2074"));
+  EXPECT_THAT(matches_of("\\b.", six + "\u2074"), ElementsAre("\u00b9", "\u2074"));
+  EXPECT_THAT(matches_of("[\\w]", six), IsEmpty());
+  EXPECT_THAT(matches_of("[^\\w]+", six), ElementsAre(six));
   EXPECT_THAT(matches_of("\\v", "\n\v"), ElementsAre("\v"));
   EXPECT_THAT(matches_of("\\h+", " af"), ElementsAre("af"));
   EXPECT_THAT(matches_of("(?i:'s)", "'S'\u017f"), ElementsAre("'S", "'\u017f"));
@@ -103,6 +111,13 @@ TEST(Normalizer, ComposesAndDecomposes) {
   EXPECT_EQ(normalized("a\u0323\u0307", UnicodeForm::kNfd), "a\u0323\u0307");
   EXPECT_EQ(normalized("a\u0307\u0323", UnicodeForm::kNfd), "a\u0323\u0307");
   EXPECT_EQ(normalized("", UnicodeForm::kNfc), "");
+  // The trailing consonant of Hangul that is none, behind a syllable, behind its parts and before
+  // a mark.
+  EXPECT_EQ(normalized("\uac1c\u11a7x", UnicodeForm::kNfc), "\uac1c\u11a7x");
+  EXPECT_EQ(normalized("\u1100\u1161\u11a7", UnicodeForm::kNfkc), "\uac00\u11a7");
+  EXPECT_EQ(normalized("\u1100\u1161\u11a7\u11a8", UnicodeForm::kNfc), "\uac00\u11a7\u11a8");
+  EXPECT_EQ(normalized("\uac00\u11a7\u0301\u0323", UnicodeForm::kNfd),
+            "\u1100\u1161\u11a7\u0323\u0301");
   // U+1AC1 came with Unicode 14.0: the older tables take it for a letter, which nothing passes.
   EXPECT_EQ(normalized("a\u0301\u1ac1\u0323", UnicodeForm::kNfd), "a\u0301\u1ac1\u0323");
 }

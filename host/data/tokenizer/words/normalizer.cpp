@@ -35,6 +35,11 @@ void append_normalized(std::string& out, std::string_view text, UnicodeForm form
   out.append(reinterpret_cast<const char*>(result), static_cast<std::size_t>(bytes));
 }
 
+// utf8proc drops U+11A7 behind a Hangul syllable: it is the base of the trailing consonants'
+// numbers [Unicode 3.12] and none of them, so it composes with nothing, as no mark passes it
+// either.
+constexpr char32_t kTrailingBase = 0x11A7;
+
 bool is_ascii(char c) { return static_cast<unsigned char>(c) < 0x80; }
 
 }  // namespace
@@ -43,8 +48,8 @@ std::string normalized(std::string_view text, UnicodeForm form) {
   std::string out;
   out.reserve(text.size());
   // ASCII characters stay, and compose only with what follows them, so that a run of others can be
-  // normalised with the one before it. A character that the older tables do not know neither
-  // composes nor lets marks pass it.
+  // normalised with the one before it. A character that the older tables do not know, and U+11A7,
+  // neither composes nor lets marks pass it.
   std::size_t begin = 0;  // everything before is in `out`
   for (std::size_t i = 0; i < text.size();) {
     if (is_ascii(text[i])) {
@@ -56,7 +61,7 @@ std::string normalized(std::string_view text, UnicodeForm form) {
     begin = first;
     while (i < text.size() && !is_ascii(text[i])) {
       const CodePoint point = decode_utf8(text, i);
-      if (contains(unknown_to_normalization(), point.value)) {
+      if (point.value == kTrailingBase || contains(unknown_to_normalization(), point.value)) {
         append_normalized(out, text.substr(begin, i - begin), form);
         out += text.substr(i, point.bytes);
         begin = i + point.bytes;

@@ -37,10 +37,14 @@ bool is_hexadecimal(char c) {
 }
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; }
 
-std::string word_class() {
+// \w inside brackets. Where it stands alone, and in \b, Oniguruma reads Latin-1 from another table,
+// which has the superscripts 1, 2, 3 and the fractions 1/4, 1/2, 3/4 too.
+std::string bracketed_word_class() {
   return str("\\p{Alphabetic}", property_class("L"), property_class("M"), property_class("Nd"),
              property_class("Nl"), property_class("Pc"));
 }
+
+std::string word_class() { return bracketed_word_class() + "\\x{B2}\\x{B3}\\x{B9}\\x{BC}-\\x{BE}"; }
 
 // A set of characters: what brackets hold, and whether it is what they exclude.
 struct CharacterSet {
@@ -179,7 +183,7 @@ class Translator {
     const char c = text_[at_ + 1];
     if (c == 'b' || c == 'B') return word_boundary(c == 'b');
     if (c == 'A' || c == 'z' || c == 'Z') return copy(2);
-    if (const auto set = set_escape(); !set.inside.empty()) {
+    if (const auto set = set_escape(false); !set.inside.empty()) {
       out_ += set.bracketed();
       return;
     }
@@ -195,8 +199,8 @@ class Translator {
     out_ += str("(?:(?<=", word, ")", second, word, ")|(?<!", word, ")", fourth, word, "))");
   }
 
-  // \s, \p{L} and so on, at at_; nothing when it is no set.
-  CharacterSet set_escape() {
+  // \s, \p{L} and so on, at at_, inside brackets or alone; nothing when it is no set.
+  CharacterSet set_escape(bool is_in_brackets) {
     const char c = text_[at_ + 1];
     const auto take = [&](std::string inside, bool is_negated) {
       at_ += 2;
@@ -211,7 +215,7 @@ class Translator {
         return take(property_class("Nd"), c == 'D');
       case 'w':
       case 'W':
-        return take(word_class(), c == 'W');
+        return take(is_in_brackets ? bracketed_word_class() : word_class(), c == 'W');
       case 'h':
       case 'H':
         return take(std::string(kHexDigit), c == 'H');
@@ -312,7 +316,7 @@ class Translator {
     if (at_ + 1 >= text_.size()) refuse(at_, 1, "a backslash at the end");
     const char c = text_[at_ + 1];
     if (c == 'b') refuse(begin, 2, "this escape");
-    const CharacterSet set = set_escape();
+    const CharacterSet set = set_escape(true);
     if (set.inside.empty()) return character_escape();
     if (!set.is_negated) return set.inside;
     if (c == 'S') return "\\S\\x{180E}";
