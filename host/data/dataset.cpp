@@ -10,6 +10,7 @@
 #include "host/data/prepare/prepared.hpp"
 #include "host/data/tasks/answer_task.hpp"
 #include "host/data/tasks/sequence_tasks.hpp"
+#include "host/data/tokenizer/tokenizer.hpp"
 
 namespace mneme::data {
 namespace {
@@ -307,11 +308,17 @@ void Dataset::size_vocabulary() {
   // Marks take ids that a padded model has spare, or further ones.
   const std::int64_t own = vocabulary_->size() - vocabulary_->marks();
   if (config_.vocabulary_size < own) {
+    const Tokenizer& tokenizer = *vocabulary_->tokenizer();
+    const std::string place = tokenizer.place_of(own - 1);
+    const std::string last =
+        place.empty() ? "" : str(", the last \"", tokenizer.token(own - 1), "\" of ", place);
     throw_usage({.where = "data.vocabulary_size",
                  .failed = "the tokenizer has ids beyond it",
-                 .expected = str("at least ", own),
+                 .expected = str("at least ", own, last),
                  .got = str(config_.vocabulary_size),
-                 .hint = "take the tokenizer of this model, or remove the key"});
+                 .hint =
+                     "take the tokenizer of this model, or remove the key; a special token that "
+                     "the model has no row for can be set to null in the file that names it"});
   }
   vocabulary_size_ = std::max(config_.vocabulary_size, vocabulary_->size());
 }

@@ -391,5 +391,21 @@ TEST_F(ImportFolder, RefusesATokenizerOfAnotherModel) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
 }
 
+TEST_F(ImportFolder, NamesTheFileWhoseTokensTheModelHasNoRowFor) {
+  write_bytes(folder_ / "model/tokenizer.json", kTokenizer);
+  write_bytes(folder_ / "model/tokenizer_config.json",
+              R"({"extra_special_tokens": ["<1>", "<2>", "<3>", "<4>"]})");
+  expect_refusal(
+      import(), 2,
+      {"data.vocabulary_size: the tokenizer has ids beyond it: expected at least 11, the "
+       "last \"<4>\" of ",
+       "tokenizer_config.json: extra_special_tokens[3]", "got 10"});
+  write_bytes(folder_ / "model/tokenizer_config.json",
+              R"({"extra_special_tokens": ["<1>", "<2>"], "note": 1})");
+  const ProgramResult imported = import();
+  expect_done(imported);
+  EXPECT_THAT(imported.err, HasSubstr("tokenizer_config.json: note is passed over"));
+}
+
 }  // namespace
 }  // namespace mneme::test

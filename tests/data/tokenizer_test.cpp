@@ -107,12 +107,15 @@ TEST(Tokenizer, SpecialIdsComeFromTheFilesBesideIt) {
   files.texts["tokenizer_config.json"] = R"({"bos_token": "<s>", "pad_token": null})";
   files.texts["special_tokens_map.json"] = R"({"bos_token": "a", "pad_token": {"content": "b"}})";
   const Tokenizer tokenizer(files);
-  EXPECT_EQ(tokenizer.special_ids().beginning, 7);
+  EXPECT_EQ(tokenizer.special_ids().beginning, 1);  // special_tokens_map.json comes last
   EXPECT_EQ(tokenizer.special_ids().padding, 2);
   EXPECT_EQ(tokenizer.special_ids().end, std::nullopt);
-  files.texts["tokenizer_config.json"] = R"({"eos_token": "</s>"})";
-  expect_error(ErrorKind::kUsage, {"tokenizer_config.json: eos_token", "\"</s>\""},
-               [&] { static_cast<void>(Tokenizer(files)); });
+  files.texts.erase("special_tokens_map.json");
+  files.texts["tokenizer_config.json"] = R"({"bos_token": "<s>", "eos_token": "</s>"})";
+  const Tokenizer more(files);
+  EXPECT_EQ(more.special_ids().beginning, 7);
+  EXPECT_EQ(more.special_ids().end, 8);  // a token that the vocabulary lacks gets the next id
+  EXPECT_EQ(more.size(), 9);
 }
 
 // Files of folders name default ids that the tokenizer lacks; nothing in a tokenizer needs them.
@@ -336,8 +339,11 @@ TEST(BadTokenizer, FilesThatAreMissingOrCutOff) {
   expect_error(ErrorKind::kUsage, {"merges.txt:1", "no merge"},
                [&] { static_cast<void>(Tokenizer::load(folder.path())); });
   write("merges.txt", "");
-  write("tokenizer_config.json", R"({"tokenizer_class": "Qwen2Tokenizer"})");
-  expect_error(ErrorKind::kUsage, {"tokenizer_config.json: tokenizer_class", "Qwen2Tokenizer"},
+  write("tokenizer_config.json", R"({"tokenizer_class": "PreTrainedTokenizerFast"})");
+  expect_error(ErrorKind::kUsage, {"vocab.json", "do not say how a text is cut", "tokenizer_class"},
+               [&] { static_cast<void>(Tokenizer::load(folder.path())); });
+  write("config.json", R"({"model_type": 3})");
+  expect_error(ErrorKind::kUsage, {"config.json: model_type", "a string", "got 3"},
                [&] { static_cast<void>(Tokenizer::load(folder.path())); });
 }
 

@@ -18,6 +18,7 @@ struct AddedToken {
   bool takes_left = false;      // the white space before it belongs to it ("lstrip")
   bool takes_right = false;     // and that behind it
   bool is_normalized = false;   // looked for in the normalised text
+  std::string place = {};       // file and key that name it
 };
 
 // Finds tokens in a text: the leftmost, of those that begin there the longest.

@@ -21,11 +21,16 @@ std::string Field::place_of(std::string_view key) const {
   return str(place_, is_root_ ? ": " : ".", key);
 }
 
-std::optional<Field> Field::find(const std::string& key) const {
+std::optional<Field> Field::member(const std::string& key) const {
   if (!json_->is_object()) refuse("an object");
   const auto found = json_->find(key);
-  if (found == json_->end() || found->is_null()) return std::nullopt;
+  if (found == json_->end()) return std::nullopt;
   return Field(*found, place_of(key), false);
+}
+
+std::optional<Field> Field::find(const std::string& key) const {
+  const auto found = member(key);
+  return found && !found->is_null() ? found : std::nullopt;
 }
 
 Field Field::at(const std::string& key) const {

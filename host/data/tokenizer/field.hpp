@@ -30,6 +30,9 @@ class Field {
   [[nodiscard]] Field at(const std::string& key) const;
   // The member, unless it is missing or null.
   [[nodiscard]] std::optional<Field> find(const std::string& key) const;
+  // The member, which may be null, unless it is missing.
+  [[nodiscard]] std::optional<Field> member(const std::string& key) const;
+  [[nodiscard]] bool is_null() const { return json_->is_null(); }
   // The elements of an array.
   [[nodiscard]] std::vector<Field> elements() const;
   [[nodiscard]] Field element(std::size_t index) const;

@@ -10,60 +10,11 @@
 #include "host/base/error.hpp"
 #include "host/base/file/checksum.hpp"
 #include "host/data/tokenizer/field.hpp"
+#include "host/data/tokenizer/folder/folder_tokens.hpp"
 #include "host/data/tokenizer/tokenizer_parts.hpp"
 
 namespace mneme::data {
 namespace {
-
-AddedToken read_added_token(const Field& field) {
-  AddedToken token;
-  token.content = field.at("content").text();
-  token.is_single_word = field.flag("single_word", false);
-  token.takes_left = field.flag("lstrip", false);
-  token.takes_right = field.flag("rstrip", false);
-  token.is_special = field.flag("special", false);
-  token.is_normalized = field.flag("normalized", !token.is_special);
-  return token;
-}
-
-// Adds tokens one after the other.
-class TokenAdder {
- public:
-  explicit TokenAdder(TokenizerParts& parts) : parts_(parts), next_(parts.size()) {}
-
-  // Gives the token the id that it has in the model, or the next one, which must be `id`.
-  void add(AddedToken token, const Field& field, std::int64_t id) {
-    if (token.content.empty()) field.refuse("a token of at least one character");
-    const std::optional<std::int32_t> in_model = parts_.model->find(token.content);
-    token.id = in_model.value_or(next_);
-    if (!seen_.insert(token.content).second) {
-      field.fail("a token is added twice", "each token once", token.content);
-    }
-    if (id != token.id) {
-      field.fail(
-          str("the added token \"", token.content, "\" has another id than it gets"),
-          str(token.id, in_model ? ", its id in model.vocab"
-                                 : ", the next behind the vocabulary and the tokens before it"),
-          str(id), "ids must have no holes");
-    }
-    if (!in_model) ++next_;
-    parts_.added.push_back(std::move(token));
-  }
-
- private:
-  TokenizerParts& parts_;
-  std::int32_t next_;
-  std::unordered_set<std::string> seen_;
-};
-
-void read_added_tokens(const Field& list, TokenizerParts& parts) {
-  TokenAdder adder(parts);
-  for (const Field& field : list.elements()) {
-    field.require_object(
-        {"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"});
-    adder.add(read_added_token(field), field, field.at("id").integer());
-  }
-}
 
 // --- Post-processor ---
 
@@ -125,6 +76,7 @@ std::string digest_of(const ModelFields& model, const TokenizerParts& parts,
                       token.is_normalized));
   }
   digest.update(str("normalizer ", normalizer, "\npre_tokenizer ", pre_tokenizer, "\n"));
+  if (parts.splits_special) digest.update("splits special\n");
   return digest.hex();
 }
 
@@ -133,121 +85,100 @@ std::string dump_of(const FileJson& json, const char* key) {
   return found == json.end() ? "null" : found->dump();
 }
 
+// The text of a token that a file names: "<s>" or {"content": "<s>", ...}.
+const std::string& token_text(const Field& field) {
+  return field.json().is_object() ? field.at("content").text() : field.text();
+}
+
+// Whether two pre-tokenizers cut a text alike: trim_offsets only moves places in the text.
+bool cut_alike(const FileJson& one, const FileJson& other) {
+  const auto without_offsets = [](auto& self, FileJson json) -> FileJson {
+    if (json.is_object()) json.erase("trim_offsets");
+    if (json.is_structured()) {
+      for (FileJson& each : json) each = self(self, std::move(each));
+    }
+    return json;
+  };
+  return without_offsets(without_offsets, one) == without_offsets(without_offsets, other);
+}
+
+// What the class brings takes the place of what stands in tokenizer.json.
+void take_parts_of_class(TokenizerClass type, const FolderSettings& settings, FileJson& json,
+                         BpeSettings& model) {
+  if (type == TokenizerClass::kAsItStands) return;
+  ClassParts own = parts_of(type, settings);
+  model = {};
+  model.fuses_unknown = own.fuses_unknown;
+  model.falls_back_to_bytes = own.falls_back_to_bytes;
+  json["normalizer"] = std::move(own.normalizer);
+  if (!cut_alike(json["pre_tokenizer"], own.pre_tokenizer)) {
+    json["pre_tokenizer"] = std::move(own.pre_tokenizer);
+  }
+  json["decoder"] = std::move(own.decoder);
+}
+
+// Reads the parts of the object `json` with the tokens that the folder adds.
+TokenizerParts read_object(const TokenizerFiles& files, const std::string& place, FileJson& json,
+                           ModelFields model) {
+  const FolderSettings settings(files);
+  const TokenizerClass type = class_of(files);
+  TokenizerParts parts;
+  take_parts_of_class(type, settings, json, model.settings);
+  const Field root(json, place);
+  parts.model = std::make_unique<Bpe>(model.tokens, model.merges, model.settings);
+  parts.special.unknown = model.settings.unknown;
+  add_folder_tokens(json, place, type, settings, parts);
+  if (const auto field = root.find("normalizer")) parts.normalizer = Normalizer(*field);
+  if (const auto field = root.find("pre_tokenizer")) parts.pre_tokenizer = PreTokenizer(*field);
+  // GPT-NeoX's class puts nothing around a text, whatever tokenizer.json says.
+  const auto around = root.find("post_processor");
+  if (around && type != TokenizerClass::kGptNeoX) read_post_processor(*around, parts);
+  if (const auto field = root.find("decoder")) parts.decoder = Decoder(*field);
+  parts.splits_special = settings.flag("split_special_tokens", false);
+  for (const std::string& key : settings.unknown_keys()) {
+    parts.notes.push_back(key + " is passed over: transformers gives it no meaning");
+  }
+  parts.sha256 =
+      digest_of(model, parts, dump_of(json, "normalizer"), dump_of(json, "pre_tokenizer"));
+  return parts;
+}
+
 // --- The two forms ---
 
 TokenizerParts read_tokenizer_json(const TokenizerFiles& files) {
   const std::string file = files.place("tokenizer.json");
-  const FileJson json = parse_file_json(files.texts.at("tokenizer.json"), file);
+  FileJson json = parse_file_json(files.texts.at("tokenizer.json"), file);
   const Field root(json, file);
   root.require_object({"version", "truncation", "padding", "added_tokens", "normalizer",
                        "pre_tokenizer", "post_processor", "decoder", "model"});
   if (const auto version = root.find("version"); version && version->text() != "1.0") {
     version->refuse("\"1.0\"");
   }
-  TokenizerParts parts;
+  TokenizerParts parts = read_object(files, file, json, read_model(root.at("model")));
   // Settings of the last call of the program that wrote the file: transformers sets both aside too.
   for (const char* key : {"truncation", "padding"}) {
     if (const auto field = root.find(key)) {
       parts.notes.push_back(str(file, ": ", key, " is passed over: texts stay whole"));
     }
   }
-  ModelFields model = read_model(root.at("model"));
-  parts.model = std::make_unique<Bpe>(model.tokens, model.merges, model.settings);
-  parts.special.unknown = model.settings.unknown;
-  if (const auto added = root.find("added_tokens")) read_added_tokens(*added, parts);
-  if (const auto field = root.find("normalizer")) parts.normalizer = Normalizer(*field);
-  if (const auto field = root.find("pre_tokenizer")) parts.pre_tokenizer = PreTokenizer(*field);
-  if (const auto field = root.find("post_processor")) read_post_processor(*field, parts);
-  if (const auto field = root.find("decoder")) parts.decoder = Decoder(*field);
-  parts.sha256 =
-      digest_of(model, parts, dump_of(json, "normalizer"), dump_of(json, "pre_tokenizer"));
   return parts;
-}
-
-// The text of a token that a file names: "<s>" or {"content": "<s>", ...}.
-const std::string& token_text(const Field& field) {
-  return field.json().is_object() ? field.at("content").text() : field.text();
-}
-
-// The tokens that the files beside vocab.json add or call special.
-void read_tokens_beside(const TokenizerFiles& files, TokenizerParts& parts) {
-  if (files.has("added_tokens.json")) {
-    const std::string file = files.place("added_tokens.json");
-    const FileJson json = parse_file_json(files.texts.at("added_tokens.json"), file);
-    const Field root(json, file);
-    root.require_object_of_any();
-    std::vector<std::pair<std::int64_t, std::string>> tokens;
-    for (const auto& [content, id] : json.items()) {
-      tokens.emplace_back(root.at(content).integer(), content);
-    }
-    std::sort(tokens.begin(), tokens.end());
-    TokenAdder adder(parts);
-    for (const auto& [id, content] : tokens) {
-      AddedToken token;
-      token.content = content;
-      adder.add(std::move(token), root.at(content), id);
-    }
-  }
-  const auto call_special = [&](const Field& field) {
-    const std::string& content = token_text(field);
-    for (AddedToken& token : parts.added) {
-      if (token.content != content) continue;
-      token.is_special = true;
-      return;
-    }
-    const auto id = parts.model->find(content);
-    if (!id) field.refuse("a token of vocab.json or added_tokens.json");
-    AddedToken token;
-    token.id = *id;
-    token.content = content;
-    token.is_special = true;
-    parts.added.push_back(std::move(token));
-  };
-  for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"}) {
-    if (!files.has(name)) continue;
-    const std::string file = files.place(name);
-    const FileJson json = parse_file_json(files.texts.at(name), file);
-    const Field root(json, file);
-    for (const char* key : {"bos_token", "eos_token", "unk_token", "pad_token"}) {
-      if (const auto field = root.find(key)) call_special(*field);
-    }
-    if (const auto list = root.find("additional_special_tokens")) {
-      for (const Field& each : list->elements()) call_special(each);
-    }
-  }
 }
 
 TokenizerParts read_vocab_json(const TokenizerFiles& files) {
-  bool adds_prefix_space = false;
-  if (files.has("tokenizer_config.json")) {
-    const std::string file = files.place("tokenizer_config.json");
-    const FileJson json = parse_file_json(files.texts.at("tokenizer_config.json"), file);
-    const Field root(json, file);
-    const auto type = root.find("tokenizer_class");
-    if (type && type->text() != "GPT2Tokenizer" && type->text() != "GPT2TokenizerFast") {
-      type->refuse("\"GPT2Tokenizer\"",
-                   "vocab.json and merges.txt do not say how a text is cut into words; give "
-                   "the tokenizer.json, which save_pretrained of transformers writes");
-    }
-    adds_prefix_space = root.flag("add_prefix_space", false);
+  TokenizerFiles with_class = files;
+  // Such files were GPT-2's before there were others.
+  with_class.texts.emplace("config.json", R"({"model_type": "gpt2"})");
+  if (class_of(with_class) == TokenizerClass::kAsItStands) {
+    throw_usage({.where = files.place("vocab.json"),
+                 .failed = "vocab.json and merges.txt do not say how a text is cut into words",
+                 .expected = "tokenizer_class = \"GPT2Tokenizer\" or another that says it in "
+                             "tokenizer_config.json",
+                 .got = "a class that reads tokenizer.json",
+                 .hint = "give the tokenizer.json, which save_pretrained of transformers writes"});
   }
-  TokenizerParts parts;
-  ModelFields model = read_vocabulary_and_merges(files);
-  parts.model = std::make_unique<Bpe>(model.tokens, model.merges, model.settings);
-  read_tokens_beside(files, parts);
-  constexpr std::string_view kEndOfText = "<|endoftext|>";
-  const auto end = parts.model->find(kEndOfText);
-  if (end && parts.added.empty()) {
-    AddedToken token;
-    token.id = *end;
-    token.content = kEndOfText;
-    token.is_special = true;
-    parts.added.push_back(std::move(token));
-  }
-  parts.pre_tokenizer = PreTokenizer::gpt2(adds_prefix_space);
-  parts.decoder = Decoder::gpt2();
-  parts.sha256 = digest_of(model, parts, "null", str("gpt2 ", adds_prefix_space));
-  return parts;
+  FileJson json = FileJson::object();
+  return read_object(with_class, files.place("vocab.json"), json,
+                     read_vocabulary_and_merges(files));
 }
 
 }  // namespace
@@ -269,30 +200,15 @@ std::int32_t TokenizerParts::size() const {
 void read_special_ids(const TokenizerFiles& files, TokenizerParts& parts) {
   struct Use {
     const char* token;
-    const char* id;
     std::optional<std::int32_t>& slot;
   };
-  const std::array<Use, 4> uses = {Use{"bos_token", "bos_token_id", parts.special.beginning},
-                                   Use{"eos_token", "eos_token_id", parts.special.end},
-                                   Use{"unk_token", "unk_token_id", parts.special.unknown},
-                                   Use{"pad_token", "pad_token_id", parts.special.padding}};
-  for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"}) {
-    if (!files.has(name)) continue;
-    const std::string file = files.place(name);
-    const FileJson json = parse_file_json(files.texts.at(name), file);
-    const Field root(json, file);
-    for (const Use& use : uses) {
-      if (const auto field = root.find(use.token); field && !use.slot) {
-        use.slot = parts.find(token_text(*field));
-        if (!use.slot) field->refuse("a token of the tokenizer");
-      }
-      auto field = root.find(use.id);
-      if (!field || use.slot) continue;
-      if (field->json().is_array() && !field->json().empty()) field = field->element(0);
-      const std::int64_t id = field->integer();
-      if (id < 0 || id >= parts.size()) field->refuse(str("an id from 0 to ", parts.size() - 1));
-      use.slot = static_cast<std::int32_t>(id);
-    }
+  const std::array<Use, 4> uses = {
+      Use{"bos_token", parts.special.beginning}, Use{"eos_token", parts.special.end},
+      Use{"unk_token", parts.special.unknown}, Use{"pad_token", parts.special.padding}};
+  const FolderSettings settings(files);
+  for (const Use& use : uses) {
+    const auto field = settings.find(use.token);
+    if (field && !field->is_null() && !use.slot) use.slot = parts.find(token_text(*field));
   }
 }
 

@@ -1,5 +1,6 @@
 #include "host/data/tokenizer/tokenizer.hpp"
 
+#include <algorithm>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
@@ -12,6 +13,15 @@ namespace {
 
 constexpr std::size_t kIdsPassedAtOnce = std::size_t{1} << 16;
 
+[[noreturn]] void refuse_alike(const AddedToken& first, const AddedToken& second) {
+  throw_usage(
+      {.where = second.place,
+       .failed = "two added tokens are the same text once it is normalised",
+       .expected = "tokens that differ",
+       .got = str("\"", second.content, "\", and in ", first.place, " \"", first.content, "\""),
+       .hint = "PyPI tokenizers takes one of them by chance; take one out of the file"});
+}
+
 }  // namespace
 
 struct Tokenizer::Parts : TokenizerParts {
@@ -20,9 +30,14 @@ struct Tokenizer::Parts : TokenizerParts {
     std::vector<std::pair<std::string, AddedToken>> normal;
     special_tokens.assign(static_cast<std::size_t>(size()), false);
     count = size();
+    std::unordered_map<std::string, const AddedToken*> by_text;
     for (const AddedToken& token : added) {
       std::string text = token.content;
-      if (token.is_normalized) normalizer.apply(text);
+      if (token.is_normalized) {
+        normalizer.apply(text);
+        const auto [other, is_new] = by_text.emplace(text, &token);
+        if (!is_new) refuse_alike(*other->second, token);
+      }
       added_texts[token.id] = text;
       (token.is_normalized ? normal : raw).emplace_back(std::move(text), token);
       special_tokens[static_cast<std::size_t>(token.id)] = token.is_special;
@@ -82,6 +97,11 @@ bool Tokenizer::is_special(std::int64_t id) const {
   return parts_->special_tokens[static_cast<std::size_t>(id)];
 }
 
+std::string Tokenizer::place_of(std::int64_t id) const {
+  const auto found = std::ranges::find(parts_->added, id, &AddedToken::id);
+  return found == parts_->added.end() ? "" : found->place;
+}
+
 std::vector<std::int32_t> Tokenizer::encode(std::string_view text,
                                             const EncodeOptions& options) const {
   std::vector<std::int32_t> ids;
@@ -97,6 +117,7 @@ std::int64_t Tokenizer::encode(
   check_utf8(text);
   Parts& parts = *parts_;
   const std::lock_guard<std::mutex> lock(parts.mutex);
+  const bool finds_special = options.finds_special && !parts.splits_special;
   std::vector<std::int32_t> ids;
   std::int64_t unknown = 0;
   const auto pass = [&] {
@@ -115,15 +136,14 @@ std::int64_t Tokenizer::encode(
       raw = changed;
     }
     parts.normalized_finder.for_each_part(
-        raw, options.finds_special,
-        [&](std::size_t begin, std::size_t end, const AddedToken* token) {
+        raw, finds_special, [&](std::size_t begin, std::size_t end, const AddedToken* token) {
           if (token != nullptr) return ids.push_back(token->id);
           parts.pre_tokenizer.for_each_word(raw.substr(begin, end - begin),
                                             is_at_start && begin == 0, on_word);
         });
   };
   if (options.adds_special) ids = parts.prefix;
-  parts.raw_finder.for_each_part(text.text, options.finds_special,
+  parts.raw_finder.for_each_part(text.text, finds_special,
                                  [&](std::size_t begin, std::size_t end, const AddedToken* token) {
                                    if (token != nullptr) return ids.push_back(token->id);
                                    encode_raw(text.text.substr(begin, end - begin), begin == 0);

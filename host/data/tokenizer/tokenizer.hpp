@@ -64,6 +64,9 @@ class Tokenizer {
   [[nodiscard]] std::string bytes_of(std::int64_t id) const;
   // Whether decode(skips_special) leaves it out; Error (kUsage) for an id out of range.
   [[nodiscard]] bool is_special(std::int64_t id) const;
+  // File and key that name the token beside the model's vocabulary; "" for a token of the latter
+  // that is not named, and for an id out of range.
+  [[nodiscard]] std::string place_of(std::int64_t id) const;
   [[nodiscard]] const SpecialIds& special_ids() const;
   // The ids that the post-processor puts before a text, such as that of <s>.
   [[nodiscard]] const std::vector<std::int32_t>& beginning() const;

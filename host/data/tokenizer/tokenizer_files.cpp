@@ -5,6 +5,7 @@
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
 #include "host/base/text.hpp"
+#include "host/data/tokenizer/field.hpp"
 
 namespace mneme::data {
 namespace {
@@ -12,6 +13,17 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kTokenizerFile = "tokenizer.json";
+constexpr const char* kModelFile = "config.json";
+
+// Of the model's config.json the keys that decide the tokenizer's class.
+std::string keys_of_class(const std::string& text, const std::string& place) {
+  const FileJson json = parse_file_json(text, place);
+  FileJson out = FileJson::object();
+  for (const char* key : {"model_type", "tokenizer_class"}) {
+    if (const auto field = Field(json, place).find(key)) out[key] = field->text();
+  }
+  return out.dump();
+}
 
 // True for the name of a vocabulary of sentencepiece or tiktoken, which is not read.
 bool is_other_vocabulary(const fs::path& file) {
@@ -100,6 +112,10 @@ TokenizerFiles read_tokenizer_files(const fs::path& path) {
                  .hint = unread.empty() ? "" : unread_vocabulary_hint(folder)});
   }
   read({"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"});
+  if (fs::exists(folder / kModelFile, ignored)) {
+    files.texts[kModelFile] =
+        keys_of_class(read_file(folder / kModelFile), files.place(kModelFile));
+  }
   return files;
 }
 

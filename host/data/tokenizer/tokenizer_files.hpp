@@ -8,7 +8,9 @@
 namespace mneme::data {
 
 // The text of each file by its name: "tokenizer.json", or "vocab.json" and "merges.txt", and, where
-// there are any, "tokenizer_config.json", "special_tokens_map.json" and "added_tokens.json".
+// there are any, "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json" and
+// "config.json", of which only the keys are kept that decide the tokenizer's class
+// (folder/tokenizer_class.hpp).
 struct TokenizerFiles {
   std::string folder;       // that messages name in front of a file; "" = none
   bool is_in_file = false;  // `folder` is one file that holds the texts

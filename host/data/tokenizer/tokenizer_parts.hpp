@@ -26,6 +26,7 @@ struct TokenizerParts {
   Decoder decoder;
   std::vector<std::int32_t> prefix;  // of the post-processor
   std::vector<std::int32_t> suffix;
+  bool splits_special = false;  // special tokens in a text are text, unless they are asked for
   SpecialIds special;
   std::vector<std::string> notes;
   std::string sha256;
@@ -44,9 +45,7 @@ struct ModelFields {
 [[nodiscard]] ModelFields read_model(const Field& field);
 [[nodiscard]] ModelFields read_vocabulary_and_merges(const TokenizerFiles& files);
 
-// Sets bos, eos, unk and pad as tokenizer_config.json and special_tokens_map.json name them, the
-// first that does. Error (kUsage) for a token or id that the
-// tokenizer lacks.
+// Sets bos, eos, unk and pad as the folder's settings name them.
 void read_special_ids(const TokenizerFiles& files, TokenizerParts& parts);
 
 // Reads everything.

@@ -1,0 +1,218 @@
+#include "host/data/tokenizer/folder/tokenizer_class.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "host/base/error.hpp"
+
+namespace mneme::data {
+namespace {
+
+constexpr const char* kConfigFile = "config.json";
+constexpr const char* kSettingsFile = "tokenizer_config.json";
+
+struct NamedClass {
+  std::string_view name;  // without "Fast" at its end
+  TokenizerClass type;
+};
+constexpr std::array<NamedClass, 8> kClasses = {{
+    {"BloomTokenizer", TokenizerClass::kAsItStands},
+    {"GPT2Tokenizer", TokenizerClass::kGpt2},
+    {"GPTNeoXTokenizer", TokenizerClass::kGptNeoX},
+    {"LlamaTokenizer", TokenizerClass::kLlama},
+    {"PreTrainedTokenizer", TokenizerClass::kAsItStands},
+    {"PythonBackend", TokenizerClass::kAsItStands},
+    {"Qwen2Tokenizer", TokenizerClass::kQwen2},
+    {"TokenizersBackend", TokenizerClass::kAsItStands},
+}};
+
+// The class that transformers registers for a kind of model; "" = none.
+struct RegisteredClass {
+  std::string_view model_type;
+  std::string_view name;
+};
+constexpr std::array<RegisteredClass, 33> kRegistered = {{
+    {"", ""},
+    {"codegen", "GPT2Tokenizer"},
+    {"gpt2", "GPT2Tokenizer"},
+    {"gpt_bigcode", "TokenizersBackend"},
+    {"gpt_neo", "GPT2Tokenizer"},
+    {"gpt_neox", "GPTNeoXTokenizer"},
+    {"gptj", "GPT2Tokenizer"},
+    {"granite", "TokenizersBackend"},
+    {"granitemoe", "TokenizersBackend"},
+    {"llama", ""},
+    {"mamba", "GPTNeoXTokenizer"},
+    {"mamba2", "GPTNeoXTokenizer"},
+    {"ministral", "TokenizersBackend"},
+    {"mistral", "TokenizersBackend"},
+    {"mixtral", "TokenizersBackend"},
+    {"mpt", "GPTNeoXTokenizer"},
+    {"olmo", "GPTNeoXTokenizer"},
+    {"olmo2", "TokenizersBackend"},
+    {"olmo3", "TokenizersBackend"},
+    {"olmoe", "GPTNeoXTokenizer"},
+    {"opt", "GPT2Tokenizer"},
+    {"phi", "GPT2Tokenizer"},
+    {"phi3", "TokenizersBackend"},
+    {"qwen2", "Qwen2Tokenizer"},
+    {"qwen2_moe", "Qwen2Tokenizer"},
+    {"qwen2_vl", "Qwen2Tokenizer"},
+    {"qwen3", "Qwen2Tokenizer"},
+    {"qwen3_moe", "Qwen2Tokenizer"},
+    {"qwen3_next", "Qwen2Tokenizer"},
+    {"rwkv", "GPTNeoXTokenizer"},
+    {"smollm3", ""},
+    {"stablelm", "TokenizersBackend"},
+    {"starcoder2", "GPT2Tokenizer"},
+}};
+
+// Kinds of models whose folders name a wrong class, so that the registered one is taken.
+constexpr std::array<std::string_view, 2> kTakeRegistered = {"phi3", "qwen2"};
+
+// [Qwen2], as transformers' class has it built in.
+constexpr std::string_view kQwen2Parts = R"json({
+  "normalizer": {"type": "NFC"},
+  "pre_tokenizer": {"type": "Sequence", "pretokenizers": [
+    {"type": "Split", "behavior": "Isolated", "invert": false, "pattern": {"Regex":
+     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"}},
+    {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false}]},
+  "decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true}})json";
+
+constexpr std::string_view kGpt2Parts = R"json({
+  "normalizer": null,
+  "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true},
+  "decoder": {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true}})json";
+
+constexpr std::string_view kLlamaParts = R"json({
+  "normalizer": null,
+  "pre_tokenizer": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first", "split": false},
+  "decoder": {"type": "Sequence", "decoders": [
+    {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"},
+    {"type": "Strip", "content": " ", "start": 1, "stop": 0}]}})json";
+
+std::string without_fast(std::string name) {
+  if (name.ends_with("Fast")) name.resize(name.size() - 4);
+  return name;
+}
+
+// A string of a file's object; "" where it is missing, null or empty.
+struct NamedIn {
+  std::string file;
+  std::string value;
+};
+
+NamedIn text_of(const TokenizerFiles& files, const char* file, const char* key) {
+  if (!files.has(file)) return {};
+  const FileJson json = parse_file_json(files.texts.at(file), files.place(file));
+  const auto field = Field(json, files.place(file)).find(key);
+  return field ? NamedIn{file, field->text()} : NamedIn{};
+}
+
+std::optional<TokenizerClass> find_class(const std::string& name) {
+  for (const NamedClass& each : kClasses) {
+    if (each.name == without_fast(name)) return each.type;
+  }
+  return std::nullopt;
+}
+
+TokenizerClass class_named(const TokenizerFiles& files, const NamedIn& named) {
+  if (const auto found = find_class(named.value)) return *found;
+  throw_usage(
+      {.where = str(files.place(named.file), ": tokenizer_class"),
+       .failed = "the class makes its tokenizer by rules that are not known here",
+       .expected = quoted_list({"PreTrainedTokenizerFast", "GPT2Tokenizer", "GPTNeoXTokenizer",
+                                "LlamaTokenizer", "Qwen2Tokenizer"}),
+       .got = str("\"", named.value, "\""),
+       .hint = "\"PreTrainedTokenizerFast\" in its place reads tokenizer.json as it stands"});
+}
+
+}  // namespace
+
+TokenizerClass class_of(const TokenizerFiles& files) {
+  const std::string model_type = text_of(files, kConfigFile, "model_type").value;
+  NamedIn named = text_of(files, kSettingsFile, "tokenizer_class");
+  if (named.value.empty()) named = text_of(files, kConfigFile, "tokenizer_class");
+  const auto* const registered =
+      std::ranges::find(kRegistered, model_type, &RegisteredClass::model_type);
+  if (registered == kRegistered.end()) {
+    if (find_class(named.value) == TokenizerClass::kAsItStands) return TokenizerClass::kAsItStands;
+    throw_usage(
+        {.where = str(files.place(kConfigFile), ": model_type"),
+         .failed = str("which class transformers takes for the tokenizer of such a model is "
+                       "not known here"),
+         .expected = str("a known kind of model, or tokenizer_class = "
+                         "\"PreTrainedTokenizerFast\" in ",
+                         kSettingsFile),
+         .got = str("\"", model_type, "\""),
+         .hint = "a copy of tokenizer.json under another name is read alone, as it stands"});
+  }
+  const bool takes_registered =
+      std::ranges::find(kTakeRegistered, model_type) != kTakeRegistered.end();
+  const std::string name = without_fast(named.value);
+  const bool is_byte_level =
+      files.has("tokenizer.json") &&
+      files.texts.at("tokenizer.json").find("\"ByteLevel\"") != std::string::npos;
+  if (name == "LlamaTokenizer" && !takes_registered && is_byte_level) {
+    return TokenizerClass::kAsItStands;
+  }
+  const std::string registered_name(registered->name);
+  if (name.empty()) return find_class(registered_name).value_or(TokenizerClass::kAsItStands);
+  if (registered_name.empty() || registered_name == name) return class_named(files, named);
+  const TokenizerClass registered_class = *find_class(registered_name);
+  if (registered_class == TokenizerClass::kAsItStands || takes_registered) return registered_class;
+  return class_named(files, named);
+}
+
+ClassParts parts_of(TokenizerClass type, const FolderSettings& settings) {
+  const bool adds_space = settings.flag("add_prefix_space", type == TokenizerClass::kLlama);
+  const std::string_view text = type == TokenizerClass::kLlama   ? kLlamaParts
+                                : type == TokenizerClass::kQwen2 ? kQwen2Parts
+                                                                 : kGpt2Parts;
+  FileJson json = FileJson::parse(text);
+  ClassParts parts;
+  if (type == TokenizerClass::kLlama) {
+    parts.falls_back_to_bytes = true;
+    parts.fuses_unknown = true;
+    const auto legacy = settings.find("legacy");
+    const bool is_legacy = legacy && !legacy->is_null() && legacy->flag();
+    json["pre_tokenizer"]["prepend_scheme"] = !adds_space ? "never"
+                                              : is_legacy ? "always"
+                                                          : "first";
+    if (!adds_space) json["decoder"]["decoders"].erase(3);
+  } else if (type == TokenizerClass::kQwen2) {
+    json["pre_tokenizer"]["pretokenizers"][1]["add_prefix_space"] = adds_space;
+  } else {
+    json["pre_tokenizer"]["add_prefix_space"] = adds_space;
+    if (type == TokenizerClass::kGptNeoX) json["normalizer"] = {{"type", "NFC"}};
+  }
+  parts.normalizer = std::move(json["normalizer"]);
+  parts.pre_tokenizer = std::move(json["pre_tokenizer"]);
+  parts.decoder = std::move(json["decoder"]);
+  return parts;
+}
+
+std::optional<std::string> default_token(TokenizerClass type, const std::string& name) {
+  const bool is_bos = name == "bos_token";
+  const bool is_eos_or_unknown = name == "eos_token" || name == "unk_token";
+  switch (type) {
+    case TokenizerClass::kAsItStands:
+      break;
+    case TokenizerClass::kGpt2:
+    case TokenizerClass::kGptNeoX:
+      if (is_bos || is_eos_or_unknown) return "<|endoftext|>";
+      if (name == "pad_token" && type == TokenizerClass::kGptNeoX) return "<|padding|>";
+      break;
+    case TokenizerClass::kLlama:
+      if (is_bos) return "<s>";
+      if (name == "eos_token") return "</s>";
+      if (name == "unk_token") return "<unk>";
+      break;
+    case TokenizerClass::kQwen2:
+      if (is_eos_or_unknown || name == "pad_token") return "<|endoftext|>";
+      break;
+  }
+  return std::nullopt;
+}
+
+}  // namespace mneme::data
