@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "host/base/exit_status.hpp"
 #include "host/base/text.hpp"
 
 namespace mneme {
@@ -78,7 +79,7 @@ void stop_with_parent() {
   ::unsetenv(kParentVariable);  // programs that this one starts have another parent
   std::signal(SIGPIPE, SIG_IGN);
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (::getppid() != id) std::_Exit(128 + SIGTERM);
+  if (::getppid() != id) std::_Exit(exit_code_of_signal(SIGTERM));
 }
 
 }  // namespace mneme

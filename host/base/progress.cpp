@@ -12,6 +12,16 @@ namespace {
 
 constexpr double kJsonSeconds = 0.25;  // least time between two lines for programs
 
+// Seconds between two lines. Plain ones stay in a file or in a scheduler's log: the longer the work
+// takes, the fewer, at most twenty for each doubling or so of the time.
+double interval_of(const ProgressOptions& options, double elapsed) {
+  constexpr double kShareOfElapsed = 0.05;
+  constexpr double kMostSeconds = 600.0;
+  if (options.is_json) return kJsonSeconds;
+  if (options.is_terminal) return options.redraw_seconds;
+  return std::clamp(kShareOfElapsed * elapsed, options.line_seconds, kMostSeconds);
+}
+
 std::string json_line(const ProgressOptions& options, const ProgressState& state) {
   Json progress = {{"title", options.title},
                    {"step", state.step},
@@ -121,13 +131,14 @@ std::string Progress::fitted(const ProgressState& state, std::size_t width) cons
 }
 
 void Progress::update(const ProgressState& state) {
+  const auto is_last = [&](const ProgressState& one) {
+    return options_.total_steps > 0 && one.step >= options_.total_steps;
+  };
+  const bool is_new = !has_shown_ || (is_last(state) && !is_last(state_));
   state_ = state;
   is_pending_ = true;
-  const double interval = options_.is_json       ? kJsonSeconds
-                          : options_.is_terminal ? options_.redraw_seconds
-                                                 : options_.line_seconds;
-  const bool is_last = options_.total_steps > 0 && state.step >= options_.total_steps;
-  if (!has_shown_ || is_last || clock_.seconds() - last_shown_ >= interval) show(state);
+  const double now = clock_.seconds();
+  if (is_new || now - last_shown_ >= interval_of(options_, now - started_)) show(state);
 }
 
 void Progress::show(const ProgressState& state) {

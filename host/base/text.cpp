@@ -67,7 +67,36 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return previous[b.size()];
 }
 
+namespace {
+
+// Words that other programs have for ours, which are not spelt alike.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 21> kOtherWords = {
+    {{"gpu", "cuda"},         {"nvidia", "cuda"},    {"validation", "valid"}, {"dev", "valid"},
+     {"md", "markdown"},      {"tex", "latex"},      {"txt", "text"},         {"c++", "cpp"},
+     {"cxx", "cpp"},          {"float", "f32"},      {"float32", "f32"},      {"fp32", "f32"},
+     {"single", "f32"},       {"double", "f64"},     {"float64", "f64"},      {"fp64", "f64"},
+     {"bfloat16", "bf16"},    {"character", "char"}, {"token", "tokenizer"},  {"bpe", "tokenizer"},
+     {"subword", "tokenizer"}}};
+
+// The candidate that `name` is another program's word for; "" when there is none.
+std::string other_word(std::string_view name, const std::vector<std::string>& candidates) {
+  std::string lower(name);
+  std::ranges::transform(lower, lower.begin(), [](char c) {
+    return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  });
+  if (std::ranges::find(candidates, lower) != candidates.end()) return lower;  // "CUDA"
+  for (const auto& [other, ours] : kOtherWords) {
+    if (lower == other && std::ranges::find(candidates, ours) != candidates.end()) {
+      return std::string(ours);
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
 std::string nearest(std::string_view name, const std::vector<std::string>& candidates) {
+  if (std::string word = other_word(name, candidates); !word.empty()) return word;
   const std::size_t limit = std::clamp<std::size_t>(name.size() / 3, 1, 3);
   std::size_t best_distance = limit + 1;
   const std::string* best = nullptr;

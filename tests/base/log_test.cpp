@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdlib>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "host/base/file/file.hpp"
+#include "host/base/log_once.hpp"
 #include "tests/base/log_capture.hpp"
 #include "tests/base/temporary_folder.hpp"
 
@@ -193,6 +195,21 @@ TEST(LogDeathTest, NoColorTurnsColourOffOnATerminal) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(log_on_a_terminal(""), testing::ExitedWithCode(1), "");
   EXPECT_EXIT(log_on_a_terminal("1"), testing::ExitedWithCode(0), "");
+}
+
+TEST(Log, AMessageIsPassedOnOnceWhileLogOnceLives) {
+  test::LogCapture capture;
+  {
+    const LogOnce once;
+    for (int i = 0; i < 3; ++i) log_warning("the signal grows");
+    log_info("the signal grows");
+    log_warning("another");
+    EXPECT_EQ(once.said(), (std::set<std::string>{"info the signal grows", "warning another",
+                                                  "warning the signal grows"}));
+  }
+  EXPECT_EQ(capture.lines().size(), 3u);
+  log_warning("the signal grows");
+  EXPECT_EQ(capture.lines().size(), 4u);
 }
 
 }  // namespace

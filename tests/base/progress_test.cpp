@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <sstream>
 
 namespace mneme {
@@ -146,6 +147,38 @@ TEST(Progress, TheEndOfARunSaysWhatTheOthersNeed) {
   Progress progress(out, {.run = {.number = 1, .of = 3, .seconds = {}}, .total_steps = 4}, clock);
   clock.advance(20.0);
   EXPECT_EQ(progress.line({.step = 4}), "run 1 of 3: 4/4  in 20.0s, 40.0s left");
+}
+
+// A comparison is evaluated after its last step; each update was a line there.
+TEST(Progress, TheLastStepIsShownOnce) {
+  ManualClock clock;
+  std::ostringstream out;
+  Progress progress(out, {.total_steps = 2}, clock);
+  for (int i = 0; i < 30; ++i) {
+    clock.advance(0.1);
+    progress.update({.step = 2});
+  }
+  progress.finish();
+  EXPECT_EQ(out.str(), "2/2  in 0.10s\n2/2  in 3.00s\n");
+}
+
+TEST(Progress, PlainLinesBecomeRare) {
+  ManualClock clock;
+  std::ostringstream out;
+  Progress progress(out, {.total_steps = 100'000}, clock);
+  std::int64_t hour = 0, day = 0;
+  for (int second = 1; second <= 86'400; ++second) {
+    clock.advance(1.0);
+    progress.update({.step = second});
+    const std::string text = out.str();
+    out.str("");
+    const auto lines = static_cast<std::int64_t>(std::ranges::count(text, '\n'));
+    day += lines;
+    if (second <= 3'600) hour += lines;
+  }
+  EXPECT_GE(hour, 60);
+  EXPECT_LE(hour, 90);
+  EXPECT_LE(day, 250);
 }
 
 }  // namespace

@@ -96,6 +96,17 @@ TEST(Text, NearestFindsATypoAndRefusesStrangers) {
   EXPECT_EQ(did_you_mean("banana", names), "");
 }
 
+TEST(Text, NearestKnowsWordsOfOtherPrograms) {
+  EXPECT_EQ(nearest("gpu", {"cpu", "cuda"}), "cuda");
+  EXPECT_EQ(nearest("CUDA", {"cpu", "cuda"}), "cuda");
+  EXPECT_EQ(nearest("cqu", {"cpu", "cuda"}), "cpu");
+  EXPECT_EQ(nearest("validation", {"valid", "test"}), "valid");
+  EXPECT_EQ(nearest("fp32", {"f64", "f32", "bf16"}), "f32");
+  EXPECT_EQ(nearest("bfloat16", {"f64", "f32", "bf16"}), "bf16");
+  EXPECT_EQ(nearest("md", {"text", "markdown"}), "markdown");
+  EXPECT_EQ(nearest("gpu", {"valid", "test"}), "");
+}
+
 TEST(Text, JoinsAndQuotes) {
   EXPECT_EQ(join({"a", "b"}, ", "), "a, b");
   EXPECT_EQ(join({}, ", "), "");

@@ -220,5 +220,29 @@ TEST(OutputPlace, TellsWhatIsThere) {
   EXPECT_EQ(find_output_place(folder / "1").kind, Kind::kFile);
 }
 
+TEST(OutputParents, AreMadeWhereTheyAreMissing) {
+  const TemporaryFolder folder;
+  const fs::path file = folder / "a/b/c.json";
+  EXPECT_EQ(obstacle_above(file), "");
+  EXPECT_FALSE(fs::exists(folder / "a"));
+  make_parents(file);
+  EXPECT_TRUE(fs::is_directory(folder / "a/b"));
+  EXPECT_FALSE(fs::exists(file));
+  make_parents(file);
+  make_parents("alone");  // the current folder
+  fs::create_symlink("x/y.json", folder / "link");
+  make_parents(folder / "link");
+  EXPECT_TRUE(fs::is_directory(folder / "x"));
+}
+
+TEST(OutputParents, CannotBeMadeBelowAFile) {
+  const TemporaryFolder folder;
+  const fs::path file = folder.write("file", "");
+  EXPECT_EQ(obstacle_above(file / "a/b"), file.string() + ", which is no folder");
+  EXPECT_EQ(obstacle_above(folder / "new"), "");
+  EXPECT_EQ(obstacle_above((folder / "new").string() + "/"), "");
+  EXPECT_THAT(error_of([&] { make_parents(file / "a/b"); }), HasSubstr("cannot make the folder"));
+}
+
 }  // namespace
 }  // namespace mneme

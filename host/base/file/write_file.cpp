@@ -343,6 +343,26 @@ OutputPlace find_output_place(const fs::path& path) {
   return {.path = target};
 }
 
+void make_parents(const fs::path& path) {
+  const OutputPlace place = find_output_place(path);
+  if (place.kind != OutputPlace::Kind::kFile || !place.path.has_parent_path()) return;
+  std::error_code error;
+  fs::create_directories(place.path.parent_path(), error);
+  if (error) fail_file(place.path.parent_path(), "make the folder", error.value());
+}
+
+std::string obstacle_above(const fs::path& path) {
+  std::error_code ignored;
+  fs::path above = fs::absolute(path).lexically_normal();
+  if (!above.has_filename()) above = above.parent_path();  // "folder/"
+  do {
+    above = above.parent_path();
+  } while (!fs::exists(fs::symlink_status(above, ignored)) && above.has_relative_path());
+  if (!fs::is_directory(above, ignored)) return str(above.string(), ", which is no folder");
+  if (::access(above.c_str(), W_OK | X_OK) == 0) return "";
+  return str("the folder ", above.string(), ": ", std::generic_category().message(errno));
+}
+
 void remove_temporaries(const fs::path& folder, Writers writers,
                         const std::vector<std::string>& names) {
   std::error_code ignored;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace mneme {
@@ -53,5 +54,13 @@ struct OutputPlace {
 // of the regular file that they go to: reopened, the file would lose its contents. Error (kRun) for
 // a cycle of links; other errors show when the file is opened.
 [[nodiscard]] OutputPlace find_output_place(const std::filesystem::path& path);
+
+// Makes the folders that are missing on the way to an output, a file or a folder: all but the last
+// part of `path`. Error (kRun).
+void make_parents(const std::filesystem::path& path);
+
+// Why no folder and no file could be made at `path`, found without making one: the nearest thing on
+// the way that exists is no folder, or cannot be written. "" = no obstacle is visible.
+[[nodiscard]] std::string obstacle_above(const std::filesystem::path& path);
 
 }  // namespace mneme
