@@ -8,10 +8,30 @@
 
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
+#include "host/config/keys.hpp"
 #include "host/config/sections/sections.hpp"
+#include "host/config/suite.hpp"
 
 namespace mneme::config {
 namespace {
+
+// A file of experiments is neither one experiment nor a memory.
+void refuse_suite(const Value& root, const std::filesystem::path& path) {
+  if (!is_suite(root)) return;
+  const std::string word = shell_word(path.string());
+  throw_usage({.where = path.string(),
+               .failed = "this is a suite, a list of experiments and memories",
+               .expected = "one experiment or one memory",
+               .hint = str("mneme compare --suite ", word, " runs it, mneme config check ", word,
+                           " checks it")});
+}
+
+// What a memory file should have in place of a key that is not [memory].
+std::string memory_hint(const std::string& key, bool has_memory) {
+  if (key == "tier") return "call it [[memory.tier]]";
+  if (key == "plugin") return "write the lines [memory] and [[memory.tier]] above it";
+  return has_memory ? "" : "rename it to memory, or name an experiment file";
+}
 
 // The [memory] of a file that holds nothing else.
 Value memory_section(const Value& root, Problems& problems) {
@@ -19,10 +39,9 @@ Value memory_section(const Value& root, Problems& problems) {
   const bool has_memory = reader.require("memory", "a table, [memory]");
   const Value* memory = reader.table("memory");
   for (const Member& member : reader.take_rest()) {
-    problems.add(
-        member.key_position, member.value.path(),
-        {.failed = "a memory file holds [memory] and nothing else",
-         .hint = has_memory ? "" : str("rename it to memory, or name an experiment file")});
+    problems.add(member.key_position, member.value.path(),
+                 {.failed = "a memory file holds [memory] and nothing else",
+                  .hint = memory_hint(member.key, has_memory)});
   }
   return memory == nullptr ? Value::table(root.position(), "memory") : *memory;
 }
@@ -35,6 +54,20 @@ void list_experiment(Fields& at, Experiment& all) {
   at.section("eval", [&](Fields& table) { list_eval(table, all.eval, all.data, all.train); });
   at.section("generate", [&](Fields& table) { list_generate(table, all.generate, all.eval); });
   at.finish();
+}
+
+// The tables that have a key, as "[train] or [eval]"; "" = none has it.
+std::string tables_with(const std::string& key) {
+  std::vector<std::string> tables;
+  for (const TableInfo& table : experiment_keys()) {
+    // Keys of the small tables are rather misspelt ones: train.step is train.steps.
+    const bool is_inner = table.name.find('.') != std::string::npos;
+    if (is_inner && table.name != "[[memory.tier]]") continue;
+    if (std::ranges::find(table.keys, key, &KeyInfo::key) != table.keys.end()) {
+      tables.push_back(table.name);
+    }
+  }
+  return join(tables, " or ");
 }
 
 // Replaces `value` by a list that was read and is right.
@@ -124,6 +157,18 @@ void Fields::section(const Key& key, const List& list) {
   list(inner);
 }
 
+void Fields::finish() {
+  if (!is_reading()) return;
+  Reader copy = *reader_;  // what it takes stays unknown to the reader
+  for (const Member& member : copy.take_rest()) {
+    const std::string tables = tables_with(member.key);
+    if (tables.empty()) continue;
+    reader_->problem(member.key, {.failed = "unknown key here", .expected = "it in " + tables});
+    static_cast<void>(reader_->value(member.key));  // it is reported
+  }
+  reader_->finish();
+}
+
 void Fields::write(std::string_view key, const std::string& value) {
   if (!value.empty()) lines_.emplace_back(key, value);
 }
@@ -169,8 +214,10 @@ Experiment parse_experiment(const std::filesystem::path& path,
                             const std::optional<std::filesystem::path>& memory_file,
                             Problems& problems) {
   Value root = parse_toml_file(path);
+  refuse_suite(root, path);
   if (memory_file) {
     const Value memory_root = parse_toml_file(*memory_file);
+    refuse_suite(memory_root, *memory_file);
     Value memory = memory_section(memory_root, problems);
     problems.throw_if_any();  // further checks of a wrong memory would only confuse
     const Position position = memory.position();

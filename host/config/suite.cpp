@@ -124,6 +124,11 @@ std::vector<SuiteTask> read_tasks(Reader& root, Problems& problems,
 
 }  // namespace
 
+bool is_suite(const Value& root) {
+  const Value* const task = root.find("task");
+  return task != nullptr && task->kind() == Kind::kArray;
+}
+
 std::string_view to_word(Measure value) { return choice_text(value, kMeasureChoices); }
 
 Suite read_suite(const std::filesystem::path& path) {

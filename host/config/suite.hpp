@@ -38,7 +38,10 @@ struct Suite {
   std::vector<SuiteTask> tasks;  // at least one
 };
 
-// Reads a suite file:
+// True for the text of a suite file: it has tables [[task]], which no experiment has.
+[[nodiscard]] bool is_suite(const Value& root);
+
+// Reads a suite file (docs/suites.md):
 //
 //   seeds = 3
 //   [[memory]]                            # an arm of every task; the first is the baseline

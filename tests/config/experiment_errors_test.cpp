@@ -297,5 +297,16 @@ TEST(Experiment, AKeyOfTheCommandLineIsLeftOutThere) {
             parse(kMotif));
 }
 
+TEST(Experiment, KeysOfOtherTablesAreSaidToBelongThere) {
+  test::expect_problems(parse_error, "e.toml", R"(
+lr = 0.1; [data]; task = "motif"; [train]; steps = 10
+  => 1:6: lr: unknown key here: expected it in [[memory.tier]] or [train]
+[model]; optimizer = "adam"; [data]; task = "motif"; [train]; steps = 10
+  => 2:13: model.optimizer: unknown key here: expected it in [train]
+[data]; task = "motif"; [train]; steps = 10; layers = 2
+  => 5:10: train.layers: unknown key here: expected it in [model] or [[memory.tier]]
+)");
+}
+
 }  // namespace
 }  // namespace mneme::config

@@ -250,5 +250,33 @@ TEST(Memory, AnotherMemoryIsCheckedAgainstTheModel) {
             std::string::npos);
 }
 
+TEST(Memory, ATiersKeysWithoutATierAreSaidToBelongToOne) {
+  EXPECT_EQ(memory_parse_error("[memory]\nplugin = \"xl_cache\"\nrows = 16\n"),
+            "2: M:2:10: memory.plugin: unknown key here: expected it in [[memory.tier]]; write a "
+            "line [[memory.tier]] above it\n"
+            "M:3:8: memory.rows: unknown key here: expected it in [[memory.tier]]");
+  EXPECT_EQ(memory_parse_error("[[memory.tier]]\nplugin = \"a\"\n[memory.other]\n"),
+            "2: M:3:2: memory.other: unknown key; known keys: carry, plugins, tier");
+  EXPECT_NE(memory_parse_error("[[tier]]\nplugin = \"a\"\n").find("call it [[memory.tier]]"),
+            std::string::npos);
+  EXPECT_NE(memory_parse_error("plugin = \"a\"\n")
+                .find("write the lines [memory] and [[memory.tier]] above it"),
+            std::string::npos);
+}
+
+TEST(Memory, ASuiteIsNeitherAMemoryNorAnExperiment) {
+  const TemporaryFolder folder;
+  const auto suite =
+      folder.write("s.toml", "[[memory]]\nfile = \"m\"\n[[task]]\nexperiment = \"e\"\n");
+  const auto experiment = folder.write("e.toml", kRest);
+  for (const std::string& error :
+       {error_of([&] { static_cast<void>(parse_experiment(suite)); }),
+        error_of([&] { static_cast<void>(parse_experiment(experiment, {}, suite)); })}) {
+    EXPECT_NE(error.find("this is a suite, a list of experiments and memories"), std::string::npos)
+        << error;
+    EXPECT_NE(error.find("mneme compare --suite "), std::string::npos) << error;
+  }
+}
+
 }  // namespace
 }  // namespace mneme::config

@@ -43,6 +43,12 @@ std::vector<std::string> keys_and_values(const std::vector<Override>& overrides)
   return out;
 }
 
+TEST_F(SuiteFile, IsToldFromAnExperiment) {
+  EXPECT_TRUE(is_suite(parse_toml(kMemories + kTask, "s")));
+  EXPECT_FALSE(is_suite(parse_toml("[data]\ntask = \"copy\"\n", "e")));
+  EXPECT_FALSE(is_suite(parse_toml("[[memory]]\nfile = \"m\"\n", "m")));
+}
+
 TEST_F(SuiteFile, GivesEveryTaskEveryMemory) {
   const Suite suite = read("seeds = 2\n" + kMemories + kTask +
                            "measure = \"outside_accuracy\"\nset = [\"train.steps=5\"]\n"

@@ -1,5 +1,6 @@
 #include "host/config/toml/toml.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <stdexcept>
@@ -194,6 +195,59 @@ TEST(Toml, ReadingAnotherKindIsAMistakeOfOurs) {
   EXPECT_THROW(static_cast<void>(root.find("a")->members()), std::logic_error);
   EXPECT_THROW(static_cast<void>(root.as_real()), std::logic_error);
   EXPECT_THROW(static_cast<void>(root.as_integer()), std::logic_error);
+}
+
+TEST(Toml, AStringThatIsNotClosedIsSaidToBe) {
+  EXPECT_EQ(parse_error("[data]\nvocabulary = \"byte\n[train]\nlr = 1.0\n"),
+            "2: f.toml:2:14: the string that begins here is not closed: expected \" before the end "
+            "of the line");
+  EXPECT_EQ(
+      parse_error("a = 'x"),
+      "2: f.toml:1:5: the string that begins here is not closed: expected ' before the end of "
+      "the line");
+  EXPECT_EQ(parse_error("a = 1\nb = \"\"\"x\ny\n"),
+            "2: f.toml:2:5: the string that begins here is not closed: expected \"\"\" at its end");
+  EXPECT_EQ(parse_error("# it's a comment\na = 1\n"), "no error");
+  EXPECT_EQ(parse_error("a = \"it's\"  # it's\n"), "no error");
+}
+
+TEST(Toml, SyntaxErrorsSayWhatWasMeant) {
+  const auto hint = [](const std::string& text) {
+    const std::string error = parse_error(text);
+    return error.substr(error.rfind("; ") + 2);
+  };
+  EXPECT_EQ(hint("optimizer = adam"), "a string has quotation marks: optimizer = \"adam\"");
+  EXPECT_EQ(hint("train = /data/x.txt  # a file"),
+            "a string has quotation marks: train = \"/data/x.txt\"");
+  EXPECT_EQ(hint("tie = True"), "write tie = true");
+  EXPECT_EQ(hint("tie = no"), "write tie = false");
+  EXPECT_EQ(hint("clip = None"), "leave the key out");
+  EXPECT_EQ(hint("a = \u201cbyte\u201d"), "write plain quotation marks, \"");
+  EXPECT_EQ(hint("lr = 1,5"), "write a decimal point in place of the comma, or a list as [1, 2]");
+  EXPECT_EQ(hint("lr = .5"), "write a digit before the decimal point");
+  EXPECT_EQ(hint("lr: 1"), "write lr = 1");
+  EXPECT_EQ(hint("lr =\nb = 1"), "write a value behind the =, or remove the line");
+  EXPECT_EQ(hint("// a comment"), "comments begin with #");
+  EXPECT_EQ(hint("a = 1\na = 2"), "remove one of the two lines");
+  EXPECT_EQ(hint("a = \"C:\\data\""),
+            "write \\\\ for a backslash, or put the text between apostrophes, 'C:\\data'");
+  EXPECT_EQ(hint("[m.tier]\na = 1\n[m.tier]\na = 2\n"),
+            "put its keys into one [m.tier]; of several alike each begins with [[m.tier]]");
+}
+
+TEST(Toml, AFolderOrALibraryIsNoFileOfKeys) {
+  const test::TemporaryFolder folder;
+  const auto error = [](const std::filesystem::path& path) {
+    return error_of([&] { static_cast<void>(parse_toml_file(path)); });
+  };
+  EXPECT_THAT(error(folder.path()), testing::HasSubstr("expected a TOML file, got a folder"));
+  std::filesystem::create_directory(folder / "run");
+  const std::filesystem::path run = folder.write("run/experiment.toml", "").parent_path();
+  EXPECT_THAT(error(run), testing::AllOf(testing::HasSubstr("got the folder of a run"),
+                                         testing::HasSubstr("mneme train --resume ")));
+  EXPECT_THAT(error(folder.write("my_memory.so", "\x7f")),
+              testing::AllOf(testing::HasSubstr("got a plugin's library"),
+                             testing::HasSubstr("[[memory.tier]] with plugin = \"my_memory\"")));
 }
 
 }  // namespace

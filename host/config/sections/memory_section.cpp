@@ -113,6 +113,17 @@ void list_tier(Fields& at, TierConfig& tier) {
   }
 }
 
+// A tier's keys without the line [[memory.tier]] above them: with the plugin, its options.
+void refuse_tier_keys(Reader& reader) {
+  if (!reader.has("plugin")) return;
+  for (const Member& member : reader.take_rest()) {
+    reader.problem(member.key,
+                   {.failed = "unknown key here",
+                    .expected = "it in [[memory.tier]]",
+                    .hint = member.key == "plugin" ? "write a line [[memory.tier]] above it" : ""});
+  }
+}
+
 }  // namespace
 
 void list_memory(Fields& at, MemoryConfig& memory) {
@@ -132,7 +143,8 @@ void list_memory(Fields& at, MemoryConfig& memory) {
                     .got = "an empty list",
                     .hint = reader.removal("plugins") + " for the plugins of the program itself"});
   }
-  reader.finish();
+  refuse_tier_keys(reader);
+  at.finish();
 }
 
 void check_together(const ModelConfig& model, const MemoryConfig& memory,

@@ -143,10 +143,8 @@ class Fields {
       }
     }
   }
-  // Reading only: reports the keys that are not listed.
-  void finish() {
-    if (is_reading()) reader_->finish();
-  }
+  // Reading only: reports the keys that are not listed, with the tables that they belong to.
+  void finish();
 
   // Writing only. `key` as it stands before "=", `value` as TOML, "" = an absent key.
   void write(std::string_view key, const std::string& value);

@@ -9,6 +9,7 @@
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
 #include "host/base/text.hpp"
+#include "host/config/toml/syntax_hint.hpp"
 
 namespace mneme::config {
 namespace {
@@ -69,6 +70,7 @@ class KeyGuard {
   }
 
   void skip_string(char quote) {
+    const std::size_t begin = at_;
     const std::string triple(3, quote);
     const bool is_multiline = text_.substr(at_, 3) == triple;
     at_ += is_multiline ? 3 : 1;
@@ -80,23 +82,30 @@ class KeyGuard {
         // Up to two quotes before the three belong to the text.
         for (int more = 0; more < 2 && text_.substr(at_, 1) == triple.substr(0, 1); ++more) ++at_;
         return;
-      } else if (!is_multiline && (text_[at_] == quote || text_[at_] == '\n')) {
+      } else if (!is_multiline && text_[at_] == quote) {
         ++at_;
         return;
+      } else if (!is_multiline && text_[at_] == '\n') {
+        break;
       } else {
         ++at_;
       }
     }
+    fail(place_of(begin), "the string that begins here is not closed",
+         is_multiline ? triple + " at its end" : str(quote, " before the end of the line"));
+  }
+
+  [[nodiscard]] Position place_of(std::size_t at) const {
+    const std::string_view before = text_.substr(0, at);
+    const auto line = std::count(before.begin(), before.end(), '\n') + 1;
+    const std::size_t line_start = before.rfind('\n') + 1;  // npos + 1 = 0
+    return origin_.at(static_cast<std::uint32_t>(line),
+                      static_cast<std::uint32_t>(at - line_start + 1));
   }
 
   void count_dot() {
     if (++dots_ <= kMaxKeyDots) return;
-    const std::string_view before = text_.substr(0, at_);
-    const auto line = std::count(before.begin(), before.end(), '\n') + 1;
-    const std::size_t line_start = before.rfind('\n') + 1;  // npos + 1 = 0
-    fail(origin_.at(static_cast<std::uint32_t>(line),
-                    static_cast<std::uint32_t>(at_ - line_start + 1)),
-         "too many parts in a key", str("at most ", kMaxKeyDots + 1), "more");
+    fail(place_of(at_), "too many parts in a key", str("at most ", kMaxKeyDots + 1), "more");
   }
 
   std::string_view text_;
@@ -166,6 +175,16 @@ Value convert(const toml::node& node, const Origin& origin, const std::string& p
        "a table, an array, a string, a number or a boolean", "", "quote it to make it a string");
 }
 
+// The line with this number, from 1, without its end.
+std::string_view line_of(std::string_view text, std::uint32_t number) {
+  for (std::uint32_t i = 1; i < number; ++i) {
+    const std::size_t end = text.find('\n');
+    if (end == std::string_view::npos) return {};
+    text.remove_prefix(end + 1);
+  }
+  return text.substr(0, text.find('\n'));
+}
+
 Value parse(std::string_view text, const Origin& origin) {
   KeyGuard(text, origin).check();
   try {
@@ -173,7 +192,9 @@ Value parse(std::string_view text, const Origin& origin) {
     Value root = convert_table(table, origin, "", 0);
     return root;
   } catch (const toml::parse_error& error) {
-    fail(origin.at(error.source().begin), std::string(error.description()));
+    const std::string description(error.description());
+    fail(origin.at(error.source().begin), description, "", "",
+         syntax_hint(line_of(text, error.source().begin.line), description));
   }
 }
 
@@ -243,7 +264,37 @@ Value& item_at(Value& array, const std::string& part, const Position& position) 
 
 }  // namespace
 
+namespace {
+
+// Paths that are something else, before an error about their bytes.
+void check_is_toml(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    const bool is_run = std::filesystem::exists(path / "experiment.toml", ignored);
+    throw_usage({.where = path.string(),
+                 .failed = "cannot read",
+                 .expected = "a TOML file",
+                 .got = is_run ? "the folder of a run" : "a folder",
+                 .hint = is_run ? str("its experiment is ", (path / "experiment.toml").string(),
+                                      "; mneme train --resume ", shell_word(path.string()),
+                                      " goes on with the run")
+                                : ""});
+  }
+  if (path.extension() != ".so" || !std::filesystem::is_regular_file(path, ignored)) return;
+  throw_usage(
+      {.where = path.string(),
+       .failed = "cannot read",
+       .expected = "a TOML file",
+       .got = "a plugin's library",
+       .hint = str("a memory file names it: [memory], plugins = [\"",
+                   std::filesystem::absolute(path).parent_path().string(),
+                   "\"], and a [[memory.tier]] with plugin = \"", path.stem().string(), '"')});
+}
+
+}  // namespace
+
 Value parse_toml_file(const std::filesystem::path& path) {
+  check_is_toml(path);
   const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
   const std::string text = read_file(path, kMaxConfigBytes);
   try {

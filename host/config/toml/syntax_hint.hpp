@@ -1,0 +1,13 @@
+// What a mistake of TOML's syntax probably means.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace mneme::config {
+
+// What to do about a syntax error that toml++ describes and places in `line`, the whole line of the
+// file; "" when nothing more is known than the description.
+[[nodiscard]] std::string syntax_hint(std::string_view line, std::string_view description);
+
+}  // namespace mneme::config
