@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "host/base/error.hpp"
+#include "host/base/log.hpp"
 #include "host/data/lanes.hpp"
 #include "host/data/prepare/prepared.hpp"
 #include "host/data/tasks/answer_task.hpp"
@@ -32,6 +33,18 @@ Json describe_corpus(const Corpus& corpus) {
   return json;
 }
 
+// The log has a warning where valid or test holds what train holds.
+void warn_of_equal_splits(const Dataset& dataset) {
+  const std::shared_ptr<const Corpus> train = dataset.corpus(Split::kTrain);
+  for (const Split split : {Split::kValid, Split::kTest}) {
+    const std::shared_ptr<const Corpus> other = dataset.corpus(split);
+    if (!train || !other || train->sha256.empty() || train->sha256 != other->sha256) continue;
+    log_warning(key_of(split), ": it holds the same text as data.train",
+                other->files == train->files ? " (the same file)" : "",
+                ": what is measured on it is how well the training data are remembered");
+  }
+}
+
 }  // namespace
 
 Dataset::Dataset(const config::DataConfig& config, const DatasetOptions& options)
@@ -54,6 +67,7 @@ Dataset::Dataset(const config::DataConfig& config, const DatasetOptions& options
       vocabulary_size_ = answers_->vocabulary_size();
       break;
   }
+  warn_of_equal_splits(*this);
 }
 
 std::shared_ptr<const Corpus>& Dataset::slot(Split split) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "host/base/file/checksum.hpp"
+#include "tests/base/log_capture.hpp"
 #include "tests/data/data_files.hpp"
 
 namespace mneme::data {
@@ -54,6 +55,27 @@ TEST(Dataset, MakesTheVocabularyFromTheTrainingText) {
   expect_error(ErrorKind::kUsage, {"test.txt:1:3", "got \"z\""}, [&] { Dataset{config}; });
   config.test = folder.write("test.txt", "ab\n");
   EXPECT_EQ(Dataset(config).vocabulary_size(), 4);
+}
+
+TEST(Dataset, WarnsWhereASplitHoldsTheTrainingText) {
+  const TestFolder folder;
+  DataConfig config;
+  config.train = folder.write("train.txt", "abcdefghij");
+  config.valid = config.train;
+  config.test = folder.write("copy.txt", "abcdefghij");
+  {
+    const test::LogCapture log;
+    const Dataset dataset(config);
+    EXPECT_THAT(log.text(), testing::HasSubstr("data.valid: it holds the same text as data.train "
+                                               "(the same file): "));
+    EXPECT_THAT(log.text(),
+                testing::HasSubstr("data.test: it holds the same text as data.train: "));
+  }
+  config.valid = folder.write("valid.txt", "abcdefghik");
+  config.test.clear();
+  const test::LogCapture log;
+  const Dataset dataset(config);
+  EXPECT_EQ(log.text(), "");
 }
 
 TEST(Dataset, ReadsOnlyWhatIsAskedFor) {
