@@ -51,6 +51,59 @@ std::int64_t newest_whole(const CheckpointFiles& files, std::int64_t step) {
   return -1;
 }
 
+// The run that a file belongs to as one of its checkpoints; "" = none.
+fs::path run_of_checkpoint(const fs::path& file) {
+  const fs::path run = fs::absolute(file).lexically_normal().parent_path().parent_path();
+  std::error_code ignored;
+  return fs::exists(run / "run.json", ignored) ? run : fs::path();
+}
+
+// What is at a path that should be a run's folder and lacks `missing`.
+std::string found_in_place_of(const fs::path& path, const fs::path& missing) {
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) return "no such folder";
+  if (fs::is_directory(path, ignored)) {
+    if (fs::exists(path / "comparison.json", ignored)) return "the folder of a comparison";
+    if (fs::exists(path / "suite.json", ignored)) return "the folder of a suite";
+    if (fs::exists(path / "config.json", ignored)) return "a model folder of another program";
+    return "no " + missing.filename().string();
+  }
+  if (path.extension() == ".toml") return "an experiment or memory file";
+  return run_of_checkpoint(path).empty() ? "a file" : "one of a run's checkpoints";
+}
+
+// The runs inside a comparison's folder, as far as a message has room.
+std::string runs_inside(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
+    if (fs::exists(entry.path() / "run.json", ignored)) names.push_back(entry.path().string());
+  }
+  std::ranges::sort(names);
+  const std::size_t all = names.size();
+  if (all > 4) names.resize(4);
+  return join(names, ", ") + (all > 4 ? str(" and ", all - 4, " more") : "");
+}
+
+std::string hint_in_place_of(const fs::path& path) {
+  std::error_code ignored;
+  const std::string word = shell_word(path.string());
+  if (fs::exists(path / "comparison.json", ignored)) {
+    const std::string runs = runs_inside(path);
+    return runs.empty() ? "it has no run yet" : "name one of its runs: " + runs;
+  }
+  if (fs::exists(path / "config.json", ignored)) {
+    return str("make a run of it: mneme import --from ", word, " --run DIR");
+  }
+  if (path.extension() == ".toml" && fs::is_regular_file(path, ignored)) {
+    return str("mneme train ", word, " --run DIR makes a run of an experiment: name its DIR here");
+  }
+  if (const fs::path run = run_of_checkpoint(path); !run.empty()) {
+    return str("name the run, ", run.string(), "; --checkpoint chooses one of its checkpoints");
+  }
+  return "name a folder that `mneme train --run` wrote";
+}
+
 [[noreturn]] void fail_info(const fs::path& file, const std::string& got) {
   throw_run({.where = file.string(),
              .failed = "it does not describe a run",
@@ -80,9 +133,8 @@ RunFolder RunFolder::open(const fs::path& path) {
     throw_usage({.where = path.string(),
                  .failed = "this is no run of mneme",
                  .expected = "a folder with experiment.toml and run.json",
-                 .got = fs::is_directory(path) ? str("no ", file.filename().string())
-                                               : std::string("no such folder"),
-                 .hint = "name a folder that `mneme train --run` wrote"});
+                 .got = found_in_place_of(path, file),
+                 .hint = hint_in_place_of(path)});
   }
   return folder;
 }

@@ -148,5 +148,29 @@ TEST_F(BadRunFolder, UnknownCheckpoints) {
                  {"--allow-changed-plugin", "--resume"});
 }
 
+TEST_F(BadRunFolder, WhatStandsInItsPlaceIsNamed) {
+  train();
+  const std::string toml = experiment(tiny());
+  expect_refusal(run_mneme({"eval", toml}), 2,
+                 {"this is no run of mneme", "got an experiment or memory file",
+                  "mneme train " + toml + " --run DIR makes a run"});
+  expect_refusal(run_mneme({"eval", checkpoint(6).string()}), 2,
+                 {"got one of a run's checkpoints", "name the run, " + file("run")});
+  expect_refusal(run_mneme({"eval", file("absent")}), 2, {"got no such folder"});
+  folder_.write("model", "");
+  expect_refusal(run_mneme({"eval", file("model")}), 2, {"got a file"});
+  fs::create_directory(folder_ / "hf");
+  folder_.write("hf/config.json", "{}");
+  expect_refusal(run_mneme({"generate", file("hf"), "--prompt-ids", "1"}), 2,
+                 {"got a model folder of another program", "mneme import --from "});
+  fs::create_directory(folder_ / "compared");
+  folder_.write("compared/comparison.json", "{}");
+  fs::rename(folder_ / "run", folder_ / "compared/none-seed1");
+  expect_refusal(run_mneme({"train", "--resume", file("compared")}), 2,
+                 {"got the folder of a comparison", "name one of its runs: ", "none-seed1"});
+  expect_refusal(run_mneme({"train", file("compared/none-seed1")}), 2,
+                 {"got the folder of a run", "mneme train --resume "});
+}
+
 }  // namespace
 }  // namespace mneme::test

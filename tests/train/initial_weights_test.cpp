@@ -1,5 +1,7 @@
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "host/base/log.hpp"
 #include "host/base/text.hpp"
 #include "host/run/checkpoint/checkpoint.hpp"
@@ -169,6 +171,22 @@ TEST_F(InitialWeightsOfARun, DoNotGoToATierWithOtherTrainedOptions) {
   EXPECT_THAT(weights::load_initial_weights(*taken, folder_ / "run").fresh,
               testing::ElementsAre("memory.0.test.fitted.0.gain", "memory.0.test.fitted.1.gain"));
   EXPECT_THAT(log.text(), HasSubstr("keep their first values"));
+}
+
+// The settings that differ say more than the shapes of all parameters.
+TEST_F(InitialWeightsOfARun, NameTheSettingsOfAnotherModel) {
+  train();
+  const auto wider = other("", {"model.layers=3", "model.ff=24", "model.dropout=0.25"});
+  const std::string error =
+      error_of([&] { weights::load_initial_weights(*wider, folder_ / "run"); });
+  EXPECT_THAT(error,
+              AllOf(HasSubstr("the checkpoint belongs to another model:"),
+                    HasSubstr("[model] layers: expected 3, got 2"),
+                    HasSubstr("[model] ff: expected 24, got "), HasSubstr(" more parameters"),
+                    HasSubstr("give the experiment the [model] that the weights were trained "
+                              "with: "),
+                    HasSubstr("run/experiment.toml has it")));
+  EXPECT_LE(std::ranges::count(error, '\n'), 12);
 }
 
 TEST_F(InitialWeightsOfARun, NeedACheckpointOrOfficialWeights) {

@@ -113,6 +113,45 @@ std::string difference(const SafetensorsFile& file, const std::string& name,
   return str(name, ": expected ", shape_text(tensor), ", got ", list_text(view->shape));
 }
 
+// The settings of [model] that differ, a line each.
+std::vector<std::string> setting_differences(const config::ModelConfig& expected,
+                                             const config::ModelConfig& got) {
+  const auto table_of = [](const config::ModelConfig& model) {
+    config::Experiment experiment;
+    experiment.model = model;
+    return *config::parse_toml(config::to_toml(experiment), "model").find("model");
+  };
+  const config::Value ours = table_of(expected), theirs = table_of(got);
+  std::vector<std::string> lines;
+  for (const config::Member& member : ours.members()) {
+    const config::Value* const other = theirs.find(member.key);
+    const std::string text = other == nullptr ? "nothing" : other->toml();
+    if (text == member.value.toml()) continue;
+    lines.push_back(
+        str("[model] ", member.key, ": expected ", member.value.toml(), ", got ", text));
+  }
+  return lines;
+}
+
+// The settings, and after them a few of the parameters that do not fit because of them.
+std::vector<std::string> with_first(std::vector<std::string> settings,
+                                    const std::vector<std::string>& parameters) {
+  constexpr std::size_t kShown = 3;
+  const std::size_t shown = std::min(kShown, parameters.size());
+  settings.insert(settings.end(), parameters.begin(), parameters.begin() + shown);
+  if (parameters.size() > shown) {
+    settings.push_back(str("and ", parameters.size() - shown, " more parameters"));
+  }
+  return settings;
+}
+
+// ": RUN/experiment.toml has it" of a run's checkpoint; "" of another one.
+std::string experiment_beside(const std::filesystem::path& checkpoint) {
+  const std::filesystem::path file = checkpoint.parent_path().parent_path() / "experiment.toml";
+  std::error_code ignored;
+  return std::filesystem::exists(file, ignored) ? ": " + file.string() + " has it" : "";
+}
+
 // Of equal shapes. What need not be converted is copied from where the file is mapped.
 void copy_into(const at::Tensor& to, const TensorView& from) {
   if (to.is_cpu() && to.is_contiguous() && tensor::to_dtype(to.scalar_type()) == from.dtype) {
@@ -199,10 +238,17 @@ std::vector<std::string> Checkpoint::load_weights(Runtime& runtime, config::Carr
     }
   }
   if (!differences.empty()) {
-    refuse_checkpoint(
-        file_, "the checkpoint belongs to another model:", differences,
-        "use the experiment and the memory that wrote it; memory.carry = \"reset\" gives a "
-        "memory's parameters their initial values");
+    const bool is_other_model = std::ranges::any_of(
+        differences, [](const std::string& line) { return line.starts_with("model."); });
+    const std::vector<std::string> settings =
+        is_other_model ? setting_differences(model, experiment_.model) : std::vector<std::string>();
+    refuse_checkpoint(file_, "the checkpoint belongs to another model:",
+                      settings.empty() ? differences : with_first(settings, differences),
+                      settings.empty()
+                          ? "use the experiment and the memory that wrote it; memory.carry = "
+                            "\"reset\" gives a memory's parameters their initial values"
+                          : "give the experiment the [model] that the weights were trained with" +
+                                experiment_beside(path()));
   }
   const at::NoGradGuard no_grad;
   for (const optim::TrainableParameter& parameter : runtime.parameters()) {
