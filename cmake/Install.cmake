@@ -6,7 +6,9 @@
 #   share/mneme/configs            experiments and memories
 #   share/bash-completion/completions/mneme, share/zsh/site-functions/_mneme, share/man/man1/mneme.1
 #                                  where the shells and man(1) look
-#   share/doc/mneme                README, docs, licence, and the notices of what is copied
+#   share/doc/mneme                README, docs, the plugins' pages, examples, licence, and the notices of what is copied
+#   lib/mneme/installed.txt, share/mneme-sdk/installed.txt
+#                                  what was installed, written last: without them an installation is not complete
 #   include/mneme, include/mneme_kernels, share/mneme-sdk
 #                                  the SDK
 #
@@ -17,6 +19,12 @@ set(MNEME_INSTALL_TORCH copy CACHE STRING
 set_property(CACHE MNEME_INSTALL_TORCH PROPERTY STRINGS copy copy-cuda link)
 if(NOT MNEME_INSTALL_TORCH MATCHES "^(copy|copy-cuda|link)$")
   message(FATAL_ERROR "MNEME_INSTALL_TORCH is '${MNEME_INSTALL_TORCH}'; expected copy, copy-cuda or link.")
+endif()
+
+if(MNEME_INSTALL_TORCH STREQUAL "copy" AND EXISTS "${mneme_torch_root}/lib/libtorch_cuda.so")
+  message(NOTICE "mneme: cmake --install copies the part of LibTorch for the CPU alone: the installed program computes on no "
+                 "GPU. For one that does: -DMNEME_INSTALL_TORCH=copy-cuda (some GB more), or =link (LibTorch stays in "
+                 "${mneme_torch_root}).")
 endif()
 
 set(mneme_private_folder "${CMAKE_INSTALL_LIBDIR}/mneme")
@@ -31,6 +39,27 @@ cmake_path(RELATIVE_PATH mneme_plugin_folder BASE_DIRECTORY "${CMAKE_INSTALL_BIN
 
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME runtime)
 
+# mneme_install_list(STEP COMPONENT FOLDER): see InstallList.cmake.
+function(mneme_install_list step component folder)
+  set(sdk FALSE)
+  if(component STREQUAL "sdk")
+    set(sdk TRUE)
+  endif()
+  set(cuda "without CUDA")
+  if(EXISTS "${mneme_torch_root}/lib/libtorch_cuda.so")
+    set(cuda "with CUDA")
+  endif()
+  install(CODE "set(mneme_list_step ${step})
+set(mneme_list_folder \"${folder}\")
+set(mneme_list_sdk ${sdk})
+set(mneme_list_sdk_folders \"^(${CMAKE_INSTALL_INCLUDEDIR}|${CMAKE_INSTALL_DATADIR}/mneme-sdk)/\")
+set(mneme_list_head \"mneme ${PROJECT_VERSION}, ${component}; LibTorch: ${MNEME_INSTALL_TORCH} of a build ${cuda}\")
+include(\"${PROJECT_SOURCE_DIR}/cmake/InstallList.cmake\")" COMPONENT ${component})
+endfunction()
+
+mneme_install_list(begin runtime "${mneme_private_folder}")
+mneme_install_list(begin sdk "${CMAKE_INSTALL_DATADIR}/mneme-sdk")
+
 # The run path of programs that link LibTorch.
 if(MNEME_INSTALL_TORCH STREQUAL "link")
   set(mneme_install_rpath "${mneme_torch_root}/lib" ${mneme_torch_toolkit_folders})
@@ -39,10 +68,21 @@ else()
   set(mneme_install_rpath "$ORIGIN/${mneme_install_rpath}")
 endif()
 
-# mneme_install_program(TARGET): into bin/, with a run path to the installation's LibTorch.
+# mneme_install_program(TARGET): into bin/, with a run path to the installation's LibTorch, after all other files.
 function(mneme_install_program target)
   set_target_properties(${target} PROPERTIES INSTALL_RPATH "${mneme_install_rpath}")
-  install(TARGETS ${target} RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT runtime)
+  set_property(GLOBAL APPEND PROPERTY mneme_installed_programs ${target})
+endfunction()
+
+# mneme_finish_installation(): the programs, and the lists of what was installed. Once, after everything else: an
+# installation that stops half way has no program, or no list.
+function(mneme_finish_installation)
+  get_property(programs GLOBAL PROPERTY mneme_installed_programs)
+  if(programs)
+    install(TARGETS ${programs} RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT runtime)
+  endif()
+  mneme_install_list(end runtime "${mneme_private_folder}")
+  mneme_install_list(end sdk "${CMAKE_INSTALL_DATADIR}/mneme-sdk")
 endfunction()
 
 # mneme_install_terminal_files(FOLDER): shell completion and the manual page, which the build has made there.
@@ -52,8 +92,10 @@ function(mneme_install_terminal_files folder)
   install(FILES "${folder}/mneme.1" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1" COMPONENT runtime)
 endfunction()
 
-# mneme_install_plugin(TARGET): the library, and the name map beside it if it has one.
+# mneme_install_plugin(TARGET): the library, the name map beside it if it has one, and the page of its folder.
 function(mneme_install_plugin target)
+  install(FILES "${PROJECT_SOURCE_DIR}/plugins/${target}/README.md"
+    DESTINATION "${mneme_doc_folder}/plugins/${target}" COMPONENT runtime OPTIONAL)
   install(TARGETS ${target} LIBRARY DESTINATION "${mneme_plugin_folder}" COMPONENT runtime)
   install(FILES "$<TARGET_FILE_DIR:${target}>/${target}.names.toml"
     DESTINATION "${mneme_plugin_folder}" COMPONENT runtime OPTIONAL)
@@ -74,4 +116,8 @@ foreach(mneme_folder IN ITEMS configs)
   endif()
 endforeach()
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs" DESTINATION "${mneme_doc_folder}" COMPONENT runtime)
-install(FILES README.md LICENSE NOTICE THIRD_PARTY_NOTICES.md DESTINATION "${mneme_doc_folder}" COMPONENT runtime)
+install(FILES README.md CONTRIBUTING.md LICENSE NOTICE THIRD_PARTY_NOTICES.md DESTINATION "${mneme_doc_folder}" COMPONENT runtime)
+# What the pages point to: a link that leaves these folders is refused by tests/structure/doc_links.sh.
+if(EXISTS "${PROJECT_SOURCE_DIR}/examples")
+  install(DIRECTORY "${PROJECT_SOURCE_DIR}/examples" DESTINATION "${mneme_doc_folder}" COMPONENT runtime)
+endif()

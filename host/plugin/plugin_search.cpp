@@ -255,9 +255,18 @@ namespace fs = std::filesystem;
 fs::path plugin_folder_of(const fs::path& executable) {
   const fs::path program_folder = executable.parent_path();
   const fs::path installed = (program_folder / MNEME_INSTALLED_PLUGINS).lexically_normal();
+  const fs::path built = program_folder.parent_path() / "plugins";
   std::error_code ignored;
   if (fs::is_directory(installed, ignored)) return installed;
-  return program_folder.parent_path() / "plugins";
+  return installation_of(executable).empty() || fs::is_directory(built, ignored) ? built
+                                                                                 : installed;
+}
+
+fs::path installation_of(const fs::path& executable) {
+  const fs::path program_folder = executable.parent_path();
+  std::error_code ignored;
+  if (fs::exists(program_folder.parent_path() / "CMakeCache.txt", ignored)) return {};
+  return (program_folder / MNEME_INSTALLED_PLUGINS).lexically_normal().parent_path();
 }
 
 const fs::path& default_plugin_folder() {

@@ -34,8 +34,13 @@ void check_pin(const std::string& pin, const std::string& sha256, const std::str
 
 // The folder of plugins that belongs to an executable: `lib/mneme/plugins` of an installation
 // (MNEME_INSTALLED_PLUGINS, relative to the executable's folder), or, where there is no such
-// folder, `plugins` beside the executable's folder, as a build has it. It need not exist.
+// folder, `plugins` beside the executable's folder, as a build has it. It need not exist: of an
+// installation it is then the former.
 [[nodiscard]] std::filesystem::path plugin_folder_of(const std::filesystem::path& executable);
+
+// The folder `lib/mneme` of the installation that an executable belongs to, there or not; "" for an
+// executable of a build folder.
+[[nodiscard]] std::filesystem::path installation_of(const std::filesystem::path& executable);
 
 // The folder of this process's executable. Looked up once; empty where /proc is missing.
 [[nodiscard]] const std::filesystem::path& default_plugin_folder();

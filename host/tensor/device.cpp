@@ -26,7 +26,8 @@ namespace {
 
 constexpr const char* kHint =
     "use --device cpu, or install LibTorch's CUDA build with its packages (scripts/setup.sh on a "
-    "machine with an NVIDIA GPU; for an installed mneme configured with MNEME_INSTALL_TORCH=link)";
+    "machine with an NVIDIA GPU; for an installed mneme configured with "
+    "MNEME_INSTALL_TORCH=copy-cuda or link)";
 
 // The folder of the libtorch_cpu.so that this process uses.
 std::filesystem::path torch_folder() {

@@ -1,3 +1,5 @@
+#include <fstream>
+
 #include "host/plugin/plugin_search.hpp"
 #include "tests/memory/loader_support.hpp"
 
@@ -7,8 +9,19 @@ namespace {
 namespace fs = std::filesystem;
 
 TEST(PluginFolder, OfABuildLiesBesideTheProgramsFolder) {
-  EXPECT_EQ(plugin::plugin_folder_of("/nowhere/build/release/bin/mneme"),
-            "/nowhere/build/release/plugins");
+  const Folder folder;
+  const fs::path build = folder.text();
+  std::ofstream(build / "CMakeCache.txt") << "";
+  EXPECT_EQ(plugin::plugin_folder_of(build / "bin/mneme"), build / "plugins");
+  EXPECT_EQ(plugin::installation_of(build / "bin/mneme"), "");
+}
+
+// Where an installation's plugins are missing, the folder in which they belong is named.
+TEST(PluginFolder, OfAnInstallationWithoutPluginsIsThatOfAnInstallation) {
+  const fs::path installed = fs::path("/nowhere/bin") / MNEME_INSTALLED_PLUGINS;
+  EXPECT_EQ(plugin::plugin_folder_of("/nowhere/bin/mneme"), installed.lexically_normal());
+  EXPECT_EQ(plugin::installation_of("/nowhere/bin/mneme"),
+            installed.lexically_normal().parent_path());
 }
 
 TEST(PluginFolder, OfAnInstallationLiesWhereItWasInstalled) {

@@ -44,8 +44,11 @@ std::vector<Finding> examine(const DoctorArguments& arguments, const Streams& st
   add({{.subject = "mneme",
         .text = str(MNEME_SDK_VERSION, ", ABI ", MNEME_ABI_MAJOR, '.', MNEME_ABI_MINOR),
         .details = {{"version", MNEME_SDK_VERSION}}}});
+  std::error_code ignored;
+  const fs::path executable = fs::read_symlink("/proc/self/exe", ignored);
+  add(check_installation(executable));
   add(check_libtorch());
-  add(check_cuda());
+  add(check_cuda(executable));
   add(check_plugins(arguments.plugins));
   add(check_system());
   add(check_folders());
@@ -148,8 +151,16 @@ Finding check_plugin(const plugin::PluginEntry& entry) {
 
 std::vector<Finding> check_plugins(const std::vector<fs::path>& given) {
   std::vector<Finding> findings;
-  // A folder that the user names must exist; the default one need not.
-  const State missing = given.empty() ? State::kAbsent : State::kBroken;
+  // A folder that the user names must exist, and that of an installation; a build may have none.
+  std::error_code ignored;
+  const bool is_built =
+      plugin::installation_of(fs::read_symlink("/proc/self/exe", ignored)).empty();
+  const State missing = given.empty() && is_built ? State::kAbsent : State::kBroken;
+  const std::string advice =
+      given.empty() && !is_built
+          ? "the installation's memories belong there: install again, cmake --install BUILD "
+            "--prefix PREFIX"
+          : "build the plugins, or name their folder with --plugins DIR";
   const std::vector<fs::path> folders =
       given.empty() ? std::vector<fs::path>{plugin::default_plugin_folder()} : given;
   for (const fs::path& named : folders) {
@@ -160,15 +171,15 @@ std::vector<Finding> check_plugins(const std::vector<fs::path>& given) {
       const auto entries = plugin::scan_folder(folder);
       finding.text += str(": ", entries.size(), entries.size() == 1 ? " library" : " libraries");
       if (entries.empty()) {
-        finding.state = State::kAbsent;
-        finding.advice = "build the plugins, or name their folder with --plugins DIR";
+        finding.state = given.empty() ? missing : State::kAbsent;
+        finding.advice = advice;
       }
       findings.push_back(std::move(finding));
       for (const plugin::PluginEntry& entry : entries) findings.push_back(check_plugin(entry));
     } catch (const Error& error) {
       finding.state = missing;
       finding.text = error.what();
-      finding.advice = "build the plugins, or name their folder with --plugins DIR";
+      finding.advice = advice;
       findings.push_back(std::move(finding));
     }
   }

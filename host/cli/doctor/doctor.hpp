@@ -32,7 +32,13 @@ struct Finding {
 // LibTorch's version, threads and instruction set; the NVIDIA driver, its devices, and LibTorch's
 // use of them.
 [[nodiscard]] std::vector<Finding> check_libtorch();
-[[nodiscard]] std::vector<Finding> check_cuda();
+[[nodiscard]] std::vector<Finding> check_cuda(const std::filesystem::path& executable);
+// Whether the installation of an executable has all files that cmake --install listed at its end,
+// and the SDK likewise.
+[[nodiscard]] std::vector<Finding> check_installation(const std::filesystem::path& executable);
+// What to do where the installation has LibTorch without the CUDA that it was built with; "" where
+// it is another one.
+[[nodiscard]] std::string advice_on_cuda(const std::filesystem::path& executable);
 // Every library of the folders given, or of the program's own folder. Executes
 // nothing of a plugin.
 [[nodiscard]] std::vector<Finding> check_plugins(const std::vector<std::filesystem::path>& given);

@@ -158,7 +158,7 @@ std::vector<Finding> check_libtorch() {
   return {library, processor};
 }
 
-std::vector<Finding> check_cuda() {
+std::vector<Finding> check_cuda(const fs::path& executable) {
   const Driver driver;
   Finding found{.subject = "NVIDIA driver"};
   if (!driver.is_there()) {
@@ -186,7 +186,8 @@ std::vector<Finding> check_cuda() {
   } catch (const Error& error) {
     usable.state = State::kAbsent;
     usable.text = str("not usable: ", error.what());
-    usable.advice = error.hint();
+    const std::string advice = advice_on_cuda(executable);
+    usable.advice = advice.empty() ? error.hint() : advice;
     usable.details = {{"available", false}, {"reason", error.what()}};
   }
   return {found, usable};
