@@ -45,5 +45,20 @@ TEST_F(OwnPlugins, ServeWhereNoFolderIsNamed) {
             Json::array({own}));
 }
 
+TEST_F(OwnPlugins, AreListedWithALineOfWhatTheyAre) {
+  const ProgramResult listed = run_built({"plugins", "list", "--json", "-"});
+  expect_done(listed);
+  for (const Json& one : Json::parse(listed.out).at("folders").at(0).at("files")) {
+    EXPECT_NE(one.at("summary"), "") << one.at("file");
+  }
+  // Nothing runs of a folder that is named.
+  const ProgramResult named =
+      run_built({"plugins", "list", "--plugins", MNEME_PLUGIN_DIR, "--json", "-"});
+  expect_done(named);
+  for (const Json& one : Json::parse(named.out).at("folders").at(0).at("files")) {
+    EXPECT_EQ(one.at("summary"), "") << one.at("file");
+  }
+}
+
 }  // namespace
 }  // namespace mneme::test

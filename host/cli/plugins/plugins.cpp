@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "host/base/error.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/arguments.hpp"
 #include "host/cli/cli.hpp"
@@ -13,9 +14,12 @@
 #include "host/cli/plugins/new_plugin.hpp"
 #include "host/cli/plugins/trial.hpp"
 #include "host/cli/plugins/validate.hpp"
+#include "host/memory/abi/groups.hpp"
 #include "host/ops/op_table.hpp"
 #include "host/plugin/file/note.hpp"
 #include "host/plugin/file/plugin_file.hpp"
+#include "host/plugin/loader.hpp"
+#include "mneme/plugin.h"
 
 namespace mneme::cli {
 namespace {
@@ -46,8 +50,10 @@ void add_plugins(const Command& app) {
   plugins.examples({"mneme plugins list", "mneme plugins describe my_memory",
                     "mneme plugins validate my_memory", "mneme plugins new my_memory"});
 
-  const Command list = plugins.subcommand(
-      "list", "List the plugins of a folder by their notes; runs no code of theirs");
+  const Command list = plugins.subcommand("list",
+                                          "List the plugins of a folder by their notes; runs no "
+                                          "code of theirs, but of the program's own "
+                                          "plugins, which say what they are");
   const auto list_arguments = std::make_shared<PluginsListArguments>();
   add_plugin_folders(list, list_arguments->folders);
   list_arguments->json.add(list);
@@ -126,17 +132,20 @@ std::string commit_text(const mneme_note& note) {
   return commit + ((note.flags & MNEME_NOTE_DIRTY) != 0 ? " with uncommitted changes" : "");
 }
 
-std::string text_of(const plugin::PluginEntry& entry) {
+std::string text_of(const plugin::PluginEntry& entry, const std::string& summary) {
   if (!entry.note) return str(entry.file, ": not a plugin\n    ", entry.problem, '\n');
-  std::string text =
-      str(entry.file, ": ", entry.note->id, ' ', entry.note->version, '\n', note_text(*entry.note),
-          "    file ", entry.path, "\n    sha256 ", entry.sha256, '\n');
+  std::string text = str(entry.file, ": ", entry.note->id, ' ', entry.note->version, '\n',
+                         summary.empty() ? "" : str("    ", summary, '\n'), note_text(*entry.note),
+                         "    file ", entry.path, "\n    sha256 ", entry.sha256, '\n');
   if (!entry.problem.empty()) text += "    cannot be loaded: " + entry.problem + '\n';
   return text;
 }
 
-Json json_of(const plugin::PluginEntry& entry) {
-  Json json = {{"file", entry.path}, {"sha256", entry.sha256}, {"problem", entry.problem}};
+Json json_of(const plugin::PluginEntry& entry, const std::string& summary) {
+  Json json = {{"file", entry.path},
+               {"sha256", entry.sha256},
+               {"problem", entry.problem},
+               {"summary", summary}};
   json["note"] = entry.note ? note_json(*entry.note) : Json(nullptr);
   return json;
 }
@@ -177,8 +186,27 @@ Json note_json(const mneme_note& note) {
           {"libraries", plugin::note_words(note.libraries)}};
 }
 
+namespace {
+
+// What a plugin of the program's own folder is, in its own words: the note has no room for it, so
+// the plugin is loaded. "" when it has no words or cannot be loaded.
+std::string own_summary(const plugin::PluginEntry& entry, plugin::PluginLoader& loader) {
+  if (!entry.note || !entry.problem.empty()) return "";
+  try {
+    const std::string folder = std::filesystem::path(entry.path).parent_path().string();
+    const auto& plugin = loader.load(entry.file, {folder}, entry.sha256, "plugins list");
+    return plugin.table->summary == nullptr ? "" : plugin.table->summary;
+  } catch (const Error&) {
+    return "";
+  }
+}
+
+}  // namespace
+
 int list_plugins(const PluginsListArguments& arguments, const Streams& streams) {
   arguments.json.check();
+  const bool is_own = arguments.folders.empty();
+  plugin::PluginLoader loader(memory::find_group);
   Json folders = Json::array();
   const bool is_for_people = !arguments.json.is_stdout();
   for (const auto& folder : plugin_folders(arguments.folders)) {
@@ -188,8 +216,9 @@ int list_plugins(const PluginsListArguments& arguments, const Streams& streams) 
       streams.out << folder.string() << ": no library (*.so)\n";
     }
     for (const plugin::PluginEntry& entry : entries) {
-      if (is_for_people) streams.out << fit_lines(text_of(entry), streams.out_width);
-      files.push_back(json_of(entry));
+      const std::string summary = is_own ? own_summary(entry, loader) : "";
+      if (is_for_people) streams.out << fit_lines(text_of(entry, summary), streams.out_width);
+      files.push_back(json_of(entry, summary));
     }
     folders.push_back({{"folder", folder.string()}, {"files", std::move(files)}});
   }
