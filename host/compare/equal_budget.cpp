@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "host/base/error.hpp"
+#include "host/base/log.hpp"
 #include "host/base/text.hpp"
 #include "host/memory/tier_outline.hpp"
 #include "host/tensor/torch.hpp"
@@ -284,6 +285,8 @@ Budget parse_budget(std::string_view word) {
 }
 
 Equalized equalize(std::vector<ArmSetup>& arms, Budget budget, const run::RuntimeOptions& options) {
+  // Memories are made in many sizes here; the arms say what they have to say when they are made.
+  const LogListener silent([](LogLevel, std::string_view) { return false; });
   Equalized out;
   if (budget == Budget::kParameters) {
     equalize_parameters(arms, options, out);

@@ -9,6 +9,7 @@
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
 #include "host/base/log.hpp"
+#include "host/base/log_once.hpp"
 #include "host/checks/memory_checks.hpp"
 #include "host/compare/planning/curve.hpp"
 #include "host/compare/runs.hpp"
@@ -202,6 +203,7 @@ void say_what_is_left_alone(const fs::path& root, const OtherRuns& others) {
 }  // namespace
 
 Record prepare(std::vector<ArmSetup> arms, const Options& options, plugin::PluginLoader& loader) {
+  const LogOnce log;
   if (arms.empty()) throw_usage("compare: expected at least one memory, got none");
   for (ArmSetup& arm : arms) {
     arm.experiment = run::with_chosen_precision(std::move(arm.experiment), options.device);
@@ -256,6 +258,7 @@ Record prepare(std::vector<ArmSetup> arms, const Options& options, plugin::Plugi
       log_warning(arm.setup.name, ": ", line);
     }
   }
+  record.logged = log.said();
   return record;
 }
 

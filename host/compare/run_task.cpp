@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "host/base/error.hpp"
+#include "host/base/exit_status.hpp"
 #include "host/base/file/write_file.hpp"
 #include "host/base/json_text.hpp"
 #include "host/compare/finished_parts.hpp"
@@ -220,8 +221,8 @@ bool RunTask::take_progress(const std::string& line) {
 
 void RunTask::take_end(const ChildEnd& end, bool is_stopping) {
   if (end.exit_code == 0) return note_start();
-  // A process that was asked to stop has saved what it had.
-  const bool is_stopped = end.signal != 0 || end.exit_code == static_cast<int>(ErrorKind::kRun);
+  // A process that was asked to stop has saved what it had, and its status names the signal.
+  const bool is_stopped = end.signal != 0 || end.exit_code > exit_code_of_signal(0);
   if (is_stopping && is_stopped && error_.empty()) {
     news_.state = State::kWaiting;
   } else if (news_.activity.phase == kExtrasPhase) {
@@ -229,7 +230,7 @@ void RunTask::take_end(const ChildEnd& end, bool is_stopping) {
         str("samples and diagnostics are missing, the same command tries again: ", why(end)));
     news_.state = State::kDone;
   } else {
-    fail(why(end), end.exit_code < 0 ? 128 + end.signal : end.exit_code);
+    fail(why(end), end.exit_code < 0 ? exit_code_of_signal(end.signal) : end.exit_code);
   }
 }
 

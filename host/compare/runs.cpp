@@ -47,6 +47,17 @@ std::string why_other_start(const Record& record, const ArmRecord& its_arm, cons
   return "";
 }
 
+// "warning text" of the log's line "12:34:56 warning text"; other lines as they are.
+std::string without_time(const std::string& line) {
+  constexpr std::string_view kTime = "00:00:00 ";
+  if (line.size() < kTime.size()) return line;
+  for (std::size_t i = 0; i < kTime.size(); ++i) {
+    const bool fits = kTime[i] == '0' ? line[i] >= '0' && line[i] <= '9' : line[i] == kTime[i];
+    if (!fits) return line;
+  }
+  return line.substr(kTime.size());
+}
+
 // All runs of a comparison: those that run, those that wait, and how far all of them are.
 //
 // Every rank has the whole queue and its own record. Several times a second all ranks tell one
@@ -60,7 +71,8 @@ class Runs {
         observer_(observer),
         queue_(queue_of(record)),
         schedule_(queue_.size(), ranks() == nullptr ? 1 : static_cast<std::size_t>(ranks()->size()),
-                  options.jobs) {}
+                  options.jobs),
+        said_(record.logged) {}
 
   // The signal that asked to stop; 0 = none. Before an error, such as a full disk, leaves, the
   // processes save what they have: their destructors would kill them.
@@ -259,7 +271,7 @@ class Runs {
     if (rank() != 0) return;
     if (std::exchange(has_changed_, false)) save();
     for (const auto& [run, line] : messages) {
-      if (said_.insert(line).second) observer_.on_message(run, line);
+      if (said_.insert(without_time(line)).second) observer_.on_message(run, line);
     }
     for (const std::size_t run : ended) {
       const RunRecord& record = *queue_[run].record;
@@ -298,7 +310,7 @@ class Runs {
   bool has_changed_ = true;
   std::vector<std::pair<std::string, std::string>> messages_;  // run, line
   std::vector<std::size_t> ended_;
-  std::set<std::string> said_;
+  std::set<std::string> said_;  // lines of the log, without their times
   std::int64_t done_ = 0;
 };
 

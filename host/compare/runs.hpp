@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -81,6 +82,7 @@ struct Record {
   std::int64_t samples = 0;
   std::int64_t prompt_tokens = 0;
   std::int64_t diagnostics = 0;
+  std::set<std::string> logged = {};  // while the arms were made: LogOnce::said()
 
   [[nodiscard]] bool is_done() const;
   [[nodiscard]] bool has_failures() const;
@@ -136,7 +138,7 @@ class Observer {
   virtual void on_progress(const std::vector<Activity>& active, std::int64_t runs_done,
                            std::int64_t steps, std::int64_t total_steps) = 0;
   // A line that a process printed beside its progress: a warning of its data, for instance. Lines
-  // that were passed on before are not repeated for other runs.
+  // that were passed on before, or logged while the arms were made, are not repeated.
   virtual void on_message(const std::string& run, const std::string& line) = 0;
   // A run came to its end: done, or failed with its message.
   virtual void on_end(const RunRecord& run, std::int64_t runs_done) = 0;

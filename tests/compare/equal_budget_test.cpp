@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "host/memory/abi/groups.hpp"
+#include "tests/base/log_capture.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/base/tiny_motif.hpp"
 
@@ -87,6 +88,15 @@ TEST_F(EqualBudget, LeavesASizeThatDoesNotChangeTheCost) {
   EXPECT_EQ(option(1, "basis"), 16);
   EXPECT_THAT(text_of(sizes, Budget::kAttention),
               HasSubstr("ltm: its cost does not depend on memory.tier.0.basis, and stays"));
+}
+
+// The memory logs its spectral radius when it is made, also in sizes that are tried alone.
+TEST_F(EqualBudget, IsChosenInSilence) {
+  const test::LogCapture log;
+  static_cast<void>(equalized({cache("a.toml", 15), memory("ltm.toml", "continuous_ltm",
+                                                           "basis = 16\nwidths = [0.05, 0.1]")},
+                              Budget::kState));
+  EXPECT_EQ(log.text(), "");
 }
 
 // With two widths the number of basis functions is even.

@@ -140,7 +140,8 @@ TEST_F(RankRuns, StopWhenAnyRankIsAskedTo) {
   prepare_arms(3);
   for (const std::size_t asked : {0, 1}) {
     share_among(2);
-    write_program(logged() + "trap 'touch saved.$$; exit 1' TERM\nwhile :; do sleep 0.02; done\n");
+    write_program(logged() +
+                  "trap 'touch saved.$$; exit 143' TERM\nwhile :; do sleep 0.02; done\n");
     listeners_[asked].signal = [&] { return busy() == 2 ? SIGTERM : 0; };
     EXPECT_THAT(run_all_ranks(), Each(""));
     EXPECT_THAT(results_, Each(SIGTERM));
@@ -166,7 +167,7 @@ case "$*" in *none-seed1*)
   mv runs moved
   exit 0
 esac
-trap 'sleep 0.3; touch saved; exit 1' TERM
+trap 'sleep 0.3; touch saved; exit 143' TERM
 touch ready
 while :; do sleep 0.02; done
 )");
@@ -179,7 +180,7 @@ while :; do sleep 0.02; done
 TEST_F(RankRuns, SaveBeforeAnErrorOfAnotherRank) {
   prepare_arms(2);
   share_among(2);
-  write_program(logged() + "trap 'touch saved.$$; exit 1' TERM\nwhile :; do sleep 0.02; done\n");
+  write_program(logged() + "trap 'touch saved.$$; exit 143' TERM\nwhile :; do sleep 0.02; done\n");
   listeners_[1].signal = [&]() -> int {
     if (busy() == 2) throw_usage("the rank is tired");
     return 0;

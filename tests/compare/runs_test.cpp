@@ -61,6 +61,17 @@ TEST_F(CompareRuns, TellOneThatWasStoppedFromOutside) {
             "goes on");
 }
 
+// A memory says the same in the training and in the evaluations of every seed, at other times.
+TEST_F(CompareRuns, LinesOfTheLogAreToldOnce) {
+  prepare_arms(2);
+  record_.logged = {"warning the signal grows"};
+  run("echo $(date +%H:%M:%S) warning the signal grows >&2\n"
+      "echo $(date +%H:%M:%S) warning the mask is empty >&2\nsleep 1.1\n"
+      "echo $(date +%H:%M:%S) warning the mask is empty >&2\nexit 1\n");
+  ASSERT_EQ(listener_.messages.size(), 1U);
+  EXPECT_THAT(listener_.messages.front(), testing::HasSubstr("warning the mask is empty"));
+}
+
 // The terminal's Ctrl-C must not reach the processes beside the signal that is passed to them.
 TEST_F(CompareRuns, AreNotInTheGroupOfTheTerminal) {
   prepare_arms(1);
@@ -82,7 +93,7 @@ case "$*" in *none-seed1*)
   mv runs moved
   exit 0
 esac
-trap 'touch saved; exit 1' TERM
+trap 'touch saved; exit 143' TERM
 touch ready
 while :; do sleep 0.05; done
 )";

@@ -9,7 +9,7 @@ namespace mneme::cli {
 namespace {
 
 std::string text_of(const compare::Activity& activity) {
-  std::string text = str(activity.run, ' ', activity.phase);
+  std::string text = str(activity.run, ": ", activity.phase);
   if (activity.of > 0) text += str(' ', 100 * activity.step / activity.of, '%');
   return text;
 }
@@ -33,7 +33,8 @@ void CompareDisplay::on_progress(const std::vector<compare::Activity>& active,
   }
   std::vector<std::string> parts;
   for (const compare::Activity& activity : active) parts.push_back(text_of(activity));
-  progress_->set_title(str(runs_done, " of ", runs_, " runs done; ", join(parts, ", ")));
+  progress_->set_title(
+      str(runs_done, " of ", runs_, " runs done; ", join(parts, ", "), "; steps of all runs:"));
   progress_->update({.step = steps});
 }
 
