@@ -133,5 +133,34 @@ TEST_F(Config, TakesOneMemory) {
                  2, {"config check --memory: expected one file, got 2"});
 }
 
+TEST_F(Config, ChecksEveryExperimentOfASuite) {
+  folder_.write("none.toml", "[memory]\n");
+  folder_.write("cache.toml", memory_with("xl_cache", MNEME_PLUGIN_DIR, "rows = 16\n"));
+  folder_.write("motif.toml", tiny());
+  const std::string head =
+      "seeds = 2\n[[memory]]\nfile = \"none.toml\"\n[[memory]]\nname = \"cache\"\nfile = "
+      "\"cache.toml\"\n[[task]]\nexperiment = \"motif.toml\"\n";
+  const std::string suite = folder_.write("suite.toml", head).string();
+  const ProgramResult good = run_mneme({"config", "check", suite});
+  expect_done(good);
+  EXPECT_THAT(good.out, HasSubstr("suite.toml: a suite, nothing is wrong with\n  task motif: "));
+  EXPECT_THAT(good.out, HasSubstr("4 trainings, of 2 seeds: mneme compare --suite "));
+  const ProgramResult json = run_mneme({"config", "check", suite, "--json", "-"});
+  expect_done(json);
+  EXPECT_EQ(Json::parse(json.out).at("tasks").at(0).at("arms").at(1).at("name"), "cache");
+
+  folder_.write("suite.toml",
+                head + "[[task.memory]]\nname = \"cache\"\nset = [\"memory.tier.0.row=8\"]\n");
+  expect_refusal(run_mneme({"config", "check", suite}), 2,
+                 {"motif, cache: ", "memory.tier.0.row", "did you mean \"rows\""});
+  folder_.write("suite.toml", head + "set = [\"train.stepz=1\"]\n");
+  expect_refusal(run_mneme({"config", "check", suite}), 2,
+                 {"motif, none: ", "motif, cache: ", "train.stepz"});
+  expect_refusal(run_mneme({"config", "check", suite, "--memory", file("none.toml")}), 2,
+                 {"is a suite, which names its memories"});
+  expect_refusal(run_mneme({"config", "show", suite}), 2, {"this is a suite", "--suite"});
+  expect_refusal(run_mneme({"train", suite}), 2, {"this is a suite"});
+}
+
 }  // namespace
 }  // namespace mneme::test

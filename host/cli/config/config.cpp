@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/cli.hpp"
 #include "host/cli/streams.hpp"
 #include "host/config/keys.hpp"
+#include "host/config/suite.hpp"
 #include "host/train/dry_run.hpp"
 
 namespace mneme::cli {
@@ -62,11 +64,12 @@ void add_keys(const Command& config) {
 }
 
 void add_file_command(const Command& config, const std::string& name, const std::string& help,
+                      const std::string& file_help,
                       int (*run)(const ConfigFileArguments&, const Streams&),
                       const std::vector<std::string>& examples) {
   const Command command = config.subcommand(name, help);
   const auto arguments = std::make_shared<ConfigFileArguments>();
-  command.option("EXP", arguments->experiment, "", "The experiment file").required();
+  command.option("EXP", arguments->experiment, "", file_help).required();
   add_memory_files(command, arguments->memory,
                    "Memory file to use in place of the experiment's [memory]");
   arguments->set.add(command);
@@ -89,8 +92,74 @@ int show_experiment(const ConfigFileArguments& arguments, const Streams& streams
   return 0;
 }
 
+namespace {
+
+// An arm of a task as `mneme compare --suite` reads it.
+train::ExperimentSource source_of(const ConfigFileArguments& arguments,
+                                  const config::SuiteTask& task,
+                                  const config::SuiteMemory& memory) {
+  train::ExperimentSource source{
+      .path = task.experiment, .memory = memory.file, .overrides = task.overrides};
+  for (const auto& more : {arguments.set.overrides(), memory.overrides}) {
+    source.overrides.insert(source.overrides.end(), more.begin(), more.end());
+  }
+  return source;
+}
+
+// Checks every memory on every task, and tells the problems of all, each once.
+int check_suite(const ConfigFileArguments& arguments, const Streams& streams) {
+  if (!arguments.memory.empty()) {
+    throw_usage("config check --memory: ", arguments.experiment.string(),
+                " is a suite, which names its memories; leave it out");
+  }
+  const config::Suite suite = read_input([&] { return config::read_suite(arguments.experiment); });
+  std::vector<std::string> problems;
+  Json tasks = Json::array();
+  for (const config::SuiteTask& task : suite.tasks) {
+    Json arms = Json::array();
+    for (const config::SuiteMemory& memory : task.memories) {
+      try {
+        const auto check = train::check_experiment(source_of(arguments, task, memory));
+        arms.push_back({{"name", memory.name}, {"checked", check.checked}});
+      } catch (const Error& error) {
+        std::istringstream lines(error.what());
+        for (std::string line; std::getline(lines, line);) {
+          line = str(task.name, ", ", memory.name, ": ", line);
+          problems.push_back(line);
+        }
+      }
+    }
+    tasks.push_back({{"name", task.name}, {"arms", std::move(arms)}});
+  }
+  if (!problems.empty()) throw Error(ErrorKind::kUsage, join(problems, "\n"));
+  arguments.json.write({{"format", "mneme-config-check"},
+                        {"path", arguments.experiment.string()},
+                        {"seeds", suite.seeds},
+                        {"tasks", tasks}},
+                       streams);
+  if (arguments.json.is_stdout()) return 0;
+  streams.out << arguments.experiment.string() << ": a suite, nothing is wrong with\n";
+  std::size_t runs = 0;
+  for (const config::SuiteTask& task : suite.tasks) {
+    runs += task.memories.size();
+    std::vector<std::string> names;
+    for (const config::SuiteMemory& memory : task.memories) names.push_back(memory.name);
+    streams.out << "  task " << task.name << ": keys, plugins with their options and files, with "
+                << join(names, ", ") << '\n';
+  }
+  streams.out << runs * static_cast<std::size_t>(suite.seeds) << " trainings, of " << suite.seeds
+              << (suite.seeds == 1 ? " seed" : " seeds") << ": mneme compare --suite "
+              << shell_word(arguments.experiment.string()) << '\n';
+  return 0;
+}
+
+}  // namespace
+
 int check_experiment(const ConfigFileArguments& arguments, const Streams& streams) {
   arguments.json.check();
+  const bool is_suite =
+      read_input([&] { return config::is_suite(config::parse_toml_file(arguments.experiment)); });
+  if (is_suite) return check_suite(arguments, streams);
   const train::ExperimentSource source = source_of(arguments, "check");
   const train::ExperimentCheck check = read_input([&] { return train::check_experiment(source); });
   arguments.json.write({{"format", "mneme-config-check"},
@@ -113,15 +182,17 @@ void add_config(const Command& app) {
                    "mneme config check configs/quickstart.toml"});
   add_keys(config);
   add_file_command(config, "show", "Print an experiment with every default filled in, as TOML",
-                   show_experiment,
+                   "The experiment file", show_experiment,
                    {"mneme config show configs/quickstart.toml",
                     "mneme config show configs/quickstart.toml --memory my_memory.toml --set "
                     "train.steps=50"});
   add_file_command(config, "check",
-                   "Check keys, plugins' options and files of an experiment without running it",
-                   check_experiment,
+                   "Check keys, plugins' options and files of an experiment, or of all experiments "
+                   "of a suite, without running them",
+                   "The experiment file, or a suite", check_experiment,
                    {"mneme config check configs/quickstart.toml",
-                    "mneme config check configs/quickstart.toml --memory my_memory.toml"});
+                    "mneme config check configs/quickstart.toml --memory my_memory.toml",
+                    "mneme config check configs/suite/small.toml"});
 }
 
 // --- mneme config keys ---

@@ -31,7 +31,8 @@ int list_keys(const ConfigKeysArguments& arguments, const Streams& streams);
 // train::resolve_experiment.
 int show_experiment(const ConfigFileArguments& arguments, const Streams& streams);
 
-// Prints what was checked. Error (kUsage) with everything that is wrong.
+// Prints what was checked, of a suite every memory on every task. Error (kUsage) with everything
+// that is wrong.
 int check_experiment(const ConfigFileArguments& arguments, const Streams& streams);
 
 }  // namespace mneme::cli
