@@ -96,6 +96,13 @@ struct ExperimentCheck {
   std::vector<std::string> checked;  // "the keys of ...", a line each
 };
 
+// Before anything is read or computed: each tier's plugin loads, takes its options and weights and
+// makes the tier. Logs nothing. Errors: as Stack gives them.
+void check_memory(const config::Experiment& experiment, plugin::PluginLoader& loader);
+// The same, and that the data files are there; they are not read. Error (kUsage) with every problem
+// of the data, or those of check_memory.
+void check_inputs(const config::Experiment& experiment, plugin::PluginLoader& loader);
+
 // Checks the keys, each tier's plugin with its options and weights, then that the data files are
 // there and the plugins make their tiers; no data are read. Error (kUsage) with every problem.
 [[nodiscard]] ExperimentCheck check_experiment(const ExperimentSource& source);

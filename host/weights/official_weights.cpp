@@ -322,8 +322,7 @@ void compare_vocabularies(const run::Runtime& runtime, const fs::path& run) {
 
 }  // namespace
 
-InitialWeights load_initial_weights(run::Runtime& runtime, const fs::path& source,
-                                    const std::string& prefix, const fs::path& names) {
+fs::path initial_weights_file(const fs::path& source) {
   std::error_code ignored;
   if (!fs::exists(run::RunFolder::at(source).experiment_file(), ignored) &&
       fs::exists(source / kConfigName, ignored)) {
@@ -333,8 +332,12 @@ InitialWeights load_initial_weights(run::Runtime& runtime, const fs::path& sourc
                  .hint = str("make a run of it: mneme import --from ", shell_word(source.string()),
                              " EXP --run DIR, and begin with that")});
   }
-  const fs::path path =
-      fs::is_directory(source) ? run::RunFolder::open(source).checkpoint() : source;
+  return fs::is_directory(source) ? run::RunFolder::open(source).checkpoint() : source;
+}
+
+InitialWeights load_initial_weights(run::Runtime& runtime, const fs::path& source,
+                                    const std::string& prefix, const fs::path& names) {
+  const fs::path path = initial_weights_file(source);
   const SafetensorsFile file = SafetensorsFile::open(path);
   const bool is_ours = is_checkpoint(file);
   if (is_ours && !(prefix.empty() && names.empty())) {

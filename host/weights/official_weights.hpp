@@ -79,6 +79,10 @@ struct InitialWeights {
   std::vector<std::string> fresh;
 };
 
+// The file that `source` means: of a run's folder its newest checkpoint. Error (kUsage) for a
+// folder that is no run.
+[[nodiscard]] std::filesystem::path initial_weights_file(const std::filesystem::path& source);
+
 // Fills the runtime's parameters, converted to its dtype, and notes the file and its SHA-256 as
 // Runtime::weights_source. `source` is a run's folder (its newest checkpoint counts), a checkpoint,
 // or a safetensors file of official weights with the names of their state dict, each behind

@@ -120,31 +120,52 @@ TEST_F(AnalyzeRun, WritesEveryAnalysisOfTwoMemories) {
 
 TEST_F(AnalyzeRun, GoesOnWhenOneMemoryFails) {
   const std::string run = train("run", memory("sticky = false"));
-  const std::string absent = write("absent", memory_with("absent", MNEME_PLUGIN_DIR));
+  const std::string failing =
+      write("failing", memory_with("hook_error", MNEME_BINARY_DIR "/tests/cli/flawed"));
   for (const std::vector<std::string>& memories :
-       {std::vector<std::string>{linear_, absent},
-        std::vector<std::string>{linear_, absent, sticky_}}) {
-    std::vector<std::string> more{"--json", file("out.json")};
+       {std::vector<std::string>{linear_, failing},
+        std::vector<std::string>{linear_, failing, sticky_}}) {
+    std::vector<std::string> more{"--json", file("out.json"), "--set", "memory.carry=\"reset\""};
     for (const std::string& one : memories) more.insert(more.end(), {"--memory", one});
     const ProgramResult result = analyze(run, more);
-    expect_refusal(result, 3, {"mneme: error: absent: ", "not found"});
+    expect_refusal(result, 3, {"mneme: error: failing: ", "the ridge matrix has no inverse"});
     EXPECT_THAT(result.out, HasSubstr("linear"));
     const Json json = Json::parse(read_file(folder_ / "out.json"));
     EXPECT_EQ(json.at("memories").size(), memories.size() - 1);
-    EXPECT_EQ(json.at("failed").at(0).at("name"), "absent");
+    EXPECT_EQ(json.at("failed").at(0).at("name"), "failing");
     EXPECT_FALSE(json.contains("better"));  // there is no second memory to compare the first with
   }
   const ProgramResult distance =
-      run_mneme({"analyze", "distance", run, "--out", file("distances"), "--memory", absent,
+      run_mneme({"analyze", "distance", run, "--out", file("distances"), "--memory", failing,
                  "--memory", none_, "--json", file("distances.json"), "--quiet"});
-  expect_refusal(distance, 3, {"mneme: error: absent: ", "not found"});
+  expect_refusal(distance, 3, {"mneme: error: failing: ", "the ridge matrix has no inverse"});
   EXPECT_THAT(distance.out, HasSubstr("distance.csv"));
   const Json distances = Json::parse(read_file(folder_ / "distances.json"));
   EXPECT_EQ(distances.at("memories").size(), 1U);
   EXPECT_EQ(distances.at("failed").at(0).at("exit_code"), 3);
-  expect_refusal(
-      run_mneme({"analyze", "distance", run, "--out", file("distances"), "--memory", absent}), 3,
-      {"error: absent: "});
+}
+
+// The last memory's plugin, the second run's checkpoint: nothing is analysed before they are found.
+TEST_F(AnalyzeRun, LooksAtEverythingBeforeTheFirstAnalysis) {
+  const std::string run = train("run", memory("sticky = false"));
+  const std::string absent = write("absent", memory_with("absent", MNEME_PLUGIN_DIR));
+  expect_refusal(analyze(run, {"--memory", linear_, "--memory", absent}), 3,
+                 {"absent: ", "not found", "nothing was evaluated"});
+  for (const std::string analysis : {"distance", "probes", "extrapolation"}) {
+    const std::vector<std::string> begin = {"analyze", analysis, run};
+    std::vector<std::string> missing = begin, other = begin;
+    missing.insert(missing.end(), {"--out", file("more"), "--memory", linear_, "--memory", absent});
+    const ProgramResult result = run_mneme(missing);
+    expect_refusal(result, 3, {"absent: ", "not found"});
+    EXPECT_THAT(result.err, testing::Not(HasSubstr("loss"))) << analysis;
+    fs::create_directory(folder_ / ("empty-" + analysis));
+    other.insert(other.end(), {file("empty-" + analysis), "--out", file("more")});
+    expect_refusal(run_mneme(other), 2, {"this is no run of mneme"});
+  }
+  expect_refusal(analyze(run, {"--against", file("none-there")}), 2,
+                 {"none-there", "no such folder"});
+  EXPECT_FALSE(fs::exists(file("more")));
+  EXPECT_FALSE(fs::exists(file("out")));
 }
 
 TEST_F(AnalyzeRun, ComparesWithAnotherRun) {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "host/base/file/file.hpp"
 #include "host/base/text.hpp"
@@ -98,30 +99,41 @@ TEST_F(SweepRun, TrainedParametersComeBackAfterAnotherMemory) {
   EXPECT_NE(trained.at("result").at("nll"), none.at("result").at("nll"));
   // Its parameters are the trained ones: the same memory behind a run without them is refused.
   train("without_memory", read_file(none_));
+  fs::remove(file("eval.json"));
   const ProgramResult untrained = eval({none_, infini, none_});
-  EXPECT_EQ(untrained.exit_code, 2) << untrained.err;
-  EXPECT_THAT(untrained.err, HasSubstr("memory.0.test.infini.0.beta: "));
-  EXPECT_EQ(memories().at(0).at("result").at("nll"), memories().at(2).at("result").at("nll"));
+  expect_refusal(untrained, 2,
+                 {"infini: ", "memory.0.test.infini.0.beta: ", "nothing was evaluated"});
+  EXPECT_EQ(untrained.out, "");
+  EXPECT_FALSE(fs::exists(file("eval.json")));
 }
 
-TEST_F(SweepRun, APluginThatCannotBeLoadedLeavesTheRestRunning) {
-  const ProgramResult result = eval({a_, broken_, a_});
-  EXPECT_EQ(result.exit_code, 3) << result.err;
-  EXPECT_EQ(result.signal, 0);
-  EXPECT_THAT(result.err, HasSubstr("mneme: error: broken: "));
-  EXPECT_THAT(result.err, HasSubstr("no_library.so"));
-  EXPECT_THAT(result.out, HasSubstr("failed"));
-  const Json all = memories();
-  ASSERT_EQ(all.size(), 3U);
-  EXPECT_FALSE(all.at(1).contains("result"));
-  EXPECT_EQ(all.at(1).at("error").at("exit_code"), 3);
-  EXPECT_THAT(all.at(1).at("error").at("message").get<std::string>(), HasSubstr("no_library.so"));
-  const Json a = alone(a_);
-  EXPECT_EQ(numbers_of(all.at(0)), a);
-  EXPECT_EQ(numbers_of(all.at(2)), a);
-  // Also as the first memory; as the only one it ends the command.
-  EXPECT_EQ(eval({broken_, a_}).exit_code, 3);
-  EXPECT_EQ(numbers_of(memories().at(1)), a);
+// Eight minutes of evaluating the first memory are too late to say that the second one's plugin is
+// not there.
+TEST_F(SweepRun, WhatIsWrongWithAMemoryEndsItBeforeTheFirstEvaluation) {
+  const std::string absent = write("absent", memory_with("absent", MNEME_PLUGIN_DIR));
+  const std::string misspelt =
+      write("misspelt", memory_with("xl_cache", MNEME_PLUGIN_DIR, "row = 8"));
+  const std::string large = write(
+      "large", memory_with("xl_cache", MNEME_PLUGIN_DIR, "rows = 16\neval_rows = 40000000000"));
+  const std::vector<std::vector<std::string>> modes = {{}, {"--no-trial"}, {"--diagnostics", "2"}};
+  for (const std::vector<std::string>& mode : modes) {
+    SCOPED_TRACE(mode.empty() ? "" : mode.front());
+    fs::remove(file("eval.json"));
+    for (const auto& [memory, exit_code, words] :
+         {std::tuple(broken_, 3, "broken: "), std::tuple(absent, 3, "absent: "),
+          std::tuple(misspelt, 2, "did you mean \"rows\"")}) {
+      const ProgramResult result = eval({a_, memory, a_}, mode);
+      expect_refusal(result, exit_code, {words, "nothing was evaluated"});
+      EXPECT_EQ(result.out, "");
+      EXPECT_FALSE(fs::exists(file("eval.json")));
+    }
+  }
+  const ProgramResult both = eval({a_, broken_, absent});
+  expect_refusal(both, 3, {"broken: ", "no_library.so", "absent: ", "not found"});
+  EXPECT_EQ(eval({a_, large}).out, "");
+  const ProgramResult sizes = eval({a_, none_}, {"--extrapolate", "2"});
+  expect_refusal(sizes, 2, {"none: ", "no tier has an integer option", "nothing was evaluated"});
+  EXPECT_EQ(sizes.out, "");
   expect_refusal(eval({broken_}), 3, {"no_library.so"});
 }
 

@@ -10,10 +10,12 @@
 
 #include "host/analyze/report/report.hpp"
 #include "host/base/log.hpp"
+#include "host/base/log_once.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/arguments.hpp"
 #include "host/cli/cli.hpp"
 #include "host/cli/streams.hpp"
+#include "host/run/run_folder.hpp"
 #include "host/tensor/device.hpp"
 
 namespace mneme::cli {
@@ -62,6 +64,11 @@ class Analyses {
         run_(run),
         display_(display),
         sweep_(run.checkpoint, run.experiment, run.options) {}
+
+  // What load_each finds, before the first memory is evaluated.
+  void check_memories() {
+    if (run_.memories.size() > 1) load_each(sweep_, run_.memories);
+  }
 
   // Error (kUsage) when no memory publishes a probe that the analysis reads, found with the few
   // segments that fill a memory.
@@ -231,12 +238,16 @@ std::vector<std::string> write_files(const AnalyzeArguments& arguments,
 int run(const AnalyzeArguments& arguments, const Streams& streams) {
   check_use(arguments);
   arguments.open.json.check();
+  if (!arguments.against.empty()) static_cast<void>(run::RunFolder::open(arguments.against));
   const OutputFolder folder(arguments.out);
   tensor::set_threads(arguments.open.machine.threads);
   Display display(streams, arguments.open.is_quiet);
   OpenEvaluation opened = read_input([&] { return open(arguments, arguments.open); });
   note_data(display, *opened.options.dataset);
+  check_plugin_files(opened.memories);
+  const LogOnce log;  // each memory is made several times, and says the same each time
   Analyses analysis(arguments, opened, display);
+  analysis.check_memories();
   analysis.check_published();
   analyze::TargetLosses other;
   if (!arguments.against.empty()) {

@@ -107,9 +107,10 @@ struct RunMemory {
 // memories that were evaluated.
 [[nodiscard]] Json differences_of(const RunMemory& one);
 
-// Before the first evaluation: calls `check` with the experiment of each memory of each run, so
-// that an error in the last one is found at once. Errors: as config::parse_experiment, those of
-// `check` with the name in front.
+// Before the first evaluation: looks for each run's checkpoint, makes each memory of each run
+// (train::check_memory) and calls `check` with its experiment, so that an error in the last one is
+// found at once. Errors: as config::parse_experiment and RunFolder::checkpoint; those of the others
+// with the name in front.
 void check_each_memory(const RunsArguments& arguments,
                        const std::function<void(const config::Experiment&)>& check);
 

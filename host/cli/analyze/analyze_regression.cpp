@@ -11,6 +11,7 @@
 #include "host/analyze/memory_analyses.hpp"
 #include "host/analyze/report/run_reports.hpp"
 #include "host/base/error.hpp"
+#include "host/base/log.hpp"
 #include "host/base/text.hpp"
 #include "host/base/utf8.hpp"
 #include "host/cli/analyze/analyze.hpp"
@@ -121,6 +122,20 @@ class Sources {
   at::Tensor hidden_;  // [n, D]
 };
 
+// Makes every memory once, so that an error in the last one is found at once.
+void check_variants(const RegressionArguments& arguments, const std::vector<Variant>& variants) {
+  const LogListener silent([](LogLevel, std::string_view) { return false; });
+  plugin::PluginLoader loader{memory::find_group};
+  for (const Variant& variant : variants) {
+    try {
+      static_cast<void>(
+          analyze::StoredSignal(variant.config, arguments.rows.front(), arguments.width, loader));
+    } catch (const Error& error) {
+      throw error.with_context(variant.memory);
+    }
+  }
+}
+
 std::vector<analyze::MeasuredRegression> measure(const RegressionArguments& arguments,
                                                  const std::vector<Variant>& variants,
                                                  const Sources& sources, Display& display) {
@@ -175,6 +190,7 @@ int run(const RegressionArguments& arguments, const Streams& streams) {
   tensor::set_threads(arguments.machine.threads);
   Display display(streams, arguments.is_quiet);
   const std::vector<Variant> variants = read_input([&] { return variants_of(arguments); });
+  check_variants(arguments, variants);
   const Sources sources = read_input([&] { return Sources(arguments); });
   const std::vector<analyze::MeasuredRegression> measured =
       measure(arguments, variants, sources, display);

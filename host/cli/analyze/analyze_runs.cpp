@@ -8,8 +8,11 @@
 #include "host/cli/analyze/analyze.hpp"
 #include "host/cli/eval/eval.hpp"
 #include "host/cli/streams.hpp"
+#include "host/memory/abi/groups.hpp"
+#include "host/plugin/loader.hpp"
 #include "host/run/run_folder.hpp"
 #include "host/run/sweep.hpp"
+#include "host/train/dry_run.hpp"
 
 namespace mneme::cli {
 namespace {
@@ -81,12 +84,15 @@ void check_each_memory(const RunsArguments& arguments,
   std::vector<std::optional<fs::path>> files(arguments.open.memory.begin(),
                                              arguments.open.memory.end());
   if (files.empty()) files.emplace_back();
+  plugin::PluginLoader loader(memory::find_group);
   for (std::size_t i = 0; i < names.size(); ++i) {
-    const fs::path run = run::RunFolder::open(arguments.runs[i]).experiment_file();
+    const run::RunFolder folder = run::RunFolder::open(arguments.runs[i]);
+    static_cast<void>(folder.checkpoint(arguments.open.checkpoint));
     for (const std::optional<fs::path>& file : files) {
       const config::Experiment experiment =
-          config::parse_experiment(run, arguments.open.set.overrides(), file);
+          config::parse_experiment(folder.experiment_file(), arguments.open.set.overrides(), file);
       try {
+        train::check_memory(experiment, loader);
         check(experiment);
       } catch (const Error& error) {
         throw error.with_context(memory_name(names, i, file ? file->stem().string() : ""));

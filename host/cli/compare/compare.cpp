@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "host/base/exit_status.hpp"
 #include "host/cli/cli.hpp"
 #include "host/cli/compare/compare_display.hpp"
 #include "host/cli/interrupt.hpp"
@@ -17,6 +18,7 @@
 #include "host/report/report.hpp"
 #include "host/report/setup/baseline.hpp"
 #include "host/tensor/device.hpp"
+#include "host/train/dry_run.hpp"
 
 namespace mneme::cli {
 namespace {
@@ -46,13 +48,13 @@ void check_nothing_runs(const CompareArguments& arguments) {
 
 void check_use(const CompareArguments& arguments) {
   if (!arguments.suite.empty()) {
-    if (arguments.paths.empty() && arguments.memory.empty() && arguments.sweeps.empty() &&
-        arguments.equal.empty() && arguments.init.empty() && !arguments.compared.is_given()) {
+    if (arguments.paths.empty() && arguments.memory.empty() && arguments.equal.empty() &&
+        !arguments.compared.is_given()) {
       return;
     }
     throw_usage(
         "compare --suite: the suite names experiments and memories: expected no EXP, --memory, "
-        "--sweep, --equal, --init, --baseline or --pairs beside ",
+        "--equal, --baseline or --pairs beside ",
         arguments.suite.string());
   }
   if (arguments.paths.empty()) throw_usage("compare: EXP is required; see mneme compare --help");
@@ -136,8 +138,23 @@ int compare_runs(const CompareArguments& arguments, const RankSession& session) 
   return is_faulty ? static_cast<int>(ErrorKind::kRun) : 0;
 }
 
+}  // namespace
+
+void check_arms(const std::vector<compare::ArmSetup>& arms, plugin::PluginLoader& loader) {
+  for (const compare::ArmSetup& arm : arms) {
+    try {
+      train::check_inputs(arm.experiment, loader);
+    } catch (const Error& error) {
+      throw error.with_context(arm.name);
+    }
+  }
+}
+
+namespace {
+
 int compare_arms(const CompareArguments& arguments, const RankSession& session) {
   const Streams& streams = session.streams();
+  check_output_folder("--run", folder_of(arguments));
   const compare::Options options =
       compare_options(arguments, folder_of(arguments), arguments.paths.front(), session);
   compare::Record record;
@@ -149,6 +166,7 @@ int compare_arms(const CompareArguments& arguments, const RankSession& session) 
       for (const compare::ArmSetup& arm : arms) names.push_back(arm.name);
       report::check_baseline(names, arguments.compared.baseline);
     }
+    read_input([&] { check_arms(arms, loader); });
     if (!arguments.equal.empty()) {
       const compare::Budget budget = compare::parse_budget(arguments.equal);
       const compare::Equalized equalized =
@@ -298,8 +316,8 @@ CompareEnd run_comparison(compare::Record& record, const compare::Options& optio
 }
 
 int exit_code_of(const CompareEnd& end) {
-  return end.signal != 0 || end.has_failures || end.has_faults ? static_cast<int>(ErrorKind::kRun)
-                                                               : 0;
+  if (end.signal != 0) return exit_code_of_signal(end.signal);
+  return end.has_failures || end.has_faults ? static_cast<int>(ErrorKind::kRun) : 0;
 }
 
 std::string stopped_text(const CompareEnd& end, const std::string& command,

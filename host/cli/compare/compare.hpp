@@ -52,6 +52,10 @@ struct CompareArguments {
                                                const std::filesystem::path& experiment,
                                                const RankSession& session);
 
+// Before the data are read, which may take minutes: every arm's data files, plugins and options.
+// Errors as train::check_inputs, with the arm's name.
+void check_arms(const std::vector<compare::ArmSetup>& arms, plugin::PluginLoader& loader);
+
 // What became of a comparison's runs.
 struct CompareEnd {
   int signal = 0;  // that stopped them, on this rank or another; 0 = none

@@ -42,9 +42,12 @@ PreparedTask prepare_task(const config::SuiteTask& task, const CompareArguments&
   }
   std::vector<config::Override> overrides = task.overrides;
   for (const config::Override& override : arguments.set.overrides()) overrides.push_back(override);
+  std::vector<compare::Sweep> sweeps;
+  for (const std::string& word : arguments.sweeps) sweeps.push_back(compare::parse_sweep(word));
   plugin::PluginLoader loader(memory::find_group);
   const auto arms =
-      compare::read_arms(task.experiment, memories, overrides, {}, loader, arguments.is_locked);
+      compare::read_arms(task.experiment, memories, overrides, sweeps, loader, arguments.is_locked);
+  check_arms(arms, loader);
   out.record = compare::prepare(arms, out.options, loader);
   return out;
 }
@@ -125,6 +128,7 @@ int compare_suite(const CompareArguments& given, const RankSession& session) {
   CompareArguments arguments = given;
   if (!arguments.has_seeds) arguments.seeds = suite.seeds;
   const fs::path folder = suite_folder(arguments);
+  check_output_folder("--run", folder);
   std::vector<PreparedTask> tasks =
       read_input([&] { return prepare_tasks(suite, arguments, folder, session); });
   if (arguments.is_dry_run) {

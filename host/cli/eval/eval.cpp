@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "host/base/error.hpp"
+#include "host/base/file/write_file.hpp"
 #include "host/base/log.hpp"
+#include "host/base/log_once.hpp"
 #include "host/base/progress.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/arguments.hpp"
@@ -109,11 +111,13 @@ class Evaluations {
   }
 
   std::vector<run::SweepResult> run() {
+    const LogOnce log;  // each memory is made several times, and says the same each time
+    std::vector<std::optional<Error>> failures = check();
     for (std::size_t i = 0; i < memories_.size(); ++i) {
       const run::SweepMemory& memory = memories_[i];
-      if (std::optional<Error> error = trials_.failure_of(memory, i)) {
+      if (failures[i]) {
         if (arguments_.extrapolate == 0) display_.next_run();
-        keep({.name = memory.name, .memory = memory.memory, .error = std::move(error)});
+        keep({.name = memory.name, .memory = memory.memory, .error = std::move(failures[i])});
       } else {
         arguments_.extrapolate == 0 ? evaluate(memory) : extrapolate(memory);
       }
@@ -122,13 +126,57 @@ class Evaluations {
   }
 
  private:
+  // Before the first evaluation. What the files, the options or the checkpoint do not allow ends
+  // the command; returned is what a trial has told of a memory whose code fails, for each memory.
+  std::vector<std::optional<Error>> check() {
+    std::vector<std::optional<Error>> failures(memories_.size());
+    std::vector<std::pair<std::string, Error>> problems;
+    std::vector<run::SweepMemory> whole;
+    for (std::size_t i = 0; i < memories_.size(); ++i) {
+      failures[i] = trials_.failure_of(memories_[i], i);
+      if (!failures[i]) {
+        whole.push_back(memories_[i]);
+      } else if (failures[i]->kind() == ErrorKind::kUsage) {
+        problems.emplace_back(memories_[i].name, *failures[i]);
+      }
+    }
+    refuse_memories(problems, memories_.size());
+    if (arguments_.extrapolate != 0) {
+      check_sizes(whole);
+    } else if (memories_.size() > 1) {
+      load_each(sweep_, whole);
+    }
+    return failures;
+  }
+
+  // The sizes of an extrapolation, of which the last one may be too large.
+  void check_sizes(const std::vector<run::SweepMemory>& memories) {
+    std::vector<std::pair<std::string, Error>> problems;
+    for (const run::SweepMemory& memory : memories) {
+      try {
+        static_cast<void>(sweep_.load(memory.memory));
+        for (const run::SweepMemory& size : sizes_of(memory)) {
+          static_cast<void>(sweep_.load(size.memory));
+        }
+      } catch (const Error& error) {
+        problems.emplace_back(memory.name, error);
+      }
+    }
+    refuse_memories(problems, memories_.size());
+  }
+
+  // Of the memory that is loaded.
+  std::vector<run::SweepMemory> sizes_of(const run::SweepMemory& memory) {
+    return run::extrapolate(memory,
+                            run::find_size_option(sweep_.runtime().stack(), arguments_.option),
+                            arguments_.segment, arguments_.extrapolate);
+  }
+
   void extrapolate(const run::SweepMemory& memory) {
     std::vector<run::SweepMemory> sizes;
     try {
       note_untrained(display_, memory.name, sweep_.load(memory.memory));
-      sizes = run::extrapolate(memory,
-                               run::find_size_option(sweep_.runtime().stack(), arguments_.option),
-                               arguments_.segment, arguments_.extrapolate);
+      sizes = sizes_of(memory);
     } catch (const Error& error) {
       keep({.name = memory.name, .memory = memory.memory, .error = error});
       return;
@@ -233,6 +281,7 @@ void check_ranks(const EvalArguments& arguments, const RankSession& session) {
 
 int evaluate(const EvalArguments& arguments, const Streams& streams) {
   OpenEvaluation run = read_input([&] { return open_evaluation(arguments); });
+  check_plugin_files(run.memories);
   const std::vector<run::SweepResult> results = Evaluations(arguments, run, streams).run();
   if (!arguments.json.is_stdout()) {
     streams.out << result_table(results, streams.out_width)
@@ -382,6 +431,7 @@ int score_tokens(const EvalArguments& arguments, const Streams& streams) {
   json["seconds"] = seconds;  // the reading of the ids included
   Outputs outputs;
   outputs.add([&] {
+    make_parents(arguments.dump);
     eval::write_nll(scored, arguments.dump);
     if (is_for_people) streams.out << "; nll in " << arguments.dump.string();
   });

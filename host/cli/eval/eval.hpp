@@ -109,6 +109,19 @@ class Trials {
   std::set<std::string> passed_;  // checksums of plugins' files
 };
 
+// The files of the plugins of all memories, before any of their code runs: each is found and can be
+// loaded by this host. One Error with every problem, a line each.
+void check_plugin_files(const std::vector<run::SweepMemory>& memories);
+
+// Throws what was found wrong with memories before anything was computed: the error of the only one
+// as it is, of several a line each with the memory's name, of the first one's kind.
+void refuse_memories(const std::vector<std::pair<std::string, Error>>& problems,
+                     std::size_t memories);
+
+// Loads every memory once: its options, its parameters in the checkpoint and its size are found to
+// be right before the first one is evaluated. Errors as refuse_memories.
+void load_each(run::Sweep& sweep, const std::vector<run::SweepMemory>& memories);
+
 [[nodiscard]] data::Split split_of(const EvalArguments& arguments);
 
 // Names the parameters that keep their initial values.

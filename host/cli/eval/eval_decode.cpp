@@ -27,6 +27,8 @@ struct DecodedMemory {
   std::optional<Error> error;                   // it failed and is skipped from then on
 };
 
+constexpr const char* kLessMemory = "lower eval.lanes or the size of the memory";
+
 // Runs `work` for one memory. A failure is reported at once and does not stop the others; with a
 // single memory it is thrown.
 template <typename Work>
@@ -34,7 +36,7 @@ void attempt(DecodedMemory& memory, bool is_only, const Streams& streams, Work&&
   try {
     std::forward<Work>(work)();
   } catch (const std::exception& error) {
-    memory.error = run::failure_of(error, "decoding", "lower eval.lanes or the size of the memory");
+    memory.error = run::failure_of(error, "decoding", kLessMemory);
     if (is_only) throw *memory.error;
     streams.err << "mneme: error: " << memory.name << ": " << memory.error->what() << '\n'
                 << std::flush;
@@ -72,19 +74,24 @@ void open_one(DecodedMemory& out, const OpenEvaluation& run, const std::string& 
 
 // `differences`: of the data from the run's.
 std::vector<DecodedMemory> open_all(const EvalArguments& arguments, Display& display,
-                                    const Streams& streams,
                                     std::vector<run::RunDifference>& differences) {
   const OpenEvaluation run = open_evaluation(arguments);
   check_task(run);
+  check_plugin_files(run.memories);
   differences = run.differences;
   std::vector<DecodedMemory> out;
+  std::vector<std::pair<std::string, Error>> problems;
   for (const run::SweepMemory& each : run.memories) {
     DecodedMemory& one = out.emplace_back();
     one.name = each.name;
     one.memory = each.memory;
-    attempt(one, run.memories.size() == 1, streams,
-            [&] { open_one(one, run, arguments.split, display); });
+    try {
+      open_one(one, run, arguments.split, display);
+    } catch (const std::exception& error) {
+      problems.emplace_back(one.name, run::failure_of(error, "decoding", kLessMemory));
+    }
   }
+  refuse_memories(problems, run.memories.size());
   return out;
 }
 
@@ -160,7 +167,7 @@ int decode_answers(const EvalArguments& arguments, const Streams& streams) {
   Display display(streams, arguments.is_quiet);
   std::vector<run::RunDifference> differences;
   std::vector<DecodedMemory> memories =
-      read_input([&] { return open_all(arguments, display, streams, differences); });
+      read_input([&] { return open_all(arguments, display, differences); });
   decode_in_turns(memories, display, streams);
   const DecodedMemory& first_done = first_of(memories);
   const eval::Decoded& first = first_done.decoder->result();

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "host/analyze/run_diagnostics.hpp"
+#include "host/base/log_once.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/eval/eval.hpp"
 #include "host/cli/streams.hpp"
@@ -102,7 +103,11 @@ class ForReports {
 int make_for_reports(const EvalArguments& arguments, const Streams& streams) {
   Display display(streams, arguments.is_quiet);
   OpenEvaluation run = read_input([&] { return open_evaluation(arguments); });
+  check_output_folder("RUN", arguments.run / "evaluations");
+  check_plugin_files(run.memories);
+  const LogOnce log;
   run::Sweep sweep(run.checkpoint, run.experiment, run.options);
+  if (run.memories.size() > 1) load_each(sweep, run.memories);
   const std::int64_t step = run.checkpoint.progress().step;
   Json memories = Json::array();
   for (const run::SweepMemory& memory : run.memories) {

@@ -1,4 +1,5 @@
 // How `mneme eval` opens a run and reads its memories.
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
@@ -10,7 +11,9 @@
 #include "host/cli/eval/eval.hpp"
 #include "host/cli/streams.hpp"
 #include "host/memory/abi/groups.hpp"
+#include "host/plugin/file/plugin_file.hpp"
 #include "host/plugin/plugin_lock.hpp"
+#include "host/plugin/plugin_search.hpp"
 #include "host/run/run_folder.hpp"
 #include "host/tensor/device.hpp"
 
@@ -99,6 +102,49 @@ OpenEvaluation open_evaluation(const EvalArguments& arguments) {
   run.differences = run::data_differences(folder.raw_info(), run.options.dataset->describe());
   run::log_differences(arguments.run.string(), run.differences);
   return run;
+}
+
+void refuse_memories(const std::vector<std::pair<std::string, Error>>& problems,
+                     std::size_t memories) {
+  if (problems.empty()) return;
+  if (memories == 1) throw problems.front().second;
+  std::vector<std::string> lines;
+  for (const auto& [name, error] : problems) lines.push_back(str(name, ": ", error.what()));
+  lines.emplace_back("nothing was evaluated");
+  throw Error(problems.front().second.kind(), join(lines, "\n"));
+}
+
+void check_plugin_files(const std::vector<run::SweepMemory>& memories) {
+  std::vector<std::pair<std::string, Error>> problems;
+  for (const run::SweepMemory& memory : memories) {
+    const std::vector<std::string> folders = plugin::folders_to_search(memory.memory.plugins);
+    for (const config::TierConfig& tier : memory.memory.tiers) {
+      const std::string where = str(tier.position.text(), ": plugin '", tier.plugin, "'");
+      try {
+        const fs::path file = plugin::find_plugin(tier.plugin, folders, tier.pin(), where);
+        const plugin::PluginFile opened = plugin::open_plugin(file, where);
+        plugin::check_pin(tier.pin(), opened.copy->sha256(), where);
+        plugin::check_loadable(opened, where);
+      } catch (const Error& error) {
+        problems.emplace_back(memory.name, error);
+      }
+    }
+  }
+  refuse_memories(problems, memories.size());
+}
+
+void load_each(run::Sweep& sweep, const std::vector<run::SweepMemory>& memories) {
+  std::vector<std::pair<std::string, Error>> problems;
+  for (const run::SweepMemory& memory : memories) {
+    try {
+      static_cast<void>(sweep.load(memory.memory));
+    } catch (const std::exception& error) {
+      problems.emplace_back(memory.name, run::failure_of(error, "loading",
+                                                         "lower eval.lanes, eval.segment or "
+                                                         "the size of the memory"));
+    }
+  }
+  refuse_memories(problems, memories.size());
 }
 
 void note_untrained(Display& display, const std::string& name,
