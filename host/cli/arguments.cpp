@@ -29,7 +29,6 @@ namespace {
 // Why the file could not be written; "" = no obstacle is visible without opening it.
 std::string obstacle(const fs::path& path) {
   const OutputPlace place = read_input([&] { return find_output_place(path); });
-  std::error_code ignored;
   switch (place.kind) {
     case OutputPlace::Kind::kFolder:
       return "a folder";
@@ -44,8 +43,7 @@ std::string obstacle(const fs::path& path) {
     case OutputPlace::Kind::kFile:
       break;
   }
-  const fs::path folder = fs::absolute(place.path).parent_path();
-  return fs::is_directory(folder, ignored) ? "" : "no folder " + folder.string();
+  return obstacle_above(place.path);
 }
 
 }  // namespace
@@ -83,7 +81,7 @@ const Option& Option::one_of(const std::vector<std::string>& words, const std::s
     if (std::ranges::find(words, text) != words.end()) return "";
     if (fits != nullptr && fits(text)) return "";
     return str("expected ", quoted_list(words), fits == nullptr ? "" : " | ", pattern, ", got \"",
-               text, '"', did_you_mean(text, words));
+               text, '"', did_you_mean(text.substr(0, text.find(':')), words));  // "gpu:0"
   };
   option_->check(check, '{' + join(words, ",") + '}');  // definition_of reads the words from it
   return *this;
@@ -194,7 +192,18 @@ void check_output_file(const std::string& option, const fs::path& path) {
   if (got.empty()) return;
   throw_usage({.where = option + ' ' + path.string(),
                .failed = "cannot be written",
-               .expected = "a file in a folder that exists",
+               .expected = "a file in a folder that is there or can be made",
+               .got = got});
+}
+
+void check_output_folder(const std::string& option, const fs::path& path) {
+  std::error_code ignored;
+  const bool is_other = fs::exists(path, ignored) && !fs::is_directory(path, ignored);
+  const std::string got = is_other ? "a file" : obstacle_above(path);
+  if (got.empty()) return;
+  throw_usage({.where = option + ' ' + path.string(),
+               .failed = "cannot be made",
+               .expected = "a folder that is there or can be made",
                .got = got});
 }
 
@@ -217,6 +226,7 @@ void JsonArgument::write(const Json& json, const Streams& streams) const {
   if (is_stdout()) {
     streams.out << text << std::flush;
   } else {
+    make_parents(path_);
     write_file_atomic(path_, text);
   }
 }
@@ -303,11 +313,12 @@ std::vector<fs::path> plugin_folders(const std::vector<fs::path>& given) {
   const fs::path& folder = plugin::default_plugin_folder();
   std::error_code ignored;
   if (folder.empty() || !fs::is_directory(folder, ignored)) {
-    throw_usage({.where = "plugins",
-                 .failed = "no folder to look in",
-                 .expected = "a folder " + folder.string(),
-                 .got = "none",
-                 .hint = "name one with --plugins DIR"});
+    throw_usage(
+        {.where = "plugins",
+         .failed = "no folder to look in",
+         .expected = "a folder " + folder.string(),
+         .got = "none",
+         .hint = "name one with --plugins DIR; mneme doctor says what an installation lacks"});
   }
   return {folder};
 }

@@ -108,9 +108,11 @@ class Command {
   Action* action_;
 };
 
-// Fails early, before long work, when the file that `option` names could not be written: its folder
-// is missing, it is a folder, or a descriptor that is not open for writing. Error (kUsage).
+// Fail early, before long work, when the file or the folder that `option` names could not be
+// written: a folder above it cannot be made or written, a file is a folder or the reverse, or a
+// descriptor that is not open for writing. Make nothing. Error (kUsage).
 void check_output_file(const std::string& option, const std::filesystem::path& path);
+void check_output_folder(const std::string& option, const std::filesystem::path& path);
 
 // --json FILE: the command's results for programs; "-" is stdout.
 class JsonArgument {

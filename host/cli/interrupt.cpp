@@ -10,6 +10,7 @@
 #include <mutex>
 #include <thread>
 
+#include "host/base/exit_status.hpp"
 #include "host/base/process.hpp"
 #include "host/base/text.hpp"
 #include "host/plugin/host_object.hpp"
@@ -46,7 +47,7 @@ void say(const std::string& text) {
   const sigset_t one = signal_set({signal});
   pthread_sigmask(SIG_UNBLOCK, &one, nullptr);
   std::raise(signal);
-  ::_exit(128 + signal);  // the first process of a container is not ended by it
+  ::_exit(exit_code_of_signal(signal));  // the first process of a container is not ended by it
 }
 
 // The stop request that the waiting thread watches.

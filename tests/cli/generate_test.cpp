@@ -113,7 +113,7 @@ TEST_F(BadGeneration, OptionsOutOfRange) {
 --set generate.segment=0 => generate.segment
 --memory {absent.toml} => absent.toml
 --samples 2 --save-state {s} => --save-state & --samples 1
---save-state {nowhere/s} => --save-state & nowhere/s & cannot be written & no folder
+--save-state {none.toml/s} => --save-state & none.toml/s & cannot be written & which is no folder
 --save-state {.} => --save-state & got a folder
 --memory {none.toml} --memory {none.toml} => at most one --memory
 )");
@@ -145,7 +145,7 @@ TEST_F(BadGeneration, ASignalEndsItWithTheConversationSaved) {
                    "--save-state", file("state")},
                   {.signal = signal, .signal_after = "generate 1/"});
     EXPECT_EQ(stopped.signal, 0);
-    EXPECT_EQ(stopped.exit_code, 1) << stopped.err;
+    EXPECT_EQ(stopped.exit_code, 128 + signal) << stopped.err;
     const Json json = Json::parse(stopped.out);
     const Json& sample = json.at("samples").at(0);
     const std::size_t made = sample.at("ids").size();

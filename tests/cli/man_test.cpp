@@ -66,5 +66,11 @@ TEST_F(ManPage, IsTakenByMandoc) {
   }
 }
 
+TEST_F(ManPage, ShowsNoBackslashes) {
+  const std::string text = man_source();
+  EXPECT_THAT(text, HasSubstr("\\fB\\-\\-help\\fR"));
+  EXPECT_THAT(text, testing::Not(HasSubstr("\\e\\-")));
+}
+
 }  // namespace
 }  // namespace mneme::test

@@ -122,13 +122,46 @@ TEST_F(Output, RefusesPlacesThatCannotBeWrittenBeforeItWorks) {
   ::close(ends[1]);
   expect_refusal(run_mneme({"data", "sets", "--json", "/dev/fd/93"}), 2,
                  {"got descriptor 93, which is not open"});
-  fs::create_symlink("absent/x.json", folder_ / "link.json");
+  const std::string of_a_file = folder_.write("file", "").string();
+  fs::create_symlink("file/x.json", folder_ / "link.json");
   expect_refusal(run_mneme({"data", "sets", "--json", file("link.json")}), 2,
-                 {"got no folder " + file("absent")});
-  const std::string nowhere = file("absent/x");
-  expect_refusal(run_mneme({"export", run(), nowhere}), 2, {"export " + nowhere, "no folder"});
+                 {"got " + of_a_file + ", which is no folder"});
+  const std::string nowhere = of_a_file + "/new/x";
+  const std::string why = of_a_file + ", which is no folder";
+  expect_refusal(run_mneme({"export", run(), nowhere}), 2, {"export " + nowhere, why});
+  expect_refusal(run_mneme({"export", run(), "--to", nowhere}), 2, {"--to " + nowhere, why});
   expect_refusal(run_mneme({"eval", run(), "--tokens", file("x"), "--dump", nowhere}), 2,
-                 {"--dump " + nowhere, "no folder"});
+                 {"--dump " + nowhere, why});
+  expect_refusal(run_mneme({"train", experiment(tiny()), "--run", nowhere}), 2,
+                 {"--run " + nowhere + ": cannot be made", why});
+  expect_refusal(run_mneme({"report", run(), "--out", nowhere}), 2, {"--out " + nowhere, why});
+  expect_refusal(run_mneme({"data", "prepare", "--train", of_a_file, "--out", nowhere}), 2,
+                 {"--out " + nowhere, why});
+  expect_refusal(run_mneme({"train", experiment(tiny()), "--run", of_a_file}), 2,
+                 {"--run " + of_a_file, "got a file"});
+  expect_refusal(run_mneme({"compare", experiment(tiny()), "--memory",
+                            folder_.write("none.toml", "[memory]\n").string(), "--run", nowhere}),
+                 2, {"--run " + nowhere, why});
+}
+
+// The folders above an output are made when it is written, and not before.
+TEST_F(Output, MakesTheFoldersThatAreMissing) {
+  const std::string text = folder_.write("x.txt", "one two\n").string();
+  const std::vector<std::vector<std::string>> commands = {
+      {"data", "sets", "--json", file("a/b/sets.json")},
+      {"data", "prepare", "--train", text, "--quiet", "--out", file("c/d/words")},
+      {"export", run(), "--format", "transformer_xl", file("e/f/x.safetensors")},
+      {"export", run(), "--format", "transformer_xl", file("e/g/x.safetensors"), "--json",
+       file("e/h/x.json")},
+      {"generate", run(), "--prompt-ids", "1,2", "--tokens", "3", "--save-state", file("i/j/s")},
+      {"train", experiment(tiny()), "--quiet", "--run", file("k/l/run"), "--json",
+       file("m/n/run.json")}};
+  for (const auto& command : commands) {
+    expect_done(run_mneme(command));
+    EXPECT_TRUE(fs::exists(command.back())) << command.back();
+  }
+  expect_refusal(run_mneme({"eval", file("absent"), "--json", file("o/p/x.json")}), 2, {"absent"});
+  EXPECT_FALSE(fs::exists(file("o")));
 }
 
 // The reader of the JSON may end early: that is an error, and no SIGPIPE ends the process.

@@ -115,7 +115,7 @@ TEST_F(Train, StopsWithinASegmentWhileItEvaluates) {
   const ProgramResult stopped = run_mneme({"train", path, "--run", file("run")},
                                           {.signal = SIGTERM, .signal_after = "train 1/6"});
   EXPECT_EQ(stopped.signal, 0);
-  EXPECT_EQ(stopped.exit_code, 1) << stopped.err;
+  EXPECT_EQ(stopped.exit_code, 128 + SIGTERM) << stopped.err;
   EXPECT_THAT(stopped.err, HasSubstr("stopped by SIGTERM after step 1 of 6"));
   EXPECT_THAT(stopped.err, HasSubstr("saved; continue with mneme train --resume"));
   EXPECT_THAT(read_file(folder_ / "run/metrics.jsonl"), Not(HasSubstr("\"eval\"")));

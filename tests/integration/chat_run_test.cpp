@@ -329,7 +329,7 @@ TEST_F(ChatRun, SignalsEndItWithTheConversationSaved) {
   for (int i = 0; i < 1200 && endless.out().empty(); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
-  EXPECT_EQ(endless.stop(SIGINT), 1) << endless.err();
+  EXPECT_EQ(endless.stop(SIGINT), 128 + SIGINT) << endless.err();
   EXPECT_THAT(endless.err(), testing::EndsWith(ending));
   Talk waiting = talk({"--state", file("talk"), "--save-state", file("talk")});
   waiting.say("four");
@@ -348,7 +348,7 @@ TEST_F(ChatRun, ASignalEndsATrial) {
   for (int i = 0; i < 600 && child_of(chat.id()) == 0; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
-  EXPECT_EQ(chat.stop(SIGINT), 1) << chat.err();
+  EXPECT_EQ(chat.stop(SIGINT), 128 + SIGINT) << chat.err();
   EXPECT_THAT(chat.err(), HasSubstr(file("plugins/rebuilt.so") + ": the trial was stopped\n"));
   EXPECT_THAT(chat.err(), HasSubstr("mneme: stopped by SIGINT; saved"));
   install("0.50");

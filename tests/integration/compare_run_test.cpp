@@ -291,7 +291,7 @@ TEST_F(CompareRun, CountsAllTasksOfASuiteThatIsStopped) {
   const ProgramResult stopped =
       run_mneme({"compare", "--suite", file("suite.toml"), "--run", file("s"), "--threads", "1"},
                 {.signal = SIGTERM, .signal_after = "task 1 of 2: motif"});
-  EXPECT_EQ(stopped.exit_code, 1) << stopped.err;
+  EXPECT_EQ(stopped.exit_code, 128 + SIGTERM) << stopped.err;
   EXPECT_THAT(stopped.err, HasSubstr("stopped by SIGTERM: 0 of 4 runs are done, 1 of 2 tasks has "
                                      "not begun, the others are saved"));
 }
@@ -310,7 +310,7 @@ TEST_F(CompareRun, IsContinuedAfterASignal) {
   const ProgramResult stopped =
       run_mneme(arguments(with("part.json")),
                 {.signal = SIGTERM, .signal_after = "none-seed1 is done (1 of 2 runs)"});
-  EXPECT_EQ(stopped.exit_code, 1) << stopped.err;
+  EXPECT_EQ(stopped.exit_code, 128 + SIGTERM) << stopped.err;
   EXPECT_EQ(stopped.signal, 0);
   EXPECT_THAT(stopped.err, HasSubstr("stopped by SIGTERM: 1 of 2 runs are done"));
   EXPECT_THAT(stopped.err, HasSubstr("the same command continues: mneme compare"));
@@ -345,7 +345,7 @@ TEST_F(CompareRun, RefusesAFolderInWhichAnotherOneWorks) {
   EXPECT_EQ(result.exit_code, 2) << result.err;
   EXPECT_THAT(result.err, HasSubstr("in use"));
   other.send(SIGTERM);
-  EXPECT_EQ(WEXITSTATUS(other.wait()), 1);
+  EXPECT_EQ(WEXITSTATUS(other.wait()), 128 + SIGTERM);
 }
 
 }  // namespace

@@ -113,7 +113,7 @@ TEST_F(TrainRun, StopsAtASignalAndContinuesBitForBit) {
         run_mneme({"train", path, "--run", file(name)},
                   {.signal = signal, .signal_after = "train 1/120", .second_signal = signal});
     EXPECT_EQ(stopped.signal, 0);
-    EXPECT_EQ(stopped.exit_code, 1) << stopped.err;
+    EXPECT_EQ(stopped.exit_code, 128 + signal) << stopped.err;
     EXPECT_THAT(stopped.err, HasSubstr(str("stopped by ", name, " after step ")));
     EXPECT_THAT(stopped.err, HasSubstr("mneme train --resume " + file(name)));
     expect_done(run_mneme({"train", "--resume", file(name), "--quiet"}));

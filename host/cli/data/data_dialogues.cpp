@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "host/base/error.hpp"
+#include "host/base/file/write_file.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/data/data.hpp"
 #include "host/data/dialogue/dialogue.hpp"
@@ -69,6 +70,7 @@ int convert_dialogues(const DataDialoguesArguments& arguments, const Streams& st
     }
     return read;
   });
+  make_parents(arguments.out);
   data::write_dialogues(arguments.out, set.dialogues);
   const auto without_document = std::ranges::count_if(
       set.dialogues, [](const data::Dialogue& one) { return one.document.empty(); });

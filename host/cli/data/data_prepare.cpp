@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "host/base/error.hpp"
+#include "host/base/exit_status.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/data/data.hpp"
 #include "host/cli/interrupt.hpp"
@@ -191,6 +192,7 @@ Json counts_json(const std::vector<data::PublishedCount>& counts) {
 int prepare_data(const DataPrepareArguments& arguments, const Streams& streams) {
   check_use(arguments);
   arguments.json.check();
+  check_output_folder("--out", arguments.out);
   Works works(streams, arguments.is_quiet);
   data::PrepareOptions options = options_of(arguments);
   options.on_work = [&](const std::string& work) { works.begin(work); };
@@ -203,7 +205,7 @@ int prepare_data(const DataPrepareArguments& arguments, const Streams& streams) 
     works.end();
     streams.err << "mneme: stopped by " << signal_name(interrupted.signal)
                 << "; nothing was written\n";
-    return static_cast<int>(ErrorKind::kRun);
+    return exit_code_of_signal(interrupted.signal);
   }
   works.end();
   const auto published = data::published_counts(options.preparation, json);

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "host/base/error.hpp"
+#include "host/base/exit_status.hpp"
+#include "host/base/file/write_file.hpp"
 #include "host/base/progress.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/arguments.hpp"
@@ -113,6 +115,7 @@ class Generation {
 
   void save() const {
     if (arguments_.save_state.empty()) return;
+    make_parents(arguments_.save_state);
     generate::write_conversation(arguments_.save_state, generator_.save(), identity_of(opened_));
   }
 
@@ -122,7 +125,7 @@ class Generation {
     streams_.err << "mneme: stopped by " << signal_name(signal_) << " after "
                  << samples_.front().ids().size() << " of " << opened_.settings.tokens << " tokens"
                  << (arguments_.save_state.empty() ? "" : saved_text(arguments_)) << '\n';
-    return static_cast<int>(ErrorKind::kRun);
+    return exit_code_of_signal(signal_);
   }
 
  private:

@@ -12,6 +12,8 @@
 #include <utility>
 
 #include "host/base/error.hpp"
+#include "host/base/exit_status.hpp"
+#include "host/base/file/write_file.hpp"
 #include "host/base/progress.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/eval/eval.hpp"
@@ -113,15 +115,14 @@ class Chat {
     if (!arguments_.document.empty()) read_document();
   }
 
-  // The exit status: of the first turn that failed, or that of a run that failed when a signal cut
-  // a turn short.
+  // The exit status: of the first turn that failed, or that of the signal that cut a turn short.
   int run() {
     while (const std::optional<std::string> line = next_line()) {
       take_new_memory();
       if (InterruptGuard::signal() == 0) turn(*line);
       if (InterruptGuard::signal() == 0) continue;
       say_end(save());
-      return static_cast<int>(ErrorKind::kRun);
+      return exit_code_of_signal(InterruptGuard::signal());
     }
     const bool is_saved = save();
     if (InterruptGuard::signal() != 0) say_end(is_saved);
@@ -349,6 +350,7 @@ class Chat {
   // Whether there was something to save, and a file for it.
   bool save() const {
     if (arguments_.save_state.empty() || generator_->tokens() == 0) return false;
+    make_parents(arguments_.save_state);
     generate::write_conversation(arguments_.save_state, generator_->save(), identity_of(opened_));
     return true;
   }

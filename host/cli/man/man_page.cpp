@@ -124,7 +124,13 @@ const std::vector<ManEntry> kExitStatus = {
     {"1", "The run failed: a file could not be written, a loss is not finite, memory ran out."},
     {"2", "Wrong use, or a configuration or an input file that is wrong."},
     {"3", "A plugin could not be loaded, or one of its functions failed."},
-    {"4", "The device that was asked for is not there or failed."}};
+    {"4", "The device that was asked for is not there or failed."},
+    {"128 + N",
+     "The signal N stopped the command, which saved what it had: 130 after Ctrl-C (SIGINT), 143 "
+     "after SIGTERM, 129 after SIGHUP. A command that has nothing to save ends by the signal "
+     "itself, which a shell reports with the same number. eval --watch, and generate --chat "
+     "between "
+     "two turns, end with 0: there Ctrl-C is the end."}};
 
 const std::vector<ManEntry> kEnvironment = {
     {"COLUMNS", "Columns that tables and paragraphs take; else the terminal's, else 80."},
@@ -165,7 +171,7 @@ std::string man_page(const CommandDefinition& program, const std::string& versio
              man_entries("ENVIRONMENT", kEnvironment), man_entries("FILES", kManFiles),
              man_examples(program),
              ".SH SEE ALSO\nREADME.md and the folder docs/ of the documentation, see FILES; ",
-             man_bold("mneme"), " COMMAND ", man_bold("\\-\\-help"), ".\n");
+             man_bold("mneme"), " COMMAND ", man_bold("--help"), ".\n");
 }
 
 }  // namespace mneme::cli

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "host/base/error.hpp"
+#include "host/base/exit_status.hpp"
 #include "host/base/json_output.hpp"
 #include "host/base/output_pipe.hpp"
 #include "host/base/text.hpp"
@@ -128,7 +129,7 @@ namespace {
 [[noreturn]] void run_forked(const std::vector<std::string>& arguments, std::int64_t seconds,
                              pid_t server, const OutputPipe& out, const OutputPipe& err) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != server) std::_Exit(128 + SIGKILL);
+  if (::getppid() != server) std::_Exit(exit_code_of_signal(SIGKILL));
   ::setpgid(0, 0);
   const int null = ::open("/dev/null", O_RDONLY);
   ::dup2(null, STDIN_FILENO);

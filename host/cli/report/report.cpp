@@ -67,6 +67,7 @@ int report_suite(const ReportArguments& arguments, report::Format format, const 
 int run(const ReportArguments& arguments, const Streams& streams) {
   arguments.json.check();
   const report::Format format = report::parse_format(arguments.format);
+  check_output_folder("--out", output_folder(arguments));
   if (arguments.folders.size() == 1 && report::is_suite(arguments.folders.front()))
     return report_suite(arguments, format, streams);
   std::optional<report::Drawer> drawer;

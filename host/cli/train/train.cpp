@@ -7,17 +7,23 @@
 #include <optional>
 #include <utility>
 
+#include "host/base/exit_status.hpp"
+#include "host/base/file/safetensors.hpp"
 #include "host/base/log.hpp"
+#include "host/base/log_once.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/arguments.hpp"
 #include "host/cli/cli.hpp"
 #include "host/cli/interrupt.hpp"
 #include "host/cli/rank_session.hpp"
 #include "host/cli/streams.hpp"
+#include "host/memory/abi/groups.hpp"
 #include "host/optim/optimizer.hpp"
 #include "host/plugin/plugin_lock.hpp"
 #include "host/tensor/device.hpp"
+#include "host/train/dry_run.hpp"
 #include "host/train/trainer.hpp"
+#include "host/weights/official_weights.hpp"
 
 namespace mneme::cli {
 namespace {
@@ -149,6 +155,15 @@ config::Experiment read_experiment(const TrainArguments& arguments) {
   return experiment;
 }
 
+// What the command names, before the data are read: that may take minutes.
+void check_before(const TrainArguments& arguments, const config::Experiment& experiment) {
+  if (!arguments.init.empty()) {
+    static_cast<void>(SafetensorsFile::open(weights::initial_weights_file(arguments.init)));
+  }
+  plugin::PluginLoader loader(memory::find_group);
+  train::check_inputs(experiment, loader);
+}
+
 std::unique_ptr<train::Trainer> open_trainer(const TrainArguments& arguments,
                                              ranks::Communicator* ranks, fs::path& folder) {
   train::TrainerOptions options;
@@ -172,6 +187,7 @@ std::unique_ptr<train::Trainer> open_trainer(const TrainArguments& arguments,
     return trainer;
   }
   const config::Experiment experiment = read_experiment(arguments);
+  check_before(arguments, experiment);
   folder = arguments.run;
   options.folder = folder;
   if (folder.empty()) {
@@ -280,6 +296,9 @@ std::string ranks_text(const train::Parallel& parallel) {
 int run(const TrainArguments& given, const Streams& all_streams) {
   check_use(given);
   given.json.check();
+  if (!given.is_dry_run && given.resume.empty()) {
+    check_output_folder("--run", given.run.empty() ? fs::path("runs") / "x" : given.run);
+  }
   const RankSession session(all_streams);
   const Streams& streams = session.streams();
   TrainArguments arguments = given;
@@ -287,7 +306,10 @@ int run(const TrainArguments& given, const Streams& all_streams) {
   session.set_threads(arguments.machine.threads);
   if (arguments.is_dry_run) return session.is_first() ? dry_run(arguments, streams) : 0;
   fs::path folder;
-  const auto trainer = read_input([&] { return open_trainer(arguments, session.ranks(), folder); });
+  const auto trainer = read_input([&] {
+    const LogOnce log;  // tiers of training and evaluation say the same
+    return open_trainer(arguments, session.ranks(), folder);
+  });
 
   Display display(streams, arguments.is_quiet || !session.is_first());
   TrainDisplay observer(display, session.ranks() != nullptr);
@@ -328,7 +350,7 @@ int run(const TrainArguments& given, const Streams& all_streams) {
     arguments.json.write(json_of(*trainer, folder, observer.evaluations(), first_step, signal),
                          streams);
   }
-  return signal == 0 ? 0 : static_cast<int>(ErrorKind::kRun);
+  return signal == 0 ? 0 : exit_code_of_signal(signal);
 }
 
 }  // namespace

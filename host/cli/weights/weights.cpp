@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "host/base/file/checksum.hpp"
+#include "host/base/file/write_file.hpp"
 #include "host/base/log.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/arguments.hpp"
@@ -102,6 +103,7 @@ int run_folder(const ImportArguments& arguments, const Streams& streams) {
 int run(const ImportArguments& arguments, const Streams& streams) {
   arguments.json.check();
   check_words(arguments);
+  check_output_folder("--run", arguments.run);
   if (!arguments.from.empty()) return run_folder(arguments, streams);
   const weights::ImportReport report = read_input([&] {
     weights::ImportOptions options{
@@ -265,9 +267,14 @@ int run_folder(const ExportArguments& arguments, const run::Checkpoint& checkpoi
 int run(const ExportArguments& arguments, const Streams& streams) {
   arguments.json.check();
   check_target(arguments);
-  if (arguments.to.empty()) check_output_file("export", arguments.out);
+  if (arguments.to.empty()) {
+    check_output_file("export", arguments.out);
+  } else {
+    check_output_folder("--to", arguments.to);
+  }
   const run::Checkpoint checkpoint = read_input([&] { return open_source(arguments); });
   if (!arguments.to.empty()) return run_folder(arguments, checkpoint, streams);
+  make_parents(arguments.out);
   const weights::ExportReport report = weights::export_official(
       checkpoint, arguments.out, {.format = arguments.format, .names = arguments.names});
   const std::vector<run::RunDifference> differences = differences_of(checkpoint);

@@ -12,6 +12,7 @@
 #include "host/base/error.hpp"
 #include "host/base/file/checksum.hpp"
 #include "host/base/file/file.hpp"
+#include "host/base/file/write_file.hpp"
 #include "host/base/json_text.hpp"
 #include "host/base/text.hpp"
 #include "host/data/id_file.hpp"
@@ -195,6 +196,7 @@ StagedFolder::StagedFolder(fs::path target) : target_(fs::absolute(target).lexic
                                                    : "a file",
                  .hint = "remove it, or choose another --out"});
   }
+  make_parents(target_);
   // A killed process leaves its folder, and in a container a later process may have the same id.
   for (int i = 0; path_.empty(); ++i) {
     const std::string suffix = i == 0 ? ".tmp" : str('-', i, ".tmp");
