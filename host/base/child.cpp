@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "host/base/error.hpp"
-#include "host/base/output_pipe.hpp"
+#include "host/base/file/output_pipe.hpp"
 #include "host/base/process.hpp"
 #include "host/base/text.hpp"
 

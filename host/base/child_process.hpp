@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "host/base/child.hpp"
-#include "host/base/output_pipe.hpp"
+#include "host/base/file/output_pipe.hpp"
 
 namespace mneme {
 

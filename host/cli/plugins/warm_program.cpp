@@ -16,8 +16,8 @@
 
 #include "host/base/error.hpp"
 #include "host/base/exit_status.hpp"
+#include "host/base/file/output_pipe.hpp"
 #include "host/base/json_output.hpp"
-#include "host/base/output_pipe.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/cli.hpp"
 #include "host/cli/plugins/limited_child.hpp"

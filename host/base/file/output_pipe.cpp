@@ -1,4 +1,4 @@
-#include "host/base/output_pipe.hpp"
+#include "host/base/file/output_pipe.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
