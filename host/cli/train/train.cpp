@@ -156,7 +156,7 @@ config::Experiment read_experiment(const TrainArguments& arguments) {
 }
 
 // What the command names, before the data are read: that may take minutes.
-void check_before(const TrainArguments& arguments, const config::Experiment& experiment) {
+void check_named(const TrainArguments& arguments, const config::Experiment& experiment) {
   if (!arguments.init.empty()) {
     static_cast<void>(SafetensorsFile::open(weights::initial_weights_file(arguments.init)));
   }
@@ -187,7 +187,7 @@ std::unique_ptr<train::Trainer> open_trainer(const TrainArguments& arguments,
     return trainer;
   }
   const config::Experiment experiment = read_experiment(arguments);
-  check_before(arguments, experiment);
+  check_named(arguments, experiment);
   folder = arguments.run;
   options.folder = folder;
   if (folder.empty()) {
