@@ -173,6 +173,7 @@ TEST_F(Validate, AsksForOptionsWithoutADefault) {
   EXPECT_THAT(flat(result.out),
               HasSubstr("options without a default are not given: add --set size=..."));
   expect_done(validate("test_flawed_silent.so", {"--only", "options.run", "--set", "size=3"}));
+  expect_done(validate("test_flawed_silent.so", {"--only", "options.run", "--set", "size = 3"}));
   const ProgramResult typo =
       validate("test_flawed_silent.so", {"--only", "options.run", "--set", "sizes=3"});
   EXPECT_EQ(typo.exit_code, 3);

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "host/base/error.hpp"
 #include "host/base/file/checksum.hpp"
@@ -21,6 +22,7 @@
 #include "host/cli/plugins/limited_child.hpp"
 #include "host/cli/plugins/warm_program.hpp"
 #include "host/cli/streams.hpp"
+#include "host/config/toml/toml.hpp"
 #include "host/plugin/plugin_search.hpp"
 #include "host/tensor/device.hpp"
 #include "host/validate/check.hpp"
@@ -83,14 +85,17 @@ fs::path file_of(const ValidateArguments& arguments) {
 }
 
 Subject subject_of(const ValidateArguments& arguments) {
+  std::vector<std::string> options;
   for (const std::string& option : arguments.options) {
     if (option.find('=') == std::string::npos || option.starts_with('=')) {
       throw_usage({.where = "--set " + option,
                    .failed = "no value is given",
                    .expected = "OPTION=VALUE, as rows=8"});
     }
+    const config::Override given = config::parse_override(option);  // without spaces around '='
+    options.push_back(str(given.key, '=', given.value));
   }
-  return {.file = file_of(arguments), .options = arguments.options, .seed = arguments.seed};
+  return {.file = file_of(arguments), .options = std::move(options), .seed = arguments.seed};
 }
 
 // Whether `name` is `pattern` or belongs to the group of that name.
