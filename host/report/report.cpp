@@ -137,7 +137,7 @@ Json json_of(const Run& run) {
         {{"step", point.step}, {"targets", point.targets}, {"loss", number_or_null(point.loss)}});
   }
   if (run.error) out["error"] = without_folders(*run.error);
-  out["checks"] = run.checks ? scores::to_json(*run.checks) : Json(nullptr);
+  out["checks"] = run.checks ? without_folders(scores::to_json(*run.checks)) : Json(nullptr);
   return out;
 }
 
@@ -156,7 +156,7 @@ Json json_of(const Arm& arm) {
           {"memory_parameters", arm.memory_parameters},
           {"training_flops", optional(arm.training_flops)},
           {"evaluation_flops", optional(arm.evaluation_flops)},
-          {"checks", arm.checks ? scores::to_json(*arm.checks) : Json(nullptr)},
+          {"checks", arm.checks ? without_folders(scores::to_json(*arm.checks)) : Json(nullptr)},
           {"runs", std::move(runs)}};
 }
 

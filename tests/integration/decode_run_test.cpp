@@ -64,11 +64,15 @@ TEST_F(DecodeRun, DecodesAsTrainedAndTheFirstBatchesOnly) {
   const std::string run = train(digits("steps = 2\n"));
   const ProgramResult result =
       run_mneme({"eval", run, "--decode", "--set", "eval.steps=2", "--set", "eval.lanes=20",
-                 "--quiet", "--threads", "1", "--json", "-"});
+                 "--quiet", "--threads", "1", "--json", file("decode.json")});
   expect_done(result);
-  const Json memory = Json::parse(result.out).at("memories").at(0);
+  const Json json = Json::parse(read_file(folder_ / "decode.json"));
+  const Json memory = json.at("memories").at(0);
   EXPECT_EQ(memory.at("name"), "as trained");
   EXPECT_EQ(memory.at("result").at("sequences"), 40);
+  const auto all = json.at("split_sequences").get<std::int64_t>();
+  EXPECT_GT(all, 40);
+  EXPECT_THAT(result.out, HasSubstr(str("40 of ", all)));
 }
 
 #ifdef MNEME_HAS_XL_CACHE

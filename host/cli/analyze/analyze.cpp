@@ -258,13 +258,12 @@ int run(const AnalyzeArguments& arguments, const Streams& streams) {
       analysis.run(arguments.against.empty() ? nullptr : &other, failures);
   check_found(analyses);
   const analyze::TokenText text(opened.options.dataset->vocabulary());
-  if (!arguments.open.json.is_stdout())
-    streams.out << analysis_text(analyses, text, streams.out_width);
   Json json = analysis_json(arguments, opened, analyses, text);
   json["failed"] = failures.json();
   write_analysis(
-      arguments.out, [&] { return write_files(arguments, analyses, text); }, std::move(json),
-      arguments.open.json, streams);
+      analysis_text(analyses, text, streams.out_width), arguments.out,
+      [&] { return write_files(arguments, analyses, text); }, std::move(json), arguments.open.json,
+      streams);
   return failures.exit_code();
 }
 
@@ -315,19 +314,19 @@ void add_analysis_options(const Command& command, AnalyzeArguments& arguments) {
 
 }  // namespace
 
-void write_analysis(const std::filesystem::path& folder,
+void write_analysis(const std::string& text, const std::filesystem::path& folder,
                     const std::function<std::vector<std::string>()>& write_files, Json json,
                     const JsonArgument& argument, const Streams& streams) {
-  streams.out << std::flush;  // print the numbers even when writing the files fails
   Outputs outputs;
+  std::string place;
   json["files"] = Json::array();
   outputs.add([&] {
     const std::vector<std::string> files = write_files();
     json["files"] = files;
-    if (argument.is_stdout()) return;
-    streams.out << "\nin " << folder.string() << ": " << join(files, ", ") << '\n';
+    place = str("\nin ", folder.string(), ": ", join(files, ", "), '\n');
   });
   outputs.add([&] { argument.write(json, streams); });
+  if (!argument.is_stdout()) streams.out << text << place << std::flush;
   outputs.finish();
 }
 

@@ -47,10 +47,11 @@ struct AnalysedMemory {
 [[nodiscard]] std::string analysis_text(const std::vector<AnalysedMemory>& analyses,
                                         const analyze::TokenText& text, std::size_t width);
 
-// The end of an analysis whose numbers have gone to streams.out: the CSV files and figures, which
-// `write_files` writes into `folder` and names, a line that names them, and the JSON with their
-// names as `files`. Each is written even if another fails. Error (kRun).
-void write_analysis(const std::filesystem::path& folder,
+// The end of an analysis: the CSV files and figures, which `write_files` writes into `folder` and
+// names, the JSON with their names as `files`, then `text` on streams.out with a line that names
+// them; not with the JSON there. Files come first, as a reader of the text may end early. Each is
+// written even if another fails. Error (kRun).
+void write_analysis(const std::string& text, const std::filesystem::path& folder,
                     const std::function<std::vector<std::string>()>& write_files, Json json,
                     const JsonArgument& argument, const Streams& streams);
 

@@ -116,11 +116,8 @@ int run(const DistanceArguments& arguments, const Streams& streams) {
   }
   json["differs_from_run"] = std::move(differences);
   json["failed"] = failures.json();
-  if (!arguments.runs.open.json.is_stdout()) {
-    streams.out << table_of(subjects, settings.width).text(streams.out_width);
-  }
   write_analysis(
-      arguments.runs.out,
+      table_of(subjects, settings.width).text(streams.out_width), arguments.runs.out,
       [&] { return analyze::write_distances(arguments.runs.out, subjects, settings); },
       std::move(json), arguments.runs.open.json, streams);
   return failures.exit_code();
@@ -240,12 +237,10 @@ int run(const ExtrapolationArguments& arguments, const Streams& streams) {
   Json json = json_of(arguments, results);
   json["differs_from_run"] = std::move(differences);
   json["failed"] = failures.json();
-  if (!arguments.runs.open.json.is_stdout()) {
-    streams.out << table_of(results).text(streams.out_width);
-  }
   write_analysis(
-      arguments.runs.out, [&] { return analyze::write_extrapolation(arguments.runs.out, results); },
-      std::move(json), arguments.runs.open.json, streams);
+      table_of(results).text(streams.out_width), arguments.runs.out,
+      [&] { return analyze::write_extrapolation(arguments.runs.out, results); }, std::move(json),
+      arguments.runs.open.json, streams);
   return failures.exit_code();
 }
 

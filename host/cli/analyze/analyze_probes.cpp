@@ -153,11 +153,9 @@ int run(const ProbesArguments& arguments, const Streams& streams) {
                {"files", Json::array()},           {"memories", json_of(files)}};
   json["differs_from_run"] = std::move(differences);
   json["failed"] = failures.json();
-  if (!arguments.runs.open.json.is_stdout()) {
-    streams.out << table_of(files).text(streams.out_width);
-  }
   write_analysis(
-      arguments.runs.out, [&] { return write_files(arguments.runs.out, files); }, std::move(json),
+      table_of(files).text(streams.out_width), arguments.runs.out,
+      [&] { return write_files(arguments.runs.out, files); }, std::move(json),
       arguments.runs.open.json, streams);
   return failures.exit_code();
 }

@@ -197,10 +197,8 @@ int run(const RegressionArguments& arguments, const Streams& streams) {
   Json json = analyze::to_json(arguments.option, measured);
   json["width"] = arguments.width;
   json["seed"] = arguments.seed;
-  if (!arguments.json.is_stdout())
-    streams.out << table_of(arguments, measured).text(streams.out_width);
   write_analysis(
-      arguments.out,
+      table_of(arguments, measured).text(streams.out_width), arguments.out,
       [&] { return analyze::write_regression(arguments.out, arguments.option, measured); },
       std::move(json), arguments.json, streams);
   return 0;

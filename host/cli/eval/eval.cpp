@@ -283,14 +283,17 @@ int evaluate(const EvalArguments& arguments, const Streams& streams) {
   OpenEvaluation run = read_input([&] { return open_evaluation(arguments); });
   check_plugin_files(run.memories);
   const std::vector<run::SweepResult> results = Evaluations(arguments, run, streams).run();
+  Outputs outputs;  // the file first: a reader of what is printed may end early
+  if (arguments.is_first_rank()) {
+    outputs.add([&] { arguments.json.write(evaluation_json(arguments, run, results), streams); });
+  }
   if (!arguments.json.is_stdout()) {
     streams.out << result_table(results, streams.out_width)
                 << statement_text(results, streams.out_width);
     if (arguments.wants_breakdown) streams.out << breakdown_text(results, streams.out_width);
+    streams.out << std::flush;
   }
-  if (arguments.is_first_rank()) {
-    arguments.json.write(evaluation_json(arguments, run, results), streams);
-  }
+  outputs.finish();
   return exit_code_of(results);
 }
 

@@ -132,6 +132,11 @@ std::int64_t differences(const eval::Decoded& first, const eval::Decoded& other)
   return count;
 }
 
+// Sequences of the split that a memory was decoded on, whatever part of them was.
+std::int64_t all_sequences(const DecodedMemory& memory, const std::string& split) {
+  return memory.runtime->dataset()->answer_task()->count(split);
+}
+
 Json json_of(const DecodedMemory& memory, const eval::Decoded& first) {
   run::SweepResult head{.name = memory.name, .memory = memory.memory};
   if (memory.runtime != nullptr) head.plugins = memory.runtime->stack().identities();
@@ -147,12 +152,14 @@ Json json_of(const DecodedMemory& memory, const eval::Decoded& first) {
   return json;
 }
 
-std::vector<std::string> row_of(const DecodedMemory& memory, const eval::Decoded& first) {
+// `all`: sequences of the split.
+std::vector<std::string> row_of(const DecodedMemory& memory, const eval::Decoded& first,
+                                std::int64_t all) {
   if (memory.error) return {memory.name, "failed"};
   const eval::Decoded& result = memory.decoder->result();
   const std::int64_t differ = differences(first, result);
   return {memory.name,
-          str(result.sequences),
+          result.sequences < all ? str(result.sequences, " of ", all) : str(result.sequences),
           format_number(result.sequence_accuracy(), 4),
           format_number(result.token_accuracy(), 4),
           str(result.fed_tokens),
@@ -173,21 +180,27 @@ int decode_answers(const EvalArguments& arguments, const Streams& streams) {
   const eval::Decoded& first = first_done.decoder->result();
   Table table({"memory", "sequences", "accuracy", "token accuracy", "tokens fed", "seconds",
                "times as fast", "predictions"});
+  const std::int64_t all = all_sequences(first_done, arguments.split);
   Json results = Json::array();
   int exit_code = 0;
   for (const DecodedMemory& memory : memories) {
     if (memory.error && exit_code == 0) exit_code = memory.error->exit_code();
-    table.add_row(row_of(memory, first));
+    table.add_row(row_of(memory, first, all));
     results.push_back(json_of(memory, first));
   }
-  if (!arguments.json.is_stdout()) streams.out << table.text(streams.out_width);
-  arguments.json.write({{"format", "mneme-decode"},
-                        {"run", arguments.run.string()},
-                        {"split", arguments.split},
-                        {"differs_from_run", run::to_json(differences)},
-                        {"device", tensor::describe(first_done.runtime->device())},
-                        {"memories", std::move(results)}},
-                       streams);
+  Outputs outputs;  // the file first: a reader of what is printed may end early
+  outputs.add([&] {
+    arguments.json.write({{"format", "mneme-decode"},
+                          {"run", arguments.run.string()},
+                          {"split", arguments.split},
+                          {"split_sequences", all},
+                          {"differs_from_run", run::to_json(differences)},
+                          {"device", tensor::describe(first_done.runtime->device())},
+                          {"memories", std::move(results)}},
+                         streams);
+  });
+  if (!arguments.json.is_stdout()) streams.out << table.text(streams.out_width) << std::flush;
+  outputs.finish();
   return exit_code;
 }
 
