@@ -113,7 +113,22 @@ std::vector<std::string> tokenizer_seeds() {
       "==> added_tokens.json\n{\"<pad>\":5}\n"
       "==> special_tokens_map.json\n{\"pad_token\":\"<pad>\"}\n"
       "==> generation_config.json\n{\"eos_token_id\":[3]}\n"
-      "==> text\nab abba"};
+      "==> text\nab abba",
+      with_parts("null", "null", "null", R"({"type":"Fuse"})", R"("unk_token":"<unk>",)") +
+          "\n==> config.json\n{\"model_type\":\"llama\"}\n"
+          "==> tokenizer_config.json\n{\"tokenizer_class\":\"LlamaTokenizer\",\"legacy\":true,"
+          "\"bos_token\":{\"__type\":\"AddedToken\",\"content\":\"<s>\",\"lstrip\":true},"
+          "\"image_token\":\"<img>\",\"extra_special_tokens\":{\"a\":\"<a>\"},"
+          "\"split_special_tokens\":false,\"note\":1}\n"
+          "==> special_tokens_map.json\n{\"eos_token\":\"<x>\",\"add_prefix_space\":false,"
+          "\"additional_special_tokens\":[\"<y>\"]}\n"
+          "==> added_tokens.json\n{\"<x>\":11}\n"
+          "==> text\nab <x><img> the<y>",
+      with_parts("null", "null", "null", R"({"type":"Fuse"})", R"("unk_token":"<unk>",)") +
+          "\n==> tokenizer_config.json\n{\"tokenizer_class\":\"Qwen2Tokenizer\",\"eos_token\":null,"
+          "\"added_tokens_decoder\":{\"0\":{\"content\":\"<unk>\",\"rstrip\":true},"
+          "\"9\":{\"content\":\"<|endoftext|>\",\"special\":true}}}\n"
+          "==> text\nab <unk> <|endoftext|>"};
 }
 
 std::vector<std::string> tokenizer_extremes() {

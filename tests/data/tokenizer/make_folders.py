@@ -508,6 +508,7 @@ def refused_folders():
         "model_specific_special_tokens": {"x": "<x>"},
         "_json_padding": {"length": 3},
         "_json_truncation": {"max_length": 3},
+        "trust_remote_code": True,
     }.items():
         yield refused(key, [f"tokenizer_config.json: {key}", "take the key out"], config(**{key: value}))
     yield refused(

@@ -14,7 +14,7 @@ struct RefusedKey {
   std::string_view key;
   std::string_view expected;
 };
-constexpr std::array<RefusedKey, 10> kRefused = {{
+constexpr std::array<RefusedKey, 11> kRefused = {{
     {"_json_padding", "no such key"},
     {"_json_truncation", "no such key"},
     {"init_inputs", "an empty list"},
@@ -24,6 +24,7 @@ constexpr std::array<RefusedKey, 10> kRefused = {{
     {"tokenizer_object", "no such key"},
     {"tokenizer_padding", "a padding in tokenizer.json"},
     {"tokenizer_truncation", "a truncation in tokenizer.json"},
+    {"trust_remote_code", "false or no such key"},
     {"vocab", "a vocabulary in tokenizer.json or vocab.json"},
 }};
 
@@ -43,7 +44,7 @@ constexpr std::array<std::string_view, 13> kRead = {"add_bos_token",
                                                     "tokenizer_class"};
 
 // Keys that no id depends on.
-constexpr std::array<std::string_view, 46> kWithoutInfluence = {
+constexpr std::array<std::string_view, 45> kWithoutInfluence = {
     "_commit_hash",
     "backend",
     "bos_token_id",
@@ -84,7 +85,6 @@ constexpr std::array<std::string_view, 46> kWithoutInfluence = {
     "truncation",
     "truncation_side",
     "truncation_strategy",
-    "trust_remote_code",
     "unk_token_id",
     "use_default_system_prompt",
     "use_fast",
@@ -146,7 +146,8 @@ std::optional<Field> FolderSettings::added_tokens() const {
 void FolderSettings::refuse_unsupported() const {
   for (const RefusedKey& refused : kRefused) {
     const auto field = find(std::string(refused.key));
-    if (!field || field->is_null() || field->json().empty()) continue;
+    if (!field || field->is_null() || field->json() == false) continue;
+    if (field->json().empty() && !field->json().is_object()) continue;
     field->refuse(std::string(refused.expected), "take the key out of the file");
   }
   for (const char* key : {"tokenizer_file", "vocab_file", "merges_file"}) {
