@@ -17,6 +17,7 @@
 #include "host/report/differences/soundness.hpp"
 #include "host/report/report.hpp"
 #include "host/report/setup/baseline.hpp"
+#include "host/run/run_description.hpp"
 #include "host/tensor/device.hpp"
 #include "host/train/dry_run.hpp"
 
