@@ -31,11 +31,9 @@ struct PreparedTask {
   compare::Record record;
 };
 
-PreparedTask prepare_task(const config::SuiteTask& task, const CompareArguments& arguments,
-                          const fs::path& folder, const RankSession& session) {
-  PreparedTask out{
-      .options = compare_options(arguments, folder / task.name, task.experiment, session),
-      .record = {}};
+std::vector<compare::ArmSetup> arms_of(const config::SuiteTask& task,
+                                       const CompareArguments& arguments,
+                                       plugin::PluginLoader& loader) {
   std::vector<compare::ArmRequest> memories;
   for (const config::SuiteMemory& memory : task.memories) {
     memories.push_back({.memory = memory.file, .overrides = memory.overrides, .name = memory.name});
@@ -44,26 +42,45 @@ PreparedTask prepare_task(const config::SuiteTask& task, const CompareArguments&
   for (const config::Override& override : arguments.set.overrides()) overrides.push_back(override);
   std::vector<compare::Sweep> sweeps;
   for (const std::string& word : arguments.sweeps) sweeps.push_back(compare::parse_sweep(word));
+  return compare::read_arms(task.experiment, memories, overrides, sweeps, loader,
+                            arguments.is_locked);
+}
+
+PreparedTask prepare_task(const config::SuiteTask& task, const CompareArguments& arguments,
+                          const fs::path& folder, const RankSession& session) {
+  PreparedTask out{
+      .options = compare_options(arguments, folder / task.name, task.experiment, session),
+      .record = {}};
   plugin::PluginLoader loader(memory::find_group);
-  const auto arms =
-      compare::read_arms(task.experiment, memories, overrides, sweeps, loader, arguments.is_locked);
-  check_arms(arms, loader);
-  out.record = compare::prepare(arms, out.options, loader);
+  out.record = compare::prepare(arms_of(task, arguments, loader), out.options, loader);
   return out;
 }
 
-// All tasks are prepared before the first one trains: an error in the last is found at once.
-std::vector<PreparedTask> prepare_tasks(const config::Suite& suite,
-                                        const CompareArguments& arguments, const fs::path& folder,
-                                        const RankSession& session) {
-  std::vector<PreparedTask> tasks;
+// Calls `action` for every task; its errors name the task.
+template <typename Action>
+void for_each_task(const config::Suite& suite, Action&& action) {
   for (const config::SuiteTask& task : suite.tasks) {
     try {
-      tasks.push_back(prepare_task(task, arguments, folder, session));
+      action(task);
     } catch (const Error& error) {
       throw error.with_context(task.name);
     }
   }
+}
+
+// Files, plugins and options of all tasks are checked before the data of the first one are read,
+// and all tasks are prepared before the first one trains: an error in the last is found at once.
+std::vector<PreparedTask> prepare_tasks(const config::Suite& suite,
+                                        const CompareArguments& arguments, const fs::path& folder,
+                                        const RankSession& session) {
+  for_each_task(suite, [&](const config::SuiteTask& task) {
+    plugin::PluginLoader loader(memory::find_group);
+    check_arms(arms_of(task, arguments, loader), loader);
+  });
+  std::vector<PreparedTask> tasks;
+  for_each_task(suite, [&](const config::SuiteTask& task) {
+    tasks.push_back(prepare_task(task, arguments, folder, session));
+  });
   return tasks;
 }
 
