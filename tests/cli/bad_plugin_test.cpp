@@ -137,5 +137,27 @@ TEST_F(BadPlugin, OneMemoryOfADecodingFails) {
                  {"the ridge matrix has no inverse"});
 }
 
+// Reading a large text takes minutes; this one cannot be read at all.
+TEST_F(BadPlugin, IsFoundBeforeTheDataAreRead) {
+  folder_.write("train.txt", "abc\n");
+  folder_.write("valid.txt", "xyz\n");
+  const std::string data =
+      "task = \"text\"\ntrain = \"train.txt\"\nvalid = \"valid.txt\"\nvocabulary = \"char\"\n";
+  const std::string none = folder_.write("none.toml", "[memory]\n").string();
+  const std::string absent =
+      folder_.write("absent.toml", memory_with("absent", plugins())).string();
+  const std::string text = experiment(tiny_on(data));
+  expect_refusal(run_mneme({"train", text, "--run", file("run")}), 2, {"valid.txt"});
+  expect_refusal(run_mneme({"train", text, "--memory", absent, "--run", file("run")}), 3,
+                 {"absent", "not found"});
+  expect_refusal(
+      run_mneme({"compare", text, "--memory", none, "--memory", absent, "--run", file("compared")}),
+      3, {"absent: ", "not found"});
+  expect_refusal(
+      run_mneme({"train", text, "--set", "data.valid=\"gone.txt\"", "--run", file("run")}), 2,
+      {"data.valid", "gone.txt"});
+  EXPECT_FALSE(fs::exists(folder_ / "run"));
+}
+
 }  // namespace
 }  // namespace mneme::test

@@ -219,5 +219,12 @@ TEST_F(Lock, RefusesWhatContradictsIt) {
                  {"run folders are compared as they are", "--locked"});
 }
 
+TEST_F(Lock, WritesNothingWhereOneOfSeveralIsWrong) {
+  folder_.write("absent.toml", memory_with("absent", folder_ / "plugins"));
+  expect_refusal(run_mneme({"plugins", "lock", file("m.toml"), file("absent.toml")}), 3,
+                 {"absent", "not found"});
+  EXPECT_FALSE(fs::exists(folder_ / "m.lock"));
+}
+
 }  // namespace
 }  // namespace mneme::test

@@ -108,6 +108,11 @@ Json lock_one(const LockArguments& arguments, const fs::path& file, const Stream
 
 int lock_plugins(const LockArguments& arguments, const Streams& streams) {
   arguments.json.check();
+  for (const fs::path& file : arguments.files) {  // nothing is written where one of them is wrong
+    const config::MemoryConfig memory =
+        read_input([&] { return read_memory(file, arguments.set.overrides()); });
+    if (!arguments.is_check) static_cast<void>(plugin::find_plugins(memory));
+  }
   std::vector<std::string> differences;
   Json files = Json::array();
   for (const fs::path& file : arguments.files) {
