@@ -154,7 +154,7 @@ TEST(LearningCurves, SayThatATrainingHadNotConverged) {
 TEST(LearningCurves, FallAsALineBetweenTwoPoints) {
   Arm arm;
   EXPECT_TRUE(std::isnan(last_fall(arm)));
-  Run& run = arm.runs.emplace_back();
+  report::Run& run = arm.runs.emplace_back();
   run.curve = {{.step = 40, .loss = 3.0}, {.step = 80, .loss = 2.0}, {.step = 100, .loss = 1.0}};
   EXPECT_NEAR(last_fall(arm), 0.5, 1e-12);
   run.curve = {{.step = 96, .loss = 2.0}, {.step = 100, .loss = 1.0}};  // as far as it is known
