@@ -13,7 +13,7 @@
 namespace mneme::scores {
 namespace {
 
-constexpr std::string_view kFormat = "mneme-checks";
+constexpr std::string_view kChecksFormat = "mneme-checks";
 
 std::string_view to_word(CheckResult result) {
   switch (result) {
@@ -114,13 +114,13 @@ RunChecks read_run_checks(const std::filesystem::path& run_folder) {
   const std::filesystem::path file = checks_file(run_folder);
   if (!std::filesystem::exists(file, ignored)) return {};
   const Json json = parse_json(read_file(file));
-  if (!json.is_object() || json.value("format", Json()) != kFormat) return {};
+  if (!json.is_object() || json.value("format", Json()) != kChecksFormat) return {};
   return {.before = read_memory_checks(json.value("before", Json())),
           .after = read_memory_checks(json.value("after", Json()))};
 }
 
 void write_run_checks(const std::filesystem::path& run_folder, const RunChecks& checks) {
-  const Json json = {{"format", kFormat},
+  const Json json = {{"format", kChecksFormat},
                      {"version", 1},
                      {"before", json_or_null(checks.before)},
                      {"after", json_or_null(checks.after)}};

@@ -32,7 +32,7 @@ std::vector<const Evaluation*> evaluations_of(const Comparison& comparison,
 }
 
 // Rounded down: a split that was cut is never called read.
-std::string percent_text(double share) {
+std::string floored_percent(double share) {
   return format_number(std::floor(1000.0 * share) / 10.0, 1);
 }
 
@@ -57,7 +57,7 @@ std::string share_words(const Comparison& comparison, const std::string& split) 
   if (shares.empty()) return "";
   const auto [least, most] = std::ranges::minmax(shares);
   if (least >= 1.0) return "";
-  const std::string low = percent_text(least), high = percent_text(most);
+  const std::string low = floored_percent(least), high = floored_percent(most);
   return str(low, low == high ? "" : " to " + high, " % of ", split, " was read");
 }
 
