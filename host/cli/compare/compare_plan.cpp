@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "host/cli/compare/compare.hpp"
+#include "host/compare/planning/plan.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/report/tables/tables.hpp"
 
