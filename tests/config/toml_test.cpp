@@ -232,7 +232,7 @@ TEST(Toml, SyntaxErrorsSayWhatWasMeant) {
   EXPECT_EQ(hint("a = \"C:\\data\""),
             "write \\\\ for a backslash, or put the text between apostrophes, 'C:\\data'");
   EXPECT_EQ(hint("[m.tier]\na = 1\n[m.tier]\na = 2\n"),
-            "put its keys into one [m.tier]; of several alike each begins with [[m.tier]]");
+            "of several alike each begins with [[m.tier]]");
 }
 
 TEST(Toml, AFolderOrALibraryIsNoFileOfKeys) {

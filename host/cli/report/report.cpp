@@ -53,10 +53,12 @@ int report_suite(const ReportArguments& arguments, report::Format format, const 
         "--pairs or --figures beside ",
         folder.string());
   }
+  const fs::path& out = arguments.out.empty() ? folder : arguments.out;
+  check_output_folder("--out", out);
   const report::Sheet sheet =
       read_input([&] { return report::suite_sheet(folder, report::read_suite_record(folder)); });
   Outputs outputs;  // files first: a reader of what is printed may end early
-  outputs.add([&] { report::write_suite(arguments.out.empty() ? folder : arguments.out, sheet); });
+  outputs.add([&] { report::write_suite(out, sheet); });
   outputs.add([&] { arguments.json.write(report::to_json(sheet), streams); });
   if (!arguments.json.is_stdout())
     streams.out << report::write_sheet(sheet, format, streams.out_width) << std::flush;
@@ -67,9 +69,9 @@ int report_suite(const ReportArguments& arguments, report::Format format, const 
 int run(const ReportArguments& arguments, const Streams& streams) {
   arguments.json.check();
   const report::Format format = report::parse_format(arguments.format);
-  check_output_folder("--out", output_folder(arguments));
   if (arguments.folders.size() == 1 && report::is_suite(arguments.folders.front()))
     return report_suite(arguments, format, streams);
+  check_output_folder("--out", output_folder(arguments));
   std::optional<report::Drawer> drawer;
   if (!arguments.figures.empty()) drawer = report::find_drawer();
   const report::Report report =
