@@ -40,12 +40,13 @@ struct EncodeOptions {
 //   post-processors: TemplateProcessing for one text, ByteLevel, Sequence;
 //   added tokens with all their settings.
 // Everything else in a file is refused by name, so that ids are never silently different. Ids are
-// those of PyPI tokenizers 0.23. Immutable; calls from several threads take turns.
+// those of AutoTokenizer of PyPI transformers 5.24 (folder/) with tokenizers 0.23. Immutable; calls
+// from several threads take turns.
 class Tokenizer {
  public:
   // Error (kUsage) with file and field for what is not supported or contradicts itself: merges of
   // tokens that the vocabulary lacks, an id that two tokens have, an id that none has, added tokens
-  // with other ids than they get, special tokens that the vocabulary lacks.
+  // with other ids than they get.
   explicit Tokenizer(TokenizerFiles files);
   // Of read_tokenizer_files(path).
   [[nodiscard]] static Tokenizer load(const std::filesystem::path& path);

@@ -69,7 +69,7 @@ PlacedToken read_special(const Field& field, bool is_of_map) {
 
 // --- What the files name ---
 
-// The tokens that a folder adds, in the order of their ids.
+// The tokens that the files of a folder name beside the vocabulary.
 class FolderTokens {
  public:
   FolderTokens(TokenizerClass type, const FolderSettings& settings,
@@ -80,10 +80,9 @@ class FolderTokens {
     read_other_names();
   }
 
-  // By "bos_token" and so on, in their order.
-  std::vector<std::pair<std::string, PlacedToken>> named;
-  std::vector<PlacedToken> extra;
-  std::map<std::int64_t, PlacedToken> listed;
+  std::vector<std::pair<std::string, PlacedToken>> named;  // by "bos_token" and so on
+  std::vector<PlacedToken> extra;                          // special tokens without a name
+  std::map<std::int64_t, PlacedToken> listed;              // by id
 
   void list(std::int64_t id, PlacedToken token) {
     token.id = id;
