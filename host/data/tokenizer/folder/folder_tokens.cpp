@@ -13,7 +13,7 @@
 namespace mneme::data {
 namespace {
 
-constexpr std::array<const char*, 7> kNames = {"bos_token", "eos_token", "unk_token", "sep_token",
+constexpr std::array<const char*, 7> kSpecialNames = {"bos_token", "eos_token", "unk_token", "sep_token",
                                                "pad_token", "cls_token", "mask_token"};
 
 // A token with the place that names it, and its id where the file gives one.
@@ -76,7 +76,7 @@ class FolderTokens {
                const std::optional<Field>& padding)
       : type_(type), settings_(settings) {
     read_extra();
-    for (const char* name : kNames) read_name(name, padding);
+    for (const char* name : kSpecialNames) read_name(name, padding);
     read_other_names();
   }
 
@@ -147,7 +147,7 @@ class FolderTokens {
 
  private:
   static bool is_standard(const std::string& name) {
-    return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+    return std::find(kSpecialNames.begin(), kSpecialNames.end(), name) != kSpecialNames.end();
   }
 
   void read_name(const char* name, const std::optional<Field>& padding) {

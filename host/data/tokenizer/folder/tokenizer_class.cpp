@@ -102,7 +102,7 @@ struct NamedIn {
   std::string value;
 };
 
-NamedIn text_of(const TokenizerFiles& files, const char* file, const char* key) {
+NamedIn member_of(const TokenizerFiles& files, const char* file, const char* key) {
   if (!files.has(file)) return {};
   const FileJson json = parse_file_json(files.texts.at(file), files.place(file));
   const auto field = Field(json, files.place(file)).find(key);
@@ -130,9 +130,9 @@ TokenizerClass class_named(const TokenizerFiles& files, const NamedIn& named) {
 }  // namespace
 
 TokenizerClass class_of(const TokenizerFiles& files) {
-  const std::string model_type = text_of(files, kConfigFile, "model_type").value;
-  NamedIn named = text_of(files, kSettingsFile, "tokenizer_class");
-  if (named.value.empty()) named = text_of(files, kConfigFile, "tokenizer_class");
+  const std::string model_type = member_of(files, kConfigFile, "model_type").value;
+  NamedIn named = member_of(files, kSettingsFile, "tokenizer_class");
+  if (named.value.empty()) named = member_of(files, kConfigFile, "tokenizer_class");
   const auto* const registered =
       std::ranges::find(kRegistered, model_type, &RegisteredClass::model_type);
   if (registered == kRegistered.end()) {
