@@ -64,6 +64,33 @@ TEST_F(ImportFolder, GivesTheFolderBack) {
               HasSubstr("weights from  " + file("model/model.safetensors")));
 }
 
+TEST_F(ImportFolder, SaysThatAFileIsAPointer) {
+  const std::string pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n";
+  for (const std::string name : {"config.json", "model.safetensors"}) {
+    const std::string whole = read_file(folder_ / ("model/" + name));
+    folder_.write("model/" + name, pointer);
+    expect_refusal(import(), 2,
+                   {name + ": the file is a pointer of Git LFS: its contents were not fetched",
+                    "git lfs pull --include " + name});
+    folder_.write("model/" + name, whole);
+  }
+}
+
+TEST_F(ImportFolder, SaysThatASentencepieceModelIsNotRead) {
+  folder_.write("model/tokenizer.model", "\n\x0e\n\x05<unk>");
+  const ProgramResult imported = import();
+  expect_done(imported);
+  EXPECT_THAT(imported.err, HasSubstr("its tokenizer, tokenizer.model, is not read: the run takes "
+                                      "token ids"));
+  EXPECT_THAT(imported.err, HasSubstr("AutoTokenizer.from_pretrained('" + file("model")));
+}
+
+TEST_F(ImportFolder, RefusesAFolderThatARunCouldNotName) {
+  std::filesystem::rename(folder_ / "model", folder_ / "caf\xe9");
+  expect_refusal(run_mneme({"import", "--from", file("caf\xe9"), "--run", file("run")}), 2,
+                 {"caf\\xe9", "a run could not keep this path in its experiment.toml", "UTF-8"});
+}
+
 TEST_F(ImportFolder, ATrainedRunKeepsTheForm) {
   write_ids();
   expect_done(import({experiment(kRest), "--json", "-"}));

@@ -7,6 +7,7 @@
 #include "host/base/log.hpp"
 #include "host/base/random.hpp"
 #include "host/base/text.hpp"
+#include "host/base/utf8.hpp"
 #include "host/config/toml/toml.hpp"
 #include "host/data/tokenizer/tokenizer_files.hpp"
 #include "host/plugin/plugin_lock.hpp"
@@ -136,6 +137,16 @@ void say_dropped(const ModelFolder& folder, const FolderNames& names) {
               more, ", which no number depends on");
 }
 
+// The path as the run's experiment.toml keeps it.
+std::string kept_path(const fs::path& path) {
+  if (is_utf8(path.native())) return config::toml_string(path.string());
+  throw_usage({.where = path.string(),
+               .failed = "a run could not keep this path in its experiment.toml",
+               .expected = "a name in UTF-8",
+               .got = "other bytes",
+               .hint = "rename the folder whose name has them"});
+}
+
 // Adds what an experiment leaves open that the folder tells: the folder's tokenizer for a text
 // without a vocabulary, and the number of ids, of which a tokenizer may have fewer. Without an
 // experiment also its data, texts or ids in files that --set data.test names later, and the
@@ -160,7 +171,7 @@ void complete(const FolderModel& model, const fs::path& folder, const config::Va
                                find_setting(tree, "data.vocabulary_file") == nullptr;
   if (takes_tokenizer) {
     add("data.vocabulary", "\"tokenizer\"");
-    add("data.vocabulary_file", config::toml_string(fs::absolute(folder).string()));
+    add("data.vocabulary_file", kept_path(fs::absolute(folder)));
   }
   if (has_ids || takes_tokenizer || is_word_of(vocabulary, "tokenizer")) {
     add("data.vocabulary_size", str(model.vocabulary));
@@ -169,7 +180,7 @@ void complete(const FolderModel& model, const fs::path& folder, const config::Va
   add("data.task", has_ids ? "\"tokens\"" : "\"text\"");
   if (has_ids || takes_tokenizer) {
     const char* const file = has_ids ? "train.safetensors" : "train.txt";
-    add("data.train", config::toml_string((fs::absolute(folder) / file).string()));
+    add("data.train", kept_path(fs::absolute(folder) / file));
   }
   if (find_setting(tree, "train.epochs") == nullptr) add("train.steps", "1");
   std::int64_t segment = 128;
