@@ -4,8 +4,9 @@ threads are worth it.
 
     scripts/threads_bench.py [ROUNDS]
 
-Seconds are those of trainings without their start. In each round the compared programs take turns. "spinning" is libgomp's own
-setting, with which a thread that waits looks for work in a loop for milliseconds. "Beside other work": one busy loop a core.
+Seconds are those of whole programs, start and a short evaluation included. In each round the compared programs take turns. "spinning"
+is libgomp's own setting, with which a thread that waits looks for work in a loop for milliseconds. "Beside other work": one busy
+loop a core.
 """
 import contextlib
 import os
@@ -15,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from program import MNEME, ROOT, Failure, call_for_json, processor
+from program import MNEME, ROOT, Failure, call, processor
 
 CORES = len(os.sched_getaffinity(0))
 DEFAULT, ONE, ALL = [], ["--threads", 1], ["--threads", CORES]
@@ -36,15 +37,13 @@ def busy_cores():
 
 
 def seconds(folder, threads, environment=None, settings=()):
-    """Of a training of configs/quickstart.toml with the cache, without its start."""
-    file = folder / "train.json"
+    """Of a training of configs/quickstart.toml with the cache."""
     run = tempfile.mkdtemp(dir=folder)
     command = [MNEME, "train", ROOT / "configs/quickstart.toml", "--memory", ROOT / "configs/memory/xl_cache.toml", "--run",
-               Path(run) / "run", "--quiet", "--json", file, "--set=train.log_every=1000", *threads,
+               Path(run) / "run", "--quiet", "--set=train.log_every=1000", "--set=eval.steps=2", *threads,
                *(f"--set={setting}" for setting in settings)]
-    variables = {"OMP_NUM_THREADS": "", **(environment or {})}
-    result, _ = call_for_json(["env", *(f"{name}={value}" for name, value in variables.items()), *command], file)
-    return result["seconds"]
+    variables = (f"{name}={value}" for name, value in (environment or {}).items())
+    return call(["env", "-u", "OMP_NUM_THREADS", *variables, *command]).seconds
 
 
 def ratio(folder, rounds, first, second, **both):
@@ -56,7 +55,7 @@ def of_widths(folder, rounds):
     print(f"{'width':>5} {'largest product':>16} {CORES} threads / 1 {'the same, spinning':>19}")
     for width in WIDTHS:
         settings = [f"model.width={width}", f"model.ff={4 * width}", "model.head_width=16", f"model.heads={width // 16}",
-                    f"train.steps={max(20, int(4000 / width))}", "train.warmup=0"]
+                    f"train.steps={max(20, int(8000 / width))}", "train.warmup=0"]
         few = ratio(folder, rounds, (ALL,), (ONE,), settings=settings)
         many = ratio(folder, rounds, (ALL, SPINNING), (ONE,), settings=settings)
         flops = 2 * ROWS * width * 4 * width
@@ -68,8 +67,8 @@ def main(rounds):
     with tempfile.TemporaryDirectory(dir=ROOT / "build") as name:
         folder = Path(name)
         of_widths(folder, rounds)
-        large = ["model.width=256", "model.ff=1024", "model.heads=16", "train.steps=20", "train.warmup=0"]
-        for size, settings in (("quickstart", ["train.steps=150"]), ("width 256", large)):
+        large = ["model.width=256", "model.ff=1024", "model.heads=16", "train.steps=60", "train.warmup=0"]
+        for size, settings in (("quickstart", ["train.steps=600"]), ("width 256", large)):
             alone = ratio(folder, rounds, (DEFAULT,), (ALL, SPINNING), settings=settings)
             print(f"{size}, alone: default / {CORES} threads, spinning {alone:.2f}")
             with busy_cores():

@@ -20,6 +20,7 @@
 #include "host/base/error.hpp"
 #include "host/base/process.hpp"
 #include "host/tensor/host_kernels.hpp"
+#include "host/tensor/thread_waits.hpp"
 
 namespace mneme::tensor {
 namespace {
@@ -101,6 +102,11 @@ std::int64_t threads_of_variable() {
   return std::clamp<std::int64_t>(wanted, 0, 4096);
 }
 
+void use_threads(std::int64_t threads) {
+  at::set_num_threads(static_cast<int>(threads));
+  watch_waits(threads);
+}
+
 // What fit_threads() gives a large model; 0 where the number was chosen for all models.
 std::int64_t threads_to_fit = 0;
 
@@ -153,20 +159,19 @@ void set_threads(std::int64_t threads, std::int64_t sharers) {
   if (threads == 0) threads = threads_of_variable();
   threads_to_fit = 0;
   if (threads == 0) threads = threads_to_fit = std::max<std::int64_t>(1, usable_cores() / sharers);
-  at::set_num_threads(static_cast<int>(threads));
+  use_threads(threads);
 }
 
 std::int64_t threads() { return at::get_num_threads(); }
 
 void limit_threads(std::int64_t most) {
   threads_to_fit = std::min(threads_to_fit, most);
-  at::set_num_threads(static_cast<int>(std::min(threads(), most)));
+  use_threads(std::min(threads(), most));
 }
 
 void fit_threads(double flops_of_largest_product) {
   if (threads_to_fit == 0) return;
-  const bool is_small = flops_of_largest_product < kLeastFlopsForThreads;
-  at::set_num_threads(is_small ? 1 : static_cast<int>(threads_to_fit));
+  use_threads(flops_of_largest_product < kLeastFlopsForThreads ? 1 : threads_to_fit);
 }
 
 std::string describe(c10::Device device) {

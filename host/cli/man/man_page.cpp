@@ -135,9 +135,8 @@ const std::vector<ManEntry> kExitStatus = {
 const std::vector<ManEntry> kEnvironment = {
     {"COLUMNS", "Columns that tables and paragraphs take; else the terminal's, else 80."},
     {"GOMP_SPINCOUNT, OMP_WAIT_POLICY",
-     "How long threads look for work before they sleep. Without either, and without "
-     "KMP_BLOCKTIME or KMP_LIBRARY, the program starts itself again with GOMP_SPINCOUNT=2000 and "
-     "OMP_WAIT_POLICY=PASSIVE, so that waiting threads leave the cores to other programs."},
+     "How long threads look for work before they sleep. Without either, that is short while other "
+     "programs want the cores, and long otherwise."},
     {"NO_COLOR",
      "Set and not empty: no colours on the terminal. Into pipes and files there are "
      "none in any case."},
