@@ -13,8 +13,8 @@
 namespace mneme::data {
 namespace {
 
-constexpr std::array<const char*, 7> kSpecialNames = {"bos_token", "eos_token", "unk_token", "sep_token",
-                                               "pad_token", "cls_token", "mask_token"};
+constexpr std::array<const char*, 7> kSpecialNames = {
+    "bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
 
 // A token with the place that names it, and its id where the file gives one.
 struct PlacedToken {
