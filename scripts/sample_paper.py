@@ -54,6 +54,7 @@ def latex(text):
     text = "".join(SPECIAL.get(c, c) for c in text)
     text = re.sub(r'"([^"]*)"', r"``\1''", text)
     text = re.sub(r"(?<![\w])-(?=\d)", "$-$", text)
+    text = re.sub(r"--(?=\w)", "-{}-", text)
     return re.sub(r"(\\_|/|=)(?=\w)", r"\1\\allowbreak ", text)
 
 

@@ -26,6 +26,7 @@ TEST(LatexText, HasTheSignsOfAPaper) {
   EXPECT_EQ(latex_text("my_memory,rows=64"),
             "my\\_\\allowbreak memory,\\allowbreak rows=\\allowbreak 64");
   EXPECT_EQ(latex_text("1,234.5 %"), "1,234.5 \\%");
+  EXPECT_EQ(latex_text("compare --equal"), "compare -{}-equal");
   EXPECT_EQ(latex_text("\\~^<>|&$#{}"),
             "\\textbackslash{}\\textasciitilde{}\\textasciicircum{}\\textless{}\\textgreater{}"
             "\\textbar{}\\&\\$\\#\\allowbreak \\{\\}");

@@ -53,7 +53,7 @@ TEST_F(Setup, TheHeadSaysWhatWasTrainedOnWhat) {
   EXPECT_EQ(facts["model"], "2 layers, 120,000 parameters");
   EXPECT_EQ(facts["training"], "2,000 steps, 1,024,000 tokens a run");
   EXPECT_THAT(facts["time"],
-              HasSubstr("0.0111 hours a run, 0.0667 in all (6 runs, a processor, cpu)"));
+              HasSubstr("40.0 seconds a run, 4.0 minutes in all (6 runs, a processor, cpu)"));
   const Report report = make_report(comparison);
   for (const std::string& text :
        {report.text(0), report.markdown(), page(report, ""), report.json().dump()}) {

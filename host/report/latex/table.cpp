@@ -141,6 +141,9 @@ std::string converted(const std::string& text, bool anywhere) {
                i + 2 < text.size() && is_digit(text[i + 2])) {
       out += "$\\times$";
       ++i;
+    } else if (text.compare(i, 2, "--") == 0 && i + 2 < text.size() && text[i + 2] != ' ') {
+      out += "-{}-";  // of an option, no dash
+      ++i;
     } else if (is_minus(text, i)) {
       out += "$-$";
     } else if (std::string_view("&%$#_{}").find(c) != std::string_view::npos) {

@@ -133,7 +133,13 @@ std::string training_text(const Comparison& comparison, const Settings& settings
   return join(parts, ", ");
 }
 
-// "0.4 hours a run, 2.1 in all (AMD EPYC, cuda:0)"; of short runs minutes or seconds.
+std::string duration_text(double seconds) {
+  if (seconds < 120.0) return format_number(seconds, 1) + " seconds";
+  if (seconds < 7200.0) return format_number(seconds / 60.0, 1) + " minutes";
+  return format_number(seconds / 3600.0, 1) + " hours";
+}
+
+// "3.4 hours a run, 20.1 hours in all (6 runs, AMD EPYC, 1 thread)".
 std::string time_text(const Comparison& comparison) {
   double all = 0.0;
   std::int64_t runs = 0;
@@ -145,16 +151,13 @@ std::string time_text(const Comparison& comparison) {
     }
   }
   if (runs == 0) return "";
-  const auto hours = [](double seconds) {
-    const double value = seconds / 3600.0;
-    return format_number(value, value < 0.1 ? 4 : 2);
-  };
-  std::string text = str(hours(all / static_cast<double>(runs)), " hours a run, ", hours(all),
-                         " in all (", runs, runs == 1 ? " run" : " runs");
-  for (const char* key : {"processor", "device"}) {
-    const std::string word = word_at(comparison.machine, key);
-    if (!word.empty()) text += ", " + word;
-  }
+  std::string text = str(duration_text(all / static_cast<double>(runs)), " a run, ",
+                         duration_text(all), " in all (", runs, runs == 1 ? " run" : " runs");
+  // The name of a processor is part of that of a device that is one.
+  const std::string device = word_at(comparison.machine, "device");
+  const std::string processor = word_at(comparison.machine, "processor");
+  if (!processor.empty() && device.find(processor) == device.npos) text += ", " + processor;
+  if (!device.empty()) text += ", " + device;
   return text + ')';
 }
 
