@@ -44,7 +44,8 @@ bool is_minus(std::string_view text, std::size_t i) {
 bool breaks_behind(std::string_view text, std::size_t i) {
   if (kBreaks.find(text[i]) == kBreaks.npos || i + 1 == text.size() || text[i + 1] == ' ')
     return false;
-  if (text[i] == '-' && text[i + 1] == '-') return false;  // a dash
+  // A dash, or an option's name.
+  if (text[i] == '-' && (text[i + 1] == '-' || (i > 0 && text[i - 1] == '-'))) return false;
   return !is_minus(text, i) && !(is_digit(text[i + 1]) && (text[i] == '.' || text[i] == ','));
 }
 
