@@ -6,6 +6,7 @@
 
 #include "host/compare/runs.hpp"
 #include "host/memory/abi/groups.hpp"
+#include "host/run/first_segments.hpp"
 #include "host/run/runtime.hpp"
 #include "tests/base/log_capture.hpp"
 #include "tests/base/temporary_folder.hpp"

@@ -113,12 +113,12 @@ TEST(SampleText, EndsATokenizersTextAtASpecialTokenAndReplacesAnOpenCharacter) {
   const data::Vocabulary bytes = pretrained("gpt2");
   std::vector<std::int32_t> ids;
   bytes.encode({.source = "text", .text = "the house<|endoftext|>model"}, ids);
-  SampleText sample(&bytes, false, "<|endoftext|>");
+  SampleText sample(&bytes, false, {"<|endoftext|>"});
   for (const std::int32_t id : ids) static_cast<void>(sample.add(id));
   static_cast<void>(sample.end());
   EXPECT_TRUE(sample.is_stopped());
   EXPECT_EQ(sample.text(), "the house");
-  SampleText open(&bytes, false, "");
+  SampleText open(&bytes, false, {});
   static_cast<void>(open.add(*bytes.find("\u00e2")));  // the byte 0xE2
   EXPECT_EQ(open.text(), "");
   EXPECT_EQ(open.end(), "\uFFFD");
