@@ -266,7 +266,8 @@ TEST(FamilyConfig, PassesOverWhatIsNoSettingInUse) {
     for (const Json& value : {Json(true), Json(2), Json("on"), Json{1}}) {
       config["uses_magic"] = value;
       EXPECT_THAT(test::error_of([&] { static_cast<void>(read(config)); }),
-                  AllOf(HasSubstr("uses_magic: "), HasSubstr("--ignore uses_magic")));
+                  AllOf(HasSubstr("uses_magic: "), HasSubstr("--ignore uses_magic"),
+                        HasSubstr("(passed over: _model_name_or_path, _remark")));
     }
   }
   EXPECT_THAT(refusal(test::small_llama(), {{"is_causal", false}}),

@@ -86,6 +86,9 @@ class ConfigReader {
     if (problems_.empty()) return std::move(out_);
     std::string options;
     for (const std::string& key : unknown_) options += str(" --ignore ", shell_word(key));
+    if (!out_.passed_over.empty()) {
+      problems_.push_back(str("(passed over: ", join(out_.passed_over, ", "), ')'));
+    }
     throw_run(
         {.where = source,
          .failed = str("the model cannot be read:\n  ", join(problems_, "\n  "), "\n"),
