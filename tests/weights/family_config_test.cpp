@@ -357,7 +357,8 @@ TEST(FamilyConfig, ReadsWindowsOfLayersThatHaveThem) {
   EXPECT_EQ(read_config(*find_family("mistral"), llama, "c", {"sliding_window"}).model.window, 0);
   for (const char* family : {"mistral", "qwen2"}) {
     Json config = family == std::string("mistral") ? llama : test::small_qwen2().config;
-    for (const auto& [key, value] : with(on, "max_window_layers", 0).items()) config[key] = value;
+    const Json changes = with(on, "max_window_layers", 0);
+    for (const auto& [key, value] : changes.items()) config[key] = value;
     const FolderModel model = read(config);
     EXPECT_EQ(read(write_config(*find_family(family), model.model, 10)).model, model.model);
   }

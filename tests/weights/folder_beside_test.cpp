@@ -227,6 +227,7 @@ TEST_F(FolderBeside, TensorsThatArePassedOverAreLeftOutOfAnExport) {
   EXPECT_EQ(same_tensors(out_ / "model-00003-of-00003.safetensors"), 4U);
   const Json index = Json::parse(read_file(out_ / "model.safetensors.index.json"));
   EXPECT_EQ(index.at("weight_map").size(), plain.tensors.size());
+  EXPECT_THAT(ModelFolder::open(out_).notes(), IsEmpty());  // on total_size
   static_cast<void>(import_folder(out_, {.run = folder_ / "again"}));
 }
 

@@ -135,8 +135,9 @@ class RecordReader {
 
 namespace {
 
-// A header without some of its tensors, whose bytes are gone too.
-std::string trimmed(const RecordedFile& file, const std::set<std::string>& dropped) {
+// A header without some of its tensors, whose bytes are gone too; `total` grows by those that stay.
+std::string trimmed(const RecordedFile& file, const std::set<std::string>& dropped,
+                    std::uint64_t& total) {
   Json json = parse_json(file.header);
   std::uint64_t begin = 0;
   for (const RecordedTensor& tensor : tensors_of(file, "the folder")) {
@@ -148,6 +149,7 @@ std::string trimmed(const RecordedFile& file, const std::set<std::string>& dropp
     json[tensor.name]["data_offsets"] = {begin, end};
     begin = end;
   }
+  total += begin;
   std::string header = json.dump();
   header.append((8 - header.size() % 8) % 8, ' ');
   return header;
@@ -155,10 +157,14 @@ std::string trimmed(const RecordedFile& file, const std::set<std::string>& dropp
 
 void drop_tensors(const std::set<std::string>& dropped, FolderRecord& record) {
   if (dropped.empty()) return;
-  for (RecordedFile& file : record.files) file.header = trimmed(file, dropped);
+  std::uint64_t total = 0;
+  for (RecordedFile& file : record.files) file.header = trimmed(file, dropped, total);
   if (record.index.empty()) return;
   Json index = parse_json(record.index);
   for (const std::string& name : dropped) index["weight_map"].erase(name);
+  if (index.contains("metadata") && index["metadata"].contains("total_size")) {
+    index["metadata"]["total_size"] = total;
+  }
   record.index = index.dump(2) + "\n";
 }
 
