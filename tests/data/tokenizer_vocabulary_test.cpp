@@ -100,7 +100,7 @@ TEST(TokenizerVocabulary, RefusesAFileWithoutItsTexts) {
                  [&] { static_cast<void>(Vocabulary::load(file)); });
   }
   file = folder.write("v.json", head + R"(, "files": {"tokenizer.json": "{\"model\": 3}"}})");
-  expect_error(ErrorKind::kUsage, {"v.json/tokenizer.json: model"},
+  expect_error(ErrorKind::kUsage, {"v.json: tokenizer.json: model"},
                [&] { static_cast<void>(Vocabulary::load(file)); });
 }
 
