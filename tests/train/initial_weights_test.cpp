@@ -182,7 +182,7 @@ TEST_F(InitialWeightsOfARun, NameTheSettingsOfAnotherModel) {
   EXPECT_THAT(error,
               AllOf(HasSubstr("the checkpoint belongs to another model:"),
                     HasSubstr("[model] layers: expected 3, got "),
-                    HasSubstr("[model] ff: expected 24, got "), HasSubstr(" more parameters"),
+                    HasSubstr("[model] ff: expected 24, got "), HasSubstr("  and "),
                     HasSubstr("give the experiment the [model] that the weights were trained "
                               "with: "),
                     HasSubstr("run/experiment.toml has it")));
