@@ -173,7 +173,7 @@ class Rectified {
     T* const grad_in = call.grad_input(0).data<T>();
     for (int64_t i = 0; i < call.input(0).elements(); ++i) {
       grad_in[i] = in[i] >= T(0) ? grad_out[i] : T(0);
-      if (fault == "corner_kernel") grad_in[i] /= 2;
+      if (fault == "corner_kernel") grad_in[i] /= 4;  // a half is what differences give at 0
     }
   }
 };
