@@ -202,7 +202,7 @@ TEST(DialogueErrors, OfCmuDogsReleaseNameTheFile) {
   static_cast<void>(folder.write(name, "{\"wikiDocumentIdx\": 9,\n \"history\": [}"));
   expect_error(ErrorKind::kUsage, {name + ":2:14", "no JSON"}, read);
   std::filesystem::remove_all(folder.path() / "WikiData");
-  expect_error(ErrorKind::kRun, {"WikiData"}, read);
+  expect_error(ErrorKind::kUsage, {name + ":2:14", "no JSON"}, read);  // needs no documents
   std::filesystem::create_directories(folder.path() / "WikiData");
   expect_error(ErrorKind::kUsage, {"WikiData", "no documents"}, read);
   expect_error(ErrorKind::kUsage, {"Conversations", "no conversations"},
