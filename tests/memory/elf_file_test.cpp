@@ -120,6 +120,13 @@ TEST_F(ElfFileTest, NamesAnotherClassOrByteOrder) {
   EXPECT_THAT(refusal_of(other), HasSubstr("damaged shared library: ELF version 2"));
 }
 
+TEST_F(ElfFileTest, NamesPointersToTheFile) {
+  EXPECT_THAT(
+      refusal_of("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"),
+      HasSubstr("the file is a pointer of Git LFS: its contents were not fetched: expected an "
+                "ELF file"));
+}
+
 TEST_F(ElfFileTest, NamesProgramsAndObjectFiles) {
   Elf64_Ehdr header = header_of(good_);
   header.e_type = ET_REL;
