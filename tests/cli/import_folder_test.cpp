@@ -276,7 +276,7 @@ TEST_F(ImportFolder, PassesOverWhatIgnoreNames) {
   EXPECT_THAT(imported.err, HasSubstr("passed over, because --ignore names it: flavour"));
   EXPECT_EQ(Json::parse(imported.out).at("ignored"), Json({"flavour"}));
   EXPECT_THAT(run_mneme({"inspect", file("run")}).out,
-              HasSubstr("passed over  flavour, as import"));
+              HasSubstr("passed over   flavour, as import"));
   expect_done(export_run("run", {"--to", file("out")}));
   EXPECT_EQ(files_of(folder_ / "out"), files_of(folder_ / "model"));
 }
