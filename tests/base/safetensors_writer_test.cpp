@@ -135,11 +135,11 @@ TEST(SafetensorsWriter, RefusesWhatNobodyCouldRead) {
   EXPECT_EQ(add("__metadata__", {1}, &byte),
             "1: tensor \"__metadata__\": the name is reserved; choose another name");
   EXPECT_EQ(add("b", {-1}, &byte),
-            "1: tensor \"b\": bad shape: expected no negative extent and fewer than 2^63 bytes, "
-            "got [-1]");
+            "1: tensor \"b\": bad shape: expected no negative extent, and whole bytes, fewer than "
+            "2^63, got F32 [-1]");
   EXPECT_EQ(add("b", {std::int64_t{1} << 61}, &byte),
-            "1: tensor \"b\": bad shape: expected no negative extent and fewer than 2^63 bytes, "
-            "got [2305843009213693952]");
+            "1: tensor \"b\": bad shape: expected no negative extent, and whole bytes, fewer than "
+            "2^63, got F32 [2305843009213693952]");
   EXPECT_EQ(add("b", {2}, nullptr), "1: tensor \"b\": no data: expected 8 bytes");
   EXPECT_EQ(error_of([&] { writer.add_copy("b", DType::F32, {2}, nullptr); }),
             "1: tensor \"b\": no data: expected 8 bytes");
