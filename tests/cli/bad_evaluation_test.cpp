@@ -44,7 +44,7 @@ TEST_F(BadEvaluation, WhatTheRunOrTheArgumentsDoNotAllow) {
 --segment 8 => settings of --extrapolate
 --extrapolate 0 => --extrapolate
 --extrapolate 2 --segment 0 => --segment
---extrapolate 2 => as trained & no tier has an integer option "rows" & without tiers
+--extrapolate 2 => extrapolation & no tier has an integer option "rows" & without tiers
 --tokens ids.safetensors --dump nll.safetensors --split valid
   => eval --tokens scores the ids of ids.safetensors & --split & leave it
 --tokens ids.safetensors --dump nll.safetensors --split test

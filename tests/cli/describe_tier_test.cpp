@@ -75,9 +75,10 @@ TEST_F(DescribeTier, NamesTheLossesAndRefusesAWeightOfNone) {
   const ProgramResult result = describe("continuous_ltm", continuous("weight.kl = 0.5\n"));
   expect_done(result);
   EXPECT_THAT(result.out, HasSubstr("\nauxiliary losses: weight.kl\n"));
-  expect_refusal(describe("continuous_ltm", continuous("weight.lk = 0.0\n")), 2,
-                 {"experiment.toml:10:13: memory.tier.0.weight.lk: the plugin continuous_ltm gives "
-                  "no auxiliary loss \"lk\" (did you mean \"kl\"?)"});
+  expect_refusal(
+      describe("continuous_ltm", continuous("weight.lk = 0.0\n")), 2,
+      {"experiment.toml:10:13: memory.tier.0.weight.lk: the plugin continuous_ltm declares "
+       "no auxiliary loss \"lk\" (did you mean \"kl\"?)"});
 }
 
 TEST_F(DescribeTier, TakesKeysAndAMemoryFile) {

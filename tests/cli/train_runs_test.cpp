@@ -52,7 +52,7 @@ TEST_F(TrainRuns, OfOneNameAtOnceGetFoldersOfTheirOwn) {
 TEST_F(TrainRuns, WithoutAPlaceForTheirFolderSaySo) {
   folder_.write("runs", "a file");
   expect_refusal(run_mneme({"train", experiment(tiny())}, {.folder = folder_.path()}), 2,
-                 {"runs/experiment: the run's folder cannot be made", "--run DIR"});
+                 {"--run runs/experiment: cannot be made", "/runs, which is no folder"});
 }
 
 TEST_F(TrainRuns, ThatAreDoneSaySo) {

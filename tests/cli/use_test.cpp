@@ -48,7 +48,7 @@ train x.toml --threads -3 => --threads
 train {experiment.toml} --set train.lr => --set & train.lr
 train {experiment.toml} --resume {run} => --resume & experiment
 eval {run} --tokens {x.safetensors} => --tokens & --dump
-train {experiment.toml} --json {absent/x.json} => --json & absent
+train {experiment.toml} --json {experiment.toml/x.json} => --json & experiment.toml
 compare {experiment.toml} => --memory
 )");
 }

@@ -106,7 +106,7 @@ TEST_F(Validate, NamesTheFailureAndTheCommandThatShowsItAgain) {
   EXPECT_EQ(result.exit_code, 3);
   EXPECT_THAT(flat(result.out),
               AllOf(HasSubstr("causality.tokens fail: in training, segment 0: "
-                              "another token 1 changes the loss of token 0"),
+                              "other tokens from 1 on change the loss of token 0 by"),
                     HasSubstr("--here causality.tokens --seed 1 --set "
                               "fault=looks_ahead "),
                     HasSubstr("0 passed, 0 with a warning, 0 skipped, 1 failed ")));

@@ -297,7 +297,8 @@ int run(const TrainArguments& given, const Streams& all_streams) {
   check_use(given);
   given.json.check();
   if (!given.is_dry_run && given.resume.empty()) {
-    check_output_folder("--run", given.run.empty() ? fs::path("runs") / "x" : given.run);
+    check_output_folder("--run",
+                        given.run.empty() ? fs::path("runs") / given.experiment.stem() : given.run);
   }
   const RankSession session(all_streams);
   const Streams& streams = session.streams();
@@ -320,9 +321,9 @@ int run(const TrainArguments& given, const Streams& all_streams) {
   note_data(display, *trainer->runtime().dataset());
   const std::int64_t first_step = trainer->step();
   if (arguments.steps != 0) display.note(extension_text(*trainer));
+  const InterruptGuard guard;  // until the results are written
   if (session.is_first() && !arguments.is_checked) check_before(*trainer, folder);
   display.begin("train", trainer->total_steps(), first_step, trainer->tokens());
-  const InterruptGuard guard;  // until the results are written
   const bool is_for_people = !arguments.json.is_stdout();
   int signal = 0;
   try {
