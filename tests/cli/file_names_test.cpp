@@ -42,7 +42,8 @@ TEST_F(FileNames, RunsLiveInFoldersOfAnyName) {
         {"report", latin("run"), "--out", latin("report")},
         {"train", exp, "--init", latin("run"), "--run", latin("second"), "--quiet", "--threads",
          "1"},
-        {"compare", exp, "--run", latin("comparison"), "--quiet", "--threads", "1"}}) {
+        {"compare", exp, "--memory", folder_.write("none.toml", "[memory]\n").string(), "--run",
+         latin("comparison"), "--quiet", "--threads", "1"}}) {
     SCOPED_TRACE(arguments.front());
     expect_done(run_mneme(arguments));
   }

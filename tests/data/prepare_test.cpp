@@ -298,7 +298,7 @@ TEST_F(PrepareFails, OnAFullDisk) {
 
 TEST_F(PrepareFails, WhereNothingCanBeWritten) {
   const auto train = folder_.write("train.txt", "a\n");
-  expect_error(ErrorKind::kRun, {"/proc/mneme: cannot make the folder"},
+  expect_error(ErrorKind::kRun, {"the folder cannot be written", "/proc/mneme/out"},
                [&] { static_cast<void>(prepare(prepare_words_of(train), "/proc/mneme/out")); });
   expect_nothing_left();
 }

@@ -196,7 +196,9 @@ StagedFolder::StagedFolder(fs::path target) : target_(fs::absolute(target).lexic
                                                    : "a file",
                  .hint = "remove it, or choose another --out"});
   }
-  make_parents(target_);
+  std::error_code made;
+  if (target_.has_parent_path()) fs::create_directories(target_.parent_path(), made);
+  if (made) fail(target_, made);
   // A killed process leaves its folder, and in a container a later process may have the same id.
   for (int i = 0; path_.empty(); ++i) {
     const std::string suffix = i == 0 ? ".tmp" : str('-', i, ".tmp");
