@@ -151,7 +151,7 @@ TEST_F(AnalyzeRun, LooksAtEverythingBeforeTheFirstAnalysis) {
   const std::string absent = write("absent", memory_with("absent", MNEME_PLUGIN_DIR));
   expect_refusal(analyze(run, {"--memory", linear_, "--memory", absent}), 3,
                  {"absent: ", "not found", "nothing was evaluated"});
-  for (const std::string analysis : {"distance", "probes", "extrapolation"}) {
+  for (const std::string analysis : {"distance", "probes"}) {
     const std::vector<std::string> begin = {"analyze", analysis, run};
     std::vector<std::string> missing = begin, other = begin;
     missing.insert(missing.end(), {"--out", file("more"), "--memory", linear_, "--memory", absent});

@@ -213,7 +213,7 @@ TEST_F(Validate, RefusesWhatItCannotUse) {
          {"--only causalty: there is no such check (did you mean \"causality\"?)"});
   refuse({plugin, "--exclude", "x.y"}, {"--exclude x.y: there is no such check"});
   refuse({plugin, "--here", "causality"}, {"--here causality: it names a group"});
-  refuse({plugin, "--only", "options.run", "--json", "/nowhere/x.json"}, {"/nowhere/x.json"});
+  refuse({plugin, "--only", "options.run", "--json", plugin + "/x.json"}, {plugin + "/x.json"});
 }
 
 }  // namespace

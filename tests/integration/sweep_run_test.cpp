@@ -129,12 +129,12 @@ TEST_F(SweepRun, WhatIsWrongWithAMemoryEndsItBeforeTheFirstEvaluation) {
     }
   }
   const ProgramResult both = eval({a_, broken_, absent});
-  expect_refusal(both, 3, {"broken: ", "no_library.so", "absent: ", "not found"});
+  expect_refusal(both, 3, {"broken: ", "'no_library': is no shared library", "absent: ", "not found"});
   EXPECT_EQ(eval({a_, large}).out, "");
   const ProgramResult sizes = eval({a_, none_}, {"--extrapolate", "2"});
   expect_refusal(sizes, 2, {"none: ", "no tier has an integer option", "nothing was evaluated"});
   EXPECT_EQ(sizes.out, "");
-  expect_refusal(eval({broken_}), 3, {"no_library.so"});
+  expect_refusal(eval({broken_}), 3, {"'no_library': is no shared library"});
 }
 
 TEST_F(SweepRun, ExtrapolatesInOneCommand) {
