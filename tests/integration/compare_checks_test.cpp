@@ -112,8 +112,8 @@ TEST_F(CheckedRun, DryRunTellsTheCostAndWritesNothing) {
                                         "3", "--json", file("plan.json")});
   expect_done(result);
   for (const char* const text :
-       {"dry run of", "parameters", "FLOPs a token", "state a lane", "peak memory", "a training",
-        "disk a run", "all runs: ", "are free", "looks_ahead: its memory is faulty"}) {
+       {"dry run of", "parameters", "FLOPs a token", "evaluations", "disk a run",
+        "all runs: ", "are free", "looks_ahead: its memory is faulty"}) {
     EXPECT_THAT(result.out, HasSubstr(text));
   }
   EXPECT_FALSE(fs::exists(file("comparison")));

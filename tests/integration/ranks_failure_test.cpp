@@ -100,7 +100,7 @@ TEST_F(Ranks, SayOnceWhyTheFolderCannotBeMade) {
   folder_.write("file", "");
   const Result result = run(2, str("train ", experiment(""), " --quiet --run ", file("file/run")));
   EXPECT_NE(result.exit_code, 0);
-  const std::string what = "the run's folder cannot be made";
+  const std::string what = "cannot be made";
   EXPECT_THAT(result.output, HasSubstr(what));
   EXPECT_EQ(result.output.find(what), result.output.rfind(what));
 }
@@ -162,7 +162,7 @@ TEST_F(Ranks, StopTogetherOnASignal) {
   ::kill(*all.rbegin(), SIGTERM);
   for (int i = 0; i < 12000 && !fs::exists(folder_ / "code"); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  EXPECT_EQ(read_file(folder_ / "code"), "1\n");
+  EXPECT_EQ(read_file(folder_ / "code"), "143\n");
   EXPECT_THAT(read_file(folder_ / "log"), AllOf(HasSubstr("stopped by SIGTERM after step "),
                                                 HasSubstr("saved; continue with")));
   expect_done(run(2, str("train --resume ", file("run"), " --quiet")));

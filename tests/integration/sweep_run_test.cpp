@@ -129,7 +129,8 @@ TEST_F(SweepRun, WhatIsWrongWithAMemoryEndsItBeforeTheFirstEvaluation) {
     }
   }
   const ProgramResult both = eval({a_, broken_, absent});
-  expect_refusal(both, 3, {"broken: ", "'no_library': is no shared library", "absent: ", "not found"});
+  expect_refusal(both, 3,
+                 {"broken: ", "'no_library': is no shared library", "absent: ", "not found"});
   EXPECT_EQ(eval({a_, large}).out, "");
   const ProgramResult sizes = eval({a_, none_}, {"--extrapolate", "2"});
   expect_refusal(sizes, 2, {"none: ", "no tier has an integer option", "nothing was evaluated"});

@@ -296,11 +296,11 @@ std::string ranks_text(const train::Parallel& parallel) {
 int run(const TrainArguments& given, const Streams& all_streams) {
   check_use(given);
   given.json.check();
+  const RankSession session(all_streams);
   if (!given.is_dry_run && given.resume.empty()) {
     check_output_folder("--run",
                         given.run.empty() ? fs::path("runs") / given.experiment.stem() : given.run);
   }
-  const RankSession session(all_streams);
   const Streams& streams = session.streams();
   TrainArguments arguments = given;
   arguments.machine.device = session.device(given.machine.device);
