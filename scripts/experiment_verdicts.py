@@ -87,7 +87,7 @@ def _cell(number):
 
 def _arm(report, runs):
     """The arm of the report that holds these runs."""
-    folders = {str(run.folder) for run in runs}
+    folders = {run.folder.name for run in runs}  # a report names no folder of the machine
     return next((arm for arm in report["arms"] if any(run["folder"] in folders for run in arm["runs"])), None)
 
 
@@ -96,7 +96,7 @@ def _without_losses(report, runs):
     has = {run["folder"] for arm in report["arms"] for run in arm["runs"]
            if any(one["split"] == SPLIT for one in run["evaluations"])}
     return [f"{run.name} has no stored losses: mneme eval {run.name} --split {SPLIT} makes them"
-            for run in runs if str(run.folder) not in has]
+            for run in runs if run.folder.name not in has]
 
 
 def _absent(runs, names):

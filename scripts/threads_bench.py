@@ -21,7 +21,7 @@ from program import MNEME, ROOT, Failure, call, processor
 CORES = len(os.sched_getaffinity(0))
 DEFAULT, ONE, ALL = [], ["--threads", 1], ["--threads", CORES]
 SPINNING = {"GOMP_SPINCOUNT": "300000"}
-WIDTHS = (16, 32, 48, 64, 96, 128, 192, 256)
+WIDTHS = (16, 32, 64, 128, 256)
 ROWS = 1024  # tokens of a step
 
 
@@ -55,7 +55,7 @@ def of_widths(folder, rounds):
     print(f"{'width':>5} {'largest product':>16} {CORES} threads / 1 {'the same, spinning':>19}")
     for width in WIDTHS:
         settings = [f"model.width={width}", f"model.ff={4 * width}", "model.head_width=16", f"model.heads={width // 16}",
-                    f"train.steps={max(20, int(8000 / width))}", "train.warmup=0"]
+                    f"train.steps={max(20, int(4000 / width))}", "train.warmup=0"]
         few = ratio(folder, rounds, (ALL,), (ONE,), settings=settings)
         many = ratio(folder, rounds, (ALL, SPINNING), (ONE,), settings=settings)
         flops = 2 * ROWS * width * 4 * width
@@ -67,8 +67,8 @@ def main(rounds):
     with tempfile.TemporaryDirectory(dir=ROOT / "build") as name:
         folder = Path(name)
         of_widths(folder, rounds)
-        large = ["model.width=256", "model.ff=1024", "model.heads=16", "train.steps=60", "train.warmup=0"]
-        for size, settings in (("quickstart", ["train.steps=600"]), ("width 256", large)):
+        large = ["model.width=256", "model.ff=1024", "model.heads=16", "train.steps=30", "train.warmup=0"]
+        for size, settings in (("quickstart", ["train.steps=300"]), ("width 256", large)):
             alone = ratio(folder, rounds, (DEFAULT,), (ALL, SPINNING), settings=settings)
             print(f"{size}, alone: default / {CORES} threads, spinning {alone:.2f}")
             with busy_cores():

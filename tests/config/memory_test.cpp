@@ -178,7 +178,7 @@ weight.a = "x" => 5:12: memory.tier.0.weight.a: expected a real number, got "x" 
 TEST(Memory, UnknownKeysAndCarryNameTheNearest) {
   test::expect_problems(memory_parse_error, "M", R"(
 [memory]; plugin = ["x"] => 2:10: memory.plugin: unknown key here: expected it in [[memory.tier]]; write a line [[memory.tier]] above it
-[memory]; plugns = ["x"] => 2:10: memory.plugns: unknown key (did you mean "plugins"?)
+[memory]; plugns = ["x"] => 2:1: memory.plugns: unknown key (did you mean "plugins"?)
 [memory]; carry = "keep" => 2:9: memory.carry: expected "refuse" | "reset", got "keep"
 )");
 }
