@@ -113,8 +113,8 @@ TEST_F(Config, CheckNamesEveryErrorAtOnce) {
   expect_refusal(run_mneme({"config", "check", experiment(text)}), 2,
                  {"model.heads: expected an integer in [1, 4096], got 0",
                   "memory.tier.0.rws: unknown key (did you mean \"rows\"?)",
-                  "the plugin xl_cache declares no auxiliary loss \"kl\"", "data.train", "absent.txt",
-                  "data.valid", "gone.txt"});
+                  "the plugin xl_cache declares no auxiliary loss \"kl\"", "data.train",
+                  "absent.txt", "data.valid", "gone.txt"});
   expect_refusal(run_mneme({"config", "check",
                             experiment(tiny(memory_with("absent_plugin", MNEME_PLUGIN_DIR)))}),
                  2, {"absent_plugin"});

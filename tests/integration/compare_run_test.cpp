@@ -27,6 +27,7 @@ TEST_F(CompareRun, PrintsTablesAndKeepsEverything) {
   }
   EXPECT_THAT(result.err, HasSubstr(done_line("none-seed1", 1)));
   EXPECT_THAT(result.err, HasSubstr(done_line("cache-seed1", 2)));
+  EXPECT_THAT(result.err, Not(HasSubstr("; ;")));
   EXPECT_THAT(result.out + result.err, Not(HasSubstr("\r")));
 
   const Json arms = record().at("arms");

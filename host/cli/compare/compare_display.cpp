@@ -33,8 +33,9 @@ void CompareDisplay::on_progress(const std::vector<compare::Activity>& active,
   }
   std::vector<std::string> parts;
   for (const compare::Activity& activity : active) parts.push_back(text_of(activity));
+  const std::string at_work = parts.empty() ? "" : join(parts, ", ") + "; ";
   progress_->set_title(
-      str(runs_done, " of ", runs_, " runs done; ", join(parts, ", "), "; steps of all runs:"));
+      str(runs_done, " of ", runs_, " runs done; ", at_work, "steps of all runs:"));
   progress_->update({.step = steps});
 }
 
