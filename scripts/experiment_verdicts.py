@@ -85,15 +85,20 @@ def _cell(number):
     return "" if number is None else number
 
 
+def _name(run):
+    """Of a report's run: the name of its folder. A report that others may see has no more of the path."""
+    return pathlib.Path(run["folder"]).name
+
+
 def _arm(report, runs):
     """The arm of the report that holds these runs."""
-    folders = {run.folder.name for run in runs}  # a report names no folder of the machine
-    return next((arm for arm in report["arms"] if any(run["folder"] in folders for run in arm["runs"])), None)
+    folders = {run.folder.name for run in runs}
+    return next((arm for arm in report["arms"] if any(_name(run) in folders for run in arm["runs"])), None)
 
 
 def _without_losses(report, runs):
     """Which runs have no stored losses, and how to make them."""
-    has = {run["folder"] for arm in report["arms"] for run in arm["runs"]
+    has = {_name(run) for arm in report["arms"] for run in arm["runs"]
            if any(one["split"] == SPLIT for one in run["evaluations"])}
     return [f"{run.name} has no stored losses: mneme eval {run.name} --split {SPLIT} makes them"
             for run in runs if run.folder.name not in has]
