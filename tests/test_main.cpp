@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
 
 // AddressSanitizer and ThreadSanitizer report at an ordinary exit.
@@ -16,6 +17,8 @@
 #endif
 
 int main(int argc, char** argv) {
+  // No thread that watches the cores (host/tensor/thread_waits.hpp): some tests count threads.
+  ::setenv("OMP_WAIT_POLICY", "PASSIVE", 0);
   testing::InitGoogleMock(&argc, argv);
   const int status = RUN_ALL_TESTS();
 #ifndef MNEME_TEST_ORDINARY_EXIT
