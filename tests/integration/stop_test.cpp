@@ -53,9 +53,10 @@ Json timeless(Json json) {
     return name.find("second") != std::string::npos || name.find("tokens/s") != std::string::npos ||
            name.find("peak") != std::string::npos || name == "time";
   };
-  if (json.is_array() && !json.empty() && json[0].is_string() && is_measured(json[0])) {
-    return nullptr;  // the row of a table
-  }
+  const bool is_row = json.is_array() && std::ranges::any_of(json, [&](const Json& cell) {
+                        return cell.is_string() && is_measured(cell);
+                      });
+  if (is_row) return nullptr;  // of a table
   if (json.is_array()) {
     for (Json& item : json) item = timeless(item);
   }

@@ -176,13 +176,13 @@ TEST_F(InitialWeightsOfARun, DoNotGoToATierWithOtherTrainedOptions) {
 // The settings that differ say more than the shapes of all parameters.
 TEST_F(InitialWeightsOfARun, NameTheSettingsOfAnotherModel) {
   train();
-  const auto wider = other("", {"model.layers=3", "model.ff=24", "model.dropout=0.25"});
+  const auto wider = other("", {"model.layers=3", "model.ff=40", "model.dropout=0.25"});
   const std::string error =
       error_of([&] { weights::load_initial_weights(*wider, folder_ / "run"); });
   EXPECT_THAT(error,
               AllOf(HasSubstr("the checkpoint belongs to another model:"),
                     HasSubstr("[model] layers: expected 3, got "),
-                    HasSubstr("[model] ff: expected 24, got "), HasSubstr("  and "),
+                    HasSubstr("[model] ff: expected 40, got "), HasSubstr("  and "),
                     HasSubstr("give the experiment the [model] that the weights were trained "
                               "with: "),
                     HasSubstr("run/experiment.toml has it")));
