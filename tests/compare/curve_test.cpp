@@ -11,6 +11,7 @@
 #include "tests/base/log_capture.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/base/tiny_motif.hpp"
+#include "tests/compare/prepared_arms.hpp"
 
 namespace mneme::compare {
 namespace {
@@ -66,24 +67,7 @@ TEST(PlanCurve, ReachesOverASequencesTargets) {
   EXPECT_GT(run::evaluate_first(runtime, data::Split::kValid, plan.segments).total.tokens, 0);
 }
 
-class PrepareCurves : public ::testing::Test {
- protected:
-  PrepareCurves() : loader_(memory::find_group) {}
-  Record prepared(const std::string& train, const std::string& second = "") {
-    const auto memory = folder_.write("none.toml", "[memory]\n");
-    const std::string text = test::tiny_model() + test::kMotifData +
-                             "[train]\nsegment = 8\nlanes = 4\n" + train + "[eval]\nsteps = 30\n";
-    std::vector<ArmRequest> arms = {{.memory = memory}, {.memory = memory}};
-    if (!second.empty()) arms[1].overrides.push_back(config::parse_override(second));
-    options_.folder = folder_ / "runs";
-    return prepare(read_arms(folder_.write("tiny.toml", text), arms, {}, {}, loader_), options_,
-                   loader_);
-  }
-
-  test::TemporaryFolder folder_;
-  plugin::PluginLoader loader_;
-  Options options_;
-};
+class PrepareCurves : public PreparedArms {};
 
 TEST_F(PrepareCurves, GivesAllArmsTheSamePart) {
   const Record record = prepared("steps = 1000\n", "train.steps=500");

@@ -8,28 +8,12 @@
 #include "host/train/trainer.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/base/tiny_motif.hpp"
+#include "tests/compare/prepared_arms.hpp"
 
 namespace mneme::compare {
 namespace {
 
-class MakePlan : public ::testing::Test {
- protected:
-  MakePlan() : loader_(memory::find_group) {}
-  Record prepared(const std::string& train, const std::string& second = "") {
-    const auto memory = folder_.write("none.toml", "[memory]\n");
-    const std::string text = test::tiny_model() + test::kMotifData +
-                             "[train]\nsegment = 8\nlanes = 4\n" + train + "[eval]\nsteps = 30\n";
-    std::vector<ArmRequest> arms = {{.memory = memory}, {.memory = memory}};
-    if (!second.empty()) arms[1].overrides.push_back(config::parse_override(second));
-    options_.folder = folder_ / "runs";
-    return prepare(read_arms(folder_.write("tiny.toml", text), arms, {}, {}, loader_), options_,
-                   loader_);
-  }
-
-  test::TemporaryFolder folder_;
-  plugin::PluginLoader loader_;
-  Options options_;
-};
+class MakePlan : public PreparedArms {};
 
 TEST_F(MakePlan, TellsSizesTimeAndDisk) {
   options_.seeds = 2;

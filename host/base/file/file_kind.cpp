@@ -15,7 +15,7 @@ using namespace std::string_view_literals;
 
 // --- Pointers ---
 
-// A pointer is smaller than this [Git LFS, docs/spec.md].
+// A pointer is smaller than this, by the definition of Git LFS.
 constexpr std::size_t kMostPointerBytes = 1024;
 
 bool is_lfs_pointer(std::string_view bytes) {
