@@ -55,8 +55,9 @@ template <typename... Args>
 // `a` into `b` (optimal string alignment distance, bytes).
 [[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b);
 
-// The candidate nearest to `name`, or "" when none is within a third of the name's length (at least
-// 1, at most 3 edits, and fewer than the name has bytes); the first of equals wins.
+// The candidate that `name` is another word for ("gpu" for "cuda"), or else the nearest one, or ""
+// when none is within a third of the name's length (at least 1, at most 3 edits, and fewer than the
+// name has bytes); the first of equals wins.
 [[nodiscard]] std::string nearest(std::string_view name,
                                   const std::vector<std::string>& candidates);
 

@@ -51,6 +51,17 @@ TEST_F(BadGeneration, Prompts) {
 )");
 }
 
+// Before the run is opened, so that no model is loaded in vain.
+TEST_F(BadGeneration, FilesThatCannotBeReadAreFoundFirst) {
+  expect_refusals(2, "", R"(
+generate {nowhere} --prompt-file {none.txt} => none.txt & check the path
+generate {nowhere} --prompt-file {.} => expected a file, got a folder
+generate {nowhere} --state {none.state} => none.state & check the path
+generate {nowhere} --chat --document {none.txt} => none.txt & check the path
+eval {nowhere} --tokens {none.safetensors} --dump {nll} => none.safetensors & check the path
+)");
+}
+
 TEST_F(BadGeneration, PromptsLongerThanTheModelAllows) {
   const std::string run = run_of("char", "run", "position = \"learned\"\n");
   expect_refusal(generate(run, {"--prompt", "ab ba ab "}), 2,

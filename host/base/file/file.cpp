@@ -75,6 +75,12 @@ std::string read_file(const fs::path& path, std::uint64_t limit) {
   return text;
 }
 
+void check_readable(const fs::path& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0 && S_ISFIFO(status.st_mode)) return;
+  static_cast<void>(open_to_read(path, status));
+}
+
 MappedFile::MappedFile(const fs::path& path) : path_(path) {
   struct stat status {};
   const Descriptor file = open_to_read(path, status);

@@ -29,6 +29,10 @@ inline constexpr std::uint64_t kMaxConfigBytes = std::uint64_t{16} << 20;
 // no limit for regular ones). Error (kUsage) for a file of a kind that is no text (check_is_text).
 [[nodiscard]] std::string read_file(const std::filesystem::path& path, std::uint64_t limit = 0);
 
+// The Error that read_file would throw for a folder, a missing or an unreadable file, before other
+// work is done. A pipe is left alone: opening it would wait for its writer.
+void check_readable(const std::filesystem::path& path);
+
 // Replaces `path` by the concatenation of `parts`: writes a temporary file beside it, fsyncs it,
 // renames it over `path` and fsyncs the folder. Readers see the old or the new file, never a part.
 // On failure the temporary file is removed and the old file stays. A symbolic link stays: the file

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "host/base/error.hpp"
+#include "host/base/file/file.hpp"
 #include "host/base/text.hpp"
 #include "host/base/utf8.hpp"
 #include "host/cli/eval/eval.hpp"
@@ -70,6 +71,7 @@ EvaluatedMemories read_memories(const EvalArguments& arguments, const fs::path& 
 }
 
 OpenEvaluation open_evaluation(const EvalArguments& arguments) {
+  if (!arguments.tokens.empty()) check_readable(arguments.tokens);
   const run::RunFolder folder = run::RunFolder::open(arguments.run);
   OpenEvaluation run{
       .checkpoint = folder.open_checkpoint(arguments.checkpoint, typed_command(arguments),

@@ -228,6 +228,9 @@ config::Experiment read_experiment(const GenerateArguments& arguments,
 }
 
 OpenGeneration open_generation(const GenerateArguments& arguments, Display& display) {
+  for (const fs::path& file : {arguments.prompt_file, arguments.document, arguments.state}) {
+    if (!file.empty()) check_readable(file);
+  }
   const run::RunFolder folder = run::RunFolder::open(arguments.run);
   OpenGeneration opened;
   opened.checkpoint = std::make_unique<run::Checkpoint>(folder.open_checkpoint(
