@@ -66,6 +66,20 @@ TEST_F(Suite, ItsCsvHasARowForEachTaskAndMemory) {
   EXPECT_EQ(std::ranges::count(csv, '\n'), 6) << "the second task lacks an arm";
 }
 
+// A line of 345 points has room for five intervals.
+TEST_F(Suite, OfManyMemoriesHasARowForEachInAPaper) {
+  Sheet table = sheet();
+  EXPECT_THAT(write_sheet(table, Format::kLatex), HasSubstr("task & none & xl\\_"));
+  for (int i = 0; i < 9; ++i) {
+    table.headings.push_back(str("memory", i));
+    for (std::vector<Cell>& row : table.rows) row.push_back(row[1]);
+  }
+  const std::string latex = write_sheet(table, Format::kLatex);
+  EXPECT_THAT(latex, HasSubstr("\nfirst & none & " + table.rows[0][1].text + " \\tabularnewline"));
+  EXPECT_THAT(latex, HasSubstr("\n & memory8 & " + table.rows[0][1].text + " \\tabularnewline"));
+  EXPECT_THAT(latex, HasSubstr("\nsecond, outside & none & "));
+}
+
 TEST_F(Suite, NamesComparisonsThatCannotBeRead) {
   record_.tasks.push_back({"third", "nowhere", "accuracy"});
   const Sheet table = sheet();

@@ -279,6 +279,20 @@ LatexTable settings_table(const Comparison& comparison) {
   return out;
 }
 
+// The columns of numbers below one another: "first, column, number".
+LatexTable with_a_row_each(const LatexTable& table) {
+  LatexTable out{.label = table.label,
+                 .caption = table.caption,
+                 .headings = {table.headings.front(), "", ""},
+                 .is_number = {false, false, true},
+                 .notes = table.notes};
+  for (const std::vector<LatexCell>& row : table.rows) {
+    for (std::size_t i = 1; i < row.size(); ++i)
+      out.rows.push_back({i == 1 ? row.front() : LatexCell(), {table.headings[i]}, row[i]});
+  }
+  return out;
+}
+
 }  // namespace
 
 LatexTable paper_table(const Comparison& comparison, const std::vector<Difference>& all,
@@ -325,7 +339,8 @@ LatexTable latex_table(const Sheet& sheet) {
     std::vector<LatexCell>& cells = out.rows.emplace_back(sheet.headings.size());
     for (std::size_t i = 0; i < row.size(); ++i) cells[i].text = row[i].text;
   }
-  return out;
+  const auto numbers = std::ranges::count(out.is_number, true);
+  return numbers < 2 || has_room(out) ? out : with_a_row_each(out);
 }
 
 std::string paper_latex(const Comparison& comparison, const std::vector<Difference>& all) {

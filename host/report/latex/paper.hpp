@@ -27,7 +27,8 @@ namespace mneme::report {
                                          const std::vector<Difference>& pairs,
                                          const std::vector<Sheet>& sheets);
 
-// A table for people as it is: the first column and those of words are text.
+// A table for people as it is: the first column and those of words are text. Where a line has no
+// room for its numbers (a suite of many memories), it has a row for each number.
 [[nodiscard]] LatexTable latex_table(const Sheet& sheet);
 
 }  // namespace mneme::report

@@ -231,6 +231,8 @@ std::string write_latex_notes(const std::vector<std::string>& notes) {
   return out;
 }
 
+bool has_room(const LatexTable& table) { return total_of(columns_of(table)) <= kLine; }
+
 std::string write_latex(const LatexTable& table) {
   const std::vector<Column> columns = columns_of(table);
   std::vector<LatexCell> headings;

@@ -28,6 +28,9 @@ struct LatexTable {
   std::vector<std::string> notes = {};  // sentences below the table
 };
 
+// Whether a line has room for the table, its columns of text narrowed if need be.
+[[nodiscard]] bool has_room(const LatexTable& table);
+
 // The table as floats with booktabs' rules, \caption and \label (the first float's). Columns of
 // text become narrower and their lines break where the table would be wider than a line of 345
 // points; rows that fill more than a page go on in further floats.
