@@ -16,8 +16,8 @@
 #include "host/analyze/measures/token_cells.hpp"
 #include "host/analyze/measures/utterances.hpp"
 #include "host/analyze/trace.hpp"
-#include "host/data/corpus.hpp"
-#include "host/data/text/vocabulary.hpp"
+#include "host/data/corpus/corpus.hpp"
+#include "host/data/vocabulary/vocabulary.hpp"
 #include "host/run/runtime.hpp"
 
 namespace mneme::analyze {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "host/analyze/measures/token_cells.hpp"
-#include "host/data/stream.hpp"
+#include "host/data/stream/stream.hpp"
 
 namespace mneme::analyze {
 

@@ -5,7 +5,7 @@
 
 #include "host/backbone/attention/positions.hpp"
 #include "host/backbone/layer.hpp"
-#include "host/memory/backbone_interface.hpp"
+#include "host/memory/interface/backbone_interface.hpp"
 
 namespace mneme::backbone {
 

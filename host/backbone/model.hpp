@@ -12,7 +12,7 @@
 #include "host/backbone/attention/positions.hpp"
 #include "host/backbone/dropout.hpp"
 #include "host/config/experiment.hpp"
-#include "host/memory/backbone_interface.hpp"
+#include "host/memory/interface/backbone_interface.hpp"
 #include "host/memory/segment/segment_hooks.hpp"
 
 namespace mneme::backbone {

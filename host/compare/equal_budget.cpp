@@ -9,7 +9,7 @@
 #include "host/base/error.hpp"
 #include "host/base/log.hpp"
 #include "host/base/text.hpp"
-#include "host/memory/tier_outline.hpp"
+#include "host/memory/stack/tier_outline.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::compare {

@@ -10,8 +10,8 @@
 
 #include "host/base/text.hpp"
 #include "host/compare/runs.hpp"
-#include "host/data/corpus.hpp"
-#include "host/memory/stack.hpp"
+#include "host/data/corpus/corpus.hpp"
+#include "host/memory/stack/stack.hpp"
 #include "host/scores/stored_evaluation.hpp"
 
 namespace mneme::compare {

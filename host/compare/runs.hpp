@@ -23,7 +23,7 @@
 #include "host/base/text.hpp"
 #include "host/compare/arms.hpp"
 #include "host/data/dataset.hpp"
-#include "host/memory/stack.hpp"
+#include "host/memory/stack/stack.hpp"
 #include "host/plugin/loader.hpp"
 #include "host/scores/memory_checks.hpp"
 

@@ -7,7 +7,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/log.hpp"
-#include "host/data/lanes.hpp"
+#include "host/data/corpus/lanes.hpp"
 #include "host/data/prepare/prepared.hpp"
 #include "host/data/tasks/answer_task.hpp"
 #include "host/data/tasks/sequence_tasks.hpp"

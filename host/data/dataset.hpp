@@ -10,11 +10,11 @@
 
 #include "host/base/text.hpp"
 #include "host/config/experiment.hpp"
-#include "host/data/corpus.hpp"
+#include "host/data/corpus/corpus.hpp"
 #include "host/data/dialogue/dialogue_data.hpp"
-#include "host/data/stream.hpp"
+#include "host/data/stream/stream.hpp"
 #include "host/data/tasks/answer_task.hpp"
-#include "host/data/text/vocabulary.hpp"
+#include "host/data/vocabulary/vocabulary.hpp"
 
 namespace mneme::data {
 

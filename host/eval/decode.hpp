@@ -11,7 +11,7 @@
 #include "host/base/progress.hpp"
 #include "host/base/text.hpp"
 #include "host/data/tasks/answer_task.hpp"
-#include "host/memory/stack.hpp"
+#include "host/memory/stack/stack.hpp"
 #include "host/memory/state/stack_state.hpp"
 
 namespace mneme::eval {

@@ -11,12 +11,12 @@
 
 #include "host/backbone/model.hpp"
 #include "host/base/progress.hpp"
-#include "host/data/corpus.hpp"
-#include "host/data/stream.hpp"
+#include "host/data/corpus/corpus.hpp"
+#include "host/data/stream/stream.hpp"
 #include "host/eval/result.hpp"
-#include "host/memory/backbone_interface.hpp"
+#include "host/memory/interface/backbone_interface.hpp"
 #include "host/memory/segment/segment_hooks.hpp"
-#include "host/memory/stack.hpp"
+#include "host/memory/stack/stack.hpp"
 #include "host/ranks/communicator.hpp"
 
 namespace mneme::eval {

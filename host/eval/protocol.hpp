@@ -8,7 +8,7 @@
 #include "host/base/text.hpp"
 #include "host/config/experiment.hpp"
 #include "host/data/dataset.hpp"
-#include "host/data/stream.hpp"
+#include "host/data/stream/stream.hpp"
 #include "host/memory/segment/segment_hooks.hpp"
 #include "host/memory/state/stack_state.hpp"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "host/data/stream.hpp"
+#include "host/data/stream/stream.hpp"
 #include "host/eval/evaluator.hpp"
 #include "host/memory/segment/segment_hooks.hpp"
 #include "host/ranks/communicator.hpp"

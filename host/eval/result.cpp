@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "host/base/text.hpp"
-#include "host/data/text/vocabulary.hpp"
+#include "host/data/vocabulary/vocabulary.hpp"
 
 namespace mneme::eval {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/safetensors.hpp"
-#include "host/data/corpus.hpp"
-#include "host/data/stream.hpp"
+#include "host/data/corpus/corpus.hpp"
+#include "host/data/stream/stream.hpp"
 #include "host/eval/evaluator.hpp"
 
 namespace mneme::eval {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "host/backbone/model.hpp"
-#include "host/memory/stack.hpp"
+#include "host/memory/stack/stack.hpp"
 
 namespace mneme::eval {
 

@@ -5,7 +5,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
-#include "host/memory/finite_watch.hpp"
+#include "host/memory/interface/finite_watch.hpp"
 #include "host/tensor/to_device.hpp"
 #include "host/tensor/torch.hpp"
 

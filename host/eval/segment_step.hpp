@@ -9,8 +9,8 @@
 #include <string>
 
 #include "host/backbone/model.hpp"
-#include "host/data/stream.hpp"
-#include "host/memory/stack.hpp"
+#include "host/data/stream/stream.hpp"
+#include "host/memory/stack/stack.hpp"
 
 namespace mneme::eval {
 

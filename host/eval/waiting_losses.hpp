@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "host/backbone/model.hpp"
-#include "host/data/stream.hpp"
+#include "host/data/stream/stream.hpp"
 #include "host/eval/rank_scores.hpp"
 
 namespace mneme::eval {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "host/data/corpus.hpp"
+#include "host/data/corpus/corpus.hpp"
 #include "host/data/dialogue/sequence.hpp"
 #include "host/run/runtime.hpp"
 #include "host/scores/generated.hpp"

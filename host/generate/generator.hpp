@@ -11,7 +11,7 @@
 
 #include "host/backbone/model.hpp"
 #include "host/memory/segment/segment_hooks.hpp"
-#include "host/memory/stack.hpp"
+#include "host/memory/stack/stack.hpp"
 #include "host/memory/state/stack_state.hpp"
 
 namespace mneme::generate {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "host/data/corpus.hpp"
+#include "host/data/corpus/corpus.hpp"
 #include "host/run/runtime.hpp"
 #include "host/scores/generated.hpp"
 

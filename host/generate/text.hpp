@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "host/data/text/text.hpp"
-#include "host/data/text/vocabulary.hpp"
 #include "host/data/tokenizer/streaming_decoder.hpp"
+#include "host/data/vocabulary/vocabulary.hpp"
 
 namespace mneme::generate {
 

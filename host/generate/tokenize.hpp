@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "host/data/text/vocabulary.hpp"
+#include "host/data/vocabulary/vocabulary.hpp"
 
 namespace mneme::generate {
 

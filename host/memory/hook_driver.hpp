@@ -8,9 +8,9 @@
 #include <memory>
 #include <string>
 
-#include "host/memory/backbone_interface.hpp"
+#include "host/memory/interface/backbone_interface.hpp"
 #include "host/memory/segment/segment_hooks.hpp"
-#include "host/memory/stack.hpp"
+#include "host/memory/stack/stack.hpp"
 #include "host/memory/state/stack_state.hpp"
 
 namespace mneme::memory {

@@ -11,10 +11,10 @@
 #include "host/base/file/file.hpp"
 #include "host/base/json_text.hpp"
 #include "host/figure/pictures.hpp"
+#include "host/report/comparison/places.hpp"
 #include "host/report/differences/soundness.hpp"
 #include "host/report/latex/paper.hpp"
 #include "host/report/samples/samples.hpp"
-#include "host/report/setup/places.hpp"
 #include "host/report/setup/setup.hpp"
 #include "host/report/setup/shares.hpp"
 

@@ -10,7 +10,7 @@
 #include "host/base/text.hpp"
 #include "host/figure/page.hpp"
 #include "host/figure/pictures.hpp"
-#include "host/report/comparison.hpp"
+#include "host/report/comparison/comparison.hpp"
 #include "host/report/differences/differences.hpp"
 #include "host/report/figures/figure.hpp"
 #include "host/report/tables/tables.hpp"

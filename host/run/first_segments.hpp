@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "host/data/corpus.hpp"
+#include "host/data/corpus/corpus.hpp"
 #include "host/eval/evaluator.hpp"
 #include "host/run/runtime.hpp"
 

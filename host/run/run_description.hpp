@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "host/base/text.hpp"
-#include "host/memory/stack.hpp"
+#include "host/memory/stack/stack.hpp"
 #include "host/plugin/plugin_lock.hpp"
 #include "host/run/record/observer.hpp"
 #include "host/run/runtime.hpp"

@@ -23,7 +23,7 @@
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
 #include "host/config/experiment.hpp"
-#include "host/data/text/vocabulary.hpp"
+#include "host/data/vocabulary/vocabulary.hpp"
 #include "host/run/checkpoint/checkpoint.hpp"
 #include "host/run/checkpoint/checkpoint_files.hpp"
 #include "host/run/run_description.hpp"

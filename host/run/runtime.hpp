@@ -16,7 +16,7 @@
 #include "host/config/experiment.hpp"
 #include "host/data/dataset.hpp"
 #include "host/eval/evaluator.hpp"
-#include "host/memory/stack.hpp"
+#include "host/memory/stack/stack.hpp"
 #include "host/optim/optimizer.hpp"
 #include "host/plugin/loader.hpp"
 

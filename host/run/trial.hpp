@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "host/config/experiment.hpp"
-#include "host/memory/stack.hpp"
+#include "host/memory/stack/stack.hpp"
 #include "host/plugin/loader.hpp"
 
 namespace mneme::run {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "host/base/text.hpp"
-#include "host/data/stream.hpp"
+#include "host/data/stream/stream.hpp"
 #include "host/scores/stored_evaluation.hpp"
 
 namespace mneme::scores {

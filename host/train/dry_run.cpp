@@ -10,7 +10,7 @@
 #include "host/base/text.hpp"
 #include "host/eval/segment_step.hpp"
 #include "host/memory/abi/groups.hpp"
-#include "host/memory/finite_watch.hpp"
+#include "host/memory/interface/finite_watch.hpp"
 #include "host/optim/optimizer.hpp"
 #include "host/plugin/loader.hpp"
 #include "host/run/run_folder.hpp"

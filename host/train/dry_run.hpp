@@ -13,9 +13,9 @@
 
 #include "host/base/text.hpp"
 #include "host/config/experiment.hpp"
-#include "host/data/stream.hpp"
+#include "host/data/stream/stream.hpp"
 #include "host/eval/segment_step.hpp"
-#include "host/memory/stack.hpp"
+#include "host/memory/stack/stack.hpp"
 #include "host/optim/optimizer.hpp"
 #include "host/plugin/loader.hpp"
 #include "host/run/cost/flops.hpp"

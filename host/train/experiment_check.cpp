@@ -8,7 +8,7 @@
 #include "host/base/log.hpp"
 #include "host/base/text.hpp"
 #include "host/config/options.hpp"
-#include "host/data/id_file.hpp"
+#include "host/data/corpus/id_file.hpp"
 #include "host/data/prepare/prepared.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/plugin/loader.hpp"

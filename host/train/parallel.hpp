@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "host/backbone/model.hpp"
-#include "host/data/stream.hpp"
+#include "host/data/stream/stream.hpp"
 #include "host/memory/segment/segment_hooks.hpp"
 #include "host/memory/state/stack_state.hpp"
 #include "host/ranks/communicator.hpp"

@@ -9,7 +9,7 @@
 #include "host/base/progress.hpp"
 #include "host/eval/segment_step.hpp"
 #include "host/memory/abi/groups.hpp"
-#include "host/memory/finite_watch.hpp"
+#include "host/memory/interface/finite_watch.hpp"
 #include "host/optim/optimizer.hpp"
 #include "host/run/cost/footprint.hpp"
 #include "host/run/cost/memory_check.hpp"

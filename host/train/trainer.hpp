@@ -14,11 +14,11 @@
 
 #include "host/base/log.hpp"
 #include "host/config/experiment.hpp"
-#include "host/data/stream.hpp"
+#include "host/data/stream/stream.hpp"
 #include "host/eval/evaluator.hpp"
 #include "host/eval/protocol.hpp"
 #include "host/eval/segment_step.hpp"
-#include "host/memory/stack.hpp"
+#include "host/memory/stack/stack.hpp"
 #include "host/memory/state/stack_state.hpp"
 #include "host/optim/optimizer.hpp"
 #include "host/run/cost/footprint.hpp"

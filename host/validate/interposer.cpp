@@ -9,7 +9,7 @@
 
 #include "host/base/text.hpp"
 #include "host/memory/abi/groups.hpp"
-#include "host/memory/declared_ids.hpp"
+#include "host/memory/tier/declared_ids.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/validate/interposed_call.hpp"
 

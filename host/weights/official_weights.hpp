@@ -12,7 +12,7 @@
 
 #include "host/backbone/model.hpp"
 #include "host/base/file/safetensors.hpp"
-#include "host/memory/stack.hpp"
+#include "host/memory/stack/stack.hpp"
 #include "host/run/runtime.hpp"
 #include "host/weights/name_map.hpp"
 #include "host/weights/names.hpp"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "host/config/experiment.hpp"
-#include "host/data/text/vocabulary.hpp"
+#include "host/data/vocabulary/vocabulary.hpp"
 #include "host/run/checkpoint/checkpoint.hpp"
 #include "host/weights/official_weights.hpp"
 

@@ -1,5 +1,5 @@
 // Rows queue: blocks, trimming with cached projections, reset, select.
-#include "host/memory/state/rows.hpp"
+#include "host/memory/interface/rows.hpp"
 
 #include <gtest/gtest.h>
 

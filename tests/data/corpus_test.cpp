@@ -1,4 +1,4 @@
-#include "host/data/corpus.hpp"
+#include "host/data/corpus/corpus.hpp"
 
 #include <functional>
 #include <string>

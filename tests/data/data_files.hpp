@@ -18,8 +18,8 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/safetensors.hpp"
-#include "host/data/corpus.hpp"
-#include "host/data/stream.hpp"
+#include "host/data/corpus/corpus.hpp"
+#include "host/data/stream/stream.hpp"
 
 namespace mneme::data {
 

@@ -1,4 +1,4 @@
-#include "host/data/text/documents.hpp"
+#include "host/data/vocabulary/documents.hpp"
 
 #include <string>
 #include <vector>

@@ -1,4 +1,4 @@
-#include "host/data/folder_files.hpp"
+#include "host/data/text/folder_files.hpp"
 
 #include "tests/base/log_capture.hpp"
 #include "tests/data/data_files.hpp"

@@ -1,4 +1,4 @@
-#include "host/data/lanes.hpp"
+#include "host/data/corpus/lanes.hpp"
 
 #include <algorithm>
 #include <random>

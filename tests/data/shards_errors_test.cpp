@@ -6,7 +6,7 @@
 
 #include "host/base/file/checksum.hpp"
 #include "host/base/file/file.hpp"
-#include "host/data/id_file.hpp"
+#include "host/data/corpus/id_file.hpp"
 #include "host/data/prepare/prepare.hpp"
 #include "host/data/prepare/prepared.hpp"
 #include "tests/data/data_files.hpp"

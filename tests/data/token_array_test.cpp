@@ -2,7 +2,7 @@
 #include <memory>
 #include <vector>
 
-#include "host/data/stream.hpp"
+#include "host/data/stream/stream.hpp"
 #include "tests/data/data_files.hpp"
 
 namespace mneme::data {

@@ -8,8 +8,8 @@
 #include "host/data/dataset.hpp"
 #include "host/data/prepare/prepare.hpp"
 #include "host/data/prepare/prepared.hpp"
-#include "host/data/text/vocabulary.hpp"
 #include "host/data/tokenizer/tokenizer.hpp"
+#include "host/data/vocabulary/vocabulary.hpp"
 #include "tests/data/data_files.hpp"
 #include "tests/data/tokenizer_files.hpp"
 

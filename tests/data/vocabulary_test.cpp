@@ -1,4 +1,4 @@
-#include "host/data/text/vocabulary.hpp"
+#include "host/data/vocabulary/vocabulary.hpp"
 
 #include <string>
 #include <vector>

@@ -18,7 +18,7 @@
 #include <map>
 
 #include "host/base/random.hpp"
-#include "host/data/lanes.hpp"
+#include "host/data/corpus/lanes.hpp"
 #include "tests/train/run_support.hpp"
 
 namespace mneme::eval {

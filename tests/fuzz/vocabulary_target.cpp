@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "host/base/text.hpp"
-#include "host/data/text/vocabulary.hpp"
+#include "host/data/vocabulary/vocabulary.hpp"
 #include "tests/fuzz/files.hpp"
 #include "tests/fuzz/target.hpp"
 

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "host/data/text/text.hpp"
-#include "host/data/text/vocabulary.hpp"
+#include "host/data/vocabulary/vocabulary.hpp"
 #include "host/generate/text.hpp"
 #include "tests/data/tokenizer_files.hpp"
 

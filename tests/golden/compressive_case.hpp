@@ -7,7 +7,7 @@
 
 #include "host/base/file/safetensors.hpp"
 #include "host/config/experiment.hpp"
-#include "host/memory/stack.hpp"
+#include "host/memory/stack/stack.hpp"
 #include "host/memory/state/stack_state.hpp"
 #include "tests/golden/golden.hpp"
 

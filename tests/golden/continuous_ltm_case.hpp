@@ -7,7 +7,7 @@
 #include "host/base/file/safetensors.hpp"
 #include "host/base/text.hpp"
 #include "host/config/experiment.hpp"
-#include "host/memory/backbone_interface.hpp"
+#include "host/memory/interface/backbone_interface.hpp"
 
 namespace mneme::golden {
 

@@ -13,7 +13,7 @@
 #include "host/base/file/safetensors.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/memory/segment/segment_hooks.hpp"
-#include "host/memory/stack.hpp"
+#include "host/memory/stack/stack.hpp"
 #include "host/memory/state/stack_state.hpp"
 #include "host/plugin/loader.hpp"
 #include "host/weights/pretrained/folder_tensors.hpp"

@@ -16,7 +16,7 @@
 #include "host/config/experiment.hpp"
 #include "host/eval/segment_step.hpp"
 #include "host/memory/abi/groups.hpp"
-#include "host/memory/stack.hpp"
+#include "host/memory/stack/stack.hpp"
 #include "host/memory/state/stack_state.hpp"
 #include "host/plugin/loader.hpp"
 #include "host/tensor/torch.hpp"

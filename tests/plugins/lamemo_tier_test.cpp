@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "host/base/text.hpp"
-#include "host/memory/tier_outline.hpp"
+#include "host/memory/stack/tier_outline.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/plugins/lamemo_memory.hpp"
 

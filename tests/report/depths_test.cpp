@@ -1,4 +1,4 @@
-#include "host/report/depths.hpp"
+#include "host/report/comparison/depths.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "host/base/file/file.hpp"
-#include "host/report/load.hpp"
+#include "host/report/comparison/load.hpp"
 #include "host/report/report.hpp"
 #include "host/scores/collector.hpp"
 #include "host/scores/stored_evaluation.hpp"

@@ -8,8 +8,8 @@
 #include <tuple>
 
 #include "host/base/file/file.hpp"
+#include "host/report/comparison/load.hpp"
 #include "host/report/differences/soundness.hpp"
-#include "host/report/load.hpp"
 #include "host/report/report.hpp"
 #include "host/report/suite/suite.hpp"
 #include "tests/base/temporary_folder.hpp"

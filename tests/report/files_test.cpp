@@ -10,7 +10,7 @@
 
 #include "host/base/file/file.hpp"
 #include "host/figure/page.hpp"
-#include "host/report/load.hpp"
+#include "host/report/comparison/load.hpp"
 #include "host/report/report.hpp"
 #include "tests/report/report_folders.hpp"
 

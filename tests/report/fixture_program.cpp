@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <iostream>
 
-#include "host/report/load.hpp"
+#include "host/report/comparison/load.hpp"
 #include "host/report/report.hpp"
 #include "tests/report/fixture.hpp"
 

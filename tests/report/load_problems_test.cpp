@@ -10,7 +10,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
-#include "host/report/load.hpp"
+#include "host/report/comparison/load.hpp"
 #include "tests/report/report_folders.hpp"
 
 namespace mneme::report {

@@ -1,4 +1,4 @@
-#include "host/report/load.hpp"
+#include "host/report/comparison/load.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -15,7 +15,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
-#include "host/report/load.hpp"
+#include "host/report/comparison/load.hpp"
 #include "host/report/report.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/report/fixture.hpp"

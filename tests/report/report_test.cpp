@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "host/base/file/file.hpp"
-#include "host/report/load.hpp"
+#include "host/report/comparison/load.hpp"
 #include "tests/report/report_folders.hpp"
 
 namespace mneme::report {

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "host/base/file/file.hpp"
-#include "host/report/load.hpp"
+#include "host/report/comparison/load.hpp"
 #include "host/report/report.hpp"
 #include "tests/report/report_folders.hpp"
 

@@ -12,8 +12,8 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
+#include "host/report/comparison/places.hpp"
 #include "host/report/setup/baseline.hpp"
-#include "host/report/setup/places.hpp"
 #include "tests/report/report_folders.hpp"
 
 namespace mneme::report {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "host/data/stream.hpp"
+#include "host/data/stream/stream.hpp"
 #include "host/scores/collector.hpp"
 
 namespace mneme::test {

@@ -50,4 +50,39 @@ fresh_tree; seq 451 | sed 's/.*/int x;/' >"$work/tree/host/low/long.cpp"
 expect_breach 'host/low/long.cpp has 451 lines; at most 450'
 fresh_tree; for i in 1 2 3 4 5 6; do seq 450 | sed 's/.*/int x;/' >"$work/tree/host/low/$i.cpp"; done
 expect_breach 'host/low holds 2701 lines; at most 2500'
+fresh_tree; seq 451 | sed 's/.*/int x;/' >"$work/tree/host/low/long.inl"
+expect_breach 'host/low/long.inl has 451 lines; at most 450'
+
+# A folder with steps: two subfolders, and a file of its own that uses both.
+tree_of_steps() {
+  fresh_tree
+  mkdir -p "$work/tree/host/high/first" "$work/tree/host/high/second/inner"
+  echo 'int x;' >"$work/tree/host/high/first/a.hpp"
+  echo '#include "host/high/first/a.hpp"' >"$work/tree/host/high/second/inner/b.hpp"
+  echo '#include "host/high/second/inner/b.hpp"' >"$work/tree/host/high/top.hpp"
+  printf 'low:\nhigh:  low\nhigh/part:\nhigh/first:\nhigh/second: first\n' >"$work/table.txt"
+}
+tree_of_steps
+sh "$here/host_folders.sh" "$work/tree" "$work/table.txt" >/dev/null || { echo "FAIL: refused steps in order"; exit 1; }
+tree_of_steps; echo '#include "host/high/second/inner/b.hpp"' >>"$work/tree/host/high/first/a.hpp"
+expect_breach 'host/high/first/a.hpp:2: high/first includes host/high/second/inner/b.hpp; its line does not name second'
+tree_of_steps; echo '#include "host/high/top.hpp"' >>"$work/tree/host/high/first/a.hpp"
+expect_breach 'host/high/first/a.hpp:2: high/first includes host/high/top.hpp, which stands above its subfolders'
+tree_of_steps; echo 'int x;' >"$work/tree/host/high/second/inner/b.hpp"
+expect_breach 'high/second does not use high/first'
+tree_of_steps; mkdir "$work/tree/host/high/third"; echo 'int x;' >"$work/tree/host/high/third/c.hpp"
+expect_breach 'host/high/third is not listed'
+tree_of_steps; sed -i 's/^high.first:/& second/' "$work/table.txt"
+expect_breach 'high/first uses second, which does not stand above it'
+# The circles of the real tree's folders with steps are refused.
+for pair in memory/call:memory/segment/segment_hooks.hpp data/text:data/corpus/corpus.hpp \
+  report/samples:report/tables/tables.hpp; do
+  rm -rf "$work/real"; mkdir "$work/real"; cp -r "$root/host" "$work/real/host"
+  printf '#include "host/%s"\n' "${pair#*:}" >"$work/real/host/${pair%%:*}/planted.hpp"
+  if sh "$here/host_folders.sh" "$work/real" "$here/host_folders.txt" >"$work/out"; then
+    echo "FAIL: accepted a circle in host/${pair%%:*}"; exit 1
+  fi
+  grep -qF "planted.hpp:1: ${pair%%:*} includes host/${pair#*:}; its line does not name" "$work/out" ||
+    { echo "FAIL: expected the planted circle, got:"; cat "$work/out"; exit 1; }
+done
 echo "every rule on the folders of host/ can fail"

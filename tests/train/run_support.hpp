@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "host/config/experiment.hpp"
-#include "host/data/stream.hpp"
+#include "host/data/stream/stream.hpp"
 #include "host/run/runtime.hpp"
 #include "host/train/trainer.hpp"
 

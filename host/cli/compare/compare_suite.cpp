@@ -9,8 +9,8 @@
 #include "host/cli/interrupt.hpp"
 #include "host/config/suite.hpp"
 #include "host/memory/abi/groups.hpp"
+#include "host/report/comparison/load.hpp"
 #include "host/report/differences/soundness.hpp"
-#include "host/report/load.hpp"
 #include "host/report/report.hpp"
 #include "host/report/suite/suite.hpp"
 

@@ -7,7 +7,7 @@
 
 #include "host/base/text.hpp"
 #include "host/cli/eval/eval.hpp"
-#include "host/memory/tier_outline.hpp"
+#include "host/memory/stack/tier_outline.hpp"
 #include "host/run/run_folder.hpp"
 
 namespace mneme::cli {

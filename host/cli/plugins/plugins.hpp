@@ -8,7 +8,7 @@
 #include "host/base/text.hpp"
 #include "host/cli/arguments.hpp"
 #include "host/cli/streams.hpp"
-#include "host/memory/tier_outline.hpp"
+#include "host/memory/stack/tier_outline.hpp"
 #include "mneme/note.h"
 
 namespace mneme::cli {

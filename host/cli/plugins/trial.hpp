@@ -12,7 +12,7 @@
 #include "host/base/error.hpp"
 #include "host/cli/arguments.hpp"
 #include "host/config/experiment.hpp"
-#include "host/memory/stack.hpp"
+#include "host/memory/stack/stack.hpp"
 
 namespace mneme::cli {
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "host/report/load.hpp"
+#include "host/report/comparison/load.hpp"
 #include "host/report/setup/baseline.hpp"
 
 namespace mneme::cli {

@@ -9,7 +9,7 @@
 #include "host/base/error.hpp"
 #include "host/base/utf8.hpp"
 #include "host/data/dialogue/records.hpp"
-#include "host/data/folder_files.hpp"
+#include "host/data/text/folder_files.hpp"
 
 namespace mneme::data {
 namespace {

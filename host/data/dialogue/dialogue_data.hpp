@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "host/config/experiment.hpp"
-#include "host/data/corpus.hpp"
+#include "host/data/corpus/corpus.hpp"
 #include "host/data/dialogue/dialogue.hpp"
 #include "host/data/dialogue/sequence.hpp"
-#include "host/data/stream.hpp"
-#include "host/data/text/vocabulary.hpp"
+#include "host/data/stream/stream.hpp"
+#include "host/data/vocabulary/vocabulary.hpp"
 
 namespace mneme::data {
 

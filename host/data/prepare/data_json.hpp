@@ -7,7 +7,7 @@
 #include <string>
 
 #include "host/base/text.hpp"
-#include "host/data/stream.hpp"
+#include "host/data/stream/stream.hpp"
 
 namespace mneme::data {
 

@@ -12,9 +12,9 @@
 #include "host/base/file/safetensors.hpp"
 #include "host/base/json_output.hpp"
 #include "host/base/utf8.hpp"
-#include "host/data/folder_files.hpp"
 #include "host/data/prepare/prepared.hpp"
 #include "host/data/prepare/shards.hpp"
+#include "host/data/text/folder_files.hpp"
 #include "host/data/text/text.hpp"
 
 namespace mneme::data {

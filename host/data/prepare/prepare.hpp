@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "host/base/text.hpp"
-#include "host/data/corpus.hpp"
-#include "host/data/text/documents.hpp"
-#include "host/data/text/vocabulary.hpp"
+#include "host/data/corpus/corpus.hpp"
+#include "host/data/vocabulary/documents.hpp"
+#include "host/data/vocabulary/vocabulary.hpp"
 
 namespace mneme::data {
 

@@ -15,7 +15,7 @@
 #include "host/base/file/write_file.hpp"
 #include "host/base/json_text.hpp"
 #include "host/base/text.hpp"
-#include "host/data/id_file.hpp"
+#include "host/data/corpus/id_file.hpp"
 #include "host/data/prepare/data_json.hpp"
 #include "host/data/prepare/shards.hpp"
 

@@ -11,9 +11,9 @@
 #include <string_view>
 
 #include "host/base/text.hpp"
-#include "host/data/corpus.hpp"
+#include "host/data/corpus/corpus.hpp"
 #include "host/data/prepare/prepare.hpp"
-#include "host/data/text/vocabulary.hpp"
+#include "host/data/vocabulary/vocabulary.hpp"
 
 namespace mneme::data {
 

@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "host/base/text.hpp"
-#include "host/data/corpus.hpp"
-#include "host/data/id_file.hpp"
-#include "host/data/stream.hpp"
+#include "host/data/corpus/corpus.hpp"
+#include "host/data/corpus/id_file.hpp"
+#include "host/data/stream/stream.hpp"
 
 namespace mneme::data {
 

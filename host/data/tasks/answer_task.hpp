@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "host/config/experiment.hpp"
-#include "host/data/stream.hpp"
+#include "host/data/stream/stream.hpp"
 
 namespace mneme::data {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "host/config/experiment.hpp"
-#include "host/data/stream.hpp"
+#include "host/data/stream/stream.hpp"
 #include "host/data/tasks/answer_task.hpp"
 
 namespace mneme::data {

@@ -9,7 +9,7 @@
 #ifdef MNEME_USE_AVX512
 #include "host/kernel/cpu/pairs.inl"
 #endif
-#include "host/kernel/cpu/tiles.inl"
+#include "host/kernel/cpu/scores.inl"
 
 namespace mneme::kernel::cpu {
 namespace {

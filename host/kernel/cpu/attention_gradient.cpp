@@ -9,7 +9,7 @@
 // The rest is compiled for one instruction set:
 #include "mneme_kernels/cpu/begin.inl"
 // What it is made of:
-#include "host/kernel/cpu/tiles.inl"
+#include "host/kernel/cpu/scores.inl"
 
 namespace mneme::kernel::cpu {
 namespace {

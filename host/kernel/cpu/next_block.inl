@@ -3,7 +3,7 @@
 #pragma once
 
 #include "host/kernel/cpu/prefetch.inl"
-#include "host/kernel/cpu/tiles.inl"
+#include "host/kernel/cpu/scores.inl"
 
 namespace mneme::kernel::cpu {
 namespace {

@@ -2,7 +2,7 @@
 // score so far.
 #pragma once
 
-#include "host/kernel/cpu/tiles.inl"
+#include "host/kernel/cpu/scores.inl"
 
 namespace mneme::kernel::cpu {
 namespace {

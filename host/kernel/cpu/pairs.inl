@@ -7,7 +7,7 @@
 #pragma once
 
 #include "host/kernel/cpu/online_softmax.inl"
-#include "host/kernel/cpu/tiles.inl"
+#include "host/kernel/cpu/scores.inl"
 
 #ifdef __clang__  // in place of begin.inl's: of two such attributes clang takes the outer one
 #pragma clang attribute pop

@@ -6,8 +6,9 @@
 #include "host/base/random.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/memory/abi/hook_context.hpp"
-#include "host/memory/abi/live_call.hpp"
-#include "host/memory/abi/normalise.hpp"
+#include "host/memory/call/live_call.hpp"
+#include "host/memory/call/normalise.hpp"
+#include "host/memory/tier/setup.hpp"
 #include "host/ops/op_table.hpp"
 #include "host/tensor/torch.hpp"
 

@@ -1,5 +1,5 @@
-// The host's side of calls into a plugin: mneme_ctx of a hook, with the table of tensor handles,
-// which live during one call; mneme_setup of `create`.
+// The host's side of a hook: mneme_ctx, with the table of tensor handles, which live during one
+// call.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,16 +10,15 @@
 #include <string>
 #include <vector>
 
-#include "host/config/options.hpp"
-#include "host/memory/abi/live_call.hpp"
-#include "host/memory/backbone_interface.hpp"
-#include "host/memory/finite_watch.hpp"
-#include "host/memory/handle_table.hpp"
-#include "host/memory/segment/segment_hooks.hpp"
-#include "host/memory/stack.hpp"
-#include "host/memory/state/rows.hpp"
+#include "host/memory/call/handle_table.hpp"
+#include "host/memory/call/live_call.hpp"
+#include "host/memory/interface/backbone_interface.hpp"
+#include "host/memory/interface/finite_watch.hpp"
+#include "host/memory/interface/rows.hpp"
+#include "host/memory/interface/segment_input.hpp"
+#include "host/memory/stack/stack.hpp"
 #include "host/memory/state/tier_state.hpp"
-#include "host/memory/tier.hpp"
+#include "host/memory/tier/tier.hpp"
 #include "mneme/plugin.h"
 
 namespace mneme::memory {
@@ -103,24 +102,6 @@ namespace mneme::memory {
 template <typename Body>
 mneme_status in_hook(mneme_ctx* handle, mneme_error* error, Body&& body) noexcept {
   return guard(error, [&] { body(static_cast<mneme_ctx*>(find_live(LiveKind::kHook, handle))); });
-}
-
-}  // namespace mneme::memory
-
-// Lives during one `create`.
-struct mneme_setup {
-  mneme::memory::Instance* instance = nullptr;
-  const mneme::config::OptionMap* options = nullptr;
-  const mneme::memory::BackboneInfo* backbone = nullptr;
-};
-
-namespace mneme::memory {
-
-// A function of a host group that `create` calls, as in_hook.
-template <typename Body>
-mneme_status in_create(mneme_setup* handle, mneme_error* error, Body&& body) noexcept {
-  return guard(error,
-               [&] { body(static_cast<mneme_setup*>(find_live(LiveKind::kCreate, handle))); });
 }
 
 }  // namespace mneme::memory

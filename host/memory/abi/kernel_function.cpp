@@ -11,9 +11,9 @@
 #include <optional>
 
 #include "host/base/error.hpp"
-#include "host/memory/abi/live_call.hpp"
-#include "host/memory/abi/normalise.hpp"
-#include "host/memory/finite_watch.hpp"
+#include "host/memory/call/live_call.hpp"
+#include "host/memory/call/normalise.hpp"
+#include "host/memory/interface/finite_watch.hpp"
 #include "host/ops/op_table.hpp"
 #include "host/plugin/host_object.hpp"
 #include "host/tensor/device.hpp"

@@ -5,7 +5,8 @@
 #include "host/memory/abi/groups.hpp"
 #include "host/memory/abi/hook_context.hpp"
 #include "host/memory/abi/kernel_function.hpp"
-#include "host/memory/abi/normalise.hpp"
+#include "host/memory/call/normalise.hpp"
+#include "host/memory/tier/setup.hpp"
 #include "host/tensor/device.hpp"
 #include "host/tensor/torch.hpp"
 

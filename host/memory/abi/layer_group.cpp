@@ -4,7 +4,7 @@
 #include "host/base/error.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/memory/abi/hook_context.hpp"
-#include "host/memory/abi/normalise.hpp"
+#include "host/memory/call/normalise.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::memory {

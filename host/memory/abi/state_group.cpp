@@ -2,7 +2,8 @@
 #include "host/base/error.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/memory/abi/hook_context.hpp"
-#include "host/memory/abi/normalise.hpp"
+#include "host/memory/abi/state_declarations.hpp"
+#include "host/memory/call/normalise.hpp"
 #include "host/memory/state/tier_state.hpp"
 #include "host/tensor/torch.hpp"
 

@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "host/base/error.hpp"
-#include "host/memory/abi/normalise.hpp"
+#include "host/memory/call/normalise.hpp"
 #include "host/memory/segment/segment_impl.hpp"
 #include "host/tensor/dtypes.hpp"
 #include "host/tensor/to_device.hpp"
@@ -34,7 +34,7 @@ void SegmentHooks::Impl::start() {
 
 void SegmentHooks::Impl::count_valid_tokens() {
   if (input.length < 1) throw_run("a segment needs at least one token, got ", input.length);
-  const auto lanes = static_cast<std::size_t>(state.lanes_);
+  const auto lanes = static_cast<std::size_t>(state.lanes());
   valid_count = input.valid_count;
   if (input.is_open && !valid_count.empty())
     throw_run("an open segment has no padding: leave valid_count empty");
@@ -56,21 +56,22 @@ void SegmentHooks::Impl::make_masks() {
     shared.valid =
         tensor::to_device(torch::arange(input.length, at::kLong).unsqueeze(0).lt(counts), device);
   }
-  if (any(state.reset_)) {
+  if (std::vector<uint8_t> reset = state.counters().reset; any(reset)) {
     shared.reset_mask = tensor::to_device(
-        torch::from_blob(state.reset_.data(), {state.lanes_}, at::kByte).to(at::kBool), device);
+        torch::from_blob(reset.data(), {state.lanes()}, at::kByte).to(at::kBool), device);
   }
 }
 
 void SegmentHooks::Impl::copy_state() {
-  for (const auto& tier_state : state.tiers_) {
-    work.push_back(*tier_state);
-    if (any(state.reset_)) work.back().reset(state.reset_, state.do_others_go_on_);
-    work.back().clear_segment_slots();
+  work = state.tiers();
+  const std::vector<uint8_t>& reset = state.counters().reset;
+  for (TierState& tier_state : work) {
+    if (any(reset)) tier_state.reset(reset, state.counters().do_others_go_on);
+    tier_state.clear_segment_slots();
   }
-  tokens = state.tokens_;
+  tokens = state.counters().tokens;
   for (std::size_t b = 0; b < tokens.size(); ++b) {
-    if (state.reset_[b] != 0) tokens[b] = 0;
+    if (reset[b] != 0) tokens[b] = 0;
   }
 }
 
@@ -88,29 +89,30 @@ void SegmentHooks::Impl::find_feeders() {
 void SegmentHooks::Impl::fill_shared() {
   shared.stack = &stack;
   shared.seed = stack.backbone().seed;
-  shared.index = state.segments_;
-  shared.lanes = state.lanes_;
+  shared.index = state.segments();
+  shared.lanes = state.lanes();
   shared.length = input.length;
-  shared.caches_projections = state.phase_ == Phase::kEvaluation && !at::GradMode::is_enabled();
+  shared.caches_projections =
+      state.counters().phase == Phase::kEvaluation && !at::GradMode::is_enabled();
   shared.weights_version = stack.weights_version();
-  shared.streams = &state.streams_;
+  shared.streams = &state.counters().streams;
   shared.input = &input;
   ctx.shared = &shared;
 }
 
 void SegmentHooks::Impl::fill_segment() {
   const BackboneInfo& backbone = stack.backbone();
-  const bool training = state.phase_ == Phase::kTraining;
+  const bool training = state.counters().phase == Phase::kTraining;
   mneme_segment& segment = shared.segment;
   segment = MNEME_INIT(mneme_segment);
   segment.flags = (training ? MNEME_SEGMENT_TRAINING : 0u) |
-                  (any(state.reset_) ? MNEME_SEGMENT_ANY_RESET : 0u) |
+                  (any(state.counters().reset) ? MNEME_SEGMENT_ANY_RESET : 0u) |
                   (training && !at::GradMode::is_enabled() ? MNEME_SEGMENT_NO_LOSS : 0u) |
                   (input.is_open ? MNEME_SEGMENT_OPEN : 0u);
-  segment.index = state.segments_;
-  segment.lanes = state.lanes_;
+  segment.index = state.segments();
+  segment.lanes = state.lanes();
   segment.length = input.length;
-  segment.previous_length = state.previous_length_;
+  segment.previous_length = state.counters().previous_length;
   segment.layers = backbone.layers;
   segment.compute_dtype = tensor::dtype_code_of(backbone.compute_dtype);
   segment.device_type = backbone.device.is_cuda() ? MNEME_DEVICE_CUDA : MNEME_DEVICE_CPU;
@@ -210,7 +212,7 @@ void SegmentHooks::select(const std::vector<int64_t>& lanes) {
   pick(impl.shared.reset_mask);
   pick(impl.riders.rows);
   pick(impl.riders.valid);
-  impl.shared.lanes = impl.shared.segment.lanes = impl.state.lanes_;
+  impl.shared.lanes = impl.shared.segment.lanes = impl.state.lanes();
 }
 
 }  // namespace mneme::memory

@@ -24,12 +24,6 @@ void SegmentHooks::Impl::check_context_rows(std::size_t i, int64_t rows) const {
           "the number"));
 }
 
-int64_t LayerContext::rows() const {
-  return std::accumulate(
-      blocks.begin(), blocks.end(), int64_t{0},
-      [](int64_t sum, const ContextBlock& block) { return sum + block.rows.count; });
-}
-
 LayerContext SegmentHooks::context(int64_t layer, const at::Tensor& x, LayerServices& services) {
   impl_->layer_input = x;
   std::vector<LayerContext> by_tier(impl_->work.size());

@@ -2,6 +2,7 @@
 // the commit, which makes the segment's writes the state of the run.
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include "host/memory/segment/segment_impl.hpp"
 #include "host/tensor/torch.hpp"
@@ -142,22 +143,16 @@ at::Tensor SegmentHooks::total_loss() const {
 
 void SegmentHooks::commit() {
   if (!impl_->is_closed) throw std::logic_error("an open segment is committed before its close");
-  StackState& state = impl_->state;
-  const bool cut = ++state.graph_segments_ >= impl_->stack.backbone().bptt_segments ||
-                   !at::GradMode::is_enabled();
-  for (std::size_t i = 0; i < impl_->work.size(); ++i) {
-    impl_->work[i].detach(cut);
-    impl_->work[i].clear_segment_slots();
-    *state.tiers_[i] = std::move(impl_->work[i]);
+  const bool cut =
+      impl_->state.counters().graph_segments + 1 >= impl_->stack.backbone().bptt_segments ||
+      !at::GradMode::is_enabled();
+  for (TierState& tier : impl_->work) {
+    tier.detach(cut);
+    tier.clear_segment_slots();
   }
-  impl_->work.clear();
-  if (cut) state.graph_segments_ = 0;
-  for (std::size_t b = 0; b < state.tokens_.size(); ++b)
-    state.tokens_[b] = impl_->tokens[b] + impl_->valid_count[b];
-  ++state.segments_;
-  state.previous_length_ = impl_->input.length;
-  state.reset_.assign(state.reset_.size(), 0);
-  state.do_others_go_on_ = false;
+  std::vector<int64_t> tokens = impl_->tokens;
+  for (std::size_t b = 0; b < tokens.size(); ++b) tokens[b] += impl_->valid_count[b];
+  impl_->state.commit(std::exchange(impl_->work, {}), std::move(tokens), impl_->input.length, cut);
 }
 
 }  // namespace mneme::memory

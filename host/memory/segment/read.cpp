@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "host/base/error.hpp"
-#include "host/memory/abi/normalise.hpp"
+#include "host/memory/call/normalise.hpp"
 #include "host/memory/segment/segment_impl.hpp"
 #include "host/tensor/torch.hpp"
 
@@ -117,8 +117,9 @@ void SegmentHooks::Impl::note_read_rows(std::size_t i) {
 
 int64_t SegmentHooks::read_rows() const {
   int64_t sum = 0;
-  for (std::size_t i = 0; i < impl_->stack.tiers_.size(); ++i) {
-    const int64_t declared = impl_->tier(i).instance(impl_->state.phase_).traits().read_rows;
+  for (std::size_t i = 0; i < impl_->stack.tiers().size(); ++i) {
+    const int64_t declared =
+        impl_->tier(i).instance(impl_->state.counters().phase).traits().read_rows;
     sum += std::max(declared, i < impl_->read_rows.size() ? impl_->read_rows[i] : 0);
   }
   return sum;

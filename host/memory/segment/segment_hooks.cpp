@@ -46,7 +46,7 @@ void SegmentHooks::Impl::enter(std::size_t i, Hook hook, int64_t layer, LayerSer
   check_input(x);
   seen_lanes.tokens = tokens;
   seen_lanes.valid_count = valid_count;
-  seen_lanes.reset = state.reset_;
+  seen_lanes.reset = state.counters().reset;
   seen_segment = shared.segment;
   seen_segment.tokens = seen_lanes.tokens.data();
   seen_segment.valid_count = seen_lanes.valid_count.data();
@@ -78,7 +78,7 @@ void SegmentHooks::Impl::check_untouched() const {
   };
   if (seen_lanes.tokens != tokens) refuse("segment->tokens");
   if (seen_lanes.valid_count != valid_count) refuse("segment->valid_count");
-  if (seen_lanes.reset != state.reset_) refuse("segment->reset");
+  if (seen_lanes.reset != state.counters().reset) refuse("segment->reset");
   mneme_segment given = seen_segment;  // but for the fields that enter() filled
   given.tokens = shared.segment.tokens;
   given.valid_count = shared.segment.valid_count;

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "host/memory/abi/hook_context.hpp"
-#include "host/memory/abi/live_call.hpp"
+#include "host/memory/call/live_call.hpp"
 #include "host/memory/segment/segment_hooks.hpp"
-#include "host/memory/stack.hpp"
+#include "host/memory/stack/stack.hpp"
 #include "host/memory/state/stack_state.hpp"
 #include "host/plugin/host_object.hpp"
 
@@ -80,7 +80,7 @@ struct SegmentHooks::Impl {
   static void* operator new(std::size_t size);
   static void operator delete(void* memory) noexcept;
 
-  const Tier& tier(std::size_t i) const { return *stack.tiers_[i]; }
+  const Tier& tier(std::size_t i) const { return *stack.tiers()[i]; }
 
   // Begins the segment: the steps that follow, in this order.
   void start();

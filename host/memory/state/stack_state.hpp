@@ -1,6 +1,6 @@
 // The state of one run (training, a validation, a generation): every tier's slots, queues and
-// waiting rows. It is changed by SegmentHooks::commit (segment/finish_and_commit.cpp) alone, apart
-// from resets, selection of lanes and detaching from the graph.
+// waiting rows. SegmentHooks::commit (segment/finish_and_commit.cpp) alone changes it, apart from
+// resets, selection of lanes and detaching from the graph.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,23 +12,39 @@
 #include <utility>
 #include <vector>
 
-#include "host/memory/backbone_interface.hpp"
+#include "host/memory/interface/backbone_interface.hpp"
 
 namespace mneme::memory {
 
 class TierState;  // tier_state.hpp
 
+// What a run's state counts, besides the tiers' tensors.
+struct RunCounters {
+  Phase phase = Phase::kTraining;
+  int64_t lanes = 0;
+  int64_t segments = 0;  // committed ones
+  int64_t previous_length = 0;
+  int64_t graph_segments = 0;       // committed segments since `through` slots were last detached
+  std::vector<uint8_t> reset = {};  // lanes to reset when the next segment begins
+  bool do_others_go_on = false;     // then
+  std::vector<uint64_t> streams = {};  // of each lane: a key of its random numbers
+  std::vector<int64_t> tokens = {};    // valid tokens of each lane since its last reset
+};
+
 // State of one run. Movable; clone() shares immutable tensors.
 class StackState {
  public:
   StackState();
+  StackState(RunCounters counters, std::vector<TierState> tiers);
   ~StackState();
   StackState(StackState&&) noexcept;
   StackState& operator=(StackState&&) noexcept;
 
   StackState clone() const;
-  int64_t lanes() const { return lanes_; }
-  int64_t segments() const { return segments_; }
+  int64_t lanes() const { return counters_.lanes; }
+  int64_t segments() const { return counters_.segments; }
+  const RunCounters& counters() const { return counters_; }
+  const std::vector<TierState>& tiers() const { return tiers_; }
   // Marks lanes that are reset when the next segment begins. `others_go_on`: other processes have
   // lanes of the same batch that are not reset; then rows stay, invalid, where these lanes are all
   // that are here, as they do beside lanes that go on.
@@ -39,12 +55,16 @@ class StackState {
   int64_t cached_projection_bytes() const;
   // True when no slot's graph reaches into committed segments: only then may backward and the
   // optimiser's step run.
-  bool is_graph_boundary() const { return graph_segments_ == 0; }
+  bool is_graph_boundary() const { return counters_.graph_segments == 0; }
   // Detaches all slots, so that later segments send no gradient into the committed ones.
   void cut_graph();
   // The lanes' streams for the generator (default 0, 1, ...); a lane that runs alone under its own
   // stream draws the same numbers.
-  void set_streams(std::vector<uint64_t> streams) { streams_ = std::move(streams); }
+  void set_streams(std::vector<uint64_t> streams) { counters_.streams = std::move(streams); }
+  // The end of a segment of `length` tokens: the tiers' states after it and the lanes' tokens since
+  // their last reset. `is_detached`: no graph reaches out of `tiers`.
+  void commit(std::vector<TierState> tiers, std::vector<int64_t> tokens, int64_t length,
+              bool is_detached);
   // Keeps `lanes`, in that order.
   void select(const std::vector<int64_t>& lanes);
   // Every tensor of the state by name ("<index>.<plugin id>.<layer>.<slot>", queues by block), for
@@ -61,18 +81,8 @@ class StackState {
   static Saved merge(const std::vector<Saved>& parts);
 
  private:
-  friend class Stack;
-  friend class SegmentHooks;
-  Phase phase_ = Phase::kTraining;
-  int64_t lanes_ = 0;
-  int64_t segments_ = 0;  // committed segments
-  int64_t previous_length_ = 0;
-  int64_t graph_segments_ = 0;     // committed segments since `through` slots were last detached
-  std::vector<uint8_t> reset_;     // lanes to reset when the next segment begins
-  bool do_others_go_on_ = false;   // then
-  std::vector<uint64_t> streams_;  // of each lane: a key of its random numbers
-  std::vector<int64_t> tokens_;    // valid tokens of each lane since its last reset
-  std::vector<std::unique_ptr<TierState>> tiers_;
+  RunCounters counters_;
+  std::vector<TierState> tiers_;
 };
 
 // What Stack::carry kept and reset of a saved state, slot by slot and queue by queue. Names are

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "host/memory/state/rows.hpp"
+#include "host/memory/interface/rows.hpp"
 #include "host/memory/state/stack_state.hpp"
-#include "host/memory/tier.hpp"
+#include "host/memory/tier/tier.hpp"
 #include "mneme/plugin.h"
 
 namespace mneme::memory {
@@ -29,6 +29,9 @@ Rows zero_rows(const QueueDecl& decl, int64_t count, int64_t lanes, const Backbo
 
 // The saved tensor of this name; undefined when there is none.
 using FindTensor = std::function<at::Tensor(const std::string& name)>;
+
+// "<plugin id> slot:revision ... queue:revision": equal when a saved state may be restored.
+std::string state_signature(const Tier& tier, Phase phase);
 
 class TierState {
  public:

@@ -134,6 +134,15 @@ void check_projection(const std::string& name, const at::Tensor& saved, const Ro
 
 }  // namespace
 
+std::string state_signature(const Tier& tier, Phase phase) {
+  const Instance& instance = tier.instance(phase);
+  std::vector<std::string> parts = {instance.plugin().note.id};
+  for (const SlotDecl& slot : instance.slots) parts.push_back(str(slot.name, ":", slot.revision));
+  for (const QueueDecl& queue : instance.queues)
+    parts.push_back(str(queue.name, ":", queue.revision));
+  return join(parts, " ");
+}
+
 std::string TierState::scope_name(const std::string& prefix, bool is_model,
                                   int64_t served_index) const {
   return str(prefix, ".",

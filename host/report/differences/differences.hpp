@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "host/report/comparison.hpp"
+#include "host/report/comparison/comparison.hpp"
 #include "host/stats/paired.hpp"
 
 namespace mneme::report {

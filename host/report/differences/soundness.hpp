@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "host/report/comparison.hpp"
+#include "host/report/comparison/comparison.hpp"
 
 namespace mneme::report {
 

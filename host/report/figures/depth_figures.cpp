@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "host/report/depths.hpp"
+#include "host/report/comparison/depths.hpp"
 #include "host/report/figures/figure.hpp"
 
 namespace mneme::report {

@@ -10,7 +10,7 @@
 #include "host/base/text.hpp"
 #include "host/figure/charts.hpp"
 #include "host/figure/figure.hpp"
-#include "host/report/comparison.hpp"
+#include "host/report/comparison/comparison.hpp"
 #include "host/report/differences/differences.hpp"
 
 namespace mneme::report {

@@ -8,8 +8,8 @@
 #include <optional>
 #include <utility>
 
+#include "host/report/comparison/places.hpp"
 #include "host/report/differences/soundness.hpp"
-#include "host/report/setup/places.hpp"
 #include "host/report/setup/setup.hpp"
 #include "host/report/setup/shares.hpp"
 

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "host/report/comparison.hpp"
+#include "host/report/comparison/comparison.hpp"
 #include "host/report/differences/differences.hpp"
 #include "host/report/latex/table.hpp"
-#include "host/report/tables/tables.hpp"
+#include "host/report/sheet/sheet.hpp"
 
 namespace mneme::report {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "host/report/comparison.hpp"
-#include "host/report/tables/tables.hpp"
+#include "host/report/comparison/comparison.hpp"
+#include "host/report/sheet/sheet.hpp"
 
 namespace mneme::report {
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "host/report/comparison.hpp"
+#include "host/report/comparison/comparison.hpp"
 
 namespace mneme::report {
 

@@ -13,10 +13,11 @@
 #include "host/base/file/file.hpp"
 #include "host/base/file/write_file.hpp"
 #include "host/figure/figure.hpp"
-#include "host/report/comparison.hpp"
+#include "host/report/comparison/comparison.hpp"
+#include "host/report/comparison/load.hpp"
 #include "host/report/differences/soundness.hpp"
-#include "host/report/load.hpp"
 #include "host/report/setup/shares.hpp"
+#include "host/report/tables/tables.hpp"
 #include "host/stats/seeds.hpp"
 
 namespace mneme::report {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "host/base/text.hpp"
-#include "host/report/tables/tables.hpp"
+#include "host/report/sheet/sheet.hpp"
 
 namespace mneme::report {
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "host/report/comparison.hpp"
+#include "host/report/comparison/comparison.hpp"
 #include "host/report/differences/differences.hpp"
 #include "host/report/tables/tables.hpp"
 

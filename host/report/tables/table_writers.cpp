@@ -52,28 +52,6 @@ std::string write_csv(const Sheet& sheet) {
   return csv.text();
 }
 
-// Every character of `special` gets a backslash in front.
-std::string escaped(std::string_view text, std::string_view special) {
-  std::string out;
-  for (const char c : text) {
-    if (special.find(c) != special.npos) out += '\\';
-    out += c == '\n' ? ' ' : c;
-  }
-  return out;
-}
-
-}  // namespace
-
-std::string markdown_text(const std::string& text) {
-  std::string out;
-  for (const char c : escaped(text, "\\`*_[]|#")) {
-    out += c == '<' ? "&lt;" : c == '&' ? "&amp;" : std::string(1, c);
-  }
-  return out;
-}
-
-namespace {
-
 std::string write_markdown(const Sheet& sheet) {
   const auto line = [](const std::vector<std::string>& cells) {
     return "| " + join(cells, " | ") + " |\n";
@@ -108,21 +86,6 @@ Format parse_format(std::string_view word) {
                  .got = str('"', word, '"')});
   }
   return static_cast<Format>(found - format_words().begin());
-}
-
-Json to_json(const Sheet& sheet) {
-  const bool is_data = sheet.headings.empty();
-  Json rows = is_data ? Json(sheet.records.rows) : Json::array();
-  for (const std::vector<Cell>& row : sheet.rows) {
-    Json cells = Json::array();
-    for (const Cell& cell : row) cells.push_back(cell.value);
-    rows.push_back(std::move(cells));
-  }
-  return {{"key", sheet.key},
-          {"title", sheet.title},
-          {"headings", is_data ? sheet.records.columns : sheet.headings},
-          {"rows", std::move(rows)},
-          {"notes", sheet.notes}};
 }
 
 std::string write_sheet(const Sheet& sheet, Format format, std::size_t width) {

@@ -7,7 +7,7 @@
 #include <tuple>
 #include <utility>
 
-#include "host/report/depths.hpp"
+#include "host/report/comparison/depths.hpp"
 #include "host/report/differences/soundness.hpp"
 #include "host/report/samples/samples.hpp"
 #include "host/report/setup/shares.hpp"

@@ -20,7 +20,7 @@
 
 #include "host/base/file/safetensors.hpp"
 #include "host/config/experiment.hpp"
-#include "host/memory/stack.hpp"
+#include "host/memory/stack/stack.hpp"
 #include "host/memory/state/stack_state.hpp"
 #include "host/optim/optimizer.hpp"
 #include "host/run/checkpoint/checkpoint_files.hpp"

@@ -4,7 +4,7 @@
 #include <limits>
 #include <optional>
 
-#include "host/memory/tier_outline.hpp"
+#include "host/memory/stack/tier_outline.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/validate/check.hpp"
 #include "host/validate/interposer.hpp"

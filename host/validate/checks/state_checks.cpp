@@ -1,7 +1,7 @@
 // Checks of the state: reset, save, copy, reorder, bounds.
 
 #include "host/base/error.hpp"
-#include "host/memory/tier_outline.hpp"
+#include "host/memory/stack/tier_outline.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/validate/check.hpp"
 #include "host/validate/interposer.hpp"

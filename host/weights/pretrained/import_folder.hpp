@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "host/config/experiment.hpp"
-#include "host/data/text/vocabulary.hpp"
+#include "host/data/vocabulary/vocabulary.hpp"
 #include "host/weights/pretrained/family/family_config.hpp"
 
 namespace mneme::weights {

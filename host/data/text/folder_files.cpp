@@ -1,0 +1,73 @@
+#include "host/data/text/folder_files.hpp"
+
+#include <algorithm>
+#include <string_view>
+#include <system_error>
+
+#include "host/base/error.hpp"
+#include "host/base/log.hpp"
+#include "host/base/text.hpp"
+
+namespace mneme::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kNamed = 5;  // names that a warning lists
+
+std::string listed_names(const std::vector<std::string>& names) {
+  const std::size_t shown = std::min(names.size(), kNamed);
+  const std::vector<std::string> first(names.begin(),
+                                       names.begin() + static_cast<std::ptrdiff_t>(shown));
+  return join(first, ", ") +
+         (names.size() > shown ? str(" and ", names.size() - shown, " more") : "");
+}
+
+}  // namespace
+
+bool is_leftover_name(const std::string& name) {
+  const auto ends = [&](std::string_view suffix) {
+    return name.size() > suffix.size() && name.ends_with(suffix);
+  };
+  if (name.starts_with('.') || ends("~")) return true;
+  if (name.size() > 2 && name.starts_with('#') && name.ends_with('#')) return true;
+  for (const std::string_view suffix : {".bak", ".orig", ".rej", ".save", ".swp", ".swo"}) {
+    if (ends(suffix)) return true;
+  }
+  return name == "Thumbs.db" || name == "desktop.ini";
+}
+
+FolderFiles list_files(const fs::path& folder) {
+  FolderFiles out;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator();
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    std::error_code ignored;
+    if (entry->is_directory(ignored)) {
+      if (!is_leftover_name(name)) out.folders.push_back(name);
+    } else if (is_leftover_name(name)) {
+      out.leftovers.push_back(name);
+    } else if (entry->is_regular_file(ignored)) {
+      out.files.push_back(entry->path());
+    }
+  }
+  if (error) throw_run(folder.string(), ": cannot be read: ", error.message());
+  std::ranges::sort(out.files);
+  std::ranges::sort(out.leftovers);
+  std::ranges::sort(out.folders);
+  return out;
+}
+
+void warn_of_left_out(const std::string& where, const FolderFiles& listed) {
+  if (!listed.leftovers.empty()) {
+    log_warning(where, ": hidden files and copies of editors are left out: ",
+                listed_names(listed.leftovers), "; name a file itself to read it");
+  }
+  if (!listed.folders.empty()) {
+    log_warning(where, ": folders inside it are not searched: ", listed_names(listed.folders),
+                "; name each of them to read it");
+  }
+}
+
+}  // namespace mneme::data

@@ -1,0 +1,70 @@
+#include "host/data/text/text_files.hpp"
+
+#include <system_error>
+#include <utility>
+
+#include "host/base/error.hpp"
+#include "host/base/file/file_kind.hpp"
+#include "host/base/text.hpp"
+
+namespace mneme::data {
+namespace {
+
+std::string_view text_of(const MappedFile& file) {
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
+}  // namespace
+
+void check_data_file(const std::filesystem::path& path, const std::string& key,
+                     std::string_view what) {
+  const auto refuse = [&](const std::string& got, const std::string& hint) {
+    throw_usage({.where = str(key, ": ", path.string()),
+                 .failed = "the data cannot be read",
+                 .expected = std::string(what),
+                 .got = got,
+                 .hint = hint});
+  };
+  std::error_code failure;
+  const std::filesystem::file_status status = std::filesystem::status(path, failure);
+  if (path.empty()) refuse("no path", str("set ", key));
+  if (!std::filesystem::exists(status)) {
+    if (std::filesystem::is_symlink(std::filesystem::symlink_status(path, failure))) {
+      const std::string target = std::filesystem::read_symlink(path, failure).string();
+      refuse(str("a symbolic link to ", target, ", which is not there"),
+             "mount the disk that it leads to, or correct the link");
+    }
+    if (const auto packed = find_packed_beside(path)) refuse(packed->got, packed->hint);
+    refuse("no such file", str("correct ", key, "; a relative path starts at the experiment file"));
+  }
+  if (std::filesystem::is_directory(status)) refuse("a folder", str("name one file in ", key));
+  if (!std::filesystem::is_regular_file(status)) {
+    refuse("something that is no regular file", str("copy it into a file and name that in ", key));
+  }
+}
+
+TextFiles::TextFiles(std::vector<std::filesystem::path> paths, std::string key)
+    : paths_(std::move(paths)), key_(std::move(key)) {
+  if (paths_.empty()) {
+    throw_usage({.where = key_,
+                 .failed = "there is no text to read",
+                 .expected = "the path of a text file",
+                 .got = "none",
+                 .hint = str("set ", key_)});
+  }
+  for (const std::filesystem::path& path : paths_) {
+    check_data_file(path, key_, "a text file");
+    maps_.emplace_back(path);
+    check_is_text(path, text_of(maps_.back()), str(key_, ": ", path.string()), "a text file");
+    texts_.push_back(text_of_file(path.string(), text_of(maps_.back())));
+    if (texts_.back().text.empty()) {
+      throw_usage({.where = str(key_, ": ", path.string()),
+                   .failed = "the file is empty",
+                   .expected = "a text",
+                   .got = str(maps_.back().bytes().size(), " bytes"),
+                   .hint = str("name another file in ", key_)});
+    }
+  }
+}
+
+}  // namespace mneme::data

@@ -1,0 +1,108 @@
+// What passes between the backbone and the hooks in one segment: the segment itself, the context
+// that a layer's tokens attend to, riders, the results of the backbone's attention, and losses.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "host/memory/interface/rows.hpp"
+
+namespace mneme::memory {
+
+class FiniteWatch;  // finite_watch.hpp
+
+// How the rows of a context block stand to the tokens; numbers of MNEME_POSITION_*.
+enum class PositionKind : uint32_t { kPlace = 0, kExplicit = 1, kNone = 2 };
+
+struct ContextBlock {
+  Rows rows;
+  // Set for blocks of a queue. Where caches_projections(), keys and values are taken from
+  // block->projections[layer], when weights_version agrees, and stored there.
+  BlockPtr block;
+  PositionKind position = PositionKind::kPlace;  // rows of other kinds take no place in distances
+  // kExplicit, i64: distance to the segment's first token [B|1,m], or to each token [B|1,T|1,m].
+  at::Tensor distance;
+
+  bool has_distance_of_tokens() const { return distance.defined() && distance.dim() == 3; }
+  at::Tensor bias;  // [B|1,H|1,T|1,m]; undefined = none
+};
+
+// The rows that a layer's tokens attend to besides themselves: farthest tier first, oldest row
+// first.
+struct LayerContext {
+  std::vector<ContextBlock> blocks;
+  at::Tensor token_bias;  // [B|1,H|1,T|1,offset+T]; undefined = none
+  int64_t rows() const {
+    int64_t sum = 0;
+    for (const ContextBlock& block : blocks) sum += block.rows.count;
+    return sum;
+  }
+};
+
+// In SegmentInput::wanted_probes: whatever hooks publish.
+inline constexpr const char* kEveryProbe = "*";
+
+// Where other processes compute other lanes of the batch: gives the sums over all of them of what
+// each has under a name. Every process calls it equally often; names may differ.
+using SumOverProcesses =
+    std::function<std::map<std::string, double>(const std::map<std::string, double>&)>;
+
+// A segment that is about to begin.
+struct SegmentInput {
+  int64_t length = 0;                     // T, padding included
+  std::vector<int64_t> valid_count = {};  // [B]; empty = T for every lane
+  // Generation: the segment grows step by step, `length` is the first step's and there is no
+  // padding. SegmentHooks::next_step() and close() advance it.
+  bool is_open = false;
+
+  // Named draws of hooks, keys "<index>.<plugin id>.<layer|model>.<name>": values to use instead of
+  // drawing, and where all draws are recorded.
+  const std::map<std::string, at::Tensor>* replay_draws = nullptr;
+  std::map<std::string, at::Tensor>* recorded_draws = nullptr;
+  // Names of the wanted probes, kEveryProbe for all of them, and where their tensors are stored
+  // (keys as above).
+  std::set<std::string, std::less<>> wanted_probes = {};
+  std::map<std::string, at::Tensor>* probes = nullptr;
+  // Checks all tensors that hooks are given and give; used when a loss was not finite.
+  FiniteWatch* watch = nullptr;
+  // null = this process computes all lanes. Else losses() and metrics() give the parts that these
+  // lanes have in the means over all lanes: their sums over the processes are the means.
+  SumOverProcesses sum = nullptr;
+};
+
+// Rows that one tier gives in stage 1: they go through all layers before the segment's tokens,
+// which attend to all but the first `unseen` of them.
+struct Riders {
+  at::Tensor rows;   // [B,M,D]; undefined = none
+  at::Tensor valid;  // [B,M] bool; undefined = all
+  int64_t count = 0;
+  int64_t unseen = 0;
+};
+
+// What the backbone's own attention (stage 4) gave over [context; riders; tokens], for hooks:
+// everything but the results of `read`. q, k, v without position terms or biases, token rows only.
+struct LocalAttention {
+  at::Tensor q, k, v;  // [B,T,H,d]; in an open segment k, v of all tokens so far
+  at::Tensor z;        // [B,T,H,d]
+  at::Tensor lse;      // [B,H,T]
+  // [B,C+M+T] attention mass per key column (context, riders, tokens), summed over heads and
+  // queries; when wants_mass.
+  at::Tensor mass;
+  // Keys and values [B,m,H,d] of the blocks of LayerContext that have rows, in their order; when
+  // wants_context_projections.
+  std::vector<at::Tensor> context_k, context_v;
+};
+
+// An auxiliary loss or metric: the weighted mean over lanes and calls, summed over layers.
+struct Reported {
+  at::Tensor value;  // []; with gradient for losses
+  double weight = 1.0;
+};
+
+}  // namespace mneme::memory

@@ -1,0 +1,154 @@
+#include "host/memory/stack/stack.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "host/base/error.hpp"
+#include "host/memory/state/tier_state.hpp"
+#include "host/memory/tier/tier.hpp"
+#include "host/plugin/loader.hpp"
+#include "host/plugin/plugin_search.hpp"
+#include "host/tensor/torch.hpp"
+
+namespace mneme::memory {
+namespace {
+
+// Refuses tiers that cannot be combined, or that cannot serve segments of this length. Errors:
+// Error(kUsage).
+void check_together(const config::MemoryConfig& memory, const BackboneInfo& backbone,
+                    const std::vector<std::unique_ptr<Tier>>& tiers) {
+  int riders = 0;
+  for (std::size_t i = 0; i < tiers.size(); ++i) {
+    const mneme_tier_traits& traits = tiers[i]->instance(Phase::kTraining).traits();
+    if ((traits.flags & MNEME_TIER_RIDERS) != 0 && ++riders > 1) {
+      throw_usage(ErrorText{.where = memory.tiers[i].position.text(),
+                            .failed = "two tiers put riders into the layer stack",
+                            .hint = "use one memory with riders (look-ahead) at a time"});
+    }
+    const int64_t longest = std::max(backbone.train_segment, backbone.eval_segment);
+    if (traits.max_segment > 0 && longest > traits.max_segment) {
+      throw_usage(
+          ErrorText{.where = memory.tiers[i].position.text(),
+                    .failed = str("plugin ", tiers[i]->instance(Phase::kTraining).plugin().note.id,
+                                  " serves segments of at most ", traits.max_segment, " tokens"),
+                    .got = str(longest),
+                    .hint = "lower train.segment or eval.segment"});
+    }
+  }
+}
+
+}  // namespace
+
+Stack::Stack(const config::MemoryConfig& memory, const BackboneInfo& backbone,
+             plugin::PluginLoader& loader)
+    : backbone_(backbone) {
+  const std::vector<std::string> folders = plugin::folders_to_search(memory.plugins);
+  for (std::size_t i = 0; i < memory.tiers.size(); ++i) {
+    tiers_.push_back(std::make_unique<Tier>(static_cast<int64_t>(i), memory.tiers[i], folders,
+                                            backbone_, loader));
+    tiers_.back()->describe_parameters(parameters_);
+  }
+  check_together(memory, backbone_, tiers_);
+}
+
+Stack::~Stack() = default;
+
+std::vector<TierIdentity> Stack::identities() const {
+  std::vector<TierIdentity> out;
+  for (const auto& tier : tiers_) {
+    const plugin::LoadedPlugin& plugin = tier->instance(Phase::kTraining).plugin();
+    out.push_back({plugin.note.id, plugin.note.version, plugin.path, plugin.sha256,
+                   plugin.note.compiler, plugin.note.commit,
+                   (plugin.note.flags & MNEME_NOTE_DIRTY) != 0});
+  }
+  return out;
+}
+
+void Stack::draw_parameters(const std::vector<std::string>& names) {
+  for (const auto& tier : tiers_) tier->draw_parameters(names, backbone_);
+}
+
+int64_t Stack::context_rows(Phase phase) const {
+  return std::accumulate(tiers_.begin(), tiers_.end(), int64_t{0},
+                         [&](int64_t sum, const auto& tier) {
+                           return sum + tier->instance(phase).traits().context_rows;
+                         });
+}
+
+int64_t Stack::rider_rows(Phase phase) const {
+  int64_t rows = 0;
+  for (const auto& tier : tiers_) {
+    const mneme_tier_traits& traits = tier->instance(phase).traits();
+    if ((traits.flags & MNEME_TIER_RIDERS) != 0) rows += traits.context_rows;
+  }
+  return rows;
+}
+
+int64_t Stack::longest_segment(Phase phase) const {
+  int64_t longest = 0;
+  for (const auto& tier : tiers_) {
+    const int64_t own = tier->instance(phase).traits().max_segment;
+    if (own > 0) longest = longest == 0 ? own : std::min(longest, own);
+  }
+  return longest;
+}
+
+const std::vector<config::OptionSpec>& Stack::option_specs(std::size_t tier) const {
+  return tiers_.at(tier)->option_specs();
+}
+
+plugin::TierOptions Stack::trained_options() const {
+  plugin::TierOptions out;
+  for (const auto& tier : tiers_) {
+    out[tier->name()] = plugin::trained_options(tier->option_specs(), tier->options());
+  }
+  return out;
+}
+
+std::vector<plugin::OptionChange> Stack::changed_options(const plugin::TierOptions& trained) const {
+  std::vector<plugin::OptionChange> out;
+  for (const auto& tier : tiers_) {
+    const auto found = trained.find(tier->name());
+    if (found == trained.end()) continue;
+    const std::vector<plugin::OptionChange> changes =
+        plugin::changed_options(tier->name(), tier->option_specs(), found->second, tier->options());
+    out.insert(out.end(), changes.begin(), changes.end());
+  }
+  return out;
+}
+
+bool Stack::has_losses() const {
+  return std::ranges::any_of(
+      tiers_, [](const auto& tier) { return !tier->loss_names() || !tier->loss_names()->empty(); });
+}
+
+std::vector<std::string> Stack::slots_without_lanes() const {
+  std::vector<std::string> out;
+  for (const auto& tier : tiers_) {
+    for (const SlotDecl& slot : tier->instance(Phase::kTraining).slots) {
+      if (!slot.has_lanes() && !slot.is_segment_lifetime)
+        out.push_back(str(tier->name(), '.', slot.name));
+    }
+  }
+  return out;
+}
+
+std::vector<TierState> Stack::new_states(Phase phase, int64_t lanes) const {
+  std::vector<TierState> states;
+  for (const auto& tier : tiers_) states.emplace_back(*tier, phase, lanes, backbone_);
+  return states;
+}
+
+StackState Stack::new_state(Phase phase, int64_t lanes) const {
+  if (lanes < 1) throw_usage("a run needs at least one lane, got ", lanes);
+  const auto count = static_cast<std::size_t>(lanes);
+  RunCounters counters{.phase = phase, .lanes = lanes};
+  counters.reset.assign(count, 1);
+  counters.tokens.assign(count, 0);
+  counters.streams.resize(count);
+  std::iota(counters.streams.begin(), counters.streams.end(), uint64_t{0});
+  return {std::move(counters), new_states(phase, lanes)};
+}
+
+}  // namespace mneme::memory

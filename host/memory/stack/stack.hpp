@@ -1,0 +1,122 @@
+// The configured tiers of a memory: plugins, instances, parameters. One stack serves all runs; the
+// state of a run is a StackState, the hooks of one segment are a SegmentHooks (docs/design.md,
+// "State").
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "host/config/experiment.hpp"
+#include "host/config/options.hpp"
+#include "host/memory/interface/backbone_interface.hpp"
+#include "host/memory/state/stack_state.hpp"
+#include "host/memory/tier/tier_parameter.hpp"
+#include "host/plugin/plugin_options.hpp"
+
+namespace mneme::plugin {
+class PluginLoader;  // loader.hpp
+}  // namespace mneme::plugin
+
+namespace mneme::memory {
+
+class Tier;          // tier/tier.hpp
+struct TierOutline;  // tier_outline.hpp
+
+// Identity of the code that ran, for reports and checkpoints.
+struct TierIdentity {
+  std::string id, version, path, sha256, compiler, commit;
+  bool is_dirty = false;
+};
+
+class Stack {
+ public:
+  // Loads the plugins, creates the instances and initialises the parameters (unless
+  // backbone.draws_parameters is false). Errors: Error(kPlugin | kUsage) naming file, line and what
+  // to do.
+  Stack(const config::MemoryConfig& memory, const BackboneInfo& backbone,
+        plugin::PluginLoader& loader);
+  ~Stack();
+  Stack(const Stack&) = delete;
+  Stack& operator=(const Stack&) = delete;
+
+  const BackboneInfo& backbone() const { return backbone_; }
+  bool is_empty() const { return tiers_.empty(); }
+  // In stack order: the nearest memory first.
+  const std::vector<std::unique_ptr<Tier>>& tiers() const { return tiers_; }
+  std::vector<TierIdentity> identities() const;
+  const std::vector<TierParameter>& parameters() const { return parameters_; }
+  // Draws the initial values of these parameters; the caller then calls weights_changed().
+  void draw_parameters(const std::vector<std::string>& names);
+  // Rows that the tiers' contexts hold at most, summed over tiers (key same_length).
+  int64_t context_rows(Phase phase) const;
+  // The riders among them, which pass through the layers with every segment.
+  int64_t rider_rows(Phase phase) const;
+  // Every optimiser step, load of weights and swap calls it: cached projections of older weights
+  // are dropped.
+  void weights_changed() { ++weights_version_; }
+  uint64_t weights_version() const { return weights_version_; }
+  // Called when this stack replaces `retired`: projections cached under that one become outdated.
+  void succeed(const Stack& retired) {
+    weights_version_ = std::max(weights_version_, retired.weights_version_ + 1);
+  }
+
+  // What the tiers declare, in stack order, with the bytes of states of so many lanes.
+  std::vector<TierOutline> outlines(int64_t train_lanes, int64_t eval_lanes) const;
+
+  // Whether a tier declares auxiliary losses, or does not say which it has.
+  bool has_losses() const;
+  // "<index>.<plugin id>.<slot>" of every slot of training that outlives a segment and has no
+  // lanes.
+  std::vector<std::string> slots_without_lanes() const;
+
+  StackState new_state(Phase phase, int64_t lanes) const;
+  // Restores what save() gave. Errors: Error(kUsage) for another plugin, revision or shape, and for
+  // other trained options.
+  StackState restore(Phase phase, int64_t lanes, const StackState::Saved& saved) const;
+  // The keys and values that a state's blocks keep, by name, and the reverse: into a state restored
+  // from what save() gave at the same time. A text that is continued with them is bit for bit that
+  // of an uninterrupted generation; projecting again, with blocks grouped differently, may round
+  // differently. Errors: Error(kUsage).
+  std::vector<std::pair<std::string, at::Tensor>> save_projections(const StackState& state) const;
+  void restore_projections(StackState& state, const StackState::Saved& saved) const;
+  // Longest segment that every tier serves; 0 = any.
+  int64_t longest_segment(Phase phase) const;
+  // The state for continuing a run of another stack, whose state was saved: slots and queues of
+  // tiers that both stacks have under one name (index and plugin id) are carried where name,
+  // revision and shape agree; extents that a slot declares as MNEME_ANY and the number of a queue's
+  // rows do not count, a smaller capacity keeps the newest rows. A tier that only this stack has
+  // starts with a fresh state. What does not fit, and everything of a tier with other trained
+  // options, is refused, or with Carry::kReset gets a fresh state; `report` (may be null) lists it.
+  // Counters of lanes and segments are always taken over. Errors: Error(kUsage) listing what does
+  // not fit, and for another number of lanes.
+  StackState carry(Phase phase, int64_t lanes, const StackState::Saved& saved, config::Carry policy,
+                   StateCarry* report = nullptr) const;
+  // The options that a tier's plugin publishes.
+  const std::vector<config::OptionSpec>& option_specs(std::size_t tier) const;
+  // The values of the trained options: those that parameters and state depend on.
+  plugin::TierOptions trained_options() const;
+  // The differences between these values and those under which parameters or a state were made.
+  std::vector<plugin::OptionChange> changed_options(const plugin::TierOptions& trained) const;
+
+ private:
+  std::vector<plugin::OptionChange> changed_options(const StackState::Saved& saved) const;
+  std::vector<TierState> new_states(Phase phase, int64_t lanes) const;
+  // What fits of every tier whose trained options are not among `changes`; `report` lists it.
+  StackState restore_tiers(Phase phase, int64_t lanes, const StackState::Saved& saved,
+                           const std::vector<plugin::OptionChange>& changes,
+                           StateCarry& report) const;
+
+  BackboneInfo backbone_;
+  std::vector<std::unique_ptr<Tier>> tiers_;
+  std::vector<TierParameter> parameters_;
+  uint64_t weights_version_ = 1;
+};
+
+}  // namespace mneme::memory

@@ -1,0 +1,77 @@
+// What the tiers of a stack declare, as `mneme plugins describe --in` prints it; and short names of
+// plugins for reports.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "host/memory/stack/stack.hpp"
+#include "host/memory/tier/tier.hpp"
+
+namespace mneme::memory {
+
+struct ParameterOutline {
+  std::string name;
+  bool is_model_scope = false;  // one for the model, otherwise one a served layer
+  std::vector<int64_t> dims;
+  int64_t count = 0;  // numbers, of all layers together
+};
+
+// A slot, or the rows of a queue (of keys and values: either of both tensors).
+struct StateOutline {
+  std::string name;
+  bool is_model_scope = false;
+  std::vector<int64_t> dims;  // MNEME_LANES, and MNEME_ANY for what changes, as in mneme/state.h
+  std::string dtype;          // as held: "f32"
+  // Of all layers and lanes together, measured on such tensors. A queue's are those at its
+  // capacity, without the byte a row that tells valid rows from others after a lane was reset.
+  // Absent: an extent changes, or the capacity is not declared.
+  std::optional<int64_t> bytes;
+};
+
+struct QueueOutline : StateOutline {
+  std::string rows;                     // what they are: "layer inputs"
+  std::vector<std::string> attributes;  // kept with each: "position", "mass"
+  int64_t start_rows = 0;
+  int64_t capacity = 0;  // 0 = not declared, -1 = no rows
+};
+
+// One instance of the plugin: what `create` declared, and what it logged.
+struct InstanceOutline {
+  int64_t segment = 0;  // T that it was made for
+  int64_t lanes = 0;    // B that bytes are counted for
+  std::vector<StateOutline> slots;
+  std::vector<QueueOutline> queues;
+  std::string absorbs;                 // "never" | "before reading" | "after the segment"
+  std::vector<std::string> reads_at;   // of "heads", "out"
+  std::vector<std::string> wants;      // "absorb: mass", "read: q"
+  std::vector<std::string> behaviour;  // "releases rows", "has riders", ...
+  int64_t context_rows = 0;            // most a layer
+  int64_t read_rows = 0;               // most a layer that read reaches; 0 = not said
+  int64_t max_segment = 0;             // 0 = any
+  std::vector<LoggedLine> logged;
+};
+
+struct TierOutline {
+  std::string name;                              // "<index>.<plugin id>"
+  std::string place;                             // "file:line:column" of the [[memory.tier]]
+  std::string plugin_name;                       // as the experiment file names the plugin
+  const plugin::LoadedPlugin* plugin = nullptr;  // lives as long as its loader
+  std::vector<int64_t> served;                   // layers
+  std::vector<ParameterOutline> parameters;
+  InstanceOutline training;
+  std::optional<InstanceOutline> evaluation;  // absent when training's serves evaluation too
+};
+
+// One text a memory, from the plugins of its tiers: "org.example.cache@1.0.0 + ...", "no tier". Two
+// builds that would read alike get the start of their checksum: "org.example.cache@1.0.0
+// [3f2a9c1b]".
+[[nodiscard]] std::vector<std::string> plugin_labels(
+    const std::vector<std::vector<TierIdentity>>& memories);
+
+// Whether one plugin occurs in several builds, of one version or of several.
+[[nodiscard]] bool has_builds(const std::vector<std::vector<TierIdentity>>& memories);
+
+}  // namespace mneme::memory

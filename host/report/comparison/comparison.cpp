@@ -1,0 +1,416 @@
+#include "host/report/comparison/comparison.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <iterator>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <utility>
+
+#include "host/config/toml/toml.hpp"
+#include "host/stats/seeds.hpp"
+
+namespace mneme::report {
+namespace {
+
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+double number_at(const Json& json, const std::string& key) {
+  const auto found = json.is_object() ? json.find(key) : json.end();
+  return found != json.end() && found->is_number() ? found->get<double>() : kUnknown;
+}
+
+}  // namespace
+
+double Evaluation::answer_score(std::size_t score) const {
+  double sum = 0.0, count = 0.0;
+  for (const DialogueScores& dialogue : answers) {
+    sum += dialogue.sums.at(score);
+    count += static_cast<double>(dialogue.answers);
+  }
+  return count > 0.0 ? sum / count : kUnknown;
+}
+
+double Evaluation::result(const std::string& key) const {
+  const auto found = record.find("result");
+  return found == record.end() ? kUnknown : number_at(*found, key);
+}
+
+std::string Evaluation::token_unit() const {
+  static const Json::json_pointer kUnit("/result/protocol/unit");
+  if (!record.is_object() || !record.contains(kUnit)) return "";
+  const Json& word = record.at(kUnit);
+  return word.is_string() ? word.get<std::string>() : "";
+}
+
+const Evaluation* Run::find(const std::string& split) const {
+  const auto found = std::ranges::find(evaluations, split, &Evaluation::split);
+  return found == evaluations.end() ? nullptr : &*found;
+}
+
+const Run* Arm::find(std::uint64_t seed) const {
+  const auto found = std::ranges::find(runs, seed, &Run::seed);
+  return found == runs.end() ? nullptr : &*found;
+}
+
+namespace {
+
+using ValueOfRun = std::function<double(const Arm&, const Run&)>;
+using ValueOfEvaluation = std::function<double(const Evaluation&)>;
+using Against = Metric::Against;
+
+class MetricList {
+ public:
+  explicit MetricList(const Comparison& comparison) : comparison_(comparison) {}
+
+  // A line of one number a run; nothing when no arm knows it.
+  void add(Metric line, const ValueOfRun& value) {
+    bool is_known = false;
+    for (const Arm& arm : comparison_.arms) {
+      std::vector<double> row;
+      for (const std::uint64_t seed : comparison_.seeds) {
+        const Run* const run = arm.find(seed);
+        row.push_back(run == nullptr || run->error ? kUnknown : value(arm, *run));
+        is_known = is_known || !std::isnan(row.back());
+      }
+      line.values.push_back(std::move(row));
+    }
+    if (is_known) lines_.push_back(std::move(line));
+  }
+
+  void add_split(const std::string& split);
+  void add_costs();
+  [[nodiscard]] std::vector<Metric> take() { return std::move(lines_); }
+
+ private:
+  const Comparison& comparison_;
+  std::vector<Metric> lines_;
+};
+
+double accuracy_from(const Evaluation& evaluation, const char* source) {
+  const auto found = evaluation.slices.find(source);
+  if (found == evaluation.slices.end() || found->second.targets == 0) return kUnknown;
+  return static_cast<double>(found->second.correct) / static_cast<double>(found->second.targets);
+}
+
+// [arm][seed]: whether the arm's run read what the first arm's did.
+std::vector<std::vector<bool>> pairing_of(const Comparison& comparison, const std::string& split) {
+  const auto find = [&](const Arm& arm, std::uint64_t seed) -> const Evaluation* {
+    const Run* const run = arm.find(seed);
+    return run == nullptr ? nullptr : run->find(split);
+  };
+  std::vector<std::vector<bool>> out;
+  for (const Arm& arm : comparison.arms) {
+    std::vector<bool>& row = out.emplace_back();
+    for (const std::uint64_t seed : comparison.seeds) {
+      const Evaluation* const first = find(comparison.arms.front(), seed);
+      const Evaluation* const other = find(arm, seed);
+      row.push_back(first == nullptr || other == nullptr || has_equal_targets(*first, *other));
+    }
+  }
+  return out;
+}
+
+void MetricList::add_split(const std::string& split) {
+  const std::vector<std::vector<bool>> pairing = pairing_of(comparison_, split);
+  const auto line = [&](const char* key, const char* name, int digits,
+                        const ValueOfEvaluation& value) {
+    add({.key = str(split, '.', key),
+         .split = split,
+         .name = str(split, ' ', name),
+         .digits = digits,
+         .is_paired = pairing},
+        [&](const Arm&, const Run& run) {
+          const Evaluation* const found = run.find(split);
+          return found == nullptr ? kUnknown : value(*found);
+        });
+  };
+  const auto from_result = [](const char* key) {
+    return [key](const Evaluation& evaluation) { return evaluation.result(key); };
+  };
+  line("loss", "loss, nats a token", 4, [](const Evaluation& e) { return e.loss(); });
+  line("perplexity", "perplexity", 3, [](const Evaluation& e) { return std::exp(e.loss()); });
+  // Of bytes and characters it would have many digits and say little.
+  line("perplexity_per_word", "perplexity a word", 3, [](const Evaluation& e) {
+    const std::string unit = e.token_unit();
+    return unit == "byte" || unit == "char" ? kUnknown : e.result("perplexity_per_word");
+  });
+  line("bits_per_byte", "bits a byte", 4, from_result("bits_per_byte"));
+  line("bits_per_character", "bits a character", 4, from_result("bits_per_character"));
+  line("accuracy", "accuracy", 4, [](const Evaluation& e) { return e.accuracy(); });
+  line("accuracy_inside", "accuracy, source inside the segment", 4,
+       [](const Evaluation& e) { return accuracy_from(e, "inside"); });
+  line("accuracy_outside", "accuracy, source outside the segment", 4,
+       [](const Evaluation& e) { return accuracy_from(e, "outside"); });
+  for (std::size_t score = 0; score < kAnswerScores.size(); ++score) {
+    const std::string key(kAnswerScores[score]);
+    const std::string name = "answers, " + key;
+    line(key.c_str(), name.c_str(), 4,
+         [score](const Evaluation& e) { return e.answer_score(score); });
+  }
+}
+
+// What a number about the evaluation is taken from: the first split that the run has.
+const Evaluation* first_of(const Comparison& comparison, const Run& run) {
+  for (const std::string& split : comparison.splits) {
+    if (const Evaluation* const found = run.find(split)) return found;
+  }
+  return nullptr;
+}
+
+double training_rate(const Run& run) {
+  if (run.training.empty() || run.training.back().seconds <= 0.0) return kUnknown;
+  return static_cast<double>(run.training.back().tokens) / run.training.back().seconds;
+}
+
+void MetricList::add_costs() {
+  const auto line = [&](const char* key, const char* name, Against against,
+                        const ValueOfRun& value) {
+    add({.key = key, .name = name, .digits = 0, .against = against}, value);
+  };
+  const auto of_evaluation = [&](const ValueOfEvaluation& value) -> ValueOfRun {
+    return [this, value](const Arm&, const Run& run) {
+      const Evaluation* const found = first_of(comparison_, run);
+      return found == nullptr ? kUnknown : value(*found);
+    };
+  };
+  line("backbone_parameters", "parameters of the backbone", Against::kNothing,
+       [](const Arm& arm, const Run&) { return static_cast<double>(arm.backbone_parameters); });
+  line("memory_parameters", "parameters of the memory", Against::kNothing,
+       [](const Arm& arm, const Run&) { return static_cast<double>(arm.memory_parameters); });
+  line("state_bytes", "state bytes a lane", Against::kNothing,
+       of_evaluation(
+           [](const Evaluation& e) { return e.result("state_bytes") / e.result("lanes"); }));
+  line("training_flops", "training FLOPs a token", Against::kRatio,
+       [](const Arm& arm, const Run&) { return arm.training_flops.value_or(kUnknown); });
+  line("evaluation_flops", "evaluation FLOPs a token", Against::kRatio,
+       [](const Arm& arm, const Run&) { return arm.evaluation_flops.value_or(kUnknown); });
+  line("training_tokens_per_second", "training tokens/s", Against::kRatio,
+       [](const Arm&, const Run& run) { return training_rate(run); });
+  line("evaluation_tokens_per_second", "evaluation tokens/s", Against::kRatio,
+       of_evaluation([](const Evaluation& e) { return e.result("tokens_per_second"); }));
+  line("peak_mebibytes", "peak memory of the process, MiB", Against::kRatio,
+       of_evaluation([](const Evaluation& e) {
+         return number_at(e.record, "peak_bytes") / static_cast<double>(1 << 20);
+       }));
+}
+
+}  // namespace
+
+std::vector<Metric> metrics(const Comparison& comparison) {
+  MetricList list(comparison);
+  for (const std::string& split : comparison.splits) list.add_split(split);
+  list.add_costs();
+  return list.take();
+}
+
+Spread spread(const std::vector<double>& all) {
+  std::vector<double> values;
+  std::ranges::copy_if(all, std::back_inserter(values),
+                       [](double value) { return !std::isnan(value); });
+  if (values.empty()) return {.mean = kUnknown, .deviation = kUnknown, .count = 0};
+  if (!std::ranges::all_of(values, [](double value) { return std::isfinite(value); })) {
+    // The mean of an infinite loss is infinite; it has no deviation.
+    const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+    return {.mean = sum, .deviation = kUnknown, .count = std::ssize(values)};
+  }
+  const stats::SeedSummary of = stats::summarise_seeds(values);
+  return {.mean = of.mean,
+          .deviation = values.size() < 2 ? 0.0 : of.deviation,
+          .count = std::ssize(values)};
+}
+
+std::string grouped_number(double value) {
+  std::string text = format_number(value, 0);
+  if (!std::isfinite(value)) return text;
+  const std::size_t begin = text.starts_with('-') ? 1 : 0;
+  for (std::size_t end = text.size(); end > begin + 3;) {
+    end -= 3;
+    text.insert(end, 1, ',');
+  }
+  return text;
+}
+
+bool has_equal_targets(const Evaluation& a, const Evaluation& b) {
+  const auto targets_of = [](const Evaluation& one) {
+    std::map<std::string, std::string> out;
+    for (const Sample& sample : one.samples) out.emplace(sample.id, sample.sha256);
+    return out;
+  };
+  if (a.unit != b.unit || a.samples.size() != b.samples.size()) return false;
+  const bool are_in_order = std::ranges::equal(
+      a.samples, b.samples,
+      [](const Sample& x, const Sample& y) { return x.id == y.id && x.sha256 == y.sha256; });
+  return are_in_order || targets_of(a) == targets_of(b);
+}
+
+std::vector<double> against_first(const Metric& metric, std::size_t arm) {
+  const std::vector<double>& first = metric.values.front();
+  const std::vector<double>& values = metric.values.at(arm);
+  std::vector<double> out;
+  for (std::size_t i = 0; i < std::min(first.size(), values.size()); ++i) {
+    if (!metric.is_paired.empty() && !metric.is_paired.at(arm).at(i)) {
+      out.push_back(kUnknown);
+      continue;
+    }
+    out.push_back(metric.against == Against::kRatio ? values[i] / first[i] : values[i] - first[i]);
+  }
+  return out;
+}
+
+std::string task_of(const Comparison& comparison) {
+  if (!comparison.data.is_object()) return "";
+  const auto found = comparison.data.find("task");
+  return found != comparison.data.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+bool is_text(const Comparison& comparison) {
+  const std::string task = task_of(comparison);
+  return task == "text" || task == "tokens" || task == "dialogue";
+}
+
+bool is_generated(const Comparison& comparison) {
+  return !task_of(comparison).empty() && !is_text(comparison);
+}
+
+double chance(const Comparison& comparison) {
+  if (task_of(comparison) != "motif") return 0.0;
+  const double alphabet = number_at(comparison.data, "alphabet");
+  return alphabet > 0.0 ? 1.0 / alphabet : 0.0;
+}
+
+namespace {
+
+struct FlatKey {
+  std::string key;
+  config::Value value;
+};
+
+// The values below a value that are no tables, with their keys; a list is one value unless it is
+// one of tables.
+void flatten(const std::string& path, const config::Value& value, std::vector<FlatKey>& out) {
+  if (value.is_table()) {
+    for (const config::Member& member : value.members()) {
+      flatten(path.empty() ? member.key : str(path, '.', member.key), member.value, out);
+    }
+    return;
+  }
+  if (value.kind() == config::Kind::kArray && !value.items().empty() &&
+      value.items().front().is_table()) {
+    for (std::size_t i = 0; i < value.items().size(); ++i) {
+      flatten(str(path, '.', i), value.items()[i], out);
+    }
+    return;
+  }
+  out.push_back({path, value});
+}
+
+std::vector<FlatKey> settings_of(const Arm& arm) {
+  std::vector<FlatKey> keys;
+  flatten("", config::parse_toml(arm.experiment, arm.name), keys);
+  std::erase_if(keys, [](const FlatKey& one) { return one.key == "train.seed"; });
+  return keys;
+}
+
+const config::Value* find(const std::vector<FlatKey>& keys, const std::string& key) {
+  const auto found = std::ranges::find(keys, key, &FlatKey::key);
+  return found == keys.end() ? nullptr : &found->value;
+}
+
+bool are_equal(const config::Value* a, const config::Value* b) {
+  return a == nullptr || b == nullptr ? a == b : *a == *b;
+}
+
+// Where a key of an arm belongs among those of the arms before: behind its predecessor.
+void insert_keys(std::vector<std::string>& names, const std::vector<FlatKey>& keys) {
+  auto place = names.begin();
+  for (const FlatKey& one : keys) {
+    const auto found = std::ranges::find(names, one.key);
+    place = std::next(found == names.end() ? names.insert(place, one.key) : found);
+  }
+}
+
+}  // namespace
+
+std::vector<Setting> differing_settings(const Comparison& comparison) {
+  std::vector<std::vector<FlatKey>> arms;
+  std::vector<std::string> names;
+  for (const Arm& arm : comparison.arms) {
+    arms.push_back(settings_of(arm));
+    insert_keys(names, arms.back());
+  }
+  std::vector<Setting> out;
+  for (const std::string& key : names) {
+    Setting setting{.key = key};
+    bool is_equal = true;
+    for (const auto& keys : arms) {
+      const config::Value* const value = find(keys, key);
+      is_equal = is_equal && are_equal(value, find(arms.front(), key));
+      setting.values.push_back(value == nullptr ? "" : value->toml());
+    }
+    if (!is_equal) out.push_back(std::move(setting));
+  }
+  return out;
+}
+
+std::string budget_warning(const Comparison& comparison) {
+  constexpr double kTolerance = 1.05;
+  const std::vector<Metric> all = metrics(comparison);
+  std::vector<double> parameters, bytes;
+  for (std::size_t i = 0; i < comparison.arms.size(); ++i) {
+    const Arm& arm = comparison.arms[i];
+    if (arm.backbone_parameters > 0)  // known
+      parameters.push_back(static_cast<double>(arm.backbone_parameters + arm.memory_parameters));
+    const auto state = std::ranges::find(all, std::string("state_bytes"), &Metric::key);
+    const double mean = state == all.end() ? kUnknown : spread(state->values[i]).mean;
+    if (std::isfinite(mean)) bytes.push_back(mean);
+  }
+  std::vector<std::string> parts;
+  for (const auto& [name, values] :
+       {std::pair("parameters", parameters), std::pair("bytes of state a lane", bytes)}) {
+    if (values.size() < 2) continue;
+    const auto [least, most] = std::ranges::minmax(values);
+    if (most <= kTolerance * least) continue;
+    parts.push_back(str(name, ' ', grouped_number(least), " to ", grouped_number(most)));
+  }
+  if (parts.empty()) return "";
+  std::vector<std::string> keys;
+  for (const Setting& setting : differing_settings(comparison)) keys.push_back(setting.key);
+  return str("The arms do not cost the same: ", join(parts, "; "),
+             ". Settings that differ: ", keys.empty() ? "none" : join(keys, ", "),
+             ". mneme compare --equal chooses sizes of equal cost.");
+}
+
+std::optional<Sweep> find_sweep(const Comparison& comparison) {
+  std::vector<std::vector<FlatKey>> arms;
+  for (const Arm& arm : comparison.arms) arms.push_back(settings_of(arm));
+  // The members of a sweep have the keys of the last arm, and differ in one of them. The first arm
+  // may stand outside, as the one without a memory does.
+  for (const std::size_t begin : {std::size_t{0}, std::size_t{1}}) {
+    if (arms.size() < begin + 3) continue;
+    std::vector<std::string> differing;
+    for (const FlatKey& one : arms.back()) {
+      const bool is_equal =
+          std::all_of(arms.begin() + static_cast<std::ptrdiff_t>(begin), arms.end(),
+                      [&](const auto& keys) { return are_equal(find(keys, one.key), &one.value); });
+      if (!is_equal) differing.push_back(one.key);
+    }
+    if (differing.size() != 1) continue;
+    Sweep sweep{.key = differing.front(),
+                .values = std::vector<std::optional<double>>(arms.size())};
+    bool is_numeric = true;
+    for (std::size_t i = begin; i < arms.size(); ++i) {
+      const config::Value* const value = find(arms[i], sweep.key);
+      is_numeric =
+          is_numeric && arms[i].size() == arms.back().size() && value != nullptr &&
+          (value->kind() == config::Kind::kInteger || value->kind() == config::Kind::kReal);
+      if (is_numeric) sweep.values[i] = value->as_real();
+    }
+    if (is_numeric) return sweep;
+  }
+  return std::nullopt;
+}
+
+}  // namespace mneme::report

@@ -1,0 +1,369 @@
+#include "host/report/comparison/load.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "host/base/error.hpp"
+#include "host/base/file/file.hpp"
+#include "host/base/json_text.hpp"
+#include "host/config/toml/toml.hpp"
+#include "host/report/comparison/places.hpp"
+#include "host/report/comparison/summarize.hpp"
+
+namespace mneme::report {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kComparisonFile = "comparison.json";
+
+constexpr const char* kRunHint = "put the file back from a copy, or train the run again";
+constexpr const char* kComparisonHint =
+    "run the same `mneme compare` again, which keeps finished runs, or give the run folders";
+
+Json read_json(const fs::path& file, const char* hint) {
+  Json json = parse_json(read_file(file));
+  if (json.is_discarded()) {
+    throw_run({.where = file.string(),
+               .failed = "is damaged",
+               .expected = "JSON",
+               .got = "something else",
+               .hint = hint});
+  }
+  return json;
+}
+
+// A run's folder without "/" at its end; "." has the name of the folder that it is.
+std::string name_of(const fs::path& folder) {
+  std::error_code code;
+  const fs::path absolute = fs::absolute(folder, code);
+  const fs::path path = (code ? folder : absolute).lexically_normal();
+  return (path.filename().empty() ? path.parent_path() : path).filename().string();
+}
+
+struct ReadRun {
+  Run run;
+  std::string experiment;
+  std::optional<scores::MemoryChecks> checks = {};  // before the training
+};
+
+std::int64_t integer_at(const config::Value& root, const char* table, const char* key) {
+  const config::Value* const section = root.find(table);
+  const config::Value* const value = section == nullptr ? nullptr : section->find(key);
+  return value != nullptr && value->kind() == config::Kind::kInteger ? value->as_integer() : 0;
+}
+
+// How many steps a run has taken and was to take. One that may stop early has no known end.
+void find_steps(const config::Value& experiment, Run& run) {
+  if (!run.training.empty()) run.steps = run.training.back().step;
+  for (const EvaluationPoint& point : run.while_training) {
+    run.steps = std::max(run.steps, point.step);
+  }
+  for (const Evaluation& one : run.evaluations) run.steps = std::max(run.steps, one.step);
+  if (integer_at(experiment, "train", "early_stop") == 0) {
+    run.planned_steps = integer_at(experiment, "train", "steps");
+  }
+}
+
+// Everything of a run folder. `shown` names it in messages.
+ReadRun read_run(const fs::path& folder, const std::string& shown,
+                 std::vector<std::string>& notes) {
+  ReadRun out;
+  out.experiment = read_file(folder / "experiment.toml", kMaxConfigBytes);
+  out.run.folder = shown;
+  out.run.path = folder;
+  out.run.info = read_json(folder / "run.json", kRunHint);
+  const config::Value root = config::parse_toml(out.experiment, shown);
+  const config::Value* const train = root.find("train");
+  const config::Value* const seed = train == nullptr ? nullptr : train->find("seed");
+  if (seed == nullptr || seed->kind() != config::Kind::kInteger) {
+    throw_run({.where = (folder / "experiment.toml").string(),
+               .failed = "is no resolved experiment",
+               .expected = "the key train.seed",
+               .got = "none",
+               .hint = "give folders that `mneme train` or `mneme compare` wrote"});
+  }
+  out.run.seed = static_cast<std::uint64_t>(seed->as_integer());
+  if (const std::int64_t damaged = read_metrics(folder / "metrics.jsonl", out.run); damaged > 0) {
+    notes.push_back(str(shown, ": ", damaged, " damaged lines of metrics.jsonl were left out"));
+  }
+  std::vector<std::string> problems;
+  read_evaluations(folder, out.experiment, out.run, problems);
+  for (const std::string& problem : problems) notes.push_back(str(shown, ": ", problem));
+  find_steps(root, out.run);
+  scores::RunChecks checks = scores::read_run_checks(folder);
+  out.checks = std::move(checks.before);
+  // Of weights that were trained on they say nothing.
+  if (checks.after && checks.after->step == out.run.steps) out.run.checks = std::move(checks.after);
+  return out;
+}
+
+// The experiment without its seed, and the plugins' checksums: equal for the runs of an arm.
+std::string arm_key(const ReadRun& one) {
+  config::Value root = config::parse_toml(one.experiment, "experiment.toml");
+  if (config::Value* const train = root.find("train")) train->erase("seed");
+  std::string key = root.toml();
+  for (const Json& plugin : one.run.info.value("plugins", Json::array())) {
+    key += '\n' + plugin.value("sha256", "");
+  }
+  return key;
+}
+
+std::string memory_of(const std::string& experiment) {
+  const config::Value root = config::parse_toml(experiment, "experiment.toml");
+  const config::Value* const memory = root.find("memory");
+  return memory == nullptr ? "" : memory->toml();
+}
+
+// "cache" of "cache-seed2".
+std::string arm_name(const fs::path& folder, std::uint64_t seed) {
+  const std::string name = name_of(folder);
+  const std::string end = str("-seed", seed);
+  const bool has_end = name.size() > end.size() && name.ends_with(end);
+  return has_end ? name.substr(0, name.size() - end.size()) : name;
+}
+
+void take_from_info(Arm& arm, const Json& info) {
+  arm.plugins = info.value("plugins", Json::array());
+  arm.backbone_parameters = info.value("backbone_parameters", std::int64_t{0});
+  arm.memory_parameters = info.value("memory_parameters", std::int64_t{0});
+}
+
+Json machine_of(const Json& info) {
+  Json machine = Json::object();
+  for (const char* key : {"device", "processor", "threads", "precision", "torch"}) {
+    if (info.contains(key)) machine[key] = info.at(key);
+  }
+  return machine;
+}
+
+// --- A folder of `mneme compare` ---
+
+std::optional<double> number_of(const Json& json, const char* key) {
+  if (!json.is_object() || !json.contains(key) || !json.at(key).is_number()) return std::nullopt;
+  return json.at(key).get<double>();
+}
+
+std::string string_of(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+Run planned_run(const fs::path& folder, const Json& json, Comparison& comparison,
+                std::string& experiment) {
+  const std::string place = string_of(json, "folder");
+  Run run;
+  const std::string state = json.value("state", "waiting");
+  if (!place.empty() && fs::exists(folder / place / "experiment.toml")) {
+    try {
+      ReadRun read = read_run(folder / place, place, comparison.notes);
+      run = std::move(read.run);
+      if (experiment.empty()) experiment = std::move(read.experiment);
+    } catch (const std::exception& error) {
+      run = {};
+      if (state == "done") run.error = str("its folder cannot be read: ", error.what());
+    }
+  } else if (state == "done") {
+    run.error = "its folder is missing";
+  }
+  run.folder = place;
+  run.path = folder / place;
+  run.seed = json.at("seed").get<std::uint64_t>();
+  run.initial_sha256 = string_of(json, "initial_sha256");
+  if (state == "failed") {
+    const Json error = json.value("error", Json::object());
+    run.error = error.is_object() ? string_of(error, "message") : std::string();
+    if (run.error->empty()) run.error = "no reason is known";
+  }
+  run.is_done = state == "done" || state == "failed";
+  if (state != "done") run.evaluations.clear();  // of weights that are not the last
+  comparison.is_interrupted = comparison.is_interrupted || !run.is_done;
+  return run;
+}
+
+Arm planned_arm(const fs::path& folder, const Json& json, Comparison& comparison) {
+  Arm arm{.name = json.at("name").get<std::string>(),
+          .file = string_of(json, "file"),
+          .memory = string_of(json, "memory"),
+          .plugins = json.value("plugins", Json::array()),
+          .backbone_parameters = json.value("backbone_parameters", std::int64_t{0}),
+          .memory_parameters = json.value("memory_parameters", std::int64_t{0})};
+  for (const Json& one : json.value("overrides", Json::array())) {
+    arm.overrides.push_back(one.is_string() ? one.get<std::string>() : one.dump());
+  }
+  const Json flops = json.value("flops", Json::object());
+  arm.checks = scores::read_memory_checks(json.value("checks", Json()));
+  arm.training_flops = number_of(flops, "training");
+  arm.evaluation_flops = number_of(flops, "evaluation");
+  for (const Json& run : json.at("runs")) {
+    arm.runs.push_back(planned_run(folder, run, comparison, arm.experiment));
+  }
+  return arm;
+}
+
+// The experiment of an arm without a run folder: that of the comparison with the arm's [memory].
+std::string with_memory(const std::string& experiment, const std::string& memory) {
+  config::Value root = config::parse_toml(experiment, "experiment");
+  const config::Value own = config::parse_toml(memory, "memory");
+  const config::Value* const table = own.find("memory");
+  if (table != nullptr) root.set("memory", {}, *table);
+  std::string text;
+  for (const config::Member& member : root.members()) {
+    text += str(config::toml_key(member.key), " = ", member.value.toml(), '\n');
+  }
+  return text;
+}
+
+Comparison load_comparison(const fs::path& folder) {
+  const fs::path file = folder / kComparisonFile;
+  const Json json = read_json(file, kComparisonHint);
+  if (!json.is_object() || string_of(json, "format") != "mneme-comparison" ||
+      json.value("version", Json()) != 1) {
+    throw_run({.where = file.string(),
+               .failed = "is no comparison that this program can read",
+               .expected = "format mneme-comparison, version 1",
+               .got = json.is_object() ? str("format ", string_of(json, "format"), ", version ",
+                                             json.value("version", Json()).dump())
+                                       : std::string("no JSON object"),
+               .hint = "read it with the program that wrote it, or run `mneme compare` again"});
+  }
+  Comparison out;
+  try {
+    const Json command = json.value("command", Json());
+    if (command.is_string()) out.command = command.get<std::string>();
+    if (command.is_array()) {
+      std::vector<std::string> words;
+      for (const Json& word : command) words.push_back(shell_word(word.get<std::string>()));
+      out.command = join(words, " ");
+    }
+    out.experiment_file = string_of(json, "experiment_file");
+    out.mneme = string_of(json, "mneme");
+    out.commit = string_of(json, "commit");
+    out.machine = json.value("machine", Json::object());
+    out.data = json.value("data", Json::object());
+    out.initial_weights = json.value("initial_weights", Json());
+    for (const Json& arm : json.at("arms")) out.arms.push_back(planned_arm(folder, arm, out));
+  } catch (const Json::exception& error) {
+    throw_run({.where = file.string(),
+               .failed = "is damaged",
+               .expected = "what `mneme compare` writes",
+               .got = error.what(),
+               .hint = kComparisonHint});
+  }
+  if (out.arms.empty()) {
+    throw_usage({.where = file.string(),
+                 .failed = "the comparison has no arms",
+                 .expected = "at least one",
+                 .got = "none",
+                 .hint = "run `mneme compare` again, with --memory for each arm"});
+  }
+  for (Arm& arm : out.arms) {
+    if (arm.experiment.empty()) {
+      arm.experiment = with_memory(string_of(json, "experiment"), arm.memory);
+    }
+  }
+  complete(out);
+  hide_folders(out);
+  return out;
+}
+
+// --- Run folders ---
+
+// The folders themselves, or, of a folder that is no run, the runs directly in it, by name.
+std::vector<fs::path> run_folders(const std::vector<fs::path>& paths) {
+  std::vector<fs::path> out;
+  for (const fs::path& path : paths) {
+    std::vector<fs::path> inside;
+    std::error_code ignored;
+    if (!fs::exists(path / "experiment.toml", ignored) && fs::is_directory(path, ignored)) {
+      for (const auto& entry : fs::directory_iterator(path, ignored)) {
+        if (fs::exists(entry.path() / "experiment.toml", ignored)) inside.push_back(entry.path());
+      }
+      std::ranges::sort(inside);
+    }
+    if (inside.empty()) inside.push_back(path);
+    out.insert(out.end(), inside.begin(), inside.end());
+  }
+  return out;
+}
+
+Comparison load_runs(const std::vector<fs::path>& paths) {
+  Comparison out;
+  std::vector<std::string> keys;
+  std::vector<std::string> names;
+  std::vector<std::string> problems;
+  for (const fs::path& folder : run_folders(paths)) {
+    ReadRun one;
+    std::string key;
+    Arm of_run;
+    try {
+      one = read_run(folder, folder.string(), out.notes);
+      key = arm_key(one);
+      of_run.experiment = one.experiment;
+      of_run.memory = memory_of(one.experiment);
+      take_from_info(of_run, one.run.info);
+      of_run.checks = one.checks;
+    } catch (const std::exception& error) {
+      problems.push_back(
+          str(folder.string(), " was left out, it cannot be read as a run: ", error.what()));
+      continue;
+    }
+    const auto found = std::ranges::find(keys, key);
+    const auto index = static_cast<std::size_t>(found - keys.begin());
+    if (found == keys.end()) {
+      keys.push_back(key);
+      names.push_back(arm_name(folder, one.run.seed));
+      out.arms.push_back(std::move(of_run));
+    }
+    Arm& arm = out.arms[index];
+    if (const Run* const same = arm.find(one.run.seed)) {
+      out.notes.push_back(str(folder.string(), " was left out: ", same->folder.string(),
+                              " is a run of the same experiment and seed"));
+      continue;
+    }
+    one.run.is_done = one.run.steps == 0 || one.run.steps >= one.run.planned_steps;
+    arm.runs.push_back(std::move(one.run));
+  }
+  if (out.arms.empty()) {
+    throw_usage({.where = "report",
+                 .failed = str("no run can be read (", join(problems, "; "), ')'),
+                 .expected = "the folder of a comparison, or run folders",
+                 .hint = "`mneme train --run DIR` makes a run, `mneme compare --run DIR` a "
+                         "comparison"});
+  }
+  out.notes.insert(out.notes.begin(), problems.begin(), problems.end());
+  names = distinct_names(names);
+  for (std::size_t i = 0; i < names.size(); ++i) out.arms[i].name = names[i];
+  const Json& info = out.arms.front().runs.front().info;
+  out.machine = machine_of(info);
+  out.data = info.value("data", Json::object());
+  out.mneme = string_of(info, "mneme");
+  out.commit = string_of(info, "commit");
+  complete(out);
+  hide_folders(out);
+  return out;
+}
+
+}  // namespace
+
+Comparison load(const std::vector<fs::path>& paths) {
+  if (paths.empty()) {
+    throw_usage("report: expected the folder of a comparison, or run folders, got none");
+  }
+  for (const fs::path& path : paths) {
+    std::error_code ignored;
+    if (!fs::exists(path / kComparisonFile, ignored)) continue;
+    if (paths.size() == 1) return load_comparison(path);
+    throw_usage({.where = path.string(),
+                 .failed = "is the folder of a comparison and must be given alone",
+                 .expected = "one such folder, or run folders",
+                 .got = str(paths.size(), " folders"),
+                 .hint = "give the run folders in it"});
+  }
+  return load_runs(paths);
+}
+
+}  // namespace mneme::report

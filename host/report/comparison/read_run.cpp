@@ -1,0 +1,264 @@
+// The curves and the stored evaluations of a run folder.
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <limits>
+#include <map>
+#include <set>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "host/base/error.hpp"
+#include "host/base/file/file.hpp"
+#include "host/base/json_text.hpp"
+#include "host/config/toml/toml.hpp"
+#include "host/report/comparison/summarize.hpp"
+#include "host/scores/diagnostics.hpp"
+#include "host/scores/generated.hpp"
+#include "host/scores/overlap/overlap.hpp"
+
+namespace mneme::report {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::size_t kMaxAnswersShown = 5;  // to turns of dialogues
+
+double number_or_nan(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  return found != json.end() && found->is_number() ? found->get<double>()
+                                                   : std::numeric_limits<double>::quiet_NaN();
+}
+
+std::map<std::string, double> numbers_of(const Json& line, const char* key) {
+  std::map<std::string, double> out;
+  const auto found = line.find(key);
+  if (found == line.end() || !found->is_object()) return out;
+  for (const auto& [name, value] : found->items()) {
+    if (value.is_number()) out[name] = value.get<double>();
+  }
+  return out;
+}
+
+// False when the line is no metric.
+bool read_line(const Json& line, Run& run) {
+  if (!line.is_object() || !line.contains("step") || !line["step"].is_number_integer())
+    return false;
+  const auto step = line["step"].get<std::int64_t>();
+  const std::string kind = line.value("kind", "");
+  if (kind == "step") {
+    const double tokens = number_or_nan(line, "tokens");
+    const double seconds = number_or_nan(line, "seconds");
+    if (std::isnan(tokens) || std::isnan(seconds)) return false;
+    run.training.push_back({.step = step,
+                            .loss = number_or_nan(line, "loss"),
+                            .tokens = static_cast<std::int64_t>(tokens),
+                            .seconds = seconds,
+                            .metrics = numbers_of(line, "metrics"),
+                            .losses = numbers_of(line, "losses")});
+    return true;
+  }
+  if (kind == "curve") {
+    const double loss = number_or_nan(line, "loss"), targets = number_or_nan(line, "targets");
+    if (std::isnan(targets)) return false;
+    run.curve.push_back(
+        {.step = step, .targets = static_cast<std::int64_t>(targets), .loss = loss});
+    return true;
+  }
+  if (kind != "eval" || !line.contains("result") || !line["result"].is_object()) return false;
+  run.while_training.push_back({.step = step,
+                                .split = line.value("split", ""),
+                                .loss = number_or_nan(line["result"], "loss")});
+  return true;
+}
+
+}  // namespace
+
+std::int64_t read_metrics(const fs::path& file, Run& run) {
+  if (!fs::exists(file)) return 0;
+  const std::string text = read_file(file);
+  std::int64_t damaged = 0;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string_view line(text.data() + begin, end - begin);
+    begin = end + 1;
+    if (line.empty()) continue;
+    const Json json = parse_json(line);
+    try {
+      if (!read_line(json, run)) ++damaged;
+    } catch (const Json::exception&) {  // a key of another type
+      ++damaged;
+    }
+  }
+  return damaged;
+}
+
+Json without_places(const Json& data) {
+  static const std::set<std::string> kPlaces = {"files", "file", "path", "prepared",
+                                                "vocabulary_file"};
+  if (!data.is_object()) return data;
+  Json out = Json::object();
+  for (const auto& [key, value] : data.items()) {
+    if (!kPlaces.contains(key)) out[key] = without_places(value);
+  }
+  return out;
+}
+
+namespace {
+
+// Equal as far as both say: older descriptions may lack a key, and those of an evaluation the
+// splits that it did not need.
+bool agree(const Json& a, const Json& b) {
+  if (!a.is_object() || !b.is_object()) return a == b;
+  return std::ranges::all_of(a.items(), [&](const auto& item) {
+    const auto found = b.find(item.key());
+    return found == b.end() || agree(item.value(), *found);
+  });
+}
+
+// Needles in haystacks that are longer or shorter, all else being equal: their length; else 0.
+std::int64_t other_length(Json data, Json own) {
+  const bool is_needle = data.is_object() && own.is_object() && data.value("task", "") == "needle";
+  if (!is_needle || !data.contains("length") || !own.contains("length")) return 0;
+  const auto length = data["length"].get<std::int64_t>();
+  // The places follow from the length and the depths.
+  for (const char* key : {"length", "first_place", "last_place"}) {
+    data.erase(key);
+    own.erase(key);
+  }
+  return agree(data, own) ? length : 0;
+}
+
+struct Candidate {
+  scores::StoredEvaluation stored;
+  bool has_own_plugins = false;   // the files that the run was trained with
+  bool has_own_settings = false;  // [eval]
+};
+
+std::vector<std::string> checksums_of(const Json& info) {
+  std::vector<std::string> out;
+  for (const Json& plugin : info.value("plugins", Json::array())) {
+    out.push_back(plugin.value("sha256", ""));
+  }
+  return out;
+}
+
+// Whether the part `key` of two experiments is equal.
+bool has_equal(const config::Value& a, const config::Value& b, const char* key) {
+  const config::Value* const x = a.find(key);
+  const config::Value* const y = b.find(key);
+  return x == nullptr || y == nullptr ? x == y : *x == *y;
+}
+
+// The texts that a run generated with the weights of an evaluation.
+std::vector<Shown> continuations_of(const scores::Generated& stored) {
+  std::vector<Shown> out;
+  const bool are_answers = stored.info.value("task", "") == "dialogue";
+  for (const scores::GeneratedSample& sample : stored.samples) {
+    if (are_answers && out.size() == kMaxAnswersShown) break;
+    out.push_back({.id = sample.id,
+                   .prompt = sample.prompt,
+                   .expected = sample.expected,
+                   .made = sample.generated,
+                   .prompt_text = sample.prompt_text,
+                   .expected_text = sample.expected_text,
+                   .made_text = sample.generated_text});
+  }
+  return out;
+}
+
+// The scores of the answers that a run generated to turns of dialogues, by dialogue.
+std::vector<DialogueScores> scores_of(const scores::Generated& stored) {
+  std::vector<DialogueScores> out;
+  if (stored.info.value("task", "") != "dialogue") return out;
+  for (const scores::GeneratedSample& sample : stored.samples) {
+    const std::string id = sample.id.substr(0, sample.id.rfind('@'));
+    if (out.empty() || out.back().id != id) out.push_back({.id = id});
+    ++out.back().answers;
+    for (const scores::NamedScore& one : scores::overlap_scores(
+             sample.generated_text.value_or(""), sample.expected_text.value_or(""))) {
+      const auto found = std::ranges::find(kAnswerScores, one.name);
+      if (found == kAnswerScores.end()) continue;
+      out.back().sums[static_cast<std::size_t>(found - kAnswerScores.begin())] += one.value;
+    }
+  }
+  return out;
+}
+
+// The samples and diagnostics that stand beside a run's evaluation.
+void add_samples_and_diagnostics(const fs::path& folder, Evaluation& evaluation,
+                                 std::vector<std::string>& notes) {
+  const fs::path file = scores::generated_file(folder, evaluation.name);
+  try {
+    if (fs::exists(file)) {
+      const scores::Generated stored = scores::read_generated(file);
+      evaluation.shown = continuations_of(stored);
+      evaluation.answers = scores_of(stored);
+    }
+  } catch (const std::exception& error) {
+    notes.push_back(str("generated samples were left out: ", error.what()));
+  }
+  const fs::path measured = scores::diagnostics_file(folder, evaluation.name);
+  try {
+    if (fs::exists(measured)) evaluation.diagnostics = scores::read_diagnostics(measured);
+  } catch (const std::exception& error) {
+    notes.push_back(str("diagnostics were left out: ", error.what()));
+  }
+}
+
+}  // namespace
+
+void read_evaluations(const fs::path& folder, const std::string& experiment, Run& run,
+                      std::vector<std::string>& notes) {
+  const config::Value own = config::parse_toml(experiment, "experiment.toml");
+  const Json own_data =
+      run.info.is_object() ? without_places(run.info.value("data", Json())) : Json();
+  std::map<std::pair<std::int64_t, std::string>, Candidate> best;  // by other length (0) and split
+  for (const fs::path& path : scores::list_evaluations(folder)) {
+    try {
+      scores::StoredEvaluation stored = scores::StoredEvaluation::open(path);
+      const config::Value used = config::parse_toml(
+          stored.info().at("experiment").get<std::string>(), path.filename().string());
+      const Json data = without_places(stored.info().value("data", Json()));
+      if (!has_equal(own, used, "memory")) continue;  // `mneme eval --memory`: another arm
+      const bool is_own = own_data.is_null() || agree(data, own_data);
+      const std::int64_t length = is_own ? 0 : other_length(data, own_data);
+      if (!is_own && length == 0) continue;
+      const auto rank = [](const Candidate& one) {
+        return std::tuple(one.stored.step(), one.has_own_plugins, one.has_own_settings);
+      };
+      const bool has_plugins = checksums_of(stored.info()) == checksums_of(run.info);
+      Candidate candidate{.stored = std::move(stored),
+                          .has_own_plugins = has_plugins,
+                          .has_own_settings = has_equal(own, used, "eval")};
+      const std::pair key(length, candidate.stored.split());
+      const auto found = best.find(key);
+      if (found == best.end()) {
+        best.emplace(key, std::move(candidate));
+      } else if (rank(candidate) > rank(found->second)) {
+        found->second = std::move(candidate);
+      }
+    } catch (const std::exception& error) {
+      notes.push_back(str("a stored evaluation was left out: ", error.what()));
+    }
+  }
+  for (const auto& [key, candidate] : best) {
+    try {
+      Evaluation one = summarize(candidate.stored);
+      if (key.first == 0) {
+        add_samples_and_diagnostics(folder, one, notes);
+        run.evaluations.push_back(std::move(one));
+        continue;
+      }
+      const Evaluation* const trained = run.find(one.split);
+      if (trained != nullptr && trained->step == one.step)
+        run.other_lengths.push_back(std::move(one));
+    } catch (const Error& error) {
+      notes.push_back(str("a stored evaluation was left out: ", error.what()));
+    }
+  }
+}
+
+}  // namespace mneme::report
