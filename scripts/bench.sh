@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the benchmarks, and writes what they print into docs/performance.md.
+# Runs the benchmarks, and writes what they print into docs/performance/ and docs/performance.md.
 set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -14,7 +14,8 @@ computing the same in turns in one run, after it has checked that their results 
 processor's peak. Use a machine on which nothing else runs. All of them take about half an hour on 2 cores.
 
   --rounds N           rounds of those that count them (default 3)
-  --write-docs [PAGE]  put what each printed into its place in PAGE (default docs/performance.md), with processor and commit
+  --write-docs [PAGE]  write what each printed to NAME.csv in the folder beside PAGE (default docs/performance.md), with processor
+                       and commit, and draw its place in PAGE (scripts/bench_tables.py; needs Python 3.9)
   --list               print their names
   --against-official DIR
                        instead: whole evaluations and trainings against the official code in DIR, a clone of
@@ -115,29 +116,15 @@ commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
 out=build/bench
 mkdir -p "$out"
 
-# put NAME: the file's text between the page's comments of that name.
+# put NAME COMMAND...: what NAME's log says, into the CSV file and the page.
 put() {
-  grep -qF "<!-- begin $1 " "$page" || fail "$page has no place for $1: a line <!-- begin $1 made by scripts/bench.sh -->"
-  awk -v name="$1" -v file="$out/$1.txt" '
-    index($0, "<!-- end " name " ") { while ((getline line < file) > 0) print line; inside = 0 }
-    !inside
-    index($0, "<!-- begin " name " ") { inside = 1 }' "$page" >"$out/page.md"
-  cp "$out/page.md" "$page"
-}
-
-# written NAME COMMAND...: the part of NAME's log that the page shows, behind what was run.
-written() {
-  # shellcheck disable=SC2016
-  printf '`%s`, %s, commit %s:\n\n```\n' "${*:2}" "$processor" "$commit"
-  grep -v -E '^(Run on|Running |Load Average|20..-..-..T|CPU Caches|  L[123] |\*\*\*WARNING|[0-9:]{8} info )' "$out/$1.log"
-  printf '```\n'
+  python3 -B scripts/bench_tables.py "$1" "$out/$1.log" --page "$page" --command "${*:2}" --processor "$processor" --commit "$commit"
 }
 
 if ((${#official[@]})); then
   say "compare_official.py ${official[*]}"
   "$python" -B scripts/compare_official.py "${official[@]}" --rounds "$rounds" 2>&1 | tee "$out/official.log"
-  written official "bench.sh --against-official ... --rounds $rounds" >"$out/official.txt"
-  [[ -z $page ]] || put official
+  [[ -z $page ]] || put official compare_official.py ... --rounds "$rounds"
   exit 0
 fi
 
@@ -154,7 +141,6 @@ for entry in "${programs[@]}"; do
     status=1
     continue
   fi
-  written "$name" "${command[@]}" >"$out/$name.txt"
-  [[ -z $page ]] || put "$name"
+  [[ -z $page ]] || put "$name" "${command[@]}"
 done
 exit "$status"
