@@ -20,6 +20,7 @@ operations a token over --peak-tflops times --utilisation. Tables, of which --ta
 most has sent in it; # begins a comment. The line of one rank gives the compute time. Needs Python 3.9.
 """
 import argparse
+import csv
 import json
 import math
 import sys
@@ -305,13 +306,39 @@ def one_rank_seconds(training, options):
 
 # --- Tables ---
 
-def table(title, heads, rows):
-    """Right-aligned columns; the first is left-aligned."""
-    cells = [heads, *([str(cell) for cell in row] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells)]
-    lines = ["  ".join(cell.ljust(width) if i == 0 else cell.rjust(width) for i, (cell, width) in enumerate(zip(row, widths)))
-             for row in cells]
-    return "\n".join([title, *(line.rstrip() for line in lines), ""])
+@dataclass(frozen=True)
+class Table:
+    name: str  # of TABLES
+    title: str
+    heads: list
+    rows: list
+    training: object = None  # of a table whose rows are not trainings
+
+    def __str__(self):
+        """Right-aligned columns; the first is left-aligned."""
+        cells = [self.heads, *([str(cell) for cell in row] for row in self.rows)]
+        widths = [max(map(len, column)) for column in zip(*cells)]
+        lines = ["  ".join(cell.ljust(width) if i == 0 else cell.rjust(width) for i, (cell, width) in enumerate(zip(row, widths)))
+                 for row in cells]
+        return "\n".join([self.title, *(line.rstrip() for line in lines), ""])
+
+    def csv_rows(self):
+        """Training and memory in front; numbers without commas."""
+        if self.training:
+            own = [self.training.name, self.training.memory]
+            rows, heads = [[*own, *row] for row in self.rows], self.heads
+        else:
+            rows, heads = [[*row[0].split(", ", 1), *row[1:]] for row in self.rows], self.heads[1:]
+        return [["training", "memory", *heads], *([str(cell).replace(",", "") for cell in row] for row in rows)]
+
+
+def write_csv(folder, tables):
+    """A file for each name; tables of the same name have the same columns."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in dict.fromkeys(each.name for each in tables):
+        rows = [each.csv_rows() for each in tables if each.name == name]
+        with (folder / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows([rows[0][0], *(row for lines in rows for row in lines[1:])])
 
 
 def number(value):
@@ -327,8 +354,8 @@ def communication_table(training, options):
         costs = [communicate(training, n, link, settings) for link in options.links]
         rows.append([n, number(costs[0].sent_bytes / 1e6), number(costs[0].mean_bytes / 1e6), costs[0].messages,
                      *(number(cost.seconds * 1e3) for cost in costs)])
-    return table(f"{title_of(training)}: communication a step",
-                 ["ranks", "MB sent", "mean", "messages", *(f"{link.name} ms" for link in options.links)], rows)
+    return Table("communication", f"{title_of(training)}: communication a step",
+                 ["ranks", "MB sent", "mean", "messages", *(f"{link.name} ms" for link in options.links)], rows, training)
 
 
 def title_of(training):
@@ -346,7 +373,7 @@ def summary_table(trainings, options):
         rows.append([f"{training.name}, {training.memory}", number(training.parameters / 1e6), f"{100 * training.late / training.parameters:.0f}",
                      number(training.flops / 1e6), number(training.parameters * settings.gradient_bytes / 1e6), number(seconds * 1e3),
                      number(one.seconds * 1e3), *efficiencies])
-    return table(f"trainings, and the efficiency of {most} ranks in weak scaling",
+    return Table("summary", f"trainings, and the efficiency of {most} ranks in weak scaling",
                  ["", "M parameters", "late %", "MFLOP/token", "MB gradients", "all lanes ms", "a rank's ms",
                   *(f"{link.name} %" for link in options.links)], rows)
 
@@ -363,9 +390,9 @@ def scaling_table(training, options, is_strong):
                      number(steps[0].compute_seconds * 1e3), *(number(step.exposed_seconds * 1e3) for step in steps),
                      *(f"{100 * efficiency(of_link[0], step):.0f}" for of_link, step in zip(by_link, steps))])
     name = "strong" if is_strong else "weak"
-    return table(f"{title_of(training)}: {name} scaling",
+    return Table(name, f"{title_of(training)}: {name} scaling",
                  ["ranks", "lanes", "GB", "compute ms", *(f"+{link.name}" for link in options.links),
-                  *(f"{link.name} %" for link in options.links)], rows)
+                  *(f"{link.name} %" for link in options.links)], rows, training)
 
 
 def bytes_a_rank(training, step, settings):
@@ -382,8 +409,8 @@ def states_table(trainings, options):
                      number(states / (training.parameters * settings.gradient_bytes)),
                      *(number(training.state_bytes / link.bytes_per_second * 1e3) for link in options.links),
                      *(number(states / link.bytes_per_second * 1e3) for link in options.links)])
-    return table("memory states", ["", "MB a lane", "MB", "/ gradients", *(f"lane {link.name} ms" for link in options.links),
-                                   *(f"all {link.name}" for link in options.links)], rows)
+    return Table("states", "memory states", ["", "MB a lane", "MB", "/ gradients", *(f"lane {link.name} ms" for link in options.links),
+                                             *(f"all {link.name}" for link in options.links)], rows)
 
 
 def end_table(trainings, options):
@@ -392,7 +419,7 @@ def end_table(trainings, options):
         seconds = one_rank_seconds(training, options)
         rows.append([f"{training.name}, {training.memory}", training.lanes,
                      *(end_of(training, seconds, link, settings) for link in options.links)])
-    return table("the most ranks with an efficiency of at least 50 %, of those that divide the lanes",
+    return Table("end", "the most ranks with an efficiency of at least 50 %, of those that divide the lanes",
                  ["", "lanes", *(link.name for link in options.links)], rows)
 
 
@@ -439,8 +466,8 @@ def comparison_table(training, rows, link):
               f"{row['measured_seconds'] / row['model_seconds']:.2f}", f"{100 * row['measured_efficiency']:.0f}",
               f"{100 * row['model_efficiency']:.0f}", "-" if row["measured_bytes"] is None else number(row["measured_bytes"] / 1e6),
               number(row["model_bytes"] / 1e6)] for row in rows]
-    return table(f"{title_of(training)}, {link.name} ({number(link.bytes_per_second / 1e9)} GB/s, {number(link.latency * 1e6)} us)",
-                 ["ranks", "measured ms", "model ms", "ratio", "measured %", "model %", "measured MB", "model MB"], cells)
+    return Table("measured", f"{title_of(training)}, {link.name} ({number(link.bytes_per_second / 1e9)} GB/s, {number(link.latency * 1e6)} us)",
+                 ["ranks", "measured ms", "model ms", "ratio", "measured %", "model %", "measured MB", "model MB"], cells, training)
 
 
 # --- The command ---
@@ -488,6 +515,7 @@ def parse(arguments=None):
     parser.add_argument("--measured", type=Path, metavar="FILE")
     parser.add_argument("--weak", action="store_true", help="the measured ranks had as many lanes each")
     parser.add_argument("--json", type=Path, help="write all numbers here")
+    parser.add_argument("--csv", type=Path, metavar="FOLDER", help="write the tables here, one file each")
     options = parser.parse_args(arguments)
     positive = ("lanes", "lanes_a_rank", "window_segments", "bucket_mb", "tokens_per_second", "peak_tflops", "utilisation", "memory_gbytes")
     for name in positive:
@@ -532,18 +560,20 @@ def numbers_of(training, options):
 
 
 def model(trainings, options):
+    tables = []
     if "summary" in options.tables:
-        print(summary_table(trainings, options))
+        tables.append(summary_table(trainings, options))
     for training in trainings:
         if "communication" in options.tables:
-            print(communication_table(training, options))
-        for name in ("strong", "weak"):
-            if name in options.tables:
-                print(scaling_table(training, options, name == "strong"))
+            tables.append(communication_table(training, options))
+        tables += [scaling_table(training, options, name == "strong") for name in ("strong", "weak") if name in options.tables]
     if "states" in options.tables:
-        print(states_table(trainings, options))
+        tables.append(states_table(trainings, options))
     if "end" in options.tables:
-        print(end_table(trainings, options))
+        tables.append(end_table(trainings, options))
+    print(*tables, sep="\n")
+    if options.csv:
+        write_csv(options.csv, tables)
     return [numbers_of(training, options) for training in trainings] if options.json else None
 
 

@@ -175,6 +175,29 @@ class Plans(unittest.TestCase):
         self.assertEqual(written["links"][0]["strong"][1]["communication"]["sent_bytes"], 4000)
         self.assertEqual([step["ranks"] for step in written["links"][0]["strong"]], [1, 2, 4])
 
+    def test_tables_are_written_as_csv(self):
+        self.run_script("decoder", "wt103", "--tables", "strong", "end", "--ranks", "1", "2", "--csv", str(self.folder / "tables"))
+        lines = (self.folder / "tables/strong.csv").read_text().splitlines()
+        self.assertEqual(lines[0][:45], "training,memory,ranks,lanes,GB,compute ms,+pc")
+        self.assertEqual([line.split(",")[:3] for line in lines[1:]], [[name, "xl_cache", ranks] for name in ("decoder", "wt103") for ranks in "12"])
+        self.assertIn("decoder,xl_cache,1,64,46.8,30492,", lines[1])
+        self.assertEqual((self.folder / "tables/end.csv").read_text().splitlines()[1], "decoder,xl_cache,64,32,64,16,32")
+
+    # docs/scaling.md, "The files"
+    def test_the_files_of_the_documentation_are_those_of_the_script(self):
+        docs = Path(__file__).resolve().parents[2] / "docs/scaling"
+        memories, small = ["--memories", *model.NAMES], ["wt103", "enwik8", "--utilisation", "0.15", "--least-ms", "10"]
+        commands = [("slow", ["wt103", "--tokens-per-second", "2000", "--memory-gbytes", "20", "--links", "100g", "--tables", "strong"])]
+        for folder, trainings in (("wt103_enwik8", small), ("decoder", ["decoder"])):
+            commands += [(folder, [*trainings, "--tables", "summary", "--ranks", "8", *memories]),
+                         (folder, [*trainings, "--tables", "strong", "weak", "communication"]),
+                         (folder, [*trainings, "--tables", "states", "end", *memories])]
+        for folder, arguments in commands:
+            self.run_script(*arguments, "--csv", str(self.folder / folder))
+        made = {str(path.relative_to(self.folder)): path.read_text() for path in self.folder.rglob("*.csv")}
+        kept = {str(path.relative_to(docs)): path.read_text() for path in docs.rglob("*.csv")}
+        self.assertEqual(made, kept)
+
     def test_states_and_what_moving_them_costs(self):
         text = self.run_script(self.plan(), "--lanes", "8", "--link", "slow=1e-6,0", "--tables", "states")
         # 100 bytes a lane, 800 in all, a fifth of 4,000 bytes of gradients; 0.1 s a lane, 0.8 s all.
