@@ -14,10 +14,10 @@ struct DiagnosticOptions {
   std::function<void(std::int64_t segments, std::int64_t tokens)> on_progress = nullptr;
 };
 
-// Reads the first segments of a split in one lane, and measures the
-// attention by distance, up to four segments back, and what the memory publishes as probes; what
-// it does not publish stays empty. Deterministic on CPU. Errors: as eval::evaluate and
-// MemoryAnalysis::add; Error (kUsage) when the split has no data.
+// Reads the first segments of a split in one lane. Measures the attention by distance, up to four
+// segments back, and what the memory publishes as probes; what it does not publish stays empty.
+// Deterministic on CPU. Errors: as eval::evaluate and MemoryAnalysis::add; Error (kUsage) when the
+// split has no data.
 [[nodiscard]] scores::Diagnostics diagnose(run::Runtime& runtime, data::Split split,
                                            const DiagnosticOptions& options);
 

@@ -72,12 +72,10 @@ struct ForwardOptions {
 class OpenSegment {
  public:
   virtual ~OpenSegment() = default;
-  // New tokens, i64 [B,n], and their types (Batch): runs stages 3, 4 and 6, in the first step 2
-  // and 5 too. The last
-  // layer's output for them, [B,n,D]. The first step has the length that the
-  // hooks were begun with. Errors: Error(kRun |
-  // kPlugin), Error(kUsage) when the segment grows beyond the learned positions or what a tier
-  // serves.
+  // New tokens, i64 [B,n], and their types (Batch): runs stages 3, 4 and 6, in the first step 2 and
+  // 5 too. Returns the last layer's output for them, [B,n,D]. The first step has the length that
+  // the hooks were begun with. Errors: Error(kRun | kPlugin); Error(kUsage) when the segment grows
+  // beyond the learned positions or beyond what a tier serves.
   virtual at::Tensor step(const at::Tensor& ids, const at::Tensor& types = {}) = 0;
   // Stages 7 and 8; the caller commits the hooks.
   virtual void close() = 0;

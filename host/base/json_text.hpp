@@ -26,9 +26,9 @@ inline constexpr std::size_t kMaxJsonDepth = 100;
 // The value. Json::exception, which says where, for the same texts.
 [[nodiscard]] Json parse_json_or_throw(std::string_view text);
 
-// --- Whole numbers of a value. Json::get would convert any number, beyond the range as the
-// processor
-// --- does. Json::exception for what is no integer, or not from `min` to `max`
+// --- Whole numbers of a value ---
+// Json::get would convert any number; beyond the range of the type it would do what the processor
+// does. These throw Json::exception for a value that is no integer, or not from `min` to `max`.
 
 [[nodiscard]] std::int64_t json_integer(
     const Json& json, std::int64_t min = std::numeric_limits<std::int64_t>::min(),

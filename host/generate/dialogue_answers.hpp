@@ -27,7 +27,7 @@ struct AnswerOptions {
 // turn's number among the scored ones; an answer ends before a mark. Where only `count` turns are
 // wanted they are drawn evenly, the same for all runs on the same data. The samples' ids are
 // "<split>/<dialogue>@<turn>"; `expected_text` is the turn as the file has it. Where no dialogue
-// has more turns than options.turns_before, that is lowered. Error (kUsage) for a split
+// has more turns than options.turns_before, that number is lowered. Error (kUsage) for a split
 // without dialogues; as Generator.
 [[nodiscard]] scores::Generated answer_turns(run::Runtime& runtime, data::Split split,
                                              const scores::EvaluationName& name,

@@ -23,11 +23,11 @@ struct Negotiated {
 };
 
 // Calls the entry point and checks everything that it answers, the option schema included. `note`
-// is the file's note, with which the table must agree. Errors: Error(kPlugin) that starts with
-// `where`; a refusal names both ABI ranges. A C++ exception that leaves the plugin is one of them,
-// unless the plugin carries its own static libstdc++: then no handler of the host's is found and
-// the process aborts (measured), which is why the SDK's own entry points are noexcept.
-// `host` is passed to the plugin and lives as long as the process.
+// is the file's note, with which the table must agree. `host` is passed to the plugin and lives as
+// long as the process. Errors: Error(kPlugin) that starts with `where`; a refusal names both ABI
+// ranges. A C++ exception that leaves the plugin is one of them, unless the plugin carries its own
+// static libstdc++: then no handler of the host's is found and the process aborts (measured), which
+// is why the SDK's own entry points are noexcept.
 [[nodiscard]] Negotiated negotiate(mneme_negotiate_fn entry, const mneme_note& note,
                                    const mneme_host& host, const std::string& where);
 

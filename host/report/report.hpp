@@ -40,12 +40,12 @@ struct Report {
   [[nodiscard]] std::string latex() const;
   // Everything but figures and curves, for programs: format "mneme-report", version 1.
   [[nodiscard]] Json json() const;
-  // Writes index.html, report.json, report.txt, report.md, report.tex and its parts table.tex and
-  // appendix.tex, a CSV file of each table,
-  // and figures/<figure>.vl.json into a folder, which is made; index.html last. Files of an earlier
-  // report there, which its report.json names, are replaced, and removed where this report has none
-  // of the name. Equal reports write equal bytes. Returns the page's path. Error
-  // (kRun) naming the file that cannot be written.
+  // Writes into a folder, which is made: index.html, report.json, report.txt, report.md, report.tex
+  // and its parts table.tex and appendix.tex, a CSV file of each table, and
+  // figures/<figure>.vl.json; index.html last. Files of an earlier report there, which its
+  // report.json names, are replaced, and removed where this report has none of the name. Equal
+  // reports write equal bytes. Returns the page's path. Error (kRun) naming the file that cannot be
+  // written.
   std::filesystem::path write(const std::filesystem::path& folder) const;
   // The specifications of the figures that write() writes into the folder.
   [[nodiscard]] std::vector<std::filesystem::path> figure_files(

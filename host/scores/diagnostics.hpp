@@ -1,5 +1,5 @@
-// Measures of a memory on a few segments of a split, kept for reports. docs/runs.md,
-// "Diagnostics", describes the file; host/analyze/diagnostics.hpp makes them.
+// Measures of a memory on a few segments of a split, kept for reports. docs/runs.md, "Diagnostics",
+// describes the file; host/analyze/run_diagnostics.hpp makes them.
 //
 //   RUN/diagnostics/<name of the evaluation of these weights>.json
 #pragma once

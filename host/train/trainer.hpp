@@ -86,8 +86,8 @@ class Trainer {
   // Continues the run of a folder from a checkpoint, or from its beginning when there is none yet:
   // options.folder is `folder`. Checkpoints and metrics of later steps are deleted. Errors as
   // above, as RunFolder::open_checkpoint and load(); Error (kUsage) when another process trains the
-  // run or the data have changed since it began, Error (kPlugin) when a plugin has;
-  // Error (kUsage) for options.steps that do not extend it.
+  // run or the data have changed since it began, Error (kPlugin) when a plugin has; Error (kUsage)
+  // for options.steps that do not extend it.
   static std::unique_ptr<Trainer> resume(const std::filesystem::path& folder,
                                          TrainerOptions options = {});
   ~Trainer();
@@ -111,9 +111,8 @@ class Trainer {
 
   // One optimiser step. Errors: Error (kRun) for a loss, auxiliary loss or gradient that is not
   // finite, naming the step, the first hook, layer or parameter that is not and the last good
-  // checkpoint; Error (kPlugin) of
-  // hooks; Error (kRun) when the data end, or hold no target; Error (kRun | kDevice) when memory
-  // runs out, naming the largest consumers and the keys to lower.
+  // checkpoint; Error (kPlugin) of hooks; Error (kRun) when the data end, or hold no target; Error
+  // (kRun | kDevice) when memory runs out, naming the largest consumers and the keys to lower.
   run::StepReport train_step();
   // Takes steps until is_finished(), appends every train.log_every-th and the last one to the
   // folder's metrics, with the mean of the losses since the line before, and calls `after_step`
@@ -122,11 +121,10 @@ class Trainer {
       const std::function<void(const run::StepReport& report, bool is_logged)>& after_step);
   // Trains until total_steps(): reports every step, logs every log_every steps to the folder,
   // evaluates the valid split every eval_every steps and at the end (when there is one), and a part
-  // of it for the learning curve, saves to
-  // the folder every save_every steps and at the end, and keeps the checkpoint of the lowest valid
-  // loss apart. Ends before total_steps() when early_stop evaluations brought no lower loss. When
-  // an observer's exception interrupted an evaluation, the next call repeats it first. An observer
-  // may be null.
+  // of it for the learning curve, saves to the folder every save_every steps and at the end, and
+  // keeps the checkpoint of the lowest valid loss apart. Ends before total_steps() when early_stop
+  // evaluations brought no lower loss. When an observer's exception interrupted an evaluation, the
+  // next call repeats it first. An observer may be null.
   void train(run::Observer* observer = nullptr);
   // Evaluates a split with the present weights at eval.precision; the training state is not
   // changed. `segments` as run::evaluate_first.

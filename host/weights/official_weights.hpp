@@ -89,8 +89,8 @@ struct InitialWeights {
 // `prefix` (official weights only). The official names are those of the name map `names`, else of
 // the map beside a tier's library that names a tensor of the file, else of the Transformer-XL. A
 // checkpoint that lacks parameters of the memory, or was trained with other options
-// (MNEME_OPTION_TRAINED), is refused, or with memory.carry = "reset" they keep their first values;
-// parameters of a memory that the name map does not name keep theirs too. Errors: Error
+// (MNEME_OPTION_TRAINED), is refused; with memory.carry = "reset" these parameters keep their first
+// values. Parameters of a memory that the name map does not name keep theirs too. Errors: Error
 // (kUsage | kRun) listing everything that does not fit; nothing has been copied then.
 InitialWeights load_initial_weights(run::Runtime& runtime, const std::filesystem::path& source,
                                     const std::string& prefix = "",

@@ -30,10 +30,10 @@ struct ImportReport {
 
 // Makes a run's folder of official weights (kimiyoung/transformer-xl, pytorch/, or what a name map
 // says: the names of the state dict) and an experiment: it can be evaluated and start new runs
-// (`mneme train --init`). The folder is complete or absent. No split of the data is read, only
-// the vocabulary.
-// Errors: Error (kUsage) when `weights` is a checkpoint or the folder is not empty; Error (kRun)
-// with every tensor and setting that does not fit; as Runtime and RunWriter::create give them.
+// (`mneme train --init`). The folder is complete or absent. No split of the data is read, only the
+// vocabulary. Errors: Error (kUsage) when `weights` is a checkpoint or the folder is not empty;
+// Error (kRun) with every tensor and setting that does not fit; as Runtime and RunWriter::create
+// give them.
 ImportReport import_official(const std::filesystem::path& weights,
                              const config::Experiment& experiment, const ImportOptions& options);
 
@@ -57,11 +57,11 @@ struct ExportReport {
 // kimiyoung/transformer-xl's pytorch/, or what the name map says. All its names, tied tensors under
 // both of theirs, and the buffer pos_emb.inv_freq; bytes and dtype as the checkpoint has them.
 // Metadata: format and the constructor's arguments (n_token, n_layer, ...). Position biases of
-// every layer, which that code does not have, are called layers.N.dec_attn.r_w_bias and r_r_bias.
-// A map beside a library counts as absent when its `unless` names the tier's options. Errors: Error
-// (kUsage) listing the settings that the official code cannot express, for an unknown
-// format, for a map that is asked for and counts as absent, for two tiers of the name map's plugin,
-// and as NameMap::read; Error (kRun) when a parameter is missing or the file cannot be written.
+// every layer, which that code does not have, are called layers.N.dec_attn.r_w_bias and r_r_bias. A
+// map beside a library counts as absent when its `unless` names the tier's options. Errors: Error
+// (kUsage) listing the settings that the official code cannot express, for an unknown format, for a
+// map that is asked for and counts as absent, for two tiers of the name map's plugin, and as
+// NameMap::read; Error (kRun) when a parameter is missing or the file cannot be written.
 ExportReport export_official(const run::Checkpoint& checkpoint, const std::filesystem::path& path,
                              const ExportOptions& options = {});
 

@@ -1,6 +1,6 @@
-// Measurements over several runs or sizes as files, a CSV each, a Vega-Lite specification
-// of its numbers, and a page with the figures: regression errors, losses by memory size, attention
-// by distance.
+// Measurements over several runs or sizes as files, a CSV each, a Vega-Lite specification of its
+// numbers, and a page with the figures: regression errors, losses by memory size, attention by
+// distance.
 #pragma once
 
 #include <cstdint>
@@ -66,8 +66,7 @@ struct DistanceResult {
 
 // distance.csv: memory, layer, from, to (distances of an interval), weight, tokens; intervals that
 // no token saw whole are left out. distance.vl.json, .html: a panel a layer, a curve a memory,
-// decades.
-// Returns the names of the files. Error (kRun) when they cannot be written.
+// decades. Returns the names of the files. Error (kRun) when they cannot be written.
 std::vector<std::string> write_distances(const std::filesystem::path& folder,
                                          const std::vector<DistanceResult>& subjects,
                                          const backbone::DistanceSettings& settings);

@@ -39,8 +39,7 @@ struct Finding {
 // What to do where the installation has LibTorch without the CUDA that it was built with; "" where
 // it is another one.
 [[nodiscard]] std::string advice_on_cuda(const std::filesystem::path& executable);
-// Every library of the folders given, or of the program's own folder. Executes
-// nothing of a plugin.
+// Every library of the folders given, or of the program's own folder. Executes nothing of a plugin.
 [[nodiscard]] std::vector<Finding> check_plugins(const std::vector<std::filesystem::path>& given);
 // Whether the current folder, runs/ and the temporary folder can be written, and their free space.
 [[nodiscard]] std::vector<Finding> check_folders();

@@ -43,10 +43,10 @@ class Deadline {
   std::thread thread_;
 };
 
-// The limits of a process that was started so: it ends in time, it ends with the process that
-// started it, even where a plugin keeps signals from being taken, and its crash needs no core file.
-// Null and no limits where it was not, as under a debugger.
-// `option` of the command line gives more time.
+// Sets the limits of a process that limited_child() describes: it ends in time, it ends with the
+// process that started it, even where a plugin keeps signals from being taken, and its crash needs
+// no core file. Gives null and sets no limits where the process was started in another way, as
+// under a debugger. `option` of the command line gives more time.
 [[nodiscard]] std::unique_ptr<Deadline> limit_this_process(const char* option);
 
 }  // namespace mneme::cli

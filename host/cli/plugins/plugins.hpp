@@ -42,8 +42,8 @@ int describe_plugin(const PluginsDescribeArguments& arguments, const Streams& st
 
 // --- mneme plugins describe NAME --in EXP: a tier as the experiment makes it ---
 
-// What the tier declares, and what its plugin logged meanwhile, as lines of text and as
-// JSON. Shapes hold "B" for lanes and "any" for an extent that changes.
+// What the tier declares, and what its plugin logged meanwhile, as lines of text and as JSON.
+// Shapes hold "B" for lanes and "any" for an extent that changes.
 [[nodiscard]] std::string tier_text(const memory::TierOutline& tier);
 [[nodiscard]] Json tier_json(const memory::TierOutline& tier);
 

@@ -50,8 +50,8 @@ struct DialogueSet {
 //   a file of CMU_DoG conversations likewise, with documents.jsonl in the same folder or none;
 //   a folder of CMU_DoG's release, Conversations/<split>, with WikiData beside it or none.
 // Error (kUsage), with file and line, for text that is no UTF-8 or no JSON, for a dialogue without
-// turns, for a blank turn, for a third speaker, for an id that is there twice and for a
-// document that is not among the documents; Error (kRun) for a file that cannot be read.
+// turns, for a blank turn, for a third speaker, for an id that is there twice and for a document
+// that is not among the documents; Error (kRun) for a file that cannot be read.
 [[nodiscard]] DialogueSet read_dialogues(const std::filesystem::path& path,
                                          const DialogueOptions& options = {});
 

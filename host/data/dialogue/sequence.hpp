@@ -38,8 +38,8 @@ struct DialogueIds {
 
 // Marks that the vocabulary has keep their ids; the others get the ids after its last one, in the
 // order of kDialogueMarks. With GPT-2's 50,257 ids, of which none is a mark, they are 50257 to
-// 50262. Error (kUsage) when `find` gives an id that is not below `vocabulary_size` or one id
-// for two marks, and when the ids do not fit into 31 bits.
+// 50262. Error (kUsage) when `find` gives an id that is not below `vocabulary_size` or one id for
+// two marks, and when the ids do not fit into 31 bits.
 [[nodiscard]] DialogueIds dialogue_ids(
     std::int64_t vocabulary_size,
     const std::function<std::optional<std::int32_t>(std::string_view)>& find);

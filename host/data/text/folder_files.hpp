@@ -8,9 +8,8 @@
 namespace mneme::data {
 
 // True for a name that is no file of the user's making: a hidden file (".DS_Store", ".#x",
-// ".x.swp",
-// "._x"), a copy that an editor or a merge left behind ("x~", "#x#", "x.bak", "x.orig", "x.rej",
-// "x.swp", "x.save"), a file of Windows' Explorer ("Thumbs.db", "desktop.ini").
+// ".x.swp", "._x"), a copy that an editor or a merge left behind ("x~", "#x#", "x.bak", "x.orig",
+// "x.rej", "x.swp", "x.save"), a file of Windows' Explorer ("Thumbs.db", "desktop.ini").
 [[nodiscard]] bool is_leftover_name(const std::string& name);
 
 struct FolderFiles {

@@ -1,10 +1,16 @@
-// The host's function groups: tables of functions that plugins call, in the *_group.cpp files of
-// this folder: op_group.cpp has tensor and op, kernel_group.cpp kernel and parallel,
-// config_group.cpp config, log, random and probe, layer_group.cpp layer, report_group.cpp report,
-// state_group.cpp state (what `create` calls of it: state/state_declarations.cpp). An option goes
-// from TOML (config/sections/model_section.cpp) to a value (config/options.cpp), the tier
-// (tier.cpp) and the plugin (config_group.cpp); a kernel's arguments from kernel_group.cpp to
-// kernel_function.cpp.
+// The host's function groups: tables of functions that plugins call. They are in the *_group.cpp
+// files of this folder:
+//
+//   op_group.cpp       tensor and op
+//   kernel_group.cpp   kernel and parallel
+//   config_group.cpp   config, log, random and probe
+//   layer_group.cpp    layer
+//   report_group.cpp   report
+//   state_group.cpp    state; the functions of it that `create` calls: state/state_declarations.cpp
+//
+// An option goes from TOML (config/sections/memory_section.cpp) to a value (config/options.cpp),
+// then to the tier (tier.cpp) and to the plugin (config_group.cpp). A kernel's arguments go from
+// kernel_group.cpp to kernel_function.cpp.
 #pragma once
 
 #include <string_view>

@@ -22,10 +22,10 @@ class FiniteWatch;  // finite_watch.hpp
 inline constexpr std::string_view kKernelScope = "kernel ";
 
 // Runs `decl` on `inputs` (undefined = absent; contiguous copies are made where the kernel needs
-// them) under the caller's grad mode.
-// `where` names plugin, tier, hook and layer; it is kept for errors of backward; keep_alive holds
-// what decl.user needs until then, and the caller keeps `watch` (may be null) as long. Errors:
-// CallError from forward; Error(kPlugin) from backward, thrown through autograd.
+// them) under the caller's grad mode. `where` names plugin, tier, hook and layer; it is kept for
+// errors of backward. keep_alive holds what decl.user needs until then, and the caller keeps
+// `watch` (may be null) as long. Errors: CallError from forward; Error(kPlugin) from backward,
+// thrown through autograd.
 std::vector<at::Tensor> run_kernel(const mneme_kernel_decl& decl, const std::string& name,
                                    const std::vector<at::Tensor>& inputs,
                                    std::vector<int64_t> integers, std::vector<double> reals,

@@ -17,7 +17,7 @@ namespace mneme::plugin {
 
 // --- A private, immutable copy of a plugin's file ---
 
-// Seals a memfd against every change. 0, or errno: EBUSY once it has been in use for
+// Seals a memfd against every change. Returns 0, or errno: EBUSY once it has been in use for
 // `patience`. The kernel itself may hold a page of it for a moment (compaction, swapping, access
 // sampling), which fails a seal against writing as a writable map does.
 int seal(int descriptor, std::chrono::milliseconds patience);

@@ -3,11 +3,12 @@
 //   model.<name>, memory.<tier>...   parameters
 //   adam.mean/<parameter>, adam.square/<parameter>, adam.count/<parameter>
 //   state/<name>                     slots and queues of the training state
+//
 // Metadata: format, revision, step, tokens, seconds, experiment (TOML), plugins (JSON), options
 // (JSON: the tiers' trained options), data position, noise position, evaluations of the valid
-// split, lines of the metrics, logged (JSON: the learning curve's
-// last step, losses since the last line of metrics), state (JSON: counters and generator
-// positions), precision, checksums (checkpoint_files.hpp).
+// split, lines of the metrics, logged (JSON: the learning curve's last step, losses since the last
+// line of metrics), state (JSON: counters and generator positions), precision, checksums
+// (checkpoint_files.hpp).
 #pragma once
 
 #include <ATen/core/Tensor.h>

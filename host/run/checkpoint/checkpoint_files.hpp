@@ -1,6 +1,5 @@
-// The files of checkpoints: <run>/checkpoints/step_<steps done, 8 digits>.safetensors, their
+// The files of checkpoints, <run>/checkpoints/step_<steps done, 8 digits>.safetensors: their
 // checksums and the keys of their metadata.
-// <run>/checkpoints/step_<steps done, 8 digits>.safetensors.
 #pragma once
 
 #include <cstdint>

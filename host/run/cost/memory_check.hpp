@@ -28,8 +28,7 @@ struct EvaluationExtents {
                                            const EvaluationExtents& extents = {});
 
 // Error (kUsage) with the three largest consumers and the keys to lower when the estimate is more
-// than what is free. The estimate is a lower bound, so a model that is refused does not
-// fit.
+// than what is free. The estimate is a lower bound, so a model that is refused does not fit.
 void check_fits(const std::string& where, const Footprint& estimate, const FreeMemory& free);
 
 // Both together, on the CPU, when options.free_memory says something. What else is wrong with the

@@ -114,11 +114,13 @@ struct LookAheadBackwardKernels {
 //           4 content_bias u [H,d]   5 position_bias w [H,d]
 //           6 valid [B,W] bool: keys that exist; others may hold anything
 //           7 lse s [B,M,H], -infinity where nothing is carried (C may hold anything there, unless
-//           no key is attended either)   8 context C [B,M,H,d]; 4, 5, 7 and 8 f64 with inputs of
-//           f64, else f32
-// Integers  0 first: query i stands at place i, key c at place first + c   1 least: a query attends
-//           the keys that stand at least so many places after it; 1 = strictly later ones, a
-//           negative number admits earlier ones. Row r of the table belongs to offset least + r.
+//           no key is attended either)
+//           8 context C [B,M,H,d]
+//           4, 5, 7 and 8 are f64 with inputs of f64, else f32.
+// Integers  0 first: query i is at place i, key c at place first + c
+//           1 least: a query attends the keys that are at least this number of places after it;
+//           1 = strictly later ones, a negative number admits earlier ones. Row r of the table
+//           belongs to offset least + r.
 // Real      0 scale of the scores
 // Outputs   0 context C' [B,M,H,d]   1 lse s' [B,M,H], both of the type of C
 //
@@ -132,9 +134,12 @@ struct LookAheadBackwardKernels {
 //
 // s and C are constants. The backward pass recomputes the scores and needs s' and C' alone:
 //
-//   P = exp(A - s')   dA_ic = P_ic (dC'_i . v_c - dC'_i . C'_i + ds'_i)   dv_c = sum_i P_ic dC'_i
-//   dk_c = scale sum_i dA_ic (q_i + u)        dtable_r = scale sum_i dA_i(i + least + r - first)
-//   du, dw, dq: sums of scale dA_ic k_c and of scale dA_ic table_r     (q_i + w), over the lanes
+//   P        = exp(A - s')
+//   dA_ic    = P_ic (dC'_i . v_c - dC'_i . C'_i + ds'_i)
+//   dv_c     = sum_i P_ic dC'_i
+//   dk_c     = scale sum_i dA_ic (q_i + u)
+//   dtable_r = scale sum_i dA_i(i + least + r - first) (q_i + w), over the lanes
+//   du, dw, dq: sums of scale dA_ic k_c and of scale dA_ic table_r
 //
 // Nothing of size [M,W] or [M,R] exists but a tile; key blocks that a tile of queries does not
 // attend are skipped. Flops where every query attends every key: 6 B H M W d forward, 16 B H M W d
@@ -167,10 +172,11 @@ class LookAhead {
   static LookAheadShape shape_of(const mneme::KernelCall& call);
   static LookAheadBuffers buffers_of(const mneme::KernelCall& call);
   static LookAheadGradients gradients_of(const mneme::KernelCall& call);
-  // Of the backward pass: the forward pass needs none.
 #ifdef MNEME_HAS_CUDA
-  // What both passes read and one of them writes. Errors: Failure(MNEME_E_CUDA).
+  // Checks the buffers that both passes read, and those that one of them writes. Errors:
+  // Failure(MNEME_E_CUDA).
   static void check_cuda_buffers(const mneme::KernelCall& call);
+  // Bytes of the backward pass; the forward pass needs none.
   static uint64_t cuda_workspace(const LookAheadShape& shape);
 #else
   static uint64_t cuda_workspace(const LookAheadShape&) { return 0; }

@@ -12,8 +12,9 @@
 //
 // kName, kInputs, kOutputs, infer and forward_cpu are required; kKeepInputs, kKeepOutputs,
 // kConstantInputs, kOptionalInputs, kStridedInputs, kSaved, kFlags, backward_cpu, forward_cuda and
-// backward_cuda are optional. The
-// tier keeps a Scale in a member, scale_, and its constructor says s.kernel(scale_).
+// backward_cuda are optional.
+//
+// The tier keeps a Scale in a member, scale_, and its constructor says s.kernel(scale_).
 //
 // Functions may throw mneme::Failure; mneme/kernel.h says what each may do. mneme::visit_float and
 // visit_bytes choose a template instance by dtype.
