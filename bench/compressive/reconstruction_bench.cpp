@@ -7,9 +7,8 @@
 // reported are medians of seconds over the rounds, and
 //   ratio     an other way's time over the kernel's
 //   of peak   the kernel's flops, 4 B H T (E + N) d forward and 6 B H T N d for the derivatives,
-//   over
-//             its time, as a share of what the host's product of 1024^3 (oneDNN's where LibTorch
-//             has it) reached in the same rounds
+//             over its time, as a share of what the host's product of 1024^3 (oneDNN's where
+//             LibTorch has it) reached in the same rounds
 //
 //   reconstruction_bench [rounds]     9
 #include <array>

@@ -5,6 +5,7 @@
 //   window   each prediction feeds the last A tokens as one segment and uses the last position
 //   cache    rows = A - T, segments of T tokens: the last token of a segment attends to A places;
 //            T = 100, and T = 1 as in generation
+//
 // Correctness before timing: after A tokens from an empty memory nothing has been dropped, so both
 // give the same nll for token A + 1, to 1e-5 of its value. Then the cache is full and stays so; a
 // window and the segments take turns; reported are medians of seconds a predicted token.

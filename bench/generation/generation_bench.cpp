@@ -6,6 +6,7 @@
 //   kept       the same segments with kept keys, values and positions
 //   open       as mneme generates: one token after another into an open segment of 128, which the
 //              cache absorbs when it is full; a token attends to the cache and its own segment
+//
 // Correctness before timing: from equal tokens `official`, `all rows` and `kept` give one
 // distribution while rows are dropped, and `open` gives it while none are. Then they take turns,
 // the cache full; reported are medians over the rounds of the ratios of their times a token.

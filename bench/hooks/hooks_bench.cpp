@@ -1,11 +1,11 @@
 // What a hook costs beyond its mathematics.
 //
 // (1) Tiny sizes (2 lanes, 4 tokens, width 8, 4 layers): one segment of the memory decayed_mean
-// through the plugin, the stack and the C ABI, against the same lines written
-//     in LibTorch; interleaved pair by pair in this run. Results are compared before anything is
-//     timed. Cost of a hook = difference of the medians / hooks of a segment.
+//     through the plugin, the stack and the C ABI, against the same lines written in LibTorch;
+//     interleaved pair by pair in this run. Results are compared before anything is timed. Cost of
+//     a hook = difference of the medians / hooks of a segment.
 // (2) A training step (forward, loss, backward) of the backbone at 4 layers, width 256, segment
-// 128, 8 lanes with that memory. Share = hooks of a step * cost of a hook /
+//     128, 8 lanes with that memory. Share = hooks of a step * cost of a hook / median of the step.
 //     median of the step.
 //
 // Prints ratios and the cost; exits 1 when the two paths differ.

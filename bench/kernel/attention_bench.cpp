@@ -2,7 +2,9 @@
 // without gradient, and forward and backward as a training does. Both sides are compared first. The
 // share of the GEMM peak counts the products of scores, values and gradients over all columns,
 // those that no token sees too, and none that is computed a second time.
+//
 //   attention_bench [rounds] [device]
+//
 // With a CUDA device: the kernel there, without gradient, in f32 and bf16, by the ratio alone.
 #include <algorithm>
 #include <cstdio>

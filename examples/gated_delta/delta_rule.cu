@@ -2,9 +2,8 @@
 //
 //   Shapes         q, k, v [B,T,H,d]; alpha, beta [B,T,H]; states [B,H,d,d]; d <= 128
 //   Decomposition  a block for each head of each lane, which walks over the tokens. Its 8 warps
-//   hold
-//                  the state in registers: warp w has the rows w, w + 8, ..., lane l of a warp the
-//                  columns l, l + 32, ...
+//                  hold the state in registers: warp w has the rows w, w + 8, ..., lane l of a warp
+//                  the columns l, l + 32, ...
 //   Forward        a row meets no other row, so warps never wait for each other
 //   Backward       chunk by chunk from the last: the chunk's states are computed again into the
 //                  workspace, where each thread reads what it wrote itself; then token by token

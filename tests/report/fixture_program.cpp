@@ -1,6 +1,5 @@
 // report_fixture DIR: writes comparisons with random losses below DIR, and their reports: text,
-// task, needle, lengths, lanes,
-// sweep.
+// task, needle, lengths, lanes, sweep.
 #include <exception>
 #include <filesystem>
 #include <iostream>

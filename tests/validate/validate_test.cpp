@@ -74,8 +74,7 @@ bool is_long(std::string_view check) {
 }
 
 // "check: text" of everything that does not hold, as the program runs them: a check whose
-// conditions do not hold is left out.
-// Warnings count where `has_warnings`.
+// conditions do not hold is left out. Warnings count where `has_warnings`.
 std::vector<std::string> problems_of(const Subject& subject, const std::string& expected,
                                      bool has_warnings = true) {
   const LogListener silence([](LogLevel, std::string_view) { return false; });

@@ -58,8 +58,8 @@ class Histogram {
   static constexpr uint32_t kOutputs = 1;
   static constexpr uint32_t kFlags = mneme::kCapturable | mneme::kDeterministic;
 
-  // `set`: the CPU's instruction set. Errors:
-  // Failure(MNEME_E_INVALID_ARGUMENT) for less than one bin.
+  // `set`: the CPU's instruction set. Errors: Failure(MNEME_E_INVALID_ARGUMENT) for less than one
+  // bin.
   explicit Histogram(int64_t bins,
                      mneme::cpu::InstructionSet set = mneme::cpu::fastest_instruction_set());
 

@@ -12,6 +12,7 @@
 //   Bytes          V once a block of queries: B * H * ceil(T / 64) * N * d elements at most, from
 //                  L2; T * d elements written. Flops: 2 B H T N d and B H T N ceil(d / 64)
 //                  exponentials at most
+//
 // Both launches are the same for the same shapes, without allocation or synchronisation, and give
 // the same bits for the same inputs.
 #include "kernels/cuda/densities.cuh"

@@ -4,8 +4,8 @@
 //   Equation       joint[b][r] = r < M ? old[b][r] : fresh[b][r - M];
 //                  r < E -> evicted[b][r], else kept[b][r - E]
 //   Presumptions   any B, M, T, K >= 0 and D; contiguous; D * element size is copied in units of
-//   16,
-//                  8, 4, 2 or 1 bytes, the largest that divides the row and every buffer's address
+//                  16, 8, 4, 2 or 1 bytes, the largest that divides the row and every buffer's
+//                  address
 //   Decomposition  a block holds blockDim.y rows of the joint sequence of all lanes; blockDim.x
 //                  threads copy a row
 //   Launches       one, which fills kept and evicted whole: no allocation, no synchronisation, the
