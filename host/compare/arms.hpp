@@ -39,21 +39,22 @@ struct Sweep {
 [[nodiscard]] Sweep parse_sweep(std::string_view word);
 
 // Reads the experiment once with each memory; overrides apply to every arm. With sweeps, an arm
-// that has a sweep's key becomes one arm for each value (of each combination, with several
-// sweeps); an arm that does not have it stays as it is. An arm has a key of a tier when its
-// memory has the tier and the tier's plugin the option. Arms are named after their files and
-// settings, "my_memory,rows=64"; names that repeat get "#2" and so on. Error (kUsage) as
+// that has a sweep's key becomes one arm for each value (with several sweeps, for each
+// combination); an arm that does not have the key stays as it is. An arm has a key of a tier when
+// its memory has the tier and the tier's plugin has the option. Arms are named after their files
+// and settings, "my_memory,rows=64"; names that repeat get "#2" and so on. `is_locked` holds every
+// arm to the lock file of its memory file (plugin::apply_lock_file). Error (kUsage) as
 // config::parse_experiment, for no memory, and for a sweep whose key no arm has; Error (kPlugin) of
-// a plugin that cannot be loaded. `is_locked` holds every arm to the lock file of its memory file
-// (plugin::apply_lock_file).
+// a plugin that cannot be loaded.
 [[nodiscard]] std::vector<ArmSetup> read_arms(const std::filesystem::path& experiment,
                                               const std::vector<ArmRequest>& memories,
                                               const std::vector<config::Override>& overrides,
                                               const std::vector<Sweep>& sweeps,
                                               plugin::PluginLoader& loader, bool is_locked = false);
 
-// The arm's name as a folder's: what a file name may not hold, a shell would take apart or JSON
-// cannot hold (bytes that are no UTF-8) is "_", and what is longer than 120 bytes is cut.
+// The arm's name as the name of a folder. A character becomes "_" when a file name may not hold it,
+// when a shell would take the name apart at it, or when JSON cannot hold it (bytes that are no
+// UTF-8); so does a "." at the beginning. A name of more than 120 bytes is cut.
 [[nodiscard]] std::string folder_name(const std::string& arm);
 
 }  // namespace mneme::compare

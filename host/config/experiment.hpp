@@ -17,12 +17,13 @@ namespace mneme::config {
 
 class Problems;
 
-// A set of defaults of [model]: what a decoder is made of stands in the other keys.
+// A set of defaults of [model]; the other keys say what a decoder is made of.
 enum class Backbone { kXl, kDecoder, kGpt2 };
 enum class PositionScheme { kRelative, kDisentangled, kRotary, kAlibi, kLearned, kNone };
-// Transformer-XL's terms: sinusoids of the distance, projected, and two biases. With "disentangled"
-// tokens compute the same; the two directions use one table of distances and differ in their biases
-// alone, of which the one to the right belongs to a memory [LaMemo, eq. 10].
+// The schemes with Transformer-XL's terms: projected sinusoids of the distance, and two biases.
+// Tokens compute the same under both schemes. Under "disentangled" the two directions share one
+// table of distances and differ in their biases alone; the bias of keys to the right belongs to a
+// memory [LaMemo, eq. 10].
 constexpr bool is_relative(PositionScheme scheme) {
   return scheme == PositionScheme::kRelative || scheme == PositionScheme::kDisentangled;
 }

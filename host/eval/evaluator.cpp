@@ -133,8 +133,8 @@ class Evaluation {
   // What the forward pass found in the lanes of this process.
   [[nodiscard]] static RankScores read_scores(const backbone::Output& out,
                                               const memory::SegmentHooks& hooks);
-  // Whether the losses of a segment can be computed later: whatever is not finite now is looked for
-  // now, while the state is still that before the segment.
+  // Whether the losses of a segment are not computed yet and can be computed later. They cannot
+  // where a number is not finite: the search for its origin needs the state before the segment.
   [[nodiscard]] static bool can_wait(const backbone::Output& out, const RankScores& found);
   // Computes the losses that wait.
   void flush();

@@ -38,13 +38,13 @@ struct PluginLock {
 [[nodiscard]] std::string lock_text(const std::vector<LockedPlugin>& tiers,
                                     const std::filesystem::path& file);
 
-// The lock file of `file`; absent when there is none. Error (kUsage | kRun) naming the lock file,
-// with line and column, when it cannot be read as one.
+// The lock file of `file`; absent when there is no such file. Error (kUsage | kRun) naming the lock
+// file, with line and column, when it cannot be read as one.
 [[nodiscard]] std::optional<PluginLock> read_lock(const std::filesystem::path& file);
 
-// How the plugins of a memory differ from the locked ones, a complete message for each tier;
-// empty when all agree. Of several builds that fit to a tier's name the locked one is taken. Error
-// (kPlugin) as find_plugin.
+// The differences between the plugins of a memory and the locked ones, a complete message for each
+// tier; empty when all agree. Where several builds fit a tier's name, the locked one is taken.
+// Error (kPlugin) as find_plugin.
 [[nodiscard]] std::vector<std::string> lock_differences(const config::MemoryConfig& memory,
                                                         const PluginLock& lock);
 

@@ -37,15 +37,16 @@ struct ContextColumns {
   int64_t placed = 0;  // rows by place, without riders and tokens
   // Heads of all keys and values: the layer's G, or H when a hook has given keys of every head.
   int64_t key_heads = 0;
-  // When in some lane a placed column or rider is invalid to the right of a valid one: a
-  // permutation of the columns for each lane, [B,placed+M] i64, with the invalid ones first, so
-  // that the lane's rows have the distances of that lane run alone. Undefined = the same order in
-  // every lane.
+  // A permutation of the columns for each lane, [B,placed+M] i64, with the invalid ones first; it
+  // is made when some lane has a placed column or rider that is invalid to the right of a valid
+  // one. With it the lane's rows have the distances of that lane run alone. Undefined = the same
+  // order in every lane.
   at::Tensor lane_order;
 
   bool is_reordered() const;
   ContextPlaces places() const;
-  // Keys or values [B,n,G|H,d] as key_heads heads; themselves when they have so many.
+  // Keys or values [B,n,G|H,d] with key_heads heads; `rows` itself where it has this number
+  // already.
   at::Tensor of_all_heads(const at::Tensor& rows) const;
   // Applies that order to t, whose columns [free; placed; riders; rest] lie along `dim` and lanes
   // (or 1) along `lane_dim`.

@@ -150,7 +150,8 @@ void list_train(Fields& at, TrainConfig& train, const DataConfig& data) {
   at.field({"weight_decay", "of matrices; vectors have none unless a group names them"},
            train.weight_decay, kFromZero);
   at.tables({"group", "parameters with settings of their own"}, train.groups, list_group);
-  // Checkpoints hold hashes of the written text: without it a file is what it was.
+  // Checkpoints hold hashes of the written text. The default of such a key is not written, so that
+  // the text of an experiment that does not use the key stays as it was.
   if (at.lists(train.freeze != Freeze::kNothing)) {
     at.field(
         {"freeze",

@@ -113,9 +113,9 @@ void multiply_few(const LinearArgs& a, const W* w, const float* x, int64_t begin
 constexpr int64_t kPanel = kMaxColumns * kWide;  // rows of x at once
 constexpr int64_t kOutputs = 48;                 // outputs for which a block of x is read once
 
-// A tile [rows of the weight, columns * kWide rows of x] of sums, `depth` inputs deep. The rows of
-// the weight from `next` on, each of which is used once, and what will be `written` are asked for
-// meanwhile: without it memory is waited for.
+// A tile [rows of the weight, columns * kWide rows of x] of sums, `depth` inputs deep. Meanwhile
+// two kinds of memory are prefetched, because the product would wait for them: the rows of the
+// weight from `next` on, each of which is used once, and the memory that will be `written`.
 template <int rows, int columns>
 MNEME_INLINE void add_tile(const LinearArgs& a, const float* w, const float* x, int64_t depth,
                            float* sums, bool is_first, const float* next, Prefetch& written) {

@@ -44,8 +44,9 @@ class Normalizer {
   double growth_ = 1.0;
 };
 
-// Multiplies `growth` by how many times as long the step `field`, a Replace, can make a text: forty
-// in a row, each of which doubles it, would fill any memory. Error (kUsage) beyond 1000.
+// Multiplies `growth` by the factor by which the step `field`, a Replace, can lengthen a text.
+// Error (kUsage) when the product is above 1000: forty such steps in a row, each of which doubles
+// the text, would fill any memory.
 void add_growth(double& growth, const Field& field);
 
 // The member "pattern" of Split and Replace: {"String": ...} or {"Regex": ...}.
