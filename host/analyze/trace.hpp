@@ -42,7 +42,7 @@ struct LaneView {
   std::int64_t new_tokens = 0;   // rows of this segment's write; 0 = none
   std::int64_t end_token = 0;    // one past the newest token that the memory has taken in
   bool is_first_write = false;   // this write was the first into an empty memory
-  std::int64_t first_query = 0;  // the lane's token that query 0 stands at
+  std::int64_t first_query = 0;  // the lane's token at which query 0 is
   std::vector<std::vector<Density>> heads;  // [H][valid queries]; empty = nothing was read
 };
 

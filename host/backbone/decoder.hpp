@@ -55,7 +55,7 @@ class Decoder final : public Model {
   // `pieces` as Embedding::forward fills it; null = not wanted.
   at::Tensor embed(const at::Tensor& ids, const at::Tensor& types, int64_t offset, double dropout,
                    std::vector<WeightRows>* pieces = nullptr);
-  // Errors: Error(kUsage) when the model cannot take a segment of so many tokens.
+  // Errors: Error(kUsage) when the model cannot take a segment of this number of tokens.
   void check_segment(int64_t tokens) const;
   SegmentScope scope_of(memory::SegmentHooks& hooks);
   // Tokens [B,T,D], with the riders before them, through all layers; `outputs` receives every

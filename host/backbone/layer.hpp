@@ -53,7 +53,7 @@ struct LayerSettings {
   int64_t lora_rank = 0;     // r of low-rank updates; 0 = none
   double lora_factor = 0.0;  // alpha / r
 
-  // Context blocks by place stand at the place before the segment's first token.
+  // Context blocks by place are at the place before the segment's first token.
   bool has_fixed_memory = false;
   bool recomputes = false;  // the feed-forward part, in the backward pass
 
@@ -73,8 +73,8 @@ struct SegmentScope {
   Noise& noise;
   bool is_training = false;   // dropout is on
   int64_t window = 0;         // same_length: distances 0 .. window-1; 0 = off
-  int64_t riders = 0;         // that tokens attend to: they stand before the segment's tokens
-  int64_t unseen = 0;         // that no token attends to: in h before the others
+  int64_t riders = 0;         // that tokens attend to; before the segment's tokens
+  int64_t unseen = 0;         // that no token attends to; in h before the others
   bool keeps_riders = false;  // the last layer's riders are wanted
   at::Tensor rider_valid{};   // [B,riders] bool; undefined = all
   at::Tensor token_valid{};   // [B,T] bool; undefined = all
@@ -83,8 +83,8 @@ struct SegmentScope {
   std::vector<OpenLayer>* open = nullptr;    // of an open segment, by layer
   int64_t past = 0;                          // its tokens before this step
 
-  // Riders pass with an open segment's first step: those that tokens attend to, and all that h
-  // holds before the tokens.
+  // The riders of a step: those that tokens attend to, and all that h holds before the tokens. In
+  // an open segment riders pass with the first step alone.
   int64_t riding() const { return past == 0 ? riders : 0; }
   int64_t passing() const { return past == 0 ? unseen + riders : 0; }
 };

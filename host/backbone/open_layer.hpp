@@ -69,7 +69,7 @@ class OpenLayer {
   Buffer plain_k_, plain_v_;  // appended rows as they were given, where those differ
   int64_t context_ = 0;       // rows of the context
   int64_t rows_ = 0;          // rows appended
-  // The context as it was gathered: keys and values of its blocks, and where turned keys stand.
+  // The context as it was gathered: keys and values of its blocks, and the places of turned keys.
   std::vector<at::Tensor> context_keys_, context_values_;
   ContextPlaces context_places_;
   std::vector<at::Tensor> x_, q_, z_, lse_;

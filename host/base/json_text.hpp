@@ -12,11 +12,11 @@
 
 namespace mneme {
 
-// Objects and lists in each other. Values are printed and destroyed by functions that call
-// themselves for each level, so deeper texts are refused.
+// The most levels of objects and lists in each other. Values are printed and destroyed by functions
+// that call themselves for each level, so deeper texts are refused.
 inline constexpr std::size_t kMaxJsonDepth = 100;
 
-// How deep objects and lists of a JSON text lie in each other; what stands in quotes is none. The
+// The number of levels of objects and lists in a JSON text; brackets in quotes do not count. The
 // text need not be valid.
 [[nodiscard]] std::size_t json_depth(std::string_view text);
 

@@ -54,8 +54,8 @@ struct CodePoint {
 // The same with its line ends as they are.
 [[nodiscard]] std::string printable_lines(std::string_view text);
 
-// The text, or, where it has more than `most` bytes, its beginning in as many and how many there
-// are: "abc .. (1000 bytes)". Characters stay whole.
+// The text. Of a text of more than `most` bytes its beginning, at most `most` bytes, and the number
+// of its bytes: "abc .. (1000 bytes)". Characters stay whole.
 [[nodiscard]] std::string cut_text(std::string_view text, std::size_t most);
 
 }  // namespace mneme

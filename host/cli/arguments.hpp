@@ -42,7 +42,7 @@ class Option {
   // A real number in [0, 1].
   const Option& in_unit_interval() const;
   const Option& one_of(const std::vector<std::string>& words) const;
-  // The same, or what `fits`, which a message calls `pattern`: "cuda:N".
+  // One of `words`, or a word that `fits`; a message calls the latter `pattern`: "cuda:N".
   const Option& one_of(const std::vector<std::string>& words, const std::string& pattern,
                        bool (*fits)(std::string_view)) const;
   const Option& required() const;
@@ -52,7 +52,7 @@ class Option {
   const Option& one_each() const;
   // One word holds several values, separated by `separator`.
   const Option& delimiter(char separator) const;
-  // Takes exactly so many values, or between so many.
+  // Takes exactly `count` values, or a number of values between the two bounds.
   const Option& expected(int count) const;
   const Option& expected(int least, int most) const;
   // The value where the option is given without one.
@@ -110,7 +110,7 @@ class Command {
 
 // Fail early, before long work, when the file or the folder that `option` names could not be
 // written: a folder above it cannot be made or written, a file is a folder or the reverse, or a
-// descriptor that is not open for writing. Make nothing. Error (kUsage).
+// descriptor is not open for writing. They make nothing. Error (kUsage).
 void check_output_file(const std::string& option, const std::filesystem::path& path);
 void check_output_folder(const std::string& option, const std::filesystem::path& path);
 

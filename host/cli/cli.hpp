@@ -40,8 +40,8 @@ void add_doctor(const Command& app);
 void add_completion(const Command& app);
 void add_man(const Command& app);
 
-// The memories of a command that failed while it goes on with the others. Each failure is reported
-// at once; when all memories have failed, the last failure ends the command.
+// The memories that failed in a command that continues with the others. Each failure is reported at
+// once; when all memories have failed, the last failure ends the command.
 class Failures {
  public:
   Failures(const Streams& streams, std::size_t memories) : streams_(streams), memories_(memories) {}

@@ -43,7 +43,7 @@ struct FixedArm {
 
 struct Equalized {
   std::string reference;          // the arm whose budget the others get
-  std::int64_t budget = 0;        // its
+  std::int64_t budget = 0;        // of the reference
   std::vector<ChosenSize> sizes;  // of the other arms
   std::vector<FixedArm> fixed;    // of the other arms those without a size that changes their cost
 };

@@ -15,8 +15,8 @@ namespace mneme::compare {
 void check_alike(ranks::Communicator& ranks, const Record& record);
 
 // Called when rank 0 has made the comparison's folder and locked it. Error (kUsage), on all ranks,
-// naming the first one that does not see this within so many seconds; a file system of several
-// machines may show new files late.
+// naming the first one that does not see this within `seconds`; a file system of several machines
+// may show new files late.
 void check_folder_is_shared(ranks::Communicator& ranks, const Options& options, double seconds);
 
 }  // namespace mneme::compare

@@ -31,7 +31,7 @@ struct RunNews {
 // What a rank tells the others several times a second.
 struct RankNews {
   int signal = 0;            // that asked this rank to stop; 0 = none
-  std::string failure = {};  // why it cannot go on; "" = it can
+  std::string failure = {};  // why it cannot continue; "" = it can
   std::vector<RunNews> runs = {};
 };
 
@@ -40,7 +40,7 @@ struct RankNews {
 [[nodiscard]] std::string write_news(const RankNews& news);
 [[nodiscard]] RankNews read_news(std::string_view text);
 
-// The first of those with the least work. std::logic_error for none.
+// The index of the least work, the first one of equals. std::logic_error for none.
 [[nodiscard]] std::size_t freest(std::span<const std::int64_t> work);
 
 // The GPUs of a rank among the ranks of its machine, as indices: every ranks_on_host-th one, so

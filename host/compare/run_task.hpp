@@ -31,8 +31,8 @@ class RunTask {
   void start();
   // Reads what the process has printed, and how it ended.
   void look(bool is_stopping);
-  // Between two processes: starts the next one; without one the run is done. Waits for another
-  // call of the same command when it `is_stopping`.
+  // Between two processes: starts the next one; without one the run is done. When it `is_stopping`
+  // nothing is started: the run waits for the next call of the same command.
   void go_on(bool is_stopping);
   // How far the run is; lines are handed over once.
   [[nodiscard]] RunNews take_news();

@@ -115,8 +115,9 @@ struct Options {
 };
 
 // Fills in the options' initial weights: the newest checkpoint of the run `given`, or that file. A
-// comparison in options.folder that began with the same `given` goes on with the weights that it
-// has kept, whatever was trained there since. Error (kRun) when the weights cannot be read.
+// comparison in options.folder that began with the same `given` continues with the weights that it
+// has kept, even if the run was trained further since. Error (kRun) when the weights cannot be
+// read.
 void find_initial_weights(const std::filesystem::path& given, Options& options);
 
 // What a process does at present.
@@ -126,7 +127,8 @@ struct Activity {
   std::int64_t step = 0, of = 0;  // steps of a training, segments of an evaluation; of = 0: unknown
 };
 
-// Callbacks of a comparison, on the caller's thread; but for stop_signal(), of rank 0 alone.
+// Callbacks of a comparison, on the caller's thread. All but stop_signal() are called on rank 0
+// alone.
 class Observer {
  public:
   Observer() = default;
@@ -142,7 +144,7 @@ class Observer {
   virtual void on_message(const std::string& run, const std::string& line) = 0;
   // A run came to its end: done, or failed with its message.
   virtual void on_end(const RunRecord& run, std::int64_t runs_done) = 0;
-  // A signal that asks to stop; 0 = go on. The processes get it, save what they have and end.
+  // A signal that asks to stop; 0 = continue. The processes get it, save what they have and end.
   [[nodiscard]] virtual int stop_signal() = 0;
 };
 
@@ -158,9 +160,9 @@ class Observer {
                              plugin::PluginLoader& loader);
 
 // Runs what is not finished; the record is written to comparison.json whenever a run's state
-// changes. A run that fails is kept with its error, and the others go on; so is one that the record
-// no longer describes, because its program or a plugin was replaced. Returns the signal with which
-// the observer, or that of another rank, asked to stop; 0 = all came to an end.
+// changes. A run that fails is kept with its error, and the others continue; so is a run that the
+// record no longer describes, because its program or a plugin was replaced. Returns the signal with
+// which the observer, or that of another rank, asked to stop; 0 = all came to an end.
 //
 // Of several ranks each has processes for the runs that it is given; all call this with what they
 // prepared, and all have the same record afterwards.

@@ -33,7 +33,7 @@ enum class NormKind { kLayer, kRms };
 enum class FeedForward { kRelu, kGelu, kGeluTanh, kSwiglu };
 // How rotary frequencies are stretched for longer contexts; as the models that use them do.
 enum class RotaryScaling { kNone, kLinear, kLlama3, kYarn, kDynamic };
-// Where the rows of memories stand: directly before the segment in their order, or all of them at
+// The places of the rows of memories: directly before the segment in their order, or all of them at
 // the place before its first token.
 enum class MemoryPosition { kPrevious, kFixed };
 enum class EmbeddingScale { kSqrt, kNone };
@@ -126,7 +126,7 @@ struct ModelConfig {
   Backbone backbone = Backbone::kXl;
   std::int64_t layers = 4;
   std::int64_t heads = 4;
-  std::int64_t kv_heads = 0;     // of keys and values; divides heads; 0 = as many as heads
+  std::int64_t kv_heads = 0;     // of keys and values; divides heads; 0 = heads
   std::int64_t head_width = 64;  // default width / heads; heads * head_width need not equal width
   std::int64_t width = 256;      // even with relative positions
   std::int64_t ff = 1024;        // default 4 * width; swiglu: 8/3 * width, a multiple of 32
@@ -273,7 +273,7 @@ struct DataConfig {
   // equal to document_mark, which is left out; every line.
   Documents documents = Documents::kFile;
   std::string document_mark = {};
-  // word: keep at most so many words; tokens: ids are below it; 0 = what the training data holds.
+  // word: the most words that are kept; tokens: ids are below it; 0 = what the training data holds.
   std::int64_t vocabulary_size = 0;
   Reset reset = Reset::kDocument;
   MotifConfig motif = {};         // keys alphabet, period_min, period_max
@@ -311,7 +311,7 @@ struct ParameterGroup {
   friend bool operator==(const ParameterGroup&, const ParameterGroup&) = default;
 };
 
-// [[train.accumulate_from]]: from this step on, so many backward passes a step, each of
+// [[train.accumulate_from]]: the number of backward passes a step from this step on, each of
 // bptt_segments segments; the update period of the Compressive Transformer.
 struct AccumulateFrom {
   std::int64_t step = 0;      // steps done before it holds, increasing from group to group
@@ -354,7 +354,7 @@ struct TrainConfig {
   std::int64_t bucket_mb = 25;
   GradientPrecision gradients = GradientPrecision::kFull;
   bool shard_optimizer = false;
-  // Ends the training after so many evaluations of the valid split without a lower loss; 0 = off.
+  // Evaluations of the valid split without a lower loss that end the training; 0 = off.
   std::int64_t early_stop = 0;
   std::int64_t keep_checkpoints = 2;  // newest ones kept, beside the best; at least 1
   bool tensorboard = true;            // event files in the run's folder
@@ -407,7 +407,7 @@ struct Experiment {
                                           const std::optional<std::filesystem::path>& memory_file,
                                           Problems& problems);
 
-// The same from a text; `source` stands in messages, `folder` is the base of relative paths.
+// The same from a text; `source` is its name in messages, `folder` is the base of relative paths.
 [[nodiscard]] Experiment parse_experiment_text(std::string_view text, const std::string& source,
                                                const std::filesystem::path& folder = ".",
                                                const std::vector<Override>& overrides = {});

@@ -46,7 +46,7 @@ class TokenCells {
   [[nodiscard]] bool is_empty() const { return tokens_.empty(); }
 
   void clear();
-  // A memory that starts with rows at `places`: token first_token + i stands at places[i].
+  // A memory that starts with rows at `places`: token first_token + i is at places[i].
   void begin(std::span<const double> places, std::int64_t first_token);
   // A write onto this memory. `samples`: where the old memory was sampled; `places`: the points of
   // the write, first those of the samples, in their order, then those of the new rows, whose tokens

@@ -58,7 +58,7 @@ class DocumentAttention {
     std::int64_t tokens = 0;           // read so far
     std::int64_t turn = -1;            // -1 = none yet
     std::int64_t document_begin = -1;  // of the text; -1 = no document
-    std::int64_t document_end = -1;    // -1 = it goes on
+    std::int64_t document_end = -1;    // -1 = it continues
     // Of each token of this segment the place of its reading in utterances_; -1 = no turn's text.
     std::vector<std::int64_t> reading;
   };

@@ -17,9 +17,9 @@ inline constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity(
 
 // One call. Scores are s_ij = scale * ((q_i + u) . k_j + (q_i + w) . table[T-1-i+j']) + mask_ij +
 // bias_ij with j' = j - first_placed; the second term exists for j >= first_placed only: there,
-// memory rows by place, riders and tokens stand in this order, one place apart
-// [Transformer-XL, appendix B: the shift is index arithmetic here]. `Scores` below is [H,B,T,K].
-// Keys and values may have fewer heads, G: head h then uses those of h / (H / G).
+// memory rows by place, riders and tokens are in this order, one place apart [Transformer-XL,
+// appendix B: the shift is index arithmetic here]. `Scores` below is [H,B,T,K]. Keys and values may
+// have fewer heads, G: head h then uses those of h / (H / G).
 struct AttentionArgs {
   at::Tensor q;              // [B,T,H,d], any strides; compute dtype (f64, f32, bf16)
   at::Tensor k, v;           // [G,B,K,d] contiguous, G divides H; compute dtype

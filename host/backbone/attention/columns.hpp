@@ -11,7 +11,7 @@
 
 namespace mneme::backbone {
 
-// Where the rows of a context stand, block by block.
+// The places of a context's rows, block by block.
 struct ContextPlaces {
   std::vector<memory::PositionKind> kinds = {};
   std::vector<at::Tensor> distances = {};  // ContextBlock::distance

@@ -8,11 +8,11 @@
 
 namespace mneme::backbone {
 
-// Keys [G,B,free+placed,d] of the context. Rows by place stand in order before the riders and the
-// segment's first token, whose place is 0, or with memory_position = "fixed" all at place -1; rows
-// with explicit distances at minus those. Keys of rows without positions, and of those with a
-// distance to each token, are 0: unplaced_scores and scores_at are their whole scores. Undefined
-// without context.
+// Keys [G,B,free+placed,d] of the context. Rows by place are in order before the riders and the
+// segment's first token, whose place is 0; with memory_position = "fixed" all of them are at place
+// -1. Rows with explicit distances are at minus these distances. Keys of rows without positions,
+// and of those with a distance to each token, are 0: unplaced_scores and scores_at are their whole
+// scores. Undefined without context.
 at::Tensor turned_context(const ContextColumns& columns, const LayerSettings& settings,
                           const SegmentScope& scope);
 
@@ -23,8 +23,8 @@ at::Tensor turned_rows(const ContextColumns& columns, const at::Tensor& k,
 // Scaled scores [H,B,T,m] of queries [B,T,H,d] and keys [B,m,G,d], both without positions.
 at::Tensor unplaced_scores(const at::Tensor& q, const at::Tensor& k, double scale);
 
-// Scaled scores [H,B,T,m] of queries [B,T,H,d] and keys [B,m,G,d] that stand at
-// distance[b,t,m] ([B|1,T|1,m] i64) before each query.
+// Scaled scores [H,B,T,m] of queries [B,T,H,d] and keys [B,m,G,d] that are at distance[b,t,m]
+// ([B|1,T|1,m] i64) before each query.
 at::Tensor scores_at(const at::Tensor& distance, const at::Tensor& q, const at::Tensor& k,
                      double scale, const RotaryTables& rotary);
 

@@ -35,8 +35,8 @@ SplitWeight split_weight(const at::Tensor& weight, const std::vector<int64_t>& s
 //   target of -1 gives 0 and no gradient. Result [n] f32 or f64. best (i64 [n]) receives the arg
 //   max when asked. kept_logits: the most logits that are kept for the backward pass.
 inline constexpr int64_t kKeptLogits = int64_t{1} << 25;
-// Numbers of a block of logits: on the CPU as many as stay in the processor's cache while they are
-// summed up; elsewhere, where every operation has to be launched, kKeptLogits.
+// Numbers of a block of logits: on the CPU the number that stays in the processor's cache while
+// they are summed up; elsewhere kKeptLogits, because every operation has to be launched there.
 inline constexpr int64_t kBlockLogits = int64_t{1} << 21;
 at::Tensor linear_nll(const at::Tensor& x, const WeightRows& weight, const at::Tensor& bias,
                       const at::Tensor& target, at::Tensor* best = nullptr,

@@ -44,7 +44,7 @@ struct EvalArguments {
   std::string option = "rows";   // of the extrapolation
   bool has_extrapolation_settings = false;
   bool is_watching = false;
-  std::int64_t watch_count = 0;  // the watch ends after so many lines of numbers; 0 = never
+  std::int64_t watch_count = 0;  // lines of numbers after which the watch ends; 0 = never
   std::int64_t trial_seconds = kTrialSeconds;
   bool has_watch_count = false;    // it was given
   bool has_trial_seconds = false;  // likewise
@@ -160,8 +160,8 @@ int score_tokens(const EvalArguments& arguments, const Streams& streams);
 
 // The line of a watch: the time of the day, the memory's name, its numbers, how they differ from
 // those of `previous` (null: there are none), and the builds that ran. At most `width` columns wide
-// (0 = no limit): what does not fit stands in a second line, without the speed where that is not
-// enough, and in more lines at last.
+// (0 = no limit): words that do not fit are in a second line. Where two lines are not enough the
+// speed is left out; then there may be more lines.
 [[nodiscard]] std::string watch_line(const std::string& time, const run::SweepResult& result,
                                      const eval::Result* previous, std::size_t width);
 

@@ -7,8 +7,8 @@
 
 namespace mneme::cli {
 
-// The page for man(1): requests of man(7), UTF-8, the same for the same program. `version` stands
-// in its last line.
+// The page for man(1): requests of man(7), UTF-8, the same for the same program. `version` is in
+// its last line.
 [[nodiscard]] std::string man_page(const CommandDefinition& program, const std::string& version);
 
 }  // namespace mneme::cli

@@ -19,8 +19,8 @@ inline constexpr const char* kOwnProgram = "/proc/self/exe";
 // In the environment of such a process: its seconds.
 inline constexpr const char* kSecondsVariable = "MNEME_TRIAL";
 
-// How to start this program again with these arguments, limited to so many seconds. Such a process
-// names the call that does not return and ends itself; one that cannot is killed later.
+// How to start this program again with these arguments, limited to this number of seconds. Such a
+// process names the call that does not return and ends itself; one that cannot is killed later.
 [[nodiscard]] ChildOptions limited_child(std::vector<std::string> arguments, std::int64_t seconds);
 
 // The message that a process of ours wrote last, without "mneme: error: "; "" when there is none.
