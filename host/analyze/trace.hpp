@@ -62,8 +62,8 @@ class Trace {
 
   // Adds one segment and calls `visit` for every tier, layer and lane that wrote or read. Errors:
   // Error (kRun) naming tier, layer and probe for shapes that do not fit, for more rows than the
-  // lane has tokens, and for a write without places (lanes that are written differently: one lane
-  // alone always has them).
+  // lane has tokens, and for a write without places, which happens where lanes are written
+  // differently; a single lane always has places.
   void follow(const data::TokenSegment& segment, const std::map<std::string, at::Tensor>& probes,
               const std::function<void(const LaneView&)>& visit);
 

@@ -8,8 +8,8 @@
 
 namespace mneme::backbone {
 
-// Numbers of a weight up to which oneDNN computes products in f32: it copies the factors, and for
-// a layer's weight the copy is small.
+// The most numbers of a weight for which oneDNN computes products in f32: it copies the factors,
+// and for a layer's weight the copy is small.
 inline constexpr int64_t kMaxFactor = 1 << 23;
 
 // x [..,n] times weight [m,n] transposed, plus bias [m] when defined: [..,m]. Inputs are cast to
@@ -18,8 +18,8 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
                   at::ScalarType compute);
 
 // Weights of another type than products have (precision = "bf16"), converted once for all segments
-// of an evaluation or a generation: made anew in each, the copies cost more time than a product of
-// few rows. They take 2 bytes a parameter of those used.
+// of an evaluation or a generation: made anew in each, the copies would cost more time than a
+// product of few rows. They take 2 bytes for each parameter that is used.
 class ConvertedWeights {
  public:
   // `weight`, or its copy in `compute`, which without gradient is kept until clear(). The weight

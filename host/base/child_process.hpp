@@ -38,7 +38,7 @@ class ChildProcess {
   // Lines of stderr that have arrived since the last call, without their ends; a line without an
   // end comes when stderr has been closed. Does not wait.
   [[nodiscard]] std::vector<std::string> read_lines();
-  // Its end, once it has come to it. Does not wait.
+  // How the program ended; nullopt while it runs. Does not wait.
   [[nodiscard]] const std::optional<ChildEnd>& poll_end();
 
   // Returns when one of them has printed something or closed its stderr, and at the latest after

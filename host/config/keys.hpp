@@ -9,8 +9,8 @@
 
 namespace mneme::config {
 
-// A key with its type, default and meaning. Where they depend on data.task, the tasks stand beside
-// each: "4000 (sorting), 20 (digit_sorting)".
+// A key with its type, default and meaning. Where they depend on data.task, each has its tasks
+// behind it: "4000 (sorting), 20 (digit_sorting)".
 struct KeyInfo {
   std::string key;
   std::string type;

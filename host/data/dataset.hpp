@@ -40,7 +40,7 @@ class Dataset {
   [[nodiscard]] const Vocabulary* vocabulary() const noexcept {
     return vocabulary_ ? &*vocabulary_ : nullptr;
   }
-  // How often each id stands in the text that the vocabulary was built from; empty when that is not
+  // How often each id occurs in the text that the vocabulary was built from; empty when that is not
   // known (Vocabulary::counts()), and for ids and generated tasks.
   [[nodiscard]] const std::vector<std::int64_t>& training_counts() const noexcept;
   // True when make_stream(split) works: the split's file was read, or the task generates it.

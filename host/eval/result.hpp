@@ -48,7 +48,7 @@ struct Breakdown {
   // document, are in none.
   std::vector<Bucket> distance;
   // By the times the target's id occurs in the training data, in powers of ten: 1-9, 10-99, ...;
-  // "<unk>" and "unseen" (never, or too rare to be counted) stand first with from = -1 and 0. Empty
+  // "<unk>" and "unseen" (never, or too rare to be counted) come first, with from = -1 and 0. Empty
   // when the counts are not known.
   std::vector<Bucket> frequency;
 };

@@ -24,11 +24,12 @@ class WaitingLosses {
 
   // `found` lacks nll, correct and best; top [B,T,D].
   void add(const data::TokenSegment& segment, const at::Tensor& top, RankScores found);
-  // More segments would take memory and time to answer, and gain little.
+  // True when more segments would take memory, delay the answer and gain little.
   [[nodiscard]] bool is_full() const;
   // The segments in their order, complete; none wait afterwards.
   [[nodiscard]] std::vector<Segment> take();
-  // The most tokens whose losses are computed at once, when segments have so many over all lanes.
+  // The most tokens whose losses are computed at once, of segments with `of_segment` tokens over
+  // all lanes.
   [[nodiscard]] static std::int64_t most_rows(std::int64_t of_segment);
 
  private:

@@ -17,7 +17,7 @@ namespace mneme::figure {
 // so that one specification serves a light and a dark page.
 struct Figure {
   std::string key = {};      // "attention": the name of its files
-  std::string section = {};  // of a page: where it stands
+  std::string section = {};  // of a page: where the figure is
   std::string title = {};    // what is shown
   std::string caption = {};  // what marks and scales mean
   std::string hint = {};     // what a mouse does in it; not of paper

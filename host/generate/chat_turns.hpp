@@ -19,13 +19,13 @@ class ChatTurns {
   }
 
   [[nodiscard]] bool is_dialogue() const { return ids_.has_value(); }
-  // What stands before the first turn, of the document's ids; dialogues only.
+  // The tokens before the first turn, made of the document's ids; dialogues only.
   [[nodiscard]] std::vector<std::int32_t> document(std::vector<std::int32_t> ids) const {
     ids.insert(ids.begin(), ids_->doc);
     ids.push_back(ids_->eos);
     return ids;
   }
-  // What a line's ids become.
+  // The tokens of a line, made of its ids.
   [[nodiscard]] std::vector<std::int32_t> turn(std::vector<std::int32_t> ids) const {
     if (!ids_) return ids;
     ids.insert(ids.begin(), ids_->speaker2);

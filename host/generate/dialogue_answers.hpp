@@ -14,7 +14,7 @@ namespace mneme::generate {
 
 struct AnswerOptions {
   std::int64_t count = 0;          // turns; 0 = all that are scored
-  std::int64_t turns_before = 3;   // at least so many turns stand before a scored one
+  std::int64_t turns_before = 3;   // a scored turn has at least this number before it
   std::int64_t tokens = 50;        // of an answer, at most
   std::int64_t prompt_tokens = 0;  // of the context that is kept for reports;
                                    // 0 = scores::default_prompt_tokens(eval.segment)

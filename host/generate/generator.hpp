@@ -78,8 +78,8 @@ class TokenFeeder {
   [[nodiscard]] const memory::StackState& state() const { return state_; }
 
   // Feeds ids [B,n], on the CPU, in steps that end where a segment has `segment` tokens; there it
-  // is closed. An open segment that has as many already is closed first. Returns the last layer's
-  // output after the newest token, [B,D]. Errors: what the model and hooks throw.
+  // is closed. An open segment that already has this number is closed first. Returns the last
+  // layer's output after the newest token, [B,D]. Errors: what the model and hooks throw.
   at::Tensor feed(const at::Tensor& ids, std::int64_t segment);
   // One lane becomes `lanes` equal ones, lane i with stream i of random numbers: what follows in a
   // lane does not depend on how many there are.

@@ -24,7 +24,7 @@ struct Prompt {
 // The tokens of a prompt. Lines end as in a corpus, but the last one only where the text says so: a
 // prompt is continued, not closed. Without `keeps_eos` a word vocabulary's <eos> are left out
 // [LaMemo, generation protocol]. Error (kUsage) naming the first characters or bytes that the
-// vocabulary lacks and where they stand, and for text that is not UTF-8 (char, word).
+// vocabulary lacks and their places, and for text that is not UTF-8 (char, word).
 [[nodiscard]] Prompt encode_prompt(const data::Vocabulary& vocabulary, const data::NamedText& text,
                                    bool keeps_eos = true);
 
@@ -62,8 +62,8 @@ class StopText {
 //
 // Detokenised, words are joined as they were before the Moses tokeniser and WikiText took them
 // apart: "@-@", "@,@" and "@.@" become "-", "," and "." without blanks, closing punctuation, "'s"
-// and "n't" stand at the word before, opening brackets and currency signs at the word after, curly
-// quotes on their sides, and straight double quotes open and close in turn within a line. What the
+// and "n't" join the word before, opening brackets and currency signs the word after, curly quotes
+// on their sides, and straight double quotes open and close in turn within a line. What the
 // tokeniser lost (an opening apostrophe, say) is not restored.
 class TokenWriter {
  public:

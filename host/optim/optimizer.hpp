@@ -158,10 +158,10 @@ class LearningRate {
 // train.accumulate_from that holds says (the Compressive Transformer's update period).
 [[nodiscard]] std::int64_t accumulation(const config::TrainConfig& train, std::int64_t step);
 
-// Steps of the whole run: train.steps, or as many as it takes to see train.epochs epochs of the
-// stream; the last step may reach into another one. A backward pass takes bptt_segments segments,
-// or one answer of a task whose other segments have no target. Error (kUsage) for epochs of data
-// without end.
+// Steps of the whole run: train.steps, or the number that it takes to see train.epochs epochs of
+// the stream; the last step may reach into another one. A backward pass takes bptt_segments
+// segments, or one answer of a task whose other segments have no target. Error (kUsage) for epochs
+// of data without end.
 [[nodiscard]] std::int64_t count_steps(const config::TrainConfig& train,
                                        const data::Stream& stream);
 // Epochs of the stream, whose data have an end, that the first `steps` steps see.

@@ -24,7 +24,7 @@ using Purpose = std::string_view;
 // ones in the same order, with equal sizes, types and roots. One thread at a time; a second thread
 // takes a duplicate().
 //
-// What becomes of ranks that wait for one that does not come says OpenOptions::on_absence.
+// OpenOptions::on_absence says what happens to ranks that wait for one that does not come.
 class Communicator {
  public:
   Communicator() = default;

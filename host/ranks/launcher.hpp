@@ -32,8 +32,9 @@ inline constexpr const char* kStartedAlone = "MNEME_STARTED_ALONE=1";
 
 struct OpenOptions {
   double time_limit = 1800.0;  // seconds that ranks wait for one that does not come
-  // Called then, on the thread that waits, on one of the ranks that wait with what to tell, and on
-  // the others a while later with "". It must not return: there is nothing to go on with.
+  // Called then on the thread that waits: on one of the ranks that wait with the message for
+  // people, and on the others a while later with "". It must not return, because the run cannot
+  // continue.
   std::function<void(const std::string& message)> on_absence = nullptr;
 };
 

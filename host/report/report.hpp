@@ -17,7 +17,7 @@
 
 namespace mneme::report {
 
-// A sentence that sums others up, or that stands alone.
+// A sentence that sums others up, or one on its own.
 struct Statement {
   std::string summary = {};
   std::vector<std::string> sentences = {};

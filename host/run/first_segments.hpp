@@ -9,7 +9,7 @@
 
 namespace mneme::run {
 
-// As Runtime::evaluate, of the split's first segments alone, so many at most; 0 = of all of them.
+// As Runtime::evaluate, of the first `segments` segments of the split at most; 0 = of all of them.
 [[nodiscard]] eval::Result evaluate_first(Runtime& runtime, data::Split split,
                                           std::int64_t segments, eval::Options options = {});
 

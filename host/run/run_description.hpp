@@ -20,7 +20,7 @@ namespace mneme::run {
 // "2026-01-31T12:00:00Z".
 [[nodiscard]] std::string utc_now();
 
-// Adds to run.json that the process described by `now` goes on after `step`: an entry of
+// Adds to run.json that the process described by `now` continues after `step`: an entry of
 // "continued" with what a run's numbers may depend on, and its time.
 void add_continuation(Json& info, const Json& now, std::int64_t step);
 // The threads of the run's last process, which one that continues it keeps; 0 = not recorded.

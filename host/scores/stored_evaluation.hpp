@@ -114,7 +114,7 @@ class StoredEvaluation {
   [[nodiscard]] std::vector<std::uint8_t> source() const;
   // [n]: the id that was the arg max; empty when it was not kept, as for texts.
   [[nodiscard]] std::vector<std::int32_t> predicted() const;
-  // In the order in which their first targets stand in the columns.
+  // In the order of their first targets in the columns.
   [[nodiscard]] const std::vector<Sample>& samples() const { return samples_; }
   // [n]: of every target, the place of its sample in samples().
   [[nodiscard]] std::vector<std::int32_t> sample_of_target() const;

@@ -31,10 +31,11 @@ struct Blocks {
 // Lengths 1, 2, 4, ... are tried [Flyvbjerg and Petersen 1989]. A length is accepted where the
 // lag-1 autocorrelations r of it and of all greater lengths together agree with 0: the sum of n r^2
 // over them, n the number of neighbouring pairs, is at most the 95 % quantile of chi squared with
-// as many degrees of freedom [Jonsson 2018]. Twice the smallest accepted length is taken, because
-// correlation that the test cannot see yet is halved thereby. A lane's end ends a block. Lengths go
-// up to the shortest lane, and as long as at least 10 blocks remain. Where no length is accepted,
-// the greatest is taken and a warning given; so it is where fewer than 20 blocks remain.
+// one degree of freedom for each of these lengths [Jonsson 2018]. Twice the smallest accepted
+// length is taken, because correlation that the test cannot see yet is halved thereby. A lane's end
+// ends a block. Lengths go up to the shortest lane, and as long as at least 10 blocks remain. Where
+// no length is accepted, the greatest is taken and a warning given; so it is where fewer than 20
+// blocks remain.
 //
 // Throws a run error where there is no lane, a lane without targets, or a number that is not
 // finite.

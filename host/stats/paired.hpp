@@ -27,7 +27,7 @@ struct PairedOptions {
   double power = 0.8;   // at which the smallest detectable difference is stated
   int bootstrap_draws = 10000;
   int sign_flip_draws = 20000;  // used with more than `exact_units` units
-  int exact_units = 15;         // up to so many units all sign flips are tried, at most 24
+  int exact_units = 15;         // most units for which all sign flips are tried, at most 24
   std::uint64_t seed = 1;       // of the draws: equal input and options give equal results
   // Arms whose p values Holm's correction adjusts (holm.hpp). The smallest detectable difference is
   // one that the strictest of its steps shows, at (1 - level) / arms; nothing else depends on it.

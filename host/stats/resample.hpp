@@ -45,7 +45,7 @@ struct SignFlips {
 
   // Probability of a value of at least `threshold`: their share, or (1 + count) / (1 + draws).
   [[nodiscard]] double tail(double threshold) const;
-  // The smallest p value that any data of so many units and draws can have.
+  // The smallest p value that any data of this number of units and draws can have.
   [[nodiscard]] double smallest_tail() const;
 };
 

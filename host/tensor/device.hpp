@@ -37,7 +37,7 @@ void synchronize(c10::Device device);
 // and after fit_threads() one for a small model. Error (kUsage) when negative.
 void set_threads(std::int64_t threads, std::int64_t sharers = 1);
 [[nodiscard]] std::int64_t threads();
-// At most so many from now on, also after fit_threads().
+// At most `most` threads from now on, also after fit_threads().
 void limit_threads(std::int64_t most);
 // True when OMP_NUM_THREADS names a number of threads.
 [[nodiscard]] bool has_threads_variable();

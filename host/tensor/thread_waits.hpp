@@ -16,8 +16,8 @@
 
 namespace mneme::tensor {
 
-// While one lives, OpenMP's waiting threads sleep after some microseconds. It holds as many
-// sleeping threads as the process has cores.
+// While one lives, OpenMP's waiting threads sleep after some microseconds. It holds one sleeping
+// thread for each core of the process.
 class ShortWaits {
  public:
   ShortWaits();

@@ -15,7 +15,7 @@
 namespace mneme::train {
 
 struct GradientSumsOptions {
-  std::int64_t bucket_bytes = 25 << 20;  // as many gradients as are summed at once
+  std::int64_t bucket_bytes = 25 << 20;  // of the gradients that are summed at once
   bool in_bf16 = false;                  // they are rounded to bf16 on the way
   bool is_sharded = false;               // each rank gets the sums of its shards alone
 };

@@ -54,7 +54,7 @@ struct TrainerOptions {
   std::string checkpoint = "last";
   bool may_change_plugins = false;
   // For resume(): the run's length from now on, in steps, which its experiment.toml then holds;
-  // more than are done. 0 = as it is. The schedule becomes that of a run of so many steps.
+  // more than are done. 0 = as it is. The schedule becomes that of a run of this length.
   std::int64_t steps = 0;
   // Where the lanes are split over several ranks. Then every rank makes a Trainer alike and calls
   // the same functions; rank 0 alone has the folder.
@@ -183,7 +183,7 @@ class Trainer {
   // True when the result is the best of several.
   bool evaluate_valid(run::Observer* observer);
   // Of evaluations that a training stores, the newest and the best stay. A failure, such as a full
-  // disk, is a warning in the log: the training goes on.
+  // disk, is a warning in the log: the training continues.
   void store(run::EvaluationRecorder& recorder, const run::EvalReport& report);
   // Logs which parameters no gradient has reached.
   void log_untrained() const;

@@ -62,8 +62,8 @@ class Interposer {
   // Groups that are not offered to plugins that are loaded from now on.
   void hide(std::vector<std::string> groups) { hidden_ = std::move(groups); }
 
-  // Keeps at most so many calls of every kernel with each combination of shapes; of kernels that
-  // are registered while they are watched alone.
+  // Keeps a few calls of every kernel with each combination of shapes, of those kernels alone that
+  // are registered while this is on.
   void watch_kernels(bool is_watching) { is_watching_ = is_watching; }
   void keep_kernel_calls(int64_t most);
   [[nodiscard]] std::vector<KernelCall> take_kernel_calls();

@@ -9,7 +9,7 @@ namespace mneme::weights {
 // Builds a folder under another name beside its final path; deleted unless kept.
 class FolderInMaking {
  public:
-  // `what` ("the run's folder") and `option` ("--run") stand in messages. Error (kUsage) when
+  // `what` ("the run's folder") and `option` ("--run") are for messages. Error (kUsage) when
   // something is at `target` that is no empty folder.
   FolderInMaking(const std::filesystem::path& target, const std::string& what,
                  const std::string& option);

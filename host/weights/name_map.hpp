@@ -39,7 +39,7 @@ struct OfficialArgument {
   config::Value when = {};  // a table of options of the tier; empty = always
 };
 
-// One file. Names hold "{layer}" where a layer's number stands.
+// One file. Names hold "{layer}" in place of a layer's number.
 class NameMap {
  public:
   // Error (kUsage) when the file cannot be read, and with every line that is wrong.
@@ -68,7 +68,7 @@ class NameMap {
   // The official name of a tier's parameter "memory.<index>.<plugin id>.<layer or model>.<name>";
   // "" when it has none.
   [[nodiscard]] std::string name_of_tier_parameter(const std::string& parameter) const;
-  // Tensors that are no parameters of a model of so many layers.
+  // Tensors that are no parameters of a model of `layers` layers.
   [[nodiscard]] std::vector<UnusedTensor> unused(std::int64_t layers) const;
   // The arguments for a tier with these options, as its memory file gives them; an option that it
   // leaves out counts as unequal. Later lines of the file win.

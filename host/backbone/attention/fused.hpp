@@ -21,7 +21,7 @@ struct KeyPiece {
 std::pair<at::Tensor, at::Tensor> joined_pieces(const std::vector<KeyPiece>& pieces);
 
 // Which columns a query sees: those without places, and of the others (the last K - first_placed)
-// its own and what lies before it. What MaskCache::causal and validity say as tensors.
+// its own and those before it. MaskCache::causal and validity say the same as tensors.
 struct ColumnRule {
   int64_t window = 0;                           // distances 0 .. window-1; 0 = all
   const std::vector<double>* slopes = nullptr;  // of ALiBi, a head each; null = none
@@ -30,13 +30,13 @@ struct ColumnRule {
   at::Tensor valid{};  // [B,K] bool; undefined = all
 };
 
-// Whether attend_fused computes what `args` asks for: on the CPU, without dropout, column mass or a
-// look at the probabilities. With gradients, which flow from z and lse to q, keys, values, table
-// and position biases: not where the score bias has one. On CUDA without gradients, where the user
-// asked for it (tensor::wants_cuda_attention).
+// Whether attend_fused computes what `args` asks for. On the CPU it does unless dropout, column
+// mass or a look at the probabilities is wanted. Gradients flow from z and lse to q, keys, values,
+// table and position biases; a score bias that needs a gradient is not served. On CUDA it does
+// without gradients, where the user asked for it (tensor::wants_cuda_attention).
 [[nodiscard]] bool can_be_fused(const AttentionArgs& args);
-// Of a compute dtype, with gradients: in bf16 only on processors without bf16 products, because the
-// backward pass computes in f32.
+// Whether a training in this compute dtype uses attend_fused: in bf16 only on processors without
+// bf16 products, because the backward pass computes in f32.
 [[nodiscard]] bool trains_fused(at::ScalarType compute);
 
 // Attention over `pieces`, in this order, for args without k, v and mask. A query without keys has

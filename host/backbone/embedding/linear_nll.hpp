@@ -20,8 +20,9 @@ struct WeightRows {
 };
 
 // A weight [V,d] in pieces of these sizes, which add up to V, and the rows of `ids`, where there
-// are any. All its gradients are made in one tensor: those of linear_nll for the pieces, and of the
-// rows on top of them. From narrow() and embedding() each would bring V rows.
+// are any. All gradients of the weight are made in one tensor: linear_nll makes those of the
+// pieces, and those of the rows are added to them. With narrow() and embedding() each of them would
+// be a gradient of V rows.
 struct SplitWeight {
   std::vector<WeightRows> pieces;
   at::Tensor rows;  // [.., d] of ids [..]; undefined without ids
@@ -29,8 +30,8 @@ struct SplitWeight {
 SplitWeight split_weight(const at::Tensor& weight, const std::vector<int64_t>& sizes,
                          const at::Tensor& ids = {});
 
-// Negative log-likelihood of softmax(x W^T + b) in one operation: small logits are kept; larger
-// ones are made in blocks of ids, in the backward pass again.
+// Negative log-likelihood of softmax(x W^T + b) in one operation. A small number of logits is kept;
+// more are made in blocks of ids, in the backward pass again.
 //   x [n,d], weight [V,d] in one dtype (bf16: probabilities are f32), bias [V], target i64 [n]; a
 //   target of -1 gives 0 and no gradient. Result [n] f32 or f64. best (i64 [n]) receives the arg
 //   max when asked. kept_logits: the most logits that are kept for the backward pass.

@@ -37,8 +37,8 @@ enum class WatchMethod {
 // yet, and so may their folders. One thread at a time.
 class FileWatch {
  public:
-  // `quiet`: a change is reported when nothing has changed for so long, because linkers and editors
-  // write in pieces.
+  // `quiet`: a change is reported when nothing has changed for this time, because linkers and
+  // editors write in pieces.
   explicit FileWatch(std::chrono::milliseconds quiet = std::chrono::milliseconds(200),
                      WatchMethod method = WatchMethod::kNotified);
   ~FileWatch();

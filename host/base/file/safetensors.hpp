@@ -62,9 +62,9 @@ struct TensorView {
   [[nodiscard]] std::int64_t elements() const;
 };
 
-// Gives the memory of a tensor of a SafetensorsFile back to the system, which reads its bytes again
-// when they are used again: what has been copied need not count twice. Of no other view: the bytes
-// of one that lies in no file would be lost.
+// Gives the memory of a tensor of a SafetensorsFile back to the system, so that bytes which have
+// been copied do not count twice. When they are used again the system reads them from the file
+// again. Not for other views: the bytes of a view that lies in no file would be lost.
 void release(const TensorView& view);
 
 class MappedFile;

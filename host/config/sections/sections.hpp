@@ -110,8 +110,8 @@ class Fields {
   // True while reading, and while writing when `is_written`: for keys that only some files have.
   [[nodiscard]] bool lists(bool is_written) const { return is_reading() || is_written; }
 
-  // `range` bounds numbers, each number of a list; the table of a choice stands in its place. True
-  // when a list was read and is right.
+  // `range` bounds a number, or each number of a list; for a choice it is the table of its words.
+  // True when a list was read and is right.
   template <typename T, typename... Range>
   bool field(const Key& key, T& value, const Range&... range) {
     if (is_reading()) return read(key, value, range...);
@@ -146,7 +146,7 @@ class Fields {
   // Reading only: reports the keys that are not listed, with the tables that they belong to.
   void finish();
 
-  // Writing only. `key` as it stands before "=", `value` as TOML, "" = an absent key.
+  // Writing only. `key` as it is written before "=", `value` as TOML, "" = an absent key.
   void write(std::string_view key, const std::string& value);
   // Writing only: moves a key's line before that of `other`, if both are written. Checkpoints hold
   // hashes of the written text, whose order differs in places from the order of the lists.

@@ -80,8 +80,8 @@ template <typename E, std::size_t n>
   return "?";
 }
 
-// A key as a getter names it. The texts beside the name are printed by `mneme config keys` and
-// stand in docs/configuration.md.
+// A key as a getter names it. The texts beside the name are those of `mneme config keys` and
+// docs/configuration.md.
 struct Key {
   Key(const char* key) : name(key) {}         // NOLINT: a name alone is a key
   Key(std::string_view key) : name(key) {}    // NOLINT
@@ -172,7 +172,7 @@ class Reader {
   [[nodiscard]] const Value& self() const noexcept { return *table_; }
 
  private:
-  // Adds to the log; `fallback` stands where the key has no default in words and is not required.
+  // Adds to the log; `fallback` is the default of a key that has none in words and is not required.
   void record(const Key& key, const std::string& type, const std::string& fallback);
   const Value* typed(std::string_view key, Kind kind, const std::string& expected);
   void refuse(const Value& value, const std::string& expected);

@@ -113,7 +113,7 @@ struct Override {
 // and time values, and for nesting deeper than 64 levels.
 [[nodiscard]] Value parse_toml_file(const std::filesystem::path& path);
 
-// The same from a text; `source` stands in positions, `folder` is the base of relative paths.
+// The same from a text; `source` is its name in positions, `folder` is the base of relative paths.
 [[nodiscard]] Value parse_toml(std::string_view text, const std::string& source,
                                const std::filesystem::path& folder = ".");
 

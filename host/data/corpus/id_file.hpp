@@ -66,7 +66,7 @@ struct IdFile {
 // Error (kUsage) naming the file when it is no safetensors file or `tokens` is missing or another
 // tensor than described above.
 [[nodiscard]] IdFile open_id_file(const std::filesystem::path& path);
-// The documents of a split of so many tokens. Error (kUsage) naming the file when it has none, or
+// The documents of a split of `tokens` tokens. Error (kUsage) naming the file when it has none, or
 // another tensor than described above, or they do not ascend from 0 inside the tokens.
 [[nodiscard]] std::vector<std::int64_t> read_documents(const IdFile& file, std::int64_t tokens);
 

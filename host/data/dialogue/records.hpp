@@ -42,7 +42,7 @@ namespace mneme::data {
 [[nodiscard]] Json parse_object(const std::string& file, std::size_t first_line,
                                 std::string_view text, std::string_view before_text = {});
 
-// Calls `on_record` with each object of a file and its place, "file:line". The objects stand one a
+// Calls `on_record` with each object of a file and its place, "file:line". The objects are one a
 // line, over several lines each, or in one list; lines of white space are skipped. Error (kUsage)
 // for what is no JSON object and for a file without a record.
 void for_each_record(

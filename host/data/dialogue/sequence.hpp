@@ -59,8 +59,8 @@ struct TokenRange {
 // Three lists of equal length n, and where the parts lie in them.
 struct DialogueSequence {
   std::vector<std::int32_t> tokens;
-  // The mark that a token stands under: doc for <doc>, document and <eos>; for a turn's mark and
-  // text the id of the mark.
+  // The mark that a token belongs to: doc for <doc>, document and <eos>; for a turn's mark and text
+  // the id of the mark.
   std::vector<std::int32_t> types;
   // 1 for the turns' texts, which an evaluation counts; 0 for the document and the marks. Training
   // predicts every token but the first.
@@ -93,8 +93,8 @@ struct GenerationInstance {
   TokenRange reference;  // the turn's text; dialogue.turns[turn].text is the same as text
 };
 
-// The instances of a dialogue in order: the turns before which at least `turns_before` others
-// stand. Error (kUsage) for a negative number of turns.
+// The instances of a dialogue in order: the turns that have at least `turns_before` others before
+// them. Error (kUsage) for a negative number of turns.
 [[nodiscard]] std::vector<GenerationInstance> generation_instances(const DialogueSequence& sequence,
                                                                    std::int64_t turns_before = 0);
 

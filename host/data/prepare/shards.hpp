@@ -24,7 +24,7 @@
 
 namespace mneme::data {
 
-// Files of a split at most: a process can map only so many.
+// The most files of a split: a process can map a limited number.
 inline constexpr std::size_t kMaxShards = 1000;
 
 // Writes the files of a split as ids are added.
@@ -64,10 +64,10 @@ struct SplitPlace {
 };
 
 // Tokens, documents and checksum of a split whose entry in data.json lists shards; the ids stay in
-// them, mapped. Reads every shard once, to compare the checksum of the whole with the entry's; the
-// shards' own checksums tell, when these differ, which shard is another one. `width`: bytes of an
-// id. Error (kUsage) naming the file and the split when a shard is missing, a symbolic link to what
-// is not there, damaged, or another than the entry lists, and when the entry contradicts itself.
+// them, mapped. Reads every shard once, to compare the checksum of the whole with the entry's. When
+// these differ, the shards' own checksums tell which shard is another one. `width`: bytes of an id.
+// Error (kUsage) naming the file and the split when a shard is missing, a symbolic link to what is
+// not there, damaged, or another than the entry lists, and when the entry contradicts itself.
 [[nodiscard]] Corpus read_shards(const SplitPlace& place, const Json& entry, int width);
 
 }  // namespace mneme::data

@@ -59,7 +59,7 @@ struct StreamOptions {
   std::int64_t lanes = 1;         // B
   std::int64_t segment = 1;       // T, tokens
   std::int64_t epochs = 0;        // passes over the data; 0 = endless
-  std::int64_t max_segments = 0;  // ends the stream after so many; 0 = no bound
+  std::int64_t max_segments = 0;  // after which the stream ends; 0 = no bound
   bool is_training = false;       // messages name train.lanes, else eval.lanes; training needs a
                                   // whole segment in every lane, evaluation two tokens
   std::uint64_t seed = 0;         // of generated tasks, beside data.seed

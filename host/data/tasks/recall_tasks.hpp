@@ -128,7 +128,7 @@ class NeedleTask final : public RecallTask {
 
 // --- Multi-query associative recall (MQAR) [Arora et al. 2023] ---
 
-// data.pairs pairs of a key and a value stand at the beginning; the keys differ. Then slots of two
+// data.pairs pairs of a key and a value are at the beginning; the keys differ. Then slots of two
 // tokens follow up to data.length tokens. data.questions of them hold one of the keys again and its
 // value, which is asked for; the others are blank. Which keys are asked is drawn without
 // replacement. Slot i = 1, 2, ... is drawn with weight 1 / i, the power law of the paper's code

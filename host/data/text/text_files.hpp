@@ -17,8 +17,8 @@ void check_data_file(const std::filesystem::path& path, const std::string& key,
                      std::string_view what);
 
 // Text files, mapped for the object's lifetime. `key` is the key of the experiment file that names
-// them and stands in messages. Error (kUsage) for no path, a missing file, a folder, anything else
-// that is no regular file, and an empty file.
+// them, for messages. Error (kUsage) for no path, a missing file, a folder, anything else that is
+// no regular file, and an empty file.
 class TextFiles {
  public:
   TextFiles(std::vector<std::filesystem::path> paths, std::string key);

@@ -88,10 +88,10 @@ class Bpe {
   std::vector<Slot> slots_;
   std::vector<std::int32_t> results_;  // by rank
 
-  // A text may be cut before the character U+2581, which sentencepiece writes for a space, where no
-  // token contains it behind the character before it: no merge reaches over such a place.
+  // A text may be cut before the character U+2581, which sentencepiece writes for a space, if no
+  // token contains it behind the character that precedes it: no merge reaches over such a place.
   bool has_cuts_ = false;
-  std::unordered_set<char32_t> before_space_;  // characters behind which a token goes on with it
+  std::unordered_set<char32_t> before_space_;  // characters that it follows in a token
 
   std::unordered_map<std::string, Kept, Hash, std::equal_to<>> kept_;
   std::vector<std::int32_t> kept_ids_;

@@ -13,7 +13,8 @@
 
 namespace mneme::data {
 
-// What begins a document inside a text; lines end with "\n", a "\r" before it is none of the line.
+// What begins a document inside a text. Lines end with "\n"; a "\r" before it does not belong to
+// the line.
 //   kFile:    nothing; the text is one document.
 //   kHeading: a line " = Title = ", with exactly one "=" at each end, after a blank line, as
 //             articles of WikiText begin; a text before the first heading is a document unless it

@@ -38,7 +38,7 @@ enum class VocabularyKind { kByte, kChar, kWord, kTokenizer };
 struct WordOptions {
   bool add_eos = true;         // one <eos> at each line end
   std::int64_t min_count = 1;  // words seen less often become <unk>
-  std::int64_t max_size = 0;   // at most so many ids, <eos> and <unk> included; 0 = no bound
+  std::int64_t max_size = 0;   // most ids, <eos> and <unk> included; 0 = no bound
 };
 
 // The order of a character vocabulary's ids.
@@ -94,9 +94,9 @@ class Vocabulary {
   // Of the tokenizer's files; messages of from_json() name them behind the source.
   [[nodiscard]] static Vocabulary pretrained(std::shared_ptr<const Tokenizer> tokenizer);
 
-  // The same with further symbols behind the last one, of those that it lacks: marks, which stand
-  // between texts. Of an encoded text a word vocabulary finds a mark that is written out; the
-  // others never give one.
+  // The same with the marks that it lacks as further symbols behind the last one. Marks are between
+  // texts. In a text a word vocabulary finds a mark that is written out; other vocabularies never
+  // give one.
   [[nodiscard]] Vocabulary with_marks(std::span<const std::string_view> marks) const;
 
   [[nodiscard]] VocabularyKind kind() const noexcept { return kind_; }
@@ -111,7 +111,7 @@ class Vocabulary {
   [[nodiscard]] bool adds_eos() const noexcept { return adds_eos_; }
   // True when a byte vocabulary leaves newlines out of every text.
   [[nodiscard]] bool drops_newlines() const noexcept { return drops_newlines_; }
-  // How often each id stands in the text that the vocabulary was built from; empty when that is not
+  // How often each id occurs in the text that the vocabulary was built from; empty when that is not
   // known: for bytes(), and for files of older programs.
   [[nodiscard]] const std::vector<std::int64_t>& counts() const noexcept { return counts_; }
   [[nodiscard]] std::int64_t marks() const noexcept { return marks_; }

@@ -17,7 +17,7 @@ namespace mneme::memory {
 
 class FiniteWatch;  // finite_watch.hpp
 
-// How the rows of a context block stand to the tokens; numbers of MNEME_POSITION_*.
+// How the places of a context block's rows are given; numbers of MNEME_POSITION_*.
 enum class PositionKind : uint32_t { kPlace = 0, kExplicit = 1, kNone = 2 };
 
 struct ContextBlock {

@@ -67,7 +67,7 @@ class Stack {
     weights_version_ = std::max(weights_version_, retired.weights_version_ + 1);
   }
 
-  // What the tiers declare, in stack order, with the bytes of states of so many lanes.
+  // What the tiers declare, in stack order, with the bytes of states of these numbers of lanes.
   std::vector<TierOutline> outlines(int64_t train_lanes, int64_t eval_lanes) const;
 
   // Whether a tier declares auxiliary losses, or does not say which it has.

@@ -55,7 +55,7 @@ struct Shown {
   bool is_answer = false;
   std::vector<std::int32_t> prompt = {};    // ids; of an answer empty
   std::vector<std::int32_t> expected = {};  // ids
-  std::vector<std::int32_t> made = {};      // ids; of an answer as many as expected
+  std::vector<std::int32_t> made = {};      // ids; of an answer the same number as expected
   std::int64_t left_out = 0;                // targets of the sequence before the expected ones
   // As text; absent without a text vocabulary, and of answers.
   std::optional<std::string> prompt_text = {}, expected_text = {}, made_text = {};

@@ -21,8 +21,8 @@ namespace mneme::report {
 // Reads the stored evaluations of a run's own memory and data, one a split: of the latest step, and
 // of several of one step the first by name, those with the run's own plugins, then its own [eval],
 // before others. Of needles also those on haystacks of other lengths, if they are of the same step.
-// Beside an evaluation stand the samples that were generated with its weights. What cannot be read
-// is left out; a sentence of each goes to `notes`.
+// An evaluation gets the samples that were generated with its weights. What cannot be read is left
+// out; a sentence of each goes to `notes`.
 void read_evaluations(const std::filesystem::path& folder, const std::string& experiment, Run& run,
                       std::vector<std::string>& notes);
 

@@ -32,7 +32,7 @@ enum class Verdict {
   kBetter,  // than the first arm
   kWorse,
   kNoDifference,  // none shown
-  kUnknown,       // not computed; the reason stands beside it
+  kUnknown,       // not computed; `reason` says why
   kFaulty,        // a memory breaks a rule that the comparison rests on; `faults` says which
 };
 

@@ -33,7 +33,7 @@ struct LatexTable {
 
 // The table as floats with booktabs' rules, \caption and \label (the first float's). Columns of
 // text become narrower and their lines break where the table would be wider than a line of 345
-// points; rows that fill more than a page go on in further floats.
+// points; rows that fill more than a page continue in further floats.
 [[nodiscard]] std::string write_latex(const LatexTable& table);
 
 // Paragraphs in small print that break anywhere a name allows it.

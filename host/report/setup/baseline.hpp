@@ -8,7 +8,7 @@
 
 namespace mneme::report {
 
-// Error (kUsage) listing the names of the arms when `baseline` is none of them.
+// Error (kUsage) listing the names of the arms when `baseline` is not among them.
 void check_baseline(const std::vector<std::string>& arms, const std::string& baseline);
 
 // Puts the arm in front of the others, whose order stays. Error (kUsage) as above.

@@ -24,12 +24,12 @@ struct FlopsPerToken {
 };
 
 // Runs a few segments on the CPU, with a model of the experiment's sizes but for the vocabulary,
-// whose part grows in proportion to it and is counted apart. The memory is filled first: counted
-// are the segments after as many as its rows take, at most 64. Every token is taken to have a
-// target, and logits that a backward pass computes again to save memory count once. Takes about as
-// long as 40 segments of one lane. Errors: Error (kRun) for a model with which that would take
-// minutes, one whose layers take more than 1e10 multiply-adds for a segment of a lane; as Stack,
-// make_model and Model::forward give them.
+// whose part grows in proportion to it and is counted apart. The memory is filled first: the
+// segments that its rows take, at most 64, are not counted. Every token is taken to have a target,
+// and logits that a backward pass computes again to save memory count once. Takes about as long as
+// 40 segments of one lane. Errors: Error (kRun) for a model with which that would take minutes: its
+// layers take more than 1e10 multiply-adds for a segment of a lane; as Stack, make_model and
+// Model::forward give them.
 [[nodiscard]] FlopsPerToken count_flops(const config::Experiment& experiment,
                                         std::int64_t vocabulary, plugin::PluginLoader& loader);
 // The same for the experiment and the memory of a runtime, which is not touched.

@@ -41,7 +41,7 @@ struct ModelSizes {
   std::int64_t state_bytes = 0;        // of a fresh state: slots and start rows
 };
 
-// Of a fresh state of so many lanes, without making it.
+// Bytes of a fresh state of `lanes` lanes, without making it.
 [[nodiscard]] std::int64_t fresh_state_bytes(const memory::Stack& stack, memory::Phase phase,
                                              std::int64_t lanes);
 

@@ -51,7 +51,7 @@ class EventFile {
   // Makes a new file events.out.tfevents.<seconds>.<host>.<pid> in `folder`, which is made too; its
   // name sorts behind those of the files that are there. With `first_step` > 0 the file tells
   // TensorBoard that a process begins again at that step: events of earlier files from there on are
-  // no longer shown. Errors: Error (kRun) as AppendFile; so does add().
+  // no longer shown. Errors, those of add() too: Error (kRun) as AppendFile.
   [[nodiscard]] static EventFile create(const std::filesystem::path& folder,
                                         std::int64_t first_step);
 

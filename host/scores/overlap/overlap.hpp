@@ -58,12 +58,13 @@ struct MeteorExactStem {
 };
 
 // METEOR of words, of which none may be empty. An alignment pairs words of the two texts one to
-// one. First as many equal words as possible are paired, then of the remaining words as many with
-// equal stems (porter_stem) as possible; among all alignments with these two numbers the one with
-// the fewest chunks counts. The score depends on the three numbers alone, so it does not matter
-// which of several such alignments is found. (nltk pairs the last free occurrences instead, which
-// gives more chunks where words are repeated.) The search keeps 1,024 partial alignments; only
-// texts with many repeated words have more. All numbers are 0 where nothing matches.
+// one. First the largest possible number of equal words is paired, then of the remaining words the
+// largest possible number with equal stems (porter_stem); among all alignments with these two
+// numbers the one with the fewest chunks counts. The score depends on the three numbers alone, so
+// it does not matter which of several such alignments is found. (nltk pairs the last free
+// occurrences instead, which gives more chunks where words are repeated.) The search keeps 1,024
+// partial alignments; only texts with many repeated words have more. All numbers are 0 where
+// nothing matches.
 [[nodiscard]] MeteorExactStem meteor_exact_stem(std::span<const std::string> prediction,
                                                 std::span<const std::string> reference);
 // METEOR of the texts' meteor_words.

@@ -21,7 +21,7 @@ namespace mneme::scores {
 
 // Words of the F1 of dialogue generation: lower case; the 32 ASCII punctuation characters are
 // deleted, so that "it's" is the word "its"; then the articles "a", "an" and "the" become blanks
-// where no letter, digit or underscore of any script stands beside them; then cut at white space.
+// where no letter, digit or underscore of any script is beside them; then cut at white space.
 [[nodiscard]] std::vector<std::string> f1_words(std::string_view text);
 
 // Words of METEOR: lower case, cut at white space as Python's str.split() cuts; punctuation stays

@@ -15,8 +15,8 @@ struct EndOfText {
 };
 
 // As eos_token_id says, a number, a list or null: that of generation_config.json, where the file
-// has the key, else that of config.json. `source` of the record stands in messages. Error (kRun)
-// for a value that is none of these.
+// has the key, else that of config.json. `source` of the record is for messages. Error (kRun) for
+// any other value.
 [[nodiscard]] EndOfText end_of_text(const FolderRecord& record, const std::string& source);
 
 }  // namespace mneme::weights

@@ -29,7 +29,7 @@ struct RecordedTensor {
 
 struct RecordedFile {
   std::string name = {};
-  std::string header = {};  // as it stood, padding included
+  std::string header = {};  // as it was, padding included
 };
 
 struct FolderRecord {
@@ -57,7 +57,7 @@ struct FolderRecord {
   [[nodiscard]] static std::optional<FolderRecord> find(const std::filesystem::path& source);
 };
 
-// True for the names of files that hold a tokenizer; chat templates are none of them.
+// True for the names of files that hold a tokenizer; chat templates are not among them.
 [[nodiscard]] bool is_tokenizer_file(const std::string& name);
 
 // The text of the pretrained.json that find would read; "" when there is none.

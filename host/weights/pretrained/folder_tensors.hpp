@@ -69,9 +69,9 @@ struct FolderNames {
                                                      const std::vector<ParameterShape>& parameters);
 
 // Copies the folder's numbers into the model, converted to its dtype; mapped pages are given back
-// tensor by tensor. `vocabulary`: ids of the folder, where the model has more, whose rows keep
-// their values; 0 = as many. Error (kRun) with all lines of check_tensors; nothing has been copied
-// then.
+// tensor by tensor. `vocabulary`: ids of the folder, where the model has more: the rows of the
+// others keep their values; 0 = the same number. Error (kRun) with all lines of check_tensors;
+// nothing has been copied then.
 void load_tensors(const ModelFolder& folder, const FolderNames& names,
                   const config::ModelConfig& config, backbone::Model& model,
                   std::int64_t vocabulary = 0);

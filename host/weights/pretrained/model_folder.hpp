@@ -28,7 +28,7 @@ class ModelFolder {
   [[nodiscard]] const std::string& config_text() const { return config_text_; }
   // What is said about the folder: a total_size that is not the size of the tensors.
   [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
-  // The index as it stands; "" for a single file.
+  // The index as it is in the file; "" for a single file.
   [[nodiscard]] const std::string& index_text() const { return index_text_; }
   // The file that says where weights lie: the index, or the only weights file.
   [[nodiscard]] std::filesystem::path main_file() const;
@@ -55,11 +55,11 @@ inline constexpr const char* kConfigName = "config.json";
 inline constexpr const char* kSingleName = "model.safetensors";
 inline constexpr const char* kIndexName = "model.safetensors.index.json";
 
-// Names of the files of an adapter (peft) that lie in a folder: weights that the model's are not
-// without.
+// Names of the files of an adapter (peft) that are in a folder: without its weights those of the
+// model are not complete.
 [[nodiscard]] std::vector<std::string> adapter_files(const std::filesystem::path& folder);
 
-// The header of a safetensors file as it stands, padding included. The file was checked.
+// The header of a safetensors file as it is, padding included. The file was checked.
 [[nodiscard]] std::string raw_header(const std::filesystem::path& path);
 
 // SHA-256 of the only weights file; of several, that of lines "<name> <digest>\n". Reads in pieces,

@@ -1,6 +1,6 @@
 // The class by which transformers' AutoTokenizer makes a tokenizer of a folder.
 //
-// Some classes take tokenizer.json as it stands. The others take its vocabulary, its merges and its
+// Some classes take tokenizer.json as it is. The others take its vocabulary, its merges and its
 // post-processor alone and bring all other parts themselves, so that ids may differ from those that
 // tokenizer.json alone would give.
 #pragma once

@@ -18,7 +18,8 @@ struct PatternPart {
 };
 
 // A compiled expression. `place` is what messages call it: file and field. Searching is safe in
-// several threads. Text must be valid UTF-8; matches are found as if the text stood alone.
+// several threads. Text must be valid UTF-8; matches are found as if there were nothing around the
+// text.
 class Pattern {
  public:
   // An expression in the syntax of Oniguruma, which PyPI tokenizers use (pattern_syntax.hpp). Error

@@ -13,7 +13,7 @@ namespace mneme::data {
 // place, the part of the expression and its offset.
 [[nodiscard]] std::string to_pcre2(std::string_view expression, const std::string& place);
 
-// What stands inside brackets for the characters of a general category ("N") or one of the scripts
+// The text inside brackets for the characters of a general category ("N") or one of the scripts
 // Han, Hangul, Hiragana and Katakana, by Unicode 16.0; empty for another name.
 [[nodiscard]] std::string property_class(std::string_view name);
 

@@ -36,7 +36,7 @@ struct KeyRule {
 
 // Rows of one of our parameters as a tensor of the folder.
 struct FamilyPart {
-  std::string name;            // with the family's prefix; {layer} where the layer's number stands
+  std::string name;            // with the family's prefix; {layer} in place of the layer's number
   std::string rows = {};       // "query", "key" or "ff" say how many; "" = all
   bool is_transposed = false;  // the folder has [inputs, outputs]
 };

@@ -33,8 +33,8 @@ using IgnoredKeys = std::vector<std::string>;
 // config.json without these keys.
 [[nodiscard]] Json without_keys(Json config, const IgnoredKeys& ignored);
 
-// Reads config.json; `source` stands in messages. An ignored key that only says what is supported
-// is not looked at; of any other one the family's default holds. Error (kRun) that lists, one a
+// Reads config.json; `source` is for messages. An ignored key that only says what is supported is
+// not looked at; any other ignored key has the family's default. Error (kRun) that lists, one a
 // line, every key that is not understood and every value that is not supported, with what is.
 [[nodiscard]] FolderModel read_config(const Family& family, const Json& config,
                                       const std::string& source, const IgnoredKeys& ignored = {});
