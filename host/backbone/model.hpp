@@ -113,8 +113,8 @@ class Model {
   // continues bit for bit.
   virtual uint64_t noise_position() const { return 0; }
   virtual void seek_noise(uint64_t position) { (void)position; }
-  // Of a batch of which other processes compute the other lanes: the masks of dropout are those
-  // that these lanes have in the whole batch.
+  // For a batch of which other processes compute the other lanes: these lanes get the dropout masks
+  // that they have in the whole batch.
   virtual void set_lanes(LaneSlice lanes) { (void)lanes; }
 };
 

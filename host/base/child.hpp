@@ -18,7 +18,7 @@ struct Launch {
   std::string program;                      // the path of an executable
   std::vector<std::string> arguments = {};  // after the program's name
   std::vector<std::string> environment =
-      {};  // "NAME=value", in place of this process's of the name
+      {};  // "NAME=value", in place of this process's variable NAME
   std::optional<sigset_t> signal_mask = std::nullopt;  // default: this process's
   int in = -1;                 // descriptor that becomes its stdin; -1 = /dev/null
   int out = -1;                // its stdout, likewise
@@ -33,7 +33,7 @@ struct Launch {
 
 // When a child that is waited for is killed.
 struct ChildLimits {
-  double seconds = 0.0;  // after so long; 0 = no limit
+  double seconds = 0.0;  // after this time; 0 = no limit
   // Asked every tenth of a second; true kills the child. Empty: never.
   std::function<bool()> is_cancelled = nullptr;
 };

@@ -51,7 +51,7 @@ struct ProgressRun {
   std::int64_t number = 0;  // from 1
   std::int64_t of = 0;      // runs in all; up to 1 = there are no others
   std::optional<double> seconds =
-      {};  // of one run, from earlier ones; absent = as this phase takes
+      {};  // of one run, from earlier ones; absent = those of this phase
 };
 
 struct ProgressOptions {

@@ -30,10 +30,11 @@ class RankSession {
   [[nodiscard]] bool is_first() const;
   // The command's streams; they lead nowhere on other ranks.
   [[nodiscard]] const Streams& streams() const { return streams_; }
-  // Of MachineArguments: a GPU for each rank of a machine where it names none.
+  // The device for that of MachineArguments: `given`, but where it is "cuda" without a number, each
+  // rank of a machine gets a GPU of its own.
   [[nodiscard]] std::string device(const std::string& given) const;
-  // Sets the threads of MachineArguments; where it names none, the ranks of a machine share the
-  // cores that the launcher gives them, and `jobs` processes those of a rank. Collective.
+  // Sets the threads of MachineArguments. Where it names none, the ranks of a machine share the
+  // cores that the launcher gives them, and `jobs` processes share those of a rank. Collective.
   void set_threads(std::int64_t given, std::int64_t jobs = 1) const;
 
  private:

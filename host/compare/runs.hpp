@@ -96,8 +96,8 @@ struct Options {
   std::int64_t samples = 0;      // prompts that every run continues, of data that have text
   std::int64_t diagnostics = 0;  // segments on which every run's memory is measured
   c10::Device device = c10::kCPU;
-  // The names of this rank's devices. Each process gets the one with the fewest at work; `device`
-  // is the first.
+  // The names of this rank's devices. Each process gets the device with the fewest processes at
+  // work; `device` is the first name.
   std::vector<std::string> device_names = {"cpu"};
   bool is_forced = false;  // --force of the processes
   // Where every arm's first weights come from (`mneme train --init`): what was given, the file of

@@ -39,8 +39,9 @@ void check(const Sampling& sampling);
 //   constant
 [[nodiscard]] std::int32_t draw(const at::Tensor& logp, const Sampling& sampling, double uniform);
 
-// Token types [infinity-former's dialogues]: a token's type is the newest of some marks at or
-// before it, before any of them the first one. The model adds the type's embedding to the token's.
+// Token types [infinity-former's dialogues]: a token's type is the newest mark at or before it, of
+// a list of marks; before any of them it is the first of the list. The model adds the type's
+// embedding to the token's.
 using TypeMarks = std::vector<std::int64_t>;
 
 // A text that was fed to a model, as it is saved: the committed state, and the open segment's

@@ -27,12 +27,13 @@ struct LinearArgs {
   int64_t y_row = 0;
 };
 
-// Threads had better share outputs in multiples of this, and inputs in multiples of the other.
+// Threads share outputs best in multiples of kLinearUnit, and inputs in multiples of
+// kLinearInputUnit.
 inline constexpr int64_t kLinearUnit = 12;
 inline constexpr int64_t kLinearInputUnit = 16;
 
-// The functions of one instruction set, for any thread. What an output is does not depend on how
-// they are distributed.
+// The functions of one instruction set, for any thread. The value of an output does not depend on
+// how rows and outputs are distributed.
 struct LinearKernels {
   // Bytes of the rows as `multiply` reads them, at any address.
   uint64_t (*prepared_bytes)(const LinearArgs&);

@@ -41,8 +41,8 @@ inline constexpr std::uint32_t kOptionSizeV1 = 120;
 
 // --- Trained options (MNEME_OPTION_TRAINED) ---
 
-// Parameters and state are valid only under the values of these with which they were made, so the
-// values are saved with them and compared with the present ones.
+// Parameters and state are valid only with the values of these options under which they were made.
+// So the values are saved with them and compared with the present ones.
 //
 // Tables of options by the tier's name, "<index>.<plugin id>". An option that a table lacks has its
 // schema's default.

@@ -8,10 +8,10 @@
 namespace mneme::plugin {
 
 // Finds a plugin in the folders of [memory] plugins: by file name (with or without ".so"), or,
-// where no file has it, by the id in the files' notes. Of several files with the same bytes the
-// first folder's is taken; of several with others the one that `sha256` pins ("" = none is pinned).
-// Nothing outside the folders is looked at: no current folder, no environment, no system search.
-// Returns the file's absolute path with links resolved.
+// where no file has it, by the id in the files' notes. Of several files with the same bytes that of
+// the first folder is taken; of several with different bytes the one that `sha256` pins ("" = none
+// is pinned). Nothing outside the folders is looked at: no current folder, no environment, no
+// system search. Returns the file's absolute path with links resolved.
 //
 // Errors: Error(kPlugin) that starts with `where`: not found (lists folders, the plugins in them
 // and the nearest name), a path instead of a name, several builds of which none is pinned, a link
@@ -34,8 +34,8 @@ void check_pin(const std::string& pin, const std::string& sha256, const std::str
 
 // The folder of plugins that belongs to an executable: `lib/mneme/plugins` of an installation
 // (MNEME_INSTALLED_PLUGINS, relative to the executable's folder), or, where there is no such
-// folder, `plugins` beside the executable's folder, as a build has it. It need not exist: of an
-// installation it is then the former.
+// folder, `plugins` beside the executable's folder, as a build has it. The folder need not exist;
+// then an executable of an installation gets the former.
 [[nodiscard]] std::filesystem::path plugin_folder_of(const std::filesystem::path& executable);
 
 // The folder `lib/mneme` of the installation that an executable belongs to, there or not; "" for an

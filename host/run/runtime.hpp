@@ -135,7 +135,8 @@ class Runtime {
 
  private:
   void collect_parameters();
-  // Of all tokens of a training's or an evaluation's segment with the largest weight.
+  // Operations of the product of the largest weight with all tokens of a segment, in training or in
+  // evaluation, whichever has more of them.
   [[nodiscard]] double flops_of_largest_product() const;
 
   config::Experiment experiment_;

@@ -68,7 +68,7 @@ class Sweep {
   [[nodiscard]] Runtime& runtime() { return *runtime_; }
   // Whether the log tells how plugins differ from those of the checkpoint, which is the default.
   void say_differences(bool is_said) { is_said_ = is_said; }
-  // How its plugins differ from those of the checkpoint. The log has said it, once of each.
+  // How its plugins differ from those of the checkpoint. The log has told each difference once.
   [[nodiscard]] const std::vector<RunDifference>& differences() const { return differences_; }
 
   // Loads and evaluates one memory. `make_options` is asked when it has been loaded. A failure

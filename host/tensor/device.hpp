@@ -32,9 +32,10 @@ void synchronize(c10::Device device);
 // The cudaStream_t that LibTorch's operations of this thread use; null on the CPU.
 [[nodiscard]] void* stream_of(c10::Device device);
 
-// Threads that CPU operations use: `threads`; of 0 OMP_NUM_THREADS where it is set, else the cores
-// that the process may use (usable_cores) divided by the `sharers`, the processes that share them,
-// and after fit_threads() one for a small model. Error (kUsage) when negative.
+// Sets the number of threads that CPU operations use to `threads`. 0 = OMP_NUM_THREADS where it is
+// set, else the cores that the process may use (usable_cores) divided by the `sharers`, the
+// processes that share them, and after fit_threads() one for a small model. Error (kUsage) when
+// negative.
 void set_threads(std::int64_t threads, std::int64_t sharers = 1);
 [[nodiscard]] std::int64_t threads();
 // At most `most` threads from now on, also after fit_threads().

@@ -73,14 +73,14 @@ class Parallel {
   void take(const std::vector<optim::Adam::Moments>& whole, optim::Adam& optimizer) const;
   // Adam::untrained of all ranks. Collective.
   [[nodiscard]] std::vector<std::string> untrained(const optim::Adam& optimizer) const;
-  // The norm of all gradients, of that of this rank's. Collective.
+  // The norm of all gradients, computed from `own`, the norm of this rank's. Collective.
   [[nodiscard]] double norm_of_all(double own);
   // After an update: all ranks get the new values. Collective.
   void share_parameters() { gradients_.share_parameters(); }
   void zero_grad() { gradients_.zero_grad(); }
 
-  // Rank 0's weights for all, before the first step: processors may draw others, and ranks may have
-  // been given others. Collective.
+  // All ranks take rank 0's weights, before the first step: other processors may draw other values,
+  // and ranks may have been given other weights. Collective.
   void take_first_weights(run::Runtime& runtime);
   // Error (kUsage) naming the rank, on all ranks, when a rank has read another checkpoint than
   // rank 0. Collective.

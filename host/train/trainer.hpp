@@ -32,7 +32,7 @@
 namespace mneme::train {
 
 // Evaluations of the first segments of the valid split while training. Nothing else depends on
-// them: not the training's numbers, nor its checkpoints, nor what is reported at the end.
+// them: neither the training's numbers, nor its checkpoints, nor what is reported at the end.
 struct LearningCurve {
   std::int64_t every = 0;     // steps between two of them; the last step has one too; 0 = none
   std::int64_t segments = 0;  // of each, at most

@@ -34,15 +34,16 @@ inline constexpr const char* kMadeError = "mneme plugins validate lets this call
 
 class Interposer {
  public:
-  // Starts counting; the call with this number, from 0, fails with MNEME_E_OUT_OF_MEMORY and
-  // kMadeError (-1: none). Of the functions that can fail; not of release and retain, which a
-  // wrapper of handles calls where no error can be passed on, and not of probes and logs.
+  // Starts counting the calls of functions that can fail; the call with this number, from 0, fails
+  // with MNEME_E_OUT_OF_MEMORY and kMadeError (-1: none). Calls of release and retain are not
+  // counted, because a wrapper of handles makes them where no error can be passed on; nor are those
+  // of probes and logs.
   void count(int64_t failing = -1);
   [[nodiscard]] int64_t calls() const { return calls_; }
   // The function that failed, "op.call"; "" = none did.
   [[nodiscard]] const std::string& failed() const { return failed_; }
 
-  // What the next four say counts from here on.
+  // From here on the next four functions count.
   void start_notes();
   // True when the plugin has called op detach/1, or asked for norms, projections or weights without
   // a gradient: it stops gradients by intent.
@@ -50,8 +51,9 @@ class Interposer {
   // Whether it has drawn random numbers.
   [[nodiscard]] bool draws() const { return draws_; }
 
-  // Whether it has declared slots that keep their graph from segment to segment, and state that is
-  // kept without: queues and other slots.
+  // keeps_graph: whether it has declared slots that keep their graph from segment to segment.
+  // keeps_values: whether it has declared state that is kept without a graph: queues and other
+  // slots.
   [[nodiscard]] bool keeps_graph() const { return keeps_graph_; }
   [[nodiscard]] bool keeps_values() const { return keeps_values_; }
 
@@ -62,8 +64,8 @@ class Interposer {
   // Groups that are not offered to plugins that are loaded from now on.
   void hide(std::vector<std::string> groups) { hidden_ = std::move(groups); }
 
-  // Keeps a few calls of every kernel with each combination of shapes, of those kernels alone that
-  // are registered while this is on.
+  // Kernels that are registered while this is on are watched. keep_kernel_calls() keeps at most
+  // `most` calls of each of them with each combination of shapes; take_kernel_calls() gives them.
   void watch_kernels(bool is_watching) { is_watching_ = is_watching; }
   void keep_kernel_calls(int64_t most);
   [[nodiscard]] std::vector<KernelCall> take_kernel_calls();

@@ -11,8 +11,8 @@ namespace mneme::validate {
 // Whether a loss bends at offset 0 along a direction: at_offset(h) is the loss there, in f64.
 [[nodiscard]] bool is_kink(const std::function<double(double)>& at_offset);
 
-// Values near to these, each moved by 0.005 to 0.01 to a side by chance; with `side` -1 in place of
-// 1 each to its other side.
+// Values near to these. Each is moved by 0.005 to 0.01 to a side that is drawn; with `side` -1 to
+// the opposite side.
 [[nodiscard]] at::Tensor beside(const at::Tensor& values, double side);
 
 // Both sides.

@@ -79,9 +79,10 @@ struct RegressionResult {
 [[nodiscard]] std::int64_t regression_segments(std::int64_t updates);
 
 // Stores segment after segment of `rows` into `stored`, which must be empty. The first gives
-// fit_error. When updates is above 0, the last four writes measure every age; no age is then that
-// of the first segment, which had the whole memory and so reads back better than any later one. An
-// age whose rows have all left the memory has no points, correlation 0 and error 1.
+// fit_error. When updates is above 0, each of the last four writes measures every age. These writes
+// are so late that no age is that of the first segment, which had the whole memory and so reads
+// back better than any later one. An age whose rows have all left the memory has no points,
+// correlation 0 and error 1.
 [[nodiscard]] RegressionResult measure_regression(StoredSignal& stored, const RowSource& rows,
                                                   std::int64_t length, std::int64_t updates);
 

@@ -30,10 +30,12 @@ struct ColumnRule {
   at::Tensor valid{};  // [B,K] bool; undefined = all
 };
 
-// Whether attend_fused computes what `args` asks for. On the CPU it does unless dropout, column
-// mass or a look at the probabilities is wanted. Gradients flow from z and lse to q, keys, values,
-// table and position biases; a score bias that needs a gradient is not served. On CUDA it does
-// without gradients, where the user asked for it (tensor::wants_cuda_attention).
+// Whether attend_fused computes what `args` asks for. It does on the CPU; on CUDA without gradients
+// and for heads of at most CudaAttention::kMostWidth, where the user asked for it
+// (tensor::wants_cuda_attention). It does not where dropout, column mass, a look at the
+// probabilities or a virtual key is wanted, where trains_fused() is false with gradients, or where
+// the score bias needs a gradient. Gradients flow from z and lse to q, keys, values, table and
+// position biases.
 [[nodiscard]] bool can_be_fused(const AttentionArgs& args);
 // Whether a training in this compute dtype uses attend_fused: in bf16 only on processors without
 // bf16 products, because the backward pass computes in f32.

@@ -47,10 +47,10 @@ struct AnalysedMemory {
 [[nodiscard]] std::string analysis_text(const std::vector<AnalysedMemory>& analyses,
                                         const analyze::TokenText& text, std::size_t width);
 
-// The end of an analysis: the CSV files and figures, which `write_files` writes into `folder` and
-// names, the JSON with their names as `files`, then `text` on streams.out with a line that names
-// them; not with the JSON there. Files come first, as a reader of the text may end early. Each is
-// written even if another fails. Error (kRun).
+// The end of an analysis. `write_files` writes the CSV files and figures into `folder` and returns
+// their names. Then the JSON is written, with these names as `files`, and at last `text` on
+// streams.out with a line that names them, unless the JSON is there. Files come first, because a
+// reader of the text may end early. Each part is written even if another fails. Error (kRun).
 void write_analysis(const std::string& text, const std::filesystem::path& folder,
                     const std::function<std::vector<std::string>()>& write_files, Json json,
                     const JsonArgument& argument, const Streams& streams);

@@ -98,13 +98,13 @@ struct OpenGeneration {
 [[nodiscard]] config::Experiment read_experiment(const GenerateArguments& arguments,
                                                  const run::RunFolder& folder);
 
-// Goes on with the conversation of --state: its text and memory, and its seed where none is given.
+// Continues the conversation of --state: its text and memory, and its seed where none is given.
 // Error (kUsage) for a file that is not one of this model.
 void continue_saved(const GenerateArguments& arguments, const OpenGeneration& opened,
                     generate::Generator& generator);
 
-// Notes on what the next tokens do not see for want of a memory: those of the conversation that are
-// gone, and those that will be.
+// Notes on tokens of the conversation that the next ones do not see because there is no memory:
+// those that are gone, and those that will be.
 [[nodiscard]] std::vector<std::string> forgetting_notes(const OpenGeneration& opened,
                                                         const generate::Generator& generator);
 
@@ -113,7 +113,7 @@ void continue_saved(const GenerateArguments& arguments, const OpenGeneration& op
 [[nodiscard]] std::vector<std::string> boundary_notes(const GenerateArguments& arguments,
                                                       const OpenGeneration& opened);
 
-// The ids with those that begin a text before them, unless they begin so.
+// The ids behind those that begin a text, unless they begin with them already.
 [[nodiscard]] std::vector<std::int32_t> with_beginning(const OpenGeneration& opened,
                                                        std::vector<std::int32_t> ids);
 

@@ -52,7 +52,7 @@ struct TrialRequest {
                                                     const config::MemoryConfig& memory,
                                                     const std::function<bool()>& is_cancelled);
 
-// Why that trial, which has come to such an end, was none: the Error that try_in_child throws.
+// Why a trial that ended in this way has failed: the Error that try_in_child throws.
 [[nodiscard]] Error trial_error(const TrialRequest& request, const config::MemoryConfig& memory,
                                 const ChildResult& child);
 

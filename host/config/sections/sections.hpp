@@ -95,8 +95,8 @@ inline constexpr IntegerRange kLayers{1, 4096};
 // One table of an experiment file that is read into its struct, or written from it.
 //
 // Reading: a member's value before field() is the default of its key; it stays where the key is
-// absent or wrong, and what is wrong goes to the reader's problems. Writing: every key that is
-// listed is written, except empty lists, texts, paths and optional members, which mean absent keys.
+// absent or wrong, and wrong keys go to the reader's problems. Writing: every key that is listed is
+// written, except empty lists, texts, paths and optional members, which mean absent keys.
 class Fields {
  public:
   explicit Fields(Reader reader) : reader_(std::move(reader)) {}

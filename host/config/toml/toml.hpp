@@ -128,7 +128,8 @@ void apply_override(Value& root, const Override& override);
 // have it, with the nearest key that it has.
 void apply_removal(Value& root, const Override& override);
 
-// Removes and sets keys, the removals first, so that a key may be replaced by another kind of it.
+// Removes and sets keys, the removals first, so that a table may replace a value, and a value a
+// table.
 void apply_overrides(Value& root, const std::vector<Override>& overrides);
 
 // Text as a TOML basic string with quotes and escapes.

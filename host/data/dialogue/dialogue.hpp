@@ -17,8 +17,8 @@ struct Turn {
   friend bool operator==(const Turn&, const Turn&) = default;
 };
 
-// Read dialogues have turns that are not blank, at most two speakers, and a document that is not
-// blank or "", which is none.
+// Dialogues that were read have turns that are not blank, at most two speakers, and a document that
+// is not blank; "" = no document.
 struct Dialogue {
   std::string id;
   std::string document;

@@ -25,8 +25,8 @@ enum class Source : std::uint8_t {
 };
 
 // T tokens of each of B lanes. A lane's first valid[b] positions hold tokens; the rest is padding
-// (input 0, target kNoTarget), which is never absorbed. Only a lane that is about to be reset, or
-// has come to its end, is padded; valid[b] = 0 is possible while other lanes still run.
+// (input 0, target kNoTarget), which is never absorbed. Only a lane that is reset next, or that has
+// come to its end, is padded; valid[b] = 0 is possible while other lanes still run.
 struct TokenSegment {
   std::int64_t lanes = 0;              // B
   std::int64_t length = 0;             // T, at least 1: the longest lane's valid count

@@ -29,10 +29,10 @@ struct TokenizerFiles {
 // be read.
 [[nodiscard]] TokenizerFiles read_tokenizer_files(const std::filesystem::path& path);
 
-// The name of a vocabulary of sentencepiece or tiktoken (tokenizer.model), which is not read, in a
-// folder that has no tokenizer which is; "" = none.
+// The name of a vocabulary of sentencepiece or tiktoken (tokenizer.model) in a folder without a
+// tokenizer that can be read; such a vocabulary is not read. "" = there is none.
 [[nodiscard]] std::string find_unread_vocabulary(const std::filesystem::path& folder);
-// How the files that are read are made from it.
+// How files that can be read are made from that vocabulary.
 [[nodiscard]] std::string unread_vocabulary_hint(const std::filesystem::path& folder);
 
 }  // namespace mneme::data

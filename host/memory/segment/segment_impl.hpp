@@ -32,8 +32,8 @@ struct ReadResult {
 };
 
 // Joins in the fixed order: all LSE in one joint softmax with the local result, then the others in
-// stack order. local is [B,T,H,d] with lse [B,H,T], or [B,T,D] without lse. A row whose every lse
-// is -inf gives 0. Results are cast to local's dtype.
+// stack order. local is [B,T,H,d] with lse [B,H,T], or [B,T,D] without lse. A row of which every
+// lse is -inf gives 0. Results are cast to local's dtype.
 at::Tensor merge_reads(const at::Tensor& local, const at::Tensor& lse,
                        const std::vector<ReadResult>& results);
 
