@@ -82,7 +82,7 @@ struct AttentionResults {
 
 inline constexpr int64_t kTableSpare = 16;
 
-// --- Gradients of z and lse into whatever they depend on but the virtual key and the bias ---
+// --- Gradients of z and lse into all inputs but the virtual key and the bias ---
 
 // What a pass left behind, and the gradients of its results. No virtual key.
 struct AttentionPass {

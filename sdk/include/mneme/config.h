@@ -37,9 +37,9 @@ enum {
  * places in the stack and their plugins' ids agree. Not with MNEME_OPTION_AT_EVALUATION. */
 #define MNEME_OPTION_TRAINED 8u
 
-/* One option; of the fields below `type` those are read that name its type. Valid for the process's
- * life. The host reads the schema when it loads the plugin and refuses the plugin for a key, type,
- * default or flag that is not as said here. */
+/* One option. Of the fields below `type` those are read whose comments name its type. Valid for the
+ * process's life. The host reads the schema when it loads the plugin and refuses the plugin for a
+ * key, type, default or flag that is not as said here. */
 typedef struct mneme_option {
   uint32_t struct_size;
   uint32_t flags;  /* MNEME_OPTION_AT_EVALUATION ... */

@@ -34,11 +34,12 @@ extern "C" {
 /* A registered kernel; 0 = none. Valid for the instance's life. */
 typedef uint32_t mneme_kernel;
 
-/* No backward follows: what `infer` asks for in `saved` and what forward writes there is dropped
- * after forward, so the extents of `saved` may be 0 then. */
+/* A flag of mneme_kernel_call and mneme_kernel_plan: no backward follows. The saved tensors are
+ * dropped after forward, so `infer` may give them extents of 0. */
 #define MNEME_KERNEL_NO_BACKWARD 4u
 
-/* What forward and backward work on. Arrays have as many entries as the kernel declares. */
+/* What forward and backward work on. Arrays have the numbers of entries that the kernel
+ * declares. */
 typedef struct mneme_kernel_call {
   uint32_t struct_size;
   uint32_t flags;  /* of forward: MNEME_KERNEL_NO_BACKWARD */
@@ -77,19 +78,20 @@ typedef struct mneme_kernel_plan {
 } mneme_kernel_plan;
 
 /* [hook thread] Fills `plan` from shapes, scalars, device type and flags alone: a pure function of
- * them.
- * Called before every forward. Errors: any; mneme_kernel_api.call returns the code, with the
- * kernel's name before the text. MNEME_E_SHAPE and MNEME_E_DTYPE are for inputs that do not fit. */
+ * them. Called before every forward.
+ * Errors: any; mneme_kernel_api.call returns the code, with the kernel's name before the text.
+ * MNEME_E_SHAPE and MNEME_E_DTYPE are for inputs that do not fit. */
 typedef mneme_status (*mneme_kernel_infer)(void* user, mneme_kernel_plan* plan, mneme_error* error);
 
-/* Forward [hook thread] or backward [any thread] of one call. Errors: any. Of forward: as `infer`.
- * Of backward: the host ends the run, with plugin, tier, hook, layer and kernel before the text. */
+/* Forward [hook thread] or backward [any thread] of one call.
+ * Errors: any. An error of forward is answered as one of `infer`; after an error of backward the
+ * host ends the run, with plugin, tier, hook, layer and kernel before the text. */
 typedef mneme_status (*mneme_kernel_run)(void* user, const mneme_kernel_call* call,
                                          mneme_error* error);
 
-/* Promises that a host may rely on.
- * CAPTURABLE: the same launches for the same shapes, no allocation, nothing read back from the
- * device: may be captured into a graph and replayed. */
+/* Flags of mneme_kernel_decl: promises on which a host may rely. */
+/* The same launches for the same shapes, no allocation, nothing read back from the device: the
+ * kernel may be captured into a graph and replayed. */
 #define MNEME_KERNEL_CAPTURABLE 1u
 /* The same inputs give the same bits. */
 #define MNEME_KERNEL_DETERMINISTIC 2u

@@ -15,8 +15,8 @@ extern "C" {
 
 /* ---- context blocks ------------------------------------------------------------------------ */
 
-/* Where the rows of a context block stand. Distances count back from the segment's first token,
- * which has distance 0: the row just before it has 1. */
+/* The places of a context block's rows. Distances count back from the segment's first token, which
+ * has distance 0: the row just before it has 1. */
 enum {
   /* By place: farther away than the blocks that the tier emits after it, oldest row first; blocks
    * of later tiers lie farther away still. Rows that a lane does not have (invalid ones) take no
@@ -41,8 +41,8 @@ typedef struct mneme_block {
   uint32_t reserved2;
   const mneme_rows* rows; /* of any kind; gradients flow back into them. NULL with a queue */
   /* EXPLICIT: i64, with a queue over all its rows. [B|1, m]: distance to the segment's first token;
-   * token i is i places farther away. [B|1, T|1, m]: distance to each token itself, as where a row
-   * stands at one distance from every token; costs O(T m D), so it is for few rows. */
+   * token i is i places farther away. [B|1, T|1, m]: distance to each token itself, for a row that
+   * is at one distance from every token, say; costs O(T m D), so it is for few rows. */
   mneme_tensor distance;
   /* [B|1, H|1, T|1, m] added to the scores, differentiable; 0 = none. -inf = absent: probability
    * and gradient are exactly 0. In any dtype but bool: the host casts it to the dtype of the
@@ -92,8 +92,8 @@ enum {
 /* The layer's attention dropout, in training, on the probabilities that form z; never on lse. */
 #define MNEME_ATTENTION_DROPOUT 4u
 
-/* One call of the backbone's own attention. Key j stands at j, query i at query_offset + i. Without
- * flags a score is the scaled q.k. q, k and v have one dtype. */
+/* One call of the backbone's own attention. Key j is at place j, query i at place query_offset + i.
+ * Without flags a score is the scaled q.k. q, k and v have one dtype. */
 typedef struct mneme_attention {
   uint32_t struct_size;
   uint32_t flags; /* MNEME_ATTENTION_* */
@@ -125,7 +125,7 @@ typedef struct mneme_layer_api {
   uint32_t struct_size;
   uint32_t flags;
 
-  /* [stage 3] Emits a block for the layer's attention. Blocks of one tier stand in the order of the
+  /* [stage 3] Emits a block for the layer's attention. Blocks of one tier are in the order of the
    * calls, oldest first; a block without rows is nothing. With all blocks of the hook, and the
    * tier's riders, at most mneme_tier_traits.context_rows rows; the host checks it when the hook
    * returns. The host takes references of its own: what is popped afterwards stays in the context.

@@ -50,8 +50,8 @@ typedef struct mneme_op_api {
   int32_t (*supports)(mneme_op op, uint32_t dtype, uint32_t device_type);
 
   /* [hook] Runs an op. `inputs` are in the schema's order; one that the schema marks optional may
-   * be 0, or left out at the end. Attributes are read during the call. Fills n_out handles, as many
-   * as the schema has outputs, each with one reference.
+   * be 0, or left out at the end. Attributes are read during the call. Fills n_out handles, one for
+   * each output of the schema, each with one reference.
    * Errors, naming the op, its inputs' shapes and dtypes, and what was expected:
    *   MNEME_E_INVALID_ARGUMENT  an op that was not resolved; a number of inputs or outputs, or an
    *                             attribute, that the schema does not have; a needed input that is 0

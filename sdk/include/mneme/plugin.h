@@ -1,6 +1,6 @@
 /* mneme/plugin.h: what a plugin is: the entry point, the table of its functions, and the hooks with
  * what they get and give. Includes the whole C ABI. Rules that hold for all of it, and the marks
- * [any], [setup], [hook], [layer hook] and [stage N], stand in abi.h.
+ * [any], [setup], [hook], [layer hook] and [stage N], are in abi.h.
  *
  * Life of a plugin
  *   1. The host reads the note (note.h) from the file. No code of the plugin runs.
@@ -38,7 +38,7 @@
  *   get_group, op.supports, log.write, parallel.run                      x     x  x  x  x  x  x  x
  *   op.call, kernel.call, tensor.*, random.*, probe.*, report.*                x  x  x  x  x  x  x
  *   state.parameter, .slot_*, .counts_*, .queue_*                              m  x  x  x  x  x  m
- *   layer.norm, .project, .weight, .attention, .positions                         x  x  x  x  x
+ *   layer.norm, .project, .weight, .attention, .positions, .scale                 x  x  x  x  x
  *   layer.emit_block, .emit_token_bias                                               x
  *   layer.release                                                                 x     x     x
  *                                                                  m: objects of the model alone
@@ -172,8 +172,8 @@ typedef struct mneme_tier_traits {
 /* Generation: the segment grows step by step. In a step `length` is the number of new tokens, which
  * are the queries, and the keys are all `offset` + `length` tokens so far. `valid_count` counts the
  * step's tokens, so it is `length` in each lane; `tokens`, `reset` and `reset_mask` are those of
- * the segment in each step. At the close (stages 7 and 8) the segment is seen whole, with all
- * its tokens, offset 0 and without this flag. */
+ * the segment in each step. At the close (stages 7 and 8) hooks see the whole segment, with all its
+ * tokens, offset 0 and without this flag. */
 #define MNEME_SEGMENT_OPEN 4u
 /* Training, but this segment only fills the memory: no gradient, and auxiliary losses are not
  * looked at. */
@@ -206,8 +206,8 @@ typedef struct mneme_riders {
   uint32_t flags;
   mneme_tensor rows;  /* [B,M,D] as embedded: after embedding scale and dropout; 0 = none */
   mneme_tensor valid; /* [B,M] bool, 0 = all. A rider that a lane lacks takes no place in it */
-  /* The first so many riders are seen by no token: the tokens attend to the others alone, and these
-   * take no place. So they may attend to tokens. */
+  /* The first `unseen` riders are seen by no token: the tokens attend to the others alone. They
+   * take no place, and may attend to tokens. */
   int64_t unseen;
 } mneme_riders;
 
@@ -233,8 +233,8 @@ typedef struct mneme_absorb {
   mneme_tensor k;
   mneme_tensor v;
   /* [B,R+T] f32, detached: attention mass of each key column, summed over heads and valid queries,
-   * before dropout: this tier's own blocks first to last, then tokens. Divide by
-   * H * valid_count[b] for the mean. In an open segment all steps must emit as many rows. */
+   * before dropout: this tier's own blocks first to last, then tokens. Divide by H * valid_count[b]
+   * for the mean. In an open segment all steps must emit the same number of rows. */
   mneme_tensor mass;
   int64_t mass_rows;      /* R: how many of the columns are this tier's */
   mneme_tensor context_k; /* [B,R,H,d], detached: keys of this tier's own blocks, first to last,
@@ -390,7 +390,7 @@ typedef struct mneme_plugin {
    *   May call  [hook] functions, with objects of the model alone.
    *   Gets      `segment`; `out`, zeroed.
    *   Gives     out->rows [B,M,D], out->valid [B,M] and out->unseen, or nothing. Riders need
-   *             MNEME_TIER_RIDERS; those that tokens see count towards context_rows. They stand
+   *             MNEME_TIER_RIDERS; those that tokens see count towards context_rows. They are
    *             before the tokens in every layer, and pass projections, norms and feed-forward with
    *             them: layer 0 gets [B,M+T,D]. The host takes references of its own and casts to the
    *             layers' dtype.

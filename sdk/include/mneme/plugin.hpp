@@ -22,10 +22,10 @@
 //   };
 //   MNEME_PLUGIN(DecayedMean, "org.example.decayed_mean", "0.1.0")
 //
-// Nothing here crosses the boundary: what crosses is the C ABI of plugin.h, where stages and hooks
-// are explained. All names live in an inline namespace of the SDK's version, so that plugins of two
-// SDKs never share code. Include it in any number of files of a plugin; MNEME_PLUGIN stands in
-// exactly one.
+// Nothing here crosses the boundary: the C ABI of plugin.h does, which also explains stages and
+// hooks. All names live in an inline namespace of the SDK's version, so that plugins of two SDKs
+// never share code. Include it in any number of files of a plugin; MNEME_PLUGIN is in exactly one
+// of them.
 //
 // Functions throw mneme::Failure with the host's code and text and the line of the hook or
 // constructor that made the call, operators included; an input that is empty because the tier does
@@ -39,7 +39,7 @@
 //   cpp/kernel_checks.hpp  errors of their shapes    cpp/element.hpp   element types for .cu files
 //   cpp/parallel.hpp       the host's threads        cpp/log.hpp       lines for the host's log
 //
-// Apart from it stands mneme_kernels (sdk/kernels), for the inner parts of kernels.
+// mneme_kernels (sdk/kernels), for the inner parts of kernels, is not part of it.
 #ifndef MNEME_PLUGIN_HPP_
 #define MNEME_PLUGIN_HPP_
 

@@ -12,10 +12,10 @@ extern "C" {
 #define MNEME_GROUP_RANDOM "mneme.random/1"
 
 /* Draws are keyed by (seed, tier, layer, stream, segment, name), in the later steps of an open
- * segment by the step too; the stream is a number that identifies the token sequence which the lane
- * reads. So a lane's draws do not depend on other lanes, the same name
- * gives the same draws in all hooks of one layer and segment, and each step of an open segment has
- * draws of its own. Named draws can be recorded and replayed.
+ * segment by the step too. The stream is a number that identifies the token sequence which the lane
+ * reads. So a lane's draws do not depend on other lanes, the same name gives the same draws in all
+ * hooks of one layer and segment, and each step of an open segment has draws of its own. Named
+ * draws can be recorded and replayed.
  *
  * shape: dims[0] must be B, at most MNEME_MAX_RANK dims; dtype MNEME_F32 or MNEME_F64. *out is on
  * the segment's device, without gradient, and carries one reference.

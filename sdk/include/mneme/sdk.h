@@ -59,8 +59,8 @@ static inline mneme_status mneme_sdk_fail(mneme_error* error, mneme_status code,
 #define MNEME_PLUGIN_LIBRARIES ""
 #endif
 /* The oldest ABI version that the plugin speaks, of those with the same major. An older host reads
- * nothing of a struct beyond what it knows: lower it only when what such a host does not know may
- * be ignored. */
+ * only the fields of a struct that it knows: lower this version only when the others may be
+ * ignored. */
 #ifndef MNEME_PLUGIN_ABI_MIN
 #define MNEME_PLUGIN_ABI_MIN MNEME_ABI_VERSION
 #endif

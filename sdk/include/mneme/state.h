@@ -93,7 +93,7 @@ enum { MNEME_START_ZEROS = 0, MNEME_START_CONSTANT = 1, MNEME_START_PARAMETER = 
 
 /* State in one tensor.
  *
- * dims: [0] is MNEME_LANES for state that belongs to lanes, which may stand nowhere else. A slot
+ * dims: [0] is MNEME_LANES for state that belongs to lanes; no other entry may be it. A slot
  * without it belongs to the run: no reset, not even of all lanes, touches it. MNEME_ANY is 0 at the
  * start and changes with what is written. All others are at least 1. */
 typedef struct mneme_slot_decl {
@@ -127,7 +127,8 @@ enum {
  * (all rows valid), are 0.
  *
  * Rows that a hook gets are borrowed, with the array `counts`, until it returns. Rows that it gives
- * may have a gradient; what becomes of it the function says. Everything that takes rows gives
+ * may have a gradient; the function's comment says what happens to it. Everything that takes rows
+ * gives
  *   MNEME_E_INVALID_ARGUMENT  no tensor of the kind; counts below 0, above m, or not those of
  *                             `valid` (checked where `valid` lies on the CPU)
  *   MNEME_E_SHAPE             a shape that is not the one below; `rows` neither 0 nor m
@@ -189,7 +190,7 @@ typedef struct mneme_state_api {
 
   /* [setup] Declares a slot.
    * Errors: MNEME_E_INVALID_ARGUMENT: a bad or taken name, a start_parameter that does not exist,
-   * counts that are not as MNEME_SLOT_COUNTS says. MNEME_E_SHAPE: a dim that may not stand there,
+   * counts that are not as MNEME_SLOT_COUNTS says. MNEME_E_SHAPE: a dim that is not allowed there,
    * rank above MNEME_MAX_RANK, a start_parameter of another shape or scope. */
   mneme_status (*add_slot)(mneme_setup* setup, const mneme_slot_decl* decl, mneme_slot* out,
                            mneme_error* error);

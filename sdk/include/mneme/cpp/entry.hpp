@@ -34,8 +34,8 @@ MNEME_SDK_DETECT(HasOptions, K::kOptions);
 MNEME_SDK_DETECT(HasSummary, K::kSummary);
 MNEME_SDK_DETECT(HasLosses, K::kLosses);
 
-// An input that `wants`, a variable, must ask for with `bit`; empty with that reason when it does
-// not.
+// An input that the tier gets when `wants`, a variable, has `bit`. Otherwise the tensor is empty,
+// with the missing bit as its reason.
 #define MNEME_SDK_WANTED(handle, bit, input)                                                  \
   ((wants & (bit)) == 0 && (handle) == 0                                                      \
        ? Tensor::absent(input " is empty, because the tier does not want it: say wants(" #bit \

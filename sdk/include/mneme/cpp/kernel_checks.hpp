@@ -32,7 +32,7 @@ inline void check_shape(const char* what, const Shape& got, const Shape& expecte
        std::string(what) + ": expected " + text_of(expected) + ", got " + text_of(got), site);
 }
 
-// The element type of a kernel that has checked its inputs' types; kF32 for what is none of them.
+// The element type of a kernel that has checked its inputs' types; kF32 for any other type.
 inline ElementType element_of(DType dtype) noexcept {
   switch (dtype) {
     case DType::kF64:

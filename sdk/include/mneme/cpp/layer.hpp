@@ -28,7 +28,7 @@ enum class Offset : uint32_t { kDistance = 0, kSigned = MNEME_POSITIONS_SIGNED }
 // Whether gradients flow into the layer's weights; into the rows they always do.
 enum class WeightGradient : uint32_t { kFlows = 0, kStops = MNEME_NO_WEIGHT_GRADIENT };
 
-// Where the rows of a block stand (MNEME_POSITION_*), and what is added to their scores.
+// The places of a block's rows (MNEME_POSITION_*), and what is added to their scores.
 struct BlockSettings {
   uint32_t position = MNEME_POSITION_PLACE;
   // MNEME_POSITION_EXPLICIT, i64: [B|1,m] to the segment's first token, or [B|1,T|1,m] to each
@@ -128,7 +128,7 @@ class Layer : public Segment {
                   error, site);
     return Tensor::borrow(out);
   }
-  // Projected positions of keys that stand least .. least+count-1 places after their query,
+  // Projected positions of keys that are least .. least+count-1 places after their query,
   // [H,count,d] in the compute dtype. Errors: MNEME_E_UNSUPPORTED outside the relative schemes.
   Tensor positions(int64_t least, int64_t count, Offset offset = Offset::kDistance,
                    CallSite site = CallSite::here()) const {

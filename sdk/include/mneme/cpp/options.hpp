@@ -24,7 +24,7 @@ inline constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
 namespace detail {
 
-// What stands for a number in `options` when it is whole; a compile error when it is not.
+// A number as an integer; a compile error when it is not whole.
 constexpr int64_t whole(double number) {
   constexpr double kLimit = 9223372036854774784.0;  // the largest double below 2^63
   if (number > kLimit) return std::numeric_limits<int64_t>::max();

@@ -10,7 +10,7 @@ namespace mneme {
 inline namespace sdk_0_1 {
 
 // Lives during the constructor. Functions throw Failure with the host's code and text when the host
-// refuses; the codes stand at mneme_config_api, mneme_state_api and mneme_kernel_api.
+// refuses; the comments of mneme_config_api, mneme_state_api and mneme_kernel_api name the codes.
 class Setup {
  public:
   Setup(mneme_setup* setup, const mneme_model_info& model, detail::Directory& directory)
@@ -179,8 +179,8 @@ class Setup {
   void wants(uint64_t bits) noexcept { traits_.wants |= bits; }
   // Most rows that context emits for a layer, riders included. The host refuses more.
   void context_rows(int64_t rows) noexcept { traits_.context_rows = rows; }
-  // Most rows of queues that read looks at in a layer beside those. The host refuses more; without
-  // it reports give what read was seen to look at.
+  // Most rows of queues that read looks at in a layer beside those. The host refuses more. Without
+  // this call reports give the most rows that read was seen to look at.
   void read_rows(int64_t rows) noexcept { traits_.read_rows = rows; }
   // Longest segment that the tier can serve.
   void max_segment(int64_t length) noexcept { traits_.max_segment = length; }

@@ -147,8 +147,8 @@ class Tensor {
   static Tensor borrow(mneme_tensor handle) noexcept { return Tensor(handle, false); }
   // Takes over the one reference that came with `handle`.
   static Tensor adopt(mneme_tensor handle) noexcept { return Tensor(handle, handle != 0); }
-  // An empty tensor; `absence`, a text that lives for ever, says why it is empty to whoever uses
-  // it.
+  // An empty tensor; `absence`, a text that lives for ever, is the reason that the error of its use
+  // gives.
   static Tensor absent(const char* absence) noexcept {
     Tensor tensor;
     tensor.absence_ = absence;
@@ -157,7 +157,7 @@ class Tensor {
 
   explicit operator bool() const noexcept { return handle_ != 0; }
   mneme_tensor raw() const noexcept { return handle_; }
-  // Why the tensor is empty; null where nothing is known, and where it is not.
+  // Why the tensor is empty; null where the reason is not known, and where it is not empty.
   const char* absence() const noexcept { return handle_ == 0 ? absence_ : nullptr; }
   // True when this object holds a reference of its own.
   bool is_owned() const noexcept { return is_owned_; }
@@ -187,8 +187,8 @@ class Tensor {
     detail::check(api.shape(ctx, handle_, &shape, &error.raw), error, site);
     return shape;
   }
-  // A copy has no place in the source that would help: it fails when the handle is dead, which the
-  // next use says with its place.
+  // Reports no error, because a copy has no place in the source that would help: it fails when the
+  // handle is dead, and then the next use fails with its own place.
   void retain() const {
     const auto& api = detail::group(detail::groups.tensor, MNEME_GROUP_TENSOR, {});
     detail::HostError error;

@@ -15,7 +15,7 @@ inline namespace sdk_0_1 {
 struct Riders {
   Tensor rows;         // [B,M,D], as embedded: after embedding scale and dropout
   Tensor valid;        // [B,M] bool; empty = all
-  int64_t unseen = 0;  // the first so many are seen by no token, and may attend to tokens
+  int64_t unseen = 0;  // the first `unseen` are seen by no token, and may attend to tokens
 };
 
 // ride: what the riders' attention works on, in the compute dtype.
@@ -121,9 +121,9 @@ class Tier {
   virtual void finish(Segment& /*segment*/, const Finish& /*in*/) {}
 
  protected:
-  // Functions whose arguments may all be lists and numbers, by which a compiler does not find them
-  // in namespace mneme: members here, so that hooks call them as they call any op. Elsewhere say
-  // mneme::cat(...).
+  // Functions whose arguments may all be lists and numbers. By such arguments a compiler does not
+  // find them in namespace mneme, so they are members here, and hooks call them as they call any
+  // op. Elsewhere say mneme::cat(...).
   template <typename Use = void>
   static Tensor cat(const std::vector<Tensor>& parts, int64_t dim,
                     CallSite site = CallSite::here()) {

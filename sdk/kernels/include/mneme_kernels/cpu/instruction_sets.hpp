@@ -1,5 +1,5 @@
 // CPU kernels that are compiled once for each instruction set, of which the plugin chooses one when
-// it runs. In the header of a kernel stand its functions, as pointers:
+// it runs. The header of a kernel has its functions, as pointers:
 //
 //   struct ScaleKernels {
 //     void (*scale)(const float* from, int64_t count, float* to);
