@@ -14,8 +14,8 @@
 
 namespace mneme::compare {
 
-// A training, then the evaluations that it lacks, a process each. What becomes of the run is told
-// by its news; the record is changed by those who read them.
+// A training, then the evaluations that it lacks, a process each. The run's news say how far it is;
+// those who read them change the record.
 class RunTask {
  public:
   // `run`: the record's place in the queue. The device is the processes'.

@@ -30,7 +30,7 @@ struct Sampling {
   double min_p = 0.0;  // drops tokens below min_p times the likeliest one's probability; in [0, 1)
 };
 
-// Error (kUsage) naming the option, what it may be and what it is.
+// Error (kUsage) naming the option, its allowed values and its value.
 void check(const Sampling& sampling);
 
 // The token that `uniform` in [0, 1) draws: tokens in descending probability (by id among equals)

@@ -19,9 +19,9 @@ struct Block {
 struct Blocks {
   std::size_t length = 0;     // targets of a block; the last of a lane has length / 2 to 1.5 length
   std::vector<Block> blocks;  // every target of every lane is in one block, in order
-  double autocorrelation = 0;  // between the mean differences of neighbouring blocks, in (-1, 1)
-  double band = 0;  // what it is below in absolute value in 95 of 100 uncorrelated series
-  bool is_uncorrelated = false;       // the test below accepts this length
+  double autocorrelation = 0;    // between the mean differences of neighbouring blocks, in (-1, 1)
+  double band = 0;               // bounds its absolute value in 95 of 100 uncorrelated series
+  bool is_uncorrelated = false;  // the test below accepts this length
   std::vector<std::string> warnings;  // sentences for the reader of the result
 };
 

@@ -19,8 +19,8 @@ at::Tensor dense_linear(const at::Tensor& x, const at::Tensor& w, const at::Tens
 // The same by oneDNN, whatever the sizes: two matrices, f32 on the CPU. For comparisons.
 at::Tensor onednn_linear(const at::Tensor& x, const at::Tensor& w, const at::Tensor& bias);
 
-// a b as at::matmul. Two matrices, or one that is expanded over a batch of others; whatever else is
-// left to LibTorch.
+// a b as at::matmul. Serves two matrices, or one that is expanded over a batch of others; all else
+// is left to LibTorch.
 at::Tensor dense_matmul(const at::Tensor& a, const at::Tensor& b);
 
 // Whether the processor has instructions for bf16 products (AVX512_BF16, AMX_BF16); true on other

@@ -1,5 +1,5 @@
-// What holds of every memory in whatever model: no token sees a later one, a reset forgets, lanes
-// do not touch. The checks of `mneme plugins validate` ask it of a plugin in small models,
+// The laws that every memory has to keep in any model: no token sees a later one, a reset forgets,
+// lanes do not touch. The checks of `mneme plugins validate` ask them of a plugin in small models,
 // host/checks of the memory that a run trains.
 #pragma once
 

@@ -16,8 +16,8 @@ struct FileKind {
   std::string hint;    // what to do: "unpack it: gunzip -k a.txt.gz"
 };
 
-// Recognises the file by its bytes, of which the first and the last ones count. Nothing for a text,
-// for a safetensors file and for bytes of no known kind.
+// Recognises the file by its first and last bytes. Nothing for a text, for a safetensors file and
+// for bytes of no known kind.
 [[nodiscard]] std::optional<FileKind> find_file_kind(const std::filesystem::path& path,
                                                      std::string_view bytes);
 

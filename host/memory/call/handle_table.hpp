@@ -16,8 +16,9 @@
 namespace mneme::memory {
 
 // Tensor handles of one hook call, from one sequence of numbers of the process: a call takes blocks
-// of it, and no two calls take the same, in whatever segment, state or thread. So a handle of
-// another call, or a released one, is recognised. There are 2^48 blocks: no process takes them all.
+// of it, and no two calls take the same block, even in other segments, states or threads. So a
+// handle of another call, or a released one, is recognised. There are 2^48 blocks: no process takes
+// them all.
 class HandleTable {
  public:
   // Starts a call of `hook`, by a tier with these traits.wants: all earlier handles are dead.

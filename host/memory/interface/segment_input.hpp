@@ -45,7 +45,7 @@ struct LayerContext {
   }
 };
 
-// In SegmentInput::wanted_probes: whatever hooks publish.
+// A name for SegmentInput::wanted_probes that wants every probe.
 inline constexpr const char* kEveryProbe = "*";
 
 // Where other processes compute other lanes of the batch: gives the sums over all of them of what

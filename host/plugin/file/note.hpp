@@ -19,7 +19,7 @@ inline constexpr std::uint32_t kNoteSizeV1 = 968;
 
 // Finds the one mneme note in the contents of note sections or segments and checks it: sizes, every
 // text terminated and printable, id and version present, ABI range not empty, no unknown flag,
-// reserved field zero. The result is normalised: what lies beyond the plugin's struct_size is zero.
+// reserved field zero. The result is normalised: fields beyond the plugin's struct_size are zero.
 // Errors: Error(kPlugin) that starts with `where`.
 [[nodiscard]] mneme_note parse_note(const std::vector<std::span<const std::byte>>& notes,
                                     const std::string& where);

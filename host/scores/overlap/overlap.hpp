@@ -24,8 +24,9 @@ struct Overlap {
                                   std::int64_t expected);
 };
 
-// F1 of dialogue generation: f1_words of both texts as multisets; a word matches as often as the
-// text that has it less often has it. 0 where either text has no word, also where both have none.
+// F1 of dialogue generation: f1_words of both texts as multisets; a word matches as often as it
+// occurs in the text in which it is rarer. 0 where either text has no word, also where both have
+// none.
 [[nodiscard]] Overlap token_f1(std::string_view prediction, std::string_view reference);
 
 struct RougeOptions {

@@ -13,7 +13,7 @@
 
 namespace mneme::data {
 
-// What becomes of the matches of a pattern that splits a text.
+// What happens to the matches of a pattern that splits a text.
 enum class SplitBehavior {
   kIsolated,            // each is a word
   kRemoved,             // they are left out
