@@ -16,13 +16,14 @@
 
 namespace mneme::generate {
 
-// --- Conversations on disk: a text that another process continues ---
+// A saved conversation is a safetensors file with the tensors
 //
-// A safetensors file: state/<name> (the memory's slots, queues, and the keys and values that are
-// kept of them), open (i64 [1,n], the open segment's tokens). Metadata: format, revision,
-// identity.<key>, state (JSON: counters), steps (JSON: lengths in which the open segment was fed),
-// types (JSON: the token type of the turn that is open, for models with token types), lanes, tokens,
-// pending, seed, checksums as a checkpoint's.
+//   state/<name>   the memory's slots and queues, and the keys and values that are kept of them
+//   open           i64 [1,n], the open segment's tokens
+//
+// and the metadata format, revision, identity.<key>, state (JSON: counters), steps (JSON: lengths
+// in which the open segment was fed), types (JSON: the token type of the turn that is open, for
+// models with token types), lanes, tokens, pending, seed, checksums as a checkpoint's.
 
 // What a conversation must be continued with: keys such as "weights" or "vocabulary" with values to
 // compare.

@@ -1,5 +1,5 @@
-// What interposed functions (interposer.cpp, kernels/watched_kernels.cpp) do with the interposer. Not for
-// checks.
+// What interposed functions (interposer.cpp, kernels/watched_kernels.cpp) do with the interposer.
+// Not for checks.
 #pragma once
 
 #include <string>
