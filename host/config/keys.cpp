@@ -159,9 +159,7 @@ std::string_view to_word(Reset value) { return choice_text(value, kResetChoices)
 std::string_view to_word(Documents value) { return choice_text(value, kDocumentsChoices); }
 std::string_view to_word(Optimizer value) { return choice_text(value, kOptimizerChoices); }
 std::string_view to_word(Schedule value) { return choice_text(value, kScheduleChoices); }
-std::string_view to_word(GradientPrecision value) {
-  return choice_text(value, kGradientChoices);
-}
+std::string_view to_word(GradientPrecision value) { return choice_text(value, kGradientChoices); }
 std::string_view to_word(Freeze value) { return choice_text(value, kFreezeChoices); }
 std::string_view to_word(Precision value) { return choice_text(value, kPrecisionChoices); }
 

@@ -110,7 +110,8 @@ std::string page_text() {
   std::string page =
       "# The ops of the host\n\n"
       "What hooks compute with (`mneme/op.h`; in C++ the functions of `mneme/cpp/ops.hpp`, which "
-      "have the same names, in C those of `mneme/c/ops.h`). `mneme abi ops` prints the same list. An input or output without a type "
+      "have the same names, in C those of `mneme/c/ops.h`). `mneme abi ops` prints the same list. "
+      "An input or output without a type "
       "has "
       "that of the data, which is one of the class in the second column; `?` marks inputs that may "
       "be "

@@ -102,7 +102,8 @@ TEST(SealedCopy, FallsBackToAFileOfItsOwn) {
   std::string path;
   {
     plugin::SealedCopy first(good, "here", plugin::SealedCopy::Backing::kTemporaryFile);
-    plugin::SealedCopy second(folder.add("good_again"), "here", plugin::SealedCopy::Backing::kTemporaryFile);
+    plugin::SealedCopy second(folder.add("good_again"), "here",
+                              plugin::SealedCopy::Backing::kTemporaryFile);
     EXPECT_EQ(first.backing(), plugin::SealedCopy::Backing::kTemporaryFile);
     EXPECT_NE(first.load_path(), second.load_path());
     EXPECT_EQ(first.sha256(), sha256_file(good));

@@ -1,7 +1,8 @@
+#include "host/run/fingerprint.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "host/run/fingerprint.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/base/temporary_folder.hpp"
 

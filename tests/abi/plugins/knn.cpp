@@ -38,8 +38,9 @@ class Knn : public mneme::Tier {
         in.q.dtype() == mneme::DType::kF64 ? mneme::DType::kF64 : mneme::DType::kF32;
     const int64_t lanes = in.q.dim(0), tokens = in.q.dim(1), heads = in.q.dim(2), d = in.q.dim(3);
     const mneme::Tensor q = reshape(in.q, {lanes, tokens, key_heads_, shared_, d});
-    mneme::Tensor scores = reshape(cast(einsum("btgsd,bmgd->bgstm", {q, past.k}), dtype) * l.scale(),
-                                   {lanes, heads, tokens, past.count});
+    mneme::Tensor scores =
+        reshape(cast(einsum("btgsd,bmgd->bgstm", {q, past.k}), dtype) * l.scale(),
+                {lanes, heads, tokens, past.count});
     if (past.valid)
       scores = masked_fill(scores, unsqueeze(unsqueeze(logical_not(past.valid), 1), 1), -INFINITY);
     const auto best = topk(scores, neighbours_ < past.count ? neighbours_ : past.count, 3);

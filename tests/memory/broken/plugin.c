@@ -7,10 +7,10 @@
  * `create` reports through the traits: max_segment = which of the two good builds this is,
  * context_rows = how often `init` has run in this copy, or what the library's own init answers. */
 #define _POSIX_C_SOURCE 200809L
-#include "mneme/sdk.h"
-
 #include <stdlib.h>
 #include <string.h>
+
+#include "mneme/sdk.h"
 
 #define TEST_ID "org.example.tier"
 #define TEST_VERSION "1.0.0"
