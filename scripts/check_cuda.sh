@@ -125,7 +125,7 @@ is_wanted() { ((${#only[@]} == 0)) || [[ " ${only[*]} " == *" $1 "* ]]; }
 passed_of() { sed -n 's/^\[  PASSED  \] \([0-9]* tests\?\)\.$/\1 passed/p' "$1"; }
 
 device() {
-  build/cuda/tests/train_unit --gtest_filter='Device.*' || return 1
+  build/cuda/tests/tensor_test --gtest_filter='Device.*' || return 1
   figure=$(passed_of "$out/device.log")
   if [[ $device != cpu ]]; then
     build/cuda/tests/generate_test --gtest_filter='Devices/StepOnCuda.*' | tee "$out/waits.log" || return 1

@@ -6,7 +6,7 @@
 #include "host/base/text.hpp"
 #include "tests/base/sanitized.hpp"
 #include "tests/cli/program.hpp"
-#include "tests/memory/broken/broken_plugin.hpp"
+#include "tests/plugin/broken/broken_plugin.hpp"
 
 namespace mneme::test {
 namespace {

@@ -4,7 +4,7 @@
 #include "host/base/file/file.hpp"
 #include "host/base/text.hpp"
 #include "tests/cli/program.hpp"
-#include "tests/memory/broken/broken_plugin.hpp"
+#include "tests/plugin/broken/broken_plugin.hpp"
 
 namespace mneme::test {
 namespace {

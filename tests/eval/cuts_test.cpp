@@ -19,7 +19,7 @@
 
 #include "host/base/random.hpp"
 #include "host/data/corpus/lanes.hpp"
-#include "tests/train/run_support.hpp"
+#include "tests/run/run_support.hpp"
 
 namespace mneme::eval {
 namespace {

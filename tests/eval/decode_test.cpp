@@ -9,7 +9,7 @@
 
 #include "host/base/error.hpp"
 #include "host/tensor/torch.hpp"
-#include "tests/train/run_support.hpp"
+#include "tests/run/run_support.hpp"
 
 namespace mneme::eval {
 namespace {

@@ -13,7 +13,7 @@
 #include "host/eval/waiting_losses.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/base/temporary_folder.hpp"
-#include "tests/train/run_support.hpp"
+#include "tests/run/run_support.hpp"
 
 namespace mneme::eval {
 namespace {

@@ -1,7 +1,7 @@
 // Trainings and evaluations over several ranks give the numbers of one process.
 #include "host/base/file/safetensors.hpp"
 #include "tests/integration/ranks_fixture.hpp"
-#include "tests/train/run_compare.hpp"
+#include "tests/run/run_compare.hpp"
 
 namespace mneme::test {
 namespace {

@@ -22,7 +22,7 @@
 #include "host/base/text.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/integration/process.hpp"
-#include "tests/train/run_compare.hpp"
+#include "tests/run/run_compare.hpp"
 
 namespace mneme::test {
 namespace {

@@ -5,7 +5,7 @@
 #include "host/base/file/file.hpp"
 #include "host/base/text.hpp"
 #include "tests/cli/program.hpp"
-#include "tests/train/run_compare.hpp"
+#include "tests/run/run_compare.hpp"
 
 namespace mneme::test {
 namespace {

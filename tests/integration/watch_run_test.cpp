@@ -19,7 +19,7 @@
 #include "tests/abi/plugins/rebuilt_plugin.hpp"
 #include "tests/cli/program.hpp"
 #include "tests/integration/process.hpp"
-#include "tests/memory/broken/broken_plugin.hpp"
+#include "tests/plugin/broken/broken_plugin.hpp"
 
 namespace mneme::test {
 namespace {

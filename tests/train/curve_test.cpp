@@ -7,8 +7,8 @@
 #include "host/run/run_folder.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/base/temporary_folder.hpp"
-#include "tests/train/run_compare.hpp"
-#include "tests/train/run_support.hpp"
+#include "tests/run/run_compare.hpp"
+#include "tests/run/run_support.hpp"
 
 namespace mneme::train {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "host/tensor/torch.hpp"
-#include "tests/train/run_support.hpp"
+#include "tests/run/run_support.hpp"
 
 namespace mneme::train {
 namespace {

@@ -12,7 +12,7 @@
 #include "host/tensor/torch.hpp"
 #include "host/train/trainer.hpp"
 #include "tests/base/temporary_folder.hpp"
-#include "tests/train/run_support.hpp"
+#include "tests/run/run_support.hpp"
 
 namespace mneme::train {
 namespace {

@@ -16,7 +16,7 @@
 #include "host/tensor/torch.hpp"
 #include "tests/abi/plugins/rebuilt_plugin.hpp"
 #include "tests/base/temporary_folder.hpp"
-#include "tests/train/run_support.hpp"
+#include "tests/run/run_support.hpp"
 
 namespace mneme::train {
 namespace {

@@ -11,7 +11,7 @@
 #include "host/run/run_description.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/base/temporary_folder.hpp"
-#include "tests/train/run_support.hpp"
+#include "tests/run/run_support.hpp"
 
 namespace mneme::train {
 namespace {
