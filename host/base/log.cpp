@@ -1,8 +1,6 @@
 #include "host/base/log.hpp"
 
-#include <spdlog/details/file_helper.h>
-#include <spdlog/pattern_formatter.h>
-#include <spdlog/sinks/base_sink.h>
+#include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
@@ -48,35 +46,46 @@ spdlog::color_mode color_mode() {
 
 }  // namespace
 
-class LogFile::Sink : public spdlog::sinks::base_sink<std::mutex> {
+// Lines wait until the file is open, with the time at which they were logged.
+class LogFile::Sink {
  public:
-  Sink()
-      : base_sink(std::make_unique<spdlog::pattern_formatter>(
-            "%Y-%m-%dT%H:%M:%SZ %l %v", spdlog::pattern_time_type::utc, "\n")) {}
-
   void open(const std::string& path) {
+    auto file = std::make_shared<spdlog::sinks::basic_file_sink_st>(path);
+    auto logger = std::make_unique<spdlog::logger>("mneme", std::move(file));
+    logger->set_pattern("%Y-%m-%dT%H:%M:%SZ %l %v", spdlog::pattern_time_type::utc);
+    logger->set_level(spdlog::level::trace);
+    logger->flush_on(spdlog::level::trace);
+    logger->set_error_handler([](const std::string&) {});  // a full disk, for example
     const std::lock_guard<std::mutex> lock(mutex_);
-    file_.open(path);
-    is_open_ = true;
-    write(waiting_);
+    logger_ = std::move(logger);
+    for (const Line& line : waiting_) write(line);
     waiting_.clear();
   }
 
- private:
-  void sink_it_(const spdlog::details::log_msg& message) override {
-    spdlog::memory_buf_t line;
-    formatter_->format(message, line);
-    is_open_ ? write(line) : waiting_.append(line);
-  }
-  void flush_() override {}
-  void write(const spdlog::memory_buf_t& text) {
-    file_.write(text);
-    file_.flush();
+  void log(LogLevel level, std::string_view text) {
+    Line line{spdlog::log_clock::now(), level, std::string(text)};
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (logger_ != nullptr) {
+      write(line);
+    } else {
+      waiting_.push_back(std::move(line));
+    }
   }
 
-  spdlog::details::file_helper file_;
-  bool is_open_ = false;
-  spdlog::memory_buf_t waiting_;  // lines from before open()
+ private:
+  struct Line {
+    spdlog::log_clock::time_point time;
+    LogLevel level;
+    std::string text;
+  };
+  void write(const Line& line) {
+    logger_->log(line.time, spdlog::source_loc{}, to_spdlog(line.level),
+                 spdlog::string_view_t(line.text));
+  }
+
+  std::mutex mutex_;
+  std::unique_ptr<spdlog::logger> logger_;  // null until open()
+  std::vector<Line> waiting_;
 };
 
 // The logger is ours, not in spdlog's registry, so another user of spdlog in the process cannot
@@ -105,15 +114,8 @@ class Logger {
   }
 
   void write_to_files(LogLevel level, std::string_view message) {
-    const spdlog::details::log_msg line("mneme", to_spdlog(level),
-                                        spdlog::string_view_t(message.data(), message.size()));
     const std::lock_guard<std::mutex> lock(mutex_);
-    for (const auto& file : files_) {
-      try {
-        file->log(line);
-      } catch (const std::exception&) {  // a full disk, for example
-      }
-    }
+    for (const auto& file : files_) file->log(level, message);
   }
 
   void write(LogLevel level, std::string_view message) {
