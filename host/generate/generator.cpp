@@ -26,7 +26,7 @@ constexpr memory::Phase kPhase = memory::Phase::kEvaluation;
 
 void prepare(backbone::Model& model, const memory::Stack& stack) {
   model.train(false);
-  backbone::set_context_window(model, stack.context_rows(kPhase));
+  model.set_context_rows(stack.context_rows(kPhase));
 }
 
 }  // namespace

@@ -154,8 +154,6 @@ class Generator {
   // Begins a text with pieces that are segments of their own; the last one, which must be shorter
   // than a segment, stays open. Errors as prompt().
   void prompt_pieces(const std::vector<std::vector<std::int32_t>>& pieces);
-  // False before the first prompt, and where the newest token was taken back.
-  [[nodiscard]] bool has_next_input() const { return pending_.defined(); }
   // Takes the newest token back, which no step has read yet: a mark that ended an answer.
   void take_back() { pending_ = at::Tensor(); }
   // Continues as `samples` texts with the same beginning. One sample only, after a prompt.
