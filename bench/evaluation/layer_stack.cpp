@@ -19,7 +19,7 @@ std::unique_ptr<run::Runtime> make_runtime(const StackSizes& s) {
   auto runtime = std::make_unique<run::Runtime>(config::parse_experiment_text(text, "bench.toml"),
                                                 run::RuntimeOptions{});
   runtime->model().train(s.trains);
-  if (s.same_length) backbone::set_context_window(runtime->model(), s.rows);
+  if (s.same_length) runtime->model().set_context_rows(s.rows);
   return runtime;
 }
 

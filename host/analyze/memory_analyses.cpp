@@ -85,8 +85,7 @@ at::Tensor hidden_rows(run::Runtime& runtime, data::Split split, std::int64_t la
   options.epochs = runtime.dataset()->is_endless() ? 0 : 1;
   const auto stream = runtime.dataset()->make_stream(split, options);
   runtime.model().train(false);
-  backbone::set_context_window(runtime.model(),
-                               runtime.stack().context_rows(memory::Phase::kEvaluation));
+  runtime.model().set_context_rows(runtime.stack().context_rows(memory::Phase::kEvaluation));
   memory::StackState state = runtime.stack().new_state(memory::Phase::kEvaluation, 1);
   std::vector<at::Tensor> rows;
   std::int64_t found = 0;

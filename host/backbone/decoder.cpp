@@ -119,7 +119,7 @@ void Decoder::weights_changed() {
   softmax_->weights_changed();
 }
 
-void Decoder::set_window(int64_t rows) {
+void Decoder::set_context_rows(int64_t rows) {
   if (config_.same_length && rows < 1) {
     throw_usage(ErrorText{.where = "model.same_length",
                           .failed = "there is no window to keep",
@@ -134,7 +134,7 @@ void Decoder::check_segment(int64_t tokens) const {
   if (config_.same_length && context_rows_ == 0) {
     throw_usage(ErrorText{.where = "model.same_length",
                           .failed = "the window is not known",
-                          .hint = "call set_context_window before the first forward pass"});
+                          .hint = "call set_context_rows before the first forward pass"});
   }
   check_context(config_, tokens, context_rows_, "model");
   if (learned_positions_.defined() && tokens > learned_positions_.size(0)) {

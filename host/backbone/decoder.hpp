@@ -42,9 +42,7 @@ class Decoder final : public Model {
   uint64_t noise_position() const override { return noise_.position(); }
   void seek_noise(uint64_t position) override { noise_.seek(position); }
   void set_lanes(LaneSlice lanes) override { noise_.set_lanes(lanes); }
-
-  // See set_context_window.
-  void set_window(int64_t rows);
+  void set_context_rows(int64_t rows) override;
 
   const config::ModelConfig& config() const { return config_; }
   const Softmax& softmax() const { return *softmax_; }

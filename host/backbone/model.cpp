@@ -104,8 +104,4 @@ std::unique_ptr<Model> make_model(const config::ModelConfig& config, const Model
   return std::make_unique<Decoder>(config, setup);
 }
 
-void set_context_window(Model& model, int64_t rows) {
-  if (auto* decoder = dynamic_cast<Decoder*>(&model)) decoder->set_window(rows);
-}
-
 }  // namespace mneme::backbone

@@ -105,8 +105,12 @@ class Model {
   // Log-probabilities of every id after rows of the last layer's output: [n,D] -> [n,V], f32 or
   // f64, without gradient.
   virtual at::Tensor log_probabilities(const at::Tensor& top) const = 0;
-  // Tokens that a segment may have, with the rows of set_context_window before it; 0 = any number.
+  // Tokens that a segment may have, with the rows of set_context_rows before it; 0 = any number.
   virtual int64_t longest_segment() const { return 0; }
+  // The stack's context capacity of the phase, before the first forward pass of a phase, which
+  // refuses more than ModelConfig::longest_context. With model.same_length attention reaches
+  // distances 0 .. window-1. Errors: Error(kUsage) when same_length is on and rows is 0.
+  virtual void set_context_rows(int64_t rows) = 0;
   // Drops tables cached for evaluation (projected position tables); called when weights change.
   virtual void weights_changed() = 0;
   // Position of the dropout generator: segments trained so far. A checkpoint that keeps it
@@ -141,10 +145,5 @@ std::unique_ptr<Model> make_model(const config::ModelConfig& config, const Model
 // `memory::BackboneInfo` for a stack before the model exists (tiers are created first: same_length
 // needs their context rows).
 memory::BackboneInfo backbone_info(const config::ModelConfig& config, const ModelSetup& setup);
-
-// model.same_length: attend to distances 0 .. window-1. The window is the stack's context capacity
-// of the phase; set before the first forward of a phase, which refuses more than
-// ModelConfig::longest_context. Errors: Error(kUsage) when same_length is on and rows is 0.
-void set_context_window(Model& model, int64_t rows);
 
 }  // namespace mneme::backbone

@@ -123,8 +123,7 @@ MemoryCheck try_law(const std::string& name, Law law, const std::vector<Trial>& 
       const Phase phase = kPhases[i];
       // As the phase runs: with gradients memories may do more.
       const at::AutoGradMode grad(phase == Phase::kTraining);
-      backbone::set_context_window(*trials[i].session.model,
-                                   trials[i].session.stack.context_rows(phase));
+      trials[i].session.model->set_context_rows(trials[i].session.stack.context_rows(phase));
       out.text = law(trials[i], phase);
     }
     if (!out.text.empty()) out.result = CheckResult::kFails;
@@ -139,8 +138,7 @@ void expect_finite(const std::vector<Trial>& trials) {
   const Trial& trial = trials.back();
   const at::NoGradGuard no_grad;
   memory::StackState state = trial.session.fresh(kLanes, Phase::kEvaluation);
-  backbone::set_context_window(*trial.session.model,
-                               trial.session.stack.context_rows(Phase::kEvaluation));
+  trial.session.model->set_context_rows(trial.session.stack.context_rows(Phase::kEvaluation));
   const at::Tensor losses = losses_of(trial.session, state, trial.ids, trial.length);
   if (!losses.isfinite().all().item<bool>()) throw_run("its losses are not finite");
 }

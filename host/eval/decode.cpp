@@ -74,7 +74,7 @@ bool Decoder::run_batch() {
   }
   const at::NoGradGuard no_grad;
   model_.train(false);
-  backbone::set_context_window(model_, stack_.context_rows(memory::Phase::kEvaluation));
+  model_.set_context_rows(stack_.context_rows(memory::Phase::kEvaluation));
   const double start = clock_.seconds();
   const at::Tensor prompt = to_tensor(prompts, lanes).to(stack_.backbone().device);
   const at::Tensor predictions =

@@ -393,7 +393,7 @@ Result evaluate(backbone::Model& model, memory::Stack& stack, data::Stream& stre
   std::optional<FrozenParameters> frozen;
   if (!options.use_cache) frozen.emplace(model, stack);
   model.train(false);
-  backbone::set_context_window(model, stack.context_rows(memory::Phase::kEvaluation));
+  model.set_context_rows(stack.context_rows(memory::Phase::kEvaluation));
   const double start = clock.seconds();
   Evaluation evaluation(model, stack, options);
   data::TokenSegment segment;

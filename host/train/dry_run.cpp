@@ -131,7 +131,7 @@ void outline_model(const config::Experiment& experiment, TrainingPlan& plan) {
   sizes.vocabulary = plan.vocabulary;
   sizes.context_rows = stack->context_rows(memory::Phase::kTraining);
   sizes.rider_rows = stack->rider_rows(memory::Phase::kTraining);
-  backbone::set_context_window(*model, sizes.context_rows);  // refuses same_length without rows
+  model->set_context_rows(sizes.context_rows);  // refuses same_length without rows
   for (const backbone::Parameter& parameter : model->parameters()) {
     add_part(plan.backbone, part_of(parameter.name), parameter.tensor.numel());
   }

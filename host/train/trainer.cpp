@@ -136,8 +136,7 @@ void Trainer::begin_training() {
   if (parallel_ && !has_first_weights_) parallel_->take_first_weights(*runtime_);
   has_first_weights_ = true;
   runtime_->model().train(true);
-  backbone::set_context_window(runtime_->model(),
-                               runtime_->stack().context_rows(memory::Phase::kTraining));
+  runtime_->model().set_context_rows(runtime_->stack().context_rows(memory::Phase::kTraining));
   is_training_mode_ = true;
 }
 

@@ -55,10 +55,10 @@ TEST(LongestContext, LongerSegmentsAreRefusedBeforeAnythingIsComputed) {
 TEST(LongestContext, RowsOfMemoriesCount) {
   const config::ModelConfig c = with_window(8);
   const auto model = make_model(c, small_setup());
-  set_context_window(*model, 2);
+  model->set_context_rows(2);
   EXPECT_EQ(model->longest_segment(), 6);
   static_cast<void>(run_plain(*model, c, small_setup(), batch_of(1, 6, 11)));
-  set_context_window(*model, 3);
+  model->set_context_rows(3);
   EXPECT_THAT(
       error_of([&] { run_plain(*model, c, small_setup(), batch_of(1, 6, 11)); }),
       HasSubstr("expected at most 8 tokens of a segment and rows of memories, got 6 tokens and "

@@ -384,7 +384,7 @@ TEST(Model, WindowLimitsWhatTokensSee) {
   c.layers = 1;
   const auto model = make_model(c, small_setup());
   EXPECT_NE(error_of([&] {
-              set_context_window(*model, 0);
+              model->set_context_rows(0);
             }).find("model.same_length: there is no window to keep"),
             std::string::npos);
   Batch batch = batch_of(1, 6, 11);
@@ -392,7 +392,7 @@ TEST(Model, WindowLimitsWhatTokensSee) {
               run_plain(*model, c, small_setup(), batch);
             }).find("model.same_length: the window is not known"),
             std::string::npos);
-  set_context_window(*model, 2);
+  model->set_context_rows(2);
   const at::Tensor before = run_plain(*model, c, small_setup(), batch).nll.detach();
   batch.input = batch.input.clone();
   batch.input.select(1, 0).add_(1).remainder_(11);

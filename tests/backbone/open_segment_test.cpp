@@ -114,7 +114,7 @@ class OpenSegments : public testing::TestWithParam<OpenSegmentCase> {
   static void expect_same(MemorySession& session, const std::string& what) {
     SCOPED_TRACE(what);
     const int64_t rows = session.stack.context_rows(memory::Phase::kEvaluation);
-    if (rows > 0) set_context_window(*session.model, rows);
+    if (rows > 0) session.model->set_context_rows(rows);
     memory::StackState a = session.fresh(2, memory::Phase::kEvaluation), b = a.clone();
     const std::vector<Steps> cuts = {{1, 1, 1, 1, 1, 1}, {4, 1, 1}, {2, 3, 1}, {1, 5}, {6}};
     for (size_t s = 0; s < cuts.size(); ++s) {

@@ -230,7 +230,7 @@ TEST(SegmentCacheSetup, WindowOfTheCacheMakesCutsHarmless) {
   const at::Tensor ids = random_ids(7, 2, 25, 11);
   const auto losses = [&](const std::vector<int64_t>& lengths) {
     CachedRun session(c, 9, 2);
-    set_context_window(*session.model, session.stack.context_rows(memory::Phase::kEvaluation));
+    session.model->set_context_rows(session.stack.context_rows(memory::Phase::kEvaluation));
     return session.losses(ids, lengths);
   };
   EXPECT_LT(largest_difference(losses({6, 6, 6, 6}), losses({3, 5, 1, 6, 2, 6, 1})), 1e-12);

@@ -45,7 +45,7 @@ OfficialRun::OfficialRun(const SafetensorsFile& file, const config::ModelConfig&
   names_ = weights::find_names(*stack_, file, "param/");
   weights::load_official({*model_, config_, stack_.get(), names_ ? &*names_ : nullptr, &memory_},
                          file, "param/");
-  if (config_.same_length) backbone::set_context_window(*model_, stack_->context_rows(phase));
+  if (config_.same_length) model_->set_context_rows(stack_->context_rows(phase));
   state_ = stack_->new_state(phase, setting(file, "batch").get<int64_t>());
   model_->train(phase == memory::Phase::kTraining);
 }

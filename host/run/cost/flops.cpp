@@ -200,7 +200,7 @@ class MeasuredModel {
   void begin(memory::Phase phase, std::int64_t lanes, std::int64_t length) {
     const std::int64_t rows = stack_->context_rows(phase);
     model_->train(phase == memory::Phase::kTraining);
-    backbone::set_context_window(*model_, rows);
+    model_->set_context_rows(rows);
     state_ = stack_->new_state(phase, lanes);
     batch_.input = at::arange(lanes * length, at::kLong).remainder(vocabulary_);
     batch_.input = batch_.input.view({lanes, length});
