@@ -67,37 +67,37 @@ class Means {
 
 // The document of each target of a lane's segment and the tokens of it before the target, target by
 // target.
-class TargetPlace {
+class TargetDocument {
  public:
   // `corpus` may be null: no document begins inside the segment then.
-  TargetPlace(const data::TokenSegment& segment, std::int64_t lane, const data::Corpus* corpus)
+  TargetDocument(const data::TokenSegment& segment, std::int64_t lane, const data::Corpus* corpus)
       : corpus_(corpus) {
     const auto b = static_cast<std::size_t>(lane);
     if (segment.document[b] < 0 || segment.offset[b] < 0) return;
     document_ = segment.document[b];
-    position_ = segment.offset[b];
+    distance_ = segment.offset[b];
   }
 
   // Goes on to the next target.
   void advance() {
     if (document_ < 0) return;
-    ++position_;
+    ++distance_;
     if (corpus_ == nullptr) return;
     const auto next = static_cast<std::size_t>(document_) + 1;
     if (next < corpus_->documents.size() &&
-        corpus_->documents[next - 1] + position_ == corpus_->documents[next]) {
+        corpus_->documents[next - 1] + distance_ == corpus_->documents[next]) {
       ++document_;
-      position_ = 0;
+      distance_ = 0;
     }
   }
   // -1 = unknown, both.
   [[nodiscard]] std::int64_t document() const { return document_; }
-  [[nodiscard]] std::int64_t position() const { return position_; }
+  [[nodiscard]] std::int64_t distance() const { return distance_; }
 
  private:
   const data::Corpus* corpus_;
   std::int64_t document_ = -1;
-  std::int64_t position_ = -1;
+  std::int64_t distance_ = -1;
 };
 
 class Evaluation {
@@ -145,7 +145,7 @@ class Evaluation {
   void count_targets(const data::TokenSegment& segment);
   // The lane's segment as a block of Result::perplexity_per_block.
   void add_block(const data::TokenSegment& segment, std::int64_t lane);
-  void add_target(std::int64_t id, const Score& one);
+  void add_target(std::int64_t id, double nll, bool is_correct);
   void add_state();
   // Runs the segment once more to find the first value that is not finite. Throws Error (kRun).
   [[noreturn]] void throw_not_finite(const data::TokenSegment& segment, const std::string& where,
@@ -197,10 +197,10 @@ void Evaluation::throw_not_finite(const data::TokenSegment& segment, const std::
              .hint = "the weights or a memory hold NaN or infinity, or the precision is too low"});
 }
 
-void Evaluation::add_target(std::int64_t id, const Score& one) {
-  result_.total.add(one);
-  if (id == options_.protocol.eos_id) result_.end_of_line->add(one);
-  if (id == options_.protocol.unknown_id) result_.unknown->add(one);
+void Evaluation::add_target(std::int64_t id, double nll, bool is_correct) {
+  result_.total.add(nll, is_correct);
+  if (id == options_.protocol.eos_id) result_.end_of_line->add(nll, is_correct);
+  if (id == options_.protocol.unknown_id) result_.unknown->add(nll, is_correct);
 }
 
 namespace {
@@ -241,7 +241,7 @@ void Evaluation::report(const data::TokenSegment& segment) const {
 }
 
 void Evaluation::take(const data::TokenSegment& segment, RankScores found) {
-  const std::int64_t before = result_.total.tokens;
+  const std::int64_t before = result_.total.targets;
   scores_.nll = std::move(found.nll);
   scores_.correct = std::move(found.correct);
   scores_.best = std::move(found.best);
@@ -250,21 +250,21 @@ void Evaluation::take(const data::TokenSegment& segment, RankScores found) {
     if (std::isfinite(value)) continue;
     throw_not_finite(segment, "", str("the auxiliary loss ", name, " is not finite"), value);
   }
-  losses_.add(found.losses, result_.total.tokens - before);
-  metrics_.add(found.metrics, result_.total.tokens - before);
+  losses_.add(found.losses, result_.total.targets - before);
+  metrics_.add(found.metrics, result_.total.targets - before);
   result_.protocol.read_rows = std::max(result_.protocol.read_rows, found.read_rows);
 }
 
 void Evaluation::count_targets(const data::TokenSegment& segment) {
   scores_.document.assign(segment.targets.size(), -1);
-  scores_.position.assign(segment.targets.size(), -1);
+  scores_.distance.assign(segment.targets.size(), -1);
   if (!segment.source.empty() && !result_.by_source) result_.by_source.emplace();
   for (std::int64_t lane = 0; lane < segment.lanes; ++lane) {
     add_block(segment, lane);
-    TargetPlace text_place(segment, lane, options_.corpus.get());
-    for (std::int64_t position = 0; position < segment.length; ++position) {
-      const auto i = static_cast<std::size_t>(lane * segment.length + position);
-      text_place.advance();
+    TargetDocument text(segment, lane, options_.corpus.get());
+    for (std::int64_t place = 0; place < segment.length; ++place) {
+      const auto i = static_cast<std::size_t>(lane * segment.length + place);
+      text.advance();
       if (segment.targets[i] == data::kNoTarget) {
         scores_.correct[i] = 0;
         scores_.best[i] = -1;
@@ -272,15 +272,15 @@ void Evaluation::count_targets(const data::TokenSegment& segment) {
       }
       const double nll = scores_.nll[i];
       if (!std::isfinite(nll)) {
-        throw_not_finite(segment, str(", lane ", lane, ", position ", position),
+        throw_not_finite(segment, str(", lane ", lane, ", position ", place),
                          "the loss of a token is not finite", nll);
       }
-      scores_.document[i] = text_place.document();
-      scores_.position[i] = text_place.position();
-      const Score one{.tokens = 1, .nll = nll, .correct = scores_.correct[i]};
-      add_target(segment.targets[i], one);
-      breakdown_.add(position, text_place.position(), segment.targets[i], one);
-      if (!segment.source.empty()) (*result_.by_source)[segment.source[i]].add(one);
+      scores_.document[i] = text.document();
+      scores_.distance[i] = text.distance();
+      const bool is_correct = scores_.correct[i] != 0;
+      add_target(segment.targets[i], nll, is_correct);
+      breakdown_.add(place, text.distance(), segment.targets[i], nll, is_correct);
+      if (!segment.source.empty()) (*result_.by_source)[segment.source[i]].add(nll, is_correct);
     }
   }
 }
@@ -373,7 +373,7 @@ void Evaluation::add_state() {
 
 Result Evaluation::finish() {
   flush();
-  if (result_.total.tokens == 0) {
+  if (result_.total.targets == 0) {
     throw_run({.where = "evaluation",
                .failed = "the data have no token to predict",
                .expected = "at least two tokens a lane",

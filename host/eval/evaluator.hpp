@@ -27,7 +27,7 @@ struct SegmentScores {
   std::vector<std::uint8_t> correct;   // 1 = the target was the arg max; 0 without a target
   std::vector<std::int64_t> best;      // the arg max; -1 without a target
   std::vector<std::int64_t> document;  // of the target, its number; -1 = unknown
-  std::vector<std::int64_t> position;  // tokens of that document before the target; -1 = unknown
+  std::vector<std::int64_t> distance;  // tokens of that document before the target; -1 = unknown
 };
 
 // An evaluation whose lanes are split over ranks. Every rank evaluates the same stream and gets the

@@ -1,6 +1,5 @@
 #include "host/eval/result.hpp"
 
-#include <bit>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <numbers>
@@ -47,16 +46,16 @@ std::optional<double> Result::bits_per_character() const {
 }
 
 double Result::tokens_per_second() const {
-  return seconds > 0.0 ? static_cast<double>(total.tokens) / seconds : 0.0;
+  return seconds > 0.0 ? static_cast<double>(total.targets) / seconds : 0.0;
 }
 
 std::optional<double> Result::partial_share() const {
-  if (protocol.targets <= total.tokens) return std::nullopt;
-  return static_cast<double>(total.tokens) / static_cast<double>(protocol.targets);
+  if (protocol.targets <= total.targets) return std::nullopt;
+  return static_cast<double>(total.targets) / static_cast<double>(protocol.targets);
 }
 
 std::optional<double> Result::outside_accuracy() const {
-  if (!by_source || (*by_source)[2].tokens == 0) return std::nullopt;
+  if (!by_source || (*by_source)[2].targets == 0) return std::nullopt;
   return (*by_source)[2].accuracy();
 }
 
@@ -104,7 +103,7 @@ std::string normalisation(const Result& result) {
   if (unit == "word") {
     text += "a word";
     if (result.end_of_line) {
-      text += str(" or the <eos> of a line, which counts (", result.end_of_line->tokens,
+      text += str(" or the <eos> of a line, which counts (", result.end_of_line->targets,
                   " of the targets)");
     }
   } else if (unit == "char") {
@@ -119,9 +118,9 @@ std::string normalisation(const Result& result) {
 
 std::string counted(const Result& result) {
   const Protocol& protocol = result.protocol;
-  std::string text = str(result.total.tokens, " tokens counted");
+  std::string text = str(result.total.targets, " tokens counted");
   if (protocol.tokens > 0) {
-    const std::int64_t rest = protocol.tokens - protocol.dropped - result.total.tokens;
+    const std::int64_t rest = protocol.tokens - protocol.dropped - result.total.targets;
     text += str(" of the split's ", protocol.tokens, ": ", protocol.dropped,
                 " dropped by cutting into ", protocol.lanes, " equal lanes, ", rest,
                 " without a prediction (a lane's or document's first",
@@ -129,7 +128,7 @@ std::string counted(const Result& result) {
   }
   if (!result.partial_share()) return text;
   return text + str("; eval.steps ended the evaluation after ",
-                    percent(result.total.tokens, protocol.targets), " % of the split's ",
+                    percent(result.total.targets, protocol.targets), " % of the split's ",
                     protocol.targets, " targets");
 }
 
@@ -153,8 +152,8 @@ std::string resets(const Result& result) {
 }
 
 std::string unknown(const Result& result) {
-  return str("<unk>: ", result.unknown->tokens, " of the targets (",
-             percent(result.unknown->tokens, result.total.tokens), " %)");
+  return str("<unk>: ", result.unknown->targets, " of the targets (",
+             percent(result.unknown->targets, result.total.targets), " %)");
 }
 
 }  // namespace
@@ -172,118 +171,71 @@ constexpr std::size_t kUnknownBucket = 0;
 constexpr std::size_t kUnseenBucket = 1;
 constexpr std::size_t kFirstCountBucket = 2;
 
-double ratio(double sum, std::int64_t count) {
-  return count == 0 ? 0.0 : sum / static_cast<double>(count);
-}
-
-Score& at_bucket(std::vector<Score>& scores, std::size_t index) {
-  if (scores.size() <= index) scores.resize(index + 1);
-  return scores[index];
-}
-
-std::string range_name(std::int64_t from, std::int64_t to) {
-  return from == to ? str(from) : str(from, "-", to);
-}
-
-Json to_json(const std::vector<Bucket>& buckets) {
+Json to_json(const std::vector<scores::Bucket>& buckets) {
   Json json;
-  for (const Bucket& bucket : buckets) {
+  for (const scores::Bucket& bucket : buckets) {
     json["name"].push_back(bucket.name);
     json["from"].push_back(bucket.from);
-    json["tokens"].push_back(bucket.score.tokens);
-    json["nll"].push_back(number_or_null(bucket.score.nll));
-    json["correct"].push_back(bucket.score.correct);
+    json["tokens"].push_back(bucket.sums.targets);
+    json["nll"].push_back(number_or_null(bucket.sums.nll));
+    json["correct"].push_back(bucket.sums.correct);
   }
   return json;
 }
 
-// Drops empty buckets; name(i) and from(i) describe bucket i.
-template <typename Name, typename From>
-std::vector<Bucket> listed(const std::vector<Score>& scores, Name name, From from) {
-  std::vector<Bucket> out;
-  for (std::size_t i = 0; i < scores.size(); ++i) {
-    if (scores[i].tokens > 0) out.push_back({name(i), from(i), scores[i]});
-  }
-  return out;
-}
-
-std::int64_t power(std::int64_t base, std::size_t exponent) {
-  std::int64_t out = 1;
-  for (std::size_t i = 0; i < exponent; ++i) out *= base;
-  return out;
-}
-
 }  // namespace
 
-double Score::loss() const { return ratio(nll, tokens); }
-double Score::perplexity() const { return tokens == 0 ? 0.0 : std::exp(loss()); }
-double Score::accuracy() const { return ratio(static_cast<double>(correct), tokens); }
-
-void Score::add(const Score& other) {
-  tokens += other.tokens;
-  nll += other.nll;
-  correct += other.correct;
-}
-
-Json to_json(const Score& score) {
+Json to_json(const scores::Sums& sums) {
   Json json;
-  json["tokens"] = score.tokens;
-  json["nll"] = number_or_null(score.nll);
-  json["correct"] = score.correct;
-  json["loss"] = number_or_null(score.loss());
-  json["perplexity"] = number_or_null(score.perplexity());
-  json["accuracy"] = number_or_null(score.accuracy());
+  json["tokens"] = sums.targets;
+  json["nll"] = number_or_null(sums.nll);
+  json["correct"] = sums.correct;
+  json["loss"] = number_or_null(sums.loss());
+  json["perplexity"] = number_or_null(sums.perplexity());
+  json["accuracy"] = number_or_null(sums.accuracy());
   return json;
 }
 
 Json to_json(const Breakdown& breakdown) {
   Json json = Json::object();
-  if (!breakdown.position.empty()) json["position"] = to_json(breakdown.position);
+  if (!breakdown.place.empty()) json["position"] = to_json(breakdown.place);
   if (!breakdown.distance.empty()) json["distance"] = to_json(breakdown.distance);
   if (!breakdown.frequency.empty()) json["frequency"] = to_json(breakdown.frequency);
   return json;
 }
 
-void BreakdownSums::add(std::int64_t position, std::int64_t distance, std::int64_t id,
-                        const Score& score) {
-  at_bucket(position_, static_cast<std::size_t>(position)).add(score);
-  if (distance >= 1) {
-    const auto bits =
-        static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(distance)));
-    at_bucket(distance_, bits - 1).add(score);
-  }
-  if (!training_counts_.empty()) at_bucket(frequency_, frequency_bucket(id)).add(score);
+void BreakdownSums::add(std::int64_t place, std::int64_t distance, std::int64_t id, double nll,
+                        bool is_correct) {
+  place_.add(static_cast<std::size_t>(place), nll, is_correct);
+  if (distance >= 1) distance_.add(scores::power_of_two_bucket(distance), nll, is_correct);
+  if (!training_counts_.empty()) frequency_.add(frequency_bucket(id), nll, is_correct);
 }
 
 std::size_t BreakdownSums::frequency_bucket(std::int64_t id) const {
   if (id == unknown_id_) return kUnknownBucket;
   const auto index = static_cast<std::size_t>(id);
-  std::int64_t count = index < training_counts_.size() ? training_counts_[index] : 0;
-  if (count <= 0) return kUnseenBucket;
-  std::size_t bucket = kFirstCountBucket;
-  for (; count >= 10; count /= 10) ++bucket;
-  return bucket;
+  const std::int64_t count = index < training_counts_.size() ? training_counts_[index] : 0;
+  return count <= 0 ? kUnseenBucket : kFirstCountBucket + scores::power_of_ten_bucket(count);
 }
 
 Breakdown BreakdownSums::breakdown() const {
+  using scores::Range;
   Breakdown out;
-  out.position = listed(
-      position_, [](std::size_t i) { return str(i); },
-      [](std::size_t i) { return static_cast<std::int64_t>(i); });
-  out.distance = listed(
-      distance_, [](std::size_t i) { return range_name(power(2, i), power(2, i + 1) - 1); },
-      [](std::size_t i) { return power(2, i); });
-  const auto from = [](std::size_t i) {
-    return i < kFirstCountBucket ? static_cast<std::int64_t>(i) - 1
-                                 : power(10, i - kFirstCountBucket);
-  };
-  out.frequency = listed(
-      frequency_,
-      [&](std::size_t i) {
-        if (i == kUnknownBucket) return std::string(data::kUnknown);
-        return i == kUnseenBucket ? std::string("unseen") : range_name(from(i), 10 * from(i) - 1);
-      },
-      from);
+  out.place = place_.list([](std::size_t i) {
+    return Range(static_cast<std::int64_t>(i), static_cast<std::int64_t>(i));
+  });
+  out.distance = distance_.list(scores::power_of_two_range);
+  out.frequency = frequency_.list([](std::size_t i) {
+    if (i < kFirstCountBucket) {
+      const std::int64_t from = i == kUnknownBucket ? -1 : 0;
+      return Range(from, from);
+    }
+    return scores::power_of_ten_range(i - kFirstCountBucket);
+  });
+  for (scores::Bucket& bucket : out.frequency) {
+    if (bucket.from == -1) bucket.name = data::kUnknown;
+    if (bucket.from == 0) bucket.name = "unseen";
+  }
   return out;
 }
 

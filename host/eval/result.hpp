@@ -11,46 +11,28 @@
 
 #include "host/base/text.hpp"
 #include "host/eval/protocol.hpp"
+#include "host/scores/sums.hpp"
 
 namespace mneme::eval {
 
-// --- Loss by position in the segment, distance from the document's start and word frequency ---
-
-// Sums over target tokens. The means are 0 when there is no token.
-struct Score {
-  std::int64_t tokens = 0;   // targets
-  double nll = 0.0;          // sum, nats
-  std::int64_t correct = 0;  // targets that were the arg max
-
-  [[nodiscard]] double loss() const;        // nats per target
-  [[nodiscard]] double perplexity() const;  // exp(loss)
-  [[nodiscard]] double accuracy() const;    // in 0 .. 1
-  void add(const Score& other);
-};
+// --- Loss by place in the segment, distance from the document's start and word frequency ---
 
 // The means and the sums that they are made of; numbers that are not finite become null.
-[[nodiscard]] Json to_json(const Score& score);
-
-// Targets with something in common.
-struct Bucket {
-  std::string name;
-  std::int64_t from = 0;  // the smallest value that falls into it
-  Score score;
-};
+[[nodiscard]] Json to_json(const scores::Sums& sums);
 
 // The same targets in three groupings. Only buckets that hold a target are listed, by rising
 // `from`.
 struct Breakdown {
   // By place of the predicting token in its segment, from 0 to T-1.
-  std::vector<Bucket> position;
+  std::vector<scores::Bucket> place;
   // By the tokens of the target's own document before it, at least 1, in powers of two: 1, 2-3,
   // 4-7, ... Targets of streams that do not know their documents, and targets that begin a
   // document, are in none.
-  std::vector<Bucket> distance;
+  std::vector<scores::Bucket> distance;
   // By the times the target's id occurs in the training data, in powers of ten: 1-9, 10-99, ...;
   // "<unk>" and "unseen" (never, or too rare to be counted) come first, with from = -1 and 0. Empty
   // when the counts are not known.
-  std::vector<Bucket> frequency;
+  std::vector<scores::Bucket> frequency;
 };
 
 // {"position": {...}, "distance": {...}, "frequency": {...}}: of each the arrays name, from,
@@ -66,9 +48,8 @@ class BreakdownSums {
   BreakdownSums(std::vector<std::int64_t> training_counts, std::int64_t unknown_id)
       : training_counts_(std::move(training_counts)), unknown_id_(unknown_id) {}
 
-  // One target: its place in the segment, the tokens of its document before it (below 1 = not
-  // known), its id.
-  void add(std::int64_t position, std::int64_t distance, std::int64_t id, const Score& score);
+  // One target: its place, its distance (below 1 = not known), its id, its loss.
+  void add(std::int64_t place, std::int64_t distance, std::int64_t id, double nll, bool is_correct);
   [[nodiscard]] Breakdown breakdown() const;
 
  private:
@@ -76,22 +57,22 @@ class BreakdownSums {
 
   std::vector<std::int64_t> training_counts_;
   std::int64_t unknown_id_ = -1;
-  std::vector<Score> position_;
-  std::vector<Score> distance_;   // [k]: 2^k to 2^(k+1) - 1
-  std::vector<Score> frequency_;  // <unk>, unseen, then [k + 2]: 10^k to 10^(k+1) - 1
+  scores::BucketSums place_;
+  scores::BucketSums distance_;
+  scores::BucketSums frequency_;  // <unk>, unseen, then powers of ten
 };
 
 // An evaluation of one stream from an empty memory.
 struct Result {
   Protocol protocol;
-  Score total;
+  scores::Sums total;
   // Of them, the targets that are <eos> at a line's end and those that are <unk>; absent when the
   // vocabulary has none.
-  std::optional<Score> end_of_line;
-  std::optional<Score> unknown;
+  std::optional<scores::Sums> end_of_line;
+  std::optional<scores::Sums> unknown;
   Breakdown breakdown;
   // By data::Source: kNone, kInside, kOutside; absent when the task knows no sources.
-  std::optional<std::array<Score, 3>> by_source;
+  std::optional<std::array<scores::Sums, 3>> by_source;
   // Segments of full length in which every token but the last predicts one; of them the sum of
   // their mean losses over these tokens.
   std::int64_t blocks = 0;

@@ -156,7 +156,7 @@ scores::Generated answer_turns(run::Runtime& runtime, data::Split split,
     scores::GeneratedSample sample{
         .id = str(name.split, '/', dialogue.id, '@', asked.instance.turn),
         .document = static_cast<std::int64_t>(asked.dialogue),
-        .position = begin,
+        .distance = begin,
         .prompt = tokens_of(sequence, {begin, end}),
         .expected = tokens_of(sequence, asked.instance.reference),
         .generated = answers.answer(asked)};

@@ -119,10 +119,10 @@ std::vector<Window> choose_windows(const data::Corpus& corpus, const WindowOptio
     const auto place = static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(all)));
     const auto document =
         static_cast<std::size_t>(std::ranges::upper_bound(places, place) - places.begin());
-    const std::int64_t position = place - (document == 0 ? 0 : places[document - 1]);
+    const std::int64_t distance = place - (document == 0 ? 0 : places[document - 1]);
     const Window window{.document = static_cast<std::int64_t>(document),
-                        .position = position,
-                        .start = spans.start[document] + position,
+                        .distance = distance,
+                        .start = spans.start[document] + distance,
                         .prompt = prompt,
                         .continuation = continuation};
     const bool is_free = std::ranges::none_of(out, [&](const Window& other) {
@@ -179,9 +179,9 @@ scores::Generated continue_split(run::Runtime& runtime, data::Split split,
       .samples = {}};
   for (const Window& window : windows) {
     scores::GeneratedSample sample{
-        .id = str(name.split, '/', window.document, '@', window.position),
+        .id = str(name.split, '/', window.document, '@', window.distance),
         .document = window.document,
-        .position = window.position,
+        .distance = window.distance,
         .prompt = ids_of(*corpus, window.start, window.prompt),
         .expected = ids_of(*corpus, window.start + window.prompt, window.continuation),
         .generated = {}};

@@ -17,7 +17,7 @@ namespace mneme::generate {
 // ones its true continuation.
 struct Window {
   std::int64_t document = 0;
-  std::int64_t position = 0;  // tokens of the document before it
+  std::int64_t distance = 0;  // tokens of the document before it
   std::int64_t start = 0;     // the same, counted in the split
   std::int64_t prompt = 0;
   std::int64_t continuation = 0;

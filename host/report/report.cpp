@@ -87,9 +87,9 @@ Json json_of(const std::vector<Bucket>& buckets) {
   for (const Bucket& bucket : buckets) {
     out.push_back({{"name", bucket.name},
                    {"from", bucket.from},
-                   {"targets", bucket.targets},
-                   {"nll", number_or_null(bucket.nll)},
-                   {"correct", bucket.correct}});
+                   {"targets", bucket.sums.targets},
+                   {"nll", number_or_null(bucket.sums.nll)},
+                   {"correct", bucket.sums.correct}});
   }
   return out;
 }
@@ -111,9 +111,9 @@ Json json_of(const Evaluation& evaluation) {
               {"step", evaluation.step},
               {"unit", evaluation.unit},
               {"samples", evaluation.samples.size()},
-              {"targets", evaluation.targets},
-              {"nll", number_or_null(evaluation.nll)},
-              {"correct", evaluation.correct}};
+              {"targets", evaluation.total.targets},
+              {"nll", number_or_null(evaluation.total.nll)},
+              {"correct", evaluation.total.correct}};
   const auto statement = evaluation.record.find("statement");
   if (statement != evaluation.record.end()) out["statement"] = *statement;
   if (!evaluation.place.empty()) out["place"] = json_of(evaluation.place);

@@ -68,7 +68,7 @@ void reorder(std::vector<T>& column, const Order& order) {
 Columns::Columns(std::int64_t expected) {
   const auto count = static_cast<std::size_t>(std::max<std::int64_t>(expected, 0));
   narrow_nll.reserve(count);
-  for (auto* column : {&target, &document, &position, &lane, &place, &segment}) {
+  for (auto* column : {&target, &document, &distance, &lane, &place, &segment}) {
     column->reserve(count);
   }
   correct.reserve(count);
@@ -97,7 +97,7 @@ void Columns::add(const data::TokenSegment& from, const SegmentColumns& scores) 
       add_nll(scores.nll[i]);
       target.push_back(narrow(from.targets[i], "target"));
       document.push_back(narrow(scores.document[i], "document"));
-      position.push_back(narrow(scores.position[i], "position"));
+      distance.push_back(narrow(scores.distance[i], "position"));
       lane.push_back(static_cast<std::int32_t>(b));
       place.push_back(static_cast<std::int32_t>(t));
       segment.push_back(index);
@@ -110,13 +110,13 @@ void Columns::add(const data::TokenSegment& from, const SegmentColumns& scores) 
 
 void Columns::sort() {
   if (target.empty()) return;
-  // Within a lane the stream's order is that of the text, so that only targets of unknown position
+  // Within a lane the stream's order is that of the text, so that only targets of unknown distance
   // are equal in all three keys; they keep their order.
-  const Order order = sorted_order(target.size(), {&lane, &position, &document});
+  const Order order = sorted_order(target.size(), {&lane, &distance, &document});
   if (std::ranges::is_sorted(order)) return;
   reorder(narrow_nll, order);
   reorder(wide_nll, order);
-  for (auto* column : {&target, &document, &position, &lane, &place, &segment}) {
+  for (auto* column : {&target, &document, &distance, &lane, &place, &segment}) {
     reorder(*column, order);
   }
   reorder(correct, order);

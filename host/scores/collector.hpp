@@ -20,7 +20,7 @@ struct SegmentColumns {
   std::span<const double> nll;            // nats
   std::span<const std::uint8_t> correct;  // 1 = the target was the arg max
   std::span<const std::int64_t> document;
-  std::span<const std::int64_t> position;
+  std::span<const std::int64_t> distance;
   std::span<const std::int64_t> predicted = {};  // the arg max; empty = not to be kept
 };
 
@@ -42,7 +42,7 @@ class Columns {
     return is_wide() ? wide_nll[index] : static_cast<double>(narrow_nll[index]);
   }
   [[nodiscard]] bool is_wide() const { return !wide_nll.empty(); }
-  // Sorts all columns by document, position and lane.
+  // Sorts all columns by document, distance and lane.
   void sort();
   // The sums over all targets, added in the stream's order, in which eval::evaluate adds them: so
   // they equal the evaluation's result bit for bit, before sort() and after it.
@@ -50,7 +50,7 @@ class Columns {
 
   std::vector<float> narrow_nll;  // empty when is_wide()
   std::vector<double> wide_nll;
-  std::vector<std::int32_t> target, document, position, lane, place, segment;
+  std::vector<std::int32_t> target, document, distance, lane, place, segment;
   std::vector<std::uint8_t> correct;
   std::vector<std::uint8_t> source;     // empty when the task knows none
   std::vector<std::int32_t> predicted;  // empty when they are not kept

@@ -225,7 +225,7 @@ void write_columns(const fs::path& path, const Columns& columns) {
   }
   writer.add("target", DType::I32, shape, columns.target.data());
   writer.add("document", DType::I32, shape, columns.document.data());
-  writer.add("position", DType::I32, shape, columns.position.data());
+  writer.add("position", DType::I32, shape, columns.distance.data());
   writer.add("lane", DType::I32, shape, columns.lane.data());
   writer.add("place", DType::I32, shape, columns.place.data());
   writer.add("segment", DType::I32, shape, columns.segment.data());

@@ -27,7 +27,7 @@ namespace mneme::scores {
 struct GeneratedSample {
   std::string id;              // "valid/12@340": split, document, position
   std::int64_t document = -1;  // of the split
-  std::int64_t position = 0;   // tokens of the document before the prompt
+  std::int64_t distance = 0;   // tokens of the document before the prompt
   std::vector<std::int32_t> prompt = {}, expected = {}, generated = {};  // ids
   // The same as text, in which U+FFFD stands for bytes that are no UTF-8 and for control
   // characters; absent without a text vocabulary.

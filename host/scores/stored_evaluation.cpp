@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array kIntegerColumns = {Column::kTarget, Column::kDocument, Column::kPosition,
+constexpr std::array kIntegerColumns = {Column::kTarget, Column::kDocument, Column::kDistance,
                                         Column::kLane,   Column::kPlace,    Column::kSegment};
 constexpr const char* kAgain = "evaluate the run again: mneme eval RUN";
 
@@ -239,7 +239,7 @@ Columns StoredEvaluation::read_columns() const {
   }
   columns.target = column(Column::kTarget);
   columns.document = column(Column::kDocument);
-  columns.position = column(Column::kPosition);
+  columns.distance = column(Column::kDistance);
   columns.lane = column(Column::kLane);
   columns.place = column(Column::kPlace);
   columns.segment = column(Column::kSegment);

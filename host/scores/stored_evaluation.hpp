@@ -21,6 +21,7 @@
 
 #include "host/base/file/safetensors.hpp"
 #include "host/base/text.hpp"
+#include "host/scores/sums.hpp"
 
 namespace mneme::scores {
 
@@ -28,20 +29,6 @@ class Columns;
 
 inline constexpr std::string_view kFormat = "mneme-evaluation";
 inline constexpr std::int64_t kVersion = 1;
-
-// Sums over targets.
-struct Sums {
-  std::int64_t targets = 0;
-  double nll = 0.0;          // nats
-  std::int64_t correct = 0;  // targets that were the arg max
-
-  void add(double target_nll, bool is_correct) {
-    ++targets;
-    nll += target_nll;
-    correct += is_correct ? 1 : 0;
-  }
-  friend bool operator==(const Sums&, const Sums&) = default;
-};
 
 // Targets that belong together: the unit that statistics resample.
 struct Sample {
@@ -66,7 +53,7 @@ struct Sample {
 enum class Column {
   kTarget,    // the target's id
   kDocument,  // the target's document: its number in the split, a task's sequence; -1 = unknown
-  kPosition,  // tokens of that document before the target; -1 = unknown
+  kDistance,  // tokens of that document before the target; -1 = unknown
   kLane,
   kPlace,    // of the predicting token in its segment, from 0
   kSegment,  // number of the segment in the stream, from 0
@@ -105,7 +92,7 @@ class StoredEvaluation {
   [[nodiscard]] std::string unit() const { return info_.at("unit").get<std::string>(); }
   [[nodiscard]] SampleUnit sample_unit() const { return unit_; }
 
-  // n, at least 1. Entries are sorted by document, position and lane.
+  // n, at least 1. Entries are sorted by document, distance and lane.
   [[nodiscard]] std::int64_t targets() const { return targets_; }
   [[nodiscard]] std::vector<double> nll() const;                        // [n], nats
   [[nodiscard]] std::vector<std::int32_t> column(Column column) const;  // [n]

@@ -114,7 +114,7 @@ TEST_F(RowsReport, Extrapolation) {
     eval::Result one;
     one.protocol.segment = 4;
     one.protocol.context_rows = rows;
-    one.total.tokens = 2;
+    one.total.targets = 2;
     one.total.nll = nll;
     return one;
   };

@@ -53,7 +53,7 @@ TEST(ResultTable, SaysNothingOfOneBuild) {
 run::SweepResult watched_result() {
   run::SweepResult result = memory_of("my_memory", "0.1.0", "c07d55e2abcdef01");
   eval::Result& numbers = result.result.emplace();
-  numbers.total.tokens = 1000;
+  numbers.total.targets = 1000;
   numbers.total.nll = 2395.8;
   numbers.total.correct = 335;
   numbers.seconds = 0.5;

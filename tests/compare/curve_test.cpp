@@ -64,7 +64,7 @@ TEST(PlanCurve, ReachesOverASequencesTargets) {
   const CurvePlan plan = plan_of(copy);
   ASSERT_GE(plan.points, 2);
   run::Runtime runtime(copy, {});
-  EXPECT_GT(run::evaluate_first(runtime, data::Split::kValid, plan.segments).total.tokens, 0);
+  EXPECT_GT(run::evaluate_first(runtime, data::Split::kValid, plan.segments).total.targets, 0);
 }
 
 class PrepareCurves : public PreparedArms {};

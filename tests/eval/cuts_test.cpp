@@ -96,7 +96,7 @@ Read read(run::Runtime& runtime, const std::shared_ptr<const data::Corpus>& corp
     }
   };
   out.result = evaluate(runtime.model(), runtime.stack(), stream, options);
-  EXPECT_EQ(out.result.total.tokens, static_cast<std::int64_t>(out.nll.size()));
+  EXPECT_EQ(out.result.total.targets, static_cast<std::int64_t>(out.nll.size()));
   return out;
 }
 
@@ -171,7 +171,7 @@ TEST(CutsOfXlCache, LanesAreTheirPiecesReadAlone) {
       for (const std::int64_t segment : kSegments) {
         const Read cut = read(*runtime, text(), {.lanes = lanes, .segment = segment});
         const std::int64_t length = kTokens / lanes;
-        EXPECT_EQ(cut.result.total.tokens, lanes * (length - 1));
+        EXPECT_EQ(cut.result.total.targets, lanes * (length - 1));
         EXPECT_EQ(cut.result.protocol.lanes, lanes);
         for (std::int64_t b = 0; b < lanes; ++b) {
           const auto alone = piece(*text(), b * length, length);
@@ -235,7 +235,7 @@ TEST(CutsOfXlCache, DocumentsThatResetGiveTheSameNumbersInAnyLane) {
     for (const std::int64_t segment : kSegments) {
       const Cut one{.lanes = 1, .segment = segment, .reset = config::Reset::kDocument};
       const Read alone = read(*runtime, corpus, one);
-      EXPECT_EQ(alone.result.total.tokens, 16 * (kDocument - 1));
+      EXPECT_EQ(alone.result.total.targets, 16 * (kDocument - 1));
       for (const std::int64_t lanes : {4, 16}) {
         Cut cut = one;
         cut.lanes = lanes;
@@ -269,7 +269,7 @@ TEST(CutsOfXlCache, DistancesDoNotDependOnTheCut) {
             read(*runtime, corpus, {.lanes = lanes, .segment = segment, .reset = reset});
         std::vector<std::int64_t> tokens;
         for (const Bucket& bucket : cut.result.breakdown.distance) {
-          tokens.push_back(bucket.score.tokens);
+          tokens.push_back(bucket.sums.targets);
         }
         EXPECT_EQ(tokens, expected) << lanes << " lanes, segment " << segment;
       }

@@ -216,7 +216,7 @@ TEST(Evaluate, PaddingIsNeverSeen) {
       EXPECT_EQ(a[1][6 + i], 0.0);
     }
     EXPECT_EQ(a, nll_of(runtime, segments));
-    EXPECT_EQ(result_of(runtime, segments).total.tokens, 36 - 4);
+    EXPECT_EQ(result_of(runtime, segments).total.targets, 36 - 4);
   }
 }
 
@@ -244,8 +244,8 @@ TEST(Evaluate, AddsUpWhatItSees) {
     for (const double nll : segment) sum += nll;
   }
   EXPECT_NEAR(result.total.nll, sum, 1e-9);
-  EXPECT_EQ(result.total.tokens, 4 * 3 * 6);
-  EXPECT_EQ(seen, result.total.tokens);
+  EXPECT_EQ(result.total.targets, 4 * 3 * 6);
+  EXPECT_EQ(seen, result.total.targets);
   EXPECT_EQ(result.segments, 4);
   EXPECT_EQ(result.lanes, 3);
   EXPECT_EQ(result.seconds, 2.0);
@@ -261,12 +261,12 @@ TEST(Evaluate, AddsUpWhatItSees) {
   EXPECT_EQ(result.end_of_line->tokens, ends);
   EXPECT_EQ(result.unknown->tokens, unknown);
   EXPECT_EQ(result.breakdown.frequency.front().name, "<unk>");
-  EXPECT_EQ(result.breakdown.frequency.front().score.tokens, unknown);
-  EXPECT_EQ(result.breakdown.position.size(), 6U);
-  for (const auto* buckets : {&result.breakdown.position, &result.breakdown.frequency}) {
-    Score all;
+  EXPECT_EQ(result.breakdown.frequency.front().sums.targets, unknown);
+  EXPECT_EQ(result.breakdown.place.size(), 6U);
+  for (const auto* buckets : {&result.breakdown.place, &result.breakdown.frequency}) {
+    scores::Sums all;
     for (const Bucket& bucket : *buckets) all.add(bucket.score);
-    EXPECT_EQ(all.tokens, result.total.tokens);
+    EXPECT_EQ(all.targets, result.total.targets);
     EXPECT_EQ(all.correct, result.total.correct);
     EXPECT_NEAR(all.nll, result.total.nll, 1e-9);
   }
@@ -370,7 +370,7 @@ TEST(Evaluate, CountsDistancesFromTheDocumentsStart) {
     options.corpus = text;
     std::map<std::string, std::int64_t> tokens;
     for (const Bucket& bucket : result_of(runtime, {segment}, options).breakdown.distance) {
-      tokens[bucket.name] = bucket.score.tokens;
+      tokens[bucket.name] = bucket.sums.targets;
     }
     return tokens;
   };
@@ -387,12 +387,12 @@ TEST(Evaluate, SplitsScoresBySource) {
   run::Runtime runtime(small_experiment(xl_cache(12)), {});
   const Result result = runtime.evaluate(data::Split::kTest);
   ASSERT_TRUE(result.by_source.has_value());
-  Score sum;
-  for (const Score& score : *result.by_source) sum.add(score);
-  EXPECT_EQ(sum.tokens, result.total.tokens);
+  scores::Sums sum;
+  for (const scores::Sums& score : *result.by_source) sum.add(score);
+  EXPECT_EQ(sum.targets, result.total.targets);
   EXPECT_EQ(sum.correct, result.total.correct);
   EXPECT_NEAR(sum.nll, result.total.nll, 1e-9);
-  EXPECT_GT((*result.by_source)[2].tokens, 0);
+  EXPECT_GT((*result.by_source)[2].targets, 0);
   EXPECT_EQ(runtime.evaluation_segments(data::Split::kTest), 5);
 }
 

@@ -16,7 +16,7 @@ using testing::Not;
 
 Result word_result() {
   Result result;
-  result.total = {.tokens = 90, .nll = 180.0, .correct = 9};
+  result.total = {.targets = 90, .nll = 180.0, .correct = 9};
   result.protocol = {.unit = "word",
                      .reset = "document",
                      .segment = 16,
@@ -30,8 +30,8 @@ Result word_result() {
                      .unknown = 4,
                      .eos_id = 0,
                      .unknown_id = 7};
-  result.end_of_line = Score{.tokens = 18, .nll = 1.0, .correct = 0};
-  result.unknown = Score{.tokens = 3, .nll = 9.0, .correct = 0};
+  result.end_of_line = scores::Sums{.targets = 18, .nll = 1.0, .correct = 0};
+  result.unknown = scores::Sums{.targets = 3, .nll = 9.0, .correct = 0};
   return result;
 }
 
@@ -87,7 +87,7 @@ TEST(Result, StatesWhatItsPerplexityMeans) {
 
 TEST(Result, StatesATaskWithoutText) {
   Result result;
-  result.total = {.tokens = 10, .nll = 1.0, .correct = 0};
+  result.total = {.targets = 10, .nll = 1.0, .correct = 0};
   result.protocol.lanes = 2;
   const std::string text = statement(result);
   EXPECT_THAT(text, HasSubstr("a token is an id of the task or file"));
@@ -98,9 +98,9 @@ TEST(Result, StatesATaskWithoutText) {
 
 TEST(Result, WritesEveryNumber) {
   Result result;
-  result.total = {.tokens = 10, .nll = 20.0, .correct = 4};
+  result.total = {.targets = 10, .nll = 20.0, .correct = 4};
   result.by_source.emplace();
-  (*result.by_source)[2] = {.tokens = 4, .nll = 4.0, .correct = 3};
+  (*result.by_source)[2] = {.targets = 4, .nll = 4.0, .correct = 3};
   result.metrics["0.test.usage"] = 0.25;
   result.seconds = 2.0;
   result.state_bytes = 64;
@@ -146,7 +146,7 @@ TEST(Result, BytesAndCharactersHaveNoPerplexityOfAWord) {
 
 TEST(Result, LeavesOutWhatIsNotKnown) {
   Result result;
-  result.total = {.tokens = 1, .nll = std::numeric_limits<double>::infinity(), .correct = 0};
+  result.total = {.targets = 1, .nll = std::numeric_limits<double>::infinity(), .correct = 0};
   const Json json = to_json(result);
   EXPECT_TRUE(json.at("loss").is_null());
   for (const char* key : {"by_source", "bits_per_character", "bits_per_byte", "perplexity_per_word",

@@ -122,7 +122,7 @@ std::vector<std::string> evaluation_seeds() {
   scores::Generated generated{.name = name, .samples_wanted = 2, .prompt_tokens = 3, .samples = {}};
   generated.samples.push_back({.id = "valid/0",
                                .document = 0,
-                               .position = 4,
+                               .distance = 4,
                                .prompt = {1, 2},
                                .expected = {3},
                                .generated = {4},

@@ -52,8 +52,8 @@ TEST(ChooseWindows, LieInsideDocumentsWithoutOverlap) {
     const auto document = static_cast<std::size_t>(one.document);
     EXPECT_EQ(one.prompt, 56);
     EXPECT_EQ(one.continuation, 24);
-    EXPECT_EQ(one.start, corpus.documents[document] + one.position);
-    EXPECT_LE(one.position + 80, lengths[document]);
+    EXPECT_EQ(one.start, corpus.documents[document] + one.distance);
+    EXPECT_LE(one.distance + 80, lengths[document]);
     for (std::int64_t i = 0; i < 80; ++i) EXPECT_TRUE(taken.insert(one.start + i).second);
   }
 }

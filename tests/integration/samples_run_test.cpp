@@ -186,7 +186,7 @@ TEST_F(SamplesRun, EvalMakesThemAlone) {
   ASSERT_TRUE(read.samples[0].prompt_text.has_value());
   const std::string valid = read_file(folder_ / "valid.txt");
   EXPECT_EQ(*read.samples[0].prompt_text,
-            valid.substr(static_cast<std::size_t>(read.samples[0].position), 20));
+            valid.substr(static_cast<std::size_t>(read.samples[0].distance), 20));
   const Json json = Json::parse(read_file(folder_ / "out.json"));
   EXPECT_EQ(json.at("memories").at(0).at("samples").size(), 2U);
   // Bytes of an untrained model are no UTF-8.

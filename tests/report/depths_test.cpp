@@ -48,7 +48,7 @@ class DepthsTest : public ::testing::Test {
     for (std::int32_t i = 0; i < 10; ++i) {
       columns.target.push_back(i);
       columns.document.push_back(i / 2);
-      columns.position.push_back(i % 2);
+      columns.distance.push_back(i % 2);
       columns.lane.push_back(0);
       columns.place.push_back(i);
       columns.segment.push_back(0);
@@ -118,8 +118,8 @@ TEST_F(DepthsTest, OfAllSeedsAddUpToTheEvaluations) {
     }
     std::int64_t expected_targets = 0, expected_correct = 0;
     for (const report::Run& run : comparison.arms[arm].runs) {
-      expected_targets += run.find("valid")->targets;
-      expected_correct += run.find("valid")->correct;
+      expected_targets += run.find("valid")->total.targets;
+      expected_correct += run.find("valid")->total.correct;
     }
     EXPECT_EQ(targets, expected_targets);
     EXPECT_EQ(correct, expected_correct);

@@ -127,7 +127,7 @@ TEST_F(Differences, NoAccuraciesDifferByMoreThanOne) {
   Comparison comparison = read().comparison;
   for (auto& run : comparison.arms[1].runs) {
     for (Sample& sample : run.evaluations.front().samples) {
-      sample.correct = run.seed == 1 ? sample.targets : 0;
+      sample.sums.correct = run.seed == 1 ? sample.sums.targets : 0;
     }
   }
   const Report report = make_report(std::move(comparison));

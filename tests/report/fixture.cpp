@@ -102,7 +102,7 @@ scores::Columns columns_of(const Fixture& fixture, const FixtureArm& arm, std::u
       out.narrow_nll.push_back(static_cast<float>(loss));
       out.target.push_back(static_cast<std::int32_t>(id));
       out.document.push_back(has_lanes ? -1 : static_cast<std::int32_t>(document));
-      out.position.push_back(has_lanes ? -1 : static_cast<std::int32_t>(position));
+      out.distance.push_back(has_lanes ? -1 : static_cast<std::int32_t>(position));
       out.lane.push_back(has_lanes ? static_cast<std::int32_t>(document) : 0);
       out.place.push_back(static_cast<std::int32_t>(position % fixture.segment));
       out.segment.push_back(static_cast<std::int32_t>(position / fixture.segment));
@@ -156,7 +156,7 @@ std::map<std::string, std::string> needle_groups(std::int64_t sequence, std::int
 // Two samples: a long prompt, and one of ids alone.
 scores::Generated generated_by(const FixtureArm& arm, std::uint64_t seed,
                                const scores::EvaluationName& name) {
-  scores::GeneratedSample text{.id = "valid/3@120", .document = 3, .position = 120};
+  scores::GeneratedSample text{.id = "valid/3@120", .document = 3, .distance = 120};
   for (std::int32_t id = 0; id < 120; ++id) text.prompt.push_back(id);
   text.expected = {7, 8, 9};
   text.generated = {7, static_cast<std::int32_t>(seed), static_cast<std::int32_t>(arm.rows)};

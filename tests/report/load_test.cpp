@@ -51,22 +51,22 @@ TEST_F(Load, ReadsAComparisonFromFilesAlone) {
   const Evaluation* const valid = read.arms[1].runs[0].find("valid");
   ASSERT_NE(valid, nullptr);
   EXPECT_EQ(valid->samples.size(), 12u);
-  EXPECT_EQ(valid->targets, 12 * 32);
+  EXPECT_EQ(valid->total.targets, 12 * 32);
   EXPECT_EQ(valid->place.size(), 16u);
   for (const auto* buckets : {&valid->place, &valid->frequency}) {
     std::int64_t targets = 0;
     double nll = 0.0;
     for (const Bucket& bucket : *buckets) {
-      targets += bucket.targets;
-      nll += bucket.nll;
+      targets += bucket.sums.targets;
+      nll += bucket.sums.nll;
     }
-    EXPECT_EQ(targets, valid->targets);
-    EXPECT_NEAR(nll, valid->nll, 1e-9);
+    EXPECT_EQ(targets, valid->total.targets);
+    EXPECT_NEAR(nll, valid->total.nll, 1e-9);
   }
   // 1, 2-3, 4-7, 8-15, 16-31: a document's first target has no distance.
   ASSERT_EQ(valid->distance.size(), 5u);
   EXPECT_EQ(valid->distance[2].name, "4-7");
-  EXPECT_EQ(valid->distance[2].targets, 12 * 4);
+  EXPECT_EQ(valid->distance[2].sums.targets, 12 * 4);
   EXPECT_EQ(read.arms[1].runs[0].training.size(), 100u);
   EXPECT_EQ(read.arms[1].runs[0].while_training.size(), 5u);
 }
@@ -200,9 +200,9 @@ TEST_F(Load, TheLatestEvaluationCounts) {
   test::write_run(folder("b"), small_, small_.arms[0], 1, 0.25, 1000);
   fs::copy(folder("b") / "evaluations" / "valid-step00001000-0123abcd",
            evaluations / "valid-step00001000-0123abcd", fs::copy_options::recursive);
-  const double newest = load({folder("a")}).arms[0].runs[0].find("valid")->nll;
+  const double newest = load({folder("a")}).arms[0].runs[0].find("valid")->total.nll;
   fs::remove_all(last);
-  const double oldest = load({folder("a")}).arms[0].runs[0].find("valid")->nll;
+  const double oldest = load({folder("a")}).arms[0].runs[0].find("valid")->total.nll;
   EXPECT_NEAR(oldest - newest, 0.25, 1e-6);
 }
 

@@ -50,7 +50,7 @@ run::StepReport step_report(std::int64_t step) {
 run::EvalReport eval_report(std::int64_t step) {
   run::EvalReport report;
   report.step = step;
-  report.result.total = {.tokens = 8, .nll = 16.0, .correct = 2};
+  report.result.total = {.targets = 8, .nll = 16.0, .correct = 2};
   report.result.state_bytes = 4096;
   return report;
 }

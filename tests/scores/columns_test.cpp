@@ -23,7 +23,7 @@ TEST(Columns, PassOverPlacesWithoutATarget) {
   add_segment(columns, 4, {{0, 0, {data::kNoTarget, 5, data::kNoTarget}, {0.0, 2.0, 0.0}}});
   EXPECT_THAT(columns.target, ElementsAre(5));
   EXPECT_THAT(columns.place, ElementsAre(1));
-  EXPECT_THAT(columns.position, ElementsAre(1));
+  EXPECT_THAT(columns.distance, ElementsAre(1));
   EXPECT_THAT(columns.segment, ElementsAre(4));
 }
 
@@ -31,7 +31,7 @@ TEST(Columns, AreSortedByDocumentPositionAndLane) {
   Columns columns = some_columns();
   columns.sort();
   EXPECT_THAT(columns.document, ElementsAre(0, 0, 0, 1, 1, 1, 2, 2));
-  EXPECT_THAT(columns.position, ElementsAre(1, 2, 3, 0, 1, 3, 0, 1));
+  EXPECT_THAT(columns.distance, ElementsAre(1, 2, 3, 0, 1, 3, 0, 1));
   EXPECT_THAT(columns.lane, ElementsAre(0, 0, 0, 0, 0, 1, 1, 1));
   EXPECT_THAT(columns.place, ElementsAre(0, 1, 2, 0, 1, 0, 0, 1));
   EXPECT_THAT(columns.segment, ElementsAre(0, 0, 0, 1, 1, 0, 1, 1));
@@ -47,11 +47,11 @@ TEST(Columns, KeepPredictionsWithTheirTargets) {
   segment.targets = {5, data::kNoTarget, 6, 7};
   const std::vector<double> nll(4, 1.0);
   const std::vector<std::uint8_t> correct = {0, 0, 1, 0};
-  const std::vector<std::int64_t> document = {1, 1, 0, 0}, position = {3, 4, 0, 1};
+  const std::vector<std::int64_t> document = {1, 1, 0, 0}, distance = {3, 4, 0, 1};
   columns.add(segment, {.nll = nll,
                         .correct = correct,
                         .document = document,
-                        .position = position,
+                        .distance = distance,
                         .predicted = std::vector<std::int64_t>{9, 8, 6, 4}});
   columns.sort();
   EXPECT_THAT(columns.target, ElementsAre(6, 7, 5));
@@ -68,7 +68,7 @@ TEST(Columns, AddUpInTheStreamsOrderAlsoWhenSorted) {
   for (std::int64_t index = 0; index < 40; ++index) {
     std::vector<LaneScores> lanes;
     for (std::int64_t lane = 0; lane < 3; ++lane) {
-      lanes.push_back({.document = 7 - lane, .position = index * 5, .targets = {}, .nll = {}});
+      lanes.push_back({.document = 7 - lane, .distance = index * 5, .targets = {}, .nll = {}});
       for (int t = 0; t < 5; ++t) {
         lanes.back().targets.push_back(t);
         lanes.back().nll.push_back(draw(random));

@@ -29,7 +29,7 @@ class GeneratedSamples : public ::testing::Test {
   static Generated some() {
     GeneratedSample words{.id = "valid/2@7",
                           .document = 2,
-                          .position = 7,
+                          .distance = 7,
                           .prompt = {1, 2, 3},
                           .expected = {4},
                           .generated = {5}};

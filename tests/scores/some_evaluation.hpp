@@ -14,7 +14,7 @@ namespace mneme::test {
 // One lane of a segment: its targets, where the first of them stands, and its losses.
 struct LaneScores {
   std::int64_t document;
-  std::int64_t position;
+  std::int64_t distance;
   std::vector<std::int64_t> targets;
   std::vector<double> nll;
 };
@@ -33,7 +33,7 @@ inline void add_segment(scores::Columns& columns, std::int64_t index,
   segment.source = source;
   std::vector<double> nll(segment.targets.size(), 0.0);
   std::vector<std::uint8_t> correct(nll.size(), 0);
-  std::vector<std::int64_t> document(nll.size(), -1), position(nll.size(), -1);
+  std::vector<std::int64_t> document(nll.size(), -1), distance(nll.size(), -1);
   for (std::size_t b = 0; b < lanes.size(); ++b) {
     for (std::size_t t = 0; t < lanes[b].targets.size(); ++t) {
       const std::size_t i = b * static_cast<std::size_t>(length) + t;
@@ -41,12 +41,12 @@ inline void add_segment(scores::Columns& columns, std::int64_t index,
       nll[i] = lanes[b].nll[t];
       correct[i] = nll[i] < 1.0 ? 1 : 0;
       document[i] = lanes[b].document;
-      const bool is_known = lanes[b].position >= 0;
-      position[i] = is_known ? lanes[b].position + static_cast<std::int64_t>(t) : -1;
+      const bool is_known = lanes[b].distance >= 0;
+      distance[i] = is_known ? lanes[b].distance + static_cast<std::int64_t>(t) : -1;
     }
   }
   columns.add(segment,
-              {.nll = nll, .correct = correct, .document = document, .position = position});
+              {.nll = nll, .correct = correct, .document = document, .distance = distance});
 }
 
 // Two lanes, three documents; the second lane's first target belongs to document 1 as the first

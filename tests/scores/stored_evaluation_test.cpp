@@ -88,7 +88,7 @@ TEST_F(StoredEvaluations, AreReadAsTheyWereWritten) {
   EXPECT_THAT(evaluation.nll(), ElementsAre(0.5, 1.5, 2.25, 3.0, 0.75, 0.125, 1.0, 2.0));
   EXPECT_EQ(evaluation.column(Column::kTarget), columns.target);
   EXPECT_EQ(evaluation.column(Column::kDocument), columns.document);
-  EXPECT_EQ(evaluation.column(Column::kPosition), columns.position);
+  EXPECT_EQ(evaluation.column(Column::kDistance), columns.distance);
   EXPECT_EQ(evaluation.column(Column::kLane), columns.lane);
   EXPECT_EQ(evaluation.column(Column::kPlace), columns.place);
   EXPECT_EQ(evaluation.column(Column::kSegment), columns.segment);

@@ -23,9 +23,11 @@ using testing::StartsWith;
 
 config::MemoryConfig memory_of(const std::string& tiers) { return small_experiment(tiers).memory; }
 
-eval::Score evaluated(run::Runtime& runtime) { return runtime.evaluate(data::Split::kValid).total; }
+scores::Sums evaluated(run::Runtime& runtime) {
+  return runtime.evaluate(data::Split::kValid).total;
+}
 
-void expect_same(const eval::Score& a, const eval::Score& b) {
+void expect_same(const scores::Sums& a, const scores::Sums& b) {
   EXPECT_EQ(a.nll, b.nll);  // bit for bit
   EXPECT_EQ(a.tokens, b.tokens);
   EXPECT_EQ(a.correct, b.correct);
@@ -57,7 +59,7 @@ TEST(Swap, CarriesTrainedParametersAndRetiresTheOldMemory) {
   runtime.weights_changed();
   const std::uint64_t version = runtime.stack().weights_version();
   const memory::Stack* const old = &runtime.stack();
-  const eval::Score before = evaluated(runtime);
+  const scores::Sums before = evaluated(runtime);
   const run::MemorySwap swap = runtime.swap_memory(memory_of(infini()));
   EXPECT_EQ(swap.retired.get(), old);
   EXPECT_NE(&runtime.stack(), old);
@@ -69,7 +71,7 @@ TEST(Swap, CarriesTrainedParametersAndRetiresTheOldMemory) {
 
 TEST(Swap, RefusesOrResetsUntrainedParameters) {
   run::Runtime runtime(small_experiment(xl_cache(8)), {});
-  const eval::Score before = evaluated(runtime);
+  const scores::Sums before = evaluated(runtime);
   config::MemoryConfig next = memory_of(infini());
   EXPECT_THAT(test::error_of([&] { static_cast<void>(runtime.swap_memory(next)); }),
               testing::AllOf(StartsWith("2: memory: parameters of the new memory"),
@@ -93,7 +95,7 @@ TEST(Swap, RefusesParametersOfAnotherShape) {
 
 TEST(Swap, LeavesTheOldMemoryRunningAfterAFailure) {
   run::Runtime runtime(small_experiment(infini() + xl_cache(8)), {});
-  const eval::Score before = evaluated(runtime);
+  const scores::Sums before = evaluated(runtime);
   const config::Experiment experiment = runtime.experiment();
   const memory::Stack* const stack = &runtime.stack();
   const std::string missing = "[[memory.tier]]\nplugin = \"no_such_plugin\"\n";
@@ -125,7 +127,7 @@ TEST(Swap, RefusesOrResetsTiersWithOtherTrainedOptions) {
     for (const auto& parameter : runtime.parameters()) at::Tensor(parameter.tensor).mul_(1.5);
   }
   runtime.weights_changed();
-  const eval::Score before = evaluated(runtime);
+  const scores::Sums before = evaluated(runtime);
   config::MemoryConfig next = memory_of(fitted("tau = 0.75\nscale = 2.0") + infini());
   EXPECT_THAT(
       test::error_of([&] { static_cast<void>(runtime.swap_memory(next)); }),
@@ -164,7 +166,7 @@ class SweepTest : public testing::Test {
     return run::Checkpoint::open(folder_ / "checkpoint.safetensors");
   }
   // In a separate runtime, as in a separate process.
-  eval::Score alone(const run::Checkpoint& checkpoint, const config::MemoryConfig& memory) const {
+  scores::Sums alone(const run::Checkpoint& checkpoint, const config::MemoryConfig& memory) const {
     run::Runtime runtime(config::with_memory(experiment_, memory), options_);
     static_cast<void>(checkpoint.load_weights(runtime, memory.carry));
     return evaluated(runtime);

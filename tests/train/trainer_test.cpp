@@ -213,7 +213,7 @@ TEST(Trainer, EvaluatesWithoutDisturbingTraining) {
     losses(plain, 2);
     losses(interrupted, 2);
     const eval::Result result = interrupted.evaluate(data::Split::kValid);
-    EXPECT_EQ(result.total.tokens, 5 * 4 * 6);
+    EXPECT_EQ(result.total.targets, 5 * 4 * 6);
     EXPECT_GT(result.state_bytes, 0);
     EXPECT_EQ(losses(interrupted, 3), losses(plain, 3));
   }

@@ -176,7 +176,7 @@ std::vector<std::string> write_extrapolation(const std::filesystem::path& folder
   for (const SizedResult& one : results) {
     const eval::Result& result = one.result;
     csv.add(one.memory, one.multiple, result.protocol.segment, result.protocol.context_rows,
-            result.total.tokens, result.loss(), result.perplexity());
+            result.total.targets, result.loss(), result.perplexity());
     add_once(chart.colour.names, one.memory);
     chart.values.push_back({{"memory", one.memory},
                             {"multiple", one.multiple},

@@ -202,7 +202,7 @@ Table table_of(const std::vector<analyze::SizedResult>& results) {
     const eval::Protocol& protocol = one.result.protocol;
     table.add_row({one.memory, str(one.multiple), eval::context_text(protocol),
                    format_number(one.result.loss(), 4), format_number(one.result.perplexity(), 3),
-                   str(one.result.total.tokens)});
+                   str(one.result.total.targets)});
   }
   return table;
 }

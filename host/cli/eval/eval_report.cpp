@@ -36,7 +36,7 @@ std::vector<Column> columns() {
       {"bits/character", [](const Result& r) { return number(r.bits_per_character(), 4); }},
       {"accuracy", [](const Result& r) { return format_number(r.accuracy(), 4); }},
       {"accuracy outside", [](const Result& r) { return number(r.outside_accuracy(), 4); }},
-      {"tokens", [](const Result& r) { return str(r.total.tokens); }},
+      {"tokens", [](const Result& r) { return str(r.total.targets); }},
       {"state bytes/lane",
        [](const Result& r) { return str(r.state_bytes / std::max<std::int64_t>(1, r.lanes)); }},
       {"tokens/s", [](const Result& r) { return format_count(r.tokens_per_second()); }},
@@ -49,23 +49,23 @@ const run::SweepResult* first_result(const Results& results) {
   return found == results.end() ? nullptr : &*found;
 }
 
-// Positions 0, 1, 2-3, 4-7, ... drawn together.
-std::vector<eval::Bucket> in_powers_of_two(const std::vector<eval::Bucket>& positions) {
-  std::map<std::int64_t, eval::Bucket> grouped;
-  for (const eval::Bucket& one : positions) {
+// Places 0, 1, 2-3, 4-7, ... drawn together.
+std::vector<scores::Bucket> in_powers_of_two(const std::vector<scores::Bucket>& places) {
+  std::map<std::int64_t, scores::Bucket> grouped;
+  for (const scores::Bucket& one : places) {
     const auto from =
         static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(one.from)));
-    eval::Bucket& bucket = grouped[from];
+    scores::Bucket& bucket = grouped[from];
     bucket.from = from;
     bucket.name = from == one.from ? str(from) : str(from, "-", one.from);
-    bucket.score.add(one.score);
+    bucket.sums.add(one.sums);
   }
-  std::vector<eval::Bucket> out;
+  std::vector<scores::Bucket> out;
   for (auto& [from, bucket] : grouped) out.push_back(std::move(bucket));
   return out;
 }
 
-using Pick = std::function<std::vector<eval::Bucket>(const eval::Breakdown&)>;
+using Pick = std::function<std::vector<scores::Bucket>(const eval::Breakdown&)>;
 
 // One breakdown of all memories; "" when the first has none.
 std::string breakdown_table(const Results& results, const std::string& value, const Pick& pick,
@@ -73,18 +73,18 @@ std::string breakdown_table(const Results& results, const std::string& value, co
   const run::SweepResult* const first = first_result(results);
   if (first == nullptr || pick(first->result->breakdown).empty()) return "";
   std::vector<std::string> headings = {"", "tokens"};
-  std::vector<std::map<std::int64_t, eval::Score>> scores;
+  std::vector<std::map<std::int64_t, scores::Sums>> scores;
   for (const run::SweepResult& result : results) {
     if (!result.result) continue;
     headings.push_back(result.name);
     scores.emplace_back();
-    for (const eval::Bucket& bucket : pick(result.result->breakdown)) {
-      scores.back()[bucket.from] = bucket.score;
+    for (const scores::Bucket& bucket : pick(result.result->breakdown)) {
+      scores.back()[bucket.from] = bucket.sums;
     }
   }
   Table table(headings);
-  for (const eval::Bucket& bucket : pick(first->result->breakdown)) {
-    std::vector<std::string> cells = {bucket.name, str(bucket.score.tokens)};
+  for (const scores::Bucket& bucket : pick(first->result->breakdown)) {
+    std::vector<std::string> cells = {bucket.name, str(bucket.sums.targets)};
     for (const auto& memory : scores) {
       const auto found = memory.find(bucket.from);
       cells.push_back(found == memory.end() ? "-" : format_number(found->second.loss(), 4));
@@ -147,7 +147,7 @@ std::string statement_text(const Results& results, std::size_t width) {
 std::string breakdown_text(const Results& results, std::size_t width) {
   return breakdown_table(
              results, "position in the segment",
-             [](const eval::Breakdown& b) { return in_powers_of_two(b.position); }, width) +
+             [](const eval::Breakdown& b) { return in_powers_of_two(b.place); }, width) +
          breakdown_table(
              results, "tokens of the document before",
              [](const eval::Breakdown& b) { return b.distance; }, width) +

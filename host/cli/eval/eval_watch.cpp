@@ -284,7 +284,7 @@ std::string watch_line(const std::string& time, const run::SweepResult& result,
   const eval::Result& now = result.result.value();
   const bool is_same = previous != nullptr && previous->total.nll == now.total.nll &&
                        previous->total.correct == now.total.correct &&
-                       previous->total.tokens == now.total.tokens;
+                       previous->total.targets == now.total.targets;
   const auto number = [&](const char* name, double value, int digits, double before) {
     std::string text = str(name, ' ', format_number(value, digits));
     if (previous != nullptr && !is_same) text += str(" (", difference_text(value - before), ')');

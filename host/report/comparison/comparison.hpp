@@ -15,31 +15,23 @@
 #include "host/base/text.hpp"
 #include "host/scores/diagnostics.hpp"
 #include "host/scores/memory_checks.hpp"
+#include "host/scores/sums.hpp"
 
 namespace mneme::report {
 
-// Sums over targets with something in common.
-struct Bucket {
-  std::string name = {};
-  std::int64_t from = 0;  // the smallest value that falls into it
-  std::int64_t targets = 0;
-  double nll = 0.0;  // nats
-  std::int64_t correct = 0;
-};
+using scores::Bucket;
 
 // Sums over the samples whose task puts them into the same groups (scores::Sample::groups).
 struct GroupSums {
   std::map<std::string, std::string> groups = {};  // such as "depth" -> "0.2-0.3"
-  Bucket sums = {};
+  scores::Sums sums = {};
 };
 
 // A document, a sequence of a task, or a lane.
 struct Sample {
   std::string id = {};
   std::string sha256 = {};  // of its targets
-  std::int64_t targets = 0;
-  double nll = 0.0;
-  std::int64_t correct = 0;
+  scores::Sums sums = {};
 };
 
 // The targets of one lane in the order in which they were read.
@@ -87,11 +79,10 @@ struct Evaluation {
   std::string unit = {};
   std::int64_t step = 0;
   Json record = {};  // evaluation.json
-  std::int64_t targets = 0;
-  double nll = 0.0;
-  std::int64_t correct = 0;
+  scores::Sums total = {};
   std::vector<Sample> samples = {};
-  std::map<std::string, Bucket> slices = {};  // "none", "inside", "outside"; empty = not known
+  std::map<std::string, scores::Sums> slices =
+      {};  // "none", "inside", "outside"; empty = not known
   // The same targets in three groupings, by rising `from`: place of the predicting token in its
   // segment, tokens of the document before the target, occurrences of the id in the training data.
   // Empty when not known. A place's bucket has several places where segments are long.
@@ -104,10 +95,8 @@ struct Evaluation {
   std::vector<DialogueScores> answers = {};  // in the order of the file; empty: not dialogues
   std::optional<scores::Diagnostics> diagnostics = {};
 
-  [[nodiscard]] double loss() const { return nll / static_cast<double>(targets); }
-  [[nodiscard]] double accuracy() const {
-    return static_cast<double>(correct) / static_cast<double>(targets);
-  }
+  [[nodiscard]] double loss() const { return total.loss(); }
+  [[nodiscard]] double accuracy() const { return total.accuracy(); }
   // Mean of one of kAnswerScores over the answers; NaN = there are none.
   [[nodiscard]] double answer_score(std::size_t score) const;
   // A number of evaluation.json's result, such as "perplexity_per_word"; NaN = not known.

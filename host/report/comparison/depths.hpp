@@ -17,7 +17,7 @@ struct DepthCell {
   std::int64_t length = 0;  // of the haystack, data.length
   std::string depth = {};   // "0.2-0.3"; 0 = the prompt's beginning
   std::int64_t seeds = 0;
-  Bucket sums = {};
+  scores::Sums sums = {};
 
   [[nodiscard]] double accuracy() const {
     return static_cast<double>(sums.correct) / static_cast<double>(sums.targets);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -29,51 +28,6 @@ constexpr std::size_t kFewestDocuments = 10;
 constexpr std::size_t kMaxAnswers = 5;        // sequences that are shown
 constexpr std::size_t kMaxAnswerTokens = 32;  // of each
 
-// Sums by bucket, which grow as targets come.
-class BucketSums {
- public:
-  void add(std::size_t index, double nll, bool is_correct) {
-    if (sums_.size() <= index) sums_.resize(index + 1);
-    Bucket& bucket = sums_[index];
-    ++bucket.targets;
-    bucket.nll += nll;
-    bucket.correct += is_correct ? 1 : 0;
-  }
-
-  // Those that hold a target; range(i) gives the smallest and largest value of bucket i.
-  template <typename Range>
-  [[nodiscard]] std::vector<Bucket> list(Range range) const {
-    std::vector<Bucket> out;
-    for (std::size_t i = 0; i < sums_.size(); ++i) {
-      if (sums_[i].targets == 0) continue;
-      const auto [from, to] = range(i);
-      Bucket bucket = sums_[i];
-      bucket.from = from;
-      bucket.name = from == to ? str(from) : str(from, "-", to);
-      out.push_back(std::move(bucket));
-    }
-    return out;
-  }
-
- private:
-  std::vector<Bucket> sums_;
-};
-
-using Range = std::pair<std::int64_t, std::int64_t>;
-
-std::int64_t power_of_ten(std::size_t exponent) {
-  std::int64_t out = 1;
-  for (std::size_t i = 0; i < exponent; ++i) out *= 10;
-  return out;
-}
-
-// 0 for an id that never occurs, else one more than the number of its count's digits less one.
-std::size_t digits_of(std::int64_t count) {
-  std::size_t digits = 0;
-  for (; count > 0; count /= 10) ++digits;
-  return digits;
-}
-
 struct Columns {
   std::vector<double> nll;
   std::vector<std::uint8_t> correct;
@@ -83,57 +37,51 @@ std::vector<Bucket> by_place(const scores::StoredEvaluation& stored, const Colum
   const std::vector<std::int32_t> place = stored.column(scores::Column::kPlace);
   const std::int32_t last = *std::ranges::max_element(place);
   const auto width = static_cast<std::int64_t>(static_cast<std::size_t>(last) / kMaxPlaces + 1);
-  BucketSums sums;
+  scores::BucketSums sums;
   for (std::size_t i = 0; i < place.size(); ++i) {
     sums.add(static_cast<std::size_t>(place[i] / width), columns.nll[i], columns.correct[i] != 0);
   }
   return sums.list([&](std::size_t i) {
     const std::int64_t from = static_cast<std::int64_t>(i) * width;
-    return Range(from, std::min<std::int64_t>(from + width - 1, last));
+    return scores::Range(from, std::min<std::int64_t>(from + width - 1, last));
   });
 }
 
 std::vector<Bucket> by_distance(const scores::StoredEvaluation& stored, const Columns& columns) {
-  const std::vector<std::int32_t> position = stored.column(scores::Column::kPosition);
-  BucketSums sums;
-  for (std::size_t i = 0; i < position.size(); ++i) {
-    if (position[i] < 1) continue;  // unknown, or the document's first
-    const auto bits = std::bit_width(static_cast<std::uint32_t>(position[i]));
-    sums.add(static_cast<std::size_t>(bits - 1), columns.nll[i], columns.correct[i] != 0);
+  const std::vector<std::int32_t> distance = stored.column(scores::Column::kDistance);
+  scores::BucketSums sums;
+  for (std::size_t i = 0; i < distance.size(); ++i) {
+    if (distance[i] < 1) continue;  // unknown, or the document's first
+    sums.add(scores::power_of_two_bucket(distance[i]), columns.nll[i], columns.correct[i] != 0);
   }
-  return sums.list([](std::size_t i) {
-    const std::int64_t from = std::int64_t{1} << i;
-    return Range(from, 2 * from - 1);
-  });
+  return sums.list(scores::power_of_two_range);
 }
 
 std::vector<Bucket> by_frequency(const scores::StoredEvaluation& stored, const Columns& columns) {
   const std::vector<std::int64_t> counts = stored.vocabulary_counts();
   if (counts.empty()) return {};
   const std::vector<std::int32_t> target = stored.column(scores::Column::kTarget);
-  BucketSums sums;
+  scores::BucketSums sums;
   for (std::size_t i = 0; i < target.size(); ++i) {
     const auto id = static_cast<std::size_t>(target[i]);
-    sums.add(digits_of(id < counts.size() ? counts[id] : 0), columns.nll[i],
+    const std::int64_t count = id < counts.size() ? counts[id] : 0;
+    sums.add(count < 1 ? 0 : 1 + scores::power_of_ten_bucket(count), columns.nll[i],
              columns.correct[i] != 0);
   }
   std::vector<Bucket> out = sums.list([](std::size_t i) {
-    return i == 0 ? Range(0, 0) : Range(power_of_ten(i - 1), power_of_ten(i) - 1);
+    return i == 0 ? scores::Range(0, 0) : scores::power_of_ten_range(i - 1);
   });
   if (!out.empty() && out.front().from == 0) out.front().name = "unseen";
   return out;
 }
 
-std::map<std::string, Bucket> by_source(const scores::StoredEvaluation& stored,
-                                        const Columns& columns) {
+std::map<std::string, scores::Sums> by_source(const scores::StoredEvaluation& stored,
+                                              const Columns& columns) {
   constexpr std::array kNames = {"none", "inside", "outside"};
   const std::vector<std::uint8_t> source = stored.source();
-  std::map<std::string, Bucket> out;
+  std::map<std::string, scores::Sums> out;
   for (std::size_t i = 0; i < source.size(); ++i) {
-    Bucket& bucket = out[kNames.at(source[i])];
-    ++bucket.targets;
-    bucket.nll += columns.nll[i];
-    bucket.correct += columns.correct[i] != 0 ? 1 : 0;
+    out[kNames.at(source[i])].add(columns.nll[i], columns.correct[i] != 0);
   }
   return out;
 }
@@ -155,13 +103,10 @@ void check_depth(const fs::path& folder, const std::map<std::string, std::string
 }
 
 std::vector<GroupSums> by_groups(const scores::StoredEvaluation& stored) {
-  std::map<std::map<std::string, std::string>, Bucket> sums;
+  std::map<std::map<std::string, std::string>, scores::Sums> sums;
   for (const scores::Sample& sample : stored.samples()) {
     if (sample.groups.empty()) continue;
-    Bucket& bucket = sums[sample.groups];
-    bucket.targets += sample.sums.targets;
-    bucket.nll += sample.sums.nll;
-    bucket.correct += sample.sums.correct;
+    sums[sample.groups].add(sample.sums);
   }
   std::vector<GroupSums> out;
   for (const auto& [groups, bucket] : sums) {
@@ -227,23 +172,17 @@ Evaluation summarize(const scores::StoredEvaluation& stored) {
                  .split = stored.split(),
                  .unit = stored.unit(),
                  .step = stored.step(),
-                 .record = stored.info(),
-                 .targets = stored.targets()};
+                 .record = stored.info()};
   const bool has_few_documents =
       stored.unit() == "document" && stored.samples().size() < kFewestDocuments;
   const bool has_lanes = has_few_documents || stored.sample_unit() == scores::SampleUnit::kLane;
   if (has_lanes) out.unit = "lane";
   for (const scores::Sample& sample :
        has_few_documents ? stored.samples_by(scores::SampleUnit::kLane) : stored.samples()) {
-    out.samples.push_back({.id = sample.id,
-                           .sha256 = sample.sha256,
-                           .targets = sample.sums.targets,
-                           .nll = sample.sums.nll,
-                           .correct = sample.sums.correct});
+    out.samples.push_back({.id = sample.id, .sha256 = sample.sha256, .sums = sample.sums});
   }
   for (std::size_t i = 0; i < columns.nll.size(); ++i) {
-    out.nll += columns.nll[i];
-    out.correct += columns.correct[i] != 0 ? 1 : 0;
+    out.total.add(columns.nll[i], columns.correct[i] != 0);
   }
   out.slices = by_source(stored, columns);
   out.place = by_place(stored, columns);

@@ -92,7 +92,7 @@ Units answer_units(const std::vector<Pair>& pairs, Measure measure) {
 }
 
 double value_of(const Sample& sample, Measure measure) {
-  return measure == Measure::kLoss ? sample.nll : static_cast<double>(sample.correct);
+  return measure == Measure::kLoss ? sample.sums.nll : static_cast<double>(sample.sums.correct);
 }
 
 using SamplesById = std::map<std::string, const Sample*>;
@@ -123,7 +123,7 @@ Units sample_units(const std::vector<Pair>& pairs, Measure measure) {
     const bool is_common = std::ranges::all_of(
         ids, [&](const auto& pair) { return is_there(pair.first) && is_there(pair.second); });
     if (!is_common) continue;
-    out.targets.push_back(static_cast<double>(sample.targets));
+    out.targets.push_back(static_cast<double>(sample.sums.targets));
     for (std::size_t i = 0; i < pairs.size(); ++i) {
       out.first[i].push_back(value_of(*ids[i].first.at(sample.id), measure));
       out.other[i].push_back(value_of(*ids[i].second.at(sample.id), measure));

@@ -38,7 +38,7 @@ using Groups = std::map<std::pair<std::int64_t, std::string>, Group>;
 
 bool has_equal_buckets(const std::vector<Bucket>& a, const std::vector<Bucket>& b) {
   return std::ranges::equal(a, b, [](const Bucket& x, const Bucket& y) {
-    return x.name == y.name && x.targets == y.targets;
+    return x.name == y.name && x.sums.targets == y.sums.targets;
   });
 }
 
@@ -60,8 +60,8 @@ Groups groups_of(const Arm& arm, const std::string& split, const Grouping& group
     }
     for (const Bucket& bucket : buckets) {
       Group& group = out[{bucket.from, bucket.name}];
-      group.loss[run.seed] = bucket.nll / static_cast<double>(bucket.targets);
-      group.targets += bucket.targets;
+      group.loss[run.seed] = bucket.sums.nll / static_cast<double>(bucket.sums.targets);
+      group.targets += bucket.sums.targets;
     }
   }
   return out;

@@ -41,7 +41,7 @@ std::string floored_percent(double share) {
 std::optional<double> share_of(const Evaluation& evaluation) {
   const std::int64_t all = all_targets(evaluation);
   if (all <= 0) return std::nullopt;
-  return std::min(1.0, static_cast<double>(evaluation.targets) / static_cast<double>(all));
+  return std::min(1.0, static_cast<double>(evaluation.total.targets) / static_cast<double>(all));
 }
 
 std::optional<double> partial_share(const Evaluation& evaluation) {
@@ -77,7 +77,7 @@ std::string share_sentence(const Comparison& comparison, const std::string& spli
   const auto first = std::ranges::find_if(
       all, [](const Evaluation* one) { return partial_share(*one).has_value(); });
   return str("Only a part of the split was read: ", words, ", ",
-             grouped_number(static_cast<double>((*first)->targets)), " of ",
+             grouped_number(static_cast<double>((*first)->total.targets)), " of ",
              grouped_number(static_cast<double>(all_targets(**first))),
              " targets, because eval.steps ended the evaluation; eval.steps = 0 reads all.");
 }

@@ -7,7 +7,7 @@ Json to_json(const CurveReport& report) {
           {"step", report.step},
           {"split", data::to_word(data::Split::kValid)},
           {"segments", report.segments},
-          {"targets", report.result.total.tokens},
+          {"targets", report.result.total.targets},
           {"loss", report.result.loss()},
           {"seconds", report.seconds}};
 }

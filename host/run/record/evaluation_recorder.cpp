@@ -97,7 +97,7 @@ void EvaluationRecorder::listen(eval::Options& options) {
     scores::SegmentColumns columns{.nll = scores.nll,
                                    .correct = scores.correct,
                                    .document = scores.document,
-                                   .position = scores.position};
+                                   .distance = scores.distance};
     if (keeps_predictions) columns.predicted = scores.best;
     columns_.add(segment, columns);
   };
