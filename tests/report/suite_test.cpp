@@ -10,6 +10,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
+#include "host/report/tables/tables.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/report/fixture.hpp"
 
