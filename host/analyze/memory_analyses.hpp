@@ -52,9 +52,9 @@ class MemoryAnalysis {
   [[nodiscard]] const TargetLosses& losses() const { return losses_; }
   [[nodiscard]] const AttentionHistogram& attention() const { return attention_; }
   [[nodiscard]] const TokenAttention& tokens() const { return tokens_; }
-  [[nodiscard]] const ShareByAge& space() const { return space_; }
-  [[nodiscard]] const ShareAfterUpdates& words() const { return words_; }
-  [[nodiscard]] const std::optional<PredictionGains>& better() const { return better_; }
+  [[nodiscard]] const ShareByAge& share_by_age() const { return space_; }
+  [[nodiscard]] const ShareAfterUpdates& share_after_updates() const { return words_; }
+  [[nodiscard]] const std::optional<PredictionGains>& gains() const { return better_; }
   [[nodiscard]] const std::optional<DocumentAttention>& documents() const { return documents_; }
   [[nodiscard]] const AlphaByPlace& alpha() const { return alpha_; }
   [[nodiscard]] const MassByRegion& regions() const { return regions_; }

@@ -47,7 +47,7 @@ std::vector<scores::LayerValues> distance_of(const backbone::AttentionByDistance
 
 void take_probes(const MemoryAnalysis& analysis, scores::Diagnostics& out) {
   out.density = density_of(analysis.attention());
-  for (const auto& [where, shares] : analysis.space().shares()) {
+  for (const auto& [where, shares] : analysis.share_by_age().shares()) {
     out.age.push_back({.tier = where.tier, .layer = where.layer, .values = shares.share});
   }
   for (const auto& [where, layer] : analysis.alpha().layers()) {

@@ -336,7 +336,7 @@ void Evaluation::run(const data::TokenSegment& segment) {
     run_segment(model_, stack_, state_, segment, std::move(step));
   } else if (lanes.count > 0) {
     step.memory.sum = ranks_->sum_of_weights();
-    step.do_other_lanes_go_on = segment.do_others_go_on(lanes.first, lanes.count);
+    step.do_others_go_on = segment.do_others_go_on(lanes.first, lanes.count);
     run_segment(model_, stack_, state_, segment.lanes_of(lanes.first, lanes.count),
                 std::move(step));
   } else {

@@ -111,7 +111,7 @@ backbone::Output run_segment(backbone::Model& model, memory::Stack& stack,
                              SegmentStep step) {
   const backbone::Batch batch = make_batch(segment, model.vocabulary(), stack.backbone().device);
   if (std::ranges::find(segment.reset, 1) != segment.reset.end()) {
-    state.reset(segment.reset, step.do_other_lanes_go_on);
+    state.reset(segment.reset, step.do_others_go_on);
   }
   return run_segment(model, stack, state, batch, std::move(step));
 }

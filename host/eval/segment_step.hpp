@@ -26,7 +26,7 @@ struct SegmentStep {
   // Probes, draws and the check for finite values; length and valid counts are the batch's.
   memory::SegmentInput memory = {};
   // Other processes have lanes of the segment that are not reset (StackState::reset).
-  bool do_other_lanes_go_on = false;
+  bool do_others_go_on = false;
   // Called after the forward pass: auxiliary losses and metrics of the segment are complete, and
   // the state is still that before the segment. When it throws, the state stays so.
   std::function<void(const backbone::Output& out, const memory::SegmentHooks& hooks)>

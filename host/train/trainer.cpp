@@ -383,7 +383,7 @@ void Trainer::run_segment(StepSums& sums, const data::TokenSegment& segment, dou
   const bool has_metrics = !parallel_ || is_summed;
   if (parallel_) {
     const ranks::LaneRange& lanes = parallel_->lanes();
-    step.do_other_lanes_go_on = segment.do_others_go_on(lanes.first, lanes.count);
+    step.do_others_go_on = segment.do_others_go_on(lanes.first, lanes.count);
   }
   step.before_commit = [&](const backbone::Output& out, const memory::SegmentHooks& hooks) {
     const std::int64_t targets = segment.target_count();

@@ -33,13 +33,13 @@ TEST(PredictionGains, KeepsTheLargestGainsAndWhereTheyLooked) {
   space.begin(std::vector<double>{0.25, 0.75}, 0);
   better.begin(better_segment_of(0, 2), {1.0, 3.0});
   better.add(reading(space, {{narrow(0.2), narrow(0.2)}}, 0));
-  ASSERT_EQ(better.words().size(), 1U);
-  EXPECT_EQ(better.words()[0].token, 0);
+  ASSERT_EQ(better.targets().size(), 1U);
+  EXPECT_EQ(better.targets()[0].token, 0);
   better.begin(better_segment_of(2, 2), {1.0, 1.0});
   // Of query 0: head 0 looks at token 1, head 1 at both alike.
   better.add(reading(space, {{narrow(0.9), narrow(0.1)}, {narrow(0.5), narrow(0.1)}}, 2));
-  ASSERT_EQ(better.words().size(), 1U);
-  const GainedTarget& word = better.words()[0];
+  ASSERT_EQ(better.targets().size(), 1U);
+  const GainedTarget& word = better.targets()[0];
   EXPECT_EQ(word.token, 2);
   EXPECT_EQ(word.target, 3);
   EXPECT_DOUBLE_EQ(word.gain(), 3.0);
@@ -62,8 +62,8 @@ TEST(PredictionGains, LeavesOutWordsBelowTheThresholdAndPlacesWithoutAMap) {
   better.begin(better_segment_of(0, 1), {1.0});
   better.add(reading(space, {{narrow(0.9)}, {narrow(0.5)}}, 0));
   better.add(reading(TokenCells(), {{narrow(0.9)}}, 0));
-  ASSERT_EQ(better.words().size(), 1U);
-  EXPECT_EQ(better.words()[0].looked_at.size(), 1U);
+  ASSERT_EQ(better.targets().size(), 1U);
+  EXPECT_EQ(better.targets()[0].looked_at.size(), 1U);
 }
 
 TEST(PredictionGains, ComparesWhatBothEvaluationsRead) {

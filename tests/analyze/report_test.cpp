@@ -140,7 +140,7 @@ TEST_F(Report, Better) {
   EXPECT_EQ(bar.at("name"), "15 > 16  (6)");
   EXPECT_EQ(bar.at("before"), "10 11 12 13 14 15");
   EXPECT_EQ(bar.at("gain"), 2.0);
-  const Json json = to_json(*study_.better(), study_, TokenText(nullptr));
+  const Json json = to_json(*study_.gains(), study_, TokenText(nullptr));
   EXPECT_EQ(json.at("targets"), 6);
   EXPECT_EQ(json.at("better"), 3);
   EXPECT_EQ(json.at("words").at(0).at("looked_at").at(0).at("word"), "13");

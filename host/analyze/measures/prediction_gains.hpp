@@ -62,7 +62,7 @@ class PredictionGains {
   void add(const LaneView& view);
 
   // Largest gain first; only those that are predicted better.
-  [[nodiscard]] const std::vector<GainedTarget>& words() const { return words_; }
+  [[nodiscard]] const std::vector<GainedTarget>& targets() const { return words_; }
   // Targets that both evaluations have, those with a gain, and the mean gain over all.
   struct Summary {
     std::int64_t targets = 0;

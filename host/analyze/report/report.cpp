@@ -111,7 +111,7 @@ void AnalysisReport::write_space() {
                                {"left", "tokens left", ".2f"}}};
   std::vector<std::string> panels;
   for (const Subject& subject : subjects_) {
-    const ShareByAge& space = subject.analysis->space();
+    const ShareByAge& space = subject.analysis->share_by_age();
     for (const auto& [where, shares] : space.shares()) {
       const std::string panel = add_once(panels, layer_title(where));
       for (std::size_t s = 0; s < shares.share.size(); ++s) {
@@ -131,7 +131,7 @@ void AnalysisReport::write_space() {
   save("space", csv,
        {.title = "Share of the memory by age",
         .caption = str("How much of the memory belongs to stretches of ",
-                       subjects_.front().analysis->space().stretch(),
+                       subjects_.front().analysis->share_by_age().stretch(),
                        " tokens of the past: mean over writes."),
         .spec = figure::bars(chart, "to")});
 }
@@ -202,7 +202,7 @@ void AnalysisReport::write_words() {
                                {"share", "share of the memory", ".4f"}}};
   std::vector<std::string> panels;
   for (const Subject& subject : subjects_) {
-    for (const auto& [where, followed] : subject.analysis->words().followed()) {
+    for (const auto& [where, followed] : subject.analysis->share_after_updates().followed()) {
       const std::string panel = add_once(panels, layer_title(where));
       for (std::size_t k = 0; k < followed.size(); ++k) {
         double sum = 0.0;
@@ -256,7 +256,7 @@ std::string AnalysisReport::text_before(const MemoryAnalysis& analysis,
 
 void AnalysisReport::write_better() {
   const MemoryAnalysis& analysis = *subjects_.front().analysis;
-  if (!analysis.better()) return;
+  if (!analysis.gains()) return;
   Csv csv({"lane", "position", "target", "text_before", "nll", "other_nll", "gain", "tier", "layer",
            "word_position", "word", "mass"});
   figure::Chart chart{
@@ -269,7 +269,7 @@ void AnalysisReport::write_better() {
                {"nll", "loss, nats", ".4f"},
                {"other", "loss of the other, nats", ".4f"},
                {"gain", "gain, nats", ".4f"}}};
-  for (const GainedTarget& word : analysis.better()->words()) {
+  for (const GainedTarget& word : analysis.gains()->targets()) {
     const std::string target = text_.of(word.target);
     const std::string before = text_before(analysis, word);
     const auto add = [&](const auto&... looked_at) {

@@ -98,9 +98,9 @@ Json to_json(const MemoryAnalysis& analysis, const TokenText& text, std::size_t 
                       {"share", one.share}});
   }
   return {{"attention", attention_json(analysis.attention())},
-          {"space", space_json(analysis.space())},
+          {"space", space_json(analysis.share_by_age())},
           {"tokens", std::move(tokens)},
-          {"updates", updates_json(analysis.words())},
+          {"updates", updates_json(analysis.share_after_updates())},
           {"alpha", alpha_json(analysis.alpha())},
           {"regions", regions_json(analysis.regions())}};
 }
@@ -108,7 +108,7 @@ Json to_json(const MemoryAnalysis& analysis, const TokenText& text, std::size_t 
 Json to_json(const PredictionGains& better, const MemoryAnalysis& analysis, const TokenText& text) {
   const PredictionGains::Summary summary = better.summary();
   Json words = Json::array();
-  for (const GainedTarget& word : better.words()) {
+  for (const GainedTarget& word : better.targets()) {
     const std::vector<std::int64_t>& history = analysis.trace().history(word.lane);
     Json looked_at = Json::array();
     for (const MemoryWord& seen : word.looked_at) {

@@ -201,11 +201,11 @@ std::string attention_text(const std::vector<AnalysedMemory>& analyses, std::siz
 
 std::string better_text(const AnalysedMemory& first, const analyze::TokenText& text,
                         std::size_t width) {
-  const auto& better = first.analysis->better();
+  const auto& better = first.analysis->gains();
   if (!better) return "";
   const analyze::PredictionGains::Summary summary = better->summary();
   Table table({"target", "position", "gain", "looked at"});
-  for (const analyze::GainedTarget& word : better->words()) {
+  for (const analyze::GainedTarget& word : better->targets()) {
     std::vector<std::string> seen;
     for (const analyze::MemoryWord& one : word.looked_at) {
       seen.push_back(text.of(
@@ -267,7 +267,7 @@ Json analysis_json(const AnalyzeArguments& arguments, const OpenEvaluation& run,
     memory.update(analyze::to_json(*one.analysis, text, static_cast<std::size_t>(arguments.top)));
     json["memories"].push_back(std::move(memory));
   }
-  if (const auto& better = analyses.front().analysis->better()) {
+  if (const auto& better = analyses.front().analysis->gains()) {
     json["better"] = analyze::to_json(*better, *analyses.front().analysis, text);
     json["better"]["against"] =
         arguments.against.empty() ? analyses.at(1).memory.name : arguments.against.string();

@@ -269,9 +269,9 @@ Rows RowsQueue::joined() {
   return rows();
 }
 
-void RowsQueue::reset(const std::vector<uint8_t>& reset, int64_t start_rows, bool others_go_on) {
+void RowsQueue::reset(const std::vector<uint8_t>& reset, int64_t start_rows, bool do_others_go_on) {
   const auto is_reset = [](uint8_t r) { return r != 0; };
-  if (!others_go_on && std::all_of(reset.begin(), reset.end(), is_reset)) {
+  if (!do_others_go_on && std::all_of(reset.begin(), reset.end(), is_reset)) {
     blocks_.clear();
     size_ = 0;
     room_.reset();

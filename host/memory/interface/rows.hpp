@@ -108,7 +108,8 @@ class RowsQueue {
   // Puts the lanes with reset[b] != 0 back to their start: the newest start_rows rows become zeros,
   // all older ones invalid. When all lanes are reset the queue is empty afterwards and the caller
   // fills in the start rows, unless other processes have lanes that continue.
-  void reset(const std::vector<uint8_t>& reset, int64_t start_rows = 0, bool others_go_on = false);
+  void reset(const std::vector<uint8_t>& reset, int64_t start_rows = 0,
+             bool do_others_go_on = false);
   // Keeps the newest n rows.
   void keep_newest(int64_t n);
   // Keeps the lanes in `lanes`, in that order (repeats allowed).

@@ -35,12 +35,12 @@ StackState::StackState(RunCounters counters, std::vector<TierState> tiers)
 
 StackState StackState::clone() const { return {counters_, tiers_}; }
 
-void StackState::reset(const std::vector<uint8_t>& lanes, bool others_go_on) {
+void StackState::reset(const std::vector<uint8_t>& lanes, bool do_others_go_on) {
   if (static_cast<int64_t>(lanes.size()) != counters_.lanes)
     throw_run("reset: expected ", counters_.lanes, " flags, got ", lanes.size());
   for (std::size_t b = 0; b < lanes.size(); ++b)
     counters_.reset[b] = static_cast<uint8_t>(counters_.reset[b] | (lanes[b] != 0 ? 1 : 0));
-  counters_.do_others_go_on = others_go_on;
+  counters_.do_others_go_on = do_others_go_on;
 }
 
 void StackState::reset_all() { counters_.reset.assign(counters_.reset.size(), 1); }

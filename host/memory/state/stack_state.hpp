@@ -45,10 +45,10 @@ class StackState {
   int64_t segments() const { return counters_.segments; }
   const RunCounters& counters() const { return counters_; }
   const std::vector<TierState>& tiers() const { return tiers_; }
-  // Marks lanes that are reset when the next segment begins. `others_go_on`: other processes have
+  // Marks lanes that are reset when the next segment begins. `do_others_go_on`: other processes have
   // lanes of the same batch that are not reset; then rows stay, invalid, even if all lanes of this
   // process are reset, as they do beside lanes that continue.
-  void reset(const std::vector<uint8_t>& lanes, bool others_go_on = false);
+  void reset(const std::vector<uint8_t>& lanes, bool do_others_go_on = false);
   void reset_all();
   // Bytes of all slots, queues and waiting rows, measured on the tensors; cached projections apart.
   int64_t bytes() const;

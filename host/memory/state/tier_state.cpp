@@ -106,9 +106,9 @@ void TierState::make_room_for_start(RowsQueue& queue, const QueueDecl& decl) con
   queue.prepend(std::move(block));
 }
 
-void TierState::reset(const std::vector<uint8_t>& reset, bool others_go_on) {
+void TierState::reset(const std::vector<uint8_t>& reset, bool do_others_go_on) {
   const bool all =
-      !others_go_on && std::all_of(reset.begin(), reset.end(), [](uint8_t r) { return r != 0; });
+      !do_others_go_on && std::all_of(reset.begin(), reset.end(), [](uint8_t r) { return r != 0; });
   const at::Tensor mask = all ? at::Tensor() : bool_tensor(reset, backbone_.device);
   for_each_slot([&](const SlotDecl& decl, at::Tensor& value, int64_t index) {
     if (!decl.has_lanes()) return;
@@ -129,10 +129,10 @@ void TierState::reset(const std::vector<uint8_t>& reset, bool others_go_on) {
       const QueueDecl& decl = instance_->queues[q];
       if (decl.is_model_scope != is_model) continue;
       if (!all) make_room_for_start(scope.queues[q], decl);
-      scope.queues[q].reset(reset, decl.start_rows, others_go_on);
+      scope.queues[q].reset(reset, decl.start_rows, do_others_go_on);
       if (all) fill_queue_start(scope, static_cast<int64_t>(q));
     }
-    scope.waiting.reset(reset, 0, others_go_on);
+    scope.waiting.reset(reset, 0, do_others_go_on);
   });
 }
 

@@ -48,8 +48,8 @@ class TierState {
   }
 
   // Puts the lanes with reset[b] != 0 back to their start. With a graph, gradients of the other
-  // lanes and of start parameters stay. `others_go_on`: see StackState::reset.
-  void reset(const std::vector<uint8_t>& reset, bool others_go_on = false);
+  // lanes and of start parameters stay. `do_others_go_on`: see StackState::reset.
+  void reset(const std::vector<uint8_t>& reset, bool do_others_go_on = false);
   // Sets slots of lifetime segment to their start value: when a segment begins, and when it ends,
   // so that no graph and no grown extent outlives it.
   void clear_segment_slots();

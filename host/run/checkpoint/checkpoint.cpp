@@ -335,7 +335,7 @@ std::string first_of(const std::vector<std::string>& lines) {
 
 // The settings that a resumed run must share with the checkpoint: all but paths, pins, lengths and
 // reporting.
-config::Experiment essence(config::Experiment experiment) {
+config::Experiment determining_settings(config::Experiment experiment) {
   experiment.memory.plugins.clear();
   for (config::TierConfig& tier : experiment.memory.tiers) tier.sha256.clear();
   for (std::filesystem::path* path :
@@ -362,7 +362,7 @@ config::Experiment essence(config::Experiment experiment) {
 // "[section] key = value" of every line.
 std::set<std::string> settings_of(const config::Experiment& experiment) {
   std::set<std::string> out;
-  std::istringstream in(config::to_toml(essence(experiment)));
+  std::istringstream in(config::to_toml(determining_settings(experiment)));
   std::string section;
   for (std::string line; std::getline(in, line);) {
     if (line.starts_with("[")) section = line;
