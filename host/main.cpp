@@ -4,10 +4,12 @@
 #include "host/cli/cli.hpp"
 #include "host/cli/interrupt.hpp"
 #include "host/cli/plugins/warm_program.hpp"
+#include "host/cli/unread_output.hpp"
 
 int main(int argc, char** argv) {
   mneme::stop_with_parent();
   mneme::cli::take_stop_signals();
+  mneme::cli::take_broken_pipes();
   mneme::cli::report_crashes();
   // A starter may ignore it, and this program inherits that: then the ends of the programs that it
   // starts itself would be lost.

@@ -22,6 +22,7 @@
 #include "host/cli/definition.hpp"
 #include "host/cli/help.hpp"
 #include "host/cli/rank_session.hpp"
+#include "host/cli/unread_output.hpp"
 #include "host/plugin/host_object.hpp"
 #include "mneme/abi.h"
 
@@ -159,12 +160,17 @@ int fail(const Streams& streams, const std::string& message, int exit_code) {
   return exit_code;
 }
 
-// Flushes the buffer: at the latest a full disk is noticed here.
-void flush_results(std::ostream& out) {
+// Flushes the buffer: at the latest a full disk is noticed here. Where the reader has ended, a
+// command that succeeded ends as by SIGPIPE, and one that did not keeps its exit status.
+void flush_results(std::ostream& out, int exit_code) {
   errno = 0;
   out.flush();
   const int code = errno;
   if (out) return;
+  if (is_stdout_unread()) {
+    if (exit_code == 0) end_unread();
+    return;
+  }
   throw_run({.where = "standard output",
              .failed = code == 0 ? "results were lost"
                                  : "results were lost: " + std::generic_category().message(code),
@@ -177,7 +183,7 @@ int main_entry(int argc, const char* const* argv, const Streams& streams) noexce
   try {
     try {
       const int exit_code = run(argc, argv, streams);
-      flush_results(streams.out);
+      flush_results(streams.out, exit_code);
       return exit_code;
     } catch (const Error& error) {
       return fail(streams, error.what(), error.exit_code());

@@ -1,5 +1,6 @@
 // Where the outputs of a command go, and what stays when they cannot be written.
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -174,6 +175,73 @@ TEST_F(Output, TheTextStaysWhenNobodyReadsTheJson) {
   ::close(ends[1]);
   expect_refusal(result, 1, {"cannot write: Broken pipe", "its reader has ended"});
   EXPECT_EQ(result.out, run_mneme({"data", "sets"}).out);
+}
+
+// --- Pipes whose reader has ended ---
+
+const ProgramOptions kUnread{.is_out_unread = true, .is_err_unread = true};
+
+TEST_F(Output, CommandsThatPrintEndByTheSignalWhenNobodyReads) {
+  for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
+           {"man"},
+           {"doctor"},
+           {"data", "sets"},
+           {"config", "keys"},
+           {"eval", run(), "--no-store"},
+           {"generate", run(), "--prompt-ids", "1,2", "--tokens", "3"}}) {
+    const ProgramResult result = run_mneme(command, {.is_out_unread = true});
+    EXPECT_EQ(result.signal, SIGPIPE) << command.front() << result.exit_code << result.err;
+    EXPECT_THAT(result.err, ::testing::Not(HasSubstr("error"))) << command.front();
+  }
+}
+
+TEST_F(Output, ATrainingEndsAndIsSavedThoughNobodyReads) {
+  const std::string log = "/log.txt", checkpoint = "/checkpoints/step_00000006.safetensors";
+  const ProgramResult both =
+      run_mneme({"train", experiment(tiny()), "--run", file("both")}, kUnread);
+  EXPECT_EQ(both.signal, SIGPIPE) << both.exit_code;
+  EXPECT_TRUE(fs::exists(file("both") + checkpoint));
+  EXPECT_THAT(read_file(file("both") + log), HasSubstr("parameters in the backbone"));
+  const ProgramResult progress =
+      run_mneme({"train", experiment(tiny()), "--run", file("progress")}, {.is_err_unread = true});
+  expect_done(progress);
+  EXPECT_THAT(progress.out, HasSubstr("trained 6 steps"));
+}
+
+TEST_F(Output, WorkThatIsSavedGoesOnThoughNobodyReads) {
+  const std::string none = folder_.write("none.toml", "[memory]\n").string();
+  const std::string text = folder_.write("x.txt", "one two\n").string();
+  const std::vector<std::pair<std::vector<std::string>, std::string>> commands = {
+      {{"eval", run(), "--json", file("eval.json")}, "eval.json"},
+      {{"generate", run(), "--prompt-ids", "1,2", "--tokens", "3", "--save-state", file("talk")},
+       "talk"},
+      {{"data", "prepare", "--train", text, "--out", file("prepared")}, "prepared/data.json"},
+      {{"compare", experiment(tiny()), "--memory", none, "--run", file("compared")},
+       "compared/report/index.html"}};
+  for (const auto& [command, made] : commands) {
+    const ProgramResult result = run_mneme(command, kUnread);
+    EXPECT_EQ(result.signal, SIGPIPE) << command.front() << result.exit_code;
+    EXPECT_TRUE(fs::exists(file(made))) << made;
+  }
+}
+
+TEST_F(Output, StatusesOtherThanDoneStayWhenNobodyReads) {
+  EXPECT_EQ(run_mneme({"train", file("absent.toml"), "--run", file("x")}, kUnread).exit_code, 2);
+  EXPECT_EQ(run_mneme({"eval", file("absent")}, kUnread).exit_code, 2);
+}
+
+// `train 2>&1 | tee log`, where Ctrl-C ends tee before the training has stopped.
+TEST_F(Output, AStoppedTrainingWhoseReaderHasEndedSaysSoInItsLog) {
+  const std::string run = file("stopped");
+  const std::string begins =
+      str("{ ", shell_word(MNEME_PROGRAM), " train ", shell_word(experiment(tiny())),
+          " --set train.steps=1000000 --run ", shell_word(run), " & i=0; ");
+  const std::string waits = str("until [ -s ", shell_word(run + "/metrics.jsonl"),
+                                " ] || [ $i -gt 600 ]; do sleep 0.1; i=$((i+1)); done; ");
+  run_shell(begins + waits + "kill -TERM $!; wait $!; echo $? > " + shell_word(file("status")) +
+            "; } 2>&1 | true");
+  EXPECT_EQ(read_file(file("status")), "143\n");
+  EXPECT_THAT(read_file(run + "/log.txt"), HasSubstr("stopped by SIGTERM after step"));
 }
 
 // Files cannot be written; stdout, a pipe, can.

@@ -38,6 +38,10 @@ struct Pipe {
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw std::runtime_error("pipe2 failed");
   }
   void close_writer() { ::close(ends[1]); }
+  void close_reader() {
+    if (ends[0] >= 0) ::close(ends[0]);
+    ends[0] = -1;
+  }
 };
 
 [[noreturn]] void become(const std::vector<std::string>& arguments, const ProgramOptions& options,
@@ -109,6 +113,8 @@ ProgramMain program_main = nullptr;
 ProgramResult run_mneme(const std::vector<std::string>& arguments, const ProgramOptions& options) {
   Pipe out;
   Pipe err;
+  if (options.is_out_unread) out.close_reader();
+  if (options.is_err_unread) err.close_reader();
   std::fflush(nullptr);  // the child has a copy of what is not written yet
   std::cout.flush();
   const bool is_forked = can_fork(arguments, options);
@@ -119,8 +125,8 @@ ProgramResult run_mneme(const std::vector<std::string>& arguments, const Program
   err.close_writer();
   ProgramResult result;
   collect(child, options, out, err, result);
-  ::close(out.ends[0]);
-  ::close(err.ends[0]);
+  out.close_reader();
+  err.close_reader();
   int status = 0;
   ::waitpid(child, &status, 0);
   if (WIFEXITED(status)) {

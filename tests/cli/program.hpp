@@ -26,6 +26,8 @@ struct ProgramOptions {
   std::filesystem::path out = {};             // stdout goes to this file; "" = to the result
   std::int64_t address_space = 0;             // limit in bytes (RLIMIT_AS); 0 = none
   std::int64_t file_size = 0;  // limit in bytes (RLIMIT_FSIZE), as on a full disk; 0 = none
+  bool is_out_unread = false;  // stdout is a pipe without a reader
+  bool is_err_unread = false;
   // Sends this signal as soon as stderr holds `signal_after`; 0 = none.
   int signal = 0;
   std::string signal_after = {};

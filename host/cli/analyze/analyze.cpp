@@ -15,6 +15,7 @@
 #include "host/cli/arguments.hpp"
 #include "host/cli/cli.hpp"
 #include "host/cli/streams.hpp"
+#include "host/cli/unread_output.hpp"
 #include "host/run/run_folder.hpp"
 #include "host/tensor/device.hpp"
 
@@ -331,6 +332,7 @@ void write_analysis(const std::string& text, const std::filesystem::path& folder
 }
 
 OutputFolder::OutputFolder(const std::filesystem::path& folder) {
+  go_on_unread();  // it is filled at the end
   std::error_code error;
   for (fs::path path = fs::absolute(folder).lexically_normal(); !fs::exists(path, error);
        path = path.parent_path()) {

@@ -11,6 +11,7 @@
 #include "host/cli/cli.hpp"
 #include "host/cli/compare/compare_display.hpp"
 #include "host/cli/interrupt.hpp"
+#include "host/cli/unread_output.hpp"
 #include "host/compare/equal_budget.hpp"
 #include "host/compare/rank_schedule.hpp"
 #include "host/memory/abi/groups.hpp"
@@ -196,6 +197,7 @@ int run(const CompareArguments& arguments, const Streams& streams) {
   check_use(arguments);
   arguments.json.check();
   const RankSession session(streams);
+  if (!arguments.is_dry_run) go_on_unread();
   int exit_code = 0;
   if (!arguments.suite.empty()) {
     exit_code = compare_suite(arguments, session);

@@ -11,6 +11,7 @@
 #include "host/base/text.hpp"
 #include "host/cli/data/data.hpp"
 #include "host/cli/interrupt.hpp"
+#include "host/cli/unread_output.hpp"
 #include "host/config/toml/toml.hpp"
 #include "host/data/prepare/prepare.hpp"
 #include "host/data/prepare/prepared.hpp"
@@ -193,6 +194,7 @@ int prepare_data(const DataPrepareArguments& arguments, const Streams& streams) 
   check_use(arguments);
   arguments.json.check();
   check_output_folder("--out", arguments.out);
+  go_on_unread();
   Works works(streams, arguments.is_quiet);
   data::PrepareOptions options = options_of(arguments);
   options.on_work = [&](const std::string& work) { works.begin(work); };

@@ -19,6 +19,7 @@
 #include "host/cli/cli.hpp"
 #include "host/cli/rank_session.hpp"
 #include "host/cli/streams.hpp"
+#include "host/cli/unread_output.hpp"
 #include "host/eval/score.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/run/record/evaluation_recorder.hpp"
@@ -309,6 +310,7 @@ int run(const EvalArguments& given, const Streams& all_streams) {
   if (!arguments.dump.empty()) check_output_file("--dump", arguments.dump);
   session.set_threads(arguments.machine.threads);
   if (arguments.is_watching) return watch_evaluation(arguments, streams);
+  go_on_unread();
   if (arguments.is_decoding) return decode_answers(arguments, streams);
   if (arguments.is_for_reports()) return make_for_reports(arguments, streams);
   return arguments.tokens.empty() ? evaluate(arguments, streams) : score_tokens(arguments, streams);

@@ -21,6 +21,7 @@
 #include "host/cli/eval/eval.hpp"
 #include "host/cli/interrupt.hpp"
 #include "host/cli/streams.hpp"
+#include "host/cli/unread_output.hpp"
 #include "host/generate/text.hpp"
 #include "host/run/run_description.hpp"
 #include "host/tensor/device.hpp"
@@ -227,6 +228,8 @@ int run(const GenerateArguments& arguments, const Streams& streams) {
   check_use(arguments);
   arguments.json.check();
   tensor::set_threads(arguments.machine.threads);
+  const bool saves_text = arguments.json.is_given() && !arguments.json.is_stdout();
+  if (saves_text || !arguments.save_state.empty()) go_on_unread();
   if (arguments.is_chat) return run_chat(arguments, streams);
   Display display(streams, arguments.is_quiet);
   const OpenGeneration opened = read_input([&] { return open_generation(arguments, display); });

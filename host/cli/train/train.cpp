@@ -17,6 +17,7 @@
 #include "host/cli/interrupt.hpp"
 #include "host/cli/rank_session.hpp"
 #include "host/cli/streams.hpp"
+#include "host/cli/unread_output.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/optim/optimizer.hpp"
 #include "host/plugin/plugin_lock.hpp"
@@ -306,6 +307,7 @@ int run(const TrainArguments& given, const Streams& all_streams) {
   arguments.machine.device = session.device(given.machine.device);
   session.set_threads(arguments.machine.threads);
   if (arguments.is_dry_run) return session.is_first() ? dry_run(arguments, streams) : 0;
+  go_on_unread();
   fs::path folder;
   const auto trainer = read_input([&] {
     const LogOnce log;  // tiers of training and evaluation say the same

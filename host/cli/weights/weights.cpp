@@ -9,6 +9,7 @@
 #include "host/cli/arguments.hpp"
 #include "host/cli/cli.hpp"
 #include "host/cli/streams.hpp"
+#include "host/cli/unread_output.hpp"
 #include "host/plugin/plugin_lock.hpp"
 #include "host/run/run_description.hpp"
 #include "host/run/run_folder.hpp"
@@ -104,6 +105,7 @@ int run(const ImportArguments& arguments, const Streams& streams) {
   arguments.json.check();
   check_words(arguments);
   check_output_folder("--run", arguments.run);
+  go_on_unread();
   if (!arguments.from.empty()) return run_folder(arguments, streams);
   const weights::ImportReport report = read_input([&] {
     weights::ImportOptions options{
