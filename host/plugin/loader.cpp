@@ -154,13 +154,14 @@ PluginLoader::~PluginLoader() = default;
 
 const LoadedPlugin& PluginLoader::load(const std::string& name,
                                        const std::vector<std::string>& folders,
-                                       const std::string& sha256, const std::string& where) {
+                                       const std::string& sha256, const std::string& where,
+                                       FoldersFrom from) {
   const std::lock_guard lock(libraries().mutex);
   const Impl::Request request{name, folders, sha256};
   const auto known = impl_->answers.find(request);
   if (known != impl_->answers.end()) return *known->second;
   const std::string tier = str(where, where.empty() ? "" : ": ", "plugin '", name, "'");
-  const std::filesystem::path path = find_plugin(name, folders, sha256, tier);
+  const std::filesystem::path path = find_plugin(name, folders, sha256, tier, from);
   const std::string place = str(tier, " (", path.string(), ')');
   PluginFile file = open_plugin(path, place);
   check_pin(sha256, file.copy->sha256(), place);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "host/plugin/host_object.hpp"
+#include "host/plugin/plugin_search.hpp"
 #include "mneme/note.h"
 
 struct mneme_plugin;
@@ -40,7 +41,8 @@ class PluginLoader {
   // every message. sha256: the memory file's pin, "" = none. Errors: Error(kPlugin) naming the file
   // and the cause.
   const LoadedPlugin& load(const std::string& name, const std::vector<std::string>& folders,
-                           const std::string& sha256, const std::string& where);
+                           const std::string& sha256, const std::string& where,
+                           FoldersFrom from = FoldersFrom::kMemory);
 
  private:
   struct Impl;

@@ -6,6 +6,7 @@
 #include <array>
 #include <cctype>
 #include <cerrno>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -90,14 +91,33 @@ std::string folder_state(const std::string& folder) {
   return code ? str(" (", code.message(), ')') : "";
 }
 
+std::string_view source_text(FoldersFrom from) {
+  return from == FoldersFrom::kMemory ? "[memory] plugins" : "--plugins";
+}
+
+// What to do about a name that no folder has. The program's own folder is no folder of the search
+// where others are named: a plugin that is not built yet must not be replaced by another one of its
+// name. But a memory may have meant it.
+std::string hint_for(const std::string& name, const std::vector<std::string>& folders,
+                     FoldersFrom from) {
+  const std::string own = default_plugin_folder().string();
+  const bool is_left_out = !own.empty() && std::ranges::find(folders, own) == folders.end();
+  if (is_left_out && !(by_file_name(name, {own}).empty() && by_id(name, {own}).empty())) {
+    return str(name, " is in ", own, ", the program's own plugins, which ", source_text(from),
+               " leaves out: add that folder to it");
+  }
+  return str("build the plugin, or correct its name or ", source_text(from));
+}
+
 [[noreturn]] void not_found(const std::string& name, const std::vector<std::string>& folders,
-                            const std::string& where) {
+                            const std::string& where, FoldersFrom from) {
   if (folders.empty()) {
     throw_plugin({.where = where,
                   .failed = "not found",
                   .expected = "folders to look in",
                   .got = "none",
-                  .hint = "list them under [memory] plugins"});
+                  .hint = from == FoldersFrom::kMemory ? "list them under [memory] plugins"
+                                                       : "give them with --plugins"});
   }
   std::vector<std::string> looked;
   std::vector<std::string> there;
@@ -118,7 +138,7 @@ std::string folder_state(const std::string& folder) {
                 .expected = str("a file ", wanted, ".so, or a plugin with the id ", wanted, ", in ",
                                 join(looked, ", ")),
                 .got = there.empty() ? "no library there" : join(there, ", "),
-                .hint = "build the plugin, or correct its name or [memory] plugins"});
+                .hint = hint_for(name, folders, from)});
 }
 
 void check_folder_mode(const fs::path& folder, const std::string& where) {
@@ -133,7 +153,7 @@ void check_folder_mode(const fs::path& folder, const std::string& where) {
 }
 
 // The real file, which must still lie under the folder; every folder between them is checked.
-fs::path resolve(const Found& found, const std::string& where) {
+fs::path resolve(const Found& found, const std::string& where, FoldersFrom from) {
   std::error_code code;
   const fs::path folder = fs::canonical(found.folder, code);
   const fs::path file = code ? fs::path() : fs::canonical(found.file, code);
@@ -148,7 +168,7 @@ fs::path resolve(const Found& found, const std::string& where) {
                   .failed = "refused: a link leads out of the plugin folder",
                   .expected = "a file under " + folder.string(),
                   .got = file.string(),
-                  .hint = "list the folder of the file itself under [memory] plugins"});
+                  .hint = str("name the folder of the file itself in ", source_text(from))});
   }
   const std::string place = str(where, " (", file.string(), ')');
   for (fs::path at = file.parent_path();; at = at.parent_path()) {
@@ -164,10 +184,11 @@ struct Candidate {
 };
 
 // The files with links resolved and duplicates removed.
-std::vector<Candidate> candidates_of(const std::vector<Found>& found, const std::string& where) {
+std::vector<Candidate> candidates_of(const std::vector<Found>& found, const std::string& where,
+                                     FoldersFrom from) {
   std::vector<Candidate> candidates;
   for (const Found& one : found) {
-    fs::path file = resolve(one, where);
+    fs::path file = resolve(one, where, from);
     if (std::ranges::find(candidates, file, &Candidate::file) == candidates.end())
       candidates.push_back({std::move(file), {}});
   }
@@ -186,8 +207,8 @@ bool is_checksum(const std::string& text) {
 }
 
 // Chooses one of several candidates.
-fs::path choose(std::vector<Candidate> candidates, const std::string& pin,
-                const std::string& where) {
+fs::path choose(std::vector<Candidate> candidates, const std::string& pin, const std::string& where,
+                FoldersFrom from) {
   std::vector<std::string> builds;
   for (Candidate& candidate : candidates) {
     try {
@@ -207,21 +228,23 @@ fs::path choose(std::vector<Candidate> candidates, const std::string& pin,
                                       : "several files match, and sha256 pins none of them",
                 .expected = "one, or copies of one",
                 .got = join(builds, ", "),
-                .hint = "name the file instead of the id, pin one with the tier's key sha256, or "
-                        "take a folder out of [memory] plugins"});
+                .hint = from == FoldersFrom::kMemory
+                            ? "name the file instead of the id, pin one with the tier's key "
+                              "sha256, or take a folder out of [memory] plugins"
+                            : "give the path of one in place of the name"});
 }
 
 }  // namespace
 
 fs::path find_plugin(const std::string& name, const std::vector<std::string>& folders,
-                     const std::string& sha256, const std::string& where) {
+                     const std::string& sha256, const std::string& where, FoldersFrom from) {
   check_name(name, where);
   std::vector<Found> found = by_file_name(name, folders);
   if (found.empty()) found = by_id(name, folders);
-  if (found.empty()) not_found(name, folders, where);
-  std::vector<Candidate> candidates = candidates_of(found, where);
+  if (found.empty()) not_found(name, folders, where, from);
+  std::vector<Candidate> candidates = candidates_of(found, where, from);
   return candidates.size() == 1 ? candidates.front().file
-                                : choose(std::move(candidates), sha256, where);
+                                : choose(std::move(candidates), sha256, where, from);
 }
 
 void check_pin(const std::string& pin, const std::string& sha256, const std::string& where) {

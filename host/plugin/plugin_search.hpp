@@ -7,19 +7,24 @@
 
 namespace mneme::plugin {
 
+// Who named the folders of a search: a memory, or the option --plugins. Errors say what to change
+// there.
+enum class FoldersFrom { kMemory, kOption };
+
 // Finds a plugin in the folders of [memory] plugins: by file name (with or without ".so"), or,
 // where no file has it, by the id in the files' notes. Of several files with the same bytes that of
 // the first folder is taken; of several with different bytes the one that `sha256` pins ("" = none
-// is pinned). Nothing outside the folders is looked at: no current folder, no environment, no
-// system search. Returns the file's absolute path with links resolved.
+// is pinned). Nothing outside the folders is taken: no current folder, no environment, no system
+// search, and the program's own folder only where it is one of them. Returns the file's absolute
+// path with links resolved.
 //
 // Errors: Error(kPlugin) that starts with `where`: not found (lists folders, the plugins in them
-// and the nearest name), a path instead of a name, several builds of which none is pinned, a link
+// and the nearest name, or says that the program's own folder has it), a path instead of a name, several builds of which none is pinned, a link
 // that leaves its folder, a folder on the way that every user may write.
 [[nodiscard]] std::filesystem::path find_plugin(const std::string& name,
                                                 const std::vector<std::string>& folders,
-                                                const std::string& sha256,
-                                                const std::string& where);
+                                                const std::string& sha256, const std::string& where,
+                                                FoldersFrom from = FoldersFrom::kMemory);
 
 // Error (kPlugin) that starts with `where` unless the pin of a tier is "" or the checksum of its
 // file.

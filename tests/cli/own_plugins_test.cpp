@@ -45,6 +45,23 @@ TEST_F(OwnPlugins, ServeWhereNoFolderIsNamed) {
             Json::array({own}));
 }
 
+// A plugin of the project that is not built yet must not become the program's own of that name.
+TEST_F(OwnPlugins, AreNotTakenButNamedWhereTheFoldersLackThem) {
+  const std::string own = fs::canonical(fs::path(MNEME_BINARY_DIR)) / "plugins";
+  fs::create_directory(folder_ / "build");
+  const std::string path = experiment(tiny(memory_with("xl_cache", file("build"), "rows = 8")));
+  expect_refusal(run_built({"train", path, "--run", file("run")}), 3,
+                 {"plugin 'xl_cache': not found",
+                  "xl_cache is in " + own +
+                      ", the program's own plugins, which [memory] plugins leaves out: add that "
+                      "folder to it"});
+  expect_refusal(run_built({"plugins", "describe", "xl_cache", "--plugins", file("build")}), 3,
+                 {"which --plugins leaves out: add that folder to it"});
+  const std::string both = "plugins = [\"" + file("build") + "\", \"" + own + "\"]";
+  expect_done(
+      run_built({"train", path, "--run", file("run"), "--quiet", "--set", "memory." + both}));
+}
+
 TEST_F(OwnPlugins, AreListedWithALineOfWhatTheyAre) {
   const ProgramResult listed = run_built({"plugins", "list", "--json", "-"});
   expect_done(listed);

@@ -11,6 +11,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -62,6 +63,23 @@ TEST(PluginSearch, RefusesOneNameOfSeveralBuilds) {
                       HasSubstr("pin one with the tier's key sha256")))
         << name;
   }
+}
+
+// The tier's key and [memory] are not there where the folders came by --plugins.
+TEST(PluginSearch, AdvisesByWhoNamedTheFolders) {
+  const Folder first;
+  const Folder second;
+  first.add("good", "tier");
+  second.add("good_again", "tier");
+  const auto refusal_of_option = [&](const std::string& name) {
+    return refusal([&] {
+      static_cast<void>(plugin::find_plugin(name, {first.text(), second.text()}, "", "describe",
+                                            plugin::FoldersFrom::kOption));
+    });
+  };
+  EXPECT_THAT(refusal_of_option("tier"), EndsWith("; give the path of one in place of the name"));
+  EXPECT_THAT(refusal_of_option("absent"),
+              EndsWith("; build the plugin, or correct its name or --plugins"));
 }
 
 TEST(PluginSearch, TakesTheBuildThatIsPinned) {

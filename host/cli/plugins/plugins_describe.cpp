@@ -49,12 +49,12 @@ const plugin::LoadedPlugin& load(const PluginsDescribeArguments& arguments,
   if (arguments.name.find('/') != std::string::npos) {
     const fs::path path = fs::absolute(arguments.name).lexically_normal();
     return loader.load(path.filename().string(), {path.parent_path().string()}, "",
-                       "plugins describe");
+                       "plugins describe", plugin::FoldersFrom::kOption);
   }
   std::vector<std::string> folders;
   for (const fs::path& folder : plugin_folders(arguments.folders))
     folders.push_back(folder.string());
-  return loader.load(arguments.name, folders, "", "plugins describe");
+  return loader.load(arguments.name, folders, "", "plugins describe", plugin::FoldersFrom::kOption);
 }
 
 // "x" of "x" and "x.so".

@@ -80,8 +80,9 @@ fs::path file_of(const ValidateArguments& arguments) {
   std::vector<std::string> folders;
   for (const fs::path& folder : plugin_folders(arguments.folders))
     folders.push_back(folder.string());
-  return fs::absolute(
-      plugin::find_plugin(arguments.name, folders, "", "plugins validate " + arguments.name));
+  return fs::absolute(plugin::find_plugin(arguments.name, folders, "",
+                                          "plugins validate " + arguments.name,
+                                          plugin::FoldersFrom::kOption));
 }
 
 Subject subject_of(const ValidateArguments& arguments) {

@@ -127,7 +127,8 @@ void refuse_tier_keys(Reader& reader) {
 }  // namespace
 
 void list_memory(Fields& at, MemoryConfig& memory) {
-  at.field({"plugins", "folders that are searched for plugins, in order", "those of the program"},
+  at.field({"plugins", "folders that are searched for plugins, in order, and no others",
+            "those of the program"},
            memory.plugins);
   at.field({"carry",
             "at a swap, state and parameters that do not fit: refuse, or reset to initial values"},
