@@ -239,6 +239,25 @@ TEST(RunFolder, RefusesFoldersThatAreNotWhatTheyShouldBe) {
   }
 }
 
+// The folder of a plugin's project, or of prepared data; other files may lie beside a run's.
+TEST(RunFolder, WritesOverNoFileOfOthers) {
+  const test::TemporaryFolder folder;
+  const auto experiment = small_experiment();
+  for (const char* const name : {"experiment.toml", "vocabulary.json"}) {
+    const std::string project = str("project of ", name);
+    std::filesystem::create_directories(folder / project);
+    folder.write(str(project, '/', name), "theirs");
+    EXPECT_THAT(
+        error_of([&] { Trainer trainer(experiment, in_folder(folder / project)); }),
+        AllOf(StartsWith("2: "), HasSubstr("the folder is no run and holds "),
+              HasSubstr(str(name, ", which a run would write over")), Not(HasSubstr("remove"))));
+    EXPECT_EQ(read_file(folder / project / name), "theirs");
+  }
+  std::filesystem::create_directories(folder / "logs");
+  folder.write("logs/slurm-1.out", "");
+  const Trainer beside(experiment, in_folder(folder / "logs"));
+}
+
 TEST(RunFolder, BelongsToOneSession) {
   const test::TemporaryFolder folder;
   const auto experiment = small_experiment();

@@ -38,6 +38,21 @@ bool make_folder(const fs::path& path) {
   return is_new;
 }
 
+// Refuses a folder with files of others that the run would write over, such as the experiment.toml
+// of a plugin's project. A start that was killed has left its lock beside its files.
+void check_others(const RunFolder& folder) {
+  std::error_code ignored;
+  for (const fs::path& file : folder.files()) {
+    if (!fs::exists(file, ignored) || fs::exists(folder.path() / "lock", ignored)) continue;
+    if (fs::exists(folder.info_file(), ignored)) continue;  // a run, or a part of one
+    throw_usage({.where = folder.path().string(),
+                 .failed = str("the folder is no run and holds ", file.filename().string(),
+                               ", which a run would write over"),
+                 .expected = "a new folder, or one without files of a run's names",
+                 .hint = str("name another folder, as ", (folder.path() / "runs/first").string())});
+  }
+}
+
 void write_start(const RunFolder& folder, const Runtime& runtime,
                  const RunWriter::WriteCheckpoint& write_first) {
   if (const data::Vocabulary* vocabulary = runtime.dataset()->vocabulary()) {
@@ -94,14 +109,16 @@ std::unique_ptr<RunWriter> RunWriter::create(const fs::path& path, const Runtime
                                              const WriteCheckpoint& write_first, bool is_claimed) {
   const bool is_new = make_folder(path) || is_claimed;
   const RunFolder folder = RunFolder::at(path);
+  check_others(folder);
   std::unique_ptr<RunLock> lock = lock_folder(folder.path(), is_new);
   const std::vector<std::int64_t> steps = folder.checkpoints().steps();
   const bool has_first_alone = steps == std::vector<std::int64_t>{0};  // of a start that was killed
   if (fs::exists(folder.experiment_file()) || !(steps.empty() || has_first_alone)) {
     throw_usage({.where = path.string(),
                  .failed = "the folder already holds a run",
-                 .expected = "an empty or a new folder",
-                 .hint = "name another folder, remove this one, or resume its run"});
+                 .expected = "a new folder, or one without a run",
+                 .hint = str("name another folder, or continue this run with mneme train --resume ",
+                             shell_word(path.string()))});
   }
   std::unique_ptr<RunWriter> writer(new RunWriter(folder, std::move(lock)));
   try {
