@@ -33,6 +33,15 @@ TEST_F(Train, DryRunSaysWhatWouldHappenAndWritesNothing) {
   EXPECT_FALSE(fs::exists(folder_ / "runs"));
 }
 
+// A plan for another machine: the host's free memory would say nothing about it.
+TEST_F(Train, DryRunSaysThatTheDeviceIsNotHere) {
+  const ProgramResult result =
+      run_mneme({"train", experiment(tiny()), "--dry-run", "--device", "cuda:99"});
+  expect_done(result);
+  EXPECT_THAT(result.out, HasSubstr("device: cuda:99 is not here, a training on it is refused: "));
+  EXPECT_THAT(result.out, Not(HasSubstr("free here")));
+}
+
 TEST_F(Train, DryRunGivesJson) {
   const ProgramResult result = run_mneme({"train", experiment(tiny()), "--dry-run", "--json", "-"});
   expect_done(result);

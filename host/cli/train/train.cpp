@@ -273,12 +273,26 @@ std::string last_evaluation(const TrainDisplay& observer) {
              '\n');
 }
 
+// A plan may be made for another machine: why the device is not here is no error.
+std::string absence_of(const std::string& device) {
+  try {
+    static_cast<void>(tensor::open_device(device));
+    return "";
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kDevice) throw;
+    return str("device: ", device, " is not here, a training on it is refused: ", error.what(),
+               '\n');
+  }
+}
+
 int dry_run(const TrainArguments& arguments, const Streams& streams) {
   train::TrainingPlan plan =
       read_input([&] { return train::plan_training(read_experiment(arguments)); });
-  plan.free = free_memory();
+  // Of the host: it says nothing about a GPU's memory.
+  if (arguments.machine.device == "cpu") plan.free = free_memory();
   if (!arguments.json.is_stdout()) {
-    streams.out << plan_text(plan, arguments.experiment.string());
+    streams.out << plan_text(plan, arguments.experiment.string())
+                << absence_of(arguments.machine.device);
   }
   arguments.json.write(train::to_json(plan), streams);
   return 0;
