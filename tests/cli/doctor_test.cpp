@@ -91,6 +91,24 @@ TEST_F(Doctor, TellsUsableFromBrokenPlugins) {
   EXPECT_THAT(text.out, HasSubstr("broken: see the lines with !!\n"));
 }
 
+// They are plugins, and should not be removed.
+TEST_F(Doctor, SaysHowToMendADamagedPluginAndOneThatOthersMayWrite) {
+  const std::string folder = file("broken");
+  std::filesystem::create_directory(folder);
+  const std::string good = broken_plugin("good");
+  folder_.write("broken/cut.so", good.substr(0, 5000));
+  folder_.write("broken/open.so", good);
+  std::filesystem::permissions(folder + "/open.so", std::filesystem::perms(0666));
+  const ProgramResult result = doctor({"--plugins", folder, "--json", "-"});
+  const Json cut = find(result, "plugin cut.so"), open = find(result, "plugin open.so");
+  EXPECT_THAT(cut.at("text").get<std::string>(), StartsWith("cannot be loaded: "));
+  EXPECT_EQ(cut.at("advice"), "copy or build the plugin again");
+  EXPECT_THAT(open.at("text").get<std::string>(), StartsWith("cannot be loaded: refused: every"));
+  EXPECT_EQ(open.at("advice"), "chmod o-w it, after making sure that it is yours");
+  EXPECT_THAT(run_mneme({"plugins", "list", "--plugins", folder}).out,
+              HasSubstr("cut.so: cannot be loaded\n"));
+}
+
 TEST_F(Doctor, TellsAnEmptyFromAMissingPluginFolder) {
   std::filesystem::create_directory(folder_ / "plugins");
   const ProgramResult empty = doctor({"--plugins", "plugins", "--json", "-"});

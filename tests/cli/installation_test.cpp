@@ -55,7 +55,7 @@ TEST_F(Installation, WithoutItsListHasNotComeToItsEnd) {
 TEST_F(Installation, NamesWhatIsMissingOrCutShort) {
   fs::remove(folder_ / "lib/mneme/plugins/xl_cache.so");
   EXPECT_EQ(finding().state, State::kBroken);
-  EXPECT_THAT(finding().text, HasSubstr("of 2 files 1 are missing or changed: "));
+  EXPECT_THAT(finding().text, HasSubstr("not complete: 1 of 2 files is missing or changed: "));
   EXPECT_THAT(finding().text, HasSubstr("lib/mneme/plugins/xl_cache.so"));
   folder_.write("lib/mneme/plugins/xl_cache.so", "lib");
   EXPECT_EQ(finding().state, State::kBroken);

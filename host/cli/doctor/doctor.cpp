@@ -125,25 +125,27 @@ using State = Finding::State;
 Finding check_plugin(const plugin::PluginEntry& entry) {
   Finding finding{.subject = "plugin " + entry.file};
   finding.details = {{"file", entry.path}, {"sha256", entry.sha256}, {"problem", entry.problem}};
-  if (!entry.note) {
+  if (plugin::is_other_file(entry)) {
     finding.state = State::kBroken;
     finding.text = "not a plugin: " + entry.problem;
     finding.advice = "remove the file from the folder, or build it with the SDK";
     return finding;
   }
+  if (!entry.problem.empty()) {
+    finding.state = State::kBroken;
+    // The problem's text ends with the advice.
+    const std::size_t hint = entry.problem.rfind("; ");
+    finding.text = "cannot be loaded: " + entry.problem.substr(0, hint);
+    finding.advice = hint == std::string::npos ? "build it again with this program's SDK"
+                                               : entry.problem.substr(hint + 2);
+  }
+  if (!entry.note) return finding;
   const std::string abi = plugin::abi_range_text(entry.note->abi_min, entry.note->abi_target);
   finding.details["id"] = entry.note->id;
   finding.details["version"] = entry.note->version;
   finding.details["abi"] = abi;
-  finding.text = str(entry.note->id, ' ', entry.note->version, ", ABI ", abi);
-  if (!entry.problem.empty()) {
-    finding.state = State::kBroken;
-    finding.text += ": cannot be loaded: " + entry.problem;
-    // The problem's text ends with the advice.
-    const std::size_t hint = entry.problem.rfind("; ");
-    finding.advice = hint == std::string::npos ? "build it again with this program's SDK"
-                                               : entry.problem.substr(hint + 2);
-  }
+  finding.text = str(entry.note->id, ' ', entry.note->version, ", ABI ", abi,
+                     finding.text.empty() ? "" : ": ", finding.text);
   return finding;
 }
 

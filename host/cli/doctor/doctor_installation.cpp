@@ -70,8 +70,9 @@ Finding check_component(const std::string& subject, const fs::path& prefix,
                           ", which cmake --install writes at its end");
     } else if (!list->missing.empty()) {
       finding.state = State::kBroken;
-      finding.text += str(": not complete: of ", list->files, " files ", list->missing.size(),
-                          " are missing or changed: ", first_of(list->missing));
+      finding.text += str(": not complete: ", list->missing.size(), " of ", list->files,
+                          list->missing.size() == 1 ? " files is" : " files are",
+                          " missing or changed: ", first_of(list->missing));
       finding.details["missing"] = list->missing;
     } else {
       finding.text += str(": complete, ", list->files, " files");

@@ -133,7 +133,10 @@ std::string commit_text(const mneme_note& note) {
 }
 
 std::string text_of(const plugin::PluginEntry& entry, const std::string& summary) {
-  if (!entry.note) return str(entry.file, ": not a plugin\n    ", entry.problem, '\n');
+  if (!entry.note) {
+    const char* const what = plugin::is_other_file(entry) ? "not a plugin" : "cannot be loaded";
+    return str(entry.file, ": ", what, "\n    ", entry.problem, '\n');
+  }
   std::string text = str(entry.file, ": ", entry.note->id, ' ', entry.note->version, '\n',
                          summary.empty() ? "" : str("    ", summary, '\n'), note_text(*entry.note),
                          "    file ", entry.path, "\n    sha256 ", entry.sha256, '\n');

@@ -106,6 +106,11 @@ std::vector<PluginEntry> scan_folder(const fs::path& folder) {
   return entries;
 }
 
+bool is_other_file(const PluginEntry& entry) {
+  return !entry.note && (entry.problem.starts_with("is no shared library") ||
+                         entry.problem.starts_with("is no mneme plugin"));
+}
+
 PluginEntry describe(const fs::path& path) {
   PluginEntry entry{.path = path.string(),
                     .file = path.filename().string(),

@@ -105,6 +105,10 @@ struct PluginEntry {
   std::string problem;             // with a note: why this host cannot load it; "" = it can
 };
 
+// Whether the file was never a plugin: a library without a note, or no library. A plugin that is
+// damaged, or that others may write, has no note either.
+[[nodiscard]] bool is_other_file(const PluginEntry& entry);
+
 // Every "*.so" file of a folder, by name. Executes nothing. Error(kPlugin) when the folder cannot
 // be read; problems with a file are reported in its entry.
 [[nodiscard]] std::vector<PluginEntry> scan_folder(const std::filesystem::path& folder);
