@@ -6,7 +6,8 @@
 #   share/mneme/configs            experiments and memories
 #   share/bash-completion/completions/mneme, share/zsh/site-functions/_mneme, share/man/man1/mneme.1
 #                                  where the shells and man(1) look
-#   share/doc/mneme                README, docs, the plugins' pages, examples, licence, and the notices of what is copied
+#   share/doc/mneme                README, docs, the plugins' pages, examples, licence, and the notices of what is copied;
+#                                  configs there is a link to share/mneme/configs
 #   lib/mneme/installed.txt, share/mneme-sdk/installed.txt
 #                                  what was installed, written last: without them an installation is not complete
 #   include/mneme, include/mneme_kernels, share/mneme-sdk
@@ -120,4 +121,8 @@ install(FILES README.md CONTRIBUTING.md LICENSE NOTICE THIRD_PARTY_NOTICES.md DE
 # What the pages point to: a link that leaves these folders is refused by tests/structure/doc_links.sh.
 if(EXISTS "${PROJECT_SOURCE_DIR}/examples")
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/examples" DESTINATION "${mneme_doc_folder}" COMPONENT runtime)
+  # Examples name ../configs, as they do in the checkout.
+  cmake_path(RELATIVE_PATH mneme_config_folder BASE_DIRECTORY "${mneme_doc_folder}" OUTPUT_VARIABLE mneme_configs_of_doc)
+  install(CODE "file(CREATE_LINK \"${mneme_configs_of_doc}/configs\"
+  \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${mneme_doc_folder}/configs\" SYMBOLIC)" COMPONENT runtime)
 endif()

@@ -80,6 +80,14 @@ for file in share/doc/mneme/{LICENSE,NOTICE,THIRD_PARTY_NOTICES.md,README.md,doc
   share/man/man1/mneme.1; do
   [[ -s $prefix/$file ]] || fail "the installation has no $file, or an empty one"
 done
+# The files that the examples' suite names, from its own place.
+check_examples() {
+  local examples=$prefix/share/doc/mneme/examples file
+  while IFS= read -r file; do
+    [[ -f $examples/$file ]] || fail "$examples/suite.toml names $file, which is not there"
+  done < <(sed -n 's/^\(file\|experiment\) = "\(.*\)"$/\2/p' "$examples/suite.toml")
+}
+check_examples
 bash -n "$prefix/share/bash-completion/completions/mneme" || fail "bash does not read the completion script"
 while IFS= read -r -d '' file; do check_file "$file"; done < <(find "$prefix" -type f -print0)
 chmod -R go+rX,go-w "$prefix"
@@ -105,6 +113,7 @@ expect_done eval "$work/home/run" --threads 1 --quiet --json "$work/home/here.js
 # The run belongs to no installation: another one, which has its own plugins elsewhere, opens it.
 mv "$prefix" "$work/moved"
 prefix=$work/moved
+check_examples
 expect_done eval "$work/home/run" --threads 1 --quiet --json "$work/home/there.json"
 losses() { grep -o '"loss": [0-9.]*' "$1"; }
 [[ -n $(losses "$work/home/here.json") ]] || fail "eval wrote no loss"
