@@ -27,10 +27,12 @@ void refuse_suite(const Value& root, const std::filesystem::path& path) {
 }
 
 // What a memory file should have in place of a key that is not [memory].
-std::string memory_hint(const std::string& key, bool has_memory) {
-  if (key == "tier") return "call it [[memory.tier]]";
-  if (key == "plugin") return "write the lines [memory] and [[memory.tier]] above it";
-  return has_memory ? "" : "rename it to memory, or name an experiment file";
+std::string memory_hint(const Member& member, bool has_memory) {
+  if (member.key == "tier") return "call it [[memory.tier]]";
+  if (has_memory) return "";
+  if (member.key == "plugins" || member.key == "carry") return "write the line [memory] above it";
+  if (!member.value.is_table()) return "write the lines [memory] and [[memory.tier]] above it";
+  return nearest(member.key, {"memory"}).empty() ? "name a memory file" : "rename it to memory";
 }
 
 // The [memory] of a file that holds nothing else.
@@ -41,7 +43,7 @@ Value memory_section(const Value& root, Problems& problems) {
   for (const Member& member : reader.take_rest()) {
     problems.add(member.key_position, member.value.path(),
                  {.failed = "a memory file holds [memory] and nothing else",
-                  .hint = memory_hint(member.key, has_memory)});
+                  .hint = memory_hint(member, has_memory)});
   }
   return memory == nullptr ? Value::table(root.position(), "memory") : *memory;
 }

@@ -117,8 +117,16 @@ x = 1; [memory]; [model]; layers = 1
 (empty) => 1:1: memory: missing: expected a table, [memory]
 [memroy]
   => 1:1: memory: missing: expected a table, [memory]
-  => 1:2: memroy: a memory file holds [memory] and nothing else; rename it to memory, or name an
-     experiment file
+  => 1:2: memroy: a memory file holds [memory] and nothing else; rename it to memory
+[model]; layers = 1
+  => 1:1: memory: missing: expected a table, [memory]
+  => 1:2: model: a memory file holds [memory] and nothing else; name a memory file
+rows = 8
+  => 1:1: memory: missing: expected a table, [memory]
+  => 1:1: rows: a memory file holds [memory] and nothing else; write the lines [memory] and [[memory.tier]] above it
+carry = "reset"
+  => 1:1: memory: missing: expected a table, [memory]
+  => 1:1: carry: a memory file holds [memory] and nothing else; write the line [memory] above it
 memory = 1 => 1:10: memory: expected a table, [memory], got 1
 )");
 }
