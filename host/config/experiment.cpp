@@ -166,7 +166,6 @@ void Fields::finish() {
     const std::string tables = tables_with(member.key);
     if (tables.empty()) continue;
     reader_->problem(member.key, {.failed = "unknown key here", .expected = "it in " + tables});
-    static_cast<void>(reader_->value(member.key));  // it is reported
   }
   reader_->finish();
 }

@@ -305,6 +305,10 @@ lr = 0.1; [data]; task = "motif"; [train]; steps = 10
   => 2:13: model.optimizer: unknown key here: expected it in [train]
 [data]; task = "motif"; [train]; steps = 10; layers = 2
   => 5:10: train.layers: unknown key here: expected it in [model] or [[memory.tier]]
+# A key that is misplaced is none that belongs here.
+plugin = "a"; rows = 8; [data]; task = "motif"; [train]; steps = 10
+  => 1:10: plugin: unknown key here: expected it in [[memory.tier]]
+  => 2:1: rows: unknown key; known keys: data, eval, generate, memory, model, train
 )");
 }
 

@@ -354,6 +354,7 @@ bool Reader::require(std::string_view key, const std::string& what) {
 }
 
 void Reader::problem(std::string_view key, ErrorText text) {
+  reported_.emplace(key);
   const Value* found = table_->find(key);
   const std::string path =
       table_->path().empty() ? toml_key(key) : str(table_->path(), '.', toml_key(key));
@@ -396,6 +397,7 @@ void Reader::finish(const std::vector<std::string>& also_known) {
   std::vector<std::string> candidates(known_.begin(), known_.end());
   candidates.insert(candidates.end(), also_known.begin(), also_known.end());
   for (const Member& member : take_rest()) {
+    if (reported_.contains(member.key)) continue;
     const std::string hint = candidates.empty() || !nearest(member.key, candidates).empty()
                                  ? ""
                                  : "known keys: " + join(candidates, ", ");

@@ -165,8 +165,8 @@ class Reader {
   void problem(std::string_view key, ErrorText text);
   // Members that no getter has asked for; they count as known from then on.
   std::vector<Member> take_rest();
-  // Reports every member that no getter asked for, with the nearest known key. `also_known` are
-  // keys that this table has elsewhere, for suggestions only.
+  // Reports every member that no getter asked for and that has no problem yet, with the nearest
+  // known key. `also_known` are keys that this table has elsewhere, for suggestions only.
   void finish(const std::vector<std::string>& also_known = {});
 
   [[nodiscard]] const Value& self() const noexcept { return *table_; }
@@ -185,6 +185,7 @@ class Reader {
   Problems* problems_;
   KeyLog* log_;
   std::set<std::string, std::less<>> known_;
+  std::set<std::string, std::less<>> reported_;  // keys with a problem
   std::set<std::string, std::less<>> required_;
 };
 
