@@ -26,6 +26,17 @@ void refuse_suite(const Value& root, const std::filesystem::path& path) {
                            " checks it")});
 }
 
+// A memory file is no experiment. One whose [data] comes by --set is.
+void refuse_memory_file(const Value& root, const std::filesystem::path& path) {
+  if (root.members().size() != 1 || root.find("memory") == nullptr) return;
+  throw_usage(
+      {.where = path.string(),
+       .failed = "this is a memory file",
+       .expected = "an experiment file, which has [data] and [train] too",
+       .got = "[memory] alone",
+       .hint = str("give it with an experiment: EXP --memory ", shell_word(path.string()))});
+}
+
 // What a memory file should have in place of a key that is not [memory].
 std::string memory_hint(const Member& member, bool has_memory) {
   if (member.key == "tier") return "call it [[memory.tier]]";
@@ -216,6 +227,9 @@ Experiment parse_experiment(const std::filesystem::path& path,
                             Problems& problems) {
   Value root = parse_toml_file(path);
   refuse_suite(root, path);
+  const bool has_data = std::ranges::any_of(
+      overrides, [](const Override& one) { return one.key.starts_with("data."); });
+  if (!has_data) refuse_memory_file(root, path);
   if (memory_file) {
     const Value memory_root = parse_toml_file(*memory_file);
     refuse_suite(memory_root, *memory_file);

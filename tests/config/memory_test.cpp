@@ -274,6 +274,20 @@ TEST(Memory, ATiersKeysWithoutATierAreSaidToBelongToOne) {
             std::string::npos);
 }
 
+TEST(Memory, AMemoryFileInThePlaceOfAnExperimentIsRecognised) {
+  const TemporaryFolder folder;
+  const auto memory = folder.write("m.toml", kPlugins + "[[memory.tier]]\nplugin = \"a\"\n");
+  EXPECT_EQ(
+      error_of([&] { static_cast<void>(parse_experiment(memory)); }),
+      "2: " + memory.string() +
+          ": this is a memory file: expected an experiment file, which has [data] and [train] "
+          "too, got [memory] alone; give it with an experiment: EXP --memory " +
+          memory.string());
+  EXPECT_EQ(
+      parse_experiment(memory, {{"data.task", "motif"}, {"train.steps", "1"}}).memory.tiers.size(),
+      1U);
+}
+
 TEST(Memory, ASuiteIsNeitherAMemoryNorAnExperiment) {
   const TemporaryFolder folder;
   const auto suite =
