@@ -48,6 +48,31 @@ std::string whole_key(const std::string& key) {
   return tables.contains(key.substr(0, key.find('.'))) ? key : "memory." + key;
 }
 
+// A setting of an arm or a sweep, with its whole key. `option` is what was typed before it, and
+// `word` the whole argument with its option. Error (kUsage) when it is no key=value, and for an
+// option of a tier without the tier.
+config::Override parse_setting(std::string_view text, const std::string& option,
+                               const std::string& word) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string_view::npos ||
+      text.substr(0, equals).find_first_not_of(' ') == std::string_view::npos) {
+    throw_usage({.where = word,
+                 .expected = "KEY=VALUE, such as tier.0.rows=64",
+                 .got = config::toml_string(text)});
+  }
+  config::Override override = config::parse_override(text);
+  static const std::set<std::string> of_memory = {"plugins", "carry", "tier", "memory"};
+  if (override.key.find('.') == std::string::npos && !of_memory.contains(override.key)) {
+    throw_usage({.where = word,
+                 .failed = "no table has the key " + override.key,
+                 .expected = "the key with its table",
+                 .hint = str("the first tier's option is tier.0.", override.key)});
+  }
+  override.key = whole_key(override.key);
+  override.option = option;
+  return override;
+}
+
 // The last part of a key, for names: "rows" of "memory.tier.0.rows".
 std::string short_key(const std::string& key) { return key.substr(key.rfind('.') + 1); }
 
@@ -115,7 +140,7 @@ std::vector<Draft> expanded(const std::vector<Draft>& drafts, const Sweep& sweep
     is_known = true;
     for (const std::string& value : sweep.values) {
       Draft copy = draft;
-      copy.request.overrides.push_back({.key = sweep.key, .value = value});
+      copy.request.overrides.push_back({.key = sweep.key, .value = value, .option = "--sweep "});
       copy.name += str(',', short_key(sweep.key), '=', value);
       out.push_back(std::move(copy));
     }
@@ -139,16 +164,15 @@ ArmRequest parse_arm(const std::string& word) {
   if (parts.size() == 1 || fs::exists(word, ignored)) return {.memory = word};
   ArmRequest request{.memory = parts.front()};
   for (std::size_t i = 1; i < parts.size(); ++i) {
-    config::Override override = config::parse_override(parts[i]);
-    override.key = whole_key(override.key);
-    request.overrides.push_back(std::move(override));
+    request.overrides.push_back(
+        parse_setting(parts[i], str("--memory ", parts.front(), ','), "--memory " + word));
   }
   return request;
 }
 
 Sweep parse_sweep(std::string_view word) {
-  const config::Override override = config::parse_override(word);
-  Sweep sweep{.key = whole_key(override.key), .values = split_values(override.value)};
+  const config::Override override = parse_setting(word, "--sweep ", str("--sweep ", word));
+  Sweep sweep{.key = override.key, .values = split_values(override.value)};
   std::set<std::string> seen;
   for (const std::string& value : sweep.values) {
     if (!value.empty() && seen.insert(value).second) continue;

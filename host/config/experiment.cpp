@@ -59,6 +59,30 @@ Value memory_section(const Value& root, Problems& problems) {
   return memory == nullptr ? Value::table(root.position(), "memory") : *memory;
 }
 
+// Refuses keys of tiers where there is no tier, and those without their table.
+void check_tier_keys(const Value& root, const std::vector<Override>& overrides) {
+  const Value* const memory = root.find("memory");
+  const Value* const tiers =
+      memory == nullptr || !memory->is_table() ? nullptr : memory->find("tier");
+  bool has_tiers = tiers != nullptr && !(tiers->kind() == Kind::kArray && tiers->items().empty());
+  for (const Override& override : overrides) {
+    if (override.key == "memory" || override.key == "memory.tier") has_tiers = true;
+  }
+  for (const Override& override : overrides) {
+    if (override.is_removal) continue;
+    if (override.key.starts_with("tier.")) {
+      throw_usage({.where = override.text(),
+                   .failed = str("unknown key (did you mean \"memory.", override.key, "\"?)")});
+    }
+    if (has_tiers || !override.key.starts_with("memory.tier.")) continue;
+    throw_usage({.where = override.text(),
+                 .failed = "the memory has no tier",
+                 .expected = "a [[memory.tier]]",
+                 .got = "none",
+                 .hint = "name a memory that has one with --memory FILE"});
+  }
+}
+
 void list_experiment(Fields& at, Experiment& all) {
   at.section("model", [&](Fields& table) { list_model(table, all.model); });
   at.section("memory", [&](Fields& table) { list_memory(table, all.memory); });
@@ -238,6 +262,7 @@ Experiment parse_experiment(const std::filesystem::path& path,
     const Position position = memory.position();
     root.set("memory", position, std::move(memory));
   }
+  check_tier_keys(root, overrides);
   apply_overrides(root, overrides);
   return read_experiment(Reader(root, problems), problems);
 }
@@ -255,6 +280,7 @@ Experiment parse_experiment_text(std::string_view text, const std::string& sourc
                                  const std::filesystem::path& folder,
                                  const std::vector<Override>& overrides) {
   Value root = parse_toml(text, source, folder);
+  check_tier_keys(root, overrides);
   apply_overrides(root, overrides);
   Problems problems;
   Experiment experiment = read_experiment(Reader(root, problems), problems);
@@ -272,6 +298,7 @@ MemoryConfig parse_memory_file(const std::filesystem::path& path,
                  .expected = "memory.<key>",
                  .got = override.key});
   }
+  check_tier_keys(root, overrides);
   apply_overrides(root, overrides);
   Problems problems;
   const Value table = memory_section(root, problems);

@@ -79,7 +79,27 @@ TEST_F(Arms, OfAFileWithACommaInItsName) {
 }
 
 TEST_F(Arms, RefuseASettingWithoutAValue) {
-  EXPECT_THAT(error_of([&] { static_cast<void>(parse_arm("none.toml,rows")); }), HasSubstr("rows"));
+  const auto refusal = [](const std::string& word) {
+    return error_of([&] { static_cast<void>(parse_arm(word)); });
+  };
+  EXPECT_EQ(refusal("a.toml,rows"),
+            "2: --memory a.toml,rows: expected KEY=VALUE, such as tier.0.rows=64, got \"rows\"");
+  EXPECT_EQ(refusal("a.toml,"),
+            "2: --memory a.toml,: expected KEY=VALUE, such as tier.0.rows=64, got \"\"");
+}
+
+// Nobody typed --set.
+TEST_F(Arms, ErrorsNameTheOptionThatWasTyped) {
+  EXPECT_EQ(error_of([] { static_cast<void>(parse_arm("a.toml,rows=8")); }),
+            "2: --memory a.toml,rows=8: no table has the key rows: expected the key with its "
+            "table; the first tier's option is tier.0.rows");
+  const std::string file = cache("cache.toml");
+  EXPECT_THAT(error_of([&] { static_cast<void>(read({file + ",carry=keep"})); }),
+              HasSubstr("2: --memory " + file + ",memory.carry: expected \"refuse\" | \"reset\""));
+  EXPECT_THAT(error_of([&] { static_cast<void>(read({file}, {"train.lr=1e-3,fast"})); }),
+              HasSubstr("2: --sweep train.lr: expected a real number"));
+  EXPECT_THAT(error_of([&] { static_cast<void>(read({none() + ",tier.0.rows=8"})); }),
+              HasSubstr("none.toml,memory.tier.0.rows: the memory has no tier"));
 }
 
 TEST_F(Arms, OfASweepAreOneForEachValue) {
@@ -112,7 +132,8 @@ TEST_F(Arms, RefuseSweepsWithMissingOrEqualValues) {
               HasSubstr("2: --sweep tier.0.rows=8,,9: a value is missing"));
   EXPECT_THAT(error_of([] { static_cast<void>(parse_sweep("tier.0.rows=8,8")); }),
               HasSubstr("the value 8 stands there twice"));
-  EXPECT_THAT(error_of([] { static_cast<void>(parse_sweep("rows")); }), HasSubstr("rows"));
+  EXPECT_THAT(error_of([] { static_cast<void>(parse_sweep("tier.0.rows")); }),
+              HasSubstr("2: --sweep tier.0.rows: expected KEY=VALUE"));
 }
 
 TEST(Sweeps, KeepListsAndTextsWhole) {

@@ -202,8 +202,15 @@ TEST(Memory, OverridesReachMemoryFiles) {
             "train.lr");
   EXPECT_EQ(
       override_error(kPlugins, {{"memory.tier.0.rows", "1"}}),
-      "2: --set memory.tier.0.rows: memory.tier is not there: expected a key of the file, got "
-      "item 0 of nothing");
+      "2: --set memory.tier.0.rows: the memory has no tier: expected a [[memory.tier]], got none; "
+      "name a memory that has one with --memory FILE");
+  const auto refusal = [](const std::string& text, const std::vector<Override>& overrides) {
+    return error_of([&] { static_cast<void>(parse_experiment_text(text, "e", ".", overrides)); });
+  };
+  EXPECT_NE(refusal(kRest, {{"memory.tier.0.rows", "1"}}).find("the memory has no tier"),
+            std::string::npos);
+  EXPECT_EQ(refusal(kRest, {{"tier.0.rows", "1"}}),
+            "2: --set tier.0.rows: unknown key (did you mean \"memory.tier.0.rows\"?)");
 }
 
 TEST(Memory, AMemoryFileReplacesTheExperimentsMemory) {

@@ -12,10 +12,16 @@ namespace {
 
 constexpr std::size_t kShownProblems = 100;
 
+// Whether the position is an option of the command line that names the key: "--set train.lr".
+bool is_option_of(const Position& position, const std::string& path) {
+  return position.line == 0 && position.source != nullptr && position.source->starts_with("--") &&
+         (position.source->ends_with(' ' + path) || position.source->ends_with(',' + path));
+}
+
 // "a.b: text", or the text alone where the position names the key already.
 std::string entry_text(const Position& position, const std::string& path, ErrorText text) {
   const std::string place = position.text();
-  const bool is_said = path.empty() || place == "--set " + path;
+  const bool is_said = path.empty() || is_option_of(position, path);
   text.where = is_said ? place : place.empty() ? path : str(place, ": ", path);
   return text.compose();
 }
@@ -369,8 +375,10 @@ std::string Reader::removal(std::string_view key) const {
 }
 
 std::string removal_of(const Value& value) {
-  const auto& source = value.position().source;
-  if (source != nullptr && source->starts_with("--set ")) return "leave out " + *source;
+  const Position& position = value.position();
+  const bool is_option =
+      position.line == 0 && position.source != nullptr && position.source->starts_with("--");
+  if (is_option) return "leave out " + *position.source;
   return str("remove the key (--unset ", value.path(), ')');
 }
 

@@ -312,7 +312,7 @@ Value parse_toml(std::string_view text, const std::string& source,
 }
 
 void apply_override(Value& root, const Override& override) {
-  const Origin origin("--set " + override.key, std::filesystem::current_path());
+  const Origin origin(override.text(), std::filesystem::current_path());
   const Position position = origin.at(0, 0);
   const std::vector<std::string> parts = split_key(override.key);
   if (parts.size() > kMaxKeyDots + 1) {

@@ -98,6 +98,8 @@ struct Override {
   std::string key;          // "train.lr", "memory.tier.0.rows"
   std::string value = {};   // TOML, or a bare word
   bool is_removal = false;  // --unset
+  // The option that gave it, with a blank or comma behind it, for messages: "--memory a.toml,".
+  std::string option = "--set ";
 
   // "--set train.lr" or "--unset train.lr".
   [[nodiscard]] std::string text() const;

@@ -251,7 +251,7 @@ std::vector<std::string> keys_of(const Value& table) {
 
 }  // namespace
 
-std::string Override::text() const { return (is_removal ? "--unset " : "--set ") + key; }
+std::string Override::text() const { return (is_removal ? "--unset " : option) + key; }
 
 Override parse_override(std::string_view argument) {
   const std::size_t equals = argument.find('=');
