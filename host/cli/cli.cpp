@@ -73,13 +73,24 @@ std::vector<std::string> known_words(const CLI::App& command, bool is_option) {
   return words;
 }
 
+// The nearest known word, or an option of which this one is the end: --trial-seconds of --seconds.
+std::string known_word_for(const std::string& word, const std::vector<std::string>& known) {
+  const std::string near = did_you_mean(word, known);
+  if (!near.empty() || !word.starts_with("--")) return near;
+  const std::string end = word.substr(1);
+  const auto longer = std::ranges::find_if(known, [&](const std::string& one) {
+    return one.size() > word.size() && one.ends_with(end);
+  });
+  return longer == known.end() ? "" : str(" (did you mean \"", *longer, "\"?)");
+}
+
 // The words that are no option or subcommand, each with the nearest one that is.
 std::string unknown_words(const CLI::App& app, const CLI::App& command) {
   std::vector<std::string> texts;
   for (const std::string& word : app.remaining(true)) {
     const std::string bare = word.substr(0, word.find('='));
     const auto known = known_words(command, word.starts_with("-"));
-    texts.push_back('"' + word + '"' + did_you_mean(bare, known));
+    texts.push_back('"' + word + '"' + known_word_for(bare, known));
   }
   return join(texts, ", ");
 }

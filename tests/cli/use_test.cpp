@@ -36,6 +36,7 @@ compare {.} --threads 7 => run folders are compared as they are & --threads
 compare {.} --force => run folders are compared as they are & --force
 compare {.} --seeds 1 => run folders are compared as they are & --seeds
 trian x.toml => unknown argument "trian" (did you mean "train"?)
+plugins try e.toml --seconds 3 => unknown argument "--seconds" (did you mean "--trial-seconds"?)
 train x.toml --memori m.toml
   => error: train: unknown argument "--memori" & (did you mean "--memory"?)
 eval => RUN & see mneme eval --help

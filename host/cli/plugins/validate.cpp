@@ -99,6 +99,27 @@ Subject subject_of(const ValidateArguments& arguments) {
   return {.file = file_of(arguments), .options = std::move(options), .seed = arguments.seed};
 }
 
+// Refuses an option that the plugin does not have, before any check. A process of its own asks the
+// plugin; where it gives no answer the checks tell why.
+void check_options(const Subject& subject, std::int64_t seconds) {
+  if (subject.options.empty()) return;
+  const ChildResult child =
+      WarmProgram().run({"plugins", "describe", subject.file.string(), "--json", "-"}, seconds);
+  const Json json = Json::parse(child.out, nullptr, false);
+  if (child.exit_code != 0 || !json.is_object() || !json.contains("options")) return;
+  std::vector<std::string> known;
+  for (const Json& option : json.at("options"))
+    known.push_back(option.at("key").get<std::string>());
+  for (const std::string& option : subject.options) {
+    const std::string key = option.substr(0, option.find('='));
+    if (std::ranges::find(known, key) != known.end() || key.starts_with("eval_")) continue;
+    throw_usage(
+        {.where = "--set " + option,
+         .failed = "there is no such option" + did_you_mean(key, known),
+         .expected = known.empty() ? "none: the plugin has no options" : join(known, ", ")});
+  }
+}
+
 // Whether `name` is `pattern` or belongs to the group of that name.
 bool matches(std::string_view name, const std::string& pattern) {
   return name == pattern ||
@@ -332,6 +353,7 @@ int validate_plugin(const ValidateArguments& arguments, const Streams& streams) 
   if (!arguments.here.empty()) return check_here(arguments, subject, streams);
   arguments.json.check();
   Runner runner(arguments, subject);
+  check_options(subject, arguments.seconds);
   const bool is_for_people = !arguments.json.is_stdout();
   if (is_for_people) {
     const std::size_t count = runner.checks().size();

@@ -75,8 +75,8 @@ Outcome runs_repeat(const Subject& subject) {
   if (at::equal(first, second)) return {};
   throw Failed(
       str("the same training twice differs by ", short_text(largest_difference(first, second)),
-          ": draw random numbers by mneme.random, and let no result depend on the order of "
-          "threads"));
+          ": draw random numbers by mneme.random, keep no state in static variables or in the "
+          "instance, and let no result depend on the order of threads"));
 }
 
 // Two states by turns give what each gives alone.
