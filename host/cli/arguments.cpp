@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <system_error>
+#include <type_traits>
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
@@ -140,10 +141,41 @@ Command Command::subcommand(const std::string& name, const std::string& help) co
 
 void Command::require_subcommand() const { app_->require_subcommand(1); }
 
+namespace {
+
+// "a folder" of "DIR".
+std::string type_text(const std::string& type) {
+  if (type == "DIR") return "a folder";
+  if (type.starts_with("FILE")) return "a file";
+  if (type == "RUN") return "the folder of a run";
+  return type;
+}
+
+// Refuses another option in the place of a path or a name that was forgotten: --run --dry-run.
+void refuse_options(CLI::Option& option, const std::string& type) {
+  const std::string expected = type_text(type);
+  option.check([expected, is_path = expected != type](const std::string& text) -> std::string {
+    if (!text.starts_with("--")) return "";
+    const std::string message = str("expected ", expected, ", got ", text);
+    return is_path ? str(message, "; a path that begins so is given as ./", text) : message;
+  });
+}
+
+template <typename T>
+constexpr bool kIsText =
+    std::is_same_v<T, std::string> || std::is_same_v<T, std::optional<std::string>> ||
+    std::is_same_v<T, std::vector<std::string>> || std::is_same_v<T, fs::path> ||
+    std::is_same_v<T, std::vector<fs::path>>;
+
+}  // namespace
+
 template <typename T>
 Option Command::option(const std::string& name, T& value, const std::string& type,
                        const std::string& help) const {
-  return Option(app_->add_option(name, value, help)->type_name(type));
+  CLI::Option* const option = app_->add_option(name, value, help)->type_name(type);
+  // A text, such as that of --prompt, may begin with anything.
+  if (kIsText<T> && name.starts_with("--") && type != "TEXT") refuse_options(*option, type);
+  return Option(option);
 }
 
 #define MNEME_OPTION_OF(...)                                                            \

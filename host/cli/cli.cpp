@@ -95,12 +95,23 @@ std::string unknown_words(const CLI::App& app, const CLI::App& command) {
   return join(texts, ", ");
 }
 
+// CLI11's "--run: 1 required DIR missing" says no more than that a value is absent.
+std::string absence_of_value(const std::string& what) {
+  const std::size_t begin = what.find(": 1 required ");
+  const std::size_t type = begin + std::string_view(": 1 required ").size();
+  const std::size_t end = what.rfind(" missing");
+  if (begin == std::string::npos || end == std::string::npos || end < type) return what;
+  const std::string word = what.substr(type, end - type);
+  return str(what.substr(0, begin), ": expected ", word.substr(0, word.find(':')), ", got nothing");
+}
+
 // CLI11's message, but for unknown words one that names the nearest known ones, and for an absent
 // subcommand one that names those there are.
 std::string use_message(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& command = named_command(app);
   const std::string unknown = unknown_words(app, command);
-  std::string what = unknown.empty() ? error.what() : "unknown argument " + unknown;
+  std::string what =
+      unknown.empty() ? absence_of_value(error.what()) : "unknown argument " + unknown;
   const bool needs_command = command.get_require_subcommand_min() > 0;
   if (unknown.empty() && needs_command && dynamic_cast<const CLI::RequiredError*>(&error)) {
     what = str("expected a subcommand, ", join(known_words(command, false), ", "), ", got none");

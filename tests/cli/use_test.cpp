@@ -39,6 +39,11 @@ trian x.toml => unknown argument "trian" (did you mean "train"?)
 plugins try e.toml --seconds 3 => unknown argument "--seconds" (did you mean "--trial-seconds"?)
 train x.toml --memori m.toml
   => error: train: unknown argument "--memori" & (did you mean "--memory"?)
+train x.toml --run --dry-run
+  => --run: expected a folder, got --dry-run; a path that begins so is given as ./--dry-run
+train x.toml --memory --dry-run => --memory: expected a file, got --dry-run
+eval x --checkpoint --quiet => --checkpoint: expected WHICH, got --quiet
+train --resume => --resume: expected RUN, got nothing; see mneme train --help
 eval => RUN & see mneme eval --help
 compare => EXP & see mneme compare --help
 train => EXP
