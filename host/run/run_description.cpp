@@ -345,8 +345,8 @@ void check_plugins(const std::vector<memory::TierIdentity>& before,
          .failed = "the plugin has changed since the run was saved",
          .expected = str(before[i].id, ' ', before[i].version, ", sha256 ", before[i].sha256),
          .got = str(now[i].id, ' ', now[i].version, ", sha256 ", now[i].sha256),
-         .hint = "restore the file, or continue with --allow-changed-plugin: the numbers "
-                 "may differ from those of an unbroken run"});
+         .hint = "restore the file, or continue with --allow-changed-plugin, without --locked: the "
+                 "numbers may differ from those of an unbroken run"});
   }
 }
 

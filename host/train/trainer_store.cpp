@@ -60,6 +60,32 @@ run::RunFolder seen_by_rank(const std::filesystem::path& folder, const ranks::Co
   }
 }
 
+// "train.steps = 100" or "train.epochs = 3".
+std::string length_text(const config::TrainConfig& train) {
+  return train.steps > 0 ? str("train.steps = ", train.steps)
+                         : str("train.epochs = ", train.epochs);
+}
+
+// The length is the one setting of the training that may be edited: it is that of --steps.
+void note_edited_length(const std::filesystem::path& folder, const config::TrainConfig& saved,
+                        const config::TrainConfig& now) {
+  const std::string before = length_text(saved), after = length_text(now);
+  if (before == after) return;
+  log_info(folder.string(), ": the checkpoint was saved with ", before, ", experiment.toml has ",
+           after, ": the run goes on as with --steps, by the schedule of its new length");
+}
+
+// Where the experiment was edited, its keys say more than the numbers that follow from them.
+void check_data(const Json& info, const Json& data, const std::optional<run::Checkpoint>& saved,
+                const config::Experiment& experiment) {
+  try {
+    run::check_data(info, data);
+  } catch (const Error&) {
+    if (saved) saved->check_resumable(experiment);
+    throw;
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<Trainer> Trainer::resume(const std::filesystem::path& folder,
@@ -93,7 +119,7 @@ std::unique_ptr<Trainer> Trainer::resume(const std::filesystem::path& folder,
     data.vocabulary = run.vocabulary();
     options.runtime.dataset = std::make_shared<const data::Dataset>(experiment.data, data);
   }
-  run::check_data(info, options.runtime.dataset->describe());
+  check_data(info, options.runtime.dataset->describe(), checkpoint, experiment);
   const bool may_change = options.may_change_plugins;
   options.folder.clear();
   options.runtime.weights_follow = checkpoint.has_value();
@@ -114,6 +140,9 @@ std::unique_ptr<Trainer> Trainer::resume(const std::filesystem::path& folder,
   if (!writer) return trainer;
   writer->continue_from(progress, trainer->runtime());
   if (steps > 0) write_file_atomic(run.experiment_file(), config::to_toml(experiment));
+  if (checkpoint && steps == 0) {
+    note_edited_length(folder, checkpoint->experiment().train, experiment.train);
+  }
   log->open(run.log());  // last, so that a resume that fails changes nothing in the folder
   trainer->log_ = std::move(log);
   trainer->writer_ = std::move(writer);

@@ -82,6 +82,20 @@ TEST_F(TrainRuns, AreExtendedWithTheScheduleOfTheirNewLength) {
   EXPECT_THAT(again.out, HasSubstr("was done after 12 steps"));
 }
 
+TEST_F(TrainRuns, SayHowTheirLengthIsChanged) {
+  const std::string run = done();
+  expect_refusal(run_mneme({"train", "--resume", run, "--set", "train.steps=12"}), 2,
+                 {"--steps 12 makes the run as long"});
+  std::string text = read_file(fs::path(run) / "experiment.toml");
+  text.replace(text.find("\nsteps = 6\n"), 11, "\nsteps = 8\n");
+  folder_.write("run/experiment.toml", text);
+  const ProgramResult edited = run_mneme({"train", "--resume", run});
+  expect_done(edited);
+  EXPECT_THAT(edited.err,
+              HasSubstr("the checkpoint was saved with train.steps = 6, experiment.toml "
+                        "has train.steps = 8: the run goes on as with --steps"));
+}
+
 TEST_F(TrainRuns, AreNotExtendedBackwards) {
   const std::string run = done();
   expect_refusal(run_mneme({"train", "--resume", run, "--steps", "6"}), 2,

@@ -91,6 +91,18 @@ TEST_F(RunChanges, OfTheTaskAreNamed) {
                                     HasSubstr("alphabet = 9, got alphabet = 8")));
 }
 
+TEST_F(RunChanges, OfTheExperimentAreNamedByTheirKeys) {
+  train(small_experiment());
+  std::string text = read_file(folder_ / "run/experiment.toml");
+  const std::size_t at = text.find("alphabet = 8");
+  ASSERT_NE(at, std::string::npos) << text;
+  folder_.write("run/experiment.toml", text.replace(at, 12, "alphabet = 9"));
+  EXPECT_THAT(resume_error(), AllOf(HasSubstr("the checkpoint was written with other settings:"),
+                                    HasSubstr("checkpoint: [data] alphabet = 8"),
+                                    HasSubstr("this run:   [data] alphabet = 9"),
+                                    HasSubstr("\nresume with the experiment that wrote it")));
+}
+
 // A copy of the plugin with one byte more is another file that computes the same.
 TEST_F(RunChanges, OfAPluginAreRefusedUnlessAllowed) {
   const fs::path plugins = folder_ / "plugins";

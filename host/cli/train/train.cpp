@@ -2,6 +2,7 @@
 
 #include "host/cli/train/train.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -106,9 +107,13 @@ void check_use(const TrainArguments& arguments) {
                 "train.steps=", arguments.steps);
   }
   if (is_resumed && has_settings) {
+    const auto overrides = arguments.set.overrides();
+    const auto steps = std::ranges::find(overrides, "train.steps", &config::Override::key);
     throw_usage(
         "train --resume: the run's own experiment is continued: expected no experiment "
-        "file, --memory, --set, --init or --run beside it; start a new run for other settings");
+        "file, --memory, --set, --init or --run beside it; ",
+        steps == overrides.end() ? "start a new run for other settings"
+                                 : "--steps " + steps->value + " makes the run as long");
   }
   if (arguments.is_locked && arguments.may_change_plugins) {
     throw_usage(

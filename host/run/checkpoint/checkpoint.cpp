@@ -375,9 +375,8 @@ std::set<std::string> settings_of(const config::Experiment& experiment) {
 
 void refuse_checkpoint(const SafetensorsFile& file, const std::string& failed,
                        const std::vector<std::string>& differences, const std::string& hint) {
-  throw_usage({.where = file.path().string(),
-               .failed = failed + first_of(differences) + "\n",
-               .hint = hint});
+  throw_usage(
+      {.where = file.path().string(), .failed = str(failed, first_of(differences), '\n', hint)});
 }
 
 bool Checkpoint::holds_whole_run() const {
