@@ -7,6 +7,7 @@
 #include "host/backbone/attention/attention.hpp"
 #include "host/backbone/layer.hpp"
 #include "host/base/error.hpp"
+#include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::backbone {
@@ -90,9 +91,9 @@ void check_call(const AttentionCall& call, const LayerSettings& s) {
   if (call.k.scalar_type() != type || call.v.scalar_type() != type) {
     throw_plugin(ErrorText{.where = "attention",
                            .failed = "queries, keys and values of unequal dtype",
-                           .expected = c10::toString(type),
-                           .got = str(c10::toString(call.k.scalar_type()), " keys, ",
-                                      c10::toString(call.v.scalar_type()), " values")});
+                           .expected = tensor::dtype_text(type),
+                           .got = str(tensor::dtype_text(call.k.scalar_type()), " keys, ",
+                                      tensor::dtype_text(call.v.scalar_type()), " values")});
   }
   if ((call.content_bias.defined() || call.position_bias.defined()) && !s.is_relative()) {
     throw_plugin(ErrorText{.where = "attention",

@@ -8,6 +8,7 @@
 #include "host/backbone/decoder.hpp"
 #include "host/backbone/parameters.hpp"
 #include "host/base/error.hpp"
+#include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::backbone {
@@ -53,7 +54,7 @@ void check(const config::ModelConfig& c, const ModelSetup& setup) {
            "choose one of f64, f32 and bf16");
   }
   if (setup.dtype != at::kFloat && setup.dtype != at::kDouble) {
-    refuse("train.precision", str("parameters in ", c10::toString(setup.dtype)),
+    refuse("train.precision", str("parameters in ", tensor::dtype_text(setup.dtype)),
            "parameters in f32 or f64", "choose one of f64, f32 and bf16");
   }
   if (c.position == PositionScheme::kLearned && c.positions < 1 && setup.train_segment < 1 &&

@@ -1,5 +1,6 @@
 #include "host/cli/cli.hpp"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -192,6 +193,11 @@ void flush_results(std::ostream& out, int exit_code) {
   if (is_stdout_unread()) {
     if (exit_code == 0) end_unread();
     return;
+  }
+  if (::fcntl(STDOUT_FILENO, F_GETFL) < 0) {
+    throw_run({.where = "standard output",
+               .failed = "results were lost: it is closed",
+               .hint = "leave it open, or redirect it to a file"});
   }
   throw_run({.where = "standard output",
              .failed = code == 0 ? "results were lost"

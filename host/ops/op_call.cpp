@@ -31,11 +31,6 @@ std::string dtypes_text(uint32_t set) {
   return join(names, ", ");
 }
 
-std::string dtype_text(at::ScalarType type) {
-  const uint32_t code = tensor::dtype_code_of(type);
-  return code != 0 ? tensor::dtype_code_name(code) : c10::toString(type);
-}
-
 // Dimension extents i places from the end, 1 in front of the first.
 int64_t extent_from_end(at::IntArrayRef shape, std::size_t i) {
   return i < shape.size() ? shape[shape.size() - 1 - i] : 1;
@@ -104,7 +99,7 @@ void OpCall::check_dtype(std::size_t index, uint32_t allowed, uint32_t& data_dty
   if ((set >> code & 1U) == 0 || code == 0) {
     const bool is_integer_to_float = set == kFloatSet && code != 0;
     fail(MNEME_E_DTYPE, str("input \"", input_name(index), "\" has the wrong dtype"),
-         dtypes_text(set), dtype_text(in_[index].scalar_type()),
+         dtypes_text(set), tensor::dtype_text(in_[index].scalar_type()),
          is_integer_to_float ? "convert it with cast/1" : "");
   }
   if (!is_data) return;
@@ -148,7 +143,7 @@ at::Scalar OpCall::scalar(std::size_t attr, at::ScalarType type, double absent) 
   }
   const double limit = type == at::kInt ? 0x1p31 : 0x1p63;
   if (value != std::floor(value) || value < -limit || value >= limit) {
-    fail_attr(attr, str("an integer in the range of ", dtype_text(type)), str(value));
+    fail_attr(attr, str("an integer in the range of ", tensor::dtype_text(type)), str(value));
   }
   return static_cast<int64_t>(value);
 }
@@ -250,7 +245,7 @@ std::string OpCall::describe() const {
   std::vector<std::string> inputs;
   for (std::size_t i = 0; i < in_.size(); ++i) {
     const at::Tensor& t = in_[i];
-    inputs.push_back(t.defined() ? str(input_name(i), ' ', dtype_text(t.scalar_type()), ' ',
+    inputs.push_back(t.defined() ? str(input_name(i), ' ', tensor::dtype_text(t.scalar_type()), ' ',
                                        shape_text(t.sizes()))
                                  : input_name(i) + " absent");
   }

@@ -195,7 +195,7 @@ void initialise(const mneme_plugin& table, const mneme_host& host, const std::st
   const std::string file = bounded(error.file);
   std::string text = str("init failed (", status_word(status));
   if (error.native_code != 0) text += str(", native code ", error.native_code);
-  if (!file.empty()) text += str(", at ", file, ':', error.line);
+  if (!file.empty()) text += error.line > 0 ? str(", at ", file, ':', error.line) : ", in " + file;
   throw_plugin(
       {.where = where,
        .failed = text + "): " + (message.empty() ? "the plugin gave no reason" : message)});

@@ -54,6 +54,11 @@ const char* dtype_code_name(uint32_t code) noexcept {
   return found == nullptr ? "?" : found->name;
 }
 
+const char* dtype_text(at::ScalarType type) noexcept {
+  const uint32_t code = dtype_code_of(type);
+  return code != 0 ? dtype_code_name(code) : c10::toString(type);
+}
+
 std::optional<at::ScalarType> scalar_type_of(DType dtype) noexcept {
   const ElementType* const found = find_type(&ElementType::stored, dtype);
   return found == nullptr ? std::nullopt : std::optional(found->type);

@@ -16,6 +16,8 @@ namespace mneme::tensor {
 [[nodiscard]] uint32_t dtype_code_of(at::ScalarType type) noexcept;  // 0 = the ABI has no code
 // "f32" ...; "?" for an unknown code.
 [[nodiscard]] const char* dtype_code_name(uint32_t code) noexcept;
+// "f32" ..., for messages; LibTorch's name of a type that the ABI has no code for.
+[[nodiscard]] const char* dtype_text(at::ScalarType type) noexcept;
 
 // The type that holds a safetensors dtype; nothing for unsigned integers of 16 and more bits, for
 // C64 and for floating-point numbers of 8 and fewer bits.

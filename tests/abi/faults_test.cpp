@@ -57,7 +57,7 @@ const Fault kFaults[] = {
      "read: out: expected [3, 5, 6] (B and T may be 1), got [3, 5, 1]"},
     {"lse_at_out", "hook read, layer 0", "MNEME_MERGE_LSE belongs to MNEME_SITE_HEADS"},
     {"slot_shape", "hook absorb, layer 0", "slot \"state\": expected shape [3, 6], got [3, 5, 6]"},
-    {"slot_dtype", "hook absorb, layer 0", "slot \"state\": expected dtype Double, got BFloat16"},
+    {"slot_dtype", "hook absorb, layer 0", "slot \"state\": expected dtype f64, got bf16"},
     {"counts_as_tensor", "hook absorb, layer 0",
      "slot \"counted\" holds counts: use counts_get and counts_set"},
     {"tensor_as_counts", "hook absorb, layer 0",

@@ -310,7 +310,7 @@ TEST(LayerAttention, RefusesKeysOfAnotherDtype) {
   });
   EXPECT_NE(message.find("context of layer 0: keys and values of another dtype"), std::string::npos)
       << message;
-  EXPECT_NE(message.find("expected Double, got Float and Double"), std::string::npos) << message;
+  EXPECT_NE(message.find("expected f64, got f32 and f64"), std::string::npos) << message;
 }
 
 }  // namespace

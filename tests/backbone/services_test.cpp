@@ -255,10 +255,9 @@ TEST(LayerServices, RefusesCallsThatMakeNoSense) {
   DecoderServices services(*relative.layer, *relative.scope), plain(*none.layer, *none.scope);
   AttentionCall call = call_of(2, 3);
   call.k = call.k.detach().to(at::kFloat);
-  EXPECT_NE(error_of([&] {
-              services.attention(call);
-            }).find("unequal dtype: expected Double, got Float keys"),
-            std::string::npos);
+  EXPECT_NE(
+      error_of([&] { services.attention(call); }).find("unequal dtype: expected f64, got f32 keys"),
+      std::string::npos);
   call = call_of(2, 3);
   call.content_bias = random_tensor(1, {2, 4});
   EXPECT_NE(

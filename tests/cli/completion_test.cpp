@@ -12,6 +12,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::IsSupersetOf;
 using ::testing::Not;
@@ -201,6 +202,13 @@ TEST_F(ZshCompletion, ScriptIsOneThatZshReads) {
   const ProgramResult check = run_shell("zsh -n " + shell_word(file("functions/_mneme")));
   EXPECT_EQ(check.exit_code, 0) << check.out;
   EXPECT_EQ(check.out, "");
+}
+
+TEST_F(ZshCompletion, ScriptSaysThatCompletionIsOff) {
+  const ProgramResult early =
+      run_shell("zsh -f -c " + shell_word("source " + file("functions/_mneme")));
+  EXPECT_THAT(early.out, HasSubstr("call autoload -Uz compinit && compinit before this script"));
+  EXPECT_THAT(early.out, Not(HasSubstr("command not found")));
 }
 
 TEST_F(ZshCompletion, OffersCommandsAndOptions) {

@@ -35,7 +35,7 @@ TEST_F(InspectRun, TellsSettingsProgressCheckpointsAndMetrics) {
   const ProgramResult text = inspect();
   expect_done(text);
   for (const std::string& part :
-       {"run           " + file("run") + "\n", std::string("LibTorch 2."),
+       {"run           " + file("run") + "\n", std::string("LibTorch"),
         std::string("model         xl, 1 layers of width 16, 2 heads x 8"),
         std::string("segment 8, 4 lanes, 6 steps, adam"), std::string("task motif, 8 ids"),
         std::string("step 6: 192 tokens"), std::string("  training    step 6: loss "),
@@ -69,7 +69,7 @@ TEST_F(InspectRun, ReportsDamageAndGoesOn) {
   expect_refusal(text, 1,
                  {file("run") + ": the run is damaged: got the checkpoint of step 6, 1 line of "
                                 "metrics.jsonl, which cannot be read"});
-  EXPECT_THAT(text.out, HasSubstr("step 6: cannot be read: "));
+  EXPECT_THAT(text.out, HasSubstr("step 6: cannot be read:"));
   EXPECT_THAT(text.out, HasSubstr(", 1 damaged\n"));
   const ProgramResult result = inspect({"--json", "-"});
   EXPECT_EQ(result.exit_code, 1);

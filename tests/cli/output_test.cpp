@@ -230,6 +230,16 @@ TEST_F(Output, StatusesOtherThanDoneStayWhenNobodyReads) {
   EXPECT_EQ(run_mneme({"eval", file("absent")}, kUnread).exit_code, 2);
 }
 
+TEST_F(Output, AClosedStdoutIsNamed) {
+  for (const std::string command : {"doctor", "man", "plugins list"}) {
+    const ProgramResult result =
+        run_shell(shell_word(MNEME_PROGRAM) + ' ' + command + " --help >&-");
+    EXPECT_EQ(result.exit_code, 1) << command;
+    EXPECT_THAT(result.out, HasSubstr("standard output: results were lost: it is closed"))
+        << command;
+  }
+}
+
 // `train 2>&1 | tee log`, where Ctrl-C ends tee before the training has stopped.
 TEST_F(Output, AStoppedTrainingWhoseReaderHasEndedSaysSoInItsLog) {
   const std::string run = file("stopped");

@@ -60,6 +60,8 @@ TEST_F(Terminal, TablesFitTheirWidth) {
   for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
            {"eval", run, "--memory", memory, "--breakdown", "--quiet"},
            {"inspect", run + "/checkpoints/step_00000006.safetensors"},
+           {"inspect", run},
+           {"train", experiment(tiny()), "--dry-run"},
            {"compare", experiment(tiny()), "--memory", memory, "--run", file("comparison"),
             "--quiet"}}) {
     SCOPED_TRACE(command.front());

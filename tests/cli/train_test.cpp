@@ -38,7 +38,7 @@ TEST_F(Train, DryRunSaysThatTheDeviceIsNotHere) {
   const ProgramResult result =
       run_mneme({"train", experiment(tiny()), "--dry-run", "--device", "cuda:99"});
   expect_done(result);
-  EXPECT_THAT(result.out, HasSubstr("device: cuda:99 is not here, a training on it is refused: "));
+  EXPECT_THAT(result.out, HasSubstr("device: cuda:99 is not here, a training on it is refused:"));
   EXPECT_THAT(result.out, Not(HasSubstr("free here")));
 }
 

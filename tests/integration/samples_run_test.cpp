@@ -141,7 +141,7 @@ TEST_F(SamplesRun, AreCheckedByInspect) {
   EXPECT_EQ(result.exit_code, 1) << result.err;
   EXPECT_THAT(result.err, HasSubstr(str("the run is damaged: got the generated samples of ", name,
                                         ", which cannot be read")));
-  EXPECT_THAT(result.out, AllOf(HasSubstr("samples       cannot be read: "),
+  EXPECT_THAT(result.out, AllOf(HasSubstr("samples       cannot be read:"),
                                 HasSubstr(str("diagnostics   ", name, ": over "))));
   const Json record = Json::parse(read_file(folder_ / "out.json")).at("for_reports");
   EXPECT_EQ(record.at(0).at("kind"), "generated samples");

@@ -9,6 +9,7 @@
 #include "host/backbone/layer_services.hpp"
 #include "host/backbone/parameters.hpp"
 #include "host/base/error.hpp"
+#include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::backbone {
@@ -26,9 +27,9 @@ void check_given(const Block& block, int64_t layer, at::ScalarType compute) {
   if (block.k.scalar_type() == compute && block.v.scalar_type() == compute) return;
   throw_plugin(ErrorText{.where = str("context of layer ", layer),
                          .failed = "keys and values of another dtype than the layer computes in",
-                         .expected = c10::toString(compute),
-                         .got = str(c10::toString(block.k.scalar_type()), " and ",
-                                    c10::toString(block.v.scalar_type())),
+                         .expected = tensor::dtype_text(compute),
+                         .got = str(tensor::dtype_text(block.k.scalar_type()), " and ",
+                                    tensor::dtype_text(block.v.scalar_type())),
                          .hint = "cast them in the plugin"});
 }
 

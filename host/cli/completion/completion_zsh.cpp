@@ -184,7 +184,9 @@ std::string zsh_completion(const CommandDefinition& program) {
       "zsh\n\n# A folder with this file is a run's.\ntypeset -g _mneme_run_mark=", run_mark(),
       "\n\n", zsh_keys(), kZshFunctions, functions,
       "# The first call is the one that loads this file.\nif [[ $funcstack[1] == _mneme ]]; ",
-      "then\n  _mneme \"$@\"\nelse\n  compdef _mneme mneme\nfi\n");
+      "then\n  _mneme \"$@\"\nelif (( $+functions[compdef] )); then\n  compdef _mneme mneme\nelse\n"
+      "  print -u2 \"mneme: zsh's completion is off: call autoload -Uz compinit && compinit before "
+      "this script\"\nfi\n");
 }
 
 }  // namespace mneme::cli

@@ -172,7 +172,7 @@ constexpr std::size_t kShownDigits = 12;  // of a SHA-256
 
 void line(const Streams& streams, const std::string& title, const std::string& text) {
   const std::size_t gap = title.size() < kColumn ? kColumn - title.size() : 1;
-  streams.out << title << std::string(gap, ' ') << text << '\n';
+  streams.out << fit_lines(title + std::string(gap, ' ') + text, streams.out_width);
 }
 
 // A value of run.json as text; "?" for one that an older or a damaged file lacks.

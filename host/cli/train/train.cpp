@@ -296,8 +296,9 @@ int dry_run(const TrainArguments& arguments, const Streams& streams) {
   // Of the host: it says nothing about a GPU's memory.
   if (arguments.machine.device == "cpu") plan.free = free_memory();
   if (!arguments.json.is_stdout()) {
-    streams.out << plan_text(plan, arguments.experiment.string())
-                << absence_of(arguments.machine.device);
+    streams.out << fit_lines(
+        plan_text(plan, arguments.experiment.string()) + absence_of(arguments.machine.device),
+        streams.out_width);
   }
   arguments.json.write(train::to_json(plan), streams);
   return 0;

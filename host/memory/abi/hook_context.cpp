@@ -5,6 +5,7 @@
 #include "host/base/error.hpp"
 #include "host/ops/op_table.hpp"
 #include "host/plugin/negotiate.hpp"
+#include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::memory {
@@ -65,8 +66,9 @@ void check_shape(const char* field, const at::Tensor& tensor,
 
 void check_dtype(const char* field, const at::Tensor& tensor, at::ScalarType expected) {
   if (tensor.scalar_type() != expected) {
-    throw CallError(MNEME_E_DTYPE, str("rows.", field, ": expected dtype ", c10::toString(expected),
-                                       ", got ", c10::toString(tensor.scalar_type())));
+    throw CallError(MNEME_E_DTYPE,
+                    str("rows.", field, ": expected dtype ", mneme::tensor::dtype_text(expected),
+                        ", got ", mneme::tensor::dtype_text(tensor.scalar_type())));
   }
 }
 

@@ -5,6 +5,7 @@
 #include "host/memory/abi/groups.hpp"
 #include "host/memory/abi/hook_context.hpp"
 #include "host/memory/call/normalise.hpp"
+#include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::memory {
@@ -43,7 +44,7 @@ void check_distance(const at::Tensor& distance, int64_t lanes, int64_t tokens, i
   }
   if (distance.scalar_type() != at::kLong)
     throw CallError(MNEME_E_DTYPE, str("block.distance: expected i64, got ",
-                                       c10::toString(distance.scalar_type())));
+                                       tensor::dtype_text(distance.scalar_type())));
 }
 
 void emit_queue(mneme_ctx* ctx, const mneme_block& block, const ContextBlock& like) {

@@ -5,6 +5,7 @@
 #include "host/memory/abi/state_declarations.hpp"
 #include "host/memory/call/normalise.hpp"
 #include "host/memory/state/tier_state.hpp"
+#include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::memory {
@@ -95,8 +96,8 @@ void check_slot_value(const SlotDecl& decl, const at::Tensor& old, const at::Ten
   }
   if (value.scalar_type() != old.scalar_type()) {
     throw CallError(MNEME_E_DTYPE, str("slot \"", decl.name, "\": expected dtype ",
-                                       c10::toString(old.scalar_type()), ", got ",
-                                       c10::toString(value.scalar_type()), " (use cast/1)"));
+                                       tensor::dtype_text(old.scalar_type()), ", got ",
+                                       tensor::dtype_text(value.scalar_type()), " (use cast/1)"));
   }
 }
 

@@ -145,7 +145,8 @@ std::string plugin_error_text(mneme_status status, const mneme_error& error) {
   if (const auto unknown = plugin::unknown_value(error))
     text += ", in mneme_error " + unknown->text();
   const std::string file = bounded(error.file, sizeof(error.file));
-  if (!file.empty()) text += str(", at ", file, ":", error.line);
+  // The C++ layer of the SDK gives the hook and no line where something else than its Error is thrown.
+  if (!file.empty()) text += error.line > 0 ? str(", at ", file, ':', error.line) : ", in " + file;
   return text + ")";
 }
 
