@@ -100,7 +100,7 @@ std::vector<PluginEntry> scan_folder(const fs::path& folder) {
   } catch (const fs::filesystem_error& error) {
     throw_plugin({.where = folder.string(),
                   .failed = "cannot read the plugin folder: " + error.code().message(),
-                  .hint = "check [memory] plugins"});
+                  .hint = "check its name and its mode"});
   }
   std::ranges::sort(entries, {}, &PluginEntry::file);
   return entries;
