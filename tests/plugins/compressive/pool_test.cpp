@@ -1,8 +1,9 @@
 // Pooling and its gradient on every device, instruction set and dtype against the reference; the
 // reference's gradient against finite differences.
+#include "plugins/compressive/kernels/pool.hpp"
+
 #include <limits>
 
-#include "plugins/compressive/kernels/pool.hpp"
 #include "tests/plugins/compressive/cases.hpp"
 
 namespace mneme::test {

@@ -1,8 +1,9 @@
 // The expectation and its gradients on every device, instruction set and dtype against the
 // reference; the reference's gradients against finite differences.
+#include "plugins/continuous_ltm/kernels/expectation.hpp"
+
 #include <limits>
 
-#include "plugins/continuous_ltm/kernels/expectation.hpp"
 #include "tests/plugins/continuous_ltm/cases.hpp"
 
 namespace mneme::test {

@@ -1,8 +1,9 @@
 // The histogram of attention on every device and instruction set against the reference.
+#include "plugins/continuous_ltm/kernels/histogram.hpp"
+
 #include <limits>
 #include <numeric>
 
-#include "plugins/continuous_ltm/kernels/histogram.hpp"
 #include "tests/plugins/continuous_ltm/cases.hpp"
 
 namespace mneme::test {

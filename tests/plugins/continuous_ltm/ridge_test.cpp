@@ -1,9 +1,9 @@
 // The regression of the continuous memory against its definition [infinity-former, section 3].
+#include "plugins/continuous_ltm/ridge.hpp"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
-
-#include "plugins/continuous_ltm/ridge.hpp"
 
 namespace continuous_ltm {
 namespace {

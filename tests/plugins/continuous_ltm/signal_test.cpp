@@ -1,9 +1,10 @@
 // The signal at positions on every device and instruction set against the reference; the grid that
 // kernels are made from.
+#include "plugins/continuous_ltm/kernels/signal.hpp"
+
 #include <algorithm>
 #include <limits>
 
-#include "plugins/continuous_ltm/kernels/signal.hpp"
 #include "tests/plugins/continuous_ltm/cases.hpp"
 
 namespace mneme::test {
