@@ -230,8 +230,23 @@ void check_output_file(const std::string& option, const fs::path& path) {
 
 void check_output_folder(const std::string& option, const fs::path& path) {
   std::error_code ignored;
-  const bool is_other = fs::exists(path, ignored) && !fs::is_directory(path, ignored);
-  const std::string got = is_other ? "a file" : obstacle_above(path);
+  if (!fs::is_directory(path, ignored)) return check_new_folder(option, path);
+  const std::string got = obstacle_in(path);
+  if (got.empty()) return;
+  throw_usage({.where = option + ' ' + path.string(),
+               .failed = "cannot be written",
+               .expected = "a folder in which files can be made",
+               .got = got});
+}
+
+void check_new_folder(const std::string& option, const fs::path& path) {
+  std::error_code ignored;
+  const bool is_other =
+      fs::exists(fs::symlink_status(path, ignored)) && !fs::is_directory(path, ignored);
+  const bool is_link = is_other && !fs::exists(path, ignored);
+  const std::string got = is_link    ? "a link that leads nowhere"
+                          : is_other ? "a file"
+                                     : obstacle_above(path);
   if (got.empty()) return;
   throw_usage({.where = option + ' ' + path.string(),
                .failed = "cannot be made",

@@ -112,7 +112,11 @@ class Command {
 // written: a folder above it cannot be made or written, a file is a folder or the reverse, or a
 // descriptor is not open for writing. They make nothing. Error (kUsage).
 void check_output_file(const std::string& option, const std::filesystem::path& path);
+// A folder that is there is written into, and nothing is asked of the folder above it.
 void check_output_folder(const std::string& option, const std::filesystem::path& path);
+// Of a folder that is made under another name beside it and renamed: the folder above it must be
+// one that can be written, also when an empty folder is there.
+void check_new_folder(const std::string& option, const std::filesystem::path& path);
 
 // --json FILE: the command's results for programs; "-" is stdout.
 class JsonArgument {

@@ -200,7 +200,7 @@ TEST_F(AnalyzeRun, RefusesWhatItCannotAnalyse) {
   expect_refusal(run_mneme({"analyze", "--out", file("out")}), 2, {"RUN is required"});
   folder_.write("file", "");
   expect_refusal(run_mneme({"analyze", run, "--out", file("file")}), 2,
-                 {"--out", "the folder cannot be made"});
+                 {"--out " + file("file") + ": cannot be made", "got a file"});
 }
 
 // The expected values are for L = 512, widths .005 and .01, ridge .5, padding: .97 .93 for white

@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "host/base/file/file.hpp"
+#include "tests/base/ordinary_user.hpp"
 #include "tests/base/temporary_folder.hpp"
 
 namespace mneme {
@@ -37,6 +38,9 @@ bool make_device(const fs::path& path, unsigned minor) {
 }
 constexpr unsigned kNull = 3;
 constexpr unsigned kFull = 7;
+
+constexpr fs::perms kOnlyRead =
+    fs::perms::all & ~(fs::perms::owner_write | fs::perms::group_write | fs::perms::others_write);
 
 // Everything that comes out of a descriptor, which is closed.
 std::string read_all(int descriptor) {
@@ -242,6 +246,24 @@ TEST(OutputParents, CannotBeMadeBelowAFile) {
   EXPECT_EQ(obstacle_above(folder / "new"), "");
   EXPECT_EQ(obstacle_above((folder / "new").string() + "/"), "");
   EXPECT_THAT(error_of([&] { make_parents(file / "a/b"); }), HasSubstr("cannot make the folder"));
+}
+
+TEST(OutputParents, AreNotNeededForWhatAFolderHolds) {
+  const TemporaryFolder folder;
+  const fs::path closed = folder / "closed", mine = closed / "mine";
+  fs::create_directories(mine);
+  fs::permissions(folder.path(), fs::perms::all);
+  fs::permissions(mine, fs::perms::all);
+  fs::permissions(closed, kOnlyRead);
+  {
+    const test::OrdinaryUser user;
+    const std::string denied = "the folder " + closed.string() + ": Permission denied";
+    EXPECT_EQ(obstacle_in(mine), "");
+    EXPECT_EQ(obstacle_above(mine / "new"), "");
+    EXPECT_EQ(obstacle_above(mine), denied);
+    EXPECT_EQ(obstacle_in(closed), denied);
+  }
+  fs::permissions(closed, fs::perms::all);
 }
 
 }  // namespace

@@ -358,9 +358,14 @@ std::string obstacle_above(const fs::path& path) {
   do {
     above = above.parent_path();
   } while (!fs::exists(fs::symlink_status(above, ignored)) && above.has_relative_path());
-  if (!fs::is_directory(above, ignored)) return str(above.string(), ", which is no folder");
-  if (::access(above.c_str(), W_OK | X_OK) == 0) return "";
-  return str("the folder ", above.string(), ": ", std::generic_category().message(errno));
+  return obstacle_in(above);
+}
+
+std::string obstacle_in(const fs::path& folder) {
+  std::error_code ignored;
+  if (!fs::is_directory(folder, ignored)) return str(folder.string(), ", which is no folder");
+  if (::faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) == 0) return "";
+  return str("the folder ", folder.string(), ": ", std::generic_category().message(errno));
 }
 
 void remove_temporaries(const fs::path& folder, Writers writers,

@@ -62,5 +62,7 @@ void make_parents(const std::filesystem::path& path);
 // Why no folder and no file could be made at `path`, found without making one: the nearest thing on
 // the way that exists is no folder, or cannot be written. "" = no obstacle is visible.
 [[nodiscard]] std::string obstacle_above(const std::filesystem::path& path);
+// Likewise why nothing could be made in a folder: it is none, or cannot be written.
+[[nodiscard]] std::string obstacle_in(const std::filesystem::path& folder);
 
 }  // namespace mneme

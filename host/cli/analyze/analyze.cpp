@@ -333,6 +333,7 @@ void write_analysis(const std::string& text, const std::filesystem::path& folder
 
 OutputFolder::OutputFolder(const std::filesystem::path& folder) {
   go_on_unread();  // it is filled at the end
+  check_output_folder("--out", folder);
   std::error_code error;
   for (fs::path path = fs::absolute(folder).lexically_normal(); !fs::exists(path, error);
        path = path.parent_path()) {

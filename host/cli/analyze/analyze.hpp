@@ -56,7 +56,7 @@ void write_analysis(const std::string& text, const std::filesystem::path& folder
                     const JsonArgument& argument, const Streams& streams);
 
 // The folder of --out, created before the long work; folders that were created for it are removed
-// when nothing was written there. Error (kUsage) when it cannot be made.
+// when nothing was written there. Error (kUsage) when it cannot be made or written.
 class OutputFolder {
  public:
   explicit OutputFolder(const std::filesystem::path& folder);

@@ -156,7 +156,7 @@ namespace {
 
 int compare_arms(const CompareArguments& arguments, const RankSession& session) {
   const Streams& streams = session.streams();
-  check_output_folder("--run", folder_of(arguments));
+  if (!arguments.is_dry_run) check_output_folder("--run", folder_of(arguments));
   const compare::Options options =
       compare_options(arguments, folder_of(arguments), arguments.paths.front(), session);
   compare::Record record;

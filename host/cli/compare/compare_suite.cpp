@@ -145,7 +145,7 @@ int compare_suite(const CompareArguments& given, const RankSession& session) {
   CompareArguments arguments = given;
   if (!arguments.has_seeds) arguments.seeds = suite.seeds;
   const fs::path folder = suite_folder(arguments);
-  check_output_folder("--run", folder);
+  if (!arguments.is_dry_run) check_output_folder("--run", folder);
   std::vector<PreparedTask> tasks =
       read_input([&] { return prepare_tasks(suite, arguments, folder, session); });
   if (arguments.is_dry_run) {

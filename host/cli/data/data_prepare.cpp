@@ -193,7 +193,7 @@ Json counts_json(const std::vector<data::PublishedCount>& counts) {
 int prepare_data(const DataPrepareArguments& arguments, const Streams& streams) {
   check_use(arguments);
   arguments.json.check();
-  check_output_folder("--out", arguments.out);
+  check_new_folder("--out", arguments.out);
   go_on_unread();
   Works works(streams, arguments.is_quiet);
   data::PrepareOptions options = options_of(arguments);

@@ -130,6 +130,13 @@ void check_use(const TrainArguments& arguments) {
   }
 }
 
+// A new folder is made in "runs" when the one of this name is there.
+void check_default_folder(const TrainArguments& arguments) {
+  std::error_code ignored;
+  const fs::path folder = fs::path("runs") / arguments.experiment.stem();
+  check_output_folder("--run", fs::exists(folder, ignored) ? folder.parent_path() : folder);
+}
+
 // Makes runs/<experiment>[-<memory>], with a number when that is there. Another process may look
 // for a name at the same time: only the one that makes a folder has it.
 fs::path claim_default_folder(const TrainArguments& arguments) {
@@ -319,8 +326,11 @@ int run(const TrainArguments& given, const Streams& all_streams) {
   given.json.check();
   const RankSession session(all_streams);
   if (!given.is_dry_run && given.resume.empty()) {
-    check_output_folder("--run",
-                        given.run.empty() ? fs::path("runs") / given.experiment.stem() : given.run);
+    if (given.run.empty()) {
+      check_default_folder(given);
+    } else {
+      check_output_folder("--run", given.run);
+    }
   }
   const Streams& streams = session.streams();
   TrainArguments arguments = given;

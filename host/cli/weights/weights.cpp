@@ -104,7 +104,7 @@ int run_folder(const ImportArguments& arguments, const Streams& streams) {
 int run(const ImportArguments& arguments, const Streams& streams) {
   arguments.json.check();
   check_words(arguments);
-  check_output_folder("--run", arguments.run);
+  check_new_folder("--run", arguments.run);
   go_on_unread();
   if (!arguments.from.empty()) return run_folder(arguments, streams);
   const weights::ImportReport report = read_input([&] {
@@ -272,7 +272,7 @@ int run(const ExportArguments& arguments, const Streams& streams) {
   if (arguments.to.empty()) {
     check_output_file("export", arguments.out);
   } else {
-    check_output_folder("--to", arguments.to);
+    check_new_folder("--to", arguments.to);
   }
   const run::Checkpoint checkpoint = read_input([&] { return open_source(arguments); });
   if (!arguments.to.empty()) return run_folder(arguments, checkpoint, streams);
