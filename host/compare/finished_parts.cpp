@@ -10,6 +10,7 @@
 #include "host/base/file/file.hpp"
 #include "host/run/host_commit.hpp"
 #include "host/run/run_description.hpp"
+#include "host/run/run_folder.hpp"
 #include "host/scores/diagnostics.hpp"
 #include "host/scores/generated.hpp"
 
@@ -76,6 +77,23 @@ std::optional<FoundEvaluation> find_evaluation(const fs::path& folder, data::Spl
     }
   }
   return found;
+}
+
+bool is_complete(const fs::path& folder, const Record& record,
+                 const std::vector<memory::TierIdentity>& plugins, std::int64_t last_step) {
+  try {
+    const run::RunFolder run = run::RunFolder::at(folder);
+    const std::vector<std::int64_t> steps = run.checkpoints().steps();
+    if (!fs::exists(run.experiment_file()) || steps.empty() || steps.back() != last_step) {
+      return false;
+    }
+    std::vector<std::string> others;
+    return std::ranges::all_of(record.splits, [&](data::Split split) {
+      return find_evaluation(folder, split, last_step, plugins, others).has_value();
+    });
+  } catch (const std::exception&) {
+    return false;  // its process says why
+  }
 }
 
 bool has_samples(const fs::path& file, const Record& record) {

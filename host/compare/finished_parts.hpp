@@ -28,6 +28,12 @@ struct FoundEvaluation {
     const std::filesystem::path& run_folder, data::Split split, std::int64_t last_step,
     const std::vector<memory::TierIdentity>& plugins, std::vector<std::string>& others);
 
+// Whether a run has its last checkpoint, of this step, and evaluations of all splits of the
+// comparison; false where they cannot be read.
+[[nodiscard]] bool is_complete(const std::filesystem::path& run_folder, const Record& record,
+                               const std::vector<memory::TierIdentity>& plugins,
+                               std::int64_t last_step);
+
 // Whether a file holds the samples that the comparison asks for; false when it is damaged.
 [[nodiscard]] bool has_samples(const std::filesystem::path& file, const Record& record);
 

@@ -11,6 +11,7 @@
 #include "host/base/log.hpp"
 #include "host/base/log_once.hpp"
 #include "host/checks/memory_checks.hpp"
+#include "host/compare/finished_parts.hpp"
 #include "host/compare/planning/curve.hpp"
 #include "host/compare/runs.hpp"
 #include "host/optim/optimizer.hpp"
@@ -249,6 +250,8 @@ Record prepare(std::vector<ArmSetup> arms, const Options& options, plugin::Plugi
       RunRecord run{.arm = arm.setup.name, .seed = one.train.seed};
       run.folder = choose_folder(options, one, arm, record, taken, others);
       taken.insert(run.folder);
+      run.is_complete =
+          is_complete(options.folder / run.folder, record, arm.plugins, steps_of(one, *dataset));
       arm.runs.push_back(std::move(run));
     }
   }

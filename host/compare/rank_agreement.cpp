@@ -42,7 +42,7 @@ std::string text_at(const Json& json, const Json::json_pointer& place) {
 
 // What a person may do where records differ at this place.
 std::string hint_for(const std::string& place) {
-  if (place.find("/folder") != std::string::npos) {
+  if (place.find("/folder") != std::string::npos || place.ends_with("/state")) {
     return "the ranks do not see the same runs: put the comparison's folder on a file system that "
            "all hosts share";
   }

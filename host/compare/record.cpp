@@ -26,7 +26,9 @@ std::string_view to_word(RunRecord::State state) {
 }
 
 Json json_of(const RunRecord& run) {
-  Json json = {{"seed", run.seed}, {"folder", run.folder}, {"state", to_word(run.state)}};
+  // A comparison that is begun again and killed keeps what it had.
+  const RunRecord::State state = run.is_done() ? RunRecord::State::kDone : run.state;
+  Json json = {{"seed", run.seed}, {"folder", run.folder}, {"state", to_word(state)}};
   if (!run.initial_sha256.empty()) json["initial_sha256"] = run.initial_sha256;
   if (run.state == RunRecord::State::kFailed)
     json["error"] = {{"message", run.error}, {"exit_code", run.exit_code}};
@@ -54,8 +56,7 @@ Json json_of(const ArmRecord& arm) {
 
 bool Record::is_done() const {
   return std::ranges::all_of(arms, [](const ArmRecord& arm) {
-    return std::ranges::all_of(
-        arm.runs, [](const RunRecord& run) { return run.state == RunRecord::State::kDone; });
+    return std::ranges::all_of(arm.runs, &RunRecord::is_done);
   });
 }
 

@@ -287,15 +287,18 @@ class Runs {
 
   void report() {
     std::vector<Activity> active;
-    std::int64_t steps = 0, longest = 0;
+    std::int64_t steps = 0, longest = 0, trained = 0;
     for (const auto& [arm, record, news] : queue_) {
+      // One that was trained before tells no steps, and has none to do.
+      if (record->is_complete && news.total_steps == 0) continue;
+      ++trained;
       if (record->state == State::kWaiting) continue;
       const bool is_running = record->state == State::kRunning;
       if (is_running && !news.activity.run.empty()) active.push_back(news.activity);
       steps += is_running ? news.steps : std::max(news.steps, news.total_steps);
       longest = std::max(longest, news.total_steps);
     }
-    observer_.on_progress(active, done_, steps, longest * static_cast<std::int64_t>(queue_.size()));
+    observer_.on_progress(active, done_, steps, longest * trained);
   }
 
   Record& record_;

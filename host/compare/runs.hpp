@@ -41,11 +41,18 @@ struct RunRecord {
   std::uint64_t seed = 0;
   std::string folder = {};  // below the comparison's; also the run's name
   State state = State::kWaiting;
+  // All that the tables need is in its folder: known before the runs begin. Such a run is done
+  // while it waits, and while its process looks for what else is missing.
+  bool is_complete = false;
   std::string initial_sha256 = {};  // of the backbone's first weights; "" = not begun
   std::string error = {};           // why it failed
   int exit_code = 0;                // of the process that failed
   // Of the first split, nats a token; nullopt = not evaluated yet. Not in comparison.json.
   std::optional<double> loss = {};
+
+  [[nodiscard]] bool is_done() const {
+    return state == State::kDone || (is_complete && state != State::kFailed);
+  }
 };
 
 // Evaluations of the first segments of the valid split while an arm trains (`mneme train
@@ -152,7 +159,8 @@ class Observer {
 // initial backbone weights are compared with the first arm's and its memory is checked
 // (checks::check_untrained; what fails is a warning in the log), and the first free or equal run
 // folder is chosen for each run: one whose experiment, data, plugins, program, device, threads and
-// source of first weights are the arm's is continued, or taken as it is when it is finished.
+// source of first weights are the arm's is continued, or taken as it is when it is finished
+// (RunRecord::is_complete).
 // Nothing is written. Errors: Error (kUsage) when there is nothing to evaluate on; Error (kRun)
 // naming the first parameter in which two arms' initial weights differ; what making an arm throws,
 // with its name in front.

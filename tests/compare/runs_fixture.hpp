@@ -42,8 +42,9 @@ class Listener : public compare::Observer {
     messages.push_back(str(run, ": ", line));
   }
   void on_end(const compare::RunRecord& run, std::int64_t) override { ended.push_back(run.folder); }
-  int stop_signal() override { return 0; }
+  int stop_signal() override { return asked; }
 
+  int asked = 0;  // the signal that asks to stop; 0 = none
   std::vector<std::string> messages, ended;
 };
 

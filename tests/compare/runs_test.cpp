@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
@@ -21,6 +22,7 @@ using test::CompareRuns;
 using test::error_of;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
 using State = RunRecord::State;
 
 TEST_F(CompareRuns, GoOnWithoutOneThatCannotBeStarted) {
@@ -101,6 +103,42 @@ while :; do sleep 0.05; done
   EXPECT_THAT(error_of([&] { static_cast<void>(run_all(record_, options_, listener_)); }),
               HasSubstr("comparison.json"));
   EXPECT_TRUE(fs::exists(folder_ / "saved"));
+}
+
+// A comparison that is begun again and killed has what it had: the record that each process sees.
+TEST_F(CompareRuns, StayDoneInTheRecordWhileTheyAreLookedAtAgain) {
+  prepare_arms(3);
+  for (const std::size_t arm : {0, 1}) train(arm);
+  prepare_arms(3);
+  EXPECT_TRUE(result(0).is_complete && result(1).is_complete);
+  EXPECT_FALSE(result(2).is_complete);
+  const std::string here = folder_.path().string();
+  run("cd " + here + "\ncp runs/comparison.json seen.$$\nexit 1\n");
+  std::vector<std::string> seen;
+  for (const auto& entry : fs::directory_iterator(folder_.path())) {
+    if (!entry.path().filename().string().starts_with("seen.")) continue;
+    std::string states;
+    for (const Json& arm : Json::parse(read_file(entry.path())).at("arms")) {
+      states += arm.at("runs").at(0).at("state").get<std::string>() + ' ';
+    }
+    seen.push_back(states);
+  }
+  EXPECT_EQ(seen.size(), 3U);
+  EXPECT_THAT(seen, IsSupersetOf({"done done waiting ", "failed done waiting "}));
+}
+
+// Their steps are counted neither as done nor as left.
+TEST_F(CompareRuns, ThatAreStoppedWhileTheyAreLookedAtAgainAreDone) {
+  prepare_arms(2);
+  train(0);
+  prepare_arms(2);
+  listener_.asked = SIGTERM;
+  write_program("trap 'exit 143' TERM\nwhile :; do sleep 0.02; done\n");
+  EXPECT_EQ(run_all(record_, options_, listener_), SIGTERM);
+  EXPECT_TRUE(result(0).is_done());
+  EXPECT_FALSE(result(1).is_done());
+  EXPECT_EQ(written().at("arms").at(0).at("runs").at(0).at("state"), "done");
+  EXPECT_EQ(written().at("arms").at(1).at("runs").at(0).at("state"), "waiting");
 }
 
 // The others are compared with the first one, not with the one that has failed.

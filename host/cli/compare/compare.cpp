@@ -310,12 +310,15 @@ CompareEnd run_comparison(compare::Record& record, const compare::Options& optio
   end.signal = compare::run_all(record, options, display);
   display.end();
   end.has_failures = record.has_failures();
+  add_counts(record, end);
+  return end;
+}
+
+void add_counts(const compare::Record& record, CompareEnd& end) {
   for (const compare::ArmRecord& arm : record.arms) {
     end.all += static_cast<std::int64_t>(arm.runs.size());
-    end.done +=
-        std::ranges::count(arm.runs, compare::RunRecord::State::kDone, &compare::RunRecord::state);
+    end.done += std::ranges::count_if(arm.runs, &compare::RunRecord::is_done);
   }
-  return end;
 }
 
 int exit_code_of(const CompareEnd& end) {

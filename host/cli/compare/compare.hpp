@@ -67,6 +67,8 @@ struct CompareEnd {
 // Runs the arms, with a progress line. An InterruptGuard must live.
 [[nodiscard]] CompareEnd run_comparison(compare::Record& record, const compare::Options& options,
                                         const CompareArguments& arguments, const Streams& streams);
+// Adds the comparison's runs to those of `end`, and those that are done.
+void add_counts(const compare::Record& record, CompareEnd& end);
 [[nodiscard]] int exit_code_of(const CompareEnd& end);
 // What is said after a signal. `more` follows the counts of runs: ", 1 of 2 tasks has not begun".
 [[nodiscard]] std::string stopped_text(const CompareEnd& end, const std::string& command,

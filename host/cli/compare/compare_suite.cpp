@@ -95,10 +95,6 @@ void write_record(const config::Suite& suite, const CompareArguments& arguments,
   write_file_atomic(folder / "suite.json", json_text(report::to_json(record), 2) + "\n");
 }
 
-std::int64_t runs_of(const compare::Record& record) {
-  return static_cast<std::int64_t>(record.arms.size() * record.seeds.size());
-}
-
 void show_suite(const CompareArguments& arguments, const fs::path& folder, const Streams& streams) {
   const report::Sheet sheet = report::suite_sheet(folder, report::read_suite_record(folder));
   Outputs outputs;  // files first: a reader of what is printed may end early
@@ -158,7 +154,7 @@ int compare_suite(const CompareArguments& given, const RankSession& session) {
   std::size_t begun = 0;
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     if (end.signal != 0) {
-      end.all += runs_of(tasks[i].record);
+      add_counts(tasks[i].record, end);
       continue;
     }
     ++begun;
