@@ -19,6 +19,20 @@ constexpr std::int64_t kMaxSize = std::int64_t{1} << 40;
 constexpr std::int64_t kMaxRefused = 64;  // sizes in a row, before a search ends
 constexpr double kNotableShare = 0.05;    // of the budget, as the report's warning has it
 
+// An arm whose own settings give the key has its name from a value that it would not have.
+void check_not_given(const ArmSetup& arm, Budget budget, const std::string& key) {
+  const auto given = std::ranges::find_if(
+      arm.settings, [&](const std::string& setting) { return setting.starts_with(key + '='); });
+  if (given == arm.settings.end()) return;
+  throw_usage(
+      {.where = arm.name,
+       .failed = str("--equal ", budget_words()[static_cast<std::size_t>(budget)], " chooses ", key,
+                     ", which a --sweep or a setting of the arm gives, too"),
+       .expected = "one of the two",
+       .got = *given,
+       .hint = str("leave out --equal, or the --sweep or setting of ", key)});
+}
+
 // --- Parameters, by the width of the feed-forward layers ---
 
 std::int64_t parameters_of(const run::Runtime& runtime) {
@@ -35,6 +49,7 @@ void equalize_parameters(std::vector<ArmSetup>& arms, const run::RuntimeOptions&
   out.reference = arms.front().name;
   out.budget = parameters_of(runtime_of(arms.front().experiment, options));
   for (std::size_t i = 1; i < arms.size(); ++i) {
+    check_not_given(arms[i], Budget::kParameters, "model.ff");
     config::ModelConfig& model = arms[i].experiment.model;
     const std::int64_t before = model.ff;
     const std::int64_t count = parameters_of(runtime_of(arms[i].experiment, options));
@@ -214,7 +229,7 @@ PricedSize nearest_size(Sizes& sizes, std::int64_t target) {
 }
 
 // Gives an arm the size whose cost is nearest to the budget.
-void equalize_memory(const ArmSetup& arm, Sizes& sizes, Equalized& out) {
+void equalize_memory(const ArmSetup& arm, Budget budget, Sizes& sizes, Equalized& out) {
   if (!sizes.has_size()) {
     out.fixed.push_back({.arm = arm.name, .reason = "has no size to choose"});
     return;
@@ -225,6 +240,7 @@ void equalize_memory(const ArmSetup& arm, Sizes& sizes, Equalized& out) {
         {.arm = arm.name, .reason = str("its cost does not depend on ", sizes.key())});
     return;
   }
+  check_not_given(arm, budget, sizes.key());
   const PricedSize chosen = nearest_size(sizes, out.budget);
   sizes.set(chosen.size);
   out.sizes.push_back({.arm = arm.name,
@@ -250,7 +266,7 @@ void equalize_memories(std::vector<ArmSetup>& arms, Budget budget,
   }
   if (out.reference.empty()) return;
   for (std::size_t i = 0; i < arms.size(); ++i) {
-    if (arms[i].name != out.reference) equalize_memory(arms[i], all[i], out);
+    if (arms[i].name != out.reference) equalize_memory(arms[i], budget, all[i], out);
   }
 }
 
@@ -265,6 +281,15 @@ std::string miss_text(const ChosenSize& size, std::int64_t budget) {
   }
   if (size.after == 0) text += str("; with ", size.key, " = 0 this part of the memory is empty");
   return text;
+}
+
+// Arms are to differ in their memories.
+void warn_of_other_model(const ChosenSize& size) {
+  if (2 * size.after >= size.before && size.after <= 2 * size.before) return;
+  log_warning(size.arm, ": --equal parameters chose ", size.key, " = ", size.after, " in place of ",
+              size.before,
+              ": so much of the model is another one that differences may be due to it, and not "
+              "to the memory");
 }
 
 }  // namespace
@@ -285,9 +310,9 @@ Budget parse_budget(std::string_view word) {
 }
 
 Equalized equalize(std::vector<ArmSetup>& arms, Budget budget, const run::RuntimeOptions& options) {
-  // Memories are made in many sizes here; the arms say what they have to say when they are made.
-  const LogListener silent([](LogLevel, std::string_view) { return false; });
   Equalized out;
+  // Memories are made in many sizes here; the arms say what they have to say when they are made.
+  std::optional<LogListener> silent([](LogLevel, std::string_view) { return false; });
   if (budget == Budget::kParameters) {
     equalize_parameters(arms, options, out);
   } else {
@@ -298,7 +323,9 @@ Equalized equalize(std::vector<ArmSetup>& arms, Budget budget, const run::Runtim
                    .expected = "a memory with state among the arms"});
     }
   }
+  silent.reset();
   for (const ChosenSize& size : out.sizes) {
+    if (budget == Budget::kParameters) warn_of_other_model(size);
     if (size.after == size.before) continue;
     const auto arm = std::ranges::find(arms, size.arm, &ArmSetup::name);
     arm->settings.push_back(str(size.key, '=', size.after));

@@ -52,8 +52,11 @@ struct Equalized {
 // first arm's for parameters, else that of the first arm that has any. The changed settings are
 // added to the arms' own. Sizes that a memory refuses, such as those that are no multiple of
 // another option, are passed over. Errors: Error (kUsage) when no arm has such a budget, when a
-// memory does not declare the bytes of its state, and when a memory file gives the size of
-// evaluations on its own (eval_rows); what making an arm throws, with its name in front.
+// memory does not declare the bytes of its state, when a memory file gives the size of
+// evaluations on its own (eval_rows), and when the settings of an arm, such as those of a sweep,
+// give the key that would be chosen; what making an arm throws, with its name in front. A warning
+// of the log names an arm whose feed-forward layers get less than half of their width, or more than
+// twice as much.
 [[nodiscard]] Equalized equalize(std::vector<ArmSetup>& arms, Budget budget,
                                  const run::RuntimeOptions& options);
 

@@ -15,6 +15,7 @@ namespace {
 
 using test::error_of;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -140,10 +141,40 @@ TEST_F(EqualBudget, SaysHowFarTheTargetIsMissed) {
 #endif
 
 TEST_F(EqualBudget, OfParametersIsReachedByTheFeedForwardWidth) {
-  const std::string small = cache("small.toml", 8) + ",model.ff=300";
-  const Equalized sizes = equalized({none(), small}, Budget::kParameters);
-  EXPECT_EQ(arms_[1].experiment.model.ff, 32);
+  const Equalized sizes =
+      equalized({none() + ",model.ff=50", cache("small.toml", 8)}, Budget::kParameters);
+  EXPECT_EQ(arms_[1].experiment.model.ff, 50);
   EXPECT_EQ(sizes.sizes.front().budget_after, sizes.budget);
+}
+
+// With few hidden units to give up, or many to get, the arm is another model.
+TEST_F(EqualBudget, OfParametersWarnsOfAnotherModel) {
+  const auto warnings = [&](const std::string& first, const std::string& second) {
+    const test::LogCapture log;
+    static_cast<void>(equalized(
+        {none() + ",model.layers=" + first, cache("cache.toml", 16) + ",model.layers=" + second},
+        Budget::kParameters));
+    return log.warnings();
+  };
+  EXPECT_THAT(warnings("1", "3"),
+              ElementsAre(AllOf(HasSubstr("cache,layers=3: --equal parameters chose model.ff = "),
+                                HasSubstr(" in place of "))));
+  EXPECT_THAT(warnings("3", "1"), ElementsAre(HasSubstr("cache,layers=1: ")));
+  EXPECT_THAT(warnings("1", "1"), ElementsAre());
+}
+
+// The arm's name would say a value that it has not.
+TEST_F(EqualBudget, RefusesAnArmThatGivesTheKey) {
+  const std::string file = cache("cache.toml", 16);
+  EXPECT_EQ(error({file + ",tier.0.rows=8", file + ",tier.0.rows=24"}, Budget::kState),
+            "2: cache,rows=24: --equal state chooses memory.tier.0.rows, which a --sweep or a "
+            "setting of the arm gives, too: expected one of the two, got memory.tier.0.rows=24; "
+            "leave out --equal, or the --sweep or setting of memory.tier.0.rows");
+  EXPECT_THAT(error({file, file + ",model.ff=24"}, Budget::kParameters),
+              HasSubstr("--equal parameters chooses model.ff"));
+  // That of the arm that is the measure stays.
+  EXPECT_EQ(error({file + ",tier.0.rows=8", file}, Budget::kState), "no error");
+  EXPECT_EQ(option(1, "rows"), 8);
 }
 
 TEST_F(EqualBudget, NeedsAMemoryAsTheMeasure) {
