@@ -14,6 +14,12 @@
 #include "host/base/text.hpp"
 
 namespace mneme {
+namespace {
+
+bool g_has_parent = false;
+
+}  // namespace
+
 std::string ChildEnd::text() const {
   if (signal != 0) return signal_text(signal);
   return exit_code < 0 ? std::string("an end that nobody knows") : str("exit status ", exit_code);
@@ -75,11 +81,14 @@ void ChildProcess::wait_for_any(const std::vector<ChildProcess*>& children, int 
 void stop_with_parent() {
   const char* const parent = std::getenv(kParentVariable);
   if (parent == nullptr) return;
+  g_has_parent = true;
   const auto id = static_cast<pid_t>(std::atol(parent));
   ::unsetenv(kParentVariable);  // programs that this one starts have another parent
   std::signal(SIGPIPE, SIG_IGN);
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != id) std::_Exit(exit_code_of_signal(SIGTERM));
 }
+
+bool has_parent() { return g_has_parent; }
 
 }  // namespace mneme

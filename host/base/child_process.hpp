@@ -59,5 +59,7 @@ inline constexpr const char* kParentVariable = "MNEME_PARENT";
 // asks the system for SIGTERM at the parent's end, and ends at once when that has already come.
 // Ignores SIGPIPE: after the parent's end nobody reads what this process prints, and it shall save.
 void stop_with_parent();
+// Whether it found such a parent: a program that waits for what this process leaves.
+[[nodiscard]] bool has_parent();
 
 }  // namespace mneme

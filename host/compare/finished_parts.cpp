@@ -22,6 +22,7 @@ std::string why_unfit(const scores::StoredEvaluation& stored, std::int64_t last_
                       const std::string& experiment,
                       const std::vector<memory::TierIdentity>& plugins) {
   if (stored.step() != last_step) return str("it is of step ", stored.step());
+  if (!stored.info().at("result").at("loss").is_number()) return "its loss is not finite";
   if (stored.info().at("experiment") != experiment) return "it is of another experiment";
   const bool has_same_plugins =
       std::ranges::equal(run::read_plugins(stored.info()), plugins, {},

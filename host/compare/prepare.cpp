@@ -13,9 +13,11 @@
 #include "host/checks/memory_checks.hpp"
 #include "host/compare/finished_parts.hpp"
 #include "host/compare/planning/curve.hpp"
+#include "host/compare/planning/disk.hpp"
 #include "host/compare/runs.hpp"
 #include "host/optim/optimizer.hpp"
 #include "host/run/cost/flops.hpp"
+#include "host/run/cost/footprint.hpp"
 #include "host/run/cost/memory_check.hpp"
 #include "host/run/fingerprint.hpp"
 #include "host/run/host_commit.hpp"
@@ -84,6 +86,7 @@ Json flops_of(const run::Runtime& runtime) {
 // Makes every arm once, so that an error in the last one is found before the first is trained.
 std::vector<ArmRecord> make_arms(const std::vector<ArmSetup>& setups,
                                  const run::RuntimeOptions& options,
+                                 const std::vector<data::Split>& splits,
                                  const fs::path& initial_weights) {
   std::vector<ArmRecord> arms;
   run::Fingerprint first;
@@ -105,6 +108,10 @@ std::vector<ArmRecord> make_arms(const std::vector<ArmSetup>& setups,
                     .memory_parameters = runtime.memory_parameter_count(),
                     .flops = flops_of(runtime),
                     .checks = checks::check_untrained(setup.experiment),
+                    .disk_bytes = run_disk_bytes(
+                        runtime, splits, steps_of(setup.experiment, *options.dataset),
+                        run::fresh_state_bytes(runtime.stack(), memory::Phase::kTraining,
+                                               setup.experiment.train.lanes)),
                     .runs = {}};
       arms.push_back(std::move(arm));
     } catch (const Error& error) {
@@ -227,7 +234,7 @@ Record prepare(std::vector<ArmSetup> arms, const Options& options, plugin::Plugi
                            .loader = {std::shared_ptr<void>(), &loader},
                            .weights_follow = !options.initial_weights.empty(),
                            .free_memory = options.free_memory},
-                          options.initial_weights);
+                          record.splits, options.initial_weights);
   record.machine = machine(options);
   plan_trainings(record.arms, *dataset);
   if (!options.initial_weights.empty()) {

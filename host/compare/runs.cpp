@@ -275,7 +275,9 @@ class Runs {
     }
     for (const std::size_t run : ended) {
       const RunRecord& record = *queue_[run].record;
-      if (record.state != State::kWaiting) observer_.on_end(record, ++done_);
+      if (record.state == State::kWaiting) continue;
+      ++(record.state == State::kFailed ? counts_.failed : counts_.done);
+      observer_.on_end(record, counts_);
     }
     report();
   }
@@ -298,7 +300,7 @@ class Runs {
       steps += is_running ? news.steps : std::max(news.steps, news.total_steps);
       longest = std::max(longest, news.total_steps);
     }
-    observer_.on_progress(active, done_, steps, longest * trained);
+    observer_.on_progress(active, counts_, steps, longest * trained);
   }
 
   Record& record_;
@@ -314,7 +316,7 @@ class Runs {
   std::vector<std::pair<std::string, std::string>> messages_;  // run, line
   std::vector<std::size_t> ended_;
   std::set<std::string> said_;  // lines of the log, without their times
-  std::int64_t done_ = 0;
+  EndedRuns counts_;
 };
 
 void make_folder(const fs::path& folder) {

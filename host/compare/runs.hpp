@@ -71,6 +71,9 @@ struct ArmRecord {
   Json flops = nullptr;         // run::FlopsPerToken as JSON; null = could not be counted
   scores::MemoryChecks checks;  // before its training
   ArmCurve curve = {};
+  // Of one run, with the state of a memory that is empty: see run_disk_bytes. Not in
+  // comparison.json.
+  std::int64_t disk_bytes = 0;
   std::vector<RunRecord> runs;  // one a seed
 };
 
@@ -134,6 +137,12 @@ struct Activity {
   std::int64_t step = 0, of = 0;  // steps of a training, segments of an evaluation; of = 0: unknown
 };
 
+// Runs that came to their end.
+struct EndedRuns {
+  std::int64_t done = 0;
+  std::int64_t failed = 0;
+};
+
 // Callbacks of a comparison, on the caller's thread. All but stop_signal() are called on rank 0
 // alone.
 class Observer {
@@ -144,13 +153,13 @@ class Observer {
   virtual ~Observer() = default;
 
   // Several times a second. Steps of all trainings: done, and in all (0 = not known yet).
-  virtual void on_progress(const std::vector<Activity>& active, std::int64_t runs_done,
+  virtual void on_progress(const std::vector<Activity>& active, const EndedRuns& ended,
                            std::int64_t steps, std::int64_t total_steps) = 0;
   // A line that a process printed beside its progress: a warning of its data, for instance. Lines
   // that were passed on before, or logged while the arms were made, are not repeated.
   virtual void on_message(const std::string& run, const std::string& line) = 0;
   // A run came to its end: done, or failed with its message.
-  virtual void on_end(const RunRecord& run, std::int64_t runs_done) = 0;
+  virtual void on_end(const RunRecord& run, const EndedRuns& ended) = 0;
   // A signal that asks to stop; 0 = continue. The processes get it, save what they have and end.
   [[nodiscard]] virtual int stop_signal() = 0;
 };

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "host/compare/planning/disk.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/train/trainer.hpp"
 #include "tests/base/temporary_folder.hpp"
@@ -50,11 +51,23 @@ TEST_F(MakePlan, TellsTheDiskThatRunsTake) {
   // A megabyte is kept for files that do not grow with the model.
   EXPECT_GE(planned, taken - 100'000);
   EXPECT_LE(planned, taken + (1 << 20) + 100'000);
+  const Record done = prepared("steps = 60\n");
+  EXPECT_LT(done.arms[0].disk_bytes, planned + 100'000);
+  EXPECT_GT(done.arms[0].disk_bytes, planned - 100'000);
+  EXPECT_EQ(disk_left(done, options_.folder), done.arms[1].disk_bytes);  // the other is complete
   // A run that is done takes no more time.
   const Plan again = make_plan(prepared("steps = 60\n"), options_, 2, loader_);
   EXPECT_EQ(again.arms[0].seconds_left, 0.0);
   EXPECT_GT(again.arms[1].seconds_left, 0.0);
   EXPECT_NEAR(again.seconds, again.arms[1].seconds_left, 1e-9);  // one process has it
+}
+
+TEST(Disk, IsWarnedOfWhenItIsTooSmall) {
+  EXPECT_EQ(disk_warning(3 << 20, 1 << 20),
+            "the runs will take about 3.0 MiB of the disk, 1.0 MiB are free: make room, or name "
+            "another place with --run DIR");
+  EXPECT_EQ(disk_warning(1 << 20, 1 << 20), "");
+  EXPECT_EQ(disk_warning(1 << 20, -1), "");  // nothing is known of the file system
 }
 
 }  // namespace

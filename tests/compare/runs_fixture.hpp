@@ -36,16 +36,19 @@ steps = 3
 // Keeps what it is told.
 class Listener : public compare::Observer {
  public:
-  void on_progress(const std::vector<compare::Activity>&, std::int64_t, std::int64_t,
+  void on_progress(const std::vector<compare::Activity>&, const compare::EndedRuns&, std::int64_t,
                    std::int64_t) override {}
   void on_message(const std::string& run, const std::string& line) override {
     messages.push_back(str(run, ": ", line));
   }
-  void on_end(const compare::RunRecord& run, std::int64_t) override { ended.push_back(run.folder); }
+  void on_end(const compare::RunRecord& run, const compare::EndedRuns& all) override {
+    ended.push_back(run.folder);
+    counts.push_back(str(all.done, " done, ", all.failed, " failed"));
+  }
   int stop_signal() override { return asked; }
 
   int asked = 0;  // the signal that asks to stop; 0 = none
-  std::vector<std::string> messages, ended;
+  std::vector<std::string> messages, ended, counts;
 };
 
 class CompareRuns : public ::testing::Test {

@@ -43,6 +43,7 @@ TEST_F(CompareRuns, GoOnWithoutOneWhoseFolderIsGone) {
   run("exit 0\n");
   EXPECT_THAT(result(0).error, HasSubstr("this is no run of mneme"));
   EXPECT_EQ(result(1).state, State::kDone) << result(1).error;
+  EXPECT_THAT(listener_.counts, ElementsAre("0 done, 1 failed", "1 done, 1 failed"));
 }
 
 TEST_F(CompareRuns, KeepMessagesThatAreNoUtf8) {

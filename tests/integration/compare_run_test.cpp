@@ -79,7 +79,7 @@ TEST_F(CompareRun, GoesOnWithoutAnArmThatDiverges) {
                  "--memory", cache_, "--run", file("comparison"), "--threads", "1"});
   EXPECT_EQ(result.exit_code, 1) << result.err;
   EXPECT_THAT(result.err, HasSubstr("the training reached numbers that are not finite"));
-  EXPECT_THAT(result.err, HasSubstr("cache-seed1 is done (2 of 2 runs)"));
+  EXPECT_THAT(result.err, HasSubstr("cache-seed1 is done (1 of 2 runs, 1 failed)"));
   EXPECT_THAT(result.out, HasSubstr("valid loss, nats a token"));
   EXPECT_TRUE(fs::exists(file("comparison/" + std::string(120, 'n') + "-seed1/run.json")));
 }
@@ -339,6 +339,26 @@ TEST_F(CompareRun, TellsAFullDiskAndGoesOnLater) {
   EXPECT_EQ(record().at("arms").at(0).at("runs").at(0).at("state"), "failed");
   expect_done(run_mneme(one));
   EXPECT_EQ(record().at("arms").at(0).at("runs").at(0).at("state"), "done");
+}
+
+// There is room for the checkpoints, and none for the losses.
+TEST_F(CompareRun, TellsThatLossesHaveNoRoom) {
+  const ProgramResult full = run_mneme({"compare", experiment(tiny()), "--memory", none_, "--run",
+                                        file("comparison"), "--set", "eval.steps=3000"},
+                                       {.file_size = 1'000'000});
+  EXPECT_EQ(full.exit_code, 1) << full.err;
+  EXPECT_THAT(full.err, HasSubstr("mneme: error: none (seed 1): the evaluation is not stored"));
+  EXPECT_THAT(full.err, HasSubstr("File too large"));
+  EXPECT_THAT(full.err, Not(HasSubstr("ended well")));
+  EXPECT_THAT(full.err, HasSubstr("0 of 1 runs done, 1 failed; "));
+}
+
+TEST_F(CompareRun, WarnsOfADiskThatIsTooSmall) {
+  if (fs::space(folder_.path()).available > 100'000'000'000'000) GTEST_SKIP() << "a large disk";
+  const ProgramResult result =
+      run_mneme(arguments({"--seeds", "100", "--set", "eval.steps=1000000000"}),
+                {.signal = SIGTERM, .signal_after = "are free: make room"});
+  EXPECT_THAT(result.err, HasSubstr("comparison: the runs will take about "));
 }
 
 TEST_F(CompareRun, RefusesAFolderInWhichAnotherOneWorks) {

@@ -8,11 +8,13 @@
 #include <thread>
 
 #include "host/base/exit_status.hpp"
+#include "host/base/log.hpp"
 #include "host/cli/cli.hpp"
 #include "host/cli/compare/compare_display.hpp"
 #include "host/cli/interrupt.hpp"
 #include "host/cli/unread_output.hpp"
 #include "host/compare/equal_budget.hpp"
+#include "host/compare/planning/disk.hpp"
 #include "host/compare/rank_schedule.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/report/differences/soundness.hpp"
@@ -184,6 +186,7 @@ int compare_arms(const CompareArguments& arguments, const RankSession& session) 
         show_plan(record, options, arguments.paths.front().string(), arguments, session), streams);
     return 0;
   }
+  warn_of_small_disk(compare::disk_left(record, options.folder), options.folder);
   const InterruptGuard guard;
   CompareEnd end = run_comparison(record, options, arguments, streams);
   if (end.done > 0 && session.is_first()) {
@@ -301,6 +304,11 @@ compare::Options compare_options(const CompareArguments& arguments, const fs::pa
   options.signal_mask = inherited_signal_mask();
   options.ranks = session.ranks();
   return options;
+}
+
+void warn_of_small_disk(std::int64_t bytes, const fs::path& folder) {
+  const std::string text = compare::disk_warning(bytes, compare::free_disk(folder));
+  if (!text.empty()) log_warning(folder.string(), ": ", text);
 }
 
 CompareEnd run_comparison(compare::Record& record, const compare::Options& options,

@@ -56,6 +56,9 @@ struct CompareArguments {
 // Errors as train::check_inputs, with the arm's name.
 void check_arms(const std::vector<compare::ArmSetup>& arms, plugin::PluginLoader& loader);
 
+// Warns when these bytes, which runs will write, are not free where the folder will be.
+void warn_of_small_disk(std::int64_t bytes, const std::filesystem::path& folder);
+
 // What became of a comparison's runs.
 struct CompareEnd {
   int signal = 0;  // that stopped them, on this rank or another; 0 = none

@@ -14,6 +14,10 @@ std::string text_of(const compare::Activity& activity) {
   return text;
 }
 
+std::string failed_text(const compare::EndedRuns& ended) {
+  return ended.failed == 0 ? "" : str(", ", ended.failed, " failed");
+}
+
 }  // namespace
 
 CompareDisplay::CompareDisplay(const Streams& streams, bool is_quiet, const compare::Record& record)
@@ -23,7 +27,7 @@ CompareDisplay::CompareDisplay(const Streams& streams, bool is_quiet, const comp
       runs_(static_cast<std::int64_t>(record.arms.size() * record.seeds.size())) {}
 
 void CompareDisplay::on_progress(const std::vector<compare::Activity>& active,
-                                 std::int64_t runs_done, std::int64_t steps,
+                                 const compare::EndedRuns& ended, std::int64_t steps,
                                  std::int64_t total_steps) {
   if (is_quiet_ || total_steps == 0) return;
   if (progress_ == nullptr) {
@@ -34,8 +38,8 @@ void CompareDisplay::on_progress(const std::vector<compare::Activity>& active,
   std::vector<std::string> parts;
   for (const compare::Activity& activity : active) parts.push_back(text_of(activity));
   const std::string at_work = parts.empty() ? "" : join(parts, ", ") + "; ";
-  progress_->set_title(
-      str(runs_done, " of ", runs_, " runs done; ", at_work, "steps of all runs:"));
+  progress_->set_title(str(ended.done, " of ", runs_, " runs done", failed_text(ended), "; ",
+                           at_work, "steps of all runs:"));
   progress_->update({.step = steps});
 }
 
@@ -51,13 +55,14 @@ void CompareDisplay::on_message(const std::string& run, const std::string& line)
   note(str(run, ": ", line));
 }
 
-void CompareDisplay::on_end(const compare::RunRecord& run, std::int64_t runs_done) {
+void CompareDisplay::on_end(const compare::RunRecord& run, const compare::EndedRuns& ended) {
   if (run.state == compare::RunRecord::State::kFailed) {
     note(str("mneme: error: ", run.arm, " (seed ", run.seed, "): ", run.error));
   } else if (!is_quiet_) {
     const std::string loss =
         run.loss ? str(": ", split_, " loss ", format_number(*run.loss, 4)) : std::string();
-    note(str(run.folder, " is done (", runs_done, " of ", runs_, " runs)", loss));
+    note(str(run.folder, " is done (", ended.done, " of ", runs_, " runs", failed_text(ended), ")",
+             loss));
   }
 }
 

@@ -16,10 +16,10 @@ class CompareDisplay final : public compare::Observer {
  public:
   CompareDisplay(const Streams& streams, bool is_quiet, const compare::Record& record);
 
-  void on_progress(const std::vector<compare::Activity>& active, std::int64_t runs_done,
+  void on_progress(const std::vector<compare::Activity>& active, const compare::EndedRuns& ended,
                    std::int64_t steps, std::int64_t total_steps) override;
   void on_message(const std::string& run, const std::string& line) override;
-  void on_end(const compare::RunRecord& run, std::int64_t runs_done) override;
+  void on_end(const compare::RunRecord& run, const compare::EndedRuns& ended) override;
   int stop_signal() override;
   void end();
 

@@ -7,6 +7,7 @@
 #include "host/cli/cli.hpp"
 #include "host/cli/compare/compare.hpp"
 #include "host/cli/interrupt.hpp"
+#include "host/compare/planning/disk.hpp"
 #include "host/config/suite.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/report/comparison/load.hpp"
@@ -148,6 +149,11 @@ int compare_suite(const CompareArguments& given, const RankSession& session) {
     if (session.is_first()) show_plans(suite, tasks, arguments, session);
     return 0;
   }
+  std::int64_t bytes = 0;
+  for (const PreparedTask& task : tasks) {
+    bytes += compare::disk_left(task.record, task.options.folder);
+  }
+  warn_of_small_disk(bytes, folder);
   if (session.is_first()) write_record(suite, arguments, folder);
   const InterruptGuard guard;
   CompareEnd end;

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "host/base/child_process.hpp"
 #include "host/base/error.hpp"
 #include "host/base/file/write_file.hpp"
 #include "host/base/log.hpp"
@@ -207,12 +208,15 @@ class Evaluations {
     keep(std::move(result));
   }
 
-  // A run that cannot be written, such as one of somebody else, can be evaluated all the same.
+  // A run that cannot be written, such as one of somebody else, can be evaluated all the same. A
+  // comparison, however, reads what is stored, and nobody reads what is printed for it.
   void store(run::EvaluationRecorder& recorder, const eval::Result& result) {
     try {
       recorder.write(arguments_.run, step_, result, run::StoredBy::kEval);
     } catch (const std::exception& error) {
-      log_warning("the evaluation is not stored in the run: ", error.what());
+      const std::string text = str("the evaluation is not stored in the run: ", error.what());
+      if (has_parent()) throw_run(text);
+      log_warning(text);
     }
   }
 
