@@ -57,9 +57,28 @@ TEST_F(MakePlan, TellsTheDiskThatRunsTake) {
   EXPECT_EQ(disk_left(done, options_.folder), done.arms[1].disk_bytes);  // the other is complete
   // A run that is done takes no more time.
   const Plan again = make_plan(prepared("steps = 60\n"), options_, 2, loader_);
+  EXPECT_EQ(again.disk_bytes, again.arms[1].disk_bytes);  // what is there is left out
   EXPECT_EQ(again.arms[0].seconds_left, 0.0);
   EXPECT_GT(again.arms[1].seconds_left, 0.0);
   EXPECT_NEAR(again.seconds, again.arms[1].seconds_left, 1e-9);  // one process has it
+}
+
+// The first step comes to its end; no other one and no evaluation is begun.
+TEST_F(MakePlan, DoesNotKnowTimesOfStepsThatTakeTooLong) {
+  std::vector<std::size_t> told;
+  const Record record = prepared("steps = 1000\n");
+  const Plan plan =
+      make_plan(record, options_, 1, loader_,
+                {.most_seconds = 0.0, .on_arm = [&](std::size_t arm) { told.push_back(arm); }});
+  EXPECT_EQ(told, (std::vector<std::size_t>{0, 1}));
+  EXPECT_FALSE(plan.is_timed);
+  EXPECT_FALSE(plan.arms[0].is_timed);
+  EXPECT_GT(plan.arms[0].first_step_seconds, 0.0);
+  EXPECT_GT(plan.arms[0].disk_bytes, 0);
+  const Json json = to_json(plan, record);
+  EXPECT_TRUE(json.at("seconds").is_null());
+  EXPECT_TRUE(json.at("arms").at(0).at("step_seconds").is_null());
+  EXPECT_TRUE(json.at("arms").at(0).at("state_bytes").is_null());
 }
 
 TEST(Disk, IsWarnedOfWhenItIsTooSmall) {

@@ -116,6 +116,7 @@ TEST_F(CheckedRun, DryRunTellsTheCostAndWritesNothing) {
         "all runs: ", "are free", "looks_ahead: its memory is faulty"}) {
     EXPECT_THAT(result.out, HasSubstr(text));
   }
+  EXPECT_THAT(result.err, HasSubstr("measuring looks_ahead, arm 3 of 3, "));
   EXPECT_FALSE(fs::exists(file("comparison")));
   const Json plan = Json::parse(read_file(folder_ / "plan.json"));
   EXPECT_EQ(plan.at("format"), "mneme-compare-dry-run");

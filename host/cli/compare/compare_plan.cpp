@@ -17,7 +17,10 @@ Cell bytes_cell(std::int64_t bytes) {
   return {human_bytes(static_cast<std::uint64_t>(bytes)), bytes};
 }
 
-Cell seconds_cell(double seconds) { return {format_duration(seconds), seconds}; }
+Cell seconds_cell(const compare::ArmPlan& arm, double seconds) {
+  if (!arm.is_timed) return {"-", nullptr};
+  return {format_duration(seconds), seconds};
+}
 
 Cell flops_cell(const Json& flops) {
   const auto found = flops.is_object() ? flops.find("training") : flops.end();
@@ -37,11 +40,17 @@ report::Sheet sheet_of(const compare::Plan& plan, const compare::Record& record)
     const std::int64_t parameters = arm.backbone_parameters + arm.memory_parameters;
     out.rows.push_back(
         {Cell(one.name), Cell(format_count(static_cast<double>(parameters)), parameters),
-         flops_cell(arm.flops), bytes_cell(static_cast<std::int64_t>(one.state_bytes)),
+         flops_cell(arm.flops),
+         one.is_timed ? bytes_cell(static_cast<std::int64_t>(one.state_bytes)) : Cell("-", nullptr),
          bytes_cell(std::max(one.training.total(), one.evaluation.total())),
-         Cell(str(arm.runs.size()), arm.runs.size()), seconds_cell(one.step_seconds),
-         seconds_cell(one.training_seconds), seconds_cell(one.evaluation_seconds),
+         Cell(str(arm.runs.size()), arm.runs.size()), seconds_cell(one, one.step_seconds),
+         seconds_cell(one, one.training_seconds), seconds_cell(one, one.evaluation_seconds),
          bytes_cell(one.disk_bytes)});
+    if (!one.is_timed) {
+      out.notes.push_back(str(one.name, ": its times are not known: one step took ",
+                              format_duration(one.first_step_seconds),
+                              ", longer than an arm is measured"));
+    }
     for (const std::string& line : scores::warnings(arm.checks)) {
       out.notes.push_back(str(one.name, ": ", line));
     }
@@ -55,15 +64,15 @@ report::Sheet sheet_of(const compare::Plan& plan, const compare::Record& record)
 }
 
 std::string total_text(const compare::Plan& plan) {
-  std::string text = str("all runs: ", format_duration(plan.seconds), " with ", plan.processes,
-                         plan.processes == 1 ? " process" : " processes side by side",
-                         ", without what the folder holds already; disk ",
+  const std::string time = plan.is_timed ? format_duration(plan.seconds) : "time not known";
+  std::string text = str("all runs: ", time, " with ", plan.processes,
+                         plan.processes == 1 ? " process" : " processes side by side", "; disk ",
                          human_bytes(static_cast<std::uint64_t>(plan.disk_bytes)));
   if (plan.free_disk_bytes >= 0) {
     text += str(", ", human_bytes(static_cast<std::uint64_t>(plan.free_disk_bytes)), " are free",
                 plan.free_disk_bytes < plan.disk_bytes ? ": too little" : "");
   }
-  return text + '\n';
+  return text + "; what the folder holds already is left out\n";
 }
 
 }  // namespace
@@ -74,7 +83,14 @@ Json show_plan(const compare::Record& record, const compare::Options& options,
   const Streams& streams = session.streams();
   const std::int64_t ranks = session.ranks() == nullptr ? 1 : session.ranks()->size();
   plugin::PluginLoader loader(memory::find_group);
-  const compare::Plan plan = compare::make_plan(record, options, arguments.jobs * ranks, loader);
+  compare::Measuring measuring;
+  Display display(streams, arguments.is_quiet);
+  measuring.on_arm = [&](std::size_t arm) {
+    display.note(str("measuring ", record.arms[arm].setup.name, ", arm ", arm + 1, " of ",
+                     record.arms.size(), ", for a few seconds, or until a step of it is done"));
+  };
+  const compare::Plan plan =
+      compare::make_plan(record, options, arguments.jobs * ranks, loader, measuring);
   if (!arguments.json.is_stdout()) {
     streams.out << "dry run of " << name << ": nothing is kept or written\n"
                 << report::write_sheet(sheet_of(plan, record), report::Format::kText,

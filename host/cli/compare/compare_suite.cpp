@@ -113,23 +113,26 @@ void show_plans(const config::Suite& suite, const std::vector<PreparedTask>& tas
                 const CompareArguments& arguments, const RankSession& session) {
   Json list = Json::array();
   double seconds = 0.0;
+  bool is_timed = true;
   std::int64_t bytes = 0;
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     Json plan =
         show_plan(tasks[i].record, tasks[i].options, suite.tasks[i].name, arguments, session);
     plan["task"] = suite.tasks[i].name;
-    seconds += plan.at("seconds").get<double>();
+    is_timed = is_timed && plan.at("seconds").is_number();
+    if (is_timed) seconds += plan.at("seconds").get<double>();
     bytes += plan.at("disk_bytes").get<std::int64_t>();
     list.push_back(std::move(plan));
   }
   if (!arguments.json.is_stdout()) {
-    session.streams().out << "the suite: " << format_duration(seconds) << ", disk "
+    session.streams().out << "the suite: "
+                          << (is_timed ? format_duration(seconds) : "time not known") << ", disk "
                           << human_bytes(static_cast<std::uint64_t>(bytes)) << std::endl;
   }
   arguments.json.write({{"format", "mneme-suite-dry-run"},
                         {"command", command_text(arguments)},
                         {"tasks", std::move(list)},
-                        {"seconds", seconds},
+                        {"seconds", is_timed ? Json(seconds) : Json(nullptr)},
                         {"disk_bytes", bytes}},
                        session.streams());
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,10 @@ struct ArmPlan {
   double state_bytes = 0.0;  // of a lane while evaluating, after the segments that were tried
   run::Footprint training;   // estimates of the peak of a process
   run::Footprint evaluation;
+  // False where one step took longer than a measurement may: the times, and state_bytes, are not
+  // known.
+  bool is_timed = true;
+  double first_step_seconds = 0.0;  // with an empty memory
   double step_seconds = 0.0;        // measured
   double training_seconds = 0.0;    // of all steps
   double evaluation_seconds = 0.0;  // of the splits at the end, and of the learning curve
@@ -28,17 +33,25 @@ struct ArmPlan {
 
 struct Plan {
   std::vector<ArmPlan> arms;
-  std::int64_t processes = 1;  // side by side
-  double seconds = 0.0;        // until all runs are done
-  std::int64_t disk_bytes = 0;
+  std::int64_t processes = 1;         // side by side
+  bool is_timed = true;               // every arm that has something to do is
+  double seconds = 0.0;               // until all runs are done
+  std::int64_t disk_bytes = 0;        // that all runs will still write
   std::int64_t free_disk_bytes = -1;  // where the folder will be; -1 = not known
+};
+
+struct Measuring {
+  // Of the steps of an arm; the step that runs then comes to its end.
+  double most_seconds = 5.0;
+  // Called before each arm is measured, with its place from 0.
+  std::function<void(std::size_t arm)> on_arm = nullptr;
 };
 
 // Trains every arm for a few steps and evaluates a few segments, without a folder, on the options'
 // device and with their threads: the first steps, which fill the memory, are not timed.
 // `processes`: of all ranks. Errors as Trainer gives them, with the arm's name in front.
 [[nodiscard]] Plan make_plan(const Record& record, const Options& options, std::int64_t processes,
-                             plugin::PluginLoader& loader);
+                             plugin::PluginLoader& loader, const Measuring& measuring = {});
 // With what the record knows of the arms: parameters, FLOPs, checks.
 [[nodiscard]] Json to_json(const Plan& plan, const Record& record);
 
