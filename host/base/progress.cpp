@@ -143,7 +143,7 @@ void Progress::update(const ProgressState& state) {
 
 void Progress::show(const ProgressState& state) {
   if (options_.is_json) {
-    out_ << json_line(options_, state) << '\n' << std::flush;
+    out_ << json_line(options_, state) + '\n' << std::flush;
   } else if (options_.is_terminal) {
     // The last column stays free: some terminals begin a new line there.
     const int columns = options_.terminal_width;
@@ -152,9 +152,9 @@ void Progress::show(const ProgressState& state) {
     const std::size_t width = text.size();
     if (width < drawn_width_) text.append(drawn_width_ - width, ' ');
     drawn_width_ = width;
-    out_ << '\r' << text << std::flush;
+    out_ << '\r' + text << std::flush;
   } else {
-    out_ << line(state) << '\n' << std::flush;
+    out_ << line(state) + '\n' << std::flush;
   }
   last_shown_ = clock_.seconds();
   has_shown_ = true;
@@ -167,7 +167,7 @@ void Progress::note(const std::string& text) {
     drawn_width_ = 0;
     is_pending_ = true;
   }
-  out_ << (options_.is_json ? json_note(text) : text) << '\n' << std::flush;
+  out_ << (options_.is_json ? json_note(text) : text) + '\n' << std::flush;
 }
 
 void Progress::set_title(const std::string& title) {

@@ -39,12 +39,10 @@ void print_error(const Streams& streams, std::string_view message) {
   const bool has_lines = message.find('\n') != std::string_view::npos;
   const auto lines = 1 + std::count(message.begin(), message.end(), '\n');
   const std::string head = has_lines ? str("error (", lines, " lines):\n") : "error: ";
-  if (streams.is_err_coloured) {
-    streams.err << "mneme: \x1b[31m" << head << "\x1b[0m";
-  } else {
-    streams.err << "mneme: " << head;
-  }
-  streams.err << message << '\n' << std::flush;
+  const bool is_coloured = streams.is_err_coloured;
+  streams.err << str("mneme: ", is_coloured ? "\x1b[31m" : "", head, is_coloured ? "\x1b[0m" : "",
+                     message, '\n')
+              << std::flush;
 }
 
 // The innermost subcommand that was named.
@@ -231,7 +229,7 @@ int main_entry(int argc, const char* const* argv, const Streams& streams) noexce
 void Failures::add(const std::string& name, const Error& error) {
   all_.push_back({name, error});
   if (all_.size() == memories_) throw error.with_context(name);
-  streams_.err << "mneme: error: " << name << ": " << error.what() << '\n' << std::flush;
+  streams_.err << str("mneme: error: ", name, ": ", error.what(), '\n') << std::flush;
 }
 
 int Failures::exit_code() const { return all_.empty() ? 0 : all_.front().error.exit_code(); }

@@ -107,7 +107,7 @@ void Display::note(const std::string& line) {
   if (progress_ != nullptr) {
     progress_->note(line);
   } else {
-    streams_.err << (streams_.is_err_json ? json_note(line) : line) << '\n' << std::flush;
+    streams_.err << (streams_.is_err_json ? json_note(line) : line) + '\n' << std::flush;
   }
 }
 

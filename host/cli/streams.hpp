@@ -20,7 +20,8 @@
 
 namespace mneme::cli {
 
-// Results go to `out`, progress and errors to `err`.
+// Results go to `out`, progress and errors to `err`. A line on `err` is one write, because the
+// thread that waits for signals, and other processes, write lines there, too.
 struct Streams {
   std::ostream& out;
   std::ostream& err;

@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <sstream>
+#include <streambuf>
+#include <string>
+#include <vector>
 
 namespace mneme {
 namespace {
@@ -160,6 +163,38 @@ TEST(Progress, TheLastStepIsShownOnce) {
   }
   progress.finish();
   EXPECT_EQ(out.str(), "2/2  in 0.10s\n2/2  in 3.00s\n");
+}
+
+// Keeps what each write to a stream consists of.
+class Writes : public std::streambuf {
+ public:
+  std::vector<std::string> all;
+
+ protected:
+  std::streamsize xsputn(const char* text, std::streamsize size) override {
+    all.emplace_back(text, static_cast<std::size_t>(size));
+    return size;
+  }
+  int_type overflow(int_type c) override {
+    all.emplace_back(1, traits_type::to_char_type(c));
+    return c;
+  }
+};
+
+// Other threads write lines of their own, such as that of a signal, to the same place.
+TEST(Progress, ALineIsOneWrite) {
+  for (const bool is_json : {true, false}) {
+    ManualClock clock;
+    Writes writes;
+    std::ostream out(&writes);
+    Progress progress(out, {.title = "t", .total_steps = 2, .is_json = is_json}, clock);
+    progress.note("said");
+    progress.update({.step = 2});
+    progress.finish();
+    ASSERT_EQ(writes.all.size(), 2U);
+    EXPECT_EQ(writes.all[0], is_json ? "{\"note\":\"said\"}\n" : "said\n");
+    EXPECT_EQ(writes.all[1].find('\n'), writes.all[1].size() - 1);
+  }
 }
 
 TEST(Progress, PlainLinesBecomeRare) {

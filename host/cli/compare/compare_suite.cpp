@@ -168,8 +168,7 @@ int compare_suite(const CompareArguments& given, const RankSession& session) {
     }
     ++begun;
     if (!arguments.is_quiet) {
-      streams.err << "task " << i + 1 << " of " << tasks.size() << ": " << suite.tasks[i].name
-                  << '\n'
+      streams.err << str("task ", i + 1, " of ", tasks.size(), ": ", suite.tasks[i].name, '\n')
                   << std::flush;
     }
     const CompareEnd task = run_comparison(tasks[i].record, tasks[i].options, arguments, streams);

@@ -225,7 +225,7 @@ class Evaluations {
     const bool is_only = memories_.size() == 1 && arguments_.extrapolate == 0;
     if (result.error && is_only) throw *result.error;
     if (result.error) {
-      streams_.err << "mneme: error: " << result.name << ": " << result.error->what() << '\n'
+      streams_.err << str("mneme: error: ", result.name, ": ", result.error->what(), '\n')
                    << std::flush;
     }
     if (arguments_.extrapolate == 0) note_untrained(display_, result.name, result.reset);

@@ -38,7 +38,7 @@ void attempt(DecodedMemory& memory, bool is_only, const Streams& streams, Work&&
   } catch (const std::exception& error) {
     memory.error = run::failure_of(error, "decoding", kLessMemory);
     if (is_only) throw *memory.error;
-    streams.err << "mneme: error: " << memory.name << ": " << memory.error->what() << '\n'
+    streams.err << str("mneme: error: ", memory.name, ": ", memory.error->what(), '\n')
                 << std::flush;
   }
 }

@@ -375,7 +375,7 @@ int run(const TrainArguments& given, const Streams& all_streams) {
             trainer->total_steps(), "; saved; continue with mneme train --resume ",
             shell_word(folder.string()));
     log_to_files(LogLevel::kInfo, text);
-    streams.err << "mneme: " << text << '\n';
+    streams.err << str("mneme: ", text, '\n');
   } else if (is_for_people) {
     streams.out << results_text(*trainer, folder, first_step) << last_evaluation(observer);
   }
