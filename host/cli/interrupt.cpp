@@ -1,5 +1,8 @@
 #include "host/cli/interrupt.hpp"
 
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -7,6 +10,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <iostream>
 #include <mutex>
 #include <thread>
 
@@ -24,6 +28,7 @@ using plugin::RunningCall;
 constexpr std::array kStopSignals = {SIGINT, SIGTERM, SIGHUP};
 constexpr auto kOneRequest = std::chrono::milliseconds(500);
 constexpr std::time_t kPatienceSeconds = 2;
+constexpr int kReaderMs = 200;  // for the reader of a pipe to come to its end
 
 // The waiting thread outlives main(), so the objects that it uses are never destroyed.
 std::mutex& mutex() {
@@ -39,6 +44,21 @@ constinit sigset_t g_inherited{};
 void say(const std::string& text) {
   const std::string line = str(::isatty(STDERR_FILENO) == 1 ? "\n" : "", "mneme: ", text, '\n');
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
+}
+
+// A terminal's Ctrl-C goes to all programs of a pipeline (`mneme ... 2>&1 | tee log`), and ends the
+// one that reads stderr. What is still to be said, such as what was saved, goes to the terminal
+// then.
+void follow_reader(const siginfo_t& info) {
+  if (info.si_signo != SIGINT || info.si_code != SI_KERNEL) return;  // sent by a process
+  struct stat status {};
+  if (::fstat(STDERR_FILENO, &status) != 0 || !S_ISFIFO(status.st_mode)) return;
+  pollfd pipe{.fd = STDERR_FILENO, .events = 0, .revents = 0};
+  if (::poll(&pipe, 1, kReaderMs) != 1 || (pipe.revents & POLLERR) == 0) return;
+  const int terminal = ::open("/dev/tty", O_WRONLY | O_NOCTTY | O_CLOEXEC);
+  if (terminal < 0) return;
+  ::dup2(terminal, STDERR_FILENO);
+  ::close(terminal);
 }
 
 // Ends the process as the unhandled signal would.
@@ -101,8 +121,10 @@ void take(int signal, Request& request) {
   pthread_sigmask(SIG_BLOCK, &all, nullptr);
   const timespec patience{.tv_sec = kPatienceSeconds, .tv_nsec = 0};
   for (Request request;;) {
-    const int signal = sigtimedwait(&signals, nullptr, is_awaited() ? &patience : nullptr);
+    siginfo_t info{};
+    const int signal = sigtimedwait(&signals, &info, is_awaited() ? &patience : nullptr);
     if (signal > 0) {
+      follow_reader(info);
       take(signal, request);
     } else if (errno == EAGAIN) {
       say_what_it_waits_for(request);
@@ -139,7 +161,8 @@ InterruptGuard::~InterruptGuard() {
 
 int InterruptGuard::signal() {
   const int signal = g_signal;
-  if (signal != 0) g_is_seen = true;
+  // A line that found no reader (follow_reader) must not keep later ones from the terminal.
+  if (signal != 0 && !g_is_seen.exchange(true)) std::cerr.clear();
   return signal;
 }
 

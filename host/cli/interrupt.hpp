@@ -16,6 +16,9 @@ namespace mneme::cli {
 // seconds a line says what it is waiting for: the hook that does not return, or the step. Signals
 // within the next half second belong to the same request (launchers signal the process and its
 // group); a later one ends the process at once.
+//
+// Where a terminal's Ctrl-C has ended the reader of the pipe that is stderr, stderr becomes the
+// terminal.
 void take_stop_signals();
 
 // The mask that the process was started with, for programs that it starts.

@@ -96,6 +96,24 @@ TEST_F(Terminal, ColoursAreOnTerminalsAndObeyNoColor) {
   EXPECT_THAT(on_terminal("NO_COLOR=1"), Not(HasSubstr("\x1b")));
 }
 
+// Ctrl-C ends the reader of the pipe as well.
+TEST_F(Terminal, ShowsThatCtrlCStoppedACommandWhoseReaderItEnded) {
+  if (run_shell("command -v script").exit_code != 0) GTEST_SKIP() << "no script(1)";
+  const std::string program = (fs::path(MNEME_BINARY_DIR) / "bin/mneme").string();
+  const std::string none = folder_.write("none.toml", "[memory]\n").string();
+  std::string command = "trap : INT; " + shell_word(program);
+  for (const std::string& word :
+       {std::string("compare"), experiment(tiny()), std::string("--memory"), none,
+        std::string("--run"), file("c"), std::string("--threads"), std::string("1"),
+        std::string("--set"), std::string("train.steps=1000000")}) {
+    command += ' ' + shell_word(word);
+  }
+  const ProgramResult result = run_shell("(until [ -e " + shell_word(file("c/comparison.json")) +
+                                         " ]; do sleep 0.05; done; printf '\\003') | script -qec " +
+                                         shell_word(command + " 2>&1 | cat") + " /dev/null");
+  EXPECT_THAT(result.out, HasSubstr("mneme: stopped by SIGINT: 0 of 1 runs are done"));
+}
+
 TEST_F(Terminal, QuietCommandsShowResultsAlone) {
   const std::string run = file("run");
   folder_.write("text.txt", "a text of a few words that is long enough to be prepared\n");
