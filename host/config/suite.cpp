@@ -125,8 +125,15 @@ std::vector<SuiteTask> read_tasks(Reader& root, Problems& problems,
 }  // namespace
 
 bool is_suite(const Value& root) {
-  const Value* const task = root.find("task");
-  return task != nullptr && task->kind() == Kind::kArray;
+  const auto is_list = [&](std::string_view key) {
+    const Value* const value = root.find(key);
+    return value != nullptr && value->kind() == Kind::kArray;
+  };
+  if (is_list("task") || is_list("tasks")) return true;
+  return is_list("memory") &&
+         std::ranges::any_of(root.find("memory")->items(), [](const Value& one) {
+           return one.kind() == Kind::kTable && one.find("file") != nullptr;
+         });
 }
 
 std::string_view to_word(Measure value) { return choice_text(value, kMeasureChoices); }
@@ -144,7 +151,7 @@ Suite read_suite(const std::filesystem::path& path) {
     root.problem("memory", {.failed = "missing",
                             .expected = "tables [[memory]], the first one the baseline"});
   }
-  if (suite.tasks.empty()) {
+  if (suite.tasks.empty() && table.find("tasks") == nullptr) {  // else it is an unknown key
     root.problem("task", {.failed = "missing", .expected = "tables [[task]]"});
   }
   problems.throw_if_any();

@@ -38,7 +38,8 @@ struct Suite {
   std::vector<SuiteTask> tasks;  // at least one
 };
 
-// True for the text of a suite file: it has tables [[task]], which no experiment has.
+// True for the text of a suite file: it has tables [[task]], or [[memory]] with a file, which no
+// experiment has; also for [[tasks]], which is a slip.
 [[nodiscard]] bool is_suite(const Value& root);
 
 // Reads a suite file (docs/suites.md):

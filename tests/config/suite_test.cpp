@@ -46,7 +46,10 @@ std::vector<std::string> keys_and_values(const std::vector<Override>& overrides)
 TEST_F(SuiteFile, IsToldFromAnExperiment) {
   EXPECT_TRUE(is_suite(parse_toml(kMemories + kTask, "s")));
   EXPECT_FALSE(is_suite(parse_toml("[data]\ntask = \"copy\"\n", "e")));
-  EXPECT_FALSE(is_suite(parse_toml("[[memory]]\nfile = \"m\"\n", "m")));
+  EXPECT_TRUE(is_suite(parse_toml("[[memory]]\nfile = \"m\"\n", "s")));
+  EXPECT_TRUE(is_suite(parse_toml("[[tasks]]\nexperiment = \"e\"\n", "s")));
+  EXPECT_FALSE(is_suite(parse_toml("[[memory]]\nplugin = \"m\"\n", "m")));
+  EXPECT_FALSE(is_suite(parse_toml("[memory]\nfile = \"m\"\n", "m")));
 }
 
 TEST_F(SuiteFile, GivesEveryTaskEveryMemory) {
@@ -92,6 +95,12 @@ TEST_F(SuiteFile, SaysEverythingThatIsWrong) {
             "\"outside\"");
   EXPECT_EQ(error("[[memory]]\nname = \"a\"\n" + kTask),
             "2: s.toml:1:1: memory.0.file: missing: expected the path of a memory file");
+}
+
+// One line, and not that tables [[task]] are missing.
+TEST_F(SuiteFile, KnowsATaskByItsPlural) {
+  EXPECT_EQ(error(kMemories + "[[tasks]]\nexperiment = \"needle.toml\"\n"),
+            "2: s.toml:7:3: tasks: unknown key (did you mean \"task\"?)");
 }
 
 TEST_F(SuiteFile, RefusesNamesThatCannotBeFolders) {
