@@ -301,6 +301,32 @@ TEST_F(CompareRun, CountsAllTasksOfASuiteThatIsStopped) {
                                      "not begun, the others are saved"));
 }
 
+// A record without the keys that came after it, and runs without checks.
+TEST_F(CompareRun, ContinuesTheFolderOfAnOlderVersion) {
+  expect_done(compare({"--quiet"}));
+  const fs::path metrics = folder_ / "comparison/cache-seed1/metrics.jsonl";
+  const auto written = fs::last_write_time(metrics);
+  Json old = record();
+  old.at("machine").erase("threads");
+  for (Json& arm : old.at("arms")) {
+    arm.erase("checks");
+    arm.erase("curve");
+  }
+  folder_.write("comparison/comparison.json", old.dump());
+  for (const char* const run : {"none-seed1", "cache-seed1"}) {
+    fs::remove(folder_ / "comparison" / run / "checks.json");
+  }
+  const ProgramResult shown = run_mneme({"report", file("comparison")});
+  expect_done(shown);
+  EXPECT_THAT(shown.out, HasSubstr("valid loss, nats a token"));
+  expect_done(compare({"--quiet"}));
+  EXPECT_EQ(fs::last_write_time(metrics), written);
+  const Json arm = record().at("arms").at(1);
+  EXPECT_TRUE(arm.contains("checks") && arm.contains("curve"));
+  EXPECT_EQ(arm.at("runs").at(0).at("state"), "done");
+  EXPECT_EQ(arm.at("runs").at(0).at("folder"), "cache-seed1");
+}
+
 // Finished runs are taken, a stopped one is resumed, and the end is that of a comparison that was
 // never stopped.
 TEST_F(CompareRun, IsContinuedAfterASignal) {
