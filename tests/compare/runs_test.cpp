@@ -118,8 +118,9 @@ TEST_F(CompareRuns, StayDoneInTheRecordWhileTheyAreLookedAtAgain) {
   std::vector<std::string> seen;
   for (const auto& entry : fs::directory_iterator(folder_.path())) {
     if (!entry.path().filename().string().starts_with("seen.")) continue;
+    const Json record = Json::parse(read_file(entry.path()));
     std::string states;
-    for (const Json& arm : Json::parse(read_file(entry.path())).at("arms")) {
+    for (const Json& arm : record.at("arms")) {
       states += arm.at("runs").at(0).at("state").get<std::string>() + ' ';
     }
     seen.push_back(states);
