@@ -88,6 +88,13 @@ const Option& Option::one_of(const std::vector<std::string>& words, const std::s
   return *this;
 }
 
+const Option& Option::not_empty(const std::string& expected) const {
+  option_->check([expected](const std::string& text) -> std::string {
+    return text.empty() ? "expected " + expected + ", got an empty text" : "";
+  });
+  return *this;
+}
+
 const Option& Option::required() const {
   option_->required();
   return *this;
@@ -172,10 +179,14 @@ constexpr bool kIsText =
 template <typename T>
 Option Command::option(const std::string& name, T& value, const std::string& type,
                        const std::string& help) const {
-  CLI::Option* const option = app_->add_option(name, value, help)->type_name(type);
+  CLI::Option* const parsed = app_->add_option(name, value, help)->type_name(type);
   // A text, such as that of --prompt, may begin with anything.
-  if (kIsText<T> && name.starts_with("--") && type != "TEXT") refuse_options(*option, type);
-  return Option(option);
+  if (kIsText<T> && name.starts_with("--") && type != "TEXT") refuse_options(*parsed, type);
+  const Option option(parsed);
+  if constexpr (std::is_same_v<T, fs::path> || std::is_same_v<T, std::vector<fs::path>>) {
+    option.not_empty("a path");
+  }
+  return option;
 }
 
 #define MNEME_OPTION_OF(...)                                                            \
@@ -255,8 +266,10 @@ void check_new_folder(const std::string& option, const fs::path& path) {
 }
 
 void JsonArgument::add(const Command& command) {
-  command.option("--json", path_, "FILE",
-                 "Write the results as JSON to FILE; - is stdout, without the text");
+  command
+      .option("--json", path_, "FILE",
+              "Write the results as JSON to FILE; - is stdout, without the text")
+      .not_empty("a path");
 }
 
 void JsonArgument::check() const {

@@ -45,6 +45,9 @@ class Option {
   // One of `words`, or a word that `fits`; a message calls the latter `pattern`: "cuda:N".
   const Option& one_of(const std::vector<std::string>& words, const std::string& pattern,
                        bool (*fits)(std::string_view)) const;
+  // A text that is not empty, which variables and the commands' code take for an absent option:
+  // "--out: expected a path, got an empty text". Options whose variables are paths have the check.
+  const Option& not_empty(const std::string& expected) const;
   const Option& required() const;
   // The help shows the value that the variable has now as the default.
   const Option& shown() const;

@@ -59,6 +59,40 @@ compare {experiment.toml} => --memory
 )");
 }
 
+// An empty text is what a shell makes of a variable that is not set: it must not count as an option
+// that is absent.
+TEST_F(Use, RefusesEmptyPaths) {
+  experiment(tiny());
+  expect_refusals(2, "", R"(
+generate x --prompt a --save-state '' => --save-state: expected a path, got an empty text
+generate x --prompt a --state '' => --state: expected a path, got an empty text
+generate x --prompt-file '' => --prompt-file: expected a path, got an empty text
+generate '' --prompt a => RUN: expected a path, got an empty text; see mneme generate --help
+eval x --json '' => --json: expected a path, got an empty text
+eval x --tokens '' --dump '' => expected a path, got an empty text
+eval x --memory a.toml --memory '' => --memory: expected a path, got an empty text
+eval '' => RUN: expected a path, got an empty text
+train {experiment.toml} --run '' => --run: expected a path, got an empty text
+train '' => EXP: expected a path, got an empty text
+import --from '' --run {run} => --from: expected a path, got an empty text
+import --from x --run '' => --run: expected a path, got an empty text
+data prepare --train {t} --out '' => --out: expected a path, got an empty text
+data prepare --train '' --out {o} => --train: expected a path, got an empty text
+data prepare --train {t} --valid {t} '' --out {o} => --valid: expected a path, got an empty text
+data describe '' => PATH: expected a path, got an empty text
+data dialogues x --out '' => --out: expected a path, got an empty text
+analyze distance x --out '' => --out: expected a path, got an empty text
+inspect '' => FILE: expected a path, got an empty text
+plugins list --plugins '' => --plugins: expected a path, got an empty text
+abi ops --json '' => --json: expected a path, got an empty text
+report x --baseline '' => --baseline: expected an arm, got an empty text
+export x --to y --family '' => --family: expected a family, got an empty text
+export x y --format '' => --format: expected a format, got an empty text
+plugins validate x --here '' => --here: expected a check, got an empty text
+plugins new x --id '' => --id: expected an id, got an empty text
+)");
+}
+
 TEST_F(Use, RefusesAnExperimentThatIsMissing) {
   const ProgramResult result = run_mneme({"train", file("absent.toml")});
   EXPECT_EQ(result.signal, 0);

@@ -236,8 +236,10 @@ void add_analyze_regression(const Command& analyze) {
   command["--memory"].required();
   command.option("--option", arguments->option, "OPTION", "The tier's option that --values changes")
       .shown();
-  command.option("--values", arguments->values, "V,...",
-                 "Its values as TOML, with commas; without them the file's own");
+  command
+      .option("--values", arguments->values, "V,...",
+              "Its values as TOML, with commas; without them the file's own")
+      .not_empty("values");
   add_row_options(command, *arguments);
   command
       .option("--updates", arguments->updates, "K",

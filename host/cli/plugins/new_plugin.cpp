@@ -208,7 +208,8 @@ void add_plugins_new(const Command& plugins) {
       .shown();
   command.flag("--cuda", arguments->plugin.has_kernel,
                "With a kernel of its own, for the CPU and for CUDA");
-  command.option("--id", arguments->plugin.id, "ID", "The plugin's id; default org.example.NAME");
+  command.option("--id", arguments->plugin.id, "ID", "The plugin's id; default org.example.NAME")
+      .not_empty("an id");
   command.option("--folder", arguments->folder, "DIR", "Folder to make; default NAME");
   command.examples({"mneme plugins new my_memory",
                     "mneme plugins new my_kernel --cuda --id edu.somewhere.my_kernel"});

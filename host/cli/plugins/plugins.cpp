@@ -85,14 +85,16 @@ void add_plugins(const Command& app) {
 
 namespace {
 
-int print(const std::string& json_file, const Streams& streams) {
-  if (json_file.empty() || json_file == "-") {
+int print(const std::optional<std::string>& json_file, const Streams& streams) {
+  if (!json_file || *json_file == "-") {
     std::ostringstream text;
-    ops::print_ops(text, json_file == "-");
-    streams.out << (json_file == "-" ? text.str() : fit_lines(text.str(), streams.out_width));
+    ops::print_ops(text, json_file.has_value());
+    streams.out << (json_file ? text.str() : fit_lines(text.str(), streams.out_width));
     return 0;
   }
-  JsonArgument json(json_file);
+  // The parser checks no value of an option that may have none.
+  if (json_file->empty()) throw_usage("abi ops --json: expected a path, got an empty text");
+  JsonArgument json(*json_file);
   std::ostringstream text;
   ops::print_ops(text, true);
   json.write(Json::parse(text.str()), streams);
@@ -107,7 +109,7 @@ void add_abi(const Command& app) {
   abi.examples({"mneme abi ops", "mneme abi ops --json ops.json"});
 
   const Command ops = abi.subcommand("ops", "Print the schema of every op");
-  const auto file = std::make_shared<std::string>();
+  const auto file = std::make_shared<std::optional<std::string>>();
   ops.option("--json", *file, "[FILE]", "Print JSON, or write it to FILE")
       .expected(0, 1)
       .default_str("-");

@@ -391,7 +391,8 @@ void add_plugins_validate(const Command& plugins) {
       "Check a plugin in small models: file, options, shapes, causality, lanes, state, gradients, "
       "kernels, errors; each check in a process of its own");
   const auto arguments = std::make_shared<ValidateArguments>();
-  command.option("NAME", arguments->name, "", "File name, id, or path of the plugin");
+  command.option("NAME", arguments->name, "", "File name, id, or path of the plugin")
+      .not_empty("a plugin");
   add_plugin_folders(command, arguments->folders);
   command
       .option("--set", arguments->options, "OPTION=VALUE",
@@ -410,6 +411,7 @@ void add_plugins_validate(const Command& plugins) {
   command
       .option("--here", arguments->here, "CHECK",
               "Run this check in this process, for a debugger and without a time limit")
+      .not_empty("a check")
       .excludes(command["--json"])
       .excludes(command["--only"])
       .excludes(command["--exclude"]);

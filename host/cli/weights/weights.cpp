@@ -319,11 +319,13 @@ void add_export(const Command& app) {
       .option("--family", arguments->family, "NAME",
               "With --to: the family to write for (" + weights::family_list() +
                   "); default: the imported folder's")
+      .not_empty("a family")
       .needs(to);
   command
       .option("--format", arguments->format, "FORMAT",
               "transformer_xl (the state dict of the official PyTorch code), or the format of "
               "the memory's name map; default: the name map's when there is one")
+      .not_empty("a format")
       .excludes(to);
   command
       .option("--names", arguments->names, "FILE",
