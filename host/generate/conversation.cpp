@@ -23,6 +23,7 @@ const std::string kRevision = "1";
 const std::string kStatePrefix = "state/";
 const std::string kIdentityPrefix = "identity.";
 const std::string kOpen = "open";
+const std::string kSegment = "segment";
 
 at::Tensor on_cpu(const at::Tensor& tensor) { return tensor.detach().to(at::kCPU).contiguous(); }
 
@@ -70,6 +71,14 @@ void check_identity(const SafetensorsFile& file, const Identity& identity) {
                  .hint = "continue it with the run, checkpoint and memory that wrote it, or begin "
                          "a new one with --prompt"});
   }
+}
+
+// 0 where the file, of an earlier program, has none.
+std::int64_t segment_of(const SafetensorsFile& file) {
+  if (!file.metadata().contains(kSegment)) return 0;
+  const auto segment = number_at<std::int64_t>(file, kSegment);
+  if (segment < 1) throw_damaged(file.path(), str("segments of ", segment, " tokens"));
+  return segment;
 }
 
 // The open segment's tokens, [1,n]; n = 0 where the last segment is closed.
@@ -130,6 +139,7 @@ void write_conversation(const std::filesystem::path& path, const Generator::Save
       {"types", Json(saved.text.types).dump()},
       {"pending", saved.pending ? str(*saved.pending) : "-1"},
       {"seed", str(saved.seed)}};
+  if (saved.segment > 0) metadata[kSegment] = str(saved.segment);
   for (const auto& [key, value] : identity) metadata[kIdentityPrefix + key] = value;
   SafetensorsWriter writer;
   std::vector<TensorView> views;
@@ -188,7 +198,14 @@ Generator::Saved read_conversation(const std::filesystem::path& path, const Iden
   }
   if (pending >= 0) saved.pending = pending;
   saved.seed = number_at<std::uint64_t>(file, "seed");
+  saved.segment = segment_of(file);
   return saved;
+}
+
+std::int64_t segment_of_conversation(const std::filesystem::path& path) {
+  const SafetensorsFile file = SafetensorsFile::open(path);
+  check_format(file);
+  return segment_of(file);
 }
 
 }  // namespace mneme::generate

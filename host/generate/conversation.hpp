@@ -23,7 +23,8 @@ namespace mneme::generate {
 //
 // and the metadata format, revision, identity.<key>, state (JSON: counters), steps (JSON: lengths
 // in which the open segment was fed), types (JSON: the token type of the turn that is open, for
-// models with token types), lanes, tokens, pending, seed, checksums as a checkpoint's.
+// models with token types), lanes, tokens, pending, seed, segment (the options' length of a
+// segment; files of earlier programs lack it), checksums as a checkpoint's.
 
 // What a conversation must be continued with: keys such as "weights" or "vocabulary" with values to
 // compare.
@@ -39,5 +40,9 @@ void write_conversation(const std::filesystem::path& path, const Generator::Save
 // not add up to the open segment. TokenFeeder checks the memory's state.
 [[nodiscard]] Generator::Saved read_conversation(const std::filesystem::path& path,
                                                  const Identity& identity, std::int64_t vocabulary);
+
+// Of the file of a conversation, the tokens of a segment in which it was generated; 0 where it does
+// not say. Reads no tensor. Errors as read_conversation's for a file that is no conversation.
+[[nodiscard]] std::int64_t segment_of_conversation(const std::filesystem::path& path);
 
 }  // namespace mneme::generate

@@ -318,7 +318,10 @@ void Generator::generate(std::int64_t count, const OnToken& on_token) {
 
 Generator::Saved Generator::save() const {
   check_one_sample("--save-state");
-  Saved saved{.text = feeder_->save(), .pending = std::nullopt, .seed = options_.seed};
+  Saved saved{.text = feeder_->save(),
+              .pending = std::nullopt,
+              .seed = options_.seed,
+              .segment = options_.segment};
   if (pending_.defined()) saved.pending = static_cast<std::int32_t>(pending_.item<std::int64_t>());
   return saved;
 }

@@ -167,6 +167,7 @@ class Generator {
     FedText text;
     std::optional<std::int32_t> pending;  // the newest token, not fed yet
     std::uint64_t seed = 1;
+    std::int64_t segment = 0;  // tokens of a segment; 0 = not known
   };
   // One sample only: Error (kUsage) for several.
   [[nodiscard]] Saved save() const;

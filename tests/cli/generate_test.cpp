@@ -148,24 +148,60 @@ TEST_F(BadGeneration, StatesOfAnotherModel) {
 )");
 }
 
+// A segment is a part of the function that a text is drawn from.
+TEST_F(BadGeneration, AConversationGoesOnInItsSegments) {
+  const std::string run = run_of("char", "run");
+  const auto ids = [&](const std::vector<std::string>& more, std::string* notes = nullptr) {
+    std::vector<std::string> arguments{"generate", run, "--threads", "1", "--json", "-"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const ProgramResult result = run_mneme(arguments);
+    expect_done(result);
+    if (notes != nullptr) *notes = result.err;
+    return Json::parse(result.out).at("samples").at(0).at("ids").get<std::vector<int>>();
+  };
+  std::vector<int> made =
+      ids({"--prompt", "ab", "--tokens", "7", "--segment", "3", "--save-state", file("state")});
+  std::string notes;
+  const std::vector<int> rest = ids({"--state", file("state"), "--tokens", "13"}, &notes);
+  made.insert(made.end(), rest.begin(), rest.end());
+  EXPECT_EQ(made, ids({"--prompt", "ab", "--tokens", "20", "--segment", "3"}));
+  const std::string difference =
+      "the conversation was generated in segments of 3 tokens and goes "
+      "on in segments of ";
+  EXPECT_THAT(notes, testing::Not(testing::HasSubstr(difference)));
+  ids({"--state", file("state"), "--segment", "3"}, &notes);
+  EXPECT_THAT(notes, testing::Not(testing::HasSubstr(difference)));
+  ids({"--state", file("state"), "--segment", "5"}, &notes);
+  EXPECT_THAT(notes, testing::HasSubstr(difference + "5, as given"));
+  ids({"--state", file("state"), "--set", "generate.segment=4"}, &notes);
+  EXPECT_THAT(notes, testing::HasSubstr(difference + "4, as given"));
+}
+
 TEST_F(BadGeneration, ASignalEndsItWithTheConversationSaved) {
   const std::string run = run_of("char", "run");
   for (const auto& [signal, name] : {std::pair{SIGINT, "SIGINT"}, std::pair{SIGTERM, "SIGTERM"}}) {
+    const std::string sampling =
+        " --temperature 0.7 --top-k 3 --top-p 0.95 --min-p 0.001 --seed 5 --stop 'a z' "
+        "--ignore-eos";
+    std::vector<std::string> arguments = {"generate",  run,         "--prompt",     "ab",
+                                          "--tokens",  "100000000", "--json",       "-",
+                                          "--segment", "3",         "--save-state", file("state")};
+    for (const std::string& word : shell_words(sampling)) arguments.push_back(word);
     const ProgramResult stopped =
-        run_mneme({"generate", run, "--prompt", "ab", "--tokens", "100000000", "--json", "-",
-                   "--save-state", file("state")},
-                  {.signal = signal, .signal_after = "generate 1/"});
+        run_mneme(arguments, {.signal = signal, .signal_after = "generate 1/"});
     EXPECT_EQ(stopped.signal, 0);
     EXPECT_EQ(stopped.exit_code, 128 + signal) << stopped.err;
     const Json json = Json::parse(stopped.out);
     const Json& sample = json.at("samples").at(0);
     const std::size_t made = sample.at("ids").size();
     EXPECT_EQ(sample.at("end"), "interrupted");
-    EXPECT_THAT(stopped.err, testing::HasSubstr(std::string("mneme: stopped by ") + name +
-                                                " after " + std::to_string(made) +
-                                                " of 100000000 tokens; saved; continue with mneme "
-                                                "generate " +
-                                                run + " --state " + file("state")));
+    EXPECT_THAT(stopped.err,
+                testing::HasSubstr(std::string("mneme: stopped by ") + name + " after " +
+                                   std::to_string(made) +
+                                   " of 100000000 tokens; saved; continue with mneme "
+                                   "generate " +
+                                   run + " --state " + file("state") + " --segment 3 --tokens " +
+                                   std::to_string(100000000 - made) + sampling + '\n'));
     const ProgramResult next = generate(run, {"--state", file("state"), "--json", "-"});
     expect_done(next);
     EXPECT_EQ(Json::parse(next.out).at("text_tokens"), 2 + made + 4);

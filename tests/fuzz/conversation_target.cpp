@@ -23,11 +23,13 @@ void check_saved(const generate::Generator::Saved& saved) {
   require(tokens <= saved.text.tokens, "the open segment is a part of the text");
   require(!saved.pending || (*saved.pending >= 0 && *saved.pending < kVocabulary),
           "the pending token lies in the vocabulary");
+  require(saved.segment >= 0, "a segment has tokens, or is not known");
 }
 
 bool are_equal(const generate::Generator::Saved& a, const generate::Generator::Saved& b) {
-  if (a.pending != b.pending || a.seed != b.seed || a.text.tokens != b.text.tokens ||
-      a.text.types != b.text.types || a.text.state.metadata != b.text.state.metadata ||
+  if (a.pending != b.pending || a.seed != b.seed || a.segment != b.segment ||
+      a.text.tokens != b.text.tokens || a.text.types != b.text.types ||
+      a.text.state.metadata != b.text.state.metadata ||
       a.text.steps.size() != b.text.steps.size() ||
       a.text.state.tensors.size() != b.text.state.tensors.size()) {
     return false;
@@ -62,6 +64,7 @@ std::string some_conversation() {
   return "format=mneme-conversation\nrevision=1\nidentity.weights=0123\nstate={\"segments\":\"2\"}"
          "\n"
          "steps=[1]\nlanes=1\ntokens=9\ntypes=[3]\npending=5\nseed=18446744073709551615\n"
+         "segment=8\n"
          "@state/0.org.example.one.0.rows=F32 1 2 2\n@state/flags=BOOL 3\n@open=I64 1 1\n";
 }
 

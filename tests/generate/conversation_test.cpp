@@ -123,11 +123,22 @@ class BadConversation : public testing::Test {
 TEST_F(BadConversation, KeepsWhatItWasGiven) {
   const Generator::Saved read = read_conversation(path_, kIdentity, kVocabulary);
   EXPECT_EQ(read.seed, 4U);
+  EXPECT_EQ(read.segment, 6);
+  EXPECT_EQ(segment_of_conversation(path_), 6);
   EXPECT_EQ(read.pending, saved_.pending);
   EXPECT_EQ(read.text.tokens, 9);
   EXPECT_EQ(read.text.lanes, 1);
   ASSERT_EQ(read.text.steps.size(), 3U);  // 6 tokens are committed, three wait in steps of one
   EXPECT_EQ(read.text.state.tensors.size(), saved_.text.state.tensors.size());
+}
+
+// As programs wrote them before files said it.
+TEST_F(BadConversation, MayLackItsSegment) {
+  saved_.segment = 0;
+  write_conversation(path_, saved_, kIdentity);
+  EXPECT_FALSE(SafetensorsFile::open(path_).metadata().contains("segment"));
+  EXPECT_EQ(segment_of_conversation(path_), 0);
+  EXPECT_EQ(read_conversation(path_, kIdentity, kVocabulary).segment, 0);
 }
 
 TEST_F(BadConversation, OfAnotherModel) {
@@ -161,6 +172,8 @@ TEST_F(BadConversation, OfAnotherKind) {
   writer.write(path_);
   EXPECT_THAT(read_error(), HasSubstr("no conversation that mneme can read"));
   EXPECT_THAT(read_error(), HasSubstr("--save-state"));
+  EXPECT_THAT(error_of([&] { static_cast<void>(segment_of_conversation(path_)); }),
+              HasSubstr("no conversation that mneme can read"));
 }
 
 // The checksums are right, but no generator wrote the file.
@@ -227,6 +240,8 @@ TEST_F(ChangedConversation, IsRefusedWhereItsTextIsNone) {
   refuses(error_with("tokens", "-5"), "a text of -5 tokens, an open segment of 3");
   refuses(error_with("tokens", "2"), "a text of 2 tokens");
   refuses(error_with("lanes", "2"), "2 lanes, not one");
+  refuses(error_with("segment", "0"), "segments of 0 tokens");
+  refuses(error_with("segment", "x"), "metadata \"segment\" is \"x\"");
   refuses(error_with("steps", "[1]"), "steps of 1 tokens, an open segment of 3");
   refuses(error_with("steps", "[1,3]"), "a step of 3 tokens where 2 of the open segment are left");
   refuses(error_with("steps", "[0,3]"), "a step of 0 tokens");

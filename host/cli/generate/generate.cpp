@@ -123,9 +123,12 @@ class Generation {
   // The command's exit status; logs the signal that ended the generation, if one did.
   [[nodiscard]] int finish() const {
     if (signal_ == 0) return 0;
-    streams_.err << "mneme: stopped by " << signal_name(signal_) << " after "
-                 << samples_.front().ids().size() << " of " << opened_.settings.tokens << " tokens"
-                 << (arguments_.save_state.empty() ? "" : saved_text(arguments_)) << '\n';
+    const auto made = static_cast<std::int64_t>(samples_.front().ids().size());
+    const std::int64_t all = opened_.settings.tokens;
+    streams_.err << "mneme: stopped by " << signal_name(signal_) << " after " << made << " of "
+                 << all << " tokens"
+                 << (arguments_.save_state.empty() ? "" : saved_text(arguments_, all - made))
+                 << '\n';
     return exit_code_of_signal(signal_);
   }
 

@@ -118,8 +118,9 @@ void continue_saved(const GenerateArguments& arguments, const OpenGeneration& op
                                                        std::vector<std::int32_t> ids);
 
 // "; saved; continue with mneme generate ...": the end of a line about a signal, where the
-// conversation was saved.
-[[nodiscard]] std::string saved_text(const GenerateArguments& arguments);
+// conversation was saved. The command repeats every option that decides the text, so that it goes
+// on as it would have. `left`: tokens that are not generated yet; 0 = as many as the options say.
+[[nodiscard]] std::string saved_text(const GenerateArguments& arguments, std::int64_t left = 0);
 
 // mneme generate RUN --chat: prompts from stdin, one a line. A plugin or memory file that changed
 // takes effect before the next one.

@@ -80,6 +80,31 @@ GenerateSettings settings_of(const GenerateArguments& arguments,
   return settings;
 }
 
+// Whether the command line says how long segments are; the experiment's default follows eval's.
+bool has_given_segment(const GenerateArguments& arguments) {
+  if (arguments.segment || is_released(arguments)) return true;
+  return std::ranges::any_of(arguments.set.overrides(), [](const config::Override& given) {
+    return given.key == "generate.segment" || given.key == "eval.segment";
+  });
+}
+
+// A conversation goes on in its own segments, unless others are given: the segment is a part of
+// the function that the text is drawn from.
+void keep_segment(const GenerateArguments& arguments, GenerateSettings& settings,
+                  Display& display) {
+  if (arguments.state.empty()) return;
+  const std::int64_t saved =
+      read_input([&] { return generate::segment_of_conversation(arguments.state); });
+  if (saved == 0 || saved == settings.options.segment) return;
+  if (!has_given_segment(arguments)) {
+    settings.options.segment = saved;
+    return;
+  }
+  display.note(str(arguments.state.string(), ": the conversation was generated in segments of ",
+                   saved, " tokens and goes on in segments of ", settings.options.segment,
+                   ", as given: the text is another one than without a stop"));
+}
+
 // What the tokenizer's template puts before a text. Error (kUsage) where there is nothing.
 std::vector<std::int32_t> beginning_of(const data::Vocabulary* vocabulary) {
   const data::Tokenizer* const tokenizer =
@@ -240,6 +265,7 @@ OpenGeneration open_generation(const GenerateArguments& arguments, Display& disp
   opened.memory_name =
       arguments.memory.empty() ? "as trained" : arguments.memory.front().stem().string();
   opened.settings = settings_of(arguments, experiment);
+  keep_segment(arguments, opened.settings, display);
   if (!arguments.ignores_end && !is_released(arguments)) {
     if (const auto record = weights::FolderRecord::find(arguments.run)) {
       opened.settings.end = weights::end_of_text(*record, arguments.run.string());
@@ -434,14 +460,53 @@ std::vector<std::int32_t> with_beginning(const OpenGeneration& opened,
   return ids;
 }
 
-std::string saved_text(const GenerateArguments& arguments) {
+namespace {
+
+// The options that decide which tokens follow a text, each with a blank in front. --bos and
+// --document are not among them: they begin a text.
+std::string typed_text_options(const GenerateArguments& arguments) {
+  std::string text;
+  const auto add = [&](const char* option, const std::string& value) {
+    text += str(' ', option, ' ', shell_word(value));
+  };
+  const auto integer = [&](const char* option, const std::optional<std::int64_t>& value) {
+    if (value) add(option, str(*value));
+  };
+  const auto real = [&](const char* option, const std::optional<double>& value) {
+    if (value) add(option, format_exact(*value));
+  };
+  const auto flag = [&](const char* option, bool is_given) {
+    if (is_given) text += str(' ', option);
+  };
+  if (!arguments.protocol.empty()) add("--protocol", arguments.protocol);
+  integer("--segment", arguments.segment);
+  integer("--tokens", arguments.tokens);
+  flag("--greedy", arguments.is_greedy);
+  real("--temperature", arguments.temperature);
+  integer("--top-k", arguments.top_k);
+  real("--top-p", arguments.top_p);
+  real("--min-p", arguments.min_p);
+  integer("--seed", arguments.seed);
+  for (const std::string& stop : arguments.stops) add("--stop", stop);
+  flag("--ignore-eos", arguments.ignores_end);
+  flag("--detokenize", arguments.detokenises);
+  if (arguments.machine.device != "cpu") add("--device", arguments.machine.device);
+  if (arguments.machine.threads != 0) add("--threads", str(arguments.machine.threads));
+  return text;
+}
+
+}  // namespace
+
+std::string saved_text(const GenerateArguments& arguments, std::int64_t left) {
   GenerateArguments next = arguments;
   next.prompt.reset();
   next.prompt_ids.reset();
   next.prompt_file.clear();
   next.state = arguments.save_state;
+  if (left > 0) next.tokens = left;
   std::string text = "; saved; continue with " + typed_command(next);
   if (next.checkpoint != "last") text += " --checkpoint " + shell_word(next.checkpoint);
+  text += typed_text_options(next);
   if (next.is_chat) text += " --chat";
   return text;
 }
