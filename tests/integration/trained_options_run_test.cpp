@@ -45,9 +45,19 @@ TEST_F(TrainedOptionsRun, AreHeldAgainstTheRun) {
                   "tier 0.test.fitted: widths = [0.5, 1.0], trained with [0.5, 2.0]\n",
                   "memory.carry = \"reset\""});
   const std::string other = fitted("tau = 0.75\nwidths = [0.5, 2]");
-  expect_done(eval(with_reset(other)));
+  const ProgramResult reset = eval(with_reset(other));
+  expect_done(reset);
+  const std::string warning =
+      ": initial values for parameters that the run has not trained: memory.0.test.fitted.0.gain";
+  EXPECT_THAT(reset.err, HasSubstr("memory" + warning)) << "with --quiet";
   const Json memory = Json::parse(read_file(folder_ / "eval.json")).at("memories").at(0);
   EXPECT_EQ(memory.at("untrained_parameters"), Json::array({"memory.0.test.fitted.0.gain"}));
+  const ProgramResult text =
+      run_mneme({"generate", file("run"), "--memory", file("memory.toml"), "--prompt-ids", "1",
+                 "--tokens", "1", "--json", "-", "--quiet", "--threads", "1"});
+  expect_done(text);
+  EXPECT_THAT(text.err, HasSubstr("memory" + warning));
+  EXPECT_EQ(Json::parse(text.out).at("untrained_parameters"), memory.at("untrained_parameters"));
 }
 
 TEST_F(TrainedOptionsRun, AreHeldAgainstTheFirstWeights) {

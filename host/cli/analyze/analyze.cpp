@@ -162,7 +162,7 @@ class Analyses {
         });
     display_.end();
     if (result.error) throw *result.error;
-    note_untrained(display_, memory.name, result.reset);
+    warn_of_untrained(memory.name, result.reset);
     return result;
   }
 

@@ -139,7 +139,7 @@ eval::Result evaluate_shown(const RunMemory& one, const run::SweepMemory& memory
   });
   display.end();
   if (result.error) throw *result.error;
-  note_untrained(display, one.name, result.reset);
+  warn_of_untrained(one.name, result.reset);
   return std::move(*result.result);
 }
 

@@ -177,7 +177,7 @@ class Evaluations {
   void extrapolate(const run::SweepMemory& memory) {
     std::vector<run::SweepMemory> sizes;
     try {
-      note_untrained(display_, memory.name, sweep_.load(memory.memory));
+      warn_of_untrained(memory.name, sweep_.load(memory.memory));
       sizes = sizes_of(memory);
     } catch (const Error& error) {
       keep({.name = memory.name, .memory = memory.memory, .error = error});
@@ -228,7 +228,7 @@ class Evaluations {
       streams_.err << str("mneme: error: ", result.name, ": ", result.error->what(), '\n')
                    << std::flush;
     }
-    if (arguments_.extrapolate == 0) note_untrained(display_, result.name, result.reset);
+    if (arguments_.extrapolate == 0) warn_of_untrained(result.name, result.reset);
     results_.push_back(std::move(result));
   }
 
@@ -408,7 +408,8 @@ int score_tokens(const EvalArguments& arguments, const Streams& streams) {
   OpenEvaluation opened = read_input([&] { return open_evaluation(arguments); });
   const run::SweepMemory& memory = opened.memories.front();
   run::Sweep sweep(opened.checkpoint, opened.experiment, opened.options);
-  note_untrained(display, memory.name, sweep.load(memory.memory));
+  const std::vector<std::string> untrained = sweep.load(memory.memory);
+  warn_of_untrained(memory.name, untrained);
   run::Runtime& runtime = sweep.runtime();
   const config::EvalConfig& settings = runtime.experiment().eval;
   eval::ScoreOptions options{.segment = settings.segment, .lanes = settings.lanes};
@@ -431,6 +432,7 @@ int score_tokens(const EvalArguments& arguments, const Streams& streams) {
   Json json = to_json(run::SweepResult{.name = memory.name,
                                        .memory = memory.memory,
                                        .plugins = runtime.stack().identities(),
+                                       .reset = untrained,
                                        .differences = sweep.differences()});
   json["tokens"] = arguments.tokens.string();
   json["dump"] = arguments.dump.string();

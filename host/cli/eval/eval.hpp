@@ -124,9 +124,9 @@ void load_each(run::Sweep& sweep, const std::vector<run::SweepMemory>& memories)
 
 [[nodiscard]] data::Split split_of(const EvalArguments& arguments);
 
-// Names the parameters that keep their initial values.
-void note_untrained(Display& display, const std::string& name,
-                    const std::vector<std::string>& untrained);
+// Names the parameters that keep their initial values: a warning, which --quiet does not hide, as
+// the numbers are not those of a trained memory.
+void warn_of_untrained(const std::string& name, const std::vector<std::string>& untrained);
 
 // mneme eval RUN --decode: all memories are loaded at once and decode each batch in turn, so that
 // other load on the machine slows all of them alike.

@@ -24,6 +24,7 @@ struct DecodedMemory {
   std::unique_ptr<run::Runtime> runtime;
   std::unique_ptr<eval::Decoder> decoder;
   std::vector<run::RunDifference> differences;  // of its plugins from the run's
+  std::vector<std::string> untrained;           // its parameters with initial values
   std::optional<Error> error;                   // it failed and is skipped from then on
 };
 
@@ -52,14 +53,14 @@ void check_task(const OpenEvaluation& run) {
                .got = str("data.task = \"", config::to_word(run.experiment.data.task), "\"")});
 }
 
-void open_one(DecodedMemory& out, const OpenEvaluation& run, const std::string& split,
-              Display& display) {
+void open_one(DecodedMemory& out, const OpenEvaluation& run, const std::string& split) {
   const config::Experiment experiment = config::with_memory(run.experiment, out.memory);
   run::RuntimeOptions options = run.options;
   options.weights_follow = true;
   run::check_evaluation_fits(experiment, options);
   out.runtime = std::make_unique<run::Runtime>(experiment, options);
-  note_untrained(display, out.name, run.checkpoint.load_weights(*out.runtime, out.memory.carry));
+  out.untrained = run.checkpoint.load_weights(*out.runtime, out.memory.carry);
+  warn_of_untrained(out.name, out.untrained);
   out.differences =
       run::plugin_differences(run.checkpoint.plugins(), out.runtime->stack().identities());
   run::log_differences(out.name, out.differences);
@@ -73,7 +74,7 @@ void open_one(DecodedMemory& out, const OpenEvaluation& run, const std::string& 
 }
 
 // `differences`: of the data from the run's.
-std::vector<DecodedMemory> open_all(const EvalArguments& arguments, Display& display,
+std::vector<DecodedMemory> open_all(const EvalArguments& arguments,
                                     std::vector<run::RunDifference>& differences) {
   const OpenEvaluation run = open_evaluation(arguments);
   check_task(run);
@@ -86,7 +87,7 @@ std::vector<DecodedMemory> open_all(const EvalArguments& arguments, Display& dis
     one.name = each.name;
     one.memory = each.memory;
     try {
-      open_one(one, run, arguments.split, display);
+      open_one(one, run, arguments.split);
     } catch (const std::exception& error) {
       problems.emplace_back(one.name, run::failure_of(error, "decoding", kLessMemory));
     }
@@ -141,6 +142,7 @@ Json json_of(const DecodedMemory& memory, const eval::Decoded& first) {
   run::SweepResult head{.name = memory.name, .memory = memory.memory};
   if (memory.runtime != nullptr) head.plugins = memory.runtime->stack().identities();
   head.error = memory.error;
+  head.reset = memory.untrained;
   head.differences = memory.differences;
   Json json = to_json(head);
   if (memory.error) return json;
@@ -174,7 +176,7 @@ int decode_answers(const EvalArguments& arguments, const Streams& streams) {
   Display display(streams, arguments.is_quiet);
   std::vector<run::RunDifference> differences;
   std::vector<DecodedMemory> memories =
-      read_input([&] { return open_all(arguments, display, differences); });
+      read_input([&] { return open_all(arguments, differences); });
   decode_in_turns(memories, display, streams);
   const DecodedMemory& first_done = first_of(memories);
   const eval::Decoded& first = first_done.decoder->result();

@@ -111,9 +111,11 @@ int make_for_reports(const EvalArguments& arguments, const Streams& streams) {
   const std::int64_t step = run.checkpoint.progress().step;
   Json memories = Json::array();
   for (const run::SweepMemory& memory : run.memories) {
-    note_untrained(display, memory.name, sweep.load(memory.memory));
-    memories.push_back(
-        ForReports(arguments, streams, display, sweep.runtime(), step).make(memory.name));
+    const std::vector<std::string> untrained = sweep.load(memory.memory);
+    warn_of_untrained(memory.name, untrained);
+    Json made = ForReports(arguments, streams, display, sweep.runtime(), step).make(memory.name);
+    if (!untrained.empty()) made["untrained_parameters"] = untrained;
+    memories.push_back(std::move(made));
   }
   arguments.json.write({{"format", "mneme-for-reports"},
                         {"run", arguments.run.string()},

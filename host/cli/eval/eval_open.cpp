@@ -7,6 +7,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
+#include "host/base/log.hpp"
 #include "host/base/text.hpp"
 #include "host/base/utf8.hpp"
 #include "host/cli/eval/eval.hpp"
@@ -149,11 +150,10 @@ void load_each(run::Sweep& sweep, const std::vector<run::SweepMemory>& memories)
   refuse_memories(problems, memories.size());
 }
 
-void note_untrained(Display& display, const std::string& name,
-                    const std::vector<std::string>& untrained) {
+void warn_of_untrained(const std::string& name, const std::vector<std::string>& untrained) {
   if (untrained.empty()) return;
-  display.note(str(name, ": initial values for parameters that the run has not trained: ",
-                   join(untrained, ", ")));
+  log_warning(name, ": initial values for parameters that the run has not trained: ",
+              join(untrained, ", "));
 }
 
 }  // namespace mneme::cli

@@ -233,7 +233,7 @@ class Watch {
                    << "; waiting for the next change\n"
                    << std::flush;
     } else {
-      note_untrained(display_, result.name, result.reset);
+      warn_of_untrained(result.name, result.reset);
       const std::string time = time_of_day();
       const std::size_t width = streams_.is_out_terminal ? streams_.out_width : 0;
       streams_.out << watch_line(time, result, watched.good ? &*watched.good : nullptr, width)

@@ -191,29 +191,31 @@ class Generation {
     for (const auto& sample : samples_) {
       samples.push_back(mneme::cli::json_of(sample, opened_.settings.tokens));
     }
-    return {{"format", "mneme-generate"},
-            {"run", arguments_.run.string()},
-            {"step", opened_.checkpoint->progress().step},
-            {"memory", opened_.memory_name},
-            {"plugins", plugins},
-            {"differs_from_run", run::to_json(opened_.sweep->differences())},
-            {"prompt", {{"ids", prompt.ids}, {"unknown", prompt.unknown}}},
-            {"segment", options.segment},
-            {"prompt_segment", options.prompt_segment},
-            {"sampling",
-             {{"greedy", sampling.is_greedy},
-              {"temperature", sampling.temperature},
-              {"top_k", sampling.top_k},
-              {"top_p", sampling.top_p},
-              {"min_p", sampling.min_p},
-              {"seed", options.seed}}},
-            {"beginning_ids", opened_.settings.beginning},
-            {"end_ids", opened_.settings.end.ids},
-            {"samples", samples},
-            {"prompt_seconds", prompt_seconds},
-            {"seconds", seconds},
-            {"text_tokens", generator_.tokens()},
-            {"state_bytes", generator_.state().bytes()}};
+    Json json = {{"format", "mneme-generate"},
+                 {"run", arguments_.run.string()},
+                 {"step", opened_.checkpoint->progress().step},
+                 {"memory", opened_.memory_name},
+                 {"plugins", plugins},
+                 {"differs_from_run", run::to_json(opened_.sweep->differences())},
+                 {"prompt", {{"ids", prompt.ids}, {"unknown", prompt.unknown}}},
+                 {"segment", options.segment},
+                 {"prompt_segment", options.prompt_segment},
+                 {"sampling",
+                  {{"greedy", sampling.is_greedy},
+                   {"temperature", sampling.temperature},
+                   {"top_k", sampling.top_k},
+                   {"top_p", sampling.top_p},
+                   {"min_p", sampling.min_p},
+                   {"seed", options.seed}}},
+                 {"beginning_ids", opened_.settings.beginning},
+                 {"end_ids", opened_.settings.end.ids},
+                 {"samples", samples},
+                 {"prompt_seconds", prompt_seconds},
+                 {"seconds", seconds},
+                 {"text_tokens", generator_.tokens()},
+                 {"state_bytes", generator_.state().bytes()}};
+    if (!opened_.untrained.empty()) json["untrained_parameters"] = opened_.untrained;
+    return json;
   }
 
   const GenerateArguments& arguments_;
@@ -236,7 +238,7 @@ int run(const GenerateArguments& arguments, const Streams& streams) {
   if (arguments.is_chat) return run_chat(arguments, streams);
   Display display(streams, arguments.is_quiet);
   const OpenGeneration opened = read_input([&] { return open_generation(arguments, display); });
-  note_untrained(display, opened.memory_name, opened.untrained);
+  warn_of_untrained(opened.memory_name, opened.untrained);
   Generation generation(arguments, opened, display, streams);
   const Json json = generation.run();
   Outputs outputs;

@@ -243,7 +243,7 @@ class Chat {
     before.swap = opened_.sweep->exchange(loaded);
     try {
       const std::vector<std::string> reset = carry(before.text);
-      note_untrained(display_, opened_.memory_name, before.swap.reset);
+      warn_of_untrained(opened_.memory_name, before.swap.reset);
       display_.note(
           str("the memory changed: ", build_labels(opened_.runtime().stack().identities()),
               reset.empty() ? "; its state was carried over"
@@ -387,7 +387,7 @@ int run_chat(const GenerateArguments& arguments, const Streams& streams) {
   if (::read(STDIN_FILENO, nullptr, 0) < 0) refuse_input(ErrorKind::kUsage, errno);
   Display display(streams, arguments.is_quiet);
   const OpenGeneration opened = read_input([&] { return open_generation(arguments, display); });
-  note_untrained(display, opened.memory_name, opened.untrained);
+  warn_of_untrained(opened.memory_name, opened.untrained);
   const InterruptGuard guard;
   return Chat(arguments, opened, display, streams).run();
 }
