@@ -41,7 +41,9 @@ TEST_F(BadGeneration, Prompts) {
   expect_done(generate(run, {"--prompt", "ab "}));
   expect_refusal(generate(run, {"--prompt", "ab\nXY"}), 2,
                  {"the vocabulary lacks characters", "\"X\" at --prompt:2:1", "\"Y\""});
+  folder_.write("utf16.txt", std::string("a\0b\0", 4));
   expect_refusals(2, "generate {run} --tokens 4", R"(
+--prompt-file {utf16.txt} => utf16.txt: the text is not UTF-8 & iconv -f UTF-16LE -t UTF-8
 (empty) => nothing to continue & --prompt & --state
 --prompt '' => prompt: it is empty
 --prompt-file {none.txt} => none.txt

@@ -136,12 +136,32 @@ TEST(Corpus, NamesTextsOfUtf16) {
   EXPECT_THAT(test::error_of([&] { static_cast<void>(Vocabulary::words(texts)); }),
               testing::HasSubstr("a.txt:1:1: the text is not UTF-8: expected valid UTF-8, got byte "
                                  "0xff at byte offset 0; it begins with a mark of UTF-16: convert "
-                                 "it (iconv -f UTF-16 -t UTF-8)"));
+                                 "the file (iconv -f UTF-16 -t UTF-8)"));
   EXPECT_THAT(
       warnings_of([&] {
         static_cast<void>(encode_corpus({}, "data.train", texts, Vocabulary::bytes(), {}));
       }),
       ElementsAre(testing::HasSubstr("data.train: a.txt: it begins with a mark of UTF-16")));
+}
+
+// Without a mark a text of Latin letters is valid UTF-8, of twice the characters.
+TEST(Corpus, RefusesTextsOfUtf16WithoutAMark) {
+  const std::string file("o\0n\0e\0\n\0", 8);
+  const std::vector<NamedText> texts = {text_of_file("a.txt", file)};
+  for (const Vocabulary& vocabulary : {Vocabulary::words(texts), Vocabulary::characters(texts)}) {
+    EXPECT_THAT(
+        test::error_of([&] { static_cast<void>(encode_corpus({}, "k", texts, vocabulary, {})); }),
+        testing::HasSubstr(
+            "a.txt: the text is not UTF-8: expected valid UTF-8, got NUL bytes at "
+            "the places of UTF-16LE; convert the file (iconv -f UTF-16LE -t UTF-8)"));
+  }
+  // What is binary can be a corpus of bytes.
+  Corpus corpus;
+  EXPECT_THAT(warnings_of([&] { corpus = encode_corpus({}, "k", texts, Vocabulary::bytes(), {}); }),
+              ElementsAre("k: a.txt: its NUL bytes are those of UTF-16LE, of which every byte "
+                          "becomes a token; convert the file (iconv -f UTF-16LE -t UTF-8) if it is "
+                          "a text"));
+  EXPECT_EQ(corpus.size(), 8);
 }
 
 TEST(Corpus, KeepsIdsInTheWidthOfTheVocabulary) {

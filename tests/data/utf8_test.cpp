@@ -76,6 +76,44 @@ TEST(Utf8, NamesThePlaceOfABadByte) {
   EXPECT_NO_THROW(check_utf8({"text.txt", "d\u00e9j\u00e0 vu\n"}));
 }
 
+// "ab, " and so on with `width` bytes a letter, the lowest first or last.
+std::string in_wide(const std::u32string& letters, std::size_t width, bool is_little) {
+  std::string out;
+  for (const char32_t letter : letters) {
+    for (std::size_t i = 0; i < width; ++i) {
+      const std::size_t byte = is_little ? i : width - 1 - i;
+      out += static_cast<char>((letter >> (8 * byte)) & 0xFF);
+    }
+  }
+  return out;
+}
+
+TEST(WideEncoding, IsFoundByItsMarkOrItsNulBytes) {
+  const auto name = [](const std::string& bytes) {
+    const auto found = find_wide_encoding(bytes);
+    return !found ? "none"s : (found->has_mark ? "a mark of " : "") + std::string(found->name);
+  };
+  const std::u32string latin = U"one two\n", marked = U"\uFEFF" + latin;
+  EXPECT_EQ(name(in_wide(marked, 2, true)), "a mark of UTF-16");
+  EXPECT_EQ(name(in_wide(marked, 2, false)), "a mark of UTF-16");
+  EXPECT_EQ(name(in_wide(marked, 4, true)), "a mark of UTF-32");
+  EXPECT_EQ(name(in_wide(marked, 4, false)), "a mark of UTF-32");
+  EXPECT_EQ(name(in_wide(latin, 2, true)), "UTF-16LE");
+  EXPECT_EQ(name(in_wide(latin, 2, false)), "UTF-16BE");
+  EXPECT_EQ(name(in_wide(latin, 4, true)), "UTF-32LE");
+  EXPECT_EQ(name(in_wide(latin, 4, false)), "UTF-32BE");
+  std::u32string cyrillic;  // valid UTF-8 in UTF-16: the bytes 4 and "0" to "O"
+  for (int i = 0; i < 40; ++i) cyrillic += U"\u043E\u0434\u0438\u043D \u0434\u0432\u0430\n";
+  EXPECT_EQ(name(in_wide(cyrillic, 2, true)), "UTF-16LE");
+  EXPECT_EQ(name(in_wide(cyrillic, 2, false)), "UTF-16BE");
+  EXPECT_EQ(name(in_wide(std::u32string(5000, U'a'), 2, true)), "UTF-16LE");
+  // NUL bytes of other files, and texts.
+  for (const std::string& bytes : {""s, "\0"s, "ab\0"s, "ab\0c"s, "a\0b"s, "one\0two\0three\0"s,
+                                   "one two\n"s, std::string(100, '\0'), "\xEF\xBB\xBFone"s}) {
+    EXPECT_EQ(name(bytes), "none") << printable(bytes);
+  }
+}
+
 TEST(Utf8, CountsLinesAndColumnsInCharacters) {
   const std::string text = "\u00e9\u00e9x\n\ny";
   EXPECT_EQ(position_text({"f", text}, 0), "f:1:1");

@@ -342,6 +342,7 @@ std::string tokenize_advice(const data::NamedText& text, const OpenGeneration& o
 
 generate::Prompt encode(const data::NamedText& given, const OpenGeneration& opened,
                         Display& display) {
+  if (opened.vocabulary()->kind() != data::VocabularyKind::kByte) data::check_not_wide(given);
   std::string words;
   data::NamedText text = given;
   if (opened.settings.tokenises) {

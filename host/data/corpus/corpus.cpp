@@ -40,12 +40,17 @@ void warn_of_order_marks(std::span<const NamedText> texts, const std::string& ke
     if (follows_byte_order_mark(text)) {
       log_warning(key, ": ", text.source,
                   ": the byte order mark at its start is no part of the text and was skipped");
-    } else if (vocabulary.kind() == VocabularyKind::kByte && text.place(0) == 0 &&
-               begins_as_utf16(text.text)) {
-      log_warning(key, ": ", text.source,
-                  ": it begins with a mark of UTF-16, of which every byte becomes a token; convert "
-                  "the file (iconv -f UTF-16 -t UTF-8) if it is a text");
+      continue;
     }
+    if (text.place(0) != 0) continue;  // the part before it is told
+    const std::optional<WideEncoding> wide = find_wide_encoding(text.context());
+    if (!wide) continue;
+    if (vocabulary.kind() != VocabularyKind::kByte) {
+      check_not_wide(text);
+      continue;
+    }
+    log_warning(key, ": ", text.source, ": ", wide->text(),
+                ", of which every byte becomes a token; ", wide->hint(), " if it is a text");
   }
 }
 

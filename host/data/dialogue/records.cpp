@@ -18,12 +18,14 @@ namespace {
 constexpr std::size_t kShownWidth = 60;
 
 void check_utf8_of(const NamedText& text) {
+  const std::optional<WideEncoding> wide = find_wide_encoding(text.context());
+  const std::string hint = wide ? wide->hint() : "convert the file (iconv -t UTF-8)";
+  if (wide) refuse_record(text.source, "the text is not UTF-8", "valid UTF-8", wide->text(), hint);
   for (std::size_t i = 0; i < text.text.size();) {
     const std::size_t bytes = decode_utf8(text.text, i).bytes;
     if (bytes == 0) {
       refuse_record(position_text(text, i), "the text is not UTF-8", "valid UTF-8",
-                    str("the byte ", printable(text.text.substr(i, 1))),
-                    "convert the file (iconv -t UTF-8)");
+                    str("the byte ", printable(text.text.substr(i, 1))), hint);
     }
     i += bytes;
   }

@@ -1,6 +1,7 @@
 #include "host/data/text/text.hpp"
 
 #include <algorithm>
+#include <array>
 #include <iomanip>
 #include <sstream>
 
@@ -8,6 +9,57 @@
 #include "host/base/utf8.hpp"
 
 namespace mneme::data {
+namespace {
+
+using namespace std::string_view_literals;
+
+constexpr std::size_t kLookedAt = 4096;  // bytes of a file, for its encoding
+
+constexpr const char* kOrBytes = ", or set data.vocabulary = \"byte\", which takes any bytes";
+
+std::optional<WideEncoding> find_mark(std::string_view bytes) {
+  // The mark of UTF-32LE begins with that of UTF-16LE.
+  if (bytes.starts_with("\xFF\xFE\0\0"sv) || bytes.starts_with("\0\0\xFE\xFF"sv)) {
+    return WideEncoding{.name = "UTF-32", .has_mark = true};
+  }
+  if (bytes.starts_with("\xFF\xFE") || bytes.starts_with("\xFE\xFF")) {
+    return WideEncoding{.name = "UTF-16", .has_mark = true};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string WideEncoding::text() const {
+  return str(has_mark ? "it begins with a mark of " : "its NUL bytes are those of ", name);
+}
+
+std::string WideEncoding::hint() const {
+  return str("convert the file (iconv -f ", name, " -t UTF-8)");
+}
+
+std::optional<WideEncoding> find_wide_encoding(std::string_view bytes) {
+  if (const auto marked = find_mark(bytes)) return marked;
+  const std::string_view head = bytes.substr(0, kLookedAt);
+  std::array<std::size_t, 4> nul{};  // by place in a group of four bytes
+  for (std::size_t i = 0; i < head.size(); ++i) nul[i % 4] += head[i] == '\0' ? 1 : 0;
+  const std::size_t groups = head.size() / 4, pairs = head.size() / 2;
+  const bool has_groups = groups > 0 && head.size() % 4 == 0;
+  if (has_groups && nul[3] == groups && 2 * nul[2] >= groups && 2 * nul[0] < groups) {
+    return WideEncoding{.name = "UTF-32LE"};
+  }
+  if (has_groups && nul[0] == groups && 2 * nul[1] >= groups && 2 * nul[3] < groups) {
+    return WideEncoding{.name = "UTF-32BE"};
+  }
+  const auto is_wide = [&](std::size_t high, std::size_t low) {
+    const bool is_often = (high >= 2 && 2 * high >= pairs) || (high >= 16 && 16 * high >= pairs);
+    return head.size() % 2 == 0 && is_often && 8 * low <= high;
+  };
+  const std::size_t even = nul[0] + nul[2], odd = nul[1] + nul[3];
+  if (is_wide(odd, even)) return WideEncoding{.name = "UTF-16LE"};
+  if (is_wide(even, odd)) return WideEncoding{.name = "UTF-16BE"};
+  return std::nullopt;
+}
 
 CodePoint decode_utf8(std::string_view text, std::size_t offset) {
   const mneme::CodePoint point = mneme::decode_utf8(text, offset);
@@ -49,6 +101,7 @@ std::string position_text(const NamedText& text, std::size_t offset) {
 }
 
 void throw_invalid_utf8(const NamedText& text, std::size_t offset) {
+  const std::optional<WideEncoding> wide = find_wide_encoding(text.context());
   std::ostringstream byte;
   byte << "byte 0x" << std::hex << std::setw(2) << std::setfill('0')
        << static_cast<unsigned>(static_cast<unsigned char>(text.text[offset])) << std::dec
@@ -57,11 +110,19 @@ void throw_invalid_utf8(const NamedText& text, std::size_t offset) {
                .failed = "the text is not UTF-8",
                .expected = "valid UTF-8",
                .got = byte.str(),
-               .hint = str(begins_as_utf16(text.context())
-                               ? "it begins with a mark of UTF-16: convert it (iconv -f UTF-16 -t "
-                                 "UTF-8)"
-                               : "convert the file (iconv -t UTF-8)",
-                           ", or set data.vocabulary = \"byte\", which takes any bytes")});
+               .hint = str(wide ? str(wide->text(), ": ", wide->hint())
+                                : std::string("convert the file (iconv -t UTF-8)"),
+                           kOrBytes)});
+}
+
+void check_not_wide(const NamedText& text) {
+  const std::optional<WideEncoding> wide = find_wide_encoding(text.context());
+  if (!wide || wide->has_mark) return;  // a mark is no UTF-8, and its place is told
+  throw_usage({.where = text.source,
+               .failed = "the text is not UTF-8",
+               .expected = "valid UTF-8",
+               .got = str("NUL bytes at the places of ", wide->name),
+               .hint = wide->hint() + kOrBytes});
 }
 
 void check_utf8(const NamedText& text) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -40,10 +41,23 @@ inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   return text.place(0) == kByteOrderMark.size() && text.context().starts_with(kByteOrderMark);
 }
 
-// True for bytes that begin with a mark of UTF-16.
-[[nodiscard]] inline bool begins_as_utf16(std::string_view bytes) {
-  return bytes.starts_with("\xFF\xFE") || bytes.starts_with("\xFE\xFF");
-}
+// An encoding of two or four bytes a character.
+struct WideEncoding {
+  std::string_view name;  // as iconv takes it: "UTF-16" with a mark, else "UTF-16LE"
+  bool has_mark = false;
+
+  // "it begins with a mark of UTF-16", "its NUL bytes are those of UTF-16LE".
+  [[nodiscard]] std::string text() const;
+  // "convert the file (iconv -f UTF-16LE -t UTF-8)"
+  [[nodiscard]] std::string hint() const;
+};
+
+// The wide encoding that a file's bytes show by a byte order mark or, without one, by the places of
+// the NUL bytes in the first 4 KiB: no UTF-8 text holds any. UTF-32: the first byte of each four,
+// or the last, is NUL, and so is the one beside it in half of them. UTF-16: half of the bytes at
+// even places are NUL, or half of those at odd ones, or 16 of them and one in 16 (a text of other
+// than Latin letters has them in blanks and line ends alone), and at most an eighth as many others.
+[[nodiscard]] std::optional<WideEncoding> find_wide_encoding(std::string_view bytes);
 
 // --- UTF-8: decoding with checks, and places in a text as people count them ---
 
@@ -69,6 +83,9 @@ struct CodePoint {
 // Throws Error (kUsage) at the first byte that is not UTF-8, naming its line, column, value and
 // offset in bytes (from 0).
 void check_utf8(const NamedText& text);
+// Throws Error (kUsage) for a text whose file is in a wide encoding by its NUL bytes: with Latin
+// letters it is valid UTF-8, of twice the characters.
+void check_not_wide(const NamedText& text);
 // The error of `check_utf8` for the invalid byte at `offset`.
 [[noreturn]] void throw_invalid_utf8(const NamedText& text, std::size_t offset);
 
