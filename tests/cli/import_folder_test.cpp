@@ -364,6 +364,21 @@ TEST_F(EndOfGeneration, IsAtAnIdThatTheFolderNames) {
   EXPECT_EQ(chat.out, "\n\n");
 }
 
+TEST_F(EndOfGeneration, ChatSaysThatATemplateIsNotApplied) {
+  static_cast<void>(sample(nullptr, ""));
+  const std::vector<std::string> chat = {"generate", file("run"), "--chat"};  // of no line
+  ProgramResult result = run_mneme(chat);
+  expect_done(result);
+  EXPECT_THAT(result.err, Not(HasSubstr("chat template")));
+  std::filesystem::remove_all(folder_ / "run");
+  write_bytes(folder_ / "model/tokenizer_config.json", R"({"chat_template": "{{ messages }}"})");
+  expect_done(import());
+  result = run_mneme(chat);
+  expect_done(result);
+  EXPECT_THAT(result.err, HasSubstr("the model's chat template (tokenizer_config.json) is not "
+                                    "applied: a line is read as it is"));
+}
+
 TEST_F(EndOfGeneration, IsAtTheFirstOfSeveralStopTexts) {
   const Json stopped = sample(nullptr, "", {"--stop", "e", "--stop", "aa"});
   EXPECT_EQ(stopped, Json({{"ids", {0, 0}}, {"text", ""}, {"end", "stop"}}));

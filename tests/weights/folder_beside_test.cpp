@@ -84,6 +84,24 @@ TEST_F(FolderBeside, TheRunKeepsTheFilesOfTheTokenizer) {
   EXPECT_EQ(report.files.size(), files.size());
 }
 
+TEST_F(FolderBeside, TheRecordNamesTheFileOfAChatTemplate) {
+  const auto found = [&] {
+    import();
+    return FolderRecord::find(run_)->chat_template();
+  };
+  write("tokenizer.json", tokenizer_of("abc"));
+  EXPECT_EQ(found(), "");
+  write("tokenizer_config.json", R"({"eos_token": "c", "chat_template": null})");
+  EXPECT_EQ(found(), "");
+  write("tokenizer_config.json", R"({"chat_template": "{{ messages }}"})");
+  EXPECT_EQ(found(), "tokenizer_config.json");
+  fs::create_directory(source_ / "additional_chat_templates");
+  write("additional_chat_templates/tools.jinja", "tools");
+  EXPECT_EQ(found(), "additional_chat_templates/tools.jinja");
+  write("chat_template.jinja", "{{ messages }}");
+  EXPECT_EQ(found(), "chat_template.jinja");
+}
+
 TEST_F(FolderBeside, TheRunKeepsTemplatesInAFolderAndNothingElse) {
   fs::create_directory(source_ / "additional_chat_templates");
   write("additional_chat_templates/tools.jinja", "tools");

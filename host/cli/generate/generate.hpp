@@ -82,6 +82,7 @@ struct OpenGeneration {
   std::unique_ptr<run::Sweep> sweep;
   std::string memory_name;
   std::vector<std::string> untrained;  // parameters that keep their initial values
+  std::string chat_template;           // the file with the pretrained model's; "" = it has none
   GenerateSettings settings;
 
   [[nodiscard]] run::Runtime& runtime() const { return sweep->runtime(); }

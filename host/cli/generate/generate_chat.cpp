@@ -388,6 +388,11 @@ int run_chat(const GenerateArguments& arguments, const Streams& streams) {
   Display display(streams, arguments.is_quiet);
   const OpenGeneration opened = read_input([&] { return open_generation(arguments, display); });
   warn_of_untrained(opened.memory_name, opened.untrained);
+  if (!opened.chat_template.empty() && !opened.runtime().dataset()->has_dialogues()) {
+    display.note(str("the model's chat template (", opened.chat_template,
+                     ") is not applied: a line is read as it is; write the template's marks into "
+                     "it where the model expects them"));
+  }
   const InterruptGuard guard;
   return Chat(arguments, opened, display, streams).run();
 }

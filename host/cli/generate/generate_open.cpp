@@ -266,9 +266,11 @@ OpenGeneration open_generation(const GenerateArguments& arguments, Display& disp
       arguments.memory.empty() ? "as trained" : arguments.memory.front().stem().string();
   opened.settings = settings_of(arguments, experiment);
   keep_segment(arguments, opened.settings, display);
-  if (!arguments.ignores_end && !is_released(arguments)) {
+  const bool has_end = !arguments.ignores_end && !is_released(arguments);
+  if (has_end || arguments.is_chat) {
     if (const auto record = weights::FolderRecord::find(arguments.run)) {
-      opened.settings.end = weights::end_of_text(*record, arguments.run.string());
+      if (has_end) opened.settings.end = weights::end_of_text(*record, arguments.run.string());
+      opened.chat_template = record->chat_template();
     }
   }
   generate::check(opened.settings.options.sampling);

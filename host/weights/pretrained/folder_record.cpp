@@ -21,13 +21,10 @@ constexpr const char* kRecordFormat = "mneme.pretrained";
 constexpr int kRecordRevision = 1;
 
 // tokenizer.model is binary; the others are texts.
-constexpr std::array kTokenizerFiles = {"tokenizer.json",
-                                        "tokenizer_config.json",
-                                        "special_tokens_map.json",
-                                        "added_tokens.json",
-                                        "vocab.json",
-                                        "merges.txt",
-                                        "tokenizer.model"};
+constexpr const char* kTokenizerSettings = "tokenizer_config.json";
+constexpr std::array kTokenizerFiles = {
+    "tokenizer.json", kTokenizerSettings, "special_tokens_map.json", "added_tokens.json",
+    "vocab.json",     "merges.txt",       "tokenizer.model"};
 constexpr std::array kTemplates = {"chat_template.jinja", "chat_template.json"};
 constexpr const char* kMoreTemplates = "additional_chat_templates";  // a folder
 
@@ -196,6 +193,20 @@ FolderRecord FolderRecord::of(const ModelFolder& folder, const FolderNames& name
   drop_tensors(dropped, record);
   record.beside = read_beside(folder.path());
   return record;
+}
+
+std::string FolderRecord::chat_template() const {
+  for (const char* name : kTemplates) {
+    if (beside.contains(name)) return name;
+  }
+  for (const auto& [name, bytes] : beside) {
+    if (name.starts_with(str(kMoreTemplates, '/'))) return name;
+  }
+  const auto settings = beside.find(kTokenizerSettings);
+  if (settings == beside.end()) return "";
+  const Json json = parse_json(settings->second);
+  const bool has_one = json.is_object() && !json.value("chat_template", Json()).is_null();
+  return has_one ? kTokenizerSettings : "";
 }
 
 std::string FolderRecord::text() const {

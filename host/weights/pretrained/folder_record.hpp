@@ -46,6 +46,8 @@ struct FolderRecord {
   std::map<std::string, std::string> beside = {};
   std::map<std::string, std::string> kept = {};  // bytes of the constants that are kept, by name
 
+  // The file of `beside` that holds a chat template; "" = none does.
+  [[nodiscard]] std::string chat_template() const;
   // Of an opened folder, without the tensors that FolderNames::is_dropped names.
   [[nodiscard]] static FolderRecord of(const ModelFolder& folder, const FolderNames& names);
   // pretrained.json's text, and back. Error (kRun) naming `source` and the key for a text of
