@@ -132,6 +132,20 @@ TEST_F(SweepRun, WhatIsWrongWithAMemoryEndsItBeforeTheFirstEvaluation) {
   expect_refusal(both, 3,
                  {"broken: ", "'no_library': is no shared library", "absent: ", "not found"});
   EXPECT_EQ(eval({a_, large}).out, "");
+  // A mistake of each kind, in one message: a file that is missing, a key, a plugin, an option.
+  const std::string key = write("key", "[memory]\nplugns = 1\n");
+  const std::string nowhere = file("nowhere.toml");
+  for (const std::vector<std::string>& mode : modes) {
+    const ProgramResult all = eval({nowhere, misspelt, key, a_, absent}, mode);
+    expect_refusal(all, 2,
+                   {"nowhere: ", nowhere, "misspelt: ", "did you mean \"rows\"", "key: ",
+                    "did you mean \"plugins\"", "absent: ", "not found", "nothing was evaluated"});
+    EXPECT_THAT(all.err, Not(HasSubstr("\na: ")));
+  }
+  // What all fail with is told once.
+  const ProgramResult same = eval({a_, b_}, {"--set", "eval.lans=1"});
+  expect_refusal(same, 2, {"did you mean \"lanes\""});
+  EXPECT_EQ(same.err.find("did you mean"), same.err.rfind("did you mean")) << same.err;
   const ProgramResult sizes = eval({a_, none_}, {"--extrapolate", "2"});
   expect_refusal(sizes, 2, {"none: ", "no tier has an integer option", "nothing was evaluated"});
   EXPECT_EQ(sizes.out, "");

@@ -245,7 +245,7 @@ int run(const AnalyzeArguments& arguments, const Streams& streams) {
   Display display(streams, arguments.open.is_quiet);
   OpenEvaluation opened = read_input([&] { return open(arguments, arguments.open); });
   note_data(display, *opened.options.dataset);
-  check_plugin_files(opened.memories);
+  check_plugin_files(opened.experiment, opened.memories);
   const LogOnce log;  // each memory is made several times, and says the same each time
   Analyses analysis(arguments, opened, display);
   analysis.check_memories();

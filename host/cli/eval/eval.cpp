@@ -132,28 +132,30 @@ class Evaluations {
   // the command; returned is what a trial has told of a memory whose code fails, for each memory.
   std::vector<std::optional<Error>> check() {
     std::vector<std::optional<Error>> failures(memories_.size());
-    std::vector<std::pair<std::string, Error>> problems;
+    std::vector<MemoryProblem> problems;
     std::vector<run::SweepMemory> whole;
     for (std::size_t i = 0; i < memories_.size(); ++i) {
       failures[i] = trials_.failure_of(memories_[i], i);
       if (!failures[i]) {
         whole.push_back(memories_[i]);
       } else if (failures[i]->kind() == ErrorKind::kUsage) {
-        problems.emplace_back(memories_[i].name, *failures[i]);
+        problems.push_back({memories_[i].name, *failures[i]});
       }
     }
-    refuse_memories(problems, memories_.size());
+    std::vector<MemoryProblem> others;
     if (arguments_.extrapolate != 0) {
-      check_sizes(whole);
+      others = problems_of_sizes(whole);
     } else if (memories_.size() > 1) {
-      load_each(sweep_, whole);
+      others = problems_of_loading(sweep_, whole);
     }
+    problems.insert(problems.end(), others.begin(), others.end());
+    refuse_memories(problems, memories_.size());
     return failures;
   }
 
   // The sizes of an extrapolation, of which the last one may be too large.
-  void check_sizes(const std::vector<run::SweepMemory>& memories) {
-    std::vector<std::pair<std::string, Error>> problems;
+  std::vector<MemoryProblem> problems_of_sizes(const std::vector<run::SweepMemory>& memories) {
+    std::vector<MemoryProblem> problems;
     for (const run::SweepMemory& memory : memories) {
       try {
         static_cast<void>(sweep_.load(memory.memory));
@@ -161,10 +163,10 @@ class Evaluations {
           static_cast<void>(sweep_.load(size.memory));
         }
       } catch (const Error& error) {
-        problems.emplace_back(memory.name, error);
+        problems.push_back({memory.name, error});
       }
     }
-    refuse_memories(problems, memories_.size());
+    return problems;
   }
 
   // Of the memory that is loaded.
@@ -286,7 +288,7 @@ void check_ranks(const EvalArguments& arguments, const RankSession& session) {
 
 int evaluate(const EvalArguments& arguments, const Streams& streams) {
   OpenEvaluation run = read_input([&] { return open_evaluation(arguments); });
-  check_plugin_files(run.memories);
+  check_plugin_files(run.experiment, run.memories);
   const std::vector<run::SweepResult> results = Evaluations(arguments, run, streams).run();
   Outputs outputs;  // the file first: a reader of what is printed may end early
   if (arguments.is_first_rank()) {

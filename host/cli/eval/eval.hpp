@@ -69,13 +69,21 @@ struct OpenEvaluation {
   std::vector<run::RunDifference> differences;  // of the data from the run's; the log has them
 };
 
-// The memories of an evaluation as their files say now.
-struct EvaluatedMemories {
-  config::Experiment experiment;  // with the last memory
-  std::vector<run::SweepMemory> memories;
+// Why a memory cannot be evaluated, with its name.
+struct MemoryProblem {
+  std::string memory;
+  Error error;
 };
 
-// `file` is the run's experiment. Error (kUsage | kRun).
+// The memories of an evaluation as their files say now.
+struct EvaluatedMemories {
+  config::Experiment experiment;  // with the last memory that could be read
+  std::vector<run::SweepMemory> memories;
+  std::vector<std::optional<Error>> failures;  // for each memory: why it could not be read
+};
+
+// `file` is the run's experiment. Error (kUsage | kRun) for what is wrong with the run or the
+// overrides; what is wrong with a memory's file is in `failures`.
 [[nodiscard]] EvaluatedMemories read_memories(const EvalArguments& arguments,
                                               const std::filesystem::path& file);
 
@@ -110,16 +118,21 @@ class Trials {
 };
 
 // The files of the plugins of all memories, before any of their code runs: each is found and can be
-// loaded by this host. One Error with every problem, a line each.
-void check_plugin_files(const std::vector<run::SweepMemory>& memories);
+// loaded by this host. When one cannot, or is in `unread`, the other memories are made without a
+// model, so that the message has the wrong options of these, too. Errors as refuse_memories.
+void check_plugin_files(const config::Experiment& experiment,
+                        const std::vector<run::SweepMemory>& memories,
+                        const std::vector<std::optional<Error>>& unread = {});
 
 // Throws what was found wrong with memories before anything was computed: the error of the only one
 // as it is, of several a line each with the memory's name, of the first one's kind.
-void refuse_memories(const std::vector<std::pair<std::string, Error>>& problems,
-                     std::size_t memories);
+void refuse_memories(const std::vector<MemoryProblem>& problems, std::size_t memories);
 
-// Loads every memory once: its options, its parameters in the checkpoint and its size are found to
-// be right before the first one is evaluated. Errors as refuse_memories.
+// Loads every memory once: what is wrong with its options, its parameters in the checkpoint and its
+// size, before the first one is evaluated.
+[[nodiscard]] std::vector<MemoryProblem> problems_of_loading(
+    run::Sweep& sweep, const std::vector<run::SweepMemory>& memories);
+// The same, with errors as refuse_memories.
 void load_each(run::Sweep& sweep, const std::vector<run::SweepMemory>& memories);
 
 [[nodiscard]] data::Split split_of(const EvalArguments& arguments);

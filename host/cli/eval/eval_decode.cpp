@@ -78,10 +78,10 @@ std::vector<DecodedMemory> open_all(const EvalArguments& arguments,
                                     std::vector<run::RunDifference>& differences) {
   const OpenEvaluation run = open_evaluation(arguments);
   check_task(run);
-  check_plugin_files(run.memories);
+  check_plugin_files(run.experiment, run.memories);
   differences = run.differences;
   std::vector<DecodedMemory> out;
-  std::vector<std::pair<std::string, Error>> problems;
+  std::vector<MemoryProblem> problems;
   for (const run::SweepMemory& each : run.memories) {
     DecodedMemory& one = out.emplace_back();
     one.name = each.name;
@@ -89,7 +89,7 @@ std::vector<DecodedMemory> open_all(const EvalArguments& arguments,
     try {
       open_one(one, run, arguments.split);
     } catch (const std::exception& error) {
-      problems.emplace_back(one.name, run::failure_of(error, "decoding", kLessMemory));
+      problems.push_back({one.name, run::failure_of(error, "decoding", kLessMemory)});
     }
   }
   refuse_memories(problems, run.memories.size());

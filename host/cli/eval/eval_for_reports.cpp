@@ -104,7 +104,7 @@ int make_for_reports(const EvalArguments& arguments, const Streams& streams) {
   Display display(streams, arguments.is_quiet);
   OpenEvaluation run = read_input([&] { return open_evaluation(arguments); });
   check_output_folder("RUN", arguments.run / "evaluations");
-  check_plugin_files(run.memories);
+  check_plugin_files(run.experiment, run.memories);
   const LogOnce log;
   run::Sweep sweep(run.checkpoint, run.experiment, run.options);
   if (run.memories.size() > 1) load_each(sweep, run.memories);

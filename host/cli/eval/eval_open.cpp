@@ -1,7 +1,9 @@
 // How `mneme eval` opens a run and reads its memories.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,6 +20,7 @@
 #include "host/plugin/plugin_search.hpp"
 #include "host/run/run_folder.hpp"
 #include "host/tensor/device.hpp"
+#include "host/train/dry_run.hpp"
 
 namespace mneme::cli {
 namespace {
@@ -47,6 +50,23 @@ std::string typed_command(const EvalArguments& arguments) {
 
 }  // namespace
 
+namespace {
+
+// What every memory fails with is not of one: the run's experiment, or an override.
+void throw_shared_failure(const std::vector<std::optional<Error>>& failures) {
+  const auto is_first = [&](const std::optional<Error>& one) {
+    return one && std::string_view(one->what()) == failures.front()->what();
+  };
+  if (failures.empty() || !failures.front()) return;
+  if (std::ranges::all_of(failures, is_first)) throw *failures.front();
+}
+
+bool has_any(const std::vector<std::optional<Error>>& failures) {
+  return std::ranges::any_of(failures, [](const auto& one) { return one.has_value(); });
+}
+
+}  // namespace
+
 data::Split split_of(const EvalArguments& arguments) {
   return arguments.split == "test" ? data::Split::kTest : data::Split::kValid;
 }
@@ -58,15 +78,23 @@ EvaluatedMemories read_memories(const EvalArguments& arguments, const fs::path& 
   names = distinct_names(names);
   EvaluatedMemories read;
   for (std::size_t i = 0; i < names.size(); ++i) {
-    read.experiment = config::parse_experiment(file, overrides, arguments.memory[i]);
-    if (arguments.is_locked) {
-      plugin::apply_lock_file(read.experiment.memory, arguments.memory[i]);
+    read.memories.push_back({.name = names[i], .memory = {}});
+    std::optional<Error>& failure = read.failures.emplace_back();
+    try {
+      config::Experiment experiment =
+          config::parse_experiment(file, overrides, arguments.memory[i]);
+      if (arguments.is_locked) plugin::apply_lock_file(experiment.memory, arguments.memory[i]);
+      read.memories.back().memory = experiment.memory;
+      read.experiment = std::move(experiment);
+    } catch (const Error& error) {
+      failure = error;
     }
-    read.memories.push_back({.name = names[i], .memory = read.experiment.memory});
   }
+  throw_shared_failure(read.failures);
   if (read.memories.empty()) {
     read.experiment = config::parse_experiment(file, overrides);
     read.memories.push_back({.name = "as trained", .memory = read.experiment.memory});
+    read.failures.emplace_back();
   }
   return read;
 }
@@ -82,6 +110,7 @@ OpenEvaluation open_evaluation(const EvalArguments& arguments) {
       .options = {},
       .differences = {}};
   EvaluatedMemories read = read_memories(arguments, folder.experiment_file());
+  if (has_any(read.failures)) check_plugin_files(read.experiment, read.memories, read.failures);
   if (arguments.is_locked && arguments.memory.empty()) {
     plugin::apply_lock(read.memories.front().memory,
                        run::plugin_lock(arguments.run.string(), run.checkpoint.plugins()));
@@ -107,47 +136,88 @@ OpenEvaluation open_evaluation(const EvalArguments& arguments) {
   return run;
 }
 
-void refuse_memories(const std::vector<std::pair<std::string, Error>>& problems,
-                     std::size_t memories) {
+void refuse_memories(const std::vector<MemoryProblem>& problems, std::size_t memories) {
   if (problems.empty()) return;
-  if (memories == 1) throw problems.front().second;
+  if (memories == 1) throw problems.front().error;
   std::vector<std::string> lines;
   for (const auto& [name, error] : problems) lines.push_back(str(name, ": ", error.what()));
   lines.emplace_back("nothing was evaluated");
-  throw Error(problems.front().second.kind(), join(lines, "\n"));
+  throw Error(problems.front().error.kind(), join(lines, "\n"));
 }
 
-void check_plugin_files(const std::vector<run::SweepMemory>& memories) {
-  std::vector<std::pair<std::string, Error>> problems;
-  for (const run::SweepMemory& memory : memories) {
-    const std::vector<std::string> folders = plugin::folders_to_search(memory.memory.plugins);
-    for (const config::TierConfig& tier : memory.memory.tiers) {
-      const std::string where = str(tier.position.text(), ": plugin '", tier.plugin, "'");
-      try {
-        const fs::path file = plugin::find_plugin(tier.plugin, folders, tier.pin(), where);
-        const plugin::PluginFile opened = plugin::open_plugin(file, where);
-        plugin::check_pin(tier.pin(), opened.copy->sha256(), where);
-        plugin::check_loadable(opened, where);
-      } catch (const Error& error) {
-        problems.emplace_back(memory.name, error);
-      }
+namespace {
+
+// What keeps the plugins' files of a memory from being loaded.
+std::vector<Error> plugin_file_problems(const config::MemoryConfig& memory) {
+  std::vector<Error> problems;
+  const std::vector<std::string> folders = plugin::folders_to_search(memory.plugins);
+  for (const config::TierConfig& tier : memory.tiers) {
+    const std::string where = str(tier.position.text(), ": plugin '", tier.plugin, "'");
+    try {
+      const fs::path file = plugin::find_plugin(tier.plugin, folders, tier.pin(), where);
+      const plugin::PluginFile opened = plugin::open_plugin(file, where);
+      plugin::check_pin(tier.pin(), opened.copy->sha256(), where);
+      plugin::check_loadable(opened, where);
+    } catch (const Error& error) {
+      problems.push_back(error);
     }
+  }
+  return problems;
+}
+
+// What is wrong with the options of a memory: it is made without a model.
+std::vector<Error> option_problems(const config::Experiment& experiment,
+                                   const config::MemoryConfig& memory,
+                                   plugin::PluginLoader& loader) {
+  try {
+    train::check_memory(config::with_memory(experiment, memory), loader);
+  } catch (const Error& error) {
+    return {error};
+  }
+  return {};
+}
+
+}  // namespace
+
+void check_plugin_files(const config::Experiment& experiment,
+                        const std::vector<run::SweepMemory>& memories,
+                        const std::vector<std::optional<Error>>& unread) {
+  std::vector<std::vector<Error>> found(memories.size());  // of each memory
+  for (std::size_t i = 0; i < memories.size(); ++i) {
+    if (i < unread.size() && unread[i]) {
+      found[i] = {*unread[i]};
+    } else {
+      found[i] = plugin_file_problems(memories[i].memory);
+    }
+  }
+  const auto is_whole = [](const std::vector<Error>& one) { return one.empty(); };
+  if (std::ranges::all_of(found, is_whole)) return;
+  plugin::PluginLoader loader(memory::find_group);
+  std::vector<MemoryProblem> problems;
+  for (std::size_t i = 0; i < memories.size(); ++i) {
+    if (found[i].empty()) found[i] = option_problems(experiment, memories[i].memory, loader);
+    for (const Error& error : found[i]) problems.push_back({memories[i].name, error});
   }
   refuse_memories(problems, memories.size());
 }
 
-void load_each(run::Sweep& sweep, const std::vector<run::SweepMemory>& memories) {
-  std::vector<std::pair<std::string, Error>> problems;
+std::vector<MemoryProblem> problems_of_loading(run::Sweep& sweep,
+                                               const std::vector<run::SweepMemory>& memories) {
+  std::vector<MemoryProblem> problems;
   for (const run::SweepMemory& memory : memories) {
     try {
       static_cast<void>(sweep.load(memory.memory));
     } catch (const std::exception& error) {
-      problems.emplace_back(memory.name, run::failure_of(error, "loading",
-                                                         "lower eval.lanes, eval.segment or "
-                                                         "the size of the memory"));
+      problems.push_back({memory.name, run::failure_of(error, "loading",
+                                                       "lower eval.lanes, eval.segment or the "
+                                                       "size of the memory")});
     }
   }
-  refuse_memories(problems, memories.size());
+  return problems;
+}
+
+void load_each(run::Sweep& sweep, const std::vector<run::SweepMemory>& memories) {
+  refuse_memories(problems_of_loading(sweep, memories), memories.size());
 }
 
 void warn_of_untrained(const std::string& name, const std::vector<std::string>& untrained) {

@@ -165,6 +165,7 @@ class Watch {
   void read_again() {
     try {
       EvaluatedMemories read = read_memories(arguments_, file_);
+      if (tell_unread(read)) return;
       if (without_memory(read.experiment) != without_memory(run_.experiment) &&
           !std::exchange(is_other_told_, true)) {
         display_.note(str(file_.string(),
@@ -175,6 +176,17 @@ class Watch {
     } catch (const Error& error) {
       report("", error);
     }
+  }
+
+  // Whether a memory could not be read.
+  bool tell_unread(const EvaluatedMemories& read) const {
+    bool is_any = false;
+    for (std::size_t i = 0; i < read.memories.size(); ++i) {
+      if (!read.failures[i]) continue;
+      report(read.memories[i].name, *read.failures[i]);
+      is_any = true;
+    }
+    return is_any;
   }
 
   // Evaluates each memory that is another than at its last evaluation.
