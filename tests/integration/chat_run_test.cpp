@@ -338,6 +338,10 @@ TEST_F(ChatRun, SignalsEndItWithTheConversationSaved) {
   ASSERT_TRUE(waiting.has_answered(1)) << waiting.err();
   EXPECT_EQ(waiting.stop(SIGINT), 0) << waiting.err();
   EXPECT_THAT(waiting.err(), testing::EndsWith(ending("12")));
+  Talk other = talk({"--state", file("talk")});
+  other.say("four");
+  ASSERT_TRUE(other.has_answered(1)) << other.err();
+  EXPECT_EQ(other.stop(SIGTERM), 128 + SIGTERM) << other.err();
 }
 
 TEST_F(ChatRun, ASignalEndsATrial) {

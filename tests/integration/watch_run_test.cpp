@@ -177,7 +177,7 @@ TEST_F(WatchRun, GoesOnAfterBuildsThatFail) {
   install("0.90");
   ASSERT_TRUE(watch.wait_for(short_sum("0.90"))) << watch.text();
   watch.process().send(SIGTERM);
-  EXPECT_EQ(watch.process().wait(), 0) << watch.text();
+  EXPECT_EQ(WEXITSTATUS(watch.process().wait()), 128 + SIGTERM) << watch.text();
   // Each failure says what is still there.
   const std::string log = watch.text();
   EXPECT_THAT(log, ContainsRegex("mneme: rebuilt: the last numbers are those of [0-9:]+, "
@@ -188,6 +188,23 @@ TEST_F(WatchRun, GoesOnAfterBuildsThatFail) {
   install("0.90");
   const std::string alone = loss_alone(memory_);
   EXPECT_THAT(log, HasSubstr(alone));
+}
+
+// Nothing is evaluated then, and the error would be the last that is said.
+TEST_F(WatchRun, SaysThatAMistakeIsUndone) {
+  RunningWatch watch(folder_ / "log", {file("run"), "--memory", memory_});
+  ASSERT_TRUE(watch.wait_for(short_sum("0.50"))) << watch.text();
+  const std::string undone =
+      "mneme: rebuilt: the memory is again as at its last evaluation: the last numbers are those "
+      "of ";
+  for (const int times : {1, 2}) {
+    folder_.write("rebuilt.toml", "[memory]\nplugns = 1\n");
+    ASSERT_TRUE(watch.wait_for("did you mean \"plugins\"", times)) << watch.text();
+    static_cast<void>(write_memory(""));
+    ASSERT_TRUE(watch.wait_for(undone, times)) << watch.text();
+  }
+  watch.process().send(SIGINT);
+  EXPECT_EQ(watch.process().wait(), 0) << watch.text();
 }
 
 // Without any numbers yet, and with an end that is told in advance.

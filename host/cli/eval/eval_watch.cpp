@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <ctime>
 #include <map>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "host/base/error.hpp"
+#include "host/base/exit_status.hpp"
 #include "host/base/file/file_watch.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/eval/eval.hpp"
@@ -106,6 +108,7 @@ struct Watched {
   std::optional<run::SweepResult> last;  // of the last evaluation
   std::optional<eval::Result> good;      // the last numbers
   std::string good_builds, good_time;
+  bool is_unread = false;  // its file could not be read since
 };
 
 class Watch {
@@ -137,7 +140,9 @@ class Watch {
     display_.end();
     display_.note(
         str("the watch ended after ", lines_, lines_ == 1 ? " evaluation" : " evaluations"));
-    return 0;
+    // Ctrl-C is the way to end a watch, another signal is not.
+    const int signal = InterruptGuard::signal();
+    return signal == 0 || signal == SIGINT ? 0 : exit_code_of_signal(signal);
   }
 
  private:
@@ -166,6 +171,7 @@ class Watch {
     try {
       EvaluatedMemories read = read_memories(arguments_, file_);
       if (tell_unread(read)) return;
+      tell_read(read);
       if (without_memory(read.experiment) != without_memory(run_.experiment) &&
           !std::exchange(is_other_told_, true)) {
         display_.note(str(file_.string(),
@@ -175,18 +181,34 @@ class Watch {
       run_.memories = std::move(read.memories);
     } catch (const Error& error) {
       report("", error);
+      for (Watched& each : all_) each.is_unread = true;
     }
   }
 
   // Whether a memory could not be read.
-  bool tell_unread(const EvaluatedMemories& read) const {
+  bool tell_unread(const EvaluatedMemories& read) {
     bool is_any = false;
     for (std::size_t i = 0; i < read.memories.size(); ++i) {
       if (!read.failures[i]) continue;
       report(read.memories[i].name, *read.failures[i]);
+      all_[i].is_unread = true;
       is_any = true;
     }
     return is_any;
+  }
+
+  // Of memories that can be read again and are as they were, which are not evaluated: an error
+  // would be the last that is said of them.
+  void tell_read(const EvaluatedMemories& read) {
+    for (std::size_t i = 0; i < all_.size(); ++i) {
+      const bool was_unread = std::exchange(all_[i].is_unread, false);
+      if (!was_unread || fingerprint_of(read.memories[i].memory) != all_[i].fingerprint) continue;
+      streams_.err << "mneme: " << read.memories[i].name
+                   << ": the memory is again as at its last evaluation"
+                   << (all_[i].last && all_[i].last->error ? ", which failed: " : ": ")
+                   << last_text(all_[i]) << '\n'
+                   << std::flush;
+    }
   }
 
   // Evaluates each memory that is another than at its last evaluation.
@@ -238,10 +260,7 @@ class Watch {
   void keep(Watched& watched, run::SweepResult result) {
     if (result.error) {
       report(result.name, *result.error);
-      streams_.err << "mneme: " << result.name << ": "
-                   << (watched.good ? str("the last numbers are those of ", watched.good_time, ", ",
-                                          watched.good_builds)
-                                    : std::string("there are no numbers yet"))
+      streams_.err << "mneme: " << result.name << ": " << last_text(watched)
                    << "; waiting for the next change\n"
                    << std::flush;
     } else {
@@ -257,6 +276,11 @@ class Watch {
       watched.good_time = time;
     }
     watched.last = std::move(result);
+  }
+
+  static std::string last_text(const Watched& watched) {
+    if (!watched.good) return "there are no numbers yet";
+    return str("the last numbers are those of ", watched.good_time, ", ", watched.good_builds);
   }
 
   void report(const std::string& name, const Error& error) const {

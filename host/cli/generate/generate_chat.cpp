@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -125,8 +126,10 @@ class Chat {
       return exit_code_of_signal(InterruptGuard::signal());
     }
     const bool is_saved = save();
-    if (InterruptGuard::signal() != 0) say_end(is_saved);
-    return exit_code_;
+    const int signal = InterruptGuard::signal();
+    if (signal != 0) say_end(is_saved);
+    // Between two turns Ctrl-C is the way to end a conversation, another signal is not.
+    return signal == 0 || signal == SIGINT ? exit_code_ : exit_code_of_signal(signal);
   }
 
  private:
