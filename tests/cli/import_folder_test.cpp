@@ -428,7 +428,7 @@ TEST_F(ImportFolder, RefusesATokenizerOfAnotherModel) {
   write_bytes(folder_ / "model/tokenizer.json", tokenizer);
   const ProgramResult refused = import();
   EXPECT_NE(refused.exit_code, 0);
-  EXPECT_THAT(refused.err, HasSubstr("data.vocabulary_size: the tokenizer has ids beyond it: "
+  EXPECT_THAT(refused.err, HasSubstr("config.json: vocab_size: the tokenizer has ids beyond it: "
                                      "expected at least 11, got 10"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
 }
@@ -439,7 +439,7 @@ TEST_F(ImportFolder, NamesTheFileWhoseTokensTheModelHasNoRowFor) {
               R"({"extra_special_tokens": ["<1>", "<2>", "<3>", "<4>"]})");
   expect_refusal(
       import(), 2,
-      {"data.vocabulary_size: the tokenizer has ids beyond it: expected at least 11, the "
+      {"config.json: vocab_size: the tokenizer has ids beyond it: expected at least 11, the "
        "last \"<4>\" of ",
        "tokenizer_config.json: extra_special_tokens[3]", "got 10"});
   write_bytes(folder_ / "model/tokenizer_config.json",

@@ -230,9 +230,12 @@ TEST(FamilyConfig, RefusesByFamily) {
             HasSubstr("hidden_size: expected 8 as in n_embd, got 9")));
   EXPECT_THAT(refusal(test::small_qwen3(), {{"head_dim", nullptr}}),
               HasSubstr("head_dim: expected an integer, got null"));
-  EXPECT_THAT(
-      refusal(test::small_llama(), {{"num_key_value_heads", 3}}),
-      HasSubstr("cannot be read:\n  model.kv_heads: expected a divisor of heads, 2, got 3"));
+  EXPECT_THAT(refusal(test::small_llama(), {{"num_key_value_heads", 3}}),
+              HasSubstr("cannot be read:\n  num_key_value_heads: expected a divisor of "
+                        "num_attention_heads, 2, got 3"));
+  EXPECT_THAT(refusal(test::small_llama(), {{"num_attention_heads", 3}, {"head_dim", nullptr}}),
+              HasSubstr("  head_dim: missing: expected a number, because hidden_size 8 is not a "
+                        "multiple of num_attention_heads 3\n"));
   Json config = test::small_llama().config;
   config.erase("intermediate_size");
   EXPECT_THAT(test::error_of([&] { static_cast<void>(read(config)); }),

@@ -120,7 +120,8 @@ TEST_F(ModelFolderTest, ComparesTheIndexWithTheShards) {
   change_index([&](Json& index) { index["metadata"]["total_size"] = 12; });
   const std::vector<std::string> notes = ModelFolder::open(path_).notes();
   ASSERT_EQ(notes.size(), 1U);
-  EXPECT_THAT(notes.front(), HasSubstr("metadata.total_size = 12 is passed over"));
+  EXPECT_THAT(notes.front(),
+              HasSubstr("metadata.total_size = 12 is passed over: the shards' tensors have "));
   change_index([&](Json& index) { index["metadata"]["total_size"] = "much"; });
   EXPECT_EQ(ModelFolder::open(path_).notes().size(), 1U);
   change_index([&](Json& index) { index["metadata"].erase("total_size"); });
@@ -128,6 +129,27 @@ TEST_F(ModelFolderTest, ComparesTheIndexWithTheShards) {
   change_index([&](Json& index) { index["weight_map"].erase("model.norm.weight"); });
   EXPECT_THAT(error(), HasSubstr("tensor \"model.norm.weight\": expected a tensor that "
                                  "model.safetensors.index.json names, got it here"));
+}
+
+TEST_F(ModelFolderTest, NamesShardsThatTheIndexDoesNot) {
+  test::write_sharded(path_, test::small_llama(), 8);
+  const std::string last = "model-00003-of-00003.safetensors";
+  change_index([&](Json& index) {
+    std::vector<std::string> its_tensors;
+    for (const auto& [tensor, shard] : index["weight_map"].items()) {
+      if (shard == Json(last)) its_tensors.push_back(tensor);
+    }
+    for (const std::string& tensor : its_tensors) index["weight_map"].erase(tensor);
+    index["metadata"].erase("total_size");
+  });
+  EXPECT_THAT(
+      ModelFolder::open(path_).notes(),
+      testing::ElementsAre(HasSubstr("model.safetensors.index.json: it names no tensor of " + last +
+                                     ", which lies in the folder")));
+  fs::remove(path_ / kIndexName);
+  EXPECT_THAT(error(), AllOf(HasSubstr("the index of the shards is missing: expected "
+                                       "model.safetensors.index.json"),
+                             HasSubstr("got model-00001-of-00003.safetensors, "), HasSubstr(last)));
 }
 
 TEST_F(ModelFolderTest, RefusesATensorInTwoShards) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <string_view>
 
 #include "host/base/error.hpp"
 #include "host/base/log.hpp"
@@ -202,6 +203,22 @@ void check_vocabulary(const FolderModel& model, const data::Dataset& dataset,
                .hint = "name the data's vocabulary with which the model was trained"});
 }
 
+// The number of ids is the folder's where no setting gives it, and messages name it so.
+std::shared_ptr<const data::Dataset> open_data(const config::Experiment& experiment,
+                                               const data::DatasetOptions& options,
+                                               const FolderModel& model, const fs::path& folder) {
+  constexpr std::string_view kKey = "data.vocabulary_size: ";
+  try {
+    return std::make_shared<const data::Dataset>(experiment.data, options);
+  } catch (const Error& error) {
+    const std::string_view text = error.what();
+    const bool is_theirs = experiment.data.vocabulary_size == model.vocabulary;
+    if (!is_theirs || !text.starts_with(kKey)) throw;
+    throw Error(error.kind(),
+                str((folder / kConfigName).string(), ": vocab_size: ", text.substr(kKey.size())));
+  }
+}
+
 bool has_wide_numbers(const ModelFolder& folder) {
   return std::ranges::any_of(folder.names(), [&](const std::string& name) {
     return folder.find(name)->dtype == DType::F64;
@@ -303,7 +320,7 @@ FolderImportReport import_folder(const fs::path& path, const FolderImportOptions
   data.splits.clear();
   data.vocabulary = options.vocabulary;
   run::RuntimeOptions with_data;
-  with_data.dataset = std::make_shared<const data::Dataset>(experiment.data, data);
+  with_data.dataset = open_data(experiment, data, model, path);
   with_data.weights_follow = true;
   check_vocabulary(model, *with_data.dataset, path);
   run::Runtime runtime(experiment, with_data);

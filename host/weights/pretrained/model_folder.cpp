@@ -33,14 +33,40 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
-[[noreturn]] void refuse_without_weights(const fs::path& folder) {
-  std::vector<std::string> pickles;
+// Names of the folder's files that begin and end so, in order.
+std::vector<std::string> files_like(const fs::path& folder, std::string_view begin,
+                                    std::string_view end) {
+  std::vector<std::string> names;
   std::error_code ignored;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with("pytorch_model") && name.ends_with(".bin")) pickles.push_back(name);
+    if (name.starts_with(begin) && name.ends_with(end)) names.push_back(name);
   }
-  std::ranges::sort(pickles);
+  std::ranges::sort(names);
+  return names;
+}
+
+constexpr const char* kShardBegin = "model-";
+constexpr const char* kShardEnd = ".safetensors";
+
+// At most ten of the names.
+std::string shown_names(const std::vector<std::string>& names) {
+  constexpr std::size_t kShown = 10;
+  if (names.size() <= kShown) return join(names, ", ");
+  return str(join({names.begin(), names.begin() + kShown}, ", "), " and ", names.size() - kShown,
+             " more");
+}
+
+[[noreturn]] void refuse_without_weights(const fs::path& folder) {
+  const std::vector<std::string> shards = files_like(folder, kShardBegin, kShardEnd);
+  if (!shards.empty()) {
+    throw_run({.where = folder.string(),
+               .failed = "the index of the shards is missing",
+               .expected = str(kIndexName, ", which says what each shard holds"),
+               .got = shown_names(shards),
+               .hint = str("copy the index, too; a single file is named ", kSingleName)});
+  }
+  const std::vector<std::string> pickles = files_like(folder, "pytorch_model", ".bin");
   if (!pickles.empty()) {
     throw_run({.where = folder.string(),
                .failed = "the weights are pickles, which can run any code",
@@ -80,8 +106,8 @@ std::map<std::string, std::string> weight_map(const Json& index, const fs::path&
 }
 
 // What is said about a total_size that is not the tensors' size; "" = nothing. The index was held
-// against the shards tensor by tensor, so nothing depends on the number, which merging tools write
-// by hand.
+// against the shards tensor by tensor, and the tensors will be held against the model, so nothing
+// depends on the number, which merging tools write by hand.
 std::string note_on_total(const Json& index, std::uint64_t bytes, const fs::path& path) {
   const auto metadata = index.find("metadata");
   if (metadata == index.end() || !metadata->is_object()) return "";
@@ -89,7 +115,7 @@ std::string note_on_total(const Json& index, std::uint64_t bytes, const fs::path
   if (total == metadata->end() || total->is_null()) return "";
   if (total->is_number() && total->get<double>() == static_cast<double>(bytes)) return "";
   return str(path.string(), ": metadata.total_size = ", total->dump(),
-             " is passed over: the tensors, which are all there, have ", bytes, " bytes");
+             " is passed over: the shards' tensors have ", bytes, " bytes");
 }
 
 }  // namespace
@@ -165,6 +191,12 @@ void ModelFolder::open_shards() {
                .failed = str("tensor \"", tensor, "\" is missing, which ", kIndexName,
                              " names for this file"),
                .hint = "index and shards belong to different models, or a shard was changed"});
+  }
+  std::vector<std::string> unnamed = files_like(path_, kShardBegin, kShardEnd);
+  std::erase_if(unnamed, [&](const std::string& name) { return names.contains(name); });
+  if (!unnamed.empty()) {
+    notes_.push_back(str(index_path.string(), ": it names no tensor of ", shown_names(unnamed),
+                         ", which lies in the folder and is not read"));
   }
   if (std::string note = note_on_total(index, bytes, index_path); !note.empty()) {
     notes_.push_back(std::move(note));

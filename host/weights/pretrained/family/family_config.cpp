@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <sstream>
 #include <string_view>
 
 #include "host/base/error.hpp"
@@ -238,8 +239,32 @@ class ConfigReader {
     try {
       out_.model = model_of(settings_);
     } catch (const Error& error) {
-      problems_.push_back(without_options(error.what()));
+      std::istringstream lines(without_options(error.what()));
+      for (std::string line; std::getline(lines, line);) problems_.push_back(in_their_words(line));
     }
+  }
+
+  // A line about keys of [model] as one about those of config.json, which the user has.
+  [[nodiscard]] std::string in_their_words(std::string_view line) const {
+    constexpr std::string_view kModel = "model.", kBackbone = "model.backbone: ";
+    if (line.starts_with(kBackbone)) line.remove_prefix(kBackbone.size());
+    std::string out;
+    for (std::size_t i = 0; i < line.size();) {
+      const auto is_letter = [](char c) {
+        return (c >= 'a' && c <= 'z') || c == '_' || c == '.' || (c >= '0' && c <= '9');
+      };
+      std::size_t end = i;
+      while (end < line.size() && is_letter(line[end])) ++end;
+      std::string word(line.substr(i, end - i));
+      const std::string key = word.starts_with(kModel) ? word : str(kModel, word);
+      for (const KeyRule& rule : family_.keys) {
+        if (!rule.sets.empty() && rule.sets.front() == key) word = rule.key;
+      }
+      out += word;
+      i = end;
+      if (i < line.size()) out += line[i++];
+    }
+    return out;
   }
 
   const Family& family_;
