@@ -103,6 +103,11 @@ TEST_F(BadGeneration, TextForARunOnIds) {
   expect_done(run_mneme({"train", experiment(tiny()), "--run", run, "--quiet"}));
   expect_refusal(generate(run, {"--prompt", "ab"}), 2,
                  {"--prompt", "trained on ids", "--prompt-ids 1,2,3"});
+  expect_refusal(generate(run, {"--prompt-ids", "1", "--stop", "\n"}), 2,
+                 {"--stop: the run was trained on ids", "expected ids and blanks", "got \"\\n\""});
+  expect_refusal(generate(run, {"--prompt-ids", "1", "--detokenize"}), 2,
+                 {"--detokenize: the run has no vocabulary of words", "got ids without a text"});
+  expect_done(generate(run, {"--prompt-ids", "1", "--stop", " 3 "}));
   const ProgramResult result = generate(run, {"--prompt-ids", "1,2", "--quiet"});
   expect_done(result);
   EXPECT_THAT(result.out, testing::MatchesRegex("[0-9]+ [0-9]+ [0-9]+ [0-9]+\n"));
@@ -121,6 +126,8 @@ TEST_F(BadGeneration, OptionsOutOfRange) {
 --tokens -1 => --tokens
 --seed -1 => --seed
 --protocol other => --protocol & released
+--stop '' => --stop: expected a text, got an empty text
+--detokenize => --detokenize: the run has no vocabulary of words & got the vocabulary "byte"
 --checkpoint 77 => 77
 --set train.lr=1 => --set train.lr & generates as it is
 --set generate.segment=0 => generate.segment

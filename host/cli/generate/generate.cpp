@@ -299,6 +299,7 @@ void add_text_options(const Command& command, GenerateArguments& arguments) {
   command
       .option("--stop", arguments.stops, "TEXT",
               "Ends a sample where this text appears; may be given several times")
+      .not_empty("a text")
       .one_each();
   command.flag(
       "--ignore-eos", arguments.ignores_end,

@@ -134,16 +134,29 @@ std::string ids_text(const std::vector<std::int32_t>& ids, const data::Vocabular
   return join(out, ", ");
 }
 
-// --tokenize has an effect on words alone. `vocabulary`: the run's, null for ids.
-void check_tokenize(const data::Vocabulary* vocabulary) {
+// --tokenize and --detokenize have an effect on words alone. `vocabulary`: the run's, null for ids.
+void check_words(const char* option, const data::Vocabulary* vocabulary, const char* instead) {
   if (vocabulary != nullptr && vocabulary->kind() == data::VocabularyKind::kWord) return;
-  throw_usage({.where = "--tokenize",
+  throw_usage({.where = option,
                .failed = "the run has no vocabulary of words",
                .expected = "a run with data.vocabulary = \"word\"",
                .got = vocabulary == nullptr
                           ? "ids without a text"
                           : str("the vocabulary \"", to_word(vocabulary->kind()), '"'),
-               .hint = "leave it out: the prompt is taken as it is"});
+               .hint = str("leave it out: ", instead)});
+}
+
+// A run of ids writes them with blanks between them, in which no other text can appear.
+void check_stops(const std::vector<std::string>& stops, const data::Vocabulary* vocabulary) {
+  if (vocabulary != nullptr) return;
+  for (const std::string& stop : stops) {
+    if (stop.find_first_not_of("0123456789 ") == stop.npos) continue;
+    throw_usage({.where = "--stop",
+                 .failed = "the run was trained on ids: its texts are ids with blanks between them",
+                 .expected = "ids and blanks, as \" 7 12 \"",
+                 .got = str('"', printable(stop), '"'),
+                 .hint = "leave it out"});
+  }
 }
 
 // Whether a tier's rows at evaluation come from the command line: from --set, or as eval_rows of
@@ -160,10 +173,12 @@ bool has_given_rows(const config::TierConfig& tier, const fs::path& run_file) {
 // The memory with 512 rows in the first tier that has rows, unless the user gave it others.
 config::MemoryConfig with_released_rows(const OpenGeneration& opened, config::MemoryConfig memory,
                                         const fs::path& run_file) {
-  const run::SizeOption option =
-      run::find_size_option(opened.runtime().stack(), "rows", "--protocol released",
-                            str("leave it out and give its other values: --segment 1 --top-p ",
-                                kReleasedTopP, " --seed ", kReleasedSeed, " --detokenize"));
+  const data::Vocabulary* const vocabulary = opened.vocabulary();
+  const bool has_words = vocabulary != nullptr && vocabulary->kind() == data::VocabularyKind::kWord;
+  const run::SizeOption option = run::find_size_option(
+      opened.runtime().stack(), "rows", "--protocol released",
+      str("leave it out and give its other values: --segment 1 --top-p ", kReleasedTopP, " --seed ",
+          kReleasedSeed, has_words ? " --detokenize" : ""));
   const std::string path = str("memory.tier.", option.tier, ".eval_rows");
   config::TierConfig& tier = memory.tiers.at(option.tier);
   if (has_given_rows(tier, run_file)) return memory;
@@ -281,13 +296,12 @@ OpenGeneration open_generation(const GenerateArguments& arguments, Display& disp
   options.dataset = std::make_shared<const data::Dataset>(
       experiment.data, data::DatasetOptions{.splits = {}, .vocabulary = folder.vocabulary()});
   options.loader = std::make_shared<plugin::PluginLoader>(memory::find_group);
-  if (opened.settings.tokenises) check_tokenize(options.dataset->vocabulary());
-  if (const data::Vocabulary* const vocabulary = options.dataset->vocabulary()) {
-    opened.settings.options.ids = vocabulary->size();
-  }
-  if (arguments.puts_beginning) {
-    opened.settings.beginning = beginning_of(options.dataset->vocabulary());
-  }
+  const data::Vocabulary* const vocabulary = options.dataset->vocabulary();
+  if (arguments.tokenises) check_words("--tokenize", vocabulary, "the prompt is taken as it is");
+  if (arguments.detokenises) check_words("--detokenize", vocabulary, "the text is shown as it is");
+  check_stops(arguments.stops, vocabulary);
+  if (vocabulary != nullptr) opened.settings.options.ids = vocabulary->size();
+  if (arguments.puts_beginning) opened.settings.beginning = beginning_of(vocabulary);
   opened.settings.options.type_marks = options.dataset->type_marks();
   const config::MemoryConfig memory = experiment.memory;
   opened.sweep = std::make_unique<run::Sweep>(*opened.checkpoint, experiment, options,
