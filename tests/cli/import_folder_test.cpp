@@ -262,6 +262,31 @@ TEST_F(ImportFolder, ATrainedRunExportsItsTokenizer) {
   EXPECT_EQ(Json::parse(text.out).at("prompt").at("ids"), Json({5, 6, 4}));
 }
 
+// A task needs data, so the experiment names a file; it is not said to be missing.
+TEST_F(ImportFolder, ARunWithoutDataSaysHowATrainingGetsThem) {
+  const auto refuses = [&](const std::string& what) {
+    for (const std::vector<std::string>& command :
+         {std::vector<std::string>{"train", file("run/experiment.toml"), "--init", file("run"),
+                                   "--run", file("tuned")},
+          {"config", "check", file("run/experiment.toml")}}) {
+      expect_refusal(run_mneme(command), 2,
+                     {"data.train: the run was imported without data: expected a", what,
+                      "got none; name one: --set data.train=FILE"});
+    }
+  };
+  write_folder(folder_ / "model", small_llama());
+  expect_done(import());
+  refuses("file");  // ids
+  write_bytes(folder_ / "model/tokenizer.json", kTokenizer);
+  std::filesystem::remove_all(folder_ / "run");
+  expect_done(import());
+  refuses("file");
+  write_bytes(folder_ / "text.txt", "abcdeabcdabceabdabcdeeedcba");
+  expect_done(run_mneme({"train", file("run/experiment.toml"), "--init", file("run"), "--run",
+                         file("tuned"), "--set", "data.train=\"" + file("text.txt") + "\"", "--set",
+                         "train.segment=4", "--set", "train.lanes=1", "--quiet"}));
+}
+
 TEST_F(ImportFolder, PassesOverWhatIgnoreNames) {
   SmallModel model = small_llama();
   model.config["flavour"] = "sweet";

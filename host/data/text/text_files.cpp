@@ -34,6 +34,13 @@ void check_data_file(const std::filesystem::path& path, const std::string& key,
       refuse(str("a symbolic link to ", target, ", which is not there"),
              "mount the disk that it leads to, or correct the link");
     }
+    if (path.filename() == kNoDataName) {
+      throw_usage({.where = key,
+                   .failed = "the run was imported without data",
+                   .expected = std::string(what),
+                   .got = "none",
+                   .hint = str("name one: --set ", key, "=FILE")});
+    }
     if (const auto packed = find_packed_beside(path)) refuse(packed->got, packed->hint);
     refuse("no such file", str("correct ", key, "; a relative path starts at the experiment file"));
   }

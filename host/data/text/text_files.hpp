@@ -11,6 +11,10 @@
 
 namespace mneme::data {
 
+// The name of the file in the experiment of a run that was imported without data: a task needs one,
+// and its message says that there is none.
+inline constexpr const char* kNoDataName = "no-data";
+
 // Throws Error (kUsage) unless the path is a regular file; `key` is the key of the experiment file
 // that names it, `what` says what it should be ("a text file").
 void check_data_file(const std::filesystem::path& path, const std::string& key,

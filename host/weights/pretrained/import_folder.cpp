@@ -10,6 +10,7 @@
 #include "host/base/text.hpp"
 #include "host/base/utf8.hpp"
 #include "host/config/toml/toml.hpp"
+#include "host/data/text/text_files.hpp"
 #include "host/data/tokenizer/tokenizer_files.hpp"
 #include "host/plugin/plugin_lock.hpp"
 #include "host/run/checkpoint/checkpoint.hpp"
@@ -150,8 +151,8 @@ std::string kept_path(const fs::path& path) {
 
 // Adds what an experiment leaves open that the folder tells: the folder's tokenizer for a text
 // without a vocabulary, and the number of ids, of which a tokenizer may have fewer. Without an
-// experiment also its data, texts or ids in files that --set data.test names later, and the
-// training's required keys.
+// experiment also its data, texts or ids in files that --set data.test names later, with a name for
+// those that are not there, and the training's required keys.
 void complete(const FolderModel& model, const fs::path& folder, const config::Value& tree,
               const FolderImportOptions& options, std::vector<config::Override>& overrides) {
   const bool has_experiment = !options.experiment.empty();
@@ -180,8 +181,7 @@ void complete(const FolderModel& model, const fs::path& folder, const config::Va
   if (has_experiment) return;
   add("data.task", has_ids ? "\"tokens\"" : "\"text\"");
   if (has_ids || takes_tokenizer) {
-    const char* const file = has_ids ? "train.safetensors" : "train.txt";
-    add("data.train", kept_path(fs::absolute(folder) / file));
+    add("data.train", kept_path(fs::absolute(folder) / data::kNoDataName));
   }
   if (find_setting(tree, "train.epochs") == nullptr) add("train.steps", "1");
   std::int64_t segment = 128;
