@@ -161,8 +161,18 @@ TEST_F(Data, RefusesBadTexts) {
   const auto empty = folder_.write("empty.txt", "").string();
   const auto train = write_text("train.txt", 30);
   expect_refusal(prepare({"--train", train, "--valid", empty}), 2,
-                 {"data.valid", "empty.txt", "the file is empty"});
-  expect_refusal(prepare({"--train", file("none.txt")}), 2, {"none.txt", "no such file"});
+                 {"--valid", "empty.txt", "the file is empty", "name another file in --valid"});
+  // The command line is corrected, not an experiment.
+  const std::string here =
+      "a relative path starts at the current folder, " + std::filesystem::current_path().string();
+  expect_refusal(prepare({"--train", file("none.txt")}), 2,
+                 {"--train: " + file("none.txt"), "no such file; correct --train; " + here});
+  expect_refusal(prepare({"--train", train, "--test", file("none.txt")}), 2,
+                 {"--test: " + file("none.txt"), "no such file; correct --test; " + here});
+  expect_refusal(run_mneme({"data", "describe", file("none")}), 2,
+                 {"data describe: " + file("none"), "got no such file or folder", here});
+  expect_refusal(run_mneme({"data", "dialogues", file("none"), "--out", file("out")}), 2,
+                 {"data dialogues: " + file("none"), "got no such file or folder", here});
   std::filesystem::create_directory(folder_ / "bare");
   expect_refusal(prepare({"--train", train, "--valid", file("bare")}), 2,
                  {"--valid", "bare", "no file in it"});

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "host/base/error.hpp"
+#include "host/base/file/file_kind.hpp"
 #include "host/base/json_output.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/arguments.hpp"
@@ -242,8 +243,23 @@ void print(std::ostream& out, const Json& json, const std::string& indent = "") 
 
 }  // namespace
 
+void check_is_there(const std::string& argument, const std::filesystem::path& path,
+                    const std::string& expected) {
+  std::error_code ignored;
+  const bool is_link = fs::is_symlink(fs::symlink_status(path, ignored));
+  // Links to nothing and packed files beside the path have messages of their own.
+  if (fs::exists(path, ignored) || is_link || find_packed_beside(path)) return;
+  throw_usage({.where = str(argument, ": ", path.string()),
+               .failed = "the data cannot be read",
+               .expected = expected,
+               .got = "no such file or folder",
+               .hint = str("correct the path; a relative path starts at the current folder, ",
+                           fs::current_path(ignored).string())});
+}
+
 int describe_data(const DataDescribeArguments& arguments, const Streams& streams) {
   arguments.json.check();
+  check_is_there("data describe", arguments.path, "a prepared folder, or an experiment file");
   const Json json = read_input([&] {
     const Described described = read(arguments);
     const data::Dataset dataset(described.data);

@@ -50,6 +50,10 @@ struct DataDialoguesArguments {
   JsonArgument json;
 };
 
+// Error (kUsage) where nothing is at a path of the command line: `argument` names it.
+void check_is_there(const std::string& argument, const std::filesystem::path& path,
+                    const std::string& expected);
+
 // Encodes text files into a folder and prints its counts. Errors as data::prepare, and Error
 // (kUsage) for options that contradict each other.
 int prepare_data(const DataPrepareArguments& arguments, const Streams& streams);

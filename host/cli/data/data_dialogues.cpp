@@ -49,6 +49,11 @@ void print(const Json& json, const Streams& streams) {
 int convert_dialogues(const DataDialoguesArguments& arguments, const Streams& streams) {
   arguments.json.check();
   check_output_file("data dialogues --out", arguments.out);
+  constexpr const char* kSource = "a file of dialogues, or a folder of them";
+  check_is_there("data dialogues", arguments.source, kSource);
+  for (const fs::path& other : arguments.except) {
+    check_is_there("data dialogues --except", other, kSource);
+  }
   check_sources(arguments);
   std::int64_t excepted = 0;
   const data::DialogueSet set = read_input([&] {

@@ -24,6 +24,9 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kWhitespace = " \t\n\v\f\r";
 
+// That names the split's files.
+std::string option_of(Split split) { return str("--", to_word(split)); }
+
 std::size_t index_of(Split split) { return static_cast<std::size_t>(split); }
 
 // data.json keeps the mark, and JSON is UTF-8. Checked before the work, not after it.
@@ -109,16 +112,15 @@ class Preparer {
 
  private:
   void open(Split split) {
-    const std::vector<fs::path> paths =
-        expand(options_.files[index_of(split)], str("--", to_word(split)));
+    const std::vector<fs::path> paths = expand(options_.files[index_of(split)], option_of(split));
     if (paths.empty() && split != Split::kTrain) return;
     if (!options_.split.empty() && split != Split::kTrain) {
-      throw_usage({.where = str("--", to_word(split)),
+      throw_usage({.where = option_of(split),
                    .failed = "the splits are shares of the training file",
                    .expected = "--split or files of their own, not both",
                    .got = paths.front().string()});
     }
-    files_[index_of(split)].emplace(paths, key_of(split));
+    files_[index_of(split)].emplace(paths, option_of(split));
     texts_[index_of(split)] = files_[index_of(split)]->texts();
   }
 
@@ -222,8 +224,8 @@ class Preparer {
     begin(str("encode ", to_word(split)));
     SplitWriter files(folder, std::string(to_word(split)), vocabulary.size(), options_.shard_tokens,
                       options_.on_tokens);
-    const EncodedTexts encoded =
-        encode_texts(texts_[index_of(split)], key_of(split), vocabulary, options_.documents, files);
+    const EncodedTexts encoded = encode_texts(texts_[index_of(split)], option_of(split), vocabulary,
+                                              options_.documents, files);
     const EncodeCounts& counts = encoded.counts;
     Json json = files.finish(encoded.documents);
     json["bytes_per_token"] = token_width(vocabulary.size());

@@ -14,6 +14,14 @@ std::string_view text_of(const MappedFile& file) {
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
 }
 
+// Where a relative path of the key, or of the option "--train", starts.
+std::string relative_base(const std::string& key) {
+  if (!key.starts_with("--")) return "a relative path starts at the experiment file";
+  std::error_code ignored;
+  return str("a relative path starts at the current folder, ",
+             std::filesystem::current_path(ignored).string());
+}
+
 }  // namespace
 
 void check_data_file(const std::filesystem::path& path, const std::string& key,
@@ -42,7 +50,7 @@ void check_data_file(const std::filesystem::path& path, const std::string& key,
                    .hint = str("name one: --set ", key, "=FILE")});
     }
     if (const auto packed = find_packed_beside(path)) refuse(packed->got, packed->hint);
-    refuse("no such file", str("correct ", key, "; a relative path starts at the experiment file"));
+    refuse("no such file", str("correct ", key, "; ", relative_base(key)));
   }
   if (std::filesystem::is_directory(status)) refuse("a folder", str("name one file in ", key));
   if (!std::filesystem::is_regular_file(status)) {

@@ -16,7 +16,7 @@ namespace mneme::data {
 inline constexpr const char* kNoDataName = "no-data";
 
 // Throws Error (kUsage) unless the path is a regular file; `key` is the key of the experiment file
-// that names it, `what` says what it should be ("a text file").
+// that names it, or the option "--train", `what` says what it should be ("a text file").
 void check_data_file(const std::filesystem::path& path, const std::string& key,
                      std::string_view what);
 
