@@ -146,6 +146,25 @@ TEST(FileKind, FindsAPackedFileBesideAPath) {
   EXPECT_EQ(kind->hint, "unpack it: bunzip2 -k " + packed.string());
 }
 
+TEST(FileKind, TensorsAreNoText) {
+  const TemporaryFolder folder;
+  SafetensorsWriter writer;
+  const std::vector<std::int64_t> ids = {1, 2, 3};
+  writer.add("tokens", DType::I64, {3}, ids.data());
+  writer.write(folder / "ids.safetensors");
+  const std::string bytes = read_file(folder / "ids.safetensors");
+  const auto error = [](const std::string& text) {
+    return error_of([&] { check_is_no_tensors(text, "--train: x", "a text file", "name one"); });
+  };
+  EXPECT_EQ(error(bytes),
+            "2: --train: x: the file is no text: expected a text file, got a safetensors file; "
+            "name one");
+  for (const std::string& text : {""s, "{"s, "1234567"s, "12345678{\"a\": 1}"s,
+                                  "\2\0\0\0\0\0\0\0x{}"s, "\x09\0\0\0\0\0\0\0{}"s}) {
+    EXPECT_NO_THROW(check_is_no_tensors(text, "x", "a text", "")) << text;
+  }
+}
+
 TEST(FileKind, ReadersOfFilesRefuseThem) {
   const TemporaryFolder folder;
   const auto pointer = folder.write("config.json", kLfsPointer);

@@ -171,7 +171,17 @@ TEST(Safetensors, MissingTensorNamesTheNearest) {
                                  0));
   const SafetensorsFile two = SafetensorsFile::open(two_path);
   EXPECT_EQ(error_of([&] { static_cast<void>(two.at("weight")); }),
-            "1: " + two_path.string() + ": no tensor \"weight\"; it holds \"x\" and 1 more");
+            "1: " + two_path.string() + ": no tensor \"weight\"; it holds \"x\", \"y\"");
+  std::string many;
+  for (char name = 'a'; name <= 'l'; ++name) {
+    many += str(many.empty() ? '{' : ',', '"', name,
+                R"(":{"dtype":"U8","shape":[0],"data_offsets":[0,0]})");
+  }
+  const SafetensorsFile twelve = SafetensorsFile::open(folder.write("m", bytes_of(many + '}', 0)));
+  EXPECT_EQ(error_of([&] { static_cast<void>(twelve.at("weight")); }),
+            "1: " + (folder / "m").string() +
+                ": no tensor \"weight\"; it holds \"a\", \"b\", \"c\", \"d\", \"e\", \"f\", "
+                "\"g\", \"h\", \"i\", \"j\" and 2 more");
   const auto empty_path = folder.write("e", bytes_of("{}", 0));
   const SafetensorsFile empty = SafetensorsFile::open(empty_path);
   EXPECT_EQ(error_of([&] { static_cast<void>(empty.at("a")); }),

@@ -162,6 +162,10 @@ TEST_F(Data, RefusesBadTexts) {
   const auto train = write_text("train.txt", 30);
   expect_refusal(prepare({"--train", train, "--valid", empty}), 2,
                  {"--valid", "empty.txt", "the file is empty", "name another file in --valid"});
+  const auto ids = folder_.write("ids.safetensors", std::string("\x02\0\0\0\0\0\0\0{}", 10));
+  expect_refusal(prepare({"--train", ids.string()}), 2,
+                 {"--train: " + ids.string(), "expected a text file, got a safetensors file",
+                  "data.task = \"tokens\""});
   // The command line is corrected, not an experiment.
   const std::string here =
       "a relative path starts at the current folder, " + std::filesystem::current_path().string();

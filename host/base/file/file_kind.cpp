@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <system_error>
 
 #include "host/base/error.hpp"
@@ -202,6 +203,22 @@ void check_is_text(const fs::path& path, std::string_view bytes, const std::stri
                .expected = expected,
                .got = kind->got,
                .hint = kind->hint});
+}
+
+void check_is_no_tensors(std::string_view bytes, const std::string& where,
+                         const std::string& expected, const std::string& hint) {
+  constexpr std::size_t kLengthBytes = 8;
+  if (bytes.size() <= kLengthBytes || bytes[kLengthBytes] != '{') return;
+  std::uint64_t length = 0;  // of the header; in a text these bytes are a larger number
+  for (std::size_t i = kLengthBytes; i-- > 0;) {
+    length = length << 8 | static_cast<unsigned char>(bytes[i]);
+  }
+  if (length < 2 || length > bytes.size() - kLengthBytes) return;
+  throw_usage({.where = where,
+               .failed = "the file is no text",
+               .expected = expected,
+               .got = "a safetensors file",
+               .hint = hint});
 }
 
 }  // namespace mneme

@@ -32,4 +32,8 @@ struct FileKind {
 void check_is_text(const std::filesystem::path& path, std::string_view bytes,
                    const std::string& where, const std::string& expected);
 
+// The same for a safetensors file, which the functions above take for bytes of no known kind.
+void check_is_no_tensors(std::string_view bytes, const std::string& where,
+                         const std::string& expected, const std::string& hint);
+
 }  // namespace mneme

@@ -136,15 +136,26 @@ const TensorView* SafetensorsFile::find(std::string_view name) const {
   return found == tensors_.end() ? nullptr : &found->second;
 }
 
+namespace {
+
+// `it holds "a", "b" and 3 more`.
+std::string holds_text(const std::vector<std::string>& names) {
+  constexpr std::size_t kShown = 10;
+  if (names.empty()) return "the file holds no tensor";
+  const std::vector<std::string> first(
+      names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kShown)));
+  const std::string more =
+      names.size() > kShown ? str(" and ", names.size() - kShown, " more") : "";
+  return str("it holds ", quoted_list(first, ", "), more);
+}
+
+}  // namespace
+
 const TensorView& SafetensorsFile::at(std::string_view name) const {
   if (const TensorView* view = find(name)) return *view;
-  throw_run(
-      {.where = path_.string(),
-       .failed = str("no tensor \"", name, '"', did_you_mean(name, names_)),
-       .hint = names_.empty()
-                   ? "the file holds no tensor"
-                   : str("it holds \"", names_.front(), '"',
-                         names_.size() == 1 ? "" : str(" and ", names_.size() - 1, " more"))});
+  throw_run({.where = path_.string(),
+             .failed = str("no tensor \"", name, '"', did_you_mean(name, names_)),
+             .hint = holds_text(names_)});
 }
 
 const TensorView& SafetensorsFile::at(std::string_view name, DType dtype,

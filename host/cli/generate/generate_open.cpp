@@ -6,6 +6,7 @@
 #include "host/base/error.hpp"
 #include "host/base/file/checksum.hpp"
 #include "host/base/file/file.hpp"
+#include "host/base/file/file_kind.hpp"
 #include "host/base/text.hpp"
 #include "host/base/utf8.hpp"
 #include "host/cli/generate/generate.hpp"
@@ -396,6 +397,7 @@ generate::Prompt read_prompt(const GenerateArguments& arguments, const OpenGener
                                ? *arguments.prompt
                                : read_input([&] { return read_file(arguments.prompt_file); });
   const std::string source = arguments.prompt ? "--prompt" : arguments.prompt_file.string();
+  if (!arguments.prompt) check_is_no_tensors(text, source, "a text", "give ids by --prompt-ids");
   const data::NamedText named =
       arguments.prompt ? data::NamedText{source, text} : data::text_of_file(source, text);
   if (data::follows_byte_order_mark(named)) {
@@ -407,7 +409,9 @@ generate::Prompt read_prompt(const GenerateArguments& arguments, const OpenGener
 generate::Prompt read_document_prompt(const GenerateArguments& arguments,
                                       const OpenGeneration& opened, Display& display) {
   const std::string text = read_input([&] { return read_file(arguments.document); });
-  return encode(data::text_of_file(arguments.document.string(), text), opened, display);
+  const std::string source = arguments.document.string();
+  check_is_no_tensors(text, source, "a text", "name the text that the ids are of");
+  return encode(data::text_of_file(source, text), opened, display);
 }
 
 generate::Prompt read_line_prompt(const std::string& line, std::int64_t number,

@@ -70,7 +70,10 @@ TextFiles::TextFiles(std::vector<std::filesystem::path> paths, std::string key)
   for (const std::filesystem::path& path : paths_) {
     check_data_file(path, key_, "a text file");
     maps_.emplace_back(path);
-    check_is_text(path, text_of(maps_.back()), str(key_, ": ", path.string()), "a text file");
+    const std::string where = str(key_, ": ", path.string());
+    check_is_text(path, text_of(maps_.back()), where, "a text file");
+    check_is_no_tensors(text_of(maps_.back()), where, "a text file",
+                        "an experiment reads token ids as they are: data.task = \"tokens\"");
     texts_.push_back(text_of_file(path.string(), text_of(maps_.back())));
     if (texts_.back().text.empty()) {
       throw_usage({.where = str(key_, ": ", path.string()),
