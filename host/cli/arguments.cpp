@@ -225,6 +225,8 @@ void Command::require(const std::string& name, bool is_given) {
 void Command::set_action(Action action, const std::function<void()>& check) const {
   app_->callback([app = app_, set = action_, action = std::move(action), check] {
     if (!app->get_subcommands().empty()) return;
+    const std::string misspelt = misspelt_command(*app);
+    if (!misspelt.empty()) throw CLI::ValidationError(misspelt);
     if (check) check();
     *set = action;
   });

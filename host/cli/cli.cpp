@@ -105,7 +105,7 @@ std::string absence_of_value(const std::string& what) {
 }
 
 // CLI11's message, but for unknown words one that names the nearest known ones, and for an absent
-// subcommand one that names those there are.
+// subcommand one that names those there are. A misspelt subcommand is the cause of the rest.
 std::string use_message(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& command = named_command(app);
   const std::string unknown = unknown_words(app, command);
@@ -115,6 +115,7 @@ std::string use_message(const CLI::App& app, const CLI::ParseError& error) {
   if (unknown.empty() && needs_command && dynamic_cast<const CLI::RequiredError*>(&error)) {
     what = str("expected a subcommand, ", join(known_words(command, false), ", "), ", got none");
   }
+  if (const std::string misspelt = misspelt_command(command); !misspelt.empty()) what = misspelt;
   const std::string path = path_of(command);
   const std::string prefix = path == "mneme" ? "" : path.substr(path.find(' ') + 1) + ": ";
   return prefix + what + "; see " + path + " --help";

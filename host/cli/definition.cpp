@@ -3,7 +3,9 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "host/base/text.hpp"
@@ -135,6 +137,24 @@ CommandDefinition definition_of(const CLI::App& command) {
     out.commands.push_back(definition_of(*one));
   }
   return out;
+}
+
+std::string misspelt_command(const CLI::App& command) {
+  std::vector<std::string> known;
+  for (const CLI::App* one : command.get_subcommands([](const CLI::App*) { return true; })) {
+    known.push_back(one->get_name());
+  }
+  for (const CLI::Option* option : command.get_options({})) {
+    if (!option->get_positional()) continue;
+    for (const std::string& word : option->results()) {
+      std::error_code ignored;
+      const std::string hint = did_you_mean(word, known);
+      if (hint.empty() || std::filesystem::exists(word, ignored)) continue;
+      return str("\"", word, "\" is no ", option->get_name(true),
+                 " that is there, and no subcommand", hint);
+    }
+  }
+  return "";
 }
 
 }  // namespace mneme::cli

@@ -65,6 +65,10 @@ struct CommandDefinition {
 // The command with everything below it.
 [[nodiscard]] CommandDefinition definition_of(const CLI::App& command);
 
+// Of a parsed command that has subcommands and arguments: the message about a word that was taken
+// for an argument, though nothing is at such a path and it is nearly a subcommand's name; "" = none.
+[[nodiscard]] std::string misspelt_command(const CLI::App& command);
+
 // Calls `visit` with the words that name a command, as "mneme train", and its definition, for this
 // one and all below it, a parent before its children.
 template <typename Visit>

@@ -37,6 +37,10 @@ compare {.} --force => run folders are compared as they are & --force
 compare {.} --seeds 1 => run folders are compared as they are & --seeds
 trian x.toml => unknown argument "trian" (did you mean "train"?)
 plugins try e.toml --seconds 3 => unknown argument "--seconds" (did you mean "--trial-seconds"?)
+analyze regresion
+  => analyze: "regresion" is no RUN that is there, and no subcommand (did you mean "regression"?)
+analyze distnace RUN --out x => and no subcommand (did you mean "distance"?)
+analyze regresion --memory x --out y => and no subcommand (did you mean "regression"?)
 train x.toml --memori m.toml
   => error: train: unknown argument "--memori" & (did you mean "--memory"?)
 train x.toml --run --dry-run
