@@ -41,6 +41,22 @@ TEST_F(Inspect, ListsTensorsAndMetadata) {
   EXPECT_FALSE(Json::parse(json.out).at("checksums").at("carried").get<bool>());
 }
 
+// The names are those of another program: they must do nothing to a terminal.
+TEST_F(Inspect, ShowsNamesAsTheyCanBeShown) {
+  const std::vector<float> values(1, 1.0F);
+  SafetensorsWriter writer;
+  writer.add("a\x1b[31mb", DType::F32, {1}, values.data());
+  writer.add("c\u202Ed", DType::F32, {1}, values.data());
+  writer.set_metadata("k\x1b", "v\x1b");
+  writer.write(folder_ / "x.safetensors");
+  const ProgramResult result = run_mneme({"inspect", file("x.safetensors")});
+  expect_done(result);
+  for (const char* shown : {"a\\x1b[31mb ", "c\\xe2\\x80\\xaed ", "metadata k\\x1b: v\\x1b\n"}) {
+    EXPECT_THAT(result.out, HasSubstr(shown));
+  }
+  EXPECT_EQ(result.out.find('\x1b'), std::string::npos) << result.out;
+}
+
 TEST_F(Inspect, ListsTensorsOfEveryDtype) {
   const std::vector<std::byte> bytes(64);
   SafetensorsWriter writer;

@@ -19,7 +19,9 @@ TEST(Printable, ShowsWhatALineCannotHold) {
   EXPECT_EQ(printable("a\nb\tc\x01"), "a\\nb\\tc\\x01");
   EXPECT_EQ(printable("\xC3"), "\\xc3");
   EXPECT_EQ(printable("x\xFFy"), "x\\xffy");
-  EXPECT_EQ(printable("\xC2\x85"), "\\xc2\\x85");  // NEL, a control character
+  EXPECT_EQ(printable("\xC2\x85"), "\\xc2\\x85");         // NEL, a control character
+  EXPECT_EQ(printable("a\u202Eb"), "a\\xe2\\x80\\xaeb");  // turns the direction of the line
+  EXPECT_EQ(printable("a\u2028b"), "a\\xe2\\x80\\xa8b");  // ends a line
   EXPECT_EQ(printable(""), "");
 }
 

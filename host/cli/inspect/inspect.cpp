@@ -8,6 +8,7 @@
 
 #include "host/base/file/safetensors.hpp"
 #include "host/base/text.hpp"
+#include "host/base/utf8.hpp"
 #include "host/cli/arguments.hpp"
 #include "host/cli/cli.hpp"
 #include "host/cli/streams.hpp"
@@ -56,7 +57,7 @@ std::string text_of(const run::ChecksumReport& report) {
   if (!report.damage.empty()) {
     std::string text = "damaged after it was written:\n";
     for (const auto& [part, expected, got] : report.damage) {
-      text += str("  ", part, ": expected checksum ", expected, ", got ", got, '\n');
+      text += str("  ", printable(part), ": expected checksum ", expected, ", got ", got, '\n');
     }
     return text;
   }
@@ -103,7 +104,9 @@ Json json_of(const SafetensorsFile& file, std::uint64_t bytes) {
 // One line of a metadata value, which may hold a whole experiment file.
 std::string first_line(const std::string& text) {
   constexpr std::size_t kMax = 100;
-  const std::string line = text.substr(0, std::min(text.find('\n'), kMax));
+  std::size_t end = std::min({text.find('\n'), kMax, text.size()});
+  while (end > 0 && end < text.size() && is_continuation(text[end])) --end;
+  const std::string line = text.substr(0, end);
   return line.size() == text.size() ? line : line + " ...";
 }
 
@@ -116,18 +119,18 @@ void inspect_file(const InspectArguments& arguments, const Streams& streams) {
     const TensorView& tensor = file.at(name);
     bytes += tensor.bytes;
     elements += tensor.elements();
-    table.add_row(
-        {name, std::string(dtype_name(tensor.dtype)), list_text(tensor.shape), str(tensor.bytes)});
+    table.add_row({printable(name), std::string(dtype_name(tensor.dtype)), list_text(tensor.shape),
+                   str(tensor.bytes)});
   }
   const run::ChecksumReport checksums = checksums_of(file);
   if (!arguments.json.is_stdout()) {
     const auto fitted = [&](const std::string& text) { return fit_lines(text, streams.out_width); };
     if (const std::string kind = kind_of(file); !kind.empty()) {
-      streams.out << fitted(kind) << '\n';
+      streams.out << fitted(printable(kind)) << '\n';
     }
     streams.out << table.text(streams.out_width);
     for (const auto& [key, value] : file.metadata()) {
-      streams.out << fitted(str("metadata ", key, ": ", first_line(value)));
+      streams.out << fitted(printable(str("metadata ", key, ": ", first_line(value))));
     }
     streams.out << file.names().size() << " tensors, " << elements << " elements, "
                 << human_bytes(bytes) << '\n'
@@ -172,7 +175,8 @@ constexpr std::size_t kShownDigits = 12;  // of a SHA-256
 
 void line(const Streams& streams, const std::string& title, const std::string& text) {
   const std::size_t gap = title.size() < kColumn ? kColumn - title.size() : 1;
-  streams.out << fit_lines(title + std::string(gap, ' ') + text, streams.out_width);
+  streams.out << fit_lines(title + std::string(gap, ' ') + printable_lines(text),
+                           streams.out_width);
 }
 
 // A value of run.json as text; "?" for one that an older or a damaged file lacks.
