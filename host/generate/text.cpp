@@ -30,6 +30,7 @@ class Missing {
     named_.push_back(quoted_at(text, symbol));
   }
   [[nodiscard]] const std::vector<std::string>& named() const { return named_; }
+  [[nodiscard]] std::int64_t count() const { return static_cast<std::int64_t>(seen_.size()); }
   [[nodiscard]] std::string list() const {
     const std::string more =
         seen_.size() > named_.size() ? str(" and ", seen_.size() - named_.size(), " more") : "";
@@ -91,6 +92,7 @@ Prompt encode_prompt(const data::Vocabulary& vocabulary, const data::NamedText& 
       },
       [] {});
   prompt.unknown_list = missing.list();
+  prompt.unknown_words = missing.count();
   return prompt;
 }
 

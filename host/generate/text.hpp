@@ -19,6 +19,7 @@ struct Prompt {
   std::int64_t unknown = 0;  // words, of a tokenizer characters, that became <unk>
   // The first different ones, and how many more there are: "\"zyx\" at 1:5, \"yx\" at 1:9".
   std::string unknown_list;
+  std::int64_t unknown_words = 0;  // different ones, of a word vocabulary
 };
 
 // The tokens of a prompt. Lines end as in a corpus, but the last one only where the text says so: a

@@ -94,7 +94,7 @@ TEST_F(BadGeneration, WordsThatTheVocabularyLacksAreNoted) {
   const std::string run = run_of("word", "run");
   const ProgramResult result = generate(run, {"--prompt", "ab zz ba\nyy zz"});
   expect_done(result);
-  EXPECT_THAT(result.err, testing::HasSubstr("lacks 3 of the prompt's words"));
+  EXPECT_THAT(result.err, testing::HasSubstr("lacks 3 of the prompt's words (2 different ones), "));
   EXPECT_THAT(result.err, testing::HasSubstr("\"zz\" at --prompt:1:4, \"yy\" at --prompt:2:1\n"));
 }
 

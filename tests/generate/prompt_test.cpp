@@ -46,6 +46,7 @@ TEST(Prompt, NamesWordsThatBecomeUnknown) {
   EXPECT_THAT(symbols(words, prompt),
               ElementsAre("the", "<unk>", "<eos>", "<unk>", "<unk>", "cat"));
   EXPECT_EQ(prompt.unknown, 3);
+  EXPECT_EQ(prompt.unknown_words, 2);
   EXPECT_EQ(prompt.unknown_list, "\"zebra\" at --prompt:1:5, \"and\" at --prompt:2:1");
   EXPECT_THAT(encode_prompt(words, named("a b c d e f g f")).unknown_list,
               testing::EndsWith("\"e\" at --prompt:1:9 and 2 more"));

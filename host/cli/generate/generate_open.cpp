@@ -372,8 +372,12 @@ generate::Prompt encode(const data::NamedText& given, const OpenGeneration& open
     display.note(str("the tokenizer lacks ", prompt.unknown,
                      " of the prompt's characters: they are <unk>, or left out if it has none"));
   } else if (prompt.unknown > 0) {
-    display.note(str("the vocabulary lacks ", prompt.unknown,
-                     " of the prompt's words, <unk> stands for them: ", prompt.unknown_list,
+    // The list is of different words.
+    const std::string different = prompt.unknown_words == prompt.unknown
+                                      ? ""
+                                      : str(" (", prompt.unknown_words, " different ones)");
+    display.note(str("the vocabulary lacks ", prompt.unknown, " of the prompt's words", different,
+                     ", <unk> stands for them: ", prompt.unknown_list,
                      tokenize_advice(text, opened, prompt.unknown)));
   }
   return prompt;
