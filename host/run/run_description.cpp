@@ -217,6 +217,11 @@ std::string plugin_text(const memory::TierIdentity& plugin) {
   return str(plugin.version, ", sha256 ", plugin.sha256);
 }
 
+// The same with its id.
+std::string named_plugin_text(const memory::TierIdentity& plugin) {
+  return str(plugin.id, ' ', plugin.sha256.empty() ? plugin.version : plugin_text(plugin));
+}
+
 std::optional<RunDifference> plugin_difference(const std::vector<memory::TierIdentity>& trained,
                                                const memory::TierIdentity& used) {
   const std::string part = str("plugin ", used.id, " (", used.path, ')');
@@ -231,9 +236,10 @@ std::optional<RunDifference> plugin_difference(const std::vector<memory::TierIde
   if (!others.empty()) {
     return RunDifference{part, is_recorded ? others.front() : "", plugin_text(used)};
   }
+  // Of another id: the versions alone could not be told apart.
   std::vector<std::string> ids;
-  for (const memory::TierIdentity& one : trained) ids.push_back(one.id);
-  return RunDifference{part, ids.empty() ? "no memory" : join(ids, ", "), plugin_text(used),
+  for (const memory::TierIdentity& one : trained) ids.push_back(named_plugin_text(one));
+  return RunDifference{part, ids.empty() ? "no memory" : join(ids, "; "), named_plugin_text(used),
                        /*is_chosen=*/true};
 }
 
