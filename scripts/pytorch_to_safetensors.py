@@ -469,8 +469,16 @@ def write_safetensors(path, tensors):
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % 8)
     write_output(path, itertools.chain([struct.pack("<Q", len(text)) + text],
-                                       (tensor.data() for _, tensor in order)))
+                                       (read_data(tensor) for _, tensor in order)))
     return offset
+
+
+def read_data(tensor):
+    """The tensor's numbers. A failure to read them is one of the checkpoint, not of the file that is written."""
+    try:
+        return tensor.data()
+    except OSError as error:
+        raise CheckpointError(error) from error
 
 
 def open_descriptor(path):
@@ -484,14 +492,15 @@ def open_descriptor(path):
 
 
 def write_output(path, parts):
-    """Replaces a file, never a link to it; what is no regular file (a device, a FIFO) is written into, and an open
-    descriptor (/dev/stdout, /dev/fd/N) where it stands."""
+    """Replaces a file, never a link to it, and makes the folders that it lacks; what is no regular file (a device, a
+    FIFO) is written into, and an open descriptor (/dev/stdout, /dev/fd/N) where it stands."""
     descriptor = open_descriptor(str(path))
     if descriptor is not None or (os.path.exists(path) and not os.path.isfile(path)):
         with open(path if descriptor is None else os.dup(descriptor), "wb") as file:
             file.writelines(parts)
         return
     path = os.path.realpath(path)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
     temporary = f"{path}.{os.getpid()}.tmp"
     try:
         with open(temporary, "wb") as file:
@@ -532,7 +541,11 @@ def main(arguments):
         if options.strip:
             tensors = strip(tensors, options.strip)
         check_convertible(tensors)
-        size = write_safetensors(options.out, tensors)
+        try:
+            size = write_safetensors(options.out, tensors)
+        except OSError as error:
+            print(f"error: {options.out}: {error}", file=sys.stderr)
+            return 1
     except (CheckpointError, OSError) as error:
         print(f"error: {options.checkpoint}: {error}", file=sys.stderr)
         return 1

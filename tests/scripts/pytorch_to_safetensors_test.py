@@ -396,10 +396,20 @@ class WithoutTorch(Case):
         self.assertTrue(self.out.is_symlink())
         self.assertEqual((self.folder / "target").read_bytes(), expected)
 
-    def test_leaves_nothing_in_a_folder_that_is_missing(self):
+    def test_makes_the_folders_of_its_output(self):
+        expected = self.bytes_written()
+        self.out = self.folder / "absent" / "inner" / "out.safetensors"
+        self.assertEqual(self.convert().returncode, 0)
+        self.assertEqual(self.out.read_bytes(), expected)
+
+    def test_names_the_output_that_cannot_be_written(self):
         write_zip(self.source, self.state())
-        self.out = self.folder / "absent" / "out.safetensors"
-        self.assert_refused("No such file")
+        for out in ("/dev/full", "/proc/absent/out.safetensors", self.source / "out.safetensors"):
+            self.out = out
+            result = self.convert()
+            self.assertEqual(result.returncode, 1)
+            self.assertIn(f"error: {out}: ", result.stderr)
+            self.assertNotIn("Traceback", result.stderr)
 
     def test_says_wrong_use(self):
         result = subprocess.run([sys.executable, SCRIPT], capture_output=True, text=True)
