@@ -57,7 +57,9 @@ TEST(DataDialogues, WritesOurOwnFormAndSaysWhatItDid) {
   ASSERT_EQ(set.dialogues.size(), 2U);
   EXPECT_EQ(set.dialogues[0].turns, (std::vector<data::Turn>{{"1", "x y"}}));
 
+  expect_refused(arguments, "out.jsonl: the file is there already: expected a new file; choose");
   arguments.keeps_turns = true;
+  arguments.out = folder / "kept.jsonl";
   EXPECT_THAT(convert(arguments),
               HasSubstr("2 dialogues, 3 turns\n1 turns of the source without text"));
 }
@@ -94,19 +96,22 @@ TEST(DataDialogues, RefusesWithoutWritingAnything) {
   const TemporaryFolder folder;
   DataDialoguesArguments arguments;
   arguments.source = folder.write("in.jsonl", kLines);
-  arguments.out = folder.write("out.jsonl", "before");
+  arguments.out = folder / "new.jsonl";
   expect_refused(arguments, "in.jsonl:1: turn 2 (the first is 0) has no text");
   arguments.leaves_out_blank_turns = true;
   arguments.except = {arguments.source};
   expect_refused(arguments, "no dialogue is left");
+  EXPECT_FALSE(std::filesystem::exists(arguments.out));
+  arguments.out = folder.write("out.jsonl", "before");
   arguments.except = {arguments.out};
   expect_refused(arguments, "this file is read");
   arguments.except = {};
+  expect_refused(arguments, "out.jsonl: the file is there already");
   EXPECT_EQ(read_file(arguments.out), "before");
   arguments.out = arguments.source;
   expect_refused(arguments, "this file is read");
   EXPECT_EQ(read_file(arguments.source), kLines);
-  arguments.out = folder / "out.jsonl";
+  arguments.out = folder / "new.jsonl";
   arguments.source = folder / "missing.jsonl";
   expect_refused(arguments, "missing.jsonl");
 }

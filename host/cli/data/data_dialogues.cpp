@@ -55,6 +55,13 @@ int convert_dialogues(const DataDialoguesArguments& arguments, const Streams& st
     check_is_there("data dialogues --except", other, kSource);
   }
   check_sources(arguments);
+  std::error_code ignored;
+  if (fs::is_regular_file(arguments.out, ignored)) {
+    throw_usage({.where = str("data dialogues --out ", arguments.out.string()),
+                 .failed = "the file is there already",
+                 .expected = "a new file",
+                 .hint = "choose another --out, or remove the file"});
+  }
   std::int64_t excepted = 0;
   const data::DialogueSet set = read_input([&] {
     const data::DialogueOptions options = {
