@@ -175,6 +175,15 @@ TEST_F(Data, RefusesBadTexts) {
                  {"--test: " + file("none.txt"), "no such file; correct --test; " + here});
   expect_refusal(run_mneme({"data", "describe", file("none")}), 2,
                  {"data describe: " + file("none"), "got no such file or folder", here});
+  std::filesystem::create_directory(folder_ / "plain");
+  folder_.write("plain/a.txt", "a text");
+  expect_refusal(run_mneme({"data", "describe", file("plain")}), 2,
+                 {"data describe " + file("plain") + ": this is no prepared folder",
+                  "got a folder without data.json; if it holds texts: mneme data prepare --train " +
+                      file("plain") + " --out DIR"});
+  folder_.write("plain/experiment.toml", "");
+  expect_refusal(run_mneme({"data", "describe", file("plain")}), 2,
+                 {"if it is a run: mneme data describe " + file("plain/experiment.toml")});
   expect_refusal(run_mneme({"data", "dialogues", file("none"), "--out", file("out")}), 2,
                  {"data dialogues: " + file("none"), "got no such file or folder", here});
   std::filesystem::create_directory(folder_ / "bare");

@@ -174,6 +174,22 @@ config::Experiment read_experiment(const DataDescribeArguments& arguments) {
   }
 }
 
+// Any folder may be given by mistake: one of texts is not damaged prepared data.
+void check_is_prepared(const fs::path& folder) {
+  std::error_code ignored;
+  if (fs::exists(folder / "data.json", ignored)) return;
+  std::string hint = str("if it holds texts: mneme data prepare --train ",
+                         shell_word(folder.string()), " --out DIR, then mneme data describe DIR");
+  if (const fs::path file = folder / "experiment.toml"; fs::exists(file, ignored)) {
+    hint = str("if it is a run: mneme data describe ", shell_word(file.string()));
+  }
+  throw_usage({.where = "data describe " + folder.string(),
+               .failed = "this is no prepared folder",
+               .expected = "a folder that mneme data prepare wrote, or an experiment file",
+               .got = "a folder without data.json",
+               .hint = hint});
+}
+
 Described read(const DataDescribeArguments& arguments) {
   std::error_code ignored;
   Described out;
@@ -181,6 +197,7 @@ Described read(const DataDescribeArguments& arguments) {
     if (!arguments.set.overrides().empty()) {
       throw_usage("data describe --set: used with an experiment file; leave it out");
     }
+    check_is_prepared(arguments.path);
     out.data.prepared = arguments.path;
     return out;
   }
