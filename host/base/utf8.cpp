@@ -13,19 +13,14 @@ std::string hexadecimal_escape(char c) {
   return {'\\', 'x', kDigits[byte / 16], kDigits[byte % 16]};
 }
 
-// Separators of lines and paragraphs, and marks that turn the direction of the text behind them.
-bool is_line_control(char32_t value) {
-  return value == 0x061C || value == 0x200E || value == 0x200F ||
-         (value >= 0x2028 && value <= 0x202E) || (value >= 0x2066 && value <= 0x2069);
-}
-
 std::string shown_text(std::string_view text, bool keeps_lines) {
   std::string out;
   out.reserve(text.size());
   for (std::size_t i = 0; i < text.size();) {
     const CodePoint point = decode_utf8(text, i);
-    const bool is_control = point.value < 0x20 || (point.value >= 0x7F && point.value < 0xA0) ||
-                            is_line_control(point.value);
+    const char32_t c = point.value;  // from 0x200E on: line separators, marks that turn the line
+    const bool is_control = c < 0x20 || (c >= 0x7F && c < 0xA0) || c == 0x200E || c == 0x200F ||
+                            (c >= 0x2028 && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
     if (text[i] == '\n' && keeps_lines) {
       out += '\n';
     } else if (text[i] == '\n' || text[i] == '\t') {

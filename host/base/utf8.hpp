@@ -47,9 +47,9 @@ struct CodePoint {
 // The text with U+FFFD for each byte that is no UTF-8: a name of a file as JSON keeps it.
 [[nodiscard]] std::string as_utf8(std::string_view text);
 
-// The text with line ends and tabs as \n and \t, and other control characters, those that end a line
-// or turn its direction, and bytes that are no UTF-8 as \xNN: what can be shown on one line, and
-// does nothing to a terminal.
+// The text with line ends and tabs as \n and \t, and other control characters (also of the line's
+// direction) and bytes that are no UTF-8 as \xNN: what can be shown on one line, and does nothing to
+// a terminal.
 [[nodiscard]] std::string printable(std::string_view text);
 
 // The same with its line ends as they are.

@@ -142,12 +142,9 @@ class Evaluations {
         problems.push_back({memories_[i].name, *failures[i]});
       }
     }
-    std::vector<MemoryProblem> others;
-    if (arguments_.extrapolate != 0) {
-      others = problems_of_sizes(whole);
-    } else if (memories_.size() > 1) {
-      others = problems_of_loading(sweep_, whole);
-    }
+    if (memories_.size() == 1 && arguments_.extrapolate == 0) return failures;
+    const std::vector<MemoryProblem> others =
+        arguments_.extrapolate != 0 ? problems_of_sizes(whole) : problems_of_loading(sweep_, whole);
     problems.insert(problems.end(), others.begin(), others.end());
     refuse_memories(problems, memories_.size());
     return failures;

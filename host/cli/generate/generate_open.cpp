@@ -1,4 +1,4 @@
-// How `mneme generate` opens a run and reads a prompt.
+// How `mneme generate` opens a run and goes on with a saved conversation.
 #include <algorithm>
 #include <string_view>
 #include <utility>
@@ -6,14 +6,11 @@
 #include "host/base/error.hpp"
 #include "host/base/file/checksum.hpp"
 #include "host/base/file/file.hpp"
-#include "host/base/file/file_kind.hpp"
 #include "host/base/text.hpp"
 #include "host/base/utf8.hpp"
 #include "host/cli/generate/generate.hpp"
 #include "host/cli/streams.hpp"
-#include "host/data/text/printable.hpp"
 #include "host/data/tokenizer/tokenizer.hpp"
-#include "host/generate/tokenize.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/plugin/plugin_lock.hpp"
 #include "host/run/run_description.hpp"
@@ -34,8 +31,6 @@ constexpr std::int64_t kReleasedRows = 512;
 constexpr std::int64_t kReleasedClamp = 400;
 constexpr double kReleasedTopP = 0.95;
 constexpr std::int64_t kReleasedSeed = 42;
-
-constexpr std::size_t kShownPrompt = 200;  // bytes of a prompt that a note quotes
 
 bool is_released(const GenerateArguments& arguments) { return arguments.protocol == "released"; }
 
@@ -122,17 +117,6 @@ std::vector<std::int32_t> beginning_of(const data::Vocabulary* vocabulary) {
                .expected = "a post_processor of tokenizer.json, or add_bos_token = true in "
                            "tokenizer_config.json, that does",
                .hint = "leave the option out, or write the token into the prompt"});
-}
-
-// "<s> (id 1)" of each id.
-std::string ids_text(const std::vector<std::int32_t>& ids, const data::Vocabulary* vocabulary) {
-  std::vector<std::string> out;
-  for (const std::int32_t id : ids) {
-    const bool is_known = vocabulary != nullptr && id < vocabulary->size();
-    out.push_back(is_known ? str(data::printable(vocabulary->symbol(id)), " (id ", id, ')')
-                           : str("id ", id));
-  }
-  return join(out, ", ");
 }
 
 // --tokenize and --detokenize have an effect on words alone. `vocabulary`: the run's, null for ids.
@@ -246,20 +230,6 @@ std::string tier_text(const std::string& plugin, const config::TierConfig& tier)
 
 }  // namespace
 
-std::string typed_command(const GenerateArguments& arguments) {
-  std::string text = "mneme generate " + shell_word(arguments.run.string());
-  const auto add = [&](const char* option, const std::string& value) {
-    if (!value.empty()) text += str(' ', option, ' ', shell_word(value));
-  };
-  if (arguments.prompt) text += " --prompt " + shell_word(*arguments.prompt);
-  add("--prompt-file", arguments.prompt_file.string());
-  add("--prompt-ids", arguments.prompt_ids.value_or(""));
-  add("--state", arguments.state.string());
-  if (arguments.tokenises) text += " --tokenize";
-  for (const fs::path& memory : arguments.memory) add("--memory", memory.string());
-  return text + arguments.set.typed();
-}
-
 config::Experiment read_experiment(const GenerateArguments& arguments,
                                    const run::RunFolder& folder) {
   std::optional<fs::path> memory_file;
@@ -342,93 +312,6 @@ generate::Identity identity_of(const OpenGeneration& opened) {
                                                : str(runtime.model().vocabulary(), " ids")}};
 }
 
-namespace {
-
-// The advice that --tokenize would help a prompt with unknown words; "" where it would not.
-std::string tokenize_advice(const data::NamedText& text, const OpenGeneration& opened,
-                            std::int64_t unknown) {
-  if (opened.settings.tokenises) return "";
-  const std::string words = generate::tokenize(text.text, *opened.vocabulary());
-  const generate::Prompt other =
-      generate::encode_prompt(*opened.vocabulary(), {text.source, words}, true);
-  if (other.unknown >= unknown) return "";
-  return str("; with --tokenize the prompt is \"", printable(cut_text(words, kShownPrompt)), "\", ",
-             other.unknown == 0 ? "of which all words are known"
-                                : str(other.unknown, " of its words are unknown"));
-}
-
-generate::Prompt encode(const data::NamedText& given, const OpenGeneration& opened,
-                        Display& display) {
-  if (opened.vocabulary()->kind() != data::VocabularyKind::kByte) data::check_not_wide(given);
-  std::string words;
-  data::NamedText text = given;
-  if (opened.settings.tokenises) {
-    words = generate::tokenize(given.text, *opened.vocabulary());
-    text = {.source = given.source + ", tokenized", .text = words};
-  }
-  generate::Prompt prompt =
-      generate::encode_prompt(*opened.vocabulary(), text, opened.settings.keeps_eos);
-  if (prompt.unknown > 0 && prompt.unknown_list.empty()) {
-    display.note(str("the tokenizer lacks ", prompt.unknown,
-                     " of the prompt's characters: they are <unk>, or left out if it has none"));
-  } else if (prompt.unknown > 0) {
-    // The list is of different words.
-    const std::string different = prompt.unknown_words == prompt.unknown
-                                      ? ""
-                                      : str(" (", prompt.unknown_words, " different ones)");
-    display.note(str("the vocabulary lacks ", prompt.unknown, " of the prompt's words", different,
-                     ", <unk> stands for them: ", prompt.unknown_list,
-                     tokenize_advice(text, opened, prompt.unknown)));
-  }
-  return prompt;
-}
-
-}  // namespace
-
-generate::Prompt read_prompt(const GenerateArguments& arguments, const OpenGeneration& opened,
-                             Display& display) {
-  if (!arguments.has_prompt()) return {};
-  if (arguments.prompt_ids) return generate::parse_prompt_ids(*arguments.prompt_ids);
-  const data::Vocabulary* const vocabulary = opened.vocabulary();
-  if (vocabulary == nullptr) {
-    throw_usage({.where = arguments.prompt ? "--prompt" : "--prompt-file",
-                 .failed = "the run was trained on ids: it has no text vocabulary",
-                 .expected = str("ids from 0 to ", opened.runtime().model().vocabulary() - 1),
-                 .got = "a text",
-                 .hint = "give the prompt's ids: --prompt-ids 1,2,3"});
-  }
-  const std::string text = arguments.prompt
-                               ? *arguments.prompt
-                               : read_input([&] { return read_file(arguments.prompt_file); });
-  const std::string source = arguments.prompt ? "--prompt" : arguments.prompt_file.string();
-  if (!arguments.prompt) check_is_no_tensors(text, source, "a text", "give ids by --prompt-ids");
-  const data::NamedText named =
-      arguments.prompt ? data::NamedText{source, text} : data::text_of_file(source, text);
-  if (data::follows_byte_order_mark(named)) {
-    display.note(str(source, ": the byte order mark at its start was skipped"));
-  }
-  return encode(named, opened, display);
-}
-
-generate::Prompt read_document_prompt(const GenerateArguments& arguments,
-                                      const OpenGeneration& opened, Display& display) {
-  const std::string text = read_input([&] { return read_file(arguments.document); });
-  const std::string source = arguments.document.string();
-  check_is_no_tensors(text, source, "a text", "name the text that the ids are of");
-  return encode(data::text_of_file(source, text), opened, display);
-}
-
-generate::Prompt read_line_prompt(const std::string& line, std::int64_t number,
-                                  const OpenGeneration& opened, Display& display) {
-  if (opened.vocabulary() == nullptr) {
-    return generate::parse_prompt_ids(line, str("standard input, line ", number));
-  }
-  // Messages count lines from the beginning of the input.
-  const auto before = static_cast<std::size_t>(number - 1);
-  const std::string all = std::string(before, '\n') + line;
-  return encode({"standard input", std::string_view(all).substr(before), all}, opened, display);
-}
-
 void continue_saved(const GenerateArguments& arguments, const OpenGeneration& opened,
                     generate::Generator& generator) {
   const generate::Generator::Saved saved = read_input([&] {
@@ -437,103 +320,6 @@ void continue_saved(const GenerateArguments& arguments, const OpenGeneration& op
   });
   generator.restore(saved);
   if (!opened.settings.has_seed) generator.set_seed(saved.seed);
-}
-
-std::vector<std::string> forgetting_notes(const OpenGeneration& opened,
-                                          const generate::Generator& generator) {
-  std::vector<std::string> notes;
-  if (!opened.runtime().stack().is_empty()) return notes;
-  const std::int64_t gone = generator.tokens() - generator.open_tokens();
-  if (gone > 0) {
-    notes.push_back(
-        str("there is no memory: the first ", gone, " tokens of the conversation are forgotten"));
-  }
-  const std::int64_t segment = generator.options().segment;
-  if (generator.open_tokens() + opened.settings.tokens > segment) {
-    notes.push_back(str("there is no memory: after every ", segment,
-                        " tokens the model starts afresh (generate.segment)"));
-  }
-  return notes;
-}
-
-std::vector<std::string> boundary_notes(const GenerateArguments& arguments,
-                                        const OpenGeneration& opened) {
-  std::vector<std::string> notes;
-  const GenerateSettings& settings = opened.settings;
-  const data::Vocabulary* const vocabulary = opened.vocabulary();
-  if (!settings.beginning.empty()) {
-    notes.push_back("the text begins with " + ids_text(settings.beginning, vocabulary));
-  } else if (vocabulary != nullptr && vocabulary->tokenizer() &&
-             !vocabulary->tokenizer()->beginning().empty() && arguments.state.empty()) {
-    notes.push_back(str("the tokenizer's template begins a text with ",
-                        ids_text(vocabulary->tokenizer()->beginning(), vocabulary),
-                        ", which is put there with --bos alone"));
-  }
-  if (!settings.end.ids.empty()) {
-    notes.push_back(str("a sample ends at ", ids_text(settings.end.ids, vocabulary), ", as ",
-                        settings.end.source, " says; --ignore-eos goes on"));
-  }
-  return notes;
-}
-
-std::vector<std::int32_t> with_beginning(const OpenGeneration& opened,
-                                         std::vector<std::int32_t> ids) {
-  const std::vector<std::int32_t>& beginning = opened.settings.beginning;
-  const bool has_it =
-      ids.size() >= beginning.size() && std::equal(beginning.begin(), beginning.end(), ids.begin());
-  if (!has_it) ids.insert(ids.begin(), beginning.begin(), beginning.end());
-  return ids;
-}
-
-namespace {
-
-// The options that decide which tokens follow a text, each with a blank in front. --bos and
-// --document are not among them: they begin a text.
-std::string typed_text_options(const GenerateArguments& arguments) {
-  std::string text;
-  const auto add = [&](const char* option, const std::string& value) {
-    text += str(' ', option, ' ', shell_word(value));
-  };
-  const auto integer = [&](const char* option, const std::optional<std::int64_t>& value) {
-    if (value) add(option, str(*value));
-  };
-  const auto real = [&](const char* option, const std::optional<double>& value) {
-    if (value) add(option, format_exact(*value));
-  };
-  const auto flag = [&](const char* option, bool is_given) {
-    if (is_given) text += str(' ', option);
-  };
-  if (!arguments.protocol.empty()) add("--protocol", arguments.protocol);
-  integer("--segment", arguments.segment);
-  integer("--tokens", arguments.tokens);
-  flag("--greedy", arguments.is_greedy);
-  real("--temperature", arguments.temperature);
-  integer("--top-k", arguments.top_k);
-  real("--top-p", arguments.top_p);
-  real("--min-p", arguments.min_p);
-  integer("--seed", arguments.seed);
-  for (const std::string& stop : arguments.stops) add("--stop", stop);
-  flag("--ignore-eos", arguments.ignores_end);
-  flag("--detokenize", arguments.detokenises);
-  if (arguments.machine.device != "cpu") add("--device", arguments.machine.device);
-  if (arguments.machine.threads != 0) add("--threads", str(arguments.machine.threads));
-  return text;
-}
-
-}  // namespace
-
-std::string saved_text(const GenerateArguments& arguments, std::int64_t left) {
-  GenerateArguments next = arguments;
-  next.prompt.reset();
-  next.prompt_ids.reset();
-  next.prompt_file.clear();
-  next.state = arguments.save_state;
-  if (left > 0) next.tokens = left;
-  std::string text = "; saved; continue with " + typed_command(next);
-  if (next.checkpoint != "last") text += " --checkpoint " + shell_word(next.checkpoint);
-  text += typed_text_options(next);
-  if (next.is_chat) text += " --chat";
-  return text;
 }
 
 }  // namespace mneme::cli

@@ -208,6 +208,25 @@ std::string Family::constant_kind(const std::string& name) const {
   return "";
 }
 
+std::string Family::in_its_words(std::string_view line) const {
+  constexpr std::string_view kModel = "model.", kBackbone = "model.backbone: ";
+  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz_.0123456789";
+  if (line.starts_with(kBackbone)) line.remove_prefix(kBackbone.size());
+  std::string out;
+  for (std::size_t i = 0; i < line.size();) {
+    const std::size_t end = std::min(line.find_first_not_of(kLetters, i), line.size());
+    std::string word(line.substr(i, end - i));
+    const std::string key = word.starts_with(kModel) ? word : str(kModel, word);
+    for (const KeyRule& rule : keys) {
+      if (!rule.sets.empty() && rule.sets.front() == key) word = rule.key;
+    }
+    out += word;
+    i = end;
+    if (i < line.size()) out += line[i++];
+  }
+  return out;
+}
+
 Family parse_family(const std::string& name, std::string_view text) {
   const Value root = config::parse_toml(text, name);
   const Value* const base = root.find("base");

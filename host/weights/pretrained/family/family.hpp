@@ -74,6 +74,8 @@ struct Family {
   // The parts of a parameter of ours with the layer's number filled in; empty when the family has
   // no such parameter.
   [[nodiscard]] std::vector<FamilyPart> parts_of(const std::string& parameter) const;
+  // A line about keys of [model] as one about those of config.json.
+  [[nodiscard]] std::string in_its_words(std::string_view line) const;
   // The kind of a constant by its name, with the prefix; "" when it is none.
   [[nodiscard]] std::string constant_kind(const std::string& name) const;
 };

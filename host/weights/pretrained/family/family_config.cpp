@@ -240,31 +240,9 @@ class ConfigReader {
       out_.model = model_of(settings_);
     } catch (const Error& error) {
       std::istringstream lines(without_options(error.what()));
-      for (std::string line; std::getline(lines, line);) problems_.push_back(in_their_words(line));
+      for (std::string line; std::getline(lines, line);)
+        problems_.push_back(family_.in_its_words(line));
     }
-  }
-
-  // A line about keys of [model] as one about those of config.json, which the user has.
-  [[nodiscard]] std::string in_their_words(std::string_view line) const {
-    constexpr std::string_view kModel = "model.", kBackbone = "model.backbone: ";
-    if (line.starts_with(kBackbone)) line.remove_prefix(kBackbone.size());
-    std::string out;
-    for (std::size_t i = 0; i < line.size();) {
-      const auto is_letter = [](char c) {
-        return (c >= 'a' && c <= 'z') || c == '_' || c == '.' || (c >= '0' && c <= '9');
-      };
-      std::size_t end = i;
-      while (end < line.size() && is_letter(line[end])) ++end;
-      std::string word(line.substr(i, end - i));
-      const std::string key = word.starts_with(kModel) ? word : str(kModel, word);
-      for (const KeyRule& rule : family_.keys) {
-        if (!rule.sets.empty() && rule.sets.front() == key) word = rule.key;
-      }
-      out += word;
-      i = end;
-      if (i < line.size()) out += line[i++];
-    }
-    return out;
   }
 
   const Family& family_;
