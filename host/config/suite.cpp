@@ -14,7 +14,8 @@ namespace mneme::config {
 namespace {
 
 constexpr Choice<Measure> kMeasureChoices[] = {{"accuracy", Measure::kAccuracy},
-                                               {"outside_accuracy", Measure::kOutsideAccuracy}};
+                                               {"outside_accuracy", Measure::kOutsideAccuracy},
+                                               {"loss", Measure::kLoss}};
 constexpr IntegerRange kSeeds{1, 1000};
 
 // The overrides of a key `set`, as the command line takes them.
@@ -112,6 +113,9 @@ std::vector<SuiteTask> read_tasks(Reader& root, Problems& problems,
     task.name = read_name(reader, "experiment", task.experiment, tasks);
     task.overrides = read_overrides(reader, problems);
     task.measure = reader.choice(Key("measure"), Measure::kAccuracy, kMeasureChoices);
+    const Value* const measure = table->find("measure");
+    task.measure_position = (measure == nullptr ? table : measure)->position();
+    task.measure_key = str("task.", tasks.size(), ".measure");
     task.memories = memories;
     for (const Value* memory : reader.tables("memory")) {
       read_task_memory(reader.inner(*memory), problems, task.memories);
@@ -156,6 +160,18 @@ Suite read_suite(const std::filesystem::path& path) {
   }
   problems.throw_if_any();
   return suite;
+}
+
+void check_measure(const SuiteTask& task, Task data, bool has_sources) {
+  if (task.measure != Measure::kOutsideAccuracy || has_sources) return;
+  Problems problems;
+  problems.add(task.measure_position, task.measure_key,
+               {.failed = str("the task \"", to_word(data),
+                              "\" has no such measure, as its targets have no source that could "
+                              "lie outside the segment"),
+                .expected = "\"accuracy\" | \"loss\"",
+                .got = toml_string(to_word(task.measure))});
+  problems.throw_if_any();
 }
 
 }  // namespace mneme::config

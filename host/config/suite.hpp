@@ -12,9 +12,9 @@
 namespace mneme::config {
 
 // What a suite's table shows of an evaluation: the accuracy over all targets, or over those whose
-// source lies outside the segment, which a model without memory can only guess.
-enum class Measure { kAccuracy, kOutsideAccuracy };
-// "accuracy", "outside_accuracy".
+// source lies outside the segment, which a model without memory can only guess, or the loss.
+enum class Measure { kAccuracy, kOutsideAccuracy, kLoss };
+// "accuracy", "outside_accuracy", "loss".
 [[nodiscard]] std::string_view to_word(Measure value);
 
 // A memory that is compared: an arm.
@@ -29,6 +29,8 @@ struct SuiteTask {
   std::filesystem::path experiment;      // absolute
   std::vector<Override> overrides = {};  // of the experiment, for all memories
   Measure measure = Measure::kAccuracy;
+  Position measure_position = {};     // of the key, or of the task's table without it
+  std::string measure_key = {};       // "task.0.measure"
   std::vector<SuiteMemory> memories;  // at least one, in the order of the suite; first = baseline
 };
 
@@ -51,7 +53,7 @@ struct Suite {
 //   set = ["memory.tier.0.rows=64"]       # as --set, after the experiment is read
 //   [[task]]
 //   experiment = "needle.toml"
-//   measure = "outside_accuracy"          # or "accuracy"
+//   measure = "outside_accuracy"          # or "accuracy", or "loss"
 //   set = ["train.steps=500"]             # for all memories
 //   [[task.memory]]                       # further overrides of one arm, for this task
 //   name = "my_cache"
@@ -62,5 +64,9 @@ struct Suite {
 // folder's, a memory of a task that the suite does not have, a `set` that is not KEY=VALUE. Error
 // (kRun) when the file cannot be read. Experiments and memory files are not read.
 [[nodiscard]] Suite read_suite(const std::filesystem::path& path);
+
+// Once the task's experiment is read: Error (kUsage) "file:line:column: task.0.measure: ..." where
+// its data do not have the measure. `has_sources`: whether their targets have a source.
+void check_measure(const SuiteTask& task, Task data, bool has_sources);
 
 }  // namespace mneme::config

@@ -47,6 +47,12 @@ void warn_of_equal_splits(const Dataset& dataset) {
 
 }  // namespace
 
+bool has_sources(const config::DataConfig& data) {
+  if (data.task == config::Task::kMotif) return true;
+  const std::unique_ptr<AnswerTask> task = make_answer_task(data);
+  return task != nullptr && task->has_sources();
+}
+
 Dataset::Dataset(const config::DataConfig& config, const DatasetOptions& options)
     : config_(config) {
   switch (config_.task) {

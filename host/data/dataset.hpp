@@ -24,6 +24,10 @@ struct DatasetOptions {
   std::optional<Vocabulary> vocabulary = std::nullopt;           // of text: a run's stored one
 };
 
+// Whether targets of these data have a source (TokenSegment::source), told without reading them.
+// Errors as AnswerTask's.
+[[nodiscard]] bool has_sources(const config::DataConfig& data);
+
 // Immutable after construction; streams may outlive it.
 class Dataset {
  public:

@@ -156,6 +156,20 @@ TEST_F(Config, ChecksEveryExperimentOfASuite) {
   folder_.write("suite.toml", head + "set = [\"train.stepz=1\"]\n");
   expect_refusal(run_mneme({"config", "check", suite}), 2,
                  {"motif, none: ", "motif, cache: ", "train.stepz"});
+  // What the table cannot show is said once, not for every memory.
+  const std::string outside = "measure = \"outside_accuracy\"\n";
+  folder_.write("suite.toml", head + outside);
+  expect_done(run_mneme({"config", "check", suite}));
+  folder_.write("text.txt", "some text that is not read\n");
+  folder_.write("motif.toml", tiny_on("task = \"text\"\ntrain = \"text.txt\"\n"));
+  const std::string refusal =
+      str("motif: ", suite, ":9:11: task.0.measure: the task \"text\" has no such measure");
+  const ProgramResult check = run_mneme({"config", "check", suite});
+  expect_refusal(check, 2, {refusal, "expected \"accuracy\" | \"loss\""});
+  EXPECT_EQ(check.err.find(refusal), check.err.rfind(refusal));
+  expect_refusal(run_mneme({"compare", "--suite", suite, "--run", file("run")}), 2, {refusal});
+  folder_.write("suite.toml", head + "measure = \"loss\"\n");
+  expect_done(run_mneme({"config", "check", suite}));
   expect_refusal(run_mneme({"config", "check", suite, "--memory", file("none.toml")}), 2,
                  {"is a suite, which names its memories"});
   expect_refusal(run_mneme({"config", "show", suite}), 2, {"this is a suite", "--suite"});

@@ -1,6 +1,7 @@
 // Suites: lists of experiments that are compared with the same memories.
 #include "host/config/suite.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -91,8 +92,8 @@ TEST_F(SuiteFile, SaysEverythingThatIsWrong) {
             "2: s.toml:8:14: task.0.experiment: there is no such file: got nothing.toml");
   EXPECT_EQ(error(kMemories + "[[task]]\nmeasure = \"outside\"\n"),
             "2: s.toml:7:1: task.0.experiment: missing: expected the path of an experiment file\n"
-            "s.toml:8:11: task.0.measure: expected \"accuracy\" | \"outside_accuracy\", got "
-            "\"outside\"");
+            "s.toml:8:11: task.0.measure: expected \"accuracy\" | \"outside_accuracy\" | "
+            "\"loss\", got \"outside\"");
   EXPECT_EQ(error("[[memory]]\nname = \"a\"\n" + kTask),
             "2: s.toml:1:1: memory.0.file: missing: expected the path of a memory file");
 }
@@ -124,6 +125,21 @@ TEST_F(SuiteFile, ChecksOverrides) {
             "2: s.toml:10:8: task.0.memory.0.name: expected \"none\" | \"xl\", got \"cache\"");
   EXPECT_EQ(error(kMemories + kTask + "[[task.memory]]\nname = \"xl\"\n"),
             "2: s.toml:9:1: task.0.memory.0.set: missing: expected a list of KEY=VALUE");
+}
+
+TEST_F(SuiteFile, RefusesAMeasureThatTheDataLack) {
+  const auto refusal = [&](const std::string& measure, Task data, bool has_sources) {
+    return test::error_of(
+        [&] { check_measure(read(kMemories + kTask + measure).tasks[0], data, has_sources); });
+  };
+  EXPECT_THAT(refusal("measure = \"outside_accuracy\"\n", Task::kText, false),
+              ::testing::EndsWith(
+                  "s.toml:9:11: task.0.measure: the task \"text\" has no such measure, as its "
+                  "targets have no source that could lie outside the segment: expected "
+                  "\"accuracy\" | \"loss\", got \"outside_accuracy\""));
+  EXPECT_EQ(refusal("measure = \"outside_accuracy\"\n", Task::kNeedle, true), "no error");
+  for (const char* const measure : {"", "measure = \"accuracy\"\n", "measure = \"loss\"\n"})
+    EXPECT_EQ(refusal(measure, Task::kText, false), "no error") << measure;
 }
 
 TEST_F(SuiteFile, RefusesAFileThatCannotBeRead) {

@@ -234,6 +234,22 @@ TEST(Dataset, HoldsOtherSplitsToTheTrainingIds) {
                [&] { Dataset{config}; });
 }
 
+// As segments are: what `mneme config check` says without reading them.
+TEST(Dataset, WhetherTargetsHaveSourcesIsKnownBeforeReading) {
+  DataConfig config;
+  for (const Task task : {Task::kText, Task::kTokens, Task::kDialogue}) {
+    config.task = task;
+    EXPECT_FALSE(has_sources(config)) << config::to_word(task);
+  }
+  config.sequences = {
+      .length = 24, .alphabet = 8, .train_sequences = 4, .valid_sequences = 2, .test_sequences = 2};
+  for (const Task task : {Task::kMotif, Task::kSorting, Task::kCopy}) {
+    config.task = task;
+    EXPECT_EQ(has_sources(config), task != Task::kSorting) << config::to_word(task);
+    EXPECT_EQ(has_sources(config), Dataset(config).has_sources()) << config::to_word(task);
+  }
+}
+
 TEST(Dataset, GeneratesMotifs) {
   DataConfig config;
   config.task = Task::kMotif;

@@ -67,6 +67,34 @@ TEST_F(Suite, ItsCsvHasARowForEachTaskAndMemory) {
   EXPECT_EQ(std::ranges::count(csv, '\n'), 6) << "the second task lacks an arm";
 }
 
+TEST_F(Suite, ATaskMayShowItsLoss) {
+  record_.tasks[1].measure = "loss";
+  const Sheet table = sheet();
+  EXPECT_EQ(table.title, "Accuracy and loss by task and memory");
+  EXPECT_EQ(table.rows[1][0].text, "second, loss");
+  const Json& value = table.rows[1][2].value;
+  EXPECT_GT(value["mean"].get<double>(), 1.0);
+  EXPECT_GT(value["high"].get<double>(), value["mean"].get<double>()) << "not cut at 1";
+  EXPECT_THAT(table.rows[1][2].text,
+              ::testing::StartsWith(format_number(value["mean"].get<double>(), 4) + " ["));
+  EXPECT_THAT(table.notes, ElementsAre(HasSubstr("\"loss\": nats a token, lower is better.")));
+  EXPECT_THAT(write_sheet(table, Format::kCsv), HasSubstr("\r\nsecond,loss,xl_cache,2,"));
+  record_.tasks.erase(record_.tasks.begin());
+  EXPECT_EQ(sheet().title, "Loss by task and memory");
+}
+
+// A text has an accuracy, that of its next tokens, but no sources.
+TEST_F(Suite, SaysWhereAMeasureIsMissing) {
+  test::write_comparison(root_ / "text", {.seeds = {1}, .documents = 6, .targets = 32});
+  record_.tasks = {{"text", "text", "accuracy"}};
+  EXPECT_THAT(sheet().rows[0][1].text, ::testing::StartsWith("0."));
+  record_.tasks = {{"text", "text", "outside_accuracy"}};
+  const Sheet table = sheet();
+  EXPECT_EQ(table.rows[0][1].text, "-");
+  EXPECT_THAT(table.notes, ::testing::Contains(HasSubstr(
+                               "text: no run has a number for \"outside_accuracy\" on valid")));
+}
+
 // A line of 345 points has room for five intervals.
 TEST_F(Suite, OfManyMemoriesHasARowForEachInAPaper) {
   Sheet table = sheet();

@@ -9,6 +9,7 @@
 #include "host/cli/interrupt.hpp"
 #include "host/compare/planning/disk.hpp"
 #include "host/config/suite.hpp"
+#include "host/data/dataset.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/report/comparison/load.hpp"
 #include "host/report/differences/soundness.hpp"
@@ -76,7 +77,12 @@ std::vector<PreparedTask> prepare_tasks(const config::Suite& suite,
                                         const RankSession& session) {
   for_each_task(suite, [&](const config::SuiteTask& task) {
     plugin::PluginLoader loader(memory::find_group);
-    check_arms(arms_of(task, arguments, loader), loader);
+    const std::vector<compare::ArmSetup> arms = arms_of(task, arguments, loader);
+    check_arms(arms, loader);
+    for (const compare::ArmSetup& arm : arms) {
+      const config::DataConfig& data = arm.experiment.data;
+      config::check_measure(task, data.task, data::has_sources(data));
+    }
   });
   std::vector<PreparedTask> tasks;
   for_each_task(suite, [&](const config::SuiteTask& task) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "host/base/error.hpp"
@@ -13,6 +14,7 @@
 #include "host/cli/streams.hpp"
 #include "host/config/keys.hpp"
 #include "host/config/suite.hpp"
+#include "host/data/dataset.hpp"
 #include "host/train/dry_run.hpp"
 
 namespace mneme::cli {
@@ -106,6 +108,17 @@ train::ExperimentSource source_of(const ConfigFileArguments& arguments,
   return source;
 }
 
+// Why the table of the suite cannot show the task's measure; empty = it can.
+std::set<std::string> measure_problems(const config::SuiteTask& task,
+                                       const config::DataConfig& data) {
+  try {
+    config::check_measure(task, data.task, data::has_sources(data));
+  } catch (const Error& error) {
+    return {str(task.name, ": ", error.what())};
+  }
+  return {};
+}
+
 // Checks every memory on every task, and tells the problems of all, each once.
 int check_suite(const ConfigFileArguments& arguments, const Streams& streams) {
   if (!arguments.memory.empty()) {
@@ -117,10 +130,12 @@ int check_suite(const ConfigFileArguments& arguments, const Streams& streams) {
   Json tasks = Json::array();
   for (const config::SuiteTask& task : suite.tasks) {
     Json arms = Json::array();
+    std::set<std::string> of_measure;  // the same for all memories
     for (const config::SuiteMemory& memory : task.memories) {
       try {
         const auto check = train::check_experiment(source_of(arguments, task, memory));
         arms.push_back({{"name", memory.name}, {"checked", check.checked}});
+        of_measure.merge(measure_problems(task, check.experiment.data));
       } catch (const Error& error) {
         std::istringstream lines(error.what());
         for (std::string line; std::getline(lines, line);) {
@@ -129,6 +144,7 @@ int check_suite(const ConfigFileArguments& arguments, const Streams& streams) {
         }
       }
     }
+    problems.insert(problems.end(), of_measure.begin(), of_measure.end());
     tasks.push_back({{"name", task.name}, {"arms", std::move(arms)}});
   }
   if (!problems.empty()) throw Error(ErrorKind::kUsage, join(problems, "\n"));

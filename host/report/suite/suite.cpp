@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -27,28 +28,64 @@ namespace fs = std::filesystem;
 
 constexpr const char* kSuiteFormat = "mneme-suite";
 
+// How the table shows a measure of a suite (config::Measure).
+struct SuiteMeasure {
+  std::string word;   // "outside_accuracy"
+  std::string key;    // of the comparison's line
+  std::string label;  // behind the task's name
+  std::string note;   // what the label means; "" = without a label
+  double most = 1.0;  // that it can be
+  int digits = 3;
+};
+
+const SuiteMeasure& shown_as(const std::string& measure) {
+  static const std::vector<SuiteMeasure> kAll = {
+      {.word = "accuracy", .key = "valid.accuracy", .label = "", .note = ""},
+      {.word = "outside_accuracy",
+       .key = "valid.accuracy_outside",
+       .label = ", outside",
+       .note = "\"outside\": of the targets whose source lies before the segment."},
+      {.word = "loss",
+       .key = "valid.loss",
+       .label = ", loss",
+       .note = "\"loss\": nats a token, lower is better.",
+       .most = std::numeric_limits<double>::infinity(),
+       .digits = 4}};
+  const auto found = std::ranges::find(kAll, measure, &SuiteMeasure::word);
+  return found == kAll.end() ? kAll.front() : *found;
+}
+
 // The measure's line of a comparison; nothing when no arm has it.
 std::optional<Metric> measure_of(const Comparison& comparison, const std::string& measure) {
-  const std::string key =
-      measure == "outside_accuracy" ? "valid.accuracy_outside" : "valid.accuracy";
   std::vector<Metric> all = metrics(comparison);
-  const auto found = std::ranges::find(all, key, &Metric::key);
+  const auto found = std::ranges::find(all, shown_as(measure).key, &Metric::key);
   if (found == all.end()) return std::nullopt;
   return std::move(*found);
 }
 
-Cell cell_of(const std::vector<double>& values, std::size_t& seeds) {
+// "Accuracy by task and memory", "Accuracy and loss by task and memory".
+std::string title_of(const SuiteRecord& record) {
+  const auto losses = std::ranges::count(record.tasks, "loss", &SuiteTaskRecord::measure);
+  const bool are_losses = losses > 0 && losses == std::ssize(record.tasks);
+  return str(are_losses   ? "Loss"
+             : losses > 0 ? "Accuracy and loss"
+                          : "Accuracy",
+             " by task and memory");
+}
+
+Cell cell_of(const std::vector<double>& values, const SuiteMeasure& shown, std::size_t& seeds) {
   std::vector<double> known;
   std::ranges::copy_if(values, std::back_inserter(known),
                        [](double value) { return std::isfinite(value); });
   seeds = std::max(seeds, known.size());
   if (known.empty()) return {"-", nullptr};
   const stats::SeedSummary of = stats::summarise_seeds(known);
-  std::string text = format_number(of.mean, 3);
+  std::string text = format_number(of.mean, shown.digits);
   Json value = {{"mean", of.mean}, {"values", known}};
   if (known.size() > 1) {
-    const double low = std::max(0.0, of.low), high = std::min(1.0, of.high);
-    text += str(" [", format_number(low, 3), ", ", format_number(high, 3), ']');
+    const double low = std::max(0.0, of.low), high = std::min(shown.most, of.high);
+    text +=
+        str(" [", format_number(low, shown.digits), ", ", format_number(high, shown.digits), ']');
     value["low"] = low;
     value["high"] = high;
   }
@@ -97,31 +134,36 @@ SuiteRecord read_suite_record(const fs::path& folder) {
 }
 
 Sheet suite_sheet(const fs::path& folder, const SuiteRecord& record) {
-  Sheet sheet{.key = "suite", .title = "Accuracy by task and memory"};
+  Sheet sheet{.key = "suite", .title = title_of(record)};
   Rows rows;
   std::size_t seeds = 0;
-  std::set<std::string> notes;
+  std::set<std::string> notes, labels;
   for (const SuiteTaskRecord& task : record.tasks) {
     std::map<std::string, Cell> cells;
+    const SuiteMeasure& shown = shown_as(task.measure);
+    if (!shown.note.empty()) labels.insert(shown.note);
     try {
       const Comparison comparison = load({folder / task.folder});
       const std::optional<Metric> metric = measure_of(comparison, task.measure);
       for (std::size_t arm = 0; arm < comparison.arms.size(); ++arm) {
         const std::string& name = comparison.arms[arm].name;
         if (std::ranges::find(rows.arms, name) == rows.arms.end()) rows.arms.push_back(name);
-        cells[name] = metric ? cell_of(metric->values[arm], seeds) : Cell("-", nullptr);
+        cells[name] = metric ? cell_of(metric->values[arm], shown, seeds) : Cell("-", nullptr);
         if (const std::string faults = faults_of(comparison.arms[arm]); !faults.empty()) {
           notes.insert(
               str(task.name, ": ", name, " is faulty (", faults, "): its numbers say nothing."));
         }
+      }
+      if (!metric && !comparison.splits.empty()) {
+        notes.insert(str(task.name, ": no run has a number for \"", task.measure,
+                         "\" on valid; the task's data lack it, or valid was not evaluated."));
       }
       if (const std::string partial = share_sentence(comparison, "valid"); !partial.empty())
         notes.insert(str(task.name, ": ", partial));
     } catch (const Error& error) {
       notes.insert(str(task.name, ": ", error.what()));
     }
-    rows.tasks.emplace_back(str(task.name, task.measure == "outside_accuracy" ? ", outside" : ""),
-                            std::move(cells));
+    rows.tasks.emplace_back(task.name + shown.label, std::move(cells));
   }
   sheet.headings = {"task"};
   sheet.headings.insert(sheet.headings.end(), rows.arms.begin(), rows.arms.end());
@@ -145,12 +187,11 @@ Sheet suite_sheet(const fs::path& folder, const SuiteRecord& record) {
     }
     sheet.rows.push_back(std::move(row));
   }
-  sheet.notes.push_back(
-      seeds > 1 ? str("Mean over ", seeds,
-                      " seeds [95 % interval of the mean over seeds]; \"outside\": of the targets "
-                      "whose source lies before the segment.")
-                : std::string("One seed: no intervals, and differences may be chance. \"outside\": "
-                              "of the targets whose source lies before the segment."));
+  std::string head =
+      seeds > 1 ? str("Mean over ", seeds, " seeds [95 % interval of the mean over seeds].")
+                : "One seed: no intervals, and differences may be chance.";
+  for (const std::string& label : labels) head += ' ' + label;
+  sheet.notes.push_back(std::move(head));
   sheet.notes.insert(sheet.notes.end(), notes.begin(), notes.end());
   return sheet;
 }

@@ -17,7 +17,7 @@ namespace mneme::report {
 struct SuiteTaskRecord {
   std::string name;
   std::string folder;
-  std::string measure;  // "accuracy" | "outside_accuracy"
+  std::string measure;  // "accuracy" | "outside_accuracy" | "loss"
 };
 struct SuiteRecord {
   std::string command;  // as it was typed
@@ -31,8 +31,9 @@ struct SuiteRecord {
 [[nodiscard]] SuiteRecord read_suite_record(const std::filesystem::path& folder);
 
 // The table. A cell is the mean over seeds on the valid split with its 95 % interval (stats/
-// seeds.hpp; cut at 0 and 1); of one seed the number alone, and "-" where there is none. Notes say
-// how many seeds there are and which comparisons could not be read.
+// seeds.hpp; cut at 0, and of an accuracy at 1); of one seed the number alone, and "-" where there
+// is none. Notes say how many seeds there are, which comparisons could not be read, and which lack
+// the measure.
 [[nodiscard]] Sheet suite_sheet(const std::filesystem::path& folder, const SuiteRecord& record);
 
 // Writes suite.txt, suite.csv, suite.md, suite.tex and suite-table.json into the folder, which is
