@@ -175,7 +175,8 @@ Json json_of_statistics(const Difference& one) {
           {"exact_p", result.is_p_exact},
           {"covers_seeds", result.covers_seeds},
           {"block_autocorrelation",
-           one.block > 0 ? number_or_null(one.block_autocorrelation) : Json(nullptr)}};
+           one.block > 0 ? number_or_null(one.block_autocorrelation) : Json(nullptr)},
+          {"blocks_correlated", one.block > 0 ? Json(one.are_blocks_correlated) : Json(nullptr)}};
 }
 
 Json json_of(const Comparison& comparison, const Difference& one) {

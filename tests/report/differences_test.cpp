@@ -14,6 +14,7 @@
 
 #include "host/base/file/file.hpp"
 #include "host/report/comparison/load.hpp"
+#include "host/report/latex/paper.hpp"
 #include "host/report/report.hpp"
 #include "tests/report/report_folders.hpp"
 
@@ -102,6 +103,38 @@ TEST_F(Differences, TheJsonHasWhatTheNumbersComeFrom) {
   small_.data = Data::kLanes;
   const Json blocks = of(small_).json().at("differences").at(0).at("statistics");
   EXPECT_LT(std::abs(blocks.at("block_autocorrelation").get<double>()), 1.0);
+}
+
+// The first arm is better in every second lane throughout, so that no block is long enough.
+TEST_F(Differences, CorrelatedBlocksAreSaidWhereverIntervalsStand) {
+  small_.data = Data::kLanes;
+  Comparison comparison = comparison_of(small_);
+  const Report before = make_report(comparison);
+  EXPECT_FALSE(before.differences[0].are_blocks_correlated);
+  std::vector<LaneLosses>& lanes = comparison.arms[1].runs[0].evaluations[0].lanes;
+  for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
+    for (double& nll : lanes[lane].nll) nll += lane % 2 == 0 ? 1.0 : -1.0;
+  }
+  const Report report = make_report(std::move(comparison));
+  EXPECT_TRUE(report.differences[0].are_blocks_correlated);
+  const std::string words =
+      str("ifferences are correlated over more than ", report.differences[0].block,
+          " targets, the longest blocks that could be tried: the interval is too narrow and p too "
+          "small.");
+  EXPECT_THAT(sentence_of(report, 0), HasSubstr(" D" + words));
+  EXPECT_THAT(sentence_of(report, 1), Not(HasSubstr(words)));
+  const std::string caption = paper_table(report.comparison, report.differences, "valid").caption;
+  EXPECT_THAT(caption, HasSubstr(" xl_cache: D" + words));
+  EXPECT_THAT(figure_of(report, "difference-valid-loss")->caption,
+              EndsWith(" xl_cache: D" + words));
+  const auto correlated = [](const Report& of, std::size_t i) {
+    return of.json().at("differences").at(i).at("statistics").at("blocks_correlated");
+  };
+  EXPECT_EQ(correlated(report, 0), true);
+  EXPECT_EQ(correlated(report, 1), false);
+  for (const std::string& text : {sentence_of(before, 0), before.latex(),
+                                  figure_of(before, "difference-valid-loss")->caption})
+    EXPECT_THAT(text, Not(HasSubstr("too narrow")));
 }
 
 TEST_F(Differences, SixUnitsCannotShowOneOfTwoArms) {

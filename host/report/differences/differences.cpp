@@ -50,6 +50,7 @@ struct Units {
   std::int64_t left_out = 0;         // samples that some evaluation lacks, or has other targets of
   std::int64_t block = 0;            // targets of a block; 0 = the units are samples
   double autocorrelation = 0.0;      // between neighbouring blocks
+  bool are_correlated = false;       // the blocks, at every length that was tried
   std::vector<std::string> warnings = {};
 };
 
@@ -200,6 +201,7 @@ Units block_units(const std::vector<Pair>& pairs, Measure measure) {
   const stats::Blocks chosen = stats::choose_blocks(differences);
   out.block = static_cast<std::int64_t>(chosen.length);
   out.autocorrelation = chosen.autocorrelation;
+  out.are_correlated = !chosen.is_uncorrelated;
   out.warnings = chosen.warnings;
   out.targets = stats::block_targets(chosen.blocks);
   for (std::size_t seed = 0; seed < pairs.size(); ++seed) {
@@ -243,6 +245,7 @@ stats::PairedResult compare_units(const Units& units, std::size_t arms, Differen
   }
   out.statistics = result;
   out.block_autocorrelation = units.autocorrelation;
+  out.are_blocks_correlated = units.are_correlated;
   std::vector<std::string> reasons = units.warnings;
   reasons.insert(reasons.end(), result.warnings.begin(), result.warnings.end());
   if (units.left_out > 0) {

@@ -62,6 +62,7 @@ struct Difference {
   // What the numbers above come from; absent where there are none.
   std::optional<stats::PairedResult> statistics = {};
   double block_autocorrelation = 0.0;  // between neighbouring blocks (stats/blocks.hpp)
+  bool are_blocks_correlated = false;  // no length was found at which they are not
   Verdict verdict = Verdict::kUnknown;
   std::string reason = {};  // why it is unknown, or what was left out
   std::string faults = {};  // of the arm, else of the base: "not causal"; "" = none is known
@@ -83,9 +84,13 @@ struct Difference {
 // "40 documents", "112 blocks of 64 targets".
 [[nodiscard]] std::string units_text(const Difference& difference);
 
+// "Differences are correlated over more than 1,024 targets, ...: the interval is too narrow and p
+// too small."; "" where the units are not correlated as far as the test can tell.
+[[nodiscard]] std::string correlation_words(const Difference& difference);
+
 // What the difference says, in a few sentences: "cache has a lower loss than none on valid: ...".
-// Also what it does not say: how large a difference could have been found where none is shown, and
-// that one seed tells nothing of other seeds.
+// Also what it does not say: how large a difference could have been found where none is shown, that
+// one seed tells nothing of other seeds, and that correlated blocks make an interval too narrow.
 [[nodiscard]] std::string sentence(const Comparison& comparison, const Difference& difference);
 
 }  // namespace mneme::report

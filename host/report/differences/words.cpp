@@ -37,6 +37,14 @@ std::string units_text(const Difference& difference) {
   return text;
 }
 
+std::string correlation_words(const Difference& difference) {
+  if (!difference.are_blocks_correlated) return "";
+  return str("Differences are correlated over more than ",
+             grouped_number(static_cast<double>(difference.block)),
+             " targets, the longest blocks that could be tried: the interval is too narrow and p "
+             "too small.");
+}
+
 namespace {
 
 std::string percent_text(double share) { return format_number(100.0 * share, 1) + " %"; }
@@ -148,9 +156,11 @@ std::string sentence(const Comparison& comparison, const Difference& one) {
                comparison.arms[one.base].name, " in ", name_of(one.measure), " on ", one.split,
                ", ", signed_number(one.mean), ", says nothing of the memory: ", one.faults, '.');
   }
+  const std::string correlation = correlation_words(one);
   return str(
       one.verdict == Verdict::kNoDifference ? no_difference(comparison, one)
                                             : shown_difference(comparison, one),
+      correlation.empty() ? "" : " " + correlation,
       one.seeds.size() == 1 ? " One seed: this holds for these two trained models only." : "");
 }
 

@@ -126,6 +126,18 @@ std::string extent_text(const std::vector<Difference>& all, const std::string& s
   return "";
 }
 
+// Whose intervals rest on blocks that are not independent; "" where none does.
+std::string correlation_text(const Comparison& comparison, const std::vector<Difference>& all,
+                             const std::string& split, Measure measure) {
+  std::string out;
+  for (const Difference& one : all) {
+    if (one.split != split || one.measure != measure) continue;
+    if (const std::string words = correlation_words(one); !words.empty())
+      out += str(' ', comparison.arms[one.arm].name, ": ", words);
+  }
+  return out;
+}
+
 std::string caption_of(const Comparison& comparison, const std::vector<Difference>& all,
                        const std::string& split, const Subject& subject) {
   const std::size_t arms = comparison.arms.size() - 1;
@@ -139,6 +151,7 @@ std::string caption_of(const Comparison& comparison, const std::vector<Differenc
   text += "; bytes of a lane's memory; FLOPs of training on a token. Bold: the best mean.";
   if (const std::string extent = extent_text(all, split, subject.measure); !extent.empty())
     text += str(" Intervals are over ", extent, '.');
+  text += correlation_text(comparison, all, split, subject.measure);
   if (const std::string words = share_words(comparison, split); !words.empty())
     text += str(" Only ", words, '.');
   for (const Arm& arm : comparison.arms) {
