@@ -151,7 +151,10 @@ Blocks choose_blocks(std::span<const std::vector<double>> lanes) {
         " targets, the greatest length of blocks that could be tried: intervals are too narrow"));
   }
   if (result.blocks.size() < kFewBlocks) {
-    result.warnings.push_back(str("only ", result.blocks.size(), " blocks of ", taken.length,
+    const bool are_equal = std::ranges::all_of(
+        result.blocks, [&](const Block& block) { return block.end - block.begin == taken.length; });
+    result.warnings.push_back(str("only ", result.blocks.size(), " blocks of ",
+                                  are_equal ? "" : "about ", taken.length,
                                   " targets: evaluate on a longer text, intervals are rough"));
   }
   return result;

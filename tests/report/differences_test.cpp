@@ -137,6 +137,38 @@ TEST_F(Differences, CorrelatedBlocksAreSaidWhereverIntervalsStand) {
     EXPECT_THAT(text, Not(HasSubstr("too narrow")));
 }
 
+TEST_F(Differences, NotesOfBlocksSayWhyAndNoMoreThanIsKnown) {
+  Difference one{.unit = "block", .units = 32, .block = 1024, .longest_block = 1024};
+  EXPECT_EQ(units_text(one), "32 blocks of 1024 targets");
+  one.longest_block = 1100;
+  one.are_blocks_equal = false;
+  EXPECT_EQ(units_text(one), "32 blocks of up to 1100 targets");
+  EXPECT_EQ(blocks_note({Difference{.unit = "document", .units = 12}}), "");
+  EXPECT_EQ(blocks_note({one}),
+            "The data have no documents: the units are blocks so long that the differences of "
+            "neighbouring blocks are not correlated.");
+  Difference other = one;
+  other.has_few_documents = other.are_blocks_correlated = true;
+  EXPECT_EQ(blocks_note({other}),
+            "The data have fewer than 10 documents: the units are blocks, the longest that could "
+            "be tried; neighbouring ones are still correlated.");
+  EXPECT_THAT(
+      blocks_note({one, other}),
+      AllOf(HasSubstr("Where there are no or fewer than 10 documents, units are blocks so "),
+            EndsWith("are not correlated, unless a note says otherwise.")));
+
+  small_.documents = 9;  // of a text: one lane of 9 * 45 targets, no multiple of two
+  small_.targets = 45;
+  const Report report = of(small_);
+  EXPECT_FALSE(report.differences[0].are_blocks_equal);
+  EXPECT_THAT(units_text(report.differences[0]), HasSubstr("blocks of up to "));
+  EXPECT_THAT(sheet_of(report, "differences").notes.back(),
+              ::testing::StartsWith("The data have fewer than 10 documents: "));
+  small_.documents = 12;
+  EXPECT_THAT(sheet_of(of(small_), "differences").notes,
+              Not(::testing::Contains(HasSubstr("documents: the units"))));
+}
+
 TEST_F(Differences, SixUnitsCannotShowOneOfTwoArms) {
   small_.data = Data::kSequence;
   small_.documents = 6;

@@ -112,7 +112,7 @@ TEST(Blocks, WarnsWhereNoLengthIsEnough) {
   EXPECT_GE(blocks.blocks.size(), 10u);
   EXPECT_LT(blocks.blocks.size(), 20u);
   EXPECT_THAT(blocks.warnings, ElementsAre(HasSubstr("correlated over more than"),
-                                           HasSubstr("blocks of 128 targets")));
+                                           HasSubstr("blocks of about 128 targets")));
 }
 
 TEST(Blocks, WarnsOfFewBlocks) {

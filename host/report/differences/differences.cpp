@@ -232,6 +232,11 @@ stats::PairedResult compare_units(const Units& units, std::size_t arms, Differen
   out.units = static_cast<std::int64_t>(units.targets.size());
   out.targets = static_cast<std::int64_t>(targets);
   out.block = units.block;
+  if (units.block > 0) {
+    const auto [shortest, longest] = std::ranges::minmax(units.targets);
+    out.longest_block = static_cast<std::int64_t>(longest);
+    out.are_blocks_equal = shortest == longest;
+  }
   out.mean = result.mean;
   out.low = result.low;
   out.high = result.high;
@@ -297,7 +302,8 @@ Difference prepare_pair(const Comparison& comparison, ArmPair arms, const std::s
   const bool has_lanes = unit == "lane";
   out.unit = has_lanes ? "block" : unit;
   units = has_lanes ? block_units(pairs, measure) : sample_units(pairs, measure);
-  if (has_lanes && pairs.front().first->record.value("unit", "") == "document") {
+  out.has_few_documents = has_lanes && pairs.front().first->record.value("unit", "") == "document";
+  if (out.has_few_documents) {
     units.warnings.emplace_back(
         "fewer than 10 documents: blocks of the lanes are the units, and the result is about these "
         "documents alone");

@@ -45,7 +45,10 @@ struct Difference {
   std::vector<std::uint64_t> seeds = {};  // that both arms have
   std::string unit = {};                  // "document" | "sequence" | "block"
   std::int64_t units = 0;                 // that both arms have, with the same targets
-  std::int64_t block = 0;                 // targets of a block; 0 = another unit
+  std::int64_t block = 0;                 // targets of a block as chosen; 0 = another unit
+  std::int64_t longest_block = 0;         // ends of lanes make some longer or shorter
+  bool are_blocks_equal = true;           // all have `block` targets
+  bool has_few_documents = false;         // which is why the units are blocks
   std::int64_t targets = 0;               // of the units, of one seed
   double first = 0.0;                     // the first arm's mean over them and the seeds
   double other = 0.0;                     // the arm's
@@ -81,9 +84,12 @@ struct Difference {
 // "better" | "worse" | "no difference shown" | "unknown"; of a faulty memory its faults: "not
 // causal".
 [[nodiscard]] std::string verdict_word(const Difference& difference);
-// "40 documents", "112 blocks of 64 targets".
+// "40 documents", "112 blocks of 64 targets", "15 blocks of up to 96 targets".
 [[nodiscard]] std::string units_text(const Difference& difference);
 
+// Why units of a table are blocks and what is known of their length, as a sentence; "" where none
+// are.
+[[nodiscard]] std::string blocks_note(const std::vector<Difference>& all);
 // "Differences are correlated over more than 1,024 targets, ...: the interval is too narrow and p
 // too small."; "" where the units are not correlated as far as the test can tell.
 [[nodiscard]] std::string correlation_words(const Difference& difference);

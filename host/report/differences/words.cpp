@@ -1,6 +1,7 @@
 // What differences say in words.
 #include <cmath>
 #include <string>
+#include <vector>
 
 #include "host/base/text.hpp"
 #include "host/report/differences/differences.hpp"
@@ -33,8 +34,29 @@ std::string verdict_word(const Difference& difference) {
 
 std::string units_text(const Difference& difference) {
   std::string text = str(difference.units, ' ', difference.unit, difference.units == 1 ? "" : "s");
-  if (difference.block > 0) text += str(" of ", difference.block, " targets");
-  return text;
+  if (difference.block == 0) return text;
+  text += difference.are_blocks_equal ? str(" of ", difference.block)
+                                      : str(" of up to ", difference.longest_block);
+  return text + " targets";
+}
+
+std::string blocks_note(const std::vector<Difference>& all) {
+  std::size_t blocks = 0, few = 0, correlated = 0;
+  for (const Difference& one : all) {
+    if (one.block == 0) continue;
+    ++blocks;
+    few += one.has_few_documents ? 1 : 0;
+    correlated += one.are_blocks_correlated ? 1 : 0;
+  }
+  if (blocks == 0) return "";
+  std::string text = few == 0        ? "The data have no documents: the units are blocks"
+                     : few == blocks ? "The data have fewer than 10 documents: the units are blocks"
+                                     : "Where there are no or fewer than 10 documents, units are "
+                                       "blocks";
+  if (correlated == blocks)
+    return text + ", the longest that could be tried; neighbouring ones are still correlated.";
+  text += " so long that the differences of neighbouring blocks are not correlated";
+  return text + (correlated > 0 ? ", unless a note says otherwise." : ".");
 }
 
 std::string correlation_words(const Difference& difference) {

@@ -174,7 +174,6 @@ Sheet differences_sheet(const Comparison& comparison, const std::vector<Differen
                          share_suffix(comparison)),
             .headings = {"", "difference", "95 % from", "to", "p", "p (Holm)", "effect size",
                          "detectable", "seeds", "units", "verdict"}};
-  bool has_lanes = false;
   for (const Difference& one : all) {
     const int digits = 4;
     const bool is_known = one.verdict != Verdict::kUnknown;
@@ -190,18 +189,13 @@ Sheet differences_sheet(const Comparison& comparison, const std::vector<Differen
     row.push_back(is_known ? Cell(units_text(one), one.units) : Cell("-", nullptr));
     row.push_back(Cell(verdict_word(one)));
     out.rows.push_back(std::move(row));
-    has_lanes = has_lanes || one.block > 0;
     if (!one.reason.empty())
       out.notes.push_back(row_name(comparison, one, are_pairs) + ": " + one.reason);
   }
   out.notes.push_back(str("Losses in nats a token, accuracies and scores as shares; arm minus ",
                           are_pairs ? "the arm behind \"against\"" : "first arm",
                           ", on equal targets. ", method_note(all)));
-  if (has_lanes) {
-    out.notes.emplace_back(
-        "The data have no documents: the units are blocks so long that the differences of "
-        "neighbouring blocks are not correlated.");
-  }
+  if (std::string note = blocks_note(all); !note.empty()) out.notes.push_back(std::move(note));
   out.records = difference_records(comparison, all);
   return out;
 }
