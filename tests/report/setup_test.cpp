@@ -20,6 +20,7 @@ namespace mneme::report {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -60,6 +61,65 @@ TEST_F(Setup, TheHeadSaysWhatWasTrainedOnWhat) {
     EXPECT_THAT(text, HasSubstr("text: train 90,000 tokens (x.txt)"));
   }
   EXPECT_THAT(report.latex(), HasSubstr("text: train 90,000 tokens (x.\\allowbreak txt)"));
+}
+
+// As of --sweep train.steps=40,2000: the numbers of the first arm are not those of all.
+TEST_F(Setup, NumbersInWhichArmsDifferAreRanges) {
+  test::write_comparison(folder("runs"), small_);
+  const auto change = [&](const std::string& name, const char* from, const char* to) {
+    const fs::path file = folder("runs") / name;
+    std::string text = read_file(file);
+    text.replace(text.find(from), std::string(from).size(), to);
+    write_file_atomic(file, text);
+  };
+  for (const char* const run : {"xl_cache-seed1", "xl_cache-seed2"}) {
+    change(std::string(run) + "/experiment.toml", "steps = 2000", "steps = 40");
+    change(std::string(run) + "/experiment.toml", "layers = 2",
+           "backbone = \"gpt2\"\nlayers = 3\nwidth = 64");
+    const fs::path metrics = folder("runs") / run / "metrics.jsonl";
+    const std::string text = read_file(metrics);
+    const std::size_t line = text.find('\n');  // of step 20; then comes step 40
+    write_file_atomic(metrics, text.substr(0, text.find('\n', line + 1) + 1));
+    fs::rename(folder("runs") / run / "evaluations/valid-step00002000-0123abcd",
+               folder("runs") / run / "evaluations/valid-step00000040-0123abcd");
+  }
+  edit(folder("runs") / "comparison.json",
+       [](Json& json) { json["arms"][2]["backbone_parameters"] = 180'000; });
+  const Comparison comparison = load({folder("runs")});
+  std::map<std::string, std::string> facts;
+  for (const auto& [key, value] : setup_facts(comparison)) facts[key] = value;
+  EXPECT_EQ(facts["training"], "40 to 2,000 steps, 20,480 to 1,024,000 tokens a run");
+  EXPECT_EQ(facts["model"], "gpt2: 2 to 3 layers, width 64, 120,000 to 180,000 parameters");
+  EXPECT_THAT(budget_warning(comparison), HasSubstr("; tokens of training 20,480 to 1,024,000. "));
+  EXPECT_THAT(budget_warning(comparison), HasSubstr("train.steps"));
+  Comparison equal = comparison;
+  equal.arms.resize(2);
+  for (Arm& arm : equal.arms) {
+    arm.memory_parameters = 0;
+    for (report::Run& run : arm.runs) run.evaluations.clear();
+  }
+  EXPECT_THAT(budget_warning(equal),
+              AllOf(HasSubstr("do not cost the same: tokens of training 20,480 to 1,024,000. "),
+                    Not(HasSubstr("--equal"))));
+}
+
+// An arm that has not begun has no experiment of its own yet.
+TEST_F(Setup, SettingsOfAnArmThatHasNotBegunAreKnown) {
+  test::write_comparison(folder("runs"), small_);
+  edit(folder("runs") / "comparison.json", [](Json& json) {
+    json["arms"][2]["overrides"] = {"train.steps=40", "memory.tier.0.rows=7", "no setting"};
+    for (Json& run : json["arms"][2]["runs"]) {
+      run["state"] = "waiting";
+      run["folder"] = "nowhere";
+    }
+  });
+  const std::vector<Setting> settings = differing_settings(load({folder("runs")}));
+  const auto steps = std::ranges::find(settings, "train.steps", &Setting::key);
+  ASSERT_NE(steps, settings.end());
+  EXPECT_THAT(steps->values, ElementsAre("2000", "2000", "40"));
+  const auto rows = std::ranges::find(settings, "memory.tier.0.rows", &Setting::key);
+  ASSERT_NE(rows, settings.end());
+  EXPECT_EQ(rows->values[2], "32") << "the resolved memory counts";
 }
 
 // Reviewers must not learn whose home folder it was.

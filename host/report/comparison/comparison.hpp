@@ -236,7 +236,7 @@ struct Spread {
 // The probability of guessing a symbol of the motif task; 0 for other tasks.
 [[nodiscard]] double chance(const Comparison& comparison);
 
-// --- Settings ---
+// --- Settings (settings.cpp) ---
 
 // A key of the experiment whose value is not the same in all arms.
 struct Setting {
@@ -248,9 +248,13 @@ struct Setting {
 [[nodiscard]] std::vector<Setting> differing_settings(const Comparison& comparison);
 
 // What a reader should know before taking a difference for the memory's: by how much the arms'
-// parameters and bytes of state differ, and in which settings. "" where both are within 5 %.
-// Numbers that are not known, as those of runs that failed, do not count.
+// parameters, bytes of state and tokens of training differ, and in which settings. "" where all are
+// within 5 %. Numbers that are not known, as those of runs that failed, do not count.
 [[nodiscard]] std::string budget_warning(const Comparison& comparison);
+
+// [arm]: its longest training that is done, nullptr where none is; where no arm has one, the
+// longest as they are. Every run that is given has training points.
+[[nodiscard]] std::vector<const Run*> longest_runs(const Comparison& comparison);
 
 // The one numeric setting whose value alone tells the arms (but perhaps the first) apart: the axis
 // of a sweep.

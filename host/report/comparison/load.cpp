@@ -204,10 +204,18 @@ Arm planned_arm(const fs::path& folder, const Json& json, Comparison& comparison
   return arm;
 }
 
-// The experiment of an arm without a run folder: that of the comparison with the arm's [memory].
-std::string with_memory(const std::string& experiment, const std::string& memory) {
+// The experiment of an arm without a run folder: that of the comparison with the arm's [memory] and
+// its settings outside of it, such as train.steps of a sweep.
+std::string experiment_of(const std::string& experiment, const Arm& arm) {
   config::Value root = config::parse_toml(experiment, "experiment");
-  const config::Value own = config::parse_toml(memory, "memory");
+  for (const std::string& setting : arm.overrides) {
+    try {
+      if (!setting.starts_with("memory"))
+        config::apply_override(root, config::parse_override(setting));
+    } catch (const Error&) {  // damaged, or of another version: the arm has the common value
+    }
+  }
+  const config::Value own = config::parse_toml(arm.memory, "memory");
   const config::Value* const table = own.find("memory");
   if (table != nullptr) root.set("memory", {}, *table);
   std::string text;
@@ -262,7 +270,7 @@ Comparison load_comparison(const fs::path& folder) {
   }
   for (Arm& arm : out.arms) {
     if (arm.experiment.empty()) {
-      arm.experiment = with_memory(string_of(json, "experiment"), arm.memory);
+      arm.experiment = experiment_of(string_of(json, "experiment"), arm);
     }
   }
   complete(out);

@@ -1,6 +1,7 @@
 #include "host/report/setup/setup.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
@@ -52,6 +53,23 @@ class Settings {
   config::Value root_;
 };
 
+// "40", or of arms that differ "40 to 120"; "" where none is known. Counts below 1 are not known.
+std::string range_text(const std::vector<std::int64_t>& counts) {
+  std::vector<std::int64_t> known;
+  std::ranges::copy_if(counts, std::back_inserter(known), [](std::int64_t n) { return n > 0; });
+  if (known.empty()) return "";
+  const auto [least, most] = std::ranges::minmax(known);
+  return count_text(least) + (least == most ? "" : " to " + count_text(most));
+}
+
+// Of each arm.
+std::vector<std::int64_t> counts_of(const std::vector<Settings>& arms, const char* table,
+                                    const char* key) {
+  std::vector<std::int64_t> out;
+  for (const Settings& arm : arms) out.push_back(arm.count(table, key));
+  return out;
+}
+
 // "train 90,000 tokens in 3 documents (x.txt)" of a text; "" without numbers.
 std::string split_text(const Json& data, const std::string& split) {
   if (!data.is_object()) return "";
@@ -89,47 +107,48 @@ std::string vocabulary_text(const Json& data) {
 }
 
 // "xl: 2 layers, width 64, 4 heads, 115,840 parameters". Memories are told from each other by the
-// tables.
-std::string model_text(const Comparison& comparison, const Settings& settings) {
+// tables. Where arms differ, the least and the most.
+std::string model_text(const Comparison& comparison, const std::vector<Settings>& arms) {
   std::vector<std::string> parts;
-  const auto add = [&](const char* key, const char* before, const char* behind) {
-    const std::int64_t count = settings.count("model", key);
-    if (count > 0) parts.push_back(str(before, count_text(count), behind));
+  const auto add = [&](const char* before, const std::vector<std::int64_t>& counts,
+                       const char* behind) {
+    const std::string range = range_text(counts);
+    if (!range.empty()) parts.push_back(before + range + behind);
   };
-  add("layers", "", " layers");
-  add("width", "width ", "");
-  add("heads", "", " heads");
-  const std::int64_t parameters = comparison.arms.front().backbone_parameters;
-  if (parameters > 0) parts.push_back(count_text(parameters) + " parameters");
-  const std::string backbone = settings.word("model", "backbone");
+  add("", counts_of(arms, "model", "layers"), " layers");
+  add("width ", counts_of(arms, "model", "width"), "");
+  add("", counts_of(arms, "model", "heads"), " heads");
+  std::vector<std::int64_t> parameters;
+  for (const Arm& arm : comparison.arms) parameters.push_back(arm.backbone_parameters);
+  add("", parameters, " parameters");
+  std::vector<std::string> backbones;
+  for (const Settings& arm : arms) {
+    const std::string word = arm.word("model", "backbone");
+    if (!word.empty() && std::ranges::find(backbones, word) == backbones.end())
+      backbones.push_back(word);
+  }
+  const std::string backbone = join(backbones, " and ");
   if (parts.empty()) return backbone;
   return (backbone.empty() ? "" : backbone + ": ") + join(parts, ", ");
 }
 
-// The longest training of an arm: those of other arms are as long, unless they failed.
-const Run* longest_run(const Comparison& comparison) {
-  const Run* out = nullptr;
-  for (const Arm& arm : comparison.arms) {
-    for (const Run& run : arm.runs) {
-      if (run.training.empty()) continue;
-      if (out == nullptr || run.training.back().step > out->training.back().step) out = &run;
-    }
+// Likewise.
+std::string training_text(const Comparison& comparison, const std::vector<Settings>& arms) {
+  const std::vector<const Run*> runs = longest_runs(comparison);
+  std::vector<std::int64_t> steps, tokens;
+  for (const Run* const run : runs) {
+    if (run == nullptr) continue;
+    steps.push_back(run->training.back().step);
+    tokens.push_back(run->training.back().tokens);
   }
-  return out;
-}
-
-std::string training_text(const Comparison& comparison, const Settings& settings) {
   std::vector<std::string> parts;
-  const Run* const longest = longest_run(comparison);
-  const std::int64_t steps =
-      longest == nullptr ? settings.count("train", "steps") : longest->training.back().step;
-  if (steps > 0) parts.push_back(str(count_text(steps), " steps"));
-  const std::int64_t lanes = settings.count("train", "lanes");
-  const std::int64_t segment = settings.count("train", "segment");
-  if (lanes > 0 && segment > 0)
+  const std::string count = range_text(steps.empty() ? counts_of(arms, "train", "steps") : steps);
+  if (!count.empty()) parts.push_back(count + " steps");
+  const std::string lanes = range_text(counts_of(arms, "train", "lanes"));
+  const std::string segment = range_text(counts_of(arms, "train", "segment"));
+  if (!lanes.empty() && !segment.empty())
     parts.push_back(str(lanes, " lanes of segments of ", segment, " tokens"));
-  if (longest != nullptr)
-    parts.push_back(str(count_text(longest->training.back().tokens), " tokens a run"));
+  if (!tokens.empty()) parts.push_back(range_text(tokens) + " tokens a run");
   return join(parts, ", ");
 }
 
@@ -164,12 +183,13 @@ std::string time_text(const Comparison& comparison) {
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> setup_facts(const Comparison& comparison) {
-  const Settings settings(comparison.arms.front().experiment);
+  std::vector<Settings> arms;
+  for (const Arm& arm : comparison.arms) arms.emplace_back(arm.experiment);
   std::vector<std::pair<std::string, std::string>> out = {
       {"data", data_text(comparison)},
       {"vocabulary", vocabulary_text(comparison.data)},
-      {"model", model_text(comparison, settings)},
-      {"training", training_text(comparison, settings)},
+      {"model", model_text(comparison, arms)},
+      {"training", training_text(comparison, arms)},
       {"time", time_text(comparison)}};
   std::erase_if(out, [](const auto& fact) { return fact.second.empty(); });
   return out;

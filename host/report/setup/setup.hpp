@@ -10,7 +10,8 @@
 namespace mneme::report {
 
 // Name and value of each fact that is known: "data" (task, corpus and its size), "vocabulary",
-// "model", "training" (steps, tokens), "time" (hours, processor).
+// "model", "training" (steps, tokens), "time" (hours, processor). Where arms differ in a number, it
+// is a range over the arms: "40 to 120 steps".
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> setup_facts(
     const Comparison& comparison);
 
