@@ -279,12 +279,44 @@ TEST_F(Load, RefusesAComparisonTogetherWithRuns) {
 
 TEST_F(Load, AnUnfinishedRunHasNoNumbersYet) {
   test::write_comparison(folder("a"), small_);
+  // Evaluated after 1,000 steps, trained for 1,500.
+  const fs::path run = folder("a") / "compressive-seed2";
+  fs::remove_all(run);
+  test::write_run(run, small_, small_.arms[2], 2, 0.0, 1000);
+  const std::string metrics = read_file(run / "metrics.jsonl");
+  write_file_atomic(run / "metrics.jsonl",
+                    metrics.substr(0, metrics.find("{\"kind\":\"step\",\"step\":1520,")));
   edit(folder("a") / "comparison.json",
        [](Json& json) { json["arms"][2]["runs"][1]["state"] = "running"; });
   const Comparison read = load({folder("a")});
   EXPECT_TRUE(read.is_interrupted);
   EXPECT_EQ(read.arms[2].runs[1].find("valid"), nullptr);
-  EXPECT_THAT(notes_of(read), HasSubstr("compressive (seed 2) is not trained to the end"));
+  EXPECT_THAT(notes_of(read),
+              HasSubstr("compressive (seed 2) is not trained to the end: step 1,500 of 2,000"));
+}
+
+// The program was killed while it began again: comparison.json says "waiting" of what is done.
+TEST_F(Load, TheLastEvaluationCountsWhateverTheComparisonSays) {
+  test::write_comparison(folder("a"), small_);
+  const std::size_t numbers = metrics(load({folder("a")})).size();
+  for (const char* const state : {"waiting", "running"}) {
+    edit(folder("a") / "comparison.json", [&](Json& json) {
+      for (Json& arm : json["arms"]) {
+        for (Json& run : arm["runs"]) run["state"] = state;
+      }
+    });
+    const Comparison read = load({folder("a")});
+    EXPECT_FALSE(read.is_interrupted) << state;
+    EXPECT_THAT(read.notes, ElementsAre()) << state;
+    EXPECT_EQ(metrics(read).size(), numbers) << state;
+  }
+  // Killed before it was evaluated.
+  fs::remove_all(folder("a") / "none-seed1" / "evaluations");
+  const Comparison read = load({folder("a")});
+  EXPECT_TRUE(read.is_interrupted);
+  EXPECT_THAT(read.notes,
+              ElementsAre("none (seed 1) is trained to its last step but not evaluated; the same "
+                          "`mneme compare` evaluates it"));
 }
 
 }  // namespace

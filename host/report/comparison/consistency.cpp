@@ -140,6 +140,10 @@ void note_runs(Comparison& comparison) {
     for (const Run& run : arm.runs) {
       if (run.error) {
         comparison.notes.push_back(str(arm.name, " (seed ", run.seed, ") failed: ", *run.error));
+      } else if (!run.is_done && run.planned_steps > 0 && run.steps >= run.planned_steps) {
+        comparison.notes.push_back(str(arm.name, " (seed ", run.seed,
+                                       ") is trained to its last step but not evaluated; the same "
+                                       "`mneme compare` evaluates it"));
       } else if (!run.is_done) {
         std::string note = str(arm.name, " (seed ", run.seed, ") is not trained to the end");
         if (run.steps > 0 && run.planned_steps > 0) {

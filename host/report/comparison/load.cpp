@@ -152,6 +152,14 @@ std::string string_of(const Json& json, const char* key) {
   return found != json.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
+// Whether a run's files say that it was evaluated with the weights of its planned last step.
+// comparison.json may say less, as when its program was killed while it began again.
+bool is_evaluated_at_the_end(const Run& run) {
+  return run.planned_steps > 0 && std::ranges::any_of(run.evaluations, [&](const Evaluation& one) {
+           return one.step >= run.planned_steps;
+         });
+}
+
 Run planned_run(const fs::path& folder, const Json& json, Comparison& comparison,
                 std::string& experiment) {
   const std::string place = string_of(json, "folder");
@@ -178,8 +186,11 @@ Run planned_run(const fs::path& folder, const Json& json, Comparison& comparison
     run.error = error.is_object() ? string_of(error, "message") : std::string();
     if (run.error->empty()) run.error = "no reason is known";
   }
-  run.is_done = state == "done" || state == "failed";
-  if (state != "done") run.evaluations.clear();  // of weights that are not the last
+  run.is_done = state == "done" || state == "failed" || is_evaluated_at_the_end(run);
+  if (!run.is_done || state == "failed") {  // of weights that are not the last
+    run.evaluations.clear();
+    run.other_lengths.clear();
+  }
   comparison.is_interrupted = comparison.is_interrupted || !run.is_done;
   return run;
 }
