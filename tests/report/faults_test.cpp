@@ -110,6 +110,34 @@ TEST(Faults, AreReadFromRunFolders) {
   EXPECT_EQ(faults_of(report.comparison.arms[1]), "not causal");
 }
 
+// comparison.json alone holds the checks before the training.
+TEST(Faults, OfRunsInTheFolderOfAComparisonAreReadFromIt) {
+  const mneme::test::TemporaryFolder folder;
+  test::write_comparison(folder.path(), two_arms(""));
+  for (const char* const run : {"none-seed1", "leaky-seed1"}) {
+    scores::RunChecks checks = scores::read_run_checks(folder / run);
+    checks.before.reset();
+    scores::write_run_checks(folder / run, checks);
+  }
+  const auto read = [&] { return load({folder / "none-seed1", folder / "leaky-seed1/"}); };
+  const auto verdict = [&] { return sentences_of(make_report(read()).verdict); };
+  EXPECT_THAT(verdict(), Each(Not(HasSubstr("checked"))));
+  EXPECT_EQ(read().arms[1].training_flops, 3.16e6);
+  const std::filesystem::path file = folder / "comparison.json";
+  const std::string whole = read_file(file);
+  Json json = Json::parse(whole);
+  json["arms"][1]["checks"]["checks"][1]["result"] = "fails";
+  write_file_atomic(file, json.dump());
+  EXPECT_EQ(faults_of(read().arms[1]), "keeps state over a reset");
+  // Of other plugins it says nothing; a damaged one neither.
+  json["arms"][1]["plugins"][0]["sha256"] = "other";
+  for (const std::string& text : {json.dump(), std::string("{"), std::string("{\"arms\": 3}")}) {
+    write_file_atomic(file, text);
+    EXPECT_EQ(faults_of(read().arms[1]), "");
+    EXPECT_THAT(verdict(), Contains(HasSubstr("leaky before training (no checks are stored)")));
+  }
+}
+
 TEST(Faults, StandBelowTheTableOfASuite) {
   const mneme::test::TemporaryFolder folder;
   Fixture fixture = two_arms("causality");

@@ -291,6 +291,41 @@ Comparison load_comparison(const fs::path& folder) {
 
 // --- Run folders ---
 
+// Checksums of a list of plugins, in order.
+std::vector<std::string> checksums_of(const Json& plugins) {
+  std::vector<std::string> out;
+  for (const Json& plugin : plugins) out.push_back(string_of(plugin, "sha256"));
+  return out;
+}
+
+// Adds what only the comparison in whose folder a run lies knows of its arm: the checks before the
+// training, and FLOPs. Nothing where there is none, or one that cannot be read, or of other
+// plugins.
+void add_from_comparison(const fs::path& run_folder, Arm& arm) {
+  std::error_code code;
+  const fs::path absolute = fs::absolute(run_folder, code).lexically_normal();
+  const fs::path run = absolute.filename().empty() ? absolute.parent_path() : absolute;
+  const fs::path file = run.parent_path() / kComparisonFile;
+  if (code || !fs::exists(file, code)) return;
+  try {
+    const Json json = parse_json(read_file(file));
+    if (json.is_discarded() || string_of(json, "format") != "mneme-comparison") return;
+    for (const Json& one : json.at("arms")) {
+      const bool has_run = std::ranges::any_of(one.at("runs"), [&](const Json& planned) {
+        return string_of(planned, "folder") == run.filename();
+      });
+      if (!has_run ||
+          checksums_of(one.value("plugins", Json::array())) != checksums_of(arm.plugins))
+        continue;
+      if (!arm.checks) arm.checks = scores::read_memory_checks(one.value("checks", Json()));
+      const Json flops = one.value("flops", Json::object());
+      arm.training_flops = number_of(flops, "training");
+      arm.evaluation_flops = number_of(flops, "evaluation");
+    }
+  } catch (const std::exception&) {  // the run folder is what was asked for
+  }
+}
+
 // The folders themselves, or, of a folder that is no run, the runs directly in it, by name.
 std::vector<fs::path> run_folders(const std::vector<fs::path>& paths) {
   std::vector<fs::path> out;
@@ -325,6 +360,7 @@ Comparison load_runs(const std::vector<fs::path>& paths) {
       of_run.memory = memory_of(one.experiment);
       take_from_info(of_run, one.run.info);
       of_run.checks = one.checks;
+      add_from_comparison(folder, of_run);
     } catch (const std::exception& error) {
       problems.push_back(
           str(folder.string(), " was left out, it cannot be read as a run: ", error.what()));
