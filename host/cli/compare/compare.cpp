@@ -351,6 +351,7 @@ void add_compare(const Command& app) {
       .option("--memory", arguments->memory, "FILE[,KEY=VALUE...]",
               "Memory file of one arm, given once for each, with settings of this arm alone; the "
               "others are compared with the first")
+      .not_empty("a path")
       .one_each();
   command
       .option("--sweep", arguments->sweeps, "KEY=VALUE,...",

@@ -57,7 +57,8 @@ void add_keys(const Command& config) {
   const Command command =
       config.subcommand("keys", "List the keys of an experiment file: types, defaults, meaning");
   const auto arguments = std::make_shared<ConfigKeysArguments>();
-  command.option("TABLE", arguments->tables, "", "Tables to list, as train or memory.tier");
+  command.option("TABLE", arguments->tables, "", "Tables to list, as train or memory.tier")
+      .not_empty("a table");
   command.flag("--markdown", arguments->is_markdown, "As the page docs/configuration.md");
   arguments->json.add(command);
   command.examples({"mneme config keys", "mneme config keys train memory.tier",
