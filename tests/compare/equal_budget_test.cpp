@@ -1,4 +1,4 @@
-#include "host/compare/equal_budget.hpp"
+#include "host/compare/planning/equal_budget.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -21,7 +21,6 @@
 #include "host/cli/rank_session.hpp"
 #include "host/cli/streams.hpp"
 #include "host/cli/unread_output.hpp"
-#include "host/eval/score.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/run/record/evaluation_recorder.hpp"
 #include "host/run/run_folder.hpp"
@@ -398,57 +397,6 @@ void add_eval(const Command& app) {
     arguments->has_split = split.is_given();
     arguments->has_extrapolation_settings = segment.is_given() || option.is_given();
   });
-}
-
-// --- mneme eval RUN --tokens FILE --dump FILE ---
-
-int score_tokens(const EvalArguments& arguments, const Streams& streams) {
-  Display display(streams, arguments.is_quiet);
-  OpenEvaluation opened = read_input([&] { return open_evaluation(arguments); });
-  const run::SweepMemory& memory = opened.memories.front();
-  run::Sweep sweep(opened.checkpoint, opened.experiment, opened.options);
-  const std::vector<std::string> untrained = sweep.load(memory.memory);
-  warn_of_untrained(memory.name, untrained);
-  run::Runtime& runtime = sweep.runtime();
-  const config::EvalConfig& settings = runtime.experiment().eval;
-  eval::ScoreOptions options{.segment = settings.segment, .lanes = settings.lanes};
-  display.begin("score " + arguments.tokens.string(), 0);
-  options.on_progress = [&](std::int64_t rows, std::int64_t tokens) {
-    display.update(rows, tokens);
-  };
-  const double start = steady_clock().seconds();
-  const eval::ScoredFile scored = read_input([&] {
-    return eval::score_file(runtime.model(), runtime.stack(), arguments.tokens, options);
-  });
-  const double seconds = steady_clock().seconds() - start;
-  display.end();
-  const double mean = scored.targets == 0 ? 0.0 : scored.sum / static_cast<double>(scored.targets);
-  const bool is_for_people = !arguments.json.is_stdout();
-  if (is_for_people) {
-    streams.out << "scored " << scored.targets << " targets in " << scored.rows << " rows: loss "
-                << format_number(mean, 4) << " nats a token" << std::flush;
-  }
-  Json json = to_json(run::SweepResult{.name = memory.name,
-                                       .memory = memory.memory,
-                                       .plugins = runtime.stack().identities(),
-                                       .reset = untrained,
-                                       .differences = sweep.differences()});
-  json["tokens"] = arguments.tokens.string();
-  json["dump"] = arguments.dump.string();
-  json["rows"] = scored.rows;
-  json["targets"] = scored.targets;
-  json["nll"] = scored.sum;
-  json["seconds"] = seconds;  // the reading of the ids included
-  Outputs outputs;
-  outputs.add([&] {
-    make_parents(arguments.dump);
-    eval::write_nll(scored, arguments.dump);
-    if (is_for_people) streams.out << "; nll in " << arguments.dump.string();
-  });
-  if (is_for_people) streams.out << '\n';
-  outputs.add([&] { arguments.json.write(json, streams); });
-  outputs.finish();
-  return 0;
 }
 
 }  // namespace mneme::cli

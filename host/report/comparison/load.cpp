@@ -292,7 +292,7 @@ Comparison load_comparison(const fs::path& folder) {
 // --- Run folders ---
 
 // Checksums of a list of plugins, in order.
-std::vector<std::string> checksums_of(const Json& plugins) {
+std::vector<std::string> plugin_checksums(const Json& plugins) {
   std::vector<std::string> out;
   for (const Json& plugin : plugins) out.push_back(string_of(plugin, "sha256"));
   return out;
@@ -315,7 +315,7 @@ void add_from_comparison(const fs::path& run_folder, Arm& arm) {
         return string_of(planned, "folder") == run.filename();
       });
       if (!has_run ||
-          checksums_of(one.value("plugins", Json::array())) != checksums_of(arm.plugins))
+          plugin_checksums(one.value("plugins", Json::array())) != plugin_checksums(arm.plugins))
         continue;
       if (!arm.checks) arm.checks = scores::read_memory_checks(one.value("checks", Json()));
       const Json flops = one.value("flops", Json::object());
