@@ -1,6 +1,6 @@
 #include <csignal>
 
-#include "host/base/child_process.hpp"
+#include "host/base/process/child_process.hpp"
 #include "host/cli/cli.hpp"
 #include "host/cli/interrupt.hpp"
 #include "host/cli/plugins/warm_program.hpp"

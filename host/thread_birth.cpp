@@ -7,7 +7,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 
-#include "host/base/process.hpp"
+#include "host/base/process/process.hpp"
 
 // The sanitizers replace the same function.
 #if defined(__has_feature)

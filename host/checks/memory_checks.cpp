@@ -10,7 +10,7 @@
 #include "host/backbone/model.hpp"
 #include "host/base/error.hpp"
 #include "host/base/log.hpp"
-#include "host/base/process.hpp"
+#include "host/base/process/process.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/validate/laws.hpp"

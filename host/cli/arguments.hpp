@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "host/base/process.hpp"
+#include "host/base/process/process.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/definition.hpp"
 #include "host/cli/streams.hpp"

@@ -15,7 +15,7 @@
 #include <thread>
 
 #include "host/base/exit_status.hpp"
-#include "host/base/process.hpp"
+#include "host/base/process/process.hpp"
 #include "host/base/text.hpp"
 #include "host/plugin/host_object.hpp"
 

@@ -9,7 +9,7 @@
 #include <csignal>
 
 #include "host/base/exit_status.hpp"
-#include "host/base/process.hpp"
+#include "host/base/process/process.hpp"
 
 namespace mneme::cli {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "host/base/child_process.hpp"
+#include "host/base/process/child_process.hpp"
 #include "host/compare/rank_schedule.hpp"
 #include "host/compare/runs.hpp"
 

@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "host/base/process.hpp"
+#include "host/base/process/process.hpp"
 #include "host/base/text.hpp"
 #include "host/compare/arms.hpp"
 #include "host/data/dataset.hpp"

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "host/base/child.hpp"
 #include "host/base/error.hpp"
+#include "host/base/process/child.hpp"
 #include "host/base/text.hpp"
 
 namespace mneme::figure {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "host/backbone/model.hpp"
-#include "host/base/process.hpp"
+#include "host/base/process/process.hpp"
 #include "host/config/experiment.hpp"
 #include "host/data/dataset.hpp"
 #include "host/eval/evaluator.hpp"

@@ -18,7 +18,7 @@
 #include <string_view>
 
 #include "host/base/error.hpp"
-#include "host/base/process.hpp"
+#include "host/base/process/process.hpp"
 #include "host/tensor/host_kernels.hpp"
 #include "host/tensor/thread_waits.hpp"
 

@@ -1,4 +1,4 @@
-#include "host/base/child_process.hpp"
+#include "host/base/process/child_process.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "host/base/child.hpp"
+#include "host/base/process/child.hpp"
 
 #include <signal.h>
 #include <unistd.h>

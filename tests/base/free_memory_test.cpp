@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "host/base/process.hpp"
+#include "host/base/process/process.hpp"
 #include "tests/base/temporary_folder.hpp"
 
 namespace mneme {

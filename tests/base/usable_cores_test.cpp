@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
-#include "host/base/process.hpp"
+#include "host/base/process/process.hpp"
 #include "tests/base/temporary_folder.hpp"
 
 namespace mneme {

@@ -11,7 +11,7 @@
 #include <string>
 #include <thread>
 
-#include "host/base/process.hpp"
+#include "host/base/process/process.hpp"
 
 namespace mneme::cli {
 namespace {

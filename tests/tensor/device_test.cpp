@@ -8,7 +8,7 @@
 #include <string>
 
 #include "host/base/error.hpp"
-#include "host/base/process.hpp"
+#include "host/base/process/process.hpp"
 #include "host/kernel/cuda/attention.hpp"
 #include "host/tensor/host_kernels.hpp"
 #include "host/tensor/to_device.hpp"

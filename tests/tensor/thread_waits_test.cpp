@@ -9,7 +9,7 @@
 #include <iterator>
 #include <thread>
 
-#include "host/base/process.hpp"
+#include "host/base/process/process.hpp"
 #include "tests/base/temporary_folder.hpp"
 
 namespace mneme::train {

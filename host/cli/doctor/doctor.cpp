@@ -12,9 +12,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "host/base/child.hpp"
 #include "host/base/error.hpp"
-#include "host/base/process.hpp"
+#include "host/base/process/child.hpp"
+#include "host/base/process/process.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/arguments.hpp"
 #include "host/cli/cli.hpp"

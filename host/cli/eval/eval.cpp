@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "host/base/child_process.hpp"
 #include "host/base/error.hpp"
 #include "host/base/file/write_file.hpp"
 #include "host/base/log.hpp"
 #include "host/base/log_once.hpp"
+#include "host/base/process/child_process.hpp"
 #include "host/base/progress.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/arguments.hpp"

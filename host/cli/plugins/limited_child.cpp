@@ -11,8 +11,8 @@
 #include <string_view>
 #include <utility>
 
-#include "host/base/child_process.hpp"
 #include "host/base/error.hpp"
+#include "host/base/process/child_process.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/interrupt.hpp"
 #include "host/plugin/host_object.hpp"

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "host/base/child.hpp"
+#include "host/base/process/child.hpp"
 
 namespace mneme::cli {
 

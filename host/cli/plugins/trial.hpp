@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "host/base/child.hpp"
 #include "host/base/error.hpp"
+#include "host/base/process/child.hpp"
 #include "host/cli/arguments.hpp"
 #include "host/config/experiment.hpp"
 #include "host/memory/stack/stack.hpp"

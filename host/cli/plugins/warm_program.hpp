@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "host/base/child.hpp"
+#include "host/base/process/child.hpp"
 
 namespace mneme::cli {
 

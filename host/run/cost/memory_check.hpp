@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "host/base/process.hpp"
+#include "host/base/process/process.hpp"
 #include "host/config/experiment.hpp"
 #include "host/run/cost/footprint.hpp"
 #include "host/run/runtime.hpp"

@@ -10,7 +10,7 @@
 #include "host/base/file/checksum.hpp"
 #include "host/base/json_output.hpp"
 #include "host/base/log.hpp"
-#include "host/base/process.hpp"
+#include "host/base/process/process.hpp"
 #include "host/config/experiment.hpp"
 #include "host/eval/result.hpp"
 #include "host/run/host_commit.hpp"

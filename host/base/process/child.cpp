@@ -1,4 +1,4 @@
-#include "host/base/child.hpp"
+#include "host/base/process/child.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -17,7 +17,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/output_pipe.hpp"
-#include "host/base/process.hpp"
+#include "host/base/process/process.hpp"
 #include "host/base/text.hpp"
 
 namespace mneme {

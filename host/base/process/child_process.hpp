@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "host/base/child.hpp"
 #include "host/base/file/output_pipe.hpp"
+#include "host/base/process/child.hpp"
 
 namespace mneme {
 

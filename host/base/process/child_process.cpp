@@ -1,4 +1,4 @@
-#include "host/base/child_process.hpp"
+#include "host/base/process/child_process.hpp"
 
 #include <poll.h>
 #include <sys/prctl.h>

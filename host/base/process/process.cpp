@@ -1,4 +1,4 @@
-#include "host/base/process.hpp"
+#include "host/base/process/process.hpp"
 
 #include <sched.h>
 
