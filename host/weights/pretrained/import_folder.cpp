@@ -207,15 +207,15 @@ void check_vocabulary(const FolderModel& model, const data::Dataset& dataset,
 std::shared_ptr<const data::Dataset> open_data(const config::Experiment& experiment,
                                                const data::DatasetOptions& options,
                                                const FolderModel& model, const fs::path& folder) {
-  constexpr std::string_view kKey = "data.vocabulary_size: ";
+  constexpr std::string_view kOurKey = "data.vocabulary_size: ";
   try {
     return std::make_shared<const data::Dataset>(experiment.data, options);
   } catch (const Error& error) {
     const std::string_view text = error.what();
     const bool is_theirs = experiment.data.vocabulary_size == model.vocabulary;
-    if (!is_theirs || !text.starts_with(kKey)) throw;
-    throw Error(error.kind(),
-                str((folder / kConfigName).string(), ": vocab_size: ", text.substr(kKey.size())));
+    if (!is_theirs || !text.starts_with(kOurKey)) throw;
+    throw Error(error.kind(), str((folder / kConfigName).string(),
+                                  ": vocab_size: ", text.substr(kOurKey.size())));
   }
 }
 
