@@ -63,17 +63,29 @@ TEST_F(MakePlan, TellsTheDiskThatRunsTake) {
   EXPECT_NEAR(again.seconds, again.arms[1].seconds_left, 1e-9);  // one process has it
 }
 
-// The first step comes to its end; no other one and no evaluation is begun.
+// No step is begun that takes too long by its operations alone.
+TEST_F(MakePlan, BeginsNoStepThatWouldTakeTooLong) {
+  Record record = prepared("steps = 1000\n");
+  record.arms[0].flops = {{"training", 1e15}};
+  const Plan plan = make_plan(record, options_, 1, loader_);
+  EXPECT_FALSE(plan.is_timed);
+  EXPECT_FALSE(plan.arms[0].is_timed);
+  EXPECT_GT(plan.arms[0].least_step_seconds, 60.0);
+  EXPECT_TRUE(plan.arms[1].is_timed);
+}
+
+// No other step and no evaluation is begun after one that took too long.
 TEST_F(MakePlan, DoesNotKnowTimesOfStepsThatTakeTooLong) {
   std::vector<std::size_t> told;
-  const Record record = prepared("steps = 1000\n");
+  Record record = prepared("steps = 1000\n");
+  for (ArmRecord& arm : record.arms) arm.flops = nullptr;  // as where they could not be counted
   const Plan plan =
       make_plan(record, options_, 1, loader_,
-                {.most_seconds = 0.0, .on_arm = [&](std::size_t arm) { told.push_back(arm); }});
+                {.most_seconds = 1e-9, .on_arm = [&](std::size_t arm) { told.push_back(arm); }});
   EXPECT_EQ(told, (std::vector<std::size_t>{0, 1}));
   EXPECT_FALSE(plan.is_timed);
   EXPECT_FALSE(plan.arms[0].is_timed);
-  EXPECT_GT(plan.arms[0].first_step_seconds, 0.0);
+  EXPECT_GT(plan.arms[0].least_step_seconds, 0.0);
   EXPECT_GT(plan.arms[0].disk_bytes, 0);
   const Json json = to_json(plan, record);
   EXPECT_TRUE(json.at("seconds").is_null());

@@ -47,8 +47,8 @@ report::Sheet sheet_of(const compare::Plan& plan, const compare::Record& record)
          seconds_cell(one, one.training_seconds), seconds_cell(one, one.evaluation_seconds),
          bytes_cell(one.disk_bytes)});
     if (!one.is_timed) {
-      out.notes.push_back(str(one.name, ": its times are not known: one step took ",
-                              format_duration(one.first_step_seconds),
+      out.notes.push_back(str(one.name, ": its times are not known: one step takes at least ",
+                              format_duration(one.least_step_seconds),
                               ", longer than an arm is measured"));
     }
     for (const std::string& line : scores::warnings(arm.checks)) {
@@ -64,7 +64,7 @@ report::Sheet sheet_of(const compare::Plan& plan, const compare::Record& record)
 }
 
 std::string total_text(const compare::Plan& plan) {
-  const std::string time = plan.is_timed ? format_duration(plan.seconds) : "time not known";
+  const std::string time = plan.is_timed ? format_duration(plan.seconds) : "time not known,";
   std::string text = str("all runs: ", time, " with ", plan.processes,
                          plan.processes == 1 ? " process" : " processes side by side", "; disk ",
                          human_bytes(static_cast<std::uint64_t>(plan.disk_bytes)));
@@ -87,7 +87,7 @@ Json show_plan(const compare::Record& record, const compare::Options& options,
   Display display(streams, arguments.is_quiet);
   measuring.on_arm = [&](std::size_t arm) {
     display.note(str("measuring ", record.arms[arm].setup.name, ", arm ", arm + 1, " of ",
-                     record.arms.size(), ", for a few seconds, or until a step of it is done"));
+                     record.arms.size(), ", for a few seconds"));
   };
   const compare::Plan plan =
       compare::make_plan(record, options, arguments.jobs * ranks, loader, measuring);

@@ -20,10 +20,10 @@ struct ArmPlan {
   double state_bytes = 0.0;  // of a lane while evaluating, after the segments that were tried
   run::Footprint training;   // estimates of the peak of a process
   run::Footprint evaluation;
-  // False where one step took longer than a measurement may: the times, and state_bytes, are not
+  // False where one step takes longer than a measurement may: the times, and state_bytes, are not
   // known.
   bool is_timed = true;
-  double first_step_seconds = 0.0;  // with an empty memory
+  double least_step_seconds = 0.0;  // of the first one, or by its number of operations
   double step_seconds = 0.0;        // measured
   double training_seconds = 0.0;    // of all steps
   double evaluation_seconds = 0.0;  // of the splits at the end, and of the learning curve
@@ -41,7 +41,8 @@ struct Plan {
 };
 
 struct Measuring {
-  // Of the steps of an arm; the step that runs then comes to its end.
+  // Of the steps of an arm; a step that runs then comes to its end. None is begun that would take
+  // longer if all its operations were as fast as a matrix product.
   double most_seconds = 5.0;
   // Called before each arm is measured, with its place from 0.
   std::function<void(std::size_t arm)> on_arm = nullptr;
