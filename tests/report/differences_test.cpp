@@ -137,6 +137,46 @@ TEST_F(Differences, CorrelatedBlocksAreSaidWhereverIntervalsStand) {
     EXPECT_THAT(text, Not(HasSubstr("too narrow")));
 }
 
+// A page of 1,280 pixels cuts the last columns off.
+TEST_F(Differences, TheVerdictStandsBehindTheName) {
+  const Report report = of(small_);
+  EXPECT_EQ(sheet_of(report, "differences").headings[1], "verdict");
+  EXPECT_EQ(sheet_of(report, "differences").rows[0][1].text,
+            verdict_word(report.differences.front()));
+  EXPECT_THAT(page(report, ""), HasSubstr("valid loss</th>\n<td class=\"better\">better</td>"));
+  EXPECT_THAT(report.text(0), ::testing::ContainsRegex("xl_cache: valid loss +better +-0"));
+  EXPECT_THAT(report.markdown(), HasSubstr("| xl\\_cache: valid loss | better | -0"));
+  EXPECT_THAT(write_sheet(sheet_of(report, "differences"), Format::kCsv),
+              ::testing::StartsWith("arm,baseline,split,measure,difference,low,high,p,"));
+}
+
+TEST_F(Differences, EqualNotesAreSaidOnce) {
+  small_.documents = 8;
+  const Report report = make_report(comparison_of(small_), {.has_pairs = true});
+  const auto notes_about = [](const std::vector<std::string>& notes, const std::string& word) {
+    return std::ranges::count_if(
+        notes, [&](const std::string& note) { return note.find(word) != note.npos; });
+  };
+  for (const char* const key : {"differences", "pairs"}) {
+    const std::vector<std::string>& notes = sheet_of(report, key).notes;
+    EXPECT_EQ(notes_about(notes, "fewer than 10 documents: blocks"), 1) << key;
+    EXPECT_EQ(notes_about(notes, "all rows: fewer than 10"), 1) << key;
+  }
+  std::vector<Difference> all = report.pairs;
+  for (Difference& one : all) one.reasons = {one.reason = "equal; what to do"};
+  all[0].reasons.emplace_back("other");
+  all[2].reason = "";
+  EXPECT_THAT(
+      reason_notes(report.comparison, all, true),
+      ElementsAre("xl_cache against none, compressive against none (valid loss): equal; what "
+                  "to do",
+                  "xl_cache against none (valid loss): other"));
+  EXPECT_THAT(reason_notes(report.comparison, all, false),
+              ElementsAre("xl_cache, compressive (valid loss): equal; what to do",
+                          "xl_cache (valid loss): other"));
+  EXPECT_THAT(report.latex(), HasSubstr("all rows: fewer than 10 documents"));
+}
+
 TEST_F(Differences, NotesOfBlocksSayWhyAndNoMoreThanIsKnown) {
   Difference one{.unit = "block", .units = 32, .block = 1024, .longest_block = 1024};
   EXPECT_EQ(units_text(one), "32 blocks of 1024 targets");

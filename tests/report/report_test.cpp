@@ -144,9 +144,9 @@ TEST_F(ReportTest, NumbersOfThePageAreThoseOfTheTables) {
   const Sheet& results = sheet_of(report, "results");
   for (std::size_t i = 0; i < report.differences.size(); ++i) {
     const Json& one = inside["differences"][i];
-    EXPECT_EQ(one["difference"], differences.rows[i][1].value);
-    EXPECT_EQ(one["low"], differences.rows[i][2].value);
-    EXPECT_EQ(one["p_holm"], differences.rows[i][5].value);
+    EXPECT_EQ(one["difference"], differences.rows[i][2].value);
+    EXPECT_EQ(one["low"], differences.rows[i][3].value);
+    EXPECT_EQ(one["p_holm"], differences.rows[i][6].value);
     // Losses of the results: the mean of the seeds' means, as the difference.
     const double base = results.rows[0][1].value.get<double>();
     const double arm = results.rows[0][report.differences[i].arm + 1].value.get<double>();
@@ -268,8 +268,8 @@ TEST_F(ReportTest, ValuesOfAFigureAreThoseOfTheTables) {
   ASSERT_NE(figure, report.figures.end());
   const Json& values = figure->spec["data"]["values"];
   ASSERT_EQ(values.size(), 2u);
-  EXPECT_EQ(values[0]["mean"], sheet_of(report, "differences").rows[0][1].value);
-  EXPECT_EQ(values[0]["high"], sheet_of(report, "differences").rows[0][3].value);
+  EXPECT_EQ(values[0]["mean"], sheet_of(report, "differences").rows[0][2].value);
+  EXPECT_EQ(values[0]["high"], sheet_of(report, "differences").rows[0][4].value);
   EXPECT_EQ(values[1]["verdict"], "no difference shown");
 }
 

@@ -259,6 +259,7 @@ stats::PairedResult compare_units(const Units& units, std::size_t arms, Differen
                           " left out, which not every evaluation has with equal targets"));
   }
   out.reason = join(reasons, "; ");
+  out.reasons = std::move(reasons);
   return result;
 }
 

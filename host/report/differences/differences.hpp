@@ -67,7 +67,8 @@ struct Difference {
   double block_autocorrelation = 0.0;  // between neighbouring blocks (stats/blocks.hpp)
   bool are_blocks_correlated = false;  // no length was found at which they are not
   Verdict verdict = Verdict::kUnknown;
-  std::string reason = {};  // why it is unknown, or what was left out
+  std::string reason = {};                // why it is unknown, or what was left out
+  std::vector<std::string> reasons = {};  // its parts, where there are several
   std::string faults = {};  // of the arm, else of the base: "not causal"; "" = none is known
 };
 
@@ -87,12 +88,21 @@ struct Difference {
 // "40 documents", "112 blocks of 64 targets", "15 blocks of up to 96 targets".
 [[nodiscard]] std::string units_text(const Difference& difference);
 
+// The reasons of all, each once with the arms that it is about: "a, b (valid loss): only 8 units:
+// ..."; "all rows: ..." of what several rows have all. `are_pairs`: arms are named with their
+// bases.
+[[nodiscard]] std::vector<std::string> reason_notes(const Comparison& comparison,
+                                                    const std::vector<Difference>& all,
+                                                    bool are_pairs);
 // Why units of a table are blocks and what is known of their length, as a sentence; "" where none
 // are.
 [[nodiscard]] std::string blocks_note(const std::vector<Difference>& all);
 // "Differences are correlated over more than 1,024 targets, ...: the interval is too narrow and p
 // too small."; "" where the units are not correlated as far as the test can tell.
 [[nodiscard]] std::string correlation_words(const Difference& difference);
+// The same for a caption, each once with its arms: " a, b: Differences are ..."; "" of none.
+[[nodiscard]] std::string correlation_caption(const Comparison& comparison,
+                                              const std::vector<const Difference*>& all);
 
 // What the difference says, in a few sentences: "cache has a lower loss than none on valid: ...".
 // Also what it does not say: how large a difference could have been found where none is shown, that

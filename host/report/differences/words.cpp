@@ -1,6 +1,8 @@
 // What differences say in words.
+#include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "host/base/text.hpp"
@@ -40,6 +42,46 @@ std::string units_text(const Difference& difference) {
   return text + " targets";
 }
 
+namespace {
+
+// "a, b (valid loss); a (test loss)"
+std::string rows_text(const Comparison& comparison, const std::vector<const Difference*>& rows,
+                      bool are_pairs) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> groups;  // by split and measure
+  for (const Difference* const one : rows) {
+    const std::string key = str(one->split, ' ', name_of(one->measure));
+    if (groups.empty() || groups.back().first != key) groups.emplace_back(key, 0);
+    groups.back().second.push_back(
+        comparison.arms[one->arm].name +
+        (are_pairs ? " against " + comparison.arms[one->base].name : std::string()));
+  }
+  std::vector<std::string> out;
+  for (const auto& [key, arms] : groups) out.push_back(str(join(arms, ", "), " (", key, ')'));
+  return join(out, "; ");
+}
+
+}  // namespace
+
+std::vector<std::string> reason_notes(const Comparison& comparison,
+                                      const std::vector<Difference>& all, bool are_pairs) {
+  std::vector<std::pair<std::string, std::vector<const Difference*>>> reasons;
+  for (const Difference& one : all) {
+    if (one.reason.empty()) continue;
+    const std::vector<std::string> whole = {one.reason};
+    for (const std::string& reason : one.reasons.empty() ? whole : one.reasons) {
+      auto found = std::ranges::find(reasons, reason, &decltype(reasons)::value_type::first);
+      if (found == reasons.end()) found = reasons.insert(reasons.end(), {reason, {}});
+      found->second.push_back(&one);
+    }
+  }
+  std::vector<std::string> out;
+  for (const auto& [reason, rows] : reasons) {
+    const bool are_all = rows.size() > 1 && rows.size() == all.size();
+    out.push_back(str(are_all ? "all rows" : rows_text(comparison, rows, are_pairs), ": ", reason));
+  }
+  return out;
+}
+
 std::string blocks_note(const std::vector<Difference>& all) {
   std::size_t blocks = 0, few = 0, correlated = 0;
   for (const Difference& one : all) {
@@ -65,6 +107,21 @@ std::string correlation_words(const Difference& difference) {
              grouped_number(static_cast<double>(difference.block)),
              " targets, the longest blocks that could be tried: the interval is too narrow and p "
              "too small.");
+}
+
+std::string correlation_caption(const Comparison& comparison,
+                                const std::vector<const Difference*>& all) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> said;
+  for (const Difference* const one : all) {
+    const std::string words = correlation_words(*one);
+    if (words.empty()) continue;
+    auto found = std::ranges::find(said, words, &decltype(said)::value_type::first);
+    if (found == said.end()) found = said.insert(said.end(), {words, {}});
+    found->second.push_back(comparison.arms[one->arm].name);
+  }
+  std::string out;
+  for (const auto& [words, arms] : said) out += str(' ', join(arms, ", "), ": ", words);
+  return out;
 }
 
 namespace {

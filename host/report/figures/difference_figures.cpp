@@ -30,17 +30,6 @@ Json values_of(const Comparison& comparison, const std::vector<const Difference*
   return values;
 }
 
-// Lines that are too short, which the eye cannot see.
-std::string correlation_text(const Comparison& comparison,
-                             const std::vector<const Difference*>& all) {
-  std::string out;
-  for (const Difference* const one : all) {
-    if (const std::string words = correlation_words(*one); !words.empty())
-      out += str(' ', comparison.arms[one->arm].name, ": ", words);
-  }
-  return out;
-}
-
 // Only several seeds say something of other seeds.
 std::string interval_words(const std::vector<const Difference*>& all) {
   const auto has_seeds = [](const Difference* one) { return one->seeds.size() > 1; };
@@ -149,10 +138,10 @@ void add_difference_figures(const Comparison& comparison, const std::vector<Diff
            .section = "differences",
            .title = str("Difference to ", comparison.arms.front().name, " on ", split, ", ",
                         name_of(measure)),
-           .caption =
-               str(is_loss ? "Left of the dashed line is a lower, better loss. "
-                           : "Right of the dashed line is a higher, better accuracy. ",
-                   interval_words(chosen), bar_words(chosen), correlation_text(comparison, chosen)),
+           .caption = str(is_loss ? "Left of the dashed line is a lower, better loss. "
+                                  : "Right of the dashed line is a higher, better accuracy. ",
+                          interval_words(chosen), bar_words(chosen),
+                          correlation_caption(comparison, chosen)),
            .spec = spec_of(comparison, chosen)});
     }
   }

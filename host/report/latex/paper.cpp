@@ -126,18 +126,6 @@ std::string extent_text(const std::vector<Difference>& all, const std::string& s
   return "";
 }
 
-// Whose intervals rest on blocks that are not independent; "" where none does.
-std::string correlation_text(const Comparison& comparison, const std::vector<Difference>& all,
-                             const std::string& split, Measure measure) {
-  std::string out;
-  for (const Difference& one : all) {
-    if (one.split != split || one.measure != measure) continue;
-    if (const std::string words = correlation_words(one); !words.empty())
-      out += str(' ', comparison.arms[one.arm].name, ": ", words);
-  }
-  return out;
-}
-
 std::string caption_of(const Comparison& comparison, const std::vector<Difference>& all,
                        const std::string& split, const Subject& subject) {
   const std::size_t arms = comparison.arms.size() - 1;
@@ -151,7 +139,11 @@ std::string caption_of(const Comparison& comparison, const std::vector<Differenc
   text += "; bytes of a lane's memory; FLOPs of training on a token. Bold: the best mean.";
   if (const std::string extent = extent_text(all, split, subject.measure); !extent.empty())
     text += str(" Intervals are over ", extent, '.');
-  text += correlation_text(comparison, all, split, subject.measure);
+  std::vector<const Difference*> shown;
+  for (const Difference& one : all) {
+    if (one.split == split && one.measure == subject.measure) shown.push_back(&one);
+  }
+  text += correlation_caption(comparison, shown);
   if (const std::string words = share_words(comparison, split); !words.empty())
     text += str(" Only ", words, '.');
   for (const Arm& arm : comparison.arms) {
@@ -244,11 +236,10 @@ LatexTable differences_table(const Comparison& comparison, const std::vector<Dif
                         {number(one.detectable, 3)}});
     const std::string extent = str(measure, ": over ", extent_text(one), '.');
     if (is_known && std::ranges::find(units, extent) == units.end()) units.push_back(extent);
-    if (!one.reason.empty())
-      out.notes.push_back(
-          str(comparison.arms[one.arm].name, base, ", ", measure, ": ", one.reason, '.'));
   }
-  out.notes.insert(out.notes.begin(), units.begin(), units.end());
+  out.notes = std::move(units);
+  for (const std::string& note : reason_notes(comparison, all, key == "pairs"))
+    out.notes.push_back(note + '.');
   return out;
 }
 

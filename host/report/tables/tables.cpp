@@ -172,12 +172,13 @@ Sheet differences_sheet(const Comparison& comparison, const std::vector<Differen
             .title = str(are_pairs ? "Differences of all pairs"
                                    : "Differences to " + comparison.arms.front().name,
                          share_suffix(comparison)),
-            .headings = {"", "difference", "95 % from", "to", "p", "p (Holm)", "effect size",
-                         "detectable", "seeds", "units", "verdict"}};
+            // The verdict first: a screen may cut a wide table at its right.
+            .headings = {"", "verdict", "difference", "95 % from", "to", "p", "p (Holm)",
+                         "effect size", "detectable", "seeds", "units"}};
   for (const Difference& one : all) {
     const int digits = 4;
     const bool is_known = one.verdict != Verdict::kUnknown;
-    std::vector<Cell> row{Cell(row_name(comparison, one, are_pairs))};
+    std::vector<Cell> row{Cell(row_name(comparison, one, are_pairs)), Cell(verdict_word(one))};
     row.push_back(number_cell(one.mean, digits, true));
     row.push_back(number_cell(one.low, digits, true));
     row.push_back(number_cell(one.high, digits, true));
@@ -187,11 +188,9 @@ Sheet differences_sheet(const Comparison& comparison, const std::vector<Differen
     row.push_back(number_cell(one.detectable, digits));
     row.push_back(count_cell(static_cast<std::int64_t>(one.seeds.size())));
     row.push_back(is_known ? Cell(units_text(one), one.units) : Cell("-", nullptr));
-    row.push_back(Cell(verdict_word(one)));
     out.rows.push_back(std::move(row));
-    if (!one.reason.empty())
-      out.notes.push_back(row_name(comparison, one, are_pairs) + ": " + one.reason);
   }
+  out.notes = reason_notes(comparison, all, are_pairs);
   out.notes.push_back(str("Losses in nats a token, accuracies and scores as shares; arm minus ",
                           are_pairs ? "the arm behind \"against\"" : "first arm",
                           ", on equal targets. ", method_note(all)));
