@@ -137,6 +137,27 @@ TEST_F(Differences, CorrelatedBlocksAreSaidWhereverIntervalsStand) {
     EXPECT_THAT(text, Not(HasSubstr("too narrow")));
 }
 
+TEST_F(Differences, SmallNumbersAreNeverZeroInAnyFormat) {
+  EXPECT_EQ(positive_text(0.00009), "<0.0001");
+  EXPECT_EQ(positive_text(0.0001), "0.0001");
+  EXPECT_EQ(positive_text(0.0004, 3), "<0.001");
+  EXPECT_EQ(positive_text(1.0), "1.0000");
+  EXPECT_EQ(positive_text(std::numeric_limits<double>::infinity()), "inf");
+  // 20,000 sign flips, none of which is as large.
+  small_.documents = 24;
+  const Report report = of(small_);
+  ASSERT_LT(report.differences[0].p, 0.0001);
+  EXPECT_EQ(sheet_of(report, "differences").rows[0][5].text, "<0.0001");
+  EXPECT_EQ(sheet_of(report, "differences").rows[0][5].value, report.differences[0].p);
+  EXPECT_THAT(report.markdown(), HasSubstr("| &lt;0.0001 |"));
+  EXPECT_THAT(report.latex(), HasSubstr("\\textless{}0.0001"));
+  EXPECT_THAT(figure_of(report, "difference-valid-loss")->spec["data"]["values"][0]["p_text"],
+              "<0.0001");
+  Difference one = report.differences[0];
+  one.adjusted_p = 0.00009;
+  EXPECT_THAT(sentence(report.comparison, one), HasSubstr(", p < 0.0001 after"));
+}
+
 // A page of 1,280 pixels cuts the last columns off.
 TEST_F(Differences, TheVerdictStandsBehindTheName) {
   const Report report = of(small_);

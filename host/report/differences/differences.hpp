@@ -85,6 +85,9 @@ struct Difference {
 // "better" | "worse" | "no difference shown" | "unknown"; of a faulty memory its faults: "not
 // causal".
 [[nodiscard]] std::string verdict_word(const Difference& difference);
+// A number that is not negative, such as a p value: "0.0123", and "<0.0001" where digits would show
+// 0 of what is none. "inf", "nan" as they are.
+[[nodiscard]] std::string positive_text(double value, int digits = 4);
 // "40 documents", "112 blocks of 64 targets", "15 blocks of up to 96 targets".
 [[nodiscard]] std::string units_text(const Difference& difference);
 

@@ -34,6 +34,11 @@ std::string verdict_word(const Difference& difference) {
   return "unknown";
 }
 
+std::string positive_text(double value, int digits) {
+  const double least = std::pow(10.0, -digits);
+  return value < least ? "<" + format_number(least, digits) : format_number(value, digits);
+}
+
 std::string units_text(const Difference& difference) {
   std::string text = str(difference.units, ' ', difference.unit, difference.units == 1 ? "" : "s");
   if (difference.block == 0) return text;
@@ -132,7 +137,11 @@ std::string signed_number(double value) {
   return (value > 0.0 ? "+" : "") + format_number(value, 4);
 }
 
-std::string p_text(double p) { return p < 0.0001 ? "p < 0.0001" : "p = " + format_number(p, 4); }
+// "p < 0.0001", "p = 0.0123"
+std::string p_words(double p) {
+  const std::string text = positive_text(p);
+  return text.starts_with('<') ? "p < " + text.substr(1) : "p = " + text;
+}
 
 // "after Holm's correction over 3 arms"; "" of one arm.
 std::string correction_words(const Difference& one) {
@@ -148,7 +157,7 @@ std::string extent_words(const Difference& one) {
 // seeds)"
 std::string evidence(const Difference& one) {
   return str("(95 % interval ", signed_number(one.low), " to ", signed_number(one.high), ", ",
-             p_text(one.adjusted_p), correction_words(one), "; ", extent_words(one), ")");
+             p_words(one.adjusted_p), correction_words(one), "; ", extent_words(one), ")");
 }
 
 // The change of perplexity of a text's loss; "" of other measures.

@@ -20,6 +20,7 @@ Json values_of(const Comparison& comparison, const std::vector<const Difference*
                       {"low", number_or_null(one->low)},
                       {"high", number_or_null(one->high)},
                       {"p", number_or_null(one->adjusted_p)},
+                      {"p_text", positive_text(one->adjusted_p)},
                       {"effect", number_or_null(one->effect)},
                       {"detectable", number_or_null(one->detectable)},
                       {"least", number_or_null(-one->detectable)},
@@ -96,7 +97,7 @@ Json spec_of(const Comparison& comparison, const std::vector<const Difference*>&
                         {"symbolStrokeColor", "#808080"}}}};
   Json tooltip = Json::array({tip("arm", "arm"), tip("mean", "difference", "+.4f"),
                               tip("low", "95 % from", "+.4f"), tip("high", "to", "+.4f"),
-                              tip("p", "p (Holm)", ".4f"), tip("effect", "effect size", ".2f"),
+                              tip("p_text", "p (Holm)"), tip("effect", "effect size", ".2f"),
                               tip("detectable", "detectable", ".4f"), tip("verdict", "verdict"),
                               tip("units", "units"), tip("seeds", "seeds")});
   Json layers = Json::array();

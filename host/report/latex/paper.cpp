@@ -45,7 +45,7 @@ std::string spread_text(const std::vector<double>& values, int digits) {
 
 std::string p_text(double p) {
   if (std::isnan(p)) return kNone;
-  return p < 0.0001 ? "<0.0001" : format_number(p, 4);
+  return positive_text(p);
 }
 
 // "+0.1234 [+0.1000, +0.1500]"
@@ -233,7 +233,7 @@ LatexTable differences_table(const Comparison& comparison, const std::vector<Dif
                         {is_known ? interval_text(one.mean, one.low, one.high, 3) : kNone},
                         {p_text(one.adjusted_p)},
                         {number(one.effect, 2)},
-                        {number(one.detectable, 3)}});
+                        {std::isnan(one.detectable) ? kNone : positive_text(one.detectable, 3)}});
     const std::string extent = str(measure, ": over ", extent_text(one), '.');
     if (is_known && std::ranges::find(units, extent) == units.end()) units.push_back(extent);
   }

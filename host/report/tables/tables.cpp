@@ -25,6 +25,12 @@ Cell number_cell(double value, int digits, bool has_sign = false) {
   return {(has_sign && value > 0.0 ? "+" : "") + number_text(value, digits), number_or_null(value)};
 }
 
+// Of p values and other numbers that are never 0.
+Cell positive_cell(double value) {
+  if (std::isnan(value)) return {"-", nullptr};
+  return {positive_text(value), number_or_null(value)};
+}
+
 Cell count_cell(std::int64_t value) { return {grouped_number(static_cast<double>(value)), value}; }
 
 // --- results and runs ---
@@ -182,10 +188,10 @@ Sheet differences_sheet(const Comparison& comparison, const std::vector<Differen
     row.push_back(number_cell(one.mean, digits, true));
     row.push_back(number_cell(one.low, digits, true));
     row.push_back(number_cell(one.high, digits, true));
-    row.push_back(number_cell(one.p, digits));
-    row.push_back(number_cell(one.adjusted_p, digits));
+    row.push_back(positive_cell(one.p));
+    row.push_back(positive_cell(one.adjusted_p));
     row.push_back(number_cell(one.effect, 2, true));
-    row.push_back(number_cell(one.detectable, digits));
+    row.push_back(positive_cell(one.detectable));
     row.push_back(count_cell(static_cast<std::int64_t>(one.seeds.size())));
     row.push_back(is_known ? Cell(units_text(one), one.units) : Cell("-", nullptr));
     out.rows.push_back(std::move(row));
