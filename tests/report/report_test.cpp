@@ -82,6 +82,28 @@ TEST_F(ReportTest, MeanDifferencesAreThoseOfTheStoredLosses) {
                     HasSubstr("would have been found in 80 % of such experiments")));
 }
 
+// The mean of the seeds' perplexities, which is more than exp of their mean loss.
+TEST_F(ReportTest, AnArmHasOnePerplexity) {
+  Comparison comparison = comparison_of(small_);
+  for (Sample& sample : comparison.arms[1].runs[0].evaluations[0].samples) sample.nll += 32.0;
+  comparison.arms[1].runs[0].evaluations[0].nll += 12 * 32.0;  // 1 nat a target
+  const Report report = make_report(std::move(comparison));
+  const Sheet& results = sheet_of(report, "results");
+  ASSERT_EQ(results.rows[1][0].text, "valid perplexity");
+  const Sheet& perplexities = sheet_of(report, "perplexity");
+  for (const Difference& one : report.differences) {
+    const double mean = results.rows[1][one.arm + 1].value.get<double>();
+    EXPECT_NEAR(perplexities.rows[one.arm - 1][1].value.get<double>(), mean, 1e-9);
+    EXPECT_NEAR(perplexities.records.rows[one.arm - 1][3].get<double>(), mean, 1e-9);
+    EXPECT_GT(mean, std::exp(one.other));
+  }
+  EXPECT_GT(report.differences[0].perplexity, 1.1 * std::exp(report.differences[0].other));
+  EXPECT_NEAR(perplexities.rows[0][2].value.get<double>(), std::exp(report.differences[0].mean),
+              1e-12);
+  EXPECT_THAT(perplexities.notes, ElementsAre(HasSubstr("the mean of the seeds' perplexities")));
+  EXPECT_THAT(report.latex(), HasSubstr("the mean of the seeds' perplexities"));
+}
+
 TEST_F(ReportTest, TasksAreComparedByAccuracyToo) {
   small_.data = Data::kSequence;
   small_.seeds = {1, 2, 3};

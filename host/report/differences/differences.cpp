@@ -1,6 +1,7 @@
 #include "host/report/differences/differences.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <set>
@@ -219,14 +220,18 @@ stats::PairedResult compare_units(const Units& units, std::size_t arms, Differen
   for (const double count : units.targets) targets += count;
   out.first = 0.0;
   out.other = 0.0;
+  out.perplexity = out.measure == Measure::kLoss ? 0.0 : kNotComputed;
   const auto seeds = static_cast<double>(units.first.size());
   for (std::size_t seed = 0; seed < units.first.size(); ++seed) {
     std::vector<double>& sums = paired.sums.emplace_back();
+    double nll = 0.0;
     for (std::size_t i = 0; i < units.targets.size(); ++i) {
       sums.push_back(units.other[seed][i] - units.first[seed][i]);
       out.first += units.first[seed][i] / targets / seeds;
       out.other += units.other[seed][i] / targets / seeds;
+      nll += units.other[seed][i];
     }
+    out.perplexity += std::exp(nll / targets) / seeds;
   }
   stats::PairedResult result = stats::compare_paired(paired, {.arms = arms});
   out.units = static_cast<std::int64_t>(units.targets.size());
@@ -267,8 +272,8 @@ Difference unknown(ArmPair arms, const std::string& split, Measure measure,
                    const std::string& reason) {
   Difference out{
       .arm = arms.arm, .base = arms.base, .split = split, .measure = measure, .reason = reason};
-  for (double* const number : {&out.first, &out.other, &out.mean, &out.low, &out.high, &out.p,
-                               &out.adjusted_p, &out.effect, &out.detectable}) {
+  for (double* const number : {&out.first, &out.other, &out.perplexity, &out.mean, &out.low,
+                               &out.high, &out.p, &out.adjusted_p, &out.effect, &out.detectable}) {
     *number = kNotComputed;
   }
   return out;

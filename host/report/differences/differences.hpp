@@ -52,8 +52,10 @@ struct Difference {
   std::int64_t targets = 0;               // of the units, of one seed
   double first = 0.0;                     // the first arm's mean over them and the seeds
   double other = 0.0;                     // the arm's
-  double mean = 0.0;                      // other - first
-  double low = 0.0;                       // 95 % interval
+  double perplexity = 0.0;  // the arm's, of a loss: the mean of the seeds' perplexities, as papers
+                            // report; NaN of other measures
+  double mean = 0.0;        // other - first
+  double low = 0.0;         // 95 % interval
   double high = 0.0;
   double p = 0.0;           // of the test that the mean is 0
   double adjusted_p = 0.0;  // after Holm's correction over `arms`
@@ -79,6 +81,11 @@ struct Difference {
 // The same of every arm with every arm before it: another family, with a Holm's correction of its
 // own over all pairs of a split and measure.
 [[nodiscard]] std::vector<Difference> pair_differences(const Comparison& comparison);
+
+// What the columns of a table of perplexities are.
+inline constexpr const char* kPerplexityNote =
+    "Perplexity: the mean of the seeds' perplexities, over the targets that both arms read. Ratio: "
+    "exp of the difference in loss, which is the geometric mean of the seeds' ratios.";
 
 // "loss" | "accuracy" | a name of kAnswerScores.
 [[nodiscard]] std::string name_of(Measure measure);

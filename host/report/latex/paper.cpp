@@ -247,13 +247,14 @@ LatexTable perplexity_table(const Comparison& comparison, const std::vector<Diff
   LatexTable out{.label = "mneme-perplexity",
                  .caption = "Differences as ratios of perplexities" + share_suffix(comparison),
                  .headings = {"Memory", "Split", "Perplexity", "Ratio [95 %]"},
-                 .is_number = {false, false, true, true}};
+                 .is_number = {false, false, true, true},
+                 .notes = {kPerplexityNote}};
   for (const Difference& one : all) {
     if (one.measure != Measure::kLoss || one.verdict == Verdict::kUnknown) continue;
     const auto ratio = [](double value) { return format_number(std::exp(value), 4); };
     out.rows.push_back({{comparison.arms[one.arm].name},
                         {one.split},
-                        {format_number(std::exp(one.other), 3)},
+                        {format_number(one.perplexity, 3)},
                         {str(ratio(one.mean), " [", ratio(one.low), ", ", ratio(one.high), ']')}});
   }
   return out;

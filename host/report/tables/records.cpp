@@ -131,7 +131,7 @@ Records perplexity_records(const Comparison& comparison, const std::vector<Diffe
   for (const Difference& one : all) {
     if (one.measure != Measure::kLoss || one.verdict == Verdict::kUnknown) continue;
     std::vector<Json> row = {comparison.arms[one.arm].name, comparison.arms[one.base].name,
-                             one.split, data_number(std::exp(one.other))};
+                             one.split, data_number(one.perplexity)};
     for (const double value : {one.mean, one.low, one.high})
       row.push_back(data_number(std::exp(value)));
     for (const char* key : {"bits_per_byte", "bits_per_character"}) {

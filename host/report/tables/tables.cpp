@@ -271,7 +271,7 @@ Sheet perplexity_sheet(const Comparison& comparison, const std::vector<Differenc
   }
   for (const Difference& one : all) {
     if (one.measure != Measure::kLoss || one.verdict == Verdict::kUnknown) continue;
-    std::vector<Cell> row{Cell(row_name(comparison, one)), number_cell(std::exp(one.other), 3)};
+    std::vector<Cell> row{Cell(row_name(comparison, one)), number_cell(one.perplexity, 3)};
     for (const double value : {one.mean, one.low, one.high}) {
       row.push_back(number_cell(std::exp(value), 4));
     }
@@ -283,6 +283,7 @@ Sheet perplexity_sheet(const Comparison& comparison, const std::vector<Differenc
     }
     out.rows.push_back(std::move(row));
   }
+  out.notes.emplace_back(kPerplexityNote);
   out.records = perplexity_records(comparison, all);
   return out;
 }
