@@ -110,13 +110,42 @@ TEST_F(Suite, OfManyMemoriesHasARowForEachInAPaper) {
 }
 
 TEST_F(Suite, NamesComparisonsThatCannotBeRead) {
-  record_.tasks.push_back({"third", "nowhere", "accuracy"});
+  record_.tasks.push_back({"third", "damaged", "accuracy"});
+  fs::create_directories(root_ / "damaged");
+  write_file_atomic(root_ / "damaged" / "comparison.json", "{");
   const Sheet table = sheet();
   ASSERT_EQ(table.rows.size(), 3u);
   EXPECT_EQ(table.rows[2][1].text, "-");
   ASSERT_EQ(table.notes.size(), 2u);
   EXPECT_THAT(table.notes[1], HasSubstr("third: "));
-  EXPECT_THAT(table.notes[1], HasSubstr("no run can be read"));
+  EXPECT_THAT(table.notes[1], HasSubstr("comparison.json: is damaged"));
+}
+
+// Stopped in the second task: of its four runs one is done, one failed.
+TEST_F(Suite, SaysHowFarAnInterruptedSuiteIs) {
+  record_.tasks.push_back({"third", "third", "loss"});
+  const fs::path file = root_ / "second" / "comparison.json";
+  Json json = Json::parse(read_file(file));
+  const auto wait = [&](const char* name, Json& run) {
+    run["state"] = "waiting";
+    run["folder"] = name;  // that is not made yet
+  };
+  wait("later1", json["arms"][0]["runs"][1]);
+  wait("later2", json["arms"][1]["runs"][1]);
+  json["arms"][1]["runs"][0]["state"] = "failed";
+  write_file_atomic(file, json.dump());
+  const Sheet table = sheet();
+  ASSERT_EQ(table.rows.size(), 3u);
+  EXPECT_EQ(table.rows[2][0].text, "third, loss");
+  EXPECT_EQ(table.rows[2][1].text, "-");
+  EXPECT_THAT(table.rows[0][1].text, ::testing::Not(HasSubstr("seed")));
+  EXPECT_THAT(table.rows[1][1].text, ::testing::MatchesRegex("0\\.[0-9]{3} \\(1 seed\\)"));
+  EXPECT_EQ(table.rows[1][2].text, "-");
+  EXPECT_THAT(table.notes,
+              ElementsAre(HasSubstr("Mean over 2 seeds"),
+                          "second: 1 of 4 runs are done; 1 of 4 runs failed, its own report says "
+                          "why.",
+                          "third has not begun."));
 }
 
 TEST_F(Suite, IsWrittenIntoAFolderThatIsMade) {

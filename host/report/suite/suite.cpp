@@ -92,6 +92,30 @@ Cell cell_of(const std::vector<double>& values, const SuiteMeasure& shown, std::
   return {std::move(text), std::move(value)};
 }
 
+// Says in a cell of fewer seeds than the table's how many it has.
+void mark_fewer_seeds(Cell& cell, std::size_t seeds) {
+  if (cell.value.is_null()) return;
+  const std::size_t own = cell.value.at("values").size();
+  if (own < seeds) cell.text += str(" (", own, own == 1 ? " seed)" : " seeds)");
+}
+
+// How much of a task is missing; "" = nothing.
+std::string progress_text(const Comparison& comparison) {
+  std::size_t all = 0, waiting = 0, failed = 0;
+  for (const Arm& arm : comparison.arms) {
+    for (const Run& run : arm.runs) {
+      ++all;
+      failed += run.error ? 1 : 0;
+      waiting += !run.error && !run.is_done ? 1 : 0;
+    }
+  }
+  std::vector<std::string> parts;
+  if (waiting > 0) parts.push_back(str(all - waiting - failed, " of ", all, " runs are done"));
+  if (failed > 0)
+    parts.push_back(str(failed, " of ", all, " runs failed, its own report says why"));
+  return parts.empty() ? "" : join(parts, "; ") + '.';
+}
+
 // The rows of the table while it is put together: arms may differ from task to task.
 struct Rows {
   std::vector<std::string> arms;  // in the order in which they occur
@@ -143,6 +167,11 @@ Sheet suite_sheet(const fs::path& folder, const SuiteRecord& record) {
     const SuiteMeasure& shown = shown_as(task.measure);
     if (!shown.note.empty()) labels.insert(shown.note);
     try {
+      if (!fs::exists(folder / task.folder / "comparison.json")) {
+        notes.insert(task.name + " has not begun.");
+        rows.tasks.emplace_back(task.name + shown.label, std::move(cells));
+        continue;
+      }
       const Comparison comparison = load({folder / task.folder});
       const std::optional<Metric> metric = measure_of(comparison, task.measure);
       for (std::size_t arm = 0; arm < comparison.arms.size(); ++arm) {
@@ -154,6 +183,8 @@ Sheet suite_sheet(const fs::path& folder, const SuiteRecord& record) {
               str(task.name, ": ", name, " is faulty (", faults, "): its numbers say nothing."));
         }
       }
+      if (const std::string progress = progress_text(comparison); !progress.empty())
+        notes.insert(str(task.name, ": ", progress));
       if (!metric && !comparison.splits.empty()) {
         notes.insert(str(task.name, ": no run has a number for \"", task.measure,
                          "\" on valid; the task's data lack it, or valid was not evaluated."));
@@ -164,6 +195,9 @@ Sheet suite_sheet(const fs::path& folder, const SuiteRecord& record) {
       notes.insert(str(task.name, ": ", error.what()));
     }
     rows.tasks.emplace_back(task.name + shown.label, std::move(cells));
+  }
+  for (auto& [task, cells] : rows.tasks) {
+    for (auto& [arm, cell] : cells) mark_fewer_seeds(cell, seeds);
   }
   sheet.headings = {"task"};
   sheet.headings.insert(sheet.headings.end(), rows.arms.begin(), rows.arms.end());

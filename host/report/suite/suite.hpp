@@ -32,8 +32,8 @@ struct SuiteRecord {
 
 // The table. A cell is the mean over seeds on the valid split with its 95 % interval (stats/
 // seeds.hpp; cut at 0, and of an accuracy at 1); of one seed the number alone, and "-" where there
-// is none. Notes say how many seeds there are, which comparisons could not be read, and which lack
-// the measure.
+// is none. Notes say how many seeds there are, which tasks have not begun, are not done, could not
+// be read, or lack the measure; a cell of fewer seeds than the others says how many.
 [[nodiscard]] Sheet suite_sheet(const std::filesystem::path& folder, const SuiteRecord& record);
 
 // Writes suite.txt, suite.csv, suite.md, suite.tex and suite-table.json into the folder, which is
