@@ -132,7 +132,7 @@ TEST_F(StoredByCommands, ATasksSequencesAreSamples) {
   ASSERT_EQ(evaluation.samples().size(), 6U);
   EXPECT_EQ(evaluation.samples().back().id, "valid/5");
   EXPECT_EQ(evaluation.samples().back().sums.targets, 4);
-  EXPECT_EQ(evaluation.column(Column::kPosition).front(), 4);
+  EXPECT_EQ(evaluation.column(Column::kDistance).front(), 4);
 }
 
 TEST_F(StoredByCommands, ANeedlesSamplesHaveDepthAndLength) {
@@ -210,11 +210,11 @@ TEST_F(StoredByCommands, LanesDoNotChangeWhatStandsAtAPlaceOfTheText) {
     const auto evaluation = StoredEvaluation::open(newest);
     EXPECT_EQ(evaluation.samples().size(), 8U);
     const auto documents = evaluation.column(Column::kDocument);
-    const auto positions = evaluation.column(Column::kPosition);
+    const auto distances = evaluation.column(Column::kDistance);
     const auto nll = evaluation.nll();
     ASSERT_EQ(nll.size(), 160U);
     for (std::size_t i = 0; i < nll.size(); ++i) {
-      const auto [entry, is_new] = first.emplace(std::pair(documents[i], positions[i]), nll[i]);
+      const auto [entry, is_new] = first.emplace(std::pair(documents[i], distances[i]), nll[i]);
       EXPECT_EQ(is_new, lanes[0] == '1');
       EXPECT_NEAR(entry->second, nll[i], 1e-6);
     }

@@ -268,7 +268,7 @@ TEST(CutsOfXlCache, DistancesDoNotDependOnTheCut) {
         const Read cut =
             read(*runtime, corpus, {.lanes = lanes, .segment = segment, .reset = reset});
         std::vector<std::int64_t> tokens;
-        for (const Bucket& bucket : cut.result.breakdown.distance) {
+        for (const scores::Bucket& bucket : cut.result.breakdown.distance) {
           tokens.push_back(bucket.sums.targets);
         }
         EXPECT_EQ(tokens, expected) << lanes << " lanes, segment " << segment;

@@ -77,7 +77,7 @@ class DialogueLanes : public testing::TestWithParam<DialogueMemory> {
         if (segment.targets[i] == data::kNoTarget) continue;
         const auto lane = i / static_cast<std::size_t>(segment.length);
         EXPECT_EQ(scores.document[i], segment.document[lane]);
-        out[{scores.document[i], scores.position[i]}] = scores.nll[i];
+        out[{scores.document[i], scores.distance[i]}] = scores.nll[i];
       }
     };
     static_cast<void>(evaluate(runtime.model(), runtime.stack(), *stream, options));

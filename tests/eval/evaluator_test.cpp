@@ -258,14 +258,14 @@ TEST(Evaluate, AddsUpWhatItSees) {
     ends += std::count(segment.targets.begin(), segment.targets.end(), 3);
     unknown += std::count(segment.targets.begin(), segment.targets.end(), 5);
   }
-  EXPECT_EQ(result.end_of_line->tokens, ends);
-  EXPECT_EQ(result.unknown->tokens, unknown);
+  EXPECT_EQ(result.end_of_line->targets, ends);
+  EXPECT_EQ(result.unknown->targets, unknown);
   EXPECT_EQ(result.breakdown.frequency.front().name, "<unk>");
   EXPECT_EQ(result.breakdown.frequency.front().sums.targets, unknown);
   EXPECT_EQ(result.breakdown.place.size(), 6U);
   for (const auto* buckets : {&result.breakdown.place, &result.breakdown.frequency}) {
     scores::Sums all;
-    for (const Bucket& bucket : *buckets) all.add(bucket.score);
+    for (const scores::Bucket& bucket : *buckets) all.add(bucket.sums);
     EXPECT_EQ(all.targets, result.total.targets);
     EXPECT_EQ(all.correct, result.total.correct);
     EXPECT_NEAR(all.nll, result.total.nll, 1e-9);
@@ -369,7 +369,7 @@ TEST(Evaluate, CountsDistancesFromTheDocumentsStart) {
     Options options;
     options.corpus = text;
     std::map<std::string, std::int64_t> tokens;
-    for (const Bucket& bucket : result_of(runtime, {segment}, options).breakdown.distance) {
+    for (const scores::Bucket& bucket : result_of(runtime, {segment}, options).breakdown.distance) {
       tokens[bucket.name] = bucket.sums.targets;
     }
     return tokens;

@@ -29,7 +29,7 @@ scores::Sums evaluated(run::Runtime& runtime) {
 
 void expect_same(const scores::Sums& a, const scores::Sums& b) {
   EXPECT_EQ(a.nll, b.nll);  // bit for bit
-  EXPECT_EQ(a.tokens, b.tokens);
+  EXPECT_EQ(a.targets, b.targets);
   EXPECT_EQ(a.correct, b.correct);
 }
 
