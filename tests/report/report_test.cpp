@@ -85,8 +85,8 @@ TEST_F(ReportTest, MeanDifferencesAreThoseOfTheStoredLosses) {
 // The mean of the seeds' perplexities, which is more than exp of their mean loss.
 TEST_F(ReportTest, AnArmHasOnePerplexity) {
   Comparison comparison = comparison_of(small_);
-  for (Sample& sample : comparison.arms[1].runs[0].evaluations[0].samples) sample.nll += 32.0;
-  comparison.arms[1].runs[0].evaluations[0].nll += 12 * 32.0;  // 1 nat a target
+  for (Sample& sample : comparison.arms[1].runs[0].evaluations[0].samples) sample.sums.nll += 32.0;
+  comparison.arms[1].runs[0].evaluations[0].total.nll += 12 * 32.0;  // 1 nat a target
   const Report report = make_report(std::move(comparison));
   const Sheet& results = sheet_of(report, "results");
   ASSERT_EQ(results.rows[1][0].text, "valid perplexity");
