@@ -431,7 +431,7 @@ TEST(Model, RefusesSettingsThatDoNotGoTogether) {
   expect(refused([](auto&, auto& s) { s.bf16_autocast = true; }),
          "train.precision: bf16 needs parameters in f32");
   expect(refused([](auto&, auto& s) { s.dtype = at::kHalf; }),
-         "train.precision: parameters in Half");
+         "train.precision: parameters in f16");
   expect(refused([](auto& c, auto& s) {
            c.position = PositionScheme::kLearned;
            s.train_segment = s.eval_segment = 0;

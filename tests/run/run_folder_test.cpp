@@ -350,7 +350,7 @@ TEST(RunFolder, LeavesNothingWhenItCannotBeWritten) {
   const test::TemporaryFolder folder;
   std::filesystem::create_directories(folder / "run/metrics.jsonl");  // in the way
   EXPECT_THAT(error_of([&] { Trainer s(small_experiment(), in_folder(folder / "run")); }),
-              AllOf(StartsWith("1: "), HasSubstr("metrics.jsonl")));
+              AllOf(StartsWith("2: "), HasSubstr("holds metrics.jsonl")));
   EXPECT_FALSE(std::filesystem::exists(folder / "run/run.json"));
   EXPECT_FALSE(std::filesystem::exists(folder / "run/experiment.toml"));
 }
