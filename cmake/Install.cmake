@@ -117,7 +117,7 @@ foreach(mneme_folder IN ITEMS configs)
   endif()
 endforeach()
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs" DESTINATION "${mneme_doc_folder}" COMPONENT runtime)
-install(FILES README.md CONTRIBUTING.md LICENSE NOTICE THIRD_PARTY_NOTICES.md DESTINATION "${mneme_doc_folder}" COMPONENT runtime)
+install(FILES README.md CHANGELOG.md CONTRIBUTING.md LICENSE NOTICE THIRD_PARTY_NOTICES.md DESTINATION "${mneme_doc_folder}" COMPONENT runtime)
 # What the pages point to: a link that leaves these folders is refused by tests/structure/doc_links.sh.
 if(EXISTS "${PROJECT_SOURCE_DIR}/examples")
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/examples" DESTINATION "${mneme_doc_folder}" COMPONENT runtime)
