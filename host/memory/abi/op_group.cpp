@@ -7,6 +7,7 @@
 #include "host/memory/abi/groups.hpp"
 #include "host/memory/abi/hook_context.hpp"
 #include "host/memory/call/normalise.hpp"
+#include "host/memory/tier/setup.hpp"
 #include "host/ops/op_table.hpp"
 #include "host/tensor/dtypes.hpp"
 #include "host/tensor/to_device.hpp"
