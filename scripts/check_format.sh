@@ -17,14 +17,7 @@ mend=no
 case ${1:-} in
   '') ;;
   --mend) mend=yes ;;
-  -h | --help)
-    usage
-    exit 0
-    ;;
-  *)
-    usage >&2
-    fail "unknown argument '$1'"
-    ;;
+  *) usage_or_fail "$1" ;;
 esac
 
 formatter=$(command -v clang-format-14 || command -v clang-format || true)

@@ -10,6 +10,20 @@ fail() {
   exit 1
 }
 
+# usage_or_fail ARGUMENT: ends the script for an argument that it does not know otherwise: with its usage() for -h and --help.
+usage_or_fail() {
+  case $1 in
+    -h | --help)
+      usage
+      exit 0
+      ;;
+    *)
+      usage >&2
+      fail "unknown argument '$1'"
+      ;;
+  esac
+}
+
 # Prints how many compiler processes fit: one a core, and 2 GB of memory each (LibTorch's headers need them).
 build_jobs() {
   local cores memory_gb jobs

@@ -53,14 +53,7 @@ while (($#)); do
       chosen+=("$2")
       shift
       ;;
-    -h | --help)
-      usage
-      exit 0
-      ;;
-    *)
-      usage >&2
-      fail "unknown argument '$1'"
-      ;;
+    *) usage_or_fail "$1" ;;
   esac
   shift
 done

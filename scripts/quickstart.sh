@@ -30,14 +30,7 @@ while (($#)); do
       ;;
     --cuda) cuda=AUTO ;;
     --no-apt) ;;
-    -h | --help)
-      usage
-      exit 0
-      ;;
-    *)
-      usage >&2
-      fail "unknown argument '$1'"
-      ;;
+    *) usage_or_fail "$1" ;;
   esac
   shift
 done

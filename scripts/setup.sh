@@ -51,14 +51,7 @@ while (($#)); do
       ;;
     --cuda) want_cuda=yes ;;
     --no-apt) want_apt=no ;;
-    -h | --help)
-      usage
-      exit 0
-      ;;
-    *)
-      usage >&2
-      fail "unknown argument '$1'"
-      ;;
+    *) usage_or_fail "$1" ;;
   esac
   shift
 done
