@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "host/base/error.hpp"
+#include "host/eval/loss_queue.hpp"
 #include "host/eval/protocol.hpp"
-#include "host/eval/rank_scores.hpp"
+#include "host/eval/rank_exchange.hpp"
 #include "host/eval/segment_step.hpp"
-#include "host/eval/waiting_losses.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::eval {
@@ -100,9 +100,9 @@ class TargetDocument {
   std::int64_t distance_ = -1;
 };
 
-class Evaluation {
+class Evaluator {
  public:
-  Evaluation(backbone::Model& model, memory::Stack& stack, const Options& options)
+  Evaluator(backbone::Model& model, memory::Stack& stack, const Options& options)
       : model_(model),
         stack_(stack),
         options_(options),
@@ -111,7 +111,7 @@ class Evaluation {
                    : std::make_unique<RankExchange>(options.ranks, options.lanes)),
         state_(stack.new_state(memory::Phase::kEvaluation, std::max<std::int64_t>(1, own().count))),
         breakdown_(options.training_counts, options.protocol.unknown_id.value_or(-1)),
-        waiting_(model) {
+        queue_(model) {
     if (!options.streams.empty() || ranks_) state_.set_streams(own_streams());
     result_.lanes = options.lanes;
     result_.protocol = options.protocol;
@@ -130,25 +130,21 @@ class Evaluation {
     return ranks_ ? ranks_->lanes() : ranks::LaneRange{0, options_.lanes};
   }
   [[nodiscard]] std::vector<std::uint64_t> own_streams() const;
-  // What the forward pass found in the lanes of this process.
-  [[nodiscard]] static RankScores read_scores(const backbone::Output& out,
-                                              const memory::SegmentHooks& hooks);
-  // Whether the losses of a segment are not computed yet and can be computed later. They cannot
-  // where a number is not finite: the search for its origin needs the state before the segment.
-  [[nodiscard]] static bool can_wait(const backbone::Output& out, const RankScores& found);
-  // Computes the losses that wait.
-  void flush();
-  // Tells the caller of a segment whose losses are known.
-  void report(const data::TokenSegment& segment) const;
-  // Takes in what was found in the whole segment.
-  void take(const data::TokenSegment& segment, RankScores found);
-  void count_targets(const data::TokenSegment& segment);
+  // Runs the lanes of this process and commits them.
+  void compute(const data::TokenSegment& segment, std::map<std::string, at::Tensor>& probes);
+  // Takes in what was found in the lanes of this process, before the segment is committed.
+  void add(const data::TokenSegment& segment, const at::Tensor& top, SegmentFindings own);
+  // Sums up segments whose losses are known.
+  void sum(std::vector<LossQueue::Entry> segments);
+  // Hands the segments that were summed up to the caller.
+  void report();
+  void count_targets(LossQueue::Entry& entry);
   // The lane's segment as a block of Result::perplexity_per_block.
-  void add_block(const data::TokenSegment& segment, std::int64_t lane);
+  void add_block(const LossQueue::Entry& entry, std::int64_t lane);
   void add_target(std::int64_t id, double nll, bool is_correct);
   void add_state();
   // Runs the segment once more to find the first value that is not finite. Throws Error (kRun).
-  [[noreturn]] void throw_not_finite(const data::TokenSegment& segment, const std::string& where,
+  [[noreturn]] void throw_not_finite(const LossQueue::Entry& entry, const std::string& where,
                                      const std::string& failed, double value);
 
   backbone::Model& model_;
@@ -160,13 +156,12 @@ class Evaluation {
   Means metrics_;
   BreakdownSums breakdown_;
   Result result_;
-  SegmentScores scores_;  // of the newest segment whose losses are known
-  WaitingLosses waiting_;
-  bool is_late_ = false;      // take() is called when the state has gone on
-  std::int64_t targets_ = 0;  // of the segments so far
+  LossQueue queue_;
+  std::vector<LossQueue::Entry> summed_;  // and not yet reported
+  std::int64_t targets_ = 0;              // of the segments so far
 };
 
-std::vector<std::uint64_t> Evaluation::own_streams() const {
+std::vector<std::uint64_t> Evaluator::own_streams() const {
   std::vector<std::uint64_t> streams;
   const ranks::LaneRange lanes = own();
   for (std::int64_t lane = lanes.first; lane < lanes.first + lanes.count; ++lane) {
@@ -177,19 +172,20 @@ std::vector<std::uint64_t> Evaluation::own_streams() const {
   return streams;
 }
 
-void Evaluation::throw_not_finite(const data::TokenSegment& segment, const std::string& where,
-                                  const std::string& failed, double value) {
+void Evaluator::throw_not_finite(const LossQueue::Entry& entry, const std::string& where,
+                                 const std::string& failed, double value) {
   NotFinite first;
   const ranks::LaneRange lanes = own();
-  if (is_late_) {
+  if (entry.is_late) {
     first.place = "the softmax";
   } else if (lanes.count > 0) {
     first = find_in_state(state_);
     if (first.place.empty()) {
-      first = find_not_finite(model_, stack_, state_, segment.lanes_of(lanes.first, lanes.count));
+      first =
+          find_not_finite(model_, stack_, state_, entry.segment.lanes_of(lanes.first, lanes.count));
     }
   }
-  throw_run({.where = str("segment ", segment.index, where),
+  throw_run({.where = str("segment ", entry.segment.index, where),
              .failed = failed,
              .got = str(format_number(value, 3),
                         first.place.empty() ? "" : "; the first thing that is not finite is ",
@@ -197,7 +193,7 @@ void Evaluation::throw_not_finite(const data::TokenSegment& segment, const std::
              .hint = "the weights or a memory hold NaN or infinity, or the precision is too low"});
 }
 
-void Evaluation::add_target(std::int64_t id, double nll, bool is_correct) {
+void Evaluator::add_target(std::int64_t id, double nll, bool is_correct) {
   result_.total.add(nll, is_correct);
   if (id == options_.protocol.eos_id) result_.end_of_line->add(nll, is_correct);
   if (id == options_.protocol.unknown_id) result_.unknown->add(nll, is_correct);
@@ -211,73 +207,68 @@ std::map<std::string, double> values_of(const std::map<std::string, memory::Repo
   return out;
 }
 
-}  // namespace
-
-RankScores Evaluation::read_scores(const backbone::Output& out, const memory::SegmentHooks& hooks) {
-  RankScores found;
-  if (out.nll.defined()) found.read(out);
-  found.losses = values_of(hooks.losses());
-  found.metrics = values_of(hooks.metrics());
+SegmentFindings findings_of(const backbone::Output& out, const memory::SegmentHooks& hooks) {
+  SegmentFindings found;
+  if (out.nll.defined()) read_losses(out, found.losses);
+  found.tier_losses = values_of(hooks.losses());
+  found.tier_metrics = values_of(hooks.metrics());
   found.read_rows = hooks.read_rows();
   return found;
 }
 
-bool Evaluation::can_wait(const backbone::Output& out, const RankScores& found) {
-  return !out.nll.defined() && out.top.isfinite().all().item<bool>() &&
-         std::ranges::all_of(found.losses, [](const auto& l) { return std::isfinite(l.second); });
+}  // namespace
+
+void Evaluator::add(const data::TokenSegment& segment, const at::Tensor& top, SegmentFindings own) {
+  queue_.push(segment, top, ranks_ ? ranks_->exchange(own) : std::move(own));
+  if (queue_.is_due()) sum(queue_.take(/*is_newest_committed=*/false));
 }
 
-void Evaluation::flush() {
-  is_late_ = true;
-  for (auto& [segment, found] : waiting_.take()) {
-    take(segment, std::move(found));
-    report(segment);
+void Evaluator::sum(std::vector<LossQueue::Entry> segments) {
+  for (LossQueue::Entry& entry : segments) {
+    const std::int64_t before = result_.total.targets;
+    count_targets(entry);
+    for (const auto& [name, value] : entry.found.tier_losses) {
+      if (std::isfinite(value)) continue;
+      throw_not_finite(entry, "", str("the auxiliary loss ", name, " is not finite"), value);
+    }
+    losses_.add(entry.found.tier_losses, result_.total.targets - before);
+    metrics_.add(entry.found.tier_metrics, result_.total.targets - before);
+    result_.protocol.read_rows = std::max(result_.protocol.read_rows, entry.found.read_rows);
+    summed_.push_back(std::move(entry));
   }
-  is_late_ = false;
 }
 
-void Evaluation::report(const data::TokenSegment& segment) const {
-  if (options_.on_segment) options_.on_segment(segment, scores_);
-}
-
-void Evaluation::take(const data::TokenSegment& segment, RankScores found) {
-  const std::int64_t before = result_.total.targets;
-  scores_.nll = std::move(found.nll);
-  scores_.correct = std::move(found.correct);
-  scores_.best = std::move(found.best);
-  count_targets(segment);
-  for (const auto& [name, value] : found.losses) {
-    if (std::isfinite(value)) continue;
-    throw_not_finite(segment, "", str("the auxiliary loss ", name, " is not finite"), value);
+void Evaluator::report() {
+  for (const LossQueue::Entry& entry : std::exchange(summed_, {})) {
+    if (options_.on_segment) options_.on_segment(entry.segment, entry.found.losses);
   }
-  losses_.add(found.losses, result_.total.targets - before);
-  metrics_.add(found.metrics, result_.total.targets - before);
-  result_.protocol.read_rows = std::max(result_.protocol.read_rows, found.read_rows);
 }
 
-void Evaluation::count_targets(const data::TokenSegment& segment) {
-  scores_.document.assign(segment.targets.size(), -1);
-  scores_.distance.assign(segment.targets.size(), -1);
+void Evaluator::count_targets(LossQueue::Entry& entry) {
+  const data::TokenSegment& segment = entry.segment;
+  scores::SegmentLosses& losses = entry.found.losses;
+  losses.document.assign(segment.targets.size(), -1);
+  losses.distance.assign(segment.targets.size(), -1);
   if (!segment.source.empty() && !result_.by_source) result_.by_source.emplace();
   for (std::int64_t lane = 0; lane < segment.lanes; ++lane) {
-    add_block(segment, lane);
+    add_block(entry, lane);
     TargetDocument text(segment, lane, options_.corpus.get());
     for (std::int64_t place = 0; place < segment.length; ++place) {
       const auto i = static_cast<std::size_t>(lane * segment.length + place);
       text.advance();
       if (segment.targets[i] == data::kNoTarget) {
-        scores_.correct[i] = 0;
-        scores_.best[i] = -1;
+        losses.correct[i] = 0;
+        losses.best[i] = -1;
         continue;
       }
-      const double nll = scores_.nll[i];
+      const double nll = losses.nll[i];
       if (!std::isfinite(nll)) {
-        throw_not_finite(segment, str(", lane ", lane, ", position ", place),
+        throw_not_finite(entry, str(", lane ", lane, ", place ", place),
                          "the loss of a token is not finite", nll);
       }
-      scores_.document[i] = text.document();
-      scores_.distance[i] = text.distance();
-      const bool is_correct = scores_.correct[i] != 0;
+      losses.document[i] = text.document();
+      losses.distance[i] = text.distance();
+      const bool is_correct = losses.correct[i] != 0;
       add_target(segment.targets[i], nll, is_correct);
       breakdown_.add(place, text.distance(), segment.targets[i], nll, is_correct);
       if (!segment.source.empty()) (*result_.by_source)[segment.source[i]].add(nll, is_correct);
@@ -285,7 +276,8 @@ void Evaluation::count_targets(const data::TokenSegment& segment) {
   }
 }
 
-void Evaluation::add_block(const data::TokenSegment& segment, std::int64_t lane) {
+void Evaluator::add_block(const LossQueue::Entry& entry, std::int64_t lane) {
+  const data::TokenSegment& segment = entry.segment;
   // A lane's or document's last token predicts nothing and may not be among the inputs.
   const std::int64_t length = options_.protocol.segment;
   if (!options_.protocol.has_blocks || length < 2 ||
@@ -296,20 +288,14 @@ void Evaluation::add_block(const data::TokenSegment& segment, std::int64_t lane)
   for (std::int64_t t = 0; t + 1 < length; ++t) {
     const auto i = static_cast<std::size_t>(lane * segment.length + t);
     if (segment.targets[i] == data::kNoTarget) return;
-    sum += scores_.nll[i];
+    sum += entry.found.losses.nll[i];
   }
   ++result_.blocks;
   result_.block_loss += sum / static_cast<double>(length - 1);
 }
 
-void Evaluation::run(const data::TokenSegment& segment) {
-  if (segment.lanes != options_.lanes) {
-    throw_run({.where = "evaluation",
-               .failed = "the stream has another number of lanes than its options say",
-               .expected = str(options_.lanes),
-               .got = str(segment.lanes)});
-  }
-  std::map<std::string, at::Tensor> probes;
+void Evaluator::compute(const data::TokenSegment& segment,
+                        std::map<std::string, at::Tensor>& probes) {
   SegmentStep step;
   if (options_.on_probes) {
     step.memory.wanted_probes = options_.wanted_probes;
@@ -318,18 +304,9 @@ void Evaluation::run(const data::TokenSegment& segment) {
   step.forward.wants_correct = true;
   step.forward.distances = options_.distances;
   step.forward.may_leave_losses = !ranks_ && !options_.on_probes;
-  bool waits = false;
   // A failure in it leaves the state as it was before the segment.
   step.before_commit = [&](const backbone::Output& out, const memory::SegmentHooks& hooks) {
-    RankScores found = read_scores(out, hooks);
-    waits = can_wait(out, found);
-    if (waits) return waiting_.add(segment, out.top, std::move(found));
-    flush();
-    if (!out.nll.defined()) {
-      waiting_.add(segment, out.top, std::move(found));
-      found = std::move(waiting_.take().front().found);
-    }
-    take(segment, ranks_ ? ranks_->exchange(found) : std::move(found));
+    add(segment, out.nll.defined() ? at::Tensor() : out.top, findings_of(out, hooks));
   };
   const ranks::LaneRange lanes = own();
   if (!ranks_) {
@@ -341,18 +318,29 @@ void Evaluation::run(const data::TokenSegment& segment) {
                 std::move(step));
   } else {
     if (!stack_.is_empty()) static_cast<void>(ranks_->sum_of_weights()({}));
-    take(segment, ranks_->exchange(RankScores()));
+    add(segment, {}, {});
   }
+}
+
+void Evaluator::run(const data::TokenSegment& segment) {
+  if (segment.lanes != options_.lanes) {
+    throw_run({.where = "evaluation",
+               .failed = "the stream has another number of lanes than its options say",
+               .expected = str(options_.lanes),
+               .got = str(segment.lanes)});
+  }
+  std::map<std::string, at::Tensor> probes;
+  compute(segment, probes);
   ++result_.segments;
   targets_ += std::ranges::count_if(segment.targets, [](auto id) { return id != data::kNoTarget; });
   add_state();
-  if (options_.on_probes) options_.on_probes(segment, scores_.nll, probes);
-  if (!waits) report(segment);
-  if (waiting_.is_full()) flush();
+  // With probes a segment's losses do not wait.
+  if (options_.on_probes) options_.on_probes(segment, summed_.back().found.losses.nll, probes);
+  report();
   if (options_.on_progress) options_.on_progress(result_.segments, targets_);
 }
 
-void Evaluation::add_state() {
+void Evaluator::add_state() {
   RankState now;
   if (own().count > 0) {
     now.state_bytes = state_.bytes();
@@ -371,8 +359,9 @@ void Evaluation::add_state() {
   }
 }
 
-Result Evaluation::finish() {
-  flush();
+Result Evaluator::finish() {
+  sum(queue_.take(/*is_newest_committed=*/true));
+  report();
   if (result_.total.targets == 0) {
     throw_run({.where = "evaluation",
                .failed = "the data have no token to predict",
@@ -395,10 +384,10 @@ Result evaluate(backbone::Model& model, memory::Stack& stack, data::Stream& stre
   model.train(false);
   model.set_context_rows(stack.context_rows(memory::Phase::kEvaluation));
   const double start = clock.seconds();
-  Evaluation evaluation(model, stack, options);
+  Evaluator evaluator(model, stack, options);
   data::TokenSegment segment;
-  while (stream.next(segment)) evaluation.run(segment);
-  Result result = evaluation.finish();
+  while (stream.next(segment)) evaluator.run(segment);
+  Result result = evaluator.finish();
   result.seconds = clock.seconds() - start;
   return result;
 }

@@ -18,17 +18,9 @@
 #include "host/memory/segment/segment_hooks.hpp"
 #include "host/memory/stack/stack.hpp"
 #include "host/ranks/communicator.hpp"
+#include "host/scores/columns.hpp"
 
 namespace mneme::eval {
-
-// What an evaluation found at the places of a segment [B,T], row-major.
-struct SegmentScores {
-  std::vector<double> nll;             // nats; 0 where there is no target
-  std::vector<std::uint8_t> correct;   // 1 = the target was the arg max; 0 without a target
-  std::vector<std::int64_t> best;      // the arg max; -1 without a target
-  std::vector<std::int64_t> document;  // of the target, its number; -1 = unknown
-  std::vector<std::int64_t> distance;  // tokens of that document before the target; -1 = unknown
-};
 
 // An evaluation whose lanes are split over ranks. Every rank evaluates the same stream and gets the
 // whole result. Ranks may be more than lanes: those that are left over wait.
@@ -60,13 +52,14 @@ struct Options {
 
   // Called after every segment with the segments and targets done so far.
   std::function<void(std::int64_t segments, std::int64_t tokens)> on_progress = nullptr;
-  // Called after every segment.
-  std::function<void(const data::TokenSegment& segment, const SegmentScores& scores)> on_segment =
-      nullptr;
+  // Called for every segment in their order, once it is committed and its losses are known: the
+  // losses of several segments may be computed at once, after the last of them.
+  std::function<void(const data::TokenSegment& segment, const scores::SegmentLosses& losses)>
+      on_segment = nullptr;
 
   // Named tensors that tiers are asked to publish (memory::SegmentInput::wanted_probes), and who
-  // gets a segment's: called before on_segment, with the nll of SegmentScores. No probe is computed
-  // while on_probes is empty.
+  // gets a segment's: called after every segment, before on_segment, with the nll of SegmentLosses.
+  // No probe is computed while on_probes is empty.
   std::set<std::string, std::less<>> wanted_probes = {};
   std::function<void(const data::TokenSegment& segment, const std::vector<double>& nll,
                      const std::map<std::string, at::Tensor>& probes)>
@@ -76,7 +69,7 @@ struct Options {
 // Runs the stream to its end in Phase::kEvaluation, from an empty memory, without gradients or
 // dropout. Sums are kept in double. Leaves the model in evaluation mode with the evaluation's
 // context window (train::Trainer switches back by itself). Deterministic on CPU. Errors: Error
-// (kRun) for ids out of range, for a loss that is not finite, naming segment, lane and position,
+// (kRun) for ids out of range, for a loss that is not finite, naming segment, lane and place,
 // and for a stream without targets; what Model::forward and hooks throw.
 [[nodiscard]] Result evaluate(backbone::Model& model, memory::Stack& stack, data::Stream& stream,
                               const Options& options, const Clock& clock = steady_clock());

@@ -73,9 +73,8 @@ Json to_json(const Result& result) {
   if (result.unknown) json["unknown"] = to_json(*result.unknown);
   json["protocol"] = to_json(result.protocol);
   if (result.by_source) {
-    constexpr std::array kNames = {"none", "inside", "outside"};
-    for (std::size_t i = 0; i < kNames.size(); ++i) {
-      json["by_source"][kNames[i]] = to_json((*result.by_source)[i]);
+    for (std::size_t i = 0; i < scores::kSourceNames.size(); ++i) {
+      json["by_source"][scores::kSourceNames[i]] = to_json((*result.by_source)[i]);
     }
   }
   if (!result.losses.empty()) json["losses"] = numbers(result.losses);
@@ -167,10 +166,6 @@ std::string statement(const Result& result) {
 
 namespace {
 
-constexpr std::size_t kUnknownBucket = 0;
-constexpr std::size_t kUnseenBucket = 1;
-constexpr std::size_t kFirstCountBucket = 2;
-
 Json to_json(const std::vector<scores::Bucket>& buckets) {
   Json json;
   for (const scores::Bucket& bucket : buckets) {
@@ -208,33 +203,22 @@ void BreakdownSums::add(std::int64_t place, std::int64_t distance, std::int64_t 
                         bool is_correct) {
   place_.add(static_cast<std::size_t>(place), nll, is_correct);
   if (distance >= 1) distance_.add(scores::power_of_two_bucket(distance), nll, is_correct);
-  if (!training_counts_.empty()) frequency_.add(frequency_bucket(id), nll, is_correct);
-}
-
-std::size_t BreakdownSums::frequency_bucket(std::int64_t id) const {
-  if (id == unknown_id_) return kUnknownBucket;
+  if (training_counts_.empty()) return;
+  if (id == unknown_id_) return unknown_.add(nll, is_correct);
   const auto index = static_cast<std::size_t>(id);
   const std::int64_t count = index < training_counts_.size() ? training_counts_[index] : 0;
-  return count <= 0 ? kUnseenBucket : kFirstCountBucket + scores::power_of_ten_bucket(count);
+  frequency_.add(scores::frequency_bucket(count), nll, is_correct);
 }
 
 Breakdown BreakdownSums::breakdown() const {
-  using scores::Range;
   Breakdown out;
   out.place = place_.list([](std::size_t i) {
-    return Range(static_cast<std::int64_t>(i), static_cast<std::int64_t>(i));
+    return scores::Range(static_cast<std::int64_t>(i), static_cast<std::int64_t>(i));
   });
   out.distance = distance_.list(scores::power_of_two_range);
-  out.frequency = frequency_.list([](std::size_t i) {
-    if (i < kFirstCountBucket) {
-      const std::int64_t from = i == kUnknownBucket ? -1 : 0;
-      return Range(from, from);
-    }
-    return scores::power_of_ten_range(i - kFirstCountBucket);
-  });
-  for (scores::Bucket& bucket : out.frequency) {
-    if (bucket.from == -1) bucket.name = data::kUnknown;
-    if (bucket.from == 0) bucket.name = "unseen";
+  out.frequency = frequency_.list_frequencies();
+  if (unknown_.targets > 0) {
+    out.frequency.insert(out.frequency.begin(), {std::string(data::kUnknown), -1, unknown_});
   }
   return out;
 }

@@ -53,13 +53,12 @@ class BreakdownSums {
   [[nodiscard]] Breakdown breakdown() const;
 
  private:
-  [[nodiscard]] std::size_t frequency_bucket(std::int64_t id) const;
-
   std::vector<std::int64_t> training_counts_;
   std::int64_t unknown_id_ = -1;
   scores::BucketSums place_;
   scores::BucketSums distance_;
-  scores::BucketSums frequency_;  // <unk>, unseen, then powers of ten
+  scores::BucketSums frequency_;  // of frequency_bucket, but for <unk>
+  scores::Sums unknown_;          // of <unk>
 };
 
 // An evaluation of one stream from an empty memory.

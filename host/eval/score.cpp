@@ -99,9 +99,9 @@ void score_rows(backbone::Model& model, memory::Stack& stack, const TokenRows& t
   run.streams.resize(static_cast<std::size_t>(lanes));
   std::iota(run.streams.begin(), run.streams.end(), static_cast<std::uint64_t>(first));
   std::int64_t done = 0;
-  run.on_segment = [&](const data::TokenSegment& segment, const SegmentScores& scores) {
+  run.on_segment = [&](const data::TokenSegment& segment, const scores::SegmentLosses& losses) {
     for (std::int64_t b = 0; b < lanes; ++b) {
-      std::copy_n(scores.nll.begin() + static_cast<std::ptrdiff_t>(b * segment.length),
+      std::copy_n(losses.nll.begin() + static_cast<std::ptrdiff_t>(b * segment.length),
                   segment.length,
                   nll.begin() + static_cast<std::ptrdiff_t>((first + b) * tokens.columns + done));
     }

@@ -18,7 +18,7 @@ void check_ids(const data::TokenSegment& segment, const std::vector<std::int64_t
     if (ids[i] >= least && ids[i] < vocabulary) continue;
     const auto place = static_cast<std::int64_t>(i);
     throw_run({.where = str("segment ", segment.index, ", lane ", place / segment.length,
-                            ", position ", place % segment.length),
+                            ", place ", place % segment.length),
                .failed = str("the ", what, " id is outside the model's vocabulary"),
                .expected = str(least, " .. ", vocabulary - 1),
                .got = str(ids[i]),

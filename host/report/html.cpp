@@ -133,7 +133,7 @@ std::string record_html(const Report& report) {
                       comparison.arms.front().experiment);
   std::vector<std::string> statements;
   for (const Run& run : comparison.arms.front().runs) {
-    for (const Evaluation& one : run.evaluations) {
+    for (const EvaluationSummary& one : run.evaluations) {
       const auto found = one.record.find("statement");
       if (found == one.record.end() || !found->is_string()) continue;
       statements.push_back(one.split + ": " + found->get<std::string>());

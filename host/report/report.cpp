@@ -105,7 +105,7 @@ Json json_of(const std::vector<GroupSums>& groups) {
   return out;
 }
 
-Json json_of(const Evaluation& evaluation) {
+Json json_of(const EvaluationSummary& evaluation) {
   Json out = {{"split", evaluation.split},
               {"name", evaluation.name},
               {"step", evaluation.step},
@@ -125,12 +125,13 @@ Json json_of(const Evaluation& evaluation) {
 
 Json json_of(const Run& run) {
   Json evaluations = Json::array();
-  for (const Evaluation& one : run.evaluations) evaluations.push_back(json_of(one));
+  for (const EvaluationSummary& one : run.evaluations) evaluations.push_back(json_of(one));
   Json out = {{"seed", run.seed},
               {"folder", without_folders(run.folder.string())},
               {"done", run.is_done},
               {"evaluations", std::move(evaluations)}};
-  for (const Evaluation& one : run.other_lengths) out["other_lengths"].push_back(json_of(one));
+  for (const EvaluationSummary& one : run.other_lengths)
+    out["other_lengths"].push_back(json_of(one));
   if (!run.initial_sha256.empty()) out["initial_sha256"] = run.initial_sha256;
   for (const CurvePoint& point : run.curve) {
     out["curve"].push_back(

@@ -21,7 +21,6 @@
 #include "host/base/file/safetensors.hpp"
 #include "host/base/json_output.hpp"
 #include "host/base/json_text.hpp"
-#include "host/scores/collector.hpp"
 
 namespace mneme::scores {
 namespace {
@@ -223,12 +222,9 @@ void write_columns(const fs::path& path, const Columns& columns) {
   } else {
     writer.add("nll", DType::F32, shape, columns.narrow_nll.data());
   }
-  writer.add("target", DType::I32, shape, columns.target.data());
-  writer.add("document", DType::I32, shape, columns.document.data());
-  writer.add("position", DType::I32, shape, columns.distance.data());
-  writer.add("lane", DType::I32, shape, columns.lane.data());
-  writer.add("place", DType::I32, shape, columns.place.data());
-  writer.add("segment", DType::I32, shape, columns.segment.data());
+  for (const auto& [name, values] : kIntegerColumns) {
+    writer.add(name, DType::I32, shape, (columns.*values).data());
+  }
   writer.add("correct", DType::U8, shape, columns.correct.data());
   if (!columns.source.empty()) writer.add("source", DType::U8, shape, columns.source.data());
   if (!columns.predicted.empty())
@@ -265,7 +261,7 @@ bool write_counts(const fs::path& path, const std::vector<std::int64_t>& counts)
 }
 
 // evaluation.json; the files that it has the checksums of are in `folder`.
-Json whole_info(const Evaluation& evaluation, const fs::path& folder, bool has_counts) {
+Json whole_info(const EvaluationToStore& evaluation, const fs::path& folder, bool has_counts) {
   Json info = {{"format", kFormat},
                {"version", kVersion},
                {"split", evaluation.name.split},
@@ -283,7 +279,7 @@ Json whole_info(const Evaluation& evaluation, const fs::path& folder, bool has_c
 
 }  // namespace
 
-fs::path write_evaluation(const fs::path& run_folder, const Evaluation& evaluation,
+fs::path write_evaluation(const fs::path& run_folder, const EvaluationToStore& evaluation,
                           Columns& columns) {
   columns.sort();
   const fs::path all = evaluations_folder(run_folder);

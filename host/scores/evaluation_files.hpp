@@ -1,6 +1,7 @@
 // What the writer and the reader of stored evaluations share.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -18,6 +19,17 @@ inline constexpr std::string_view kColumnsFile = "nll.safetensors";
 inline constexpr std::string_view kSamplesFile = "samples.jsonl";
 inline constexpr std::string_view kInfoFile = "evaluation.json";
 inline constexpr std::string_view kCountsFile = "counts.safetensors";  // beside the evaluations
+
+// The columns of nll.safetensors but nll, correct, source and predicted.
+struct IntegerColumn {
+  const char* name;
+  std::vector<std::int32_t> Columns::*values;
+};
+inline constexpr std::array kIntegerColumns = {
+    IntegerColumn{"target", &Columns::target},       IntegerColumn{"document", &Columns::document},
+    IntegerColumn{kDistanceKey, &Columns::distance}, IntegerColumn{"lane", &Columns::lane},
+    IntegerColumn{"place", &Columns::place},         IntegerColumn{"segment", &Columns::segment},
+};
 
 // CRC-32C of a whole file, 8 hexadecimal digits; read in parts. Error (kRun) when it cannot be.
 [[nodiscard]] std::string crc32c_text(const std::filesystem::path& path);

@@ -24,7 +24,7 @@ Json text_or_null(const std::optional<std::string>& text) {
 Json json_of(const GeneratedSample& sample) {
   return {{"id", sample.id},
           {"document", sample.document},
-          {"position", sample.distance},
+          {kDistanceKey, sample.distance},
           {"prompt", sample.prompt},
           {"expected", sample.expected},
           {"generated", sample.generated},
@@ -41,7 +41,7 @@ std::optional<std::string> read_text(const Json& json, const char* key) {
 GeneratedSample read_sample_of(const Json& json) {
   return {.id = json.at("id").get<std::string>(),
           .document = json_integer(json.at("document")),
-          .distance = json_integer(json.at("position")),
+          .distance = json_integer(json.at(kDistanceKey)),
           .prompt = json_ids(json.at("prompt")),
           .expected = json_ids(json.at("expected")),
           .generated = json_ids(json.at("generated")),

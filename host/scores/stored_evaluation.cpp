@@ -10,7 +10,6 @@
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
 #include "host/base/json_text.hpp"
-#include "host/scores/collector.hpp"
 #include "host/scores/evaluation_files.hpp"
 
 namespace mneme::scores {
@@ -18,8 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array kIntegerColumns = {Column::kTarget, Column::kDocument, Column::kDistance,
-                                        Column::kLane,   Column::kPlace,    Column::kSegment};
 constexpr const char* kAgain = "evaluate the run again: mneme eval RUN";
 
 [[noreturn]] void fail_damaged(const fs::path& path, const std::string& failed,
@@ -171,12 +168,6 @@ std::string text_of(const Sums& sums) {
 
 }  // namespace
 
-std::string_view to_word(Column column) {
-  constexpr std::array<std::string_view, kIntegerColumns.size()> kWords = {
-      "target", "document", "position", "lane", "place", "segment"};
-  return kWords.at(static_cast<std::size_t>(column));
-}
-
 StoredEvaluation StoredEvaluation::open(const fs::path& folder) {
   Json info = read_info(folder);
   for (const std::string_view name : {kColumnsFile, kSamplesFile}) check_file(folder, name, info);
@@ -184,7 +175,7 @@ StoredEvaluation StoredEvaluation::open(const fs::path& folder) {
   out.unit_ = read_unit(folder / kInfoFile, out.info_);
   out.samples_ = read_samples(folder / kSamplesFile);
   out.check_columns();
-  out.check_sums(out.read_columns());
+  out.check_sums(out.columns());
   return out;
 }
 
@@ -195,58 +186,33 @@ void StoredEvaluation::check_columns() {
     fail_damaged(file_.path(), "tensor \"nll\"", "F32 or F64 of shape [n], n at least 1",
                  str(dtype_name(nll.dtype), ' ', list_text(nll.shape)));
   }
-  targets_ = nll.shape[0];
-  for (const Column column : kIntegerColumns) {
-    static_cast<void>(file_.at(to_word(column), DType::I32, nll.shape));
+  for (const IntegerColumn& column : kIntegerColumns) {
+    static_cast<void>(file_.at(column.name, DType::I32, nll.shape));
   }
   static_cast<void>(file_.at("correct", DType::U8, nll.shape));
   if (file_.contains("source")) static_cast<void>(file_.at("source", DType::U8, nll.shape));
   if (file_.contains("predicted")) static_cast<void>(file_.at("predicted", DType::I32, nll.shape));
 }
 
-std::vector<double> StoredEvaluation::nll() const {
-  const TensorView& tensor = file_.at("nll");
-  if (tensor.dtype == DType::F64) return values_of<double>(tensor);
-  const std::vector<float> values = values_of<float>(tensor);
-  return {values.begin(), values.end()};
-}
-
-std::vector<std::int32_t> StoredEvaluation::column(Column column) const {
-  return values_of<std::int32_t>(file_.at(to_word(column)));
-}
-
-std::vector<std::uint8_t> StoredEvaluation::correct() const {
-  return values_of<std::uint8_t>(file_.at("correct"));
-}
-
-std::vector<std::uint8_t> StoredEvaluation::source() const {
-  const TensorView* const tensor = file_.find("source");
-  return tensor == nullptr ? std::vector<std::uint8_t>() : values_of<std::uint8_t>(*tensor);
-}
-
-std::vector<std::int32_t> StoredEvaluation::predicted() const {
-  const TensorView* const tensor = file_.find("predicted");
-  return tensor == nullptr ? std::vector<std::int32_t>() : values_of<std::int32_t>(*tensor);
-}
-
-Columns StoredEvaluation::read_columns() const {
-  Columns columns;
+Columns StoredEvaluation::columns() const {
+  Columns out;
   const TensorView& nll = file_.at("nll");
   if (nll.dtype == DType::F64) {
-    columns.wide_nll = values_of<double>(nll);
+    out.wide_nll = values_of<double>(nll);
   } else {
-    columns.narrow_nll = values_of<float>(nll);
+    out.narrow_nll = values_of<float>(nll);
   }
-  columns.target = column(Column::kTarget);
-  columns.document = column(Column::kDocument);
-  columns.distance = column(Column::kDistance);
-  columns.lane = column(Column::kLane);
-  columns.place = column(Column::kPlace);
-  columns.segment = column(Column::kSegment);
-  columns.correct = correct();
-  columns.source = source();
-  columns.predicted = predicted();
-  return columns;
+  for (const auto& [name, values] : kIntegerColumns) {
+    out.*values = values_of<std::int32_t>(file_.at(name));
+  }
+  out.correct = values_of<std::uint8_t>(file_.at("correct"));
+  if (const TensorView* const source = file_.find("source")) {
+    out.source = values_of<std::uint8_t>(*source);
+  }
+  if (const TensorView* const predicted = file_.find("predicted")) {
+    out.predicted = values_of<std::int32_t>(*predicted);
+  }
+  return out;
 }
 
 void StoredEvaluation::check_sums(const Columns& columns) const {
@@ -279,18 +245,6 @@ void StoredEvaluation::check_sums(const Columns& columns) const {
   };
   fail_damaged(folder_ / kSamplesFile, "a sample differs from the columns",
                describe(ours, made.end()), describe(theirs, samples_.end()));
-}
-
-std::vector<std::int32_t> StoredEvaluation::sample_of_target() const {
-  return sample_of_target(unit_);
-}
-
-std::vector<Sample> StoredEvaluation::samples_by(SampleUnit unit) const {
-  return make_samples(read_columns(), unit, split(), seed());
-}
-
-std::vector<std::int32_t> StoredEvaluation::sample_of_target(SampleUnit unit) const {
-  return samples_of_targets(read_columns(), unit);
 }
 
 std::vector<std::int64_t> StoredEvaluation::vocabulary_counts() const {

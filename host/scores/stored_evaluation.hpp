@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -21,54 +22,12 @@
 
 #include "host/base/file/safetensors.hpp"
 #include "host/base/text.hpp"
-#include "host/scores/sums.hpp"
+#include "host/scores/columns.hpp"
 
 namespace mneme::scores {
 
-class Columns;
-
 inline constexpr std::string_view kFormat = "mneme-evaluation";
 inline constexpr std::int64_t kVersion = 1;
-
-// Targets that belong together: the unit that statistics resample.
-struct Sample {
-  std::string id;              // "valid/12"; of a lane "valid/lane3"; of an episode of a lane
-                               // "valid/lane3/12". The same in every evaluation of the split
-  std::int64_t document = -1;  // as in the column; -1 = unknown
-  std::string sha256;          // first 16 hexadecimal digits, of the target ids in order as i32:
-                               // samples of two evaluations hold the same targets when id and
-                               // sha256 agree
-  Sums sums;
-  std::uint64_t seed = 0;              // train.seed
-  std::map<std::string, Sums> slices;  // by where the information about the target lies: "none",
-                                       // "inside", "outside"; empty when the task does not know
-  // The groups to which the sequence belongs, by name, such as "depth" -> "0.2-0.3": what a task
-  // knows of it (data::AnswerTask::slices). All samples have the same names; empty = no groups.
-  std::map<std::string, std::string> groups = {};
-
-  friend bool operator==(const Sample&, const Sample&) = default;
-};
-
-// The columns of nll.safetensors but nll, correct, source and predicted.
-enum class Column {
-  kTarget,    // the target's id
-  kDocument,  // the target's document: its number in the split, a task's sequence; -1 = unknown
-  kDistance,  // tokens of that document before the target; -1 = unknown
-  kLane,
-  kPlace,    // of the predicting token in its segment, from 0
-  kSegment,  // number of the segment in the stream, from 0
-};
-
-[[nodiscard]] std::string_view to_word(Column column);
-
-// What a sample holds, by the columns that tell samples apart.
-enum class SampleUnit {
-  kDocument,  // "document": of a text
-  kSequence,  // "sequence": of a task, by its number in the split, which the column document holds
-  kEpisode,   // "sequence": of a task that numbers its sequences in each lane; same document and
-              // lane
-  kLane,      // "lane": documents are unknown
-};
 
 // A finished evaluation, opened for reading. Columns stay in their file, mapped, until they are
 // asked for. Copies share the map. Reading is thread-safe.
@@ -92,23 +51,10 @@ class StoredEvaluation {
   [[nodiscard]] std::string unit() const { return info_.at("unit").get<std::string>(); }
   [[nodiscard]] SampleUnit sample_unit() const { return unit_; }
 
-  // n, at least 1. Entries are sorted by document, distance and lane.
-  [[nodiscard]] std::int64_t targets() const { return targets_; }
-  [[nodiscard]] std::vector<double> nll() const;                        // [n], nats
-  [[nodiscard]] std::vector<std::int32_t> column(Column column) const;  // [n]
-  [[nodiscard]] std::vector<std::uint8_t> correct() const;  // [n]: 1 = the target was the arg max
-  // [n] of data::Source: 0 none, 1 inside, 2 outside; empty when the task does not know.
-  [[nodiscard]] std::vector<std::uint8_t> source() const;
-  // [n]: the id that was the arg max; empty when it was not kept, as for texts.
-  [[nodiscard]] std::vector<std::int32_t> predicted() const;
+  // The losses of all targets, at least one, sorted (Columns::sort).
+  [[nodiscard]] Columns columns() const;
   // In the order of their first targets in the columns.
   [[nodiscard]] const std::vector<Sample>& samples() const { return samples_; }
-  // [n]: of every target, the place of its sample in samples().
-  [[nodiscard]] std::vector<std::int32_t> sample_of_target() const;
-  // The same targets told apart by another unit, such as the lanes of an evaluation whose samples
-  // are documents: samples() and sample_of_target() of that unit.
-  [[nodiscard]] std::vector<Sample> samples_by(SampleUnit unit) const;
-  [[nodiscard]] std::vector<std::int32_t> sample_of_target(SampleUnit unit) const;
   // Occurrences of each id in the training data [V]; empty when they are not known. Error (kRun)
   // when the file is damaged.
   [[nodiscard]] std::vector<std::int64_t> vocabulary_counts() const;
@@ -116,7 +62,6 @@ class StoredEvaluation {
  private:
   StoredEvaluation(std::filesystem::path folder, Json info, SafetensorsFile columns)
       : folder_(std::move(folder)), info_(std::move(info)), file_(std::move(columns)) {}
-  [[nodiscard]] Columns read_columns() const;
   void check_columns();
   void check_sums(const Columns& columns) const;
 
@@ -124,7 +69,6 @@ class StoredEvaluation {
   Json info_;
   SafetensorsFile file_;
   SampleUnit unit_ = SampleUnit::kDocument;
-  std::int64_t targets_ = 0;
   std::vector<Sample> samples_;
 };
 
@@ -148,5 +92,36 @@ struct EvaluationName {
 [[nodiscard]] std::string to_text(const EvaluationName& name);
 // Absent for a name of another form.
 [[nodiscard]] std::optional<EvaluationName> parse_evaluation_name(std::string_view name);
+
+// --- Writing ---
+
+// An evaluation to be stored.
+struct EvaluationToStore {
+  EvaluationName name;
+  SampleUnit unit = SampleUnit::kDocument;
+  // The keys of evaluation.json beside format, version, split, step, unit, sample_columns,
+  // checksums and vocabulary_counts. `seed` and `result` (with tokens, nll, correct) are needed.
+  Json info;
+  // Of every id in the training data; empty = unknown. Written when the run has none yet.
+  std::vector<std::int64_t> vocabulary_counts = {};
+  // Sample::groups by Sample::document; none = samples have no groups.
+  std::function<std::map<std::string, std::string>(std::int64_t document)> groups = {};
+};
+
+// Writes RUN/evaluations/<name>, in place of an evaluation of that name, and returns its folder.
+// The files are made in a temporary folder beside it and take their name at once, so that readers
+// find an evaluation whole or not at all, also when the process is killed; the next writer removes
+// what such a process left. Processes that write evaluations of one run take turns (a lock in
+// RUN/evaluations). Sorts the columns. Error (kRun) when the folder or a file cannot be written;
+// what was there stays.
+std::filesystem::path write_evaluation(const std::filesystem::path& run_folder,
+                                       const EvaluationToStore& evaluation, Columns& columns);
+
+// Removes finished evaluations of a run for whose name and evaluation.json `is_unwanted` is true;
+// their folders. One whose evaluation.json cannot be read stays. Error (kRun) when one cannot be
+// removed.
+std::vector<std::filesystem::path> remove_evaluations(
+    const std::filesystem::path& run_folder,
+    const std::function<bool(const EvaluationName& name, const Json& info)>& is_unwanted);
 
 }  // namespace mneme::scores

@@ -35,15 +35,20 @@ Range power_of_two_range(std::size_t bucket) {
   return {from, 2 * from - 1};
 }
 
-std::size_t power_of_ten_bucket(std::int64_t value) {
+std::size_t frequency_bucket(std::int64_t occurrences) {
   std::size_t bucket = 0;
-  for (; value >= 10; value /= 10) ++bucket;
+  for (; occurrences >= 1; occurrences /= 10) ++bucket;
   return bucket;
 }
 
-Range power_of_ten_range(std::size_t bucket) {
-  const std::int64_t from = power_of_ten(bucket);
-  return {from, 10 * from - 1};
+std::vector<Bucket> BucketSums::list_frequencies() const {
+  std::vector<Bucket> out = list([](std::size_t bucket) {
+    if (bucket == 0) return Range(0, 0);
+    const std::int64_t from = power_of_ten(bucket - 1);
+    return Range(from, 10 * from - 1);
+  });
+  if (!out.empty() && out.front().from == 0) out.front().name = "unseen";
+  return out;
 }
 
 }  // namespace mneme::scores

@@ -6,10 +6,12 @@
 //
 //   here                      in files
 //   Sums::targets             "tokens" (results of an evaluation), "targets" (stored evaluations)
-//   distance of a target      column and key "position" of stored evaluations
+//   distance of a target      kDistanceKey of stored evaluations
 //   Breakdown::place          "position" of --breakdown and of result files
+//   data::Source              kSourceNames
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -18,6 +20,10 @@
 #include "host/base/text.hpp"
 
 namespace mneme::scores {
+
+inline constexpr const char* kDistanceKey = "position";
+// Of the values of data::Source.
+inline constexpr std::array kSourceNames = {"none", "inside", "outside"};
 
 // The means are 0 when there is no target.
 struct Sums {
@@ -56,9 +62,9 @@ using Range = std::pair<std::int64_t, std::int64_t>;
 // Buckets of 1, 2-3, 4-7, ...: that of a value of at least 1, and a bucket's range.
 [[nodiscard]] std::size_t power_of_two_bucket(std::int64_t value);
 [[nodiscard]] Range power_of_two_range(std::size_t bucket);
-// Buckets of 1-9, 10-99, ...
-[[nodiscard]] std::size_t power_of_ten_bucket(std::int64_t value);
-[[nodiscard]] Range power_of_ten_range(std::size_t bucket);
+// Buckets of an id's occurrences in the training data: "unseen", which is 0 of them (never, or too
+// rare to be counted), then 1-9, 10-99, ...
+[[nodiscard]] std::size_t frequency_bucket(std::int64_t occurrences);
 
 // Sums by bucket, which grow as targets come.
 class BucketSums {
@@ -75,6 +81,9 @@ class BucketSums {
     }
     return out;
   }
+
+  // The same of frequency_bucket.
+  [[nodiscard]] std::vector<Bucket> list_frequencies() const;
 
  private:
   Sums& at(std::size_t bucket) {

@@ -20,7 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-using scores::Column;
 using scores::StoredEvaluation;
 using ::testing::HasSubstr;
 
@@ -80,9 +79,9 @@ TEST_F(StoredByCommands, ATrainingsEvaluationAddsUpToWhatItPrinted) {
   const Json result = trained_result();
   EXPECT_EQ(evaluation.step(), 6);
   EXPECT_EQ(evaluation.info().at("result").at("nll"), result.at("nll"));
-  EXPECT_EQ(evaluation.targets(), result.at("tokens"));
-  const std::vector<std::uint8_t> correct = evaluation.correct();
-  EXPECT_EQ(std::count(correct.begin(), correct.end(), 1), result.at("correct"));
+  const scores::Columns columns = evaluation.columns();
+  EXPECT_EQ(columns.size(), result.at("tokens"));
+  EXPECT_EQ(std::ranges::count(columns.correct, 1), result.at("correct"));
   EXPECT_EQ(evaluation.info().at("written_by"), "train");
 }
 
@@ -132,7 +131,7 @@ TEST_F(StoredByCommands, ATasksSequencesAreSamples) {
   ASSERT_EQ(evaluation.samples().size(), 6U);
   EXPECT_EQ(evaluation.samples().back().id, "valid/5");
   EXPECT_EQ(evaluation.samples().back().sums.targets, 4);
-  EXPECT_EQ(evaluation.column(Column::kDistance).front(), 4);
+  EXPECT_EQ(evaluation.columns().distance.front(), 4);
 }
 
 TEST_F(StoredByCommands, ANeedlesSamplesHaveDepthAndLength) {
@@ -209,14 +208,13 @@ TEST_F(StoredByCommands, LanesDoNotChangeWhatStandsAtAPlaceOfTheText) {
     }
     const auto evaluation = StoredEvaluation::open(newest);
     EXPECT_EQ(evaluation.samples().size(), 8U);
-    const auto documents = evaluation.column(Column::kDocument);
-    const auto distances = evaluation.column(Column::kDistance);
-    const auto nll = evaluation.nll();
-    ASSERT_EQ(nll.size(), 160U);
-    for (std::size_t i = 0; i < nll.size(); ++i) {
-      const auto [entry, is_new] = first.emplace(std::pair(documents[i], distances[i]), nll[i]);
+    const scores::Columns columns = evaluation.columns();
+    ASSERT_EQ(columns.size(), 160);
+    for (std::size_t i = 0; i < columns.target.size(); ++i) {
+      const auto [entry, is_new] =
+          first.emplace(std::pair(columns.document[i], columns.distance[i]), columns.nll(i));
       EXPECT_EQ(is_new, lanes[0] == '1');
-      EXPECT_NEAR(entry->second, nll[i], 1e-6);
+      EXPECT_NEAR(entry->second, columns.nll(i), 1e-6);
     }
   }
 }

@@ -35,7 +35,7 @@ TEST(Batch, RefusesIdsOutsideTheVocabulary) {
   data::TokenSegment segment = two_lanes();
   segment.inputs[4] = 5;
   EXPECT_THAT(error(segment),
-              testing::AllOf(testing::StartsWith("1: segment 9, lane 1, position 1: the input id"),
+              testing::AllOf(testing::StartsWith("1: segment 9, lane 1, place 1: the input id"),
                              testing::HasSubstr("expected 0 .. 4, got 5")));
   segment = two_lanes();
   segment.inputs[0] = -1;

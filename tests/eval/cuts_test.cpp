@@ -82,7 +82,7 @@ Read read(run::Runtime& runtime, const std::shared_ptr<const data::Corpus>& corp
   Options options;
   options.lanes = cut.lanes;
   options.corpus = corpus;
-  options.on_segment = [&](const data::TokenSegment& segment, const SegmentScores& scores) {
+  options.on_segment = [&](const data::TokenSegment& segment, const scores::SegmentLosses& scores) {
     for (std::int64_t b = 0; b < segment.lanes; ++b) {
       const auto lane = static_cast<std::size_t>(b);
       if (segment.valid[lane] == 0) continue;

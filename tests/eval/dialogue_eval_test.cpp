@@ -72,7 +72,8 @@ class DialogueLanes : public testing::TestWithParam<DialogueMemory> {
     const auto stream = runtime.dataset()->make_stream(data::Split::kValid,
                                                        {.lanes = lanes, .segment = 8, .epochs = 1});
     Options options{.lanes = lanes};
-    options.on_segment = [&](const data::TokenSegment& segment, const SegmentScores& scores) {
+    options.on_segment = [&](const data::TokenSegment& segment,
+                             const scores::SegmentLosses& scores) {
       for (std::size_t i = 0; i < segment.targets.size(); ++i) {
         if (segment.targets[i] == data::kNoTarget) continue;
         const auto lane = i / static_cast<std::size_t>(segment.length);

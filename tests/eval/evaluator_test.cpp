@@ -9,8 +9,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "host/eval/loss_queue.hpp"
 #include "host/eval/segment_step.hpp"
-#include "host/eval/waiting_losses.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/run/run_support.hpp"
@@ -48,7 +48,7 @@ TEST(Evaluate, BlocksArePredictedAsTheReleasedTrainerDoes) {
   Options options{.lanes = 1};
   options.protocol.segment = 6;
   std::vector<std::vector<double>> losses;
-  options.on_segment = [&](const data::TokenSegment&, const SegmentScores& scores) {
+  options.on_segment = [&](const data::TokenSegment&, const scores::SegmentLosses& scores) {
     losses.push_back(scores.nll);
   };
   ListStream plain(segments);
@@ -66,14 +66,14 @@ TEST(Evaluate, BlocksArePredictedAsTheReleasedTrainerDoes) {
   EXPECT_NEAR(*result.perplexity_per_block(), std::exp(mean), 1e-12 * std::exp(mean));
 }
 
-// nll of every token: [segment][lane * length + position].
+// nll of every token: [segment][lane * length + place].
 std::vector<std::vector<double>> nll_of(run::Runtime& runtime,
                                         const std::vector<data::TokenSegment>& segments,
                                         Options options = {}) {
   std::vector<std::vector<double>> out;
   ListStream stream(segments);
   options.lanes = segments.front().lanes;
-  options.on_segment = [&](const data::TokenSegment&, const SegmentScores& scores) {
+  options.on_segment = [&](const data::TokenSegment&, const scores::SegmentLosses& scores) {
     out.push_back(scores.nll);
   };
   static_cast<void>(evaluate(runtime.model(), runtime.stack(), stream, options));
@@ -237,7 +237,9 @@ TEST(Evaluate, AddsUpWhatItSees) {
   ManualClock clock;
   ListStream stream(segments);
   options.lanes = 3;
-  options.on_segment = [&](const data::TokenSegment&, const SegmentScores&) { clock.advance(0.5); };
+  options.on_segment = [&](const data::TokenSegment&, const scores::SegmentLosses&) {
+    clock.advance(0.5);
+  };
   const Result result = evaluate(runtime.model(), runtime.stack(), stream, options, clock);
   double sum = 0.0;
   for (const auto& segment : nll_of(runtime, segments)) {
@@ -283,9 +285,9 @@ TEST(Evaluate, LossesOfSeveralSegmentsAreThoseOfEach) {
   segments[4].targets[3] = data::kNoTarget;
   Options options;
   std::vector<std::int64_t> order;
-  std::vector<SegmentScores> found;
+  std::vector<scores::SegmentLosses> found;
   std::vector<std::pair<std::int64_t, std::int64_t>> progress;
-  options.on_segment = [&](const data::TokenSegment& segment, const SegmentScores& scores) {
+  options.on_segment = [&](const data::TokenSegment& segment, const scores::SegmentLosses& scores) {
     order.push_back(static_cast<std::int64_t>(segment.inputs[0]));
     found.push_back(scores);
   };
@@ -320,17 +322,17 @@ TEST(Evaluate, LossesOfSeveralSegmentsAreThoseOfEach) {
 }
 
 // The estimate of an evaluation's memory relies on it.
-TEST(WaitingLosses, AreFullWhenTheySayThatTheyAre) {
+TEST(LossQueue, IsFullWhenItSaysThatItIs) {
   run::Runtime runtime(small_experiment(), {});
   for (const std::int64_t length : {5, 64, 300, 512, 1024, 3000}) {
     SCOPED_TRACE(length);
-    WaitingLosses waiting(runtime.model());
+    LossQueue queue(runtime.model());
     std::int64_t rows = 0;
-    while (!waiting.is_full()) {
-      waiting.add(random_segment(2, length, 8, 1), at::zeros({2, length, 16}, at::kDouble), {});
+    do {
+      queue.push(random_segment(2, length, 8, 1), at::zeros({2, length, 16}, at::kDouble), {});
       rows += 2 * length;
-    }
-    EXPECT_EQ(rows, WaitingLosses::most_rows(2 * length));
+    } while (!queue.is_due());
+    EXPECT_EQ(rows, LossQueue::most_rows(2 * length));
   }
 }
 
@@ -346,9 +348,8 @@ TEST(Evaluate, NamesASoftmaxThatIsNotFinite) {
   runtime.weights_changed();
   EXPECT_THAT(
       test::error_of([&] { static_cast<void>(result_of(runtime, random_segments(11, 3, 6))); }),
-      testing::AllOf(
-          StartsWith("1: segment 0, lane 0, position 0: the loss of a token is not finite"),
-          HasSubstr("the first thing that is not finite is the softmax")));
+      testing::AllOf(StartsWith("1: segment 0, lane 0, place 0: the loss of a token is not finite"),
+                     HasSubstr("the first thing that is not finite is the softmax")));
 }
 
 // The memory looks at the losses of each segment (tests/abi/plugins/everything.cpp).
@@ -421,7 +422,7 @@ TEST(Evaluate, RefusesWhatHasNoMeaning) {
   runtime.weights_changed();
   EXPECT_THAT(
       test::error_of([&] { static_cast<void>(result_of(runtime, random_segments(2, 3, 6))); }),
-      StartsWith("1: segment 0, lane 0, position 0: the loss of a token is not finite"));
+      StartsWith("1: segment 0, lane 0, place 0: the loss of a token is not finite"));
   EXPECT_THAT(test::error_of([&] {
                 run::Runtime endless(small_experiment("", {"eval.steps=1"}), {});
                 config::Experiment e = endless.experiment();

@@ -4,11 +4,11 @@
 #include "host/base/file/file.hpp"
 #include "host/base/json_text.hpp"
 #include "host/base/text.hpp"
-#include "host/scores/collector.hpp"
 #include "host/scores/diagnostics.hpp"
 #include "host/scores/evaluation_files.hpp"
 #include "host/scores/generated.hpp"
 #include "host/scores/json_record.hpp"
+#include "host/scores/stored_evaluation.hpp"
 #include "tests/fuzz/files.hpp"
 #include "tests/fuzz/target.hpp"
 #include "tests/scores/some_evaluation.hpp"
@@ -39,17 +39,17 @@ void repair(const fs::path& file, const fs::path& folder) {
 
 void check_evaluation(const fs::path& folder) {
   const auto evaluation = scores::StoredEvaluation::open(folder);
-  const auto targets = static_cast<std::size_t>(evaluation.targets());
-  require(evaluation.nll().size() == targets && evaluation.correct().size() == targets,
-          "a column has an entry for each target");
+  const scores::Columns columns = evaluation.columns();
+  require(columns.size() >= 1, "an evaluation has targets");
+  require(std::ssize(columns.correct) == columns.size(), "a column has an entry for each target");
   std::int64_t sum = 0;
   for (const scores::Sample& sample : evaluation.samples()) sum += sample.sums.targets;
-  require(sum == evaluation.targets(), "the samples hold all targets");
-  for (const std::int32_t sample : evaluation.sample_of_target()) {
+  require(sum == columns.size(), "the samples hold all targets");
+  for (const std::int32_t sample : scores::samples_of_targets(columns, evaluation.sample_unit())) {
     require(sample >= 0 && static_cast<std::size_t>(sample) < evaluation.samples().size(),
             "a target has a sample");
   }
-  static_cast<void>(evaluation.samples_by(scores::SampleUnit::kLane));
+  static_cast<void>(scores::make_samples(columns, scores::SampleUnit::kLane, "valid", 0));
   static_cast<void>(evaluation.vocabulary_counts());
 }
 
@@ -92,7 +92,7 @@ bool read_evaluation(std::string_view input) {
 Files evaluation_files(scores::SampleUnit unit, bool has_counts) {
   const fs::path& root = empty_folder();
   scores::Columns columns = test::some_columns();
-  scores::Evaluation evaluation = test::some_evaluation(columns);
+  scores::EvaluationToStore evaluation = test::some_evaluation(columns);
   evaluation.unit = unit;
   if (has_counts) evaluation.vocabulary_counts = {4, 3, 2, 1};
   if (unit == scores::SampleUnit::kDocument) {

@@ -15,7 +15,6 @@
 #include "host/base/file/file.hpp"
 #include "host/report/comparison/load.hpp"
 #include "host/report/report.hpp"
-#include "host/scores/collector.hpp"
 #include "host/scores/stored_evaluation.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/report/fixture.hpp"
@@ -53,9 +52,10 @@ class DepthsTest : public ::testing::Test {
       columns.place.push_back(i);
       columns.segment.push_back(0);
     }
-    scores::Evaluation evaluation{.name = {.split = "valid", .step = 2000, .settings = "0123abcd"},
-                                  .info = scores::StoredEvaluation::open(folder).info(),
-                                  .groups = groups};
+    scores::EvaluationToStore evaluation{
+        .name = {.split = "valid", .step = 2000, .settings = "0123abcd"},
+        .info = scores::StoredEvaluation::open(folder).info(),
+        .groups = groups};
     const scores::Sums total = columns.total();
     evaluation.info["result"].update(
         {{"tokens", total.targets}, {"nll", total.nll}, {"correct", total.correct}});

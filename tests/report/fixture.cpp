@@ -10,7 +10,6 @@
 #include "host/base/file/file.hpp"
 #include "host/base/text.hpp"
 #include "host/config/toml/toml.hpp"
-#include "host/scores/collector.hpp"
 #include "host/scores/diagnostics.hpp"
 #include "host/scores/generated.hpp"
 #include "host/scores/memory_checks.hpp"
@@ -205,7 +204,7 @@ void store(const fs::path& folder, const Fixture& fixture, const FixtureArm& arm
     counts[id] = static_cast<std::int64_t>(40000.0 / std::pow(static_cast<double>(id) + 1.0, 1.5));
   }
   const std::string settings = length == kLength ? "0123abcd" : str(10'000'000 + length);
-  scores::Evaluation evaluation{
+  scores::EvaluationToStore evaluation{
       .name = {.split = fixture.split, .step = step, .settings = settings},
       .unit = fixture.data == Data::kLanes  ? scores::SampleUnit::kLane
               : fixture.data == Data::kText ? scores::SampleUnit::kDocument

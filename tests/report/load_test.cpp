@@ -48,7 +48,7 @@ TEST_F(Load, ReadsAComparisonFromFilesAlone) {
   EXPECT_THAT(read.notes, ElementsAre());
   EXPECT_FALSE(read.is_interrupted);
   EXPECT_EQ(read.arms[1].training_flops, 3.16e6);
-  const Evaluation* const valid = read.arms[1].runs[0].find("valid");
+  const EvaluationSummary* const valid = read.arms[1].runs[0].find("valid");
   ASSERT_NE(valid, nullptr);
   EXPECT_EQ(valid->samples.size(), 12u);
   EXPECT_EQ(valid->total.targets, 12 * 32);

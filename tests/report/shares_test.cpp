@@ -57,7 +57,7 @@ TEST_F(Shares, NothingIsSaidWhereAllWasReadOrNothingIsKnown) {
 TEST_F(Shares, OtherSharesAreARange) {
   small_.split_targets = 640;
   Comparison comparison = comparison_of(small_);
-  Evaluation& other = comparison.arms[1].runs[0].evaluations[0];
+  EvaluationSummary& other = comparison.arms[1].runs[0].evaluations[0];
   other.record["result"]["protocol"]["targets"] = other.total.targets;
   EXPECT_EQ(share_words(comparison, "valid"), "60.0 to 100.0 % of valid was read");
   // A file that says something else than a number says nothing.

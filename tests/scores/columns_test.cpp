@@ -1,3 +1,5 @@
+#include "host/scores/columns.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -6,7 +8,6 @@
 #include <vector>
 
 #include "host/base/file/checksum.hpp"
-#include "host/scores/collector.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/scores/some_evaluation.hpp"
 
@@ -45,14 +46,13 @@ TEST(Columns, KeepPredictionsWithTheirTargets) {
   data::TokenSegment segment;
   segment.prepare(2, 2, /*has_source=*/false);
   segment.targets = {5, data::kNoTarget, 6, 7};
-  const std::vector<double> nll(4, 1.0);
-  const std::vector<std::uint8_t> correct = {0, 0, 1, 0};
-  const std::vector<std::int64_t> document = {1, 1, 0, 0}, distance = {3, 4, 0, 1};
-  columns.add(segment, {.nll = nll,
-                        .correct = correct,
-                        .document = document,
-                        .distance = distance,
-                        .predicted = std::vector<std::int64_t>{9, 8, 6, 4}});
+  columns.add(segment,
+              {.nll = {1.0, 1.0, 1.0, 1.0},
+               .correct = {0, 0, 1, 0},
+               .best = {9, 8, 6, 4},
+               .document = {1, 1, 0, 0},
+               .distance = {3, 4, 0, 1}},
+              /*keeps_predictions=*/true);
   columns.sort();
   EXPECT_THAT(columns.target, ElementsAre(6, 7, 5));
   EXPECT_THAT(columns.predicted, ElementsAre(6, 4, 9));

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "host/data/stream/stream.hpp"
-#include "host/scores/collector.hpp"
+#include "host/scores/stored_evaluation.hpp"
 
 namespace mneme::test {
 
@@ -31,22 +31,24 @@ inline void add_segment(scores::Columns& columns, std::int64_t index,
   segment.prepare(static_cast<std::int64_t>(lanes.size()), length, !source.empty());
   segment.index = index;
   segment.source = source;
-  std::vector<double> nll(segment.targets.size(), 0.0);
-  std::vector<std::uint8_t> correct(nll.size(), 0);
-  std::vector<std::int64_t> document(nll.size(), -1), distance(nll.size(), -1);
+  const std::size_t places = segment.targets.size();
+  scores::SegmentLosses losses{.nll = std::vector<double>(places, 0.0),
+                               .correct = std::vector<std::uint8_t>(places, 0),
+                               .best = std::vector<std::int64_t>(places, -1),
+                               .document = std::vector<std::int64_t>(places, -1),
+                               .distance = std::vector<std::int64_t>(places, -1)};
   for (std::size_t b = 0; b < lanes.size(); ++b) {
     for (std::size_t t = 0; t < lanes[b].targets.size(); ++t) {
       const std::size_t i = b * static_cast<std::size_t>(length) + t;
       segment.targets[i] = lanes[b].targets[t];
-      nll[i] = lanes[b].nll[t];
-      correct[i] = nll[i] < 1.0 ? 1 : 0;
-      document[i] = lanes[b].document;
+      losses.nll[i] = lanes[b].nll[t];
+      losses.correct[i] = losses.nll[i] < 1.0 ? 1 : 0;
+      losses.document[i] = lanes[b].document;
       const bool is_known = lanes[b].distance >= 0;
-      distance[i] = is_known ? lanes[b].distance + static_cast<std::int64_t>(t) : -1;
+      losses.distance[i] = is_known ? lanes[b].distance + static_cast<std::int64_t>(t) : -1;
     }
   }
-  columns.add(segment,
-              {.nll = nll, .correct = correct, .document = document, .distance = distance});
+  columns.add(segment, losses);
 }
 
 // Two lanes, three documents; the second lane's first target belongs to document 1 as the first
@@ -59,9 +61,9 @@ inline scores::Columns some_columns() {
 }
 
 // What is stored with columns; the result that they must add up to is in it.
-inline scores::Evaluation some_evaluation(const scores::Columns& columns) {
+inline scores::EvaluationToStore some_evaluation(const scores::Columns& columns) {
   const scores::Sums sums = columns.total();
-  scores::Evaluation evaluation{
+  scores::EvaluationToStore evaluation{
       .name = {.split = "valid", .step = 40, .settings = "0123abcd"},
       .unit = scores::SampleUnit::kDocument,
       .info = {

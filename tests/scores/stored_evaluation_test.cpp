@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "host/base/file/file.hpp"
-#include "host/scores/collector.hpp"
 #include "host/scores/evaluation_files.hpp"
+#include "host/scores/stored_evaluation.hpp"
 #include "tests/base/file_size_limit.hpp"
 #include "tests/base/ordinary_user.hpp"
 #include "tests/base/temporary_folder.hpp"
@@ -28,7 +28,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-using scores::Column;
 using scores::Columns;
 using scores::StoredEvaluation;
 using ::testing::ElementsAre;
@@ -37,9 +36,9 @@ using ::testing::IsEmpty;
 
 class StoredEvaluations : public ::testing::Test {
  protected:
-  fs::path write(const std::function<void(scores::Evaluation&)>& change = {}) const {
+  fs::path write(const std::function<void(scores::EvaluationToStore&)>& change = {}) const {
     Columns columns = some_columns();
-    scores::Evaluation evaluation = some_evaluation(columns);
+    scores::EvaluationToStore evaluation = some_evaluation(columns);
     if (change) change(evaluation);
     return scores::write_evaluation(run_.path(), evaluation, columns);
   }
@@ -82,21 +81,22 @@ TEST_F(StoredEvaluations, AreReadAsTheyWereWritten) {
   EXPECT_EQ(evaluation.step(), 40);
   EXPECT_EQ(evaluation.seed(), 7U);
   EXPECT_EQ(evaluation.unit(), "document");
-  EXPECT_EQ(evaluation.targets(), 8);
   Columns columns = some_columns();
   columns.sort();
-  EXPECT_THAT(evaluation.nll(), ElementsAre(0.5, 1.5, 2.25, 3.0, 0.75, 0.125, 1.0, 2.0));
-  EXPECT_EQ(evaluation.column(Column::kTarget), columns.target);
-  EXPECT_EQ(evaluation.column(Column::kDocument), columns.document);
-  EXPECT_EQ(evaluation.column(Column::kDistance), columns.distance);
-  EXPECT_EQ(evaluation.column(Column::kLane), columns.lane);
-  EXPECT_EQ(evaluation.column(Column::kPlace), columns.place);
-  EXPECT_EQ(evaluation.column(Column::kSegment), columns.segment);
-  EXPECT_EQ(evaluation.correct(), columns.correct);
-  EXPECT_THAT(evaluation.source(), IsEmpty());
+  const Columns read = evaluation.columns();
+  EXPECT_THAT(read.narrow_nll, ElementsAre(0.5F, 1.5F, 2.25F, 3.0F, 0.75F, 0.125F, 1.0F, 2.0F));
+  EXPECT_EQ(read.target, columns.target);
+  EXPECT_EQ(read.document, columns.document);
+  EXPECT_EQ(read.distance, columns.distance);
+  EXPECT_EQ(read.lane, columns.lane);
+  EXPECT_EQ(read.place, columns.place);
+  EXPECT_EQ(read.segment, columns.segment);
+  EXPECT_EQ(read.correct, columns.correct);
+  EXPECT_THAT(read.source, IsEmpty());
   EXPECT_EQ(evaluation.samples(),
             scores::make_samples(columns, scores::SampleUnit::kDocument, "valid", 7));
-  EXPECT_THAT(evaluation.sample_of_target(), ElementsAre(0, 0, 0, 1, 1, 1, 2, 2));
+  EXPECT_THAT(scores::samples_of_targets(read, evaluation.sample_unit()),
+              ElementsAre(0, 0, 0, 1, 1, 1, 2, 2));
   EXPECT_THAT(evaluation.vocabulary_counts(), IsEmpty());
   EXPECT_THAT(scores::list_evaluations(run_.path()), ElementsAre(folder));
 }
@@ -105,25 +105,25 @@ TEST_F(StoredEvaluations, KeepLossesThatAreNoFloats) {
   Columns columns;
   add_segment(columns, 0, {{0, 0, {1, 2}, {0.1, 1e-300}}});
   const fs::path folder = scores::write_evaluation(run_.path(), some_evaluation(columns), columns);
-  EXPECT_THAT(StoredEvaluation::open(folder).nll(), ElementsAre(0.1, 1e-300));
+  EXPECT_THAT(StoredEvaluation::open(folder).columns().wide_nll, ElementsAre(0.1, 1e-300));
 }
 
 TEST_F(StoredEvaluations, KeepWhereTheInformationLies) {
   Columns columns;
   add_segment(columns, 0, {{0, 0, {1, 2}, {0.5, 0.5}}}, {2, 1});
-  scores::Evaluation evaluation = some_evaluation(columns);
+  scores::EvaluationToStore evaluation = some_evaluation(columns);
   evaluation.unit = scores::SampleUnit::kEpisode;
   const auto read =
       StoredEvaluation::open(scores::write_evaluation(run_.path(), evaluation, columns));
   EXPECT_EQ(read.unit(), "sequence");
   EXPECT_EQ(read.sample_unit(), scores::SampleUnit::kEpisode);
-  EXPECT_THAT(read.source(), ElementsAre(2, 1));
+  EXPECT_THAT(read.columns().source, ElementsAre(2, 1));
   EXPECT_EQ(read.samples().at(0).slices.at("outside").targets, 1);
 }
 
 TEST_F(StoredEvaluations, KeepTheGroupsOfSamples) {
   const auto grouped = [&](const char* from, const char* to) {
-    const fs::path folder = write([](scores::Evaluation& evaluation) {
+    const fs::path folder = write([](scores::EvaluationToStore& evaluation) {
       evaluation.groups = [](std::int64_t document) {
         return std::map<std::string, std::string>{{"depth", document == 1 ? "0.4-0.5" : "0.0-0.1"},
                                                   {"length", "30"}};
@@ -148,8 +148,8 @@ TEST_F(StoredEvaluations, KeepTheGroupsOfSamples) {
 }
 
 TEST_F(StoredEvaluations, StoreTheVocabularysCountsOnce) {
-  write([](scores::Evaluation& evaluation) { evaluation.vocabulary_counts = {5, 0, 2}; });
-  const fs::path second = write([](scores::Evaluation& evaluation) {
+  write([](scores::EvaluationToStore& evaluation) { evaluation.vocabulary_counts = {5, 0, 2}; });
+  const fs::path second = write([](scores::EvaluationToStore& evaluation) {
     evaluation.name.step = 50;
     evaluation.vocabulary_counts = {};
   });
@@ -160,16 +160,17 @@ TEST_F(StoredEvaluations, StoreTheVocabularysCountsOnce) {
 TEST_F(StoredEvaluations, ReplaceThemselvesAndStandBesideOthers) {
   write();
   const fs::path same =
-      write([](scores::Evaluation& evaluation) { evaluation.info["statement"] = "second"; });
-  write([](scores::Evaluation& evaluation) { evaluation.name.settings = "ffffffff"; });
+      write([](scores::EvaluationToStore& evaluation) { evaluation.info["statement"] = "second"; });
+  write([](scores::EvaluationToStore& evaluation) { evaluation.name.settings = "ffffffff"; });
   EXPECT_EQ(StoredEvaluation::open(same).info().at("statement"), "second");
   EXPECT_THAT(names(),
               ElementsAre("lock", "valid-step00000040-0123abcd", "valid-step00000040-ffffffff"));
 }
 
 TEST_F(StoredEvaluations, AreRemovedByNameAndContents) {
-  write([](scores::Evaluation& evaluation) { evaluation.info["written_by"] = "train"; });
-  const fs::path kept = write([](scores::Evaluation& evaluation) { evaluation.name.step = 41; });
+  write([](scores::EvaluationToStore& evaluation) { evaluation.info["written_by"] = "train"; });
+  const fs::path kept =
+      write([](scores::EvaluationToStore& evaluation) { evaluation.name.step = 41; });
   const auto removed = scores::remove_evaluations(
       run_.path(), [](const scores::EvaluationName& name, const Json& info) {
         return name.step == 40 && info.value("written_by", Json()) == Json("train");
@@ -281,9 +282,10 @@ TEST_F(StoredEvaluations, StayWhenTheDiskIsFull) {
   const fs::path folder = write();
   {
     const FileSizeLimit limit(64);
-    EXPECT_THAT(
-        error_of([&] { write([](scores::Evaluation& one) { one.info["statement"] = "new"; }); }),
-        HasSubstr("File too large"));
+    EXPECT_THAT(error_of([&] {
+                  write([](scores::EvaluationToStore& one) { one.info["statement"] = "new"; });
+                }),
+                HasSubstr("File too large"));
   }
   EXPECT_EQ(StoredEvaluation::open(folder).info().value("statement", "none"), "none");
   EXPECT_THAT(names(), ElementsAre("lock", "valid-step00000040-0123abcd"));
@@ -338,8 +340,8 @@ TEST_F(StoredEvaluations, AreWholeWhenTheirWriterIsKilled) {
     const pid_t child = ::fork();
     if (child == 0) {
       while (true) {
-        write([](scores::Evaluation& one) { one.info["statement"] = "second"; });
-        write([](scores::Evaluation& one) { one.info["statement"] = "first"; });
+        write([](scores::EvaluationToStore& one) { one.info["statement"] = "second"; });
+        write([](scores::EvaluationToStore& one) { one.info["statement"] = "first"; });
       }
     }
     ::usleep(static_cast<useconds_t>(500 + 370 * round));

@@ -27,12 +27,29 @@ TEST(Sums, AverageOverTargets) {
 TEST(Buckets, OfPowersHoldTheirRanges) {
   for (std::int64_t value = 1; value < 5000; ++value) {
     const Range two = power_of_two_range(power_of_two_bucket(value));
-    const Range ten = power_of_ten_range(power_of_ten_bucket(value));
     EXPECT_TRUE(two.first <= value && value <= two.second && two.second == 2 * two.first - 1);
-    EXPECT_TRUE(ten.first <= value && value <= ten.second && ten.second == 10 * ten.first - 1);
   }
   EXPECT_EQ(power_of_two_bucket(std::int64_t{1} << 40), 40u);
-  EXPECT_EQ(power_of_ten_bucket(1'000'000'000'000), 12u);
+}
+
+TEST(Buckets, OfFrequenciesArePowersOfTenAndUnseen) {
+  BucketSums sums;
+  for (const std::int64_t occurrences : {0, 1, 9, 10, 4000}) {
+    sums.add(frequency_bucket(occurrences), 1.0, false);
+  }
+  EXPECT_EQ(frequency_bucket(999), 3u);
+  EXPECT_EQ(frequency_bucket(1000), 4u);
+  EXPECT_EQ(frequency_bucket(1'000'000'000'000), 13u);
+  std::vector<std::string> names;
+  std::vector<std::int64_t> from, targets;
+  for (const Bucket& bucket : sums.list_frequencies()) {
+    names.push_back(bucket.name);
+    from.push_back(bucket.from);
+    targets.push_back(bucket.sums.targets);
+  }
+  EXPECT_THAT(names, ElementsAre("unseen", "1-9", "10-99", "1000-9999"));
+  EXPECT_THAT(from, ElementsAre(0, 1, 10, 1000));
+  EXPECT_THAT(targets, ElementsAre(1, 2, 1, 1));
 }
 
 TEST(Buckets, ListThoseThatHoldATarget) {

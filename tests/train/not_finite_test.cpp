@@ -128,10 +128,9 @@ TEST(NotFinite, EvaluationNamesTheHookToo) {
     run::Runtime runtime(small_experiment(memory), {});
     return error_of([&] { static_cast<void>(runtime.evaluate(data::Split::kTest)); });
   };
-  EXPECT_THAT(
-      error(gives("read")),
-      AllOf(StartsWith("1: segment 0, lane 0, position 0: the loss of a token is not finite"),
-            HasSubstr("the first thing that is not finite is result" + hook("read", 1))));
+  EXPECT_THAT(error(gives("read")),
+              AllOf(StartsWith("1: segment 0, lane 0, place 0: the loss of a token is not finite"),
+                    HasSubstr("the first thing that is not finite is result" + hook("read", 1))));
   EXPECT_THAT(error(gives("constant_aux", 1, 1)),
               AllOf(StartsWith("1: segment 1: the auxiliary loss 0.test.unfinite.constant is not "
                                "finite"),

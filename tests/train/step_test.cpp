@@ -152,7 +152,7 @@ TEST(Step, AFailedStepGoesBackBeforeItsFirstPrompt) {
   TrainerOptions options;
   options.stream = std::move(broken);
   Trainer trainer(experiment, std::move(options));
-  EXPECT_THAT(error_of([&] { trainer.train_step(); }), HasSubstr("segment 4, lane 0, position 0"));
+  EXPECT_THAT(error_of([&] { trainer.train_step(); }), HasSubstr("segment 4, lane 0, place 0"));
   EXPECT_EQ(trainer.state().segments(), 0);
   stream.segments()[4].inputs[0] = segments[4].inputs[0];
   for (int i = 0; i < 2; ++i) EXPECT_EQ(trainer.train_step().loss, undisturbed.train_step().loss);

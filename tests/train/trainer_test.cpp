@@ -195,7 +195,7 @@ TEST(Trainer, LeavesTheStateAsBeforeAFailedStep) {
   EXPECT_EQ(losses(trainer, 1), losses(undisturbed, 1));
   const auto before = weights_of(trainer.runtime());
   const std::string error = error_of([&] { trainer.train_step(); });
-  EXPECT_THAT(error, StartsWith("1: segment 3, lane 1, position 1: the input id is outside"));
+  EXPECT_THAT(error, StartsWith("1: segment 3, lane 1, place 1: the input id is outside"));
   EXPECT_THAT(error, HasSubstr("expected 0 .. 7, got 8"));
   EXPECT_TRUE(is_same(before, weights_of(trainer.runtime())));
   EXPECT_EQ(trainer.state().segments(), 2);

@@ -19,7 +19,7 @@ class TargetLosses {
     double nll = 0.0;         // nats
   };
 
-  // nll [B,T] as in eval::SegmentScores.
+  // nll [B,T] as in scores::SegmentLosses.
   void add(const data::TokenSegment& segment, const std::vector<double>& nll);
   // By lane; the place in a lane is the number of the token that predicts.
   [[nodiscard]] const std::vector<std::vector<Target>>& lanes() const { return lanes_; }

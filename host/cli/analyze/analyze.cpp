@@ -191,8 +191,8 @@ analyze::TargetLosses losses_of_other(const AnalyzeArguments& arguments, std::in
                       runtime.evaluation_segments(split_of(other)));
         eval::Options options;
         options.on_segment = [&](const data::TokenSegment& data,
-                                 const eval::SegmentScores& scores) {
-          losses.add(data, scores.nll);
+                                 const scores::SegmentLosses& found) {
+          losses.add(data, found.nll);
         };
         return options;
       });

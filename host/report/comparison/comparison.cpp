@@ -23,7 +23,7 @@ double number_at(const Json& json, const std::string& key) {
 
 }  // namespace
 
-double Evaluation::answer_score(std::size_t score) const {
+double EvaluationSummary::answer_score(std::size_t score) const {
   double sum = 0.0, count = 0.0;
   for (const DialogueScores& dialogue : answers) {
     sum += dialogue.sums.at(score);
@@ -32,20 +32,20 @@ double Evaluation::answer_score(std::size_t score) const {
   return count > 0.0 ? sum / count : kUnknown;
 }
 
-double Evaluation::result(const std::string& key) const {
+double EvaluationSummary::result(const std::string& key) const {
   const auto found = record.find("result");
   return found == record.end() ? kUnknown : number_at(*found, key);
 }
 
-std::string Evaluation::token_unit() const {
+std::string EvaluationSummary::token_unit() const {
   static const Json::json_pointer kUnit("/result/protocol/unit");
   if (!record.is_object() || !record.contains(kUnit)) return "";
   const Json& word = record.at(kUnit);
   return word.is_string() ? word.get<std::string>() : "";
 }
 
-const Evaluation* Run::find(const std::string& split) const {
-  const auto found = std::ranges::find(evaluations, split, &Evaluation::split);
+const EvaluationSummary* Run::find(const std::string& split) const {
+  const auto found = std::ranges::find(evaluations, split, &EvaluationSummary::split);
   return found == evaluations.end() ? nullptr : &*found;
 }
 
@@ -57,7 +57,7 @@ const Run* Arm::find(std::uint64_t seed) const {
 namespace {
 
 using ValueOfRun = std::function<double(const Arm&, const Run&)>;
-using ValueOfEvaluation = std::function<double(const Evaluation&)>;
+using ValueOfEvaluation = std::function<double(const EvaluationSummary&)>;
 using Against = Metric::Against;
 
 class MetricList {
@@ -88,7 +88,7 @@ class MetricList {
   std::vector<Metric> lines_;
 };
 
-double accuracy_from(const Evaluation& evaluation, const char* source) {
+double accuracy_from(const EvaluationSummary& evaluation, const char* source) {
   const auto found = evaluation.slices.find(source);
   if (found == evaluation.slices.end() || found->second.targets == 0) return kUnknown;
   return static_cast<double>(found->second.correct) / static_cast<double>(found->second.targets);
@@ -96,7 +96,7 @@ double accuracy_from(const Evaluation& evaluation, const char* source) {
 
 // [arm][seed]: whether the arm's run read what the first arm's did.
 std::vector<std::vector<bool>> pairing_of(const Comparison& comparison, const std::string& split) {
-  const auto find = [&](const Arm& arm, std::uint64_t seed) -> const Evaluation* {
+  const auto find = [&](const Arm& arm, std::uint64_t seed) -> const EvaluationSummary* {
     const Run* const run = arm.find(seed);
     return run == nullptr ? nullptr : run->find(split);
   };
@@ -104,8 +104,8 @@ std::vector<std::vector<bool>> pairing_of(const Comparison& comparison, const st
   for (const Arm& arm : comparison.arms) {
     std::vector<bool>& row = out.emplace_back();
     for (const std::uint64_t seed : comparison.seeds) {
-      const Evaluation* const first = find(comparison.arms.front(), seed);
-      const Evaluation* const other = find(arm, seed);
+      const EvaluationSummary* const first = find(comparison.arms.front(), seed);
+      const EvaluationSummary* const other = find(arm, seed);
       row.push_back(first == nullptr || other == nullptr || has_equal_targets(*first, *other));
     }
   }
@@ -122,39 +122,40 @@ void MetricList::add_split(const std::string& split) {
          .digits = digits,
          .is_paired = pairing},
         [&](const Arm&, const Run& run) {
-          const Evaluation* const found = run.find(split);
+          const EvaluationSummary* const found = run.find(split);
           return found == nullptr ? kUnknown : value(*found);
         });
   };
   const auto from_result = [](const char* key) {
-    return [key](const Evaluation& evaluation) { return evaluation.result(key); };
+    return [key](const EvaluationSummary& evaluation) { return evaluation.result(key); };
   };
-  line("loss", "loss, nats a token", 4, [](const Evaluation& e) { return e.loss(); });
-  line("perplexity", "perplexity", 3, [](const Evaluation& e) { return std::exp(e.loss()); });
+  line("loss", "loss, nats a token", 4, [](const EvaluationSummary& e) { return e.loss(); });
+  line("perplexity", "perplexity", 3,
+       [](const EvaluationSummary& e) { return std::exp(e.loss()); });
   // Of bytes and characters it would have many digits and say little.
-  line("perplexity_per_word", "perplexity a word", 3, [](const Evaluation& e) {
+  line("perplexity_per_word", "perplexity a word", 3, [](const EvaluationSummary& e) {
     const std::string unit = e.token_unit();
     return unit == "byte" || unit == "char" ? kUnknown : e.result("perplexity_per_word");
   });
   line("bits_per_byte", "bits a byte", 4, from_result("bits_per_byte"));
   line("bits_per_character", "bits a character", 4, from_result("bits_per_character"));
-  line("accuracy", "accuracy", 4, [](const Evaluation& e) { return e.accuracy(); });
+  line("accuracy", "accuracy", 4, [](const EvaluationSummary& e) { return e.accuracy(); });
   line("accuracy_inside", "accuracy, source inside the segment", 4,
-       [](const Evaluation& e) { return accuracy_from(e, "inside"); });
+       [](const EvaluationSummary& e) { return accuracy_from(e, "inside"); });
   line("accuracy_outside", "accuracy, source outside the segment", 4,
-       [](const Evaluation& e) { return accuracy_from(e, "outside"); });
+       [](const EvaluationSummary& e) { return accuracy_from(e, "outside"); });
   for (std::size_t score = 0; score < kAnswerScores.size(); ++score) {
     const std::string key(kAnswerScores[score]);
     const std::string name = "answers, " + key;
     line(key.c_str(), name.c_str(), 4,
-         [score](const Evaluation& e) { return e.answer_score(score); });
+         [score](const EvaluationSummary& e) { return e.answer_score(score); });
   }
 }
 
 // What a number about the evaluation is taken from: the first split that the run has.
-const Evaluation* first_of(const Comparison& comparison, const Run& run) {
+const EvaluationSummary* first_of(const Comparison& comparison, const Run& run) {
   for (const std::string& split : comparison.splits) {
-    if (const Evaluation* const found = run.find(split)) return found;
+    if (const EvaluationSummary* const found = run.find(split)) return found;
   }
   return nullptr;
 }
@@ -171,7 +172,7 @@ void MetricList::add_costs() {
   };
   const auto of_evaluation = [&](const ValueOfEvaluation& value) -> ValueOfRun {
     return [this, value](const Arm&, const Run& run) {
-      const Evaluation* const found = first_of(comparison_, run);
+      const EvaluationSummary* const found = first_of(comparison_, run);
       return found == nullptr ? kUnknown : value(*found);
     };
   };
@@ -181,7 +182,7 @@ void MetricList::add_costs() {
        [](const Arm& arm, const Run&) { return static_cast<double>(arm.memory_parameters); });
   line("state_bytes", "state bytes a lane", Against::kNothing,
        of_evaluation(
-           [](const Evaluation& e) { return e.result("state_bytes") / e.result("lanes"); }));
+           [](const EvaluationSummary& e) { return e.result("state_bytes") / e.result("lanes"); }));
   line("training_flops", "training FLOPs a token", Against::kRatio,
        [](const Arm& arm, const Run&) { return arm.training_flops.value_or(kUnknown); });
   line("evaluation_flops", "evaluation FLOPs a token", Against::kRatio,
@@ -189,9 +190,9 @@ void MetricList::add_costs() {
   line("training_tokens_per_second", "training tokens/s", Against::kRatio,
        [](const Arm&, const Run& run) { return training_rate(run); });
   line("evaluation_tokens_per_second", "evaluation tokens/s", Against::kRatio,
-       of_evaluation([](const Evaluation& e) { return e.result("tokens_per_second"); }));
+       of_evaluation([](const EvaluationSummary& e) { return e.result("tokens_per_second"); }));
   line("peak_mebibytes", "peak memory of the process, MiB", Against::kRatio,
-       of_evaluation([](const Evaluation& e) {
+       of_evaluation([](const EvaluationSummary& e) {
          return number_at(e.record, "peak_bytes") / static_cast<double>(1 << 20);
        }));
 }
@@ -232,8 +233,8 @@ std::string grouped_number(double value) {
   return text;
 }
 
-bool has_equal_targets(const Evaluation& a, const Evaluation& b) {
-  const auto targets_of = [](const Evaluation& one) {
+bool has_equal_targets(const EvaluationSummary& a, const EvaluationSummary& b) {
+  const auto targets_of = [](const EvaluationSummary& one) {
     std::map<std::string, std::string> out;
     for (const Sample& sample : one.samples) out.emplace(sample.id, sample.sha256);
     return out;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "host/base/text.hpp"
+#include "host/scores/columns.hpp"
 #include "host/scores/diagnostics.hpp"
 #include "host/scores/memory_checks.hpp"
 #include "host/scores/sums.hpp"
@@ -20,17 +21,11 @@
 namespace mneme::report {
 
 using scores::Bucket;
+using scores::Sample;
 
 // Sums over the samples whose task puts them into the same groups (scores::Sample::groups).
 struct GroupSums {
   std::map<std::string, std::string> groups = {};  // such as "depth" -> "0.2-0.3"
-  scores::Sums sums = {};
-};
-
-// A document, a sequence of a task, or a lane.
-struct Sample {
-  std::string id = {};
-  std::string sha256 = {};  // of its targets
   scores::Sums sums = {};
 };
 
@@ -71,7 +66,7 @@ struct DialogueScores {
 };
 
 // One stored evaluation, summed up.
-struct Evaluation {
+struct EvaluationSummary {
   std::string name = {};  // its folder's
   std::string split = {};
   // Of the samples: "document" | "sequence" | "lane". Fewer than 10 documents are too few to be
@@ -143,16 +138,16 @@ struct Run {
   std::vector<TrainingPoint> training = {};
   std::vector<EvaluationPoint> while_training = {};
   std::vector<CurvePoint> curve = {};
-  std::vector<Evaluation> evaluations = {};  // one a split
+  std::vector<EvaluationSummary> evaluations = {};  // one a split
   // Of the same weights on needles in haystacks of other lengths than the training's: one a split
   // and length, by rising length.
-  std::vector<Evaluation> other_lengths = {};
+  std::vector<EvaluationSummary> other_lengths = {};
 
   // Of the memory with the last weights; absent = it was not checked.
   std::optional<scores::MemoryChecks> checks = {};
 
   // The stored evaluation of a split; nullptr = none.
-  [[nodiscard]] const Evaluation* find(const std::string& split) const;
+  [[nodiscard]] const EvaluationSummary* find(const std::string& split) const;
 };
 
 // One memory, or one variant of it.
@@ -220,7 +215,7 @@ struct Spread {
 [[nodiscard]] std::string grouped_number(double value);
 
 // Whether both have the same samples with the same targets: only then are means over them paired.
-[[nodiscard]] bool has_equal_targets(const Evaluation& a, const Evaluation& b);
+[[nodiscard]] bool has_equal_targets(const EvaluationSummary& a, const EvaluationSummary& b);
 
 // The value of an arm minus (or over) the first arm's, seed by seed: arms share data and initial
 // weights, so differences are paired. NaN for seeds of which the arm read other targets.

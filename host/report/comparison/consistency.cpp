@@ -16,7 +16,7 @@ Json data_of(const Run& run) {
   if (run.info.is_object() && run.info.contains("data")) {
     return without_places(run.info.at("data"));
   }
-  for (const Evaluation& one : run.evaluations) {
+  for (const EvaluationSummary& one : run.evaluations) {
     if (one.record.contains("data")) return without_places(one.record.at("data"));
   }
   return nullptr;
@@ -167,7 +167,7 @@ void note_steps(Comparison& comparison) {
     const Run* first = nullptr;
     for (const Arm& arm : comparison.arms) {
       for (const Run& run : arm.runs) {
-        const Evaluation* const found = run.find(split);
+        const EvaluationSummary* const found = run.find(split);
         if (found == nullptr) continue;
         if (first == nullptr) first = &run;
         const std::int64_t expected = first->find(split)->step;
@@ -185,7 +185,7 @@ void find_splits(Comparison& comparison) {
   std::set<std::string> names;
   for (const Arm& arm : comparison.arms) {
     for (const Run& run : arm.runs) {
-      for (const Evaluation& one : run.evaluations) names.insert(one.split);
+      for (const EvaluationSummary& one : run.evaluations) names.insert(one.split);
     }
   }
   for (const char* name : {"valid", "test"}) {

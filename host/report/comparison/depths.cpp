@@ -8,7 +8,7 @@ namespace {
 
 using CellKey = std::pair<std::int64_t, std::string>;  // length, depth
 
-void add_evaluation(const Evaluation& evaluation, std::map<CellKey, DepthCell>& cells) {
+void add_evaluation(const EvaluationSummary& evaluation, std::map<CellKey, DepthCell>& cells) {
   for (const GroupSums& group : evaluation.groups) {
     const auto depth = group.groups.find("depth");
     if (depth == group.groups.end()) continue;
@@ -32,8 +32,8 @@ std::vector<DepthCell> depth_cells(const Comparison& comparison) {
       std::map<CellKey, DepthCell> cells;
       for (const Run& run : comparison.arms[arm].runs) {
         if (run.error) continue;
-        if (const Evaluation* const own = run.find(split)) add_evaluation(*own, cells);
-        for (const Evaluation& other : run.other_lengths) {
+        if (const EvaluationSummary* const own = run.find(split)) add_evaluation(*own, cells);
+        for (const EvaluationSummary& other : run.other_lengths) {
           if (other.split == split) add_evaluation(other, cells);
         }
       }

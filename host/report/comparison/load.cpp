@@ -62,7 +62,7 @@ void find_steps(const config::Value& experiment, Run& run) {
   for (const EvaluationPoint& point : run.while_training) {
     run.steps = std::max(run.steps, point.step);
   }
-  for (const Evaluation& one : run.evaluations) run.steps = std::max(run.steps, one.step);
+  for (const EvaluationSummary& one : run.evaluations) run.steps = std::max(run.steps, one.step);
   if (integer_at(experiment, "train", "early_stop") == 0) {
     run.planned_steps = integer_at(experiment, "train", "steps");
   }
@@ -155,7 +155,8 @@ std::string string_of(const Json& json, const char* key) {
 // Whether a run's files say that it was evaluated with the weights of its planned last step.
 // comparison.json may say less, as when its program was killed while it began again.
 bool is_evaluated_at_the_end(const Run& run) {
-  return run.planned_steps > 0 && std::ranges::any_of(run.evaluations, [&](const Evaluation& one) {
+  return run.planned_steps > 0 &&
+         std::ranges::any_of(run.evaluations, [&](const EvaluationSummary& one) {
            return one.step >= run.planned_steps;
          });
 }

@@ -188,7 +188,7 @@ std::vector<DialogueScores> scores_of(const scores::Generated& stored) {
 }
 
 // The samples and diagnostics that stand beside a run's evaluation.
-void add_samples_and_diagnostics(const fs::path& folder, Evaluation& evaluation,
+void add_samples_and_diagnostics(const fs::path& folder, EvaluationSummary& evaluation,
                                  std::vector<std::string>& notes) {
   const fs::path file = scores::generated_file(folder, evaluation.name);
   try {
@@ -246,13 +246,13 @@ void read_evaluations(const fs::path& folder, const std::string& experiment, Run
   }
   for (const auto& [key, candidate] : best) {
     try {
-      Evaluation one = summarize(candidate.stored);
+      EvaluationSummary one = summarize(candidate.stored);
       if (key.first == 0) {
         add_samples_and_diagnostics(folder, one, notes);
         run.evaluations.push_back(std::move(one));
         continue;
       }
-      const Evaluation* const trained = run.find(one.split);
+      const EvaluationSummary* const trained = run.find(one.split);
       if (trained != nullptr && trained->step == one.step)
         run.other_lengths.push_back(std::move(one));
     } catch (const Error& error) {

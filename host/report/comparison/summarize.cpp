@@ -1,11 +1,11 @@
 #include "host/report/comparison/summarize.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <regex>
 #include <set>
 #include <tuple>
@@ -28,60 +28,53 @@ constexpr std::size_t kFewestDocuments = 10;
 constexpr std::size_t kMaxAnswers = 5;        // sequences that are shown
 constexpr std::size_t kMaxAnswerTokens = 32;  // of each
 
-struct Columns {
-  std::vector<double> nll;
-  std::vector<std::uint8_t> correct;
-};
+using scores::Columns;
 
-std::vector<Bucket> by_place(const scores::StoredEvaluation& stored, const Columns& columns) {
-  const std::vector<std::int32_t> place = stored.column(scores::Column::kPlace);
-  const std::int32_t last = *std::ranges::max_element(place);
-  const auto width = static_cast<std::int64_t>(static_cast<std::size_t>(last) / kMaxPlaces + 1);
+// Sums of the targets by bucket_of(i), the targets' values as it needs them.
+template <typename BucketOf>
+scores::BucketSums sums_by(const Columns& columns, BucketOf bucket_of) {
   scores::BucketSums sums;
-  for (std::size_t i = 0; i < place.size(); ++i) {
-    sums.add(static_cast<std::size_t>(place[i] / width), columns.nll[i], columns.correct[i] != 0);
+  for (std::size_t i = 0; i < columns.target.size(); ++i) {
+    const std::optional<std::size_t> bucket = bucket_of(i);
+    if (bucket) sums.add(*bucket, columns.nll(i), columns.correct[i] != 0);
   }
-  return sums.list([&](std::size_t i) {
+  return sums;
+}
+
+std::vector<Bucket> by_place(const Columns& columns) {
+  const std::int32_t last = *std::ranges::max_element(columns.place);
+  const auto width = static_cast<std::int64_t>(static_cast<std::size_t>(last) / kMaxPlaces + 1);
+  const auto bucket_of = [&](std::size_t i) -> std::size_t {
+    return static_cast<std::size_t>(columns.place[i] / width);
+  };
+  return sums_by(columns, bucket_of).list([&](std::size_t i) {
     const std::int64_t from = static_cast<std::int64_t>(i) * width;
     return scores::Range(from, std::min<std::int64_t>(from + width - 1, last));
   });
 }
 
-std::vector<Bucket> by_distance(const scores::StoredEvaluation& stored, const Columns& columns) {
-  const std::vector<std::int32_t> distance = stored.column(scores::Column::kDistance);
-  scores::BucketSums sums;
-  for (std::size_t i = 0; i < distance.size(); ++i) {
-    if (distance[i] < 1) continue;  // unknown, or the document's first
-    sums.add(scores::power_of_two_bucket(distance[i]), columns.nll[i], columns.correct[i] != 0);
-  }
-  return sums.list(scores::power_of_two_range);
+std::vector<Bucket> by_distance(const Columns& columns) {
+  const auto bucket_of = [&](std::size_t i) -> std::optional<std::size_t> {
+    if (columns.distance[i] < 1) return std::nullopt;  // unknown, or the document's first
+    return scores::power_of_two_bucket(columns.distance[i]);
+  };
+  return sums_by(columns, bucket_of).list(scores::power_of_two_range);
 }
 
 std::vector<Bucket> by_frequency(const scores::StoredEvaluation& stored, const Columns& columns) {
   const std::vector<std::int64_t> counts = stored.vocabulary_counts();
   if (counts.empty()) return {};
-  const std::vector<std::int32_t> target = stored.column(scores::Column::kTarget);
-  scores::BucketSums sums;
-  for (std::size_t i = 0; i < target.size(); ++i) {
-    const auto id = static_cast<std::size_t>(target[i]);
-    const std::int64_t count = id < counts.size() ? counts[id] : 0;
-    sums.add(count < 1 ? 0 : 1 + scores::power_of_ten_bucket(count), columns.nll[i],
-             columns.correct[i] != 0);
-  }
-  std::vector<Bucket> out = sums.list([](std::size_t i) {
-    return i == 0 ? scores::Range(0, 0) : scores::power_of_ten_range(i - 1);
-  });
-  if (!out.empty() && out.front().from == 0) out.front().name = "unseen";
-  return out;
+  const auto bucket_of = [&](std::size_t i) {
+    const auto id = static_cast<std::size_t>(columns.target[i]);
+    return scores::frequency_bucket(id < counts.size() ? counts[id] : 0);
+  };
+  return sums_by(columns, bucket_of).list_frequencies();
 }
 
-std::map<std::string, scores::Sums> by_source(const scores::StoredEvaluation& stored,
-                                              const Columns& columns) {
-  constexpr std::array kNames = {"none", "inside", "outside"};
-  const std::vector<std::uint8_t> source = stored.source();
+std::map<std::string, scores::Sums> by_source(const Columns& columns) {
   std::map<std::string, scores::Sums> out;
-  for (std::size_t i = 0; i < source.size(); ++i) {
-    out[kNames.at(source[i])].add(columns.nll[i], columns.correct[i] != 0);
+  for (std::size_t i = 0; i < columns.source.size(); ++i) {
+    out[scores::kSourceNames.at(columns.source[i])].add(columns.nll(i), columns.correct[i] != 0);
   }
   return out;
 }
@@ -116,43 +109,42 @@ std::vector<GroupSums> by_groups(const scores::StoredEvaluation& stored) {
   return out;
 }
 
-// The losses of every lane in the order in which it was read; lanes in the order of samples_by().
-std::vector<LaneLosses> by_lane(const scores::StoredEvaluation& stored, const Columns& columns) {
-  const std::vector<std::int32_t> segment = stored.column(scores::Column::kSegment);
-  const std::vector<std::int32_t> place = stored.column(scores::Column::kPlace);
-  const std::vector<std::int32_t> sample = stored.sample_of_target(scores::SampleUnit::kLane);
-  std::vector<std::size_t> order(segment.size());
+// The losses of every lane in the order in which it was read; lanes in the order of their samples.
+std::vector<LaneLosses> by_lane(const Columns& columns) {
+  const std::vector<std::int32_t> sample =
+      scores::samples_of_targets(columns, scores::SampleUnit::kLane);
+  std::vector<std::size_t> order(sample.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::sort(order, {},
-                    [&](std::size_t i) { return std::tuple(sample[i], segment[i], place[i]); });
+  std::ranges::sort(order, {}, [&](std::size_t i) {
+    return std::tuple(sample[i], columns.segment[i], columns.place[i]);
+  });
   std::vector<LaneLosses> lanes;
   for (const std::size_t i : order) {
     const auto index = static_cast<std::size_t>(sample[i]);
     if (lanes.size() <= index) lanes.resize(index + 1);
     LaneLosses& lane = lanes[index];
-    lane.nll.push_back(columns.nll[i]);
+    lane.nll.push_back(columns.nll(i));
     lane.correct.push_back(columns.correct[i]);
   }
   return lanes;
 }
 
 // What was predicted in place of the last targets of the first samples.
-std::vector<Shown> answers_of(const scores::StoredEvaluation& stored) {
-  const std::vector<std::int32_t> predicted = stored.predicted();
-  if (predicted.empty()) return {};
-  const std::vector<std::int32_t> target = stored.column(scores::Column::kTarget);
-  const std::vector<std::int32_t> sample = stored.sample_of_target();
+std::vector<Shown> answers_of(const scores::StoredEvaluation& stored, const Columns& columns) {
+  if (columns.predicted.empty()) return {};
+  const std::vector<std::int32_t> sample =
+      scores::samples_of_targets(columns, stored.sample_unit());
   const std::size_t count = std::min(kMaxAnswers, stored.samples().size());
   std::vector<Shown> out(count);
   for (std::size_t i = 0; i < count; ++i) {
     out[i].id = stored.samples()[i].id;
     out[i].is_answer = true;
   }
-  for (std::size_t i = 0; i < target.size(); ++i) {
+  for (std::size_t i = 0; i < sample.size(); ++i) {
     const auto of = static_cast<std::size_t>(sample[i]);
     if (of >= count) continue;
-    out[of].expected.push_back(target[i]);
-    out[of].made.push_back(predicted[i]);
+    out[of].expected.push_back(columns.target[i]);
+    out[of].made.push_back(columns.predicted[i]);
   }
   for (Shown& one : out) {
     if (one.expected.size() <= kMaxAnswerTokens) continue;
@@ -166,32 +158,33 @@ std::vector<Shown> answers_of(const scores::StoredEvaluation& stored) {
 
 }  // namespace
 
-Evaluation summarize(const scores::StoredEvaluation& stored) {
-  const Columns columns{.nll = stored.nll(), .correct = stored.correct()};
-  Evaluation out{.name = stored.folder().filename().string(),
-                 .split = stored.split(),
-                 .unit = stored.unit(),
-                 .step = stored.step(),
-                 .record = stored.info()};
+EvaluationSummary summarize(const scores::StoredEvaluation& stored) {
+  const Columns columns = stored.columns();
+  EvaluationSummary out{.name = stored.folder().filename().string(),
+                        .split = stored.split(),
+                        .unit = stored.unit(),
+                        .step = stored.step(),
+                        .record = stored.info(),
+                        .samples = stored.samples()};
   const bool has_few_documents =
       stored.unit() == "document" && stored.samples().size() < kFewestDocuments;
   const bool has_lanes = has_few_documents || stored.sample_unit() == scores::SampleUnit::kLane;
-  if (has_lanes) out.unit = "lane";
-  for (const scores::Sample& sample :
-       has_few_documents ? stored.samples_by(scores::SampleUnit::kLane) : stored.samples()) {
-    out.samples.push_back({.id = sample.id, .sha256 = sample.sha256, .sums = sample.sums});
+  if (has_lanes) {
+    out.unit = "lane";
+    out.samples =
+        scores::make_samples(columns, scores::SampleUnit::kLane, stored.split(), stored.seed());
+    out.lanes = by_lane(columns);
   }
-  for (std::size_t i = 0; i < columns.nll.size(); ++i) {
-    out.total.add(columns.nll[i], columns.correct[i] != 0);
+  for (std::size_t i = 0; i < columns.target.size(); ++i) {
+    out.total.add(columns.nll(i), columns.correct[i] != 0);
   }
-  out.slices = by_source(stored, columns);
-  out.place = by_place(stored, columns);
-  out.distance = by_distance(stored, columns);
+  out.slices = by_source(columns);
+  out.place = by_place(columns);
+  out.distance = by_distance(columns);
   // How often a byte occurs says nothing of how rare a word is.
   if (out.token_unit() != "byte") out.frequency = by_frequency(stored, columns);
-  if (has_lanes) out.lanes = by_lane(stored, columns);
   out.groups = by_groups(stored);
-  out.shown = answers_of(stored);
+  out.shown = answers_of(stored, columns);
   return out;
 }
 

@@ -12,7 +12,7 @@ namespace mneme::report {
 
 // The sums and buckets of a stored evaluation; its columns are read once and not kept, but for the
 // losses of lanes whose documents are unknown. Errors as scores::StoredEvaluation.
-[[nodiscard]] Evaluation summarize(const scores::StoredEvaluation& stored);
+[[nodiscard]] EvaluationSummary summarize(const scores::StoredEvaluation& stored);
 
 // Reads metrics.jsonl into a run. Lines that are no metrics are counted and left out: the number of
 // them. A missing file has no lines.

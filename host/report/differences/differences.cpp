@@ -27,8 +27,8 @@ struct ArmPair {
 // Evaluations of one seed: the base's and the other arm's.
 struct Pair {
   std::uint64_t seed = 0;
-  const Evaluation* first = nullptr;
-  const Evaluation* other = nullptr;
+  const EvaluationSummary* first = nullptr;
+  const EvaluationSummary* other = nullptr;
 };
 
 std::vector<Pair> pairs_of(const Comparison& comparison, ArmPair arms, const std::string& split) {
@@ -66,7 +66,7 @@ Units answer_units(const std::vector<Pair>& pairs, Measure measure) {
   std::vector<ById> all;  // first and other of each pair in turn
   std::set<std::string> ids;
   for (const Pair& pair : pairs) {
-    for (const Evaluation* const one : {pair.first, pair.other}) {
+    for (const EvaluationSummary* const one : {pair.first, pair.other}) {
       ById& dialogues = all.emplace_back();
       for (const DialogueScores& dialogue : one->answers) {
         dialogues.emplace(dialogue.id, &dialogue);
@@ -99,7 +99,7 @@ double value_of(const Sample& sample, Measure measure) {
 
 using SamplesById = std::map<std::string, const Sample*>;
 
-SamplesById by_id(const Evaluation& evaluation) {
+SamplesById by_id(const EvaluationSummary& evaluation) {
   SamplesById out;
   for (const Sample& sample : evaluation.samples) out.emplace(sample.id, &sample);
   return out;
@@ -138,7 +138,7 @@ Units sample_units(const std::vector<Pair>& pairs, Measure measure) {
 // [lane][target] of one evaluation.
 using Lanes = std::vector<std::vector<double>>;
 
-Lanes values_of(const Evaluation& evaluation, const std::vector<std::size_t>& lanes,
+Lanes values_of(const EvaluationSummary& evaluation, const std::vector<std::size_t>& lanes,
                 Measure measure) {
   Lanes out;
   for (const std::size_t lane : lanes) {
@@ -157,7 +157,7 @@ std::vector<std::size_t> common_lanes(const std::vector<Pair>& pairs) {
   const std::vector<Sample>& lanes = pairs.front().first->samples;
   std::vector<std::size_t> out;
   for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
-    const auto has_lane = [&](const Evaluation& evaluation) {
+    const auto has_lane = [&](const EvaluationSummary& evaluation) {
       return lane < evaluation.lanes.size() && evaluation.samples[lane].id == lanes[lane].id &&
              evaluation.samples[lane].sha256 == lanes[lane].sha256;
     };
@@ -177,7 +177,7 @@ Units block_units(const std::vector<Pair>& pairs, Measure measure) {
   const std::vector<std::size_t> lanes = common_lanes(pairs);
   std::set<std::string> all;
   for (const Pair& pair : pairs) {
-    for (const Evaluation* const one : {pair.first, pair.other}) {
+    for (const EvaluationSummary* const one : {pair.first, pair.other}) {
       for (const Sample& lane : one->samples) all.insert(lane.id);
     }
   }
@@ -369,7 +369,7 @@ std::vector<Difference> compare_family(const Comparison& comparison,
 
 bool has_answers(const Comparison& comparison, const std::string& split) {
   return std::ranges::any_of(comparison.arms.front().runs, [&](const Run& run) {
-    const Evaluation* const found = run.find(split);
+    const EvaluationSummary* const found = run.find(split);
     return found != nullptr && !found->answers.empty();
   });
 }

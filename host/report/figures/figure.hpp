@@ -29,7 +29,7 @@ using figure::Figure;
 void add_difference_figures(const Comparison& comparison, const std::vector<Difference>& all,
                             std::vector<Figure>& out);
 void add_curve_figures(const Comparison& comparison, std::vector<Figure>& out);
-void add_position_figures(const Comparison& comparison, std::vector<Figure>& out);
+void add_bucket_figures(const Comparison& comparison, std::vector<Figure>& out);
 // Heat maps of needles: a row an arm, or, with several lengths, a figure an arm and a row a length.
 void add_depth_figures(const Comparison& comparison, std::vector<Figure>& out);
 // With `is_sweep` the figures over the setting of a sweep; else those over costs.

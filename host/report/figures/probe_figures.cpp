@@ -65,7 +65,7 @@ const std::array<ProbeCurve, 4> kProbeCurves = {{
 void for_each_diagnostics(const Arm& arm, const std::string& split,
                           const std::function<void(const Diagnostics&)>& visit) {
   for (const Run& run : arm.runs) {
-    const Evaluation* const evaluation = run.find(split);
+    const EvaluationSummary* const evaluation = run.find(split);
     if (evaluation != nullptr && evaluation->diagnostics) visit(*evaluation->diagnostics);
   }
 }

@@ -141,7 +141,7 @@ std::vector<Figure> figures(const Comparison& comparison,
   add_difference_figures(comparison, differences, out);
   add_curve_figures(comparison, out);
   add_depth_figures(comparison, out);
-  add_position_figures(comparison, out);
+  add_bucket_figures(comparison, out);
   add_cost_figures(comparison, false, out);
   add_probe_figures(comparison, out);
   add_diagnostic_figures(comparison, out);

@@ -75,7 +75,7 @@ Subject subject_of(const Comparison& comparison, const std::vector<Metric>& all,
             .is_higher_better = true,
             .measure = Measure::kAccuracy};
   }
-  const Evaluation* first = nullptr;
+  const EvaluationSummary* first = nullptr;
   for (const Run& run : comparison.arms.front().runs) {
     if (first == nullptr) first = run.find(split);
   }

@@ -16,7 +16,7 @@ constexpr std::size_t kMaxPromptIds = 80;
 
 const std::vector<Shown>* shown_of(const Arm& arm, std::uint64_t seed, const std::string& split) {
   const Run* const run = arm.find(seed);
-  const Evaluation* const evaluation = run == nullptr ? nullptr : run->find(split);
+  const EvaluationSummary* const evaluation = run == nullptr ? nullptr : run->find(split);
   return evaluation == nullptr || evaluation->shown.empty() ? nullptr : &evaluation->shown;
 }
 
@@ -109,7 +109,7 @@ std::string missing_words(const Comparison& comparison) {
   for (const Arm& arm : comparison.arms) {
     for (const Run& run : arm.runs) {
       const bool has_samples = std::ranges::any_of(
-          run.evaluations, [](const Evaluation& one) { return !one.shown.empty(); });
+          run.evaluations, [](const EvaluationSummary& one) { return !one.shown.empty(); });
       if (!run.evaluations.empty() && !has_samples) runs.push_back(run.folder.string());
     }
   }
@@ -196,7 +196,7 @@ Sheet samples_sheet(const Comparison& comparison) {
   std::vector<const Shown*> asked;
   for (const Arm& arm : comparison.arms) {
     for (const Run& run : arm.runs) {
-      for (const Evaluation& evaluation : run.evaluations) {
+      for (const EvaluationSummary& evaluation : run.evaluations) {
         for (const Shown& one : evaluation.shown) {
           const bool is_known =
               std::ranges::any_of(asked, [&](const Shown* other) { return other->is_like(one); });

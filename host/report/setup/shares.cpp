@@ -11,7 +11,7 @@ namespace mneme::report {
 namespace {
 
 // Targets that the whole split has; 0 = not known, or without end.
-std::int64_t all_targets(const Evaluation& evaluation) {
+std::int64_t all_targets(const EvaluationSummary& evaluation) {
   static const Json::json_pointer kTargets("/result/protocol/targets");
   if (!evaluation.record.is_object() || !evaluation.record.contains(kTargets)) return 0;
   const Json& targets = evaluation.record.at(kTargets);
@@ -19,12 +19,12 @@ std::int64_t all_targets(const Evaluation& evaluation) {
 }
 
 // Of the runs that have results, in the order of arms and seeds.
-std::vector<const Evaluation*> evaluations_of(const Comparison& comparison,
-                                              const std::string& split) {
-  std::vector<const Evaluation*> out;
+std::vector<const EvaluationSummary*> evaluations_of(const Comparison& comparison,
+                                                     const std::string& split) {
+  std::vector<const EvaluationSummary*> out;
   for (const Arm& arm : comparison.arms) {
     for (const Run& run : arm.runs) {
-      const Evaluation* const found = run.error ? nullptr : run.find(split);
+      const EvaluationSummary* const found = run.error ? nullptr : run.find(split);
       if (found != nullptr) out.push_back(found);
     }
   }
@@ -38,20 +38,20 @@ std::string floored_percent(double share) {
 
 }  // namespace
 
-std::optional<double> share_of(const Evaluation& evaluation) {
+std::optional<double> share_of(const EvaluationSummary& evaluation) {
   const std::int64_t all = all_targets(evaluation);
   if (all <= 0) return std::nullopt;
   return std::min(1.0, static_cast<double>(evaluation.total.targets) / static_cast<double>(all));
 }
 
-std::optional<double> partial_share(const Evaluation& evaluation) {
+std::optional<double> partial_share(const EvaluationSummary& evaluation) {
   const std::optional<double> share = share_of(evaluation);
   return share && *share < 1.0 ? share : std::nullopt;
 }
 
 std::string share_words(const Comparison& comparison, const std::string& split) {
   std::vector<double> shares;
-  for (const Evaluation* const one : evaluations_of(comparison, split)) {
+  for (const EvaluationSummary* const one : evaluations_of(comparison, split)) {
     shares.push_back(partial_share(*one).value_or(1.0));
   }
   if (shares.empty()) return "";
@@ -73,9 +73,9 @@ std::string share_suffix(const Comparison& comparison) {
 std::string share_sentence(const Comparison& comparison, const std::string& split) {
   const std::string words = share_words(comparison, split);
   if (words.empty()) return "";
-  const std::vector<const Evaluation*> all = evaluations_of(comparison, split);
+  const std::vector<const EvaluationSummary*> all = evaluations_of(comparison, split);
   const auto first = std::ranges::find_if(
-      all, [](const Evaluation* one) { return partial_share(*one).has_value(); });
+      all, [](const EvaluationSummary* one) { return partial_share(*one).has_value(); });
   return str("Only a part of the split was read: ", words, ", ",
              grouped_number(static_cast<double>((*first)->total.targets)), " of ",
              grouped_number(static_cast<double>(all_targets(**first))),

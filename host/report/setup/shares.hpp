@@ -10,9 +10,9 @@ namespace mneme::report {
 
 // Share of the split's targets that the evaluation read; absent when it read all, when the data
 // have no end, and when the file does not say.
-[[nodiscard]] std::optional<double> partial_share(const Evaluation& evaluation);
+[[nodiscard]] std::optional<double> partial_share(const EvaluationSummary& evaluation);
 // The same with 1 for an evaluation that read all.
-[[nodiscard]] std::optional<double> share_of(const Evaluation& evaluation);
+[[nodiscard]] std::optional<double> share_of(const EvaluationSummary& evaluation);
 
 // "59.1 % of valid was read"; of evaluations that read other shares "59.1 to 80.0 % of valid was
 // read"; "" where every evaluation read all.

@@ -33,7 +33,7 @@ Json data_number(double value) {
 Json share_read(const Arm& arm, const std::string& split) {
   std::optional<double> least;
   for (const Run& run : arm.runs) {
-    const Evaluation* const found = run.error ? nullptr : run.find(split);
+    const EvaluationSummary* const found = run.error ? nullptr : run.find(split);
     const auto share = found == nullptr ? std::nullopt : share_of(*found);
     if (share) least = std::min(least.value_or(1.0), *share);
   }
@@ -116,7 +116,7 @@ Records difference_records(const Comparison& comparison, const std::vector<Diffe
 
 double bits_factor(const Comparison& comparison, const std::string& split, const char* key) {
   for (const Run& run : comparison.arms.front().runs) {
-    const Evaluation* const found = run.find(split);
+    const EvaluationSummary* const found = run.find(split);
     if (found == nullptr) continue;
     return found->result(key) / found->result("loss");
   }

@@ -214,7 +214,7 @@ Sheet diagnostics_sheet(const Comparison& comparison) {
               .is_for_programs = true};
   for (const Arm& arm : comparison.arms) {
     for (const Run& run : arm.runs) {
-      for (const Evaluation& evaluation : run.evaluations) {
+      for (const EvaluationSummary& evaluation : run.evaluations) {
         if (!evaluation.diagnostics) continue;
         const auto add = [&](const char* measure, const std::string& tier, std::int64_t layer,
                              std::int64_t place, double value) {

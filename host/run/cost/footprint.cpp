@@ -11,7 +11,7 @@
 #include "host/backbone/embedding/linear_nll.hpp"
 #include "host/backbone/layer.hpp"
 #include "host/base/error.hpp"
-#include "host/eval/waiting_losses.hpp"
+#include "host/eval/loss_queue.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::run {
@@ -281,9 +281,9 @@ Footprint evaluation_footprint(const config::Experiment& e, const ModelSizes& si
            (is_cuda ? passing : std::min(passing, backbone::kFeedForwardRows)) * x.ff *
                x.compute_bytes,
        str(x.lanes, " lanes x ", x.tokens, " tokens that see ", x.columns, " columns"), keys},
-      softmax_part(logits_of(e, eval::WaitingLosses::most_rows(x.lanes * x.tokens),
-                             sizes.vocabulary, is_cuda),
-                   0, x, "eval.lanes or eval.segment")};
+      softmax_part(
+          logits_of(e, eval::LossQueue::most_rows(x.lanes * x.tokens), sizes.vocabulary, is_cuda),
+          0, x, "eval.lanes or eval.segment")};
   if (x.compute_bytes < x.value_bytes) {
     out.uses.push_back(
         {"weights in the products' type", sizes.backbone_parameters * x.compute_bytes,

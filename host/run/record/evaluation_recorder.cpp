@@ -93,13 +93,8 @@ void EvaluationRecorder::listen(eval::Options& options) {
       unit_of(*runtime_.dataset(), split_) == scores::SampleUnit::kSequence ||
       runtime_.dataset()->has_sources();
   options.on_segment = [this, keeps_predictions](const data::TokenSegment& segment,
-                                                 const eval::SegmentScores& scores) {
-    scores::SegmentColumns columns{.nll = scores.nll,
-                                   .correct = scores.correct,
-                                   .document = scores.document,
-                                   .distance = scores.distance};
-    if (keeps_predictions) columns.predicted = scores.best;
-    columns_.add(segment, columns);
+                                                 const scores::SegmentLosses& losses) {
+    columns_.add(segment, losses, keeps_predictions);
   };
 }
 
@@ -159,9 +154,9 @@ std::vector<std::int64_t> EvaluationRecorder::vocabulary_counts() const {
 
 fs::path EvaluationRecorder::write(const fs::path& run_folder, std::int64_t step,
                                    const eval::Result& result, StoredBy command) {
-  scores::Evaluation evaluation{.name = name(step),
-                                .unit = unit_of(*runtime_.dataset(), split_),
-                                .info = info(result, command)};
+  scores::EvaluationToStore evaluation{.name = name(step),
+                                       .unit = unit_of(*runtime_.dataset(), split_),
+                                       .info = info(result, command)};
   if (const auto task = runtime_.dataset()->answer_task()) {
     evaluation.groups = [task, this](std::int64_t sequence) {
       return task->slices(data::to_word(split_), sequence);

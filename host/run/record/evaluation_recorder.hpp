@@ -10,7 +10,7 @@
 #include "host/data/dataset.hpp"
 #include "host/eval/evaluator.hpp"
 #include "host/run/runtime.hpp"
-#include "host/scores/collector.hpp"
+#include "host/scores/stored_evaluation.hpp"
 
 namespace mneme::run {
 

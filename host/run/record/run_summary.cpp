@@ -89,9 +89,9 @@ EvaluationSummary summarize_evaluation(const fs::path& folder) {
     static_cast<void>(evaluation.vocabulary_counts());
     summary.samples = static_cast<std::int64_t>(evaluation.samples().size());
     summary.unit = evaluation.unit();
-    summary.targets = evaluation.targets();
-    summary.loss = evaluation.info().at("result").value("nll", 0.0) /
-                   static_cast<double>(evaluation.targets());
+    const Json& result = evaluation.info().at("result");  // which the columns add up to
+    summary.targets = result.at("tokens").get<std::int64_t>();
+    summary.loss = result.at("nll").get<double>() / static_cast<double>(summary.targets);
   } catch (const Error& error) {
     summary.problem = error.what();
   }

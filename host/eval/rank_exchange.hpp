@@ -2,30 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <string>
-#include <vector>
 
-#include "host/data/stream/stream.hpp"
 #include "host/eval/evaluator.hpp"
+#include "host/eval/loss_queue.hpp"
 #include "host/memory/segment/segment_hooks.hpp"
 #include "host/ranks/communicator.hpp"
 
 namespace mneme::eval {
-
-// What a rank found in its lanes of a segment, and, after exchange(), what all ranks found.
-struct RankScores {
-  // Of the places [B,T] of the lanes, as in SegmentScores.
-  std::vector<double> nll;
-  std::vector<std::uint8_t> correct;
-  std::vector<std::int64_t> best;
-  // Parts of the means over all lanes, by name, then the means.
-  std::map<std::string, double> losses, metrics;
-  std::int64_t read_rows = 0;  // the most
-
-  // Takes nll, correct and best of an output.
-  void read(const backbone::Output& out);
-};
 
 // How far a rank is after a segment; then the sums over all ranks, and a signal that any rank has.
 struct RankState {
@@ -41,7 +24,9 @@ class RankExchange {
 
   // Lanes of this rank; none for ranks beyond the lanes.
   [[nodiscard]] const ranks::LaneRange& lanes() const { return lanes_; }
-  [[nodiscard]] RankScores exchange(const RankScores& own) const;
+  // `own`: of this rank's lanes, its tier losses and metrics as parts of the means over all lanes;
+  // returns what all ranks found. Documents and distances are no part of it.
+  [[nodiscard]] SegmentFindings exchange(const SegmentFindings& own) const;
   [[nodiscard]] RankState exchange(const RankState& own) const;
   // SegmentInput::sum.
   [[nodiscard]] memory::SumOverProcesses sum_of_weights() const;

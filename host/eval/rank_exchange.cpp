@@ -1,11 +1,10 @@
-#include "host/eval/rank_scores.hpp"
+#include "host/eval/rank_exchange.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "host/base/json_text.hpp"
-#include "host/tensor/torch.hpp"
 
 namespace mneme::eval {
 namespace {
@@ -32,37 +31,25 @@ void add(const Json& from, std::map<std::string, double>& to) {
 
 }  // namespace
 
-void RankScores::read(const backbone::Output& out) {
-  const at::Tensor of_tokens = out.nll.detach().to(at::kCPU, at::kDouble).contiguous();
-  const double* const each = of_tokens.const_data_ptr<double>();
-  nll.assign(each, each + of_tokens.numel());
-  const at::Tensor hits = out.correct.to(at::kCPU).contiguous();
-  const bool* const is_correct = hits.const_data_ptr<bool>();
-  correct.assign(is_correct, is_correct + hits.numel());
-  const at::Tensor ids = out.best.to(at::kCPU).contiguous();
-  const std::int64_t* const first = ids.const_data_ptr<std::int64_t>();
-  best.assign(first, first + ids.numel());
-}
-
 RankExchange::RankExchange(const RankOptions& options, std::int64_t lanes) : ranks_(*options.all) {
   const std::int64_t rank = ranks_.rank(), size = ranks_.size();
   lanes_.first = rank * lanes / size;
   lanes_.count = (rank + 1) * lanes / size - lanes_.first;
 }
 
-RankScores RankExchange::exchange(const RankScores& own) const {
+SegmentFindings RankExchange::exchange(const SegmentFindings& own) const {
   // The length of the JSON, the JSON, the arrays.
   const std::string head = Json{
-      {"places", own.nll.size()},
-      {"losses", own.losses},
-      {"metrics", own.metrics},
+      {"places", own.losses.nll.size()},
+      {"losses", own.tier_losses},
+      {"metrics", own.tier_metrics},
       {"read_rows",
        own.read_rows}}.dump();
   std::string text = str(head.size(), '\n', head);
-  append(text, own.nll);
-  append(text, own.best);
-  append(text, own.correct);
-  RankScores out;
+  append(text, own.losses.nll);
+  append(text, own.losses.best);
+  append(text, own.losses.correct);
+  SegmentFindings out;
   for (const std::string& one : ranks_.all_gather(text, kPurpose)) {
     std::string_view rest = one;
     const std::size_t length = std::stoull(one);
@@ -70,11 +57,11 @@ RankScores RankExchange::exchange(const RankScores& own) const {
     const Json described = parse_json_or_throw(std::string(rest.substr(0, length)));
     rest.remove_prefix(length);
     const auto places = described.at("places").get<std::size_t>();
-    take(rest, places, out.nll);
-    take(rest, places, out.best);
-    take(rest, places, out.correct);
-    add(described.at("losses"), out.losses);
-    add(described.at("metrics"), out.metrics);
+    take(rest, places, out.losses.nll);
+    take(rest, places, out.losses.best);
+    take(rest, places, out.losses.correct);
+    add(described.at("losses"), out.tier_losses);
+    add(described.at("metrics"), out.tier_metrics);
     out.read_rows = std::max(out.read_rows, described.at("read_rows").get<std::int64_t>());
   }
   return out;

@@ -13,7 +13,7 @@ namespace mneme::report {
 namespace {
 
 struct Grouping {
-  std::vector<Bucket> Evaluation::*buckets;
+  std::vector<Bucket> EvaluationSummary::*buckets;
   const char* key;
   const char* words;  // "by place in the segment"
   const char* axis;
@@ -21,10 +21,11 @@ struct Grouping {
 };
 
 constexpr Grouping kGroupings[] = {
-    {&Evaluation::place, "place", "by place in the segment", "place in the segment, tokens", true},
-    {&Evaluation::distance, "distance", "by distance into the document",
+    {&EvaluationSummary::place, "place", "by place in the segment", "place in the segment, tokens",
+     true},
+    {&EvaluationSummary::distance, "distance", "by distance into the document",
      "distance into the document, tokens", false},
-    {&Evaluation::frequency, "frequency", "by frequency of the token",
+    {&EvaluationSummary::frequency, "frequency", "by frequency of the token",
      "occurrences in the training data", false},
 };
 
@@ -47,12 +48,12 @@ Groups groups_of(const Arm& arm, const std::string& split, const Grouping& group
                  const Arm* base = nullptr) {
   Groups out;
   for (const Run& run : arm.runs) {
-    const Evaluation* const found = run.error ? nullptr : run.find(split);
+    const EvaluationSummary* const found = run.error ? nullptr : run.find(split);
     if (found == nullptr) continue;
     const std::vector<Bucket>& buckets = found->*grouping.buckets;
     if (base != nullptr) {
       const Run* const first = base->find(run.seed);
-      const Evaluation* const of = first == nullptr ? nullptr : first->find(split);
+      const EvaluationSummary* const of = first == nullptr ? nullptr : first->find(split);
       if (of == nullptr || !has_equal_targets(*of, *found) ||
           !has_equal_buckets(of->*grouping.buckets, buckets)) {
         continue;
@@ -218,7 +219,7 @@ void add_grouping(const Comparison& comparison, const std::string& split, const 
 
 }  // namespace
 
-void add_position_figures(const Comparison& comparison, std::vector<Figure>& out) {
+void add_bucket_figures(const Comparison& comparison, std::vector<Figure>& out) {
   for (const std::string& split : comparison.splits) {
     for (const Grouping& grouping : kGroupings) add_grouping(comparison, split, grouping, out);
   }

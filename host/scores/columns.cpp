@@ -1,4 +1,4 @@
-#include "host/scores/collector.hpp"
+#include "host/scores/columns.hpp"
 
 #include <algorithm>
 #include <array>
@@ -88,22 +88,23 @@ void Columns::add_nll(double value) {
   wide_nll.push_back(value);
 }
 
-void Columns::add(const data::TokenSegment& from, const SegmentColumns& scores) {
+void Columns::add(const data::TokenSegment& from, const SegmentLosses& losses,
+                  bool keeps_predictions) {
   const std::int32_t index = narrow(from.index, "segment");
   for (std::int64_t b = 0; b < from.lanes; ++b) {
     for (std::int64_t t = 0; t < from.length; ++t) {
       const std::size_t i = data::at(b * from.length + t);
       if (from.targets[i] == data::kNoTarget) continue;
-      add_nll(scores.nll[i]);
+      add_nll(losses.nll[i]);
       target.push_back(narrow(from.targets[i], "target"));
-      document.push_back(narrow(scores.document[i], "document"));
-      distance.push_back(narrow(scores.distance[i], "position"));
+      document.push_back(narrow(losses.document[i], "document"));
+      distance.push_back(narrow(losses.distance[i], kDistanceKey));
       lane.push_back(static_cast<std::int32_t>(b));
       place.push_back(static_cast<std::int32_t>(t));
       segment.push_back(index);
-      correct.push_back(scores.correct[i]);
+      correct.push_back(losses.correct[i]);
       if (!from.source.empty()) source.push_back(from.source[i]);
-      if (!scores.predicted.empty()) predicted.push_back(narrow(scores.predicted[i], "predicted"));
+      if (keeps_predictions) predicted.push_back(narrow(losses.best[i], "predicted"));
     }
   }
 }
@@ -136,7 +137,6 @@ Sums Columns::total() const {
 
 namespace {
 
-constexpr std::array kSourceNames = {"none", "inside", "outside"};
 constexpr std::size_t kDigits = 16;  // of Sample::sha256
 
 std::pair<std::int32_t, std::int32_t> sample_key(const Columns& columns, SampleUnit unit,
