@@ -165,12 +165,27 @@ TEST_F(Load, SaysHowToMakeMissingLosses) {
 TEST_F(Load, LeavesOutRunsThatCannotBeReadAndNamesThem) {
   std::vector<fs::path> folders = runs(small_);
   write_file_atomic(folders[1] / "run.json", "{");
-  folders.push_back(folder("nowhere"));
   const Comparison read = load(folders);
   EXPECT_EQ(read.arms[0].runs.size(), 1u);
   EXPECT_THAT(notes_of(read), HasSubstr(folders[1].string() + " was left out"));
-  EXPECT_THAT(notes_of(read), HasSubstr(folder("nowhere").string() + " was left out"));
-  EXPECT_THAT(refusal({folder("nowhere")}), HasSubstr("no run can be read"));
+}
+
+TEST_F(Load, RefusesAPathThatHoldsNoRun) {
+  std::vector<fs::path> folders = runs(small_);
+  const auto refused = [&](const fs::path& path, const std::string& got) {
+    folders.push_back(path);
+    EXPECT_THAT(refusal(folders),
+                HasSubstr(str(path.string(),
+                              ": there is no run: expected the folder of a comparison, or run "
+                              "folders, got ",
+                              got)));
+    folders.pop_back();
+  };
+  refused(folder("nowhere"), "no such folder");
+  fs::create_directories(folder("empty"));
+  refused(folder("empty"), "a folder without runs");
+  write_file_atomic(folder("file"), "x");
+  refused(folder("file"), "a file");
 }
 
 TEST_F(Load, LeavesOutADamagedEvaluation) {

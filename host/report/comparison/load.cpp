@@ -327,19 +327,34 @@ void add_from_comparison(const fs::path& run_folder, Arm& arm) {
   }
 }
 
-// The folders themselves, or, of a folder that is no run, the runs directly in it, by name.
+constexpr const char* kExpectedFolders = "the folder of a comparison, or run folders";
+constexpr const char* kFoldersHint =
+    "`mneme train --run DIR` makes a run, `mneme compare --run DIR` a comparison";
+
+// The folders themselves, or, of a folder that is no run, the runs directly in it, by name. Error
+// (kUsage) for a path that holds neither, such as one that is mistyped.
 std::vector<fs::path> run_folders(const std::vector<fs::path>& paths) {
   std::vector<fs::path> out;
   for (const fs::path& path : paths) {
     std::vector<fs::path> inside;
     std::error_code ignored;
-    if (!fs::exists(path / "experiment.toml", ignored) && fs::is_directory(path, ignored)) {
-      for (const auto& entry : fs::directory_iterator(path, ignored)) {
-        if (fs::exists(entry.path() / "experiment.toml", ignored)) inside.push_back(entry.path());
-      }
-      std::ranges::sort(inside);
+    if (fs::exists(path / "experiment.toml", ignored)) {
+      out.push_back(path);
+      continue;
     }
-    if (inside.empty()) inside.push_back(path);
+    for (const auto& entry : fs::directory_iterator(path, ignored)) {
+      if (fs::exists(entry.path() / "experiment.toml", ignored)) inside.push_back(entry.path());
+    }
+    if (inside.empty()) {
+      throw_usage({.where = path.string(),
+                   .failed = "there is no run",
+                   .expected = kExpectedFolders,
+                   .got = fs::is_directory(path, ignored) ? "a folder without runs"
+                          : fs::exists(path, ignored)     ? "a file"
+                                                          : "no such folder",
+                   .hint = kFoldersHint});
+    }
+    std::ranges::sort(inside);
     out.insert(out.end(), inside.begin(), inside.end());
   }
   return out;
@@ -386,9 +401,8 @@ Comparison load_runs(const std::vector<fs::path>& paths) {
   if (out.arms.empty()) {
     throw_usage({.where = "report",
                  .failed = str("no run can be read (", join(problems, "; "), ')'),
-                 .expected = "the folder of a comparison, or run folders",
-                 .hint = "`mneme train --run DIR` makes a run, `mneme compare --run DIR` a "
-                         "comparison"});
+                 .expected = kExpectedFolders,
+                 .hint = kFoldersHint});
   }
   out.notes.insert(out.notes.begin(), problems.begin(), problems.end());
   names = distinct_names(names);
