@@ -8,7 +8,6 @@
 #include "host/backbone/attention/fused.hpp"
 #include "host/backbone/attention/rotary_columns.hpp"
 #include "host/backbone/layer_services.hpp"
-#include "host/backbone/model.hpp"
 #include "host/backbone/open_layer.hpp"
 #include "host/backbone/parameters.hpp"
 #include "host/base/text.hpp"
@@ -20,7 +19,7 @@ namespace {
 constexpr int64_t kPositionBlock = 64;
 
 // Rows of heads [B,n,H,d], normed in the norm's dtype.
-at::Tensor normed_heads(const at::Tensor& rows, const Norm& norm) {
+at::Tensor normed_heads(const at::Tensor& rows, const RowNorm& norm) {
   return norm(rows.to(norm.weight.scalar_type())).to(rows.scalar_type());
 }
 
@@ -107,7 +106,7 @@ void Layer::end_pass() {
 
 at::Tensor Layer::norm_before(const at::Tensor& rows, bool weight_gradient) const {
   if (!settings_->is_pre_norm) return rows;
-  const Norm norm = weight_gradient ? weights_.norm : weights_.norm.constant();
+  const RowNorm norm = weight_gradient ? weights_.norm : weights_.norm.constant();
   return norm(rows.to(norm.weight.scalar_type())).to(rows.scalar_type());
 }
 
@@ -160,7 +159,7 @@ at::Tensor Layer::project(memory::Projector which, const at::Tensor& rows,
              s.compute)
           .view({rows.size(0), rows.size(1), count / s.head_width, s.head_width});
   if (!s.qk_norm || which == memory::Projector::kValue) return out;
-  const Norm& norm = is_query ? weights_.query_norm : weights_.key_norm;
+  const RowNorm& norm = is_query ? weights_.query_norm : weights_.key_norm;
   return normed_heads(out, weight_gradient ? norm : norm.constant());
 }
 

@@ -12,10 +12,12 @@
 #include "host/backbone/attention/positions.hpp"
 #include "host/backbone/attention/rotary.hpp"
 #include "host/backbone/dropout.hpp"
+#include "host/backbone/forward.hpp"
 #include "host/backbone/linear.hpp"
-#include "host/backbone/model.hpp"
 #include "host/backbone/norm.hpp"
 #include "host/backbone/parameters.hpp"
+#include "host/config/experiment.hpp"
+#include "host/memory/segment/segment_hooks.hpp"
 
 namespace mneme::backbone {
 
@@ -98,14 +100,14 @@ struct LowRank {
 struct LayerWeights {
   at::Tensor qkv, qkv_bias;                // [(H+2G)*d, D], [(H+2G)*d]: queries, keys, values
   LowRank qkv_update, output_update;       // with lora_rank only
-  Norm query_norm, key_norm;               // [d]; with qk_norm only
+  RowNorm query_norm, key_norm;            // [d]; with qk_norm only
   at::Tensor position;                     // [H*d, D]; relative only
   at::Tensor output, output_bias;          // [D, H*d], [D]
   at::Tensor content_bias, position_bias;  // [H,d]; relative only
-  Norm norm;                               // [D]
+  RowNorm norm;                            // [D]
   at::Tensor ff_in, ff_in_bias;            // [ff, D], [ff]; gated [2*ff, D]: gate, then up
   at::Tensor ff_out, ff_out_bias;          // [D, ff], [D]
-  Norm ff_norm;                            // [D]
+  RowNorm ff_norm;                         // [D]
 };
 
 // Queries [B,n,H,d], keys and values [B,n,G,d], as hooks and caches have them: biases and norms of

@@ -13,7 +13,7 @@ namespace mneme::backbone {
 
 // A norm over the last dimension: (x - mean) / sqrt(variance + epsilon) * weight + bias, or
 // x / sqrt(mean of squares + epsilon) * weight [Zhang and Sennrich 2019].
-struct Norm {
+struct RowNorm {
   at::Tensor weight{};
   at::Tensor bias{};  // undefined in an RMS norm
   config::NormKind kind = config::NormKind::kLayer;
@@ -22,11 +22,11 @@ struct Norm {
   // x [.., width] in the parameters' dtype.
   at::Tensor operator()(const at::Tensor& x) const;
   // The same with the parameters as constants.
-  Norm constant() const;
+  RowNorm constant() const;
 };
 
 // Makes a norm's parameters `name`.weight and, for a layer norm, `name`.bias.
-Norm make_norm(const std::string& name, int64_t width, config::NormKind kind, double epsilon,
-               const InitScheme& init, ParameterStore& store);
+RowNorm make_norm(const std::string& name, int64_t width, config::NormKind kind, double epsilon,
+                  const InitScheme& init, ParameterStore& store);
 
 }  // namespace mneme::backbone

@@ -1,4 +1,4 @@
-// An open segment (generation), and what each of its layers keeps.
+// What a layer keeps of an open segment (generation).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "host/backbone/attention/columns.hpp"
-#include "host/backbone/decoder.hpp"
-#include "host/memory/segment/segment_hooks.hpp"
+#include "host/memory/interface/backbone_interface.hpp"
 
 namespace mneme::backbone {
 
@@ -76,30 +75,6 @@ class OpenLayer {
   at::Tensor mass_;           // [B,K], summed over steps
   int64_t mass_context_ = 0;  // context rows in it
   std::vector<at::Tensor> context_k_, context_v_;
-};
-
-// --- An open segment of a decoder ---
-
-class DecoderSegment final : public OpenSegment {
- public:
-  // Both outlive the segment.
-  DecoderSegment(Decoder& model, memory::SegmentHooks& hooks);
-
-  at::Tensor step(const at::Tensor& ids, const at::Tensor& types) override;
-  void close() override;
-  void select(const std::vector<int64_t>& lanes) override;
-
- private:
-  // The scope of the step that follows `past` tokens.
-  SegmentScope scope(int64_t past);
-
-  Decoder& model_;
-  memory::SegmentHooks& hooks_;
-  std::vector<OpenLayer> layers_;
-  int64_t tokens_ = 0;                            // of all steps
-  std::vector<at::Tensor> ids_, types_;           // by step
-  std::vector<at::Tensor> tops_;                  // by step
-  std::vector<std::vector<at::Tensor>> outputs_;  // by layer, by step; when a tier wants them
 };
 
 }  // namespace mneme::backbone

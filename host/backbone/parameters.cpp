@@ -34,6 +34,10 @@ void fill(double* values, int64_t count, const InitRule& rule, Random random) {
 
 }  // namespace
 
+bool is_low_rank_update(std::string_view parameter) {
+  return parameter.find(".update.") != parameter.npos;
+}
+
 at::Tensor ParameterStore::make(const std::string& name, at::IntArrayRef shape,
                                 const InitRule& rule, bool decays) {
   return add(name, shape, rule, decays, draws_);

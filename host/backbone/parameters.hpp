@@ -5,11 +5,23 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "host/backbone/model.hpp"
+#include "host/config/experiment.hpp"
 
 namespace mneme::backbone {
+
+// A leaf tensor that the optimiser updates. Names are stable: checkpoints use them.
+struct Parameter {
+  std::string name;
+  at::Tensor tensor;
+  bool decays = true;  // false for biases and norms
+};
+
+// True for the names of low-rank updates [Hu et al. 2021], with or without "model.": an update of a
+// projection has A [r, inputs] and B [outputs, r], of which B begins as 0.
+bool is_low_rank_update(std::string_view parameter);
 
 // The initial distribution of a parameter.
 struct InitRule {

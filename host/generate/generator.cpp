@@ -81,7 +81,7 @@ at::Tensor TokenFeeder::step(const at::Tensor& ids) {
     input.length = ids.size(1);
     input.is_open = true;
     run_ = std::make_unique<memory::SegmentHooks>(stack_, state_, input);
-    open_ = model_.open(*run_);
+    open_.emplace(model_, *run_);
   }
   const auto sent = [&](const at::Tensor& t) {
     return t.defined() ? tensor::to_device(t, stack_.backbone().device) : t;

@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "host/backbone/model.hpp"
+#include "host/backbone/open_segment.hpp"
 #include "host/memory/segment/segment_hooks.hpp"
 #include "host/memory/stack/stack.hpp"
 #include "host/memory/state/stack_state.hpp"
@@ -97,7 +97,7 @@ class TokenFeeder {
   memory::Stack& stack_;
   memory::StackState state_;
   std::unique_ptr<memory::SegmentHooks> run_;  // of the open segment; null = none
-  std::unique_ptr<backbone::OpenSegment> open_;
+  std::optional<backbone::OpenSegment> open_;
   std::vector<at::Tensor> steps_;
   std::int64_t tokens_ = 0;
   TypeMarks marks_;

@@ -1,10 +1,11 @@
 // A segment that is processed in several steps gives what the same segment gives in one.
+#include "host/backbone/open_segment.hpp"
+
 #include <gtest/gtest.h>
 
 #include <optional>
 #include <stdexcept>
 
-#include "host/backbone/model.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/backbone/memory_session.hpp"
 #include "tests/backbone/support.hpp"
@@ -54,14 +55,14 @@ at::Tensor stepwise(MemorySession& session, memory::StackState& state, const at:
   input.length = steps.front();
   input.is_open = true;
   memory::SegmentHooks hooks(session.stack, state, input);
-  const auto open = session.model->open(hooks);
+  OpenSegment open(*session.model, hooks);
   std::vector<at::Tensor> tops;
   int64_t from = 0;
   for (const int64_t n : steps) {
-    tops.push_back(open->step(ids.narrow(1, from, n)));
+    tops.push_back(open.step(ids.narrow(1, from, n)));
     from += n;
   }
-  open->close();
+  open.close();
   hooks.commit();
   return at::cat(tops, 1);
 }
@@ -191,11 +192,11 @@ TEST_P(OpenSegments, LanesMultiplyBetweenSteps) {
   at::Tensor tops;
   {
     memory::SegmentHooks hooks(session.stack, state, input);
-    const auto open = session.model->open(hooks);
-    open->step(prompt.narrow(1, kLength, 3));
-    open->select({0, 0, 0});
-    tops = at::cat({open->step(own.narrow(1, 0, 1)), open->step(own.narrow(1, 1, 2))}, 1);
-    open->close();
+    OpenSegment open(*session.model, hooks);
+    open.step(prompt.narrow(1, kLength, 3));
+    open.select({0, 0, 0});
+    tops = at::cat({open.step(own.narrow(1, 0, 1)), open.step(own.narrow(1, 1, 2))}, 1);
+    open.close();
     hooks.commit();
   }
   tops = at::cat({tops, whole(session, state, own.narrow(1, 3, kLength))}, 1);
@@ -270,7 +271,7 @@ TEST(OpenSegment, LeavesTheStateAloneUntilItIsCommitted) {
     input.length = 2;
     input.is_open = true;
     memory::SegmentHooks hooks(session.stack, state, input);
-    session.model->open(hooks)->step(random_ids(94, 1, 2, 11));
+    OpenSegment(*session.model, hooks).step(random_ids(94, 1, 2, 11));
   }
   EXPECT_EQ(state_difference(state, before), 0.0);
 }
@@ -336,7 +337,7 @@ TEST_F(BadSteps, WrongOrderOfCallsIsOurOwnMistake) {
   memory::SegmentHooks open_run(session.stack, state, input);
   EXPECT_THROW(open_run.commit(), std::logic_error);
   session.model->train(true);
-  EXPECT_THROW(static_cast<void>(session.model->open(open_run)), std::logic_error);
+  EXPECT_THROW(static_cast<void>(OpenSegment(*session.model, open_run)), std::logic_error);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "host/backbone/open_segment.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/backbone/memory_session.hpp"
 
@@ -33,14 +34,14 @@ inline void expect_open_segments_equal_whole_ones(backbone::MemorySession& sessi
     const at::Tensor expected = session.model->forward({ids, {}, {}}, whole).top;
     whole.commit();
     memory::SegmentHooks hooks(session.stack, b, {.length = steps[s].front(), .is_open = true});
-    const auto open = session.model->open(hooks);
+    backbone::OpenSegment open(*session.model, hooks);
     std::vector<at::Tensor> tops;
     int64_t from = 0;
     for (const int64_t n : steps[s]) {
-      tops.push_back(open->step(ids.narrow(1, from, n)));
+      tops.push_back(open.step(ids.narrow(1, from, n)));
       from += n;
     }
-    open->close();
+    open.close();
     hooks.commit();
     EXPECT_LT(validate::largest_difference(at::cat(tops, 1), expected), 1e-12) << "segment " << s;
   }

@@ -8,6 +8,7 @@
 #include <iostream>
 #include <map>
 
+#include "host/backbone/open_segment.hpp"
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
 #include "host/eval/segment_step.hpp"
@@ -53,11 +54,11 @@ at::Tensor token_by_token(DecoderCase& decoder, const at::Tensor& ids, int64_t s
     input.length = 1;
     input.is_open = true;
     memory::SegmentHooks hooks(*model.stack, model.state, input);
-    const auto open = model.model->open(hooks);
+    backbone::OpenSegment open(*model.model, hooks);
     for (int64_t t = from; t < from + segment; ++t) {
-      out.push_back(model.log_probabilities(open->step(ids.narrow(1, t, 1).contiguous())));
+      out.push_back(model.log_probabilities(open.step(ids.narrow(1, t, 1).contiguous())));
     }
-    open->close();
+    open.close();
     hooks.commit();
   }
   return at::cat(out, 1);

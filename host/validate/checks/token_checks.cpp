@@ -3,6 +3,7 @@
 #include <atomic>
 #include <thread>
 
+#include "host/backbone/open_segment.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/validate/check.hpp"
 #include "host/validate/interposer.hpp"
@@ -166,10 +167,10 @@ at::Tensor tops(Session& session, StackState& state, const at::Tensor& ids, bool
   memory::SegmentHooks hooks(session.stack, state, input);
   at::Tensor top;
   if (is_stepwise) {
-    const auto segment = session.model->open(hooks);
+    backbone::OpenSegment segment(*session.model, hooks);
     std::vector<at::Tensor> out;
-    for (int64_t i = 0; i < ids.size(1); ++i) out.push_back(segment->step(ids.narrow(1, i, 1)));
-    segment->close();
+    for (int64_t i = 0; i < ids.size(1); ++i) out.push_back(segment.step(ids.narrow(1, i, 1)));
+    segment.close();
     top = at::cat(out, 1);
   } else {
     top = session.model->forward({ids, {}, {}}, hooks).top;

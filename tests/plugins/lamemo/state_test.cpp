@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "host/backbone/open_segment.hpp"
 #include "host/base/text.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/plugins/lamemo/memory.hpp"
@@ -173,13 +174,13 @@ TEST(LaMemoState, OfAnOpenSegmentIsThatOfAWholeOne) {
       input.length = step;
       input.is_open = true;
       mneme::memory::SegmentHooks segment(run.stack, open, input);
-      const auto steps = run.model->open(segment);
+      mneme::backbone::OpenSegment steps(*run.model, segment);
       for (int64_t t = 0; t < kLengths[s]; t += step) {
-        EXPECT_LE(largest_difference(steps->step(ids.narrow(1, t, step)), top.narrow(1, t, step)),
+        EXPECT_LE(largest_difference(steps.step(ids.narrow(1, t, step)), top.narrow(1, t, step)),
                   1e-12)
             << "segment " << s << ", token " << t;
       }
-      steps->close();
+      steps.close();
       segment.commit();
       for (const int64_t layer : {0, 1, 2}) {
         EXPECT_LE(largest_difference(context_of(open, layer), context_of(whole, layer)), 1e-12);

@@ -1,0 +1,69 @@
+#include "host/backbone/open_segment.hpp"
+
+#include <stdexcept>
+
+#include "host/tensor/torch.hpp"
+
+namespace mneme::backbone {
+
+OpenSegment::OpenSegment(Model& model, memory::SegmentHooks& hooks)
+    : model_(model), hooks_(hooks), layers_(model.layers_.size()) {
+  if (model.is_training_) throw std::logic_error("segments are opened in evaluation only");
+  if (hooks.wants_layer_outputs()) outputs_.resize(layers_.size());
+}
+
+SegmentScope OpenSegment::scope(int64_t past) {
+  SegmentScope scope = model_.scope_of(hooks_);
+  scope.open = &layers_;
+  scope.past = past;
+  return scope;
+}
+
+at::Tensor OpenSegment::step(const at::Tensor& ids, const at::Tensor& types) {
+  const at::NoGradGuard no_grad;
+  const int64_t n = ids.size(1);
+  model_.check_segment(tokens_ + n);
+  if (tokens_ > 0) hooks_.next_step(n);
+  model_.tables_.begin_segment(0.0);
+  SegmentScope step = scope(tokens_);
+  std::vector<at::Tensor> outputs;
+  const at::Tensor top = model_.pass(model_.embed(ids, types, tokens_, 0.0), step,
+                                     outputs_.empty() ? nullptr : &outputs);
+  for (size_t layer = 0; layer < outputs.size(); ++layer) outputs_[layer].push_back(outputs[layer]);
+  tops_.push_back(top);
+  ids_.push_back(ids);
+  if (types.defined()) types_.push_back(types);
+  tokens_ += n;
+  return top;
+}
+
+void OpenSegment::close() {
+  const at::NoGradGuard no_grad;
+  if (hooks_.wants_rider_outputs()) {
+    // Riders may attend to all tokens, and what they become is part of the next segment's memory.
+    hooks_.restart(tokens_);
+    const at::Tensor types = types_.empty() ? at::Tensor() : at::cat(types_, 1);
+    model_.forward({at::cat(ids_, 1), {}, {}, types}, hooks_);
+    return;
+  }
+  hooks_.close();
+  SegmentScope all = scope(0);
+  for (Layer& layer : model_.layers_) layer.close(tokens_, all);
+  std::vector<at::Tensor> outputs;
+  for (const std::vector<at::Tensor>& steps : outputs_) outputs.push_back(at::cat(steps, 1));
+  hooks_.finish(at::cat(tops_, 1), outputs, {}, {});
+}
+
+void OpenSegment::select(const std::vector<int64_t>& lanes) {
+  const at::NoGradGuard no_grad;
+  hooks_.select(lanes);
+  const at::Tensor index = at::tensor(lanes, at::kLong).to(model_.info_.device);
+  for (OpenLayer& layer : layers_) layer.select(index);
+  const auto pick = [&](std::vector<at::Tensor>& pieces) {
+    for (at::Tensor& piece : pieces) piece = piece.index_select(0, index);
+  };
+  for (std::vector<at::Tensor>* pieces : {&ids_, &types_, &tops_}) pick(*pieces);
+  for (std::vector<at::Tensor>& steps : outputs_) pick(steps);
+}
+
+}  // namespace mneme::backbone
