@@ -40,14 +40,14 @@ at::Tensor activated(at::Tensor x, const LayerSettings& settings) {
 at::Tensor Layer::feed_forward(const LayerWeights& weights, const at::Tensor& h, double dropout,
                                Noise& noise) const {
   const at::ScalarType compute = settings_->compute;
-  const at::Tensor input = settings_->is_pre_norm ? weights.ff_norm(h) : h;
+  const at::Tensor input = settings_->is_pre_norm() ? weights.ff_norm(h) : h;
   const at::Tensor inner = noise.apply(
       activated(linear(input, in_compute(weights.ff_in), weights.ff_in_bias, compute), *settings_),
       dropout);
   const at::Tensor out =
       h +
       noise.apply(linear(inner, in_compute(weights.ff_out), weights.ff_out_bias, compute), dropout);
-  return settings_->is_pre_norm ? out : weights.ff_norm(out);
+  return settings_->is_pre_norm() ? out : weights.ff_norm(out);
 }
 
 at::Tensor Layer::recomputed_feed_forward(const at::Tensor& h, double dropout, Noise& noise) const {

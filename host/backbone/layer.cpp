@@ -92,7 +92,7 @@ const at::Tensor& Layer::updated(const at::Tensor& weight, const LowRank& update
   if (!update.a.defined()) return weight;
   const bool wants_graph = at::GradMode::is_enabled();
   if (!kept.sum.defined() || (wants_graph && !kept.has_graph)) {
-    kept = {weight + settings_->lora_factor * at::mm(update.b, update.a), wants_graph};
+    kept = {weight + settings_->lora_factor() * at::mm(update.b, update.a), wants_graph};
   }
   return kept.sum;
 }
@@ -105,7 +105,7 @@ void Layer::end_pass() {
 }
 
 at::Tensor Layer::norm_before(const at::Tensor& rows, bool weight_gradient) const {
-  if (!settings_->is_pre_norm) return rows;
+  if (!settings_->is_pre_norm()) return rows;
   const RowNorm norm = weight_gradient ? weights_.norm : weights_.norm.constant();
   return norm(rows.to(norm.weight.scalar_type())).to(rows.scalar_type());
 }
@@ -119,8 +119,8 @@ Projections Layer::project(const at::Tensor& rows) const {
   };
   Projections out;
   out.q = part(0, s.heads);
-  out.k = part(s.query_width(), s.kv_heads);
-  out.v = part(s.query_width() + s.key_width(), s.kv_heads);
+  out.k = part(s.query_width(), s.key_heads());
+  out.v = part(s.query_width() + s.key_width(), s.key_heads());
   if (s.qk_norm) {
     out.q = normed_heads(out.q, weights_.query_norm);
     out.k = normed_heads(out.k, weights_.key_norm);
@@ -135,7 +135,7 @@ Projections Layer::project_keys(const at::Tensor& rows) const {
       s.qkv_bias ? weights_.qkv_bias.narrow(0, first, count) : weights_.qkv_bias;
   const std::vector<at::Tensor> parts =
       linear(rows, in_compute(qkv()).narrow(0, first, count), bias, s.compute)
-          .view({rows.size(0), rows.size(1), 2, s.kv_heads, s.head_width})
+          .view({rows.size(0), rows.size(1), 2, s.key_heads(), s.head_width})
           .unbind(2);
   return {.q = {},
           .k = s.qk_norm ? normed_heads(parts[0], weights_.key_norm) : parts[0],
@@ -351,7 +351,7 @@ at::Tensor Layer::forward(const at::Tensor& h, SegmentScope& scope) {
   // What the riders become in the last layer is seldom wanted: they are dropped after its
   // attention.
   at::Tensor middle = (is_last() && !scope.keeps_riders ? rows : h) + attended;
-  if (!settings_->is_pre_norm) middle = weights_.norm(middle);
+  if (!settings_->is_pre_norm()) middle = weights_.norm(middle);
   const auto tap = [&](const at::Tensor& t, std::vector<at::Tensor>& of_tokens,
                        std::vector<at::Tensor>& of_riders) {
     const int64_t before = t.size(1) - tokens;

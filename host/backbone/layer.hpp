@@ -29,41 +29,21 @@ struct KeyPiece;        // fused.hpp
 // times as wide, stay small beside the rows of a long memory that rides.
 inline constexpr int64_t kFeedForwardRows = 512;
 
-// Settings that all layers of a model share.
-struct LayerSettings {
-  int64_t layers = 0;
-  int64_t width = 0;       // D
-  int64_t heads = 0;       // H
-  int64_t kv_heads = 0;    // G, of keys and values; divides H
-  int64_t head_width = 0;  // d
-  int64_t ff = 0;
-  bool is_pre_norm = false;
-  config::NormKind norm_kind = config::NormKind::kLayer;
-  double norm_epsilon = 1e-5;
-  config::FeedForward feed_forward = config::FeedForward::kRelu;
-  bool qk_norm = false;
-  bool qkv_bias = false;
-  bool output_bias = false;
-  bool ff_bias = true;
-  config::PositionScheme position = config::PositionScheme::kRelative;
-  int64_t clamp_distance = 0;
-  double dropout = 0.0;
-  double attention_dropout = 0.0;
+// What the experiment says of the model, and what layers need besides.
+struct LayerSettings : config::ModelConfig {
   at::ScalarType compute = at::kFloat;  // of matrix products
-  std::vector<double> slopes;           // alibi; else empty
-  bool scale_by_layer = false;
-  int64_t lora_rank = 0;     // r of low-rank updates; 0 = none
-  double lora_factor = 0.0;  // alpha / r
+  std::vector<double> slopes = {};      // alibi; else empty
+  bool recomputes = false;              // the feed-forward part, in the backward pass
 
-  // Context blocks by place are at the place before the segment's first token.
-  bool has_fixed_memory = false;
-  bool recomputes = false;  // the feed-forward part, in the backward pass
-
+  bool is_pre_norm() const { return norm == config::Norm::kPre; }
   bool is_relative() const { return config::is_relative(position); }
   bool is_rotary() const { return position == config::PositionScheme::kRotary; }
   bool is_gated() const { return feed_forward == config::FeedForward::kSwiglu; }
+  // Context blocks by place are at the place before the segment's first token.
+  bool has_fixed_memory() const { return memory_position == config::MemoryPosition::kFixed; }
   int64_t query_width() const { return heads * head_width; }
-  int64_t key_width() const { return kv_heads * head_width; }
+  int64_t key_width() const { return key_heads() * head_width; }
+  double lora_factor() const { return lora_alpha / static_cast<double>(lora_rank); }
 };
 
 // One forward pass of a segment, shared by its layers.

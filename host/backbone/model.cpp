@@ -93,41 +93,14 @@ void check(const config::ModelConfig& c, const ModelSetup& setup) {
   check_length("eval.segment", setup.eval_segment);
 }
 
-LayerSettings layer_settings(const config::ModelConfig& config, const ModelSetup& setup,
-                             at::ScalarType compute) {
-  LayerSettings s;
-  s.layers = config.layers;
-  s.width = config.width;
-  s.heads = config.heads;
-  s.kv_heads = config.key_heads();
-  s.head_width = config.head_width;
-  s.ff = config.ff;
-  s.is_pre_norm = config.norm == config::Norm::kPre;
-  s.norm_kind = config.norm_kind;
-  s.norm_epsilon = config.norm_epsilon;
-  s.feed_forward = config.feed_forward;
-  s.qk_norm = config.qk_norm;
-  s.scale_by_layer = config.scale_by_layer;
-  s.lora_rank = config.lora_rank;
-  if (config.lora_rank > 0)
-    s.lora_factor = config.lora_alpha / static_cast<double>(config.lora_rank);
-  s.qkv_bias = config.qkv_bias;
-  s.output_bias = config.output_bias;
-  s.ff_bias = config.ff_bias;
-  s.has_fixed_memory = config.memory_position == config::MemoryPosition::kFixed;
-  s.position = config.position;
-  s.clamp_distance = config.clamp_distance;
-  s.dropout = config.dropout;
-  s.attention_dropout = config.attention_dropout;
-  s.compute = compute;
-  s.recomputes = setup.recomputes;
-  if (config.position == config::PositionScheme::kAlibi) s.slopes = alibi_slopes(config.heads);
-  return s;
-}
-
 int64_t learned_positions(const config::ModelConfig& config, const ModelSetup& setup) {
   return config.positions > 0 ? config.positions
                               : std::max(setup.train_segment, setup.eval_segment);
+}
+
+std::vector<double> slopes_of(const config::ModelConfig& config) {
+  return config.position == PositionScheme::kAlibi ? alibi_slopes(config.heads)
+                                                   : std::vector<double>();
 }
 
 at::Tensor valid_mask(const Batch& batch) {
@@ -167,10 +140,9 @@ std::unique_ptr<Model> make_model(const config::ModelConfig& config, const Model
 }
 
 Model::Model(const config::ModelConfig& config, const ModelSetup& setup)
-    : config_(config),
-      info_(backbone_info(config, setup)),
+    : info_(backbone_info(config, setup)),
       vocabulary_(setup.vocabulary),
-      settings_(layer_settings(config, setup, info_.compute_dtype)),
+      settings_{config, info_.compute_dtype, slopes_of(config), setup.recomputes},
       store_(setup.seed, setup.dtype, setup.device, setup.draws_parameters),
       noise_(setup.seed, setup.device),
       tables_(config.width, config.clamp_distance,
@@ -207,7 +179,7 @@ void Model::weights_changed() {
 }
 
 void Model::set_context_rows(int64_t rows) {
-  if (config_.same_length && rows < 1) {
+  if (settings_.same_length && rows < 1) {
     throw_usage(ErrorText{.where = "model.same_length",
                           .failed = "there is no window to keep",
                           .expected = "memory tiers whose contexts hold at least one row",
@@ -218,12 +190,12 @@ void Model::set_context_rows(int64_t rows) {
 }
 
 void Model::check_segment(int64_t tokens) const {
-  if (config_.same_length && context_rows_ == 0) {
+  if (settings_.same_length && context_rows_ == 0) {
     throw_usage(ErrorText{.where = "model.same_length",
                           .failed = "the window is not known",
                           .hint = "call set_context_rows before the first forward pass"});
   }
-  check_context(config_, tokens, context_rows_, "model");
+  check_context(settings_, tokens, context_rows_, "model");
   if (learned_positions_.defined() && tokens > learned_positions_.size(0)) {
     throw_usage(ErrorText{.where = "model.position = \"learned\"",
                           .failed = "the segment is longer than the learned positions",
@@ -235,7 +207,7 @@ void Model::check_segment(int64_t tokens) const {
 
 int64_t Model::longest_segment() const {
   if (learned_positions_.defined()) return learned_positions_.size(0);
-  const int64_t context = config_.longest_context();
+  const int64_t context = settings_.longest_context();
   return context == 0 ? 0 : std::max<int64_t>(context - context_rows_, 1);
 }
 
@@ -252,7 +224,7 @@ SegmentScope Model::scope_of(memory::SegmentHooks& hooks) {
   SegmentScope scope{
       .hooks = hooks, .tables = tables_, .rotary = rotary_.get(), .masks = masks_, .noise = noise_};
   scope.is_training = is_training_;
-  scope.window = config_.same_length ? context_rows_ : 0;
+  scope.window = settings_.same_length ? context_rows_ : 0;
   const memory::Riders& riders = hooks.riders();
   if (riders.rows.defined() && riders.count > 0) {
     scope.riders = riders.count - riders.unseen;
@@ -272,7 +244,7 @@ at::Tensor Model::pass(at::Tensor h, SegmentScope& scope, std::vector<at::Tensor
     h = layer.forward(h, scope);
     if (outputs != nullptr) outputs->push_back(h.narrow(1, h.size(1) - tokens, tokens));
   }
-  if (config_.final_norm) h = final_norm_(h);
+  if (settings_.final_norm) h = final_norm_(h);
   const int64_t riders = h.size(1) - tokens;
   if (riders == 0) return h;
   *of_riders = h.narrow(1, 0, riders);
@@ -294,7 +266,7 @@ Output Model::forward(const Batch& batch, memory::SegmentHooks& hooks,
                       const ForwardOptions& options) {
   const int64_t lanes = batch.input.size(0), tokens = batch.input.size(1);
   check_segment(tokens);
-  const double dropout = is_training_ ? config_.dropout : 0.0;
+  const double dropout = is_training_ ? settings_.dropout : 0.0;
   if (is_training_) noise_.next_segment();
   tables_.begin_segment(dropout);
   std::vector<WeightRows> pieces;
@@ -314,8 +286,8 @@ Output Model::forward(const Batch& batch, memory::SegmentHooks& hooks,
   at::Tensor logp;
   if (batch.target.defined() && !(options.may_leave_losses && !hooks.wants_logp())) {
     const Softmax::Result result = softmax_->forward(
-        noise_.apply(h, dropout).reshape({lanes * tokens, config_.width}), batch.target.reshape(-1),
-        options.wants_correct, settings_.compute, pieces);
+        noise_.apply(h, dropout).reshape({lanes * tokens, settings_.width}),
+        batch.target.reshape(-1), options.wants_correct, settings_.compute, pieces);
     out.nll = result.nll.view({lanes, tokens});
     if (result.best.defined()) {
       out.best = result.best.view({lanes, tokens});

@@ -91,7 +91,6 @@ class Model {
   at::Tensor pass(at::Tensor h, SegmentScope& scope, std::vector<at::Tensor>* outputs,
                   at::Tensor* of_riders = nullptr);
 
-  config::ModelConfig config_;
   memory::BackboneInfo info_;
   int64_t vocabulary_;
   LayerSettings settings_;

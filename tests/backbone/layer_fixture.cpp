@@ -13,7 +13,8 @@ LayerCase::LayerCase(config::PositionScheme position, int64_t lanes, int64_t tok
   settings.ff = 8;
   settings.position = position;
   settings.clamp_distance = clamp;
-  settings.is_pre_norm = is_pre_norm;
+  settings.norm = is_pre_norm ? config::Norm::kPre : config::Norm::kPost;
+  settings.dropout = 0.0;
   settings.compute = at::kDouble;
   if (position == config::PositionScheme::kAlibi) settings.slopes = alibi_slopes(settings.heads);
   if (position == config::PositionScheme::kRotary) {

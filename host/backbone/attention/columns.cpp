@@ -163,7 +163,7 @@ ContextColumns gather_context(const memory::LayerContext& context, const Layer& 
     }
     from = to;
   }
-  out.key_heads = layer.settings().kv_heads;
+  out.key_heads = layer.settings().key_heads();
   for (const Block& block : out.blocks) out.key_heads = std::max(out.key_heads, block.k.size(2));
   out.lane_order = order_in_lanes(out.blocks, scope);
   return out;

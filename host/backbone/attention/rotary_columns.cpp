@@ -23,7 +23,7 @@ Turn turn_of_placed(const ContextColumns& columns, int64_t begin, const at::Tens
                     const LayerSettings& settings, const SegmentScope& scope) {
   const int64_t count = k.size(1);
   const at::ScalarType type = k.scalar_type();
-  if (settings.has_fixed_memory) {
+  if (settings.has_fixed_memory()) {
     return scope.rotary->at(at::full({1}, -1, place_options(k)), type);
   }
   if (columns.lane_order.defined()) {
