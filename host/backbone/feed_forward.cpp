@@ -67,19 +67,18 @@ at::Tensor Layer::recomputed_feed_forward(const at::Tensor& h, double dropout, N
   return tensor::recomputed(f, inputs);
 }
 
-at::Tensor Layer::feed_forward(const at::Tensor& h, SegmentScope& scope) const {
-  const double dropout = scope.is_training ? settings_->dropout : 0.0;
+at::Tensor Layer::feed_forward(const at::Tensor& h, double dropout, Noise& noise) const {
   if (at::GradMode::is_enabled()) {
-    return settings_->recomputes ? recomputed_feed_forward(h, dropout, scope.noise)
-                                 : feed_forward(weights_, h, dropout, scope.noise);
+    return settings_->recomputes ? recomputed_feed_forward(h, dropout, noise)
+                                 : feed_forward(weights_, h, dropout, noise);
   }
   const int64_t rows = h.numel() / h.size(-1);
   if (dropout > 0.0 || rows <= kFeedForwardRows || !h.is_cpu()) {
-    return feed_forward(weights_, h, dropout, scope.noise);
+    return feed_forward(weights_, h, dropout, noise);
   }
   std::vector<at::Tensor> parts;
   for (const at::Tensor& part : h.reshape({rows, h.size(-1)}).split(kFeedForwardRows)) {
-    parts.push_back(feed_forward(weights_, part, 0.0, scope.noise));
+    parts.push_back(feed_forward(weights_, part, 0.0, noise));
   }
   return at::cat(parts).view(h.sizes());
 }

@@ -1,29 +1,20 @@
-// One decoder layer: attention over [context; riders; tokens], feed-forward, and stages 2 to 7 of a
-// segment: stage 4 (attention) is its own, in the others it calls the memory's hooks
-// (docs/design.md, "Layer contract").
+// One decoder layer: its parameters and what they compute. layer_pass.hpp runs a segment through it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "host/backbone/attention/positions.hpp"
-#include "host/backbone/attention/rotary.hpp"
 #include "host/backbone/dropout.hpp"
-#include "host/backbone/forward.hpp"
 #include "host/backbone/linear.hpp"
 #include "host/backbone/norm.hpp"
 #include "host/backbone/parameters.hpp"
 #include "host/config/experiment.hpp"
-#include "host/memory/segment/segment_hooks.hpp"
+#include "host/memory/interface/backbone_interface.hpp"
 
 namespace mneme::backbone {
-
-class OpenLayer;        // open_layer.hpp
-struct ContextColumns;  // columns.hpp
-struct KeyPiece;        // fused.hpp
 
 // Rows that the feed-forward part takes at once without gradient: their inner activations, several
 // times as wide, stay small beside the rows of a long memory that rides.
@@ -44,31 +35,6 @@ struct LayerSettings : config::ModelConfig {
   int64_t query_width() const { return heads * head_width; }
   int64_t key_width() const { return key_heads() * head_width; }
   double lora_factor() const { return lora_alpha / static_cast<double>(lora_rank); }
-};
-
-// One forward pass of a segment, shared by its layers.
-struct SegmentScope {
-  memory::SegmentHooks& hooks;
-  PositionTables& tables;
-  RotaryTables* rotary;  // of position rotary; else nullptr
-  MaskCache& masks;
-  Noise& noise;
-  bool is_training = false;   // dropout is on
-  int64_t window = 0;         // same_length: distances 0 .. window-1; 0 = off
-  int64_t riders = 0;         // that tokens attend to; before the segment's tokens
-  int64_t unseen = 0;         // that no token attends to; in h before the others
-  bool keeps_riders = false;  // the last layer's riders are wanted
-  at::Tensor rider_valid{};   // [B,riders] bool; undefined = all
-  at::Tensor token_valid{};   // [B,T] bool; undefined = all
-  ForwardOptions::Tap* tap = nullptr;
-  AttentionByDistance* distances = nullptr;  // gets every layer's probabilities
-  std::vector<OpenLayer>* open = nullptr;    // of an open segment, by layer
-  int64_t past = 0;                          // its tokens before this step
-
-  // The riders of a step: those that tokens attend to, and all that h holds before the tokens. In
-  // an open segment riders pass with the first step alone.
-  int64_t riding() const { return past == 0 ? riders : 0; }
-  int64_t passing() const { return past == 0 ? unseen + riders : 0; }
 };
 
 // A low-rank update of a projection [Hu et al. 2021]: W + factor B A.
@@ -102,13 +68,8 @@ class Layer {
   Layer(int64_t index, const LayerSettings& settings, const InitScheme& init,
         const at::Tensor& shared_content, const at::Tensor& shared_position, ParameterStore& store);
 
-  // h [B,M+T,D] -> [B,M+T,D]; the last layer drops the riders, [B,T,D], unless the scope keeps
-  // them. In an open segment T counts the step's tokens, M is scope.passing(), and stage 7 (absorb)
-  // runs in close().
-  at::Tensor forward(const at::Tensor& h, SegmentScope& scope);
-  // Stage 7 (absorb) of an open segment, over all its tokens.
-  void close(int64_t tokens, SegmentScope& scope);
-
+  int64_t index() const { return index_; }
+  bool is_last() const { return index_ + 1 == settings_->layers; }
   const LayerWeights& weights() const { return weights_; }
   // weights().qkv and output with their updates. The sums are kept during a forward pass; without
   // gradient, until weights_changed().
@@ -133,17 +94,10 @@ class Layer {
   // Projected positions [H,distances+1,d] in descending distance (see positions.hpp). The longest
   // table is kept during a forward pass; without gradient and dropout, until weights_changed().
   at::Tensor projected_positions(int64_t distances, PositionTables& tables, bool has_dropout);
-  // Stage 4 (attention) of the tokens. q [B,T,H,d]; k, v [B,M+T,G,d]: riders, then tokens. Keys are
-  // the context's, in an open segment those of the steps before, and these. Fills z, and lse, mass
-  // and the context's projections where wanted.
-  struct Wants {
-    bool lse = false;
-    bool mass = false;
-    bool context_projections = false;
-  };
-  memory::LocalAttention attend_tokens(const memory::LayerContext& context, const at::Tensor& q,
-                                       const at::Tensor& k, const at::Tensor& v, Wants wants,
-                                       SegmentScope& scope);
+  // The feed-forward part with norm and residual sum, [.., D] -> [.., D].
+  at::Tensor feed_forward(const at::Tensor& h, double dropout, Noise& noise) const;
+  // Forgets sums that belong to the graph of one pass.
+  void end_pass();
   void weights_changed() {
     kept_positions_ = KeptPositions();
     pass_positions_ = at::Tensor();
@@ -153,17 +107,10 @@ class Layer {
 
  private:
   void keep_positions(int64_t distances, PositionTables& tables);
-  std::vector<KeyPiece> all_columns(const ContextColumns& columns, const at::Tensor& k,
-                                    const at::Tensor& v, SegmentScope& scope) const;
-  bool is_last() const { return index_ + 1 == settings_->layers; }
-  // The feed-forward part's activation, [..,ff].
-  at::Tensor feed_forward(const at::Tensor& h, SegmentScope& scope) const;
   at::Tensor feed_forward(const LayerWeights& weights, const at::Tensor& h, double dropout,
                           Noise& noise) const;
   // The same, computed a second time in the backward pass; the graph keeps h.
   at::Tensor recomputed_feed_forward(const at::Tensor& h, double dropout, Noise& noise) const;
-  at::Tensor attention_block(const at::Tensor& h, const at::Tensor& x, SegmentScope& scope,
-                             memory::LayerServices& services, memory::LocalAttention& local);
 
   // A projection with its update; with its graph, or without one.
   struct Updated {
@@ -171,8 +118,6 @@ class Layer {
     bool has_graph = false;
   };
   const at::Tensor& updated(const at::Tensor& weight, const LowRank& update, Updated& kept) const;
-  // Forgets sums that belong to the graph of one pass.
-  void end_pass();
 
   int64_t index_;
   const LayerSettings* settings_;  // outlives the layer

@@ -3,8 +3,8 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "host/backbone/attention/positions.hpp"
 #include "host/backbone/layer.hpp"
+#include "host/backbone/segment_scope.hpp"
 #include "host/memory/interface/backbone_interface.hpp"
 
 namespace mneme::backbone {

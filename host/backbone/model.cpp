@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "host/backbone/layer_pass.hpp"
+#include "host/backbone/open_layer.hpp"
 #include "host/base/error.hpp"
 #include "host/tensor/dtypes.hpp"
 #include "host/tensor/to_device.hpp"
@@ -236,12 +238,14 @@ SegmentScope Model::scope_of(memory::SegmentHooks& hooks) {
 }
 
 at::Tensor Model::pass(at::Tensor h, SegmentScope& scope, std::vector<at::Tensor>* outputs,
-                       at::Tensor* of_riders) {
+                       at::Tensor* of_riders, std::vector<OpenLayer>* open) {
   const int64_t tokens = h.size(1);
   scope.keeps_riders = of_riders != nullptr;
   if (scope.passing() > 0) h = at::cat({scope.hooks.riders().rows.to(h.scalar_type()), h}, 1);
   for (Layer& layer : layers_) {
-    h = layer.forward(h, scope);
+    h = open == nullptr
+            ? LayerPass(layer, scope).run(h)
+            : OpenLayerPass(layer, scope, (*open)[static_cast<size_t>(layer.index())]).run(h);
     if (outputs != nullptr) outputs->push_back(h.narrow(1, h.size(1) - tokens, tokens));
   }
   if (settings_.final_norm) h = final_norm_(h);

@@ -17,11 +17,14 @@
 #include "host/backbone/layer.hpp"
 #include "host/backbone/norm.hpp"
 #include "host/backbone/parameters.hpp"
+#include "host/backbone/segment_scope.hpp"
 #include "host/config/experiment.hpp"
 #include "host/memory/interface/backbone_interface.hpp"
 #include "host/memory/segment/segment_hooks.hpp"
 
 namespace mneme::backbone {
+
+class OpenLayer;  // open_layer.hpp
 
 // What making a model needs besides the experiment.
 struct ModelSetup {
@@ -87,9 +90,10 @@ class Model {
   void check_segment(int64_t tokens) const;
   SegmentScope scope_of(memory::SegmentHooks& hooks);
   // Tokens [B,T,D], with the riders before them, through all layers; `outputs` receives every
-  // layer's [B,T,D], `of_riders` what the riders are at the end, [B,M,D].
+  // layer's [B,T,D], `of_riders` what the riders are at the end, [B,M,D]. `open`, by layer: of an
+  // open segment, whose next step it is; null = a whole segment.
   at::Tensor pass(at::Tensor h, SegmentScope& scope, std::vector<at::Tensor>* outputs,
-                  at::Tensor* of_riders = nullptr);
+                  at::Tensor* of_riders, std::vector<OpenLayer>* open = nullptr);
 
   memory::BackboneInfo info_;
   int64_t vocabulary_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "host/backbone/attention/rotary_columns.hpp"
 #include "host/base/error.hpp"
 #include "host/tensor/torch.hpp"
 
@@ -149,6 +150,38 @@ void OpenLayer::select(const at::Tensor& lanes) {
   // The context's blocks have other lanes from now on: they are gathered again.
   context_keys_.clear();
   context_values_.clear();
+}
+
+std::vector<KeyPiece> OpenLayerPass::all_columns(const ContextColumns& columns, const at::Tensor& k,
+                                                 const at::Tensor& v) {
+  TurnedKeys used;
+  if (layer_.settings().is_rotary()) {
+    used.rows = turned_rows(columns, columns.of_all_heads(k), scope_);
+    used.context = [&] { return turned_context(columns, layer_.settings(), scope_); };
+  }
+  open_.extend(columns, k, v, used);
+  return {{open_.keys().permute({1, 2, 0, 3}), open_.values().permute({1, 2, 0, 3})}};
+}
+
+void OpenLayerPass::keep_keys(memory::LocalAttention& local) {
+  const int64_t tokens = scope_.past + local.q.size(1);
+  local.k = open_.newest_keys(tokens);
+  local.v = open_.newest_values(tokens);
+}
+
+void OpenLayerPass::absorb(const at::Tensor& x, const memory::LocalAttention& local) {
+  const int64_t layer = layer_.index();
+  const memory::SegmentHooks& hooks = scope_.hooks;
+  open_.keep(x, local, {hooks.absorbs(layer), hooks.wants_queries(layer), hooks.wants_local(layer)},
+             layer);
+}
+
+void OpenLayerPass::close(int64_t tokens) {
+  const int64_t layer = layer_.index();
+  if (!scope_.hooks.absorbs(layer)) return;
+  const memory::LocalAttention local = open_.all_local(tokens);
+  if (scope_.hooks.caches_projections()) scope_.hooks.keep_projections(layer, local.k, local.v);
+  LayerPass::absorb(open_.all_rows(), local);
 }
 
 }  // namespace mneme::backbone

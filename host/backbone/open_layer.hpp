@@ -1,4 +1,4 @@
-// What a layer keeps of an open segment (generation).
+// What a layer keeps of an open segment (generation), and the pass of a step through it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "host/backbone/attention/columns.hpp"
+#include "host/backbone/layer_pass.hpp"
 #include "host/memory/interface/backbone_interface.hpp"
 
 namespace mneme::backbone {
@@ -75,6 +76,25 @@ class OpenLayer {
   at::Tensor mass_;           // [B,K], summed over steps
   int64_t mass_context_ = 0;  // context rows in it
   std::vector<at::Tensor> context_k_, context_v_;
+};
+
+// A pass of a step: T counts its tokens. Stages 2 and 5 run in the first step, 7 in close().
+class OpenLayerPass final : public LayerPass {
+ public:
+  // `open` outlives the pass.
+  OpenLayerPass(Layer& layer, SegmentScope& scope, OpenLayer& open)
+      : LayerPass(layer, scope), open_(open) {}
+
+  // Stage 7 (absorb), over all tokens of the segment.
+  void close(int64_t tokens);
+
+ private:
+  std::vector<KeyPiece> all_columns(const ContextColumns& columns, const at::Tensor& k,
+                                    const at::Tensor& v) override;
+  void keep_keys(memory::LocalAttention& local) override;
+  void absorb(const at::Tensor& x, const memory::LocalAttention& local) override;
+
+  OpenLayer& open_;
 };
 
 }  // namespace mneme::backbone

@@ -12,23 +12,17 @@ OpenSegment::OpenSegment(Model& model, memory::SegmentHooks& hooks)
   if (hooks.wants_layer_outputs()) outputs_.resize(layers_.size());
 }
 
-SegmentScope OpenSegment::scope(int64_t past) {
-  SegmentScope scope = model_.scope_of(hooks_);
-  scope.open = &layers_;
-  scope.past = past;
-  return scope;
-}
-
 at::Tensor OpenSegment::step(const at::Tensor& ids, const at::Tensor& types) {
   const at::NoGradGuard no_grad;
   const int64_t n = ids.size(1);
   model_.check_segment(tokens_ + n);
   if (tokens_ > 0) hooks_.next_step(n);
   model_.tables_.begin_segment(0.0);
-  SegmentScope step = scope(tokens_);
+  SegmentScope scope = model_.scope_of(hooks_);
+  scope.past = tokens_;
   std::vector<at::Tensor> outputs;
-  const at::Tensor top = model_.pass(model_.embed(ids, types, tokens_, 0.0), step,
-                                     outputs_.empty() ? nullptr : &outputs);
+  const at::Tensor top = model_.pass(model_.embed(ids, types, tokens_, 0.0), scope,
+                                     outputs_.empty() ? nullptr : &outputs, nullptr, &layers_);
   for (size_t layer = 0; layer < outputs.size(); ++layer) outputs_[layer].push_back(outputs[layer]);
   tops_.push_back(top);
   ids_.push_back(ids);
@@ -47,8 +41,10 @@ void OpenSegment::close() {
     return;
   }
   hooks_.close();
-  SegmentScope all = scope(0);
-  for (Layer& layer : model_.layers_) layer.close(tokens_, all);
+  SegmentScope scope = model_.scope_of(hooks_);
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    OpenLayerPass(model_.layers_[i], scope, layers_[i]).close(tokens_);
+  }
   std::vector<at::Tensor> outputs;
   for (const std::vector<at::Tensor>& steps : outputs_) outputs.push_back(at::cat(steps, 1));
   hooks_.finish(at::cat(tops_, 1), outputs, {}, {});

@@ -31,9 +31,6 @@ class OpenSegment {
   void select(const std::vector<int64_t>& lanes);
 
  private:
-  // The scope of the step that follows `past` tokens.
-  SegmentScope scope(int64_t past);
-
   Model& model_;
   memory::SegmentHooks& hooks_;
   std::vector<OpenLayer> layers_;

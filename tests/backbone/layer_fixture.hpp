@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "host/backbone/layer.hpp"
+#include "host/backbone/segment_scope.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/plugin/loader.hpp"
 #include "tests/backbone/support.hpp"

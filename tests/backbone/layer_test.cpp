@@ -1,11 +1,10 @@
 // Attention over context blocks of every kind, against double loops.
-#include "host/backbone/layer.hpp"
-
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cmath>
 
+#include "host/backbone/layer_pass.hpp"
 #include "host/base/error.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/backbone/layer_fixture.hpp"
@@ -49,7 +48,7 @@ bool has_row(const ContextBlock& block, int64_t lane, int64_t row) {
   return !block.rows.valid.defined() || block.rows.valid[lane][row].item<bool>();
 }
 
-// The naive side of Layer::attend_tokens, columns in the order of the context.
+// The naive side of LayerPass::attend_tokens, columns in the order of the context.
 naive::Result expected(const LayerCase& c, const memory::LayerContext& context, const Tokens& t,
                        int64_t window, const at::Tensor& token_valid) {
   std::vector<LayerColumn> columns;
@@ -153,7 +152,7 @@ TEST(LayerAttention, AgreesWithDoubleLoopsForEverySchemeAndBlock) {
       const Tokens t;
       const memory::LayerContext context = context_by_token();
       const memory::LocalAttention local =
-          c.layer->attend_tokens(context, t.q, t.k, t.v, {true, true}, *c.scope);
+          LayerPass(*c.layer, *c.scope).attend_tokens(context, t.q, t.k, t.v, {true, true});
       const naive::Result naive = expected(c, context, t, 0, {});
       EXPECT_LT(largest_difference(local.z, naive.z), 1e-12);
       EXPECT_LT(largest_difference(local.lse, naive.lse), 1e-12);
@@ -167,7 +166,7 @@ TEST(LayerAttention, GivesTheContextsProjectionsInItsOwnOrder) {
   const Tokens t;
   const memory::LayerContext context = mixed_context();  // attention uses another order
   const memory::LocalAttention local =
-      c.layer->attend_tokens(context, t.q, t.k, t.v, {false, false, true}, *c.scope);
+      LayerPass(*c.layer, *c.scope).attend_tokens(context, t.q, t.k, t.v, {false, false, true});
   ASSERT_EQ(local.context_k.size(), context.blocks.size());
   for (size_t i = 0; i < context.blocks.size(); ++i) {
     EXPECT_TRUE(local.context_k[i].equal(context.blocks[i].rows.k)) << i;
@@ -191,7 +190,7 @@ TEST(LayerAttention, KeepsWindowValidityAndBiases) {
     c.scope->token_valid =
         at::tensor({1, 1, 1, 1, 1, 1, 0, 0}, at::kLong).to(at::kBool).view({2, 4});
     const memory::LocalAttention local =
-        c.layer->attend_tokens(context, t.q, t.k, t.v, {true, false}, *c.scope);
+        LayerPass(*c.layer, *c.scope).attend_tokens(context, t.q, t.k, t.v, {true, false});
     const naive::Result naive = expected(c, context, t, 3, c.scope->token_valid);
     EXPECT_LT(largest_difference(local.z, naive.z), 1e-12);
     EXPECT_LT(largest_difference(local.lse, naive.lse), 1e-12);
@@ -212,7 +211,7 @@ TEST(LayerAttention, GradientsAgreeWithFiniteDifferences) {
     const auto loss = [&] {
       c.layer->weights_changed();  // differences are taken without gradients, where tables are kept
       const memory::LocalAttention local =
-          c.layer->attend_tokens(context, t.q, t.k, t.v, {true, false}, *c.scope);
+          LayerPass(*c.layer, *c.scope).attend_tokens(context, t.q, t.k, t.v, {true, false});
       return (local.z * to_z).sum() + (local.lse * to_lse).sum();
     };
     expect_gradient("q", t.q, loss);
@@ -245,7 +244,7 @@ TEST(LayerAttention, ClampedDistancesAreThoseOfThePlainPath) {
     c.scope->is_training = true;
     c.tables->begin_segment(dropout);
     const auto attended = [&] {
-      return c.layer->attend_tokens(context, t.q, t.k, t.v, {true, false}, *c.scope).z;
+      return LayerPass(*c.layer, *c.scope).attend_tokens(context, t.q, t.k, t.v, {true, false}).z;
     };
     const at::Tensor fused = attended();
     AttentionByDistance distances({.width = 1, .intervals = 2, .layers = {}});
@@ -260,7 +259,7 @@ TEST(LayerAttention, PaddedLaneWithoutAnyTokenGivesZero) {
   const Tokens t;
   c.scope->token_valid = at::tensor({1, 1, 1, 1, 0, 0, 0, 0}, at::kLong).to(at::kBool).view({2, 4});
   const memory::LocalAttention local =
-      c.layer->attend_tokens({}, t.q, t.k, t.v, {true, false}, *c.scope);
+      LayerPass(*c.layer, *c.scope).attend_tokens({}, t.q, t.k, t.v, {true, false});
   EXPECT_EQ(local.z[1].abs().sum().item<double>(), 0.0);
   EXPECT_TRUE(local.lse[1].eq(-kInf).all().item<bool>());
   local.z.sum().backward();
@@ -292,10 +291,11 @@ TEST(LayerAttention, HiddenRowsAreNormedAndProjectedAsTheLayerDoesIt) {
     blocks.blocks.push_back(block);
   }
   const at::Tensor expected =
-      c.layer->attend_tokens(given, t.q, t.k, t.v, {false, false}, *c.scope).z;
+      LayerPass(*c.layer, *c.scope).attend_tokens(given, t.q, t.k, t.v, {false, false}).z;
   EXPECT_LT(
-      largest_difference(c.layer->attend_tokens(blocks, t.q, t.k, t.v, {false, false}, *c.scope).z,
-                         expected),
+      largest_difference(
+          LayerPass(*c.layer, *c.scope).attend_tokens(blocks, t.q, t.k, t.v, {false, false}).z,
+          expected),
       1e-12);
 }
 
@@ -306,7 +306,7 @@ TEST(LayerAttention, RefusesKeysOfAnotherDtype) {
   context.blocks.push_back(block_of(1, 2, PositionKind::kPlace));
   context.blocks[0].rows.k = context.blocks[0].rows.k.detach().to(at::kFloat);
   const std::string message = error_of([&] {
-    c.layer->attend_tokens(context, t.q, t.k, t.v, {false, false}, *c.scope);
+    LayerPass(*c.layer, *c.scope).attend_tokens(context, t.q, t.k, t.v, {false, false});
   });
   EXPECT_NE(message.find("context of layer 0: keys and values of another dtype"), std::string::npos)
       << message;

@@ -214,7 +214,7 @@ void prepare(LayerCase& c, const Places& p) {
 
 memory::LocalAttention attended(LayerCase& c, const Places& p) {
   prepare(c, p);
-  return c.layer->attend_tokens(p.context, p.q, p.k, p.v, {true, true}, *c.scope);
+  return LayerPass(*c.layer, *c.scope).attend_tokens(p.context, p.q, p.k, p.v, {true, true});
 }
 
 // On devices other than the CPU only the counts of the blocks by place are used.
@@ -232,8 +232,7 @@ bool may_have_gaps_by_counts(const Places& p) {
 memory::LocalAttention stepwise(LayerCase& c, const Places& p) {
   const at::NoGradGuard no_grad;
   prepare(c, p);
-  std::vector<OpenLayer> open(1);
-  c.scope->open = &open;
+  OpenLayer open;
   std::vector<at::Tensor> z, lse;
   for (int64_t t = 0; t < p.tokens; ++t) {
     c.scope->past = t;
@@ -243,8 +242,9 @@ memory::LocalAttention stepwise(LayerCase& c, const Places& p) {
     }
     const int64_t from = t == 0 ? 0 : p.riders + t, n = t == 0 ? p.riders + 1 : 1;
     const memory::LocalAttention local =
-        c.layer->attend_tokens(context, p.q.narrow(1, t, 1), p.k.narrow(1, from, n),
-                               p.v.narrow(1, from, n), {true, false}, *c.scope);
+        OpenLayerPass(*c.layer, *c.scope, open)
+            .attend_tokens(context, p.q.narrow(1, t, 1), p.k.narrow(1, from, n),
+                           p.v.narrow(1, from, n), {true, false});
     z.push_back(local.z);
     lse.push_back(local.lse);
   }

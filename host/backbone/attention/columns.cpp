@@ -6,7 +6,6 @@
 
 #include "host/backbone/attention/attention.hpp"
 #include "host/backbone/attention/rotary_columns.hpp"
-#include "host/backbone/layer_services.hpp"
 #include "host/backbone/parameters.hpp"
 #include "host/base/error.hpp"
 #include "host/tensor/dtypes.hpp"
@@ -35,7 +34,7 @@ void check_given(const Block& block, int64_t layer, at::ScalarType compute) {
 
 // Fills k and v of blocks [from, to), which are of one kind and have no cached projections.
 void project_group(std::vector<Block>& blocks, size_t from, size_t to, const Layer& layer,
-                   int64_t index, const memory::SegmentHooks& hooks) {
+                   const memory::SegmentHooks& hooks) {
   std::vector<at::Tensor> rows;
   for (size_t i = from; i < to; ++i) rows.push_back(blocks[i].source->rows.hidden);
   const bool is_normed = blocks[from].source->rows.kind == memory::RowsKind::kNormed;
@@ -50,22 +49,22 @@ void project_group(std::vector<Block>& blocks, size_t from, size_t to, const Lay
     if (!keeps || blocks[i].source->block == nullptr) continue;
     blocks[i].k = blocks[i].k.contiguous();
     blocks[i].v = blocks[i].v.contiguous();
-    blocks[i].source->block->projections[index] = {blocks[i].k, blocks[i].v,
-                                                   hooks.weights_version()};
+    blocks[i].source->block->projections[layer.index()] = {blocks[i].k, blocks[i].v,
+                                                           hooks.weights_version()};
   }
 }
 
-void find_given(Block& block, int64_t index, at::ScalarType compute,
-                const memory::SegmentHooks& hooks) {
+void find_given(Block& block, const Layer& layer, const memory::SegmentHooks& hooks) {
+  const at::ScalarType compute = layer.settings().compute;
   const memory::ContextBlock& source = *block.source;
   if (source.rows.kind == memory::RowsKind::kKeyValue) {
     block.k = source.rows.k;
     block.v = source.rows.v;
-    check_given(block, index, compute);
+    check_given(block, layer.index(), compute);
     return;
   }
   if (!hooks.caches_projections() || source.block == nullptr) return;
-  const auto it = source.block->projections.find(index);
+  const auto it = source.block->projections.find(layer.index());
   if (it == source.block->projections.end() ||
       it->second.weights_version != hooks.weights_version() ||
       it->second.k.scalar_type() != compute) {
@@ -140,7 +139,7 @@ void ContextColumns::projections(std::vector<at::Tensor>& k, std::vector<at::Ten
 }
 
 ContextColumns gather_context(const memory::LayerContext& context, const Layer& layer,
-                              int64_t index, const SegmentScope& scope) {
+                              const SegmentScope& scope) {
   ContextColumns out;
   int64_t position = 0;
   for (const memory::ContextBlock& source : context.blocks) {
@@ -150,7 +149,7 @@ ContextColumns gather_context(const memory::LayerContext& context, const Layer& 
                         [](const Block& b) { return !b.is_placed(); });
   for (Block& block : out.blocks) {
     (block.is_placed() ? out.placed : out.free) += block.rows();
-    find_given(block, index, layer.settings().compute, scope.hooks);
+    find_given(block, layer, scope.hooks);
   }
   for (size_t from = 0; from < out.blocks.size();) {
     size_t to = from + 1;
@@ -159,7 +158,7 @@ ContextColumns gather_context(const memory::LayerContext& context, const Layer& 
              out.blocks[to].source->rows.kind == out.blocks[from].source->rows.kind) {
         ++to;
       }
-      project_group(out.blocks, from, to, layer, index, scope.hooks);
+      project_group(out.blocks, from, to, layer, scope.hooks);
     }
     from = to;
   }

@@ -8,6 +8,7 @@
 
 #include "host/backbone/attention/positions.hpp"
 #include "host/backbone/layer.hpp"
+#include "host/backbone/segment_scope.hpp"
 
 namespace mneme::backbone {
 
@@ -61,7 +62,7 @@ struct ContextColumns {
 // where the run allows. Errors: Error(kPlugin) for keys and values of another dtype than the layer
 // computes in.
 ContextColumns gather_context(const memory::LayerContext& context, const Layer& layer,
-                              int64_t index, const SegmentScope& scope);
+                              const SegmentScope& scope);
 
 // Which columns exist, in the lanes' order: [B,K] bool; undefined = all.
 at::Tensor valid_columns(const ContextColumns& context, int64_t lanes, int64_t tokens,

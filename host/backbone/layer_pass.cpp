@@ -1,0 +1,176 @@
+#include "host/backbone/layer_pass.hpp"
+
+#include <tuple>
+
+#include "host/backbone/attention/attention.hpp"
+#include "host/backbone/attention/rotary_columns.hpp"
+#include "host/backbone/linear.hpp"
+#include "host/tensor/torch.hpp"
+
+namespace mneme::backbone {
+namespace {
+
+at::Tensor rows_first(const at::Tensor& t) { return t.permute({1, 2, 0, 3}); }
+
+}  // namespace
+
+std::vector<KeyPiece> LayerPass::all_columns(const ContextColumns& columns, const at::Tensor& k,
+                                             const at::Tensor& v) {
+  const bool is_rotary = layer_.settings().is_rotary();
+  std::vector<KeyPiece> out;
+  at::Tensor context;
+  if (is_rotary) context = turned_context(columns, layer_.settings(), scope_);
+  int64_t begin = 0;
+  for (const ContextColumns::Block& block : columns.blocks) {
+    out.push_back({context.defined() ? rows_first(context).narrow(1, begin, block.rows())
+                                     : columns.of_all_heads(block.k),
+                   columns.of_all_heads(block.v)});
+    begin += block.rows();
+  }
+  const at::Tensor own = columns.of_all_heads(k);
+  out.push_back(
+      {is_rotary ? rows_first(turned_rows(columns, own, scope_)) : own, columns.of_all_heads(v)});
+  return out;
+}
+
+memory::LocalAttention LayerPass::attend_tokens(const memory::LayerContext& context,
+                                                const at::Tensor& q, const at::Tensor& k,
+                                                const at::Tensor& v, Wants wants) {
+  const LayerSettings& s = layer_.settings();
+  const ContextColumns columns = gather_context(context, layer_, scope_);
+  const int64_t tokens = q.size(1);
+  AttentionArgs args;
+  args.q = q;
+  if (s.is_rotary()) {
+    args.q = turned(q, scope_.rotary->range(scope_.past, tokens, q.scalar_type()).of_rows());
+  }
+  std::vector<KeyPiece> pieces = all_columns(columns, k, v);
+  if (columns.lane_order.defined()) {
+    const auto [all_k, all_v] = joined_pieces(pieces);
+    pieces = {{rows_first(columns.in_lane_order(all_k, 1, 2)),
+               rows_first(columns.in_lane_order(all_v, 1, 2))}};
+  }
+  args.bias = bias_columns(columns, context, q, layer_, scope_);
+  args.first_placed = columns.free;
+  args.scale = layer_.scale();
+  const bool has_dropout = scope_.is_training && s.dropout > 0.0;
+  if (s.is_relative()) {
+    args.content_bias = layer_.weights().content_bias;
+    args.position_bias = layer_.weights().position_bias;
+    args.table = layer_.projected_positions(columns.placed + scope_.riders + scope_.past + tokens,
+                                            scope_.tables, has_dropout);
+  }
+  args.dropout = scope_.is_training ? s.attention_dropout : 0.0;
+  args.noise = &scope_.noise;
+  args.wants_mass = wants.mass;
+  args.wants_lse = wants.lse;
+  args.query_valid = scope_.token_valid;
+  const int64_t before = columns.placed + scope_.riders + scope_.past;
+  const at::Tensor valid = valid_columns(columns, q.size(0), tokens, scope_);
+  const bool shows_probabilities =
+      scope_.distances != nullptr && scope_.distances->wants(layer_.index());
+  AttentionOutput out;
+  if (can_be_fused(args) && !shows_probabilities) {
+    // With dropout the rows of clamped distances differ.
+    const int64_t clamp = args.table.defined() && has_dropout ? 0 : s.clamp_distance;
+    out = attend_fused(args, pieces, {scope_.window, &s.slopes, clamp, valid});
+  } else {
+    std::tie(args.k, args.v) = joined_pieces(pieces);
+    args.mask = mask_columns({columns.free, before, tokens}, valid, s, scope_);
+    // A token attends at least to itself, unless it is padding.
+    args.may_be_empty = scope_.token_valid.defined() || args.bias.defined();
+    if (shows_probabilities) {
+      args.on_probabilities = [&](const at::Tensor& p) {
+        scope_.distances->add(layer_.index(), p,
+                              {args.mask, args.query_valid, columns.free, before});
+      };
+    }
+    out = attend(args);
+  }
+  memory::LocalAttention local;
+  local.z = out.z;
+  local.lse = out.lse;
+  if (out.mass.defined()) local.mass = columns.original_order(out.mass);
+  if (wants.context_projections) columns.projections(local.context_k, local.context_v);
+  return local;
+}
+
+at::Tensor LayerPass::attention_block(const at::Tensor& h, const at::Tensor& x,
+                                      memory::LocalAttention& local) {
+  const LayerSettings& s = layer_.settings();
+  const int64_t layer = layer_.index();
+  const int64_t lanes = h.size(0), riders = scope_.passing(), tokens = h.size(1) - riders;
+  const int64_t inner = s.query_width();
+  if (scope_.past == 0) scope_.hooks.absorb_before(layer, x, services_);
+  const memory::LayerContext context = scope_.hooks.context(layer, x, services_);
+  const Projections all = layer_.project(layer_.norm_before(h));
+  const auto of_tokens = [&](const at::Tensor& t) {
+    return riders == 0 ? t : t.narrow(1, riders, tokens);
+  };
+  const at::Tensor q = of_tokens(all.q);
+  const Wants wants{scope_.hooks.wants_lse(layer), scope_.hooks.wants_mass(layer),
+                    scope_.hooks.wants_context_projections(layer)};
+  const auto seen = [&](const at::Tensor& t) {
+    const int64_t rows = scope_.riding() + tokens;
+    return t.size(1) == rows ? t : t.narrow(1, t.size(1) - rows, rows);
+  };
+  local = attend_tokens(context, q, seen(all.k), seen(all.v), wants);
+  local.q = q;
+  local.k = of_tokens(all.k);
+  local.v = of_tokens(all.v);
+  keep_keys(local);
+  at::Tensor ridden;
+  if (riders > 0) {
+    ridden = scope_.hooks.ride(layer, h.narrow(1, 0, riders).to(s.compute),
+                               all.q.narrow(1, 0, riders), all.k, all.v, services_);
+  }
+  at::Tensor z = scope_.hooks.read_heads(layer, local, services_);
+  const bool has_riders = riders > 0 && (!layer_.is_last() || scope_.keeps_riders);
+  if (has_riders) z = at::cat({ridden, z}, 1);
+  const at::Tensor projected =
+      linear(z.reshape({lanes, z.size(1), inner}), layer_.in_compute(layer_.output()),
+             layer_.weights().output_bias, s.compute);
+  const at::Tensor own = has_riders ? projected.narrow(1, riders, tokens) : projected;
+  at::Tensor out = scope_.hooks.read_out(layer, own, local, services_);
+  if (!has_riders) return out;
+  return out.is_same(own) ? projected : at::cat({projected.narrow(1, 0, riders), out}, 1);
+}
+
+at::Tensor LayerPass::run(const at::Tensor& h) {
+  const LayerSettings& s = layer_.settings();
+  const double dropout = scope_.is_training ? s.dropout : 0.0;
+  const int64_t riders = scope_.passing(), tokens = h.size(1) - riders;
+  const at::Tensor rows = riders == 0 ? h : h.narrow(1, riders, tokens);
+  const at::Tensor x = rows.to(s.compute);
+  layer_.end_pass();  // of a pass that failed
+  memory::LocalAttention local;
+  const at::Tensor attended = scope_.noise.apply(attention_block(h, x, local), dropout);
+  // What the riders become in the last layer is seldom wanted: they are dropped after its
+  // attention.
+  at::Tensor middle = (layer_.is_last() && !scope_.keeps_riders ? rows : h) + attended;
+  if (!s.is_pre_norm()) middle = layer_.weights().norm(middle);
+  const auto tap = [&](const at::Tensor& t, std::vector<at::Tensor>& of_tokens,
+                       std::vector<at::Tensor>& of_riders) {
+    const int64_t before = t.size(1) - tokens;
+    of_tokens.push_back(t.narrow(1, before, tokens).detach());
+    if (before > 0) of_riders.push_back(t.narrow(1, 0, before).detach());
+  };
+  if (scope_.tap != nullptr)
+    tap(middle, scope_.tap->attention_out, scope_.tap->rider_attention_out);
+  const at::Tensor out = layer_.feed_forward(middle, dropout, scope_.noise);
+  if (scope_.tap != nullptr) tap(out, scope_.tap->layer_out, scope_.tap->rider_layer_out);
+  absorb(x, local);
+  layer_.end_pass();
+  return out;
+}
+
+void LayerPass::keep_keys(memory::LocalAttention& local) {
+  if (!scope_.hooks.caches_projections()) return;
+  scope_.hooks.keep_projections(layer_.index(), local.k.contiguous(), local.v.contiguous());
+}
+
+void LayerPass::absorb(const at::Tensor& x, const memory::LocalAttention& local) {
+  scope_.hooks.absorb_after(layer_.index(), x, local, services_);
+}
+
+}  // namespace mneme::backbone

@@ -1,0 +1,59 @@
+// The pass of a segment through a layer: stages 2 to 7. Stage 4 (attention) is the backbone's own,
+// in the others the memory's hooks are called (docs/design.md, "Layer contract").
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "host/backbone/attention/columns.hpp"
+#include "host/backbone/attention/fused.hpp"
+#include "host/backbone/layer.hpp"
+#include "host/backbone/layer_services.hpp"
+#include "host/backbone/segment_scope.hpp"
+#include "host/memory/interface/backbone_interface.hpp"
+
+namespace mneme::backbone {
+
+// A pass of a whole segment. OpenLayerPass is that of a step of an open segment.
+class LayerPass {
+ public:
+  // Both outlive the pass.
+  LayerPass(Layer& layer, SegmentScope& scope)
+      : layer_(layer), scope_(scope), services_(layer, scope) {}
+  virtual ~LayerPass() = default;
+
+  // h [B,M+T,D] -> [B,M+T,D] with M of SegmentScope::passing(); the last layer drops the riders,
+  // [B,T,D], unless the scope keeps them.
+  at::Tensor run(const at::Tensor& h);
+  // Stage 4 (attention) of the tokens. q [B,T,H,d]; k, v [B,M+T,G,d]: riders, then tokens. Keys are
+  // the context's, in an open segment those of the steps before, and these. Fills z, and lse, mass
+  // and the context's projections where wanted.
+  struct Wants {
+    bool lse = false;
+    bool mass = false;
+    bool context_projections = false;
+  };
+  memory::LocalAttention attend_tokens(const memory::LayerContext& context, const at::Tensor& q,
+                                       const at::Tensor& k, const at::Tensor& v, Wants wants);
+
+ protected:
+  // Keys and values of all columns, in the order of the blocks; k, v as attend_tokens has them.
+  virtual std::vector<KeyPiece> all_columns(const ContextColumns& columns, const at::Tensor& k,
+                                            const at::Tensor& v);
+  // After attention, `local` has q, k and v of the tokens: keeps them for the hooks.
+  virtual void keep_keys(memory::LocalAttention& local);
+  // Stage 7 (absorb). x [B,T,D]: the layer's input.
+  virtual void absorb(const at::Tensor& x, const memory::LocalAttention& local);
+
+  Layer& layer_;
+  SegmentScope& scope_;
+  DecoderServices services_;
+
+ private:
+  at::Tensor attention_block(const at::Tensor& h, const at::Tensor& x,
+                             memory::LocalAttention& local);
+};
+
+}  // namespace mneme::backbone

@@ -1,0 +1,40 @@
+// What the layers of a forward pass share.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "host/backbone/attention/positions.hpp"
+#include "host/backbone/attention/rotary.hpp"
+#include "host/backbone/dropout.hpp"
+#include "host/backbone/forward.hpp"
+#include "host/memory/segment/segment_hooks.hpp"
+
+namespace mneme::backbone {
+
+// One forward pass of a segment, shared by its layers.
+struct SegmentScope {
+  memory::SegmentHooks& hooks;
+  PositionTables& tables;
+  RotaryTables* rotary;  // of position rotary; else nullptr
+  MaskCache& masks;
+  Noise& noise;
+  bool is_training = false;   // dropout is on
+  int64_t window = 0;         // same_length: distances 0 .. window-1; 0 = off
+  int64_t riders = 0;         // that tokens attend to; before the segment's tokens
+  int64_t unseen = 0;         // that no token attends to; in h before the others
+  bool keeps_riders = false;  // the last layer's riders are wanted
+  at::Tensor rider_valid{};   // [B,riders] bool; undefined = all
+  at::Tensor token_valid{};   // [B,T] bool; undefined = all
+  ForwardOptions::Tap* tap = nullptr;
+  AttentionByDistance* distances = nullptr;  // gets every layer's probabilities
+  int64_t past = 0;                          // tokens of an open segment before this step
+
+  // The riders of a step: those that tokens attend to, and all that h holds before the tokens. In
+  // an open segment riders pass with the first step alone.
+  int64_t riding() const { return past == 0 ? riders : 0; }
+  int64_t passing() const { return past == 0 ? unseen + riders : 0; }
+};
+
+}  // namespace mneme::backbone
