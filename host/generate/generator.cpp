@@ -46,7 +46,6 @@ TokenFeeder::TokenFeeder(backbone::Model& model, memory::Stack& stack, const Fed
   if (!marks_.empty()) types_.assign(static_cast<std::size_t>(saved.lanes), marks_.front());
   if (!marks_.empty() && saved.types.size() == types_.size()) types_ = saved.types;
   prepare(model, stack);
-  stack.restore_projections(state_, saved.state);
   const at::NoGradGuard no_grad;
   for (const at::Tensor& ids : saved.steps) step(ids);
   tokens_ = saved.tokens;
@@ -127,14 +126,11 @@ void TokenFeeder::multiply(std::int64_t lanes) {
 }
 
 FedText TokenFeeder::save() const {
-  FedText saved{.state = state_.save(),
-                .steps = steps_,
-                .lanes = lanes(),
-                .tokens = tokens_,
-                .types = open_ ? open_types_ : types_};
-  const auto projections = stack_.save_projections(state_);
-  saved.state.tensors.insert(saved.state.tensors.end(), projections.begin(), projections.end());
-  return saved;
+  return {.state = state_.save(stack_.weights_version()),
+          .steps = steps_,
+          .lanes = lanes(),
+          .tokens = tokens_,
+          .types = open_ ? open_types_ : types_};
 }
 
 namespace {

@@ -26,6 +26,7 @@ class PluginLoader;  // loader.hpp
 
 namespace mneme::memory {
 
+struct SavedState;   // state/saved_state.hpp
 class Tier;          // tier/tier.hpp
 struct TierOutline;  // tier_outline.hpp
 
@@ -77,15 +78,9 @@ class Stack {
   std::vector<std::string> slots_without_lanes() const;
 
   StackState new_state(Phase phase, int64_t lanes) const;
-  // Restores what save() gave. Errors: Error(kUsage) for another plugin, revision or shape, and for
-  // other trained options.
+  // Restores what save() gave; keys and values of blocks count as made under the present weights.
+  // Errors: Error(kUsage) for another plugin, revision or shape, and for other trained options.
   StackState restore(Phase phase, int64_t lanes, const StackState::Saved& saved) const;
-  // The keys and values that a state's blocks keep, by name, and the reverse: into a state restored
-  // from what save() gave at the same time. A text that is continued with them is bit for bit that
-  // of an uninterrupted generation; projecting again, with blocks grouped differently, may round
-  // differently. Errors: Error(kUsage).
-  std::vector<std::pair<std::string, at::Tensor>> save_projections(const StackState& state) const;
-  void restore_projections(StackState& state, const StackState::Saved& saved) const;
   // Longest segment that every tier serves; 0 = any.
   int64_t longest_segment(Phase phase) const;
   // The state for continuing a run of another stack, whose state was saved: slots and queues of
@@ -106,12 +101,13 @@ class Stack {
   std::vector<plugin::OptionChange> changed_options(const plugin::TierOptions& trained) const;
 
  private:
-  std::vector<plugin::OptionChange> changed_options(const StackState::Saved& saved) const;
+  std::vector<plugin::OptionChange> changed_options(const SavedState& saved) const;
   std::vector<TierState> new_states(Phase phase, int64_t lanes) const;
   // What fits of every tier whose trained options are not among `changes`; `report` lists it.
-  StackState restore_tiers(Phase phase, int64_t lanes, const StackState::Saved& saved,
+  // `weights_version`: of the projections; none = without them.
+  StackState restore_tiers(Phase phase, int64_t lanes, const SavedState& saved,
                            const std::vector<plugin::OptionChange>& changes,
-                           StateCarry& report) const;
+                           std::optional<uint64_t> weights_version, StateCarry& report) const;
 
   BackboneInfo backbone_;
   std::vector<std::unique_ptr<Tier>> tiers_;

@@ -1,92 +1,57 @@
 // The states of several processes' lanes as one.
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <stdexcept>
 
 #include "host/base/error.hpp"
-#include "host/memory/state/stack_state.hpp"
+#include "host/memory/state/saved_state.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::memory {
 namespace {
 
-using Tensors = std::map<std::string, at::Tensor>;
+using Parts = std::vector<SavedState>;
+using Blocks = std::map<std::int64_t, RowsBlock>;
 
-// A field of a queue's block: "<queue>.<block>.<field>".
-struct BlockField {
-  std::string queue;
-  std::int64_t block = 0;
-  std::string field;
-};
-
-std::optional<BlockField> block_field(const std::string& name) {
-  constexpr std::array kFields = {"hidden", "k", "v", "valid", "position", "mass"};
-  const std::size_t last = name.rfind('.');
-  if (last == std::string::npos || last == 0) return {};
-  const std::size_t before = name.rfind('.', last - 1);
-  if (before == std::string::npos) return {};
-  BlockField out{name.substr(0, before), 0, name.substr(last + 1)};
-  const char* const end = name.data() + last;
-  const auto read = std::from_chars(name.data() + before + 1, end, out.block);
-  if (read.ec != std::errc() || read.ptr != end) return {};
-  if (std::ranges::find(kFields, out.field) == kFields.end()) return {};
+// Rows of each block.
+std::vector<std::int64_t> rows_of(const Blocks& blocks) {
+  std::vector<std::int64_t> out;
+  for (const auto& [number, block] : blocks) {
+    const at::Tensor& main = block.rows.k.defined() ? block.rows.k : block.rows.hidden;
+    if (main.defined()) out.push_back(main.size(1));
+  }
   return out;
 }
 
-// A queue of one part: the fields of each block, oldest first.
-struct Queue {
-  std::map<std::int64_t, Tensors> blocks;
-
-  [[nodiscard]] std::vector<std::int64_t> rows() const {
-    std::vector<std::int64_t> out;
-    for (const auto& [block, fields] : blocks) {
-      const auto main = fields.contains("k") ? fields.find("k") : fields.find("hidden");
-      if (main != fields.end()) out.push_back(main->second.size(1));
-    }
-    return out;
-  }
-};
-
-using Queues = std::map<std::string, Queue>;
-
-std::int64_t total(const std::vector<std::int64_t>& rows) {
-  std::int64_t sum = 0;
-  for (const std::int64_t count : rows) sum += count;
-  return sum;
+std::int64_t total(const Blocks& blocks) {
+  const std::vector<std::int64_t> rows = rows_of(blocks);
+  return std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
 }
 
-// The lanes of one part of a field: the tensor, or, where it has none, rows that are all valid.
-at::Tensor lanes_of(const Tensors& block, const std::string& field, std::int64_t lanes,
+// A field of one part's block: the tensor, or, where it has none, rows that are all valid.
+at::Tensor lanes_of(const Rows& block, const RowField& field, std::int64_t lanes,
                     std::int64_t rows) {
-  const auto found = block.find(field);
-  if (found != block.end()) return found->second;
-  if (field != "valid") throw std::logic_error(str("a part of a queue has no ", field));
+  if ((block.*field.tensor).defined()) return block.*field.tensor;
+  if (field.tensor != &Rows::valid)
+    throw std::logic_error(str("a part of a queue has no ", field.name));
   return torch::ones({lanes, rows}, at::kBool);
 }
 
 // A field of all blocks of a part in one piece, with zeros in front up to `rows`: invalid rows.
-at::Tensor padded(const Queue& queue, const std::string& field, std::int64_t lanes,
+at::Tensor padded(const Blocks& blocks, const RowField& field, std::int64_t lanes,
                   std::int64_t rows, const at::Tensor& like) {
-  std::vector<at::Tensor> columns;
-  const std::vector<std::int64_t> own = queue.rows();
   std::vector<std::int64_t> shape = like.sizes().vec();
   shape[0] = lanes;
-  shape[1] = rows - total(own);
-  columns.push_back(torch::zeros(shape, like.options()));
+  shape[1] = rows - total(blocks);
+  std::vector<at::Tensor> columns = {torch::zeros(shape, like.options())};
+  const std::vector<std::int64_t> own = rows_of(blocks);
   std::size_t i = 0;
-  for (const auto& [block, fields] : queue.blocks)
-    columns.push_back(lanes_of(fields, field, lanes, own[i++]));
+  for (const auto& [number, block] : blocks)
+    columns.push_back(lanes_of(block.rows, field, lanes, own[i++]));
   return at::cat(columns, 1);
-}
-
-std::string joined(const std::vector<StackState::Saved>& parts, const std::string& key) {
-  std::vector<std::string> texts;
-  for (const StackState::Saved& part : parts) texts.push_back(part.metadata.at(key));
-  return join(texts, ",");
 }
 
 // Tensors of equal shapes but for the lanes, in the order of the parts.
@@ -104,81 +69,84 @@ at::Tensor cat_lanes(const std::string& name, const std::vector<at::Tensor>& ten
   return at::cat(tensors, 0);
 }
 
+Blocks merged(const std::string& queue, Parts& parts) {
+  const auto of = [&](SavedState& part) -> Blocks& { return part.entries[queue].blocks; };
+  std::int64_t most = 0;
+  bool is_equal = true;
+  for (SavedState& part : parts) {
+    most = std::max(most, total(of(part)));
+    is_equal = is_equal && rows_of(of(part)) == rows_of(of(parts.front()));
+  }
+  // A part's tensor of a field; undefined when none has it. `number`: of the block; none = any.
+  const auto example = [&](const RowField& field, std::optional<std::int64_t> number) {
+    for (SavedState& part : parts) {
+      for (const auto& [own, block] : of(part)) {
+        const at::Tensor& tensor = block.rows.*field.tensor;
+        if (tensor.defined() && own == number.value_or(own)) return tensor;
+      }
+    }
+    return at::Tensor();
+  };
+  Blocks out;
+  for (const RowField& field : kRowFields) {
+    std::vector<at::Tensor> tensors;
+    if (!is_equal) {
+      at::Tensor like = example(field, {});
+      if (!like.defined() && field.tensor == &Rows::valid) like = torch::empty({0, 0}, at::kBool);
+      if (!like.defined()) continue;
+      for (SavedState& part : parts)
+        tensors.push_back(padded(of(part), field, part.counters.lanes, most, like));
+      out[0].rows.*field.tensor = at::cat(tensors, 0);
+      continue;
+    }
+    for (const auto& [number, block] : of(parts.front())) {
+      const at::Tensor like = example(field, number);
+      if (!like.defined()) continue;
+      tensors.clear();
+      for (SavedState& part : parts)
+        tensors.push_back(
+            lanes_of(of(part)[number].rows, field, part.counters.lanes, like.size(1)));
+      out[number].rows.*field.tensor = cat_lanes(field_name(queue, number, field), tensors);
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 StackState::Saved StackState::merge(const std::vector<Saved>& parts) {
   if (parts.size() == 1) return parts.front();
-  Saved out;
-  out.metadata = parts.front().metadata;
-  std::vector<std::int64_t> lanes;
+  Parts in;
+  std::set<std::string> names;
   for (const Saved& part : parts) {
-    for (const char* const key : {"segments", "previous_length"}) {
-      if (part.metadata.at(key) != out.metadata.at(key))
-        throw std::logic_error(str("parts of a state differ in ", key));
-    }
-    lanes.push_back(std::stoll(part.metadata.at("lanes")));
+    in.push_back(from_named(part));
+    for (const auto& [name, entry] : in.back().entries) names.insert(name);
   }
-  out.metadata["lanes"] = str(total(lanes));
-  for (const char* const key : {"reset", "streams", "tokens"})
-    out.metadata[key] = joined(parts, key);
-
-  std::set<std::string> slots, queues;
-  std::vector<Tensors> of_slots(parts.size());
-  std::vector<Queues> of_queues(parts.size());
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    for (const auto& [name, tensor] : parts[i].tensors) {
-      if (const auto field = block_field(name)) {
-        queues.insert(field->queue);
-        of_queues[i][field->queue].blocks[field->block][field->field] = tensor;
-      } else {
-        slots.insert(name);
-        of_slots[i][name] = tensor;
-      }
-    }
+  SavedState out{.counters = in.front().counters,
+                 .signatures = in.front().signatures,
+                 .options = in.front().options};
+  RunCounters& all = out.counters;
+  for (std::size_t i = 1; i < in.size(); ++i) {
+    const RunCounters& own = in[i].counters;
+    if (own.segments != all.segments || own.previous_length != all.previous_length)
+      throw std::logic_error("parts of a state differ in their segments");
+    all.lanes += own.lanes;
+    all.reset.insert(all.reset.end(), own.reset.begin(), own.reset.end());
+    all.streams.insert(all.streams.end(), own.streams.begin(), own.streams.end());
+    all.tokens.insert(all.tokens.end(), own.tokens.begin(), own.tokens.end());
   }
-  for (const std::string& name : slots) {
-    std::vector<at::Tensor> tensors;
-    for (Tensors& part : of_slots) tensors.push_back(part[name]);
-    out.tensors.emplace_back(name, cat_lanes(name, tensors));
-  }
-  for (const std::string& name : queues) {
-    // Fields with a tensor that has them, block by block.
-    std::map<std::int64_t, std::map<std::string, at::Tensor>> examples;
-    std::int64_t most = 0;
-    bool is_equal = true;
-    for (Queues& part : of_queues) {
-      const std::vector<std::int64_t> rows = part[name].rows();
-      most = std::max(most, total(rows));
-      is_equal = is_equal && rows == of_queues.front()[name].rows();
-      for (const auto& [block, fields] : part[name].blocks) {
-        for (const auto& [field, tensor] : fields) examples[block].try_emplace(field, tensor);
-      }
-    }
-    if (is_equal) {
-      for (const auto& [block, fields] : examples) {
-        for (const auto& [field, example] : fields) {
-          std::vector<at::Tensor> tensors;
-          for (std::size_t i = 0; i < parts.size(); ++i) {
-            const Tensors& own = of_queues[i][name].blocks[block];
-            tensors.push_back(lanes_of(own, field, lanes[i], example.size(1)));
-          }
-          const std::string full = str(name, '.', block, '.', field);
-          out.tensors.emplace_back(full, cat_lanes(full, tensors));
-        }
-      }
-      continue;
-    }
-    std::map<std::string, at::Tensor> fields;
-    for (const auto& [block, own] : examples) fields.insert(own.begin(), own.end());
-    fields.try_emplace("valid", torch::empty({0, 0}, at::kBool));
-    for (const auto& [field, example] : fields) {
-      std::vector<at::Tensor> tensors;
-      for (std::size_t i = 0; i < parts.size(); ++i)
-        tensors.push_back(padded(of_queues[i][name], field, lanes[i], most, example));
-      out.tensors.emplace_back(str(name, ".0.", field), at::cat(tensors, 0));
+  for (const std::string& name : names) {
+    std::vector<at::Tensor> slots;
+    for (SavedState& part : in) slots.push_back(part.entries[name].slot);
+    const bool is_slot =
+        std::ranges::any_of(slots, [](const auto& slot) { return slot.defined(); });
+    if (is_slot) {
+      out.entries[name].slot = cat_lanes(name, slots);
+    } else {
+      out.entries[name].blocks = merged(name, in);
     }
   }
-  return out;
+  return to_named(out);
 }
 
 }  // namespace mneme::memory

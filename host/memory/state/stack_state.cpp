@@ -9,21 +9,12 @@
 #include <vector>
 
 #include "host/base/error.hpp"
+#include "host/memory/state/saved_state.hpp"
 #include "host/memory/state/tier_state.hpp"
 #include "host/memory/tier/tier.hpp"
 #include "host/plugin/plugin_options.hpp"
 
 namespace mneme::memory {
-namespace {
-
-template <typename T>
-std::string list_of(const std::vector<T>& values) {
-  std::vector<std::string> parts;
-  for (const T& value : values) parts.push_back(str(static_cast<uint64_t>(value)));
-  return join(parts, ",");
-}
-
-}  // namespace
 
 StackState::StackState() = default;
 StackState::~StackState() = default;
@@ -91,24 +82,16 @@ void StackState::commit(std::vector<TierState> tiers, std::vector<int64_t> token
   counters_.do_others_go_on = false;
 }
 
-StackState::Saved StackState::save() const {
-  Saved saved;
-  saved.metadata["lanes"] = str(counters_.lanes);
-  saved.metadata["segments"] = str(counters_.segments);
-  saved.metadata["previous_length"] = str(counters_.previous_length);
-  saved.metadata["reset"] = list_of(counters_.reset);
-  saved.metadata["streams"] = list_of(counters_.streams);
-  saved.metadata["tokens"] = list_of(counters_.tokens);
-  for (const TierState& tier : tiers_) {
-    const std::string& name = tier.tier().name();
-    saved.metadata["tier." + name] = state_signature(tier.tier(), counters_.phase);
-    const config::Value options =
-        plugin::trained_options(tier.tier().option_specs(), tier.tier().options());
-    if (!options.members().empty())
-      saved.metadata[plugin::kSavedOptions + name] = plugin::to_text(options);
-    tier.save(name, saved.tensors);
+StackState::Saved StackState::save(std::optional<uint64_t> weights_version) const {
+  SavedState saved{.counters = counters_};
+  for (const TierState& state : tiers_) {
+    const Tier& tier = state.tier();
+    saved.signatures[tier.name()] = state_signature(tier, counters_.phase);
+    const config::Value options = plugin::trained_options(tier.option_specs(), tier.options());
+    if (!options.members().empty()) saved.options[tier.name()] = plugin::to_text(options);
+    state.save(weights_version, saved);
   }
-  return saved;
+  return to_named(saved);
 }
 
 }  // namespace mneme::memory

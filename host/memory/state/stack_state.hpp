@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -69,12 +70,15 @@ class StackState {
   void select(const std::vector<int64_t>& lanes);
   // Every tensor of the state by name ("<index>.<plugin id>.<layer>.<slot>", queues by block), for
   // checkpoints; counters, and the trained options under which the tensors were made, in
-  // `metadata`.
+  // `metadata`. saved_state.hpp has its parts.
   struct Saved {
     std::vector<std::pair<std::string, at::Tensor>> tensors;
     std::map<std::string, std::string> metadata;
   };
-  Saved save() const;
+  // With the keys and values that blocks keep of these weights. A text that is continued with them
+  // is bit for bit that of an uninterrupted generation; projecting again, with blocks grouped
+  // differently, may round differently.
+  Saved save(std::optional<uint64_t> weights_version = {}) const;
   // One state of the lanes of all parts, in their order, of processes that computed them side by
   // side. Where queues hold different numbers of rows, the shorter ones get invalid rows in front,
   // as reset lanes have beside others. Error(kRun) for slots of different extents.

@@ -4,8 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <functional>
-#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +14,8 @@
 #include "mneme/plugin.h"
 
 namespace mneme::memory {
+
+struct SavedState;  // saved_state.hpp
 
 // Slots and queues of one scope: a served layer, or the model. Entries of the other scope stay
 // unused.
@@ -26,9 +27,6 @@ struct ScopeState {
 
 // Rows of zeros for `lanes` lanes, as a queue keeps them: its kind, attributes and dtypes.
 Rows zero_rows(const QueueDecl& decl, int64_t count, int64_t lanes, const BackboneInfo& backbone);
-
-// The saved tensor of this name; undefined when there is none.
-using FindTensor = std::function<at::Tensor(const std::string& name)>;
 
 // "<plugin id> slot:revision ... queue:revision": equal when a saved state may be restored.
 std::string state_signature(const Tier& tier, Phase phase);
@@ -59,39 +57,27 @@ class TierState {
   int64_t bytes() const;
   int64_t cached_projection_bytes() const;
 
-  // Names as in checkpoints: "<scope>.<slot>" and "<scope>.<queue>.<block>.<field>", scope = layer
-  // number or "model".
-  void save(const std::string& prefix, std::vector<std::pair<std::string, at::Tensor>>& out) const;
-  // Takes what fits from a saved state of this tier, or of one of the same name in another memory;
-  // the rest stays unchanged, and `report` lists both. `revisions`: of the saved slots and queues
-  // by name. Errors: Error(kUsage) for rows that do not agree among themselves.
-  void restore(const std::string& prefix, const std::map<std::string, std::string>& revisions,
-               const FindTensor& find, StateCarry& report);
-  // Keys and values that the queues' blocks keep, made under these weights:
-  // "<scope>.<queue>.<block>.projection.<layer>.k" and ".v".
-  void save_projections(const std::string& prefix, uint64_t weights_version,
-                        std::vector<std::pair<std::string, at::Tensor>>& out) const;
-  // Gives them back to the same blocks, as made under these weights. Errors: Error(kUsage) for
-  // shapes that are not the blocks'.
-  void restore_projections(const std::string& prefix, uint64_t weights_version,
-                           const FindTensor& find) const;
+  // Adds the tier's entries; a block's projections with this version of the weights alone.
+  void save(std::optional<uint64_t> weights_version, SavedState& out) const;
+  // Takes what fits from a saved state with a tier of this name; the rest stays unchanged, and
+  // `report` lists both. Projections count as made under these weights; none = they are left out.
+  // Errors: Error(kUsage) for rows that do not agree among themselves, and for projections that do
+  // not fit their rows.
+  void restore(const SavedState& saved, std::optional<uint64_t> weights_version,
+               StateCarry& report);
 
  private:
   at::Tensor start_value(const SlotDecl& decl, int64_t served_index) const;
   void fill_queue_start(ScopeState& scope, int64_t queue);
   // Columns for the rows that a lane starts with, invalid in every lane.
   void make_room_for_start(RowsQueue& queue, const QueueDecl& decl) const;
-  // "<prefix>.<layer number, or model>": how names of a scope begin.
-  std::string scope_name(const std::string& prefix, bool is_model, int64_t served_index) const;
-  // f(name, queue) for the queues of all scopes that may keep projections.
-  template <typename F>
-  void for_each_queue(const std::string& prefix, F f) const;
+  // on_slot(name, declaration, value) and on_queue(name, declaration, queue) for what a saved state
+  // holds, by the names of SavedState::entries; the declaration is null for waiting rows.
+  template <typename Self, typename OnSlot, typename OnQueue>
+  static void for_each_saved(Self& self, OnSlot on_slot, OnQueue on_queue);
   // f(declaration, value, served layer or -1) for the slots of all scopes.
   template <typename F>
   void for_each_slot(F f);
-  // `misfit`: a reason found already not to take the saved queue; "" = none.
-  void restore_queue(const std::string& name, const QueueDecl& decl, std::string misfit,
-                     const FindTensor& find, RowsQueue& queue, StateCarry& report) const;
   // f(scope, is it the model's, served layer or -1), for the model and each served layer.
   template <typename F>
   void for_each_scope(F f) {

@@ -1,43 +1,27 @@
-// A tier's state to and from the named tensors of checkpoints and conversations: slots, queues,
-// waiting rows, and the keys and values that blocks keep in evaluation.
+// A tier's state to and from a saved one: slots, queues, waiting rows, and the keys and values that
+// blocks keep in evaluation.
 #include <algorithm>
+#include <optional>
+#include <sstream>
 
 #include "host/base/error.hpp"
+#include "host/memory/state/saved_state.hpp"
 #include "host/memory/state/tier_state.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::memory {
 namespace {
 
-// A field of Rows and its name in checkpoints.
-struct NamedField {
-  const char* name;
-  at::Tensor Rows::*field;
-};
-constexpr NamedField kFields[] = {
-    {"hidden", &Rows::hidden},     {"k", &Rows::k},      {"v", &Rows::v}, {"valid", &Rows::valid},
-    {"position", &Rows::position}, {"mass", &Rows::mass}};
-
-void save_queue(const std::string& prefix, const RowsQueue& queue,
-                std::vector<std::pair<std::string, at::Tensor>>& out) {
-  for (std::size_t i = 0; i < queue.blocks().size(); ++i) {
-    for (const NamedField& field : kFields) {
-      const at::Tensor& tensor = queue.blocks()[i]->rows.*field.field;
-      if (tensor.defined()) out.emplace_back(str(prefix, ".", i, ".", field.name), tensor);
-    }
-  }
-}
-
 // Errors: Error(kUsage) unless the fields of a block agree on lanes and rows.
-void check_block(const std::string& name, const Rows& rows) {
+void check_block(const std::string& queue, int64_t block, const Rows& rows) {
   const at::Tensor& main = rows.main();
-  for (const NamedField& field : kFields) {
-    const at::Tensor& tensor = rows.*field.field;
+  for (const RowField& field : kRowFields) {
+    const at::Tensor& tensor = rows.*field.tensor;
     if (!tensor.defined()) continue;
     if (main.dim() >= 2 && tensor.dim() >= 2 && tensor.size(0) == main.size(0) &&
         tensor.size(1) == main.size(1))
       continue;
-    throw_usage(ErrorText{.where = str(name, ".", field.name),
+    throw_usage(ErrorText{.where = field_name(queue, block, field),
                           .failed = "the saved rows do not agree on lanes and rows",
                           .expected = main.dim() < 2
                                           ? std::string("[lanes, rows, ...]")
@@ -47,22 +31,54 @@ void check_block(const std::string& name, const Rows& rows) {
   }
 }
 
-RowsQueue read_queue(const std::string& prefix, RowsKind kind, at::Device device,
-                     const FindTensor& find) {
+void check_projection(const std::string& name, const at::Tensor& saved, const RowsBlock& block,
+                      const BackboneInfo& backbone) {
+  const std::vector<int64_t> expected = {block.rows.main().size(0), block.rows.count,
+                                         backbone.key_heads(), backbone.head_width};
+  if (saved.defined() && saved.sizes() == at::IntArrayRef(expected)) return;
+  throw_usage(ErrorText{.where = name,
+                        .failed = "the saved keys and values do not fit their rows",
+                        .expected = list_text(expected),
+                        .got = saved.defined() ? list_text(saved.sizes().vec()) : "nothing",
+                        .hint = "the file is damaged: begin a new one"});
+}
+
+// The saved blocks up to the first without rows. `weights_version` is that of their projections;
+// none = they are left out.
+RowsQueue read_queue(const std::string& name, RowsKind kind, const SavedEntry& saved,
+                     std::optional<uint64_t> weights_version, const BackboneInfo& backbone) {
   RowsQueue queue;
-  for (std::size_t i = 0;; ++i) {
+  int64_t next = 0;
+  for (const auto& [i, from] : saved.blocks) {
     auto block = std::make_shared<RowsBlock>();
     block->rows.kind = kind;
-    for (const NamedField& field : kFields) {
-      const at::Tensor tensor = find(str(prefix, ".", i, ".", field.name));
-      if (tensor.defined()) block->rows.*field.field = tensor.to(device);
+    for (const RowField& field : kRowFields) {
+      const at::Tensor& tensor = from.rows.*field.tensor;
+      if (tensor.defined()) block->rows.*field.tensor = tensor.to(backbone.device);
     }
-    if (!block->rows.main().defined()) return queue;
-    check_block(str(prefix, ".", i), block->rows);
+    if (i != next++ || !block->rows.main().defined()) break;
+    check_block(name, i, block->rows);
     block->rows.count = block->rows.main().size(1);
     if (block->rows.valid.defined()) block->rows.counts = count_valid(block->rows.valid);
+    for (const auto& [layer, projection] : from.projections) {
+      if (!weights_version) continue;
+      check_projection(projection_name(name, i, layer, "k"), projection.k, *block, backbone);
+      check_projection(projection_name(name, i, layer, "v"), projection.v, *block, backbone);
+      block->projections[layer] = {projection.k.to(backbone.device),
+                                   projection.v.to(backbone.device), *weights_version};
+    }
     queue.append(std::move(block));
   }
+  return queue;
+}
+
+bool has_other_kind(const SavedEntry& saved, RowsKind kind) {
+  const auto first = saved.blocks.find(0);
+  if (first == saved.blocks.end()) return false;
+  const Rows& rows = first->second.rows;
+  const bool is_key_value = kind == RowsKind::kKeyValue;
+  return !(is_key_value ? rows.k : rows.hidden).defined() &&
+         (is_key_value ? rows.hidden : rows.k).defined();
 }
 
 // "" when a saved slot fits its declaration, else why it does not. `ours` is the slot's start.
@@ -101,35 +117,21 @@ std::string queue_misfit(const QueueDecl& decl, const RowsQueue& saved, int64_t 
   return "";
 }
 
-// Revisions "name:revision" of the saved tier against a declaration's; "" when they agree.
-std::string revision_misfit(const std::map<std::string, std::string>& saved,
-                            const std::string& name, uint32_t revision) {
-  const auto found = saved.find(name);
-  if (found == saved.end()) return "the saved state lacks it";
-  return found->second == str(revision)
-             ? ""
-             : str("revision ", found->second, " in place of ", revision);
+// A declaration's revision against that of the signature "<plugin id> name:revision ..."; "" when
+// they agree.
+std::string revision_misfit(const std::string& signature, const std::string& name,
+                            uint32_t revision) {
+  std::istringstream in(signature);
+  for (std::string part; in >> part;) {
+    if (!part.starts_with(name + ":")) continue;
+    const std::string saved = part.substr(name.size() + 1);
+    return saved == str(revision) ? "" : str("revision ", saved, " in place of ", revision);
+  }
+  return "the saved state lacks it";
 }
 
 void note_fit(StateCarry& report, const std::string& name, const std::string& misfit) {
   misfit.empty() ? report.carried.push_back(name) : report.reset.push_back({name, misfit});
-}
-
-std::string projection_name(const std::string& queue, std::size_t block, int64_t layer,
-                            const char* part) {
-  return str(queue, ".", block, ".projection.", layer, ".", part);
-}
-
-void check_projection(const std::string& name, const at::Tensor& saved, const RowsBlock& block,
-                      const BackboneInfo& backbone) {
-  const std::vector<int64_t> expected = {block.rows.main().size(0), block.rows.count,
-                                         backbone.key_heads(), backbone.head_width};
-  if (saved.defined() && saved.sizes() == at::IntArrayRef(expected)) return;
-  throw_usage(ErrorText{.where = name,
-                        .failed = "the saved keys and values do not fit their rows",
-                        .expected = list_text(expected),
-                        .got = saved.defined() ? list_text(saved.sizes().vec()) : "nothing",
-                        .hint = "the file is damaged: begin a new one"});
 }
 
 }  // namespace
@@ -143,113 +145,73 @@ std::string state_signature(const Tier& tier, Phase phase) {
   return join(parts, " ");
 }
 
-std::string TierState::scope_name(const std::string& prefix, bool is_model,
-                                  int64_t served_index) const {
-  return str(prefix, ".",
-             is_model ? std::string("model")
-                      : str(tier_->served()[static_cast<std::size_t>(served_index)]));
-}
-
-void TierState::save(const std::string& prefix,
-                     std::vector<std::pair<std::string, at::Tensor>>& out) const {
-  for_each_scope([&](const ScopeState& scope, bool is_model, int64_t index) {
-    const std::string base = scope_name(prefix, is_model, index);
+template <typename Self, typename OnSlot, typename OnQueue>
+void TierState::for_each_saved(Self& self, OnSlot on_slot, OnQueue on_queue) {
+  self.for_each_scope([&](auto& scope, bool is_model, int64_t index) {
+    const Tier& tier = self.tier();
+    const std::string base =
+        str(tier.name(), '.',
+            is_model ? "model" : str(tier.served()[static_cast<std::size_t>(index)]), '.');
     for (std::size_t s = 0; s < scope.slots.size(); ++s) {
-      const SlotDecl& decl = instance_->slots[s];
+      const SlotDecl& decl = self.instance().slots[s];
       if (decl.is_model_scope == is_model && !decl.is_segment_lifetime)
-        out.emplace_back(str(base, ".", decl.name), scope.slots[s].detach());
+        on_slot(base + decl.name, decl, scope.slots[s]);
     }
     for (std::size_t q = 0; q < scope.queues.size(); ++q) {
-      const QueueDecl& decl = instance_->queues[q];
-      if (decl.is_model_scope == is_model)
-        save_queue(str(base, ".", decl.name), scope.queues[q], out);
+      const QueueDecl& decl = self.instance().queues[q];
+      if (decl.is_model_scope == is_model) on_queue(base + decl.name, &decl, scope.queues[q]);
     }
-    if (!is_model) save_queue(base + ".waiting", scope.waiting, out);
+    if (!is_model) on_queue(base + "waiting", nullptr, scope.waiting);
   });
 }
 
-void TierState::restore(const std::string& prefix,
-                        const std::map<std::string, std::string>& revisions, const FindTensor& find,
+void TierState::save(std::optional<uint64_t> weights_version, SavedState& out) const {
+  for_each_saved(
+      *this,
+      [&](const std::string& name, const SlotDecl&, const at::Tensor& value) {
+        out.entries[name].slot = value.detach();
+      },
+      [&](const std::string& name, const QueueDecl*, const RowsQueue& queue) {
+        for (std::size_t i = 0; i < queue.blocks().size(); ++i) {
+          RowsBlock block = *queue.blocks()[i];
+          std::erase_if(block.projections, [&](const auto& of_layer) {
+            return of_layer.second.weights_version != weights_version;
+          });
+          out.entries[name].blocks[static_cast<int64_t>(i)] = std::move(block);
+        }
+      });
+}
+
+void TierState::restore(const SavedState& saved, std::optional<uint64_t> weights_version,
                         StateCarry& report) {
-  for_each_scope([&](ScopeState& scope, bool is_model, int64_t index) {
-    const std::string base = scope_name(prefix, is_model, index);
-    for (std::size_t s = 0; s < scope.slots.size(); ++s) {
-      const SlotDecl& decl = instance_->slots[s];
-      if (decl.is_model_scope != is_model || decl.is_segment_lifetime) continue;
-      const std::string name = str(base, ".", decl.name);
-      const at::Tensor value = find(name);
-      std::string misfit = revision_misfit(revisions, decl.name, decl.revision);
-      if (misfit.empty()) misfit = slot_misfit(decl, scope.slots[s], value);
-      note_fit(report, name, misfit);
-      if (misfit.empty()) scope.slots[s] = value.to(scope.slots[s].options());
-    }
-    for (std::size_t q = 0; q < scope.queues.size(); ++q) {
-      const QueueDecl& decl = instance_->queues[q];
-      if (decl.is_model_scope == is_model)
-        restore_queue(str(base, ".", decl.name), decl,
-                      revision_misfit(revisions, decl.name, decl.revision), find, scope.queues[q],
-                      report);
-    }
-    if (!is_model) restore_queue(base + ".waiting", QueueDecl{}, "", find, scope.waiting, report);
-  });
-}
-
-void TierState::restore_queue(const std::string& name, const QueueDecl& decl, std::string misfit,
-                              const FindTensor& find, RowsQueue& queue, StateCarry& report) const {
-  RowsQueue saved = read_queue(name, decl.kind, backbone_.device, find);
-  const bool is_key_value = decl.kind == RowsKind::kKeyValue;
-  const bool has_other_kind =
-      saved.size() == 0 && find(name + (is_key_value ? ".0.hidden" : ".0.k")).defined();
-  if (misfit.empty() && has_other_kind) misfit = "rows of another kind";
-  if (misfit.empty()) misfit = queue_misfit(decl, saved, lanes_, backbone_);
-  note_fit(report, name, misfit);
-  if (!misfit.empty()) return;
-  queue = std::move(saved);
-  if (decl.capacity != 0) queue.keep_newest(std::max<int64_t>(decl.capacity, 0));
-}
-
-template <typename F>
-void TierState::for_each_queue(const std::string& prefix, F f) const {
-  for_each_scope([&](const ScopeState& scope, bool is_model, int64_t index) {
-    for (std::size_t q = 0; q < scope.queues.size(); ++q) {
-      const QueueDecl& decl = instance_->queues[q];
-      if (decl.is_model_scope == is_model)
-        f(str(scope_name(prefix, is_model, index), ".", decl.name), scope.queues[q]);
-    }
-  });
-}
-
-void TierState::save_projections(const std::string& prefix, uint64_t weights_version,
-                                 std::vector<std::pair<std::string, at::Tensor>>& out) const {
-  for_each_queue(prefix, [&](const std::string& name, const RowsQueue& queue) {
-    for (std::size_t i = 0; i < queue.blocks().size(); ++i) {
-      for (const auto& [layer, projection] : queue.blocks()[i]->projections) {
-        if (projection.weights_version != weights_version) continue;
-        out.emplace_back(projection_name(name, i, layer, "k"), projection.k);
-        out.emplace_back(projection_name(name, i, layer, "v"), projection.v);
-      }
-    }
-  });
-}
-
-void TierState::restore_projections(const std::string& prefix, uint64_t weights_version,
-                                    const FindTensor& find) const {
-  for_each_queue(prefix, [&](const std::string& name, const RowsQueue& queue) {
-    for (std::size_t i = 0; i < queue.blocks().size(); ++i) {
-      const RowsBlock& block = *queue.blocks()[i];
-      for (int64_t layer = 0; layer < backbone_.layers; ++layer) {
-        const std::string k_name = projection_name(name, i, layer, "k");
-        const at::Tensor k = find(k_name);
-        if (!k.defined()) continue;
-        const std::string v_name = projection_name(name, i, layer, "v");
-        const at::Tensor v = find(v_name);
-        check_projection(k_name, k, block, backbone_);
-        check_projection(v_name, v, block, backbone_);
-        block.projections[layer] = {k.to(backbone_.device), v.to(backbone_.device),
-                                    weights_version};
-      }
-    }
-  });
+  const std::string& signature = saved.signatures.at(tier().name());
+  const SavedEntry none;
+  const auto entry_of = [&](const std::string& name) -> const SavedEntry& {
+    const auto found = saved.entries.find(name);
+    return found == saved.entries.end() ? none : found->second;
+  };
+  for_each_saved(
+      *this,
+      [&](const std::string& name, const SlotDecl& decl, at::Tensor& slot) {
+        const at::Tensor& value = entry_of(name).slot;
+        std::string misfit = revision_misfit(signature, decl.name, decl.revision);
+        if (misfit.empty()) misfit = slot_misfit(decl, slot, value);
+        note_fit(report, name, misfit);
+        if (misfit.empty()) slot = value.to(slot.options());
+      },
+      [&](const std::string& name, const QueueDecl* given, RowsQueue& queue) {
+        const QueueDecl decl = given == nullptr ? QueueDecl() : *given;
+        const SavedEntry& entry = entry_of(name);
+        RowsQueue read = read_queue(name, decl.kind, entry, weights_version, backbone_);
+        std::string misfit =
+            given == nullptr ? "" : revision_misfit(signature, decl.name, decl.revision);
+        if (misfit.empty() && has_other_kind(entry, decl.kind)) misfit = "rows of another kind";
+        if (misfit.empty()) misfit = queue_misfit(decl, read, lanes_, backbone_);
+        note_fit(report, name, misfit);
+        if (!misfit.empty()) return;
+        queue = std::move(read);
+        if (decl.capacity != 0) queue.keep_newest(std::max<int64_t>(decl.capacity, 0));
+      });
 }
 
 }  // namespace mneme::memory

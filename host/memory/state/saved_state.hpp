@@ -1,0 +1,52 @@
+// A saved state in parts, and the names under which files hold them (StackState::Saved).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "host/memory/interface/rows.hpp"
+#include "host/memory/state/stack_state.hpp"
+
+namespace mneme::memory {
+
+// The tensors of rows and their names.
+struct RowField {
+  const char* name;
+  at::Tensor Rows::*tensor;
+};
+inline constexpr std::array kRowFields = {RowField{"hidden", &Rows::hidden},
+                                          RowField{"k", &Rows::k},
+                                          RowField{"v", &Rows::v},
+                                          RowField{"valid", &Rows::valid},
+                                          RowField{"position", &Rows::position},
+                                          RowField{"mass", &Rows::mass}};
+
+// A slot, or a queue's blocks by number, oldest first. Of Rows only the tensors count.
+struct SavedEntry {
+  at::Tensor slot;
+  std::map<int64_t, RowsBlock> blocks;
+};
+
+struct SavedState {
+  RunCounters counters;  // without the phase
+  // By the tier's name, "<index>.<plugin id>": its state_signature, and its trained options as TOML.
+  std::map<std::string, std::string> signatures = {}, options = {};
+  // By "<tier>.<layer, or model>.<slot, queue or waiting>".
+  std::map<std::string, SavedEntry> entries = {};
+};
+
+// "<queue>.<block>.<field>", and "<queue>.<block>.projection.<layer>.<k or v>".
+std::string field_name(const std::string& queue, int64_t block, const RowField& field);
+std::string projection_name(const std::string& queue, int64_t block, int64_t layer,
+                            const char* part);
+
+StackState::Saved to_named(const SavedState& state);
+// Names that belong to no tier become slots. Errors: Error(kUsage) for counters that are absent or
+// no counts of the lanes.
+SavedState from_named(const StackState::Saved& saved);
+
+}  // namespace mneme::memory
