@@ -1,14 +1,12 @@
 #include "host/generate/conversation.hpp"
 
-#include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
-#include <numeric>
-#include <system_error>
+#include <utility>
 #include <vector>
 
 #include "host/base/error.hpp"
 #include "host/base/file/safetensors.hpp"
+#include "host/base/integer.hpp"
 #include "host/base/json_text.hpp"
 #include "host/base/text.hpp"
 #include "host/run/checkpoint/checkpoint_files.hpp"
@@ -25,8 +23,6 @@ const std::string kIdentityPrefix = "identity.";
 const std::string kOpen = "open";
 const std::string kSegment = "segment";
 
-at::Tensor on_cpu(const at::Tensor& tensor) { return tensor.detach().to(at::kCPU).contiguous(); }
-
 [[noreturn]] void throw_damaged(const std::filesystem::path& path, const std::string& what) {
   throw_run({.where = path.string(),
              .failed = "this conversation cannot be read",
@@ -37,32 +33,25 @@ at::Tensor on_cpu(const at::Tensor& tensor) { return tensor.detach().to(at::kCPU
 template <typename Number>
 Number number_at(const SafetensorsFile& file, const std::string& key) {
   const std::string& text = file.metadata_at(key);
-  Number value = 0;
-  const char* const end = text.data() + text.size();
-  const auto result = std::from_chars(text.data(), end, value);
-  if (result.ec != std::errc() || result.ptr != end) {
-    throw_damaged(file.path(), str("metadata \"", key, "\" is \"", text, '"'));
-  }
-  return value;
+  const auto value = integer_of<Number>(text);
+  if (!value) throw_damaged(file.path(), str("metadata \"", key, "\" is \"", text, '"'));
+  return *value;
 }
 
 void check_format(const SafetensorsFile& file) {
-  const auto value = [&](const char* key) {
-    const auto found = file.metadata().find(key);
-    return found == file.metadata().end() ? std::string("none") : found->second;
-  };
-  if (value("format") == kFormat && value("revision") == kRevision) return;
+  const std::string format = file.metadata_or("format", "none");
+  const std::string revision = file.metadata_or("revision", "none");
+  if (format == kFormat && revision == kRevision) return;
   throw_run({.where = file.path().string(),
              .failed = "this is no conversation that mneme can read",
              .expected = str("metadata format = ", kFormat, ", revision = ", kRevision),
-             .got = str("format = ", value("format"), ", revision = ", value("revision")),
+             .got = str("format = ", format, ", revision = ", revision),
              .hint = "name a file that `mneme generate --save-state` wrote"});
 }
 
 void check_identity(const SafetensorsFile& file, const Identity& identity) {
   for (const auto& [key, expected] : identity) {
-    const auto found = file.metadata().find(kIdentityPrefix + key);
-    const std::string got = found == file.metadata().end() ? "none" : found->second;
+    const std::string got = file.metadata_or(kIdentityPrefix + key, "none");
     if (got == expected) continue;
     throw_usage({.where = file.path().string(),
                  .failed = "the conversation was written with another model: " + key,
@@ -120,15 +109,12 @@ std::vector<at::Tensor> steps_of(const SafetensorsFile& file, const at::Tensor& 
 
 void write_conversation(const std::filesystem::path& path, const Generator::Saved& saved,
                         const Identity& identity) {
-  std::vector<std::pair<std::string, at::Tensor>> tensors;
-  for (const auto& [name, tensor] : saved.text.state.tensors) {
-    tensors.emplace_back(kStatePrefix + name, on_cpu(tensor));
-  }
+  run::CheckedTensors tensors;
+  for (const auto& [name, tensor] : saved.text.state.tensors)
+    tensors.add(kStatePrefix + name, tensor);
   Json lengths = Json::array();
   for (const at::Tensor& ids : saved.text.steps) lengths.push_back(ids.size(1));
-  if (!saved.text.steps.empty()) {
-    tensors.emplace_back(kOpen, at::cat(saved.text.steps, 1));
-  }
+  if (!saved.text.steps.empty()) tensors.add(kOpen, at::cat(saved.text.steps, 1));
   std::map<std::string, std::string> metadata = {
       {"format", kFormat},
       {"revision", kRevision},
@@ -141,19 +127,7 @@ void write_conversation(const std::filesystem::path& path, const Generator::Save
       {"seed", str(saved.seed)}};
   if (saved.segment > 0) metadata[kSegment] = str(saved.segment);
   for (const auto& [key, value] : identity) metadata[kIdentityPrefix + key] = value;
-  SafetensorsWriter writer;
-  std::vector<TensorView> views;
-  for (const auto& [name, tensor] : tensors) {
-    views.push_back({.name = name,
-                     .dtype = tensor::to_dtype(tensor.scalar_type()),
-                     .shape = tensor.sizes().vec(),
-                     .data = static_cast<const std::byte*>(tensor.const_data_ptr()),
-                     .bytes = tensor.nbytes()});
-    writer.add(name, views.back().dtype, views.back().shape, views.back().data);
-  }
-  run::add_checksums(metadata, views);
-  for (const auto& [key, value] : metadata) writer.set_metadata(key, value);
-  writer.write(path);
+  tensors.write(path, std::move(metadata));
 }
 
 Generator::Saved read_conversation(const std::filesystem::path& path, const Identity& identity,
@@ -174,11 +148,7 @@ Generator::Saved read_conversation(const std::filesystem::path& path, const Iden
   } catch (const Json::exception& error) {
     throw_damaged(path, error.what());
   }
-  for (const std::string& name : file.names()) {
-    if (!name.starts_with(kStatePrefix)) continue;
-    saved.text.state.tensors.emplace_back(name.substr(kStatePrefix.size()),
-                                          tensor::to_tensor(file.at(name)));
-  }
+  saved.text.state.tensors = run::tensors_below(file, kStatePrefix);
   saved.text.lanes = number_at<std::int64_t>(file, "lanes");
   saved.text.tokens = number_at<std::int64_t>(file, "tokens");
   if (saved.text.lanes != 1) throw_damaged(path, str(saved.text.lanes, " lanes, not one"));

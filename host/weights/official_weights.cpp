@@ -12,6 +12,7 @@
 #include "host/base/log.hpp"
 #include "host/run/checkpoint/checkpoint.hpp"
 #include "host/run/checkpoint/checkpoint_files.hpp"
+#include "host/run/checkpoint/checkpoint_format.hpp"
 #include "host/run/run_folder.hpp"
 #include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
@@ -262,8 +263,7 @@ namespace {
 namespace fs = std::filesystem;
 
 bool is_checkpoint(const SafetensorsFile& file) {
-  const auto found = file.metadata().find("format");
-  return found != file.metadata().end() && found->second == run::kFormat;
+  return file.metadata_or("format", "") == run::kFormat;
 }
 
 InitialWeights load_checkpoint(run::Runtime& runtime, const fs::path& path) {

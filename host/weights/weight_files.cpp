@@ -11,7 +11,7 @@
 #include "host/base/log.hpp"
 #include "host/base/text.hpp"
 #include "host/run/checkpoint/checkpoint.hpp"
-#include "host/run/checkpoint/checkpoint_files.hpp"
+#include "host/run/checkpoint/checkpoint_format.hpp"
 #include "host/run/record/run_writer.hpp"
 #include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"

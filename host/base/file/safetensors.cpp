@@ -181,6 +181,11 @@ const std::string& SafetensorsFile::metadata_at(const std::string& key) const {
        .hint = keys.empty() ? "the file has no metadata" : "it has " + quoted_list(keys, ", ")});
 }
 
+std::string SafetensorsFile::metadata_or(const std::string& key, const std::string& other) const {
+  const auto found = metadata_.find(key);
+  return found == metadata_.end() ? other : found->second;
+}
+
 void SafetensorsWriter::add(std::string name, DType dtype, std::vector<std::int64_t> shape,
                             const void* data) {
   const std::string where = str("tensor \"", name, '"');

@@ -95,6 +95,8 @@ class SafetensorsFile {
   }
   // A metadata value, or an Error (kRun) naming file and key.
   [[nodiscard]] const std::string& metadata_at(const std::string& key) const;
+  // The value, or `other` where there is none.
+  [[nodiscard]] std::string metadata_or(const std::string& key, const std::string& other) const;
 
  private:
   SafetensorsFile() = default;

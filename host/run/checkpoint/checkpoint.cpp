@@ -2,105 +2,17 @@
 
 #include <algorithm>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 
 #include "host/base/error.hpp"
-#include "host/base/json_text.hpp"
-#include "host/base/log.hpp"
 #include "host/base/text.hpp"
 #include "host/run/checkpoint/checkpoint_files.hpp"
-#include "host/run/run_description.hpp"
 #include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::run {
 namespace {
-
-// A metadata value read by `parse`; any failure names the file and the key.
-template <typename Parse>
-auto read_metadata(const SafetensorsFile& file, const std::string& key, Parse parse) {
-  const std::string& text = file.metadata_at(key);
-  try {
-    return parse(text);
-  } catch (const std::exception& error) {
-    throw_run({.where = str(file.path().string(), ": metadata \"", key, "\""),
-               .failed = "it cannot be read",
-               .got = error.what(),
-               .hint = "the checkpoint was damaged or written by another program"});
-  }
-}
-
-std::int64_t read_count(const SafetensorsFile& file, const std::string& key) {
-  return read_metadata(file, key, [](const std::string& text) {
-    std::size_t end = 0;
-    const long long value = std::stoll(text, &end);
-    if (end != text.size() || value < 0) throw std::invalid_argument(text);
-    return static_cast<std::int64_t>(value);
-  });
-}
-
-ValidRecord read_valid_record(const std::string& text) {
-  const Json json = parse_json_or_throw(text);
-  ValidRecord record;
-  record.last_step = json_integer(json.at("last_step"));
-  record.evaluations_since_best = json_integer(json.value("evaluations_since_best", Json(0)));
-  if (!json.contains("best_step")) return record;
-  record.best_step = json_integer(json.at("best_step"));
-  record.best_loss = json.at("best_loss");
-  return record;
-}
-
-// Absent in files of older programs.
-void read_logged(const SafetensorsFile& file, RunProgress& progress) {
-  if (!file.metadata().contains("logged")) return;
-  read_metadata(file, "logged", [&](const std::string& text) {
-    const Json json = parse_json_or_throw(text);
-    progress.curve_step = json_integer(json.at("curve_step"));
-    progress.interval = {.steps = json_integer(json.at("steps")),
-                         .loss = json.at("loss").get<double>(),
-                         .losses = json.at("losses").get<std::map<std::string, double>>()};
-    return 0;
-  });
-}
-
-void check_format(const SafetensorsFile& file) {
-  const auto& metadata = file.metadata();
-  const auto value = [&](const std::string& key) {
-    const auto found = metadata.find(key);
-    return found == metadata.end() ? std::string("none") : found->second;
-  };
-  if (value("format") == kFormat && value("revision") == kRevision) return;
-  throw_run({.where = file.path().string(),
-             .failed = "this is no checkpoint that mneme can read",
-             .expected = str("metadata format = ", kFormat, ", revision = ", kRevision),
-             .got = str("format = ", value("format"), ", revision = ", value("revision")),
-             .hint = "name a checkpoint that `mneme train` wrote"});
-}
-
-// The options of the tiers as the experiment gives them, and over them the values that were
-// written down: what a plugin's schema had as a default then may be another one today.
-plugin::TierOptions read_options(const SafetensorsFile& file, const config::MemoryConfig& memory,
-                                 const std::vector<memory::TierIdentity>& plugins) {
-  plugin::TierOptions options;
-  for (std::size_t i = 0; i < std::min(plugins.size(), memory.tiers.size()); ++i) {
-    options[str(i, ".", plugins[i].id)] = memory.tiers[i].options;
-  }
-  if (!file.metadata().contains("options")) return options;  // of an older mneme
-  const auto written = read_metadata(file, "options", [&](const std::string& text) {
-    plugin::TierOptions tables;
-    const auto texts = parse_json_or_throw(text).get<std::map<std::string, std::string>>();
-    for (const auto& [tier, table] : texts) tables[tier] = plugin::parse_options(table, tier);
-    return tables;
-  });
-  for (const auto& [tier, table] : written) {
-    for (const config::Member& member : table.members()) {
-      options[tier].set(member.key, member.key_position, member.value);
-    }
-  }
-  return options;
-}
 
 std::string shape_text(const at::Tensor& tensor) { return list_text(tensor.sizes().vec()); }
 
@@ -162,57 +74,68 @@ void copy_into(const at::Tensor& to, const TensorView& from) {
   release(from);
 }
 
+void add_parameters(CheckedTensors& to, const Runtime& runtime) {
+  for (const optim::TrainableParameter& one : runtime.parameters()) to.add(one.name, one.tensor);
+}
+
+CheckpointMetadata metadata_of(const Runtime& runtime) {
+  return {.experiment = runtime.experiment(),
+          .precision = std::string(config::to_word(runtime.precision())),
+          .plugins = runtime.stack().identities(),
+          .trained_options = runtime.stack().trained_options()};
+}
+
 }  // namespace
 
+void write_checkpoint(const std::filesystem::path& path, const Runtime& runtime,
+                      const std::vector<optim::Adam::Moments>& all,
+                      const memory::StackState::Saved& state, const RunProgress& progress) {
+  CheckedTensors tensors;
+  add_parameters(tensors, runtime);
+  for (const optim::Adam::Moments& moments : all) {
+    for (const MomentTensor& one : kMomentTensors)
+      tensors.add(one.prefix + moments.name, moments.*one.tensor);
+  }
+  for (const auto& [name, tensor] : state.tensors) tensors.add(kStatePrefix + name, tensor);
+  CheckpointMetadata metadata = metadata_of(runtime);
+  metadata.progress = progress;
+  metadata.state = state.metadata;
+  tensors.write(path, text_of(metadata));
+}
+
+void write_weights(const std::filesystem::path& path, const Runtime& runtime,
+                   const std::map<std::string, at::Tensor>& others) {
+  CheckedTensors tensors;
+  add_parameters(tensors, runtime);
+  for (const auto& [name, tensor] : others) tensors.add(name, tensor);
+  CheckpointMetadata metadata = metadata_of(runtime);
+  metadata.holds_whole_run = false;
+  tensors.write(path, text_of(metadata));
+}
+
 Checkpoint Checkpoint::open(const std::filesystem::path& path, CheckpointUse use) {
-  Checkpoint checkpoint(SafetensorsFile::open(path));
-  const SafetensorsFile& file = checkpoint.file_;
+  SafetensorsFile file = SafetensorsFile::open(path);
   check_format(file);
   verify_checksums(file, use);
-  checkpoint.experiment_ = read_metadata(file, "experiment", [&](const std::string& text) {
-    return config::parse_experiment_text(text, path.string());
-  });
-  RunProgress& progress = checkpoint.progress_;
-  progress.step = read_count(file, "step");
-  progress.tokens = read_count(file, "tokens");
-  progress.noise_position = static_cast<std::uint64_t>(read_count(file, "noise_position"));
-  progress.metrics_lines = read_count(file, "metrics_lines");
-  progress.seconds =
-      read_metadata(file, "seconds", [](const std::string& text) { return std::stod(text); });
-  progress.data_position = read_metadata(file, "data_position", [](const std::string& text) {
-    return json_integers(parse_json_or_throw(text));
-  });
-  progress.valid = read_metadata(file, "valid", read_valid_record);
-  read_logged(file, progress);
-  checkpoint.plugins_ = read_metadata(file, "plugins", [](const std::string& text) {
-    std::vector<memory::TierIdentity> plugins;
-    for (const Json& plugin : parse_json_or_throw(text)) plugins.push_back(read_identity(plugin));
-    return plugins;
-  });
-  checkpoint.trained_options_ =
-      read_options(file, checkpoint.experiment_.memory, checkpoint.plugins_);
-  checkpoint.state_metadata_ = read_metadata(file, "state", [](const std::string& text) {
-    return parse_json_or_throw(text).get<std::map<std::string, std::string>>();
-  });
-  checkpoint.precision_ = file.metadata_at("precision");
-  return checkpoint;
+  CheckpointMetadata metadata = read_metadata(file);
+  return {std::move(file), std::move(metadata)};
 }
 
 std::vector<std::string> Checkpoint::load_weights(Runtime& runtime, config::Carry carry) const {
   const std::size_t backbone = runtime.model().parameters().size();
-  const auto changes = runtime.stack().changed_options(trained_options_);
+  const auto changes = runtime.stack().changed_options(trained_options());
   if (carry == config::Carry::kRefuse && !changes.empty()) {
     plugin::throw_changed_options(path().string(), changes);
   }
   std::vector<std::string> differences, reset;
   std::set<std::string> ours;
   const bool has_updates = std::ranges::any_of(file_.names(), [](const std::string& name) {
-    return name.starts_with("model.") && backbone::is_low_rank_update(name);
+    return name.starts_with(kModelPrefix) && backbone::is_low_rank_update(name);
   });
   const config::ModelConfig& model = runtime.experiment().model;
-  if (has_updates && model.lora_rank > 0 && model.lora_alpha != experiment_.model.lora_alpha) {
+  if (has_updates && model.lora_rank > 0 && model.lora_alpha != experiment().model.lora_alpha) {
     differences.push_back(str("model.lora_alpha: expected ", format_exact(model.lora_alpha),
-                              ", got ", format_exact(experiment_.model.lora_alpha)));
+                              ", got ", format_exact(experiment().model.lora_alpha)));
   }
   for (std::size_t i = 0; i < runtime.parameters().size(); ++i) {
     const optim::TrainableParameter& parameter = runtime.parameters()[i];
@@ -233,22 +156,22 @@ std::vector<std::string> Checkpoint::load_weights(Runtime& runtime, config::Carr
     may_reset ? reset.push_back(parameter.name) : differences.push_back(std::move(found));
   }
   for (const std::string& name : file_.names()) {
-    if (name.starts_with("model.") && !ours.contains(name)) {
+    if (name.starts_with(kModelPrefix) && !ours.contains(name)) {
       differences.push_back(str(name, ": the model has no such parameter"));
     }
   }
   if (!differences.empty()) {
     const bool is_other_model = std::ranges::any_of(
-        differences, [](const std::string& line) { return line.starts_with("model."); });
-    const std::vector<std::string> settings =
-        is_other_model ? setting_differences(model, experiment_.model) : std::vector<std::string>();
-    refuse_checkpoint(file_, "the checkpoint belongs to another model:",
-                      settings.empty() ? differences : with_first(settings, differences),
-                      settings.empty()
-                          ? "use the experiment and the memory that wrote it; memory.carry = "
-                            "\"reset\" gives a memory's parameters their initial values"
-                          : "give the experiment the [model] that the weights were trained with" +
-                                experiment_beside(path()));
+        differences, [](const std::string& line) { return line.starts_with(kModelPrefix); });
+    const std::vector<std::string> settings = is_other_model
+                                                  ? setting_differences(model, experiment().model)
+                                                  : std::vector<std::string>();
+    refuse("the checkpoint belongs to another model:",
+           settings.empty() ? differences : with_first(settings, differences),
+           settings.empty() ? "use the experiment and the memory that wrote it; memory.carry = "
+                              "\"reset\" gives a memory's parameters their initial values"
+                            : "give the experiment the [model] that the weights were trained with" +
+                                  experiment_beside(path()));
   }
   const at::NoGradGuard no_grad;
   for (const optim::TrainableParameter& parameter : runtime.parameters()) {
@@ -258,7 +181,7 @@ std::vector<std::string> Checkpoint::load_weights(Runtime& runtime, config::Carr
   }
   runtime.weights_changed();
   std::vector<std::string> of_memory = reset;
-  std::erase_if(of_memory, [](const std::string& name) { return name.starts_with("model."); });
+  std::erase_if(of_memory, [](const std::string& name) { return name.starts_with(kModelPrefix); });
   runtime.draw_parameters(of_memory);
   return reset;
 }
@@ -274,22 +197,20 @@ void Checkpoint::check_moments(const std::vector<optim::Adam::Moments>& all) con
     if (!found.empty()) differences.push_back(std::move(found));
   };
   for (const optim::Adam::Moments& moments : all) {
-    check(kMeanPrefix + moments.name, moments.mean);
-    check(kSquarePrefix + moments.name, moments.square);
-    check(kCountPrefix + moments.name, moments.count);
+    for (const MomentTensor& one : kMomentTensors)
+      check(one.prefix + moments.name, moments.*one.tensor);
   }
   if (differences.empty()) return;
-  refuse_checkpoint(file_, "the optimiser's moments do not fit this run:", differences,
-                    "resume with the experiment that wrote the checkpoint");
+  refuse("the optimiser's moments do not fit this run:", differences,
+         "resume with the experiment that wrote the checkpoint");
 }
 
 void Checkpoint::load_moments(std::vector<optim::Adam::Moments>& all) const {
   check_moments(all);
   const at::NoGradGuard no_grad;
   for (optim::Adam::Moments& moments : all) {
-    copy_into(moments.mean, file_.at(kMeanPrefix + moments.name));
-    copy_into(moments.square, file_.at(kSquarePrefix + moments.name));
-    copy_into(moments.count, file_.at(kCountPrefix + moments.name));
+    for (const MomentTensor& one : kMomentTensors)
+      copy_into(moments.*one.tensor, file_.at(one.prefix + moments.name));
   }
 }
 
@@ -299,13 +220,7 @@ at::Tensor Checkpoint::parameter(const std::string& name) const {
 }
 
 memory::StackState::Saved Checkpoint::saved_state() const {
-  memory::StackState::Saved saved;
-  saved.metadata = state_metadata_;
-  for (const std::string& name : file_.names()) {
-    if (!name.starts_with(kStatePrefix)) continue;
-    saved.tensors.emplace_back(name.substr(kStatePrefix.size()), tensor::to_tensor(file_.at(name)));
-  }
-  return saved;
+  return {tensors_below(file_, kStatePrefix), metadata_.state};
 }
 
 memory::StackState Checkpoint::load_state(const Runtime& runtime) const {
@@ -373,15 +288,9 @@ std::set<std::string> settings_of(const config::Experiment& experiment) {
 
 }  // namespace
 
-void refuse_checkpoint(const SafetensorsFile& file, const std::string& failed,
-                       const std::vector<std::string>& differences, const std::string& hint) {
-  throw_usage(
-      {.where = file.path().string(), .failed = str(failed, first_of(differences), '\n', hint)});
-}
-
-bool Checkpoint::holds_whole_run() const {
-  const auto found = file_.metadata().find(kContents);
-  return found == file_.metadata().end() || found->second != kWeightsOnly;
+void Checkpoint::refuse(const std::string& failed, const std::vector<std::string>& differences,
+                        const std::string& hint) const {
+  throw_usage({.where = path().string(), .failed = str(failed, first_of(differences), '\n', hint)});
 }
 
 void Checkpoint::check_whole_run() const {
@@ -393,7 +302,7 @@ void Checkpoint::check_whole_run() const {
 
 void Checkpoint::check_resumable(const config::Experiment& experiment) const {
   check_whole_run();
-  const std::set<std::string> theirs = settings_of(experiment_);
+  const std::set<std::string> theirs = settings_of(this->experiment());
   const std::set<std::string> ours = settings_of(experiment);
   std::vector<std::string> differences;
   for (const std::string& line : theirs) {
@@ -403,8 +312,8 @@ void Checkpoint::check_resumable(const config::Experiment& experiment) const {
     if (!theirs.contains(line)) differences.push_back("this run:   " + line);
   }
   if (!differences.empty()) {
-    refuse_checkpoint(file_, "the checkpoint was written with other settings:", differences,
-                      "resume with the experiment that wrote it, or start a new run");
+    refuse("the checkpoint was written with other settings:", differences,
+           "resume with the experiment that wrote it, or start a new run");
   }
 }
 

@@ -1,14 +1,5 @@
-// Checkpoints: everything that a run needs to continue, in one safetensors file.
-//
-//   model.<name>, memory.<tier>...   parameters
-//   adam.mean/<parameter>, adam.square/<parameter>, adam.count/<parameter>
-//   state/<name>                     slots and queues of the training state
-//
-// Metadata: format, revision, step, tokens, seconds, experiment (TOML), plugins (JSON), options
-// (JSON: the tiers' trained options), data position, noise position, evaluations of the valid
-// split, lines of the metrics, logged (JSON: the learning curve's last step, losses since the last
-// line of metrics), state (JSON: counters and generator positions), precision, checksums
-// (checkpoint_files.hpp).
+// Checkpoints: everything that a run needs to continue, in one safetensors file. checkpoint_format.hpp
+// says what lies where in it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,6 +8,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "host/base/file/safetensors.hpp"
@@ -25,24 +17,10 @@
 #include "host/memory/state/stack_state.hpp"
 #include "host/optim/optimizer.hpp"
 #include "host/run/checkpoint/checkpoint_files.hpp"
-#include "host/run/record/curve.hpp"
-#include "host/run/record/observer.hpp"
+#include "host/run/checkpoint/checkpoint_format.hpp"
 #include "host/run/runtime.hpp"
 
 namespace mneme::run {
-
-// The metadata of a checkpoint about its run.
-struct RunProgress {
-  std::int64_t step = 0;
-  std::int64_t tokens = 0;
-  double seconds = 0.0;
-  std::vector<std::int64_t> data_position = {};
-  std::uint64_t noise_position = 0;
-  std::int64_t metrics_lines = 0;  // of metrics.jsonl, up to here
-  ValidRecord valid = {};
-  std::int64_t curve_step = 0;  // steps done at the last point of the learning curve; 0 = none yet
-  LossInterval interval = {};   // since the last line of the metrics
-};
 
 // Writes a checkpoint atomically: an older file at `path` stays whole until the new one is
 // complete. `moments` are those of all parameters, `state` is that of all lanes.
@@ -67,14 +45,18 @@ class Checkpoint {
   [[nodiscard]] const std::filesystem::path& path() const { return file_.path(); }
   // The tensors as they lie in the file, under the names above.
   [[nodiscard]] const SafetensorsFile& file() const { return file_; }
-  [[nodiscard]] const config::Experiment& experiment() const { return experiment_; }
-  [[nodiscard]] const RunProgress& progress() const { return progress_; }
+  [[nodiscard]] const config::Experiment& experiment() const { return metadata_.experiment; }
+  [[nodiscard]] const RunProgress& progress() const { return metadata_.progress; }
   // The plugins that wrote the state.
-  [[nodiscard]] const std::vector<memory::TierIdentity>& plugins() const { return plugins_; }
+  [[nodiscard]] const std::vector<memory::TierIdentity>& plugins() const {
+    return metadata_.plugins;
+  }
   // The options of the tiers that the parameters were trained with.
-  [[nodiscard]] const plugin::TierOptions& trained_options() const { return trained_options_; }
+  [[nodiscard]] const plugin::TierOptions& trained_options() const {
+    return metadata_.trained_options;
+  }
   // "f64", "f32" or "bf16": what the run computed in.
-  [[nodiscard]] const std::string& precision() const { return precision_; }
+  [[nodiscard]] const std::string& precision() const { return metadata_.precision; }
 
   // Copies the parameters into the runtime, converted to its dtype. Backbone parameters must agree
   // in name and shape. Tier parameters that the checkpoint lacks or has in another shape, and those
@@ -93,7 +75,7 @@ class Checkpoint {
   // The training state. Errors as Stack::restore.
   [[nodiscard]] memory::StackState load_state(const Runtime& runtime) const;
   // False for a file that write_weights wrote.
-  [[nodiscard]] bool holds_whole_run() const;
+  [[nodiscard]] bool holds_whole_run() const { return metadata_.holds_whole_run; }
   // Error (kUsage) when it holds weights alone.
   void check_whole_run() const;
   // Error (kUsage) when it holds weights alone, and listing the settings of model, memory, data and
@@ -101,15 +83,15 @@ class Checkpoint {
   void check_resumable(const config::Experiment& experiment) const;
 
  private:
-  explicit Checkpoint(SafetensorsFile file) : file_(std::move(file)) {}
+  Checkpoint(SafetensorsFile file, CheckpointMetadata metadata)
+      : file_(std::move(file)), metadata_(std::move(metadata)) {}
+
+  // Error (kUsage) naming the file, with the first of the differences, a line each.
+  [[noreturn]] void refuse(const std::string& failed, const std::vector<std::string>& differences,
+                           const std::string& hint) const;
 
   SafetensorsFile file_;
-  config::Experiment experiment_;
-  RunProgress progress_;
-  std::vector<memory::TierIdentity> plugins_;
-  plugin::TierOptions trained_options_;
-  std::map<std::string, std::string> state_metadata_;
-  std::string precision_;
+  CheckpointMetadata metadata_;
 };
 
 }  // namespace mneme::run

@@ -1,7 +1,6 @@
 #include "host/run/checkpoint/checkpoint_files.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string_view>
@@ -10,11 +9,11 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/checksum.hpp"
+#include "host/base/integer.hpp"
 #include "host/base/json_output.hpp"
 #include "host/base/json_text.hpp"
 #include "host/base/text.hpp"
-#include "host/run/checkpoint/checkpoint.hpp"
-#include "host/run/run_description.hpp"
+#include "host/run/checkpoint/checkpoint_format.hpp"
 #include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
 
@@ -32,9 +31,7 @@ std::int64_t step_of(std::string_view name) {
   if (!name.starts_with(kStepPrefix) || !name.ends_with(kSuffix)) return -1;
   name.remove_prefix(kStepPrefix.size());
   name.remove_suffix(std::min(kSuffix.size(), name.size()));
-  std::int64_t step = -1;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), step);
-  return error == std::errc() && end == name.data() + name.size() ? step : -1;
+  return integer_of<std::int64_t>(name).value_or(-1);
 }
 
 }  // namespace
@@ -114,8 +111,8 @@ std::string checksum_of(const TensorView& tensor) {
 }
 
 bool is_moment(const std::string& name) {
-  return name.starts_with(kMeanPrefix) || name.starts_with(kSquarePrefix) ||
-         name.starts_with(kCountPrefix);
+  return std::ranges::any_of(kMomentTensors,
+                             [&](const MomentTensor& one) { return name.starts_with(one.prefix); });
 }
 
 // Of every key and value but `checksum` itself, each with its length, so that no two maps have the
@@ -189,107 +186,33 @@ void verify_checksums(const SafetensorsFile& file, CheckpointUse use) {
              .got = first.got});
 }
 
-namespace {
-
-using Metadata = std::map<std::string, std::string>;
-
-// The tensors of a checkpoint: CPU tensors are written from where they lie.
-class Contents {
- public:
-  void add(const std::string& name, const at::Tensor& tensor) {
-    const at::Tensor values = tensor.detach().to(at::kCPU).contiguous();
-    kept_.push_back(values);
-    views_.push_back({.name = name,
-                      .dtype = tensor::to_dtype(values.scalar_type()),
-                      .shape = values.sizes().vec(),
-                      .data = static_cast<const std::byte*>(values.const_data_ptr()),
-                      .bytes = values.nbytes()});
-  }
-  void add_parameters(const Runtime& runtime) {
-    for (const optim::TrainableParameter& parameter : runtime.parameters()) {
-      add(parameter.name, parameter.tensor);
-    }
-  }
-  void write(const std::filesystem::path& path, Metadata metadata) const {
-    SafetensorsWriter writer;
-    for (const TensorView& view : views_) writer.add(view.name, view.dtype, view.shape, view.data);
-    add_checksums(metadata, views_);
-    for (const auto& [key, value] : metadata) writer.set_metadata(key, value);
-    writer.write(path);
-  }
-
- private:
-  std::vector<at::Tensor> kept_;
-  std::vector<TensorView> views_;
-};
-
-Json json_of(const ValidRecord& record) {
-  Json json = {{"last_step", record.last_step},
-               {"evaluations_since_best", record.evaluations_since_best}};
-  if (record.best_step > 0) {
-    json["best_step"] = record.best_step;
-    json["best_loss"] = record.best_loss;
-  }
-  return json;
+void CheckedTensors::add(const std::string& name, const at::Tensor& tensor) {
+  const at::Tensor values = tensor.detach().to(at::kCPU).contiguous();
+  kept_.push_back(values);
+  views_.push_back({.name = name,
+                    .dtype = tensor::to_dtype(values.scalar_type()),
+                    .shape = values.sizes().vec(),
+                    .data = static_cast<const std::byte*>(values.const_data_ptr()),
+                    .bytes = values.nbytes()});
 }
 
-Json json_of_logged(const RunProgress& progress) {
-  return {{"curve_step", progress.curve_step},
-          {"steps", progress.interval.steps},
-          {"loss", progress.interval.loss},
-          {"losses", progress.interval.losses}};
+void CheckedTensors::write(const fs::path& path,
+                           std::map<std::string, std::string> metadata) const {
+  SafetensorsWriter writer;
+  for (const TensorView& view : views_) writer.add(view.name, view.dtype, view.shape, view.data);
+  add_checksums(metadata, views_);
+  for (const auto& [key, value] : metadata) writer.set_metadata(key, value);
+  writer.write(path);
 }
 
-Metadata metadata_of(const Runtime& runtime, const RunProgress& progress,
-                     const memory::StackState::Saved& saved, const std::string& contents) {
-  Json plugins = Json::array();
-  for (const memory::TierIdentity& identity : runtime.stack().identities()) {
-    plugins.push_back(to_json(identity));
+std::vector<std::pair<std::string, at::Tensor>> tensors_below(const SafetensorsFile& file,
+                                                              const std::string& prefix) {
+  std::vector<std::pair<std::string, at::Tensor>> out;
+  for (const std::string& name : file.names()) {
+    if (name.starts_with(prefix))
+      out.emplace_back(name.substr(prefix.size()), tensor::to_tensor(file.at(name)));
   }
-  Json options = Json::object();
-  for (const auto& [tier, table] : runtime.stack().trained_options()) {
-    options[tier] = plugin::to_text(table);
-  }
-  return {{"format", kFormat},
-          {"revision", kRevision},
-          {kContents, contents},
-          {"experiment", config::to_toml(runtime.experiment())},
-          {"precision", std::string(config::to_word(runtime.precision()))},
-          {"plugins", json_text(plugins)},
-          {"options", json_text(options)},
-          {"step", std::to_string(progress.step)},
-          {"tokens", std::to_string(progress.tokens)},
-          {"seconds", format_exact(progress.seconds)},
-          {"data_position", json_text(progress.data_position)},
-          {"noise_position", std::to_string(progress.noise_position)},
-          {"metrics_lines", std::to_string(progress.metrics_lines)},
-          {"logged", json_text(json_of_logged(progress))},
-          {"valid", json_text(json_of(progress.valid))},
-          {"state", json_text(saved.metadata)}};
-}
-
-}  // namespace
-
-void write_checkpoint(const std::filesystem::path& path, const Runtime& runtime,
-                      const std::vector<optim::Adam::Moments>& all,
-                      const memory::StackState::Saved& state, const RunProgress& progress) {
-  Contents contents;
-  contents.add_parameters(runtime);
-  for (const optim::Adam::Moments& moments : all) {
-    contents.add(kMeanPrefix + moments.name, moments.mean);
-    contents.add(kSquarePrefix + moments.name, moments.square);
-    contents.add(kCountPrefix + moments.name, moments.count);
-  }
-  for (const auto& [name, tensor] : state.tensors) contents.add(kStatePrefix + name, tensor);
-  contents.write(path, metadata_of(runtime, progress, state, kWholeRun));
-}
-
-void write_weights(const std::filesystem::path& path, const Runtime& runtime,
-                   const std::map<std::string, at::Tensor>& others) {
-  Contents contents;
-  contents.add_parameters(runtime);
-  for (const auto& [name, tensor] : others) contents.add(name, tensor);
-  contents.write(path, metadata_of(runtime, {}, {}, kWeightsOnly));
+  return out;
 }
 
 }  // namespace mneme::run

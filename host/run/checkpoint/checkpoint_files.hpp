@@ -1,11 +1,14 @@
-// The files of checkpoints, <run>/checkpoints/step_<steps done, 8 digits>.safetensors: their
-// checksums and the keys of their metadata.
+// The files of checkpoints, <run>/checkpoints/step_<steps done, 8 digits>.safetensors, and their
+// checksums.
 #pragma once
+
+#include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "host/base/file/safetensors.hpp"
@@ -68,24 +71,23 @@ enum class CheckpointUse {
 // when the file carries no checksums.
 void verify_checksums(const SafetensorsFile& file, CheckpointUse use = CheckpointUse::kTraining);
 
-// --- What the writer and the reader of checkpoints share (not for other code) ---
+// --- Files with checksums ---
 
-inline const std::string kFormat = "mneme.checkpoint";
-inline const std::string kRevision = "1";
-// Metadata: whether a run can be resumed from the file. Absent = it can.
-inline const std::string kContents = "contents";
-inline const std::string kWholeRun = "run";
-inline const std::string kWeightsOnly = "weights";
-inline const std::string kMeanPrefix = "adam.mean/";
-inline const std::string kSquarePrefix = "adam.square/";
-inline const std::string kCountPrefix = "adam.count/";
-inline const std::string kStatePrefix = "state/";
-// Tensors of official weights that are no parameters, as they were imported.
-inline const std::string kOfficialPrefix = "official/";
+// The tensors of a file, which is written with checksums.
+class CheckedTensors {
+ public:
+  // A tensor on the CPU is written from where it lies.
+  void add(const std::string& name, const at::Tensor& tensor);
+  // Atomically: an older file stays whole until the new one is complete.
+  void write(const std::filesystem::path& path, std::map<std::string, std::string> metadata) const;
 
-// Error (kUsage) naming the file, with the first of the differences, a line each.
-[[noreturn]] void refuse_checkpoint(const SafetensorsFile& file, const std::string& failed,
-                                    const std::vector<std::string>& differences,
-                                    const std::string& hint);
+ private:
+  std::vector<at::Tensor> kept_;
+  std::vector<TensorView> views_;
+};
+
+// The tensors whose names begin with `prefix`, by the rest of their names.
+[[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> tensors_below(
+    const SafetensorsFile& file, const std::string& prefix);
 
 }  // namespace mneme::run
