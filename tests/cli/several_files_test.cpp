@@ -21,9 +21,8 @@ class SeveralFiles : public CliTest {
   void SetUp() override {
     experiment(tiny());
     for (const char* const run : {"a", "b"}) {
-      expect_done(
-          run_mneme({"train", file("experiment.toml"), "--run", file(run), "--quiet", "--set",
-                     "train.steps=2"}));
+      expect_done(run_mneme({"train", file("experiment.toml"), "--run", file(run), "--quiet",
+                             "--set", "train.steps=2"}));
     }
     folder_.write("good.toml", "[memory]\n");
     folder_.write("bad.toml", "[memory]\nplugin = [\"x\"]\n");
