@@ -116,8 +116,7 @@ TEST_F(ReportCommand, DrawsPicturesWhereAProgramForThemIsInstalled) {
 TEST_F(ReportCommand, RefusesWhatItCannotCompare) {
   const std::string runs = comparison();
   expect_refusal(run_mneme({"report"}), 2, {"DIR is required"});
-  expect_refusal(run_mneme({"report", file("nowhere")}), 2,
-                 {"no run can be read", file("nowhere")});
+  expect_refusal(run_mneme({"report", file("nowhere")}), 2, {"there is no run", file("nowhere")});
   expect_refusal(run_mneme({"report", runs, "--format", "html"}), 2, {"--format", "html"});
   fs::create_directories(file("broken"));
   folder_.write("broken/comparison.json", "{");
