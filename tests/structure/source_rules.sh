@@ -5,6 +5,7 @@
 #   2. plugins/ and examples/ include nothing but the SDK (mneme/..., mneme_kernels/...), files of their own, the C and C++
 #      standard library, and Eigen, which is headers alone; .cu and .cuh, CUDA's headers as well
 #   3. a file of scripts/ that begins with #! may be executed, as the README calls it
+#   4. the program, its SDK and CHANGELOG.md name one version
 set -eu
 root=$1
 breaches=$(mktemp)
@@ -89,6 +90,20 @@ done
 for script in "$root"/scripts/*; do
   if [ -f "$script" ] && [ ! -x "$script" ] && [ "$(head -c 2 "$script")" = '#!' ]; then
     breach "$script cannot be executed: chmod +x"
+  fi
+done
+
+# ---- 4 ----
+# The first version named in `file`, by the line that it stands in.
+version_in() {
+  sed -nE "s/$2/\\1/p" "$root/$1" | head -1
+}
+version=$(version_in CMakeLists.txt '^project\(mneme VERSION ([0-9.]+) .*')
+for entry in 'sdk/CMakeLists.txt:^project\(mneme-sdk VERSION ([0-9.]+) .*' \
+  'sdk/include/mneme/abi.h:^#define MNEME_SDK_VERSION "(.*)"$' 'CHANGELOG.md:^## ([0-9.]+)$'; do
+  other=$(version_in "${entry%%:*}" "${entry#*:}")
+  if [ "$other" != "$version" ]; then
+    breach "${entry%%:*}: the version is '$other'; expected '$version', as in CMakeLists.txt"
   fi
 done
 

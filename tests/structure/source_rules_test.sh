@@ -18,7 +18,10 @@ fresh_tree() {
   : >"$work/tree/plugins/echo_memory/own.hpp"
   printf '#include <cuda_runtime_api.h>\n' >"$work/tree/plugins/echo_memory/k.cuh"
   printf '#include <stdlib.h>\n' >"$work/tree/examples/one/one.c"
-  : >"$work/tree/sdk/include/mneme/abi.h"
+  printf '#define MNEME_SDK_VERSION "1.2.3"\n' >"$work/tree/sdk/include/mneme/abi.h"
+  printf 'project(mneme VERSION 1.2.3 LANGUAGES C)\n' >"$work/tree/CMakeLists.txt"
+  printf 'project(mneme-sdk VERSION 1.2.3 LANGUAGES C)\n' >"$work/tree/sdk/CMakeLists.txt"
+  printf '# Changes\n\n## 1.2.3\n\n## 1.2.2\n' >"$work/tree/CHANGELOG.md"
 }
 
 # expect_breach WORDS: the tree as it is now is refused with these words.
@@ -54,4 +57,10 @@ fresh_tree; mkdir "$work/tree/scripts"; printf '#!/bin/sh\n' >"$work/tree/script
 expect_breach 'run.sh cannot be executed: chmod +x'
 printf 'a module\n' >"$work/tree/scripts/run.sh"
 sh "$here/source_rules.sh" "$work/tree" >/dev/null || { echo "FAIL: refused a file of scripts/ that is no program"; exit 1; }
+fresh_tree; printf '#define MNEME_SDK_VERSION "1.2.2"\n' >"$work/tree/sdk/include/mneme/abi.h"
+expect_breach "abi.h: the version is '1.2.2'; expected '1.2.3'"
+fresh_tree; printf '# Changes\n\n## Since 1.2.3\n\n## 1.2.2\n' >"$work/tree/CHANGELOG.md"
+expect_breach "CHANGELOG.md: the version is '1.2.2'"
+fresh_tree; : >"$work/tree/sdk/CMakeLists.txt"
+expect_breach "sdk/CMakeLists.txt: the version is ''"
 echo "every source rule can fail"

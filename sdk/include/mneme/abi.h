@@ -80,7 +80,7 @@ extern "C" {
 #define MNEME_ABI_MINOR 0u
 #define MNEME_ABI_MAKE(major, minor) (((uint32_t)(major) << 16) | (uint32_t)(minor))
 #define MNEME_ABI_VERSION MNEME_ABI_MAKE(MNEME_ABI_MAJOR, MNEME_ABI_MINOR)
-#define MNEME_SDK_VERSION "0.1.0"
+#define MNEME_SDK_VERSION "0.1.1"
 
 /* Result of a call: 0, or one of the codes below. */
 typedef int32_t mneme_status;
