@@ -193,7 +193,7 @@ Json to_json(const scores::Sums& sums) {
 
 Json to_json(const Breakdown& breakdown) {
   Json json = Json::object();
-  if (!breakdown.place.empty()) json["position"] = to_json(breakdown.place);
+  if (!breakdown.place.empty()) json[scores::kPlaceKey] = to_json(breakdown.place);
   if (!breakdown.distance.empty()) json["distance"] = to_json(breakdown.distance);
   if (!breakdown.frequency.empty()) json["frequency"] = to_json(breakdown.frequency);
   return json;

@@ -28,7 +28,7 @@ struct TokenRows {
 
 // Reads `input` [lanes, n] and, when present, `target` [lanes, n] (int32 or int64; [n] counts as
 // one lane). Without `target` each id predicts the next one, and columns is n - 1. Errors: Error
-// (kUsage) naming file, tensor, lane, position, id and vocabulary size for ids out of range, for
+// (kUsage) naming file, tensor, lane, place, id and vocabulary size for ids out of range, for
 // shapes that differ, and for fewer than two ids a lane without `target`.
 [[nodiscard]] TokenRows read_token_rows(const std::filesystem::path& path, std::int64_t vocabulary);
 

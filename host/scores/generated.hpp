@@ -25,7 +25,7 @@ namespace mneme::scores {
 
 // A prompt and what follows it.
 struct GeneratedSample {
-  std::string id;              // "valid/12@340": split, document, position
+  std::string id;              // "valid/12@340": split, document, distance
   std::int64_t document = -1;  // of the split
   std::int64_t distance = 0;   // tokens of the document before the prompt
   std::vector<std::int32_t> prompt = {}, expected = {}, generated = {};  // ids

@@ -7,7 +7,8 @@
 //   here                      in files
 //   Sums::targets             "tokens" (results of an evaluation), "targets" (stored evaluations)
 //   distance of a target      kDistanceKey of stored evaluations
-//   Breakdown::place          "position" of --breakdown and of result files
+//   Breakdown::place          kPlaceKey of result files
+//   figures by bucket         section "position" of report.json
 //   data::Source              kSourceNames
 #pragma once
 
@@ -22,6 +23,7 @@
 namespace mneme::scores {
 
 inline constexpr const char* kDistanceKey = "position";
+inline constexpr const char* kPlaceKey = "position";
 // Of the values of data::Source.
 inline constexpr std::array kSourceNames = {"none", "inside", "outside"};
 
