@@ -30,7 +30,7 @@ build_plugin() (
 # build_mini_host INCLUDE OUTPUT
 build_mini_host() (
   folder=$root/tests/abi/compatibility
-  "$(abi_compiler)" -std=c11 -O0 -Wall -Wextra -Werror -I"$1" -I"$folder" -o "$2" "$folder"/mini_host*.c -ldl -lm
+  "$(abi_compiler)" -std=c11 -O0 -Wall -Wextra -Werror -I"$1" -I"$folder" -o "$2" "$folder"/host/mini_host*.c -ldl -lm
 )
 
 # needs_beyond FILE: what a library needs beyond libc and glibc 2.28, one a line.
