@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/plugins/compressive/reconstruction_cases.hpp"
+#include "tests/plugins/compressive/kernels/reconstruction_cases.hpp"
 
 namespace mneme::test {
 namespace {

@@ -1,5 +1,5 @@
 // The look-ahead where something is missing, and what of it may not depend on what.
-#include "tests/plugins/lamemo/look_ahead_cases.hpp"
+#include "tests/plugins/lamemo/kernels/look_ahead_cases.hpp"
 
 namespace mneme::test {
 namespace {

@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/plugins/lamemo/look_ahead_cases.hpp"
+#include "tests/plugins/lamemo/kernels/look_ahead_cases.hpp"
 
 namespace mneme::test {
 namespace {

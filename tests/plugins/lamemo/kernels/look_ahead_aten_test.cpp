@@ -1,7 +1,7 @@
 // The look-ahead in bf16 against the same mathematics by LibTorch's ops in bf16: its error, both
 // measured against the reference in double, is at most twice as large.
 #include "host/tensor/torch.hpp"
-#include "tests/plugins/lamemo/look_ahead_cases.hpp"
+#include "tests/plugins/lamemo/kernels/look_ahead_cases.hpp"
 
 namespace mneme::test {
 namespace {

@@ -2,7 +2,7 @@
 // reference; the reference against the paper's two passes and finite differences.
 #include <array>
 
-#include "tests/plugins/lamemo/look_ahead_cases.hpp"
+#include "tests/plugins/lamemo/kernels/look_ahead_cases.hpp"
 
 namespace mneme::test {
 namespace {

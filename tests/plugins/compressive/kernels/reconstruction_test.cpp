@@ -1,6 +1,6 @@
 // The reconstruction error and its gradients on every device, instruction set and dtype against
 // the reference; the reference's gradients against finite differences.
-#include "tests/plugins/compressive/reconstruction_cases.hpp"
+#include "tests/plugins/compressive/kernels/reconstruction_cases.hpp"
 
 namespace mneme::test {
 namespace {
