@@ -67,9 +67,11 @@ sed -nE 's/^MNEME_SDK_(OP|UNARY|BINARY|REDUCTION|SINGLE_REDUCTION)\(([a-z0-9_]+)
 found '`[a-z0-9_]+/[0-9]+`' "$@" | breach_unless_listed "op" "$work/ops"
 
 # ---- 4 ----
-grep -rhoE '\b(mneme|MNEME)_[A-Za-z0-9_]+' "$root/sdk/include" "$root/sdk/kernels" "$root/sdk/cmake" "$root/sdk/template" \
-  "$root/cmake" "$root/CMakeLists.txt" "$root"/*/CMakeLists.txt "$root/host" "$root/scripts" "$root"/tests/*.hpp \
-  "$root"/tests/*/*.cpp | sort -u >"$work/identifiers"
+{
+  grep -rhoE '\b(mneme|MNEME)_[A-Za-z0-9_]+' "$root/sdk/include" "$root/sdk/kernels" "$root/sdk/cmake" "$root/sdk/template" \
+    "$root/cmake" "$root/CMakeLists.txt" "$root"/*/CMakeLists.txt "$root/host" "$root/scripts"
+  grep -rhoE --include='*.[ch]pp' '\b(mneme|MNEME)_[A-Za-z0-9_]+' "$root/tests"
+} | sort -u >"$work/identifiers"
 found '^\| [0-9]+\.[0-9]+ \|' "$@" | cut -d: -f1,2 >"$work/changes"
 found '\b(mneme|MNEME)_[A-Za-z0-9_]+\*?' "$@" | while IFS= read -r line; do
   name=${line##*:}

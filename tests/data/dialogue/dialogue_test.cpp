@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/data/dialogue_files.hpp"
+#include "tests/data/dialogue/dialogue_files.hpp"
 
 namespace mneme::data {
 namespace {

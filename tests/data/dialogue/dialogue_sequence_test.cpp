@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "host/data/dialogue/sequence.hpp"
-#include "tests/data/dialogue_files.hpp"
+#include "tests/data/dialogue/dialogue_files.hpp"
 
 namespace mneme::data {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "host/data/dialogue/dialogue.hpp"
 #include "host/data/dialogue/sequence.hpp"
-#include "tests/data/dialogue_files.hpp"
+#include "tests/data/dialogue/dialogue_files.hpp"
 
 namespace mneme::data {
 namespace {
