@@ -21,7 +21,7 @@
 #include "host/plugin/loader.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/weights/official_weights.hpp"
-#include "tests/golden/continuous_ltm_case.hpp"
+#include "tests/golden/continuous_ltm/continuous_ltm_case.hpp"
 #include "tests/golden/golden.hpp"
 
 namespace mneme::golden {

@@ -5,7 +5,7 @@
 #include "host/base/error.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/weights/official_weights.hpp"
-#include "tests/golden/compressive_peer_case.hpp"
+#include "tests/golden/compressive/compressive_peer_case.hpp"
 
 namespace mneme::golden {
 namespace {

@@ -6,7 +6,7 @@
 #include "host/memory/hook_driver.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/weights/official_weights.hpp"
-#include "tests/golden/compressive_case.hpp"
+#include "tests/golden/compressive/compressive_case.hpp"
 
 namespace mneme::golden {
 namespace {

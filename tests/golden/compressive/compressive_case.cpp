@@ -1,4 +1,4 @@
-#include "tests/golden/compressive_case.hpp"
+#include "tests/golden/compressive/compressive_case.hpp"
 
 #include <map>
 #include <sstream>

@@ -8,7 +8,7 @@
 #include "host/eval/segment_step.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/weights/official_weights.hpp"
-#include "tests/golden/compressive_case.hpp"
+#include "tests/golden/compressive/compressive_case.hpp"
 #include "tests/golden/official_settings.hpp"
 
 namespace mneme::golden {

@@ -1,4 +1,4 @@
-#include "tests/golden/continuous_ltm_case.hpp"
+#include "tests/golden/continuous_ltm/continuous_ltm_case.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-#include "tests/golden/compressive_peer_case.hpp"
+#include "tests/golden/compressive/compressive_peer_case.hpp"
 
 #include "host/base/error.hpp"
 #include "host/tensor/torch.hpp"

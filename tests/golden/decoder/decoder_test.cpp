@@ -15,7 +15,7 @@
 #include "host/optim/optimizer.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/weights/official_weights.hpp"
-#include "tests/golden/decoder_case.hpp"
+#include "tests/golden/decoder/decoder_case.hpp"
 #include "tests/golden/golden.hpp"
 
 namespace mneme::golden {

@@ -8,7 +8,7 @@
 
 #include "host/base/error.hpp"
 #include "host/tensor/torch.hpp"
-#include "tests/golden/compressive_case.hpp"
+#include "tests/golden/compressive/compressive_case.hpp"
 
 namespace mneme {
 namespace {

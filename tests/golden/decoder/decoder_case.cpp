@@ -1,4 +1,4 @@
-#include "tests/golden/decoder_case.hpp"
+#include "tests/golden/decoder/decoder_case.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "host/memory/hook_driver.hpp"
-#include "tests/golden/compressive_case.hpp"
+#include "tests/golden/compressive/compressive_case.hpp"
 
 namespace mneme::golden {
 

@@ -14,7 +14,7 @@
 #include "host/tensor/torch.hpp"
 #include "host/weights/official_weights.hpp"
 #include "plugins/continuous_ltm/ridge.hpp"
-#include "tests/golden/continuous_ltm_case.hpp"
+#include "tests/golden/continuous_ltm/continuous_ltm_case.hpp"
 #include "tests/golden/golden.hpp"
 
 namespace mneme {
