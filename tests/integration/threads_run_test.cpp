@@ -1,5 +1,5 @@
 // The number of threads of a run: chosen once, stored, and kept by what continues it.
-#include "tests/integration/compare_fixture.hpp"
+#include "tests/integration/compare/compare_fixture.hpp"
 
 namespace mneme::test {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <set>
 
-#include "tests/integration/compare_fixture.hpp"
+#include "tests/integration/compare/compare_fixture.hpp"
 #include "tests/integration/process.hpp"
 
 namespace mneme::test {

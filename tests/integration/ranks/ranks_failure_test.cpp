@@ -11,7 +11,7 @@
 
 #include "host/run/run_folder.hpp"
 #include "host/tensor/torch.hpp"
-#include "tests/integration/ranks_fixture.hpp"
+#include "tests/integration/ranks/ranks_fixture.hpp"
 #include "tests/run/run_compare.hpp"
 
 namespace mneme::test {

@@ -5,7 +5,7 @@
 #include <csignal>
 #include <functional>
 
-#include "tests/integration/compare_fixture.hpp"
+#include "tests/integration/compare/compare_fixture.hpp"
 #include "tests/integration/process.hpp"
 
 namespace mneme::test {

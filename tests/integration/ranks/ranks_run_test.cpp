@@ -1,6 +1,6 @@
 // Trainings and evaluations over several ranks give the numbers of one process.
 #include "host/base/file/safetensors.hpp"
-#include "tests/integration/ranks_fixture.hpp"
+#include "tests/integration/ranks/ranks_fixture.hpp"
 #include "tests/run/run_compare.hpp"
 
 namespace mneme::test {

@@ -4,7 +4,7 @@
 #include <sstream>
 #include <thread>
 
-#include "tests/integration/compare_fixture.hpp"
+#include "tests/integration/compare/compare_fixture.hpp"
 #include "tests/integration/process.hpp"
 
 namespace mneme::test {

@@ -1,5 +1,5 @@
 // mneme compare and train with memories whose numbers say nothing, and compare --dry-run.
-#include "tests/integration/compare_fixture.hpp"
+#include "tests/integration/compare/compare_fixture.hpp"
 
 namespace mneme::test {
 namespace {
