@@ -57,7 +57,7 @@ Subject flawed(const std::string& fault, std::vector<std::string> options = {}) 
   return {.file = MNEME_FLAWED_PLUGINS "/test_flawed.so", .options = std::move(options)};
 }
 
-// Those of files and of the entry have plugins of their own (tests/cli/validate_test.cpp), and
+// Those of files and of the entry have plugins of their own (tests/cli/plugins/validate_test.cpp), and
 // errors.groups needs a process in which the plugin has not been loaded.
 bool is_run_here(std::string_view check) {
   return !check.starts_with("file.") && !check.starts_with("negotiation.") &&
@@ -262,7 +262,7 @@ TEST(FaultsDeathTest, ReadingBeyondAnInputEndsTheProcess) {
   EXPECT_DEATH(static_cast<void>(run_check(*check, flawed("kernel_reads_beyond"))), "");
 }
 
-// Every check is in the list of faults here, or in that of tests/cli/validate_test.cpp.
+// Every check is in the list of faults here, or in that of tests/cli/plugins/validate_test.cpp.
 TEST(AllChecks, HaveAFaultThatTheyFind) {
   std::set<std::string_view> found = {"kernels.bounds", "errors.groups", "options.help",
                                       "file.portable"};
