@@ -9,17 +9,17 @@ usage() {
 usage: scripts/bench.sh [--rounds N] [--write-docs [PAGE]] [--list] [BENCH...]
        scripts/bench.sh --against-official DIR [--against-official DIR] [--python PROGRAM] [--rounds N] [--write-docs [PAGE]]
 
-Builds the programs of bench/ in build/release and runs them and scripts/*_bench.py, or those named. Each compares two ways of
+Builds the programs of bench/ in build/release and runs them and scripts/bench/*_bench.py, or those named. Each compares two ways of
 computing the same in turns in one run, after it has checked that their results are equal, and prints ratios and shares of the
 processor's peak. Use a machine on which nothing else runs. All of them take about half an hour on 2 cores.
 
   --rounds N           rounds of those that count them (default 3)
   --write-docs [PAGE]  write what each printed to NAME.csv in the folder beside PAGE (default docs/performance.md), with processor
-                       and commit, and draw its place in PAGE (scripts/bench_tables.py; needs Python 3.9)
+                       and commit, and draw its place in PAGE (scripts/bench/bench_tables.py; needs Python 3.9)
   --list               print their names
   --against-official DIR
                        instead: whole evaluations and trainings against the official code in DIR, a clone of
-                       kimiyoung/transformer-xl or of thu-coai/LaMemo (scripts/compare_official.py)
+                       kimiyoung/transformer-xl or of thu-coai/LaMemo (scripts/bench/compare_official.py)
   --python PROGRAM     with --against-official: a Python that has PyTorch, NumPy and safetensors (default python3)
 TEXT
 }
@@ -118,12 +118,12 @@ mkdir -p "$out"
 
 # put NAME COMMAND...: what NAME's log says, into the CSV file and the page.
 put() {
-  python3 -B scripts/bench_tables.py "$1" "$out/$1.log" --page "$page" --command "${*:2}" --processor "$processor" --commit "$commit"
+  python3 -B scripts/bench/bench_tables.py "$1" "$out/$1.log" --page "$page" --command "${*:2}" --processor "$processor" --commit "$commit"
 }
 
 if ((${#official[@]})); then
   say "compare_official.py ${official[*]}"
-  "$python" -B scripts/compare_official.py "${official[@]}" --rounds "$rounds" 2>&1 | tee "$out/official.log"
+  "$python" -B scripts/bench/compare_official.py "${official[@]}" --rounds "$rounds" 2>&1 | tee "$out/official.log"
   [[ -z $page ]] || put official compare_official.py ... --rounds "$rounds"
   exit 0
 fi
@@ -135,7 +135,7 @@ for entry in "${programs[@]}"; do
   is_chosen "$name" || continue
   say "${command[*]}"
   program=build/release/bench/$name
-  [[ $name != *.py ]] || program=scripts/$name
+  [[ $name != *.py ]] || program=scripts/bench/$name
   if ! "$program" "${command[@]:1}" 2>&1 | tee "$out/$name.log"; then
     say "$name failed"
     status=1

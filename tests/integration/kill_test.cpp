@@ -1,7 +1,7 @@
 // Runs that are killed (SIGKILL) at random moments and resumed until they end: no kill leaves an
 // unreadable run, and the ends equal an uninterrupted run's, bit for bit.
 //
-// MNEME_KILLS: how often (default 6; scripts/check_kills.sh: 200). MNEME_SEED: of the moments.
+// MNEME_KILLS: how often (default 6; scripts/check/check_kills.sh: 200). MNEME_SEED: of the moments.
 #include <gtest/gtest.h>
 #include <sys/inotify.h>
 #include <sys/poll.h>

@@ -3,7 +3,7 @@
 // continued, ends as one that never stopped, bit for bit. And trainings that a timer interrupts a
 // thousand times a second end like others.
 //
-// MNEME_STOPS: how often (default 8; scripts/check_kills.sh: 300). MNEME_TIMERS: how many trainings
+// MNEME_STOPS: how often (default 8; scripts/check/check_kills.sh: 300). MNEME_TIMERS: how many trainings
 // (default 2; 20). MNEME_SEED: of the moments.
 #include <gtest/gtest.h>
 #include <sys/stat.h>

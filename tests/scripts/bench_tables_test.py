@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""scripts/bench_tables.py: rows and columns of what benchmarks print, the page that it draws, and that docs/performance.md holds
+"""scripts/bench/bench_tables.py: rows and columns of what benchmarks print, the page that it draws, and that docs/performance.md holds
 what the files of docs/performance give. Exit status 0 when all holds."""
 import subprocess
 import sys
@@ -8,10 +8,10 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
+sys.path.insert(0, str(ROOT / "scripts/bench"))
 import bench_tables
 
-SCRIPT = ROOT / "scripts/bench_tables.py"
+SCRIPT = ROOT / "scripts/bench/bench_tables.py"
 LINEAR = """AMD EPYC, 2 threads; medians of 3 rounds
  rows inputs outputs   / oneDNN     / MKL  GEMM % copy %
     1    410    2100       1.41      3.14       6    113

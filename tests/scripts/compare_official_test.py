@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""scripts/compare_official.py without PyTorch and without the official code: what it compares before it times anything, how it
+"""scripts/bench/compare_official.py without PyTorch and without the official code: what it compares before it times anything, how it
 forms ratios, and its errors. Exit status 0 when all holds."""
 import sys
 import tempfile
@@ -9,9 +9,9 @@ from pathlib import Path
 from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
+sys.path.insert(0, str(ROOT / "scripts/bench"))
 if sys.version_info < (3, 11):
-    print("skipped: scripts/compare_official.py needs Python 3.11")
+    print("skipped: scripts/bench/compare_official.py needs Python 3.11")
     sys.exit(77)
 
 from program import Failure, Used

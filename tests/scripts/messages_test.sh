@@ -34,8 +34,8 @@ case $case_name in
   unknown_argument)
     expect_failure "unknown argument '--torhc'" bash "$project/scripts/setup.sh" --torhc x
     expect_failure "unknown argument '--torhc'" bash "$project/scripts/quickstart.sh" --torhc x
-    expect_failure "unknown argument '--nvcc'" bash "$project/scripts/check_debootstrap.sh" --nvcc
-    expect_failure "unknown argument '--gpu'" bash "$project/scripts/check_cuda.sh" --gpu
+    expect_failure "unknown argument '--nvcc'" bash "$project/scripts/check/check_debootstrap.sh" --nvcc
+    expect_failure "unknown argument '--gpu'" bash "$project/scripts/check/check_cuda.sh" --gpu
     expect_failure "unknown argument '--all'" bash "$project/scripts/bench.sh" --all
     expect_failure "unknown argument '--all'" bash "$project/scripts/fuzz.sh" --all
     ;;
@@ -60,15 +60,15 @@ case $case_name in
     grep -qF "LibTorch: using $work/torch" <<<"$output" || die "Torch_DIR was not used: $output"
     ;;
   cuda_check_without_device)
-    expect_failure "--device needs cuda, cuda:N or cpu, got 'gpu'" bash "$project/scripts/check_cuda.sh" --device gpu
+    expect_failure "--device needs cuda, cuda:N or cpu, got 'gpu'" bash "$project/scripts/check/check_cuda.sh" --device gpu
     mkdir "$work/bin"
     printf '#!/bin/sh\nexit 9\n' >"$work/bin/nvidia-smi"
     chmod +x "$work/bin/nvidia-smi"
     expect_failure "nvidia-smi lists no GPU; --device cpu tries what needs none" \
-      env PATH="$work/bin:$PATH" bash "$project/scripts/check_cuda.sh" --out "$work/out"
+      env PATH="$work/bin:$PATH" bash "$project/scripts/check/check_cuda.sh" --out "$work/out"
     printf '#!/bin/sh\necho "GPU 0: a GPU"\n' >"$work/bin/nvidia-smi"
     [[ -e /usr/bin/nvcc ]] || expect_failure "no nvcc on PATH: the CUDA sources cannot be compiled" \
-      env PATH="$work/bin:/usr/bin:/bin" bash "$project/scripts/check_cuda.sh" --out "$work/out"
+      env PATH="$work/bin:/usr/bin:/bin" bash "$project/scripts/check/check_cuda.sh" --out "$work/out"
     [[ ! -e $work/out ]] || die "a refused check made its folder"
     ;;
   bench_arguments)
@@ -83,7 +83,7 @@ case $case_name in
     expect_failure "runs no other benchmark; leave out 'ops_bench'" \
       bash "$project/scripts/bench.sh" --against-official "$work/clone" ops_bench
     missing=$(comm -3 <(bash "$project/scripts/bench.sh" --list | sort) \
-      <(cd "$project" && { basename -s .cpp -- bench/*/*_bench.cpp; basename -a -- scripts/*_bench.py; } | sort))
+      <(cd "$project" && { basename -s .cpp -- bench/*/*_bench.cpp; basename -a -- scripts/bench/*_bench.py; } | sort))
     [[ -z $missing ]] || die "bench.sh and bench/ name other benchmarks: $missing"
     for name in official $(bash "$project/scripts/bench.sh" --list); do
       grep -qF "<!-- begin $name " "$project/docs/performance.md" || die "docs/performance.md has no place for $name"
@@ -91,9 +91,9 @@ case $case_name in
     ;;
   jobs_not_a_number)
     expect_failure "--jobs needs a number of at least 1, got 'two'" bash "$project/scripts/test.sh" --jobs two
-    expect_failure "--jobs needs a number of at least 1, got '0'" bash "$project/scripts/check_cuda.sh" --jobs 0
-    expect_failure "--large needs a number of at least 1, got '0'" bash "$project/scripts/check_large_corpus.sh" --large 0
-    expect_failure "--steps needs a number of at least 1, got 'x'" bash "$project/scripts/check_large_corpus.sh" --steps x
+    expect_failure "--jobs needs a number of at least 1, got '0'" bash "$project/scripts/check/check_cuda.sh" --jobs 0
+    expect_failure "--large needs a number of at least 1, got '0'" bash "$project/scripts/check/check_large_corpus.sh" --large 0
+    expect_failure "--steps needs a number of at least 1, got 'x'" bash "$project/scripts/check/check_large_corpus.sh" --steps x
     ;;
   cluster_script)
     # srun says how it was called and ends with $srun_status; scontrol knows when the job ends.

@@ -1,4 +1,4 @@
-"""Tests of scripts/reproduce_sorting.py, reproduce_text.py, reproduce_lamemo.py, reproduce_decoder.py and what they share, with a program that
+"""Tests of scripts/reproduce/reproduce_sorting.py, reproduce_text.py, reproduce_lamemo.py, reproduce_decoder.py and what they share, with a program that
 plays mneme; and that the numbers in docs/reproducing.md are those of docs/figures/*.csv."""
 import contextlib
 import functools
@@ -16,7 +16,7 @@ import unittest
 import unittest.mock
 import xml.etree.ElementTree
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts/reproduce"))
 
 import experiment_runs
 import experiment_verdicts
@@ -386,7 +386,7 @@ class Decoder(Case):
         self.assertIn("| compressive | 500.00 | 500.00 |  |  |  |  |", got)
 
     def test_says_what_is_missing(self):
-        self.assertIn("usage: scripts/reproduce_decoder.py {text,dialogues}",
+        self.assertIn("usage: scripts/reproduce/reproduce_decoder.py {text,dialogues}",
                       self.call(reproduce_decoder, "texts", status=1))
         (self.dialogues / "test.jsonl").unlink()
         self.assertIn("test.jsonl not there; docs/dialogue.md", self.decoder("dialogues", status=1))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""scripts/scaling_model.py on numbers that are worked out by hand, and its errors. Exit status 0 when all holds."""
+"""scripts/bench/scaling_model.py on numbers that are worked out by hand, and its errors. Exit status 0 when all holds."""
 import contextlib
 import io
 import json
@@ -10,9 +10,9 @@ from pathlib import Path
 from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
+sys.path.insert(0, str(ROOT / "scripts/bench"))
 if sys.version_info < (3, 9):
-    print("skipped: scripts/scaling_model.py needs Python 3.9")
+    print("skipped: scripts/bench/scaling_model.py needs Python 3.9")
     sys.exit(77)
 
 import scaling_model as model

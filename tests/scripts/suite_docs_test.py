@@ -1,4 +1,4 @@
-"""Tests of scripts/suite_docs.py, on folders as mneme compare --suite writes them."""
+"""Tests of scripts/reproduce/suite_docs.py, on folders as mneme compare --suite writes them."""
 import contextlib
 import io
 import json
@@ -8,7 +8,7 @@ import tempfile
 import unittest
 import unittest.mock
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts/reproduce"))
 
 import experiment_runs
 import suite_docs

@@ -1,4 +1,4 @@
-"""scripts/experiment_verdicts.py with the built program on stored losses: verdicts_test.py MNEME REPORT_FIXTURE, where
+"""scripts/reproduce/experiment_verdicts.py with the built program on stored losses: verdicts_test.py MNEME REPORT_FIXTURE, where
 REPORT_FIXTURE (tests/report) writes runs of known differences."""
 import json
 import pathlib
@@ -8,7 +8,7 @@ import tempfile
 import unittest
 import unittest.mock
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts/reproduce"))
 
 import experiment_runs
 import experiment_verdicts as verdicts

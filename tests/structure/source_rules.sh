@@ -87,7 +87,7 @@ for folder in "$root"/plugins/*/ "$root"/examples/*/ "$root"/sdk/template/; do
 done
 
 # ---- 3 ----
-for script in "$root"/scripts/*; do
+for script in "$root"/scripts/* "$root"/scripts/*/*; do
   if [ -f "$script" ] && [ ! -x "$script" ] && [ "$(head -c 2 "$script")" = '#!' ]; then
     breach "$script cannot be executed: chmod +x"
   fi

@@ -53,9 +53,9 @@ fresh_tree; echo '#include "mneme/unknown.h"' >>"$work/tree/plugins/echo_memory/
 expect_breach 'includes mneme/unknown.h'
 fresh_tree; echo '#include "mneme_kernels/unknown.hpp"' >>"$work/tree/plugins/echo_memory/plugin.cpp"
 expect_breach 'includes mneme_kernels/unknown.hpp'
-fresh_tree; mkdir "$work/tree/scripts"; printf '#!/bin/sh\n' >"$work/tree/scripts/run.sh"
+fresh_tree; mkdir -p "$work/tree/scripts/part"; printf '#!/bin/sh\n' >"$work/tree/scripts/part/run.sh"
 expect_breach 'run.sh cannot be executed: chmod +x'
-printf 'a module\n' >"$work/tree/scripts/run.sh"
+printf 'a module\n' >"$work/tree/scripts/part/run.sh"
 sh "$here/source_rules.sh" "$work/tree" >/dev/null || { echo "FAIL: refused a file of scripts/ that is no program"; exit 1; }
 fresh_tree; printf '#define MNEME_SDK_VERSION "1.2.2"\n' >"$work/tree/sdk/include/mneme/abi.h"
 expect_breach "abi.h: the version is '1.2.2'; expected '1.2.3'"

@@ -57,7 +57,7 @@ std::int64_t growth_for(const TestFolder& folder, std::int64_t bytes) {
 }
 
 // A corpus 32 times as large needs no more memory: ids are written while they come and then mapped.
-// Ids in memory would be 16 MB more. scripts/check_large_corpus.sh does the same with 2 GB.
+// Ids in memory would be 16 MB more. scripts/check/check_large_corpus.sh does the same with 2 GB.
 TEST(Prepare, NeedsNoMoreMemoryForALargerText) {
   const TestFolder folder;
   const std::int64_t small = growth_for(folder, 2'000'000);

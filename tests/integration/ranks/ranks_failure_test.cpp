@@ -1,6 +1,6 @@
 // What can go wrong in a training over several ranks.
 //
-// MNEME_RANK_KILLS: how many ranks are killed (default 3; scripts/check_kills.sh --ranks: 100).
+// MNEME_RANK_KILLS: how many ranks are killed (default 3; scripts/check/check_kills.sh --ranks: 100).
 #include <unistd.h>
 
 #include <chrono>

@@ -2,7 +2,7 @@
 """The small sorting experiment: no memory, xl_cache, xl_cache + continuous_ltm (even and sticky samples) at two
 lengths, and compressive (rates 2, 4 and 8, and 4 without loss) at the last.
 
-    scripts/reproduce_sorting.py [--runs DIR] [--memories NAME ...] [--seeds N] [--jobs N] [--lengths 500 1000]
+    scripts/reproduce/reproduce_sorting.py [--runs DIR] [--memories NAME ...] [--seeds N] [--jobs N] [--lengths 500 1000]
                                  [--basis N ...] [--table] [--write-docs [PAGE]] [--set KEY=VALUE]
 
 Trains what is not trained yet (a stopped run is resumed, a finished one skipped), evaluates each run on the test split,

@@ -2,11 +2,11 @@
 # Runs everything that needs a GPU, and ends in one table.
 set -euo pipefail
 # shellcheck source=scripts/common.sh
-source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
 usage() {
   cat <<'TEXT'
-usage: scripts/check_cuda.sh [--device DEVICE] [--torch DIR] [--no-apt] [--jobs N] [--built] [--only STEP]...
+usage: scripts/check/check_cuda.sh [--device DEVICE] [--torch DIR] [--no-apt] [--jobs N] [--built] [--only STEP]...
                              [--out DIR]
 
 On a machine with a GPU: builds program, plugins and tests with CUDA sources (build/cuda), then runs

@@ -10,7 +10,7 @@ import sys
 
 from experiment_runs import Failure
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 PYTHON = ROOT / ".venv/bin/python"
 DOTS = 40  # most points of a line that have one
 WIDTH, HEIGHT = 640, 280

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """What a data-parallel training costs on n ranks: bytes, messages, seconds, efficiency. docs/scaling.md has the equations.
 
-    scripts/scaling_model.py wt103 enwik8 decoder [--memories NAME ...] [--tables NAME ...]
-    scripts/scaling_model.py PLAN.json --lanes 64 --tokens-per-second 30000
-    scripts/scaling_model.py PLAN.json --lanes 4 --measured STEPS.txt --link cores=2.5,5
+    scripts/bench/scaling_model.py wt103 enwik8 decoder [--memories NAME ...] [--tables NAME ...]
+    scripts/bench/scaling_model.py PLAN.json --lanes 64 --tokens-per-second 30000
+    scripts/bench/scaling_model.py PLAN.json --lanes 4 --measured STEPS.txt --link cores=2.5,5
 
 A training is one of the built-in ones, with each memory, or what `mneme train EXP --dry-run --json PLAN.json` wrote; that file
 does not hold the lanes, so --lanes says how many the experiment has. Compute time is --tokens-per-second of one rank, or

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The text experiment: memories of equal attention cost on the words of eleven novels, three seeds of 2 M tokens each.
 
-    scripts/reproduce_text.py --text DIR [--runs DIR] [--memories NAME ...] [--seeds N] [--jobs N]
+    scripts/reproduce/reproduce_text.py --text DIR [--runs DIR] [--memories NAME ...] [--seeds N] [--jobs N]
                               [--table] [--write-docs [PAGE]] [--set KEY=VALUE]
 
 --text is the folder of the novels (docs/reproducing.md says which); it is read once, and what is made of it stays in the

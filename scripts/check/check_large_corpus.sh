@@ -2,11 +2,11 @@
 # Prepares and trains on a small and a large synthetic corpus, and compares the anonymous memory that they take.
 set -euo pipefail
 # shellcheck source=scripts/common.sh
-source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
 usage() {
   cat <<'TEXT'
-usage: scripts/check_large_corpus.sh [--large MB] [--limit MB] [--steps N] [--mneme FILE]
+usage: scripts/check/check_large_corpus.sh [--large MB] [--limit MB] [--steps N] [--mneme FILE]
 
 Makes two corpora of words, of 2 MB and of 2000 MB (--large), in a temporary folder (TMPDIR; the large one needs three times
 its size there), prepares both with `mneme data prepare`, trains 200 steps on each, and prints the largest RssAnon of each

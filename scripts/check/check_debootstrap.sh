@@ -2,11 +2,11 @@
 # Runs the tests (or a command) on a bare Debian 12, made with debootstrap, in a fresh clone of the committed tree.
 set -euo pipefail
 # shellcheck source=scripts/common.sh
-source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
 usage() {
   cat <<'TEXT'
-usage: scripts/check_debootstrap.sh [--hide-nvcc | --with-nvcc] [--root DIR] [--keep] [command [argument...]]
+usage: scripts/check/check_debootstrap.sh [--hide-nvcc | --with-nvcc] [--root DIR] [--keep] [command [argument...]]
 
 Makes a minimal Debian 12 root, clones the committed tree into it, and runs the command there as root, in the clone,
 without a terminal (default: scripts/test.sh). Needs root, debootstrap and git. The mirror, proxies and certificates of

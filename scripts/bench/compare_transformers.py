@@ -2,7 +2,7 @@
 """Speed of evaluation and generation with a pretrained decoder: mneme against PyPI transformers, in one run.
 
     python3 -m venv /tmp/decoder && /tmp/decoder/bin/pip install torch==2.11.0 transformers==5.23.0
-    /tmp/decoder/bin/python scripts/compare_transformers.py [--rounds N] [--threads N] [--precisions f32 bf16]
+    /tmp/decoder/bin/python scripts/bench/compare_transformers.py [--rounds N] [--threads N] [--precisions f32 bf16]
         [--samples 1 8] [--mneme PROGRAM] [--folder DIR] [--transformers-only] [--json FILE] [size options]
 
 The model has the shape of SmolLM-135M (30 layers, width 576, 9 heads on 3 key/value heads of 64, feed-forward 1536,

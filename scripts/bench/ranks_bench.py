@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A training over two ranks against the same training of one process, one thread each.
 
-    scripts/ranks_bench.py [ROUNDS]
+    scripts/bench/ranks_bench.py [ROUNDS]
 
 The body of configs/wt103_base.toml with a vocabulary of 20,000 words (49 M parameters), a cache of 150 rows and 16 lanes of
 150 tokens (the published training has 60). In each round one process trains all lanes, two ranks train half of them each, and two

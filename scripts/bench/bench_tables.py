@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """What benchmarks printed, as docs/performance/NAME.csv, and the tables of docs/performance.md made from these files.
 
-    scripts/bench_tables.py NAME LOG --command TEXT --processor TEXT --commit TEXT [--page PAGE]
-    scripts/bench_tables.py --check [--page PAGE]
+    scripts/bench/bench_tables.py NAME LOG --command TEXT --processor TEXT --commit TEXT [--page PAGE]
+    scripts/bench/bench_tables.py --check [--page PAGE]
 
 The first form, which scripts/bench.sh calls, reads what the benchmark NAME printed, writes the CSV file beside PAGE and draws
 PAGE's place for NAME again: between <!-- begin NAME ... --> and <!-- end NAME -->. --check says whether every place of PAGE
@@ -16,7 +16,7 @@ import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 ORIGIN = ("command", "processor", "commit")
 WIDTH = 135  # of the page's lines
 NOISE = re.compile(r"Run on|Running |Load Average|20..-..-..T|CPU Caches|  L[123] |\*\*\*WARNING|[0-9:]{8} info |-+$|Benchmark +Time ")

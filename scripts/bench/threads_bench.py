@@ -2,7 +2,7 @@
 """What the default number of threads costs, alone on the machine and beside other work; and from which size of a model on two
 threads are worth it.
 
-    scripts/threads_bench.py [ROUNDS]
+    scripts/bench/threads_bench.py [ROUNDS]
 
 Seconds are those of whole programs, start and a short evaluation included. In each round the compared programs take turns. "spinning"
 is libgomp's own setting, with which a thread that waits looks for work in a loop for milliseconds. "Beside other work": one busy

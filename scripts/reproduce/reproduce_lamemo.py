@@ -2,10 +2,10 @@
 """LaMemo's experiment: look-ahead memory, its ablations and Transformer-XL's cache on the words of eleven novels, three
 seeds of 2 M tokens each.
 
-    scripts/reproduce_lamemo.py [--text DIR] [--books DIR] [--runs DIR] [--memories NAME ...] [--seeds N] [--jobs N]
+    scripts/reproduce/reproduce_lamemo.py [--text DIR] [--books DIR] [--runs DIR] [--memories NAME ...] [--seeds N] [--jobs N]
                                 [--table] [--write-docs [PAGE]] [--set KEY=VALUE]
 
---books is the text as scripts/reproduce_text.py prepares it; where it is not there, it is prepared from --text, the
+--books is the text as scripts/reproduce/reproduce_text.py prepares it; where it is not there, it is prepared from --text, the
 folder of the novels. Trains what is not trained yet (a stopped run is resumed, a finished one skipped; one whose loss
 was no longer finite is finished too), evaluates each run on the test split, some with memories of 1 to 10 segments,
 analyses the runs of the first seed, compares the memories by `mneme report`, and prints tables; the folder of the

@@ -2,7 +2,7 @@
 """Puts the table of a finished suite (`mneme compare --suite FILE --run DIR`) into docs/tasks.md, with what it was made
 by, and draws the accuracy by the needle's depth. Needs Python 3.9, and vl_convert for the drawing.
 
-    scripts/suite_docs.py runs/suite-small
+    scripts/reproduce/suite_docs.py runs/suite-small
 """
 import argparse
 import json

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Fine-tuning a small decoder with each memory, on the words of novels and on dialogues about documents, three seeds each.
 
-    scripts/reproduce_decoder.py text [--text DIR] [--books DIR] [options]
-    scripts/reproduce_decoder.py dialogues [--dialogues DIR] [options]
+    scripts/reproduce/reproduce_decoder.py text [--text DIR] [--books DIR] [options]
+    scripts/reproduce/reproduce_decoder.py dialogues [--dialogues DIR] [options]
 
 One decoder is trained without a memory; each memory goes on from its weights, as does a model without one. --books is the
-text as scripts/reproduce_text.py prepares it; where it is not there, it is prepared from --text, the folder of the novels.
+text as scripts/reproduce/reproduce_text.py prepares it; where it is not there, it is prepared from --text, the folder of the novels.
 --dialogues is a folder with CMU_DoG's train, valid and test.jsonl and documents.jsonl (docs/dialogue.md). Trains what is
 not trained yet (a stopped run is resumed, a finished one skipped), evaluates each run on the test split, generates answers
 to turns of dialogues, compares the memories by `mneme report`, and prints tables; the folder of the runs gets results.csv,
@@ -197,7 +197,7 @@ def write_docs(page, task, rows, differences, options):
 
 def main():
     if len(sys.argv) < 2 or sys.argv[1] not in TASKS and not {"-h", "--help"} & set(sys.argv[1:]):
-        sys.exit(f"usage: scripts/reproduce_decoder.py {{{','.join(TASKS)}}} [options]; see --help")
+        sys.exit(f"usage: scripts/reproduce/reproduce_decoder.py {{{','.join(TASKS)}}} [options]; see --help")
     task = TASKS.get(sys.argv[1], TASKS["text"])
     parser = experiment.arguments(__doc__, f"runs/decoder/{task.name}", task.arms)
     parser.add_argument("task", choices=TASKS)

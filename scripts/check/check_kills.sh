@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Kills and stops commands at random moments and checks what is left and where they end.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 . scripts/common.sh
 
 usage() {
   cat <<'TEXT'
-usage: scripts/check_kills.sh [--kills N] [--stops N] [--timers N] [--ranks N] [--seed N]
+usage: scripts/check/check_kills.sh [--kills N] [--stops N] [--timers N] [--ranks N] [--seed N]
 
 Trains a small model, kills the process (SIGKILL) at random moments, most of them while a checkpoint
 is written, and resumes it until it ends, again and again. Fails when a kill leaves a run that

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the official code of Transformer-XL or of LaMemo from a checkout; scripts/compare_official.py starts it.
+"""Runs the official code of Transformer-XL or of LaMemo from a checkout; scripts/bench/compare_official.py starts it.
 
     official_code.py weights|evaluate|train JOB.json RESULT.json
 

@@ -15,7 +15,7 @@ import statistics
 import subprocess
 import threading
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 MNEME = ROOT / "build/release/bin/mneme"
 PAGE = ROOT / "docs/reproducing.md"
 SETTINGS = "settings.json"  # in a folder of runs: what --set was

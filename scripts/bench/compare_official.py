@@ -2,7 +2,7 @@
 """Speed and memory of evaluation and training: mneme against the official code of Transformer-XL and LaMemo, in one run.
 
     python3 -m venv /tmp/official && /tmp/official/bin/pip install torch==2.11.0 numpy safetensors
-    /tmp/official/bin/python scripts/compare_official.py CHECKOUT [CHECKOUT] [--rounds N] [--threads N ...]
+    /tmp/official/bin/python scripts/bench/compare_official.py CHECKOUT [CHECKOUT] [--rounds N] [--threads N ...]
         [--cases NAME ...] [--precisions f32 bf16] [--layers N] [--lanes N]
         [--device DEVICE] [--mneme PROGRAM] [--json FILE]
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What `mneme eval` does before its first segment: the bytes that it reads, and its time beside that of reading the checkpoint.
 
-    scripts/start_up_bench.py [ROUNDS]
+    scripts/bench/start_up_bench.py [ROUNDS]
 
 The run has the sizes of configs/wt103_base.toml (151 M parameters) and is made by one step of training on words drawn at random; its
 checkpoint also holds what only training needs, Adam's moments. Bytes are counted in an evaluation before which the checkpoint was
