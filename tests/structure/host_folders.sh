@@ -1,5 +1,6 @@
 #!/bin/sh
-# host_folders.sh ROOT [TABLE]: which folder of ROOT/host includes which, held against the table (host_folders.txt).
+# host_folders.sh ROOT [TABLE]: which folder of ROOT/host includes which, held against the table (host_folders.txt), and the
+# size of folders.
 # Prints every breach; exit code 1 if there is one. Needs no git and no build.
 #   1. a folder of host/ is listed once, and its line names only folders above it
 #   2. a file includes headers of its own folder of host/ and of those that the folder's line names; each name is needed
@@ -7,10 +8,13 @@
 #      includes the subfolders that its line names, and none of the headers beside them
 #   4. no folder directly holds more than 25 files of C++ or CUDA, or 2,500 lines of them
 #   5. no file has more than 450 lines
+#   6. no folder below tests/ or scripts/ directly holds more than 25 files of C, C++, CUDA, shell or Python, or 2,500 lines
+#      of them
 set -eu
 root=$1
 table=${2:-$(dirname "$0")/host_folders.txt}
 cd "$root"
+status=0
 find host -mindepth 2 -type f \( -name '*.cpp' -o -name '*.hpp' -o -name '*.inl' -o -name '*.cu' -o -name '*.cuh' \) | sort |
   xargs awk -v table="$table" '
     function breach(text) { print text; breaches++ }
@@ -78,4 +82,20 @@ find host -mindepth 2 -type f \( -name '*.cpp' -o -name '*.hpp' -o -name '*.inl'
       for (file in length_of) if (length_of[file] > 450) breach(file " has " length_of[file] " lines; at most 450")
       if (breaches == 0) printf "%d folders of host/, %d with those inside them: includes are as listed\n", listed, length(files)
       exit breaches > 0
-    }'
+    }' || status=1
+
+for top in tests scripts; do
+  [ -d "$top" ] || continue
+  find "$top" -type f \( -name '*.[ch]' -o -name '*.[ch]pp' -o -name '*.cu' -o -name '*.sh' -o -name '*.py' \) | sort |
+    xargs awk '
+      FNR == 1 { folder = FILENAME; sub(/\/[^\/]*$/, "", folder); files[folder]++ }
+      { lines[folder]++ }
+      END {
+        for (folder in files) {
+          if (files[folder] > 25) { print folder " holds " files[folder] " files; at most 25"; breaches++ }
+          if (lines[folder] > 2500) { print folder " holds " lines[folder] " lines; at most 2500"; breaches++ }
+        }
+        exit breaches > 0
+      }' || status=1
+done
+exit $status

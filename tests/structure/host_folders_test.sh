@@ -52,6 +52,15 @@ fresh_tree; for i in 1 2 3 4 5 6; do seq 450 | sed 's/.*/int x;/' >"$work/tree/h
 expect_breach 'host/low holds 2701 lines; at most 2500'
 fresh_tree; seq 451 | sed 's/.*/int x;/' >"$work/tree/host/low/long.inl"
 expect_breach 'host/low/long.inl has 451 lines; at most 450'
+for folder in tests/low scripts/part; do
+  fresh_tree; mkdir -p "$work/tree/$folder/inner"; for i in $(seq 25); do echo 'int x;' >"$work/tree/$folder/$i.cpp"; done
+  echo 'int x;' >"$work/tree/$folder/inner/b.cpp"; echo 'x' >"$work/tree/$folder/b.txt"
+  sh "$here/host_folders.sh" "$work/tree" "$work/table.txt" >/dev/null || { echo "FAIL: refused 25 files in $folder"; exit 1; }
+  echo 'x = 1' >"$work/tree/$folder/b.py"
+  expect_breach "$folder holds 26 files; at most 25"
+  fresh_tree; mkdir -p "$work/tree/$folder"; for i in 1 2; do seq 1251 >"$work/tree/$folder/$i.sh"; done
+  expect_breach "$folder holds 2502 lines; at most 2500"
+done
 
 # A folder with steps: two subfolders, and a file of its own that uses both.
 tree_of_steps() {
@@ -85,4 +94,4 @@ for pair in memory/call:memory/segment/segment_hooks.hpp data/text:data/corpus/c
   grep -qF "planted.hpp:1: ${pair%%:*} includes host/${pair#*:}; its line does not name" "$work/out" ||
     { echo "FAIL: expected the planted circle, got:"; cat "$work/out"; exit 1; }
 done
-echo "every rule on the folders of host/ can fail"
+echo "every rule on folders can fail"
