@@ -109,44 +109,37 @@ void run_binary(OpCall& c) {
   c.out() = has_a ? F::right(given, scalar) : F::left(scalar, given);
 }
 
+AttrSchema scalar_attr() {
+  return optional_attr("scalar", AttrType::kReal, "",
+                       "stands for the input that is absent, in its dtype");
+}
+
 template <typename F>
-void add_binary(OpList& list, const char* name, const char* dtypes, const char* help,
-                bool is_comparison = false) {
-  add_op(list,
-         {.name = name,
-          .inputs = {optional_input("a"), optional_input("b")},
-          .outputs = {is_comparison ? mask_output() : data_output()},
-          .attrs = {optional_attr("scalar", AttrType::kReal, "",
-                                  "stands for the input that is absent, in its dtype")},
-          .dtypes = dtypes,
-          .is_differentiable = !is_comparison,
-          .help = help},
-         run_binary<F>);
+void add_binary(OpList& list, const char* name, const char* dtypes, const char* help) {
+  add_op(list, str(name, " (a?, b?) -> y  [", dtypes, ']'), help, run_binary<F>, {scalar_attr()});
+}
+
+template <TensorCompare kTensors, ScalarCompare kRight, ScalarCompare kMirrored>
+void add_comparison(OpList& list, const char* name, const char* dtypes, const char* help) {
+  add_op(list, str(name, " (a?, b?) -> y:bool  [", dtypes, ", no gradient]"), help,
+         run_binary<Compare<kTensors, kRight, kMirrored>>, {scalar_attr()});
 }
 
 template <TensorCompare kFunction>
 void add_logical(OpList& list, const char* name, const char* help) {
-  add_op(list,
-         {.name = name,
-          .inputs = {data_input("a"), data_input("b")},
-          .outputs = {mask_output()},
-          .attrs = {},
-          .dtypes = "bool",
-          .is_differentiable = false,
-          .help = help},
-         [](OpCall& c) {
-           c.check_broadcast(0, 1);
-           c.out() = kFunction(c.in(0), c.in(1));
-         });
+  add_op(list, str(name, " (a, b) -> y:bool  [bool, no gradient]"), help, [](OpCall& c) {
+    c.check_broadcast(0, 1);
+    c.out() = kFunction(c.in(0), c.in(1));
+  });
 }
 
 void add_comparisons(OpList& list) {
-  add_binary<Compare<at::eq, at::eq, at::eq>>(list, "eq/1", "any", "a == b; broadcasts.", true);
-  add_binary<Compare<at::ne, at::ne, at::ne>>(list, "ne/1", "any", "a != b; broadcasts.", true);
-  add_binary<Compare<at::lt, at::lt, at::gt>>(list, "lt/1", "number", "a < b; broadcasts.", true);
-  add_binary<Compare<at::le, at::le, at::ge>>(list, "le/1", "number", "a <= b; broadcasts.", true);
-  add_binary<Compare<at::gt, at::gt, at::lt>>(list, "gt/1", "number", "a > b; broadcasts.", true);
-  add_binary<Compare<at::ge, at::ge, at::le>>(list, "ge/1", "number", "a >= b; broadcasts.", true);
+  add_comparison<at::eq, at::eq, at::eq>(list, "eq/1", "any", "a == b; broadcasts.");
+  add_comparison<at::ne, at::ne, at::ne>(list, "ne/1", "any", "a != b; broadcasts.");
+  add_comparison<at::lt, at::lt, at::gt>(list, "lt/1", "number", "a < b; broadcasts.");
+  add_comparison<at::le, at::le, at::ge>(list, "le/1", "number", "a <= b; broadcasts.");
+  add_comparison<at::gt, at::gt, at::lt>(list, "gt/1", "number", "a > b; broadcasts.");
+  add_comparison<at::ge, at::ge, at::le>(list, "ge/1", "number", "a >= b; broadcasts.");
 }
 
 }  // namespace
@@ -187,26 +180,12 @@ void run_unary(OpCall& c) {
 
 template <Unary kFunction>
 void add_unary(OpList& list, const char* name, const char* dtypes, const char* help) {
-  add_op(list,
-         {.name = name,
-          .inputs = {data_input("x")},
-          .outputs = {data_output()},
-          .attrs = {},
-          .dtypes = dtypes,
-          .help = help},
-         run_unary<kFunction>);
+  add_op(list, str(name, " (x) -> y  [", dtypes, ']'), help, run_unary<kFunction>);
 }
 
 template <Unary kFunction>
 void add_test(OpList& list, const char* name, const char* dtypes, const char* help) {
-  add_op(list,
-         {.name = name,
-          .inputs = {data_input("x")},
-          .outputs = {mask_output()},
-          .attrs = {},
-          .dtypes = dtypes,
-          .is_differentiable = false,
-          .help = help},
+  add_op(list, str(name, " (x) -> y:bool  [", dtypes, ", no gradient]"), help,
          run_unary<kFunction>);
 }
 
@@ -255,35 +234,20 @@ void run_gelu(OpCall& c) {
   c.out() = at::gelu(c.in(0), approximate);
 }
 
-void add_activation(OpList& list, const char* name, const char* help, RunFunction run,
-                    std::vector<AttrSchema> attrs = {}) {
-  add_op(list,
-         {.name = name,
-          .inputs = {data_input("x")},
-          .outputs = {data_output()},
-          .attrs = std::move(attrs),
-          .dtypes = "float",
-          .help = help},
-         run);
-}
-
 }  // namespace
 
 void add_activation_ops(OpList& list) {
-  add_activation(list, "sigmoid/1", "1 / (1 + e^-x).",
-                 [](OpCall& c) { c.out() = at::sigmoid(c.in(0)); });
-  add_activation(list, "tanh/1", "Hyperbolic tangent.",
-                 [](OpCall& c) { c.out() = at::tanh(c.in(0)); });
-  add_activation(list, "relu/1", "max(x, 0); gradient 0 at 0.",
-                 [](OpCall& c) { c.out() = at::relu(c.in(0)); });
-  add_activation(list, "silu/1", "x * sigmoid(x).", [](OpCall& c) { c.out() = at::silu(c.in(0)); });
-  add_activation(list, "gelu/1", "x * normal_cdf(x), or its tanh approximation.", run_gelu,
-                 {optional_attr("approximate", AttrType::kText, "none", "\"none\" | \"tanh\"")});
-  add_activation(list, "softplus/1", "ln(1 + e^x); x itself above 20.",
-                 [](OpCall& c) { c.out() = at::softplus(c.in(0)); });
-  add_activation(list, "elu/1", "x above 0, alpha * (e^x - 1) elsewhere.",
-                 [](OpCall& c) { c.out() = at::elu(c.in(0), c.real(0, 1.0)); },
-                 {optional_attr("alpha", AttrType::kReal, "1.0", "scale of the negative branch")});
+  add_unary<at::sigmoid>(list, "sigmoid/1", "float", "1 / (1 + e^-x).");
+  add_unary<at::tanh>(list, "tanh/1", "float", "Hyperbolic tangent.");
+  add_unary<at::relu>(list, "relu/1", "float", "max(x, 0); gradient 0 at 0.");
+  add_unary<at::silu>(list, "silu/1", "float", "x * sigmoid(x).");
+  add_op(list, "gelu/1 (x) -> y  [float]", "x * normal_cdf(x), or its tanh approximation.",
+         run_gelu, {optional_attr("approximate", AttrType::kText, "none", "\"none\" | \"tanh\"")});
+  add_op(list, "softplus/1 (x) -> y  [float]", "ln(1 + e^x); x itself above 20.",
+         [](OpCall& c) { c.out() = at::softplus(c.in(0)); });
+  add_op(list, "elu/1 (x) -> y  [float]", "x above 0, alpha * (e^x - 1) elsewhere.",
+         [](OpCall& c) { c.out() = at::elu(c.in(0), c.real(0, 1.0)); },
+         {optional_attr("alpha", AttrType::kReal, "1.0", "scale of the negative branch")});
 }
 
 }  // namespace mneme::ops

@@ -68,65 +68,34 @@ void run_one_hot(OpCall& c) {
   c.out() = at::eq(index.unsqueeze(-1), all).to(type);
 }
 
-AttrSchema dim_attr(const char* help) { return required_attr("dim", AttrType::kInteger, help); }
-
-void add_one_hot_op(OpList& list) {
-  add_op(list,
-         {.name = "one_hot/1",
-          .inputs = {index_input("index")},
-          .outputs = {typed_output()},
-          .attrs = {required_attr("classes", AttrType::kInteger, "extent of the new dimension"),
-                    optional_attr("dtype", AttrType::kInteger, "MNEME_I64", "of the result")},
-          .dtypes = "any",
-          .is_differentiable = false,
-          .help = "1 at [..., index[...]], 0 elsewhere; an index out of range gives a row of 0."},
-         run_one_hot);
-}
-
 }  // namespace
 
 void add_index_ops(OpList& list) {
+  using enum AttrType;
   const char* const out_of_range =
       " An index out of range is an error on the CPU and ends the run on CUDA.";
-  add_op(list,
-         {.name = "gather/1",
-          .inputs = {data_input("x"), index_input("index")},
-          .outputs = {data_output()},
-          .attrs = {dim_attr("dimension that index counts in")},
-          .dtypes = "any",
-          .help = str("y[i][j][k] = x[i][index[i][j][k]][k] for dim 1; y has index's shape, which "
-                      "exceeds x's in no other dimension.",
-                      out_of_range)},
-         run_gather);
-  add_op(
-      list,
-      {.name = "take_along_dim/1",
-       .inputs = {data_input("x"), index_input("index")},
-       .outputs = {data_output()},
-       .attrs = {dim_attr("dimension that index counts in")},
-       .dtypes = "any",
-       .help = str("gather/1 with x and index broadcast in the other dimensions.", out_of_range)},
-      run_take_along_dim);
-  add_op(
-      list,
-      {.name = "index_select/1",
-       .inputs = {data_input("x"), index_input("index")},
-       .outputs = {data_output()},
-       .attrs = {dim_attr("dimension that index counts in")},
-       .dtypes = "any",
-       .help = str("The slices of x along dim that index [n] names, in its order.", out_of_range)},
-      run_index_select);
-  add_op(list,
-         {.name = "scatter_add/1",
-          .inputs = {data_input("x"), index_input("index"), data_input("src")},
-          .outputs = {data_output()},
-          .attrs = {dim_attr("dimension that index counts in")},
-          .dtypes = "number",
-          .help = str("x plus src[i][j] at [i][index[i][j]] for dim 1; the order of additions is "
-                      "not defined on CUDA.",
-                      out_of_range)},
-         run_scatter_add);
-  add_one_hot_op(list);
+  const AttrSchema dim = required_attr("dim", kInteger, "dimension that index counts in");
+  add_op(list, "gather/1 (x, index:i64) -> y  [any]",
+         str("y[i][j][k] = x[i][index[i][j][k]][k] for dim 1; y has index's shape, which exceeds "
+             "x's in no other dimension.",
+             out_of_range),
+         run_gather, {dim});
+  add_op(list, "take_along_dim/1 (x, index:i64) -> y  [any]",
+         str("gather/1 with x and index broadcast in the other dimensions.", out_of_range),
+         run_take_along_dim, {dim});
+  add_op(list, "index_select/1 (x, index:i64) -> y  [any]",
+         str("The slices of x along dim that index [n] names, in its order.", out_of_range),
+         run_index_select, {dim});
+  add_op(list, "scatter_add/1 (x, index:i64, src) -> y  [number]",
+         str("x plus src[i][j] at [i][index[i][j]] for dim 1; the order of additions is not "
+             "defined on CUDA.",
+             out_of_range),
+         run_scatter_add, {dim});
+  add_op(list, "one_hot/1 (index:i64) -> y:dtype  [any, no gradient]",
+         "1 at [..., index[...]], 0 elsewhere; an index out of range gives a row of 0.",
+         run_one_hot,
+         {required_attr("classes", kInteger, "extent of the new dimension"),
+          optional_attr("dtype", kInteger, "MNEME_I64", "of the result")});
 }
 
 // --- Choosing elements by masks and limits, and changing how a tensor is stored ---
@@ -179,67 +148,32 @@ void run_masked_fill(OpCall& c) {
   c.out() = at::masked_fill(c.in(0), c.in(1), c.scalar(0, c.in(0).scalar_type(), 0.0));
 }
 
-void add_where_op(OpList& list) {
-  InputSchema a = optional_input("a");
-  InputSchema b = optional_input("b");
-  add_op(list,
-         {.name = "where/1",
-          .inputs = {mask_input("condition"), a, b},
-          .outputs = {data_output()},
-          .attrs = {optional_attr("a", AttrType::kReal, "", "stands for input a"),
-                    optional_attr("b", AttrType::kReal, "", "stands for input b")},
-          .dtypes = "any",
-          .help = "a where condition is true, else b; broadcasts. The side that is not chosen has "
-                  "gradient 0."},
-         run_where);
-}
-
 }  // namespace
 
 void add_selection_ops(OpList& list) {
-  add_where_op(list);
-  add_op(list,
-         {.name = "clamp/1",
-          .inputs = {data_input("x")},
-          .outputs = {data_output()},
-          .attrs = {optional_attr("min", AttrType::kReal, "", "lower limit; absent = none"),
-                    optional_attr("max", AttrType::kReal, "", "upper limit; absent = none")},
-          .dtypes = "number",
-          .help = "x limited to [min, max]; gradient 0 outside, 1 on the limits."},
-         run_clamp);
-  add_op(list,
-         {.name = "masked_fill/1",
-          .inputs = {data_input("x"), mask_input("mask")},
-          .outputs = {data_output()},
-          .attrs = {required_attr("value", AttrType::kReal, "written where mask is true")},
-          .dtypes = "any",
-          .help = "x with value where mask is true; mask broadcasts to x, gradient 0 there."},
-         run_masked_fill);
-  add_op(list,
-         {.name = "cast/1",
-          .inputs = {data_input("x")},
-          .outputs = {typed_output()},
-          .attrs = {required_attr("dtype", AttrType::kInteger, "MNEME_F32 ... of the result")},
-          .dtypes = "any",
-          .help = "x in another dtype; towards integers rounds to zero, towards bool x != 0. "
-                  "Gradients flow between float dtypes."},
-         [](OpCall& c) { c.out() = c.in(0).to(c.dtype(0, 0)); });
-  add_op(list,
-         {.name = "detach/1",
-          .inputs = {data_input("x")},
-          .outputs = {data_output()},
-          .attrs = {},
-          .dtypes = "any",
-          .is_differentiable = false,
-          .help = "x without its gradient; shares x's memory."},
+  using enum AttrType;
+  add_op(list, "where/1 (condition:bool, a?, b?) -> y  [any]",
+         "a where condition is true, else b; broadcasts. The side that is not chosen has gradient "
+         "0.",
+         run_where,
+         {optional_attr("a", kReal, "", "stands for input a"),
+          optional_attr("b", kReal, "", "stands for input b")});
+  add_op(list, "clamp/1 (x) -> y  [number]",
+         "x limited to [min, max]; gradient 0 outside, 1 on the limits.", run_clamp,
+         {optional_attr("min", kReal, "", "lower limit; absent = none"),
+          optional_attr("max", kReal, "", "upper limit; absent = none")});
+  add_op(list, "masked_fill/1 (x, mask:bool) -> y  [any]",
+         "x with value where mask is true; mask broadcasts to x, gradient 0 there.",
+         run_masked_fill, {required_attr("value", kReal, "written where mask is true")});
+  add_op(list, "cast/1 (x) -> y:dtype  [any]",
+         "x in another dtype; towards integers rounds to zero, towards bool x != 0. Gradients flow "
+         "between float dtypes.",
+         [](OpCall& c) { c.out() = c.in(0).to(c.dtype(0, 0)); },
+         {required_attr("dtype", kInteger, "MNEME_F32 ... of the result")});
+  add_op(list, "detach/1 (x) -> y  [any, no gradient]",
+         "x without its gradient; shares x's memory.",
          [](OpCall& c) { c.out() = c.in(0).detach(); });
-  add_op(list,
-         {.name = "contiguous/1",
-          .inputs = {data_input("x")},
-          .outputs = {data_output()},
-          .attrs = {},
-          .dtypes = "any",
-          .help = "x in row-major order; x itself when it is."},
+  add_op(list, "contiguous/1 (x) -> y  [any]", "x in row-major order; x itself when it is.",
          [](OpCall& c) { c.out() = c.in(0).contiguous(); });
 }
 
@@ -304,39 +238,24 @@ void run_pad(OpCall& c) {
   c.out() = at::constant_pad_nd(c.in(0), c.integers(0), value);
 }
 
-void add_join(OpList& list, const char* name, InputSchema input, std::vector<AttrSchema> attrs,
-              const char* help, RunFunction run) {
-  add_op(list,
-         {.name = name,
-          .inputs = {std::move(input)},
-          .outputs = {data_output()},
-          .attrs = std::move(attrs),
-          .dtypes = "any",
-          .help = help},
-         run);
-}
-
 }  // namespace
 
 void add_join_ops(OpList& list) {
   using enum AttrType;
-  add_join(list, "cat/1", list_input("parts"),
-           {required_attr("dim", kInteger, "dimension to join along")},
-           "The parts one after the other along dim; their other extents are equal.", run_cat);
-  add_join(list, "stack/1", list_input("parts"),
-           {required_attr("dim", kInteger, "place of the new dimension")},
-           "Parts of one shape along a new dimension.", run_stack);
-  add_join(list, "repeat/1", data_input("x"),
-           {required_attr("repeats", kIntegers, "how often, one number a dimension")},
-           "x repeated as a whole along each dimension.", run_repeat);
-  add_join(list, "repeat_interleave/1", data_input("x"),
-           {required_attr("repeats", kInteger, "how often"),
-            required_attr("dim", kInteger, "dimension")},
-           "Each slice of x along dim repeated in place: a a b b.", run_repeat_interleave);
-  add_join(list, "pad/1", data_input("x"),
-           {required_attr("pads", kIntegers, "(before, after) pairs, last dimension first"),
-            optional_attr("value", kReal, "0.0", "what the new places hold")},
-           "x with constant places added at its ends.", run_pad);
+  add_op(list, "cat/1 (parts*) -> y  [any]",
+         "The parts one after the other along dim; their other extents are equal.", run_cat,
+         {required_attr("dim", kInteger, "dimension to join along")});
+  add_op(list, "stack/1 (parts*) -> y  [any]", "Parts of one shape along a new dimension.",
+         run_stack, {required_attr("dim", kInteger, "place of the new dimension")});
+  add_op(list, "repeat/1 (x) -> y  [any]", "x repeated as a whole along each dimension.",
+         run_repeat, {required_attr("repeats", kIntegers, "how often, one number a dimension")});
+  add_op(list, "repeat_interleave/1 (x) -> y  [any]",
+         "Each slice of x along dim repeated in place: a a b b.", run_repeat_interleave,
+         {required_attr("repeats", kInteger, "how often"),
+          required_attr("dim", kInteger, "dimension")});
+  add_op(list, "pad/1 (x) -> y  [any]", "x with constant places added at its ends.", run_pad,
+         {required_attr("pads", kIntegers, "(before, after) pairs, last dimension first"),
+          optional_attr("value", kReal, "0.0", "what the new places hold")});
 }
 
 }  // namespace mneme::ops

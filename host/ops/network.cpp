@@ -98,50 +98,30 @@ void add_pooling_ops(OpList& list) {
   std::vector<AttrSchema> max_attrs = pooling_attrs();
   max_attrs.push_back(
       optional_attr("dilation", AttrType::kInteger, "1", "distance between a window's places"));
-  add_op(list,
-         {.name = "max_pool1d/1",
-          .inputs = {data_input("x")},
-          .outputs = {data_output()},
-          .attrs = std::move(max_attrs),
-          .dtypes = "float",
-          .help = "Largest element of each window along T of x [B, C, T]; padding never wins. The "
-                  "first of equals gets the gradient."},
-         run_max_pool1d);
-  add_op(list,
-         {.name = "avg_pool1d/1",
-          .inputs = {data_input("x")},
-          .outputs = {data_output()},
-          .attrs = pooling_attrs(),
-          .dtypes = "float",
-          .help = "Mean of each window along T of x [B, C, T]; padding counts as zeros."},
-         run_avg_pool1d);
+  add_op(list, "max_pool1d/1 (x) -> y  [float]",
+         "Largest element of each window along T of x [B, C, T]; padding never wins. The first of "
+         "equals gets the gradient.",
+         run_max_pool1d, std::move(max_attrs));
+  add_op(list, "avg_pool1d/1 (x) -> y  [float]",
+         "Mean of each window along T of x [B, C, T]; padding counts as zeros.", run_avg_pool1d,
+         pooling_attrs());
 }
 
 }  // namespace
 
 void add_network_ops(OpList& list) {
   using enum AttrType;
-  add_op(list,
-         {.name = "layer_norm/1",
-          .inputs = {data_input("x"), optional_input("w"), optional_input("b")},
-          .outputs = {data_output()},
-          .attrs = {optional_attr("eps", kReal, "1e-5", "added to the variance")},
-          .dtypes = "float",
-          .help = "x less its mean over its standard deviation (divisor: the count) along the "
-                  "last dimension D, times w [D], plus b [D]."},
-         run_layer_norm);
-  add_op(list,
-         {.name = "conv1d/1",
-          .inputs = {data_input("x"), data_input("w"), optional_input("b")},
-          .outputs = {data_output()},
-          .attrs = {optional_attr("stride", kInteger, "1", "step from window to window"),
-                    optional_attr("padding", kInteger, "0", "zeros at both ends"),
-                    optional_attr("dilation", kInteger, "1", "distance between taps"),
-                    optional_attr("groups", kInteger, "1", "channels in separate groups")},
-          .dtypes = "float",
-          .help = "Correlation of x [B, in, T] with w [out, in / groups, taps] along T, plus b "
-                  "[out]."},
-         run_conv1d);
+  add_op(list, "layer_norm/1 (x, w?, b?) -> y  [float]",
+         "x less its mean over its standard deviation (divisor: the count) along the last "
+         "dimension D, times w [D], plus b [D].",
+         run_layer_norm, {optional_attr("eps", kReal, "1e-5", "added to the variance")});
+  add_op(list, "conv1d/1 (x, w, b?) -> y  [float]",
+         "Correlation of x [B, in, T] with w [out, in / groups, taps] along T, plus b [out].",
+         run_conv1d,
+         {optional_attr("stride", kInteger, "1", "step from window to window"),
+          optional_attr("padding", kInteger, "0", "zeros at both ends"),
+          optional_attr("dilation", kInteger, "1", "distance between taps"),
+          optional_attr("groups", kInteger, "1", "channels in separate groups")});
   add_pooling_ops(list);
 }
 
@@ -175,13 +155,7 @@ void run_linear(OpCall& c) {
     c.fail_shape("x [..., in] and w [out, in]",
                  str(shape_text(c.in(0).sizes()), " and ", shape_text(w.sizes())));
   }
-  if (!c.has_input(2)) {
-    c.out() = tensor::dense_linear(c.in(0), w, {});
-    return;
-  }
-  if (c.in(2).dim() != 1 || c.in(2).size(0) != w.size(0)) {
-    c.fail_shape(str("b [", w.size(0), ']'), shape_text(c.in(2).sizes()));
-  }
+  check_vector(c, 2, w.size(0));
   c.out() = tensor::dense_linear(c.in(0), w, c.in(2));
 }
 
@@ -278,32 +252,16 @@ void run_einsum(OpCall& c) {
 }  // namespace
 
 void add_product_ops(OpList& list) {
-  add_op(list,
-         {.name = "matmul/1",
-          .inputs = {data_input("a"), data_input("b")},
-          .outputs = {data_output()},
-          .attrs = {},
-          .dtypes = "float",
-          .help = "[..., m, k] by [..., k, n] gives [..., m, n]; leading dimensions broadcast, a "
-                  "vector is a row in front and a column behind, without that dimension in y."},
+  add_op(list, "matmul/1 (a, b) -> y  [float]",
+         "[..., m, k] by [..., k, n] gives [..., m, n]; leading dimensions broadcast, a vector is "
+         "a row in front and a column behind, without that dimension in y.",
          run_matmul);
-  add_op(list,
-         {.name = "linear/1",
-          .inputs = {data_input("x"), data_input("w"), optional_input("b")},
-          .outputs = {data_output()},
-          .attrs = {},
-          .dtypes = "float",
-          .help = "x w^T + b: x [..., in], w [out, in], b [out] gives [..., out]."},
-         run_linear);
-  add_op(list,
-         {.name = "einsum/1",
-          .inputs = {list_input("operands")},
-          .outputs = {data_output()},
-          .attrs = {required_attr("equation", AttrType::kText, "\"bhid,bhjd->bhij\"")},
-          .dtypes = "float",
-          .help = "Product of the operands summed over every index that the output lacks. One "
-                  "letter a dimension, \"->\" required, equal letters need equal extents."},
-         run_einsum);
+  add_op(list, "linear/1 (x, w, b?) -> y  [float]",
+         "x w^T + b: x [..., in], w [out, in], b [out] gives [..., out].", run_linear);
+  add_op(list, "einsum/1 (operands*) -> y  [float]",
+         "Product of the operands summed over every index that the output lacks. One letter a "
+         "dimension, \"->\" required, equal letters need equal extents.",
+         run_einsum, {required_attr("equation", AttrType::kText, "\"bhid,bhjd->bhij\"")});
 }
 
 // --- Softmax and log-sum-exp ---
@@ -356,34 +314,20 @@ void run_logsumexp(OpCall& c) {
   c.out() = keepdim || dims.empty() ? result : result.squeeze(at::IntArrayRef(dims));
 }
 
-void add_softmax(OpList& list, const char* name, const char* help, RunFunction run) {
-  add_op(list,
-         {.name = name,
-          .inputs = {data_input("x")},
-          .outputs = {data_output()},
-          .attrs = {optional_attr("dim", AttrType::kInteger, "-1", "dimension that sums to 1")},
-          .dtypes = "float",
-          .help = help},
-         run);
-}
-
 }  // namespace
 
 void add_softmax_ops(OpList& list) {
-  add_softmax(list, "softmax/1",
-              "e^x over its sum; a row of -inf gives 0 everywhere and gradient 0.", run_softmax);
-  add_softmax(list, "log_softmax/1",
-              "x minus its log-sum-exp; a row of -inf gives -inf everywhere and gradient 0.",
-              run_log_softmax);
-  add_op(list,
-         {.name = "logsumexp/1",
-          .inputs = {data_input("x")},
-          .outputs = {data_output()},
-          .attrs = {optional_attr("dims", AttrType::kIntegers, "", "absent = all"),
-                    optional_attr("keepdim", AttrType::kInteger, "0", "1: keep them, extent 1")},
-          .dtypes = "float",
-          .help = "ln of the sum of e^x; -inf of nothing and of a row of -inf, with gradient 0."},
-         run_logsumexp);
+  const AttrSchema dim = optional_attr("dim", AttrType::kInteger, "-1", "dimension that sums to 1");
+  add_op(list, "softmax/1 (x) -> y  [float]",
+         "e^x over its sum; a row of -inf gives 0 everywhere and gradient 0.", run_softmax, {dim});
+  add_op(list, "log_softmax/1 (x) -> y  [float]",
+         "x minus its log-sum-exp; a row of -inf gives -inf everywhere and gradient 0.",
+         run_log_softmax, {dim});
+  add_op(list, "logsumexp/1 (x) -> y  [float]",
+         "ln of the sum of e^x; -inf of nothing and of a row of -inf, with gradient 0.",
+         run_logsumexp,
+         {optional_attr("dims", AttrType::kIntegers, "", "absent = all"),
+          optional_attr("keepdim", AttrType::kInteger, "0", "1: keep them, extent 1")});
 }
 
 }  // namespace mneme::ops

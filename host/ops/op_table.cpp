@@ -24,6 +24,50 @@ uint32_t dtype_set(const std::string& text) {
   throw std::logic_error("op table: no dtype class \"" + text + "\"");
 }
 
+[[noreturn]] void malformed(std::string_view signature) {
+  throw std::logic_error(str("op table: ", signature));
+}
+
+// What stands before `end`; the rest stays in `text`.
+std::string_view take_until(std::string_view& text, std::string_view end) {
+  const std::size_t place = text.find(end);
+  if (place == text.npos) malformed(text);
+  const std::string_view out = text.substr(0, place);
+  text.remove_prefix(place + end.size());
+  return out;
+}
+
+// f(word, its dtype, or `other`) for "word, word:dtype".
+template <typename F>
+void for_each_word(std::string_view list, const char* other, F f) {
+  while (!list.empty()) {
+    const std::size_t comma = std::min(list.find(", "), list.size());
+    const std::string_view word = list.substr(0, comma);
+    list.remove_prefix(std::min(comma + 2, list.size()));
+    const std::size_t colon = word.find(':');
+    f(std::string(word.substr(0, colon)),
+      std::string(colon == word.npos ? other : word.substr(colon + 1)));
+  }
+}
+
+OpSchema parse_signature(std::string_view text) {
+  OpSchema out;
+  out.signature = text;
+  out.name = take_until(text, " (");
+  for_each_word(take_until(text, ") -> "), "data", [&](std::string name, std::string dtype) {
+    const bool is_optional = name.back() == '?', is_list = name.back() == '*';
+    if (is_optional || is_list) name.pop_back();
+    out.inputs.push_back({std::move(name), std::move(dtype), is_optional, is_list});
+  });
+  for_each_word(take_until(text, "  ["), "data", [&](std::string name, std::string dtype) {
+    out.outputs.push_back({std::move(name), dtype == "dtype" ? "attribute" : std::move(dtype)});
+  });
+  std::string_view data = take_until(text, "]");
+  out.is_differentiable = !data.ends_with(", no gradient");
+  out.dtypes = data.substr(0, data.find(','));
+  return out;
+}
+
 OpList build_table() {
   OpList list;
   add_unary_ops(list);
@@ -51,39 +95,24 @@ OpList build_table() {
 
 }  // namespace
 
-void add_op(OpList& list, OpSchema schema, RunFunction run) {
-  if (schema.attrs.size() > kMaxAttrs) {
-    throw std::logic_error("op table: too many attributes: " + schema.name);
-  }
+void add_op(OpList& list, std::string_view signature, std::string help, RunFunction run,
+            std::vector<AttrSchema> attrs) {
   Op op;
   op.run = run;
-  op.dtypes = dtype_set(schema.dtypes);
-  for (std::size_t i = 0; i < schema.inputs.size(); ++i) {
-    const InputSchema& input = schema.inputs[i];
-    op.input_dtypes.push_back(input.dtypes == "data" ? 0 : dtype_set(input.dtypes));
-    if (!input.is_optional) op.required_inputs = i + 1;
-    op.has_list = input.is_list;
-    if (input.is_list && i + 1 != schema.inputs.size()) {
-      throw std::logic_error("op table: a list is not the last input: " + schema.name);
-    }
+  op.schema = parse_signature(signature);
+  op.schema.help = std::move(help);
+  op.schema.attrs = std::move(attrs);
+  op.dtypes = dtype_set(op.schema.dtypes);
+  const std::vector<InputSchema>& inputs = op.schema.inputs;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    op.input_dtypes.push_back(inputs[i].dtypes == "data" ? 0 : dtype_set(inputs[i].dtypes));
+    if (!inputs[i].is_optional) op.required_inputs = i + 1;
+    op.has_list = inputs[i].is_list;
+    if (inputs[i].is_list && i + 1 != inputs.size()) malformed(signature);
   }
-  op.schema = std::move(schema);
+  if (op.schema.attrs.size() > kMaxAttrs) malformed(signature);
   list.push_back(std::move(op));
 }
-
-InputSchema data_input(const char* name) { return {.name = name, .dtypes = "data"}; }
-InputSchema optional_input(const char* name) {
-  return {.name = name, .dtypes = "data", .is_optional = true};
-}
-InputSchema list_input(const char* name) {
-  return {.name = name, .dtypes = "data", .is_list = true};
-}
-InputSchema mask_input(const char* name) { return {.name = name, .dtypes = "bool"}; }
-InputSchema index_input(const char* name) { return {.name = name, .dtypes = "i64"}; }
-OutputSchema data_output(const char* name) { return {.name = name, .dtype = "data"}; }
-OutputSchema mask_output(const char* name) { return {.name = name, .dtype = "bool"}; }
-OutputSchema index_output(const char* name) { return {.name = name, .dtype = "i64"}; }
-OutputSchema typed_output(const char* name) { return {.name = name, .dtype = "attribute"}; }
 
 AttrSchema required_attr(const char* name, AttrType type, const char* help) {
   return {.name = name, .type = type, .is_required = true, .default_text = "", .help = help};
@@ -245,26 +274,8 @@ Json json_of(const OpSchema& op) {
           {"help", op.help}};
 }
 
-std::string signature(const OpSchema& op) {
-  std::vector<std::string> inputs;
-  for (const InputSchema& input : op.inputs) {
-    std::string text = input.name + (input.is_list ? "*" : input.is_optional ? "?" : "");
-    if (input.dtypes != "data") text += ":" + input.dtypes;
-    inputs.push_back(std::move(text));
-  }
-  std::vector<std::string> outputs;
-  for (const OutputSchema& output : op.outputs) {
-    const bool is_plain = output.dtype == "data";
-    outputs.push_back(output.name + (is_plain                      ? ""
-                                     : output.dtype == "attribute" ? ":dtype"
-                                                                   : ":" + output.dtype));
-  }
-  return str(op.name, " (", join(inputs, ", "), ") -> ", join(outputs, ", "));
-}
-
 void print_text(std::ostream& out, const OpSchema& op) {
-  out << signature(op) << "  [" << op.dtypes << (op.is_differentiable ? "" : ", no gradient")
-      << "]\n    " << op.help << '\n';
+  out << op.signature << "\n    " << op.help << '\n';
   for (const AttrSchema& attr : op.attrs) {
     out << "    " << attr.name << ": " << type_text(attr.type);
     if (attr.is_required) {

@@ -40,19 +40,12 @@ struct Op {
 };
 using OpList = std::vector<Op>;
 
-// Adds an op. A malformed schema is a programming error and throws std::logic_error.
-void add_op(OpList& list, OpSchema schema, RunFunction run);
-
-// Short forms for schemas.
-InputSchema data_input(const char* name);
-InputSchema optional_input(const char* name);
-InputSchema list_input(const char* name);
-InputSchema mask_input(const char* name);
-InputSchema index_input(const char* name);
-OutputSchema data_output(const char* name = "y");
-OutputSchema mask_output(const char* name = "y");
-OutputSchema index_output(const char* name = "y");
-OutputSchema typed_output(const char* name = "y");
+// Adds an op, whose signature is as `mneme abi ops` prints it: "name (inputs) -> outputs  [class]",
+// or "[class, no gradient]". An input is "x" (of the data's dtype), "x?" (may be absent), "x*" (one
+// or more) or "x:bool", "x:i64"; an output "y", "y:bool", "y:i64" or "y:dtype" (the attribute
+// dtype). A malformed one is a programming error and throws std::logic_error.
+void add_op(OpList& list, std::string_view signature, std::string help, RunFunction run,
+            std::vector<AttrSchema> attrs = {});
 AttrSchema required_attr(const char* name, AttrType type, const char* help);
 AttrSchema optional_attr(const char* name, AttrType type, const char* default_text,
                          const char* help);

@@ -48,7 +48,8 @@ struct OutputSchema {
 
 // One op of one revision.
 struct OpSchema {
-  std::string name;  // "matmul/1"
+  std::string signature;  // as `mneme abi ops` prints it: name, inputs, outputs and class
+  std::string name;       // "matmul/1"
   std::vector<InputSchema> inputs;
   std::vector<OutputSchema> outputs;
   std::vector<AttrSchema> attrs;

@@ -76,18 +76,9 @@ std::vector<AttrSchema> dims_and_keepdim() {
           optional_attr("keepdim", AttrType::kInteger, "0", "1: keep them with extent 1")};
 }
 
-void add_reduction(OpList& list, const char* name, const char* dtypes, const char* help,
+void add_reduction(OpList& list, const char* name, const char* data, const char* help,
                    RunFunction run) {
-  const bool is_bool = std::string_view(dtypes) == "bool";
-  add_op(list,
-         {.name = name,
-          .inputs = {data_input("x")},
-          .outputs = {data_output()},
-          .attrs = dims_and_keepdim(),
-          .dtypes = dtypes,
-          .is_differentiable = !is_bool,
-          .help = help},
-         run);
+  add_op(list, str(name, " (x) -> y  [", data, ']'), help, run, dims_and_keepdim());
 }
 
 // Reductions over one dimension or over all elements.
@@ -120,34 +111,18 @@ at::Tensor argmin_over(const at::Tensor& x, int64_t dim, bool keepdim) {
 }
 at::Tensor argmin_all(const at::Tensor& x) { return at::argmin(x); }
 
-void add_single(OpList& list, const char* name, OutputSchema output, const char* help,
-                RunFunction run) {
-  const bool is_index = output.dtype == "i64";
-  add_op(
-      list,
-      {.name = name,
-       .inputs = {data_input("x")},
-       .outputs = {std::move(output)},
-       .attrs = {optional_attr("dim", AttrType::kInteger, "", "dimension; absent = all elements"),
-                 optional_attr("keepdim", AttrType::kInteger, "0", "1: keep it with extent 1")},
-       .dtypes = "number",
-       .is_differentiable = !is_index,
-       .help = help},
-      run);
+void add_single(OpList& list, const char* signature, const char* help, RunFunction run) {
+  add_op(list, signature, help, run,
+         {optional_attr("dim", AttrType::kInteger, "", "dimension; absent = all elements"),
+          optional_attr("keepdim", AttrType::kInteger, "0", "1: keep it with extent 1")});
 }
 
 void add_var_op(OpList& list) {
   std::vector<AttrSchema> attrs = dims_and_keepdim();
   attrs.push_back(
       optional_attr("correction", AttrType::kInteger, "1", "divisor is the count minus this"));
-  add_op(list,
-         {.name = "var/1",
-          .inputs = {data_input("x")},
-          .outputs = {data_output()},
-          .attrs = std::move(attrs),
-          .dtypes = "float",
-          .help = "Variance; the count has to exceed correction."},
-         run_var);
+  add_op(list, "var/1 (x) -> y  [float]", "Variance; the count has to exceed correction.", run_var,
+         std::move(attrs));
 }
 
 }  // namespace
@@ -164,18 +139,18 @@ void add_reduction_ops(OpList& list) {
                 run_reduction<amin, true>);
   add_reduction(list, "norm2/1", "float", "Square root of the sum of squares; gradient 0 at 0.",
                 run_reduction<norm2>);
-  add_reduction(list, "any/1", "bool", "True where any is true; false of nothing.",
+  add_reduction(list, "any/1", "bool, no gradient", "True where any is true; false of nothing.",
                 run_reduction<any>);
-  add_reduction(list, "all/1", "bool", "True where all are true; true of nothing.",
+  add_reduction(list, "all/1", "bool, no gradient", "True where all are true; true of nothing.",
                 run_reduction<all>);
   add_var_op(list);
-  add_single(list, "prod/1", data_output(), "Product in x's dtype; 1 of nothing.",
+  add_single(list, "prod/1 (x) -> y  [number]", "Product in x's dtype; 1 of nothing.",
              run_single<prod_over, prod_all, false>);
-  add_single(list, "argmax/1", index_output(),
+  add_single(list, "argmax/1 (x) -> y:i64  [number, no gradient]",
              "Index of the largest element, the first of equals; over all elements in row-major "
              "order.",
              run_single<argmax_over, argmax_all, true>);
-  add_single(list, "argmin/1", index_output(),
+  add_single(list, "argmin/1 (x) -> y:i64  [number, no gradient]",
              "Index of the smallest element, the first of equals; over all elements in row-major "
              "order.",
              run_single<argmin_over, argmin_all, true>);
@@ -221,48 +196,28 @@ void run_searchsorted(OpCall& c) {
 }  // namespace
 
 void add_order_ops(OpList& list) {
-  add_op(list,
-         {.name = "cumsum/1",
-          .inputs = {data_input("x")},
-          .outputs = {data_output()},
-          .attrs = {required_attr("dim", AttrType::kInteger, "dimension to add along")},
-          .dtypes = "number",
-          .help = "Running sum in x's dtype, each element included."},
-         run_cumsum);
-  add_op(list,
-         {.name = "sort/1",
-          .inputs = {data_input("x")},
-          .outputs = {data_output("values"), index_output("indices")},
-          .attrs = {optional_attr("dim", AttrType::kInteger, "-1", "dimension to sort along"),
-                    optional_attr("descending", AttrType::kInteger, "0", "1: largest first")},
-          .dtypes = "number",
-          .help = "Sorted elements and where they stood. Equal elements keep their order; NaN is "
-                  "larger than anything."},
-         run_sort);
-  add_op(list,
-         {.name = "topk/1",
-          .inputs = {data_input("x")},
-          .outputs = {data_output("values"), index_output("indices")},
-          .attrs = {required_attr("k", AttrType::kInteger, "how many"),
-                    optional_attr("dim", AttrType::kInteger, "-1", "dimension to choose along"),
-                    optional_attr("largest", AttrType::kInteger, "1", "0: the smallest"),
-                    optional_attr("sorted", AttrType::kInteger, "1", "0: in any order")},
-          .dtypes = "number",
-          .help = "The k largest elements and where they stood. Which of equal elements is chosen "
-                  "is not defined; sort/1 defines it."},
-         run_topk);
-  add_op(list,
-         {.name = "searchsorted/1",
-          .inputs = {data_input("sorted"), data_input("values")},
-          .outputs = {index_output("indices")},
-          .attrs = {optional_attr("right", AttrType::kInteger, "0",
-                                  "0: count of elements < value, 1: <= value")},
-          .dtypes = "number",
-          .is_differentiable = false,
-          .help = "Where each value would be put into the ascending last dimension of sorted. One "
-                  "row [n] serves values of any shape; else [..., n] and [..., m] share their "
-                  "leading dimensions."},
-         run_searchsorted);
+  using enum AttrType;
+  add_op(list, "cumsum/1 (x) -> y  [number]", "Running sum in x's dtype, each element included.",
+         run_cumsum, {required_attr("dim", kInteger, "dimension to add along")});
+  add_op(list, "sort/1 (x) -> values, indices:i64  [number]",
+         "Sorted elements and where they stood. Equal elements keep their order; NaN is larger "
+         "than anything.",
+         run_sort,
+         {optional_attr("dim", kInteger, "-1", "dimension to sort along"),
+          optional_attr("descending", kInteger, "0", "1: largest first")});
+  add_op(list, "topk/1 (x) -> values, indices:i64  [number]",
+         "The k largest elements and where they stood. Which of equal elements is chosen is not "
+         "defined; sort/1 defines it.",
+         run_topk,
+         {required_attr("k", kInteger, "how many"),
+          optional_attr("dim", kInteger, "-1", "dimension to choose along"),
+          optional_attr("largest", kInteger, "1", "0: the smallest"),
+          optional_attr("sorted", kInteger, "1", "0: in any order")});
+  add_op(list, "searchsorted/1 (sorted, values) -> indices:i64  [number, no gradient]",
+         "Where each value would be put into the ascending last dimension of sorted. One row [n] "
+         "serves values of any shape; else [..., n] and [..., m] share their leading dimensions.",
+         run_searchsorted,
+         {optional_attr("right", kInteger, "0", "0: count of elements < value, 1: <= value")});
 }
 
 }  // namespace mneme::ops

@@ -107,14 +107,7 @@ void run_triangle(OpCall& c) {
 
 void add_shape(OpList& list, const char* name, std::vector<AttrSchema> attrs, const char* help,
                RunFunction run) {
-  add_op(list,
-         {.name = name,
-          .inputs = {data_input("x")},
-          .outputs = {data_output()},
-          .attrs = std::move(attrs),
-          .dtypes = "any",
-          .help = help},
-         run);
+  add_op(list, str(name, " (x) -> y  [any]"), help, run, std::move(attrs));
 }
 
 void add_view_ops(OpList& list) {
@@ -222,28 +215,8 @@ void add_creator(OpList& list, const char* name, const char* dtypes, std::vector
                  const char* help, RunFunction run) {
   attrs.push_back(
       optional_attr("dtype", AttrType::kInteger, "MNEME_F32", "MNEME_F32 ... of the result"));
-  add_op(list,
-         {.name = name,
-          .inputs = {},
-          .outputs = {typed_output()},
-          .attrs = std::move(attrs),
-          .dtypes = dtypes,
-          .is_differentiable = false,
-          .help = help},
-         run);
-}
-
-void add_like(OpList& list, const char* name, std::vector<AttrSchema> attrs, const char* help,
-              RunFunction run) {
-  add_op(list,
-         {.name = name,
-          .inputs = {data_input("x")},
-          .outputs = {data_output()},
-          .attrs = std::move(attrs),
-          .dtypes = "any",
-          .is_differentiable = false,
-          .help = help},
-         run);
+  add_op(list, str(name, " () -> y:dtype  [", dtypes, ", no gradient]"), help, run,
+         std::move(attrs));
 }
 
 }  // namespace
@@ -266,10 +239,12 @@ void add_creation_ops(OpList& list) {
               "A tensor of one value.", run_full);
   add_creator(list, "eye/1", "any", {required_attr("n", kInteger, "rows and columns")},
               "[n, n] with 1 on the diagonal and 0 elsewhere.", run_eye);
-  add_like(list, "zeros_like/1", {}, "0 in x's shape and dtype; without a gradient.",
-           [](OpCall& c) { c.out() = at::zeros(c.in(0).sizes(), c.in(0).options()); });
-  add_like(list, "full_like/1", {required_attr("value", kReal, "of every element")},
-           "A value in x's shape and dtype; without a gradient.", run_full_like);
+  add_op(list, "zeros_like/1 (x) -> y  [any, no gradient]",
+         "0 in x's shape and dtype; without a gradient.",
+         [](OpCall& c) { c.out() = at::zeros(c.in(0).sizes(), c.in(0).options()); });
+  add_op(list, "full_like/1 (x) -> y  [any, no gradient]",
+         "A value in x's shape and dtype; without a gradient.", run_full_like,
+         {required_attr("value", kReal, "of every element")});
 }
 
 }  // namespace mneme::ops
