@@ -3,9 +3,10 @@
 //
 //   op_group.cpp       tensor and op
 //   kernel_group.cpp   kernel and parallel
-//   config_group.cpp   config, log, random and probe
+//   config_group.cpp   config
+//   random_group.cpp   random
 //   layer_group.cpp    layer
-//   report_group.cpp   report
+//   report_group.cpp   report, probe and log
 //   state_group.cpp    state; the functions of it that `create` calls: state/state_declarations.cpp
 //
 // An option goes from TOML (config/sections/memory_section.cpp) to a value (config/options.cpp),

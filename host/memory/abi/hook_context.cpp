@@ -166,3 +166,7 @@ std::string mneme_ctx::where() const {
   if (layer >= 0) text += str(", layer ", layer);
   return text;
 }
+
+std::string mneme_ctx::place_name(const char* name) const {
+  return str(tier->name(), ".", layer < 0 ? std::string("model") : str(layer), ".", name);
+}

@@ -85,6 +85,8 @@ struct mneme_ctx {
   // Rows from the plugin, checked against B, D, H and d.
   mneme::memory::Rows rows_in(const mneme_rows& rows) const;
   std::string where() const;  // "plugin ..., tier ..., hook ..., layer ..."
+  // "<tier>.<layer, or model>.<name>", of a draw or a probe.
+  std::string place_name(const char* name) const;
   // Passes a tensor that the hook returns or stores to the FiniteWatch, if there is one; `name` is
   // that of a slot, queue or loss.
   void check_output(const char* what, const at::Tensor& tensor,
