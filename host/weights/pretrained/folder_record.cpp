@@ -38,15 +38,6 @@ std::string hex_of(std::string_view bytes) {
   return out;
 }
 
-bool is_utf8(std::string_view text) {
-  for (std::size_t i = 0; i < text.size();) {
-    const std::size_t bytes = decode_utf8(text, i).bytes;
-    if (bytes == 0) return false;
-    i += bytes;
-  }
-  return true;
-}
-
 // A name that a folder's file may have: no way out of the folder.
 bool is_inside(const std::string& name) {
   const fs::path path(name);
