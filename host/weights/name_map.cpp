@@ -8,6 +8,7 @@
 #include "host/base/text.hpp"
 #include "host/config/experiment.hpp"
 #include "host/config/toml/schema.hpp"
+#include "host/config/toml/value_json.hpp"
 #include "host/weights/names.hpp"
 
 namespace mneme::weights {
@@ -225,19 +226,10 @@ class NameMapReader {
   }
 
   Json scalar(const Value& value) {
-    switch (value.kind()) {
-      case Kind::kInteger:
-        return value.as_integer();
-      case Kind::kReal:
-        return value.as_real();
-      case Kind::kBoolean:
-        return value.as_boolean();
-      case Kind::kString:
-        return value.as_string();
-      default:
-        problem(value, "a number, a boolean or a string");
-        return nullptr;
-    }
+    Json json = config::json_of(value);
+    if (!json.is_structured()) return json;
+    problem(value, "a number, a boolean or a string");
+    return nullptr;
   }
 
   Value root_;
@@ -252,7 +244,7 @@ NameMap NameMap::read(const std::filesystem::path& path) {
     const NameMapReader reader(path, map);
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kUsage) throw;
-    throw Error(ErrorKind::kUsage, error.what());
+    throw_usage(error.what());
   }
   return map;
 }

@@ -14,6 +14,7 @@
 #include "host/cli/streams.hpp"
 #include "host/config/keys.hpp"
 #include "host/config/suite.hpp"
+#include "host/config/toml/value_json.hpp"
 #include "host/data/dataset.hpp"
 #include "host/train/dry_run.hpp"
 
@@ -28,29 +29,6 @@ train::ExperimentSource source_of(const ConfigFileArguments& arguments, const ch
   if (!arguments.memory.empty()) source.memory = arguments.memory.front();
   source.overrides = arguments.set.overrides();
   return source;
-}
-
-Json json_of(const config::Value& value) {
-  switch (value.kind()) {
-    case config::Kind::kString:
-      return value.as_string();
-    case config::Kind::kInteger:
-      return value.as_integer();
-    case config::Kind::kReal:
-      return value.as_real();
-    case config::Kind::kBoolean:
-      return value.as_boolean();
-    case config::Kind::kArray: {
-      Json json = Json::array();
-      for (const config::Value& item : value.items()) json.push_back(json_of(item));
-      return json;
-    }
-    case config::Kind::kTable:
-      break;
-  }
-  Json json = Json::object();
-  for (const config::Member& member : value.members()) json[member.key] = json_of(member.value);
-  return json;
 }
 
 void add_keys(const Command& config) {
@@ -88,9 +66,9 @@ int show_experiment(const ConfigFileArguments& arguments, const Streams& streams
   const train::ExperimentSource source = source_of(arguments, "show");
   const std::string text =
       config::to_toml(read_input([&] { return train::resolve_experiment(source); }));
-  arguments.json.write(
-      {{"format", "mneme-config"}, {"experiment", json_of(config::parse_toml(text, "experiment"))}},
-      streams);
+  arguments.json.write({{"format", "mneme-config"},
+                        {"experiment", config::json_of(config::parse_toml(text, "experiment"))}},
+                       streams);
   if (!arguments.json.is_stdout()) streams.out << text;
   return 0;
 }

@@ -5,6 +5,7 @@
 
 #include "host/base/error.hpp"
 #include "host/config/toml/schema.hpp"
+#include "host/config/toml/value_json.hpp"
 #include "host/weights/name_map.hpp"
 #include "host/weights/pretrained/resources.hpp"
 
@@ -13,21 +14,6 @@ namespace {
 
 using config::Kind;
 using config::Value;
-
-Json json_value(const Value& value) {
-  switch (value.kind()) {
-    case Kind::kString:
-      return value.as_string();
-    case Kind::kInteger:
-      return value.as_integer();
-    case Kind::kReal:
-      return value.as_real();
-    case Kind::kBoolean:
-      return value.as_boolean();
-    default:
-      return nullptr;
-  }
-}
 
 // Takes over one file; members of tables replace those of the base one by one.
 class FamilyReader {
@@ -82,7 +68,7 @@ class FamilyReader {
 
   void read_setting(const config::Member& member) {
     std::erase_if(family_.model, [&](const auto& one) { return one.first == member.key; });
-    family_.model.emplace_back(member.key, json_value(member.value));
+    family_.model.emplace_back(member.key, config::json_of(member.value));
   }
 
   void read_key(const config::Member& member) {
@@ -93,7 +79,7 @@ class FamilyReader {
     KeyRule rule{.key = member.key};
     rule.sets = reader.texts("sets");
     rule.also = reader.texts("also");
-    if (const Value* value = reader.value("default")) rule.fallback = json_value(*value);
+    if (const Value* value = reader.value("default")) rule.fallback = config::json_of(*value);
     rule.may_be_null = reader.boolean("null", false);
     rule.may_be_absent = reader.boolean("absent", false);
     rule.may_be_empty = reader.boolean("empty", false);
@@ -111,7 +97,7 @@ class FamilyReader {
       if (only->kind() != Kind::kArray) {
         problem(*only, "a list");
       } else {
-        for (const Value& value : only->items()) rule.only->push_back(json_value(value));
+        for (const Value& value : only->items()) rule.only->push_back(config::json_of(value));
       }
     }
     rule.same_as = reader.text("same_as", "");

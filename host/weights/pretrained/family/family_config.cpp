@@ -8,6 +8,7 @@
 
 #include "host/base/error.hpp"
 #include "host/config/toml/schema.hpp"
+#include "host/config/toml/value_json.hpp"
 #include "host/weights/pretrained/family/idle_keys.hpp"
 #include "host/weights/pretrained/family/rotary_keys.hpp"
 #include "host/weights/pretrained/family/window_keys.hpp"
@@ -315,19 +316,8 @@ namespace {
 // A TOML text as JSON.
 Json setting_value(const std::string& text) {
   const config::Value root = config::parse_toml("value = " + text, "setting");
-  const config::Value& value = *root.find("value");
-  switch (value.kind()) {
-    case config::Kind::kString:
-      return value.as_string();
-    case config::Kind::kInteger:
-      return value.as_integer();
-    case config::Kind::kReal:
-      return value.as_real();
-    case config::Kind::kBoolean:
-      return value.as_boolean();
-    default:
-      return text;
-  }
+  const Json json = config::json_of(*root.find("value"));
+  return json.is_structured() ? Json(text) : json;
 }
 
 // The leaves of a table, by their keys.
