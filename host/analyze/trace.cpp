@@ -1,9 +1,9 @@
 #include "host/analyze/trace.hpp"
 
-#include <charconv>
 #include <cmath>
 
 #include "host/base/error.hpp"
+#include "host/base/integer.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::analyze {
@@ -43,10 +43,9 @@ std::optional<TierLayer> tier_layer_of_probe(std::string_view key, std::string_v
   const std::size_t dot = key.rfind('.');
   if (dot == std::string_view::npos) return std::nullopt;
   const std::string_view number = key.substr(dot + 1);
-  TierLayer where{.tier = std::string(key.substr(0, dot))};
-  const auto end = number.data() + number.size();
-  if (std::from_chars(number.data(), end, where.layer).ptr != end) return std::nullopt;
-  return where;
+  const auto layer = integer_of<std::int64_t>(number);
+  if (!layer) return std::nullopt;
+  return TierLayer{.tier = std::string(key.substr(0, dot)), .layer = *layer};
 }
 
 // The tensors of one tier and layer on the CPU, f64; undefined = not published.

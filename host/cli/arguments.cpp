@@ -4,7 +4,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -14,6 +13,7 @@
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
 #include "host/base/file/write_file.hpp"
+#include "host/base/integer.hpp"
 #include "host/base/json_output.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/streams.hpp"
@@ -51,11 +51,8 @@ std::string obstacle(const fs::path& path) {
 
 const Option& Option::in(std::int64_t least, std::int64_t most) const {
   const auto check = [least, most](const std::string& text) -> std::string {
-    std::int64_t value = 0;
-    const char* const end = text.data() + text.size();
-    const auto [stop, error] = std::from_chars(text.data(), end, value);
-    const bool is_integer = error == std::errc() && stop == end;
-    if (is_integer && value >= least && value <= most) return "";
+    const auto value = integer_of<std::int64_t>(text);
+    if (value && *value >= least && *value <= most) return "";
     return str("expected ", config::range_text(config::IntegerRange{least, most}), ", got ", text);
   };
   option_->check(check);

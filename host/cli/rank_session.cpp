@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <exception>
 #include <memory>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "host/base/error.hpp"
+#include "host/base/integer.hpp"
 #include "host/base/log.hpp"
 #include "host/ranks/launcher.hpp"
 #include "host/tensor/device.hpp"
@@ -44,9 +44,8 @@ ranks::OpenOptions options_of_environment() {
   const char* const text = std::getenv(kTimeLimit);
   if (text == nullptr || *text == '\0') return options;
   const std::string_view value = text;
-  std::int64_t seconds = 0;
-  const auto read = std::from_chars(value.data(), value.data() + value.size(), seconds);
-  if (read.ec != std::errc() || read.ptr != value.data() + value.size() || seconds < 1) {
+  const std::int64_t seconds = integer_of<std::int64_t>(value).value_or(0);
+  if (seconds < 1) {
     throw_usage({.where = str("environment variable ", kTimeLimit),
                  .failed = "wrong time that ranks wait for one another",
                  .expected = "seconds, at least 1",

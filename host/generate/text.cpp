@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <set>
 #include <span>
-#include <system_error>
 
 #include "host/base/error.hpp"
+#include "host/base/integer.hpp"
 #include "host/base/text.hpp"
 #include "host/data/text/printable.hpp"
 #include "host/data/text/text.hpp"
@@ -103,15 +102,14 @@ Prompt parse_prompt_ids(std::string_view list, const std::string& where) {
     std::string_view part = list.substr(from, comma - from);
     while (part.starts_with(' ')) part.remove_prefix(1);
     while (part.ends_with(' ') || part.ends_with('\n')) part.remove_suffix(1);
-    std::int32_t id = 0;
-    const auto result = std::from_chars(part.data(), part.data() + part.size(), id);
-    if (part.empty() || result.ec != std::errc() || result.ptr != part.data() + part.size()) {
+    const auto id = integer_of<std::int32_t>(part);
+    if (!id) {
       throw_usage({.where = where,
                    .failed = "this is no list of ids",
                    .expected = "numbers separated by commas, such as 1,2,3",
                    .got = str('"', part, '"')});
     }
-    prompt.ids.push_back(id);
+    prompt.ids.push_back(*id);
     from = comma + 1;
   }
   return prompt;

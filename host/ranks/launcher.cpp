@@ -1,11 +1,11 @@
 #include "host/ranks/launcher.hpp"
 
 #include <array>
-#include <charconv>
 #include <cstdlib>
 #include <string_view>
 
 #include "host/base/error.hpp"
+#include "host/base/integer.hpp"
 #include "host/ranks/mpi_communicator.hpp"
 
 namespace mneme::ranks {
@@ -26,10 +26,7 @@ std::optional<Launch> find_launch() {
   const std::string_view alone = kStartedAlone;
   if (!value_of(std::string(alone.substr(0, alone.find('='))).c_str()).empty()) return {};
   for (const char* const name : kSizes) {
-    const std::string text = value_of(name);
-    std::int64_t count = 0;
-    const auto read = std::from_chars(text.data(), text.data() + text.size(), count);
-    if (read.ec != std::errc() || read.ptr != text.data() + text.size()) continue;
+    const std::int64_t count = integer_of<std::int64_t>(value_of(name)).value_or(0);
     // One process of srun is a program that was started alone; one of mpirun has asked for MPI.
     const bool is_srun = std::string_view(name).starts_with("SLURM");
     if (count > 1 || (count == 1 && !is_srun)) return Launch{count, name};

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <system_error>
@@ -15,6 +14,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
+#include "host/base/integer.hpp"
 #include "host/base/json_text.hpp"
 #include "host/base/text.hpp"
 #include "host/memory/abi/groups.hpp"
@@ -29,10 +29,7 @@ namespace fs = std::filesystem;
 
 // The number of steps that a word is; -1 for other words.
 std::int64_t step_word(const std::string& word) {
-  std::int64_t step = -1;
-  const char* const end = word.data() + word.size();
-  const auto [stop, error] = std::from_chars(word.data(), end, step);
-  return error == std::errc() && stop == end ? step : -1;
+  return integer_of<std::int64_t>(word).value_or(-1);
 }
 
 // The newest readable checkpoint before `step`; -1 = none.

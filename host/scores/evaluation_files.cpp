@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <system_error>
 #include <thread>
@@ -19,6 +18,7 @@
 #include "host/base/file/checksum.hpp"
 #include "host/base/file/file.hpp"
 #include "host/base/file/safetensors.hpp"
+#include "host/base/integer.hpp"
 #include "host/base/json_output.hpp"
 #include "host/base/json_text.hpp"
 
@@ -55,9 +55,9 @@ std::optional<EvaluationName> parse_evaluation_name(std::string_view name) {
   if (name.find('/') != std::string_view::npos) return std::nullopt;
   EvaluationName out{.split = std::string(name.substr(0, before)),
                      .settings = std::string(settings)};
-  const auto [end, error] = std::from_chars(step.data(), step.data() + step.size(), out.step);
-  const bool is_number = error == std::errc() && end == step.data() + step.size();
-  if (!is_number || settings.size() != kSettingsDigits || !is_hex(settings)) return std::nullopt;
+  const auto number = integer_of<std::int64_t>(step);
+  if (!number || settings.size() != kSettingsDigits || !is_hex(settings)) return std::nullopt;
+  out.step = *number;
   return to_text(out) == name ? std::optional(out) : std::nullopt;
 }
 

@@ -21,6 +21,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
+#include "host/base/integer.hpp"
 
 namespace mneme {
 namespace {
@@ -294,11 +295,9 @@ bool lists_own_descriptors(const fs::path& folder) {
 // The descriptor of this process that the path itself names, its last link not followed; -1 = none.
 int descriptor_named(const fs::path& path) {
   const std::string name = path.filename().string();
-  int number = -1;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-  const bool is_number =
-      error == std::errc() && end == name.data() + name.size() && !name.starts_with('-');
-  return is_number && lists_own_descriptors(folder_of(path)) ? number : -1;
+  const int number = integer_of<int>(name).value_or(-1);
+  return number >= 0 && !name.starts_with('-') && lists_own_descriptors(folder_of(path)) ? number
+                                                                                         : -1;
 }
 
 // stdout or stderr when it goes to this regular file; -1 = neither does.

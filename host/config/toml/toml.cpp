@@ -3,11 +3,11 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
+#include "host/base/integer.hpp"
 #include "host/base/text.hpp"
 #include "host/config/toml/syntax_hint.hpp"
 
@@ -250,16 +250,13 @@ bool is_index(const std::string& part) {
 
 // The array's item that `part` names.
 Value& item_at(Value& array, const std::string& part, const Position& position) {
-  std::size_t index = 0;
-  const char* end = part.data() + part.size();
-  const auto result = std::from_chars(part.data(), end, index);
-  const bool fits = is_index(part) && result.ec == std::errc{};
-  if (!fits || index >= array.items().size()) {
+  const auto index = integer_of<std::size_t>(part);
+  if (!index || *index >= array.items().size()) {
     const std::size_t count = array.items().size();
     fail(position, str(array.path(), " has ", count, count == 1 ? " item" : " items"),
          count == 0 ? "no index" : str("an index from 0 to ", count - 1), toml_string(part));
   }
-  return array.items()[index];
+  return array.items()[*index];
 }
 
 }  // namespace

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <map>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
 #include "host/base/error.hpp"
+#include "host/base/integer.hpp"
 
 namespace mneme::data {
 namespace {
@@ -100,13 +100,10 @@ class FolderTokens {
   void read_decoder(const Field& decoder) {
     decoder.require_object_of_any();
     for (const auto& [key, value] : decoder.json().items()) {
-      std::int64_t id = 0;
-      const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
+      const auto id = integer_of<std::int64_t>(key);
       const Field field = decoder.at(key);
-      if (error != std::errc() || end != key.data() + key.size()) {
-        field.fail("the key is no id", "an integer", str("\"", key, "\""));
-      }
-      list(id, read_token(field));
+      if (!id) field.fail("the key is no id", "an integer", str("\"", key, "\""));
+      list(*id, read_token(field));
     }
   }
 
