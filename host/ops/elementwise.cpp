@@ -18,41 +18,28 @@ at::Tensor as_tensor(const at::Scalar& s, const at::Tensor& like) {
   return at::scalar_tensor(s, like.options());
 }
 
-// Each op as three functions: both tensors, scalar on the right, scalar on the left.
-struct Add {
-  static at::Tensor of(const at::Tensor& a, const at::Tensor& b) { return at::add(a, b); }
-  static at::Tensor right(const at::Tensor& a, const at::Scalar& s) { return at::add(a, s); }
-  static at::Tensor left(const at::Scalar& s, const at::Tensor& b) { return at::add(b, s); }
+// An op of two operands: kRight takes a tensor on the right or a scalar, kLeft a scalar on the left.
+template <auto kRight, auto kLeft>
+struct Binary {
+  static at::Tensor of(const at::Tensor& a, const at::Tensor& b) { return kRight(a, b); }
+  static at::Tensor right(const at::Tensor& a, const at::Scalar& s) { return kRight(a, s); }
+  static at::Tensor left(const at::Scalar& s, const at::Tensor& b) { return kLeft(s, b); }
 };
-struct Sub {
-  static at::Tensor of(const at::Tensor& a, const at::Tensor& b) { return at::sub(a, b); }
-  static at::Tensor right(const at::Tensor& a, const at::Scalar& s) { return at::sub(a, s); }
-  static at::Tensor left(const at::Scalar& s, const at::Tensor& b) { return at::rsub(b, s); }
+
+constexpr auto kAdd = [](const at::Tensor& a, const auto& b) { return at::add(a, b); };
+constexpr auto kSub = [](const at::Tensor& a, const auto& b) { return at::sub(a, b); };
+constexpr auto kMul = [](const at::Tensor& a, const auto& b) { return at::mul(a, b); };
+constexpr auto kDiv = [](const at::Tensor& a, const auto& b) { return at::div(a, b); };
+constexpr auto kPow = [](const auto& a, const auto& b) { return at::pow(a, b); };
+constexpr auto kFmod = [](const at::Tensor& a, const auto& b) { return at::fmod(a, b); };
+constexpr auto kReverseSub = [](const at::Scalar& s, const at::Tensor& b) {
+  return at::rsub(b, s);
 };
-struct Mul {
-  static at::Tensor of(const at::Tensor& a, const at::Tensor& b) { return at::mul(a, b); }
-  static at::Tensor right(const at::Tensor& a, const at::Scalar& s) { return at::mul(a, s); }
-  static at::Tensor left(const at::Scalar& s, const at::Tensor& b) { return at::mul(b, s); }
-};
-struct Div {
-  static at::Tensor of(const at::Tensor& a, const at::Tensor& b) { return at::div(a, b); }
-  static at::Tensor right(const at::Tensor& a, const at::Scalar& s) { return at::div(a, s); }
-  static at::Tensor left(const at::Scalar& s, const at::Tensor& b) {
-    return at::div(as_tensor(s, b), b);
-  }
-};
-struct Pow {
-  static at::Tensor of(const at::Tensor& a, const at::Tensor& b) { return at::pow(a, b); }
-  static at::Tensor right(const at::Tensor& a, const at::Scalar& s) { return at::pow(a, s); }
-  static at::Tensor left(const at::Scalar& s, const at::Tensor& b) { return at::pow(s, b); }
-};
-struct Fmod {
-  static at::Tensor of(const at::Tensor& a, const at::Tensor& b) { return at::fmod(a, b); }
-  static at::Tensor right(const at::Tensor& a, const at::Scalar& s) { return at::fmod(a, s); }
-  static at::Tensor left(const at::Scalar& s, const at::Tensor& b) {
-    return at::fmod(as_tensor(s, b), b);
-  }
-};
+template <auto kFunction>
+constexpr auto kSwapped = [](const at::Scalar& s, const at::Tensor& b) { return kFunction(b, s); };
+template <auto kFunction>
+constexpr auto kOfTensor =
+    [](const at::Scalar& s, const at::Tensor& b) { return kFunction(as_tensor(s, b), b); };
 
 template <at::Tensor (*kFunction)(const at::Tensor&, const at::Tensor&)>
 struct Symmetric {
@@ -145,11 +132,11 @@ void add_comparisons(OpList& list) {
 }  // namespace
 
 void add_binary_ops(OpList& list) {
-  add_binary<Add>(list, "add/1", "number", "a + b; broadcasts.");
-  add_binary<Sub>(list, "sub/1", "number", "a - b; broadcasts.");
-  add_binary<Mul>(list, "mul/1", "number", "a * b; broadcasts.");
-  add_binary<Div>(list, "div/1", "float", "a / b; broadcasts.");
-  add_binary<Pow>(list, "pow/1", "float", "a to the power of b; broadcasts.");
+  add_binary<Binary<kAdd, kSwapped<kAdd>>>(list, "add/1", "number", "a + b; broadcasts.");
+  add_binary<Binary<kSub, kReverseSub>>(list, "sub/1", "number", "a - b; broadcasts.");
+  add_binary<Binary<kMul, kSwapped<kMul>>>(list, "mul/1", "number", "a * b; broadcasts.");
+  add_binary<Binary<kDiv, kOfTensor<kDiv>>>(list, "div/1", "float", "a / b; broadcasts.");
+  add_binary<Binary<kPow, kPow>>(list, "pow/1", "float", "a to the power of b; broadcasts.");
   add_binary<Symmetric<at::maximum>>(
       list, "maximum/1", "number",
       "The larger of a and b, NaN if one is; broadcasts. Equal operands share the gradient.");
@@ -160,8 +147,9 @@ void add_binary_ops(OpList& list) {
       list, "logaddexp/1", "float",
       "ln(e^a + e^b); broadcasts. -inf where both are -inf; gradient 0 where the result is "
       "infinite.");
-  add_binary<Fmod>(list, "fmod/1", "float",
-                   "Remainder of a / b with the sign of a; broadcasts. NaN where b is 0.");
+  add_binary<Binary<kFmod, kOfTensor<kFmod>>>(
+      list, "fmod/1", "float",
+      "Remainder of a / b with the sign of a; broadcasts. NaN where b is 0.");
   add_comparisons(list);
   add_logical<at::logical_and>(list, "logical_and/1", "a and b; broadcasts.");
   add_logical<at::logical_or>(list, "logical_or/1", "a or b; broadcasts.");
