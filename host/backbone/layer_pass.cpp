@@ -6,6 +6,7 @@
 #include "host/backbone/attention/rotary_columns.hpp"
 #include "host/backbone/linear.hpp"
 #include "host/tensor/torch.hpp"
+#include "mneme/plugin.h"
 
 namespace mneme::backbone {
 namespace {
@@ -108,8 +109,9 @@ at::Tensor LayerPass::attention_block(const at::Tensor& h, const at::Tensor& x,
     return riders == 0 ? t : t.narrow(1, riders, tokens);
   };
   const at::Tensor q = of_tokens(all.q);
-  const Wants wants{scope_.hooks.wants_lse(layer), scope_.hooks.wants_mass(layer),
-                    scope_.hooks.wants_context_projections(layer)};
+  const Wants wants{scope_.hooks.wants_lse(layer),
+                    scope_.hooks.wants(layer, MNEME_WANT_ABSORB_MASS),
+                    scope_.hooks.wants(layer, MNEME_WANT_ABSORB_CONTEXT_KV)};
   const auto seen = [&](const at::Tensor& t) {
     const int64_t rows = scope_.riding() + tokens;
     return t.size(1) == rows ? t : t.narrow(1, t.size(1) - rows, rows);

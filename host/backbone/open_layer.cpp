@@ -6,6 +6,7 @@
 #include "host/backbone/attention/rotary_columns.hpp"
 #include "host/base/error.hpp"
 #include "host/tensor/torch.hpp"
+#include "mneme/plugin.h"
 
 namespace mneme::backbone {
 namespace {
@@ -172,7 +173,9 @@ void OpenLayerPass::keep_keys(memory::LocalAttention& local) {
 void OpenLayerPass::absorb(const at::Tensor& x, const memory::LocalAttention& local) {
   const int64_t layer = layer_.index();
   const memory::SegmentHooks& hooks = scope_.hooks;
-  open_.keep(x, local, {hooks.absorbs(layer), hooks.wants_queries(layer), hooks.wants_local(layer)},
+  open_.keep(x, local,
+             {hooks.absorbs(layer), hooks.wants(layer, MNEME_WANT_ABSORB_Q),
+              hooks.wants(layer, MNEME_WANT_ABSORB_Z | MNEME_WANT_ABSORB_LSE)},
              layer);
 }
 

@@ -92,10 +92,10 @@ struct LocalAttention {
   at::Tensor z;        // [B,T,H,d]
   at::Tensor lse;      // [B,H,T]
   // [B,C+M+T] attention mass per key column (context, riders, tokens), summed over heads and
-  // queries; when wants_mass.
+  // queries; when a tier wants it.
   at::Tensor mass;
   // Keys and values [B,m,H,d] of the blocks of LayerContext that have rows, in their order; when
-  // wants_context_projections.
+  // a tier wants them.
   std::vector<at::Tensor> context_k, context_v;
 };
 

@@ -120,32 +120,15 @@ bool SegmentHooks::absorbs(int64_t layer) const {
       layer, [](const Instance& instance) { return instance.table().absorb != nullptr; });
 }
 
-bool SegmentHooks::wants_queries(int64_t layer) const {
-  return impl_->any_tier(
-      layer, [](const Instance& instance) { return instance.wants(MNEME_WANT_ABSORB_Q); });
-}
-
-bool SegmentHooks::wants_local(int64_t layer) const {
-  return impl_->any_tier(layer, [](const Instance& instance) {
-    return instance.wants(MNEME_WANT_ABSORB_Z | MNEME_WANT_ABSORB_LSE);
-  });
-}
-
-bool SegmentHooks::wants_mass(int64_t layer) const {
-  return impl_->any_tier(
-      layer, [](const Instance& instance) { return instance.wants(MNEME_WANT_ABSORB_MASS); });
-}
-
-bool SegmentHooks::wants_context_projections(int64_t layer) const {
-  return impl_->any_tier(
-      layer, [](const Instance& instance) { return instance.wants(MNEME_WANT_ABSORB_CONTEXT_KV); });
+bool SegmentHooks::wants(int64_t layer, uint64_t tensors) const {
+  return impl_->any_tier(layer, [&](const Instance& instance) { return instance.wants(tensors); });
 }
 
 bool SegmentHooks::wants_lse(int64_t layer) const {
-  return impl_->any_tier(layer, [](const Instance& instance) {
-    return instance.wants(MNEME_WANT_ABSORB_LSE | MNEME_WANT_READ_LSE) ||
-           (instance.traits().sites & MNEME_SITE_HEADS) != 0;
-  });
+  return wants(layer, MNEME_WANT_ABSORB_LSE | MNEME_WANT_READ_LSE) ||
+         impl_->any_tier(layer, [](const Instance& instance) {
+           return (instance.traits().sites & MNEME_SITE_HEADS) != 0;
+         });
 }
 
 }  // namespace mneme::memory

@@ -63,12 +63,10 @@ class SegmentHooks {
   uint64_t weights_version() const;
   // In evaluation: keeps the token rows' keys and values, so that blocks made of x inherit them.
   void keep_projections(int64_t layer, const at::Tensor& k, const at::Tensor& v);
-  // Whether a tier absorbs in the layer, and whether it wants the queries or the local result.
+  // Whether a tier absorbs in the layer, and whether one wants any of these tensors
+  // (MNEME_WANT_...).
   bool absorbs(int64_t layer) const;
-  bool wants_queries(int64_t layer) const;
-  bool wants_local(int64_t layer) const;
-  bool wants_mass(int64_t layer) const;
-  bool wants_context_projections(int64_t layer) const;
+  bool wants(int64_t layer, uint64_t tensors) const;
   // A hook wants lse, or a tier that reads at HEADS may merge by it: it costs a pass over the
   // scores.
   bool wants_lse(int64_t layer) const;
