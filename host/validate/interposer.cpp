@@ -214,17 +214,29 @@ void interpose(Api& api, const Api* host, const char* name) {
   api.*Member = &Interposed<Member>::call;
 }
 
-const mneme_tensor_api* interposed_tensor() {
-  static const mneme_tensor_api api = [] {
-    const mneme_tensor_api* const host = memory::tensor_api();
-    mneme_tensor_api out = *host;
-    interpose<&mneme_tensor_api::shape>(out, host, "tensor.shape");
-    interpose<&mneme_tensor_api::from_data>(out, host, "tensor.from_data");
-    interpose<&mneme_tensor_api::constant_find>(out, host, "tensor.constant_find");
-    interpose<&mneme_tensor_api::constant_put>(out, host, "tensor.constant_put");
+// A function of a group, and its name.
+template <auto kMember>
+struct Named {
+  const char* name;
+};
+
+// The group with these functions interposed.
+template <typename Api, auto... kMembers>
+const Api* interposed(const Api* host, Named<kMembers>... members) {
+  static const Api api = [&] {
+    Api out = *host;
+    (interpose<kMembers>(out, host, members.name), ...);
     return out;
   }();
   return &api;
+}
+
+const mneme_tensor_api* interposed_tensor() {
+  using Api = mneme_tensor_api;
+  return interposed(memory::tensor_api(), Named<&Api::shape>{"tensor.shape"},
+                    Named<&Api::from_data>{"tensor.from_data"},
+                    Named<&Api::constant_find>{"tensor.constant_find"},
+                    Named<&Api::constant_put>{"tensor.constant_put"});
 }
 
 mneme_status resolve(mneme_setup* setup, const char* const* names, uint32_t count, mneme_op* out,
@@ -237,100 +249,65 @@ mneme_status resolve(mneme_setup* setup, const char* const* names, uint32_t coun
 }
 
 const mneme_op_api* interposed_op() {
-  static const mneme_op_api api = [] {
-    const mneme_op_api* const host = memory::op_api();
-    mneme_op_api out = *host;
-    interpose<&mneme_op_api::resolve>(out, host, "op.resolve");
+  using Api = mneme_op_api;
+  static const Api api = [] {
+    Api out = *interposed(memory::op_api(), Named<&Api::resolve>{"op.resolve"},
+                          Named<&Api::call>{"op.call"});
     out.resolve = resolve;
-    interpose<&mneme_op_api::call>(out, host, "op.call");
     return out;
   }();
   return &api;
 }
 
 const mneme_state_api* interposed_state() {
-  static const mneme_state_api api = [] {
-    const mneme_state_api* const host = memory::state_api();
-    mneme_state_api out = *host;
-    interpose<&mneme_state_api::add_parameter>(out, host, "state.add_parameter");
-    interpose<&mneme_state_api::add_slot>(out, host, "state.add_slot");
-    interpose<&mneme_state_api::add_queue>(out, host, "state.add_queue");
-    interpose<&mneme_state_api::parameter>(out, host, "state.parameter");
-    interpose<&mneme_state_api::slot_get>(out, host, "state.slot_get");
-    interpose<&mneme_state_api::slot_set>(out, host, "state.slot_set");
-    interpose<&mneme_state_api::queue_size>(out, host, "state.queue_size");
-    interpose<&mneme_state_api::queue_blocks>(out, host, "state.queue_blocks");
-    interpose<&mneme_state_api::queue_rows>(out, host, "state.queue_rows");
-    interpose<&mneme_state_api::queue_append>(out, host, "state.queue_append");
-    interpose<&mneme_state_api::queue_pop_oldest>(out, host, "state.queue_pop_oldest");
-    interpose<&mneme_state_api::queue_assign>(out, host, "state.queue_assign");
-    interpose<&mneme_state_api::counts_get>(out, host, "state.counts_get");
-    interpose<&mneme_state_api::counts_set>(out, host, "state.counts_set");
-    return out;
-  }();
-  return &api;
+  using Api = mneme_state_api;
+  return interposed(
+      memory::state_api(), Named<&Api::add_parameter>{"state.add_parameter"},
+      Named<&Api::add_slot>{"state.add_slot"}, Named<&Api::add_queue>{"state.add_queue"},
+      Named<&Api::parameter>{"state.parameter"}, Named<&Api::slot_get>{"state.slot_get"},
+      Named<&Api::slot_set>{"state.slot_set"}, Named<&Api::queue_size>{"state.queue_size"},
+      Named<&Api::queue_blocks>{"state.queue_blocks"}, Named<&Api::queue_rows>{"state.queue_rows"},
+      Named<&Api::queue_append>{"state.queue_append"},
+      Named<&Api::queue_pop_oldest>{"state.queue_pop_oldest"},
+      Named<&Api::queue_assign>{"state.queue_assign"}, Named<&Api::counts_get>{"state.counts_get"},
+      Named<&Api::counts_set>{"state.counts_set"});
 }
 
 const mneme_layer_api* interposed_layer() {
-  static const mneme_layer_api api = [] {
-    const mneme_layer_api* const host = memory::layer_api();
-    mneme_layer_api out = *host;
-    interpose<&mneme_layer_api::emit_block>(out, host, "layer.emit_block");
-    interpose<&mneme_layer_api::emit_token_bias>(out, host, "layer.emit_token_bias");
-    interpose<&mneme_layer_api::norm>(out, host, "layer.norm");
-    interpose<&mneme_layer_api::project>(out, host, "layer.project");
-    interpose<&mneme_layer_api::weight>(out, host, "layer.weight");
-    interpose<&mneme_layer_api::attention>(out, host, "layer.attention");
-    interpose<&mneme_layer_api::release>(out, host, "layer.release");
-    interpose<&mneme_layer_api::positions>(out, host, "layer.positions");
-    return out;
-  }();
-  return &api;
+  using Api = mneme_layer_api;
+  return interposed(memory::layer_api(), Named<&Api::emit_block>{"layer.emit_block"},
+                    Named<&Api::emit_token_bias>{"layer.emit_token_bias"},
+                    Named<&Api::norm>{"layer.norm"}, Named<&Api::project>{"layer.project"},
+                    Named<&Api::weight>{"layer.weight"}, Named<&Api::attention>{"layer.attention"},
+                    Named<&Api::release>{"layer.release"},
+                    Named<&Api::positions>{"layer.positions"});
 }
 
 const mneme_report_api* interposed_report() {
-  static const mneme_report_api api = [] {
-    const mneme_report_api* const host = memory::report_api();
-    mneme_report_api out = *host;
-    interpose<&mneme_report_api::aux>(out, host, "report.aux");
-    interpose<&mneme_report_api::metric>(out, host, "report.metric");
-    return out;
-  }();
-  return &api;
+  using Api = mneme_report_api;
+  return interposed(memory::report_api(), Named<&Api::aux>{"report.aux"},
+                    Named<&Api::metric>{"report.metric"});
 }
 
 const mneme_config_api* interposed_config() {
-  static const mneme_config_api api = [] {
-    const mneme_config_api* const host = memory::config_api();
-    mneme_config_api out = *host;
-    interpose<&mneme_config_api::integer>(out, host, "config.integer");
-    interpose<&mneme_config_api::real>(out, host, "config.real");
-    interpose<&mneme_config_api::boolean>(out, host, "config.boolean");
-    interpose<&mneme_config_api::text>(out, host, "config.text");
-    interpose<&mneme_config_api::integers>(out, host, "config.integers");
-    interpose<&mneme_config_api::reals>(out, host, "config.reals");
-    return out;
-  }();
-  return &api;
+  using Api = mneme_config_api;
+  return interposed(memory::config_api(), Named<&Api::integer>{"config.integer"},
+                    Named<&Api::real>{"config.real"}, Named<&Api::boolean>{"config.boolean"},
+                    Named<&Api::text>{"config.text"}, Named<&Api::integers>{"config.integers"},
+                    Named<&Api::reals>{"config.reals"});
 }
 
 const mneme_random_api* interposed_random() {
-  static const mneme_random_api api = [] {
-    const mneme_random_api* const host = memory::random_api();
-    mneme_random_api out = *host;
-    interpose<&mneme_random_api::uniform>(out, host, "random.uniform");
-    interpose<&mneme_random_api::normal>(out, host, "random.normal");
-    return out;
-  }();
-  return &api;
+  using Api = mneme_random_api;
+  return interposed(memory::random_api(), Named<&Api::uniform>{"random.uniform"},
+                    Named<&Api::normal>{"random.normal"});
 }
 
 const mneme_kernel_api* interposed_kernel() {
-  static const mneme_kernel_api api = [] {
-    const mneme_kernel_api* const host = memory::kernel_api();
-    mneme_kernel_api out = *host;
+  using Api = mneme_kernel_api;
+  static const Api api = [] {
+    Api out = *interposed(memory::kernel_api(), Named<&Api::call>{"kernel.call"});
     out.add = add_kernel;
-    interpose<&mneme_kernel_api::call>(out, host, "kernel.call");
     return out;
   }();
   return &api;
