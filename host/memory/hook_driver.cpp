@@ -42,20 +42,6 @@ at::Tensor visible(const AttentionCall& call, int64_t queries, int64_t keys, at:
 PlainLayer::PlainLayer(Weights weights, int64_t heads)
     : weights_(std::move(weights)), heads_(heads) {}
 
-const at::Tensor& PlainLayer::raw(Projector which) const {
-  switch (which) {
-    case Projector::kQuery:
-      return weights_.query;
-    case Projector::kKey:
-      return weights_.key;
-    case Projector::kValue:
-      return weights_.value;
-    case Projector::kOutput:
-      break;
-  }
-  return weights_.output;
-}
-
 at::Tensor PlainLayer::norm(const at::Tensor& rows, bool weight_gradient) {
   if (!weights_.norm.defined()) return rows;
   const auto use = [&](const at::Tensor& w) { return weight_gradient ? w : w.detach(); };
@@ -63,7 +49,8 @@ at::Tensor PlainLayer::norm(const at::Tensor& rows, bool weight_gradient) {
 }
 
 at::Tensor PlainLayer::project(Projector which, const at::Tensor& rows, bool weight_gradient) {
-  const at::Tensor w = weight_gradient ? raw(which) : raw(which).detach();
+  const at::Tensor own = weight(static_cast<LayerWeight>(which));  // numbered alike
+  const at::Tensor w = weight_gradient ? own : own.detach();
   if (which == Projector::kOutput) return at::linear(rows.flatten(2), w);
   return at::linear(rows, w).unflatten(2, {heads_, w.size(0) / heads_});
 }

@@ -37,8 +37,6 @@ class PlainLayer : public LayerServices {
   AttentionResult attention(const AttentionCall& call) override;
 
  private:
-  const at::Tensor& raw(Projector which) const;
-
   Weights weights_;
   int64_t heads_;
 };
