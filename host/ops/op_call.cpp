@@ -149,12 +149,15 @@ at::Scalar OpCall::scalar(std::size_t attr, at::ScalarType type, double absent) 
 }
 
 int64_t OpCall::dim(std::size_t attr, int64_t rank, int64_t absent) const {
-  const int64_t value = integer(attr, absent);
-  if (value < -rank || value >= rank) {
+  return place(attr, rank, integer(attr, absent));
+}
+
+int64_t OpCall::place(std::size_t attr, int64_t rank, int64_t given) const {
+  if (given < -rank || given >= rank) {
     fail_attr(attr, rank == 0 ? "a tensor with dimensions" : str(-rank, " .. ", rank - 1),
-              str(value));
+              str(given));
   }
-  return value < 0 ? value + rank : value;
+  return given < 0 ? given + rank : given;
 }
 
 at::DimVector OpCall::dims(std::size_t attr, int64_t rank) const {
@@ -166,14 +169,10 @@ at::DimVector OpCall::dims(std::size_t attr, int64_t rank) const {
   }
   uint32_t seen = 0;
   for (const int64_t value : given) {
-    if (value < -rank || value >= rank) {
-      fail_attr(attr, rank == 0 ? "a tensor with dimensions" : str(-rank, " .. ", rank - 1),
-                str(value));
-    }
-    const int64_t place = value < 0 ? value + rank : value;
-    if ((seen >> place & 1U) != 0) fail_attr(attr, "distinct dimensions", shape_text(given));
-    seen |= 1U << place;
-    result.push_back(place);
+    const int64_t dim = place(attr, rank, value);
+    if ((seen >> dim & 1U) != 0) fail_attr(attr, "distinct dimensions", shape_text(given));
+    seen |= 1U << dim;
+    result.push_back(dim);
   }
   return result;
 }

@@ -83,6 +83,8 @@ class OpCall {
 
  private:
   static const at::Tensor& none();
+  // `given` counted from the start.
+  int64_t place(std::size_t attr, int64_t rank, int64_t given) const;
   void check_counts() const;
   void parse_attrs();
   void parse_attr(const mneme_attr& attr);
