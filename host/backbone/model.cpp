@@ -8,6 +8,7 @@
 #include "host/tensor/dtypes.hpp"
 #include "host/tensor/to_device.hpp"
 #include "host/tensor/torch.hpp"
+#include "mneme/plugin.h"
 
 namespace mneme::backbone {
 namespace {
@@ -283,12 +284,13 @@ Output Model::forward(const Batch& batch, memory::SegmentHooks& hooks,
   scope.distances = options.distances;
   std::vector<at::Tensor> layers;
   at::Tensor of_riders;
-  h = pass(h, scope, hooks.wants_layer_outputs() ? &layers : nullptr,
-           hooks.wants_rider_outputs() ? &of_riders : nullptr);
+  h = pass(h, scope, hooks.wants_at_finish(MNEME_WANT_FINISH_LAYERS) ? &layers : nullptr,
+           hooks.wants_at_finish(MNEME_WANT_FINISH_RIDERS) ? &of_riders : nullptr);
   Output out;
   out.top = h;
   at::Tensor logp;
-  if (batch.target.defined() && !(options.may_leave_losses && !hooks.wants_logp())) {
+  if (batch.target.defined() &&
+      !(options.may_leave_losses && !hooks.wants_at_finish(MNEME_WANT_FINISH_LOGP))) {
     const Softmax::Result result = softmax_->forward(
         noise_.apply(h, dropout).reshape({lanes * tokens, settings_.width}),
         batch.target.reshape(-1), options.wants_correct, settings_.compute, pieces);

@@ -3,13 +3,14 @@
 #include <stdexcept>
 
 #include "host/tensor/torch.hpp"
+#include "mneme/plugin.h"
 
 namespace mneme::backbone {
 
 OpenSegment::OpenSegment(Model& model, memory::SegmentHooks& hooks)
     : model_(model), hooks_(hooks), layers_(model.layers_.size()) {
   if (model.is_training_) throw std::logic_error("segments are opened in evaluation only");
-  if (hooks.wants_layer_outputs()) outputs_.resize(layers_.size());
+  if (hooks.wants_at_finish(MNEME_WANT_FINISH_LAYERS)) outputs_.resize(layers_.size());
 }
 
 at::Tensor OpenSegment::step(const at::Tensor& ids, const at::Tensor& types) {
@@ -33,7 +34,7 @@ at::Tensor OpenSegment::step(const at::Tensor& ids, const at::Tensor& types) {
 
 void OpenSegment::close() {
   const at::NoGradGuard no_grad;
-  if (hooks_.wants_rider_outputs()) {
+  if (hooks_.wants_at_finish(MNEME_WANT_FINISH_RIDERS)) {
     // Riders may attend to all tokens, and what they become is part of the next segment's memory.
     hooks_.restart(tokens_);
     const at::Tensor types = types_.empty() ? at::Tensor() : at::cat(types_, 1);

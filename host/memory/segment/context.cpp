@@ -77,8 +77,8 @@ at::Tensor SegmentHooks::ride(int64_t layer, const at::Tensor& hidden, const at:
   Impl& impl = *impl_;
   if (impl.rider_tier < 0) return result;
   const auto i = static_cast<std::size_t>(impl.rider_tier);
-  const bool reaches_nothing =
-      layer + 1 == impl.stack.backbone().layers && (!impl.is_closed || !wants_rider_outputs());
+  const bool reaches_nothing = layer + 1 == impl.stack.backbone().layers &&
+                               (!impl.is_closed || !wants_at_finish(MNEME_WANT_FINISH_RIDERS));
   if (impl.tier(i).served_index(layer) < 0) {
     throw_usage(ErrorText{
         .where = str("tier ", impl.tier(i).name()),

@@ -9,22 +9,9 @@
 
 namespace mneme::memory {
 
-bool SegmentHooks::wants_layer_outputs() const {
-  return std::any_of(impl_->work.begin(), impl_->work.end(), [](const TierState& tier) {
-    return tier.instance().wants(MNEME_WANT_FINISH_LAYERS);
-  });
-}
-
-bool SegmentHooks::wants_rider_outputs() const {
-  return std::any_of(impl_->work.begin(), impl_->work.end(), [](const TierState& tier) {
-    return tier.instance().wants(MNEME_WANT_FINISH_RIDERS);
-  });
-}
-
-bool SegmentHooks::wants_logp() const {
-  return std::any_of(impl_->work.begin(), impl_->work.end(), [](const TierState& tier) {
-    return tier.instance().wants(MNEME_WANT_FINISH_LOGP);
-  });
+bool SegmentHooks::wants_at_finish(uint64_t tensors) const {
+  return std::any_of(impl_->work.begin(), impl_->work.end(),
+                     [&](const TierState& tier) { return tier.instance().wants(tensors); });
 }
 
 void SegmentHooks::finish(const at::Tensor& top, const std::vector<at::Tensor>& layers,

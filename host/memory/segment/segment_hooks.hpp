@@ -86,13 +86,10 @@ class SegmentHooks {
   // Calls absorb of one tier with exactly these rows, keeping their graph (hook_driver.hpp).
   void absorb_rows(std::size_t tier, int64_t layer, const Rows& rows, const at::Tensor& x,
                    const LocalAttention& local, LayerServices& services);
-  // Stage 8 (finish). top [B,T,D]; layers: outputs of all layers (empty unless
-  // wants_layer_outputs); targets [B,T] i64 (-1 = none), logp [B,T], both undefined when there are
-  // none (logp may be so unless wants_logp); riders [B,M,D], as top (undefined unless
-  // wants_rider_outputs, and without riders).
-  bool wants_layer_outputs() const;
-  bool wants_rider_outputs() const;
-  bool wants_logp() const;
+  // Stage 8 (finish). top [B,T,D]; layers: outputs of all layers; targets [B,T] i64 (-1 = none),
+  // logp [B,T], both undefined when there are none; riders [B,M,D], as top (undefined without
+  // riders). Layers, logp and riders may be left out unless a tier wants them (MNEME_WANT_FINISH_...).
+  bool wants_at_finish(uint64_t tensors) const;
   void finish(const at::Tensor& top, const std::vector<at::Tensor>& layers,
               const at::Tensor& targets, const at::Tensor& logp, const at::Tensor& riders = {});
 
