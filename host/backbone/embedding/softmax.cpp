@@ -48,8 +48,8 @@ at::Tensor Softmax::projected(const at::Tensor& hidden, int64_t cluster,
   return at::mm(low, converted_.get(projections_[static_cast<size_t>(cluster)], compute));
 }
 
-std::vector<Softmax::Part> Softmax::words(at::ScalarType compute,
-                                          const std::vector<WeightRows>& pieces) const {
+std::vector<Softmax::Part> Softmax::word_weights(at::ScalarType compute,
+                                                 const std::vector<WeightRows>& pieces) const {
   std::vector<Part> out;
   if (plan_.tables() == plan_.clusters() && pieces.empty()) {
     for (size_t i = 0; i < weights_.size(); ++i)
@@ -79,7 +79,7 @@ Softmax::Result Softmax::forward(const at::Tensor& hidden, const at::Tensor& tar
   if (plan_.clusters() > 1 && !at::GradMode::is_enabled()) {
     return score(hidden, target, wants_best, compute);
   }
-  const std::vector<Part> all = words(compute, pieces);
+  const std::vector<Part> all = word_weights(compute, pieces);
   const Part head = with_entries(all[0], compute);
   const at::Tensor head_hidden = projected(hidden, 0, compute);
   if (plan_.clusters() == 1) {
@@ -116,7 +116,7 @@ Softmax::Result Softmax::score(const at::Tensor& hidden, const at::Tensor& targe
   const at::NoGradGuard no_grad;
   const int64_t clusters = plan_.clusters();
   const at::Tensor low = projected(hidden, 0, compute);
-  const std::vector<Part> parts = words(compute);
+  const std::vector<Part> parts = word_weights(compute);
   const LogitSummary head =
       summarize_logits(low, parts[0].weight.rows, parts[0].bias, target, wants_best);
   at::Tensor entries =
@@ -154,7 +154,7 @@ Softmax::Result Softmax::score(const at::Tensor& hidden, const at::Tensor& targe
 
 at::Tensor Softmax::log_probabilities(const at::Tensor& hidden, at::ScalarType compute) const {
   const at::ScalarType type = score_dtype(compute);
-  const std::vector<Part> all = words(compute);
+  const std::vector<Part> all = word_weights(compute);
   const Part head = with_entries(all[0], compute);
   const at::Tensor head_logp = at::log_softmax(
       linear(projected(hidden, 0, compute), head.weight.rows, head.bias, compute).to(type), 1);

@@ -42,7 +42,8 @@ class Softmax {
   };
   at::Tensor projected(const at::Tensor& hidden, int64_t cluster, at::ScalarType compute) const;
   // Weights of the clusters' words in `compute`.
-  std::vector<Part> words(at::ScalarType compute, const std::vector<WeightRows>& pieces = {}) const;
+  std::vector<Part> word_weights(at::ScalarType compute,
+                                 const std::vector<WeightRows>& pieces = {}) const;
   // The head's, with the clusters' entries behind its words.
   Part with_entries(const Part& words, at::ScalarType compute) const;
   // As forward, without gradient, for more than one cluster: of a cluster only the rows whose
