@@ -1,5 +1,5 @@
 // The exception that reaches the user: host/cli turns it into text and an exit code. Besides it,
-// CallError (host/plugin/host_object.hpp) carries failures over the ABI's boundary, and
+// CallError (host/plugin/host_groups.hpp) carries failures over the ABI's boundary, and
 // std::logic_error tells of a mistake in the program itself.
 #pragma once
 

@@ -24,7 +24,7 @@
 #include "host/cli/help.hpp"
 #include "host/cli/rank_session.hpp"
 #include "host/cli/unread_output.hpp"
-#include "host/plugin/host_object.hpp"
+#include "host/plugin/running_call.hpp"
 #include "mneme/abi.h"
 
 namespace mneme::cli {

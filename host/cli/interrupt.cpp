@@ -17,7 +17,7 @@
 #include "host/base/exit_status.hpp"
 #include "host/base/process/process.hpp"
 #include "host/base/text.hpp"
-#include "host/plugin/host_object.hpp"
+#include "host/plugin/running_call.hpp"
 
 namespace mneme::cli {
 namespace {

@@ -11,9 +11,10 @@
 
 #include "host/base/error.hpp"
 #include "host/plugin/file/plugin_file.hpp"
-#include "host/plugin/host_object.hpp"
+#include "host/plugin/host_groups.hpp"
 #include "host/plugin/negotiate.hpp"
 #include "host/plugin/plugin_search.hpp"
+#include "host/plugin/running_call.hpp"
 
 namespace mneme::plugin {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "host/plugin/host_object.hpp"
+#include "host/plugin/host_groups.hpp"
 #include "host/plugin/plugin_search.hpp"
 #include "mneme/note.h"
 

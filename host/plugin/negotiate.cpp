@@ -10,9 +10,10 @@
 #include "host/base/error.hpp"
 #include "host/plugin/file/note.hpp"
 #include "host/plugin/file/plugin_file.hpp"
-#include "host/plugin/host_object.hpp"
+#include "host/plugin/host_groups.hpp"
 #include "host/plugin/known_fields.hpp"
 #include "host/plugin/plugin_options.hpp"
+#include "host/plugin/running_call.hpp"
 
 namespace mneme::plugin {
 namespace {

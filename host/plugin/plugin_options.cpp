@@ -12,7 +12,7 @@
 #include "host/base/log.hpp"
 #include "host/config/toml/schema.hpp"
 #include "host/config/toml/toml.hpp"
-#include "host/plugin/host_object.hpp"
+#include "host/plugin/host_groups.hpp"
 #include "host/plugin/known_fields.hpp"
 
 namespace mneme::plugin {

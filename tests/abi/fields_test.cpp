@@ -10,7 +10,7 @@
 #include "host/base/log.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/plugin/file/note.hpp"
-#include "host/plugin/host_object.hpp"
+#include "host/plugin/host_groups.hpp"
 #include "host/plugin/known_fields.hpp"
 #include "host/plugin/negotiate.hpp"
 #include "host/tensor/torch.hpp"

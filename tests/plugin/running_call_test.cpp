@@ -1,10 +1,10 @@
+#include "host/plugin/running_call.hpp"
+
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <string>
 #include <thread>
-
-#include "host/plugin/host_object.hpp"
 
 namespace mneme::memory {
 namespace {

@@ -15,7 +15,7 @@
 #include "host/base/process/child_process.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/interrupt.hpp"
-#include "host/plugin/host_object.hpp"
+#include "host/plugin/running_call.hpp"
 
 namespace mneme::cli {
 namespace {

@@ -33,7 +33,7 @@ const mneme_report_api* report_api();
 const mneme_parallel_api* parallel_api();
 
 // The functions of a group ("mneme.op/1"), nullptr when this host has no such group.
-// A plugin gets only those that its note lists (host_group in plugin/host_object.hpp).
+// A plugin gets only those that its note lists (host_group in plugin/host_groups.hpp).
 const void* find_group(std::string_view id);
 
 }  // namespace mneme::memory

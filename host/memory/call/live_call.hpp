@@ -7,7 +7,7 @@
 #include <exception>
 #include <string>
 
-#include "host/plugin/host_object.hpp"
+#include "host/plugin/host_groups.hpp"
 #include "mneme/abi.h"
 
 namespace mneme::memory {

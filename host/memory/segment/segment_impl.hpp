@@ -15,7 +15,8 @@
 #include "host/memory/segment/segment_hooks.hpp"
 #include "host/memory/stack/stack.hpp"
 #include "host/memory/state/stack_state.hpp"
-#include "host/plugin/host_object.hpp"
+#include "host/plugin/host_groups.hpp"
+#include "host/plugin/running_call.hpp"
 
 namespace mneme::memory {
 

@@ -5,8 +5,8 @@
 #include "host/base/error.hpp"
 #include "host/memory/call/live_call.hpp"
 #include "host/memory/tier/setup.hpp"
-#include "host/plugin/host_object.hpp"
 #include "host/plugin/known_fields.hpp"
+#include "host/plugin/running_call.hpp"
 #include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
 

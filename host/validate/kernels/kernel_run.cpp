@@ -12,7 +12,7 @@
 #include "host/base/text.hpp"
 #include "host/memory/abi/kernel_function.hpp"
 #include "host/ops/op_table.hpp"
-#include "host/plugin/host_object.hpp"
+#include "host/plugin/running_call.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/validate/check.hpp"
 
