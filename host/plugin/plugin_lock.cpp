@@ -203,7 +203,7 @@ std::vector<std::string> lock_differences(const config::MemoryConfig& memory,
 void apply_lock(config::MemoryConfig& memory, const PluginLock& lock) {
   if (memory.tiers.empty()) return;  // it loads nothing
   const std::vector<std::string> differences = lock_differences(memory, lock);
-  if (!differences.empty()) throw Error(ErrorKind::kUsage, join(differences, "\n"));
+  if (!differences.empty()) throw_usage(join(differences, "\n"));
   for (std::size_t tier = 0; tier < memory.tiers.size(); ++tier) {
     memory.tiers[tier].locked_sha256 = lock.tiers[tier].sha256;
   }

@@ -68,7 +68,7 @@ void Problems::throw_if_any() const {
     }
     lines.push_back(entry.text);
   }
-  throw Error(ErrorKind::kUsage, join(lines, "\n"));
+  throw_usage(join(lines, "\n"));
 }
 
 bool RealRange::contains(double value) const {

@@ -296,7 +296,7 @@ SafetensorsFile open_ids(const std::filesystem::path& path, const std::string& k
   try {
     return SafetensorsFile::open(path);
   } catch (const Error& error) {  // the user's input, so wrong use rather than a failed run
-    throw Error(ErrorKind::kUsage, str(key, ": ", error.what()));
+    throw_usage(key, ": ", error.what());
   }
 }
 
