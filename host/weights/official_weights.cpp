@@ -93,11 +93,10 @@ std::vector<std::size_t> named_tiers(const OfficialTarget& target) {
 std::vector<std::string> metadata_problems(const OfficialTarget& target,
                                            const SafetensorsFile& file) {
   std::vector<std::string> problems;
-  const auto pre_norm = file.metadata().find("pre_lnorm");
-  const bool is_pre_norm = target.config.norm == config::Norm::kPre;
-  if (pre_norm != file.metadata().end() && pre_norm->second != (is_pre_norm ? "true" : "false")) {
+  const std::string ours = target.config.norm == config::Norm::kPre ? "true" : "false";
+  if (const std::string theirs = file.metadata_or("pre_lnorm", ours); theirs != ours) {
     problems.push_back(str("model.norm: \"", to_word(target.config.norm),
-                           "\", but the file says pre_lnorm = ", pre_norm->second));
+                           "\", but the file says pre_lnorm = ", theirs));
   }
   if (target.names == nullptr) return problems;
   const std::vector<std::size_t> tiers = named_tiers(target);
@@ -114,10 +113,10 @@ std::vector<std::string> metadata_problems(const OfficialTarget& target,
     return problems;
   }
   for (const auto& [name, value] : target.names->arguments(options)) {
-    const auto found = file.metadata().find(name);
-    if (found == file.metadata().end() || found->second == value.dump()) continue;
-    problems.push_back(str("memory.tier.", tiers.front(), ": its options mean ", name, " = ",
-                           value.dump(), ", but the file says ", name, " = ", found->second));
+    const std::string own = value.dump(), theirs = file.metadata_or(name, own);
+    if (theirs == own) continue;
+    problems.push_back(str("memory.tier.", tiers.front(), ": its options mean ", name, " = ", own,
+                           ", but the file says ", name, " = ", theirs));
   }
   return problems;
 }

@@ -26,21 +26,16 @@ constexpr const char* kRestoreHint =
                         .hint = kRestoreHint});
 }
 
-// True when a tensor belongs to the slot or queue of this name.
-bool belongs(const std::string& tensor, const std::string& name) {
-  return tensor == name || tensor.starts_with(name + ".");
-}
-
+// The tensors that belong to no tier, slot or queue that is carried or reset.
 void note_dropped(const StackState::Saved& saved, StateCarry& report) {
+  std::vector<std::string> used = report.carried;
+  for (const StateCarry::Reset& reset : report.reset) used.push_back(reset.name);
   for (const auto& entry : saved.tensors) {
     const std::string& tensor = entry.first;  // clang 14 captures no structured binding
-    const bool is_carried =
-        std::any_of(report.carried.begin(), report.carried.end(),
-                    [&](const std::string& name) { return belongs(tensor, name); });
-    const bool is_reset =
-        std::any_of(report.reset.begin(), report.reset.end(),
-                    [&](const StateCarry::Reset& reset) { return belongs(tensor, reset.name); });
-    if (!is_carried && !is_reset) report.dropped.push_back(tensor);
+    const bool is_used = std::ranges::any_of(used, [&](const std::string& name) {
+      return tensor == name || tensor.starts_with(name + ".");
+    });
+    if (!is_used) report.dropped.push_back(tensor);
   }
 }
 
