@@ -1,6 +1,5 @@
 #include "host/analyze/memory_analyses.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include "host/base/error.hpp"

@@ -1,7 +1,6 @@
 #include "host/analyze/run_diagnostics.hpp"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <map>
 

@@ -1,9 +1,6 @@
 // Whether the ranks of a comparison work at the same one, in the same folder.
 #pragma once
 
-#include <filesystem>
-#include <string>
-
 #include "host/compare/runs.hpp"
 #include "host/ranks/communicator.hpp"
 

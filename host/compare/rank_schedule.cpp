@@ -6,7 +6,6 @@
 #include <stdexcept>
 
 #include "host/base/json_output.hpp"
-#include "host/base/json_text.hpp"
 
 namespace mneme::compare {
 namespace {

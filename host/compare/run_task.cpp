@@ -6,7 +6,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/exit_status.hpp"
-#include "host/base/file/write_file.hpp"
+#include "host/base/file/file.hpp"
 #include "host/base/json_text.hpp"
 #include "host/compare/finished_parts.hpp"
 #include "host/compare/initial_weights.hpp"

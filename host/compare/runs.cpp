@@ -4,14 +4,13 @@
 #include <chrono>
 #include <exception>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <thread>
 #include <utility>
 
 #include "host/base/error.hpp"
-#include "host/base/file/write_file.hpp"
+#include "host/base/file/file.hpp"
 #include "host/base/json_output.hpp"
 #include "host/compare/initial_weights.hpp"
 #include "host/compare/rank_agreement.hpp"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "host/base/error.hpp"
 #include "host/config/sections/sections.hpp"
 
 namespace mneme::config {

@@ -4,9 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "host/config/experiment.hpp"
-#include "host/config/toml/schema.hpp"
-
 namespace mneme::config {
 
 // A key with its type, default and meaning. Where they depend on data.task, each has its tasks

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "host/base/file/file.hpp"
-#include "host/base/file/write_file.hpp"
 #include "host/base/json_output.hpp"
 #include "host/base/json_text.hpp"
 

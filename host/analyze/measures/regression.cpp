@@ -1,6 +1,5 @@
 #include "host/analyze/measures/regression.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <utility>
 

@@ -1,8 +1,6 @@
 #include "host/compare/planning/curve.hpp"
 
 #include <algorithm>
-#include <memory>
-#include <utility>
 
 #include "host/optim/optimizer.hpp"
 #include "host/run/runtime.hpp"

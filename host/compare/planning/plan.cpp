@@ -9,7 +9,6 @@
 #include "host/base/error.hpp"
 #include "host/base/progress.hpp"
 #include "host/compare/planning/disk.hpp"
-#include "host/run/cost/memory_check.hpp"
 #include "host/run/run_folder.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/train/trainer.hpp"

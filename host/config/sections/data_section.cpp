@@ -1,10 +1,8 @@
 // The fields of [data].
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "host/base/text.hpp"

@@ -1,6 +1,4 @@
 // The fields of [train], its tables accumulate_from and group, [eval] and [generate].
-#include <utility>
-
 #include "host/base/text.hpp"
 #include "host/config/sections/sections.hpp"
 

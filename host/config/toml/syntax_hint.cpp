@@ -1,7 +1,6 @@
 #include "host/config/toml/syntax_hint.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 
 #include "host/base/text.hpp"

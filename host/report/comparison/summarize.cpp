@@ -1,20 +1,12 @@
 #include "host/report/comparison/summarize.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <functional>
-#include <limits>
 #include <numeric>
 #include <optional>
 #include <regex>
-#include <set>
 #include <tuple>
-#include <utility>
 
 #include "host/base/error.hpp"
-#include "host/base/file/file.hpp"
-#include "host/config/toml/toml.hpp"
-#include "host/scores/generated.hpp"
 
 namespace mneme::report {
 namespace {

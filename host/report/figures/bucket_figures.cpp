@@ -1,7 +1,5 @@
 // Loss by place in the segment, distance into the document and word frequency.
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>

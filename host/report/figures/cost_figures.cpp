@@ -1,7 +1,6 @@
 // Loss over what it costs: state bytes, speed, FLOPs, parameters; and over the setting of a sweep.
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string>

@@ -1,6 +1,5 @@
 // Numbers over the steps of training: losses, evaluations, and what tiers report of themselves.
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>

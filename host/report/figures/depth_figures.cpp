@@ -1,6 +1,5 @@
 // Heat maps of a needle's depth and length.
 #include <cstdint>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <string_view>
 
 #include "host/base/text.hpp"
 #include "host/config/toml/toml.hpp"

@@ -12,7 +12,6 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
-#include "host/base/file/write_file.hpp"
 #include "host/figure/figure.hpp"
 #include "host/report/comparison/comparison.hpp"
 #include "host/report/comparison/load.hpp"

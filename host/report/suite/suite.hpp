@@ -1,7 +1,6 @@
 // The table of a suite: tasks in rows, memories in columns, made of the comparisons of its tasks.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
