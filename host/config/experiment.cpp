@@ -107,60 +107,7 @@ std::string tables_with(const std::string& key) {
   return join(tables, " or ");
 }
 
-// Replaces `value` by a list that was read and is right.
-template <typename T>
-bool replace(std::vector<T>& value, std::optional<std::vector<T>> read) {
-  if (read) value = std::move(*read);
-  return read.has_value();
-}
-
 }  // namespace
-
-bool Fields::read(const Key& key, std::int64_t& value, IntegerRange range) {
-  value = reader_->integer(key, value, range);
-  return true;
-}
-bool Fields::read(const Key& key, std::uint64_t& value) {
-  value = reader_->seed(key, value);
-  return true;
-}
-bool Fields::read(const Key& key, double& value, RealRange range) {
-  value = reader_->real(key, value, range);
-  return true;
-}
-bool Fields::read(const Key& key, std::optional<double>& value, RealRange range) {
-  value = reader_->optional_real(key, range);
-  return true;
-}
-bool Fields::read(const Key& key, bool& value) {
-  value = reader_->boolean(key, value);
-  return true;
-}
-bool Fields::read(const Key& key, std::string& value) {
-  value = reader_->text(key, value);
-  return true;
-}
-bool Fields::read(const Key& key, std::filesystem::path& value) {
-  value = reader_->path(key);
-  return true;
-}
-bool Fields::read(const Key& key, std::vector<std::string>& value) {
-  value = reader_->texts(key);
-  return true;
-}
-bool Fields::read(const Key& key, std::vector<std::filesystem::path>& value) {
-  value = reader_->paths(key);
-  return true;
-}
-bool Fields::read(const Key& key, std::vector<std::int64_t>& value, IntegerRange range) {
-  return replace(value, reader_->integers(key, range));
-}
-bool Fields::read(const Key& key, std::vector<double>& value, RealRange range) {
-  return replace(value, reader_->reals(key, range));
-}
-bool Fields::read(const Key& key, std::vector<bool>& value) {
-  return replace(value, reader_->booleans(key));
-}
 
 std::string Fields::toml_of(std::int64_t value, IntegerRange) { return std::to_string(value); }
 std::string Fields::toml_of(std::uint64_t value) { return std::to_string(value); }

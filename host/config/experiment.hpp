@@ -2,6 +2,7 @@
 // are absolute. docs/configuration.md lists the keys.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "host/config/toml/toml.hpp"
+#include "host/config/toml/words.hpp"
 
 namespace mneme::config {
 
@@ -19,7 +21,11 @@ class Problems;
 
 // A set of defaults of [model]; the other keys say what a decoder is made of.
 enum class Backbone { kXl, kDecoder, kGpt2 };
+constexpr auto words_of(Backbone) { return std::array{"xl", "decoder", "gpt2"}; }
 enum class PositionScheme { kRelative, kDisentangled, kRotary, kAlibi, kLearned, kNone };
+constexpr auto words_of(PositionScheme) {
+  return std::array{"relative", "disentangled", "rotary", "alibi", "learned", "none"};
+}
 // The schemes with Transformer-XL's terms: projected sinusoids of the distance, and two biases.
 // Tokens compute the same under both schemes. Under "disentangled" the two directions share one
 // table of distances and differ in their biases alone; the bias of keys to the right belongs to a
@@ -28,20 +34,31 @@ constexpr bool is_relative(PositionScheme scheme) {
   return scheme == PositionScheme::kRelative || scheme == PositionScheme::kDisentangled;
 }
 enum class Norm { kPost, kPre };
+constexpr auto words_of(Norm) { return std::array{"post", "pre"}; }
 enum class NormKind { kLayer, kRms };
+constexpr auto words_of(NormKind) { return std::array{"layer", "rms"}; }
 // gelu_tanh: GELU by its tanh approximation, as GPT-2 has it. swiglu: SiLU(gate) * up.
 enum class FeedForward { kRelu, kGelu, kGeluTanh, kSwiglu };
+constexpr auto words_of(FeedForward) { return std::array{"relu", "gelu", "gelu_tanh", "swiglu"}; }
 // How rotary frequencies are stretched for longer contexts; as the models that use them do.
 enum class RotaryScaling { kNone, kLinear, kLlama3, kYarn, kDynamic };
+constexpr auto words_of(RotaryScaling) {
+  return std::array{"none", "linear", "llama3", "yarn", "dynamic"};
+}
 // The places of the rows of memories: directly before the segment in their order, or all of them at
 // the place before its first token.
 enum class MemoryPosition { kPrevious, kFixed };
+constexpr auto words_of(MemoryPosition) { return std::array{"previous", "fixed"}; }
 enum class EmbeddingScale { kSqrt, kNone };
+constexpr auto words_of(EmbeddingScale) { return std::array{"sqrt", "none"}; }
 enum class Init { kOfficial, kArticle, kGpt2 };
+constexpr auto words_of(Init) { return std::array{"official", "article", "gpt2"}; }
 enum class Carry { kRefuse, kReset };
+constexpr auto words_of(Carry) { return std::array{"refuse", "reset"}; }
 // What a tier absorbs: the rows that the nearest earlier tier releases (those of the segment when
 // no earlier tier releases any), or always the rows of the segment.
 enum class Feed { kReleased, kSegment };
+constexpr auto words_of(Feed) { return std::array{"released", "segment"}; }
 enum class Task {
   kText,
   kTokens,
@@ -55,39 +72,31 @@ enum class Task {
   kDocumentRecall,
   kDialogue
 };
+constexpr auto words_of(Task) {
+  return std::array{"text",           "tokens", "motif", "sorting",         "digit_sorting", "copy",
+                    "selective_copy", "needle", "mqar",  "document_recall", "dialogue"};
+}
 enum class Vocabulary { kByte, kChar, kWord, kTokenizer };
+constexpr auto words_of(Vocabulary) { return std::array{"byte", "char", "word", "tokenizer"}; }
 enum class Reset { kDocument, kSegment, kNever };
+constexpr auto words_of(Reset) { return std::array{"document", "segment", "never"}; }
 enum class Documents { kFile, kHeading, kMark, kLine };
+constexpr auto words_of(Documents) { return std::array{"file", "heading", "mark", "line"}; }
 enum class Optimizer { kAdam, kAdamW };
+constexpr auto words_of(Optimizer) { return std::array{"adam", "adamw"}; }
 enum class Schedule { kCosine, kLinear, kConstant, kInverseSqrt };
+constexpr auto words_of(Schedule) {
+  return std::array{"cosine", "linear", "constant", "inverse_sqrt"};
+}
 // kAuto: bf16 where it is fast, f32 elsewhere (run::chosen_precision).
 enum class Precision { kF64, kF32, kBf16, kAuto };
+constexpr auto words_of(Precision) { return std::array{"f64", "f32", "bf16", "auto"}; }
 // What gradients are rounded to where ranks sum them: nothing (kFull) or bf16.
 enum class GradientPrecision { kFull, kBf16 };
+constexpr auto words_of(GradientPrecision) { return std::array{"full", "bf16"}; }
 // Which parameters keep their values in training.
 enum class Freeze { kNothing, kBackbone };
-
-// The value as the file spells it.
-[[nodiscard]] std::string_view to_word(Backbone value);
-[[nodiscard]] std::string_view to_word(PositionScheme value);
-[[nodiscard]] std::string_view to_word(Norm value);
-[[nodiscard]] std::string_view to_word(NormKind value);
-[[nodiscard]] std::string_view to_word(FeedForward value);
-[[nodiscard]] std::string_view to_word(RotaryScaling value);
-[[nodiscard]] std::string_view to_word(MemoryPosition value);
-[[nodiscard]] std::string_view to_word(EmbeddingScale value);
-[[nodiscard]] std::string_view to_word(Init value);
-[[nodiscard]] std::string_view to_word(Carry value);
-[[nodiscard]] std::string_view to_word(Feed value);
-[[nodiscard]] std::string_view to_word(Task value);
-[[nodiscard]] std::string_view to_word(Vocabulary value);
-[[nodiscard]] std::string_view to_word(Reset value);
-[[nodiscard]] std::string_view to_word(Documents value);
-[[nodiscard]] std::string_view to_word(Optimizer value);
-[[nodiscard]] std::string_view to_word(Schedule value);
-[[nodiscard]] std::string_view to_word(Precision value);
-[[nodiscard]] std::string_view to_word(GradientPrecision value);
-[[nodiscard]] std::string_view to_word(Freeze value);
+constexpr auto words_of(Freeze) { return std::array{"nothing", "backbone"}; }
 
 // [model.adaptive]: adaptive embedding and softmax.
 struct AdaptiveConfig {

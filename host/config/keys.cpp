@@ -43,8 +43,7 @@ std::vector<std::pair<std::string, std::string>> samples() {
       "[[train.accumulate_from]]\nstep = 1\n[data]\ntask = \"";
   std::vector<std::pair<std::string, std::string>> out;
   out.emplace_back("text", others + "text\"\ntrain = \"t\"\nvocabulary = \"word\"\n");
-  for (const Choice<Task>& task : kTaskChoices) {
-    const std::string name(task.text);
+  for (const std::string& name : all_words<Task>()) {
     out.emplace_back(name, others + name + "\"\ntrain = \"t\"\n");
   }
   out.emplace_back("text", others + "text\"\nprepared = \"t\"\n");
@@ -101,7 +100,7 @@ KeyInfo key_info(const std::vector<const Asked*>& entries) {
   info.type = by_task(entries, &KeyRecord::type);
   info.fallback = by_task(entries, &KeyRecord::fallback);
   info.text = by_task(entries, &KeyRecord::text);
-  if (entries.size() < std::size(kTaskChoices)) {
+  if (entries.size() < words_of(Task{}).size()) {
     for (const Asked* entry : entries) info.tasks.push_back(entry->task);
   }
   return info;
@@ -136,30 +135,5 @@ const std::vector<TableInfo>& experiment_keys() {
   static const std::vector<TableInfo> kTablesOfKeys = make_tables();
   return kTablesOfKeys;
 }
-
-std::string_view to_word(Backbone value) { return choice_text(value, kBackboneChoices); }
-std::string_view to_word(PositionScheme value) { return choice_text(value, kPositionChoices); }
-std::string_view to_word(Norm value) { return choice_text(value, kNormChoices); }
-std::string_view to_word(NormKind value) { return choice_text(value, kNormKindChoices); }
-std::string_view to_word(FeedForward value) { return choice_text(value, kFeedForwardChoices); }
-std::string_view to_word(RotaryScaling value) { return choice_text(value, kRotaryScalingChoices); }
-std::string_view to_word(MemoryPosition value) {
-  return choice_text(value, kMemoryPositionChoices);
-}
-std::string_view to_word(EmbeddingScale value) {
-  return choice_text(value, kEmbeddingScaleChoices);
-}
-std::string_view to_word(Init value) { return choice_text(value, kInitChoices); }
-std::string_view to_word(Carry value) { return choice_text(value, kCarryChoices); }
-std::string_view to_word(Feed value) { return choice_text(value, kFeedChoices); }
-std::string_view to_word(Task value) { return choice_text(value, kTaskChoices); }
-std::string_view to_word(Vocabulary value) { return choice_text(value, kVocabularyChoices); }
-std::string_view to_word(Reset value) { return choice_text(value, kResetChoices); }
-std::string_view to_word(Documents value) { return choice_text(value, kDocumentsChoices); }
-std::string_view to_word(Optimizer value) { return choice_text(value, kOptimizerChoices); }
-std::string_view to_word(Schedule value) { return choice_text(value, kScheduleChoices); }
-std::string_view to_word(GradientPrecision value) { return choice_text(value, kGradientChoices); }
-std::string_view to_word(Freeze value) { return choice_text(value, kFreezeChoices); }
-std::string_view to_word(Precision value) { return choice_text(value, kPrecisionChoices); }
 
 }  // namespace mneme::config

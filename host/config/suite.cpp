@@ -13,9 +13,6 @@
 namespace mneme::config {
 namespace {
 
-constexpr Choice<Measure> kMeasureChoices[] = {{"accuracy", Measure::kAccuracy},
-                                               {"outside_accuracy", Measure::kOutsideAccuracy},
-                                               {"loss", Measure::kLoss}};
 constexpr IntegerRange kSeeds{1, 1000};
 
 // The overrides of a key `set`, as the command line takes them.
@@ -112,7 +109,7 @@ std::vector<SuiteTask> read_tasks(Reader& root, Problems& problems,
     task.experiment = read_file_path(reader, "experiment", "the path of an experiment file");
     task.name = read_name(reader, "experiment", task.experiment, tasks);
     task.overrides = read_overrides(reader, problems);
-    task.measure = reader.choice(Key("measure"), Measure::kAccuracy, kMeasureChoices);
+    task.measure = reader.choice("measure", Measure::kAccuracy);
     const Value* const measure = table->find("measure");
     task.measure_position = (measure == nullptr ? table : measure)->position();
     task.measure_key = str("task.", tasks.size(), ".measure");
@@ -139,8 +136,6 @@ bool is_suite(const Value& root) {
            return one.kind() == Kind::kTable && one.find("file") != nullptr;
          });
 }
-
-std::string_view to_word(Measure value) { return choice_text(value, kMeasureChoices); }
 
 Suite read_suite(const std::filesystem::path& path) {
   const Value table = parse_toml_file(path);

@@ -1,10 +1,10 @@
 // A suite: a list of experiments that are compared with the same memories, `configs/suite/*.toml`.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "host/config/experiment.hpp"
@@ -14,8 +14,7 @@ namespace mneme::config {
 // What a suite's table shows of an evaluation: the accuracy over all targets, or over those whose
 // source lies outside the segment, which a model without memory can only guess, or the loss.
 enum class Measure { kAccuracy, kOutsideAccuracy, kLoss };
-// "accuracy", "outside_accuracy", "loss".
-[[nodiscard]] std::string_view to_word(Measure value);
+constexpr auto words_of(Measure) { return std::array{"accuracy", "outside_accuracy", "loss"}; }
 
 // A memory that is compared: an arm.
 struct SuiteMemory {

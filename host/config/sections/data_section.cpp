@@ -34,7 +34,7 @@ void list_vocabulary_size(Fields& at, DataConfig& data) {
 }
 
 void list_vocabulary(Fields& at, DataConfig& data) {
-  at.field({"vocabulary", "what a token of a text is"}, data.vocabulary, kVocabularyChoices);
+  at.field({"vocabulary", "what a token of a text is"}, data.vocabulary);
   at.field(
       {"vocabulary_file",
        "a saved vocabulary.json in place of one built from train; with vocabulary = "
@@ -122,7 +122,7 @@ void list_text(Fields& at, DataConfig& data) {
   at.field({"documents",
             "what begins a document: file = each file; heading = a line ' = Title = ' after a "
             "blank line; mark = a line equal to document_mark; line = every line"},
-           data.documents, kDocumentsChoices);
+           data.documents);
   if (at.lists(data.documents == Documents::kMark)) {
     at.field({"document_mark",
               "the line that begins a document and is left out; with documents = \"mark\""},
@@ -230,17 +230,11 @@ void refuse_other_keys(Reader& reader, Task task) {
   }
 }
 
-std::vector<std::string> task_words() {
-  std::vector<std::string> words;
-  for (const Choice<Task>& task : kTaskChoices) words.emplace_back(task.text);
-  return words;
-}
-
 }  // namespace
 
 void list_data(Fields& at, DataConfig& data) {
-  const bool has_task = at.require("task", quoted_list(task_words()));
-  at.field({"task", "what is read or generated"}, data.task, kTaskChoices);
+  const bool has_task = at.require("task", quoted_list(all_words<Task>()));
+  at.field({"task", "what is read or generated"}, data.task);
   if (at.is_reading()) refuse_other_keys(at.reader(), data.task);
   switch (data.task) {
     case Task::kText:
@@ -264,7 +258,7 @@ void list_data(Fields& at, DataConfig& data) {
   at.field({"reset",
             "when a lane's memory is emptied: document = at a document's first token, segment = at "
             "the next segment's start, never"},
-           data.reset, kResetChoices);
+           data.reset);
   at.field({"seed", "of generated data"}, data.seed);
   at.finish();
 }

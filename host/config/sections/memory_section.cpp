@@ -98,7 +98,7 @@ void list_tier(Fields& at, TierConfig& tier) {
   at.field({"feed",
             "what it absorbs: released = what the nearest earlier tier lets go, the segment's rows "
             "if none does; segment = always the segment's rows"},
-           tier.feed, kFeedChoices);
+           tier.feed);
   at.field({"sha256", "checksum that the plugin's file must have", "not pinned"}, tier.sha256);
   if (at.is_reading()) check_sha256(at.reader(), tier.sha256);
   at.field({"lr", "learning rate of its parameters", "train.lr"}, tier.lr, kFromZero);
@@ -132,7 +132,7 @@ void list_memory(Fields& at, MemoryConfig& memory) {
            memory.plugins);
   at.field({"carry",
             "at a swap, state and parameters that do not fit: refuse, or reset to initial values"},
-           memory.carry, kCarryChoices);
+           memory.carry);
   at.tables({"tier", "the memories, nearest first"}, memory.tiers, list_tier);
   if (!at.is_reading()) return;
   Reader& reader = at.reader();

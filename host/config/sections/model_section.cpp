@@ -151,7 +151,7 @@ void list_rotary(Fields& at, RotaryConfig& rotary) {
             "how frequencies are lowered for contexts longer than those of the training: as the "
             "models that use it do; dynamic = not within original_positions, and longer contexts "
             "are refused"},
-           rotary.scaling, kRotaryScalingChoices);
+           rotary.scaling);
   at.field({"factor", "how many times longer the context is"}, rotary.factor, kFromOne);
   at.field(
       {"original_positions", "the longest context before the scaling; llama3, yarn and dynamic"},
@@ -193,9 +193,9 @@ void list_parts(Fields& at, ModelConfig& model) {
   at.field({"memory_position",
             "rotary: where rows of memories by place stand: previous = in order before the "
             "segment; fixed = all at the place before its first token"},
-           model.memory_position, kMemoryPositionChoices);
+           model.memory_position);
   at.field({"norm_kind", "layer norm, or RMS norm without biases", "layer; decoder: rms"},
-           model.norm_kind, kNormKindChoices);
+           model.norm_kind);
   at.field({"norm_epsilon", "added to a norm's variance"}, model.norm_epsilon, kAboveZero);
   at.field({"final_norm", "a norm after the last layer", "false; decoder, gpt2: true"},
            model.final_norm);
@@ -275,7 +275,7 @@ void list_model(Fields& at, ModelConfig& model) {
   at.field({"backbone",
             "which defaults hold: xl = Transformer-XL; decoder = rotary positions, RMS norm, "
             "SwiGLU, no biases; gpt2 = GPT-2"},
-           model.backbone, kBackboneChoices);
+           model.backbone);
   if (at.is_reading()) apply_preset(model);
   at.field({"layers", "layers"}, model.layers, kLayers);
   at.field({"heads", "heads of attention"}, model.heads, kLayers);
@@ -291,7 +291,7 @@ void list_model(Fields& at, ModelConfig& model) {
               "activation of the feed-forward part; gelu_tanh = GELU by its tanh approximation; "
               "swiglu = SiLU(gate) * up",
               "relu; decoder: swiglu; gpt2: gelu_tanh"},
-             model.feed_forward, kFeedForwardChoices);
+             model.feed_forward);
   }
   if (at.is_reading()) model.ff = default_ff(model);
   at.field({"ff", "inner width of the feed-forward part",
@@ -311,14 +311,14 @@ void list_model(Fields& at, ModelConfig& model) {
        "tells left from right; rotary = queries and keys turn by their places; alibi = a slope a "
        "head; learned = a table; none",
        "relative; decoder: rotary; gpt2: learned"},
-      model.position, kPositionChoices);
+      model.position);
   at.field({"norm", "norms after the residual sum (post) or before each part (pre)",
             "post; decoder, gpt2: pre"},
-           model.norm, kNormChoices);
+           model.norm);
   at.field({"tie_embedding", "the softmax uses the embedding table"}, model.tie_embedding);
   at.field({"embedding_scale", "factor of embeddings: sqrt = the root of width",
             "sqrt; decoder, gpt2: none"},
-           model.embedding_scale, kEmbeddingScaleChoices);
+           model.embedding_scale);
   at.field({"clamp_distance", "distances above it count as it; 0 = off"}, model.clamp_distance,
            kCountOrZero);
   at.field({"same_length",
@@ -332,7 +332,7 @@ void list_model(Fields& at, ModelConfig& model) {
             "article; gpt2 = GPT-2: 0.02, of projections into the residual sum 0.02 / "
             "sqrt(2 layers)",
             "official; decoder, gpt2: gpt2"},
-           model.init, kInitChoices);
+           model.init);
   if (at.lists(writes_parts)) list_parts(at, model);
   if (at.lists(model.lora_rank > 0)) {
     at.field({"lora_rank",

@@ -3,6 +3,7 @@
 // for this folder.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -16,72 +17,6 @@
 #include "host/config/toml/schema.hpp"
 
 namespace mneme::config {
-
-// The spelling of every choice in an experiment file; other folders use to_word of experiment.hpp.
-inline constexpr Choice<Backbone> kBackboneChoices[] = {
-    {"xl", Backbone::kXl}, {"decoder", Backbone::kDecoder}, {"gpt2", Backbone::kGpt2}};
-inline constexpr Choice<PositionScheme> kPositionChoices[] = {
-    {"relative", PositionScheme::kRelative}, {"disentangled", PositionScheme::kDisentangled},
-    {"rotary", PositionScheme::kRotary},     {"alibi", PositionScheme::kAlibi},
-    {"learned", PositionScheme::kLearned},   {"none", PositionScheme::kNone}};
-inline constexpr Choice<Norm> kNormChoices[] = {{"post", Norm::kPost}, {"pre", Norm::kPre}};
-inline constexpr Choice<NormKind> kNormKindChoices[] = {{"layer", NormKind::kLayer},
-                                                        {"rms", NormKind::kRms}};
-inline constexpr Choice<FeedForward> kFeedForwardChoices[] = {{"relu", FeedForward::kRelu},
-                                                              {"gelu", FeedForward::kGelu},
-                                                              {"gelu_tanh", FeedForward::kGeluTanh},
-                                                              {"swiglu", FeedForward::kSwiglu}};
-inline constexpr Choice<RotaryScaling> kRotaryScalingChoices[] = {
-    {"none", RotaryScaling::kNone},
-    {"linear", RotaryScaling::kLinear},
-    {"llama3", RotaryScaling::kLlama3},
-    {"yarn", RotaryScaling::kYarn},
-    {"dynamic", RotaryScaling::kDynamic}};
-inline constexpr Choice<MemoryPosition> kMemoryPositionChoices[] = {
-    {"previous", MemoryPosition::kPrevious}, {"fixed", MemoryPosition::kFixed}};
-inline constexpr Choice<EmbeddingScale> kEmbeddingScaleChoices[] = {
-    {"sqrt", EmbeddingScale::kSqrt}, {"none", EmbeddingScale::kNone}};
-inline constexpr Choice<Init> kInitChoices[] = {
-    {"official", Init::kOfficial}, {"article", Init::kArticle}, {"gpt2", Init::kGpt2}};
-inline constexpr Choice<Carry> kCarryChoices[] = {{"refuse", Carry::kRefuse},
-                                                  {"reset", Carry::kReset}};
-inline constexpr Choice<Feed> kFeedChoices[] = {{"released", Feed::kReleased},
-                                                {"segment", Feed::kSegment}};
-inline constexpr Choice<Task> kTaskChoices[] = {{"text", Task::kText},
-                                                {"tokens", Task::kTokens},
-                                                {"motif", Task::kMotif},
-                                                {"sorting", Task::kSorting},
-                                                {"digit_sorting", Task::kDigitSorting},
-                                                {"copy", Task::kCopy},
-                                                {"selective_copy", Task::kSelectiveCopy},
-                                                {"needle", Task::kNeedle},
-                                                {"mqar", Task::kMqar},
-                                                {"document_recall", Task::kDocumentRecall},
-                                                {"dialogue", Task::kDialogue}};
-inline constexpr Choice<Vocabulary> kVocabularyChoices[] = {{"byte", Vocabulary::kByte},
-                                                            {"char", Vocabulary::kChar},
-                                                            {"word", Vocabulary::kWord},
-                                                            {"tokenizer", Vocabulary::kTokenizer}};
-inline constexpr Choice<Reset> kResetChoices[] = {
-    {"document", Reset::kDocument}, {"segment", Reset::kSegment}, {"never", Reset::kNever}};
-inline constexpr Choice<Documents> kDocumentsChoices[] = {{"file", Documents::kFile},
-                                                          {"heading", Documents::kHeading},
-                                                          {"mark", Documents::kMark},
-                                                          {"line", Documents::kLine}};
-inline constexpr Choice<Optimizer> kOptimizerChoices[] = {{"adam", Optimizer::kAdam},
-                                                          {"adamw", Optimizer::kAdamW}};
-inline constexpr Choice<Schedule> kScheduleChoices[] = {{"cosine", Schedule::kCosine},
-                                                        {"linear", Schedule::kLinear},
-                                                        {"constant", Schedule::kConstant},
-                                                        {"inverse_sqrt", Schedule::kInverseSqrt}};
-inline constexpr Choice<GradientPrecision> kGradientChoices[] = {
-    {"full", GradientPrecision::kFull}, {"bf16", GradientPrecision::kBf16}};
-inline constexpr Choice<Freeze> kFreezeChoices[] = {{"nothing", Freeze::kNothing},
-                                                    {"backbone", Freeze::kBackbone}};
-inline constexpr Choice<Precision> kPrecisionChoices[] = {{"f64", Precision::kF64},
-                                                          {"f32", Precision::kF32},
-                                                          {"bf16", Precision::kBf16},
-                                                          {"auto", Precision::kAuto}};
 
 inline constexpr RealRange kProbability{.min = 0.0, .max = 1.0, .is_open_max = true};
 inline constexpr RealRange kAboveZero{.min = 0.0, .is_open_min = true};
@@ -110,8 +45,7 @@ class Fields {
   // True while reading, and while writing when `is_written`: for keys that only some files have.
   [[nodiscard]] bool lists(bool is_written) const { return is_reading() || is_written; }
 
-  // `range` bounds a number, or each number of a list; for a choice it is the table of its words.
-  // True when a list was read and is right.
+  // `range` bounds a number, or each number of a list. True when a list was read and is right.
   template <typename T, typename... Range>
   bool field(const Key& key, T& value, const Range&... range) {
     if (is_reading()) return read(key, value, range...);
@@ -155,21 +89,37 @@ class Fields {
   [[nodiscard]] std::string text() const;
 
  private:
-  bool read(const Key& key, std::int64_t& value, IntegerRange range);
-  bool read(const Key& key, std::uint64_t& value);
-  bool read(const Key& key, double& value, RealRange range);
-  bool read(const Key& key, std::optional<double>& value, RealRange range);
-  bool read(const Key& key, bool& value);
-  bool read(const Key& key, std::string& value);
-  bool read(const Key& key, std::filesystem::path& value);
-  bool read(const Key& key, std::vector<std::string>& value);
-  bool read(const Key& key, std::vector<std::filesystem::path>& value);
-  bool read(const Key& key, std::vector<std::int64_t>& value, IntegerRange range);
-  bool read(const Key& key, std::vector<double>& value, RealRange range);
-  bool read(const Key& key, std::vector<bool>& value);
-  template <typename E, std::size_t n>
-  bool read(const Key& key, E& value, const Choice<E> (&choices)[n]) {
-    value = reader_->choice(key, value, choices);
+  template <typename T, typename... Range>
+  bool read(const Key& key, T& value, Range... range) {
+    if constexpr (std::is_enum_v<T>) {
+      value = reader_->choice(key, value);
+    } else if constexpr (std::same_as<T, std::int64_t>) {
+      value = reader_->integer(key, value, range...);
+    } else if constexpr (std::same_as<T, std::uint64_t>) {
+      value = reader_->seed(key, value);
+    } else if constexpr (std::same_as<T, double>) {
+      value = reader_->real(key, value, range...);
+    } else if constexpr (std::same_as<T, std::optional<double>>) {
+      value = reader_->optional_real(key, range...);
+    } else if constexpr (std::same_as<T, bool>) {
+      value = reader_->boolean(key, value);
+    } else if constexpr (std::same_as<T, std::string>) {
+      value = reader_->text(key, value);
+    } else if constexpr (std::same_as<T, std::filesystem::path>) {
+      value = reader_->path(key);
+    } else if constexpr (std::same_as<T, std::vector<std::string>>) {
+      value = reader_->texts(key);
+    } else if constexpr (std::same_as<T, std::vector<std::filesystem::path>>) {
+      value = reader_->paths(key);
+    } else {
+      std::optional<T> list;
+      if constexpr (std::same_as<T, std::vector<std::int64_t>>)
+        list = reader_->integers(key, range...);
+      if constexpr (std::same_as<T, std::vector<double>>) list = reader_->reals(key, range...);
+      if constexpr (std::same_as<T, std::vector<bool>>) list = reader_->booleans(key);
+      if (list) value = std::move(*list);
+      return list.has_value();
+    }
     return true;
   }
 
@@ -187,9 +137,9 @@ class Fields {
     for (const T& value : values) out += (out.empty() ? "[" : ", ") + toml_of(value, range...);
     return out.empty() ? out : out + ']';
   }
-  template <typename E, std::size_t n>
-  static std::string toml_of(const E& value, const Choice<E> (&choices)[n]) {
-    return toml_string(choice_text(value, choices));
+  template <Enumeration E>
+  static std::string toml_of(E value) {
+    return toml_string(to_word(value));
   }
 
   void write_inner(std::string_view key, std::string_view open, std::string_view close,

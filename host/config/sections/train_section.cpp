@@ -122,12 +122,11 @@ void list_train(Fields& at, TrainConfig& train, const DataConfig& data) {
   at.field({"segment", "tokens of a segment, T"}, train.segment, kExtent);
   at.field({"lanes", "independent streams, B"}, train.lanes, kExtent);
   list_length(at, train, data.task);
-  at.field({"optimizer", "adam, or adamw with decoupled weight decay"}, train.optimizer,
-           kOptimizerChoices);
+  at.field({"optimizer", "adam, or adamw with decoupled weight decay"}, train.optimizer);
   at.field({"lr", "learning rate, scaled by the schedule"}, train.lr, kAboveZero);
   at.field({"lr_min", "where cosine and linear end, and the floor of inverse_sqrt; at most lr"},
            train.lr_min, kFromZero);
-  at.field({"schedule", "how the rate falls after the warm-up"}, train.schedule, kScheduleChoices);
+  at.field({"schedule", "how the rate falls after the warm-up"}, train.schedule);
   at.field({"warmup", "steps of linear growth from 0; inverse_sqrt: at least 1"}, train.warmup,
            kCountOrZero);
   if (at.is_reading()) check_rate(at.reader(), train);
@@ -137,7 +136,7 @@ void list_train(Fields& at, TrainConfig& train, const DataConfig& data) {
   at.field({"precision",
             "of the computation; bf16: matrix products, the rest in f32; auto: bf16 where it is "
             "fast, else f32"},
-           train.precision, kPrecisionChoices);
+           train.precision);
   at.field(
       {"bptt_segments", "segments through which memory slots of gradient \"through\" are trained"},
       train.bptt_segments, kCount);
@@ -154,7 +153,7 @@ void list_train(Fields& at, TrainConfig& train, const DataConfig& data) {
     at.field(
         {"freeze",
          "parameters that keep their values: nothing; backbone = only the memory's are trained"},
-        train.freeze, kFreezeChoices);
+        train.freeze);
   }
   if (at.lists(train.recompute)) {
     at.field({"recompute",
@@ -171,7 +170,7 @@ void list_train(Fields& at, TrainConfig& train, const DataConfig& data) {
     at.field({"gradients",
               "with several ranks: precision in which gradients are sent; full = that of the "
               "parameters"},
-             train.gradients, kGradientChoices);
+             train.gradients);
   }
   if (at.lists(train.shard_optimizer)) {
     at.field({"shard_optimizer",
@@ -204,8 +203,7 @@ void list_eval(Fields& at, EvalConfig& eval, const DataConfig& data, const Train
   if (at.is_reading()) eval = {train.segment, train.lanes, train.precision, is_endless ? 50 : 0};
   at.field({"segment", "tokens of a segment", "train.segment"}, eval.segment, kExtent);
   at.field({"lanes", "streams", "train.lanes"}, eval.lanes, kExtent);
-  at.field({"precision", "of the computation", "train.precision"}, eval.precision,
-           kPrecisionChoices);
+  at.field({"precision", "of the computation", "train.precision"}, eval.precision);
   at.field({"steps", "segments a split; 0 = all"}, eval.steps, is_endless ? kCount : kCountOrZero);
   at.finish();
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <tuple>
+#include <utility>
 
 #include "host/base/text.hpp"
 #include "host/base/utf8.hpp"
@@ -43,6 +44,13 @@ std::string without_indices(const std::string& path) {
 // The system would take a path to end at its zero byte.
 bool can_be_path(const std::string& text) {
   return !text.empty() && text.find('\0') == std::string::npos;
+}
+
+// The absolute path that a string value names.
+std::filesystem::path resolve_path(const Value& value) {
+  const std::filesystem::path path(value.as_string());
+  if (path.is_absolute() || value.position().folder == nullptr) return path.lexically_normal();
+  return (*value.position().folder / path).lexically_normal();
 }
 
 }  // namespace
@@ -118,12 +126,6 @@ std::string describe(const Value& value) {
   return std::string(kind_text(value.kind()));
 }
 
-std::filesystem::path resolve_path(const Value& value) {
-  const std::filesystem::path path(value.as_string());
-  if (path.is_absolute() || value.position().folder == nullptr) return path.lexically_normal();
-  return (*value.position().folder / path).lexically_normal();
-}
-
 Reader::Reader(const Value& table, Problems& problems, KeyLog* log)
     : table_(&table), problems_(&problems), log_(log) {}
 
@@ -145,8 +147,9 @@ const Value* Reader::value(std::string_view key) {
   return table_->find(key);
 }
 
-void Reader::refuse(const Value& value, const std::string& expected) {
+std::nullopt_t Reader::refuse(const Value& value, const std::string& expected) {
   problems_->add(value.position(), value.path(), {.expected = expected, .got = describe(value)});
+  return std::nullopt;
 }
 
 const Value* Reader::typed(std::string_view key, Kind kind, const std::string& expected) {
@@ -161,14 +164,27 @@ std::optional<std::int64_t> Reader::integer_of(const Value& value, IntegerRange 
       value.as_integer() <= range.max) {
     return value.as_integer();
   }
-  refuse(value, range_text(range));
-  return std::nullopt;
+  return refuse(value, range_text(range));
 }
 
 std::optional<double> Reader::real_of(const Value& value, RealRange range) {
   const bool is_number = value.kind() == Kind::kInteger || value.kind() == Kind::kReal;
   if (is_number && range.contains(value.as_real())) return value.as_real();
-  refuse(value, range_text(range));
+  return refuse(value, range_text(range));
+}
+
+// One that a run could not keep is a problem, and none.
+std::optional<std::filesystem::path> Reader::path_of(const Value& value) {
+  if (value.kind() != Kind::kString || !can_be_path(value.as_string())) {
+    return refuse(value, "a path (a string)");
+  }
+  std::filesystem::path path = resolve_path(value);
+  if (is_utf8(path.native())) return path;
+  problems_->add(value.position(), value.path(),
+                 {.failed = "a run could not keep this path in its experiment.toml",
+                  .expected = "a name in UTF-8",
+                  .got = path.string(),
+                  .hint = "rename the folder or file whose name has other bytes"});
   return std::nullopt;
 }
 
@@ -215,117 +231,73 @@ std::string Reader::text(const Key& key, const std::string& fallback) {
 std::string Reader::choice(std::string_view key, const std::vector<std::string>& choices) {
   const Value* found = value(key);
   if (found == nullptr) return "";
-  if (found->kind() == Kind::kString &&
-      std::ranges::find(choices, found->as_string()) != choices.end()) {
-    return found->as_string();
+  if (found->kind() != Kind::kString) {
+    refuse(*found, quoted_list(choices));
+    return "";
   }
-  refuse_choice(*found, choices);
+  const std::string& word = found->as_string();
+  if (std::ranges::find(choices, word) != choices.end()) return word;
+  problems_->add(
+      found->position(), found->path(),
+      {.expected = quoted_list(choices), .got = toml_string(word) + did_you_mean(word, choices)});
   return "";
 }
 
-namespace {
-
-// The path that a value names; one that a run could not keep is a problem, and none.
-std::filesystem::path kept_path(const Value& value, Problems& problems) {
-  std::filesystem::path path = resolve_path(value);
-  if (is_utf8(path.native())) return path;
-  problems.add(value.position(), value.path(),
-               {.failed = "a run could not keep this path in its experiment.toml",
-                .expected = "a name in UTF-8",
-                .got = path.string(),
-                .hint = "rename the folder or file whose name has other bytes"});
-  return {};
-}
-
-}  // namespace
-
 std::filesystem::path Reader::path(const Key& key) {
   record(key, "a path", "none");
-  const Value* found = typed(key.name, Kind::kString, "a path (a string)");
-  if (found == nullptr) return {};
-  if (!can_be_path(found->as_string())) {
-    refuse(*found, "a path (a string)");
-    return {};
-  }
-  return kept_path(*found, *problems_);
+  const Value* found = value(key.name);
+  return found == nullptr ? std::filesystem::path() : path_of(*found).value_or("");
 }
 
-const std::vector<Value>* Reader::list(std::string_view key, const std::string& expected) {
+template <typename ItemOf>
+auto Reader::list(std::string_view key, const std::string& expected, const ItemOf& item_of) {
+  List<typename decltype(item_of(std::declval<const Value&>()))::value_type> out;
   const Value* found = typed(key, Kind::kArray, expected);
-  return found == nullptr ? nullptr : &found->items();
+  if (found == nullptr) return out;
+  for (const Value& value : found->items()) {
+    if (auto item = item_of(value)) out.items.push_back(std::move(*item));
+  }
+  out.is_whole = out.items.size() == found->items().size();
+  return out;
 }
 
 std::optional<std::vector<std::int64_t>> Reader::integers(const Key& key, IntegerRange range) {
   record(key, "a list, each " + range_text(range), "none");
-  const auto* items = list(key.name, "a list of integers, such as [1, 2]");
-  if (items == nullptr) return std::nullopt;
-  std::vector<std::int64_t> out;
-  bool is_good = true;
-  for (const Value& item : *items) {
-    const auto number = integer_of(item, range);
-    is_good = is_good && number.has_value();
-    out.push_back(number.value_or(0));
-  }
-  return is_good ? std::optional(out) : std::nullopt;
+  return list(key.name, "a list of integers, such as [1, 2]",
+              [&](const Value& item) { return integer_of(item, range); })
+      .if_whole();
 }
 
 std::optional<std::vector<double>> Reader::reals(const Key& key, RealRange range) {
   record(key, "a list, each " + range_text(range), "none");
-  const auto* items = list(key.name, "a list of real numbers, such as [0.5, 1.0]");
-  if (items == nullptr) return std::nullopt;
-  std::vector<double> out;
-  bool is_good = true;
-  for (const Value& item : *items) {
-    const auto number = real_of(item, range);
-    is_good = is_good && number.has_value();
-    out.push_back(number.value_or(0));
-  }
-  return is_good ? std::optional(out) : std::nullopt;
+  return list(key.name, "a list of real numbers, such as [0.5, 1.0]",
+              [&](const Value& item) { return real_of(item, range); })
+      .if_whole();
 }
 
 std::optional<std::vector<bool>> Reader::booleans(const Key& key) {
   record(key, "a list of true and false", "none");
-  const auto* items = list(key.name, "a list of booleans, such as [false, true]");
-  if (items == nullptr) return std::nullopt;
-  std::vector<bool> out;
-  bool is_good = true;
-  for (const Value& item : *items) {
-    const bool fits = item.kind() == Kind::kBoolean;
-    if (!fits) refuse(item, "true or false");
-    is_good = is_good && fits;
-    out.push_back(fits && item.as_boolean());
-  }
-  return is_good ? std::optional(out) : std::nullopt;
+  const auto flag_of = [&](const Value& item) -> std::optional<bool> {
+    if (item.kind() == Kind::kBoolean) return item.as_boolean();
+    return refuse(item, "true or false");
+  };
+  return list(key.name, "a list of booleans, such as [false, true]", flag_of).if_whole();
 }
 
 std::vector<std::string> Reader::texts(const Key& key) {
   record(key, "a list of strings", "none");
-  std::vector<std::string> out;
-  const auto* items = list(key.name, "a list of strings, such as [\"a\"]");
-  if (items == nullptr) return out;
-  for (const Value& item : *items) {
-    if (item.kind() == Kind::kString && !item.as_string().empty()) {
-      out.push_back(item.as_string());
-    } else {
-      refuse(item, "a string that is not empty");
-    }
-  }
-  return out;
+  const auto text_of = [&](const Value& item) -> std::optional<std::string> {
+    if (item.kind() == Kind::kString && !item.as_string().empty()) return item.as_string();
+    return refuse(item, "a string that is not empty");
+  };
+  return list(key.name, "a list of strings, such as [\"a\"]", text_of).items;
 }
 
 std::vector<std::filesystem::path> Reader::paths(const Key& key) {
   record(key, "a list of paths", "none");
-  std::vector<std::filesystem::path> out;
-  const auto* items = list(key.name, "a list of paths, such as [\"folder\"]");
-  if (items == nullptr) return out;
-  for (const Value& item : *items) {
-    if (item.kind() != Kind::kString || !can_be_path(item.as_string())) {
-      refuse(item, "a path (a string)");
-    } else if (std::filesystem::path path = kept_path(item, *problems_); !path.empty()) {
-      out.push_back(std::move(path));
-    }
-  }
-  return out;
+  return list(key.name, "a list of paths, such as [\"folder\"]",
+              [&](const Value& item) { return path_of(item); })
+      .items;
 }
 
 const Value* Reader::table(const Key& key) {
@@ -337,19 +309,13 @@ const Value* Reader::table(const Key& key) {
 
 std::vector<const Value*> Reader::tables(const Key& key) {
   record(key, "tables", "none");
-  std::vector<const Value*> out;
   const std::string name =
       table_->path().empty() ? std::string(key.name) : str(table_->path(), '.', key.name);
-  const auto* items = list(key.name, str("an array of tables, [[", name, "]]"));
-  if (items == nullptr) return out;
-  for (const Value& item : *items) {
-    if (item.is_table()) {
-      out.push_back(&item);
-    } else {
-      refuse(item, str("a table, [[", name, "]]"));
-    }
-  }
-  return out;
+  const auto table_of = [&](const Value& item) -> std::optional<const Value*> {
+    if (item.is_table()) return &item;
+    return refuse(item, str("a table, [[", name, "]]"));
+  };
+  return list(key.name, str("an array of tables, [[", name, "]]"), table_of).items;
 }
 
 bool Reader::require(std::string_view key, const std::string& what) {
@@ -380,17 +346,6 @@ std::string removal_of(const Value& value) {
       position.line == 0 && position.source != nullptr && position.source->starts_with("--");
   if (is_option) return "leave out " + *position.source;
   return str("remove the key (--unset ", value.path(), ')');
-}
-
-void Reader::refuse_choice(const Value& value, const std::vector<std::string>& words) {
-  if (value.kind() != Kind::kString) {
-    refuse(value, quoted_list(words));
-    return;
-  }
-  const std::string& word = value.as_string();
-  problems_->add(
-      value.position(), value.path(),
-      {.expected = quoted_list(words), .got = toml_string(word) + did_you_mean(word, words)});
 }
 
 std::vector<Member> Reader::take_rest() {

@@ -1,6 +1,7 @@
 // Reading tables by schema: typed access that collects every error before one is thrown.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <limits>
@@ -12,7 +13,9 @@
 #include <vector>
 
 #include "host/base/error.hpp"
+#include "host/base/text.hpp"
 #include "host/config/toml/toml.hpp"
+#include "host/config/toml/words.hpp"
 
 namespace mneme::config {
 
@@ -63,22 +66,6 @@ inline constexpr IntegerRange kNotNegative{0, std::numeric_limits<std::int64_t>:
 
 // A value as messages show it: "\"abc\" (a string)", "1.5", "a table".
 [[nodiscard]] std::string describe(const Value& value);
-
-// An allowed value of a choice.
-template <typename E>
-struct Choice {
-  std::string_view text;
-  E value;
-};
-
-// The text of an enum value in its table.
-template <typename E, std::size_t n>
-[[nodiscard]] constexpr std::string_view choice_text(E value, const Choice<E> (&choices)[n]) {
-  for (const Choice<E>& choice : choices) {
-    if (choice.value == value) return choice.text;
-  }
-  return "?";
-}
 
 // A key as a getter names it. The texts beside the name are those of `mneme config keys` and
 // docs/configuration.md.
@@ -145,18 +132,13 @@ class Reader {
   // Reports the key as missing when it is; `what` says what it should hold.
   bool require(std::string_view key, const std::string& what);
 
-  template <typename E, std::size_t n>
-  E choice(const Key& key, E fallback, const Choice<E> (&choices)[n]) {
-    std::vector<std::string> words;
-    for (const Choice<E>& each : choices) words.emplace_back(each.text);
-    record(key, quoted_list(words), toml_string(choice_text(fallback, choices)));
-    const Value* found = value(key.name);
-    if (found == nullptr) return fallback;
-    for (const Choice<E>& each : choices) {
-      if (found->kind() == Kind::kString && found->as_string() == each.text) return each.value;
-    }
-    refuse_choice(*found, words);
-    return fallback;
+  // The value whose word the key has (words.hpp).
+  template <Enumeration E>
+  E choice(const Key& key, E fallback) {
+    const std::vector<std::string> words = all_words<E>();
+    record(key, quoted_list(words), toml_string(to_word(fallback)));
+    const auto found = std::ranges::find(words, choice(key.name, words));
+    return found == words.end() ? fallback : static_cast<E>(found - words.begin());
   }
 
   // How to remove a key, for messages: removal_of() its value where it has one.
@@ -175,11 +157,24 @@ class Reader {
   // Adds to the log; `fallback` is the default of a key that has none in words and is not required.
   void record(const Key& key, const std::string& type, const std::string& fallback);
   const Value* typed(std::string_view key, Kind kind, const std::string& expected);
-  void refuse(const Value& value, const std::string& expected);
-  void refuse_choice(const Value& value, const std::vector<std::string>& words);
+  std::nullopt_t refuse(const Value& value, const std::string& expected);
   std::optional<std::int64_t> integer_of(const Value& value, IntegerRange range);
   std::optional<double> real_of(const Value& value, RealRange range);
-  const std::vector<Value>* list(std::string_view key, const std::string& expected);
+  std::optional<std::filesystem::path> path_of(const Value& value);
+
+  // The items of a list but those that were refused; whole without any such.
+  template <typename T>
+  struct List {
+    std::vector<T> items = {};
+    bool is_whole = false;
+
+    [[nodiscard]] std::optional<std::vector<T>> if_whole() const {
+      return is_whole ? std::optional(items) : std::nullopt;
+    }
+  };
+  // What item_of makes of each item: an optional, absent where it has refused the item.
+  template <typename ItemOf>
+  auto list(std::string_view key, const std::string& expected, const ItemOf& item_of);
 
   const Value* table_;
   Problems* problems_;
@@ -188,9 +183,6 @@ class Reader {
   std::set<std::string, std::less<>> reported_;  // keys with a problem
   std::set<std::string, std::less<>> required_;
 };
-
-// The absolute path that a string value names.
-[[nodiscard]] std::filesystem::path resolve_path(const Value& value);
 
 // How to remove a value, for messages: "remove the key (--unset data.split)", or "leave out --set
 // data.split" where it came from there.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <string>
@@ -15,8 +16,7 @@ namespace {
 using test::error_of;
 
 enum class Fruit { kApple, kPear, kFig };
-constexpr Choice<Fruit> kFruits[] = {
-    {"apple", Fruit::kApple}, {"pear", Fruit::kPear}, {"fig", Fruit::kFig}};
+constexpr auto words_of(Fruit) { return std::array{"apple", "pear", "fig"}; }
 
 // The problems that `read` reports for `text`.
 std::string reading(const std::string& text, const std::function<void(Reader&)>& read) {
@@ -42,7 +42,7 @@ TEST(Schema, ReadsEveryType) {
   EXPECT_EQ(reader.real("r", 0), 2.0);
   EXPECT_TRUE(reader.boolean("b", false));
   EXPECT_EQ(reader.text("s", ""), "x");
-  EXPECT_EQ(reader.choice("c", Fruit::kApple, kFruits), Fruit::kPear);
+  EXPECT_EQ(reader.choice("c", Fruit::kApple), Fruit::kPear);
   EXPECT_EQ(reader.integers("li"), (std::vector<std::int64_t>{1, 2}));
   EXPECT_EQ(reader.reals("lr"), (std::vector<double>{1.0, 0.5}));
   EXPECT_EQ(reader.booleans("lb"), std::vector<bool>{true});
@@ -65,7 +65,7 @@ TEST(Schema, AbsentKeysGiveTheFallback) {
   EXPECT_EQ(reader.real("r", 0.5), 0.5);
   EXPECT_TRUE(reader.boolean("b", true));
   EXPECT_EQ(reader.text("s", "d"), "d");
-  EXPECT_EQ(reader.choice("c", Fruit::kPear, kFruits), Fruit::kPear);
+  EXPECT_EQ(reader.choice("c", Fruit::kPear), Fruit::kPear);
   EXPECT_EQ(reader.choice("w", {"one"}), "");
   EXPECT_EQ(reader.path("p"), "");
   EXPECT_TRUE(reader.paths("lp").empty());
@@ -151,9 +151,8 @@ TEST(Schema, RangesAreChecked) {
 
 TEST(Schema, ChoicesNameTheirWords) {
   const auto fruit = [](const std::string& value) {
-    return reading("k = " + value, [](Reader& r) {
-      EXPECT_EQ(r.choice("k", Fruit::kPear, kFruits), Fruit::kPear);
-    });
+    return reading("k = " + value,
+                   [](Reader& r) { EXPECT_EQ(r.choice("k", Fruit::kPear), Fruit::kPear); });
   };
   EXPECT_EQ(fruit("\"aple\""),
             "2: f:1:5: k: expected \"apple\" | \"pear\" | \"fig\", got \"aple\" (did you mean "
@@ -166,7 +165,7 @@ TEST(Schema, ChoicesNameTheirWords) {
                       r.choice("k", {"a", "b"});
                     }),
             "2: f:1:5: k: expected \"a\" | \"b\", got \"x\"");
-  EXPECT_EQ(choice_text(Fruit::kFig, kFruits), "fig");
+  EXPECT_EQ(to_word(Fruit::kFig), "fig");
 }
 
 TEST(Schema, UnknownKeysNameTheNearest) {
