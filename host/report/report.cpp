@@ -21,6 +21,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kLatexHead =
+    "% Needs \\usepackage{booktabs}. Lines are at most 345 points wide, as those of the class "
+    "article.\n\n";
+
 // "On valid by loss, of 3 arms against none: 2 better, 1 without a shown difference."
 std::string summary(const Comparison& comparison, const std::vector<const Difference*>& all) {
   std::vector<std::string> parts;
@@ -80,63 +84,60 @@ std::vector<Statement> verdict_of(const Comparison& comparison,
   return out;
 }
 
-Json json_of(const std::vector<Bucket>& buckets) {
+template <typename T>
+Json list_of(const std::vector<T>& items, Json (*json_of_item)(const T&)) {
   Json out = Json::array();
-  for (const Bucket& bucket : buckets) {
-    out.push_back({{"name", bucket.name},
-                   {"from", bucket.from},
-                   {"targets", bucket.sums.targets},
-                   {"nll", number_or_null(bucket.sums.nll)},
-                   {"correct", bucket.sums.correct}});
-  }
+  for (const T& one : items) out.push_back(json_of_item(one));
   return out;
 }
 
-Json json_of(const std::vector<GroupSums>& groups) {
-  Json out = Json::array();
-  for (const GroupSums& one : groups) {
-    out.push_back({{"groups", one.groups},
-                   {"targets", one.sums.targets},
-                   {"nll", number_or_null(one.sums.nll)},
-                   {"correct", one.sums.correct}});
-  }
+Json with_sums(Json out, const scores::Sums& sums) {
+  out["targets"] = sums.targets;
+  out["nll"] = number_or_null(sums.nll);
+  out["correct"] = sums.correct;
   return out;
 }
+
+Json json_of(const Bucket& bucket) {
+  return with_sums({{"name", bucket.name}, {"from", bucket.from}}, bucket.sums);
+}
+
+Json json_of(const GroupSums& one) { return with_sums({{"groups", one.groups}}, one.sums); }
 
 Json json_of(const EvaluationSummary& evaluation) {
-  Json out = {{"split", evaluation.split},
-              {"name", evaluation.name},
-              {"step", evaluation.step},
-              {"unit", evaluation.unit},
-              {"samples", evaluation.samples.size()},
-              {"targets", evaluation.total.targets},
-              {"nll", number_or_null(evaluation.total.nll)},
-              {"correct", evaluation.total.correct}};
+  Json out = with_sums({{"split", evaluation.split},
+                        {"name", evaluation.name},
+                        {"step", evaluation.step},
+                        {"unit", evaluation.unit},
+                        {"samples", evaluation.samples.size()}},
+                       evaluation.total);
   const auto statement = evaluation.record.find("statement");
   if (statement != evaluation.record.end()) out["statement"] = *statement;
-  if (!evaluation.place.empty()) out["place"] = json_of(evaluation.place);
-  if (!evaluation.distance.empty()) out["distance"] = json_of(evaluation.distance);
-  if (!evaluation.frequency.empty()) out["frequency"] = json_of(evaluation.frequency);
-  if (!evaluation.groups.empty()) out["groups"] = json_of(evaluation.groups);
+  if (!evaluation.place.empty()) out["place"] = list_of(evaluation.place, json_of);
+  if (!evaluation.distance.empty()) out["distance"] = list_of(evaluation.distance, json_of);
+  if (!evaluation.frequency.empty()) out["frequency"] = list_of(evaluation.frequency, json_of);
+  if (!evaluation.groups.empty()) out["groups"] = list_of(evaluation.groups, json_of);
   return out;
+}
+
+Json json_of(const CurvePoint& point) {
+  return {{"step", point.step}, {"targets", point.targets}, {"loss", number_or_null(point.loss)}};
+}
+
+Json json_of(const std::optional<scores::MemoryChecks>& checks) {
+  return checks ? without_folders(scores::to_json(*checks)) : Json(nullptr);
 }
 
 Json json_of(const Run& run) {
-  Json evaluations = Json::array();
-  for (const EvaluationSummary& one : run.evaluations) evaluations.push_back(json_of(one));
   Json out = {{"seed", run.seed},
               {"folder", without_folders(run.folder.string())},
               {"done", run.is_done},
-              {"evaluations", std::move(evaluations)}};
-  for (const EvaluationSummary& one : run.other_lengths)
-    out["other_lengths"].push_back(json_of(one));
+              {"evaluations", list_of(run.evaluations, json_of)}};
+  if (!run.other_lengths.empty()) out["other_lengths"] = list_of(run.other_lengths, json_of);
   if (!run.initial_sha256.empty()) out["initial_sha256"] = run.initial_sha256;
-  for (const CurvePoint& point : run.curve) {
-    out["curve"].push_back(
-        {{"step", point.step}, {"targets", point.targets}, {"loss", number_or_null(point.loss)}});
-  }
+  if (!run.curve.empty()) out["curve"] = list_of(run.curve, json_of);
   if (run.error) out["error"] = without_folders(*run.error);
-  out["checks"] = run.checks ? without_folders(scores::to_json(*run.checks)) : Json(nullptr);
+  out["checks"] = json_of(run.checks);
   return out;
 }
 
@@ -144,8 +145,6 @@ Json json_of(const Arm& arm) {
   const auto optional = [](const std::optional<double>& value) {
     return value ? number_or_null(*value) : Json(nullptr);
   };
-  Json runs = Json::array();
-  for (const Run& run : arm.runs) runs.push_back(json_of(run));
   return {{"name", arm.name},
           {"file", arm.file},
           {"overrides", arm.overrides},
@@ -155,8 +154,8 @@ Json json_of(const Arm& arm) {
           {"memory_parameters", arm.memory_parameters},
           {"training_flops", optional(arm.training_flops)},
           {"evaluation_flops", optional(arm.evaluation_flops)},
-          {"checks", arm.checks ? without_folders(scores::to_json(*arm.checks)) : Json(nullptr)},
-          {"runs", std::move(runs)}};
+          {"checks", json_of(arm.checks)},
+          {"runs", list_of(arm.runs, json_of)}};
 }
 
 // What interval, p and effect were computed from, for readers who check them.
@@ -202,6 +201,12 @@ Json json_of(const Comparison& comparison, const Difference& one) {
           {"reason", one.reason}};
 }
 
+Json list_of(const Comparison& comparison, const std::vector<Difference>& all) {
+  Json out = Json::array();
+  for (const Difference& one : all) out.push_back(json_of(comparison, one));
+  return out;
+}
+
 }  // namespace
 
 std::vector<std::string> sentences_of(const std::vector<Statement>& verdict) {
@@ -224,12 +229,6 @@ Report make_report(Comparison comparison, const ReportOptions& options) {
 }
 
 Json Report::json() const {
-  Json arms = Json::array();
-  for (const Arm& arm : comparison.arms) arms.push_back(json_of(arm));
-  Json all = Json::array();
-  for (const Difference& one : differences) all.push_back(json_of(comparison, one));
-  Json all_pairs = Json::array();
-  for (const Difference& one : pairs) all_pairs.push_back(json_of(comparison, one));
   Json tables = Json::array();
   for (const Sheet& sheet : sheets) {
     Json table = to_json(sheet);
@@ -254,33 +253,21 @@ Json Report::json() const {
           {"setup", std::move(setup)},
           {"verdict", without_folders(Json(sentences_of(verdict)))},
           {"notes", without_folders(Json(comparison.notes))},
-          {"arms", std::move(arms)},
-          {"differences", std::move(all)},
-          {"pairs", std::move(all_pairs)},
+          {"arms", list_of(comparison.arms, json_of)},
+          {"differences", list_of(comparison, differences)},
+          {"pairs", list_of(comparison, pairs)},
           {"tables", std::move(tables)},
           {"figures", std::move(keys)}};
 }
 
 std::string Report::text(std::size_t width) const {
   std::string out;
-  for (const std::string& line : sentences_of(verdict)) {
-    out += join(wrap_text(line, width == 0 ? line.size() + 1 : width, 2), "\n") + '\n';
-  }
+  for (const std::string& line : sentences_of(verdict)) out += wrapped_line(line, width);
   out += '\n';
-  for (const auto& [key, value] : setup_facts(comparison)) {
-    const std::string line = str(key, ": ", value);
-    out += join(wrap_text(line, width == 0 ? line.size() + 1 : width, 2), "\n") + '\n';
-  }
+  for (const auto& [key, value] : setup_facts(comparison))
+    out += wrapped_line(str(key, ": ", value), width);
   return out + '\n' + write_sheets(sheets, Format::kText, width);
 }
-
-namespace {
-
-constexpr const char* kLatexHead =
-    "% Needs \\usepackage{booktabs}. Lines are at most 345 points wide, as those of the class "
-    "article.\n\n";
-
-}  // namespace
 
 std::string Report::latex() const {
   return str(kLatexHead, paper_latex(comparison, differences), "% --- Appendix ---\n\n",

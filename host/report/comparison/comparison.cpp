@@ -90,8 +90,8 @@ class MetricList {
 
 double accuracy_from(const EvaluationSummary& evaluation, const char* source) {
   const auto found = evaluation.slices.find(source);
-  if (found == evaluation.slices.end() || found->second.targets == 0) return kUnknown;
-  return static_cast<double>(found->second.correct) / static_cast<double>(found->second.targets);
+  const bool is_known = found != evaluation.slices.end() && found->second.targets > 0;
+  return is_known ? found->second.accuracy() : kUnknown;
 }
 
 // [arm][seed]: whether the arm's run read what the first arm's did.
@@ -231,6 +231,10 @@ std::string grouped_number(double value) {
     text.insert(end, 1, ',');
   }
   return text;
+}
+
+std::string number_text(double value, int digits) {
+  return digits == 0 ? grouped_number(value) : format_number(value, digits);
 }
 
 bool has_equal_targets(const EvaluationSummary& a, const EvaluationSummary& b) {

@@ -213,6 +213,8 @@ struct Spread {
 
 // A whole number for people: its digits in groups of three, "1,234,567" ("nan", "inf", "-inf").
 [[nodiscard]] std::string grouped_number(double value);
+// With `digits` digits after the point; a whole number in groups.
+[[nodiscard]] std::string number_text(double value, int digits);
 
 // Whether both have the same samples with the same targets: only then are means over them paired.
 [[nodiscard]] bool has_equal_targets(const EvaluationSummary& a, const EvaluationSummary& b);

@@ -17,9 +17,7 @@ void add_evaluation(const EvaluationSummary& evaluation, std::map<CellKey, Depth
     cell.length = length;
     cell.depth = depth->second;
     ++cell.seeds;
-    cell.sums.targets += group.sums.targets;
-    cell.sums.nll += group.sums.nll;
-    cell.sums.correct += group.sums.correct;
+    cell.sums.add(group.sums);
   }
 }
 

@@ -18,10 +18,6 @@ struct DepthCell {
   std::string depth = {};   // "0.2-0.3"; 0 = the prompt's beginning
   std::int64_t seeds = 0;
   scores::Sums sums = {};
-
-  [[nodiscard]] double accuracy() const {
-    return static_cast<double>(sums.correct) / static_cast<double>(sums.targets);
-  }
 };
 
 // By split, arm, length and depth; empty for tasks without depths. Runs that failed are left out.

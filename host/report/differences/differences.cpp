@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
 #include <set>
@@ -55,84 +56,56 @@ struct Units {
   std::vector<std::string> warnings = {};
 };
 
-// The place of a score in kAnswerScores.
-std::size_t place_of(Measure measure) {
-  return static_cast<std::size_t>(measure) - static_cast<std::size_t>(Measure::kTokenF1);
-}
-
-// The dialogues of which all evaluations have generated equally many answers.
-Units answer_units(const std::vector<Pair>& pairs, Measure measure) {
-  using ById = std::map<std::string, const DialogueScores*>;
+// The samples or dialogues, by id, that all evaluations have with an equal key, with their numbers
+// of targets and their values.
+template <typename Item, typename KeyOf, typename TargetsOf, typename ValueOf>
+Units common_units(const std::vector<Pair>& pairs, std::vector<Item> EvaluationSummary::*items,
+                   KeyOf key_of, TargetsOf targets_of, const ValueOf& value_of) {
+  using ById = std::map<std::string, const Item*>;
   std::vector<ById> all;  // first and other of each pair in turn
   std::set<std::string> ids;
   for (const Pair& pair : pairs) {
     for (const EvaluationSummary* const one : {pair.first, pair.other}) {
-      ById& dialogues = all.emplace_back();
-      for (const DialogueScores& dialogue : one->answers) {
-        dialogues.emplace(dialogue.id, &dialogue);
-        ids.insert(dialogue.id);
+      ById& own = all.emplace_back();
+      for (const Item& item : one->*items) {
+        own.emplace(item.id, &item);
+        ids.insert(item.id);
       }
     }
   }
   Units out;
   out.first.resize(pairs.size());
   out.other.resize(pairs.size());
-  for (const DialogueScores& dialogue : pairs.front().first->answers) {
+  for (const Item& item : pairs.front().first->*items) {
     const bool is_common = std::ranges::all_of(all, [&](const ById& one) {
-      const auto found = one.find(dialogue.id);
-      return found != one.end() && found->second->answers == dialogue.answers;
+      const auto found = one.find(item.id);
+      return found != one.end() && std::invoke(key_of, *found->second) == std::invoke(key_of, item);
     });
     if (!is_common) continue;
-    out.targets.push_back(static_cast<double>(dialogue.answers));
+    out.targets.push_back(static_cast<double>(std::invoke(targets_of, item)));
     for (std::size_t i = 0; i < pairs.size(); ++i) {
-      out.first[i].push_back(all[2 * i].at(dialogue.id)->sums[place_of(measure)]);
-      out.other[i].push_back(all[2 * i + 1].at(dialogue.id)->sums[place_of(measure)]);
+      out.first[i].push_back(value_of(*all[2 * i].at(item.id)));
+      out.other[i].push_back(value_of(*all[2 * i + 1].at(item.id)));
     }
   }
   out.left_out = static_cast<std::int64_t>(ids.size() - out.targets.size());
   return out;
 }
 
-double value_of(const Sample& sample, Measure measure) {
-  return measure == Measure::kLoss ? sample.sums.nll : static_cast<double>(sample.sums.correct);
-}
-
-using SamplesById = std::map<std::string, const Sample*>;
-
-SamplesById by_id(const EvaluationSummary& evaluation) {
-  SamplesById out;
-  for (const Sample& sample : evaluation.samples) out.emplace(sample.id, &sample);
-  return out;
+// The dialogues of which all evaluations have generated equally many answers.
+Units answer_units(const std::vector<Pair>& pairs, Measure measure) {
+  return common_units(
+      pairs, &EvaluationSummary::answers, &DialogueScores::answers, &DialogueScores::answers,
+      [&](const DialogueScores& one) { return one.sums[answer_score_of(measure)]; });
 }
 
 Units sample_units(const std::vector<Pair>& pairs, Measure measure) {
-  std::vector<std::pair<SamplesById, SamplesById>> ids;
-  for (const Pair& pair : pairs) ids.emplace_back(by_id(*pair.first), by_id(*pair.other));
-  Units out;
-  out.first.resize(pairs.size());
-  out.other.resize(pairs.size());
-  std::set<std::string> all;
-  for (const auto& [first, other] : ids) {
-    for (const SamplesById* const of : {&first, &other}) {
-      for (const auto& [id, sample] : *of) all.insert(id);
-    }
-  }
-  for (const Sample& sample : pairs.front().first->samples) {
-    const auto is_there = [&](const SamplesById& of) {
-      const auto found = of.find(sample.id);
-      return found != of.end() && found->second->sha256 == sample.sha256;
-    };
-    const bool is_common = std::ranges::all_of(
-        ids, [&](const auto& pair) { return is_there(pair.first) && is_there(pair.second); });
-    if (!is_common) continue;
-    out.targets.push_back(static_cast<double>(sample.sums.targets));
-    for (std::size_t i = 0; i < pairs.size(); ++i) {
-      out.first[i].push_back(value_of(*ids[i].first.at(sample.id), measure));
-      out.other[i].push_back(value_of(*ids[i].second.at(sample.id), measure));
-    }
-  }
-  out.left_out = static_cast<std::int64_t>(all.size() - out.targets.size());
-  return out;
+  return common_units(
+      pairs, &EvaluationSummary::samples, &Sample::sha256,
+      [](const Sample& one) { return one.sums.targets; },
+      [&](const Sample& one) {
+        return measure == Measure::kLoss ? one.sums.nll : static_cast<double>(one.sums.correct);
+      });
 }
 
 // [lane][target] of one evaluation.
@@ -268,10 +241,8 @@ stats::PairedResult compare_units(const Units& units, std::size_t arms, Differen
   return result;
 }
 
-Difference unknown(ArmPair arms, const std::string& split, Measure measure,
-                   const std::string& reason) {
-  Difference out{
-      .arm = arms.arm, .base = arms.base, .split = split, .measure = measure, .reason = reason};
+Difference unknown(ArmPair arms, const std::string& split, Measure measure) {
+  Difference out{.arm = arms.arm, .base = arms.base, .split = split, .measure = measure};
   for (double* const number : {&out.first, &out.other, &out.perplexity, &out.mean, &out.low,
                                &out.high, &out.p, &out.adjusted_p, &out.effect, &out.detectable}) {
     *number = kNotComputed;
@@ -283,31 +254,26 @@ Difference unknown(ArmPair arms, const std::string& split, Measure measure,
 Difference prepare_pair(const Comparison& comparison, ArmPair arms, const std::string& split,
                         Measure measure, Units& units) {
   const std::vector<Pair> pairs = pairs_of(comparison, arms, split);
+  Difference out = unknown(arms, split, measure);
   if (pairs.empty()) {
-    return unknown(arms, split, measure, "no seed of which both arms have stored losses");
-  }
-  if (is_answer_score(measure)) {
-    Difference out = unknown(arms, split, measure, "");
-    for (const Pair& pair : pairs) out.seeds.push_back(pair.seed);
-    out.unit = "dialogue";
-    units = answer_units(pairs, measure);
-    if (units.targets.empty()) {
-      out.reason = "the arms have no dialogue in common with equally many generated answers";
-    }
+    out.reason = "no seed of which both arms have stored losses";
     return out;
   }
-  const std::string unit = pairs.front().first->unit;
-  const bool are_equal = std::ranges::all_of(pairs, [&](const Pair& pair) {
-    return pair.first->unit == unit && pair.other->unit == unit;
-  });
+  const std::string unit = is_answer_score(measure) ? "dialogue" : pairs.front().first->unit;
+  const bool are_equal =
+      is_answer_score(measure) || std::ranges::all_of(pairs, [&](const Pair& pair) {
+        return pair.first->unit == unit && pair.other->unit == unit;
+      });
   if (!are_equal) {
-    return unknown(arms, split, measure, "the evaluations were cut into different units");
+    out.reason = "the evaluations were cut into different units";
+    return out;
   }
-  Difference out = unknown(arms, split, measure, "");
   for (const Pair& pair : pairs) out.seeds.push_back(pair.seed);
   const bool has_lanes = unit == "lane";
   out.unit = has_lanes ? "block" : unit;
-  units = has_lanes ? block_units(pairs, measure) : sample_units(pairs, measure);
+  units = is_answer_score(measure) ? answer_units(pairs, measure)
+          : has_lanes              ? block_units(pairs, measure)
+                                   : sample_units(pairs, measure);
   out.has_few_documents = has_lanes && pairs.front().first->record.value("unit", "") == "document";
   if (out.has_few_documents) {
     units.warnings.emplace_back(
@@ -315,7 +281,9 @@ Difference prepare_pair(const Comparison& comparison, ArmPair arms, const std::s
         "documents alone");
   }
   if (units.targets.empty()) {
-    out.reason = "the evaluations have no " + unit + " in common with equal targets";
+    out.reason = is_answer_score(measure)
+                     ? "the arms have no dialogue in common with equally many generated answers"
+                     : "the evaluations have no " + unit + " in common with equal targets";
   }
   return out;
 }

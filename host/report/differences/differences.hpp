@@ -27,6 +27,10 @@ enum class Measure {
 [[nodiscard]] constexpr bool is_answer_score(Measure measure) {
   return measure >= Measure::kTokenF1;
 }
+// The place of an answers' score in kAnswerScores.
+[[nodiscard]] constexpr std::size_t answer_score_of(Measure measure) {
+  return static_cast<std::size_t>(measure) - static_cast<std::size_t>(Measure::kTokenF1);
+}
 
 enum class Verdict {
   kBetter,  // than the first arm
@@ -97,6 +101,10 @@ inline constexpr const char* kPerplexityNote =
 [[nodiscard]] std::string positive_text(double value, int digits = 4);
 // "40 documents", "112 blocks of 64 targets", "15 blocks of up to 96 targets".
 [[nodiscard]] std::string units_text(const Difference& difference);
+// "40 documents, 2 seeds".
+[[nodiscard]] std::string extent_words(const Difference& difference);
+// "+0.1234", "-0.1234".
+[[nodiscard]] std::string signed_number(double value, int digits = 4);
 
 // The reasons of all, each once with the arms that it is about: "a, b (valid loss): only 8 units:
 // ..."; "all rows: ..." of what several rows have all. `are_pairs`: arms are named with their

@@ -14,8 +14,7 @@ namespace mneme::report {
 std::string name_of(Measure measure) {
   if (measure == Measure::kLoss) return "loss";
   if (measure == Measure::kAccuracy) return "accuracy";
-  return std::string(kAnswerScores[static_cast<std::size_t>(measure) -
-                                   static_cast<std::size_t>(Measure::kTokenF1)]);
+  return std::string(kAnswerScores[answer_score_of(measure)]);
 }
 
 std::string verdict_word(const Difference& difference) {
@@ -45,6 +44,14 @@ std::string units_text(const Difference& difference) {
   text += difference.are_blocks_equal ? str(" of ", difference.block)
                                       : str(" of up to ", difference.longest_block);
   return text + " targets";
+}
+
+std::string extent_words(const Difference& one) {
+  return str(units_text(one), ", ", one.seeds.size(), one.seeds.size() == 1 ? " seed" : " seeds");
+}
+
+std::string signed_number(double value, int digits) {
+  return (value > 0.0 ? "+" : "") + format_number(value, digits);
 }
 
 namespace {
@@ -133,10 +140,6 @@ namespace {
 
 std::string percent_text(double share) { return format_number(100.0 * share, 1) + " %"; }
 
-std::string signed_number(double value) {
-  return (value > 0.0 ? "+" : "") + format_number(value, 4);
-}
-
 // "p < 0.0001", "p = 0.0123"
 std::string p_words(double p) {
   const std::string text = positive_text(p);
@@ -146,11 +149,6 @@ std::string p_words(double p) {
 // "after Holm's correction over 3 arms"; "" of one arm.
 std::string correction_words(const Difference& one) {
   return one.arms > 1 ? str(" after Holm's correction over ", one.arms, " arms") : std::string();
-}
-
-// "40 documents, 2 seeds"
-std::string extent_words(const Difference& one) {
-  return str(units_text(one), ", ", one.seeds.size(), one.seeds.size() == 1 ? " seed" : " seeds");
 }
 
 // "(95 % interval -0.02 to +0.01, p = 0.3 after Holm's correction over 3 arms; 40 documents, 2

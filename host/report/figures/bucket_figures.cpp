@@ -59,7 +59,7 @@ Groups groups_of(const Arm& arm, const std::string& split, const Grouping& group
     }
     for (const Bucket& bucket : buckets) {
       Group& group = out[{bucket.from, bucket.name}];
-      group.loss[run.seed] = bucket.sums.nll / static_cast<double>(bucket.sums.targets);
+      group.loss[run.seed] = bucket.sums.loss();
       group.targets += bucket.sums.targets;
     }
   }

@@ -20,7 +20,7 @@ Json cell_value(const Comparison& comparison, const DepthCell& cell) {
   return {{"arm", comparison.arms[cell.arm].name},
           {"depth", cell.depth},
           {"length", cell.length},
-          {"accuracy", 100.0 * cell.accuracy()},
+          {"accuracy", 100.0 * cell.sums.accuracy()},
           {"targets", cell.sums.targets},
           {"seeds", cell.seeds}};
 }

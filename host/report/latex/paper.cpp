@@ -30,29 +30,20 @@ const Difference* find(const std::vector<Difference>& all, std::size_t arm,
   return found == all.end() || found->verdict == Verdict::kUnknown ? nullptr : &*found;
 }
 
-std::string mean_text(const Spread& of, int digits) {
-  return digits == 0 ? grouped_number(of.mean) : format_number(of.mean, digits);
-}
-
 std::string spread_text(const std::vector<double>& values, int digits) {
   const Spread of = spread(values);
   if (of.count == 0) return kNone;
   const bool has_deviation = of.count > 1 && of.deviation > 1e-12 * std::abs(of.mean);
-  return mean_text(of, digits) +
-         (has_deviation ? " +- " + mean_text({.mean = of.deviation}, digits) : std::string());
+  return number_text(of.mean, digits) +
+         (has_deviation ? " +- " + number_text(of.deviation, digits) : "");
 }
 
-std::string p_text(double p) {
-  if (std::isnan(p)) return kNone;
-  return positive_text(p);
-}
+std::string p_text(double p) { return std::isnan(p) ? kNone : positive_text(p); }
 
-// "+0.1234 [+0.1000, +0.1500]"
-std::string interval_text(double mean, double low, double high, int digits) {
-  const auto number = [&](double value) {
-    return (value > 0.0 ? "+" : "") + format_number(value, digits);
-  };
-  return str(number(mean), " [", number(low), ", ", number(high), ']');
+// "+0.123 [+0.100, +0.150]"
+std::string interval_text(const Difference& one) {
+  return str(signed_number(one.mean, 3), " [", signed_number(one.low, 3), ", ",
+             signed_number(one.high, 3), ']');
 }
 
 // The number that the table shows, and how arms differ by it.
@@ -110,21 +101,6 @@ Scale scale_of(const Metric& metric) {
   return out;
 }
 
-// "12 documents, 3 seeds"
-std::string extent_text(const Difference& one) {
-  return str(units_text(one), ", ", one.seeds.size(), one.seeds.size() == 1 ? " seed" : " seeds");
-}
-
-// The same of the first arm that has a difference.
-std::string extent_text(const std::vector<Difference>& all, const std::string& split,
-                        Measure measure) {
-  for (const Difference& one : all) {
-    if (one.split != split || one.measure != measure || one.verdict == Verdict::kUnknown) continue;
-    return extent_text(one);
-  }
-  return "";
-}
-
 std::string caption_of(const Comparison& comparison, const std::vector<Difference>& all,
                        const std::string& split, const Subject& subject) {
   const std::size_t arms = comparison.arms.size() - 1;
@@ -136,12 +112,13 @@ std::string caption_of(const Comparison& comparison, const std::vector<Differenc
                 " with its 95 % interval, and p", arms > 1 ? " after Holm's correction" : "");
   }
   text += "; bytes of a lane's memory; FLOPs of training on a token. Bold: the best mean.";
-  if (const std::string extent = extent_text(all, split, subject.measure); !extent.empty())
-    text += str(" Intervals are over ", extent, '.');
   std::vector<const Difference*> shown;
   for (const Difference& one : all) {
     if (one.split == split && one.measure == subject.measure) shown.push_back(&one);
   }
+  const auto known = std::ranges::find_if(
+      shown, [](const Difference* one) { return one->verdict != Verdict::kUnknown; });
+  if (known != shown.end()) text += str(" Intervals are over ", extent_words(**known), '.');
   text += correlation_caption(comparison, shown);
   if (const std::string words = share_words(comparison, split); !words.empty())
     text += str(" Only ", words, '.');
@@ -229,11 +206,11 @@ LatexTable differences_table(const Comparison& comparison, const std::vector<Dif
     const bool is_known = one.verdict != Verdict::kUnknown;
     out.rows.push_back({{comparison.arms[one.arm].name + base},
                         {measure},
-                        {is_known ? interval_text(one.mean, one.low, one.high, 3) : kNone},
+                        {is_known ? interval_text(one) : kNone},
                         {p_text(one.adjusted_p)},
                         {number(one.effect, 2)},
                         {std::isnan(one.detectable) ? kNone : positive_text(one.detectable, 3)}});
-    const std::string extent = str(measure, ": over ", extent_text(one), '.');
+    const std::string extent = str(measure, ": over ", extent_words(one), '.');
     if (is_known && std::ranges::find(units, extent) == units.end()) units.push_back(extent);
   }
   out.notes = std::move(units);
@@ -320,7 +297,7 @@ LatexTable paper_table(const Comparison& comparison, const std::vector<Differenc
     }
     out.rows.push_back({{comparison.arms[arm].name},
                         {spread_text(subject.metric->values[arm], subject.digits)},
-                        {one == nullptr ? kNone : interval_text(one->mean, one->low, one->high, 3)},
+                        {one == nullptr ? kNone : interval_text(*one)},
                         {one == nullptr || !one->faults.empty() ? kNone : p_text(one->adjusted_p)},
                         {bytes == nullptr ? kNone : spread_text(bytes->values[arm], 0)},
                         {spread_text(scaled, scale.letter.empty() ? 0 : 2)}});

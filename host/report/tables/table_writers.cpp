@@ -11,11 +11,6 @@
 namespace mneme::report {
 namespace {
 
-// In lines of at most `width` columns (0 = any).
-std::string wrapped_line(const std::string& line, std::size_t width) {
-  return join(wrap_text(line, width == 0 ? line.size() + 1 : width, 2), "\n") + '\n';
-}
-
 std::string write_text(const Sheet& sheet, std::size_t width) {
   Table table(sheet.headings);
   for (const std::vector<Cell>& row : sheet.rows) {
@@ -71,6 +66,10 @@ std::string write_markdown(const Sheet& sheet) {
 }
 
 }  // namespace
+
+std::string wrapped_line(const std::string& line, std::size_t width) {
+  return join(wrap_text(line, width == 0 ? line.size() + 1 : width, 2), "\n") + '\n';
+}
 
 const std::vector<std::string>& format_words() {
   static const std::vector<std::string> kWords = {"text", "csv", "json", "markdown", "latex"};

@@ -15,10 +15,6 @@
 namespace mneme::report {
 namespace {
 
-std::string number_text(double value, int digits) {
-  return digits == 0 ? grouped_number(value) : format_number(value, digits);
-}
-
 Cell number_cell(double value, int digits, bool has_sign = false) {
   if (std::isnan(value)) return {"-", nullptr};
   return {(has_sign && value > 0.0 ? "+" : "") + number_text(value, digits), number_or_null(value)};
@@ -134,11 +130,10 @@ Sheet depths_sheet(const Comparison& comparison) {
                          "loss", "seeds"},
             .is_for_programs = true};
   for (const DepthCell& cell : depth_cells(comparison)) {
-    const double loss = cell.sums.nll / static_cast<double>(cell.sums.targets);
-    out.rows.push_back({Cell(cell.split), Cell(comparison.arms[cell.arm].name),
-                        count_cell(cell.length), Cell(cell.depth), number_cell(cell.accuracy(), 4),
-                        count_cell(cell.sums.correct), count_cell(cell.sums.targets),
-                        number_cell(loss, 4), count_cell(cell.seeds)});
+    out.rows.push_back(
+        {Cell(cell.split), Cell(comparison.arms[cell.arm].name), count_cell(cell.length),
+         Cell(cell.depth), number_cell(cell.sums.accuracy(), 4), count_cell(cell.sums.correct),
+         count_cell(cell.sums.targets), number_cell(cell.sums.loss(), 4), count_cell(cell.seeds)});
   }
   return out;
 }

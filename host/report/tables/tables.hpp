@@ -33,6 +33,9 @@ enum class Format { kText, kCsv, kJson, kMarkdown, kLatex };
 // Error (kUsage) for another word.
 [[nodiscard]] Format parse_format(std::string_view word);
 
+// A text in lines of at most `width` columns (0 = any).
+[[nodiscard]] std::string wrapped_line(const std::string& line, std::size_t width);
+
 // One table with its title and notes. `width`: columns of text; 0 = any. CSV [RFC 4180] has the
 // records alone, exact numbers, "." as the decimal point, "inf" for what is infinite, and nothing
 // where a number is not known. LaTeX needs the package booktabs.

@@ -85,7 +85,7 @@ TEST_F(DepthsTest, SumTheSequencesOfADepth) {
   EXPECT_EQ(cells[0].sums.targets, 6);
   EXPECT_EQ(cells[0].sums.correct, 3);
   EXPECT_EQ(cells[0].sums.nll, 7.875);
-  EXPECT_EQ(cells[0].accuracy(), 0.5);
+  EXPECT_EQ(cells[0].sums.accuracy(), 0.5);
   EXPECT_EQ(cells[1].depth, "0.9-1.0");
   EXPECT_EQ(cells[1].sums.targets, 4);
   EXPECT_EQ(cells[1].sums.correct, 2);
@@ -136,12 +136,12 @@ TEST_F(DepthsTest, AreDrawnAndListed) {
   EXPECT_EQ(values[0].at("arm"), "none");
   EXPECT_EQ(values[0].at("depth"), "0.0-0.1");
   const DepthCell first = depth_cells(report.comparison).front();
-  EXPECT_EQ(values[0].at("accuracy").get<double>(), 100.0 * first.accuracy());
+  EXPECT_EQ(values[0].at("accuracy").get<double>(), 100.0 * first.sums.accuracy());
 
   const auto sheet = std::ranges::find(report.sheets, "depths", &Sheet::key);
   ASSERT_NE(sheet, report.sheets.end());
   EXPECT_THAT(write_sheet(*sheet, Format::kCsv),
-              HasSubstr("\nvalid,none,20,0.0-0.1," + format_exact(first.accuracy()) + ","));
+              HasSubstr("\nvalid,none,20,0.0-0.1," + format_exact(first.sums.accuracy()) + ","));
   const Json evaluation = report.json().at("arms").at(0).at("runs").at(0).at("evaluations").at(0);
   EXPECT_EQ(evaluation.at("groups").at(0).at("groups"),
             Json({{"depth", "0.0-0.1"}, {"length", "20"}}));
