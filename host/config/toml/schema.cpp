@@ -328,9 +328,8 @@ bool Reader::require(std::string_view key, const std::string& what) {
 void Reader::problem(std::string_view key, ErrorText text) {
   reported_.emplace(key);
   const Value* found = table_->find(key);
-  const std::string path =
-      table_->path().empty() ? toml_key(key) : str(table_->path(), '.', toml_key(key));
-  problems_->add(found == nullptr ? table_->position() : found->position(), path, text);
+  problems_->add(found == nullptr ? table_->position() : found->position(),
+                 child_path(table_->path(), key), text);
 }
 
 std::string Reader::removal(std::string_view key) const {

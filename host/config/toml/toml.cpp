@@ -117,10 +117,6 @@ class KeyGuard {
 Value convert(const toml::node& node, const Origin& origin, const std::string& path,
               std::size_t depth);
 
-std::string child_path(const std::string& parent, std::string_view key) {
-  return parent.empty() ? toml_key(key) : str(parent, '.', toml_key(key));
-}
-
 Value convert_table(const toml::table& table, const Origin& origin, const std::string& path,
                     std::size_t depth) {
   // toml++ sorts keys by name; here they keep the order of the file.
@@ -196,35 +192,6 @@ Value parse(std::string_view text, const Origin& origin) {
     fail(origin.at(error.source().begin), description, "", "",
          syntax_hint(line_of(text, error.source().begin.line), description));
   }
-}
-
-// A copy of `value` whose positions and paths say that it came from the command line.
-Value at_override(const Value& value, const Position& position, const std::string& path) {
-  switch (value.kind()) {
-    case Kind::kString:
-      return Value::string(value.as_string(), position, path);
-    case Kind::kInteger:
-      return Value::integer(value.as_integer(), position, path);
-    case Kind::kReal:
-      return Value::real(value.as_real(), position, path);
-    case Kind::kBoolean:
-      return Value::boolean(value.as_boolean(), position, path);
-    case Kind::kArray: {
-      Value array = Value::array(position, path);
-      for (std::size_t i = 0; i < value.items().size(); ++i) {
-        array.items().push_back(at_override(value.items()[i], position, str(path, '.', i)));
-      }
-      return array;
-    }
-    case Kind::kTable:
-      break;
-  }
-  Value table = Value::table(position, path);
-  for (const Member& member : value.members()) {
-    table.set(member.key, position,
-              at_override(member.value, position, child_path(path, member.key)));
-  }
-  return table;
 }
 
 Value parse_override_value(const std::string& text, const Position& position) {
@@ -316,7 +283,7 @@ void apply_override(Value& root, const Override& override) {
     fail(origin.at(0, 0), "too many parts in a key", str("at most ", kMaxKeyDots + 1),
          str(parts.size()));
   }
-  const Value value = parse_override_value(override.value, position);
+  Value value = parse_override_value(override.value, position);
   Value* at = &root;
   std::string path;
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -326,7 +293,7 @@ void apply_override(Value& root, const Override& override) {
     if (at->kind() == Kind::kArray) {
       Value& item = item_at(*at, part, position);
       path += str('.', part);
-      if (is_last) item = at_override(value, position, path);
+      if (is_last) item = std::move(value);
       at = &item;
       continue;
     }
@@ -336,7 +303,7 @@ void apply_override(Value& root, const Override& override) {
     path = child_path(path, part);
     Value* next = at->find(part);
     if (is_last) {
-      at->set(part, position, at_override(value, position, path));
+      next = &at->set(part, position, std::move(value));
     } else if (next == nullptr) {
       if (is_index(parts[i + 1])) {
         fail(position, str(path, " is not there"), "a key of the file",
@@ -346,6 +313,7 @@ void apply_override(Value& root, const Override& override) {
     }
     at = next;
   }
+  at->place_at(position, path);
 }
 
 }  // namespace mneme::config

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 namespace mneme::config {
@@ -42,8 +43,8 @@ class Value {
   [[nodiscard]] static Value real(double number, Position position, std::string path);
   [[nodiscard]] static Value boolean(bool flag, Position position, std::string path);
 
-  [[nodiscard]] Kind kind() const noexcept { return kind_; }
-  [[nodiscard]] bool is_table() const noexcept { return kind_ == Kind::kTable; }
+  [[nodiscard]] Kind kind() const noexcept { return static_cast<Kind>(contents_.index()); }
+  [[nodiscard]] bool is_table() const noexcept { return kind() == Kind::kTable; }
   [[nodiscard]] const Position& position() const noexcept { return position_; }
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
 
@@ -64,6 +65,8 @@ class Value {
   Value& set(std::string key, Position key_position, Value value);
   // Removes a member; true when there was one.
   bool erase(std::string_view key);
+  // Gives the value, and what is below it, the position and a path from this one on.
+  void place_at(const Position& position, const std::string& path);
 
   // The value as TOML text that reads back as an equal value (tables inline).
   [[nodiscard]] std::string toml() const;
@@ -72,16 +75,17 @@ class Value {
   friend bool operator==(const Value& a, const Value& b);
 
  private:
-  Value(Kind kind, Position position, std::string path);
-  void require(Kind kind) const;
+  // In the order of Kind.
+  using Contents = std::variant<std::vector<Member>, std::vector<Value>, std::string, std::int64_t,
+                                double, bool>;
 
-  Kind kind_ = Kind::kTable;
-  bool boolean_ = false;
-  std::int64_t integer_ = 0;
-  double real_ = 0.0;
-  std::string string_;
-  std::vector<Value> items_;
-  std::vector<Member> members_;
+  Value(Contents contents, Position position, std::string path);
+  // The contents of a value of this kind.
+  template <Kind expected>
+  [[nodiscard]] const auto& get() const;
+  [[nodiscard]] std::vector<Member>& own_members();
+
+  Contents contents_;
   Position position_;
   std::string path_;
 };
@@ -90,6 +94,10 @@ struct Member {
   std::string key;
   Position key_position;
   Value value;
+
+  friend bool operator==(const Member& a, const Member& b) {
+    return a.key == b.key && a.value == b.value;
+  }
 };
 
 // One "key=value" of the command line, or a key that it removes.
@@ -137,6 +145,8 @@ void apply_overrides(Value& root, const std::vector<Override>& overrides);
 [[nodiscard]] std::string toml_string(std::string_view text);
 // A key as TOML writes it: bare where allowed, else quoted.
 [[nodiscard]] std::string toml_key(std::string_view key);
+// The path of a member of the table at `parent`; "" = the root.
+[[nodiscard]] std::string child_path(const std::string& parent, std::string_view key);
 
 // --- The parts of a key as --set and --unset name it ---
 

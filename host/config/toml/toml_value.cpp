@@ -32,80 +32,47 @@ std::string_view kind_text(Kind kind) {
   return "a boolean";
 }
 
-Value::Value(Kind kind, Position position, std::string path)
-    : kind_(kind), position_(std::move(position)), path_(std::move(path)) {}
+Value::Value(Contents contents, Position position, std::string path)
+    : contents_(std::move(contents)), position_(std::move(position)), path_(std::move(path)) {}
 
 Value Value::table(Position position, std::string path) {
-  return Value(Kind::kTable, std::move(position), std::move(path));
+  return {std::vector<Member>(), std::move(position), std::move(path)};
 }
-
 Value Value::array(Position position, std::string path) {
-  return Value(Kind::kArray, std::move(position), std::move(path));
+  return {std::vector<Value>(), std::move(position), std::move(path)};
 }
-
 Value Value::string(std::string text, Position position, std::string path) {
-  Value value(Kind::kString, std::move(position), std::move(path));
-  value.string_ = std::move(text);
-  return value;
+  return {std::move(text), std::move(position), std::move(path)};
 }
-
 Value Value::integer(std::int64_t number, Position position, std::string path) {
-  Value value(Kind::kInteger, std::move(position), std::move(path));
-  value.integer_ = number;
-  return value;
+  return {number, std::move(position), std::move(path)};
 }
-
 Value Value::real(double number, Position position, std::string path) {
-  Value value(Kind::kReal, std::move(position), std::move(path));
-  value.real_ = number;
-  return value;
+  return {number, std::move(position), std::move(path)};
 }
-
 Value Value::boolean(bool flag, Position position, std::string path) {
-  Value value(Kind::kBoolean, std::move(position), std::move(path));
-  value.boolean_ = flag;
-  return value;
+  return {flag, std::move(position), std::move(path)};
 }
 
-void Value::require(Kind kind) const {
-  if (kind_ == kind) return;
-  throw std::logic_error(str(path_, " is ", kind_text(kind_), ", read as ", kind_text(kind)));
+template <Kind expected>
+const auto& Value::get() const {
+  if (kind() == expected) return std::get<static_cast<std::size_t>(expected)>(contents_);
+  throw std::logic_error(str(path_, " is ", kind_text(kind()), ", read as ", kind_text(expected)));
 }
 
-const std::string& Value::as_string() const {
-  require(Kind::kString);
-  return string_;
-}
-
-std::int64_t Value::as_integer() const {
-  require(Kind::kInteger);
-  return integer_;
-}
-
+const std::string& Value::as_string() const { return get<Kind::kString>(); }
+std::int64_t Value::as_integer() const { return get<Kind::kInteger>(); }
 double Value::as_real() const {
-  if (kind_ == Kind::kInteger) return static_cast<double>(integer_);
-  require(Kind::kReal);
-  return real_;
+  return kind() == Kind::kInteger ? static_cast<double>(as_integer()) : get<Kind::kReal>();
 }
-
-bool Value::as_boolean() const {
-  require(Kind::kBoolean);
-  return boolean_;
-}
-
-const std::vector<Value>& Value::items() const {
-  require(Kind::kArray);
-  return items_;
-}
-
+bool Value::as_boolean() const { return get<Kind::kBoolean>(); }
+const std::vector<Value>& Value::items() const { return get<Kind::kArray>(); }
 std::vector<Value>& Value::items() {
-  require(Kind::kArray);
-  return items_;
+  return const_cast<std::vector<Value>&>(std::as_const(*this).items());
 }
-
-const std::vector<Member>& Value::members() const {
-  require(Kind::kTable);
-  return members_;
+const std::vector<Member>& Value::members() const { return get<Kind::kTable>(); }
+std::vector<Member>& Value::own_members() {
+  return const_cast<std::vector<Member>&>(std::as_const(*this).members());
 }
 
 const Value* Value::find(std::string_view key) const {
@@ -120,66 +87,66 @@ Value* Value::find(std::string_view key) {
 }
 
 Value& Value::set(std::string key, Position key_position, Value value) {
-  require(Kind::kTable);
-  for (Member& member : members_) {
-    if (member.key == key) {
-      member.key_position = std::move(key_position);
-      member.value = std::move(value);
-      return member.value;
-    }
+  const auto found = std::ranges::find(own_members(), key, &Member::key);
+  if (found == own_members().end()) {
+    own_members().push_back({std::move(key), std::move(key_position), std::move(value)});
+    return own_members().back().value;
   }
-  members_.push_back({std::move(key), std::move(key_position), std::move(value)});
-  return members_.back().value;
+  found->key_position = std::move(key_position);
+  return found->value = std::move(value);
 }
 
 bool Value::erase(std::string_view key) {
-  require(Kind::kTable);
-  return std::erase_if(members_, [key](const Member& member) { return member.key == key; }) > 0;
+  return std::erase_if(own_members(), [key](const Member& member) { return member.key == key; }) >
+         0;
+}
+
+void Value::place_at(const Position& position, const std::string& path) {
+  position_ = position;
+  path_ = path;
+  if (kind() == Kind::kArray) {
+    for (std::size_t i = 0; i < items().size(); ++i) {
+      items()[i].place_at(position, str(path, '.', i));
+    }
+  } else if (is_table()) {
+    for (Member& member : own_members()) {
+      member.key_position = position;
+      member.value.place_at(position, child_path(path, member.key));
+    }
+  }
 }
 
 std::string Value::toml() const {
-  switch (kind_) {
+  switch (kind()) {
     case Kind::kString:
-      return toml_string(string_);
+      return toml_string(as_string());
     case Kind::kInteger:
-      return std::to_string(integer_);
+      return std::to_string(as_integer());
     case Kind::kReal:
-      return format_exact(real_);
+      return format_exact(as_real());
     case Kind::kBoolean:
-      return boolean_ ? "true" : "false";
+      return as_boolean() ? "true" : "false";
     case Kind::kArray: {
       std::vector<std::string> parts;
-      for (const Value& item : items_) parts.push_back(item.toml());
+      for (const Value& item : items()) parts.push_back(item.toml());
       return '[' + join(parts, ", ") + ']';
     }
     case Kind::kTable:
       break;
   }
   std::vector<std::string> parts;
-  for (const Member& member : members_) {
+  for (const Member& member : members()) {
     parts.push_back(str(toml_key(member.key), " = ", member.value.toml()));
   }
   return parts.empty() ? "{}" : "{ " + join(parts, ", ") + " }";
 }
 
 bool operator==(const Value& a, const Value& b) {
-  if (a.kind_ != b.kind_) return false;
-  switch (a.kind_) {
-    case Kind::kString:
-      return a.string_ == b.string_;
-    case Kind::kInteger:
-      return a.integer_ == b.integer_;
-    case Kind::kReal:
-      return a.real_ == b.real_ || (std::isnan(a.real_) && std::isnan(b.real_));
-    case Kind::kBoolean:
-      return a.boolean_ == b.boolean_;
-    case Kind::kArray:
-      return a.items_ == b.items_;
-    case Kind::kTable:
-      break;
-  }
-  return a.members_.size() == b.members_.size() &&
-         std::all_of(a.members_.begin(), a.members_.end(), [&b](const Member& member) {
+  if (a.kind() != b.kind()) return false;
+  if (a.kind() == Kind::kReal && std::isnan(a.as_real())) return std::isnan(b.as_real());
+  if (!a.is_table()) return a.contents_ == b.contents_;
+  return a.members().size() == b.members().size() &&
+         std::ranges::all_of(a.members(), [&b](const Member& member) {
            const Value* other = b.find(member.key);
            return other != nullptr && *other == member.value;
          });
@@ -214,6 +181,10 @@ std::string toml_key(std::string_view key) {
            c == '-';
   });
   return is_bare ? std::string(key) : toml_string(key);
+}
+
+std::string child_path(const std::string& parent, std::string_view key) {
+  return parent.empty() ? toml_key(key) : str(parent, '.', toml_key(key));
 }
 
 // --- --set and --unset ---
