@@ -25,17 +25,16 @@ std::vector<double> row_of(const at::Tensor& tensor, std::int64_t lane) {
   return {begin, begin + tensor.size(1)};
 }
 
-[[noreturn]] void throw_probe(const TierLayer& where, std::string_view name,
-                              const std::string& failed, const std::string& expected,
-                              const std::string& got, const std::string& hint = "") {
+}  // namespace
+
+void throw_probe(const TierLayer& where, std::string_view name, const std::string& failed,
+                 const std::string& expected, const std::string& got, const std::string& hint) {
   throw_run({.where = str("tier ", where.tier, ", layer ", where.layer, ", probe ", name),
              .failed = failed,
              .expected = expected,
              .got = got,
              .hint = hint});
 }
-
-}  // namespace
 
 std::optional<TierLayer> tier_layer_of_probe(std::string_view key, std::string_view name) {
   if (!key.ends_with(name) || key.size() <= name.size() + 1) return std::nullopt;

@@ -32,6 +32,11 @@ struct TierLayer {
 [[nodiscard]] std::optional<TierLayer> tier_layer_of_probe(std::string_view key,
                                                            std::string_view name);
 
+// Error (kRun) that names tier, layer and probe.
+[[noreturn]] void throw_probe(const TierLayer& where, std::string_view name,
+                              const std::string& failed, const std::string& expected,
+                              const std::string& got, const std::string& hint = "");
+
 // What one lane of a tier's layer wrote and read in one segment.
 struct LaneView {
   const TierLayer& where;
@@ -70,6 +75,9 @@ class Trace {
   // Every token of a lane so far, as it was fed.
   [[nodiscard]] const std::vector<std::int64_t>& history(std::int64_t lane) const {
     return lanes_.at(static_cast<std::size_t>(lane)).tokens;
+  }
+  [[nodiscard]] std::int64_t token(std::int64_t lane, std::int64_t position) const {
+    return history(lane).at(static_cast<std::size_t>(position));
   }
 
  private:

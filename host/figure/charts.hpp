@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "host/base/text.hpp"
@@ -14,27 +15,31 @@ namespace mneme::figure {
 struct Axis {
   enum class Scale { kFromZero, kFromLeast, kLog };
 
-  std::string field;
-  std::string title;  // with the unit
+  std::string field = {};
+  std::string title = {};  // with the unit
   Scale scale = Scale::kFromLeast;
   bool is_whole = false;                // ticks at whole numbers only
   std::vector<std::string> words = {};  // the axis's places in order
   std::string format = "";              // of d3-format; "" = Vega's choice
 };
 
+[[nodiscard]] inline Axis from_zero(std::string field, std::string title) {
+  return {.field = std::move(field), .title = std::move(title), .scale = Axis::Scale::kFromZero};
+}
+
 // What colours mean.
 struct Colour {
-  std::string field;
-  std::string title;               // of the legend; "" = none
-  std::vector<std::string> names;  // in the legend's order
-  bool is_ordered = false;         // where they are many: a scale from dark to light
-  int legend_width = 600;          // pixels
+  std::string field = {};
+  std::string title = {};               // of the legend; "" = none
+  std::vector<std::string> names = {};  // in the legend's order
+  bool is_ordered = false;              // where they are many: a scale from dark to light
+  int legend_width = 600;               // pixels
 };
 
 // Panels side by side, one a name, with one title each and the same axes.
 struct Panels {
-  std::string field;
-  std::vector<std::string> names;
+  std::string field = {};
+  std::vector<std::string> names = {};
   std::size_t columns = 2;
 };
 
@@ -48,8 +53,8 @@ struct Tip {
 // A chart over `values`, an array with one object a point: its fields are those that the parts
 // name.
 struct Chart {
-  Json values;
-  Axis x, y;
+  Json values = Json::array();
+  Axis x = {}, y = {};
   Colour colour = {};  // no names: one colour, no legend
   Panels panels = {};  // one name or none: one chart as wide as its place
   std::vector<Tip> tips = {};

@@ -91,14 +91,6 @@ namespace {
 
 constexpr const char* kAlpha = "memory.alpha";
 
-[[noreturn]] void throw_alpha(const TierLayer& where, const std::string& failed,
-                              const std::string& expected, const std::string& got) {
-  throw_run({.where = str("tier ", where.tier, ", layer ", where.layer, ", probe ", kAlpha),
-             .failed = failed,
-             .expected = expected,
-             .got = got});
-}
-
 // The mean over heads of one lane's rows; empty when it lacks one. rows [M,H].
 std::vector<double> means_of(const TierLayer& where, const at::Tensor& rows) {
   const auto alpha = rows.accessor<double, 2>();
@@ -110,7 +102,7 @@ std::vector<double> means_of(const TierLayer& where, const at::Tensor& rows) {
       if (std::isnan(value)) return {};
       constexpr double kRounding = 1e-4;  // of alphas that were computed in low precision
       if (value < -kRounding || value > 1.0 + kRounding) {
-        throw_alpha(where, "is no weight", "numbers in [0, 1]", str(value));
+        throw_probe(where, kAlpha, "is no weight", "numbers in [0, 1]", str(value));
       }
       sum += value;
     }
@@ -131,7 +123,7 @@ void AlphaByPlace::add(const std::map<std::string, at::Tensor>& probes) {
     const std::optional<TierLayer> where = tier_layer_of_probe(key, kAlpha);
     if (!where) continue;
     if (tensor.dim() != 3 || tensor.size(2) == 0) {
-      throw_alpha(*where, "has the wrong shape", "[lanes, rows, heads]",
+      throw_probe(*where, kAlpha, "has the wrong shape", "[lanes, rows, heads]",
                   list_text(tensor.sizes().vec()));
     }
     const at::Tensor alpha = tensor.detach().to(at::kCPU, at::kDouble).contiguous();
@@ -164,14 +156,6 @@ constexpr const char* kCounts = "memory.regions";
 
 using Counts = std::array<std::int64_t, 3>;
 
-[[noreturn]] void throw_regions(const TierLayer& where, const std::string& expected,
-                                const std::string& got) {
-  throw_run({.where = str("tier ", where.tier, ", layer ", where.layer, ", probe ", kCounts),
-             .failed = str("does not go with ", kMass),
-             .expected = expected,
-             .got = got});
-}
-
 std::int64_t total_of(const Counts& counts) {
   return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
 }
@@ -180,12 +164,14 @@ std::int64_t total_of(const Counts& counts) {
 std::vector<Counts> counts_of(const std::map<std::string, at::Tensor>& probes,
                               const TierLayer& where, const at::Tensor& mass) {
   const auto found = probes.find(str(where.tier, '.', where.layer, '.', kCounts));
-  if (found == probes.end()) throw_regions(where, "three numbers for each lane", "nothing");
+  const auto refuse = [&](const std::string& expected, const std::string& got) {
+    throw_probe(where, kCounts, str("does not go with ", kMass), expected, got);
+  };
+  if (found == probes.end()) refuse("three numbers for each lane", "nothing");
   const at::Tensor& given = found->second;
   if (mass.dim() != 2 || given.sizes() != at::IntArrayRef({mass.size(0), 3})) {
-    throw_regions(
-        where, "[lanes, 3] for a mass [lanes, places]",
-        str(list_text(given.sizes().vec()), " for a mass of ", list_text(mass.sizes().vec())));
+    refuse("[lanes, 3] for a mass [lanes, places]",
+           str(list_text(given.sizes().vec()), " for a mass of ", list_text(mass.sizes().vec())));
   }
   const at::Tensor numbers = given.to(at::kCPU, at::kLong).contiguous();
   const std::int64_t* const first = numbers.const_data_ptr<std::int64_t>();
@@ -193,8 +179,8 @@ std::vector<Counts> counts_of(const std::map<std::string, at::Tensor>& probes,
   for (std::size_t b = 0; b < lanes.size(); ++b) {
     std::copy_n(first + 3 * b, 3, lanes[b].begin());
     if (std::ranges::min(lanes[b]) < 0 || total_of(lanes[b]) > mass.size(1)) {
-      throw_regions(where, str("at most ", mass.size(1), " places together"),
-                    str("lane ", b, " with ", lanes[b][0], " + ", lanes[b][1], " + ", lanes[b][2]));
+      refuse(str("at most ", mass.size(1), " places together"),
+             str("lane ", b, " with ", lanes[b][0], " + ", lanes[b][1], " + ", lanes[b][2]));
     }
   }
   return lanes;

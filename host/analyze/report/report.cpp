@@ -18,7 +18,7 @@ constexpr std::int64_t kTextBefore = 8;  // tokens
 std::string layer_title(const TierLayer& where) { return str(where.tier, ", layer ", where.layer); }
 
 figure::Colour colour_of_memories(const std::vector<Subject>& subjects) {
-  figure::Colour colour{.field = "memory", .title = "memory", .names = {}};
+  figure::Colour colour{.field = "memory", .title = "memory"};
   for (const Subject& subject : subjects) colour.names.push_back(subject.name);
   return colour;
 }
@@ -27,35 +27,41 @@ std::size_t columns_for(std::size_t panels) { return panels <= 2 ? panels : pane
 
 }  // namespace
 
-AnalysisReport::AnalysisReport(std::filesystem::path folder, std::vector<Subject> subjects,
-                               TokenText text)
-    : folder_(std::move(folder)), subjects_(std::move(subjects)), text_(text) {}
-
-void AnalysisReport::save(const std::string& name, const Csv& csv, figure::Figure figure) {
+void FigureFiles::save(const std::string& name, const Csv& csv) {
   csv.save(folder_ / (name + ".csv"));
-  figure.key = name;
-  files_.push_back(name + ".csv");
-  files_.push_back(figure::save(figure, folder_));
+  names_.push_back(name + ".csv");
+}
+
+void FigureFiles::save(const Csv& csv, figure::Figure figure) {
+  save(figure.key, csv);
+  names_.push_back(figure::save(figure, folder_));
   figures_.push_back(std::move(figure));
 }
 
+void FigureFiles::save_page(const std::string& name, const std::string& title,
+                            const std::vector<std::string>& lines) {
+  write_file_atomic(folder_ / (name + ".html"), figure::figures_page(title, lines, figures_));
+  names_.push_back(name + ".html");
+}
+
+AnalysisReport::AnalysisReport(std::filesystem::path folder, std::vector<Subject> subjects,
+                               TokenText text)
+    : files_(std::move(folder)), subjects_(std::move(subjects)), text_(text) {}
+
 void AnalysisReport::write_page(const std::string& title, const std::vector<std::string>& lines) {
-  files_.push_back(save_page(folder_, "analysis", title, lines, figures_));
+  files_.save_page("analysis", title, lines);
 }
 
 std::string AnalysisReport::token(const MemoryAnalysis& analysis, std::int64_t lane,
                                   std::int64_t position) const {
-  return text_.of(analysis.trace().history(lane).at(static_cast<std::size_t>(position)));
+  return text_.of(analysis.trace().token(lane, position));
 }
 
 void AnalysisReport::write_attention() {
   Csv csv({"memory", "tier", "layer", "head", "from", "to", "mass"});
   figure::Chart chart{
-      .values = Json::array(),
       .x = {.field = "from", .title = "place in the memory, 0 = oldest, 1 = newest"},
-      .y = {.field = "mass",
-            .title = "share of attention",
-            .scale = figure::Axis::Scale::kFromZero},
+      .y = figure::from_zero("mass", "share of attention"),
       .colour = colour_of_memories(subjects_),
       .tips = {{"memory", "memory"},
                {"panel", "head"},
@@ -87,22 +93,21 @@ void AnalysisReport::write_attention() {
       }
     }
   }
-  chart.panels = {.field = "panel", .names = {}, .columns = heads};
+  chart.panels = {.field = "panel", .columns = heads};
   for (const auto& [at, panel] : panels) chart.panels.names.push_back(panel);
-  save("attention", csv,
-       {.title = "Attention over the memory",
-        .caption = "How much of the queries' densities lies in each part of the memory: mean over "
-                   "queries.",
-        .spec = figure::bars(chart, "to")});
+  files_.save(
+      csv,
+      {.key = "attention",
+       .title = "Attention over the memory",
+       .caption = "How much of the queries' densities lies in each part of the memory: mean over "
+                  "queries.",
+       .spec = figure::bars(chart, "to")});
 }
 
 void AnalysisReport::write_space() {
   Csv csv({"memory", "tier", "layer", "age_from", "age_to", "share", "tokens_left"});
-  figure::Chart chart{.values = Json::array(),
-                      .x = {.field = "from", .title = "age, tokens absorbed since"},
-                      .y = {.field = "share",
-                            .title = "share of the memory",
-                            .scale = figure::Axis::Scale::kFromZero},
+  figure::Chart chart{.x = {.field = "from", .title = "age, tokens absorbed since"},
+                      .y = figure::from_zero("share", "share of the memory"),
                       .colour = colour_of_memories(subjects_),
                       .tips = {{"memory", "memory"},
                                {"from", "age from, tokens"},
@@ -128,12 +133,12 @@ void AnalysisReport::write_space() {
     }
   }
   chart.panels = {.field = "panel", .names = panels, .columns = columns_for(panels.size())};
-  save("space", csv,
-       {.title = "Share of the memory by age",
-        .caption = str("How much of the memory belongs to stretches of ",
-                       subjects_.front().analysis->share_by_age().stretch(),
-                       " tokens of the past: mean over writes."),
-        .spec = figure::bars(chart, "to")});
+  files_.save(csv, {.key = "space",
+                    .title = "Share of the memory by age",
+                    .caption = str("How much of the memory belongs to stretches of ",
+                                   subjects_.front().analysis->share_by_age().stretch(),
+                                   " tokens of the past: mean over writes."),
+                    .spec = figure::bars(chart, "to")});
 }
 
 void AnalysisReport::write_tokens(std::size_t count) {
@@ -148,12 +153,9 @@ void AnalysisReport::write_tokens(std::size_t count) {
     }
   };
   figure::Chart chart{
-      .values = Json::array(),
-      .x = {.field = "share",
-            .title = "share of all layers' and heads' attention",
-            .scale = figure::Axis::Scale::kFromZero},
+      .x = figure::from_zero("share", "share of all layers' and heads' attention"),
       .y = {.field = "name", .title = ""},
-      .panels = {.field = "memory", .names = {}, .columns = 1},
+      .panels = {.field = "memory", .columns = 1},
       .tips = {{"name", "token (position)"}, {"lane", "lane"}, {"share", "share", ".5f"}}};
   for (const Subject& subject : subjects_) {
     const std::vector<AttendedToken> overall = subject.analysis->tokens().overall(count);
@@ -170,27 +172,24 @@ void AnalysisReport::write_tokens(std::size_t count) {
     }
     chart.panels.names.push_back(subject.name);
   }
-  save("tokens", csv,
-       {.title = "Past tokens that are attended most",
-        .caption = "The token's position in its lane, from 0, stands behind it.",
-        .spec = figure::ranking(chart, "name")});
+  files_.save(csv, {.key = "tokens",
+                    .title = "Past tokens that are attended most",
+                    .caption = "The token's position in its lane, from 0, stands behind it.",
+                    .spec = figure::ranking(chart, "name")});
 }
 
 void AnalysisReport::write_words() {
   Csv words({"memory", "tier", "layer", "updates", "position", "write", "token", "share"});
   Csv updates({"memory", "tier", "layer", "updates", "words_left", "share"});
-  const figure::Axis share{
-      .field = "share", .title = "share of the memory", .scale = figure::Axis::Scale::kFromZero};
-  figure::Chart last{.values = Json::array(),
-                     .x = {.field = "position", .title = "position in the lane, tokens"},
+  const figure::Axis share = figure::from_zero("share", "share of the memory");
+  figure::Chart last{.x = {.field = "position", .title = "position in the lane, tokens"},
                      .y = share,
                      .colour = colour_of_memories(subjects_),
                      .tips = {{"memory", "memory"},
                               {"token", "token"},
                               {"position", "position"},
                               {"share", "share of the memory", ".4f"}}};
-  figure::Chart whole{.values = Json::array(),
-                      .x = {.field = "updates",
+  figure::Chart whole{.x = {.field = "updates",
                             .title = "updates since the segment was absorbed",
                             .scale = figure::Axis::Scale::kFromZero,
                             .is_whole = true},
@@ -233,25 +232,18 @@ void AnalysisReport::write_words() {
   }
   last.panels =
       whole.panels = {.field = "panel", .names = panels, .columns = columns_for(panels.size())};
-  save("words", words,
-       {.title = "Space of each word after the last followed update",
-        .caption = "How much of the memory belongs to each word of the followed segment and of "
-                   "those before and behind it.",
-        .spec = figure::lines(last)});
-  save("updates", updates,
-       {.title = "Space of a segment as it grows old",
-        .caption = "How much of the memory belongs to the followed segment as a whole.",
-        .spec = figure::lines(whole)});
-}
-
-std::string AnalysisReport::text_before(const MemoryAnalysis& analysis,
-                                        const GainedTarget& word) const {
-  std::vector<std::string> parts;
-  for (std::int64_t i = std::max<std::int64_t>(0, word.token + 1 - kTextBefore); i <= word.token;
-       ++i) {
-    parts.push_back(token(analysis, word.lane, i));
-  }
-  return join(parts, " ");
+  files_.save(
+      words,
+      {.key = "words",
+       .title = "Space of each word after the last followed update",
+       .caption = "How much of the memory belongs to each word of the followed segment and of "
+                  "those before and behind it.",
+       .spec = figure::lines(last)});
+  files_.save(updates,
+              {.key = "updates",
+               .title = "Space of a segment as it grows old",
+               .caption = "How much of the memory belongs to the followed segment as a whole.",
+               .spec = figure::lines(whole)});
 }
 
 void AnalysisReport::write_better() {
@@ -259,19 +251,18 @@ void AnalysisReport::write_better() {
   if (!analysis.gains()) return;
   Csv csv({"lane", "position", "target", "text_before", "nll", "other_nll", "gain", "tier", "layer",
            "word_position", "word", "mass"});
-  figure::Chart chart{
-      .values = Json::array(),
-      .x = {.field = "gain", .title = "gain, nats", .scale = figure::Axis::Scale::kFromZero},
-      .y = {.field = "name", .title = ""},
-      .tips = {{"before", "text before"},
-               {"target", "target"},
-               {"position", "position"},
-               {"nll", "loss, nats", ".4f"},
-               {"other", "loss of the other, nats", ".4f"},
-               {"gain", "gain, nats", ".4f"}}};
+  figure::Chart chart{.x = figure::from_zero("gain", "gain, nats"),
+                      .y = {.field = "name", .title = ""},
+                      .tips = {{"before", "text before"},
+                               {"target", "target"},
+                               {"position", "position"},
+                               {"nll", "loss, nats", ".4f"},
+                               {"other", "loss of the other, nats", ".4f"},
+                               {"gain", "gain, nats", ".4f"}}};
   for (const GainedTarget& word : analysis.gains()->targets()) {
     const std::string target = text_.of(word.target);
-    const std::string before = text_before(analysis, word);
+    const std::int64_t first = std::max<std::int64_t>(0, word.token + 1 - kTextBefore);
+    const std::string before = tokens_text(analysis, text_, word.lane, first, word.token + 1);
     const auto add = [&](const auto&... looked_at) {
       csv.add(word.lane, word.token + 1, target, before, word.nll, word.other_nll, word.gain(),
               looked_at...);
@@ -290,18 +281,20 @@ void AnalysisReport::write_better() {
                             {"other", word.other_nll},
                             {"gain", word.gain()}});
   }
-  save("better", csv,
-       {.title = "Words that " + subjects_.front().name + " predicts better",
-        .caption = "The token before > the word that is predicted (its position). Gain: the other "
-                   "memory's loss minus this one's.",
-        .spec = figure::ranking(chart, "name")});
+  files_.save(
+      csv,
+      {.key = "better",
+       .title = "Words that " + subjects_.front().name + " predicts better",
+       .caption = "The token before > the word that is predicted (its position). Gain: the other "
+                  "memory's loss minus this one's.",
+       .spec = figure::ranking(chart, "name")});
 }
 
 std::string tokens_text(const MemoryAnalysis& analysis, const TokenText& text, std::int64_t lane,
                         std::int64_t from, std::int64_t to) {
   std::vector<std::string> tokens;
   for (std::int64_t i = from; i < to; ++i) {
-    tokens.push_back(text.of(analysis.trace().history(lane).at(static_cast<std::size_t>(i))));
+    tokens.push_back(text.of(analysis.trace().token(lane, i)));
   }
   return join(tokens, " ");
 }
@@ -326,17 +319,15 @@ void AnalysisReport::write_utterances(std::size_t count) {
     }
   }
   if (!has_any) return;
-  csv.save(folder_ / "utterances.csv");
-  files_.emplace_back("utterances.csv");
+  files_.save("utterances", csv);
 }
 
 void AnalysisReport::write_alpha() {
   Csv csv({"memory", "tier", "layer", "place", "alpha", "segments"});
   figure::Chart chart{
-      .values = Json::array(),
       .x = {.field = "place", .title = "place in the memory, 0 = oldest row", .is_whole = true},
       .y = {.field = "alpha", .title = "alpha, mean over heads"},
-      .colour = {.field = "layer", .title = "layer", .names = {}, .is_ordered = true},
+      .colour = {.field = "layer", .title = "layer", .is_ordered = true},
       .tips = {
           {"panel", "memory"}, {"layer", "layer"}, {"place", "place"}, {"alpha", "alpha", ".4f"}}};
   std::vector<std::string> panels;
@@ -359,24 +350,22 @@ void AnalysisReport::write_alpha() {
   for (const std::int64_t layer : layers) chart.colour.names.push_back(str(layer));
   chart.panels = {
       .field = "panel", .names = panels, .columns = std::min<std::size_t>(2, panels.size())};
-  save("alpha", csv,
-       {.title = "What memory rows keep of their context (alpha)",
-        .caption = str(join(panels, "; "),
-                       ": the weight that a row of the memory gives to its earlier context, "
-                       "against 1 - alpha for the new tokens; mean over segments with a full "
-                       "memory, lanes and heads."),
-        .spec = figure::lines(chart)});
+  files_.save(
+      csv, {.key = "alpha",
+            .title = "What memory rows keep of their context (alpha)",
+            .caption = str(join(panels, "; "),
+                           ": the weight that a row of the memory gives to its earlier context, "
+                           "against 1 - alpha for the new tokens; mean over segments with a full "
+                           "memory, lanes and heads."),
+            .spec = figure::lines(chart)});
 }
 
 void AnalysisReport::write_regions() {
   Csv csv({"memory", "tier", "layer", "region", "place", "share", "segments"});
   figure::Chart chart{
-      .values = Json::array(),
       .x = {.field = "place", .title = "place, 0 = oldest", .is_whole = true},
-      .y = {.field = "share",
-            .title = "share of attention",
-            .scale = figure::Axis::Scale::kFromZero},
-      .colour = {.field = "region", .title = "rows", .names = {}},
+      .y = figure::from_zero("share", "share of attention"),
+      .colour = {.field = "region", .title = "rows"},
       .tips = {{"region", "rows"}, {"place", "place"}, {"share", "share of attention", ".5f"}}};
   std::vector<std::string> panels, regions;
   for (const Subject& subject : subjects_) {
@@ -400,23 +389,17 @@ void AnalysisReport::write_regions() {
   if (panels.empty()) return;
   chart.colour.names = regions;
   chart.panels = {.field = "panel", .names = panels, .columns = columns_for(panels.size())};
-  save("regions", csv,
-       {.title = "Attention by place: compressed memory, memory, segment",
-        .caption = "Share of attention of each place: mean over segments with full memories, "
-                   "lanes, heads and queries.",
-        .spec = figure::lines(chart)});
+  files_.save(
+      csv, {.key = "regions",
+            .title = "Attention by place: compressed memory, memory, segment",
+            .caption = "Share of attention of each place: mean over segments with full memories, "
+                       "lanes, heads and queries.",
+            .spec = figure::lines(chart)});
 }
 
 const std::string& add_once(std::vector<std::string>& names, const std::string& name) {
   if (std::ranges::find(names, name) == names.end()) names.push_back(name);
   return name;
-}
-
-std::string save_page(const std::filesystem::path& folder, const std::string& name,
-                      const std::string& title, const std::vector<std::string>& lines,
-                      const std::vector<figure::Figure>& figures) {
-  write_file_atomic(folder / (name + ".html"), figure::figures_page(title, lines, figures));
-  return name + ".html";
 }
 
 }  // namespace mneme::analyze

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "host/analyze/memory_analyses.hpp"
@@ -15,15 +16,35 @@
 
 namespace mneme::analyze {
 
+// The files of figures in a folder that exists. Errors: Error (kRun) when one cannot be written.
+class FigureFiles {
+ public:
+  explicit FigureFiles(std::filesystem::path folder) : folder_(std::move(folder)) {}
+
+  void save(const std::string& name, const Csv& csv);
+  // Its specification and numbers: <key>.vl.json, <key>.csv.
+  void save(const Csv& csv, figure::Figure figure);
+  // `<name>.html`: the figures saved so far under a title and lines of text.
+  void save_page(const std::string& name, const std::string& title,
+                 const std::vector<std::string>& lines = {});
+
+  // Names in the folder, in the order in which they were written.
+  [[nodiscard]] const std::vector<std::string>& names() const { return names_; }
+
+ private:
+  std::filesystem::path folder_;
+  std::vector<std::string> names_;
+  std::vector<figure::Figure> figures_;
+};
+
 // An analysed memory with its name in reports.
 struct Subject {
   std::string name;
   const MemoryAnalysis* analysis;
 };
 
-// Writes into a folder that exists. Every CSV has a column `memory`; places of tokens
-// ("position") count from 0 at the lane's beginning. Errors: Error (kRun) when a file cannot be
-// written.
+// Writes FigureFiles. Every CSV has a column `memory`; places of tokens ("position") count from 0 at
+// the lane's beginning.
 class AnalysisReport {
  public:
   AnalysisReport(std::filesystem::path folder, std::vector<Subject> subjects, TokenText text);
@@ -58,20 +79,15 @@ class AnalysisReport {
   void write_page(const std::string& title, const std::vector<std::string>& lines);
 
   // Names in the folder, in the order in which they were written.
-  [[nodiscard]] const std::vector<std::string>& files() const { return files_; }
+  [[nodiscard]] const std::vector<std::string>& files() const { return files_.names(); }
 
  private:
-  void save(const std::string& name, const Csv& csv, figure::Figure figure);
   [[nodiscard]] std::string token(const MemoryAnalysis& analysis, std::int64_t lane,
                                   std::int64_t position) const;
-  [[nodiscard]] std::string text_before(const MemoryAnalysis& analysis,
-                                        const GainedTarget& word) const;
 
-  std::filesystem::path folder_;
+  FigureFiles files_;
   std::vector<Subject> subjects_;
   TokenText text_;
-  std::vector<std::string> files_;
-  std::vector<figure::Figure> figures_;
 };
 
 // Tokens [from, to) of a lane, separated by blanks.
@@ -80,11 +96,6 @@ class AnalysisReport {
 
 // Adds a name that is not among them yet: names in the order of their first appearance. Returns it.
 const std::string& add_once(std::vector<std::string>& names, const std::string& name);
-
-// Writes `<name>.html` with the figures; returns its name. Error (kRun) when it cannot be written.
-std::string save_page(const std::filesystem::path& folder, const std::string& name,
-                      const std::string& title, const std::vector<std::string>& lines,
-                      const std::vector<figure::Figure>& figures);
 
 // The same numbers of one memory: attention, space, tokens (over everything) and updates; and those
 // of its comparison.

@@ -89,11 +89,9 @@ Json regions_json(const MassByRegion& regions) {
 Json to_json(const MemoryAnalysis& analysis, const TokenText& text, std::size_t count) {
   Json tokens = Json::array();
   for (const AttendedToken& one : analysis.tokens().overall(count)) {
-    const std::int64_t id =
-        analysis.trace().history(one.lane).at(static_cast<std::size_t>(one.token));
     tokens.push_back({{"lane", one.lane},
                       {"position", one.token},
-                      {"token", text.of(id)},
+                      {"token", text.of(analysis.trace().token(one.lane, one.token))},
                       {"mass", one.mass},
                       {"share", one.share}});
   }
@@ -109,12 +107,11 @@ Json to_json(const PredictionGains& better, const MemoryAnalysis& analysis, cons
   const PredictionGains::Summary summary = better.summary();
   Json words = Json::array();
   for (const GainedTarget& word : better.targets()) {
-    const std::vector<std::int64_t>& history = analysis.trace().history(word.lane);
     Json looked_at = Json::array();
     for (const MemoryWord& seen : word.looked_at) {
       Json one = json_of(seen.where);
       one["position"] = seen.token;
-      one["word"] = text.of(history.at(static_cast<std::size_t>(seen.token)));
+      one["word"] = text.of(analysis.trace().token(word.lane, seen.token));
       one["mass"] = seen.mass;
       looked_at.push_back(std::move(one));
     }

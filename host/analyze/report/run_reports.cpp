@@ -28,33 +28,20 @@ std::string panel_of(const MeasuredRegression& one) {
 
 // A panel for every memory and number of rows.
 figure::Panels panels_of(const std::vector<MeasuredRegression>& measured) {
-  figure::Panels panels{.field = "panel", .names = {}, .columns = 2};
+  figure::Panels panels{.field = "panel", .columns = 2};
   for (const MeasuredRegression& one : measured) add_once(panels.names, panel_of(one));
   return panels;
 }
 
-// Writes the CSV and the specification and notes their names.
-void save(const std::filesystem::path& folder, const Csv& csv, figure::Figure figure,
-          std::vector<std::string>& files, std::vector<figure::Figure>& figures) {
-  csv.save(folder / (figure.key + ".csv"));
-  files.push_back(figure.key + ".csv");
-  files.push_back(figure::save(figure, folder));
-  figures.push_back(std::move(figure));
-}
-
-void write_fits(const std::filesystem::path& folder, const std::string& option,
-                const std::vector<MeasuredRegression>& measured, std::vector<std::string>& files,
-                std::vector<figure::Figure>& figures) {
+void write_fits(const std::string& option, const std::vector<MeasuredRegression>& measured,
+                FigureFiles& files) {
   Csv csv({"memory", "rows", "source", option, "error"});
   // Values that are no numbers stand one after another.
   const bool has_numbers = std::ranges::all_of(
       measured, [](const MeasuredRegression& one) { return number_of(one.value).has_value(); });
-  figure::Chart chart{.values = Json::array(),
-                      .x = {.field = "value", .title = option},
-                      .y = {.field = "error",
-                            .title = "relative error ||X - Xhat|| / ||X||",
-                            .scale = figure::Axis::Scale::kFromZero},
-                      .colour = {.field = "source", .title = "rows that are stored", .names = {}},
+  figure::Chart chart{.x = {.field = "value", .title = option},
+                      .y = figure::from_zero("error", "relative error ||X - Xhat|| / ||X||"),
+                      .colour = {.field = "source", .title = "rows that are stored"},
                       .panels = panels_of(measured),
                       .tips = {{"panel", "memory"},
                                {"source", "rows"},
@@ -70,29 +57,25 @@ void write_fits(const std::filesystem::path& folder, const std::string& option,
                             {"value", has_numbers ? Json(*number_of(one.value)) : Json(word)},
                             {"error", one.result.fit_error}});
   }
-  save(folder, csv,
-       {.key = "regression",
-        .title = "Error of one segment's fit",
-        .caption = "A segment of rows X is stored into an empty memory and read back as Xhat: 0 = "
-                   "nothing is lost, 1 = as good as zeros.",
-        .spec = figure::lines(chart)},
-       files, figures);
+  files.save(
+      csv,
+      {.key = "regression",
+       .title = "Error of one segment's fit",
+       .caption = "A segment of rows X is stored into an empty memory and read back as Xhat: 0 = "
+                  "nothing is lost, 1 = as good as zeros.",
+       .spec = figure::lines(chart)});
 }
 
-void write_ages(const std::filesystem::path& folder, const std::string& option,
-                const std::vector<MeasuredRegression>& measured, std::vector<std::string>& files,
-                std::vector<figure::Figure>& figures) {
+void write_ages(const std::string& option, const std::vector<MeasuredRegression>& measured,
+                FigureFiles& files) {
   Csv csv({"memory", "rows", "source", option, "age", "points", "correlation", "error"});
-  figure::Chart chart{.values = Json::array(),
-                      .x = {.field = "age",
+  figure::Chart chart{.x = {.field = "age",
                             .title = "updates since it was stored",
                             .scale = figure::Axis::Scale::kFromZero,
                             .is_whole = true},
-                      .y = {.field = "correlation",
-                            .title = "correlation with what was stored",
-                            .scale = figure::Axis::Scale::kFromZero},
-                      .colour = {.field = "value", .title = option, .names = {}},
-                      .panels = {.field = "panel", .names = {}, .columns = 2},
+                      .y = figure::from_zero("correlation", "correlation with what was stored"),
+                      .colour = {.field = "value", .title = option},
+                      .panels = {.field = "panel", .columns = 2},
                       .tips = {{"panel", "memory"},
                                {"value", option},
                                {"age", "updates"},
@@ -115,13 +98,12 @@ void write_ages(const std::filesystem::path& folder, const std::string& option,
                               {"error", age.error}});
     }
   }
-  save(folder, csv,
-       {.key = "ageing",
-        .title = "What is left of a segment",
-        .caption = "Correlation of the signal with the segment that was stored so many updates "
-                   "ago, at the points that still belong to it; mean over writes.",
-        .spec = figure::lines(chart)},
-       files, figures);
+  files.save(
+      csv, {.key = "ageing",
+            .title = "What is left of a segment",
+            .caption = "Correlation of the signal with the segment that was stored so many updates "
+                       "ago, at the points that still belong to it; mean over writes.",
+            .spec = figure::lines(chart)});
 }
 
 }  // namespace
@@ -129,14 +111,13 @@ void write_ages(const std::filesystem::path& folder, const std::string& option,
 std::vector<std::string> write_regression(const std::filesystem::path& folder,
                                           const std::string& option,
                                           const std::vector<MeasuredRegression>& measured) {
-  std::vector<std::string> files;
-  std::vector<figure::Figure> figures;
-  write_fits(folder, option, measured, files, figures);
+  FigureFiles files(folder);
+  write_fits(option, measured, files);
   const bool has_ages = std::ranges::any_of(
       measured, [](const MeasuredRegression& one) { return !one.result.ageing.empty(); });
-  if (has_ages) write_ages(folder, option, measured, files, figures);
-  files.push_back(save_page(folder, "regression", "What the regression keeps", {}, figures));
-  return files;
+  if (has_ages) write_ages(option, measured, files);
+  files.save_page("regression", "What the regression keeps");
+  return files.names();
 }
 
 Json to_json(const std::string& option, const std::vector<MeasuredRegression>& measured) {
@@ -162,13 +143,12 @@ Json to_json(const std::string& option, const std::vector<MeasuredRegression>& m
 std::vector<std::string> write_extrapolation(const std::filesystem::path& folder,
                                              const std::vector<SizedResult>& results) {
   Csv csv({"memory", "multiple", "segment", "context_rows", "tokens", "loss", "perplexity"});
-  figure::Chart chart{.values = Json::array(),
-                      .x = {.field = "multiple",
+  figure::Chart chart{.x = {.field = "multiple",
                             .title = "memory rows in segments, 0 = no memory",
                             .scale = figure::Axis::Scale::kFromZero,
                             .is_whole = true},
                       .y = {.field = "perplexity", .title = "perplexity"},
-                      .colour = {.field = "memory", .title = "memory", .names = {}},
+                      .colour = {.field = "memory", .title = "memory"},
                       .tips = {{"memory", "memory"},
                                {"rows", "rows"},
                                {"perplexity", "perplexity", ".3f"},
@@ -184,16 +164,15 @@ std::vector<std::string> write_extrapolation(const std::filesystem::path& folder
                             {"loss", result.loss()},
                             {"perplexity", result.perplexity()}});
   }
-  std::vector<std::string> files;
-  std::vector<figure::Figure> figures;
-  save(folder, csv,
-       {.key = "extrapolation",
-        .title = "Perplexity by memory size",
-        .caption = "Every memory with the same weights and other numbers of rows than in training.",
-        .spec = figure::lines(chart)},
-       files, figures);
-  files.push_back(save_page(folder, "extrapolation", "Perplexity by memory size", {}, figures));
-  return files;
+  FigureFiles files(folder);
+  files.save(
+      csv,
+      {.key = "extrapolation",
+       .title = "Perplexity by memory size",
+       .caption = "Every memory with the same weights and other numbers of rows than in training.",
+       .spec = figure::lines(chart)});
+  files.save_page("extrapolation", "Perplexity by memory size");
+  return files.names();
 }
 
 std::vector<std::string> write_distances(const std::filesystem::path& folder,
@@ -201,13 +180,10 @@ std::vector<std::string> write_distances(const std::filesystem::path& folder,
                                          const backbone::DistanceSettings& settings) {
   Csv csv({"memory", "layer", "from", "to", "weight", "tokens"});
   figure::Chart chart{
-      .values = Json::array(),
-      .x = {.field = "distance",
-            .title = "distance to the left, places",
-            .scale = figure::Axis::Scale::kFromZero},
+      .x = figure::from_zero("distance", "distance to the left, places"),
       .y = {.field = "weight", .title = "largest weight, mean", .scale = figure::Axis::Scale::kLog},
-      .colour = {.field = "memory", .title = "memory", .names = {}},
-      .panels = {.field = "panel", .names = {}, .columns = 2},
+      .colour = {.field = "memory", .title = "memory"},
+      .panels = {.field = "panel", .columns = 2},
       .tips = {{"memory", "memory"},
                {"panel", "layer"},
                {"places", "places"},
@@ -233,17 +209,15 @@ std::vector<std::string> write_distances(const std::filesystem::path& folder,
     }
   }
   for (const std::int64_t number : layers) chart.panels.names.push_back(str("layer ", number));
-  std::vector<std::string> files;
-  std::vector<figure::Figure> figures;
-  save(folder, csv,
-       {.key = "distance",
-        .title = str("How far attention reaches: ", join(chart.panels.names, ", ")),
-        .caption = str("The largest attention weight on a place of each interval of ",
-                       settings.width, " places, mean over tokens and heads, in decades."),
-        .spec = figure::lines(chart)},
-       files, figures);
-  files.push_back(save_page(folder, "distance", "How far attention reaches", {}, figures));
-  return files;
+  FigureFiles files(folder);
+  files.save(csv,
+             {.key = "distance",
+              .title = str("How far attention reaches: ", join(chart.panels.names, ", ")),
+              .caption = str("The largest attention weight on a place of each interval of ",
+                             settings.width, " places, mean over tokens and heads, in decades."),
+              .spec = figure::lines(chart)});
+  files.save_page("distance", "How far attention reaches");
+  return files.names();
 }
 
 Json to_json(const DistanceResult& subject) {

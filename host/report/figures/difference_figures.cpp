@@ -70,7 +70,7 @@ Json spec_of(const Comparison& comparison, const std::vector<const Difference*>&
                   {"sort", names_of(comparison, all)},
                   {"axis", {{"grid", false}, {"labelLimit", 160}, {"labelExpr", kNameInLines}}}};
   const char* const title = is_loss ? "difference in loss, nats a token" : "difference in accuracy";
-  Json x = axis_channel({.field = "low", .title = title, .scale = Axis::Scale::kFromZero});
+  Json x = axis_channel(figure::from_zero("low", title));
   const auto at = [&](const char* field) {
     Json channel = x;
     channel["field"] = field;

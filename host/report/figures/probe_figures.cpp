@@ -133,11 +133,9 @@ void add_probe_curve(const Comparison& comparison, const std::string& split,
   const Json tooltip = Json::array(
       {tip("arm", "arm"), tip("x", curve.x_title, ".4~g"), tip("mean", curve.y_title, ".4~g"),
        tip("low", "lowest seed", ".4~g"), tip("high", "highest seed", ".4~g")});
-  Json layers = line_layers(
-      comparison, figure::axis_channel({.field = "x", .title = curve.x_title}),
-      figure::axis_channel(
-          {.field = "mean", .title = curve.y_title, .scale = figure::Axis::Scale::kFromZero}),
-      false, tooltip);
+  Json layers =
+      line_layers(comparison, figure::axis_channel({.field = "x", .title = curve.x_title}),
+                  figure::axis_channel(figure::from_zero("mean", curve.y_title)), false, tooltip);
   out.push_back(
       {.key = str(curve.key, '-', split),
        .section = "diagnostics",

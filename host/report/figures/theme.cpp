@@ -18,7 +18,7 @@ constexpr std::array kShapes = {"circle",        "square", "diamond",       "tri
 
 // The arms, with a legend that fits on a phone.
 figure::Colour names_of_arms(const Comparison& comparison) {
-  figure::Colour out{.field = "arm", .title = "", .names = {}, .legend_width = 330};
+  figure::Colour out{.field = "arm", .title = "", .legend_width = 330};
   for (const Arm& arm : comparison.arms) out.names.push_back(arm.name);
   return out;
 }
