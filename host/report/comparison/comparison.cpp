@@ -16,12 +16,17 @@ namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
-double number_at(const Json& json, const std::string& key) {
+}  // namespace
+
+std::string word_at(const Json& json, const char* key) {
+  const auto found = json.is_object() ? json.find(key) : json.end();
+  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+double number_at(const Json& json, const char* key) {
   const auto found = json.is_object() ? json.find(key) : json.end();
   return found != json.end() && found->is_number() ? found->get<double>() : kUnknown;
 }
-
-}  // namespace
 
 double EvaluationSummary::answer_score(std::size_t score) const {
   double sum = 0.0, count = 0.0;
@@ -32,7 +37,7 @@ double EvaluationSummary::answer_score(std::size_t score) const {
   return count > 0.0 ? sum / count : kUnknown;
 }
 
-double EvaluationSummary::result(const std::string& key) const {
+double EvaluationSummary::result(const char* key) const {
   const auto found = record.find("result");
   return found == record.end() ? kUnknown : number_at(*found, key);
 }
@@ -206,6 +211,11 @@ std::vector<Metric> metrics(const Comparison& comparison) {
   return list.take();
 }
 
+const Metric* find_metric(const std::vector<Metric>& all, const std::string& key) {
+  const auto found = std::ranges::find(all, key, &Metric::key);
+  return found == all.end() ? nullptr : &*found;
+}
+
 Spread spread(const std::vector<double>& all) {
   std::vector<double> values;
   std::ranges::copy_if(all, std::back_inserter(values),
@@ -264,11 +274,7 @@ std::vector<double> against_first(const Metric& metric, std::size_t arm) {
   return out;
 }
 
-std::string task_of(const Comparison& comparison) {
-  if (!comparison.data.is_object()) return "";
-  const auto found = comparison.data.find("task");
-  return found != comparison.data.end() && found->is_string() ? found->get<std::string>() : "";
-}
+std::string task_of(const Comparison& comparison) { return word_at(comparison.data, "task"); }
 
 bool is_text(const Comparison& comparison) {
   const std::string task = task_of(comparison);

@@ -95,7 +95,7 @@ struct EvaluationSummary {
   // Mean of one of kAnswerScores over the answers; NaN = there are none.
   [[nodiscard]] double answer_score(std::size_t score) const;
   // A number of evaluation.json's result, such as "perplexity_per_word"; NaN = not known.
-  [[nodiscard]] double result(const std::string& key) const;
+  [[nodiscard]] double result(const char* key) const;
   // What a token of a text is: "byte", "char", "word", "tokenizer"; "" = not known.
   [[nodiscard]] std::string token_unit() const;
 };
@@ -185,6 +185,13 @@ struct Comparison {
   bool is_interrupted = false;  // runs are missing that were planned
 };
 
+// --- Values of the files ---
+
+// The word at a key; "" where the value is no object, or has another one there.
+[[nodiscard]] std::string word_at(const Json& json, const char* key);
+// The number at a key; NaN likewise.
+[[nodiscard]] double number_at(const Json& json, const char* key);
+
 // --- Numbers of the table ---
 
 // One line of the table: a number of every arm and seed.
@@ -202,6 +209,8 @@ struct Metric {
 
 // All lines, in the order of the table. Lines without any value are left out.
 [[nodiscard]] std::vector<Metric> metrics(const Comparison& comparison);
+// The line of this key; nullptr where it was left out.
+[[nodiscard]] const Metric* find_metric(const std::vector<Metric>& all, const std::string& key);
 
 // Mean and standard deviation over the seeds whose number is known (n - 1; 0 for one seed).
 struct Spread {

@@ -47,6 +47,7 @@ std::string name_of(const fs::path& folder) {
 struct ReadRun {
   Run run;
   std::string experiment;
+  config::Value root;                               // of the experiment
   std::optional<scores::MemoryChecks> checks = {};  // before the training
 };
 
@@ -76,8 +77,8 @@ ReadRun read_run(const fs::path& folder, const std::string& shown,
   out.run.folder = shown;
   out.run.path = folder;
   out.run.info = read_json(folder / "run.json", kRunHint);
-  const config::Value root = config::parse_toml(out.experiment, shown);
-  const config::Value* const train = root.find("train");
+  out.root = config::parse_toml(out.experiment, shown);
+  const config::Value* const train = out.root.find("train");
   const config::Value* const seed = train == nullptr ? nullptr : train->find("seed");
   if (seed == nullptr || seed->kind() != config::Kind::kInteger) {
     throw_run({.where = (folder / "experiment.toml").string(),
@@ -93,7 +94,7 @@ ReadRun read_run(const fs::path& folder, const std::string& shown,
   std::vector<std::string> problems;
   read_evaluations(folder, out.experiment, out.run, problems);
   for (const std::string& problem : problems) notes.push_back(str(shown, ": ", problem));
-  find_steps(root, out.run);
+  find_steps(out.root, out.run);
   scores::RunChecks checks = scores::read_run_checks(folder);
   out.checks = std::move(checks.before);
   // Of weights that were trained on they say nothing.
@@ -103,19 +104,13 @@ ReadRun read_run(const fs::path& folder, const std::string& shown,
 
 // The experiment without its seed, and the plugins' checksums: equal for the runs of an arm.
 std::string arm_key(const ReadRun& one) {
-  config::Value root = config::parse_toml(one.experiment, "experiment.toml");
+  config::Value root = one.root;
   if (config::Value* const train = root.find("train")) train->erase("seed");
   std::string key = root.toml();
   for (const Json& plugin : one.run.info.value("plugins", Json::array())) {
     key += '\n' + plugin.value("sha256", "");
   }
   return key;
-}
-
-std::string memory_of(const std::string& experiment) {
-  const config::Value root = config::parse_toml(experiment, "experiment.toml");
-  const config::Value* const memory = root.find("memory");
-  return memory == nullptr ? "" : memory->toml();
 }
 
 // "cache" of "cache-seed2".
@@ -147,11 +142,6 @@ std::optional<double> number_of(const Json& json, const char* key) {
   return json.at(key).get<double>();
 }
 
-std::string string_of(const Json& json, const char* key) {
-  const auto found = json.find(key);
-  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
 // Whether a run's files say that it was evaluated with the weights of its planned last step.
 // comparison.json may say less, as when its program was killed while it began again.
 bool is_evaluated_at_the_end(const Run& run) {
@@ -163,7 +153,7 @@ bool is_evaluated_at_the_end(const Run& run) {
 
 Run planned_run(const fs::path& folder, const Json& json, Comparison& comparison,
                 std::string& experiment) {
-  const std::string place = string_of(json, "folder");
+  const std::string place = word_at(json, "folder");
   Run run;
   const std::string state = json.value("state", "waiting");
   if (!place.empty() && fs::exists(folder / place / "experiment.toml")) {
@@ -181,10 +171,10 @@ Run planned_run(const fs::path& folder, const Json& json, Comparison& comparison
   run.folder = place;
   run.path = folder / place;
   run.seed = json.at("seed").get<std::uint64_t>();
-  run.initial_sha256 = string_of(json, "initial_sha256");
+  run.initial_sha256 = word_at(json, "initial_sha256");
   if (state == "failed") {
     const Json error = json.value("error", Json::object());
-    run.error = error.is_object() ? string_of(error, "message") : std::string();
+    run.error = error.is_object() ? word_at(error, "message") : std::string();
     if (run.error->empty()) run.error = "no reason is known";
   }
   run.is_done = state == "done" || state == "failed" || is_evaluated_at_the_end(run);
@@ -198,8 +188,8 @@ Run planned_run(const fs::path& folder, const Json& json, Comparison& comparison
 
 Arm planned_arm(const fs::path& folder, const Json& json, Comparison& comparison) {
   Arm arm{.name = json.at("name").get<std::string>(),
-          .file = string_of(json, "file"),
-          .memory = string_of(json, "memory"),
+          .file = word_at(json, "file"),
+          .memory = word_at(json, "memory"),
           .plugins = json.value("plugins", Json::array()),
           .backbone_parameters = json.value("backbone_parameters", std::int64_t{0}),
           .memory_parameters = json.value("memory_parameters", std::int64_t{0})};
@@ -240,12 +230,12 @@ std::string experiment_of(const std::string& experiment, const Arm& arm) {
 Comparison load_comparison(const fs::path& folder) {
   const fs::path file = folder / kComparisonFile;
   const Json json = read_json(file, kComparisonHint);
-  if (!json.is_object() || string_of(json, "format") != "mneme-comparison" ||
+  if (!json.is_object() || word_at(json, "format") != "mneme-comparison" ||
       json.value("version", Json()) != 1) {
     throw_run({.where = file.string(),
                .failed = "is no comparison that this program can read",
                .expected = "format mneme-comparison, version 1",
-               .got = json.is_object() ? str("format ", string_of(json, "format"), ", version ",
+               .got = json.is_object() ? str("format ", word_at(json, "format"), ", version ",
                                              json.value("version", Json()).dump())
                                        : std::string("no JSON object"),
                .hint = "read it with the program that wrote it, or run `mneme compare` again"});
@@ -259,9 +249,9 @@ Comparison load_comparison(const fs::path& folder) {
       for (const Json& word : command) words.push_back(shell_word(word.get<std::string>()));
       out.command = join(words, " ");
     }
-    out.experiment_file = string_of(json, "experiment_file");
-    out.mneme = string_of(json, "mneme");
-    out.commit = string_of(json, "commit");
+    out.experiment_file = word_at(json, "experiment_file");
+    out.mneme = word_at(json, "mneme");
+    out.commit = word_at(json, "commit");
     out.machine = json.value("machine", Json::object());
     out.data = json.value("data", Json::object());
     out.initial_weights = json.value("initial_weights", Json());
@@ -282,7 +272,7 @@ Comparison load_comparison(const fs::path& folder) {
   }
   for (Arm& arm : out.arms) {
     if (arm.experiment.empty()) {
-      arm.experiment = experiment_of(string_of(json, "experiment"), arm);
+      arm.experiment = experiment_of(word_at(json, "experiment"), arm);
     }
   }
   complete(out);
@@ -295,7 +285,7 @@ Comparison load_comparison(const fs::path& folder) {
 // Checksums of a list of plugins, in order.
 std::vector<std::string> plugin_checksums(const Json& plugins) {
   std::vector<std::string> out;
-  for (const Json& plugin : plugins) out.push_back(string_of(plugin, "sha256"));
+  for (const Json& plugin : plugins) out.push_back(word_at(plugin, "sha256"));
   return out;
 }
 
@@ -310,10 +300,10 @@ void add_from_comparison(const fs::path& run_folder, Arm& arm) {
   if (code || !fs::exists(file, code)) return;
   try {
     const Json json = parse_json(read_file(file));
-    if (json.is_discarded() || string_of(json, "format") != "mneme-comparison") return;
+    if (json.is_discarded() || word_at(json, "format") != "mneme-comparison") return;
     for (const Json& one : json.at("arms")) {
       const bool has_run = std::ranges::any_of(one.at("runs"), [&](const Json& planned) {
-        return string_of(planned, "folder") == run.filename();
+        return word_at(planned, "folder") == run.filename();
       });
       if (!has_run ||
           plugin_checksums(one.value("plugins", Json::array())) != plugin_checksums(arm.plugins))
@@ -373,7 +363,8 @@ Comparison load_runs(const std::vector<fs::path>& paths) {
       one = read_run(folder, folder.string(), out.notes);
       key = arm_key(one);
       of_run.experiment = one.experiment;
-      of_run.memory = memory_of(one.experiment);
+      if (const config::Value* const memory = one.root.find("memory"))
+        of_run.memory = memory->toml();
       take_from_info(of_run, one.run.info);
       of_run.checks = one.checks;
       add_from_comparison(folder, of_run);
@@ -410,8 +401,8 @@ Comparison load_runs(const std::vector<fs::path>& paths) {
   const Json& info = out.arms.front().runs.front().info;
   out.machine = machine_of(info);
   out.data = info.value("data", Json::object());
-  out.mneme = string_of(info, "mneme");
-  out.commit = string_of(info, "commit");
+  out.mneme = word_at(info, "mneme");
+  out.commit = word_at(info, "commit");
   complete(out);
   hide_folders(out);
   return out;

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
-#include <limits>
 #include <map>
 #include <set>
 #include <string_view>
@@ -26,12 +25,6 @@ namespace {
 
 constexpr std::size_t kMaxAnswersShown = 5;  // to turns of dialogues
 
-double number_or_nan(const Json& json, const char* key) {
-  const auto found = json.find(key);
-  return found != json.end() && found->is_number() ? found->get<double>()
-                                                   : std::numeric_limits<double>::quiet_NaN();
-}
-
 std::map<std::string, double> numbers_of(const Json& line, const char* key) {
   std::map<std::string, double> out;
   const auto found = line.find(key);
@@ -49,11 +42,11 @@ bool read_line(const Json& line, Run& run) {
   const auto step = line["step"].get<std::int64_t>();
   const std::string kind = line.value("kind", "");
   if (kind == "step") {
-    const double tokens = number_or_nan(line, "tokens");
-    const double seconds = number_or_nan(line, "seconds");
+    const double tokens = number_at(line, "tokens");
+    const double seconds = number_at(line, "seconds");
     if (std::isnan(tokens) || std::isnan(seconds)) return false;
     run.training.push_back({.step = step,
-                            .loss = number_or_nan(line, "loss"),
+                            .loss = number_at(line, "loss"),
                             .tokens = static_cast<std::int64_t>(tokens),
                             .seconds = seconds,
                             .metrics = numbers_of(line, "metrics"),
@@ -61,16 +54,15 @@ bool read_line(const Json& line, Run& run) {
     return true;
   }
   if (kind == "curve") {
-    const double loss = number_or_nan(line, "loss"), targets = number_or_nan(line, "targets");
+    const double loss = number_at(line, "loss"), targets = number_at(line, "targets");
     if (std::isnan(targets)) return false;
     run.curve.push_back(
         {.step = step, .targets = static_cast<std::int64_t>(targets), .loss = loss});
     return true;
   }
   if (kind != "eval" || !line.contains("result") || !line["result"].is_object()) return false;
-  run.while_training.push_back({.step = step,
-                                .split = line.value("split", ""),
-                                .loss = number_or_nan(line["result"], "loss")});
+  run.while_training.push_back(
+      {.step = step, .split = line.value("split", ""), .loss = number_at(line["result"], "loss")});
   return true;
 }
 

@@ -90,6 +90,7 @@ std::string budget_warning(const Comparison& comparison) {
   constexpr double kTolerance = 1.05;
   constexpr const char* kTokens = "tokens of training";  // which no choice of sizes changes
   const std::vector<Metric> all = metrics(comparison);
+  const Metric* const state = find_metric(all, "state_bytes");
   std::vector<double> parameters, bytes, tokens;
   for (const Run* const run : longest_runs(comparison)) {
     if (run != nullptr) tokens.push_back(static_cast<double>(run->training.back().tokens));
@@ -98,9 +99,7 @@ std::string budget_warning(const Comparison& comparison) {
     const Arm& arm = comparison.arms[i];
     if (arm.backbone_parameters > 0)  // known
       parameters.push_back(static_cast<double>(arm.backbone_parameters + arm.memory_parameters));
-    const auto state = std::ranges::find(all, std::string("state_bytes"), &Metric::key);
-    if (state == all.end()) continue;
-    const double mean = spread(state->values[i]).mean;
+    const double mean = state == nullptr ? std::nan("") : spread(state->values[i]).mean;
     if (std::isfinite(mean)) bytes.push_back(mean);
   }
   std::vector<std::string> parts;

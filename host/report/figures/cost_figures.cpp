@@ -120,8 +120,8 @@ Cost from_metric(const Comparison& comparison, const std::vector<Metric>& lines,
            .words = words,
            .axis = {},
            .x = std::vector<double>(comparison.arms.size(), std::nan(""))};
-  const auto found = std::ranges::find(lines, key, &Metric::key);
-  if (found == lines.end()) return out;
+  const Metric* const found = find_metric(lines, key);
+  if (found == nullptr) return out;
   out.axis = found->name;
   for (std::size_t arm = 0; arm < comparison.arms.size(); ++arm) {
     out.x[arm] = spread(found->values[arm]).mean;
@@ -141,8 +141,8 @@ void add(const Comparison& comparison, const std::vector<Metric>& lines, const C
          const Json& connected, std::vector<Figure>& out) {
   if (!differs(cost)) return;
   for (const std::string& split : comparison.splits) {
-    const auto loss = std::ranges::find(lines, split + ".loss", &Metric::key);
-    if (loss == lines.end()) continue;
+    const Metric* const loss = find_metric(lines, split + ".loss");
+    if (loss == nullptr) continue;
     Json values = points_of(comparison, cost, *loss);
     if (values.size() < 2) continue;
     std::string caption = comparison.seeds.size() < 2

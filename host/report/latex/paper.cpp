@@ -17,11 +17,6 @@ namespace {
 
 constexpr const char* kNone = "--";
 
-const Metric* find(const std::vector<Metric>& all, const std::string& key) {
-  const auto found = std::ranges::find(all, key, &Metric::key);
-  return found == all.end() ? nullptr : &*found;
-}
-
 const Difference* find(const std::vector<Difference>& all, std::size_t arm,
                        const std::string& split, Measure measure) {
   const auto found = std::ranges::find_if(all, [&](const Difference& one) {
@@ -59,7 +54,7 @@ struct Subject {
 Subject subject_of(const Comparison& comparison, const std::vector<Metric>& all,
                    const std::string& split) {
   if (is_generated(comparison)) {
-    return {.metric = find(all, split + ".accuracy"),
+    return {.metric = find_metric(all, split + ".accuracy"),
             .heading = "Accuracy",
             .word = "accuracy",
             .is_higher_better = true,
@@ -73,10 +68,10 @@ Subject subject_of(const Comparison& comparison, const std::vector<Metric>& all,
   for (const auto& [of, key, heading, word] :
        {std::array{"byte", ".bits_per_byte", "Bits/byte", "bits a byte"},
         std::array{"char", ".bits_per_character", "Bits/char.", "bits a character"}}) {
-    const Metric* const metric = unit == of ? find(all, split + key) : nullptr;
+    const Metric* const metric = unit == of ? find_metric(all, split + key) : nullptr;
     if (metric != nullptr) return {.metric = metric, .heading = heading, .word = word};
   }
-  return {.metric = find(all, split + ".perplexity"),
+  return {.metric = find_metric(all, split + ".perplexity"),
           .heading = "Perplexity",
           .word = "perplexity",
           .digits = 2};
@@ -281,8 +276,8 @@ LatexTable paper_table(const Comparison& comparison, const std::vector<Differenc
   const std::vector<Metric> numbers = metrics(comparison);
   const Subject subject = subject_of(comparison, numbers, split);
   if (subject.metric == nullptr) return {};
-  const Metric* const bytes = find(numbers, "state_bytes");
-  const Metric* const flops = find(numbers, "training_flops");
+  const Metric* const bytes = find_metric(numbers, "state_bytes");
+  const Metric* const flops = find_metric(numbers, "training_flops");
   const Scale scale = flops == nullptr ? Scale{} : scale_of(*flops);
   LatexTable out{.label = "mneme-" + split,
                  .caption = caption_of(comparison, all, split, subject),

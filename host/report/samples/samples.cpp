@@ -50,8 +50,7 @@ std::size_t begin_of_last(const std::string& text, std::size_t count) {
 }
 
 bool is_continued(const Comparison& comparison) {
-  if (!comparison.data.is_object()) return false;
-  const std::string task = comparison.data.value("task", "");
+  const std::string task = task_of(comparison);
   return task == "text" || task == "tokens";
 }
 

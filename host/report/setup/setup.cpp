@@ -12,11 +12,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string word_at(const Json& json, const char* key) {
-  const auto found = json.is_object() ? json.find(key) : json.end();
-  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
 // -1 = not known.
 std::int64_t count_at(const Json& json, const char* key) {
   const auto found = json.is_object() ? json.find(key) : json.end();

@@ -5,7 +5,6 @@
 #include <iterator>
 #include <limits>
 #include <map>
-#include <optional>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -52,14 +51,6 @@ const SuiteMeasure& shown_as(const std::string& measure) {
        .digits = 4}};
   const auto found = std::ranges::find(kAll, measure, &SuiteMeasure::word);
   return found == kAll.end() ? kAll.front() : *found;
-}
-
-// The measure's line of a comparison; nothing when no arm has it.
-std::optional<Metric> measure_of(const Comparison& comparison, const std::string& measure) {
-  std::vector<Metric> all = metrics(comparison);
-  const auto found = std::ranges::find(all, shown_as(measure).key, &Metric::key);
-  if (found == all.end()) return std::nullopt;
-  return std::move(*found);
 }
 
 // "Accuracy by task and memory", "Accuracy and loss by task and memory".
@@ -172,11 +163,13 @@ Sheet suite_sheet(const fs::path& folder, const SuiteRecord& record) {
         continue;
       }
       const Comparison comparison = load({folder / task.folder});
-      const std::optional<Metric> metric = measure_of(comparison, task.measure);
+      const std::vector<Metric> all = metrics(comparison);
+      const Metric* const metric = find_metric(all, shown.key);
       for (std::size_t arm = 0; arm < comparison.arms.size(); ++arm) {
         const std::string& name = comparison.arms[arm].name;
         if (std::ranges::find(rows.arms, name) == rows.arms.end()) rows.arms.push_back(name);
-        cells[name] = metric ? cell_of(metric->values[arm], shown, seeds) : Cell("-", nullptr);
+        cells[name] =
+            metric != nullptr ? cell_of(metric->values[arm], shown, seeds) : Cell("-", nullptr);
         if (const std::string faults = faults_of(comparison.arms[arm]); !faults.empty()) {
           notes.insert(
               str(task.name, ": ", name, " is faulty (", faults, "): its numbers say nothing."));
@@ -184,7 +177,7 @@ Sheet suite_sheet(const fs::path& folder, const SuiteRecord& record) {
       }
       if (const std::string progress = progress_text(comparison); !progress.empty())
         notes.insert(str(task.name, ": ", progress));
-      if (!metric && !comparison.splits.empty()) {
+      if (metric == nullptr && !comparison.splits.empty()) {
         notes.insert(str(task.name, ": no run has a number for \"", task.measure,
                          "\" on valid; the task's data lack it, or valid was not evaluated."));
       }

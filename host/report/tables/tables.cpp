@@ -299,11 +299,6 @@ Sheet settings_sheet(const Comparison& comparison) {
   return out;
 }
 
-std::string text_of(const Json& plugin, const char* key) {
-  const auto found = plugin.find(key);
-  return found != plugin.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
 Sheet plugins_sheet(const Comparison& comparison) {
   Sheet out{.key = "plugins",
             .title = "Plugins",
@@ -313,9 +308,9 @@ Sheet plugins_sheet(const Comparison& comparison) {
     for (const Json& plugin : arm.plugins) {
       out.rows.push_back({Cell(arm.name),
                           count_cell(tier++),
-                          Cell(text_of(plugin, "id")),
-                          Cell(text_of(plugin, "version")),
-                          {text_of(plugin, "sha256").substr(0, 16), text_of(plugin, "sha256")}});
+                          Cell(word_at(plugin, "id")),
+                          Cell(word_at(plugin, "version")),
+                          {word_at(plugin, "sha256").substr(0, 16), word_at(plugin, "sha256")}});
     }
   }
   return out;
