@@ -107,19 +107,12 @@ std::string record_html(const Report& report) {
       {"experiment", comparison.experiment_file},
       {"mneme", comparison.mneme},
       {"commit", comparison.commit}};
-  if (comparison.initial_weights.is_object()) {
-    for (const auto& [key, value] : comparison.initial_weights.items()) {
-      facts.emplace_back("first weights: " + key, plain_text(value));
-    }
-  }
-  if (comparison.machine.is_object()) {
-    for (const auto& [key, value] : comparison.machine.items()) {
-      facts.emplace_back(key, plain_text(value));
-    }
-  }
-  if (comparison.data.is_object()) {
-    for (const auto& [key, value] : comparison.data.items()) {
-      facts.emplace_back("data: " + key, plain_text(value));
+  for (const auto& [name, values] :
+       {std::pair("first weights: ", &comparison.initial_weights),
+        std::pair("", &comparison.machine), std::pair("data: ", &comparison.data)}) {
+    if (!values->is_object()) continue;
+    for (const auto& [key, value] : values->items()) {
+      facts.emplace_back(name + key, plain_text(value));
     }
   }
   std::string out =
@@ -186,10 +179,6 @@ std::string body_html(const Report& report, bool has_script) {
 }
 
 }  // namespace
-
-bool has_figures() { return figure::has_vega(); }
-
-std::string page(const Report& report) { return page(report, figure::vega_bundle()); }
 
 std::string page(const Report& report, std::string_view vega) {
   std::vector<std::string> names;

@@ -65,14 +65,12 @@ struct ReportOptions {
 // The report as one HTML page that needs no other file and no network. `vega`: the script that
 // draws the figures, by default that of the program. Without one, as in programs that were built
 // without Vega-Lite, the page has the tables, and says how to get the figures.
-[[nodiscard]] std::string page(const Report& report);
-[[nodiscard]] std::string page(const Report& report, std::string_view vega);
-// Whether the program has the script.
-[[nodiscard]] bool has_figures();
+[[nodiscard]] std::string page(const Report& report, std::string_view vega = figure::vega_bundle());
 
 using figure::draw_pictures;
 using figure::Drawer;
 using figure::find_drawer;
+using figure::has_vega;
 using figure::json_text;
 using figure::kWithoutVega;  // what to do without it
 using figure::picture_formats;

@@ -88,9 +88,7 @@ int run(const ReportArguments& arguments, const Streams& streams) {
     streams.out << printed(report, format, streams.out_width) << std::flush;
   if (!page.empty() && !arguments.is_quiet) {
     streams.err << "the report is " << page.string() << "; open it in a browser";
-    if (!report::has_figures()) {
-      streams.err << ". " << report::kWithoutVega;
-    }
+    if (!report::has_vega()) streams.err << ". " << report::kWithoutVega;
     streams.err << '\n' << std::flush;
   }
   outputs.finish();

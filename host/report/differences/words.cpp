@@ -1,5 +1,6 @@
 // What differences say in words.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -18,19 +19,9 @@ std::string name_of(Measure measure) {
 }
 
 std::string verdict_word(const Difference& difference) {
-  switch (difference.verdict) {
-    case Verdict::kBetter:
-      return "better";
-    case Verdict::kWorse:
-      return "worse";
-    case Verdict::kNoDifference:
-      return "no difference shown";
-    case Verdict::kFaulty:
-      return difference.faults;
-    case Verdict::kUnknown:
-      break;
-  }
-  return "unknown";
+  if (difference.verdict == Verdict::kFaulty) return difference.faults;
+  constexpr std::array kWords = {"better", "worse", "no difference shown", "unknown"};
+  return kWords.at(static_cast<std::size_t>(difference.verdict));
 }
 
 std::string positive_text(double value, int digits) {
