@@ -175,58 +175,36 @@ void list_dialogues(Fields& at, DataConfig& data) {
 
 // Keys that belong to other tasks.
 void refuse_other_keys(Reader& reader, Task task) {
-  struct Key {
-    const char* name;
-    std::vector<Task> tasks;
+  struct Keys {
+    std::vector<const char*> names;
+    std::vector<Task> tasks;  // that have them
   };
-  const std::vector<Task> texts = {Task::kText, Task::kDialogue};
-  const std::vector<Task> files = {Task::kText, Task::kTokens, Task::kDialogue};
-  const std::vector<Task> sequences = {Task::kSorting,       Task::kDigitSorting, Task::kCopy,
-                                       Task::kSelectiveCopy, Task::kNeedle,       Task::kMqar,
-                                       Task::kDocumentRecall};
-  const std::vector<Task> pairs = {Task::kMqar, Task::kDocumentRecall};
-  const Key keys[] = {
-      {"prepared", {Task::kText}},
-      {"train", files},
-      {"valid", files},
-      {"test", files},
-      {"split", {Task::kText}},
-      {"vocabulary", texts},
-      {"vocabulary_file", texts},
-      {"vocabulary_size", files},
-      {"min_count", texts},
-      {"add_eos", {Task::kText}},
-      {"document_mark", {Task::kText}},
-      {"with_document", {Task::kDialogue}},
-      {"token_types", {Task::kDialogue}},
-      {"alphabet",
+  const std::vector<Keys> all = {
+      {{"prepared", "split", "add_eos", "documents", "document_mark"}, {Task::kText}},
+      {{"vocabulary", "vocabulary_file", "min_count"}, {Task::kText, Task::kDialogue}},
+      {{"train", "valid", "test", "vocabulary_size"},
+       {Task::kText, Task::kTokens, Task::kDialogue}},
+      {{"with_document", "token_types"}, {Task::kDialogue}},
+      {{"period_min", "period_max"}, {Task::kMotif}},
+      {{"alphabet"},
        {Task::kMotif, Task::kSorting, Task::kDigitSorting, Task::kCopy, Task::kSelectiveCopy,
         Task::kNeedle}},
-      {"period_min", {Task::kMotif}},
-      {"period_max", {Task::kMotif}},
-      {"length",
+      {{"length"},
        {Task::kSorting, Task::kDigitSorting, Task::kCopy, Task::kSelectiveCopy, Task::kNeedle,
         Task::kMqar}},
-      {"gap", {Task::kCopy}},
-      {"answer", {Task::kSelectiveCopy, Task::kNeedle}},
-      {"depth_min", {Task::kNeedle}},
-      {"depth_max", {Task::kNeedle}},
-      {"pairs", {Task::kMqar}},
-      {"documents", {Task::kText}},
-      {"document_count", {Task::kDocumentRecall}},
-      {"facts", {Task::kDocumentRecall}},
-      {"questions", pairs},
-      {"keys", pairs},
-      {"values", pairs},
-      {"train_sequences", sequences},
-      {"valid_sequences", sequences},
-      {"test_sequences", sequences},
-  };
+      {{"gap"}, {Task::kCopy}},
+      {{"answer"}, {Task::kSelectiveCopy, Task::kNeedle}},
+      {{"depth_min", "depth_max"}, {Task::kNeedle}},
+      {{"pairs"}, {Task::kMqar}},
+      {{"document_count", "facts"}, {Task::kDocumentRecall}},
+      {{"questions", "keys", "values"}, {Task::kMqar, Task::kDocumentRecall}},
+      {{"train_sequences", "valid_sequences", "test_sequences"},
+       {Task::kSorting, Task::kDigitSorting, Task::kCopy, Task::kSelectiveCopy, Task::kNeedle,
+        Task::kMqar, Task::kDocumentRecall}}};
   const std::string unused = str("not used by the task \"", to_word(task), '"');
-  for (const Key& key : keys) {
-    if (std::find(key.tasks.begin(), key.tasks.end(), task) == key.tasks.end()) {
-      refuse_key(reader, key.name, unused);
-    }
+  for (const auto& [names, tasks] : all) {
+    if (std::ranges::find(tasks, task) != tasks.end()) continue;
+    for (const char* name : names) refuse_key(reader, name, unused);
   }
 }
 

@@ -24,56 +24,38 @@ void list_motif(Fields& at, MotifConfig& motif) {
 
 namespace {
 
-// The defaults of sorting and digit_sorting are those of their papers.
-SequenceConfig default_sequences(Task task) {
+// The defaults of a task, and what its key length means.
+struct TaskDefaults {
+  SequenceConfig sequences;
+  RecallConfig recall = {};
+  std::string_view length = "tokens to sort";
+};
+
+// Those of sorting and digit_sorting are those of their papers.
+TaskDefaults defaults_of(Task task) {
   constexpr std::int64_t kTrain = 100'000, kHeldOut = 1000;
   switch (task) {
     case Task::kDigitSorting:
-      return {20, 10, 50000, 5000, 5000};
+      return {{20, 10, 50000, 5000, 5000}};
     case Task::kCopy:
-      return {8, 16, kTrain, kHeldOut, kHeldOut};
+      return {{8, 16, kTrain, kHeldOut, kHeldOut}, {.gap = 32}, "symbols to copy"};
     case Task::kSelectiveCopy:
-      return {64, 16, kTrain, kHeldOut, kHeldOut};
+      return {{64, 16, kTrain, kHeldOut, kHeldOut},
+              {.answer = 8},
+              "tokens among which the symbols lie"};
     case Task::kNeedle:
-      return {96, 32, kTrain, kHeldOut, kHeldOut};
+      return {{96, 32, kTrain, kHeldOut, kHeldOut},
+              {.answer = 2},
+              "tokens among which the needle lies, with it"};
     case Task::kMqar:
-      return {64, 0, kTrain, kHeldOut, kHeldOut};
+      return {{64, 0, kTrain, kHeldOut, kHeldOut},
+              {.pairs = 8, .questions = 8, .keys = 32, .values = 32},
+              "tokens of a sequence; even"};
     case Task::kDocumentRecall:
-      return {0, 0, kTrain, kHeldOut, kHeldOut};
+      return {{0, 0, kTrain, kHeldOut, kHeldOut},
+              {.document_count = 4, .facts = 3, .questions = 3, .keys = 8, .values = 16}};
     default:
-      return {4000, 20, 8000, 800, 800};
-  }
-}
-
-RecallConfig default_recall(Task task) {
-  switch (task) {
-    case Task::kCopy:
-      return {.gap = 32};
-    case Task::kSelectiveCopy:
-      return {.answer = 8};
-    case Task::kNeedle:
-      return {.answer = 2};
-    case Task::kMqar:
-      return {.pairs = 8, .questions = 8, .keys = 32, .values = 32};
-    case Task::kDocumentRecall:
-      return {.document_count = 4, .facts = 3, .questions = 3, .keys = 8, .values = 16};
-    default:
-      return {};
-  }
-}
-
-std::string_view meaning_of_length(Task task) {
-  switch (task) {
-    case Task::kCopy:
-      return "symbols to copy";
-    case Task::kSelectiveCopy:
-      return "tokens among which the symbols lie";
-    case Task::kNeedle:
-      return "tokens among which the needle lies, with it";
-    case Task::kMqar:
-      return "tokens of a sequence; even";
-    default:
-      return "tokens to sort";
+      return {{4000, 20, 8000, 800, 800}};
   }
 }
 
@@ -120,13 +102,13 @@ void list_recall(Fields& at, RecallConfig& recall, Task task) {
 
 void list_sequences(Fields& at, DataConfig& data) {
   SequenceConfig& sequences = data.sequences;
+  const TaskDefaults defaults = defaults_of(data.task);
   if (at.is_reading()) {
-    sequences = default_sequences(data.task);
-    data.recall = default_recall(data.task);
+    sequences = defaults.sequences;
+    data.recall = defaults.recall;
   }
   if (data.task != Task::kDocumentRecall) {
-    at.field({"length", meaning_of_length(data.task)}, sequences.length,
-             IntegerRange{2, 16'777'216});
+    at.field({"length", defaults.length}, sequences.length, IntegerRange{2, 16'777'216});
   }
   if (data.task != Task::kMqar && data.task != Task::kDocumentRecall) {
     at.field({"alphabet", "different symbols"}, sequences.alphabet, kSymbols);
