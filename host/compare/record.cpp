@@ -1,5 +1,6 @@
 // comparison.json.
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -11,24 +12,15 @@
 namespace mneme::compare {
 namespace {
 
-std::string_view to_word(RunRecord::State state) {
-  switch (state) {
-    case RunRecord::State::kRunning:
-      return "running";
-    case RunRecord::State::kDone:
-      return "done";
-    case RunRecord::State::kFailed:
-      return "failed";
-    case RunRecord::State::kWaiting:
-      break;
-  }
-  return "waiting";
-}
+// Of the values of RunRecord::State.
+constexpr std::array kStateWords = {"waiting", "running", "done", "failed"};
 
 Json json_of(const RunRecord& run) {
   // A comparison that is begun again and killed keeps what it had.
   const RunRecord::State state = run.is_done() ? RunRecord::State::kDone : run.state;
-  Json json = {{"seed", run.seed}, {"folder", run.folder}, {"state", to_word(state)}};
+  Json json = {{"seed", run.seed},
+               {"folder", run.folder},
+               {"state", kStateWords.at(static_cast<std::size_t>(state))}};
   if (!run.initial_sha256.empty()) json["initial_sha256"] = run.initial_sha256;
   if (run.state == RunRecord::State::kFailed)
     json["error"] = {{"message", run.error}, {"exit_code", run.exit_code}};

@@ -1,6 +1,9 @@
 #include "host/figure/page.hpp"
 
+#include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "host/figure/resources.hpp"
 
@@ -25,27 +28,13 @@ std::string footer_html(bool has_figures) {
 bool has_vega() { return !vega_bundle().empty(); }
 
 std::string escape(std::string_view text) {
+  using Entity = std::pair<char, std::string_view>;
+  constexpr std::array<Entity, 5> kEntities = {
+      {{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}}};
   std::string out;
   for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      default:
-        out += c;
-    }
+    const auto* const entity = std::ranges::find(kEntities, c, &Entity::first);
+    out += entity == kEntities.end() ? std::string_view(&c, 1) : entity->second;
   }
   return out;
 }

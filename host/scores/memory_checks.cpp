@@ -1,6 +1,8 @@
 #include "host/scores/memory_checks.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
@@ -14,21 +16,12 @@ namespace {
 
 constexpr std::string_view kChecksFormat = "mneme-checks";
 
-std::string_view to_word(CheckResult result) {
-  switch (result) {
-    case CheckResult::kHolds:
-      return "holds";
-    case CheckResult::kFails:
-      return "fails";
-    case CheckResult::kNotChecked:
-      break;
-  }
-  return "not checked";
-}
+// Of the values of CheckResult.
+constexpr std::array<std::string_view, 3> kResultWords = {"holds", "fails", "not checked"};
 
 CheckResult result_of(std::string_view word) {
-  if (word == to_word(CheckResult::kHolds)) return CheckResult::kHolds;
-  return word == to_word(CheckResult::kFails) ? CheckResult::kFails : CheckResult::kNotChecked;
+  const auto place = std::ranges::find(kResultWords, word) - kResultWords.begin();
+  return static_cast<CheckResult>(std::min<std::ptrdiff_t>(place, 2));  // others: not checked
 }
 
 Json json_or_null(const std::optional<MemoryChecks>& checks) {
@@ -83,7 +76,9 @@ std::vector<std::string> warnings(const MemoryChecks& checks) {
 Json to_json(const MemoryChecks& checks) {
   Json list = Json::array();
   for (const MemoryCheck& one : checks.checks) {
-    list.push_back({{"name", one.name}, {"result", to_word(one.result)}, {"text", one.text}});
+    list.push_back({{"name", one.name},
+                    {"result", kResultWords.at(static_cast<std::size_t>(one.result))},
+                    {"text", one.text}});
   }
   return {{"step", checks.step}, {"parameters", checks.parameters}, {"checks", std::move(list)}};
 }

@@ -112,18 +112,9 @@ std::string range_text(const RealRange& range) {
 }
 
 std::string describe(const Value& value) {
-  switch (value.kind()) {
-    case Kind::kString:
-      return str(toml_string(value.as_string()), " (a string)");
-    case Kind::kInteger:
-    case Kind::kReal:
-    case Kind::kBoolean:
-      return value.toml();
-    case Kind::kArray:
-    case Kind::kTable:
-      break;
-  }
-  return std::string(kind_text(value.kind()));
+  if (value.kind() == Kind::kString) return toml_string(value.as_string()) + " (a string)";
+  const bool is_list = value.kind() == Kind::kArray || value.is_table();
+  return is_list ? std::string(kind_text(value.kind())) : value.toml();
 }
 
 Reader::Reader(const Value& table, Problems& problems, KeyLog* log)

@@ -226,10 +226,6 @@ Value& item_at(Value& array, const std::string& part, const Position& position) 
   return array.items()[*index];
 }
 
-}  // namespace
-
-namespace {
-
 // Paths that are something else, before an error about their bytes.
 void check_is_toml(const std::filesystem::path& path) {
   std::error_code ignored;

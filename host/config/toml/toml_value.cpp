@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <stdexcept>
 #include <utility>
@@ -15,21 +16,9 @@ std::string Position::text() const {
 }
 
 std::string_view kind_text(Kind kind) {
-  switch (kind) {
-    case Kind::kTable:
-      return "a table";
-    case Kind::kArray:
-      return "an array";
-    case Kind::kString:
-      return "a string";
-    case Kind::kInteger:
-      return "an integer";
-    case Kind::kReal:
-      return "a real number";
-    case Kind::kBoolean:
-      break;
-  }
-  return "a boolean";
+  constexpr std::array kTexts = {"a table",    "an array",      "a string",
+                                 "an integer", "a real number", "a boolean"};
+  return kTexts[static_cast<std::size_t>(kind)];
 }
 
 Value::Value(Contents contents, Position position, std::string path)

@@ -4,7 +4,6 @@
 #include <span>
 #include <vector>
 
-#include "host/data/text/text.hpp"
 #include "host/scores/overlap/words.hpp"
 
 namespace mneme::scores {
@@ -38,12 +37,8 @@ constexpr SuffixRule kLastEndings[] = {
     {U"ible", U""}, {U"ant", U""},  {U"ement", U""}, {U"ment", U""}, {U"ent", U""}, {U"ou", U""},
     {U"ism", U""},  {U"ate", U""},  {U"iti", U""},   {U"ous", U""},  {U"ive", U""}, {U"ize", U""}};
 
-struct Irregular {
-  LettersView word;
-  LettersView stem;
-};
-
-constexpr Irregular kIrregular[] = {
+// Whole words.
+constexpr SuffixRule kIrregular[] = {
     {U"sky", U"sky"},        {U"skies", U"sky"},        {U"dying", U"die"},
     {U"lying", U"lie"},      {U"tying", U"tie"},        {U"news", U"news"},
     {U"innings", U"inning"}, {U"inning", U"inning"},    {U"outings", U"outing"},
@@ -176,22 +171,12 @@ Letters step_5(const Letters& word) {
   return out;
 }
 
-Letters decode_word(std::string_view word) {
-  Letters out;
-  for (std::size_t i = 0; i < word.size();) {
-    const data::CodePoint point = data::decode_utf8(word, i);
-    out += point.bytes == 0 ? U'\uFFFD' : point.value;
-    i += point.bytes == 0 ? 1 : point.bytes;
-  }
-  return out;
-}
-
 }  // namespace
 
 std::string porter_stem(std::string_view word) {
-  const Letters letters = decode_word(word);
-  for (const Irregular& irregular : kIrregular) {
-    if (letters == irregular.word) return to_utf8(irregular.stem);
+  const Letters letters = code_points(word);
+  for (const SuffixRule& irregular : kIrregular) {
+    if (letters == irregular.suffix) return to_utf8(irregular.replacement);
   }
   if (letters.size() <= 2) return to_utf8(letters);
   const Letters stem = step_2(step_1c(step_1b(step_1a(letters))));

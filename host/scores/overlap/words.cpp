@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 
+#include "host/base/utf8.hpp"
 #include "host/data/text/text.hpp"
 #include "host/scores/overlap/porter_stemmer.hpp"
 
@@ -62,19 +63,25 @@ std::vector<std::string> split_at_white_space(std::u32string_view text) {
 
 }  // namespace
 
-std::u32string lower_case(std::string_view text) {
+std::u32string code_points(std::string_view text) {
   std::u32string out;
   for (std::size_t i = 0; i < text.size();) {
-    const data::CodePoint point = data::decode_utf8(text, i);
+    const CodePoint point = decode_utf8(text, i);
+    out += point.bytes == 0 ? kReplacement : point.value;
     i += point.bytes == 0 ? 1 : point.bytes;
-    if (point.bytes == 0) {
-      out += kReplacement;
-    } else if (point.value == kDottedCapitalI) {
+  }
+  return out;
+}
+
+std::u32string lower_case(std::string_view text) {
+  std::u32string out;
+  for (const char32_t c : code_points(text)) {
+    if (c == kDottedCapitalI) {
       // The only code point whose lower case is two; utf8proc has mappings to one.
       out += U'i';
       out += kDotAbove;
     } else {
-      out += static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(point.value)));
+      out += static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)));
     }
   }
   return out;

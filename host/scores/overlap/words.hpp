@@ -8,6 +8,9 @@
 
 namespace mneme::scores {
 
+// The code points of a text; U+FFFD for a byte that is no UTF-8.
+[[nodiscard]] std::u32string code_points(std::string_view text);
+
 // The text in lower case, code point by code point, as Python's str.lower() gives it; but a capital
 // sigma always becomes U+03C3. A byte that is no UTF-8 becomes U+FFFD.
 [[nodiscard]] std::u32string lower_case(std::string_view text);
