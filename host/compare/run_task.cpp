@@ -95,11 +95,8 @@ void RunTask::begin(const std::string& phase, std::vector<std::string> arguments
   news_.activity = {.run = record_.folder, .phase = phase};
   error_.clear();
   stopped_.clear();
-  for (const std::string& word :
-       {std::string("--threads"), comparison_.machine.at("threads").dump(), std::string("--device"),
-        device_}) {
-    arguments.push_back(word);
-  }
+  arguments.insert(arguments.end(),
+                   {"--threads", comparison_.machine.at("threads").dump(), "--device", device_});
   if (options_.is_forced) arguments.emplace_back("--force");
   process_ =
       std::make_unique<ChildProcess>(Launch{.program = options_.program.string(),
@@ -110,27 +107,22 @@ void RunTask::begin(const std::string& phase, std::vector<std::string> arguments
 }
 
 void RunTask::begin_training() {
-  // The memory was checked when the arm was made.
-  std::vector<std::string> more = {"--checked"};
+  std::vector<std::string> words = {"train", "--resume", folder().string()};
+  if (!fs::exists(folder() / "experiment.toml")) {
+    const fs::path file = options_.folder / "experiments" / (record_.folder + ".toml");
+    fs::create_directories(file.parent_path());
+    write_file_atomic(file, config::to_toml(experiment_));
+    words = {"train", file.string(), "--run", folder().string()};
+    if (!options_.initial_weights.empty()) {
+      words.insert(words.end(), {"--init", kept_weights(options_.folder).string()});
+    }
+  }
+  words.emplace_back("--checked");  // the memory, when the arm was made
   if (const ArmCurve& curve = arm().curve; curve.every > 0) {
-    more.insert(more.end(),
-                {"--curve-every", str(curve.every), "--curve-segments", str(curve.segments)});
+    words.insert(words.end(),
+                 {"--curve-every", str(curve.every), "--curve-segments", str(curve.segments)});
   }
-  if (fs::exists(folder() / "experiment.toml")) {
-    std::vector<std::string> arguments = {"train", "--resume", folder().string()};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    begin("train", arguments);
-    return;
-  }
-  const fs::path file = options_.folder / "experiments" / (record_.folder + ".toml");
-  fs::create_directories(file.parent_path());
-  write_file_atomic(file, config::to_toml(experiment_));
-  std::vector<std::string> arguments = {"train", file.string(), "--run", folder().string()};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  if (!options_.initial_weights.empty()) {
-    arguments.insert(arguments.end(), {"--init", kept_weights(options_.folder).string()});
-  }
-  begin("train", arguments);
+  begin("train", std::move(words));
 }
 
 // Begins the next evaluation that is missing; without one the run is done.
