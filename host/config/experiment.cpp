@@ -83,14 +83,14 @@ void check_tier_keys(const Value& root, const std::vector<Override>& overrides) 
   }
 }
 
-void list_experiment(Fields& at, Experiment& all) {
-  at.section("model", [&](Fields& table) { list_model(table, all.model); });
-  at.section("memory", [&](Fields& table) { list_memory(table, all.memory); });
-  at.section("data", [&](Fields& table) { list_data(table, all.data); });
-  at.section("train", [&](Fields& table) { list_train(table, all.train, all.data); });
-  at.section("eval", [&](Fields& table) { list_eval(table, all.eval, all.data, all.train); });
-  at.section("generate", [&](Fields& table) { list_generate(table, all.generate, all.eval); });
-  at.finish();
+void list_experiment(Fields& keys, Experiment& all) {
+  keys.section("model", [&](Fields& table) { list_model(table, all.model); });
+  keys.section("memory", [&](Fields& table) { list_memory(table, all.memory); });
+  keys.section("data", [&](Fields& table) { list_data(table, all.data); });
+  keys.section("train", [&](Fields& table) { list_train(table, all.train, all.data); });
+  keys.section("eval", [&](Fields& table) { list_eval(table, all.eval, all.data, all.train); });
+  keys.section("generate", [&](Fields& table) { list_generate(table, all.generate, all.eval); });
+  keys.finish();
 }
 
 // The tables that have a key, as "[train] or [eval]"; "" = none has it.
@@ -182,8 +182,8 @@ void Fields::write_inner(std::string_view key, std::string_view open, std::strin
 Experiment read_experiment(Reader reader, Problems& problems) {
   Experiment experiment;
   const Value& root = reader.self();
-  Fields at(std::move(reader));
-  list_experiment(at, experiment);
+  Fields keys(std::move(reader));
+  list_experiment(keys, experiment);
   const Value* model = root.find("model");
   if (model != nullptr && !model->is_table()) model = nullptr;
   const Value* same_length = model == nullptr ? nullptr : model->find("same_length");
@@ -250,8 +250,8 @@ MemoryConfig parse_memory_file(const std::filesystem::path& path,
   Problems problems;
   const Value table = memory_section(root, problems);
   MemoryConfig memory;
-  Fields at(Reader(table, problems));
-  list_memory(at, memory);
+  Fields keys(Reader(table, problems));
+  list_memory(keys, memory);
   problems.throw_if_any();
   return memory;
 }
@@ -275,7 +275,7 @@ Experiment with_memory(const Experiment& experiment, const MemoryConfig& memory)
 std::string to_toml(const MemoryConfig& memory) {
   MemoryConfig written = memory;
   Fields root("", "");
-  root.section("memory", [&](Fields& at) { list_memory(at, written); });
+  root.section("memory", [&](Fields& keys) { list_memory(keys, written); });
   return root.text();
 }
 

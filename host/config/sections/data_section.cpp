@@ -18,33 +18,33 @@ void refuse_key(Reader& reader, const std::string& key, const std::string& reaso
   }
 }
 
-void list_files(Fields& at, DataConfig& data, std::string_view train_default) {
-  at.field({"train", "training data: a text, or ids [n] in a safetensors file", train_default},
-           data.train);
-  at.field({"valid", "data that training evaluates on"}, data.valid);
-  at.field({"test", "data of eval --split test"}, data.test);
+void list_files(Fields& keys, DataConfig& data, std::string_view train_default) {
+  keys.field({"train", "training data: a text, or ids [n] in a safetensors file", train_default},
+             data.train);
+  keys.field({"valid", "data that training evaluates on"}, data.valid);
+  keys.field({"test", "data of eval --split test"}, data.test);
 }
 
-void list_vocabulary_size(Fields& at, DataConfig& data) {
-  at.field({"vocabulary_size",
-            "word: at most so many words; tokenizer: ids of the model, at least the tokenizer's; "
-            "tokens: "
-            "ids lie below it; 0 = what the training data or the tokenizer hold"},
-           data.vocabulary_size, kCountOrZero);
+void list_vocabulary_size(Fields& keys, DataConfig& data) {
+  keys.field({"vocabulary_size",
+              "word: at most so many words; tokenizer: ids of the model, at least the tokenizer's; "
+              "tokens: "
+              "ids lie below it; 0 = what the training data or the tokenizer hold"},
+             data.vocabulary_size, kCountOrZero);
 }
 
-void list_vocabulary(Fields& at, DataConfig& data) {
-  at.field({"vocabulary", "what a token of a text is"}, data.vocabulary);
-  at.field(
+void list_vocabulary(Fields& keys, DataConfig& data) {
+  keys.field({"vocabulary", "what a token of a text is"}, data.vocabulary);
+  keys.field(
       {"vocabulary_file",
        "a saved vocabulary.json in place of one built from train; with vocabulary = "
        "\"tokenizer\": a tokenizer.json, or a folder that holds one or vocab.json and merges.txt"},
       data.vocabulary_file);
 }
 
-void list_min_count(Fields& at, DataConfig& data) {
-  at.field({"min_count", "with vocabulary = \"word\": rarer words become <unk>"}, data.min_count,
-           kCount);
+void list_min_count(Fields& keys, DataConfig& data) {
+  keys.field({"min_count", "with vocabulary = \"word\": rarer words become <unk>"}, data.min_count,
+             kCount);
 }
 
 void check_split(Reader& reader, const std::vector<double>& split) {
@@ -96,81 +96,85 @@ void check_vocabulary(Reader& reader, const DataConfig& data) {
 }
 
 // Either a prepared folder, or the files and how they are encoded, which such a folder fixes.
-void list_text(Fields& at, DataConfig& data) {
-  at.field({"prepared",
-            "a folder of mneme data prepare, in place of the files and of the keys that say how "
-            "they are read"},
-           data.prepared);
-  if (at.is_reading() ? at.reader().has("prepared") : !data.prepared.empty()) {
-    if (!at.is_reading()) return;
+void list_text(Fields& keys, DataConfig& data) {
+  keys.field({"prepared",
+              "a folder of mneme data prepare, in place of the files and of the keys that say how "
+              "they are read"},
+             data.prepared);
+  if (keys.is_reading() ? keys.reader().has("prepared") : !data.prepared.empty()) {
+    if (!keys.is_reading()) return;
     for (const char* key :
          {"train", "valid", "test", "split", "vocabulary", "vocabulary_file", "vocabulary_size",
           "min_count", "add_eos", "documents", "document_mark"}) {
-      refuse_key(at.reader(), key, "fixed by the folder that data.prepared names");
+      refuse_key(keys.reader(), key, "fixed by the folder that data.prepared names");
     }
     return;
   }
-  at.require("train",
-             "the path of the training data, or data.prepared, a folder that `mneme data prepare` "
-             "wrote");
-  list_files(at, data, "required, unless prepared is given");
-  if (at.field({"split", "shares of train that become train, valid and test; three that sum to 1"},
-               data.split, RealRange{.min = 0.0, .max = 1.0})) {
-    check_split(at.reader(), data.split);
+  keys.require(
+      "train",
+      "the path of the training data, or data.prepared, a folder that `mneme data prepare` "
+      "wrote");
+  list_files(keys, data, "required, unless prepared is given");
+  if (keys.field(
+          {"split", "shares of train that become train, valid and test; three that sum to 1"},
+          data.split, RealRange{.min = 0.0, .max = 1.0})) {
+    check_split(keys.reader(), data.split);
   }
-  list_vocabulary(at, data);
-  at.field({"documents",
-            "what begins a document: file = each file; heading = a line ' = Title = ' after a "
-            "blank line; mark = a line equal to document_mark; line = every line"},
-           data.documents);
-  if (at.lists(data.documents == Documents::kMark)) {
-    at.field({"document_mark",
-              "the line that begins a document and is left out; with documents = \"mark\""},
-             data.document_mark);
+  list_vocabulary(keys, data);
+  keys.field({"documents",
+              "what begins a document: file = each file; heading = a line ' = Title = ' after a "
+              "blank line; mark = a line equal to document_mark; line = every line"},
+             data.documents);
+  if (keys.lists(data.documents == Documents::kMark)) {
+    keys.field({"document_mark",
+                "the line that begins a document and is left out; with documents = \"mark\""},
+               data.document_mark);
   }
-  if (at.is_reading()) check_documents(at.reader(), data);
+  if (keys.is_reading()) check_documents(keys.reader(), data);
   if (data.vocabulary == Vocabulary::kWord) {
-    at.field({"add_eos", "with vocabulary = \"word\": an <eos> at each line's end"}, data.add_eos);
-    if (at.lists(data.vocabulary_file.empty())) {
-      list_min_count(at, data);
-      list_vocabulary_size(at, data);
+    keys.field({"add_eos", "with vocabulary = \"word\": an <eos> at each line's end"},
+               data.add_eos);
+    if (keys.lists(data.vocabulary_file.empty())) {
+      list_min_count(keys, data);
+      list_vocabulary_size(keys, data);
     }
   }
-  if (data.vocabulary == Vocabulary::kTokenizer) list_vocabulary_size(at, data);
-  if (at.is_reading()) {
-    check_vocabulary(at.reader(), data);
+  if (data.vocabulary == Vocabulary::kTokenizer) list_vocabulary_size(keys, data);
+  if (keys.is_reading()) {
+    check_vocabulary(keys.reader(), data);
   } else {
     for (const char* key : {"vocabulary_size", "min_count", "add_eos"}) {
-      at.put_before(key, "documents");
+      keys.put_before(key, "documents");
     }
   }
 }
 
 // Dialogues are encoded as texts are, but a line end is no token.
-void list_dialogues(Fields& at, DataConfig& data) {
-  at.require("train", "the path of a file of dialogues");
-  at.field({"train", "dialogues: a file or folder of one of the forms of docs/dialogue.md"},
-           data.train);
-  at.field({"valid", "dialogues that training evaluates on"}, data.valid);
-  at.field({"test", "dialogues of eval --split test"}, data.test);
-  if (at.is_reading()) {
+void list_dialogues(Fields& keys, DataConfig& data) {
+  keys.require("train", "the path of a file of dialogues");
+  keys.field({"train", "dialogues: a file or folder of one of the forms of docs/dialogue.md"},
+             data.train);
+  keys.field({"valid", "dialogues that training evaluates on"}, data.valid);
+  keys.field({"test", "dialogues of eval --split test"}, data.test);
+  if (keys.is_reading()) {
     data.add_eos = false;
     data.vocabulary = Vocabulary::kWord;
   }
-  list_vocabulary(at, data);
-  if (data.vocabulary == Vocabulary::kWord && at.lists(data.vocabulary_file.empty())) {
-    list_min_count(at, data);
+  list_vocabulary(keys, data);
+  if (data.vocabulary == Vocabulary::kWord && keys.lists(data.vocabulary_file.empty())) {
+    list_min_count(keys, data);
   }
   if (data.vocabulary != Vocabulary::kByte && data.vocabulary != Vocabulary::kChar &&
-      at.lists(data.vocabulary_size > 0)) {
-    list_vocabulary_size(at, data);
+      keys.lists(data.vocabulary_size > 0)) {
+    list_vocabulary_size(keys, data);
   }
-  at.field({"with_document", "the document is read before the turns"}, data.dialogue.has_document);
-  at.field(
+  keys.field({"with_document", "the document is read before the turns"},
+             data.dialogue.has_document);
+  keys.field(
       {"token_types", "to each token's embedding that of <doc> or of its speaker's mark is added"},
       data.dialogue.has_token_types);
-  if (!at.is_reading()) return;
-  check_vocabulary(at.reader(), data);
+  if (!keys.is_reading()) return;
+  check_vocabulary(keys.reader(), data);
 }
 
 // Keys that belong to other tasks.
@@ -210,35 +214,36 @@ void refuse_other_keys(Reader& reader, Task task) {
 
 }  // namespace
 
-void list_data(Fields& at, DataConfig& data) {
-  const bool has_task = at.require("task", quoted_list(all_words<Task>()));
-  at.field({"task", "what is read or generated"}, data.task);
-  if (at.is_reading()) refuse_other_keys(at.reader(), data.task);
+void list_data(Fields& keys, DataConfig& data) {
+  const bool has_task = keys.require("task", quoted_list(all_words<Task>()));
+  keys.field({"task", "what is read or generated"}, data.task);
+  if (keys.is_reading()) refuse_other_keys(keys.reader(), data.task);
   switch (data.task) {
     case Task::kText:
-      if (has_task) list_text(at, data);
+      if (has_task) list_text(keys, data);
       break;
     case Task::kTokens:
-      at.require("train", "the path of the training data");
-      list_files(at, data, "required");
-      list_vocabulary_size(at, data);
+      keys.require("train", "the path of the training data");
+      list_files(keys, data, "required");
+      list_vocabulary_size(keys, data);
       break;
     case Task::kMotif:
-      list_motif(at, data.motif);
+      list_motif(keys, data.motif);
       break;
     case Task::kDialogue:
-      list_dialogues(at, data);
+      list_dialogues(keys, data);
       break;
     default:
-      list_sequences(at, data);
+      list_sequences(keys, data);
       break;
   }
-  at.field({"reset",
-            "when a lane's memory is emptied: document = at a document's first token, segment = at "
-            "the next segment's start, never"},
-           data.reset);
-  at.field({"seed", "of generated data"}, data.seed);
-  at.finish();
+  keys.field(
+      {"reset",
+       "when a lane's memory is emptied: document = at a document's first token, segment = at "
+       "the next segment's start, never"},
+      data.reset);
+  keys.field({"seed", "of generated data"}, data.seed);
+  keys.finish();
 }
 
 }  // namespace mneme::config

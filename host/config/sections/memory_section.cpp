@@ -38,24 +38,25 @@ void check_sha256(Reader& reader, std::string& sha256) {
   }
 }
 
-void list_weights(Fields& at, TierConfig& tier) {
-  if (!at.is_reading()) {
+void list_weights(Fields& keys, TierConfig& tier) {
+  if (!keys.is_reading()) {
     for (const auto& [name, weight] : tier.weights) {
-      at.write("weight." + toml_key(name), format_exact(weight));
+      keys.write("weight." + toml_key(name), format_exact(weight));
     }
     return;
   }
-  at.table({"weight",
-            "weight.<loss>: factor of an auxiliary loss of the plugin; mneme plugins describe NAME "
-            "names them",
-            "1 each"},
-           [&](Fields& table) {
-             Reader& weights = table.reader();
-             tier.weight_table = weights.self();
-             for (const Member& member : tier.weight_table.members()) {
-               tier.weights[member.key] = weights.real(member.key, 1.0, {});
-             }
-           });
+  keys.table(
+      {"weight",
+       "weight.<loss>: factor of an auxiliary loss of the plugin; mneme plugins describe NAME "
+       "names them",
+       "1 each"},
+      [&](Fields& table) {
+        Reader& weights = table.reader();
+        tier.weight_table = weights.self();
+        for (const Member& member : tier.weight_table.members()) {
+          tier.weights[member.key] = weights.real(member.key, 1.0, {});
+        }
+      });
 }
 
 // Everything that is not the host's is an option of the plugin.
@@ -73,43 +74,45 @@ void read_options(Reader& reader, TierConfig& tier) {
   }
 }
 
-void write_options(Fields& at, const TierConfig& tier) {
+void write_options(Fields& keys, const TierConfig& tier) {
   for (const Member& member : tier.options.members()) {
-    at.write(toml_key(member.key), member.value.toml());
+    keys.write(toml_key(member.key), member.value.toml());
   }
   for (const Member& member : tier.eval_options.members()) {
-    at.write(toml_key(std::string(kEvalPrefix) + member.key), member.value.toml());
+    keys.write(toml_key(std::string(kEvalPrefix) + member.key), member.value.toml());
   }
 }
 
-void list_tier(Fields& at, TierConfig& tier) {
-  if (at.require("plugin", "the name of a plugin, such as plugin = \"name\"")) {
-    at.field({"plugin", "file name or id of the plugin"}, tier.plugin);
-    if (at.is_reading() && at.reader().value("plugin")->kind() == Kind::kString &&
+void list_tier(Fields& keys, TierConfig& tier) {
+  if (keys.require("plugin", "the name of a plugin, such as plugin = \"name\"")) {
+    keys.field({"plugin", "file name or id of the plugin"}, tier.plugin);
+    if (keys.is_reading() && keys.reader().value("plugin")->kind() == Kind::kString &&
         tier.plugin.empty()) {
-      at.reader().problem("plugin", {.expected = "the name of a plugin", .got = "an empty string"});
+      keys.reader().problem("plugin",
+                            {.expected = "the name of a plugin", .got = "an empty string"});
     }
   }
   std::vector<std::int64_t> layers = tier.layers.value_or(std::vector<std::int64_t>{});
-  if (at.field({"layers", "indices of the layers that it serves", "all"}, layers, kNotNegative)) {
-    check_layers(at.reader(), layers);
+  if (keys.field({"layers", "indices of the layers that it serves", "all"}, layers, kNotNegative)) {
+    check_layers(keys.reader(), layers);
     tier.layers = std::move(layers);
   }
-  at.field({"feed",
-            "what it absorbs: released = what the nearest earlier tier lets go, the segment's rows "
-            "if none does; segment = always the segment's rows"},
-           tier.feed);
-  at.field({"sha256", "checksum that the plugin's file must have", "not pinned"}, tier.sha256);
-  if (at.is_reading()) check_sha256(at.reader(), tier.sha256);
-  at.field({"lr", "learning rate of its parameters", "train.lr"}, tier.lr, kFromZero);
-  at.field({"weight_decay", "of its parameters", "train.weight_decay"}, tier.weight_decay,
-           kFromZero);
-  list_weights(at, tier);
-  if (at.is_reading()) {
-    tier.position = at.reader().self().position();
-    read_options(at.reader(), tier);
+  keys.field(
+      {"feed",
+       "what it absorbs: released = what the nearest earlier tier lets go, the segment's rows "
+       "if none does; segment = always the segment's rows"},
+      tier.feed);
+  keys.field({"sha256", "checksum that the plugin's file must have", "not pinned"}, tier.sha256);
+  if (keys.is_reading()) check_sha256(keys.reader(), tier.sha256);
+  keys.field({"lr", "learning rate of its parameters", "train.lr"}, tier.lr, kFromZero);
+  keys.field({"weight_decay", "of its parameters", "train.weight_decay"}, tier.weight_decay,
+             kFromZero);
+  list_weights(keys, tier);
+  if (keys.is_reading()) {
+    tier.position = keys.reader().self().position();
+    read_options(keys.reader(), tier);
   } else {
-    write_options(at, tier);
+    write_options(keys, tier);
   }
 }
 
@@ -126,16 +129,17 @@ void refuse_tier_keys(Reader& reader) {
 
 }  // namespace
 
-void list_memory(Fields& at, MemoryConfig& memory) {
-  at.field({"plugins", "folders that are searched for plugins, in order, and no others",
-            "those of the program"},
-           memory.plugins);
-  at.field({"carry",
-            "at a swap, state and parameters that do not fit: refuse, or reset to initial values"},
-           memory.carry);
-  at.tables({"tier", "the memories, nearest first"}, memory.tiers, list_tier);
-  if (!at.is_reading()) return;
-  Reader& reader = at.reader();
+void list_memory(Fields& keys, MemoryConfig& memory) {
+  keys.field({"plugins", "folders that are searched for plugins, in order, and no others",
+              "those of the program"},
+             memory.plugins);
+  keys.field(
+      {"carry",
+       "at a swap, state and parameters that do not fit: refuse, or reset to initial values"},
+      memory.carry);
+  keys.tables({"tier", "the memories, nearest first"}, memory.tiers, list_tier);
+  if (!keys.is_reading()) return;
+  Reader& reader = keys.reader();
   const Value* folders = reader.value("plugins");
   const bool is_list = folders != nullptr && folders->kind() == Kind::kArray;
   if (!memory.tiers.empty() && is_list && folders->items().empty()) {
@@ -145,7 +149,7 @@ void list_memory(Fields& at, MemoryConfig& memory) {
                     .hint = reader.removal("plugins") + " for the plugins of the program itself"});
   }
   refuse_tier_keys(reader);
-  at.finish();
+  keys.finish();
 }
 
 void check_together(const ModelConfig& model, const MemoryConfig& memory,

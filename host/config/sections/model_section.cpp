@@ -48,35 +48,35 @@ void check_adaptive(Reader& reader, const AdaptiveConfig& adaptive) {
 }
 
 // `model_at` lists the table around it.
-void list_adaptive(Fields& at, Fields& model_at, ModelConfig& model) {
+void list_adaptive(Fields& keys, Fields& model_at, ModelConfig& model) {
   AdaptiveConfig adaptive = model.adaptive.value_or(AdaptiveConfig{});
-  if (at.require("cutoffs", "a list of increasing token ids, such as [20000, 40000]")) {
-    at.field({"cutoffs", "token ids at which the clusters after the first begin, increasing"},
-             adaptive.cutoffs, kPositive);
-    if (at.is_reading()) check_cutoffs(at.reader(), adaptive.cutoffs);
+  if (keys.require("cutoffs", "a list of increasing token ids, such as [20000, 40000]")) {
+    keys.field({"cutoffs", "token ids at which the clusters after the first begin, increasing"},
+               adaptive.cutoffs, kPositive);
+    if (keys.is_reading()) check_cutoffs(keys.reader(), adaptive.cutoffs);
   }
-  at.field({"div", "cluster i is embedding / div^i wide"}, adaptive.div, kExtent);
-  if (at.is_reading()) {
+  keys.field({"div", "cluster i is embedding / div^i wide"}, adaptive.div, kExtent);
+  if (keys.is_reading()) {
     adaptive.embedding = model.embedding;
     adaptive.tie_projection = default_ties(adaptive.cutoffs.size() + 1);
   }
-  at.field(
+  keys.field(
       {"embedding", "width of the first cluster; may be given here in place of model.embedding",
        "model.embedding"},
       adaptive.embedding, kExtent);
-  if (at.is_reading() && model_at.reader().has("embedding") &&
+  if (keys.is_reading() && model_at.reader().has("embedding") &&
       adaptive.embedding != model.embedding) {
-    at.reader().problem("embedding", {.expected = str(model.embedding, " as in model.embedding"),
-                                      .got = str(adaptive.embedding),
-                                      .hint = str("give one of the two keys: ",
-                                                  model_at.reader().removal("embedding"))});
+    keys.reader().problem("embedding", {.expected = str(model.embedding, " as in model.embedding"),
+                                        .got = str(adaptive.embedding),
+                                        .hint = str("give one of the two keys: ",
+                                                    model_at.reader().removal("embedding"))});
   }
   model.embedding = adaptive.embedding;
-  at.field({"tie_projection", "one a cluster: the softmax uses the embedding's projection",
-            "false, then true"},
-           adaptive.tie_projection);
-  if (at.is_reading()) check_adaptive(at.reader(), adaptive);
-  at.finish();
+  keys.field({"tie_projection", "one a cluster: the softmax uses the embedding's projection",
+              "false, then true"},
+             adaptive.tie_projection);
+  if (keys.is_reading()) check_adaptive(keys.reader(), adaptive);
+  keys.finish();
   model.adaptive = std::move(adaptive);
 }
 
@@ -144,74 +144,79 @@ void check_rotary(Reader& reader, const RotaryConfig& rotary) {
   }
 }
 
-void list_rotary(Fields& at, RotaryConfig& rotary) {
-  at.field({"base", "pair i of a head's numbers turns by base^(-2i / head_width) a token"},
-           rotary.base, kAboveZero);
-  at.field({"scaling",
-            "how frequencies are lowered for contexts longer than those of the training: as the "
-            "models that use it do; dynamic = not within original_positions, and longer contexts "
-            "are refused"},
-           rotary.scaling);
-  at.field({"factor", "how many times longer the context is"}, rotary.factor, kFromOne);
-  at.field(
+void list_rotary(Fields& keys, RotaryConfig& rotary) {
+  keys.field({"base", "pair i of a head's numbers turns by base^(-2i / head_width) a token"},
+             rotary.base, kAboveZero);
+  keys.field({"scaling",
+              "how frequencies are lowered for contexts longer than those of the training: as the "
+              "models that use it do; dynamic = not within original_positions, and longer contexts "
+              "are refused"},
+             rotary.scaling);
+  keys.field({"factor", "how many times longer the context is"}, rotary.factor, kFromOne);
+  keys.field(
       {"original_positions", "the longest context before the scaling; llama3, yarn and dynamic"},
       rotary.original_positions, kCountOrZero);
-  at.field({"low_factor",
-            "llama3: periods longer than original_positions / low_factor are stretched by factor"},
-           rotary.low_factor, kAboveZero);
-  at.field({"high_factor", "llama3: those shorter than original_positions / high_factor stay"},
-           rotary.high_factor, kAboveZero);
-  at.field({"beta_fast", "yarn: pairs with more turns in the original context stay"},
-           rotary.beta_fast, kAboveZero);
-  at.field({"beta_slow", "yarn: pairs with fewer turns are stretched by factor"}, rotary.beta_slow,
-           kAboveZero);
-  at.field({"attention_factor", "yarn: factor of queries and keys; 0 = 0.1 ln(factor) + 1"},
-           rotary.attention_factor, kFromZero);
-  if (at.lists(!rotary.truncate)) {
-    at.field({"truncate", "yarn: the pairs of beta_fast and beta_slow are rounded outwards"},
-             rotary.truncate);
+  keys.field(
+      {"low_factor",
+       "llama3: periods longer than original_positions / low_factor are stretched by factor"},
+      rotary.low_factor, kAboveZero);
+  keys.field({"high_factor", "llama3: those shorter than original_positions / high_factor stay"},
+             rotary.high_factor, kAboveZero);
+  keys.field({"beta_fast", "yarn: pairs with more turns in the original context stay"},
+             rotary.beta_fast, kAboveZero);
+  keys.field({"beta_slow", "yarn: pairs with fewer turns are stretched by factor"},
+             rotary.beta_slow, kAboveZero);
+  keys.field({"attention_factor", "yarn: factor of queries and keys; 0 = 0.1 ln(factor) + 1"},
+             rotary.attention_factor, kFromZero);
+  if (keys.lists(!rotary.truncate)) {
+    keys.field({"truncate", "yarn: the pairs of beta_fast and beta_slow are rounded outwards"},
+               rotary.truncate);
   }
-  if (at.is_reading()) check_rotary(at.reader(), rotary);
-  at.finish();
+  if (keys.is_reading()) check_rotary(keys.reader(), rotary);
+  keys.finish();
 }
 
 // What Transformer-XL's backbone has no choice about. Checkpoints hold hashes of the written text,
 // so these keys are not written where they say what programs without them did.
-void list_parts(Fields& at, ModelConfig& model) {
-  at.field({"kv_heads",
-            "heads of keys and values, each for heads / kv_heads heads of queries; 0 = as many as "
-            "heads"},
-           model.kv_heads, kCountOrZero);
-  at.field({"positions", "learned: rows of the table; 0 = the longest segment"}, model.positions,
-           kCountOrZero);
-  if (at.lists(model.window > 0)) {
-    at.field({"window",
-              "sliding window of a pretrained model, in tokens: segments that are longer with the "
-              "memory's rows are refused; 0 = none"},
-             model.window, kCountOrZero);
+void list_parts(Fields& keys, ModelConfig& model) {
+  keys.field(
+      {"kv_heads",
+       "heads of keys and values, each for heads / kv_heads heads of queries; 0 = as many as "
+       "heads"},
+      model.kv_heads, kCountOrZero);
+  keys.field({"positions", "learned: rows of the table; 0 = the longest segment"}, model.positions,
+             kCountOrZero);
+  if (keys.lists(model.window > 0)) {
+    keys.field(
+        {"window",
+         "sliding window of a pretrained model, in tokens: segments that are longer with the "
+         "memory's rows are refused; 0 = none"},
+        model.window, kCountOrZero);
   }
-  at.field({"memory_position",
-            "rotary: where rows of memories by place stand: previous = in order before the "
-            "segment; fixed = all at the place before its first token"},
-           model.memory_position);
-  at.field({"norm_kind", "layer norm, or RMS norm without biases", "layer; decoder: rms"},
-           model.norm_kind);
-  at.field({"norm_epsilon", "added to a norm's variance"}, model.norm_epsilon, kAboveZero);
-  at.field({"final_norm", "a norm after the last layer", "false; decoder, gpt2: true"},
-           model.final_norm);
-  at.field({"qk_norm", "an RMS norm of the queries and keys of every head"}, model.qk_norm);
-  at.field({"scale_by_layer", "scores are divided by the number of the layer too, counted from 1"},
-           model.scale_by_layer);
-  at.field({"qkv_bias", "biases of queries, keys and values", "false; gpt2: true"}, model.qkv_bias);
-  at.field({"output_bias", "a bias of the attention's output projection", "false; gpt2: true"},
-           model.output_bias);
-  at.field({"ff_bias", "biases of the feed-forward part", "true; decoder: false"}, model.ff_bias);
-  at.field({"softmax_bias", "a bias of the output layer", "true; decoder, gpt2: false"},
-           model.softmax_bias);
+  keys.field({"memory_position",
+              "rotary: where rows of memories by place stand: previous = in order before the "
+              "segment; fixed = all at the place before its first token"},
+             model.memory_position);
+  keys.field({"norm_kind", "layer norm, or RMS norm without biases", "layer; decoder: rms"},
+             model.norm_kind);
+  keys.field({"norm_epsilon", "added to a norm's variance"}, model.norm_epsilon, kAboveZero);
+  keys.field({"final_norm", "a norm after the last layer", "false; decoder, gpt2: true"},
+             model.final_norm);
+  keys.field({"qk_norm", "an RMS norm of the queries and keys of every head"}, model.qk_norm);
+  keys.field(
+      {"scale_by_layer", "scores are divided by the number of the layer too, counted from 1"},
+      model.scale_by_layer);
+  keys.field({"qkv_bias", "biases of queries, keys and values", "false; gpt2: true"},
+             model.qkv_bias);
+  keys.field({"output_bias", "a bias of the attention's output projection", "false; gpt2: true"},
+             model.output_bias);
+  keys.field({"ff_bias", "biases of the feed-forward part", "true; decoder: false"}, model.ff_bias);
+  keys.field({"softmax_bias", "a bias of the output layer", "true; decoder, gpt2: false"},
+             model.softmax_bias);
   const bool is_rotary = model.position == PositionScheme::kRotary;
-  if (at.lists(is_rotary)) {
-    at.table({"rotary", "frequencies of rotary positions"},
-             [&](Fields& table) { list_rotary(table, model.rotary); });
+  if (keys.lists(is_rotary)) {
+    keys.table({"rotary", "frequencies of rotary positions"},
+               [&](Fields& table) { list_rotary(table, model.rotary); });
   }
 }
 
@@ -271,84 +276,85 @@ void check_model(Reader& reader, const ModelConfig& model) {
 
 }  // namespace
 
-void list_model(Fields& at, ModelConfig& model) {
-  at.field({"backbone",
-            "which defaults hold: xl = Transformer-XL; decoder = rotary positions, RMS norm, "
-            "SwiGLU, no biases; gpt2 = GPT-2"},
-           model.backbone);
-  if (at.is_reading()) apply_preset(model);
-  at.field({"layers", "layers"}, model.layers, kLayers);
-  at.field({"heads", "heads of attention"}, model.heads, kLayers);
-  at.field({"width", "width of a layer, D; must be even with relative positions"}, model.width,
-           kExtent);
-  if (at.is_reading()) derive_sizes(at.reader(), model);
-  at.field(
+void list_model(Fields& keys, ModelConfig& model) {
+  keys.field({"backbone",
+              "which defaults hold: xl = Transformer-XL; decoder = rotary positions, RMS norm, "
+              "SwiGLU, no biases; gpt2 = GPT-2"},
+             model.backbone);
+  if (keys.is_reading()) apply_preset(model);
+  keys.field({"layers", "layers"}, model.layers, kLayers);
+  keys.field({"heads", "heads of attention"}, model.heads, kLayers);
+  keys.field({"width", "width of a layer, D; must be even with relative positions"}, model.width,
+             kExtent);
+  if (keys.is_reading()) derive_sizes(keys.reader(), model);
+  keys.field(
       {"head_width", "width of a head; heads * head_width need not equal width", "width / heads"},
       model.head_width, kExtent);
-  const bool writes_parts = at.is_reading() || !has_parts_of_xl(model);
-  if (at.lists(writes_parts)) {
-    at.field({"feed_forward",
-              "activation of the feed-forward part; gelu_tanh = GELU by its tanh approximation; "
-              "swiglu = SiLU(gate) * up",
-              "relu; decoder: swiglu; gpt2: gelu_tanh"},
-             model.feed_forward);
+  const bool writes_parts = keys.is_reading() || !has_parts_of_xl(model);
+  if (keys.lists(writes_parts)) {
+    keys.field({"feed_forward",
+                "activation of the feed-forward part; gelu_tanh = GELU by its tanh approximation; "
+                "swiglu = SiLU(gate) * up",
+                "relu; decoder: swiglu; gpt2: gelu_tanh"},
+               model.feed_forward);
   }
-  if (at.is_reading()) model.ff = default_ff(model);
-  at.field({"ff", "inner width of the feed-forward part",
-            "4 * width; swiglu: 8/3 * width, rounded up to a multiple of 32"},
-           model.ff, kExtent);
-  at.field({"embedding", "width of the embedding table; narrower than width: a projection follows",
-            "width"},
-           model.embedding, kExtent);
-  at.field({"dropout", "dropout of embeddings, projections and the feed-forward part",
-            "0.1; decoder: 0.0"},
-           model.dropout, kProbability);
-  at.field({"attention_dropout", "dropout of attention probabilities", "0.0; gpt2: 0.1"},
-           model.attention_dropout, kProbability);
-  at.field(
+  if (keys.is_reading()) model.ff = default_ff(model);
+  keys.field({"ff", "inner width of the feed-forward part",
+              "4 * width; swiglu: 8/3 * width, rounded up to a multiple of 32"},
+             model.ff, kExtent);
+  keys.field({"embedding",
+              "width of the embedding table; narrower than width: a projection follows", "width"},
+             model.embedding, kExtent);
+  keys.field({"dropout", "dropout of embeddings, projections and the feed-forward part",
+              "0.1; decoder: 0.0"},
+             model.dropout, kProbability);
+  keys.field({"attention_dropout", "dropout of attention probabilities", "0.0; gpt2: 0.1"},
+             model.attention_dropout, kProbability);
+  keys.field(
       {"position",
        "how attention knows distances: relative = Transformer-XL; disentangled = LaMemo, which "
        "tells left from right; rotary = queries and keys turn by their places; alibi = a slope a "
        "head; learned = a table; none",
        "relative; decoder: rotary; gpt2: learned"},
       model.position);
-  at.field({"norm", "norms after the residual sum (post) or before each part (pre)",
-            "post; decoder, gpt2: pre"},
-           model.norm);
-  at.field({"tie_embedding", "the softmax uses the embedding table"}, model.tie_embedding);
-  at.field({"embedding_scale", "factor of embeddings: sqrt = the root of width",
-            "sqrt; decoder, gpt2: none"},
-           model.embedding_scale);
-  at.field({"clamp_distance", "distances above it count as it; 0 = off"}, model.clamp_distance,
-           kCountOrZero);
-  at.field({"same_length",
-            "every token attends to equally many rows: a window as long as the context capacity "
-            "that the tiers declare"},
-           model.same_length);
-  at.field({"untie_position_bias", "position biases of each layer instead of one pair for all"},
-           model.untie_position_bias);
-  at.field({"init",
-            "initial weights: official = Transformer-XL's code; article = the digit-sorting "
-            "article; gpt2 = GPT-2: 0.02, of projections into the residual sum 0.02 / "
-            "sqrt(2 layers)",
-            "official; decoder, gpt2: gpt2"},
-           model.init);
-  if (at.lists(writes_parts)) list_parts(at, model);
-  if (at.lists(model.lora_rank > 0)) {
-    at.field({"lora_rank",
-              "rank r of the updates B A of the attention's four projections, trained beside them "
-              "or, with train.freeze = \"backbone\", in place of them; 0 = none"},
-             model.lora_rank, kCountOrZero);
-    at.field({"lora_alpha", "updates are multiplied by lora_alpha / lora_rank"}, model.lora_alpha,
-             kAboveZero);
+  keys.field({"norm", "norms after the residual sum (post) or before each part (pre)",
+              "post; decoder, gpt2: pre"},
+             model.norm);
+  keys.field({"tie_embedding", "the softmax uses the embedding table"}, model.tie_embedding);
+  keys.field({"embedding_scale", "factor of embeddings: sqrt = the root of width",
+              "sqrt; decoder, gpt2: none"},
+             model.embedding_scale);
+  keys.field({"clamp_distance", "distances above it count as it; 0 = off"}, model.clamp_distance,
+             kCountOrZero);
+  keys.field({"same_length",
+              "every token attends to equally many rows: a window as long as the context capacity "
+              "that the tiers declare"},
+             model.same_length);
+  keys.field({"untie_position_bias", "position biases of each layer instead of one pair for all"},
+             model.untie_position_bias);
+  keys.field({"init",
+              "initial weights: official = Transformer-XL's code; article = the digit-sorting "
+              "article; gpt2 = GPT-2: 0.02, of projections into the residual sum 0.02 / "
+              "sqrt(2 layers)",
+              "official; decoder, gpt2: gpt2"},
+             model.init);
+  if (keys.lists(writes_parts)) list_parts(keys, model);
+  if (keys.lists(model.lora_rank > 0)) {
+    keys.field(
+        {"lora_rank",
+         "rank r of the updates B A of the attention's four projections, trained beside them "
+         "or, with train.freeze = \"backbone\", in place of them; 0 = none"},
+        model.lora_rank, kCountOrZero);
+    keys.field({"lora_alpha", "updates are multiplied by lora_alpha / lora_rank"}, model.lora_alpha,
+               kAboveZero);
   }
-  if (at.is_reading()) check_model(at.reader(), model);
-  if (at.lists(model.adaptive.has_value())) {
-    at.table({"adaptive", "adaptive embedding and softmax; absent = plain ones"},
-             [&](Fields& table) { list_adaptive(table, at, model); });
+  if (keys.is_reading()) check_model(keys.reader(), model);
+  if (keys.lists(model.adaptive.has_value())) {
+    keys.table({"adaptive", "adaptive embedding and softmax; absent = plain ones"},
+               [&](Fields& table) { list_adaptive(table, keys, model); });
   }
-  at.finish();
-  if (!at.is_reading()) at.put_before("head_width", "width");
+  keys.finish();
+  if (!keys.is_reading()) keys.put_before("head_width", "width");
 }
 
 }  // namespace mneme::config

@@ -152,15 +152,15 @@ class Fields {
   std::string inner_;                                       // the text of the tables inside it
 };
 
-void list_model(Fields& at, ModelConfig& model);
-void list_memory(Fields& at, MemoryConfig& memory);
-void list_data(Fields& at, DataConfig& data);
+void list_model(Fields& keys, ModelConfig& model);
+void list_memory(Fields& keys, MemoryConfig& memory);
+void list_data(Fields& keys, DataConfig& data);
 // Of list_data, for generated tasks.
-void list_motif(Fields& at, MotifConfig& motif);
-void list_sequences(Fields& at, DataConfig& data);
-void list_train(Fields& at, TrainConfig& train, const DataConfig& data);
-void list_eval(Fields& at, EvalConfig& eval, const DataConfig& data, const TrainConfig& train);
-void list_generate(Fields& at, GenerateConfig& generate, const EvalConfig& eval);
+void list_motif(Fields& keys, MotifConfig& motif);
+void list_sequences(Fields& keys, DataConfig& data);
+void list_train(Fields& keys, TrainConfig& train, const DataConfig& data);
+void list_eval(Fields& keys, EvalConfig& eval, const DataConfig& data, const TrainConfig& train);
+void list_generate(Fields& keys, GenerateConfig& generate, const EvalConfig& eval);
 
 // The whole file, with what depends on several sections checked.
 [[nodiscard]] Experiment read_experiment(Reader reader, Problems& problems);

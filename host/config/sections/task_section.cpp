@@ -10,13 +10,13 @@
 
 namespace mneme::config {
 
-void list_motif(Fields& at, MotifConfig& motif) {
-  at.field({"alphabet", "different symbols"}, motif.alphabet, IntegerRange{2, 65536});
-  at.field({"period_min", "shortest motif of a lane, in tokens"}, motif.period_min, kExtent);
-  at.field({"period_max", "longest motif"}, motif.period_max, kExtent);
-  if (at.is_reading() && motif.period_min > motif.period_max) {
-    const char* key = at.reader().has("period_max") ? "period_max" : "period_min";
-    at.reader().problem(
+void list_motif(Fields& keys, MotifConfig& motif) {
+  keys.field({"alphabet", "different symbols"}, motif.alphabet, IntegerRange{2, 65536});
+  keys.field({"period_min", "shortest motif of a lane, in tokens"}, motif.period_min, kExtent);
+  keys.field({"period_max", "longest motif"}, motif.period_max, kExtent);
+  if (keys.is_reading() && motif.period_min > motif.period_max) {
+    const char* key = keys.reader().has("period_max") ? "period_max" : "period_min";
+    keys.reader().problem(
         key, {.expected = "period_min <= period_max",
               .got = str("period_min = ", motif.period_min, ", period_max = ", motif.period_max)});
   }
@@ -61,37 +61,37 @@ TaskDefaults defaults_of(Task task) {
 
 constexpr IntegerRange kSymbols{2, 65536};
 
-void list_key_values(Fields& at, RecallConfig& recall) {
-  at.field({"keys", "different keys"}, recall.keys, kSymbols);
-  at.field({"values", "different values"}, recall.values, kSymbols);
+void list_key_values(Fields& keys, RecallConfig& recall) {
+  keys.field({"keys", "different keys"}, recall.keys, kSymbols);
+  keys.field({"values", "different values"}, recall.values, kSymbols);
 }
 
-void list_recall(Fields& at, RecallConfig& recall, Task task) {
+void list_recall(Fields& keys, RecallConfig& recall, Task task) {
   switch (task) {
     case Task::kCopy:
-      at.field({"gap", "most blanks between the symbols and the question"}, recall.gap,
-               IntegerRange{0, kExtent.max});
+      keys.field({"gap", "most blanks between the symbols and the question"}, recall.gap,
+                 IntegerRange{0, kExtent.max});
       break;
     case Task::kSelectiveCopy:
-      at.field({"answer", "symbols to copy"}, recall.answer, kExtent);
+      keys.field({"answer", "symbols to copy"}, recall.answer, kExtent);
       break;
     case Task::kNeedle:
-      at.field({"answer", "symbols of the needle, all asked for"}, recall.answer, kExtent);
-      at.field({"depth_min", "least depth of the needle: 0 = the prompt's beginning"},
-               recall.depth_min, RealRange{.min = 0.0, .max = 1.0});
-      at.field({"depth_max", "greatest depth: 1 = just before the question"}, recall.depth_max,
-               RealRange{.min = 0.0, .max = 1.0});
+      keys.field({"answer", "symbols of the needle, all asked for"}, recall.answer, kExtent);
+      keys.field({"depth_min", "least depth of the needle: 0 = the prompt's beginning"},
+                 recall.depth_min, RealRange{.min = 0.0, .max = 1.0});
+      keys.field({"depth_max", "greatest depth: 1 = just before the question"}, recall.depth_max,
+                 RealRange{.min = 0.0, .max = 1.0});
       break;
     case Task::kMqar:
-      at.field({"pairs", "pairs of a key and a value at the beginning"}, recall.pairs, kExtent);
-      at.field({"questions", "pairs that are asked for"}, recall.questions, kExtent);
-      list_key_values(at, recall);
+      keys.field({"pairs", "pairs of a key and a value at the beginning"}, recall.pairs, kExtent);
+      keys.field({"questions", "pairs that are asked for"}, recall.questions, kExtent);
+      list_key_values(keys, recall);
       break;
     case Task::kDocumentRecall:
-      at.field({"document_count", "documents of a sequence"}, recall.document_count, kSymbols);
-      at.field({"facts", "pairs of a key and a value in each document"}, recall.facts, kExtent);
-      at.field({"questions", "at the end of each document"}, recall.questions, kExtent);
-      list_key_values(at, recall);
+      keys.field({"document_count", "documents of a sequence"}, recall.document_count, kSymbols);
+      keys.field({"facts", "pairs of a key and a value in each document"}, recall.facts, kExtent);
+      keys.field({"questions", "at the end of each document"}, recall.questions, kExtent);
+      list_key_values(keys, recall);
       break;
     default:
       break;
@@ -100,26 +100,28 @@ void list_recall(Fields& at, RecallConfig& recall, Task task) {
 
 }  // namespace
 
-void list_sequences(Fields& at, DataConfig& data) {
+void list_sequences(Fields& keys, DataConfig& data) {
   SequenceConfig& sequences = data.sequences;
   const TaskDefaults defaults = defaults_of(data.task);
-  if (at.is_reading()) {
+  if (keys.is_reading()) {
     sequences = defaults.sequences;
     data.recall = defaults.recall;
   }
   if (data.task != Task::kDocumentRecall) {
-    at.field({"length", defaults.length}, sequences.length, IntegerRange{2, 16'777'216});
+    keys.field({"length", defaults.length}, sequences.length, IntegerRange{2, 16'777'216});
   }
   if (data.task != Task::kMqar && data.task != Task::kDocumentRecall) {
-    at.field({"alphabet", "different symbols"}, sequences.alphabet, kSymbols);
+    keys.field({"alphabet", "different symbols"}, sequences.alphabet, kSymbols);
   }
-  list_recall(at, data.recall, data.task);
-  at.field({"train_sequences", "sequences of the train split"}, sequences.train_sequences, kCount);
-  at.field({"valid_sequences", "sequences of the valid split"}, sequences.valid_sequences, kCount);
-  at.field({"test_sequences", "sequences of the test split"}, sequences.test_sequences, kCount);
-  if (!at.is_reading()) return;
+  list_recall(keys, data.recall, data.task);
+  keys.field({"train_sequences", "sequences of the train split"}, sequences.train_sequences,
+             kCount);
+  keys.field({"valid_sequences", "sequences of the valid split"}, sequences.valid_sequences,
+             kCount);
+  keys.field({"test_sequences", "sequences of the test split"}, sequences.test_sequences, kCount);
+  if (!keys.is_reading()) return;
   if (const auto problem = find_size_problem(data)) {
-    at.reader().problem(problem->key, {.expected = problem->expected, .got = problem->got});
+    keys.reader().problem(problem->key, {.expected = problem->expected, .got = problem->got});
   }
 }
 

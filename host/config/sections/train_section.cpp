@@ -5,17 +5,17 @@
 namespace mneme::config {
 namespace {
 
-void list_length(Fields& at, TrainConfig& train, Task task) {
-  if (at.lists(train.steps > 0)) {
-    at.field({"steps", "length of the training in updates", "steps or epochs is required"},
-             train.steps, kCount);
+void list_length(Fields& keys, TrainConfig& train, Task task) {
+  if (keys.lists(train.steps > 0)) {
+    keys.field({"steps", "length of the training in updates", "steps or epochs is required"},
+               train.steps, kCount);
   }
-  if (at.lists(train.epochs > 0)) {
-    at.field({"epochs", "length in passes over the training data", "steps or epochs is required"},
-             train.epochs, kCount);
+  if (keys.lists(train.epochs > 0)) {
+    keys.field({"epochs", "length in passes over the training data", "steps or epochs is required"},
+               train.epochs, kCount);
   }
-  if (!at.is_reading()) return;
-  Reader& reader = at.reader();
+  if (!keys.is_reading()) return;
+  Reader& reader = keys.reader();
   if (reader.has("steps") && reader.has("epochs")) {
     reader.problem(
         "epochs",
@@ -46,19 +46,19 @@ void check_rate(Reader& reader, const TrainConfig& train) {
   }
 }
 
-void list_betas(Fields& at, TrainConfig& train) {
+void list_betas(Fields& keys, TrainConfig& train) {
   std::vector<double> betas = {train.beta1, train.beta2};
-  at.field({"betas", "decay of the moments", "[0.9, 0.999]"}, betas, kProbability);
+  keys.field({"betas", "decay of the moments", "[0.9, 0.999]"}, betas, kProbability);
   if (betas.size() == 2) {
     train.beta1 = betas[0];
     train.beta2 = betas[1];
   } else {
-    at.reader().problem("betas",
-                        {.expected = "two numbers, [beta1, beta2]", .got = str(betas.size())});
+    keys.reader().problem("betas",
+                          {.expected = "two numbers, [beta1, beta2]", .got = str(betas.size())});
   }
 }
 
-void list_accumulate_from(Fields& at, TrainConfig& train) {
+void list_accumulate_from(Fields& keys, TrainConfig& train) {
   std::int64_t last = 0;
   const auto list_one = [&](Fields& table, AccumulateFrom& from) {
     table.require("step", "the steps done before it holds");
@@ -74,30 +74,30 @@ void list_accumulate_from(Fields& at, TrainConfig& train) {
     last = from.step;
     table.finish();
   };
-  at.tables({"accumulate_from", "another train.accumulate from a step on"}, train.accumulate_from,
-            list_one);
+  keys.tables({"accumulate_from", "another train.accumulate from a step on"}, train.accumulate_from,
+              list_one);
 }
 
-void list_group(Fields& at, ParameterGroup& group) {
-  if (at.require("parameters", "names of parameters, such as [\"model.*.norm.*\"]")) {
-    at.field({"parameters",
-              "names with * for any characters, such as \"model.*.norm.*\"; the first group that "
-              "names a parameter counts"},
-             group.parameters);
-    const Value* names = at.is_reading() ? at.reader().value("parameters") : nullptr;
+void list_group(Fields& keys, ParameterGroup& group) {
+  if (keys.require("parameters", "names of parameters, such as [\"model.*.norm.*\"]")) {
+    keys.field({"parameters",
+                "names with * for any characters, such as \"model.*.norm.*\"; the first group that "
+                "names a parameter counts"},
+               group.parameters);
+    const Value* names = keys.is_reading() ? keys.reader().value("parameters") : nullptr;
     if (names != nullptr && names->kind() == Kind::kArray && names->items().empty()) {
-      at.reader().problem("parameters", {.expected = "at least one name", .got = "none"});
+      keys.reader().problem("parameters", {.expected = "at least one name", .got = "none"});
     }
   }
-  at.field({"lr", "learning rate of these parameters", "train.lr, or the tier's"}, group.lr,
-           kFromZero);
-  at.field({"weight_decay", "of these parameters", "the usual rule"}, group.weight_decay,
-           kFromZero);
-  if (at.is_reading() && !group.lr && !group.weight_decay) {
-    at.reader().problem(
+  keys.field({"lr", "learning rate of these parameters", "train.lr, or the tier's"}, group.lr,
+             kFromZero);
+  keys.field({"weight_decay", "of these parameters", "the usual rule"}, group.weight_decay,
+             kFromZero);
+  if (keys.is_reading() && !group.lr && !group.weight_decay) {
+    keys.reader().problem(
         "lr", {.failed = "the group changes nothing", .expected = "lr, weight_decay or both"});
   }
-  at.finish();
+  keys.finish();
 }
 
 void check_early_stop(Reader& reader, const DataConfig& data, const TrainConfig& train) {
@@ -118,101 +118,102 @@ void check_early_stop(Reader& reader, const DataConfig& data, const TrainConfig&
 
 }  // namespace
 
-void list_train(Fields& at, TrainConfig& train, const DataConfig& data) {
-  at.field({"segment", "tokens of a segment, T"}, train.segment, kExtent);
-  at.field({"lanes", "independent streams, B"}, train.lanes, kExtent);
-  list_length(at, train, data.task);
-  at.field({"optimizer", "adam, or adamw with decoupled weight decay"}, train.optimizer);
-  at.field({"lr", "learning rate, scaled by the schedule"}, train.lr, kAboveZero);
-  at.field({"lr_min", "where cosine and linear end, and the floor of inverse_sqrt; at most lr"},
-           train.lr_min, kFromZero);
-  at.field({"schedule", "how the rate falls after the warm-up"}, train.schedule);
-  at.field({"warmup", "steps of linear growth from 0; inverse_sqrt: at least 1"}, train.warmup,
-           kCountOrZero);
-  if (at.is_reading()) check_rate(at.reader(), train);
-  at.field({"clip", "largest global 2-norm of the gradients; 0 = off"}, train.clip, kFromZero);
-  list_betas(at, train);
-  at.field({"eps", "added to the root of the second moment"}, train.eps, kAboveZero);
-  at.field({"precision",
-            "of the computation; bf16: matrix products, the rest in f32; auto: bf16 where it is "
-            "fast, else f32"},
-           train.precision);
-  at.field(
+void list_train(Fields& keys, TrainConfig& train, const DataConfig& data) {
+  keys.field({"segment", "tokens of a segment, T"}, train.segment, kExtent);
+  keys.field({"lanes", "independent streams, B"}, train.lanes, kExtent);
+  list_length(keys, train, data.task);
+  keys.field({"optimizer", "adam, or adamw with decoupled weight decay"}, train.optimizer);
+  keys.field({"lr", "learning rate, scaled by the schedule"}, train.lr, kAboveZero);
+  keys.field({"lr_min", "where cosine and linear end, and the floor of inverse_sqrt; at most lr"},
+             train.lr_min, kFromZero);
+  keys.field({"schedule", "how the rate falls after the warm-up"}, train.schedule);
+  keys.field({"warmup", "steps of linear growth from 0; inverse_sqrt: at least 1"}, train.warmup,
+             kCountOrZero);
+  if (keys.is_reading()) check_rate(keys.reader(), train);
+  keys.field({"clip", "largest global 2-norm of the gradients; 0 = off"}, train.clip, kFromZero);
+  list_betas(keys, train);
+  keys.field({"eps", "added to the root of the second moment"}, train.eps, kAboveZero);
+  keys.field({"precision",
+              "of the computation; bf16: matrix products, the rest in f32; auto: bf16 where it is "
+              "fast, else f32"},
+             train.precision);
+  keys.field(
       {"bptt_segments", "segments through which memory slots of gradient \"through\" are trained"},
       train.bptt_segments, kCount);
-  at.field({"seed", "of initial weights, dropout and draws"}, train.seed);
-  at.field({"accumulate", "backward passes a step, of bptt_segments segments each"},
-           train.accumulate, kCount);
-  list_accumulate_from(at, train);
-  at.field({"weight_decay", "of matrices; vectors have none unless a group names them"},
-           train.weight_decay, kFromZero);
-  at.tables({"group", "parameters with settings of their own"}, train.groups, list_group);
+  keys.field({"seed", "of initial weights, dropout and draws"}, train.seed);
+  keys.field({"accumulate", "backward passes a step, of bptt_segments segments each"},
+             train.accumulate, kCount);
+  list_accumulate_from(keys, train);
+  keys.field({"weight_decay", "of matrices; vectors have none unless a group names them"},
+             train.weight_decay, kFromZero);
+  keys.tables({"group", "parameters with settings of their own"}, train.groups, list_group);
   // Checkpoints hold hashes of the written text. The default of such a key is not written, so that
   // the text of an experiment that does not use the key stays as it was.
-  if (at.lists(train.freeze != Freeze::kNothing)) {
-    at.field(
+  if (keys.lists(train.freeze != Freeze::kNothing)) {
+    keys.field(
         {"freeze",
          "parameters that keep their values: nothing; backbone = only the memory's are trained"},
         train.freeze);
   }
-  if (at.lists(train.recompute)) {
-    at.field({"recompute",
-              "the backward pass computes the feed-forward parts' inner rows a second time: they "
-              "are not kept, a step needs less memory and takes longer"},
-             train.recompute);
+  if (keys.lists(train.recompute)) {
+    keys.field({"recompute",
+                "the backward pass computes the feed-forward parts' inner rows a second time: they "
+                "are not kept, a step needs less memory and takes longer"},
+               train.recompute);
   }
   const TrainConfig none;
-  if (at.lists(train.bucket_mb != none.bucket_mb)) {
-    at.field({"bucket_mb", "with several ranks: megabytes of gradients that are summed at once"},
-             train.bucket_mb, kExtent);
+  if (keys.lists(train.bucket_mb != none.bucket_mb)) {
+    keys.field({"bucket_mb", "with several ranks: megabytes of gradients that are summed at once"},
+               train.bucket_mb, kExtent);
   }
-  if (at.lists(train.gradients != none.gradients)) {
-    at.field({"gradients",
-              "with several ranks: precision in which gradients are sent; full = that of the "
-              "parameters"},
-             train.gradients);
+  if (keys.lists(train.gradients != none.gradients)) {
+    keys.field({"gradients",
+                "with several ranks: precision in which gradients are sent; full = that of the "
+                "parameters"},
+               train.gradients);
   }
-  if (at.lists(train.shard_optimizer)) {
-    at.field({"shard_optimizer",
-              "with several ranks: each keeps and updates a part of the optimiser's moments"},
-             train.shard_optimizer);
+  if (keys.lists(train.shard_optimizer)) {
+    keys.field({"shard_optimizer",
+                "with several ranks: each keeps and updates a part of the optimiser's moments"},
+               train.shard_optimizer);
   }
-  at.field({"log_every", "steps between lines of metrics.jsonl; 0 = never"}, train.log_every,
-           kCountOrZero);
-  at.field({"eval_every", "steps between evaluations of the valid split; 0 = at the end only"},
-           train.eval_every, kCountOrZero);
-  at.field({"save_every", "steps between checkpoints; 0 = at the end only"}, train.save_every,
-           kCountOrZero);
-  at.field({"keep_checkpoints", "newest checkpoints kept, beside the best"}, train.keep_checkpoints,
-           kCount);
-  at.field({"tensorboard", "event files in the run's folder"}, train.tensorboard);
-  at.field({"early_stop", "ends after so many evaluations without a lower valid loss; 0 = off"},
-           train.early_stop, kCountOrZero);
-  if (at.is_reading()) {
-    check_early_stop(at.reader(), data, train);
+  keys.field({"log_every", "steps between lines of metrics.jsonl; 0 = never"}, train.log_every,
+             kCountOrZero);
+  keys.field({"eval_every", "steps between evaluations of the valid split; 0 = at the end only"},
+             train.eval_every, kCountOrZero);
+  keys.field({"save_every", "steps between checkpoints; 0 = at the end only"}, train.save_every,
+             kCountOrZero);
+  keys.field({"keep_checkpoints", "newest checkpoints kept, beside the best"},
+             train.keep_checkpoints, kCount);
+  keys.field({"tensorboard", "event files in the run's folder"}, train.tensorboard);
+  keys.field({"early_stop", "ends after so many evaluations without a lower valid loss; 0 = off"},
+             train.early_stop, kCountOrZero);
+  if (keys.is_reading()) {
+    check_early_stop(keys.reader(), data, train);
   } else {
     for (const char* key : {"early_stop", "keep_checkpoints", "tensorboard"}) {
-      at.put_before(key, "log_every");
+      keys.put_before(key, "log_every");
     }
   }
-  at.finish();
+  keys.finish();
 }
 
-void list_eval(Fields& at, EvalConfig& eval, const DataConfig& data, const TrainConfig& train) {
+void list_eval(Fields& keys, EvalConfig& eval, const DataConfig& data, const TrainConfig& train) {
   const bool is_endless = data.task == Task::kMotif;
-  if (at.is_reading()) eval = {train.segment, train.lanes, train.precision, is_endless ? 50 : 0};
-  at.field({"segment", "tokens of a segment", "train.segment"}, eval.segment, kExtent);
-  at.field({"lanes", "streams", "train.lanes"}, eval.lanes, kExtent);
-  at.field({"precision", "of the computation", "train.precision"}, eval.precision);
-  at.field({"steps", "segments a split; 0 = all"}, eval.steps, is_endless ? kCount : kCountOrZero);
-  at.finish();
+  if (keys.is_reading()) eval = {train.segment, train.lanes, train.precision, is_endless ? 50 : 0};
+  keys.field({"segment", "tokens of a segment", "train.segment"}, eval.segment, kExtent);
+  keys.field({"lanes", "streams", "train.lanes"}, eval.lanes, kExtent);
+  keys.field({"precision", "of the computation", "train.precision"}, eval.precision);
+  keys.field({"steps", "segments a split; 0 = all"}, eval.steps,
+             is_endless ? kCount : kCountOrZero);
+  keys.finish();
 }
 
-void list_generate(Fields& at, GenerateConfig& generate, const EvalConfig& eval) {
-  if (at.is_reading()) generate.segment = eval.segment;
-  at.field({"segment", "tokens of a segment; memory is written at its end", "eval.segment"},
-           generate.segment, kExtent);
-  at.finish();
+void list_generate(Fields& keys, GenerateConfig& generate, const EvalConfig& eval) {
+  if (keys.is_reading()) generate.segment = eval.segment;
+  keys.field({"segment", "tokens of a segment; memory is written at its end", "eval.segment"},
+             generate.segment, kExtent);
+  keys.finish();
 }
 
 }  // namespace mneme::config
