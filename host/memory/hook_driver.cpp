@@ -1,5 +1,6 @@
 #include "host/memory/hook_driver.hpp"
 
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -56,24 +57,11 @@ at::Tensor PlainLayer::project(Projector which, const at::Tensor& rows, bool wei
 }
 
 at::Tensor PlainLayer::weight(LayerWeight which) {
-  switch (which) {
-    case LayerWeight::kQuery:
-      return weights_.query;
-    case LayerWeight::kKey:
-      return weights_.key;
-    case LayerWeight::kValue:
-      return weights_.value;
-    case LayerWeight::kOutput:
-      return weights_.output;
-    case LayerWeight::kNorm:
-      return weights_.norm;
-    case LayerWeight::kNormBias:
-      return weights_.norm_bias;
-    case LayerWeight::kContentBias:
-    case LayerWeight::kPositionBias:
-      break;
-  }
-  return {};
+  // By MNEME_WEIGHT_*, from 1; it has no biases of content and position.
+  constexpr std::array kWeights = {&Weights::query,  &Weights::key,  &Weights::value,
+                                   &Weights::output, &Weights::norm, &Weights::norm_bias};
+  const auto place = static_cast<std::size_t>(which) - 1;
+  return place < kWeights.size() ? weights_.*kWeights[place] : at::Tensor();
 }
 
 double PlainLayer::scale() {

@@ -1,6 +1,7 @@
 #include "host/ops/op_table.hpp"
 
 #include <algorithm>
+#include <array>
 #include <new>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -232,17 +233,8 @@ std::vector<at::Tensor> run_op(mneme_op op, std::span<const at::Tensor> inputs,
 namespace {
 
 const char* type_text(AttrType type) {
-  switch (type) {
-    case AttrType::kInteger:
-      return "integer";
-    case AttrType::kReal:
-      return "real";
-    case AttrType::kIntegers:
-      return "integers";
-    case AttrType::kText:
-      return "text";
-  }
-  return "?";
+  constexpr std::array kTypes = {"?", "integer", "real", "integers", "text"};  // by MNEME_ATTR_*
+  return kTypes.at(static_cast<std::size_t>(type));
 }
 
 Json json_of(const OpSchema& op) {

@@ -19,14 +19,8 @@ namespace mneme::backbone {
 namespace {
 
 kernel::Element element_of(at::ScalarType type) {
-  switch (type) {
-    case at::kDouble:
-      return kernel::Element::kF64;
-    case at::kBFloat16:
-      return kernel::Element::kBF16;
-    default:
-      return kernel::Element::kF32;
-  }
+  if (type == at::kDouble) return kernel::Element::kF64;
+  return type == at::kBFloat16 ? kernel::Element::kBF16 : kernel::Element::kF32;
 }
 
 at::Tensor with_dense_rows(const at::Tensor& rows) {

@@ -1,6 +1,7 @@
 #include "host/memory/abi/hook_context.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "host/base/error.hpp"
 #include "host/ops/op_table.hpp"
@@ -11,21 +12,8 @@
 namespace mneme::memory {
 
 const char* hook_text(Hook hook) {
-  switch (hook) {
-    case Hook::kBegin:
-      return "begin";
-    case Hook::kAbsorb:
-      return "absorb";
-    case Hook::kContext:
-      return "context";
-    case Hook::kRide:
-      return "ride";
-    case Hook::kRead:
-      return "read";
-    case Hook::kFinish:
-      return "finish";
-  }
-  return "unknown";
+  constexpr std::array kHooks = {"begin", "absorb", "context", "ride", "read", "finish"};
+  return kHooks.at(static_cast<std::size_t>(hook));
 }
 
 }  // namespace mneme::memory

@@ -1,5 +1,6 @@
 // Groups mneme.report/1 (auxiliary losses and metrics, summed until the segment's end),
 // mneme.probe/1 and mneme.log/1.
+#include <array>
 #include <map>
 #include <string>
 
@@ -102,22 +103,13 @@ void write(const mneme_host* /*host*/, uint32_t level, const char* plugin_id, co
     const std::string line =
         str(plugin_id == nullptr ? "plugin" : plugin_id, ": ",
             std::string_view(text == nullptr ? "" : text, text == nullptr ? 0 : length));
-    switch (level) {
-      case MNEME_LOG_DEBUG:
-        log_debug(line);
-        break;
-      case MNEME_LOG_WARNING:
-        log_warning(line);
-        break;
-      case MNEME_LOG_ERROR:
-        log_error(line);
-        break;
-      case MNEME_LOG_INFO:
-        log_info(line);
-        break;
-      default:
-        log_warning(
-            str(line, " (logged at the unknown level ", level, ": expected one of MNEME_LOG_*)"));
+    constexpr std::array kLevels = {LogLevel::kDebug, LogLevel::kInfo, LogLevel::kWarning,
+                                    LogLevel::kError};  // by MNEME_LOG_*, from 1
+    if (level - 1 < kLevels.size()) {
+      if (is_logged(kLevels[level - 1])) log(kLevels[level - 1], line);
+    } else {
+      log_warning(
+          str(line, " (logged at the unknown level ", level, ": expected one of MNEME_LOG_*)"));
     }
   } catch (...) {
     return;  // a log line that cannot be written must not make the plugin fail
