@@ -40,7 +40,7 @@ case $case_name in
     expect_failure "unknown argument '--all'" bash "$project/scripts/fuzz.sh" --all
     ;;
   torch_folder_missing_value)
-    for script in setup quickstart test check_cuda; do
+    for script in setup quickstart test check/check_cuda; do
       expect_failure '--torch needs a folder' bash "$project/scripts/$script.sh" --torch
     done
     ;;
