@@ -1,4 +1,5 @@
-// Tables of messages as text: what is given, and the exact message or the parts of it.
+// Tables of messages as text, in files named messages/*.txt beside the tests: what is given, and the exact message or the
+// parts of it. A test reads its file when it runs, so a row can be added without a build.
 //
 //   lanes = 0 => 5:9: train.lanes: expected an integer in [1, 1048576], got 0
 //   steps = 1; epochs = 1
@@ -13,11 +14,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <filesystem>
 #include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "host/base/file/file.hpp"
 #include "host/base/text.hpp"
 #include "tests/base/cases.hpp"
 
@@ -26,16 +30,25 @@ namespace mneme::test {
 struct Wording {
   std::string given;
   std::string message;
+  std::string place;  // "file:line"
+  [[nodiscard]] std::string name() const { return place + ": " + given; }
 };
 
-inline std::vector<Wording> read_wordings(const std::string& table) {
+// Throws std::runtime_error for a table without a row, and for a row or a line "=>" without a message.
+inline std::vector<Wording> read_wordings(const std::string& table,
+                                          const std::string& file = "table") {
   std::vector<Wording> rows;
   std::istringstream lines(table);
+  std::size_t number = 0;
   for (std::string line; std::getline(lines, line);) {
+    const std::string place = str(file, ':', ++number);
     const std::size_t begin = line.find_first_not_of(' ');
     if (begin == std::string::npos || line[begin] == '#') continue;
-    if (begin == 0) rows.emplace_back();
-    if (rows.empty()) throw std::runtime_error("a table of messages begins with " + line);
+    if (line.substr(0, line.find_last_not_of(' ') + 1).ends_with("=>")) {
+      throw std::runtime_error(place + ": no message behind =>");
+    }
+    if (begin == 0) rows.push_back({.given = {}, .message = {}, .place = place});
+    if (rows.empty()) throw std::runtime_error(place + ": expected a row, got " + line);
     Wording& row = rows.back();
     // A "=>" begins the message or a line of it; the rest goes on with what was last.
     const std::size_t arrow = line.find("=> ", begin);
@@ -47,11 +60,17 @@ inline std::vector<Wording> read_wordings(const std::string& table) {
     if (!piece.empty()) text += (text.empty() ? "" : " ") + piece;
     if (is_arrow) row.message += (row.message.empty() ? "" : "\n") + line.substr(arrow + 3);
   }
+  if (rows.empty()) throw std::runtime_error(file + ": a table without a row");
   for (Wording& row : rows) {
-    if (row.message.empty()) throw std::runtime_error("a row without a message: " + row.given);
+    if (row.message.empty()) throw std::runtime_error(row.name() + ": a row without a message");
     if (row.given == "(empty)") row.given.clear();
   }
   return rows;
+}
+
+// The rows of a file, named as from the source folder.
+inline std::vector<Wording> read_wording_file(const std::string& file) {
+  return read_wordings(read_file(std::filesystem::path(MNEME_SOURCE_DIR) / file), file);
 }
 
 inline std::string replace_all(std::string text, const std::string& from, const std::string& to) {
@@ -69,9 +88,10 @@ inline std::string lines_of(const std::string& given) {
 // Expects the problems of files. A row gives a file's lines, separated by "; ", and leaves out
 // where its messages begin: "2: place:" on the first line, "place:" on the others.
 template <typename Call>
-void expect_problems(const Call& message_of, const std::string& place, const std::string& table) {
+void expect_problems(const Call& message_of, const std::string& place,
+                     const std::vector<Wording>& rows) {
   for_each_case(
-      read_wordings(table), [](const Wording& row) { return row.given; },
+      rows, [](const Wording& row) { return row.name(); },
       [&](const Wording& row) {
         const std::string message =
             row.message == "no error"
@@ -81,7 +101,7 @@ void expect_problems(const Call& message_of, const std::string& place, const std
       });
 }
 
-// The texts between " & ".
+// The texts between " & ", none of which is empty.
 inline std::vector<std::string> parts_of(const std::string& text) {
   std::vector<std::string> parts;
   std::size_t begin = 0;
@@ -90,6 +110,11 @@ inline std::vector<std::string> parts_of(const std::string& text) {
     begin = at + 3;
   }
   parts.push_back(text.substr(begin));
+  for (const std::string& part : parts) {
+    if (part.find_first_not_of(' ') == std::string::npos) {
+      throw std::runtime_error("an empty part of a message: " + text);
+    }
+  }
   return parts;
 }
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest-spi.h>
 
+#include "host/base/error.hpp"
+
 namespace mneme::test {
 namespace {
 
@@ -24,16 +26,40 @@ a call with
   EXPECT_EQ(rows[1].given, "a call with more words");
   EXPECT_EQ(rows[1].message, "short");
   EXPECT_EQ(rows[2].given, "");
+  EXPECT_EQ(rows[1].name(), "table:7: a call with more words");
   EXPECT_EQ(parts_of("one & two words & 3"), (std::vector<std::string>{"one", "two words", "3"}));
-  EXPECT_THROW(read_wordings("a row without a message\n"), std::runtime_error);
+}
+
+std::string refusal(const std::string& table) {
+  try {
+    static_cast<void>(read_wordings(table, "m.txt"));
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+  return "read";
+}
+
+TEST(Wordings, TablesThatExpectNothingAreRefused) {
+  EXPECT_EQ(refusal(""), "m.txt: a table without a row");
+  EXPECT_EQ(refusal("# nothing\n\n"), "m.txt: a table without a row");
+  EXPECT_EQ(refusal("a => b\nalone\n"), "m.txt:2: alone: a row without a message");
+  EXPECT_EQ(refusal("a => \n"), "m.txt:1: no message behind =>");
+  EXPECT_EQ(refusal("a\n  => b\n  =>\n"), "m.txt:3: no message behind =>");
+  EXPECT_EQ(refusal("  => b\n"), "m.txt:1: expected a row, got   => b");
+  EXPECT_THROW(parts_of("one & "), std::runtime_error);
+  EXPECT_THROW(read_wording_file("tests/base/messages/none.txt"), Error);
 }
 
 TEST(Wordings, OtherMessagesFail) {
   const auto message_of = [](const std::string& text) { return "2: f:1:1: " + text.substr(0, 1); };
-  expect_problems(message_of, "f", "a => 1:1: a\n");
-  EXPECT_NONFATAL_FAILURE(expect_problems(message_of, "f", "a => 1:1: b\n"), "case: a");
-  EXPECT_NONFATAL_FAILURE(expect_problems(message_of, "f", "a => no error\n"), "case: a");
-  EXPECT_NONFATAL_FAILURE(expect_problems(message_of, "f", "# nothing\n"), "without a row");
+  const auto expect = [&](const std::string& table) {
+    expect_problems(message_of, "f", read_wordings(table, "m.txt"));
+  };
+  expect("a => 1:1: a\n");
+  EXPECT_NONFATAL_FAILURE(expect("# first\na => 1:1: b\n"), "case: m.txt:2: a");
+  EXPECT_NONFATAL_FAILURE(expect("a => 1:1: b\n"), "2: f:1:1: b");
+  EXPECT_NONFATAL_FAILURE(expect("a => 1:1: b\n"), "2: f:1:1: a");
+  EXPECT_NONFATAL_FAILURE(expect("a => no error\n"), "case: m.txt:1: a");
 }
 
 }  // namespace

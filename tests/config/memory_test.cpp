@@ -110,42 +110,15 @@ TEST(Memory, EqualityCoversEveryFieldOfATier) {
 }
 
 TEST(Memory, AFileOfItsOwnHoldsNothingElse) {
-  test::expect_problems(memory_parse_error, "M", R"(
-x = 1; [memory]; [model]; layers = 1
-  => 1:1: x: a memory file holds [memory] and nothing else
-  => 3:2: model: a memory file holds [memory] and nothing else
-(empty) => 1:1: memory: missing: expected a table, [memory]
-[memroy]
-  => 1:1: memory: missing: expected a table, [memory]
-  => 1:2: memroy: a memory file holds [memory] and nothing else; rename it to memory
-[model]; layers = 1
-  => 1:1: memory: missing: expected a table, [memory]
-  => 1:2: model: a memory file holds [memory] and nothing else; name a memory file
-rows = 8
-  => 1:1: memory: missing: expected a table, [memory]
-  => 1:1: rows: a memory file holds [memory] and nothing else; write the lines [memory] and [[memory.tier]] above it
-carry = "reset"
-  => 1:1: memory: missing: expected a table, [memory]
-  => 1:1: carry: a memory file holds [memory] and nothing else; write the line [memory] above it
-memory = 1 => 1:10: memory: expected a table, [memory], got 1
-)");
+  test::expect_problems(
+      memory_parse_error, "M",
+      test::read_wording_file("tests/config/messages/memory/file_of_its_own.txt"));
 }
 
 TEST(Memory, TiersNeedAPlugin) {
-  test::expect_problems(memory_parse_error, "M", R"(
-[memory]; plugins = ["p"]; [[memory.tier]]; rows = 1
-  => 3:1: memory.tier.0.plugin: missing: expected the name of a plugin, such as plugin = "name"
-[memory]; plugins = ["p"]; [[memory.tier]]; plugin = ""
-  => 4:10: memory.tier.0.plugin: expected the name of a plugin, got an empty string
-[memory]; plugins = ["p"]; [[memory.tier]]; plugin = 4
-  => 4:10: memory.tier.0.plugin: expected a string, got 4
-[memory]; plugins = []; [[memory.tier]]; plugin = "a"
-  => 2:11: memory.plugins: expected at least one folder, got an empty list; remove the key (--unset
-     memory.plugins) for the plugins of the program itself
-[memory]; tier = 3 => 2:8: memory.tier: expected an array of tables, [[memory.tier]], got 3
-[memory]; [memory.tier]; plugin = "a"
-  => 2:1: memory.tier: expected an array of tables, [[memory.tier]], got a table
-)");
+  test::expect_problems(
+      memory_parse_error, "M",
+      test::read_wording_file("tests/config/messages/memory/plugin_of_a_tier.txt"));
 }
 
 // The written text has no such key either, so that another installation reads the run with its own
@@ -162,33 +135,16 @@ TEST(Memory, FoldersThatAreNotGivenAreThoseOfTheProgram) {
 }
 
 TEST(Memory, KeysOfATierAreChecked) {
-  test::expect_problems(tier_error, "M", R"(
-layers = []
-  => 5:10: memory.tier.0.layers: expected at least one layer, got an empty list; remove the key
-     (--unset memory.tier.0.layers) to serve every layer
-layers = [1, 0, 1] => 5:10: memory.tier.0.layers: layer 1 is listed twice
-layers = [-1] => 5:11: memory.tier.0.layers.0: expected an integer of at least 0, got -1
-feed = "relased"
-  => 5:8: memory.tier.0.feed: expected "released" | "segment", got "relased" (did you mean
-     "released"?)
-sha256 = "ab" => 5:10: memory.tier.0.sha256: expected 64 hexadecimal digits, got "ab" (2 characters)
-lr = -1 => 5:6: memory.tier.0.lr: expected a real number of at least 0, got -1
-weight_decay = "x"
-  => 5:16: memory.tier.0.weight_decay: expected a real number of at least 0, got "x" (a string)
-weight = 3 => 5:10: memory.tier.0.weight: expected a table, [memory.tier.0.weight], got 3
-weight.a = "x" => 5:12: memory.tier.0.weight.a: expected a real number, got "x" (a string)
-)");
+  test::expect_problems(tier_error, "M",
+                        test::read_wording_file("tests/config/messages/memory/keys_of_a_tier.txt"));
   EXPECT_EQ(tier_error("sha256 = \"" + std::string(64, 'g') + "\"\n"),
             "2: M:5:10: memory.tier.0.sha256: expected 64 hexadecimal digits, got \"" +
                 std::string(64, 'g') + "\" (64 characters)");
 }
 
 TEST(Memory, UnknownKeysAndCarryNameTheNearest) {
-  test::expect_problems(memory_parse_error, "M", R"(
-[memory]; plugin = ["x"] => 2:10: memory.plugin: unknown key here: expected it in [[memory.tier]]; write a line [[memory.tier]] above it
-[memory]; plugns = ["x"] => 2:1: memory.plugns: unknown key (did you mean "plugins"?)
-[memory]; carry = "keep" => 2:9: memory.carry: expected "refuse" | "reset", got "keep"
-)");
+  test::expect_problems(memory_parse_error, "M",
+                        test::read_wording_file("tests/config/messages/memory/unknown_keys.txt"));
 }
 
 TEST(Memory, OverridesReachMemoryFiles) {

@@ -102,42 +102,8 @@ TEST(ModelKeys, AreNotWrittenForTransformerXl) {
 }
 
 TEST(ModelKeys, ThatDoNotGoTogetherAreRefused) {
-  test::expect_problems(model_error, "e.toml", R"(
-heads = 6; width = 12; kv_heads = 4
-  => 4:12: model.kv_heads: expected a divisor of heads, 6, got 4
-position = "rotary"; width = 30; heads = 2
-  => 1:1: model.head_width: expected an even number with position = "rotary" (pairs of numbers
-     turn), got 15
-rotary = {base = 100.0}
-  => 2:10: model.rotary: there are no rotary positions: expected position = "rotary", got position =
-     "relative"; remove the key (--unset model.rotary)
-positions = 8
-  => 2:13: model.positions: there is no table of positions: expected position = "learned", got
-     position = "relative"; remove the key (--unset model.positions)
-position = "rotary"; rotary = {factor = 2.0}
-  => 3:20: model.rotary.factor: nothing is stretched with scaling = "none": got 2.0; name a scaling,
-     or remove the key
-position = "rotary"; rotary = {scaling = "llama3", factor = 8.0}
-  => 3:10: model.rotary.original_positions: missing: expected the longest context before the
-     scaling, which scaling = "llama3" needs
-position = "rotary"; rotary = {scaling = "llama3", original_positions = 8, high_factor = 1.0}
-  => 3:69: model.rotary.high_factor: expected more than low_factor, 1, got 1.0
-position = "rotary"; rotary = {scaling = "yarn", original_positions = 8, beta_fast = 1.0, beta_slow = 1.0}
-  => 3:65: model.rotary.beta_fast: expected more than beta_slow, 1, got 1.0
-position = "rotary"; rotary = {scaling = "yarn", original_positions = 8, base = 1.0}
-  => 3:60: model.rotary.base: expected more than 1 with scaling = "yarn", got 1.0
-lora_alpha = 4.0
-  => 2:14: model.lora_alpha: there are no low-rank updates: expected lora_rank of at least 1, got 0;
-     remove the key (--unset model.lora_alpha)
-position = "rotary"; rotary = {scaling = "dynamic"}
-  => 3:10: model.rotary.original_positions: missing: expected the longest context before the
-     scaling, which scaling = "dynamic" needs
-position = "rotary"; rotary = {scaling = "longrope"}
-  => 3:21: model.rotary.scaling: expected "none" | "linear" | "llama3" | "yarn" | "dynamic", got
-     "longrope"
-feed_forward = "silu"
-  => 2:16: model.feed_forward: expected "relu" | "gelu" | "gelu_tanh" | "swiglu", got "silu"
-)");
+  test::expect_problems(model_error, "e.toml",
+                        test::read_wording_file("tests/config/messages/model_keys/together.txt"));
 }
 
 }  // namespace

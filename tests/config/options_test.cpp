@@ -93,41 +93,19 @@ TEST(Options, BadValuesNamePlaceAndRange) {
   const auto with_width = [](const std::string& line) {
     return resolve_error("width = 7\n" + line + "\n");
   };
-  const std::string at = "2: e:6:";
-  test::expect_problems(with_width, "e", R"(
-rows = 0 => 6:8: memory.tier.0.rows: expected an integer in [1, 4096], got 0
-rows = 4.0 => 6:8: memory.tier.0.rows: expected an integer in [1, 4096], got 4.0
-decay = 1.5 => 6:9: memory.tier.0.decay: expected a real number in [0, 1], got 1.5
-sticky = 1 => 6:10: memory.tier.0.sticky: expected true or false, got 1
-label = 1 => 6:9: memory.tier.0.label: expected a string, got 1
-pool = "maen" => 6:8: memory.tier.0.pool: expected "mean" | "max", got "maen" (did you mean "mean"?)
-sizes = [1, 0] => 6:13: memory.tier.0.sizes.1: expected an integer of at least 1, got 0
-scales = [3.0] => 6:11: memory.tier.0.scales.0: expected a real number of at most 2, got 3.0
-scales = 3.0
-  => 6:10: memory.tier.0.scales: expected a list of real numbers, such as [0.5, 1.0], got 3.0
-)");
+  test::expect_problems(with_width, "e",
+                        test::read_wording_file("tests/config/messages/options/bad_values.txt"));
 }
 
 TEST(Options, UnknownKeysNameTheNearest) {
-  test::expect_problems(resolve_error, "e", R"(
-width = 7; rosw = 1 => 6:1: memory.tier.0.rosw: unknown key (did you mean "rows"?)
-width = 7; layer = [1] => 6:1: memory.tier.0.layer: unknown key (did you mean "layers"?)
-width = 7; banana = 1
-  => 6:1: memory.tier.0.banana: unknown key; known keys: decay, label, pool, rows, scales, sizes,
-     sticky, width, plugin, layers, feed, sha256, lr, weight_decay, weight
-)");
+  test::expect_problems(resolve_error, "e",
+                        test::read_wording_file("tests/config/messages/options/unknown_keys.txt"));
 }
 
 TEST(Options, EvaluationKeysAreChecked) {
-  test::expect_problems(resolve_error, "e", R"(
-width = 7; eval_decay = 1
-  => 6:14: memory.tier.0.eval_decay: decay may not differ at evaluation: expected "eval_rows" |
-     "eval_sticky" | "eval_pool"
-width = 7; eval_rows = 0 => 6:13: memory.tier.0.eval_rows: expected an integer in [1, 4096], got 0
-width = 7; eval_rwos = 5
-  => 6:1: memory.tier.0.eval_rwos: unknown key (did you mean "eval_rows"?); known keys: eval_rows,
-     eval_sticky, eval_pool
-)");
+  test::expect_problems(
+      resolve_error, "e",
+      test::read_wording_file("tests/config/messages/options/evaluation_keys.txt"));
   const std::vector<OptionSpec> none = {
       {.key = "rows", .type = OptionType::kInteger, .default_value = std::int64_t{1}}};
   EXPECT_EQ(error_of([&] { static_cast<void>(resolve_options(tier("eval_x = 1\n"), none)); }),
