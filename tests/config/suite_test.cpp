@@ -8,9 +8,15 @@
 #include <vector>
 
 #include "tests/base/temporary_folder.hpp"
+#include "tests/base/wordings.hpp"
 
 namespace mneme::config {
 namespace {
+
+const std::string kMemories =
+    "[[memory]]\nfile = \"none.toml\"\n[[memory]]\nname = \"xl\"\nfile = \"cache.toml\"\n"
+    "set = [\"memory.tier.0.rows=8\"]\n";
+const std::string kTask = "[[task]]\nexperiment = \"needle.toml\"\n";
 
 class SuiteFile : public testing::Test {
  protected:
@@ -30,13 +36,18 @@ class SuiteFile : public testing::Test {
     return message;
   }
 
+  // Rows "lines of a suite => message"; {memories} and {task} stand for the lines above.
+  void expect_errors(const std::string& file) {
+    test::expect_problems(
+        [&](const std::string& text) {
+          return error(test::replace_all(test::replace_all(text, "{memories}\n", kMemories),
+                                         "{task}\n", kTask));
+        },
+        "s.toml", test::read_wording_file(file));
+  }
+
   test::TemporaryFolder folder_;
 };
-
-const std::string kMemories =
-    "[[memory]]\nfile = \"none.toml\"\n[[memory]]\nname = \"xl\"\nfile = \"cache.toml\"\n"
-    "set = [\"memory.tier.0.rows=8\"]\n";
-const std::string kTask = "[[task]]\nexperiment = \"needle.toml\"\n";
 
 std::vector<std::string> keys_and_values(const std::vector<Override>& overrides) {
   std::vector<std::string> out;
@@ -82,20 +93,7 @@ TEST_F(SuiteFile, GivesEveryTaskEveryMemory) {
 }
 
 TEST_F(SuiteFile, SaysEverythingThatIsWrong) {
-  EXPECT_EQ(error("seeds = 0\n"),
-            "2: s.toml:1:1: memory: missing: expected tables [[memory]], the first one the "
-            "baseline\ns.toml:1:1: task: missing: expected tables [[task]]\n"
-            "s.toml:1:9: seeds: expected an integer in [1, 1000], got 0");
-  EXPECT_EQ(error("seed = 3\n" + kMemories + kTask),
-            "2: s.toml:1:1: seed: unknown key (did you mean \"seeds\"?)");
-  EXPECT_EQ(error(kMemories + "[[task]]\nexperiment = \"nothing.toml\"\n"),
-            "2: s.toml:8:14: task.0.experiment: there is no such file: got nothing.toml");
-  EXPECT_EQ(error(kMemories + "[[task]]\nmeasure = \"outside\"\n"),
-            "2: s.toml:7:1: task.0.experiment: missing: expected the path of an experiment file\n"
-            "s.toml:8:11: task.0.measure: expected \"accuracy\" | \"outside_accuracy\" | "
-            "\"loss\", got \"outside\"");
-  EXPECT_EQ(error("[[memory]]\nname = \"a\"\n" + kTask),
-            "2: s.toml:1:1: memory.0.file: missing: expected the path of a memory file");
+  expect_errors("tests/config/messages/suite/everything.txt");
 }
 
 // One line, and not that tables [[task]] are missing.
@@ -105,27 +103,10 @@ TEST_F(SuiteFile, KnowsATaskByItsPlural) {
 }
 
 TEST_F(SuiteFile, RefusesNamesThatCannotBeFolders) {
-  EXPECT_EQ(error(kMemories + "[[memory]]\nfile = \"none.toml\"\n" + kTask),
-            "2: s.toml:8:8: memory.2.file: expected a name that no other has, got \"none\"");
-  EXPECT_EQ(error(kMemories + kTask + kTask),
-            "2: s.toml:10:14: task.1.experiment: expected a name that no other has, got "
-            "\"needle\"");
-  EXPECT_EQ(error("[[memory]]\nname = \"a/b\"\nfile = \"none.toml\"\n" + kTask),
-            "2: s.toml:2:8: memory.0.name: expected a name of letters, digits, '_', '-' and '.', "
-            "got \"a/b\"");
+  expect_errors("tests/config/messages/suite/names.txt");
 }
 
-TEST_F(SuiteFile, ChecksOverrides) {
-  EXPECT_EQ(error(kMemories + kTask + "set = [\"train.steps\"]\n"),
-            "2: s.toml:9:8: task.0.set.0: expected KEY=VALUE, as \"train.steps=500\", got "
-            "\"train.steps\"");
-  EXPECT_EQ(error(kMemories + kTask + "set = [3]\n"),
-            "2: s.toml:9:8: task.0.set.0: expected a string that is not empty, got 3");
-  EXPECT_EQ(error(kMemories + kTask + "[[task.memory]]\nname = \"cache\"\nset = [\"a=1\"]\n"),
-            "2: s.toml:10:8: task.0.memory.0.name: expected \"none\" | \"xl\", got \"cache\"");
-  EXPECT_EQ(error(kMemories + kTask + "[[task.memory]]\nname = \"xl\"\n"),
-            "2: s.toml:9:1: task.0.memory.0.set: missing: expected a list of KEY=VALUE");
-}
+TEST_F(SuiteFile, ChecksOverrides) { expect_errors("tests/config/messages/suite/overrides.txt"); }
 
 TEST_F(SuiteFile, RefusesAMeasureThatTheDataLack) {
   const auto refusal = [&](const std::string& measure, Task data, bool has_sources) {
