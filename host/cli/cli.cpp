@@ -22,6 +22,7 @@
 #include "host/cli/arguments.hpp"
 #include "host/cli/definition.hpp"
 #include "host/cli/help.hpp"
+#include "host/cli/old_spellings.hpp"
 #include "host/cli/rank_session.hpp"
 #include "host/cli/unread_output.hpp"
 #include "host/plugin/running_call.hpp"
@@ -133,6 +134,8 @@ void build(CLI::App& app, Action& action, std::size_t width) {
   });
   add_train(program);
   add_eval(program);
+  add_score(program);
+  add_decode(program);
   add_generate(program);
   add_compare(program);
   add_report(program);
@@ -153,7 +156,8 @@ void build(CLI::App& app, Action& action, std::size_t width) {
        "mneme plugins list"});
 }
 
-int run(int argc, const char* const* argv, const Streams& streams) {
+// `words`: the arguments.
+int run(const std::vector<std::string>& words, const Streams& streams) {
   CLI::App app(
       "A runtime for transformer memory: trains, evaluates and compares models whose "
       "memories are plugins.",
@@ -161,7 +165,7 @@ int run(int argc, const char* const* argv, const Streams& streams) {
   Action action;
   build(app, action, streams.out_width);
   try {
-    app.parse(argc, argv);
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
   } catch (const CLI::Success& done) {  // --help and --version
     return app.exit(done, streams.out, streams.err) == 0 ? 0 : kWrongUse;
   } catch (const CLI::ParseError& error) {
@@ -209,7 +213,11 @@ void flush_results(std::ostream& out, int exit_code) {
 int main_entry(int argc, const char* const* argv, const Streams& streams) noexcept {
   try {
     try {
-      const int exit_code = run(argc, argv, streams);
+      int exit_code = 0;
+      for (const auto& words : current_spelling({argv + std::min(argc, 1), argv + argc})) {
+        exit_code = run(words, streams);
+        if (exit_code != 0) break;
+      }
       flush_results(streams.out, exit_code);
       return exit_code;
     } catch (const Error& error) {

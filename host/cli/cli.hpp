@@ -25,6 +25,8 @@ class Command;
 // Each adds one subcommand to the program.
 void add_train(const Command& app);
 void add_eval(const Command& app);
+void add_score(const Command& app);
+void add_decode(const Command& app);
 void add_generate(const Command& app);
 void add_compare(const Command& app);
 void add_report(const Command& app);

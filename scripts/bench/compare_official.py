@@ -160,7 +160,7 @@ class Sides:
     def evaluate_mneme(self, run, threads):
         dump = self.folder / "mneme.safetensors"
         model = [f"--set=model.{key}={str(value).lower()}" for key, value in self.case.settings.items()]
-        result, used = self.mneme("eval", run, "--tokens", self.tokens, "--dump", dump, "--threads", threads,
+        result, used = self.mneme("score", run, "--tokens", self.tokens, "--dump", dump, "--threads", threads,
                                   f"--set=eval.segment={self.case.segment}", f"--set=eval.lanes={self.case.lanes}",
                                   "--set=eval.precision=f32", *model)
         return load_file(dump)["nll"].float(), result["seconds"], used

@@ -173,10 +173,10 @@ class Mneme:
         self.memory.write_text(f'[memory]\n[[memory.tier]]\nplugin = "xl_cache"\nrows = {rows}\n')
 
     def evaluate(self, run, precision, ids, segment):
-        """mneme eval RUN --tokens IDS --dump NLL --memory CACHE --set eval.segment=T --set eval.precision=P"""
+        """mneme score RUN --tokens IDS --dump NLL --memory CACHE --set eval.segment=T --set eval.precision=P"""
         tokens, dump = self.work / "tokens.safetensors", self.work / "nll.safetensors"
         save_file({"input": ids[None].contiguous()}, tokens)
-        result = self.call_for_json("eval", run, "--tokens", tokens, "--dump", dump, "--memory", self.memory,
+        result = self.call_for_json("score", run, "--tokens", tokens, "--dump", dump, "--memory", self.memory,
                                     "--set", f"eval.segment={segment}", "--set", "eval.lanes=1",
                                     "--set", f"eval.precision={precision}")
         return load_file(dump)["nll"].flatten().float(), result["seconds"]

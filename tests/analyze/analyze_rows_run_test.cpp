@@ -240,7 +240,7 @@ TEST_F(AnalyzeRows, RefusesWhatItCannotMeasure) {
   expect_refusal(analyze({"extrapolation", run, "--set", "eval.segment=2"}), 2,
                  {"analyze extrapolation --set eval.segment: use --segment"});
   expect_refusal(analyze({"extrapolation", run, "--set", "train.lr=2"}), 2,
-                 {"train.lr", "analysed as it is"});
+                 {"train.lr", "measured as it is"});
   expect_refusal(analyze({"extrapolation", run, "--option", "size"}), 2,
                  {"run: extrapolation: no tier has an integer option \"size\""});
   expect_refusal(run_mneme({"analyze", "distance", run}), 2, {"--out is required"});

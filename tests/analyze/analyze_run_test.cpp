@@ -194,7 +194,7 @@ TEST_F(AnalyzeRun, RefusesWhatItCannotAnalyse) {
   expect_refusal(analyze(run, {"--set", "eval.lanes=2"}), 2,
                  {"analyze --set eval.lanes: use --lanes"});
   expect_refusal(analyze(run, {"--set", "eval.steps=2"}), 2, {"--set eval.steps: use --segments"});
-  expect_refusal(analyze(run, {"--set", "train.lr=2"}), 2, {"train.lr", "analysed as it is"});
+  expect_refusal(analyze(run, {"--set", "train.lr=2"}), 2, {"train.lr", "measured as it is"});
   expect_refusal(analyze(run, {"--bins", "0"}), 2, {"--bins"});
   expect_refusal(run_mneme({"analyze", run}), 2, {"--out is required"});
   expect_refusal(run_mneme({"analyze", "--out", file("out")}), 2, {"RUN is required"});

@@ -60,7 +60,7 @@ generate {nowhere} --prompt-file {none.txt} => none.txt & check the path
 generate {nowhere} --prompt-file {.} => expected a file, got a folder
 generate {nowhere} --state {none.state} => none.state & check the path
 generate {nowhere} --chat --document {none.txt} => none.txt & check the path
-eval {nowhere} --tokens {none.safetensors} --dump {nll} => none.safetensors & check the path
+score {nowhere} --tokens {none.safetensors} --dump {nll} => none.safetensors & check the path
 )");
 }
 

@@ -89,7 +89,7 @@ TEST_F(Output, FilesOfARunGoIntoNodesToo) {
   SafetensorsWriter writer;
   writer.add("input", DType::I64, {1, 3}, ids.data());
   writer.write(folder_ / "ids.safetensors");
-  EXPECT_THAT(through_fifo({"eval", run(), "--tokens", file("ids.safetensors"), "--dump"}),
+  EXPECT_THAT(through_fifo({"score", run(), "--tokens", file("ids.safetensors"), "--dump"}),
               HasSubstr("mneme.nll"));
 }
 
@@ -131,7 +131,7 @@ TEST_F(Output, RefusesPlacesThatCannotBeWrittenBeforeItWorks) {
   const std::string why = of_a_file + ", which is no folder";
   expect_refusal(run_mneme({"export", run(), nowhere}), 2, {"export " + nowhere, why});
   expect_refusal(run_mneme({"export", run(), "--to", nowhere}), 2, {"--to " + nowhere, why});
-  expect_refusal(run_mneme({"eval", run(), "--tokens", file("x"), "--dump", nowhere}), 2,
+  expect_refusal(run_mneme({"score", run(), "--tokens", file("x"), "--dump", nowhere}), 2,
                  {"--dump " + nowhere, why});
   expect_refusal(run_mneme({"train", experiment(tiny()), "--run", nowhere}), 2,
                  {"--run " + nowhere + ": cannot be made", why});
@@ -282,7 +282,7 @@ TEST_F(Output, TheTextStaysWhenTheDiskIsFull) {
   }
   const std::string dump = file("nll.safetensors");
   const ProgramResult scored =
-      run_mneme({"eval", run(), "--tokens", ids.string(), "--dump", dump, "--json", json}, full);
+      run_mneme({"score", run(), "--tokens", ids.string(), "--dump", dump, "--json", json}, full);
   expect_refusal(scored, 1, {"error (2 lines)", dump + ": cannot write", json + ": cannot write"});
   EXPECT_THAT(scored.out, HasSubstr("scored 2 targets in 1 rows: loss "));
 }

@@ -99,7 +99,7 @@ class OfficialWeights : public CliTest, public ::testing::WithParamInterface<con
   }
 
   void expect_official_losses(const std::string& run) const {
-    expect_done(run_mneme({"eval", run, "--tokens", file("ids.safetensors"), "--dump",
+    expect_done(run_mneme({"score", run, "--tokens", file("ids.safetensors"), "--dump",
                            file("nll.safetensors"), "--quiet"}));
     const SafetensorsFile out = SafetensorsFile::open(folder_ / "nll.safetensors");
     const TensorView& view = out.at("nll", DType::F64, {texts_.lanes, texts_.length});

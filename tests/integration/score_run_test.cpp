@@ -20,7 +20,7 @@ class ScoreRun : public CliTest {
     expect_done(run_mneme({"train", experiment(tiny()), "--run", file("run"), "--quiet"}));
   }
   ProgramResult score() const {
-    return run_mneme({"eval", file("run"), "--tokens", file("ids.safetensors"), "--dump",
+    return run_mneme({"score", file("run"), "--tokens", file("ids.safetensors"), "--dump",
                       file("nll.safetensors"), "--quiet", "--json", file("scored.json")});
   }
   std::vector<double> nll(const std::vector<std::int64_t>& shape) const {
@@ -52,6 +52,13 @@ TEST_F(ScoreRun, WritesTheLossOfEveryNextToken) {
   EXPECT_EQ(json.at("targets"), 60);
   EXPECT_NEAR(json.at("nll").get<double>(), sum, 1e-9);
   EXPECT_GT(json.at("seconds").get<double>(), 0.0);
+  const ProgramResult old = run_mneme({"eval", file("run"), "--tokens", file("ids.safetensors"),
+                                       "--dump=" + file("again.safetensors"), "--quiet"});
+  expect_done(old);
+  EXPECT_THAT(old.err, HasSubstr("warning: an old spelling, which the next release refuses; now it "
+                                 "is: mneme score " +
+                                 file("run") + " --tokens"));
+  EXPECT_EQ(read_file(folder_ / "again.safetensors"), read_file(folder_ / "nll.safetensors"));
 }
 
 TEST_F(ScoreRun, TakesTargets) {

@@ -38,7 +38,7 @@ void check_use(const AnalyzeArguments& arguments) {
 }
 
 // Lanes and segments are those of the analysis, not of the experiment.
-OpenEvaluation open(const AnalyzeArguments& arguments, const EvalArguments& run) {
+OpenEvaluation open(const AnalyzeArguments& arguments, const OpenArguments& run) {
   OpenEvaluation opened = open_evaluation(run);
   opened.experiment.eval.lanes = arguments.lanes;
   opened.experiment.eval.steps = arguments.segments;
@@ -175,7 +175,7 @@ class Analyses {
 // The losses of another run on as many tokens of the same split.
 analyze::TargetLosses losses_of_other(const AnalyzeArguments& arguments, std::int64_t segment,
                                       Display& display) {
-  EvalArguments other = arguments.open;
+  OpenArguments other = arguments.open;
   other.run = arguments.against;
   other.memory.clear();
   other.checkpoint = "last";
@@ -360,11 +360,7 @@ void add_analyze(const Command& app) {
   command.option("--out", arguments->out, "DIR", "Folder for the CSV files, figures and the page");
   add_input_options(command, *arguments);
   add_analysis_options(command, *arguments);
-  arguments->open.set.add(command);
-  add_locked(command, arguments->open.is_locked);
-  arguments->open.machine.add(command);
-  arguments->open.json.add(command);
-  command.flag("--quiet", arguments->open.is_quiet, "Show no progress");
+  arguments->open.add_settings(command);
   add_analyze_distance(command);
   add_analyze_extrapolation(command);
   add_analyze_probes(command);

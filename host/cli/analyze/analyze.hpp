@@ -21,7 +21,7 @@ namespace mneme::cli {
 
 // The command line of `mneme analyze RUN`.
 struct AnalyzeArguments {
-  EvalArguments open;  // run, memory, checkpoint, split, set, machine, json, quiet
+  OpenArguments open;  // run, memory, checkpoint, split, set, machine, json, quiet
   std::filesystem::path against;
   std::filesystem::path out;
   std::int64_t segments = 100;  // 0 = the whole split
@@ -80,7 +80,7 @@ void add_analyze_probes(const Command& analyze);
 // --json, --quiet.
 struct RunsArguments {
   std::vector<std::filesystem::path> runs;
-  EvalArguments open;  // of every run, but for its folder
+  OpenArguments open;  // of every run, but for its folder
   std::filesystem::path out;
 
   // The memories that for_each_memory visits.
@@ -90,11 +90,6 @@ struct RunsArguments {
   // Adds the options. `memory_help` says what --memory is for.
   void add(const Command& command, const std::string& memory_help);
 };
-
-// Error (kUsage) for keys of --set that belong to a trained model, or among `own`, which have
-// options of their own, as "key: option".
-void check_set(const EvalArguments& open,
-               const std::vector<std::pair<std::string, std::string>>& own);
 
 // One memory of one run. `name` is unique among all: the run's folder, the memory's name, or both.
 struct RunMemory {

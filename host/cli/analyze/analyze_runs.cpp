@@ -48,27 +48,7 @@ void RunsArguments::add(const Command& command, const std::string& memory_help) 
               "The runs' checkpoints: last, best or a number of steps")
       .shown();
   command.option("--split", open.split, "SPLIT", "valid or test").one_of({"valid", "test"}).shown();
-  open.set.add(command);
-  add_locked(command, open.is_locked);
-  open.machine.add(command);
-  open.json.add(command);
-  command.flag("--quiet", open.is_quiet, "Show no progress");
-}
-
-void check_set(const EvalArguments& open,
-               const std::vector<std::pair<std::string, std::string>>& own) {
-  for (const config::Override& override : open.set.overrides()) {
-    for (const auto& [key, option] : own) {
-      if (override.key == key) throw_usage(open.command, ' ', override.text(), ": use ", option);
-    }
-    const std::string table = override.key.substr(0, override.key.find('.'));
-    if (table == "eval" || table == "memory" || table == "data") continue;
-    // As published evaluations of longer memories have it.
-    if (override.key == "model.same_length" || override.key == "model.clamp_distance") continue;
-    throw_usage(open.command, ' ', override.text(),
-                ": the trained model is analysed as it is: expected a key of eval, memory or data, "
-                "model.same_length or model.clamp_distance");
-  }
+  open.add_settings(command);
 }
 
 Json differences_of(const RunMemory& one) {
@@ -106,7 +86,7 @@ void for_each_memory(const RunsArguments& arguments, Display& display, Failures&
                      const std::function<void(const RunMemory&)>& visit) {
   const std::vector<std::string> names = run_names(arguments.runs);
   for (std::size_t i = 0; i < names.size(); ++i) {
-    EvalArguments one = arguments.open;
+    OpenArguments one = arguments.open;
     one.run = arguments.runs[i];
     one.needed = " --out " + shell_word(arguments.out.string());
     OpenEvaluation run = read_input([&] { return open_evaluation(one); });

@@ -31,45 +31,20 @@ namespace mneme::cli {
 namespace {
 
 void check_use(const EvalArguments& arguments) {
-  if (arguments.tokens.empty() != arguments.dump.empty()) {
-    throw_usage("eval: --tokens and --dump go together: expected both, got only ",
-                arguments.tokens.empty() ? "--dump" : "--tokens");
-  }
-  if (arguments.is_decoding &&
-      (!arguments.tokens.empty() || arguments.extrapolate != 0 || arguments.wants_breakdown)) {
-    throw_usage(
-        "eval --decode decodes the task's answers: --tokens, --extrapolate and --breakdown are for "
-        "losses of given tokens");
-  }
-  if (arguments.is_for_reports() &&
-      (arguments.is_decoding || !arguments.tokens.empty() || arguments.extrapolate != 0 ||
-       arguments.wants_breakdown || arguments.is_watching || arguments.is_not_stored)) {
+  if (arguments.is_for_reports() && (arguments.extrapolate != 0 || arguments.wants_breakdown ||
+                                     arguments.is_watching || arguments.is_not_stored)) {
     throw_usage(
         "eval --samples continues texts, --diagnostics measures a memory, and neither evaluates: "
-        "--decode, --tokens, --extrapolate, --breakdown, --watch and --no-store are for "
-        "evaluations; leave them out");
+        "--extrapolate, --breakdown, --watch and --no-store are for evaluations; leave them out");
   }
   if (arguments.samples == 0 && arguments.prompt_tokens != 0) {
     throw_usage("eval: --prompt-tokens is a setting of --samples; add --samples N");
   }
-  if (!arguments.tokens.empty() && arguments.memory.size() > 1) {
-    throw_usage("eval --tokens: expected at most one --memory, got ", arguments.memory.size());
-  }
-  if (!arguments.tokens.empty() && (arguments.extrapolate != 0 || arguments.wants_breakdown)) {
-    throw_usage(
-        "eval --tokens writes the loss of every token: --extrapolate and --breakdown are for "
-        "evaluations of a split");
-  }
-  if (!arguments.tokens.empty() && arguments.has_split) {
-    throw_usage("eval --tokens scores the ids of ", arguments.tokens.string(),
-                ": --split is for evaluations of the run's data; leave it out");
-  }
   if (arguments.is_watching &&
-      (arguments.is_decoding || !arguments.tokens.empty() || arguments.extrapolate != 0 ||
-       arguments.wants_breakdown || arguments.json.is_stdout())) {
+      (arguments.extrapolate != 0 || arguments.wants_breakdown || arguments.json.is_stdout())) {
     throw_usage(
-        "eval --watch prints a line of numbers an evaluation: --decode, --tokens, --extrapolate, "
-        "--breakdown and --json - are for single evaluations; leave them out");
+        "eval --watch prints a line of numbers an evaluation: --extrapolate, --breakdown and "
+        "--json - are for single evaluations; leave them out");
   }
   if (arguments.is_watching && arguments.is_locked) {
     throw_usage(
@@ -82,16 +57,7 @@ void check_use(const EvalArguments& arguments) {
         "eval: --segment and --option are settings of --extrapolate; use --set "
         "eval.segment=T, or eval_<option> in the memory file");
   }
-  for (const config::Override& override : arguments.set.overrides()) {
-    const std::string table = override.key.substr(0, override.key.find('.'));
-    if (table == "eval" || table == "memory" || table == "data") continue;
-    // Published evaluations of Transformer-XL turn these on for weights trained without them.
-    if (override.key == "model.same_length" || override.key == "model.clamp_distance") continue;
-    throw_usage("eval ", override.text(),
-                ": the trained model is evaluated as it is: expected a key of eval, memory or "
-                "data, model.same_length or model.clamp_distance; train a new run for other "
-                "settings");
-  }
+  check_set(arguments);
 }
 
 // Evaluates memory after memory. A failure is reported at once and does not stop the others; with a
@@ -272,12 +238,10 @@ int exit_code_of(const std::vector<run::SweepResult>& results) {
 
 // Everything but the losses of a split is made by one process.
 void check_ranks(const EvalArguments& arguments, const RankSession& session) {
-  const bool is_plain = !arguments.is_watching && !arguments.is_decoding &&
-                        !arguments.is_for_reports() && arguments.tokens.empty();
+  const bool is_plain = !arguments.is_watching && !arguments.is_for_reports();
   if (session.ranks() == nullptr || session.ranks()->size() == 1 || is_plain) return;
   throw_usage({.where = "eval",
-               .failed = "--watch, --decode, --samples, --diagnostics and --tokens run in one "
-                         "process",
+               .failed = "--watch, --samples and --diagnostics run in one process",
                .expected = "an evaluation of a split, or one rank",
                .got = str(session.ranks()->size(), " ranks")});
 }
@@ -309,36 +273,23 @@ int run(const EvalArguments& given, const Streams& all_streams) {
   EvalArguments arguments = given;
   arguments.ranks = session.ranks();
   arguments.machine.device = session.device(given.machine.device);
-  if (!arguments.dump.empty()) check_output_file("--dump", arguments.dump);
+  if (arguments.extrapolate != 0) arguments.own_segment = arguments.segment;
   session.set_threads(arguments.machine.threads);
   if (arguments.is_watching) return watch_evaluation(arguments, streams);
   go_on_unread();
-  if (arguments.is_decoding) return decode_answers(arguments, streams);
   if (arguments.is_for_reports()) return make_for_reports(arguments, streams);
-  return arguments.tokens.empty() ? evaluate(arguments, streams) : score_tokens(arguments, streams);
+  return evaluate(arguments, streams);
 }
 
 }  // namespace
 
 void add_eval(const Command& app) {
-  const Command command =
-      app.subcommand("eval", "Evaluate a trained run, or score given token ids");
+  const Command command = app.subcommand("eval", "Evaluate a trained run");
   const auto arguments = std::make_shared<EvalArguments>();
-  command.option("RUN", arguments->run, "", "The run's folder").required();
-  add_memory_files(
-      command, arguments->memory,
+  arguments->command = "eval";
+  arguments->add_source(
+      command,
       "Memory file to evaluate with in place of the run's own; may be given several times");
-  command
-      .option("--checkpoint", arguments->checkpoint, "WHICH",
-              "The run's checkpoint: last, best (by the loss of the valid split) or its number "
-              "of steps")
-      .shown();
-  const Option split = command.option("--split", arguments->split, "SPLIT", "valid or test")
-                           .one_of({"valid", "test"})
-                           .shown();
-  command.flag("--decode", arguments->is_decoding,
-               "Decode the answers of a generated task greedily: how often they are right, how "
-               "fast");
   command
       .option("--samples", arguments->samples, "N",
               "Instead: continue N prompts from the split, and keep them in the run for reports")
@@ -352,9 +303,6 @@ void add_eval(const Command& app) {
               "Instead: measure the memory on the split's first N segments, and keep the numbers "
               "in the run for reports")
       .in(1, kMaxCount);
-  command.option("--tokens", arguments->tokens, "FILE",
-                 "Score the ids of this safetensors file: input [lanes, n], optional target");
-  command.option("--dump", arguments->dump, "FILE", "Where to write their nll, in nats");
   command.flag("--breakdown", arguments->wants_breakdown,
                "Print the loss by position in the segment, by distance from the document's "
                "start and by word frequency");
@@ -382,19 +330,14 @@ void add_eval(const Command& app) {
   const Option trial = add_trial_seconds(command, arguments->trial_seconds);
   command.flag("--no-trial", arguments->has_no_trial,
                "Of several memories: do not run each build in a child process first");
-  add_locked(command, arguments->is_locked);
-  arguments->set.add(command);
-  arguments->machine.add(command);
-  arguments->json.add(command);
-  command.flag("--quiet", arguments->is_quiet, "Show no progress");
+  arguments->add_settings(command);
   command.examples({"mneme eval runs/first --memory my_memory.toml --watch",
                     "mneme eval runs/first --memory configs/memory/none.toml --memory "
                     "my_memory.toml",
                     "mneme eval runs/first --split test --extrapolate 10 --segment 64"});
-  command.runs(arguments, &run, [arguments, split, segment, option, count, trial] {
+  command.runs(arguments, &run, [arguments, segment, option, count, trial] {
     arguments->has_watch_count = count.is_given();
     arguments->has_trial_seconds = trial.is_given();
-    arguments->has_split = split.is_given();
     arguments->has_extrapolation_settings = segment.is_given() || option.is_given();
   });
 }

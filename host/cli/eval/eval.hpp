@@ -1,5 +1,5 @@
-// Shared by the modes of `mneme eval`: options and opening a run. `mneme analyze` opens its runs in
-// the same way.
+// Shared by `mneme eval`, `mneme decode` and `mneme score`: options and opening a run. `mneme analyze`
+// opens its runs in the same way.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "host/base/error.hpp"
@@ -19,24 +20,36 @@
 
 namespace mneme::cli {
 
-// The command line of `mneme eval`.
-struct EvalArguments {
-  std::string command = "eval";  // the subcommand, for hints
-  std::string needed;            // required options, for hints: " --out DIR"
+// What a command opens a run and its memories with.
+struct OpenArguments {
+  std::string command;  // the subcommand, for messages
+  std::string needed;   // required options, for hints: " --out DIR"
   std::filesystem::path run;
   std::vector<std::filesystem::path> memory;
   std::string checkpoint = "last";
   std::string split = "valid";
-  bool has_split = false;  // it was given
-  bool is_decoding = false;
+  bool reads_split = true;       // false: the tokens are not those of the run's data
+  std::int64_t own_segment = 0;  // in place of eval.segment; 0 = none
+  SetArgument set;
+  MachineArguments machine;
+  JsonArgument json;
+  bool is_quiet = false;
+  bool is_locked = false;
+
+  // Adds RUN, --memory, --checkpoint and, where a split is read, --split.
+  void add_source(const Command& parser, const std::string& memory_help);
+  // Adds --locked, --set, --unset, those of the machine, --json and --quiet.
+  void add_settings(const Command& parser);
+};
+
+// The command line of `mneme eval`.
+struct EvalArguments : OpenArguments {
   std::int64_t samples = 0;        // --samples: to continue; 0 = evaluate
   std::int64_t prompt_tokens = 0;  // of the samples; 0 = by the segment
   std::int64_t diagnostics = 0;    // --diagnostics: segments to measure; 0 = evaluate
 
   // Makes what reports show beside losses, in place of an evaluation.
   [[nodiscard]] bool is_for_reports() const { return samples != 0 || diagnostics != 0; }
-  std::filesystem::path tokens;
-  std::filesystem::path dump;
   bool wants_breakdown = false;
   bool is_not_stored = false;    // --no-store
   std::int64_t extrapolate = 0;  // multiples of the segment; 0 = no extrapolation
@@ -46,19 +59,19 @@ struct EvalArguments {
   bool is_watching = false;
   std::int64_t watch_count = 0;  // lines of numbers after which the watch ends; 0 = never
   std::int64_t trial_seconds = kTrialSeconds;
-  bool has_watch_count = false;    // it was given
-  bool has_trial_seconds = false;  // likewise
-  bool has_no_trial = false;       // --no-trial
-  SetArgument set;
-  MachineArguments machine;
-  JsonArgument json;
-  bool is_quiet = false;
-  bool is_locked = false;
+  bool has_watch_count = false;          // it was given
+  bool has_trial_seconds = false;        // likewise
+  bool has_no_trial = false;             // --no-trial
   ranks::Communicator* ranks = nullptr;  // of an evaluation over several ranks
 
   // True where results are written and shown.
   [[nodiscard]] bool is_first_rank() const { return ranks == nullptr || ranks->is_first(); }
 };
+
+// Error (kUsage) for keys of --set that belong to a trained model, or among `own`, which have
+// options of their own, as "key: option".
+void check_set(const OpenArguments& arguments,
+               const std::vector<std::pair<std::string, std::string>>& own = {});
 
 // A run opened for evaluation.
 struct OpenEvaluation {
@@ -84,12 +97,12 @@ struct EvaluatedMemories {
 
 // `file` is the run's experiment. Error (kUsage | kRun) for what is wrong with the run or the
 // overrides; what is wrong with a memory's file is in `failures`.
-[[nodiscard]] EvaluatedMemories read_memories(const EvalArguments& arguments,
+[[nodiscard]] EvaluatedMemories read_memories(const OpenArguments& arguments,
                                               const std::filesystem::path& file);
 
 // Reads the run, every memory file and the data: what is wrong with them shows before anything
 // runs. Error (kUsage | kRun | kDevice).
-[[nodiscard]] OpenEvaluation open_evaluation(const EvalArguments& arguments);
+[[nodiscard]] OpenEvaluation open_evaluation(const OpenArguments& arguments);
 
 // --- Trials: plugins run in a child process first ---
 
@@ -135,15 +148,15 @@ void refuse_memories(const std::vector<MemoryProblem>& problems, std::size_t mem
 // The same, with errors as refuse_memories.
 void load_each(run::Sweep& sweep, const std::vector<run::SweepMemory>& memories);
 
-[[nodiscard]] data::Split split_of(const EvalArguments& arguments);
+// The checks and settings that a command in one process begins with: --set, --json, --threads. It
+// continues when the reader of its output has ended.
+void begin_alone(const OpenArguments& arguments);
+
+[[nodiscard]] data::Split split_of(const OpenArguments& arguments);
 
 // Names the parameters that keep their initial values: a warning, which --quiet does not hide, as
 // the numbers are not those of a trained memory.
 void warn_of_untrained(const std::string& name, const std::vector<std::string>& untrained);
-
-// mneme eval RUN --decode: all memories are loaded at once and decode each batch in turn, so that
-// other load on the machine slows all of them alike.
-int decode_answers(const EvalArguments& arguments, const Streams& streams);
 
 // mneme eval RUN --samples N --diagnostics N: continues prompts from the split, measures the
 // memory on its first segments, and keeps both in the run.
@@ -151,9 +164,6 @@ int make_for_reports(const EvalArguments& arguments, const Streams& streams);
 
 // mneme eval RUN --watch: evaluates again whenever a plugin's file or a memory file changes.
 int watch_evaluation(const EvalArguments& arguments, const Streams& streams);
-
-// mneme eval RUN --tokens FILE --dump FILE
-int score_tokens(const EvalArguments& arguments, const Streams& streams);
 
 // --- The report of `mneme eval` on several memories, in lines of at most `width` columns ---
 

@@ -1,4 +1,5 @@
-// mneme eval RUN --decode
+// mneme decode RUN: all memories are loaded at once and decode each batch in turn, so that other load
+// on the machine slows all of them alike.
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -8,6 +9,8 @@
 
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
+#include "host/cli/arguments.hpp"
+#include "host/cli/cli.hpp"
 #include "host/cli/eval/eval.hpp"
 #include "host/cli/streams.hpp"
 #include "host/eval/decode.hpp"
@@ -46,7 +49,7 @@ void attempt(DecodedMemory& memory, bool is_only, const Streams& streams, Work&&
 
 void check_task(const OpenEvaluation& run) {
   if (run.options.dataset->answer_task()) return;
-  throw_usage({.where = "eval --decode",
+  throw_usage({.where = "decode",
                .failed = "the run's task has no answer to decode",
                .expected = quoted_list({"sorting", "digit_sorting", "copy", "selective_copy",
                                         "needle", "mqar", "document_recall"}),
@@ -74,7 +77,7 @@ void open_one(DecodedMemory& out, const OpenEvaluation& run, const std::string& 
 }
 
 // `differences`: of the data from the run's.
-std::vector<DecodedMemory> open_all(const EvalArguments& arguments,
+std::vector<DecodedMemory> open_all(const OpenArguments& arguments,
                                     std::vector<run::RunDifference>& differences) {
   const OpenEvaluation run = open_evaluation(arguments);
   check_task(run);
@@ -170,9 +173,8 @@ std::vector<std::string> row_of(const DecodedMemory& memory, const eval::Decoded
           differ == 0 ? "equal" : str(differ, " differ")};
 }
 
-}  // namespace
-
-int decode_answers(const EvalArguments& arguments, const Streams& streams) {
+int decode_answers(const OpenArguments& arguments, const Streams& streams) {
+  begin_alone(arguments);
   Display display(streams, arguments.is_quiet);
   std::vector<run::RunDifference> differences;
   std::vector<DecodedMemory> memories =
@@ -204,6 +206,23 @@ int decode_answers(const EvalArguments& arguments, const Streams& streams) {
   if (!arguments.json.is_stdout()) streams.out << table.text(streams.out_width) << std::flush;
   outputs.finish();
   return exit_code;
+}
+
+}  // namespace
+
+void add_decode(const Command& app) {
+  const Command command = app.subcommand(
+      "decode",
+      "Decode the answers of a generated task greedily: how often they are right, how fast");
+  const auto arguments = std::make_shared<OpenArguments>();
+  arguments->command = "decode";
+  arguments->add_source(
+      command, "Memory file to decode with in place of the run's own; may be given several times");
+  arguments->add_settings(command);
+  command.examples({"mneme decode runs/digit_sorting --split test",
+                    "mneme decode runs/digit_sorting --memory configs/memory/none.toml --memory "
+                    "configs/memory/digit_sorting_cache.toml"});
+  command.runs(arguments, &decode_answers);
 }
 
 }  // namespace mneme::cli

@@ -1,4 +1,4 @@
-// How `mneme eval` opens a run and reads its memories.
+// How commands open a run and reads its memories.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -14,6 +14,7 @@
 #include "host/base/utf8.hpp"
 #include "host/cli/eval/eval.hpp"
 #include "host/cli/streams.hpp"
+#include "host/cli/unread_output.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/plugin/file/plugin_file.hpp"
 #include "host/plugin/plugin_lock.hpp"
@@ -27,30 +28,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<config::Override> overrides_of(const EvalArguments& arguments) {
+std::vector<config::Override> overrides_of(const OpenArguments& arguments) {
   std::vector<config::Override> overrides = arguments.set.overrides();
-  if (arguments.extrapolate != 0) {
-    overrides.push_back({.key = "eval.segment", .value = str(arguments.segment)});
+  if (arguments.own_segment != 0) {
+    overrides.push_back({.key = "eval.segment", .value = str(arguments.own_segment)});
   }
   return overrides;
 }
 
 // The command with its required options, for hints.
-std::string typed_command(const EvalArguments& arguments) {
+std::string typed_command(const OpenArguments& arguments) {
   std::string text =
       str("mneme ", arguments.command, ' ', shell_word(arguments.run.string()), arguments.needed);
-  if (!arguments.tokens.empty()) {
-    text += str(" --tokens ", shell_word(arguments.tokens.string()), " --dump ",
-                shell_word(arguments.dump.string()));
-  }
   for (const fs::path& memory : arguments.memory)
     text += " --memory " + shell_word(memory.string());
   return text + arguments.set.typed();
 }
-
-}  // namespace
-
-namespace {
 
 // What every memory fails with is not of one: the run's experiment, or an override.
 void throw_shared_failure(const std::vector<std::optional<Error>>& failures) {
@@ -67,11 +60,55 @@ bool has_any(const std::vector<std::optional<Error>>& failures) {
 
 }  // namespace
 
-data::Split split_of(const EvalArguments& arguments) {
+void OpenArguments::add_source(const Command& parser, const std::string& memory_help) {
+  parser.option("RUN", run, "", "The run's folder").required();
+  add_memory_files(parser, memory, memory_help);
+  parser
+      .option("--checkpoint", checkpoint, "WHICH",
+              "The run's checkpoint: last, best (by the loss of the valid split) or its number "
+              "of steps")
+      .shown();
+  if (!reads_split) return;
+  parser.option("--split", split, "SPLIT", "valid or test").one_of({"valid", "test"}).shown();
+}
+
+void OpenArguments::add_settings(const Command& parser) {
+  add_locked(parser, is_locked);
+  set.add(parser);
+  machine.add(parser);
+  json.add(parser);
+  parser.flag("--quiet", is_quiet, "Show no progress");
+}
+
+void check_set(const OpenArguments& arguments,
+               const std::vector<std::pair<std::string, std::string>>& own) {
+  for (const config::Override& override : arguments.set.overrides()) {
+    for (const auto& [key, option] : own) {
+      if (override.key == key)
+        throw_usage(arguments.command, ' ', override.text(), ": use ", option);
+    }
+    const std::string table = override.key.substr(0, override.key.find('.'));
+    if (table == "eval" || table == "memory" || table == "data") continue;
+    // Published evaluations of Transformer-XL turn these on for weights trained without them.
+    if (override.key == "model.same_length" || override.key == "model.clamp_distance") continue;
+    throw_usage(arguments.command, ' ', override.text(),
+                ": the trained model is measured as it is: expected a key of eval, memory or data, "
+                "model.same_length or model.clamp_distance; train a new run for other settings");
+  }
+}
+
+void begin_alone(const OpenArguments& arguments) {
+  check_set(arguments);
+  arguments.json.check();
+  tensor::set_threads(arguments.machine.threads);
+  go_on_unread();
+}
+
+data::Split split_of(const OpenArguments& arguments) {
   return arguments.split == "test" ? data::Split::kTest : data::Split::kValid;
 }
 
-EvaluatedMemories read_memories(const EvalArguments& arguments, const fs::path& file) {
+EvaluatedMemories read_memories(const OpenArguments& arguments, const fs::path& file) {
   const std::vector<config::Override> overrides = overrides_of(arguments);
   std::vector<std::string> names;
   for (const fs::path& memory : arguments.memory) names.push_back(as_utf8(memory.stem().native()));
@@ -99,8 +136,7 @@ EvaluatedMemories read_memories(const EvalArguments& arguments, const fs::path& 
   return read;
 }
 
-OpenEvaluation open_evaluation(const EvalArguments& arguments) {
-  if (!arguments.tokens.empty()) check_readable(arguments.tokens);
+OpenEvaluation open_evaluation(const OpenArguments& arguments) {
   const run::RunFolder folder = run::RunFolder::open(arguments.run);
   OpenEvaluation run{
       .checkpoint = folder.open_checkpoint(arguments.checkpoint, typed_command(arguments),
@@ -118,12 +154,12 @@ OpenEvaluation open_evaluation(const EvalArguments& arguments) {
   run.experiment = std::move(read.experiment);
   run.memories = std::move(read.memories);
   data::DatasetOptions data{.splits = {}, .vocabulary = folder.vocabulary()};
-  if (arguments.tokens.empty()) data.splits = {split_of(arguments)};
+  if (arguments.reads_split) data.splits = {split_of(arguments)};
   run.options.device = tensor::open_device(arguments.machine.device);
   run.options.free_memory = arguments.machine.free_memory();
   run.options.precision = run.experiment.eval.precision;
   run.options.dataset = std::make_shared<const data::Dataset>(run.experiment.data, data);
-  if (arguments.tokens.empty() && !run.options.dataset->has(split_of(arguments))) {
+  if (arguments.reads_split && !run.options.dataset->has(split_of(arguments))) {
     throw_usage({.where = "data." + arguments.split,
                  .failed = str("there is no ", arguments.split, " data"),
                  .expected = "the path of a file",

@@ -1,9 +1,13 @@
-// mneme eval RUN --tokens FILE --dump FILE
+// mneme score RUN --tokens FILE --dump FILE
 
+#include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "host/base/error.hpp"
+#include "host/base/file/file.hpp"
 #include "host/base/file/write_file.hpp"
 #include "host/base/progress.hpp"
 #include "host/base/text.hpp"
@@ -15,10 +19,24 @@
 #include "host/run/sweep.hpp"
 
 namespace mneme::cli {
+namespace {
 
-int score_tokens(const EvalArguments& arguments, const Streams& streams) {
+struct ScoreArguments : OpenArguments {
+  std::filesystem::path tokens;
+  std::filesystem::path dump;
+};
+
+int score_tokens(const ScoreArguments& arguments, const Streams& streams) {
+  if (arguments.memory.size() > 1) {
+    throw_usage("score: expected at most one --memory, got ", arguments.memory.size());
+  }
+  check_output_file("--dump", arguments.dump);
+  begin_alone(arguments);
   Display display(streams, arguments.is_quiet);
-  OpenEvaluation opened = read_input([&] { return open_evaluation(arguments); });
+  OpenEvaluation opened = read_input([&] {
+    check_readable(arguments.tokens);
+    return open_evaluation(arguments);
+  });
   const run::SweepMemory& memory = opened.memories.front();
   run::Sweep sweep(opened.checkpoint, opened.experiment, opened.options);
   const std::vector<std::string> untrained = sweep.load(memory.memory);
@@ -63,6 +81,30 @@ int score_tokens(const EvalArguments& arguments, const Streams& streams) {
   outputs.add([&] { arguments.json.write(json, streams); });
   outputs.finish();
   return 0;
+}
+
+}  // namespace
+
+void add_score(const Command& app) {
+  const Command command = app.subcommand("score", "Score given token ids with a trained run");
+  const auto arguments = std::make_shared<ScoreArguments>();
+  arguments->command = "score";
+  arguments->reads_split = false;
+  arguments->add_source(command, "Memory file to score with in place of the run's own");
+  command
+      .option("--tokens", arguments->tokens, "FILE",
+              "The ids, a safetensors file: input [lanes, n], optional target")
+      .required();
+  command.option("--dump", arguments->dump, "FILE", "Where to write their nll, in nats").required();
+  arguments->add_settings(command);
+  command.examples(
+      {"mneme score runs/first --tokens ids.safetensors --dump nll.safetensors",
+       "mneme score runs/first --tokens ids.safetensors --dump nll.safetensors --memory "
+       "my_memory.toml"});
+  command.runs(arguments, &score_tokens, [arguments] {
+    arguments->needed = str(" --tokens ", shell_word(arguments->tokens.string()), " --dump ",
+                            shell_word(arguments->dump.string()));
+  });
 }
 
 }  // namespace mneme::cli

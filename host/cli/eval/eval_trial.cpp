@@ -12,8 +12,7 @@ namespace {
 namespace fs = std::filesystem;
 
 bool tries(const EvalArguments& arguments) {
-  return arguments.memory.size() > 1 && !arguments.is_decoding && arguments.tokens.empty() &&
-         !arguments.is_for_reports() && !arguments.has_no_trial;
+  return arguments.memory.size() > 1 && !arguments.is_for_reports() && !arguments.has_no_trial;
 }
 
 }  // namespace
@@ -22,23 +21,20 @@ void check_trial_use(const EvalArguments& arguments) {
   if (!arguments.is_watching && arguments.has_watch_count) {
     throw_usage("eval: --watch-count is a setting of --watch; add --watch");
   }
-  const bool is_single =
-      arguments.is_decoding || !arguments.tokens.empty() || arguments.is_for_reports();
   if (arguments.has_trial_seconds && !arguments.is_watching && !tries(arguments)) {
     throw_usage(
         "eval: --trial-seconds is for --watch and for evaluations of several memories; leave it "
         "out");
   }
-  const bool is_one = is_single || arguments.memory.size() < 2;
+  const bool is_one = arguments.is_for_reports() || arguments.memory.size() < 2;
   if (arguments.has_no_trial && (arguments.is_watching || is_one)) {
     throw_usage(
         "eval: --no-trial is for evaluations of several memories: --watch always tries a build, "
-        "--decode, --tokens, --samples and --diagnostics never do; leave it out");
+        "--samples and --diagnostics never do; leave it out");
   }
-  if (arguments.is_not_stored && (arguments.is_watching || is_single)) {
+  if (arguments.is_not_stored && arguments.is_watching) {
     throw_usage(
-        "eval: --no-store is for evaluations: --watch, --decode and --tokens store nothing in the "
-        "run's folder, --samples and --diagnostics are made for it; leave "
+        "eval: --no-store is for evaluations: --watch stores nothing in the run's folder; leave "
         "--no-store out");
   }
 }

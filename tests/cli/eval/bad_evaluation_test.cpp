@@ -45,10 +45,8 @@ TEST_F(BadEvaluation, WhatTheRunOrTheArgumentsDoNotAllow) {
 --extrapolate 0 => --extrapolate
 --extrapolate 2 --segment 0 => --segment
 --extrapolate 2 => extrapolation & no tier has an integer option "rows" & without tiers
---tokens ids.safetensors --dump nll.safetensors --split valid
-  => eval --tokens scores the ids of ids.safetensors & --split & leave it
 --tokens ids.safetensors --dump nll.safetensors --split test
-  => eval --tokens scores the ids of ids.safetensors & --split & leave it
+  => mneme score & score: unknown argument "--split"
 )");
 }
 

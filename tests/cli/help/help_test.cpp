@@ -12,6 +12,8 @@ const std::vector<std::vector<std::string>> kCommands = {
     {},
     {"train"},
     {"eval"},
+    {"score"},
+    {"decode"},
     {"generate"},
     {"compare"},
     {"analyze"},

@@ -126,14 +126,14 @@ TEST_F(BadPlugin, OneMemoryOfADecodingFails) {
                   "valid_sequences = 10\ntest_sequences = 10\n");
   expect_done(run_mneme(
       {"train", experiment(sorting), "--run", file("run"), "--set", "train.segment=7", "--quiet"}));
-  const ProgramResult result = run_mneme({"eval", file("run"), "--decode", "--memory", flawed,
-                                          "--memory", none, "--json", file("out.json"), "--quiet"});
+  const ProgramResult result = run_mneme({"decode", file("run"), "--memory", flawed, "--memory",
+                                          none, "--json", file("out.json"), "--quiet"});
   expect_refusal(result, 3, {"mneme: error: flawed: ", "the ridge matrix has no inverse"});
   EXPECT_THAT(result.out, ::testing::ContainsRegex("flawed +failed\nnone +10 "));
   const Json memories = Json::parse(read_file(folder_ / "out.json")).at("memories");
   EXPECT_EQ(memories.at(0).at("error").at("exit_code"), 3);
   EXPECT_EQ(memories.at(1).at("result").at("sequences"), 10);
-  expect_refusal(run_mneme({"eval", file("run"), "--decode", "--memory", flawed}), 3,
+  expect_refusal(run_mneme({"decode", file("run"), "--memory", flawed}), 3,
                  {"the ridge matrix has no inverse"});
 }
 

@@ -80,7 +80,7 @@ TEST_F(BadCheckpoint, TokensOutOfRange) {
   SafetensorsWriter writer;
   writer.add("input", DType::I64, {1, 6}, ids.data());
   writer.write(folder_ / "ids.safetensors");
-  expect_refusal(run_mneme({"eval", file("run"), "--tokens", file("ids.safetensors"), "--dump",
+  expect_refusal(run_mneme({"score", file("run"), "--tokens", file("ids.safetensors"), "--dump",
                             file("nll.safetensors")}),
                  2, {"ids.safetensors", "input", "99", "8"});
   EXPECT_FALSE(fs::exists(folder_ / "nll.safetensors"));
@@ -88,7 +88,7 @@ TEST_F(BadCheckpoint, TokensOutOfRange) {
 
 TEST_F(BadCheckpoint, TokensMissingOrForeign) {
   const auto score = [&] {
-    return run_mneme({"eval", file("run"), "--tokens", file("ids.safetensors"), "--dump",
+    return run_mneme({"score", file("run"), "--tokens", file("ids.safetensors"), "--dump",
                       file("nll.safetensors")});
   };
   expect_refusal(score(), 2, {"ids.safetensors"});

@@ -202,7 +202,7 @@ TEST_F(SweepRun, PrintsTheBreakdown) {
   EXPECT_EQ(tokens, one.at("result").at("tokens").get<std::int64_t>());
   EXPECT_NEAR(nll, one.at("result").at("nll").get<double>(), 1e-6);
   expect_refusal(eval({}, {"--breakdown", "--tokens", "x", "--dump", "y"}), 2,
-                 {"--extrapolate and --breakdown are for evaluations of a split"});
+                 {"score: unknown argument \"--breakdown\""});
 }
 
 // A text: normalisations, <eos>, <unk>, distances and frequencies, all from the JSON's sums.

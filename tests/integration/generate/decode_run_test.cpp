@@ -37,8 +37,8 @@ TEST_F(DecodeRun, LearnsAndDecodesAlikeWithAndWithoutMemory) {
   const std::string cache =
       folder_.write("cache.toml", memory_with("xl_cache", MNEME_PLUGIN_DIR, "rows = 7")).string();
   const ProgramResult result =
-      run_mneme({"eval", run, "--decode", "--split", "test", "--memory", none(), "--memory", cache,
-                 "--json", file("decode.json"), "--quiet", "--threads", "1"},
+      run_mneme({"decode", run, "--split", "test", "--memory", none(), "--memory", cache, "--json",
+                 file("decode.json"), "--quiet", "--threads", "1"},
                 {.environment = {"COLUMNS=120"}});
   expect_done(result);
   EXPECT_THAT(result.out, HasSubstr("times as fast"));
@@ -63,8 +63,8 @@ TEST_F(DecodeRun, LearnsAndDecodesAlikeWithAndWithoutMemory) {
 TEST_F(DecodeRun, DecodesAsTrainedAndTheFirstBatchesOnly) {
   const std::string run = train(digits("steps = 2\n"));
   const ProgramResult result =
-      run_mneme({"eval", run, "--decode", "--set", "eval.steps=2", "--set", "eval.lanes=20",
-                 "--quiet", "--threads", "1", "--json", file("decode.json")});
+      run_mneme({"decode", run, "--set", "eval.steps=2", "--set", "eval.lanes=20", "--quiet",
+                 "--threads", "1", "--json", file("decode.json")});
   expect_done(result);
   const Json json = Json::parse(read_file(folder_ / "decode.json"));
   const Json memory = json.at("memories").at(0);
@@ -91,8 +91,8 @@ TEST_F(DecodeRun, TrainsOnTheSegmentThatHoldsTheAnswer) {
   const Json trained = Json::parse(read_file(folder_ / "train.json"));
   EXPECT_EQ(trained.at("steps"), 2 * 3);
   EXPECT_EQ(trained.at("evaluations").at(0).at("result").at("tokens"), 10 * 4);
-  expect_done(run_mneme(
-      {"eval", file("run"), "--decode", "--quiet", "--threads", "1", "--json", file("d.json")}));
+  expect_done(
+      run_mneme({"decode", file("run"), "--quiet", "--threads", "1", "--json", file("d.json")}));
   const Json decoded = Json::parse(read_file(folder_ / "d.json")).at("memories").at(0);
   EXPECT_EQ(decoded.at("result").at("fed_tokens"), 10 * 34);
 }
@@ -102,8 +102,8 @@ TEST_F(DecodeRun, RefusesTasksWithoutAnAnswer) {
   expect_done(
       run_mneme({"train", experiment(tiny()), "--run", file("run"), "--quiet", "--threads", "1"}));
   expect_refusal(
-      run_mneme({"eval", file("run"), "--decode"}), 2,
-      {"eval --decode", "no answer", "\"sorting\" | \"digit_sorting\"", "data.task = \"motif\""});
+      run_mneme({"decode", file("run")}), 2,
+      {"decode", "no answer", "\"sorting\" | \"digit_sorting\"", "data.task = \"motif\""});
 }
 
 TEST_F(DecodeRun, RefusesDecodeWithScoring) {
