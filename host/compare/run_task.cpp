@@ -22,7 +22,8 @@ namespace fs = std::filesystem;
 using State = RunRecord::State;
 
 constexpr std::string_view kStopped = "mneme: stopped by";
-constexpr std::string_view kExtrasPhase = "samples and diagnostics";
+constexpr const char* kSamplesPhase = "samples";
+constexpr const char* kDiagnosticsPhase = "diagnostics";
 
 }  // namespace
 
@@ -155,22 +156,27 @@ void RunTask::begin_evaluation() {
 // complete: no number of the comparison depends on it.
 void RunTask::begin_extras() {
   news_.state = State::kDone;
-  if (!tried_.insert(std::string(kExtrasPhase)).second) return;
-  std::vector<std::string> words = {"eval", folder().string(), "--split",
-                                    std::string(data::to_word(comparison_.splits.front()))};
-  const std::size_t least = words.size();
+  const auto begin_one = [&](const char* phase, const char* command,
+                             const std::vector<std::string>& more) {
+    if (!tried_.insert(phase).second) return false;
+    std::vector<std::string> words = {command, folder().string(), "--split",
+                                      std::string(data::to_word(comparison_.splits.front()))};
+    words.insert(words.end(), more.begin(), more.end());
+    news_.state = State::kRunning;
+    begin(phase, std::move(words));
+    return true;
+  };
   if (comparison_.samples > 0 &&
-      !has_samples(scores::generated_file(folder(), evaluation_), comparison_)) {
-    words.insert(words.end(), {"--samples", str(comparison_.samples), "--prompt-tokens",
-                               str(comparison_.prompt_tokens)});
+      !has_samples(scores::generated_file(folder(), evaluation_), comparison_) &&
+      begin_one(kSamplesPhase, "generate",
+                {"--for-report", str(comparison_.samples), "--prompt-tokens",
+                 str(comparison_.prompt_tokens)})) {
+    return;
   }
   if (comparison_.diagnostics > 0 &&
       !has_diagnostics(scores::diagnostics_file(folder(), evaluation_), comparison_)) {
-    words.insert(words.end(), {"--diagnostics", str(comparison_.diagnostics)});
+    begin_one(kDiagnosticsPhase, "analyze", {"--for-report", str(comparison_.diagnostics)});
   }
-  if (words.size() == least) return;
-  news_.state = State::kRunning;
-  begin(std::string(kExtrasPhase), std::move(words));
 }
 
 // The program and the plugins must be those that were looked at before the first run.
@@ -217,10 +223,10 @@ void RunTask::take_end(const ChildEnd& end, bool is_stopping) {
   const bool is_stopped = end.signal != 0 || end.exit_code > exit_code_of_signal(0);
   if (is_stopping && is_stopped && error_.empty()) {
     news_.state = State::kWaiting;
-  } else if (news_.activity.phase == kExtrasPhase) {
-    news_.lines.push_back(
-        str("samples and diagnostics are missing, the same command tries again: ", why(end)));
-    news_.state = State::kDone;
+  } else if (const std::string& phase = news_.activity.phase;
+             phase == kSamplesPhase || phase == kDiagnosticsPhase) {
+    // The run goes on to what is left, and is done then.
+    news_.lines.push_back(str(phase, " are missing, the same command tries again: ", why(end)));
   } else {
     fail(why(end), end.exit_code < 0 ? exit_code_of_signal(end.signal) : end.exit_code);
   }

@@ -122,7 +122,7 @@ scores::Generated answer_turns(run::Runtime& runtime, data::Split split,
                  .got = "none that was read"});
   }
   if (options.count < 0 || options.tokens < 1) {
-    throw_usage({.where = options.count < 0 ? "--samples" : "tokens of an answer",
+    throw_usage({.where = options.count < 0 ? "--for-report" : "tokens of an answer",
                  .failed = "no answer can be made",
                  .expected = "at least 1",
                  .got = str(options.count < 0 ? options.count : options.tokens)});

@@ -39,7 +39,7 @@ struct Spans {
 
 void check_window_options(const WindowOptions& options) {
   for (const auto& [key, value] :
-       {std::pair("--samples", options.count), std::pair("--prompt-tokens", options.prompt),
+       {std::pair("--for-report", options.count), std::pair("--prompt-tokens", options.prompt),
         std::pair("continuation", options.continuation)}) {
     if (value >= 1) continue;
     throw_usage({.where = key,
@@ -139,7 +139,7 @@ scores::Generated continue_split(run::Runtime& runtime, data::Split split,
   const data::Dataset& dataset = *runtime.dataset();
   const auto corpus = dataset.corpus(split);
   if (corpus == nullptr) {
-    throw_usage({.where = "--samples",
+    throw_usage({.where = "--for-report",
                  .failed = "the run's task has no text to continue",
                  .expected = "data of text or ids",
                  .got = str("data.task = ", dataset.describe().at("task").dump()),

@@ -11,10 +11,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr RecordKind kDiagnosticsKind{.format = "mneme-diagnostics",
-                                      .version = 1,
-                                      .words = "the stored diagnostics",
-                                      .remedy = "make them again: mneme eval RUN --diagnostics N"};
+constexpr RecordKind kDiagnosticsKind{
+    .format = "mneme-diagnostics",
+    .version = 1,
+    .words = "the stored diagnostics",
+    .remedy = "make them again: mneme analyze RUN --for-report N"};
 
 Json json_of(const std::vector<LayerValues>& all) {
   Json out = Json::array();

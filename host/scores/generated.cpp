@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 constexpr RecordKind kGeneratedKind{.format = "mneme-generated",
                                     .version = 1,
                                     .words = "the stored samples",
-                                    .remedy = "make them again: mneme eval RUN --samples N"};
+                                    .remedy = "make them again: mneme generate RUN --for-report N"};
 
 Json text_or_null(const std::optional<std::string>& text) {
   return text ? Json(*text) : Json(nullptr);

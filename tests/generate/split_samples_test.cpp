@@ -77,7 +77,7 @@ TEST(ChooseWindows, ShrinkToTheDocuments) {
 TEST(ChooseWindows, RefuseWhatCannotBeContinued) {
   EXPECT_THAT(error_text(corpus_of({1, 1}), {}),
               AllOf(HasSubstr("data.valid"), HasSubstr("a document of at least two tokens")));
-  EXPECT_THAT(error_text(corpus_of({9}), {.count = 0}), HasSubstr("--samples"));
+  EXPECT_THAT(error_text(corpus_of({9}), {.count = 0}), HasSubstr("--for-report"));
   EXPECT_THAT(error_text(corpus_of({9}), {.prompt = 0}), HasSubstr("--prompt-tokens"));
 }
 

@@ -127,7 +127,7 @@ TEST_F(Samples, ThatAreDamagedAreNamedAndLeftOut) {
   EXPECT_EQ(side_by_side(comparison).front().seed, 2U);
   EXPECT_THAT(missing_words(comparison),
               AllOf(HasSubstr("No samples are stored of xl_cache-seed1, compressive-seed1."),
-                    HasSubstr("mneme eval RUN --samples 3")));
+                    HasSubstr("mneme generate RUN --for-report 3")));
 }
 
 TEST_F(Samples, OfOneArmAloneLeaveTheOthersEmpty) {
@@ -144,7 +144,7 @@ TEST_F(Samples, OfOldRunsAreMissingAndThePageSaysHowToMakeThem) {
   small_.has_samples = false;
   const Report report = make_report(comparison_of(small_));
   EXPECT_THAT(page(report), AllOf(HasSubstr("No samples are stored of none-seed1"),
-                                  HasSubstr("mneme eval RUN --samples 3")));
+                                  HasSubstr("mneme generate RUN --for-report 3")));
   EXPECT_THAT(report.markdown(), Not(HasSubstr("amples")));
   small_.data = Data::kSequence;
   fs::remove_all(folder("runs"));

@@ -71,7 +71,7 @@ TEST_F(StoredDiagnostics, AreRefusedWhenDamagedOrOfAnotherVersion) {
   std::string changed = whole;
   write_file_atomic(file, changed.replace(changed.find("0.333"), 5, "0.433"));
   EXPECT_THAT(error(file), AllOf(HasSubstr(file.string()), HasSubstr("expected the checksum"),
-                                 HasSubstr("mneme eval RUN --diagnostics N")));
+                                 HasSubstr("mneme analyze RUN --for-report N")));
   changed = whole;
   write_file_atomic(file, changed.replace(changed.find("\"version\": 1"), 12, "\"version\": 7"));
   EXPECT_THAT(error(file), AllOf(HasSubstr("version 1"), HasSubstr("version 7")));

@@ -79,7 +79,7 @@ TEST_F(GeneratedSamples, AreRefusedWhenDamagedOrOfAnotherVersion) {
   const fs::path file = scores::write_generated(run_.path(), some());
   replace(file, "a <b>", "a <c>");
   EXPECT_THAT(error(file), AllOf(HasSubstr(file.string()), HasSubstr("expected the checksum"),
-                                 HasSubstr("mneme eval RUN --samples N")));
+                                 HasSubstr("mneme generate RUN --for-report N")));
   scores::write_generated(run_.path(), some());
   replace(file, "\"version\": 1", "\"version\": 2");
   EXPECT_THAT(error(file), AllOf(HasSubstr("version 1"), HasSubstr("version 2")));

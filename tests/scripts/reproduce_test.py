@@ -53,7 +53,7 @@ if arguments[0] == "train":
         sys.exit("out of luck")
     if folder.name.startswith(os.environ.get("DIVERGES", "?")):
         sys.exit("mneme: error: step 7: the training reached numbers that are not finite: got the loss is nan")
-elif arguments[0] == "eval" and "--samples" in arguments:
+elif arguments[0] == "generate":
     (pathlib.Path(arguments[1]) / "generated").mkdir(exist_ok=True)
 elif arguments[0] == "eval":
     seed = int(arguments[1].split("-seed")[1])
@@ -376,9 +376,9 @@ class Decoder(Case):
         calls = self.calls()
         prepared = [call for call in calls if call[:2] == ["data", "dialogues"]]
         self.assertEqual([("--except" in call) for call in prepared], [False, True, True])
-        answered = [call for call in calls if "--samples" in call]
+        answered = [call for call in calls if call[0] == "generate"]
         self.assertEqual(len(answered), 6)
-        self.assertEqual(answered[0][answered[0].index("--samples") + 1], "300")
+        self.assertEqual(answered[0][answered[0].index("--for-report") + 1], "300")
         without = next(call for call in calls if call[0] == "train" and "none_nodocument-seed1" in call[call.index("--run") + 1])
         self.assertIn("data.with_document=false", without)
         self.assertIn("| xl_cache | **505.00** | **505.00** |  |  |  |  |", got)

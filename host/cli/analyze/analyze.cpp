@@ -237,6 +237,9 @@ std::vector<std::string> write_files(const AnalyzeArguments& arguments,
 }
 
 int run(const AnalyzeArguments& arguments, const Streams& streams) {
+  if (arguments.for_report != 0) {
+    return make_for_report(arguments.open, {.segments = arguments.for_report}, streams);
+  }
   check_use(arguments);
   arguments.open.json.check();
   if (!arguments.against.empty()) static_cast<void>(run::RunFolder::open(arguments.against));
@@ -360,6 +363,11 @@ void add_analyze(const Command& app) {
   command.option("--out", arguments->out, "DIR", "Folder for the CSV files, figures and the page");
   add_input_options(command, *arguments);
   add_analysis_options(command, *arguments);
+  command
+      .option("--for-report", arguments->for_report, "N",
+              "Instead: measure the memory on the split's first N segments, and keep the numbers "
+              "in the run for reports")
+      .in(1, kMaxCount);
   arguments->open.add_settings(command);
   add_analyze_distance(command);
   add_analyze_extrapolation(command);
@@ -368,9 +376,11 @@ void add_analyze(const Command& app) {
   command.examples(
       {"mneme analyze runs/first --out analysis --memory linear.toml --memory "
        "sticky.toml",
-       "mneme analyze runs/first --out analysis --against runs/cache_only"});
+       "mneme analyze runs/first --out analysis --against runs/cache_only",
+       "mneme analyze runs/first --for-report 64"});
   command.runs(arguments, &run, [arguments] {
     Command::require("RUN", !arguments->open.run.empty());
+    if (arguments->for_report != 0) return;
     Command::require("--out", !arguments->out.empty());
     arguments->open.needed = " --out " + shell_word(arguments->out.string());
   });

@@ -24,6 +24,7 @@ struct AnalyzeArguments {
   OpenArguments open;  // run, memory, checkpoint, split, set, machine, json, quiet
   std::filesystem::path against;
   std::filesystem::path out;
+  std::int64_t for_report = 0;  // segments to measure for reports; 0 = analyse
   std::int64_t segments = 100;  // 0 = the whole split
   std::int64_t lanes = 1;
   std::int64_t top = 20;

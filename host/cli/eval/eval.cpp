@@ -31,15 +31,6 @@ namespace mneme::cli {
 namespace {
 
 void check_use(const EvalArguments& arguments) {
-  if (arguments.is_for_reports() && (arguments.extrapolate != 0 || arguments.wants_breakdown ||
-                                     arguments.is_watching || arguments.is_not_stored)) {
-    throw_usage(
-        "eval --samples continues texts, --diagnostics measures a memory, and neither evaluates: "
-        "--extrapolate, --breakdown, --watch and --no-store are for evaluations; leave them out");
-  }
-  if (arguments.samples == 0 && arguments.prompt_tokens != 0) {
-    throw_usage("eval: --prompt-tokens is a setting of --samples; add --samples N");
-  }
   if (arguments.is_watching &&
       (arguments.extrapolate != 0 || arguments.wants_breakdown || arguments.json.is_stdout())) {
     throw_usage(
@@ -236,13 +227,12 @@ int exit_code_of(const std::vector<run::SweepResult>& results) {
   return 0;
 }
 
-// Everything but the losses of a split is made by one process.
+// A watch is made by one process.
 void check_ranks(const EvalArguments& arguments, const RankSession& session) {
-  const bool is_plain = !arguments.is_watching && !arguments.is_for_reports();
-  if (session.ranks() == nullptr || session.ranks()->size() == 1 || is_plain) return;
+  if (session.ranks() == nullptr || session.ranks()->size() == 1 || !arguments.is_watching) return;
   throw_usage({.where = "eval",
-               .failed = "--watch, --samples and --diagnostics run in one process",
-               .expected = "an evaluation of a split, or one rank",
+               .failed = "--watch runs in one process",
+               .expected = "an evaluation without it, or one rank",
                .got = str(session.ranks()->size(), " ranks")});
 }
 
@@ -277,7 +267,6 @@ int run(const EvalArguments& given, const Streams& all_streams) {
   session.set_threads(arguments.machine.threads);
   if (arguments.is_watching) return watch_evaluation(arguments, streams);
   go_on_unread();
-  if (arguments.is_for_reports()) return make_for_reports(arguments, streams);
   return evaluate(arguments, streams);
 }
 
@@ -290,19 +279,6 @@ void add_eval(const Command& app) {
   arguments->add_source(
       command,
       "Memory file to evaluate with in place of the run's own; may be given several times");
-  command
-      .option("--samples", arguments->samples, "N",
-              "Instead: continue N prompts from the split, and keep them in the run for reports")
-      .in(1, kMaxSamples);
-  command
-      .option("--prompt-tokens", arguments->prompt_tokens, "P",
-              "Tokens of each prompt (default three and a half segments)")
-      .in(1, kMaxExtent);
-  command
-      .option("--diagnostics", arguments->diagnostics, "N",
-              "Instead: measure the memory on the split's first N segments, and keep the numbers "
-              "in the run for reports")
-      .in(1, kMaxCount);
   command.flag("--breakdown", arguments->wants_breakdown,
                "Print the loss by position in the segment, by distance from the document's "
                "start and by word frequency");

@@ -44,12 +44,6 @@ struct OpenArguments {
 
 // The command line of `mneme eval`.
 struct EvalArguments : OpenArguments {
-  std::int64_t samples = 0;        // --samples: to continue; 0 = evaluate
-  std::int64_t prompt_tokens = 0;  // of the samples; 0 = by the segment
-  std::int64_t diagnostics = 0;    // --diagnostics: segments to measure; 0 = evaluate
-
-  // Makes what reports show beside losses, in place of an evaluation.
-  [[nodiscard]] bool is_for_reports() const { return samples != 0 || diagnostics != 0; }
   bool wants_breakdown = false;
   bool is_not_stored = false;    // --no-store
   std::int64_t extrapolate = 0;  // multiples of the segment; 0 = no extrapolation
@@ -158,9 +152,17 @@ void begin_alone(const OpenArguments& arguments);
 // the numbers are not those of a trained memory.
 void warn_of_untrained(const std::string& name, const std::vector<std::string>& untrained);
 
-// mneme eval RUN --samples N --diagnostics N: continues prompts from the split, measures the
-// memory on its first segments, and keeps both in the run.
-int make_for_reports(const EvalArguments& arguments, const Streams& streams);
+// What reports show beside the losses of a run.
+struct ForReport {
+  std::int64_t samples = 0;        // prompts from the split to continue; 0 = none
+  std::int64_t prompt_tokens = 0;  // of each; 0 = by the segment
+  std::int64_t segments = 0;       // of the split, on which the memory is measured; 0 = none
+};
+
+// mneme generate RUN --for-report N, mneme analyze RUN --for-report N: makes it of each memory and
+// keeps it in the run.
+int make_for_report(const OpenArguments& arguments, const ForReport& wanted,
+                    const Streams& streams);
 
 // mneme eval RUN --watch: evaluates again whenever a plugin's file or a memory file changes.
 int watch_evaluation(const EvalArguments& arguments, const Streams& streams);

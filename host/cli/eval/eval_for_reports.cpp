@@ -1,4 +1,4 @@
-// mneme eval RUN --samples N --diagnostics N
+// mneme generate RUN --for-report N, mneme analyze RUN --for-report N
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -36,9 +36,10 @@ Json json_of(const scores::Generated& made) {
 // One memory of a run with its weights.
 class ForReports {
  public:
-  ForReports(const EvalArguments& arguments, const Streams& streams, Display& display,
-             run::Runtime& runtime, std::int64_t step)
+  ForReports(const OpenArguments& arguments, const ForReport& wanted, const Streams& streams,
+             Display& display, run::Runtime& runtime, std::int64_t step)
       : arguments_(arguments),
+        wanted_(wanted),
         streams_(streams),
         display_(display),
         runtime_(runtime),
@@ -47,18 +48,18 @@ class ForReports {
   // What was made and where it is.
   Json make(const std::string& memory) {
     Json json = {{"name", memory}};
-    if (arguments_.diagnostics != 0) measure(memory, json);
-    if (arguments_.samples != 0) make_samples(memory, json);
+    if (wanted_.segments != 0) measure(memory, json);
+    if (wanted_.samples != 0) make_samples(memory, json);
     return json;
   }
 
  private:
   void make_samples(const std::string& memory, Json& json) {
-    display_.begin(str("samples ", memory, ' ', arguments_.split), arguments_.samples);
+    display_.begin(str("samples ", memory, ' ', arguments_.split), wanted_.samples);
     const scores::Generated made = generate::continue_split(
         runtime_, split_of(arguments_), name_,
-        {.count = arguments_.samples,
-         .prompt_tokens = arguments_.prompt_tokens,
+        {.count = wanted_.samples,
+         .prompt_tokens = wanted_.prompt_tokens,
          .on_progress = [&](std::int64_t samples) { display_.update(samples, samples); }});
     display_.end();
     const fs::path file = scores::write_generated(arguments_.run, made);
@@ -68,10 +69,10 @@ class ForReports {
   }
 
   void measure(const std::string& memory, Json& json) {
-    display_.begin(str("diagnostics ", memory, ' ', arguments_.split), arguments_.diagnostics);
+    display_.begin(str("diagnostics ", memory, ' ', arguments_.split), wanted_.segments);
     const scores::Diagnostics made =
         analyze::diagnose(runtime_, split_of(arguments_),
-                          {.segments = arguments_.diagnostics,
+                          {.segments = wanted_.segments,
                            .on_progress = [&](std::int64_t segments, std::int64_t tokens) {
                              display_.update(segments, tokens);
                            }});
@@ -91,7 +92,8 @@ class ForReports {
     streams_.out << memory << ": " << what << " in " << file.string() << '\n' << std::flush;
   }
 
-  const EvalArguments& arguments_;
+  const OpenArguments& arguments_;
+  const ForReport& wanted_;
   const Streams& streams_;
   Display& display_;
   run::Runtime& runtime_;
@@ -100,7 +102,9 @@ class ForReports {
 
 }  // namespace
 
-int make_for_reports(const EvalArguments& arguments, const Streams& streams) {
+int make_for_report(const OpenArguments& arguments, const ForReport& wanted,
+                    const Streams& streams) {
+  begin_alone(arguments);
   Display display(streams, arguments.is_quiet);
   OpenEvaluation run = read_input([&] { return open_evaluation(arguments); });
   check_output_folder("RUN", arguments.run / "evaluations");
@@ -113,7 +117,8 @@ int make_for_reports(const EvalArguments& arguments, const Streams& streams) {
   for (const run::SweepMemory& memory : run.memories) {
     const std::vector<std::string> untrained = sweep.load(memory.memory);
     warn_of_untrained(memory.name, untrained);
-    Json made = ForReports(arguments, streams, display, sweep.runtime(), step).make(memory.name);
+    Json made =
+        ForReports(arguments, wanted, streams, display, sweep.runtime(), step).make(memory.name);
     if (!untrained.empty()) made["untrained_parameters"] = untrained;
     memories.push_back(std::move(made));
   }

@@ -12,7 +12,7 @@ namespace {
 namespace fs = std::filesystem;
 
 bool tries(const EvalArguments& arguments) {
-  return arguments.memory.size() > 1 && !arguments.is_for_reports() && !arguments.has_no_trial;
+  return arguments.memory.size() > 1 && !arguments.has_no_trial;
 }
 
 }  // namespace
@@ -26,11 +26,10 @@ void check_trial_use(const EvalArguments& arguments) {
         "eval: --trial-seconds is for --watch and for evaluations of several memories; leave it "
         "out");
   }
-  const bool is_one = arguments.is_for_reports() || arguments.memory.size() < 2;
-  if (arguments.has_no_trial && (arguments.is_watching || is_one)) {
+  if (arguments.has_no_trial && (arguments.is_watching || arguments.memory.size() < 2)) {
     throw_usage(
-        "eval: --no-trial is for evaluations of several memories: --watch always tries a build, "
-        "--samples and --diagnostics never do; leave it out");
+        "eval: --no-trial is for evaluations of several memories: --watch always tries a build; "
+        "leave it out");
   }
   if (arguments.is_not_stored && arguments.is_watching) {
     throw_usage(

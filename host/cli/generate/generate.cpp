@@ -230,6 +230,11 @@ class Generation {
 };
 
 int run(const GenerateArguments& arguments, const Streams& streams) {
+  if (arguments.for_report != 0) {
+    return make_for_report(
+        arguments, {.samples = arguments.for_report, .prompt_tokens = arguments.prompt_tokens},
+        streams);
+  }
   check_use(arguments);
   arguments.json.check();
   tensor::set_threads(arguments.machine.threads);
@@ -261,7 +266,8 @@ void add_generate(const Command& app) {
        "mneme generate runs/first --prompt \"Hello.\" --save-state talk.safetensors",
        "mneme generate runs/first --state talk.safetensors --prompt \" And then?\"",
        "mneme generate runs/first --memory my_memory.toml --chat --tokens 100",
-       "mneme generate runs/wt103 --prompt-file context.txt --protocol released"});
+       "mneme generate runs/wt103 --prompt-file context.txt --protocol released",
+       "mneme generate runs/first --for-report 3"});
   command.runs(arguments, &run, [arguments, trial = command["--trial-seconds"]] {
     arguments->has_trial_seconds = trial.is_given();
   });
@@ -342,25 +348,25 @@ void add_model_options(const Command& command, GenerateArguments& arguments) {
               "tokens as "
               "segments of one, top-p .95, 512 rows, clamp 400, seed 42, detokenised")
       .one_of({"released"});
-  add_memory_files(command, arguments.memory, "Memory file in place of the run's own");
-  add_locked(command, arguments.is_locked);
-  command
-      .option("--checkpoint", arguments.checkpoint, "WHICH",
-              "The run's checkpoint: last, best or its number of steps")
-      .shown();
-  arguments.set.add(command);
-  arguments.machine.add(command);
-  arguments.json.add(command);
-  command.flag("--quiet", arguments.is_quiet, "Show the text, warnings and errors only");
 }
 
 }  // namespace
 
-void GenerateArguments::add(const Command& command) {
-  command.option("RUN", run, "", "The run's folder").required();
-  add_text_options(command, *this);
-  add_sampling_options(command, *this);
-  add_model_options(command, *this);
+void GenerateArguments::add(const Command& parser) {
+  command = "generate";
+  add_source(parser, "Memory file in place of the run's own");
+  add_text_options(parser, *this);
+  add_sampling_options(parser, *this);
+  add_model_options(parser, *this);
+  parser
+      .option("--for-report", for_report, "N",
+              "Instead: continue N prompts from the split, and keep them in the run for reports")
+      .in(1, kMaxSamples);
+  parser
+      .option("--prompt-tokens", prompt_tokens, "P",
+              "With --for-report: tokens of each prompt (default three and a half segments)")
+      .in(1, kMaxExtent);
+  add_settings(parser);
 }
 
 }  // namespace mneme::cli

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "host/cli/arguments.hpp"
+#include "host/cli/eval/eval.hpp"
 #include "host/cli/plugins/trial.hpp"
 #include "host/cli/streams.hpp"
 #include "host/generate/conversation.hpp"
@@ -22,8 +23,9 @@
 namespace mneme::cli {
 
 // The command line of `mneme generate`; what is absent was not given.
-struct GenerateArguments {
-  std::filesystem::path run;
+struct GenerateArguments : OpenArguments {
+  std::int64_t for_report = 0;     // --for-report: prompts from the split; 0 = generate a text
+  std::int64_t prompt_tokens = 0;  // of each of them; 0 = by the segment
   std::optional<std::string> prompt;
   std::filesystem::path prompt_file;
   std::optional<std::string> prompt_ids;
@@ -46,15 +48,8 @@ struct GenerateArguments {
   bool detokenises = false;
   bool tokenises = false;  // prompts
   std::string protocol;    // "" or "released"
-  std::vector<std::filesystem::path> memory;
-  std::string checkpoint = "last";
-  SetArgument set;
-  MachineArguments machine;
-  JsonArgument json;
-  bool is_quiet = false;
-  bool is_locked = false;
 
-  void add(const Command& command);
+  void add(const Command& parser);
   [[nodiscard]] bool has_prompt() const {
     return prompt.has_value() || !prompt_file.empty() || prompt_ids.has_value();
   }

@@ -114,7 +114,7 @@ std::string missing_words(const Comparison& comparison) {
   }
   if (runs.empty()) return "";
   std::string words = str("No samples are stored of ", join(runs, ", "), ". ");
-  words += is_continued(comparison) ? "\"mneme eval RUN --samples 3\" makes them"
+  words += is_continued(comparison) ? "\"mneme generate RUN --for-report 3\" makes them"
                                     : "\"mneme eval RUN\" stores what is predicted";
   return without_folders(words + "; then write the report again.");
 }

@@ -154,7 +154,7 @@ TEST_F(SamplesRun, AreAsManyAsAreAskedFor) {
   EXPECT_TRUE(stored("comparison/none-seed1").empty());
   EXPECT_FALSE(fs::exists(folder_ / "comparison/none-seed1/diagnostics"));
   EXPECT_THAT(read_file(folder_ / "comparison/report/index.html"),
-              HasSubstr("mneme eval RUN --samples 3"));
+              HasSubstr("mneme generate RUN --for-report 3"));
   expect_done(compare({"--samples", "1"}));
   EXPECT_EQ(scores::read_generated(stored("comparison/none-seed1")).samples.size(), 1U);
   expect_refusal(compare({"--samples", "100001"}), 2, {"--samples", "100000"});
@@ -166,17 +166,18 @@ TEST_F(SamplesRun, AreLeftOutWhereTheyCannotBeWritten) {
   folder_.write("comparison/none-seed1/generated", "a file where a folder should be");
   const ProgramResult result = compare({});
   expect_done(result);
-  EXPECT_THAT(result.err, HasSubstr("none-seed1: samples and diagnostics are missing, the same "
+  EXPECT_THAT(result.err, HasSubstr("none-seed1: samples are missing, the same "
                                     "command tries again: "));
   EXPECT_FALSE(stored("comparison/cache-seed1").empty());
   const Json record = Json::parse(read_file(folder_ / "comparison/comparison.json"));
   EXPECT_EQ(record.at("arms").at(0).at("runs").at(0).at("state"), "done");
 }
 
-TEST_F(SamplesRun, EvalMakesThemAlone) {
+TEST_F(SamplesRun, GenerateMakesThemAlone) {
   const std::string run = train(text("byte"));
-  const ProgramResult result = run_mneme({"eval", run, "--samples", "2", "--prompt-tokens", "20",
-                                          "--json", file("out.json"), "--quiet", "--threads", "1"});
+  const ProgramResult result =
+      run_mneme({"generate", run, "--for-report", "2", "--prompt-tokens", "20", "--json",
+                 file("out.json"), "--quiet", "--threads", "1"});
   expect_done(result);
   EXPECT_THAT(result.out, HasSubstr("as trained: 2 samples of valid in "));
   const scores::Generated read = scores::read_generated(stored("run"));
@@ -191,10 +192,17 @@ TEST_F(SamplesRun, EvalMakesThemAlone) {
   EXPECT_EQ(json.at("memories").at(0).at("samples").size(), 2U);
   // Bytes of an untrained model are no UTF-8.
   EXPECT_THAT(*read.samples[0].generated_text, HasSubstr("\xEF\xBF\xBD"));
+  const std::string before = read_file(stored("run"));
+  const ProgramResult old = run_mneme({"eval", run, "--diagnostics=3", "--samples", "2",
+                                       "--prompt-tokens", "20", "--quiet", "--threads", "1"});
+  expect_done(old);
+  EXPECT_THAT(old.err, AllOf(HasSubstr(str("it is: mneme generate ", run, " --for-report 2 ")),
+                             HasSubstr(str("it is: mneme analyze ", run, " --for-report=3 "))));
+  EXPECT_THAT(old.out, AllOf(HasSubstr("as trained: 2 samples of valid in "),
+                             HasSubstr("as trained: diagnostics of 3 segments of valid in ")));
+  EXPECT_EQ(read_file(stored("run")), before);
   expect_refusal(run_mneme({"eval", run, "--samples", "2", "--breakdown"}), 2,
-                 {"eval --samples continues texts", "--breakdown"});
-  expect_refusal(run_mneme({"eval", run, "--prompt-tokens", "2"}), 2,
-                 {"--prompt-tokens is a setting of --samples"});
+                 {"mneme generate", "unknown argument \"--breakdown\""});
 }
 
 TEST_F(SamplesRun, OfTasksAreTheirStoredPredictions) {
@@ -202,7 +210,7 @@ TEST_F(SamplesRun, OfTasksAreTheirStoredPredictions) {
       "[model]\nlayers = 1\nheads = 2\nwidth = 16\nff = 32\ndropout = 0.0\n[data]\ntask = "
       "\"copy\"\nlength = 4\nalphabet = 8\ngap = 3\ntrain_sequences = 50\nvalid_sequences = 8\n"
       "[train]\nsegment = 8\nlanes = 4\nsteps = 2\n");
-  expect_refusal(run_mneme({"eval", run, "--samples", "2"}), 2,
+  expect_refusal(run_mneme({"generate", run, "--for-report", "2"}), 2,
                  {"the run's task has no text to continue", "\"copy\""});
   expect_done(run_mneme({"report", run, "--out", file("report"), "--quiet"}));
   EXPECT_THAT(read_file(folder_ / "report/index.html"),
@@ -219,7 +227,7 @@ TEST_F(SamplesRun, OfIdsHaveNoText) {
       "[model]\nlayers = 1\nheads = 2\nwidth = 16\nff = 32\ndropout = 0.0\n[data]\ntask = "
       "\"tokens\"\ntrain = \"ids.safetensors\"\nvalid = \"ids.safetensors\"\n[train]\n"
       "segment = 8\nlanes = 4\nsteps = 2\n");
-  expect_done(run_mneme({"eval", run, "--samples", "1", "--quiet"}));
+  expect_done(run_mneme({"generate", run, "--for-report", "1", "--quiet"}));
   const scores::Generated read = scores::read_generated(stored("run"));
   EXPECT_FALSE(read.samples.at(0).prompt_text.has_value());
   EXPECT_EQ(read.samples[0].expected[0], (read.samples[0].prompt.back() + 1) % 7);

@@ -68,8 +68,8 @@ TEST_F(DialogueRun, AnswersAreGeneratedScoredAndCompared) {
                          "--run", file("comparison"), "--threads", "1", "--quiet"}));
   const std::string run = file("comparison/cache-seed1");
   for (const char* arm : {"none-seed1", "cache-seed1"}) {
-    expect_done(run_mneme({"eval", file(str("comparison/", arm)), "--split", "valid", "--samples",
-                           "14", "--threads", "1", "--quiet"}));
+    expect_done(run_mneme({"generate", file(str("comparison/", arm)), "--split", "valid",
+                           "--for-report", "14", "--threads", "1", "--quiet"}));
   }
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(fs::path(run) / "generated")) {
@@ -107,7 +107,7 @@ TEST_F(DialogueRun, RunsWithAndWithoutTheDocumentAreCompared) {
     expect_done(run_mneme({"train", experiment(text()), "--memory", none_, "--run",
                            file(has_document), "--set", str("data.with_document=", has_document),
                            "--quiet", "--threads", "1"}));
-    expect_done(run_mneme({"eval", file(has_document), "--split", "valid", "--samples", "12",
+    expect_done(run_mneme({"generate", file(has_document), "--split", "valid", "--for-report", "12",
                            "--threads", "1", "--quiet"}));
   }
   expect_done(run_mneme({"report", file("true"), file("false"), "--out", file("pages"), "--json",

@@ -125,9 +125,12 @@ TEST_F(Ranks, EvaluateAsOneProcess) {
     for (const char* const key : {"tokens", "correct", "segments", "lanes", "state_bytes"})
       EXPECT_EQ(one.at(key), several.at(key)) << key;
   }
-  const Result decode = run(2, str("eval ", file("run"), " --samples 2"));
-  EXPECT_EQ(decode.exit_code, 2);
-  EXPECT_THAT(decode.output, HasSubstr("run in one process: expected an evaluation of a split"));
+  const Result watch = run(2, str("eval ", file("run"), " --watch"));
+  EXPECT_EQ(watch.exit_code, 2);
+  EXPECT_THAT(watch.output, HasSubstr("--watch runs in one process: expected an evaluation"));
+  const Result samples = run(2, str("generate ", file("run"), " --for-report 2"));
+  EXPECT_EQ(samples.exit_code, 2);
+  EXPECT_THAT(samples.output, HasSubstr("2 processes, and this command runs in one"));
 }
 
 // Rank 1 was given another run's weights.
