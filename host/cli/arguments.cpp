@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <system_error>
 #include <type_traits>
@@ -219,12 +220,37 @@ void Command::require(const std::string& name, bool is_given) {
   if (!is_given) throw CLI::RequiredError(name);
 }
 
-void Command::set_action(Action action, const std::function<void()>& check) const {
-  app_->callback([app = app_, set = action_, action = std::move(action), check] {
+namespace {
+
+// "--lanes", or of a positional argument "EXP".
+std::string name_of(const CLI::Option& option) {
+  return option.get_positional() ? option.get_name(true) : "--" + option.get_lnames().front();
+}
+
+std::set<std::string> given_to(const CLI::App& app, const UseTable& use) {
+  std::set<std::string> given;
+  for (const CLI::Option* option : app.get_options({})) {
+    if (option->count() > 0) given.insert(name_of(*option));
+  }
+  if (use.modes) {
+    for (const std::string& mode : use.modes()) given.insert(mode);
+  }
+  return given;
+}
+
+}  // namespace
+
+void Command::set_action(Action action, const std::function<void()>& check,
+                         const UseTable& use) const {
+  for (CLI::Option* option : app_->get_options([](const CLI::Option*) { return true; })) {
+    option->description(help_with_rules(name_of(*option), option->get_description(), use.rules));
+  }
+  app_->callback([app = app_, set = action_, action = std::move(action), check, use] {
     if (!app->get_subcommands().empty()) return;
     const std::string misspelt = misspelt_command(*app);
     if (!misspelt.empty()) throw CLI::ValidationError(misspelt);
     if (check) check();
+    check_use(app->get_name(), use.rules, given_to(*app, use));
     *set = action;
   });
 }

@@ -16,6 +16,7 @@
 #include "host/base/text.hpp"
 #include "host/cli/definition.hpp"
 #include "host/cli/streams.hpp"
+#include "host/cli/use_rules.hpp"
 #include "host/config/toml/toml.hpp"
 
 namespace CLI {
@@ -93,19 +94,20 @@ class Command {
   void examples(const std::vector<std::string>& lines) const;
 
   // What naming the command runs, with arguments that it keeps alive. `check`, when given, is
-  // called right after parsing.
+  // called right after parsing, and then the options that are given are held against `use`, which
+  // the help of those that were added shows too.
   template <typename Arguments>
   void runs(std::shared_ptr<Arguments> arguments, int (*run)(const Arguments&, const Streams&),
-            const std::function<void()>& check = nullptr) const {
-    set_action([arguments, run](const Streams& streams) { return run(*arguments, streams); },
-               check);
+            const std::function<void()>& check = nullptr, const UseTable& use = {}) const {
+    set_action([arguments, run](const Streams& streams) { return run(*arguments, streams); }, check,
+               use);
   }
   // Inside `check`: the parser's error for a required argument that is absent.
   static void require(const std::string& name, bool is_given);
 
  private:
   // Nothing happens when a subcommand of this one is named.
-  void set_action(Action action, const std::function<void()>& check) const;
+  void set_action(Action action, const std::function<void()>& check, const UseTable& use) const;
 
   CLI::App* app_;
   Action* action_;

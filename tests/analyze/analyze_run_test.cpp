@@ -189,7 +189,7 @@ TEST_F(AnalyzeRun, RefusesWhatItCannotAnalyse) {
   expect_refusal(analyze(run, {"--memory", none_}), 2,
                  {"no memory published anything to analyse", "memory.density.mean"});
   expect_refusal(analyze(run, {"--against", run, "--memory", linear_, "--memory", sticky_}), 2,
-                 {"at most one --memory beside it, got 2"});
+                 {"--against compares with another run; leave several --memory out"});
   expect_refusal(analyze(run, {"--against", file("nowhere")}), 2, {"nowhere"});
   expect_refusal(analyze(run, {"--set", "eval.lanes=2"}), 2,
                  {"analyze --set eval.lanes: use --lanes"});

@@ -132,10 +132,10 @@ TEST_F(BadGeneration, OptionsOutOfRange) {
 --set train.lr=1 => --set train.lr & generates as it is
 --set generate.segment=0 => generate.segment
 --memory {absent.toml} => absent.toml
---samples 2 --save-state {s} => --save-state & --samples 1
+--samples 2 --save-state {s} => --save-state keeps one text; leave several --samples out
 --save-state {none.toml/s} => --save-state & none.toml/s & cannot be written & which is no folder
 --save-state {.} => --save-state & got a folder
---memory {none.toml} --memory {none.toml} => at most one --memory
+--memory {none.toml} --memory {none.toml} => several --memory is for --for-report; expected one without it
 )");
 }
 

@@ -430,7 +430,8 @@ TEST_F(WatchRun, RefusesWhatAWatchCannotDo) {
   expect_refusal(run_mneme({"eval", file("run"), "--watch", "--json", "-"}), 2, {"--json -"});
   expect_refusal(run_mneme({"eval", file("run"), "--watch", "--extrapolate", "2"}), 2,
                  {"--watch prints a line of numbers"});
-  expect_refusal(run_mneme({"eval", file("run"), "--watch-count", "2"}), 2, {"add --watch"});
+  expect_refusal(run_mneme({"eval", file("run"), "--watch-count", "2"}), 2,
+                 {"eval --watch-count is for --watch"});
 }
 
 }  // namespace

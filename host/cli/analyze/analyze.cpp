@@ -29,13 +29,11 @@ using analyze::MemoryAnalysis;
 // Thrown to end an evaluation early.
 struct TrialOver {};
 
-void check_use(const AnalyzeArguments& arguments) {
-  if (!arguments.against.empty() && arguments.open.memory.size() > 1) {
-    throw_usage("analyze --against: expected at most one --memory beside it, got ",
-                arguments.open.memory.size());
-  }
-  check_set(arguments.open, {{"eval.lanes", "--lanes"}, {"eval.steps", "--segments"}});
-}
+const std::vector<UseRule> kAnalyzeRules = {
+    {.of = {"--for-report"},
+     .allows = with_open_options({}),
+     .words = "measures the memory in the same way for all runs"},
+    {.of = {"--against"}, .refuses = {"several --memory"}, .words = "compares with another run"}};
 
 // Lanes and segments are those of the analysis, not of the experiment.
 OpenEvaluation open(const AnalyzeArguments& arguments, const OpenArguments& run) {
@@ -240,7 +238,7 @@ int run(const AnalyzeArguments& arguments, const Streams& streams) {
   if (arguments.for_report != 0) {
     return make_for_report(arguments.open, {.segments = arguments.for_report}, streams);
   }
-  check_use(arguments);
+  check_set(arguments.open, {{"eval.lanes", "--lanes"}, {"eval.steps", "--segments"}});
   arguments.open.json.check();
   if (!arguments.against.empty()) static_cast<void>(run::RunFolder::open(arguments.against));
   const OutputFolder folder(arguments.out);
@@ -378,12 +376,17 @@ void add_analyze(const Command& app) {
        "sticky.toml",
        "mneme analyze runs/first --out analysis --against runs/cache_only",
        "mneme analyze runs/first --for-report 64"});
-  command.runs(arguments, &run, [arguments] {
+  const auto check = [arguments] {
     Command::require("RUN", !arguments->open.run.empty());
     if (arguments->for_report != 0) return;
     Command::require("--out", !arguments->out.empty());
     arguments->open.needed = " --out " + shell_word(arguments->out.string());
-  });
+  };
+  command.runs(arguments, &run, check, {kAnalyzeRules, [arguments] {
+                                          return arguments->open.memory.size() < 2
+                                                     ? std::vector<std::string>{}
+                                                     : std::vector<std::string>{"several --memory"};
+                                        }});
 }
 
 }  // namespace mneme::cli

@@ -37,44 +37,28 @@ bool are_runs(const CompareArguments& arguments) {
                              [&](const fs::path& path) { return fs::is_directory(path, ignored); });
 }
 
-// Refuses what would say how arms are trained.
-void check_nothing_runs(const CompareArguments& arguments) {
-  const MachineArguments& machine = arguments.machine;
-  if (!arguments.has_seeds && arguments.jobs == 1 && machine.device == "cpu" &&
-      machine.threads == 0 && !machine.is_forced && !arguments.is_locked && !arguments.is_dry_run) {
-    return;
-  }
-  throw_usage(
-      "compare: run folders are compared as they are, nothing is trained: expected no --seeds, "
-      "--jobs, --device, --threads, --force, --locked or --dry-run beside ",
-      arguments.paths.front().string());
+const std::vector<UseRule> kCompareRules = {
+    {.of = {"--suite"},
+     .refuses = {"EXP", "--memory", "--equal", "--baseline", "--pairs"},
+     .words = "names experiments and memories"},
+    {.of = {"run folders"},
+     .allows = {"EXP", "--baseline", "--pairs", "--json", "--quiet"},
+     .words = "are compared as they are, nothing is trained"},
+    {.of = {"--equal parameters"},
+     .refuses = {"--init"},
+     .words = "gives arms feed-forward layers of other sizes, which cannot begin with the same "
+              "weights"}};
+
+std::vector<std::string> modes_of(const CompareArguments& arguments) {
+  std::vector<std::string> modes;
+  if (are_runs(arguments)) modes.emplace_back("run folders");
+  if (arguments.equal == "parameters") modes.emplace_back("--equal parameters");
+  return modes;
 }
 
-void check_use(const CompareArguments& arguments) {
-  if (!arguments.suite.empty()) {
-    if (arguments.paths.empty() && arguments.memory.empty() && arguments.equal.empty() &&
-        !arguments.compared.is_given()) {
-      return;
-    }
-    throw_usage(
-        "compare --suite: the suite names experiments and memories: expected no EXP, --memory, "
-        "--equal, --baseline or --pairs beside ",
-        arguments.suite.string());
-  }
+void check_arms_named(const CompareArguments& arguments) {
+  if (!arguments.suite.empty() || are_runs(arguments)) return;
   if (arguments.paths.empty()) throw_usage("compare: EXP is required; see mneme compare --help");
-  if (are_runs(arguments)) {
-    check_nothing_runs(arguments);
-    if (arguments.memory.empty() && arguments.sweeps.empty() && arguments.run.empty() &&
-        arguments.equal.empty() && arguments.init.empty() && arguments.set.overrides().empty() &&
-        !arguments.has_seeds && arguments.samples == kDefaultSamples &&
-        arguments.diagnostics == kDefaultDiagnostics) {
-      return;
-    }
-    throw_usage(
-        "compare: run folders are compared as they are: expected no --memory, --sweep, "
-        "--equal, --init, --set, --seeds, --samples, --diagnostics or --run beside ",
-        arguments.paths.front().string());
-  }
   if (arguments.paths.size() > 1) {
     throw_usage("compare: expected one experiment file, or run folders, got ",
                 arguments.paths.size(), " paths of which ",
@@ -85,11 +69,6 @@ void check_use(const CompareArguments& arguments) {
   }
   if (arguments.memory.empty()) {
     throw_usage("compare: --memory is required; see mneme compare --help");
-  }
-  if (!arguments.init.empty() && arguments.equal == "parameters") {
-    throw_usage(
-        "compare --init: arms of --equal parameters have feed-forward layers of other sizes, which "
-        "cannot begin with the same weights: expected --equal state or attention");
   }
 }
 
@@ -197,7 +176,7 @@ int compare_arms(const CompareArguments& arguments, const RankSession& session) 
 }
 
 int run(const CompareArguments& arguments, const Streams& streams) {
-  check_use(arguments);
+  check_arms_named(arguments);
   arguments.json.check();
   const RankSession session(streams);
   if (!arguments.is_dry_run) go_on_unread();
@@ -410,7 +389,8 @@ void add_compare(const Command& app) {
        "--sweep tier.0.rows=16,32,64",
        "mneme compare configs/quickstart.toml --memory my_memory.toml --seeds 5 --dry-run",
        "mneme compare --suite configs/suite/small.toml --jobs 2"});
-  command.runs(arguments, &run, [arguments, seeds] { arguments->has_seeds = seeds.is_given(); });
+  command.runs(arguments, &run, [arguments, seeds] { arguments->has_seeds = seeds.is_given(); },
+               {kCompareRules, [arguments] { return modes_of(*arguments); }});
 }
 
 }  // namespace mneme::cli

@@ -30,25 +30,27 @@
 namespace mneme::cli {
 namespace {
 
-void check_use(const EvalArguments& arguments) {
-  if (arguments.is_watching &&
-      (arguments.extrapolate != 0 || arguments.wants_breakdown || arguments.json.is_stdout())) {
-    throw_usage(
-        "eval --watch prints a line of numbers an evaluation: --extrapolate, --breakdown and "
-        "--json - are for single evaluations; leave them out");
-  }
-  if (arguments.is_watching && arguments.is_locked) {
-    throw_usage(
-        "eval: --watch loads every new build, and --locked refuses it: expected one of them, got "
-        "both");
-  }
-  check_trial_use(arguments);
-  if (arguments.extrapolate == 0 && arguments.has_extrapolation_settings) {
-    throw_usage(
-        "eval: --segment and --option are settings of --extrapolate; use --set "
-        "eval.segment=T, or eval_<option> in the memory file");
-  }
-  check_set(arguments);
+const std::vector<UseRule> kEvalRules = {
+    {.of = {"--watch"},
+     .refuses = {"--extrapolate", "--breakdown", "--json -", "--no-store"},
+     .words = "prints a line of numbers an evaluation and stores nothing"},
+    {.of = {"--watch"},
+     .refuses = {"--locked"},
+     .words = "loads every new build, and --locked refuses it"},
+    {.of = {"--watch"}, .refuses = {"--no-trial"}, .words = "always tries a build"},
+    {.of = {"--watch-count"}, .needs = {"--watch"}},
+    {.of = {"--segment", "--option"},
+     .needs = {"--extrapolate"},
+     .words = "use --set eval.segment=T, or eval_<option> in the memory file"},
+    {.of = {"--no-trial"}, .needs = {"several --memory"}},
+    {.of = {"--no-trial"}, .refuses = {"--trial-seconds"}, .words = "makes no trial"},
+    {.of = {"--trial-seconds"}, .needs = {"--watch", "several --memory"}}};
+
+std::vector<std::string> modes_of(const EvalArguments& arguments) {
+  std::vector<std::string> modes;
+  if (arguments.memory.size() > 1) modes.emplace_back("several --memory");
+  if (arguments.json.is_stdout()) modes.emplace_back("--json -");
+  return modes;
 }
 
 // Evaluates memory after memory. A failure is reported at once and does not stop the others; with a
@@ -255,7 +257,7 @@ int evaluate(const EvalArguments& arguments, const Streams& streams) {
 }
 
 int run(const EvalArguments& given, const Streams& all_streams) {
-  check_use(given);
+  check_set(given);
   given.json.check();
   const RankSession session(all_streams);
   check_ranks(given, session);
@@ -288,34 +290,27 @@ void add_eval(const Command& app) {
       .option("--extrapolate", arguments->extrapolate, "N",
               "Evaluate each memory with 1 to N times the segment as its size")
       .in(1, 10'000);
-  const Option segment =
-      command.option("--segment", arguments->segment, "T", "Segment of --extrapolate, in tokens")
-          .in(1, kMaxExtent)
-          .shown();
-  const Option option =
-      command
-          .option("--option", arguments->option, "OPTION",
-                  "What --extrapolate changes: an integer option of the first tier that has it")
-          .shown();
+  command.option("--segment", arguments->segment, "T", "Its segment, in tokens")
+      .in(1, kMaxExtent)
+      .shown();
+  command
+      .option("--option", arguments->option, "OPTION",
+              "What it changes: an integer option of the first tier that has it")
+      .shown();
   command.flag("--watch", arguments->is_watching,
                "Evaluate again whenever a plugin's file or a memory file changes, until Ctrl-C");
-  const Option count = command
-                           .option("--watch-count", arguments->watch_count, "N",
-                                   "End the watch after N lines of numbers")
-                           .in(1, kMaxCount);
-  const Option trial = add_trial_seconds(command, arguments->trial_seconds);
+  command.option("--watch-count", arguments->watch_count, "N", "End it after N lines of numbers")
+      .in(1, kMaxCount);
+  add_trial_seconds(command, arguments->trial_seconds);
   command.flag("--no-trial", arguments->has_no_trial,
-               "Of several memories: do not run each build in a child process first");
+               "Do not run each build in a child process first");
   arguments->add_settings(command);
   command.examples({"mneme eval runs/first --memory my_memory.toml --watch",
                     "mneme eval runs/first --memory configs/memory/none.toml --memory "
                     "my_memory.toml",
                     "mneme eval runs/first --split test --extrapolate 10 --segment 64"});
-  command.runs(arguments, &run, [arguments, segment, option, count, trial] {
-    arguments->has_watch_count = count.is_given();
-    arguments->has_trial_seconds = trial.is_given();
-    arguments->has_extrapolation_settings = segment.is_given() || option.is_given();
-  });
+  command.runs(arguments, &run, nullptr,
+               {kEvalRules, [arguments] { return modes_of(*arguments); }});
 }
 
 }  // namespace mneme::cli

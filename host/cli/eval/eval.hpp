@@ -42,6 +42,9 @@ struct OpenArguments {
   void add_settings(const Command& parser);
 };
 
+// The names of its options, and `more`: for rules of what --for-report allows.
+[[nodiscard]] std::vector<std::string> with_open_options(std::vector<std::string> more);
+
 // The command line of `mneme eval`.
 struct EvalArguments : OpenArguments {
   bool wants_breakdown = false;
@@ -49,12 +52,9 @@ struct EvalArguments : OpenArguments {
   std::int64_t extrapolate = 0;  // multiples of the segment; 0 = no extrapolation
   std::int64_t segment = 64;     // of the extrapolation
   std::string option = "rows";   // of the extrapolation
-  bool has_extrapolation_settings = false;
   bool is_watching = false;
   std::int64_t watch_count = 0;  // lines of numbers after which the watch ends; 0 = never
   std::int64_t trial_seconds = kTrialSeconds;
-  bool has_watch_count = false;          // it was given
-  bool has_trial_seconds = false;        // likewise
   bool has_no_trial = false;             // --no-trial
   ranks::Communicator* ranks = nullptr;  // of an evaluation over several ranks
 
@@ -99,9 +99,6 @@ struct EvaluatedMemories {
 [[nodiscard]] OpenEvaluation open_evaluation(const OpenArguments& arguments);
 
 // --- Trials: plugins run in a child process first ---
-
-// Error (kUsage) for options of trials, of the watch and of storing where there is none.
-void check_trial_use(const EvalArguments& arguments);
 
 // The trial of the memory with this index. `experiment` is the run's file.
 [[nodiscard]] TrialRequest trial_request(const EvalArguments& arguments,

@@ -17,27 +17,6 @@ bool tries(const EvalArguments& arguments) {
 
 }  // namespace
 
-void check_trial_use(const EvalArguments& arguments) {
-  if (!arguments.is_watching && arguments.has_watch_count) {
-    throw_usage("eval: --watch-count is a setting of --watch; add --watch");
-  }
-  if (arguments.has_trial_seconds && !arguments.is_watching && !tries(arguments)) {
-    throw_usage(
-        "eval: --trial-seconds is for --watch and for evaluations of several memories; leave it "
-        "out");
-  }
-  if (arguments.has_no_trial && (arguments.is_watching || arguments.memory.size() < 2)) {
-    throw_usage(
-        "eval: --no-trial is for evaluations of several memories: --watch always tries a build; "
-        "leave it out");
-  }
-  if (arguments.is_not_stored && arguments.is_watching) {
-    throw_usage(
-        "eval: --no-store is for evaluations: --watch stores nothing in the run's folder; leave "
-        "--no-store out");
-  }
-}
-
 TrialRequest trial_request(const EvalArguments& arguments, const fs::path& experiment,
                            std::size_t index) {
   TrialRequest request{.experiment = experiment,

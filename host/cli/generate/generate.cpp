@@ -39,41 +39,40 @@ Json json_of(const generate::SampleText& sample, std::int64_t tokens) {
                                        : "interrupted"}};
 }
 
-void check_use(const GenerateArguments& arguments) {
-  if (arguments.is_chat && (arguments.has_prompt() || arguments.samples > 1 ||
-                            !arguments.protocol.empty() || arguments.json.is_given())) {
-    throw_usage(
-        "generate --chat reads its prompts from standard input: --prompt, --prompt-file, "
-        "--prompt-ids, --samples, --protocol and --json are for single texts; leave them out");
-  }
-  if (!arguments.document.empty() && (!arguments.is_chat || !arguments.state.empty())) {
-    throw_usage(
-        "generate --document begins a dialogue of --chat: expected --chat without --state, which "
-        "goes on with one");
-  }
-  if (arguments.tokenises && arguments.prompt_ids) {
-    throw_usage("generate --tokenize takes a text apart, and --prompt-ids is none; leave it out");
-  }
-  if (!arguments.is_chat && arguments.has_trial_seconds) {
-    throw_usage("generate: --trial-seconds is a setting of --chat; add --chat");
-  }
+const std::vector<UseRule> kGenerateRules = {
+    {.of = {"--for-report"},
+     .allows = with_open_options({"--prompt-tokens"}),
+     .words = "continues parts of the split, in the same way for all runs"},
+    {.of = {"--split", "--prompt-tokens"}, .needs = {"--for-report"}},
+    {.of = {"several --memory"}, .needs = {"--for-report"}, .words = "expected one without it"},
+    {.of = {"--chat"},
+     .refuses = {"--prompt", "--prompt-file", "--prompt-ids", "--samples", "--protocol", "--json"},
+     .words = "reads its prompts from standard input"},
+    {.of = {"--document", "--trial-seconds"}, .needs = {"--chat"}},
+    {.of = {"--document"},
+     .refuses = {"--state"},
+     .words = "begins a dialogue, and --state goes on with one"},
+    {.of = {"--tokenize"},
+     .refuses = {"--prompt-ids"},
+     .words = "takes a text apart, and --prompt-ids is none"},
+    {.of = {"--bos"},
+     .refuses = {"--prompt-ids", "--state"},
+     .words = "begins a text: --prompt-ids are the ids as they are, and --state goes on with one"},
+    {.of = {"--save-state"}, .refuses = {"several --samples"}, .words = "keeps one text"}};
+
+std::vector<std::string> modes_of(const GenerateArguments& arguments) {
+  std::vector<std::string> modes;
+  if (arguments.memory.size() > 1) modes.emplace_back("several --memory");
+  if (arguments.samples > 1) modes.emplace_back("several --samples");
+  return modes;
+}
+
+void check_beginning(const GenerateArguments& arguments) {
   if (!arguments.is_chat && !arguments.has_prompt() && arguments.state.empty() &&
       !arguments.puts_beginning) {
     throw_usage(
         "generate: there is nothing to continue: expected --prompt TEXT, --prompt-file FILE, "
         "--prompt-ids LIST, --state FILE of an earlier conversation, --bos, or --chat");
-  }
-  if (arguments.puts_beginning && (arguments.prompt_ids || !arguments.state.empty())) {
-    throw_usage(
-        "generate --bos begins a text: --prompt-ids are the ids as they are, and --state goes on "
-        "with a text; leave --bos out");
-  }
-  if (arguments.memory.size() > 1) {
-    throw_usage("generate: expected at most one --memory, got ", arguments.memory.size());
-  }
-  if (!arguments.save_state.empty() && arguments.samples > 1) {
-    throw_usage("generate --save-state keeps one text: expected --samples 1, got ",
-                arguments.samples);
   }
   if (!arguments.save_state.empty()) check_output_file("--save-state", arguments.save_state);
 }
@@ -235,7 +234,7 @@ int run(const GenerateArguments& arguments, const Streams& streams) {
         arguments, {.samples = arguments.for_report, .prompt_tokens = arguments.prompt_tokens},
         streams);
   }
-  check_use(arguments);
+  check_beginning(arguments);
   arguments.json.check();
   tensor::set_threads(arguments.machine.threads);
   const bool saves_text = arguments.json.is_given() && !arguments.json.is_stdout();
@@ -268,9 +267,8 @@ void add_generate(const Command& app) {
        "mneme generate runs/first --memory my_memory.toml --chat --tokens 100",
        "mneme generate runs/wt103 --prompt-file context.txt --protocol released",
        "mneme generate runs/first --for-report 3"});
-  command.runs(arguments, &run, [arguments, trial = command["--trial-seconds"]] {
-    arguments->has_trial_seconds = trial.is_given();
-  });
+  command.runs(arguments, &run, nullptr,
+               {kGenerateRules, [arguments] { return modes_of(*arguments); }});
 }
 
 // --- The command line of `mneme generate` ---
@@ -297,8 +295,7 @@ void add_text_options(const Command& command, GenerateArguments& arguments) {
                "a plugin that was rebuilt is swapped in between two prompts");
   command.option(
       "--document", arguments.document, "FILE",
-      "With --chat and a run of dialogues: the document that they are about, read before "
-      "the first turn");
+      "Of a run of dialogues: the document that they are about, read before the first turn");
   add_trial_seconds(command, arguments.trial_seconds);
   command.option("--tokens", arguments.tokens, "N", "Tokens to generate, a sample (default 256)")
       .in(0, kMaxCount);
@@ -364,7 +361,7 @@ void GenerateArguments::add(const Command& parser) {
       .in(1, kMaxSamples);
   parser
       .option("--prompt-tokens", prompt_tokens, "P",
-              "With --for-report: tokens of each prompt (default three and a half segments)")
+              "Tokens of each prompt (default three and a half segments)")
       .in(1, kMaxExtent);
   add_settings(parser);
 }

@@ -40,7 +40,6 @@ struct GenerateArguments : OpenArguments {
   bool is_chat = false;
   std::filesystem::path document;  // of --chat
   std::int64_t trial_seconds = kTrialSeconds;
-  bool has_trial_seconds = false;  // it was given
   std::optional<std::int64_t> segment;
   std::vector<std::string> stops;
   bool ignores_end = false;     // --ignore-eos

@@ -84,45 +84,26 @@ class TrainDisplay final : public run::Observer {
   Json evaluations_ = Json::array();
 };
 
-void check_use(const TrainArguments& arguments) {
-  const bool is_resumed = !arguments.resume.empty();
-  if (!is_resumed && arguments.experiment.empty()) {
+const UseTable kTrainUse = {
+    {{.of = {"--dry-run"},
+      .refuses = {"--resume", "--run", "--init"},
+      .words = "trains and writes nothing"},
+     {.of = {"--checkpoint", "--allow-changed-plugin"}, .needs = {"--resume"}},
+     {.of = {"--steps"}, .needs = {"--resume"}, .words = "for a new run use --set train.steps=N"},
+     {.of = {"--resume"},
+      .refuses = {"EXP", "--memory", "--set", "--unset", "--init", "--run"},
+      .words = "continues the run's own experiment, which --steps N makes longer"},
+     {.of = {"--locked"},
+      .refuses = {"--allow-changed-plugin"},
+      .words = "asks for the plugin files that the run was saved with"},
+     {.of = {"--curve-every"}, .needs = {"--curve-segments"}},
+     {.of = {"--curve-segments"}, .needs = {"--curve-every"}}}};
+
+void check_experiment(const TrainArguments& arguments) {
+  if (arguments.resume.empty() && arguments.experiment.empty()) {
     throw_usage(
         "train: expected an experiment file EXP, or --resume RUN, got neither; see mneme "
         "train --help");
-  }
-  if (arguments.is_dry_run && (is_resumed || !arguments.run.empty() || !arguments.init.empty())) {
-    throw_usage(
-        "train --dry-run: nothing is trained or written: expected an experiment file without "
-        "--run, --init and --resume");
-  }
-  const bool has_settings = !arguments.experiment.empty() || !arguments.memory.empty() ||
-                            !arguments.run.empty() || !arguments.init.empty() ||
-                            !arguments.set.overrides().empty();
-  if (!is_resumed && (arguments.checkpoint != "last" || arguments.may_change_plugins)) {
-    throw_usage("train: --checkpoint and --allow-changed-plugin go with --resume RUN");
-  }
-  if (!is_resumed && arguments.steps != 0) {
-    throw_usage("train --steps: it extends a run, with --resume RUN; for a new one use --set ",
-                "train.steps=", arguments.steps);
-  }
-  if (is_resumed && has_settings) {
-    const auto overrides = arguments.set.overrides();
-    const auto steps = std::ranges::find(overrides, "train.steps", &config::Override::key);
-    throw_usage(
-        "train --resume: the run's own experiment is continued: expected no experiment "
-        "file, --memory, --set, --init or --run beside it; ",
-        steps == overrides.end() ? "start a new run for other settings"
-                                 : "--steps " + steps->value + " makes the run as long");
-  }
-  if (arguments.is_locked && arguments.may_change_plugins) {
-    throw_usage(
-        "train: --locked asks for the plugin files that the run was saved with, and "
-        "--allow-changed-plugin for others: expected one of them, got both");
-  }
-  if ((arguments.curve.every == 0) != (arguments.curve.segments == 0)) {
-    throw_usage(
-        "train: a learning curve needs --curve-every and --curve-segments, got one of them");
   }
   if (arguments.memory.size() > 1) {
     throw_usage("train --memory: expected one file, got ", arguments.memory.size(),
@@ -322,7 +303,7 @@ std::string ranks_text(const train::Parallel& parallel) {
 }
 
 int run(const TrainArguments& given, const Streams& all_streams) {
-  check_use(given);
+  check_experiment(given);
   given.json.check();
   const RankSession session(all_streams);
   if (!given.is_dry_run && given.resume.empty()) {
@@ -402,15 +383,15 @@ void add_train(const Command& app) {
   command.option("--resume", arguments->resume, "RUN", "Continue the run of this folder");
   command
       .option("--checkpoint", arguments->checkpoint, "WHICH",
-              "With --resume: the checkpoint to continue from: last, best or its number of "
+              "The checkpoint to continue from: last, best or its number of "
               "steps; what the run has of later steps is deleted")
       .shown();
   command.flag("--allow-changed-plugin", arguments->may_change_plugins,
-               "With --resume: continue though a plugin's file is another one than before");
+               "Continue though a plugin's file is another one than before");
   add_locked(command, arguments->is_locked);
   command
       .option("--steps", arguments->steps, "N",
-              "With --resume: extend the run to so many steps; the schedule becomes that of a "
+              "Extend the run to so many steps; the schedule becomes that of a "
               "run of this length")
       .in(1, kMaxCount);
   command.flag("--dry-run", arguments->is_dry_run,
@@ -422,7 +403,7 @@ void add_train(const Command& app) {
       .in(1, kMaxCount);
   command
       .option("--curve-segments", arguments->curve.segments, "N",
-              "With --curve-every: that part, the first segments of the split")
+              "That part, the first segments of the split")
       .in(1, kMaxCount);
   command.flag("--checked", arguments->is_checked,
                "The memory was checked, as mneme compare does: leave out the checks before the "
@@ -434,7 +415,7 @@ void add_train(const Command& app) {
                     "mneme train configs/quickstart.toml --dry-run",
                     "mneme train --resume runs/first",
                     "mneme train --resume runs/first --steps 4000"});
-  command.runs(arguments, &run);
+  command.runs(arguments, &run, nullptr, kTrainUse);
 }
 
 }  // namespace mneme::cli

@@ -79,6 +79,19 @@ TEST(Help, ListsEverySubcommand) {
   }
 }
 
+TEST(Help, OfEvalFitsOnAPage) {
+  const ProgramResult result = run_mneme({"eval", "--help"});
+  expect_done(result);
+  std::istringstream lines(result.out);
+  std::size_t count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    const bool is_example = line.starts_with("  mneme ");
+    EXPECT_TRUE(is_example || line.size() <= 80U) << line;
+  }
+  EXPECT_LE(count, 48U) << result.out;
+  EXPECT_THAT(result.out, HasSubstr("With --watch: end it after N lines"));
+}
+
 TEST(Version, NamesTheAbi) {
   const ProgramResult result = run_mneme({"--version"}, {.is_new_program = true});
   expect_done(result);

@@ -85,7 +85,7 @@ TEST_F(TrainRuns, AreExtendedWithTheScheduleOfTheirNewLength) {
 TEST_F(TrainRuns, SayHowTheirLengthIsChanged) {
   const std::string run = done();
   expect_refusal(run_mneme({"train", "--resume", run, "--set", "train.steps=12"}), 2,
-                 {"--steps 12 makes the run as long"});
+                 {"which --steps N makes longer; leave --set out"});
   std::string text = read_file(fs::path(run) / "experiment.toml");
   text.replace(text.find("\nsteps = 6\n"), 11, "\nsteps = 8\n");
   folder_.write("run/experiment.toml", text);
@@ -102,7 +102,7 @@ TEST_F(TrainRuns, AreNotExtendedBackwards) {
                  {"--steps: the run would not continue", "more than the 6 steps", "got 6"});
   EXPECT_THAT(read_file(fs::path(run) / "experiment.toml"), HasSubstr("\nsteps = 6\n"));
   expect_refusal(run_mneme({"train", experiment(tiny()), "--steps", "9"}), 2,
-                 {"train --steps", "--set train.steps=9"});
+                 {"train --steps is for --resume; for a new run use --set train.steps=N"});
   expect_refusal(run_mneme({"train", "--resume", run, "--steps", "0"}), 2,
                  {"--steps: expected an integer in [1, 1000000000], got 0"});
 }

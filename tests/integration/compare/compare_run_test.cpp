@@ -234,8 +234,9 @@ TEST_F(CompareRun, BeginsEveryArmWithGivenWeights) {
   expect_refusal(compare({"--init", file("nowhere")}), 2, {"nowhere"});
   expect_refusal(run_mneme({"compare", file("comparison/none-seed1"), "--init", none_}), 2,
                  {"run folders are compared as they are", "--init"});
-  expect_refusal(compare({"--init", none_, "--equal", "parameters"}), 2,
-                 {"compare --init", "feed-forward layers of other sizes"});
+  expect_refusal(
+      compare({"--init", none_, "--equal", "parameters"}), 2,
+      {"--equal parameters gives arms feed-forward layers of other sizes", "leave --init out"});
   // An arm that cannot begin with them is found before anything is trained.
   const ProgramResult misfit = compare(
       {"--init", file("comparison/none-seed1"), "--set", "model.width=32", "--quiet"}, "other");
@@ -286,7 +287,8 @@ set = ["train.steps=3"]
   expect_done(suite({"--json", file("again.json"), "--quiet"}));
   EXPECT_EQ(read_file(folder_ / "suite.json"), read_file(folder_ / "again.json"));
 
-  expect_refusal(suite({"--memory", none_}), 2, {"the suite names experiments and memories"});
+  expect_refusal(suite({"--memory", none_}), 2,
+                 {"compare --suite names experiments and memories; leave --memory out"});
   folder_.write("s/suite.json", "{}");
   expect_refusal(run_mneme({"report", file("s")}), 2, {"it is no record of a suite"});
 }

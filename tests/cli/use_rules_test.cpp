@@ -1,0 +1,61 @@
+#include "host/cli/use_rules.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "host/base/error.hpp"
+
+namespace mneme::cli {
+namespace {
+
+const std::vector<UseRule> kRules = {
+    {.of = {"--watch"}, .refuses = {"--locked", "--dump"}, .words = "loads every build"},
+    {.of = {"--count", "--seconds"}, .needs = {"--watch", "several files"}},
+    {.of = {"--part"}, .needs = {"--whole"}, .words = "use --set part=N"},
+    {.of = {"folders"}, .allows = {"EXP", "--quiet"}, .words = "are read as they are"}};
+
+// "" when nothing is refused.
+std::string refusal(const std::set<std::string>& given) {
+  try {
+    check_use("eval", kRules, given);
+    return "";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+    return error.what();
+  }
+}
+
+TEST(UseRules, TakeWhatTheyDoNotName) {
+  EXPECT_EQ(refusal({}), "");
+  EXPECT_EQ(refusal({"--locked", "--dump", "--other"}), "");
+  EXPECT_EQ(refusal({"--watch", "--count", "--other"}), "");
+  EXPECT_EQ(refusal({"several files", "--seconds"}), "");
+  EXPECT_EQ(refusal({"folders", "EXP", "--quiet"}), "");
+}
+
+TEST(UseRules, SayWhatToLeaveOutOrToAdd) {
+  EXPECT_EQ(refusal({"--watch", "--locked"}),
+            "eval --watch loads every build; leave --locked out");
+  EXPECT_EQ(refusal({"--watch", "--locked", "--dump", "--other"}),
+            "eval --watch loads every build; leave --dump and --locked out");
+  EXPECT_EQ(refusal({"--count"}),
+            "eval --count is for --watch and for several files; add that, or leave --count out");
+  EXPECT_EQ(refusal({"--part"}), "eval --part is for --whole; use --set part=N");
+  EXPECT_EQ(refusal({"folders", "EXP", "--locked"}),
+            "eval: folders are read as they are; leave --locked out");
+}
+
+TEST(UseRules, AreAPartOfTheHelp) {
+  EXPECT_EQ(help_with_rules("--watch", "Evaluate again", kRules),
+            "Evaluate again; not with --locked, --dump");
+  EXPECT_EQ(help_with_rules("--seconds", "Time of one", kRules),
+            "With --watch or several files: time of one");
+  EXPECT_EQ(help_with_rules("--other", "Another", kRules), "Another");
+}
+
+}  // namespace
+}  // namespace mneme::cli
