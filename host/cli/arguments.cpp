@@ -128,16 +128,6 @@ const Option& Option::default_str(const std::string& text) const {
   return *this;
 }
 
-const Option& Option::needs(const Option& other) const {
-  option_->needs(other.option_);
-  return *this;
-}
-
-const Option& Option::excludes(const Option& other) const {
-  option_->excludes(other.option_);
-  return *this;
-}
-
 bool Option::is_given() const { return option_->count() > 0; }
 
 Command Command::subcommand(const std::string& name, const std::string& help) const {
@@ -227,6 +217,13 @@ std::string name_of(const CLI::Option& option) {
   return option.get_positional() ? option.get_name(true) : "--" + option.get_lnames().front();
 }
 
+// "data prepare"
+std::string command_path(const CLI::App& app) {
+  const CLI::App* const parent = app.get_parent();
+  const bool is_top = parent == nullptr || parent->get_parent() == nullptr;
+  return is_top ? app.get_name() : command_path(*parent) + ' ' + app.get_name();
+}
+
 std::set<std::string> given_to(const CLI::App& app, const UseTable& use) {
   std::set<std::string> given;
   for (const CLI::Option* option : app.get_options({})) {
@@ -250,7 +247,7 @@ void Command::set_action(Action action, const std::function<void()>& check,
     const std::string misspelt = misspelt_command(*app);
     if (!misspelt.empty()) throw CLI::ValidationError(misspelt);
     if (check) check();
-    check_use(app->get_name(), use.rules, given_to(*app, use));
+    check_use(command_path(*app), use.rules, given_to(*app, use));
     *set = action;
   });
 }

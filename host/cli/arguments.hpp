@@ -61,8 +61,6 @@ class Option {
   const Option& expected(int least, int most) const;
   // The value where the option is given without one.
   const Option& default_str(const std::string& text) const;
-  const Option& needs(const Option& other) const;
-  const Option& excludes(const Option& other) const;
   // True once parsing has met it.
   [[nodiscard]] bool is_given() const;
 

@@ -41,7 +41,7 @@ void check_use(const std::string& command, const std::vector<UseRule>& rules,
       const bool is_alone = std::ranges::none_of(
           rule.needs, [&](const std::string& one) { return given.contains(one); });
       if (rule.needs.empty() || !is_alone) continue;
-      throw_usage(subject, " is for ", join(rule.needs, " and for "), "; ",
+      throw_usage(subject, " goes with ", join(rule.needs, " or "), "; ",
                   rule.words.empty() ? "add that, or leave " + option + " out" : rule.words);
     }
   }

@@ -135,7 +135,7 @@ TEST_F(BadGeneration, OptionsOutOfRange) {
 --samples 2 --save-state {s} => --save-state keeps one text; leave several --samples out
 --save-state {none.toml/s} => --save-state & none.toml/s & cannot be written & which is no folder
 --save-state {.} => --save-state & got a folder
---memory {none.toml} --memory {none.toml} => several --memory is for --for-report; expected one without it
+--memory {none.toml} --memory {none.toml} => several --memory goes with --for-report; expected one without it
 )");
 }
 

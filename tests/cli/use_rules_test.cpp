@@ -38,13 +38,12 @@ TEST(UseRules, TakeWhatTheyDoNotName) {
 }
 
 TEST(UseRules, SayWhatToLeaveOutOrToAdd) {
-  EXPECT_EQ(refusal({"--watch", "--locked"}),
-            "eval --watch loads every build; leave --locked out");
+  EXPECT_EQ(refusal({"--watch", "--locked"}), "eval --watch loads every build; leave --locked out");
   EXPECT_EQ(refusal({"--watch", "--locked", "--dump", "--other"}),
             "eval --watch loads every build; leave --dump and --locked out");
   EXPECT_EQ(refusal({"--count"}),
-            "eval --count is for --watch and for several files; add that, or leave --count out");
-  EXPECT_EQ(refusal({"--part"}), "eval --part is for --whole; use --set part=N");
+            "eval --count goes with --watch or several files; add that, or leave --count out");
+  EXPECT_EQ(refusal({"--part"}), "eval --part goes with --whole; use --set part=N");
   EXPECT_EQ(refusal({"folders", "EXP", "--locked"}),
             "eval: folders are read as they are; leave --locked out");
 }

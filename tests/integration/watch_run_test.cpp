@@ -431,7 +431,7 @@ TEST_F(WatchRun, RefusesWhatAWatchCannotDo) {
   expect_refusal(run_mneme({"eval", file("run"), "--watch", "--extrapolate", "2"}), 2,
                  {"--watch prints a line of numbers"});
   expect_refusal(run_mneme({"eval", file("run"), "--watch-count", "2"}), 2,
-                 {"eval --watch-count is for --watch"});
+                 {"eval --watch-count goes with --watch"});
 }
 
 }  // namespace

@@ -270,18 +270,11 @@ int run(const AnalyzeArguments& arguments, const Streams& streams) {
 }
 
 void add_input_options(const Command& command, AnalyzeArguments& arguments) {
-  add_memory_files(command, arguments.open.memory,
-                   "Memory file to analyse in place of the run's own; may be given several times");
+  arguments.open.add_source(
+      command, "Memory file to analyse in place of the run's own; may be given several times");
   command.option("--against", arguments.against, "RUN2",
                  "Another run: look for words that RUN predicts better (also between the first "
                  "two --memory)");
-  command
-      .option("--checkpoint", arguments.open.checkpoint, "WHICH",
-              "The run's checkpoint: last, best or its number of steps")
-      .shown();
-  command.option("--split", arguments.open.split, "SPLIT", "valid or test")
-      .one_of({"valid", "test"})
-      .shown();
   command.option("--segments", arguments.segments, "N", "Segments of every lane; 0 = all")
       .in(0, kMaxCount)
       .shown();

@@ -42,12 +42,7 @@ std::string memory_name(const std::vector<std::string>& runs, std::size_t run,
 void RunsArguments::add(const Command& command, const std::string& memory_help) {
   command.option("RUN", runs, "", "The runs' folders").required();
   command.option("--out", out, "DIR", "Folder for the CSV files, figures and the page").required();
-  add_memory_files(command, open.memory, memory_help);
-  command
-      .option("--checkpoint", open.checkpoint, "WHICH",
-              "The runs' checkpoints: last, best or a number of steps")
-      .shown();
-  command.option("--split", open.split, "SPLIT", "valid or test").one_of({"valid", "test"}).shown();
+  open.add_source(command, memory_help);
   open.add_settings(command);
 }
 

@@ -51,21 +51,20 @@ void add_prepare(const Command& data) {
   command.option("--vocabulary-file", arguments->vocabulary_file, "FILE",
                  "A saved vocabulary.json in place of one built from --train; with --vocabulary "
                  "tokenizer, a tokenizer.json or its folder");
-  command
-      .option("--min-count", arguments->min_count, "N", "Words seen less often become <unk> (word)")
+  command.option("--min-count", arguments->min_count, "N", "Words seen less often become <unk>")
       .in(1, kMaxCount);
   command
       .option("--vocabulary-size", arguments->vocabulary_size, "N",
-              "Keep at most so many words (word); 0 = all")
+              "Keep at most so many words; 0 = all")
       .in(0, kMaxCount);
-  command.flag("--no-eos", arguments->has_no_eos, "No <eos> at the ends of lines (word)");
+  command.flag("--no-eos", arguments->has_no_eos, "No <eos> at the ends of lines");
   command
       .option("--documents", arguments->documents, "UNIT",
               "What begins a document inside a file: file (nothing; default), heading "
               "(WikiText's \" = Title = \"), mark or line")
       .one_of({"file", "heading", "mark", "line"});
   command.option("--document-mark", arguments->document_mark, "TEXT",
-                 "The line that begins a document and is left out (--documents mark)");
+                 "The line that begins a document and is left out");
   command
       .option(
           "--shard-tokens", arguments->shard_tokens, "N",
@@ -79,7 +78,22 @@ void add_prepare(const Command& data) {
        "wiki.valid.tokens --test wiki.test.tokens --out data/wt103",
        "mneme data prepare --vocabulary char --train my.txt --split 0.9,0.05,0.05 --out "
        "data/mine"});
-  command.runs(arguments, &prepare_data);
+  const auto modes = [arguments] {
+    return std::vector<std::string>{"--vocabulary " + arguments->vocabulary,
+                                    "--documents " + arguments->documents};
+  };
+  command.runs(
+      arguments, &prepare_data, nullptr,
+      {{{.of = {"--preparation"},
+         .refuses = {"--vocabulary", "--min-count", "--vocabulary-size", "--no-eos", "--documents"},
+         .words = "fixes vocabulary and documents"},
+        {.of = {"--min-count", "--vocabulary-size", "--no-eos"}, .needs = {"--vocabulary word"}},
+        {.of = {"--vocabulary-file"},
+         .refuses = {"--min-count", "--vocabulary-size", "--no-eos"},
+         .words = "fixes the words"},
+        {.of = {"--documents mark"}, .needs = {"--document-mark"}},
+        {.of = {"--document-mark"}, .needs = {"--documents mark"}}},
+       modes});
 }
 
 void add_describe(const Command& data) {

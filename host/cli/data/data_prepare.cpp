@@ -19,45 +19,10 @@
 namespace mneme::cli {
 namespace {
 
-[[noreturn]] void contradict(const std::string& option, const std::string& reason) {
-  throw_usage("data prepare ", option, ": ", reason, "; leave it out");
-}
-
-void check_preparation(const DataPrepareArguments& arguments) {
-  if (arguments.preparation.empty()) return;
-  const std::string reason = str("fixed by --preparation ", arguments.preparation);
-  if (!arguments.vocabulary.empty()) contradict("--vocabulary", reason);
-  if (arguments.min_count != 1) contradict("--min-count", reason);
-  if (arguments.vocabulary_size != 0) contradict("--vocabulary-size", reason);
-  if (arguments.has_no_eos) contradict("--no-eos", reason);
-  if (!arguments.documents.empty()) contradict("--documents", reason);
-}
-
-void check_words(const DataPrepareArguments& arguments) {
-  const bool is_word = arguments.vocabulary == "word";
-  const bool has_file = !arguments.vocabulary_file.empty();
-  const std::string reason = is_word ? "fixed by --vocabulary-file" : "used with --vocabulary word";
-  if (is_word && !has_file) return;
-  if (arguments.min_count != 1) contradict("--min-count", reason);
-  if (arguments.vocabulary_size != 0) contradict("--vocabulary-size", reason);
-  if (arguments.has_no_eos) contradict("--no-eos", reason);
-}
-
-void check_use(const DataPrepareArguments& arguments) {
-  check_preparation(arguments);
-  check_words(arguments);
-  const bool is_marked = arguments.documents == "mark";
-  if (is_marked && arguments.document_mark.empty()) {
-    throw_usage(
-        "data prepare --documents mark: expected --document-mark TEXT, the line that "
-        "begins a document");
-  }
+void check_texts(const DataPrepareArguments& arguments) {
   if (arguments.document_mark.find('\n') != std::string::npos) {
     throw_usage("data prepare --document-mark: expected one line, without its end, got ",
                 config::toml_string(arguments.document_mark));
-  }
-  if (!is_marked && !arguments.document_mark.empty()) {
-    contradict("--document-mark", "used with --documents mark");
   }
   if (arguments.split.empty()) return;
   double sum = 0.0;
@@ -191,7 +156,7 @@ Json counts_json(const std::vector<data::PublishedCount>& counts) {
 }  // namespace
 
 int prepare_data(const DataPrepareArguments& arguments, const Streams& streams) {
-  check_use(arguments);
+  check_texts(arguments);
   arguments.json.check();
   check_new_folder("--out", arguments.out);
   go_on_unread();

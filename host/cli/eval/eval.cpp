@@ -278,7 +278,7 @@ void add_eval(const Command& app) {
   const Command command = app.subcommand("eval", "Evaluate a trained run");
   const auto arguments = std::make_shared<EvalArguments>();
   arguments->command = "eval";
-  arguments->add_source(
+  arguments->add_run(
       command,
       "Memory file to evaluate with in place of the run's own; may be given several times");
   command.flag("--breakdown", arguments->wants_breakdown,

@@ -36,8 +36,10 @@ struct OpenArguments {
   bool is_quiet = false;
   bool is_locked = false;
 
-  // Adds RUN, --memory, --checkpoint and, where a split is read, --split.
+  // Adds --memory, --checkpoint and, where a split is read, --split.
   void add_source(const Command& parser, const std::string& memory_help);
+  // Adds RUN and those.
+  void add_run(const Command& parser, const std::string& memory_help);
   // Adds --locked, --set, --unset, those of the machine, --json and --quiet.
   void add_settings(const Command& parser);
 };

@@ -216,7 +216,7 @@ void add_decode(const Command& app) {
       "Decode the answers of a generated task greedily: how often they are right, how fast");
   const auto arguments = std::make_shared<OpenArguments>();
   arguments->command = "decode";
-  arguments->add_source(
+  arguments->add_run(
       command, "Memory file to decode with in place of the run's own; may be given several times");
   arguments->add_settings(command);
   command.examples({"mneme decode runs/digit_sorting --split test",

@@ -61,7 +61,6 @@ bool has_any(const std::vector<std::optional<Error>>& failures) {
 }  // namespace
 
 void OpenArguments::add_source(const Command& parser, const std::string& memory_help) {
-  parser.option("RUN", run, "", "The run's folder").required();
   add_memory_files(parser, memory, memory_help);
   parser
       .option("--checkpoint", checkpoint, "WHICH",
@@ -70,6 +69,11 @@ void OpenArguments::add_source(const Command& parser, const std::string& memory_
       .shown();
   if (!reads_split) return;
   parser.option("--split", split, "SPLIT", "valid or test").one_of({"valid", "test"}).shown();
+}
+
+void OpenArguments::add_run(const Command& parser, const std::string& memory_help) {
+  parser.option("RUN", run, "", "The run's folder").required();
+  add_source(parser, memory_help);
 }
 
 void OpenArguments::add_settings(const Command& parser) {

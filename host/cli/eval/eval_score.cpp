@@ -90,7 +90,7 @@ void add_score(const Command& app) {
   const auto arguments = std::make_shared<ScoreArguments>();
   arguments->command = "score";
   arguments->reads_split = false;
-  arguments->add_source(command, "Memory file to score with in place of the run's own");
+  arguments->add_run(command, "Memory file to score with in place of the run's own");
   command
       .option("--tokens", arguments->tokens, "FILE",
               "The ids, a safetensors file: input [lanes, n], optional target")

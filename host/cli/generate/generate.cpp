@@ -45,6 +45,9 @@ const std::vector<UseRule> kGenerateRules = {
      .words = "continues parts of the split, in the same way for all runs"},
     {.of = {"--split", "--prompt-tokens"}, .needs = {"--for-report"}},
     {.of = {"several --memory"}, .needs = {"--for-report"}, .words = "expected one without it"},
+    {.of = {"--prompt", "--prompt-ids"},
+     .refuses = {"--prompt-file"},
+     .words = "is the text to continue"},
     {.of = {"--chat"},
      .refuses = {"--prompt", "--prompt-file", "--prompt-ids", "--samples", "--protocol", "--json"},
      .words = "reads its prompts from standard input"},
@@ -55,6 +58,7 @@ const std::vector<UseRule> kGenerateRules = {
     {.of = {"--tokenize"},
      .refuses = {"--prompt-ids"},
      .words = "takes a text apart, and --prompt-ids is none"},
+    {.of = {"--prompt"}, .refuses = {"--prompt-ids"}, .words = "is the text to continue"},
     {.of = {"--bos"},
      .refuses = {"--prompt-ids", "--state"},
      .words = "begins a text: --prompt-ids are the ids as they are, and --state goes on with one"},
@@ -276,16 +280,12 @@ void add_generate(const Command& app) {
 namespace {
 
 void add_text_options(const Command& command, GenerateArguments& arguments) {
-  const Option text = command.option("--prompt", arguments.prompt, "TEXT", "The text to continue");
-  const Option file = command.option("--prompt-file", arguments.prompt_file, "FILE",
-                                     "The same from a file, as it is");
-  const Option ids =
-      command.option("--prompt-ids", arguments.prompt_ids, "LIST", "The same as ids: 1,2,3")
-          .expected(1);
+  command.option("--prompt", arguments.prompt, "TEXT", "The text to continue");
+  command.option("--prompt-file", arguments.prompt_file, "FILE", "The same from a file, as it is");
+  command.option("--prompt-ids", arguments.prompt_ids, "LIST", "The same as ids: 1,2,3")
+      .expected(1);
   command.flag("--bos", arguments.puts_beginning,
                "Put before the text what the tokenizer's template puts there, such as <s>");
-  text.excludes(file).excludes(ids);
-  file.excludes(ids);
   command.option("--state", arguments.state, "FILE",
                  "Go on with a saved conversation; a prompt is then its next turn");
   command.option("--save-state", arguments.save_state, "FILE",
@@ -351,7 +351,7 @@ void add_model_options(const Command& command, GenerateArguments& arguments) {
 
 void GenerateArguments::add(const Command& parser) {
   command = "generate";
-  add_source(parser, "Memory file in place of the run's own");
+  add_run(parser, "Memory file in place of the run's own");
   add_text_options(parser, *this);
   add_sampling_options(parser, *this);
   add_model_options(parser, *this);

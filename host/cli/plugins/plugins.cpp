@@ -27,19 +27,16 @@ namespace {
 // Where the plugin is looked for: in folders, or among the tiers of an experiment.
 void add_experiment(const Command& describe, PluginsDescribeArguments& arguments) {
   add_plugin_folders(describe, arguments.folders);
-  const Option in =
-      describe
-          .option("--in", arguments.experiment, "EXP",
-                  "Make the plugin's tiers as this experiment does, without data and training")
-          .excludes(describe["--plugins"]);
-  describe
-      .option("--memory", arguments.memory, "FILE",
-              "With --in: memory file to use in place of the experiment's [memory]")
-      .needs(in);
+  describe.option("--in", arguments.experiment, "EXP",
+                  "Make the plugin's tiers as this experiment does, without data and training");
+  describe.option("--memory", arguments.memory, "FILE",
+                  "Memory file to use in place of the experiment's [memory]");
   arguments.set.add(describe);
-  describe["--set"].needs(in);
-  describe["--unset"].needs(in);
 }
+
+const UseTable kDescribeUse = {
+    {{.of = {"--in"}, .refuses = {"--plugins"}, .words = "names the folders to look in"},
+     {.of = {"--memory", "--set", "--unset"}, .needs = {"--in"}}}};
 
 }  // namespace
 
@@ -73,7 +70,7 @@ void add_plugins(const Command& app) {
       {"mneme plugins describe my_memory",
        "mneme plugins describe ./build/my_memory.so --json my_memory.json",
        "mneme plugins describe my_memory --in configs/quickstart.toml --memory my.toml"});
-  describe.runs(arguments, &describe_plugin);
+  describe.runs(arguments, &describe_plugin, nullptr, kDescribeUse);
 
   add_plugins_try(plugins);
   add_plugins_validate(plugins);

@@ -243,16 +243,18 @@ void add_plugins_try(const Command& plugins) {
                  "Memory file in place of the experiment's [memory]");
   add_locked(command, arguments->request.is_locked);
   arguments->request.set.add(command);
-  const Option seconds = add_trial_seconds(command, arguments->request.seconds);
+  add_trial_seconds(command, arguments->request.seconds);
   arguments->machine.add_place(command);
   arguments->json.add(command);
   command.flag("--here", arguments->is_here,
                "Run it in this process, for a debugger and without a time limit; prints the "
                "plugins' checksums");
-  command["--here"].excludes(seconds).excludes(command["--json"]);
   command.examples({"mneme plugins try configs/quickstart.toml --memory my_memory.toml",
                     "mneme plugins try runs/first/experiment.toml --here"});
-  command.runs(arguments, &try_plugins);
+  command.runs(arguments, &try_plugins, nullptr,
+               {{{.of = {"--here"},
+                  .refuses = {"--trial-seconds", "--json"},
+                  .words = "runs the memory in this process"}}});
 }
 
 }  // namespace mneme::cli

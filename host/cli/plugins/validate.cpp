@@ -411,14 +411,14 @@ void add_plugins_validate(const Command& plugins) {
   command
       .option("--here", arguments->here, "CHECK",
               "Run this check in this process, for a debugger and without a time limit")
-      .not_empty("a check")
-      .excludes(command["--json"])
-      .excludes(command["--only"])
-      .excludes(command["--exclude"]);
+      .not_empty("a check");
   command.examples({"mneme plugins validate my_memory --set rows=8",
                     "mneme plugins validate ./build/my_memory.so --only gradients --jobs 2",
                     "mneme plugins validate --list"});
-  command.runs(arguments, &validate_plugin);
+  command.runs(arguments, &validate_plugin, nullptr,
+               {{{.of = {"--here"},
+                  .refuses = {"--json", "--only", "--exclude"},
+                  .words = "runs one check in this process"}}});
 }
 
 }  // namespace mneme::cli

@@ -145,29 +145,22 @@ void add_import(const Command& app) {
   command.option("EXP", arguments->experiment, "",
                  "The experiment file with the model's settings; with --from, which has them, it "
                  "gives the rest and may be left out");
-  const Option from =
-      command.option("--from", arguments->from, "DIR",
-                     "A Hugging Face model folder (config.json and safetensors files) in place of "
-                     "WEIGHTS");
+  command.option("--from", arguments->from, "DIR",
+                 "A Hugging Face model folder (config.json and safetensors files) in place of "
+                 "WEIGHTS");
   command.option("--run", arguments->run, "DIR", "Folder to make for the run").required();
   command.option("--vocabulary", arguments->vocabulary, "FILE",
                  "The vocabulary.json that the weights were trained with; default: as [data] says");
+  command.option("--prefix", arguments->prefix, "TEXT",
+                 "Read only the tensors whose names begin so, without it (\"module.\")");
+  command.option("--names", arguments->names, "FILE",
+                 "The name map of the weights' program; default: beside the library of the "
+                 "memory, else the official Transformer-XL's names");
   command
-      .option("--prefix", arguments->prefix, "TEXT",
-              "Read only the tensors whose names begin so, without it (\"module.\")")
-      .excludes(from);
-  command
-      .option("--names", arguments->names, "FILE",
-              "The name map of the weights' program; default: beside the library of the "
-              "memory, else the official Transformer-XL's names")
-      .excludes(from);
-  command
-      .option(
-          "--ignore", arguments->ignored, "KEY",
-          "With --from: a key of config.json (also rope_scaling.factor), a tensor or an adapter's "
-          "file that is passed over; may be given several times")
-      .one_each()
-      .needs(from);
+      .option("--ignore", arguments->ignored, "KEY",
+              "A key of config.json (also rope_scaling.factor), a tensor or an adapter's "
+              "file that is passed over; may be given several times")
+      .one_each();
   add_memory_files(command, arguments->memory,
                    "Memory file to use in place of the experiment's [memory]");
   arguments->set.add(command);
@@ -176,7 +169,11 @@ void add_import(const Command& app) {
   command.examples({"mneme import wt103.safetensors configs/wt103_base.toml --run runs/official",
                     "mneme import model.safetensors my.toml --run runs/mine --prefix module.",
                     "mneme import --from models/smollm my.toml --run runs/smollm"});
-  command.runs(arguments, &run);
+  command.runs(arguments, &run, nullptr,
+               {{{.of = {"--from"},
+                  .refuses = {"--prefix", "--names"},
+                  .words = "reads names as the folder's family has them"},
+                 {.of = {"--ignore"}, .needs = {"--from"}}}});
 }
 
 // --- mneme export RUN OUT ---
@@ -311,26 +308,22 @@ void add_export(const Command& app) {
   const auto arguments = std::make_shared<ExportArguments>();
   command.option("RUN", arguments->run, "", "The run's folder, or a checkpoint").required();
   command.option("OUT", arguments->out, "", "The safetensors file to write; left out with --to");
-  const Option to = command.option(
+  command.option(
       "--to", arguments->to, "DIR",
       "The Hugging Face model folder to make in place of OUT: in the form of the folder that the "
       "run was imported from, or of --family");
   command
       .option("--family", arguments->family, "NAME",
-              "With --to: the family to write for (" + weights::family_list() +
+              "The family to write for (" + weights::family_list() +
                   "); default: the imported folder's")
-      .not_empty("a family")
-      .needs(to);
+      .not_empty("a family");
   command
       .option("--format", arguments->format, "FORMAT",
               "transformer_xl (the state dict of the official PyTorch code), or the format of "
               "the memory's name map; default: the name map's when there is one")
-      .not_empty("a format")
-      .excludes(to);
-  command
-      .option("--names", arguments->names, "FILE",
-              "The name map to write by; default: beside the library of the memory")
-      .excludes(to);
+      .not_empty("a format");
+  command.option("--names", arguments->names, "FILE",
+                 "The name map to write by; default: beside the library of the memory");
   command
       .option("--checkpoint", arguments->checkpoint, "WHICH",
               "Which of the run's checkpoints: last, best or its number of steps")
@@ -339,7 +332,11 @@ void add_export(const Command& app) {
   command.examples({"mneme export runs/first --format transformer_xl first.safetensors",
                     "mneme export runs/first best.safetensors --checkpoint best",
                     "mneme export runs/smollm --to models/tuned"});
-  command.runs(arguments, &run);
+  command.runs(arguments, &run, nullptr,
+               {{{.of = {"--to"},
+                  .refuses = {"--format", "--names"},
+                  .words = "writes names as the family has them"},
+                 {.of = {"--family"}, .needs = {"--to"}}}});
 }
 
 }  // namespace mneme::cli

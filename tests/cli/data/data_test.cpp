@@ -135,16 +135,16 @@ TEST_F(Data, SkipsByteOrderMarks) {
 TEST_F(Data, RefusesOptionsThatContradict) {
   const auto train = write_text("train.txt", 30);
   expect_refusals(2, "data prepare --out {out} --train {train.txt}", R"(
---preparation enwik8 --vocabulary word => --vocabulary & fixed by --preparation enwik8
---preparation text8 --documents line => --documents & fixed by
+--preparation enwik8 --vocabulary word => data prepare --preparation fixes & leave --vocabulary out
+--preparation text8 --documents line => data prepare --preparation fixes & leave --documents out
 --preparation gpt9 => --preparation
---min-count 2 => --min-count & used with --vocabulary word
---no-eos => --no-eos & used with --vocabulary word
---vocabulary-size 9 => --vocabulary-size & used with
+--min-count 2 => data prepare --min-count goes with --vocabulary word
+--no-eos => --no-eos goes with --vocabulary word
+--vocabulary-size 9 => --vocabulary-size goes with
 --vocabulary word --vocabulary-file v.json --min-count 2
-  => --min-count & fixed by --vocabulary-file
---documents mark => --document-mark TEXT
---document-mark x => --document-mark & used with --documents mark
+  => --vocabulary-file fixes the words; leave --min-count out
+--documents mark => --documents mark goes with --document-mark
+--document-mark x => --document-mark goes with --documents mark
 --split 0.5,0.2,0.2 => --split & sum to 1 & 0.9
 --split 0.9,0.05,0.05 --valid {train.txt} => --valid & not both
 --vocabulary-file {none.json} => --vocabulary-file & no such file

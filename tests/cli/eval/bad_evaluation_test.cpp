@@ -41,7 +41,7 @@ TEST_F(BadEvaluation, WhatTheRunOrTheArgumentsDoNotAllow) {
   expect_refusals(2, "eval {run} --quiet", R"(
 --split test => data.test & there is no test data
 --split test --memory {m.toml} --memory {m.toml} => data.test & there is no test data
---segment 8 => is for --extrapolate; use --set eval.segment=T
+--segment 8 => goes with --extrapolate; use --set eval.segment=T
 --extrapolate 0 => --extrapolate
 --extrapolate 2 --segment 0 => --segment
 --extrapolate 2 => extrapolation & no tier has an integer option "rows" & without tiers

@@ -218,11 +218,11 @@ TEST_F(DescribeTier, RefusesABadExperiment) {
 TEST_F(DescribeTier, RefusesArgumentsThatDoNotGoTogether) {
   const std::string path = continuous("samples = 32\n");
   expect_refusal(run_mneme({"plugins", "describe", "x", "--memory", path}), 2,
-                 {"plugins describe: --memory requires --in"});
+                 {"plugins describe --memory goes with --in"});
   expect_refusal(run_mneme({"plugins", "describe", "x", "--set", "train.lanes=2"}), 2,
-                 {"plugins describe: --set requires --in"});
+                 {"plugins describe --set goes with --in"});
   expect_refusal(describe("x", path, {"--plugins", MNEME_PLUGIN_DIR}), 2,
-                 {"plugins describe: --plugins excludes --in"});
+                 {"plugins describe --in", "leave --plugins out"});
   expect_refusal(describe("x", path, {"--memory", path, "--memory", path}), 2, {"--memory"});
 }
 

@@ -102,7 +102,7 @@ TEST_F(TrainRuns, AreNotExtendedBackwards) {
                  {"--steps: the run would not continue", "more than the 6 steps", "got 6"});
   EXPECT_THAT(read_file(fs::path(run) / "experiment.toml"), HasSubstr("\nsteps = 6\n"));
   expect_refusal(run_mneme({"train", experiment(tiny()), "--steps", "9"}), 2,
-                 {"train --steps is for --resume; for a new run use --set train.steps=N"});
+                 {"train --steps goes with --resume; for a new run use --set train.steps=N"});
   expect_refusal(run_mneme({"train", "--resume", run, "--steps", "0"}), 2,
                  {"--steps: expected an integer in [1, 1000000000], got 0"});
 }

@@ -154,7 +154,7 @@ TEST_F(DialogueRun, ChatsInTurnsAndKeepsItsState) {
 TEST_F(DialogueRun, RefusesWhatDoesNotFit) {
   const std::string run = train();
   expect_refusal(run_mneme({"generate", run, "--prompt", "a", "--document", "x"}), 2,
-                 {"--document is for --chat"});
+                 {"--document goes with --chat"});
   EXPECT_THAT(chat(run, "who\n", "--document nowhere.txt").out, HasSubstr("nowhere.txt"));
   folder_.write("text.txt", "a b c d e f g h a b c d e f g h a b c d e f g h a b c d");
   const std::string text_run = file("text_run");
