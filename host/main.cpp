@@ -3,8 +3,8 @@
 #include "host/base/process/child_process.hpp"
 #include "host/cli/cli.hpp"
 #include "host/cli/interrupt.hpp"
-#include "host/cli/plugins/warm_program.hpp"
 #include "host/cli/unread_output.hpp"
+#include "host/trial/warm_program.hpp"
 
 int main(int argc, char** argv) {
   mneme::stop_with_parent();
@@ -16,6 +16,9 @@ int main(int argc, char** argv) {
   std::signal(SIGCHLD, SIG_DFL);
   // At a limit of the files' size (ulimit -f) write(2) fails with a reason, as on a full disk.
   std::signal(SIGXFSZ, SIG_IGN);
-  if (const auto code = mneme::cli::serve_if_asked()) return *code;
-  return mneme::cli::main_entry(argc, argv, mneme::cli::standard_streams());
+  const auto run = [](int count, const char* const* words) {
+    return mneme::cli::main_entry(count, words, mneme::cli::standard_streams());
+  };
+  if (const auto code = mneme::trial::serve_if_asked(run)) return *code;
+  return run(argc, argv);
 }

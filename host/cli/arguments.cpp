@@ -357,6 +357,14 @@ void add_locked(const Command& command, bool& is_locked) {
                "for a run's own memory, of the run");
 }
 
+void add_trial_seconds(const Command& command, std::int64_t& seconds) {
+  command
+      .option("--trial-seconds", seconds, "N",
+              "A trial that has not ended after N seconds is killed")
+      .in(1, kMaxCount)
+      .shown();
+}
+
 void MachineArguments::add_place(const Command& command) {
   command.option("--device", device, "DEVICE", "Where to compute: cpu, cuda or cuda:N")
       .one_of({"cpu", "cuda"}, "cuda:N", &tensor::is_cuda_name)

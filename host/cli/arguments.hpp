@@ -165,6 +165,9 @@ Option add_memory_files(const Command& command, std::vector<std::filesystem::pat
 // --locked
 void add_locked(const Command& command, bool& is_locked);
 
+// --trial-seconds N
+void add_trial_seconds(const Command& command, std::int64_t& seconds);
+
 // --threads N, --device cpu|cuda and --force.
 struct MachineArguments {
   std::string device = "cpu";

@@ -322,6 +322,12 @@ void refuse_exit() {
 
 }  // namespace
 
+void end_late(const std::string& message) {
+  const std::string line = str("mneme: error: ", message, '\n');
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
+  ::_exit(static_cast<int>(ErrorKind::kPlugin));
+}
+
 void report_crashes() {
   g_is_terminal = ::isatty(STDERR_FILENO) == 1;
   static std::array<char, kStackBytes> stack;

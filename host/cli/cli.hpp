@@ -72,4 +72,8 @@ class Failures {
 // its own, because a hook may have overflowed the thread's.
 void report_crashes();
 
+// Prints why a process that runs a plugin has to end now, and ends it with the exit status of a
+// plugin's error. On any thread.
+void end_late(const std::string& message);
+
 }  // namespace mneme::cli

@@ -13,10 +13,10 @@
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/arguments.hpp"
-#include "host/cli/plugins/trial.hpp"
 #include "host/cli/streams.hpp"
 #include "host/ranks/communicator.hpp"
 #include "host/run/sweep.hpp"
+#include "host/trial/trial.hpp"
 
 namespace mneme::cli {
 
@@ -56,7 +56,7 @@ struct EvalArguments : OpenArguments {
   std::string option = "rows";   // of the extrapolation
   bool is_watching = false;
   std::int64_t watch_count = 0;  // lines of numbers after which the watch ends; 0 = never
-  std::int64_t trial_seconds = kTrialSeconds;
+  std::int64_t trial_seconds = trial::kTrialSeconds;
   bool has_no_trial = false;             // --no-trial
   ranks::Communicator* ranks = nullptr;  // of an evaluation over several ranks
 
@@ -103,9 +103,9 @@ struct EvaluatedMemories {
 // --- Trials: plugins run in a child process first ---
 
 // The trial of the memory with this index. `experiment` is the run's file.
-[[nodiscard]] TrialRequest trial_request(const EvalArguments& arguments,
-                                         const std::filesystem::path& experiment,
-                                         std::size_t index);
+[[nodiscard]] trial::TrialRequest trial_request(const EvalArguments& arguments,
+                                                const std::filesystem::path& experiment,
+                                                std::size_t index);
 
 // The trials of several memories, of which a crash of one would take the numbers of the others with
 // it. A single memory is not tried.

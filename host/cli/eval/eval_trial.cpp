@@ -5,6 +5,7 @@
 #include "host/base/error.hpp"
 #include "host/base/file/checksum.hpp"
 #include "host/cli/eval/eval.hpp"
+#include "host/cli/interrupt.hpp"
 
 namespace mneme::cli {
 namespace {
@@ -17,15 +18,16 @@ bool tries(const EvalArguments& arguments) {
 
 }  // namespace
 
-TrialRequest trial_request(const EvalArguments& arguments, const fs::path& experiment,
-                           std::size_t index) {
-  TrialRequest request{.experiment = experiment,
-                       .memory = std::nullopt,
-                       .set = arguments.set,
-                       .device = arguments.machine.device,
-                       .threads = arguments.machine.threads,
-                       .seconds = arguments.trial_seconds,
-                       .is_locked = arguments.is_locked};
+trial::TrialRequest trial_request(const EvalArguments& arguments, const fs::path& experiment,
+                                  std::size_t index) {
+  trial::TrialRequest request{.experiment = experiment,
+                              .memory = std::nullopt,
+                              .set = arguments.set.words(),
+                              .device = arguments.machine.device,
+                              .threads = arguments.machine.threads,
+                              .seconds = arguments.trial_seconds,
+                              .is_locked = arguments.is_locked,
+                              .signal_mask = inherited_signal_mask()};
   if (!arguments.memory.empty()) request.memory = arguments.memory.at(index);
   return request;
 }
@@ -34,7 +36,7 @@ std::optional<Error> Trials::failure_of(const run::SweepMemory& memory, std::siz
   if (!tries(arguments_) || memory.memory.tiers.empty()) return std::nullopt;
   std::set<std::string> files;
   try {
-    for (const fs::path& file : plugin_files(memory.memory)) files.insert(sha256_file(file));
+    for (const fs::path& file : trial::plugin_files(memory.memory)) files.insert(sha256_file(file));
   } catch (const Error&) {
     return std::nullopt;
   }
@@ -42,7 +44,7 @@ std::optional<Error> Trials::failure_of(const run::SweepMemory& memory, std::siz
   const fs::path experiment = fs::path(arguments_.run) / "experiment.toml";
   try {
     static_cast<void>(
-        try_in_child(trial_request(arguments_, experiment, index), memory.memory, nullptr));
+        trial::try_in_child(trial_request(arguments_, experiment, index), memory.memory, nullptr));
   } catch (const Error& error) {
     return error;
   }

@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -19,9 +18,9 @@
 #include "host/base/text.hpp"
 #include "host/cli/eval/eval.hpp"
 #include "host/cli/interrupt.hpp"
-#include "host/cli/plugins/trial.hpp"
 #include "host/cli/streams.hpp"
-#include "host/plugin/plugin_search.hpp"
+#include "host/trial/memory_watch.hpp"
+#include "host/trial/trial.hpp"
 
 namespace mneme::cli {
 namespace {
@@ -46,38 +45,6 @@ std::string difference_text(double difference) {
   std::snprintf(text.data(), text.size(), std::abs(difference) < 5e-5 ? "%+.1e" : "%+.4f",
                 difference);
   return text.data();
-}
-
-// A folder itself, as a path whose parent is the folder: FileWatch is notified of what happens in
-// parents.
-fs::path as_watched(const fs::path& folder) { return folder / ""; }
-
-// Any library of the folder may be the one with an id, and so may one that comes into it.
-void add_folder(const fs::path& folder, std::set<fs::path>& files) {
-  files.insert(as_watched(folder));
-  std::error_code ignored;
-  for (fs::directory_iterator at(folder, ignored); at != fs::directory_iterator();
-       at.increment(ignored)) {
-    if (at->path().extension() == ".so") files.insert(at->path());
-  }
-}
-
-// Files whose change may change what a memory runs: where a tier's plugin lies, and where it would
-// be found first if it were there.
-void add_files(const config::MemoryConfig& memory, std::set<fs::path>& files) {
-  const std::vector<std::string> folders = plugin::folders_to_search(memory.plugins);
-  for (const config::TierConfig& tier : memory.tiers) {
-    const std::vector<fs::path> paths = plugin::paths_by_name(tier.plugin, folders);
-    files.insert(paths.begin(), paths.end());
-    const bool is_file =
-        std::ranges::any_of(paths, [](const fs::path& path) { return file_state(path).exists; });
-    if (is_file) continue;
-    for (const std::string& folder : folders) add_folder(folder, files);
-  }
-  try {
-    for (const fs::path& file : plugin_files(memory)) files.insert(file);
-  } catch (const Error&) {  // the evaluation tells it
-  }
 }
 
 // The fields with two blanks between them, in lines of at most `width` columns (0 = one line); the
@@ -130,7 +97,7 @@ class Watch {
       for (;;) {
         evaluate_changed();
         if (arguments_.watch_count > 0 && lines_ >= arguments_.watch_count) break;
-        if (is_stopped() || files_.wait(&is_stopped).empty()) break;
+        if (is_stopped() || !files_.wait(&is_stopped)) break;
         read_again();
         watch_files();
       }
@@ -147,23 +114,19 @@ class Watch {
 
  private:
   void note_files() {
-    std::vector<std::string> names;
-    for (const fs::path& file : watched_) {
-      const bool is_in_watched_folder =
-          file.has_filename() && watched_.contains(as_watched(file.parent_path()));
-      if (file_state(file).exists && !is_in_watched_folder) names.push_back(file.string());
-    }
-    display_.note(str("watching ", join(names, ", "), "; Ctrl-C ends"));
+    display_.note(str("watching ", join(files_.names(), ", "), "; Ctrl-C ends"));
     if (files_.method() == WatchMethod::kPolled) {
       display_.note("the system does not notify of changes here: looking every half second");
     }
   }
 
   void watch_files() {
-    watched_ = {arguments_.memory.begin(), arguments_.memory.end()};
-    if (watched_.empty()) watched_.insert(file_);
-    for (const run::SweepMemory& memory : run_.memories) add_files(memory.memory, watched_);
-    files_.watch({watched_.begin(), watched_.end()});
+    std::set<fs::path> files = {arguments_.memory.begin(), arguments_.memory.end()};
+    if (files.empty()) files.insert(file_);
+    for (const run::SweepMemory& memory : run_.memories) {
+      trial::add_plugin_files(memory.memory, files);
+    }
+    files_.watch(std::move(files));
   }
 
   // The memories as their files say now; those before stay when they cannot be read.
@@ -202,7 +165,8 @@ class Watch {
   void tell_read(const EvaluatedMemories& read) {
     for (std::size_t i = 0; i < all_.size(); ++i) {
       const bool was_unread = std::exchange(all_[i].is_unread, false);
-      if (!was_unread || fingerprint_of(read.memories[i].memory) != all_[i].fingerprint) continue;
+      if (!was_unread || trial::fingerprint_of(read.memories[i].memory) != all_[i].fingerprint)
+        continue;
       streams_.err << "mneme: " << read.memories[i].name
                    << ": the memory is again as at its last evaluation"
                    << (all_[i].last && all_[i].last->error ? ", which failed: " : ": ")
@@ -215,7 +179,7 @@ class Watch {
   void evaluate_changed() {
     for (std::size_t i = 0; i < all_.size() && !is_stopped(); ++i) {
       const run::SweepMemory& memory = run_.memories[i];
-      std::string fingerprint = fingerprint_of(memory.memory);
+      std::string fingerprint = trial::fingerprint_of(memory.memory);
       if (fingerprint == all_[i].fingerprint) continue;
       all_[i].fingerprint = std::move(fingerprint);
       keep(all_[i], evaluate(memory, i));
@@ -235,7 +199,7 @@ class Watch {
       return failed;
     }
     run::SweepResult result =
-        sweep_.evaluate({memory.name, pinned(memory.memory, sha256)}, split_of(arguments_),
+        sweep_.evaluate({memory.name, trial::pinned(memory.memory, sha256)}, split_of(arguments_),
                         [&](run::Runtime& runtime) {
                           display_.begin(str("evaluate ", memory.name, ' ', arguments_.split),
                                          runtime.evaluation_segments(split_of(arguments_)));
@@ -254,7 +218,7 @@ class Watch {
   // The checksums of builds that a trial has run.
   std::vector<std::string> tried(const run::SweepMemory& memory, std::size_t index) {
     if (memory.memory.tiers.empty()) return {};
-    return try_in_child(trial_request(arguments_, file_, index), memory.memory, &is_stopped);
+    return trial::try_in_child(trial_request(arguments_, file_, index), memory.memory, &is_stopped);
   }
 
   void keep(Watched& watched, run::SweepResult result) {
@@ -272,7 +236,7 @@ class Watch {
       ++lines_;
       sweep_.say_differences(false);  // from here on the lines name the builds
       watched.good = result.result;
-      watched.good_builds = build_labels(result.plugins);
+      watched.good_builds = trial::build_labels(result.plugins);
       watched.good_time = time;
     }
     watched.last = std::move(result);
@@ -307,8 +271,7 @@ class Watch {
   fs::path file_;  // the run's experiment
   run::Sweep sweep_;
   std::vector<Watched> all_;
-  FileWatch files_;
-  std::set<fs::path> watched_;
+  trial::MemoryWatch files_;
   std::int64_t lines_ = 0;  // of numbers
   bool is_other_told_ = false;
 };
@@ -340,7 +303,7 @@ std::string watch_line(const std::string& time, const run::SweepResult& result,
   for (std::size_t kept = speed.size() + 1; kept-- > 0;) {
     std::vector<std::string> fields = numbers;
     fields.insert(fields.end(), speed.begin(), speed.begin() + static_cast<std::ptrdiff_t>(kept));
-    fields.push_back(build_labels(result.plugins));
+    fields.push_back(trial::build_labels(result.plugins));
     text = in_lines(fields, width, time.size() + 2);
     if (std::ranges::count(text, '\n') <= 2) break;
   }

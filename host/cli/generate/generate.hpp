@@ -11,13 +11,13 @@
 
 #include "host/cli/arguments.hpp"
 #include "host/cli/eval/eval.hpp"
-#include "host/cli/plugins/trial.hpp"
 #include "host/cli/streams.hpp"
 #include "host/generate/conversation.hpp"
 #include "host/generate/generator.hpp"
 #include "host/generate/text.hpp"
 #include "host/run/run_folder.hpp"
 #include "host/run/sweep.hpp"
+#include "host/trial/trial.hpp"
 #include "host/weights/pretrained/end_of_text.hpp"
 
 namespace mneme::cli {
@@ -39,7 +39,7 @@ struct GenerateArguments : OpenArguments {
   std::int64_t samples = 1;
   bool is_chat = false;
   std::filesystem::path document;  // of --chat
-  std::int64_t trial_seconds = kTrialSeconds;
+  std::int64_t trial_seconds = trial::kTrialSeconds;
   std::optional<std::int64_t> segment;
   std::vector<std::string> stops;
   bool ignores_end = false;     // --ignore-eos

@@ -109,7 +109,7 @@ class Chat {
         streams_(streams),
         folder_(run::RunFolder::open(arguments.run)),
         memory_(opened.runtime().experiment().memory),
-        fingerprint_(fingerprint_of(memory_)),
+        fingerprint_(trial::fingerprint_of(memory_)),
         turns_(*opened.runtime().dataset()) {
     make_generator();
     if (!arguments_.state.empty()) continue_saved(arguments_, opened_, *generator_);
@@ -215,7 +215,7 @@ class Chat {
       return;
     }
     unreadable_.clear();
-    std::string fingerprint = fingerprint_of(next);
+    std::string fingerprint = trial::fingerprint_of(next);
     if (fingerprint == fingerprint_) return;
     fingerprint_ = std::move(fingerprint);
     try {
@@ -223,7 +223,7 @@ class Chat {
     } catch (const Error& error) {
       report(error);
       streams_.err << "mneme: the conversation goes on with the memory before, "
-                   << build_labels(opened_.runtime().stack().identities()) << '\n'
+                   << trial::build_labels(opened_.runtime().stack().identities()) << '\n'
                    << std::flush;
     }
   }
@@ -232,23 +232,24 @@ class Chat {
   void exchange(const config::MemoryConfig& next) {
     std::vector<std::string> sha256;
     if (!next.tiers.empty()) {
-      TrialRequest request{.experiment = folder_.experiment_file(),
-                           .memory = std::nullopt,
-                           .set = arguments_.set,
-                           .device = arguments_.machine.device,
-                           .threads = arguments_.machine.threads,
-                           .seconds = arguments_.trial_seconds};
+      trial::TrialRequest request{.experiment = folder_.experiment_file(),
+                                  .memory = std::nullopt,
+                                  .set = arguments_.set.words(),
+                                  .device = arguments_.machine.device,
+                                  .threads = arguments_.machine.threads,
+                                  .seconds = arguments_.trial_seconds,
+                                  .signal_mask = inherited_signal_mask()};
       if (!arguments_.memory.empty()) request.memory = arguments_.memory.front();
-      sha256 = try_in_child(request, next, [] { return InterruptGuard::signal() != 0; });
+      sha256 = trial::try_in_child(request, next, [] { return InterruptGuard::signal() != 0; });
     }
-    const config::MemoryConfig loaded = pinned(next, sha256);
+    const config::MemoryConfig loaded = trial::pinned(next, sha256);
     Replaced before{.swap = {}, .memory = memory_, .text = generator_->save()};
     before.swap = opened_.sweep->exchange(loaded);
     try {
       const std::vector<std::string> reset = carry(before.text);
       warn_of_untrained(opened_.memory_name, before.swap.reset);
       display_.note(
-          str("the memory changed: ", build_labels(opened_.runtime().stack().identities()),
+          str("the memory changed: ", trial::build_labels(opened_.runtime().stack().identities()),
               reset.empty() ? "; its state was carried over"
                             : "; fresh state for " + join(reset, ", ")));
     } catch (...) {
@@ -305,7 +306,7 @@ class Chat {
       Replaced old = std::move(*std::exchange(replaced_, std::nullopt));
       return_to(std::move(old));
       streams_.err << "mneme: the conversation goes on with the memory before, "
-                   << build_labels(opened_.runtime().stack().identities()) << '\n'
+                   << trial::build_labels(opened_.runtime().stack().identities()) << '\n'
                    << std::flush;
     }
   }

@@ -12,7 +12,6 @@
 #include "host/cli/cli.hpp"
 #include "host/cli/plugins/lock.hpp"
 #include "host/cli/plugins/new_plugin.hpp"
-#include "host/cli/plugins/trial.hpp"
 #include "host/cli/plugins/validate.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/ops/op_table.hpp"

@@ -27,6 +27,9 @@ struct PluginsDescribeArguments {
   JsonArgument json;
 };
 
+// Adds mneme plugins try.
+void add_plugins_try(const Command& plugins);
+
 // Prints every library of the folders: what its note says, or why it is no plugin. Executes nothing
 // of them. Error (kPlugin) for a folder that cannot be read.
 int list_plugins(const PluginsListArguments& arguments, const Streams& streams);

@@ -19,12 +19,13 @@
 #include "host/base/text.hpp"
 #include "host/cli/arguments.hpp"
 #include "host/cli/cli.hpp"
-#include "host/cli/plugins/limited_child.hpp"
-#include "host/cli/plugins/warm_program.hpp"
+#include "host/cli/interrupt.hpp"
 #include "host/cli/streams.hpp"
 #include "host/config/toml/toml.hpp"
 #include "host/plugin/plugin_search.hpp"
 #include "host/tensor/device.hpp"
+#include "host/trial/limited_child.hpp"
+#include "host/trial/warm_program.hpp"
 #include "host/validate/check.hpp"
 
 namespace mneme::cli {
@@ -104,7 +105,8 @@ Subject subject_of(const ValidateArguments& arguments) {
 void check_options(const Subject& subject, std::int64_t seconds) {
   if (subject.options.empty()) return;
   const ChildResult child =
-      WarmProgram().run({"plugins", "describe", subject.file.string(), "--json", "-"}, seconds);
+      trial::WarmProgram(inherited_signal_mask())
+          .run({"plugins", "describe", subject.file.string(), "--json", "-"}, seconds);
   const Json json = Json::parse(child.out, nullptr, false);
   if (child.exit_code != 0 || !json.is_object() || !json.contains("options")) return;
   std::vector<std::string> known;
@@ -171,7 +173,7 @@ std::string typed(const Subject& subject, const Check& check) {
 
 // What a check's process said, or how it ended instead.
 Result result_of(const ChildResult& child) {
-  Result result{.word = "crash", .text = message_in(child.err), .seconds = child.seconds};
+  Result result{.word = "crash", .text = trial::message_in(child.err), .seconds = child.seconds};
   const std::size_t at = child.out.rfind(kCheckMark);
   if (at != std::string::npos && child.signal == 0) {
     const Json json =
@@ -228,7 +230,7 @@ class Runner {
 
  private:
   void work() {
-    WarmProgram program;
+    trial::WarmProgram program(inherited_signal_mask());
     for (;;) {
       const std::size_t i = next_++;
       if (i >= checks_.size()) return;
@@ -244,7 +246,7 @@ class Runner {
     }
   }
 
-  Result run_one(const Check& check, WarmProgram& program) {
+  Result run_one(const Check& check, trial::WarmProgram& program) {
     for (const std::string_view name : check.after) {
       const std::string failed = failed_one(name);
       if (!failed.empty())
@@ -329,7 +331,7 @@ int check_here(const ValidateArguments& arguments, const Subject& subject, const
   }
   Outcome outcome;
   {
-    const std::unique_ptr<Deadline> deadline = limit_this_process("--seconds");
+    const auto deadline = trial::limit_this_process("--seconds", &end_late);
     const LogListener silence([](LogLevel, std::string_view) { return false; });
     tensor::set_threads(1);  // the models are small, and --jobs runs several
     outcome = validate::run_check(*check, subject);

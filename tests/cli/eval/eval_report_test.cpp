@@ -1,10 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <csignal>
-
 #include "host/cli/eval/eval.hpp"
-#include "host/cli/plugins/trial.hpp"
 
 namespace mneme::cli {
 namespace {
@@ -88,33 +85,6 @@ TEST(WatchLine, FitsNarrowTerminalsInTwoLines) {
   const std::string narrow = watch_line("10:32:40", watched_result(), &previous, 50);
   EXPECT_THAT(narrow, HasSubstr("\n          accuracy 0.3350 (+0.0040)\n"));
   EXPECT_THAT(narrow, Not(HasSubstr("tokens/s")));
-}
-
-// --- Why a trial failed ---
-
-// What is said of a trial that ended so; the signal -1: it was killed after 50.2 s.
-std::string failed_trial(int exit_code, int signal, const std::string& err) {
-  TrialRequest request;
-  request.experiment = "exp.toml";
-  ChildResult child;
-  child.exit_code = exit_code;
-  child.signal = signal < 0 ? SIGKILL : signal;
-  child.is_timed_out = signal < 0;
-  child.seconds = 50.2;
-  child.err = err;
-  return trial_error(request, {}, child).what();
-}
-
-TEST(TrialError, TellsHowTheTrialEnded) {
-  EXPECT_EQ(failed_trial(-1, -1, ""),
-            "a memory without plugins: its trial was killed: it had not ended after 50 s; correct "
-            "the plugin; gdb --args mneme plugins try exp.toml --here stops at the line");
-  EXPECT_THAT(failed_trial(-1, SIGSEGV, "mneme: error: plugin x, create: fault\n"),
-              HasSubstr("its trial was ended by signal 11 (SIGSEGV): plugin x, create: fault"));
-  EXPECT_THAT(failed_trial(0, 0, ""),
-              HasSubstr("its trial ended with exit code 0 before it was done"));
-  EXPECT_EQ(failed_trial(3, 0, "mneme: error: plugin x: no basis\n"),
-            "in a trial of a memory without plugins: plugin x: no basis");
 }
 
 }  // namespace

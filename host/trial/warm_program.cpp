@@ -1,4 +1,4 @@
-#include "host/cli/plugins/warm_program.hpp"
+#include "host/trial/warm_program.hpp"
 
 #include <fcntl.h>
 #include <sys/prctl.h>
@@ -19,11 +19,9 @@
 #include "host/base/file/output_pipe.hpp"
 #include "host/base/json_output.hpp"
 #include "host/base/text.hpp"
-#include "host/cli/cli.hpp"
-#include "host/cli/plugins/limited_child.hpp"
-#include "host/cli/streams.hpp"
+#include "host/trial/limited_child.hpp"
 
-namespace mneme::cli {
+namespace mneme::trial {
 namespace {
 
 constexpr const char* kServeVariable = "MNEME_SERVE";
@@ -77,7 +75,7 @@ void WarmProgram::start() {
   const std::array<int, 2> in = pipe_of(kOwnProgram), out = pipe_of(kOwnProgram);
   requests_ = in[1];
   answers_ = out[0];
-  Launch options = limited_child({}, 0).launch;
+  Launch options = limited_child({}, 0, signal_mask_).launch;
   options.environment.push_back(str(kServeVariable, "=1"));
   options.in = in[0];
   options.out = out[1];
@@ -120,14 +118,17 @@ ChildResult WarmProgram::run(const std::vector<std::string>& arguments, std::int
   }
   // Somebody has killed it: the command runs as any other program does.
   stop();
-  return run_child(limited_child(arguments, seconds));
+  return run_child(limited_child(arguments, seconds, signal_mask_));
 }
 
 namespace {
 
+using RunCommand = int (*)(int argc, const char* const* argv);
+
 // The command in the process that was forked for it.
-[[noreturn]] void run_forked(const std::vector<std::string>& arguments, std::int64_t seconds,
-                             pid_t server, const OutputPipe& out, const OutputPipe& err) {
+[[noreturn]] void run_forked(RunCommand run_command, const std::vector<std::string>& arguments,
+                             std::int64_t seconds, pid_t server, const OutputPipe& out,
+                             const OutputPipe& err) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != server) std::_Exit(exit_code_of_signal(SIGKILL));
   ::setpgid(0, 0);
@@ -139,17 +140,17 @@ namespace {
   ::setenv(kSecondsVariable, str(seconds).c_str(), 1);
   std::vector<const char*> words = {"mneme"};
   for (const std::string& argument : arguments) words.push_back(argument.c_str());
-  std::exit(main_entry(static_cast<int>(words.size()), words.data(), standard_streams()));
+  std::exit(run_command(static_cast<int>(words.size()), words.data()));
 }
 
-std::string serve_one(const Json& request) {
+std::string serve_one(const Json& request, RunCommand run_command) {
   const auto arguments = request.at("arguments").get<std::vector<std::string>>();
   const auto seconds = request.at("seconds").get<std::int64_t>();
   OutputPipe out(kOwnProgram), err(kOwnProgram);
   const pid_t server = ::getpid();
   const pid_t child = ::fork();
   if (child < 0) throw_run("no process can be made: ", std::generic_category().message(errno));
-  if (child == 0) run_forked(arguments, seconds, server, out, err);
+  if (child == 0) run_forked(run_command, arguments, seconds, server, out, err);
   ::setpgid(child, child);  // whichever of the two comes first
   const ChildResult result = watch_child(child, out, err, limited_child({}, seconds).limits);
   return line_of({{"exit_code", result.exit_code},
@@ -162,14 +163,14 @@ std::string serve_one(const Json& request) {
 
 }  // namespace
 
-std::optional<int> serve_if_asked() {
+std::optional<int> serve_if_asked(RunCommand run_command) {
   if (std::getenv(kServeVariable) == nullptr) return std::nullopt;
   ::unsetenv(kServeVariable);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // stop_with_parent() asked for SIGTERM
   try {
     while (const std::optional<std::string> line = read_line(STDIN_FILENO)) {
       const Json request = Json::parse(*line, nullptr, false);
-      if (!request.is_object() || !write_all(STDOUT_FILENO, serve_one(request))) break;
+      if (!request.is_object() || !write_all(STDOUT_FILENO, serve_one(request, run_command))) break;
     }
   } catch (const std::exception&) {
     return static_cast<int>(ErrorKind::kRun);  // the other side starts the command itself
@@ -177,4 +178,4 @@ std::optional<int> serve_if_asked() {
   return 0;
 }
 
-}  // namespace mneme::cli
+}  // namespace mneme::trial

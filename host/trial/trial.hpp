@@ -1,6 +1,8 @@
 // Trying a memory in a process of its own: plugins that crash, hang or exit end that process only.
 #pragma once
 
+#include <signal.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -10,11 +12,10 @@
 
 #include "host/base/error.hpp"
 #include "host/base/process/child.hpp"
-#include "host/cli/arguments.hpp"
 #include "host/config/experiment.hpp"
 #include "host/memory/stack/stack.hpp"
 
-namespace mneme::cli {
+namespace mneme::trial {
 
 inline constexpr std::int64_t kTrialSeconds = 20;
 
@@ -22,11 +23,12 @@ inline constexpr std::int64_t kTrialSeconds = 20;
 struct TrialRequest {
   std::filesystem::path experiment;             // a file
   std::optional<std::filesystem::path> memory;  // in place of the experiment's [memory]
-  SetArgument set;
+  std::vector<std::string> set = {};            // as words: "--set", "train.lr=1"
   std::string device = "cpu";
   std::int64_t threads = 0;
   std::int64_t seconds = kTrialSeconds;
-  bool is_locked = false;  // to the lock file of the memory's file
+  bool is_locked = false;                              // to the lock file of the memory's file
+  std::optional<sigset_t> signal_mask = std::nullopt;  // of the process; default: this one's
 };
 
 // The command that makes the trial in the process that is started by it, for a debugger.
@@ -60,10 +62,7 @@ struct TrialRequest {
 [[nodiscard]] config::MemoryConfig pinned(config::MemoryConfig memory,
                                           const std::vector<std::string>& sha256);
 
-// --trial-seconds N
-Option add_trial_seconds(const Command& command, std::int64_t& seconds);
+// The line that `mneme plugins try --here` ends with, which names the plugins' files that ran.
+[[nodiscard]] std::string last_line(const std::vector<std::string>& sha256);
 
-// Adds mneme plugins try.
-void add_plugins_try(const Command& plugins);
-
-}  // namespace mneme::cli
+}  // namespace mneme::trial

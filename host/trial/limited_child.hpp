@@ -2,17 +2,20 @@
 // what its output says.
 #pragma once
 
+#include <signal.h>
+
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "host/base/process/child.hpp"
 
-namespace mneme::cli {
+namespace mneme::trial {
 
 // The file of this program, also when it was replaced.
 inline constexpr const char* kOwnProgram = "/proc/self/exe";
@@ -21,21 +24,25 @@ inline constexpr const char* kSecondsVariable = "MNEME_TRIAL";
 
 // How to start this program again with these arguments, limited to this number of seconds. Such a
 // process names the call that does not return and ends itself; one that cannot is killed later.
-[[nodiscard]] ChildOptions limited_child(std::vector<std::string> arguments, std::int64_t seconds);
+[[nodiscard]] ChildOptions limited_child(std::vector<std::string> arguments, std::int64_t seconds,
+                                         const std::optional<sigset_t>& signal_mask = std::nullopt);
 
 // The message that a process of ours wrote last, without "mneme: error: "; "" when there is none.
 [[nodiscard]] std::string message_in(const std::string& err);
 
+// Says why a process has to end now, on any thread, and ends it with a plugin's exit status.
+using EndLate = void (*)(const std::string& message);
+
 // Ends the process with a message that names the running call, when a trial takes too long.
 class Deadline {
  public:
-  Deadline(std::int64_t seconds, const char* option);
+  Deadline(std::int64_t seconds, const char* option, EndLate end);
   ~Deadline();
   Deadline(const Deadline&) = delete;
   Deadline& operator=(const Deadline&) = delete;
 
  private:
-  void watch(std::int64_t seconds, const char* option);
+  void watch(std::int64_t seconds, const char* option, EndLate end);
 
   std::mutex mutex_;
   std::condition_variable condition_;
@@ -47,6 +54,6 @@ class Deadline {
 // process that started it, even where a plugin keeps signals from being taken, and its crash needs
 // no core file. Gives null and sets no limits where the process was started in another way, as
 // under a debugger. `option` of the command line gives more time.
-[[nodiscard]] std::unique_ptr<Deadline> limit_this_process(const char* option);
+[[nodiscard]] std::unique_ptr<Deadline> limit_this_process(const char* option, EndLate end);
 
-}  // namespace mneme::cli
+}  // namespace mneme::trial

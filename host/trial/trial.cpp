@@ -1,36 +1,27 @@
-// mneme plugins try
-
-#include "host/cli/plugins/trial.hpp"
+#include "host/trial/trial.hpp"
 
 #include <algorithm>
 #include <cstdlib>
-#include <iostream>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "host/base/error.hpp"
 #include "host/base/file/checksum.hpp"
 #include "host/base/text.hpp"
-#include "host/cli/plugins/limited_child.hpp"
-#include "host/cli/streams.hpp"
-#include "host/plugin/plugin_lock.hpp"
 #include "host/plugin/plugin_search.hpp"
-#include "host/run/trial.hpp"
-#include "host/tensor/device.hpp"
+#include "host/trial/limited_child.hpp"
 
-namespace mneme::cli {
+namespace mneme::trial {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kMark = "mneme-trial ";  // begins the line that a trial ends with
+constexpr const char* kMark = "mneme-trial ";
 
 std::vector<std::string> arguments_of(const TrialRequest& request) {
   std::vector<std::string> words = {"plugins", "try", request.experiment.string()};
   if (request.memory) words.insert(words.end(), {"--memory", request.memory->string()});
-  const std::vector<std::string> set = request.set.words();
-  words.insert(words.end(), set.begin(), set.end());
+  words.insert(words.end(), request.set.begin(), request.set.end());
   if (request.device != "cpu") words.insert(words.end(), {"--device", request.device});
   if (request.threads != 0) words.insert(words.end(), {"--threads", str(request.threads)});
   if (request.is_locked) words.emplace_back("--locked");
@@ -88,6 +79,10 @@ Error trial_error(const TrialRequest& request, const config::MemoryConfig& memor
        .hint = "correct the plugin; gdb --args " + typed_trial(request) + " stops at the line"}};
 }
 
+std::string last_line(const std::vector<std::string>& sha256) {
+  return str(kMark, Json(sha256).dump(), '\n');
+}
+
 std::string typed_trial(const TrialRequest& request) {
   std::string text = "mneme";
   for (const std::string& word : arguments_of(request)) text += ' ' + shell_word(word);
@@ -130,7 +125,8 @@ std::vector<std::string> try_in_child(const TrialRequest& request,
                  .failed = "is set in the environment: a trial starts no trial",
                  .hint = str("unset ", kSecondsVariable)});
   }
-  ChildOptions options = limited_child(arguments_of(request), request.seconds);
+  ChildOptions options =
+      limited_child(arguments_of(request), request.seconds, request.signal_mask);
   options.limits.is_cancelled = is_cancelled;
   const ChildResult child = run_child(options);
   if (child.is_cancelled) throw_run(files_text(memory), ": the trial was stopped");
@@ -149,112 +145,4 @@ config::MemoryConfig pinned(config::MemoryConfig memory, const std::vector<std::
   return memory;
 }
 
-Option add_trial_seconds(const Command& command, std::int64_t& seconds) {
-  return command
-      .option("--trial-seconds", seconds, "N",
-              "A trial that has not ended after N seconds is killed")
-      .in(1, kMaxCount)
-      .shown();
-}
-
-// --- mneme plugins try ---
-
-namespace {
-
-struct TryArguments {
-  TrialRequest request;
-  fs::path memory;
-  MachineArguments machine;
-  JsonArgument json;
-  bool is_here = false;
-
-  [[nodiscard]] TrialRequest complete() const {
-    TrialRequest complete = request;
-    if (!memory.empty()) complete.memory = memory;
-    complete.device = machine.device;
-    complete.threads = machine.threads;
-    return complete;
-  }
-};
-
-config::Experiment read_experiment(const TrialRequest& request) {
-  return read_input([&] {
-    config::Experiment experiment =
-        config::parse_experiment(request.experiment, request.set.overrides(), request.memory);
-    if (request.is_locked) {
-      plugin::apply_lock_file(experiment.memory, request.memory.value_or(request.experiment));
-    }
-    return experiment;
-  });
-}
-
-int try_here(const TrialRequest& request, const Streams& streams) {
-  std::vector<std::string> sha256;
-  {
-    const std::unique_ptr<Deadline> deadline = limit_this_process("--trial-seconds");
-    const config::Experiment experiment = read_experiment(request);
-    tensor::set_threads(request.threads);
-    const run::TriedMemory tried = run::try_memory(experiment, tensor::open_device(request.device));
-    for (const memory::TierIdentity& plugin : tried.plugins) sha256.push_back(plugin.sha256);
-  }
-  streams.out << kMark << Json(sha256).dump() << '\n' << std::flush;
-  return 0;
-}
-
-int try_plugins(const TryArguments& arguments, const Streams& streams) {
-  const TrialRequest request = arguments.complete();
-  if (arguments.is_here) return try_here(request, streams);
-  arguments.json.check();
-  const config::Experiment experiment = read_experiment(request);
-  Json json = {{"format", "mneme-trial"},
-               {"experiment", request.experiment.string()},
-               {"plugins", Json::array()},
-               {"error", nullptr}};
-  try {
-    const std::vector<std::string> sha256 = try_in_child(request, experiment.memory, nullptr);
-    const std::vector<fs::path> files = plugin_files(pinned(experiment.memory, sha256));
-    const bool is_for_people = !arguments.json.is_stdout();
-    for (std::size_t i = 0; i < files.size(); ++i) {
-      json["plugins"].push_back({{"file", files[i].string()}, {"sha256", sha256[i]}});
-      if (!is_for_people) continue;
-      streams.out << "tier " << i << ": " << files[i].string() << ": ran\n    sha256 " << sha256[i]
-                  << '\n';
-    }
-    if (files.empty() && is_for_people) streams.out << "a memory without plugins: ran\n";
-  } catch (const Error& error) {
-    json["error"] = {{"message", error.what()}, {"exit_code", error.exit_code()}};
-    arguments.json.write(json, streams);
-    throw;
-  }
-  arguments.json.write(json, streams);
-  return 0;
-}
-
-}  // namespace
-
-void add_plugins_try(const Command& plugins) {
-  const Command command = plugins.subcommand(
-      "try",
-      "Run the memory of an experiment for two small segments, without data and training, in a "
-      "process of its own: a plugin that crashes or hangs is named");
-  const auto arguments = std::make_shared<TryArguments>();
-  command.option("EXP", arguments->request.experiment, "", "The experiment's file").required();
-  command.option("--memory", arguments->memory, "FILE",
-                 "Memory file in place of the experiment's [memory]");
-  add_locked(command, arguments->request.is_locked);
-  arguments->request.set.add(command);
-  add_trial_seconds(command, arguments->request.seconds);
-  arguments->machine.add_place(command);
-  arguments->json.add(command);
-  command.flag("--here", arguments->is_here,
-               "Run it in this process, for a debugger and without a time limit; prints the "
-               "plugins' checksums");
-  command.examples({"mneme plugins try configs/quickstart.toml --memory my_memory.toml",
-                    "mneme plugins try runs/first/experiment.toml --here"});
-  command.runs(arguments, &try_plugins, nullptr,
-               {{{.of = {"--here"},
-                  .refuses = {"--trial-seconds", "--json"},
-                  .words = "runs the memory in this process"}}});
-}
-
-}  // namespace mneme::cli
+}  // namespace mneme::trial

@@ -1,4 +1,4 @@
-#include "host/cli/plugins/limited_child.hpp"
+#include "host/trial/limited_child.hpp"
 
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -11,13 +11,11 @@
 #include <string_view>
 #include <utility>
 
-#include "host/base/error.hpp"
 #include "host/base/process/child_process.hpp"
 #include "host/base/text.hpp"
-#include "host/cli/interrupt.hpp"
 #include "host/plugin/running_call.hpp"
 
-namespace mneme::cli {
+namespace mneme::trial {
 namespace {
 
 // Between the seconds of a process and its being killed: time for loading the program on a busy
@@ -26,12 +24,13 @@ constexpr double kGraceSeconds = 30.0;
 
 }  // namespace
 
-ChildOptions limited_child(std::vector<std::string> arguments, std::int64_t seconds) {
+ChildOptions limited_child(std::vector<std::string> arguments, std::int64_t seconds,
+                           const std::optional<sigset_t>& signal_mask) {
   return {.launch = {.program = kOwnProgram,
                      .arguments = std::move(arguments),
                      .environment = {str(kSecondsVariable, '=', seconds),
                                      str(kParentVariable, '=', ::getpid())},
-                     .signal_mask = inherited_signal_mask()},
+                     .signal_mask = signal_mask},
           .limits = {.seconds = static_cast<double>(seconds) + kGraceSeconds}};
 }
 
@@ -47,8 +46,8 @@ std::string message_in(const std::string& err) {
   return err.substr(begin, end + 1 - begin);
 }
 
-Deadline::Deadline(std::int64_t seconds, const char* option)
-    : thread_([this, seconds, option] { watch(seconds, option); }) {}
+Deadline::Deadline(std::int64_t seconds, const char* option, EndLate end)
+    : thread_([this, seconds, option, end] { watch(seconds, option, end); }) {}
 
 Deadline::~Deadline() {
   {
@@ -59,25 +58,22 @@ Deadline::~Deadline() {
   thread_.join();
 }
 
-void Deadline::watch(std::int64_t seconds, const char* option) {
+void Deadline::watch(std::int64_t seconds, const char* option, EndLate end) {
   std::unique_lock lock(mutex_);
   if (condition_.wait_for(lock, std::chrono::seconds(seconds), [this] { return is_over_; })) return;
   const plugin::RunningCall::Text call = plugin::RunningCall::text();
-  const std::string line =
-      str("mneme: error: ", call.size > 0 ? call.view() : std::string_view("the trial"),
+  end(str(call.size > 0 ? call.view() : std::string_view("the trial"),
           call.size > 0 ? ": has not returned after " : ": has not ended after ", seconds,
-          " s: the trial ends; correct the plugin, or allow more time with ", option, "\n");
-  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
-  ::_exit(static_cast<int>(ErrorKind::kPlugin));
+          " s: the trial ends; correct the plugin, or allow more time with ", option));
 }
 
-std::unique_ptr<Deadline> limit_this_process(const char* option) {
+std::unique_ptr<Deadline> limit_this_process(const char* option, EndLate end) {
   const char* const seconds = std::getenv(kSecondsVariable);
   if (seconds == nullptr) return nullptr;
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // stop_with_parent() asked for SIGTERM
   const rlimit none{0, 0};
   ::setrlimit(RLIMIT_CORE, &none);
-  return std::make_unique<Deadline>(std::max<std::int64_t>(1, std::atoll(seconds)), option);
+  return std::make_unique<Deadline>(std::max<std::int64_t>(1, std::atoll(seconds)), option, end);
 }
 
-}  // namespace mneme::cli
+}  // namespace mneme::trial

@@ -1,0 +1,63 @@
+#include "host/trial/memory_watch.hpp"
+
+#include <algorithm>
+#include <system_error>
+#include <utility>
+
+#include "host/base/error.hpp"
+#include "host/plugin/plugin_search.hpp"
+#include "host/trial/trial.hpp"
+
+namespace mneme::trial {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A folder itself, as a path whose parent is the folder: FileWatch is notified of what happens in
+// parents.
+fs::path as_watched(const fs::path& folder) { return folder / ""; }
+
+// Any library of the folder may be the one with an id, and so may one that comes into it.
+void add_folder(const fs::path& folder, std::set<fs::path>& files) {
+  files.insert(as_watched(folder));
+  std::error_code ignored;
+  for (fs::directory_iterator at(folder, ignored); at != fs::directory_iterator();
+       at.increment(ignored)) {
+    if (at->path().extension() == ".so") files.insert(at->path());
+  }
+}
+
+}  // namespace
+
+void add_plugin_files(const config::MemoryConfig& memory, std::set<fs::path>& files) {
+  const std::vector<std::string> folders = plugin::folders_to_search(memory.plugins);
+  for (const config::TierConfig& tier : memory.tiers) {
+    const std::vector<fs::path> paths = plugin::paths_by_name(tier.plugin, folders);
+    files.insert(paths.begin(), paths.end());
+    const bool is_file =
+        std::ranges::any_of(paths, [](const fs::path& path) { return file_state(path).exists; });
+    if (is_file) continue;
+    for (const std::string& folder : folders) add_folder(folder, files);
+  }
+  try {
+    for (const fs::path& file : plugin_files(memory)) files.insert(file);
+  } catch (const Error&) {  // the evaluation tells it
+  }
+}
+
+void MemoryWatch::watch(std::set<fs::path> files) {
+  files_ = std::move(files);
+  watch_.watch({files_.begin(), files_.end()});
+}
+
+std::vector<std::string> MemoryWatch::names() const {
+  std::vector<std::string> names;
+  for (const fs::path& file : files_) {
+    const bool is_in_watched_folder =
+        file.has_filename() && files_.contains(as_watched(file.parent_path()));
+    if (file_state(file).exists && !is_in_watched_folder) names.push_back(file.string());
+  }
+  return names;
+}
+
+}  // namespace mneme::trial
