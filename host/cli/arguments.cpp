@@ -227,7 +227,10 @@ std::string command_path(const CLI::App& app) {
 std::set<std::string> given_to(const CLI::App& app, const UseTable& use) {
   std::set<std::string> given;
   for (const CLI::Option* option : app.get_options({})) {
-    if (option->count() > 0) given.insert(name_of(*option));
+    if (option->count() == 0) continue;
+    const std::string name = name_of(*option);
+    given.insert(
+        {name, option->count() > 1 ? "several " + name : name + ' ' + option->results().front()});
   }
   if (use.modes) {
     for (const std::string& mode : use.modes()) given.insert(mode);
@@ -239,15 +242,16 @@ std::set<std::string> given_to(const CLI::App& app, const UseTable& use) {
 
 void Command::set_action(Action action, const std::function<void()>& check,
                          const UseTable& use) const {
+  const std::vector<UseRule> rules = read_rules(use.rules);
   for (CLI::Option* option : app_->get_options([](const CLI::Option*) { return true; })) {
-    option->description(help_with_rules(name_of(*option), option->get_description(), use.rules));
+    option->description(help_with_rules(name_of(*option), option->get_description(), rules));
   }
-  app_->callback([app = app_, set = action_, action = std::move(action), check, use] {
+  app_->callback([app = app_, set = action_, action = std::move(action), check, rules, use] {
     if (!app->get_subcommands().empty()) return;
     const std::string misspelt = misspelt_command(*app);
     if (!misspelt.empty()) throw CLI::ValidationError(misspelt);
     if (check) check();
-    check_use(command_path(*app), use.rules, given_to(*app, use));
+    check_use(command_path(*app), rules, given_to(*app, use));
     *set = action;
   });
 }

@@ -1,31 +1,38 @@
-// Which options of a command go together, as data: its refusals and a part of its help are made of it.
+// Which options of a command go together, as a table: refusals and a part of the help are made of it.
 #pragma once
 
 #include <functional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace mneme::cli {
 
-// Holds for each of `of` that is given: options, as "--watch", positional arguments, as "EXP", and
-// modes, which are words for what a command makes of its arguments, as "run folders".
-struct UseRule {
-  std::vector<std::string> of;
-  std::vector<std::string> refuses = {};  // none of these may be given beside it
-  std::vector<std::string> needs = {};    // one of these must be
-  std::vector<std::string> allows = {};   // nothing but these may be; empty = anything
-  // After `refuses` and `allows`: the reason, as a verb for which the option is the subject. After
-  // `needs`: what to do.
-  std::string words = {};
-};
-
+// A rule a line, for what is left of its verb if that is given:
+//   --watch, --decode refuses --dump, --json -: prints as it goes   none of these may be given
+//   --count needs --watch, several FILE: use --all                  one of these must be
+//   run folders allows EXP, --quiet: are read as they are           nothing else may be
+// Behind the colon is the reason, with what is given as its subject, or for `needs` the remedy. Names
+// are options, positional arguments, an option with a value ("--json -"), with more than one value
+// ("several FILE"), and modes.
 struct UseTable {
-  std::vector<UseRule> rules = {};
-  std::function<std::vector<std::string>()> modes = nullptr;  // those that hold, after parsing
+  std::string rules = {};
+  // What a command calls its arguments as they are, after parsing, as "run folders".
+  std::function<std::vector<std::string>()> modes = nullptr;
 };
 
-// Error (kUsage) for the first rule that `given`, options and modes, break.
+struct UseRule {
+  enum class Verb { kRefuses, kNeeds, kAllows };
+  std::vector<std::string> of;
+  Verb verb = Verb::kRefuses;
+  std::vector<std::string> others;
+  std::string words;
+};
+
+[[nodiscard]] std::vector<UseRule> read_rules(std::string_view text);
+
+// Error (kUsage) for the first rule that `given` breaks.
 void check_use(const std::string& command, const std::vector<UseRule>& rules,
                const std::set<std::string>& given);
 

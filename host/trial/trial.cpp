@@ -125,8 +125,7 @@ std::vector<std::string> try_in_child(const TrialRequest& request,
                  .failed = "is set in the environment: a trial starts no trial",
                  .hint = str("unset ", kSecondsVariable)});
   }
-  ChildOptions options =
-      limited_child(arguments_of(request), request.seconds, request.signal_mask);
+  ChildOptions options = limited_child(arguments_of(request), request.seconds, request.signal_mask);
   options.limits.is_cancelled = is_cancelled;
   const ChildResult child = run_child(options);
   if (child.is_cancelled) throw_run(files_text(memory), ": the trial was stopped");

@@ -132,7 +132,7 @@ TEST_F(BadGeneration, OptionsOutOfRange) {
 --set train.lr=1 => --set train.lr & generates as it is
 --set generate.segment=0 => generate.segment
 --memory {absent.toml} => absent.toml
---samples 2 --save-state {s} => --save-state keeps one text; leave several --samples out
+--samples 2 --save-state {s} => --save-state keeps one text; leave --samples out
 --save-state {none.toml/s} => --save-state & none.toml/s & cannot be written & which is no folder
 --save-state {.} => --save-state & got a folder
 --memory {none.toml} --memory {none.toml} => several --memory goes with --for-report; expected one without it

@@ -12,11 +12,12 @@
 namespace mneme::cli {
 namespace {
 
-const std::vector<UseRule> kRules = {
-    {.of = {"--watch"}, .refuses = {"--locked", "--dump"}, .words = "loads every build"},
-    {.of = {"--count", "--seconds"}, .needs = {"--watch", "several files"}},
-    {.of = {"--part"}, .needs = {"--whole"}, .words = "use --set part=N"},
-    {.of = {"folders"}, .allows = {"EXP", "--quiet"}, .words = "are read as they are"}};
+const std::vector<UseRule> kRules = read_rules(R"(
+--watch refuses --locked, --dump -: loads every build
+--count, --seconds needs --watch, several FILE
+--part needs --whole: use --set part=N
+folders allows EXP, --quiet: are read as they are
+)");
 
 // "" when nothing is refused.
 std::string refusal(const std::set<std::string>& given) {
@@ -31,18 +32,18 @@ std::string refusal(const std::set<std::string>& given) {
 
 TEST(UseRules, TakeWhatTheyDoNotName) {
   EXPECT_EQ(refusal({}), "");
-  EXPECT_EQ(refusal({"--locked", "--dump", "--other"}), "");
+  EXPECT_EQ(refusal({"--locked", "--dump -", "--other"}), "");
   EXPECT_EQ(refusal({"--watch", "--count", "--other"}), "");
-  EXPECT_EQ(refusal({"several files", "--seconds"}), "");
-  EXPECT_EQ(refusal({"folders", "EXP", "--quiet"}), "");
+  EXPECT_EQ(refusal({"several FILE", "--seconds"}), "");
+  EXPECT_EQ(refusal({"folders", "EXP", "--quiet", "--quiet true"}), "");
 }
 
 TEST(UseRules, SayWhatToLeaveOutOrToAdd) {
   EXPECT_EQ(refusal({"--watch", "--locked"}), "eval --watch loads every build; leave --locked out");
-  EXPECT_EQ(refusal({"--watch", "--locked", "--dump", "--other"}),
-            "eval --watch loads every build; leave --dump and --locked out");
+  EXPECT_EQ(refusal({"--watch", "--locked", "--dump -", "--other"}),
+            "eval --watch loads every build; leave --dump - and --locked out");
   EXPECT_EQ(refusal({"--count"}),
-            "eval --count goes with --watch or several files; add that, or leave --count out");
+            "eval --count goes with --watch or several FILE; add that, or leave --count out");
   EXPECT_EQ(refusal({"--part"}), "eval --part goes with --whole; use --set part=N");
   EXPECT_EQ(refusal({"folders", "EXP", "--locked"}),
             "eval: folders are read as they are; leave --locked out");
@@ -50,9 +51,9 @@ TEST(UseRules, SayWhatToLeaveOutOrToAdd) {
 
 TEST(UseRules, AreAPartOfTheHelp) {
   EXPECT_EQ(help_with_rules("--watch", "Evaluate again", kRules),
-            "Evaluate again; not with --locked, --dump");
+            "Evaluate again; not with --locked, --dump -");
   EXPECT_EQ(help_with_rules("--seconds", "Time of one", kRules),
-            "With --watch or several files: time of one");
+            "With --watch or several FILE: time of one");
   EXPECT_EQ(help_with_rules("--other", "Another", kRules), "Another");
 }
 

@@ -29,12 +29,6 @@ using analyze::MemoryAnalysis;
 // Thrown to end an evaluation early.
 struct TrialOver {};
 
-const std::vector<UseRule> kAnalyzeRules = {
-    {.of = {"--for-report"},
-     .allows = with_open_options({}),
-     .words = "measures the memory in the same way for all runs"},
-    {.of = {"--against"}, .refuses = {"several --memory"}, .words = "compares with another run"}};
-
 // Lanes and segments are those of the analysis, not of the experiment.
 OpenEvaluation open(const AnalyzeArguments& arguments, const OpenArguments& run) {
   OpenEvaluation opened = open_evaluation(run);
@@ -375,11 +369,10 @@ void add_analyze(const Command& app) {
     Command::require("--out", !arguments->out.empty());
     arguments->open.needed = " --out " + shell_word(arguments->out.string());
   };
-  command.runs(arguments, &run, check, {kAnalyzeRules, [arguments] {
-                                          return arguments->open.memory.size() < 2
-                                                     ? std::vector<std::string>{}
-                                                     : std::vector<std::string>{"several --memory"};
-                                        }});
+  command.runs(arguments, &run, check,
+               {str("--against refuses several --memory: compares with another run\n"
+                    "--for-report allows ",
+                    kOpenOptions, ": measures the memory in the same way for all runs")});
 }
 
 }  // namespace mneme::cli

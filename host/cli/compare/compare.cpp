@@ -37,24 +37,11 @@ bool are_runs(const CompareArguments& arguments) {
                              [&](const fs::path& path) { return fs::is_directory(path, ignored); });
 }
 
-const std::vector<UseRule> kCompareRules = {
-    {.of = {"--suite"},
-     .refuses = {"EXP", "--memory", "--equal", "--baseline", "--pairs"},
-     .words = "names experiments and memories"},
-    {.of = {"run folders"},
-     .allows = {"EXP", "--baseline", "--pairs", "--json", "--quiet"},
-     .words = "are compared as they are, nothing is trained"},
-    {.of = {"--equal parameters"},
-     .refuses = {"--init"},
-     .words = "gives arms feed-forward layers of other sizes, which cannot begin with the same "
-              "weights"}};
-
-std::vector<std::string> modes_of(const CompareArguments& arguments) {
-  std::vector<std::string> modes;
-  if (are_runs(arguments)) modes.emplace_back("run folders");
-  if (arguments.equal == "parameters") modes.emplace_back("--equal parameters");
-  return modes;
-}
+constexpr const char* kCompareRules = R"(
+--suite refuses EXP, --memory, --equal, --baseline, --pairs: names experiments and memories
+run folders allows EXP, --baseline, --pairs, --json, --quiet: are compared as they are, nothing is trained
+--equal parameters refuses --init: gives arms feed-forward layers of other sizes, which cannot begin with the same weights
+)";
 
 void check_arms_named(const CompareArguments& arguments) {
   if (!arguments.suite.empty() || are_runs(arguments)) return;
@@ -389,8 +376,11 @@ void add_compare(const Command& app) {
        "--sweep tier.0.rows=16,32,64",
        "mneme compare configs/quickstart.toml --memory my_memory.toml --seeds 5 --dry-run",
        "mneme compare --suite configs/suite/small.toml --jobs 2"});
+  const auto modes = [arguments] {
+    return std::vector<std::string>(are_runs(*arguments) ? 1 : 0, "run folders");
+  };
   command.runs(arguments, &run, [arguments, seeds] { arguments->has_seeds = seeds.is_given(); },
-               {kCompareRules, [arguments] { return modes_of(*arguments); }});
+               {kCompareRules, modes});
 }
 
 }  // namespace mneme::cli

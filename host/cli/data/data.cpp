@@ -78,22 +78,13 @@ void add_prepare(const Command& data) {
        "wiki.valid.tokens --test wiki.test.tokens --out data/wt103",
        "mneme data prepare --vocabulary char --train my.txt --split 0.9,0.05,0.05 --out "
        "data/mine"});
-  const auto modes = [arguments] {
-    return std::vector<std::string>{"--vocabulary " + arguments->vocabulary,
-                                    "--documents " + arguments->documents};
-  };
-  command.runs(
-      arguments, &prepare_data, nullptr,
-      {{{.of = {"--preparation"},
-         .refuses = {"--vocabulary", "--min-count", "--vocabulary-size", "--no-eos", "--documents"},
-         .words = "fixes vocabulary and documents"},
-        {.of = {"--min-count", "--vocabulary-size", "--no-eos"}, .needs = {"--vocabulary word"}},
-        {.of = {"--vocabulary-file"},
-         .refuses = {"--min-count", "--vocabulary-size", "--no-eos"},
-         .words = "fixes the words"},
-        {.of = {"--documents mark"}, .needs = {"--document-mark"}},
-        {.of = {"--document-mark"}, .needs = {"--documents mark"}}},
-       modes});
+  command.runs(arguments, &prepare_data, nullptr, {R"(
+--preparation refuses --vocabulary, --min-count, --vocabulary-size, --no-eos, --documents: fixes vocabulary and documents
+--min-count, --vocabulary-size, --no-eos needs --vocabulary word
+--vocabulary-file refuses --min-count, --vocabulary-size, --no-eos: fixes the words
+--documents mark needs --document-mark
+--document-mark needs --documents mark
+)"});
 }
 
 void add_describe(const Command& data) {

@@ -30,28 +30,16 @@
 namespace mneme::cli {
 namespace {
 
-const std::vector<UseRule> kEvalRules = {
-    {.of = {"--watch"},
-     .refuses = {"--extrapolate", "--breakdown", "--json -", "--no-store"},
-     .words = "prints a line of numbers an evaluation and stores nothing"},
-    {.of = {"--watch"},
-     .refuses = {"--locked"},
-     .words = "loads every new build, and --locked refuses it"},
-    {.of = {"--watch"}, .refuses = {"--no-trial"}, .words = "always tries a build"},
-    {.of = {"--watch-count"}, .needs = {"--watch"}},
-    {.of = {"--segment", "--option"},
-     .needs = {"--extrapolate"},
-     .words = "use --set eval.segment=T, or eval_<option> in the memory file"},
-    {.of = {"--no-trial"}, .needs = {"several --memory"}},
-    {.of = {"--no-trial"}, .refuses = {"--trial-seconds"}, .words = "makes no trial"},
-    {.of = {"--trial-seconds"}, .needs = {"--watch", "several --memory"}}};
-
-std::vector<std::string> modes_of(const EvalArguments& arguments) {
-  std::vector<std::string> modes;
-  if (arguments.memory.size() > 1) modes.emplace_back("several --memory");
-  if (arguments.json.is_stdout()) modes.emplace_back("--json -");
-  return modes;
-}
+constexpr const char* kEvalRules = R"(
+--watch refuses --extrapolate, --breakdown, --json -, --no-store: prints a line of numbers an evaluation and stores nothing
+--watch refuses --locked: loads every new build, and --locked refuses it
+--watch refuses --no-trial: always tries a build
+--watch-count needs --watch
+--segment, --option needs --extrapolate: use --set eval.segment=T, or eval_<option> in the memory file
+--no-trial needs several --memory
+--no-trial refuses --trial-seconds: makes no trial
+--trial-seconds needs --watch, several --memory
+)";
 
 // Evaluates memory after memory. A failure is reported at once and does not stop the others; with a
 // single memory it is thrown.
@@ -309,8 +297,7 @@ void add_eval(const Command& app) {
                     "mneme eval runs/first --memory configs/memory/none.toml --memory "
                     "my_memory.toml",
                     "mneme eval runs/first --split test --extrapolate 10 --segment 64"});
-  command.runs(arguments, &run, nullptr,
-               {kEvalRules, [arguments] { return modes_of(*arguments); }});
+  command.runs(arguments, &run, nullptr, {kEvalRules});
 }
 
 }  // namespace mneme::cli

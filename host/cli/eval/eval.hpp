@@ -44,8 +44,10 @@ struct OpenArguments {
   void add_settings(const Command& parser);
 };
 
-// The names of its options, and `more`: for rules of what --for-report allows.
-[[nodiscard]] std::vector<std::string> with_open_options(std::vector<std::string> more);
+// Its options, for rules.
+inline constexpr const char* kOpenOptions =
+    "RUN, --memory, --checkpoint, --split, --locked, --set, --unset, --device, --threads, --force, "
+    "--json, --quiet";
 
 // The command line of `mneme eval`.
 struct EvalArguments : OpenArguments {

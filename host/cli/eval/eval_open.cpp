@@ -84,13 +84,6 @@ void OpenArguments::add_settings(const Command& parser) {
   parser.flag("--quiet", is_quiet, "Show no progress");
 }
 
-std::vector<std::string> with_open_options(std::vector<std::string> more) {
-  more.insert(more.end(),
-              {"RUN", "--memory", "several --memory", "--checkpoint", "--split", "--locked",
-               "--set", "--unset", "--device", "--threads", "--force", "--json", "--quiet"});
-  return more;
-}
-
 void check_set(const OpenArguments& arguments,
                const std::vector<std::pair<std::string, std::string>>& own) {
   for (const config::Override& override : arguments.set.overrides()) {

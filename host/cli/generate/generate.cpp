@@ -39,37 +39,18 @@ Json json_of(const generate::SampleText& sample, std::int64_t tokens) {
                                        : "interrupted"}};
 }
 
-const std::vector<UseRule> kGenerateRules = {
-    {.of = {"--for-report"},
-     .allows = with_open_options({"--prompt-tokens"}),
-     .words = "continues parts of the split, in the same way for all runs"},
-    {.of = {"--split", "--prompt-tokens"}, .needs = {"--for-report"}},
-    {.of = {"several --memory"}, .needs = {"--for-report"}, .words = "expected one without it"},
-    {.of = {"--prompt", "--prompt-ids"},
-     .refuses = {"--prompt-file"},
-     .words = "is the text to continue"},
-    {.of = {"--chat"},
-     .refuses = {"--prompt", "--prompt-file", "--prompt-ids", "--samples", "--protocol", "--json"},
-     .words = "reads its prompts from standard input"},
-    {.of = {"--document", "--trial-seconds"}, .needs = {"--chat"}},
-    {.of = {"--document"},
-     .refuses = {"--state"},
-     .words = "begins a dialogue, and --state goes on with one"},
-    {.of = {"--tokenize"},
-     .refuses = {"--prompt-ids"},
-     .words = "takes a text apart, and --prompt-ids is none"},
-    {.of = {"--prompt"}, .refuses = {"--prompt-ids"}, .words = "is the text to continue"},
-    {.of = {"--bos"},
-     .refuses = {"--prompt-ids", "--state"},
-     .words = "begins a text: --prompt-ids are the ids as they are, and --state goes on with one"},
-    {.of = {"--save-state"}, .refuses = {"several --samples"}, .words = "keeps one text"}};
-
-std::vector<std::string> modes_of(const GenerateArguments& arguments) {
-  std::vector<std::string> modes;
-  if (arguments.memory.size() > 1) modes.emplace_back("several --memory");
-  if (arguments.samples > 1) modes.emplace_back("several --samples");
-  return modes;
-}
+constexpr const char* kGenerateRules = R"(
+--split, --prompt-tokens needs --for-report
+several --memory needs --for-report: expected one without it
+--prompt, --prompt-ids refuses --prompt-file: is the text to continue
+--prompt refuses --prompt-ids: is the text to continue
+--chat refuses --prompt, --prompt-file, --prompt-ids, --samples, --protocol, --json: reads its prompts from standard input
+--document, --trial-seconds needs --chat
+--document refuses --state: begins a dialogue, and --state goes on with one
+--tokenize refuses --prompt-ids: takes a text apart, and --prompt-ids is none
+--bos refuses --prompt-ids, --state: begins a text, and neither ids nor a conversation that goes on is a new one
+--save-state refuses --samples: keeps one text
+)";
 
 void check_beginning(const GenerateArguments& arguments) {
   if (!arguments.is_chat && !arguments.has_prompt() && arguments.state.empty() &&
@@ -272,7 +253,8 @@ void add_generate(const Command& app) {
        "mneme generate runs/wt103 --prompt-file context.txt --protocol released",
        "mneme generate runs/first --for-report 3"});
   command.runs(arguments, &run, nullptr,
-               {kGenerateRules, [arguments] { return modes_of(*arguments); }});
+               {str(kGenerateRules, "--for-report allows --prompt-tokens, ", kOpenOptions,
+                    ": continues parts of the split, in the same way for all runs")});
 }
 
 // --- The command line of `mneme generate` ---

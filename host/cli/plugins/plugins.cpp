@@ -33,10 +33,6 @@ void add_experiment(const Command& describe, PluginsDescribeArguments& arguments
   arguments.set.add(describe);
 }
 
-const UseTable kDescribeUse = {
-    {{.of = {"--in"}, .refuses = {"--plugins"}, .words = "names the folders to look in"},
-     {.of = {"--memory", "--set", "--unset"}, .needs = {"--in"}}}};
-
 }  // namespace
 
 void add_plugins(const Command& app) {
@@ -69,7 +65,10 @@ void add_plugins(const Command& app) {
       {"mneme plugins describe my_memory",
        "mneme plugins describe ./build/my_memory.so --json my_memory.json",
        "mneme plugins describe my_memory --in configs/quickstart.toml --memory my.toml"});
-  describe.runs(arguments, &describe_plugin, nullptr, kDescribeUse);
+  describe.runs(arguments, &describe_plugin, nullptr, {R"(
+--in refuses --plugins: names the folders to look in
+--memory, --set, --unset needs --in
+)"});
 
   add_plugins_try(plugins);
   add_plugins_validate(plugins);

@@ -117,9 +117,7 @@ void add_plugins_try(const Command& plugins) {
   command.examples({"mneme plugins try configs/quickstart.toml --memory my_memory.toml",
                     "mneme plugins try runs/first/experiment.toml --here"});
   command.runs(arguments, &try_plugins, nullptr,
-               {{{.of = {"--here"},
-                  .refuses = {"--trial-seconds", "--json"},
-                  .words = "runs the memory in this process"}}});
+               {"--here refuses --trial-seconds, --json: runs the memory in this process"});
 }
 
 }  // namespace mneme::cli

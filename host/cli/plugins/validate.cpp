@@ -418,9 +418,7 @@ void add_plugins_validate(const Command& plugins) {
                     "mneme plugins validate ./build/my_memory.so --only gradients --jobs 2",
                     "mneme plugins validate --list"});
   command.runs(arguments, &validate_plugin, nullptr,
-               {{{.of = {"--here"},
-                  .refuses = {"--json", "--only", "--exclude"},
-                  .words = "runs one check in this process"}}});
+               {"--here refuses --json, --only, --exclude: runs one check in this process"});
 }
 
 }  // namespace mneme::cli

@@ -84,20 +84,15 @@ class TrainDisplay final : public run::Observer {
   Json evaluations_ = Json::array();
 };
 
-const UseTable kTrainUse = {
-    {{.of = {"--dry-run"},
-      .refuses = {"--resume", "--run", "--init"},
-      .words = "trains and writes nothing"},
-     {.of = {"--checkpoint", "--allow-changed-plugin"}, .needs = {"--resume"}},
-     {.of = {"--steps"}, .needs = {"--resume"}, .words = "for a new run use --set train.steps=N"},
-     {.of = {"--resume"},
-      .refuses = {"EXP", "--memory", "--set", "--unset", "--init", "--run"},
-      .words = "continues the run's own experiment, which --steps N makes longer"},
-     {.of = {"--locked"},
-      .refuses = {"--allow-changed-plugin"},
-      .words = "asks for the plugin files that the run was saved with"},
-     {.of = {"--curve-every"}, .needs = {"--curve-segments"}},
-     {.of = {"--curve-segments"}, .needs = {"--curve-every"}}}};
+constexpr const char* kTrainRules = R"(
+--dry-run refuses --resume, --run, --init: trains and writes nothing
+--checkpoint, --allow-changed-plugin needs --resume
+--steps needs --resume: for a new run use --set train.steps=N
+--resume refuses EXP, --memory, --set, --unset, --init, --run: continues the run's own experiment, which --steps N makes longer
+--locked refuses --allow-changed-plugin: asks for the plugin files that the run was saved with
+--curve-every needs --curve-segments
+--curve-segments needs --curve-every
+)";
 
 void check_experiment(const TrainArguments& arguments) {
   if (arguments.resume.empty() && arguments.experiment.empty()) {
@@ -415,7 +410,7 @@ void add_train(const Command& app) {
                     "mneme train configs/quickstart.toml --dry-run",
                     "mneme train --resume runs/first",
                     "mneme train --resume runs/first --steps 4000"});
-  command.runs(arguments, &run, nullptr, kTrainUse);
+  command.runs(arguments, &run, nullptr, {kTrainRules});
 }
 
 }  // namespace mneme::cli

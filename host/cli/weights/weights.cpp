@@ -169,11 +169,10 @@ void add_import(const Command& app) {
   command.examples({"mneme import wt103.safetensors configs/wt103_base.toml --run runs/official",
                     "mneme import model.safetensors my.toml --run runs/mine --prefix module.",
                     "mneme import --from models/smollm my.toml --run runs/smollm"});
-  command.runs(arguments, &run, nullptr,
-               {{{.of = {"--from"},
-                  .refuses = {"--prefix", "--names"},
-                  .words = "reads names as the folder's family has them"},
-                 {.of = {"--ignore"}, .needs = {"--from"}}}});
+  command.runs(arguments, &run, nullptr, {R"(
+--from refuses --prefix, --names: reads names as the folder's family has them
+--ignore needs --from
+)"});
 }
 
 // --- mneme export RUN OUT ---
@@ -332,11 +331,10 @@ void add_export(const Command& app) {
   command.examples({"mneme export runs/first --format transformer_xl first.safetensors",
                     "mneme export runs/first best.safetensors --checkpoint best",
                     "mneme export runs/smollm --to models/tuned"});
-  command.runs(arguments, &run, nullptr,
-               {{{.of = {"--to"},
-                  .refuses = {"--format", "--names"},
-                  .words = "writes names as the family has them"},
-                 {.of = {"--family"}, .needs = {"--to"}}}});
+  command.runs(arguments, &run, nullptr, {R"(
+--to refuses --format, --names: writes names as the family has them
+--family needs --to
+)"});
 }
 
 }  // namespace mneme::cli
