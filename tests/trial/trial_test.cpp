@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "host/trial/memory_watch.hpp"
+#include "host/trial/watched_files.hpp"
 #include "tests/base/temporary_folder.hpp"
 
 namespace mneme::trial {
@@ -44,7 +44,7 @@ TEST(TrialError, TellsHowTheTrialEnded) {
             "in a trial of a memory without plugins: plugin x: no basis");
 }
 
-TEST(MemoryWatch, NamesAFolderInPlaceOfItsLibraries) {
+TEST(WatchedFiles, NameAFolderInPlaceOfItsLibraries) {
   const test::TemporaryFolder folder;
   const fs::path library = folder.write("other.so", ""), file = folder.write("memory.toml", "");
   config::MemoryConfig memory;
@@ -53,13 +53,9 @@ TEST(MemoryWatch, NamesAFolderInPlaceOfItsLibraries) {
   std::set<fs::path> files;
   add_plugin_files(memory, files);
   EXPECT_TRUE(files.contains(library));
-  MemoryWatch watch;
-  watch.watch(files);
-  EXPECT_THAT(watch.names(), ::testing::Contains((folder.path() / "").string()));
-  EXPECT_THAT(watch.names(), ::testing::Not(::testing::Contains(library.string())));
-  watch.watch({file});
-  EXPECT_THAT(watch.names(), ElementsAre(file.string()));
-  EXPECT_FALSE(watch.wait([] { return true; }));
+  EXPECT_THAT(names_of(files), ::testing::Contains((folder.path() / "").string()));
+  EXPECT_THAT(names_of(files), ::testing::Not(::testing::Contains(library.string())));
+  EXPECT_THAT(names_of({file, folder / "absent"}), ElementsAre(file.string()));
 }
 
 }  // namespace

@@ -19,8 +19,8 @@
 #include "host/cli/eval/eval.hpp"
 #include "host/cli/interrupt.hpp"
 #include "host/cli/streams.hpp"
-#include "host/trial/memory_watch.hpp"
 #include "host/trial/trial.hpp"
+#include "host/trial/watched_files.hpp"
 
 namespace mneme::cli {
 namespace {
@@ -97,7 +97,7 @@ class Watch {
       for (;;) {
         evaluate_changed();
         if (arguments_.watch_count > 0 && lines_ >= arguments_.watch_count) break;
-        if (is_stopped() || !files_.wait(&is_stopped)) break;
+        if (is_stopped() || files_.wait(&is_stopped).empty()) break;
         read_again();
         watch_files();
       }
@@ -114,19 +114,19 @@ class Watch {
 
  private:
   void note_files() {
-    display_.note(str("watching ", join(files_.names(), ", "), "; Ctrl-C ends"));
+    display_.note(str("watching ", join(trial::names_of(watched_), ", "), "; Ctrl-C ends"));
     if (files_.method() == WatchMethod::kPolled) {
       display_.note("the system does not notify of changes here: looking every half second");
     }
   }
 
   void watch_files() {
-    std::set<fs::path> files = {arguments_.memory.begin(), arguments_.memory.end()};
-    if (files.empty()) files.insert(file_);
+    watched_ = {arguments_.memory.begin(), arguments_.memory.end()};
+    if (watched_.empty()) watched_.insert(file_);
     for (const run::SweepMemory& memory : run_.memories) {
-      trial::add_plugin_files(memory.memory, files);
+      trial::add_plugin_files(memory.memory, watched_);
     }
-    files_.watch(std::move(files));
+    files_.watch({watched_.begin(), watched_.end()});
   }
 
   // The memories as their files say now; those before stay when they cannot be read.
@@ -271,7 +271,8 @@ class Watch {
   fs::path file_;  // the run's experiment
   run::Sweep sweep_;
   std::vector<Watched> all_;
-  trial::MemoryWatch files_;
+  FileWatch files_;
+  std::set<fs::path> watched_;
   std::int64_t lines_ = 0;  // of numbers
   bool is_other_told_ = false;
 };

@@ -1,10 +1,10 @@
-#include "host/trial/memory_watch.hpp"
+#include "host/trial/watched_files.hpp"
 
 #include <algorithm>
 #include <system_error>
-#include <utility>
 
 #include "host/base/error.hpp"
+#include "host/base/file/file_watch.hpp"
 #include "host/plugin/plugin_search.hpp"
 #include "host/trial/trial.hpp"
 
@@ -45,16 +45,11 @@ void add_plugin_files(const config::MemoryConfig& memory, std::set<fs::path>& fi
   }
 }
 
-void MemoryWatch::watch(std::set<fs::path> files) {
-  files_ = std::move(files);
-  watch_.watch({files_.begin(), files_.end()});
-}
-
-std::vector<std::string> MemoryWatch::names() const {
+std::vector<std::string> names_of(const std::set<fs::path>& files) {
   std::vector<std::string> names;
-  for (const fs::path& file : files_) {
+  for (const fs::path& file : files) {
     const bool is_in_watched_folder =
-        file.has_filename() && files_.contains(as_watched(file.parent_path()));
+        file.has_filename() && files.contains(as_watched(file.parent_path()));
     if (file_state(file).exists && !is_in_watched_folder) names.push_back(file.string());
   }
   return names;
