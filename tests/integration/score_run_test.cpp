@@ -55,7 +55,7 @@ TEST_F(ScoreRun, WritesTheLossOfEveryNextToken) {
   const ProgramResult old = run_mneme({"eval", file("run"), "--tokens", file("ids.safetensors"),
                                        "--dump=" + file("again.safetensors"), "--quiet"});
   expect_done(old);
-  EXPECT_THAT(old.err, HasSubstr("warning: an old spelling, which the next release refuses; now it "
+  EXPECT_THAT(old.err, HasSubstr("warning an old spelling, which the next release refuses; now it "
                                  "is: mneme score " +
                                  file("run") + " --tokens"));
   EXPECT_EQ(read_file(folder_ / "again.safetensors"), read_file(folder_ / "nll.safetensors"));
