@@ -217,13 +217,6 @@ std::string name_of(const CLI::Option& option) {
   return option.get_positional() ? option.get_name(true) : "--" + option.get_lnames().front();
 }
 
-// "data prepare"
-std::string command_path(const CLI::App& app) {
-  const CLI::App* const parent = app.get_parent();
-  const bool is_top = parent == nullptr || parent->get_parent() == nullptr;
-  return is_top ? app.get_name() : command_path(*parent) + ' ' + app.get_name();
-}
-
 std::set<std::string> given_to(const CLI::App& app, const UseTable& use) {
   std::set<std::string> given;
   for (const CLI::Option* option : app.get_options({})) {
@@ -240,20 +233,44 @@ std::set<std::string> given_to(const CLI::App& app, const UseTable& use) {
 
 }  // namespace
 
+std::string Command::path() const {
+  std::string path = app_->get_name();
+  for (const CLI::App* app = app_->get_parent(); app->get_parent() != nullptr;
+       app = app->get_parent()) {
+    path = app->get_name() + ' ' + path;
+  }
+  return path;
+}
+
+std::string Command::typed(const std::set<std::string>& left_out) const {
+  const std::set<std::string> irrelevant = {"--json", "--quiet", "--dry-run"};
+  std::string text = "mneme " + path();
+  for (const CLI::Option* option : app_->get_options({})) {
+    const std::string name = name_of(*option);
+    if (option->count() == 0 || irrelevant.contains(name) || left_out.contains(name)) continue;
+    for (const std::string& value : option->results()) {
+      if (!option->get_positional()) text += ' ' + name;
+      if (option->get_items_expected_max() > 0) text += ' ' + shell_word(value);
+    }
+  }
+  return text;
+}
+
 void Command::set_action(Action action, const std::function<void()>& check,
                          const UseTable& use) const {
   const std::vector<UseRule> rules = read_rules(use.rules);
   for (CLI::Option* option : app_->get_options([](const CLI::Option*) { return true; })) {
     option->description(help_with_rules(name_of(*option), option->get_description(), rules));
   }
-  app_->callback([app = app_, set = action_, action = std::move(action), check, rules, use] {
-    if (!app->get_subcommands().empty()) return;
-    const std::string misspelt = misspelt_command(*app);
-    if (!misspelt.empty()) throw CLI::ValidationError(misspelt);
-    if (check) check();
-    check_use(command_path(*app), rules, given_to(*app, use));
-    *set = action;
-  });
+  app_->callback(
+      [app = app_, set = action_, action = std::move(action), check, rules, use, command = *this] {
+        if (!app->get_subcommands().empty()) return;
+        const std::string misspelt = misspelt_command(*app);
+        if (!misspelt.empty()) throw CLI::ValidationError(misspelt);
+        if (check) check();
+        check_use(command.path(), rules, given_to(*app, use));
+        *set = action;
+      });
 }
 
 void check_output_file(const std::string& option, const fs::path& path) {
@@ -336,13 +353,6 @@ std::vector<config::Override> SetArgument::overrides() const {
   return overrides;
 }
 
-std::string SetArgument::typed() const {
-  std::string text;
-  for (const std::string& key : removed_) text += " --unset " + shell_word(key);
-  for (const std::string& pair : texts_) text += " --set " + shell_word(pair);
-  return text;
-}
-
 std::vector<std::string> SetArgument::words() const {
   std::vector<std::string> words;
   for (const std::string& key : removed_) words.insert(words.end(), {"--unset", key});
@@ -383,8 +393,7 @@ void MachineArguments::add_place(const Command& command) {
 
 void MachineArguments::add(const Command& command) {
   add_place(command);
-  command.flag("--force", is_forced,
-               "Run even if the model is estimated to need more memory than is free");
+  command.flag("--force", is_forced, "Run even if the model may need more memory than is free");
 }
 
 FreeMemorySource MachineArguments::free_memory() const {

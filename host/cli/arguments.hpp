@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -100,6 +101,11 @@ class Command {
     set_action([arguments, run](const Streams& streams) { return run(*arguments, streams); }, check,
                use);
   }
+  // "data prepare"
+  [[nodiscard]] std::string path() const;
+  // After parsing: the command as it was typed, for messages, without --json, --quiet, --dry-run and
+  // these options; messages that end in --checkpoint name another one.
+  [[nodiscard]] std::string typed(const std::set<std::string>& left_out = {"--checkpoint"}) const;
   // Inside `check`: the parser's error for a required argument that is absent.
   static void require(const std::string& name, bool is_given);
 
@@ -148,9 +154,7 @@ class SetArgument {
   void add(const Command& command);
   // Error (kUsage) for one that is no KEY=VALUE, or no KEY.
   [[nodiscard]] std::vector<config::Override> overrides() const;
-  // The options as they were typed, each with a blank in front, for commands in messages.
-  [[nodiscard]] std::string typed() const;
-  // The same as arguments of a program.
+  // The options as arguments of a program.
   [[nodiscard]] std::vector<std::string> words() const;
 
  private:

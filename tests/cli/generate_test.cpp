@@ -190,8 +190,8 @@ TEST_F(BadGeneration, ASignalEndsItWithTheConversationSaved) {
   const std::string run = run_of("char", "run");
   for (const auto& [signal, name] : {std::pair{SIGINT, "SIGINT"}, std::pair{SIGTERM, "SIGTERM"}}) {
     const std::string sampling =
-        " --temperature 0.7 --top-k 3 --top-p 0.95 --min-p 0.001 --seed 5 --stop 'a z' "
-        "--ignore-eos";
+        " --stop 'a z' --ignore-eos --temperature 0.7 --top-k 3 --top-p 0.95 --min-p 0.001 --seed "
+        "5";
     std::vector<std::string> arguments = {"generate",  run,         "--prompt",     "ab",
                                           "--tokens",  "100000000", "--json",       "-",
                                           "--segment", "3",         "--save-state", file("state")};
@@ -209,8 +209,8 @@ TEST_F(BadGeneration, ASignalEndsItWithTheConversationSaved) {
                                    std::to_string(made) +
                                    " of 100000000 tokens; saved; continue with mneme "
                                    "generate " +
-                                   run + " --state " + file("state") + " --segment 3 --tokens " +
-                                   std::to_string(100000000 - made) + sampling + '\n'));
+                                   run + sampling + " --segment 3 --state " + file("state") +
+                                   " --tokens " + std::to_string(100000000 - made) + '\n'));
     const ProgramResult next = generate(run, {"--state", file("state"), "--json", "-"});
     expect_done(next);
     EXPECT_EQ(Json::parse(next.out).at("text_tokens"), 2 + made + 4);

@@ -343,7 +343,6 @@ void add_analyze(const Command& app) {
   const Command command = app.subcommand(
       "analyze", "Measure memories: where they are read, what they keep; as CSV and figures");
   const auto arguments = std::make_shared<AnalyzeArguments>();
-  arguments->open.command = "analyze";
   command.option("RUN", arguments->open.run, "", "The run's folder");
   command.option("--out", arguments->out, "DIR", "Folder for the CSV files, figures and the page");
   add_input_options(command, *arguments);
@@ -365,9 +364,7 @@ void add_analyze(const Command& app) {
        "mneme analyze runs/first --for-report 64"});
   const auto check = [arguments] {
     Command::require("RUN", !arguments->open.run.empty());
-    if (arguments->for_report != 0) return;
-    Command::require("--out", !arguments->out.empty());
-    arguments->open.needed = " --out " + shell_word(arguments->out.string());
+    Command::require("--out", arguments->for_report != 0 || !arguments->out.empty());
   };
   command.runs(arguments, &run, check,
                {str("--against refuses several --memory: compares with another run\n"

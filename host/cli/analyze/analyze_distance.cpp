@@ -129,7 +129,6 @@ void add_analyze_distance(const Command& analyze) {
   const Command command = analyze.subcommand(
       "distance", "How far attention reaches: the largest weight by distance, as CSV and a figure");
   const auto arguments = std::make_shared<DistanceArguments>();
-  arguments->runs.open.command = "analyze distance";
   arguments->runs.add(command, "Memory file in place of the runs' own; may be given several times");
   const auto number = [&](const char* name, std::int64_t& value, const char* help, const char* type,
                           std::int64_t least, std::int64_t most) {
@@ -250,7 +249,6 @@ void add_analyze_extrapolation(const Command& analyze) {
   const Command command = analyze.subcommand(
       "extrapolation", "Perplexity by memory size: a table, and curves as CSV and a figure");
   const auto arguments = std::make_shared<ExtrapolationArguments>();
-  arguments->runs.open.command = "analyze extrapolation";
   arguments->runs.add(command, "Memory file in place of the runs' own; may be given several times");
   command
       .option("--multiples", arguments->multiples, "N",

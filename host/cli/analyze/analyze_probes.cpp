@@ -166,7 +166,6 @@ void add_analyze_probes(const Command& analyze) {
   const Command command = analyze.subcommand(
       "probes", "The tensors that memories publish (mneme.probe/1), as safetensors files");
   const auto arguments = std::make_shared<ProbesArguments>();
-  arguments->runs.open.command = "analyze probes";
   arguments->runs.add(command, "Memory file in place of the runs' own; may be given several times");
   command.option("--name", arguments->names, "PROBE",
                  "Probe to write; may be given several times; default: all that are published");

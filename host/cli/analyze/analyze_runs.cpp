@@ -83,7 +83,6 @@ void for_each_memory(const RunsArguments& arguments, Display& display, Failures&
   for (std::size_t i = 0; i < names.size(); ++i) {
     OpenArguments one = arguments.open;
     one.run = arguments.runs[i];
-    one.needed = " --out " + shell_word(arguments.out.string());
     OpenEvaluation run = read_input([&] { return open_evaluation(one); });
     note_data(display, *run.options.dataset);
     change(run.experiment.eval);

@@ -224,31 +224,6 @@ std::vector<std::string> devices_of(const std::string& given, const RankSession&
 
 }  // namespace
 
-std::string command_text(const CompareArguments& arguments) {
-  std::string text = "mneme compare";
-  for (const fs::path& path : arguments.paths) text += ' ' + shell_word(path.string());
-  for (const std::string& memory : arguments.memory) text += " --memory " + shell_word(memory);
-  for (const std::string& sweep : arguments.sweeps) text += " --sweep " + shell_word(sweep);
-  if (!arguments.equal.empty()) text += " --equal " + arguments.equal;
-  if (!arguments.init.empty()) text += " --init " + shell_word(arguments.init.string());
-  text += arguments.set.typed();
-  if (!arguments.suite.empty()) text += " --suite " + shell_word(arguments.suite.string());
-  if (arguments.has_seeds) text += str(" --seeds ", arguments.seeds);
-  if (arguments.jobs != 1) text += str(" --jobs ", arguments.jobs);
-  if (arguments.samples != kDefaultSamples) text += str(" --samples ", arguments.samples);
-  if (arguments.diagnostics != kDefaultDiagnostics)
-    text += str(" --diagnostics ", arguments.diagnostics);
-  if (!arguments.compared.baseline.empty())
-    text += " --baseline " + shell_word(arguments.compared.baseline);
-  if (arguments.compared.has_pairs) text += " --pairs";
-  if (!arguments.run.empty()) text += " --run " + shell_word(arguments.run.string());
-  if (arguments.machine.threads != 0) text += str(" --threads ", arguments.machine.threads);
-  if (arguments.machine.device != "cpu") text += " --device " + arguments.machine.device;
-  if (arguments.machine.is_forced) text += " --force";
-  if (arguments.is_locked) text += " --locked";
-  return text;
-}
-
 compare::Options compare_options(const CompareArguments& arguments, const fs::path& folder,
                                  const fs::path& experiment, const RankSession& session) {
   compare::Options options{.folder = folder};
@@ -265,7 +240,7 @@ compare::Options compare_options(const CompareArguments& arguments, const fs::pa
   }
   options.free_memory = arguments.machine.free_memory();
   options.experiment = experiment;
-  options.command = command_text(arguments);
+  options.command = arguments.parser->typed();
   options.program = fs::read_symlink("/proc/self/exe");
   options.signal_mask = inherited_signal_mask();
   options.ranks = session.ranks();
@@ -311,6 +286,7 @@ void add_compare(const Command& app) {
   const Command command = app.subcommand(
       "compare", "Train one model with several memories, from the same weights, and compare them");
   const auto arguments = std::make_shared<CompareArguments>();
+  arguments->parser = command;
   command.option("EXP", arguments->paths, "",
                  "The experiment file; or run folders, which are compared without training");
   command

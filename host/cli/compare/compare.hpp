@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,7 @@ inline constexpr std::int64_t kDefaultDiagnostics = 64;
 
 // The command line of `mneme compare`.
 struct CompareArguments {
+  std::optional<Command> parser;             // for messages
   std::vector<std::filesystem::path> paths;  // an experiment file, or run folders
   std::vector<std::string> memory;
   std::vector<std::string> sweeps;
@@ -43,8 +45,6 @@ struct CompareArguments {
   bool is_dry_run = false;
 };
 
-// The command as it was typed.
-[[nodiscard]] std::string command_text(const CompareArguments& arguments);
 // Of processes, threads and devices; the folder is that of the comparison. Ranks agree on the
 // number of threads: all call this.
 [[nodiscard]] compare::Options compare_options(const CompareArguments& arguments,

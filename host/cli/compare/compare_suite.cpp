@@ -94,7 +94,7 @@ std::vector<PreparedTask> prepare_tasks(const config::Suite& suite,
 void write_record(const config::Suite& suite, const CompareArguments& arguments,
                   const fs::path& folder) {
   report::SuiteRecord record{
-      .command = command_text(arguments), .file = arguments.suite, .tasks = {}};
+      .command = arguments.parser->typed(), .file = arguments.suite, .tasks = {}};
   for (const config::SuiteTask& task : suite.tasks) {
     record.tasks.push_back({task.name, task.name, std::string(config::to_word(task.measure))});
   }
@@ -136,7 +136,7 @@ void show_plans(const config::Suite& suite, const std::vector<PreparedTask>& tas
                           << human_bytes(static_cast<std::uint64_t>(bytes)) << std::endl;
   }
   arguments.json.write({{"format", "mneme-suite-dry-run"},
-                        {"command", command_text(arguments)},
+                        {"command", arguments.parser->typed()},
                         {"tasks", std::move(list)},
                         {"seconds", is_timed ? Json(seconds) : Json(nullptr)},
                         {"disk_bytes", bytes}},
@@ -195,7 +195,7 @@ int compare_suite(const CompareArguments& given, const RankSession& session) {
     const std::string more = left == 0 ? ""
                                        : str(", ", left, " of ", tasks.size(), " tasks ",
                                              left == 1 ? "has" : "have", " not begun");
-    streams.err << stopped_text(end, command_text(arguments), more) << std::flush;
+    streams.err << stopped_text(end, arguments.parser->typed(), more) << std::flush;
   }
   return exit_code_of(end);
 }

@@ -265,7 +265,6 @@ int run(const EvalArguments& given, const Streams& all_streams) {
 void add_eval(const Command& app) {
   const Command command = app.subcommand("eval", "Evaluate a trained run");
   const auto arguments = std::make_shared<EvalArguments>();
-  arguments->command = "eval";
   arguments->add_run(
       command,
       "Memory file to evaluate with in place of the run's own; may be given several times");
@@ -273,10 +272,10 @@ void add_eval(const Command& app) {
                "Print the loss by position in the segment, by distance from the document's "
                "start and by word frequency");
   command.flag("--no-store", arguments->is_not_stored,
-               "Do not keep the loss of every token in the run's folder (evaluations/)");
+               "Do not keep the loss of every token in the run's folder");
   command
       .option("--extrapolate", arguments->extrapolate, "N",
-              "Evaluate each memory with 1 to N times the segment as its size")
+              "Evaluate each memory at 1 to N times the segment's size")
       .in(1, 10'000);
   command.option("--segment", arguments->segment, "T", "Its segment, in tokens")
       .in(1, kMaxExtent)

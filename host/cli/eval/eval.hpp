@@ -22,8 +22,7 @@ namespace mneme::cli {
 
 // What a command opens a run and its memories with.
 struct OpenArguments {
-  std::string command;  // the subcommand, for messages
-  std::string needed;   // required options, for hints: " --out DIR"
+  std::optional<Command> parser;  // for messages
   std::filesystem::path run;
   std::vector<std::filesystem::path> memory;
   std::string checkpoint = "last";
@@ -37,11 +36,11 @@ struct OpenArguments {
   bool is_locked = false;
 
   // Adds --memory, --checkpoint and, where a split is read, --split.
-  void add_source(const Command& parser, const std::string& memory_help);
+  void add_source(const Command& to, const std::string& memory_help);
   // Adds RUN and those.
-  void add_run(const Command& parser, const std::string& memory_help);
+  void add_run(const Command& to, const std::string& memory_help);
   // Adds --locked, --set, --unset, those of the machine, --json and --quiet.
-  void add_settings(const Command& parser);
+  void add_settings(const Command& to);
 };
 
 // Its options, for rules.

@@ -215,7 +215,6 @@ void add_decode(const Command& app) {
       "decode",
       "Decode the answers of a generated task greedily: how often they are right, how fast");
   const auto arguments = std::make_shared<OpenArguments>();
-  arguments->command = "decode";
   arguments->add_run(
       command, "Memory file to decode with in place of the run's own; may be given several times");
   arguments->add_settings(command);

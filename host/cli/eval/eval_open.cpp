@@ -36,15 +36,6 @@ std::vector<config::Override> overrides_of(const OpenArguments& arguments) {
   return overrides;
 }
 
-// The command with its required options, for hints.
-std::string typed_command(const OpenArguments& arguments) {
-  std::string text =
-      str("mneme ", arguments.command, ' ', shell_word(arguments.run.string()), arguments.needed);
-  for (const fs::path& memory : arguments.memory)
-    text += " --memory " + shell_word(memory.string());
-  return text + arguments.set.typed();
-}
-
 // What every memory fails with is not of one: the run's experiment, or an override.
 void throw_shared_failure(const std::vector<std::optional<Error>>& failures) {
   const auto is_first = [&](const std::optional<Error>& one) {
@@ -60,28 +51,28 @@ bool has_any(const std::vector<std::optional<Error>>& failures) {
 
 }  // namespace
 
-void OpenArguments::add_source(const Command& parser, const std::string& memory_help) {
-  add_memory_files(parser, memory, memory_help);
-  parser
-      .option("--checkpoint", checkpoint, "WHICH",
-              "The run's checkpoint: last, best (by the loss of the valid split) or its number "
-              "of steps")
+void OpenArguments::add_source(const Command& to, const std::string& memory_help) {
+  add_memory_files(to, memory, memory_help);
+  to.option("--checkpoint", checkpoint, "WHICH",
+            "The run's checkpoint: last, best (by the loss of the valid split) or its number "
+            "of steps")
       .shown();
   if (!reads_split) return;
-  parser.option("--split", split, "SPLIT", "valid or test").one_of({"valid", "test"}).shown();
+  to.option("--split", split, "SPLIT", "valid or test").one_of({"valid", "test"}).shown();
 }
 
-void OpenArguments::add_run(const Command& parser, const std::string& memory_help) {
-  parser.option("RUN", run, "", "The run's folder").required();
-  add_source(parser, memory_help);
+void OpenArguments::add_run(const Command& to, const std::string& memory_help) {
+  to.option("RUN", run, "", "The run's folder").required();
+  add_source(to, memory_help);
 }
 
-void OpenArguments::add_settings(const Command& parser) {
-  add_locked(parser, is_locked);
-  set.add(parser);
-  machine.add(parser);
-  json.add(parser);
-  parser.flag("--quiet", is_quiet, "Show no progress");
+void OpenArguments::add_settings(const Command& to) {
+  add_locked(to, is_locked);
+  set.add(to);
+  machine.add(to);
+  json.add(to);
+  to.flag("--quiet", is_quiet, "Show no progress");
+  parser = to;
 }
 
 void check_set(const OpenArguments& arguments,
@@ -89,13 +80,13 @@ void check_set(const OpenArguments& arguments,
   for (const config::Override& override : arguments.set.overrides()) {
     for (const auto& [key, option] : own) {
       if (override.key == key)
-        throw_usage(arguments.command, ' ', override.text(), ": use ", option);
+        throw_usage(arguments.parser->path(), ' ', override.text(), ": use ", option);
     }
     const std::string table = override.key.substr(0, override.key.find('.'));
     if (table == "eval" || table == "memory" || table == "data") continue;
     // Published evaluations of Transformer-XL turn these on for weights trained without them.
     if (override.key == "model.same_length" || override.key == "model.clamp_distance") continue;
-    throw_usage(arguments.command, ' ', override.text(),
+    throw_usage(arguments.parser->path(), ' ', override.text(),
                 ": the trained model is measured as it is: expected a key of eval, memory or data, "
                 "model.same_length or model.clamp_distance; train a new run for other settings");
   }
@@ -143,7 +134,7 @@ EvaluatedMemories read_memories(const OpenArguments& arguments, const fs::path& 
 OpenEvaluation open_evaluation(const OpenArguments& arguments) {
   const run::RunFolder folder = run::RunFolder::open(arguments.run);
   OpenEvaluation run{
-      .checkpoint = folder.open_checkpoint(arguments.checkpoint, typed_command(arguments),
+      .checkpoint = folder.open_checkpoint(arguments.checkpoint, arguments.parser->typed(),
                                            run::CheckpointUse::kEvaluation),
       .experiment = {},
       .memories = {},

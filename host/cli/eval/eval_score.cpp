@@ -88,7 +88,6 @@ int score_tokens(const ScoreArguments& arguments, const Streams& streams) {
 void add_score(const Command& app) {
   const Command command = app.subcommand("score", "Score given token ids with a trained run");
   const auto arguments = std::make_shared<ScoreArguments>();
-  arguments->command = "score";
   arguments->reads_split = false;
   arguments->add_run(command, "Memory file to score with in place of the run's own");
   command
@@ -101,10 +100,7 @@ void add_score(const Command& app) {
       {"mneme score runs/first --tokens ids.safetensors --dump nll.safetensors",
        "mneme score runs/first --tokens ids.safetensors --dump nll.safetensors --memory "
        "my_memory.toml"});
-  command.runs(arguments, &score_tokens, [arguments] {
-    arguments->needed = str(" --tokens ", shell_word(arguments->tokens.string()), " --dump ",
-                            shell_word(arguments->dump.string()));
-  });
+  command.runs(arguments, &score_tokens);
 }
 
 }  // namespace mneme::cli

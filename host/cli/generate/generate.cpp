@@ -7,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -239,6 +240,14 @@ int run(const GenerateArguments& arguments, const Streams& streams) {
 
 }  // namespace
 
+std::string saved_text(const GenerateArguments& arguments, std::int64_t left) {
+  std::set<std::string> beginning = {"--prompt",   "--prompt-file", "--prompt-ids", "--bos",
+                                     "--document", "--state",       "--save-state"};
+  if (left > 0) beginning.insert("--tokens");
+  return str("; saved; continue with ", arguments.parser->typed(beginning), " --state ",
+             shell_word(arguments.save_state.string()), left > 0 ? str(" --tokens ", left) : "");
+}
+
 void add_generate(const Command& app) {
   const Command command =
       app.subcommand("generate", "Continue a text with a trained run and its memory");
@@ -331,21 +340,18 @@ void add_model_options(const Command& command, GenerateArguments& arguments) {
 
 }  // namespace
 
-void GenerateArguments::add(const Command& parser) {
-  command = "generate";
-  add_run(parser, "Memory file in place of the run's own");
-  add_text_options(parser, *this);
-  add_sampling_options(parser, *this);
-  add_model_options(parser, *this);
-  parser
-      .option("--for-report", for_report, "N",
-              "Instead: continue N prompts from the split, and keep them in the run for reports")
+void GenerateArguments::add(const Command& to) {
+  add_run(to, "Memory file in place of the run's own");
+  add_text_options(to, *this);
+  add_sampling_options(to, *this);
+  add_model_options(to, *this);
+  to.option("--for-report", for_report, "N",
+            "Instead: continue N prompts from the split, and keep them in the run for reports")
       .in(1, kMaxSamples);
-  parser
-      .option("--prompt-tokens", prompt_tokens, "P",
-              "Tokens of each prompt (default three and a half segments)")
+  to.option("--prompt-tokens", prompt_tokens, "P",
+            "Tokens of each prompt (default three and a half segments)")
       .in(1, kMaxExtent);
-  add_settings(parser);
+  add_settings(to);
 }
 
 }  // namespace mneme::cli

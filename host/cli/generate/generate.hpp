@@ -48,7 +48,7 @@ struct GenerateArguments : OpenArguments {
   bool tokenises = false;  // prompts
   std::string protocol;    // "" or "released"
 
-  void add(const Command& parser);
+  void add(const Command& to);
   [[nodiscard]] bool has_prompt() const {
     return prompt.has_value() || !prompt_file.empty() || prompt_ids.has_value();
   }
@@ -85,9 +85,6 @@ struct OpenGeneration {
     return runtime().dataset()->vocabulary();
   }
 };
-
-// The command with its required arguments, for messages: run, prompt, memory and --set.
-[[nodiscard]] std::string typed_command(const GenerateArguments& arguments);
 
 // The run's experiment with the memory as its file says now. Error (kUsage | kRun).
 [[nodiscard]] config::Experiment read_experiment(const GenerateArguments& arguments,

@@ -245,7 +245,7 @@ OpenGeneration open_generation(const GenerateArguments& arguments, Display& disp
   const run::RunFolder folder = run::RunFolder::open(arguments.run);
   OpenGeneration opened;
   opened.checkpoint = std::make_unique<run::Checkpoint>(folder.open_checkpoint(
-      arguments.checkpoint, typed_command(arguments), run::CheckpointUse::kEvaluation));
+      arguments.checkpoint, arguments.parser->typed(), run::CheckpointUse::kEvaluation));
   config::Experiment experiment = read_experiment(arguments, folder);
   if (arguments.is_locked) hold_to_lock(arguments, *opened.checkpoint, experiment.memory);
   opened.memory_name =

@@ -319,10 +319,10 @@ TEST_F(ChatRun, SaysWhatIsForgottenWithoutAMemory) {
 }
 
 TEST_F(ChatRun, SignalsEndItWithTheConversationSaved) {
-  const auto ending = [&](const std::string& tokens) {
+  const auto ending = [&](const std::string& options) {
     return "mneme: stopped by SIGINT; saved; continue with mneme generate " + file("run") +
-           " --state " + file("talk") + " --memory " + memory_ + " --tokens " + tokens +
-           " --greedy --threads 1 --chat\n";
+           " --memory " + memory_ + " --chat " + options + " --greedy --threads 1 --state " +
+           file("talk") + '\n';
   };
   Talk endless({"generate", file("run"), "--memory", memory_, "--tokens", "100000000", "--greedy",
                 "--threads", "1", "--chat", "--save-state", file("talk")},
@@ -332,12 +332,12 @@ TEST_F(ChatRun, SignalsEndItWithTheConversationSaved) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   EXPECT_EQ(endless.stop(SIGINT), 128 + SIGINT) << endless.err();
-  EXPECT_THAT(endless.err(), testing::EndsWith(ending("100000000")));
+  EXPECT_THAT(endless.err(), testing::EndsWith(ending("--tokens 100000000")));
   Talk waiting = talk({"--state", file("talk"), "--save-state", file("talk")});
   waiting.say("four");
   ASSERT_TRUE(waiting.has_answered(1)) << waiting.err();
   EXPECT_EQ(waiting.stop(SIGINT), 0) << waiting.err();
-  EXPECT_THAT(waiting.err(), testing::EndsWith(ending("12")));
+  EXPECT_THAT(waiting.err(), testing::EndsWith(ending("--trial-seconds 4 --tokens 12")));
   Talk other = talk({"--state", file("talk")});
   other.say("four");
   ASSERT_TRUE(other.has_answered(1)) << other.err();
