@@ -217,15 +217,6 @@ int exit_code_of(const std::vector<run::SweepResult>& results) {
   return 0;
 }
 
-// A watch is made by one process.
-void check_ranks(const EvalArguments& arguments, const RankSession& session) {
-  if (session.ranks() == nullptr || session.ranks()->size() == 1 || !arguments.is_watching) return;
-  throw_usage({.where = "eval",
-               .failed = "--watch runs in one process",
-               .expected = "an evaluation without it, or one rank",
-               .got = str(session.ranks()->size(), " ranks")});
-}
-
 int evaluate(const EvalArguments& arguments, const Streams& streams) {
   OpenEvaluation run = read_input([&] { return open_evaluation(arguments); });
   check_plugin_files(run.experiment, run.memories);
@@ -247,8 +238,8 @@ int evaluate(const EvalArguments& arguments, const Streams& streams) {
 int run(const EvalArguments& given, const Streams& all_streams) {
   check_set(given);
   given.json.check();
+  if (given.is_watching) check_started_alone("mneme eval --watch");
   const RankSession session(all_streams);
-  check_ranks(given, session);
   const Streams& streams = session.streams();
   EvalArguments arguments = given;
   arguments.ranks = session.ranks();

@@ -91,7 +91,8 @@ TEST_F(BashCompletion, ScriptIsOneThatBashReads) {
 
 TEST_F(BashCompletion, OffersCommands) {
   EXPECT_THAT(offers("mneme tr"), ElementsAre("train"));
-  EXPECT_THAT(offers("mneme "), IsSupersetOf({"train", "eval", "compare", "completion"}));
+  EXPECT_THAT(offers("mneme "),
+              IsSupersetOf({"train", "eval", "score", "decode", "compare", "completion"}));
   EXPECT_THAT(offers("mneme plugins "),
               ElementsAre("list", "describe", "try", "validate", "new", "lock"));
   EXPECT_THAT(offers("mneme data p"), ElementsAre("prepare"));

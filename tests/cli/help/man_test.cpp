@@ -27,7 +27,8 @@ TEST_F(ManPage, HasEverySectionCommandAndOption) {
                               "ENVIRONMENT", "FILES", "EXAMPLES", "SEE ALSO"}) {
     EXPECT_THAT(text, HasSubstr(std::string("\n.SH ") + section + "\n"));
   }
-  for (const char* command : {"mneme train", "mneme data prepare", "mneme analyze distance"}) {
+  for (const char* command : {"mneme train", "mneme score", "mneme decode", "mneme data prepare",
+                              "mneme analyze distance"}) {
     EXPECT_THAT(text, HasSubstr(std::string("\n.SS \"") + command + "\"\n"));
   }
   EXPECT_THAT(text, HasSubstr("\\fB\\-\\-memory\\fR \\fIFILE\\fR\n"));

@@ -127,7 +127,8 @@ TEST_F(Ranks, EvaluateAsOneProcess) {
   }
   const Result watch = run(2, str("eval ", file("run"), " --watch"));
   EXPECT_EQ(watch.exit_code, 2);
-  EXPECT_THAT(watch.output, HasSubstr("--watch runs in one process: expected an evaluation"));
+  EXPECT_THAT(watch.output, HasSubstr("eval --watch: a launcher started 2 processes, and this "
+                                      "command runs in one"));
   const Result samples = run(2, str("generate ", file("run"), " --for-report 2"));
   EXPECT_EQ(samples.exit_code, 2);
   EXPECT_THAT(samples.output, HasSubstr("2 processes, and this command runs in one"));
