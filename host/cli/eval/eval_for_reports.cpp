@@ -1,4 +1,5 @@
 // mneme generate RUN --for-report N, mneme analyze RUN --for-report N
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -33,72 +34,41 @@ Json json_of(const scores::Generated& made) {
   return samples;
 }
 
-// One memory of a run with its weights.
-class ForReports {
- public:
-  ForReports(const OpenArguments& arguments, const ForReport& wanted, const Streams& streams,
-             Display& display, run::Runtime& runtime, std::int64_t step)
-      : arguments_(arguments),
-        wanted_(wanted),
-        streams_(streams),
-        display_(display),
-        runtime_(runtime),
-        name_(run::evaluation_name(runtime, split_of(arguments), step)) {}
-
-  // What was made and where it is.
-  Json make(const std::string& memory) {
-    Json json = {{"name", memory}};
-    if (wanted_.segments != 0) measure(memory, json);
-    if (wanted_.samples != 0) make_samples(memory, json);
-    return json;
-  }
-
- private:
-  void make_samples(const std::string& memory, Json& json) {
-    display_.begin(str("samples ", memory, ' ', arguments_.split), wanted_.samples);
-    const scores::Generated made = generate::continue_split(
-        runtime_, split_of(arguments_), name_,
-        {.count = wanted_.samples,
-         .prompt_tokens = wanted_.prompt_tokens,
-         .on_progress = [&](std::int64_t samples) { display_.update(samples, samples); }});
-    display_.end();
-    const fs::path file = scores::write_generated(arguments_.run, made);
-    say(memory, str(made.samples.size(), " samples of ", arguments_.split), file);
-    json["samples_file"] = file.string();
-    json["samples"] = json_of(made);
-  }
-
-  void measure(const std::string& memory, Json& json) {
-    display_.begin(str("diagnostics ", memory, ' ', arguments_.split), wanted_.segments);
-    const scores::Diagnostics made =
-        analyze::diagnose(runtime_, split_of(arguments_),
-                          {.segments = wanted_.segments,
-                           .on_progress = [&](std::int64_t segments, std::int64_t tokens) {
-                             display_.update(segments, tokens);
-                           }});
-    display_.end();
-    const fs::path file =
-        scores::write_diagnostics(arguments_.run, name_, made,
-                                  {{"device", tensor::describe(runtime_.device())},
-                                   {"threads", tensor::threads()},
-                                   {"mneme", MNEME_SDK_VERSION},
-                                   {"commit", run::host_commit()}});
-    say(memory, str("diagnostics of ", made.segments, " segments of ", arguments_.split), file);
-    json["diagnostics_file"] = file.string();
-  }
-
-  void say(const std::string& memory, const std::string& what, const fs::path& file) {
-    if (arguments_.json.is_stdout()) return;
-    streams_.out << memory << ": " << what << " in " << file.string() << '\n' << std::flush;
-  }
-
-  const OpenArguments& arguments_;
-  const ForReport& wanted_;
-  const Streams& streams_;
-  Display& display_;
-  run::Runtime& runtime_;
-  scores::EvaluationName name_;
+struct Made {
+  std::string what;  // "3 samples"
+  fs::path file;
+  Json json;
 };
+
+Made make_samples(run::Runtime& runtime, const scores::EvaluationName& name,
+                  const OpenArguments& arguments, const ForReport& wanted, Display& display) {
+  const scores::Generated made = generate::continue_split(
+      runtime, split_of(arguments), name,
+      {.count = wanted.samples,
+       .prompt_tokens = wanted.prompt_tokens,
+       .on_progress = [&](std::int64_t samples) { display.update(samples, samples); }});
+  const fs::path file = scores::write_generated(arguments.run, made);
+  return {str(made.samples.size(), " samples"),
+          file,
+          {{"samples_file", file.string()}, {"samples", json_of(made)}}};
+}
+
+Made measure(run::Runtime& runtime, const scores::EvaluationName& name,
+             const OpenArguments& arguments, const ForReport& wanted, Display& display) {
+  const scores::Diagnostics made = analyze::diagnose(
+      runtime, split_of(arguments),
+      {.segments = wanted.segments, .on_progress = [&](std::int64_t segments, std::int64_t tokens) {
+         display.update(segments, tokens);
+       }});
+  const fs::path file = scores::write_diagnostics(arguments.run, name, made,
+                                                  {{"device", tensor::describe(runtime.device())},
+                                                   {"threads", tensor::threads()},
+                                                   {"mneme", MNEME_SDK_VERSION},
+                                                   {"commit", run::host_commit()}});
+  return {str("diagnostics of ", made.segments, " segments"),
+          file,
+          {{"diagnostics_file", file.string()}}};
+}
 
 }  // namespace
 
@@ -117,10 +87,21 @@ int make_for_report(const OpenArguments& arguments, const ForReport& wanted,
   for (const run::SweepMemory& memory : run.memories) {
     const std::vector<std::string> untrained = sweep.load(memory.memory);
     warn_of_untrained(memory.name, untrained);
-    Json made =
-        ForReports(arguments, wanted, streams, display, sweep.runtime(), step).make(memory.name);
-    if (!untrained.empty()) made["untrained_parameters"] = untrained;
-    memories.push_back(std::move(made));
+    display.begin(
+        str(wanted.samples != 0 ? "samples " : "diagnostics ", memory.name, ' ', arguments.split),
+        std::max(wanted.samples, wanted.segments));
+    const Made made = (wanted.samples != 0 ? make_samples : measure)(
+        sweep.runtime(), run::evaluation_name(sweep.runtime(), split_of(arguments), step),
+        arguments, wanted, display);
+    display.end();
+    if (!arguments.json.is_stdout()) {
+      streams.out << memory.name << ": " << made.what << " of " << arguments.split << " in "
+                  << made.file.string() << '\n'
+                  << std::flush;
+    }
+    Json& json = memories.emplace_back(Json{{"name", memory.name}});
+    json.update(made.json);
+    if (!untrained.empty()) json["untrained_parameters"] = untrained;
   }
   arguments.json.write({{"format", "mneme-for-reports"},
                         {"run", arguments.run.string()},
