@@ -172,8 +172,8 @@ TEST_F(SweepRun, ExtrapolatesInOneCommand) {
   const ProgramResult unknown = eval({}, {"--extrapolate", "2", "--option", "row"});
   EXPECT_EQ(unknown.exit_code, 2);
   EXPECT_THAT(unknown.err, HasSubstr("did you mean \"rows\""));
-  expect_refusal(eval({}, {"--segment", "4"}), 2, {"is for --extrapolate"});
-  expect_refusal(eval({}, {"--option", "rows"}), 2, {"is for --extrapolate"});
+  expect_refusal(eval({}, {"--segment", "4"}), 2, {"goes with --extrapolate"});
+  expect_refusal(eval({}, {"--option", "rows"}), 2, {"goes with --extrapolate"});
 }
 
 // A paragraph, which is broken to the terminal's width.
