@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "host/base/text.hpp"
+#include "tests/base/wordings.hpp"
 #include "tests/cli/program.hpp"
 
 namespace mneme::test {
@@ -42,7 +43,7 @@ TEST_F(BadGeneration, Prompts) {
   expect_refusal(generate(run, {"--prompt", "ab\nXY"}), 2,
                  {"the vocabulary lacks characters", "\"X\" at --prompt:2:1", "\"Y\""});
   folder_.write("utf16.txt", std::string("a\0b\0", 4));
-  expect_refusals(2, "generate {run} --tokens 4", R"(
+  expect_refusals(2, "generate {run} --tokens 4", read_wordings(R"(
 --prompt-file {utf16.txt} => utf16.txt: the text is not UTF-8 & iconv -f UTF-16LE -t UTF-8
 (empty) => nothing to continue & --prompt & --state
 --prompt '' => prompt: it is empty
@@ -50,18 +51,18 @@ TEST_F(BadGeneration, Prompts) {
 --prompt a --prompt-ids 1 => --prompt-ids
 --prompt-ids 1,x => --prompt-ids & "x"
 --prompt-ids 1,77 => token 2 & no such id
-)");
+)"));
 }
 
 // Before the run is opened, so that no model is loaded in vain.
 TEST_F(BadGeneration, FilesThatCannotBeReadAreFoundFirst) {
-  expect_refusals(2, "", R"(
+  expect_refusals(2, "", read_wordings(R"(
 generate {nowhere} --prompt-file {none.txt} => none.txt & check the path
 generate {nowhere} --prompt-file {.} => expected a file, got a folder
 generate {nowhere} --state {none.state} => none.state & check the path
 generate {nowhere} --chat --document {none.txt} => none.txt & check the path
 score {nowhere} --tokens {none.safetensors} --dump {nll} => none.safetensors & check the path
-)");
+)"));
 }
 
 TEST_F(BadGeneration, PromptsLongerThanTheModelAllows) {
@@ -116,7 +117,7 @@ TEST_F(BadGeneration, TextForARunOnIds) {
 TEST_F(BadGeneration, OptionsOutOfRange) {
   run_of("byte", "run");
   folder_.write("none.toml", "[memory]\n");
-  expect_refusals(2, "generate {run} --tokens 4 --prompt ab", R"(
+  expect_refusals(2, "generate {run} --tokens 4 --prompt ab", read_wordings(R"(
 --temperature 0 => --temperature & above 0 & --greedy
 --top-k -1 => --top-k & 0 (off) or more & got -1
 --top-p 1.5 => --top-p & at most 1 & got 1.5
@@ -136,7 +137,7 @@ TEST_F(BadGeneration, OptionsOutOfRange) {
 --save-state {none.toml/s} => --save-state & none.toml/s & cannot be written & which is no folder
 --save-state {.} => --save-state & got a folder
 --memory {none.toml} --memory {none.toml} => several --memory goes with --for-report; expected one without it
-)");
+)"));
 }
 
 TEST_F(BadGeneration, StatesOfAnotherModel) {
@@ -144,7 +145,7 @@ TEST_F(BadGeneration, StatesOfAnotherModel) {
   run_of("char", "two");
   expect_done(generate(one, {"--prompt", "ab", "--save-state", file("state")}));
   expect_done(generate(one, {"--state", file("state")}));
-  expect_refusals(2, "generate --tokens 4", R"(
+  expect_refusals(2, "generate --tokens 4", read_wordings(R"(
 {two} --state {state}
   => another model: checkpoint & expected step 6, weights & got step 6, weights
 {one} --state {state} --set eval.precision=f64
@@ -154,7 +155,7 @@ TEST_F(BadGeneration, StatesOfAnotherModel) {
 {one} --state {train.txt} => train.txt
 {one} --state {nothing} => nothing
 {nowhere} --prompt ab => nowhere
-)");
+)"));
 }
 
 // A segment is a part of the function that a text is drawn from.

@@ -214,9 +214,9 @@ std::string CliTest::with_files(std::string text) const {
 }
 
 void CliTest::expect_refusals(int exit_code, const std::string& before,
-                              const std::string& table) const {
+                              const std::vector<Wording>& rows) const {
   for_each_case(
-      read_wordings(table), [&](const Wording& row) { return before + ' ' + row.given; },
+      rows, [&](const Wording& row) { return row.place + ": " + before + ' ' + row.given; },
       [&](const Wording& row) {
         std::vector<std::string> arguments;
         for (const std::string& word : shell_words(before + ' ' + row.given)) {

@@ -13,6 +13,8 @@
 
 namespace mneme::test {
 
+struct Wording;  // tests/base/wordings.hpp
+
 struct ProgramResult {
   int exit_code = -1;  // -1 when a signal ended it
   int signal = 0;
@@ -73,10 +75,11 @@ class CliTest : public ::testing::Test {
   std::string file(const std::string& name) const { return (folder_ / name).string(); }
   // The text with {name} replaced by the path of that file of the folder.
   std::string with_files(std::string text) const;
-  // Expects that every row "arguments => part & part" of the table (tests/base/wordings.hpp) is
+  // Expects that every row "arguments => part & part" (tests/base/wordings.hpp) is
   // refused with these parts in its message. `before` stands before each row's arguments. Both
   // sides may hold {name}.
-  void expect_refusals(int exit_code, const std::string& before, const std::string& table) const;
+  void expect_refusals(int exit_code, const std::string& before,
+                       const std::vector<Wording>& rows) const;
 
   TemporaryFolder folder_;
 };

@@ -4,6 +4,7 @@
 
 #include "host/base/file/file.hpp"
 #include "host/base/text.hpp"
+#include "tests/base/wordings.hpp"
 #include "tests/cli/program.hpp"
 
 namespace mneme::test {
@@ -15,7 +16,7 @@ class Use : public CliTest {};
 
 TEST_F(Use, RefusesWhatItDoesNotUnderstand) {
   experiment(tiny());
-  expect_refusals(2, "", R"(
+  expect_refusals(2, "", read_wordings(R"(
 (empty) => error: expected a subcommand, train, eval, & , got none; see mneme --help
 plugins => error: plugins: expected a subcommand, list, describe, try, validate, new, lock, got none
 completion fish => SHELL: expected "bash" | "zsh", got "fish"; see mneme completion --help
@@ -76,14 +77,14 @@ eval {run} --dump={x} => mneme score {run} --dump={x} & --tokens is required
 score x --tokens a --dump b --memory c --memory d => expected at most one --memory, got 2
 train {experiment.toml} --json {experiment.toml/x.json} => --json & experiment.toml
 compare {experiment.toml} => --memory
-)");
+)"));
 }
 
 // An empty text is what a shell makes of a variable that is not set: it must not count as an option
 // that is absent.
 TEST_F(Use, RefusesEmptyPaths) {
   experiment(tiny());
-  expect_refusals(2, "", R"(
+  expect_refusals(2, "", read_wordings(R"(
 generate x --prompt a --save-state '' => --save-state: expected a path, got an empty text
 generate x --prompt a --state '' => --state: expected a path, got an empty text
 generate x --prompt-file '' => --prompt-file: expected a path, got an empty text
@@ -112,7 +113,7 @@ export x --to y --family '' => --family: expected a family, got an empty text
 export x y --format '' => --format: expected a format, got an empty text
 plugins validate x --here '' => --here: expected a check, got an empty text
 plugins new x --id '' => --id: expected an id, got an empty text
-)");
+)"));
 }
 
 TEST_F(Use, RefusesAnExperimentThatIsMissing) {

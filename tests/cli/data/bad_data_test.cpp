@@ -12,9 +12,9 @@ namespace {
 class BadData : public CliTest {
  protected:
   // Rows "lines of [data] => part & part".
-  void refused(const std::string& table) const {
+  void refused(const std::string& file_of_rows) const {
     for_each_case(
-        read_wordings(table), [](const Wording& row) { return row.given; },
+        read_wording_file(file_of_rows), [](const Wording& row) { return row.name(); },
         [&](const Wording& row) {
           const std::string text = tiny_on(lines_of(row.given));
           expect_refusal(run_mneme({"train", experiment(text), "--run", file("run")}), 2,
@@ -33,12 +33,7 @@ TEST_F(BadData, Texts) {
   folder_.write("empty.txt", "");
   folder_.write("short.txt", "too short");
   folder_.write("blank.txt", "   \n\n  \n");
-  refused(R"(
-task = "text"; train = "absent.txt" => data.train & absent.txt
-task = "text"; train = "empty.txt" => data.train & empty.txt & empty
-task = "text"; train = "short.txt" => short.txt & too short & train.
-task = "text"; vocabulary = "word"; train = "blank.txt" => blank.txt
-)");
+  refused("tests/cli/data/messages/texts.txt");
 }
 
 TEST_F(BadData, Ids) {
@@ -52,14 +47,7 @@ TEST_F(BadData, Ids) {
   SafetensorsWriter writer;
   writer.add("input", DType::F32, {400}, values.data());
   writer.write(folder_ / "real.safetensors");
-  refused(R"(
-task = "tokens"; vocabulary_size = 10; train = "large.safetensors"
-  => large.safetensors & out of range & 77 & 123
-task = "tokens"; vocabulary_size = 10; train = "negative.safetensors"
-  => negative.safetensors & out of range & -1
-task = "tokens"; train = "foreign.safetensors" => foreign.safetensors & safetensors
-task = "tokens"; train = "real.safetensors" => real.safetensors & I64 & F32
-)");
+  refused("tests/cli/data/messages/ids.txt");
 }
 
 }  // namespace

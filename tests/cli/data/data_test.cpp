@@ -3,6 +3,7 @@
 
 #include "host/base/file/file.hpp"
 #include "host/base/text.hpp"
+#include "tests/base/wordings.hpp"
 #include "tests/cli/program.hpp"
 
 namespace mneme::test {
@@ -134,7 +135,7 @@ TEST_F(Data, SkipsByteOrderMarks) {
 
 TEST_F(Data, RefusesOptionsThatContradict) {
   const auto train = write_text("train.txt", 30);
-  expect_refusals(2, "data prepare --out {out} --train {train.txt}", R"(
+  expect_refusals(2, "data prepare --out {out} --train {train.txt}", read_wordings(R"(
 --preparation enwik8 --vocabulary word => data prepare --preparation fixes & leave --vocabulary out
 --preparation text8 --documents line => data prepare --preparation fixes & leave --documents out
 --preparation gpt9 => --preparation
@@ -148,7 +149,7 @@ TEST_F(Data, RefusesOptionsThatContradict) {
 --split 0.5,0.2,0.2 => --split & sum to 1 & 0.9
 --split 0.9,0.05,0.05 --valid {train.txt} => --valid & not both
 --vocabulary-file {none.json} => --vocabulary-file & no such file
-)");
+)"));
   expect_refusal(prepare({"--train", train, "--documents", "mark", "--document-mark", "x\n"}), 2,
                  {"--document-mark", "expected one line", "\"x\\n\""});
   expect_nothing_written();

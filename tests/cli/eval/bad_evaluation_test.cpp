@@ -1,3 +1,4 @@
+#include "tests/base/wordings.hpp"
 #include "tests/cli/program.hpp"
 
 namespace mneme::test {
@@ -38,7 +39,7 @@ TEST_F(BadEvaluation, ValidationTextTooShortForTheLanes) {
 
 TEST_F(BadEvaluation, WhatTheRunOrTheArgumentsDoNotAllow) {
   folder_.write("m.toml", "[memory]\n");
-  expect_refusals(2, "eval {run} --quiet", R"(
+  expect_refusals(2, "eval {run} --quiet", read_wordings(R"(
 --split test => data.test & there is no test data
 --split test --memory {m.toml} --memory {m.toml} => data.test & there is no test data
 --segment 8 => goes with --extrapolate; use --set eval.segment=T
@@ -47,7 +48,7 @@ TEST_F(BadEvaluation, WhatTheRunOrTheArgumentsDoNotAllow) {
 --extrapolate 2 => extrapolation & no tier has an integer option "rows" & without tiers
 --tokens ids.safetensors --dump nll.safetensors --split test
   => mneme score & score: unknown argument "--split"
-)");
+)"));
 }
 
 }  // namespace

@@ -54,20 +54,8 @@ TEST_F(BadPlugin, DoesNotLoad) {
     add(name);
   }
   for_each_case(
-      read_wordings(R"(
-goood => not found & (did you mean "good"?) & {plugins}
-text => expected an ELF file & "hello"
-half => truncated or damaged
-riscv => riscv & this host is
-no_note => .note.mneme
-abi_note => no common ABI version & 1.0 & 1.99
-abi_negotiate => refused this host & 1.0 & 1.7 to 1.9
-no_entry => no entry point & mneme_negotiate_v1
-undefined_symbol
-  => the dynamic loader refused it & undefined symbol: tier_missing_function
-init_fails => cannot read the index
-)"),
-      [](const Wording& row) { return row.given; },
+      read_wording_file("tests/cli/plugins/messages/files.txt"),
+      [](const Wording& row) { return row.name(); },
       [&](const Wording& row) { refused(row.given, parts_of(with_files(row.message))); });
 }
 

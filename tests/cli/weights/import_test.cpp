@@ -7,6 +7,7 @@
 #include "host/base/file/file.hpp"
 #include "host/base/file/safetensors.hpp"
 #include "host/base/text.hpp"
+#include "tests/base/wordings.hpp"
 #include "tests/cli/program.hpp"
 
 namespace mneme::test {
@@ -272,13 +273,7 @@ TEST_F(Export, RefusesModelsThatTheOfficialCodeDoesNotHave) {
 TEST_F(Export, SaysWhatIsMissingOrWrong) {
   expect_refusal(tool("export", {file("out.safetensors")}), 2, {"run"});
   expect_done(train({}));
-  expect_refusals(2, "export", R"(
-{run} {out.safetensors} --checkpoint 77 => 77
-{run} {out.safetensors} --format gguf => there is no format "gguf" & expected transformer_xl
-{weights.safetensors} {out.safetensors} --checkpoint best
-  => --checkpoint best & weights.safetensors is no run's folder
-{weights.safetensors} {out.safetensors} => this is no checkpoint that mneme can read
-)");
+  expect_refusals(2, "export", read_wording_file("tests/cli/weights/messages/export.txt"));
   expect_refusal(tool("export", {"/proc/out.safetensors"}), 1, {"/proc/out.safetensors"});
 }
 
