@@ -33,6 +33,22 @@ bool has(const Words& words, const std::string& word) {
   return std::ranges::find(words, word) != words.end();
 }
 
+Words in_both(const std::set<std::string>& given, const Words& others) {
+  Words words;
+  std::ranges::copy_if(given, std::back_inserter(words),
+                       [&](const std::string& one) { return has(others, one); });
+  return words;
+}
+
+// Names alone: neither values nor modes.
+Words without(const std::set<std::string>& given, const std::string& option, const Words& others) {
+  Words words;
+  std::ranges::copy_if(given, std::back_inserter(words), [&](const std::string& one) {
+    return one.find(' ') == std::string::npos && one != option && !has(others, one);
+  });
+  return words;
+}
+
 }  // namespace
 
 std::vector<UseRule> read_rules(std::string_view text) {
@@ -58,12 +74,8 @@ void check_use(const std::string& command, const std::vector<UseRule>& rules,
     for (const std::string& option : of) {
       if (!given.contains(option)) continue;
       const std::string subject = command + (option.starts_with('-') ? " " : ": ") + option;
-      Words found;  // those of `others`, and for kAllows those beside them
-      for (const std::string& one : given) {
-        const bool is_name = one.find(' ') == std::string::npos && one != option;
-        const bool is_other = verb == Verb::kAllows && is_name && !has(others, one);
-        if (is_other || (verb != Verb::kAllows && has(others, one))) found.push_back(one);
-      }
+      const Words found =
+          verb == Verb::kAllows ? without(given, option, others) : in_both(given, others);
       if (verb == Verb::kNeeds && found.empty()) {
         throw_usage(subject, " goes with ", join(others, " or "), "; ",
                     words.empty() ? "add that, or leave " + option + " out" : words);
