@@ -260,7 +260,7 @@ void add_eval(const Command& app) {
       command,
       "Memory file to evaluate with in place of the run's own; may be given several times");
   command.flag("--breakdown", arguments->wants_breakdown,
-               "Print the loss by position in the segment, by distance from the document's "
+               "Print the loss by place in the segment, by distance from the document's "
                "start and by word frequency");
   command.flag("--no-store", arguments->is_not_stored,
                "Do not keep the loss of every token in the run's folder");

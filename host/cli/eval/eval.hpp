@@ -178,7 +178,7 @@ int watch_evaluation(const EvalArguments& arguments, const Streams& streams);
 [[nodiscard]] std::string statement_text(const std::vector<run::SweepResult>& results,
                                          std::size_t width);
 
-// Loss by position, by distance and by frequency, one table each with a column a memory; positions
+// Loss by place, by distance and by frequency, one table each with a column a memory; places
 // are drawn together in powers of two.
 [[nodiscard]] std::string breakdown_text(const std::vector<run::SweepResult>& results,
                                          std::size_t width);

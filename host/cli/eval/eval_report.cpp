@@ -146,7 +146,7 @@ std::string statement_text(const Results& results, std::size_t width) {
 
 std::string breakdown_text(const Results& results, std::size_t width) {
   return breakdown_table(
-             results, "position in the segment",
+             results, "place in the segment",
              [](const eval::Breakdown& b) { return in_powers_of_two(b.place); }, width) +
          breakdown_table(
              results, "tokens of the document before",

@@ -186,10 +186,10 @@ TEST_F(SweepRun, PrintsTheBreakdown) {
   const ProgramResult plain = eval({});
   expect_done(plain);
   EXPECT_THAT(on_one_line(plain.out), HasSubstr("each of the 4 lanes starts with"));
-  EXPECT_THAT(plain.out, Not(HasSubstr("position in the segment")));
+  EXPECT_THAT(plain.out, Not(HasSubstr("place in the segment")));
   const ProgramResult result = eval({a_, b_}, {"--breakdown"});
   expect_done(result);
-  EXPECT_THAT(result.out, HasSubstr("loss, nats a token, by position in the segment\n"));
+  EXPECT_THAT(result.out, HasSubstr("loss, nats a token, by place in the segment\n"));
   EXPECT_THAT(result.out, ContainsRegex("\n +tokens +a +b\n"));
   const Json one = memories().at(0);
   const Json& position = one.at("breakdown").at("position");
