@@ -249,7 +249,8 @@ const std::vector<Flawed> kFlawed = {
      {"has no entry point: expected the exported symbol mneme_negotiate_v1, got a library that "
       "exports tier_table"}},
     {"unknown_feature",
-     {"needs host features that mneme 0.1.0 lacks: mneme.telepathy/3, mneme.op/77"}},
+     {"needs host features that mneme " MNEME_SDK_VERSION
+      " lacks: mneme.telepathy/3, mneme.op/77"}},
     {"needs_library",
      {"needs libraries that a plugin may not need: expected only the C and C++ runtimes, got "
       "libmneme_test_extra.so",

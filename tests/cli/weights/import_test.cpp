@@ -246,7 +246,7 @@ TEST_F(Import, TrainRefusesWeightsThatDoNotFitBeforeItMakesAFolder) {
       {"absent"});
   expect_nothing_made();
   expect_refusal(run_mneme({"train", "--resume", file("run"), "--init", file("x")}), 2,
-                 {"expected no experiment file, --memory, --set, --init or --run"});
+                 {"train --resume continues the run's own experiment", "leave --init out"});
 }
 
 class Export : public Import {
