@@ -41,8 +41,9 @@ elseif(MNEME_LINKER MATCHES "lld$")
 endif()
 
 if(MNEME_SANITIZE)
-  if(NOT MNEME_SANITIZE MATCHES "^(address|undefined|thread|fuzzer)$")
-    message(FATAL_ERROR "MNEME_SANITIZE is '${MNEME_SANITIZE}'; expected address, undefined, thread, fuzzer or nothing.")
+  if(NOT MNEME_SANITIZE MATCHES "^(address|undefined|address,undefined|thread|fuzzer)$")
+    message(FATAL_ERROR "MNEME_SANITIZE is '${MNEME_SANITIZE}'; expected address, undefined, \"address,undefined\", thread, fuzzer "
+                        "or nothing.")
   endif()
   set(mneme_sanitizers ${MNEME_SANITIZE})
   if(MNEME_SANITIZE STREQUAL "fuzzer")  # coverage for libFuzzer, whose main only the targets of tests/fuzz link

@@ -1,6 +1,6 @@
 # Sanitizer presets use clang when it is installed and nobody named a compiler; otherwise the default compiler.
-set(MNEME_SANITIZE "" CACHE STRING "Sanitizer: address, undefined, thread, fuzzer, or empty")
-set_property(CACHE MNEME_SANITIZE PROPERTY STRINGS "" address undefined thread fuzzer)
+set(MNEME_SANITIZE "" CACHE STRING "Sanitizer: address, undefined, \"address,undefined\", thread, fuzzer, or empty")
+set_property(CACHE MNEME_SANITIZE PROPERTY STRINGS "" address undefined address,undefined thread fuzzer)
 option(MNEME_FUZZ_SANITIZERS "With MNEME_SANITIZE=fuzzer: also the address and the undefined-behaviour sanitizer" ON)
 
 if(MNEME_SANITIZE AND NOT CMAKE_CXX_COMPILER AND NOT DEFINED ENV{CXX})

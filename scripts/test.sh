@@ -10,13 +10,13 @@ usage: scripts/test.sh [--sanitize] [--torch DIR] [--cuda] [--no-apt] [--jobs N]
 
 Sets up (scripts/setup.sh, which explains --torch, --cuda and --no-apt), builds build/release and runs all tests.
 
-  --sanitize   instead, run the unit tests under the address and the undefined-behaviour sanitizer
+  --sanitize   instead, build build/sanitize and run the unit tests, under the address and the undefined-behaviour sanitizer
   --jobs N     run N tests at a time (default 2)
   anything else goes to ctest: -L golden runs one label, -R regex picks tests by name, -LE slow leaves a label out
 TEXT
 }
 
-presets=(release)
+preset=release
 build_arguments=(-DMNEME_BENCHMARKS=OFF -DMNEME_CUDA=AUTO)  # benchmarks are compiled by .ci/run
 jobs=2
 setup_arguments=()
@@ -25,7 +25,7 @@ ctest_arguments=()
 while (($#)); do
   case $1 in
     --sanitize)
-      presets=(asan ubsan)
+      preset=sanitize
       build_arguments=()
       ;;
     --torch)
@@ -48,7 +48,7 @@ while (($#)); do
   esac
   shift
 done
-if [[ ${presets[0]} != release && ${#ctest_arguments[@]} -eq 0 ]]; then
+if [[ $preset != release && ${#ctest_arguments[@]} -eq 0 ]]; then
   ctest_arguments=(-L '^unit$')
 fi
 
@@ -56,19 +56,16 @@ bash scripts/setup.sh "${setup_arguments[@]}"
 
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_stack_use_after_return=1:strict_string_checks=1:allocator_may_return_null=1}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
-passed=0 failed=0 skipped=0 cases=0 status=0
-for preset in "${presets[@]}"; do
-  build_preset "$preset" -DMNEME_TESTS=ON "${build_arguments[@]}" "${cmake_arguments[@]}"
-  results=$root/build/$preset/test_results.xml
-  rm -f "$results"
-  say "testing build/$preset"
-  ctest --test-dir "build/$preset" --output-on-failure --no-tests=error -j "$jobs" --output-junit "$results" \
-    --test-output-size-passed 400000 "${ctest_arguments[@]}" || status=1
-  [[ -s $results ]] || fail "ctest wrote no results for build/$preset (its message is above)"
-  read -r now_passed now_failed now_skipped < <(count_results "$results")
-  cases=$((cases + now_passed + $(count_cases "$results")))
-  passed=$((passed + now_passed)) failed=$((failed + now_failed)) skipped=$((skipped + now_skipped))
-done
+build_preset "$preset" -DMNEME_TESTS=ON "${build_arguments[@]}" "${cmake_arguments[@]}"
+results=$root/build/$preset/test_results.xml
+rm -f "$results"
+say "testing build/$preset"
+status=0
+ctest --test-dir "build/$preset" --output-on-failure --no-tests=error -j "$jobs" --output-junit "$results" \
+  --test-output-size-passed 400000 "${ctest_arguments[@]}" || status=1
+[[ -s $results ]] || fail "ctest wrote no results for build/$preset (its message is above)"
+read -r passed failed skipped < <(count_results "$results")
+cases=$((passed + $(count_cases "$results")))
 
 printf '\n%d cases passed, the rows of tables counted singly\n' "$cases"
 printf '%d passed, %d failed, %d skipped\n' "$passed" "$failed" "$skipped"

@@ -163,7 +163,7 @@ CMAKE
     expect_failure "MNEME_CUDA is 'maybe'; expected AUTO, ON or OFF" configure -DMNEME_CUDA=maybe
     ;;
   configure_with_unknown_sanitizer)
-    expect_failure "MNEME_SANITIZE is 'memory'; expected address, undefined, thread, fuzzer or nothing" \
+    expect_failure "MNEME_SANITIZE is 'memory'; expected address, undefined, \"address,undefined\", thread" \
       configure -DMNEME_SANITIZE=memory
     ;;
   configure_with_unknown_install_torch)
