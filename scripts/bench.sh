@@ -105,9 +105,9 @@ if ((${#official[@]})); then
   ((${#chosen[@]} == 0)) || fail "--against-official runs no other benchmark; leave out '${chosen[0]}'"
   "$python" -c 'import numpy, safetensors, torch' 2>/dev/null ||
     fail "'$python' lacks PyTorch, NumPy or safetensors; make one with: python3 -m venv DIR && DIR/bin/pip install torch==2.11.0 numpy safetensors, and give --python DIR/bin/python"
-  build_preset release
+  build_preset release all
 else
-  build_preset release -DMNEME_BENCHMARKS=ON
+  build_preset release all -DMNEME_BENCHMARKS=ON
 fi
 processor=$(awk -F': ' '/^model name/ { name = $2 } /^flags/ { flags = $2 }
   END { printf "%s (%s)", name, flags ~ /amx_bf16/ ? "AMX" : flags ~ /avx512_bf16/ ? "AVX-512 with bf16" : flags ~ /avx512f/ ? "AVX-512" : flags ~ /avx2/ ? "AVX2" : "no AVX2" }' /proc/cpuinfo)

@@ -50,16 +50,16 @@ find_libtorch() {
   return 1
 }
 
-# build_preset PRESET [cmake argument...]: configures and builds build/PRESET.
+# build_preset PRESET TARGET [cmake argument...]: configures build/PRESET and builds TARGET there.
 build_preset() {
-  local preset=$1 jobs
-  shift
+  local preset=$1 target=$2 jobs
+  shift 2
   jobs=$(build_jobs)
   say "configuring build/$preset"
   cmake --preset "$preset" "$@" ||
     fail "cmake could not configure build/$preset (its message is above); scripts/setup.sh installs what is needed"
   say "building build/$preset with $jobs processes"
-  cmake --build "build/$preset" -j "$jobs" || fail "the build of build/$preset failed (the compiler's message is above)"
+  cmake --build "build/$preset" --target "$target" -j "$jobs" || fail "the build of build/$preset failed (the compiler's message is above)"
 }
 
 # Prints the counts of a JUnit file of ctest as "passed failed skipped". An entry of several tests of GoogleTest counts as

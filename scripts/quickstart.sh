@@ -51,7 +51,7 @@ bash scripts/setup.sh "${setup_arguments[@]}"
 setup_seconds=$SECONDS
 
 say "2 of 3: the program and its plugins (usually 3 to 7 minutes the first time on two cores)"
-build_preset release "-DMNEME_CUDA=$cuda" "${cmake_arguments[@]}"
+build_preset release all "-DMNEME_CUDA=$cuda" "${cmake_arguments[@]}"
 build_seconds=$((SECONDS - setup_seconds))
 
 memories=configs/quickstart/memory

@@ -48,15 +48,16 @@ while (($#)); do
   esac
   shift
 done
+target=all
 if [[ $preset != release && ${#ctest_arguments[@]} -eq 0 ]]; then
-  ctest_arguments=(-L '^unit$')
+  target=unit_tests ctest_arguments=(-L '^unit$')
 fi
 
 bash scripts/setup.sh "${setup_arguments[@]}"
 
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_stack_use_after_return=1:strict_string_checks=1:allocator_may_return_null=1}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
-build_preset "$preset" -DMNEME_TESTS=ON "${build_arguments[@]}" "${cmake_arguments[@]}"
+build_preset "$preset" "$target" -DMNEME_TESTS=ON "${build_arguments[@]}" "${cmake_arguments[@]}"
 results=$root/build/$preset/test_results.xml
 rm -f "$results"
 say "testing build/$preset"
