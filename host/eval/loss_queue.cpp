@@ -33,7 +33,8 @@ void read_losses(const backbone::Output& out, scores::SegmentLosses& into) {
 
 void LossQueue::push(const data::TokenSegment& segment, const at::Tensor& top,
                      SegmentFindings found) {
-  Entry& entry = entries_.emplace_back(segment, std::move(found));
+  entries_.push_back({.segment = segment, .found = std::move(found), .top = {}});
+  Entry& entry = entries_.back();
   can_newest_wait_ = top.defined() && top.isfinite().all().item<bool>() &&
                      std::ranges::all_of(entry.found.tier_losses, [](const auto& loss) {
                        return std::isfinite(loss.second);

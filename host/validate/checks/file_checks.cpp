@@ -137,7 +137,7 @@ Outcome is_portable(const Subject& subject) {
   }
   if (newer.empty()) return {};
   std::ranges::sort(newer);
-  newer.erase(std::ranges::unique(newer).begin(), newer.end());
+  newer.erase(std::unique(newer.begin(), newer.end()), newer.end());
   return {Verdict::kWarn,
           str("it needs ", join(newer, ", "),
               ", which systems older than about 2018 (GLIBC_2.28, GLIBCXX_3.4.24) do "

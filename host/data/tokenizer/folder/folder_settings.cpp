@@ -185,9 +185,7 @@ std::vector<std::string> FolderSettings::unknown_keys() const {
     for (const auto& [key, value] : part->in_order.items()) {
       const bool is_known = key.ends_with("_token") || contains_key(kRead, key) ||
                             contains_key(kWithoutInfluence, key) ||
-                            std::ranges::any_of(kRefused, [&](const RefusedKey& refused) {
-                              return refused.key == key;
-                            });
+                            std::ranges::find(kRefused, key, &RefusedKey::key) != kRefused.end();
       if (!is_known) out.push_back(str(part->place, ": ", key));
     }
   }
