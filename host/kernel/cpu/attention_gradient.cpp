@@ -45,7 +45,7 @@ struct GradientScratch {
     const bool has_table = in.table != nullptr;
     turned_values = arena.take<T>(s.width * kKeyRow<T>);
     front = arena.take<T>(kGradeFront + kTile * kGradeRow<T>);
-    products = front + kGradeFront;
+    products = front == nullptr ? nullptr : front + kGradeFront;  // null while sizes are counted
     grad_z = arena.take<T>(rows * padded);
     lse = arena.take<T>(rows);
     shift = arena.take<T>(rows);
