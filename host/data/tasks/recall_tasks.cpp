@@ -45,8 +45,9 @@ RecallIds draw_distinct(Random& random, std::int64_t end, std::int64_t count) {
 
 // "0-7" of 0 .. 31 in quarters: the part of first .. last in which `value` lies.
 std::string part_name(std::int64_t value, std::int64_t last, std::int64_t parts) {
-  const std::int64_t part = value * parts / (last + 1);
-  const auto begin = [&](std::int64_t p) { return (p * (last + 1) + parts - 1) / parts; };
+  const std::int64_t count = std::max<std::int64_t>(last, 0) + 1;
+  const std::int64_t part = value * parts / count;
+  const auto begin = [&](std::int64_t p) { return (p * count + parts - 1) / parts; };
   return str(begin(part), "-", begin(part + 1) - 1);
 }
 

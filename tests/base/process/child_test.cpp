@@ -1,5 +1,7 @@
 #include "host/base/process/child.hpp"
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
 
