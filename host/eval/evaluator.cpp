@@ -317,6 +317,7 @@ void Evaluator::compute(const data::TokenSegment& segment,
     run_segment(model_, stack_, state_, segment.lanes_of(lanes.first, lanes.count),
                 std::move(step));
   } else {
+    // The ranks with lanes sum the weights of their hooks' losses.
     if (!stack_.is_empty()) static_cast<void>(ranks_->sum_of_weights()({}));
     add(segment, {}, {});
   }
@@ -334,7 +335,7 @@ void Evaluator::run(const data::TokenSegment& segment) {
   ++result_.segments;
   targets_ += std::ranges::count_if(segment.targets, [](auto id) { return id != data::kNoTarget; });
   add_state();
-  // With probes a segment's losses do not wait.
+  // With probes a segment's losses do not wait (may_leave_losses above), so it is the last one.
   if (options_.on_probes) options_.on_probes(segment, summed_.back().found.losses.nll, probes);
   report();
   if (options_.on_progress) options_.on_progress(result_.segments, targets_);

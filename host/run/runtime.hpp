@@ -126,8 +126,8 @@ class Runtime {
   // memory's configuration.
   void return_to(MemorySwap swap, const config::MemoryConfig& memory);
 
-  // Evaluates a split: eval.segment, eval.lanes and eval.steps of the experiment; on_progress,
-  // on_segment and use_cache of `options`. Error (kUsage) when the split has no data; Error (kRun |
+  // Evaluates a split: eval.segment, eval.lanes and eval.steps are the experiment's, and lanes,
+  // protocol, corpus and training_counts of `options` are set here. Error (kUsage) when the split has no data; Error (kRun |
   // kDevice) when memory runs out, naming the largest consumers and the keys to lower.
   eval::Result evaluate(data::Split split, eval::Options options = {});
   // Segments of such an evaluation, for progress; 0 = not known.

@@ -1,4 +1,4 @@
-// How commands open a run and reads its memories.
+// How commands open a run and read its memories.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>

@@ -7,7 +7,7 @@
 //   random_group.cpp   random
 //   layer_group.cpp    layer
 //   report_group.cpp   report, probe and log
-//   state_group.cpp    state; the functions of it that `create` calls: state/state_declarations.cpp
+//   state_group.cpp    state; the functions of it that `create` calls: state_declarations.cpp
 //
 // An option goes from TOML (config/sections/memory_section.cpp) to a value (config/options.cpp),
 // then to the tier (tier.cpp) and to the plugin (config_group.cpp). A kernel's arguments go from

@@ -47,7 +47,7 @@ struct Difference {
   std::string split = {};
   Measure measure = Measure::kLoss;
   std::vector<std::uint64_t> seeds = {};  // that both arms have
-  std::string unit = {};                  // "document" | "sequence" | "block"
+  std::string unit = {};                  // "document" | "sequence" | "dialogue" | "block"
   std::int64_t units = 0;                 // that both arms have, with the same targets
   std::int64_t block = 0;                 // targets of a block as chosen; 0 = another unit
   std::int64_t longest_block = 0;         // ends of lanes make some longer or shorter

@@ -43,7 +43,7 @@ class Checkpoint {
                                        CheckpointUse use = CheckpointUse::kTraining);
 
   [[nodiscard]] const std::filesystem::path& path() const { return file_.path(); }
-  // The tensors as they lie in the file, under the names above.
+  // The tensors as they lie in the file, under the names of checkpoint_format.hpp.
   [[nodiscard]] const SafetensorsFile& file() const { return file_; }
   [[nodiscard]] const config::Experiment& experiment() const { return metadata_.experiment; }
   [[nodiscard]] const RunProgress& progress() const { return metadata_.progress; }
