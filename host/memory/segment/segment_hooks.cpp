@@ -2,33 +2,12 @@
 // about the tiers of a layer.
 #include <algorithm>
 #include <cstring>
-#include <new>
-#include <utility>
 
 #include "host/base/error.hpp"
 #include "host/memory/segment/segment_impl.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::memory {
-
-namespace {
-
-struct SpareMemory {
-  void* block = nullptr;
-  ~SpareMemory() { ::operator delete(block); }
-};
-thread_local SpareMemory spare;
-
-}  // namespace
-
-void* SegmentHooks::Impl::operator new(std::size_t size) {
-  void* const block = std::exchange(spare.block, nullptr);
-  return block != nullptr ? block : ::operator new(size);
-}
-
-void SegmentHooks::Impl::operator delete(void* memory) noexcept {
-  ::operator delete(std::exchange(spare.block, memory));
-}
 
 void SegmentHooks::Impl::enter(std::size_t i, Hook hook, int64_t layer, LayerServices* services,
                                const at::Tensor& x, std::vector<Rows>& released) {

@@ -76,10 +76,6 @@ struct SegmentHooks::Impl {
 
   Impl(Stack& stack_in, StackState& state_in, const SegmentInput& input_in)
       : stack(stack_in), state(state_in), input(input_in) {}
-  // The memory of the thread's last segment is used again: for a block of some kilobytes malloc
-  // tidies its lists of small ones, which takes longer than the call of a hook.
-  static void* operator new(std::size_t size);
-  static void operator delete(void* memory) noexcept;
 
   const Tier& tier(std::size_t i) const { return *stack.tiers()[i]; }
 
