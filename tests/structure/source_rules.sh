@@ -6,6 +6,7 @@
 #      standard library, and Eigen, which is headers alone; .cu and .cuh, CUDA's headers as well
 #   3. a file of scripts/ that begins with #! may be executed, as the README calls it
 #   4. the program, its SDK and CHANGELOG.md name one version
+#   5. host/base/log.cpp alone includes spdlog or fmt, and nothing of their details: LibTorch brings another fmt
 set -eu
 root=$1
 breaches=$(mktemp)
@@ -105,6 +106,14 @@ for entry in 'sdk/CMakeLists.txt:^project\(mneme-sdk VERSION ([0-9.]+) .*' \
   if [ "$other" != "$version" ]; then
     breach "${entry%%:*}: the version is '$other'; expected '$version', as in CMakeLists.txt"
   fi
+done
+
+# ---- 5 ----
+for folder in host plugins sdk tests bench examples; do
+  if [ ! -d "$root/$folder" ]; then continue; fi
+  grep -rnE --include='*.cpp' --include='*.hpp' --include='*.h' '^[[:space:]]*#[[:space:]]*include[[:space:]]*[<"](spdlog|fmt)/' \
+    "$root/$folder" | grep -vE '^[^:]*/host/base/log\.cpp:[0-9]+:.*/(sinks/[a-z_]+|spdlog)\.h>' |
+    while IFS= read -r line; do breach "spdlog and fmt are included by host/base/log.cpp alone, without their details: $line"; done || true
 done
 
 if [ -s "$breaches" ]; then

@@ -63,4 +63,12 @@ fresh_tree; printf '# Changes\n\n## Since 1.2.3\n\n## 1.2.2\n' >"$work/tree/CHAN
 expect_breach "CHANGELOG.md: the version is '1.2.2'"
 fresh_tree; : >"$work/tree/sdk/CMakeLists.txt"
 expect_breach "sdk/CMakeLists.txt: the version is ''"
+fresh_tree; echo '#include <spdlog/spdlog.h>' >>"$work/tree/host/a.cpp"
+expect_breach 'without their details: '"$work"'/tree/host/a.cpp:3'
+fresh_tree; mkdir "$work/tree/host/base"; echo '#include <spdlog/spdlog.h>' >"$work/tree/host/base/log.cpp"
+sh "$here/source_rules.sh" "$work/tree" >/dev/null || { echo "FAIL: refused the file that logs"; exit 1; }
+echo '#include <spdlog/details/os.h>' >>"$work/tree/host/base/log.cpp"
+expect_breach 'log.cpp:2'
+fresh_tree; mkdir "$work/tree/tests"; echo '#include <fmt/core.h>' >"$work/tree/tests/a.cpp"
+expect_breach 'tests/a.cpp:1'
 echo "every source rule can fail"
