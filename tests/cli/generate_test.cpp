@@ -43,26 +43,15 @@ TEST_F(BadGeneration, Prompts) {
   expect_refusal(generate(run, {"--prompt", "ab\nXY"}), 2,
                  {"the vocabulary lacks characters", "\"X\" at --prompt:2:1", "\"Y\""});
   folder_.write("utf16.txt", std::string("a\0b\0", 4));
-  expect_refusals(2, "generate {run} --tokens 4", read_wordings(R"(
---prompt-file {utf16.txt} => utf16.txt: the text is not UTF-8 & iconv -f UTF-16LE -t UTF-8
-(empty) => nothing to continue & --prompt & --state
---prompt '' => prompt: it is empty
---prompt-file {none.txt} => none.txt
---prompt a --prompt-ids 1 => --prompt-ids
---prompt-ids 1,x => --prompt-ids & "x"
---prompt-ids 1,77 => token 2 & no such id
-)"));
+  expect_refusals(2, "generate {run} --tokens 4",
+                  read_wording_file("tests/cli/messages/generate/prompts.txt"));
 }
 
 // Before the run is opened, so that no model is loaded in vain.
 TEST_F(BadGeneration, FilesThatCannotBeReadAreFoundFirst) {
-  expect_refusals(2, "", read_wordings(R"(
-generate {nowhere} --prompt-file {none.txt} => none.txt & check the path
-generate {nowhere} --prompt-file {.} => expected a file, got a folder
-generate {nowhere} --state {none.state} => none.state & check the path
-generate {nowhere} --chat --document {none.txt} => none.txt & check the path
-score {nowhere} --tokens {none.safetensors} --dump {nll} => none.safetensors & check the path
-)"));
+  expect_refusals(2, "",
+                  read_wording_file(
+                      "tests/cli/messages/generate/files_that_cannot_be_read_are_found_first.txt"));
 }
 
 TEST_F(BadGeneration, PromptsLongerThanTheModelAllows) {
@@ -117,27 +106,8 @@ TEST_F(BadGeneration, TextForARunOnIds) {
 TEST_F(BadGeneration, OptionsOutOfRange) {
   run_of("byte", "run");
   folder_.write("none.toml", "[memory]\n");
-  expect_refusals(2, "generate {run} --tokens 4 --prompt ab", read_wordings(R"(
---temperature 0 => --temperature & above 0 & --greedy
---top-k -1 => --top-k & 0 (off) or more & got -1
---top-p 1.5 => --top-p & at most 1 & got 1.5
---min-p 1 => --min-p & below 1
---samples 0 => --samples
---segment 0 => --segment
---tokens -1 => --tokens
---seed -1 => --seed
---protocol other => --protocol & released
---stop '' => --stop: expected a text, got an empty text
---detokenize => --detokenize: the run has no vocabulary of words & got the vocabulary "byte"
---checkpoint 77 => 77
---set train.lr=1 => --set train.lr & generates as it is
---set generate.segment=0 => generate.segment
---memory {absent.toml} => absent.toml
---samples 2 --save-state {s} => --save-state keeps one text; leave --samples out
---save-state {none.toml/s} => --save-state & none.toml/s & cannot be written & which is no folder
---save-state {.} => --save-state & got a folder
---memory {none.toml} --memory {none.toml} => several --memory goes with --for-report; expected one without it
-)"));
+  expect_refusals(2, "generate {run} --tokens 4 --prompt ab",
+                  read_wording_file("tests/cli/messages/generate/options_out_of_range.txt"));
 }
 
 TEST_F(BadGeneration, StatesOfAnotherModel) {
@@ -145,17 +115,8 @@ TEST_F(BadGeneration, StatesOfAnotherModel) {
   run_of("char", "two");
   expect_done(generate(one, {"--prompt", "ab", "--save-state", file("state")}));
   expect_done(generate(one, {"--state", file("state")}));
-  expect_refusals(2, "generate --tokens 4", read_wordings(R"(
-{two} --state {state}
-  => another model: checkpoint & expected step 6, weights & got step 6, weights
-{one} --state {state} --set eval.precision=f64
-  => another model: precision & expected f64, got f32
-{one} --state {state} --set model.clamp_distance=3
-  => another model: model & clamp_distance = 3 & clamp_distance = 0
-{one} --state {train.txt} => train.txt
-{one} --state {nothing} => nothing
-{nowhere} --prompt ab => nowhere
-)"));
+  expect_refusals(2, "generate --tokens 4",
+                  read_wording_file("tests/cli/messages/generate/states_of_another_model.txt"));
 }
 
 // A segment is a part of the function that a text is drawn from.

@@ -16,104 +16,15 @@ class Use : public CliTest {};
 
 TEST_F(Use, RefusesWhatItDoesNotUnderstand) {
   experiment(tiny());
-  expect_refusals(2, "", read_wordings(R"(
-(empty) => error: expected a subcommand, train, eval, & , got none; see mneme --help
-plugins => error: plugins: expected a subcommand, list, describe, try, validate, new, lock, got none
-completion fish => SHELL: expected "bash" | "zsh", got "fish"; see mneme completion --help
-completion bsh => got "bsh" (did you mean "bash"?)
-plugins try x.toml --force => unknown argument "--force"
-plugins try x.toml --here --trial-seconds 3 => --here & --trial-seconds
-generate x --prompt a --trial-seconds 3 => generate --trial-seconds goes with --chat; add that
-generate x --prompt a --prompt-file b => generate --prompt & leave --prompt-file out
-eval x --watch --no-store => eval --watch & stores nothing; leave --no-store out
-eval x --decode --no-store => mneme decode x --no-store & unknown argument "--no-store"
-eval x --watch --no-trial => eval --watch always tries a build; leave --no-trial out
-eval x --memory a --no-trial => eval --no-trial goes with several --memory
-eval x --trial-seconds 3 => eval --trial-seconds goes with --watch or several --memory
-eval x --memory a --memory b --no-trial --trial-seconds 3
-  => eval --no-trial makes no trial; leave --trial-seconds out
-analyze x --out y --threshold 1.5 => --threshold: expected a number in [0, 1], got 1.5
-compare {.} --jobs 3 => run folders are compared as they are & --jobs
-compare {.} --device cuda => run folders are compared as they are & --device
-compare {.} --threads 7 => run folders are compared as they are & --threads
-compare {.} --force => run folders are compared as they are & --force
-compare {.} --seeds 1 => run folders are compared as they are & --seeds
-compare {.} --samples 3 => run folders are compared as they are & leave --samples out
-compare --suite x --pairs --equal state => compare --suite & leave --equal and --pairs out
-train x.toml --checkpoint last => train --checkpoint goes with --resume
-train x.toml --curve-every 2 => train --curve-every goes with --curve-segments
-train --resume x --init y --run z => train --resume & leave --init and --run out
-generate x --for-report 2 --top-k 3 => generate --for-report & leave --top-k out
-generate x --prompt a --split test => generate --split goes with --for-report
-generate x --prompt a --prompt-tokens 2 => generate --prompt-tokens goes with --for-report
-generate x --prompt-ids 1 --bos => generate --bos begins a text & leave --prompt-ids out
-generate x --chat --document y --state z => generate --document & leave --state out
-analyze x --for-report 2 --out y => analyze --for-report & leave --out out
-analyze x => analyze: --out is required
-trian x.toml => unknown argument "trian" (did you mean "train"?)
-plugins try e.toml --seconds 3 => unknown argument "--seconds" (did you mean "--trial-seconds"?)
-analyze regresion
-  => analyze: "regresion" is no RUN that is there, and no subcommand (did you mean "regression"?)
-analyze distnace RUN --out x => and no subcommand (did you mean "distance"?)
-analyze regresion --memory x --out y => and no subcommand (did you mean "regression"?)
-train x.toml --memori m.toml
-  => error: train: unknown argument "--memori" & (did you mean "--memory"?)
-train x.toml --run --dry-run
-  => --run: expected a folder, got --dry-run; a path that begins so is given as ./--dry-run
-train x.toml --memory --dry-run => --memory: expected a file, got --dry-run
-eval x --checkpoint --quiet => --checkpoint: expected WHICH, got --quiet
-train --resume => --resume: expected RUN, got nothing; see mneme train --help
-eval => RUN & see mneme eval --help
-compare => EXP & see mneme compare --help
-train => EXP
-train x.toml --device tpu => --device & tpu & "cpu" | "cuda" | cuda:N
-train x.toml --device cuda:x => --device & cuda:x & cuda:N
-eval run --split train => --split & valid & test
-train x.toml --threads -3 => --threads
-train {experiment.toml} --set train.lr => --set & train.lr
-train {experiment.toml} --resume {run} => --resume & experiment
-eval {run} --tokens {x.safetensors} => mneme score {run} --tokens & --dump is required
-eval {run} --dump={x} => mneme score {run} --dump={x} & --tokens is required
-score x --tokens a --dump b --memory c --memory d => expected at most one --memory, got 2
-train {experiment.toml} --json {experiment.toml/x.json} => --json & experiment.toml
-compare {experiment.toml} => --memory
-)"));
+  expect_refusals(
+      2, "", read_wording_file("tests/cli/messages/use/refuses_what_it_does_not_understand.txt"));
 }
 
 // An empty text is what a shell makes of a variable that is not set: it must not count as an option
 // that is absent.
 TEST_F(Use, RefusesEmptyPaths) {
   experiment(tiny());
-  expect_refusals(2, "", read_wordings(R"(
-generate x --prompt a --save-state '' => --save-state: expected a path, got an empty text
-generate x --prompt a --state '' => --state: expected a path, got an empty text
-generate x --prompt-file '' => --prompt-file: expected a path, got an empty text
-generate '' --prompt a => RUN: expected a path, got an empty text; see mneme generate --help
-eval x --json '' => --json: expected a path, got an empty text
-score x --tokens '' --dump '' => expected a path, got an empty text
-eval x --memory a.toml --memory '' => --memory: expected a path, got an empty text
-eval '' => RUN: expected a path, got an empty text
-train {experiment.toml} --run '' => --run: expected a path, got an empty text
-train '' => EXP: expected a path, got an empty text
-import --from '' --run {run} => --from: expected a path, got an empty text
-import --from x --run '' => --run: expected a path, got an empty text
-data prepare --train {t} --out '' => --out: expected a path, got an empty text
-data prepare --train '' --out {o} => --train: expected a path, got an empty text
-data prepare --train {t} --valid {t} '' --out {o} => --valid: expected a path, got an empty text
-data describe '' => PATH: expected a path, got an empty text
-data dialogues x --out '' => --out: expected a path, got an empty text
-analyze distance x --out '' => --out: expected a path, got an empty text
-inspect '' => FILE: expected a path, got an empty text
-plugins list --plugins '' => --plugins: expected a path, got an empty text
-abi ops --json '' => --json: expected a path, got an empty text
-compare {experiment.toml} --memory '' => --memory: expected a path, got an empty text
-config keys '' => TABLE: expected a table, got an empty text
-report x --baseline '' => --baseline: expected an arm, got an empty text
-export x --to y --family '' => --family: expected a family, got an empty text
-export x y --format '' => --format: expected a format, got an empty text
-plugins validate x --here '' => --here: expected a check, got an empty text
-plugins new x --id '' => --id: expected an id, got an empty text
-)"));
+  expect_refusals(2, "", read_wording_file("tests/cli/messages/use/refuses_empty_paths.txt"));
 }
 
 TEST_F(Use, RefusesAnExperimentThatIsMissing) {

@@ -135,21 +135,8 @@ TEST_F(Data, SkipsByteOrderMarks) {
 
 TEST_F(Data, RefusesOptionsThatContradict) {
   const auto train = write_text("train.txt", 30);
-  expect_refusals(2, "data prepare --out {out} --train {train.txt}", read_wordings(R"(
---preparation enwik8 --vocabulary word => data prepare --preparation fixes & leave --vocabulary out
---preparation text8 --documents line => data prepare --preparation fixes & leave --documents out
---preparation gpt9 => --preparation
---min-count 2 => data prepare --min-count goes with --vocabulary word
---no-eos => --no-eos goes with --vocabulary word
---vocabulary-size 9 => --vocabulary-size goes with
---vocabulary word --vocabulary-file v.json --min-count 2
-  => --vocabulary-file fixes the words; leave --min-count out
---documents mark => --documents mark goes with --document-mark
---document-mark x => --document-mark goes with --documents mark
---split 0.5,0.2,0.2 => --split & sum to 1 & 0.9
---split 0.9,0.05,0.05 --valid {train.txt} => --valid & not both
---vocabulary-file {none.json} => --vocabulary-file & no such file
-)"));
+  expect_refusals(2, "data prepare --out {out} --train {train.txt}",
+                  read_wording_file("tests/cli/data/messages/refuses_options_that_contradict.txt"));
   expect_refusal(prepare({"--train", train, "--documents", "mark", "--document-mark", "x\n"}), 2,
                  {"--document-mark", "expected one line", "\"x\\n\""});
   expect_nothing_written();

@@ -39,16 +39,9 @@ TEST_F(BadEvaluation, ValidationTextTooShortForTheLanes) {
 
 TEST_F(BadEvaluation, WhatTheRunOrTheArgumentsDoNotAllow) {
   folder_.write("m.toml", "[memory]\n");
-  expect_refusals(2, "eval {run} --quiet", read_wordings(R"(
---split test => data.test & there is no test data
---split test --memory {m.toml} --memory {m.toml} => data.test & there is no test data
---segment 8 => goes with --extrapolate; use --set eval.segment=T
---extrapolate 0 => --extrapolate
---extrapolate 2 --segment 0 => --segment
---extrapolate 2 => extrapolation & no tier has an integer option "rows" & without tiers
---tokens ids.safetensors --dump nll.safetensors --split test
-  => mneme score & score: unknown argument "--split"
-)"));
+  expect_refusals(
+      2, "eval {run} --quiet",
+      read_wording_file("tests/cli/eval/messages/what_the_run_or_the_arguments_do_not_allow.txt"));
 }
 
 }  // namespace
