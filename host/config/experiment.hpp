@@ -294,9 +294,6 @@ struct DataConfig {
   friend bool operator==(const DataConfig&, const DataConfig&) = default;
 };
 
-// True for the tasks of RecallConfig.
-[[nodiscard]] bool is_recall(Task task);
-
 // A key of [data] whose value does not fit to the others.
 struct SizeProblem {
   std::string_view key;

@@ -10,7 +10,7 @@
 #include "host/data/corpus/lanes.hpp"
 #include "host/data/prepare/prepared.hpp"
 #include "host/data/tasks/answer_task.hpp"
-#include "host/data/tasks/sequence_tasks.hpp"
+#include "host/data/tasks/motif_stream.hpp"
 #include "host/data/tokenizer/tokenizer.hpp"
 
 namespace mneme::data {
@@ -50,7 +50,7 @@ void warn_of_equal_splits(const Dataset& dataset) {
 bool has_sources(const config::DataConfig& data) {
   if (data.task == config::Task::kMotif) return true;
   const std::unique_ptr<AnswerTask> task = make_answer_task(data);
-  return task != nullptr && task->has_sources();
+  return task != nullptr && task->shape().has_sources;
 }
 
 Dataset::Dataset(const config::DataConfig& config, const DatasetOptions& options)
@@ -70,7 +70,7 @@ Dataset::Dataset(const config::DataConfig& config, const DatasetOptions& options
       break;
     default:
       answers_ = make_answer_task(config_);
-      vocabulary_size_ = answers_->vocabulary_size();
+      vocabulary_size_ = answers_->shape().vocabulary;
       break;
   }
   warn_of_equal_splits(*this);
@@ -133,10 +133,10 @@ Json Dataset::describe() const {
     return json;
   }
   if (answers_) {
-    const config::SequenceConfig& sequences = answers_->settings();
+    const config::SequenceConfig& sequences = config_.sequences;
     if (sequences.length > 0) json["length"] = sequences.length;
     if (sequences.alphabet > 0) json["alphabet"] = sequences.alphabet;
-    for (const auto& [name, value] : answers_->sizes()) json[name] = value;
+    for (const auto& [name, value] : answers_->shape().sizes) json[name] = value;
     if (config_.task == config::Task::kNeedle) {
       json["depth_min"] = config_.recall.depth_min;
       json["depth_max"] = config_.recall.depth_max;

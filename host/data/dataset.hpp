@@ -51,7 +51,7 @@ class Dataset {
   [[nodiscard]] bool has(Split split) const noexcept;
   // True when segments carry `source`.
   [[nodiscard]] bool has_sources() const noexcept {
-    return is_endless() || (answers_ && answers_->has_sources());
+    return is_endless() || (answers_ && answers_->shape().has_sources);
   }
   // True when streams without max_segments and epochs never end, as the repeating motif's.
   [[nodiscard]] bool is_endless() const noexcept { return config_.task == config::Task::kMotif; }

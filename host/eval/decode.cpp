@@ -50,11 +50,11 @@ Decoder::Decoder(backbone::Model& model, memory::Stack& stack,
       sequences_(task_->count(options_.split)) {
   check_options(options_);
   if (options_.max_sequences > 0) sequences_ = std::min(sequences_, options_.max_sequences);
-  if (task_->vocabulary_size() != model_.vocabulary()) {
+  if (task_->shape().vocabulary != model_.vocabulary()) {
     throw_usage({.where = "data.alphabet",
                  .failed = "the task's vocabulary is not the model's",
                  .expected = str(model_.vocabulary(), " ids"),
-                 .got = str(task_->vocabulary_size()),
+                 .got = str(task_->shape().vocabulary),
                  .hint = "decode with the data that the model was trained on"});
   }
 }
@@ -67,8 +67,8 @@ bool Decoder::run_batch() {
   if (lanes == 0) return false;
   std::vector<std::int64_t> prompts, answers;
   for (std::int64_t i = first; i < first + lanes; ++i) {
-    const std::vector<std::int64_t> ids = task_->sequence(options_.split, i);
-    const auto answer = ids.begin() + task_->prompt_length();
+    const std::vector<std::int64_t> ids = task_->sequence(options_.split, i).ids;
+    const auto answer = ids.begin() + task_->shape().prompt;
     prompts.insert(prompts.end(), ids.begin(), answer);
     answers.insert(answers.end(), answer, ids.end());
   }
@@ -101,7 +101,7 @@ at::Tensor Decoder::with_memory(const at::Tensor& prompt) {
   for (const at::Tensor& segment : prompt.split(options_.segment, 1)) {
     predictions[0] = feed(state, segment);
   }
-  for (std::int64_t i = 1; i < task_->answer_length(); ++i) {
+  for (std::int64_t i = 1; i < task_->shape().answer; ++i) {
     predictions.push_back(feed(state, predictions.back()));
   }
   return at::cat(predictions, 1);
@@ -109,15 +109,15 @@ at::Tensor Decoder::with_memory(const at::Tensor& prompt) {
 
 at::Tensor Decoder::without_memory(const at::Tensor& prompt) {
   at::Tensor tokens = prompt;
-  for (std::int64_t i = 0; i < task_->answer_length(); ++i) {
+  for (std::int64_t i = 0; i < task_->shape().answer; ++i) {
     memory::StackState state = stack_.new_state(memory::Phase::kEvaluation, prompt.size(0));
     tokens = at::cat({tokens, feed(state, tokens)}, 1);
   }
-  return tokens.narrow(1, prompt.size(1), task_->answer_length());
+  return tokens.narrow(1, prompt.size(1), task_->shape().answer);
 }
 
 void Decoder::count(const at::Tensor& predictions, const std::vector<std::int64_t>& answers) {
-  const std::int64_t length = task_->answer_length();
+  const std::int64_t length = task_->shape().answer;
   const std::int64_t* const predicted = predictions.const_data_ptr<std::int64_t>();
   for (std::int64_t row = 0; row < predictions.size(0); ++row) {
     const auto* const begin = predicted + row * length;

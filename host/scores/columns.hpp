@@ -85,7 +85,7 @@ struct Sample {
   std::map<std::string, Sums> slices;  // by where the information about the target lies: "none",
                                        // "inside", "outside"; empty when the task does not know
   // The groups to which the sequence belongs, by name, such as "depth" -> "0.2-0.3": what a task
-  // knows of it (data::AnswerTask::slices). All samples have the same names; empty = no groups.
+  // knows of it (data::AnswerSequence::slices). All samples have the same names; empty = no groups.
   std::map<std::string, std::string> groups = {};
 
   friend bool operator==(const Sample&, const Sample&) = default;

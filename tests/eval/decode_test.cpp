@@ -69,7 +69,7 @@ TEST(Decode, TakesTheLikeliestTokenEachTime) {
   const Decoded decoded = decode(*runtime, {.lanes = 4, .segment = 9});
   ASSERT_EQ(decoded.predictions.size(), 11U * kDigits);
   for (std::int64_t i = 0; i < 11; ++i) {
-    Ids tokens = runtime->dataset()->answer_task()->sequence("valid", i);
+    Ids tokens = runtime->dataset()->answer_task()->sequence("valid", i).ids;
     tokens.resize(kDigits);
     for (std::int64_t place = 0; place < kDigits; ++place) {
       std::vector<double> nll;
@@ -115,7 +115,7 @@ TEST(Decode, CountsWhatIsRight) {
   std::int64_t tokens = 0;
   std::int64_t sequences = 0;
   for (std::int64_t i = 0; i < 11; ++i) {
-    const Ids ids = runtime->dataset()->answer_task()->sequence("valid", i);
+    const Ids ids = runtime->dataset()->answer_task()->sequence("valid", i).ids;
     std::int64_t right = 0;
     for (std::int64_t place = 0; place < kDigits; ++place) {
       const auto predicted = decoded.predictions[static_cast<std::size_t>(i * kDigits + place)];

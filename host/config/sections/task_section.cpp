@@ -125,11 +125,6 @@ void list_sequences(Fields& keys, DataConfig& data) {
   }
 }
 
-bool is_recall(Task task) {
-  return task == Task::kCopy || task == Task::kSelectiveCopy || task == Task::kNeedle ||
-         task == Task::kMqar || task == Task::kDocumentRecall;
-}
-
 std::optional<SizeProblem> find_size_problem(const DataConfig& data) {
   const std::int64_t length = data.sequences.length;
   const RecallConfig& recall = data.recall;

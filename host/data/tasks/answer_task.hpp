@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "host/base/random.hpp"
 #include "host/config/experiment.hpp"
 #include "host/data/stream/stream.hpp"
 
@@ -20,67 +22,67 @@ struct Question {
   std::int64_t source = -1;  // the newest place before it that says what it is; -1 = not one place
 };
 
+// What all sequences of a task share.
+struct AnswerShape {
+  // Number of token ids, V. There is no padding id: `TokenSegment::valid` says where lanes are
+  // padded.
+  std::int64_t vocabulary = 0;
+  std::int64_t prompt = 0;  // P: tokens before the answer's first one
+  std::int64_t answer = 0;  // A
+  // The task's own sizes beside data.sequences, by the names of their keys.
+  std::vector<std::pair<std::string, std::int64_t>> sizes = {};
+  std::int64_t questions = answer;       // of a sequence
+  std::int64_t first_question = prompt;  // no sequence has a question before this place
+  bool has_sources = true;               // every question has one
+
+  // P + A - 1: what a model reads; the answer's last token is only predicted.
+  [[nodiscard]] std::int64_t inputs() const { return prompt + answer - 1; }
+};
+
+struct AnswerSequence {
+  std::vector<std::int64_t> ids;  // P of the prompt, then A of the answer
+  // Every token that is asked for, by place: always the last A tokens, and maybe earlier ones.
+  std::vector<Question> questions;
+  // The groups to which a sequence belongs, for evaluations that are split by them: name -> group,
+  // such as "depth" -> "0.2-0.3". The names are the same for all sequences of a task.
+  std::map<std::string, std::string> slices = {};
+};
+
+// What one task is: `draw` gets the random numbers of one sequence.
+struct AnswerKind {
+  AnswerShape (*shape_of)(const config::DataConfig& data);
+  AnswerSequence (*draw)(const config::DataConfig& data, Random& random);
+};
+
 // All sequences of a task are equally long. Sequence `index` of a split depends on data.seed, the
 // split's name and its index alone, so it is the same however sequences are batched, ordered or
 // cut. Immutable; any thread.
 class AnswerTask {
  public:
-  virtual ~AnswerTask() = default;
-  AnswerTask(const AnswerTask&) = delete;
-  AnswerTask& operator=(const AnswerTask&) = delete;
+  // Error (kUsage) naming the key for a length or an alphabet below 2 (of tasks that have them),
+  // for a split without sequences, and for sizes that do not fit together
+  // (config::find_size_problem).
+  AnswerTask(const config::DataConfig& data, const AnswerKind& kind);
 
-  // Number of token ids, V. There is no padding id: `TokenSegment::valid` says where lanes are
-  // padded.
-  [[nodiscard]] virtual std::int64_t vocabulary_size() const = 0;
-  // P: tokens before the answer's first one.
-  [[nodiscard]] virtual std::int64_t prompt_length() const = 0;
-  // A.
-  [[nodiscard]] virtual std::int64_t answer_length() const = 0;
-  // P prompt ids, then A answer ids.
-  [[nodiscard]] virtual std::vector<std::int64_t> sequence(std::string_view split,
-                                                           std::int64_t index) const = 0;
-
-  // Every token that is asked for, by place. By default those of the answer, without sources. A
-  // task may ask earlier in the sequence, too; it always asks for the last A tokens.
-  [[nodiscard]] virtual std::vector<Question> questions(std::string_view split,
-                                                        std::int64_t index) const;
-  // Questions of a sequence; the same for all. By default A.
-  [[nodiscard]] virtual std::int64_t question_count() const { return answer_length(); }
-  // No sequence has a question before this place. By default P.
-  [[nodiscard]] virtual std::int64_t first_question() const { return prompt_length(); }
-  // True when every question has a source.
-  [[nodiscard]] virtual bool has_sources() const { return false; }
-  // The groups to which a sequence belongs, for evaluations that are split by them: name -> group,
-  // such as "depth" -> "0.2-0.3". The names are the same for all sequences of a task.
-  [[nodiscard]] virtual std::map<std::string, std::string> slices(std::string_view split,
-                                                                  std::int64_t index) const;
-  // The task's own sizes beside settings(), by the names of their keys.
-  [[nodiscard]] virtual std::vector<std::pair<std::string, std::int64_t>> sizes() const {
-    return {};
-  }
-
-  // P + A - 1: what a model reads; the answer's last token is only predicted.
-  [[nodiscard]] std::int64_t input_length() const { return prompt_length() + answer_length() - 1; }
-  [[nodiscard]] config::Task task() const { return task_; }
-  [[nodiscard]] const config::SequenceConfig& settings() const { return settings_; }
-  [[nodiscard]] std::uint64_t seed() const { return seed_; }
+  [[nodiscard]] const config::DataConfig& data() const { return data_; }
+  [[nodiscard]] const AnswerShape& shape() const { return shape_; }
+  [[nodiscard]] AnswerSequence sequence(std::string_view split, std::int64_t index) const;
   // Sequences of "train", "valid" or "test".
   [[nodiscard]] std::int64_t count(std::string_view split) const;
 
- protected:
-  // Takes data.task, data.sequences and data.seed. Error (kUsage) naming the key for a length or
-  // an alphabet below 2 (of tasks that have them), for a split without sequences, and for sizes
-  // that do not fit together (config::find_size_problem).
-  explicit AnswerTask(const config::DataConfig& data);
-
  private:
-  config::Task task_;
-  config::SequenceConfig settings_;
-  std::uint64_t seed_;
+  config::DataConfig data_;
+  AnswerKind kind_;
+  AnswerShape shape_;
 };
 
 // The task that data.task names; nullptr when it is not one with an answer. Errors as AnswerTask's.
 [[nodiscard]] std::unique_ptr<AnswerTask> make_answer_task(const config::DataConfig& data);
+
+// All symbols 0 .. alphabet-1 by falling frequency in `tokens`; among equally frequent ones the
+// symbol seen first comes first; symbols that do not occur come last, by id.
+[[nodiscard]] std::vector<std::int64_t> symbols_by_frequency(std::span<const std::int64_t> tokens,
+                                                             std::int64_t alphabet);
 
 // --- Segments of a task with an answer ---
 
@@ -131,7 +133,7 @@ class AnswerStream : public Stream {
     return batches_ * cut_.segments();
   }
   [[nodiscard]] std::int64_t targets_per_epoch() const override {
-    return count_ * task_->question_count();
+    return count_ * task_->shape().questions;
   }
   // The last one of a batch, and before it those that may hold a question: where a task asks
   // earlier in the sequence, a segment of a small batch may happen to have none.
@@ -140,10 +142,9 @@ class AnswerStream : public Stream {
  private:
   // The sequences of one batch, by lane; empty where there is none.
   struct Batch {
-    std::int64_t number = -1;  // counted over epochs
-    std::vector<std::int64_t> sequences;
-    std::vector<std::vector<std::int64_t>> ids;
-    std::vector<std::vector<Question>> questions;
+    std::int64_t number = -1;             // counted over epochs
+    std::vector<std::int64_t> documents;  // the sequences' numbers
+    std::vector<AnswerSequence> sequences;
   };
 
   void load_batch(std::int64_t number);
@@ -155,9 +156,8 @@ class AnswerStream : public Stream {
   std::string split_;
   StreamOptions options_;
   AnswerCut cut_;
-  std::int64_t count_;                                       // sequences of an epoch
-  std::int64_t batches_;                                     // of an epoch
-  std::vector<std::pair<std::string, std::int64_t>> sizes_;  // of the task
+  std::int64_t count_;    // sequences of an epoch
+  std::int64_t batches_;  // of an epoch
   std::int64_t index_ = 0;
   Batch batch_;                      // a cache
   std::vector<std::int64_t> order_;  // cached: the order of training in epoch order_epoch_

@@ -159,7 +159,7 @@ fs::path EvaluationRecorder::write(const fs::path& run_folder, std::int64_t step
                                        .info = info(result, command)};
   if (const auto task = runtime_.dataset()->answer_task()) {
     evaluation.groups = [task, this](std::int64_t sequence) {
-      return task->slices(data::to_word(split_), sequence);
+      return task->sequence(data::to_word(split_), sequence).slices;
     };
   }
   if (!scores::has_vocabulary_counts(run_folder)) {

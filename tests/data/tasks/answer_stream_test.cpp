@@ -121,16 +121,16 @@ TEST(AnswerStream, DoesNotDependOnTheCut) {
   for (const Task kind : {Task::kSorting, Task::kDigitSorting}) {
     const std::shared_ptr<const AnswerTask> task =
         make_answer_task(answer_stream_settings(kind, 20, 6));
-    const auto answer = task->answer_length();
+    const auto answer = task->shape().answer;
     for (const std::int64_t segment : {20, 23, 26, 64}) {
       for (const std::int64_t lanes : {1, 2, 7}) {
         AnswerStream stream(task, "valid", {.lanes = lanes, .segment = segment, .epochs = 1});
         const auto read = by_sequence(read_all(stream, 1000));
         ASSERT_EQ(read.size(), 5U);
         for (const auto& [number, sequence] : read) {
-          const Ids ids = task->sequence("valid", number);
+          const Ids ids = task->sequence("valid", number).ids;
           EXPECT_EQ(sequence.inputs, Ids(ids.begin(), ids.end() - 1));
-          Ids targets(at(task->prompt_length() - 1), kNoTarget);
+          Ids targets(at(task->shape().prompt - 1), kNoTarget);
           targets.insert(targets.end(), ids.end() - answer, ids.end());
           EXPECT_EQ(sequence.targets, targets);
         }

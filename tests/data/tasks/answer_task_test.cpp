@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "host/base/random.hpp"
-#include "host/data/tasks/sequence_tasks.hpp"
 #include "tests/data/data_files.hpp"
 
 namespace mneme::data {
@@ -85,18 +84,18 @@ TEST(SymbolsByFrequency, AgreesWithTheDefinition) {
 }
 
 TEST(Sorting, IsPromptSeparatorAnswer) {
-  const SortingTask task(settings(Task::kSorting, 100, 20));
-  EXPECT_EQ(task.vocabulary_size(), 21);
-  EXPECT_EQ(task.prompt_length(), 101);
-  EXPECT_EQ(task.answer_length(), 20);
-  EXPECT_EQ(task.input_length(), 120);
+  const auto task = make_answer_task(settings(Task::kSorting, 100, 20));
+  EXPECT_EQ(task->shape().vocabulary, 21);
+  EXPECT_EQ(task->shape().prompt, 101);
+  EXPECT_EQ(task->shape().answer, 20);
+  EXPECT_EQ(task->shape().inputs(), 120);
   for (std::int64_t i = 0; i < 20; ++i) {
-    const AnswerTaskIds ids = task.sequence("train", i);
+    const AnswerTaskIds ids = task->sequence("train", i).ids;
     ASSERT_EQ(ids.size(), 121U);
     const AnswerTaskIds prompt = part(ids, 0, 100);
     EXPECT_TRUE(std::all_of(prompt.begin(), prompt.end(),
                             [](std::int64_t id) { return id >= 0 && id < 20; }));
-    EXPECT_EQ(ids[100], task.separator());
+    EXPECT_EQ(ids[100], 20) << "the separator";
     EXPECT_EQ(part(ids, 101, 121), naive_order(prompt, 20));
   }
 }
@@ -106,10 +105,10 @@ TEST(Sorting, IsPromptSeparatorAnswer) {
 TEST(Sorting, FrequenciesDriftFromOneDistributionToAnother) {
   constexpr std::int64_t kLength = 60000;
   constexpr std::int64_t kAlphabet = 4;
-  const SortingTask task(settings(Task::kSorting, kLength, kAlphabet));
+  const auto task = make_answer_task(settings(Task::kSorting, kLength, kAlphabet));
   double drift = 0.0;
   for (std::int64_t i = 0; i < 4; ++i) {
-    const AnswerTaskIds ids = task.sequence("train", i);
+    const AnswerTaskIds ids = task->sequence("train", i).ids;
     const auto share = [&](std::int64_t symbol, std::int64_t begin, std::int64_t end) {
       return static_cast<double>(std::count(ids.begin() + begin, ids.begin() + end, symbol)) /
              static_cast<double>(end - begin);
@@ -131,12 +130,12 @@ TEST(Sorting, FrequenciesDriftFromOneDistributionToAnother) {
 }
 
 TEST(DigitSorting, IsDigitsAndTheSameInOrder) {
-  const DigitSortingTask task(settings(Task::kDigitSorting, 20, 10));
-  EXPECT_EQ(task.vocabulary_size(), 10);
-  EXPECT_EQ(task.input_length(), 39);
+  const auto task = make_answer_task(settings(Task::kDigitSorting, 20, 10));
+  EXPECT_EQ(task->shape().vocabulary, 10);
+  EXPECT_EQ(task->shape().inputs(), 39);
   std::map<std::int64_t, int> seen;
   for (std::int64_t i = 0; i < 50; ++i) {
-    const AnswerTaskIds ids = task.sequence("train", i);
+    const AnswerTaskIds ids = task->sequence("train", i).ids;
     ASSERT_EQ(ids.size(), 40U);
     AnswerTaskIds digits = part(ids, 0, 20);
     for (const std::int64_t digit : digits) ++seen[digit];
@@ -153,25 +152,25 @@ TEST(AnswerTask, SequencesDependOnSeedSplitAndIndexAlone) {
     const auto one = make_answer_task(settings(task, 30, 10));
     const auto same = make_answer_task(settings(task, 30, 10));
     const auto other = make_answer_task(settings(task, 30, 10, 2));
-    EXPECT_EQ(one->sequence("train", 3), same->sequence("train", 3));
-    EXPECT_NE(one->sequence("train", 3), one->sequence("train", 4));
-    EXPECT_NE(one->sequence("train", 3), one->sequence("valid", 3));
-    EXPECT_NE(one->sequence("test", 3), one->sequence("valid", 3));
-    EXPECT_NE(one->sequence("train", 3), other->sequence("train", 3));
+    EXPECT_EQ(one->sequence("train", 3).ids, same->sequence("train", 3).ids);
+    EXPECT_NE(one->sequence("train", 3).ids, one->sequence("train", 4).ids);
+    EXPECT_NE(one->sequence("train", 3).ids, one->sequence("valid", 3).ids);
+    EXPECT_NE(one->sequence("test", 3).ids, one->sequence("valid", 3).ids);
+    EXPECT_NE(one->sequence("train", 3).ids, other->sequence("train", 3).ids);
   }
 }
 
 TEST(AnswerTask, AsksForTheAnswerAndHasNoSlicesByDefault) {
   const auto task = make_answer_task(settings(Task::kSorting, 30, 10));
-  std::int64_t place = task->prompt_length();
-  for (const Question& question : task->questions("train", 0)) {
+  std::int64_t place = task->shape().prompt;
+  for (const Question& question : task->sequence("train", 0).questions) {
     EXPECT_EQ(question.place, place++);
     EXPECT_EQ(question.source, -1) << "the answer is no copy of single tokens";
   }
-  EXPECT_EQ(place, task->prompt_length() + task->answer_length());
-  EXPECT_EQ(task->question_count(), 10);
-  EXPECT_FALSE(task->has_sources());
-  EXPECT_TRUE(task->slices("train", 0).empty());
+  EXPECT_EQ(place, task->shape().prompt + task->shape().answer);
+  EXPECT_EQ(task->shape().questions, 10);
+  EXPECT_FALSE(task->shape().has_sources);
+  EXPECT_TRUE(task->sequence("train", 0).slices.empty());
 }
 
 TEST(AnswerTask, IsMadeForTasksWithAnAnswerOnly) {

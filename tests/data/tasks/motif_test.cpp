@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "host/data/tasks/sequence_tasks.hpp"
+#include "host/data/tasks/motif_stream.hpp"
 #include "tests/data/data_files.hpp"
 
 namespace mneme::data {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "host/data/dataset.hpp"
-#include "host/data/tasks/recall_tasks.hpp"
+#include "host/data/tasks/answer_task.hpp"
 #include "tests/data/data_files.hpp"
 
 namespace mneme::data {
@@ -118,16 +118,14 @@ TEST(Recall, AnswersAndSourcesAreThoseThatASolverFinds) {
     const DataConfig data = small_recall(kind);
     const auto task = make_answer_task(data);
     ASSERT_NE(task, nullptr);
-    EXPECT_TRUE(task->has_sources());
+    EXPECT_TRUE(task->shape().has_sources);
     for (std::int64_t i = 0; i < 40; ++i) {
-      const RecallTestIds ids = task->sequence("train", i);
-      const std::vector<Question> questions = task->questions("train", i);
-      ASSERT_EQ(static_cast<std::int64_t>(ids.size()),
-                task->prompt_length() + task->answer_length());
-      ASSERT_EQ(static_cast<std::int64_t>(questions.size()), task->question_count());
+      const auto [ids, questions, slices] = task->sequence("train", i);
+      ASSERT_EQ(static_cast<std::int64_t>(ids.size()), task->shape().prompt + task->shape().answer);
+      ASSERT_EQ(static_cast<std::int64_t>(questions.size()), task->shape().questions);
       EXPECT_TRUE(std::ranges::all_of(
-          ids, [&](std::int64_t id) { return id >= 0 && id < task->vocabulary_size(); }));
-      std::int64_t before = task->first_question() - 1;
+          ids, [&](std::int64_t id) { return id >= 0 && id < task->shape().vocabulary; }));
+      std::int64_t before = task->shape().first_question - 1;
       for (const Question& question : questions) {
         EXPECT_GT(question.place, before) << "questions stand in order";
         before = question.place;
@@ -150,12 +148,12 @@ TEST(Recall, SequencesDependOnSeedSplitAndIndexAlone) {
     const auto more = make_answer_task(data);
     data.seed = 2;
     const auto other = make_answer_task(data);
-    const RecallTestIds third = one->sequence("train", 3);
-    EXPECT_EQ(third, same->sequence("train", 3));
-    EXPECT_EQ(third, more->sequence("train", 3));
-    EXPECT_NE(third, one->sequence("train", 4));
-    EXPECT_NE(third, one->sequence("valid", 3));
-    EXPECT_NE(third, other->sequence("train", 3));
+    const RecallTestIds third = one->sequence("train", 3).ids;
+    EXPECT_EQ(third, same->sequence("train", 3).ids);
+    EXPECT_EQ(third, more->sequence("train", 3).ids);
+    EXPECT_NE(third, one->sequence("train", 4).ids);
+    EXPECT_NE(third, one->sequence("valid", 3).ids);
+    EXPECT_NE(third, other->sequence("train", 3).ids);
   }
 }
 
@@ -167,9 +165,9 @@ TEST(Recall, AnswersAreUniform) {
     std::map<std::int64_t, double> counts;
     double all = 0;
     for (std::int64_t i = 0; i < 3000; ++i) {
-      const RecallTestIds ids = task->sequence("test", i);
+      const AnswerSequence one = task->sequence("test", i);
       // One a sequence: questions of one sequence may repeat each other.
-      counts[ids[at(task->questions("test", i).front().place)]] += 1;
+      counts[one.ids[at(one.questions.front().place)]] += 1;
       ++all;
     }
     const bool has_values = kind == Task::kMqar || kind == Task::kDocumentRecall;
@@ -184,21 +182,21 @@ TEST(Recall, AnswersAreUniform) {
 
 TEST(Copy, GapsAreAllThatTheKeyAllows) {
   const auto task = make_small(Task::kCopy);
-  EXPECT_EQ(task->vocabulary_size(), 9);
-  EXPECT_EQ(task->prompt_length(), 9 + 5 + 2);
+  EXPECT_EQ(task->shape().vocabulary, 9);
+  EXPECT_EQ(task->shape().prompt, 9 + 5 + 2);
   std::set<std::int64_t> gaps;
   for (std::int64_t i = 0; i < 200; ++i) {
-    const RecallTestIds ids = task->sequence("train", i);
-    const std::int64_t gap = task->prompt_length() - 2 - task->questions("train", i).back().source;
+    const AnswerSequence one = task->sequence("train", i);
+    const std::int64_t gap = task->shape().prompt - 2 - one.questions.back().source;
     gaps.insert(gap);
-    EXPECT_EQ(std::count(ids.begin(), ids.end(), 7), 9) << "the blanks of both sides";
-    const std::string group = task->slices("train", i).at("gap");
+    EXPECT_EQ(std::count(one.ids.begin(), one.ids.end(), 7), 9) << "the blanks of both sides";
+    const std::string group = one.slices.at("gap");
     EXPECT_EQ(group, gap < 3 ? "0-2" : gap < 5 ? "3-4" : gap < 8 ? "5-7" : "8-9");
   }
   EXPECT_EQ(gaps.size(), 10U);
   DataConfig data = small_recall(Task::kCopy);
   data.recall.gap = 0;
-  EXPECT_EQ(make_answer_task(data)->slices("train", 0).at("gap"), "0-0");
+  EXPECT_EQ(make_answer_task(data)->sequence("train", 0).slices.at("gap"), "0-0");
 }
 
 TEST(SelectiveCopy, HasBlanksAndSymbolsOnly) {
@@ -206,23 +204,23 @@ TEST(SelectiveCopy, HasBlanksAndSymbolsOnly) {
   for (const std::int64_t answer : {1, 4, 30}) {
     data.recall.answer = answer;
     const auto task = make_answer_task(data);
-    const RecallTestIds ids = task->sequence("train", 0);
+    const RecallTestIds ids = task->sequence("train", 0).ids;
     EXPECT_EQ(std::count(ids.begin(), ids.begin() + 30, 7), 30 - answer);
     EXPECT_EQ(ids[30], 8);
-    EXPECT_EQ(task->answer_length(), answer);
+    EXPECT_EQ(task->shape().answer, answer);
   }
 }
 
 TEST(Needle, LiesAtTheDepthsThatAreAskedFor) {
   const auto first_place = [](const AnswerTask& task, std::int64_t index) {
-    return task.questions("train", index).front().source - 1;
+    return task.sequence("train", index).questions.front().source - 1;
   };
   const auto all = make_small(Task::kNeedle);
   std::map<std::string, std::set<std::int64_t>> places;
   for (std::int64_t i = 0; i < 600; ++i) {
-    const RecallTestIds ids = all->sequence("train", i);
+    const RecallTestIds ids = all->sequence("train", i).ids;
     EXPECT_EQ(std::count(ids.begin(), ids.end(), 7), 2) << "the needle's mark and the question's";
-    places[all->slices("train", i).at("depth")].insert(first_place(*all, i));
+    places[all->sequence("train", i).slices.at("depth")].insert(first_place(*all, i));
   }
   EXPECT_EQ(places.size(), 10U);
   EXPECT_EQ(places.at("0.0-0.1"), (std::set<std::int64_t>{0, 1, 2}));  // of 0 .. 25
@@ -233,7 +231,7 @@ TEST(Needle, LiesAtTheDepthsThatAreAskedFor) {
   const auto one = make_answer_task(data);
   for (std::int64_t i = 0; i < 20; ++i) {
     EXPECT_EQ(first_place(*one, i), 10);
-    EXPECT_EQ(one->slices("train", i),
+    EXPECT_EQ(one->sequence("train", i).slices,
               (std::map<std::string, std::string>{{"depth", "0.4-0.5"}, {"length", "30"}}));
   }
   // The only place of a depth whose product with the span is rounded up or down.
@@ -251,11 +249,11 @@ TEST(Needle, LiesAtTheDepthsThatAreAskedFor) {
 
 TEST(Mqar, AsksMostlySoonAndAlwaysAtTheEnd) {
   const auto task = make_small(Task::kMqar);
-  EXPECT_EQ(task->vocabulary_size(), 15);
-  EXPECT_EQ(task->first_question(), 11);
+  EXPECT_EQ(task->shape().vocabulary, 15);
+  EXPECT_EQ(task->shape().first_question, 11);
   std::map<std::int64_t, int> slots;
   for (std::int64_t i = 0; i < 2000; ++i) {
-    const RecallTestIds ids = task->sequence("train", i);
+    const RecallTestIds ids = task->sequence("train", i).ids;
     std::set<std::int64_t> keys;
     for (std::int64_t pair = 0; pair < 5; ++pair) {
       keys.insert(ids[at(2 * pair)]);
@@ -264,7 +262,7 @@ TEST(Mqar, AsksMostlySoonAndAlwaysAtTheEnd) {
     EXPECT_EQ(keys.size(), 5U);
     EXPECT_EQ(std::count(ids.begin(), ids.end(), 14), 2 * (10 - 3));
     std::set<std::int64_t> asked;
-    for (const Question& question : task->questions("train", i)) {
+    for (const Question& question : task->sequence("train", i).questions) {
       ++slots[(question.place - 1) / 2 - 5 + 1];
       asked.insert(ids[at(question.place - 1)]);
     }
@@ -278,11 +276,11 @@ TEST(Mqar, AsksMostlySoonAndAlwaysAtTheEnd) {
 
 TEST(DocumentRecall, NamesDifferAndKeysMayReturn) {
   const auto task = make_small(Task::kDocumentRecall);
-  EXPECT_EQ(task->prompt_length() + 1, 3 * 3 * (4 + 3));
-  EXPECT_EQ(task->question_count(), 9);
+  EXPECT_EQ(task->shape().prompt + 1, 3 * 3 * (4 + 3));
+  EXPECT_EQ(task->shape().questions, 9);
   int shared = 0;
   for (std::int64_t i = 0; i < 40; ++i) {
-    const RecallTestIds ids = task->sequence("train", i);
+    const RecallTestIds ids = task->sequence("train", i).ids;
     std::set<std::int64_t> names;
     std::map<std::int64_t, int> keys;
     for (std::int64_t d = 0; d < 3; ++d) {
@@ -327,10 +325,10 @@ TEST(Recall, SegmentsHoldQuestionsAndSources) {
               if (one.valid[at(b)] == 0) continue;
               const std::int64_t begin = one.offset[at(b)];
               std::map<std::int64_t, Question> by_place;
-              for (const Question& q : task->questions("valid", one.document[at(b)])) {
+              for (const Question& q : task->sequence("valid", one.document[at(b)]).questions) {
                 by_place[q.place] = q;
               }
-              const RecallTestIds ids = task->sequence("valid", one.document[at(b)]);
+              const RecallTestIds ids = task->sequence("valid", one.document[at(b)]).ids;
               for (std::int64_t t = 0; t < one.length; ++t) {
                 const std::size_t cell = at(b * one.length + t);
                 EXPECT_EQ(one.inputs[cell], ids[at(begin + t)]);
@@ -347,7 +345,7 @@ TEST(Recall, SegmentsHoldQuestionsAndSources) {
           }
           EXPECT_EQ(targets, stream.targets_per_epoch());
           EXPECT_LE(with_targets, stream.target_segments_per_epoch());
-          if (task->first_question() == task->prompt_length()) {
+          if (task->shape().first_question == task->shape().prompt) {
             EXPECT_EQ(with_targets, stream.target_segments_per_epoch());
           }
         }

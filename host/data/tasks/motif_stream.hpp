@@ -1,19 +1,14 @@
-// Generated tasks: repeating motif, sorting by frequency, digit sorting.
+// A generated task, the repeating motif: can a model copy what it saw before the segment?
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "host/config/experiment.hpp"
 #include "host/data/stream/stream.hpp"
-#include "host/data/tasks/answer_task.hpp"
 
 namespace mneme::data {
-
-// --- Repeating motif: can a model copy what it saw before the segment? ---
 
 // Each lane reads episodes. An episode draws a period p and p symbols, uniformly, and repeats them;
 // it lasts `episode_segments` segments and begins with a reset, so a motif must be copied from the
@@ -67,47 +62,6 @@ class MotifStream : public Stream {
   std::int64_t episode_segments_;
   std::int64_t index_ = 0;
   std::vector<Lane> lanes_;  // a cache
-};
-
-// --- Sorting by frequency [infinity-former, 4.1]: which symbols were frequent? ---
-
-// n = data.length symbols of an alphabet of a = data.alphabet, the separator (id a), and all a
-// symbols by falling frequency: P = n + 1, A = a, V = a + 1.
-//
-// Each sequence draws two weight vectors w0, w1 from U{1..9}^a; p0, p1 are their normalised forms.
-// Token j comes from (1 - j/n) p0 + (j/n) p1, so that the newest tokens alone do not tell the
-// answer. Everything is drawn in integers and is equal on every machine.
-class SortingTask : public AnswerTask {
- public:
-  explicit SortingTask(const config::DataConfig& data) : AnswerTask(data) {}
-
-  [[nodiscard]] std::int64_t vocabulary_size() const override { return settings().alphabet + 1; }
-  [[nodiscard]] std::int64_t prompt_length() const override { return settings().length + 1; }
-  [[nodiscard]] std::int64_t answer_length() const override { return settings().alphabet; }
-  [[nodiscard]] std::vector<std::int64_t> sequence(std::string_view split,
-                                                   std::int64_t index) const override;
-  [[nodiscard]] std::int64_t separator() const { return settings().alphabet; }
-};
-
-// All symbols 0 .. alphabet-1 by falling frequency in `tokens`; among equally frequent ones the
-// symbol seen first comes first; symbols that do not occur come last, by id.
-[[nodiscard]] std::vector<std::int64_t> symbols_by_frequency(std::span<const std::int64_t> tokens,
-                                                             std::int64_t alphabet);
-
-// --- Digit sorting [Transformer-XL article]: n random digits, then the same digits in order ---
-
-// n = data.length digits below data.alphabet, drawn uniformly, then the same digits sorted:
-// P = A = n, V = data.alphabet. There is no separator: a model reads 2n - 1 digits and its last n
-// predictions are asked for; [4, 5, 3, 0] is read as [4, 5, 3, 0, 0, 3, 4].
-class DigitSortingTask : public AnswerTask {
- public:
-  explicit DigitSortingTask(const config::DataConfig& data) : AnswerTask(data) {}
-
-  [[nodiscard]] std::int64_t vocabulary_size() const override { return settings().alphabet; }
-  [[nodiscard]] std::int64_t prompt_length() const override { return settings().length; }
-  [[nodiscard]] std::int64_t answer_length() const override { return settings().length; }
-  [[nodiscard]] std::vector<std::int64_t> sequence(std::string_view split,
-                                                   std::int64_t index) const override;
 };
 
 }  // namespace mneme::data

@@ -1,42 +1,31 @@
-#include "host/data/tasks/recall_tasks.hpp"
+// The tasks with an answer: the shape of their sequences, and how one is drawn.
+//
+// Symbols, keys and values that are asked for as copies of earlier tokens are drawn uniformly and
+// independently, so a model that does not see the source of a question has accuracy 1 / alphabet
+// (1 / values) at best. Which sequences are asked within one segment varies: a layer learns to look
+// things up only where gradients reach what it reads, and cached rows are detached.
 
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <span>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include "host/base/random.hpp"
 #include "host/base/text.hpp"
+#include "host/data/tasks/answer_task.hpp"
 
 namespace mneme::data {
 namespace {
 
-using RecallIds = std::vector<std::int64_t>;
-
-// What all sequences of a task share.
-struct RecallShape {
-  std::int64_t vocabulary;  // V
-  std::int64_t prompt;      // P
-  std::int64_t answer;      // A
-  std::vector<std::pair<std::string, std::int64_t>> sizes;
-  std::int64_t questions = answer;
-  std::int64_t first_question = prompt;
-};
-
-struct RecallSequence {
-  RecallIds ids;                    // P + A
-  std::vector<Question> questions;  // by place
-  std::map<std::string, std::string> slices = {};
-};
+using AnswerIds = std::vector<std::int64_t>;
 
 // `count` numbers below `end`, without replacement, in random order.
-RecallIds draw_distinct(Random& random, std::int64_t end, std::int64_t count) {
-  RecallIds all(at(end));
+AnswerIds draw_distinct(Random& random, std::int64_t end, std::int64_t count) {
+  AnswerIds all(at(end));
   std::iota(all.begin(), all.end(), 0);
   random.shuffle(std::span(all));
   all.resize(at(count));
@@ -58,20 +47,20 @@ std::string part_name(std::int64_t value, std::int64_t last, std::int64_t parts)
 //   G - g blanks, mark, n symbols, g blanks, mark | the n symbols
 //   P = G + n + 2, A = n, V = a + 2
 // Slice "gap": the quarter of 0 .. G in which g lies, such as "0-7".
-RecallShape copy_shape(const config::DataConfig& data) {
+AnswerShape copy_shape(const config::DataConfig& data) {
   return {.vocabulary = data.sequences.alphabet + 2,
           .prompt = data.recall.gap + data.sequences.length + 2,
           .answer = data.sequences.length,
           .sizes = {{"gap", data.recall.gap}}};
 }
 
-RecallSequence draw_copy(const config::DataConfig& data, Random random) {
+AnswerSequence draw_copy(const config::DataConfig& data, Random& random) {
   const std::int64_t prompt = copy_shape(data).prompt;
   const std::int64_t blank = data.sequences.alphabet;
   const std::int64_t mark = blank + 1;
   const std::int64_t gap = random.between(0, data.recall.gap);
   const std::int64_t first = data.recall.gap - gap + 1;  // place of the first symbol
-  RecallSequence out;
+  AnswerSequence out;
   out.ids.assign(at(prompt), blank);
   out.ids[at(first - 1)] = mark;
   out.ids.back() = mark;
@@ -89,18 +78,18 @@ RecallSequence draw_copy(const config::DataConfig& data, Random random) {
 // n = data.length tokens, A = data.answer of them symbols at places drawn without replacement, the
 // others blanks (id a = data.alphabet); a mark (id a + 1); the symbols in order:
 //   P = n + 1, A = data.answer, V = a + 2
-RecallShape selective_copy_shape(const config::DataConfig& data) {
+AnswerShape selective_copy_shape(const config::DataConfig& data) {
   return {.vocabulary = data.sequences.alphabet + 2,
           .prompt = data.sequences.length + 1,
           .answer = data.recall.answer,
           .sizes = {{"answer", data.recall.answer}}};
 }
 
-RecallSequence draw_selective_copy(const config::DataConfig& data, Random random) {
+AnswerSequence draw_selective_copy(const config::DataConfig& data, Random& random) {
   const std::int64_t blank = data.sequences.alphabet;
-  RecallIds places = draw_distinct(random, data.sequences.length, data.recall.answer);
+  AnswerIds places = draw_distinct(random, data.sequences.length, data.recall.answer);
   std::sort(places.begin(), places.end());
-  RecallSequence out;
+  AnswerSequence out;
   out.ids.assign(at(data.sequences.length), blank);
   out.ids.push_back(blank + 1);
   for (const std::int64_t place : places) {
@@ -121,7 +110,7 @@ RecallSequence draw_selective_copy(const config::DataConfig& data, Random random
 // the last possible one, n - A - 1: 0 = the prompt's beginning, 1 = just before the question.
 // Needle and hay are made of the same symbols, so the mark alone tells them apart.
 // Slices "depth": the tenth in which the depth lies, "0.0-0.1" to "0.9-1.0"; "length": n.
-RecallShape needle_shape(const config::DataConfig& data) {
+AnswerShape needle_shape(const config::DataConfig& data) {
   const auto [first, last] = config::needle_places(data);
   return {.vocabulary = data.sequences.alphabet + 1,
           .prompt = data.sequences.length + 1,
@@ -129,11 +118,11 @@ RecallShape needle_shape(const config::DataConfig& data) {
           .sizes = {{"answer", data.recall.answer}, {"first_place", first}, {"last_place", last}}};
 }
 
-RecallSequence draw_needle(const config::DataConfig& data, Random random) {
+AnswerSequence draw_needle(const config::DataConfig& data, Random& random) {
   const auto [first, last] = config::needle_places(data);
   const std::int64_t mark = data.sequences.alphabet;
   const std::int64_t place = random.between(first, last);
-  RecallSequence out;
+  AnswerSequence out;
   for (std::int64_t j = 0; j < data.sequences.length; ++j) {
     out.ids.push_back(random.between(0, data.sequences.alphabet - 1));
   }
@@ -162,7 +151,7 @@ RecallSequence draw_needle(const config::DataConfig& data, Random random) {
 // (exponent -0.99 there), so that most questions come soon after the pairs; the last slot always
 // holds a question. Ids: keys, then values, then the blank.
 //   P = data.length - 1, A = 1 (the last question), V = keys + values + 1
-RecallShape mqar_shape(const config::DataConfig& data) {
+AnswerShape mqar_shape(const config::DataConfig& data) {
   const config::RecallConfig& recall = data.recall;
   return {.vocabulary = recall.keys + recall.values + 1,
           .prompt = data.sequences.length - 1,
@@ -177,11 +166,11 @@ RecallShape mqar_shape(const config::DataConfig& data) {
 
 // `count` slots of 1 .. slots in order: the last one, and others drawn without replacement with
 // weight 1 / slot. Weights are integers, so that the draw is equal on every machine.
-RecallIds draw_slots(Random& random, std::int64_t slots, std::int64_t count) {
+AnswerIds draw_slots(Random& random, std::int64_t slots, std::int64_t count) {
   constexpr std::uint64_t kScale = std::uint64_t{1} << 32;
   std::vector<std::uint64_t> weights(at(slots - 1));
   for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = kScale / (i + 1);
-  RecallIds out = {slots};
+  AnswerIds out = {slots};
   while (static_cast<std::int64_t>(out.size()) < count) {
     std::uint64_t place =
         random.below(std::accumulate(weights.begin(), weights.end(), std::uint64_t{0}));
@@ -194,17 +183,17 @@ RecallIds draw_slots(Random& random, std::int64_t slots, std::int64_t count) {
   return out;
 }
 
-RecallSequence draw_mqar(const config::DataConfig& data, Random random) {
+AnswerSequence draw_mqar(const config::DataConfig& data, Random& random) {
   const std::int64_t blank = data.recall.keys + data.recall.values;
   const std::int64_t pairs = data.recall.pairs;
-  RecallSequence out;
+  AnswerSequence out;
   for (const std::int64_t key : draw_distinct(random, data.recall.keys, pairs)) {
     out.ids.push_back(key);
     out.ids.push_back(data.recall.keys + random.between(0, data.recall.values - 1));
   }
   out.ids.resize(at(data.sequences.length), blank);
-  const RecallIds asked = draw_distinct(random, pairs, data.recall.questions);
-  const RecallIds slots =
+  const AnswerIds asked = draw_distinct(random, pairs, data.recall.questions);
+  const AnswerIds slots =
       draw_slots(random, data.sequences.length / 2 - pairs, data.recall.questions);
   for (std::size_t i = 0; i < slots.size(); ++i) {
     const std::int64_t key = 2 * asked[i];  // its place
@@ -226,7 +215,7 @@ RecallSequence draw_mqar(const config::DataConfig& data, Random random) {
 // told or asked. A fact repeats its document's name because two layers learn to read it from the
 // token before the key, but hardly from a heading.
 //   P = 3 D (F + Q) - 1, A = 1 (the last question), V = D + keys + values
-RecallShape document_recall_shape(const config::DataConfig& data) {
+AnswerShape document_recall_shape(const config::DataConfig& data) {
   const config::RecallConfig& recall = data.recall;
   return {.vocabulary = recall.document_count + recall.keys + recall.values,
           .prompt = 3 * recall.document_count * (recall.facts + recall.questions) - 1,
@@ -240,7 +229,7 @@ RecallShape document_recall_shape(const config::DataConfig& data) {
           .first_question = 3 * recall.facts + 2};
 }
 
-RecallSequence draw_document_recall(const config::DataConfig& data, Random random) {
+AnswerSequence draw_document_recall(const config::DataConfig& data, Random& random) {
   struct Fact {
     std::int64_t name, key, value;
     std::int64_t source;  // newest place of the value
@@ -248,7 +237,7 @@ RecallSequence draw_document_recall(const config::DataConfig& data, Random rando
   const std::int64_t first_key = data.recall.document_count;
   const std::int64_t first_value = first_key + data.recall.keys;
   std::vector<Fact> facts;
-  RecallSequence out;
+  AnswerSequence out;
   const auto place = [&] { return static_cast<std::int64_t>(out.ids.size()); };
   for (const std::int64_t name : draw_distinct(random, first_key, first_key)) {
     for (const std::int64_t key : draw_distinct(random, data.recall.keys, data.recall.facts)) {
@@ -268,64 +257,115 @@ RecallSequence draw_document_recall(const config::DataConfig& data, Random rando
   return out;
 }
 
-class RecallTask final : public AnswerTask {
+// --- Sorting by frequency [infinity-former, 4.1]: which symbols were frequent? ---
+
+constexpr std::int64_t kHeaviest = 9;
+
+// Symbols with integer weights, drawn by their running sums.
+class Weights {
  public:
-  using ShapeOf = RecallShape(const config::DataConfig& data);
-  using Draw = RecallSequence(const config::DataConfig& data, Random random);
-
-  RecallTask(const config::DataConfig& data, ShapeOf* shape_of, Draw* draw_one)
-      : AnswerTask(data), data_(data), shape_(shape_of(data)), draw_one_(draw_one) {}
-
-  std::int64_t vocabulary_size() const override { return shape_.vocabulary; }
-  std::int64_t prompt_length() const override { return shape_.prompt; }
-  std::int64_t answer_length() const override { return shape_.answer; }
-  std::int64_t question_count() const override { return shape_.questions; }
-  std::int64_t first_question() const override { return shape_.first_question; }
-  bool has_sources() const override { return true; }
-  std::vector<std::pair<std::string, std::int64_t>> sizes() const override { return shape_.sizes; }
-
-  RecallIds sequence(std::string_view split, std::int64_t index) const override {
-    return draw(split, index).ids;
+  Weights(Random& random, std::int64_t alphabet) : ends_(at(alphabet)) {
+    for (std::int64_t& end : ends_) end = random.between(1, kHeaviest);
+    std::partial_sum(ends_.begin(), ends_.end(), ends_.begin());
   }
-  std::vector<Question> questions(std::string_view split, std::int64_t index) const override {
-    return draw(split, index).questions;
-  }
-  std::map<std::string, std::string> slices(std::string_view split,
-                                            std::int64_t index) const override {
-    return draw(split, index).slices;
+  std::int64_t draw(Random& random) const {
+    const std::int64_t place = random.between(0, ends_.back() - 1);
+    return std::upper_bound(ends_.begin(), ends_.end(), place) - ends_.begin();
   }
 
  private:
-  RecallSequence draw(std::string_view split, std::int64_t index) const {
-    return draw_one_(
-        data_, Random(seed(), {config::to_word(task()), split, static_cast<std::uint64_t>(index)}));
-  }
-
-  config::DataConfig data_;
-  RecallShape shape_;
-  Draw* draw_one_;
+  std::vector<std::int64_t> ends_;
 };
+
+// The prompt and an answer of which no single place tells a token.
+AnswerSequence with_answer(AnswerIds prompt, const AnswerIds& answer) {
+  AnswerSequence out{std::move(prompt), {}};
+  for (const std::int64_t id : answer) {
+    out.questions.push_back({static_cast<std::int64_t>(out.ids.size()), -1});
+    out.ids.push_back(id);
+  }
+  return out;
+}
+
+// n = data.length symbols of an alphabet of a = data.alphabet, the separator (id a), and all a
+// symbols by falling frequency: P = n + 1, A = a, V = a + 1.
+AnswerShape sorting_shape(const config::DataConfig& data) {
+  return {.vocabulary = data.sequences.alphabet + 1,
+          .prompt = data.sequences.length + 1,
+          .answer = data.sequences.alphabet,
+          .has_sources = false};
+}
+
+// Each sequence draws two weight vectors w0, w1 from U{1..9}^a; p0, p1 are their normalised forms.
+// Token j comes from (1 - j/n) p0 + (j/n) p1, so that the newest tokens alone do not tell the
+// answer. Everything is drawn in integers and is equal on every machine.
+AnswerSequence draw_sorting(const config::DataConfig& data, Random& random) {
+  const std::int64_t length = data.sequences.length;
+  const std::int64_t alphabet = data.sequences.alphabet;
+  const Weights first(random, alphabet);
+  const Weights last(random, alphabet);
+  AnswerIds ids;
+  for (std::int64_t j = 0; j < length; ++j) {
+    // A symbol of the mixture: the last distribution's with probability j / length.
+    const bool is_last = random.between(0, length - 1) < j;
+    ids.push_back((is_last ? last : first).draw(random));
+  }
+  const AnswerIds answer = symbols_by_frequency(ids, alphabet);
+  ids.push_back(alphabet);
+  return with_answer(std::move(ids), answer);
+}
+
+// --- Digit sorting [Transformer-XL article]: n random digits, then the same digits in order ---
+
+// n = data.length digits below data.alphabet, drawn uniformly, then the same digits sorted:
+// P = A = n, V = data.alphabet. There is no separator: a model reads 2n - 1 digits and its last n
+// predictions are asked for; [4, 5, 3, 0] is read as [4, 5, 3, 0, 0, 3, 4].
+AnswerShape digit_sorting_shape(const config::DataConfig& data) {
+  return {.vocabulary = data.sequences.alphabet,
+          .prompt = data.sequences.length,
+          .answer = data.sequences.length,
+          .has_sources = false};
+}
+
+AnswerSequence draw_digit_sorting(const config::DataConfig& data, Random& random) {
+  AnswerIds digits(at(data.sequences.length));
+  for (std::int64_t& id : digits) id = random.between(0, data.sequences.alphabet - 1);
+  AnswerIds answer = digits;
+  std::sort(answer.begin(), answer.end());
+  return with_answer(std::move(digits), answer);
+}
 
 }  // namespace
 
-std::unique_ptr<AnswerTask> make_recall_task(const config::DataConfig& data) {
-  const auto make = [&](RecallTask::ShapeOf* shape_of, RecallTask::Draw* draw_one) {
-    return std::make_unique<RecallTask>(data, shape_of, draw_one);
-  };
-  switch (data.task) {
-    case config::Task::kCopy:
-      return make(copy_shape, draw_copy);
-    case config::Task::kSelectiveCopy:
-      return make(selective_copy_shape, draw_selective_copy);
-    case config::Task::kNeedle:
-      return make(needle_shape, draw_needle);
-    case config::Task::kMqar:
-      return make(mqar_shape, draw_mqar);
-    case config::Task::kDocumentRecall:
-      return make(document_recall_shape, draw_document_recall);
-    default:
-      return nullptr;
+std::vector<std::int64_t> symbols_by_frequency(std::span<const std::int64_t> tokens,
+                                               std::int64_t alphabet) {
+  std::vector<std::int64_t> counts(at(alphabet), 0);
+  std::vector<std::int64_t> order;  // by first appearance, then the absent ones
+  for (const std::int64_t token : tokens) {
+    if (counts[at(token)]++ == 0) order.push_back(token);
   }
+  for (std::int64_t symbol = 0; symbol < alphabet; ++symbol) {
+    if (counts[at(symbol)] == 0) order.push_back(symbol);
+  }
+  const auto is_more_frequent = [&](std::int64_t a, std::int64_t b) {
+    return counts[at(a)] > counts[at(b)];
+  };
+  std::stable_sort(order.begin(), order.end(), is_more_frequent);
+  return order;
+}
+
+std::unique_ptr<AnswerTask> make_answer_task(const config::DataConfig& data) {
+  using config::Task;
+  static const std::map<Task, AnswerKind> kKinds = {
+      {Task::kSorting, {sorting_shape, draw_sorting}},
+      {Task::kDigitSorting, {digit_sorting_shape, draw_digit_sorting}},
+      {Task::kCopy, {copy_shape, draw_copy}},
+      {Task::kSelectiveCopy, {selective_copy_shape, draw_selective_copy}},
+      {Task::kNeedle, {needle_shape, draw_needle}},
+      {Task::kMqar, {mqar_shape, draw_mqar}},
+      {Task::kDocumentRecall, {document_recall_shape, draw_document_recall}}};
+  const auto found = kKinds.find(data.task);
+  return found == kKinds.end() ? nullptr : std::make_unique<AnswerTask>(data, found->second);
 }
 
 }  // namespace mneme::data
