@@ -48,8 +48,8 @@ using TypeMarks = std::vector<std::int64_t>;
 // tokens, split into the steps in which they were fed. Feeding them in the same steps gives the
 // same bits on the CPU.
 struct FedText {
-  memory::StackState::Saved state;  // with the keys and values that blocks keep
-  std::vector<at::Tensor> steps;    // i64 [B,n] on the CPU
+  memory::NamedState state;       // with the keys and values that blocks keep
+  std::vector<at::Tensor> steps;  // i64 [B,n] on the CPU
   std::int64_t lanes = 1;
   std::int64_t tokens = 0;
   std::vector<std::int64_t> types = {};  // of each lane, before `steps`; empty = there are none

@@ -150,13 +150,13 @@ void Parallel::keep_own(memory::StackState& state) const {
   state.select(lanes);
 }
 
-memory::StackState::Saved Parallel::gather(const memory::StackState::Saved& own) const {
+memory::NamedState Parallel::gather(const memory::NamedState& own) const {
   const ranks::Purpose purpose = "memory state for a checkpoint";
   Json header = {{"metadata", own.metadata}, {"tensors", Json::array()}};
   for (const auto& [name, tensor] : own.tensors)
     header["tensors"].push_back(header_of(name, tensor));
   const std::vector<std::string> headers = ranks().all_gather(json_text(header), purpose);
-  std::vector<memory::StackState::Saved> parts(headers.size());
+  std::vector<memory::NamedState> parts(headers.size());
   std::vector<Json> described;
   std::size_t most = 0;
   for (std::size_t rank = 0; rank < headers.size(); ++rank) {

@@ -59,7 +59,7 @@ class Parallel {
   void keep_own(memory::StackState& state) const;
   // The state of all lanes on rank 0, where a checkpoint is written; nothing on the others.
   // Collective.
-  [[nodiscard]] memory::StackState::Saved gather(const memory::StackState::Saved& own) const;
+  [[nodiscard]] memory::NamedState gather(const memory::NamedState& own) const;
 
   // Whether each rank updates its shards of the parameters alone (train.shard_optimizer).
   [[nodiscard]] bool is_sharded() const { return gradients_.is_sharded(); }

@@ -199,7 +199,7 @@ void Trainer::save(const std::filesystem::path& path) {
   progress.interval = interval_;
   progress.data_position = stream_->position();
   progress.noise_position = runtime_->model().noise_position();
-  memory::StackState::Saved state = state_.save();
+  memory::NamedState state = state_.save();
   std::vector<optim::Adam::Moments> moments;
   if (parallel_) {
     state = parallel_->gather(state);

@@ -18,7 +18,7 @@ using testing::Not;
 constexpr auto kPhase = Phase::kTraining;
 
 // The saved state of a memory that ran a few segments.
-StackState::Saved saved_by(Stack& stack, uint64_t segments = 3) {
+NamedState saved_by(Stack& stack, uint64_t segments = 3) {
   PlainLayer layer = test_layer(1);
   StackState state = stack.new_state(kPhase, kLanes);
   for (uint64_t s = 0; s < segments; ++s) step(stack, state, layer, random({kLanes, 5, kWidth}, s));
@@ -26,7 +26,7 @@ StackState::Saved saved_by(Stack& stack, uint64_t segments = 3) {
   return state.save();
 }
 
-std::string refusal(const Stack& stack, const StackState::Saved& saved, int64_t lanes = kLanes) {
+std::string refusal(const Stack& stack, const NamedState& saved, int64_t lanes = kLanes) {
   try {
     static_cast<void>(stack.carry(kPhase, lanes, saved, config::Carry::kRefuse));
   } catch (const Error& error) {
@@ -47,7 +47,7 @@ TEST(Carry, ContinuesAnEqualMemoryBitForBit) {
     Stack first(manifest(memory), test_backbone(), test_loader());
     Stack second(manifest(memory), test_backbone(), test_loader());
     PlainLayer layer = test_layer(1);
-    const StackState::Saved saved = saved_by(first);
+    const NamedState saved = saved_by(first);
     StateCarry report;
     StackState carried = second.carry(kPhase, kLanes, saved, config::Carry::kRefuse, &report);
     StackState restored = first.restore(kPhase, kLanes, saved);
@@ -66,11 +66,11 @@ TEST(Carry, ContinuesAnEqualMemoryBitForBit) {
 TEST(Carry, KeepsTheNewestRowsOfASmallerQueue) {
   Stack large(manifest("knn", "rows = 12"), test_backbone(), test_loader());
   Stack small(manifest("knn", "rows = 4"), test_backbone(), test_loader());
-  const StackState::Saved saved = saved_by(large);
+  const NamedState saved = saved_by(large);
   StateCarry report;
   const auto carried = small.carry(kPhase, kLanes, saved, config::Carry::kRefuse, &report).save();
   EXPECT_THAT(report.carried, Contains("0.test.knn.0.past"));
-  const auto joined = [](const StackState::Saved& state) {
+  const auto joined = [](const NamedState& state) {
     std::vector<at::Tensor> blocks;
     for (const auto& [name, tensor] : state.tensors) {
       if (name.starts_with("0.test.knn.0.past.") && name.ends_with(".k")) blocks.push_back(tensor);
@@ -97,7 +97,7 @@ TEST(Carry, StartsNewTiersAfreshAndSaysWhatIsDropped) {
 
 TEST(Carry, RefusesOrResetsWhatDoesNotFit) {
   Stack stack(manifest("everything"), test_backbone(), test_loader());
-  StackState::Saved saved = saved_by(stack);
+  NamedState saved = saved_by(stack);
   for (auto& [name, tensor] : saved.tensors) {
     if (name == "0.test.everything.1.carried") tensor = torch::ones({kLanes, 2}, at::kDouble);
   }
@@ -131,7 +131,7 @@ TEST(Carry, RefusesOrResetsATierWithOtherTrainedOptions) {
     return manifest_text(tiers + "plugin = \"test_fitted\"\n" + options);
   };
   Stack first(with(""), test_backbone(), test_loader());
-  const StackState::Saved saved = saved_by(first);
+  const NamedState saved = saved_by(first);
   Stack same(with("tau = 0.5\nscale = 2.0"), test_backbone(), test_loader());
   EXPECT_EQ(refusal(same, saved), "accepted");
   Stack other(with("tau = 0.75\nunit = \"sum\""), test_backbone(), test_loader());
@@ -158,10 +158,10 @@ TEST(Carry, RefusesOrResetsATierWithOtherTrainedOptions) {
 
 TEST(Restore, RefusesOtherTrainedOptions) {
   Stack first(manifest("fitted"), test_backbone(), test_loader());
-  const StackState::Saved saved = saved_by(first);
+  const NamedState saved = saved_by(first);
   EXPECT_NO_THROW(static_cast<void>(first.restore(kPhase, kLanes, saved)));
   Stack other(manifest("fitted", "widths = [2]"), test_backbone(), test_loader());
-  const auto error_of = [&](const StackState::Saved& state) -> std::string {
+  const auto error_of = [&](const NamedState& state) -> std::string {
     try {
       static_cast<void>(other.restore(kPhase, kLanes, state));
     } catch (const Error& error) {
@@ -170,18 +170,18 @@ TEST(Restore, RefusesOtherTrainedOptions) {
     return "restored";
   };
   EXPECT_THAT(error_of(saved), HasSubstr("widths = [2.0], trained with [0.5, 1.0]"));
-  StackState::Saved damaged = saved;
+  NamedState damaged = saved;
   damaged.metadata["options.0.test.fitted"] = "{tau = ";
   EXPECT_THAT(error_of(damaged), HasSubstr("memory state: options.0.test.fitted"));
 }
 
 TEST(Carry, RefusesRowsOfAnotherMake) {
   Stack stack(manifest("everything"), test_backbone(), test_loader());
-  const StackState::Saved good = saved_by(stack);
+  const NamedState good = saved_by(stack);
   const std::string queue = "0.test.everything.0.places";
   ASSERT_EQ(refusal(stack, good), "accepted");
   const auto changed = [&](const std::string& suffix, const auto& change) {
-    StackState::Saved saved = good;
+    NamedState saved = good;
     for (auto& [name, tensor] : saved.tensors) {
       if (name.starts_with(queue) && name.ends_with(suffix)) change(name, tensor);
     }

@@ -86,7 +86,7 @@ TEST(State, CountsBytesOfSlotsAndQueues) {
       << "4 rows of layer 0 with their positions";
 }
 
-void expect_refused(const StackState::Saved& saved, const std::string& memory, int64_t lanes,
+void expect_refused(const NamedState& saved, const std::string& memory, int64_t lanes,
                     const std::string& text) {
   Stack stack(manifest(memory), test_backbone(), test_loader());
   try {
@@ -101,10 +101,10 @@ void expect_refused(const StackState::Saved& saved, const std::string& memory, i
 TEST(State, RefusesForeignState) {
   Stack stack(manifest("everything"), test_backbone(), test_loader());
   StackState state = stack.new_state(Phase::kTraining, kLanes);
-  const StackState::Saved saved = state.save();
+  const NamedState saved = state.save();
   expect_refused(saved, "infini", kLanes, "the saved state has no tier of this name");
   expect_refused(saved, "everything", 2, "another number of lanes");
-  StackState::Saved broken = saved;
+  NamedState broken = saved;
   broken.metadata.erase("segments");
   expect_refused(broken, "everything", kLanes, "the saved state lacks \"segments\"");
   broken = saved;
@@ -127,9 +127,9 @@ TEST(State, RefusesDamagedState) {
   PlainLayer layer = test_layer(1);
   StackState state = stack.new_state(Phase::kTraining, kLanes);
   step(stack, state, layer, random({kLanes, 5, kWidth}, 1));
-  const StackState::Saved saved = state.save();
+  const NamedState saved = state.save();
   const auto with_metadata = [&](const std::string& key, const std::string& value) {
-    StackState::Saved broken = saved;
+    NamedState broken = saved;
     broken.metadata[key] = value;
     return broken;
   };
@@ -142,7 +142,7 @@ TEST(State, RefusesDamagedState) {
   expect_refused(with_metadata("tokens", "5,5"), "everything", kLanes,
                  "the saved \"tokens\" has another number of lanes: expected 3, got 2");
   const auto with_rows = [&](const std::string& field, const at::Tensor& tensor) {
-    StackState::Saved broken = saved;
+    NamedState broken = saved;
     for (auto& [name, value] : broken.tensors) {
       if (name == "0.test.everything.0.places.0." + field) value = tensor;
     }
@@ -152,7 +152,7 @@ TEST(State, RefusesDamagedState) {
                  "0.test.everything.0.places.0.hidden: the saved rows do not agree");
   expect_refused(with_rows("position", torch::zeros({kLanes, 3}, at::kLong)), "everything", kLanes,
                  "0.test.everything.0.places.0.position: the saved rows do not agree");
-  const StackState::Saved narrow = with_rows("hidden", torch::zeros({kLanes, 4, 5}, at::kDouble));
+  const NamedState narrow = with_rows("hidden", torch::zeros({kLanes, 4, 5}, at::kDouble));
   expect_refused(narrow, "everything", kLanes,
                  "the saved state does not fit: rows of shape [3, 4, 5] in place of [3, 4, 6]");
 }

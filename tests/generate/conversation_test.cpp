@@ -21,7 +21,7 @@ const Identity kIdentity = {{"checkpoint", "step 7"}, {"memory", "one"}};
 constexpr std::int64_t kVocabulary = 11;
 
 void expect_equal_states(const memory::StackState& a, const memory::StackState& b) {
-  const memory::StackState::Saved left = a.save(), right = b.save();
+  const memory::NamedState left = a.save(), right = b.save();
   EXPECT_EQ(left.metadata, right.metadata);
   ASSERT_EQ(left.tensors.size(), right.tensors.size());
   for (std::size_t i = 0; i < left.tensors.size(); ++i) {

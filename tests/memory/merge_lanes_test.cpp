@@ -6,19 +6,18 @@
 namespace mneme::memory {
 namespace {
 
-using Saved = StackState::Saved;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-Saved part(std::int64_t lanes, const std::string& streams, const std::string& tokens) {
-  Saved out;
+NamedState part(std::int64_t lanes, const std::string& streams, const std::string& tokens) {
+  NamedState out;
   out.metadata = {{"lanes", str(lanes)},   {"segments", "7"},    {"previous_length", "4"},
                   {"reset", tokens},       {"streams", streams}, {"tokens", tokens},
                   {"tier.0.x", "x rows:1"}};
   return out;
 }
 
-at::Tensor find(const Saved& saved, const std::string& name) {
+at::Tensor find(const NamedState& saved, const std::string& name) {
   for (const auto& [own, tensor] : saved.tensors) {
     if (own == name) return tensor;
   }
@@ -26,14 +25,14 @@ at::Tensor find(const Saved& saved, const std::string& name) {
 }
 
 TEST(MergeLanes, PutsLanesBehindOneAnother) {
-  Saved first = part(1, "0", "5"), second = part(2, "1,2", "6,7");
+  NamedState first = part(1, "0", "5"), second = part(2, "1,2", "6,7");
   first.tensors = {{"0.x.0.mean", torch::full({1, 3}, 1.0)},
                    {"0.x.0.rows.0.hidden", torch::full({1, 2, 3}, 10.0)},
                    {"0.x.0.rows.1.hidden", torch::full({1, 4, 3}, 11.0)}};
   second.tensors = {{"0.x.0.mean", torch::full({2, 3}, 2.0)},
                     {"0.x.0.rows.0.hidden", torch::full({2, 2, 3}, 20.0)},
                     {"0.x.0.rows.1.hidden", torch::full({2, 4, 3}, 21.0)}};
-  const Saved merged = StackState::merge({first, second});
+  const NamedState merged = StackState::merge({first, second});
   EXPECT_EQ(merged.metadata.at("lanes"), "3");
   EXPECT_EQ(merged.metadata.at("streams"), "0,1,2");
   EXPECT_EQ(merged.metadata.at("tokens"), "5,6,7");
@@ -47,12 +46,12 @@ TEST(MergeLanes, PutsLanesBehindOneAnother) {
 
 // A rank whose lanes were all reset has fewer rows than others.
 TEST(MergeLanes, PadsShorterQueuesWithInvalidRowsInFront) {
-  Saved first = part(1, "0", "5"), second = part(1, "1", "6"), third = part(1, "2", "7");
+  NamedState first = part(1, "0", "5"), second = part(1, "1", "6"), third = part(1, "2", "7");
   first.tensors = {{"0.x.0.rows.0.hidden", torch::full({1, 2, 3}, 1.0)},
                    {"0.x.0.rows.1.hidden", torch::full({1, 3, 3}, 2.0)}};
   second.tensors = {{"0.x.0.rows.0.hidden", torch::full({1, 2, 3}, 3.0)},
                     {"0.x.0.rows.0.valid", torch::tensor({{false, true}})}};
-  const Saved merged = StackState::merge({first, second, third});
+  const NamedState merged = StackState::merge({first, second, third});
   const at::Tensor hidden = find(merged, "0.x.0.rows.0.hidden");
   ASSERT_EQ(hidden.sizes(), (std::vector<std::int64_t>{3, 5, 3}));
   EXPECT_TRUE(at::equal(hidden.select(2, 0), torch::tensor({{1.0, 1.0, 2.0, 2.0, 2.0},
@@ -66,7 +65,7 @@ TEST(MergeLanes, PadsShorterQueuesWithInvalidRowsInFront) {
 }
 
 TEST(MergeLanes, RefusesSlotsOfDifferentExtents) {
-  Saved first = part(1, "0", "5"), second = part(1, "1", "6");
+  NamedState first = part(1, "0", "5"), second = part(1, "1", "6");
   first.tensors = {{"0.x.0.grown", torch::zeros({1, 3})}};
   second.tensors = {{"0.x.0.grown", torch::zeros({1, 4})}};
   try {

@@ -31,7 +31,7 @@ MemorySession session(const std::string& tiers, const ModelConfig& config,
 at::Tensor Held::lane(int64_t b) const { return rows[b].index({valid[b]}); }
 
 Held held_at(const StackState& state, const std::string& place, int64_t tier) {
-  const StackState::Saved saved = state.save();
+  const mneme::memory::NamedState saved = state.save();
   const auto find = [&](int64_t block, const char* field) {
     for (const auto& [name, tensor] : saved.tensors) {
       if (is_of(name, tier, str(place, ".", block, ".", field))) return tensor;
@@ -59,7 +59,7 @@ at::Tensor slot_at(const StackState& state, const std::string& place, int64_t ti
 
 StackState reloaded(const MemorySession& run, const StackState& state, Phase phase,
                     const Edit& edit) {
-  StackState::Saved saved = state.save();
+  mneme::memory::NamedState saved = state.save();
   for (auto& [name, tensor] : saved.tensors) {
     tensor = tensor.clone();
     if (edit) edit(name, tensor);

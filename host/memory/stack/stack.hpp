@@ -26,7 +26,7 @@ class PluginLoader;  // loader.hpp
 
 namespace mneme::memory {
 
-struct SavedState;   // state/saved_state.hpp
+struct StateParts;   // state/state_parts.hpp
 class Tier;          // tier/tier.hpp
 struct TierOutline;  // tier_outline.hpp
 
@@ -80,7 +80,7 @@ class Stack {
   StackState new_state(Phase phase, int64_t lanes) const;
   // Restores what save() gave; keys and values of blocks count as made under the present weights.
   // Errors: Error(kUsage) for another plugin, revision or shape, and for other trained options.
-  StackState restore(Phase phase, int64_t lanes, const StackState::Saved& saved) const;
+  StackState restore(Phase phase, int64_t lanes, const NamedState& saved) const;
   // Longest segment that every tier serves; 0 = any.
   int64_t longest_segment(Phase phase) const;
   // The state for continuing a run of another stack, whose state was saved: slots and queues of
@@ -91,7 +91,7 @@ class Stack {
   // options, is refused, or with Carry::kReset gets a fresh state; `report` (may be null) lists it.
   // Counters of lanes and segments are always taken over. Errors: Error(kUsage) listing what does
   // not fit, and for another number of lanes.
-  StackState carry(Phase phase, int64_t lanes, const StackState::Saved& saved, config::Carry policy,
+  StackState carry(Phase phase, int64_t lanes, const NamedState& saved, config::Carry policy,
                    StateCarry* report = nullptr) const;
   // The options that a tier's plugin publishes.
   const std::vector<config::OptionSpec>& option_specs(std::size_t tier) const;
@@ -101,11 +101,11 @@ class Stack {
   std::vector<plugin::OptionChange> changed_options(const plugin::TierOptions& trained) const;
 
  private:
-  std::vector<plugin::OptionChange> changed_options(const SavedState& saved) const;
+  std::vector<plugin::OptionChange> changed_options(const StateParts& saved) const;
   std::vector<TierState> new_states(Phase phase, int64_t lanes) const;
   // What fits of every tier whose trained options are not among `changes`; `report` lists it.
   // `weights_version`: of the projections; none = without them.
-  StackState restore_tiers(Phase phase, int64_t lanes, const SavedState& saved,
+  StackState restore_tiers(Phase phase, int64_t lanes, const StateParts& saved,
                            const std::vector<plugin::OptionChange>& changes,
                            std::optional<uint64_t> weights_version, StateCarry& report) const;
 

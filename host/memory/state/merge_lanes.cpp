@@ -7,13 +7,13 @@
 #include <stdexcept>
 
 #include "host/base/error.hpp"
-#include "host/memory/state/saved_state.hpp"
+#include "host/memory/state/state_parts.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::memory {
 namespace {
 
-using Parts = std::vector<SavedState>;
+using Parts = std::vector<StateParts>;
 using Blocks = std::map<std::int64_t, RowsBlock>;
 
 // Rows of each block.
@@ -70,16 +70,16 @@ at::Tensor cat_lanes(const std::string& name, const std::vector<at::Tensor>& ten
 }
 
 Blocks merged(const std::string& queue, Parts& parts) {
-  const auto of = [&](SavedState& part) -> Blocks& { return part.entries[queue].blocks; };
+  const auto of = [&](StateParts& part) -> Blocks& { return part.entries[queue].blocks; };
   std::int64_t most = 0;
   bool is_equal = true;
-  for (SavedState& part : parts) {
+  for (StateParts& part : parts) {
     most = std::max(most, total(of(part)));
     is_equal = is_equal && rows_of(of(part)) == rows_of(of(parts.front()));
   }
   // A part's tensor of a field; undefined when none has it. `number`: of the block; none = any.
   const auto example = [&](const RowField& field, std::optional<std::int64_t> number) {
-    for (SavedState& part : parts) {
+    for (StateParts& part : parts) {
       for (const auto& [own, block] : of(part)) {
         const at::Tensor& tensor = block.rows.*field.tensor;
         if (tensor.defined() && own == number.value_or(own)) return tensor;
@@ -94,7 +94,7 @@ Blocks merged(const std::string& queue, Parts& parts) {
       at::Tensor like = example(field, {});
       if (!like.defined() && field.tensor == &Rows::valid) like = torch::empty({0, 0}, at::kBool);
       if (!like.defined()) continue;
-      for (SavedState& part : parts)
+      for (StateParts& part : parts)
         tensors.push_back(padded(of(part), field, part.counters.lanes, most, like));
       out[0].rows.*field.tensor = at::cat(tensors, 0);
       continue;
@@ -103,7 +103,7 @@ Blocks merged(const std::string& queue, Parts& parts) {
       const at::Tensor like = example(field, number);
       if (!like.defined()) continue;
       tensors.clear();
-      for (SavedState& part : parts)
+      for (StateParts& part : parts)
         tensors.push_back(
             lanes_of(of(part)[number].rows, field, part.counters.lanes, like.size(1)));
       out[number].rows.*field.tensor = cat_lanes(field_name(queue, number, field), tensors);
@@ -114,15 +114,15 @@ Blocks merged(const std::string& queue, Parts& parts) {
 
 }  // namespace
 
-StackState::Saved StackState::merge(const std::vector<Saved>& parts) {
+NamedState StackState::merge(const std::vector<NamedState>& parts) {
   if (parts.size() == 1) return parts.front();
   Parts in;
   std::set<std::string> names;
-  for (const Saved& part : parts) {
+  for (const NamedState& part : parts) {
     in.push_back(from_named(part));
     for (const auto& [name, entry] : in.back().entries) names.insert(name);
   }
-  SavedState out{.counters = in.front().counters,
+  StateParts out{.counters = in.front().counters,
                  .signatures = in.front().signatures,
                  .options = in.front().options};
   RunCounters& all = out.counters;
@@ -137,7 +137,7 @@ StackState::Saved StackState::merge(const std::vector<Saved>& parts) {
   }
   for (const std::string& name : names) {
     std::vector<at::Tensor> slots;
-    for (SavedState& part : in) slots.push_back(part.entries[name].slot);
+    for (StateParts& part : in) slots.push_back(part.entries[name].slot);
     const bool is_slot =
         std::ranges::any_of(slots, [](const auto& slot) { return slot.defined(); });
     if (is_slot) {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "host/base/error.hpp"
-#include "host/memory/state/saved_state.hpp"
+#include "host/memory/state/state_parts.hpp"
 #include "host/memory/state/tier_state.hpp"
 #include "host/memory/tier/tier.hpp"
 #include "host/plugin/plugin_options.hpp"
@@ -82,14 +82,14 @@ void StackState::commit(std::vector<TierState> tiers, std::vector<int64_t> token
   counters_.do_others_go_on = false;
 }
 
-StackState::Saved StackState::save(std::optional<uint64_t> weights_version) const {
-  SavedState saved{.counters = counters_};
+NamedState StackState::save(std::optional<uint64_t> weights_version) const {
+  StateParts saved{.counters = counters_};
   for (const TierState& state : tiers_) {
     const Tier& tier = state.tier();
     saved.signatures[tier.name()] = state_signature(tier, counters_.phase);
     const config::Value options = plugin::trained_options(tier.option_specs(), tier.options());
     if (!options.members().empty()) saved.options[tier.name()] = plugin::to_text(options);
-    state.save(weights_version, saved);
+    state.add_to(saved, weights_version);
   }
   return to_named(saved);
 }

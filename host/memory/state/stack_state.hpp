@@ -1,6 +1,11 @@
 // The state of one run (training, a validation, a generation): every tier's slots, queues and
 // waiting rows. SegmentHooks::commit (segment/finish_and_commit.cpp) alone changes it, apart from
 // resets, selection of lanes and detaching from the graph.
+//
+// The way of a state to a file: StackState::save() makes StateParts (state_parts.hpp), to which each
+// TierState adds its own, and to_named() gives every tensor of them a name (NamedState), as files
+// hold them. Back: Stack::restore() or carry() make StateParts with from_named(), and each
+// TierState takes its own. merge() joins the NamedStates of several processes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -30,6 +35,13 @@ struct RunCounters {
   bool do_others_go_on = false;     // then
   std::vector<uint64_t> streams = {};  // of each lane: a key of its random numbers
   std::vector<int64_t> tokens = {};    // valid tokens of each lane since its last reset
+};
+
+// Every tensor of a state by name ("<index>.<plugin id>.<layer>.<slot>", queues by block), for
+// files; counters, and the trained options under which the tensors were made, in `metadata`.
+struct NamedState {
+  std::vector<std::pair<std::string, at::Tensor>> tensors;
+  std::map<std::string, std::string> metadata;
 };
 
 // State of one run. Movable; clone() shares immutable tensors.
@@ -68,21 +80,14 @@ class StackState {
               bool is_detached);
   // Keeps `lanes`, in that order.
   void select(const std::vector<int64_t>& lanes);
-  // Every tensor of the state by name ("<index>.<plugin id>.<layer>.<slot>", queues by block), for
-  // checkpoints; counters, and the trained options under which the tensors were made, in
-  // `metadata`. saved_state.hpp has its parts.
-  struct Saved {
-    std::vector<std::pair<std::string, at::Tensor>> tensors;
-    std::map<std::string, std::string> metadata;
-  };
   // With the keys and values that blocks keep of these weights. A text that is continued with them
   // is bit for bit that of an uninterrupted generation; projecting again, with blocks grouped
   // differently, may round differently.
-  Saved save(std::optional<uint64_t> weights_version = {}) const;
+  NamedState save(std::optional<uint64_t> weights_version = {}) const;
   // One state of the lanes of all parts, in their order, of processes that computed them side by
   // side. Where queues hold different numbers of rows, the shorter ones get invalid rows in front,
   // as reset lanes have beside others. Error(kRun) for slots of different extents.
-  static Saved merge(const std::vector<Saved>& parts);
+  static NamedState merge(const std::vector<NamedState>& parts);
 
  private:
   RunCounters counters_;
@@ -90,7 +95,7 @@ class StackState {
 };
 
 // What Stack::carry kept and reset of a saved state, slot by slot and queue by queue. Names are
-// those of StackState::Saved without a queue's block numbers: "<index>.<plugin id>.<layer>.<slot>".
+// those of NamedState without a queue's block numbers: "<index>.<plugin id>.<layer>.<slot>".
 struct StateCarry {
   struct Reset {
     std::string name, reason;

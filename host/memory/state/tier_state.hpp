@@ -15,7 +15,7 @@
 
 namespace mneme::memory {
 
-struct SavedState;  // saved_state.hpp
+struct StateParts;  // state_parts.hpp
 
 // Slots and queues of one scope: a served layer, or the model. Entries of the other scope stay
 // unused.
@@ -58,12 +58,12 @@ class TierState {
   int64_t cached_projection_bytes() const;
 
   // Adds the tier's entries; a block's projections with this version of the weights alone.
-  void save(std::optional<uint64_t> weights_version, SavedState& out) const;
+  void add_to(StateParts& out, std::optional<uint64_t> weights_version) const;
   // Takes what fits from a saved state with a tier of this name; the rest stays unchanged, and
   // `report` lists both. Projections count as made under these weights; none = they are left out.
   // Errors: Error(kUsage) for rows that do not agree among themselves, and for projections that do
   // not fit their rows.
-  void restore(const SavedState& saved, std::optional<uint64_t> weights_version,
+  void restore(const StateParts& saved, std::optional<uint64_t> weights_version,
                StateCarry& report);
 
  private:
@@ -72,7 +72,7 @@ class TierState {
   // Columns for the rows that a lane starts with, invalid in every lane.
   void make_room_for_start(RowsQueue& queue, const QueueDecl& decl) const;
   // on_slot(name, declaration, value) and on_queue(name, declaration, queue) for what a saved state
-  // holds, by the names of SavedState::entries; the declaration is null for waiting rows.
+  // holds, by the names of StateParts::entries; the declaration is null for waiting rows.
   template <typename Self, typename OnSlot, typename OnQueue>
   static void for_each_saved(Self& self, OnSlot on_slot, OnQueue on_queue);
   // f(declaration, value, served layer or -1) for the slots of all scopes.

@@ -88,8 +88,8 @@ CheckpointMetadata metadata_of(const Runtime& runtime) {
 }  // namespace
 
 void write_checkpoint(const std::filesystem::path& path, const Runtime& runtime,
-                      const std::vector<optim::Adam::Moments>& all,
-                      const memory::StackState::Saved& state, const RunProgress& progress) {
+                      const std::vector<optim::Adam::Moments>& all, const memory::NamedState& state,
+                      const RunProgress& progress) {
   CheckedTensors tensors;
   add_parameters(tensors, runtime);
   for (const optim::Adam::Moments& moments : all) {
@@ -219,7 +219,7 @@ at::Tensor Checkpoint::parameter(const std::string& name) const {
   return view == nullptr ? at::Tensor() : tensor::to_tensor(*view);
 }
 
-memory::StackState::Saved Checkpoint::saved_state() const {
+memory::NamedState Checkpoint::saved_state() const {
   return {tensors_below(file_, kStatePrefix), metadata_.state};
 }
 

@@ -26,7 +26,7 @@ namespace mneme::run {
 // complete. `moments` are those of all parameters, `state` is that of all lanes.
 void write_checkpoint(const std::filesystem::path& path, const Runtime& runtime,
                       const std::vector<optim::Adam::Moments>& moments,
-                      const memory::StackState::Saved& state, const RunProgress& progress);
+                      const memory::NamedState& state, const RunProgress& progress);
 
 // Writes a checkpoint of step 0 that holds the parameters alone, and `others` beside them (names
 // without a parameter's or the training's prefix). It can be evaluated and start new runs; a run
@@ -71,7 +71,7 @@ class Checkpoint {
   // Copies the moments; check_moments first.
   void load_moments(std::vector<optim::Adam::Moments>& moments) const;
   // The training state as it was saved, for Stack::restore and Stack::carry.
-  [[nodiscard]] memory::StackState::Saved saved_state() const;
+  [[nodiscard]] memory::NamedState saved_state() const;
   // The training state. Errors as Stack::restore.
   [[nodiscard]] memory::StackState load_state(const Runtime& runtime) const;
   // False for a file that write_weights wrote.

@@ -65,7 +65,7 @@ struct CheckpointMetadata {
   std::vector<memory::TierIdentity> plugins = {};  // that wrote the state
   plugin::TierOptions trained_options = {};
   RunProgress progress = {};
-  std::map<std::string, std::string> state = {};  // memory::StackState::Saved::metadata
+  std::map<std::string, std::string> state = {};  // memory::NamedState::metadata
 };
 
 [[nodiscard]] std::map<std::string, std::string> text_of(const CheckpointMetadata& metadata);

@@ -68,7 +68,7 @@ at::Tensor stepwise(MemorySession& session, memory::StackState& state, const at:
 }
 
 double state_difference(const memory::StackState& a, const memory::StackState& b) {
-  const memory::StackState::Saved left = a.save(), right = b.save();
+  const memory::NamedState left = a.save(), right = b.save();
   EXPECT_EQ(left.metadata, right.metadata);
   EXPECT_EQ(left.tensors.size(), right.tensors.size());
   double most = 0.0;

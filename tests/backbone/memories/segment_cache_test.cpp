@@ -166,17 +166,17 @@ TEST_P(SegmentCache, PaddedSegmentBeforeAResetIsForgotten) {
 }
 
 // What a state holds of lane 1 alone, without the rows of its first tier.
-memory::StackState::Saved second_lane(const memory::StackState& state) {
+memory::NamedState second_lane(const memory::StackState& state) {
   memory::StackState lane = state.clone();
   lane.select({1});
-  memory::StackState::Saved saved = lane.save();
+  memory::NamedState saved = lane.save();
   std::erase_if(saved.tensors, [](const auto& entry) { return entry.first.starts_with("0."); });
   return saved;
 }
 
 // The same of both lanes, where lane 1 lacks the rows of its first tier.
-memory::StackState::Saved with_gap(const memory::StackState& state) {
-  memory::StackState::Saved saved = state.save();
+memory::NamedState with_gap(const memory::StackState& state) {
+  memory::NamedState saved = state.save();
   std::vector<std::pair<std::string, at::Tensor>> masks;
   for (const auto& [name, tensor] : saved.tensors) {
     if (!name.starts_with("0.") || !name.ends_with(".hidden")) continue;

@@ -52,8 +52,7 @@ class PeerRun {
 
   // The state that holds the file's memories before segment s.
   void restore(int64_t s) {
-    memory::StackState::Saved saved =
-        driver_.stack().new_state(Phase::kTraining, peer_.lanes).save();
+    memory::NamedState saved = driver_.stack().new_state(Phase::kTraining, peer_.lanes).save();
     std::string lanes;
     for (int64_t b = 0; b < peer_.lanes; ++b) lanes += b == 0 ? "0" : ",0";
     saved.metadata["reset"] = lanes;

@@ -26,7 +26,7 @@ std::string with(const std::string& remainder, const std::string& more) {
 
 // The state as it comes back from a file: other tensors with the same values.
 StackState reloaded(const MemorySession& run, const StackState& state, Phase phase) {
-  StackState::Saved saved = state.save();
+  mneme::memory::NamedState saved = state.save();
   for (auto& [name, tensor] : saved.tensors) tensor = tensor.clone();
   return run.stack.restore(phase, state.lanes(), saved);
 }

@@ -68,8 +68,7 @@ TEST(ContinuousLtmErrors, NamesEveryBadOption) {
 }
 
 // Every value of a saved state, as text-free tensors by name.
-bool are_equal(const mneme::memory::StackState::Saved& a,
-               const mneme::memory::StackState::Saved& b) {
+bool are_equal(const mneme::memory::NamedState& a, const mneme::memory::NamedState& b) {
   if (a.tensors.size() != b.tensors.size() || a.metadata != b.metadata) return false;
   for (std::size_t i = 0; i < a.tensors.size(); ++i) {
     if (a.tensors[i].first != b.tensors[i].first ||

@@ -1,4 +1,4 @@
-// A saved state in parts, and the names under which files hold them (StackState::Saved).
+// A saved state in parts, and the names under which files hold them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -26,17 +26,17 @@ inline constexpr std::array kRowFields = {RowField{"hidden", &Rows::hidden},
                                           RowField{"mass", &Rows::mass}};
 
 // A slot, or a queue's blocks by number, oldest first. Of Rows only the tensors count.
-struct SavedEntry {
+struct StateEntry {
   at::Tensor slot;
   std::map<int64_t, RowsBlock> blocks;
 };
 
-struct SavedState {
+struct StateParts {
   RunCounters counters;  // without the phase
   // By the tier's name, "<index>.<plugin id>": its state_signature, and its trained options as TOML.
   std::map<std::string, std::string> signatures = {}, options = {};
   // By "<tier>.<layer, or model>.<slot, queue or waiting>".
-  std::map<std::string, SavedEntry> entries = {};
+  std::map<std::string, StateEntry> entries = {};
 };
 
 // "<queue>.<block>.<field>", and "<queue>.<block>.projection.<layer>.<k or v>".
@@ -44,9 +44,9 @@ std::string field_name(const std::string& queue, int64_t block, const RowField& 
 std::string projection_name(const std::string& queue, int64_t block, int64_t layer,
                             const char* part);
 
-StackState::Saved to_named(const SavedState& state);
+NamedState to_named(const StateParts& state);
 // Names that belong to no tier become slots. Errors: Error(kUsage) for counters that are absent or
 // no counts of the lanes.
-SavedState from_named(const StackState::Saved& saved);
+StateParts from_named(const NamedState& saved);
 
 }  // namespace mneme::memory

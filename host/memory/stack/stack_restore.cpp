@@ -6,7 +6,7 @@
 
 #include "host/base/error.hpp"
 #include "host/memory/stack/stack.hpp"
-#include "host/memory/state/saved_state.hpp"
+#include "host/memory/state/state_parts.hpp"
 #include "host/memory/state/tier_state.hpp"
 #include "host/memory/tier/tier.hpp"
 #include "host/plugin/plugin_options.hpp"
@@ -27,7 +27,7 @@ constexpr const char* kRestoreHint =
 }
 
 // The tensors that belong to no tier, slot or queue that is carried or reset.
-void note_dropped(const StackState::Saved& saved, StateCarry& report) {
+void note_dropped(const NamedState& saved, StateCarry& report) {
   std::vector<std::string> used = report.carried;
   for (const StateCarry::Reset& reset : report.reset) used.push_back(reset.name);
   for (const auto& entry : saved.tensors) {
@@ -51,7 +51,7 @@ void check_fits(const StateCarry& report, config::Carry policy) {
 
 }  // namespace
 
-StackState Stack::restore_tiers(Phase phase, int64_t lanes, const SavedState& saved,
+StackState Stack::restore_tiers(Phase phase, int64_t lanes, const StateParts& saved,
                                 const std::vector<plugin::OptionChange>& changes,
                                 std::optional<uint64_t> weights_version, StateCarry& report) const {
   RunCounters counters = saved.counters;
@@ -67,7 +67,7 @@ StackState Stack::restore_tiers(Phase phase, int64_t lanes, const SavedState& sa
   return {std::move(counters), std::move(states)};
 }
 
-std::vector<plugin::OptionChange> Stack::changed_options(const SavedState& saved) const {
+std::vector<plugin::OptionChange> Stack::changed_options(const StateParts& saved) const {
   plugin::TierOptions trained;
   for (const auto& [tier, text] : saved.options) {
     trained[tier] = plugin::parse_options(text, str("memory state: ", plugin::kSavedOptions, tier));
@@ -75,8 +75,8 @@ std::vector<plugin::OptionChange> Stack::changed_options(const SavedState& saved
   return changed_options(trained);
 }
 
-StackState Stack::restore(Phase phase, int64_t lanes, const StackState::Saved& named) const {
-  const SavedState saved = from_named(named);
+StackState Stack::restore(Phase phase, int64_t lanes, const NamedState& named) const {
+  const StateParts saved = from_named(named);
   const std::vector<plugin::OptionChange> changes = changed_options(saved);
   if (!changes.empty()) plugin::throw_changed_options("memory state", changes, kRestoreHint);
   for (const auto& tier : tiers_) {
@@ -99,9 +99,9 @@ StackState Stack::restore(Phase phase, int64_t lanes, const StackState::Saved& n
                 .hint = "it is damaged, or was written with another version of the plugin"});
 }
 
-StackState Stack::carry(Phase phase, int64_t lanes, const StackState::Saved& named,
-                        config::Carry policy, StateCarry* report) const {
-  const SavedState saved = from_named(named);
+StackState Stack::carry(Phase phase, int64_t lanes, const NamedState& named, config::Carry policy,
+                        StateCarry* report) const {
+  const StateParts saved = from_named(named);
   const std::vector<plugin::OptionChange> changes = changed_options(saved);
   if (policy == config::Carry::kRefuse && !changes.empty()) {
     plugin::throw_changed_options("memory state", changes);

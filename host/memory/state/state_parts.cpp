@@ -1,4 +1,4 @@
-#include "host/memory/state/saved_state.hpp"
+#include "host/memory/state/state_parts.hpp"
 
 #include <algorithm>
 #include <sstream>
@@ -29,7 +29,7 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return out;
 }
 
-const std::string& metadata_at(const StackState::Saved& saved, const std::string& key) {
+const std::string& metadata_at(const NamedState& saved, const std::string& key) {
   const auto found = saved.metadata.find(key);
   if (found == saved.metadata.end())
     throw_usage(ErrorText{.where = "memory state",
@@ -56,13 +56,13 @@ T parse_count(const std::string& key, const std::string& text) {
   return static_cast<T>(*value);
 }
 
-int64_t count_at(const StackState::Saved& saved, const std::string& key) {
+int64_t count_at(const NamedState& saved, const std::string& key) {
   return parse_count<int64_t>(key, metadata_at(saved, key));
 }
 
 // The lanes' counts "3,0,5".
 template <typename T>
-std::vector<T> lanes_at(const StackState::Saved& saved, const std::string& key, int64_t lanes) {
+std::vector<T> lanes_at(const NamedState& saved, const std::string& key, int64_t lanes) {
   std::vector<T> out;
   for (const std::string& part : split(metadata_at(saved, key), ','))
     out.push_back(parse_count<T>(key, part));
@@ -73,7 +73,7 @@ std::vector<T> lanes_at(const StackState::Saved& saved, const std::string& key, 
 }
 
 // Puts a tensor where the words behind its tier's name say; false for other words.
-bool put(SavedState& state, const std::string& tier, const std::vector<std::string>& words,
+bool put(StateParts& state, const std::string& tier, const std::vector<std::string>& words,
          const at::Tensor& tensor) {
   const bool is_projection = words.size() == 6 && words[3] == kProjection;
   if (words.size() != 4 && !is_projection) return false;
@@ -102,9 +102,9 @@ std::string projection_name(const std::string& queue, int64_t block, int64_t lay
   return str(queue, '.', block, '.', kProjection, '.', layer, '.', part);
 }
 
-StackState::Saved to_named(const SavedState& state) {
+NamedState to_named(const StateParts& state) {
   const RunCounters& counters = state.counters;
-  StackState::Saved out;
+  NamedState out;
   out.metadata = {{"lanes", str(counters.lanes)},
                   {"segments", str(counters.segments)},
                   {"previous_length", str(counters.previous_length)},
@@ -129,8 +129,8 @@ StackState::Saved to_named(const SavedState& state) {
   return out;
 }
 
-SavedState from_named(const StackState::Saved& saved) {
-  SavedState out;
+StateParts from_named(const NamedState& saved) {
+  StateParts out;
   RunCounters& counters = out.counters;
   counters.lanes = count_at(saved, "lanes");
   counters.segments = count_at(saved, "segments");

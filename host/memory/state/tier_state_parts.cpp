@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "host/base/error.hpp"
-#include "host/memory/state/saved_state.hpp"
+#include "host/memory/state/state_parts.hpp"
 #include "host/memory/state/tier_state.hpp"
 #include "host/tensor/torch.hpp"
 
@@ -45,7 +45,7 @@ void check_projection(const std::string& name, const at::Tensor& saved, const Ro
 
 // The saved blocks up to the first without rows. `weights_version` is that of their projections;
 // none = they are left out.
-RowsQueue read_queue(const std::string& name, RowsKind kind, const SavedEntry& saved,
+RowsQueue read_queue(const std::string& name, RowsKind kind, const StateEntry& saved,
                      std::optional<uint64_t> weights_version, const BackboneInfo& backbone) {
   RowsQueue queue;
   int64_t next = 0;
@@ -72,7 +72,7 @@ RowsQueue read_queue(const std::string& name, RowsKind kind, const SavedEntry& s
   return queue;
 }
 
-bool has_other_kind(const SavedEntry& saved, RowsKind kind) {
+bool has_other_kind(const StateEntry& saved, RowsKind kind) {
   const auto first = saved.blocks.find(0);
   if (first == saved.blocks.end()) return false;
   const Rows& rows = first->second.rows;
@@ -165,7 +165,7 @@ void TierState::for_each_saved(Self& self, OnSlot on_slot, OnQueue on_queue) {
   });
 }
 
-void TierState::save(std::optional<uint64_t> weights_version, SavedState& out) const {
+void TierState::add_to(StateParts& out, std::optional<uint64_t> weights_version) const {
   for_each_saved(
       *this,
       [&](const std::string& name, const SlotDecl&, const at::Tensor& value) {
@@ -182,11 +182,11 @@ void TierState::save(std::optional<uint64_t> weights_version, SavedState& out) c
       });
 }
 
-void TierState::restore(const SavedState& saved, std::optional<uint64_t> weights_version,
+void TierState::restore(const StateParts& saved, std::optional<uint64_t> weights_version,
                         StateCarry& report) {
   const std::string& signature = saved.signatures.at(tier().name());
-  const SavedEntry none;
-  const auto entry_of = [&](const std::string& name) -> const SavedEntry& {
+  const StateEntry none;
+  const auto entry_of = [&](const std::string& name) -> const StateEntry& {
     const auto found = saved.entries.find(name);
     return found == saved.entries.end() ? none : found->second;
   };
@@ -201,7 +201,7 @@ void TierState::restore(const SavedState& saved, std::optional<uint64_t> weights
       },
       [&](const std::string& name, const QueueDecl* given, RowsQueue& queue) {
         const QueueDecl decl = given == nullptr ? QueueDecl() : *given;
-        const SavedEntry& entry = entry_of(name);
+        const StateEntry& entry = entry_of(name);
         RowsQueue read = read_queue(name, decl.kind, entry, weights_version, backbone_);
         std::string misfit =
             given == nullptr ? "" : revision_misfit(signature, decl.name, decl.revision);
