@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "host/base/error.hpp"
@@ -15,30 +14,6 @@
 
 namespace mneme::eval {
 namespace {
-
-// Switches off requires_grad of parameters while it lives: grad mode stays on, so that no
-// projections are cached, and still no graph is built.
-class FrozenParameters {
- public:
-  FrozenParameters(const backbone::Model& model, const memory::Stack& stack) {
-    for (const backbone::Parameter& parameter : model.parameters()) freeze(parameter.tensor);
-    for (const memory::TierParameter& parameter : stack.parameters()) freeze(parameter.tensor);
-  }
-  ~FrozenParameters() {
-    for (at::Tensor& tensor : frozen_) tensor.set_requires_grad(true);
-  }
-  FrozenParameters(const FrozenParameters&) = delete;
-  FrozenParameters& operator=(const FrozenParameters&) = delete;
-
- private:
-  void freeze(at::Tensor tensor) {
-    if (!tensor.requires_grad()) return;
-    tensor.set_requires_grad(false);
-    frozen_.push_back(std::move(tensor));
-  }
-
-  std::vector<at::Tensor> frozen_;
-};
 
 // Weighted means of the tiers' losses and metrics, by name.
 class Means {
@@ -297,6 +272,7 @@ void Evaluator::add_block(const LossQueue::Entry& entry, std::int64_t lane) {
 void Evaluator::compute(const data::TokenSegment& segment,
                         std::map<std::string, at::Tensor>& probes) {
   SegmentStep step;
+  step.memory.may_keep_projections = options_.use_cache;
   if (options_.on_probes) {
     step.memory.wanted_probes = options_.wanted_probes;
     step.memory.probes = &probes;
@@ -379,9 +355,7 @@ Result Evaluator::finish() {
 
 Result evaluate(backbone::Model& model, memory::Stack& stack, data::Stream& stream,
                 const Options& options, const Clock& clock) {
-  const at::AutoGradMode grad(!options.use_cache);
-  std::optional<FrozenParameters> frozen;
-  if (!options.use_cache) frozen.emplace(model, stack);
+  const at::NoGradGuard no_grad;
   model.train(false);
   model.set_context_rows(stack.context_rows(memory::Phase::kEvaluation));
   const double start = clock.seconds();

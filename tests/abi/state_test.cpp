@@ -37,8 +37,10 @@ TEST(State, KeepsProjectionsInEvaluationWithoutGradientOnly) {
       StackState state = stack.new_state(phase, kLanes);
       SegmentInput input;
       input.length = 5;
-      const SegmentHooks hooks(stack, state, input);
-      EXPECT_EQ(hooks.caches_projections(), phase == Phase::kEvaluation && !has_grad);
+      EXPECT_EQ(SegmentHooks(stack, state, input).caches_projections(),
+                phase == Phase::kEvaluation && !has_grad);
+      input.may_keep_projections = false;
+      EXPECT_FALSE(SegmentHooks(stack, state, input).caches_projections());
     }
   }
 }

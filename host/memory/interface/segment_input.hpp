@@ -60,6 +60,10 @@ struct SegmentInput {
   // Generation: the segment grows step by step, `length` is the first step's and there is no
   // padding. SegmentHooks::next_step() and close() advance it.
   bool is_open = false;
+  // In evaluation without gradient: blocks keep the keys and values that layers make of their rows,
+  // and layers use them. Elsewhere none are kept: training changes the weights, and a kept
+  // projection has no graph.
+  bool may_keep_projections = true;
 
   // Named draws of hooks, keys "<index>.<plugin id>.<layer|model>.<name>": values to use instead of
   // drawing, and where all draws are recorded.

@@ -57,8 +57,8 @@ class SegmentHooks {
   void absorb_before(int64_t layer, const at::Tensor& x, LayerServices& services);
   // Stage 3 (context).
   LayerContext context(int64_t layer, const at::Tensor& x, LayerServices& services);
-  // True when the backbone may use and fill ContextBlock::block->projections (evaluation, no
-  // gradient).
+  // True when the backbone may use and fill ContextBlock::block->projections
+  // (SegmentInput::may_keep_projections).
   bool caches_projections() const;
   uint64_t weights_version() const;
   // In evaluation: keeps the token rows' keys and values, so that blocks made of x inherit them.
