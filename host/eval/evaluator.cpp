@@ -288,7 +288,7 @@ void Evaluator::compute(const data::TokenSegment& segment,
   if (!ranks_) {
     run_segment(model_, stack_, state_, segment, std::move(step));
   } else if (lanes.count > 0) {
-    step.memory.sum = ranks_->sum_of_weights();
+    step.sum_of_weights = ranks_->sum_of_weights();
     step.do_others_go_on = segment.do_others_go_on(lanes.first, lanes.count);
     run_segment(model_, stack_, state_, segment.lanes_of(lanes.first, lanes.count),
                 std::move(step));

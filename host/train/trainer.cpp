@@ -377,16 +377,16 @@ void Trainer::run_segment(StepSums& sums, const data::TokenSegment& segment, dou
   step.memory.watch = watch_;
   // Losses need the weights of all lanes before the backward pass; metrics are looked at in steps
   // that are logged only.
-  const bool is_summed =
-      parallel_ && watch_ == nullptr && (runtime_->stack().has_losses() || is_next_logged());
-  if (is_summed) step.memory.sum = parallel_->sum_of_weights();
+  const std::int64_t targets = segment.target_count();
+  const bool is_summed = parallel_ && watch_ == nullptr && targets > 0 &&
+                         (runtime_->stack().has_losses() || is_next_logged());
+  if (is_summed) step.sum_of_weights = parallel_->sum_of_weights();
   const bool has_metrics = !parallel_ || is_summed;
   if (parallel_) {
     const ranks::LaneRange& lanes = parallel_->lanes();
     step.do_others_go_on = segment.do_others_go_on(lanes.first, lanes.count);
   }
   step.before_commit = [&](const backbone::Output& out, const memory::SegmentHooks& hooks) {
-    const std::int64_t targets = segment.target_count();
     if (targets > 0) sums.add(out, hooks, targets, weight, has_metrics);
   };
   eval::run_segment(runtime_->model(), runtime_->stack(), state_, own, std::move(step));

@@ -75,9 +75,6 @@ struct SegmentInput {
   std::map<std::string, at::Tensor>* probes = nullptr;
   // Checks all tensors that hooks are given and give; used when a loss was not finite.
   FiniteWatch* watch = nullptr;
-  // null = this process computes all lanes. Else losses() and metrics() give the parts that these
-  // lanes have in the means over all lanes: their sums over the processes are the means.
-  SumOverProcesses sum = nullptr;
 };
 
 // Rows that one tier gives in stage 1: they go through all layers before the segment's tokens,

@@ -83,15 +83,14 @@ void SegmentHooks::Impl::take_weights(All& all, const char* kind,
   }
 }
 
-void SegmentHooks::Impl::sum_over_processes() {
-  if (!input.sum || are_weights_summed || work.empty()) return;
-  are_weights_summed = true;
+void SegmentHooks::sum_over_processes(const SumOverProcesses& sum) {
+  if (impl_->work.empty()) return;
   std::map<std::string, double> totals;
-  collect(shared.losses, "loss", totals);
-  collect(shared.metrics, "metric", totals);
-  totals = input.sum(totals);
-  take_weights(shared.losses, "loss", totals);
-  take_weights(shared.metrics, "metric", totals);
+  collect(impl_->shared.losses, "loss", totals);
+  collect(impl_->shared.metrics, "metric", totals);
+  totals = sum(totals);
+  impl_->take_weights(impl_->shared.losses, "loss", totals);
+  impl_->take_weights(impl_->shared.metrics, "metric", totals);
 }
 
 std::map<std::string, Reported> SegmentHooks::Impl::reported(const All& from) const {
@@ -110,12 +109,10 @@ std::map<std::string, Reported> SegmentHooks::Impl::reported(const All& from) co
 }
 
 std::map<std::string, Reported> SegmentHooks::losses() const {
-  impl_->sum_over_processes();
   return impl_->reported(impl_->shared.losses);
 }
 
 std::map<std::string, Reported> SegmentHooks::metrics() const {
-  impl_->sum_over_processes();
   return impl_->reported(impl_->shared.metrics);
 }
 

@@ -98,9 +98,12 @@ class SegmentHooks {
   // that is larger.
   int64_t read_rows() const;
 
+  // After stage 8, where this process computes some of the lanes: losses and metrics become the
+  // parts that these lanes have in the means over all lanes, so that their sums over the processes
+  // are the means. Collective.
+  void sum_over_processes(const SumOverProcesses& sum);
   // Auxiliary losses by "<index>.<plugin id>.<name>" with the memory file's weight beside the
-  // value; metrics likewise, detached. After stage 8; SegmentInput::sum is called by the first of
-  // them.
+  // value; metrics likewise, detached. After stage 8.
   std::map<std::string, Reported> losses() const;
   std::map<std::string, Reported> metrics() const;
   // Sum of weight * value over losses; undefined when there is none.

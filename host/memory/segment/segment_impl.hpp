@@ -63,8 +63,7 @@ struct SegmentHooks::Impl {
   Riders riders;
   int64_t rider_tier = -1;
   bool is_closed = false;  // no step may follow
-  bool are_weights_summed = false;
-  int64_t offset = 0;  // tokens of an open segment before this step
+  int64_t offset = 0;      // tokens of an open segment before this step
   std::vector<int64_t> valid_count;
   std::vector<int64_t> tokens;  // of each lane since its last reset, before this segment
   LaneArrays seen_lanes;        // as the hook that runs sees them
@@ -158,8 +157,6 @@ struct SegmentHooks::Impl {
   at::Tensor checked_lse(const mneme_read& out) const;
 
   at::Tensor rider_validity(at::Device device) const;
-  // Replaces the weights of losses and metrics by those of all lanes (SegmentInput::sum).
-  void sum_over_processes();
   void take_weights(std::map<std::string, Accumulated>& all, const char* kind,
                     const std::map<std::string, double>& totals) const;
   std::map<std::string, Reported> reported(const std::map<std::string, Accumulated>& from) const;
