@@ -6,7 +6,7 @@
 #include "host/base/error.hpp"
 #include "host/config/toml/toml.hpp"
 #include "host/report/comparison/comparison.hpp"
-#include "host/report/comparison/summarize.hpp"
+#include "host/report/comparison/read_run.hpp"
 
 namespace mneme::report {
 namespace {

@@ -11,7 +11,7 @@
 #include "host/base/json_text.hpp"
 #include "host/config/toml/toml.hpp"
 #include "host/report/comparison/places.hpp"
-#include "host/report/comparison/summarize.hpp"
+#include "host/report/comparison/read_run.hpp"
 
 namespace mneme::report {
 namespace {
@@ -20,21 +20,8 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kComparisonFile = "comparison.json";
 
-constexpr const char* kRunHint = "put the file back from a copy, or train the run again";
 constexpr const char* kComparisonHint =
     "run the same `mneme compare` again, which keeps finished runs, or give the run folders";
-
-Json read_json(const fs::path& file, const char* hint) {
-  Json json = parse_json(read_file(file));
-  if (json.is_discarded()) {
-    throw_run({.where = file.string(),
-               .failed = "is damaged",
-               .expected = "JSON",
-               .got = "something else",
-               .hint = hint});
-  }
-  return json;
-}
 
 // A run's folder without "/" at its end; "." has the name of the folder that it is.
 std::string name_of(const fs::path& folder) {
@@ -44,71 +31,13 @@ std::string name_of(const fs::path& folder) {
   return (path.filename().empty() ? path.parent_path() : path).filename().string();
 }
 
-struct ReadRun {
-  Run run;
-  std::string experiment;
-  config::Value root;                               // of the experiment
-  std::optional<scores::MemoryChecks> checks = {};  // before the training
-};
-
-std::int64_t integer_at(const config::Value& root, const char* table, const char* key) {
-  const config::Value* const section = root.find(table);
-  const config::Value* const value = section == nullptr ? nullptr : section->find(key);
-  return value != nullptr && value->kind() == config::Kind::kInteger ? value->as_integer() : 0;
-}
-
-// How many steps a run has taken and was to take. One that may stop early has no known end.
-void find_steps(const config::Value& experiment, Run& run) {
-  if (!run.training.empty()) run.steps = run.training.back().step;
-  for (const EvaluationPoint& point : run.while_training) {
-    run.steps = std::max(run.steps, point.step);
-  }
-  for (const EvaluationSummary& one : run.evaluations) run.steps = std::max(run.steps, one.step);
-  if (integer_at(experiment, "train", "early_stop") == 0) {
-    run.planned_steps = integer_at(experiment, "train", "steps");
-  }
-}
-
-// Everything of a run folder. `shown` names it in messages.
-ReadRun read_run(const fs::path& folder, const std::string& shown,
-                 std::vector<std::string>& notes) {
-  ReadRun out;
-  out.experiment = read_file(folder / "experiment.toml", kMaxConfigBytes);
-  out.run.folder = shown;
-  out.run.path = folder;
-  out.run.info = read_json(folder / "run.json", kRunHint);
-  out.root = config::parse_toml(out.experiment, shown);
-  const config::Value* const train = out.root.find("train");
-  const config::Value* const seed = train == nullptr ? nullptr : train->find("seed");
-  if (seed == nullptr || seed->kind() != config::Kind::kInteger) {
-    throw_run({.where = (folder / "experiment.toml").string(),
-               .failed = "is no resolved experiment",
-               .expected = "the key train.seed",
-               .got = "none",
-               .hint = "give folders that `mneme train` or `mneme compare` wrote"});
-  }
-  out.run.seed = static_cast<std::uint64_t>(seed->as_integer());
-  if (const std::int64_t damaged = read_metrics(folder / "metrics.jsonl", out.run); damaged > 0) {
-    notes.push_back(str(shown, ": ", damaged, " damaged lines of metrics.jsonl were left out"));
-  }
-  std::vector<std::string> problems;
-  read_evaluations(folder, out.experiment, out.run, problems);
-  for (const std::string& problem : problems) notes.push_back(str(shown, ": ", problem));
-  find_steps(out.root, out.run);
-  scores::RunChecks checks = scores::read_run_checks(folder);
-  out.checks = std::move(checks.before);
-  // Of weights that were trained on they say nothing.
-  if (checks.after && checks.after->step == out.run.steps) out.run.checks = std::move(checks.after);
-  return out;
-}
-
 // The experiment without its seed, and the plugins' checksums: equal for the runs of an arm.
 std::string arm_key(const ReadRun& one) {
   config::Value root = one.root;
   if (config::Value* const train = root.find("train")) train->erase("seed");
   std::string key = root.toml();
-  for (const Json& plugin : one.run.info.value("plugins", Json::array())) {
-    key += '\n' + plugin.value("sha256", "");
+  for (const std::string& sha256 : checksums_of(one.run.info)) {
+    key += '\n' + sha256;
   }
   return key;
 }
@@ -282,17 +211,10 @@ Comparison load_comparison(const fs::path& folder) {
 
 // --- Run folders ---
 
-// Checksums of a list of plugins, in order.
-std::vector<std::string> plugin_checksums(const Json& plugins) {
-  std::vector<std::string> out;
-  for (const Json& plugin : plugins) out.push_back(word_at(plugin, "sha256"));
-  return out;
-}
-
 // Adds what only the comparison in whose folder a run lies knows of its arm: the checks before the
 // training, and FLOPs. Nothing where there is none, or one that cannot be read, or of other
 // plugins.
-void add_from_comparison(const fs::path& run_folder, Arm& arm) {
+void add_from_comparison(const fs::path& run_folder, const Json& info, Arm& arm) {
   std::error_code code;
   const fs::path absolute = fs::absolute(run_folder, code).lexically_normal();
   const fs::path run = absolute.filename().empty() ? absolute.parent_path() : absolute;
@@ -305,9 +227,7 @@ void add_from_comparison(const fs::path& run_folder, Arm& arm) {
       const bool has_run = std::ranges::any_of(one.at("runs"), [&](const Json& planned) {
         return word_at(planned, "folder") == run.filename();
       });
-      if (!has_run ||
-          plugin_checksums(one.value("plugins", Json::array())) != plugin_checksums(arm.plugins))
-        continue;
+      if (!has_run || checksums_of(one) != checksums_of(info)) continue;
       if (!arm.checks) arm.checks = scores::read_memory_checks(one.value("checks", Json()));
       const Json flops = one.value("flops", Json::object());
       arm.training_flops = number_of(flops, "training");
@@ -367,7 +287,7 @@ Comparison load_runs(const std::vector<fs::path>& paths) {
         of_run.memory = memory->toml();
       take_from_info(of_run, one.run.info);
       of_run.checks = one.checks;
-      add_from_comparison(folder, of_run);
+      add_from_comparison(folder, one.run.info, of_run);
     } catch (const std::exception& error) {
       problems.push_back(
           str(folder.string(), " was left out, it cannot be read as a run: ", error.what()));

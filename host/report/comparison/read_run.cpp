@@ -1,4 +1,5 @@
-// The curves and the stored evaluations of a run folder.
+#include "host/report/comparison/read_run.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <exception>
@@ -11,7 +12,6 @@
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
 #include "host/base/json_text.hpp"
-#include "host/config/toml/toml.hpp"
 #include "host/report/comparison/summarize.hpp"
 #include "host/scores/diagnostics.hpp"
 #include "host/scores/generated.hpp"
@@ -23,6 +23,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
+constexpr const char* kRunHint = "put the file back from a copy, or train the run again";
 constexpr std::size_t kMaxAnswersShown = 5;  // to turns of dialogues
 
 std::map<std::string, double> numbers_of(const Json& line, const char* key) {
@@ -66,8 +67,8 @@ bool read_line(const Json& line, Run& run) {
   return true;
 }
 
-}  // namespace
-
+// Reads metrics.jsonl into a run. Lines that are no metrics are counted and left out: the number of
+// them. A missing file has no lines.
 std::int64_t read_metrics(const fs::path& file, Run& run) {
   if (!fs::exists(file)) return 0;
   const std::string text = read_file(file);
@@ -86,19 +87,6 @@ std::int64_t read_metrics(const fs::path& file, Run& run) {
   }
   return damaged;
 }
-
-Json without_places(const Json& data) {
-  static const std::set<std::string> kPlaces = {"files", "file", "path", "prepared",
-                                                "vocabulary_file"};
-  if (!data.is_object()) return data;
-  Json out = Json::object();
-  for (const auto& [key, value] : data.items()) {
-    if (!kPlaces.contains(key)) out[key] = without_places(value);
-  }
-  return out;
-}
-
-namespace {
 
 // Equal as far as both say: older descriptions may lack a key, and those of an evaluation the
 // splits that it did not need.
@@ -128,14 +116,6 @@ struct Candidate {
   bool has_own_plugins = false;   // the files that the run was trained with
   bool has_own_settings = false;  // [eval]
 };
-
-std::vector<std::string> checksums_of(const Json& info) {
-  std::vector<std::string> out;
-  for (const Json& plugin : info.value("plugins", Json::array())) {
-    out.push_back(plugin.value("sha256", ""));
-  }
-  return out;
-}
 
 // Whether the part `key` of two experiments is equal.
 bool has_equal(const config::Value& a, const config::Value& b, const char* key) {
@@ -200,11 +180,13 @@ void add_samples_and_diagnostics(const fs::path& folder, EvaluationSummary& eval
   }
 }
 
-}  // namespace
-
-void read_evaluations(const fs::path& folder, const std::string& experiment, Run& run,
+// Reads the stored evaluations of a run's own memory and data, one a split: of the latest step, and
+// of several of one step the first by name, those with the run's own plugins, then its own [eval],
+// before others. Of needles also those on haystacks of other lengths, if they are of the same step.
+// An evaluation gets the samples that were generated with its weights. What cannot be read is left
+// out; a sentence of each goes to `notes`.
+void read_evaluations(const fs::path& folder, const config::Value& own, Run& run,
                       std::vector<std::string>& notes) {
-  const config::Value own = config::parse_toml(experiment, "experiment.toml");
   const Json own_data =
       run.info.is_object() ? without_places(run.info.value("data", Json())) : Json();
   std::map<std::pair<std::int64_t, std::string>, Candidate> best;  // by other length (0) and split
@@ -251,6 +233,89 @@ void read_evaluations(const fs::path& folder, const std::string& experiment, Run
       notes.push_back(str("a stored evaluation was left out: ", error.what()));
     }
   }
+}
+
+std::int64_t integer_at(const config::Value& root, const char* table, const char* key) {
+  const config::Value* const section = root.find(table);
+  const config::Value* const value = section == nullptr ? nullptr : section->find(key);
+  return value != nullptr && value->kind() == config::Kind::kInteger ? value->as_integer() : 0;
+}
+
+// How many steps a run has taken and was to take. One that may stop early has no known end.
+void find_steps(const config::Value& experiment, Run& run) {
+  if (!run.training.empty()) run.steps = run.training.back().step;
+  for (const EvaluationPoint& point : run.while_training) {
+    run.steps = std::max(run.steps, point.step);
+  }
+  for (const EvaluationSummary& one : run.evaluations) run.steps = std::max(run.steps, one.step);
+  if (integer_at(experiment, "train", "early_stop") == 0) {
+    run.planned_steps = integer_at(experiment, "train", "steps");
+  }
+}
+
+}  // namespace
+
+Json read_json(const fs::path& file, const char* hint) {
+  Json json = parse_json(read_file(file));
+  if (json.is_discarded()) {
+    throw_run({.where = file.string(),
+               .failed = "is damaged",
+               .expected = "JSON",
+               .got = "something else",
+               .hint = hint});
+  }
+  return json;
+}
+
+ReadRun read_run(const fs::path& folder, const std::string& shown,
+                 std::vector<std::string>& notes) {
+  ReadRun out;
+  out.experiment = read_file(folder / "experiment.toml", kMaxConfigBytes);
+  out.run.folder = shown;
+  out.run.path = folder;
+  out.run.info = read_json(folder / "run.json", kRunHint);
+  out.root = config::parse_toml(out.experiment, shown);
+  const config::Value* const train = out.root.find("train");
+  const config::Value* const seed = train == nullptr ? nullptr : train->find("seed");
+  if (seed == nullptr || seed->kind() != config::Kind::kInteger) {
+    throw_run({.where = (folder / "experiment.toml").string(),
+               .failed = "is no resolved experiment",
+               .expected = "the key train.seed",
+               .got = "none",
+               .hint = "give folders that `mneme train` or `mneme compare` wrote"});
+  }
+  out.run.seed = static_cast<std::uint64_t>(seed->as_integer());
+  if (const std::int64_t damaged = read_metrics(folder / "metrics.jsonl", out.run); damaged > 0) {
+    notes.push_back(str(shown, ": ", damaged, " damaged lines of metrics.jsonl were left out"));
+  }
+  std::vector<std::string> problems;
+  read_evaluations(folder, out.root, out.run, problems);
+  for (const std::string& problem : problems) notes.push_back(str(shown, ": ", problem));
+  find_steps(out.root, out.run);
+  scores::RunChecks checks = scores::read_run_checks(folder);
+  out.checks = std::move(checks.before);
+  // Of weights that were trained on they say nothing.
+  if (checks.after && checks.after->step == out.run.steps) out.run.checks = std::move(checks.after);
+  return out;
+}
+
+std::vector<std::string> checksums_of(const Json& info) {
+  std::vector<std::string> out;
+  for (const Json& plugin : info.value("plugins", Json::array())) {
+    out.push_back(plugin.value("sha256", ""));
+  }
+  return out;
+}
+
+Json without_places(const Json& data) {
+  static const std::set<std::string> kPlaces = {"files", "file", "path", "prepared",
+                                                "vocabulary_file"};
+  if (!data.is_object()) return data;
+  Json out = Json::object();
+  for (const auto& [key, value] : data.items()) {
+    if (!kPlaces.contains(key)) out[key] = without_places(value);
+  }
+  return out;
 }
 
 }  // namespace mneme::report
