@@ -19,8 +19,9 @@ enum class FoldersFrom { kMemory, kOption };
 // path with links resolved.
 //
 // Errors: Error(kPlugin) that starts with `where`: not found (lists folders, the plugins in them
-// and the nearest name, or says that the program's own folder has it), a path instead of a name, several builds of which none is pinned, a link
-// that leaves its folder, a folder on the way that every user may write.
+// and the nearest name, or says that the program's own folder has it), a path instead of a name,
+// several builds of which none is pinned, a link that leaves its folder, a folder on the way that
+// every user may write.
 [[nodiscard]] std::filesystem::path find_plugin(const std::string& name,
                                                 const std::vector<std::string>& folders,
                                                 const std::string& sha256, const std::string& where,

@@ -7,7 +7,7 @@
 #   3. the same inside a folder of which the table lists subfolders ("memory/state: call tier"): each of them is listed,
 #      includes the subfolders that its line names, and none of the headers beside them
 #   4. no folder directly holds more than 25 files of C++ or CUDA, or 2,500 lines of them
-#   5. no file has more than 450 lines
+#   5. no file has more than 450 lines, and no line of a comment more than 128 columns (clang-format cuts the others)
 #   6. no folder below tests/ or scripts/ directly holds more than 25 files of C, C++, CUDA, shell or Python, or 2,500 lines
 #      of them
 set -eu
@@ -55,6 +55,7 @@ find host -mindepth 2 -type f \( -name '*.cpp' -o -name '*.hpp' -o -name '*.inl'
       files[folder]++
     }
     { lines[folder]++; length_of[FILENAME] = FNR }
+    /^ *\/\// && length > 128 { breach(FILENAME ":" FNR " has " length " columns; at most 128") }
     /^#include "host\// {
       split($0, quoted, "\"")
       split(quoted[2], parts, "/")

@@ -48,6 +48,8 @@ fresh_tree; for i in $(seq 26); do echo 'int x;' >"$work/tree/host/low/$i.cpp"; 
 expect_breach 'host/low holds 27 files; at most 25'
 fresh_tree; seq 451 | sed 's/.*/int x;/' >"$work/tree/host/low/long.cpp"
 expect_breach 'host/low/long.cpp has 451 lines; at most 450'
+fresh_tree; printf '  // %0125d\n' 0 >>"$work/tree/host/low/a.hpp"
+expect_breach '130 columns; at most 128'
 fresh_tree; for i in 1 2 3 4 5 6; do seq 450 | sed 's/.*/int x;/' >"$work/tree/host/low/$i.cpp"; done
 expect_breach 'host/low holds 2701 lines; at most 2500'
 fresh_tree; seq 451 | sed 's/.*/int x;/' >"$work/tree/host/low/long.inl"

@@ -16,9 +16,9 @@ namespace mneme::report {
 // with the command that makes them; so are runs that are not trained to the end. Nothing but such
 // commands depends on the folder's place, and nothing on the time.
 // Errors: Error (kUsage) naming the folders when there is nothing to read, when a path holds no run,
-// when no run can be read, when arms have another task, other data or another vocabulary, when arms' initial weights differ
-// from one seed, and for a folder of a comparison together with others; Error (kRun) for a
-// comparison.json that is damaged.
+// when no run can be read, when arms have another task, other data or another vocabulary, when the
+// initial weights of one seed differ between arms, and for a folder of a comparison together with
+// others; Error (kRun) for a comparison.json that is damaged.
 [[nodiscard]] Comparison load(const std::vector<std::filesystem::path>& paths);
 
 }  // namespace mneme::report

@@ -28,8 +28,9 @@ class RunWriter {
   // Makes the folder and writes experiment.toml (last: a folder without it holds no run), run.json,
   // vocabulary.json, an empty metrics.jsonl and, with `write_first`, the checkpoint of step 0 that
   // a run with given weights begins with. Error (kUsage) when the folder holds a run, or files of
-  // others that the run would write over, is a file, or is in use by another process; Error (kRun) when it cannot be written. What was written is then
-  // removed again; with `is_claimed`, of a folder that was made for this run, the folder too.
+  // others that the run would write over, is a file, or is in use by another process; Error (kRun)
+  // when it cannot be written. What was written is then removed again; with `is_claimed`, of a
+  // folder that was made for this run, the folder too.
   [[nodiscard]] static std::unique_ptr<RunWriter> create(const std::filesystem::path& path,
                                                          const Runtime& runtime,
                                                          const WriteCheckpoint& write_first = {},
