@@ -12,6 +12,7 @@
 #include "host/run/run_description.hpp"
 #include "host/run/run_folder.hpp"
 #include "host/scores/diagnostics.hpp"
+#include "host/scores/evaluation_files.hpp"
 #include "host/scores/generated.hpp"
 
 namespace mneme::compare {

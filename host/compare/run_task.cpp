@@ -12,8 +12,8 @@
 #include "host/compare/initial_weights.hpp"
 #include "host/run/run_folder.hpp"
 #include "host/scores/diagnostics.hpp"
+#include "host/scores/evaluation_files.hpp"
 #include "host/scores/generated.hpp"
-#include "host/scores/stored_evaluation.hpp"
 
 namespace mneme::compare {
 namespace {

@@ -8,7 +8,7 @@
 //   vocabulary.json   of text; absent for ids and generated tasks
 //   pretrained.json   of weights from a Hugging Face model folder: what the folder was
 //   checkpoints/      see checkpoint/
-//   evaluations/      see host/scores/stored_evaluation.hpp
+//   evaluations/      see host/scores/evaluation_files.hpp
 //   tensorboard/      event files; absent with train.tensorboard = false
 //   lock              see RunLock
 #pragma once

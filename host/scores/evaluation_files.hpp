@@ -1,20 +1,87 @@
-// What the writer and the reader of stored evaluations share.
+// Evaluations that a run keeps: the loss of every target, sums of every sample, and what was
+// evaluated. docs/runs.md, "Stored evaluations", describes the files.
+//
+//   RUN/evaluations/<split>-step<8 digits>-<8 hexadecimal digits>/
+//     nll.safetensors   equally long columns [n], one entry a target
+//     samples.jsonl     one JSON object a sample: a document, a sequence of a task or a lane
+//     evaluation.json   what was evaluated and how; written last
+//   RUN/evaluations/counts.safetensors   occurrences of each id in the training data
 #pragma once
 
 #include <array>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "host/base/file/file.hpp"
 #include "host/base/text.hpp"
-#include "host/scores/stored_evaluation.hpp"
+#include "host/scores/columns.hpp"
 
 namespace mneme::scores {
 
+// The folder of a run's evaluations: RUN/evaluations.
+[[nodiscard]] std::filesystem::path evaluations_folder(const std::filesystem::path& run_folder);
+// The folders of a run's finished evaluations by name, which is by split and step; none when there
+// are none. Nothing of them has been checked.
+[[nodiscard]] std::vector<std::filesystem::path> list_evaluations(
+    const std::filesystem::path& run_folder);
+
+// True when the run has the file of the vocabulary's counts.
+[[nodiscard]] bool has_vocabulary_counts(const std::filesystem::path& run_folder);
+
+// An evaluation's folder name taken apart.
+struct EvaluationName {
+  std::string split;      // "valid"
+  std::int64_t step = 0;  // of the weights
+  std::string settings;   // 8 hexadecimal digits: what the numbers depend on beside the weights
+};
+
+[[nodiscard]] std::string to_text(const EvaluationName& name);
+// Absent for a name of another form.
+[[nodiscard]] std::optional<EvaluationName> parse_evaluation_name(std::string_view name);
+
+// --- Writing ---
+
+// An evaluation to be stored.
+struct EvaluationToStore {
+  EvaluationName name;
+  SampleUnit unit = SampleUnit::kDocument;
+  // The keys of evaluation.json beside format, version, split, step, unit, sample_columns,
+  // checksums and vocabulary_counts. `seed` and `result` (with tokens, nll, correct) are needed.
+  Json info;
+  // Of every id in the training data; empty = unknown. Written when the run has none yet.
+  std::vector<std::int64_t> vocabulary_counts = {};
+  // Sample::groups by Sample::document; none = samples have no groups.
+  std::function<std::map<std::string, std::string>(std::int64_t document)> groups = {};
+};
+
+// Writes RUN/evaluations/<name>, in place of an evaluation of that name, and returns its folder.
+// The files are made in a temporary folder beside it and take their name at once, so that readers
+// find an evaluation whole or not at all, also when the process is killed; the next writer removes
+// what such a process left. Processes that write evaluations of one run take turns (a lock in
+// RUN/evaluations). Sorts the columns. Error (kRun) when the folder or a file cannot be written;
+// what was there stays.
+std::filesystem::path write_evaluation(const std::filesystem::path& run_folder,
+                                       const EvaluationToStore& evaluation, Columns& columns);
+
+// Removes finished evaluations of a run for whose name and evaluation.json `is_unwanted` is true;
+// their folders. One whose evaluation.json cannot be read stays. Error (kRun) when one cannot be
+// removed.
+std::vector<std::filesystem::path> remove_evaluations(
+    const std::filesystem::path& run_folder,
+    const std::function<bool(const EvaluationName& name, const Json& info)>& is_unwanted);
+
+// --- What writer and reader share ---
+
+inline constexpr std::string_view kFormat = "mneme-evaluation";
+inline constexpr std::int64_t kVersion = 1;
 inline constexpr std::string_view kColumnsFile = "nll.safetensors";
 inline constexpr std::string_view kSamplesFile = "samples.jsonl";
 inline constexpr std::string_view kInfoFile = "evaluation.json";

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "host/base/text.hpp"
-#include "host/scores/stored_evaluation.hpp"
+#include "host/scores/evaluation_files.hpp"
 
 namespace mneme::scores {
 

@@ -11,6 +11,7 @@
 #include "host/compare/finished_parts.hpp"
 #include "host/run/host_commit.hpp"
 #include "host/run/run_description.hpp"
+#include "host/scores/evaluation_files.hpp"
 #include "host/scores/stored_evaluation.hpp"
 #include "tests/compare/runs_fixture.hpp"
 

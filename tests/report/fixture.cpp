@@ -11,9 +11,9 @@
 #include "host/base/text.hpp"
 #include "host/config/toml/toml.hpp"
 #include "host/scores/diagnostics.hpp"
+#include "host/scores/evaluation_files.hpp"
 #include "host/scores/generated.hpp"
 #include "host/scores/memory_checks.hpp"
-#include "host/scores/stored_evaluation.hpp"
 
 namespace mneme::report::test {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "host/data/stream/stream.hpp"
-#include "host/scores/stored_evaluation.hpp"
+#include "host/scores/evaluation_files.hpp"
 
 namespace mneme::test {
 

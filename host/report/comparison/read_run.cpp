@@ -14,6 +14,7 @@
 #include "host/base/json_text.hpp"
 #include "host/report/comparison/summarize.hpp"
 #include "host/scores/diagnostics.hpp"
+#include "host/scores/evaluation_files.hpp"
 #include "host/scores/generated.hpp"
 #include "host/scores/overlap/overlap.hpp"
 

@@ -10,7 +10,7 @@
 #include "host/data/dataset.hpp"
 #include "host/eval/evaluator.hpp"
 #include "host/run/runtime.hpp"
-#include "host/scores/stored_evaluation.hpp"
+#include "host/scores/evaluation_files.hpp"
 
 namespace mneme::run {
 

@@ -10,6 +10,7 @@
 #include "host/base/text.hpp"
 #include "host/run/checkpoint/checkpoint.hpp"
 #include "host/scores/diagnostics.hpp"
+#include "host/scores/evaluation_files.hpp"
 #include "host/scores/generated.hpp"
 #include "host/scores/json_record.hpp"
 #include "host/scores/stored_evaluation.hpp"

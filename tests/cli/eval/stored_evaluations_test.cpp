@@ -12,6 +12,7 @@
 #include "host/base/file/file.hpp"
 #include "host/base/file/safetensors.hpp"
 #include "host/base/text.hpp"
+#include "host/scores/evaluation_files.hpp"
 #include "host/scores/stored_evaluation.hpp"
 #include "tests/cli/program.hpp"
 

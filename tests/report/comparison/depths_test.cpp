@@ -15,6 +15,7 @@
 #include "host/base/file/file.hpp"
 #include "host/report/comparison/load.hpp"
 #include "host/report/report.hpp"
+#include "host/scores/evaluation_files.hpp"
 #include "host/scores/stored_evaluation.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/report/fixture.hpp"
