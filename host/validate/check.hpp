@@ -2,6 +2,7 @@
 // check runs in a process of its own, which a plugin may crash.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <filesystem>
 #include <stdexcept>
@@ -31,7 +32,11 @@ struct Check {
   std::string_view question;  // what is asked, for people
   Outcome (*run)(const Subject& subject);
   // Names of checks without which this one says nothing: when one of them fails it is left out.
-  std::vector<std::string_view> after = {};
+  std::vector<std::string_view> after;
+
+  Check(std::string_view own_name, std::string_view asked, Outcome (*work)(const Subject&),
+        std::convertible_to<std::string_view> auto... needed)
+      : name(own_name), question(asked), run(work), after{needed...} {}
 };
 
 // All of them, in the order in which they are to be run.

@@ -220,10 +220,8 @@ Outcome calls_are_few(const Subject& subject) {
 std::vector<Check> failure_checks() {
   return {
       {"errors.create", "Does create pass every error on?", errors_in_create},
-      {"errors.hooks",
-       "Do hooks pass every error on, and leave everything as it was?",
-       errors_in_hooks,
-       {"runs.by_turns"}},
+      {"errors.hooks", "Do hooks pass every error on, and leave everything as it was?",
+       errors_in_hooks, "runs.by_turns"},
       {"errors.groups", "Does it run where the host lacks what it can do without?", missing_groups},
       {"leaks.instances", "Are 1,000 instances made and freed without a trace?",
        leaks_of_instances},

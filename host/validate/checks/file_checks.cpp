@@ -149,22 +149,16 @@ Outcome is_portable(const Subject& subject) {
 std::vector<Check> file_checks() {
   return {
       {"file.note", "Does its note say what it is?", note_is_whole},
-      {"file.load", "Does this machine have what it needs?", is_loadable, {"file.note"}},
-      {"file.unique",
-       "Has it no symbols that all builds would share?",
-       has_no_unique_symbols,
-       {"file.note"}},
-      {"file.symbols", "Does it export its entry alone?", exports_one_symbol, {"file.unique"}},
-      {"file.stack",
-       "Does it leave the stack not executable?",
-       has_no_executable_stack,
-       {"file.note"}},
-      {"file.relocations",
-       "Is its code free of relocations?",
-       has_no_text_relocations,
-       {"file.note"}},
-      {"file.run_path", "Does it look for libraries nowhere else?", has_no_run_path, {"file.note"}},
-      {"file.portable", "Can it be handed to older systems?", is_portable, {"file.note"}},
+      {"file.load", "Does this machine have what it needs?", is_loadable, "file.note"},
+      {"file.unique", "Has it no symbols that all builds would share?", has_no_unique_symbols,
+       "file.note"},
+      {"file.symbols", "Does it export its entry alone?", exports_one_symbol, "file.unique"},
+      {"file.stack", "Does it leave the stack not executable?", has_no_executable_stack,
+       "file.note"},
+      {"file.relocations", "Is its code free of relocations?", has_no_text_relocations,
+       "file.note"},
+      {"file.run_path", "Does it look for libraries nowhere else?", has_no_run_path, "file.note"},
+      {"file.portable", "Can it be handed to older systems?", is_portable, "file.note"},
   };
 }
 

@@ -242,22 +242,14 @@ Outcome parameters_are_reached(const Subject& subject) {
 
 std::vector<Check> gradient_checks() {
   return {
-      {"gradients.backbone",
-       "Are the backbone's gradients right?",
-       gradients_of_the_backbone,
-       {"runs.by_turns", "kernels.partial"}},
-      {"gradients.parameters",
-       "Are the gradients of the memory's parameters right?",
-       gradients_of_parameters,
-       {"gradients.backbone"}},
-      {"gradients.state",
-       "Are gradients through the state right?",
-       gradients_through_state,
-       {"gradients.parameters"}},
-      {"gradients.reach",
-       "Is every parameter trained?",
-       parameters_are_reached,
-       {"gradients.parameters"}},
+      {"gradients.backbone", "Are the backbone's gradients right?", gradients_of_the_backbone,
+       "runs.by_turns", "kernels.partial"},
+      {"gradients.parameters", "Are the gradients of the memory's parameters right?",
+       gradients_of_parameters, "gradients.backbone"},
+      {"gradients.state", "Are gradients through the state right?", gradients_through_state,
+       "gradients.parameters"},
+      {"gradients.reach", "Is every parameter trained?", parameters_are_reached,
+       "gradients.parameters"},
   };
 }
 

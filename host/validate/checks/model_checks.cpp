@@ -265,14 +265,10 @@ std::vector<Check> model_checks() {
       {"model.norms", "Does it work with norms before and after, of both kinds?", norms},
       {"model.layers", "Does it work in some of the layers?", some_layers},
       {"segments.one_token", "Does it work with segments of one token?", one_token},
-      {"segments.lengths",
-       "Does it work with segments of changing length?",
-       changing_lengths,
-       {"segments.one_token"}},
-      {"segments.long",
-       "Does it work with segments longer than the memory?",
-       long_segments,
-       {"segments.lengths"}},
+      {"segments.lengths", "Does it work with segments of changing length?", changing_lengths,
+       "segments.one_token"},
+      {"segments.long", "Does it work with segments longer than the memory?", long_segments,
+       "segments.lengths"},
       {"segments.lanes", "Does it work with other numbers of lanes?", numbers_of_lanes},
       {"segments.padding", "Does it work with lanes that end early?", padded_lanes},
   };
@@ -280,15 +276,11 @@ std::vector<Check> model_checks() {
 
 std::vector<Check> precision_checks() {
   return {
-      {"precision.f32",
-       "Are its numbers in f32 those in f64?",
-       in_f32,
-       {"kernels.f32", "kernels.outputs"}},
-      {"precision.bf16", "Are its numbers in bf16 near those in f64?", in_bf16, {"precision.f32"}},
-      {"precision.extremes",
-       "Is everything finite for large, tiny and constant rows?",
-       extreme_numbers,
-       {"precision.f32"}},
+      {"precision.f32", "Are its numbers in f32 those in f64?", in_f32, "kernels.f32",
+       "kernels.outputs"},
+      {"precision.bf16", "Are its numbers in bf16 near those in f64?", in_bf16, "precision.f32"},
+      {"precision.extremes", "Is everything finite for large, tiny and constant rows?",
+       extreme_numbers, "precision.f32"},
   };
 }
 

@@ -151,26 +151,15 @@ Outcome is_quiet(const Subject& subject) {
 
 std::vector<Check> negotiation_checks() {
   return {
-      {"negotiation.repeat",
-       "Does it answer an offer the same way each time?",
-       answers_repeat,
-       {"file.load"}},
-      {"negotiation.older",
-       "Does it refuse older hosts, with a reason?",
-       older_host,
-       {"file.load"}},
-      {"negotiation.newer",
-       "Does it work with newer hosts that speak its version?",
-       newer_host,
-       {"negotiation.older"}},
-      {"negotiation.garbage",
-       "Does it refuse offers that make no sense?",
-       garbage_offers,
-       {"negotiation.older", "negotiation.newer"}},
-      {"negotiation.quiet",
-       "Is it mapped and asked without threads and files?",
-       is_quiet,
-       {"file.load"}},
+      {"negotiation.repeat", "Does it answer an offer the same way each time?", answers_repeat,
+       "file.load"},
+      {"negotiation.older", "Does it refuse older hosts, with a reason?", older_host, "file.load"},
+      {"negotiation.newer", "Does it work with newer hosts that speak its version?", newer_host,
+       "negotiation.older"},
+      {"negotiation.garbage", "Does it refuse offers that make no sense?", garbage_offers,
+       "negotiation.older", "negotiation.newer"},
+      {"negotiation.quiet", "Is it mapped and asked without threads and files?", is_quiet,
+       "file.load"},
   };
 }
 

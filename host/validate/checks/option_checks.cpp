@@ -198,7 +198,7 @@ Outcome options_at_evaluation(const Subject& subject) {
 
 std::vector<Check> option_checks() {
   return {
-      {"options.run", "Does it run with the options given?", runs_as_given, {"file.load"}},
+      {"options.run", "Does it run with the options given?", runs_as_given, "file.load"},
       {"options.help", "Does everything explain itself?", has_help},
       {"options.bounds", "Is every option taken at its bounds, or refused with a reason?",
        bounds_hold},

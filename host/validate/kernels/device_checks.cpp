@@ -211,18 +211,12 @@ Outcome models_agree(const Subject& subject) {
 
 std::vector<Check> device_checks() {
   return {
-      {"devices.kernels",
-       "Do kernels on CUDA give what they give on the CPU?",
-       kernels_agree,
-       {"kernels.partial", "kernels.f32"}},
-      {"devices.stream",
-       "Do CUDA kernels work on the stream that they are given, and never wait?",
-       use_the_stream,
-       {"devices.kernels"}},
-      {"devices.model",
-       "Does a model on CUDA train as on the CPU?",
-       models_agree,
-       {"devices.kernels", "gradients.backbone", "runs.repeat", "precision.f32"}},
+      {"devices.kernels", "Do kernels on CUDA give what they give on the CPU?", kernels_agree,
+       "kernels.partial", "kernels.f32"},
+      {"devices.stream", "Do CUDA kernels work on the stream that they are given, and never wait?",
+       use_the_stream, "devices.kernels"},
+      {"devices.model", "Does a model on CUDA train as on the CPU?", models_agree,
+       "devices.kernels", "gradients.backbone", "runs.repeat", "precision.f32"},
   };
 }
 
