@@ -40,19 +40,17 @@ bool holds(const Value& conditions, const Value& options) {
   });
 }
 
-}  // namespace
-
 // Reads one file, collecting what is wrong.
 class NameMapReader {
  public:
   NameMapReader(const std::filesystem::path& path, NameMap& map)
       : root_(config::parse_toml_file(path)), map_(map) {
-    map_.path_ = path;
+    map_.path = path;
     config::Reader reader(root_, problems_);
-    if (reader.require("format", "a word for the format")) map_.format_ = reader.text("format", "");
-    if (reader.require("plugin", "the plugin's id")) map_.plugin_ = reader.text("plugin", "");
+    if (reader.require("format", "a word for the format")) map_.format = reader.text("format", "");
+    if (reader.require("plugin", "the plugin's id")) map_.plugin = reader.text("plugin", "");
     read_positions(reader);
-    if (const Value* table = reader.table("unless")) map_.unless_ = *table;
+    if (const Value* table = reader.table("unless")) map_.unless = *table;
     if (const Value* table = reader.table("backbone")) read_backbone(*table);
     if (const Value* table = reader.table("memory")) read_memory(*table);
     if (const Value* table = reader.table("unused")) read_unused(*table);
@@ -81,13 +79,13 @@ class NameMapReader {
                                 Scheme::kLearned, Scheme::kNone}) {
       known.emplace_back(to_word(scheme));
     }
-    map_.positions_ = reader.texts("position");
-    for (const std::string& word : map_.positions_) {
+    map_.positions = reader.texts("position");
+    for (const std::string& word : map_.positions) {
       if (std::ranges::find(known, word) != known.end()) continue;
       reader.problem("position", {.expected = "words of model.position: " + join(known, ", "),
                                   .got = config::toml_string(word)});
     }
-    if (map_.positions_.empty()) map_.positions_ = {std::string(to_word(Scheme::kRelative))};
+    if (map_.positions.empty()) map_.positions = {std::string(to_word(Scheme::kRelative))};
   }
 
   // An official name for `ours`: both with a layer's number, or both without.
@@ -155,7 +153,7 @@ class NameMapReader {
       } else {
         problem(member.value, "an official name, or a list of { name, rows }");
       }
-      map_.backbone_.emplace_back(member.key, std::move(parts));
+      map_.backbone.emplace_back(member.key, std::move(parts));
     }
   }
 
@@ -180,7 +178,7 @@ class NameMapReader {
         continue;
       }
       take_name(member.value, member.key, member.value.as_string());
-      map_.memory_.emplace_back(member.key, member.value.as_string());
+      map_.memory.emplace_back(member.key, member.value.as_string());
     }
   }
 
@@ -196,7 +194,7 @@ class NameMapReader {
       tensor.value = reader.real("value", 0.0);
       reader.finish();
       take_name(member.value, member.key, member.key);
-      map_.unused_.push_back(std::move(tensor));
+      map_.unused_patterns.push_back(std::move(tensor));
     }
   }
 
@@ -222,7 +220,7 @@ class NameMapReader {
     if (reader.require("value", "its value")) argument.value = scalar(*reader.value("value"));
     if (const Value* when = reader.table("when")) argument.when = *when;
     reader.finish();
-    map_.arguments_.push_back(std::move(argument));
+    map_.all_arguments.push_back(std::move(argument));
   }
 
   Json scalar(const Value& value) {
@@ -237,6 +235,8 @@ class NameMapReader {
   config::Problems problems_;
   std::vector<Given> given_;
 };
+
+}  // namespace
 
 NameMap NameMap::read(const std::filesystem::path& path) {
   NameMap map;
@@ -258,11 +258,11 @@ std::optional<NameMap> NameMap::beside(const std::filesystem::path& library) {
 }
 
 bool NameMap::excludes(const Value& options) const {
-  return !unless_.members().empty() && holds(unless_, options);
+  return !unless.members().empty() && holds(unless, options);
 }
 
 std::vector<NamePart> NameMap::parts_of(const std::string& parameter) const {
-  for (const auto& [pattern, parts] : backbone_) {
+  for (const auto& [pattern, parts] : backbone) {
     const std::optional<std::string> layer = layer_in(parameter, pattern);
     if (!layer) continue;
     std::vector<NamePart> out = parts;
@@ -273,8 +273,8 @@ std::vector<NamePart> NameMap::parts_of(const std::string& parameter) const {
 }
 
 std::string NameMap::name_of_tier_parameter(const std::string& parameter) const {
-  const std::string name = name_in_tier(parameter, plugin_);
-  for (const auto& [pattern, official] : memory_) {
+  const std::string name = name_in_tier(parameter, plugin);
+  for (const auto& [pattern, official] : memory) {
     const std::optional<std::string> layer = layer_in(name, pattern);
     if (layer) return filled(official, *layer);
   }
@@ -283,7 +283,7 @@ std::string NameMap::name_of_tier_parameter(const std::string& parameter) const 
 
 std::vector<UnusedTensor> NameMap::unused(std::int64_t layers) const {
   std::vector<UnusedTensor> out;
-  for (const UnusedTensor& tensor : unused_) {
+  for (const UnusedTensor& tensor : unused_patterns) {
     const bool has_layer = layer_marks(tensor.official) > 0;
     for (std::int64_t l = 0; l < (has_layer ? layers : 1); ++l) {
       out.push_back(tensor);
@@ -295,7 +295,7 @@ std::vector<UnusedTensor> NameMap::unused(std::int64_t layers) const {
 
 std::map<std::string, Json> NameMap::arguments(const config::Value& options) const {
   std::map<std::string, Json> out;
-  for (const OfficialArgument& argument : arguments_) {
+  for (const OfficialArgument& argument : all_arguments) {
     if (holds(argument.when, options)) out[argument.name] = argument.value;
   }
   return out;
@@ -305,11 +305,11 @@ bool NameMap::has_own(const std::string& official) const {
   const auto fits = [&](const std::string& pattern) {
     return layer_in(official, pattern).has_value();
   };
-  for (const auto& [ours, parts] : backbone_) {
+  for (const auto& [ours, parts] : backbone) {
     if (std::ranges::any_of(parts, fits, &NamePart::official)) return true;
   }
-  return std::ranges::any_of(memory_, [&](const auto& entry) { return fits(entry.second); }) ||
-         std::ranges::any_of(unused_, fits, &UnusedTensor::official);
+  return std::ranges::any_of(memory, [&](const auto& entry) { return fits(entry.second); }) ||
+         std::ranges::any_of(unused_patterns, fits, &UnusedTensor::official);
 }
 
 int layer_marks(std::string_view name) {
@@ -321,25 +321,23 @@ int layer_marks(std::string_view name) {
   return marks;
 }
 
-std::string filled(const std::string& pattern, std::string_view layer) {
+std::string filled(std::string_view pattern, std::string_view layer) {
   const std::size_t at = pattern.find(kLayerMark);
-  if (at == std::string::npos) return pattern;
+  if (at == pattern.npos) return std::string(pattern);
   return str(pattern.substr(0, at), layer, pattern.substr(at + kLayerMark.size()));
 }
 
-std::optional<std::string> layer_in(const std::string& name, const std::string& pattern) {
+std::optional<std::string> layer_in(std::string_view name, std::string_view pattern) {
   const std::size_t at = pattern.find(kLayerMark);
-  if (at == std::string::npos) {
-    return name == pattern ? std::optional<std::string>("") : std::nullopt;
-  }
-  const std::string_view tail = std::string_view(pattern).substr(at + kLayerMark.size());
-  if (name.size() <= at + tail.size() || name.compare(0, at, pattern, 0, at) != 0 ||
+  if (at == pattern.npos) return name == pattern ? std::optional<std::string>("") : std::nullopt;
+  const std::string_view tail = pattern.substr(at + kLayerMark.size());
+  if (name.size() <= at + tail.size() || !name.starts_with(pattern.substr(0, at)) ||
       !name.ends_with(tail)) {
     return std::nullopt;
   }
-  const std::string number = name.substr(at, name.size() - at - tail.size());
-  if (number.find_first_not_of("0123456789") != std::string::npos) return std::nullopt;
-  return number;
+  const std::string_view number = name.substr(at, name.size() - at - tail.size());
+  if (number.find_first_not_of("0123456789") != number.npos) return std::nullopt;
+  return std::string(number);
 }
 
 }  // namespace mneme::weights

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "host/base/text.hpp"
@@ -40,24 +41,25 @@ struct OfficialArgument {
 };
 
 // One file. Names hold "{layer}" in place of a layer's number.
-class NameMap {
- public:
+struct NameMap {
   // Error (kUsage) when the file cannot be read, and with every line that is wrong.
   [[nodiscard]] static NameMap read(const std::filesystem::path& path);
   // The map beside a plugin's library: "<its name without .so>.names.toml". Absent when there is no
   // such file. Errors: as read.
   [[nodiscard]] static std::optional<NameMap> beside(const std::filesystem::path& library);
 
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-  [[nodiscard]] const std::string& format() const { return format_; }
-  // The id of the plugin whose parameters it names.
-  [[nodiscard]] const std::string& plugin() const { return plugin_; }
-  // Words of model.position that the official code can express.
-  [[nodiscard]] const std::vector<std::string>& positions() const { return positions_; }
-
+  std::filesystem::path path = {};
+  std::string format = {};
+  std::string plugin = {};                  // the id of the plugin whose parameters it names
+  std::vector<std::string> positions = {};  // words of model.position that its code can express
   // Options of the tier with which its official program uses the Transformer-XL's names, so that
   // the map does not apply; an empty table when it always applies.
-  [[nodiscard]] const config::Value& unless() const { return unless_; }
+  config::Value unless = {};
+  std::vector<std::pair<std::string, std::vector<NamePart>>> backbone = {};  // by our names
+  std::vector<std::pair<std::string, std::string>> memory = {};              // likewise
+  std::vector<UnusedTensor> unused_patterns = {};
+  std::vector<OfficialArgument> all_arguments = {};
+
   // True when a tier has these options, as its memory file gives them; an option that it leaves out
   // counts as unequal.
   [[nodiscard]] bool excludes(const config::Value& options) const;
@@ -75,19 +77,6 @@ class NameMap {
   [[nodiscard]] std::map<std::string, Json> arguments(const config::Value& options) const;
   // True when a name is one of the map's own, not one of the official Transformer-XL.
   [[nodiscard]] bool has_own(const std::string& official) const;
-
- private:
-  friend class NameMapReader;
-
-  std::filesystem::path path_;
-  std::string format_;
-  std::string plugin_;
-  std::vector<std::string> positions_;
-  config::Value unless_;
-  std::vector<std::pair<std::string, std::vector<NamePart>>> backbone_;
-  std::vector<std::pair<std::string, std::string>> memory_;
-  std::vector<UnusedTensor> unused_;
-  std::vector<OfficialArgument> arguments_;
 };
 
 // --- Names of tensors with a mark in place of a layer's number ---
@@ -98,10 +87,10 @@ inline constexpr std::string_view kLayerMark = "{layer}";
 int layer_marks(std::string_view name);
 
 // The pattern with a number in place of its mark.
-std::string filled(const std::string& pattern, std::string_view layer);
+std::string filled(std::string_view pattern, std::string_view layer);
 
 // The layer's number in a name that the pattern fits, "" for a pattern without a mark; absent when
 // it does not fit.
-std::optional<std::string> layer_in(const std::string& name, const std::string& pattern);
+std::optional<std::string> layer_in(std::string_view name, std::string_view pattern);
 
 }  // namespace mneme::weights

@@ -1,8 +1,9 @@
 #include "host/weights/names.hpp"
 
 #include <algorithm>
-#include <array>
+#include <optional>
 #include <string_view>
+#include <utility>
 
 #include "host/base/error.hpp"
 #include "host/tensor/torch.hpp"
@@ -11,51 +12,31 @@
 namespace mneme::weights {
 namespace {
 
-// "<prefix><number><suffix>" -> number as text; "" when it does not fit.
-std::string number_between(std::string_view name, std::string_view prefix,
-                           std::string_view suffix) {
-  if (name.size() <= prefix.size() + suffix.size() || !name.starts_with(prefix) ||
-      !name.ends_with(suffix)) {
-    return "";
-  }
-  const std::string number(name.substr(prefix.size(), name.size() - prefix.size() - suffix.size()));
-  const bool is_number =
-      std::all_of(number.begin(), number.end(), [](char c) { return c >= '0' && c <= '9'; });
-  return is_number ? number : "";
-}
-
-struct Pattern {
-  std::string_view prefix, suffix;          // of the official name
-  std::string_view our_prefix, our_suffix;  // of ours
-};
-
-constexpr std::array kPatterns = {
-    Pattern{"word_emb.emb_layers.", ".weight", "embedding.", ".weight"},
-    Pattern{"word_emb.emb_projs.", "", "embedding.", ".projection"},
-    Pattern{"crit.out_layers.", ".weight", "softmax.", ".weight"},
-    Pattern{"crit.out_layers.", ".bias", "softmax.", ".bias"},
-    Pattern{"crit.out_projs.", "", "softmax.", ".projection"},
-    Pattern{"layers.", ".dec_attn.qkv_net.weight", "layers.", ".attention.qkv.weight"},
-    Pattern{"layers.", ".dec_attn.r_net.weight", "layers.", ".attention.position.weight"},
-    Pattern{"layers.", ".dec_attn.o_net.weight", "layers.", ".attention.output.weight"},
-    Pattern{"layers.", ".dec_attn.layer_norm.weight", "layers.", ".attention.norm.weight"},
-    Pattern{"layers.", ".dec_attn.layer_norm.bias", "layers.", ".attention.norm.bias"},
-    Pattern{"layers.", ".dec_attn.r_w_bias", "layers.", ".attention.content_bias"},
-    Pattern{"layers.", ".dec_attn.r_r_bias", "layers.", ".attention.position_bias"},
-    Pattern{"layers.", ".pos_ff.CoreNet.0.weight", "layers.", ".ff.in.weight"},
-    Pattern{"layers.", ".pos_ff.CoreNet.0.bias", "layers.", ".ff.in.bias"},
-    Pattern{"layers.", ".pos_ff.CoreNet.3.weight", "layers.", ".ff.out.weight"},
-    Pattern{"layers.", ".pos_ff.CoreNet.3.bias", "layers.", ".ff.out.bias"},
-    Pattern{"layers.", ".pos_ff.layer_norm.weight", "layers.", ".ff.norm.weight"},
-    Pattern{"layers.", ".pos_ff.layer_norm.bias", "layers.", ".ff.norm.bias"},
-};
-
-constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kSingles = {{
+// Official names and ours, with kLayerMark for the number of a layer, a table or a cluster.
+constexpr std::pair<std::string_view, std::string_view> kNames[] = {
     {"r_w_bias", "attention.content_bias"},
     {"r_r_bias", "attention.position_bias"},
     {"crit.cluster_weight", "softmax.cluster.weight"},
     {"crit.cluster_bias", "softmax.cluster.bias"},
-}};
+    {"word_emb.emb_layers.{layer}.weight", "embedding.{layer}.weight"},
+    {"word_emb.emb_projs.{layer}", "embedding.{layer}.projection"},
+    {"crit.out_layers.{layer}.weight", "softmax.{layer}.weight"},
+    {"crit.out_layers.{layer}.bias", "softmax.{layer}.bias"},
+    {"crit.out_projs.{layer}", "softmax.{layer}.projection"},
+    {"layers.{layer}.dec_attn.qkv_net.weight", "layers.{layer}.attention.qkv.weight"},
+    {"layers.{layer}.dec_attn.r_net.weight", "layers.{layer}.attention.position.weight"},
+    {"layers.{layer}.dec_attn.o_net.weight", "layers.{layer}.attention.output.weight"},
+    {"layers.{layer}.dec_attn.layer_norm.weight", "layers.{layer}.attention.norm.weight"},
+    {"layers.{layer}.dec_attn.layer_norm.bias", "layers.{layer}.attention.norm.bias"},
+    {"layers.{layer}.dec_attn.r_w_bias", "layers.{layer}.attention.content_bias"},
+    {"layers.{layer}.dec_attn.r_r_bias", "layers.{layer}.attention.position_bias"},
+    {"layers.{layer}.pos_ff.CoreNet.0.weight", "layers.{layer}.ff.in.weight"},
+    {"layers.{layer}.pos_ff.CoreNet.0.bias", "layers.{layer}.ff.in.bias"},
+    {"layers.{layer}.pos_ff.CoreNet.3.weight", "layers.{layer}.ff.out.weight"},
+    {"layers.{layer}.pos_ff.CoreNet.3.bias", "layers.{layer}.ff.out.bias"},
+    {"layers.{layer}.pos_ff.layer_norm.weight", "layers.{layer}.ff.norm.weight"},
+    {"layers.{layer}.pos_ff.layer_norm.bias", "layers.{layer}.ff.norm.bias"},
+};
 
 // Of models that the official code does not have.
 constexpr const char* kPositionTable = "position.embedding";
@@ -77,38 +58,27 @@ std::vector<std::string> tied_clusters(const config::ModelConfig& config,
 
 std::vector<std::string> parameter_patterns() {
   std::vector<std::string> patterns = {kPositionTable};
-  for (const auto& [theirs, ours] : kSingles) patterns.emplace_back(ours);
-  for (const Pattern& pattern : kPatterns) {
-    patterns.push_back(str(pattern.our_prefix, kLayerMark, pattern.our_suffix));
-  }
+  for (const auto& [theirs, ours] : kNames) patterns.emplace_back(ours);
   return patterns;
 }
 
 std::string name_of_official(const std::string& official) {
-  for (const auto& [theirs, ours] : kSingles) {
-    if (official == theirs) return std::string(ours);
-  }
-  for (const Pattern& pattern : kPatterns) {
-    const std::string number = number_between(official, pattern.prefix, pattern.suffix);
-    if (!number.empty()) return str(pattern.our_prefix, number, pattern.our_suffix);
+  for (const auto& [theirs, ours] : kNames) {
+    if (const auto number = layer_in(official, theirs)) return filled(ours, *number);
   }
   return "";
 }
 
 std::vector<std::string> official_names(const std::string& name,
                                         const config::ModelConfig& config) {
-  for (const auto& [theirs, ours] : kSingles) {
-    if (name == ours) return {std::string(theirs)};
-  }
-  for (const Pattern& pattern : kPatterns) {
-    const std::string number = number_between(name, pattern.our_prefix, pattern.our_suffix);
-    if (number.empty()) continue;
-    std::vector<std::string> names = {str(pattern.prefix, number, pattern.suffix)};
-    if (pattern.our_prefix != "embedding.") return names;
-    if (pattern.our_suffix == ".weight") {
-      if (config.tie_embedding) names.push_back(str("crit.out_layers.", number, ".weight"));
-    } else {
-      for (const std::string& cluster : tied_clusters(config, number)) {
+  for (const auto& [theirs, ours] : kNames) {
+    const std::optional<std::string> number = layer_in(name, ours);
+    if (!number) continue;
+    std::vector<std::string> names = {filled(theirs, *number)};
+    if (ours == "embedding.{layer}.weight" && config.tie_embedding) {
+      names.push_back(str("crit.out_layers.", *number, ".weight"));
+    } else if (ours == "embedding.{layer}.projection") {
+      for (const std::string& cluster : tied_clusters(config, *number)) {
         names.push_back("crit.out_projs." + cluster);
       }
     }
@@ -130,7 +100,7 @@ std::vector<OfficialPart> official_parts(const std::string& name, const std::vec
   int64_t shares = 0;
   for (const NamePart& part : named) shares += part.rows;
   if (rows % shares != 0) {
-    throw_usage({.where = map->path().string(),
+    throw_usage({.where = map->path.string(),
                  .failed = str(name, ": the rows cannot be cut as the name map says"),
                  .expected = str("a multiple of ", shares, " rows"),
                  .got = str(rows)});
@@ -157,7 +127,7 @@ std::vector<std::string> unofficial_settings(const config::ModelConfig& config,
   expect("backbone", {"xl"}, to_word(config.backbone));
   // Tokens compute the same under both.
   const std::vector<std::string> relative = {"relative", "disentangled"};
-  expect("position", map == nullptr ? relative : map->positions(), to_word(config.position));
+  expect("position", map == nullptr ? relative : map->positions, to_word(config.position));
   expect("embedding_scale", {"sqrt"}, to_word(config.embedding_scale));
   return problems;
 }

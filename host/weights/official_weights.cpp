@@ -78,17 +78,6 @@ void add_tiers(const OfficialTarget& target, std::vector<OfficialTensor>& out) {
   }
 }
 
-// The places of the name map's plugin in the stack.
-std::vector<std::size_t> named_tiers(const OfficialTarget& target) {
-  std::vector<std::size_t> tiers;
-  if (target.stack == nullptr || target.names == nullptr) return tiers;
-  const std::vector<memory::TierIdentity> all = target.stack->identities();
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (all[i].id == target.names->plugin()) tiers.push_back(i);
-  }
-  return tiers;
-}
-
 // Contradictions between the file's metadata and the settings.
 std::vector<std::string> metadata_problems(const OfficialTarget& target,
                                            const SafetensorsFile& file) {
@@ -98,18 +87,18 @@ std::vector<std::string> metadata_problems(const OfficialTarget& target,
     problems.push_back(str("model.norm: \"", to_word(target.config.norm),
                            "\", but the file says pre_lnorm = ", theirs));
   }
-  if (target.names == nullptr) return problems;
-  const std::vector<std::size_t> tiers = named_tiers(target);
+  if (target.stack == nullptr || target.names == nullptr) return problems;
+  const std::vector<std::size_t> tiers = named_tiers(target.stack->identities(), target.names);
   if (tiers.size() > 1) {
     problems.push_back(str("memory.tier.", tiers[1], ": the official code has one memory of ",
-                           target.names->plugin(), ", the experiment has ", tiers.size()));
+                           target.names->plugin, ", the experiment has ", tiers.size()));
   }
   if (tiers.size() != 1 || target.memory == nullptr) return problems;
   const config::Value& options = target.memory->tiers.at(tiers.front()).options;
   if (target.names->excludes(options)) {
     problems.push_back(str("memory.tier.", tiers.front(),
                            ": the names are those of a memory without ",
-                           target.names->unless().toml()));
+                           target.names->unless.toml()));
     return problems;
   }
   for (const auto& [name, value] : target.names->arguments(options)) {
@@ -183,6 +172,15 @@ class Checker {
 
 }  // namespace
 
+std::vector<std::size_t> named_tiers(const std::vector<memory::TierIdentity>& tiers,
+                                     const NameMap* names) {
+  std::vector<std::size_t> out;
+  for (std::size_t i = 0; names != nullptr && i < tiers.size(); ++i) {
+    if (tiers[i].id == names->plugin) out.push_back(i);
+  }
+  return out;
+}
+
 std::vector<OfficialTensor> official_tensors(const OfficialTarget& target) {
   std::vector<OfficialTensor> out;
   add_backbone(target, out);
@@ -250,11 +248,6 @@ void load_official(const OfficialTarget& target, const SafetensorsFile& file,
   }
   target.model.weights_changed();
   if (target.stack != nullptr) target.stack->weights_changed();
-}
-
-void load_official(backbone::Model& model, const config::ModelConfig& config,
-                   const SafetensorsFile& file, const std::string& prefix) {
-  load_official({.model = model, .config = config}, file, prefix);
 }
 
 namespace {

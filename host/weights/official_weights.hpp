@@ -37,6 +37,10 @@ struct OfficialTensor {
   at::Tensor value;                // the parameter, or rows of it: shares its memory
 };
 
+// The places of the map's plugin among the tiers; none without a map.
+std::vector<std::size_t> named_tiers(const std::vector<memory::TierIdentity>& tiers,
+                                     const NameMap* names);
+
 // Every tensor that an official state dict of the target has, unused ones apart. Parameters that
 // it has no name for are left out. Error (kUsage) when a parameter's rows cannot be cut as the name
 // map says.
@@ -64,9 +68,6 @@ std::vector<std::string> check_official(const OfficialTarget& target, const Safe
 // Error(kRun) with all lines of check_official; nothing has been copied then.
 void load_official(const OfficialTarget& target, const SafetensorsFile& file,
                    const std::string& prefix = "");
-// The same for a model without memory.
-void load_official(backbone::Model& model, const config::ModelConfig& config,
-                   const SafetensorsFile& file, const std::string& prefix = "");
 
 // What load_initial_weights did.
 struct InitialWeights {

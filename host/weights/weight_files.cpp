@@ -127,18 +127,9 @@ void set_arguments(SafetensorsWriter& writer, const config::ModelConfig& model,
   for (const auto& [key, value] : arguments.items()) writer.set_metadata(key, value.dump());
 }
 
-// The places of the map's plugin among the tiers; none without a map.
-std::vector<std::size_t> named_tiers(const run::Checkpoint& checkpoint, const NameMap* map) {
-  std::vector<std::size_t> out;
-  for (std::size_t i = 0; map != nullptr && i < checkpoint.plugins().size(); ++i) {
-    if (checkpoint.plugins()[i].id == map->plugin()) out.push_back(i);
-  }
-  return out;
-}
-
 // True when there are tiers of the map's plugin and it holds for none of them.
 bool is_excluded(const run::Checkpoint& checkpoint, const NameMap& map) {
-  const std::vector<std::size_t> tiers = named_tiers(checkpoint, &map);
+  const std::vector<std::size_t> tiers = named_tiers(checkpoint.plugins(), &map);
   return !tiers.empty() && std::ranges::all_of(tiers, [&](std::size_t i) {
     return map.excludes(checkpoint.experiment().memory.tiers.at(i).options);
   });
@@ -159,13 +150,13 @@ std::optional<NameMap> choose_names(const run::Checkpoint& checkpoint,
   if (options.format == kTransformerXl) return std::nullopt;
   std::vector<std::string> known = {kTransformerXl};
   for (NameMap& map : maps) {
-    known.push_back(map.format());
-    if (!options.format.empty() && options.format != map.format()) continue;
+    known.push_back(map.format);
+    if (!options.format.empty() && options.format != map.format) continue;
     if (!is_excluded(checkpoint, map)) return std::move(map);
     if (options.format.empty() && options.names.empty()) continue;
-    throw_usage({.where = map.path().string(),
-                 .failed = str("the map is for every memory of ", map.plugin(), " but those with ",
-                               map.unless().toml()),
+    throw_usage({.where = map.path.string(),
+                 .failed = str("the map is for every memory of ", map.plugin, " but those with ",
+                               map.unless.toml()),
                  .hint = "leave out --format and --names: Transformer-XL's names hold"});
   }
   if (options.format.empty()) return std::nullopt;
@@ -180,7 +171,7 @@ class Export {
  public:
   Export(const run::Checkpoint& checkpoint, const std::optional<NameMap>& names)
       : checkpoint_(checkpoint), names_(names ? &*names : nullptr) {
-    report_.format = names_ == nullptr ? kTransformerXl : names_->format();
+    report_.format = names_ == nullptr ? kTransformerXl : names_->format;
     check_settings();
   }
 
@@ -203,9 +194,9 @@ class Export {
 
   void check_settings() const {
     std::vector<std::string> problems = unofficial_settings(model(), names_);
-    const std::vector<std::size_t> tiers = named_tiers(checkpoint_, names_);
+    const std::vector<std::size_t> tiers = named_tiers(checkpoint_.plugins(), names_);
     if (tiers.size() > 1) {
-      problems.push_back(str("memory.tier.", tiers[1], ": expected one tier of ", names_->plugin(),
+      problems.push_back(str("memory.tier.", tiers[1], ": expected one tier of ", names_->plugin,
                              ", got ", tiers.size()));
     }
     if (problems.empty()) return;
@@ -275,7 +266,7 @@ class Export {
   }
 
   void set_own_arguments() {
-    const std::vector<std::size_t> tiers = named_tiers(checkpoint_, names_);
+    const std::vector<std::size_t> tiers = named_tiers(checkpoint_.plugins(), names_);
     const config::Value options =
         tiers.empty() ? config::Value()
                       : checkpoint_.experiment().memory.tiers.at(tiers.front()).options;

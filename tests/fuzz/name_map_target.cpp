@@ -26,7 +26,7 @@ bool read_name_map(std::string_view input) {
       for (const std::int64_t extent : tensor.shape) numbers *= static_cast<double>(extent);
       require(numbers <= 0x1p31, "a tensor that is written fits into memory");
     }
-    static_cast<void>(map.name_of_tier_parameter(str("memory.0.", map.plugin(), ".1.x")));
+    static_cast<void>(map.name_of_tier_parameter(str("memory.0.", map.plugin, ".1.x")));
   });
 }
 

@@ -62,8 +62,8 @@ class NameMapTest : public testing::Test {
 
 TEST_F(NameMapTest, CutsAParameterIntoParts) {
   const weights::NameMap map = read(kMap);
-  EXPECT_EQ(map.format(), "other");
-  EXPECT_EQ(map.plugin(), "org.x.y");
+  EXPECT_EQ(map.format, "other");
+  EXPECT_EQ(map.plugin, "org.x.y");
   const auto parts =
       weights::official_parts("layers.12.attention.qkv.weight", {24, 8}, small_config(), &map);
   ASSERT_EQ(parts.size(), 2U);
@@ -153,12 +153,12 @@ TEST_F(NameMapTest, SaysWhichPositionsItsCodeHas) {
   c.position = config::PositionScheme::kNone;
   EXPECT_TRUE(weights::unofficial_settings(c, &map).empty());
   const weights::NameMap plain = read(kHead);
-  EXPECT_EQ(plain.positions(), std::vector<std::string>{"relative"});
+  EXPECT_EQ(plain.positions, std::vector<std::string>{"relative"});
 }
 
 TEST_F(NameMapTest, IsFoundBesideALibrary) {
   folder_.write("thing.names.toml", kHead);
-  EXPECT_EQ(weights::NameMap::beside(folder_ / "thing.so")->format(), "other");
+  EXPECT_EQ(weights::NameMap::beside(folder_ / "thing.so")->format, "other");
   EXPECT_FALSE(weights::NameMap::beside(folder_ / "another.so").has_value());
 }
 

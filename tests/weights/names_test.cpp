@@ -118,7 +118,7 @@ class LoadOfficial : public testing::Test {
   std::string load_error() const {
     return error_of([&] {
       const auto model = make_model(small_config(), small_setup());
-      weights::load_official(*model, small_config(), SafetensorsFile::open(path_));
+      weights::load_official({*model, small_config()}, SafetensorsFile::open(path_));
     });
   }
 
@@ -129,7 +129,7 @@ TEST_F(LoadOfficial, FillsEveryParameter) {
   const auto tensors = official();
   write(tensors);
   const auto model = make_model(small_config(), small_setup());
-  weights::load_official(*model, small_config(), SafetensorsFile::open(path_));
+  weights::load_official({*model, small_config()}, SafetensorsFile::open(path_));
   for (const auto& [name, tensor] : tensors) {
     if (name == "pos_emb.inv_freq") continue;
     EXPECT_TRUE(weights::find_official(*model, small_config(), name)->tensor.equal(tensor)) << name;
@@ -146,8 +146,9 @@ TEST_F(LoadOfficial, ListsAllThatDoesNotFitAndCopiesNothing) {
   write(tensors);
   const auto model = make_model(small_config(), small_setup());
   const at::Tensor before = model->parameters()[0].tensor.clone();
-  const std::string message = error_of(
-      [&] { weights::load_official(*model, small_config(), SafetensorsFile::open(path_)); });
+  const std::string message = error_of([&] {
+    weights::load_official({*model, small_config()}, SafetensorsFile::open(path_));
+  });
   for (const char* line : {"pos_emb.inv_freq: other position frequencies",
                            "crit.out_layers.0.bias: wrong shape: expected [11], got [7]",
                            "layers.1.pos_ff.layer_norm.bias: missing in the file",
@@ -192,8 +193,9 @@ TEST_F(LoadOfficial, RefusesAModelThatTheOfficialCodeCannotExpress) {
   config::ModelConfig c = small_config();
   c.position = config::PositionScheme::kLearned;
   const auto model = make_model(c, small_setup());
-  const std::string message =
-      error_of([&] { weights::load_official(*model, c, SafetensorsFile::open(path_)); });
+  const std::string message = error_of([&] {
+    weights::load_official({*model, c}, SafetensorsFile::open(path_));
+  });
   EXPECT_NE(message.find("position.embedding: official models have no such parameter"),
             std::string::npos)
       << message;
@@ -205,7 +207,7 @@ TEST_F(LoadOfficial, ReadsOnlyNamesWithThePrefix) {
   tensors.emplace_back("epoch", at::ones({1}, at::kDouble));
   write(tensors);
   const auto model = make_model(small_config(), small_setup());
-  weights::load_official(*model, small_config(), SafetensorsFile::open(path_), "module.");
+  weights::load_official({*model, small_config()}, SafetensorsFile::open(path_), "module.");
   EXPECT_TRUE(
       weights::find_official(*model, small_config(), "r_w_bias")->tensor.equal(tensors[3].second));
 }

@@ -122,7 +122,7 @@ int run(const ImportArguments& arguments, const Streams& streams) {
   arguments.json.write({{"format", "mneme-import"},
                         {"run", arguments.run.string()},
                         {"weights", arguments.weights.string()},
-                        {"names", report.weights.names ? report.weights.names->format()
+                        {"names", report.weights.names ? report.weights.names->format
                                                        : std::string("transformer_xl")},
                         {"backbone_parameters", report.backbone_parameters},
                         {"memory_parameters", report.memory_parameters},

@@ -77,7 +77,7 @@ void run_file(const SafetensorsFile& file, bool is_double, const Tolerances& tol
   const config::Experiment settings = experiment(file, is_double);
   train::Trainer trainer(settings, {.runtime = {.device = golden::test_device()}});
   backbone::Model& model = trainer.runtime().model();
-  weights::load_official(model, settings.model, file, "param/");
+  weights::load_official({model, settings.model}, file, "param/");
   trainer.runtime().weights_changed();
   const std::string title = str(file.path().stem().string(), is_double ? " f64" : " f32");
   Comparison curve(title + " curve", tolerances.curve);
