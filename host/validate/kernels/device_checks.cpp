@@ -72,8 +72,7 @@ Outcome compare_calls(const Subject& subject, const Run& run, const std::string&
     for (const KernelCall& call : recorded.calls) {
       if (!runs_on_cuda(call)) continue;
       const std::vector<at::Tensor> grads = grads_for(call, subject);
-      const KernelResult cpu = has_gradient(call) ? run_alone(call, call.inputs, grads)
-                                                  : forward_alone(call, call.inputs);
+      const KernelResult cpu = run_alone(call, call.inputs, grads);
       const KernelResult cuda = run(call, grads);
       const double share = allowed_share(type);
       expect_close(cpu.outputs, cuda.outputs, share, where(call) + "output", end);
@@ -88,9 +87,7 @@ Outcome compare_calls(const Subject& subject, const Run& run, const std::string&
 Outcome kernels_agree(const Subject& subject) {
   const at::Device device = device_or_skip();
   const auto run = [&](const KernelCall& call, const std::vector<at::Tensor>& grads) {
-    const KernelMemory memory{.device = device};
-    KernelResult result = has_gradient(call) ? run_alone(call, call.inputs, grads, memory)
-                                             : forward_alone(call, call.inputs, memory);
+    KernelResult result = run_alone(call, call.inputs, grads, {.device = device});
     if (!result.damaged.empty()) throw Failed(where(call) + "on CUDA " + result.damaged);
     return result;
   };
@@ -120,13 +117,10 @@ Outcome use_the_stream(const Subject& subject) {
   const auto run = [&](const KernelCall& call, const std::vector<at::Tensor>& grads) {
     const std::vector<at::Tensor> inputs = moved(call.inputs, device);
     const std::vector<at::Tensor> grad_outputs = moved(grads, device);
-    const auto once = [&](const KernelMemory& memory) {
-      return has_gradient(call) ? run_alone(call, inputs, grad_outputs, memory)
-                                : forward_alone(call, inputs, memory);
-    };
-    static_cast<void>(once({.device = device}));  // loads the kernels, which may wait
+    // Loads the kernels, which may wait.
+    static_cast<void>(run_alone(call, inputs, grad_outputs, {.device = device}));
     tensor::synchronize(device);
-    KernelResult result = once({.device = device, .delay = delay});
+    KernelResult result = run_alone(call, inputs, grad_outputs, {.device = device, .delay = delay});
     if (!result.waited.empty()) {
       throw Failed(str(where(call), result.waited,
                        " returned when all work on its stream was done: it waits for the device"));

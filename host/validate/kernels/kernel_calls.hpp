@@ -36,6 +36,10 @@ struct Recorded {
 // Those for the outputs of a call.
 [[nodiscard]] std::vector<at::Tensor> grads_for(const KernelCall& call, const Subject& subject);
 
+// forward and backward of a call, for those.
+[[nodiscard]] KernelResult run_alone(const KernelCall& call, const Subject& subject,
+                                     const KernelMemory& memory = {});
+
 // Equal bits, NaN included.
 [[nodiscard]] bool is_same(const at::Tensor& a, const at::Tensor& b);
 // Throws Failed "<what> <i> <why>" for the first pair that is not.

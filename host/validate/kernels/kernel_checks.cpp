@@ -17,10 +17,7 @@ Outcome stay_in_bounds(const Subject& subject) {
   const Recorded recorded = record_kernels(subject);
   for (const KernelCall& call : recorded.calls) {
     for (const auto place : {KernelMemory::Place::kAtEnd, KernelMemory::Place::kAtStart}) {
-      const KernelMemory memory{.place = place};
-      const KernelResult result =
-          has_gradient(call) ? run_alone(call, call.inputs, grads_for(call, subject), memory)
-                             : forward_alone(call, call.inputs, memory);
+      const KernelResult result = run_alone(call, subject, {.place = place});
       if (result.damaged.find("around") != std::string::npos)
         throw Failed(where(call) + result.damaged);
     }
@@ -31,9 +28,7 @@ Outcome stay_in_bounds(const Subject& subject) {
 Outcome leave_inputs(const Subject& subject) {
   const Recorded recorded = record_kernels(subject);
   for (const KernelCall& call : recorded.calls) {
-    const KernelResult result = has_gradient(call)
-                                    ? run_alone(call, call.inputs, grads_for(call, subject))
-                                    : forward_alone(call, call.inputs);
+    const KernelResult result = run_alone(call, subject);
     if (!result.damaged.empty() && result.damaged.find("around") == std::string::npos)
       throw Failed(where(call) + result.damaged + ", which is shared with others");
   }
@@ -44,16 +39,11 @@ Outcome leave_inputs(const Subject& subject) {
 Outcome write_everything(const Subject& subject) {
   const Recorded recorded = record_kernels(subject);
   for (const KernelCall& call : recorded.calls) {
-    const auto run_over = [&](unsigned char fill) {
-      const KernelMemory memory{.fill = fill};
-      return has_gradient(call) ? run_alone(call, call.inputs, grads_for(call, subject), memory)
-                                : forward_alone(call, call.inputs, memory);
-    };
-    const KernelResult one = run_over(0xff), two = run_over(0);
+    const KernelResult one = run_alone(call, subject, {.fill = 0xff});
+    const KernelResult two = run_alone(call, subject, {.fill = 0});
     const std::string why = "depends on what lay in memory before: write all of it";
     expect_same(one.outputs, two.outputs, where(call) + "output", why);
-    if (has_gradient(call))
-      expect_same(one.grad_inputs, two.grad_inputs, where(call) + "gradient of input", why);
+    expect_same(one.grad_inputs, two.grad_inputs, where(call) + "gradient of input", why);
   }
   return {Verdict::kPass, seen(recorded)};
 }
@@ -64,11 +54,7 @@ Outcome repeat(const Subject& subject) {
   for (const KernelCall& call : recorded.calls) {
     if ((call.decl.flags & MNEME_KERNEL_DETERMINISTIC) == 0) continue;
     ++promised;
-    const auto once = [&] {
-      return has_gradient(call) ? run_alone(call, call.inputs, grads_for(call, subject))
-                                : forward_alone(call, call.inputs);
-    };
-    const KernelResult one = once(), two = once();
+    const KernelResult one = run_alone(call, subject), two = run_alone(call, subject);
     const std::string why = "differs the second time, though the kernel promises that it does not";
     expect_same(one.outputs, two.outputs, where(call) + "output", why);
     expect_same(one.grad_inputs, two.grad_inputs, where(call) + "gradient of input", why);
@@ -279,15 +265,10 @@ Outcome hold_in_another_form(const Subject& subject, const KernelMemory& memory,
   for (const KernelCall& call : recorded.calls) {
     if (!promises(call)) continue;
     ++compared;
-    const bool goes_back = has_gradient(call) && memory.keeps_saved;
-    const auto run = [&](const KernelMemory& in) {
-      return goes_back ? run_alone(call, call.inputs, grads_for(call, subject), in)
-                       : forward_alone(call, call.inputs, in);
-    };
-    const KernelResult plain = run({}), other = run(memory);
+    const KernelResult plain = run_alone(call, subject), other = run_alone(call, subject, memory);
     if (!other.damaged.empty()) throw Failed(where(call) + other.damaged + ' ' + form);
     expect_near(plain.outputs, other.outputs, where(call) + "output", form);
-    if (goes_back)
+    if (memory.keeps_saved)
       expect_near(plain.grad_inputs, other.grad_inputs, where(call) + "gradient of input", form);
   }
   if (compared == 0) throw Skipped(nobody);
@@ -326,9 +307,7 @@ Outcome run_without_inputs(const Subject& subject) {
         ++refused;
         continue;
       }
-      const KernelResult result = has_gradient(call)
-                                      ? run_alone(call, call.inputs, grads_for(call, subject))
-                                      : forward_alone(call, call.inputs);
+      const KernelResult result = run_alone(call, subject);
       if (!result.damaged.empty()) throw Failed(where(call) + result.damaged);
       ++served;
     }

@@ -373,6 +373,7 @@ KernelResult run_alone(const KernelCall& call, const std::vector<at::Tensor>& in
   result.outputs = copies(made.outputs);
   result.saved = copies(made.saved);
   const mneme_kernel_decl& decl = call.decl;
+  if (decl.backward_cpu == nullptr || !memory.keeps_saved) return result;
   std::vector<Placed> in, outs, saved, grad_out, grad_in;
   const std::vector<at::Tensor> kept_outputs = on_device(result.outputs, memory);
   const std::vector<at::Tensor> kept_saved = on_device(result.saved, memory);

@@ -52,7 +52,7 @@ struct BackwardHow {
 [[nodiscard]] KernelResult forward_alone(const KernelCall& call,
                                          const std::vector<at::Tensor>& inputs,
                                          const KernelMemory& memory = {});
-// Then backward for these gradients of the outputs.
+// Then backward for these gradients of the outputs, where the kernel has one and memory.keeps_saved.
 [[nodiscard]] KernelResult run_alone(const KernelCall& call, const std::vector<at::Tensor>& inputs,
                                      const std::vector<at::Tensor>& grad_outputs,
                                      const KernelMemory& memory = {}, const BackwardHow& how = {});
