@@ -111,6 +111,12 @@ Trial trial_of(const Subject& subject, Session& session) {
           .tolerance = kSame};
 }
 
+void expect_equal(const at::Tensor& got, const at::Tensor& expected, const std::string& what,
+                  const std::string& why, double tolerance) {
+  const double difference = largest_difference(got, expected);
+  if (difference > tolerance) throw Failed(str(what, " by ", short_text(difference), why));
+}
+
 std::size_t entries_of(const char* folder) {
   return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder),
                                                 std::filesystem::directory_iterator()));

@@ -53,6 +53,9 @@ inline constexpr memory::Phase kPhases[] = {memory::Phase::kTraining, memory::Ph
                                    const at::Tensor& ids);
 // The laws on two texts of ids_of.
 [[nodiscard]] Trial trial_of(const Subject& subject, Session& session);
+// Throws Failed "<what> by <difference><why>" where numbers differ by more than the tolerance.
+void expect_equal(const at::Tensor& got, const at::Tensor& expected, const std::string& what,
+                  const std::string& why = "", double tolerance = kSame);
 // Entries of a folder, as of "/proc/self/fd".
 [[nodiscard]] std::size_t entries_of(const char* folder);
 

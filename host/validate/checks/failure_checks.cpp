@@ -91,14 +91,10 @@ Outcome errors_in_hooks(const Subject& subject) {
       const std::string function = interposer().failed();
       expect_passed_on(message, str("a hook, call ", failing));
       interposer().count();
-      const double difference = largest_difference(session->nll(state, segment).detach(), expected);
-      if (difference > kSame) {
-        throw Failed(str("after an error of ", function,
-                         " in a hook, the same segment has other "
-                         "losses, by ",
-                         short_text(difference),
-                         ": the instance remembers what the host has undone"));
-      }
+      expect_equal(
+          session->nll(state, segment).detach(), expected,
+          str("after an error of ", function, " in a hook, the same segment has other losses,"),
+          ": the instance remembers what the host has undone");
     }
   }
   return {Verdict::kPass, str(calls, " calls")};

@@ -15,11 +15,6 @@ using memory::StackState;
 
 constexpr int64_t kUnusedId = kVocabulary - 1;  // ids_of leaves it out
 
-void expect_equal(const at::Tensor& got, const at::Tensor& expected, const std::string& what) {
-  const double difference = largest_difference(got, expected);
-  if (difference > kSame) throw Failed(str(what, " by ", short_text(difference)));
-}
-
 // The losses of a new run and of one whose lanes have read something and were reset. Random draws
 // go by the number of segments since the start: a memory that draws has others.
 at::Tensor losses_after(const Subject& subject, Session& session, Phase phase,

@@ -42,11 +42,9 @@ Outcome lanes_alone(const Subject& subject) {
       StackState state = session->fresh(1, phase);
       state.set_streams({static_cast<uint64_t>(lane)});
       const at::Tensor alone = losses_of(*session, state, ids.narrow(0, lane, 1));
-      const double difference = largest_difference(alone[0], together[lane]);
-      if (difference > kSame) {
-        throw Failed(str("in ", text_of(phase), ": lane ", lane, " of ", kLanes,
-                         " has other losses when it runs alone, by ", short_text(difference)));
-      }
+      expect_equal(alone[0], together[lane],
+                   str("in ", text_of(phase), ": lane ", lane, " of ", kLanes,
+                       " has other losses when it runs alone,"));
     }
   }
   return {};
@@ -96,13 +94,9 @@ Outcome runs_by_turns(const Subject& subject) {
       static_cast<void>(shared->nll(two, segment_of(others, length, s)));
       out.push_back(shared->nll(one, segment_of(ids, length, s)).detach());
     }
-    const double difference = largest_difference(at::cat(out, 1), expected);
-    if (difference > kSame) {
-      throw Failed(str("in ", text_of(phase),
-                       ": a second run of the same instance changes losses by ",
-                       short_text(difference),
-                       ": the instance, or a global variable, holds what belongs into a slot"));
-    }
+    expect_equal(at::cat(out, 1), expected,
+                 str("in ", text_of(phase), ": a second run of the same instance changes losses"),
+                 ": the instance, or a global variable, holds what belongs into a slot");
   }
   return {};
 }
@@ -188,14 +182,11 @@ Outcome steps_give_the_segment(const Subject& subject) {
   for (int64_t s = 0; s < kSegments; ++s) {
     const at::Tensor segment = ids.narrow(1, s * length, length);
     const at::Tensor expected = tops(*session, whole, segment, false);
-    const double difference = largest_difference(tops(*session, stepwise, segment, true), expected);
-    if (difference > 1e-9) {
-      throw Failed(str("segment ", s,
-                       ", read token by token as in generation, differs from the same "
-                       "segment in one piece by ",
-                       short_text(difference),
-                       s == 0 ? "" : ": what the close writes counts as well"));
-    }
+    expect_equal(tops(*session, stepwise, segment, true), expected,
+                 str("segment ", s,
+                     ", read token by token as in generation, differs from the same segment in one "
+                     "piece"),
+                 s == 0 ? "" : ": what the close writes counts as well", 1e-9);
   }
   return {};
 }
@@ -212,12 +203,8 @@ Outcome kept_projections(const Subject& subject) {
     if (!is_fresh && state.cached_projection_bytes() == 0)
       throw Skipped("no queue's blocks are attended to");
   }
-  const double difference = largest_difference(results[0], results[1]);
-  if (difference > kSame) {
-    throw Failed(str("with keys and values that the host keeps, losses differ by ",
-                     short_text(difference),
-                     ": queue_assign says with `carried` which rows stayed"));
-  }
+  expect_equal(results[0], results[1], "with keys and values that the host keeps, losses differ",
+               ": queue_assign says with `carried` which rows stayed");
   return {};
 }
 

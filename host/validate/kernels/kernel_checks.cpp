@@ -128,11 +128,9 @@ Outcome parts_of_backward(const Subject& subject) {
       how.is_wanted[i] = true;
       const KernelResult one = run_alone(call, call.inputs, weights, {}, how);
       if (!can_have_gradient(call, i)) continue;
-      const double difference = largest_difference(one.grad_inputs[i], all.grad_inputs[i]);
-      if (difference > kSame) {
-        throw Failed(str(where(call), "the gradient of input ", i, " differs by ",
-                         short_text(difference), " when no other is wanted"));
-      }
+      expect_equal(one.grad_inputs[i], all.grad_inputs[i],
+                   str(where(call), "the gradient of input ", i, " differs"),
+                   " when no other is wanted");
       ++compared;
     }
     // An output without a gradient counts as one whose gradient is 0.
@@ -147,11 +145,10 @@ Outcome parts_of_backward(const Subject& subject) {
       const KernelResult zero = run_alone(call, call.inputs, zeroed);
       for (std::size_t i = 0; i < call.inputs.size(); ++i) {
         if (!can_have_gradient(call, i)) continue;
-        const double difference = largest_difference(left_out.grad_inputs[i], zero.grad_inputs[i]);
-        if (difference > kSame) {
-          throw Failed(str(where(call), "without a gradient of output ", j, " that of input ", i,
-                           " differs by ", short_text(difference), " from that for zeros"));
-        }
+        expect_equal(
+            left_out.grad_inputs[i], zero.grad_inputs[i],
+            str(where(call), "without a gradient of output ", j, " that of input ", i, " differs"),
+            " from that for zeros");
       }
     }
   }
@@ -249,9 +246,7 @@ void expect_near(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>
                  const std::string& what, const std::string& form) {
   for (std::size_t i = 0; i < a.size(); ++i) {
     if (!a[i].defined() || a[i].numel() == 0) continue;
-    const double difference = largest_difference(a[i], b[i]);
-    if (difference > kSame)
-      throw Failed(str(what, ' ', i, " differs by ", short_text(difference), ' ', form));
+    expect_equal(a[i], b[i], str(what, ' ', i, " differs"), ' ' + form);
   }
 }
 
