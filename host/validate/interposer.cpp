@@ -1,8 +1,6 @@
 #include "host/validate/interposer.hpp"
 
 #include <algorithm>
-#include <cstdio>
-#include <cstring>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -11,7 +9,6 @@
 #include "host/memory/abi/groups.hpp"
 #include "host/memory/tier/declared_ids.hpp"
 #include "host/tensor/torch.hpp"
-#include "host/validate/interposed_call.hpp"
 
 namespace mneme::validate {
 
@@ -20,40 +17,44 @@ Interposer& interposer() {
   return one;
 }
 
-void Interposer::count(int64_t failing) {
-  calls_ = 0;
-  failing_ = failing;
-  failed_.clear();
-  is_counting_ = true;
+void Interposer::count(int64_t failing_call) {
+  calls = 0;
+  failing = failing_call;
+  failed.clear();
+  is_counting = true;
 }
 
 bool Interposer::fails(const char* function) {
-  if (!is_counting_) return false;
-  if (calls_++ != failing_) return false;
-  failed_ = function;
+  if (!is_counting || calls++ != failing) return false;
+  failed = function;
   return true;
 }
 
-void Interposer::start_notes() { stops_gradients_ = draws_ = keeps_graph_ = keeps_values_ = false; }
+void Interposer::start_notes() { stops_gradients = draws = keeps_graph = keeps_values = false; }
 
 void Interposer::trace() {
-  lines_.clear();
-  is_tracing_ = true;
+  lines.clear();
+  is_tracing = true;
 }
 
 std::vector<std::string> Interposer::take_trace() {
-  is_tracing_ = false;
-  return std::move(lines_);
+  is_tracing = false;
+  return std::move(lines);
 }
 
 void Interposer::keep_kernel_calls(int64_t most) {
-  kept_.clear();
-  kept_most_ = most;
+  kept.clear();
+  kept_most = most;
 }
 
 std::vector<KernelCall> Interposer::take_kernel_calls() {
-  kept_most_ = 0;
-  return std::move(kept_);
+  kept_most = 0;
+  return std::move(kept);
+}
+
+std::string Interposer::name_of(mneme_op op) const {
+  const auto found = op_names.find(op);
+  return found == op_names.end() ? str("op ", op) : found->second;
 }
 
 namespace {
@@ -110,15 +111,18 @@ std::string line_of_id(const char* function, mneme_ctx* ctx, uint32_t id, Args..
 }
 
 std::string line_of_op(mneme_ctx* ctx, mneme_op op, const mneme_tensor* inputs, uint32_t n_in,
-                       const mneme_attr* attrs, uint32_t n_attrs) {
-  std::string line = InterposedCall::name_of(op);
+                       const mneme_attr* attrs, uint32_t n_attrs, mneme_tensor* /*outputs*/,
+                       uint32_t /*n_out*/, mneme_error* /*error*/) {
+  std::string line = interposer().name_of(op);
   for (uint32_t i = 0; i < n_in; ++i) line += ' ' + input_text(ctx, inputs[i]);
   for (uint32_t i = 0; i < n_attrs; ++i) line += ' ' + attribute_text(attrs[i]);
   return line;
 }
 
 std::string line_of_kernel(mneme_ctx* ctx, mneme_kernel kernel, const mneme_tensor* inputs,
-                           uint32_t n_in, const int64_t* integers, uint32_t n_integers) {
+                           uint32_t n_in, const int64_t* integers, uint32_t n_integers,
+                           const double* /*reals*/, uint32_t /*n_reals*/, mneme_tensor* /*outputs*/,
+                           uint32_t /*n_out*/, mneme_error* /*error*/) {
   std::string line = str("kernel ", memory::DeclaredIds::in_instance(kernel));
   for (uint32_t i = 0; i < n_in; ++i) line += ' ' + input_text(ctx, inputs[i]);
   for (uint32_t i = 0; i < n_integers; ++i) line += str(' ', integers[i]);
@@ -127,46 +131,38 @@ std::string line_of_kernel(mneme_ctx* ctx, mneme_kernel kernel, const mneme_tens
 
 // --- The interposed functions ---
 
-// What is noted of a call besides its trace; the arguments tell which function it is.
-template <typename... Args>
-void note(Args... /*args*/) {}
-// op.call
-void note(mneme_ctx* /*ctx*/, mneme_op op, const mneme_tensor* /*inputs*/, uint32_t /*n_in*/,
-          const mneme_attr* /*attrs*/, uint32_t /*n_attrs*/, mneme_tensor* /*outputs*/,
-          uint32_t /*n_out*/, mneme_error* /*error*/) {
-  if (InterposedCall::name_of(op) == "detach/1") InterposedCall::note_stop();
-}
-// layer.norm
-void note(mneme_ctx* /*ctx*/, mneme_tensor /*rows*/, uint32_t flags, mneme_tensor* /*out*/,
-          mneme_error* /*error*/) {
-  if ((flags & MNEME_NO_WEIGHT_GRADIENT) != 0) InterposedCall::note_stop();
-}
-// layer.project
-void note(mneme_ctx* /*ctx*/, uint32_t /*which*/, mneme_tensor /*rows*/, uint32_t flags,
-          mneme_tensor* /*out*/, mneme_error* /*error*/) {
-  if ((flags & MNEME_NO_WEIGHT_GRADIENT) != 0) InterposedCall::note_stop();
-}
-// layer.weight
-void note(mneme_ctx* /*ctx*/, uint32_t /*which*/, uint32_t flags, mneme_tensor* /*out*/,
-          mneme_error* /*error*/) {
-  if ((flags & MNEME_NO_WEIGHT_GRADIENT) != 0) InterposedCall::note_stop();
-}
-// state.add_slot
-void note(mneme_setup* /*setup*/, const mneme_slot_decl* decl, mneme_slot* /*out*/,
-          mneme_error* /*error*/) {
-  const bool is_kept = decl != nullptr && (decl->flags & MNEME_SLOT_COUNTS) == 0 &&
-                       decl->lifetime == MNEME_LIFETIME_RUN;
-  if (is_kept) InterposedCall::note_kept(decl->gradient == MNEME_GRADIENT_THROUGH);
-}
-// state.add_queue
-void note(mneme_setup* /*setup*/, const mneme_queue_decl* /*decl*/, mneme_queue* /*out*/,
-          mneme_error* /*error*/) {
-  InterposedCall::note_kept(false);
-}
-// random.uniform, random.normal
-void note(mneme_ctx* /*ctx*/, const char* /*name*/, const mneme_shape* /*shape*/,
-          mneme_tensor* /*out*/, mneme_error* /*error*/) {
-  InterposedCall::note_draw();
+// A function of a group, and its name.
+template <auto kMember>
+struct Named {
+  const char* name;
+};
+
+// What is noted of a call besides its trace.
+template <auto kMember, typename... Args>
+void note(const Args&... args) {
+  constexpr auto is = []<auto... kOthers>(Named<kOthers>...) {
+    return (std::is_same_v<Named<kMember>, Named<kOthers>> || ...);
+  };
+  const auto all = std::tie(args...);
+  Interposer& notes = interposer();
+  if constexpr (is(Named<&mneme_op_api::call>{})) {
+    if (notes.name_of(std::get<1>(all)) == "detach/1") notes.stops_gradients = true;
+  } else if constexpr (is(Named<&mneme_layer_api::norm>{}, Named<&mneme_layer_api::project>{},
+                          Named<&mneme_layer_api::weight>{})) {
+    const uint32_t flags = std::get<sizeof...(Args) - 3>(all);
+    if ((flags & MNEME_NO_WEIGHT_GRADIENT) != 0) notes.stops_gradients = true;
+  } else if constexpr (is(Named<&mneme_state_api::add_slot>{})) {
+    const mneme_slot_decl* const decl = std::get<1>(all);
+    const bool is_kept = decl != nullptr && (decl->flags & MNEME_SLOT_COUNTS) == 0 &&
+                         decl->lifetime == MNEME_LIFETIME_RUN;
+    const bool has_graph = is_kept && decl->gradient == MNEME_GRADIENT_THROUGH;
+    if (is_kept) (has_graph ? notes.keeps_graph : notes.keeps_values) = true;
+  } else if constexpr (is(Named<&mneme_state_api::add_queue>{})) {
+    notes.keeps_values = true;
+  } else if constexpr (is(Named<&mneme_random_api::uniform>{},
+                          Named<&mneme_random_api::normal>{})) {
+    notes.draws = true;
+  }
 }
 
 template <auto Member>
@@ -178,30 +174,25 @@ struct Interposed<Member> {
   static inline const char* name = nullptr;
 
   static mneme_status call(Args... args) {
-    if (InterposedCall::fails(name))
+    if (interposer().fails(name))
       return made_error(std::get<sizeof...(Args) - 1>(std::tuple(args...)));
-    note(args...);
-    if (InterposedCall::is_tracing()) trace(args...);
+    note<Member>(args...);
+    if (interposer().is_tracing) interposer().lines.push_back(line(args...));
     return (host->*Member)(args...);
   }
-  static void trace(Args... args) {
-    if constexpr (std::is_same_v<Api, mneme_op_api> && sizeof...(Args) == 9) {
-      const auto all = std::tuple(args...);
-      InterposedCall::add_line(line_of_op(std::get<0>(all), std::get<1>(all), std::get<2>(all),
-                                          std::get<3>(all), std::get<4>(all), std::get<5>(all)));
-    } else if constexpr (std::is_same_v<Api, mneme_kernel_api> && sizeof...(Args) == 11) {
-      const auto all = std::tuple(args...);
-      InterposedCall::add_line(line_of_kernel(std::get<0>(all), std::get<1>(all), std::get<2>(all),
-                                              std::get<3>(all), std::get<4>(all),
-                                              std::get<5>(all)));
+  static std::string line(Args... args) {
+    if constexpr (std::is_same_v<Named<Member>, Named<&mneme_op_api::call>>) {
+      return line_of_op(args...);
+    } else if constexpr (std::is_same_v<Named<Member>, Named<&mneme_kernel_api::call>>) {
+      return line_of_kernel(args...);
     } else if constexpr (std::is_same_v<Api, mneme_state_api> &&
                          std::is_same_v<std::tuple_element_t<0, std::tuple<Args...>>, mneme_ctx*>) {
-      InterposedCall::add_line(line_of_id(name, args...));
+      return line_of_id(name, args...);
     } else if constexpr (!std::is_same_v<Api, mneme_tensor_api> &&
                          !std::is_same_v<Api, mneme_layer_api>) {
-      InterposedCall::add_line(line_of(name, args...));
+      return line_of(name, args...);
     } else {
-      InterposedCall::add_line(name);
+      return name;
     }
   }
 };
@@ -213,12 +204,6 @@ void interpose(Api& api, const Api* host, const char* name) {
   Interposed<Member>::name = name;
   api.*Member = &Interposed<Member>::call;
 }
-
-// A function of a group, and its name.
-template <auto kMember>
-struct Named {
-  const char* name;
-};
 
 // The group with these functions interposed.
 template <typename Api, auto... kMembers>
@@ -244,7 +229,8 @@ mneme_status resolve(mneme_setup* setup, const char* const* names, uint32_t coun
   const mneme_status status =
       Interposed<&mneme_op_api::resolve>::call(setup, names, count, out, error);
   if (status != MNEME_OK) return status;
-  for (uint32_t i = 0; i < count; ++i) InterposedCall::name_op(out[i], names[i]);
+  // Nothing is written for a known op: other threads may be reading.
+  for (uint32_t i = 0; i < count; ++i) interposer().op_names.try_emplace(out[i], names[i]);
   return status;
 }
 
@@ -316,7 +302,8 @@ const mneme_kernel_api* interposed_kernel() {
 }  // namespace
 
 const void* interposed_group(std::string_view id) {
-  if (std::ranges::find(interposer().hidden_, id) != interposer().hidden_.end()) return nullptr;
+  const std::vector<std::string>& hidden = interposer().hidden_groups;
+  if (std::ranges::find(hidden, id) != hidden.end()) return nullptr;
   if (id == MNEME_GROUP_TENSOR) return interposed_tensor();
   if (id == MNEME_GROUP_OP) return interposed_op();
   if (id == MNEME_GROUP_KERNEL) return interposed_kernel();

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "mneme/kernel.h"
+#include "mneme/op.h"
 
 namespace mneme::validate {
 
@@ -32,71 +33,58 @@ struct KernelCall {
 // The text of every error that an interposer makes.
 inline constexpr const char* kMadeError = "mneme plugins validate lets this call fail";
 
-class Interposer {
- public:
+struct Interposer {
   // Starts counting the calls of functions that can fail; the call with this number, from 0, fails
   // with MNEME_E_OUT_OF_MEMORY and kMadeError (-1: none). Calls of release and retain are not
   // counted, because a wrapper of handles makes them where no error can be passed on; nor are those
   // of probes and logs.
-  void count(int64_t failing = -1);
-  [[nodiscard]] int64_t calls() const { return calls_; }
-  // The function that failed, "op.call"; "" = none did.
-  [[nodiscard]] const std::string& failed() const { return failed_; }
+  void count(int64_t failing_call = -1);
+  int64_t calls = 0;
+  std::string failed;  // the function that failed, "op.call"; "" = none did
 
-  // From here on the next four functions count.
+  // From here on the next four count.
   void start_notes();
-  // True when the plugin has called op detach/1, or asked for norms, projections or weights without
-  // a gradient: it stops gradients by intent.
-  [[nodiscard]] bool stops_gradients() const { return stops_gradients_; }
-  // Whether it has drawn random numbers.
-  [[nodiscard]] bool draws() const { return draws_; }
-
-  // keeps_graph: whether it has declared slots that keep their graph from segment to segment.
-  // keeps_values: whether it has declared state that is kept without a graph: queues and other
-  // slots.
-  [[nodiscard]] bool keeps_graph() const { return keeps_graph_; }
-  [[nodiscard]] bool keeps_values() const { return keeps_values_; }
+  // The plugin has called op detach/1, or asked for norms, projections or weights without a
+  // gradient: it stops gradients by intent.
+  std::atomic<bool> stops_gradients = false;
+  std::atomic<bool> draws = false;         // it has drawn random numbers
+  std::atomic<bool> keeps_graph = false;   // it has slots that keep their graph between segments
+  std::atomic<bool> keeps_values = false;  // it has state without a graph: queues and other slots
 
   // One line a call from now on: function, op or id, shapes of inputs, attributes.
   void trace();
   [[nodiscard]] std::vector<std::string> take_trace();
 
-  // Groups that are not offered to plugins that are loaded from now on.
-  void hide(std::vector<std::string> groups) { hidden_ = std::move(groups); }
+  std::vector<std::string> hidden_groups;  // not offered to plugins that are loaded from now on
 
-  // Kernels that are registered while this is on are watched. keep_kernel_calls() keeps at most
-  // `most` calls of each of them with each combination of shapes; take_kernel_calls() gives them.
-  void watch_kernels(bool is_watching) { is_watching_ = is_watching; }
+  bool watches_kernels = false;  // those that are registered while it is true
+  // keep_kernel_calls() keeps at most `most` calls of each watched kernel with each combination of
+  // shapes; take_kernel_calls() gives them.
   void keep_kernel_calls(int64_t most);
   [[nodiscard]] std::vector<KernelCall> take_kernel_calls();
 
- private:
-  friend class InterposedCall;
-  friend const void* interposed_group(std::string_view id);
-  friend mneme_status add_kernel(mneme_setup* setup, const mneme_kernel_decl* decl,
-                                 mneme_kernel* out, mneme_error* error);
-  friend mneme_status forward_recorded(void* user, const mneme_kernel_call* call,
-                                       mneme_error* error);
+  // --- For interposed functions, not for checks ---
+
   // Whether this call is the one that fails; notes it.
   bool fails(const char* function);
+  [[nodiscard]] std::string name_of(mneme_op op) const;
 
-  int64_t calls_ = 0;
-  int64_t failing_ = -1;
-  bool is_counting_ = false;
-  std::string failed_;
-  std::map<uint32_t, std::string> op_names_;
-  std::atomic<bool> stops_gradients_ = false;
-  std::atomic<bool> draws_ = false;
-  std::atomic<bool> keeps_graph_ = false;
-  std::atomic<bool> keeps_values_ = false;
-  bool is_tracing_ = false;
-  std::vector<std::string> lines_;
-  std::vector<std::string> hidden_;
-  bool is_watching_ = false;
-  int64_t kept_most_ = 0;
-  std::vector<KernelCall> kept_;
+  int64_t failing = -1;
+  bool is_counting = false;
+  std::map<mneme_op, std::string> op_names;
+  bool is_tracing = false;
+  std::vector<std::string> lines;
+  int64_t kept_most = 0;
+  std::vector<KernelCall> kept;
 };
 
 [[nodiscard]] Interposer& interposer();
+
+// The status and the text of a call that is made to fail.
+mneme_status made_error(mneme_error* error);
+
+// mneme_kernel_api.add: puts functions in the place of the kernel's own that keep its calls.
+mneme_status add_kernel(mneme_setup* setup, const mneme_kernel_decl* decl, mneme_kernel* out,
+                        mneme_error* error);
 
 }  // namespace mneme::validate

@@ -30,7 +30,7 @@ std::vector<int64_t> chosen(int64_t count) {
 }
 
 void expect_passed_on(const std::string& message, const std::string& where) {
-  const std::string& function = interposer().failed();
+  const std::string& function = interposer().failed;
   if (message.empty()) {
     throw Failed(str(where, ": it goes on after ", function,
                      " has failed: return the status of every call that is not MNEME_OK"));
@@ -46,7 +46,7 @@ Outcome errors_in_create(const Subject& subject) {
   const Setting setting = small_setting(subject);
   interposer().count();
   static_cast<void>(open(subject, setting));
-  const int64_t calls = interposer().calls();
+  const int64_t calls = interposer().calls;
   for (const int64_t failing : chosen(calls)) {
     interposer().count(failing);
     std::string message;
@@ -77,7 +77,7 @@ Outcome errors_in_hooks(const Subject& subject) {
     StackState undisturbed = before.clone();
     interposer().count();
     const at::Tensor expected = session->nll(undisturbed, segment).detach();
-    const int64_t count = interposer().calls();
+    const int64_t count = interposer().calls;
     calls += count;
     for (const int64_t failing : chosen(count)) {
       StackState state = before.clone();
@@ -88,7 +88,7 @@ Outcome errors_in_hooks(const Subject& subject) {
       } catch (const Error& error) {
         message = error.what();
       }
-      const std::string function = interposer().failed();
+      const std::string function = interposer().failed;
       expect_passed_on(message, str("a hook, call ", failing));
       interposer().count();
       expect_equal(
@@ -109,7 +109,7 @@ Outcome missing_groups(const Subject& subject) {
     if (feature.is_optional) optional.push_back(feature.id);
   }
   if (optional.empty()) throw Skipped("its note calls no group optional");
-  interposer().hide(optional);
+  interposer().hidden_groups = optional;
   const auto session = open(subject);
   const at::Tensor ids = ids_of(subject, *session, kSegments);
   for (const Phase phase : kPhases) {
@@ -203,7 +203,7 @@ Outcome calls_are_few(const Subject& subject) {
     const at::NoGradGuard no_grad;
     static_cast<void>(session->nll(state, segment_of(ids, length, s)));
   }
-  const int64_t calls = interposer().calls() / 2;  // layers
+  const int64_t calls = interposer().calls / 2;  // layers
   const std::string text = str(calls, " calls of the host a segment and layer");
   if (calls <= kMany) return {Verdict::kPass, text};
   return {Verdict::kWarn, text +

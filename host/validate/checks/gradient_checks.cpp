@@ -69,7 +69,7 @@ class Comparison {
   [[nodiscard]] Outcome outcome(const std::string& seen) const {
     if (problems_.empty()) return {Verdict::kPass, seen + kinks_text(seen)};
     const std::string text = join(problems_, "; ");
-    if (interposer().stops_gradients()) {
+    if (interposer().stops_gradients) {
       return {Verdict::kWarn,
               text +
                   ": the plugin stops gradients by intent (detach, or weights without gradient), "
@@ -174,9 +174,9 @@ Outcome gradients_through_state(const Subject& subject) {
   Setting setting = small_setting(subject);
   setting.setup.bptt_segments = 2;
   const auto session = open(subject, setting);
-  if (!interposer().keeps_graph())
+  if (!interposer().keeps_graph)
     throw Skipped("no slot keeps its gradient (MNEME_GRADIENT_THROUGH)");
-  if (interposer().keeps_values()) {
+  if (interposer().keeps_values) {
     throw Skipped(
         "queues or other slots carry values without gradient, which differences would see");
   }

@@ -31,7 +31,7 @@ Outcome reset_forgets(const Subject& subject) {
   const auto session = open(subject);
   for (const Phase phase : kPhases) {
     expect_none(broken_reset(trial_of(subject, *session), phase));
-    if (interposer().draws()) continue;
+    if (interposer().draws) continue;
     expect_equal(losses_after(subject, *session, phase, {}),
                  losses_after(subject, *session, phase, {1, 1, 1}),
                  "after a reset, losses differ from a new run's");
@@ -43,7 +43,7 @@ Outcome reset_of_a_lane(const Subject& subject) {
   const auto session = open(subject);
   for (const Phase phase : kPhases) {
     expect_none(broken_lane_reset(trial_of(subject, *session), phase));
-    if (interposer().draws()) continue;
+    if (interposer().draws) continue;
     expect_equal(losses_after(subject, *session, phase, {0, 1, 0})[1],
                  losses_after(subject, *session, phase, {})[1],
                  "after its reset, lane 1 differs from a new run's");

@@ -16,7 +16,7 @@ constexpr int64_t kCallsOfAShape = 3;
 Recorded record_kernels(const Subject& subject, at::ScalarType dtype) {
   Setting setting = small_setting(subject);
   setting.setup.dtype = dtype;
-  interposer().watch_kernels(true);
+  interposer().watches_kernels = true;
   Recorded out{.session = open(subject, setting), .calls = {}};
   Session& session = *out.session;
   const int64_t length = segment_length(session);
@@ -34,7 +34,7 @@ Recorded record_kernels(const Subject& subject, at::ScalarType dtype) {
     }
   }
   out.calls = interposer().take_kernel_calls();
-  interposer().watch_kernels(false);
+  interposer().watches_kernels = false;
   if (out.calls.empty()) throw Skipped("no hook calls a kernel of the plugin's own");
   return out;
 }

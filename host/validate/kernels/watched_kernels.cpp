@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstring>
 #include <deque>
 #include <utility>
 
 #include "host/memory/abi/groups.hpp"
 #include "host/tensor/torch.hpp"
-#include "host/validate/interposed_call.hpp"
+#include "host/validate/interposer.hpp"
 
 namespace mneme::validate {
 
@@ -71,22 +70,15 @@ bool has_same_shapes(const KernelCall& a, const KernelCall& b) {
 mneme_status infer(void* user, mneme_kernel_plan* plan, mneme_error* error) {
   return of(user).decl.infer(of(user).decl.user, plan, error);
 }
-mneme_status backward(void* user, const mneme_kernel_call* call, mneme_error* error) {
-  return of(user).decl.backward_cpu(of(user).decl.user, call, error);
+template <auto kFunction>
+mneme_status pass_on(void* user, const mneme_kernel_call* call, mneme_error* error) {
+  return (of(user).decl.*kFunction)(of(user).decl.user, call, error);
 }
-mneme_status forward_cuda(void* user, const mneme_kernel_call* call, mneme_error* error) {
-  return of(user).decl.forward_cuda(of(user).decl.user, call, error);
-}
-mneme_status backward_cuda(void* user, const mneme_kernel_call* call, mneme_error* error) {
-  return of(user).decl.backward_cuda(of(user).decl.user, call, error);
-}
-
-}  // namespace
 
 mneme_status forward_recorded(void* user, const mneme_kernel_call* call, mneme_error* error) {
   Interposer& all = interposer();
   const Registered& kernel = of(user);
-  if (all.kept_most_ > 0) {
+  if (all.kept_most > 0) {
     KernelCall kept{.name = kernel.name,
                     .decl = kernel.decl,
                     .inputs = {},
@@ -97,13 +89,13 @@ mneme_status forward_recorded(void* user, const mneme_kernel_call* call, mneme_e
     // The first ones, whose memory is often empty, and the latest.
     int64_t alike = 0;
     KernelCall* last = nullptr;
-    for (KernelCall& one : all.kept_) {
+    for (KernelCall& one : all.kept) {
       if (!has_same_shapes(one, kept)) continue;
       ++alike;
       last = &one;
     }
-    if (alike < all.kept_most_) {
-      all.kept_.push_back(std::move(kept));
+    if (alike < all.kept_most) {
+      all.kept.push_back(std::move(kept));
     } else {
       *last = std::move(kept);
     }
@@ -111,11 +103,13 @@ mneme_status forward_recorded(void* user, const mneme_kernel_call* call, mneme_e
   return kernel.decl.forward_cpu(kernel.decl.user, call, error);
 }
 
+}  // namespace
+
 mneme_status add_kernel(mneme_setup* setup, const mneme_kernel_decl* decl, mneme_kernel* out,
                         mneme_error* error) {
-  if (InterposedCall::fails("kernel.add")) return made_error(error);
+  if (interposer().fails("kernel.add")) return made_error(error);
   mneme_kernel_decl given = *decl;
-  const bool is_whole = interposer().is_watching_ && given.name != nullptr &&
+  const bool is_whole = interposer().watches_kernels && given.name != nullptr &&
                         given.infer != nullptr && given.forward_cpu != nullptr &&
                         given.struct_size == sizeof(given);
   if (!is_whole) return memory::kernel_api()->add(setup, decl, out, error);  // it says why
@@ -123,9 +117,10 @@ mneme_status add_kernel(mneme_setup* setup, const mneme_kernel_decl* decl, mneme
   given.user = &kernel;
   given.infer = infer;
   given.forward_cpu = forward_recorded;
-  if (given.backward_cpu != nullptr) given.backward_cpu = backward;
-  if (given.forward_cuda != nullptr) given.forward_cuda = forward_cuda;
-  if (given.backward_cuda != nullptr) given.backward_cuda = backward_cuda;
+  if (given.backward_cpu != nullptr) given.backward_cpu = pass_on<&mneme_kernel_decl::backward_cpu>;
+  if (given.forward_cuda != nullptr) given.forward_cuda = pass_on<&mneme_kernel_decl::forward_cuda>;
+  if (given.backward_cuda != nullptr)
+    given.backward_cuda = pass_on<&mneme_kernel_decl::backward_cuda>;
   return memory::kernel_api()->add(setup, &given, out, error);
 }
 
