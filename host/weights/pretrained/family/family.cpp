@@ -213,6 +213,11 @@ std::string Family::in_its_words(std::string_view line) const {
   return out;
 }
 
+bool is_idle(std::string_view key, const Json& value) {
+  if (key.starts_with('_') || value == Json(false)) return true;
+  return value.is_number() ? value == 0 : value == Json("") || value.empty();
+}
+
 Family parse_family(const std::string& name, std::string_view text) {
   const Value root = config::parse_toml(text, name);
   const Value* const base = root.find("base");

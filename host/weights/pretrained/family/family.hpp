@@ -80,6 +80,11 @@ struct Family {
   [[nodiscard]] std::string constant_kind(const std::string& name) const;
 };
 
+// True for a key that no family reads and whose name or value says that it is no setting in use:
+// names that begin with "_" are notes and the library's own; null, false, 0, "", [] and {} turn
+// nothing on.
+[[nodiscard]] bool is_idle(std::string_view key, const Json& value);
+
 // Every family that the program knows, by model_type.
 [[nodiscard]] const std::vector<Family>& families();
 

@@ -9,7 +9,6 @@
 #include "host/base/error.hpp"
 #include "host/config/toml/schema.hpp"
 #include "host/config/toml/value_json.hpp"
-#include "host/weights/pretrained/family/idle_keys.hpp"
 #include "host/weights/pretrained/family/rotary_keys.hpp"
 #include "host/weights/pretrained/family/window_keys.hpp"
 
@@ -188,19 +187,16 @@ class ConfigReader {
 
   void read_positions() {
     const config::RotaryConfig rotary = read_rotary(config_, problems_, out_.passed_over);
-    const auto real = [&](const char* key, double value) {
-      set(str("model.rotary.", key), Json(value));
-    };
     set("model.position", "rotary");
     set("model.rotary.scaling", std::string(config::to_word(rotary.scaling)));
-    real("base", rotary.base);
-    real("factor", rotary.factor);
+    set("model.rotary.base", rotary.base);
+    set("model.rotary.factor", rotary.factor);
     set("model.rotary.original_positions", rotary.original_positions);
-    real("low_factor", rotary.low_factor);
-    real("high_factor", rotary.high_factor);
-    real("beta_fast", rotary.beta_fast);
-    real("beta_slow", rotary.beta_slow);
-    real("attention_factor", rotary.attention_factor);
+    set("model.rotary.low_factor", rotary.low_factor);
+    set("model.rotary.high_factor", rotary.high_factor);
+    set("model.rotary.beta_fast", rotary.beta_fast);
+    set("model.rotary.beta_slow", rotary.beta_slow);
+    set("model.rotary.attention_factor", rotary.attention_factor);
     if (!rotary.truncate) set("model.rotary.truncate", false);
     if (rotary.scaling != config::RotaryScaling::kDynamic) return;
     out_.warnings.push_back(
@@ -280,18 +276,13 @@ FolderModel read_config(const Family& family, const Json& config, const std::str
 
 const Family& family_of(const Json& config, const std::string& source) {
   const auto found = config.find("model_type");
-  if (found == config.end() || !found->is_string()) {
-    throw_run({.where = str(source, ": model_type"),
-               .failed = "the family is not known",
-               .expected = family_list(),
-               .got = found == config.end() ? "no such key" : found->dump()});
-  }
-  const Family* const family = find_family(found->get<std::string>());
+  const bool is_word = found != config.end() && found->is_string();
+  const Family* const family = is_word ? find_family(found->get<std::string>()) : nullptr;
   if (family == nullptr) {
     throw_run({.where = str(source, ": model_type"),
                .failed = "the family is not known",
                .expected = family_list(),
-               .got = found->dump()});
+               .got = found == config.end() ? "no such key" : found->dump()});
   }
   const auto named = config.find("architectures");
   if (named == config.end() || named->is_null()) return *family;

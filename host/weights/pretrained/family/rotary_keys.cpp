@@ -5,7 +5,7 @@
 #include <optional>
 #include <string_view>
 
-#include "host/weights/pretrained/family/idle_keys.hpp"
+#include "host/weights/pretrained/family/family.hpp"
 
 namespace mneme::weights {
 namespace {
@@ -53,6 +53,12 @@ double magnitude(double factor, double weight) {
   return factor <= 1.0 ? 1.0 : 0.1 * weight * std::log(factor) + 1.0;
 }
 
+// The value of a key; nullptr for null and for an absent key.
+const Json* given_in(const Json& object, std::string_view key) {
+  const auto found = object.find(key);
+  return found == object.end() || found->is_null() ? nullptr : &*found;
+}
+
 // One of the objects, or the settings of the top level alone.
 class RotaryReader {
  public:
@@ -83,9 +89,7 @@ class RotaryReader {
   }
 
   const Json* find(std::string_view key) const {
-    if (object_ == nullptr) return nullptr;
-    const auto found = object_->find(key);
-    return found == object_->end() || found->is_null() ? nullptr : &*found;
+    return object_ == nullptr ? nullptr : given_in(*object_, key);
   }
 
   // A number above 0; absent keys are not reported.
@@ -106,13 +110,12 @@ class RotaryReader {
   }
 
   double theta() {
-    const auto found = config_.find("rope_theta");
     std::optional<double> outer;
-    if (found != config_.end() && !found->is_null()) {
-      if (found->is_number() && found->get<double>() > 0.0) {
-        outer = found->get<double>();
+    if (const Json* const given = given_in(config_, "rope_theta")) {
+      if (given->is_number() && given->get<double>() > 0.0) {
+        outer = given->get<double>();
       } else {
-        problems_.push_back(str("rope_theta: expected a number above 0, got ", found->dump()));
+        problems_.push_back(str("rope_theta: expected a number above 0, got ", given->dump()));
       }
     }
     const std::optional<double> inner = positive("rope_theta");
@@ -160,18 +163,14 @@ class RotaryReader {
   // The context before the scaling. Versions of the library disagree which of two different
   // values counts.
   std::int64_t original_positions() {
-    const auto at = [&](const Json& object, const char* key) -> const Json* {
-      const auto found = object.find(key);
-      return found == object.end() || found->is_null() ? nullptr : &*found;
-    };
     constexpr const char* kOriginal = "original_max_position_embeddings";
-    const Json* inner = at(*object_, kOriginal);
-    const Json* const outer = at(config_, kOriginal);
+    const Json* inner = given_in(*object_, kOriginal);
+    const Json* const outer = given_in(config_, kOriginal);
     if (inner != nullptr && outer != nullptr && *inner != *outer) {
       problem(kOriginal, *inner, str(outer->dump(), " as in ", kOriginal));
     }
     if (inner == nullptr) inner = outer;
-    if (inner == nullptr) inner = at(config_, "max_position_embeddings");
+    if (inner == nullptr) inner = given_in(config_, "max_position_embeddings");
     if (inner != nullptr && inner->is_number_integer() && inner->get<std::int64_t>() > 0) {
       return inner->get<std::int64_t>();
     }
@@ -250,10 +249,11 @@ bool is_rotary_key(const std::string& key) {
 RotaryConfig read_rotary(const Json& config, std::vector<std::string>& problems,
                          std::vector<std::string>& passed_over) {
   const auto object = [&](const char* key) -> const Json* {
-    const auto found = config.find(key);
-    if (found == config.end() || found->is_null()) return nullptr;
-    if (found->is_object()) return found->empty() ? nullptr : &*found;
-    problems.push_back(str(key, ": expected an object, got ", found->dump()));
+    const Json* const given = given_in(config, key);
+    if (given == nullptr || given->is_object()) {
+      return given == nullptr || given->empty() ? nullptr : given;
+    }
+    problems.push_back(str(key, ": expected an object, got ", given->dump()));
     return nullptr;
   };
   const Json* const scaling = object("rope_scaling");

@@ -17,63 +17,40 @@ constexpr std::int64_t kDefaultWindow = 4096;
 constexpr std::int64_t kDefaultFirstLayer = 28;
 constexpr std::int64_t kMaxWindow = 1'000'000'000;  // as an experiment file has it
 
-class WindowReader {
- public:
-  WindowReader(const Json& config, std::vector<std::string>& problems)
-      : config_(config), problems_(problems) {}
+void add_problem(std::vector<std::string>& problems, const char* key, const Json& value,
+                 const std::string& expected) {
+  problems.push_back(str(key, ": expected ", expected, ", got ", value.dump()));
+}
 
-  std::int64_t always() { return window(); }
-
-  std::int64_t switched() {
-    const Json on = config_.value(kSwitch, Json(false));
-    const bool is_off = on.is_null() || on == Json(false);
-    if (!is_off && on != Json(true)) problem(kSwitch, on, "a boolean or null");
-    const bool has_layers = some_layer_has_it();
-    const std::int64_t tokens = is_off || !has_layers ? 0 : window();
-    const Json types = config_.value(kTypes, Json());
-    if (types.is_array() && has_layers && tokens == 0 && problems_.empty()) {
-      problem(kTypes, types, str("no \"", kSliding, "\" where there is no window"));
-    }
-    return tokens;
+std::int64_t window_of(const Json& config, std::vector<std::string>& problems) {
+  const Json value = config.value(kWindow, Json(kDefaultWindow));
+  if (value.is_null()) return 0;
+  if (value.is_number_integer() && value >= 1 && value <= kMaxWindow) {
+    return value.get<std::int64_t>();
   }
+  add_problem(problems, kWindow, value, str("an integer in [1, ", kMaxWindow, "] or null"));
+  return 0;
+}
 
- private:
-  void problem(const char* key, const Json& value, const std::string& expected) {
-    problems_.push_back(str(key, ": expected ", expected, ", got ", value.dump()));
+bool some_layer_has_it(const Json& config, std::vector<std::string>& problems) {
+  const Json types = config.value(kTypes, Json());
+  if (types.is_null()) {
+    const Json first = config.value(kFirstLayer, Json(kDefaultFirstLayer));
+    const Json layers = config.value("num_hidden_layers", Json(0));
+    if (first.is_number_integer() && layers.is_number_integer()) return first < layers;
+    add_problem(problems, kFirstLayer, first, "an integer");
+    return false;
   }
-
-  std::int64_t window() {
-    const Json value = config_.value(kWindow, Json(kDefaultWindow));
-    if (value.is_null()) return 0;
-    if (value.is_number_integer() && value >= 1 && value <= kMaxWindow) {
-      return value.get<std::int64_t>();
-    }
-    problem(kWindow, value, str("an integer in [1, ", kMaxWindow, "] or null"));
-    return 0;
+  const auto slides = [](const Json& one) { return one == Json(kSliding); };
+  const bool is_list = types.is_array() && std::ranges::all_of(types, [&](const Json& one) {
+                         return slides(one) || one == Json("full_attention");
+                       });
+  if (!is_list) {
+    add_problem(problems, kTypes, types,
+                str("a list of \"full_attention\" and \"", kSliding, "\", or null"));
   }
-
-  bool some_layer_has_it() {
-    const Json types = config_.value(kTypes, Json());
-    if (types.is_null()) {
-      const Json first = config_.value(kFirstLayer, Json(kDefaultFirstLayer));
-      const Json layers = config_.value("num_hidden_layers", Json(0));
-      if (first.is_number_integer() && layers.is_number_integer()) return first < layers;
-      problem(kFirstLayer, first, "an integer");
-      return false;
-    }
-    const bool is_list = types.is_array() && std::ranges::all_of(types, [](const Json& one) {
-                           return one == Json(kSliding) || one == Json("full_attention");
-                         });
-    if (!is_list) {
-      problem(kTypes, types, str("a list of \"full_attention\" and \"", kSliding, "\", or null"));
-      return false;
-    }
-    return std::ranges::any_of(types, [](const Json& one) { return one == Json(kSliding); });
-  }
-
-  const Json& config_;
-  std::vector<std::string>& problems_;
-};
+  return is_list && std::ranges::any_of(types, slides);
+}
 
 }  // namespace
 
@@ -86,8 +63,17 @@ bool is_window_key(const Family& family, const std::string& key) {
 std::int64_t read_window(const Family& family, const Json& config,
                          std::vector<std::string>& problems) {
   if (family.window.empty()) return 0;
-  WindowReader reader(config, problems);
-  return family.window == "always" ? reader.always() : reader.switched();
+  if (family.window == "always") return window_of(config, problems);
+  const Json on = config.value(kSwitch, Json(false));
+  const bool is_off = on.is_null() || on == Json(false);
+  if (!is_off && on != Json(true)) add_problem(problems, kSwitch, on, "a boolean or null");
+  const bool has_layers = some_layer_has_it(config, problems);
+  const std::int64_t tokens = is_off || !has_layers ? 0 : window_of(config, problems);
+  const Json types = config.value(kTypes, Json());
+  if (types.is_array() && has_layers && tokens == 0 && problems.empty()) {
+    add_problem(problems, kTypes, types, str("no \"", kSliding, "\" where there is no window"));
+  }
+  return tokens;
 }
 
 void write_window(const Family& family, std::int64_t window, Json& config) {
