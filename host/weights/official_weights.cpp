@@ -17,16 +17,13 @@
 #include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/weights/pretrained/folder_record.hpp"
+#include "host/weights/pretrained/folder_tensors.hpp"
 
 namespace mneme::weights {
 namespace {
 
-bool is_floating(DType dtype) {
-  return dtype == DType::F64 || dtype == DType::F32 || dtype == DType::F16 || dtype == DType::BF16;
-}
-
 std::string misfit_dtype(const TensorView& view) {
-  if (is_floating(view.dtype)) return "";
+  if (holds_reals(view.dtype)) return "";
   return str("wrong dtype: expected F64, F32, F16 or BF16, got ", dtype_name(view.dtype));
 }
 

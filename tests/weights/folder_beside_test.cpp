@@ -37,7 +37,7 @@ class FolderBeside : public testing::Test {
   FolderExportReport export_to(const fs::path& out, const std::string& family = "") const {
     const run::Checkpoint checkpoint =
         run::Checkpoint::open(run::RunFolder::open(run_).checkpoint());
-    return export_folder(checkpoint, out, {.family = family});
+    return export_folder(checkpoint, out, family);
   }
   void change_config(const Json& changes) const {
     Json config = Json::parse(read_file(source_ / "config.json"));

@@ -41,7 +41,7 @@ class FolderRoundTrip : public testing::Test {
     return run::Checkpoint::open(run::RunFolder::open(run_).checkpoint());
   }
   FolderExportReport export_to(const fs::path& out, const std::string& family = "") const {
-    return export_folder(checkpoint(), out, {.family = family});
+    return export_folder(checkpoint(), out, family);
   }
   // Imports the folder and expects an export of the same files.
   void expect_same_bytes() {

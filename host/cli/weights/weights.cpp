@@ -236,7 +236,7 @@ void check_target(const ExportArguments& arguments) {
 int run_folder(const ExportArguments& arguments, const run::Checkpoint& checkpoint,
                const Streams& streams) {
   const weights::FolderExportReport report =
-      weights::export_folder(checkpoint, arguments.to, {.family = arguments.family});
+      weights::export_folder(checkpoint, arguments.to, arguments.family);
   if (!arguments.json.is_stdout()) {
     streams.out << "exported step " << checkpoint.progress().step << ": " << report.tensors
                 << " tensors, " << human_bytes(report.bytes) << ", "

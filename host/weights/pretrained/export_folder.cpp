@@ -259,10 +259,10 @@ class FolderWriter {
 }  // namespace
 
 FolderExportReport export_folder(const run::Checkpoint& checkpoint, const fs::path& folder,
-                                 const FolderExportOptions& options) {
-  const Family* const family = find_family(options.family);
-  if (!options.family.empty() && family == nullptr) {
-    throw_usage("--family: expected ", family_list(), ", got ", options.family);
+                                 const std::string& family_name) {
+  const Family* const family = find_family(family_name);
+  if (!family_name.empty() && family == nullptr) {
+    throw_usage("--family: expected ", family_list(), ", got ", family_name);
   }
   std::optional<FolderRecord> record;
   if (family == nullptr) record = FolderRecord::find(checkpoint.path());

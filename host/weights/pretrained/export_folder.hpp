@@ -11,11 +11,6 @@
 
 namespace mneme::weights {
 
-struct FolderExportOptions {
-  // The model_type to write for; "" = the folder that the run was imported from.
-  std::string family = {};
-};
-
 struct FolderExportReport {
   std::string family;
   std::vector<std::string> files;        // written, in order
@@ -25,7 +20,8 @@ struct FolderExportReport {
   std::vector<std::string> memory = {};  // parameters in memory.safetensors
 };
 
-// Writes config.json and the weights into a new folder, which is complete or absent.
+// Writes config.json and the weights into a new folder, which is complete or absent. `family` is the
+// model_type to write for; "" = the folder that the run was imported from.
 // - A run that began with a model folder is written as that was: the same files, tensors, order,
 //   types and metadata. Files are equal byte for byte where weights were not trained; trained ones
 //   are rounded to the source's types. The files of its tokenizer and its chat templates are
@@ -39,6 +35,6 @@ struct FolderExportReport {
 // FolderRecord::parse.
 FolderExportReport export_folder(const run::Checkpoint& checkpoint,
                                  const std::filesystem::path& folder,
-                                 const FolderExportOptions& options = {});
+                                 const std::string& family = "");
 
 }  // namespace mneme::weights

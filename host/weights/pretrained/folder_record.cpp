@@ -119,10 +119,6 @@ class RecordReader {
   const std::string& source_;
 };
 
-}  // namespace
-
-namespace {
-
 // A header without some of its tensors, whose bytes are gone too; `total` grows by those that stay.
 std::string trimmed(const RecordedFile& file, const std::set<std::string>& dropped,
                     std::uint64_t& total) {

@@ -26,6 +26,10 @@ std::int64_t rows_of(const std::string& word, const config::ModelConfig& model, 
 
 }  // namespace
 
+bool holds_reals(DType dtype) {
+  return dtype == DType::F64 || dtype == DType::F32 || dtype == DType::F16 || dtype == DType::BF16;
+}
+
 at::Tensor tensor_over(const TensorView& view) {
   const std::size_t unit = std::max<std::size_t>(dtype_bits(view.dtype) / 8, 1);
   const bool is_aligned = reinterpret_cast<std::uintptr_t>(view.data) % unit == 0;
@@ -36,10 +40,6 @@ at::Tensor tensor_over(const TensorView& view) {
 }
 
 namespace {
-
-bool holds_reals(DType dtype) {
-  return dtype == DType::F64 || dtype == DType::F32 || dtype == DType::F16 || dtype == DType::BF16;
-}
 
 bool are_equal(const TensorView& a, const TensorView& b) {
   return a.dtype == b.dtype && a.shape == b.shape &&

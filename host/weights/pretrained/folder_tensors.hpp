@@ -75,6 +75,8 @@ struct FolderNames {
 void load_tensors(const ModelFolder& folder, const FolderNames& names,
                   const config::ModelConfig& config, backbone::Model& model,
                   std::int64_t vocabulary = 0);
+// True for floating-point numbers of 16 bits and more.
+[[nodiscard]] bool holds_reals(DType dtype);
 // True for the embedding and the output layer.
 [[nodiscard]] bool has_row_for_each_id(std::string_view parameter);
 

@@ -264,10 +264,6 @@ void fill(run::Runtime& runtime, const ModelFolder& folder, const FolderNames& n
   report.memory_parameters = runtime.memory_parameter_count();
 }
 
-}  // namespace
-
-namespace {
-
 config::Experiment read_experiment(const FolderImportOptions& options,
                                    const std::vector<config::Override>& overrides) {
   if (!options.experiment.empty())

@@ -1,12 +1,10 @@
 #include "host/weights/pretrained/model_folder.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
-#include <cstring>
 #include <fstream>
 #include <set>
-#include <span>
+#include <string_view>
 
 #include "host/base/error.hpp"
 #include "host/base/file/checksum.hpp"
@@ -228,19 +226,17 @@ std::vector<std::string> adapter_files(const fs::path& folder) {
 }
 
 std::string raw_header(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::array<char, safetensors::kLengthBytes> length_bytes{};
-  file.read(length_bytes.data(), length_bytes.size());
+  const MappedFile file(path);
+  const std::string_view bytes(reinterpret_cast<const char*>(file.bytes().data()),
+                               file.bytes().size());
   std::uint64_t length = 0;
-  for (std::size_t i = length_bytes.size(); i-- > 0;) {
-    length = length << 8 | static_cast<unsigned char>(length_bytes[i]);
+  for (std::size_t i = std::min(bytes.size(), safetensors::kLengthBytes); i-- > 0;) {
+    length = length << 8 | static_cast<unsigned char>(bytes[i]);
   }
-  std::string header;
-  if (file && length <= safetensors::kMaxHeaderBytes) {
-    header.resize(length);
-    file.read(header.data(), static_cast<std::streamsize>(length));
+  if (length > 0 && length <= safetensors::kMaxHeaderBytes &&
+      bytes.size() >= safetensors::kLengthBytes + length) {
+    return std::string(bytes.substr(safetensors::kLengthBytes, length));
   }
-  if (file && !header.empty()) return header;
   throw_run({.where = path.string(),
              .failed = "the header cannot be read again",
              .hint = "the file was changed while it was read"});
