@@ -9,7 +9,6 @@
 #include "host/base/random.hpp"
 #include "host/base/text.hpp"
 #include "host/generate/chat_turns.hpp"
-#include "host/generate/generator.hpp"
 #include "host/run/host_commit.hpp"
 #include "host/tensor/device.hpp"
 #include "mneme/abi.h"
@@ -56,61 +55,40 @@ std::vector<std::int32_t> tokens_of(const data::DialogueSequence& sequence,
   return {sequence.tokens.begin() + range.begin, sequence.tokens.begin() + range.end};
 }
 
-// Generates turn after turn of one split.
-class Answers {
- public:
-  Answers(run::Runtime& runtime, const data::DialogueData& data, const AnswerOptions& options)
-      : runtime_(runtime),
-        data_(data),
-        vocabulary_(*runtime.dataset()->vocabulary()),
-        segment_(runtime.experiment().eval.segment),
-        tokens_(options.tokens),
-        turns_(*runtime.dataset()) {
-    drawing_.segment = segment_;
-    drawing_.takes_forgotten_prompts = true;
-    drawing_.sampling.top_p = kAnswerTopP;
-    drawing_.ids = vocabulary_.size();
-    drawing_.type_marks = runtime.dataset()->type_marks();
+// The tokens of an answer, without the mark that ends it. `room` tokens of the last piece of its
+// prompt stay free for it.
+std::vector<std::int32_t> answer_to(run::Runtime& runtime, const data::DialogueSequence& sequence,
+                                    const Asked& asked, std::int64_t room, std::int64_t tokens) {
+  Options drawing = drawing_of(runtime, kAnswerTopP);
+  drawing.seed = kAnswerSeed + asked.number;
+  std::vector<std::vector<std::int32_t>> pieces;
+  for (const data::TokenRange& piece :
+       data::cut_from_end(asked.instance.context.size(), drawing.segment, room)) {
+    pieces.push_back(tokens_of(sequence, piece));
   }
-
-  // Tokens of the last piece that stay free for the answer; at most half a segment.
-  [[nodiscard]] std::int64_t room() const { return std::min(tokens_, segment_ / 2); }
-  [[nodiscard]] const Options& drawing() const { return drawing_; }
-
-  std::vector<std::int32_t> answer(const Asked& asked) {
-    const data::DialogueSequence& sequence = data_.sequences[asked.dialogue];
-    std::vector<std::vector<std::int32_t>> pieces;
-    for (const data::TokenRange& piece :
-         data::cut_from_end(asked.instance.context.size(), segment_, room())) {
-      pieces.push_back(tokens_of(sequence, piece));
-    }
-    drawing_.seed = kAnswerSeed + asked.number;
-    Generator generator(runtime_.model(), runtime_.stack(), drawing_);
-    generator.prompt_pieces(pieces);
-    std::vector<std::int32_t> out;
-    generator.generate(tokens_, [&](std::int64_t, std::int32_t id) {
-      if (turns_.ends_answer(id)) return false;
-      out.push_back(id);
-      return true;
-    });
-    return out;
-  }
-
-  [[nodiscard]] std::string text_of(const std::vector<std::int32_t>& ids) const {
-    return scores::with_replacements(vocabulary_.decode(ids));
-  }
-
- private:
-  run::Runtime& runtime_;
-  const data::DialogueData& data_;
-  const data::Vocabulary& vocabulary_;
-  std::int64_t segment_;
-  std::int64_t tokens_;
-  ChatTurns turns_;
-  Options drawing_;
-};
+  Generator generator(runtime.model(), runtime.stack(), drawing);
+  generator.prompt_pieces(pieces);
+  const ChatTurns turns(*runtime.dataset());
+  std::vector<std::int32_t> out;
+  generator.generate(tokens, [&](std::int64_t, std::int32_t id) {
+    if (turns.ends_answer(id)) return false;
+    out.push_back(id);
+    return true;
+  });
+  return out;
+}
 
 }  // namespace
+
+Options drawing_of(const run::Runtime& runtime, double top_p) {
+  const data::Dataset& dataset = *runtime.dataset();
+  Options out{.segment = runtime.experiment().eval.segment,
+              .ids = dataset.vocabulary() == nullptr ? 0 : dataset.vocabulary()->size(),
+              .type_marks = dataset.type_marks(),
+              .takes_forgotten_prompts = true};
+  out.sampling.top_p = top_p;
+  return out;
+}
 
 scores::Generated answer_turns(run::Runtime& runtime, data::Split split,
                                const scores::EvaluationName& name, AnswerOptions options) {
@@ -128,8 +106,11 @@ scores::Generated answer_turns(run::Runtime& runtime, data::Split split,
                  .got = str(options.count < 0 ? options.count : options.tokens)});
   }
   const std::vector<Asked> all = asked_turns(*data, options);
-  Answers answers(runtime, *data, options);
   const std::int64_t segment = runtime.experiment().eval.segment;
+  const std::int64_t room = std::min(options.tokens, segment / 2);  // for the answer
+  const auto text_of = [&](const std::vector<std::int32_t>& ids) {
+    return scores::with_replacements(runtime.dataset()->vocabulary()->decode(ids));
+  };
   const std::int64_t kept =
       options.prompt_tokens == 0 ? scores::default_prompt_tokens(segment) : options.prompt_tokens;
   scores::Generated out{.name = name,
@@ -137,7 +118,7 @@ scores::Generated answer_turns(run::Runtime& runtime, data::Split split,
                         .prompt_tokens = kept,
                         .info = {{"task", "dialogue"},
                                  {"segment", segment},
-                                 {"room", answers.room()},
+                                 {"room", room},
                                  {"answer_tokens", options.tokens},
                                  {"turns_before", options.turns_before},
                                  {"top_p", kAnswerTopP},
@@ -159,11 +140,11 @@ scores::Generated answer_turns(run::Runtime& runtime, data::Split split,
         .distance = begin,
         .prompt = tokens_of(sequence, {begin, end}),
         .expected = tokens_of(sequence, asked.instance.reference),
-        .generated = answers.answer(asked)};
-    sample.prompt_text = answers.text_of(sample.prompt);
+        .generated = answer_to(runtime, sequence, asked, room, options.tokens)};
+    sample.prompt_text = text_of(sample.prompt);
     sample.expected_text = scores::with_replacements(
         dialogue.turns[static_cast<std::size_t>(asked.instance.turn)].text);
-    sample.generated_text = answers.text_of(sample.generated);
+    sample.generated_text = text_of(sample.generated);
     out.samples.push_back(std::move(sample));
     if (options.on_progress) options.on_progress(static_cast<std::int64_t>(out.samples.size()));
   }

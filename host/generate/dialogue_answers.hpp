@@ -7,6 +7,7 @@
 
 #include "host/data/corpus/corpus.hpp"
 #include "host/data/dialogue/sequence.hpp"
+#include "host/generate/generator.hpp"
 #include "host/run/runtime.hpp"
 #include "host/scores/generated.hpp"
 
@@ -32,5 +33,9 @@ struct AnswerOptions {
 [[nodiscard]] scores::Generated answer_turns(run::Runtime& runtime, data::Split split,
                                              const scores::EvaluationName& name,
                                              AnswerOptions options = {});
+
+// How texts of reports are drawn: in segments of eval.segment tokens, from the likeliest tokens that
+// together exceed `top_p`. The seed is the caller's.
+[[nodiscard]] Options drawing_of(const run::Runtime& runtime, double top_p);
 
 }  // namespace mneme::generate

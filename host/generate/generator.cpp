@@ -1,20 +1,14 @@
 #include "host/generate/generator.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <stdexcept>
-#include <system_error>
 #include <vector>
 
 #include "host/base/error.hpp"
-#include "host/base/file/safetensors.hpp"
 #include "host/base/random.hpp"
 #include "host/base/text.hpp"
-#include "host/run/checkpoint/checkpoint_files.hpp"
-#include "host/tensor/device.hpp"
 #include "host/tensor/to_device.hpp"
 #include "host/tensor/torch.hpp"
 
@@ -167,7 +161,7 @@ Generator::Generator(backbone::Model& model, memory::Stack& stack, const Options
     : model_(model), stack_(stack), options_(options), has_own_chunk_(options.prompt_segment != 0) {
   if (!has_own_chunk_) options_.prompt_segment = options_.segment;
   check(options_.sampling);
-  prepare(model_, stack_);
+  prepare(model_, stack_);  // the model's longest segment depends on it
   for (const auto& [key, segment] : {std::pair("generate.segment", options_.segment),
                                      std::pair("prompt segment", options_.prompt_segment)}) {
     check_segment(key, segment, model.longest_segment(), str("the model's ", model_bound(model)));
@@ -187,20 +181,16 @@ void Generator::check_one_sample(const char* what) const {
 }
 
 void Generator::check_ids(const std::vector<std::int32_t>& ids) const {
-  if (ids.empty() && !pending_.defined() && tokens() > 0) {
-    throw_usage({.where = "prompt",
-                 .failed = "it is empty, and the last answer has ended",
-                 .expected = "the next turn",
-                 .got = "none",
-                 .hint = "give a text with --prompt, or a line with --chat"});
-  }
   if (ids.empty() && !pending_.defined()) {
+    const bool has_text = tokens() > 0;
     throw_usage(
         {.where = "prompt",
-         .failed = "it is empty",
-         .expected = "at least one token",
+         .failed = has_text ? "it is empty, and the last answer has ended" : "it is empty",
+         .expected = has_text ? "the next turn" : "at least one token",
          .got = "none",
-         .hint = "give a text with --prompt or --prompt-file; a model needs a first token"});
+         .hint = has_text
+                     ? "give a text with --prompt, or a line with --chat"
+                     : "give a text with --prompt or --prompt-file; a model needs a first token"});
   }
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] >= 0 && ids[i] < model_.vocabulary()) continue;
@@ -371,22 +361,21 @@ std::vector<Candidate> likeliest(std::vector<Candidate> all, std::size_t most, d
   return out;
 }
 
-void refuse(const char* option, const char* expected, const std::string& got) {
+void refuse(const char* option, const char* expected, const std::string& got,
+            const char* hint = "") {
   throw_usage({.where = option,
                .failed = "tokens cannot be drawn with this value",
                .expected = expected,
-               .got = got});
+               .got = got,
+               .hint = hint});
 }
 
 }  // namespace
 
 void check(const Sampling& sampling) {
   if (!(sampling.temperature > 0.0) || !std::isfinite(sampling.temperature)) {
-    throw_usage({.where = "--temperature",
-                 .failed = "tokens cannot be drawn with this value",
-                 .expected = "a number above 0",
-                 .got = str(sampling.temperature),
-                 .hint = sampling.temperature == 0.0 ? "--greedy takes the likeliest token" : ""});
+    refuse("--temperature", "a number above 0", str(sampling.temperature),
+           sampling.temperature == 0.0 ? "--greedy takes the likeliest token" : "");
   }
   if (sampling.top_k < 0) refuse("--top-k", "0 (off) or more", str(sampling.top_k));
   if (!(sampling.top_p > 0.0 && sampling.top_p <= 1.0)) {

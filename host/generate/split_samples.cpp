@@ -9,7 +9,6 @@
 #include "host/base/random.hpp"
 #include "host/base/text.hpp"
 #include "host/generate/dialogue_answers.hpp"
-#include "host/generate/generator.hpp"
 #include "host/run/host_commit.hpp"
 #include "host/tensor/device.hpp"
 #include "mneme/abi.h"
@@ -158,10 +157,7 @@ scores::Generated continue_split(run::Runtime& runtime, data::Split split,
   const std::vector<Window> windows = choose_windows(
       *corpus,
       {.count = options.count, .prompt = prompt, .continuation = continuation_of(vocabulary)});
-  Options drawing{.segment = segment, .takes_forgotten_prompts = true};
-  drawing.sampling.top_p = kTopP;
-  if (vocabulary != nullptr) drawing.ids = vocabulary->size();
-  drawing.type_marks = dataset.type_marks();
+  Options drawing = drawing_of(runtime, kTopP);
   scores::Generated out{
       .name = name,
       .samples_wanted = options.count,
