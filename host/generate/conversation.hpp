@@ -1,18 +1,12 @@
 // Conversations on disk: a text that another process continues.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
 #include <filesystem>
 #include <map>
-#include <memory>
 #include <string>
-#include <vector>
 
-#include "host/backbone/model.hpp"
 #include "host/generate/generator.hpp"
-#include "host/memory/state/stack_state.hpp"
 
 namespace mneme::generate {
 

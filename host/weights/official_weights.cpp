@@ -1,7 +1,6 @@
 #include "host/weights/official_weights.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>

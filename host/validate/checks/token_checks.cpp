@@ -1,6 +1,5 @@
 // Checks of what tokens, lanes and runs may know of one another.
 
-#include <atomic>
 #include <thread>
 
 #include "host/backbone/open_segment.hpp"

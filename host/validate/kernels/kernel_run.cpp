@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
-#include <utility>
 
 #include "host/base/text.hpp"
 #include "host/memory/abi/kernel_function.hpp"

@@ -2,7 +2,6 @@
 // that an export has its form. docs/runs.md describes it.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>

@@ -2,7 +2,6 @@
 // model.safetensors.index.json lists.
 #pragma once
 
-#include <cstddef>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>

@@ -3,7 +3,6 @@
 // the build puts into the program; code names none of them.
 #pragma once
 
-#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>

@@ -1,7 +1,6 @@
 #include "host/weights/pretrained/family/window_keys.hpp"
 
 #include <algorithm>
-#include <string_view>
 
 namespace mneme::weights {
 namespace {
