@@ -11,10 +11,9 @@
 namespace mneme::analyze {
 
 MemoryAnalysis::MemoryAnalysis(const AnalysisOptions& options)
-    : attention_(options.bins),
-      space_(options.stretch),
-      words_(options.first_write, options.updates),
-      stretch_(options.stretch) {}
+    : attention(options.bins),
+      share_by_age(options.stretch),
+      share_after_updates(options.first_write, options.updates) {}
 
 const std::set<std::string, std::less<>>& MemoryAnalysis::wanted_probes() {
   static const std::set<std::string, std::less<>> names = [] {
@@ -26,29 +25,21 @@ const std::set<std::string, std::less<>>& MemoryAnalysis::wanted_probes() {
   return names;
 }
 
-void MemoryAnalysis::compare_with(const TargetLosses& other, std::size_t count, double threshold) {
-  better_.emplace(other, count, threshold);
-}
-
-void MemoryAnalysis::follow_dialogues(const data::DialogueIds& marks) {
-  documents_.emplace(marks, stretch_);
-}
-
 void MemoryAnalysis::add(const data::TokenSegment& segment, const std::vector<double>& nll,
                          const std::map<std::string, at::Tensor>& probes) {
-  losses_.add(segment, nll);
-  if (better_) better_->begin(segment, nll);
-  if (documents_) documents_->begin(segment);
-  alpha_.add(probes);
-  regions_.add(probes);
-  trace_.follow(segment, probes, [&](const LaneView& view) {
-    has_signal_ = true;
-    attention_.add(view);
-    tokens_.add(view);
-    space_.add(view);
-    words_.add(view);
-    if (better_) better_->add(view);
-    if (documents_) documents_->add(view);
+  losses.add(segment, nll);
+  if (gains) gains->begin(segment, nll);
+  if (documents) documents->begin(segment);
+  alpha.add(probes);
+  regions.add(probes);
+  trace.follow(segment, probes, [&](const LaneView& view) {
+    has_signal = true;
+    attention.add(view);
+    tokens.add(view);
+    share_by_age.add(view);
+    share_after_updates.add(view);
+    if (gains) gains->add(view);
+    if (documents) documents->add(view);
   });
 }
 

@@ -29,55 +29,33 @@ struct AnalysisOptions {
   std::int64_t updates = 5;      // during which they are followed
 };
 
-class MemoryAnalysis {
- public:
+struct MemoryAnalysis {
   // Errors: Error (kUsage) for options out of range.
   explicit MemoryAnalysis(const AnalysisOptions& options);
-
-  // Call before the first segment: also collects the targets that this evaluation predicts better
-  // than another one (PredictionGains). `other` must outlive this object.
-  void compare_with(const TargetLosses& other, std::size_t count, double threshold);
-
-  // Call before the first segment of dialogues: also follows which parts of its document each
-  // utterance attends to.
-  void follow_dialogues(const data::DialogueIds& marks);
 
   // The probes that the analysis reads.
   [[nodiscard]] static const std::set<std::string, std::less<>>& wanted_probes();
   // eval::Options::on_probes.
   void add(const data::TokenSegment& segment, const std::vector<double>& nll,
            const std::map<std::string, at::Tensor>& probes);
-
-  [[nodiscard]] const Trace& trace() const { return trace_; }
-  [[nodiscard]] const TargetLosses& losses() const { return losses_; }
-  [[nodiscard]] const AttentionHistogram& attention() const { return attention_; }
-  [[nodiscard]] const TokenAttention& tokens() const { return tokens_; }
-  [[nodiscard]] const ShareByAge& share_by_age() const { return space_; }
-  [[nodiscard]] const ShareAfterUpdates& share_after_updates() const { return words_; }
-  [[nodiscard]] const std::optional<PredictionGains>& gains() const { return better_; }
-  [[nodiscard]] const std::optional<DocumentAttention>& documents() const { return documents_; }
-  [[nodiscard]] const AlphaByPlace& alpha() const { return alpha_; }
-  [[nodiscard]] const MassByRegion& regions() const { return regions_; }
-  // True when a memory that is a signal wrote or was read.
-  [[nodiscard]] bool has_signal() const { return has_signal_; }
   // True when a memory published anything that can be analysed.
   [[nodiscard]] bool has_found() const {
-    return has_signal_ || !alpha_.is_empty() || !regions_.is_empty();
+    return has_signal || !alpha.is_empty() || !regions.is_empty();
   }
 
- private:
-  Trace trace_;
-  TargetLosses losses_;
-  AttentionHistogram attention_;
-  TokenAttention tokens_;
-  ShareByAge space_;
-  ShareAfterUpdates words_;
-  std::optional<PredictionGains> better_;
-  std::int64_t stretch_;
-  std::optional<DocumentAttention> documents_;
-  AlphaByPlace alpha_;
-  MassByRegion regions_;
-  bool has_signal_ = false;
+  Trace trace;
+  TargetLosses losses;
+  AttentionHistogram attention;
+  TokenAttention tokens;
+  ShareByAge share_by_age;
+  ShareAfterUpdates share_after_updates;
+  AlphaByPlace alpha;
+  MassByRegion regions;
+  bool has_signal = false;  // a memory that is a signal wrote or was read
+  // Made before the first segment where they are wanted: the targets that this evaluation predicts
+  // better than another one, and which parts of its document each utterance of dialogues attends to.
+  std::optional<PredictionGains> gains;
+  std::optional<DocumentAttention> documents;
 };
 
 // --- Hidden rows of a trained model, as a memory would store them ---

@@ -45,14 +45,14 @@ std::vector<scores::LayerValues> distance_of(const backbone::AttentionByDistance
 }
 
 void take_probes(const MemoryAnalysis& analysis, scores::Diagnostics& out) {
-  out.density = density_of(analysis.attention());
-  for (const auto& [where, shares] : analysis.share_by_age().shares()) {
+  out.density = density_of(analysis.attention);
+  for (const auto& [where, shares] : analysis.share_by_age.shares()) {
     out.age.push_back({.tier = where.tier, .layer = where.layer, .values = shares.share});
   }
-  for (const auto& [where, layer] : analysis.alpha().layers()) {
+  for (const auto& [where, layer] : analysis.alpha.layers()) {
     out.alpha.push_back({.tier = where.tier, .layer = where.layer, .values = layer.alpha});
   }
-  for (const auto& [where, layer] : analysis.regions().layers()) {
+  for (const auto& [where, layer] : analysis.regions.layers()) {
     out.regions.push_back({.tier = where.tier,
                            .layer = where.layer,
                            .shares = {layer.total(0), layer.total(1), layer.total(2)}});

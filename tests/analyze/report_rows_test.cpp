@@ -40,7 +40,7 @@ TEST_F(RowsReport, Alpha) {
   analysis.add(segment(), {1.0, 1.0},
                {{"0.a.3.memory.alpha", torch::tensor({0.25, 0.75}, at::kDouble).view({1, 2, 1})}});
   EXPECT_TRUE(analysis.has_found());
-  EXPECT_FALSE(analysis.has_signal());
+  EXPECT_FALSE(analysis.has_signal);
   AnalysisReport report(folder_.path(), {{"one", &analysis}}, TokenText(nullptr));
   report.write_alpha();
   report.write_regions();

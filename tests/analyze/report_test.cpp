@@ -55,7 +55,7 @@ class Report : public ::testing::Test {
  protected:
   void SetUp() override {
     for (std::int64_t i = 0; i < 3; ++i) other_.add(report_segment_of(i), {1.0, 2.5});
-    study_.compare_with(other_, 1, 0.05);
+    study_.gains.emplace(other_, 1, 0.05);
     fill(study_);
   }
   std::string read(const std::string& name) const { return read_file(folder_ / name); }
@@ -140,7 +140,7 @@ TEST_F(Report, Better) {
   EXPECT_EQ(bar.at("name"), "15 > 16  (6)");
   EXPECT_EQ(bar.at("before"), "10 11 12 13 14 15");
   EXPECT_EQ(bar.at("gain"), 2.0);
-  const Json json = to_json(*study_.gains(), study_, TokenText(nullptr));
+  const Json json = to_json(*study_.gains, study_, TokenText(nullptr));
   EXPECT_EQ(json.at("targets"), 6);
   EXPECT_EQ(json.at("better"), 3);
   EXPECT_EQ(json.at("words").at(0).at("looked_at").at(0).at("word"), "13");

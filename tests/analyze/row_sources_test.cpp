@@ -15,7 +15,7 @@ double mean_of(const at::Tensor& x) { return x.mean().item<double>(); }
 
 // 64,000 numbers: standard errors are about .004, and .013 where neighbours are correlated.
 TEST(RowSource, HasTheVarianceAndTheCorrelationThatItSays) {
-  const at::Tensor white = white_noise(64, 1)(1000);
+  const at::Tensor white = autoregressive(64, 0.0, 1)(1000);
   EXPECT_EQ(white.sizes(), (std::vector<std::int64_t>{1000, 64}));
   EXPECT_NEAR(mean_of(white.square()), 1.0, 0.03);
   EXPECT_NEAR(mean_of(white.narrow(0, 1, 999) * white.narrow(0, 0, 999)), 0.0, 0.02);

@@ -233,10 +233,6 @@ std::map<TierLayer, MassByRegion::Layer> MassByRegion::layers() const {
   return out;
 }
 
-RowSource white_noise(std::int64_t width, std::uint64_t seed) {
-  return autoregressive(width, 0.0, seed);
-}
-
 RowSource autoregressive(std::int64_t width, double coefficient, std::uint64_t seed) {
   if (!(std::abs(coefficient) < 1.0)) {
     throw_usage({.where = "autoregressive rows",

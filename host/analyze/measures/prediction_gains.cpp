@@ -8,11 +8,11 @@
 namespace mneme::analyze {
 
 void TargetLosses::add(const data::TokenSegment& segment, const std::vector<double>& nll) {
-  lanes_.resize(static_cast<std::size_t>(segment.lanes));
-  for (std::size_t b = 0; b < lanes_.size(); ++b) {
+  lanes.resize(static_cast<std::size_t>(segment.lanes));
+  for (std::size_t b = 0; b < lanes.size(); ++b) {
     for (std::int64_t t = 0; t < segment.valid[b]; ++t) {
       const auto i = b * static_cast<std::size_t>(segment.length) + static_cast<std::size_t>(t);
-      lanes_[b].push_back({segment.inputs[i], segment.targets[i], nll[i]});
+      lanes[b].push_back({segment.inputs[i], segment.targets[i], nll[i]});
     }
   }
 }
@@ -20,13 +20,13 @@ void TargetLosses::add(const data::TokenSegment& segment, const std::vector<doub
 void PredictionGains::begin(const data::TokenSegment& segment, const std::vector<double>& nll) {
   const auto lanes = static_cast<std::size_t>(segment.lanes);
   seen_.resize(lanes);
-  if (other_.lanes().size() != lanes) {
+  if (other_.lanes.size() != lanes) {
     throw_usage("comparison of two evaluations: expected equally many lanes, got ", lanes, " and ",
-                other_.lanes().size());
+                other_.lanes.size());
   }
   segment_from_ = seen_;
   for (std::size_t b = 0; b < lanes; ++b) {
-    const std::vector<TargetLosses::Target>& others = other_.lanes()[b];
+    const std::vector<TargetLosses::Target>& others = other_.lanes[b];
     for (std::int64_t t = 0; t < segment.valid[b]; ++t) {
       const auto i = b * static_cast<std::size_t>(segment.length) + static_cast<std::size_t>(t);
       const std::int64_t token = seen_[b]++;

@@ -10,8 +10,7 @@
 namespace mneme::analyze {
 
 // The loss of every target of an evaluation, lane by lane in the order of the text.
-class TargetLosses {
- public:
+struct TargetLosses {
   struct Target {
     std::int64_t input = 0;   // the token that predicts
     std::int64_t target = 0;  // data::kNoTarget = none
@@ -21,10 +20,7 @@ class TargetLosses {
   // nll [B,T] as in scores::SegmentLosses.
   void add(const data::TokenSegment& segment, const std::vector<double>& nll);
   // By lane; the place in a lane is the number of the token that predicts.
-  [[nodiscard]] const std::vector<std::vector<Target>>& lanes() const { return lanes_; }
-
- private:
-  std::vector<std::vector<Target>> lanes_;
+  std::vector<std::vector<Target>> lanes;
 };
 
 // A token of the memory and its part of one query's attention.

@@ -20,10 +20,9 @@ namespace mneme::analyze {
 // Rows to be stored: the next `count` of them, [count, D] f64.
 using RowSource = std::function<at::Tensor(std::int64_t count)>;
 
-// Independent standard normal numbers.
-[[nodiscard]] RowSource white_noise(std::int64_t width, std::uint64_t seed);
 // x_t = coefficient * x_(t-1) + sqrt(1 - coefficient^2) * e_t in each of `width` columns, e_t
-// standard normal: variance 1. Error (kUsage) for a coefficient outside of (-1, 1).
+// standard normal: variance 1, and independent numbers with coefficient 0. Error (kUsage) for a
+// coefficient outside of (-1, 1).
 [[nodiscard]] RowSource autoregressive(std::int64_t width, double coefficient, std::uint64_t seed);
 // Given rows [n, D], one after another. Asking for more than there are is an Error (kUsage).
 [[nodiscard]] RowSource given_rows(at::Tensor rows);

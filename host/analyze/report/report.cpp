@@ -54,7 +54,7 @@ void AnalysisReport::write_page(const std::string& title, const std::vector<std:
 
 std::string AnalysisReport::token(const MemoryAnalysis& analysis, std::int64_t lane,
                                   std::int64_t position) const {
-  return text_.of(analysis.trace().token(lane, position));
+  return text_.of(analysis.trace.token(lane, position));
 }
 
 void AnalysisReport::write_attention() {
@@ -71,12 +71,11 @@ void AnalysisReport::write_attention() {
   std::map<TierHead, std::string> panels;
   std::set<std::string> tiers;
   for (const Subject& subject : subjects_) {
-    for (const auto& [at, head] : subject.analysis->attention().heads())
-      tiers.insert(at.where.tier);
+    for (const auto& [at, head] : subject.analysis->attention.heads()) tiers.insert(at.where.tier);
   }
   std::size_t heads = 1;
   for (const Subject& subject : subjects_) {
-    for (const auto& [at, head] : subject.analysis->attention().heads()) {
+    for (const auto& [at, head] : subject.analysis->attention.heads()) {
       const std::string tier = tiers.size() > 1 ? at.where.tier + ", " : "";
       const std::string panel = str(tier, "layer ", at.where.layer, ", head ", at.head);
       panels.emplace(at, panel);
@@ -116,7 +115,7 @@ void AnalysisReport::write_space() {
                                {"left", "tokens left", ".2f"}}};
   std::vector<std::string> panels;
   for (const Subject& subject : subjects_) {
-    const ShareByAge& space = subject.analysis->share_by_age();
+    const ShareByAge& space = subject.analysis->share_by_age;
     for (const auto& [where, shares] : space.shares()) {
       const std::string panel = add_once(panels, layer_title(where));
       for (std::size_t s = 0; s < shares.share.size(); ++s) {
@@ -136,7 +135,7 @@ void AnalysisReport::write_space() {
   files_.save(csv, {.key = "space",
                     .title = "Share of the memory by age",
                     .caption = str("How much of the memory belongs to stretches of ",
-                                   subjects_.front().analysis->share_by_age().stretch(),
+                                   subjects_.front().analysis->share_by_age.stretch(),
                                    " tokens of the past: mean over writes."),
                     .spec = figure::bars(chart, "to")});
 }
@@ -158,9 +157,9 @@ void AnalysisReport::write_tokens(std::size_t count) {
       .panels = {.field = "memory", .columns = 1},
       .tips = {{"name", "token (position)"}, {"lane", "lane"}, {"share", "share", ".5f"}}};
   for (const Subject& subject : subjects_) {
-    const std::vector<AttendedToken> overall = subject.analysis->tokens().overall(count);
+    const std::vector<AttendedToken> overall = subject.analysis->tokens.overall(count);
     add(subject, "all", "all", "all", overall);
-    for (const auto& [at, tokens] : subject.analysis->tokens().by_head(count)) {
+    for (const auto& [at, tokens] : subject.analysis->tokens.by_head(count)) {
       add(subject, at.where.tier, str(at.where.layer), str(at.head), tokens);
     }
     for (const AttendedToken& one : overall) {
@@ -201,7 +200,7 @@ void AnalysisReport::write_words() {
                                {"share", "share of the memory", ".4f"}}};
   std::vector<std::string> panels;
   for (const Subject& subject : subjects_) {
-    for (const auto& [where, followed] : subject.analysis->share_after_updates().followed()) {
+    for (const auto& [where, followed] : subject.analysis->share_after_updates.followed()) {
       const std::string panel = add_once(panels, layer_title(where));
       for (std::size_t k = 0; k < followed.size(); ++k) {
         double sum = 0.0;
@@ -248,7 +247,7 @@ void AnalysisReport::write_words() {
 
 void AnalysisReport::write_better() {
   const MemoryAnalysis& analysis = *subjects_.front().analysis;
-  if (!analysis.gains()) return;
+  if (!analysis.gains) return;
   Csv csv({"lane", "position", "target", "text_before", "nll", "other_nll", "gain", "tier", "layer",
            "word_position", "word", "mass"});
   figure::Chart chart{.x = figure::from_zero("gain", "gain, nats"),
@@ -259,7 +258,7 @@ void AnalysisReport::write_better() {
                                {"nll", "loss, nats", ".4f"},
                                {"other", "loss of the other, nats", ".4f"},
                                {"gain", "gain, nats", ".4f"}}};
-  for (const GainedTarget& word : analysis.gains()->targets()) {
+  for (const GainedTarget& word : analysis.gains->targets()) {
     const std::string target = text_.of(word.target);
     const std::int64_t first = std::max<std::int64_t>(0, word.token + 1 - kTextBefore);
     const std::string before = tokens_text(analysis, text_, word.lane, first, word.token + 1);
@@ -294,7 +293,7 @@ std::string tokens_text(const MemoryAnalysis& analysis, const TokenText& text, s
                         std::int64_t from, std::int64_t to) {
   std::vector<std::string> tokens;
   for (std::int64_t i = from; i < to; ++i) {
-    tokens.push_back(text.of(analysis.trace().token(lane, i)));
+    tokens.push_back(text.of(analysis.trace.token(lane, i)));
   }
   return join(tokens, " ");
 }
@@ -305,8 +304,8 @@ void AnalysisReport::write_utterances(std::size_t count) {
   bool has_any = false;
   for (const Subject& subject : subjects_) {
     const MemoryAnalysis& analysis = *subject.analysis;
-    if (!analysis.documents()) continue;
-    for (const Utterance& one : analysis.documents()->utterances(count)) {
+    if (!analysis.documents) continue;
+    for (const Utterance& one : analysis.documents->utterances(count)) {
       const std::string utterance = tokens_text(analysis, text_, one.lane, one.begin, one.end);
       std::int64_t rank = 0;
       for (const Passage& passage : one.passages) {
@@ -333,7 +332,7 @@ void AnalysisReport::write_alpha() {
   std::vector<std::string> panels;
   std::set<std::int64_t> layers;
   for (const Subject& subject : subjects_) {
-    for (const auto& [where, layer] : subject.analysis->alpha().layers()) {
+    for (const auto& [where, layer] : subject.analysis->alpha.layers()) {
       const std::string panel =
           add_once(panels, str(subject.name, ", ", where.tier, ", ", layer.segments, " segments"));
       layers.insert(where.layer);
@@ -369,7 +368,7 @@ void AnalysisReport::write_regions() {
       .tips = {{"region", "rows"}, {"place", "place"}, {"share", "share of attention", ".5f"}}};
   std::vector<std::string> panels, regions;
   for (const Subject& subject : subjects_) {
-    for (const auto& [where, layer] : subject.analysis->regions().layers()) {
+    for (const auto& [where, layer] : subject.analysis->regions.layers()) {
       const std::string panel = add_once(
           panels, str(subjects_.size() > 1 ? subject.name + ", " : "", layer_title(where)));
       for (std::size_t r = 0; r < layer.places.size(); ++r) {

@@ -7,18 +7,21 @@
 namespace mneme::analyze {
 namespace {
 
-Json json_of(const TierLayer& where) { return {{"tier", where.tier}, {"layer", where.layer}}; }
+// The place, followed by what was measured there.
+Json json_at(const TierLayer& where, const Json& measured) {
+  Json out = {{"tier", where.tier}, {"layer", where.layer}};
+  out.update(measured);
+  return out;
+}
 
 Json attention_json(const AttentionHistogram& attention) {
   Json out = Json::array();
   for (const auto& [at, head] : attention.heads()) {
-    Json one = json_of(at.where);
-    one["head"] = at.head;
-    one["queries"] = head.queries;
-    one["mean_place"] = head.mean_place;
-    one["mean_deviation"] = head.mean_deviation;
-    one["mass"] = head.mass;
-    out.push_back(std::move(one));
+    out.push_back(json_at(at.where, {{"head", at.head},
+                                     {"queries", head.queries},
+                                     {"mean_place", head.mean_place},
+                                     {"mean_deviation", head.mean_deviation},
+                                     {"mass", head.mass}}));
   }
   return out;
 }
@@ -26,11 +29,9 @@ Json attention_json(const AttentionHistogram& attention) {
 Json space_json(const ShareByAge& space) {
   Json layers = Json::array();
   for (const auto& [where, shares] : space.shares()) {
-    Json one = json_of(where);
-    one["writes"] = shares.writes;
-    one["share"] = shares.share;
-    one["tokens_left"] = shares.remaining;
-    layers.push_back(std::move(one));
+    layers.push_back(json_at(
+        where,
+        {{"writes", shares.writes}, {"share", shares.share}, {"tokens_left", shares.remaining}}));
   }
   return {{"stretch", space.stretch()}, {"layers", std::move(layers)}};
 }
@@ -39,9 +40,7 @@ Json space_json(const ShareByAge& space) {
 Json updates_json(const ShareAfterUpdates& words) {
   Json out = Json::array();
   for (const auto& [where, followed] : words.followed()) {
-    Json one = json_of(where);
-    one["share"] = Json::array();
-    one["words_left"] = Json::array();
+    Json shares = Json::array(), words_left = Json::array();
     for (const auto& update : followed) {
       double share = 0.0;
       std::int64_t left = 0;
@@ -50,10 +49,11 @@ Json updates_json(const ShareAfterUpdates& words) {
         share += word.share;
         ++left;
       }
-      one["share"].push_back(share);
-      one["words_left"].push_back(left);
+      shares.push_back(share);
+      words_left.push_back(left);
     }
-    out.push_back(std::move(one));
+    out.push_back(
+        json_at(where, {{"share", std::move(shares)}, {"words_left", std::move(words_left)}}));
   }
   return out;
 }
@@ -61,10 +61,7 @@ Json updates_json(const ShareAfterUpdates& words) {
 Json alpha_json(const AlphaByPlace& alpha) {
   Json out = Json::array();
   for (const auto& [where, layer] : alpha.layers()) {
-    Json one = json_of(where);
-    one["segments"] = layer.segments;
-    one["alpha"] = layer.alpha;
-    out.push_back(std::move(one));
+    out.push_back(json_at(where, {{"segments", layer.segments}, {"alpha", layer.alpha}}));
   }
   return out;
 }
@@ -72,8 +69,7 @@ Json alpha_json(const AlphaByPlace& alpha) {
 Json regions_json(const MassByRegion& regions) {
   Json out = Json::array();
   for (const auto& [where, layer] : regions.layers()) {
-    Json one = json_of(where);
-    one["segments"] = layer.segments;
+    Json one = json_at(where, {{"segments", layer.segments}});
     for (std::size_t r = 0; r < layer.places.size(); ++r) {
       one[MassByRegion::kRegions.at(r)] = {{"places", layer.places.at(r)},
                                            {"share", layer.total(r)}};
@@ -88,19 +84,19 @@ Json regions_json(const MassByRegion& regions) {
 
 Json to_json(const MemoryAnalysis& analysis, const TokenText& text, std::size_t count) {
   Json tokens = Json::array();
-  for (const AttendedToken& one : analysis.tokens().overall(count)) {
+  for (const AttendedToken& one : analysis.tokens.overall(count)) {
     tokens.push_back({{"lane", one.lane},
                       {"position", one.token},
-                      {"token", text.of(analysis.trace().token(one.lane, one.token))},
+                      {"token", text.of(analysis.trace.token(one.lane, one.token))},
                       {"mass", one.mass},
                       {"share", one.share}});
   }
-  return {{"attention", attention_json(analysis.attention())},
-          {"space", space_json(analysis.share_by_age())},
+  return {{"attention", attention_json(analysis.attention)},
+          {"space", space_json(analysis.share_by_age)},
           {"tokens", std::move(tokens)},
-          {"updates", updates_json(analysis.share_after_updates())},
-          {"alpha", alpha_json(analysis.alpha())},
-          {"regions", regions_json(analysis.regions())}};
+          {"updates", updates_json(analysis.share_after_updates)},
+          {"alpha", alpha_json(analysis.alpha)},
+          {"regions", regions_json(analysis.regions)}};
 }
 
 Json to_json(const PredictionGains& better, const MemoryAnalysis& analysis, const TokenText& text) {
@@ -109,11 +105,10 @@ Json to_json(const PredictionGains& better, const MemoryAnalysis& analysis, cons
   for (const GainedTarget& word : better.targets()) {
     Json looked_at = Json::array();
     for (const MemoryWord& seen : word.looked_at) {
-      Json one = json_of(seen.where);
-      one["position"] = seen.token;
-      one["word"] = text.of(analysis.trace().token(word.lane, seen.token));
-      one["mass"] = seen.mass;
-      looked_at.push_back(std::move(one));
+      looked_at.push_back(
+          json_at(seen.where, {{"position", seen.token},
+                               {"word", text.of(analysis.trace.token(word.lane, seen.token))},
+                               {"mass", seen.mass}}));
     }
     words.push_back({{"lane", word.lane},
                      {"position", word.token + 1},

@@ -87,14 +87,15 @@ class Analyses {
       one.analysis = std::make_unique<MemoryAnalysis>(arguments_.analysis);
       const data::Dataset& dataset = *run_.options.dataset;
       if (dataset.has_dialogues()) {
-        one.analysis->follow_dialogues(data::dialogue_ids(*dataset.vocabulary()));
+        one.analysis->documents.emplace(data::dialogue_ids(*dataset.vocabulary()),
+                                        one.analysis->share_by_age.stretch());
       }
       if (i == 0 && other == nullptr && analyses.size() > 1 && analyses[1].analysis != nullptr) {
-        other = &analyses[1].analysis->losses();
+        other = &analyses[1].analysis->losses;
       }
       if (i == 0 && other != nullptr) {
-        one.analysis->compare_with(*other, static_cast<std::size_t>(arguments_.top),
-                                   arguments_.threshold);
+        one.analysis->gains.emplace(*other, static_cast<std::size_t>(arguments_.top),
+                                    arguments_.threshold);
       }
       try {
         one.result = evaluate(one.memory, *one.analysis);
@@ -209,7 +210,7 @@ std::vector<std::string> write_files(const AnalyzeArguments& arguments,
     subjects.push_back({one.memory.name, one.analysis.get()});
   analyze::AnalysisReport report(arguments.out, std::move(subjects), text);
   const bool has_signal = std::ranges::any_of(
-      analyses, [](const AnalysedMemory& one) { return one.analysis->has_signal(); });
+      analyses, [](const AnalysedMemory& one) { return one.analysis->has_signal; });
   if (has_signal) {
     report.write_attention();
     report.write_space();

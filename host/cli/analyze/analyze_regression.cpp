@@ -113,8 +113,8 @@ class Sources {
   }
   [[nodiscard]] analyze::RowSource open(const std::string& name) const {
     if (name == "hidden") return analyze::given_rows(hidden_);
-    return name == "white" ? analyze::white_noise(arguments_.width, arguments_.seed)
-                           : analyze::autoregressive(arguments_.width, kSmooth, arguments_.seed);
+    return analyze::autoregressive(arguments_.width, name == "white" ? 0.0 : kSmooth,
+                                   arguments_.seed);
   }
 
  private:

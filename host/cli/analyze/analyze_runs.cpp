@@ -126,7 +126,7 @@ std::string alpha_text(const std::vector<AnalysedMemory>& analyses, std::size_t 
   Table table({"memory", "tier", "layer", "rows", "mean alpha", "oldest", "newest"});
   bool has_any = false;
   for (const AnalysedMemory& one : analyses) {
-    for (const auto& [where, layer] : one.analysis->alpha().layers()) {
+    for (const auto& [where, layer] : one.analysis->alpha.layers()) {
       double sum = 0.0;
       for (const double alpha : layer.alpha) sum += alpha;
       table.add_row({one.memory.name, where.tier, str(where.layer), str(layer.alpha.size()),
@@ -143,7 +143,7 @@ std::string regions_text(const std::vector<AnalysedMemory>& analyses, std::size_
   Table table({"memory", "tier", "layer", "compressed", "memory rows", "segment"});
   bool has_any = false;
   for (const AnalysedMemory& one : analyses) {
-    for (const auto& [where, layer] : one.analysis->regions().layers()) {
+    for (const auto& [where, layer] : one.analysis->regions.layers()) {
       std::vector<std::string> row = {one.memory.name, where.tier, str(where.layer)};
       for (std::size_t r = 0; r < layer.places.size(); ++r) {
         row.push_back(format_number(layer.total(r), 4));
@@ -158,11 +158,11 @@ std::string regions_text(const std::vector<AnalysedMemory>& analyses, std::size_
 // Attention of each head, a line each.
 std::string attention_text(const std::vector<AnalysedMemory>& analyses, std::size_t width) {
   const bool has_signal = std::ranges::any_of(
-      analyses, [](const AnalysedMemory& one) { return one.analysis->has_signal(); });
+      analyses, [](const AnalysedMemory& one) { return one.analysis->has_signal; });
   if (!has_signal) return "";
   Table table({"memory", "tier", "layer", "head", "queries", "mean place", "deviation", "inside"});
   for (const AnalysedMemory& one : analyses) {
-    for (const auto& [at, head] : one.analysis->attention().heads()) {
+    for (const auto& [at, head] : one.analysis->attention.heads()) {
       double inside = 0.0;
       for (const double mass : head.mass) inside += mass;
       table.add_row({one.memory.name, at.where.tier, str(at.where.layer), str(at.head),
@@ -175,7 +175,7 @@ std::string attention_text(const std::vector<AnalysedMemory>& analyses, std::siz
 
 std::string better_text(const AnalysedMemory& first, const analyze::TokenText& text,
                         std::size_t width) {
-  const auto& better = first.analysis->gains();
+  const auto& better = first.analysis->gains;
   if (!better) return "";
   const analyze::PredictionGains::Summary summary = better->summary();
   Table table({"target", "position", "gain", "looked at"});
@@ -183,7 +183,7 @@ std::string better_text(const AnalysedMemory& first, const analyze::TokenText& t
     std::vector<std::string> seen;
     for (const analyze::MemoryWord& one : word.looked_at) {
       seen.push_back(text.of(
-          first.analysis->trace().history(word.lane).at(static_cast<std::size_t>(one.token))));
+          first.analysis->trace.history(word.lane).at(static_cast<std::size_t>(one.token))));
     }
     if (seen.size() > kShownWords) seen.resize(kShownWords);
     table.add_row({text.of(word.target), str(word.token + 1), format_number(word.gain(), 3),
@@ -201,8 +201,8 @@ std::string utterances_text(const std::vector<AnalysedMemory>& analyses,
   Table table({"memory", "dialogue", "turn", "share", "utterance", "passage of the document"});
   bool has_any = false;
   for (const AnalysedMemory& one : analyses) {
-    if (!one.analysis->documents()) continue;
-    std::vector<analyze::Utterance> all = one.analysis->documents()->utterances(1);
+    if (!one.analysis->documents) continue;
+    std::vector<analyze::Utterance> all = one.analysis->documents->utterances(1);
     if (all.size() > kUtterances) all.resize(kUtterances);
     for (const analyze::Utterance& utterance : all) {
       const analyze::Passage& first = utterance.passages.front();
@@ -241,7 +241,7 @@ Json analysis_json(const AnalyzeArguments& arguments, const OpenEvaluation& run,
     memory.update(analyze::to_json(*one.analysis, text, static_cast<std::size_t>(arguments.top)));
     json["memories"].push_back(std::move(memory));
   }
-  if (const auto& better = analyses.front().analysis->gains()) {
+  if (const auto& better = analyses.front().analysis->gains) {
     json["better"] = analyze::to_json(*better, *analyses.front().analysis, text);
     json["better"]["against"] =
         arguments.against.empty() ? analyses.at(1).memory.name : arguments.against.string();
