@@ -6,8 +6,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <csignal>
 #include <cstdlib>
+#include <mutex>
+#include <stop_token>
 #include <string_view>
 #include <utility>
 
@@ -46,34 +49,24 @@ std::string message_in(const std::string& err) {
   return err.substr(begin, end + 1 - begin);
 }
 
-Deadline::Deadline(std::int64_t seconds, const char* option, EndLate end)
-    : thread_([this, seconds, option, end] { watch(seconds, option, end); }) {}
-
-Deadline::~Deadline() {
-  {
-    const std::lock_guard lock(mutex_);
-    is_over_ = true;
-  }
-  condition_.notify_all();
-  thread_.join();
-}
-
-void Deadline::watch(std::int64_t seconds, const char* option, EndLate end) {
-  std::unique_lock lock(mutex_);
-  if (condition_.wait_for(lock, std::chrono::seconds(seconds), [this] { return is_over_; })) return;
-  const plugin::RunningCall::Text call = plugin::RunningCall::text();
-  end(str(call.size > 0 ? call.view() : std::string_view("the trial"),
-          call.size > 0 ? ": has not returned after " : ": has not ended after ", seconds,
-          " s: the trial ends; correct the plugin, or allow more time with ", option));
-}
-
-std::unique_ptr<Deadline> limit_this_process(const char* option, EndLate end) {
-  const char* const seconds = std::getenv(kSecondsVariable);
-  if (seconds == nullptr) return nullptr;
+std::jthread limit_this_process(const char* option, EndLate end) {
+  const char* const variable = std::getenv(kSecondsVariable);
+  if (variable == nullptr) return {};
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // stop_with_parent() asked for SIGTERM
   const rlimit none{0, 0};
   ::setrlimit(RLIMIT_CORE, &none);
-  return std::make_unique<Deadline>(std::max<std::int64_t>(1, std::atoll(seconds)), option, end);
+  const std::int64_t seconds = std::max<std::int64_t>(1, std::atoll(variable));
+  return std::jthread([seconds, option, end](const std::stop_token& stop) {
+    std::mutex mutex;
+    std::unique_lock lock(mutex);
+    std::condition_variable_any stopped;
+    stopped.wait_for(lock, stop, std::chrono::seconds(seconds), [] { return false; });
+    if (stop.stop_requested()) return;
+    const plugin::RunningCall::Text call = plugin::RunningCall::text();
+    end(str(call.size > 0 ? call.view() : std::string_view("the trial"),
+            call.size > 0 ? ": has not returned after " : ": has not ended after ", seconds,
+            " s: the trial ends; correct the plugin, or allow more time with ", option));
+  });
 }
 
 }  // namespace mneme::trial

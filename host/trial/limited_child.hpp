@@ -4,10 +4,7 @@
 
 #include <signal.h>
 
-#include <condition_variable>
 #include <cstdint>
-#include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -33,27 +30,12 @@ inline constexpr const char* kSecondsVariable = "MNEME_TRIAL";
 // Says why a process has to end now, on any thread, and ends it with a plugin's exit status.
 using EndLate = void (*)(const std::string& message);
 
-// Ends the process with a message that names the running call, when a trial takes too long.
-class Deadline {
- public:
-  Deadline(std::int64_t seconds, const char* option, EndLate end);
-  ~Deadline();
-  Deadline(const Deadline&) = delete;
-  Deadline& operator=(const Deadline&) = delete;
-
- private:
-  void watch(std::int64_t seconds, const char* option, EndLate end);
-
-  std::mutex mutex_;
-  std::condition_variable condition_;
-  bool is_over_ = false;
-  std::thread thread_;
-};
-
 // Sets the limits of a process that limited_child() describes: it ends in time, it ends with the
 // process that started it, even where a plugin keeps signals from being taken, and its crash needs
-// no core file. Gives null and sets no limits where the process was started in another way, as
-// under a debugger. `option` of the command line gives more time.
-[[nodiscard]] std::unique_ptr<Deadline> limit_this_process(const char* option, EndLate end);
+// no core file. Time is limited until the thread is stopped, which its destructor does; when it is
+// over `end` gets a message that names the running call. Gives no thread and sets no limits where
+// the process was started in another way, as under a debugger. `option` of the command line gives
+// more time.
+[[nodiscard]] std::jthread limit_this_process(const char* option, EndLate end);
 
 }  // namespace mneme::trial
