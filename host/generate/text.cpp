@@ -22,23 +22,19 @@ std::string quoted_at(const data::NamedText& text, std::string_view symbol) {
 }
 
 // Different symbols that the vocabulary lacks, in order, with the place of each one's first.
-class Missing {
- public:
+struct Missing {
+  std::set<std::string> seen;
+  std::vector<std::string> named;  // the first ones
+
   void add(const data::NamedText& text, std::string_view symbol) {
-    if (!seen_.insert(std::string(symbol)).second || named_.size() == kNamed) return;
-    named_.push_back(quoted_at(text, symbol));
+    if (!seen.insert(std::string(symbol)).second || named.size() == kNamed) return;
+    named.push_back(quoted_at(text, symbol));
   }
-  [[nodiscard]] const std::vector<std::string>& named() const { return named_; }
-  [[nodiscard]] std::int64_t count() const { return static_cast<std::int64_t>(seen_.size()); }
   [[nodiscard]] std::string list() const {
     const std::string more =
-        seen_.size() > named_.size() ? str(" and ", seen_.size() - named_.size(), " more") : "";
-    return join(named_, ", ") + more;
+        seen.size() > named.size() ? str(" and ", seen.size() - named.size(), " more") : "";
+    return join(named, ", ") + more;
   }
-
- private:
-  std::set<std::string> seen_;
-  std::vector<std::string> named_;
 };
 
 // Error (kUsage) for a text with symbols outside a byte or character vocabulary: all of them at
@@ -54,7 +50,7 @@ void check_symbols(const data::Vocabulary& vocabulary, const data::NamedText& te
     if (!is_dropped && !vocabulary.find(symbol)) missing.add(text, symbol);
     i += bytes;
   }
-  if (missing.named().empty()) return;
+  if (missing.named.empty()) return;
   throw_usage({.where = "prompt",
                .failed = str("the vocabulary lacks ", is_byte ? "bytes" : "characters", " of it"),
                .expected = str("its ", vocabulary.size(), is_byte ? " bytes" : " characters"),
@@ -66,17 +62,12 @@ void check_symbols(const data::Vocabulary& vocabulary, const data::NamedText& te
 
 Prompt encode_prompt(const data::Vocabulary& vocabulary, const data::NamedText& text,
                      bool keeps_eos) {
+  const data::VocabularyKind kind = vocabulary.kind();
+  const bool has_words = kind == data::VocabularyKind::kWord;
+  if (!has_words && kind != data::VocabularyKind::kTokenizer) check_symbols(vocabulary, text);
   Prompt prompt;
-  if (vocabulary.kind() == data::VocabularyKind::kTokenizer) {
-    prompt.unknown = vocabulary.encode(text, prompt.ids).unknown;
-    return prompt;
-  }
-  if (vocabulary.kind() != data::VocabularyKind::kWord) {
-    check_symbols(vocabulary, text);
-    vocabulary.encode(text, prompt.ids);
-    return prompt;
-  }
   prompt.unknown = vocabulary.encode(text, prompt.ids).unknown;
+  if (!has_words) return prompt;
   if (vocabulary.adds_eos()) {
     const bool is_line_open =
         !text.text.empty() && text.text.back() != '\n' && text.text.back() != '\r';
@@ -91,7 +82,7 @@ Prompt encode_prompt(const data::Vocabulary& vocabulary, const data::NamedText& 
       },
       [] {});
   prompt.unknown_list = missing.list();
-  prompt.unknown_words = missing.count();
+  prompt.unknown_words = static_cast<std::int64_t>(missing.seen.size());
   return prompt;
 }
 
@@ -164,18 +155,13 @@ constexpr std::array kOpening = {"("sv,      "["sv,      "{"sv,      "$"sv,
                                  "\u00a3"sv, "\u20ac"sv, "\u2018"sv, "\u201c"sv};
 constexpr std::array kApostrophes = {"'"sv, "\u2019"sv};
 
-template <typename List>
-bool is_among(const List& list, std::string_view word) {
-  return std::find(list.begin(), list.end(), word) != list.end();
-}
-
 // Is written without a blank after the previous word.
 bool is_closing(std::string_view word) {
   const bool is_contraction = std::ranges::any_of(kApostrophes, [&](std::string_view apostrophe) {
     const std::string_view rest = word.substr(std::min(apostrophe.size(), word.size()));
     return word.starts_with(apostrophe) && !rest.empty() && rest[0] >= 'a' && rest[0] <= 'z';
   });
-  return is_contraction || is_among(kClosing, word);
+  return is_contraction || std::ranges::count(kClosing, word) > 0;
 }
 
 }  // namespace
@@ -241,7 +227,7 @@ std::string TokenWriter::add_detokenised(std::string_view word) {
   }
   if (is_closing(word)) needs_blank_ = false;
   std::string text = add_word(word);
-  if (is_among(kOpening, word)) needs_blank_ = false;
+  if (std::ranges::count(kOpening, word) > 0) needs_blank_ = false;
   return text;
 }
 

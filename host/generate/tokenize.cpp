@@ -38,6 +38,27 @@ std::size_t apostrophe_at(std::string_view text, std::size_t at) {
   return text.substr(at).starts_with("\u2019") ? 3 : 0;
 }
 
+// Calls `on_part` for the parts of a text between the characters that divide it, where they are not
+// empty, and `on_divider` for these characters.
+template <typename Divides, typename OnPart, typename OnDivider>
+void for_each_part(std::string_view text, Divides divides, OnPart on_part, OnDivider on_divider) {
+  std::size_t begin = 0;
+  const auto end_part = [&](std::size_t end) {
+    if (end > begin) on_part(text.substr(begin, end - begin));
+  };
+  for (std::size_t i = 0; i < text.size();) {
+    const data::CodePoint point = data::decode_utf8(text, i);
+    const std::size_t bytes = std::max<std::size_t>(point.bytes, 1);
+    if (point.bytes > 0 && divides(point.value)) {
+      end_part(i);
+      on_divider(text.substr(i, bytes));
+      begin = i + bytes;
+    }
+    i += bytes;
+  }
+  end_part(text.size());
+}
+
 using Words = std::vector<std::string>;
 
 // Takes one word between white space apart.
@@ -74,21 +95,9 @@ class WordTokenizer {
 
   [[nodiscard]] Words split_symbols(std::string_view word) const {
     Words out;
-    std::size_t begin = 0;
-    const auto end_part = [&](std::size_t end) {
-      if (end > begin) split_points(word.substr(begin, end - begin), out);
-    };
-    for (std::size_t i = 0; i < word.size();) {
-      const data::CodePoint point = data::decode_utf8(word, i);
-      const std::size_t bytes = std::max<std::size_t>(point.bytes, 1);
-      if (point.bytes > 0 && is_symbol(point.value)) {
-        end_part(i);
-        out.emplace_back(word.substr(i, bytes));
-        begin = i + bytes;
-      }
-      i += bytes;
-    }
-    end_part(word.size());
+    for_each_part(
+        word, is_symbol, [&](std::string_view part) { split_points(part, out); },
+        [&](std::string_view symbol) { out.emplace_back(symbol); });
     return out;
   }
 
@@ -169,21 +178,10 @@ class WordTokenizer {
 std::string tokenize(std::string_view text, const data::Vocabulary& vocabulary) {
   const WordTokenizer tokenizer(vocabulary);
   std::string out;
-  std::size_t begin = 0;
-  const auto end_word = [&](std::size_t end) {
-    if (end > begin) out += join(tokenizer.tokenize(text.substr(begin, end - begin)), " ");
-  };
-  for (std::size_t i = 0; i < text.size();) {
-    const data::CodePoint point = data::decode_utf8(text, i);
-    const std::size_t bytes = std::max<std::size_t>(point.bytes, 1);
-    if (point.bytes > 0 && data::is_space(point.value)) {
-      end_word(i);
-      out += text.substr(i, bytes);
-      begin = i + bytes;
-    }
-    i += bytes;
-  }
-  end_word(text.size());
+  for_each_part(
+      text, data::is_space,
+      [&](std::string_view word) { out += join(tokenizer.tokenize(word), " "); },
+      [&](std::string_view space) { out += space; });
   return out;
 }
 
