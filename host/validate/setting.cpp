@@ -14,9 +14,6 @@ namespace {
 
 using config::PositionScheme;
 
-constexpr PositionScheme kSchemes[] = {PositionScheme::kRelative, PositionScheme::kDisentangled,
-                                       PositionScheme::kRotary,   PositionScheme::kAlibi,
-                                       PositionScheme::kLearned,  PositionScheme::kNone};
 constexpr int64_t kLength = 6;
 
 config::ModelConfig small_model() {

@@ -47,6 +47,10 @@ struct Setting {
 [[nodiscard]] at::Tensor ids_of(const Subject& subject, const Session& session, int64_t segments,
                                 uint64_t salt = 0, int64_t lanes = kLanes);
 
+inline constexpr config::PositionScheme kSchemes[] = {
+    config::PositionScheme::kRelative, config::PositionScheme::kDisentangled,
+    config::PositionScheme::kRotary,   config::PositionScheme::kAlibi,
+    config::PositionScheme::kLearned,  config::PositionScheme::kNone};
 inline constexpr memory::Phase kPhases[] = {memory::Phase::kTraining, memory::Phase::kEvaluation};
 // The losses [B, segments * T] of a run over ids, as laws.hpp, in segments of segment_length.
 [[nodiscard]] at::Tensor losses_of(Session& session, memory::StackState& state,

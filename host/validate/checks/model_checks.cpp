@@ -11,30 +11,32 @@
 namespace mneme::validate {
 namespace {
 
-using config::PositionScheme;
 using memory::Phase;
 using memory::StackState;
 
-// A training and an evaluation of a few segments; fails where a loss is not finite.
+// One segment of a run, in training with its gradients; fails where a loss is not finite.
+void expect_finite(Session& session, StackState& state, const at::Tensor& ids,
+                   const std::string& what, const SegmentHow& how = {}) {
+  const SegmentResult result = session.run(state, ids, how);
+  if (!result.nll.isfinite().all().item<bool>()) throw Failed(what + ": a loss is not finite");
+  if (at::GradMode::is_enabled()) result.loss.backward();
+}
+
+// A training and an evaluation of a few segments.
 void expect_runs(Session& session, const at::Tensor& ids, const std::string& what) {
   const int64_t length = segment_length(session);
   for (const Phase phase : kPhases) {
     const at::AutoGradMode grad(phase == Phase::kTraining);
     StackState state = session.fresh(ids.size(0), phase);
     for (int64_t s = 0; s < ids.size(1) / length; ++s) {
-      const SegmentResult result = session.run(state, segment_of(ids, length, s));
-      if (!result.nll.isfinite().all().item<bool>())
-        throw Failed(str(what, ": segment ", s, ": a loss is not finite"));
-      if (phase == Phase::kTraining) result.loss.backward();
+      expect_finite(session, state, segment_of(ids, length, s), str(what, ": segment ", s));
     }
   }
 }
 
 Outcome position_schemes(const Subject& subject) {
   std::vector<std::string> served, refused;
-  for (const PositionScheme scheme :
-       {PositionScheme::kRelative, PositionScheme::kDisentangled, PositionScheme::kRotary,
-        PositionScheme::kAlibi, PositionScheme::kLearned, PositionScheme::kNone}) {
+  for (const config::PositionScheme scheme : kSchemes) {
     const std::string word(config::to_word(scheme));
     std::unique_ptr<Session> session;
     try {
@@ -127,10 +129,8 @@ Outcome padded_lanes(const Subject& subject) {
       SegmentHow how;
       if (s % 2 == 1) how.valid_count = {length - 1, length, 1};
       if (s % 2 == 0 && s > 0) state.reset({1, 0, 1});
-      const SegmentResult result = session->run(state, segment_of(ids, length, s), how);
-      if (!result.nll.isfinite().all().item<bool>())
-        throw Failed(str("segment ", s, ", with padding: a loss is not finite"));
-      if (phase == Phase::kTraining) result.loss.backward();
+      expect_finite(*session, state, segment_of(ids, length, s),
+                    str("segment ", s, ", with padding"), how);
     }
   }
   return {};
@@ -154,10 +154,7 @@ void run_lengths(Session& session, const Subject& subject, const std::vector<int
     StackState state = session.fresh(kLanes, phase);
     for (std::size_t s = 0; s < lengths.size(); ++s) {
       const at::Tensor ids = random_ids(subject.seed + s, kLanes, lengths[s] + 1, kVocabulary - 1);
-      const SegmentResult result = session.run(state, ids);
-      if (!result.nll.isfinite().all().item<bool>())
-        throw Failed(str("segment ", s, " of ", lengths[s], " tokens: a loss is not finite"));
-      if (phase == Phase::kTraining) result.loss.backward();
+      expect_finite(session, state, ids, str("segment ", s, " of ", lengths[s], " tokens"));
       state.cut_graph();
     }
   }

@@ -18,10 +18,6 @@ using config::OptionType;
 using memory::Phase;
 using memory::StackState;
 
-std::string assignment(const OptionSpec& spec, const std::string& value) {
-  return spec.key + '=' + value;
-}
-
 // The values of an option that are tried: both bounds, both truths, every choice, lists of one.
 std::vector<std::string> tried_values(const OptionSpec& spec) {
   std::vector<std::string> values;
@@ -64,6 +60,21 @@ std::optional<std::string> large_bound(const OptionSpec& spec) {
 // Why no value was tried: all are `given` by --set, or `none` is there.
 std::string nothing_to_try(const std::vector<std::string>& given, const char* none) {
   return given.empty() ? none : str("keeps the value given by --set: ", join(given, ", "));
+}
+
+// A session of a memory with this option, "rows=8"; null where it is refused by a text that names
+// the option's key. Any other refusal fails with that text behind `where`.
+std::unique_ptr<Session> open_with(const Subject& subject, Setting setting,
+                                   const std::string& option, const std::string& key,
+                                   const std::string& where) {
+  setting.options = {option};
+  try {
+    return open(subject, setting);
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    if (text.find(key) != std::string::npos) return nullptr;
+    throw Failed(where + text);
+  }
 }
 
 // Two segments in both phases.
@@ -132,22 +143,14 @@ Outcome bounds_hold(const Subject& subject) {
       continue;
     }
     for (const std::string& value : tried_values(spec)) {
-      Setting setting = base;
-      setting.options = {assignment(spec, value)};
       const std::string where = str(spec.key, " = ", value);
-      std::unique_ptr<Session> session;
-      try {
-        session = open(subject, setting);
-      } catch (const Error& error) {
-        const std::string text = error.what();
-        ++refused;
-        if (text.find(spec.key) != std::string::npos) continue;
-        throw Failed(str(where,
-                         " is within the option's bounds and is refused by a text that does "
-                         "not name the option: ",
-                         text));
-      }
-      ++taken;
+      const auto session =
+          open_with(subject, base, str(spec.key, '=', value), spec.key,
+                    where +
+                        " is within the option's bounds and is refused by a text that does not "
+                        "name the option: ");
+      ++(session == nullptr ? refused : taken);
+      if (session == nullptr) continue;
       // The largest sizes are made and not run: their states may not fit the machine.
       const auto large = large_bound(spec);
       if (large && value.find(*large) != std::string::npos) continue;
@@ -175,16 +178,9 @@ Outcome options_at_evaluation(const Subject& subject) {
       continue;
     }
     for (const std::string& value : tried_values(spec)) {
-      Setting setting = base;
-      setting.options = {"eval_" + assignment(spec, value)};
-      std::unique_ptr<Session> session;
-      try {
-        session = open(subject, setting);
-      } catch (const Error& error) {
-        const std::string text = error.what();
-        if (text.find(spec.key) != std::string::npos) continue;
-        throw Failed(str("eval_", spec.key, " = ", value, ": ", text));
-      }
+      const auto session = open_with(subject, base, str("eval_", spec.key, '=', value), spec.key,
+                                     str("eval_", spec.key, " = ", value, ": "));
+      if (session == nullptr) continue;
       ++tried;
       if (large_bound(spec)) continue;
       run_for_a_moment(*session, subject);

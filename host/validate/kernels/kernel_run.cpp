@@ -116,26 +116,15 @@ std::unique_ptr<Region> make_region(std::size_t bytes, const KernelMemory& memor
   return std::make_unique<DeviceRegion>(bytes, memory.device);
 }
 
-// What a function may use besides its tensors.
-class Workspace {
- public:
-  Workspace(std::uint64_t bytes, const KernelMemory& memory)
-      : bytes_(bytes), region_(make_region(bytes, memory)) {
-    region_->fill(memory.fill);
-  }
-  void give_to(mneme_kernel_call& call) const {
-    call.workspace = bytes_ == 0 ? nullptr : region_->data();
-    call.workspace_bytes = bytes_;
-  }
-  // Where something was written that may not be; "" = nowhere.
-  [[nodiscard]] std::string damage() const {
-    return region_->is_intact() ? "" : "what lies around the workspace";
-  }
-
- private:
-  std::uint64_t bytes_;
-  std::unique_ptr<Region> region_;
-};
+// Gives a function what it may use besides its tensors.
+std::unique_ptr<Region> give_workspace(std::uint64_t bytes, const KernelMemory& memory,
+                                       mneme_kernel_call& call) {
+  std::unique_ptr<Region> region = make_region(bytes, memory);
+  region->fill(memory.fill);
+  call.workspace = bytes == 0 ? nullptr : region->data();
+  call.workspace_bytes = bytes;
+  return region;
+}
 
 // A tensor in a region: `shape` is a tensor on the meta device; undefined for an absent input.
 struct Placed {
@@ -187,17 +176,13 @@ class PlacedViews {
     shapes_.reserve(all.size());
     strides_.reserve(all.size());
     for (const Placed& one : all) {
-      if (!one.shape.defined()) {
-        mneme_view none{};
-        none.device_type = device_type;
-        none.device_id = device_id;
-        none.dtype_lanes = 1;
-        views_.push_back(none);
-        continue;
+      mneme_view view{};
+      view.dtype_lanes = 1;
+      if (one.shape.defined()) {
+        view = memory::view_of(one.shape, shapes_.emplace_back(), strides_.emplace_back());
+        const bool has_data = one.region != nullptr && one.shape.numel() > 0;
+        view.data = has_data ? one.region->data() : nullptr;
       }
-      mneme_view view = memory::view_of(one.shape, shapes_.emplace_back(), strides_.emplace_back());
-      const bool has_data = one.region != nullptr && one.shape.numel() > 0;
-      view.data = has_data ? one.region->data() : nullptr;
       view.device_type = device_type;
       view.device_id = device_id;
       views_.push_back(view);
@@ -262,6 +247,15 @@ std::string damaged(const std::vector<Placed>& all, const char* what, bool is_in
   return "";
 }
 
+// The first place that a function has written into and may not.
+void note_damage(KernelResult& result, const char* function, std::vector<std::string> places,
+                 const Region& workspace) {
+  if (!workspace.is_intact()) places.emplace_back("what lies around the workspace");
+  std::erase(places, "");
+  if (result.damaged.empty() && !places.empty())
+    result.damaged = str(function, " writes into ", places.front());
+}
+
 std::vector<at::Tensor> copies(const std::vector<Placed>& all) {
   std::vector<at::Tensor> out;
   for (const Placed& one : all) out.push_back(one.region == nullptr ? at::Tensor() : one.copy());
@@ -286,7 +280,6 @@ struct Tensors {
 
 Tensors forward(const KernelCall& call, const std::vector<at::Tensor>& inputs,
                 const KernelMemory& memory, KernelResult& result) {
-  std::string& damage = result.damaged;
   Tensors out;
   std::vector<mneme_shape> shapes;
   for (const at::Tensor& input : inputs) shapes.push_back(memory::shape_of(input));
@@ -302,10 +295,9 @@ Tensors forward(const KernelCall& call, const std::vector<at::Tensor>& inputs,
     out.outputs.push_back(place_empty(meta_of(shape), memory));
   for (const mneme_shape& shape : out.inferred.saved)
     out.saved.push_back(place_empty(meta_of(shape), memory));
-  const Workspace workspace(out.inferred.workspace, memory);
   const PlacedViews in(out.inputs, memory), outs(out.outputs, memory), saved(out.saved, memory);
   auto args = MNEME_INIT(mneme_kernel_call);
-  workspace.give_to(args);
+  const auto workspace = give_workspace(out.inferred.workspace, memory, args);
   if (!memory.keeps_saved) args.flags = MNEME_KERNEL_NO_BACKWARD;
   args.inputs = in.data();
   args.outputs = outs.data();
@@ -315,11 +307,10 @@ Tensors forward(const KernelCall& call, const std::vector<at::Tensor>& inputs,
                     memory)) {
     result.waited = "forward";
   }
-  for (const std::string& one :
-       {damaged(out.inputs, "input", true), damaged(out.outputs, "output", false),
-        damaged(out.saved, "saved tensor", false), workspace.damage()}) {
-    if (damage.empty() && !one.empty()) damage = "forward writes into " + one;
-  }
+  note_damage(result, "forward",
+              {damaged(out.inputs, "input", true), damaged(out.outputs, "output", false),
+               damaged(out.saved, "saved tensor", false)},
+              *workspace);
   return out;
 }
 
@@ -357,11 +348,7 @@ bool can_have_gradient(const KernelCall& call, std::size_t input) {
 
 KernelResult forward_alone(const KernelCall& call, const std::vector<at::Tensor>& inputs,
                            const KernelMemory& memory) {
-  KernelResult result;
-  const Tensors made = forward(call, inputs, memory, result);
-  result.outputs = copies(made.outputs);
-  result.saved = copies(made.saved);
-  return result;
+  return run_alone(call, inputs, {}, memory);
 }
 
 KernelResult run_alone(const KernelCall& call, const std::vector<at::Tensor>& inputs,
@@ -372,7 +359,7 @@ KernelResult run_alone(const KernelCall& call, const std::vector<at::Tensor>& in
   result.outputs = copies(made.outputs);
   result.saved = copies(made.saved);
   const mneme_kernel_decl& decl = call.decl;
-  if (decl.backward_cpu == nullptr || !memory.keeps_saved) return result;
+  if (grad_outputs.empty() || decl.backward_cpu == nullptr || !memory.keeps_saved) return result;
   std::vector<Placed> in, outs, saved, grad_out, grad_in;
   const std::vector<at::Tensor> kept_outputs = on_device(result.outputs, memory);
   const std::vector<at::Tensor> kept_saved = on_device(result.saved, memory);
@@ -397,11 +384,10 @@ KernelResult run_alone(const KernelCall& call, const std::vector<at::Tensor>& in
                                    : absent(made.outputs[j].shape));
   }
   for (const at::Tensor& one : kept_saved) saved.push_back(place_values(one, memory));
-  const Workspace workspace(made.inferred.backward_workspace, memory);
   const PlacedViews in_views(in, memory), out_views(outs, memory), saved_views(saved, memory),
       grad_out_views(grad_out, memory), grad_in_views(grad_in, memory);
   auto args = MNEME_INIT(mneme_kernel_call);
-  workspace.give_to(args);
+  const auto workspace = give_workspace(made.inferred.backward_workspace, memory, args);
   args.inputs = in_views.data();
   args.outputs = out_views.data();
   args.saved = saved_views.data();
@@ -412,12 +398,11 @@ KernelResult run_alone(const KernelCall& call, const std::vector<at::Tensor>& in
       result.waited.empty()) {
     result.waited = "backward";
   }
-  for (const std::string& one :
-       {damaged(in, "input", true), damaged(outs, "output", true),
-        damaged(saved, "saved tensor", true), damaged(grad_out, "gradient of output", true),
-        damaged(grad_in, "gradient of input", false), workspace.damage()}) {
-    if (result.damaged.empty() && !one.empty()) result.damaged = "backward writes into " + one;
-  }
+  note_damage(result, "backward",
+              {damaged(in, "input", true), damaged(outs, "output", true),
+               damaged(saved, "saved tensor", true), damaged(grad_out, "gradient of output", true),
+               damaged(grad_in, "gradient of input", false)},
+              *workspace);
   result.grad_inputs = copies(grad_in);
   return result;
 }
