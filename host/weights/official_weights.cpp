@@ -31,13 +31,6 @@ std::string misfit_shape(at::IntArrayRef expected, const TensorView& view) {
   return str("wrong shape: expected ", list_text(expected.vec()), ", got ", list_text(view.shape));
 }
 
-// "" when `tensor` can take the file's.
-std::string misfit(const OfficialTensor* tensor, const TensorView& view) {
-  if (tensor == nullptr) return "unexpected: the model has no such parameter";
-  std::string problem = misfit_shape(tensor->value.sizes(), view);
-  return problem.empty() ? misfit_dtype(view) : problem;
-}
-
 std::string frequency_misfit(const SafetensorsFile& file, const std::string& name, int64_t width) {
   if (std::string problem = misfit_dtype(file.at(name)); !problem.empty()) return problem;
   const at::Tensor ours = official_frequencies(width, at::kDouble);
@@ -51,27 +44,6 @@ std::string frequency_misfit(const SafetensorsFile& file, const std::string& nam
 bool has_same_bytes(const TensorView& a, const TensorView& b) {
   return a.dtype == b.dtype && a.bytes == b.bytes &&
          (a.bytes == 0 || std::memcmp(a.data, b.data, a.bytes) == 0);
-}
-
-void add_backbone(const OfficialTarget& target, std::vector<OfficialTensor>& out) {
-  for (const backbone::Parameter& parameter : target.model.parameters()) {
-    std::vector<OfficialPart> parts =
-        official_parts(parameter.name, parameter.tensor.sizes().vec(), target.config, target.names);
-    for (OfficialPart& part : parts) {
-      out.push_back({.names = std::move(part.names),
-                     .parameter = parameter.name,
-                     .value = parameter.tensor.narrow(0, part.first, part.rows)});
-    }
-  }
-}
-
-void add_tiers(const OfficialTarget& target, std::vector<OfficialTensor>& out) {
-  if (target.stack == nullptr || target.names == nullptr) return;
-  for (const memory::TierParameter& parameter : target.stack->parameters()) {
-    const std::string official = target.names->name_of_tier_parameter(parameter.name);
-    if (official.empty()) continue;
-    out.push_back({.names = {official}, .parameter = parameter.name, .value = parameter.tensor});
-  }
 }
 
 // Contradictions between the file's metadata and the settings.
@@ -130,10 +102,10 @@ class Checker {
       return misfit_shape(found->second, file_.at(full));
     }
     const auto found = by_name_.find(official);
-    const OfficialTensor* const tensor = found == by_name_.end() ? nullptr : found->second;
-    const std::string problem = misfit(tensor, file_.at(full));
-    if (tensor == nullptr) return problem;
-    const auto [first, is_new] = source_.emplace(tensor, full);
+    if (found == by_name_.end()) return "unexpected: the model has no such parameter";
+    std::string problem = misfit_shape(found->second->value.sizes(), file_.at(full));
+    if (problem.empty()) problem = misfit_dtype(file_.at(full));
+    const auto [first, is_new] = source_.emplace(found->second, full);
     if (problem.empty() && !is_new && !has_same_bytes(file_.at(first->second), file_.at(full))) {
       return str("differs from ", first->second, ", with which the model shares it");
     }
@@ -179,8 +151,21 @@ std::vector<std::size_t> named_tiers(const std::vector<memory::TierIdentity>& ti
 
 std::vector<OfficialTensor> official_tensors(const OfficialTarget& target) {
   std::vector<OfficialTensor> out;
-  add_backbone(target, out);
-  add_tiers(target, out);
+  for (const backbone::Parameter& parameter : target.model.parameters()) {
+    std::vector<OfficialPart> parts =
+        official_parts(parameter.name, parameter.tensor.sizes().vec(), target.config, target.names);
+    for (OfficialPart& part : parts) {
+      out.push_back({.names = std::move(part.names),
+                     .parameter = parameter.name,
+                     .value = parameter.tensor.narrow(0, part.first, part.rows)});
+    }
+  }
+  if (target.stack == nullptr || target.names == nullptr) return out;
+  for (const memory::TierParameter& parameter : target.stack->parameters()) {
+    const std::string official = target.names->name_of_tier_parameter(parameter.name);
+    if (official.empty()) continue;
+    out.push_back({.names = {official}, .parameter = parameter.name, .value = parameter.tensor});
+  }
   return out;
 }
 
@@ -249,10 +234,6 @@ void load_official(const OfficialTarget& target, const SafetensorsFile& file,
 namespace {
 
 namespace fs = std::filesystem;
-
-bool is_checkpoint(const SafetensorsFile& file) {
-  return file.metadata_or("format", "") == run::kFormat;
-}
 
 InitialWeights load_checkpoint(run::Runtime& runtime, const fs::path& path) {
   InitialWeights report;
@@ -327,7 +308,7 @@ InitialWeights load_initial_weights(run::Runtime& runtime, const fs::path& sourc
                                     const std::string& prefix, const fs::path& names) {
   const fs::path path = initial_weights_file(source);
   const SafetensorsFile file = SafetensorsFile::open(path);
-  const bool is_ours = is_checkpoint(file);
+  const bool is_ours = file.metadata_or("format", "") == run::kFormat;
   if (is_ours && !(prefix.empty() && names.empty())) {
     throw_usage({.where = path.string(),
                  .failed = prefix.empty()
