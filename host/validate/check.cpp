@@ -5,18 +5,9 @@
 
 namespace mneme::validate {
 
-std::string_view to_word(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::kPass:
-      return "pass";
-    case Verdict::kSkip:
-      return "skip";
-    case Verdict::kWarn:
-      return "warn";
-    case Verdict::kFail:
-      break;
-  }
-  return "fail";
+std::string_view to_word(Grade grade) {
+  constexpr std::string_view kWords[] = {"pass", "skip", "warn", "fail"};
+  return kWords[static_cast<std::size_t>(grade)];
 }
 
 namespace {
@@ -51,9 +42,9 @@ Outcome run_check(const Check& check, const Subject& subject) {
   try {
     return check.run(subject);
   } catch (const Skipped& skipped) {
-    return {Verdict::kSkip, skipped.what()};
+    return {Grade::kSkip, skipped.what()};
   } catch (const std::exception& error) {
-    return {Verdict::kFail, error.what()};
+    return {Grade::kFail, error.what()};
   }
 }
 

@@ -19,11 +19,12 @@ struct Subject {
   std::uint64_t seed = 1;                 // of ids, weights and random directions
 };
 
-enum class Verdict { kPass, kSkip, kWarn, kFail };
-[[nodiscard]] std::string_view to_word(Verdict verdict);
+// How a check has ended.
+enum class Grade { kPass, kSkip, kWarn, kFail };
+[[nodiscard]] std::string_view to_word(Grade grade);
 
 struct Outcome {
-  Verdict verdict = Verdict::kPass;
+  Grade grade = Grade::kPass;
   std::string text = {};  // what was found; "" = nothing to say
 };
 

@@ -87,8 +87,8 @@ std::vector<std::string> problems_of(const Subject& subject, const std::string& 
         check.after, [&](std::string_view name) { return without.contains(name); });
     const Outcome outcome = is_left_out ? Outcome{} : run_check(check, subject);
     const bool is_problem =
-        outcome.verdict == Verdict::kFail || (has_warnings && outcome.verdict == Verdict::kWarn);
-    if (outcome.verdict == Verdict::kFail || is_left_out) without.insert(check.name);
+        outcome.grade == Grade::kFail || (has_warnings && outcome.grade == Grade::kWarn);
+    if (outcome.grade == Grade::kFail || is_left_out) without.insert(check.name);
     if (is_problem) problems.push_back(std::string(check.name) + ": " + outcome.text);
   }
   return problems;
@@ -108,20 +108,20 @@ Outcome outcome_of(std::string_view name, const Subject& subject) {
 TEST(Kinks, AreNoWrongGradients) {
   const Subject subject = flawed("none", {"corner=true"});
   const Outcome outcome = outcome_of("gradients.parameters", subject);
-  EXPECT_EQ(outcome.verdict, Verdict::kPass);
+  EXPECT_EQ(outcome.grade, Grade::kPass);
   EXPECT_EQ(outcome.text,
             "4 of 4 parameters compared; the start values of memory.0.test.flawed.0.corner, "
             "memory.0.test.flawed.1.corner lie on a kink: compared on both sides of it");
   for (const char* const name : {"kernels.gradients", "gradients.backbone", "gradients.reach"}) {
     const Outcome other = outcome_of(name, subject);
-    EXPECT_EQ(other.verdict, Verdict::kPass) << name << ": " << other.text;
+    EXPECT_EQ(other.grade, Grade::kPass) << name << ": " << other.text;
   }
 }
 
 // --set gives an option its value in training: at evaluation it is tried all the same.
 TEST(Options, ThatAreGivenAreTriedAtEvaluation) {
   const Outcome tried = outcome_of("options.evaluation", flawed("none", {"decay=0.5"}));
-  EXPECT_EQ(tried.verdict, Verdict::kPass) << tried.text;
+  EXPECT_EQ(tried.grade, Grade::kPass) << tried.text;
   EXPECT_EQ(tried.text, "2 values");
   const std::vector<std::string> problems =
       problems_of(flawed("evaluation_option", {"decay=0.5"}), "options.evaluation");
@@ -130,12 +130,12 @@ TEST(Options, ThatAreGivenAreTriedAtEvaluation) {
 
 TEST(Options, ThatAreAllGivenAreNamedWhereNoneIsTried) {
   const Outcome evaluation = outcome_of("options.evaluation", flawed("none", {"eval_decay=0.5"}));
-  EXPECT_EQ(evaluation.verdict, Verdict::kSkip);
+  EXPECT_EQ(evaluation.grade, Grade::kSkip);
   EXPECT_EQ(evaluation.text, "keeps the value given by --set: eval_decay");
   const Outcome bounds = outcome_of(
       "options.bounds",
       flawed("none", {"queue=false", "corner=false", "rows=4", "decay=0.5", "mean=\"plain\""}));
-  EXPECT_EQ(bounds.verdict, Verdict::kSkip);
+  EXPECT_EQ(bounds.grade, Grade::kSkip);
   EXPECT_EQ(bounds.text, "keeps the value given by --set: fault, queue, corner, rows, decay, mean");
 }
 

@@ -33,9 +33,9 @@ namespace {
 
 namespace fs = std::filesystem;
 using validate::Check;
+using validate::Grade;
 using validate::Outcome;
 using validate::Subject;
-using validate::Verdict;
 
 constexpr std::int64_t kSeconds = 300;
 constexpr const char* kCheckMark = "mneme-check ";  // begins the line that a check ends with
@@ -54,7 +54,7 @@ struct ValidateArguments {
   std::string here;
 };
 
-// What became of a check. `word` is a Verdict's, or "crash", "timeout" or "left out".
+// What became of a check. `word` is a Grade's, or "crash", "timeout" or "left out".
 struct Result {
   std::string word;
   std::string text;
@@ -337,11 +337,10 @@ int check_here(const ValidateArguments& arguments, const Subject& subject, const
     outcome = validate::run_check(*check, subject);
   }
   streams.out << kCheckMark
-              << json_text(
-                     {{"verdict", validate::to_word(outcome.verdict)}, {"text", outcome.text}})
+              << json_text({{"verdict", validate::to_word(outcome.grade)}, {"text", outcome.text}})
               << '\n'
               << std::flush;
-  return outcome.verdict == Verdict::kFail ? static_cast<int>(ErrorKind::kPlugin) : 0;
+  return outcome.grade == Grade::kFail ? static_cast<int>(ErrorKind::kPlugin) : 0;
 }
 
 int validate_plugin(const ValidateArguments& arguments, const Streams& streams) {

@@ -57,7 +57,7 @@ Outcome errors_in_create(const Subject& subject) {
     }
     expect_passed_on(message, str("create, call ", failing));
   }
-  return {Verdict::kPass, str(calls, " calls")};
+  return {Grade::kPass, str(calls, " calls")};
 }
 
 // Each call of the host in a segment fails in turn; the state stays, and the segment can be read
@@ -97,7 +97,7 @@ Outcome errors_in_hooks(const Subject& subject) {
           ": the instance remembers what the host has undone");
     }
   }
-  return {Verdict::kPass, str(calls, " calls")};
+  return {Grade::kPass, str(calls, " calls")};
 }
 
 // The host refuses to load a plugin whose note needs a group that is not there; without those that
@@ -116,7 +116,7 @@ Outcome missing_groups(const Subject& subject) {
     StackState state = session->fresh(kLanes, phase);
     static_cast<void>(losses_of(*session, state, ids));
   }
-  return {Verdict::kPass, "without " + join(optional, ", ")};
+  return {Grade::kPass, "without " + join(optional, ", ")};
 }
 
 // --- What is left behind ---
@@ -158,8 +158,8 @@ Outcome expect_flat(int64_t rounds, F work) {
     grown.push_back(str(last.descriptors - before.descriptors, " files"));
   if (last.threads > before.threads)
     grown.push_back(str(last.threads - before.threads, " threads"));
-  if (grown.empty()) return {Verdict::kPass, str("at least ", rounds, " rounds")};
-  return {Verdict::kFail, str("more is held with every round: ", join(grown, ", "))};
+  if (grown.empty()) return {Grade::kPass, str("at least ", rounds, " rounds")};
+  return {Grade::kFail, str("more is held with every round: ", join(grown, ", "))};
 }
 
 Outcome leaks_of_instances(const Subject& subject) {
@@ -205,10 +205,10 @@ Outcome calls_are_few(const Subject& subject) {
   }
   const int64_t calls = interposer().calls / 2;  // layers
   const std::string text = str(calls, " calls of the host a segment and layer");
-  if (calls <= kMany) return {Verdict::kPass, text};
-  return {Verdict::kWarn, text +
-                              ": at several microseconds each they outweigh small models; a kernel "
-                              "does in one call what many ops do"};
+  if (calls <= kMany) return {Grade::kPass, text};
+  return {Grade::kWarn, text +
+                            ": at several microseconds each they outweigh small models; a kernel "
+                            "does in one call what many ops do"};
 }
 
 }  // namespace

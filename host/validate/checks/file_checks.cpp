@@ -29,10 +29,10 @@ Outcome note_is_whole(const Subject& subject) {
   if (*note.compiler == '\0') problems.emplace_back("it does not say which compiler made it");
   if (*note.sdk == '\0') problems.emplace_back("it does not say which SDK it was built with");
   if (problems.empty()) {
-    return {Verdict::kPass, str(note.id, ' ', note.version, ", ABI ",
-                                plugin::abi_range_text(note.abi_min, note.abi_target))};
+    return {Grade::kPass, str(note.id, ' ', note.version, ", ABI ",
+                              plugin::abi_range_text(note.abi_min, note.abi_target))};
   }
-  return {Verdict::kFail, join(problems, "; ")};
+  return {Grade::kFail, join(problems, "; ")};
 }
 
 Outcome is_loadable(const Subject& subject) {
@@ -49,7 +49,7 @@ Outcome exports_one_symbol(const Subject& subject) {
   if (others.empty()) return {};
   const std::size_t count = others.size();
   if (count > 3) others.resize(3);
-  return {Verdict::kFail,
+  return {Grade::kFail,
           str("it exports ", count, " symbols besides " MNEME_ENTRY_SYMBOL ": ", join(others, ", "),
               count > 3 ? ", ..." : "",
               ": those of another plugin of the process may take their place; build it with "
@@ -73,7 +73,7 @@ Outcome has_no_executable_stack(const Subject& subject) {
   const auto stack = std::ranges::find(reader.segments(), static_cast<Elf64_Word>(PT_GNU_STACK),
                                        &Elf64_Phdr::p_type);
   if (stack != reader.segments().end() && (stack->p_flags & PF_X) == 0) return {};
-  return {Verdict::kFail,
+  return {Grade::kFail,
           "it makes the process's stack executable: link with -z noexecstack, and "
           "mark assembler files with .note.GNU-stack"};
 }
@@ -83,7 +83,7 @@ Outcome has_no_text_relocations(const Subject& subject) {
   for (const Elf64_Dyn& entry : dynamic_entries(reader_of(file))) {
     const bool is_flag = entry.d_tag == DT_FLAGS && (entry.d_un.d_val & DF_TEXTREL) != 0;
     if (entry.d_tag == DT_TEXTREL || is_flag)
-      return {Verdict::kFail, "its code has relocations: compile all of it with -fPIC"};
+      return {Grade::kFail, "its code has relocations: compile all of it with -fPIC"};
   }
   return {};
 }
@@ -91,8 +91,8 @@ Outcome has_no_text_relocations(const Subject& subject) {
 Outcome has_no_run_path(const Subject& subject) {
   const PluginFile file = open_file(subject);
   if (file.elf.run_paths.empty()) return {};
-  return {Verdict::kWarn, str("it looks for libraries in ", join(file.elf.run_paths, ", "),
-                              ": on another machine there may be others, or none")};
+  return {Grade::kWarn, str("it looks for libraries in ", join(file.elf.run_paths, ", "),
+                            ": on another machine there may be others, or none")};
 }
 
 // One definition for the whole process, which also keeps a library from being unloaded.
@@ -105,7 +105,7 @@ Outcome has_no_unique_symbols(const Subject& subject) {
       const auto symbol = reader.at<Elf64_Sym>(section.sh_offset + at, "its symbols");
       if (ELF64_ST_BIND(symbol.st_info) == STB_GNU_UNIQUE) {
         return {
-            Verdict::kFail,
+            Grade::kFail,
             "it has symbols of which a process has one definition (STB_GNU_UNIQUE), so that two "
             "builds share variables: compile with -fno-gnu-unique and hidden visibility"};
       }
@@ -138,10 +138,9 @@ Outcome is_portable(const Subject& subject) {
   if (newer.empty()) return {};
   std::ranges::sort(newer);
   newer.erase(std::unique(newer.begin(), newer.end()), newer.end());
-  return {Verdict::kWarn,
-          str("it needs ", join(newer, ", "),
-              ", which systems older than about 2018 (GLIBC_2.28, GLIBCXX_3.4.24) do "
-              "not have: build it on an older system to hand it on")};
+  return {Grade::kWarn, str("it needs ", join(newer, ", "),
+                            ", which systems older than about 2018 (GLIBC_2.28, GLIBCXX_3.4.24) do "
+                            "not have: build it on an older system to hand it on")};
 }
 
 }  // namespace

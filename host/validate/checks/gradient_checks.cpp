@@ -67,15 +67,15 @@ class Comparison {
     return true;
   }
   [[nodiscard]] Outcome outcome(const std::string& seen) const {
-    if (problems_.empty()) return {Verdict::kPass, seen + kinks_text(seen)};
+    if (problems_.empty()) return {Grade::kPass, seen + kinks_text(seen)};
     const std::string text = join(problems_, "; ");
     if (interposer().stops_gradients) {
-      return {Verdict::kWarn,
+      return {Grade::kWarn,
               text +
                   ": the plugin stops gradients by intent (detach, or weights without gradient), "
                   "so that differences may see more"};
     }
-    return {Verdict::kFail, text};
+    return {Grade::kFail, text};
   }
 
  private:
@@ -232,7 +232,7 @@ Outcome parameters_are_reached(const Subject& subject) {
   }
   if (unreached.empty()) return {};
   return {
-      Verdict::kFail,
+      Grade::kFail,
       str("no loss of ", segments, " segments trains ", join(unreached, ", "),
           ": read what it computes, in the segment in which it was computed or through a slot of "
           "MNEME_GRADIENT_THROUGH")};

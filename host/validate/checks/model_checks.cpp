@@ -55,8 +55,8 @@ Outcome position_schemes(const Subject& subject) {
     expect_runs(*session, ids_of(subject, *session, kSegments), "position = \"" + word + '"');
     served.push_back(word);
   }
-  return {Verdict::kPass, str("serves ", join(served, ", "),
-                              refused.empty() ? "" : "; refuses " + join(refused, ", "))};
+  return {Grade::kPass, str("serves ", join(served, ", "),
+                            refused.empty() ? "" : "; refuses " + join(refused, ", "))};
 }
 
 Outcome grouped_keys(const Subject& subject) {
@@ -109,7 +109,7 @@ Outcome some_layers(const Subject& subject) {
       if (text.find("every layer") == std::string::npos &&
           text.find("`layers`") == std::string::npos)
         throw;
-      return {Verdict::kPass, "serves all layers only: " + text};
+      return {Grade::kPass, "serves all layers only: " + text};
     }
   }
   return {};
@@ -219,7 +219,7 @@ Outcome precision(const Subject& subject, bool is_bf16, double least) {
   const double without = error_of(false), with = error_of(true);
   const std::string text = str("losses differ from those in f64 by at most ", short_text(with),
                                ", ", short_text(without), " without a memory");
-  return {with <= std::max(least, 4 * without) ? Verdict::kPass : Verdict::kFail, text};
+  return {with <= std::max(least, 4 * without) ? Grade::kPass : Grade::kFail, text};
 }
 
 Outcome in_f32(const Subject& subject) { return precision(subject, false, 1e-3); }

@@ -142,7 +142,7 @@ Outcome is_quiet(const Subject& subject) {
   if (!problems.empty())
     throw Failed("loading it " + join(problems, " and ") + ": leave that to `create` or a hook");
   if (mapped->seconds > 0.1)
-    return {Verdict::kWarn, str("mapping it takes ", short_text(mapped->seconds), " s")};
+    return {Grade::kWarn, str("mapping it takes ", short_text(mapped->seconds), " s")};
   return {};
 }
 

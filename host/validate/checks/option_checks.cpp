@@ -101,7 +101,7 @@ Outcome has_help(const Subject& subject) {
     if (is_number && !is_bounded) problems.push_back(str("option ", spec.key, " has no bounds"));
   }
   if (problems.empty()) return {};
-  return {Verdict::kWarn, join(problems, "; ")};
+  return {Grade::kWarn, join(problems, "; ")};
 }
 
 Outcome runs_as_given(const Subject& subject) {
@@ -127,7 +127,7 @@ Outcome runs_as_given(const Subject& subject) {
   const int64_t rows = session->stack.context_rows(Phase::kTraining);
   const int64_t read = kSegments * segment_length(*session);
   if (rows <= read) return {};
-  return {Verdict::kWarn,
+  return {Grade::kWarn,
           str("the memory has ", rows, " rows, and most checks read ", read,
               " tokens: give smaller sizes with --set, so that they see rows leave it")};
 }
@@ -162,7 +162,7 @@ Outcome bounds_hold(const Subject& subject) {
     }
   }
   if (taken + refused == 0) throw Skipped(nothing_to_try(given, "there is no option to try"));
-  return {Verdict::kPass, str(taken, " values taken, ", refused, " refused with a reason")};
+  return {Grade::kPass, str(taken, " values taken, ", refused, " refused with a reason")};
 }
 
 // An option that may differ at evaluation is given its bounds there, whatever its value in training
@@ -187,7 +187,7 @@ Outcome options_at_evaluation(const Subject& subject) {
     }
   }
   if (tried == 0) throw Skipped(nothing_to_try(given, "no option may differ at evaluation"));
-  return {Verdict::kPass, str(tried, " values")};
+  return {Grade::kPass, str(tried, " values")};
 }
 
 }  // namespace

@@ -86,7 +86,7 @@ Outcome nan_stays_in_its_lane(const Subject& subject) {
   try {
     top = tops(*session, state, poisoned_ids(subject, *session));
   } catch (const Error& error) {
-    return {Verdict::kPass, str("refuses values that are not finite: ", error.what())};
+    return {Grade::kPass, str("refuses values that are not finite: ", error.what())};
   }
   for (const int64_t lane : {0, 2}) {
     if (!top[lane].isfinite().all().item<bool>())
@@ -151,8 +151,8 @@ Outcome state_is_bounded(const Subject& subject) {
   };
   const int64_t before = read(filled);
   const int64_t after = read(filled);
-  if (after <= before) return {Verdict::kPass, str(after, " bytes a lane")};
-  return {Verdict::kWarn,
+  if (after <= before) return {Grade::kPass, str(after, " bytes a lane")};
+  return {Grade::kWarn,
           str("the state grows from ", before, " bytes a lane after ", filled, " tokens to ", after,
               " after ", tokens, ": nothing bounds it but, perhaps, an option")};
 }

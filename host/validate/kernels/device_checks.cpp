@@ -81,7 +81,7 @@ Outcome compare_calls(const Subject& subject, const Run& run, const std::string&
       ++compared;
     }
   }
-  return {Verdict::kPass, str(compared, " calls")};
+  return {Grade::kPass, str(compared, " calls")};
 }
 
 Outcome kernels_agree(const Subject& subject) {
@@ -198,7 +198,7 @@ Outcome models_agree(const Subject& subject) {
       }
     }
   }
-  return {Verdict::kPass, "losses and gradients in f64 and f32"};
+  return {Grade::kPass, "losses and gradients in f64 and f32"};
 }
 
 }  // namespace

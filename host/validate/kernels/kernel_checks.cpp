@@ -22,7 +22,7 @@ Outcome stay_in_bounds(const Subject& subject) {
         throw Failed(where(call) + result.damaged);
     }
   }
-  return {Verdict::kPass, seen(recorded)};
+  return {Grade::kPass, seen(recorded)};
 }
 
 Outcome leave_inputs(const Subject& subject) {
@@ -32,7 +32,7 @@ Outcome leave_inputs(const Subject& subject) {
     if (!result.damaged.empty() && result.damaged.find("around") == std::string::npos)
       throw Failed(where(call) + result.damaged + ", which is shared with others");
   }
-  return {Verdict::kPass, seen(recorded)};
+  return {Grade::kPass, seen(recorded)};
 }
 
 // The same results whatever lay in the memory before.
@@ -45,7 +45,7 @@ Outcome write_everything(const Subject& subject) {
     expect_same(one.outputs, two.outputs, where(call) + "output", why);
     expect_same(one.grad_inputs, two.grad_inputs, where(call) + "gradient of input", why);
   }
-  return {Verdict::kPass, seen(recorded)};
+  return {Grade::kPass, seen(recorded)};
 }
 
 Outcome repeat(const Subject& subject) {
@@ -60,7 +60,7 @@ Outcome repeat(const Subject& subject) {
     expect_same(one.grad_inputs, two.grad_inputs, where(call) + "gradient of input", why);
   }
   if (promised == 0) throw Skipped("no kernel promises MNEME_KERNEL_DETERMINISTIC");
-  return {Verdict::kPass, str(promised, " calls")};
+  return {Grade::kPass, str(promised, " calls")};
 }
 
 // Whether the weighed outputs change with input `i`.
@@ -107,9 +107,9 @@ Outcome right_gradients(const Subject& subject) {
   }
   if (compared == 0) throw Skipped("no kernel has a gradient");
   const std::string text = str(compared, " directions in ", recorded.calls.size(), " calls");
-  if (constants.empty()) return {Verdict::kPass, text};
+  if (constants.empty()) return {Grade::kPass, text};
   return {
-      Verdict::kWarn,
+      Grade::kWarn,
       str(text, "; outputs depend on ", join({constants.begin(), constants.end()}, ", "),
           ", whose gradients are 0: where they are to be stopped, say so with constant_inputs")};
 }
@@ -153,7 +153,7 @@ Outcome parts_of_backward(const Subject& subject) {
     }
   }
   if (compared == 0) throw Skipped("no kernel has a gradient");
-  return {Verdict::kPass, str(compared, " gradients")};
+  return {Grade::kPass, str(compared, " gradients")};
 }
 
 // What infer takes forward serves: within bounds, and writing all that infer has announced.
@@ -212,7 +212,7 @@ Outcome infer_refuses(const Subject& subject) {
         throw Failed(where(call) + "infer refuses a shape without a text");
     }
   }
-  return {Verdict::kPass, seen(recorded)};
+  return {Grade::kPass, seen(recorded)};
 }
 
 // Inputs as an f32 model gives them, and the same numbers in f64, give the same results as far as
@@ -239,7 +239,7 @@ Outcome f32_agrees(const Subject& subject) {
       }
     }
   }
-  return {Verdict::kPass, seen(recorded)};
+  return {Grade::kPass, seen(recorded)};
 }
 
 void expect_near(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b,
@@ -267,7 +267,7 @@ Outcome hold_in_another_form(const Subject& subject, const KernelMemory& memory,
       expect_near(plain.grad_inputs, other.grad_inputs, where(call) + "gradient of input", form);
   }
   if (compared == 0) throw Skipped(nobody);
-  return {Verdict::kPass, str(compared, " calls")};
+  return {Grade::kPass, str(compared, " calls")};
 }
 
 Outcome read_by_strides(const Subject& subject) {
@@ -308,7 +308,7 @@ Outcome run_without_inputs(const Subject& subject) {
     }
   }
   if (served + refused == 0) throw Skipped("no kernel declares optional_inputs");
-  return {Verdict::kPass, str(served, " calls, ", refused, " refused with a reason")};
+  return {Grade::kPass, str(served, " calls, ", refused, " refused with a reason")};
 }
 
 }  // namespace
