@@ -15,14 +15,11 @@ MemoryAnalysis::MemoryAnalysis(const AnalysisOptions& options)
       share_by_age(options.stretch),
       share_after_updates(options.first_write, options.updates) {}
 
-const std::set<std::string, std::less<>>& MemoryAnalysis::wanted_probes() {
-  static const std::set<std::string, std::less<>> names = [] {
-    std::set<std::string, std::less<>> all = Trace::wanted_probes();
-    all.insert(AlphaByPlace::wanted_probes().begin(), AlphaByPlace::wanted_probes().end());
-    all.insert(MassByRegion::wanted_probes().begin(), MassByRegion::wanted_probes().end());
-    return all;
-  }();
-  return names;
+std::set<std::string, std::less<>> MemoryAnalysis::wanted_probes() {
+  std::set<std::string, std::less<>> all = Trace::wanted_probes();
+  all.merge(AlphaByPlace::wanted_probes());
+  all.merge(MassByRegion::wanted_probes());
+  return all;
 }
 
 void MemoryAnalysis::add(const data::TokenSegment& segment, const std::vector<double>& nll,

@@ -34,7 +34,7 @@ struct MemoryAnalysis {
   explicit MemoryAnalysis(const AnalysisOptions& options);
 
   // The probes that the analysis reads.
-  [[nodiscard]] static const std::set<std::string, std::less<>>& wanted_probes();
+  [[nodiscard]] static std::set<std::string, std::less<>> wanted_probes();
   // eval::Options::on_probes.
   void add(const data::TokenSegment& segment, const std::vector<double>& nll,
            const std::map<std::string, at::Tensor>& probes);

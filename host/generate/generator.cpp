@@ -45,8 +45,6 @@ TokenFeeder::TokenFeeder(backbone::Model& model, memory::Stack& stack, const Fed
   tokens_ = saved.tokens;
 }
 
-TokenFeeder::~TokenFeeder() = default;
-
 std::int64_t TokenFeeder::held() const {
   return std::accumulate(steps_.begin(), steps_.end(), std::int64_t{0},
                          [](std::int64_t sum, const at::Tensor& ids) { return sum + ids.size(1); });

@@ -67,7 +67,6 @@ class TokenFeeder {
   // Errors: Error (kUsage) as Stack::restore.
   TokenFeeder(backbone::Model& model, memory::Stack& stack, const FedText& saved,
               TypeMarks marks = {});
-  ~TokenFeeder();
   TokenFeeder(const TokenFeeder&) = delete;
   TokenFeeder& operator=(const TokenFeeder&) = delete;
 

@@ -15,6 +15,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/exit_status.hpp"
+#include "host/base/file/file.hpp"
 #include "host/base/file/output_pipe.hpp"
 #include "host/base/json_output.hpp"
 #include "host/base/text.hpp"
@@ -72,23 +73,20 @@ WarmProgram::~WarmProgram() { stop(); }
 
 void WarmProgram::start() {
   const std::array<int, 2> in = pipe_of(kOwnProgram), out = pipe_of(kOwnProgram);
+  const Descriptor reader(in[0]), writer(out[1]);  // the other program's ends
   requests_ = in[1];
   answers_ = out[0];
   Launch options = limited_child({}, 0, signal_mask_).launch;
   options.environment.push_back(str(kServeVariable, "=1"));
-  options.in = in[0];
-  options.out = out[1];
+  options.in = reader.get();
+  options.out = writer.get();
   options.has_own_group = true;  // Ctrl-C reaches it through this process
   try {
     id_ = launch(options);
   } catch (...) {
-    ::close(in[0]);
-    ::close(out[1]);
     stop();
     throw;
   }
-  ::close(in[0]);
-  ::close(out[1]);
 }
 
 void WarmProgram::stop() {

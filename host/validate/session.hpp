@@ -88,9 +88,8 @@ struct GradientComparison {
 GradientComparison compare_gradient(at::Tensor leaf, const std::function<at::Tensor()>& loss,
                                     int64_t directions, double step);
 
-// ||gradient - central differences|| / ||central differences|| of loss() along `directions` random
-// directions of a leaf, each of which moves all its elements, or along each element where the leaf
-// has no more. Infinite when the differences vanish: nothing was compared.
+// ||gradient - differences|| / ||differences|| of such a comparison. Infinite when the differences
+// vanish: nothing was compared.
 // Steps are short, so that few places lie near a kink of the feed-forward's ReLU; a leaf that moves
 // the loss by little needs longer ones, or the loss's rounding is what is measured.
 constexpr double kShortStep = 1e-5;

@@ -113,10 +113,7 @@ std::vector<double> means_of(const TierLayer& where, const at::Tensor& rows) {
 
 }  // namespace
 
-const std::set<std::string, std::less<>>& AlphaByPlace::wanted_probes() {
-  static const std::set<std::string, std::less<>> names = {kAlpha};
-  return names;
-}
+std::set<std::string, std::less<>> AlphaByPlace::wanted_probes() { return {kAlpha}; }
 
 void AlphaByPlace::add(const std::map<std::string, at::Tensor>& probes) {
   for (const auto& [key, tensor] : probes) {
@@ -198,10 +195,7 @@ std::int64_t MassByRegion::Layer::first(std::size_t region) const {
                          std::int64_t{0});
 }
 
-const std::set<std::string, std::less<>>& MassByRegion::wanted_probes() {
-  static const std::set<std::string, std::less<>> names = {kMass, kCounts};
-  return names;
-}
+std::set<std::string, std::less<>> MassByRegion::wanted_probes() { return {kMass, kCounts}; }
 
 void MassByRegion::add(const std::map<std::string, at::Tensor>& probes) {
   for (const auto& [key, tensor] : probes) {

@@ -90,7 +90,7 @@ class AlphaByPlace {
     std::int64_t segments = 0;  // of one lane each
   };
 
-  [[nodiscard]] static const std::set<std::string, std::less<>>& wanted_probes();
+  [[nodiscard]] static std::set<std::string, std::less<>> wanted_probes();
   // One segment's probes. Error (kRun) naming tier, layer and probe for another shape and for an
   // alpha outside [0, 1].
   void add(const std::map<std::string, at::Tensor>& probes);
@@ -125,7 +125,7 @@ class MassByRegion {
     [[nodiscard]] std::int64_t first(std::size_t region) const;
   };
 
-  [[nodiscard]] static const std::set<std::string, std::less<>>& wanted_probes();
+  [[nodiscard]] static std::set<std::string, std::less<>> wanted_probes();
   // One segment's probes. Error (kRun) naming tier, layer and probe for regions that have more rows
   // than there are places, or were not published.
   void add(const std::map<std::string, at::Tensor>& probes);
