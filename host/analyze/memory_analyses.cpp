@@ -4,7 +4,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
-#include "host/data/text/printable.hpp"
+#include "host/base/utf8.hpp"
 #include "host/eval/segment_step.hpp"
 #include "host/tensor/torch.hpp"
 
@@ -92,7 +92,7 @@ at::Tensor hidden_rows(run::Runtime& runtime, data::Split split, std::int64_t la
 }
 
 std::string TokenText::of(std::int64_t id) const {
-  return vocabulary_ == nullptr ? str(id) : data::printable(vocabulary_->symbol(id));
+  return vocabulary_ == nullptr ? str(id) : printable(vocabulary_->symbol(id));
 }
 
 }  // namespace mneme::analyze

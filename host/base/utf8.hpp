@@ -42,6 +42,13 @@ struct CodePoint {
   return point;
 }
 
+// Where the last character of a text that is not empty starts.
+[[nodiscard]] inline std::size_t start_of_last_character(std::string_view text) {
+  std::size_t i = text.size() - 1;
+  while (i > 0 && is_continuation(text[i])) --i;
+  return i;
+}
+
 [[nodiscard]] bool is_utf8(std::string_view text);
 
 // The text with U+FFFD for each byte that is no UTF-8: a name of a file as JSON keeps it.

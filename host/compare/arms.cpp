@@ -223,7 +223,7 @@ std::vector<ArmSetup> read_arms(const fs::path& experiment, const std::vector<Ar
 std::string folder_name(const std::string& arm) {
   std::string name;
   for (std::size_t i = 0; i < arm.size();) {
-    const data::CodePoint point = data::decode_utf8(arm, i);
+    const CodePoint point = decode_utf8(arm, i);
     const char c = arm[i];
     const bool is_plain = std::isalnum(static_cast<unsigned char>(c)) != 0 ||
                           std::string_view("._-+=,#").find(c) != std::string_view::npos;

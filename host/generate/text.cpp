@@ -8,7 +8,7 @@
 #include "host/base/error.hpp"
 #include "host/base/integer.hpp"
 #include "host/base/text.hpp"
-#include "host/data/text/printable.hpp"
+#include "host/base/utf8.hpp"
 #include "host/data/text/text.hpp"
 
 namespace mneme::generate {
@@ -18,7 +18,7 @@ constexpr std::size_t kNamed = 5;  // symbols that messages name
 
 std::string quoted_at(const data::NamedText& text, std::string_view symbol) {
   const auto offset = static_cast<std::size_t>(symbol.data() - text.text.data());
-  return str('"', data::printable(symbol), "\" at ", data::position_text(text, offset));
+  return str('"', printable(symbol), "\" at ", data::position_text(text, offset));
 }
 
 // Different symbols that the vocabulary lacks, in order, with the place of each one's first.
@@ -43,7 +43,7 @@ void check_symbols(const data::Vocabulary& vocabulary, const data::NamedText& te
   const bool is_byte = vocabulary.kind() == data::VocabularyKind::kByte;
   Missing missing;
   for (std::size_t i = 0; i < text.text.size();) {
-    const std::size_t bytes = is_byte ? 1 : data::decode_utf8(text.text, i).bytes;
+    const std::size_t bytes = is_byte ? 1 : decode_utf8(text.text, i).bytes;
     if (bytes == 0) return;  // encoding reports the error
     const std::string_view symbol = text.text.substr(i, bytes);
     const bool is_dropped = vocabulary.drops_newlines() && symbol == "\n";

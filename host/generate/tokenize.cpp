@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "host/base/text.hpp"
+#include "host/base/utf8.hpp"
 #include "host/data/text/text.hpp"
 
 namespace mneme::generate {
@@ -47,7 +48,7 @@ void for_each_part(std::string_view text, Divides divides, OnPart on_part, OnDiv
     if (end > begin) on_part(text.substr(begin, end - begin));
   };
   for (std::size_t i = 0; i < text.size();) {
-    const data::CodePoint point = data::decode_utf8(text, i);
+    const CodePoint point = decode_utf8(text, i);
     const std::size_t bytes = std::max<std::size_t>(point.bytes, 1);
     if (point.bytes > 0 && divides(point.value)) {
       end_part(i);

@@ -3,7 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "host/data/text/printable.hpp"
 #include "host/data/text/text.hpp"
 #include "tests/data/data_files.hpp"
 

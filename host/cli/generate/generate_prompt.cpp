@@ -10,7 +10,6 @@
 #include "host/base/utf8.hpp"
 #include "host/cli/generate/generate.hpp"
 #include "host/cli/streams.hpp"
-#include "host/data/text/printable.hpp"
 #include "host/data/text/text.hpp"
 #include "host/data/tokenizer/tokenizer.hpp"
 #include "host/generate/tokenize.hpp"
@@ -25,7 +24,7 @@ std::string ids_text(const std::vector<std::int32_t>& ids, const data::Vocabular
   std::vector<std::string> out;
   for (const std::int32_t id : ids) {
     const bool is_known = vocabulary != nullptr && id < vocabulary->size();
-    out.push_back(is_known ? str(data::printable(vocabulary->symbol(id)), " (id ", id, ')')
+    out.push_back(is_known ? str(printable(vocabulary->symbol(id)), " (id ", id, ')')
                            : str("id ", id));
   }
   return join(out, ", ");

@@ -61,11 +61,6 @@ std::optional<WideEncoding> find_wide_encoding(std::string_view bytes) {
   return std::nullopt;
 }
 
-CodePoint decode_utf8(std::string_view text, std::size_t offset) {
-  const mneme::CodePoint point = mneme::decode_utf8(text, offset);
-  return {point.value, point.bytes};
-}
-
 std::int64_t count_characters(std::string_view text) {
   return std::count_if(text.begin(), text.end(), [](char byte) { return !is_continuation(byte); });
 }

@@ -59,17 +59,7 @@ struct WideEncoding {
 // than Latin letters has them in blanks and line ends alone), and at most an eighth as many others.
 [[nodiscard]] std::optional<WideEncoding> find_wide_encoding(std::string_view bytes);
 
-// --- UTF-8: decoding with checks, and places in a text as people count them ---
-
-// One decoded character. `bytes` is 0 where the text is not valid UTF-8 (overlong forms,
-// surrogates, values above U+10FFFF, stray or missing continuation bytes).
-struct CodePoint {
-  char32_t value = 0;
-  std::size_t bytes = 0;
-};
-
-// The character that starts at `offset`, which must be inside the text.
-[[nodiscard]] CodePoint decode_utf8(std::string_view text, std::size_t offset);
+// --- UTF-8 (host/base/utf8.hpp decodes it): counts, and places in a text as people count them ---
 
 // Number of characters of a valid text.
 [[nodiscard]] std::int64_t count_characters(std::string_view text);

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "host/base/text.hpp"
+#include "host/base/utf8.hpp"
 #include "host/data/text/text.hpp"
 #include "host/data/tokenizer/words/pattern.hpp"
 #include "host/data/tokenizer/words/pattern_syntax.hpp"
@@ -21,12 +22,6 @@ const Pattern& word_character() {
   return pattern;
 }
 
-std::size_t start_of_character(std::string_view text, std::size_t end) {
-  std::size_t i = end - 1;
-  while (i > 0 && (static_cast<unsigned char>(text[i]) & 0xC0) == 0x80) --i;
-  return i;
-}
-
 bool is_white_space(char32_t value) {
   // str.split() of Python, which is_space() is, takes four control characters for spaces, too.
   return is_space(value) && !(value >= 0x1C && value <= 0x1F);
@@ -34,13 +29,14 @@ bool is_white_space(char32_t value) {
 
 bool stands_alone(std::string_view text, std::size_t begin, std::size_t end) {
   const Pattern& word = word_character();
-  if (begin > 0 && word.matches_start(text.substr(start_of_character(text, begin)))) return false;
+  if (begin > 0 && word.matches_start(text.substr(start_of_last_character(text.substr(0, begin)))))
+    return false;
   return end == text.size() || !word.matches_start(text.substr(end));
 }
 
 std::size_t without_space_before(std::string_view text, std::size_t begin) {
   while (begin > 0) {
-    const std::size_t i = start_of_character(text, begin);
+    const std::size_t i = start_of_last_character(text.substr(0, begin));
     if (!is_white_space(decode_utf8(text, i).value)) break;
     begin = i;
   }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "host/base/text.hpp"
+#include "host/base/utf8.hpp"
 #include "host/data/text/text.hpp"
 
 namespace mneme::data {
@@ -35,12 +36,6 @@ std::string byte_token(int byte) {
   constexpr std::string_view kDigits = "0123456789ABCDEF";
   return str("<0x", kDigits[static_cast<std::size_t>(byte / 16)],
              kDigits[static_cast<std::size_t>(byte % 16)], ">");
-}
-
-std::size_t start_of_last_character(std::string_view text) {
-  std::size_t i = text.size() - 1;
-  while (i > 0 && (static_cast<unsigned char>(text[i]) & 0xC0) == 0x80) --i;
-  return i;
 }
 
 }  // namespace

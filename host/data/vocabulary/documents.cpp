@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "host/base/error.hpp"
+#include "host/base/utf8.hpp"
 #include "host/data/text/text.hpp"
 
 namespace mneme::data {
@@ -64,7 +65,7 @@ std::size_t next_cut(std::string_view text, std::size_t place, VocabularyKind ki
   const bool has_documents = options.unit != config::Documents::kFile;
   if (!has_documents && kind == VocabularyKind::kByte) return place;
   if (!has_documents && kind == VocabularyKind::kChar) {
-    while (place < text.size() && (static_cast<unsigned char>(text[place]) & 0xC0) == 0x80) ++place;
+    while (place < text.size() && is_continuation(text[place])) ++place;
     return place;
   }
   std::size_t line = place == 0 ? 0 : line_end(text, place - 1);

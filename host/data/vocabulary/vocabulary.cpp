@@ -9,6 +9,7 @@
 #include "host/base/file/checksum.hpp"
 #include "host/base/file/file.hpp"
 #include "host/base/json_text.hpp"
+#include "host/base/utf8.hpp"
 #include "host/data/text/text.hpp"
 #include "host/data/tokenizer/tokenizer.hpp"
 

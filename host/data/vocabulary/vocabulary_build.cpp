@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "host/base/error.hpp"
+#include "host/base/utf8.hpp"
 #include "host/data/text/text.hpp"
 #include "host/data/vocabulary/vocabulary.hpp"
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 
+#include "host/base/utf8.hpp"
 #include "host/data/text/text.hpp"
 
 namespace mneme::data {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "host/base/error.hpp"
+#include "host/base/utf8.hpp"
 #include "host/data/text/text.hpp"
 #include "host/data/tokenizer/words/unicode_tables.hpp"
 

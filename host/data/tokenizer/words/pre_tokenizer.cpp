@@ -5,6 +5,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
+#include "host/base/utf8.hpp"
 #include "host/data/text/text.hpp"
 #include "host/data/tokenizer/words/byte_alphabet.hpp"
 #include "host/data/tokenizer/words/normalizer.hpp"
