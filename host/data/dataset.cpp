@@ -22,13 +22,14 @@ Json describe_corpus(const Corpus& corpus) {
   json["sha256"] = corpus.sha256;
   json["tokens"] = corpus.size();
   json["documents"] = corpus.documents.size();
-  if (corpus.bytes > 0) {
-    json["bytes"] = corpus.bytes;
-    json["characters"] = corpus.characters;
-    json["lines"] = corpus.lines;
-    json["words"] = corpus.words;
-    json["unknown"] = corpus.unknown;
-    json["unknown_share"] = corpus.unknown_share();
+  const EncodeCounts& counts = corpus.counts;
+  if (counts.bytes > 0) {
+    json["bytes"] = counts.bytes;
+    json["characters"] = counts.characters;
+    json["lines"] = counts.lines;
+    json["words"] = counts.words;
+    json["unknown"] = counts.unknown;
+    json["unknown_share"] = counts.unknown_share();
   }
   return json;
 }

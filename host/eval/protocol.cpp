@@ -32,10 +32,10 @@ Protocol protocol_of(const data::Dataset& dataset, data::Split split,
   } else {
     out.reset = config::to_word(config::Reset::kDocument);  // at each dialogue, always
   }
-  out.words = corpus->words;
-  out.bytes = corpus->bytes;
-  out.characters = corpus->characters;
-  out.unknown = corpus->unknown;
+  out.words = corpus->counts.words;
+  out.bytes = corpus->counts.bytes;
+  out.characters = corpus->counts.characters;
+  out.unknown = corpus->counts.unknown;
   if (const data::Vocabulary* vocabulary = dataset.vocabulary()) {
     out.unit = data::to_word(vocabulary->kind());
     out.unknown_id = vocabulary->unknown_id();

@@ -46,7 +46,7 @@ TEST(Dataset, MakesTheVocabularyFromTheTrainingText) {
   const Dataset dataset(config);
   EXPECT_EQ(dataset.vocabulary_size(), 4);
   EXPECT_THAT(ids_of(dataset.corpus(Split::kTest)->tokens), ElementsAre(1, 3, 0));
-  EXPECT_EQ(dataset.corpus(Split::kTest)->unknown, 1);
+  EXPECT_EQ(dataset.corpus(Split::kTest)->counts.unknown, 1);
 
   config.vocabulary_size = 3;
   EXPECT_EQ(Dataset(config).vocabulary_size(), 3);
@@ -124,7 +124,7 @@ TEST(Dataset, CutsOneFileIntoSplits) {
   config.split = {0.5, 0.5, 0.0};
   const Dataset words(config);
   EXPECT_FALSE(words.vocabulary()->find("c"));
-  EXPECT_EQ(words.corpus(Split::kValid)->unknown, 1);
+  EXPECT_EQ(words.corpus(Split::kValid)->counts.unknown, 1);
   EXPECT_THAT(words.training_counts(), ElementsAre(2, 3, 1, 0));
 }
 
@@ -149,7 +149,7 @@ TEST(Dataset, TakesASavedVocabulary) {
   Vocabulary::words(other).save(config.vocabulary_file);
   const Dataset dataset(config);
   EXPECT_EQ(dataset.vocabulary_size(), 4);
-  EXPECT_DOUBLE_EQ(dataset.corpus(Split::kTrain)->unknown_share(), 1.0);
+  EXPECT_DOUBLE_EQ(dataset.corpus(Split::kTrain)->counts.unknown_share(), 1.0);
   EXPECT_THAT(dataset.training_counts(), ElementsAre(1, 2, 1, 0));
 
   config.add_eos = false;
@@ -174,7 +174,7 @@ TEST(Dataset, LeavesOutRareWords) {
   config.add_eos = false;
   const Dataset dataset(config);
   EXPECT_THAT(ids_of(dataset.corpus(Split::kTrain)->tokens), ElementsAre(1, 0, 0));
-  EXPECT_EQ(dataset.corpus(Split::kTrain)->unknown, 1);
+  EXPECT_EQ(dataset.corpus(Split::kTrain)->counts.unknown, 1);
 }
 
 TEST(Dataset, RefusesAnEmptyValidationSet) {

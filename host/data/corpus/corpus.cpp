@@ -54,23 +54,14 @@ void warn_of_order_marks(std::span<const NamedText> texts, const std::string& ke
   }
 }
 
-double ratio(std::int64_t part, std::int64_t whole) {
-  return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
-}
-
 }  // namespace
-
-double Corpus::characters_per_token() const { return ratio(characters, size()); }
-double Corpus::bytes_per_token() const { return ratio(bytes, size()); }
-double Corpus::words_per_token() const { return ratio(words, size()); }
-double Corpus::unknown_share() const { return ratio(unknown, words); }
 
 std::string Corpus::summary() const {
   std::string text = str(size(), " tokens, ", documents.size(),
                          documents.size() == 1 ? " document" : " documents");
-  if (bytes > 0) {
-    text += str(", ", words, " words, ", unknown, " of them unknown (",
-                format_number(100.0 * unknown_share(), 2), " %)");
+  if (counts.bytes > 0) {
+    text += str(", ", counts.words, " words, ", counts.unknown, " of them unknown (",
+                format_number(100.0 * counts.unknown_share(), 2), " %)");
   }
   return text;
 }
@@ -119,18 +110,9 @@ Corpus encode_corpus(std::vector<std::filesystem::path> files, std::string key,
   corpus.files = std::move(files);
   corpus.tokens = ids.take();
   corpus.documents = std::move(encoded.documents);
-  corpus.bytes = encoded.counts.bytes;
-  corpus.characters = encoded.counts.characters;
-  corpus.lines = encoded.counts.lines;
-  corpus.words = encoded.counts.words;
-  corpus.unknown = encoded.counts.unknown;
+  corpus.counts = encoded.counts;
   corpus.sha256 = sha256_of(texts);
   return corpus;
-}
-
-Corpus encode_files(const TextFiles& files, const Vocabulary& vocabulary,
-                    const DocumentOptions& options) {
-  return encode_corpus(files.paths(), files.key(), files.texts(), vocabulary, options);
 }
 
 std::string_view to_word(Split split) {

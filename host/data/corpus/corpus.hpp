@@ -29,26 +29,15 @@ struct Corpus {
   std::vector<std::filesystem::path> files;  // data.json of a prepared split in shards
   TokenArray tokens;
   std::vector<std::int64_t> documents;  // first token of each, ascending, from 0
-  // Counts of the text that the tokens stand for; all 0 for ids. Newlines that a vocabulary leaves
-  // out and lines that mark a document are not counted.
-  std::int64_t bytes = 0;
-  std::int64_t characters = 0;  // code points; bytes for a byte vocabulary
-  std::int64_t lines = 0;
-  std::int64_t words = 0;    // whitespace-separated; <eos> is none
-  std::int64_t unknown = 0;  // words that became <unk>
+  // Of the text that the tokens stand for; all 0 for ids. Newlines that a vocabulary leaves out and
+  // lines that mark a document are not counted.
+  EncodeCounts counts;
   // Of the file's bytes, or of the part that data.split took; of several files: of their digests in
   // hexadecimal, each with a newline; of a prepared split: of its file of ids, or, of one in
   // shards, of the file that would hold them all.
   std::string sha256;
 
   [[nodiscard]] std::int64_t size() const { return tokens.size(); }
-  // Averages over the corpus; 0 when the text is not known. Bits per character are nats per token
-  // / (ln 2 * characters_per_token()).
-  [[nodiscard]] double characters_per_token() const;
-  [[nodiscard]] double bytes_per_token() const;
-  [[nodiscard]] double words_per_token() const;
-  // Share of the words that became <unk>, in 0 .. 1; 0 without words.
-  [[nodiscard]] double unknown_share() const;
   // "217646 tokens, 60 documents, 213886 words, 0 of them unknown (0.00 %)", for people.
   [[nodiscard]] std::string summary() const;
 };
@@ -71,8 +60,6 @@ EncodedTexts encode_texts(std::span<const NamedText> texts, const std::string& k
 [[nodiscard]] Corpus encode_corpus(std::vector<std::filesystem::path> files, std::string key,
                                    std::span<const NamedText> texts, const Vocabulary& vocabulary,
                                    const DocumentOptions& options = {});
-[[nodiscard]] Corpus encode_files(const TextFiles& files, const Vocabulary& vocabulary,
-                                  const DocumentOptions& options = {});
 
 // SHA-256 of one text, or of the texts' digests in hexadecimal, each with a newline.
 [[nodiscard]] std::string sha256_of(std::span<const NamedText> texts);

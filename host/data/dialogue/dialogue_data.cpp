@@ -69,7 +69,7 @@ std::shared_ptr<const DialogueData> encode_dialogues(std::vector<Dialogue> dialo
     if (has_document && dialogue.document.empty()) refuse_without_document(dialogue);
     const TextEncoder encode = [&](std::string_view text) {
       std::vector<std::int32_t> ids;
-      corpus->unknown += vocabulary.encode({dialogue.where, text}, ids).unknown;
+      corpus->counts.unknown += vocabulary.encode({dialogue.where, text}, ids).unknown;
       return ids;
     };
     data->sequences.push_back(make_sequence(dialogue, data->ids, encode, has_document));

@@ -236,9 +236,7 @@ class Preparer {
     json["bytes"] = counts.bytes;
     json["characters"] = counts.characters;
     json["unknown"] = counts.unknown;
-    json["unknown_share"] =
-        counts.words == 0 ? 0.0
-                          : static_cast<double>(counts.unknown) / static_cast<double>(counts.words);
+    json["unknown_share"] = counts.unknown_share();
     json["sources"] = sources(options_.split.empty() ? split : Split::kTrain);
     return json;
   }

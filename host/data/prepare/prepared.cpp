@@ -100,11 +100,11 @@ Corpus PreparedFolder::corpus(Split split) const {
   Corpus corpus = entry.contains("shards") ? read_shards({path_, name, where}, entry, width)
                                            : read_single_file(path_, name, where, entry, width);
   corpus.key = str("data.prepared (", name, ")");
-  corpus.bytes = info_count(entry, where, "bytes");
-  corpus.characters = info_count(entry, where, "characters");
-  corpus.lines = info_count(entry, where, "lines");
-  corpus.words = info_count(entry, where, "words");
-  corpus.unknown = info_count(entry, where, "unknown");
+  corpus.counts.bytes = info_count(entry, where, "bytes");
+  corpus.counts.characters = info_count(entry, where, "characters");
+  corpus.counts.lines = info_count(entry, where, "lines");
+  corpus.counts.words = info_count(entry, where, "words");
+  corpus.counts.unknown = info_count(entry, where, "unknown");
   return corpus;
 }
 

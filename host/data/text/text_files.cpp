@@ -1,7 +1,6 @@
 #include "host/data/text/text_files.hpp"
 
 #include <system_error>
-#include <utility>
 
 #include "host/base/error.hpp"
 #include "host/base/file/file_kind.hpp"
@@ -58,29 +57,28 @@ void check_data_file(const std::filesystem::path& path, const std::string& key,
   }
 }
 
-TextFiles::TextFiles(std::vector<std::filesystem::path> paths, std::string key)
-    : paths_(std::move(paths)), key_(std::move(key)) {
-  if (paths_.empty()) {
-    throw_usage({.where = key_,
+TextFiles::TextFiles(const std::vector<std::filesystem::path>& paths, const std::string& key) {
+  if (paths.empty()) {
+    throw_usage({.where = key,
                  .failed = "there is no text to read",
                  .expected = "the path of a text file",
                  .got = "none",
-                 .hint = str("set ", key_)});
+                 .hint = str("set ", key)});
   }
-  for (const std::filesystem::path& path : paths_) {
-    check_data_file(path, key_, "a text file");
+  for (const std::filesystem::path& path : paths) {
+    check_data_file(path, key, "a text file");
     maps_.emplace_back(path);
-    const std::string where = str(key_, ": ", path.string());
+    const std::string where = str(key, ": ", path.string());
     check_is_text(path, text_of(maps_.back()), where, "a text file");
     check_is_no_tensors(text_of(maps_.back()), where, "a text file",
                         "an experiment reads token ids as they are: data.task = \"tokens\"");
     texts_.push_back(text_of_file(path.string(), text_of(maps_.back())));
     if (texts_.back().text.empty()) {
-      throw_usage({.where = str(key_, ": ", path.string()),
+      throw_usage({.where = where,
                    .failed = "the file is empty",
                    .expected = "a text",
                    .got = str(maps_.back().bytes().size(), " bytes"),
-                   .hint = str("name another file in ", key_)});
+                   .hint = str("name another file in ", key)});
     }
   }
 }

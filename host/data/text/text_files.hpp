@@ -25,16 +25,12 @@ void check_data_file(const std::filesystem::path& path, const std::string& key,
 // no regular file, and an empty file.
 class TextFiles {
  public:
-  TextFiles(std::vector<std::filesystem::path> paths, std::string key);
+  TextFiles(const std::vector<std::filesystem::path>& paths, const std::string& key);
 
-  [[nodiscard]] const std::vector<std::filesystem::path>& paths() const { return paths_; }
-  [[nodiscard]] const std::string& key() const { return key_; }
   // The texts, borrowed from this object.
   [[nodiscard]] const std::vector<NamedText>& texts() const { return texts_; }
 
  private:
-  std::vector<std::filesystem::path> paths_;
-  std::string key_;
   std::vector<MappedFile> maps_;
   std::vector<NamedText> texts_;
 };

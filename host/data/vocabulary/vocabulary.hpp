@@ -59,6 +59,10 @@ struct EncodeCounts {
   std::int64_t characters = 0;  // likewise: code points, or bytes for a byte vocabulary
 
   void add(const EncodeCounts& other);
+  // Share of the words that became <unk>, in 0 .. 1; 0 without words.
+  [[nodiscard]] double unknown_share() const {
+    return words == 0 ? 0.0 : static_cast<double>(unknown) / static_cast<double>(words);
+  }
 };
 
 // A fixed set of symbols with ids 0 .. size()-1.

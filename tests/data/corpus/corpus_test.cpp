@@ -14,8 +14,13 @@ namespace {
 
 using testing::ElementsAre;
 
+Corpus encode_files(const std::vector<std::filesystem::path>& paths, const std::string& key,
+                    const Vocabulary& vocabulary, const DocumentOptions& options = {}) {
+  return encode_corpus(paths, key, TextFiles(paths, key).texts(), vocabulary, options);
+}
+
 Corpus bytes_of(const std::vector<std::filesystem::path>& paths) {
-  return encode_files(TextFiles(paths, "data.train"), Vocabulary::bytes());
+  return encode_files(paths, "data.train", Vocabulary::bytes());
 }
 
 TEST(Corpus, MakesADocumentOfEachFile) {
@@ -25,48 +30,43 @@ TEST(Corpus, MakesADocumentOfEachFile) {
   const Corpus corpus = bytes_of({a, b});
   EXPECT_THAT(ids_of(corpus.tokens), ElementsAre('a', 'b', 'c', 255, '\n'));
   EXPECT_THAT(corpus.documents, ElementsAre(0, 3));
-  EXPECT_EQ(corpus.bytes, 5);
-  EXPECT_EQ(corpus.lines, 1);
+  EXPECT_EQ(corpus.counts.bytes, 5);
+  EXPECT_EQ(corpus.counts.lines, 1);
   EXPECT_THAT(corpus.files, ElementsAre(a, b));
   EXPECT_EQ(corpus.sha256, sha256_hex(sha256_hex(std::string_view("abc")) + "\n" +
                                       sha256_hex(std::string_view("\xff\n")) + "\n"));
-  EXPECT_DOUBLE_EQ(corpus.characters_per_token(), 1.0);
 }
 
 TEST(Corpus, CountsWordsAndCharacters) {
   const TestFolder folder;
   const auto path = folder.write("a.txt", "d\u00e9j\u00e0 vu\nzz\n");
-  const TextFiles files({path}, "data.valid");
   const std::vector<NamedText> training = {{"t", "d\u00e9j\u00e0 vu\n"}};
-  const Corpus corpus = encode_files(files, Vocabulary::words(training));
+  const Corpus corpus = encode_files({path}, "data.valid", Vocabulary::words(training));
   EXPECT_EQ(corpus.size(), 5);  // deja vu <eos> <unk> <eos>
-  EXPECT_EQ(corpus.unknown, 1);
-  EXPECT_EQ(corpus.words, 3);
+  EXPECT_EQ(corpus.counts.unknown, 1);
+  EXPECT_EQ(corpus.counts.words, 3);
   EXPECT_EQ(corpus.tokens.width(), 1);
-  EXPECT_DOUBLE_EQ(corpus.words_per_token(), 3.0 / 5.0);
-  EXPECT_DOUBLE_EQ(corpus.unknown_share(), 1.0 / 3.0);
+  EXPECT_DOUBLE_EQ(corpus.counts.unknown_share(), 1.0 / 3.0);
   EXPECT_EQ(corpus.summary(), "5 tokens, 1 document, 3 words, 1 of them unknown (33.33 %)");
-  EXPECT_EQ(corpus.lines, 2);
-  EXPECT_EQ(corpus.bytes, 13);
-  EXPECT_EQ(corpus.characters, 11);
-  EXPECT_DOUBLE_EQ(corpus.characters_per_token(), 11.0 / 5.0);
-  EXPECT_DOUBLE_EQ(corpus.bytes_per_token(), 13.0 / 5.0);
+  EXPECT_EQ(corpus.counts.lines, 2);
+  EXPECT_EQ(corpus.counts.bytes, 13);
+  EXPECT_EQ(corpus.counts.characters, 11);
   EXPECT_EQ(corpus.sha256, sha256_file(path));
   EXPECT_EQ(corpus.key, "data.valid");
 }
 
 TEST(Corpus, FindsDocumentsInsideAText) {
   const TestFolder folder;
-  const TextFiles files({folder.write("a.txt", "#\na b\n#\n#\nc\n"), folder.write("b.txt", "a\n")},
-                        "data.train");
+  const std::vector<std::filesystem::path> files = {folder.write("a.txt", "#\na b\n#\n#\nc\n"),
+                                                    folder.write("b.txt", "a\n")};
   const std::vector<NamedText> training = {{"t", "a b\n"}};
-  const Corpus corpus = encode_files(files, Vocabulary::words(training),
+  const Corpus corpus = encode_files(files, "data.train", Vocabulary::words(training),
                                      {.unit = config::Documents::kMark, .mark = "#"});
   EXPECT_THAT(ids_of(corpus.tokens), ElementsAre(1, 2, 0, 3, 0, 1, 0));
   EXPECT_THAT(corpus.documents, ElementsAre(0, 3, 5));
-  EXPECT_EQ(corpus.bytes, 8);  // the marks stand for nothing
-  EXPECT_EQ(corpus.lines, 3);
-  EXPECT_EQ(corpus.words, 4);
+  EXPECT_EQ(corpus.counts.bytes, 8);  // the marks stand for nothing
+  EXPECT_EQ(corpus.counts.lines, 3);
+  EXPECT_EQ(corpus.counts.words, 4);
 }
 
 // The warnings of `act`.
@@ -126,7 +126,7 @@ TEST(Corpus, SaysThatAByteOrderMarkWasSkipped) {
   const std::vector<NamedText> plain = {{"b.txt", "one two\n"}};
   const Vocabulary vocabulary = Vocabulary::words(plain);
   EXPECT_EQ(Vocabulary::words(texts).sha256(), vocabulary.sha256());
-  EXPECT_EQ(corpus.bytes, 8);
+  EXPECT_EQ(corpus.counts.bytes, 8);
   EXPECT_EQ(corpus.sha256, encode_corpus({}, "k", plain, vocabulary, {}).sha256);
 }
 
@@ -214,10 +214,10 @@ TEST(Corpus, RefusesATextWithoutWords) {
   const TestFolder folder;
   const std::vector<NamedText> training = {{"t", "a b\n"}};
   const Vocabulary vocabulary = Vocabulary::words(training, {.add_eos = false});
-  const TextFiles files({folder.write("blank.txt", " \n\n")}, "data.test");
+  const auto path = folder.write("blank.txt", " \n\n");
   expect_error(ErrorKind::kUsage,
                {"data.test: ", "blank.txt", "no token", "3 bytes without a word"},
-               [&] { static_cast<void>(encode_files(files, vocabulary)); });
+               [&] { static_cast<void>(encode_files({path}, "data.test", vocabulary)); });
 }
 
 TEST(IdCorpus, ReadsOneLaneOrSeveral) {
@@ -231,8 +231,7 @@ TEST(IdCorpus, ReadsOneLaneOrSeveral) {
   EXPECT_THAT(ids_of(corpus.tokens), ElementsAre(3, 1, 0, 2));
   EXPECT_THAT(corpus.documents, ElementsAre(0, 2));
   EXPECT_EQ(corpus.sha256, sha256_file(two));
-  EXPECT_EQ(corpus.bytes, 0);
-  EXPECT_EQ(corpus.characters_per_token(), 0.0);
+  EXPECT_EQ(corpus.counts.bytes, 0);
 }
 
 // Ids with a tensor of documents beside them.

@@ -151,7 +151,7 @@ TEST(TokenizerVocabulary, IsTheVocabularyOfADataset) {
     const auto ids = ids_of(dataset.corpus(Split::kTrain)->tokens);
     const auto expected = pretrained("smollm").tokenizer()->encode(text);
     EXPECT_EQ(ids, std::vector<std::int64_t>(expected.begin(), expected.end()));
-    EXPECT_EQ(dataset.corpus(Split::kTrain)->words, 7);
+    EXPECT_EQ(dataset.corpus(Split::kTrain)->counts.words, 7);
     EXPECT_TRUE(dataset.training_counts().empty());
   }
   config::DataConfig config = tokenizer_config(train, folder.path() / "absent");
