@@ -81,11 +81,11 @@ TEST(Prepare, WritesWhatADatasetReads) {
     EXPECT_EQ(ids_of(a->tokens), ids_of(b->tokens));
     EXPECT_EQ(a->tokens.width(), b->tokens.width());
     EXPECT_EQ(a->documents, b->documents);
-    EXPECT_EQ(a->words, b->words);
-    EXPECT_EQ(a->bytes, b->bytes);
-    EXPECT_EQ(a->characters, b->characters);
-    EXPECT_EQ(a->lines, b->lines);
-    EXPECT_EQ(a->unknown, b->unknown);
+    EXPECT_EQ(a->counts.words, b->counts.words);
+    EXPECT_EQ(a->counts.bytes, b->counts.bytes);
+    EXPECT_EQ(a->counts.characters, b->counts.characters);
+    EXPECT_EQ(a->counts.lines, b->counts.lines);
+    EXPECT_EQ(a->counts.unknown, b->counts.unknown);
   }
   EXPECT_EQ(prepared.describe()["prepared"], out.string());
   EXPECT_EQ(prepared.describe()["train"]["sha256"], sha256_file(out / "train.safetensors"));
