@@ -153,31 +153,11 @@ void set_log_level(LogLevel level) { level_.store(level, std::memory_order_relax
 LogLevel log_level() { return level_.load(std::memory_order_relaxed); }
 
 LogLevel parse_log_level(std::string_view word) {
-  if (word == "debug") return LogLevel::kDebug;
-  if (word == "info") return LogLevel::kInfo;
-  if (word == "warning") return LogLevel::kWarning;
-  if (word == "error") return LogLevel::kError;
-  if (word == "off") return LogLevel::kOff;
+  if (const auto level = find_word<LogLevel>(word)) return *level;
   throw_usage({.where = "log level",
                .failed = "unknown word",
-               .expected = "\"debug\" | \"info\" | \"warning\" | \"error\" | \"off\"",
+               .expected = quoted_list(all_words<LogLevel>()),
                .got = str('"', word, '"')});
-}
-
-std::string_view to_word(LogLevel level) {
-  switch (level) {
-    case LogLevel::kDebug:
-      return "debug";
-    case LogLevel::kInfo:
-      return "info";
-    case LogLevel::kWarning:
-      return "warning";
-    case LogLevel::kError:
-      return "error";
-    case LogLevel::kOff:
-      break;
-  }
-  return "off";
 }
 
 void set_log_sink(LogSink sink) { logger().set_sink(std::move(sink)); }

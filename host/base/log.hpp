@@ -1,25 +1,26 @@
 // Logging facade: only log.cpp sees spdlog (its fmt clashes with LibTorch's copy).
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <string_view>
 
 #include "host/base/text.hpp"
+#include "host/base/words.hpp"
 
 namespace mneme {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError, kOff };
+constexpr auto words_of(LogLevel) { return std::array{"debug", "info", "warning", "error", "off"}; }
 
 // Messages below `level` are dropped. The level at start is kInfo.
 void set_log_level(LogLevel level);
 [[nodiscard]] LogLevel log_level();
 
-// "debug" | "info" | "warning" | "error" | "off"; another word is an Error (kUsage).
+// The level of a word; another word is an Error (kUsage).
 [[nodiscard]] LogLevel parse_log_level(std::string_view word);
-// The same words.
-[[nodiscard]] std::string_view to_word(LogLevel level);
 
 // Receives every message at or above the level. An empty function restores the default sink,
 // stderr (coloured on a terminal unless NO_COLOR is set and not empty). Thread-safe.

@@ -12,10 +12,12 @@
 #include <utility>
 #include <vector>
 
+#include "host/base/words.hpp"
 #include "host/config/toml/toml.hpp"
-#include "host/config/toml/words.hpp"
 
 namespace mneme::config {
+
+using mneme::to_word;
 
 class Problems;
 

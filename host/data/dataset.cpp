@@ -124,7 +124,7 @@ std::unique_ptr<Stream> Dataset::make_stream(Split split, const StreamOptions& o
 
 Json Dataset::describe() const {
   Json json;
-  json["task"] = config::to_word(config_.task);
+  json["task"] = to_word(config_.task);
   json["vocabulary_size"] = vocabulary_size_;
   if (config_.task == config::Task::kMotif) {
     json["alphabet"] = config_.motif.alphabet;
@@ -157,7 +157,7 @@ Json Dataset::describe() const {
     json["with_document"] = config_.dialogue.has_document;
     json["token_types"] = config_.dialogue.has_token_types;
   } else {
-    json["reset"] = config::to_word(config_.reset);
+    json["reset"] = to_word(config_.reset);
   }
   for (const Split split : kSplits) {
     if (has(split)) json[std::string(to_word(split))] = describe_corpus(*corpus(split));
@@ -247,11 +247,11 @@ class SplitTexts {
 // `owner` says whose vocabulary it is.
 void check_kind(const config::DataConfig& config, const Vocabulary& vocabulary,
                 const std::string& owner) {
-  if (to_word(vocabulary.kind()) != config::to_word(config.vocabulary)) {
+  if (vocabulary.kind() != config.vocabulary) {
     throw_usage({.where = "data.vocabulary",
                  .failed = str("it differs from ", owner),
                  .expected = str("\"", to_word(vocabulary.kind()), "\""),
-                 .got = str("\"", config::to_word(config.vocabulary), "\"")});
+                 .got = str("\"", to_word(config.vocabulary), "\"")});
   }
   if (config.task == config::Task::kDialogue && vocabulary.adds_eos()) {
     throw_usage({.where = "data.vocabulary_file",
@@ -273,11 +273,11 @@ Vocabulary build_vocabulary(const config::DataConfig& config,
                             const std::function<std::vector<NamedText>()>& training) {
   if (!config.vocabulary_file.empty()) {
     Vocabulary vocabulary =
-        load_vocabulary(config.vocabulary_file, kind_of(config.vocabulary), "data.vocabulary_file");
+        load_vocabulary(config.vocabulary_file, config.vocabulary, "data.vocabulary_file");
     check_kind(config, vocabulary, str("data.vocabulary_file, ", config.vocabulary_file.string()));
     return vocabulary;
   }
-  switch (kind_of(config.vocabulary)) {
+  switch (config.vocabulary) {
     case VocabularyKind::kByte:
       break;
     case VocabularyKind::kChar:
@@ -346,7 +346,7 @@ void Dataset::size_vocabulary() {
 
 void Dataset::open_text(const DatasetOptions& options) {
   if (!config_.prepared.empty()) return open_prepared(options);
-  SplitTexts texts(config_, kind_of(config_.vocabulary));
+  SplitTexts texts(config_, config_.vocabulary);
   if (options.vocabulary) {
     vocabulary_ = options.vocabulary;
     check_kind(config_, *vocabulary_, "the run's stored vocabulary");

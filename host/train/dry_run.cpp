@@ -57,8 +57,8 @@ void find_vocabulary(const config::DataConfig& data, TrainingPlan& plan) {
     plan.vocabulary = data.vocabulary_size;
     plan.vocabulary_source = "data.vocabulary_size";
   } else if (!data.vocabulary_file.empty() && fs::exists(data.vocabulary_file)) {
-    data::Vocabulary vocabulary = data::load_vocabulary(
-        data.vocabulary_file, data::kind_of(data.vocabulary), "data.vocabulary_file");
+    data::Vocabulary vocabulary =
+        data::load_vocabulary(data.vocabulary_file, data.vocabulary, "data.vocabulary_file");
     if (data.task == config::Task::kDialogue) {
       vocabulary = vocabulary.with_marks(data::kDialogueMarks);
     }

@@ -137,7 +137,7 @@ class Fields {
     for (const T& value : values) out += (out.empty() ? "[" : ", ") + toml_of(value, range...);
     return out.empty() ? out : out + ']';
   }
-  template <Enumeration E>
+  template <HasWords E>
   static std::string toml_of(E value) {
     return toml_string(to_word(value));
   }

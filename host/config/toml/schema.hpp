@@ -14,8 +14,8 @@
 
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
+#include "host/base/words.hpp"
 #include "host/config/toml/toml.hpp"
-#include "host/config/toml/words.hpp"
 
 namespace mneme::config {
 
@@ -133,12 +133,11 @@ class Reader {
   bool require(std::string_view key, const std::string& what);
 
   // The value whose word the key has (words.hpp).
-  template <Enumeration E>
+  template <HasWords E>
   E choice(const Key& key, E fallback) {
     const std::vector<std::string> words = all_words<E>();
     record(key, quoted_list(words), toml_string(to_word(fallback)));
-    const auto found = std::ranges::find(words, choice(key.name, words));
-    return found == words.end() ? fallback : static_cast<E>(found - words.begin());
+    return find_word<E>(choice(key.name, words)).value_or(fallback);
   }
 
   // How to remove a key, for messages: removal_of() its value where it has one.

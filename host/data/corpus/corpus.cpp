@@ -115,18 +115,6 @@ Corpus encode_corpus(std::vector<std::filesystem::path> files, std::string key,
   return corpus;
 }
 
-std::string_view to_word(Split split) {
-  switch (split) {
-    case Split::kTrain:
-      return "train";
-    case Split::kValid:
-      return "valid";
-    case Split::kTest:
-      return "test";
-  }
-  return "?";
-}
-
 std::string key_of(Split split) { return str("data.", to_word(split)); }
 
 // --- Token ids that other programs wrote, in safetensors files ---

@@ -88,10 +88,9 @@ struct IdRows {
 // --- The parts of an experiment's data ---
 
 enum class Split { kTrain, kValid, kTest };
+constexpr auto words_of(Split) { return std::array{"train", "valid", "test"}; }
 inline constexpr std::array<Split, 3> kSplits = {Split::kTrain, Split::kValid, Split::kTest};
 
-// "train", "valid", "test".
-[[nodiscard]] std::string_view to_word(Split split);
 // "data.train" and so on, for messages.
 [[nodiscard]] std::string key_of(Split split);
 

@@ -206,7 +206,7 @@ class Preparer {
   [[nodiscard]] Json settings(const Vocabulary& vocabulary) const {
     Json json;
     json["preparation"] = to_word(options_.preparation);
-    json["documents"] = config::to_word(options_.documents.unit);
+    json["documents"] = to_word(options_.documents.unit);
     if (!options_.documents.mark.empty()) json["document_mark"] = options_.documents.mark;
     if (!options_.split.empty()) json["split"] = options_.split;
     if (!options_.vocabulary_file.empty()) {
@@ -259,20 +259,6 @@ class Preparer {
 };
 
 }  // namespace
-
-std::string_view to_word(Preparation preparation) {
-  switch (preparation) {
-    case Preparation::kNone:
-      return "none";
-    case Preparation::kWikitext103:
-      return "wikitext-103";
-    case Preparation::kEnwik8:
-      return "enwik8";
-    case Preparation::kText8:
-      return "text8";
-  }
-  return "?";
-}
 
 PrepareOptions with_preparation(PrepareOptions options) {
   const bool has_other_files = !options.files[index_of(Split::kValid)].empty() ||

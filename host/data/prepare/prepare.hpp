@@ -24,6 +24,9 @@ enum class Preparation {
   kEnwik8,       // bytes without newlines, numbered by falling count over all splits
   kText8,        // characters, numbered likewise; each split loses blanks at both ends
 };
+constexpr auto words_of(Preparation) {
+  return std::array{"none", "wikitext-103", "enwik8", "text8"};
+}
 
 struct PrepareOptions {
   // Text files by Split; a folder stands for its files in order of their names. Each file begins a
@@ -46,9 +49,6 @@ struct PrepareOptions {
 
 // The options, completed by what the preparation fixes.
 [[nodiscard]] PrepareOptions with_preparation(PrepareOptions options);
-
-// "none", "wikitext-103", "enwik8", "text8".
-[[nodiscard]] std::string_view to_word(Preparation preparation);
 
 // Writes the folder (prepared.hpp) and returns its data.json. Memory grows with the number of
 // different symbols and of documents, not with the text. The folder is complete or absent: it is

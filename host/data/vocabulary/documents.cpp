@@ -85,14 +85,13 @@ std::size_t next_cut(std::string_view text, std::size_t place, VocabularyKind ki
   const std::string shares_text = str("[", shares[0], ", ", shares[1], ", ", shares[2], "]");
   const bool has_documents = options.unit != config::Documents::kFile;
   if (has_documents && !has_document_start(text.text, options)) {
-    throw_usage(
-        {.where = where,
-         .failed = str("there is no place to cut: documents = \"", config::to_word(options.unit),
-                       "\", and no line is ", document_start(options)),
-         .expected = "a document's start behind each share of " + shares_text,
-         .got = str("none in ", text.text.size(), " bytes"),
-         .hint = "documents = \"file\" cuts anywhere; or give files of their own in "
-                 "data.valid and data.test"});
+    throw_usage({.where = where,
+                 .failed = str("there is no place to cut: documents = \"", to_word(options.unit),
+                               "\", and no line is ", document_start(options)),
+                 .expected = "a document's start behind each share of " + shares_text,
+                 .got = str("none in ", text.text.size(), " bytes"),
+                 .hint = "documents = \"file\" cuts anywhere; or give files of their own in "
+                         "data.valid and data.test"});
   }
   throw_usage({.where = where,
                .failed = str("nothing is left for ", kNames[split]),

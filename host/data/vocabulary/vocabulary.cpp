@@ -15,20 +15,6 @@
 
 namespace mneme::data {
 
-std::string_view to_word(VocabularyKind kind) {
-  switch (kind) {
-    case VocabularyKind::kByte:
-      return "byte";
-    case VocabularyKind::kChar:
-      return "char";
-    case VocabularyKind::kWord:
-      return "word";
-    case VocabularyKind::kTokenizer:
-      return "tokenizer";
-  }
-  return "?";
-}
-
 Vocabulary::Vocabulary(VocabularyKind kind, std::vector<std::string> symbols)
     : kind_(kind), symbols_(std::move(symbols)) {
   index_symbols();
@@ -266,9 +252,8 @@ const Json& member(const Json& json, const std::string& source, const char* key,
 VocabularyKind kind_of(const Json& json, const std::string& source) {
   const std::string expected = "\"byte\", \"char\", \"word\" or \"tokenizer\"";
   const Json& kind = member(json, source, "kind", expected);
-  for (const VocabularyKind each : {VocabularyKind::kByte, VocabularyKind::kChar,
-                                    VocabularyKind::kWord, VocabularyKind::kTokenizer}) {
-    if (kind == to_word(each)) return each;
+  if (kind.is_string()) {
+    if (const auto found = find_word<VocabularyKind>(kind.get<std::string>())) return *found;
   }
   refuse_vocabulary(source, "kind", expected, kind.dump());
 }

@@ -29,10 +29,8 @@ inline constexpr std::string_view kUnknown = "<unk>";
 // exception that it throws ends the reading.
 using OnSymbols = std::function<void(std::int64_t symbols)>;
 
-enum class VocabularyKind { kByte, kChar, kWord, kTokenizer };
-
-// "byte", "char", "word", "tokenizer".
-[[nodiscard]] std::string_view to_word(VocabularyKind kind);
+using VocabularyKind = config::Vocabulary;
+using mneme::to_word;
 
 // How a word vocabulary is built.
 struct WordOptions {
@@ -202,9 +200,6 @@ class Vocabulary {
   std::array<std::int32_t, 256> byte_ids_{};
   std::unordered_map<std::string, std::int32_t, Hash, std::equal_to<>> ids_;
 };
-
-// The kind of data.vocabulary.
-[[nodiscard]] VocabularyKind kind_of(config::Vocabulary vocabulary);
 
 // Reads data.vocabulary_file: what save() wrote, or, for the kind kTokenizer, also the files of a
 // tokenizer (read_tokenizer_files). `key` names the path in messages. Error (kUsage) when there is

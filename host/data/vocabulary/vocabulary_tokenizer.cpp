@@ -76,20 +76,6 @@ EncodeCounts Vocabulary::encode_pretrained(const NamedText& text, TokenSink& sin
   return counts;
 }
 
-VocabularyKind kind_of(config::Vocabulary vocabulary) {
-  switch (vocabulary) {
-    case config::Vocabulary::kByte:
-      return VocabularyKind::kByte;
-    case config::Vocabulary::kChar:
-      return VocabularyKind::kChar;
-    case config::Vocabulary::kWord:
-      return VocabularyKind::kWord;
-    case config::Vocabulary::kTokenizer:
-      break;
-  }
-  return VocabularyKind::kTokenizer;
-}
-
 Vocabulary load_vocabulary(const fs::path& path, VocabularyKind kind, const std::string& key) {
   if (kind == VocabularyKind::kTokenizer && !is_saved_vocabulary(path)) {
     auto tokenizer = std::make_shared<const Tokenizer>(Tokenizer::load(path));
