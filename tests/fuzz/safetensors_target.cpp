@@ -84,7 +84,8 @@ std::vector<std::string> safetensors_seeds() {
       "\n12345678"};
   std::vector<std::byte> data(96);
   SafetensorsWriter writer;
-  for (const DType dtype : all_dtypes()) {
+  for (const std::string& word : all_words<DType>()) {
+    const DType dtype = *find_word<DType>(word);
     writer.add(str("tensor ", dtype_name(dtype)), dtype, {3, 4}, data.data());
   }
   writer.set_metadata("key", "text");

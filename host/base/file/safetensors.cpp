@@ -22,56 +22,13 @@ static_assert(std::endian::native == std::endian::little, "safetensors data is l
 namespace mneme {
 namespace {
 
-struct DTypeRow {
-  DType dtype;
-  std::string_view name;
-  std::size_t bits;
-};
-
-constexpr std::array<DTypeRow, 22> kDTypes = {{{DType::F64, "F64", 64},
-                                               {DType::F32, "F32", 32},
-                                               {DType::F16, "F16", 16},
-                                               {DType::BF16, "BF16", 16},
-                                               {DType::F8_E5M2, "F8_E5M2", 8},
-                                               {DType::F8_E4M3, "F8_E4M3", 8},
-                                               {DType::F8_E8M0, "F8_E8M0", 8},
-                                               {DType::F8_E5M2FNUZ, "F8_E5M2FNUZ", 8},
-                                               {DType::F8_E4M3FNUZ, "F8_E4M3FNUZ", 8},
-                                               {DType::F6_E3M2, "F6_E3M2", 6},
-                                               {DType::F6_E2M3, "F6_E2M3", 6},
-                                               {DType::F4, "F4", 4},
-                                               {DType::C64, "C64", 64},
-                                               {DType::I64, "I64", 64},
-                                               {DType::I32, "I32", 32},
-                                               {DType::I16, "I16", 16},
-                                               {DType::I8, "I8", 8},
-                                               {DType::U64, "U64", 64},
-                                               {DType::U32, "U32", 32},
-                                               {DType::U16, "U16", 16},
-                                               {DType::U8, "U8", 8},
-                                               {DType::BOOL, "BOOL", 8}}};
+// Of one element, by DType.
+constexpr std::array<std::uint8_t, words_of(DType{}).size()> kBits = {
+    64, 32, 16, 16, 8, 8, 8, 8, 8, 6, 6, 4, 64, 64, 32, 16, 8, 64, 32, 16, 8, 8};
 
 }  // namespace
 
-std::vector<DType> all_dtypes() {
-  std::vector<DType> all;
-  for (const DTypeRow& row : kDTypes) all.push_back(row.dtype);
-  return all;
-}
-
-std::string_view dtype_name(DType dtype) { return kDTypes[static_cast<std::size_t>(dtype)].name; }
-
-std::size_t dtype_bits(DType dtype) { return kDTypes[static_cast<std::size_t>(dtype)].bits; }
-
-bool parse_dtype(std::string_view name, DType& dtype) {
-  for (const DTypeRow& row : kDTypes) {
-    if (row.name == name) {
-      dtype = row.dtype;
-      return true;
-    }
-  }
-  return false;
-}
+std::size_t dtype_bits(DType dtype) { return kBits[static_cast<std::size_t>(dtype)]; }
 
 void release(const TensorView& view) {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));

@@ -2,15 +2,19 @@
 // then the tensors' bytes, row-major, little-endian.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "host/base/words.hpp"
 
 namespace mneme {
 
@@ -39,15 +43,23 @@ enum class DType {
   U8,
   BOOL
 };
+constexpr auto words_of(DType) {
+  return std::array{"F64",     "F32",         "F16",         "BF16",    "F8_E5M2", "F8_E4M3",
+                    "F8_E8M0", "F8_E5M2FNUZ", "F8_E4M3FNUZ", "F6_E3M2", "F6_E2M3", "F4",
+                    "C64",     "I64",         "I32",         "I16",     "I8",      "U64",
+                    "U32",     "U16",         "U8",          "BOOL"};
+}
 
-// All of them.
-[[nodiscard]] std::vector<DType> all_dtypes();
 // The name in a safetensors header ("F32").
-[[nodiscard]] std::string_view dtype_name(DType dtype);
+[[nodiscard]] constexpr std::string_view dtype_name(DType dtype) { return to_word(dtype); }
 // Bits of one element.
 [[nodiscard]] std::size_t dtype_bits(DType dtype);
 // The dtype of a header name; false when there is none.
-[[nodiscard]] bool parse_dtype(std::string_view name, DType& dtype);
+[[nodiscard]] inline bool parse_dtype(std::string_view name, DType& dtype) {
+  const std::optional<DType> found = find_word<DType>(name);
+  if (found) dtype = *found;
+  return found.has_value();
+}
 
 // A tensor inside an open file: contiguous, row-major. `data` lives as long as the file object (or
 // a copy of it) and need not be aligned to the element size; copy bytes, do not dereference.

@@ -209,11 +209,9 @@ class HeaderReader {
     entry.view.name = name;
     const SortedJson& dtype = field(name, value, "dtype");
     if (!dtype.is_string() || !parse_dtype(dtype.get<std::string>(), entry.view.dtype)) {
-      std::vector<std::string> known;
-      for (const DType one : all_dtypes()) known.emplace_back(dtype_name(one));
       fail({.where = tensor(name),
             .failed = "unknown dtype",
-            .expected = join(known, " | "),
+            .expected = join(all_words<DType>(), " | "),
             .got = dtype.dump()});
     }
     entry.view.shape = integers(name, field(name, value, "shape"), "shape");
