@@ -1,10 +1,12 @@
 #include "host/base/file/file.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <limits>
 #include <system_error>
@@ -47,6 +49,28 @@ void fail_file(const fs::path& path, const std::string& action, int code, const 
   throw_run({.where = path.string(),
              .failed = str("cannot ", action, ": ", std::generic_category().message(code)),
              .hint = hint});
+}
+
+int write_bytes(int fd, std::span<const std::byte> bytes) {
+  // Linux writes at most 2^31 - 4096 bytes a call.
+  constexpr std::size_t kChunk = std::size_t{1} << 30;
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd, bytes.data(), std::min(bytes.size(), kChunk));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0 && errno == EAGAIN) {  // a pipe that somebody made non-blocking
+      pollfd waiting{fd, POLLOUT, 0};
+      static_cast<void>(::poll(&waiting, 1, -1));
+      continue;
+    }
+    if (written < 0) return errno;
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+  return 0;
+}
+
+void sync_folder(const fs::path& folder) {
+  const Descriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (descriptor.get() >= 0) static_cast<void>(::fsync(descriptor.get()));
 }
 
 std::string read_file(const fs::path& path, std::uint64_t limit) {

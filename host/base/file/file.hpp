@@ -83,20 +83,27 @@ class Descriptor {
  public:
   // Owns a descriptor that open(2) returned; below 0 = none.
   explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor() = default;
   ~Descriptor() {
     if (fd_ >= 0) ::close(fd_);
   }
   Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&&) = delete;
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
 
   [[nodiscard]] int get() const { return fd_; }
   // Closes now; the result of close(2).
   int close() { return ::close(std::exchange(fd_, -1)); }
 
  private:
-  int fd_;
+  int fd_ = -1;
 };
+
+// Writes all bytes to a descriptor. 0, or the errno of the failure.
+[[nodiscard]] int write_bytes(int fd, std::span<const std::byte> bytes);
+// Syncs a folder to the disk. Some file systems cannot; the files in it are safe by then.
+void sync_folder(const std::filesystem::path& folder);
 
 }  // namespace mneme

@@ -56,16 +56,9 @@ FileState file_state(const fs::path& path) {
 }
 
 FileWatch::FileWatch(milliseconds quiet, WatchMethod method) : quiet_(quiet), method_(method) {
-  if (method_ == WatchMethod::kNotified) open();
-}
-
-FileWatch::~FileWatch() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
-void FileWatch::open() {
-  descriptor_ = ::inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-  if (descriptor_ < 0) method_ = WatchMethod::kPolled;
+  if (method_ == WatchMethod::kPolled) return;
+  events_ = Descriptor(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
+  if (events_.get() < 0) method_ = WatchMethod::kPolled;
 }
 
 void FileWatch::watch(const std::vector<fs::path>& files) {
@@ -82,19 +75,19 @@ void FileWatch::watch(const std::vector<fs::path>& files) {
 // Folders are watched in place of files: a file that is replaced by rename is another file. Adding
 // a folder again changes nothing. One that is removed and made again is found at the next look.
 void FileWatch::watch_folders() {
-  if (descriptor_ < 0) return;
+  if (events_.get() < 0) return;
   for (const fs::path& folder : folders_of(reported_)) {
-    if (::inotify_add_watch(descriptor_, folder.c_str(), kEvents) >= 0) continue;
+    if (::inotify_add_watch(events_.get(), folder.c_str(), kEvents) >= 0) continue;
     if (errno == ENOENT || errno == ENOTDIR) continue;
     method_ = WatchMethod::kPolled;  // the limit of watches, a folder that cannot be read
   }
 }
 
 bool FileWatch::sleep(milliseconds limit) {
-  pollfd waiting{descriptor_, POLLIN, 0};
-  if (::poll(&waiting, 1, static_cast<int>(limit.count())) <= 0 || descriptor_ < 0) return false;
+  pollfd waiting{events_.get(), POLLIN, 0};
+  if (::poll(&waiting, 1, static_cast<int>(limit.count())) <= 0 || events_.get() < 0) return false;
   std::array<char, 16 * 1024> events{};
-  while (::read(descriptor_, events.data(), events.size()) > 0) {
+  while (::read(events_.get(), events.data(), events.size()) > 0) {
   }
   return true;
 }

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "host/base/file/file.hpp"
+
 namespace mneme {
 
 // What tells one state of a file from another: which file it is, its size and the times of its last
@@ -41,9 +43,6 @@ class FileWatch {
   // editors write in pieces.
   explicit FileWatch(std::chrono::milliseconds quiet = std::chrono::milliseconds(200),
                      WatchMethod method = WatchMethod::kNotified);
-  ~FileWatch();
-  FileWatch(const FileWatch&) = delete;
-  FileWatch& operator=(const FileWatch&) = delete;
 
   // From now on these files are watched, in place of others. The states of files that were watched
   // before stay those of the last report: a change since then is not lost.
@@ -56,7 +55,6 @@ class FileWatch {
   [[nodiscard]] std::vector<std::filesystem::path> wait(const std::function<bool()>& is_cancelled);
 
  private:
-  void open();
   void watch_folders();
   // Returns after `limit`, or earlier and true when something may have changed.
   bool sleep(std::chrono::milliseconds limit);
@@ -64,7 +62,7 @@ class FileWatch {
 
   std::chrono::milliseconds quiet_;
   WatchMethod method_;
-  int descriptor_ = -1;
+  Descriptor events_;  // of inotify; none where it is not used
   std::map<std::filesystem::path, FileState> reported_;
 };
 

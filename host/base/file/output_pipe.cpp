@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstddef>
 #include <system_error>
-#include <utility>
 
 #include "host/base/error.hpp"
 
@@ -16,10 +15,6 @@ namespace {
 
 // A pipe holds less; a program that never stops printing must not keep its reader here.
 constexpr std::size_t kMaxAtOnce = std::size_t{1} << 20;
-
-void close_end(int& end) {
-  if (end >= 0) ::close(std::exchange(end, -1));
-}
 
 }  // namespace
 
@@ -31,25 +26,21 @@ OutputPipe::OutputPipe(const std::string& program) {
                .failed = "no pipe for its output: " + std::generic_category().message(code),
                .hint = "close other programs, or raise the limit of open files (ulimit -n)"});
   }
-  reader_ = ends[0];
-  writer_ = ends[1];
-  ::fcntl(reader_, F_SETFL, O_NONBLOCK);
+  reader_ = Descriptor(ends[0]);
+  writer_ = Descriptor(ends[1]);
+  ::fcntl(reader(), F_SETFL, O_NONBLOCK);
 }
-
-OutputPipe::~OutputPipe() {
-  close_end(reader_);
-  close_end(writer_);
-}
-
-void OutputPipe::close_writer() { close_end(writer_); }
 
 void OutputPipe::drain(std::string& text) {
   std::array<char, 4096> piece{};
-  for (std::size_t most = text.size() + kMaxAtOnce; reader_ >= 0 && text.size() < most;) {
-    const ssize_t count = ::read(reader_, piece.data(), piece.size());
+  for (std::size_t most = text.size() + kMaxAtOnce; reader() >= 0 && text.size() < most;) {
+    const ssize_t count = ::read(reader(), piece.data(), piece.size());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && errno == EAGAIN) return;
-    if (count <= 0) return close_end(reader_);
+    if (count <= 0) {
+      reader_ = {};
+      return;
+    }
     text.append(piece.data(), static_cast<std::size_t>(count));
   }
 }

@@ -3,7 +3,6 @@
 #include "host/base/file/write_file.hpp"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -77,19 +76,7 @@ class NoBrokenPipe {
 };
 
 void write_all(int fd, std::span<const std::byte> bytes, const fs::path& path) {
-  // Linux writes at most 2^31 - 4096 bytes a call.
-  constexpr std::size_t kChunk = std::size_t{1} << 30;
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(fd, bytes.data(), std::min(bytes.size(), kChunk));
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0 && errno == EAGAIN) {  // a pipe that somebody made non-blocking
-      pollfd waiting{fd, POLLOUT, 0};
-      static_cast<void>(::poll(&waiting, 1, -1));
-      continue;
-    }
-    if (written < 0) fail_write(path, errno);
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-  }
+  if (const int code = write_bytes(fd, bytes); code != 0) fail_write(path, code);
 }
 
 // Writes into something that is not replaced: a pipe, device or socket.
@@ -175,12 +162,6 @@ void copy_mode(const fs::path& from, int to, const fs::path& path) {
   if (::fchmod(to, status.st_mode & 07777) != 0) fail_file(path, "set its mode", errno, "");
 }
 
-void sync_folder(const fs::path& folder) {
-  const Descriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  // Some file systems cannot sync a folder; the file itself is safe by then.
-  if (descriptor.get() >= 0) static_cast<void>(::fsync(descriptor.get()));
-}
-
 void replace_file(const fs::path& target, const Parts& parts, const fs::path& path) {
   const fs::path folder = target.has_parent_path() ? target.parent_path() : fs::path(".");
   std::string name;
@@ -240,31 +221,17 @@ namespace {
 }  // namespace
 
 AppendFile::AppendFile(const std::filesystem::path& path)
-    : path_(path),
-      descriptor_(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {
-  if (descriptor_ < 0) fail_append(path_, "open to append", errno);
+    : path_(path), file_(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {
+  if (file_.get() < 0) fail_append(path_, "open to append", errno);
 }
-
-AppendFile::~AppendFile() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
-AppendFile::AppendFile(AppendFile&& other) noexcept
-    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
 
 void AppendFile::append(std::span<const std::byte> record) {
   struct stat before {};
-  if (::fstat(descriptor_, &before) != 0) fail_append(path_, "read its size", errno);
-  while (!record.empty()) {
-    const ssize_t written = ::write(descriptor_, record.data(), record.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) {
-      const int code = errno;
-      // Cuts off the part of the record that was written before the disk was full.
-      static_cast<void>(::ftruncate(descriptor_, before.st_size));
-      fail_append(path_, "append", code);
-    }
-    record = record.subspan(static_cast<std::size_t>(written));
+  if (::fstat(file_.get(), &before) != 0) fail_append(path_, "read its size", errno);
+  if (const int code = write_bytes(file_.get(), record); code != 0) {
+    // Cuts off the part of the record that was written before the disk was full.
+    static_cast<void>(::ftruncate(file_.get(), before.st_size));
+    fail_append(path_, "append", code);
   }
 }
 
@@ -272,7 +239,7 @@ void AppendFile::append(std::string_view record) { append(std::as_bytes(std::spa
 
 void AppendFile::sync() {
   // A pipe or a device has nothing to sync.
-  if (::fsync(descriptor_) != 0 && errno != EINVAL) fail_append(path_, "sync", errno);
+  if (::fsync(file_.get()) != 0 && errno != EINVAL) fail_append(path_, "sync", errno);
 }
 
 namespace {

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "host/base/file/file.hpp"
+
 namespace mneme {
 
 // A file open for appending, such as metrics and event files; created when it does not exist. Every
@@ -16,11 +18,6 @@ class AppendFile {
  public:
   // Error (kRun) naming the path and the system's reason; so do append() and sync().
   explicit AppendFile(const std::filesystem::path& path);
-  ~AppendFile();
-  AppendFile(AppendFile&& other) noexcept;
-  AppendFile& operator=(AppendFile&&) = delete;
-  AppendFile(const AppendFile&) = delete;
-  AppendFile& operator=(const AppendFile&) = delete;
 
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
   // Appends the whole record or, with an Error, nothing of it.
@@ -31,7 +28,7 @@ class AppendFile {
 
  private:
   std::filesystem::path path_;
-  int descriptor_ = -1;
+  Descriptor file_;
 };
 
 // The kind of file at a path that a user names for output.

@@ -74,13 +74,9 @@ std::string tensor_text(const TensorView* tensor) {
 IdFileWriter::IdFileWriter(std::filesystem::path path, std::int64_t vocabulary_size,
                            std::function<void(std::int64_t)> on_write)
     : path_(std::move(path)), width_(token_width(vocabulary_size)), on_write_(std::move(on_write)) {
-  file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (file_ < 0) fail(errno);
+  file_ = Descriptor(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (file_.get() < 0) fail(errno);
   waiting_.resize(kLengthBytes + kHeaderBytes);
-}
-
-IdFileWriter::~IdFileWriter() {
-  if (file_ >= 0) ::close(file_);
 }
 
 void IdFileWriter::fail(int code) const {
@@ -92,36 +88,31 @@ void IdFileWriter::fail(int code) const {
 void IdFileWriter::write(std::span<const std::int32_t> ids) {
   append_narrow(ids, width_, waiting_);
   if (waiting_.size() < kWriteBytes) return;
-  write_bytes(waiting_);
+  put(waiting_);
   waiting_.clear();
   if (on_write_) on_write_(count());
 }
 
-void IdFileWriter::write_bytes(std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(file_, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail(errno);
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-  }
+void IdFileWriter::put(std::span<const std::byte> bytes) {
+  if (const int code = write_bytes(file_.get(), bytes); code != 0) fail(code);
 }
 
 void IdFileWriter::write_start(const std::string& start) {
-  if (::lseek(file_, 0, SEEK_SET) != 0) fail(errno);
-  write_bytes(std::as_bytes(std::span(start)));
-  if (::fsync(file_) != 0) fail(errno);
-  if (::close(std::exchange(file_, -1)) != 0) fail(errno);
+  if (::lseek(file_.get(), 0, SEEK_SET) != 0) fail(errno);
+  put(std::as_bytes(std::span(start)));
+  if (::fsync(file_.get()) != 0) fail(errno);
+  if (file_.close() != 0) fail(errno);
 }
 
 void IdFileWriter::write_rest() {
   flush();
-  write_bytes(waiting_);
+  put(waiting_);
   waiting_.clear();
 }
 
 void IdFileWriter::finish(const std::vector<std::int64_t>& documents) {
   write_rest();
-  write_bytes(std::as_bytes(std::span(documents)));
+  put(std::as_bytes(std::span(documents)));
   write_start(file_start(count(), width_, documents.size()));
 }
 

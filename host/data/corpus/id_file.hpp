@@ -34,7 +34,6 @@ class IdFileWriter final : public TokenSink {
   // some go to the disk, and may throw.
   IdFileWriter(std::filesystem::path path, std::int64_t vocabulary_size,
                std::function<void(std::int64_t)> on_write = nullptr);
-  ~IdFileWriter() override;
 
   // Writes the remaining ids, the documents and the header, and syncs the file to the disk.
   void finish(const std::vector<std::int64_t>& documents);
@@ -43,7 +42,7 @@ class IdFileWriter final : public TokenSink {
 
  private:
   void write(std::span<const std::int32_t> ids) override;
-  void write_bytes(std::span<const std::byte> bytes);
+  void put(std::span<const std::byte> bytes);
   void write_rest();
   void write_start(const std::string& start);
   [[noreturn]] void fail(int code) const;
@@ -51,7 +50,7 @@ class IdFileWriter final : public TokenSink {
   std::filesystem::path path_;
   int width_;
   std::function<void(std::int64_t)> on_write_;
-  int file_ = -1;
+  Descriptor file_;
   std::vector<std::byte> waiting_;
 };
 

@@ -1,6 +1,5 @@
 #include "host/data/prepare/prepared.hpp"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -173,13 +172,6 @@ namespace fs = std::filesystem;
              .hint = "name a place that exists and may be written"});
 }
 
-void sync(const fs::path& folder) {
-  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return;  // some file systems cannot; the files themselves are safe by then
-  static_cast<void>(::fsync(descriptor));
-  ::close(descriptor);
-}
-
 }  // namespace
 
 StagedFolder::StagedFolder(fs::path target) : target_(fs::absolute(target).lexically_normal()) {
@@ -215,13 +207,13 @@ StagedFolder::~StagedFolder() {
 }
 
 void StagedFolder::commit() {
-  sync(path_);
+  sync_folder(path_);
   // rename(2) replaces an empty folder and nothing else.
   if (std::rename(path_.c_str(), target_.c_str()) != 0) {
     fail(target_, {errno, std::generic_category()});
   }
   path_.clear();
-  sync(target_.parent_path());
+  sync_folder(target_.parent_path());
 }
 
 }  // namespace mneme::data

@@ -15,6 +15,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/checksum.hpp"
+#include "host/base/file/file.hpp"
 #include "host/plugin/file/note.hpp"
 #include "host/plugin/host_groups.hpp"
 #include "host/plugin/known_fields.hpp"
@@ -143,20 +144,6 @@ constexpr unsigned kMemoryExec = 0x0010U;
                 .hint = hint});
 }
 
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  [[nodiscard]] int get() const { return number_; }
-
- private:
-  int number_;
-};
-
 void check_status(const struct stat& status, const std::string& where) {
   const auto refuse = [&where](const std::string& got) {
     throw_plugin({.where = where,
@@ -177,15 +164,6 @@ void check_status(const struct stat& status, const std::string& where) {
                   .expected = "a file that others cannot write",
                   .got = "mode " + digits_text(status.st_mode & 07777, 8),
                   .hint = "chmod o-w it, after making sure that it is yours"});
-  }
-}
-
-void write_all(int descriptor, std::span<const std::byte> bytes, const std::string& where) {
-  while (!bytes.empty()) {
-    const ssize_t count = ::write(descriptor, bytes.data(), bytes.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) fail(where, "write a private copy", errno, "free memory or disk space");
-    bytes = bytes.subspan(static_cast<std::size_t>(count));
   }
 }
 
@@ -216,23 +194,28 @@ SealedCopy::SealedCopy(const std::filesystem::path& path, std::string where, Bac
     read_into(source.get(), static_cast<std::size_t>(status.st_size));
     map();
   } catch (...) {
-    release();
+    forget_name();
     throw;
   }
 }
 
-SealedCopy::~SealedCopy() { release(); }
+SealedCopy::~SealedCopy() {
+  forget_name();
+  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+}
 
 // False where memory files, or their names under /proc, are not available.
 bool SealedCopy::open_memory() {
   constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-  descriptor_ = ::memfd_create("mneme-plugin", kFlags | kMemoryExec);
+  descriptor_ = Descriptor(::memfd_create("mneme-plugin", kFlags | kMemoryExec));
   // Kernels before 6.3 do not know MFD_EXEC and map code without it.
-  if (descriptor_ < 0 && errno == EINVAL) descriptor_ = ::memfd_create("mneme-plugin", kFlags);
-  if (descriptor_ < 0) return false;
-  load_path_ = str("/proc/self/fd/", descriptor_);
+  if (descriptor_.get() < 0 && errno == EINVAL) {
+    descriptor_ = Descriptor(::memfd_create("mneme-plugin", kFlags));
+  }
+  if (descriptor_.get() < 0) return false;
+  load_path_ = str("/proc/self/fd/", descriptor_.get());
   if (::access(load_path_.c_str(), R_OK) == 0) return true;
-  ::close(std::exchange(descriptor_, -1));
+  descriptor_ = {};
   return false;
 }
 
@@ -248,8 +231,8 @@ void SealedCopy::open_temporary() {
   }
   folder_ = folder;
   load_path_ = folder_ + "/plugin.so";
-  descriptor_ = ::open(load_path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0500);
-  if (descriptor_ < 0) fail(where_, "make a private copy", errno);
+  descriptor_ = Descriptor(::open(load_path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0500));
+  if (descriptor_.get() < 0) fail(where_, "make a private copy", errno);
 }
 
 void SealedCopy::read_into(int source, std::size_t size) {
@@ -267,7 +250,9 @@ void SealedCopy::read_into(int source, std::size_t size) {
                     .hint = "wait until the build has finished"});
     }
     const std::span<const std::byte> part(buffer.data(), static_cast<std::size_t>(count));
-    write_all(descriptor_, part, where_);
+    if (const int code = write_bytes(descriptor_.get(), part); code != 0) {
+      fail(where_, "write a private copy", code, "free memory or disk space");
+    }
     digest.update(part);
     size_ += part.size();
   }
@@ -277,11 +262,11 @@ void SealedCopy::read_into(int source, std::size_t size) {
 void SealedCopy::map() {
   constexpr std::chrono::seconds kPatience(10);
   if (backing_ == Backing::kMemory) {
-    const int code = seal(descriptor_, kPatience);
+    const int code = seal(descriptor_.get(), kPatience);
     if (code != 0) fail(where_, "seal the private copy", code, "try again");
   }
   // Private: a shared map of a write-sealed file is refused by kernels before 6.7.
-  void* const data = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, descriptor_, 0);
+  void* const data = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, descriptor_.get(), 0);
   if (data == MAP_FAILED) fail(where_, "map the private copy", errno);
   data_ = static_cast<const std::byte*>(data);
 }
@@ -291,12 +276,6 @@ void SealedCopy::forget_name() noexcept {
   ::unlink(load_path_.c_str());
   ::rmdir(folder_.c_str());
   folder_.clear();
-}
-
-void SealedCopy::release() noexcept {
-  forget_name();
-  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(std::exchange(data_, nullptr)), size_);
-  if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
 }
 
 }  // namespace mneme::plugin

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "host/base/file/file.hpp"
 #include "host/plugin/file/elf_file.hpp"
 #include "mneme/note.h"
 
@@ -58,11 +59,10 @@ class SealedCopy {
   bool open_memory();
   void open_temporary();
   void map();
-  void release() noexcept;
 
   std::string where_;
   Backing backing_ = Backing::kMemory;
-  int descriptor_ = -1;
+  Descriptor descriptor_;
   const std::byte* data_ = nullptr;
   std::size_t size_ = 0;
   std::string sha256_;
