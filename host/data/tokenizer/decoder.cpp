@@ -171,13 +171,6 @@ std::string take_all(std::string& bytes) { return take(bytes, false); }
 
 Decoder::Decoder(const Field& field) : is_empty_(false) { add(field); }
 
-Decoder Decoder::gpt2() {
-  Decoder decoder;
-  decoder.is_empty_ = false;
-  decoder.steps_.emplace_back(ByteLevelStep{});
-  return decoder;
-}
-
 void Decoder::add(const Field& field) {
   const std::string& type = field.type();
   if (type == "Sequence") {

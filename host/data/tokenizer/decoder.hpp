@@ -41,8 +41,6 @@ class Decoder {
   Decoder() = default;
   // Error (kUsage) naming the field for anything else.
   explicit Decoder(const Field& field);
-  // ByteLevel alone.
-  [[nodiscard]] static Decoder gpt2();
 
   [[nodiscard]] bool is_empty() const { return is_empty_; }
   [[nodiscard]] const std::vector<DecoderStep>& steps() const { return steps_; }

@@ -1,5 +1,4 @@
 // Vocabulary and merges of a tokenizer's files.
-#include <array>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -50,31 +49,19 @@ TokenIds index_tokens(const std::vector<std::string>& tokens) {
   return ids;
 }
 
-// The merge of two tokens, and which of them, or their union, the vocabulary lacks.
-struct FoundMerge {
-  Merge merge;
-  std::string missing;
-};
-
-FoundMerge find_merge(const TokenIds& ids, std::string_view left, std::string_view right) {
-  const std::string both = str(left, right);
-  const std::array<std::string_view, 3> parts = {left, right, both};
-  std::array<std::int32_t, 3> found{};
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const auto id = ids.find(parts[i]);
-    if (id == ids.end()) return {{}, std::string(parts[i])};
-    found[i] = id->second;
-  }
-  return {{found[0], found[1], found[2]}, ""};
-}
-
-[[noreturn]] void refuse_merge(const std::string& place, std::string_view left,
-                               std::string_view right, const std::string& missing) {
-  throw_usage({.where = place,
-               .failed = "the merges are those of another tokenizer: the vocabulary lacks a token",
-               .expected = str("\"", missing, "\" in the vocabulary"),
-               .got = str("the merge \"", left, "\" \"", right, "\""),
-               .hint = "take vocabulary and merges from the same model"});
+// The merge of two tokens; `place` gives its place for messages.
+template <typename Place>
+Merge find_merge(const TokenIds& ids, std::string_view left, std::string_view right, Place place) {
+  const auto id_of = [&](std::string_view token) {
+    if (const auto found = ids.find(token); found != ids.end()) return found->second;
+    throw_usage(
+        {.where = place(),
+         .failed = "the merges are those of another tokenizer: the vocabulary lacks a token",
+         .expected = str("\"", token, "\" in the vocabulary"),
+         .got = str("the merge \"", left, "\" \"", right, "\""),
+         .hint = "take vocabulary and merges from the same model"});
+  };
+  return {id_of(left), id_of(right), id_of(str(left, right))};
 }
 
 // "a b" cut at its one blank; false for anything else.
@@ -107,9 +94,7 @@ std::vector<Merge> read_merges(const Field& field, const TokenIds& ids) {
       left = list[i][0].get_ref<const std::string&>();
       right = list[i][1].get_ref<const std::string&>();
     }
-    FoundMerge found = find_merge(ids, left, right);
-    if (!found.missing.empty()) refuse_merge(field.element(i).place(), left, right, found.missing);
-    merges.push_back(found.merge);
+    merges.push_back(find_merge(ids, left, right, [&] { return field.element(i).place(); }));
   }
   return merges;
 }
@@ -171,9 +156,7 @@ ModelFields read_vocabulary_and_merges(const TokenizerFiles& files) {
                    .expected = std::string(kMergeExpected),
                    .got = str("\"", line, "\"")});
     }
-    FoundMerge found = find_merge(ids, left, right);
-    if (!found.missing.empty()) refuse_merge(place, left, right, found.missing);
-    out.merges.push_back(found.merge);
+    out.merges.push_back(find_merge(ids, left, right, [&] { return place; }));
   }
   return out;
 }

@@ -1,6 +1,5 @@
 // The parts of a tokenizer beside its model.
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <string>
 #include <unordered_set>
@@ -90,6 +89,16 @@ const std::string& token_text(const Field& field) {
   return field.json().is_object() ? field.at("content").text() : field.text();
 }
 
+// add_bos_token of tokenizer_config.json takes the place of what the template puts before a text.
+void read_add_bos(const FolderSettings& settings, TokenizerParts& parts) {
+  const auto adds = settings.find_in_config("add_bos_token");
+  if (!adds || adds->is_null()) return;
+  parts.prefix.clear();
+  const auto token = settings.find("bos_token");
+  if (!adds->flag() || !token || token->is_null()) return;
+  if (const auto id = parts.find(token_text(*token))) parts.prefix = {*id};
+}
+
 // Whether two pre-tokenizers cut a text alike: trim_offsets only moves places in the text.
 bool cut_alike(const FileJson& one, const FileJson& other) {
   const auto without_offsets = [](auto& self, FileJson json) -> FileJson {
@@ -126,13 +135,13 @@ TokenizerParts read_object(const TokenizerFiles& files, const std::string& place
   take_parts_of_class(type, settings, json, model.settings);
   const Field root(json, place);
   parts.model = std::make_unique<Bpe>(model.tokens, model.merges, model.settings);
-  parts.special.unknown = model.settings.unknown;
   add_folder_tokens(json, place, type, settings, parts);
   if (const auto field = root.find("normalizer")) parts.normalizer = Normalizer(*field);
   if (const auto field = root.find("pre_tokenizer")) parts.pre_tokenizer = PreTokenizer(*field);
   // GPT-NeoX's class puts nothing around a text, whatever tokenizer.json says.
   const auto around = root.find("post_processor");
   if (around && type != TokenizerClass::kGptNeoX) read_post_processor(*around, parts);
+  read_add_bos(settings, parts);
   if (const auto field = root.find("decoder")) parts.decoder = Decoder(*field);
   parts.splits_special = settings.flag("split_special_tokens", false);
   for (const std::string& key : settings.unknown_keys()) {
@@ -197,36 +206,6 @@ std::int32_t TokenizerParts::size() const {
   return size;
 }
 
-void read_special_ids(const TokenizerFiles& files, TokenizerParts& parts) {
-  struct Use {
-    const char* token;
-    std::optional<std::int32_t>& slot;
-  };
-  const std::array<Use, 4> uses = {
-      Use{"bos_token", parts.special.beginning}, Use{"eos_token", parts.special.end},
-      Use{"unk_token", parts.special.unknown}, Use{"pad_token", parts.special.padding}};
-  const FolderSettings settings(files);
-  for (const Use& use : uses) {
-    const auto field = settings.find(use.token);
-    if (field && !field->is_null() && !use.slot) use.slot = parts.find(token_text(*field));
-  }
-}
-
-namespace {
-
-// add_bos_token of tokenizer_config.json takes the place of what the template puts before a text.
-void read_add_bos(const TokenizerFiles& files, TokenizerParts& parts) {
-  if (!files.has("tokenizer_config.json")) return;
-  const std::string file = files.place("tokenizer_config.json");
-  const FileJson json = parse_file_json(files.texts.at("tokenizer_config.json"), file);
-  const auto adds = Field(json, file).find("add_bos_token");
-  if (!adds) return;
-  parts.prefix.clear();
-  if (adds->flag() && parts.special.beginning) parts.prefix = {*parts.special.beginning};
-}
-
-}  // namespace
-
 TokenizerParts read_parts(const TokenizerFiles& files) {
   if (!files.has("tokenizer.json") && !(files.has("vocab.json") && files.has("merges.txt"))) {
     throw_usage({.where = files.folder.empty() ? std::string("tokenizer") : files.folder,
@@ -234,11 +213,7 @@ TokenizerParts read_parts(const TokenizerFiles& files) {
                  .expected = "the text of tokenizer.json, or of vocab.json and merges.txt",
                  .got = str("texts of ", files.texts.size(), " other files")});
   }
-  TokenizerParts parts =
-      files.has("tokenizer.json") ? read_tokenizer_json(files) : read_vocab_json(files);
-  read_special_ids(files, parts);
-  read_add_bos(files, parts);
-  return parts;
+  return files.has("tokenizer.json") ? read_tokenizer_json(files) : read_vocab_json(files);
 }
 
 }  // namespace mneme::data

@@ -65,7 +65,6 @@ Tokenizer Tokenizer::load(const std::filesystem::path& path) {
 }
 
 std::int32_t Tokenizer::size() const { return parts_->count; }
-const SpecialIds& Tokenizer::special_ids() const { return parts_->special; }
 const std::vector<std::int32_t>& Tokenizer::beginning() const { return parts_->prefix; }
 const Decoder& Tokenizer::decoder() const { return parts_->decoder; }
 const std::string& Tokenizer::sha256() const { return parts_->sha256; }

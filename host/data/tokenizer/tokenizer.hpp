@@ -18,14 +18,6 @@ namespace mneme::data {
 
 class Decoder;
 
-// Ids by their use, as far as the files name them.
-struct SpecialIds {
-  std::optional<std::int32_t> beginning;  // bos
-  std::optional<std::int32_t> end;        // eos
-  std::optional<std::int32_t> unknown;    // unk
-  std::optional<std::int32_t> padding;    // pad
-};
-
 struct EncodeOptions {
   // What the post-processor puts around a text, such as <s>.
   bool adds_special = false;
@@ -68,7 +60,6 @@ class Tokenizer {
   // File and key that name the token beside the model's vocabulary; "" for a token of the latter
   // that is not named, and for an id out of range.
   [[nodiscard]] std::string place_of(std::int64_t id) const;
-  [[nodiscard]] const SpecialIds& special_ids() const;
   // The ids that the post-processor puts before a text, such as that of <s>.
   [[nodiscard]] const std::vector<std::int32_t>& beginning() const;
 

@@ -27,7 +27,6 @@ struct TokenizerParts {
   std::vector<std::int32_t> prefix;  // of the post-processor
   std::vector<std::int32_t> suffix;
   bool splits_special = false;  // special tokens in a text are text, unless they are asked for
-  SpecialIds special;
   std::vector<std::string> notes;
   std::string sha256;
 
@@ -44,9 +43,6 @@ struct ModelFields {
 };
 [[nodiscard]] ModelFields read_model(const Field& field);
 [[nodiscard]] ModelFields read_vocabulary_and_merges(const TokenizerFiles& files);
-
-// Sets bos, eos, unk and pad as the folder's settings name them.
-void read_special_ids(const TokenizerFiles& files, TokenizerParts& parts);
 
 // Reads everything.
 [[nodiscard]] TokenizerParts read_parts(const TokenizerFiles& files);

@@ -37,7 +37,6 @@ TEST(Tokenizer, MergesByRankAndTellsUnknownCharacters) {
   EXPECT_EQ(tokenizer.token(7), "<s>");
   EXPECT_TRUE(tokenizer.is_special(7));
   EXPECT_FALSE(tokenizer.is_special(1));
-  EXPECT_EQ(tokenizer.special_ids().unknown, 0);
 }
 
 TEST(Tokenizer, CountsTheCharactersThatItGivesUp) {
@@ -101,20 +100,20 @@ TEST(Tokenizer, LongWordsEqualTheSameWordInPieces) {
   EXPECT_EQ(tokenizer.encode(text), expected);
 }
 
-TEST(Tokenizer, SpecialIdsComeFromTheFilesBesideIt) {
+TEST(Tokenizer, SpecialTokensComeFromTheFilesBesideIt) {
   TokenizerFiles files;
   files.texts["tokenizer.json"] = small_tokenizer_json().dump();
-  files.texts["tokenizer_config.json"] = R"({"bos_token": "<s>", "pad_token": null})";
+  files.texts["tokenizer_config.json"] =
+      R"({"bos_token": "<s>", "pad_token": null, "add_bos_token": true})";
   files.texts["special_tokens_map.json"] = R"({"bos_token": "a", "pad_token": {"content": "b"}})";
   const Tokenizer tokenizer(files);
-  EXPECT_EQ(tokenizer.special_ids().beginning, 1);  // special_tokens_map.json comes last
-  EXPECT_EQ(tokenizer.special_ids().padding, 2);
-  EXPECT_EQ(tokenizer.special_ids().end, std::nullopt);
+  EXPECT_THAT(tokenizer.beginning(), ElementsAre(1));  // special_tokens_map.json comes last
+  EXPECT_TRUE(tokenizer.is_special(2));
   files.texts.erase("special_tokens_map.json");
   files.texts["tokenizer_config.json"] = R"({"bos_token": "<s>", "eos_token": "</s>"})";
   const Tokenizer more(files);
-  EXPECT_EQ(more.special_ids().beginning, 7);
-  EXPECT_EQ(more.special_ids().end, 8);  // a token that the vocabulary lacks gets the next id
+  EXPECT_TRUE(more.is_special(7));
+  EXPECT_EQ(more.id_of("</s>"), 8);  // a token that the vocabulary lacks gets the next id
   EXPECT_EQ(more.size(), 9);
 }
 
@@ -357,7 +356,6 @@ TEST(Tokenizer, VocabJsonTakesItsTokensFromTheFilesBeside) {
   files.texts["special_tokens_map.json"] = R"({"eos_token": "<y>"})";
   const Tokenizer tokenizer(files);
   EXPECT_THAT(tokenizer.encode("<y>a<x>"), ElementsAre(5, 0, 4));
-  EXPECT_EQ(tokenizer.special_ids().end, 5);
   EXPECT_TRUE(tokenizer.is_special(5));
   EXPECT_FALSE(tokenizer.is_special(4));
   files.texts["added_tokens.json"] = R"({"<x>": 4, "<y>": 6})";

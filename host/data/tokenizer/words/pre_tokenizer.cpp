@@ -84,21 +84,7 @@ PrependScheme read_prepend_scheme(const Field& field) {
   return word == "always" ? PrependScheme::kAlways : PrependScheme::kFirst;
 }
 
-PreTokenizer::ByteLevel PreTokenizer::byte_level(bool adds_prefix_space, bool uses_pattern,
-                                                 const std::string& place) {
-  ByteLevel step;
-  step.adds_prefix_space = adds_prefix_space;
-  if (uses_pattern) step.split.emplace(Split{Pattern::expression(kGpt2Pattern, place)});
-  return step;
-}
-
 PreTokenizer::PreTokenizer(const Field& field) { add(field); }
-
-PreTokenizer PreTokenizer::gpt2(bool adds_prefix_space) {
-  PreTokenizer out;
-  out.steps_.emplace_back(byte_level(adds_prefix_space, true, "GPT-2's pattern"));
-  return out;
-}
 
 void PreTokenizer::add(const Field& field) {
   const std::string& type = field.type();
@@ -108,8 +94,11 @@ void PreTokenizer::add(const Field& field) {
   } else if (type == "ByteLevel") {
     // trim_offsets moves the places of tokens in the text, not their ids.
     field.require_object({"type", "add_prefix_space", "trim_offsets", "use_regex"});
-    steps_.emplace_back(byte_level(field.at("add_prefix_space").flag(),
-                                   field.flag("use_regex", true), field.place()));
+    ByteLevel step{field.at("add_prefix_space").flag(), std::nullopt};
+    if (field.flag("use_regex", true)) {
+      step.split.emplace(Split{Pattern::expression(kGpt2Pattern, field.place())});
+    }
+    steps_.emplace_back(std::move(step));
   } else if (type == "Split") {
     add_split(field);
   } else if (type == "Digits") {

@@ -37,8 +37,6 @@ class PreTokenizer {
   PreTokenizer() = default;
   // Error (kUsage) naming the field for anything else.
   explicit PreTokenizer(const Field& field);
-  // GPT-2's: ByteLevel with its own pattern.
-  [[nodiscard]] static PreTokenizer gpt2(bool adds_prefix_space);
 
   // Calls `on_word` with each word, none of them empty; a word is valid during the call.
   // `is_at_start` says whether the text begins where the user's text does. Error as Pattern.
@@ -64,8 +62,6 @@ class PreTokenizer {
   void add(const Field& field);
   void add_split(const Field& field);
   void add_metaspace(const Field& field);
-  [[nodiscard]] static ByteLevel byte_level(bool adds_prefix_space, bool uses_pattern,
-                                            const std::string& place);
   void run(std::size_t step, std::string_view text, bool is_at_start, const OnWord& on_word) const;
   template <typename OnPiece>
   static void cut(const Split& split, std::string_view text, bool is_at_start,
