@@ -192,12 +192,4 @@ std::vector<PositionField> DialogueStream::position_fields() const {
           {"tokens", data_->corpus->size()}};
 }
 
-std::vector<std::int64_t> DialogueStream::position() const {
-  return counted_position(position_fields(), index_);
-}
-
-void DialogueStream::seek(const std::vector<std::int64_t>& position) {
-  index_ = count_in(position, position_fields());
-}
-
 }  // namespace mneme::data

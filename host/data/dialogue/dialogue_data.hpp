@@ -61,15 +61,13 @@ void check_dialogue_path(const std::filesystem::path& path, const std::string& k
 // data.seed and options.seed; evaluation takes them as they are numbered.
 // TokenSegment::document is a dialogue's number, `offset` counts from the beginning of its
 // sequence.
-class DialogueStream final : public Stream {
+class DialogueStream final : public CountedStream {
  public:
   // `settings`: data.dialogue and data.seed. Errors (kUsage) as check_stream_options.
   DialogueStream(std::shared_ptr<const DialogueData> data, const config::DataConfig& settings,
                  const StreamOptions& options);
 
   bool next(TokenSegment& segment) override;
-  [[nodiscard]] std::vector<std::int64_t> position() const override;
-  void seek(const std::vector<std::int64_t>& position) override;
   [[nodiscard]] std::int64_t segments_per_epoch() const override { return segments_; }
   [[nodiscard]] std::int64_t targets_per_epoch() const override { return targets_; }
 
@@ -86,7 +84,7 @@ class DialogueStream final : public Stream {
   void order(std::int64_t epoch);
   [[nodiscard]] bool has_target(const DialogueSequence& sequence, std::int64_t token) const;
   void fill(std::int64_t lane, const Piece& piece, TokenSegment& segment) const;
-  [[nodiscard]] std::vector<PositionField> position_fields() const;
+  [[nodiscard]] std::vector<PositionField> position_fields() const override;
 
   std::shared_ptr<const DialogueData> data_;
   std::uint64_t seed_;
@@ -97,7 +95,6 @@ class DialogueStream final : public Stream {
   std::int64_t epoch_ = -1;                           // of pieces_
   std::int64_t segments_ = 0;
   std::int64_t targets_ = 0;
-  std::int64_t index_ = 0;
 };
 
 }  // namespace mneme::data

@@ -98,16 +98,15 @@ void check_position(const std::vector<std::int64_t>& position, std::size_t size,
   }
 }
 
-std::vector<std::int64_t> counted_position(const std::vector<PositionField>& fields,
-                                           std::int64_t segments) {
+std::vector<std::int64_t> CountedStream::position() const {
   std::vector<std::int64_t> position;
-  for (const PositionField& field : fields) position.push_back(field.ours);
-  position.push_back(segments);
+  for (const PositionField& field : position_fields()) position.push_back(field.ours);
+  position.push_back(index_);
   return position;
 }
 
-std::int64_t count_in(const std::vector<std::int64_t>& position,
-                      const std::vector<PositionField>& fields) {
+void CountedStream::seek(const std::vector<std::int64_t>& position) {
+  const std::vector<PositionField> fields = position_fields();
   check_position(position, fields.size() + 1, fields);
   if (position.back() < 0) {
     throw_run({.where = "data position",
@@ -116,7 +115,7 @@ std::int64_t count_in(const std::vector<std::int64_t>& position,
                .got = str(position.back()),
                .hint = "the checkpoint is damaged; take another one"});
   }
-  return position.back();
+  index_ = position.back();
 }
 
 namespace {

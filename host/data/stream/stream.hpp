@@ -112,12 +112,18 @@ struct PositionField {
 void check_position(const std::vector<std::int64_t>& position, std::size_t size,
                     const std::vector<PositionField>& fields);
 
-// The position of a stream whose place is one count, of segments, behind its fields' values.
-[[nodiscard]] std::vector<std::int64_t> counted_position(const std::vector<PositionField>& fields,
-                                                         std::int64_t segments);
-// The count of such a position. Throws as check_position does, and when it is negative.
-[[nodiscard]] std::int64_t count_in(const std::vector<std::int64_t>& position,
-                                    const std::vector<PositionField>& fields);
+// A stream whose place is the number of segments that it has given: a position has the fields'
+// values and this number.
+class CountedStream : public Stream {
+ public:
+  [[nodiscard]] std::vector<std::int64_t> position() const final;
+  void seek(const std::vector<std::int64_t>& position) final;
+
+ protected:
+  [[nodiscard]] virtual std::vector<PositionField> position_fields() const = 0;
+
+  std::int64_t index_ = 0;  // segments given
+};
 
 // --- Token ids in as few bytes as their vocabulary needs ---
 // Read from memory or from a mapped file, and written one after another.

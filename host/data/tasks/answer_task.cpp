@@ -168,12 +168,4 @@ std::vector<PositionField> AnswerStream::position_fields() const {
   return fields;
 }
 
-std::vector<std::int64_t> AnswerStream::position() const {
-  return counted_position(position_fields(), index_);
-}
-
-void AnswerStream::seek(const std::vector<std::int64_t>& position) {
-  index_ = count_in(position, position_fields());
-}
-
 }  // namespace mneme::data

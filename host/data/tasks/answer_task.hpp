@@ -120,15 +120,13 @@ class AnswerCut {
 //
 // Training takes the sequences in an order that is drawn anew for each epoch from data.seed and
 // options.seed; evaluation takes them as they are numbered. TokenSegment::document is the number.
-class AnswerStream : public Stream {
+class AnswerStream : public CountedStream {
  public:
   // `split` is "train", "valid" or "test". Errors (kUsage) as check_stream_options and AnswerCut.
   AnswerStream(std::shared_ptr<const AnswerTask> task, std::string split,
                const StreamOptions& options);
 
   bool next(TokenSegment& segment) override;
-  [[nodiscard]] std::vector<std::int64_t> position() const override;
-  void seek(const std::vector<std::int64_t>& position) override;
   [[nodiscard]] std::int64_t segments_per_epoch() const override {
     return batches_ * cut_.segments();
   }
@@ -150,15 +148,14 @@ class AnswerStream : public Stream {
   void load_batch(std::int64_t number);
   void fill(std::int64_t lane, std::int64_t part, TokenSegment& segment) const;
   void shuffle(std::int64_t epoch);
-  [[nodiscard]] std::vector<PositionField> position_fields() const;
+  [[nodiscard]] std::vector<PositionField> position_fields() const override;
 
   std::shared_ptr<const AnswerTask> task_;
   std::string split_;
   StreamOptions options_;
   AnswerCut cut_;
-  std::int64_t count_;    // sequences of an epoch
-  std::int64_t batches_;  // of an epoch
-  std::int64_t index_ = 0;
+  std::int64_t count_;               // sequences of an epoch
+  std::int64_t batches_;             // of an epoch
   Batch batch_;                      // a cache
   std::vector<std::int64_t> order_;  // cached: the order of training in epoch order_epoch_
   std::int64_t order_epoch_ = -1;

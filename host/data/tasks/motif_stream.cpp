@@ -124,12 +124,4 @@ std::vector<PositionField> MotifStream::position_fields() const {
           {"seed", static_cast<std::int64_t>(options_.seed)}};
 }
 
-std::vector<std::int64_t> MotifStream::position() const {
-  return counted_position(position_fields(), index_);
-}
-
-void MotifStream::seek(const std::vector<std::int64_t>& position) {
-  index_ = count_in(position, position_fields());
-}
-
 }  // namespace mneme::data

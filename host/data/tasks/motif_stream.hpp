@@ -25,7 +25,7 @@ namespace mneme::data {
 // lanes differ for any number of lanes. Episodes of lane b begin b segments (modulo an episode's
 // length) early, so that the lanes' resets do not fall into one step. A lane depends on seeds,
 // split and its own index only, never on the number of lanes.
-class MotifStream : public Stream {
+class MotifStream : public CountedStream {
  public:
   // `split` ("train", "valid", "test") keeps the splits' motifs apart; data.seed and options.seed
   // key them. Error (kUsage) for alphabet < 2, period_min < 1, period_max < period_min, or bad
@@ -35,8 +35,6 @@ class MotifStream : public Stream {
               const StreamOptions& options, std::int64_t episode_segments = 0);
 
   bool next(TokenSegment& segment) override;
-  [[nodiscard]] std::vector<std::int64_t> position() const override;
-  void seek(const std::vector<std::int64_t>& position) override;
   [[nodiscard]] std::int64_t segments_per_epoch() const override { return 0; }
   [[nodiscard]] std::int64_t targets_per_epoch() const override { return 0; }
 
@@ -53,14 +51,13 @@ class MotifStream : public Stream {
 
   [[nodiscard]] std::int64_t period(std::int64_t lane, std::int64_t episode) const;
   void fill(std::int64_t index, TokenSegment& segment);
-  [[nodiscard]] std::vector<PositionField> position_fields() const;
+  [[nodiscard]] std::vector<PositionField> position_fields() const override;
 
   config::MotifConfig motif_;
   std::uint64_t data_seed_;
   std::string split_;
   StreamOptions options_;
   std::int64_t episode_segments_;
-  std::int64_t index_ = 0;
   std::vector<Lane> lanes_;  // a cache
 };
 
