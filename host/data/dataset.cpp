@@ -34,6 +34,11 @@ Json describe_corpus(const Corpus& corpus) {
   return json;
 }
 
+const std::filesystem::path& path_of(const config::DataConfig& config, Split split) {
+  if (split == Split::kTrain) return config.train;
+  return split == Split::kValid ? config.valid : config.test;
+}
+
 // The log has a warning where valid or test holds what train holds.
 void warn_of_equal_splits(const Dataset& dataset) {
   const std::shared_ptr<const Corpus> train = dataset.corpus(Split::kTrain);
@@ -77,22 +82,13 @@ Dataset::Dataset(const config::DataConfig& config, const DatasetOptions& options
   warn_of_equal_splits(*this);
 }
 
-std::shared_ptr<const Corpus>& Dataset::slot(Split split) {
-  return corpora_[static_cast<std::size_t>(split)];
-}
-
 bool Dataset::has(Split split) const noexcept {
-  return config_.task == config::Task::kMotif || answers_ ||
-         corpora_[static_cast<std::size_t>(split)];
+  return config_.task == config::Task::kMotif || answers_ || corpora_[index_of(split)];
 }
 
 const std::vector<std::int64_t>& Dataset::training_counts() const noexcept {
   static const std::vector<std::int64_t> kNone;
   return vocabulary_ ? vocabulary_->counts() : kNone;
-}
-
-std::shared_ptr<const Corpus> Dataset::corpus(Split split) const {
-  return corpora_[static_cast<std::size_t>(split)];
 }
 
 std::vector<std::int64_t> Dataset::type_marks() const {
@@ -116,7 +112,7 @@ std::unique_ptr<Stream> Dataset::make_stream(Split split, const StreamOptions& o
                  .got = "none that was read",
                  .hint = str("set ", key_of(split))});
   }
-  if (const auto& dialogues = dialogues_[static_cast<std::size_t>(split)]) {
+  if (const auto& dialogues = dialogues_[index_of(split)]) {
     return std::make_unique<DialogueStream>(dialogues, config_, options);
   }
   return std::make_unique<LaneStream>(corpus(split), config_.reset, options);
@@ -180,14 +176,14 @@ std::int64_t largest_id(const TokenArray& ids) {
 void Dataset::open_ids(const DatasetOptions& options) {
   vocabulary_size_ = config_.vocabulary_size;
   const auto wants = [&](Split split) {
-    return !path(split).empty() &&
+    return !path_of(config_, split).empty() &&
            std::find(options.splits.begin(), options.splits.end(), split) != options.splits.end();
   };
   if (!config_.train.empty() && (wants(Split::kTrain) || vocabulary_size_ == 0)) {
     auto train = std::make_shared<const Corpus>(
         read_id_corpus(config_.train, key_of(Split::kTrain), vocabulary_size_));
     if (vocabulary_size_ == 0) vocabulary_size_ = largest_id(train->tokens) + 1;
-    if (wants(Split::kTrain)) slot(Split::kTrain) = std::move(train);
+    if (wants(Split::kTrain)) corpora_[index_of(Split::kTrain)] = std::move(train);
   }
   if (vocabulary_size_ == 0) {
     throw_usage({.where = "data.vocabulary_size",
@@ -197,8 +193,8 @@ void Dataset::open_ids(const DatasetOptions& options) {
   }
   for (const Split split : {Split::kValid, Split::kTest}) {
     if (!wants(split)) continue;
-    slot(split) = std::make_shared<const Corpus>(
-        read_id_corpus(path(split), key_of(split), vocabulary_size_));
+    corpora_[index_of(split)] = std::make_shared<const Corpus>(
+        read_id_corpus(path_of(config_, split), key_of(split), vocabulary_size_));
   }
 }
 
@@ -214,11 +210,10 @@ class SplitTexts {
 
   [[nodiscard]] bool has(Split split) const {
     if (config_.split.empty()) return !path(split).empty();
-    return config_.split[static_cast<std::size_t>(split)] > 0.0;
+    return config_.split[index_of(split)] > 0.0;
   }
   [[nodiscard]] const std::filesystem::path& path(Split split) const {
-    if (split == Split::kTrain || !config_.split.empty()) return config_.train;
-    return split == Split::kValid ? config_.valid : config_.test;
+    return path_of(config_, config_.split.empty() ? split : Split::kTrain);
   }
   // The split's text, mapped until the next call.
   const std::vector<NamedText>& open(Split split) {
@@ -229,7 +224,7 @@ class SplitTexts {
     texts_ = files_->texts();
     if (is_cut) {
       const auto parts = cut_shares(texts_.front(), config_.split, kind_, documents());
-      texts_ = {parts[static_cast<std::size_t>(split)]};
+      texts_ = {parts[index_of(split)]};
     }
     return texts_;
   }
@@ -297,11 +292,6 @@ Vocabulary build_vocabulary(const config::DataConfig& config,
 
 }  // namespace
 
-const std::filesystem::path& Dataset::path(Split split) const {
-  if (split == Split::kTrain) return config_.train;
-  return split == Split::kValid ? config_.valid : config_.test;
-}
-
 void Dataset::open_prepared(const DatasetOptions& options) {
   const PreparedFolder folder = PreparedFolder::open(config_.prepared);
   if (options.vocabulary && !(*options.vocabulary == folder.vocabulary())) {
@@ -317,7 +307,8 @@ void Dataset::open_prepared(const DatasetOptions& options) {
   vocabulary_ = folder.vocabulary();
   size_vocabulary();
   for (const Split split : options.splits) {
-    if (folder.has(split)) slot(split) = std::make_shared<const Corpus>(folder.corpus(split));
+    if (folder.has(split))
+      corpora_[index_of(split)] = std::make_shared<const Corpus>(folder.corpus(split));
   }
 }
 
@@ -356,7 +347,7 @@ void Dataset::open_text(const DatasetOptions& options) {
   size_vocabulary();
   for (const Split split : options.splits) {
     if (!texts.has(split)) continue;
-    slot(split) = std::make_shared<const Corpus>(encode_corpus(
+    corpora_[index_of(split)] = std::make_shared<const Corpus>(encode_corpus(
         {texts.path(split)}, key_of(split), texts.open(split), *vocabulary_, texts.documents()));
   }
 }
@@ -366,10 +357,10 @@ void Dataset::open_text(const DatasetOptions& options) {
 void Dataset::open_dialogues(const DatasetOptions& options) {
   std::array<std::optional<DialogueSet>, kSplits.size()> read;
   const auto set_of = [&](Split split) -> DialogueSet& {
-    std::optional<DialogueSet>& set = read[static_cast<std::size_t>(split)];
+    std::optional<DialogueSet>& set = read[index_of(split)];
     if (!set) {
-      check_dialogue_path(path(split), key_of(split));
-      set = read_dialogues(path(split));
+      check_dialogue_path(path_of(config_, split), key_of(split));
+      set = read_dialogues(path_of(config_, split));
     }
     return *set;
   };
@@ -383,11 +374,11 @@ void Dataset::open_dialogues(const DatasetOptions& options) {
   vocabulary_ = vocabulary_->with_marks(kDialogueMarks);
   size_vocabulary();
   for (const Split split : options.splits) {
-    if (path(split).empty()) continue;
-    auto data = encode_dialogues(std::move(set_of(split).dialogues), path(split), key_of(split),
-                                 *vocabulary_, config_.dialogue.has_document);
-    slot(split) = data->corpus;
-    dialogues_[static_cast<std::size_t>(split)] = std::move(data);
+    if (path_of(config_, split).empty()) continue;
+    auto data = encode_dialogues(std::move(set_of(split).dialogues), path_of(config_, split),
+                                 key_of(split), *vocabulary_, config_.dialogue.has_document);
+    corpora_[index_of(split)] = data->corpus;
+    dialogues_[index_of(split)] = std::move(data);
   }
 }
 

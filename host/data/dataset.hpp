@@ -58,7 +58,9 @@ class Dataset {
   // The task whose sequences have an answer; nullptr for other data.
   [[nodiscard]] std::shared_ptr<const AnswerTask> answer_task() const { return answers_; }
   // The split's tokens; nullptr when it has no file. Valid while the dataset or a stream lives.
-  [[nodiscard]] std::shared_ptr<const Corpus> corpus(Split split) const;
+  [[nodiscard]] std::shared_ptr<const Corpus> corpus(Split split) const {
+    return corpora_[index_of(split)];
+  }
 
   // True when the task is dialogues.
   [[nodiscard]] bool has_dialogues() const noexcept {
@@ -67,7 +69,7 @@ class Dataset {
   // The split's dialogues; nullptr for other tasks and when it has no file. Its `corpus` is
   // corpus(split).
   [[nodiscard]] std::shared_ptr<const DialogueData> dialogues(Split split) const {
-    return dialogues_[static_cast<std::size_t>(split)];
+    return dialogues_[index_of(split)];
   }
 
   // The marks whose embeddings are the types of tokens (TokenSegment::types), <doc> first; empty
@@ -90,8 +92,6 @@ class Dataset {
   void size_vocabulary();
   void open_ids(const DatasetOptions& options);
   void open_dialogues(const DatasetOptions& options);
-  [[nodiscard]] const std::filesystem::path& path(Split split) const;
-  std::shared_ptr<const Corpus>& slot(Split split);
 
   config::DataConfig config_;
   std::int64_t vocabulary_size_ = 0;

@@ -91,6 +91,10 @@ enum class Split { kTrain, kValid, kTest };
 constexpr auto words_of(Split) { return std::array{"train", "valid", "test"}; }
 inline constexpr std::array<Split, 3> kSplits = {Split::kTrain, Split::kValid, Split::kTest};
 
+// Its place in an array of kSplits.size() entries.
+[[nodiscard]] constexpr std::size_t index_of(Split split) {
+  return static_cast<std::size_t>(split);
+}
 // "data.train" and so on, for messages.
 [[nodiscard]] std::string key_of(Split split);
 

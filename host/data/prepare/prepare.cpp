@@ -27,8 +27,6 @@ constexpr std::string_view kWhitespace = " \t\n\v\f\r";
 // That names the split's files.
 std::string option_of(Split split) { return str("--", to_word(split)); }
 
-std::size_t index_of(Split split) { return static_cast<std::size_t>(split); }
-
 // data.json keeps the mark, and JSON is UTF-8. Checked before the work, not after it.
 void check_mark(const std::string& mark) {
   if (is_utf8(mark)) return;
