@@ -90,26 +90,10 @@ mneme_option read_option(const std::byte* at, std::uint32_t stride, const std::s
   return option;
 }
 
-std::optional<OptionType> type_of(std::uint32_t type) {
-  switch (type) {
-    case MNEME_OPTION_INTEGER:
-      return OptionType::kInteger;
-    case MNEME_OPTION_REAL:
-      return OptionType::kReal;
-    case MNEME_OPTION_BOOLEAN:
-      return OptionType::kBoolean;
-    case MNEME_OPTION_TEXT:
-      return OptionType::kText;
-    case MNEME_OPTION_CHOICE:
-      return OptionType::kChoice;
-    case MNEME_OPTION_INTEGERS:
-      return OptionType::kIntegerList;
-    case MNEME_OPTION_REALS:
-      return OptionType::kRealList;
-    default:
-      return std::nullopt;
-  }
-}
+// Both lists have one order, from 1 and from 0.
+static_assert(MNEME_OPTION_INTEGER == 1 && static_cast<int>(OptionType::kInteger) == 0);
+static_assert(MNEME_OPTION_CHOICE == 5 && static_cast<int>(OptionType::kChoice) == 4);
+static_assert(MNEME_OPTION_REALS == 7 && static_cast<int>(OptionType::kRealList) == 6);
 
 std::string text_or_empty(const char* text) { return text == nullptr ? "" : text; }
 
@@ -138,32 +122,32 @@ OptionValue default_of(const mneme_option& option, OptionType type, const std::s
 }
 
 OptionSpec spec_of(const mneme_option& option, const std::string& where) {
-  const auto type = type_of(option.type);
-  if (!type) {
+  if (option.type < MNEME_OPTION_INTEGER || option.type > MNEME_OPTION_REALS) {
     refuse_schema(where, str("option \"", option.key, "\", type"), "1 to 7 (MNEME_OPTION_*)",
                   str(option.type));
   }
+  const auto type = static_cast<OptionType>(option.type - MNEME_OPTION_INTEGER);
   OptionSpec spec;
   spec.key = option.key;
-  spec.type = *type;
+  spec.type = type;
   spec.text = text_or_empty(option.help);
   spec.may_differ_at_evaluation = (option.flags & MNEME_OPTION_AT_EVALUATION) != 0;
   spec.is_trained = (option.flags & MNEME_OPTION_TRAINED) != 0;
-  if (*type == OptionType::kChoice)
+  if (type == OptionType::kChoice)
     spec.choices.assign(option.choices, option.choices + option.choice_count);
   if ((option.flags & MNEME_OPTION_BOUNDED) != 0) {
-    const bool takes_integers = *type == OptionType::kInteger || *type == OptionType::kIntegerList;
-    const bool takes_reals = *type == OptionType::kReal || *type == OptionType::kRealList;
+    const bool takes_integers = type == OptionType::kInteger || type == OptionType::kIntegerList;
+    const bool takes_reals = type == OptionType::kReal || type == OptionType::kRealList;
     if (!takes_integers && !takes_reals) {
       refuse_schema(where, str("option \"", option.key, "\", flags"),
                     "MNEME_OPTION_BOUNDED for numbers alone",
-                    config::option_type_text(*type).data());
+                    config::option_type_text(type).data());
     }
     if (takes_integers) spec.integers = {option.min_integer, option.max_integer};
     if (takes_reals) spec.reals = {.min = option.min_real, .max = option.max_real};
   }
   if ((option.flags & MNEME_OPTION_REQUIRED) == 0) {
-    spec.default_value = default_of(option, *type, where);
+    spec.default_value = default_of(option, type, where);
   }
   return spec;
 }
@@ -292,15 +276,6 @@ constexpr std::size_t kMaxLossesText = 4096;
 constexpr const char* kDeclaredIn =
     "mneme_plugin.losses (C++: static constexpr const char* kLosses)";
 
-[[noreturn]] void refuse_losses(const std::string& where, const std::string& expected,
-                                const std::string& got) {
-  throw_plugin({.where = where,
-                .failed = "bad table of functions: its losses",
-                .expected = expected,
-                .got = got,
-                .hint = "report it to the plugin's author"});
-}
-
 std::vector<std::string> split_names(const std::string& text) {
   std::vector<std::string> names;
   for (std::size_t begin = 0; !text.empty() && begin <= text.size();) {
@@ -311,22 +286,25 @@ std::vector<std::string> split_names(const std::string& text) {
   return names;
 }
 
-std::string declared_text(const std::vector<std::string>& names) {
-  return names.empty() ? "none" : quoted_list(names);
-}
-
 }  // namespace
 
 LossNames read_loss_names(const mneme_plugin& table, const std::string& where) {
   if (table.losses == nullptr) return std::nullopt;
+  const auto refuse = [&](const std::string& expected, const std::string& got) {
+    throw_plugin({.where = where,
+                  .failed = "bad table of functions: its losses",
+                  .expected = expected,
+                  .got = got,
+                  .hint = "report it to the plugin's author"});
+  };
   const auto text = read_text(table.losses, kMaxLossesText);
-  if (!text) refuse_losses(where, "names separated by '|'", no_text(table.losses));
+  if (!text) refuse("names separated by '|'", no_text(table.losses));
   std::vector<std::string> names = split_names(*text);
   for (std::size_t i = 0; i < names.size(); ++i) {
-    if (names[i].empty()) refuse_losses(where, "names separated by '|'", '"' + *text + '"');
-    if (std::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(i), names[i]) !=
-        names.begin() + static_cast<std::ptrdiff_t>(i)) {
-      refuse_losses(where, "each name once", '"' + *text + '"');
+    if (names[i].empty()) refuse("names separated by '|'", '"' + *text + '"');
+    const auto before = std::span(names).first(i);
+    if (std::ranges::find(before, names[i]) != before.end()) {
+      refuse("each name once", '"' + *text + '"');
     }
   }
   return names;
@@ -360,8 +338,8 @@ void check_declared(const LossNames& names, const std::string& name) {
   if (!names || std::ranges::find(*names, name) != names->end()) return;
   throw CallError(MNEME_E_INVALID_ARGUMENT,
                   str("aux: the plugin does not declare the auxiliary loss \"", name, '"',
-                      did_you_mean(name, *names), "; declared: ", declared_text(*names),
-                      "; add it to ", kDeclaredIn));
+                      did_you_mean(name, *names), "; declared: ",
+                      names->empty() ? "none" : quoted_list(*names), "; add it to ", kDeclaredIn));
 }
 
 }  // namespace mneme::plugin
