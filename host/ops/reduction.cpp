@@ -9,6 +9,7 @@ namespace {
 constexpr std::size_t kDims = 0;
 constexpr std::size_t kKeepdim = 1;
 
+// The dimensions as LibTorch takes them: none = all.
 at::OptionalIntArrayRef all_if_empty(const at::DimVector& dims) {
   if (dims.empty()) return std::nullopt;
   return at::IntArrayRef(dims);
@@ -28,36 +29,30 @@ void check_not_empty(const OpCall& c, const at::DimVector& dims) {
                "the result of an empty reduction is not defined");
 }
 
-using Reduction = at::Tensor (*)(const at::Tensor&, const at::DimVector&, bool);
+using Reduction = at::Tensor (*)(const at::Tensor&, at::OptionalIntArrayRef dims, bool keepdim);
 
 template <Reduction kFunction, bool kNeedsElements = false>
 void run_reduction(OpCall& c) {
   const at::DimVector dims = c.dims(kDims, c.in(0).dim());
   const bool keepdim = c.flag(kKeepdim, false);
   if (kNeedsElements) check_not_empty(c, dims);
-  c.out() = kFunction(c.in(0), dims, keepdim);
+  c.out() = kFunction(c.in(0), all_if_empty(dims), keepdim);
 }
 
-at::Tensor sum(const at::Tensor& x, const at::DimVector& dims, bool keepdim) {
-  return at::sum(x, all_if_empty(dims), keepdim, x.scalar_type());
+at::Tensor sum(const at::Tensor& x, at::OptionalIntArrayRef dims, bool keepdim) {
+  return at::sum(x, dims, keepdim, x.scalar_type());
 }
-at::Tensor mean(const at::Tensor& x, const at::DimVector& dims, bool keepdim) {
-  return at::mean(x, all_if_empty(dims), keepdim);
+at::Tensor mean(const at::Tensor& x, at::OptionalIntArrayRef dims, bool keepdim) {
+  return at::mean(x, dims, keepdim);
 }
-at::Tensor amax(const at::Tensor& x, const at::DimVector& dims, bool keepdim) {
-  return at::amax(x, dims, keepdim);
+at::Tensor amax(const at::Tensor& x, at::OptionalIntArrayRef dims, bool keepdim) {
+  return at::amax(x, dims.value_or(at::IntArrayRef()), keepdim);
 }
-at::Tensor amin(const at::Tensor& x, const at::DimVector& dims, bool keepdim) {
-  return at::amin(x, dims, keepdim);
+at::Tensor amin(const at::Tensor& x, at::OptionalIntArrayRef dims, bool keepdim) {
+  return at::amin(x, dims.value_or(at::IntArrayRef()), keepdim);
 }
-at::Tensor norm2(const at::Tensor& x, const at::DimVector& dims, bool keepdim) {
-  return at::linalg_vector_norm(x, 2, all_if_empty(dims), keepdim);
-}
-at::Tensor any(const at::Tensor& x, const at::DimVector& dims, bool keepdim) {
-  return at::any(x, all_if_empty(dims), keepdim);
-}
-at::Tensor all(const at::Tensor& x, const at::DimVector& dims, bool keepdim) {
-  return at::all(x, all_if_empty(dims), keepdim);
+at::Tensor norm2(const at::Tensor& x, at::OptionalIntArrayRef dims, bool keepdim) {
+  return at::linalg_vector_norm(x, 2, dims, keepdim);
 }
 
 void run_var(OpCall& c) {
@@ -81,9 +76,10 @@ void add_reduction(OpList& list, const char* name, const char* data, const char*
   add_op(list, str(name, " (x) -> y  [", data, ']'), help, run, dims_and_keepdim());
 }
 
-// Reductions over one dimension or over all elements.
-template <at::Tensor (*kOverDim)(const at::Tensor&, int64_t, bool),
-          at::Tensor (*kOverAll)(const at::Tensor&), bool kNeedsElements>
+// Reductions over one dimension, or over all elements without one.
+using SingleReduction = at::Tensor (*)(const at::Tensor&, std::optional<int64_t> dim, bool keepdim);
+
+template <SingleReduction kFunction, bool kNeedsElements>
 void run_single(OpCall& c) {
   const at::Tensor& x = c.in(0);
   const bool keepdim = c.flag(kKeepdim, false);
@@ -91,25 +87,16 @@ void run_single(OpCall& c) {
   if (c.has(0)) dims.push_back(c.dim(0, x.dim(), 0));
   if (kNeedsElements) check_not_empty(c, dims);
   if (!dims.empty()) {
-    c.out() = kOverDim(x, dims[0], keepdim);
+    c.out() = kFunction(x, dims[0], keepdim);
     return;
   }
-  const at::Tensor result = kOverAll(x);
+  const at::Tensor result = kFunction(x, std::nullopt, false);
   c.out() = keepdim ? result.reshape(at::DimVector(x.dim(), 1)) : result;
 }
 
-at::Tensor prod_over(const at::Tensor& x, int64_t dim, bool keepdim) {
-  return at::prod(x, dim, keepdim, x.scalar_type());
+at::Tensor prod(const at::Tensor& x, std::optional<int64_t> dim, bool keepdim) {
+  return dim ? at::prod(x, *dim, keepdim, x.scalar_type()) : at::prod(x, x.scalar_type());
 }
-at::Tensor prod_all(const at::Tensor& x) { return at::prod(x, x.scalar_type()); }
-at::Tensor argmax_over(const at::Tensor& x, int64_t dim, bool keepdim) {
-  return at::argmax(x, dim, keepdim);
-}
-at::Tensor argmax_all(const at::Tensor& x) { return at::argmax(x); }
-at::Tensor argmin_over(const at::Tensor& x, int64_t dim, bool keepdim) {
-  return at::argmin(x, dim, keepdim);
-}
-at::Tensor argmin_all(const at::Tensor& x) { return at::argmin(x); }
 
 void add_single(OpList& list, const char* signature, const char* help, RunFunction run) {
   add_op(list, signature, help, run,
@@ -140,20 +127,20 @@ void add_reduction_ops(OpList& list) {
   add_reduction(list, "norm2/1", "float", "Square root of the sum of squares; gradient 0 at 0.",
                 run_reduction<norm2>);
   add_reduction(list, "any/1", "bool, no gradient", "True where any is true; false of nothing.",
-                run_reduction<any>);
+                run_reduction<at::any>);
   add_reduction(list, "all/1", "bool, no gradient", "True where all are true; true of nothing.",
-                run_reduction<all>);
+                run_reduction<at::all>);
   add_var_op(list);
   add_single(list, "prod/1 (x) -> y  [number]", "Product in x's dtype; 1 of nothing.",
-             run_single<prod_over, prod_all, false>);
+             run_single<prod, false>);
   add_single(list, "argmax/1 (x) -> y:i64  [number, no gradient]",
              "Index of the largest element, the first of equals; over all elements in row-major "
              "order.",
-             run_single<argmax_over, argmax_all, true>);
+             run_single<at::argmax, true>);
   add_single(list, "argmin/1 (x) -> y:i64  [number, no gradient]",
              "Index of the smallest element, the first of equals; over all elements in row-major "
              "order.",
-             run_single<argmin_over, argmin_all, true>);
+             run_single<at::argmin, true>);
 }
 
 // --- Running sums, sorting and searching ---
