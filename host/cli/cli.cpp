@@ -25,7 +25,7 @@
 #include "host/cli/old_spellings.hpp"
 #include "host/cli/rank_session.hpp"
 #include "host/cli/unread_output.hpp"
-#include "host/plugin/running_call.hpp"
+#include "host/plugin/reported_call.hpp"
 #include "mneme/abi.h"
 
 namespace mneme::cli {
@@ -254,7 +254,7 @@ Json Failures::json() const {
 
 namespace {
 
-using plugin::RunningCall;
+using plugin::ReportedCall;
 
 struct Fault {
   int signal;
@@ -292,7 +292,7 @@ class Line {
 extern "C" void report_and_die(int signal, siginfo_t* info, void* /*context*/) {
   const auto* const fault =
       std::ranges::find_if(kFaults, [&](const Fault& each) { return each.signal == signal; });
-  const RunningCall::Text call = RunningCall::text();
+  const ReportedCall::Text call = ReportedCall::text();
   Line line;
   line.add(g_is_terminal ? "\nmneme: error: " : "mneme: error: ");  // behind a progress bar
   if (call.size > 0) {
@@ -309,7 +309,7 @@ extern "C" void report_and_die(int signal, siginfo_t* info, void* /*context*/) {
 }
 
 void refuse_exit() {
-  const RunningCall::Text call = RunningCall::text();
+  const ReportedCall::Text call = ReportedCall::text();
   if (call.size == 0) return;
   std::cout.flush();
   Line line;

@@ -17,13 +17,13 @@
 #include "host/base/exit_status.hpp"
 #include "host/base/process/process.hpp"
 #include "host/base/text.hpp"
-#include "host/plugin/running_call.hpp"
+#include "host/plugin/reported_call.hpp"
 
 namespace mneme::cli {
 namespace {
 
 using Steady = std::chrono::steady_clock;
-using plugin::RunningCall;
+using plugin::ReportedCall;
 
 constexpr std::array kStopSignals = {SIGINT, SIGTERM, SIGHUP};
 constexpr auto kOneRequest = std::chrono::milliseconds(500);
@@ -85,8 +85,8 @@ void say_what_it_waits_for(Request& request) {
   const std::lock_guard lock(mutex());
   if (!g_is_guarded || !is_awaited()) return;
   const std::string second = "; a second signal ends the process at once, without saving";
-  const RunningCall::Text call = RunningCall::text();
-  const std::uint64_t serial = RunningCall::serial();
+  const ReportedCall::Text call = ReportedCall::text();
+  const std::uint64_t serial = ReportedCall::serial();
   const bool is_same = serial != 0 && serial == request.call && call.size > 0;
   request.call = serial;
   if (is_same && !request.is_call_said) {
@@ -111,7 +111,7 @@ void take(int signal, Request& request) {
     say(str("ended at once by a second signal, ", signal_name(signal)));
     end_by(signal);
   }
-  request = {.at = now, .call = RunningCall::serial()};
+  request = {.at = now, .call = ReportedCall::serial()};
   g_is_seen = false;
   g_signal = signal;
 }

@@ -14,7 +14,7 @@
 #include "host/plugin/host_groups.hpp"
 #include "host/plugin/negotiate.hpp"
 #include "host/plugin/plugin_search.hpp"
-#include "host/plugin/running_call.hpp"
+#include "host/plugin/reported_call.hpp"
 
 namespace mneme::plugin {
 namespace {
@@ -76,7 +76,7 @@ std::string mapping_hint(const ElfFile& elf, const std::string& text) {
 
 Library map_library(PluginFile& file, FindGroup find_group, const std::string& where) {
   Library library;
-  const RunningCall running(where, "its constructors");
+  const ReportedCall reported(where, "its constructors");
   try {
     // The overload with an error code would lose the loader's text (measured).
     library.handle.load(file.copy->load_path(),

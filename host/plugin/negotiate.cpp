@@ -13,7 +13,7 @@
 #include "host/plugin/host_groups.hpp"
 #include "host/plugin/known_fields.hpp"
 #include "host/plugin/plugin_options.hpp"
-#include "host/plugin/running_call.hpp"
+#include "host/plugin/reported_call.hpp"
 
 namespace mneme::plugin {
 namespace {
@@ -40,7 +40,7 @@ mneme_status guarded(const std::string& where, const char* function, Call&& call
   const auto refuse = [&](const std::string& what) {
     misbehaves(where, str("a C++ exception left ", function), "a mneme_status", what);
   };
-  const RunningCall running(where, function);
+  const ReportedCall reported(where, function);
   try {
     return call();
   } catch (const std::exception& error) {

@@ -16,7 +16,7 @@
 
 #include "host/base/process/child_process.hpp"
 #include "host/base/text.hpp"
-#include "host/plugin/running_call.hpp"
+#include "host/plugin/reported_call.hpp"
 
 namespace mneme::trial {
 namespace {
@@ -62,7 +62,7 @@ std::jthread limit_this_process(const char* option, EndLate end) {
     std::condition_variable_any stopped;
     stopped.wait_for(lock, stop, std::chrono::seconds(seconds), [] { return false; });
     if (stop.stop_requested()) return;
-    const plugin::RunningCall::Text call = plugin::RunningCall::text();
+    const plugin::ReportedCall::Text call = plugin::ReportedCall::text();
     end(str(call.size > 0 ? call.view() : std::string_view("the trial"),
             call.size > 0 ? ": has not returned after " : ": has not ended after ", seconds,
             " s: the trial ends; correct the plugin, or allow more time with ", option));

@@ -16,7 +16,7 @@
 #include "host/memory/interface/finite_watch.hpp"
 #include "host/ops/op_table.hpp"
 #include "host/plugin/host_groups.hpp"
-#include "host/plugin/running_call.hpp"
+#include "host/plugin/reported_call.hpp"
 #include "host/tensor/device.hpp"
 #include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
@@ -238,7 +238,7 @@ class KernelFunction : public torch::autograd::Function<KernelFunction> {
   static torch::autograd::variable_list run_backward(torch::autograd::AutogradContext* ctx,
                                                      const Invocation& call,
                                                      const torch::autograd::variable_list& grads) {
-    const plugin::RunningCall running(call.where, str("kernel ", call.name, ", backward"));
+    const plugin::ReportedCall reported(call.where, str("kernel ", call.name, ", backward"));
     const mneme_kernel_decl& decl = call.decl;
     const auto kept = ctx->get_saved_variables();
     torch::autograd::variable_list result(decl.n_inputs);
@@ -295,7 +295,7 @@ std::vector<at::Tensor> run_kernel(const mneme_kernel_decl& decl, const std::str
                                    std::vector<int64_t> integers, std::vector<double> reals,
                                    at::Device device, const std::string& where,
                                    std::shared_ptr<const void> keep_alive, FiniteWatch* watch) {
-  const plugin::RunningCall running(where, "kernel " + name);
+  const plugin::ReportedCall reported(where, "kernel " + name);
   const std::string scope_name = str(kKernelScope, name);
   RECORD_USER_SCOPE(scope_name.c_str());
   auto call = std::make_shared<Invocation>();

@@ -16,7 +16,7 @@
 #include "host/memory/stack/stack.hpp"
 #include "host/memory/state/stack_state.hpp"
 #include "host/plugin/host_groups.hpp"
-#include "host/plugin/running_call.hpp"
+#include "host/plugin/reported_call.hpp"
 
 namespace mneme::memory {
 
@@ -102,8 +102,8 @@ struct SegmentHooks::Impl {
     enter(i, hook, layer, services, x, released);
     mneme_status status = MNEME_OK;
     {
-      const plugin::RunningCall running(ctx.instance->plugin().note.id, ctx.tier->index(),
-                                        hook_text(hook), layer);
+      const plugin::ReportedCall reported(ctx.instance->plugin().note.id, ctx.tier->index(),
+                                          hook_text(hook), layer);
       const LiveCall live(LiveKind::kHook, &ctx);
       ctx.handle = live.ctx();
       status = hook_call(ctx.instance->table(), ctx.instance->handle());

@@ -6,7 +6,7 @@
 #include "host/memory/call/live_call.hpp"
 #include "host/memory/tier/setup.hpp"
 #include "host/plugin/known_fields.hpp"
-#include "host/plugin/running_call.hpp"
+#include "host/plugin/reported_call.hpp"
 #include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
 
@@ -65,7 +65,7 @@ at::Tensor Instance::seen_key_weight(const at::Tensor& weight, int64_t head_widt
 
 void Instance::create(config::OptionMap options, const BackboneInfo& backbone,
                       std::vector<int64_t> served, Phase phase) {
-  const plugin::RunningCall running(where_, "create");
+  const plugin::ReportedCall reported(where_, "create");
   mneme_setup setup;
   setup.instance = this;
   setup.options = &options;
@@ -99,7 +99,7 @@ void Instance::create(config::OptionMap options, const BackboneInfo& backbone,
 
 // Results are written by then, so an exception from `destroy` is only logged.
 void Instance::destroy() noexcept {
-  const plugin::RunningCall running(where_, "destroy");
+  const plugin::ReportedCall reported(where_, "destroy");
   mneme_error error = MNEME_INIT(mneme_error);
   const mneme_status status = call_plugin(error, [&] {
     plugin_.table->destroy(handle_);

@@ -11,7 +11,7 @@
 #include "host/plugin/file/plugin_file.hpp"
 #include "host/plugin/host_groups.hpp"
 #include "host/plugin/negotiate.hpp"
-#include "host/plugin/running_call.hpp"
+#include "host/plugin/reported_call.hpp"
 #include "host/validate/check.hpp"
 #include "host/validate/interposer.hpp"
 #include "host/validate/setting.hpp"
@@ -58,7 +58,7 @@ Answer ask(const Mapped& mapped, std::uint32_t abi_min, std::uint32_t abi_curren
   offer.get_group = plugin::host_group;
   offer.host_version = MNEME_SDK_VERSION;
   Answer answer;
-  const plugin::RunningCall running(mapped.file.path, MNEME_ENTRY_SYMBOL);
+  const plugin::ReportedCall reported(mapped.file.path, MNEME_ENTRY_SYMBOL);
   answer.status = mapped.entry(&offer, &answer.value);
   return answer;
 }

@@ -11,7 +11,7 @@
 #include "host/base/text.hpp"
 #include "host/memory/abi/kernel_function.hpp"
 #include "host/ops/op_table.hpp"
-#include "host/plugin/running_call.hpp"
+#include "host/plugin/reported_call.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/validate/check.hpp"
 
@@ -226,7 +226,7 @@ bool call_function(mneme_kernel_run function, const KernelCall& call, mneme_kern
   args.reals = call.reals.data();
   args.n_reals = static_cast<uint32_t>(call.reals.size());
   auto error = MNEME_INIT(mneme_error);
-  const plugin::RunningCall running("kernel " + call.name, which);
+  const plugin::ReportedCall reported("kernel " + call.name, which);
   if (memory.device.is_cpu()) {
     check_status(function(call.decl.user, &args, &error), error, call, which);
     return false;
@@ -332,7 +332,7 @@ Inferred infer_alone(const KernelCall& call, const std::vector<mneme_shape>& inp
   plan.n_reals = static_cast<uint32_t>(call.reals.size());
   plan.device_type = type_code(memory.device);
   auto error = MNEME_INIT(mneme_error);
-  const plugin::RunningCall running("kernel " + call.name, "infer");
+  const plugin::ReportedCall reported("kernel " + call.name, "infer");
   out.status = call.decl.infer(call.decl.user, &plan, &error);
   error.message[sizeof error.message - 1] = '\0';
   out.message = error.message;

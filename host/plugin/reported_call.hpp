@@ -1,4 +1,4 @@
-// The record of the call into a plugin that runs now.
+// The call into a plugin that runs now, for reports of a crash, a hang or an exit.
 #pragma once
 
 #include <array>
@@ -8,21 +8,22 @@
 
 namespace mneme::plugin {
 
-// Records which call into a plugin runs now, for the message when one does not return, faults or
-// ends the process. Lives while a plugin's function runs. Calls nest (a kernel inside a hook) and
-// end in the reverse order; with calls on several threads the newest is reported. Constructing one
-// takes less than a tenth of a microsecond.
-class RunningCall {
+// A call that messages name when it does not return, faults or ends the process. Lives while a
+// plugin's function runs. Calls nest (a kernel inside a hook) and end in the reverse order; with
+// calls on several threads the newest is reported. Constructing one takes less than a tenth of a
+// microsecond.
+class ReportedCall {
  public:
   static constexpr std::size_t kMaxText = 256;  // longer texts are cut
 
   // A hook; layer -1: it has none. Text as in errors: "plugin P, tier 0, hook read, layer 1".
-  RunningCall(std::string_view plugin, int64_t tier, std::string_view hook, int64_t layer) noexcept;
+  ReportedCall(std::string_view plugin, int64_t tier, std::string_view hook,
+               int64_t layer) noexcept;
   // Another function: `function` of what `where` names.
-  RunningCall(std::string_view where, std::string_view function) noexcept;
-  ~RunningCall();
-  RunningCall(const RunningCall&) = delete;
-  RunningCall& operator=(const RunningCall&) = delete;
+  ReportedCall(std::string_view where, std::string_view function) noexcept;
+  ~ReportedCall();
+  ReportedCall(const ReportedCall&) = delete;
+  ReportedCall& operator=(const ReportedCall&) = delete;
 
   // The running call's number, which no other call has; 0 = none runs. Any thread, any signal
   // handler.

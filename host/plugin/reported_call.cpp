@@ -1,4 +1,4 @@
-#include "host/plugin/running_call.hpp"
+#include "host/plugin/reported_call.hpp"
 
 #include <algorithm>
 #include <array>
@@ -16,7 +16,7 @@ namespace {
 // before has read parts of two texts and drops them (release and acquire order the words and the
 // number). All of it is constant-initialised and never destroyed, so that it works during the whole
 // life of the process.
-constexpr std::size_t kWords = RunningCall::kMaxText / sizeof(uint64_t);
+constexpr std::size_t kWords = ReportedCall::kMaxText / sizeof(uint64_t);
 constinit std::atomic<uint64_t> g_calls{0};
 constinit std::atomic<uint64_t> g_serial{0};
 constinit std::atomic<std::size_t> g_size{0};
@@ -26,7 +26,7 @@ static_assert(std::atomic<uint64_t>::is_always_lock_free, "read in signal handle
 
 std::size_t words_of(std::size_t size) { return (size + sizeof(uint64_t) - 1) / sizeof(uint64_t); }
 
-void publish(const RunningCall::Text& text, uint64_t serial) noexcept {
+void publish(const ReportedCall::Text& text, uint64_t serial) noexcept {
   g_serial.store(0, std::memory_order_relaxed);
   for (std::size_t i = 0; i < words_of(text.size); ++i) {
     uint64_t word = 0;
@@ -37,13 +37,13 @@ void publish(const RunningCall::Text& text, uint64_t serial) noexcept {
   g_serial.store(serial, std::memory_order_release);
 }
 
-void append(RunningCall::Text& text, std::string_view more) noexcept {
+void append(ReportedCall::Text& text, std::string_view more) noexcept {
   const std::size_t size = std::min(more.size(), text.characters.size() - text.size);
   std::memcpy(text.characters.data() + text.size, more.data(), size);
   text.size += size;
 }
 
-void append(RunningCall::Text& text, int64_t number) noexcept {
+void append(ReportedCall::Text& text, int64_t number) noexcept {
   std::array<char, 24> digits{};
   const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
   append(text, {digits.data(), static_cast<std::size_t>(end - digits.data())});
@@ -51,8 +51,8 @@ void append(RunningCall::Text& text, int64_t number) noexcept {
 
 }  // namespace
 
-RunningCall::RunningCall(std::string_view plugin, int64_t tier, std::string_view hook,
-                         int64_t layer) noexcept {
+ReportedCall::ReportedCall(std::string_view plugin, int64_t tier, std::string_view hook,
+                           int64_t layer) noexcept {
   Text text;
   append(text, "plugin ");
   append(text, plugin);
@@ -67,7 +67,7 @@ RunningCall::RunningCall(std::string_view plugin, int64_t tier, std::string_view
   begin(text);
 }
 
-RunningCall::RunningCall(std::string_view where, std::string_view function) noexcept {
+ReportedCall::ReportedCall(std::string_view where, std::string_view function) noexcept {
   Text text;
   append(text, where);
   append(text, ", ");
@@ -75,17 +75,17 @@ RunningCall::RunningCall(std::string_view where, std::string_view function) noex
   begin(text);
 }
 
-void RunningCall::begin(const Text& text) noexcept {
+void ReportedCall::begin(const Text& text) noexcept {
   outer_serial_ = serial();
-  if (outer_serial_ != 0) outer_ = RunningCall::text();
+  if (outer_serial_ != 0) outer_ = ReportedCall::text();
   publish(text, g_calls.fetch_add(1, std::memory_order_relaxed) + 1);
 }
 
-RunningCall::~RunningCall() { publish(outer_, outer_serial_); }
+ReportedCall::~ReportedCall() { publish(outer_, outer_serial_); }
 
-uint64_t RunningCall::serial() noexcept { return g_serial.load(std::memory_order_acquire); }
+uint64_t ReportedCall::serial() noexcept { return g_serial.load(std::memory_order_acquire); }
 
-RunningCall::Text RunningCall::text() noexcept {
+ReportedCall::Text ReportedCall::text() noexcept {
   Text text;
   const uint64_t before = serial();
   if (before == 0) return text;
