@@ -180,7 +180,7 @@ TEST(SetupFaults, NameTheNullPointer) {
                                            {"weights", std::vector<double>{0.5}}});
   mneme_setup setup;
   setup.options = &options;
-  const LiveCall call(LiveKind::kCreate, &setup);
+  const CallHandle call(HandleKind::kCreate, &setup);
   const mneme_config_api& api = *config_api();
   mneme_error error = MNEME_INIT(mneme_error);
   const auto expect = [&](mneme_status status, const std::string& text) {

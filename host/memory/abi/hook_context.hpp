@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "host/memory/call/call_handle.hpp"
 #include "host/memory/call/handle_table.hpp"
-#include "host/memory/call/live_call.hpp"
 #include "host/memory/interface/backbone_interface.hpp"
 #include "host/memory/interface/finite_watch.hpp"
 #include "host/memory/interface/rows.hpp"
@@ -56,7 +56,7 @@ struct SegmentShared {
 // One per segment; `handle` and what follows "The current call" hold for one hook call. Plugins get
 // `handle`.
 struct mneme_ctx {
-  mneme_ctx* handle = nullptr;  // of the current call (LiveCall)
+  mneme_ctx* handle = nullptr;  // of the current call (CallHandle)
   mneme::memory::SegmentShared* shared = nullptr;
   mneme::memory::HandleTable handles;
   std::list<std::vector<int64_t>> count_arrays;  // storage of mneme_rows.counts
@@ -103,7 +103,8 @@ namespace mneme::memory {
 // is the mneme_ctx that the plugin passed.
 template <typename Body>
 mneme_status in_hook(mneme_ctx* handle, mneme_error* error, Body&& body) noexcept {
-  return guard(error, [&] { body(static_cast<mneme_ctx*>(find_live(LiveKind::kHook, handle))); });
+  return guard(error,
+               [&] { body(static_cast<mneme_ctx*>(find_object(HandleKind::kHook, handle))); });
 }
 
 }  // namespace mneme::memory

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "host/memory/abi/hook_context.hpp"
-#include "host/memory/call/live_call.hpp"
+#include "host/memory/call/call_handle.hpp"
 #include "host/memory/segment/segment_hooks.hpp"
 #include "host/memory/stack/stack.hpp"
 #include "host/memory/state/stack_state.hpp"
@@ -104,8 +104,8 @@ struct SegmentHooks::Impl {
     {
       const plugin::ReportedCall reported(ctx.instance->plugin().note.id, ctx.tier->index(),
                                           hook_text(hook), layer);
-      const LiveCall live(LiveKind::kHook, &ctx);
-      ctx.handle = live.ctx();
+      const CallHandle running(HandleKind::kHook, &ctx);
+      ctx.handle = running.ctx();
       status = hook_call(ctx.instance->table(), ctx.instance->handle());
     }
     leave(i, layer, status, released);

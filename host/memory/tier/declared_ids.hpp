@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "host/base/text.hpp"
-#include "host/memory/call/live_call.hpp"
+#include "host/memory/call/call_handle.hpp"
 
 namespace mneme::memory {
 

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "host/base/error.hpp"
-#include "host/memory/call/live_call.hpp"
+#include "host/memory/call/call_handle.hpp"
 #include "host/memory/tier/setup.hpp"
 #include "host/plugin/known_fields.hpp"
 #include "host/plugin/reported_call.hpp"
@@ -77,7 +77,7 @@ void Instance::create(config::OptionMap options, const BackboneInfo& backbone,
     logged.push_back({level, std::string(line)});
     return true;
   });
-  const LiveCall call(LiveKind::kCreate, &setup);
+  const CallHandle call(HandleKind::kCreate, &setup);
   const mneme_status status = call_plugin(error, [&] {
     return plugin_.table->create(plugin_.host, call.setup(), &info, &filled.value, &handle_,
                                  &error);

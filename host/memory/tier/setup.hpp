@@ -2,7 +2,7 @@
 #pragma once
 
 #include "host/config/options.hpp"
-#include "host/memory/call/live_call.hpp"
+#include "host/memory/call/call_handle.hpp"
 #include "host/memory/interface/backbone_interface.hpp"
 #include "host/memory/tier/instance.hpp"
 #include "mneme/plugin.h"
@@ -21,7 +21,7 @@ namespace mneme::memory {
 template <typename Body>
 mneme_status in_create(mneme_setup* handle, mneme_error* error, Body&& body) noexcept {
   return guard(error,
-               [&] { body(static_cast<mneme_setup*>(find_live(LiveKind::kCreate, handle))); });
+               [&] { body(static_cast<mneme_setup*>(find_object(HandleKind::kCreate, handle))); });
 }
 
 }  // namespace mneme::memory

@@ -12,16 +12,16 @@
 
 namespace mneme::memory {
 
-enum class LiveKind : uint8_t { kHook, kCreate };
+enum class HandleKind : uint8_t { kHook, kCreate };
 
-// A running call into a plugin; lives on the calling thread while the call runs.
-class LiveCall {
+// What a running call into a plugin is known by; lives on the calling thread while the call runs.
+class CallHandle {
  public:
   // `object` is found under the call's handle; it outlives the call.
-  LiveCall(LiveKind kind, void* object);
-  ~LiveCall();
-  LiveCall(const LiveCall&) = delete;
-  LiveCall& operator=(const LiveCall&) = delete;
+  CallHandle(HandleKind kind, void* object);
+  ~CallHandle();
+  CallHandle(const CallHandle&) = delete;
+  CallHandle& operator=(const CallHandle&) = delete;
 
   // What the plugin gets; no other call had or will have the same.
   mneme_ctx* ctx() const { return reinterpret_cast<mneme_ctx*>(number_); }
@@ -29,15 +29,15 @@ class LiveCall {
 
  private:
   std::uintptr_t number_;
-  LiveCall* outer_;
-  LiveKind kind_;
+  CallHandle* outer_;
+  HandleKind kind_;
   void* object_;
-  friend void* find_live(LiveKind kind, const void* handle);
+  friend void* find_object(HandleKind kind, const void* handle);
 };
 
 // The object of the running call behind a handle, from any thread. Errors: CallError that says what
 // is wrong with the handle.
-void* find_live(LiveKind kind, const void* handle);
+void* find_object(HandleKind kind, const void* handle);
 
 // --- Errors at the ABI boundary ---
 // An exception of the host becomes a code and a text for the plugin, and the reverse.

@@ -1,4 +1,4 @@
-#include "host/memory/call/live_call.hpp"
+#include "host/memory/call/call_handle.hpp"
 
 #include <cxxabi.h>
 
@@ -23,10 +23,10 @@ namespace mneme::memory {
 namespace {
 
 // The newest call of this thread: where nearly every look-up ends.
-thread_local LiveCall* newest = nullptr;
+thread_local CallHandle* newest = nullptr;
 
 struct Entry {
-  LiveKind kind;
+  HandleKind kind;
   std::uintptr_t number;
   void* object;
 };
@@ -50,25 +50,25 @@ std::uintptr_t next_number() {
 
 }  // namespace
 
-LiveCall::LiveCall(LiveKind kind, void* object)
+CallHandle::CallHandle(HandleKind kind, void* object)
     : number_(next_number()), outer_(newest), kind_(kind), object_(object) {
   const std::lock_guard lock(registry().mutex);
   registry().entries.push_back({kind, number_, object});
   newest = this;
 }
 
-LiveCall::~LiveCall() {
+CallHandle::~CallHandle() {
   newest = outer_;
   const std::lock_guard lock(registry().mutex);
   std::erase_if(registry().entries, [&](const Entry& entry) { return entry.number == number_; });
 }
 
-void* find_live(LiveKind kind, const void* handle) {
+void* find_object(HandleKind kind, const void* handle) {
   const auto number = reinterpret_cast<std::uintptr_t>(handle);
   if (newest != nullptr && newest->number_ == number && newest->kind_ == kind)
     return newest->object_;
-  const char* const name = kind == LiveKind::kHook ? "mneme_ctx" : "mneme_setup";
-  const char* const call = kind == LiveKind::kHook ? "hook" : "create";
+  const char* const name = kind == HandleKind::kHook ? "mneme_ctx" : "mneme_setup";
+  const char* const call = kind == HandleKind::kHook ? "hook" : "create";
   if (handle == nullptr)
     throw CallError(MNEME_E_INVALID_ARGUMENT,
                     str("the ", name, " is NULL: give the one that ", call, " got"));
