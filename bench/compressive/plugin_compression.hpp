@@ -20,7 +20,7 @@ class PluginCompression {
 
  private:
   CompressionSizes sizes_;
-  plugin::PluginLoader loader_{memory::find_group};
+  plugin::PluginLoader loader_ = memory::make_loader();
   memory::HookDriver driver_;
   memory::PlainLayer layer_;
   at::Tensor weight_, bias_;

@@ -36,7 +36,7 @@ class PluginLtm {
 
  private:
   LtmSettings settings_;
-  plugin::PluginLoader loader_{memory::find_group};
+  plugin::PluginLoader loader_ = memory::make_loader();
   memory::HookDriver driver_;
   memory::StackState& state_;
   memory::PlainLayer layer_;

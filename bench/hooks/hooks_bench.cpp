@@ -171,7 +171,7 @@ double measure_step(PluginLoader& loader) {
 int main() {
   torch::manual_seed(1);
   std::printf("processor: %s, threads: %d\n", processor().c_str(), at::get_num_threads());
-  PluginLoader loader{mneme::memory::find_group};
+  PluginLoader loader = mneme::memory::make_loader();
   const HookCost cost = measure_hooks(loader);
   if (!cost.agrees) {
     std::printf("the hook path and LibTorch gave different results\n");

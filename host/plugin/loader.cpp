@@ -151,6 +151,7 @@ const LoadedPlugin& PluginLoader::Impl::load(PluginFile& file, const std::string
 
 PluginLoader::PluginLoader(FindGroup find_group, PluginReads reads)
     : impl_(new Impl{.find_group = find_group, .reads = reads, .by_sha256 = {}, .answers = {}}) {}
+PluginLoader::PluginLoader(PluginLoader&&) noexcept = default;
 PluginLoader::~PluginLoader() = default;
 
 const LoadedPlugin& PluginLoader::load(const std::string& name,

@@ -30,11 +30,10 @@ enum class PluginReads { kEachTime, kOnce };
 // Maps plugins. Bytes whose checksum is already loaded are not mapped again.
 class PluginLoader {
  public:
-  // `find_group` gives plugins the host's functions (memory::find_group).
+  // `find_group` gives plugins the host's functions (memory::make_loader).
   explicit PluginLoader(FindGroup find_group, PluginReads reads = PluginReads::kEachTime);
   ~PluginLoader();
-  PluginLoader(const PluginLoader&) = delete;
-  PluginLoader& operator=(const PluginLoader&) = delete;
+  PluginLoader(PluginLoader&&) noexcept;
 
   // Finds `name` (file name with or without ".so", or an id) in `folders`, reads the note, checks
   // the file, maps a sealed copy, negotiates and calls init. `where` ("file:line:column") starts

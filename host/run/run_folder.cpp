@@ -232,7 +232,7 @@ std::unique_ptr<Runtime> open_run(const fs::path& path, const RuntimeOptions& op
     with_data.dataset = std::make_shared<const data::Dataset>(experiment.data, data);
   }
   if (!with_data.loader)
-    with_data.loader = std::make_shared<plugin::PluginLoader>(memory::find_group);
+    with_data.loader = std::make_shared<plugin::PluginLoader>(memory::make_loader());
   check_evaluation_fits(experiment, with_data);
   const std::string name = folder.path().string();
   log_differences(name, data_differences(folder.raw_info(), with_data.dataset->describe()));

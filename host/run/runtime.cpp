@@ -69,7 +69,7 @@ Runtime::Runtime(const config::Experiment& experiment, const RuntimeOptions& opt
       loader_(options.loader) {
   warn_of_slow_bf16(precision_, device_);
   if (!dataset_) dataset_ = std::make_shared<const data::Dataset>(experiment_.data);
-  if (!loader_) loader_ = std::make_shared<plugin::PluginLoader>(memory::find_group);
+  if (!loader_) loader_ = std::make_shared<plugin::PluginLoader>(memory::make_loader());
   backbone::ModelSetup setup =
       model_setup(experiment_, dataset_->vocabulary_size(), precision_, device_);
   setup.draws_parameters = !options.weights_follow;

@@ -53,7 +53,7 @@ class Sweep {
         options_(std::move(options)),
         extents_(extents) {
     if (!options_.loader)
-      options_.loader = std::make_shared<plugin::PluginLoader>(memory::find_group);
+      options_.loader = std::make_shared<plugin::PluginLoader>(memory::make_loader());
   }
 
   // Loads a memory into the backbone; returns its parameters that the checkpoint has no values for

@@ -124,7 +124,7 @@ void add_part(std::vector<ParameterPart>& parts, const std::string& name, std::i
 void outline_model(const config::Experiment& experiment, TrainingPlan& plan) {
   const backbone::ModelSetup setup =
       run::model_setup(experiment, plan.vocabulary, experiment.train.precision, c10::kMeta);
-  plugin::PluginLoader loader{memory::find_group};
+  plugin::PluginLoader loader = memory::make_loader();
   const auto stack = outline_memory(experiment, loader);
   const auto model = backbone::make_model(experiment.model, setup);
   run::ModelSizes sizes;
@@ -179,7 +179,7 @@ void plan_steps(const config::TrainConfig& train, const data::Stream* stream, Tr
 // A count that fails is no error of the experiment: a training needs none.
 void count_operations(TrainingPlan& plan) {
   try {
-    plugin::PluginLoader loader{memory::find_group};
+    plugin::PluginLoader loader = memory::make_loader();
     plan.flops = run::count_flops(plan.experiment, plan.vocabulary, loader);
   } catch (const std::exception& error) {
     plan.flops_problem = run::failure_of(error, "the count of operations", "").what();

@@ -122,7 +122,7 @@ ExperimentCheck check_experiment(const ExperimentSource& source) {
   ExperimentCheck check;
   check.experiment =
       config::parse_experiment(source.path, source.overrides, source.memory, problems);
-  plugin::PluginLoader loader{memory::find_group};
+  plugin::PluginLoader loader = memory::make_loader();
   config::MemoryConfig& memory = check.experiment.memory;
   const std::vector<std::string> folders = plugin::folders_to_search(memory.plugins);
   for (config::TierConfig& tier : memory.tiers) {
@@ -141,7 +141,7 @@ ExperimentCheck check_experiment(const ExperimentSource& source) {
 config::Experiment resolve_experiment(const ExperimentSource& source) {
   config::Experiment experiment =
       config::parse_experiment(source.path, source.overrides, source.memory);
-  plugin::PluginLoader loader{memory::find_group};
+  plugin::PluginLoader loader = memory::make_loader();
   config::Problems problems;
   for (config::TierConfig& tier : experiment.memory.tiers) {
     resolve_tier(tier, plugin::folders_to_search(experiment.memory.plugins), loader, problems);

@@ -34,7 +34,8 @@ std::map<std::string, double> rates_of(const std::vector<optim::TrainableParamet
 std::unique_ptr<run::Runtime> open_runtime(const config::Experiment& experiment,
                                            run::RuntimeOptions options, const RankOptions& ranks) {
   if (!options.dataset) options.dataset = std::make_shared<const data::Dataset>(experiment.data);
-  if (!options.loader) options.loader = std::make_shared<plugin::PluginLoader>(memory::find_group);
+  if (!options.loader)
+    options.loader = std::make_shared<plugin::PluginLoader>(memory::make_loader());
   run::check_training_fits(with_own_lanes(experiment, ranks), options);
   try {
     return std::make_unique<run::Runtime>(experiment, options);

@@ -8,7 +8,7 @@
 namespace mneme::memory {
 
 plugin::PluginLoader& test_loader() {
-  static plugin::PluginLoader loader{memory::find_group};
+  static plugin::PluginLoader loader = memory::make_loader();
   return loader;
 }
 

@@ -22,7 +22,7 @@ struct LayerCase {
   std::unique_ptr<PositionTables> tables;
   std::unique_ptr<RotaryTables> rotary;
   MaskCache masks;
-  plugin::PluginLoader loader{memory::find_group};
+  plugin::PluginLoader loader = memory::make_loader();
   std::unique_ptr<memory::Stack> stack;
   memory::StackState state;
   std::unique_ptr<memory::SegmentHooks> hooks;

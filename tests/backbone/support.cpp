@@ -70,7 +70,7 @@ Batch batch_of(int64_t lanes, int64_t tokens, int64_t vocabulary, uint64_t seed)
 
 Output run_plain(Model& model, const config::ModelConfig& config, const ModelSetup& setup,
                  const Batch& batch, const ForwardOptions& options) {
-  plugin::PluginLoader loader{memory::find_group};
+  plugin::PluginLoader loader = memory::make_loader();
   memory::Stack stack(config::MemoryConfig{}, backbone_info(config, setup), loader);
   memory::StackState state = stack.new_state(memory::Phase::kTraining, batch.input.size(0));
   eval::SegmentStep step;

@@ -19,7 +19,7 @@ const std::string kTiny = test::tiny_experiment();
 
 class Arms : public ::testing::Test {
  protected:
-  Arms() : loader_(memory::find_group) {}
+  Arms() : loader_(memory::make_loader()) {}
 
   std::string cache(const std::string& name, int rows = 16) const {
     return folder_

@@ -23,7 +23,7 @@ const std::string kOneLayer = test::tiny_experiment();
 
 class EqualBudget : public ::testing::Test {
  protected:
-  EqualBudget() : loader_(memory::find_group) {}
+  EqualBudget() : loader_(memory::make_loader()) {}
 
   // A memory file with one tier.
   std::string memory(const std::string& name, const std::string& plugin,

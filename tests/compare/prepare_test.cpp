@@ -29,7 +29,7 @@ steps = 3
 
 class Prepare : public ::testing::Test {
  protected:
-  Prepare() : loader_(memory::find_group) {}
+  Prepare() : loader_(memory::make_loader()) {}
 
   std::vector<ArmSetup> arms(const std::string& text = kTiny) {
     const auto memory = folder_.write("none.toml", "[memory]\n");

@@ -15,7 +15,7 @@ namespace mneme::compare {
 
 class PreparedArms : public ::testing::Test {
  protected:
-  PreparedArms() : loader_(memory::find_group) {}
+  PreparedArms() : loader_(memory::make_loader()) {}
   // `train`: lines of [train]; `second`: a setting of the second arm alone.
   Record prepared(const std::string& train, const std::string& second = "") {
     const auto memory = folder_.write("none.toml", "[memory]\n");

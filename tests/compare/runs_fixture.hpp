@@ -53,7 +53,7 @@ class Listener : public compare::Observer {
 
 class CompareRuns : public ::testing::Test {
  protected:
-  CompareRuns() : loader_(memory::find_group) { options_.folder = folder_ / "runs"; }
+  CompareRuns() : loader_(memory::make_loader()) { options_.folder = folder_ / "runs"; }
 
   // Arms without memory: "none", "none#2", ...
   void prepare_arms(std::size_t count) {

@@ -215,7 +215,7 @@ class Gpt2Run {
   const SafetensorsFile& file_;
   Json settings_;
   config::Experiment experiment_;
-  plugin::PluginLoader loader_{memory::find_group};
+  plugin::PluginLoader loader_ = memory::make_loader();
   std::unique_ptr<backbone::Model> model_;
   std::unique_ptr<memory::Stack> stack_;
   memory::StackState state_;

@@ -55,7 +55,7 @@ class OfficialRun {
   const SafetensorsFile& file_;
   config::ModelConfig config_;
   memory::Phase phase_;
-  plugin::PluginLoader loader_{memory::find_group};
+  plugin::PluginLoader loader_ = memory::make_loader();
   std::unique_ptr<backbone::Model> model_;
   std::unique_ptr<memory::Stack> stack_;
   memory::StackState state_;

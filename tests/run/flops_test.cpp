@@ -38,7 +38,7 @@ run::FlopsPerToken flops_of(const std::string& memory, const std::string& model 
           "[train]\nsegment = 10\nlanes = 4\nsteps = 1\n" +
           train,
       "flops");
-  plugin::PluginLoader loader{memory::find_group};
+  plugin::PluginLoader loader = memory::make_loader();
   return run::count_flops(experiment, 100, loader);
 }
 
@@ -76,7 +76,7 @@ TEST(Flops, OfALargeModelAreNotCounted) {
       "[model]\nlayers = 24\nheads = 16\nwidth = 1024\n[data]\ntask = \"motif\"\nalphabet = 8\n"
       "period_min = 4\nperiod_max = 24\n[train]\nsegment = 512\nlanes = 4\nsteps = 1\n",
       "flops");
-  plugin::PluginLoader loader{memory::find_group};
+  plugin::PluginLoader loader = memory::make_loader();
   EXPECT_THAT(error_of([&] { static_cast<void>(run::count_flops(experiment, 100, loader)); }),
               AllOf(StartsWith("1: the count of operations: the model is too large: expected at "
                                "most 1e+10 multiply-adds for a segment of a lane, got "),

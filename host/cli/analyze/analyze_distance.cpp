@@ -158,7 +158,7 @@ struct ExtrapolationArguments {
 
 // Error (kUsage) for a memory with tiers and none that has the option.
 void check_sizes(const ExtrapolationArguments& arguments) {
-  plugin::PluginLoader loader{memory::find_group};
+  plugin::PluginLoader loader = memory::make_loader();
   check_each_memory(arguments.runs, [&](const config::Experiment& experiment) {
     if (experiment.memory.tiers.empty()) return;
     // Log lines are dropped here; the plugins log them again when they are evaluated.

@@ -125,7 +125,7 @@ class Sources {
 // Makes every memory once, so that an error in the last one is found at once.
 void check_variants(const RegressionArguments& arguments, const std::vector<Variant>& variants) {
   const LogListener silent([](LogLevel, std::string_view) { return false; });
-  plugin::PluginLoader loader{memory::find_group};
+  plugin::PluginLoader loader = memory::make_loader();
   for (const Variant& variant : variants) {
     try {
       static_cast<void>(
@@ -139,7 +139,7 @@ void check_variants(const RegressionArguments& arguments, const std::vector<Vari
 std::vector<analyze::MeasuredRegression> measure(const RegressionArguments& arguments,
                                                  const std::vector<Variant>& variants,
                                                  const Sources& sources, Display& display) {
-  plugin::PluginLoader loader{memory::find_group};
+  plugin::PluginLoader loader = memory::make_loader();
   const std::vector<std::string> names = sources.names();
   display.begin("regression",
                 static_cast<std::int64_t>(variants.size() * names.size() * arguments.rows.size()));

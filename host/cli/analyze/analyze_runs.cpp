@@ -59,7 +59,7 @@ void check_each_memory(const RunsArguments& arguments,
   std::vector<std::optional<fs::path>> files(arguments.open.memory.begin(),
                                              arguments.open.memory.end());
   if (files.empty()) files.emplace_back();
-  plugin::PluginLoader loader(memory::find_group);
+  plugin::PluginLoader loader = memory::make_loader();
   for (std::size_t i = 0; i < names.size(); ++i) {
     const run::RunFolder folder = run::RunFolder::open(arguments.runs[i]);
     static_cast<void>(folder.checkpoint(arguments.open.checkpoint));

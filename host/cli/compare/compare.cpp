@@ -129,7 +129,7 @@ int compare_arms(const CompareArguments& arguments, const RankSession& session) 
       compare_options(arguments, folder_of(arguments), arguments.paths.front(), session);
   compare::Record record;
   {
-    plugin::PluginLoader loader(memory::find_group);
+    plugin::PluginLoader loader = memory::make_loader();
     auto arms = read_input([&] { return read_arms(arguments, loader); });
     if (!arguments.compared.baseline.empty()) {
       std::vector<std::string> names;

@@ -82,7 +82,7 @@ Json show_plan(const compare::Record& record, const compare::Options& options,
                const RankSession& session) {
   const Streams& streams = session.streams();
   const std::int64_t ranks = session.ranks() == nullptr ? 1 : session.ranks()->size();
-  plugin::PluginLoader loader(memory::find_group);
+  plugin::PluginLoader loader = memory::make_loader();
   compare::Measuring measuring;
   Display display(streams, arguments.is_quiet);
   measuring.on_arm = [&](std::size_t arm) {

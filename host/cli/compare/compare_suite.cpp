@@ -53,7 +53,7 @@ PreparedTask prepare_task(const config::SuiteTask& task, const CompareArguments&
   PreparedTask out{
       .options = compare_options(arguments, folder / task.name, task.experiment, session),
       .record = {}};
-  plugin::PluginLoader loader(memory::find_group);
+  plugin::PluginLoader loader = memory::make_loader();
   out.record = compare::prepare(arms_of(task, arguments, loader), out.options, loader);
   return out;
 }
@@ -76,7 +76,7 @@ std::vector<PreparedTask> prepare_tasks(const config::Suite& suite,
                                         const CompareArguments& arguments, const fs::path& folder,
                                         const RankSession& session) {
   for_each_task(suite, [&](const config::SuiteTask& task) {
-    plugin::PluginLoader loader(memory::find_group);
+    plugin::PluginLoader loader = memory::make_loader();
     const std::vector<compare::ArmSetup> arms = arms_of(task, arguments, loader);
     check_arms(arms, loader);
     for (const compare::ArmSetup& arm : arms) {

@@ -161,7 +161,7 @@ OpenEvaluation open_evaluation(const OpenArguments& arguments) {
                  .got = "none in the run's experiment",
                  .hint = str("name another --split, or --set data.", arguments.split, "=FILE")});
   }
-  run.options.loader = std::make_shared<plugin::PluginLoader>(memory::find_group);
+  run.options.loader = std::make_shared<plugin::PluginLoader>(memory::make_loader());
   run.differences = run::data_differences(folder.raw_info(), run.options.dataset->describe());
   run::log_differences(arguments.run.string(), run.differences);
   return run;
@@ -223,7 +223,7 @@ void check_plugin_files(const config::Experiment& experiment,
   }
   const auto is_whole = [](const std::vector<Error>& one) { return one.empty(); };
   if (std::ranges::all_of(found, is_whole)) return;
-  plugin::PluginLoader loader(memory::find_group);
+  plugin::PluginLoader loader = memory::make_loader();
   std::vector<MemoryProblem> problems;
   for (std::size_t i = 0; i < memories.size(); ++i) {
     if (found[i].empty()) found[i] = option_problems(experiment, memories[i].memory, loader);

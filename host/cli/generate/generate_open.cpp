@@ -266,7 +266,7 @@ OpenGeneration open_generation(const GenerateArguments& arguments, Display& disp
   options.precision = experiment.eval.precision;
   options.dataset = std::make_shared<const data::Dataset>(
       experiment.data, data::DatasetOptions{.splits = {}, .vocabulary = folder.vocabulary()});
-  options.loader = std::make_shared<plugin::PluginLoader>(memory::find_group);
+  options.loader = std::make_shared<plugin::PluginLoader>(memory::make_loader());
   const data::Vocabulary* const vocabulary = options.dataset->vocabulary();
   if (arguments.tokenises) check_words("--tokenize", vocabulary, "the prompt is taken as it is");
   if (arguments.detokenises) check_words("--detokenize", vocabulary, "the text is shown as it is");

@@ -206,7 +206,7 @@ std::string own_summary(const plugin::PluginEntry& entry, plugin::PluginLoader& 
 int list_plugins(const PluginsListArguments& arguments, const Streams& streams) {
   arguments.json.check();
   const bool is_own = arguments.folders.empty();
-  plugin::PluginLoader loader(memory::find_group);
+  plugin::PluginLoader loader = memory::make_loader();
   Json folders = Json::array();
   const bool is_for_people = !arguments.json.is_stdout();
   for (const auto& folder : plugin_folders(arguments.folders)) {

@@ -180,7 +180,7 @@ void print_plugin(const plugin::LoadedPlugin& plugin,
 
 int describe_plugin(const PluginsDescribeArguments& arguments, const Streams& streams) {
   arguments.json.check();
-  plugin::PluginLoader loader{memory::find_group};
+  plugin::PluginLoader loader = memory::make_loader();
   std::vector<memory::TierOutline> tiers;
   if (!arguments.experiment.empty()) {
     tiers = read_input([&] { return make_tiers(arguments, loader); });

@@ -149,7 +149,7 @@ void check_named(const TrainArguments& arguments, const config::Experiment& expe
   if (!arguments.init.empty()) {
     static_cast<void>(SafetensorsFile::open(weights::initial_weights_file(arguments.init)));
   }
-  plugin::PluginLoader loader(memory::find_group);
+  plugin::PluginLoader loader = memory::make_loader();
   train::check_inputs(experiment, loader);
 }
 

@@ -8,6 +8,7 @@
 //   layer_group.cpp    layer
 //   report_group.cpp   report, probe and log
 //   state_group.cpp    state; the functions of it that `create` calls: state_declarations.cpp
+//   groups.cpp         finds a group by its id
 //
 // An option goes from TOML (config/sections/memory_section.cpp) to a value (config/options.cpp),
 // then to the tier (tier.cpp) and to the plugin (config_group.cpp). A kernel's arguments go from
@@ -16,6 +17,7 @@
 
 #include <string_view>
 
+#include "host/plugin/loader.hpp"
 #include "mneme/plugin.h"
 
 namespace mneme::memory {
@@ -35,5 +37,8 @@ const mneme_parallel_api* parallel_api();
 // The functions of a group ("mneme.op/1"), nullptr when this host has no such group.
 // A plugin gets only those that its note lists (host_group in plugin/host_groups.hpp).
 const void* find_group(std::string_view id);
+
+// A loader of plugins that gives them these groups.
+plugin::PluginLoader make_loader();
 
 }  // namespace mneme::memory

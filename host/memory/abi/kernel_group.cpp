@@ -1,5 +1,4 @@
-// Groups mneme.kernel/1 and mneme.parallel/1 (the host's threads for kernels), and find_group,
-// which finds each of the host's groups by its id.
+// Groups mneme.kernel/1 and mneme.parallel/1 (the host's threads for kernels).
 
 #include "host/base/error.hpp"
 #include "host/memory/abi/groups.hpp"
@@ -99,21 +98,6 @@ void run(const mneme_host* /*host*/, int64_t count, int64_t grain, mneme_paralle
 const mneme_parallel_api* parallel_api() {
   static const mneme_parallel_api api = {sizeof(mneme_parallel_api), 0, run};
   return &api;
-}
-
-const void* find_group(std::string_view id) {
-  if (id == MNEME_GROUP_TENSOR) return tensor_api();
-  if (id == MNEME_GROUP_OP) return op_api();
-  if (id == MNEME_GROUP_KERNEL) return kernel_api();
-  if (id == MNEME_GROUP_STATE) return state_api();
-  if (id == MNEME_GROUP_LAYER) return layer_api();
-  if (id == MNEME_GROUP_CONFIG) return config_api();
-  if (id == MNEME_GROUP_LOG) return log_api();
-  if (id == MNEME_GROUP_RANDOM) return random_api();
-  if (id == MNEME_GROUP_PROBE) return probe_api();
-  if (id == MNEME_GROUP_REPORT) return report_api();
-  if (id == MNEME_GROUP_PARALLEL) return parallel_api();
-  return nullptr;
 }
 
 }  // namespace mneme::memory

@@ -48,7 +48,7 @@ std::vector<NamedConfig> cached_models() {
 struct CachedRun {
   config::ModelConfig config;
   std::unique_ptr<Model> model;
-  plugin::PluginLoader loader{memory::find_group};
+  plugin::PluginLoader loader = memory::make_loader();
   memory::Stack stack;
   memory::StackState state;
 

@@ -52,7 +52,7 @@ config::MemoryConfig compressive_memory(const std::string& options) {
 }
 
 plugin::PluginLoader& plugin_loader() {
-  static plugin::PluginLoader instance{memory::find_group};
+  static plugin::PluginLoader instance = memory::make_loader();
   return instance;
 }
 

@@ -29,7 +29,7 @@ const std::set<std::string, std::less<>> kProbes = {
     "memory.histogram",    "memory.drawn_bins"};
 
 plugin::PluginLoader& loader() {
-  static plugin::PluginLoader instance{memory::find_group};
+  static plugin::PluginLoader instance = memory::make_loader();
   return instance;
 }
 

@@ -60,7 +60,7 @@ DecoderModel DecoderCase::make(at::ScalarType dtype, int64_t rows, memory::Phase
   setup.device = test_device();
   setup.draws_parameters = false;
   DecoderModel out;
-  out.loader = std::make_unique<plugin::PluginLoader>(memory::find_group);
+  out.loader = std::make_unique<plugin::PluginLoader>(memory::make_loader());
   out.model = backbone::make_model(config_, setup);
   out.stack = std::make_unique<memory::Stack>(segment_cache(rows),
                                               backbone::backbone_info(config_, setup), *out.loader);

@@ -66,7 +66,7 @@ memory::BackboneInfo backbone(const Sizes& sizes) {
 }
 
 mneme::plugin::PluginLoader& loader() {
-  static mneme::plugin::PluginLoader instance{memory::find_group};
+  static mneme::plugin::PluginLoader instance = memory::make_loader();
   return instance;
 }
 

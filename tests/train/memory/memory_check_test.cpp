@@ -29,7 +29,7 @@ using testing::StartsWith;
 run::RuntimeOptions with_free(const config::Experiment& experiment, std::int64_t bytes) {
   run::RuntimeOptions options;
   options.dataset = std::make_shared<const data::Dataset>(experiment.data);
-  options.loader = std::make_shared<plugin::PluginLoader>(memory::find_group);
+  options.loader = std::make_shared<plugin::PluginLoader>(memory::make_loader());
   options.free_memory = [bytes] { return FreeMemory{bytes, "a test"}; };
   return options;
 }
