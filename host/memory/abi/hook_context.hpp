@@ -53,10 +53,9 @@ struct SegmentShared {
 
 }  // namespace mneme::memory
 
-// One per segment; `handle` and what follows "The current call" hold for one hook call. Plugins get
-// `handle`.
+// One per segment; what follows "The current call" holds for one hook call. Plugins get
+// CallHandle::ctx() in place of its address.
 struct mneme_ctx {
-  mneme_ctx* handle = nullptr;  // of the current call (CallHandle)
   mneme::memory::SegmentShared* shared = nullptr;
   mneme::memory::HandleTable handles;
   std::list<std::vector<int64_t>> count_arrays;  // storage of mneme_rows.counts

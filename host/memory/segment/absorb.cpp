@@ -14,8 +14,7 @@ Rows SegmentHooks::Impl::segment_rows(const at::Tensor& x) const {
   return rows;
 }
 
-void SegmentHooks::Impl::deliver(std::size_t from, int64_t layer,
-                                 const std::vector<Rows>& released) {
+void SegmentHooks::Impl::deliver(std::size_t from, int64_t layer) {
   for (std::size_t i = from + 1; i < work.size(); ++i) {
     const int64_t served = tier(i).served_index(layer);
     if (feeders[i] != static_cast<int64_t>(from) || served < 0 ||
@@ -62,34 +61,34 @@ at::Tensor SegmentHooks::Impl::mass_of(std::size_t i, int64_t layer, const at::T
 void SegmentHooks::Impl::absorb(std::size_t i, int64_t layer, const Rows& rows, const at::Tensor& x,
                                 const LocalAttention* local, LayerServices& services,
                                 bool is_own_segment) {
-  call(i, Hook::kAbsorb, layer, &services, x, [&](const mneme_plugin& table, void* self) {
-    check_input(rows.hidden);
-    if (local != nullptr) check_input(local->z);
-    const mneme_rows given = ctx.rows_out(rows);
-    mneme_absorb in = MNEME_INIT(mneme_absorb);
-    in.segment = &seen_segment;
-    in.layer = layer;
-    in.rows = &given;
-    if (is_own_segment) in.flags |= MNEME_ABSORBS_OWN_SEGMENT;
-    const auto wants = [&](uint64_t bit) { return ctx.instance->wants(bit); };
-    if (wants(MNEME_WANT_ABSORB_X)) in.x = ctx.handles.borrow(x);
-    if (local != nullptr) {
-      if (wants(MNEME_WANT_ABSORB_Z)) in.z = ctx.handles.borrow(local->z);
-      if (wants(MNEME_WANT_ABSORB_LSE)) in.lse = ctx.handles.borrow(local->lse);
-      if (wants(MNEME_WANT_ABSORB_Q)) in.q = ctx.handles.borrow(local->q);
-      if (wants(MNEME_WANT_ABSORB_K)) in.k = ctx.handles.borrow(ctx.instance->seen_keys(local->k));
-      if (wants(MNEME_WANT_ABSORB_V)) in.v = ctx.handles.borrow(ctx.instance->seen_keys(local->v));
-      if (wants(MNEME_WANT_ABSORB_MASS) && local->mass.defined())
-        in.mass = ctx.handles.borrow(mass_of(i, layer, local->mass.detach(), in.mass_rows));
-      const ColumnRange range = columns_of(i, layer);
-      if (wants(MNEME_WANT_ABSORB_CONTEXT_KV) && range.rows > 0) {
-        const Instance& seeing = *ctx.instance;
-        in.context_k = ctx.handles.borrow(seeing.seen_keys(joined(local->context_k, range)));
-        in.context_v = ctx.handles.borrow(seeing.seen_keys(joined(local->context_v, range)));
-      }
+  enter(i, Hook::kAbsorb, layer, &services, x);
+  check_input(rows.hidden);
+  if (local != nullptr) check_input(local->z);
+  const mneme_rows given = ctx.rows_out(rows);
+  mneme_absorb in = MNEME_INIT(mneme_absorb);
+  in.segment = &seen_segment;
+  in.layer = layer;
+  in.rows = &given;
+  if (is_own_segment) in.flags |= MNEME_ABSORBS_OWN_SEGMENT;
+  const auto wants = [&](uint64_t bit) { return ctx.instance->wants(bit); };
+  if (wants(MNEME_WANT_ABSORB_X)) in.x = ctx.handles.borrow(x);
+  if (local != nullptr) {
+    if (wants(MNEME_WANT_ABSORB_Z)) in.z = ctx.handles.borrow(local->z);
+    if (wants(MNEME_WANT_ABSORB_LSE)) in.lse = ctx.handles.borrow(local->lse);
+    if (wants(MNEME_WANT_ABSORB_Q)) in.q = ctx.handles.borrow(local->q);
+    if (wants(MNEME_WANT_ABSORB_K)) in.k = ctx.handles.borrow(ctx.instance->seen_keys(local->k));
+    if (wants(MNEME_WANT_ABSORB_V)) in.v = ctx.handles.borrow(ctx.instance->seen_keys(local->v));
+    if (wants(MNEME_WANT_ABSORB_MASS) && local->mass.defined())
+      in.mass = ctx.handles.borrow(mass_of(i, layer, local->mass.detach(), in.mass_rows));
+    const ColumnRange range = columns_of(i, layer);
+    if (wants(MNEME_WANT_ABSORB_CONTEXT_KV) && range.rows > 0) {
+      const Instance& seeing = *ctx.instance;
+      in.context_k = ctx.handles.borrow(seeing.seen_keys(joined(local->context_k, range)));
+      in.context_v = ctx.handles.borrow(seeing.seen_keys(joined(local->context_v, range)));
     }
-    return hook_status(table.absorb, self, &in);
-  });
+  }
+  run(&mneme_plugin::absorb, &in);
+  leave();
 }
 
 void SegmentHooks::absorb_before(int64_t layer, const at::Tensor& x, LayerServices& services) {

@@ -138,29 +138,28 @@ void SegmentHooks::Impl::begin_hooks() {
 }
 
 void SegmentHooks::Impl::begin(std::size_t i) {
-  call(i, Hook::kBegin, -1, nullptr, {}, [&](const mneme_plugin& table, void* self) {
-    plugin::PluginFilled<mneme_riders> filled;
-    mneme_riders& out = filled.value;
-    const mneme_status status = hook_status(table.begin, self, &seen_segment, &out);
-    if (status != MNEME_OK) return status;
-    return guard(&error, [&] {
-      check_fields(out, "mneme_riders");
-      if (out.rows == 0) return;
-      if ((ctx.instance->traits().flags & MNEME_TIER_RIDERS) == 0)
-        throw CallError(MNEME_E_STATE, "riders need MNEME_TIER_RIDERS in the tier's traits");
-      mneme_rows rows = MNEME_INIT(mneme_rows);
-      rows.hidden = out.rows;
-      rows.valid = out.valid;
-      const Rows checked = ctx.rows_in(rows);
-      ctx.check_output("riders", checked.hidden);
-      if (out.unseen < 0 || out.unseen > checked.count)
-        throw CallError(MNEME_E_INVALID_ARGUMENT,
-                        str("riders: unseen: expected 0 to ", checked.count, ", got ", out.unseen));
-      riders = {checked.hidden, checked.valid, checked.count, out.unseen};
-      rider_tier = static_cast<int64_t>(i);
-      check_context_rows(i, 0);
-    });
+  enter(i, Hook::kBegin, -1, nullptr, {});
+  plugin::PluginFilled<mneme_riders> filled;
+  mneme_riders& out = filled.value;
+  run(&mneme_plugin::begin, &seen_segment, &out);
+  check_given([&] {
+    check_fields(out, "mneme_riders");
+    if (out.rows == 0) return;
+    if ((ctx.instance->traits().flags & MNEME_TIER_RIDERS) == 0)
+      throw CallError(MNEME_E_STATE, "riders need MNEME_TIER_RIDERS in the tier's traits");
+    mneme_rows rows = MNEME_INIT(mneme_rows);
+    rows.hidden = out.rows;
+    rows.valid = out.valid;
+    const Rows checked = ctx.rows_in(rows);
+    ctx.check_output("riders", checked.hidden);
+    if (out.unseen < 0 || out.unseen > checked.count)
+      throw CallError(MNEME_E_INVALID_ARGUMENT,
+                      str("riders: unseen: expected 0 to ", checked.count, ", got ", out.unseen));
+    riders = {checked.hidden, checked.valid, checked.count, out.unseen};
+    rider_tier = static_cast<int64_t>(i);
+    check_context_rows(i, 0);
   });
+  leave();
 }
 
 // --- Open segments: lengths that hooks see in each step, and lanes between steps ---

@@ -32,16 +32,15 @@ LayerContext SegmentHooks::context(int64_t layer, const at::Tensor& x, LayerServ
     if (impl_->tier(i).served_index(layer) < 0 ||
         impl_->work[i].instance().table().context == nullptr)
       continue;
+    impl_->enter(i, Hook::kContext, layer, &services, x);
     impl_->ctx.context = &by_tier[i];
-    impl_->call(i, Hook::kContext, layer, &services, x, [&](const mneme_plugin& table, void* self) {
-      mneme_context in = MNEME_INIT(mneme_context);
-      in.segment = &impl_->seen_segment;
-      in.layer = layer;
-      in.x = impl_->ctx.handles.borrow(x);
-      const mneme_status status = impl_->hook_status(table.context, self, &in);
-      if (status != MNEME_OK) return status;
-      return guard(&impl_->error, [&] { impl_->check_context_rows(i, by_tier[i].rows()); });
-    });
+    mneme_context in = MNEME_INIT(mneme_context);
+    in.segment = &impl_->seen_segment;
+    in.layer = layer;
+    in.x = impl_->ctx.handles.borrow(x);
+    impl_->run(&mneme_plugin::context, &in);
+    impl_->check_given([&] { impl_->check_context_rows(i, by_tier[i].rows()); });
+    impl_->leave();
     const at::Tensor& bias = by_tier[i].token_bias;
     if (bias.defined()) out.token_bias = out.token_bias.defined() ? out.token_bias + bias : bias;
   }
@@ -85,30 +84,29 @@ at::Tensor SegmentHooks::ride(int64_t layer, const at::Tensor& hidden, const at:
         .failed = str("a memory with riders must serve every layer; layer ", layer, " is left out"),
         .hint = str("remove the tier's key `layers` (--unset memory.tier.", i, ".layers)")});
   }
-  impl.call(i, Hook::kRide, layer, &services, {}, [&](const mneme_plugin& table, void* self) {
-    impl.check_input(hidden, q_riders, k, v);
-    mneme_ride in = MNEME_INIT(mneme_ride);
-    in.segment = &impl.seen_segment;
-    in.layer = layer;
-    in.riders = impl.riders.count;
-    in.q_riders = impl.ctx.handles.borrow(q_riders);
-    in.k = impl.ctx.handles.borrow(impl.ctx.instance->seen_keys(k));
-    in.v = impl.ctx.handles.borrow(impl.ctx.instance->seen_keys(v));
-    in.hidden = impl.ctx.handles.borrow(hidden);
-    in.is_last = reaches_nothing ? 1 : 0;
-    in.valid = impl.ctx.handles.borrow(impl.rider_validity(k.device()));
-    mneme_tensor out = 0;
-    const mneme_status status = impl.hook_status(table.ride, self, &in, &out);
-    if (status != MNEME_OK) return status;
-    return guard(&impl.error, [&] {
-      if (out == 0 && reaches_nothing) return;
-      result = impl.ctx.handles.get(out);
-      impl.ctx.check_output("result", result);
-      if (result.sizes() != q_riders.sizes())
-        throw CallError(MNEME_E_SHAPE, str("ride: expected ", list_text(q_riders.sizes().vec()),
-                                           ", got ", list_text(result.sizes().vec())));
-    });
+  impl.enter(i, Hook::kRide, layer, &services, {});
+  impl.check_input(hidden, q_riders, k, v);
+  mneme_ride in = MNEME_INIT(mneme_ride);
+  in.segment = &impl.seen_segment;
+  in.layer = layer;
+  in.riders = impl.riders.count;
+  in.q_riders = impl.ctx.handles.borrow(q_riders);
+  in.k = impl.ctx.handles.borrow(impl.ctx.instance->seen_keys(k));
+  in.v = impl.ctx.handles.borrow(impl.ctx.instance->seen_keys(v));
+  in.hidden = impl.ctx.handles.borrow(hidden);
+  in.is_last = reaches_nothing ? 1 : 0;
+  in.valid = impl.ctx.handles.borrow(impl.rider_validity(k.device()));
+  mneme_tensor out = 0;
+  impl.run(&mneme_plugin::ride, &in, &out);
+  impl.check_given([&] {
+    if (out == 0 && reaches_nothing) return;
+    result = impl.ctx.handles.get(out);
+    impl.ctx.check_output("result", result);
+    if (result.sizes() != q_riders.sizes())
+      throw CallError(MNEME_E_SHAPE, str("ride: expected ", list_text(q_riders.sizes().vec()),
+                                         ", got ", list_text(result.sizes().vec())));
   });
+  impl.leave();
   return result;
 }
 

@@ -19,23 +19,23 @@ void SegmentHooks::finish(const at::Tensor& top, const std::vector<at::Tensor>& 
                           const at::Tensor& of_riders) {
   for (std::size_t i = 0; i < impl_->work.size(); ++i) {
     if (impl_->work[i].instance().table().finish == nullptr) continue;
-    impl_->call(i, Hook::kFinish, -1, nullptr, {}, [&](const mneme_plugin& table, void* self) {
-      mneme_finish in = MNEME_INIT(mneme_finish);
-      in.segment = &impl_->seen_segment;
-      impl_->check_input(top, logp, of_riders);
-      const auto wants = [&](uint64_t bit) { return impl_->ctx.instance->wants(bit); };
-      if (wants(MNEME_WANT_FINISH_TOP)) in.top = impl_->ctx.handles.borrow(top);
-      if (wants(MNEME_WANT_FINISH_TARGETS)) in.targets = impl_->ctx.handles.borrow(targets);
-      if (wants(MNEME_WANT_FINISH_LOGP)) in.logp = impl_->ctx.handles.borrow(logp);
-      if (wants(MNEME_WANT_FINISH_RIDERS)) in.riders = impl_->ctx.handles.borrow(of_riders);
-      std::vector<mneme_tensor> layer_handles;  // lives until the hook returns
-      if (wants(MNEME_WANT_FINISH_LAYERS)) {
-        for (const at::Tensor& layer : layers)
-          layer_handles.push_back(impl_->ctx.handles.borrow(layer));
-        in.layers = layer_handles.data();
-      }
-      return impl_->hook_status(table.finish, self, &in);
-    });
+    impl_->enter(i, Hook::kFinish, -1, nullptr, {});
+    mneme_finish in = MNEME_INIT(mneme_finish);
+    in.segment = &impl_->seen_segment;
+    impl_->check_input(top, logp, of_riders);
+    const auto wants = [&](uint64_t bit) { return impl_->ctx.instance->wants(bit); };
+    if (wants(MNEME_WANT_FINISH_TOP)) in.top = impl_->ctx.handles.borrow(top);
+    if (wants(MNEME_WANT_FINISH_TARGETS)) in.targets = impl_->ctx.handles.borrow(targets);
+    if (wants(MNEME_WANT_FINISH_LOGP)) in.logp = impl_->ctx.handles.borrow(logp);
+    if (wants(MNEME_WANT_FINISH_RIDERS)) in.riders = impl_->ctx.handles.borrow(of_riders);
+    std::vector<mneme_tensor> layer_handles;  // while the hook runs
+    if (wants(MNEME_WANT_FINISH_LAYERS)) {
+      for (const at::Tensor& layer : layers)
+        layer_handles.push_back(impl_->ctx.handles.borrow(layer));
+      in.layers = layer_handles.data();
+    }
+    impl_->run(&mneme_plugin::finish, &in);
+    impl_->leave();
   }
 }
 

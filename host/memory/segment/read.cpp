@@ -129,31 +129,30 @@ ReadResult SegmentHooks::Impl::read(std::size_t i, int64_t layer, uint32_t site,
                                     const LocalAttention& local, const at::Tensor& projected,
                                     LayerServices& services) {
   ReadResult result;
-  call(i, Hook::kRead, layer, &services, {}, [&](const mneme_plugin& table, void* self) {
-    check_input(layer_input, local.z, projected);
-    mneme_queries in = MNEME_INIT(mneme_queries);
-    in.segment = &seen_segment;
-    in.layer = layer;
-    in.site = site;
-    const auto wants = [&](uint64_t bit) { return ctx.instance->wants(bit); };
-    if (wants(MNEME_WANT_READ_Q)) in.q = ctx.handles.borrow(local.q);
-    if (wants(MNEME_WANT_READ_K)) in.k = ctx.handles.borrow(ctx.instance->seen_keys(local.k));
-    if (wants(MNEME_WANT_READ_V)) in.v = ctx.handles.borrow(ctx.instance->seen_keys(local.v));
-    if (wants(MNEME_WANT_READ_Z)) in.z = ctx.handles.borrow(local.z);
-    if (wants(MNEME_WANT_READ_LSE)) in.lse = ctx.handles.borrow(local.lse);
-    if (wants(MNEME_WANT_READ_PROJECTED) && site == MNEME_SITE_OUT)
-      in.projected = ctx.handles.borrow(projected);
-    if (wants(MNEME_WANT_READ_X)) in.x = ctx.handles.borrow(layer_input);
-    plugin::PluginFilled<mneme_read> filled;
-    mneme_read& out = filled.value;
-    const mneme_status status = hook_status(table.read, self, &in, &out);
-    if (status != MNEME_OK) return status;
-    return guard(&error, [&] {
-      note_read_rows(i);
-      check_fields(out, "mneme_read");
-      if (out.merge != MNEME_MERGE_NONE) result = checked(out, site);
-    });
+  enter(i, Hook::kRead, layer, &services, {});
+  check_input(layer_input, local.z, projected);
+  mneme_queries in = MNEME_INIT(mneme_queries);
+  in.segment = &seen_segment;
+  in.layer = layer;
+  in.site = site;
+  const auto wants = [&](uint64_t bit) { return ctx.instance->wants(bit); };
+  if (wants(MNEME_WANT_READ_Q)) in.q = ctx.handles.borrow(local.q);
+  if (wants(MNEME_WANT_READ_K)) in.k = ctx.handles.borrow(ctx.instance->seen_keys(local.k));
+  if (wants(MNEME_WANT_READ_V)) in.v = ctx.handles.borrow(ctx.instance->seen_keys(local.v));
+  if (wants(MNEME_WANT_READ_Z)) in.z = ctx.handles.borrow(local.z);
+  if (wants(MNEME_WANT_READ_LSE)) in.lse = ctx.handles.borrow(local.lse);
+  if (wants(MNEME_WANT_READ_PROJECTED) && site == MNEME_SITE_OUT)
+    in.projected = ctx.handles.borrow(projected);
+  if (wants(MNEME_WANT_READ_X)) in.x = ctx.handles.borrow(layer_input);
+  plugin::PluginFilled<mneme_read> filled;
+  mneme_read& out = filled.value;
+  run(&mneme_plugin::read, &in, &out);
+  check_given([&] {
+    note_read_rows(i);
+    check_fields(out, "mneme_read");
+    if (out.merge != MNEME_MERGE_NONE) result = checked(out, site);
   });
+  leave();
   return result;
 }
 

@@ -10,7 +10,7 @@
 namespace mneme::memory {
 
 void SegmentHooks::Impl::enter(std::size_t i, Hook hook, int64_t layer, LayerServices* services,
-                               const at::Tensor& x, std::vector<Rows>& released) {
+                               const at::Tensor& x) {
   ctx.tier = &tier(i);
   ctx.instance = &work[i].instance();
   ctx.state = &work[i];
@@ -20,6 +20,8 @@ void SegmentHooks::Impl::enter(std::size_t i, Hook hook, int64_t layer, LayerSer
   ctx.x = x;
   ctx.handles.begin_call(hook_text(hook), ctx.instance->traits().wants);
   ctx.count_arrays.clear();
+  ctx.context = nullptr;
+  released.clear();
   ctx.released = hook == Hook::kAbsorb || hook == Hook::kRide ? &released : nullptr;
   ctx.looked_at.clear();
   check_input(x);
@@ -38,14 +40,12 @@ void SegmentHooks::Impl::enter(std::size_t i, Hook hook, int64_t layer, LayerSer
   error.file[0] = error.message[0] = '\0';
 }
 
-void SegmentHooks::Impl::leave(std::size_t i, int64_t layer, mneme_status status,
-                               const std::vector<Rows>& released) {
+void SegmentHooks::Impl::leave() {
   ctx.context = nullptr;
-  ctx.released = nullptr;
-  if (status != MNEME_OK) throw_plugin_status(ctx.where(), status, error);
   check_untouched();
   ctx.handles.end_call();  // everything that the hook left is released
-  if (!released.empty()) deliver(i, layer, released);
+  if (!released.empty()) deliver(static_cast<std::size_t>(ctx.tier->index()), ctx.layer);
+  released.clear();
 }
 
 void SegmentHooks::Impl::check_untouched() const {

@@ -68,6 +68,7 @@ struct SegmentHooks::Impl {
   std::vector<int64_t> tokens;  // of each lane since its last reset, before this segment
   LaneArrays seen_lanes;        // as the hook that runs sees them
   mneme_segment seen_segment;   // likewise
+  std::vector<Rows> released;   // by the hook that runs
   at::Tensor layer_input;       // of the layer that runs, as context() got it
   // Of each tier's context, by layer.
   std::map<int64_t, std::map<std::size_t, ColumnRange>> columns;
@@ -92,32 +93,28 @@ struct SegmentHooks::Impl {
   // Sets the lengths that later hooks see.
   void set_lengths(int64_t before, int64_t length);
 
-  // Runs one hook of tier i: hook_call(plugin table, instance handle) calls it through
-  // hook_status() and returns its status. Rows that the hook released are delivered. Errors:
-  // Error(kPlugin) with the plugin's own text.
-  template <typename Call>
-  void call(std::size_t i, Hook hook, int64_t layer, LayerServices* services, const at::Tensor& x,
-            Call hook_call) {
-    std::vector<Rows> released;
-    enter(i, hook, layer, services, x, released);
-    mneme_status status = MNEME_OK;
-    {
-      const plugin::ReportedCall reported(ctx.instance->plugin().note.id, ctx.tier->index(),
-                                          hook_text(hook), layer);
-      const CallHandle running(HandleKind::kHook, &ctx);
-      ctx.handle = running.ctx();
-      status = hook_call(ctx.instance->table(), ctx.instance->handle());
-    }
-    leave(i, layer, status, released);
-  }
-  // The status of a function of the plugin's table that gets (instance, ctx, args..., error).
+  // The call of a hook of tier i: enter(); the caller fills the hook's inputs; run(), with the
+  // function of the plugin's table and its arguments between ctx and error; check_given(), with the
+  // checks of the hook's results; leave(), which delivers the rows that the hook released. Errors:
+  // Error(kPlugin) with the plugin's own text, or that of a check's CallError.
+  void enter(std::size_t i, Hook hook, int64_t layer, LayerServices* services, const at::Tensor& x);
   template <typename Function, typename... Args>
-  mneme_status hook_status(Function function, void* self, Args... args) {
-    return call_plugin(error, [&] { return function(self, ctx.handle, args..., &error); });
+  void run(Function mneme_plugin::*function, Args... args) {
+    const plugin::ReportedCall running(ctx.instance->plugin().note.id, ctx.tier->index(),
+                                      hook_text(ctx.hook), ctx.layer);
+    const CallHandle live(HandleKind::kHook, &ctx);
+    check_status(call_plugin(error, [&] {
+      return (ctx.instance->table().*function)(ctx.instance->handle(), live.ctx(), args..., &error);
+    }));
   }
-  void enter(std::size_t i, Hook hook, int64_t layer, LayerServices* services, const at::Tensor& x,
-             std::vector<Rows>& released);
-  void leave(std::size_t i, int64_t layer, mneme_status status, const std::vector<Rows>& released);
+  template <typename Checks>
+  void check_given(Checks checks) {
+    check_status(guard(&error, checks));
+  }
+  void leave();
+  void check_status(mneme_status status) const {
+    if (status != MNEME_OK) throw_plugin_status(ctx.where(), status, error);
+  }
   // Errors: Error(kPlugin) when the hook changed an input that is read-only.
   void check_untouched() const;
   // Passes tensors that a hook is given to the FiniteWatch, if there is one.
@@ -132,8 +129,8 @@ struct SegmentHooks::Impl {
   // fewer.
   void note_read_rows(std::size_t i);
 
-  // Appends the rows that tier `from` released to the waiting rows of the tiers that it feeds.
-  void deliver(std::size_t from, int64_t layer, const std::vector<Rows>& released);
+  // Appends the rows that tier `from` released (`released`) to the waiting rows of the tiers that it feeds.
+  void deliver(std::size_t from, int64_t layer);
   // local is null before reading; is_own_segment: the rows are x, and local is theirs.
   void absorb(std::size_t i, int64_t layer, const Rows& rows, const at::Tensor& x,
               const LocalAttention* local, LayerServices& services, bool is_own_segment = false);
