@@ -86,8 +86,29 @@ void check_data(const Json& info, const Json& data, const std::optional<run::Che
   }
 }
 
+// The checkpoint that the run continues from; none when it begins anew.
+std::optional<run::Checkpoint> open_checkpoint(const std::filesystem::path& folder,
+                                               const run::RunFolder& run,
+                                               const std::string& which) {
+  if (!run.checkpoints().steps().empty() || which != "last") {
+    const std::string command = str("mneme train --resume ", shell_word(folder.string()));
+    std::optional<run::Checkpoint> checkpoint(
+        run.open_checkpoint(which, command, run::CheckpointUse::kTraining));
+    checkpoint->check_whole_run();
+    return checkpoint;
+  }
+  if (!run.info().contains("initial_weights")) return {};
+  throw_usage(
+      {.where = folder.string(),
+       .failed = "the run began with given weights, and the checkpoint that holds them is missing",
+       .hint = "start a new run with mneme train EXP --init SOURCE"});
+}
+
 }  // namespace
 
+// A resume that fails changes nothing in the folder, on no rank: it is locked first, then everything
+// is read and checked, files before the data and the model, which take longer; the folder is changed
+// last.
 std::unique_ptr<Trainer> Trainer::resume(const std::filesystem::path& folder,
                                          TrainerOptions options) {
   const RankOptions ranks = options.ranks;
@@ -100,50 +121,35 @@ std::unique_ptr<Trainer> Trainer::resume(const std::filesystem::path& folder,
   const run::RunFolder run = writer ? writer->folder() : seen_by_rank(folder, *ranks.ranks);
   const std::int64_t steps = options.steps;
   const config::Experiment experiment = with_steps(run.experiment(), steps);
-  const Json info = run.info();
-  std::optional<run::Checkpoint> checkpoint;
-  if (!run.checkpoints().steps().empty() || options.checkpoint != "last") {
-    checkpoint.emplace(run.open_checkpoint(
-        options.checkpoint, str("mneme train --resume ", shell_word(folder.string())),
-        run::CheckpointUse::kTraining));
-    checkpoint->check_whole_run();
-  } else if (info.contains("initial_weights")) {
-    throw_usage(
-        {.where = folder.string(),
-         .failed =
-             "the run began with given weights, and the checkpoint that holds them is missing",
-         .hint = "start a new run with mneme train EXP --init SOURCE"});
-  }
+  const std::optional<run::Checkpoint> checkpoint =
+      open_checkpoint(folder, run, options.checkpoint);
   if (!options.runtime.dataset) {
     data::DatasetOptions data;
     data.vocabulary = run.vocabulary();
     options.runtime.dataset = std::make_shared<const data::Dataset>(experiment.data, data);
   }
-  check_data(info, options.runtime.dataset->describe(), checkpoint, experiment);
+  check_data(run.info(), options.runtime.dataset->describe(), checkpoint, experiment);
   const bool may_change = options.may_change_plugins;
-  options.folder.clear();
+  options.folder.clear();  // the folder of a new run
   options.runtime.weights_follow = checkpoint.has_value();
   auto trainer = std::make_unique<Trainer>(experiment, std::move(options));
   if (!may_change) {
-    run::check_plugins(checkpoint ? checkpoint->plugins() : run::read_plugins(info),
+    run::check_plugins(checkpoint ? checkpoint->plugins() : run::read_plugins(run.info()),
                        trainer->runtime().stack().identities());
   }
-  run::RunProgress progress;
-  if (checkpoint) {
-    trainer->load(*checkpoint);
-    progress = checkpoint->progress();
-  }
+  if (checkpoint) trainer->load(*checkpoint);
   if (steps > 0) check_extension(folder, *trainer);
   trainer->has_folder_ = true;
   // Rank 0 changes the folder when all have read it.
   if (ranks.is_parallel()) ranks.ranks->meet("resuming the run");
   if (!writer) return trainer;
-  writer->continue_from(progress, trainer->runtime());
+  writer->continue_from(checkpoint ? checkpoint->progress() : run::RunProgress(),
+                        trainer->runtime());
   if (steps > 0) write_file_atomic(run.experiment_file(), config::to_toml(experiment));
   if (checkpoint && steps == 0) {
     note_edited_length(folder, checkpoint->experiment().train, experiment.train);
   }
-  log->open(run.log());  // last, so that a resume that fails changes nothing in the folder
+  log->open(run.log());
   trainer->log_ = std::move(log);
   trainer->writer_ = std::move(writer);
   return trainer;
