@@ -120,7 +120,7 @@ Trainer::Trainer(const config::Experiment& experiment, TrainerOptions options)
     run::throw_out_of_memory("making the optimiser and the memory's state", estimate(), error);
   }
   // With given weights rank 0 gathers the checkpoint of step 0 from all.
-  if (has_folder_ && has_initial && !ranks_.is_writer()) save(std::filesystem::path());
+  if (has_folder_ && has_initial && !ranks_.is_writer()) give_checkpoint();
   if (!log_) return;
   const bool is_claimed = options.claim_folder != nullptr;
   run::RunWriter::WriteCheckpoint write_first;
@@ -264,10 +264,13 @@ void Trainer::fail_not_finite(const run::StepReport& report, const StepSums& sum
                 " parameters have gradients that are not finite, first ", names.front(), ", last ",
                 names.back());
   }
-  const std::string last = last_checkpoint_.empty()
-                               ? std::string("no checkpoint was written yet")
-                               : str("the last good checkpoint is ", last_checkpoint_.string(),
-                                     " (step ", last_checkpoint_step_, ")");
+  std::string last = "no checkpoint was written yet";
+  if (last_checkpoint_step_)
+    last = str("the last good checkpoint is that of step ", *last_checkpoint_step_);
+  if (!last_checkpoint_.empty()) {
+    last = str("the last good checkpoint is ", last_checkpoint_.string(), " (step ",
+               *last_checkpoint_step_, ")");
+  }
   throw_run({.where = str("step ", step_ + 1),
              .failed = "the training reached numbers that are not finite",
              .got = what,

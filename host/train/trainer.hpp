@@ -136,10 +136,12 @@ class Trainer {
   [[nodiscard]] const Parallel* parallel() const { return parallel_.get(); }
   // The folder's writer; nullptr without a folder and on ranks other than 0.
   [[nodiscard]] run::RunWriter* writer() { return writer_.get(); }
-  // The checkpoint written or loaded last; "" = none yet.
+  // The checkpoint written or loaded last; "" = none yet, or one that rank 0 has written for this
+  // rank.
   [[nodiscard]] const std::filesystem::path& last_checkpoint() const { return last_checkpoint_; }
 
-  // Writes everything that load() needs (see checkpoint.hpp), atomically.
+  // Writes everything that load() needs (see checkpoint.hpp), atomically. In one process, or on
+  // rank 0 while the others save() too.
   void save(const std::filesystem::path& path);
   // Continues where a checkpoint of the same experiment was written: the steps that follow equal
   // those of a run that never stopped, bit for bit on CPU. Errors: Error (kUsage) for another
@@ -156,6 +158,12 @@ class Trainer {
     std::vector<std::int64_t> data;
     std::uint64_t noise = 0;
     memory::StackState state = {};
+  };
+
+  // Of all lanes and shards.
+  struct Gathered {
+    memory::NamedState state;
+    std::vector<optim::Adam::Moments> moments;
   };
 
   [[nodiscard]] run::Footprint estimate() const;
@@ -188,6 +196,10 @@ class Trainer {
   // Logs which parameters no gradient has reached.
   void log_untrained() const;
   void save_to_folder(run::Observer* observer);
+  // What a checkpoint holds, on rank 0. Collective.
+  [[nodiscard]] Gathered gather();
+  // Of a rank that does not write: gives rank 0 its part of a checkpoint.
+  void give_checkpoint();
   // The options of an evaluation with what the ranks need.
   [[nodiscard]] eval::Options with_ranks(eval::Options options, run::Observer* observer);
 
@@ -206,7 +218,7 @@ class Trainer {
   std::unique_ptr<run::RunWriter> writer_;
   bool has_folder_ = false;  // the run has one, which rank 0 writes
   std::filesystem::path last_checkpoint_;
-  std::int64_t last_checkpoint_step_ = 0;
+  std::optional<std::int64_t> last_checkpoint_step_;
   run::ValidRecord valid_;
   LearningCurve curve_;
   std::int64_t curve_step_ = 0;  // steps done at the learning curve's last point

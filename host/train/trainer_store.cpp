@@ -189,12 +189,26 @@ void Trainer::save() {
                  .failed = "the trainer has no folder",
                  .expected = "TrainerOptions::folder"});
   }
-  if (!writer_) return save(std::filesystem::path());  // of a rank that does not write
+  if (!writer_) return give_checkpoint();
   save(writer_->prepare_checkpoint(step_));
   writer_->retain_checkpoints(valid_.best_step);
 }
 
+Trainer::Gathered Trainer::gather() {
+  memory::NamedState state = state_.save();
+  if (!parallel_) return {std::move(state), optimizer_->moments()};
+  state = parallel_->gather(state);
+  return {std::move(state), parallel_->gather(*optimizer_)};
+}
+
+void Trainer::give_checkpoint() {
+  static_cast<void>(gather());
+  last_checkpoint_.clear();
+  last_checkpoint_step_ = step_;
+}
+
 void Trainer::save(const std::filesystem::path& path) {
+  const Gathered all = gather();
   run::RunProgress progress;
   progress.step = step_;
   progress.tokens = tokens_;
@@ -205,15 +219,7 @@ void Trainer::save(const std::filesystem::path& path) {
   progress.interval = interval_;
   progress.data_position = stream_->position();
   progress.noise_position = runtime_->model().noise_position();
-  memory::NamedState state = state_.save();
-  std::vector<optim::Adam::Moments> moments;
-  if (parallel_) {
-    state = parallel_->gather(state);
-    moments = parallel_->gather(*optimizer_);
-  } else {
-    moments = optimizer_->moments();
-  }
-  if (ranks_.is_writer()) run::write_checkpoint(path, *runtime_, moments, state, progress);
+  run::write_checkpoint(path, *runtime_, all.moments, all.state, progress);
   last_checkpoint_ = path;
   last_checkpoint_step_ = step_;
 }

@@ -9,6 +9,7 @@
 #include "host/base/file/checksum.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/base/temporary_folder.hpp"
+#include "tests/ranks/thread_ranks.hpp"
 #include "tests/run/run_support.hpp"
 
 namespace mneme::train {
@@ -178,6 +179,27 @@ TEST(Trainer, SaysWhenNoCheckpointWasWritten) {
     weight.fill_(INFINITY);
   }
   EXPECT_THAT(error_of([&] { trainer.train_step(); }), HasSubstr("no checkpoint was written yet"));
+}
+
+// Rank 0 writes the checkpoint; the other one knows its step.
+TEST(Trainer, EveryRankKnowsTheLastCheckpoint) {
+  const test::TemporaryFolder folder;
+  test::run_ranks(2, [&](ranks::Communicator& ranks) {
+    TrainerOptions options;
+    options.folder = folder / "run";
+    options.ranks.ranks = &ranks;
+    Trainer trainer(small_experiment(), std::move(options));
+    trainer.train_step();
+    trainer.save();
+    {
+      const at::NoGradGuard no_grad;
+      at::Tensor weight = trainer.runtime().parameters()[0].tensor;
+      weight.fill_(INFINITY);
+    }
+    EXPECT_THAT(error_of([&] { trainer.train_step(); }),
+                HasSubstr(ranks.is_first() ? "step_00000001.safetensors (step 1)"
+                                           : "the last good checkpoint is that of step 1"));
+  });
 }
 
 // The second segment of a step fails: memory, data position and dropout go back with it.
