@@ -12,7 +12,8 @@
 namespace mneme::memory {
 namespace {
 
-enum class Law { kUniform, kNormal };
+// One number of a law.
+using Law = double (Random::*)();
 
 at::Tensor draw(const mneme_ctx* ctx, Law law, const char* name, const std::vector<int64_t>& dims) {
   at::Tensor out = torch::empty(dims, at::kDouble);
@@ -28,13 +29,13 @@ at::Tensor draw(const mneme_ctx* ctx, Law law, const char* name, const std::vect
                                 static_cast<uint64_t>(ctx->layer + 1),
                                 (*shared.streams)[static_cast<std::size_t>(b)],
                                 static_cast<uint64_t>(shared.index), std::string_view(key)});
-    for (int64_t i = 0; i < per_lane; ++i)
-      data[b * per_lane + i] = law == Law::kUniform ? random.uniform() : random.normal();
+    for (int64_t i = 0; i < per_lane; ++i) data[b * per_lane + i] = (random.*law)();
   }
   return out;
 }
 
-mneme_status named_draw(mneme_ctx* opaque, Law law, const char* name, const mneme_shape* given,
+template <Law law>
+mneme_status named_draw(mneme_ctx* opaque, const char* name, const mneme_shape* given,
                         mneme_tensor* out, mneme_error* error) {
   return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     need(out, "out");
@@ -66,20 +67,11 @@ mneme_status named_draw(mneme_ctx* opaque, Law law, const char* name, const mnem
   });
 }
 
-mneme_status uniform(mneme_ctx* ctx, const char* name, const mneme_shape* shape, mneme_tensor* out,
-                     mneme_error* error) {
-  return named_draw(ctx, Law::kUniform, name, shape, out, error);
-}
-
-mneme_status normal(mneme_ctx* ctx, const char* name, const mneme_shape* shape, mneme_tensor* out,
-                    mneme_error* error) {
-  return named_draw(ctx, Law::kNormal, name, shape, out, error);
-}
-
 }  // namespace
 
 const mneme_random_api* random_api() {
-  static const mneme_random_api api = {sizeof(mneme_random_api), 0, uniform, normal};
+  static const mneme_random_api api = {sizeof(mneme_random_api), 0, named_draw<&Random::uniform>,
+                                       named_draw<&Random::normal>};
   return &api;
 }
 
