@@ -36,12 +36,9 @@ struct Accumulated {
 // Data that all hooks of one segment share.
 struct SegmentShared {
   const Stack* stack = nullptr;
-  uint64_t seed = 0;
-  int64_t index = 0;  // segments committed before this one
   int64_t lanes = 0;
   int64_t length = 0;
   bool caches_projections = false;
-  uint64_t weights_version = 0;
   const std::vector<uint64_t>* streams = nullptr;
   const SegmentInput* input = nullptr;
   mneme_segment segment{};

@@ -6,10 +6,10 @@
 #include "host/base/error.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/memory/abi/hook_context.hpp"
+#include "host/memory/abi/kernel_function.hpp"
 #include "host/memory/call/normalise.hpp"
 #include "host/memory/tier/setup.hpp"
 #include "host/ops/op_table.hpp"
-#include "host/tensor/dtypes.hpp"
 #include "host/tensor/to_device.hpp"
 #include "host/tensor/torch.hpp"
 
@@ -116,14 +116,10 @@ mneme_status shape(mneme_ctx* opaque, mneme_tensor t, mneme_shape* out, mneme_er
   return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     check_fillable(out, "mneme_shape");
     const at::Tensor& tensor = ctx->handles.get(t);
-    mneme_shape filled = MNEME_INIT(mneme_shape);
-    filled.dtype = tensor::dtype_code_of(tensor.scalar_type());
-    filled.rank = static_cast<uint32_t>(tensor.dim());
-    if (filled.rank > MNEME_MAX_RANK)
+    if (tensor.dim() > MNEME_MAX_RANK)
       throw CallError(MNEME_E_SHAPE,
-                      str("the tensor has rank ", filled.rank, ", more than ", MNEME_MAX_RANK));
-    for (uint32_t i = 0; i < filled.rank; ++i) filled.dims[i] = tensor.size(i);
-    write_struct(out, filled, out->struct_size);
+                      str("the tensor has rank ", tensor.dim(), ", more than ", MNEME_MAX_RANK));
+    write_struct(out, shape_of(tensor), out->struct_size);
   });
 }
 

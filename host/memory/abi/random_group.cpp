@@ -25,10 +25,11 @@ at::Tensor draw(const mneme_ctx* ctx, Law law, const char* name, const std::vect
   // A plugin's names are C strings and hold no zero byte, so this suffix cannot collide with one.
   const std::string key = offset > 0 ? str(name, '\0', offset) : std::string(name);
   for (int64_t b = 0; b < lanes; ++b) {
-    Random random(shared.seed, {"memory", static_cast<uint64_t>(ctx->tier->index()),
-                                static_cast<uint64_t>(ctx->layer + 1),
-                                (*shared.streams)[static_cast<std::size_t>(b)],
-                                static_cast<uint64_t>(shared.index), std::string_view(key)});
+    Random random(
+        shared.stack->backbone().seed,
+        {"memory", static_cast<uint64_t>(ctx->tier->index()), static_cast<uint64_t>(ctx->layer + 1),
+         (*shared.streams)[static_cast<std::size_t>(b)],
+         static_cast<uint64_t>(shared.segment.index), std::string_view(key)});
     for (int64_t i = 0; i < per_lane; ++i) data[b * per_lane + i] = (random.*law)();
   }
   return out;

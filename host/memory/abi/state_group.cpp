@@ -193,8 +193,7 @@ at::Tensor compact(const at::Tensor& t) {
 }
 
 Rows owned(Rows rows) {
-  for (at::Tensor* t : {&rows.hidden, &rows.k, &rows.v, &rows.valid, &rows.position, &rows.mass})
-    *t = compact(*t);
+  for (const RowField& field : kRowFields) rows.*field.tensor = compact(rows.*field.tensor);
   return rows;
 }
 
@@ -285,7 +284,7 @@ bool carried_projection(const mneme_ctx* ctx, const RowsQueue& queue, int64_t ca
        ++block) {
     const auto found = (*block)->projections.find(ctx->layer);
     if (found == (*block)->projections.end() ||
-        found->second.weights_version != ctx->shared->weights_version)
+        found->second.weights_version != ctx->shared->stack->weights_version())
       return false;
     const int64_t n = std::min(missing, (*block)->rows.count);
     const int64_t from = (*block)->rows.count - n;
@@ -300,7 +299,7 @@ bool carried_projection(const mneme_ctx* ctx, const RowsQueue& queue, int64_t ca
     v.push_back(tokens.v);
   }
   if (missing > 0 || k.empty()) return false;
-  out = {at::cat(k, 1), at::cat(v, 1), ctx->shared->weights_version};
+  out = {at::cat(k, 1), at::cat(v, 1), ctx->shared->stack->weights_version()};
   return true;
 }
 

@@ -89,22 +89,24 @@ Rows Rows::slice(int64_t from, int64_t n) const {
   Rows out;
   out.kind = kind;
   out.count = n;
-  for (const auto t : kRowTensors) out.*t = slice_rows(this->*t, from, n);
+  for (const RowField& field : kRowFields)
+    out.*field.tensor = slice_rows(this->*field.tensor, from, n);
   if (out.valid.defined()) out.counts = count_valid(out.valid);
   return out;
 }
 
 Rows Rows::detached() const {
   Rows out = *this;
-  for (const auto t : kRowTensors) {
-    if ((out.*t).defined()) out.*t = (out.*t).detach();
+  for (const RowField& field : kRowFields) {
+    at::Tensor& t = out.*field.tensor;
+    if (t.defined()) t = t.detach();
   }
   return out;
 }
 
 int64_t Rows::bytes() const {
   int64_t total = 0;
-  for (const auto t : kRowTensors) total += tensor_bytes(this->*t);
+  for (const RowField& field : kRowFields) total += tensor_bytes(this->*field.tensor);
   return total;
 }
 
@@ -306,7 +308,7 @@ void RowsQueue::select(const std::vector<int64_t>& lanes) {
     auto next = std::make_shared<RowsBlock>();
     next->rows = block->rows;
     Rows& rows = next->rows;
-    for (const auto t : kRowTensors) rows.*t = pick(rows.*t);
+    for (const RowField& field : kRowFields) rows.*field.tensor = pick(rows.*field.tensor);
     if (!rows.counts.empty()) {
       std::vector<int64_t> counts;
       for (const int64_t lane : lanes)

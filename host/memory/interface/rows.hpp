@@ -40,8 +40,17 @@ struct Rows {
   const at::Tensor& main() const { return kind == RowsKind::kKeyValue ? k : hidden; }
 };
 
-inline constexpr std::array kRowTensors = {&Rows::hidden, &Rows::k,        &Rows::v,
-                                           &Rows::valid,  &Rows::position, &Rows::mass};
+// The tensors of rows and their names in files.
+struct RowField {
+  const char* name;
+  at::Tensor Rows::*tensor;
+};
+inline constexpr std::array kRowFields = {RowField{"hidden", &Rows::hidden},
+                                          RowField{"k", &Rows::k},
+                                          RowField{"v", &Rows::v},
+                                          RowField{"valid", &Rows::valid},
+                                          RowField{"position", &Rows::position},
+                                          RowField{"mass", &Rows::mass}};
 
 // Valid rows of each lane, [B,m] bool -> [B] on the CPU; on CUDA it waits for the device.
 std::vector<int64_t> count_valid(const at::Tensor& valid);

@@ -88,14 +88,11 @@ void SegmentHooks::Impl::find_feeders() {
 
 void SegmentHooks::Impl::fill_shared() {
   shared.stack = &stack;
-  shared.seed = stack.backbone().seed;
-  shared.index = state.segments();
   shared.lanes = state.lanes();
   shared.length = input.length;
   shared.caches_projections = input.may_keep_projections &&
                               state.counters().phase == Phase::kEvaluation &&
                               !at::GradMode::is_enabled();
-  shared.weights_version = stack.weights_version();
   shared.streams = &state.counters().streams;
   shared.input = &input;
   ctx.shared = &shared;

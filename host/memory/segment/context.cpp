@@ -56,7 +56,7 @@ LayerContext SegmentHooks::context(int64_t layer, const at::Tensor& x, LayerServ
 
 void SegmentHooks::keep_projections(int64_t layer, const at::Tensor& k, const at::Tensor& v) {
   if (impl_->shared.caches_projections)
-    impl_->shared.token_projections[layer] = {k, v, impl_->shared.weights_version};
+    impl_->shared.token_projections[layer] = {k, v, impl_->stack.weights_version()};
 }
 
 // [B,M+T]: riders, then tokens; undefined = all.

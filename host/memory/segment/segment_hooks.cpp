@@ -92,7 +92,7 @@ bool SegmentHooks::caches_projections() const {
   return impl_->shared.caches_projections && !impl_->work.empty();
 }
 
-uint64_t SegmentHooks::weights_version() const { return impl_->shared.weights_version; }
+uint64_t SegmentHooks::weights_version() const { return impl_->stack.weights_version(); }
 
 bool SegmentHooks::absorbs(int64_t layer) const {
   return impl_->any_tier(

@@ -3,7 +3,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -12,18 +11,6 @@
 #include "host/memory/state/stack_state.hpp"
 
 namespace mneme::memory {
-
-// The tensors of rows and their names.
-struct RowField {
-  const char* name;
-  at::Tensor Rows::*tensor;
-};
-inline constexpr std::array kRowFields = {RowField{"hidden", &Rows::hidden},
-                                          RowField{"k", &Rows::k},
-                                          RowField{"v", &Rows::v},
-                                          RowField{"valid", &Rows::valid},
-                                          RowField{"position", &Rows::position},
-                                          RowField{"mass", &Rows::mass}};
 
 // A slot, or a queue's blocks by number, oldest first. Of Rows only the tensors count.
 struct StateEntry {

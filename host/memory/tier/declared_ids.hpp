@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "host/base/text.hpp"
 #include "host/memory/call/call_handle.hpp"
@@ -48,18 +49,14 @@ class DeclaredIds {
   uint32_t begin(Declared kind) const { return first_ + static_cast<uint32_t>(kind) * kIdsOfKind; }
 
   [[noreturn]] static void fail(Declared kind, uint32_t id) {
-    struct Words {
-      const char* what;
-      const char* function;
-    };
-    constexpr Words kWords[] = {{"parameter", "add_parameter"},
-                                {"slot", "add_slot"},
-                                {"queue", "add_queue"},
-                                {"kernel", "add"}};
-    const Words& words = kWords[static_cast<std::size_t>(kind)];
+    constexpr std::pair<const char*, const char*> kWords[] = {{"parameter", "add_parameter"},
+                                                              {"slot", "add_slot"},
+                                                              {"queue", "add_queue"},
+                                                              {"kernel", "add"}};
+    const auto& [what, function] = kWords[static_cast<std::size_t>(kind)];
     throw CallError(MNEME_E_INVALID_ARGUMENT,
-                    str(words.what, ' ', id, " does not exist in this instance: use what ",
-                        words.function, " gave in its create, and keep it in the instance"));
+                    str(what, ' ', id, " does not exist in this instance: use what ", function,
+                        " gave in its create, and keep it in the instance"));
   }
 
   uint32_t first_;

@@ -79,21 +79,18 @@ Tier::Tier(int64_t index, const config::TierConfig& config, const std::vector<st
     : index_(index), config_(config), where_(config.position.text()) {
   const plugin::LoadedPlugin& plugin = loader.load(config.plugin, folders, config.pin(), where_);
   name_ = str(index, ".", plugin.note.id);
-  served_index_.assign(static_cast<std::size_t>(backbone.layers), -1);
   if (config.layers) {
     served_ = *config.layers;
   } else {
     served_.resize(static_cast<std::size_t>(backbone.layers));
     std::iota(served_.begin(), served_.end(), 0);
   }
-  for (std::size_t i = 0; i < served_.size(); ++i) {
-    if (served_[i] < 0 || served_[i] >= backbone.layers) {
-      throw_usage(ErrorText{.where = where_,
-                            .failed = "layers: a layer does not exist",
-                            .expected = str("0 to ", backbone.layers - 1),
-                            .got = str(served_[i])});
-    }
-    served_index_[static_cast<std::size_t>(served_[i])] = static_cast<int64_t>(i);
+  for (const int64_t layer : served_) {
+    if (layer >= 0 && layer < backbone.layers) continue;
+    throw_usage(ErrorText{.where = where_,
+                          .failed = "layers: a layer does not exist",
+                          .expected = str("0 to ", backbone.layers - 1),
+                          .got = str(layer)});
   }
   option_specs_ = plugin::option_specs(*plugin.table, where_);
   loss_names_ = plugin::read_loss_names(*plugin.table, where_);
@@ -178,9 +175,8 @@ void Tier::describe_parameters(std::vector<TierParameter>& out) const {
 }
 
 int64_t Tier::served_index(int64_t layer) const {
-  return layer < 0 || layer >= static_cast<int64_t>(served_index_.size())
-             ? -1
-             : served_index_[static_cast<std::size_t>(layer)];
+  const auto found = std::ranges::find(served_, layer);
+  return found == served_.end() ? -1 : found - served_.begin();
 }
 
 double Tier::loss_weight(const std::string& loss) const {

@@ -61,7 +61,6 @@ class Tier {
   config::OptionMap options_;
   plugin::LossNames loss_names_;
   std::vector<int64_t> served_;
-  std::vector<int64_t> served_index_;
   std::shared_ptr<Instance> training_;
   std::shared_ptr<Instance> evaluation_;             // null when no eval_<option> is given
   std::vector<std::vector<at::Tensor>> parameters_;  // [place][served layer, or 0 for model scope]
