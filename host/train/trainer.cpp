@@ -158,7 +158,7 @@ run::StepReport Trainer::train_step() {
   const at::AutoGradMode grad(true);
   StepStart begin = step_start();
   run::StepReport report;
-  if (parallel_) parallel_->begin_step(step_ + 1);
+  if (parallel_) parallel_->begin_step(done_.step + 1);
   try {
     optimizer_->zero_grad();
     if (parallel_) parallel_->zero_grad();
@@ -173,14 +173,14 @@ run::StepReport Trainer::train_step() {
   } catch (const std::exception& error) {
     go_back(std::move(begin));
     if (run::is_out_of_memory(error))
-      run::throw_out_of_memory(str("step ", step_ + 1), estimate(), error);
+      run::throw_out_of_memory(str("step ", done_.step + 1), estimate(), error);
     throw;
   } catch (...) {
     go_back(std::move(begin));
     throw;
   }
-  seconds_ += steady_clock().seconds() - start;
-  report.seconds = seconds_;
+  done_.seconds += steady_clock().seconds() - start;
+  report.seconds = done_.seconds;
   return report;
 }
 
@@ -206,15 +206,15 @@ void Trainer::report_numbers(run::StepReport& report, const StepSums& sums) {
 void Trainer::update(run::StepReport& report, const StepSums& sums) {
   const config::TrainConfig& train = experiment().train;
   if (train.clip > 0.0) optimizer_->clip(report.grad_norm, train.clip);
-  const double factor = rate_->factor(step_);
+  const double factor = rate_->factor(done_.step);
   optimizer_->step(factor);
   if (parallel_) parallel_->share_parameters();
   runtime_->weights_changed();
-  tokens_ += sums.tokens;
-  report.step = ++step_;
+  done_.tokens += sums.tokens;
+  report.step = ++done_.step;
   report.lr = train.lr * factor;
   for (const auto& [name, rate] : rates_) report.rates[name] = rate * factor;
-  report.tokens = tokens_;
+  report.tokens = done_.tokens;
 }
 
 eval::NotFinite Trainer::find_in_backward(const StepStart& begin) {
@@ -271,7 +271,7 @@ void Trainer::fail_not_finite(const run::StepReport& report, const StepSums& sum
     last = str("the last good checkpoint is ", last_checkpoint_.string(), " (step ",
                *last_checkpoint_step_, ")");
   }
-  throw_run({.where = str("step ", step_ + 1),
+  throw_run({.where = str("step ", done_.step + 1),
              .failed = "the training reached numbers that are not finite",
              .got = what,
              .hint = str(last, first.is_plugin
@@ -316,7 +316,7 @@ void Trainer::StepSums::add(const backbone::Output& out, const memory::SegmentHo
 
 Trainer::StepSums Trainer::run_passes() {
   StepSums sums;
-  const std::int64_t count = optim::accumulation(experiment().train, step_);
+  const std::int64_t count = optim::accumulation(experiment().train, done_.step);
   for (std::int64_t i = 0; i < count; ++i) {
     const std::vector<data::TokenSegment> window = read_window(sums);
     const auto asked = std::count_if(window.begin(), window.end(), [](const data::TokenSegment& s) {
@@ -347,7 +347,7 @@ std::vector<data::TokenSegment> Trainer::read_window(StepSums& sums) {
     if (!stream_->next(segment)) {
       if (has_target) break;
       throw_run({.where = "training data",
-                 .failed = str("they ended at step ", step_ + 1, " of ", total_steps_)});
+                 .failed = str("they ended at step ", done_.step + 1, " of ", total_steps_)});
     }
     if (segment.target_count() > 0) {
       has_target = true;
@@ -368,7 +368,7 @@ std::vector<data::TokenSegment> Trainer::read_window(StepSums& sums) {
 void Trainer::check_has_targets(std::int64_t passed) const {
   const std::int64_t epoch = stream_->segments_per_epoch();
   if (epoch == 0 || passed <= epoch) return;
-  throw_run({.where = str("step ", step_ + 1),
+  throw_run({.where = str("step ", done_.step + 1),
              .failed = "the training data have nothing to predict",
              .expected = "a segment with a target in every epoch",
              .got = str(passed, " segments without one")});

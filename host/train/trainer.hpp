@@ -21,6 +21,7 @@
 #include "host/memory/stack/stack.hpp"
 #include "host/memory/state/stack_state.hpp"
 #include "host/optim/optimizer.hpp"
+#include "host/run/checkpoint/checkpoint.hpp"
 #include "host/run/cost/footprint.hpp"
 #include "host/run/record/curve.hpp"
 #include "host/run/record/evaluation_recorder.hpp"
@@ -98,13 +99,13 @@ class Trainer {
   [[nodiscard]] std::int64_t total_steps() const { return total_steps_; }
   // True when nothing is left to train: all steps done, or stopped early.
   [[nodiscard]] bool is_finished() const;
-  [[nodiscard]] bool is_stopped_early() const { return is_finished() && step_ < total_steps_; }
+  [[nodiscard]] bool is_stopped_early() const { return is_finished() && done_.step < total_steps_; }
   // The evaluations of the valid split so far.
-  [[nodiscard]] const run::ValidRecord& valid_record() const { return valid_; }
+  [[nodiscard]] const run::ValidRecord& valid_record() const { return done_.valid; }
   // Steps done.
-  [[nodiscard]] std::int64_t step() const { return step_; }
+  [[nodiscard]] std::int64_t step() const { return done_.step; }
   // Targets trained on so far.
-  [[nodiscard]] std::int64_t tokens() const { return tokens_; }
+  [[nodiscard]] std::int64_t tokens() const { return done_.tokens; }
   [[nodiscard]] const config::Experiment& experiment() const { return runtime_->experiment(); }
   [[nodiscard]] run::Runtime& runtime() { return *runtime_; }
   [[nodiscard]] const memory::StackState& state() const { return state_; }
@@ -219,13 +220,8 @@ class Trainer {
   bool has_folder_ = false;  // the run has one, which rank 0 writes
   std::filesystem::path last_checkpoint_;
   std::optional<std::int64_t> last_checkpoint_step_;
-  run::ValidRecord valid_;
   LearningCurve curve_;
-  std::int64_t curve_step_ = 0;  // steps done at the learning curve's last point
-  run::LossInterval interval_;   // since the last line of the metrics
-  std::int64_t step_ = 0;
-  std::int64_t tokens_ = 0;
-  double seconds_ = 0.0;
+  run::RunProgress done_;  // its positions and lines of the metrics are those of the last save()
   bool is_training_mode_ = false;
   bool has_first_weights_ = false;        // those of rank 0
   memory::FiniteWatch* watch_ = nullptr;  // while a failed step runs once more

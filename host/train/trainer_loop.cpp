@@ -24,29 +24,30 @@ std::int64_t first_settled_log(std::int64_t log_every, std::int64_t total) {
 
 bool Trainer::is_finished() const {
   const std::int64_t patience = experiment().train.early_stop;
-  return step_ >= total_steps_ || (patience > 0 && valid_.evaluations_since_best >= patience);
+  return done_.step >= total_steps_ ||
+         (patience > 0 && done_.valid.evaluations_since_best >= patience);
 }
 
 bool Trainer::is_evaluation_due() const {
   const std::int64_t every = experiment().train.eval_every;
-  if (step_ == 0 || valid_.last_step == step_) return false;
+  if (done_.step == 0 || done_.valid.last_step == done_.step) return false;
   if (!runtime_->dataset()->has(data::Split::kValid)) return false;
-  return step_ == total_steps_ || (every > 0 && step_ % every == 0);
+  return done_.step == total_steps_ || (every > 0 && done_.step % every == 0);
 }
 
 bool Trainer::is_curve_due() const {
-  if (curve_.every == 0 || step_ == 0 || curve_step_ == step_) return false;
+  if (curve_.every == 0 || done_.step == 0 || done_.curve_step == done_.step) return false;
   if (!runtime_->dataset()->has(data::Split::kValid)) return false;
-  return step_ == total_steps_ || step_ % curve_.every == 0;
+  return done_.step == total_steps_ || done_.step % curve_.every == 0;
 }
 
 bool Trainer::is_next_logged() const {
   const std::int64_t every = experiment().train.log_every;
-  return every > 0 && ((step_ + 1) % every == 0 || step_ + 1 == total_steps_);
+  return every > 0 && ((done_.step + 1) % every == 0 || done_.step + 1 == total_steps_);
 }
 
 bool Trainer::is_due(std::int64_t every) const {
-  return is_finished() || (every > 0 && step_ % every == 0);
+  return is_finished() || (every > 0 && done_.step % every == 0);
 }
 
 void Trainer::run_steps(
@@ -55,9 +56,9 @@ void Trainer::run_steps(
   while (!is_finished()) {
     const run::StepReport report = train_step();
     const bool is_logged = every > 0 && is_due(every);
-    if (every > 0) interval_.add(report);
-    if (writer_ && is_logged) writer_->append(interval_.mean(report));
-    if (is_logged) interval_ = {};
+    if (every > 0) done_.interval.add(report);
+    if (writer_ && is_logged) writer_->append(done_.interval.mean(report));
+    if (is_logged) done_.interval = {};
     after_step(report, is_logged);
   }
 }
@@ -69,7 +70,7 @@ void Trainer::train(run::Observer* observer) {
     save_to_folder(observer);
   }
   run_steps([&](const run::StepReport& report, bool) {
-    if (step_ == first_settled_log(train.log_every, total_steps_)) log_untrained();
+    if (done_.step == first_settled_log(train.log_every, total_steps_)) log_untrained();
     if (observer != nullptr) observer->on_step(report);
     if (is_curve_due()) evaluate_curve(observer);
     const bool is_best = is_evaluation_due() && evaluate_valid(observer);
@@ -80,7 +81,7 @@ void Trainer::train(run::Observer* observer) {
 void Trainer::log_untrained() const {
   const std::vector<std::string> names =
       parallel_ ? parallel_->untrained(*optimizer_) : optimizer_->untrained();
-  for (const std::string& line : optim::untrained_lines(names, runtime_->stack(), step_)) {
+  for (const std::string& line : optim::untrained_lines(names, runtime_->stack(), done_.step)) {
     log_warning(line);
   }
 }
@@ -102,23 +103,23 @@ eval::Options watched_by(run::Observer* observer) {
 
 void Trainer::evaluate_curve(run::Observer* observer) {
   const double start = steady_clock().seconds();
-  run::CurveReport report{.step = step_, .segments = curve_.segments};
+  run::CurveReport report{.step = done_.step, .segments = curve_.segments};
   report.result =
       evaluate(data::Split::kValid, with_ranks(watched_by(observer), observer), report.segments);
   report.seconds = steady_clock().seconds() - start;
-  curve_step_ = step_;
+  done_.curve_step = done_.step;
   if (writer_) writer_->append(report);
 }
 
 bool Trainer::evaluate_valid(run::Observer* observer) {
   run::EvalReport report;
-  report.step = step_;
+  report.step = done_.step;
   report.split = data::Split::kValid;
   eval::Options options = watched_by(observer);
   std::optional<run::EvaluationRecorder> recorder;
   if (writer_) recorder.emplace(*runtime_, report.split).listen(options);
   report.result = evaluate(report.split, with_ranks(std::move(options), observer));
-  report.is_best = valid_.add(step_, report.result.loss());
+  report.is_best = done_.valid.add(done_.step, report.result.loss());
   // Reported before saving, so that a full disk does not lose the result.
   if (observer != nullptr) observer->on_eval(report);
   if (writer_) {
@@ -142,7 +143,7 @@ eval::Options Trainer::with_ranks(eval::Options options, run::Observer* observer
 void Trainer::save_to_folder(run::Observer* observer) {
   if (!has_folder_) return;
   save();
-  if (observer != nullptr) observer->on_checkpoint(step_, last_checkpoint_);
+  if (observer != nullptr) observer->on_checkpoint(done_.step, last_checkpoint_);
 }
 
 }  // namespace mneme::train

@@ -177,7 +177,7 @@ void Trainer::store(run::EvaluationRecorder& recorder, const run::EvalReport& re
   const std::filesystem::path& folder = writer_->folder().path();
   try {
     recorder.write(folder, report.step, report.result, run::StoredBy::kTrain);
-    run::retain_trained_evaluations(folder, recorder.name(report.step), valid_.best_step);
+    run::retain_trained_evaluations(folder, recorder.name(report.step), done_.valid.best_step);
   } catch (const std::exception& error) {
     log_warning("the evaluation of step ", report.step, " is not stored: ", error.what());
   }
@@ -190,8 +190,8 @@ void Trainer::save() {
                  .expected = "TrainerOptions::folder"});
   }
   if (!writer_) return give_checkpoint();
-  save(writer_->prepare_checkpoint(step_));
-  writer_->retain_checkpoints(valid_.best_step);
+  save(writer_->prepare_checkpoint(done_.step));
+  writer_->retain_checkpoints(done_.valid.best_step);
 }
 
 Trainer::Gathered Trainer::gather() {
@@ -204,24 +204,17 @@ Trainer::Gathered Trainer::gather() {
 void Trainer::give_checkpoint() {
   static_cast<void>(gather());
   last_checkpoint_.clear();
-  last_checkpoint_step_ = step_;
+  last_checkpoint_step_ = done_.step;
 }
 
 void Trainer::save(const std::filesystem::path& path) {
   const Gathered all = gather();
-  run::RunProgress progress;
-  progress.step = step_;
-  progress.tokens = tokens_;
-  progress.seconds = seconds_;
-  progress.metrics_lines = writer_ ? writer_->metrics_lines() : 0;
-  progress.valid = valid_;
-  progress.curve_step = curve_step_;
-  progress.interval = interval_;
-  progress.data_position = stream_->position();
-  progress.noise_position = runtime_->model().noise_position();
-  run::write_checkpoint(path, *runtime_, all.moments, all.state, progress);
+  done_.metrics_lines = writer_ ? writer_->metrics_lines() : 0;
+  done_.data_position = stream_->position();
+  done_.noise_position = runtime_->model().noise_position();
+  run::write_checkpoint(path, *runtime_, all.moments, all.state, done_);
   last_checkpoint_ = path;
-  last_checkpoint_step_ = step_;
+  last_checkpoint_step_ = done_.step;
 }
 
 void Trainer::load(const std::filesystem::path& path) { load(run::Checkpoint::open(path)); }
@@ -253,14 +246,9 @@ void Trainer::load(const run::Checkpoint& checkpoint) {
   if (parallel_) parallel_->take(moments, *optimizer_);
   state_ = std::move(state);
   runtime_->model().seek_noise(checkpoint.progress().noise_position);
-  step_ = checkpoint.progress().step;
-  tokens_ = checkpoint.progress().tokens;
-  seconds_ = checkpoint.progress().seconds;
-  valid_ = checkpoint.progress().valid;
-  curve_step_ = checkpoint.progress().curve_step;
-  interval_ = checkpoint.progress().interval;
+  done_ = checkpoint.progress();
   last_checkpoint_ = checkpoint.path();
-  last_checkpoint_step_ = step_;
+  last_checkpoint_step_ = done_.step;
 }
 
 }  // namespace mneme::train
