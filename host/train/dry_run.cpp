@@ -50,11 +50,8 @@ void find_vocabulary(const config::DataConfig& data, TrainingPlan& plan) {
                                  ? static_cast<std::int64_t>(data::kDialogueMarks.size())
                                  : 0;
   const bool is_tokenizer = data.vocabulary == config::Vocabulary::kTokenizer;
-  if (data.vocabulary_size > 0 && !is_tokenizer) {
-    plan.vocabulary = data.vocabulary_size + marks;
-    plan.vocabulary_source = "data.vocabulary_size";
-  } else if (data.vocabulary_size > 0 && !fs::exists(data.vocabulary_file)) {
-    plan.vocabulary = data.vocabulary_size;
+  if (data.vocabulary_size > 0 && !(is_tokenizer && fs::exists(data.vocabulary_file))) {
+    plan.vocabulary = data.vocabulary_size + (is_tokenizer ? 0 : marks);
     plan.vocabulary_source = "data.vocabulary_size";
   } else if (!data.vocabulary_file.empty() && fs::exists(data.vocabulary_file)) {
     data::Vocabulary vocabulary =
@@ -101,16 +98,6 @@ std::string part_of(const std::string& name) {
   return name.starts_with("softmax.") ? "softmax" : "layers";
 }
 
-// "<index>.<plugin id>" of "memory.<index>.<plugin id>.<layer or model>.<name>".
-std::string tier_part(const memory::TierParameter& parameter, const memory::Stack& stack) {
-  const std::vector<memory::TierIdentity> tiers = stack.identities();
-  for (std::size_t i = 0; i < tiers.size(); ++i) {
-    const std::string name = str("memory.", i, ".", tiers[i].id);
-    if (parameter.name.starts_with(name + ".")) return name;
-  }
-  return "memory";
-}
-
 void add_part(std::vector<ParameterPart>& parts, const std::string& name, std::int64_t count) {
   const auto same = std::find_if(parts.begin(), parts.end(),
                                  [&](const ParameterPart& part) { return part.name == name; });
@@ -136,7 +123,7 @@ void outline_model(const config::Experiment& experiment, TrainingPlan& plan) {
     add_part(plan.backbone, part_of(parameter.name), parameter.tensor.numel());
   }
   for (const memory::TierParameter& parameter : stack->parameters()) {
-    add_part(plan.memory, tier_part(parameter, *stack), parameter.tensor.numel());
+    add_part(plan.memory, "memory." + parameter.tier, parameter.tensor.numel());
   }
   plan.parameters =
       optim::group_parameters(experiment.train, model->parameters(), stack->parameters());

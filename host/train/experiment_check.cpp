@@ -1,7 +1,6 @@
 // Checking an experiment before anything is computed, and filling in its defaults.
 #include <filesystem>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "host/base/error.hpp"
@@ -57,30 +56,24 @@ void check_data(const config::DataConfig& data, config::Problems& problems) {
     collect(problems, [&] { static_cast<void>(data::PreparedFolder::open(data.prepared)); });
     return;
   }
-  const std::pair<const char*, const std::filesystem::path*> files[] = {
-      {"data.train", &data.train},
-      {"data.valid", &data.valid},
-      {"data.test", &data.test},
-      {"data.vocabulary_file", &data.vocabulary_file}};
-  for (const auto& file : files) {
-    if (file.second->empty()) continue;
-    const bool is_tokenizer =
-        file.second == &data.vocabulary_file && data.vocabulary == config::Vocabulary::kTokenizer;
-    if (is_tokenizer) {  // may be a folder
-      collect(problems, [&] {
-        static_cast<void>(data::load_vocabulary(
-            data.vocabulary_file, data::VocabularyKind::kTokenizer, "data.vocabulary_file"));
-      });
-      continue;
-    }
+  const auto check_texts = [&](const std::filesystem::path& file, const char* key) {
+    if (file.empty()) return;
     collect(problems, [&] {
-      if (data.task == config::Task::kDialogue && file.second != &data.vocabulary_file) {
-        data::check_dialogue_path(*file.second, file.first);
-      } else {
-        data::check_data_file(*file.second, file.first, "a file");
-      }
+      data.task == config::Task::kDialogue ? data::check_dialogue_path(file, key)
+                                           : data::check_data_file(file, key, "a file");
     });
-  }
+  };
+  check_texts(data.train, "data.train");
+  check_texts(data.valid, "data.valid");
+  check_texts(data.test, "data.test");
+  if (data.vocabulary_file.empty()) return;
+  constexpr const char* kKey = "data.vocabulary_file";
+  collect(problems, [&] {
+    if (data.vocabulary != config::Vocabulary::kTokenizer)
+      return data::check_data_file(data.vocabulary_file, kKey, "a file");
+    static_cast<void>(  // may be a folder
+        data::load_vocabulary(data.vocabulary_file, data::VocabularyKind::kTokenizer, kKey));
+  });
 }
 
 // One line for the keys, one a tier, one for the data.

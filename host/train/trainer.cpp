@@ -117,7 +117,8 @@ Trainer::Trainer(const config::Experiment& experiment, TrainerOptions options)
                        : runtime_->stack().new_state(memory::Phase::kTraining, train.lanes);
   } catch (const std::exception& error) {
     if (!run::is_out_of_memory(error)) throw;
-    run::throw_out_of_memory("making the optimiser and the memory's state", estimate(), error);
+    run::throw_out_of_memory("making the optimiser and the memory's state",
+                             run::training_footprint(*runtime_), error);
   }
   // With given weights rank 0 gathers the checkpoint of step 0 from all.
   if (has_folder_ && has_initial && !ranks_.is_writer()) give_checkpoint();
@@ -173,7 +174,8 @@ run::StepReport Trainer::train_step() {
   } catch (const std::exception& error) {
     go_back(std::move(begin));
     if (run::is_out_of_memory(error))
-      run::throw_out_of_memory(str("step ", done_.step + 1), estimate(), error);
+      run::throw_out_of_memory(str("step ", done_.step + 1), run::training_footprint(*runtime_),
+                               error);
     throw;
   } catch (...) {
     go_back(std::move(begin));
@@ -280,8 +282,6 @@ void Trainer::fail_not_finite(const run::StepReport& report, const StepSums& sum
                                    : "; lower train.lr, lengthen train.warmup, or use "
                                      "train.precision = \"f32\"")});
 }
-
-run::Footprint Trainer::estimate() const { return run::training_footprint(*runtime_); }
 
 // --- The forward and backward passes of a step ---
 

@@ -22,7 +22,6 @@
 #include "host/memory/state/stack_state.hpp"
 #include "host/optim/optimizer.hpp"
 #include "host/run/checkpoint/checkpoint.hpp"
-#include "host/run/cost/footprint.hpp"
 #include "host/run/record/curve.hpp"
 #include "host/run/record/evaluation_recorder.hpp"
 #include "host/run/record/observer.hpp"
@@ -167,7 +166,6 @@ class Trainer {
     std::vector<optim::Adam::Moments> moments;
   };
 
-  [[nodiscard]] run::Footprint estimate() const;
   void begin_training();
   [[nodiscard]] StepStart step_start() const;
   void go_back(StepStart start);
