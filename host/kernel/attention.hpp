@@ -8,8 +8,7 @@
 // j' = j - free is the place of a column that has one. The term of position [Transformer-XL,
 // appendix B] and that of distance [Press et al. 2022] exist for such columns alone, and so does
 // the mask: with P = K - free - T places before the tokens, query i sees the places j' <= P + i, at
-// a distance dist = P + i - j' below `window`. A virtual key is one more key a query, given by its
-// logit and value.
+// a distance dist = P + i - j' below `window`.
 #pragma once
 
 #include <cstdint>
@@ -71,8 +70,6 @@ struct AttentionInputs {
   const void* slopes = nullptr;         // [H] S; null = none
   const void* bias = nullptr;           // S, at strides bias_stride of head, lane, query, column
   int64_t bias_stride[4] = {0, 0, 0, 0};
-  const void* virtual_logit = nullptr;  // [H,B,T] S
-  const void* virtual_value = nullptr;  // [H,B,T,d] S
 };
 
 struct AttentionResults {
@@ -82,9 +79,9 @@ struct AttentionResults {
 
 inline constexpr int64_t kTableSpare = 16;
 
-// --- Gradients of z and lse into all inputs but the virtual key and the bias ---
+// --- Gradients of z and lse into all inputs but the bias ---
 
-// What a pass left behind, and the gradients of its results. No virtual key.
+// What a pass left behind, and the gradients of its results.
 struct AttentionPass {
   const void* z = nullptr;         // [B,T,H,d] contiguous
   const void* lse = nullptr;       // [B,H,T] S

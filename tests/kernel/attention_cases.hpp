@@ -22,7 +22,7 @@ struct Case {
   AttentionShape shape;
   std::vector<int64_t> pieces;  // rows; their sum is K
   bool has_table = false, has_biases = false, has_slopes = false, has_score_bias = false;
-  bool has_virtual_key = false, has_gaps = false;
+  bool has_gaps = false;
 };
 
 inline std::ostream& operator<<(std::ostream& out, const Case& c) {
@@ -34,7 +34,6 @@ inline std::ostream& operator<<(std::ostream& out, const Case& c) {
   word(c.has_biases, " biases");
   word(c.has_slopes, " slopes");
   word(c.has_score_bias, " bias");
-  word(c.has_virtual_key, " virtual");
   word(c.has_gaps, " gaps");
   return out;
 }
@@ -103,13 +102,6 @@ class Inputs {
       in_.bias_stride[1] = s.keys;
       in_.bias_stride[3] = 1;
     }
-    if (c.has_virtual_key) {
-      logit_ = numbers(s.heads * s.lanes * s.queries);
-      logit_[0] = -std::numeric_limits<Sum>::infinity();
-      value_ = numbers(s.heads * s.lanes * s.queries * s.width);
-      in_.virtual_logit = logit_.data();
-      in_.virtual_value = value_.data();
-    }
     if (c.has_gaps) {
       valid_.resize(static_cast<size_t>(s.lanes * s.keys));
       for (size_t i = 0; i < valid_.size(); ++i) valid_[i] = random_() % 3 != 0 ? 1 : 0;
@@ -136,8 +128,6 @@ class Inputs {
     out.position_bias = place(w_);
     out.slopes = place(slopes_);
     out.bias = place(bias_);
-    out.virtual_logit = place(logit_);
-    out.virtual_value = place(value_);
     out.valid = static_cast<const uint8_t*>(place(valid_));
     pieces = pieces_;
     for (size_t p = 0; p < pieces.size(); ++p) {
@@ -170,7 +160,7 @@ class Inputs {
   bool is_rounded_;
   std::mt19937 random_;
   std::vector<T> q_;
-  std::vector<Sum> table_, u_, w_, slopes_, bias_, logit_, value_;
+  std::vector<Sum> table_, u_, w_, slopes_, bias_;
   std::vector<std::vector<T>> keys_;
   std::vector<KeyPiece> pieces_;
   std::vector<uint8_t> valid_;
@@ -220,7 +210,7 @@ inline std::vector<Case> cases() {
     c->has_table = c->has_biases = c->has_score_bias = true;
   }
   for (Case* c : {&add(shape_of(1, 4, 2, 50, 150, 10, 3, 40), {3, 97, 50})}) {
-    c->has_table = c->has_biases = c->has_virtual_key = true;
+    c->has_table = c->has_biases = true;
   }
   for (Case* c : {&add(shape_of(3, 2, 2, 5, 37, 12), {32, 5})}) c->has_slopes = c->has_gaps = true;
   for (Case* c : {&add(shape_of(2, 8, 2, 3, 400, 24, 200, 100), {200, 197, 3})}) {
@@ -228,7 +218,7 @@ inline std::vector<Case> cases() {
     c->shape.clamp = 20;
   }
   for (Case* c : {&add(shape_of(2, 4, 1, 2, 200, 7, 10), {10, 188, 2})}) {
-    c->has_gaps = c->has_virtual_key = c->has_score_bias = true;
+    c->has_gaps = c->has_score_bias = true;
   }
   for (Case* c : {&add(shape_of(2, 2, 2, 100, 500, 20, 0, 30), {400, 100})}) {
     c->has_table = c->has_gaps = true;

@@ -76,7 +76,6 @@ void expect_agreement(const Case& c) {
 // Those of all kernels, and what a tile, a panel, and the division of columns meet.
 std::vector<Case> device_cases() {
   std::vector<Case> out = cases();
-  std::erase_if(out, [](const Case& c) { return c.has_virtual_key; });
   const auto add = [&](const AttentionShape& shape, std::vector<int64_t> pieces) -> Case& {
     out.push_back({.shape = shape, .pieces = std::move(pieces)});
     return out.back();
@@ -136,10 +135,6 @@ TEST_P(AttentionOn, RefusesWhatItIsNotMadeFor) {
   EXPECT_STREQ(refused(shape_of(1, 1, 1, 1, 1, 129), plain), "invalid argument");
   AttentionInputs other = plain;
   other.n_pieces = CudaAttention::kMostPieces + 1;
-  EXPECT_STREQ(refused(shape, other), "invalid argument");
-  const float logit = 0.0F;
-  other = plain;
-  other.virtual_logit = &logit;
   EXPECT_STREQ(refused(shape, other), "invalid argument");
   // More blocks than a launch can have.
   EXPECT_STREQ(refused(shape_of(int64_t{1} << 32, 1, 1, 1, 1, 1), plain), "invalid argument");

@@ -150,13 +150,6 @@ void run(Problem<T>& problem, cpu::InstructionSet set) {
   }
 }
 
-// What the kernels leave to tensor operations has no gradient here.
-std::vector<Case> differentiable_cases() {
-  std::vector<Case> out = cases();
-  std::erase_if(out, [](const Case& c) { return c.has_virtual_key; });
-  return out;
-}
-
 template <typename T>
 void expect_near(const std::string& name, const std::vector<T>& ours,
                  const std::vector<double>& theirs, double tolerance) {
@@ -202,8 +195,7 @@ TEST_P(AttentionGradientKernel, AgreesWithItsDefinition) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, AttentionGradientKernel,
-                         testing::ValuesIn(differentiable_cases()));
+INSTANTIATE_TEST_SUITE_P(Shapes, AttentionGradientKernel, testing::ValuesIn(cases()));
 
 // dz . z + dlse . lse of the definition, as a function of one of its inputs.
 double total(const Problem<double>& problem) {
@@ -281,7 +273,7 @@ TEST_P(AttentionGradientDefinition, AgreesWithDifferences) {
 }
 
 std::vector<Case> small_cases() {
-  std::vector<Case> out = differentiable_cases();
+  std::vector<Case> out = cases();
   std::erase_if(out, [](const Case& c) { return c.shape.queries * c.shape.keys > 6000; });
   return out;
 }

@@ -60,7 +60,7 @@ void attend_piece(const AttentionShape& shape, const AttentionInputs& in,
   Arena arena(scratch);
   AttendScratch<T> s(arena, shape, in);
   s.queries.template fill<E>(shape, in, piece);
-  begin_softmax(shape, in, piece, s.queries, s.softmax);
+  begin_softmax(s.queries, s.softmax);
   const auto attend_one = [&](int64_t first, int64_t count, Prefetch& prefetch) {
     const Block<T> block = s.keys.template read<E>(shape, in, piece, first, count);
     s.queries.for_each_tile(piece, [&](const Tile& tile) {

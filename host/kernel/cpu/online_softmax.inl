@@ -50,23 +50,12 @@ MNEME_INLINE T add_to_softmax(T* scores, int64_t columns, T now, T& most, T& tot
 }
 
 template <typename T>
-void begin_softmax(const AttentionShape& shape, const AttentionInputs& in, const Piece& piece,
-                   const Queries<T>& queries, Softmax<T>& s) {
+void begin_softmax(const Queries<T>& queries, Softmax<T>& s) {
   clear(s.sums, queries.rows() * queries.padded);
   for (int64_t r = 0; r < queries.rows(); ++r) {
     s.most[r] = -__builtin_inff();
     s.total[r] = T{0};
   }
-  if (in.virtual_logit == nullptr) return;
-  queries.for_each_row(piece, [&](int64_t r, int64_t head, int64_t query) {
-    const int64_t at = (head * shape.lanes + piece.lane) * shape.queries + query;
-    const T logit = static_cast<const T*>(in.virtual_logit)[at];
-    if (logit == -__builtin_inff()) return;
-    s.most[r] = logit * kLog2E<T>;
-    s.total[r] = T{1};
-    fetch_row(static_cast<const T*>(in.virtual_value) + at * shape.width, shape.width,
-              queries.padded, s.sums + r * queries.padded);
-  });
 }
 
 template <typename T, typename E>

@@ -229,7 +229,7 @@ void attend_paired_piece(const AttentionShape& shape, const AttentionInputs& in,
   Arena arena(scratch);
   PairScratch s(arena, shape, in);
   fill_with_pairs(shape, in, piece, s.queries);
-  begin_softmax(shape, in, piece, s.queries, s.softmax);
+  begin_softmax(s.queries, s.softmax);
   for_each_block(shape, piece, kBlock<float>, [&](int64_t first, int64_t count) {
     const Block<float> block = s.keys.columns(shape, in, piece, first, count);
     s.pairs.read(in, piece, first, count);

@@ -5,7 +5,7 @@
 //   Equation       s_ij = scale ((q_i + u) . k_j + (q_i + w) . r_{T-1-i+j'}) + ...; an online
 //                  softmax by running maxima and sums of powers of two
 //   Shapes         q, z [B,T,H,d]; keys and values [B,m,G,d] a piece; lse [B,H,T]
-//   Presumptions   d <= 128; at most kMostPieces pieces; no virtual key; blocks < 2^31
+//   Presumptions   d <= 128; at most kMostPieces pieces; blocks < 2^31
 //   Decomposition  a block has 64 queries of one head and takes 64 columns at a time: 4 x 4 scores
 //                  a thread, of neighbouring queries and columns, so that their 16 position terms
 //                  need 7 rows of the table and no shift. Their exponentials go to shared memory
@@ -193,8 +193,7 @@ int64_t parts_of(const AttentionShape& s) {
 template <typename T, typename E>
 cudaError_t launch_attend(const AttentionShape& s, const AttentionInputs& in,
                           const AttentionResults& out, void* workspace, cudaStream_t stream) {
-  if (s.width > CudaAttention::kMostWidth || in.n_pieces > CudaAttention::kMostPieces ||
-      in.virtual_logit != nullptr) {
+  if (s.width > CudaAttention::kMostWidth || in.n_pieces > CudaAttention::kMostPieces) {
     return cudaErrorInvalidValue;
   }
   Arguments<T, E> a = {};

@@ -17,7 +17,7 @@ struct CudaAttention {
   // Bytes on the device, without a value, for as long as the work lasts. Of the shape alone.
   static uint64_t workspace(const AttentionShape& shape);
   // Puts the work on `stream`, a cudaStream_t of the current device, and returns null, or what the
-  // CUDA runtime says: "invalid argument" for wider heads, more pieces or a virtual key too.
+  // CUDA runtime says: "invalid argument" for wider heads and more pieces too.
   // Deterministic.
   static const char* attend(const AttentionShape& shape, const AttentionInputs& inputs,
                             const AttentionResults& results, void* workspace, void* stream);

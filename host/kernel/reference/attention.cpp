@@ -81,16 +81,11 @@ void attend_by_definition(const AttentionShape& s, const AttentionInputs& in,
   for (int64_t b = 0; b < s.lanes; ++b) {
     for (int64_t i = 0; i < s.queries; ++i) {
       for (int64_t h = 0; h < s.heads; ++h) {
-        const int64_t at = (h * s.lanes + b) * s.queries + i;
         double top = -std::numeric_limits<double>::infinity();
         for (int64_t j = 0; j < s.keys; ++j) {
           scores[static_cast<size_t>(j)] = score(s, in, b, h, i, j);
           top = std::fmax(top, scores[static_cast<size_t>(j)]);
         }
-        const bool has_virtual = in.virtual_logit != nullptr;
-        const double logit =
-            has_virtual ? static_cast<const double*>(in.virtual_logit)[at] : -INFINITY;
-        top = std::fmax(top, logit);
         double* z = static_cast<double*>(out.z) + ((b * s.queries + i) * s.heads + h) * s.width;
         for (int64_t c = 0; c < s.width; ++c) z[c] = 0.0;
         double sum = 0.0;
@@ -102,7 +97,6 @@ void attend_by_definition(const AttentionShape& s, const AttentionInputs& in,
         for (int64_t j = 0; j < s.keys; ++j) {
           add(scores[static_cast<size_t>(j)], column_of(in, b, h / s.shared(), j).v);
         }
-        if (has_virtual) add(logit, static_cast<const double*>(in.virtual_value) + at * s.width);
         for (int64_t c = 0; c < s.width && sum > 0.0; ++c) z[c] /= sum;
         if (out.lse != nullptr) {
           static_cast<double*>(out.lse)[(b * s.heads + h) * s.queries + i] = top + std::log(sum);
