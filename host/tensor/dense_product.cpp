@@ -122,22 +122,17 @@ bool is_one_matrix(const at::Tensor& a, const at::Tensor& b) {
 }  // namespace
 
 at::Tensor dense_linear(const at::Tensor& x, const at::Tensor& w, const at::Tensor& bias) {
-  if (suits_few_rows(x, w)) {
-    std::vector<int64_t> shape = x.sizes().vec();
-    shape.back() = w.size(0);
-    return few_rows_linear(x.reshape({-1, x.size(-1)}), w, bias).view(shape);
-  }
-  if (!pays(x, w, x.numel() * w.size(0))) {
-    return bias.defined() ? at::linear(x, w, bias) : at::linear(x, w);
-  }
   std::vector<int64_t> shape = x.sizes().vec();
   shape.back() = w.size(0);
-  const std::optional<at::Tensor> shift = bias.defined() ? std::optional(bias) : std::nullopt;
-  return Product::apply(x.reshape({-1, x.size(-1)}), w, shift).view(shape);
+  if (suits_few_rows(x, w)) {
+    return few_rows_linear(x.reshape({-1, x.size(-1)}), w, bias).view(shape);
+  }
+  if (!pays(x, w, x.numel() * w.size(0))) return at::linear(x, w, optional_input(bias));
+  return Product::apply(x.reshape({-1, x.size(-1)}), w, optional_input(bias)).view(shape);
 }
 
 at::Tensor onednn_linear(const at::Tensor& x, const at::Tensor& w, const at::Tensor& bias) {
-  return Product::apply(x, w, bias.defined() ? std::optional(bias) : std::nullopt);
+  return Product::apply(x, w, optional_input(bias));
 }
 
 at::Tensor dense_matmul(const at::Tensor& a, const at::Tensor& b) {

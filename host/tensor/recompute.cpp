@@ -15,7 +15,7 @@ class Recomputed : public torch::autograd::Function<Recomputed> {
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::TensorList& inputs,
                             const std::shared_ptr<PureFunction>& f) {
     ctx->save_for_backward(inputs.vec());
-    function_of(ctx) = f;
+    keep_pointer(ctx, f);
     return (*f)(inputs.vec());  // a forward runs without gradient
   }
 
@@ -32,22 +32,11 @@ class Recomputed : public torch::autograd::Function<Recomputed> {
       wanted.push_back(inputs[i]);
       places.push_back(i);
     }
-    const at::Tensor result = (*function_of(ctx))(inputs);
+    const at::Tensor result = (*kept_pointer<PureFunction>(ctx))(inputs);
     variable_list found = torch::autograd::grad({result}, wanted, {grads[0]}, std::nullopt, false,
                                                 /*allow_unused=*/true);
     for (std::size_t i = 0; i < places.size(); ++i) out[places[i]] = std::move(found[i]);
     return out;
-  }
-
- private:
-  struct Holder : torch::CustomClassHolder {
-    std::shared_ptr<PureFunction> function;
-  };
-
-  static std::shared_ptr<PureFunction>& function_of(torch::autograd::AutogradContext* ctx) {
-    c10::IValue& value = ctx->saved_data["function"];
-    if (value.isNone()) value = c10::IValue::make_capsule(c10::make_intrusive<Holder>());
-    return static_cast<Holder*>(value.toCapsule().get())->function;
   }
 };
 

@@ -81,7 +81,6 @@ struct SideResults {
 
 class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
  public:
-  // Inputs that may be absent: undefined tensors are no variables for torch::autograd::Function.
   using Optional = std::optional<at::Tensor>;
   enum Input { kQ, kK, kV, kTable, kContent, kPosition, kBias, kVirtualLogit, kVirtualValue };
 
@@ -300,13 +299,11 @@ at::ScalarType score_dtype(at::ScalarType compute) {
 
 AttentionOutput attend(const AttentionArgs& args) {
   SideResults side;
-  const auto optional = [](const at::Tensor& t) {
-    return t.defined() ? std::optional<at::Tensor>(t) : std::nullopt;
-  };
+  using tensor::optional_input;
   const variable_list results = AttentionFunction::apply(
-      args.q, args.k, args.v, optional(args.table), optional(args.content_bias),
-      optional(args.position_bias), optional(args.bias), optional(args.virtual_logit),
-      optional(args.virtual_value), &args, &side);
+      args.q, args.k, args.v, optional_input(args.table), optional_input(args.content_bias),
+      optional_input(args.position_bias), optional_input(args.bias),
+      optional_input(args.virtual_logit), optional_input(args.virtual_value), &args, &side);
   return {results[0], args.wants_lse ? results[1] : at::Tensor(), side.mass};
 }
 

@@ -337,10 +337,6 @@ class FusedFunction : public torch::autograd::Function<FusedFunction> {
   }
 };
 
-std::optional<at::Tensor> optional(const at::Tensor& t) {
-  return t.defined() ? std::optional<at::Tensor>(t) : std::nullopt;
-}
-
 }  // namespace
 
 std::pair<at::Tensor, at::Tensor> joined_pieces(const std::vector<KeyPiece>& pieces) {
@@ -409,9 +405,10 @@ AttentionOutput attend_fused(const AttentionArgs& args, const std::vector<KeyPie
   for (const KeyPiece& piece : pieces) {
     if (piece.k.size(1) > 0) keys_values.insert(keys_values.end(), {piece.k, piece.v});
   }
-  const variable_list out = FusedFunction::apply(args.q, at::TensorList(keys_values),
-                                                 optional(args.table), optional(args.content_bias),
-                                                 optional(args.position_bias), &operands, &shape);
+  const variable_list out =
+      FusedFunction::apply(args.q, at::TensorList(keys_values), tensor::optional_input(args.table),
+                           tensor::optional_input(args.content_bias),
+                           tensor::optional_input(args.position_bias), &operands, &shape);
   return {out[0], args.wants_lse ? out[1] : at::Tensor(), {}};
 }
 

@@ -45,23 +45,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// For the context of an autograd function.
-struct Holder : torch::CustomClassHolder {
-  explicit Holder(std::shared_ptr<SharedGradient> given) : gradient(std::move(given)) {}
-  std::shared_ptr<SharedGradient> gradient;
-};
-
-void keep_gradient(AutogradContext* ctx, const std::shared_ptr<SharedGradient>& gradient) {
-  ctx->saved_data["gradient"] = c10::IValue::make_capsule(c10::make_intrusive<Holder>(gradient));
-}
-
-// Null where none was kept.
-std::shared_ptr<SharedGradient> shared_gradient(AutogradContext* ctx) {
-  const auto found = ctx->saved_data.find("gradient");
-  if (found == ctx->saved_data.end()) return nullptr;
-  return c10::static_intrusive_pointer_cast<Holder>(found->second.toCapsule())->gradient;
-}
-
 // Gives the rows of the ids, or an empty tensor, and then the pieces.
 class SplitFunction : public torch::autograd::Function<SplitFunction> {
  public:
@@ -69,7 +52,7 @@ class SplitFunction : public torch::autograd::Function<SplitFunction> {
                                const std::optional<at::Tensor>& ids,
                                const std::vector<int64_t>& sizes,
                                const std::shared_ptr<SharedGradient>& gradient) {
-    keep_gradient(ctx, gradient);
+    tensor::keep_pointer(ctx, gradient);
     ctx->save_for_backward({ids.value_or(at::Tensor())});
     ctx->saved_data["sizes"] = sizes;
     ctx->saved_data["type"] = static_cast<int64_t>(weight.scalar_type());
@@ -82,7 +65,7 @@ class SplitFunction : public torch::autograd::Function<SplitFunction> {
 
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const std::vector<int64_t> sizes = ctx->saved_data["sizes"].toIntVector();
-    const at::Tensor whole = shared_gradient(ctx)->take(
+    const at::Tensor whole = tensor::kept_pointer<SharedGradient>(ctx)->take(
         at::TensorOptions()
             .dtype(static_cast<at::ScalarType>(ctx->saved_data["type"].toInt()))
             .device(ctx->saved_data["device"].toDevice()));
@@ -196,7 +179,7 @@ class LinearNll : public torch::autograd::Function<LinearNll> {
     const at::Tensor nll = summary.log_sum - summary.own;
     ctx->save_for_backward({x, weight, bias, target, summary.log_sum, logits});
     if (gradient) {
-      keep_gradient(ctx, gradient);
+      tensor::keep_pointer(ctx, gradient);
       ctx->saved_data["first_row"] = first_row;
     }
     return nll.masked_fill(target < 0, 0.0);
@@ -255,7 +238,7 @@ class LinearNll : public torch::autograd::Function<LinearNll> {
 
   // In the rows of the shared gradient where there is one.
   static at::Tensor empty_gradient(AutogradContext* ctx, const at::Tensor& weight) {
-    const std::shared_ptr<SharedGradient> gradient = shared_gradient(ctx);
+    const std::shared_ptr<SharedGradient> gradient = tensor::kept_pointer<SharedGradient>(ctx);
     if (!gradient) return at::empty(weight.sizes(), weight.options().requires_grad(false));
     return gradient->rows(ctx->saved_data["first_row"].toInt(), weight.size(0),
                           weight.options().requires_grad(false));
@@ -298,8 +281,8 @@ SplitWeight split_weight(const at::Tensor& weight, const std::vector<int64_t>& s
     return out;
   }
   const auto gradient = std::make_shared<SharedGradient>(weight.sizes());
-  const variable_list all = SplitFunction::apply(
-      weight, ids.defined() ? std::optional(ids) : std::nullopt, sizes, gradient);
+  const variable_list all =
+      SplitFunction::apply(weight, tensor::optional_input(ids), sizes, gradient);
   if (ids.defined()) out.rows = all[0];
   int64_t first = 0;
   for (std::size_t i = 0; i < sizes.size(); ++i) {

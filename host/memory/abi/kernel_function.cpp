@@ -201,13 +201,13 @@ class KernelFunction : public torch::autograd::Function<KernelFunction> {
       call->input_meta.push_back(at::empty(t.sizes(), t.options().device(at::kMeta)));
     for (const at::Tensor& t : result.outputs)
       call->output_meta.push_back(at::empty(t.sizes(), t.options().device(at::kMeta)));
-    call_of(ctx) = std::move(call);
+    tensor::keep_pointer(ctx, std::move(call));
     return result.outputs;
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
                                                  torch::autograd::variable_list grads) {
-    const std::shared_ptr<Invocation> call = call_of(ctx);
+    const std::shared_ptr<Invocation> call = tensor::kept_pointer<Invocation>(ctx);
     torch::autograd::variable_list result;
     const auto refuse = [&](const std::string& failed) {
       throw_plugin(ErrorText{.where = call->where + ", backward", .failed = failed});
@@ -226,15 +226,6 @@ class KernelFunction : public torch::autograd::Function<KernelFunction> {
   }
 
  private:
-  struct Holder : torch::CustomClassHolder {
-    std::shared_ptr<Invocation> call;
-  };
-
-  static std::shared_ptr<Invocation>& call_of(torch::autograd::AutogradContext* ctx) {
-    auto& value = ctx->saved_data["call"];
-    if (value.isNone()) value = c10::IValue::make_capsule(c10::make_intrusive<Holder>());
-    return static_cast<Holder*>(value.toCapsule().get())->call;
-  }
   static torch::autograd::variable_list run_backward(torch::autograd::AutogradContext* ctx,
                                                      const Invocation& call,
                                                      const torch::autograd::variable_list& grads) {
