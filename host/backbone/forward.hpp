@@ -21,12 +21,12 @@ struct Batch {
 
 // The results of a segment.
 struct Output {
-  at::Tensor nll;   // [B,T] negative log-likelihood in nats, token order, 0 where target is -1;
-                    // undefined without targets
-  at::Tensor top;   // [B,T,D] the last layer's output, before the final dropout
-  at::Tensor best;  // [B,T] i64: the arg max, also where the target is -1; undefined unless asked
-                    // for, and without targets
-  at::Tensor correct;  // [B,T] bool: the arg max is the target; undefined as `best`
+  at::Tensor nll{};   // [B,T] negative log-likelihood in nats, token order, 0 where target is -1;
+                      // undefined without targets
+  at::Tensor top{};   // [B,T,D] the last layer's output, before the final dropout
+  at::Tensor best{};  // [B,T] i64: the arg max, also where the target is -1; undefined unless asked
+                      // for, and without targets
+  at::Tensor correct{};  // [B,T] bool: the arg max is the target; undefined as `best`
 };
 
 // Optional results of a forward pass besides the loss; a Tap records intermediate results (tests,

@@ -56,12 +56,11 @@ Layer::Layer(int64_t index, const LayerSettings& settings, const InitScheme& ini
   if (settings.is_relative()) {
     weights_.position = make("attention.position.weight", {inner, width}, init.linear(width), true);
     const std::vector<int64_t> shape = {settings.heads, settings.head_width};
-    weights_.content_bias = shared_content.defined() ? shared_content
-                                                     : make("attention.content_bias", shape,
-                                                            init.position_bias(), false);
-    weights_.position_bias = shared_position.defined() ? shared_position
-                                                       : make("attention.position_bias", shape,
-                                                              init.position_bias(), false);
+    const auto bias_of = [&](const char* name, const at::Tensor& shared) {
+      return shared.defined() ? shared : make(name, shape, init.table(), false);
+    };
+    weights_.content_bias = bias_of("attention.content_bias", shared_content);
+    weights_.position_bias = bias_of("attention.position_bias", shared_position);
   }
   weights_.output = make("attention.output.weight", {width, inner}, init.residual(inner), true);
   weights_.output_update = update_of("output", width, inner);

@@ -163,8 +163,8 @@ Model::Model(const config::ModelConfig& config, const ModelSetup& setup)
   at::Tensor content, position;
   if (settings_.is_relative() && !config.untie_position_bias) {
     const std::vector<int64_t> shape = {config.heads, config.head_width};
-    content = store_.make("attention.content_bias", shape, init.position_bias(), false);
-    position = store_.make("attention.position_bias", shape, init.position_bias(), false);
+    content = store_.make("attention.content_bias", shape, init.table(), false);
+    position = store_.make("attention.position_bias", shape, init.table(), false);
   }
   for (int64_t l = 0; l < config.layers; ++l) {
     layers_.emplace_back(l, settings_, init, content, position, store_);
@@ -216,8 +216,7 @@ int64_t Model::longest_segment() const {
 
 at::Tensor Model::embed(const at::Tensor& ids, const at::Tensor& types, int64_t offset,
                         double dropout, std::vector<WeightRows>* pieces) {
-  at::Tensor x = pieces == nullptr ? embedding_->forward(ids, settings_.compute)
-                                   : embedding_->forward(ids, settings_.compute, *pieces);
+  at::Tensor x = embedding_->forward(ids, settings_.compute, pieces);
   if (types.defined()) x = x + embedding_->forward(types, settings_.compute);
   if (learned_positions_.defined()) x = x + learned_positions_.narrow(0, offset, ids.size(1));
   return noise_.apply(x, dropout);
@@ -258,8 +257,9 @@ at::Tensor Model::pass(at::Tensor h, SegmentScope& scope, std::vector<at::Tensor
 
 Output Model::losses_of(const at::Tensor& top, const at::Tensor& target, bool wants_correct) const {
   const at::NoGradGuard no_grad;
-  const Softmax::Result result = softmax_->forward(top, target, wants_correct, settings_.compute);
-  return {.nll = result.nll, .top = top, .best = result.best, .correct = result.correct};
+  Output out = softmax_->forward(top, target, wants_correct, settings_.compute);
+  out.top = top;
+  return out;
 }
 
 at::Tensor Model::log_probabilities(const at::Tensor& top) const {
@@ -287,20 +287,18 @@ Output Model::forward(const Batch& batch, memory::SegmentHooks& hooks,
   h = pass(h, scope, hooks.wants_at_finish(MNEME_WANT_FINISH_LAYERS) ? &layers : nullptr,
            hooks.wants_at_finish(MNEME_WANT_FINISH_RIDERS) ? &of_riders : nullptr);
   Output out;
-  out.top = h;
   at::Tensor logp;
   if (batch.target.defined() &&
       !(options.may_leave_losses && !hooks.wants_at_finish(MNEME_WANT_FINISH_LOGP))) {
-    const Softmax::Result result = softmax_->forward(
-        noise_.apply(h, dropout).reshape({lanes * tokens, settings_.width}),
-        batch.target.reshape(-1), options.wants_correct, settings_.compute, pieces);
-    out.nll = result.nll.view({lanes, tokens});
-    if (result.best.defined()) {
-      out.best = result.best.view({lanes, tokens});
-      out.correct = result.correct.view({lanes, tokens});
+    out = softmax_->forward(noise_.apply(h, dropout).reshape({lanes * tokens, settings_.width}),
+                            batch.target.reshape(-1), options.wants_correct, settings_.compute,
+                            pieces);
+    for (at::Tensor* t : {&out.nll, &out.best, &out.correct}) {
+      if (t->defined()) *t = t->view({lanes, tokens});
     }
     logp = -out.nll;
   }
+  out.top = h;
   hooks.finish(out.top, layers, batch.target, logp, of_riders);
   return out;
 }

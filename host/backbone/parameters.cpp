@@ -99,8 +99,4 @@ InitRule InitScheme::norm() const {
   return kind == config::Init::kOfficial ? InitRule::normal(1.0, 0.02) : InitRule::constant(1.0);
 }
 
-InitRule InitScheme::position_bias() const {
-  return InitRule::normal(0.0, is_article() ? 1.0 : 0.02);
-}
-
 }  // namespace mneme::backbone

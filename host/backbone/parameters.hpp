@@ -75,10 +75,9 @@ struct InitScheme {
   // Of a projection whose result is added to the residual sum.
   InitRule residual(int64_t inputs) const;
   InitRule linear_bias(int64_t inputs) const;
-  InitRule table() const;
+  InitRule table() const;  // of embeddings, and of position biases
   InitRule projection(int64_t inputs) const;
   InitRule norm() const;
-  InitRule position_bias() const;
 };
 
 }  // namespace mneme::backbone

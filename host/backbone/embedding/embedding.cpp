@@ -111,7 +111,14 @@ at::Tensor Embedding::rows_by_mask(const at::Tensor& ids, at::ScalarType compute
   return out;
 }
 
-at::Tensor Embedding::forward(const at::Tensor& ids, at::ScalarType compute) const {
+at::Tensor Embedding::forward(const at::Tensor& ids, at::ScalarType compute,
+                              std::vector<WeightRows>* pieces) const {
+  if (pieces != nullptr) pieces->clear();
+  if (pieces != nullptr && is_tied_ && plan_.tables() == 1 && at::GradMode::is_enabled()) {
+    const SplitWeight split = split_weight(tables_[0], plan_.sizes(), ids);
+    *pieces = split.pieces;
+    return scaled(projected(0, split.rows, compute).to(tables_[0].scalar_type()));
+  }
   const bool may_wait = ids.is_cpu() || at::GradMode::is_enabled();
   return forward(ids, compute, may_wait ? ClusterLookup::kIndex : ClusterLookup::kMask);
 }
@@ -126,15 +133,6 @@ at::Tensor Embedding::forward(const at::Tensor& ids, at::ScalarType compute,
   const at::Tensor rows =
       lookup == ClusterLookup::kMask ? rows_by_mask(flat, compute) : rows_by_index(flat, compute);
   return scaled(rows.view({ids.size(0), ids.size(1), plan_.width}));
-}
-
-at::Tensor Embedding::forward(const at::Tensor& ids, at::ScalarType compute,
-                              std::vector<WeightRows>& pieces) const {
-  pieces.clear();
-  if (!is_tied_ || plan_.tables() > 1 || !at::GradMode::is_enabled()) return forward(ids, compute);
-  const SplitWeight split = split_weight(tables_[0], plan_.sizes(), ids);
-  pieces = split.pieces;
-  return scaled(projected(0, split.rows, compute).to(tables_[0].scalar_type()));
 }
 
 }  // namespace mneme::backbone

@@ -57,12 +57,11 @@ class Embedding {
 
   // ids i64 [B,T] -> [B,T,D] scaled; matrix products in `compute`, result in the parameters' dtype.
   // Several clusters are looked up by mask on a device where no gradient is wanted, else by index.
-  at::Tensor forward(const at::Tensor& ids, at::ScalarType compute) const;
-  at::Tensor forward(const at::Tensor& ids, at::ScalarType compute, ClusterLookup lookup) const;
-  // The same; with gradient `pieces` receives the clusters' rows of the one table that the softmax
-  // uses too, and is empty where there is no such table.
+  // With gradient `pieces` receives the clusters' rows of the one table that the softmax uses too,
+  // and is empty where there is no such table; null = not wanted.
   at::Tensor forward(const at::Tensor& ids, at::ScalarType compute,
-                     std::vector<WeightRows>& pieces) const;
+                     std::vector<WeightRows>* pieces = nullptr) const;
+  at::Tensor forward(const at::Tensor& ids, at::ScalarType compute, ClusterLookup lookup) const;
 
   const std::vector<at::Tensor>& tables() const { return tables_; }
   const std::vector<at::Tensor>& projections() const { return projections_; }

@@ -73,9 +73,8 @@ Softmax::Part Softmax::with_entries(const Part& words, at::ScalarType compute) c
           at::cat({words.bias, cluster_bias_})};
 }
 
-Softmax::Result Softmax::forward(const at::Tensor& hidden, const at::Tensor& target,
-                                 bool wants_best, at::ScalarType compute,
-                                 const std::vector<WeightRows>& pieces) const {
+Output Softmax::forward(const at::Tensor& hidden, const at::Tensor& target, bool wants_best,
+                        at::ScalarType compute, const std::vector<WeightRows>& pieces) const {
   if (plan_.clusters() > 1 && !at::GradMode::is_enabled()) {
     return score(hidden, target, wants_best, compute);
   }
@@ -86,7 +85,7 @@ Softmax::Result Softmax::forward(const at::Tensor& hidden, const at::Tensor& tar
     at::Tensor best;
     const at::Tensor nll =
         linear_nll(head_hidden, head.weight, head.bias, target, wants_best ? &best : nullptr);
-    return {nll, best, best.defined() ? best.eq(target) : at::Tensor()};
+    return {.nll = nll, .best = best, .correct = best.defined() ? best.eq(target) : at::Tensor()};
   }
   const int64_t head_size = head.weight.rows.size(0);
   at::Tensor head_target = target.clone();
@@ -106,13 +105,14 @@ Softmax::Result Softmax::forward(const at::Tensor& hidden, const at::Tensor& tar
                    target.index_select(0, index) - plan_.begin(i));
     nll = nll.index_add(0, index, tail_nll);
   }
-  if (!wants_best) return {nll, {}, {}};
-  const Result scored = score(hidden, target, true, compute);
-  return {nll, scored.best, scored.correct};
+  Output out;
+  if (wants_best) out = score(hidden, target, true, compute);
+  out.nll = nll;
+  return out;
 }
 
-Softmax::Result Softmax::score(const at::Tensor& hidden, const at::Tensor& target, bool wants_best,
-                               at::ScalarType compute) const {
+Output Softmax::score(const at::Tensor& hidden, const at::Tensor& target, bool wants_best,
+                      at::ScalarType compute) const {
   const at::NoGradGuard no_grad;
   const int64_t clusters = plan_.clusters();
   const at::Tensor low = projected(hidden, 0, compute);
@@ -124,7 +124,8 @@ Softmax::Result Softmax::score(const at::Tensor& hidden, const at::Tensor& targe
   const at::Tensor log_sum = at::logaddexp(head.log_sum, at::logsumexp(entries, 1));
   entries = entries - log_sum.unsqueeze(1);
   const at::Tensor is_word = plan_.holds(0, target);
-  Result out{(log_sum - head.own).masked_fill_(is_word.logical_not(), 0.0), head.best, {}};
+  Output out{.nll = (log_sum - head.own).masked_fill_(is_word.logical_not(), 0.0),
+             .best = head.best};
   at::Tensor highest = wants_best ? head.highest - log_sum : at::Tensor();
   for (int64_t i = 1; i < clusters; ++i) {
     const at::Tensor entry = entries.select(1, clusters - 1 - i);

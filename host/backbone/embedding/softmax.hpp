@@ -9,6 +9,7 @@
 
 #include "host/backbone/embedding/embedding.hpp"
 #include "host/backbone/embedding/linear_nll.hpp"
+#include "host/backbone/forward.hpp"
 #include "host/backbone/linear.hpp"
 #include "host/backbone/parameters.hpp"
 #include "host/config/experiment.hpp"
@@ -23,13 +24,9 @@ class Softmax {
   Softmax(const config::ModelConfig& config, const ClusterPlan& plan, const Embedding& embedding,
           const InitScheme& init, ParameterStore& store);
 
-  struct Result {
-    at::Tensor nll;      // [n] nats, token order; 0 where the target is -1
-    at::Tensor best;     // [n] i64, the arg max; when asked for
-    at::Tensor correct;  // [n] bool, best == target; when asked for
-  };
-  // hidden [n,D], target i64 [n] (-1 = none). pieces: what Embedding::forward gave, or empty.
-  Result forward(const at::Tensor& hidden, const at::Tensor& target, bool wants_best,
+  // Output::nll [n], and best and correct [n] where wanted, of hidden [n,D] and target i64 [n] (-1 =
+  // none). pieces: what Embedding::forward gave, or empty.
+  Output forward(const at::Tensor& hidden, const at::Tensor& target, bool wants_best,
                  at::ScalarType compute, const std::vector<WeightRows>& pieces = {}) const;
   // Log-probabilities of every id, [n,V], without gradient blocks: for generation and tests.
   at::Tensor log_probabilities(const at::Tensor& hidden, at::ScalarType compute) const;
@@ -48,7 +45,7 @@ class Softmax {
   Part with_entries(const Part& words, at::ScalarType compute) const;
   // As forward, without gradient, for more than one cluster: of a cluster only the rows whose
   // target it has, or, where the best is asked for, that may have their best in it.
-  Result score(const at::Tensor& hidden, const at::Tensor& target, bool wants_best,
+  Output score(const at::Tensor& hidden, const at::Tensor& target, bool wants_best,
                at::ScalarType compute) const;
 
   ClusterPlan plan_;

@@ -70,7 +70,7 @@ TEST(Softmax, ProbabilitiesSumToOneAndLossesAreTheirs) {
     ASSERT_EQ(logp.sizes(), at::IntArrayRef({40, kVocabulary}));
     EXPECT_LT(largest_difference(logp.exp().sum(1), at::ones({40}, at::kDouble)), 1e-12);
     const at::Tensor target = at::arange(40, at::kLong).remainder(kVocabulary);
-    const Softmax::Result out = head.softmax.forward(hidden, target, true, at::kDouble);
+    const Output out = head.softmax.forward(hidden, target, true, at::kDouble);
     EXPECT_LT(largest_difference(out.nll, -logp.gather(1, target.unsqueeze(1)).squeeze(1)), 1e-12);
     EXPECT_TRUE(out.best.equal(logp.argmax(1)));
     EXPECT_TRUE(out.correct.equal(logp.argmax(1).eq(target)));
@@ -105,15 +105,15 @@ TEST(Softmax, ScoresWithoutGradientAsWithIt) {
     const at::Tensor hidden = random_tensor(21, {40, 12});
     at::Tensor target = at::arange(40, at::kLong).remainder(20);
     target[7] = target[33] = -1;
-    const Softmax::Result with = head.softmax.forward(hidden, target, true, at::kDouble);
+    const Output with = head.softmax.forward(hidden, target, true, at::kDouble);
     const at::NoGradGuard no_grad;
-    const Softmax::Result without = head.softmax.forward(hidden, target, true, at::kDouble);
+    const Output without = head.softmax.forward(hidden, target, true, at::kDouble);
     EXPECT_LT(largest_difference(without.nll, with.nll), 1e-12);
     EXPECT_EQ(without.nll[7].item<double>(), 0.0);
     EXPECT_TRUE(without.best.equal(with.best));
     EXPECT_TRUE(without.best.equal(head.softmax.log_probabilities(hidden, at::kDouble).argmax(1)));
     EXPECT_TRUE(without.correct.equal(with.correct));
-    const Softmax::Result unasked = head.softmax.forward(hidden, target, false, at::kDouble);
+    const Output unasked = head.softmax.forward(hidden, target, false, at::kDouble);
     EXPECT_LT(largest_difference(unasked.nll, with.nll), 1e-12);
     EXPECT_FALSE(unasked.best.defined());
   }
@@ -125,10 +125,10 @@ TEST(Softmax, ScoresInBlocksOfRows) {
   const at::NoGradGuard no_grad;
   const at::Tensor hidden = random_tensor(22, {kRows, 12});
   const at::Tensor target = at::arange(kRows, at::kLong) * 29;
-  const Softmax::Result all = head.softmax.forward(hidden, target, true, at::kFloat);
+  const Output all = head.softmax.forward(hidden, target, true, at::kFloat);
   for (const int64_t from : {int64_t{0}, kRows / 2}) {
-    const Softmax::Result half = head.softmax.forward(
-        hidden.narrow(0, from, kRows / 2), target.narrow(0, from, kRows / 2), true, at::kFloat);
+    const Output half = head.softmax.forward(hidden.narrow(0, from, kRows / 2),
+                                             target.narrow(0, from, kRows / 2), true, at::kFloat);
     EXPECT_LT(largest_difference(all.nll.narrow(0, from, kRows / 2), half.nll), 1e-5);
     EXPECT_TRUE(all.best.narrow(0, from, kRows / 2).equal(half.best));
   }
@@ -154,7 +154,7 @@ TEST(Softmax, TargetMinusOneHasNoLossAndNoGradient) {
   for (const config::ModelConfig& c : {small_config(), adaptive_config({5, 11}, 2, 8, {})}) {
     const Head head(c, 20);
     const at::Tensor hidden = random_tensor(3, {4, 12}).set_requires_grad(true);
-    const Softmax::Result out =
+    const Output out =
         head.softmax.forward(hidden, at::tensor({-1, 3, -1, 15}, at::kLong), true, at::kDouble);
     EXPECT_EQ(out.nll[0].item<double>(), 0.0);
     EXPECT_EQ(out.nll[2].item<double>(), 0.0);
@@ -176,8 +176,8 @@ TEST(Softmax, GradientsAgreeWithFiniteDifferences) {
       const at::Tensor weight = random_tensor(5, {9});
       const auto loss = [&] {
         std::vector<WeightRows> pieces;
-        const at::Tensor rows = hidden + head.embedding.forward(ids, at::kDouble, pieces)[0];
-        const Softmax::Result out = head.softmax.forward(rows, target, false, at::kDouble, pieces);
+        const at::Tensor rows = hidden + head.embedding.forward(ids, at::kDouble, &pieces)[0];
+        const Output out = head.softmax.forward(rows, target, false, at::kDouble, pieces);
         return (out.nll * weight).sum();
       };
       expect_gradient("hidden", hidden, loss, 6);
