@@ -120,11 +120,6 @@ void HookDriver::begin(const SegmentInput& input) {
   hooks_ = std::make_unique<SegmentHooks>(stack_, state_, input);
 }
 
-void HookDriver::absorb(int64_t layer, const Rows& rows, const at::Tensor& x,
-                        const LocalAttention& local, LayerServices& services) {
-  hooks().absorb_rows(0, layer, rows, x, local, services);
-}
-
 void HookDriver::commit() {
   hooks().commit();
   hooks_.reset();

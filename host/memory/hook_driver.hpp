@@ -59,10 +59,6 @@ class HookDriver {
   SegmentHooks& hooks();
 
   void begin(const SegmentInput& input);
-  // Calls absorb with exactly these rows: their graph is kept, so gradients into rows can be
-  // checked. x and local as in SegmentHooks.
-  void absorb(int64_t layer, const Rows& rows, const at::Tensor& x, const LocalAttention& local,
-              LayerServices& services);
   void commit();
 
  private:

@@ -353,7 +353,7 @@ TEST(Infini, WritesTheRowsThatAnotherTierReleased) {
       local.v = local.z = project(memory::Projector::kValue, x);
       driver.hooks().context(0, x, layer);
       const at::Tensor merged = driver.hooks().read_heads(0, local, layer);
-      driver.absorb(0, rows, x, local, layer);
+      driver.hooks().absorb_rows(0, 0, rows, x, local, layer);
       driver.commit();
       if (s == 0) continue;
       const at::Tensor weight = layer.weight(memory::LayerWeight::kKey);

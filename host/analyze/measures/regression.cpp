@@ -112,7 +112,7 @@ void StoredSignal::absorb(const at::Tensor& rows) {
   memory::LocalAttention local;
   local.q = fed.hidden.unsqueeze(2);
   local.k = local.v = local.z = local.q;
-  driver_.absorb(0, fed, fed.hidden, local, layer_);
+  driver_.hooks().absorb_rows(0, 0, fed, fed.hidden, local, layer_);
   take(probes, rows.size(0));
   driver_.commit();
 }

@@ -99,8 +99,8 @@ struct MemorySize {
 
 // The option that says how much a memory holds; absent when it has none.
 std::optional<MemorySize> find_size(const memory::Stack& stack) {
-  for (std::size_t tier = 0; tier < stack.identities().size(); ++tier) {
-    for (const config::OptionSpec& spec : stack.option_specs(tier)) {
+  for (std::size_t tier = 0; tier < stack.tiers().size(); ++tier) {
+    for (const config::OptionSpec& spec : stack.tiers()[tier]->option_specs()) {
       if (spec.type == config::OptionType::kInteger && !spec.default_value)
         return MemorySize{tier, spec};
     }

@@ -132,16 +132,9 @@ mneme_status add_parameter(mneme_setup* opaque, const mneme_parameter_decl* give
                       str("parameter \"", in.name, "\": group: expected NULL or \"none\", got \"",
                           in.group, '"'));
     decl.dims.assign(in.dims, in.dims + in.rank);
-    decl.init = in.init;
-    decl.value = in.value;
-    decl.mean = in.mean;
-    decl.deviation = in.deviation;
-    decl.low = in.low;
-    decl.high = in.high;
-    decl.gain = in.gain;
-    decl.fan_in = in.fan_in;
-    decl.lr_factor = in.lr_factor == 0.0 ? 1.0 : in.lr_factor;
     decl.group = in.group == nullptr ? "" : in.group;
+    decl.given = in;
+    decl.given.name = decl.given.group = nullptr;
   };
   return declare(opaque, given, out, error, Declared::kParameter, "parameter",
                  &Instance::parameters, fill);

@@ -95,6 +95,16 @@ std::string bounded(const char* text, std::size_t capacity) {
   return {text, strnlen(text, capacity)};
 }
 
+// "shape", "out of memory", ... for a code.
+const char* status_text(mneme_status status) {
+  static constexpr std::array kTexts = {
+      "done", "invalid argument", "unsupported", "shape",   "dtype", "device",    "out of memory",
+      "CUDA", "numeric",          "state",       "version", "I/O",   "cancelled", "internal"};
+  return status >= 0 && static_cast<std::size_t>(status) < kTexts.size()
+             ? kTexts[static_cast<std::size_t>(status)]
+             : "unknown code";
+}
+
 }  // namespace
 
 mneme_status fill_error(mneme_error* error, mneme_status code, const char* message) noexcept {
@@ -126,15 +136,6 @@ mneme_status fill_current_exception(mneme_error* error) noexcept {
   } catch (...) {
     return fill_error(error, MNEME_E_INTERNAL, "an exception of unknown type");
   }
-}
-
-const char* status_text(mneme_status status) {
-  static constexpr std::array kTexts = {
-      "done", "invalid argument", "unsupported", "shape",   "dtype", "device",    "out of memory",
-      "CUDA", "numeric",          "state",       "version", "I/O",   "cancelled", "internal"};
-  return status >= 0 && static_cast<std::size_t>(status) < kTexts.size()
-             ? kTexts[static_cast<std::size_t>(status)]
-             : "unknown code";
 }
 
 std::string plugin_error_text(mneme_status status, const mneme_error& error) {

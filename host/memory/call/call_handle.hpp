@@ -65,9 +65,6 @@ mneme_status guard(mneme_error* error, Body&& body) noexcept {
   }
 }
 
-// "shape", "out of memory", ... for a code.
-const char* status_text(mneme_status status);
-
 // Throws Error(kPlugin): where, the plugin's text, its code and its file:line.
 [[noreturn]] void throw_plugin_status(const std::string& where, mneme_status status,
                                       const mneme_error& error);

@@ -168,8 +168,6 @@ void SegmentHooks::Impl::set_lengths(int64_t before, int64_t length) {
   valid_count.assign(valid_count.size(), length);
 }
 
-int64_t SegmentHooks::offset() const { return impl_->offset; }
-
 void SegmentHooks::next_step(int64_t length) {
   if (impl_->is_closed) throw std::logic_error("a step of a segment that is closed");
   if (length < 1) throw_run("a step needs at least one token, got ", length);

@@ -47,8 +47,6 @@ class SegmentHooks {
   // In place of close(): forgets the open segment and begins it again as a closed one of `length`
   // tokens, whose stages then run as those of any other.
   void restart(int64_t length);
-  // Tokens of an open segment before this step; 0 at the close and in closed segments.
-  int64_t offset() const;
   // Between steps: keeps `lanes`, in that order (repeats allowed), of the segment and of the state.
   void select(const std::vector<int64_t>& lanes);
 
@@ -83,7 +81,8 @@ class SegmentHooks {
   // next segment.
   void absorb_after(int64_t layer, const at::Tensor& x, const LocalAttention& local,
                     LayerServices& services);
-  // Calls absorb of one tier with exactly these rows, keeping their graph (hook_driver.hpp).
+  // Calls absorb of one tier with exactly these rows. Their graph is kept, so gradients into rows
+  // can be checked (hook_driver.hpp).
   void absorb_rows(std::size_t tier, int64_t layer, const Rows& rows, const at::Tensor& x,
                    const LocalAttention& local, LayerServices& services);
   // Stage 8 (finish). top [B,T,D]; layers: outputs of all layers; targets [B,T] i64 (-1 = none),

@@ -94,10 +94,6 @@ int64_t Stack::longest_segment(Phase phase) const {
   return longest;
 }
 
-const std::vector<config::OptionSpec>& Stack::option_specs(std::size_t tier) const {
-  return tiers_.at(tier)->option_specs();
-}
-
 plugin::TierOptions Stack::trained_options() const {
   plugin::TierOptions out;
   for (const auto& tier : tiers_) {

@@ -93,8 +93,6 @@ class Stack {
   // not fit, and for another number of lanes.
   StackState carry(Phase phase, int64_t lanes, const NamedState& saved, config::Carry policy,
                    StateCarry* report = nullptr) const;
-  // The options that a tier's plugin publishes.
-  const std::vector<config::OptionSpec>& option_specs(std::size_t tier) const;
   // The values of the trained options: those that parameters and state depend on.
   plugin::TierOptions trained_options() const;
   // The differences between these values and those under which parameters or a state were made.

@@ -43,7 +43,7 @@ Rows zero_rows(const QueueDecl& decl, int64_t count, int64_t lanes, const Backbo
 
 template <typename F>
 void TierState::for_each_slot(F f) {
-  for_each_scope([&](ScopeState& scope, bool is_model, int64_t index) {
+  for_each_scope(*this, [&](ScopeState& scope, bool is_model, int64_t index) {
     for (std::size_t s = 0; s < scope.slots.size(); ++s) {
       const SlotDecl& decl = instance_->slots[s];
       if (decl.is_model_scope == is_model) f(decl, scope.slots[s], index);
@@ -57,7 +57,7 @@ TierState::TierState(const Tier& tier, Phase phase, int64_t lanes, const Backbon
       lanes_(lanes),
       backbone_(backbone),
       layers_(tier.served().size()) {
-  for_each_scope([&](ScopeState& scope, bool is_model, int64_t) {
+  for_each_scope(*this, [&](ScopeState& scope, bool is_model, int64_t) {
     scope.slots.resize(instance_->slots.size());
     scope.queues.resize(instance_->queues.size());
     for (std::size_t q = 0; q < scope.queues.size(); ++q) {
@@ -124,7 +124,7 @@ void TierState::reset(const std::vector<uint8_t>& reset, bool do_others_go_on) {
     shape[0] = lanes_;
     value = torch::where(mask.to(value.device()).view(shape), start, value);
   });
-  for_each_scope([&](ScopeState& scope, bool is_model, int64_t) {
+  for_each_scope(*this, [&](ScopeState& scope, bool is_model, int64_t) {
     for (std::size_t q = 0; q < scope.queues.size(); ++q) {
       const QueueDecl& decl = instance_->queues[q];
       if (decl.is_model_scope != is_model) continue;
@@ -154,7 +154,7 @@ void TierState::select(const std::vector<int64_t>& lanes) {
   for_each_slot([&](const SlotDecl& decl, at::Tensor& value, int64_t) {
     if (decl.has_lanes()) value = value.index_select(0, index.to(value.device()));
   });
-  for_each_scope([&](ScopeState& scope, bool, int64_t) {
+  for_each_scope(*this, [&](ScopeState& scope, bool, int64_t) {
     for (RowsQueue& queue : scope.queues) queue.select(lanes);
     scope.waiting.select(lanes);
   });
@@ -162,7 +162,7 @@ void TierState::select(const std::vector<int64_t>& lanes) {
 
 int64_t TierState::bytes() const {
   int64_t total = 0;
-  for_each_scope([&](const ScopeState& scope, bool, int64_t) {
+  for_each_scope(*this, [&](const ScopeState& scope, bool, int64_t) {
     for (const at::Tensor& slot : scope.slots) {
       if (slot.defined()) total += slot.numel() * static_cast<int64_t>(slot.element_size());
     }
@@ -180,7 +180,7 @@ int64_t TierState::cached_projection_bytes() const {
         total += 2 * p.k.numel() * static_cast<int64_t>(p.k.element_size());
     }
   };
-  for_each_scope([&](const ScopeState& scope, bool, int64_t) {
+  for_each_scope(*this, [&](const ScopeState& scope, bool, int64_t) {
     for (const RowsQueue& queue : scope.queues) count(queue);
   });
   return total;

@@ -79,16 +79,8 @@ class TierState {
   template <typename F>
   void for_each_slot(F f);
   // f(scope, is it the model's, served layer or -1), for the model and each served layer.
-  template <typename F>
-  void for_each_scope(F f) {
-    each_scope(*this, f);
-  }
-  template <typename F>
-  void for_each_scope(F f) const {
-    each_scope(*this, f);
-  }
   template <typename Self, typename F>
-  static void each_scope(Self& self, F& f) {
+  static void for_each_scope(Self& self, F f) {
     f(self.model_, true, int64_t{-1});
     for (std::size_t i = 0; i < self.layers_.size(); ++i)
       f(self.layers_[i], false, static_cast<int64_t>(i));

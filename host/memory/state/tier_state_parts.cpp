@@ -147,7 +147,7 @@ std::string state_signature(const Tier& tier, Phase phase) {
 
 template <typename Self, typename OnSlot, typename OnQueue>
 void TierState::for_each_saved(Self& self, OnSlot on_slot, OnQueue on_queue) {
-  self.for_each_scope([&](auto& scope, bool is_model, int64_t index) {
+  for_each_scope(self, [&](auto& scope, bool is_model, int64_t index) {
     const Tier& tier = self.tier();
     const std::string base =
         str(tier.name(), '.',

@@ -18,12 +18,8 @@ struct ParameterDecl {
   std::string name;
   bool is_model_scope = false;
   std::vector<int64_t> dims;
-  uint32_t init = MNEME_PARAMETER_ZEROS;
-  double value = 0.0, mean = 0.0, deviation = 0.0, low = 0.0, high = 0.0;
-  double gain = 0.0;   // 0 = 1
-  int64_t fan_in = 0;  // 0 = the product of all dims but the first
-  double lr_factor = 1.0;
   std::string group;
+  mneme_parameter_decl given{};  // for its numbers; the plugin's texts do not outlive the call
 };
 
 struct SlotDecl {

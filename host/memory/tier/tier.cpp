@@ -19,7 +19,7 @@ namespace {
 // Unless it is given, the product of all dims but the first: that of linear and convolution
 // weights.
 int64_t fan_in_of(const ParameterDecl& decl) {
-  if (decl.fan_in > 0) return decl.fan_in;
+  if (decl.given.fan_in > 0) return decl.given.fan_in;
   return std::accumulate(decl.dims.begin() + (decl.dims.empty() ? 0 : 1), decl.dims.end(),
                          int64_t{1}, std::multiplies<>());
 }
@@ -35,23 +35,24 @@ at::Tensor initial_value(const ParameterDecl& decl, const std::string& name,
   const auto fill_uniform = [&](double low, double high) {
     for (int64_t i = 0; i < n; ++i) data[i] = low + (high - low) * random.uniform();
   };
-  switch (decl.init) {
+  switch (decl.given.init) {
     case MNEME_PARAMETER_ZEROS:
       break;
     case MNEME_PARAMETER_CONSTANT:
-      std::fill(data, data + n, decl.value);
+      std::fill(data, data + n, decl.given.value);
       break;
     case MNEME_PARAMETER_NORMAL:
-      for (int64_t i = 0; i < n; ++i) data[i] = decl.mean + decl.deviation * random.normal();
+      for (int64_t i = 0; i < n; ++i)
+        data[i] = decl.given.mean + decl.given.deviation * random.normal();
       break;
     case MNEME_PARAMETER_UNIFORM:
-      fill_uniform(decl.low, decl.high);
+      fill_uniform(decl.given.low, decl.given.high);
       break;
     case MNEME_PARAMETER_XAVIER_UNIFORM: {
       const auto rank = decl.dims.size();
       const double fans = rank >= 2 ? static_cast<double>(decl.dims[rank - 1] + decl.dims[rank - 2])
                                     : static_cast<double>(n + 1);
-      const double bound = (decl.gain == 0.0 ? 1.0 : decl.gain) * std::sqrt(6.0 / fans);
+      const double bound = (decl.given.gain == 0.0 ? 1.0 : decl.given.gain) * std::sqrt(6.0 / fans);
       fill_uniform(-bound, bound);
       break;
     }
@@ -165,7 +166,7 @@ void Tier::describe_parameters(std::vector<TierParameter>& out) const {
       parameter.name = parameter_name(decl, i);
       parameter.tier = name_;
       parameter.tensor = parameters_[p][i];
-      parameter.lr_factor = decl.lr_factor;
+      parameter.lr_factor = decl.given.lr_factor == 0.0 ? 1.0 : decl.given.lr_factor;
       parameter.lr = config_.lr;
       parameter.group = decl.group;
       parameter.weight_decay = config_.weight_decay;

@@ -63,7 +63,7 @@ class FunctionRun {
     rows.mass = of_lanes("usage").narrow(1, 0, of.rows).to(at::kFloat);
     memory::LocalAttention local;
     local.q = layer_.memory::PlainLayer::project(Projector::kQuery, of_lanes("h"), false);
-    driver_.absorb(0, rows, of_lanes("h"), local, layer_);
+    driver_.hooks().absorb_rows(0, 0, rows, of_lanes("h"), local, layer_);
   }
 
   // The rows that the tier made, in the graph of its parameters and of what it was fed.

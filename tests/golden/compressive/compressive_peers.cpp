@@ -99,7 +99,7 @@ class PeerRun {
     rows.hidden = peer_.fed(s, l).to(dtype_);
     memory::LocalAttention local;
     local.q = layer.project(memory::Projector::kQuery, layer.norm(rows.hidden, false), false);
-    driver_.absorb(l, rows, rows.hidden, local, layer);
+    driver_.hooks().absorb_rows(0, l, rows, rows.hidden, local, layer);
   }
 
   void compare_evicted(const std::string& prefix, int64_t evicted,

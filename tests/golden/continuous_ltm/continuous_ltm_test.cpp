@@ -116,7 +116,7 @@ class GoldenRun {
     local.q = q_.transpose(1, 2);  // [B,T,H,d]
     const at::Tensor nothing = torch::zeros({case_.lanes, q_.size(2), case_.width},
                                             torch::dtype(dtype_).device(golden::test_device()));
-    driver_.absorb(0, rows, nothing, local, layer_);
+    driver_.hooks().absorb_rows(0, 0, rows, nothing, local, layer_);
     return driver_.hooks().read_out(0, nothing, local, layer_);
   }
 
