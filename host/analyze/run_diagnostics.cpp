@@ -88,7 +88,8 @@ scores::Diagnostics diagnose(run::Runtime& runtime, data::Split split,
   };
   evaluation.on_progress = options.on_progress;
   const auto stream = dataset.make_stream(split, cut);
-  out.segments = eval::evaluate(runtime.model(), runtime.stack(), *stream, evaluation).segments;
+  out.segments =
+      eval::evaluate_stream(runtime.model(), runtime.stack(), *stream, evaluation).segments;
   out.distance = distance_of(distances);
   take_probes(analysis, out);
   return out;

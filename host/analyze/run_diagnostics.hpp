@@ -16,7 +16,7 @@ struct DiagnosticOptions {
 
 // Reads the first segments of a split in one lane. Measures the attention by distance, up to four
 // segments back, and what the memory publishes as probes; what it does not publish stays empty.
-// Deterministic on CPU. Errors: as eval::evaluate and MemoryAnalysis::add; Error (kUsage) when the
+// Deterministic on CPU. Errors: as eval::evaluate_stream and MemoryAnalysis::add; Error (kUsage) when the
 // split has no data.
 [[nodiscard]] scores::Diagnostics diagnose(run::Runtime& runtime, data::Split split,
                                            const DiagnosticOptions& options);

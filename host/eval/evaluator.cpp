@@ -353,8 +353,8 @@ Result Evaluator::finish() {
 
 }  // namespace
 
-Result evaluate(backbone::Model& model, memory::Stack& stack, data::Stream& stream,
-                const Options& options, const Clock& clock) {
+Result evaluate_stream(backbone::Model& model, memory::Stack& stack, data::Stream& stream,
+                       const Options& options, const Clock& clock) {
   const at::NoGradGuard no_grad;
   model.train(false);
   model.set_context_rows(stack.context_rows(memory::Phase::kEvaluation));

@@ -71,7 +71,8 @@ struct Options {
 // context window (train::Trainer switches back by itself). Deterministic on CPU. Errors: Error
 // (kRun) for ids out of range, for a loss that is not finite, naming segment, lane and place,
 // and for a stream without targets; what Model::forward and hooks throw.
-[[nodiscard]] Result evaluate(backbone::Model& model, memory::Stack& stack, data::Stream& stream,
-                              const Options& options, const Clock& clock = steady_clock());
+[[nodiscard]] Result evaluate_stream(backbone::Model& model, memory::Stack& stack,
+                                     data::Stream& stream, const Options& options,
+                                     const Clock& clock = steady_clock());
 
 }  // namespace mneme::eval

@@ -44,7 +44,7 @@ struct Protocol {
   [[nodiscard]] double tokens_per_character() const;
 };
 
-// The protocol of evaluating a split as the experiment says; `context_rows` (evaluate() knows it)
+// The protocol of evaluating a split as the experiment says; `context_rows` (evaluate_stream() knows it)
 // and `targets` (the stream knows it) are left 0. Without a corpus, as of generated tasks, only
 // segment and lanes are known.
 [[nodiscard]] Protocol protocol_of(const data::Dataset& dataset, data::Split split,

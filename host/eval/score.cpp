@@ -108,7 +108,7 @@ void score_rows(backbone::Model& model, memory::Stack& stack, const TokenRows& t
     done += segment.length;
     if (options.on_progress) options.on_progress(first, first * tokens.columns + lanes * done);
   };
-  static_cast<void>(evaluate(model, stack, stream, run));
+  static_cast<void>(evaluate_stream(model, stack, stream, run));
 }
 
 }  // namespace

@@ -9,7 +9,6 @@
 #include "host/memory/abi/groups.hpp"
 #include "host/optim/optimizer.hpp"
 #include "host/run/cost/footprint.hpp"
-#include "host/run/first_segments.hpp"
 #include "host/tensor/dense_product.hpp"
 #include "host/tensor/device.hpp"
 #include "host/tensor/torch.hpp"
@@ -142,29 +141,23 @@ void Runtime::copy_parameters(const Runtime& other) {
   weights_changed();
 }
 
-eval::Result Runtime::evaluate(data::Split split, eval::Options options) {
-  return evaluate_first(*this, split, 0, std::move(options));
-}
-
-eval::Result evaluate_first(Runtime& runtime, data::Split split, std::int64_t segments,
-                            eval::Options options) {
-  const config::Experiment& experiment = runtime.experiment();
-  const data::Dataset& dataset = *runtime.dataset();
-  data::StreamOptions cut = evaluation_options(experiment, dataset);
+eval::Result Runtime::evaluate_split(data::Split split, eval::Options options,
+                                     std::int64_t segments) {
+  data::StreamOptions cut = evaluation_options(experiment_, *dataset_);
   if (segments > 0) {
     cut.max_segments = cut.max_segments == 0 ? segments : std::min(segments, cut.max_segments);
   }
-  const auto stream = dataset.make_stream(split, cut);
-  options.lanes = experiment.eval.lanes;
-  options.protocol = eval::protocol_of(dataset, split, experiment);
+  const auto stream = dataset_->make_stream(split, cut);
+  options.lanes = experiment_.eval.lanes;
+  options.protocol = eval::protocol_of(*dataset_, split, experiment_);
   options.protocol.targets = stream->targets_per_epoch();
-  options.corpus = dataset.corpus(split);
-  options.training_counts = dataset.training_counts();
+  options.corpus = dataset_->corpus(split);
+  options.training_counts = dataset_->training_counts();
   try {
-    return eval::evaluate(runtime.model(), runtime.stack(), *stream, options);
+    return eval::evaluate_stream(*model_, *stack_, *stream, options);
   } catch (const std::exception& error) {
     if (!is_out_of_memory(error)) throw;
-    throw_out_of_memory(str("evaluation of ", data::to_word(split)), evaluation_footprint(runtime),
+    throw_out_of_memory(str("evaluation of ", data::to_word(split)), evaluation_footprint(*this),
                         error);
   }
 }

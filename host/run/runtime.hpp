@@ -126,10 +126,12 @@ class Runtime {
   // memory's configuration.
   void return_to(MemorySwap swap, const config::MemoryConfig& memory);
 
-  // Evaluates a split: eval.segment, eval.lanes and eval.steps are the experiment's, and lanes,
-  // protocol, corpus and training_counts of `options` are set here. Error (kUsage) when the split has no data; Error (kRun |
-  // kDevice) when memory runs out, naming the largest consumers and the keys to lower.
-  eval::Result evaluate(data::Split split, eval::Options options = {});
+  // Evaluates a split, or its first `segments` segments at most (0 = all): eval.segment, eval.lanes
+  // and eval.steps are the experiment's, and lanes, protocol, corpus and training_counts of
+  // `options` are set here. Error (kUsage) when the split has no data; Error (kRun | kDevice) when
+  // memory runs out, naming the largest consumers and the keys to lower.
+  eval::Result evaluate_split(data::Split split, eval::Options options = {},
+                              std::int64_t segments = 0);
   // Segments of such an evaluation, for progress; 0 = not known.
   std::int64_t evaluation_segments(data::Split split) const;
 

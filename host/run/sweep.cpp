@@ -49,14 +49,14 @@ void Sweep::note_differences() {
   }
 }
 
-SweepResult Sweep::evaluate(const SweepMemory& memory, data::Split split,
-                            const std::function<eval::Options(Runtime&)>& make_options) {
+SweepResult Sweep::evaluate_memory(const SweepMemory& memory, data::Split split,
+                                   const std::function<eval::Options(Runtime&)>& make_options) {
   SweepResult out{.name = memory.name, .memory = memory.memory};
   try {
     out.reset = load(memory.memory);
     out.plugins = runtime_->stack().identities();
     out.differences = differences_;
-    out.result = runtime_->evaluate(split, make_options(*runtime_));
+    out.result = runtime_->evaluate_split(split, make_options(*runtime_));
   } catch (const std::exception& error) {
     out.error =
         failure_of(error, "evaluation", "lower eval.lanes, eval.segment or the size of the memory");

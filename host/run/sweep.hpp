@@ -73,8 +73,9 @@ class Sweep {
 
   // Loads and evaluates one memory. `make_options` is asked when it has been loaded. A failure
   // becomes the result's error, and the sweep can continue with the next memory.
-  [[nodiscard]] SweepResult evaluate(const SweepMemory& memory, data::Split split,
-                                     const std::function<eval::Options(Runtime&)>& make_options);
+  [[nodiscard]] SweepResult evaluate_memory(
+      const SweepMemory& memory, data::Split split,
+      const std::function<eval::Options(Runtime&)>& make_options);
 
  private:
   void note_differences();

@@ -33,7 +33,7 @@ TriedMemory try_memory(const config::Experiment& experiment, c10::Device device,
   Runtime runtime(small_experiment(experiment), options);
   TriedMemory tried{.plugins = runtime.stack().identities()};
   tried.segments = runtime.evaluation_segments(data::Split::kValid);
-  static_cast<void>(runtime.evaluate(data::Split::kValid));
+  static_cast<void>(runtime.evaluate_split(data::Split::kValid));
   return tried;
 }
 

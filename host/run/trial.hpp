@@ -23,7 +23,7 @@ struct TriedMemory {
 // does, and evaluates two of its segments, of generated ids in at most two lanes, with the weights
 // that a new run starts with. Layers, widths, positions and precision are the experiment's;
 // vocabulary and feed-forward layers are small, and no data is read. Errors as Runtime's
-// constructor and evaluate() give them.
+// constructor and evaluate_split() give them.
 [[nodiscard]] TriedMemory try_memory(const config::Experiment& experiment, c10::Device device,
                                      std::shared_ptr<plugin::PluginLoader> loader = nullptr);
 

@@ -43,7 +43,7 @@ class Columns {
   [[nodiscard]] bool is_wide() const { return !wide_nll.empty(); }
   // Sorts all columns by document, distance and lane.
   void sort();
-  // The sums over all targets, added in the stream's order, in which eval::evaluate adds them: so
+  // The sums over all targets, added in the stream's order, in which eval::evaluate_stream adds them: so
   // they equal the evaluation's result bit for bit, before sort() and after it.
   [[nodiscard]] Sums total() const;
 

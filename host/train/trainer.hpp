@@ -127,8 +127,9 @@ class Trainer {
   // next call repeats it first. An observer may be null.
   void train(run::Observer* observer = nullptr);
   // Evaluates a split with the present weights at eval.precision; the training state is not
-  // changed. `segments` as run::evaluate_first.
-  eval::Result evaluate(data::Split split, eval::Options options = {}, std::int64_t segments = 0);
+  // changed. `segments` as Runtime::evaluate_split.
+  eval::Result evaluate_split(data::Split split, eval::Options options = {},
+                              std::int64_t segments = 0);
 
   // Saves to the folder, and deletes the checkpoints that train.keep_checkpoints leaves over.
   void save();

@@ -104,8 +104,8 @@ eval::Options watched_by(run::Observer* observer) {
 void Trainer::evaluate_curve(run::Observer* observer) {
   const double start = steady_clock().seconds();
   run::CurveReport report{.step = done_.step, .segments = curve_.segments};
-  report.result =
-      evaluate(data::Split::kValid, with_ranks(watched_by(observer), observer), report.segments);
+  report.result = evaluate_split(data::Split::kValid, with_ranks(watched_by(observer), observer),
+                                 report.segments);
   report.seconds = steady_clock().seconds() - start;
   done_.curve_step = done_.step;
   if (writer_) writer_->append(report);
@@ -118,7 +118,7 @@ bool Trainer::evaluate_valid(run::Observer* observer) {
   eval::Options options = watched_by(observer);
   std::optional<run::EvaluationRecorder> recorder;
   if (writer_) recorder.emplace(*runtime_, report.split).listen(options);
-  report.result = evaluate(report.split, with_ranks(std::move(options), observer));
+  report.result = evaluate_split(report.split, with_ranks(std::move(options), observer));
   report.is_best = done_.valid.add(done_.step, report.result.loss());
   // Reported before saving, so that a full disk does not lose the result.
   if (observer != nullptr) observer->on_eval(report);

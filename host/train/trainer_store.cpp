@@ -6,7 +6,6 @@
 #include "host/base/log.hpp"
 #include "host/base/text.hpp"
 #include "host/run/checkpoint/checkpoint.hpp"
-#include "host/run/first_segments.hpp"
 #include "host/run/run_description.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/train/trainer.hpp"
@@ -155,10 +154,11 @@ std::unique_ptr<Trainer> Trainer::resume(const std::filesystem::path& folder,
   return trainer;
 }
 
-eval::Result Trainer::evaluate(data::Split split, eval::Options options, std::int64_t segments) {
+eval::Result Trainer::evaluate_split(data::Split split, eval::Options options,
+                                     std::int64_t segments) {
   if (experiment().eval.precision == runtime_->precision()) {
     is_training_mode_ = false;
-    return run::evaluate_first(*runtime_, split, segments, std::move(options));
+    return runtime_->evaluate_split(split, std::move(options), segments);
   }
   if (!eval_runtime_) {
     run::RuntimeOptions with;
@@ -170,7 +170,7 @@ eval::Result Trainer::evaluate(data::Split split, eval::Options options, std::in
     eval_runtime_ = std::make_unique<run::Runtime>(experiment(), with);
   }
   eval_runtime_->copy_parameters(*runtime_);
-  return run::evaluate_first(*eval_runtime_, split, segments, std::move(options));
+  return eval_runtime_->evaluate_split(split, std::move(options), segments);
 }
 
 void Trainer::store(run::EvaluationRecorder& recorder, const run::EvalReport& report) {

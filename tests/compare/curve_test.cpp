@@ -6,7 +6,6 @@
 
 #include "host/compare/runs.hpp"
 #include "host/memory/abi/groups.hpp"
-#include "host/run/first_segments.hpp"
 #include "host/run/runtime.hpp"
 #include "tests/base/log_capture.hpp"
 #include "tests/base/temporary_folder.hpp"
@@ -64,7 +63,7 @@ TEST(PlanCurve, ReachesOverASequencesTargets) {
   const CurvePlan plan = plan_of(copy);
   ASSERT_GE(plan.points, 2);
   run::Runtime runtime(copy, {});
-  EXPECT_GT(run::evaluate_first(runtime, data::Split::kValid, plan.segments).total.targets, 0);
+  EXPECT_GT(runtime.evaluate_split(data::Split::kValid, {}, plan.segments).total.targets, 0);
 }
 
 class PrepareCurves : public PreparedArms {};

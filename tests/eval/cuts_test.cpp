@@ -95,7 +95,7 @@ Read read(run::Runtime& runtime, const std::shared_ptr<const data::Corpus>& corp
       }
     }
   };
-  out.result = evaluate(runtime.model(), runtime.stack(), stream, options);
+  out.result = evaluate_stream(runtime.model(), runtime.stack(), stream, options);
   EXPECT_EQ(out.result.total.targets, static_cast<std::int64_t>(out.nll.size()));
   return out;
 }

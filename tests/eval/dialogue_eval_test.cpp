@@ -81,7 +81,7 @@ class DialogueLanes : public testing::TestWithParam<DialogueMemory> {
         out[{scores.document[i], scores.distance[i]}] = scores.nll[i];
       }
     };
-    static_cast<void>(evaluate(runtime.model(), runtime.stack(), *stream, options));
+    static_cast<void>(evaluate_stream(runtime.model(), runtime.stack(), *stream, options));
     return out;
   }
 

@@ -52,11 +52,12 @@ TEST(Evaluate, BlocksArePredictedAsTheReleasedTrainerDoes) {
     losses.push_back(scores.nll);
   };
   ListStream plain(segments);
-  EXPECT_FALSE(evaluate(runtime.model(), runtime.stack(), plain, options).perplexity_per_block());
+  EXPECT_FALSE(
+      evaluate_stream(runtime.model(), runtime.stack(), plain, options).perplexity_per_block());
   options.protocol.has_blocks = true;
   losses.clear();
   ListStream stream(segments);
-  const Result result = evaluate(runtime.model(), runtime.stack(), stream, options);
+  const Result result = evaluate_stream(runtime.model(), runtime.stack(), stream, options);
   double mean = 0.0;
   for (std::size_t block = 0; block < 2; ++block) {
     for (std::size_t t = 0; t < 5; ++t) mean += losses[block][t] / 5.0 / 2.0;
@@ -76,7 +77,7 @@ std::vector<std::vector<double>> nll_of(run::Runtime& runtime,
   options.on_segment = [&](const data::TokenSegment&, const scores::SegmentLosses& scores) {
     out.push_back(scores.nll);
   };
-  static_cast<void>(evaluate(runtime.model(), runtime.stack(), stream, options));
+  static_cast<void>(evaluate_stream(runtime.model(), runtime.stack(), stream, options));
   return out;
 }
 
@@ -84,7 +85,7 @@ Result result_of(run::Runtime& runtime, const std::vector<data::TokenSegment>& s
                  Options options = {}) {
   ListStream stream(segments);
   options.lanes = segments.front().lanes;
-  return evaluate(runtime.model(), runtime.stack(), stream, options);
+  return evaluate_stream(runtime.model(), runtime.stack(), stream, options);
 }
 
 TEST(RunSegment, CommitsAfterItsObserverAndNotWhenThatThrows) {
@@ -240,7 +241,7 @@ TEST(Evaluate, AddsUpWhatItSees) {
   options.on_segment = [&](const data::TokenSegment&, const scores::SegmentLosses&) {
     clock.advance(0.5);
   };
-  const Result result = evaluate(runtime.model(), runtime.stack(), stream, options, clock);
+  const Result result = evaluate_stream(runtime.model(), runtime.stack(), stream, options, clock);
   double sum = 0.0;
   for (const auto& segment : nll_of(runtime, segments)) {
     for (const double nll : segment) sum += nll;
@@ -386,7 +387,7 @@ TEST(Evaluate, CountsDistancesFromTheDocumentsStart) {
 
 TEST(Evaluate, SplitsScoresBySource) {
   run::Runtime runtime(small_experiment(xl_cache(12)), {});
-  const Result result = runtime.evaluate(data::Split::kTest);
+  const Result result = runtime.evaluate_split(data::Split::kTest);
   ASSERT_TRUE(result.by_source.has_value());
   scores::Sums sum;
   for (const scores::Sums& score : *result.by_source) sum.add(score);
@@ -399,7 +400,7 @@ TEST(Evaluate, SplitsScoresBySource) {
 
 TEST(Evaluate, MeasuresTheRowsThatAMemoryReads) {
   run::Runtime runtime(small_experiment("[[memory.tier]]\nplugin = \"test_knn\"\nrows = 9\n"), {});
-  const Result result = runtime.evaluate(data::Split::kTest);
+  const Result result = runtime.evaluate_split(data::Split::kTest);
   EXPECT_EQ(result.protocol.context_rows, 0);
   EXPECT_EQ(result.protocol.read_rows, 9);
 }
@@ -412,7 +413,7 @@ TEST(Evaluate, RefusesWhatHasNoMeaning) {
               StartsWith("1: evaluation: the data have no token to predict"));
   ListStream other(random_segments(1, 3, 6));
   EXPECT_THAT(test::error_of([&] {
-                static_cast<void>(evaluate(runtime.model(), runtime.stack(), other, {}));
+                static_cast<void>(evaluate_stream(runtime.model(), runtime.stack(), other, {}));
               }),
               HasSubstr("another number of lanes"));
   {
@@ -427,7 +428,7 @@ TEST(Evaluate, RefusesWhatHasNoMeaning) {
                 run::Runtime endless(small_experiment("", {"eval.steps=1"}), {});
                 config::Experiment e = endless.experiment();
                 e.eval.steps = 0;
-                static_cast<void>(run::Runtime(e, {}).evaluate(data::Split::kTest));
+                static_cast<void>(run::Runtime(e, {}).evaluate_split(data::Split::kTest));
               }),
               StartsWith("2: eval.steps: "));
 }

@@ -135,11 +135,12 @@ TEST(RunFolder, GivesARunForEvaluation) {
   trainer.train();
   const auto runtime = run::open_run(folder / "run", {});
   EXPECT_TRUE(is_same(weights_of(trainer.runtime()), weights_of(*runtime)));
-  EXPECT_EQ(runtime->evaluate(data::Split::kTest).loss(),
-            trainer.evaluate(data::Split::kTest).loss());
+  EXPECT_EQ(runtime->evaluate_split(data::Split::kTest).loss(),
+            trainer.evaluate_split(data::Split::kTest).loss());
   const auto none = run::open_run(folder / "run", {}, config::MemoryConfig{});
   EXPECT_TRUE(none->stack().is_empty());
-  EXPECT_NE(none->evaluate(data::Split::kTest).loss(), trainer.evaluate(data::Split::kTest).loss());
+  EXPECT_NE(none->evaluate_split(data::Split::kTest).loss(),
+            trainer.evaluate_split(data::Split::kTest).loss());
   const config::MemoryConfig other = small_experiment(infini()).memory;
   EXPECT_THAT(error_of([&] { static_cast<void>(run::open_run(folder / "run", {}, other)); }),
               HasSubstr("belongs to another model"));
@@ -388,7 +389,7 @@ TEST(RunFolder, KeepsTheNewestCheckpointsAndTheBest) {
   EXPECT_THAT(error_of([&] { static_cast<void>(run.checkpoint("newest")); }),
               AllOf(HasSubstr("no checkpoint newest"), HasSubstr("\"best\"")));
   const auto runtime = run::open_run(folder / "run", {}, std::nullopt, "best");
-  EXPECT_EQ(runtime->evaluate(data::Split::kValid).loss(), trainer.valid_record().best_loss);
+  EXPECT_EQ(runtime->evaluate_split(data::Split::kValid).loss(), trainer.valid_record().best_loss);
 }
 
 TEST(RunFolder, HasNoBestBeforeAnEvaluation) {

@@ -86,7 +86,7 @@ TEST(Curve, IsMeasuredOnTheFirstSegmentsOfTheValidSplit) {
   const test::TemporaryFolder folder;
   Trainer trainer(small_experiment("", {"train.steps=6"}), in(folder / "run", {6, 2}));
   trainer.train();
-  const double expected = trainer.evaluate(data::Split::kValid, {}, 2).loss();
+  const double expected = trainer.evaluate_split(data::Split::kValid, {}, 2).loss();
   for (const Json& line : timeless_metrics(folder / "run")) {
     if (line.at("kind") != "curve") continue;
     EXPECT_EQ(line.at("loss").get<double>(), expected);
@@ -94,7 +94,7 @@ TEST(Curve, IsMeasuredOnTheFirstSegmentsOfTheValidSplit) {
     EXPECT_EQ(line.at("targets"), 2 * 4 * 6);
     EXPECT_EQ(line.at("split"), "valid");
   }
-  EXPECT_NE(expected, trainer.evaluate(data::Split::kValid).loss());  // of all five segments
+  EXPECT_NE(expected, trainer.evaluate_split(data::Split::kValid).loss());  // of all five segments
 }
 
 class StopIn final : public run::Observer {

@@ -283,7 +283,7 @@ TEST(Runtime, NamesTheConsumersWhenAnEvaluationDoesNotFit) {
       small_experiment(xl_cache(12), {"eval.segment=1024", "eval.lanes=512", "model.width=2",
                                       "model.heads=1", "model.head_width=1048576", "model.ff=1"}));
   const std::string error =
-      error_of([&] { static_cast<void>(trainer.evaluate(data::Split::kValid)); });
+      error_of([&] { static_cast<void>(trainer.evaluate_split(data::Split::kValid)); });
   EXPECT_THAT(error, StartsWith("1: evaluation of valid: out of memory"));
   EXPECT_THAT(error, HasSubstr("tensors of one layer: about "));
   EXPECT_THAT(error, HasSubstr("lower eval.lanes, eval.segment"));

@@ -126,7 +126,7 @@ TEST(NotFinite, AnAuxiliaryLossWithoutGradientStopsTheTraining) {
 TEST(NotFinite, EvaluationNamesTheHookToo) {
   const auto error = [](const std::string& memory) {
     run::Runtime runtime(small_experiment(memory), {});
-    return error_of([&] { static_cast<void>(runtime.evaluate(data::Split::kTest)); });
+    return error_of([&] { static_cast<void>(runtime.evaluate_split(data::Split::kTest)); });
   };
   EXPECT_THAT(error(gives("read")),
               AllOf(StartsWith("1: segment 0, lane 0, place 0: the loss of a token is not finite"),

@@ -234,7 +234,7 @@ TEST(Trainer, EvaluatesWithoutDisturbingTraining) {
     Trainer plain(experiment), interrupted(experiment);
     losses(plain, 2);
     losses(interrupted, 2);
-    const eval::Result result = interrupted.evaluate(data::Split::kValid);
+    const eval::Result result = interrupted.evaluate_split(data::Split::kValid);
     EXPECT_EQ(result.total.targets, 5 * 4 * 6);
     EXPECT_GT(result.state_bytes, 0);
     EXPECT_EQ(losses(interrupted, 3), losses(plain, 3));
@@ -260,7 +260,7 @@ TEST(Runtime, CopiesParametersOfAnEqualRuntimeOnly) {
 TEST(Trainer, TrainsInBf16) {
   Trainer trainer(small_experiment(xl_cache(12), {"train.precision=bf16", "eval.precision=f32"}));
   for (const double loss : losses(trainer, 3)) EXPECT_TRUE(std::isfinite(loss));
-  EXPECT_TRUE(std::isfinite(trainer.evaluate(data::Split::kTest).loss()));
+  EXPECT_TRUE(std::isfinite(trainer.evaluate_split(data::Split::kTest).loss()));
 }
 
 }  // namespace

@@ -98,7 +98,7 @@ class Analyses {
                                     arguments_.threshold);
       }
       try {
-        one.result = evaluate(one.memory, *one.analysis);
+        one.result = analyze_memory(one.memory, *one.analysis);
       } catch (const Error& error) {
         failures.add(one.memory.name, error);
         one.analysis = nullptr;
@@ -114,7 +114,7 @@ class Analyses {
     bool has_found = false;
     try {
       const run::SweepResult result =
-          trial.evaluate(memory, split_of(arguments_.open), [&](run::Runtime& runtime) {
+          trial.evaluate_memory(memory, split_of(arguments_.open), [&](run::Runtime& runtime) {
             const std::int64_t segment = runtime.experiment().eval.segment;
             const std::int64_t rows = runtime.stack().context_rows(memory::Phase::kEvaluation);
             // Twice the segments that fill it: some tiers store only what others release.
@@ -137,9 +137,9 @@ class Analyses {
     return has_found;
   }
 
-  run::SweepResult evaluate(const run::SweepMemory& memory, MemoryAnalysis& analysis) {
+  run::SweepResult analyze_memory(const run::SweepMemory& memory, MemoryAnalysis& analysis) {
     run::SweepResult result =
-        sweep_.evaluate(memory, split_of(arguments_.open), [&](run::Runtime& runtime) {
+        sweep_.evaluate_memory(memory, split_of(arguments_.open), [&](run::Runtime& runtime) {
           display_.begin("analyze " + memory.name,
                          runtime.evaluation_segments(split_of(arguments_.open)));
           eval::Options options;
@@ -179,7 +179,7 @@ analyze::TargetLosses losses_of_other(const AnalyzeArguments& arguments, std::in
   run::Sweep sweep(run.checkpoint, run.experiment, run.options);
   analyze::TargetLosses losses;
   const run::SweepResult result =
-      sweep.evaluate(memory, split_of(other), [&](run::Runtime& runtime) {
+      sweep.evaluate_memory(memory, split_of(other), [&](run::Runtime& runtime) {
         display.begin("evaluate " + arguments.against.string(),
                       runtime.evaluation_segments(split_of(other)));
         eval::Options options;

@@ -102,7 +102,7 @@ void for_each_memory(const RunsArguments& arguments, Display& display, Failures&
 
 eval::Result evaluate_shown(const RunMemory& one, const run::SweepMemory& memory, data::Split split,
                             Display& display, const std::function<void(eval::Options&)>& change) {
-  run::SweepResult result = one.sweep.evaluate(memory, split, [&](run::Runtime& runtime) {
+  run::SweepResult result = one.sweep.evaluate_memory(memory, split, [&](run::Runtime& runtime) {
     display.begin(one.name, runtime.evaluation_segments(split));
     eval::Options options;
     options.on_progress = [&](std::int64_t segments, std::int64_t tokens) {

@@ -67,7 +67,7 @@ class Evaluations {
         if (arguments_.extrapolate == 0) display_.next_run();
         keep({.name = memory.name, .memory = memory.memory, .error = std::move(failures[i])});
       } else {
-        arguments_.extrapolate == 0 ? evaluate(memory) : extrapolate(memory);
+        arguments_.extrapolate == 0 ? evaluate_memory(memory) : extrapolate(memory);
       }
     }
     return std::move(results_);
@@ -129,14 +129,14 @@ class Evaluations {
       return;
     }
     display_.count_runs(static_cast<std::int64_t>(sizes.size()));
-    for (const run::SweepMemory& size : sizes) evaluate(size);
+    for (const run::SweepMemory& size : sizes) evaluate_memory(size);
   }
 
-  void evaluate(const run::SweepMemory& memory) {
+  void evaluate_memory(const run::SweepMemory& memory) {
     display_.next_run();
     std::optional<run::EvaluationRecorder> recorder;
     run::SweepResult result =
-        sweep_.evaluate(memory, split_of(arguments_), [&](run::Runtime& runtime) {
+        sweep_.evaluate_memory(memory, split_of(arguments_), [&](run::Runtime& runtime) {
           display_.begin(str("evaluate ", memory.name, ' ', arguments_.split),
                          runtime.evaluation_segments(split_of(arguments_)));
           eval::Options options;
@@ -217,7 +217,7 @@ int exit_code_of(const std::vector<run::SweepResult>& results) {
   return 0;
 }
 
-int evaluate(const EvalArguments& arguments, const Streams& streams) {
+int evaluate_run(const EvalArguments& arguments, const Streams& streams) {
   OpenEvaluation run = read_input([&] { return open_evaluation(arguments); });
   check_plugin_files(run.experiment, run.memories);
   const std::vector<run::SweepResult> results = Evaluations(arguments, run, streams).run();
@@ -248,7 +248,7 @@ int run(const EvalArguments& given, const Streams& all_streams) {
   session.set_threads(arguments.machine.threads);
   if (arguments.is_watching) return watch_evaluation(arguments, streams);
   go_on_unread();
-  return evaluate(arguments, streams);
+  return evaluate_run(arguments, streams);
 }
 
 }  // namespace

@@ -182,13 +182,13 @@ class Watch {
       std::string fingerprint = trial::fingerprint_of(memory.memory);
       if (fingerprint == all_[i].fingerprint) continue;
       all_[i].fingerprint = std::move(fingerprint);
-      keep(all_[i], evaluate(memory, i));
+      keep(all_[i], try_and_evaluate(memory, i));
       write_json();
       if (arguments_.watch_count > 0 && lines_ >= arguments_.watch_count) break;
     }
   }
 
-  run::SweepResult evaluate(const run::SweepMemory& memory, std::size_t index) {
+  run::SweepResult try_and_evaluate(const run::SweepMemory& memory, std::size_t index) {
     run::SweepResult failed{.name = memory.name, .memory = memory.memory};
     std::vector<std::string> sha256;
     try {
@@ -198,18 +198,18 @@ class Watch {
       failed.error = error;
       return failed;
     }
-    run::SweepResult result =
-        sweep_.evaluate({memory.name, trial::pinned(memory.memory, sha256)}, split_of(arguments_),
-                        [&](run::Runtime& runtime) {
-                          display_.begin(str("evaluate ", memory.name, ' ', arguments_.split),
-                                         runtime.evaluation_segments(split_of(arguments_)));
-                          eval::Options options;
-                          options.on_progress = [&](std::int64_t segments, std::int64_t tokens) {
-                            display_.update(segments, tokens);
-                            throw_if_interrupted();
-                          };
-                          return options;
-                        });
+    run::SweepResult result = sweep_.evaluate_memory(
+        {memory.name, trial::pinned(memory.memory, sha256)}, split_of(arguments_),
+        [&](run::Runtime& runtime) {
+          display_.begin(str("evaluate ", memory.name, ' ', arguments_.split),
+                         runtime.evaluation_segments(split_of(arguments_)));
+          eval::Options options;
+          options.on_progress = [&](std::int64_t segments, std::int64_t tokens) {
+            display_.update(segments, tokens);
+            throw_if_interrupted();
+          };
+          return options;
+        });
     display_.end();
     result.memory = memory.memory;
     return result;

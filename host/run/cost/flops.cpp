@@ -183,12 +183,12 @@ class MeasuredModel {
     }
   }
 
-  Measured evaluate(std::int64_t lanes, std::int64_t length) {
+  Measured evaluation(std::int64_t lanes, std::int64_t length) {
     const at::NoGradGuard no_grad;
     begin(memory::Phase::kEvaluation, lanes, length);
     return count([&] { run(); });
   }
-  Measured train(std::int64_t lanes, std::int64_t length) {
+  Measured training(std::int64_t lanes, std::int64_t length) {
     begin(memory::Phase::kTraining, lanes, length);
     Measured out = count([&] { window(); });
     out.flops /= static_cast<double>(bptt_segments_);
@@ -294,8 +294,9 @@ PerWord softmax_flops(config::Experiment experiment, plugin::PluginLoader& loade
   MeasuredModel large(experiment, 2 * kVocabulary, loader, &is_outside_layers);
   constexpr auto kAdded = static_cast<double>(kVocabulary * kLength);
   return {
-      .training = (large.train(1, kLength).flops - small.train(1, kLength).flops) / kAdded,
-      .evaluation = (large.evaluate(1, kLength).flops - small.evaluate(1, kLength).flops) / kAdded};
+      .training = (large.training(1, kLength).flops - small.training(1, kLength).flops) / kAdded,
+      .evaluation =
+          (large.evaluation(1, kLength).flops - small.evaluation(1, kLength).flops) / kAdded};
 }
 
 // From the shapes alone; the part of a small vocabulary hardly counts.
@@ -329,15 +330,15 @@ FlopsPerToken count_flops(const config::Experiment& given, std::int64_t vocabula
   const PerWord word = softmax_flops(experiment, loader);
   const auto added = static_cast<double>(vocabulary - kVocabulary);
   MeasuredModel model(experiment, kVocabulary, loader);
-  const auto train = [&](std::int64_t lanes) {
-    return model.train(lanes, experiment.train.segment);
+  const auto training = [&](std::int64_t lanes) {
+    return model.training(lanes, experiment.train.segment);
   };
-  const auto evaluate = [&](std::int64_t lanes) {
-    return model.evaluate(lanes, experiment.eval.segment);
+  const auto evaluation = [&](std::int64_t lanes) {
+    return model.evaluation(lanes, experiment.eval.segment);
   };
-  out.training = per_token(train, experiment.train.lanes, experiment.train.segment, kernels) +
+  out.training = per_token(training, experiment.train.lanes, experiment.train.segment, kernels) +
                  added * word.training;
-  out.evaluation = per_token(evaluate, experiment.eval.lanes, experiment.eval.segment, kernels) +
+  out.evaluation = per_token(evaluation, experiment.eval.lanes, experiment.eval.segment, kernels) +
                    added * word.evaluation;
   for (const std::string& kernel : kernels) out.not_counted.push_back("the kernel " + kernel);
   std::ranges::sort(out.not_counted);

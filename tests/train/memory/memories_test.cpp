@@ -39,7 +39,7 @@ TEST_P(MemoryTraining, StepsAreFiniteAndMoveEveryParameter) {
     EXPECT_TRUE(after[i].isfinite().all().item<bool>()) << name;
     EXPECT_FALSE(after[i].equal(before[i])) << name << " did not move";
   }
-  EXPECT_TRUE(std::isfinite(trainer.evaluate(data::Split::kValid).loss()));
+  EXPECT_TRUE(std::isfinite(trainer.evaluate_split(data::Split::kValid).loss()));
 }
 
 std::string tier(const std::string& plugin, const std::string& options = "") {

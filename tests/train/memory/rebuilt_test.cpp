@@ -72,7 +72,7 @@ class Rebuilt : public testing::Test {
     EXPECT_EQ(runtime.stack().identities().at(0).sha256, sha256_hex(test::rebuilt_plugin(build)));
   }
   static double nll_of(run::Runtime& runtime) {
-    return runtime.evaluate(data::Split::kValid).total.nll;
+    return runtime.evaluate_split(data::Split::kValid).total.nll;
   }
 
   test::TemporaryFolder folder_;

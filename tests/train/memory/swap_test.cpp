@@ -24,7 +24,7 @@ using testing::StartsWith;
 config::MemoryConfig memory_of(const std::string& tiers) { return small_experiment(tiers).memory; }
 
 scores::Sums evaluated(run::Runtime& runtime) {
-  return runtime.evaluate(data::Split::kValid).total;
+  return runtime.evaluate_split(data::Split::kValid).total;
 }
 
 void expect_same(const scores::Sums& a, const scores::Sums& b) {
@@ -173,8 +173,8 @@ class SweepTest : public testing::Test {
   }
   static run::SweepResult evaluate(run::Sweep& sweep, const std::string& name,
                                    const config::MemoryConfig& memory) {
-    return sweep.evaluate({name, memory}, data::Split::kValid,
-                          [](run::Runtime&) { return eval::Options{}; });
+    return sweep.evaluate_memory({name, memory}, data::Split::kValid,
+                                 [](run::Runtime&) { return eval::Options{}; });
   }
 
   test::TemporaryFolder folder_;
@@ -253,8 +253,8 @@ TEST_F(SweepTest, SaysWhatToLowerWhenMemoryRunsOut) {
   run::Sweep sweep(checkpoint, experiment_, options_);
   const auto failing = [&](const auto& error) {
     const run::SweepResult result =
-        sweep.evaluate({"x", memory_of("")}, data::Split::kValid,
-                       [&](run::Runtime&) -> eval::Options { throw error; });
+        sweep.evaluate_memory({"x", memory_of("")}, data::Split::kValid,
+                              [&](run::Runtime&) -> eval::Options { throw error; });
     return std::string(result.error->what());
   };
   EXPECT_THAT(failing(std::bad_alloc()),
