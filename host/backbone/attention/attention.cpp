@@ -75,10 +75,6 @@ at::Tensor sum_to(const at::Tensor& x, const at::Tensor& like) {
   return at::sum_to(x, like.sizes()).to(like.scalar_type());
 }
 
-struct SideResults {
-  at::Tensor mass;
-};
-
 class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
  public:
   using Optional = std::optional<at::Tensor>;
@@ -89,7 +85,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
                                const Optional& /*content*/, const Optional& /*position*/,
                                const Optional& /*bias*/, const Optional& /*virtual_logit*/,
                                const Optional& /*virtual_value*/, const AttentionArgs* args,
-                               SideResults* side) {
+                               at::Tensor* mass) {
     const at::Tensor &table = args->table, &content = args->content_bias;
     const at::Tensor &position = args->position_bias, &bias = args->bias;
     const at::Tensor &virtual_logit = args->virtual_logit, &virtual_value = args->virtual_value;
@@ -110,7 +106,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
     } else {
       p = at::softmax(p, -1);
     }
-    if (args->wants_mass) side->mass = mass_of(p, args->query_valid);
+    if (args->wants_mass) *mass = mass_of(p, args->query_valid);
     if (args->on_probabilities) args->on_probabilities(p);
     p = p.to(q.scalar_type());
     at::Tensor noise;
@@ -298,13 +294,13 @@ at::ScalarType score_dtype(at::ScalarType compute) {
 }
 
 AttentionOutput attend(const AttentionArgs& args) {
-  SideResults side;
+  at::Tensor mass;
   using tensor::optional_input;
   const variable_list results = AttentionFunction::apply(
       args.q, args.k, args.v, optional_input(args.table), optional_input(args.content_bias),
       optional_input(args.position_bias), optional_input(args.bias),
-      optional_input(args.virtual_logit), optional_input(args.virtual_value), &args, &side);
-  return {results[0], args.wants_lse ? results[1] : at::Tensor(), side.mass};
+      optional_input(args.virtual_logit), optional_input(args.virtual_value), &args, &mass);
+  return {results[0], args.wants_lse ? results[1] : at::Tensor(), mass};
 }
 
 }  // namespace mneme::backbone

@@ -158,10 +158,6 @@ void for_each_piece(int64_t pieces, uint64_t scratch_bytes,
   });
 }
 
-struct Attended {
-  at::Tensor z, lse;
-};
-
 void attend_on_cuda(const kernel::AttentionShape& shape, const kernel::AttentionInputs& inputs,
                     const kernel::AttentionResults& results, at::Device device) {
   const c10::DeviceGuard current(device);
@@ -176,10 +172,11 @@ void attend_on_cuda(const kernel::AttentionShape& shape, const kernel::Attention
                 .hint = "MNEME_CUDA_ATTENTION=plain computes with LibTorch's operations"});
 }
 
-Attended attended(const kernel::AttentionShape& shape, const Operands& operands, bool wants_lse) {
+AttentionOutput attended(const kernel::AttentionShape& shape, const Operands& operands,
+                         bool wants_lse) {
   const Inputs inputs(operands);
   const at::Tensor& q = operands.q;
-  Attended out;
+  AttentionOutput out;
   out.z = at::empty(q.sizes(), q.options());
   if (wants_lse) {
     out.lse = at::empty({shape.lanes, shape.heads, shape.queries},
@@ -211,8 +208,8 @@ struct Wanted {
 };
 
 Gradients gradients_of(const kernel::AttentionShape& shape, const Operands& operands,
-                       const Attended& passed, const at::Tensor& grad_z, const at::Tensor& grad_lse,
-                       const Wanted& wanted) {
+                       const AttentionOutput& passed, const at::Tensor& grad_z,
+                       const at::Tensor& grad_lse, const Wanted& wanted) {
   const Inputs inputs(operands);
   const kernel::GradientParts parts(shape);
   const at::Tensor& q = operands.q;
@@ -286,7 +283,7 @@ class FusedFunction : public torch::autograd::Function<FusedFunction> {
                                const at::TensorList& /*keys_values*/, const Optional& /*table*/,
                                const Optional& /*content*/, const Optional& /*position*/,
                                Operands* operands, const kernel::AttentionShape* shape) {
-    const Attended out = attended(*shape, *operands, true);
+    const AttentionOutput out = attended(*shape, *operands, true);
     variable_list saved = operands->tensors();
     saved.push_back(out.z);
     saved.push_back(out.lse);
@@ -302,7 +299,7 @@ class FusedFunction : public torch::autograd::Function<FusedFunction> {
     const variable_list saved = ctx->get_saved_variables();
     const size_t n = (saved.size() - Operands::kSingle - 2) / 2;
     const Operands operands(saved, n);
-    const Attended passed{saved[saved.size() - 2], saved.back()};
+    const AttentionOutput passed{saved[saved.size() - 2], saved.back(), {}};
     AttentionArgs args;
     args.q = operands.q;
     args.first_placed = ctx->saved_data["free"].toInt();
@@ -394,8 +391,7 @@ AttentionOutput attend_fused(const AttentionArgs& args, const std::vector<KeyPie
   }
   const kernel::AttentionShape shape = shape_of(args, pieces, rule);
   if (!at::GradMode::is_enabled()) {
-    const Attended out = attended(shape, Operands(args, pieces, rule), args.wants_lse);
-    return {out.z, out.lse, {}};
+    return attended(shape, Operands(args, pieces, rule), args.wants_lse);
   }
   Operands operands = [&] {
     const at::NoGradGuard no_grad;

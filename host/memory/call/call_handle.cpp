@@ -176,13 +176,10 @@ mneme_status fill_escaped_exception(mneme_error& error) noexcept {
     mneme_status status = MNEME_E_INTERNAL;
     try {
       throw;
-    } catch (const std::bad_alloc& e) {
-      status = MNEME_E_OUT_OF_MEMORY;
-      text = e.what();
     } catch (const std::exception& e) {
+      if (dynamic_cast<const std::bad_alloc*>(&e) != nullptr) status = MNEME_E_OUT_OF_MEMORY;
       text = e.what();
-    } catch (...) {
-      text.clear();
+    } catch (...) {  // its type is all that is known
     }
     error.file[0] = '\0';
     error.native_code = error.line = 0;

@@ -55,56 +55,37 @@ int64_t bytes_of(const at::Tensor& tensor) {
   return tensor.numel() * static_cast<int64_t>(tensor.element_size());
 }
 
-// Outlines one instance; its bytes are measured on a fresh state.
-class Outliner {
- public:
-  Outliner(const Tier& tier, Phase phase, int64_t lanes, const BackboneInfo& backbone)
-      : tier_(tier),
-        instance_(tier.instance(phase)),
-        lanes_(lanes),
-        backbone_(backbone),
-        state_(tier, phase, lanes, backbone) {}
+int64_t copies_of(bool is_model_scope, const Tier& tier) {
+  return is_model_scope ? 1 : static_cast<int64_t>(tier.served().size());
+}
 
-  StateOutline slot(std::size_t index) {
-    const SlotDecl& decl = instance_.slots[index];
-    StateOutline out{decl.name, decl.is_model_scope, decl.dims, "", std::nullopt};
-    const at::Tensor held = first_scope(decl.is_model_scope).slots[index];
-    out.dtype = tensor::dtype_code_name(tensor::dtype_code_of(held.scalar_type()));
-    if (std::ranges::find(decl.dims, MNEME_ANY) == decl.dims.end()) {
-      out.bytes = copies(decl.is_model_scope) * bytes_of(held);
-    }
-    return out;
+// `held`: its tensor in a fresh state.
+StateOutline outline_slot(const SlotDecl& decl, const at::Tensor& held, const Tier& tier) {
+  StateOutline out{decl.name, decl.is_model_scope, decl.dims, "", std::nullopt};
+  out.dtype = tensor::dtype_code_name(tensor::dtype_code_of(held.scalar_type()));
+  if (std::ranges::find(decl.dims, MNEME_ANY) == decl.dims.end()) {
+    out.bytes = copies_of(decl.is_model_scope, tier) * bytes_of(held);
   }
+  return out;
+}
 
-  QueueOutline queue(const QueueDecl& decl) const {
-    QueueOutline out;
-    out.name = decl.name;
-    out.is_model_scope = decl.is_model_scope;
-    const Rows full = zero_rows(decl, std::max<int64_t>(decl.capacity, 0), lanes_, backbone_);
-    out.dims = full.main().sizes().vec();
-    out.dims[0] = MNEME_LANES;
-    if (decl.capacity == 0) out.dims[1] = MNEME_ANY;
-    out.dtype = tensor::dtype_code_name(tensor::dtype_code_of(full.main().scalar_type()));
-    if (decl.capacity != 0) out.bytes = copies(decl.is_model_scope) * full.bytes();
-    out.rows = kRows.at(static_cast<std::size_t>(decl.kind));
-    out.attributes = choices_of(decl.attributes, kAttributes);
-    out.start_rows = decl.start_rows;
-    out.capacity = decl.capacity;
-    return out;
-  }
-
- private:
-  ScopeState& first_scope(bool is_model_scope) { return state_.scope(is_model_scope, 0); }
-  int64_t copies(bool is_model_scope) const {
-    return is_model_scope ? 1 : static_cast<int64_t>(tier_.served().size());
-  }
-
-  const Tier& tier_;
-  const Instance& instance_;
-  int64_t lanes_;
-  const BackboneInfo& backbone_;
-  TierState state_;
-};
+QueueOutline outline_queue(const QueueDecl& decl, const Tier& tier, int64_t lanes,
+                           const BackboneInfo& backbone) {
+  QueueOutline out;
+  out.name = decl.name;
+  out.is_model_scope = decl.is_model_scope;
+  const Rows full = zero_rows(decl, std::max<int64_t>(decl.capacity, 0), lanes, backbone);
+  out.dims = full.main().sizes().vec();
+  out.dims[0] = MNEME_LANES;
+  if (decl.capacity == 0) out.dims[1] = MNEME_ANY;
+  out.dtype = tensor::dtype_code_name(tensor::dtype_code_of(full.main().scalar_type()));
+  if (decl.capacity != 0) out.bytes = copies_of(decl.is_model_scope, tier) * full.bytes();
+  out.rows = kRows.at(static_cast<std::size_t>(decl.kind));
+  out.attributes = choices_of(decl.attributes, kAttributes);
+  out.start_rows = decl.start_rows;
+  out.capacity = decl.capacity;
+  return out;
+}
 
 InstanceOutline outline_instance(const Tier& tier, Phase phase, int64_t lanes,
                                  const BackboneInfo& backbone) {
@@ -113,9 +94,13 @@ InstanceOutline outline_instance(const Tier& tier, Phase phase, int64_t lanes,
   InstanceOutline out;
   out.segment = phase == Phase::kEvaluation ? backbone.eval_segment : backbone.train_segment;
   out.lanes = lanes;
-  Outliner outliner(tier, phase, lanes, backbone);
-  for (std::size_t i = 0; i < instance.slots.size(); ++i) out.slots.push_back(outliner.slot(i));
-  for (const QueueDecl& decl : instance.queues) out.queues.push_back(outliner.queue(decl));
+  TierState state(tier, phase, lanes, backbone);
+  for (std::size_t i = 0; i < instance.slots.size(); ++i) {
+    const SlotDecl& decl = instance.slots[i];
+    out.slots.push_back(outline_slot(decl, state.scope(decl.is_model_scope, 0).slots[i], tier));
+  }
+  for (const QueueDecl& decl : instance.queues)
+    out.queues.push_back(outline_queue(decl, tier, lanes, backbone));
   out.absorbs = kAbsorbs.at(traits.absorb);
   out.reads_at = choices_of(traits.sites, kSites);
   out.wants = wants_of(traits);
@@ -128,10 +113,10 @@ InstanceOutline outline_instance(const Tier& tier, Phase phase, int64_t lanes,
 }
 
 ParameterOutline outline_parameter(const ParameterDecl& decl, const Tier& tier) {
-  const int64_t copies = decl.is_model_scope ? 1 : static_cast<int64_t>(tier.served().size());
   const int64_t numbers =
       std::accumulate(decl.dims.begin(), decl.dims.end(), int64_t{1}, std::multiplies<>());
-  return {decl.name, decl.is_model_scope, decl.dims, copies * numbers};
+  return {decl.name, decl.is_model_scope, decl.dims,
+          copies_of(decl.is_model_scope, tier) * numbers};
 }
 
 }  // namespace
