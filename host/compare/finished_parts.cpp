@@ -32,13 +32,13 @@ std::string why_unfit(const scores::StoredEvaluation& stored, std::int64_t last_
 }
 
 void check_same_files(const Json& info, const std::vector<memory::TierIdentity>& plugins,
-                      const std::string& run) {
+                      const std::string& where) {
   const std::string hint =
       "a file was replaced while the comparison ran: run the same command again; runs of the old "
       "file keep their folders and are made anew";
   const std::string commit = info.value("commit", std::string());
   if (commit != run::host_commit()) {
-    throw_run({.where = run,
+    throw_run({.where = where,
                .failed = "it was trained by another program than this one",
                .expected = str("commit ", run::host_commit()),
                .got = str("commit ", commit),
@@ -47,7 +47,7 @@ void check_same_files(const Json& info, const std::vector<memory::TierIdentity>&
   const std::vector<memory::TierIdentity> used = run::read_plugins(info);
   for (std::size_t i = 0; i < std::min(used.size(), plugins.size()); ++i) {
     if (used[i].sha256 == plugins[i].sha256) continue;
-    throw_run({.where = run,
+    throw_run({.where = where,
                .failed = str("it was trained with another file of the plugin ", plugins[i].path),
                .expected = str("sha256 ", plugins[i].sha256),
                .got = str("sha256 ", used[i].sha256),
@@ -84,9 +84,9 @@ std::optional<FoundEvaluation> find_evaluation(const fs::path& folder, data::Spl
 bool is_complete(const fs::path& folder, const Record& record,
                  const std::vector<memory::TierIdentity>& plugins, std::int64_t last_step) {
   try {
-    const run::RunFolder run = run::RunFolder::at(folder);
-    const std::vector<std::int64_t> steps = run.checkpoints().steps();
-    if (!fs::exists(run.experiment_file()) || steps.empty() || steps.back() != last_step) {
+    const run::RunFolder files = run::RunFolder::at(folder);
+    const std::vector<std::int64_t> steps = files.checkpoints().steps();
+    if (!fs::exists(files.experiment_file()) || steps.empty() || steps.back() != last_step) {
       return false;
     }
     std::vector<std::string> others;

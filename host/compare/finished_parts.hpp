@@ -47,8 +47,8 @@ struct FoundEvaluation {
                                     const std::vector<memory::TierIdentity>& plugins);
 
 // Error (kRun) when a run was trained by another program than this one, or with other plugin files
-// than these: one was replaced while the comparison ran. `info` is run.json, `run` names the run.
+// than these: one was replaced while the comparison ran. `info` is run.json, `where` names the run.
 void check_same_files(const Json& info, const std::vector<memory::TierIdentity>& plugins,
-                      const std::string& run);
+                      const std::string& where);
 
 }  // namespace mneme::compare

@@ -141,11 +141,11 @@ std::string why_another(const fs::path& folder, const config::Experiment& experi
                         const ArmRecord& arm, const Record& record,
                         const std::string& initial_sha256) {
   try {
-    const run::RunFolder run = run::RunFolder::open(folder);
-    if (read_file(run.experiment_file()) != config::to_toml(experiment)) {
+    const run::RunFolder files = run::RunFolder::open(folder);
+    if (read_file(files.experiment_file()) != config::to_toml(experiment)) {
       return "in another experiment";
     }
-    const Json info = run.info();
+    const Json info = files.info();
     if (info.at("mneme") != MNEME_SDK_VERSION || info.at("commit") != run::host_commit()) {
       return "by another program";
     }
@@ -171,9 +171,9 @@ std::string why_another(const fs::path& folder, const config::Experiment& experi
 
 // What a process that was killed while it made the folder leaves: no run.
 bool is_unfinished_start(const fs::path& folder) {
-  const run::RunFolder run = run::RunFolder::at(folder);
-  const std::vector<std::int64_t> steps = run.checkpoints().steps();
-  return fs::is_directory(folder) && !fs::exists(run.experiment_file()) &&
+  const run::RunFolder files = run::RunFolder::at(folder);
+  const std::vector<std::int64_t> steps = files.checkpoints().steps();
+  return fs::is_directory(folder) && !fs::exists(files.experiment_file()) &&
          (steps.empty() || steps == std::vector<std::int64_t>{0});
 }
 

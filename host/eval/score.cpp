@@ -93,13 +93,15 @@ void score_rows(backbone::Model& model, memory::Stack& stack, const TokenRows& t
                 const ScoreOptions& options, std::int64_t first, std::int64_t lanes,
                 std::vector<double>& nll) {
   RowStream stream(tokens, first, lanes, options.segment);
-  Options run;
-  run.lanes = lanes;
-  run.use_cache = options.use_cache;
-  run.streams.resize(static_cast<std::size_t>(lanes));
-  std::iota(run.streams.begin(), run.streams.end(), static_cast<std::uint64_t>(first));
+  Options evaluation;
+  evaluation.lanes = lanes;
+  evaluation.use_cache = options.use_cache;
+  evaluation.streams.resize(static_cast<std::size_t>(lanes));
+  std::iota(evaluation.streams.begin(), evaluation.streams.end(),
+            static_cast<std::uint64_t>(first));
   std::int64_t done = 0;
-  run.on_segment = [&](const data::TokenSegment& segment, const scores::SegmentLosses& losses) {
+  evaluation.on_segment = [&](const data::TokenSegment& segment,
+                              const scores::SegmentLosses& losses) {
     for (std::int64_t b = 0; b < lanes; ++b) {
       std::copy_n(losses.nll.begin() + static_cast<std::ptrdiff_t>(b * segment.length),
                   segment.length,
@@ -108,7 +110,7 @@ void score_rows(backbone::Model& model, memory::Stack& stack, const TokenRows& t
     done += segment.length;
     if (options.on_progress) options.on_progress(first, first * tokens.columns + lanes * done);
   };
-  static_cast<void>(evaluate_stream(model, stack, stream, run));
+  static_cast<void>(evaluate_stream(model, stack, stream, evaluation));
 }
 
 }  // namespace

@@ -356,9 +356,9 @@ void check_plugins(const std::vector<memory::TierIdentity>& before,
   }
 }
 
-plugin::PluginLock plugin_lock(const std::string& run,
+plugin::PluginLock plugin_lock(const std::string& where,
                                const std::vector<memory::TierIdentity>& plugins) {
-  plugin::PluginLock lock{.source = run, .hint = "leave out --locked", .tiers = {}};
+  plugin::PluginLock lock{.source = where, .hint = "leave out --locked", .tiers = {}};
   for (const memory::TierIdentity& plugin : plugins) {
     lock.tiers.push_back({.id = plugin.id, .version = plugin.version, .sha256 = plugin.sha256});
   }
@@ -379,7 +379,7 @@ std::int64_t threads_of(const Json& info) {
              : 0;
 }
 
-void warn_of_changes(const std::string& run, const Json& info, const Json& now) {
+void warn_of_changes(const std::string& where, const Json& info, const Json& now) {
   const Json& before = last_description(info);
   std::vector<std::string> changes;
   for (const char* const key : kSurroundings) {
@@ -388,7 +388,7 @@ void warn_of_changes(const std::string& run, const Json& info, const Json& now) 
         str(key, " was ", before.value(key, Json()).dump(), " and is ", now.at(key).dump()));
   }
   if (changes.empty()) return;
-  log_warning(run, ": ", join(changes, ", "),
+  log_warning(where, ": ", join(changes, ", "),
               ": the numbers may differ in their last bits from those of an unbroken run");
 }
 

@@ -26,8 +26,8 @@ void add_continuation(Json& info, const Json& now, std::int64_t step);
 // The threads of the run's last process, which one that continues it keeps; 0 = not recorded.
 [[nodiscard]] std::int64_t threads_of(const Json& info);
 // Warns, through the log, when the numbers of `now` may differ from those of the run's newest
-// description: another program, LibTorch, device or number of threads.
-void warn_of_changes(const std::string& run, const Json& info, const Json& now);
+// description: another program, LibTorch, device or number of threads. `where` names the run.
+void warn_of_changes(const std::string& where, const Json& info, const Json& now);
 
 // Error (kUsage) naming the file, and what was expected and found, when the data are not those of
 // the run's beginning: their checksums, counts or settings. Paths may differ.
@@ -38,7 +38,7 @@ void check_plugins(const std::vector<memory::TierIdentity>& before,
                    const std::vector<memory::TierIdentity>& now);
 
 // The files that a run's own memory is held to with --locked: those that wrote its checkpoint.
-[[nodiscard]] plugin::PluginLock plugin_lock(const std::string& run,
+[[nodiscard]] plugin::PluginLock plugin_lock(const std::string& where,
                                              const std::vector<memory::TierIdentity>& plugins);
 
 [[nodiscard]] Json to_json(const memory::TierIdentity& identity);

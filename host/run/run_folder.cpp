@@ -50,9 +50,9 @@ std::int64_t newest_whole(const CheckpointFiles& files, std::int64_t step) {
 
 // The run that a file belongs to as one of its checkpoints; "" = none.
 fs::path run_of_checkpoint(const fs::path& file) {
-  const fs::path run = fs::absolute(file).lexically_normal().parent_path().parent_path();
+  const fs::path run_folder = fs::absolute(file).lexically_normal().parent_path().parent_path();
   std::error_code ignored;
-  return fs::exists(run / "run.json", ignored) ? run : fs::path();
+  return fs::exists(run_folder / "run.json", ignored) ? run_folder : fs::path();
 }
 
 // What is at a path that should be a run's folder and lacks `missing`.
@@ -95,8 +95,9 @@ std::string hint_in_place_of(const fs::path& path) {
   if (path.extension() == ".toml" && fs::is_regular_file(path, ignored)) {
     return str("mneme train ", word, " --run DIR makes a run of an experiment: name its DIR here");
   }
-  if (const fs::path run = run_of_checkpoint(path); !run.empty()) {
-    return str("name the run, ", run.string(), "; --checkpoint chooses one of its checkpoints");
+  if (const fs::path run_folder = run_of_checkpoint(path); !run_folder.empty()) {
+    return str("name the run, ", run_folder.string(),
+               "; --checkpoint chooses one of its checkpoints");
   }
   return "name a folder that `mneme train --run` wrote";
 }

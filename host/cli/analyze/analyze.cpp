@@ -30,8 +30,8 @@ using analyze::MemoryAnalysis;
 struct TrialOver {};
 
 // Lanes and segments are those of the analysis, not of the experiment.
-OpenEvaluation open(const AnalyzeArguments& arguments, const OpenArguments& run) {
-  OpenEvaluation opened = open_evaluation(run);
+OpenEvaluation open(const AnalyzeArguments& arguments, const OpenArguments& one) {
+  OpenEvaluation opened = open_evaluation(one);
   opened.experiment.eval.lanes = arguments.lanes;
   opened.experiment.eval.steps = arguments.segments;
   return opened;
@@ -52,27 +52,27 @@ OpenEvaluation open(const AnalyzeArguments& arguments, const OpenArguments& run)
 
 class Analyses {
  public:
-  Analyses(const AnalyzeArguments& arguments, OpenEvaluation& run, Display& display)
+  Analyses(const AnalyzeArguments& arguments, OpenEvaluation& opened, Display& display)
       : arguments_(arguments),
-        run_(run),
+        opened_(opened),
         display_(display),
-        sweep_(run.checkpoint, run.experiment, run.options) {}
+        sweep_(opened.checkpoint, opened.experiment, opened.options) {}
 
   // What load_each finds, before the first memory is evaluated.
   void check_memories() {
-    if (run_.memories.size() > 1) load_each(sweep_, run_.memories);
+    if (opened_.memories.size() > 1) load_each(sweep_, opened_.memories);
   }
 
   // Error (kUsage) when no memory publishes a probe that the analysis reads, found with the few
   // segments that fill a memory.
   void check_published() {
     // A separate sweep without log lines: the analysis itself logs them.
-    run::Sweep trial(run_.checkpoint, run_.experiment, run_.options);
+    run::Sweep trial(opened_.checkpoint, opened_.experiment, opened_.options);
     const LogListener silent([](LogLevel, std::string_view) { return false; });
-    for (const run::SweepMemory& memory : run_.memories) {
+    for (const run::SweepMemory& memory : opened_.memories) {
       if (publishes(trial, memory)) return;
     }
-    throw_unpublished(run_.memories.size(),
+    throw_unpublished(opened_.memories.size(),
                       str("mneme analyze distance ", shell_word(arguments_.open.run.string()),
                           " --out ", shell_word(arguments_.out.string())));
   }
@@ -80,12 +80,12 @@ class Analyses {
   // Every memory that does not fail, the last one first: the first is compared with the second.
   // `other`: with that evaluation in place of the second.
   std::vector<AnalysedMemory> run(const analyze::TargetLosses* other, Failures& failures) {
-    std::vector<AnalysedMemory> analyses(run_.memories.size());
+    std::vector<AnalysedMemory> analyses(opened_.memories.size());
     for (std::size_t i = analyses.size(); i-- > 0;) {
       AnalysedMemory& one = analyses[i];
-      one.memory = run_.memories[i];
+      one.memory = opened_.memories[i];
       one.analysis = std::make_unique<MemoryAnalysis>(arguments_.analysis);
-      const data::Dataset& dataset = *run_.options.dataset;
+      const data::Dataset& dataset = *opened_.options.dataset;
       if (dataset.has_dialogues()) {
         one.analysis->documents.emplace(data::dialogue_ids(*dataset.vocabulary()),
                                         one.analysis->share_by_age.stretch());
@@ -160,7 +160,7 @@ class Analyses {
   }
 
   const AnalyzeArguments& arguments_;
-  OpenEvaluation& run_;
+  OpenEvaluation& opened_;
   Display& display_;
   run::Sweep sweep_;
 };
@@ -172,11 +172,11 @@ analyze::TargetLosses losses_of_other(const AnalyzeArguments& arguments, std::in
   other.run = arguments.against;
   other.memory.clear();
   other.checkpoint = "last";
-  OpenEvaluation run = read_input([&] { return open(arguments, other); });
-  config::EvalConfig& eval = run.experiment.eval;
+  OpenEvaluation opened = read_input([&] { return open(arguments, other); });
+  config::EvalConfig& eval = opened.experiment.eval;
   eval.steps = (arguments.segments * segment + eval.segment - 1) / eval.segment;
-  const run::SweepMemory& memory = run.memories.front();
-  run::Sweep sweep(run.checkpoint, run.experiment, run.options);
+  const run::SweepMemory& memory = opened.memories.front();
+  run::Sweep sweep(opened.checkpoint, opened.experiment, opened.options);
   analyze::TargetLosses losses;
   const run::SweepResult result =
       sweep.evaluate_memory(memory, split_of(other), [&](run::Runtime& runtime) {

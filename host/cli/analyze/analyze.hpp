@@ -40,7 +40,7 @@ struct AnalysedMemory {
 };
 
 // What was found, for programs; the files are left to the caller.
-[[nodiscard]] Json analysis_json(const AnalyzeArguments& arguments, const OpenEvaluation& run,
+[[nodiscard]] Json analysis_json(const AnalyzeArguments& arguments, const OpenEvaluation& opened,
                                  const std::vector<AnalysedMemory>& analyses,
                                  const analyze::TokenText& text);
 // The same as text, in lines of at most `width` columns: where each head looks, a line each, and
@@ -96,7 +96,7 @@ struct RunsArguments {
 struct RunMemory {
   std::string name;
   const run::SweepMemory& memory;
-  const OpenEvaluation& run;
+  const OpenEvaluation& opened;
   run::Sweep& sweep;
 };
 

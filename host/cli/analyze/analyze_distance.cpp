@@ -80,7 +80,7 @@ std::vector<analyze::DistanceResult> measure(const DistanceArguments& arguments,
   };
   for_each_memory(arguments.runs, display, failures, change, [&](const RunMemory& one) {
     backbone::DistanceSettings own = settings;
-    own.layers = layers_of(arguments, one.run.experiment.model.layers);
+    own.layers = layers_of(arguments, one.opened.experiment.model.layers);
     backbone::AttentionByDistance distances(own);
     evaluate_shown(one, one.memory, split_of(arguments.runs.open), display,
                    [&](eval::Options& options) { options.distances = &distances; });

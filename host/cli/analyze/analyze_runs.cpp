@@ -47,7 +47,7 @@ void RunsArguments::add(const Command& command, const std::string& memory_help) 
 }
 
 Json differences_of(const RunMemory& one) {
-  std::vector<run::RunDifference> all = one.run.differences;
+  std::vector<run::RunDifference> all = one.opened.differences;
   const std::vector<run::RunDifference>& plugins = one.sweep.differences();
   all.insert(all.end(), plugins.begin(), plugins.end());
   return run::to_json(all);
@@ -83,15 +83,15 @@ void for_each_memory(const RunsArguments& arguments, Display& display, Failures&
   for (std::size_t i = 0; i < names.size(); ++i) {
     OpenArguments one = arguments.open;
     one.run = arguments.runs[i];
-    OpenEvaluation run = read_input([&] { return open_evaluation(one); });
-    note_data(display, *run.options.dataset);
-    change(run.experiment.eval);
-    run::Sweep sweep(run.checkpoint, run.experiment, run.options);
-    for (const run::SweepMemory& memory : run.memories) {
+    OpenEvaluation opened = read_input([&] { return open_evaluation(one); });
+    note_data(display, *opened.options.dataset);
+    change(opened.experiment.eval);
+    run::Sweep sweep(opened.checkpoint, opened.experiment, opened.options);
+    for (const run::SweepMemory& memory : opened.memories) {
       const std::string name =
           memory_name(names, i, arguments.open.memory.empty() ? "" : memory.name);
       try {
-        visit({.name = name, .memory = memory, .run = run, .sweep = sweep});
+        visit({.name = name, .memory = memory, .opened = opened, .sweep = sweep});
       } catch (const Error& error) {
         display.end();
         failures.add(name, error);
@@ -224,16 +224,16 @@ std::string utterances_text(const std::vector<AnalysedMemory>& analyses,
 
 }  // namespace
 
-Json analysis_json(const AnalyzeArguments& arguments, const OpenEvaluation& run,
+Json analysis_json(const AnalyzeArguments& arguments, const OpenEvaluation& opened,
                    const std::vector<AnalysedMemory>& analyses, const analyze::TokenText& text) {
   Json json = {{"format", "mneme-analyze"},
                {"run", arguments.open.run.string()},
-               {"step", run.checkpoint.progress().step},
+               {"step", opened.checkpoint.progress().step},
                {"split", arguments.open.split},
                {"lanes", arguments.lanes},
                {"segments", arguments.segments},
-               {"data", run.options.dataset->describe()},
-               {"differs_from_run", run::to_json(run.differences)},
+               {"data", opened.options.dataset->describe()},
+               {"differs_from_run", run::to_json(opened.differences)},
                {"memories", Json::array()}};
   for (const AnalysedMemory& one : analyses) {
     Json memory = to_json(one.result);

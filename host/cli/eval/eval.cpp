@@ -45,14 +45,14 @@ constexpr const char* kEvalRules = R"(
 // single memory it is thrown.
 class Evaluations {
  public:
-  Evaluations(const EvalArguments& arguments, OpenEvaluation& run, const Streams& streams)
+  Evaluations(const EvalArguments& arguments, OpenEvaluation& opened, const Streams& streams)
       : arguments_(arguments),
         streams_(streams),
         display_(streams, arguments.is_quiet || !arguments.is_first_rank()),
-        memories_(run.memories),
-        sweep_(run.checkpoint, run.experiment, run.options),
-        step_(run.checkpoint.progress().step) {
-    note_data(display_, *run.options.dataset);
+        memories_(opened.memories),
+        sweep_(opened.checkpoint, opened.experiment, opened.options),
+        step_(opened.checkpoint.progress().step) {
+    note_data(display_, *opened.options.dataset);
     if (arguments.extrapolate == 0) {
       display_.count_runs(static_cast<std::int64_t>(memories_.size()));
     }
@@ -189,14 +189,14 @@ class Evaluations {
 
 }  // namespace
 
-Json evaluation_json(const EvalArguments& arguments, const OpenEvaluation& run,
+Json evaluation_json(const EvalArguments& arguments, const OpenEvaluation& opened,
                      const std::vector<run::SweepResult>& results) {
   Json json = {{"format", "mneme-eval"},
                {"run", arguments.run.string()},
-               {"step", run.checkpoint.progress().step},
+               {"step", opened.checkpoint.progress().step},
                {"split", arguments.split},
-               {"data", run.options.dataset->describe()},
-               {"differs_from_run", run::to_json(run.differences)},
+               {"data", opened.options.dataset->describe()},
+               {"differs_from_run", run::to_json(opened.differences)},
                {"memories", Json::array()}};
   if (arguments.extrapolate != 0) {
     json["extrapolation"] = {{"option", arguments.option},
@@ -218,12 +218,13 @@ int exit_code_of(const std::vector<run::SweepResult>& results) {
 }
 
 int evaluate_run(const EvalArguments& arguments, const Streams& streams) {
-  OpenEvaluation run = read_input([&] { return open_evaluation(arguments); });
-  check_plugin_files(run.experiment, run.memories);
-  const std::vector<run::SweepResult> results = Evaluations(arguments, run, streams).run();
+  OpenEvaluation opened = read_input([&] { return open_evaluation(arguments); });
+  check_plugin_files(opened.experiment, opened.memories);
+  const std::vector<run::SweepResult> results = Evaluations(arguments, opened, streams).run();
   Outputs outputs;  // the file first: a reader of what is printed may end early
   if (arguments.is_first_rank()) {
-    outputs.add([&] { arguments.json.write(evaluation_json(arguments, run, results), streams); });
+    outputs.add(
+        [&] { arguments.json.write(evaluation_json(arguments, opened, results), streams); });
   }
   if (!arguments.json.is_stdout()) {
     streams.out << result_table(results, streams.out_width)

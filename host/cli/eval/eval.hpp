@@ -191,7 +191,7 @@ int watch_evaluation(const EvalArguments& arguments, const Streams& streams);
                                      const eval::Result* previous, std::size_t width);
 
 // The document that --json writes.
-[[nodiscard]] Json evaluation_json(const EvalArguments& arguments, const OpenEvaluation& run,
+[[nodiscard]] Json evaluation_json(const EvalArguments& arguments, const OpenEvaluation& opened,
                                    const std::vector<run::SweepResult>& results);
 
 // Everything, for programs: name, memory, plugins, and either result, statement and breakdown or

@@ -47,29 +47,29 @@ void attempt(DecodedMemory& memory, bool is_only, const Streams& streams, Work&&
   }
 }
 
-void check_task(const OpenEvaluation& run) {
-  if (run.options.dataset->answer_task()) return;
+void check_task(const OpenEvaluation& opened) {
+  if (opened.options.dataset->answer_task()) return;
   throw_usage({.where = "decode",
                .failed = "the run's task has no answer to decode",
                .expected = quoted_list({"sorting", "digit_sorting", "copy", "selective_copy",
                                         "needle", "mqar", "document_recall"}),
-               .got = str("data.task = \"", config::to_word(run.experiment.data.task), "\"")});
+               .got = str("data.task = \"", config::to_word(opened.experiment.data.task), "\"")});
 }
 
-void open_one(DecodedMemory& out, const OpenEvaluation& run, const std::string& split) {
-  const config::Experiment experiment = config::with_memory(run.experiment, out.memory);
-  run::RuntimeOptions options = run.options;
+void open_one(DecodedMemory& out, const OpenEvaluation& opened, const std::string& split) {
+  const config::Experiment experiment = config::with_memory(opened.experiment, out.memory);
+  run::RuntimeOptions options = opened.options;
   options.weights_follow = true;
   run::check_evaluation_fits(experiment, options);
   out.runtime = std::make_unique<run::Runtime>(experiment, options);
-  out.untrained = run.checkpoint.load_weights(*out.runtime, out.memory.carry);
+  out.untrained = opened.checkpoint.load_weights(*out.runtime, out.memory.carry);
   warn_of_untrained(out.name, out.untrained);
   out.differences =
-      run::plugin_differences(run.checkpoint.plugins(), out.runtime->stack().identities());
+      run::plugin_differences(opened.checkpoint.plugins(), out.runtime->stack().identities());
   run::log_differences(out.name, out.differences);
   const config::EvalConfig& eval = experiment.eval;
   out.decoder = std::make_unique<eval::Decoder>(
-      out.runtime->model(), out.runtime->stack(), run.options.dataset->answer_task(),
+      out.runtime->model(), out.runtime->stack(), opened.options.dataset->answer_task(),
       eval::DecodeOptions{.split = split,
                           .lanes = eval.lanes,
                           .segment = eval.segment,
@@ -79,23 +79,23 @@ void open_one(DecodedMemory& out, const OpenEvaluation& run, const std::string& 
 // `differences`: of the data from the run's.
 std::vector<DecodedMemory> open_all(const OpenArguments& arguments,
                                     std::vector<run::RunDifference>& differences) {
-  const OpenEvaluation run = open_evaluation(arguments);
-  check_task(run);
-  check_plugin_files(run.experiment, run.memories);
-  differences = run.differences;
+  const OpenEvaluation opened = open_evaluation(arguments);
+  check_task(opened);
+  check_plugin_files(opened.experiment, opened.memories);
+  differences = opened.differences;
   std::vector<DecodedMemory> out;
   std::vector<MemoryProblem> problems;
-  for (const run::SweepMemory& each : run.memories) {
+  for (const run::SweepMemory& each : opened.memories) {
     DecodedMemory& one = out.emplace_back();
     one.name = each.name;
     one.memory = each.memory;
     try {
-      open_one(one, run, arguments.split);
+      open_one(one, opened, arguments.split);
     } catch (const std::exception& error) {
       problems.push_back({one.name, run::failure_of(error, "decoding", kLessMemory)});
     }
   }
-  refuse_memories(problems, run.memories.size());
+  refuse_memories(problems, opened.memories.size());
   return out;
 }
 

@@ -76,15 +76,15 @@ int make_for_report(const OpenArguments& arguments, const ForReport& wanted,
                     const Streams& streams) {
   begin_alone(arguments);
   Display display(streams, arguments.is_quiet);
-  OpenEvaluation run = read_input([&] { return open_evaluation(arguments); });
+  OpenEvaluation opened = read_input([&] { return open_evaluation(arguments); });
   check_output_folder("RUN", arguments.run / "evaluations");
-  check_plugin_files(run.experiment, run.memories);
+  check_plugin_files(opened.experiment, opened.memories);
   const LogOnce log;
-  run::Sweep sweep(run.checkpoint, run.experiment, run.options);
-  if (run.memories.size() > 1) load_each(sweep, run.memories);
-  const std::int64_t step = run.checkpoint.progress().step;
+  run::Sweep sweep(opened.checkpoint, opened.experiment, opened.options);
+  if (opened.memories.size() > 1) load_each(sweep, opened.memories);
+  const std::int64_t step = opened.checkpoint.progress().step;
   Json memories = Json::array();
-  for (const run::SweepMemory& memory : run.memories) {
+  for (const run::SweepMemory& memory : opened.memories) {
     const std::vector<std::string> untrained = sweep.load(memory.memory);
     warn_of_untrained(memory.name, untrained);
     display.begin(

@@ -133,7 +133,7 @@ EvaluatedMemories read_memories(const OpenArguments& arguments, const fs::path& 
 
 OpenEvaluation open_evaluation(const OpenArguments& arguments) {
   const run::RunFolder folder = run::RunFolder::open(arguments.run);
-  OpenEvaluation run{
+  OpenEvaluation opened{
       .checkpoint = folder.open_checkpoint(arguments.checkpoint, arguments.parser->typed(),
                                            run::CheckpointUse::kEvaluation),
       .experiment = {},
@@ -144,27 +144,27 @@ OpenEvaluation open_evaluation(const OpenArguments& arguments) {
   if (has_any(read.failures)) check_plugin_files(read.experiment, read.memories, read.failures);
   if (arguments.is_locked && arguments.memory.empty()) {
     plugin::apply_lock(read.memories.front().memory,
-                       run::plugin_lock(arguments.run.string(), run.checkpoint.plugins()));
+                       run::plugin_lock(arguments.run.string(), opened.checkpoint.plugins()));
   }
-  run.experiment = std::move(read.experiment);
-  run.memories = std::move(read.memories);
+  opened.experiment = std::move(read.experiment);
+  opened.memories = std::move(read.memories);
   data::DatasetOptions data{.splits = {}, .vocabulary = folder.vocabulary()};
   if (arguments.reads_split) data.splits = {split_of(arguments)};
-  run.options.device = tensor::open_device(arguments.machine.device);
-  run.options.free_memory = arguments.machine.free_memory();
-  run.options.precision = run.experiment.eval.precision;
-  run.options.dataset = std::make_shared<const data::Dataset>(run.experiment.data, data);
-  if (arguments.reads_split && !run.options.dataset->has(split_of(arguments))) {
+  opened.options.device = tensor::open_device(arguments.machine.device);
+  opened.options.free_memory = arguments.machine.free_memory();
+  opened.options.precision = opened.experiment.eval.precision;
+  opened.options.dataset = std::make_shared<const data::Dataset>(opened.experiment.data, data);
+  if (arguments.reads_split && !opened.options.dataset->has(split_of(arguments))) {
     throw_usage({.where = "data." + arguments.split,
                  .failed = str("there is no ", arguments.split, " data"),
                  .expected = "the path of a file",
                  .got = "none in the run's experiment",
                  .hint = str("name another --split, or --set data.", arguments.split, "=FILE")});
   }
-  run.options.loader = std::make_shared<plugin::PluginLoader>(memory::make_loader());
-  run.differences = run::data_differences(folder.raw_info(), run.options.dataset->describe());
-  run::log_differences(arguments.run.string(), run.differences);
-  return run;
+  opened.options.loader = std::make_shared<plugin::PluginLoader>(memory::make_loader());
+  opened.differences = run::data_differences(folder.raw_info(), opened.options.dataset->describe());
+  run::log_differences(arguments.run.string(), opened.differences);
+  return opened;
 }
 
 void refuse_memories(const std::vector<MemoryProblem>& problems, std::size_t memories) {

@@ -80,17 +80,17 @@ struct Watched {
 
 class Watch {
  public:
-  Watch(const EvalArguments& arguments, OpenEvaluation& run, const Streams& streams)
+  Watch(const EvalArguments& arguments, OpenEvaluation& opened, const Streams& streams)
       : arguments_(arguments),
-        run_(run),
+        opened_(opened),
         streams_(streams),
         display_(streams, arguments.is_quiet),
         file_(fs::path(arguments.run) / "experiment.toml"),
-        sweep_(run.checkpoint, run.experiment, run.options),
-        all_(run.memories.size()) {}
+        sweep_(opened.checkpoint, opened.experiment, opened.options),
+        all_(opened.memories.size()) {}
 
   int run() {
-    note_data(display_, *run_.options.dataset);
+    note_data(display_, *opened_.options.dataset);
     watch_files();
     note_files();
     try {
@@ -123,7 +123,7 @@ class Watch {
   void watch_files() {
     watched_ = {arguments_.memory.begin(), arguments_.memory.end()};
     if (watched_.empty()) watched_.insert(file_);
-    for (const run::SweepMemory& memory : run_.memories) {
+    for (const run::SweepMemory& memory : opened_.memories) {
       trial::add_plugin_files(memory.memory, watched_);
     }
     files_.watch({watched_.begin(), watched_.end()});
@@ -135,13 +135,13 @@ class Watch {
       EvaluatedMemories read = read_memories(arguments_, file_);
       if (tell_unread(read)) return;
       tell_read(read);
-      if (without_memory(read.experiment) != without_memory(run_.experiment) &&
+      if (without_memory(read.experiment) != without_memory(opened_.experiment) &&
           !std::exchange(is_other_told_, true)) {
         display_.note(str(file_.string(),
                           " has other settings than at the start; a watch reads "
                           "[memory] again only: start it again for the others"));
       }
-      run_.memories = std::move(read.memories);
+      opened_.memories = std::move(read.memories);
     } catch (const Error& error) {
       report("", error);
       for (Watched& each : all_) each.is_unread = true;
@@ -178,7 +178,7 @@ class Watch {
   // Evaluates each memory that is another than at its last evaluation.
   void evaluate_changed() {
     for (std::size_t i = 0; i < all_.size() && !is_stopped(); ++i) {
-      const run::SweepMemory& memory = run_.memories[i];
+      const run::SweepMemory& memory = opened_.memories[i];
       std::string fingerprint = trial::fingerprint_of(memory.memory);
       if (fingerprint == all_[i].fingerprint) continue;
       all_[i].fingerprint = std::move(fingerprint);
@@ -258,14 +258,14 @@ class Watch {
       if (watched.last) results.push_back(*watched.last);
     }
     try {
-      arguments_.json.write(evaluation_json(arguments_, run_, results), streams_);
+      arguments_.json.write(evaluation_json(arguments_, opened_, results), streams_);
     } catch (const Error& error) {
       report("--json", error);
     }
   }
 
   const EvalArguments& arguments_;
-  OpenEvaluation& run_;
+  OpenEvaluation& opened_;
   const Streams& streams_;
   Display display_;
   fs::path file_;  // the run's experiment
@@ -312,9 +312,9 @@ std::string watch_line(const std::string& time, const run::SweepResult& result,
 }
 
 int watch_evaluation(const EvalArguments& arguments, const Streams& streams) {
-  OpenEvaluation run = read_input([&] { return open_evaluation(arguments); });
+  OpenEvaluation opened = read_input([&] { return open_evaluation(arguments); });
   const InterruptGuard guard;
-  return Watch(arguments, run, streams).run();
+  return Watch(arguments, opened, streams).run();
 }
 
 }  // namespace mneme::cli

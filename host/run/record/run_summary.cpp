@@ -114,7 +114,7 @@ void add_report_files(const fs::path& folder, const std::string& kind,
   }
 }
 
-std::vector<ReportFileSummary> summarize_report_files(const fs::path& run) {
+std::vector<ReportFileSummary> summarize_report_files(const fs::path& run_folder) {
   std::vector<ReportFileSummary> out;
   const auto count_samples = [](const fs::path& file) {
     const std::size_t count = scores::read_generated(file).samples.size();
@@ -124,8 +124,8 @@ std::vector<ReportFileSummary> summarize_report_files(const fs::path& run) {
     const std::int64_t count = scores::read_diagnostics(file).segments;
     return str("over ", count, count == 1 ? " segment" : " segments");
   };
-  add_report_files(run / scores::kGeneratedFolder, "generated samples", count_samples, out);
-  add_report_files(run / scores::kDiagnosticsFolder, "diagnostics", count_segments, out);
+  add_report_files(run_folder / scores::kGeneratedFolder, "generated samples", count_samples, out);
+  add_report_files(run_folder / scores::kDiagnosticsFolder, "diagnostics", count_segments, out);
   return out;
 }
 
