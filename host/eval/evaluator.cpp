@@ -105,14 +105,15 @@ class Evaluator {
     return ranks_ ? ranks_->lanes() : ranks::LaneRange{0, options_.lanes};
   }
   [[nodiscard]] std::vector<std::uint64_t> own_streams() const;
-  // Runs the lanes of this process and commits them.
-  void compute(const data::TokenSegment& segment, std::map<std::string, at::Tensor>& probes);
-  // Takes in what was found in the lanes of this process, before the segment is committed.
-  void add(const data::TokenSegment& segment, const at::Tensor& top, SegmentFindings own);
-  // Sums up segments whose losses are known.
-  void sum(std::vector<LossQueue::Entry> segments);
-  // Hands the segments that were summed up to the caller.
-  void report();
+  // Runs the lanes of this process, whose findings it enqueues, and commits them.
+  void run_lanes(const data::TokenSegment& segment, std::map<std::string, at::Tensor>& probes);
+  // Puts what was found in the lanes of this process, and by the other ranks, into the queue, before
+  // the segment is committed; settles what is due.
+  void enqueue(const data::TokenSegment& segment, const at::Tensor& top, SegmentFindings own);
+  // Adds segments whose losses are known to the result.
+  void settle(std::vector<LossQueue::Entry> segments);
+  // Gives the segments that were settled to Options::on_segment.
+  void hand_over();
   void count_targets(LossQueue::Entry& entry);
   // The lane's segment as a block of Result::perplexity_per_block.
   void add_block(const LossQueue::Entry& entry, std::int64_t lane);
@@ -132,8 +133,8 @@ class Evaluator {
   BreakdownSums breakdown_;
   Result result_;
   LossQueue queue_;
-  std::vector<LossQueue::Entry> summed_;  // and not yet reported
-  std::int64_t targets_ = 0;              // of the segments so far
+  std::vector<LossQueue::Entry> settled_;  // and not yet handed over
+  std::int64_t targets_ = 0;               // of the segments so far
 };
 
 std::vector<std::uint64_t> Evaluator::own_streams() const {
@@ -193,12 +194,13 @@ SegmentFindings findings_of(const backbone::Output& out, const memory::SegmentHo
 
 }  // namespace
 
-void Evaluator::add(const data::TokenSegment& segment, const at::Tensor& top, SegmentFindings own) {
+void Evaluator::enqueue(const data::TokenSegment& segment, const at::Tensor& top,
+                        SegmentFindings own) {
   queue_.push(segment, top, ranks_ ? ranks_->exchange(own) : std::move(own));
-  if (queue_.is_due()) sum(queue_.take(/*is_newest_committed=*/false));
+  if (queue_.is_due()) settle(queue_.take(/*is_newest_committed=*/false));
 }
 
-void Evaluator::sum(std::vector<LossQueue::Entry> segments) {
+void Evaluator::settle(std::vector<LossQueue::Entry> segments) {
   for (LossQueue::Entry& entry : segments) {
     const std::int64_t before = result_.total.targets;
     count_targets(entry);
@@ -209,12 +211,12 @@ void Evaluator::sum(std::vector<LossQueue::Entry> segments) {
     losses_.add(entry.found.tier_losses, result_.total.targets - before);
     metrics_.add(entry.found.tier_metrics, result_.total.targets - before);
     result_.protocol.read_rows = std::max(result_.protocol.read_rows, entry.found.read_rows);
-    summed_.push_back(std::move(entry));
+    settled_.push_back(std::move(entry));
   }
 }
 
-void Evaluator::report() {
-  for (const LossQueue::Entry& entry : std::exchange(summed_, {})) {
+void Evaluator::hand_over() {
+  for (const LossQueue::Entry& entry : std::exchange(settled_, {})) {
     if (options_.on_segment) options_.on_segment(entry.segment, entry.found.losses);
   }
 }
@@ -269,8 +271,8 @@ void Evaluator::add_block(const LossQueue::Entry& entry, std::int64_t lane) {
   result_.block_loss += sum / static_cast<double>(length - 1);
 }
 
-void Evaluator::compute(const data::TokenSegment& segment,
-                        std::map<std::string, at::Tensor>& probes) {
+void Evaluator::run_lanes(const data::TokenSegment& segment,
+                          std::map<std::string, at::Tensor>& probes) {
   SegmentStep step;
   step.memory.may_keep_projections = options_.use_cache;
   if (options_.on_probes) {
@@ -282,7 +284,7 @@ void Evaluator::compute(const data::TokenSegment& segment,
   step.forward.may_leave_losses = !ranks_ && !options_.on_probes;
   // A failure in it leaves the state as it was before the segment.
   step.before_commit = [&](const backbone::Output& out, const memory::SegmentHooks& hooks) {
-    add(segment, out.nll.defined() ? at::Tensor() : out.top, findings_of(out, hooks));
+    enqueue(segment, out.nll.defined() ? at::Tensor() : out.top, findings_of(out, hooks));
   };
   const ranks::LaneRange lanes = own();
   if (!ranks_) {
@@ -295,7 +297,7 @@ void Evaluator::compute(const data::TokenSegment& segment,
   } else {
     // The ranks with lanes sum the weights of their hooks' losses.
     if (!stack_.is_empty()) static_cast<void>(ranks_->sum_of_weights()({}));
-    add(segment, {}, {});
+    enqueue(segment, {}, {});
   }
 }
 
@@ -307,13 +309,13 @@ void Evaluator::run(const data::TokenSegment& segment) {
                .got = str(segment.lanes)});
   }
   std::map<std::string, at::Tensor> probes;
-  compute(segment, probes);
+  run_lanes(segment, probes);
   ++result_.segments;
   targets_ += std::ranges::count_if(segment.targets, [](auto id) { return id != data::kNoTarget; });
   add_state();
   // With probes a segment's losses do not wait (may_leave_losses above), so it is the last one.
-  if (options_.on_probes) options_.on_probes(segment, summed_.back().found.losses.nll, probes);
-  report();
+  if (options_.on_probes) options_.on_probes(segment, settled_.back().found.losses.nll, probes);
+  hand_over();
   if (options_.on_progress) options_.on_progress(result_.segments, targets_);
 }
 
@@ -337,8 +339,8 @@ void Evaluator::add_state() {
 }
 
 Result Evaluator::finish() {
-  sum(queue_.take(/*is_newest_committed=*/true));
-  report();
+  settle(queue_.take(/*is_newest_committed=*/true));
+  hand_over();
   if (result_.total.targets == 0) {
     throw_run({.where = "evaluation",
                .failed = "the data have no token to predict",
