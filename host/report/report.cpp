@@ -179,7 +179,7 @@ Json json_of_statistics(const Difference& one) {
 
 Json json_of(const Comparison& comparison, const Difference& one) {
   return {{"arm", comparison.arms[one.arm].name},
-          {"baseline", comparison.arms[one.base].name},
+          {"baseline", comparison.arms[one.baseline].name},
           {"split", one.split},
           {"measure", name_of(one.measure)},
           {"seeds", one.seeds},
@@ -187,8 +187,8 @@ Json json_of(const Comparison& comparison, const Difference& one) {
           {"units", one.units},
           {"block", one.block},
           {"targets", one.targets},
-          {"first", number_or_null(one.first)},
-          {"other", number_or_null(one.other)},
+          {"first", number_or_null(one.baseline_mean)},
+          {"other", number_or_null(one.arm_mean)},
           {"difference", number_or_null(one.mean)},
           {"low", number_or_null(one.low)},
           {"high", number_or_null(one.high)},

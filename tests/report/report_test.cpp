@@ -59,7 +59,7 @@ TEST_F(ReportTest, MeanDifferencesAreThoseOfTheStoredLosses) {
                   3.0;
     }
     EXPECT_NEAR(one.mean, expected, 1e-12);
-    EXPECT_NEAR(one.other - one.first, one.mean, 1e-12);
+    EXPECT_NEAR(one.arm_mean - one.baseline_mean, one.mean, 1e-12);
     EXPECT_LT(one.low, one.mean);
     EXPECT_GT(one.high, one.mean);
     EXPECT_EQ(one.units, 12);
@@ -95,9 +95,9 @@ TEST_F(ReportTest, AnArmHasOnePerplexity) {
     const double mean = results.rows[1][one.arm + 1].value.get<double>();
     EXPECT_NEAR(perplexities.rows[one.arm - 1][1].value.get<double>(), mean, 1e-9);
     EXPECT_NEAR(perplexities.records.rows[one.arm - 1][3].get<double>(), mean, 1e-9);
-    EXPECT_GT(mean, std::exp(one.other));
+    EXPECT_GT(mean, std::exp(one.arm_mean));
   }
-  EXPECT_GT(report.differences[0].perplexity, 1.1 * std::exp(report.differences[0].other));
+  EXPECT_GT(report.differences[0].perplexity, 1.1 * std::exp(report.differences[0].arm_mean));
   EXPECT_NEAR(perplexities.rows[0][2].value.get<double>(), std::exp(report.differences[0].mean),
               1e-12);
   EXPECT_THAT(perplexities.notes, ElementsAre(HasSubstr("the mean of the seeds' perplexities")));

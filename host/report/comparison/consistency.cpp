@@ -82,14 +82,14 @@ void check_starts(const Comparison& comparison) {
   for (const Arm& arm : comparison.arms) {
     if (!(model_of(arm) == model)) continue;
     for (const Run& run : arm.runs) {
-      const Run* const base = first.find(run.seed);
-      if (base == nullptr || base->error || run.error || base->initial_sha256.empty() ||
-          run.initial_sha256.empty() || base->initial_sha256 == run.initial_sha256) {
+      const Run* const baseline = first.find(run.seed);
+      if (baseline == nullptr || baseline->error || run.error || baseline->initial_sha256.empty() ||
+          run.initial_sha256.empty() || baseline->initial_sha256 == run.initial_sha256) {
         continue;
       }
-      throw_usage({.where = str(base->folder.string(), " and ", run.folder.string()),
+      throw_usage({.where = str(baseline->folder.string(), " and ", run.folder.string()),
                    .failed = "their backbones did not start from the same weights",
-                   .expected = base->initial_sha256,
+                   .expected = baseline->initial_sha256,
                    .got = run.initial_sha256,
                    .hint = "train both again with `mneme compare`"});
     }

@@ -19,35 +19,35 @@ namespace {
 
 constexpr double kNotComputed = std::numeric_limits<double>::quiet_NaN();
 
-// Two arms: the second is compared with the first.
+// An arm and the baseline that it is compared with.
 struct ArmPair {
-  std::size_t base = 0;
+  std::size_t baseline = 0;
   std::size_t arm = 0;
 };
 
-// Evaluations of one seed: the base's and the other arm's.
+// Evaluations of one seed.
 struct Pair {
   std::uint64_t seed = 0;
-  const EvaluationSummary* first = nullptr;
-  const EvaluationSummary* other = nullptr;
+  const EvaluationSummary* baseline = nullptr;
+  const EvaluationSummary* arm = nullptr;
 };
 
 std::vector<Pair> pairs_of(const Comparison& comparison, ArmPair arms, const std::string& split) {
   std::vector<Pair> out;
   for (const std::uint64_t seed : comparison.seeds) {
-    const Run* const first = comparison.arms[arms.base].find(seed);
-    const Run* const other = comparison.arms[arms.arm].find(seed);
-    if (first == nullptr || other == nullptr || first->error || other->error) continue;
-    const Pair pair{.seed = seed, .first = first->find(split), .other = other->find(split)};
-    if (pair.first != nullptr && pair.other != nullptr) out.push_back(pair);
+    const Run* const baseline = comparison.arms[arms.baseline].find(seed);
+    const Run* const arm = comparison.arms[arms.arm].find(seed);
+    if (baseline == nullptr || arm == nullptr || baseline->error || arm->error) continue;
+    const Pair pair{.seed = seed, .baseline = baseline->find(split), .arm = arm->find(split)};
+    if (pair.baseline != nullptr && pair.arm != nullptr) out.push_back(pair);
   }
   return out;
 }
 
 // Sums of both arms by seed and unit, and what is common to all seeds.
 struct Units {
-  std::vector<std::vector<double>> first = {};  // [seed][unit]
-  std::vector<std::vector<double>> other = {};
+  std::vector<std::vector<double>> baseline = {};  // [seed][unit]
+  std::vector<std::vector<double>> arm = {};
   std::vector<double> targets = {};  // [unit]
   std::int64_t left_out = 0;         // samples that some evaluation lacks, or has other targets of
   std::int64_t block = 0;            // targets of a block; 0 = the units are samples
@@ -62,10 +62,10 @@ template <typename Item, typename KeyOf, typename TargetsOf, typename ValueOf>
 Units common_units(const std::vector<Pair>& pairs, std::vector<Item> EvaluationSummary::*items,
                    KeyOf key_of, TargetsOf targets_of, const ValueOf& value_of) {
   using ById = std::map<std::string, const Item*>;
-  std::vector<ById> all;  // first and other of each pair in turn
+  std::vector<ById> all;  // baseline and arm of each pair in turn
   std::set<std::string> ids;
   for (const Pair& pair : pairs) {
-    for (const EvaluationSummary* const one : {pair.first, pair.other}) {
+    for (const EvaluationSummary* const one : {pair.baseline, pair.arm}) {
       ById& own = all.emplace_back();
       for (const Item& item : one->*items) {
         own.emplace(item.id, &item);
@@ -74,9 +74,9 @@ Units common_units(const std::vector<Pair>& pairs, std::vector<Item> EvaluationS
     }
   }
   Units out;
-  out.first.resize(pairs.size());
-  out.other.resize(pairs.size());
-  for (const Item& item : pairs.front().first->*items) {
+  out.baseline.resize(pairs.size());
+  out.arm.resize(pairs.size());
+  for (const Item& item : pairs.front().baseline->*items) {
     const bool is_common = std::ranges::all_of(all, [&](const ById& one) {
       const auto found = one.find(item.id);
       return found != one.end() && std::invoke(key_of, *found->second) == std::invoke(key_of, item);
@@ -84,8 +84,8 @@ Units common_units(const std::vector<Pair>& pairs, std::vector<Item> EvaluationS
     if (!is_common) continue;
     out.targets.push_back(static_cast<double>(std::invoke(targets_of, item)));
     for (std::size_t i = 0; i < pairs.size(); ++i) {
-      out.first[i].push_back(value_of(*all[2 * i].at(item.id)));
-      out.other[i].push_back(value_of(*all[2 * i + 1].at(item.id)));
+      out.baseline[i].push_back(value_of(*all[2 * i].at(item.id)));
+      out.arm[i].push_back(value_of(*all[2 * i + 1].at(item.id)));
     }
   }
   out.left_out = static_cast<std::int64_t>(ids.size() - out.targets.size());
@@ -127,7 +127,7 @@ Lanes values_of(const EvaluationSummary& evaluation, const std::vector<std::size
 
 // The lanes that all evaluations have with the same targets.
 std::vector<std::size_t> common_lanes(const std::vector<Pair>& pairs) {
-  const std::vector<Sample>& lanes = pairs.front().first->samples;
+  const std::vector<Sample>& lanes = pairs.front().baseline->samples;
   std::vector<std::size_t> out;
   for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
     const auto has_lane = [&](const EvaluationSummary& evaluation) {
@@ -135,7 +135,7 @@ std::vector<std::size_t> common_lanes(const std::vector<Pair>& pairs) {
              evaluation.samples[lane].sha256 == lanes[lane].sha256;
     };
     if (std::ranges::all_of(pairs, [&](const Pair& pair) {
-          return has_lane(*pair.first) && has_lane(*pair.other);
+          return has_lane(*pair.baseline) && has_lane(*pair.arm);
         })) {
       out.push_back(lane);
     }
@@ -150,25 +150,25 @@ Units block_units(const std::vector<Pair>& pairs, Measure measure) {
   const std::vector<std::size_t> lanes = common_lanes(pairs);
   std::set<std::string> all;
   for (const Pair& pair : pairs) {
-    for (const EvaluationSummary* const one : {pair.first, pair.other}) {
+    for (const EvaluationSummary* const one : {pair.baseline, pair.arm}) {
       for (const Sample& lane : one->samples) all.insert(lane.id);
     }
   }
   out.left_out = static_cast<std::int64_t>(all.size() - lanes.size());
   if (lanes.empty()) return out;
-  std::vector<Lanes> first;
-  std::vector<Lanes> other;
+  std::vector<Lanes> baseline;
+  std::vector<Lanes> arm;
   Lanes differences;
   for (const Pair& pair : pairs) {
-    first.push_back(values_of(*pair.first, lanes, measure));
-    other.push_back(values_of(*pair.other, lanes, measure));
+    baseline.push_back(values_of(*pair.baseline, lanes, measure));
+    arm.push_back(values_of(*pair.arm, lanes, measure));
     differences.resize(lanes.size());
     for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
       std::vector<double>& row = differences[lane];
-      row.resize(first.back()[lane].size());
+      row.resize(baseline.back()[lane].size());
       for (std::size_t i = 0; i < row.size(); ++i) {
         row[i] +=
-            (other.back()[lane][i] - first.back()[lane][i]) / static_cast<double>(pairs.size());
+            (arm.back()[lane][i] - baseline.back()[lane][i]) / static_cast<double>(pairs.size());
       }
     }
   }
@@ -179,8 +179,8 @@ Units block_units(const std::vector<Pair>& pairs, Measure measure) {
   out.warnings = chosen.warnings;
   out.targets = stats::block_targets(chosen.blocks);
   for (std::size_t seed = 0; seed < pairs.size(); ++seed) {
-    out.first.push_back(stats::block_sums(first[seed], chosen.blocks));
-    out.other.push_back(stats::block_sums(other[seed], chosen.blocks));
+    out.baseline.push_back(stats::block_sums(baseline[seed], chosen.blocks));
+    out.arm.push_back(stats::block_sums(arm[seed], chosen.blocks));
   }
   return out;
 }
@@ -191,18 +191,18 @@ stats::PairedResult compare_units(const Units& units, std::size_t arms, Differen
   stats::PairedDifferences paired{.sums = {}, .targets = units.targets};
   double targets = 0.0;
   for (const double count : units.targets) targets += count;
-  out.first = 0.0;
-  out.other = 0.0;
+  out.baseline_mean = 0.0;
+  out.arm_mean = 0.0;
   out.perplexity = out.measure == Measure::kLoss ? 0.0 : kNotComputed;
-  const auto seeds = static_cast<double>(units.first.size());
-  for (std::size_t seed = 0; seed < units.first.size(); ++seed) {
+  const auto seeds = static_cast<double>(units.baseline.size());
+  for (std::size_t seed = 0; seed < units.baseline.size(); ++seed) {
     std::vector<double>& sums = paired.sums.emplace_back();
     double nll = 0.0;
     for (std::size_t i = 0; i < units.targets.size(); ++i) {
-      sums.push_back(units.other[seed][i] - units.first[seed][i]);
-      out.first += units.first[seed][i] / targets / seeds;
-      out.other += units.other[seed][i] / targets / seeds;
-      nll += units.other[seed][i];
+      sums.push_back(units.arm[seed][i] - units.baseline[seed][i]);
+      out.baseline_mean += units.baseline[seed][i] / targets / seeds;
+      out.arm_mean += units.arm[seed][i] / targets / seeds;
+      nll += units.arm[seed][i];
     }
     out.perplexity += std::exp(nll / targets) / seeds;
   }
@@ -242,9 +242,10 @@ stats::PairedResult compare_units(const Units& units, std::size_t arms, Differen
 }
 
 Difference unknown(ArmPair arms, const std::string& split, Measure measure) {
-  Difference out{.arm = arms.arm, .base = arms.base, .split = split, .measure = measure};
-  for (double* const number : {&out.first, &out.other, &out.perplexity, &out.mean, &out.low,
-                               &out.high, &out.p, &out.adjusted_p, &out.effect, &out.detectable}) {
+  Difference out{.arm = arms.arm, .baseline = arms.baseline, .split = split, .measure = measure};
+  for (double* const number :
+       {&out.baseline_mean, &out.arm_mean, &out.perplexity, &out.mean, &out.low, &out.high, &out.p,
+        &out.adjusted_p, &out.effect, &out.detectable}) {
     *number = kNotComputed;
   }
   return out;
@@ -259,10 +260,10 @@ Difference prepare_pair(const Comparison& comparison, ArmPair arms, const std::s
     out.reason = "no seed of which both arms have stored losses";
     return out;
   }
-  const std::string unit = is_answer_score(measure) ? "dialogue" : pairs.front().first->unit;
+  const std::string unit = is_answer_score(measure) ? "dialogue" : pairs.front().baseline->unit;
   const bool are_equal =
       is_answer_score(measure) || std::ranges::all_of(pairs, [&](const Pair& pair) {
-        return pair.first->unit == unit && pair.other->unit == unit;
+        return pair.baseline->unit == unit && pair.arm->unit == unit;
       });
   if (!are_equal) {
     out.reason = "the evaluations were cut into different units";
@@ -274,7 +275,8 @@ Difference prepare_pair(const Comparison& comparison, ArmPair arms, const std::s
   units = is_answer_score(measure) ? answer_units(pairs, measure)
           : has_lanes              ? block_units(pairs, measure)
                                    : sample_units(pairs, measure);
-  out.has_few_documents = has_lanes && pairs.front().first->record.value("unit", "") == "document";
+  out.has_few_documents =
+      has_lanes && pairs.front().baseline->record.value("unit", "") == "document";
   if (out.has_few_documents) {
     units.warnings.emplace_back(
         "fewer than 10 documents: blocks of the lanes are the units, and the result is about these "
@@ -325,10 +327,10 @@ std::vector<Difference> compare_family(const Comparison& comparison,
     one.verdict = word_for(results[i], adjusted[i], measure);
   }
   for (Difference& one : out) {
-    const Arm& base = comparison.arms[one.base];
+    const Arm& baseline = comparison.arms[one.baseline];
     one.faults = faults_of(comparison.arms[one.arm]);
-    if (const std::string faults = faults_of(base); one.faults.empty() && !faults.empty()) {
-      one.faults = str(base.name, ": ", faults);
+    if (const std::string faults = faults_of(baseline); one.faults.empty() && !faults.empty()) {
+      one.faults = str(baseline.name, ": ", faults);
     }
     if (!one.faults.empty() && one.verdict != Verdict::kUnknown) one.verdict = Verdict::kFaulty;
   }
@@ -369,9 +371,9 @@ std::vector<Difference> differences(const Comparison& comparison) {
 
 std::vector<Difference> pair_differences(const Comparison& comparison) {
   std::vector<ArmPair> family;
-  for (std::size_t base = 0; base < comparison.arms.size(); ++base) {
-    for (std::size_t arm = base + 1; arm < comparison.arms.size(); ++arm)
-      family.push_back({.base = base, .arm = arm});
+  for (std::size_t baseline = 0; baseline < comparison.arms.size(); ++baseline) {
+    for (std::size_t arm = baseline + 1; arm < comparison.arms.size(); ++arm)
+      family.push_back({.baseline = baseline, .arm = arm});
   }
   return compare_families(comparison, family);
 }

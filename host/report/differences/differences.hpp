@@ -1,5 +1,5 @@
-// How arms differ from the first one, and from each other: mean differences with intervals, tests
-// and a verdict.
+// How arms differ from the baseline, which is the first one, and from each other: mean differences
+// with intervals, tests and a verdict.
 #pragma once
 
 #include <cstdint>
@@ -33,17 +33,17 @@ enum class Measure {
 }
 
 enum class Verdict {
-  kBetter,  // than the first arm
+  kBetter,  // than the baseline
   kWorse,
   kNoDifference,  // none shown
   kUnknown,       // not computed; `reason` says why
   kFaulty,        // a memory breaks a rule that the comparison rests on; `faults` says which
 };
 
-// One arm against the first on one split by one measure. Numbers without a value are NaN.
+// One arm against its baseline on one split by one measure. Numbers without a value are NaN.
 struct Difference {
   std::size_t arm = 0;
-  std::size_t base = 0;  // the arm that it is compared with
+  std::size_t baseline = 0;  // the arm that it is compared with
   std::string split = {};
   Measure measure = Measure::kLoss;
   std::vector<std::uint64_t> seeds = {};  // that both arms have
@@ -54,11 +54,11 @@ struct Difference {
   bool are_blocks_equal = true;           // all have `block` targets
   bool has_few_documents = false;         // which is why the units are blocks
   std::int64_t targets = 0;               // of the units, of one seed
-  double first = 0.0;                     // the first arm's mean over them and the seeds
-  double other = 0.0;                     // the arm's
+  double baseline_mean = 0.0;             // over them and the seeds
+  double arm_mean = 0.0;                  // likewise
   double perplexity = 0.0;  // the arm's, of a loss: the mean of the seeds' perplexities, as papers
                             // report; NaN of other measures
-  double mean = 0.0;        // other - first
+  double mean = 0.0;        // arm_mean - baseline_mean
   double low = 0.0;         // 95 % interval
   double high = 0.0;
   double p = 0.0;           // of the test that the mean is 0
@@ -75,11 +75,11 @@ struct Difference {
   Verdict verdict = Verdict::kUnknown;
   std::string reason = {};                // why it is unknown, or what was left out
   std::vector<std::string> reasons = {};  // its parts, where there are several
-  std::string faults = {};  // of the arm, else of the base: "not causal"; "" = none is known
+  std::string faults = {};  // of the arm, else of the baseline: "not causal"; "" = none is known
 };
 
 // By split, measure and arm. Losses are compared on every split; accuracies where the data are a
-// generated task; scores of answers, by dialogue, where the first arm has generated some.
+// generated task; scores of answers, by dialogue, where the baseline has generated some.
 // Deterministic.
 [[nodiscard]] std::vector<Difference> differences(const Comparison& comparison);
 // The same of every arm with every arm before it: another family, with a Holm's correction of its
@@ -108,7 +108,7 @@ inline constexpr const char* kPerplexityNote =
 
 // The reasons of all, each once with the arms that it is about: "a, b (valid loss): only 8 units:
 // ..."; "all rows: ..." of what several rows have all. `are_pairs`: arms are named with their
-// bases.
+// baselines.
 [[nodiscard]] std::vector<std::string> reason_notes(const Comparison& comparison,
                                                     const std::vector<Difference>& all,
                                                     bool are_pairs);

@@ -56,7 +56,7 @@ std::string rows_text(const Comparison& comparison, const std::vector<const Diff
     if (groups.empty() || groups.back().first != key) groups.emplace_back(key, 0);
     groups.back().second.push_back(
         comparison.arms[one->arm].name +
-        (are_pairs ? " against " + comparison.arms[one->base].name : std::string()));
+        (are_pairs ? " against " + comparison.arms[one->baseline].name : std::string()));
   }
   std::vector<std::string> out;
   for (const auto& [key, arms] : groups) out.push_back(str(join(arms, ", "), " (", key, ')'));
@@ -179,16 +179,16 @@ std::string detectable_words(const Comparison& comparison, const Difference& one
 
 std::string no_difference(const Comparison& comparison, const Difference& one) {
   const std::string& arm = comparison.arms[one.arm].name;
-  const std::string& first = comparison.arms[one.base].name;
+  const std::string& baseline = comparison.arms[one.baseline].name;
   const std::string what = name_of(one.measure);
   if (std::isnan(one.detectable)) {
     const std::string equal = one.measure == Measure::kLoss       ? "losses"
                               : one.measure == Measure::kAccuracy ? "accuracies"
                                                                   : what;
-    return str(arm, " and ", first, " have equal ", equal, " on ", one.split, ", in every ",
+    return str(arm, " and ", baseline, " have equal ", equal, " on ", one.split, ", in every ",
                one.unit, ": ", extent_words(one), '.');
   }
-  return str("No difference in ", what, " is shown between ", arm, " and ", first, " on ",
+  return str("No difference in ", what, " is shown between ", arm, " and ", baseline, " on ",
              one.split, ": ", signed_number(one.mean),
              one.measure == Measure::kLoss ? " nats a token " : " ", evidence(one), '.',
              detectable_words(comparison, one));
@@ -199,7 +199,7 @@ std::string convergence_words(const Comparison& comparison, const Difference& on
   constexpr double kShare = 0.1;
   if (one.measure != Measure::kLoss) return "";
   std::vector<std::string> parts;
-  for (const std::size_t i : {one.arm, one.base}) {
+  for (const std::size_t i : {one.arm, one.baseline}) {
     const double fall = last_fall(comparison.arms[i]);
     if (!(fall > kShare * std::abs(one.mean))) continue;
     parts.push_back(str(comparison.arms[i].name, " by ", format_number(fall, 4)));
@@ -215,7 +215,7 @@ std::string convergence_words(const Comparison& comparison, const Difference& on
 
 std::string shown_difference(const Comparison& comparison, const Difference& one) {
   return str(comparison.arms[one.arm].name, " has a ", one.mean < 0.0 ? "lower " : "higher ",
-             name_of(one.measure), " than ", comparison.arms[one.base].name, " on ", one.split,
+             name_of(one.measure), " than ", comparison.arms[one.baseline].name, " on ", one.split,
              ": ", signed_number(one.mean), one.measure == Measure::kLoss ? " nats a token " : " ",
              evidence(one), '.', perplexity_words(comparison, one),
              convergence_words(comparison, one));
@@ -226,11 +226,11 @@ std::string shown_difference(const Comparison& comparison, const Difference& one
 std::string sentence(const Comparison& comparison, const Difference& one) {
   if (one.verdict == Verdict::kUnknown) {
     return str(comparison.arms[one.arm].name, " is not compared with ",
-               comparison.arms[one.base].name, " on ", one.split, ": ", one.reason, '.');
+               comparison.arms[one.baseline].name, " on ", one.split, ": ", one.reason, '.');
   }
   if (one.verdict == Verdict::kFaulty) {
     return str("The difference of ", comparison.arms[one.arm].name, " to ",
-               comparison.arms[one.base].name, " in ", name_of(one.measure), " on ", one.split,
+               comparison.arms[one.baseline].name, " in ", name_of(one.measure), " on ", one.split,
                ", ", signed_number(one.mean), ", says nothing of the memory: ", one.faults, '.');
   }
   const std::string correlation = correlation_words(one);

@@ -41,16 +41,16 @@ bool has_equal_buckets(const std::vector<Bucket>& a, const std::vector<Bucket>& 
   });
 }
 
-// With `base` only the seeds of which both arms put the same targets into the same buckets.
+// With `baseline` only the seeds of which both arms put the same targets into the same buckets.
 Groups groups_of(const Arm& arm, const std::string& split, const Grouping& grouping,
-                 const Arm* base = nullptr) {
+                 const Arm* baseline = nullptr) {
   Groups out;
   for (const Run& run : arm.runs) {
     const EvaluationSummary* const found = run.error ? nullptr : run.find(split);
     if (found == nullptr) continue;
     const std::vector<Bucket>& buckets = found->*grouping.buckets;
-    if (base != nullptr) {
-      const Run* const first = base->find(run.seed);
+    if (baseline != nullptr) {
+      const Run* const first = baseline->find(run.seed);
       const EvaluationSummary* const of = first == nullptr ? nullptr : first->find(split);
       if (of == nullptr || !has_equal_targets(*of, *found) ||
           !has_equal_buckets(of->*grouping.buckets, buckets)) {
@@ -66,13 +66,13 @@ Groups groups_of(const Arm& arm, const std::string& split, const Grouping& group
   return out;
 }
 
-// The group's losses, less those of `base` seed by seed when there is one.
-std::vector<double> numbers_of(const Group& group, const Group* base) {
+// The group's losses, less those of `baseline` seed by seed when there is one.
+std::vector<double> numbers_of(const Group& group, const Group* baseline) {
   std::vector<double> out;
   for (const auto& [seed, loss] : group.loss) {
-    if (base == nullptr) {
+    if (baseline == nullptr) {
       out.push_back(loss);
-    } else if (const auto found = base->loss.find(seed); found != base->loss.end()) {
+    } else if (const auto found = baseline->loss.find(seed); found != baseline->loss.end()) {
       out.push_back(loss - found->second);
     }
   }
@@ -131,9 +131,9 @@ Json points_of(const Comparison& comparison, const std::string& split, const Gro
       const auto& [from, name] = key;
       const auto known = shown.targets.find(key);
       if (known == shown.targets.end()) continue;
-      const auto base = first.find(key);
-      if (is_difference && base == first.end()) continue;
-      const auto band = band_of(numbers_of(group, is_difference ? &base->second : nullptr));
+      const auto of_baseline = first.find(key);
+      if (is_difference && of_baseline == first.end()) continue;
+      const auto band = band_of(numbers_of(group, is_difference ? &of_baseline->second : nullptr));
       if (!band) continue;
       Json point = {{"arm", comparison.arms[arm].name},
                     {"group", name},

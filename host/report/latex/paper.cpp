@@ -195,11 +195,11 @@ LatexTable differences_table(const Comparison& comparison, const std::vector<Dif
     const auto number = [&](double value, int digits) {
       return std::isnan(value) ? std::string(kNone) : format_number(value, digits);
     };
-    const std::string base =
-        key == "pairs" ? " against " + comparison.arms[one.base].name : std::string();
+    const std::string baseline =
+        key == "pairs" ? " against " + comparison.arms[one.baseline].name : std::string();
     const std::string measure = one.split + ' ' + name_of(one.measure);
     const bool is_known = one.verdict != Verdict::kUnknown;
-    out.rows.push_back({{comparison.arms[one.arm].name + base},
+    out.rows.push_back({{comparison.arms[one.arm].name + baseline},
                         {measure},
                         {is_known ? interval_text(one) : kNone},
                         {p_text(one.adjusted_p)},

@@ -89,7 +89,7 @@ Records difference_records(const Comparison& comparison, const std::vector<Diffe
     const bool is_known = one.verdict != Verdict::kUnknown;
     const auto if_known = [&](Json value) { return is_known ? std::move(value) : Json(); };
     out.rows.push_back({comparison.arms[one.arm].name,
-                        comparison.arms[one.base].name,
+                        comparison.arms[one.baseline].name,
                         one.split,
                         name_of(one.measure),
                         data_number(one.mean),
@@ -105,8 +105,8 @@ Records difference_records(const Comparison& comparison, const std::vector<Diffe
                         if_known(one.units),
                         one.block > 0 ? Json(one.block) : Json(),
                         if_known(one.targets),
-                        data_number(one.other),
-                        data_number(one.first),
+                        data_number(one.arm_mean),
+                        data_number(one.baseline_mean),
                         share_read(comparison.arms[one.arm], one.split),
                         verdict_word(one),
                         one.reason.empty() ? Json() : Json(one.reason)});
@@ -130,7 +130,7 @@ Records perplexity_records(const Comparison& comparison, const std::vector<Diffe
                           "bits_per_character_low", "bits_per_character_high", "share_read"}};
   for (const Difference& one : all) {
     if (one.measure != Measure::kLoss || one.verdict == Verdict::kUnknown) continue;
-    std::vector<Json> row = {comparison.arms[one.arm].name, comparison.arms[one.base].name,
+    std::vector<Json> row = {comparison.arms[one.arm].name, comparison.arms[one.baseline].name,
                              one.split, data_number(one.perplexity)};
     for (const double value : {one.mean, one.low, one.high})
       row.push_back(data_number(std::exp(value)));

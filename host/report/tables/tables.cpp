@@ -140,10 +140,11 @@ Sheet depths_sheet(const Comparison& comparison) {
 
 // --- differences ---
 
-// `has_base`: of a table of pairs, which names both arms.
-std::string row_name(const Comparison& comparison, const Difference& one, bool has_base = false) {
-  const std::string base = has_base ? " against " + comparison.arms[one.base].name : "";
-  return str(comparison.arms[one.arm].name, base, ": ", one.split, ' ', name_of(one.measure));
+// `has_baseline`: of a table of pairs, which names both arms.
+std::string row_name(const Comparison& comparison, const Difference& one,
+                     bool has_baseline = false) {
+  const std::string baseline = has_baseline ? " against " + comparison.arms[one.baseline].name : "";
+  return str(comparison.arms[one.arm].name, baseline, ": ", one.split, ' ', name_of(one.measure));
 }
 
 // How intervals and p values are computed. Only several seeds say something of other seeds.

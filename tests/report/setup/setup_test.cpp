@@ -186,7 +186,7 @@ TEST_F(Setup, AllPairsAreAFamily) {
   EXPECT_EQ(report.pairs[0].mean, report.differences[0].mean);
   EXPECT_EQ(report.pairs[0].p, report.differences[0].p);
   EXPECT_GE(report.pairs[0].adjusted_p, report.differences[0].adjusted_p);
-  EXPECT_EQ(report.pairs[2].base, 1u);
+  EXPECT_EQ(report.pairs[2].baseline, 1u);
   EXPECT_EQ(report.pairs[2].arm, 2u);
   EXPECT_NEAR(report.pairs[2].mean, report.pairs[1].mean - report.pairs[0].mean, 1e-12);
   EXPECT_EQ(sheet_of(report, "pairs").rows[2][0].text, "compressive against xl_cache: valid loss");
