@@ -119,7 +119,6 @@ const LoadedPlugin& PluginLoader::Impl::load(PluginFile& file, const std::string
   const auto known = by_sha256.find(sha256);
   if (known != by_sha256.end()) return known->second->plugin;
 
-  check_loadable(file, where);
   auto& mapped = libraries().by_sha256;
   auto library = mapped.find(sha256);
   if (library == mapped.end()) {
@@ -163,11 +162,8 @@ const LoadedPlugin& PluginLoader::load(const std::string& name,
   const auto known = impl_->answers.find(request);
   if (known != impl_->answers.end()) return *known->second;
   const std::string tier = str(where, where.empty() ? "" : ": ", "plugin '", name, "'");
-  const std::filesystem::path path = find_plugin(name, folders, sha256, tier, from);
-  const std::string place = str(tier, " (", path.string(), ')');
-  PluginFile file = open_plugin(path, place);
-  check_pin(sha256, file.copy->sha256(), place);
-  const LoadedPlugin& plugin = impl_->load(file, place);
+  PluginFile file = find_loadable(name, folders, sha256, tier, from);
+  const LoadedPlugin& plugin = impl_->load(file, str(tier, " (", file.path, ')'));
   if (impl_->reads == PluginReads::kOnce) impl_->answers.emplace(request, &plugin);
   return plugin;
 }

@@ -31,11 +31,6 @@ std::string lock_command(const fs::path& file) {
   return "mneme plugins lock " + shell_word(file.string());
 }
 
-fs::path file_of(const config::MemoryConfig& memory, std::size_t tier, const std::string& pin,
-                 const std::string& where) {
-  return find_plugin(memory.tiers[tier].plugin, folders_to_search(memory.plugins), pin, where);
-}
-
 // "org.example.cache 1.2.0, sha256 3f2a...".
 std::string build_text(const LockedPlugin& plugin) {
   return str(plugin.id, ' ', plugin.version, ", sha256 ", plugin.sha256);
@@ -85,7 +80,8 @@ std::string difference_of(const config::MemoryConfig& memory, std::size_t tier,
                      .hint = "remove the key, or, if its file is meant, " + lock.hint}
         .compose();
   }
-  const PluginEntry found = describe(file_of(memory, tier, locked.sha256, where));
+  const PluginEntry found =
+      describe(find_plugin(config.plugin, folders_to_search(memory.plugins), locked.sha256, where));
   if (found.sha256 == locked.sha256) return "";
   return ErrorText{
       .where = str(where, " (", found.path, ')'),
@@ -110,12 +106,9 @@ std::vector<LockedPlugin> find_plugins(const config::MemoryConfig& memory) {
   for (std::size_t tier = 0; tier < memory.tiers.size(); ++tier) {
     const config::TierConfig& config = memory.tiers[tier];
     const std::string where = str(config.position.text(), ": ", tier_name(tier, config));
-    const fs::path path = file_of(memory, tier, config.sha256, where);
-    const std::string place = str(where, " (", path.string(), ')');
-    const PluginFile file = open_plugin(path, place);
-    check_pin(config.sha256, file.copy->sha256(), place);
-    check_loadable(file, place);
-    found.push_back({.file = path.filename().string(),
+    const PluginFile file =
+        find_loadable(config.plugin, folders_to_search(memory.plugins), config.sha256, where);
+    found.push_back({.file = fs::path(file.path).filename().string(),
                      .id = file.note.id,
                      .version = file.note.version,
                      .abi = abi_text(file.note.abi_target),

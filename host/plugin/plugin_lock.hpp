@@ -29,9 +29,8 @@ struct PluginLock {
 // The lock file of an experiment or memory file: "NAME.lock" beside "NAME.toml".
 [[nodiscard]] std::filesystem::path lock_file_of(const std::filesystem::path& file);
 
-// The file of each tier, found as loading finds it. Runs no code of a plugin. Errors: Error
-// (kPlugin) as find_plugin, open_plugin and check_loadable give them, or when a tier's key sha256
-// pins another file.
+// The file of each tier, found as loading finds it. Runs no code of a plugin. Errors: as
+// find_loadable, which is given the tier's key sha256.
 [[nodiscard]] std::vector<LockedPlugin> find_plugins(const config::MemoryConfig& memory);
 
 // The content of the lock file of `file`; equal plugins give equal text.

@@ -12,7 +12,6 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/checksum.hpp"
-#include "host/plugin/file/plugin_file.hpp"
 #include "host/plugin/known_fields.hpp"
 
 namespace mneme::plugin {
@@ -234,19 +233,6 @@ fs::path choose(std::vector<Candidate> candidates, const std::string& pin, const
                             : "give the path of one in place of the name"});
 }
 
-}  // namespace
-
-fs::path find_plugin(const std::string& name, const std::vector<std::string>& folders,
-                     const std::string& sha256, const std::string& where, FoldersFrom from) {
-  check_name(name, where);
-  std::vector<Found> found = by_file_name(name, folders);
-  if (found.empty()) found = by_id(name, folders);
-  if (found.empty()) not_found(name, folders, where, from);
-  std::vector<Candidate> candidates = candidates_of(found, where, from);
-  return candidates.size() == 1 ? candidates.front().file
-                                : choose(std::move(candidates), sha256, where, from);
-}
-
 void check_pin(const std::string& pin, const std::string& sha256, const std::string& where) {
   if (pin.empty()) return;
   if (!is_checksum(pin)) {
@@ -262,6 +248,29 @@ void check_pin(const std::string& pin, const std::string& sha256, const std::str
                 .expected = pin,
                 .got = sha256,
                 .hint = "install the pinned build, or change the pin"});
+}
+
+}  // namespace
+
+fs::path find_plugin(const std::string& name, const std::vector<std::string>& folders,
+                     const std::string& sha256, const std::string& where, FoldersFrom from) {
+  check_name(name, where);
+  std::vector<Found> found = by_file_name(name, folders);
+  if (found.empty()) found = by_id(name, folders);
+  if (found.empty()) not_found(name, folders, where, from);
+  std::vector<Candidate> candidates = candidates_of(found, where, from);
+  return candidates.size() == 1 ? candidates.front().file
+                                : choose(std::move(candidates), sha256, where, from);
+}
+
+PluginFile find_loadable(const std::string& name, const std::vector<std::string>& folders,
+                         const std::string& sha256, const std::string& where, FoldersFrom from) {
+  const fs::path path = find_plugin(name, folders, sha256, where, from);
+  const std::string place = str(where, " (", path.string(), ')');
+  PluginFile file = open_plugin(path, place);
+  check_pin(sha256, file.copy->sha256(), place);
+  check_loadable(file, place);
+  return file;
 }
 
 std::vector<fs::path> paths_by_name(const std::string& name,

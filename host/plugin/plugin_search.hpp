@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "host/plugin/file/plugin_file.hpp"
+
 namespace mneme::plugin {
 
 // Who named the folders of a search: a memory, or the option --plugins. Errors say what to change
@@ -27,9 +29,13 @@ enum class FoldersFrom { kMemory, kOption };
                                                 const std::string& sha256, const std::string& where,
                                                 FoldersFrom from = FoldersFrom::kMemory);
 
-// Error (kPlugin) that starts with `where` unless the pin of a tier is "" or the checksum of its
-// file.
-void check_pin(const std::string& pin, const std::string& sha256, const std::string& where);
+// Finds a plugin, opens its file and checks that it has the pinned checksum and that this host can
+// load it. Runs none of its code. Errors: as find_plugin, open_plugin and check_loadable, also for a
+// file that `sha256` does not pin.
+[[nodiscard]] PluginFile find_loadable(const std::string& name,
+                                       const std::vector<std::string>& folders,
+                                       const std::string& sha256, const std::string& where,
+                                       FoldersFrom from = FoldersFrom::kMemory);
 
 // The paths at which find_plugin looks for a file of this name, the first one that is there before
 // the others. None need exist.

@@ -16,7 +16,6 @@
 #include "host/cli/streams.hpp"
 #include "host/cli/unread_output.hpp"
 #include "host/memory/abi/groups.hpp"
-#include "host/plugin/file/plugin_file.hpp"
 #include "host/plugin/plugin_lock.hpp"
 #include "host/plugin/plugin_search.hpp"
 #include "host/run/run_folder.hpp"
@@ -185,10 +184,7 @@ std::vector<Error> plugin_file_problems(const config::MemoryConfig& memory) {
   for (const config::TierConfig& tier : memory.tiers) {
     const std::string where = str(tier.position.text(), ": plugin '", tier.plugin, "'");
     try {
-      const fs::path file = plugin::find_plugin(tier.plugin, folders, tier.pin(), where);
-      const plugin::PluginFile opened = plugin::open_plugin(file, where);
-      plugin::check_pin(tier.pin(), opened.copy->sha256(), where);
-      plugin::check_loadable(opened, where);
+      static_cast<void>(plugin::find_loadable(tier.plugin, folders, tier.pin(), where));
     } catch (const Error& error) {
       problems.push_back(error);
     }
