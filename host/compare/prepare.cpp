@@ -18,7 +18,7 @@
 #include "host/optim/optimizer.hpp"
 #include "host/run/cost/flops.hpp"
 #include "host/run/cost/footprint.hpp"
-#include "host/run/cost/memory_check.hpp"
+#include "host/run/cost/ram_check.hpp"
 #include "host/run/fingerprint.hpp"
 #include "host/run/host_commit.hpp"
 #include "host/run/run_folder.hpp"

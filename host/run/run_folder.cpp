@@ -18,7 +18,7 @@
 #include "host/base/json_text.hpp"
 #include "host/base/text.hpp"
 #include "host/memory/abi/groups.hpp"
-#include "host/run/cost/memory_check.hpp"
+#include "host/run/cost/ram_check.hpp"
 #include "host/run/record/metrics.hpp"
 #include "host/run/run_description.hpp"
 

@@ -35,7 +35,7 @@ struct RuntimeOptions {
   // what their source lacks.
   bool weights_follow = false;
   // Source of the free memory; Trainer and Sweep refuse a model that is estimated to need more
-  // (memory_check.hpp). Empty: nothing is checked.
+  // (ram_check.hpp). Empty: nothing is checked.
   FreeMemorySource free_memory = nullptr;
 };
 

@@ -15,7 +15,7 @@
 #include "host/eval/result.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/run/checkpoint/checkpoint.hpp"
-#include "host/run/cost/memory_check.hpp"
+#include "host/run/cost/ram_check.hpp"
 #include "host/run/run_description.hpp"
 #include "host/run/runtime.hpp"
 

@@ -12,7 +12,7 @@
 #include "host/memory/interface/finite_watch.hpp"
 #include "host/optim/optimizer.hpp"
 #include "host/run/cost/footprint.hpp"
-#include "host/run/cost/memory_check.hpp"
+#include "host/run/cost/ram_check.hpp"
 #include "host/run/runtime.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/train/dry_run.hpp"

@@ -11,7 +11,7 @@
 #include "host/cli/plugins/plugins.hpp"
 #include "host/cli/streams.hpp"
 #include "host/plugin/plugin_lock.hpp"
-#include "host/run/trial.hpp"
+#include "host/run/try_memory.hpp"
 #include "host/tensor/device.hpp"
 #include "host/trial/limited_child.hpp"
 #include "host/trial/trial.hpp"

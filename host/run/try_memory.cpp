@@ -1,4 +1,4 @@
-#include "host/run/trial.hpp"
+#include "host/run/try_memory.hpp"
 
 #include <algorithm>
 #include <utility>

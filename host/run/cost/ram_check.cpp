@@ -1,4 +1,4 @@
-#include "host/run/cost/memory_check.hpp"
+#include "host/run/cost/ram_check.hpp"
 
 #include <algorithm>
 #include <exception>

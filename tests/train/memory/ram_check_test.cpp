@@ -1,5 +1,5 @@
 // A model that does not fit is refused before anything of it is allocated.
-#include "host/run/cost/memory_check.hpp"
+#include "host/run/cost/ram_check.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -34,8 +34,8 @@ run::RuntimeOptions with_free(const config::Experiment& experiment, std::int64_t
   return options;
 }
 
-std::string memory_check_training_error(const config::Experiment& experiment,
-                                        const run::RuntimeOptions& options) {
+std::string ram_check_training_error(const config::Experiment& experiment,
+                                     const run::RuntimeOptions& options) {
   return error_of([&] {
     TrainerOptions trainer;
     trainer.runtime = options;
@@ -43,11 +43,11 @@ std::string memory_check_training_error(const config::Experiment& experiment,
   });
 }
 
-TEST(MemoryCheck, RefusesATrainingThatNeedsMoreThanIsFree) {
+TEST(RamCheck, RefusesATrainingThatNeedsMoreThanIsFree) {
   const config::Experiment experiment = small_experiment(xl_cache(12) + infini());
   const std::int64_t needed = run::outline_training(experiment, with_free(experiment, 0)).total();
-  EXPECT_EQ(memory_check_training_error(experiment, with_free(experiment, needed)), "no error");
-  EXPECT_THAT(memory_check_training_error(experiment, with_free(experiment, needed - 1)),
+  EXPECT_EQ(ram_check_training_error(experiment, with_free(experiment, needed)), "no error");
+  EXPECT_THAT(ram_check_training_error(experiment, with_free(experiment, needed - 1)),
               AllOf(StartsWith("2: training: there is not enough memory; the largest consumers of "
                                "about "),
                     HasSubstr("\n  activations of the layers: about "),
@@ -55,10 +55,10 @@ TEST(MemoryCheck, RefusesATrainingThatNeedsMoreThanIsFree) {
                     HasSubstr("; lower "), HasSubstr("with --force it is tried")));
   run::RuntimeOptions silent = with_free(experiment, 0);
   silent.free_memory = [] { return std::optional<FreeMemory>(); };  // the system says nothing
-  EXPECT_EQ(memory_check_training_error(experiment, silent), "no error");
+  EXPECT_EQ(ram_check_training_error(experiment, silent), "no error");
 }
 
-TEST(MemoryCheck, EstimatesAsTheDryRunAndTheRuntimeDo) {
+TEST(RamCheck, EstimatesAsTheDryRunAndTheRuntimeDo) {
   const config::Experiment experiment = small_experiment(xl_cache(12) + infini());
   const run::RuntimeOptions options = with_free(experiment, 1 << 30);
   const std::int64_t outline = run::outline_training(experiment, options).total();
@@ -71,14 +71,14 @@ TEST(MemoryCheck, EstimatesAsTheDryRunAndTheRuntimeDo) {
 }
 
 // Half a petabyte of weights: what was made before the refusal would fail otherwise.
-TEST(MemoryCheck, RefusesBeforeAnythingIsMade) {
+TEST(RamCheck, RefusesBeforeAnythingIsMade) {
   config::Experiment experiment = small_experiment();
   experiment.model.ff = 4000000000000;
-  EXPECT_THAT(memory_check_training_error(experiment, with_free(experiment, std::int64_t{1} << 40)),
+  EXPECT_THAT(ram_check_training_error(experiment, with_free(experiment, std::int64_t{1} << 40)),
               AllOf(StartsWith("2: training: there is not enough memory"), HasSubstr("model.ff")));
 }
 
-TEST(MemoryCheck, HoldsOfEveryMemoryOfASweep) {
+TEST(RamCheck, HoldsOfEveryMemoryOfASweep) {
   const test::TemporaryFolder folder;
   const config::Experiment experiment = small_experiment(xl_cache(12));
   TrainerOptions trainer;
@@ -104,7 +104,7 @@ TEST(MemoryCheck, HoldsOfEveryMemoryOfASweep) {
 }
 
 // A cache of a million rows that gets thirty tokens takes no more memory than one of thirty rows.
-TEST(MemoryCheck, CountsNoMoreRowsThanALaneHasTokens) {
+TEST(RamCheck, CountsNoMoreRowsThanALaneHasTokens) {
   const auto evaluation = [](std::int64_t rows) {
     const config::Experiment experiment = small_experiment(xl_cache(rows));  // 5 segments of 6
     return run::outline_evaluation(experiment, with_free(experiment, 0)).total();
@@ -120,7 +120,7 @@ TEST(MemoryCheck, CountsNoMoreRowsThanALaneHasTokens) {
 }
 
 // The feed-forward part takes a few hundred rows at a time: beyond them lanes cost the same each.
-TEST(MemoryCheck, CountsTheLanesOfAGeneration) {
+TEST(RamCheck, CountsTheLanesOfAGeneration) {
   const config::Experiment experiment = small_experiment(infini());
   const run::RuntimeOptions options = with_free(experiment, 0);
   const auto total = [&](std::int64_t lanes) {
@@ -132,9 +132,9 @@ TEST(MemoryCheck, CountsTheLanesOfAGeneration) {
 }
 
 // Other errors are reported when the model is made, with the plugins' log lines.
-TEST(MemoryCheck, LeavesOtherErrorsToTheRuntime) {
+TEST(RamCheck, LeavesOtherErrorsToTheRuntime) {
   const config::Experiment experiment = small_experiment("[[memory.tier]]\nplugin = \"absent\"\n");
-  EXPECT_THAT(memory_check_training_error(experiment, with_free(experiment, 0)),
+  EXPECT_THAT(ram_check_training_error(experiment, with_free(experiment, 0)),
               AllOf(StartsWith("3: "), HasSubstr("absent")));
 }
 

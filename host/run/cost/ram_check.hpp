@@ -1,4 +1,4 @@
-// Refuses a model that does not fit into the free memory before it is allocated: a system that runs
+// Refuses a model that does not fit into the free RAM before it is allocated: a system that runs
 // out of memory kills the process, and often others.
 #pragma once
 
