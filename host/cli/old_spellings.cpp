@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 
+#include "host/base/error.hpp"
 #include "host/base/log.hpp"
 #include "host/base/text.hpp"
 
@@ -42,10 +43,13 @@ Words renamed(const Words& words, const Old& old) {
       now.push_back(word);
     }
   }
-  std::string text = "mneme";
-  for (const std::string& word : now) text += ' ' + shell_word(word);
-  log_warning("an old spelling, which the next release refuses; now it is: ", text);
   return now;
+}
+
+std::string typed(const Words& words) {
+  std::string text = "mneme";
+  for (const std::string& word : words) text += ' ' + shell_word(word);
+  return text;
 }
 
 }  // namespace
@@ -58,7 +62,18 @@ std::vector<Words> current_spelling(const Words& words) {
         std::ranges::any_of(words, [&](auto& w) { return is_option(w, old.option); });
     if (is_used && !is_there && words.front() == "eval") commands.push_back(renamed(words, old));
   }
-  return commands.empty() ? std::vector<Words>{words} : commands;
+  if (commands.empty()) return {words};
+  std::vector<std::string> texts;
+  for (const Words& command : commands) texts.push_back(typed(command));
+  const bool has_json = std::ranges::any_of(words, [](auto& w) { return is_option(w, "--json"); });
+  if (has_json && commands.size() > 1) {
+    throw_usage({.where = "mneme eval",
+                 .failed = "an old spelling of several commands, each of which would write --json",
+                 .hint = "type them, each with a --json of its own: " + join(texts, "; ")});
+  }
+  for (const std::string& text : texts)
+    log_warning("an old spelling, which the next release refuses; now it is: ", text);
+  return commands;
 }
 
 }  // namespace mneme::cli

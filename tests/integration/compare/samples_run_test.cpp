@@ -203,6 +203,13 @@ TEST_F(SamplesRun, GenerateMakesThemAlone) {
   EXPECT_EQ(read_file(stored("run")), before);
   expect_refusal(run_mneme({"eval", run, "--samples", "2", "--breakdown"}), 2,
                  {"mneme generate", "unknown argument \"--breakdown\""});
+  const std::string once = file("once.json");
+  expect_refusal(run_mneme({"eval", run, "--samples", "2", "--diagnostics", "3", "--json", once}),
+                 2,
+                 {"each of which would write --json",
+                  str("mneme generate ", run, " --for-report 2 --json ", once),
+                  str("mneme analyze ", run, " --for-report 3 --json ", once)});
+  EXPECT_FALSE(fs::exists(once));
 }
 
 TEST_F(SamplesRun, OfTasksAreTheirStoredPredictions) {
