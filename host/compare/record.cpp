@@ -28,14 +28,13 @@ Json json_of(const RunRecord& run) {
 }
 
 Json json_of(const ArmRecord& arm) {
-  Json plugins = Json::array(), runs = Json::array();
-  for (const memory::TierIdentity& plugin : arm.plugins) plugins.push_back(run::to_json(plugin));
+  Json runs = Json::array();
   for (const RunRecord& run : arm.runs) runs.push_back(json_of(run));
   return {{"name", arm.setup.name},
           {"file", arm.setup.file.string()},
           {"overrides", arm.setup.settings},
           {"memory", config::to_toml(arm.setup.experiment.memory)},
-          {"plugins", std::move(plugins)},
+          {"plugins", run::to_json(arm.plugins)},
           {"backbone_parameters", arm.backbone_parameters},
           {"memory_parameters", arm.memory_parameters},
           {"flops", arm.flops},

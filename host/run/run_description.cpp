@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <ctime>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -19,10 +18,8 @@
 namespace mneme::run {
 namespace {
 
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-
 void add_numbers(Json& json, const char* key, const std::map<std::string, double>& values) {
-  for (const auto& [name, value] : values) json[key][name] = number(value);
+  for (const auto& [name, value] : values) json[key][name] = number_or_null(value);
 }
 
 // The folders that the experiment names, or "default": those of whatever program opens the run.
@@ -45,24 +42,20 @@ std::string utc_now() {
 }
 
 Json describe_run(const Runtime& runtime) {
-  Json json;
-  json["format"] = "mneme.run";
-  json["revision"] = 1;
-  json["mneme"] = MNEME_SDK_VERSION;
-  json["commit"] = host_commit();
-  json["dirty"] = is_host_dirty();
-  json["torch"] = tensor::torch_version();
-  json["device"] = tensor::describe(runtime.device());
-  json["processor"] = tensor::processor_name();
-  json["threads"] = tensor::threads();
-  json["precision"] = config::to_word(runtime.precision());
-  json["seed"] = runtime.experiment().train.seed;
-  json["data"] = runtime.dataset()->describe();
-  json["plugin_folders"] = plugin_folders(runtime.experiment().memory);
-  json["plugins"] = Json::array();
-  for (const memory::TierIdentity& identity : runtime.stack().identities()) {
-    json["plugins"].push_back(to_json(identity));
-  }
+  Json json = {{"format", "mneme.run"},
+               {"revision", 1},
+               {"mneme", MNEME_SDK_VERSION},
+               {"commit", host_commit()},
+               {"dirty", is_host_dirty()},
+               {"torch", tensor::torch_version()},
+               {"device", tensor::describe(runtime.device())},
+               {"processor", tensor::processor_name()},
+               {"threads", tensor::threads()},
+               {"precision", config::to_word(runtime.precision())},
+               {"seed", runtime.experiment().train.seed},
+               {"data", runtime.dataset()->describe()},
+               {"plugin_folders", plugin_folders(runtime.experiment().memory)},
+               {"plugins", to_json(runtime.stack().identities())}};
   if (const auto& source = runtime.weights_source()) {
     json["initial_weights"] = {{"file", source->file.string()}, {"sha256", source->sha256}};
   }
@@ -71,45 +64,47 @@ Json describe_run(const Runtime& runtime) {
   return json;
 }
 
-Json to_json(const memory::TierIdentity& identity) {
-  Json json;
-  json["id"] = identity.id;
-  json["version"] = identity.version;
-  json["path"] = identity.path;
-  json["sha256"] = identity.sha256;
-  json["compiler"] = identity.compiler;
-  json["commit"] = identity.commit;
-  json["dirty"] = identity.is_dirty;
-  return json;
+Json to_json(const std::vector<memory::TierIdentity>& plugins) {
+  Json list = Json::array();
+  for (const memory::TierIdentity& one : plugins) {
+    list.push_back({{"id", one.id},
+                    {"version", one.version},
+                    {"path", one.path},
+                    {"sha256", one.sha256},
+                    {"compiler", one.compiler},
+                    {"commit", one.commit},
+                    {"dirty", one.is_dirty}});
+  }
+  return list;
 }
 
-memory::TierIdentity read_identity(const Json& json) {
-  memory::TierIdentity identity;
-  identity.id = json.at("id");
-  identity.version = json.at("version");
-  identity.path = json.at("path");
-  identity.sha256 = json.value("sha256", std::string());  // runs of older versions may lack it
-  identity.compiler = json.at("compiler");
-  identity.commit = json.at("commit");
-  identity.is_dirty = json.at("dirty");
-  return identity;
-}
-
-std::vector<memory::TierIdentity> read_plugins(const Json& info) {
+std::vector<memory::TierIdentity> read_identities(const Json& list) {
   std::vector<memory::TierIdentity> plugins;
-  for (const Json& plugin : info.at("plugins")) plugins.push_back(read_identity(plugin));
+  for (const Json& json : list) {
+    memory::TierIdentity& one = plugins.emplace_back();
+    one.id = json.at("id");
+    one.version = json.at("version");
+    one.path = json.at("path");
+    one.sha256 = json.value("sha256", std::string());  // runs of older versions may lack it
+    one.compiler = json.at("compiler");
+    one.commit = json.at("commit");
+    one.is_dirty = json.at("dirty");
+  }
   return plugins;
 }
 
+std::vector<memory::TierIdentity> read_plugins(const Json& info) {
+  return read_identities(info.at("plugins"));
+}
+
 Json to_json(const StepReport& report) {
-  Json json;
-  json["kind"] = "step";
-  json["step"] = report.step;
-  json["loss"] = number(report.loss);
-  json["grad_norm"] = number(report.grad_norm);
-  json["lr"] = report.lr;
-  json["tokens"] = report.tokens;
-  json["seconds"] = report.seconds;
+  Json json = {{"kind", "step"},
+               {"step", report.step},
+               {"loss", number_or_null(report.loss)},
+               {"grad_norm", number_or_null(report.grad_norm)},
+               {"lr", report.lr},
+               {"tokens", report.tokens},
+               {"seconds", report.seconds}};
   add_numbers(json, "rates", report.rates);
   add_numbers(json, "losses", report.losses);
   add_numbers(json, "metrics", report.metrics);
@@ -117,13 +112,11 @@ Json to_json(const StepReport& report) {
 }
 
 Json to_json(const EvalReport& report) {
-  Json json;
-  json["kind"] = "eval";
-  json["step"] = report.step;
-  json["split"] = data::to_word(report.split);
-  json["best"] = report.is_best;
-  json["result"] = eval::to_json(report.result);
-  return json;
+  return {{"kind", "eval"},
+          {"step", report.step},
+          {"split", data::to_word(report.split)},
+          {"best", report.is_best},
+          {"result", eval::to_json(report.result)}};
 }
 
 // --- Comparing the data, plugins and machine of a run with those now in use ---

@@ -41,9 +41,10 @@ void check_plugins(const std::vector<memory::TierIdentity>& before,
 [[nodiscard]] plugin::PluginLock plugin_lock(const std::string& where,
                                              const std::vector<memory::TierIdentity>& plugins);
 
-[[nodiscard]] Json to_json(const memory::TierIdentity& identity);
+// A list of objects.
+[[nodiscard]] Json to_json(const std::vector<memory::TierIdentity>& plugins);
 // Throws Json::exception when a key is missing; the checksum may be.
-[[nodiscard]] memory::TierIdentity read_identity(const Json& json);
+[[nodiscard]] std::vector<memory::TierIdentity> read_identities(const Json& list);
 // The plugins of run.json.
 [[nodiscard]] std::vector<memory::TierIdentity> read_plugins(const Json& info);
 [[nodiscard]] Json to_json(const StepReport& report);

@@ -215,7 +215,7 @@ TEST(SameFiles, AreThoseOfThePlugins) {
   memory::TierIdentity other = plugin;
   other.sha256 = "2";
   const Json info = {{"commit", run::host_commit()},
-                     {"plugins", Json::array({run::to_json(plugin)})}};
+                     {"plugins", run::to_json(std::vector{plugin})}};
   check_same_files(info, {plugin}, "a-seed1");
   EXPECT_THAT(error_of([&] { check_same_files(info, {other}, "a-seed1"); }),
               HasSubstr("1: a-seed1: it was trained with another file of the plugin a.so: expected "

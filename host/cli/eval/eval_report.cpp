@@ -157,10 +157,10 @@ std::string breakdown_text(const Results& results, std::size_t width) {
 }
 
 Json to_json(const run::SweepResult& result) {
-  Json json = {{"name", result.name}, {"memory", config::to_toml(result.memory)}};
-  json["plugins"] = Json::array();
-  for (const auto& plugin : result.plugins) json["plugins"].push_back(run::to_json(plugin));
-  json["differs_from_run"] = run::to_json(result.differences);
+  Json json = {{"name", result.name},
+               {"memory", config::to_toml(result.memory)},
+               {"plugins", run::to_json(result.plugins)},
+               {"differs_from_run", run::to_json(result.differences)}};
   if (!result.reset.empty()) json["untrained_parameters"] = result.reset;
   if (result.result) {
     json["result"] = eval::to_json(*result.result);

@@ -168,10 +168,6 @@ class Generation {
                              double seconds) const {
     const generate::Options& options = generator_.options();
     const generate::Sampling& sampling = options.sampling;
-    Json plugins = Json::array();
-    for (const memory::TierIdentity& plugin : opened_.runtime().stack().identities()) {
-      plugins.push_back(run::to_json(plugin));
-    }
     Json samples = Json::array();
     for (const auto& sample : samples_) {
       samples.push_back(mneme::cli::json_of(sample, opened_.settings.tokens));
@@ -180,7 +176,7 @@ class Generation {
                  {"run", arguments_.run.string()},
                  {"step", opened_.checkpoint->progress().step},
                  {"memory", opened_.memory_name},
-                 {"plugins", plugins},
+                 {"plugins", run::to_json(opened_.runtime().stack().identities())},
                  {"differs_from_run", run::to_json(opened_.sweep->differences())},
                  {"prompt", {{"ids", prompt.ids}, {"unknown", prompt.unknown}}},
                  {"segment", options.segment},

@@ -189,10 +189,6 @@ std::unique_ptr<train::Trainer> open_trainer(const TrainArguments& arguments,
 // `first_step`: steps that were done before this process.
 Json json_of(train::Trainer& trainer, const fs::path& folder, const Json& evaluations,
              std::int64_t first_step, int interrupted_by) {
-  Json plugins = Json::array();
-  for (const auto& plugin : trainer.runtime().stack().identities()) {
-    plugins.push_back(run::to_json(plugin));
-  }
   return {{"format", "mneme-train"},
           {"run", folder.string()},
           {"steps", trainer.step()},
@@ -204,7 +200,7 @@ Json json_of(train::Trainer& trainer, const fs::path& folder, const Json& evalua
           {"tokens", trainer.tokens()},
           {"backbone_parameters", trainer.runtime().backbone_parameter_count()},
           {"memory_parameters", trainer.runtime().memory_parameter_count()},
-          {"plugins", std::move(plugins)},
+          {"plugins", run::to_json(trainer.runtime().stack().identities())},
           {"evaluations", evaluations}};
 }
 

@@ -111,9 +111,6 @@ class Reader {
 
 std::map<std::string, std::string> text_of(const CheckpointMetadata& metadata) {
   const RunProgress& progress = metadata.progress;
-  Json plugins = Json::array();
-  for (const memory::TierIdentity& identity : metadata.plugins)
-    plugins.push_back(to_json(identity));
   Json options = Json::object();
   for (const auto& [tier, table] : metadata.trained_options) {
     options[tier] = plugin::to_text(table);
@@ -123,7 +120,7 @@ std::map<std::string, std::string> text_of(const CheckpointMetadata& metadata) {
           {kContents, metadata.holds_whole_run ? "run" : kWeightsOnly},
           {"experiment", config::to_toml(metadata.experiment)},
           {"precision", metadata.precision},
-          {"plugins", json_text(plugins)},
+          {"plugins", json_text(to_json(metadata.plugins))},
           {"options", json_text(options)},
           {"step", str(progress.step)},
           {"tokens", str(progress.tokens)},
@@ -166,9 +163,7 @@ CheckpointMetadata read_metadata(const SafetensorsFile& file) {
   reader.json("valid", [&](const Json& json) { progress.valid = valid_record_of(json); });
   // Older programs wrote neither "logged" nor "options".
   if (has("logged")) reader.json("logged", [&](const Json& json) { read_logged(json, progress); });
-  reader.json("plugins", [&](const Json& json) {
-    for (const Json& plugin : json) out.plugins.push_back(read_identity(plugin));
-  });
+  reader.json("plugins", [&](const Json& json) { out.plugins = read_identities(json); });
   out.trained_options = options_of(out, Json::object());
   if (has("options"))
     reader.json("options", [&](const Json& json) { out.trained_options = options_of(out, json); });

@@ -118,7 +118,7 @@ Json EvaluationRecorder::info(const eval::Result& result, StoredBy command) cons
                {"result", eval::to_json(result)},
                {"statement", eval::statement(result)},
                {"memory", config::to_toml(experiment.memory)},
-               {"plugins", Json::array()},
+               {"plugins", to_json(runtime_.stack().identities())},
                {"experiment", config::to_toml(experiment)},
                {"data", runtime_.dataset()->describe()},
                {"machine",
@@ -133,9 +133,6 @@ Json EvaluationRecorder::info(const eval::Result& result, StoredBy command) cons
                {"tokens_per_second", number_or_null(result.tokens_per_second())},
                {"written_by", to_word(command)},
                {"written", utc_now()}};
-  for (const memory::TierIdentity& tier : runtime_.stack().identities()) {
-    info["plugins"].push_back(to_json(tier));
-  }
   const auto peak = peak_memory_bytes();
   info["peak_bytes"] = peak ? Json(*peak) : Json(nullptr);
   return info;
