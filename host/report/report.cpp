@@ -218,10 +218,10 @@ std::vector<std::string> sentences_of(const std::vector<Statement>& verdict) {
   return out;
 }
 
-Report make_report(Comparison comparison, const ReportOptions& options) {
+Report make_report(Comparison comparison, bool has_pairs) {
   Report out{.comparison = std::move(comparison)};
   out.differences = differences(out.comparison);
-  if (options.has_pairs) out.pairs = pair_differences(out.comparison);
+  if (has_pairs) out.pairs = pair_differences(out.comparison);
   out.verdict = verdict_of(out.comparison, out.differences);
   out.sheets = sheets(out.comparison, out.differences, out.pairs);
   out.figures = figures(out.comparison, out.differences);

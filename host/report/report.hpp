@@ -52,12 +52,9 @@ struct Report {
       const std::filesystem::path& folder) const;
 };
 
-// What is compared: with `has_pairs` every arm with every other, too.
-struct ReportOptions {
-  bool has_pairs = false;
-};
-// Computes everything. Deterministic: equal comparisons give equal reports.
-[[nodiscard]] Report make_report(Comparison comparison, const ReportOptions& options = {});
+// Computes everything; with `has_pairs` every arm is compared with every other, too. Deterministic:
+// equal comparisons give equal reports.
+[[nodiscard]] Report make_report(Comparison comparison, bool has_pairs = false);
 
 // The verdict's sentences one after the other, summaries among them.
 [[nodiscard]] std::vector<std::string> sentences_of(const std::vector<Statement>& verdict);

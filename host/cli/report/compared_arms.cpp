@@ -20,7 +20,7 @@ void ComparedArms::add(const Command& command) {
 report::Report ComparedArms::report_of(const std::vector<std::filesystem::path>& folders) const {
   report::Comparison comparison = report::load(folders);
   if (!baseline.empty()) report::set_baseline(comparison, baseline);
-  return report::make_report(std::move(comparison), {.has_pairs = has_pairs});
+  return report::make_report(std::move(comparison), has_pairs);
 }
 
 }  // namespace mneme::cli

@@ -59,6 +59,14 @@ const Run* Arm::find(std::uint64_t seed) const {
   return found == runs.end() ? nullptr : &*found;
 }
 
+std::vector<ArmRun> runs_of(const Comparison& comparison) {
+  std::vector<ArmRun> out;
+  for (const Arm& arm : comparison.arms) {
+    for (const Run& run : arm.runs) out.push_back({arm, run});
+  }
+  return out;
+}
+
 namespace {
 
 using ValueOfRun = std::function<double(const Arm&, const Run&)>;

@@ -185,6 +185,14 @@ struct Comparison {
   bool is_interrupted = false;  // runs are missing that were planned
 };
 
+// A run with its arm.
+struct ArmRun {
+  const Arm& arm;
+  const Run& run;
+};
+// All runs, by arm and seed. They refer to the comparison.
+[[nodiscard]] std::vector<ArmRun> runs_of(const Comparison& comparison);
+
 // --- Values of the files ---
 
 // The word at a key; "" where the value is no object, or has another one there.

@@ -119,44 +119,40 @@ void note_seeds(Comparison& comparison) {
 // Splits that only some runs were evaluated on. Runs without any split are named by note_runs.
 void note_splits(Comparison& comparison) {
   for (const std::string& split : comparison.splits) {
-    for (const Arm& arm : comparison.arms) {
-      for (const Run& run : arm.runs) {
-        if (run.evaluations.empty() || run.error || run.find(split) != nullptr) continue;
-        std::string note =
-            str(run.folder.string(), ": no stored losses on ", split, ", so that seed ", run.seed,
-                " of ", arm.name, " is not compared there");
-        if (split == "valid" || split == "test") {
-          note += str("; `mneme eval ", shell_word(run.path.string()), " --split ", split,
-                      "` makes them");
-        }
-        comparison.notes.push_back(std::move(note));
+    for (const auto& [arm, run] : runs_of(comparison)) {
+      if (run.evaluations.empty() || run.error || run.find(split) != nullptr) continue;
+      std::string note =
+          str(run.folder.string(), ": no stored losses on ", split, ", so that seed ", run.seed,
+              " of ", arm.name, " is not compared there");
+      if (split == "valid" || split == "test") {
+        note += str("; `mneme eval ", shell_word(run.path.string()), " --split ", split,
+                    "` makes them");
       }
+      comparison.notes.push_back(std::move(note));
     }
   }
 }
 
 void note_runs(Comparison& comparison) {
-  for (const Arm& arm : comparison.arms) {
-    for (const Run& run : arm.runs) {
-      if (run.error) {
-        comparison.notes.push_back(str(arm.name, " (seed ", run.seed, ") failed: ", *run.error));
-      } else if (!run.is_done && run.planned_steps > 0 && run.steps >= run.planned_steps) {
-        comparison.notes.push_back(str(arm.name, " (seed ", run.seed,
-                                       ") is trained to its last step but not evaluated; the same "
-                                       "`mneme compare` evaluates it"));
-      } else if (!run.is_done) {
-        std::string note = str(arm.name, " (seed ", run.seed, ") is not trained to the end");
-        if (run.steps > 0 && run.planned_steps > 0) {
-          note += str(": step ", grouped_number(static_cast<double>(run.steps)), " of ",
-                      grouped_number(static_cast<double>(run.planned_steps)));
-        }
-        if (!run.evaluations.empty()) note += "; its losses so far are compared";
-        comparison.notes.push_back(std::move(note));
-      } else if (run.evaluations.empty()) {
-        comparison.notes.push_back(str(run.folder.string(),
-                                       ": no stored losses of its own memory; `mneme eval ",
-                                       shell_word(run.path.string()), "` makes them"));
+  for (const auto& [arm, run] : runs_of(comparison)) {
+    if (run.error) {
+      comparison.notes.push_back(str(arm.name, " (seed ", run.seed, ") failed: ", *run.error));
+    } else if (!run.is_done && run.planned_steps > 0 && run.steps >= run.planned_steps) {
+      comparison.notes.push_back(str(arm.name, " (seed ", run.seed,
+                                     ") is trained to its last step but not evaluated; the same "
+                                     "`mneme compare` evaluates it"));
+    } else if (!run.is_done) {
+      std::string note = str(arm.name, " (seed ", run.seed, ") is not trained to the end");
+      if (run.steps > 0 && run.planned_steps > 0) {
+        note += str(": step ", grouped_number(static_cast<double>(run.steps)), " of ",
+                    grouped_number(static_cast<double>(run.planned_steps)));
       }
+      if (!run.evaluations.empty()) note += "; its losses so far are compared";
+      comparison.notes.push_back(std::move(note));
+    } else if (run.evaluations.empty()) {
+      comparison.notes.push_back(str(run.folder.string(),
+                                     ": no stored losses of its own memory; `mneme eval ",
+                                     shell_word(run.path.string()), "` makes them"));
     }
   }
 }
@@ -165,17 +161,15 @@ void note_runs(Comparison& comparison) {
 void note_steps(Comparison& comparison) {
   for (const std::string& split : comparison.splits) {
     const Run* first = nullptr;
-    for (const Arm& arm : comparison.arms) {
-      for (const Run& run : arm.runs) {
-        const EvaluationSummary* const found = run.find(split);
-        if (found == nullptr) continue;
-        if (first == nullptr) first = &run;
-        const std::int64_t expected = first->find(split)->step;
-        if (found->step == expected) continue;
-        comparison.notes.push_back(str(split, ": ", run.folder.string(), " was evaluated after ",
-                                       found->step, " steps, ", first->folder.string(), " after ",
-                                       expected));
-      }
+    for (const auto& [arm, run] : runs_of(comparison)) {
+      const EvaluationSummary* const found = run.find(split);
+      if (found == nullptr) continue;
+      if (first == nullptr) first = &run;
+      const std::int64_t expected = first->find(split)->step;
+      if (found->step == expected) continue;
+      comparison.notes.push_back(str(split, ": ", run.folder.string(), " was evaluated after ",
+                                     found->step, " steps, ", first->folder.string(), " after ",
+                                     expected));
     }
   }
 }
@@ -183,10 +177,8 @@ void note_steps(Comparison& comparison) {
 // Order of splits: valid, test, others by name.
 void find_splits(Comparison& comparison) {
   std::set<std::string> names;
-  for (const Arm& arm : comparison.arms) {
-    for (const Run& run : arm.runs) {
-      for (const EvaluationSummary& one : run.evaluations) names.insert(one.split);
-    }
+  for (const auto& [arm, run] : runs_of(comparison)) {
+    for (const EvaluationSummary& one : run.evaluations) names.insert(one.split);
   }
   for (const char* name : {"valid", "test"}) {
     if (names.erase(name) > 0) comparison.splits.emplace_back(name);

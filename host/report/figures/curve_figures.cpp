@@ -84,10 +84,8 @@ constexpr const char* kZoomWords =
 
 // Targets of the part on which the curves are measured; 0 = there are no curves.
 std::int64_t curve_targets(const Comparison& comparison) {
-  for (const Arm& arm : comparison.arms) {
-    for (const Run& run : arm.runs) {
-      if (!run.curve.empty()) return run.curve.back().targets;
-    }
+  for (const auto& [arm, run] : runs_of(comparison)) {
+    if (!run.curve.empty()) return run.curve.back().targets;
   }
   return 0;
 }
@@ -110,10 +108,8 @@ void add_learning_curves(const Comparison& comparison, std::vector<Figure>& out)
 
 void add_evaluations(const Comparison& comparison, std::vector<Figure>& out) {
   std::set<std::string> splits;
-  for (const Arm& arm : comparison.arms) {
-    for (const Run& run : arm.runs) {
-      for (const EvaluationPoint& point : run.while_training) splits.insert(point.split);
-    }
+  for (const auto& [arm, run] : runs_of(comparison)) {
+    for (const EvaluationPoint& point : run.while_training) splits.insert(point.split);
   }
   for (const std::string& split : splits) {
     Json values = curves(comparison, [&](const Run& run, Steps& steps) {
@@ -164,11 +160,9 @@ void add_diagnostic_figures(const Comparison& comparison, std::vector<Figure>& o
   for (const Kind& kind : {Kind{&TrainingPoint::losses, "auxiliary-", "Auxiliary loss "},
                            Kind{&TrainingPoint::metrics, "metric-", "Metric "}}) {
     std::set<std::string> names;
-    for (const Arm& arm : comparison.arms) {
-      for (const Run& run : arm.runs) {
-        for (const TrainingPoint& point : run.training) {
-          for (const auto& [name, value] : point.*kind.numbers) names.insert(name);
-        }
+    for (const auto& [arm, run] : runs_of(comparison)) {
+      for (const TrainingPoint& point : run.training) {
+        for (const auto& [name, value] : point.*kind.numbers) names.insert(name);
       }
     }
     for (const std::string& name : names) {

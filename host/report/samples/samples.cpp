@@ -105,12 +105,10 @@ std::string explanation(const SideBySide& sample) {
 
 std::string missing_words(const Comparison& comparison) {
   std::vector<std::string> runs;
-  for (const Arm& arm : comparison.arms) {
-    for (const Run& run : arm.runs) {
-      const bool has_samples = std::ranges::any_of(
-          run.evaluations, [](const EvaluationSummary& one) { return !one.shown.empty(); });
-      if (!run.evaluations.empty() && !has_samples) runs.push_back(run.folder.string());
-    }
+  for (const auto& [arm, run] : runs_of(comparison)) {
+    const bool has_samples = std::ranges::any_of(
+        run.evaluations, [](const EvaluationSummary& one) { return !one.shown.empty(); });
+    if (!run.evaluations.empty() && !has_samples) runs.push_back(run.folder.string());
   }
   if (runs.empty()) return "";
   std::string words = str("No samples are stored of ", join(runs, ", "), ". ");
@@ -193,23 +191,21 @@ Sheet samples_sheet(const Comparison& comparison) {
                           Cell("", tokens), Cell("", right), Cell(text)});
   };
   std::vector<const Shown*> asked;
-  for (const Arm& arm : comparison.arms) {
-    for (const Run& run : arm.runs) {
-      for (const EvaluationSummary& evaluation : run.evaluations) {
-        for (const Shown& one : evaluation.shown) {
-          const bool is_known =
-              std::ranges::any_of(asked, [&](const Shown* other) { return other->is_like(one); });
-          if (!is_known) {
-            asked.push_back(&one);
-            if (!one.is_answer) {
-              const std::string prompt = one.prompt_text ? *one.prompt_text : ids_text(one.prompt);
-              add(one, "prompt", "", nullptr, one.prompt.size(), nullptr, prompt);
-            }
-            add(one, "expected", "", nullptr, one.expected.size(), nullptr, expected_text(one));
+  for (const auto& [arm, run] : runs_of(comparison)) {
+    for (const EvaluationSummary& evaluation : run.evaluations) {
+      for (const Shown& one : evaluation.shown) {
+        const bool is_known =
+            std::ranges::any_of(asked, [&](const Shown* other) { return other->is_like(one); });
+        if (!is_known) {
+          asked.push_back(&one);
+          if (!one.is_answer) {
+            const std::string prompt = one.prompt_text ? *one.prompt_text : ids_text(one.prompt);
+            add(one, "prompt", "", nullptr, one.prompt.size(), nullptr, prompt);
           }
-          add(one, one.is_answer ? "predicted" : "generated", arm.name, run.seed, one.made.size(),
-              one.is_answer ? Json(right_tokens(one)) : Json(nullptr), made_text(one));
+          add(one, "expected", "", nullptr, one.expected.size(), nullptr, expected_text(one));
         }
+        add(one, one.is_answer ? "predicted" : "generated", arm.name, run.seed, one.made.size(),
+            one.is_answer ? Json(right_tokens(one)) : Json(nullptr), made_text(one));
       }
     }
   }

@@ -155,12 +155,10 @@ std::string duration_text(double seconds) {
 std::string time_text(const Comparison& comparison) {
   double all = 0.0;
   std::int64_t runs = 0;
-  for (const Arm& arm : comparison.arms) {
-    for (const Run& run : arm.runs) {
-      if (run.training.empty() || run.training.back().seconds <= 0.0) continue;
-      all += run.training.back().seconds;
-      ++runs;
-    }
+  for (const auto& [arm, run] : runs_of(comparison)) {
+    if (run.training.empty() || run.training.back().seconds <= 0.0) continue;
+    all += run.training.back().seconds;
+    ++runs;
   }
   if (runs == 0) return "";
   std::string text = str(duration_text(all / static_cast<double>(runs)), " a run, ",

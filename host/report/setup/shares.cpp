@@ -22,11 +22,9 @@ std::int64_t all_targets(const EvaluationSummary& evaluation) {
 std::vector<const EvaluationSummary*> evaluations_of(const Comparison& comparison,
                                                      const std::string& split) {
   std::vector<const EvaluationSummary*> out;
-  for (const Arm& arm : comparison.arms) {
-    for (const Run& run : arm.runs) {
-      const EvaluationSummary* const found = run.error ? nullptr : run.find(split);
-      if (found != nullptr) out.push_back(found);
-    }
+  for (const auto& [arm, run] : runs_of(comparison)) {
+    const EvaluationSummary* const found = run.error ? nullptr : run.find(split);
+    if (found != nullptr) out.push_back(found);
   }
   return out;
 }

@@ -92,12 +92,10 @@ void mark_fewer_seeds(Cell& cell, std::size_t seeds) {
 // How much of a task is missing; "" = nothing.
 std::string progress_text(const Comparison& comparison) {
   std::size_t all = 0, waiting = 0, failed = 0;
-  for (const Arm& arm : comparison.arms) {
-    for (const Run& run : arm.runs) {
-      ++all;
-      failed += run.error ? 1 : 0;
-      waiting += !run.error && !run.is_done ? 1 : 0;
-    }
+  for (const auto& [arm, run] : runs_of(comparison)) {
+    ++all;
+    failed += run.error ? 1 : 0;
+    waiting += !run.error && !run.is_done ? 1 : 0;
   }
   std::vector<std::string> parts;
   if (waiting > 0) parts.push_back(str(all - waiting - failed, " of ", all, " runs are done"));

@@ -179,17 +179,12 @@ Sheet differences_sheet(const Comparison& comparison, const std::vector<Differen
   for (const Difference& one : all) {
     const int digits = 4;
     const bool is_known = one.verdict != Verdict::kUnknown;
-    std::vector<Cell> row{Cell(row_name(comparison, one, are_pairs)), Cell(verdict_word(one))};
-    row.push_back(number_cell(one.mean, digits, true));
-    row.push_back(number_cell(one.low, digits, true));
-    row.push_back(number_cell(one.high, digits, true));
-    row.push_back(positive_cell(one.p));
-    row.push_back(positive_cell(one.adjusted_p));
-    row.push_back(number_cell(one.effect, 2, true));
-    row.push_back(positive_cell(one.detectable));
-    row.push_back(count_cell(static_cast<std::int64_t>(one.seeds.size())));
-    row.push_back(is_known ? Cell(units_text(one), one.units) : Cell("-", nullptr));
-    out.rows.push_back(std::move(row));
+    out.rows.push_back({Cell(row_name(comparison, one, are_pairs)), Cell(verdict_word(one)),
+                        number_cell(one.mean, digits, true), number_cell(one.low, digits, true),
+                        number_cell(one.high, digits, true), positive_cell(one.p),
+                        positive_cell(one.adjusted_p), number_cell(one.effect, 2, true),
+                        positive_cell(one.detectable), count_cell(std::ssize(one.seeds)),
+                        is_known ? Cell(units_text(one), one.units) : Cell("-", nullptr)});
   }
   out.notes = reason_notes(comparison, all, are_pairs);
   out.notes.push_back(str("Losses in nats a token, accuracies and scores as shares; arm minus ",
@@ -207,35 +202,33 @@ Sheet diagnostics_sheet(const Comparison& comparison) {
               .title = "Diagnostics",
               .headings = {"arm", "seed", "split", "measure", "tier", "layer", "place", "value"},
               .is_for_programs = true};
-  for (const Arm& arm : comparison.arms) {
-    for (const Run& run : arm.runs) {
-      for (const EvaluationSummary& evaluation : run.evaluations) {
-        if (!evaluation.diagnostics) continue;
-        const auto add = [&](const char* measure, const std::string& tier, std::int64_t layer,
-                             std::int64_t place, double value) {
-          sheet.rows.push_back({Cell(arm.name), Cell("", run.seed), Cell(evaluation.split),
-                                Cell(std::string(measure)), Cell(tier), count_cell(layer),
-                                count_cell(place), Cell("", number_or_null(value))});
-        };
-        const scores::Diagnostics& of = *evaluation.diagnostics;
-        // The first distance, age in tokens, or the number of a bin or row.
-        for (const auto& [measure, layers, first, width] :
-             {std::tuple("attention by distance", &of.distance, std::int64_t{1}, of.distance_width),
-              std::tuple("density", &of.density, std::int64_t{0}, std::int64_t{1}),
-              std::tuple("age", &of.age, std::int64_t{0}, of.stretch),
-              std::tuple("alpha", &of.alpha, std::int64_t{0}, std::int64_t{1})}) {
-          for (const scores::LayerValues& one : *layers) {
-            std::int64_t place = first;
-            for (const double value : one.values) {
-              add(measure, one.tier, one.layer, std::exchange(place, place + width), value);
-            }
+  for (const ArmRun& read : runs_of(comparison)) {
+    for (const EvaluationSummary& evaluation : read.run.evaluations) {
+      if (!evaluation.diagnostics) continue;
+      const auto add = [&](const char* measure, const std::string& tier, std::int64_t layer,
+                           std::int64_t place, double value) {
+        sheet.rows.push_back({Cell(read.arm.name), Cell("", read.run.seed), Cell(evaluation.split),
+                              Cell(std::string(measure)), Cell(tier), count_cell(layer),
+                              count_cell(place), Cell("", number_or_null(value))});
+      };
+      const scores::Diagnostics& of = *evaluation.diagnostics;
+      // The first distance, age in tokens, or the number of a bin or row.
+      for (const auto& [measure, layers, first, width] :
+           {std::tuple("attention by distance", &of.distance, std::int64_t{1}, of.distance_width),
+            std::tuple("density", &of.density, std::int64_t{0}, std::int64_t{1}),
+            std::tuple("age", &of.age, std::int64_t{0}, of.stretch),
+            std::tuple("alpha", &of.alpha, std::int64_t{0}, std::int64_t{1})}) {
+        for (const scores::LayerValues& one : *layers) {
+          std::int64_t place = first;
+          for (const double value : one.values) {
+            add(measure, one.tier, one.layer, std::exchange(place, place + width), value);
           }
         }
-        for (const scores::LayerRegions& one : of.regions) {
-          for (std::size_t r = 0; r < one.shares.size(); ++r) {
-            add("attention by region", one.tier, one.layer, static_cast<std::int64_t>(r),
-                one.shares[r]);
-          }
+      }
+      for (const scores::LayerRegions& one : of.regions) {
+        for (std::size_t r = 0; r < one.shares.size(); ++r) {
+          add("attention by region", one.tier, one.layer, static_cast<std::int64_t>(r),
+              one.shares[r]);
         }
       }
     }

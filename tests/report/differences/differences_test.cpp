@@ -173,7 +173,7 @@ TEST_F(Differences, TheVerdictStandsBehindTheName) {
 
 TEST_F(Differences, EqualNotesAreSaidOnce) {
   small_.documents = 8;
-  const Report report = make_report(comparison_of(small_), {.has_pairs = true});
+  const Report report = make_report(comparison_of(small_), /*has_pairs=*/true);
   const auto notes_about = [](const std::vector<std::string>& notes, const std::string& word) {
     return std::ranges::count_if(
         notes, [&](const std::string& note) { return note.find(word) != note.npos; });

@@ -178,7 +178,7 @@ TEST_F(Setup, AnotherArmIsTheBaseline) {
 
 // Three arms have two differences to the first, and three pairs, which are a family of their own.
 TEST_F(Setup, AllPairsAreAFamily) {
-  const Report report = make_report(comparison_of(small_), {.has_pairs = true});
+  const Report report = make_report(comparison_of(small_), /*has_pairs=*/true);
   ASSERT_THAT(report.differences, SizeIs(2));
   ASSERT_THAT(report.pairs, SizeIs(3));
   EXPECT_EQ(report.differences[0].arms, 2u);
