@@ -181,14 +181,12 @@ Json to_json(const std::vector<scores::Bucket>& buckets) {
 }  // namespace
 
 Json to_json(const scores::Sums& sums) {
-  Json json;
-  json["tokens"] = sums.targets;
-  json["nll"] = number_or_null(sums.nll);
-  json["correct"] = sums.correct;
-  json["loss"] = number_or_null(sums.loss());
-  json["perplexity"] = number_or_null(sums.perplexity());
-  json["accuracy"] = number_or_null(sums.accuracy());
-  return json;
+  return {{"tokens", sums.targets},
+          {"nll", number_or_null(sums.nll)},
+          {"correct", sums.correct},
+          {"loss", number_or_null(sums.loss())},
+          {"perplexity", number_or_null(sums.perplexity())},
+          {"accuracy", number_or_null(sums.accuracy())}};
 }
 
 Json to_json(const Breakdown& breakdown) {

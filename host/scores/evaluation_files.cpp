@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <system_error>
@@ -92,12 +91,6 @@ std::string crc32c_text(const fs::path& path) {
     if (count == 0) return hex_text(sum);
     sum = crc32c(std::span(part).first(static_cast<std::size_t>(count)), sum);
   }
-}
-
-std::string hex_text(std::uint32_t number) {
-  std::array<char, 9> text{};
-  static_cast<void>(std::snprintf(text.data(), text.size(), "%08x", number));
-  return text.data();
 }
 
 std::string checksum_of_info(Json info) {

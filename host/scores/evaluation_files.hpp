@@ -100,7 +100,6 @@ inline constexpr std::array kIntegerColumns = {
 
 // CRC-32C of a whole file, 8 hexadecimal digits; read in parts. Error (kRun) when it cannot be.
 [[nodiscard]] std::string crc32c_text(const std::filesystem::path& path);
-[[nodiscard]] std::string hex_text(std::uint32_t number);
 // The key `checksum` of evaluation.json: CRC-32C of the object without it, as it is written in one
 // line.
 [[nodiscard]] std::string checksum_of_info(Json info);

@@ -144,4 +144,10 @@ std::uint32_t crc32c(std::string_view text, std::uint32_t before) {
   return crc32c(std::as_bytes(std::span(text)), before);
 }
 
+std::string hex_text(std::uint32_t number) {
+  std::string out;
+  for (int shift = 28; shift >= 0; shift -= 4) out += "0123456789abcdef"[(number >> shift) & 15];
+  return out;
+}
+
 }  // namespace mneme

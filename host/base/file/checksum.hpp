@@ -42,5 +42,7 @@ class Sha256 {
 // The same without an instruction of the processor.
 [[nodiscard]] std::uint32_t crc32c_by_tables(std::span<const std::byte> bytes,
                                              std::uint32_t before = 0);
+// As 8 lower-case hexadecimal digits.
+[[nodiscard]] std::string hex_text(std::uint32_t number);
 
 }  // namespace mneme

@@ -99,15 +99,9 @@ namespace {
 constexpr const char* kTensors = "tensor_checksums";
 constexpr const char* kWhole = "checksum";
 
-std::string hexadecimal(std::uint32_t value) {
-  std::string out;
-  for (int shift = 28; shift >= 0; shift -= 4) out += "0123456789abcdef"[(value >> shift) & 15];
-  return out;
-}
-
 std::string checksum_of(const TensorView& tensor) {
   const std::string head = str(dtype_name(tensor.dtype), ' ', list_text(tensor.shape));
-  return hexadecimal(crc32c(std::span(tensor.data, tensor.bytes), crc32c(head)));
+  return hex_text(crc32c(std::span(tensor.data, tensor.bytes), crc32c(head)));
 }
 
 bool is_moment(const std::string& name) {
@@ -123,7 +117,7 @@ std::string checksum_of(const std::map<std::string, std::string>& metadata) {
     if (key == kWhole) continue;
     crc = crc32c(str(key.size(), ' ', value.size(), ' ', key, value), crc);
   }
-  return hexadecimal(crc);
+  return hex_text(crc);
 }
 
 // The checksums by tensor; empty for what cannot be read, which the metadata's checksum tells.

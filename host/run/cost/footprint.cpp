@@ -188,6 +188,22 @@ void add_activations(Footprint& out, const config::Experiment& e, const ModelSiz
        "train.lanes, train.segment or the memory's rows"});
 }
 
+// Without the bytes of a fresh state.
+ModelSizes sizes_of(const Runtime& runtime, memory::Phase phase) {
+  ModelSizes sizes{.vocabulary = runtime.model().vocabulary(),
+                   .backbone_parameters = runtime.backbone_parameter_count(),
+                   .memory_parameters = runtime.memory_parameter_count(),
+                   .context_rows = runtime.stack().context_rows(phase),
+                   .rider_rows = runtime.stack().rider_rows(phase)};
+  for (const optim::TrainableParameter& parameter : runtime.parameters()) {
+    if (parameter.name.starts_with("model.") && backbone::is_low_rank_update(parameter.name)) {
+      sizes.update_parameters += parameter.tensor.numel();
+    }
+    sizes.largest_parameter = std::max(sizes.largest_parameter, parameter.tensor.numel());
+  }
+  return sizes;
+}
+
 }  // namespace
 
 std::int64_t Footprint::total() const {
@@ -226,20 +242,8 @@ Footprint training_footprint(const config::Experiment& experiment, const ModelSi
 }
 
 Footprint training_footprint(const Runtime& runtime) {
-  const config::Experiment& e = runtime.experiment();
-  ModelSizes sizes;
-  sizes.vocabulary = runtime.model().vocabulary();
-  sizes.backbone_parameters = runtime.backbone_parameter_count();
-  sizes.memory_parameters = runtime.memory_parameter_count();
-  for (const optim::TrainableParameter& parameter : runtime.parameters()) {
-    if (parameter.name.starts_with("model.") && backbone::is_low_rank_update(parameter.name)) {
-      sizes.update_parameters += parameter.tensor.numel();
-    }
-    sizes.largest_parameter = std::max(sizes.largest_parameter, parameter.tensor.numel());
-  }
-  sizes.context_rows = runtime.stack().context_rows(memory::Phase::kTraining);
-  sizes.rider_rows = runtime.stack().rider_rows(memory::Phase::kTraining);
-  return training_footprint(e, sizes, runtime.device().is_cuda());
+  return training_footprint(runtime.experiment(), sizes_of(runtime, memory::Phase::kTraining),
+                            runtime.device().is_cuda());
 }
 
 Footprint training_footprint(const config::Experiment& experiment, std::int64_t vocabulary,
@@ -298,24 +302,17 @@ Footprint evaluation_footprint(const config::Experiment& e, const ModelSizes& si
 
 Footprint evaluation_footprint(const Runtime& runtime) {
   const config::EvalConfig& eval = runtime.experiment().eval;
-  ModelSizes sizes;
-  sizes.vocabulary = runtime.model().vocabulary();
-  sizes.backbone_parameters = runtime.backbone_parameter_count();
-  sizes.memory_parameters = runtime.memory_parameter_count();
-  sizes.context_rows = runtime.stack().context_rows(memory::Phase::kEvaluation);
-  sizes.rider_rows = runtime.stack().rider_rows(memory::Phase::kEvaluation);
-  return evaluation_footprint(runtime.experiment(), sizes, runtime.precision(), eval.lanes,
-                              eval.segment, runtime.device().is_cuda());
+  return evaluation_footprint(runtime.experiment(), sizes_of(runtime, memory::Phase::kEvaluation),
+                              runtime.precision(), eval.lanes, eval.segment,
+                              runtime.device().is_cuda());
 }
 
 Json to_json(const Footprint& estimate) {
-  Json json;
-  json["bytes"] = estimate.total();
-  json["uses"] = Json::array();
+  Json uses = Json::array();
   for (const FootprintPart& use : estimate.uses) {
-    json["uses"].push_back({{"name", use.name}, {"bytes", use.bytes}, {"formula", use.formula}});
+    uses.push_back({{"name", use.name}, {"bytes", use.bytes}, {"formula", use.formula}});
   }
-  return json;
+  return {{"bytes", estimate.total()}, {"uses", std::move(uses)}};
 }
 
 std::vector<backbone::Parameter> backbone_outline(const config::Experiment& experiment,

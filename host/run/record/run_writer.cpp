@@ -12,7 +12,6 @@
 #include "host/run/fingerprint.hpp"
 #include "host/run/record/evaluation_recorder.hpp"
 #include "host/run/record/metrics.hpp"
-#include "host/run/run_description.hpp"
 #include "host/scores/memory_checks.hpp"
 
 namespace mneme::run {
@@ -165,21 +164,6 @@ void RunWriter::open_files(const config::TrainConfig& train, const RunProgress& 
   metrics_.emplace(folder_.metrics());
   if (!train.tensorboard) return;
   tensorboard_.emplace(folder_.tensorboard(), progress.step, progress.tokens, progress.seconds);
-}
-
-void RunWriter::append(const StepReport& report) {
-  append_line(to_json(report));
-  if (tensorboard_) tensorboard_->add(report);
-}
-
-void RunWriter::append(const EvalReport& report) {
-  append_line(to_json(report));
-  if (tensorboard_) tensorboard_->add(report);
-}
-
-void RunWriter::append(const CurveReport& report) {
-  append_line(to_json(report));
-  if (tensorboard_) tensorboard_->add(report);
 }
 
 void RunWriter::append_line(const Json& line) {

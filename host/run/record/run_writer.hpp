@@ -14,7 +14,7 @@
 #include "host/run/checkpoint/checkpoint.hpp"
 #include "host/run/record/curve.hpp"
 #include "host/run/record/metrics.hpp"
-#include "host/run/record/observer.hpp"
+#include "host/run/run_description.hpp"
 #include "host/run/run_folder.hpp"
 
 namespace mneme::run {
@@ -49,9 +49,11 @@ class RunWriter {
   void continue_from(const RunProgress& progress, const Runtime& runtime);
 
   // Append to metrics.jsonl and, with train.tensorboard, to the event file. Error (kRun).
-  void append(const StepReport& report);
-  void append(const EvalReport& report);
-  void append(const CurveReport& report);
+  template <typename Report>
+  void append(const Report& report) {
+    append_line(to_json(report));
+    if (tensorboard_) tensorboard_->add(report);
+  }
   // Lines of metrics.jsonl.
   [[nodiscard]] std::int64_t metrics_lines() const { return metrics_lines_; }
 
