@@ -48,87 +48,65 @@ std::string obstacle(const fs::path& path) {
   return obstacle_above(place.path);
 }
 
+// `fault` says what is wrong with a value; "" = nothing.
+Trait checked(const std::function<std::string(const std::string&)>& fault,
+              const std::string& description = "") {
+  return [fault, description](CLI::Option& option) { option.check(fault, description); };
+}
+
 }  // namespace
 
-const Option& Option::in(std::int64_t least, std::int64_t most) const {
-  const auto check = [least, most](const std::string& text) -> std::string {
+Trait in(std::int64_t least, std::int64_t most) {
+  return checked([least, most](const std::string& text) {
     const auto value = integer_of<std::int64_t>(text);
-    if (value && *value >= least && *value <= most) return "";
+    if (value && *value >= least && *value <= most) return std::string();
     return str("expected ", config::range_text(config::IntegerRange{least, most}), ", got ", text);
-  };
-  option_->check(check);
-  return *this;
+  });
 }
 
-const Option& Option::in_unit_interval() const {
-  option_->check([](const std::string& text) -> std::string {
+void in_unit_interval(CLI::Option& option) {
+  option.check([](const std::string& text) {
     double value = 0.0;
     const bool is_number = CLI::detail::lexical_cast(text, value);
-    if (is_number && value >= 0.0 && value <= 1.0) return "";
-    return "expected a number in [0, 1], got " + text;
+    return is_number && value >= 0.0 && value <= 1.0 ? ""
+                                                     : "expected a number in [0, 1], got " + text;
   });
-  return *this;
 }
 
-const Option& Option::one_of(const std::vector<std::string>& words) const {
-  return one_of(words, "", nullptr);
-}
-
-const Option& Option::one_of(const std::vector<std::string>& words, const std::string& pattern,
-                             bool (*fits)(std::string_view)) const {
-  const auto check = [words, pattern, fits](const std::string& text) -> std::string {
-    if (std::ranges::find(words, text) != words.end()) return "";
-    if (fits != nullptr && fits(text)) return "";
+Trait one_of(const std::vector<std::string>& words, const std::string& pattern,
+             bool (*fits)(std::string_view)) {
+  const auto fault = [words, pattern, fits](const std::string& text) {
+    if (std::ranges::find(words, text) != words.end()) return std::string();
+    if (fits != nullptr && fits(text)) return std::string();
     return str("expected ", quoted_list(words), fits == nullptr ? "" : " | ", pattern, ", got \"",
                text, '"', did_you_mean(text.substr(0, text.find(':')), words));  // "gpu:0"
   };
-  option_->check(check, '{' + join(words, ",") + '}');  // definition_of reads the words from it
-  return *this;
+  return checked(fault, '{' + join(words, ",") + '}');  // definition_of reads the words from it
 }
 
-const Option& Option::not_empty(const std::string& expected) const {
-  option_->check([expected](const std::string& text) -> std::string {
+Trait not_empty(const std::string& expected) {
+  return checked([expected](const std::string& text) {
     return text.empty() ? "expected " + expected + ", got an empty text" : "";
   });
-  return *this;
 }
 
-const Option& Option::required() const {
-  option_->required();
-  return *this;
+void required(CLI::Option& option) { option.required(); }
+
+void shown(CLI::Option& option) { option.capture_default_str(); }
+
+void one_each(CLI::Option& option) { option.allow_extra_args(false); }
+
+Trait delimiter(char separator) {
+  return [separator](CLI::Option& option) { option.delimiter(separator); };
 }
 
-const Option& Option::shown() const {
-  option_->capture_default_str();
-  return *this;
+Trait expected(int count) {
+  return [count](CLI::Option& option) { option.expected(count); };
 }
 
-const Option& Option::one_each() const {
-  option_->allow_extra_args(false);
-  return *this;
+Trait optional_value(const std::string& text) {
+  return [text](CLI::Option& option) { option.expected(0, 1)->default_str(text); };
 }
-
-const Option& Option::delimiter(char separator) const {
-  option_->delimiter(separator);
-  return *this;
-}
-
-const Option& Option::expected(int count) const {
-  option_->expected(count);
-  return *this;
-}
-
-const Option& Option::expected(int least, int most) const {
-  option_->expected(least, most);
-  return *this;
-}
-
-const Option& Option::default_str(const std::string& text) const {
-  option_->default_str(text);
-  return *this;
-}
-
-bool Option::is_given() const { return option_->count() > 0; }
 
 Command Command::subcommand(const std::string& name, const std::string& help) const {
   return {*app_->add_subcommand(name, help), *action_};
@@ -147,39 +125,37 @@ std::string type_text(const std::string& type) {
 }
 
 // Refuses another option in the place of a path or a name that was forgotten: --run --dry-run.
-void refuse_options(CLI::Option& option, const std::string& type) {
+Trait no_option(const std::string& type) {
   const std::string expected = type_text(type);
-  option.check([expected, is_path = expected != type](const std::string& text) -> std::string {
-    if (!text.starts_with("--")) return "";
+  return checked([expected, is_path = expected != type](const std::string& text) {
+    if (!text.starts_with("--")) return std::string();
     const std::string message = str("expected ", expected, ", got ", text);
     return is_path ? str(message, "; a path that begins so is given as ./", text) : message;
   });
 }
 
 template <typename T>
+constexpr bool kIsPath = std::is_same_v<T, fs::path> || std::is_same_v<T, std::vector<fs::path>>;
+template <typename T>
 constexpr bool kIsText =
-    std::is_same_v<T, std::string> || std::is_same_v<T, std::optional<std::string>> ||
-    std::is_same_v<T, std::vector<std::string>> || std::is_same_v<T, fs::path> ||
-    std::is_same_v<T, std::vector<fs::path>>;
+    kIsPath<T> || std::is_same_v<T, std::string> || std::is_same_v<T, std::optional<std::string>> ||
+    std::is_same_v<T, std::vector<std::string>>;
 
 }  // namespace
 
 template <typename T>
-Option Command::option(const std::string& name, T& value, const std::string& type,
-                       const std::string& help) const {
-  CLI::Option* const parsed = app_->add_option(name, value, help)->type_name(type);
+void Command::option(const std::string& name, T& value, const std::string& type,
+                     const std::string& help, std::initializer_list<Trait> traits) const {
+  CLI::Option& option = *app_->add_option(name, value, help)->type_name(type);
   // A text, such as that of --prompt, may begin with anything.
-  if (kIsText<T> && name.starts_with("--") && type != "TEXT") refuse_options(*parsed, type);
-  const Option option(parsed);
-  if constexpr (std::is_same_v<T, fs::path> || std::is_same_v<T, std::vector<fs::path>>) {
-    option.not_empty("a path");
-  }
-  return option;
+  if (kIsText<T> && name.starts_with("--") && type != "TEXT") no_option(type)(option);
+  if (kIsPath<T>) not_empty("a path")(option);
+  for (const Trait& trait : traits) trait(option);
 }
 
-#define MNEME_OPTION_OF(...)                                                            \
-  template Option Command::option(const std::string&, __VA_ARGS__&, const std::string&, \
-                                  const std::string&) const
+#define MNEME_OPTION_OF(...)                                                          \
+  template void Command::option(const std::string&, __VA_ARGS__&, const std::string&, \
+                                const std::string&, std::initializer_list<Trait>) const
 MNEME_OPTION_OF(std::string);
 MNEME_OPTION_OF(fs::path);
 MNEME_OPTION_OF(std::int64_t);
@@ -200,7 +176,7 @@ void Command::flag(const std::string& name, bool& value, const std::string& help
 
 CommandDefinition Command::definition() const { return definition_of(*app_); }
 
-Option Command::operator[](const std::string& name) const { return Option(app_->get_option(name)); }
+bool Command::is_given(const std::string& option) const { return app_->count(option) > 0; }
 
 void Command::examples(const std::vector<std::string>& lines) const {
   app_->footer("Examples:\n  " + join(lines, "\n  "));
@@ -309,10 +285,9 @@ void check_new_folder(const std::string& option, const fs::path& path) {
 }
 
 void JsonArgument::add(const Command& command) {
-  command
-      .option("--json", path_, "FILE",
-              "Write the results as JSON to FILE; - is stdout, without the text")
-      .not_empty("a path");
+  command.option("--json", path_, "FILE",
+                 "Write the results as JSON to FILE; - is stdout, without the text",
+                 {not_empty("a path")});
 }
 
 void JsonArgument::check() const {
@@ -335,15 +310,13 @@ void JsonArgument::write(const Json& json, const Streams& streams) const {
 }
 
 void SetArgument::add(const Command& command) {
-  command
-      .option("--set", texts_, "KEY=VALUE",
-              "Set one key of the experiment, as train.lr=1e-3; may be given several times")
-      .one_each();
-  command
-      .option("--unset", removed_, "KEY",
-              "Remove one key of the experiment, as train.epochs, before --set; its default "
-              "holds then; may be given several times")
-      .one_each();
+  command.option("--set", texts_, "KEY=VALUE",
+                 "Set one key of the experiment, as train.lr=1e-3; may be given several times",
+                 {one_each});
+  command.option("--unset", removed_, "KEY",
+                 "Remove one key of the experiment, as train.epochs, before --set; its default "
+                 "holds then; may be given several times",
+                 {one_each});
 }
 
 std::vector<config::Override> SetArgument::overrides() const {
@@ -360,9 +333,9 @@ std::vector<std::string> SetArgument::words() const {
   return words;
 }
 
-Option add_memory_files(const Command& command, std::vector<fs::path>& files,
-                        const std::string& help) {
-  return command.option("--memory", files, "FILE", help).one_each();
+void add_memory_files(const Command& command, std::vector<fs::path>& files,
+                      const std::string& help) {
+  command.option("--memory", files, "FILE", help, {one_each});
 }
 
 void add_locked(const Command& command, bool& is_locked) {
@@ -372,23 +345,18 @@ void add_locked(const Command& command, bool& is_locked) {
 }
 
 void add_trial_seconds(const Command& command, std::int64_t& seconds) {
-  command
-      .option("--trial-seconds", seconds, "N",
-              "A trial that has not ended after N seconds is killed")
-      .in(1, kMaxCount)
-      .shown();
+  command.option("--trial-seconds", seconds, "N",
+                 "A trial that has not ended after N seconds is killed", {in(1, kMaxCount), shown});
 }
 
 void MachineArguments::add_place(const Command& command) {
-  command.option("--device", device, "DEVICE", "Where to compute: cpu, cuda or cuda:N")
-      .one_of({"cpu", "cuda"}, "cuda:N", &tensor::is_cuda_name)
-      .shown();
-  command
-      .option("--threads", threads, "N",
-              "Threads to compute with; 0 = OMP_NUM_THREADS, or as many as the process may use, "
-              "and one "
-              "for a small model")
-      .in(0, 4096);
+  command.option("--device", device, "DEVICE", "Where to compute: cpu, cuda or cuda:N",
+                 {one_of({"cpu", "cuda"}, "cuda:N", &tensor::is_cuda_name), shown});
+  command.option("--threads", threads, "N",
+                 "Threads to compute with; 0 = OMP_NUM_THREADS, or as many as the process may use, "
+                 "and one "
+                 "for a small model",
+                 {in(0, 4096)});
 }
 
 void MachineArguments::add(const Command& command) {
@@ -401,12 +369,11 @@ FreeMemorySource MachineArguments::free_memory() const {
   return [] { return mneme::free_memory(); };
 }
 
-Option add_plugin_folders(const Command& command, std::vector<fs::path>& folders) {
-  return command
-      .option("--plugins", folders, "DIR",
-              "Folder to look in, instead of the program's own plugins; may be given several "
-              "times")
-      .one_each();
+void add_plugin_folders(const Command& command, std::vector<fs::path>& folders) {
+  command.option("--plugins", folders, "DIR",
+                 "Folder to look in, instead of the program's own plugins; may be given several "
+                 "times",
+                 {one_each});
 }
 
 std::vector<fs::path> plugin_folders(const std::vector<fs::path>& given) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <set>
@@ -34,40 +35,30 @@ inline constexpr std::int64_t kMaxSamples = 100'000;      // generated texts of 
 inline constexpr std::int64_t kMaxExtent = 1'048'576;     // of a tensor, as in an experiment
 inline constexpr std::int64_t kMaxCount = 1'000'000'000;  // of steps and the like
 
-// One option of a subcommand. The functions return it again, so that calls can be chained.
-class Option {
- public:
-  explicit Option(CLI::Option* option) : option_(option) {}
+// What the value of an option has to be, how it is given, or how the help shows it.
+using Trait = std::function<void(CLI::Option&)>;
 
-  // An integer in [least, most]: "--lanes: expected an integer in [1, 1048576], got 0".
-  const Option& in(std::int64_t least, std::int64_t most) const;
-  // A real number in [0, 1].
-  const Option& in_unit_interval() const;
-  const Option& one_of(const std::vector<std::string>& words) const;
-  // One of `words`, or a word that `fits`; a message calls the latter `pattern`: "cuda:N".
-  const Option& one_of(const std::vector<std::string>& words, const std::string& pattern,
-                       bool (*fits)(std::string_view)) const;
-  // A text that is not empty, which variables and the commands' code take for an absent option:
-  // "--out: expected a path, got an empty text". Options whose variables are paths have the check.
-  const Option& not_empty(const std::string& expected) const;
-  const Option& required() const;
-  // The help shows the value that the variable has now as the default.
-  const Option& shown() const;
-  // Takes one value each time that it is given, not all words up to the next option.
-  const Option& one_each() const;
-  // One word holds several values, separated by `separator`.
-  const Option& delimiter(char separator) const;
-  // Takes exactly `count` values, or a number of values between the two bounds.
-  const Option& expected(int count) const;
-  const Option& expected(int least, int most) const;
-  // The value where the option is given without one.
-  const Option& default_str(const std::string& text) const;
-  // True once parsing has met it.
-  [[nodiscard]] bool is_given() const;
-
- private:
-  CLI::Option* option_;
-};
+// An integer in [least, most]: "--lanes: expected an integer in [1, 1048576], got 0".
+[[nodiscard]] Trait in(std::int64_t least, std::int64_t most);
+// A real number in [0, 1].
+void in_unit_interval(CLI::Option& option);
+// One of `words`, or a word that `fits`; a message calls the latter `pattern`: "cuda:N".
+[[nodiscard]] Trait one_of(const std::vector<std::string>& words, const std::string& pattern = "",
+                           bool (*fits)(std::string_view) = nullptr);
+// A text that is not empty, which variables and the commands' code take for an absent option:
+// "--out: expected a path, got an empty text". Options whose variables are paths have the check.
+[[nodiscard]] Trait not_empty(const std::string& expected);
+void required(CLI::Option& option);
+// The help shows the value that the variable has now as the default.
+void shown(CLI::Option& option);
+// Takes one value each time that it is given, not all words up to the next option.
+void one_each(CLI::Option& option);
+// One word holds several values, separated by `separator`.
+[[nodiscard]] Trait delimiter(char separator);
+// Takes exactly `count` values.
+[[nodiscard]] Trait expected(int count);
+// May be given without a value, which is `text` then.
+[[nodiscard]] Trait optional_value(const std::string& text);
 
 // A subcommand while its options are declared; a reference to what the parser owns.
 class Command {
@@ -82,13 +73,13 @@ class Command {
   // shows for its value; parsing sets `value`, which must outlive the command. T: the types that
   // arguments.cpp instantiates.
   template <typename T>
-  Option option(const std::string& name, T& value, const std::string& type,
-                const std::string& help) const;
+  void option(const std::string& name, T& value, const std::string& type, const std::string& help,
+              std::initializer_list<Trait> traits = {}) const;
   void flag(const std::string& name, bool& value, const std::string& help) const;
   // The command as it is declared now, with everything below it.
   [[nodiscard]] CommandDefinition definition() const;
-  // An option that was added before.
-  [[nodiscard]] Option operator[](const std::string& name) const;
+  // After parsing: whether the command line has the option.
+  [[nodiscard]] bool is_given(const std::string& option) const;
   // Ends the command's --help with examples, one command line each.
   void examples(const std::vector<std::string>& lines) const;
 
@@ -163,8 +154,8 @@ class SetArgument {
 };
 
 // --memory FILE, repeatable.
-Option add_memory_files(const Command& command, std::vector<std::filesystem::path>& files,
-                        const std::string& help);
+void add_memory_files(const Command& command, std::vector<std::filesystem::path>& files,
+                      const std::string& help);
 
 // --locked
 void add_locked(const Command& command, bool& is_locked);
@@ -186,7 +177,7 @@ struct MachineArguments {
 };
 
 // --plugins DIR, repeatable.
-Option add_plugin_folders(const Command& command, std::vector<std::filesystem::path>& folders);
+void add_plugin_folders(const Command& command, std::vector<std::filesystem::path>& folders);
 
 // The given folders, absolute, or the program's own (plugin::default_plugin_folder()) when none is
 // given. Error (kUsage) when that does not exist.

@@ -270,12 +270,10 @@ void add_input_options(const Command& command, AnalyzeArguments& arguments) {
   command.option("--against", arguments.against, "RUN2",
                  "Another run: look for words that RUN predicts better (also between the first "
                  "two --memory)");
-  command.option("--segments", arguments.segments, "N", "Segments of every lane; 0 = all")
-      .in(0, kMaxCount)
-      .shown();
-  command.option("--lanes", arguments.lanes, "B", "Lanes that the split is cut into")
-      .in(1, kMaxExtent)
-      .shown();
+  command.option("--segments", arguments.segments, "N", "Segments of every lane; 0 = all",
+                 {in(0, kMaxCount), shown});
+  command.option("--lanes", arguments.lanes, "B", "Lanes that the split is cut into",
+                 {in(1, kMaxExtent), shown});
 }
 
 // Each bin is a bar of every head's chart, each update a row of every word's.
@@ -286,7 +284,7 @@ constexpr std::int64_t kMaxListed = 100'000;
 void add_analysis_options(const Command& command, AnalyzeArguments& arguments) {
   const auto number = [&](const char* name, std::int64_t& value, const char* help,
                           std::int64_t least, std::int64_t most) {
-    command.option(name, value, "N", help).in(least, most).shown();
+    command.option(name, value, "N", help, {in(least, most), shown});
   };
   number("--bins", arguments.analysis.bins, "Bins of the attention histograms", 1, kMaxBins);
   number("--stretch", arguments.analysis.stretch, "Tokens of a stretch of the past", 1, kMaxExtent);
@@ -295,11 +293,9 @@ void add_analysis_options(const Command& command, AnalyzeArguments& arguments) {
          0, kMaxUpdates);
   number("--write", arguments.analysis.first_write, "The first write whose words may be followed",
          0, kMaxCount);
-  command
-      .option("--threshold", arguments.threshold, "X",
-              "Smallest share of a query's attention for which a memory word is listed")
-      .in_unit_interval()
-      .shown();
+  command.option("--threshold", arguments.threshold, "X",
+                 "Smallest share of a query's attention for which a memory word is listed",
+                 {in_unit_interval, shown});
 }
 
 }  // namespace
@@ -348,11 +344,11 @@ void add_analyze(const Command& app) {
   command.option("--out", arguments->out, "DIR", "Folder for the CSV files, figures and the page");
   add_input_options(command, *arguments);
   add_analysis_options(command, *arguments);
-  command
-      .option("--for-report", arguments->for_report, "N",
-              "Instead: measure the memory on the split's first N segments, and keep the numbers "
-              "in the run for reports")
-      .in(1, kMaxCount);
+  command.option(
+      "--for-report", arguments->for_report, "N",
+      "Instead: measure the memory on the split's first N segments, and keep the numbers "
+      "in the run for reports",
+      {in(1, kMaxCount)});
   arguments->open.add_settings(command);
   add_analyze_distance(command);
   add_analyze_extrapolation(command);

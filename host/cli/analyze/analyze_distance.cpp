@@ -132,7 +132,7 @@ void add_analyze_distance(const Command& analyze) {
   arguments->runs.add(command, "Memory file in place of the runs' own; may be given several times");
   const auto number = [&](const char* name, std::int64_t& value, const char* help, const char* type,
                           std::int64_t least, std::int64_t most) {
-    command.option(name, value, type, help).in(least, most).shown();
+    command.option(name, value, type, help, {in(least, most), shown});
   };
   command.option("--layer", arguments->layers, "N",
                  "Layer to look at, from 0; may be given several times; default: the last");
@@ -250,18 +250,13 @@ void add_analyze_extrapolation(const Command& analyze) {
       "extrapolation", "Perplexity by memory size: a table, and curves as CSV and a figure");
   const auto arguments = std::make_shared<ExtrapolationArguments>();
   arguments->runs.add(command, "Memory file in place of the runs' own; may be given several times");
-  command
-      .option("--multiples", arguments->multiples, "N",
-              "Sizes: 1 to N times the segment; a memory without tiers is one point, 0")
-      .in(1, 10'000)
-      .shown();
-  command.option("--segment", arguments->segment, "T", "Segment, in tokens")
-      .in(1, kMaxExtent)
-      .shown();
-  command
-      .option("--option", arguments->option, "OPTION",
-              "The size: an integer option of the first tier that has it")
-      .shown();
+  command.option("--multiples", arguments->multiples, "N",
+                 "Sizes: 1 to N times the segment; a memory without tiers is one point, 0",
+                 {in(1, 10'000), shown});
+  command.option("--segment", arguments->segment, "T", "Segment, in tokens",
+                 {in(1, kMaxExtent), shown});
+  command.option("--option", arguments->option, "OPTION",
+                 "The size: an integer option of the first tier that has it", {shown});
   command.examples(
       {"mneme analyze extrapolation runs/xl runs/other runs/none --out analysis --split "
        "test"});

@@ -169,12 +169,10 @@ void add_analyze_probes(const Command& analyze) {
   arguments->runs.add(command, "Memory file in place of the runs' own; may be given several times");
   command.option("--name", arguments->names, "PROBE",
                  "Probe to write; may be given several times; default: all that are published");
-  command.option("--segments", arguments->segments, "N", "Segments of every lane; 0 = all")
-      .in(0, kMaxCount)
-      .shown();
-  command.option("--lanes", arguments->lanes, "B", "Lanes that the split is cut into")
-      .in(1, kMaxExtent)
-      .shown();
+  command.option("--segments", arguments->segments, "N", "Segments of every lane; 0 = all",
+                 {in(0, kMaxCount), shown});
+  command.option("--lanes", arguments->lanes, "B", "Lanes that the split is cut into",
+                 {in(1, kMaxExtent), shown});
   command.examples(
       {"mneme analyze probes runs/first --out probes --name memory.alpha --segments 4"});
   command.runs(arguments, &run);

@@ -205,24 +205,17 @@ int run(const RegressionArguments& arguments, const Streams& streams) {
 }
 
 void add_row_options(const Command& command, RegressionArguments& arguments) {
-  command.option("--rows", arguments.rows, "L,...", "Rows of a segment; several with commas")
-      .delimiter(',')
-      .one_each()
-      .shown();
-  command
-      .option("--source", arguments.sources, "KIND,...",
-              "What is stored: white (noise), ar1 (neighbours correlate by .95)")
-      .delimiter(',')
-      .one_each()
-      .one_of({"white", "ar1"})
-      .shown();
+  command.option("--rows", arguments.rows, "L,...", "Rows of a segment; several with commas",
+                 {delimiter(','), one_each, shown});
+  command.option("--source", arguments.sources, "KIND,...",
+                 "What is stored: white (noise), ar1 (neighbours correlate by .95)",
+                 {delimiter(','), one_each, one_of({"white", "ar1"}), shown});
   command.option("--run", arguments.run, "RUN",
                  "Also store a run's hidden rows, of its valid split");
-  command.option("--layer", arguments.layer, "N", "The layer whose inputs --run stores").shown();
-  command.option("--width", arguments.width, "D", "Width of generated rows")
-      .in(1, kMaxExtent)
-      .shown();
-  command.option("--seed", arguments.seed, "N", "Seed of the generated rows").shown();
+  command.option("--layer", arguments.layer, "N", "The layer whose inputs --run stores", {shown});
+  command.option("--width", arguments.width, "D", "Width of generated rows",
+                 {in(1, kMaxExtent), shown});
+  command.option("--seed", arguments.seed, "N", "Seed of the generated rows", {shown});
 }
 
 }  // namespace
@@ -231,23 +224,18 @@ void add_analyze_regression(const Command& analyze) {
   const Command command = analyze.subcommand(
       "regression", "How well a memory keeps given rows: error of a fit, and how it ages");
   const auto arguments = std::make_shared<RegressionArguments>();
-  add_memory_files(command, arguments->memory,
-                   "Memory file with one tier; may be given several times");
-  command["--memory"].required();
-  command.option("--option", arguments->option, "OPTION", "The tier's option that --values changes")
-      .shown();
-  command
-      .option("--values", arguments->values, "V,...",
-              "Its values as TOML, with commas; without them the file's own")
-      .not_empty("values");
+  command.option("--memory", arguments->memory, "FILE",
+                 "Memory file with one tier; may be given several times", {one_each, required});
+  command.option("--option", arguments->option, "OPTION", "The tier's option that --values changes",
+                 {shown});
+  command.option("--values", arguments->values, "V,...",
+                 "Its values as TOML, with commas; without them the file's own",
+                 {not_empty("values")});
   add_row_options(command, *arguments);
-  command
-      .option("--updates", arguments->updates, "K",
-              "Also how segments age over so many updates; 0 = no")
-      .in(0, 10'000)
-      .shown();
-  command.option("--out", arguments->out, "DIR", "Folder for the CSV files, figures and the page")
-      .required();
+  command.option("--updates", arguments->updates, "K",
+                 "Also how segments age over so many updates; 0 = no", {in(0, 10'000), shown});
+  command.option("--out", arguments->out, "DIR", "Folder for the CSV files, figures and the page",
+                 {required});
   arguments->machine.add(command);
   arguments->json.add(command);
   command.flag("--quiet", arguments->is_quiet, "Show no progress");

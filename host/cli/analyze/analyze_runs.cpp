@@ -40,8 +40,8 @@ std::string memory_name(const std::vector<std::string>& runs, std::size_t run,
 }  // namespace
 
 void RunsArguments::add(const Command& command, const std::string& memory_help) {
-  command.option("RUN", runs, "", "The runs' folders").required();
-  command.option("--out", out, "DIR", "Folder for the CSV files, figures and the page").required();
+  command.option("RUN", runs, "", "The runs' folders", {required});
+  command.option("--out", out, "DIR", "Folder for the CSV files, figures and the page", {required});
   open.add_source(command, memory_help);
   open.add_settings(command);
 }

@@ -289,46 +289,34 @@ void add_compare(const Command& app) {
   arguments->parser = command;
   command.option("EXP", arguments->paths, "",
                  "The experiment file; or run folders, which are compared without training");
-  command
-      .option("--memory", arguments->memory, "FILE[,KEY=VALUE...]",
-              "Memory file of one arm, given once for each, with settings of this arm alone; the "
-              "others are compared with the first")
-      .not_empty("a path")
-      .one_each();
-  command
-      .option("--sweep", arguments->sweeps, "KEY=VALUE,...",
-              "One arm for each value, of every memory that has the key: tier.0.rows=64,128")
-      .one_each();
+  command.option(
+      "--memory", arguments->memory, "FILE[,KEY=VALUE...]",
+      "Memory file of one arm, given once for each, with settings of this arm alone; the "
+      "others are compared with the first",
+      {not_empty("a path"), one_each});
+  command.option("--sweep", arguments->sweeps, "KEY=VALUE,...",
+                 "One arm for each value, of every memory that has the key: tier.0.rows=64,128",
+                 {one_each});
   arguments->set.add(command);
   command.option("--suite", arguments->suite, "FILE",
                  "A list of experiments and memories, in place of EXP and --memory");
-  const Option seeds =
-      command
-          .option("--seeds", arguments->seeds, "N",
-                  "Train every arm from so many seeds; of a suite, in place of its own number")
-          .in(1, 1000)
-          .shown();
-  command
-      .option("--jobs", arguments->jobs, "N",
-              "Run so many arms side by side; on every rank, under mpirun or srun")
-      .in(1, 1024)
-      .shown();
-  command
-      .option("--samples", arguments->samples, "N",
-              "Prompts that every run continues, for the report; 0 = none")
-      .in(0, kMaxSamples)
-      .shown();
-  command
-      .option("--diagnostics", arguments->diagnostics, "N",
-              "Segments on which every run's memory is measured, for the report; 0 = none")
-      .in(0, kMaxCount)
-      .shown();
-  command
-      .option(
-          "--equal", arguments->equal, "BUDGET",
-          "Choose sizes so that arms have equal parameters (by model.ff), bytes of state, or rows "
-          "that a token may attend to (by the memories' sizes)")
-      .one_of(compare::budget_words());
+  command.option("--seeds", arguments->seeds, "N",
+                 "Train every arm from so many seeds; of a suite, in place of its own number",
+                 {in(1, 1000), shown});
+  command.option("--jobs", arguments->jobs, "N",
+                 "Run so many arms side by side; on every rank, under mpirun or srun",
+                 {in(1, 1024), shown});
+  command.option("--samples", arguments->samples, "N",
+                 "Prompts that every run continues, for the report; 0 = none",
+                 {in(0, kMaxSamples), shown});
+  command.option("--diagnostics", arguments->diagnostics, "N",
+                 "Segments on which every run's memory is measured, for the report; 0 = none",
+                 {in(0, kMaxCount), shown});
+  command.option(
+      "--equal", arguments->equal, "BUDGET",
+      "Choose sizes so that arms have equal parameters (by model.ff), bytes of state, or rows "
+      "that a token may attend to (by the memories' sizes)",
+      {one_of(compare::budget_words())});
   command.option("--init", arguments->init, "SOURCE",
                  "Begin every arm with the weights of this run, checkpoint or official safetensors "
                  "file; memories that it lacks are drawn");
@@ -355,7 +343,8 @@ void add_compare(const Command& app) {
   const auto modes = [arguments] {
     return std::vector<std::string>(are_runs(*arguments) ? 1 : 0, "run folders");
   };
-  command.runs(arguments, &run, [arguments, seeds] { arguments->has_seeds = seeds.is_given(); },
+  command.runs(arguments, &run,
+               [arguments, command] { arguments->has_seeds = command.is_given("--seeds"); },
                {kCompareRules, modes});
 }
 

@@ -74,7 +74,7 @@ void add_completion(const Command& app) {
   const Command command =
       app.subcommand("completion", "Print a script that completes commands in bash or zsh");
   const auto arguments = std::make_shared<CompletionArguments>(CompletionArguments{{}, app});
-  command.option("SHELL", arguments->shell, "", "bash or zsh").one_of({"bash", "zsh"}).required();
+  command.option("SHELL", arguments->shell, "", "bash or zsh", {one_of({"bash", "zsh"}), required});
   command.examples({"mneme completion bash > ~/.local/share/bash-completion/completions/mneme",
                     "mneme completion zsh > ~/.zfunc/_mneme"});
   command.runs(arguments, &print_completion);

@@ -35,8 +35,8 @@ void add_keys(const Command& config) {
   const Command command =
       config.subcommand("keys", "List the keys of an experiment file: types, defaults, meaning");
   const auto arguments = std::make_shared<ConfigKeysArguments>();
-  command.option("TABLE", arguments->tables, "", "Tables to list, as train or memory.tier")
-      .not_empty("a table");
+  command.option("TABLE", arguments->tables, "", "Tables to list, as train or memory.tier",
+                 {not_empty("a table")});
   command.flag("--markdown", arguments->is_markdown, "As the page docs/configuration.md");
   arguments->json.add(command);
   command.examples({"mneme config keys", "mneme config keys train memory.tier",
@@ -50,7 +50,7 @@ void add_file_command(const Command& config, const std::string& name, const std:
                       const std::vector<std::string>& examples) {
   const Command command = config.subcommand(name, help);
   const auto arguments = std::make_shared<ConfigFileArguments>();
-  command.option("EXP", arguments->experiment, "", file_help).required();
+  command.option("EXP", arguments->experiment, "", file_help, {required});
   add_memory_files(command, arguments->memory,
                    "Memory file to use in place of the experiment's [memory]");
   arguments->set.add(command);

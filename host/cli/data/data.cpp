@@ -25,52 +25,40 @@ void add_prepare(const Command& data) {
   const Command command =
       data.subcommand("prepare", "Encode text files of any size into a folder, once");
   const auto arguments = std::make_shared<DataPrepareArguments>();
-  const auto add_files = [&](const char* name, std::vector<std::filesystem::path>& files,
-                             const char* help) {
-    return command.option(name, files, "FILE...", help);
-  };
-  add_files("--train", arguments->train,
-            "Training text: files, or folders of files; each file begins a document")
-      .required();
-  add_files("--valid", arguments->valid, "Validation text");
-  add_files("--test", arguments->test, "Test text");
-  command.option("--out", arguments->out, "DIR", "The folder to make").required();
-  command
-      .option("--split", arguments->split, "SHARES",
-              "Shares of the one training file: train,valid,test, as 0.9,0.05,0.05")
-      .delimiter(',')
-      .expected(3);
-  command
-      .option("--preparation", arguments->preparation, "NAME",
-              "Prepare as published: wikitext-103, enwik8 or text8 (docs/data.md)")
-      .one_of({"wikitext-103", "enwik8", "text8"});
-  command
-      .option("--vocabulary", arguments->vocabulary, "KIND",
-              "byte (default), char, word or tokenizer")
-      .one_of({"byte", "char", "word", "tokenizer"});
+  command.option("--train", arguments->train, "FILE...",
+                 "Training text: files, or folders of files; each file begins a document",
+                 {required});
+  command.option("--valid", arguments->valid, "FILE...", "Validation text");
+  command.option("--test", arguments->test, "FILE...", "Test text");
+  command.option("--out", arguments->out, "DIR", "The folder to make", {required});
+  command.option("--split", arguments->split, "SHARES",
+                 "Shares of the one training file: train,valid,test, as 0.9,0.05,0.05",
+                 {delimiter(','), expected(3)});
+  command.option("--preparation", arguments->preparation, "NAME",
+                 "Prepare as published: wikitext-103, enwik8 or text8 (docs/data.md)",
+                 {one_of({"wikitext-103", "enwik8", "text8"})});
+  command.option("--vocabulary", arguments->vocabulary, "KIND",
+                 "byte (default), char, word or tokenizer",
+                 {one_of({"byte", "char", "word", "tokenizer"})});
   command.option("--vocabulary-file", arguments->vocabulary_file, "FILE",
                  "A saved vocabulary.json in place of one built from --train; with --vocabulary "
                  "tokenizer, a tokenizer.json or its folder");
-  command.option("--min-count", arguments->min_count, "N", "Words seen less often become <unk>")
-      .in(1, kMaxCount);
-  command
-      .option("--vocabulary-size", arguments->vocabulary_size, "N",
-              "Keep at most so many words; 0 = all")
-      .in(0, kMaxCount);
+  command.option("--min-count", arguments->min_count, "N", "Words seen less often become <unk>",
+                 {in(1, kMaxCount)});
+  command.option("--vocabulary-size", arguments->vocabulary_size, "N",
+                 "Keep at most so many words; 0 = all", {in(0, kMaxCount)});
   command.flag("--no-eos", arguments->has_no_eos, "No <eos> at the ends of lines");
-  command
-      .option("--documents", arguments->documents, "UNIT",
-              "What begins a document inside a file: file (nothing; default), heading "
-              "(WikiText's \" = Title = \"), mark or line")
-      .one_of({"file", "heading", "mark", "line"});
+  command.option("--documents", arguments->documents, "UNIT",
+                 "What begins a document inside a file: file (nothing; default), heading "
+                 "(WikiText's \" = Title = \"), mark or line",
+                 {one_of({"file", "heading", "mark", "line"})});
   command.option("--document-mark", arguments->document_mark, "TEXT",
                  "The line that begins a document and is left out");
-  command
-      .option(
-          "--shard-tokens", arguments->shard_tokens, "N",
-          "Write the ids of a split into files of at most so many tokens, which may then lie on "
-          "several disks (docs/data.md); without it, one file a split")
-      .in(1, kMaxShardTokens);
+  command.option(
+      "--shard-tokens", arguments->shard_tokens, "N",
+      "Write the ids of a split into files of at most so many tokens, which may then lie on "
+      "several disks (docs/data.md); without it, one file a split",
+      {in(1, kMaxShardTokens)});
   arguments->json.add(command);
   command.flag("--quiet", arguments->is_quiet, "Show no progress");
   command.examples(
@@ -91,13 +79,13 @@ void add_describe(const Command& data) {
   const Command command = data.subcommand(
       "describe", "Print what a prepared folder or an experiment's data hold, and check it");
   const auto arguments = std::make_shared<DataDescribeArguments>();
-  command.option("PATH", arguments->path, "", "A prepared folder, or an experiment file")
-      .required();
+  command.option("PATH", arguments->path, "", "A prepared folder, or an experiment file",
+                 {required});
   arguments->set.add(command);
-  command.option("--lanes", arguments->lanes, "N", "Show the cut into so many lanes")
-      .in(1, kMaxExtent);
-  command.option("--segment", arguments->segment, "N", "with segments of so many tokens")
-      .in(1, kMaxExtent);
+  command.option("--lanes", arguments->lanes, "N", "Show the cut into so many lanes",
+                 {in(1, kMaxExtent)});
+  command.option("--segment", arguments->segment, "N", "with segments of so many tokens",
+                 {in(1, kMaxExtent)});
   arguments->json.add(command);
   command.examples({"mneme data describe configs/quickstart.toml",
                     "mneme data describe data/wt103 --lanes 60 --segment 150"});
@@ -108,12 +96,11 @@ void add_dialogues(const Command& data) {
   const Command command = data.subcommand(
       "dialogues", "Write dialogues about documents as JSON lines (docs/dialogue.md)");
   const auto arguments = std::make_shared<DataDialoguesArguments>();
-  command
-      .option("SOURCE", arguments->source, "",
-              "A file of dialogues as JSON lines, ours or CMU_DoG's, or a folder of CMU_DoG's "
-              "release: Conversations/train")
-      .required();
-  command.option("--out", arguments->out, "FILE", "The file to write").required();
+  command.option("SOURCE", arguments->source, "",
+                 "A file of dialogues as JSON lines, ours or CMU_DoG's, or a folder of CMU_DoG's "
+                 "release: Conversations/train",
+                 {required});
+  command.option("--out", arguments->out, "FILE", "The file to write", {required});
   command.option("--except", arguments->except, "FILE...",
                  "Leave out dialogues whose ids these files or folders have");
   command.flag("--keep-turns", arguments->keeps_turns,

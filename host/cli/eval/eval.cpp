@@ -265,21 +265,16 @@ void add_eval(const Command& app) {
                "start and by word frequency");
   command.flag("--no-store", arguments->is_not_stored,
                "Do not keep the loss of every token in the run's folder");
-  command
-      .option("--extrapolate", arguments->extrapolate, "N",
-              "Evaluate each memory at 1 to N times the segment's size")
-      .in(1, 10'000);
-  command.option("--segment", arguments->segment, "T", "Its segment, in tokens")
-      .in(1, kMaxExtent)
-      .shown();
-  command
-      .option("--option", arguments->option, "OPTION",
-              "What it changes: an integer option of the first tier that has it")
-      .shown();
+  command.option("--extrapolate", arguments->extrapolate, "N",
+                 "Evaluate each memory at 1 to N times the segment's size", {in(1, 10'000)});
+  command.option("--segment", arguments->segment, "T", "Its segment, in tokens",
+                 {in(1, kMaxExtent), shown});
+  command.option("--option", arguments->option, "OPTION",
+                 "What it changes: an integer option of the first tier that has it", {shown});
   command.flag("--watch", arguments->is_watching,
                "Evaluate again whenever a plugin's file or a memory file changes, until Ctrl-C");
-  command.option("--watch-count", arguments->watch_count, "N", "End it after N lines of numbers")
-      .in(1, kMaxCount);
+  command.option("--watch-count", arguments->watch_count, "N", "End it after N lines of numbers",
+                 {in(1, kMaxCount)});
   add_trial_seconds(command, arguments->trial_seconds);
   command.flag("--no-trial", arguments->has_no_trial,
                "Do not run each build in a child process first");

@@ -54,14 +54,14 @@ void OpenArguments::add_source(const Command& to, const std::string& memory_help
   add_memory_files(to, memory, memory_help);
   to.option("--checkpoint", checkpoint, "WHICH",
             "The run's checkpoint: last, best (by the loss of the valid split) or its number "
-            "of steps")
-      .shown();
+            "of steps",
+            {shown});
   if (!reads_split) return;
-  to.option("--split", split, "SPLIT", "valid or test").one_of({"valid", "test"}).shown();
+  to.option("--split", split, "SPLIT", "valid or test", {one_of({"valid", "test"}), shown});
 }
 
 void OpenArguments::add_run(const Command& to, const std::string& memory_help) {
-  to.option("RUN", run, "", "The run's folder").required();
+  to.option("RUN", run, "", "The run's folder", {required});
   add_source(to, memory_help);
 }
 

@@ -90,11 +90,10 @@ void add_score(const Command& app) {
   const auto arguments = std::make_shared<ScoreArguments>();
   arguments->reads_split = false;
   arguments->add_run(command, "Memory file to score with in place of the run's own");
-  command
-      .option("--tokens", arguments->tokens, "FILE",
-              "The ids, a safetensors file: input [lanes, n], optional target")
-      .required();
-  command.option("--dump", arguments->dump, "FILE", "Where to write their nll, in nats").required();
+  command.option("--tokens", arguments->tokens, "FILE",
+                 "The ids, a safetensors file: input [lanes, n], optional target", {required});
+  command.option("--dump", arguments->dump, "FILE", "Where to write their nll, in nats",
+                 {required});
   arguments->add_settings(command);
   command.examples(
       {"mneme score runs/first --tokens ids.safetensors --dump nll.safetensors",

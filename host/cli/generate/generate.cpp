@@ -269,8 +269,8 @@ namespace {
 void add_text_options(const Command& command, GenerateArguments& arguments) {
   command.option("--prompt", arguments.prompt, "TEXT", "The text to continue");
   command.option("--prompt-file", arguments.prompt_file, "FILE", "The same from a file, as it is");
-  command.option("--prompt-ids", arguments.prompt_ids, "LIST", "The same as ids: 1,2,3")
-      .expected(1);
+  command.option("--prompt-ids", arguments.prompt_ids, "LIST", "The same as ids: 1,2,3",
+                 {expected(1)});
   command.flag("--bos", arguments.puts_beginning,
                "Put before the text what the tokenizer's template puts there, such as <s>");
   command.option("--state", arguments.state, "FILE",
@@ -284,13 +284,11 @@ void add_text_options(const Command& command, GenerateArguments& arguments) {
       "--document", arguments.document, "FILE",
       "Of a run of dialogues: the document that they are about, read before the first turn");
   add_trial_seconds(command, arguments.trial_seconds);
-  command.option("--tokens", arguments.tokens, "N", "Tokens to generate, a sample (default 256)")
-      .in(0, kMaxCount);
-  command
-      .option("--stop", arguments.stops, "TEXT",
-              "Ends a sample where this text appears; may be given several times")
-      .not_empty("a text")
-      .one_each();
+  command.option("--tokens", arguments.tokens, "N", "Tokens to generate, a sample (default 256)",
+                 {in(0, kMaxCount)});
+  command.option("--stop", arguments.stops, "TEXT",
+                 "Ends a sample where this text appears; may be given several times",
+                 {not_empty("a text"), one_each});
   command.flag(
       "--ignore-eos", arguments.ignores_end,
       "Go on behind the ids that end a text by a pretrained model's generation_config.json "
@@ -311,27 +309,23 @@ void add_sampling_options(const Command& command, GenerateArguments& arguments) 
                  "Draw among the likeliest tokens that together exceed P");
   command.option("--min-p", arguments.min_p, "P",
                  "Leave out tokens below P times the likeliest one's probability");
-  command
-      .option("--seed", arguments.seed, "N",
-              "Of the draws: the same seed gives the same text (default 1)")
-      .in(0, std::numeric_limits<std::int64_t>::max());
-  command.option("--samples", arguments.samples, "N", "Texts to generate at once")
-      .in(1, 4096)
-      .shown();
+  command.option("--seed", arguments.seed, "N",
+                 "Of the draws: the same seed gives the same text (default 1)",
+                 {in(0, std::numeric_limits<std::int64_t>::max())});
+  command.option("--samples", arguments.samples, "N", "Texts to generate at once",
+                 {in(1, 4096), shown});
 }
 
 void add_model_options(const Command& command, GenerateArguments& arguments) {
-  command
-      .option("--segment", arguments.segment, "T",
-              "Tokens of a segment; 1 = every token a segment of its own (default "
-              "generate.segment)")
-      .in(1, kMaxExtent);
-  command
-      .option("--protocol", arguments.protocol, "NAME",
-              "released: as LaMemo's released code: prompt in chunks of 256 without <eos>, 256 "
-              "tokens as "
-              "segments of one, top-p .95, 512 rows, clamp 400, seed 42, detokenised")
-      .one_of({"released"});
+  command.option("--segment", arguments.segment, "T",
+                 "Tokens of a segment; 1 = every token a segment of its own (default "
+                 "generate.segment)",
+                 {in(1, kMaxExtent)});
+  command.option("--protocol", arguments.protocol, "NAME",
+                 "released: as LaMemo's released code: prompt in chunks of 256 without <eos>, 256 "
+                 "tokens as "
+                 "segments of one, top-p .95, 512 rows, clamp 400, seed 42, detokenised",
+                 {one_of({"released"})});
 }
 
 }  // namespace
@@ -342,11 +336,10 @@ void GenerateArguments::add(const Command& to) {
   add_sampling_options(to, *this);
   add_model_options(to, *this);
   to.option("--for-report", for_report, "N",
-            "Instead: continue N prompts from the split, and keep them in the run for reports")
-      .in(1, kMaxSamples);
+            "Instead: continue N prompts from the split, and keep them in the run for reports",
+            {in(1, kMaxSamples)});
   to.option("--prompt-tokens", prompt_tokens, "P",
-            "Tokens of each prompt (default three and a half segments)")
-      .in(1, kMaxExtent);
+            "Tokens of each prompt (default three and a half segments)", {in(1, kMaxExtent)});
   add_settings(to);
 }
 

@@ -159,7 +159,8 @@ void add_inspect(const Command& app) {
   const Command command =
       app.subcommand("inspect", "Check a safetensors file or a run and list what it holds");
   const auto arguments = std::make_shared<InspectArguments>();
-  command.option("FILE", arguments->file, "", "The safetensors file, or a run's folder").required();
+  command.option("FILE", arguments->file, "", "The safetensors file, or a run's folder",
+                 {required});
   arguments->json.add(command);
   command.examples(
       {"mneme inspect runs/first", "mneme inspect ids.safetensors --json listing.json"});

@@ -131,7 +131,7 @@ void add_plugins_lock(const Command& plugins) {
       "Write the checksums of an experiment's plugin files into a file beside it, which --locked "
       "holds later commands to; runs no code of theirs");
   const auto arguments = std::make_shared<LockArguments>();
-  command.option("EXP", arguments->files, "", "Experiment files and memory files").required();
+  command.option("EXP", arguments->files, "", "Experiment files and memory files", {required});
   command.flag("--check", arguments->is_check,
                "Write nothing: compare, and end with exit status 1 when something differs");
   arguments->set.add(command);

@@ -202,14 +202,14 @@ void add_plugins_new(const Command& plugins) {
       "Write a plugin to begin with: a small memory that builds against the installed SDK, with "
       "tests, an experiment and a page that says what to do");
   const auto arguments = std::make_shared<NewArguments>();
-  command.option("NAME", arguments->plugin.name, "", "Name of the plugin, as my_memory").required();
-  command.option("--lang", arguments->plugin.language, "LANG", "Language of the plugin")
-      .one_of({"cpp", "c"})
-      .shown();
+  command.option("NAME", arguments->plugin.name, "", "Name of the plugin, as my_memory",
+                 {required});
+  command.option("--lang", arguments->plugin.language, "LANG", "Language of the plugin",
+                 {one_of({"cpp", "c"}), shown});
   command.flag("--cuda", arguments->plugin.has_kernel,
                "With a kernel of its own, for the CPU and for CUDA");
-  command.option("--id", arguments->plugin.id, "ID", "The plugin's id; default org.example.NAME")
-      .not_empty("an id");
+  command.option("--id", arguments->plugin.id, "ID", "The plugin's id; default org.example.NAME",
+                 {not_empty("an id")});
   command.option("--folder", arguments->folder, "DIR", "Folder to make; default NAME");
   command.examples({"mneme plugins new my_memory",
                     "mneme plugins new my_kernel --cuda --id edu.somewhere.my_kernel"});

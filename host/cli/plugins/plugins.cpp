@@ -58,7 +58,7 @@ void add_plugins(const Command& app) {
       "Load one plugin and print its summary, hooks and options; with --in also what it declares "
       "and logs as a tier of an experiment");
   const auto arguments = std::make_shared<PluginsDescribeArguments>();
-  describe.option("NAME", arguments->name, "", "File name, id, or path of the plugin").required();
+  describe.option("NAME", arguments->name, "", "File name, id, or path of the plugin", {required});
   add_experiment(describe, *arguments);
   arguments->json.add(describe);
   describe.examples(
@@ -105,9 +105,7 @@ void add_abi(const Command& app) {
 
   const Command ops = abi.subcommand("ops", "Print the schema of every op");
   const auto file = std::make_shared<std::optional<std::string>>();
-  ops.option("--json", *file, "[FILE]", "Print JSON, or write it to FILE")
-      .expected(0, 1)
-      .default_str("-");
+  ops.option("--json", *file, "[FILE]", "Print JSON, or write it to FILE", {optional_value("-")});
   ops.examples({"mneme abi ops", "mneme abi ops --json ops.json"});
   ops.runs(file, &print);
 }

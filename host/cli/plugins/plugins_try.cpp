@@ -103,7 +103,7 @@ void add_plugins_try(const Command& plugins) {
       "Run the memory of an experiment for two small segments, without data and training, in a "
       "process of its own: a plugin that crashes or hangs is named");
   const auto arguments = std::make_shared<TryArguments>();
-  command.option("EXP", arguments->request.experiment, "", "The experiment's file").required();
+  command.option("EXP", arguments->request.experiment, "", "The experiment's file", {required});
   command.option("--memory", arguments->memory, "FILE",
                  "Memory file in place of the experiment's [memory]");
   add_locked(command, arguments->request.is_locked);

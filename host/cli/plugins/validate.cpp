@@ -392,27 +392,23 @@ void add_plugins_validate(const Command& plugins) {
       "Check a plugin in small models: file, options, shapes, causality, lanes, state, gradients, "
       "kernels, errors; each check in a process of its own");
   const auto arguments = std::make_shared<ValidateArguments>();
-  command.option("NAME", arguments->name, "", "File name, id, or path of the plugin")
-      .not_empty("a plugin");
+  command.option("NAME", arguments->name, "", "File name, id, or path of the plugin",
+                 {not_empty("a plugin")});
   add_plugin_folders(command, arguments->folders);
-  command
-      .option("--set", arguments->options, "OPTION=VALUE",
-              "Value of an option of the plugin, in all checks; repeatable")
-      .one_each();
-  command.option("--only", arguments->only, "CHECK", "Run this check or group alone; repeatable")
-      .one_each();
-  command.option("--exclude", arguments->exclude, "CHECK", "Leave it out; repeatable").one_each();
-  command.option("--seed", arguments->seed, "N", "Of texts, weights and directions").shown();
-  command.option("--seconds", arguments->seconds, "N", "A check that takes longer is ended")
-      .in(1, kMaxCount)
-      .shown();
-  command.option("--jobs", arguments->jobs, "N", "Checks that run at once").in(1, 256).shown();
+  command.option("--set", arguments->options, "OPTION=VALUE",
+                 "Value of an option of the plugin, in all checks; repeatable", {one_each});
+  command.option("--only", arguments->only, "CHECK", "Run this check or group alone; repeatable",
+                 {one_each});
+  command.option("--exclude", arguments->exclude, "CHECK", "Leave it out; repeatable", {one_each});
+  command.option("--seed", arguments->seed, "N", "Of texts, weights and directions", {shown});
+  command.option("--seconds", arguments->seconds, "N", "A check that takes longer is ended",
+                 {in(1, kMaxCount), shown});
+  command.option("--jobs", arguments->jobs, "N", "Checks that run at once", {in(1, 256), shown});
   arguments->json.add(command);
   command.flag("--list", arguments->is_list, "List the checks and what each asks");
-  command
-      .option("--here", arguments->here, "CHECK",
-              "Run this check in this process, for a debugger and without a time limit")
-      .not_empty("a check");
+  command.option("--here", arguments->here, "CHECK",
+                 "Run this check in this process, for a debugger and without a time limit",
+                 {not_empty("a check")});
   command.examples({"mneme plugins validate my_memory --set rows=8",
                     "mneme plugins validate ./build/my_memory.so --only gradients --jobs 2",
                     "mneme plugins validate --list"});

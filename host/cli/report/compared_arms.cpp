@@ -8,10 +8,9 @@
 namespace mneme::cli {
 
 void ComparedArms::add(const Command& command) {
-  command
-      .option("--baseline", baseline, "ARM",
-              "The arm with which the others are compared; default: the first")
-      .not_empty("an arm");
+  command.option("--baseline", baseline, "ARM",
+                 "The arm with which the others are compared; default: the first",
+                 {not_empty("an arm")});
   command.flag("--pairs", has_pairs,
                "Compare every arm with every other, too: a table of its own, with a correction for "
                "all pairs");

@@ -101,23 +101,19 @@ void add_report(const Command& app) {
   const Command command = app.subcommand(
       "report", "Compare runs by their stored losses, as tables and one HTML page with figures");
   const auto arguments = std::make_shared<ReportArguments>();
-  command
-      .option("DIR", arguments->folders, "",
-              "The folder of a comparison, or run folders; the first arm is the baseline")
-      .required();
+  command.option("DIR", arguments->folders, "",
+                 "The folder of a comparison, or run folders; the first arm is the baseline",
+                 {required});
   command.option("--out", arguments->out, "DIR",
                  "Folder for the page, the tables and the figures; default: DIR/report of a "
                  "comparison, report for runs");
-  command
-      .option("--format", arguments->format, "FORMAT",
-              "Of what is printed: text, csv, json, markdown or latex")
-      .one_of(report::format_words())
-      .shown();
-  command
-      .option("--figures", arguments->figures, "FORMAT",
-              "Draw every figure as a picture, too, in the folder figures: svg or pdf; needs "
-              "vl-convert")
-      .one_of(report::picture_formats());
+  command.option("--format", arguments->format, "FORMAT",
+                 "Of what is printed: text, csv, json, markdown or latex",
+                 {one_of(report::format_words()), shown});
+  command.option("--figures", arguments->figures, "FORMAT",
+                 "Draw every figure as a picture, too, in the folder figures: svg or pdf; needs "
+                 "vl-convert",
+                 {one_of(report::picture_formats())});
   arguments->compared.add(command);
   arguments->json.add(command);
   command.flag("--quiet", arguments->is_quiet, "Do not say where the page is");

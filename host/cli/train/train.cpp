@@ -372,30 +372,25 @@ void add_train(const Command& app) {
   command.option("--init", arguments->init, "SOURCE",
                  "Begin with the weights of this run, checkpoint or official safetensors file");
   command.option("--resume", arguments->resume, "RUN", "Continue the run of this folder");
-  command
-      .option("--checkpoint", arguments->checkpoint, "WHICH",
-              "The checkpoint to continue from: last, best or its number of "
-              "steps; what the run has of later steps is deleted")
-      .shown();
+  command.option("--checkpoint", arguments->checkpoint, "WHICH",
+                 "The checkpoint to continue from: last, best or its number of "
+                 "steps; what the run has of later steps is deleted",
+                 {shown});
   command.flag("--allow-changed-plugin", arguments->may_change_plugins,
                "Continue though a plugin's file is another one than before");
   add_locked(command, arguments->is_locked);
-  command
-      .option("--steps", arguments->steps, "N",
-              "Extend the run to so many steps; the schedule becomes that of a "
-              "run of this length")
-      .in(1, kMaxCount);
+  command.option("--steps", arguments->steps, "N",
+                 "Extend the run to so many steps; the schedule becomes that of a "
+                 "run of this length",
+                 {in(1, kMaxCount)});
   command.flag("--dry-run", arguments->is_dry_run,
                "Show parameters, memory, schedule and data of the training, and stop");
-  command
-      .option("--curve-every", arguments->curve.every, "STEPS",
-              "Evaluate a part of the valid split so often, for a learning curve; nothing else "
-              "depends on it; to be given again with --resume")
-      .in(1, kMaxCount);
-  command
-      .option("--curve-segments", arguments->curve.segments, "N",
-              "That part, the first segments of the split")
-      .in(1, kMaxCount);
+  command.option("--curve-every", arguments->curve.every, "STEPS",
+                 "Evaluate a part of the valid split so often, for a learning curve; nothing else "
+                 "depends on it; to be given again with --resume",
+                 {in(1, kMaxCount)});
+  command.option("--curve-segments", arguments->curve.segments, "N",
+                 "That part, the first segments of the split", {in(1, kMaxCount)});
   command.flag("--checked", arguments->is_checked,
                "The memory was checked, as mneme compare does: leave out the checks before the "
                "training");

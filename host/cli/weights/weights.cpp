@@ -148,7 +148,7 @@ void add_import(const Command& app) {
   command.option("--from", arguments->from, "DIR",
                  "A Hugging Face model folder (config.json and safetensors files) in place of "
                  "WEIGHTS");
-  command.option("--run", arguments->run, "DIR", "Folder to make for the run").required();
+  command.option("--run", arguments->run, "DIR", "Folder to make for the run", {required});
   command.option("--vocabulary", arguments->vocabulary, "FILE",
                  "The vocabulary.json that the weights were trained with; default: as [data] says");
   command.option("--prefix", arguments->prefix, "TEXT",
@@ -156,11 +156,10 @@ void add_import(const Command& app) {
   command.option("--names", arguments->names, "FILE",
                  "The name map of the weights' program; default: beside the library of the "
                  "memory, else the official Transformer-XL's names");
-  command
-      .option("--ignore", arguments->ignored, "KEY",
-              "A key of config.json (also rope_scaling.factor), a tensor or an adapter's "
-              "file that is passed over; may be given several times")
-      .one_each();
+  command.option("--ignore", arguments->ignored, "KEY",
+                 "A key of config.json (also rope_scaling.factor), a tensor or an adapter's "
+                 "file that is passed over; may be given several times",
+                 {one_each});
   add_memory_files(command, arguments->memory,
                    "Memory file to use in place of the experiment's [memory]");
   arguments->set.add(command);
@@ -305,28 +304,24 @@ void add_export(const Command& app) {
   const Command command =
       app.subcommand("export", "Write a run's weights in another program's format");
   const auto arguments = std::make_shared<ExportArguments>();
-  command.option("RUN", arguments->run, "", "The run's folder, or a checkpoint").required();
+  command.option("RUN", arguments->run, "", "The run's folder, or a checkpoint", {required});
   command.option("OUT", arguments->out, "", "The safetensors file to write; left out with --to");
   command.option(
       "--to", arguments->to, "DIR",
       "The Hugging Face model folder to make in place of OUT: in the form of the folder that the "
       "run was imported from, or of --family");
-  command
-      .option("--family", arguments->family, "NAME",
-              "The family to write for (" + weights::family_list() +
-                  "); default: the imported folder's")
-      .not_empty("a family");
-  command
-      .option("--format", arguments->format, "FORMAT",
-              "transformer_xl (the state dict of the official PyTorch code), or the format of "
-              "the memory's name map; default: the name map's when there is one")
-      .not_empty("a format");
+  command.option(
+      "--family", arguments->family, "NAME",
+      "The family to write for (" + weights::family_list() + "); default: the imported folder's",
+      {not_empty("a family")});
+  command.option("--format", arguments->format, "FORMAT",
+                 "transformer_xl (the state dict of the official PyTorch code), or the format of "
+                 "the memory's name map; default: the name map's when there is one",
+                 {not_empty("a format")});
   command.option("--names", arguments->names, "FILE",
                  "The name map to write by; default: beside the library of the memory");
-  command
-      .option("--checkpoint", arguments->checkpoint, "WHICH",
-              "Which of the run's checkpoints: last, best or its number of steps")
-      .shown();
+  command.option("--checkpoint", arguments->checkpoint, "WHICH",
+                 "Which of the run's checkpoints: last, best or its number of steps", {shown});
   arguments->json.add(command);
   command.examples({"mneme export runs/first --format transformer_xl first.safetensors",
                     "mneme export runs/first best.safetensors --checkpoint best",
