@@ -354,8 +354,7 @@ void MachineArguments::add_place(const Command& command) {
                  {one_of({"cpu", "cuda"}, "cuda:N", &tensor::is_cuda_name), shown});
   command.option("--threads", threads, "N",
                  "Threads to compute with; 0 = OMP_NUM_THREADS, or as many as the process may use, "
-                 "and one "
-                 "for a small model",
+                 "and one for a small model",
                  {in(0, 4096)});
 }
 
@@ -370,10 +369,10 @@ FreeMemorySource MachineArguments::free_memory() const {
 }
 
 void add_plugin_folders(const Command& command, std::vector<fs::path>& folders) {
-  command.option("--plugins", folders, "DIR",
-                 "Folder to look in, instead of the program's own plugins; may be given several "
-                 "times",
-                 {one_each});
+  command.option(
+      "--plugins", folders, "DIR",
+      "Folder to look in, instead of the program's own plugins; may be given several times",
+      {one_each});
 }
 
 std::vector<fs::path> plugin_folders(const std::vector<fs::path>& given) {

@@ -151,16 +151,16 @@ void build(CLI::App& app, Action& action, std::size_t width) {
   add_completion(program);
   add_man(program);
   program.examples(
-      {"mneme compare configs/quickstart.toml --memory configs/memory/none.toml "
-       "--memory my_memory.toml",
+      {"mneme compare configs/quickstart.toml --memory configs/memory/none.toml --memory "
+       "my_memory.toml",
        "mneme plugins list"});
 }
 
 // `words`: the arguments.
 int run(const std::vector<std::string>& words, const Streams& streams) {
   CLI::App app(
-      "A runtime for transformer memory: trains, evaluates and compares models whose "
-      "memories are plugins.",
+      "A runtime for transformer memory: trains, evaluates and compares models whose memories are "
+      "plugins.",
       "mneme");
   Action action;
   build(app, action, streams.out_width);

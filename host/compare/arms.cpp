@@ -148,9 +148,8 @@ std::vector<Draft> expanded(const std::vector<Draft>& drafts, const Sweep& sweep
   if (!is_known) {
     throw_usage({.where = "--sweep " + sweep.key,
                  .failed = "no arm has this key",
-                 .expected =
-                     "an option of a tier of one of the memories, such as tier.0.rows, or a "
-                     "key of the experiment",
+                 .expected = "an option of a tier of one of the memories, such as tier.0.rows, or "
+                             "a key of the experiment",
                  .hint = "mneme plugins describe prints a plugin's options"});
   }
   return out;

@@ -267,9 +267,9 @@ int run(const AnalyzeArguments& arguments, const Streams& streams) {
 void add_input_options(const Command& command, AnalyzeArguments& arguments) {
   arguments.open.add_source(
       command, "Memory file to analyse in place of the run's own; may be given several times");
-  command.option("--against", arguments.against, "RUN2",
-                 "Another run: look for words that RUN predicts better (also between the first "
-                 "two --memory)");
+  command.option(
+      "--against", arguments.against, "RUN2",
+      "Another run: look for words that RUN predicts better (also between the first two --memory)");
   command.option("--segments", arguments.segments, "N", "Segments of every lane; 0 = all",
                  {in(0, kMaxCount), shown});
   command.option("--lanes", arguments.lanes, "B", "Lanes that the split is cut into",
@@ -344,19 +344,17 @@ void add_analyze(const Command& app) {
   command.option("--out", arguments->out, "DIR", "Folder for the CSV files, figures and the page");
   add_input_options(command, *arguments);
   add_analysis_options(command, *arguments);
-  command.option(
-      "--for-report", arguments->for_report, "N",
-      "Instead: measure the memory on the split's first N segments, and keep the numbers "
-      "in the run for reports",
-      {in(1, kMaxCount)});
+  command.option("--for-report", arguments->for_report, "N",
+                 "Instead: measure the memory on the split's first N segments, and keep the "
+                 "numbers in the run for reports",
+                 {in(1, kMaxCount)});
   arguments->open.add_settings(command);
   add_analyze_distance(command);
   add_analyze_extrapolation(command);
   add_analyze_probes(command);
   add_analyze_regression(command);
   command.examples(
-      {"mneme analyze runs/first --out analysis --memory linear.toml --memory "
-       "sticky.toml",
+      {"mneme analyze runs/first --out analysis --memory linear.toml --memory sticky.toml",
        "mneme analyze runs/first --out analysis --against runs/cache_only",
        "mneme analyze runs/first --for-report 64"});
   const auto check = [arguments] {

@@ -258,8 +258,7 @@ void add_analyze_extrapolation(const Command& analyze) {
   command.option("--option", arguments->option, "OPTION",
                  "The size: an integer option of the first tier that has it", {shown});
   command.examples(
-      {"mneme analyze extrapolation runs/xl runs/other runs/none --out analysis --split "
-       "test"});
+      {"mneme analyze extrapolation runs/xl runs/other runs/none --out analysis --split test"});
   command.runs(arguments, &run);
 }
 

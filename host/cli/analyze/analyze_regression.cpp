@@ -240,10 +240,9 @@ void add_analyze_regression(const Command& analyze) {
   arguments->json.add(command);
   command.flag("--quiet", arguments->is_quiet, "Show no progress");
   command.examples(
-      {"mneme analyze regression --memory my_memory.toml --out analysis "
-       "--values 64,128,256",
-       "mneme analyze regression --memory my_memory.toml --out analysis --run "
-       "runs/first --layer 2"});
+      {"mneme analyze regression --memory my_memory.toml --out analysis --values 64,128,256",
+       "mneme analyze regression --memory my_memory.toml --out analysis --run runs/first --layer "
+       "2"});
   command.runs(arguments, &run);
 }
 

@@ -289,11 +289,10 @@ void add_compare(const Command& app) {
   arguments->parser = command;
   command.option("EXP", arguments->paths, "",
                  "The experiment file; or run folders, which are compared without training");
-  command.option(
-      "--memory", arguments->memory, "FILE[,KEY=VALUE...]",
-      "Memory file of one arm, given once for each, with settings of this arm alone; the "
-      "others are compared with the first",
-      {not_empty("a path"), one_each});
+  command.option("--memory", arguments->memory, "FILE[,KEY=VALUE...]",
+                 "Memory file of one arm, given once for each, with settings of this arm alone; "
+                 "the others are compared with the first",
+                 {not_empty("a path"), one_each});
   command.option("--sweep", arguments->sweeps, "KEY=VALUE,...",
                  "One arm for each value, of every memory that has the key: tier.0.rows=64,128",
                  {one_each});
@@ -312,11 +311,10 @@ void add_compare(const Command& app) {
   command.option("--diagnostics", arguments->diagnostics, "N",
                  "Segments on which every run's memory is measured, for the report; 0 = none",
                  {in(0, kMaxCount), shown});
-  command.option(
-      "--equal", arguments->equal, "BUDGET",
-      "Choose sizes so that arms have equal parameters (by model.ff), bytes of state, or rows "
-      "that a token may attend to (by the memories' sizes)",
-      {one_of(compare::budget_words())});
+  command.option("--equal", arguments->equal, "BUDGET",
+                 "Choose sizes so that arms have equal parameters (by model.ff), bytes of state, "
+                 "or rows that a token may attend to (by the memories' sizes)",
+                 {one_of(compare::budget_words())});
   command.option("--init", arguments->init, "SOURCE",
                  "Begin every arm with the weights of this run, checkpoint or official safetensors "
                  "file; memories that it lacks are drawn");
@@ -325,19 +323,18 @@ void add_compare(const Command& app) {
                  "Folder of the comparison; what it holds of these arms is continued; default "
                  "runs/compare-<experiment>");
   arguments->compared.add(command);
-  command.flag("--dry-run", arguments->is_dry_run,
-               "Check the arms, time a few steps of each, show sizes, memory, hours and disk, and "
-               "stop");
+  command.flag(
+      "--dry-run", arguments->is_dry_run,
+      "Check the arms, time a few steps of each, show sizes, memory, hours and disk, and stop");
   arguments->machine.add(command);
   arguments->json.add(command);
   command.flag("--quiet", arguments->is_quiet, "Show no progress");
   command.examples(
-      {"mneme compare configs/quickstart.toml --memory configs/memory/none.toml "
-       "--memory my_memory.toml",
-       "mneme compare configs/quickstart.toml --memory configs/memory/none.toml "
-       "--memory my_memory.toml --seeds 3 --jobs 2",
-       "mneme compare configs/quickstart.toml --memory my_memory.toml "
-       "--sweep tier.0.rows=16,32,64",
+      {"mneme compare configs/quickstart.toml --memory configs/memory/none.toml --memory "
+       "my_memory.toml",
+       "mneme compare configs/quickstart.toml --memory configs/memory/none.toml --memory "
+       "my_memory.toml --seeds 3 --jobs 2",
+       "mneme compare configs/quickstart.toml --memory my_memory.toml --sweep tier.0.rows=16,32,64",
        "mneme compare configs/quickstart.toml --memory my_memory.toml --seeds 5 --dry-run",
        "mneme compare --suite configs/suite/small.toml --jobs 2"});
   const auto modes = [arguments] {

@@ -176,11 +176,11 @@ void add_config(const Command& app) {
   config.examples({"mneme config keys train", "mneme config show configs/quickstart.toml",
                    "mneme config check configs/quickstart.toml"});
   add_keys(config);
-  add_file_command(config, "show", "Print an experiment with every default filled in, as TOML",
-                   "The experiment file", show_experiment,
-                   {"mneme config show configs/quickstart.toml",
-                    "mneme config show configs/quickstart.toml --memory my_memory.toml --set "
-                    "train.steps=50"});
+  add_file_command(
+      config, "show", "Print an experiment with every default filled in, as TOML",
+      "The experiment file", show_experiment,
+      {"mneme config show configs/quickstart.toml",
+       "mneme config show configs/quickstart.toml --memory my_memory.toml --set train.steps=50"});
   add_file_command(config, "check",
                    "Check keys, plugins' options and files of an experiment, or of all experiments "
                    "of a suite, without running them",

@@ -54,11 +54,10 @@ void add_prepare(const Command& data) {
                  {one_of({"file", "heading", "mark", "line"})});
   command.option("--document-mark", arguments->document_mark, "TEXT",
                  "The line that begins a document and is left out");
-  command.option(
-      "--shard-tokens", arguments->shard_tokens, "N",
-      "Write the ids of a split into files of at most so many tokens, which may then lie on "
-      "several disks (docs/data.md); without it, one file a split",
-      {in(1, kMaxShardTokens)});
+  command.option("--shard-tokens", arguments->shard_tokens, "N",
+                 "Write the ids of a split into files of at most so many tokens, which may then "
+                 "lie on several disks (docs/data.md); without it, one file a split",
+                 {in(1, kMaxShardTokens)});
   arguments->json.add(command);
   command.flag("--quiet", arguments->is_quiet, "Show no progress");
   command.examples(
@@ -108,9 +107,9 @@ void add_dialogues(const Command& data) {
   command.flag("--leave-out-blank", arguments->leaves_out_blank_turns,
                "Leave out turns without text, which are errors otherwise");
   arguments->json.add(command);
-  command.examples({"mneme data dialogues cmu-dog/train.jsonl --leave-out-blank --out train.jsonl",
-                    "mneme data dialogues cmu-dog/test.jsonl --except cmu-dog/train.jsonl --out "
-                    "test.jsonl"});
+  command.examples(
+      {"mneme data dialogues cmu-dog/train.jsonl --leave-out-blank --out train.jsonl",
+       "mneme data dialogues cmu-dog/test.jsonl --except cmu-dog/train.jsonl --out test.jsonl"});
   command.runs(arguments, &convert_dialogues);
 }
 

@@ -33,8 +33,8 @@ void check_texts(const DataPrepareArguments& arguments) {
   }
   if (!is_share || std::abs(sum - 1.0) > 1e-9) {
     throw_usage(
-        "data prepare --split: expected three shares, train,valid,test, that sum to 1, the "
-        "first above 0, got shares with the sum ",
+        "data prepare --split: expected three shares, train,valid,test, that sum to 1, the first "
+        "above 0, got shares with the sum ",
         sum);
   }
 }
@@ -210,9 +210,8 @@ const std::vector<DataSet>& data_sets() {
        .prepare = "mneme data prepare --preparation wikitext-103 --train "
                   "data/wikitext-103/wiki.train.tokens --valid data/wikitext-103/wiki.valid.tokens "
                   "--test data/wikitext-103/wiki.test.tokens --out data/wikitext-103-prepared",
-       .counts =
-           "tokens with <eos>: train 103227021, valid 217646, test 245569; vocabulary 267735; "
-           "articles: valid 60, test 60"},
+       .counts = "tokens with <eos>: train 103227021, valid 217646, test 245569; vocabulary "
+                 "267735; articles: valid 60, test 60"},
       {.name = "enwik8",
        .what = "the first 100000000 bytes of an English Wikipedia dump (CC BY-SA)",
        .found = "Large Text Compression Benchmark, mattmahoney.net/dc/textdata.html: enwik8.zip",
@@ -235,16 +234,15 @@ const std::vector<DataSet>& data_sets() {
               "subwords of your own, which the configuration pg19.toml reads, at "
               "data/pg19-subwords/train.safetensors, data/pg19-subwords/validation.safetensors, "
               "data/pg19-subwords/test.safetensors",
-       .prepare = "mneme data prepare --vocabulary word --min-count 10 --no-eos --train "
-                  "data/pg19/train --valid data/pg19/validation --test data/pg19/test --out "
-                  "data/pg19-prepared",
+       .prepare =
+           "mneme data prepare --vocabulary word --min-count 10 --no-eos --train data/pg19/train "
+           "--valid data/pg19/validation --test data/pg19/test --out data/pg19-prepared",
        .counts = "books: 28602, 50, 100; words: 1973136207, 3007061, 6966499"},
       {.name = "CMU-DoG",
        .what = "dialogues about 30 documents (no licence stated)",
        .found = "github.com/festvox/datasets-CMU_DoG (Zhou, Prabhumoye, Black, EMNLP 2018)",
-       .put =
-           "data/cmu-dog/train.txt, data/cmu-dog/valid.txt, data/cmu-dog/test.txt; one utterance a "
-           "line, and a line <dialogue> before each conversation",
+       .put = "data/cmu-dog/train.txt, data/cmu-dog/valid.txt, data/cmu-dog/test.txt; one "
+              "utterance a line, and a line <dialogue> before each conversation",
        .prepare = "mneme data prepare --vocabulary word --documents mark --document-mark "
                   "\"<dialogue>\" --train data/cmu-dog/train.txt --valid data/cmu-dog/valid.txt "
                   "--test data/cmu-dog/test.txt --out data/cmu-dog-prepared",

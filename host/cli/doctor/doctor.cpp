@@ -158,11 +158,10 @@ std::vector<Finding> check_plugins(const std::vector<fs::path>& given) {
   const bool is_built =
       plugin::installation_of(fs::read_symlink("/proc/self/exe", ignored)).empty();
   const State missing = given.empty() && is_built ? State::kAbsent : State::kBroken;
-  const std::string advice =
-      given.empty() && !is_built
-          ? "the installation's memories belong there: install again, cmake --install BUILD "
-            "--prefix PREFIX"
-          : "build the plugins, or name their folder with --plugins DIR";
+  const std::string advice = given.empty() && !is_built
+                                 ? "the installation's memories belong there: install again, cmake "
+                                   "--install BUILD --prefix PREFIX"
+                                 : "build the plugins, or name their folder with --plugins DIR";
   const std::vector<fs::path> folders =
       given.empty() ? std::vector<fs::path>{plugin::default_plugin_folder()} : given;
   for (const fs::path& named : folders) {
@@ -267,12 +266,13 @@ std::string_view to_word(Finding::State state) {
 std::vector<Finding> check_toolchain() {
   const std::string packages =
       "needed only to build plugins or mneme: scripts/setup.sh installs it";
-  return {check_program("C++ compiler", {"c++", "g++", "clang++"}, packages),
-          check_program("C compiler", {"cc", "gcc", "clang"}, packages),
-          check_program("CMake", {"cmake"}, packages),
-          check_program("CUDA compiler", {"nvcc"},
-                        "needed only to compile CUDA kernels: install the CUDA toolkit 13 and put "
-                        "nvcc on PATH")};
+  return {
+      check_program("C++ compiler", {"c++", "g++", "clang++"}, packages),
+      check_program("C compiler", {"cc", "gcc", "clang"}, packages),
+      check_program("CMake", {"cmake"}, packages),
+      check_program(
+          "CUDA compiler", {"nvcc"},
+          "needed only to compile CUDA kernels: install the CUDA toolkit 13 and put nvcc on PATH")};
 }
 
 }  // namespace mneme::cli

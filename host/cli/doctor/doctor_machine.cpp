@@ -152,8 +152,7 @@ std::vector<Finding> check_libtorch() {
   if (capability == "DEFAULT") {
     processor.state = State::kAbsent;
     processor.advice =
-        "no AVX2: computing will be slow; unset ATEN_CPU_CAPABILITY, or use another "
-        "machine";
+        "no AVX2: computing will be slow; unset ATEN_CPU_CAPABILITY, or use another machine";
   }
   return {library, processor};
 }
@@ -233,10 +232,9 @@ std::vector<Finding> check_system() {
   Finding finding{.subject = "sealed memory"};
   const bool is_there = has_sealed_memory();
   finding.details = {{"available", is_there}};
-  finding.text = is_there
-                     ? "memfd_create with seals: plugins run from copies that nobody can change"
-                     : "no memfd_create with seals: plugins run from copies in the temporary "
-                       "folder";
+  finding.text =
+      is_there ? "memfd_create with seals: plugins run from copies that nobody can change"
+               : "no memfd_create with seals: plugins run from copies in the temporary folder";
   if (!is_there) {
     finding.state = State::kAbsent;
     finding.advice = "use Linux 3.17 or later, and allow memfd_create in the container";

@@ -261,8 +261,8 @@ void add_eval(const Command& app) {
       command,
       "Memory file to evaluate with in place of the run's own; may be given several times");
   command.flag("--breakdown", arguments->wants_breakdown,
-               "Print the loss by place in the segment, by distance from the document's "
-               "start and by word frequency");
+               "Print the loss by place in the segment, by distance from the document's start and "
+               "by word frequency");
   command.flag("--no-store", arguments->is_not_stored,
                "Do not keep the loss of every token in the run's folder");
   command.option("--extrapolate", arguments->extrapolate, "N",
@@ -279,10 +279,10 @@ void add_eval(const Command& app) {
   command.flag("--no-trial", arguments->has_no_trial,
                "Do not run each build in a child process first");
   arguments->add_settings(command);
-  command.examples({"mneme eval runs/first --memory my_memory.toml --watch",
-                    "mneme eval runs/first --memory configs/memory/none.toml --memory "
-                    "my_memory.toml",
-                    "mneme eval runs/first --split test --extrapolate 10 --segment 64"});
+  command.examples(
+      {"mneme eval runs/first --memory my_memory.toml --watch",
+       "mneme eval runs/first --memory configs/memory/none.toml --memory my_memory.toml",
+       "mneme eval runs/first --split test --extrapolate 10 --segment 64"});
   command.runs(arguments, &run, nullptr, {kEvalRules});
 }
 

@@ -52,10 +52,10 @@ bool has_any(const std::vector<std::optional<Error>>& failures) {
 
 void OpenArguments::add_source(const Command& to, const std::string& memory_help) {
   add_memory_files(to, memory, memory_help);
-  to.option("--checkpoint", checkpoint, "WHICH",
-            "The run's checkpoint: last, best (by the loss of the valid split) or its number "
-            "of steps",
-            {shown});
+  to.option(
+      "--checkpoint", checkpoint, "WHICH",
+      "The run's checkpoint: last, best (by the loss of the valid split) or its number of steps",
+      {shown});
   if (!reads_split) return;
   to.option("--split", split, "SPLIT", "valid or test", {one_of({"valid", "test"}), shown});
 }
@@ -235,9 +235,10 @@ std::vector<MemoryProblem> problems_of_loading(run::Sweep& sweep,
     try {
       static_cast<void>(sweep.load(memory.memory));
     } catch (const std::exception& error) {
-      problems.push_back({memory.name, run::failure_of(error, "loading",
-                                                       "lower eval.lanes, eval.segment or the "
-                                                       "size of the memory")});
+      problems.push_back(
+          {memory.name,
+           run::failure_of(error, "loading",
+                           "lower eval.lanes, eval.segment or the size of the memory")});
     }
   }
   return problems;

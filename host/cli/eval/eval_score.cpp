@@ -95,10 +95,9 @@ void add_score(const Command& app) {
   command.option("--dump", arguments->dump, "FILE", "Where to write their nll, in nats",
                  {required});
   arguments->add_settings(command);
-  command.examples(
-      {"mneme score runs/first --tokens ids.safetensors --dump nll.safetensors",
-       "mneme score runs/first --tokens ids.safetensors --dump nll.safetensors --memory "
-       "my_memory.toml"});
+  command.examples({"mneme score runs/first --tokens ids.safetensors --dump nll.safetensors",
+                    "mneme score runs/first --tokens ids.safetensors --dump nll.safetensors "
+                    "--memory my_memory.toml"});
   command.runs(arguments, &score_tokens);
 }
 

@@ -138,8 +138,8 @@ class Watch {
       if (without_memory(read.experiment) != without_memory(opened_.experiment) &&
           !std::exchange(is_other_told_, true)) {
         display_.note(str(file_.string(),
-                          " has other settings than at the start; a watch reads "
-                          "[memory] again only: start it again for the others"));
+                          " has other settings than at the start; a watch reads [memory] again "
+                          "only: start it again for the others"));
       }
       opened_.memories = std::move(read.memories);
     } catch (const Error& error) {

@@ -289,10 +289,9 @@ void add_text_options(const Command& command, GenerateArguments& arguments) {
   command.option("--stop", arguments.stops, "TEXT",
                  "Ends a sample where this text appears; may be given several times",
                  {not_empty("a text"), one_each});
-  command.flag(
-      "--ignore-eos", arguments.ignores_end,
-      "Go on behind the ids that end a text by a pretrained model's generation_config.json "
-      "or config.json");
+  command.flag("--ignore-eos", arguments.ignores_end,
+               "Go on behind the ids that end a text by a pretrained model's "
+               "generation_config.json or config.json");
   command.flag("--tokenize", arguments.tokenises,
                "Take the prompt's words apart as the training text of a word vocabulary has them: "
                "\"Hi, it's a well-known\" becomes \"Hi , it 's a well @-@ known\"");
@@ -317,14 +316,13 @@ void add_sampling_options(const Command& command, GenerateArguments& arguments) 
 }
 
 void add_model_options(const Command& command, GenerateArguments& arguments) {
-  command.option("--segment", arguments.segment, "T",
-                 "Tokens of a segment; 1 = every token a segment of its own (default "
-                 "generate.segment)",
-                 {in(1, kMaxExtent)});
+  command.option(
+      "--segment", arguments.segment, "T",
+      "Tokens of a segment; 1 = every token a segment of its own (default generate.segment)",
+      {in(1, kMaxExtent)});
   command.option("--protocol", arguments.protocol, "NAME",
                  "released: as LaMemo's released code: prompt in chunks of 256 without <eos>, 256 "
-                 "tokens as "
-                 "segments of one, top-p .95, 512 rows, clamp 400, seed 42, detokenised",
+                 "tokens as segments of one, top-p .95, 512 rows, clamp 400, seed 42, detokenised",
                  {one_of({"released"})});
 }
 

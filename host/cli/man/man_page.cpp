@@ -129,8 +129,7 @@ const std::vector<ManEntry> kExitStatus = {
      "The signal N stopped the command, which saved what it had: 130 after Ctrl-C (SIGINT), 143 "
      "after SIGTERM, 129 after SIGHUP. A command that has nothing to save ends by the signal "
      "itself, which a shell reports with the same number. eval --watch, and generate --chat "
-     "between "
-     "two turns, end with 0: there Ctrl-C is the end."}};
+     "between two turns, end with 0: there Ctrl-C is the end."}};
 
 const std::vector<ManEntry> kEnvironment = {
     {"COLUMNS", "Columns that tables and paragraphs take; else the terminal's, else 80."},
@@ -138,39 +137,36 @@ const std::vector<ManEntry> kEnvironment = {
      "How long threads look for work before they sleep. Without either, that is short while other "
      "programs want the cores, and long otherwise."},
     {"NO_COLOR",
-     "Set and not empty: no colours on the terminal. Into pipes and files there are "
-     "none in any case."},
+     "Set and not empty: no colours on the terminal. Into pipes and files there are none in any "
+     "case."},
     {"OMP_NUM_THREADS", "Threads to compute with where --threads is not given."},
     {"TMPDIR", "Folder for temporary files, instead of /tmp."}};
 
 const std::vector<ManEntry> kManFiles = {
     {"EXP.toml",
-     "An experiment: model, data, training, evaluation. \"mneme config keys\" lists "
-     "its keys."},
+     "An experiment: model, data, training, evaluation. \"mneme config keys\" lists its keys."},
     {"memory files",
-     "TOML files with the table [memory] alone; --memory puts one in place of the "
-     "experiment's."},
+     "TOML files with the table [memory] alone; --memory puts one in place of the experiment's."},
     {"runs/<name>",
-     "The folder of a run: the resolved experiment, versions and checksums, "
-     "metrics, log, checkpoints, evaluations."},
+     "The folder of a run: the resolved experiment, versions and checksums, metrics, log, "
+     "checkpoints, evaluations."},
     {"../lib/mneme/plugins", "The memories that come with the program, seen from its own folder."},
     {"../share/mneme/configs", "Experiments and memory files to begin with."},
     {"../share/doc/mneme",
-     "The documentation: docs/training.md, evaluation.md, compare.md, "
-     "analysis.md, runs.md, configuration.md and others."}};
+     "The documentation: docs/training.md, evaluation.md, compare.md, analysis.md, runs.md, "
+     "configuration.md and others."}};
 
 }  // namespace
 
 std::string man_page(const CommandDefinition& program, const std::string& version) {
-  return str(".\\\" Made by: mneme man\n.TH MNEME 1 \"\" \"", roff(version),
-             "\" \"User Commands\"\n.nh\n.ad l\n.SH NAME\nmneme \\- runtime for transformer "
-             "memory\n",
-             man_synopsis(program), ".SH DESCRIPTION\n", roff(program.help), "\n",
-             man_commands(program), man_entries("EXIT STATUS", kExitStatus),
-             man_entries("ENVIRONMENT", kEnvironment), man_entries("FILES", kManFiles),
-             man_examples(program),
-             ".SH SEE ALSO\nREADME.md and the folder docs/ of the documentation, see FILES; ",
-             man_bold("mneme"), " COMMAND ", man_bold("--help"), ".\n");
+  return str(
+      ".\\\" Made by: mneme man\n.TH MNEME 1 \"\" \"", roff(version),
+      "\" \"User Commands\"\n.nh\n.ad l\n.SH NAME\nmneme \\- runtime for transformer memory\n",
+      man_synopsis(program), ".SH DESCRIPTION\n", roff(program.help), "\n", man_commands(program),
+      man_entries("EXIT STATUS", kExitStatus), man_entries("ENVIRONMENT", kEnvironment),
+      man_entries("FILES", kManFiles), man_examples(program),
+      ".SH SEE ALSO\nREADME.md and the folder docs/ of the documentation, see FILES; ",
+      man_bold("mneme"), " COMMAND ", man_bold("--help"), ".\n");
 }
 
 }  // namespace mneme::cli

@@ -126,10 +126,10 @@ int lock_plugins(const LockArguments& arguments, const Streams& streams) {
 }  // namespace
 
 void add_plugins_lock(const Command& plugins) {
-  const Command command = plugins.subcommand(
-      "lock",
-      "Write the checksums of an experiment's plugin files into a file beside it, which --locked "
-      "holds later commands to; runs no code of theirs");
+  const Command command =
+      plugins.subcommand("lock",
+                         "Write the checksums of an experiment's plugin files into a file beside "
+                         "it, which --locked holds later commands to; runs no code of theirs");
   const auto arguments = std::make_shared<LockArguments>();
   command.option("EXP", arguments->files, "", "Experiment files and memory files", {required});
   command.flag("--check", arguments->is_check,

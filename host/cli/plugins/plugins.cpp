@@ -42,10 +42,10 @@ void add_plugins(const Command& app) {
   plugins.examples({"mneme plugins list", "mneme plugins describe my_memory",
                     "mneme plugins validate my_memory", "mneme plugins new my_memory"});
 
-  const Command list = plugins.subcommand("list",
-                                          "List the plugins of a folder by their notes; runs no "
-                                          "code of theirs, but of the program's own "
-                                          "plugins, which say what they are");
+  const Command list =
+      plugins.subcommand("list",
+                         "List the plugins of a folder by their notes; runs no code of theirs, but "
+                         "of the program's own plugins, which say what they are");
   const auto list_arguments = std::make_shared<PluginsListArguments>();
   add_plugin_folders(list, list_arguments->folders);
   list_arguments->json.add(list);
@@ -53,10 +53,10 @@ void add_plugins(const Command& app) {
       {"mneme plugins list", "mneme plugins list --plugins build/my_memory --json plugins.json"});
   list.runs(list_arguments, &list_plugins);
 
-  const Command describe = plugins.subcommand(
-      "describe",
-      "Load one plugin and print its summary, hooks and options; with --in also what it declares "
-      "and logs as a tier of an experiment");
+  const Command describe =
+      plugins.subcommand("describe",
+                         "Load one plugin and print its summary, hooks and options; with --in also "
+                         "what it declares and logs as a tier of an experiment");
   const auto arguments = std::make_shared<PluginsDescribeArguments>();
   describe.option("NAME", arguments->name, "", "File name, id, or path of the plugin", {required});
   add_experiment(describe, *arguments);

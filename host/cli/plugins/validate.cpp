@@ -387,10 +387,10 @@ int validate_plugin(const ValidateArguments& arguments, const Streams& streams) 
 }  // namespace
 
 void add_plugins_validate(const Command& plugins) {
-  const Command command = plugins.subcommand(
-      "validate",
-      "Check a plugin in small models: file, options, shapes, causality, lanes, state, gradients, "
-      "kernels, errors; each check in a process of its own");
+  const Command command =
+      plugins.subcommand("validate",
+                         "Check a plugin in small models: file, options, shapes, causality, lanes, "
+                         "state, gradients, kernels, errors; each check in a process of its own");
   const auto arguments = std::make_shared<ValidateArguments>();
   command.option("NAME", arguments->name, "", "File name, id, or path of the plugin",
                  {not_empty("a plugin")});

@@ -110,10 +110,10 @@ void add_report(const Command& app) {
   command.option("--format", arguments->format, "FORMAT",
                  "Of what is printed: text, csv, json, markdown or latex",
                  {one_of(report::format_words()), shown});
-  command.option("--figures", arguments->figures, "FORMAT",
-                 "Draw every figure as a picture, too, in the folder figures: svg or pdf; needs "
-                 "vl-convert",
-                 {one_of(report::picture_formats())});
+  command.option(
+      "--figures", arguments->figures, "FORMAT",
+      "Draw every figure as a picture, too, in the folder figures: svg or pdf; needs vl-convert",
+      {one_of(report::picture_formats())});
   arguments->compared.add(command);
   arguments->json.add(command);
   command.flag("--quiet", arguments->is_quiet, "Do not say where the page is");

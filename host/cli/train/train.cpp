@@ -97,8 +97,8 @@ constexpr const char* kTrainRules = R"(
 void check_experiment(const TrainArguments& arguments) {
   if (arguments.resume.empty() && arguments.experiment.empty()) {
     throw_usage(
-        "train: expected an experiment file EXP, or --resume RUN, got neither; see mneme "
-        "train --help");
+        "train: expected an experiment file EXP, or --resume RUN, got neither; see mneme train "
+        "--help");
   }
   if (arguments.memory.size() > 1) {
     throw_usage("train --memory: expected one file, got ", arguments.memory.size(),
@@ -373,16 +373,16 @@ void add_train(const Command& app) {
                  "Begin with the weights of this run, checkpoint or official safetensors file");
   command.option("--resume", arguments->resume, "RUN", "Continue the run of this folder");
   command.option("--checkpoint", arguments->checkpoint, "WHICH",
-                 "The checkpoint to continue from: last, best or its number of "
-                 "steps; what the run has of later steps is deleted",
+                 "The checkpoint to continue from: last, best or its number of steps; what the run "
+                 "has of later steps is deleted",
                  {shown});
   command.flag("--allow-changed-plugin", arguments->may_change_plugins,
                "Continue though a plugin's file is another one than before");
   add_locked(command, arguments->is_locked);
-  command.option("--steps", arguments->steps, "N",
-                 "Extend the run to so many steps; the schedule becomes that of a "
-                 "run of this length",
-                 {in(1, kMaxCount)});
+  command.option(
+      "--steps", arguments->steps, "N",
+      "Extend the run to so many steps; the schedule becomes that of a run of this length",
+      {in(1, kMaxCount)});
   command.flag("--dry-run", arguments->is_dry_run,
                "Show parameters, memory, schedule and data of the training, and stop");
   command.option("--curve-every", arguments->curve.every, "STEPS",
@@ -391,9 +391,9 @@ void add_train(const Command& app) {
                  {in(1, kMaxCount)});
   command.option("--curve-segments", arguments->curve.segments, "N",
                  "That part, the first segments of the split", {in(1, kMaxCount)});
-  command.flag("--checked", arguments->is_checked,
-               "The memory was checked, as mneme compare does: leave out the checks before the "
-               "training");
+  command.flag(
+      "--checked", arguments->is_checked,
+      "The memory was checked, as mneme compare does: leave out the checks before the training");
   arguments->machine.add(command);
   arguments->json.add(command);
   command.flag("--quiet", arguments->is_quiet, "Show no progress");

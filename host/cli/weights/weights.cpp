@@ -145,20 +145,20 @@ void add_import(const Command& app) {
   command.option("EXP", arguments->experiment, "",
                  "The experiment file with the model's settings; with --from, which has them, it "
                  "gives the rest and may be left out");
-  command.option("--from", arguments->from, "DIR",
-                 "A Hugging Face model folder (config.json and safetensors files) in place of "
-                 "WEIGHTS");
+  command.option(
+      "--from", arguments->from, "DIR",
+      "A Hugging Face model folder (config.json and safetensors files) in place of WEIGHTS");
   command.option("--run", arguments->run, "DIR", "Folder to make for the run", {required});
   command.option("--vocabulary", arguments->vocabulary, "FILE",
                  "The vocabulary.json that the weights were trained with; default: as [data] says");
   command.option("--prefix", arguments->prefix, "TEXT",
                  "Read only the tensors whose names begin so, without it (\"module.\")");
   command.option("--names", arguments->names, "FILE",
-                 "The name map of the weights' program; default: beside the library of the "
-                 "memory, else the official Transformer-XL's names");
+                 "The name map of the weights' program; default: beside the library of the memory, "
+                 "else the official Transformer-XL's names");
   command.option("--ignore", arguments->ignored, "KEY",
-                 "A key of config.json (also rope_scaling.factor), a tensor or an adapter's "
-                 "file that is passed over; may be given several times",
+                 "A key of config.json (also rope_scaling.factor), a tensor or an adapter's file "
+                 "that is passed over; may be given several times",
                  {one_each});
   add_memory_files(command, arguments->memory,
                    "Memory file to use in place of the experiment's [memory]");
@@ -306,10 +306,9 @@ void add_export(const Command& app) {
   const auto arguments = std::make_shared<ExportArguments>();
   command.option("RUN", arguments->run, "", "The run's folder, or a checkpoint", {required});
   command.option("OUT", arguments->out, "", "The safetensors file to write; left out with --to");
-  command.option(
-      "--to", arguments->to, "DIR",
-      "The Hugging Face model folder to make in place of OUT: in the form of the folder that the "
-      "run was imported from, or of --family");
+  command.option("--to", arguments->to, "DIR",
+                 "The Hugging Face model folder to make in place of OUT: in the form of the folder "
+                 "that the run was imported from, or of --family");
   command.option(
       "--family", arguments->family, "NAME",
       "The family to write for (" + weights::family_list() + "); default: the imported folder's",

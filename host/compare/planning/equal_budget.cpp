@@ -287,8 +287,8 @@ void warn_of_other_model(const ChosenSize& size) {
   if (2 * size.after >= size.before && size.after <= 2 * size.before) return;
   log_warning(size.arm, ": --equal parameters chose ", size.key, " = ", size.after, " in place of ",
               size.before,
-              ": so much of the model is another one that differences may be due to it, and not "
-              "to the memory");
+              ": so much of the model is another one that differences may be due to it, and not to "
+              "the memory");
 }
 
 }  // namespace
