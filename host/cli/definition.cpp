@@ -2,29 +2,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
 #include <filesystem>
-#include <string_view>
 #include <system_error>
-#include <utility>
 
 #include "host/base/text.hpp"
 
 namespace mneme::cli {
 namespace {
-
-struct TypeWord {
-  std::string_view word;
-  ValueKind kind;
-};
-constexpr std::array kTypeWords = {
-    TypeWord{"FILE", ValueKind::kFile},        TypeWord{"OUT", ValueKind::kFile},
-    TypeWord{"PATH", ValueKind::kFile},        TypeWord{"WEIGHTS", ValueKind::kFile},
-    TypeWord{"SOURCE", ValueKind::kFile},      TypeWord{"DIR", ValueKind::kFolder},
-    TypeWord{"RUN", ValueKind::kRun},          TypeWord{"EXP", ValueKind::kExperiment},
-    TypeWord{"WHICH", ValueKind::kCheckpoint}, TypeWord{"KEY=VALUE", ValueKind::kSetting},
-    TypeWord{"KEY", ValueKind::kKey},          TypeWord{"TABLE", ValueKind::kTable},
-    TypeWord{"NAME", ValueKind::kPlugin}};
 
 // "FILE" of "FILE...", "[FILE]" and "FILE:{a,b}".
 std::string bare_type(const std::string& type) {
@@ -81,13 +65,6 @@ std::vector<std::string> examples_of(const std::string& footer) {
 }
 
 }  // namespace
-
-ValueKind OptionDefinition::kind() const {
-  if (values == Values::kNone) return ValueKind::kNone;
-  if (!words.empty()) return ValueKind::kWords;
-  const auto* const found = std::ranges::find(kTypeWords, type, &TypeWord::word);
-  return found == kTypeWords.end() ? ValueKind::kOther : found->kind;
-}
 
 std::string OptionDefinition::full_help() const {
   const bool names_words = std::ranges::all_of(

@@ -10,22 +10,6 @@ class App;
 
 namespace mneme::cli {
 
-// What a value is, told by the word that the help shows for it.
-enum class ValueKind {
-  kNone,        // a flag
-  kOther,       // a number, a text: nothing to offer
-  kFile,        // FILE, and a file or folder to read or write
-  kFolder,      // DIR
-  kRun,         // RUN: the folder of a run
-  kExperiment,  // EXP
-  kCheckpoint,  // WHICH: last, best or a number of steps
-  kSetting,     // KEY=VALUE of an experiment
-  kKey,         // KEY of an experiment
-  kTable,       // TABLE of an experiment
-  kPlugin,      // NAME without a list of words
-  kWords,       // one of OptionDefinition::words
-};
-
 // An option or, with a name without hyphens, a positional argument.
 struct OptionDefinition {
   // How many values follow one use of the option.
@@ -42,7 +26,6 @@ struct OptionDefinition {
   bool is_repeatable = false;
 
   [[nodiscard]] bool is_positional() const { return !names.front().starts_with('-'); }
-  [[nodiscard]] ValueKind kind() const;
   // The help and, where it does not name them, the words, the default and that it is required.
   [[nodiscard]] std::string full_help() const;
   // "--memory FILE", "RUN...", "--json [FILE]".

@@ -1,6 +1,8 @@
 // mneme completion SHELL
 #include "host/cli/completion/completion.hpp"
 
+#include <algorithm>
+#include <array>
 #include <memory>
 #include <sstream>
 
@@ -24,11 +26,23 @@ int print_completion(const CompletionArguments& arguments, const Streams& stream
   return 0;
 }
 
-// "memory.tier.#" of "[[memory.tier]]".
-std::string key_prefix(const std::string& table) {
+// A blank in front of zsh's functions keeps _arguments from inserting options of its own.
+constexpr std::array kCompleters = {Completer{"FILE", "file", "_files"},
+                                    Completer{"OUT", "file", "_files"},
+                                    Completer{"PATH", "file", "_files"},
+                                    Completer{"WEIGHTS", "file", "_files"},
+                                    Completer{"SOURCE", "file", "_files"},
+                                    Completer{"DIR", "folder", "_files -/"},
+                                    Completer{"RUN", "run", " _mneme_runs"},
+                                    Completer{"EXP", "experiment", "_files -g \"*.toml(-.)\""},
+                                    Completer{"KEY=VALUE", "setting", " _mneme_settings ="},
+                                    Completer{"KEY", "key", " _mneme_settings"},
+                                    Completer{"NAME", "plugin", " _mneme_plugin_names"}};
+
+// "memory.tier" of "[[memory.tier]]".
+std::string bare_table(const std::string& table) {
   const std::size_t begin = table.find_first_not_of('[');
-  const std::string name = table.substr(begin, table.find(']') - begin);
-  return begin == 2 ? name + ".#" : name;
+  return table.substr(begin, table.find(']') - begin);
 }
 
 // The words of "a" | "b", or of "true or false"; empty for any other type.
@@ -51,7 +65,8 @@ std::vector<CompletedKey> completed_keys() {
   for (const config::TableInfo& table : config::experiment_keys()) {
     for (const config::KeyInfo& key : table.keys) {
       if (key.type.starts_with("a table") || key.type == "tables") continue;
-      keys.push_back({.key = key_prefix(table.name) + '.' + key.key,
+      const char* const number = table.name.starts_with("[[") ? ".#." : ".";
+      keys.push_back({.key = bare_table(table.name) + number + key.key,
                       .words = words_of_type(key.type),
                       .is_path = key.type == "a path"});
     }
@@ -59,11 +74,17 @@ std::vector<CompletedKey> completed_keys() {
   return keys;
 }
 
-std::vector<std::string> completed_tables() {
+Completer completer_of(const OptionDefinition& option) {
+  const auto* const found = std::ranges::find(kCompleters, option.type, &Completer::type);
+  return found == kCompleters.end() ? Completer() : *found;
+}
+
+std::vector<std::string> completed_words(const OptionDefinition& option) {
+  if (option.type == "WHICH") return {"last", "best"};  // a checkpoint
+  if (option.type != "TABLE") return option.words;
   std::vector<std::string> tables;
   for (const config::TableInfo& table : config::experiment_keys()) {
-    const std::size_t begin = table.name.find_first_not_of('[');
-    tables.push_back(table.name.substr(begin, table.name.find(']') - begin));
+    tables.push_back(bare_table(table.name));
   }
   return tables;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "host/cli/definition.hpp"
@@ -17,8 +18,16 @@ struct CompletedKey {
 
 // Every key of `mneme config keys`.
 [[nodiscard]] std::vector<CompletedKey> completed_keys();
-// The tables of `mneme config keys`.
-[[nodiscard]] std::vector<std::string> completed_tables();
+
+// What completes a value, told by the word that the help shows for it.
+struct Completer {
+  std::string_view type = {};  // "FILE"
+  std::string_view bash = {};  // a kind of value that the script reads; "" = nothing to offer
+  std::string_view zsh = {};   // what _arguments calls
+};
+[[nodiscard]] Completer completer_of(const OptionDefinition& option);
+// The words that are offered for a value; empty = its completer's.
+[[nodiscard]] std::vector<std::string> completed_words(const OptionDefinition& option);
 
 // The file of a run's folder by which completion knows the folder.
 [[nodiscard]] std::string run_mark();

@@ -10,54 +10,20 @@ namespace {
 
 // What the script calls a kind of value; the functions below read it.
 std::string kind_word(const OptionDefinition& option) {
-  switch (option.kind()) {
-    case ValueKind::kNone:
-    case ValueKind::kOther:
-      return "";
-    case ValueKind::kFile:
-      return "file";
-    case ValueKind::kFolder:
-      return "folder";
-    case ValueKind::kRun:
-      return "run";
-    case ValueKind::kExperiment:
-      return "experiment";
-    case ValueKind::kCheckpoint:
-      return "words last best";
-    case ValueKind::kSetting:
-      return "setting";
-    case ValueKind::kKey:
-      return "key";
-    case ValueKind::kTable:
-      return "words " + join(completed_tables(), " ");
-    case ValueKind::kPlugin:
-      return "plugin";
-    case ValueKind::kWords:
-      return (option.separator == '\0' ? "words " : "list ") + join(option.words, " ");
-  }
-  return "";
+  const std::string words = join(completed_words(option), " ");
+  if (words.empty()) return std::string(completer_of(option).bash);
+  return (option.separator == '\0' ? "words " : "list ") + words;
 }
 
-char values_letter(OptionDefinition::Values values) {
-  using Values = OptionDefinition::Values;
-  switch (values) {
-    case Values::kNone:
-      return '0';
-    case Values::kOptional:
-      return '?';
-    case Values::kOne:
-      return '1';
-    case Values::kMany:
-      return '+';
-  }
-  return '0';
-}
+// What the script calls each of OptionDefinition::Values.
+constexpr std::string_view kValuesLetters = "0?1+";
 
 // 'name:values:kind' for each option, 'values:kind' for each positional argument.
 std::string definition_case(const std::string& path, const CommandDefinition& command) {
   std::string options, places;
   for (const OptionDefinition& one : command.options) {
-    const std::string rest = str(values_letter(one.values), ':', kind_word(one), '\'');
+    const std::string rest =
+        str(kValuesLetters[static_cast<std::size_t>(one.values)], ':', kind_word(one), '\'');
     if (one.is_positional()) {
       places += str(" '", rest);
     } else {

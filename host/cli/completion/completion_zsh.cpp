@@ -22,35 +22,12 @@ std::string zsh_escaped(const std::string& text) {
   return out;
 }
 
-// What _arguments calls for a value. A blank in front keeps it from inserting options of its own.
+// What _arguments calls for a value.
 std::string zsh_action(const OptionDefinition& option) {
-  switch (option.kind()) {
-    case ValueKind::kNone:
-    case ValueKind::kOther:
-      return "";
-    case ValueKind::kFile:
-      return "_files";
-    case ValueKind::kFolder:
-      return "_files -/";
-    case ValueKind::kRun:
-      return " _mneme_runs";
-    case ValueKind::kExperiment:
-      return "_files -g \"*.toml(-.)\"";
-    case ValueKind::kCheckpoint:
-      return "(last best)";
-    case ValueKind::kSetting:
-      return " _mneme_settings =";
-    case ValueKind::kKey:
-      return " _mneme_settings";
-    case ValueKind::kTable:
-      return '(' + join(completed_tables(), " ") + ')';
-    case ValueKind::kPlugin:
-      return " _mneme_plugin_names";
-    case ValueKind::kWords:
-      if (option.separator == '\0') return '(' + join(option.words, " ") + ')';
-      return str("_values -s ", option.separator, ' ', option.type, ' ', join(option.words, " "));
-  }
-  return "";
+  const std::string words = join(completed_words(option), " ");
+  if (words.empty()) return std::string(completer_of(option).zsh);
+  if (option.separator == '\0') return '(' + words + ')';
+  return str("_values -s ", option.separator, ' ', option.type, ' ', words);
 }
 
 // '*--memory=[help]:FILE:_files' for each name.
