@@ -1,6 +1,4 @@
 // mneme plugins lock
-#include "host/cli/plugins/lock.hpp"
-
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -13,6 +11,7 @@
 #include "host/base/file/file.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/arguments.hpp"
+#include "host/cli/plugins/plugins.hpp"
 #include "host/cli/streams.hpp"
 #include "host/config/experiment.hpp"
 #include "host/plugin/plugin_lock.hpp"

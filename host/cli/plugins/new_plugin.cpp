@@ -1,11 +1,11 @@
-// mneme plugins new
-#include "host/cli/plugins/new_plugin.hpp"
-
+// mneme plugins new: writes a memory plugin to begin with, made of the files of sdk/template.
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <filesystem>
+#include <map>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -14,7 +14,7 @@
 #include "host/base/file/file.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/arguments.hpp"
-#include "host/cli/cli.hpp"
+#include "host/cli/plugins/plugins.hpp"
 #include "host/cli/streams.hpp"
 #include "host/plugin/plugin_search.hpp"
 #include "mneme/note.h"
@@ -114,62 +114,16 @@ void check_id(const std::string& id) {
 }
 
 struct NewArguments {
-  NewPlugin plugin;
+  std::string name;              // of the library: a-z, 0-9 and _, a letter first
+  std::string id;                // "org.example.my_memory"
+  std::string language = "cpp";  // or "c"
+  bool has_kernel = false;       // with a kernel for the CPU and CUDA
   fs::path folder;
 };
 
-// The installation that the program belongs to, if its SDK is there.
-fs::path sdk_prefix() {
-  std::error_code ignored;
-  const fs::path executable = fs::read_symlink("/proc/self/exe", ignored);
-  const fs::path prefix = executable.parent_path().parent_path();
-  return fs::exists(prefix / "share/mneme-sdk/cmake", ignored) ? prefix : fs::path();
-}
-
-std::string next_steps(const fs::path& folder) {
-  const fs::path prefix = sdk_prefix();
-  const std::string text =
-      str("next:\n  cd ", shell_word(folder.string()), "\n  cmake -B build -DCMAKE_PREFIX_PATH=",
-          prefix.empty() ? std::string("PREFIX") : shell_word(prefix.string()),
-          " && cmake --build build && ctest --test-dir build\n"
-          "  mneme compare experiment.toml --memory none.toml --memory memory.toml --seeds 2\n");
-  return prefix.empty() ? text +
-                              "PREFIX is where the SDK is installed: cmake --install BUILD "
-                              "--prefix PREFIX --component sdk\n"
-                        : text;
-}
-
-int make_project(const NewArguments& arguments, const Streams& streams) {
-  NewPlugin plugin = arguments.plugin;
-  if (plugin.id.empty()) plugin.id = "org.example." + plugin.name;
-  const auto files = new_plugin_files(plugin);
-  const fs::path folder = arguments.folder.empty() ? fs::path(plugin.name) : arguments.folder;
-  std::error_code failure;
-  if (fs::exists(folder, failure) &&
-      !(fs::is_directory(folder, failure) && fs::is_empty(folder, failure))) {
-    throw_usage({.where = folder.string(),
-                 .failed = "it is there already, and nothing was written",
-                 .expected = "a new or an empty folder",
-                 .hint = "give another --folder"});
-  }
-  for (const auto& [path, text] : files) {
-    const fs::path file = folder / path;
-    fs::create_directories(file.parent_path(), failure);
-    if (failure) {
-      throw_run({.where = file.parent_path().string(),
-                 .failed = str("the folder cannot be made: ", failure.message()),
-                 .hint = "give another --folder"});
-    }
-    write_file_atomic(file, text);
-    streams.out << file.string() << '\n';
-  }
-  streams.out << next_steps(folder);
-  return 0;
-}
-
-}  // namespace
-
-std::map<std::string, std::string> new_plugin_files(const NewPlugin& plugin) {
+// Files by their paths in the project. Error (kUsage) for a name or an id that cannot be one, and
+// for a kernel in C.
+std::map<std::string, std::string> project_files(const NewArguments& plugin) {
   check_name(plugin.name);
   check_id(plugin.id);
   if (plugin.has_kernel && plugin.language != "cpp") {
@@ -196,19 +150,69 @@ std::map<std::string, std::string> new_plugin_files(const NewPlugin& plugin) {
   return files;
 }
 
+// The installation that the program belongs to, if its SDK is there.
+fs::path sdk_prefix() {
+  std::error_code ignored;
+  const fs::path executable = fs::read_symlink("/proc/self/exe", ignored);
+  const fs::path prefix = executable.parent_path().parent_path();
+  return fs::exists(prefix / "share/mneme-sdk/cmake", ignored) ? prefix : fs::path();
+}
+
+std::string next_steps(const fs::path& folder) {
+  const fs::path prefix = sdk_prefix();
+  const std::string text =
+      str("next:\n  cd ", shell_word(folder.string()), "\n  cmake -B build -DCMAKE_PREFIX_PATH=",
+          prefix.empty() ? std::string("PREFIX") : shell_word(prefix.string()),
+          " && cmake --build build && ctest --test-dir build\n"
+          "  mneme compare experiment.toml --memory none.toml --memory memory.toml --seeds 2\n");
+  return prefix.empty() ? text +
+                              "PREFIX is where the SDK is installed: cmake --install BUILD "
+                              "--prefix PREFIX --component sdk\n"
+                        : text;
+}
+
+int make_project(const NewArguments& arguments, const Streams& streams) {
+  NewArguments plugin = arguments;
+  if (plugin.id.empty()) plugin.id = "org.example." + plugin.name;
+  const auto files = project_files(plugin);
+  const fs::path folder = plugin.folder.empty() ? fs::path(plugin.name) : plugin.folder;
+  std::error_code failure;
+  if (fs::exists(folder, failure) &&
+      !(fs::is_directory(folder, failure) && fs::is_empty(folder, failure))) {
+    throw_usage({.where = folder.string(),
+                 .failed = "it is there already, and nothing was written",
+                 .expected = "a new or an empty folder",
+                 .hint = "give another --folder"});
+  }
+  for (const auto& [path, text] : files) {
+    const fs::path file = folder / path;
+    fs::create_directories(file.parent_path(), failure);
+    if (failure) {
+      throw_run({.where = file.parent_path().string(),
+                 .failed = str("the folder cannot be made: ", failure.message()),
+                 .hint = "give another --folder"});
+    }
+    write_file_atomic(file, text);
+    streams.out << file.string() << '\n';
+  }
+  streams.out << next_steps(folder);
+  return 0;
+}
+
+}  // namespace
+
 void add_plugins_new(const Command& plugins) {
   const Command command = plugins.subcommand(
       "new",
       "Write a plugin to begin with: a small memory that builds against the installed SDK, with "
       "tests, an experiment and a page that says what to do");
   const auto arguments = std::make_shared<NewArguments>();
-  command.option("NAME", arguments->plugin.name, "", "Name of the plugin, as my_memory",
-                 {required});
-  command.option("--lang", arguments->plugin.language, "LANG", "Language of the plugin",
+  command.option("NAME", arguments->name, "", "Name of the plugin, as my_memory", {required});
+  command.option("--lang", arguments->language, "LANG", "Language of the plugin",
                  {one_of({"cpp", "c"}), shown});
-  command.flag("--cuda", arguments->plugin.has_kernel,
+  command.flag("--cuda", arguments->has_kernel,
                "With a kernel of its own, for the CPU and for CUDA");
-  command.option("--id", arguments->plugin.id, "ID", "The plugin's id; default org.example.NAME",
+  command.option("--id", arguments->id, "ID", "The plugin's id; default org.example.NAME",
                  {not_empty("an id")});
   command.option("--folder", arguments->folder, "DIR", "Folder to make; default NAME");
   command.examples({"mneme plugins new my_memory",

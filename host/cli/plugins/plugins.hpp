@@ -1,4 +1,4 @@
-// The two commands about plugins.
+// The commands about plugins.
 #pragma once
 
 #include <filesystem>
@@ -27,8 +27,11 @@ struct PluginsDescribeArguments {
   JsonArgument json;
 };
 
-// Adds mneme plugins try.
+// Add mneme plugins try, validate, new and lock.
 void add_plugins_try(const Command& plugins);
+void add_plugins_validate(const Command& plugins);
+void add_plugins_new(const Command& plugins);
+void add_plugins_lock(const Command& plugins);
 
 // Prints every library of the folders: what its note says, or why it is no plugin. Executes nothing
 // of them. Error (kPlugin) for a folder that cannot be read.

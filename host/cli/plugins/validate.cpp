@@ -1,5 +1,4 @@
-#include "host/cli/plugins/validate.hpp"
-
+// mneme plugins validate
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -20,6 +19,7 @@
 #include "host/cli/arguments.hpp"
 #include "host/cli/cli.hpp"
 #include "host/cli/interrupt.hpp"
+#include "host/cli/plugins/plugins.hpp"
 #include "host/cli/streams.hpp"
 #include "host/config/toml/toml.hpp"
 #include "host/plugin/plugin_search.hpp"
