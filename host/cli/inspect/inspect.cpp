@@ -1,7 +1,4 @@
 // mneme inspect FILE|RUN
-
-#include "host/cli/inspect/inspect.hpp"
-
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -26,10 +23,7 @@ struct InspectArguments {
 
 // The program that wrote the file, from its metadata; "" when not known.
 std::string kind_of(const SafetensorsFile& file) {
-  const auto value = [&](const char* key) {
-    const auto found = file.metadata().find(key);
-    return found == file.metadata().end() ? std::string() : found->second;
-  };
+  const auto value = [&](const char* key) { return file.metadata_or(key, ""); };
   const std::string format = value("format");
   if (format == "mneme.checkpoint") {
     const bool is_weights = value("contents") == "weights";
@@ -44,9 +38,8 @@ std::string kind_of(const SafetensorsFile& file) {
 // Checks the checksums of a file. Files that mneme writes have them; others cannot be checked.
 run::ChecksumReport checksums_of(const SafetensorsFile& file) {
   run::ChecksumReport report = run::compare_checksums(file);
-  const auto format = file.metadata().find("format");
-  const bool is_ours = format != file.metadata().end() && (format->second == "mneme.checkpoint" ||
-                                                           format->second == "mneme-conversation");
+  const std::string format = file.metadata_or("format", "");
+  const bool is_ours = format == "mneme.checkpoint" || format == "mneme-conversation";
   if (!report.is_carried && is_ours) {
     report.damage.push_back({.part = "metadata", .expected = "of every tensor", .got = "none"});
   }
@@ -142,34 +135,7 @@ void inspect_file(const InspectArguments& arguments, const Streams& streams) {
   check_undamaged(arguments.file.string(), checksums);
 }
 
-int inspect(const InspectArguments& arguments, const Streams& streams) {
-  arguments.json.check();
-  std::error_code ignored;
-  if (!std::filesystem::is_directory(arguments.file, ignored)) {
-    inspect_file(arguments, streams);
-  } else {
-    inspect_run(arguments.file, arguments.json, streams);
-  }
-  return 0;
-}
-
-}  // namespace
-
-void add_inspect(const Command& app) {
-  const Command command =
-      app.subcommand("inspect", "Check a safetensors file or a run and list what it holds");
-  const auto arguments = std::make_shared<InspectArguments>();
-  command.option("FILE", arguments->file, "", "The safetensors file, or a run's folder",
-                 {required});
-  arguments->json.add(command);
-  command.examples(
-      {"mneme inspect runs/first", "mneme inspect ids.safetensors --json listing.json"});
-  command.runs(arguments, &inspect);
-}
-
 // --- mneme inspect RUN ---
-
-namespace {
 
 constexpr std::size_t kColumn = 14;
 constexpr std::size_t kShownDigits = 12;  // of a SHA-256
@@ -182,9 +148,9 @@ void line(const Streams& streams, const std::string& title, const std::string& t
 
 // A value of run.json as text; "?" for one that an older or a damaged file lacks.
 std::string value(const Json& json, const char* key) {
-  const auto found = json.is_object() ? json.find(key) : json.end();
-  if (!json.is_object() || found == json.end() || found->is_null()) return "?";
-  return found->is_string() ? found->get<std::string>() : found->dump();
+  const Json found = json.is_object() ? json.value(key, Json()) : Json();
+  if (found.is_null()) return "?";
+  return found.is_string() ? found.get<std::string>() : found.dump();
 }
 
 std::string digest(const Json& json) { return value(json, "sha256").substr(0, kShownDigits); }
@@ -310,8 +276,9 @@ void print_evaluations(const run::RunSummary& summary, const Streams& streams) {
   }
 }
 
-}  // namespace
-
+// Prints a run's settings, origin, data, plugins, checkpoints, vocabulary and metrics, all that can
+// be read of them. Error (kUsage) for a folder that holds no run; Error (kRun) at the end, naming
+// the parts, when some are damaged.
 void inspect_run(const std::filesystem::path& folder, const JsonArgument& json,
                  const Streams& streams) {
   const run::RunSummary summary =
@@ -329,6 +296,31 @@ void inspect_run(const std::filesystem::path& folder, const JsonArgument& json,
   throw_run({.where = folder.string(),
              .failed = "the run is damaged",
              .got = join(damaged, ", ") + ", which cannot be read"});
+}
+
+int inspect(const InspectArguments& arguments, const Streams& streams) {
+  arguments.json.check();
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(arguments.file, ignored)) {
+    inspect_file(arguments, streams);
+  } else {
+    inspect_run(arguments.file, arguments.json, streams);
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_inspect(const Command& app) {
+  const Command command =
+      app.subcommand("inspect", "Check a safetensors file or a run and list what it holds");
+  const auto arguments = std::make_shared<InspectArguments>();
+  command.option("FILE", arguments->file, "", "The safetensors file, or a run's folder",
+                 {required});
+  arguments->json.add(command);
+  command.examples(
+      {"mneme inspect runs/first", "mneme inspect ids.safetensors --json listing.json"});
+  command.runs(arguments, &inspect);
 }
 
 }  // namespace mneme::cli
