@@ -1,15 +1,16 @@
 // mneme config keys | show | check
-
-#include "host/cli/config/config.hpp"
-
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
+#include "host/cli/arguments.hpp"
 #include "host/cli/cli.hpp"
 #include "host/cli/streams.hpp"
 #include "host/config/keys.hpp"
@@ -21,6 +22,19 @@
 namespace mneme::cli {
 namespace {
 
+struct ConfigKeysArguments {
+  std::vector<std::string> tables;  // "model", "memory.tier"; none = all
+  bool is_markdown = false;
+  JsonArgument json;
+};
+
+struct ConfigFileArguments {
+  std::filesystem::path experiment;
+  std::vector<std::filesystem::path> memory;  // at most one
+  SetArgument set;
+  JsonArgument json;
+};
+
 train::ExperimentSource source_of(const ConfigFileArguments& arguments, const char* command) {
   if (arguments.memory.size() > 1) {
     throw_usage("config ", command, " --memory: expected one file, got ", arguments.memory.size());
@@ -31,36 +45,7 @@ train::ExperimentSource source_of(const ConfigFileArguments& arguments, const ch
   return source;
 }
 
-void add_keys(const Command& config) {
-  const Command command =
-      config.subcommand("keys", "List the keys of an experiment file: types, defaults, meaning");
-  const auto arguments = std::make_shared<ConfigKeysArguments>();
-  command.option("TABLE", arguments->tables, "", "Tables to list, as train or memory.tier",
-                 {not_empty("a table")});
-  command.flag("--markdown", arguments->is_markdown, "As the page docs/configuration.md");
-  arguments->json.add(command);
-  command.examples({"mneme config keys", "mneme config keys train memory.tier",
-                    "mneme config keys --json keys.json"});
-  command.runs(arguments, &list_keys);
-}
-
-void add_file_command(const Command& config, const std::string& name, const std::string& help,
-                      const std::string& file_help,
-                      int (*run)(const ConfigFileArguments&, const Streams&),
-                      const std::vector<std::string>& examples) {
-  const Command command = config.subcommand(name, help);
-  const auto arguments = std::make_shared<ConfigFileArguments>();
-  command.option("EXP", arguments->experiment, "", file_help, {required});
-  add_memory_files(command, arguments->memory,
-                   "Memory file to use in place of the experiment's [memory]");
-  arguments->set.add(command);
-  arguments->json.add(command);
-  command.examples(examples);
-  command.runs(arguments, run);
-}
-
-}  // namespace
-
+// Prints an experiment with every default filled in, as TOML that means the same.
 int show_experiment(const ConfigFileArguments& arguments, const Streams& streams) {
   arguments.json.check();
   const train::ExperimentSource source = source_of(arguments, "show");
@@ -72,8 +57,6 @@ int show_experiment(const ConfigFileArguments& arguments, const Streams& streams
   if (!arguments.json.is_stdout()) streams.out << text;
   return 0;
 }
-
-namespace {
 
 // An arm of a task as `mneme compare --suite` reads it.
 train::ExperimentSource source_of(const ConfigFileArguments& arguments,
@@ -148,8 +131,8 @@ int check_suite(const ConfigFileArguments& arguments, const Streams& streams) {
   return 0;
 }
 
-}  // namespace
-
+// Prints what was checked, of a suite every memory on every task. Error (kUsage) with everything
+// that is wrong.
 int check_experiment(const ConfigFileArguments& arguments, const Streams& streams) {
   arguments.json.check();
   const bool is_suite =
@@ -169,30 +152,7 @@ int check_experiment(const ConfigFileArguments& arguments, const Streams& stream
   return 0;
 }
 
-void add_config(const Command& app) {
-  const Command config =
-      app.subcommand("config", "List the keys of experiment files; show and check a file");
-  config.require_subcommand();
-  config.examples({"mneme config keys train", "mneme config show configs/quickstart.toml",
-                   "mneme config check configs/quickstart.toml"});
-  add_keys(config);
-  add_file_command(
-      config, "show", "Print an experiment with every default filled in, as TOML",
-      "The experiment file", show_experiment,
-      {"mneme config show configs/quickstart.toml",
-       "mneme config show configs/quickstart.toml --memory my_memory.toml --set train.steps=50"});
-  add_file_command(config, "check",
-                   "Check keys, plugins' options and files of an experiment, or of all experiments "
-                   "of a suite, without running them",
-                   "The experiment file, or a suite", check_experiment,
-                   {"mneme config check configs/quickstart.toml",
-                    "mneme config check configs/quickstart.toml --memory my_memory.toml",
-                    "mneme config check configs/suite/small.toml"});
-}
-
 // --- mneme config keys ---
-
-namespace {
 
 using config::KeyInfo;
 using config::TableInfo;
@@ -288,8 +248,7 @@ Json json_of(const std::vector<TableInfo>& tables) {
   return {{"format", "mneme-config-keys"}, {"tables", std::move(list)}};
 }
 
-}  // namespace
-
+// Error (kUsage) for a table that there is none.
 int list_keys(const ConfigKeysArguments& arguments, const Streams& streams) {
   arguments.json.check();
   const std::vector<TableInfo> tables = chosen_tables(arguments.tables);
@@ -297,6 +256,57 @@ int list_keys(const ConfigKeysArguments& arguments, const Streams& streams) {
   if (arguments.json.is_stdout()) return 0;
   streams.out << (arguments.is_markdown ? markdown(tables) : plain_text(tables, streams.out_width));
   return 0;
+}
+
+void add_keys(const Command& config) {
+  const Command command =
+      config.subcommand("keys", "List the keys of an experiment file: types, defaults, meaning");
+  const auto arguments = std::make_shared<ConfigKeysArguments>();
+  command.option("TABLE", arguments->tables, "", "Tables to list, as train or memory.tier",
+                 {not_empty("a table")});
+  command.flag("--markdown", arguments->is_markdown, "As the page docs/configuration.md");
+  arguments->json.add(command);
+  command.examples({"mneme config keys", "mneme config keys train memory.tier",
+                    "mneme config keys --json keys.json"});
+  command.runs(arguments, &list_keys);
+}
+
+void add_file_command(const Command& config, const std::string& name, const std::string& help,
+                      const std::string& file_help,
+                      int (*run)(const ConfigFileArguments&, const Streams&),
+                      const std::vector<std::string>& examples) {
+  const Command command = config.subcommand(name, help);
+  const auto arguments = std::make_shared<ConfigFileArguments>();
+  command.option("EXP", arguments->experiment, "", file_help, {required});
+  add_memory_files(command, arguments->memory,
+                   "Memory file to use in place of the experiment's [memory]");
+  arguments->set.add(command);
+  arguments->json.add(command);
+  command.examples(examples);
+  command.runs(arguments, run);
+}
+
+}  // namespace
+
+void add_config(const Command& app) {
+  const Command config =
+      app.subcommand("config", "List the keys of experiment files; show and check a file");
+  config.require_subcommand();
+  config.examples({"mneme config keys train", "mneme config show configs/quickstart.toml",
+                   "mneme config check configs/quickstart.toml"});
+  add_keys(config);
+  add_file_command(
+      config, "show", "Print an experiment with every default filled in, as TOML",
+      "The experiment file", show_experiment,
+      {"mneme config show configs/quickstart.toml",
+       "mneme config show configs/quickstart.toml --memory my_memory.toml --set train.steps=50"});
+  add_file_command(config, "check",
+                   "Check keys, plugins' options and files of an experiment, or of all experiments "
+                   "of a suite, without running them",
+                   "The experiment file, or a suite", check_experiment,
+                   {"mneme config check configs/quickstart.toml",
+                    "mneme config check configs/quickstart.toml --memory my_memory.toml",
+                    "mneme config check configs/suite/small.toml"});
 }
 
 }  // namespace mneme::cli

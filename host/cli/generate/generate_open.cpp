@@ -6,6 +6,7 @@
 #include "host/base/error.hpp"
 #include "host/base/file/checksum.hpp"
 #include "host/base/file/file.hpp"
+#include "host/base/file/write_file.hpp"
 #include "host/base/text.hpp"
 #include "host/base/utf8.hpp"
 #include "host/cli/generate/generate.hpp"
@@ -228,6 +229,27 @@ std::string tier_text(const std::string& plugin, const config::TierConfig& tier)
              plugin::to_text(tier.eval_options));
 }
 
+// What a saved conversation must match.
+generate::Identity identity_of(const OpenGeneration& opened) {
+  const run::Runtime& runtime = opened.runtime();
+  const config::Experiment& experiment = runtime.experiment();
+  std::vector<std::string> tiers;
+  const std::vector<memory::TierIdentity> plugins = runtime.stack().identities();
+  for (std::size_t i = 0; i < plugins.size(); ++i) {
+    tiers.push_back(tier_text(plugins[i].id, experiment.memory.tiers.at(i)));
+  }
+  const std::string sums = opened.checkpoint->file().metadata_or("tensor_checksums", "");
+  const std::string weights = sums.empty() ? "unknown" : sha256_hex(sums).substr(0, 16);
+  const data::Vocabulary* const vocabulary = opened.vocabulary();
+  return {{"checkpoint", str("step ", opened.checkpoint->progress().step, ", weights ", weights)},
+          {"precision", std::string(config::to_word(runtime.precision()))},
+          {"model", str("clamp_distance = ", experiment.model.clamp_distance,
+                        ", same_length = ", experiment.model.same_length ? "true" : "false")},
+          {"memory", tiers.empty() ? "none" : join(tiers, "; ")},
+          {"vocabulary", vocabulary != nullptr ? vocabulary->summary()
+                                               : str(runtime.model().vocabulary(), " ids")}};
+}
+
 }  // namespace
 
 config::Experiment read_experiment(const GenerateArguments& arguments,
@@ -290,28 +312,6 @@ OpenGeneration open_generation(const GenerateArguments& arguments, Display& disp
   return opened;
 }
 
-generate::Identity identity_of(const OpenGeneration& opened) {
-  const run::Runtime& runtime = opened.runtime();
-  const config::Experiment& experiment = runtime.experiment();
-  std::vector<std::string> tiers;
-  const std::vector<memory::TierIdentity> plugins = runtime.stack().identities();
-  for (std::size_t i = 0; i < plugins.size(); ++i) {
-    tiers.push_back(tier_text(plugins[i].id, experiment.memory.tiers.at(i)));
-  }
-  const auto& metadata = opened.checkpoint->file().metadata();
-  const auto sums = metadata.find("tensor_checksums");
-  const std::string weights =
-      sums == metadata.end() ? "unknown" : sha256_hex(sums->second).substr(0, 16);
-  const data::Vocabulary* const vocabulary = opened.vocabulary();
-  return {{"checkpoint", str("step ", opened.checkpoint->progress().step, ", weights ", weights)},
-          {"precision", std::string(config::to_word(runtime.precision()))},
-          {"model", str("clamp_distance = ", experiment.model.clamp_distance,
-                        ", same_length = ", experiment.model.same_length ? "true" : "false")},
-          {"memory", tiers.empty() ? "none" : join(tiers, "; ")},
-          {"vocabulary", vocabulary != nullptr ? vocabulary->summary()
-                                               : str(runtime.model().vocabulary(), " ids")}};
-}
-
 void continue_saved(const GenerateArguments& arguments, const OpenGeneration& opened,
                     generate::Generator& generator) {
   const generate::Generator::Saved saved = read_input([&] {
@@ -320,6 +320,14 @@ void continue_saved(const GenerateArguments& arguments, const OpenGeneration& op
   });
   generator.restore(saved);
   if (!opened.settings.has_seed) generator.set_seed(saved.seed);
+}
+
+bool save_conversation(const GenerateArguments& arguments, const OpenGeneration& opened,
+                       const generate::Generator& generator) {
+  if (arguments.save_state.empty()) return false;
+  make_parents(arguments.save_state);
+  generate::write_conversation(arguments.save_state, generator.save(), identity_of(opened));
+  return true;
 }
 
 }  // namespace mneme::cli
