@@ -10,7 +10,6 @@
 #include "host/base/exit_status.hpp"
 #include "host/base/log.hpp"
 #include "host/cli/cli.hpp"
-#include "host/cli/compare/compare_display.hpp"
 #include "host/cli/interrupt.hpp"
 #include "host/cli/unread_output.hpp"
 #include "host/compare/planning/disk.hpp"
@@ -250,17 +249,6 @@ compare::Options compare_options(const CompareArguments& arguments, const fs::pa
 void warn_of_small_disk(std::int64_t bytes, const fs::path& folder) {
   const std::string text = compare::disk_warning(bytes, compare::free_disk(folder));
   if (!text.empty()) log_warning(folder.string(), ": ", text);
-}
-
-CompareEnd run_comparison(compare::Record& record, const compare::Options& options,
-                          const CompareArguments& arguments, const Streams& streams) {
-  CompareDisplay display(streams, arguments.is_quiet, record);
-  CompareEnd end;
-  end.signal = compare::run_all(record, options, display);
-  display.end();
-  end.has_failures = record.has_failures();
-  add_counts(record, end);
-  return end;
 }
 
 void add_counts(const compare::Record& record, CompareEnd& end) {
