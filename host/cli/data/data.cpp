@@ -1,4 +1,4 @@
-// mneme data prepare | describe | dialogues | sets
+// mneme data: its commands, of them describe
 
 #include "host/cli/data/data.hpp"
 
@@ -19,127 +19,17 @@
 namespace mneme::cli {
 namespace {
 
-constexpr std::int64_t kMaxShardTokens = 100 * kMaxCount;
-
-void add_prepare(const Command& data) {
-  const Command command =
-      data.subcommand("prepare", "Encode text files of any size into a folder, once");
-  const auto arguments = std::make_shared<DataPrepareArguments>();
-  command.option("--train", arguments->train, "FILE...",
-                 "Training text: files, or folders of files; each file begins a document",
-                 {required});
-  command.option("--valid", arguments->valid, "FILE...", "Validation text");
-  command.option("--test", arguments->test, "FILE...", "Test text");
-  command.option("--out", arguments->out, "DIR", "The folder to make", {required});
-  command.option("--split", arguments->split, "SHARES",
-                 "Shares of the one training file: train,valid,test, as 0.9,0.05,0.05",
-                 {delimiter(','), expected(3)});
-  command.option("--preparation", arguments->preparation, "NAME",
-                 "Prepare as published: wikitext-103, enwik8 or text8 (docs/data.md)",
-                 {one_of({"wikitext-103", "enwik8", "text8"})});
-  command.option("--vocabulary", arguments->vocabulary, "KIND",
-                 "byte (default), char, word or tokenizer",
-                 {one_of({"byte", "char", "word", "tokenizer"})});
-  command.option("--vocabulary-file", arguments->vocabulary_file, "FILE",
-                 "A saved vocabulary.json in place of one built from --train; with --vocabulary "
-                 "tokenizer, a tokenizer.json or its folder");
-  command.option("--min-count", arguments->min_count, "N", "Words seen less often become <unk>",
-                 {in(1, kMaxCount)});
-  command.option("--vocabulary-size", arguments->vocabulary_size, "N",
-                 "Keep at most so many words; 0 = all", {in(0, kMaxCount)});
-  command.flag("--no-eos", arguments->has_no_eos, "No <eos> at the ends of lines");
-  command.option("--documents", arguments->documents, "UNIT",
-                 "What begins a document inside a file: file (nothing; default), heading "
-                 "(WikiText's \" = Title = \"), mark or line",
-                 {one_of({"file", "heading", "mark", "line"})});
-  command.option("--document-mark", arguments->document_mark, "TEXT",
-                 "The line that begins a document and is left out");
-  command.option("--shard-tokens", arguments->shard_tokens, "N",
-                 "Write the ids of a split into files of at most so many tokens, which may then "
-                 "lie on several disks (docs/data.md); without it, one file a split",
-                 {in(1, kMaxShardTokens)});
-  arguments->json.add(command);
-  command.flag("--quiet", arguments->is_quiet, "Show no progress");
-  command.examples(
-      {"mneme data prepare --preparation wikitext-103 --train wiki.train.tokens --valid "
-       "wiki.valid.tokens --test wiki.test.tokens --out data/wt103",
-       "mneme data prepare --vocabulary char --train my.txt --split 0.9,0.05,0.05 --out "
-       "data/mine"});
-  command.runs(arguments, &prepare_data, nullptr, {R"(
---preparation refuses --vocabulary, --min-count, --vocabulary-size, --no-eos, --documents: fixes vocabulary and documents
---min-count, --vocabulary-size, --no-eos needs --vocabulary word
---vocabulary-file refuses --min-count, --vocabulary-size, --no-eos: fixes the words
---documents mark needs --document-mark
---document-mark needs --documents mark
-)"});
-}
-
-void add_describe(const Command& data) {
-  const Command command = data.subcommand(
-      "describe", "Print what a prepared folder or an experiment's data hold, and check it");
-  const auto arguments = std::make_shared<DataDescribeArguments>();
-  command.option("PATH", arguments->path, "", "A prepared folder, or an experiment file",
-                 {required});
-  arguments->set.add(command);
-  command.option("--lanes", arguments->lanes, "N", "Show the cut into so many lanes",
-                 {in(1, kMaxExtent)});
-  command.option("--segment", arguments->segment, "N", "with segments of so many tokens",
-                 {in(1, kMaxExtent)});
-  arguments->json.add(command);
-  command.examples({"mneme data describe configs/quickstart.toml",
-                    "mneme data describe data/wt103 --lanes 60 --segment 150"});
-  command.runs(arguments, &describe_data);
-}
-
-void add_dialogues(const Command& data) {
-  const Command command = data.subcommand(
-      "dialogues", "Write dialogues about documents as JSON lines (docs/dialogue.md)");
-  const auto arguments = std::make_shared<DataDialoguesArguments>();
-  command.option("SOURCE", arguments->source, "",
-                 "A file of dialogues as JSON lines, ours or CMU_DoG's, or a folder of CMU_DoG's "
-                 "release: Conversations/train",
-                 {required});
-  command.option("--out", arguments->out, "FILE", "The file to write", {required});
-  command.option("--except", arguments->except, "FILE...",
-                 "Leave out dialogues whose ids these files or folders have");
-  command.flag("--keep-turns", arguments->keeps_turns,
-               "Do not join turns of one speaker that follow each other");
-  command.flag("--leave-out-blank", arguments->leaves_out_blank_turns,
-               "Leave out turns without text, which are errors otherwise");
-  arguments->json.add(command);
-  command.examples(
-      {"mneme data dialogues cmu-dog/train.jsonl --leave-out-blank --out train.jsonl",
-       "mneme data dialogues cmu-dog/test.jsonl --except cmu-dog/train.jsonl --out test.jsonl"});
-  command.runs(arguments, &convert_dialogues);
-}
-
-void add_sets(const Command& data) {
-  const Command command = data.subcommand(
-      "sets", "List where the standard data sets are found, where to put them and their counts");
-  const auto arguments = std::make_shared<DataSetsArguments>();
-  arguments->json.add(command);
-  command.examples({"mneme data sets", "mneme data sets --json sets.json"});
-  command.runs(arguments, &list_data_sets);
-}
-
-}  // namespace
-
-void add_data(const Command& app) {
-  const Command data = app.subcommand("data", "Prepare and describe texts");
-  data.require_subcommand();
-  data.examples(
-      {"mneme data prepare --vocabulary word --train my.txt --out data/mine", "mneme data sets"});
-  add_prepare(data);
-  add_describe(data);
-  add_dialogues(data);
-  add_sets(data);
-}
+namespace fs = std::filesystem;
 
 // --- mneme data describe ---
 
-namespace {
-
-namespace fs = std::filesystem;
+struct DataDescribeArguments {
+  std::filesystem::path path;
+  SetArgument set;
+  std::int64_t lanes = 0;    // 0 = the experiment's; a prepared folder is then not cut
+  std::int64_t segment = 0;  // likewise
+  JsonArgument json;
+};
 
 // What is described: the data and, for an experiment, how it cuts them.
 struct Described {
@@ -249,22 +139,8 @@ void print(std::ostream& out, const Json& json, const std::string& indent = "") 
   }
 }
 
-}  // namespace
-
-void check_is_there(const std::string& argument, const std::filesystem::path& path,
-                    const std::string& expected) {
-  std::error_code ignored;
-  const bool is_link = fs::is_symlink(fs::symlink_status(path, ignored));
-  // Links to nothing and packed files beside the path have messages of their own.
-  if (fs::exists(path, ignored) || is_link || find_packed_beside(path)) return;
-  throw_usage({.where = str(argument, ": ", path.string()),
-               .failed = "the data cannot be read",
-               .expected = expected,
-               .got = "no such file or folder",
-               .hint = str("correct the path; a relative path starts at the current folder, ",
-                           fs::current_path(ignored).string())});
-}
-
+// Prints what a prepared folder or an experiment's data hold, and how lanes cut them. Reads all of
+// it: a damaged file is an Error (kUsage).
 int describe_data(const DataDescribeArguments& arguments, const Streams& streams) {
   arguments.json.check();
   check_is_there("data describe", arguments.path, "a prepared folder, or an experiment file");
@@ -288,6 +164,81 @@ int describe_data(const DataDescribeArguments& arguments, const Streams& streams
   if (!arguments.json.is_stdout()) print(streams.out, json);
   arguments.json.write(json, streams);
   return 0;
+}
+
+void add_describe(const Command& data) {
+  const Command command = data.subcommand(
+      "describe", "Print what a prepared folder or an experiment's data hold, and check it");
+  const auto arguments = std::make_shared<DataDescribeArguments>();
+  command.option("PATH", arguments->path, "", "A prepared folder, or an experiment file",
+                 {required});
+  arguments->set.add(command);
+  command.option("--lanes", arguments->lanes, "N", "Show the cut into so many lanes",
+                 {in(1, kMaxExtent)});
+  command.option("--segment", arguments->segment, "N", "with segments of so many tokens",
+                 {in(1, kMaxExtent)});
+  arguments->json.add(command);
+  command.examples({"mneme data describe configs/quickstart.toml",
+                    "mneme data describe data/wt103 --lanes 60 --segment 150"});
+  command.runs(arguments, &describe_data);
+}
+
+void add_dialogues(const Command& data) {
+  const Command command = data.subcommand(
+      "dialogues", "Write dialogues about documents as JSON lines (docs/dialogue.md)");
+  const auto arguments = std::make_shared<DataDialoguesArguments>();
+  command.option("SOURCE", arguments->source, "",
+                 "A file of dialogues as JSON lines, ours or CMU_DoG's, or a folder of CMU_DoG's "
+                 "release: Conversations/train",
+                 {required});
+  command.option("--out", arguments->out, "FILE", "The file to write", {required});
+  command.option("--except", arguments->except, "FILE...",
+                 "Leave out dialogues whose ids these files or folders have");
+  command.flag("--keep-turns", arguments->keeps_turns,
+               "Do not join turns of one speaker that follow each other");
+  command.flag("--leave-out-blank", arguments->leaves_out_blank_turns,
+               "Leave out turns without text, which are errors otherwise");
+  arguments->json.add(command);
+  command.examples(
+      {"mneme data dialogues cmu-dog/train.jsonl --leave-out-blank --out train.jsonl",
+       "mneme data dialogues cmu-dog/test.jsonl --except cmu-dog/train.jsonl --out test.jsonl"});
+  command.runs(arguments, &convert_dialogues);
+}
+
+void add_sets(const Command& data) {
+  const Command command = data.subcommand(
+      "sets", "List where the standard data sets are found, where to put them and their counts");
+  const auto json = std::make_shared<JsonArgument>();
+  json->add(command);
+  command.examples({"mneme data sets", "mneme data sets --json sets.json"});
+  command.runs(json, &list_data_sets);
+}
+
+}  // namespace
+
+void add_data(const Command& app) {
+  const Command data = app.subcommand("data", "Prepare and describe texts");
+  data.require_subcommand();
+  data.examples(
+      {"mneme data prepare --vocabulary word --train my.txt --out data/mine", "mneme data sets"});
+  add_data_prepare(data);
+  add_describe(data);
+  add_dialogues(data);
+  add_sets(data);
+}
+
+void check_is_there(const std::string& argument, const std::filesystem::path& path,
+                    const std::string& expected) {
+  std::error_code ignored;
+  const bool is_link = fs::is_symlink(fs::symlink_status(path, ignored));
+  // Links to nothing and packed files beside the path have messages of their own.
+  if (fs::exists(path, ignored) || is_link || find_packed_beside(path)) return;
+  throw_usage({.where = str(argument, ": ", path.string()),
+               .failed = "the data cannot be read",
+               .expected = expected,
+               .got = "no such file or folder",
+               .hint = str("correct the path; a relative path starts at the current folder, ",
+                           fs::current_path(ignored).string())});
 }
 
 }  // namespace mneme::cli

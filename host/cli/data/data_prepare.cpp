@@ -1,8 +1,7 @@
-// mneme data prepare
+// mneme data prepare | sets
 
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -18,6 +17,27 @@
 
 namespace mneme::cli {
 namespace {
+
+constexpr std::int64_t kMaxShardTokens = 100 * kMaxCount;
+
+struct DataPrepareArguments {
+  std::vector<std::filesystem::path> train;
+  std::vector<std::filesystem::path> valid;
+  std::vector<std::filesystem::path> test;
+  std::filesystem::path out;
+  std::vector<double> split;
+  std::string preparation;
+  std::string vocabulary;
+  std::filesystem::path vocabulary_file;
+  std::int64_t min_count = 1;
+  std::int64_t vocabulary_size = 0;
+  bool has_no_eos = false;
+  std::string documents;
+  std::string document_mark;
+  std::int64_t shard_tokens = 0;  // 0 = one file a split
+  JsonArgument json;
+  bool is_quiet = false;
+};
 
 void check_texts(const DataPrepareArguments& arguments) {
   if (arguments.document_mark.find('\n') != std::string::npos) {
@@ -64,35 +84,6 @@ data::PrepareOptions options_of(const DataPrepareArguments& arguments) {
   options.shard_tokens = arguments.shard_tokens;
   return options;
 }
-
-// Progress of one work after another.
-class Works {
- public:
-  Works(const Streams& streams, bool is_quiet) : streams_(streams), is_quiet_(is_quiet) {}
-
-  void begin(const std::string& work) {
-    throw_if_interrupted();
-    if (is_quiet_) return;
-    end();
-    progress_.emplace(streams_.err, progress_options(streams_, work, 0));
-    progress_->note(work);
-  }
-  void update(std::int64_t tokens) {
-    throw_if_interrupted();
-    if (progress_) progress_->update({.step = ++steps_, .tokens = tokens});
-  }
-  void end() {
-    if (progress_) progress_->finish();
-    progress_.reset();
-    steps_ = 0;
-  }
-
- private:
-  const Streams& streams_;
-  bool is_quiet_;
-  std::optional<Progress> progress_;
-  std::int64_t steps_ = 0;
-};
 
 Table table_of(const Json& json) {
   Table table({"split", "tokens", "documents", "lines", "words", "bytes", "characters", "unknown",
@@ -153,28 +144,37 @@ Json counts_json(const std::vector<data::PublishedCount>& counts) {
   return json;
 }
 
-}  // namespace
-
+// Encodes text files into a folder and prints its counts. Errors as data::prepare, and Error
+// (kUsage) for options that contradict each other.
 int prepare_data(const DataPrepareArguments& arguments, const Streams& streams) {
   check_texts(arguments);
   arguments.json.check();
   check_new_folder("--out", arguments.out);
   go_on_unread();
-  Works works(streams, arguments.is_quiet);
+  Display display(streams, arguments.is_quiet);
+  std::int64_t steps = 0;  // of one work
   data::PrepareOptions options = options_of(arguments);
-  options.on_work = [&](const std::string& work) { works.begin(work); };
-  options.on_tokens = [&](std::int64_t tokens) { works.update(tokens); };
+  options.on_work = [&](const std::string& work) {
+    throw_if_interrupted();
+    display.begin(work, 0);
+    display.note(work);
+    steps = 0;
+  };
+  options.on_tokens = [&](std::int64_t tokens) {
+    throw_if_interrupted();
+    display.update(++steps, tokens);
+  };
   Json json;
   const InterruptGuard guard;
   try {
     json = data::prepare(options, arguments.out);
   } catch (const Interrupted& interrupted) {
-    works.end();
+    display.end();
     streams.err << "mneme: stopped by " << signal_name(interrupted.signal)
                 << "; nothing was written\n";
     return exit_code_of_signal(interrupted.signal);
   }
-  works.end();
+  display.end();
   const auto published = data::published_counts(options.preparation, json);
   if (!published.empty()) json["published"] = counts_json(published);
   if (!arguments.json.is_stdout()) {
@@ -182,6 +182,61 @@ int prepare_data(const DataPrepareArguments& arguments, const Streams& streams) 
   }
   arguments.json.write(json, streams);
   return 0;
+}
+
+}  // namespace
+
+void add_data_prepare(const Command& data) {
+  const Command command =
+      data.subcommand("prepare", "Encode text files of any size into a folder, once");
+  const auto arguments = std::make_shared<DataPrepareArguments>();
+  command.option("--train", arguments->train, "FILE...",
+                 "Training text: files, or folders of files; each file begins a document",
+                 {required});
+  command.option("--valid", arguments->valid, "FILE...", "Validation text");
+  command.option("--test", arguments->test, "FILE...", "Test text");
+  command.option("--out", arguments->out, "DIR", "The folder to make", {required});
+  command.option("--split", arguments->split, "SHARES",
+                 "Shares of the one training file: train,valid,test, as 0.9,0.05,0.05",
+                 {delimiter(','), expected(3)});
+  command.option("--preparation", arguments->preparation, "NAME",
+                 "Prepare as published: wikitext-103, enwik8 or text8 (docs/data.md)",
+                 {one_of({"wikitext-103", "enwik8", "text8"})});
+  command.option("--vocabulary", arguments->vocabulary, "KIND",
+                 "byte (default), char, word or tokenizer",
+                 {one_of({"byte", "char", "word", "tokenizer"})});
+  command.option("--vocabulary-file", arguments->vocabulary_file, "FILE",
+                 "A saved vocabulary.json in place of one built from --train; with --vocabulary "
+                 "tokenizer, a tokenizer.json or its folder");
+  command.option("--min-count", arguments->min_count, "N", "Words seen less often become <unk>",
+                 {in(1, kMaxCount)});
+  command.option("--vocabulary-size", arguments->vocabulary_size, "N",
+                 "Keep at most so many words; 0 = all", {in(0, kMaxCount)});
+  command.flag("--no-eos", arguments->has_no_eos, "No <eos> at the ends of lines");
+  command.option("--documents", arguments->documents, "UNIT",
+                 "What begins a document inside a file: file (nothing; default), heading "
+                 "(WikiText's \" = Title = \"), mark or line",
+                 {one_of({"file", "heading", "mark", "line"})});
+  command.option("--document-mark", arguments->document_mark, "TEXT",
+                 "The line that begins a document and is left out");
+  command.option("--shard-tokens", arguments->shard_tokens, "N",
+                 "Write the ids of a split into files of at most so many tokens, which may then "
+                 "lie on several disks (docs/data.md); without it, one file a split",
+                 {in(1, kMaxShardTokens)});
+  arguments->json.add(command);
+  command.flag("--quiet", arguments->is_quiet, "Show no progress");
+  command.examples(
+      {"mneme data prepare --preparation wikitext-103 --train wiki.train.tokens --valid "
+       "wiki.valid.tokens --test wiki.test.tokens --out data/wt103",
+       "mneme data prepare --vocabulary char --train my.txt --split 0.9,0.05,0.05 --out "
+       "data/mine"});
+  command.runs(arguments, &prepare_data, nullptr, {R"(
+--preparation refuses --vocabulary, --min-count, --vocabulary-size, --no-eos, --documents: fixes vocabulary and documents
+--min-count, --vocabulary-size, --no-eos needs --vocabulary word
+--vocabulary-file refuses --min-count, --vocabulary-size, --no-eos: fixes the words
+--documents mark needs --document-mark
+--document-mark needs --documents mark
+)"});
 }
 
 // --- mneme data sets ---
@@ -263,8 +318,8 @@ void print_data_sets(const Streams& streams) {
 
 }  // namespace
 
-int list_data_sets(const DataSetsArguments& arguments, const Streams& streams) {
-  arguments.json.check();
+int list_data_sets(const JsonArgument& json_file, const Streams& streams) {
+  json_file.check();
   Json json = Json::array();
   for (const DataSet& set : data_sets()) {
     json.push_back({{"name", set.name},
@@ -274,8 +329,8 @@ int list_data_sets(const DataSetsArguments& arguments, const Streams& streams) {
                     {"prepare", set.prepare},
                     {"counts", set.counts}});
   }
-  if (!arguments.json.is_stdout()) print_data_sets(streams);
-  arguments.json.write({{"format", "mneme-data-sets"}, {"sets", json}}, streams);
+  if (!json_file.is_stdout()) print_data_sets(streams);
+  json_file.write({{"format", "mneme-data-sets"}, {"sets", json}}, streams);
   return 0;
 }
 
