@@ -2,15 +2,17 @@
 
 #include "host/cli/eval/eval.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "host/base/error.hpp"
-#include "host/base/file/write_file.hpp"
+#include "host/base/file/checksum.hpp"
 #include "host/base/log.hpp"
 #include "host/base/log_once.hpp"
 #include "host/base/process/child_process.hpp"
@@ -81,7 +83,7 @@ class Evaluations {
     std::vector<MemoryProblem> problems;
     std::vector<run::SweepMemory> whole;
     for (std::size_t i = 0; i < memories_.size(); ++i) {
-      failures[i] = trials_.failure_of(memories_[i], i);
+      failures[i] = failed_trial(memories_[i], i);
       if (!failures[i]) {
         whole.push_back(memories_[i]);
       } else if (failures[i]->kind() == ErrorKind::kUsage) {
@@ -94,6 +96,29 @@ class Evaluations {
     problems.insert(problems.end(), others.begin(), others.end());
     refuse_memories(problems, memories_.size());
     return failures;
+  }
+
+  // The trial of one of several memories: its crash would take the numbers of the others with it.
+  // Why the memory with this index must not be loaded; a trial that all files of its plugins have
+  // passed is not repeated. What keeps a file from being found or read is left to loading it.
+  std::optional<Error> failed_trial(const run::SweepMemory& memory, std::size_t index) {
+    const bool is_tried = arguments_.memory.size() > 1 && !arguments_.has_no_trial;
+    if (!is_tried || memory.memory.tiers.empty()) return std::nullopt;
+    std::set<std::string> files;
+    try {
+      for (const auto& file : trial::plugin_files(memory.memory)) files.insert(sha256_file(file));
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+    if (std::ranges::includes(passed_, files)) return std::nullopt;
+    try {
+      const auto request = trial_request(arguments_, arguments_.run / "experiment.toml", index);
+      static_cast<void>(trial::try_in_child(request, memory.memory, nullptr));
+    } catch (const Error& error) {
+      return error;
+    }
+    passed_.merge(files);
+    return std::nullopt;
   }
 
   // The sizes of an extrapolation, of which the last one may be too large.
@@ -184,7 +209,7 @@ class Evaluations {
   run::Sweep sweep_;
   std::int64_t step_;
   std::vector<run::SweepResult> results_;
-  Trials trials_{arguments_};
+  std::set<std::string> passed_;  // checksums of plugins' files that a trial has run
 };
 
 }  // namespace

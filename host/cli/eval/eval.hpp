@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,6 +33,7 @@ struct OpenArguments {
   JsonArgument json;
   bool is_quiet = false;
   bool is_locked = false;
+  std::int64_t trial_seconds = trial::kTrialSeconds;  // of commands that load new builds
 
   // Adds --memory, --checkpoint and, where a split is read, --split.
   void add_source(const Command& to, const std::string& memory_help);
@@ -56,8 +56,7 @@ struct EvalArguments : OpenArguments {
   std::int64_t segment = 64;     // of the extrapolation
   std::string option = "rows";   // of the extrapolation
   bool is_watching = false;
-  std::int64_t watch_count = 0;  // lines of numbers after which the watch ends; 0 = never
-  std::int64_t trial_seconds = trial::kTrialSeconds;
+  std::int64_t watch_count = 0;          // lines of numbers after which the watch ends; 0 = never
   bool has_no_trial = false;             // --no-trial
   ranks::Communicator* ranks = nullptr;  // of an evaluation over several ranks
 
@@ -101,28 +100,10 @@ struct EvaluatedMemories {
 // runs. Error (kUsage | kRun | kDevice).
 [[nodiscard]] OpenEvaluation open_evaluation(const OpenArguments& arguments);
 
-// --- Trials: plugins run in a child process first ---
-
-// The trial of the memory with this index. `experiment` is the run's file.
-[[nodiscard]] trial::TrialRequest trial_request(const EvalArguments& arguments,
+// The trial, in a child process, of the memory with this index. `experiment` is the run's file.
+[[nodiscard]] trial::TrialRequest trial_request(const OpenArguments& arguments,
                                                 const std::filesystem::path& experiment,
                                                 std::size_t index);
-
-// The trials of several memories, of which a crash of one would take the numbers of the others with
-// it. A single memory is not tried.
-class Trials {
- public:
-  // `arguments` outlive the object.
-  explicit Trials(const EvalArguments& arguments) : arguments_(arguments) {}
-
-  // Tries the memory with this index, unless all files of its plugins have passed a trial; why it
-  // must not be loaded. What keeps a file from being found or read is left to loading it.
-  [[nodiscard]] std::optional<Error> failure_of(const run::SweepMemory& memory, std::size_t index);
-
- private:
-  const EvalArguments& arguments_;
-  std::set<std::string> passed_;  // checksums of plugins' files
-};
 
 // The files of the plugins of all memories, before any of their code runs: each is found and can be
 // loaded by this host. When one cannot, or is in `unread`, the other memories are made without a

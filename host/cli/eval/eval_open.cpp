@@ -13,6 +13,7 @@
 #include "host/base/text.hpp"
 #include "host/base/utf8.hpp"
 #include "host/cli/eval/eval.hpp"
+#include "host/cli/interrupt.hpp"
 #include "host/cli/streams.hpp"
 #include "host/cli/unread_output.hpp"
 #include "host/memory/abi/groups.hpp"
@@ -128,6 +129,20 @@ EvaluatedMemories read_memories(const OpenArguments& arguments, const fs::path& 
     read.failures.emplace_back();
   }
   return read;
+}
+
+trial::TrialRequest trial_request(const OpenArguments& arguments, const fs::path& experiment,
+                                  std::size_t index) {
+  trial::TrialRequest request{.experiment = experiment,
+                              .memory = std::nullopt,
+                              .set = arguments.set.words(),
+                              .device = arguments.machine.device,
+                              .threads = arguments.machine.threads,
+                              .seconds = arguments.trial_seconds,
+                              .is_locked = arguments.is_locked,
+                              .signal_mask = inherited_signal_mask()};
+  if (!arguments.memory.empty()) request.memory = arguments.memory.at(index);
+  return request;
 }
 
 OpenEvaluation open_evaluation(const OpenArguments& arguments) {

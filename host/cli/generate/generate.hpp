@@ -17,7 +17,6 @@
 #include "host/generate/text.hpp"
 #include "host/run/run_folder.hpp"
 #include "host/run/sweep.hpp"
-#include "host/trial/trial.hpp"
 #include "host/weights/pretrained/end_of_text.hpp"
 
 namespace mneme::cli {
@@ -39,7 +38,6 @@ struct GenerateArguments : OpenArguments {
   std::int64_t samples = 1;
   bool is_chat = false;
   std::filesystem::path document;  // of --chat
-  std::int64_t trial_seconds = trial::kTrialSeconds;
   std::optional<std::int64_t> segment;
   std::vector<std::string> stops;
   bool ignores_end = false;     // --ignore-eos

@@ -21,6 +21,7 @@
 #include "host/cli/generate/generate.hpp"
 #include "host/cli/interrupt.hpp"
 #include "host/generate/chat_turns.hpp"
+#include "host/trial/trial.hpp"
 
 namespace mneme::cli {
 namespace {
@@ -232,14 +233,7 @@ class Chat {
   void exchange(const config::MemoryConfig& next) {
     std::vector<std::string> sha256;
     if (!next.tiers.empty()) {
-      trial::TrialRequest request{.experiment = folder_.experiment_file(),
-                                  .memory = std::nullopt,
-                                  .set = arguments_.set.words(),
-                                  .device = arguments_.machine.device,
-                                  .threads = arguments_.machine.threads,
-                                  .seconds = arguments_.trial_seconds,
-                                  .signal_mask = inherited_signal_mask()};
-      if (!arguments_.memory.empty()) request.memory = arguments_.memory.front();
+      const auto request = trial_request(arguments_, folder_.experiment_file(), 0);
       sha256 = trial::try_in_child(request, next, [] { return InterruptGuard::signal() != 0; });
     }
     const config::MemoryConfig loaded = trial::pinned(next, sha256);
