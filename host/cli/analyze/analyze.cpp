@@ -32,8 +32,7 @@ struct TrialOver {};
 // Lanes and segments are those of the analysis, not of the experiment.
 OpenEvaluation open(const AnalyzeArguments& arguments, const OpenArguments& one) {
   OpenEvaluation opened = open_evaluation(one);
-  opened.experiment.eval.lanes = arguments.lanes;
-  opened.experiment.eval.steps = arguments.segments;
+  arguments.part.apply(opened.experiment.eval);
   return opened;
 }
 
@@ -174,7 +173,7 @@ analyze::TargetLosses losses_of_other(const AnalyzeArguments& arguments, std::in
   other.checkpoint = "last";
   OpenEvaluation opened = read_input([&] { return open(arguments, other); });
   config::EvalConfig& eval = opened.experiment.eval;
-  eval.steps = (arguments.segments * segment + eval.segment - 1) / eval.segment;
+  eval.steps = (arguments.part.segments * segment + eval.segment - 1) / eval.segment;
   const run::SweepMemory& memory = opened.memories.front();
   run::Sweep sweep(opened.checkpoint, opened.experiment, opened.options);
   analyze::TargetLosses losses;
@@ -223,9 +222,10 @@ std::vector<std::string> write_files(const AnalyzeArguments& arguments,
   report.write_regions();
   std::vector<std::string> names;
   for (const AnalysedMemory& one : analyses) names.push_back(one.memory.name);
-  report.write_page("Memories of " + arguments.open.run.string(),
-                    {str("Memories: ", join(names, ", "), ". Split ", arguments.open.split, ", ",
-                         arguments.lanes, arguments.lanes == 1 ? " lane" : " lanes", ".")});
+  report.write_page(
+      "Memories of " + arguments.open.run.string(),
+      {str("Memories: ", join(names, ", "), ". Split ", arguments.open.split, ", ",
+           arguments.part.lanes, arguments.part.lanes == 1 ? " lane" : " lanes", ".")});
   return report.files();
 }
 
@@ -270,10 +270,7 @@ void add_input_options(const Command& command, AnalyzeArguments& arguments) {
   command.option(
       "--against", arguments.against, "RUN2",
       "Another run: look for words that RUN predicts better (also between the first two --memory)");
-  command.option("--segments", arguments.segments, "N", "Segments of every lane; 0 = all",
-                 {in(0, kMaxCount), shown});
-  command.option("--lanes", arguments.lanes, "B", "Lanes that the split is cut into",
-                 {in(1, kMaxExtent), shown});
+  arguments.part.add(command);
 }
 
 // Each bin is a bar of every head's chart, each update a row of every word's.

@@ -1,14 +1,11 @@
 // What the parts of `mneme analyze` share. Not for other subcommands.
 #pragma once
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "host/analyze/memory_analyses.hpp"
@@ -19,14 +16,25 @@
 
 namespace mneme::cli {
 
+// The part of the split that is analysed, in place of the experiment's eval.steps and eval.lanes.
+struct AnalysedPart {
+  std::int64_t segments = 100;  // of every lane; 0 = all
+  std::int64_t lanes = 1;
+
+  // Adds --segments and --lanes.
+  void add(const Command& command);
+  void apply(config::EvalConfig& eval) const {
+    eval.lanes = lanes;
+    eval.steps = segments;
+  }
+};
 // The command line of `mneme analyze RUN`.
 struct AnalyzeArguments {
   OpenArguments open;  // run, memory, checkpoint, split, set, machine, json, quiet
   std::filesystem::path against;
   std::filesystem::path out;
   std::int64_t for_report = 0;  // segments to measure for reports; 0 = analyse
-  std::int64_t segments = 100;  // 0 = the whole split
-  std::int64_t lanes = 1;
+  AnalysedPart part;
   std::int64_t top = 20;
   double threshold = 0.05;
   analyze::AnalysisOptions analysis;
@@ -84,12 +92,7 @@ struct RunsArguments {
   OpenArguments open;  // of every run, but for its folder
   std::filesystem::path out;
 
-  // The memories that for_each_memory visits.
-  [[nodiscard]] std::size_t memories() const {
-    return runs.size() * std::max<std::size_t>(1, open.memory.size());
-  }
-  // Adds the options. `memory_help` says what --memory is for.
-  void add(const Command& command, const std::string& memory_help);
+  void add(const Command& command);
 };
 
 // One memory of one run. `name` is unique among all: the run's folder, the memory's name, or both.
@@ -100,23 +103,26 @@ struct RunMemory {
   run::Sweep& sweep;
 };
 
-// How the data and the plugins of one differ from what its run was trained with, for the JSON of
-// memories that were evaluated.
-[[nodiscard]] Json differences_of(const RunMemory& one);
+// What an analysis does with each memory, and what it makes of them.
+struct RunsAnalysis {
+  // Before the first evaluation: called with the experiment of each memory, which was made
+  // (train::check_memory), so that an error in the last one is found at once.
+  std::function<void(const config::Experiment&)> check = [](const config::Experiment&) {};
+  // Changes a run's evaluation before it is used.
+  std::function<void(config::EvalConfig&)> change;
+  // Evaluates a memory. When it throws an Error, the next memory is measured.
+  std::function<void(const RunMemory&, Display&)> measure;
+  // Of all that was measured: for people, for programs, and the names of the files in --out.
+  std::function<Table()> table;
+  std::function<Json()> json;
+  std::function<std::vector<std::string>()> write_files;
+};
 
-// Before the first evaluation: looks for each run's checkpoint, makes each memory of each run
-// (train::check_memory) and calls `check` with its experiment, so that an error in the last one is
-// found at once. Errors: as config::parse_experiment and RunFolder::checkpoint; those of the others
-// with the name in front.
-void check_each_memory(const RunsArguments& arguments,
-                       const std::function<void(const config::Experiment&)>& check);
-
-// Opens run after run and calls `visit` for each memory: the run's own, or those of --memory.
-// `change` may change a run's evaluation before it is used. Errors: as open_evaluation; those of
-// `visit` go to `failures`, and the next memory is visited.
-void for_each_memory(const RunsArguments& arguments, Display& display, Failures& failures,
-                     const std::function<void(config::EvalConfig&)>& change,
-                     const std::function<void(const RunMemory&)>& visit);
+// Opens run after run and measures the run's own memory, or those of --memory. Returns the exit
+// code. Errors: as config::parse_experiment, RunFolder::checkpoint and open_evaluation; those of
+// `check` with the memory's name in front.
+int analyze_runs(const RunsArguments& arguments, const RunsAnalysis& analysis,
+                 const Streams& streams);
 
 // Evaluates a memory, showing progress; throws what fails.
 eval::Result evaluate_shown(const RunMemory& one, const run::SweepMemory& memory, data::Split split,

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <utility>
+#include <set>
 
 #include "host/analyze/report/run_reports.hpp"
 #include "host/base/error.hpp"
@@ -14,7 +14,6 @@
 #include "host/cli/streams.hpp"
 #include "host/eval/result.hpp"
 #include "host/memory/abi/groups.hpp"
-#include "host/tensor/device.hpp"
 #include "host/train/dry_run.hpp"
 
 namespace mneme::cli {
@@ -25,8 +24,7 @@ struct DistanceArguments {
   std::vector<std::int64_t> layers;  // empty = the last
   std::int64_t distance = 100;
   std::int64_t width = 5;
-  std::int64_t segments = 100;
-  std::int64_t lanes = 1;
+  AnalysedPart part;
 };
 
 // Intervals of `width` distances up to `distance`.
@@ -68,59 +66,38 @@ Table table_of(const std::vector<analyze::DistanceResult>& subjects, std::int64_
   return table;
 }
 
-// `differences`: of each memory from its run.
-std::vector<analyze::DistanceResult> measure(const DistanceArguments& arguments,
-                                             const backbone::DistanceSettings& settings,
-                                             Display& display, Failures& failures,
-                                             Json& differences) {
+int run(const DistanceArguments& arguments, const Streams& streams) {
+  check_set(arguments.runs.open, {{"eval.lanes", "--lanes"}, {"eval.steps", "--segments"}});
+  arguments.runs.open.json.check();
+  const backbone::DistanceSettings settings{.width = arguments.width,
+                                            .intervals = intervals_of(arguments)};
   std::vector<analyze::DistanceResult> subjects;
-  const auto change = [&](config::EvalConfig& eval) {
-    eval.lanes = arguments.lanes;
-    eval.steps = arguments.segments;
+  RunsAnalysis analysis;
+  analysis.check = [&](const config::Experiment& experiment) {
+    static_cast<void>(layers_of(arguments, experiment.model.layers));
   };
-  for_each_memory(arguments.runs, display, failures, change, [&](const RunMemory& one) {
+  analysis.change = [&](config::EvalConfig& eval) { arguments.part.apply(eval); };
+  analysis.measure = [&](const RunMemory& one, Display& display) {
     backbone::DistanceSettings own = settings;
     own.layers = layers_of(arguments, one.opened.experiment.model.layers);
     backbone::AttentionByDistance distances(own);
     evaluate_shown(one, one.memory, split_of(arguments.runs.open), display,
                    [&](eval::Options& options) { options.distances = &distances; });
     subjects.push_back({.name = one.name, .layers = distances.layers()});
-    differences[one.name] = differences_of(one);
-  });
-  return subjects;
-}
-
-int run(const DistanceArguments& arguments, const Streams& streams) {
-  check_set(arguments.runs.open, {{"eval.lanes", "--lanes"}, {"eval.steps", "--segments"}});
-  arguments.runs.open.json.check();
-  const backbone::DistanceSettings settings{.width = arguments.width,
-                                            .intervals = intervals_of(arguments)};
-  read_input([&] {
-    check_each_memory(arguments.runs, [&](const config::Experiment& experiment) {
-      static_cast<void>(layers_of(arguments, experiment.model.layers));
-    });
-  });
-  const OutputFolder folder(arguments.runs.out);
-  tensor::set_threads(arguments.runs.open.machine.threads);
-  Display display(streams, arguments.runs.open.is_quiet);
-  Json differences = Json::object();
-  Failures failures(streams, arguments.runs.memories());
-  const std::vector<analyze::DistanceResult> subjects =
-      measure(arguments, settings, display, failures, differences);
-  Json json = {{"format", "mneme-analyze-distance"}, {"width", settings.width},
-               {"split", arguments.runs.open.split}, {"segments", arguments.segments},
-               {"lanes", arguments.lanes},           {"files", Json::array()},
-               {"memories", Json::array()}};
-  for (const analyze::DistanceResult& subject : subjects) {
-    json["memories"].push_back(analyze::to_json(subject));
-  }
-  json["differs_from_run"] = std::move(differences);
-  json["failed"] = failures.json();
-  write_analysis(
-      table_of(subjects, settings.width).text(streams.out_width), arguments.runs.out,
-      [&] { return analyze::write_distances(arguments.runs.out, subjects, settings); },
-      std::move(json), arguments.runs.open.json, streams);
-  return failures.exit_code();
+  };
+  analysis.table = [&] { return table_of(subjects, settings.width); };
+  analysis.json = [&] {
+    Json json = {{"format", "mneme-analyze-distance"}, {"width", settings.width},
+                 {"split", arguments.runs.open.split}, {"segments", arguments.part.segments},
+                 {"lanes", arguments.part.lanes},      {"files", Json::array()},
+                 {"memories", Json::array()}};
+    for (const auto& subject : subjects) json["memories"].push_back(analyze::to_json(subject));
+    return json;
+  };
+  analysis.write_files = [&] {
+    return analyze::write_distances(arguments.runs.out, subjects, settings);
+  };
+  return analyze_runs(arguments.runs, analysis, streams);
 }
 
 }  // namespace
@@ -129,18 +106,14 @@ void add_analyze_distance(const Command& analyze) {
   const Command command = analyze.subcommand(
       "distance", "How far attention reaches: the largest weight by distance, as CSV and a figure");
   const auto arguments = std::make_shared<DistanceArguments>();
-  arguments->runs.add(command, "Memory file in place of the runs' own; may be given several times");
-  const auto number = [&](const char* name, std::int64_t& value, const char* help, const char* type,
-                          std::int64_t least, std::int64_t most) {
-    command.option(name, value, type, help, {in(least, most), shown});
-  };
+  arguments->runs.add(command);
   command.option("--layer", arguments->layers, "N",
                  "Layer to look at, from 0; may be given several times; default: the last");
-  number("--distance", arguments->distance, "Largest distance, in tokens; a multiple of --width",
-         "N", 1, kMaxExtent);
-  number("--width", arguments->width, "Distances in an interval", "N", 1, kMaxExtent);
-  number("--segments", arguments->segments, "Segments of every lane; 0 = all", "N", 0, kMaxCount);
-  number("--lanes", arguments->lanes, "Lanes that the split is cut into", "B", 1, kMaxExtent);
+  command.option("--distance", arguments->distance, "N",
+                 "Largest distance, in tokens; a multiple of --width", {in(1, kMaxExtent), shown});
+  command.option("--width", arguments->width, "N", "Distances in an interval",
+                 {in(1, kMaxExtent), shown});
+  arguments->part.add(command);
   command.examples({"mneme analyze distance runs/xl runs/other --out analysis"});
   command.runs(arguments, &run);
 }
@@ -157,42 +130,33 @@ struct ExtrapolationArguments {
 };
 
 // Error (kUsage) for a memory with tiers and none that has the option.
-void check_sizes(const ExtrapolationArguments& arguments) {
-  plugin::PluginLoader loader = memory::make_loader();
-  check_each_memory(arguments.runs, [&](const config::Experiment& experiment) {
-    if (experiment.memory.tiers.empty()) return;
-    // Log lines are dropped here; the plugins log them again when they are evaluated.
-    const LogListener silent([](LogLevel, std::string_view) { return false; });
-    static_cast<void>(
-        run::find_size_option(*train::outline_memory(experiment, loader), arguments.option));
-  });
+void check_size(const std::string& option, const config::Experiment& experiment,
+                plugin::PluginLoader& loader) {
+  if (experiment.memory.tiers.empty()) return;
+  // Log lines are dropped here; the plugins log them again when they are evaluated.
+  const LogListener silent([](LogLevel, std::string_view) { return false; });
+  static_cast<void>(run::find_size_option(*train::outline_memory(experiment, loader), option));
 }
 
-// `differences`: of each memory from its run.
-std::vector<analyze::SizedResult> measure(const ExtrapolationArguments& arguments, Display& display,
-                                          Failures& failures, Json& differences) {
-  std::vector<analyze::SizedResult> results;
+// Adds a result for each size of the memory.
+void measure(const ExtrapolationArguments& arguments, const RunMemory& one, Display& display,
+             std::vector<analyze::SizedResult>& results) {
+  // A memory without tiers has no size: it is one point.
+  std::vector<run::SweepMemory> sizes = {one.memory};
+  std::int64_t multiple = 0;
+  if (!one.memory.memory.tiers.empty()) {
+    one.sweep.load(one.memory.memory);
+    sizes = run::extrapolate(one.memory,
+                             run::find_size_option(one.sweep.runtime().stack(), arguments.option),
+                             arguments.segment, arguments.multiples);
+    multiple = 1;
+  }
   const data::Split split = split_of(arguments.runs.open);
-  const auto change = [&](config::EvalConfig& eval) { eval.segment = arguments.segment; };
-  for_each_memory(arguments.runs, display, failures, change, [&](const RunMemory& one) {
-    // A memory without tiers has no size: it is one point.
-    std::vector<run::SweepMemory> sizes = {one.memory};
-    std::int64_t multiple = 0;
-    if (!one.memory.memory.tiers.empty()) {
-      one.sweep.load(one.memory.memory);
-      sizes = run::extrapolate(one.memory,
-                               run::find_size_option(one.sweep.runtime().stack(), arguments.option),
-                               arguments.segment, arguments.multiples);
-      multiple = 1;
-    }
-    for (const run::SweepMemory& size : sizes) {
-      results.push_back({.memory = one.name,
-                         .multiple = multiple++,
-                         .result = evaluate_shown(one, size, split, display)});
-    }
-    differences[one.name] = differences_of(one);
-  });
-  return results;
+  for (const run::SweepMemory& size : sizes) {
+    results.push_back({.memory = one.name,
+                       .multiple = multiple++,
+                       .result = evaluate_shown(one, size, split, display)});
+  }
 }
 
 Table table_of(const std::vector<analyze::SizedResult>& results) {
@@ -225,22 +189,20 @@ Json json_of(const ExtrapolationArguments& arguments,
 int run(const ExtrapolationArguments& arguments, const Streams& streams) {
   check_set(arguments.runs.open, {{"eval.segment", "--segment"}});
   arguments.runs.open.json.check();
-  read_input([&] { check_sizes(arguments); });
-  const OutputFolder folder(arguments.runs.out);
-  tensor::set_threads(arguments.runs.open.machine.threads);
-  Display display(streams, arguments.runs.open.is_quiet);
-  Json differences = Json::object();
-  Failures failures(streams, arguments.runs.memories());
-  const std::vector<analyze::SizedResult> results =
-      measure(arguments, display, failures, differences);
-  Json json = json_of(arguments, results);
-  json["differs_from_run"] = std::move(differences);
-  json["failed"] = failures.json();
-  write_analysis(
-      table_of(results).text(streams.out_width), arguments.runs.out,
-      [&] { return analyze::write_extrapolation(arguments.runs.out, results); }, std::move(json),
-      arguments.runs.open.json, streams);
-  return failures.exit_code();
+  plugin::PluginLoader loader{memory::find_group};
+  std::vector<analyze::SizedResult> results;
+  RunsAnalysis analysis;
+  analysis.check = [&](const config::Experiment& experiment) {
+    check_size(arguments.option, experiment, loader);
+  };
+  analysis.change = [&](config::EvalConfig& eval) { eval.segment = arguments.segment; };
+  analysis.measure = [&](const RunMemory& one, Display& display) {
+    measure(arguments, one, display, results);
+  };
+  analysis.table = [&] { return table_of(results); };
+  analysis.json = [&] { return json_of(arguments, results); };
+  analysis.write_files = [&] { return analyze::write_extrapolation(arguments.runs.out, results); };
+  return analyze_runs(arguments.runs, analysis, streams);
 }
 
 }  // namespace
@@ -249,7 +211,7 @@ void add_analyze_extrapolation(const Command& analyze) {
   const Command command = analyze.subcommand(
       "extrapolation", "Perplexity by memory size: a table, and curves as CSV and a figure");
   const auto arguments = std::make_shared<ExtrapolationArguments>();
-  arguments->runs.add(command, "Memory file in place of the runs' own; may be given several times");
+  arguments->runs.add(command);
   command.option("--multiples", arguments->multiples, "N",
                  "Sizes: 1 to N times the segment; a memory without tiers is one point, 0",
                  {in(1, 10'000), shown});

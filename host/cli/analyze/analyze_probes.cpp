@@ -13,7 +13,6 @@
 #include "host/cli/analyze/analyze.hpp"
 #include "host/cli/arguments.hpp"
 #include "host/cli/streams.hpp"
-#include "host/tensor/device.hpp"
 #include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
 
@@ -25,8 +24,7 @@ namespace fs = std::filesystem;
 struct ProbesArguments {
   RunsArguments runs;
   std::vector<std::string> names;  // empty = all that hooks offer
-  std::int64_t segments = 1;
-  std::int64_t lanes = 1;
+  AnalysedPart part{.segments = 1};
 };
 
 // One memory's file, and what stands in it.
@@ -133,31 +131,23 @@ std::vector<std::string> write_files(const fs::path& folder, const std::vector<P
 int run(const ProbesArguments& arguments, const Streams& streams) {
   check_set(arguments.runs.open, {{"eval.lanes", "--lanes"}, {"eval.steps", "--segments"}});
   arguments.runs.open.json.check();
-  read_input([&] { check_each_memory(arguments.runs, [](const config::Experiment&) {}); });
-  const OutputFolder folder(arguments.runs.out);
-  tensor::set_threads(arguments.runs.open.machine.threads);
-  Display display(streams, arguments.runs.open.is_quiet);
-  Json differences = Json::object();
-  Failures failures(streams, arguments.runs.memories());
   std::vector<ProbesFile> files;
-  const auto change = [&](config::EvalConfig& eval) {
-    eval.lanes = arguments.lanes;
-    eval.steps = arguments.segments;
-  };
-  for_each_memory(arguments.runs, display, failures, change, [&](const RunMemory& one) {
+  RunsAnalysis analysis;
+  analysis.change = [&](config::EvalConfig& eval) { arguments.part.apply(eval); };
+  analysis.measure = [&](const RunMemory& one, Display& display) {
     files.push_back(collect(one, arguments, display));
-    differences[one.name] = differences_of(one);
-  });
-  Json json = {{"format", "mneme-analyze-probes"}, {"split", arguments.runs.open.split},
-               {"segments", arguments.segments},   {"lanes", arguments.lanes},
-               {"files", Json::array()},           {"memories", json_of(files)}};
-  json["differs_from_run"] = std::move(differences);
-  json["failed"] = failures.json();
-  write_analysis(
-      table_of(files).text(streams.out_width), arguments.runs.out,
-      [&] { return write_files(arguments.runs.out, files); }, std::move(json),
-      arguments.runs.open.json, streams);
-  return failures.exit_code();
+  };
+  analysis.table = [&] { return table_of(files); };
+  analysis.json = [&]() -> Json {
+    return {{"format", "mneme-analyze-probes"},
+            {"split", arguments.runs.open.split},
+            {"segments", arguments.part.segments},
+            {"lanes", arguments.part.lanes},
+            {"files", Json::array()},
+            {"memories", json_of(files)}};
+  };
+  analysis.write_files = [&] { return write_files(arguments.runs.out, files); };
+  return analyze_runs(arguments.runs, analysis, streams);
 }
 
 }  // namespace
@@ -166,13 +156,10 @@ void add_analyze_probes(const Command& analyze) {
   const Command command = analyze.subcommand(
       "probes", "The tensors that memories publish (mneme.probe/1), as safetensors files");
   const auto arguments = std::make_shared<ProbesArguments>();
-  arguments->runs.add(command, "Memory file in place of the runs' own; may be given several times");
+  arguments->runs.add(command);
   command.option("--name", arguments->names, "PROBE",
                  "Probe to write; may be given several times; default: all that are published");
-  command.option("--segments", arguments->segments, "N", "Segments of every lane; 0 = all",
-                 {in(0, kMaxCount), shown});
-  command.option("--lanes", arguments->lanes, "B", "Lanes that the split is cut into",
-                 {in(1, kMaxExtent), shown});
+  arguments->part.add(command);
   command.examples(
       {"mneme analyze probes runs/first --out probes --name memory.alpha --segments 4"});
   command.runs(arguments, &run);

@@ -12,6 +12,7 @@
 #include "host/plugin/loader.hpp"
 #include "host/run/run_folder.hpp"
 #include "host/run/sweep.hpp"
+#include "host/tensor/device.hpp"
 #include "host/train/dry_run.hpp"
 
 namespace mneme::cli {
@@ -37,15 +38,7 @@ std::string memory_name(const std::vector<std::string>& runs, std::size_t run,
   return runs.size() > 1 ? str(runs[run], ", ", file) : file;
 }
 
-}  // namespace
-
-void RunsArguments::add(const Command& command, const std::string& memory_help) {
-  command.option("RUN", runs, "", "The runs' folders", {required});
-  command.option("--out", out, "DIR", "Folder for the CSV files, figures and the page", {required});
-  open.add_source(command, memory_help);
-  open.add_settings(command);
-}
-
+// How the data and the plugins of one differ from what its run was trained with.
 Json differences_of(const RunMemory& one) {
   std::vector<run::RunDifference> all = one.opened.differences;
   const std::vector<run::RunDifference>& plugins = one.sweep.differences();
@@ -76,28 +69,57 @@ void check_each_memory(const RunsArguments& arguments,
   }
 }
 
-void for_each_memory(const RunsArguments& arguments, Display& display, Failures& failures,
-                     const std::function<void(config::EvalConfig&)>& change,
-                     const std::function<void(const RunMemory&)>& visit) {
+}  // namespace
+
+void AnalysedPart::add(const Command& command) {
+  command.option("--segments", segments, "N", "Segments of every lane; 0 = all",
+                 {in(0, kMaxCount), shown});
+  command.option("--lanes", lanes, "B", "Lanes that the split is cut into",
+                 {in(1, kMaxExtent), shown});
+}
+
+void RunsArguments::add(const Command& command) {
+  command.option("RUN", runs, "", "The runs' folders", {required});
+  command.option("--out", out, "DIR", "Folder for the CSV files, figures and the page", {required});
+  open.add_source(command, "Memory file in place of the runs' own; may be given several times");
+  open.add_settings(command);
+}
+
+int analyze_runs(const RunsArguments& arguments, const RunsAnalysis& analysis,
+                 const Streams& streams) {
+  read_input([&] { check_each_memory(arguments, analysis.check); });
+  const OutputFolder folder(arguments.out);
+  tensor::set_threads(arguments.open.machine.threads);
+  Display display(streams, arguments.open.is_quiet);
+  Json differences = Json::object();
+  Failures failures(streams,
+                    arguments.runs.size() * std::max<std::size_t>(1, arguments.open.memory.size()));
   const std::vector<std::string> names = run_names(arguments.runs);
   for (std::size_t i = 0; i < names.size(); ++i) {
     OpenArguments one = arguments.open;
     one.run = arguments.runs[i];
     OpenEvaluation opened = read_input([&] { return open_evaluation(one); });
     note_data(display, *opened.options.dataset);
-    change(opened.experiment.eval);
+    analysis.change(opened.experiment.eval);
     run::Sweep sweep(opened.checkpoint, opened.experiment, opened.options);
     for (const run::SweepMemory& memory : opened.memories) {
-      const std::string name =
-          memory_name(names, i, arguments.open.memory.empty() ? "" : memory.name);
+      const RunMemory named{memory_name(names, i, one.memory.empty() ? "" : memory.name), memory,
+                            opened, sweep};
       try {
-        visit({.name = name, .memory = memory, .opened = opened, .sweep = sweep});
+        analysis.measure(named, display);
+        differences[named.name] = differences_of(named);
       } catch (const Error& error) {
         display.end();
-        failures.add(name, error);
+        failures.add(named.name, error);
       }
     }
   }
+  Json json = analysis.json();
+  json["differs_from_run"] = std::move(differences);
+  json["failed"] = failures.json();
+  write_analysis(analysis.table().text(streams.out_width), arguments.out, analysis.write_files,
+                 std::move(json), arguments.open.json, streams);
+  return failures.exit_code();
 }
 
 eval::Result evaluate_shown(const RunMemory& one, const run::SweepMemory& memory, data::Split split,
@@ -230,8 +252,8 @@ Json analysis_json(const AnalyzeArguments& arguments, const OpenEvaluation& open
                {"run", arguments.open.run.string()},
                {"step", opened.checkpoint.progress().step},
                {"split", arguments.open.split},
-               {"lanes", arguments.lanes},
-               {"segments", arguments.segments},
+               {"lanes", arguments.part.lanes},
+               {"segments", arguments.part.segments},
                {"data", opened.options.dataset->describe()},
                {"differs_from_run", run::to_json(opened.differences)},
                {"memories", Json::array()}};
