@@ -22,6 +22,7 @@
 #include "host/cli/arguments.hpp"
 #include "host/cli/definition.hpp"
 #include "host/cli/help.hpp"
+#include "host/cli/interrupt.hpp"
 #include "host/cli/old_spellings.hpp"
 #include "host/cli/rank_session.hpp"
 #include "host/cli/unread_output.hpp"
@@ -194,7 +195,7 @@ void flush_results(std::ostream& out, int exit_code) {
   const int code = errno;
   if (out) return;
   if (is_stdout_unread()) {
-    if (exit_code == 0) end_unread();
+    if (exit_code == 0) end_by(SIGPIPE);
     return;
   }
   if (::fcntl(STDOUT_FILENO, F_GETFL) < 0) {

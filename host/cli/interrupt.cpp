@@ -61,15 +61,6 @@ void follow_reader(const siginfo_t& info) {
   ::close(terminal);
 }
 
-// Ends the process as the unhandled signal would.
-[[noreturn]] void end_by(int signal) {
-  std::signal(signal, SIG_DFL);
-  const sigset_t one = signal_set({signal});
-  pthread_sigmask(SIG_UNBLOCK, &one, nullptr);
-  std::raise(signal);
-  ::_exit(exit_code_of_signal(signal));  // the first process of a container is not ended by it
-}
-
 // The stop request that the waiting thread watches.
 struct Request {
   Steady::time_point at;
@@ -144,6 +135,14 @@ void take_stop_signals() {
   pthread_sigmask(SIG_BLOCK, &signals, &g_inherited);
   static_cast<void>(mutex());
   std::thread([signals] { wait_for_signals(signals); }).detach();
+}
+
+void end_by(int signal) {
+  std::signal(signal, SIG_DFL);
+  const sigset_t one = signal_set({signal});
+  pthread_sigmask(SIG_UNBLOCK, &one, nullptr);
+  std::raise(signal);
+  ::_exit(exit_code_of_signal(signal));  // the first process of a container is not ended by it
 }
 
 sigset_t inherited_signal_mask() { return g_inherited; }

@@ -8,9 +8,6 @@
 #include <cerrno>
 #include <csignal>
 
-#include "host/base/exit_status.hpp"
-#include "host/base/process/process.hpp"
-
 namespace mneme::cli {
 namespace {
 
@@ -50,13 +47,5 @@ void take_broken_pipes() {
 void go_on_unread() { g_goes_on = true; }
 
 bool is_stdout_unread() { return g_is_taken && has_lost_reader(STDOUT_FILENO); }
-
-void end_unread() {
-  std::signal(SIGPIPE, SIG_DFL);
-  const sigset_t one = signal_set({SIGPIPE});
-  pthread_sigmask(SIG_UNBLOCK, &one, nullptr);
-  std::raise(SIGPIPE);
-  ::_exit(exit_code_of_signal(SIGPIPE));  // the first process of a container is not ended by it
-}
 
 }  // namespace mneme::cli

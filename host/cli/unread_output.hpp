@@ -15,7 +15,4 @@ void go_on_unread();
 // True where take_broken_pipes() took the signal, and stdout has no reader any more.
 [[nodiscard]] bool is_stdout_unread();
 
-// Ends the process as SIGPIPE does.
-[[noreturn]] void end_unread();
-
 }  // namespace mneme::cli
