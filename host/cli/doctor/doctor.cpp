@@ -6,15 +6,14 @@
 
 #include <algorithm>
 #include <array>
-#include <csignal>
 #include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <string_view>
 
 #include "host/base/error.hpp"
 #include "host/base/process/child.hpp"
-#include "host/base/process/process.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/arguments.hpp"
 #include "host/cli/cli.hpp"
@@ -57,20 +56,26 @@ std::vector<Finding> examine(const DoctorArguments& arguments, const Streams& st
   return findings;
 }
 
+// How the report and the JSON say a state.
+struct StateWords {
+  std::string_view mark, word;
+};
+StateWords words_of(State state) {
+  constexpr std::array kWords = {StateWords{"ok", "fine"}, StateWords{"--", "absent"},
+                                 StateWords{"!!", "broken"}};
+  return kWords.at(static_cast<std::size_t>(state));
+}
+
 Json json_of(const std::vector<Finding>& findings) {
   Json list = Json::array();
   for (const Finding& finding : findings) {
     list.push_back({{"subject", finding.subject},
-                    {"state", std::string(to_word(finding.state))},
+                    {"state", words_of(finding.state).word},
                     {"text", finding.text},
                     {"advice", finding.advice},
                     {"details", finding.details}});
   }
   return {{"format", "mneme-doctor"}, {"findings", std::move(list)}};
-}
-
-std::string mark_of(State state) {
-  return state == State::kOk ? "ok" : state == State::kAbsent ? "--" : "!!";
 }
 
 std::string text_of(const std::vector<Finding>& findings) {
@@ -79,7 +84,7 @@ std::string text_of(const std::vector<Finding>& findings) {
   for (const Finding& finding : findings) width = std::max(width, finding.subject.size());
   for (const Finding& finding : findings) {
     const std::string gap(width - finding.subject.size() + 2, ' ');
-    out << mark_of(finding.state) << "  " << finding.subject << gap << finding.text << '\n';
+    out << words_of(finding.state).mark << "  " << finding.subject << gap << finding.text << '\n';
     // The advice of an Error is part of its text already.
     if (finding.advice.empty() || finding.text.ends_with(finding.advice)) continue;
     out << std::string(width + 6, ' ') << "-> " << finding.advice << '\n';
@@ -119,8 +124,6 @@ void add_doctor(const Command& app) {
 // --- The part of `mneme doctor` about plugins ---
 
 namespace {
-
-using State = Finding::State;
 
 Finding check_plugin(const plugin::PluginEntry& entry) {
   Finding finding{.subject = "plugin " + entry.file};
@@ -244,24 +247,12 @@ Finding check_program(const std::string& subject, const std::vector<std::string>
     }
     finding.text = str(file.string(), " --version fails");
   }
-  finding.state = Finding::State::kAbsent;
+  finding.state = State::kAbsent;
   if (finding.text.empty()) finding.text = str("no ", join(names, ", no "), " on PATH");
   return finding;
 }
 
 }  // namespace
-
-std::string_view to_word(Finding::State state) {
-  switch (state) {
-    case Finding::State::kOk:
-      return "fine";
-    case Finding::State::kAbsent:
-      return "absent";
-    case Finding::State::kBroken:
-      return "broken";
-  }
-  return "?";
-}
 
 std::vector<Finding> check_toolchain() {
   const std::string packages =

@@ -25,8 +25,6 @@ struct Finding {
   Json details = nullptr;   // for --json
 };
 
-[[nodiscard]] std::string_view to_word(Finding::State state);  // "fine", "absent", "broken"
-
 // Compilers, CMake and nvcc on PATH with their versions: what building plugins needs.
 [[nodiscard]] std::vector<Finding> check_toolchain();
 // LibTorch's version, threads and instruction set; the NVIDIA driver, its devices, and LibTorch's

@@ -5,7 +5,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <array>
 #include <clocale>
 #include <cstdlib>
 #include <cstring>
