@@ -235,8 +235,7 @@ std::string folder_name(const std::string& arm) {
   }
   constexpr std::size_t kMaxBytes = 120;  // a file name has room for 255, with what is added
   std::size_t end = std::min(name.size(), kMaxBytes);
-  while (end < name.size() && end > 0 && (static_cast<unsigned char>(name[end]) & 0xC0U) == 0x80U)
-    --end;  // not inside a character of UTF-8
+  while (end < name.size() && end > 0 && is_continuation(name[end])) --end;
   name.resize(end);
   return name.starts_with('.') ? "_" + name.substr(1) : name;
 }

@@ -2,10 +2,8 @@
 #include "host/cli/compare/compare.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "host/base/exit_status.hpp"
 #include "host/base/log.hpp"

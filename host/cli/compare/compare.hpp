@@ -16,11 +16,6 @@
 
 namespace mneme::cli {
 
-// Prompts that every run continues.
-inline constexpr std::int64_t kDefaultSamples = 3;
-// Segments on which every run's memory is measured.
-inline constexpr std::int64_t kDefaultDiagnostics = 64;
-
 // The command line of `mneme compare`.
 struct CompareArguments {
   std::optional<Command> parser;             // for messages
@@ -32,10 +27,10 @@ struct CompareArguments {
   std::int64_t seeds = 1;
   bool has_seeds = false;  // the number was given
   std::int64_t jobs = 1;
-  std::int64_t samples = kDefaultSamples;
-  std::int64_t diagnostics = kDefaultDiagnostics;
-  std::string equal;           // a budget; "" = as the files say
-  std::filesystem::path init;  // first weights of every arm; "" = drawn
+  std::int64_t samples = 3;       // prompts that every run continues
+  std::int64_t diagnostics = 64;  // segments on which every run's memory is measured
+  std::string equal;              // a budget; "" = as the files say
+  std::filesystem::path init;     // first weights of every arm; "" = drawn
   std::filesystem::path run;
   MachineArguments machine;
   JsonArgument json;

@@ -1,7 +1,6 @@
 // mneme compare --dry-run
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <utility>
 
 #include "host/cli/compare/compare.hpp"
 #include "host/compare/planning/plan.hpp"

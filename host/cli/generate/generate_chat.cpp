@@ -158,10 +158,8 @@ class Chat {
   };
 
   void make_generator() {
-    const std::uint64_t seed =
-        generator_ ? generator_->options().seed : opened_.settings.options.seed;
     generate::Options options = opened_.settings.options;
-    options.seed = seed;
+    if (generator_) options.seed = generator_->options().seed;
     generator_ = std::make_unique<generate::Generator>(opened_.runtime().model(),
                                                        opened_.runtime().stack(), options);
   }
@@ -223,9 +221,7 @@ class Chat {
       exchange(next);
     } catch (const Error& error) {
       report(error);
-      streams_.err << "mneme: the conversation goes on with the memory before, "
-                   << trial::build_labels(opened_.runtime().stack().identities()) << '\n'
-                   << std::flush;
+      say_memory_before();
     }
   }
 
@@ -297,11 +293,8 @@ class Chat {
           return;
         }
       }
-      Replaced old = std::move(*std::exchange(replaced_, std::nullopt));
-      return_to(std::move(old));
-      streams_.err << "mneme: the conversation goes on with the memory before, "
-                   << trial::build_labels(opened_.runtime().stack().identities()) << '\n'
-                   << std::flush;
+      return_to(std::move(*std::exchange(replaced_, std::nullopt)));
+      say_memory_before();
     }
   }
 
@@ -356,6 +349,12 @@ class Chat {
   void say_end(bool is_saved) const {
     streams_.err << "mneme: stopped by " << signal_name(InterruptGuard::signal())
                  << (is_saved ? saved_text(arguments_) : "") << '\n';
+  }
+
+  void say_memory_before() const {
+    streams_.err << "mneme: the conversation goes on with the memory before, "
+                 << trial::build_labels(opened_.runtime().stack().identities()) << '\n'
+                 << std::flush;
   }
 
   void report(const Error& error) const {

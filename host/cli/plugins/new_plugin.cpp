@@ -16,7 +16,6 @@
 #include "host/cli/arguments.hpp"
 #include "host/cli/plugins/plugins.hpp"
 #include "host/cli/streams.hpp"
-#include "host/plugin/plugin_search.hpp"
 #include "mneme/note.h"
 
 namespace mneme::cli {

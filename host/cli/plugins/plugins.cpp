@@ -18,19 +18,6 @@
 #include "mneme/plugin.h"
 
 namespace mneme::cli {
-namespace {
-
-// Where the plugin is looked for: in folders, or among the tiers of an experiment.
-void add_experiment(const Command& describe, PluginsDescribeArguments& arguments) {
-  add_plugin_folders(describe, arguments.folders);
-  describe.option("--in", arguments.experiment, "EXP",
-                  "Make the plugin's tiers as this experiment does, without data and training");
-  describe.option("--memory", arguments.memory, "FILE",
-                  "Memory file to use in place of the experiment's [memory]");
-  arguments.set.add(describe);
-}
-
-}  // namespace
 
 void add_plugins(const Command& app) {
   const Command plugins =
@@ -56,7 +43,12 @@ void add_plugins(const Command& app) {
                          "what it declares and logs as a tier of an experiment");
   const auto arguments = std::make_shared<PluginsDescribeArguments>();
   describe.option("NAME", arguments->name, "", "File name, id, or path of the plugin", {required});
-  add_experiment(describe, *arguments);
+  add_plugin_folders(describe, arguments->folders);
+  describe.option("--in", arguments->experiment, "EXP",
+                  "Make the plugin's tiers as this experiment does, without data and training");
+  describe.option("--memory", arguments->memory, "FILE",
+                  "Memory file to use in place of the experiment's [memory]");
+  arguments->set.add(describe);
   arguments->json.add(describe);
   describe.examples(
       {"mneme plugins describe my_memory",
@@ -109,14 +101,10 @@ void add_abi(const Command& app) {
 
 namespace {
 
-// CUDART_VERSION 13000 as "13.0".
-std::string cuda_runtime_text(std::uint32_t version) {
-  return str(version / 1000, '.', version % 1000 / 10);
-}
-
 std::string cuda_text(const mneme_note& note) {
   if (note.cuda_runtime == 0) return "no CUDA code";
-  return str("CUDA ", cuda_runtime_text(note.cuda_runtime), ", ", note.architectures);
+  const std::uint32_t version = note.cuda_runtime;  // 13000 is 13.0
+  return str("CUDA ", version / 1000, '.', version % 1000 / 10, ", ", note.architectures);
 }
 
 std::string commit_text(const mneme_note& note) {

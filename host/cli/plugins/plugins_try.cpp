@@ -1,5 +1,4 @@
 // mneme plugins try
-#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 

@@ -209,7 +209,7 @@ class Runner {
   [[nodiscard]] const std::vector<const Check*>& checks() const { return checks_; }
 
   template <typename F>
-  std::vector<Result> run(F on_result) {
+  void run(F on_result) {
     results_.resize(checks_.size());
     std::vector<std::thread> workers;
     const auto count =
@@ -223,9 +223,6 @@ class Runner {
       on_result(*checks_[i], result);
     }
     for (std::thread& worker : workers) worker.join();
-    std::vector<Result> out;
-    for (const std::optional<Result>& result : results_) out.push_back(*result);
-    return out;
   }
 
  private:
