@@ -4,7 +4,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>

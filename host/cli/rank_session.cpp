@@ -8,7 +8,6 @@
 #include <exception>
 #include <memory>
 #include <string_view>
-#include <vector>
 
 #include "host/base/error.hpp"
 #include "host/base/integer.hpp"

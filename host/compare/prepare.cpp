@@ -24,7 +24,6 @@
 #include "host/run/run_folder.hpp"
 #include "host/scores/generated.hpp"
 #include "host/tensor/device.hpp"
-#include "host/tensor/torch.hpp"
 #include "host/weights/official_weights.hpp"
 #include "mneme/abi.h"
 

@@ -4,7 +4,6 @@
 #include <cctype>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <utility>
 
 #include "host/base/error.hpp"

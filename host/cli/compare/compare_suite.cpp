@@ -2,9 +2,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "host/base/file/write_file.hpp"
+#include "host/base/file/file.hpp"
 #include "host/base/json_output.hpp"
-#include "host/cli/cli.hpp"
 #include "host/cli/compare/compare.hpp"
 #include "host/cli/interrupt.hpp"
 #include "host/compare/planning/disk.hpp"

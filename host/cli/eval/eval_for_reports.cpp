@@ -12,7 +12,6 @@
 #include "host/generate/split_samples.hpp"
 #include "host/run/host_commit.hpp"
 #include "host/run/record/evaluation_recorder.hpp"
-#include "host/run/run_folder.hpp"
 #include "host/scores/diagnostics.hpp"
 #include "host/scores/generated.hpp"
 #include "host/tensor/device.hpp"

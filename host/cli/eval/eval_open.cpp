@@ -8,13 +8,11 @@
 #include <vector>
 
 #include "host/base/error.hpp"
-#include "host/base/file/file.hpp"
 #include "host/base/log.hpp"
 #include "host/base/text.hpp"
 #include "host/base/utf8.hpp"
 #include "host/cli/eval/eval.hpp"
 #include "host/cli/interrupt.hpp"
-#include "host/cli/streams.hpp"
 #include "host/cli/unread_output.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/plugin/plugin_lock.hpp"

@@ -8,7 +8,6 @@
 #include "host/base/text.hpp"
 #include "host/cli/eval/eval.hpp"
 #include "host/memory/stack/tier_outline.hpp"
-#include "host/run/run_folder.hpp"
 
 namespace mneme::cli {
 namespace {

@@ -5,7 +5,6 @@
 #include <csignal>
 #include <cstdio>
 #include <ctime>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>

@@ -2,7 +2,6 @@
 
 #include "host/cli/generate/generate.hpp"
 
-#include <algorithm>
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>

@@ -1,7 +1,5 @@
 // How `mneme generate` opens a run and goes on with a saved conversation.
 #include <algorithm>
-#include <string_view>
-#include <utility>
 
 #include "host/base/error.hpp"
 #include "host/base/file/checksum.hpp"

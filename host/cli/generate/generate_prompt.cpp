@@ -1,7 +1,6 @@
 // The prompts of `mneme generate`, and notes on the text that they are a part of.
 #include <algorithm>
 #include <string_view>
-#include <utility>
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"

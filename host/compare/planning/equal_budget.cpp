@@ -9,7 +9,6 @@
 #include "host/base/log.hpp"
 #include "host/base/text.hpp"
 #include "host/memory/stack/tier_outline.hpp"
-#include "host/tensor/torch.hpp"
 
 namespace mneme::compare {
 namespace {
