@@ -132,16 +132,6 @@ std::vector<std::string> unofficial_settings(const config::ModelConfig& config,
   return problems;
 }
 
-const backbone::Parameter* find_official(const backbone::Model& model,
-                                         const config::ModelConfig& config,
-                                         const std::string& official) {
-  for (const backbone::Parameter& parameter : model.parameters()) {
-    const std::vector<std::string> names = official_names(parameter.name, config);
-    if (std::find(names.begin(), names.end(), official) != names.end()) return &parameter;
-  }
-  return nullptr;
-}
-
 at::Tensor official_frequencies(int64_t width, at::ScalarType dtype) {
   // The official expression, operation by operation, so that the bits agree.
   const at::Tensor k = at::arange(0.0, width, 2.0, at::TensorOptions().dtype(dtype));

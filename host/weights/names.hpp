@@ -16,14 +16,8 @@ namespace mneme::weights {
 std::vector<std::string> parameter_patterns();
 
 // Our name of an official parameter; "" when it is none (buffers, foreign names). A tied tensor's
-// second official name gives the name under which an untied model has it: use find_official.
+// second official name gives the name under which an untied model has it.
 std::string name_of_official(const std::string& official);
-
-// The parameter that an official name means in `model`, tied tensors resolved; nullptr when there
-// is none.
-const backbone::Parameter* find_official(const backbone::Model& model,
-                                         const config::ModelConfig& config,
-                                         const std::string& official);
 
 // The names under which an official state dict holds our parameter `name` of such a model: its own,
 // then those of the tensors tied to it, which the official state dict lists again. Empty when the
