@@ -91,14 +91,6 @@ void attend(const AttentionShape& shape, const AttentionInputs& in, const Attent
   }
 }
 
-template <typename Scratch>
-uint64_t bytes_of(const AttentionShape& shape, const AttentionInputs& in) {
-  Arena arena(nullptr);
-  const Scratch scratch(arena, shape, in);
-  static_cast<void>(scratch);
-  return arena.bytes();
-}
-
 uint64_t attend_scratch(const AttentionShape& shape, const AttentionInputs& in) {
   if (shape.element == Element::kF64) return bytes_of<AttendScratch<double>>(shape, in);
 #ifdef MNEME_USE_AVX512

@@ -279,16 +279,9 @@ void backward(const AttentionShape& shape, const AttentionInputs& in, const Atte
   }
 }
 
-template <typename T>
-uint64_t bytes_of(const AttentionShape& shape, const AttentionInputs& in) {
-  Arena arena(nullptr);
-  const GradientScratch<T> scratch(arena, shape, in);
-  static_cast<void>(scratch);
-  return arena.bytes();
-}
-
 uint64_t backward_scratch(const AttentionShape& shape, const AttentionInputs& in) {
-  return shape.element == Element::kF64 ? bytes_of<double>(shape, in) : bytes_of<float>(shape, in);
+  return shape.element == Element::kF64 ? bytes_of<GradientScratch<double>>(shape, in)
+                                        : bytes_of<GradientScratch<float>>(shape, in);
 }
 
 }  // namespace

@@ -323,5 +323,12 @@ Block<T> seen_by(const AttentionShape& s, const Tile& tile, Block<T> block) {
   return block;
 }
 
+template <typename Scratch>
+uint64_t bytes_of(const AttentionShape& shape, const AttentionInputs& in) {
+  Arena arena(nullptr);
+  static_cast<void>(Scratch(arena, shape, in));
+  return arena.bytes();
+}
+
 }  // namespace
 }  // namespace mneme::kernel::cpu

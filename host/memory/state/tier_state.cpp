@@ -174,14 +174,13 @@ int64_t TierState::bytes() const {
 
 int64_t TierState::cached_projection_bytes() const {
   int64_t total = 0;
-  const auto count = [&](const RowsQueue& queue) {
-    for (const BlockPtr& block : queue.blocks()) {
-      for (const auto& [layer, p] : block->projections)
-        total += 2 * p.k.numel() * static_cast<int64_t>(p.k.element_size());
-    }
-  };
   for_each_scope(*this, [&](const ScopeState& scope, bool, int64_t) {
-    for (const RowsQueue& queue : scope.queues) count(queue);
+    for (const RowsQueue& queue : scope.queues) {
+      for (const BlockPtr& block : queue.blocks()) {
+        for (const auto& [layer, p] : block->projections)
+          total += 2 * p.k.numel() * static_cast<int64_t>(p.k.element_size());
+      }
+    }
   });
   return total;
 }
