@@ -189,7 +189,7 @@ Json json_of(const ExtrapolationArguments& arguments,
 int run(const ExtrapolationArguments& arguments, const Streams& streams) {
   check_set(arguments.runs.open, {{"eval.segment", "--segment"}});
   arguments.runs.open.json.check();
-  plugin::PluginLoader loader{memory::find_group};
+  plugin::PluginLoader loader = memory::make_loader();
   std::vector<analyze::SizedResult> results;
   RunsAnalysis analysis;
   analysis.check = [&](const config::Experiment& experiment) {
