@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <limits>
 #include <system_error>
-#include <utility>
 
 #include "host/base/error.hpp"
 #include "host/base/file/file_kind.hpp"
@@ -114,32 +113,15 @@ MappedFile::MappedFile(const fs::path& path) : path_(path) {
                .expected = "a regular file",
                .got = "a pipe, socket or device"});
   }
-  size_ = static_cast<std::size_t>(status.st_size);
-  if (size_ == 0) return;
-  void* data = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.get(), 0);
+  const auto size = static_cast<std::size_t>(status.st_size);
+  if (size == 0) return;
+  void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
   if (data == MAP_FAILED) fail_file(path, "map", errno);
-  data_ = static_cast<const std::byte*>(data);
+  data_ = {static_cast<const std::byte*>(data), {size}};
 }
 
-MappedFile::~MappedFile() { unmap(); }
-
-MappedFile::MappedFile(MappedFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      data_(std::exchange(other.data_, nullptr)),
-      size_(std::exchange(other.size_, 0)) {}
-
-MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
-  if (this != &other) {
-    unmap();
-    path_ = std::move(other.path_);
-    data_ = std::exchange(other.data_, nullptr);
-    size_ = std::exchange(other.size_, 0);
-  }
-  return *this;
-}
-
-void MappedFile::unmap() noexcept {
-  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+void MappedFile::Unmap::operator()(const std::byte* data) const noexcept {
+  ::munmap(const_cast<std::byte*>(data), size);
 }
 
 }  // namespace mneme

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -61,21 +62,21 @@ void remove_temporaries(const std::filesystem::path& folder, Writers writers,
 class MappedFile {
  public:
   explicit MappedFile(const std::filesystem::path& path);
-  ~MappedFile();
-  MappedFile(MappedFile&& other) noexcept;
-  MappedFile& operator=(MappedFile&& other) noexcept;
-  MappedFile(const MappedFile&) = delete;
-  MappedFile& operator=(const MappedFile&) = delete;
 
-  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return {data_, size_}; }
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept {
+    return data_ == nullptr ? std::span<const std::byte>()
+                            : std::span(data_.get(), data_.get_deleter().size);
+  }
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
 
  private:
-  void unmap() noexcept;
+  struct Unmap {
+    std::size_t size;
+    void operator()(const std::byte* data) const noexcept;
+  };
 
   std::filesystem::path path_;
-  const std::byte* data_ = nullptr;
-  std::size_t size_ = 0;
+  std::unique_ptr<const std::byte, Unmap> data_;  // null for an empty file
 };
 
 // A file descriptor that is closed with its object.
