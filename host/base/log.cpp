@@ -13,8 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "host/base/error.hpp"
-
 namespace mneme {
 namespace {
 
@@ -151,14 +149,6 @@ Logger& logger() {
 void set_log_level(LogLevel level) { level_.store(level, std::memory_order_relaxed); }
 
 LogLevel log_level() { return level_.load(std::memory_order_relaxed); }
-
-LogLevel parse_log_level(std::string_view word) {
-  if (const auto level = find_word<LogLevel>(word)) return *level;
-  throw_usage({.where = "log level",
-               .failed = "unknown word",
-               .expected = quoted_list(all_words<LogLevel>()),
-               .got = str('"', word, '"')});
-}
 
 void set_log_sink(LogSink sink) { logger().set_sink(std::move(sink)); }
 

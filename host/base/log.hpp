@@ -19,9 +19,6 @@ constexpr auto words_of(LogLevel) { return std::array{"debug", "info", "warning"
 void set_log_level(LogLevel level);
 [[nodiscard]] LogLevel log_level();
 
-// The level of a word; another word is an Error (kUsage).
-[[nodiscard]] LogLevel parse_log_level(std::string_view word);
-
 // Receives every message at or above the level. An empty function restores the default sink,
 // stderr (coloured on a terminal unless NO_COLOR is set and not empty). Thread-safe.
 using LogSink = std::function<void(LogLevel, std::string_view)>;

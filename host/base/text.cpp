@@ -403,8 +403,6 @@ void Table::add_row(std::vector<std::string> cells) {
   rows_.push_back(std::move(cells));
 }
 
-void Table::add_gap() { rows_.emplace_back(headings_.size()); }
-
 std::string Table::text(std::size_t width) const {
   std::vector<std::size_t> natural;    // with every cell on one line
   std::vector<std::size_t> narrowest;  // with headings and long cells broken at blanks

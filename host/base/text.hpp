@@ -133,8 +133,6 @@ class Table {
 
   // Missing cells are empty. std::logic_error for more cells than headings.
   void add_row(std::vector<std::string> cells);
-  // An empty line.
-  void add_gap();
   // Lines ending in '\n', without blanks at their ends, of at most `width` columns (0 = as wide as
   // the table is). A table that is wider gets headings and first cells of several lines; where that
   // is not enough, its columns come in blocks one below the other, each with the first column and

@@ -147,17 +147,14 @@ TEST(LogFile, AFullDiskEndsNothing) {
   EXPECT_EQ(capture.lines().back().second, "the last");
 }
 
-TEST(Log, ParsesEveryWord) {
-  EXPECT_EQ(parse_log_level("debug"), LogLevel::kDebug);
-  EXPECT_EQ(parse_log_level("info"), LogLevel::kInfo);
-  EXPECT_EQ(parse_log_level("warning"), LogLevel::kWarning);
-  EXPECT_EQ(parse_log_level("error"), LogLevel::kError);
-  EXPECT_EQ(parse_log_level("off"), LogLevel::kOff);
-  for (const char* word : {"debug", "info", "warning", "error", "off"})
-    EXPECT_EQ(to_word(parse_log_level(word)), word);
-  EXPECT_EQ(test::error_of([] { static_cast<void>(parse_log_level("loud")); }),
-            "2: log level: unknown word: expected \"debug\" | \"info\" | \"warning\" | \"error\" | "
-            "\"off\", got \"loud\"");
+TEST(Log, LevelsHaveWords) {
+  EXPECT_EQ(find_word<LogLevel>("debug"), LogLevel::kDebug);
+  EXPECT_EQ(find_word<LogLevel>("warning"), LogLevel::kWarning);
+  EXPECT_EQ(find_word<LogLevel>("off"), LogLevel::kOff);
+  EXPECT_EQ(find_word<LogLevel>("loud"), std::nullopt);
+  EXPECT_EQ(all_words<LogLevel>().size(), 5u);
+  for (const std::string& word : all_words<LogLevel>())
+    EXPECT_EQ(to_word(*find_word<LogLevel>(word)), word);
 }
 
 TEST(Log, TheDefaultSinkIsStderr) {

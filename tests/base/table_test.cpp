@@ -27,10 +27,10 @@ TEST(Table, CountsCharactersNotBytes) {
   EXPECT_EQ(table.text(), "name  value\n\xC3\xA4\xC3\xB6        1\nabc       \xC2\xB1\n");
 }
 
-TEST(Table, AddsGaps) {
+TEST(Table, AnEmptyRowIsAnEmptyLine) {
   Table table({"a"});
   table.add_row({"x"});
-  table.add_gap();
+  table.add_row({});
   table.add_row({"y"});
   EXPECT_EQ(table.text(), "a\nx\n\ny\n");
 }

@@ -256,8 +256,7 @@ class Preparer {
   std::map<std::string, std::string> digests_;  // of source files
 };
 
-}  // namespace
-
+// The options, completed by what the preparation fixes.
 PrepareOptions with_preparation(PrepareOptions options) {
   const bool has_other_files = !options.files[index_of(Split::kValid)].empty() ||
                                !options.files[index_of(Split::kTest)].empty();
@@ -279,6 +278,8 @@ PrepareOptions with_preparation(PrepareOptions options) {
   }
   return options;
 }
+
+}  // namespace
 
 Json prepare(const PrepareOptions& options, const fs::path& folder) {
   const PrepareOptions full = with_preparation(options);

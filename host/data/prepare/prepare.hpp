@@ -47,9 +47,6 @@ struct PrepareOptions {
   std::function<void(std::int64_t tokens)> on_tokens = nullptr;
 };
 
-// The options, completed by what the preparation fixes.
-[[nodiscard]] PrepareOptions with_preparation(PrepareOptions options);
-
 // Writes the folder (prepared.hpp) and returns its data.json. Memory grows with the number of
 // different symbols and of documents, not with the text. The folder is complete or absent: it is
 // written under another name and renamed. Errors: Error (kUsage) when it exists and is not empty,
