@@ -91,7 +91,7 @@ const std::string& token_text(const Field& field) {
 
 // add_bos_token of tokenizer_config.json takes the place of what the template puts before a text.
 void read_add_bos(const FolderSettings& settings, TokenizerParts& parts) {
-  const auto adds = settings.find_in_config("add_bos_token");
+  const auto adds = settings.config().find("add_bos_token");
   if (!adds || adds->is_null()) return;
   parts.prefix.clear();
   const auto token = settings.find("bos_token");

@@ -183,19 +183,19 @@ std::string abi_range_text(std::uint32_t min, std::uint32_t max) {
 
 namespace {
 
-constexpr std::array<std::string_view, 13> kRuntimes = {"libc",
-                                                        "libm",
-                                                        "libdl",
-                                                        "libpthread",
-                                                        "librt",
-                                                        "libgcc_s",
-                                                        "libstdc++",
-                                                        "libgomp",
-                                                        "libc++",
-                                                        "libc++abi",
-                                                        "libunwind",
-                                                        "ld-linux-x86-64",
-                                                        "ld-linux-aarch64"};
+constexpr std::string_view kRuntimes[] = {"libc",
+                                          "libm",
+                                          "libdl",
+                                          "libpthread",
+                                          "librt",
+                                          "libgcc_s",
+                                          "libstdc++",
+                                          "libgomp",
+                                          "libc++",
+                                          "libc++abi",
+                                          "libunwind",
+                                          "ld-linux-x86-64",
+                                          "ld-linux-aarch64"};
 
 struct Sanitizer {
   std::string_view stem;
@@ -216,7 +216,7 @@ bool is_declared(const std::string& soname, const std::vector<std::string>& decl
 
 bool is_allowed(const std::string& soname, const std::vector<std::string>& declared) {
   const std::string_view stem = stem_of(soname);
-  if (std::ranges::find(kRuntimes, stem) != kRuntimes.end()) return true;
+  if (std::ranges::find(kRuntimes, stem) != std::end(kRuntimes)) return true;
   for (const Sanitizer& sanitizer : kSanitizers) {
     if (sanitizer.stem == stem) return ::dlsym(RTLD_DEFAULT, sanitizer.symbol) != nullptr;
   }

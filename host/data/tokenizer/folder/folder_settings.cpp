@@ -1,7 +1,7 @@
 #include "host/data/tokenizer/folder/folder_settings.hpp"
 
 #include <algorithm>
-#include <array>
+#include <iterator>
 
 #include "host/base/error.hpp"
 #include "host/base/json_text.hpp"
@@ -14,7 +14,7 @@ struct RefusedKey {
   std::string_view key;
   std::string_view expected;
 };
-constexpr std::array<RefusedKey, 11> kRefused = {{
+constexpr RefusedKey kRefused[] = {
     {"_json_padding", "no such key"},
     {"_json_truncation", "no such key"},
     {"init_inputs", "an empty list"},
@@ -26,25 +26,25 @@ constexpr std::array<RefusedKey, 11> kRefused = {{
     {"tokenizer_truncation", "a truncation in tokenizer.json"},
     {"trust_remote_code", "false or no such key"},
     {"vocab", "a vocabulary in tokenizer.json or vocab.json"},
-}};
+};
 
 // What the keys do to ids is written where they are read.
-constexpr std::array<std::string_view, 13> kRead = {"add_bos_token",
-                                                    "add_eos_token",
-                                                    "add_prefix_space",
-                                                    "added_tokens_decoder",
-                                                    "auto_map",
-                                                    "additional_special_tokens",
-                                                    "extra_special_tokens",
-                                                    "fast_tokenizer_files",
-                                                    "fix_mistral_regex",
-                                                    "init_inputs",
-                                                    "legacy",
-                                                    "split_special_tokens",
-                                                    "tokenizer_class"};
+constexpr std::string_view kRead[] = {"add_bos_token",
+                                      "add_eos_token",
+                                      "add_prefix_space",
+                                      "added_tokens_decoder",
+                                      "auto_map",
+                                      "additional_special_tokens",
+                                      "extra_special_tokens",
+                                      "fast_tokenizer_files",
+                                      "fix_mistral_regex",
+                                      "init_inputs",
+                                      "legacy",
+                                      "split_special_tokens",
+                                      "tokenizer_class"};
 
 // Keys that no id depends on.
-constexpr std::array<std::string_view, 45> kWithoutInfluence = {
+constexpr std::string_view kWithoutInfluence[] = {
     "_commit_hash",
     "backend",
     "bos_token_id",
@@ -91,11 +91,6 @@ constexpr std::array<std::string_view, 45> kWithoutInfluence = {
     "verbose",
     "vocab_file"};
 
-template <typename Keys>
-bool contains_key(const Keys& keys, std::string_view key) {
-  return std::find(keys.begin(), keys.end(), key) != keys.end();
-}
-
 }  // namespace
 
 void FolderSettings::Part::read(const TokenizerFiles& files, const char* name) {
@@ -128,14 +123,6 @@ std::optional<Field> FolderSettings::find(const std::string& key) const {
 bool FolderSettings::flag(const std::string& key, bool otherwise) const {
   const auto field = find(key);
   return !field || field->is_null() ? otherwise : field->flag();
-}
-
-std::optional<Field> FolderSettings::find_in_config(const std::string& key) const {
-  return config_.find(key);
-}
-
-std::optional<Field> FolderSettings::find_in_map(const std::string& key) const {
-  return map_.find(key);
 }
 
 std::optional<Field> FolderSettings::added_tokens() const {
@@ -183,9 +170,10 @@ std::vector<std::string> FolderSettings::unknown_keys() const {
   std::vector<std::string> out;
   for (const Part* part : {&config_, &map_}) {
     for (const auto& [key, value] : part->in_order.items()) {
-      const bool is_known = key.ends_with("_token") || contains_key(kRead, key) ||
-                            contains_key(kWithoutInfluence, key) ||
-                            std::ranges::find(kRefused, key, &RefusedKey::key) != kRefused.end();
+      const bool is_known =
+          key.ends_with("_token") || std::ranges::find(kRead, key) != std::end(kRead) ||
+          std::ranges::find(kWithoutInfluence, key) != std::end(kWithoutInfluence) ||
+          std::ranges::find(kRefused, key, &RefusedKey::key) != std::end(kRefused);
       if (!is_known) out.push_back(str(part->place, ": ", key));
     }
   }

@@ -15,6 +15,17 @@ namespace mneme::data {
 // latter and added_tokens.json are not read where tokenizer_config.json has added_tokens_decoder.
 class FolderSettings {
  public:
+  // A file's object; `has` is false where there is no such file, or it is not read.
+  struct Part {
+    bool has = false;
+    std::string place;
+    FileJson json;
+    Json in_order = Json::object();  // with its keys in order, which FileJson has not kept
+
+    void read(const TokenizerFiles& files, const char* name);
+    [[nodiscard]] std::optional<Field> find(const std::string& key) const;
+  };
+
   // Error (kUsage) naming file and key: a file that is no JSON object, and keys that change ids in
   // a way that is not supported.
   explicit FolderSettings(const TokenizerFiles& files);
@@ -23,30 +34,15 @@ class FolderSettings {
   [[nodiscard]] std::optional<Field> find(const std::string& key) const;
   // The value of a switch, `otherwise` where it is missing or null.
   [[nodiscard]] bool flag(const std::string& key, bool otherwise) const;
-  // The value of that file alone.
-  [[nodiscard]] std::optional<Field> find_in_config(const std::string& key) const;
-  [[nodiscard]] std::optional<Field> find_in_map(const std::string& key) const;
-  // The files with their keys in order, which FileJson has not kept; empty objects where there are
-  // none.
-  [[nodiscard]] const Json& config_in_order() const { return config_.in_order; }
-  [[nodiscard]] const Json& map_in_order() const { return map_.in_order; }
+  // tokenizer_config.json alone, and special_tokens_map.json.
+  [[nodiscard]] const Part& config() const { return config_; }
+  [[nodiscard]] const Part& map() const { return map_; }
   // added_tokens.json; nothing where it is not read.
   [[nodiscard]] std::optional<Field> added_tokens() const;
   // Keys that have no meaning to transformers 5.24, each with its file.
   [[nodiscard]] std::vector<std::string> unknown_keys() const;
 
  private:
-  // A file's object; `has` is false where there is no such file, or it is not read.
-  struct Part {
-    bool has = false;
-    std::string place;
-    FileJson json;
-    Json in_order = Json::object();
-
-    void read(const TokenizerFiles& files, const char* name);
-    [[nodiscard]] std::optional<Field> find(const std::string& key) const;
-  };
-
   void refuse_unsupported() const;
 
   Part config_;

@@ -151,7 +151,7 @@ class FolderTokens {
     const auto field = settings_.find(name);
     if (field && field->is_null()) return;
     if (field) {
-      named.emplace_back(name, read_special(*field, settings_.find_in_map(name).has_value()));
+      named.emplace_back(name, read_special(*field, settings_.map().find(name).has_value()));
     } else if (const auto token = default_token(type_, name)) {
       named.emplace_back(name,
                          PlacedToken{special_token(*token),
@@ -178,19 +178,19 @@ class FolderTokens {
     const auto is_other = [](const std::string& key) {
       return key.ends_with("_token") && !is_standard(key);
     };
-    for (const auto& [key, value] : settings_.config_in_order().items()) {
-      if (!is_other(key) || !says_what_it_is(*settings_.find_in_config(key))) continue;
-      const auto of_map = settings_.find_in_map(key);
+    for (const auto& [key, value] : settings_.config().in_order.items()) {
+      if (!is_other(key) || !says_what_it_is(*settings_.config().find(key))) continue;
+      const auto of_map = settings_.map().find(key);
       set_name(key,
-               read_special(of_map ? *of_map : *settings_.find_in_config(key), of_map.has_value()));
+               read_special(of_map ? *of_map : *settings_.config().find(key), of_map.has_value()));
     }
-    for (const auto& [key, value] : settings_.map_in_order().items()) {
+    for (const auto& [key, value] : settings_.map().in_order.items()) {
       if (!is_other(key) || !(value.is_string() || value.is_object())) continue;
-      set_name(key, read_special(*settings_.find_in_map(key), true));
+      set_name(key, read_special(*settings_.map().find(key), true));
     }
-    for (const auto& [key, value] : settings_.config_in_order().items()) {
+    for (const auto& [key, value] : settings_.config().in_order.items()) {
       if (is_other(key) && value.is_string()) {
-        set_name(key, read_special(*settings_.find_in_config(key), false));
+        set_name(key, read_special(*settings_.config().find(key), false));
       }
     }
     for (const auto& [members, order] : extra_objects_) {
@@ -203,19 +203,19 @@ class FolderTokens {
   // extra_special_tokens. Older versions call them additional_special_tokens, which count where the
   // files give the other key no list.
   void read_extra() {
-    const auto of_config = settings_.find_in_config("extra_special_tokens");
-    const auto of_map = settings_.find_in_map("extra_special_tokens");
+    const auto of_config = settings_.config().find("extra_special_tokens");
+    const auto of_map = settings_.map().find("extra_special_tokens");
     auto older = settings_.find("additional_special_tokens");
     bool is_given = false;
     if (of_config && is_object(*of_config)) {
       extra_objects_.emplace_back(*of_config,
-                                  settings_.config_in_order().at("extra_special_tokens"));
+                                  settings_.config().in_order.at("extra_special_tokens"));
     } else if (of_config && !of_config->is_null()) {
       append_extra(*of_config, false);
       is_given = !extra.empty();
     }
     const bool has_object = !extra_objects_.empty() && !of_config->json().empty();
-    if (const auto early = settings_.find_in_config("additional_special_tokens");
+    if (const auto early = settings_.config().find("additional_special_tokens");
         early && !is_given && !has_object) {
       if (!early->is_null()) append_extra(*early, false);
       is_given = true;
@@ -223,7 +223,7 @@ class FolderTokens {
     is_given = is_given || (of_config && !is_object(*of_config));
     if (of_map && is_object(*of_map)) {
       extra.clear();
-      extra_objects_.emplace_back(*of_map, settings_.map_in_order().at("extra_special_tokens"));
+      extra_objects_.emplace_back(*of_map, settings_.map().in_order.at("extra_special_tokens"));
       is_given = false;
     } else if (of_map) {
       if (!of_map->is_null()) append_extra(*of_map, true);
@@ -323,7 +323,7 @@ void add_folder_tokens(const FileJson& file, const std::string& place, Tokenizer
   if (type == TokenizerClass::kAsItStands) {
     for (const PlacedToken& token : of_file) adder.add(token);
   }
-  const auto decoder = settings.find_in_config("added_tokens_decoder");
+  const auto decoder = settings.config().find("added_tokens_decoder");
   if (decoder && !decoder->is_null()) {
     tokens.read_decoder(*decoder);
   } else {
