@@ -78,27 +78,10 @@ at::Tensor mask_columns(const ColumnLayout& layout, const at::Tensor& valid,
 at::Tensor bias_columns(const ContextColumns& context, const memory::LayerContext& source,
                         const at::Tensor& q, const Layer& layer, SegmentScope& scope);
 
-// --- The order of key columns in each lane: invalid rows take no position ---
-
-// [B, sum m] bool of blocks[from ..).
-at::Tensor validity(const std::vector<ContextColumns::Block>& blocks, size_t from);
-at::Tensor all_valid(int64_t lanes, int64_t columns, at::Device device);
-
 // Whether some lane may have an invalid row to the right of a valid one, in blocks[from ..)
 // followed by riders of this validity. Told from the blocks' row counts, which lie on the CPU:
 // false is certain, true is not.
 bool may_have_gaps(const std::vector<ContextColumns::Block>& blocks, size_t from,
                    const at::Tensor& rider_valid);
-
-// ContextColumns::lane_order of these blocks, those by place last, and the scope's riders. On
-// devices other than the CPU the masks are not read, because that would wait for the device:
-// columns that may have gaps are always sorted.
-at::Tensor order_in_lanes(const std::vector<ContextColumns::Block>& blocks,
-                          const SegmentScope& scope);
-
-// t with columns [from, from + order.size(1)) along `dim` in the order of each lane, order [B,n]
-// i64; lanes (or 1) along `lane_dim`.
-at::Tensor in_order(const at::Tensor& t, int64_t from, const at::Tensor& order, int64_t lane_dim,
-                    int64_t dim);
 
 }  // namespace mneme::backbone

@@ -21,7 +21,7 @@ struct KeyPiece {
 std::pair<at::Tensor, at::Tensor> joined_pieces(const std::vector<KeyPiece>& pieces);
 
 // Which columns a query sees: those without places, and of the others (the last K - first_placed)
-// its own and those before it. MaskCache::causal and validity say the same as tensors.
+// its own and those before it. MaskCache::causal and valid_columns say the same as tensors.
 struct ColumnRule {
   int64_t window = 0;                           // distances 0 .. window-1; 0 = all
   const std::vector<double>* slopes = nullptr;  // of ALiBi, a head each; null = none
