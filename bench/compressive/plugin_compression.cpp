@@ -55,7 +55,7 @@ PluginCompression::PluginCompression(const CompressionSizes& sizes,
   memory::LocalAttention local;
   local.q = in.q;
   driver_.begin({.length = sizes.segment});
-  driver_.absorb(0, rows_of(in.old), in.old, local, layer_);
+  driver_.hooks().absorb_rows(0, 0, rows_of(in.old), in.old, local, layer_);
   driver_.commit();
 }
 
@@ -72,7 +72,7 @@ Compressed PluginCompression::step(const CompressionInputs& in, bool wants_rows)
   local.q = in.q;
   local.context_k = {in.old_k};
   local.context_v = {in.old_v};
-  driver_.absorb(0, rows_of(in.hidden), in.hidden, local, layer_);
+  driver_.hooks().absorb_rows(0, 0, rows_of(in.hidden), in.hidden, local, layer_);
   Compressed out;
   out.loss = driver_.hooks().total_loss();
   for (const auto& [name, value] : probes) out.rows = value;

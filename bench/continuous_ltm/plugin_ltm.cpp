@@ -69,7 +69,7 @@ void PluginLtm::absorb(const LtmInputs& in) {
   memory::Rows rows;
   rows.count = in.rows.size(1);
   rows.hidden = in.rows;
-  driver_.absorb(0, rows, in.rows, {}, layer_);
+  driver_.hooks().absorb_rows(0, 0, rows, in.rows, {}, layer_);
 }
 
 at::Tensor PluginLtm::read(const LtmInputs& in) {
