@@ -117,13 +117,6 @@ std::string setting_text(const config::Override& override) {
   return str(override.key, '=', override.value);
 }
 
-config::Experiment read_arm(const fs::path& experiment, const fs::path& memory,
-                            const std::vector<config::Override>& overrides, bool is_locked) {
-  config::Experiment arm = config::parse_experiment(experiment, overrides, memory);
-  if (is_locked) plugin::apply_lock_file(arm.memory, memory);
-  return arm;
-}
-
 // The drafts with one more sweep. Error (kUsage) when none has its key.
 std::vector<Draft> expanded(const std::vector<Draft>& drafts, const Sweep& sweep,
                             const fs::path& experiment,
@@ -132,7 +125,8 @@ std::vector<Draft> expanded(const std::vector<Draft>& drafts, const Sweep& sweep
   std::vector<Draft> out;
   bool is_known = false;
   for (const Draft& draft : drafts) {
-    const config::Experiment one = read_arm(experiment, draft.request.memory, overrides, is_locked);
+    const config::Experiment one =
+        plugin::read_experiment(experiment, overrides, draft.request.memory, is_locked);
     if (!has_key(one, sweep.key, loader)) {
       out.push_back(draft);
       continue;
@@ -211,7 +205,7 @@ std::vector<ArmSetup> read_arms(const fs::path& experiment, const std::vector<Ar
     ArmSetup arm{.name = names[i],
                  .file = request.memory,
                  .settings = {},
-                 .experiment = read_arm(experiment, request.memory, all, is_locked)};
+                 .experiment = plugin::read_experiment(experiment, all, request.memory, is_locked)};
     for (const config::Override& override : request.overrides)
       arm.settings.push_back(setting_text(override));
     arms.push_back(std::move(arm));

@@ -215,4 +215,12 @@ void apply_lock_file(config::MemoryConfig& memory, const fs::path& file) {
   apply_lock(memory, *lock);
 }
 
+config::Experiment read_experiment(const fs::path& file,
+                                   const std::vector<config::Override>& overrides,
+                                   const std::optional<fs::path>& memory, bool is_locked) {
+  config::Experiment experiment = config::parse_experiment(file, overrides, memory);
+  if (is_locked) apply_lock_file(experiment.memory, memory.value_or(file));
+  return experiment;
+}
+
 }  // namespace mneme::plugin

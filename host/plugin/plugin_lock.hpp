@@ -56,4 +56,12 @@ void apply_lock(config::MemoryConfig& memory, const PluginLock& lock);
 // is none; a memory without tiers needs none.
 void apply_lock_file(config::MemoryConfig& memory, const std::filesystem::path& file);
 
+// The experiment of a file, with the memory file `memory` in place of its [memory]; with `is_locked`
+// held to the lock file of the one that its memory is from. Errors: as config::parse_experiment and
+// apply_lock_file.
+[[nodiscard]] config::Experiment read_experiment(const std::filesystem::path& file,
+                                                 const std::vector<config::Override>& overrides,
+                                                 const std::optional<std::filesystem::path>& memory,
+                                                 bool is_locked);
+
 }  // namespace mneme::plugin

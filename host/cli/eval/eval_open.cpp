@@ -43,10 +43,6 @@ void throw_shared_failure(const std::vector<std::optional<Error>>& failures) {
   if (std::ranges::all_of(failures, is_first)) throw *failures.front();
 }
 
-bool has_any(const std::vector<std::optional<Error>>& failures) {
-  return std::ranges::any_of(failures, [](const auto& one) { return one.has_value(); });
-}
-
 }  // namespace
 
 void OpenArguments::add_source(const Command& to, const std::string& memory_help) {
@@ -111,11 +107,9 @@ EvaluatedMemories read_memories(const OpenArguments& arguments, const fs::path& 
     read.memories.push_back({.name = names[i], .memory = {}});
     std::optional<Error>& failure = read.failures.emplace_back();
     try {
-      config::Experiment experiment =
-          config::parse_experiment(file, overrides, arguments.memory[i]);
-      if (arguments.is_locked) plugin::apply_lock_file(experiment.memory, arguments.memory[i]);
-      read.memories.back().memory = experiment.memory;
-      read.experiment = std::move(experiment);
+      read.experiment =
+          plugin::read_experiment(file, overrides, arguments.memory[i], arguments.is_locked);
+      read.memories.back().memory = read.experiment.memory;
     } catch (const Error& error) {
       failure = error;
     }
@@ -153,7 +147,8 @@ OpenEvaluation open_evaluation(const OpenArguments& arguments) {
       .options = {},
       .differences = {}};
   EvaluatedMemories read = read_memories(arguments, folder.experiment_file());
-  if (has_any(read.failures)) check_plugin_files(read.experiment, read.memories, read.failures);
+  if (std::ranges::any_of(read.failures, [](const auto& one) { return one.has_value(); }))
+    check_plugin_files(read.experiment, read.memories, read.failures);
   if (arguments.is_locked && arguments.memory.empty()) {
     plugin::apply_lock(read.memories.front().memory,
                        run::plugin_lock(arguments.run.string(), opened.checkpoint.plugins()));

@@ -41,12 +41,8 @@ struct TryArguments {
 
 config::Experiment read_experiment(const trial::TrialRequest& request, const SetArgument& set) {
   return read_input([&] {
-    config::Experiment experiment =
-        config::parse_experiment(request.experiment, set.overrides(), request.memory);
-    if (request.is_locked) {
-      plugin::apply_lock_file(experiment.memory, request.memory.value_or(request.experiment));
-    }
-    return experiment;
+    return plugin::read_experiment(request.experiment, set.overrides(), request.memory,
+                                   request.is_locked);
   });
 }
 

@@ -136,12 +136,8 @@ fs::path claim_default_folder(const TrainArguments& arguments) {
 config::Experiment read_experiment(const TrainArguments& arguments) {
   std::optional<fs::path> memory;
   if (!arguments.memory.empty()) memory = arguments.memory.front();
-  config::Experiment experiment =
-      config::parse_experiment(arguments.experiment, arguments.set.overrides(), memory);
-  if (arguments.is_locked) {
-    plugin::apply_lock_file(experiment.memory, memory.value_or(arguments.experiment));
-  }
-  return experiment;
+  return plugin::read_experiment(arguments.experiment, arguments.set.overrides(), memory,
+                                 arguments.is_locked);
 }
 
 // What the command names, before the data are read: that may take minutes.

@@ -46,15 +46,6 @@ std::optional<fs::path> memory_file(const ImportArguments& arguments) {
   return arguments.memory.front();
 }
 
-config::Experiment read_experiment(const ImportArguments& arguments) {
-  const std::optional<fs::path> memory = memory_file(arguments);
-  config::Experiment experiment =
-      config::parse_experiment(arguments.experiment, arguments.set.overrides(), memory);
-  if (arguments.is_locked)
-    plugin::apply_lock_file(experiment.memory, memory.value_or(arguments.experiment));
-  return experiment;
-}
-
 // With --from the only word without an option is the experiment.
 void check_words(const ImportArguments& arguments) {
   const bool is_folder = !arguments.from.empty();
@@ -113,7 +104,11 @@ int run(const ImportArguments& arguments, const Streams& streams) {
     if (!arguments.vocabulary.empty()) {
       options.vocabulary = data::Vocabulary::load(arguments.vocabulary);
     }
-    return weights::import_official(arguments.weights, read_experiment(arguments), options);
+    return weights::import_official(
+        arguments.weights,
+        plugin::read_experiment(arguments.experiment, arguments.set.overrides(),
+                                memory_file(arguments), arguments.is_locked),
+        options);
   });
   if (!arguments.json.is_stdout()) {
     streams.out << "imported " << report.backbone_parameters
