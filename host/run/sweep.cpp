@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "host/config/options.hpp"
+#include "host/memory/tier/tier.hpp"
 #include "host/run/run_folder.hpp"
 
 namespace mneme::run {
@@ -67,9 +68,9 @@ SweepResult Sweep::evaluate_memory(const SweepMemory& memory, data::Split split,
 SizeOption find_size_option(const memory::Stack& stack, const std::string& key,
                             const std::string& where, const std::string& hint) {
   std::vector<std::string> known;
-  const std::size_t tiers = stack.identities().size();
+  const std::size_t tiers = stack.tiers().size();
   for (std::size_t tier = 0; tier < tiers; ++tier) {
-    for (const config::OptionSpec& spec : stack.option_specs(tier)) {
+    for (const config::OptionSpec& spec : stack.tiers()[tier]->option_specs()) {
       if (!is_size_option(spec)) continue;
       if (spec.key == key) return {tier, key};
       known.push_back(spec.key);

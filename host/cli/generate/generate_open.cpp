@@ -4,7 +4,6 @@
 #include "host/base/error.hpp"
 #include "host/base/file/checksum.hpp"
 #include "host/base/file/file.hpp"
-#include "host/base/file/write_file.hpp"
 #include "host/base/text.hpp"
 #include "host/base/utf8.hpp"
 #include "host/cli/generate/generate.hpp"
@@ -227,7 +226,8 @@ std::string tier_text(const std::string& plugin, const config::TierConfig& tier)
              plugin::to_text(tier.eval_options));
 }
 
-// What a saved conversation must match.
+}  // namespace
+
 generate::Identity identity_of(const OpenGeneration& opened) {
   const run::Runtime& runtime = opened.runtime();
   const config::Experiment& experiment = runtime.experiment();
@@ -247,8 +247,6 @@ generate::Identity identity_of(const OpenGeneration& opened) {
           {"vocabulary", vocabulary != nullptr ? vocabulary->summary()
                                                : str(runtime.model().vocabulary(), " ids")}};
 }
-
-}  // namespace
 
 config::Experiment read_experiment(const GenerateArguments& arguments,
                                    const run::RunFolder& folder) {
