@@ -26,33 +26,25 @@ struct KnownField {
   const char* family;  // what a plugin may write: "MNEME_ROWS_*"; "" = no bit is defined
 };
 
-namespace detail {
-
-template <typename Member>
-struct MemberOf;
 template <typename T, typename Value>
-struct MemberOf<Value T::*> {
-  using Struct = T;
-};
+T struct_of(Value T::*);  // declared alone: the struct that has a member
 template <auto kMember>
-using StructOf = typename MemberOf<decltype(kMember)>::Struct;
+using StructOf = decltype(struct_of(kMember));
 
+template <auto kMember>
+constexpr uint64_t value_of(const StructOf<kMember>& from) {
+  return from.*kMember;
+}
 template <auto kMember>
 constexpr KnownField<StructOf<kMember>> bits(const char* name, uint64_t known = 0,
                                              const char* family = "") {
-  return {name,  [](const StructOf<kMember>& from) -> uint64_t { return from.*kMember; },
-          true,  0,
-          known, family};
+  return {name, value_of<kMember>, true, 0, known, family};
 }
 template <auto kMember>
 constexpr KnownField<StructOf<kMember>> one_of(const char* name, uint64_t least, uint64_t most,
                                                const char* family) {
-  return {name,  [](const StructOf<kMember>& from) -> uint64_t { return from.*kMember; },
-          false, least,
-          most,  family};
+  return {name, value_of<kMember>, false, least, most, family};
 }
-
-}  // namespace detail
 
 // The fields of T. A struct that a plugin fills must be listed here before the host can take it.
 template <typename T>
@@ -60,19 +52,18 @@ inline constexpr auto kKnownFields = nullptr;
 
 template <>
 inline constexpr auto kKnownFields<mneme_note> =
-    std::array{detail::bits<&mneme_note::flags>("flags", MNEME_NOTE_DIRTY, "MNEME_NOTE_*")};
+    std::array{bits<&mneme_note::flags>("flags", MNEME_NOTE_DIRTY, "MNEME_NOTE_*")};
 template <>
 inline constexpr auto kKnownFields<mneme_plugin_answer> =
-    std::array{detail::bits<&mneme_plugin_answer::flags>("flags")};
+    std::array{bits<&mneme_plugin_answer::flags>("flags")};
 template <>
-inline constexpr auto kKnownFields<mneme_plugin> =
-    std::array{detail::bits<&mneme_plugin::flags>("flags")};
+inline constexpr auto kKnownFields<mneme_plugin> = std::array{bits<&mneme_plugin::flags>("flags")};
 template <>
-inline constexpr auto kKnownFields<mneme_option> = std::array{
-    detail::bits<&mneme_option::flags>("flags",
-                                       MNEME_OPTION_AT_EVALUATION | MNEME_OPTION_REQUIRED |
-                                           MNEME_OPTION_BOUNDED | MNEME_OPTION_TRAINED,
-                                       "MNEME_OPTION_*")};
+inline constexpr auto kKnownFields<mneme_option> =
+    std::array{bits<&mneme_option::flags>("flags",
+                                          MNEME_OPTION_AT_EVALUATION | MNEME_OPTION_REQUIRED |
+                                              MNEME_OPTION_BOUNDED | MNEME_OPTION_TRAINED,
+                                          "MNEME_OPTION_*")};
 
 constexpr uint64_t known_wants() {
   uint64_t bits = 0;
@@ -81,86 +72,77 @@ constexpr uint64_t known_wants() {
 }
 
 template <>
-inline constexpr auto kKnownFields<mneme_tier_traits> =
-    std::array{detail::bits<&mneme_tier_traits::flags>(
-                   "flags",
-                   MNEME_TIER_RELEASES | MNEME_TIER_RIDERS | MNEME_TIER_TOKEN_BIAS |
-                       MNEME_TIER_CUT_INVARIANT | MNEME_TIER_GROUPED_KEYS,
-                   "MNEME_TIER_*"),
-               detail::bits<&mneme_tier_traits::wants>("wants", known_wants(), "MNEME_WANT_*"),
-               detail::one_of<&mneme_tier_traits::absorb>(
-                   "absorb", MNEME_ABSORB_NEVER, MNEME_ABSORB_AFTER_SEGMENT, "MNEME_ABSORB_*"),
-               detail::bits<&mneme_tier_traits::sites>("sites", MNEME_SITE_HEADS | MNEME_SITE_OUT,
-                                                       "MNEME_SITE_*")};
+inline constexpr auto kKnownFields<mneme_tier_traits> = std::array{
+    bits<&mneme_tier_traits::flags>("flags",
+                                    MNEME_TIER_RELEASES | MNEME_TIER_RIDERS |
+                                        MNEME_TIER_TOKEN_BIAS | MNEME_TIER_CUT_INVARIANT |
+                                        MNEME_TIER_GROUPED_KEYS,
+                                    "MNEME_TIER_*"),
+    bits<&mneme_tier_traits::wants>("wants", known_wants(), "MNEME_WANT_*"),
+    one_of<&mneme_tier_traits::absorb>("absorb", MNEME_ABSORB_NEVER, MNEME_ABSORB_AFTER_SEGMENT,
+                                       "MNEME_ABSORB_*"),
+    bits<&mneme_tier_traits::sites>("sites", MNEME_SITE_HEADS | MNEME_SITE_OUT, "MNEME_SITE_*")};
 template <>
-inline constexpr auto kKnownFields<mneme_riders> =
-    std::array{detail::bits<&mneme_riders::flags>("flags")};
+inline constexpr auto kKnownFields<mneme_riders> = std::array{bits<&mneme_riders::flags>("flags")};
 template <>
-inline constexpr auto kKnownFields<mneme_read> =
-    std::array{detail::bits<&mneme_read::flags>("flags"),
-               detail::one_of<&mneme_read::merge>("merge", MNEME_MERGE_NONE, MNEME_MERGE_REPLACE,
-                                                  "MNEME_MERGE_*")};
+inline constexpr auto kKnownFields<mneme_read> = std::array{
+    bits<&mneme_read::flags>("flags"),
+    one_of<&mneme_read::merge>("merge", MNEME_MERGE_NONE, MNEME_MERGE_REPLACE, "MNEME_MERGE_*")};
 
 template <>
-inline constexpr auto kKnownFields<mneme_rows> = std::array{
-    detail::bits<&mneme_rows::flags>("flags"),
-    detail::one_of<&mneme_rows::kind>("kind", MNEME_ROWS_HIDDEN, MNEME_ROWS_KV, "MNEME_ROWS_*")};
+inline constexpr auto kKnownFields<mneme_rows> =
+    std::array{bits<&mneme_rows::flags>("flags"),
+               one_of<&mneme_rows::kind>("kind", MNEME_ROWS_HIDDEN, MNEME_ROWS_KV, "MNEME_ROWS_*")};
 template <>
 inline constexpr auto kKnownFields<mneme_block> =
-    std::array{detail::bits<&mneme_block::flags>("flags"),
-               detail::one_of<&mneme_block::position_kind>(
-                   "position_kind", MNEME_POSITION_PLACE, MNEME_POSITION_NONE, "MNEME_POSITION_*")};
+    std::array{bits<&mneme_block::flags>("flags"),
+               one_of<&mneme_block::position_kind>("position_kind", MNEME_POSITION_PLACE,
+                                                   MNEME_POSITION_NONE, "MNEME_POSITION_*")};
 template <>
 inline constexpr auto kKnownFields<mneme_attention> = std::array{
-    detail::bits<&mneme_attention::flags>(
+    bits<&mneme_attention::flags>(
         "flags", MNEME_ATTENTION_POSITIONS | MNEME_ATTENTION_CONTENT_BIAS | MNEME_ATTENTION_DROPOUT,
         "MNEME_ATTENTION_*"),
-    detail::one_of<&mneme_attention::mask>("mask", MNEME_MASK_CAUSAL, MNEME_MASK_WINDOW,
-                                           "MNEME_MASK_*")};
+    one_of<&mneme_attention::mask>("mask", MNEME_MASK_CAUSAL, MNEME_MASK_WINDOW, "MNEME_MASK_*")};
 
 template <>
 inline constexpr auto kKnownFields<mneme_parameter_decl> = std::array{
-    detail::bits<&mneme_parameter_decl::flags>("flags"),
-    detail::one_of<&mneme_parameter_decl::scope>("scope", MNEME_SCOPE_LAYER, MNEME_SCOPE_MODEL,
-                                                 "MNEME_SCOPE_*"),
-    detail::one_of<&mneme_parameter_decl::init>(
-        "init", MNEME_PARAMETER_ZEROS, MNEME_PARAMETER_FAN_IN_UNIFORM, "MNEME_PARAMETER_*")};
+    bits<&mneme_parameter_decl::flags>("flags"),
+    one_of<&mneme_parameter_decl::scope>("scope", MNEME_SCOPE_LAYER, MNEME_SCOPE_MODEL,
+                                         "MNEME_SCOPE_*"),
+    one_of<&mneme_parameter_decl::init>("init", MNEME_PARAMETER_ZEROS,
+                                        MNEME_PARAMETER_FAN_IN_UNIFORM, "MNEME_PARAMETER_*")};
 template <>
 inline constexpr auto kKnownFields<mneme_slot_decl> = std::array{
-    detail::bits<&mneme_slot_decl::flags>("flags", MNEME_SLOT_COUNTS, "MNEME_SLOT_*"),
-    detail::one_of<&mneme_slot_decl::scope>("scope", MNEME_SCOPE_LAYER, MNEME_SCOPE_MODEL,
-                                            "MNEME_SCOPE_*"),
-    detail::one_of<&mneme_slot_decl::dtype>("dtype", 0, MNEME_BOOL, "0, MNEME_F32 to MNEME_BOOL"),
-    detail::one_of<&mneme_slot_decl::gradient>("gradient", MNEME_GRADIENT_STOP,
-                                               MNEME_GRADIENT_THROUGH, "MNEME_GRADIENT_*"),
-    detail::one_of<&mneme_slot_decl::lifetime>("lifetime", MNEME_LIFETIME_RUN,
-                                               MNEME_LIFETIME_SEGMENT, "MNEME_LIFETIME_*"),
-    detail::one_of<&mneme_slot_decl::start>("start", MNEME_START_ZEROS, MNEME_START_PARAMETER,
-                                            "MNEME_START_*")};
+    bits<&mneme_slot_decl::flags>("flags", MNEME_SLOT_COUNTS, "MNEME_SLOT_*"),
+    one_of<&mneme_slot_decl::scope>("scope", MNEME_SCOPE_LAYER, MNEME_SCOPE_MODEL, "MNEME_SCOPE_*"),
+    one_of<&mneme_slot_decl::dtype>("dtype", 0, MNEME_BOOL, "0, MNEME_F32 to MNEME_BOOL"),
+    one_of<&mneme_slot_decl::gradient>("gradient", MNEME_GRADIENT_STOP, MNEME_GRADIENT_THROUGH,
+                                       "MNEME_GRADIENT_*"),
+    one_of<&mneme_slot_decl::lifetime>("lifetime", MNEME_LIFETIME_RUN, MNEME_LIFETIME_SEGMENT,
+                                       "MNEME_LIFETIME_*"),
+    one_of<&mneme_slot_decl::start>("start", MNEME_START_ZEROS, MNEME_START_PARAMETER,
+                                    "MNEME_START_*")};
 template <>
 inline constexpr auto kKnownFields<mneme_queue_decl> = std::array{
-    detail::bits<&mneme_queue_decl::flags>("flags"),
-    detail::one_of<&mneme_queue_decl::scope>("scope", MNEME_SCOPE_LAYER, MNEME_SCOPE_MODEL,
-                                             "MNEME_SCOPE_*"),
-    detail::one_of<&mneme_queue_decl::kind>("kind", MNEME_ROWS_HIDDEN, MNEME_ROWS_KV,
-                                            "MNEME_ROWS_*"),
-    detail::bits<&mneme_queue_decl::attributes>(
+    bits<&mneme_queue_decl::flags>("flags"),
+    one_of<&mneme_queue_decl::scope>("scope", MNEME_SCOPE_LAYER, MNEME_SCOPE_MODEL,
+                                     "MNEME_SCOPE_*"),
+    one_of<&mneme_queue_decl::kind>("kind", MNEME_ROWS_HIDDEN, MNEME_ROWS_KV, "MNEME_ROWS_*"),
+    bits<&mneme_queue_decl::attributes>(
         "attributes", MNEME_ATTRIBUTE_POSITION | MNEME_ATTRIBUTE_MASS, "MNEME_ATTRIBUTE_*")};
 template <>
-inline constexpr auto kKnownFields<mneme_kernel_decl> =
-    std::array{detail::bits<&mneme_kernel_decl::flags>(
-        "flags", MNEME_KERNEL_CAPTURABLE | MNEME_KERNEL_DETERMINISTIC, "MNEME_KERNEL_*")};
+inline constexpr auto kKnownFields<mneme_kernel_decl> = std::array{bits<&mneme_kernel_decl::flags>(
+    "flags", MNEME_KERNEL_CAPTURABLE | MNEME_KERNEL_DETERMINISTIC, "MNEME_KERNEL_*")};
 template <>
-inline constexpr auto kKnownFields<mneme_kernel_plan> =
-    std::array{detail::bits<&mneme_kernel_plan::flags>("flags", MNEME_KERNEL_NO_BACKWARD,
-                                                       "MNEME_KERNEL_NO_BACKWARD")};
+inline constexpr auto kKnownFields<mneme_kernel_plan> = std::array{
+    bits<&mneme_kernel_plan::flags>("flags", MNEME_KERNEL_NO_BACKWARD, "MNEME_KERNEL_NO_BACKWARD")};
 template <>
 inline constexpr auto kKnownFields<mneme_shape> = std::array{
-    detail::bits<&mneme_shape::flags>("flags"),
-    detail::one_of<&mneme_shape::dtype>("dtype", MNEME_F32, MNEME_BOOL, "MNEME_F32 to MNEME_BOOL")};
+    bits<&mneme_shape::flags>("flags"),
+    one_of<&mneme_shape::dtype>("dtype", MNEME_F32, MNEME_BOOL, "MNEME_F32 to MNEME_BOOL")};
 template <>
-inline constexpr auto kKnownFields<mneme_error> =
-    std::array{detail::bits<&mneme_error::flags>("flags")};
+inline constexpr auto kKnownFields<mneme_error> = std::array{bits<&mneme_error::flags>("flags")};
 
 // An unknown value or bit that a field holds.
 struct UnknownValue {
