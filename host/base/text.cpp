@@ -124,6 +124,12 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
   return out;
 }
 
+std::string first_names(const std::vector<std::string>& names, std::size_t most) {
+  if (names.size() <= most) return join(names, ", ");
+  const auto end = names.begin() + static_cast<std::ptrdiff_t>(most);
+  return str(join({names.begin(), end}, ", "), " and ", names.size() - most, " more");
+}
+
 std::vector<std::string> distinct_names(const std::vector<std::string>& names) {
   std::vector<std::string> out;
   for (const std::string& name : names) {

@@ -68,6 +68,17 @@ template <typename... Args>
 // The parts with `separator` between them.
 [[nodiscard]] std::string join(const std::vector<std::string>& parts, std::string_view separator);
 
+// The first `most` of the names: "a, b and 7 more".
+[[nodiscard]] std::string first_names(const std::vector<std::string>& names, std::size_t most);
+
+// The text without the letters of `blanks` at both ends.
+[[nodiscard]] inline std::string_view trimmed(std::string_view text,
+                                              std::string_view blanks = " \t\r") {
+  const std::size_t begin = text.find_first_not_of(blanks);
+  if (begin == text.npos) return text.substr(0, 0);
+  return text.substr(begin, text.find_last_not_of(blanks) + 1 - begin);
+}
+
 // Equal names told apart: the second "a" becomes "a#2", the third "a#3".
 [[nodiscard]] std::vector<std::string> distinct_names(const std::vector<std::string>& names);
 

@@ -97,13 +97,10 @@ namespace {
 
 // `it holds "a", "b" and 3 more`.
 std::string holds_text(const std::vector<std::string>& names) {
-  constexpr std::size_t kShown = 10;
   if (names.empty()) return "the file holds no tensor";
-  const std::vector<std::string> first(
-      names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kShown)));
-  const std::string more =
-      names.size() > kShown ? str(" and ", names.size() - kShown, " more") : "";
-  return str("it holds ", quoted_list(first, ", "), more);
+  std::vector<std::string> quoted;
+  for (const std::string& name : names) quoted.push_back('"' + name + '"');
+  return "it holds " + first_names(quoted, 10);
 }
 
 }  // namespace

@@ -9,12 +9,6 @@
 namespace mneme::config {
 namespace {
 
-std::string_view trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t\r");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\r") + 1 - begin);
-}
-
 // The line without what follows a '#', as far as no string holds one.
 std::string_view without_comment(std::string_view line) {
   return trimmed(line.substr(0, line.find('#')));

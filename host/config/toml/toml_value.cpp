@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "host/base/error.hpp"
+#include "host/base/integer.hpp"
 #include "host/base/text.hpp"
 #include "host/config/toml/toml.hpp"
 
@@ -180,20 +181,14 @@ std::string child_path(const std::string& parent, std::string_view key) {
 
 namespace {
 
-std::string trim(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t");
-  if (begin == std::string_view::npos) return {};
-  return std::string(text.substr(begin, text.find_last_not_of(" \t") - begin + 1));
-}
+constexpr std::string_view kBlanks = " \t";
 
 // The table that holds a key; nullptr where the tree has none.
 Value* parent_of(Value& root, const std::vector<std::string>& parts) {
   Value* at = &root;
   for (std::size_t i = 0; i + 1 < parts.size() && at != nullptr; ++i) {
     if (at->kind() == Kind::kArray) {
-      const bool is_index = !parts[i].empty() && parts[i].size() < 10 &&
-                            parts[i].find_first_not_of("0123456789") == std::string::npos;
-      const std::size_t index = is_index ? std::stoul(parts[i]) : at->items().size();
+      const std::size_t index = integer_of<std::size_t>(parts[i]).value_or(at->items().size());
       at = index < at->items().size() ? &at->items()[index] : nullptr;
     } else {
       at = at->is_table() ? at->find(parts[i]) : nullptr;
@@ -216,7 +211,8 @@ Override parse_override(std::string_view argument) {
   const std::size_t equals = argument.find('=');
   Override result;
   if (equals != std::string_view::npos) {
-    result = {trim(argument.substr(0, equals)), trim(argument.substr(equals + 1))};
+    result = {std::string(trimmed(argument.substr(0, equals), kBlanks)),
+              std::string(trimmed(argument.substr(equals + 1), kBlanks))};
   }
   if (result.key.empty()) {
     throw_usage({.where = "--set",
@@ -227,7 +223,7 @@ Override parse_override(std::string_view argument) {
 }
 
 Override parse_removal(std::string_view argument) {
-  Override result{.key = trim(argument), .is_removal = true};
+  Override result{.key = std::string(trimmed(argument, kBlanks)), .is_removal = true};
   if (result.key.empty() || result.key.find('=') != std::string::npos) {
     throw_usage({.where = "--unset",
                  .expected = "a key, such as train.epochs",

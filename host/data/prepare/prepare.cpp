@@ -67,14 +67,8 @@ std::vector<fs::path> expand(const std::vector<fs::path>& paths, const std::stri
   return files;
 }
 
-NamedText trimmed(NamedText text) {
-  const std::string_view whole = text.context();
-  const std::size_t begin = text.text.find_first_not_of(kWhitespace);
-  const std::size_t end = text.text.find_last_not_of(kWhitespace);
-  text.text =
-      begin == text.text.npos ? text.text.substr(0, 0) : text.text.substr(begin, end + 1 - begin);
-  text.whole = whole;
-  return text;
+NamedText without_blanks(const NamedText& text) {
+  return {text.source, trimmed(text.text, kWhitespace), text.context()};
 }
 
 // Prepares one corpus.
@@ -85,7 +79,8 @@ class Preparer {
     check_mark(options_.documents.mark);
     if (!options_.split.empty()) cut();
     if (options_.preparation != Preparation::kText8) return;
-    for (auto& texts : texts_) std::transform(texts.begin(), texts.end(), texts.begin(), trimmed);
+    for (auto& texts : texts_)
+      std::transform(texts.begin(), texts.end(), texts.begin(), without_blanks);
   }
 
   Json write(const fs::path& folder) {

@@ -15,14 +15,6 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kNamed = 5;  // names that a warning lists
 
-std::string listed_names(const std::vector<std::string>& names) {
-  const std::size_t shown = std::min(names.size(), kNamed);
-  const std::vector<std::string> first(names.begin(),
-                                       names.begin() + static_cast<std::ptrdiff_t>(shown));
-  return join(first, ", ") +
-         (names.size() > shown ? str(" and ", names.size() - shown, " more") : "");
-}
-
 }  // namespace
 
 bool is_leftover_name(const std::string& name) {
@@ -62,10 +54,11 @@ FolderFiles list_files(const fs::path& folder) {
 void warn_of_left_out(const std::string& where, const FolderFiles& listed) {
   if (!listed.leftovers.empty()) {
     log_warning(where, ": hidden files and copies of editors are left out: ",
-                listed_names(listed.leftovers), "; name a file itself to read it");
+                first_names(listed.leftovers, kNamed), "; name a file itself to read it");
   }
   if (!listed.folders.empty()) {
-    log_warning(where, ": folders inside it are not searched: ", listed_names(listed.folders),
+    log_warning(where,
+                ": folders inside it are not searched: ", first_names(listed.folders, kNamed),
                 "; name each of them to read it");
   }
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "host/base/error.hpp"
+#include "host/base/text.hpp"
 #include "host/base/utf8.hpp"
 #include "host/data/text/text.hpp"
 
@@ -104,16 +105,9 @@ std::size_t next_cut(std::string_view text, std::size_t place, VocabularyKind ki
 }  // namespace
 
 bool is_heading(std::string_view line) {
-  const auto trim = [&line] {
-    const std::size_t begin = line.find_first_not_of(' ');
-    line = begin == std::string_view::npos
-               ? std::string_view{}
-               : line.substr(begin, line.find_last_not_of(' ') + 1 - begin);
-  };
-  trim();
+  line = trimmed(line, " ");
   if (line.size() < 5 || !line.starts_with("= ") || !line.ends_with(" =")) return false;
-  line = line.substr(2, line.size() - 4);
-  trim();
+  line = trimmed(line.substr(2, line.size() - 4), " ");
   // Sections have more: " = = Career = = ".
   return !line.empty() && !line.starts_with('=') && !line.ends_with('=');
 }

@@ -25,17 +25,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Exported names for a message, the first few only.
-std::string exported_text(const std::vector<std::string>& names) {
-  constexpr std::size_t kMax = 8;
-  if (names.empty()) return "a library that exports nothing";
-  std::vector<std::string> shown(
-      names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(kMax, names.size())));
-  std::string text = "a library that exports " + join(shown, ", ");
-  if (names.size() > kMax) text += str(" and ", names.size() - kMax, " more");
-  return text;
-}
-
 void check_features(const mneme_note& note, const std::string& where) {
   std::vector<std::string> missing;
   for (const NoteFeature& feature : note_features(note)) {
@@ -55,7 +44,9 @@ void check_entry(const ElfFile& elf, const std::string& where) {
   throw_plugin({.where = where,
                 .failed = "has no entry point",
                 .expected = "the exported symbol " MNEME_ENTRY_SYMBOL,
-                .got = exported_text(elf.exported),
+                .got = elf.exported.empty()
+                           ? "a library that exports nothing"
+                           : "a library that exports " + first_names(elf.exported, 8),
                 .hint = "define it with MNEME_PLUGIN or MNEME_PLUGIN_ENTRY"});
 }
 
