@@ -1,6 +1,8 @@
 #include "host/data/dialogue/dialogue_data.hpp"
 
 #include <algorithm>
+#include <array>
+#include <optional>
 #include <utility>
 
 #include "host/base/error.hpp"
@@ -31,15 +33,19 @@ std::vector<NamedText> texts_of(std::span<const Dialogue> dialogues) {
 }
 
 DialogueIds dialogue_ids(const Vocabulary& vocabulary) {
-  const DialogueIds ids =
-      dialogue_ids(vocabulary.size(), [&](std::string_view mark) { return vocabulary.find(mark); });
-  if (ids.vocabulary_size == vocabulary.size()) return ids;
-  throw_usage({.where = "the vocabulary",
-               .failed = "it has no marks of dialogues",
-               .expected = str(join(
-                   std::vector<std::string>(kDialogueMarks.begin(), kDialogueMarks.end()), ", ")),
-               .got = vocabulary.summary(),
-               .hint = "take the vocabulary of a run with data.task = \"dialogue\""});
+  std::array<std::int32_t, kDialogueMarks.size()> found{};
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const std::optional<std::int32_t> id = vocabulary.find(kDialogueMarks[i]);
+    if (!id) {
+      throw_usage({.where = "the vocabulary",
+                   .failed = "it has no marks of dialogues",
+                   .expected = join({kDialogueMarks.begin(), kDialogueMarks.end()}, ", "),
+                   .got = vocabulary.summary(),
+                   .hint = "take the vocabulary of a run with data.task = \"dialogue\""});
+    }
+    found[i] = *id;
+  }
+  return {found[0], found[1], found[2], found[3], found[4], found[5], vocabulary.size()};
 }
 
 void check_dialogue_path(const std::filesystem::path& path, const std::string& key) {

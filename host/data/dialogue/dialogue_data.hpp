@@ -32,8 +32,8 @@ struct DialogueData {
 // The documents and turns of dialogues, borrowed from them: what a vocabulary is built from.
 [[nodiscard]] std::vector<NamedText> texts_of(std::span<const Dialogue> dialogues);
 
-// The marks' ids in a vocabulary that has all of them (Vocabulary::with_marks). Error (kUsage) for
-// one that lacks a mark.
+// The marks' ids in a vocabulary that has all of them (Vocabulary::with_marks): behind GPT-2's
+// 50,257 ids they are 50257 to 50262. Error (kUsage) for one that lacks a mark.
 [[nodiscard]] DialogueIds dialogue_ids(const Vocabulary& vocabulary);
 
 // Error (kUsage) naming the key and the path unless there is a file or a folder.

@@ -1,8 +1,6 @@
 #include "host/data/dialogue/sequence.hpp"
 
 #include <algorithm>
-#include <limits>
-#include <span>
 
 #include "host/base/error.hpp"
 
@@ -67,32 +65,6 @@ std::vector<std::int32_t> encode_part(const Dialogue& dialogue, const std::strin
 }
 
 }  // namespace
-
-DialogueIds dialogue_ids(std::int64_t vocabulary_size,
-                         const std::function<std::optional<std::int32_t>(std::string_view)>& find) {
-  constexpr std::int64_t kMaxIds = std::numeric_limits<std::int32_t>::max();
-  const auto marks = static_cast<std::int64_t>(kDialogueMarks.size());
-  if (vocabulary_size < 1 || vocabulary_size > kMaxIds - marks) {
-    throw_usage("marks of dialogues: expected a vocabulary of 1 to ", kMaxIds - marks, " ids, got ",
-                vocabulary_size);
-  }
-  std::array<std::int32_t, kDialogueMarks.size()> found{};
-  std::int64_t size = vocabulary_size;
-  for (std::size_t i = 0; i < kDialogueMarks.size(); ++i) {
-    const std::optional<std::int32_t> known = find(kDialogueMarks[i]);
-    if (known && (*known < 0 || *known >= vocabulary_size)) {
-      throw_usage("the mark ", kDialogueMarks[i], ": expected an id from 0 to ",
-                  vocabulary_size - 1, ", got ", *known);
-    }
-    found[i] = known ? *known : static_cast<std::int32_t>(size++);
-    const auto before = std::span(found).first(i);
-    if (std::find(before.begin(), before.end(), found[i]) != before.end()) {
-      throw_usage("the mark ", kDialogueMarks[i],
-                  ": expected an id of its own, got that of another mark, ", found[i]);
-    }
-  }
-  return {found[0], found[1], found[2], found[3], found[4], found[5], size};
-}
 
 DialogueSequence make_sequence(const Dialogue& dialogue, const DialogueIds& ids,
                                const TextEncoder& encode, bool has_document) {

@@ -7,7 +7,6 @@
 #include <array>
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,14 +34,6 @@ struct DialogueIds {
     return index % 2 == 0 ? speaker2 : speaker1;
   }
 };
-
-// Marks that the vocabulary has keep their ids; the others get the ids after its last one, in the
-// order of kDialogueMarks. With GPT-2's 50,257 ids, of which none is a mark, they are 50257 to
-// 50262. Error (kUsage) when `find` gives an id that is not below `vocabulary_size` or one id for
-// two marks, and when the ids do not fit into 31 bits.
-[[nodiscard]] DialogueIds dialogue_ids(
-    std::int64_t vocabulary_size,
-    const std::function<std::optional<std::int32_t>(std::string_view)>& find);
 
 // The ids of a text. It is called once for the document and once for each turn.
 using TextEncoder = std::function<std::vector<std::int32_t>(std::string_view)>;

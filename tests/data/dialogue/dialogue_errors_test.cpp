@@ -1,8 +1,8 @@
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "host/data/dialogue/dialogue.hpp"
+#include "host/data/dialogue/dialogue_data.hpp"
 #include "host/data/dialogue/sequence.hpp"
 #include "tests/data/dialogue/dialogue_files.hpp"
 
@@ -221,24 +221,14 @@ TEST(DialogueErrors, OfWritingLeaveTheFileAsItWas) {
   EXPECT_EQ(std::filesystem::file_size(file), 6U);
 }
 
-TEST(DialogueErrors, OfMarksNameTheMark) {
-  const auto no_mark = [](std::string_view) { return std::optional<std::int32_t>(); };
-  expect_error(ErrorKind::kUsage, {"1 to 2147483641", "got 0"},
-               [&] { static_cast<void>(dialogue_ids(0, no_mark)); });
-  expect_error(ErrorKind::kUsage, {"got 2147483642"},
-               [&] { static_cast<void>(dialogue_ids(2147483642, no_mark)); });
-  expect_error(ErrorKind::kUsage, {"<bos>", "from 0 to 9", "got 10"}, [&] {
-    static_cast<void>(dialogue_ids(10, [](std::string_view) { return std::optional(10); }));
-  });
-  expect_error(ErrorKind::kUsage, {"<eos>", "another mark, 3"}, [&] {
-    static_cast<void>(dialogue_ids(10, [](std::string_view) { return std::optional(3); }));
-  });
+TEST(DialogueErrors, OfAVocabularyWithoutMarksNameThem) {
+  expect_error(ErrorKind::kUsage, {"no marks of dialogues", "<bos>, <eos>, ", "byte vocabulary"},
+               [] { static_cast<void>(dialogue_ids(Vocabulary::bytes())); });
 }
 
 TEST(DialogueErrors, OfSequencesNameTheTextAndItsPlace) {
   const Dialogue dialogue = {"a", "doc", {{"1", "x"}, {"2", "y"}}, "mine.jsonl:5"};
-  const DialogueIds ids =
-      dialogue_ids(10, [](std::string_view) { return std::optional<std::int32_t>(); });
+  const DialogueIds ids = marks_behind(10);
   // An encoder that gives `bad` for one of the texts.
   const auto expect_bad = [&](const std::string& text, const std::vector<std::int32_t>& bad,
                               const std::vector<std::string>& parts) {

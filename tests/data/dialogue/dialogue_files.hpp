@@ -1,12 +1,19 @@
 // Small dialogues as files, for the tests of dialogues. The texts are made up.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 
+#include "host/data/dialogue/sequence.hpp"
 #include "tests/data/data_files.hpp"
 
 namespace mneme::data {
+
+// The marks behind so many ids of texts.
+inline DialogueIds marks_behind(std::int32_t ids) {
+  return {ids, ids + 1, ids + 2, ids + 3, ids + 4, ids + 5, ids + 6};
+}
 
 // One dialogue a line, as our own form has it.
 inline const std::string kOwnLines =

@@ -3,11 +3,11 @@
 #include <iostream>
 #include <map>
 #include <memory>
-#include <optional>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "host/data/dialogue/dialogue_data.hpp"
 #include "host/data/dialogue/sequence.hpp"
 #include "tests/data/dialogue/dialogue_files.hpp"
 
@@ -18,8 +18,6 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 using TokenIds = std::vector<std::int32_t>;
-
-std::optional<std::int32_t> no_mark(std::string_view /*mark*/) { return std::nullopt; }
 
 // One id for each word, in the order of first use; at most 1,000,000 words.
 class FirstUseEncoder {
@@ -50,36 +48,33 @@ TokenIds letter_ids(std::string_view text) {
 const Dialogue kSmallDialogue = {"s", "abc", {{"1", "de"}, {"2", "f"}, {"1", "gh"}}, "small:1"};
 
 TEST(DialogueIds, FollowTheVocabularyInAFixedOrder) {
-  const DialogueIds ids = dialogue_ids(50257, &no_mark);  // GPT-2
-  EXPECT_EQ(ids.bos, 50257);
-  EXPECT_EQ(ids.eos, 50258);
-  EXPECT_EQ(ids.pad, 50259);
-  EXPECT_EQ(ids.speaker1, 50260);
-  EXPECT_EQ(ids.speaker2, 50261);
-  EXPECT_EQ(ids.doc, 50262);
-  EXPECT_EQ(ids.vocabulary_size, 50263);
+  const DialogueIds ids = dialogue_ids(Vocabulary::bytes().with_marks(kDialogueMarks));
+  EXPECT_EQ(ids.bos, 256);
+  EXPECT_EQ(ids.eos, 257);
+  EXPECT_EQ(ids.pad, 258);
+  EXPECT_EQ(ids.speaker1, 259);
+  EXPECT_EQ(ids.speaker2, 260);
+  EXPECT_EQ(ids.doc, 261);
+  EXPECT_EQ(ids.vocabulary_size, 262);
   EXPECT_EQ(ids.speaker_of(0), ids.speaker2);
   EXPECT_EQ(ids.speaker_of(1), ids.speaker1);
 }
 
 TEST(DialogueIds, AreThoseOfTheVocabularyWhereItHasMarks) {
-  const DialogueIds ids = dialogue_ids(10, [](std::string_view mark) {
-    return mark == "<eos>"   ? std::optional<std::int32_t>(0)
-           : mark == "<doc>" ? std::optional<std::int32_t>(9)
-                             : std::nullopt;
-  });
-  EXPECT_EQ(ids.bos, 10);
+  const std::vector<NamedText> training = {{"t", "<doc> a b\n"}};  // <eos> <doc> a b <unk>
+  const DialogueIds ids = dialogue_ids(Vocabulary::words(training).with_marks(kDialogueMarks));
+  EXPECT_EQ(ids.bos, 5);
   EXPECT_EQ(ids.eos, 0);
-  EXPECT_EQ(ids.pad, 11);
-  EXPECT_EQ(ids.speaker1, 12);
-  EXPECT_EQ(ids.speaker2, 13);
-  EXPECT_EQ(ids.doc, 9);
-  EXPECT_EQ(ids.vocabulary_size, 14);
+  EXPECT_EQ(ids.pad, 6);
+  EXPECT_EQ(ids.speaker1, 7);
+  EXPECT_EQ(ids.speaker2, 8);
+  EXPECT_EQ(ids.doc, 1);
+  EXPECT_EQ(ids.vocabulary_size, 9);
 }
 
 // With 10 ids of texts: bos 10, eos 11, pad 12, speaker1 13, speaker2 14, doc 15.
 TEST(DialogueSequences, HaveMarksTypesAndUtterances) {
-  const DialogueIds ids = dialogue_ids(10, &no_mark);
+  const DialogueIds ids = marks_behind(10);
   const DialogueSequence got = make_sequence(kSmallDialogue, ids, &letter_ids);
   EXPECT_THAT(got.tokens, ElementsAre(15, 0, 1, 2, 11, 14, 3, 4, 13, 5, 14, 6, 7));
   EXPECT_THAT(got.types, ElementsAre(15, 15, 15, 15, 15, 14, 14, 14, 13, 13, 14, 14, 14));
@@ -89,7 +84,7 @@ TEST(DialogueSequences, HaveMarksTypesAndUtterances) {
 }
 
 TEST(DialogueSequences, MayLeaveOutTheDocument) {
-  const DialogueIds ids = dialogue_ids(10, &no_mark);
+  const DialogueIds ids = marks_behind(10);
   const DialogueSequence got =
       make_sequence(kSmallDialogue, ids, &letter_ids, /*has_document=*/false);
   EXPECT_THAT(got.tokens, ElementsAre(14, 3, 4, 13, 5, 14, 6, 7));
@@ -116,7 +111,7 @@ TEST(DialoguePieces, LeaveRoomInTheLastOne) {
 }
 
 TEST(GenerationInstances, EndInTheOwnMarkAndNeverHoldTheAnswer) {
-  const DialogueIds ids = dialogue_ids(10, &no_mark);
+  const DialogueIds ids = marks_behind(10);
   const DialogueSequence sequence = make_sequence(kSmallDialogue, ids, &letter_ids);
   const std::vector<GenerationInstance> got = generation_instances(sequence);
   ASSERT_EQ(got.size(), 3U);
@@ -129,7 +124,7 @@ TEST(GenerationInstances, EndInTheOwnMarkAndNeverHoldTheAnswer) {
 }
 
 TEST(GenerationInstances, MayBeThoseOfLaterTurns) {
-  const DialogueIds ids = dialogue_ids(10, &no_mark);
+  const DialogueIds ids = marks_behind(10);
   const DialogueSequence sequence = make_sequence(kSmallDialogue, ids, &letter_ids);
   const auto turns = [&](std::int64_t turns_before) {
     std::vector<std::int64_t> out;
@@ -215,7 +210,7 @@ TEST(DialogueSequences, OfRandomDialoguesAreSound) {
     }
     const auto length = static_cast<std::int64_t>(random() % 40 + 2);
     const auto room = static_cast<std::int64_t>(random()) % length;
-    expect_sound(dialogue, dialogue_ids(1'000'000, &no_mark), encode, length, room);
+    expect_sound(dialogue, marks_behind(1'000'000), encode, length, room);
   }
 }
 
@@ -226,7 +221,7 @@ TEST(DialogueSequences, OfNamedFilesAreSound) {
   std::string list = std::string(named) + ":";
   const auto encoder = std::make_shared<FirstUseEncoder>();
   const TextEncoder encode = [encoder](std::string_view text) { return (*encoder)(text); };
-  const DialogueIds ids = dialogue_ids(1'000'000, &no_mark);
+  const DialogueIds ids = marks_behind(1'000'000);
   for (std::size_t end = list.find(':'); end != list.npos; end = list.find(':')) {
     const std::string path = list.substr(0, end);
     list.erase(0, end + 1);
