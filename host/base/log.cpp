@@ -4,6 +4,7 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <exception>
@@ -20,19 +21,9 @@ std::atomic<LogLevel> level_{LogLevel::kInfo};
 thread_local LogListener* newest_ = nullptr;
 
 spdlog::level::level_enum to_spdlog(LogLevel level) {
-  switch (level) {
-    case LogLevel::kDebug:
-      return spdlog::level::debug;
-    case LogLevel::kInfo:
-      return spdlog::level::info;
-    case LogLevel::kWarning:
-      return spdlog::level::warn;
-    case LogLevel::kError:
-      return spdlog::level::err;
-    case LogLevel::kOff:
-      break;
-  }
-  return spdlog::level::off;
+  using namespace spdlog::level;
+  constexpr std::array kLevels = {debug, info, warn, err, off};  // by LogLevel
+  return kLevels[static_cast<std::size_t>(level)];
 }
 
 // https://no-color.org: set and not empty means no colour.

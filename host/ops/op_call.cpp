@@ -1,5 +1,6 @@
 #include "host/ops/op_call.hpp"
 
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -269,20 +270,12 @@ const std::string& OpCall::attr_name(std::size_t attr) const { return op_.schema
 
 namespace {
 
-const char* type_name(uint32_t type) {
-  switch (type) {
-    case MNEME_ATTR_INT:
-      return "an integer (MNEME_ATTR_INT)";
-    case MNEME_ATTR_REAL:
-      return "a real (MNEME_ATTR_REAL)";
-    case MNEME_ATTR_INTS:
-      return "integers (MNEME_ATTR_INTS)";
-    case MNEME_ATTR_TEXT:
-      return "text (MNEME_ATTR_TEXT)";
-    default:
-      return "an unknown attribute type";
-  }
-}
+// By MNEME_ATTR_*.
+constexpr std::array kAttrTypes = {"an unknown attribute type", "an integer (MNEME_ATTR_INT)",
+                                   "a real (MNEME_ATTR_REAL)", "integers (MNEME_ATTR_INTS)",
+                                   "text (MNEME_ATTR_TEXT)"};
+
+const char* type_name(uint32_t type) { return kAttrTypes[type < kAttrTypes.size() ? type : 0]; }
 
 }  // namespace
 

@@ -28,19 +28,12 @@ namespace {
 namespace fs = std::filesystem;
 using Parts = std::vector<std::span<const std::byte>>;
 
+bool is_full(int code) { return code == ENOSPC || code == EDQUOT || code == EFBIG; }
+
 std::string hint_for(int code) {
-  switch (code) {
-    case ENOSPC:
-    case EDQUOT:
-    case EFBIG:
-      return "make room on the disk, or write elsewhere";
-    case EPIPE:
-      return "its reader has ended";
-    case EBADF:
-      return "name a descriptor that is open for writing";
-    default:
-      return "";
-  }
+  if (is_full(code)) return "make room on the disk, or write elsewhere";
+  if (code == EPIPE) return "its reader has ended";
+  return code == EBADF ? "name a descriptor that is open for writing" : "";
 }
 
 [[noreturn]] void fail_write(const fs::path& path, int code) {
@@ -214,8 +207,7 @@ namespace {
 
 [[noreturn]] void fail_append(const std::filesystem::path& path, const std::string& action,
                               int code) {
-  fail_file(path, action, code,
-            code == ENOSPC || code == EDQUOT || code == EFBIG ? "make room on the disk" : "");
+  fail_file(path, action, code, is_full(code) ? "make room on the disk" : "");
 }
 
 }  // namespace

@@ -223,26 +223,12 @@ constexpr std::uint16_t kHostMachine = EM_AARCH64;
 constexpr const char* kRebuild = "copy or build the plugin again";
 
 std::string machine_name(std::uint16_t machine) {
-  switch (machine) {
-    case EM_386:
-      return "x86 (32 bits)";
-    case EM_ARM:
-      return "arm (32 bits)";
-    case EM_X86_64:
-      return "x86-64";
-    case EM_AARCH64:
-      return "aarch64";
-    case EM_PPC64:
-      return "ppc64";
-    case EM_S390:
-      return "s390x";
-    case EM_RISCV:
-      return "riscv";
-    case EM_CUDA:
-      return "a CUDA device";
-    default:
-      return str("machine number ", machine);
-  }
+  static const std::map<std::uint16_t, std::string> kNames = {
+      {EM_386, "x86 (32 bits)"}, {EM_ARM, "arm (32 bits)"}, {EM_X86_64, "x86-64"},
+      {EM_AARCH64, "aarch64"},   {EM_PPC64, "ppc64"},       {EM_S390, "s390x"},
+      {EM_RISCV, "riscv"},       {EM_CUDA, "a CUDA device"}};
+  const auto found = kNames.find(machine);
+  return found == kNames.end() ? str("machine number ", machine) : found->second;
 }
 
 bool starts_with(std::span<const std::byte> bytes, std::string_view text) {
@@ -273,16 +259,10 @@ std::string kind_of(std::span<const std::byte> bytes) {
 }
 
 std::string type_name(std::uint16_t type) {
-  switch (type) {
-    case ET_REL:
-      return "an object file (.o)";
-    case ET_EXEC:
-      return "a program";
-    case ET_CORE:
-      return "a core dump";
-    default:
-      return str("an ELF file of type ", type);
-  }
+  if (type == ET_REL) return "an object file (.o)";
+  if (type == ET_EXEC) return "a program";
+  if (type == ET_CORE) return "a core dump";
+  return str("an ELF file of type ", type);
 }
 
 }  // namespace
