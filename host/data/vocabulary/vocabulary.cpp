@@ -106,17 +106,28 @@ void EncodeCounts::add(const EncodeCounts& other) {
 }
 
 EncodeCounts Vocabulary::encode(const NamedText& text, TokenSink& sink) const {
+  const std::int64_t before = sink.count();
+  EncodeCounts counts;
   switch (kind_) {
     case VocabularyKind::kByte:
-      return encode_bytes(text, sink);
+      encode_bytes(text, sink, counts);
+      break;
     case VocabularyKind::kChar:
-      return encode_characters(text, sink);
+      encode_characters(text, sink, counts);
+      break;
     case VocabularyKind::kTokenizer:
-      return encode_pretrained(text, sink);
+      encode_pretrained(text, sink, counts);
+      break;
     case VocabularyKind::kWord:
+      encode_words(text, sink, counts);
       break;
   }
-  return encode_words(text, sink);
+  counts.tokens = sink.count() - before;
+  const bool is_byte = kind_ == VocabularyKind::kByte;  // whose newlines may be left out
+  counts.bytes = is_byte ? counts.tokens : static_cast<std::int64_t>(text.text.size());
+  counts.characters = is_byte ? counts.tokens : count_characters(text.text);
+  if (kind_ != VocabularyKind::kWord) counts.words = count_words(text.text);
+  return counts;
 }
 
 EncodeCounts Vocabulary::encode(const NamedText& text, std::vector<std::int32_t>& ids) const {
@@ -139,9 +150,7 @@ void Vocabulary::refuse_symbol(const NamedText& text, std::size_t offset, std::s
                        "\"byte\", which takes any text"});
 }
 
-EncodeCounts Vocabulary::encode_bytes(const NamedText& text, TokenSink& sink) const {
-  EncodeCounts counts;
-  const std::int64_t before = sink.count();
+void Vocabulary::encode_bytes(const NamedText& text, TokenSink& sink, EncodeCounts& counts) const {
   for (std::size_t i = 0; i < text.text.size(); ++i) {
     const auto byte = static_cast<unsigned char>(text.text[i]);
     if (byte == '\n') {
@@ -152,13 +161,10 @@ EncodeCounts Vocabulary::encode_bytes(const NamedText& text, TokenSink& sink) co
     if (id < 0) refuse_symbol(text, i, 1);
     sink.push(id);
   }
-  counts.tokens = counts.characters = counts.bytes = sink.count() - before;
-  counts.words = count_words(text.text);
-  return counts;
 }
 
-EncodeCounts Vocabulary::encode_characters(const NamedText& text, TokenSink& sink) const {
-  EncodeCounts counts;
+void Vocabulary::encode_characters(const NamedText& text, TokenSink& sink,
+                                   EncodeCounts& counts) const {
   for (std::size_t i = 0; i < text.text.size();) {
     const std::size_t bytes = decode_utf8(text.text, i).bytes;
     if (bytes == 0) throw_invalid_utf8(text, i);
@@ -171,18 +177,11 @@ EncodeCounts Vocabulary::encode_characters(const NamedText& text, TokenSink& sin
     if (id < 0) refuse_symbol(text, i, bytes);
     sink.push(id);
     if (text.text[i] == '\n') ++counts.lines;
-    ++counts.tokens;
     i += bytes;
   }
-  counts.characters = counts.tokens;
-  counts.bytes = static_cast<std::int64_t>(text.text.size());
-  counts.words = count_words(text.text);
-  return counts;
 }
 
-EncodeCounts Vocabulary::encode_words(const NamedText& text, TokenSink& sink) const {
-  EncodeCounts counts;
-  const std::int64_t before = sink.count();
+void Vocabulary::encode_words(const NamedText& text, TokenSink& sink, EncodeCounts& counts) const {
   const std::int32_t unknown = ids_.find(kUnknown)->second;
   const std::int32_t end_of_line = adds_eos_ ? ids_.find(kEndOfLine)->second : -1;
   for_each_word(
@@ -197,10 +196,6 @@ EncodeCounts Vocabulary::encode_words(const NamedText& text, TokenSink& sink) co
         ++counts.lines;
         if (adds_eos_) sink.push(end_of_line);
       });
-  counts.tokens = sink.count() - before;
-  counts.bytes = static_cast<std::int64_t>(text.text.size());
-  counts.characters = count_characters(text.text);
-  return counts;
 }
 
 std::string Vocabulary::decode(std::span<const std::int32_t> ids) const {

@@ -179,10 +179,11 @@ class Vocabulary {
   void read_counts(const Json& json, const std::string& source);
   [[noreturn]] void refuse_symbol(const NamedText& text, std::size_t offset,
                                   std::size_t bytes) const;
-  EncodeCounts encode_bytes(const NamedText& text, TokenSink& sink) const;
-  EncodeCounts encode_characters(const NamedText& text, TokenSink& sink) const;
-  EncodeCounts encode_words(const NamedText& text, TokenSink& sink) const;
-  EncodeCounts encode_pretrained(const NamedText& text, TokenSink& sink) const;
+  // Of each kind: passes the ids and counts lines, words that were read as such, and unknown ones.
+  void encode_bytes(const NamedText& text, TokenSink& sink, EncodeCounts& counts) const;
+  void encode_characters(const NamedText& text, TokenSink& sink, EncodeCounts& counts) const;
+  void encode_words(const NamedText& text, TokenSink& sink, EncodeCounts& counts) const;
+  void encode_pretrained(const NamedText& text, TokenSink& sink, EncodeCounts& counts) const;
   static Vocabulary read_tokenizer(const Json& files, const std::string& source);
   static Vocabulary read_symbols(const Json& json, const std::string& source);
   static Vocabulary read_marks(Vocabulary vocabulary, const Json& json, const std::string& source);

@@ -62,18 +62,12 @@ Vocabulary Vocabulary::read_tokenizer(const Json& files, const std::string& sour
   return pretrained(std::make_shared<const Tokenizer>(std::move(texts)));
 }
 
-EncodeCounts Vocabulary::encode_pretrained(const NamedText& text, TokenSink& sink) const {
-  EncodeCounts counts;
-  const std::int64_t before = sink.count();
+void Vocabulary::encode_pretrained(const NamedText& text, TokenSink& sink,
+                                   EncodeCounts& counts) const {
   counts.unknown = tokenizer_->encode(text, {}, [&](std::span<const std::int32_t> ids) {
     for (const std::int32_t id : ids) sink.push(id);
   });
-  counts.tokens = sink.count() - before;
   counts.lines = std::count(text.text.begin(), text.text.end(), '\n');
-  counts.words = count_words(text.text);
-  counts.bytes = static_cast<std::int64_t>(text.text.size());
-  counts.characters = count_characters(text.text);
-  return counts;
 }
 
 Vocabulary load_vocabulary(const fs::path& path, VocabularyKind kind, const std::string& key) {
