@@ -86,12 +86,9 @@ struct StreamKey {
   }
 };
 
-// A stream of random numbers. Its whole state is (key, position): position() saves it, seek()
-// restores it. Satisfies UniformRandomBitGenerator with 32-bit results. One thread at a time.
+// A stream of random numbers. One thread at a time.
 class Random {
  public:
-  using result_type = std::uint32_t;
-
   // The stream `parts` of `seed`: Random(seed, {"motif", lane, epoch}); numbers must be uint64_t.
   explicit Random(std::uint64_t seed, std::initializer_list<KeyPart> parts = {})
       : Random(StreamKey::derive(seed, {parts.begin(), parts.size()})) {}
@@ -105,17 +102,6 @@ class Random {
         {static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32),
          static_cast<std::uint32_t>(key.high), static_cast<std::uint32_t>(key.high >> 32)},
         {static_cast<std::uint32_t>(key.low), static_cast<std::uint32_t>(key.low >> 32)});
-  }
-
-  [[nodiscard]] static constexpr result_type min() { return 0; }
-  [[nodiscard]] static constexpr result_type max() { return 0xFFFFFFFF; }
-  result_type operator()() { return next32(); }
-
-  // 32-bit words drawn so far.
-  [[nodiscard]] std::uint64_t position() const { return position_; }
-  void seek(std::uint64_t position) {
-    position_ = position;
-    if (position_ % 4 != 0) block_ = block(key_, position_ / 4);
   }
 
   std::uint32_t next32() {
@@ -166,7 +152,7 @@ class Random {
 
  private:
   StreamKey key_;
-  std::uint64_t position_ = 0;
+  std::uint64_t position_ = 0;  // 32-bit words drawn so far
   PhiloxCounter block_{};
 };
 

@@ -156,7 +156,7 @@ Tails bootstrap_tails(std::span<const std::vector<double>> sums, std::span<const
     double n2 = 0;
     for (std::size_t k = 0; k < units; ++k) {
       // Units below 2^32 / 1000 are drawn equally often within 0.1 % of their probability.
-      const std::size_t j = static_cast<std::size_t>((std::uint64_t{random()} * units) >> 32);
+      const auto j = static_cast<std::size_t>((std::uint64_t{random.next32()} * units) >> 32);
       double e = 0;
       for (std::size_t s = 0; s < seeds; ++s) e += weights[s] * residuals[j * seeds + s];
       const double n = targets[j];

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
-#include <random>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -71,18 +69,6 @@ TEST(Random, KeysDiffer) {
   }
 }
 
-TEST(Random, SeekRestoresTheStream) {
-  Random stream(5, {"s"});
-  std::vector<std::uint32_t> words(23);
-  for (auto& word : words) word = stream.next32();
-  for (std::uint64_t position : {0u, 1u, 4u, 7u, 22u}) {
-    Random other(5, {"s"});
-    other.seek(position);
-    EXPECT_EQ(other.position(), position);
-    EXPECT_EQ(other.next32(), words[position]);
-  }
-}
-
 TEST(Random, UniformsStayInsideTheirIntervals) {
   Random stream(11);
   double sum = 0;
@@ -122,8 +108,10 @@ TEST(Random, NormalsHaveTheirMoments) {
 
 TEST(Random, NormalKeepsNoHiddenState) {
   Random stream(13);
+  Random other(13);
   static_cast<void>(stream.normal());
-  EXPECT_EQ(stream.position(), 4u);
+  for (int i = 0; i < 4; ++i) static_cast<void>(other.next32());
+  EXPECT_EQ(stream.next64(), other.next64());
 }
 
 TEST(Random, BelowIsUniform) {
@@ -163,15 +151,6 @@ TEST(Random, ShuffleMakesEveryOrderEquallyLikely) {
   double chi = 0;
   for (const int count : counts) chi += (count - 10000.0) * (count - 10000.0) / 10000.0;
   EXPECT_LT(chi, 20.5);  // 5 degrees of freedom, p = 0.001
-}
-
-TEST(Random, WorksAsAStandardGenerator) {
-  static_assert(std::uniform_random_bit_generator<Random>);
-  std::vector<int> values(50);
-  std::iota(values.begin(), values.end(), 0);
-  Random stream(17);
-  std::shuffle(values.begin(), values.end(), stream);
-  EXPECT_FALSE(std::is_sorted(values.begin(), values.end()));
 }
 
 }  // namespace
