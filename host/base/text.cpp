@@ -174,6 +174,12 @@ std::string two_places(long long value) { return (value < 10 ? "0" : "") + std::
 
 }  // namespace
 
+std::string digits_text(std::uint64_t value, int base) {
+  std::string digits;
+  append_number(digits, value, base);
+  return digits;
+}
+
 std::string human_bytes(std::uint64_t bytes) {
   static constexpr std::array<const char*, 6> kUnits = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   if (bytes < 1024) return str(bytes, " B");

@@ -89,6 +89,9 @@ template <typename... Args>
 // A shape or list as "[2, 3]".
 [[nodiscard]] std::string list_text(const std::vector<std::int64_t>& values);
 
+// The digits in a base from 8 to 16.
+[[nodiscard]] std::string digits_text(std::uint64_t value, int base);
+
 // Bytes with a binary unit: "512 B", "1.5 KiB", "3.2 GiB".
 [[nodiscard]] std::string human_bytes(std::uint64_t bytes);
 

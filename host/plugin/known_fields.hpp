@@ -4,7 +4,6 @@
 #pragma once
 
 #include <array>
-#include <charconv>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -152,13 +151,6 @@ struct UnknownValue {
 
   std::string text() const { return str(field, ": expected ", expected, ", got ", got); }
 };
-
-// The digits of `value` in `base`.
-inline std::string digits_text(uint64_t value, int base) {
-  std::array<char, 64> digits{};
-  return {digits.data(),
-          std::to_chars(digits.data(), digits.data() + digits.size(), value, base).ptr};
-}
 
 // For bits that are no field of a struct: `family` as in KnownField.
 inline std::optional<UnknownValue> unknown_bits(const std::string& field, uint64_t value,

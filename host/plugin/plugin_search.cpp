@@ -282,8 +282,6 @@ std::vector<fs::path> paths_by_name(const std::string& name,
   return paths;
 }
 
-namespace fs = std::filesystem;
-
 fs::path plugin_folder_of(const fs::path& executable) {
   const fs::path program_folder = executable.parent_path();
   const fs::path installed = (program_folder / MNEME_INSTALLED_PLUGINS).lexically_normal();

@@ -145,19 +145,15 @@ FileKind torch_kind(const fs::path& path) {
 }  // namespace
 
 std::optional<FileKind> find_pointer_kind(const fs::path& path, std::string_view bytes) {
-  const std::string name = path.filename().string();
-  if (is_lfs_pointer(bytes)) {
-    return FileKind{.failed = "the file is a pointer of Git LFS: its contents were not fetched",
-                    .got = str("a text of ", bytes.size(), " bytes that names them"),
-                    .hint = str("fetch them in the repository: git lfs pull --include ",
-                                shell_word(name), "; or download the file itself")};
-  }
-  if (is_annex_pointer(bytes)) {
-    return FileKind{.failed = "the file is a pointer of git-annex: its contents were not fetched",
-                    .got = str("a text of ", bytes.size(), " bytes that names them"),
-                    .hint = "fetch them in the repository: git annex get " + shell_word(name)};
-  }
-  return std::nullopt;
+  const bool is_lfs = is_lfs_pointer(bytes);
+  if (!is_lfs && !is_annex_pointer(bytes)) return std::nullopt;
+  return FileKind{
+      .failed = str("the file is a pointer of ", is_lfs ? "Git LFS" : "git-annex",
+                    ": its contents were not fetched"),
+      .got = str("a text of ", bytes.size(), " bytes that names them"),
+      .hint =
+          str("fetch them in the repository: git ", is_lfs ? "lfs pull --include " : "annex get ",
+              shell_word(path.filename().string()), is_lfs ? "; or download the file itself" : "")};
 }
 
 std::optional<FileKind> find_file_kind(const fs::path& path, std::string_view bytes) {

@@ -58,16 +58,16 @@ void keep_least(std::optional<FreeMemory>& least, FreeMemory one) {
   if (!least || one.bytes < least->bytes) least = std::move(one);
 }
 
-void add_machine(const fs::path& root, std::optional<FreeMemory>& least) {
-  std::ifstream in(root / "proc/meminfo");
+// The bytes of a line "key: 12 kB".
+std::optional<std::int64_t> bytes_of(const fs::path& file, std::string_view key) {
+  std::ifstream in(file);
   for (std::string line; std::getline(in, line);) {
     std::istringstream words(line);
-    std::string key;
+    std::string name;
     std::int64_t kibibytes = 0;
-    if (words >> key >> kibibytes && key == "MemAvailable:") {
-      keep_least(least, {kibibytes * 1024, "MemAvailable of /proc/meminfo"});
-    }
+    if (words >> name >> kibibytes && name == key) return kibibytes * 1024;
   }
+  return std::nullopt;
 }
 
 // The first version writes "no limit" as a number near the largest.
@@ -143,7 +143,9 @@ std::int64_t cores_of_affinity() {
 
 std::optional<FreeMemory> free_memory(const fs::path& root) {
   std::optional<FreeMemory> least;
-  add_machine(root, least);
+  if (const auto available = bytes_of(root / "proc/meminfo", "MemAvailable:")) {
+    least = {*available, "MemAvailable of /proc/meminfo"};
+  }
   visit_groups(root, "memory", [&](const fs::path& folder, const fs::path& group, bool is_second) {
     add_group(is_second ? second_version() : first_version(), folder, group, least);
   });
@@ -160,14 +162,7 @@ std::int64_t usable_cores(const fs::path& root) {
 }
 
 std::optional<std::int64_t> peak_memory_bytes(const std::filesystem::path& status) {
-  std::ifstream in(status);
-  for (std::string line; std::getline(in, line);) {
-    if (!line.starts_with("VmHWM:")) continue;
-    std::istringstream words(line.substr(line.find(':') + 1));
-    std::int64_t kibibytes = 0;
-    if (words >> kibibytes) return kibibytes * 1024;
-  }
-  return std::nullopt;
+  return bytes_of(status, "VmHWM:");
 }
 
 }  // namespace mneme

@@ -127,19 +127,17 @@ std::vector<Shard> list_shards(const SplitPlace& place, const Json& entry) {
   }
   const std::int64_t tokens = info_count(entry, place.where, "tokens");
   std::int64_t missing = tokens;  // not listed yet
+  const auto refuse_sum = [&](const std::string& got) {
+    refuse_prepared(str(place.where, ": shards"), "the tokens of the shards do not add up",
+                    str(tokens, ", the tokens of the split"), got);
+  };
   std::vector<Shard> shards;
   for (std::size_t i = 0; i < list.size(); ++i) {
     shards.push_back(read_entry(place, list, i));
-    if (shards.back().tokens > missing) {  // compared first: a sum could overflow
-      refuse_prepared(str(place.where, ": shards"), "the tokens of the shards do not add up",
-                      str(tokens, ", the tokens of the split"), "more");
-    }
+    if (shards.back().tokens > missing) refuse_sum("more");  // first: a sum could overflow
     missing -= shards.back().tokens;
   }
-  if (missing > 0) {
-    refuse_prepared(str(place.where, ": shards"), "the tokens of the shards do not add up",
-                    str(tokens, ", the tokens of the split"), str(tokens - missing));
-  }
+  if (missing > 0) refuse_sum(str(tokens - missing));
   return shards;
 }
 

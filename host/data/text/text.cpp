@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <iomanip>
-#include <sstream>
 
 #include "host/base/error.hpp"
 #include "host/base/utf8.hpp"
@@ -97,14 +95,11 @@ std::string position_text(const NamedText& text, std::size_t offset) {
 
 void throw_invalid_utf8(const NamedText& text, std::size_t offset) {
   const std::optional<WideEncoding> wide = find_wide_encoding(text.context());
-  std::ostringstream byte;
-  byte << "byte 0x" << std::hex << std::setw(2) << std::setfill('0')
-       << static_cast<unsigned>(static_cast<unsigned char>(text.text[offset])) << std::dec
-       << " at byte offset " << text.place(offset);
+  const unsigned byte = static_cast<unsigned char>(text.text[offset]);  // at least 0x80
   throw_usage({.where = position_text(text, offset),
                .failed = "the text is not UTF-8",
                .expected = "valid UTF-8",
-               .got = byte.str(),
+               .got = str("byte 0x", digits_text(byte, 16), " at byte offset ", text.place(offset)),
                .hint = str(wide ? str(wide->text(), ": ", wide->hint())
                                 : std::string("convert the file (iconv -t UTF-8)"),
                            kOrBytes)});
