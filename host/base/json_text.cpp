@@ -36,6 +36,10 @@ Json parse_json_or_throw(std::string_view text) {
   return Json::parse(text);
 }
 
+std::string json_text(const Json& json, int indent) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
 namespace {
 
 [[noreturn]] void refuse_number(const Json& json, const std::string& expected) {

@@ -1,10 +1,11 @@
-// JSON texts of files that other programs wrote.
+// JSON as text: of files that other programs wrote, and what this program writes.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -25,6 +26,11 @@ inline constexpr std::size_t kMaxJsonDepth = 100;
 
 // The value. Json::exception, which says where, for the same texts.
 [[nodiscard]] Json parse_json_or_throw(std::string_view text);
+
+// The value as text for a file, a program or a terminal: on one line, or indented. Bytes that are
+// no UTF-8, which names of files may have, become U+FFFD; numbers that JSON cannot hold become
+// null.
+[[nodiscard]] std::string json_text(const Json& json, int indent = -1);
 
 // --- Whole numbers of a value ---
 // Json::get would convert any number; beyond the range of the type it would do what the processor

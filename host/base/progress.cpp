@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "host/base/json_output.hpp"
+#include "host/base/json_text.hpp"
 #include "host/base/text.hpp"
 
 namespace mneme {

@@ -14,7 +14,7 @@
 #include "host/base/file/file.hpp"
 #include "host/base/file/write_file.hpp"
 #include "host/base/integer.hpp"
-#include "host/base/json_output.hpp"
+#include "host/base/json_text.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/streams.hpp"
 #include "host/config/toml/schema.hpp"

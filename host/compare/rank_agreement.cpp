@@ -8,7 +8,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
-#include "host/base/json_output.hpp"
+#include "host/base/json_text.hpp"
 #include "host/base/progress.hpp"
 #include "host/compare/initial_weights.hpp"
 

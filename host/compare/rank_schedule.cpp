@@ -5,7 +5,7 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "host/base/json_output.hpp"
+#include "host/base/json_text.hpp"
 
 namespace mneme::compare {
 namespace {

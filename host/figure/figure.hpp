@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "host/base/json_output.hpp"
+#include "host/base/json_text.hpp"
 #include "host/base/text.hpp"
 
 namespace mneme::figure {

@@ -18,7 +18,6 @@
 #include "host/base/file/file.hpp"
 #include "host/base/file/safetensors.hpp"
 #include "host/base/integer.hpp"
-#include "host/base/json_output.hpp"
 #include "host/base/json_text.hpp"
 
 namespace mneme::scores {

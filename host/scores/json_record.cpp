@@ -7,7 +7,6 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
-#include "host/base/json_output.hpp"
 #include "host/base/json_text.hpp"
 #include "host/scores/evaluation_files.hpp"
 

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "host/base/file/file.hpp"
-#include "host/base/json_output.hpp"
 #include "host/base/json_text.hpp"
 
 namespace mneme::scores {

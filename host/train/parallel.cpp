@@ -10,7 +10,6 @@
 #include <stdexcept>
 
 #include "host/base/error.hpp"
-#include "host/base/json_output.hpp"
 #include "host/base/json_text.hpp"
 #include "host/run/run_description.hpp"
 #include "host/tensor/dtypes.hpp"

@@ -17,7 +17,7 @@
 #include "host/base/exit_status.hpp"
 #include "host/base/file/file.hpp"
 #include "host/base/file/output_pipe.hpp"
-#include "host/base/json_output.hpp"
+#include "host/base/json_text.hpp"
 #include "host/base/text.hpp"
 #include "host/trial/limited_child.hpp"
 

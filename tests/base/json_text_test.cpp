@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "host/base/json_output.hpp"
 #include "host/base/utf8.hpp"
 
 namespace mneme {

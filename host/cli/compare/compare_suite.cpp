@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "host/base/file/file.hpp"
-#include "host/base/json_output.hpp"
+#include "host/base/json_text.hpp"
 #include "host/cli/compare/compare.hpp"
 #include "host/cli/interrupt.hpp"
 #include "host/compare/planning/disk.hpp"

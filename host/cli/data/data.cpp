@@ -8,7 +8,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/file_kind.hpp"
-#include "host/base/json_output.hpp"
+#include "host/base/json_text.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/arguments.hpp"
 #include "host/cli/cli.hpp"

@@ -13,7 +13,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/checksum.hpp"
-#include "host/base/json_output.hpp"
+#include "host/base/json_text.hpp"
 #include "host/base/log.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/arguments.hpp"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "host/base/json_output.hpp"
+#include "host/base/json_text.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/train/train.hpp"
 #include "host/optim/optimizer.hpp"

@@ -7,7 +7,6 @@
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
 #include "host/base/file/file_kind.hpp"
-#include "host/base/json_output.hpp"
 #include "host/base/json_text.hpp"
 #include "host/base/utf8.hpp"
 #include "host/data/text/text.hpp"

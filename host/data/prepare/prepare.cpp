@@ -10,7 +10,7 @@
 #include "host/base/file/checksum.hpp"
 #include "host/base/file/file.hpp"
 #include "host/base/file/safetensors.hpp"
-#include "host/base/json_output.hpp"
+#include "host/base/json_text.hpp"
 #include "host/base/utf8.hpp"
 #include "host/data/prepare/prepared.hpp"
 #include "host/data/prepare/shards.hpp"

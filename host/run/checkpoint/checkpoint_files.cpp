@@ -10,7 +10,6 @@
 #include "host/base/error.hpp"
 #include "host/base/file/checksum.hpp"
 #include "host/base/integer.hpp"
-#include "host/base/json_output.hpp"
 #include "host/base/json_text.hpp"
 #include "host/base/text.hpp"
 #include "host/run/checkpoint/checkpoint_format.hpp"

@@ -6,7 +6,6 @@
 
 #include "host/base/error.hpp"
 #include "host/base/integer.hpp"
-#include "host/base/json_output.hpp"
 #include "host/base/json_text.hpp"
 #include "host/base/text.hpp"
 #include "host/plugin/plugin_options.hpp"

@@ -7,7 +7,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
-#include "host/base/json_output.hpp"
+#include "host/base/json_text.hpp"
 #include "host/base/log.hpp"
 #include "host/run/fingerprint.hpp"
 #include "host/run/record/evaluation_recorder.hpp"
