@@ -4,6 +4,7 @@
 #include "host/base/error.hpp"
 #include "host/base/file/checksum.hpp"
 #include "host/base/file/file.hpp"
+#include "host/base/file/write_file.hpp"
 #include "host/base/text.hpp"
 #include "host/base/utf8.hpp"
 #include "host/cli/generate/generate.hpp"
