@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <iomanip>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <sstream>
@@ -144,14 +145,12 @@ std::vector<std::string> distinct_names(const std::vector<std::string>& names) {
 
 std::string quoted_list(const std::vector<std::string>& words, std::string_view separator) {
   std::vector<std::string> quoted;
-  quoted.reserve(words.size());
   for (const std::string& word : words) quoted.push_back('"' + word + '"');
   return join(quoted, separator);
 }
 
 std::string list_text(const std::vector<std::int64_t>& values) {
   std::vector<std::string> parts;
-  parts.reserve(values.size());
   for (const std::int64_t value : values) parts.push_back(std::to_string(value));
   return '[' + join(parts, ", ") + ']';
 }
@@ -166,8 +165,7 @@ std::string fixed(double value, int digits) {
 
 // Three significant digits for a value in [1, 1000), which keeps columns narrow.
 std::string three_digits(double value) {
-  if (value < 9.995) return fixed(value, 2);
-  return fixed(value, value < 99.95 ? 1 : 0);
+  return fixed(value, value < 9.995 ? 2 : value < 99.95 ? 1 : 0);
 }
 
 std::string two_places(long long value) { return (value < 10 ? "0" : "") + std::to_string(value); }
@@ -194,8 +192,7 @@ std::string human_bytes(std::uint64_t bytes) {
 
 std::string format_duration(double seconds) {
   if (!std::isfinite(seconds) || seconds < 0 || seconds > 1e15) return "--";
-  if (seconds < 9.995) return fixed(seconds, 2) + 's';
-  if (seconds < 59.95) return fixed(seconds, 1) + 's';
+  if (seconds < 59.95) return fixed(seconds, seconds < 9.995 ? 2 : 1) + 's';
   const long long whole = std::llround(seconds);
   if (whole < 3600) return str(whole / 60, 'm', two_places(whole % 60), 's');
   if (whole < 86400) return str(whole / 3600, 'h', two_places(whole % 3600 / 60), 'm');
@@ -245,9 +242,7 @@ bool may_break(const std::string& text, std::size_t at) {
 
 std::vector<std::string> words_of(const std::string& text) {
   std::istringstream in(text);
-  std::vector<std::string> words;
-  for (std::string word; in >> word;) words.push_back(word);
-  return words;
+  return {std::istream_iterator<std::string>(in), {}};
 }
 
 // A word, split where may_break() permits it.
