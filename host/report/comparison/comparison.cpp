@@ -73,33 +73,20 @@ using ValueOfRun = std::function<double(const Arm&, const Run&)>;
 using ValueOfEvaluation = std::function<double(const EvaluationSummary&)>;
 using Against = Metric::Against;
 
-class MetricList {
- public:
-  explicit MetricList(const Comparison& comparison) : comparison_(comparison) {}
-
-  // A line of one number a run; nothing when no arm knows it.
-  void add(Metric line, const ValueOfRun& value) {
-    bool is_known = false;
-    for (const Arm& arm : comparison_.arms) {
-      std::vector<double> row;
-      for (const std::uint64_t seed : comparison_.seeds) {
-        const Run* const run = arm.find(seed);
-        row.push_back(run == nullptr || run->error ? kUnknown : value(arm, *run));
-        is_known = is_known || !std::isnan(row.back());
-      }
-      line.values.push_back(std::move(row));
+// Adds a line of one number a run; nothing when no arm knows it.
+void add_line(const Comparison& comparison, Metric line, const ValueOfRun& value,
+              std::vector<Metric>& out) {
+  bool is_known = false;
+  for (const Arm& arm : comparison.arms) {
+    std::vector<double>& row = line.values.emplace_back();
+    for (const std::uint64_t seed : comparison.seeds) {
+      const Run* const run = arm.find(seed);
+      row.push_back(run == nullptr || run->error ? kUnknown : value(arm, *run));
+      is_known = is_known || !std::isnan(row.back());
     }
-    if (is_known) lines_.push_back(std::move(line));
   }
-
-  void add_split(const std::string& split);
-  void add_costs();
-  [[nodiscard]] std::vector<Metric> take() { return std::move(lines_); }
-
- private:
-  const Comparison& comparison_;
-  std::vector<Metric> lines_;
-};
+  if (is_known) out.push_back(std::move(line));
+}
 
 double accuracy_from(const EvaluationSummary& evaluation, const char* source) {
   const auto found = evaluation.slices.find(source);
@@ -125,11 +112,13 @@ std::vector<std::vector<bool>> pairing_of(const Comparison& comparison, const st
   return out;
 }
 
-void MetricList::add_split(const std::string& split) {
-  const std::vector<std::vector<bool>> pairing = pairing_of(comparison_, split);
+void add_split(const Comparison& comparison, const std::string& split, std::vector<Metric>& out) {
+  const std::vector<std::vector<bool>> pairing = pairing_of(comparison, split);
   const auto line = [&](const char* key, const char* name, int digits,
                         const ValueOfEvaluation& value) {
-    add({.key = str(split, '.', key),
+    add_line(
+        comparison,
+        {.key = str(split, '.', key),
          .split = split,
          .name = str(split, ' ', name),
          .digits = digits,
@@ -137,7 +126,8 @@ void MetricList::add_split(const std::string& split) {
         [&](const Arm&, const Run& run) {
           const EvaluationSummary* const found = run.find(split);
           return found == nullptr ? kUnknown : value(*found);
-        });
+        },
+        out);
   };
   const auto from_result = [](const char* key) {
     return [key](const EvaluationSummary& evaluation) { return evaluation.result(key); };
@@ -178,14 +168,14 @@ double training_rate(const Run& run) {
   return static_cast<double>(run.training.back().tokens) / run.training.back().seconds;
 }
 
-void MetricList::add_costs() {
+void add_costs(const Comparison& comparison, std::vector<Metric>& out) {
   const auto line = [&](const char* key, const char* name, Against against,
                         const ValueOfRun& value) {
-    add({.key = key, .name = name, .digits = 0, .against = against}, value);
+    add_line(comparison, {.key = key, .name = name, .digits = 0, .against = against}, value, out);
   };
   const auto of_evaluation = [&](const ValueOfEvaluation& value) -> ValueOfRun {
-    return [this, value](const Arm&, const Run& run) {
-      const EvaluationSummary* const found = first_of(comparison_, run);
+    return [&comparison, value](const Arm&, const Run& run) {
+      const EvaluationSummary* const found = first_of(comparison, run);
       return found == nullptr ? kUnknown : value(*found);
     };
   };
@@ -213,10 +203,10 @@ void MetricList::add_costs() {
 }  // namespace
 
 std::vector<Metric> metrics(const Comparison& comparison) {
-  MetricList list(comparison);
-  for (const std::string& split : comparison.splits) list.add_split(split);
-  list.add_costs();
-  return list.take();
+  std::vector<Metric> out;
+  for (const std::string& split : comparison.splits) add_split(comparison, split, out);
+  add_costs(comparison, out);
+  return out;
 }
 
 const Metric* find_metric(const std::vector<Metric>& all, const std::string& key) {
