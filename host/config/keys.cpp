@@ -136,4 +136,9 @@ const std::vector<TableInfo>& experiment_keys() {
   return kTablesOfKeys;
 }
 
+std::string bare_table(const std::string& name) {
+  const std::size_t begin = name.find_first_not_of('[');
+  return name.substr(begin, name.find(']') - begin);
+}
+
 }  // namespace mneme::config

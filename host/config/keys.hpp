@@ -16,10 +16,16 @@ struct KeyInfo {
   std::vector<std::string> tasks;  // that have the key; empty = all
 };
 
+// "memory.tier" of "[[memory.tier]]".
+[[nodiscard]] std::string bare_table(const std::string& name);
+
 struct TableInfo {
   std::string name;  // "[model]", "[[memory.tier]]"
   std::string text;
   std::vector<KeyInfo> keys;
+
+  // "model", "memory.tier"
+  [[nodiscard]] std::string path() const { return bare_table(name); }
 };
 
 // Every table of an experiment file, in the order of the files.

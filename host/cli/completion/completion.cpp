@@ -39,12 +39,6 @@ constexpr std::array kCompleters = {Completer{"FILE", "file", "_files"},
                                     Completer{"KEY", "key", " _mneme_settings"},
                                     Completer{"NAME", "plugin", " _mneme_plugin_names"}};
 
-// "memory.tier" of "[[memory.tier]]".
-std::string bare_table(const std::string& table) {
-  const std::size_t begin = table.find_first_not_of('[');
-  return table.substr(begin, table.find(']') - begin);
-}
-
 // The words of "a" | "b", or of "true or false"; empty for any other type.
 std::vector<std::string> words_of_type(const std::string& type) {
   if (type == "true or false") return {"true", "false"};
@@ -63,10 +57,10 @@ std::vector<std::string> words_of_type(const std::string& type) {
 std::vector<CompletedKey> completed_keys() {
   std::vector<CompletedKey> keys;
   for (const config::TableInfo& table : config::experiment_keys()) {
+    const std::string number = table.name.starts_with("[[") ? ".#." : ".";
     for (const config::KeyInfo& key : table.keys) {
       if (key.type.starts_with("a table") || key.type == "tables") continue;
-      const char* const number = table.name.starts_with("[[") ? ".#." : ".";
-      keys.push_back({.key = bare_table(table.name) + number + key.key,
+      keys.push_back({.key = table.path() + number + key.key,
                       .words = words_of_type(key.type),
                       .is_path = key.type == "a path"});
     }
@@ -84,7 +78,7 @@ std::vector<std::string> completed_words(const OptionDefinition& option) {
   if (option.type != "TABLE") return option.words;
   std::vector<std::string> tables;
   for (const config::TableInfo& table : config::experiment_keys()) {
-    tables.push_back(bare_table(table.name));
+    tables.push_back(table.path());
   }
   return tables;
 }

@@ -157,22 +157,15 @@ int check_experiment(const ConfigFileArguments& arguments, const Streams& stream
 using config::KeyInfo;
 using config::TableInfo;
 
-// "memory.tier" of "[[memory.tier]]".
-std::string bare(const std::string& name) {
-  const std::size_t begin = name.find_first_not_of('[');
-  return name.substr(begin, name.find(']') - begin);
-}
-
 std::vector<TableInfo> chosen_tables(const std::vector<std::string>& names) {
   const std::vector<TableInfo>& all = config::experiment_keys();
   if (names.empty()) return all;
   std::vector<TableInfo> out;
   for (const std::string& name : names) {
-    const auto found = std::ranges::find_if(
-        all, [&](const TableInfo& table) { return bare(table.name) == bare(name); });
+    const auto found = std::ranges::find(all, config::bare_table(name), &TableInfo::path);
     if (found == all.end()) {
       std::vector<std::string> known;
-      for (const TableInfo& table : all) known.push_back(bare(table.name));
+      for (const TableInfo& table : all) known.push_back(table.path());
       throw_usage({.where = "config keys",
                    .failed = str("there is no table \"", name, '"', did_you_mean(name, known)),
                    .expected = join(known, ", ")});
@@ -243,7 +236,7 @@ Json json_of(const std::vector<TableInfo>& tables) {
                       {"text", key.text},
                       {"tasks", key.tasks}});
     }
-    list.push_back({{"table", bare(table.name)}, {"text", table.text}, {"keys", std::move(keys)}});
+    list.push_back({{"table", table.path()}, {"text", table.text}, {"keys", std::move(keys)}});
   }
   return {{"format", "mneme-config-keys"}, {"tables", std::move(list)}};
 }
