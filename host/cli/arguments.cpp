@@ -374,9 +374,10 @@ void add_plugin_folders(const Command& command, std::vector<fs::path>& folders) 
       {one_each});
 }
 
-std::vector<fs::path> plugin_folders(const std::vector<fs::path>& given) {
-  std::vector<fs::path> folders;
-  for (const fs::path& folder : given) folders.push_back(fs::absolute(folder).lexically_normal());
+std::vector<std::string> plugin_folders(const std::vector<fs::path>& given) {
+  std::vector<std::string> folders;
+  for (const fs::path& folder : given)
+    folders.push_back(fs::absolute(folder).lexically_normal().string());
   if (!folders.empty()) return folders;
   const fs::path& folder = plugin::default_plugin_folder();
   std::error_code ignored;
@@ -388,7 +389,7 @@ std::vector<fs::path> plugin_folders(const std::vector<fs::path>& given) {
          .got = "none",
          .hint = "name one with --plugins DIR; mneme doctor says what an installation lacks"});
   }
-  return {folder};
+  return {folder.string()};
 }
 
 }  // namespace mneme::cli

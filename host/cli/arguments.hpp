@@ -181,7 +181,7 @@ void add_plugin_folders(const Command& command, std::vector<std::filesystem::pat
 
 // The given folders, absolute, or the program's own (plugin::default_plugin_folder()) when none is
 // given. Error (kUsage) when that does not exist.
-[[nodiscard]] std::vector<std::filesystem::path> plugin_folders(
+[[nodiscard]] std::vector<std::string> plugin_folders(
     const std::vector<std::filesystem::path>& given);
 
 }  // namespace mneme::cli

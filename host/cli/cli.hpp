@@ -15,10 +15,6 @@ namespace mneme::cli {
 // result is the exit code: 0 done, 1 run failed, 2 wrong use or configuration, 3 plugin, 4 device.
 [[nodiscard]] int main_entry(int argc, const char* const* argv, const Streams& streams) noexcept;
 
-}  // namespace mneme::cli
-
-namespace mneme::cli {
-
 class Command;
 
 // Each adds one subcommand to the program.

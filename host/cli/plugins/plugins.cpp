@@ -196,14 +196,14 @@ int list_plugins(const PluginsListArguments& arguments, const Streams& streams) 
     const auto entries = plugin::scan_folder(folder);
     Json files = Json::array();
     if (is_for_people && entries.empty()) {
-      streams.out << folder.string() << ": no library (*.so)\n";
+      streams.out << folder << ": no library (*.so)\n";
     }
     for (const plugin::PluginEntry& entry : entries) {
       const std::string summary = is_own ? own_summary(entry, loader) : "";
       if (is_for_people) streams.out << fit_lines(text_of(entry, summary), streams.out_width);
       files.push_back(json_of(entry, summary));
     }
-    folders.push_back({{"folder", folder.string()}, {"files", std::move(files)}});
+    folders.push_back({{"folder", folder}, {"files", std::move(files)}});
   }
   arguments.json.write({{"folders", std::move(folders)}}, streams);
   return 0;

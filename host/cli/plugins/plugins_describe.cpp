@@ -51,10 +51,8 @@ const plugin::LoadedPlugin& load(const PluginsDescribeArguments& arguments,
     return loader.load(path.filename().string(), {path.parent_path().string()}, "",
                        "plugins describe", plugin::FoldersFrom::kOption);
   }
-  std::vector<std::string> folders;
-  for (const fs::path& folder : plugin_folders(arguments.folders))
-    folders.push_back(folder.string());
-  return loader.load(arguments.name, folders, "", "plugins describe", plugin::FoldersFrom::kOption);
+  return loader.load(arguments.name, plugin_folders(arguments.folders), "", "plugins describe",
+                     plugin::FoldersFrom::kOption);
 }
 
 // "x" of "x" and "x.so".

@@ -78,10 +78,7 @@ fs::path file_of(const ValidateArguments& arguments) {
     }
     return path;
   }
-  std::vector<std::string> folders;
-  for (const fs::path& folder : plugin_folders(arguments.folders))
-    folders.push_back(folder.string());
-  return fs::absolute(plugin::find_plugin(arguments.name, folders, "",
+  return fs::absolute(plugin::find_plugin(arguments.name, plugin_folders(arguments.folders), "",
                                           "plugins validate " + arguments.name,
                                           plugin::FoldersFrom::kOption));
 }
