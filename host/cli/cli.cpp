@@ -239,7 +239,7 @@ int main_entry(int argc, const char* const* argv, const Streams& streams) noexce
 void Failures::add(const std::string& name, const Error& error) {
   all_.push_back({name, error});
   if (all_.size() == memories_) throw error.with_context(name);
-  streams_.err << str("mneme: error: ", name, ": ", error.what(), '\n') << std::flush;
+  report_error(streams_, name, error);
 }
 
 int Failures::exit_code() const { return all_.empty() ? 0 : all_.front().error.exit_code(); }

@@ -116,6 +116,11 @@ void Display::end() {
   progress_.reset();
 }
 
+void report_error(const Streams& streams, const std::string& subject, const Error& error) {
+  streams.err << str("mneme: error: ", subject, subject.empty() ? "" : ": ", error.what(), '\n')
+              << std::flush;
+}
+
 void note_data(Display& display, const data::Dataset& dataset) {
   for (const data::Split split : data::kSplits) {
     if (const auto corpus = dataset.corpus(split)) {

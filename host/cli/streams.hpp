@@ -74,6 +74,10 @@ class Display {
   std::optional<LogListener> hush_;
 };
 
+// Tells an error after which the command goes on. `subject`, such as a memory's name, is in front
+// of it; "" = nothing.
+void report_error(const Streams& streams, const std::string& subject, const Error& error);
+
 // A line for each split that was read: its tokens, documents and words, and how many words the
 // vocabulary lacks.
 void note_data(Display& display, const data::Dataset& dataset);

@@ -191,10 +191,7 @@ class Evaluations {
     display_.end();
     const bool is_only = memories_.size() == 1 && arguments_.extrapolate == 0;
     if (result.error && is_only) throw *result.error;
-    if (result.error) {
-      streams_.err << str("mneme: error: ", result.name, ": ", result.error->what(), '\n')
-                   << std::flush;
-    }
+    if (result.error) report_error(streams_, result.name, *result.error);
     if (arguments_.extrapolate == 0) warn_of_untrained(result.name, result.reset);
     results_.push_back(std::move(result));
   }

@@ -2,7 +2,6 @@
 // on the machine slows all of them alike.
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,31 +20,12 @@ namespace mneme::cli {
 namespace {
 
 // One memory with its own model, so that memories can alternate batch by batch.
-struct DecodedMemory {
-  std::string name;
-  config::MemoryConfig memory;
+struct DecodedMemory : run::SweepResult {  // one that failed is skipped from then on
   std::unique_ptr<run::Runtime> runtime;
   std::unique_ptr<eval::Decoder> decoder;
-  std::vector<run::RunDifference> differences;  // of its plugins from the run's
-  std::vector<std::string> untrained;           // its parameters with initial values
-  std::optional<Error> error;                   // it failed and is skipped from then on
 };
 
 constexpr const char* kLessMemory = "lower eval.lanes or the size of the memory";
-
-// Runs `work` for one memory. A failure is reported at once and does not stop the others; with a
-// single memory it is thrown.
-template <typename Work>
-void attempt(DecodedMemory& memory, bool is_only, const Streams& streams, Work&& work) {
-  try {
-    std::forward<Work>(work)();
-  } catch (const std::exception& error) {
-    memory.error = run::failure_of(error, "decoding", kLessMemory);
-    if (is_only) throw *memory.error;
-    streams.err << str("mneme: error: ", memory.name, ": ", memory.error->what(), '\n')
-                << std::flush;
-  }
-}
 
 void check_task(const OpenEvaluation& opened) {
   if (opened.options.dataset->answer_task()) return;
@@ -62,10 +42,10 @@ void open_one(DecodedMemory& out, const OpenEvaluation& opened, const std::strin
   options.weights_follow = true;
   run::check_evaluation_fits(experiment, options);
   out.runtime = std::make_unique<run::Runtime>(experiment, options);
-  out.untrained = opened.checkpoint.load_weights(*out.runtime, out.memory.carry);
-  warn_of_untrained(out.name, out.untrained);
-  out.differences =
-      run::plugin_differences(opened.checkpoint.plugins(), out.runtime->stack().identities());
+  out.reset = opened.checkpoint.load_weights(*out.runtime, out.memory.carry);
+  warn_of_untrained(out.name, out.reset);
+  out.plugins = out.runtime->stack().identities();
+  out.differences = run::plugin_differences(opened.checkpoint.plugins(), out.plugins);
   run::log_differences(out.name, out.differences);
   const config::EvalConfig& eval = experiment.eval;
   out.decoder = std::make_unique<eval::Decoder>(
@@ -107,6 +87,8 @@ const DecodedMemory& first_of(const std::vector<DecodedMemory>& memories) {
   throw *memories.front().error;
 }
 
+// A failure is reported at once and does not stop the other memories; with a single memory it is
+// thrown.
 void decode_in_turns(std::vector<DecodedMemory>& memories, Display& display,
                      const Streams& streams) {
   const std::int64_t batches = first_of(memories).decoder->batches();
@@ -116,12 +98,16 @@ void decode_in_turns(std::vector<DecodedMemory>& memories, Display& display,
   for (std::int64_t batch = 0; batch < batches; ++batch) {
     for (DecodedMemory& memory : memories) {
       if (memory.error) continue;
-      attempt(memory, memories.size() == 1, streams, [&] {
+      try {
         const std::int64_t before = memory.decoder->result().tokens;
         memory.decoder->run_batch();
         tokens += memory.decoder->result().tokens - before;
         display.update(++done, tokens);
-      });
+      } catch (const std::exception& error) {
+        memory.error = run::failure_of(error, "decoding", kLessMemory);
+        if (memories.size() == 1) throw *memory.error;
+        report_error(streams, memory.name, *memory.error);
+      }
     }
   }
   display.end();
@@ -136,18 +122,8 @@ std::int64_t differences(const eval::Decoded& first, const eval::Decoded& other)
   return count;
 }
 
-// Sequences of the split that a memory was decoded on, whatever part of them was.
-std::int64_t all_sequences(const DecodedMemory& memory, const std::string& split) {
-  return memory.runtime->dataset()->answer_task()->count(split);
-}
-
 Json json_of(const DecodedMemory& memory, const eval::Decoded& first) {
-  run::SweepResult head{.name = memory.name, .memory = memory.memory};
-  if (memory.runtime != nullptr) head.plugins = memory.runtime->stack().identities();
-  head.error = memory.error;
-  head.reset = memory.untrained;
-  head.differences = memory.differences;
-  Json json = to_json(head);
+  Json json = to_json(memory);
   if (memory.error) return json;
   const eval::Decoded& result = memory.decoder->result();
   json["result"] = eval::to_json(result);
@@ -184,7 +160,7 @@ int decode_answers(const OpenArguments& arguments, const Streams& streams) {
   const eval::Decoded& first = first_done.decoder->result();
   Table table({"memory", "sequences", "accuracy", "token accuracy", "tokens fed", "seconds",
                "times as fast", "predictions"});
-  const std::int64_t all = all_sequences(first_done, arguments.split);
+  const std::int64_t all = first_done.runtime->dataset()->answer_task()->count(arguments.split);
   Json results = Json::array();
   int exit_code = 0;
   for (const DecodedMemory& memory : memories) {

@@ -142,7 +142,7 @@ class Watch {
       }
       opened_.memories = std::move(read.memories);
     } catch (const Error& error) {
-      report("", error);
+      report_error(streams_, "", error);
       for (Watched& each : all_) each.is_unread = true;
     }
   }
@@ -152,7 +152,7 @@ class Watch {
     bool is_any = false;
     for (std::size_t i = 0; i < read.memories.size(); ++i) {
       if (!read.failures[i]) continue;
-      report(read.memories[i].name, *read.failures[i]);
+      report_error(streams_, read.memories[i].name, *read.failures[i]);
       all_[i].is_unread = true;
       is_any = true;
     }
@@ -222,7 +222,7 @@ class Watch {
 
   void keep(Watched& watched, run::SweepResult result) {
     if (result.error) {
-      report(result.name, *result.error);
+      report_error(streams_, result.name, *result.error);
       streams_.err << "mneme: " << result.name << ": " << last_text(watched)
                    << "; waiting for the next change\n"
                    << std::flush;
@@ -246,11 +246,6 @@ class Watch {
     return str("the last numbers are those of ", watched.good_time, ", ", watched.good_builds);
   }
 
-  void report(const std::string& name, const Error& error) const {
-    streams_.err << "mneme: error: " << name << (name.empty() ? "" : ": ") << error.what() << '\n'
-                 << std::flush;
-  }
-
   void write_json() {
     std::vector<run::SweepResult> results;
     for (const Watched& watched : all_) {
@@ -259,7 +254,7 @@ class Watch {
     try {
       arguments_.json.write(evaluation_json(arguments_, opened_, results), streams_);
     } catch (const Error& error) {
-      report("--json", error);
+      report_error(streams_, "--json", error);
     }
   }
 

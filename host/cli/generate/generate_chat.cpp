@@ -144,7 +144,7 @@ class Chat {
           save();
           throw;
         }
-        report(error);
+        report_error(streams_, "", error);
         if (exit_code_ == 0) exit_code_ = error.exit_code();
       }
     }
@@ -210,7 +210,8 @@ class Chat {
     try {
       next = read_experiment(arguments_, folder_).memory;
     } catch (const Error& error) {
-      if (std::exchange(unreadable_, error.what()) != error.what()) report(error);
+      if (std::exchange(unreadable_, error.what()) != error.what())
+        report_error(streams_, "", error);
       return;
     }
     unreadable_.clear();
@@ -220,7 +221,7 @@ class Chat {
     try {
       exchange(next);
     } catch (const Error& error) {
-      report(error);
+      report_error(streams_, "", error);
       say_memory_before();
     }
   }
@@ -285,7 +286,7 @@ class Chat {
         return;
       } catch (const Error& error) {
         streams_.out << '\n' << std::flush;
-        report(error);
+        report_error(streams_, "", error);
         if (!replaced_ || error.kind() == ErrorKind::kUsage) {
           if (exit_code_ == 0) exit_code_ = error.exit_code();
           continue_with(before);
@@ -355,10 +356,6 @@ class Chat {
     streams_.err << "mneme: the conversation goes on with the memory before, "
                  << trial::build_labels(opened_.runtime().stack().identities()) << '\n'
                  << std::flush;
-  }
-
-  void report(const Error& error) const {
-    streams_.err << "mneme: error: " << error.what() << '\n' << std::flush;
   }
 
   const GenerateArguments& arguments_;
