@@ -7,6 +7,7 @@
 
 #include "host/base/exit_status.hpp"
 #include "host/base/log.hpp"
+#include "host/base/words.hpp"
 #include "host/cli/cli.hpp"
 #include "host/cli/interrupt.hpp"
 #include "host/cli/unread_output.hpp"
@@ -300,7 +301,7 @@ void add_compare(const Command& app) {
   command.option("--equal", arguments->equal, "BUDGET",
                  "Choose sizes so that arms have equal parameters (by model.ff), bytes of state, "
                  "or rows that a token may attend to (by the memories' sizes)",
-                 {one_of(compare::budget_words())});
+                 {one_of(all_words<compare::Budget>())});
   command.option("--init", arguments->init, "SOURCE",
                  "Begin every arm with the weights of this run, checkpoint or official safetensors "
                  "file; memories that it lacks are drawn");

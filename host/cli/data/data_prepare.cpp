@@ -8,6 +8,7 @@
 #include "host/base/error.hpp"
 #include "host/base/exit_status.hpp"
 #include "host/base/text.hpp"
+#include "host/base/words.hpp"
 #include "host/cli/data/data.hpp"
 #include "host/cli/interrupt.hpp"
 #include "host/cli/unread_output.hpp"
@@ -63,23 +64,16 @@ data::PrepareOptions options_of(const DataPrepareArguments& arguments) {
   data::PrepareOptions options;
   options.files = {arguments.train, arguments.valid, arguments.test};
   options.split = arguments.split;
-  for (const data::Preparation each :
-       {data::Preparation::kWikitext103, data::Preparation::kEnwik8, data::Preparation::kText8}) {
-    if (arguments.preparation == data::to_word(each)) options.preparation = each;
-  }
-  for (const data::VocabularyKind each :
-       {data::VocabularyKind::kByte, data::VocabularyKind::kChar, data::VocabularyKind::kWord,
-        data::VocabularyKind::kTokenizer}) {
-    if (arguments.vocabulary == data::to_word(each)) options.vocabulary = each;
-  }
+  options.preparation =
+      find_word<data::Preparation>(arguments.preparation).value_or(data::Preparation::kNone);
+  options.vocabulary =
+      find_word<data::VocabularyKind>(arguments.vocabulary).value_or(data::VocabularyKind::kByte);
   options.vocabulary_file = arguments.vocabulary_file;
   options.words = {.add_eos = !arguments.has_no_eos,
                    .min_count = arguments.min_count,
                    .max_size = arguments.vocabulary_size};
-  for (const config::Documents each : {config::Documents::kFile, config::Documents::kHeading,
-                                       config::Documents::kMark, config::Documents::kLine}) {
-    if (arguments.documents == config::to_word(each)) options.documents.unit = each;
-  }
+  options.documents.unit =
+      find_word<config::Documents>(arguments.documents).value_or(config::Documents::kFile);
   options.documents.mark = arguments.document_mark;
   options.shard_tokens = arguments.shard_tokens;
   return options;

@@ -22,13 +22,12 @@ void check_not_given(const ArmSetup& arm, Budget budget, const std::string& key)
   const auto given = std::ranges::find_if(
       arm.settings, [&](const std::string& setting) { return setting.starts_with(key + '='); });
   if (given == arm.settings.end()) return;
-  throw_usage(
-      {.where = arm.name,
-       .failed = str("--equal ", budget_words()[static_cast<std::size_t>(budget)], " chooses ", key,
-                     ", which a --sweep or a setting of the arm gives, too"),
-       .expected = "one of the two",
-       .got = *given,
-       .hint = str("leave out --equal, or the --sweep or setting of ", key)});
+  throw_usage({.where = arm.name,
+               .failed = str("--equal ", to_word(budget), " chooses ", key,
+                             ", which a --sweep or a setting of the arm gives, too"),
+               .expected = "one of the two",
+               .got = *given,
+               .hint = str("leave out --equal, or the --sweep or setting of ", key)});
 }
 
 // --- Parameters, by the width of the feed-forward layers ---
@@ -292,18 +291,11 @@ void warn_of_other_model(const ChosenSize& size) {
 
 }  // namespace
 
-const std::vector<std::string>& budget_words() {
-  static const std::vector<std::string> words = {"parameters", "state", "attention"};
-  return words;
-}
-
 Budget parse_budget(std::string_view word) {
-  for (std::size_t i = 0; i < budget_words().size(); ++i) {
-    if (budget_words()[i] == word) return static_cast<Budget>(i);
-  }
+  if (const auto budget = find_word<Budget>(word)) return *budget;
   throw_usage({.where = "--equal",
                .failed = "there is no such budget",
-               .expected = join(budget_words(), ", "),
+               .expected = join(all_words<Budget>(), ", "),
                .got = std::string(word)});
 }
 
@@ -316,7 +308,7 @@ Equalized equalize(std::vector<ArmSetup>& arms, Budget budget, const run::Runtim
   } else {
     equalize_memories(arms, budget, options, out);
     if (out.reference.empty()) {
-      throw_usage({.where = "--equal " + budget_words()[static_cast<std::size_t>(budget)],
+      throw_usage({.where = str("--equal ", to_word(budget)),
                    .failed = "no arm has a memory that could be the measure",
                    .expected = "a memory with state among the arms"});
     }

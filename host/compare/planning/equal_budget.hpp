@@ -1,11 +1,13 @@
 // Arms of equal cost: sizes that the program chooses (--equal).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "host/base/words.hpp"
 #include "host/compare/arms.hpp"
 #include "host/run/runtime.hpp"
 
@@ -23,7 +25,7 @@ enum class Budget {
   // they read, likewise.
   kAttention,
 };
-[[nodiscard]] const std::vector<std::string>& budget_words();
+constexpr auto words_of(Budget) { return std::array{"parameters", "state", "attention"}; }
 // Error (kUsage) for another word.
 [[nodiscard]] Budget parse_budget(std::string_view word);
 

@@ -101,7 +101,7 @@ struct SegmentHooks::Impl {
   template <typename Function, typename... Args>
   void run(Function mneme_plugin::*function, Args... args) {
     const plugin::ReportedCall running(ctx.instance->plugin().note.id, ctx.tier->index(),
-                                      hook_text(ctx.hook), ctx.layer);
+                                       hook_text(ctx.hook), ctx.layer);
     const CallHandle live(HandleKind::kHook, &ctx);
     check_status(call_plugin(error, [&] {
       return (ctx.instance->table().*function)(ctx.instance->handle(), live.ctx(), args..., &error);
