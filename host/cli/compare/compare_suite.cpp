@@ -47,16 +47,6 @@ std::vector<compare::ArmSetup> arms_of(const config::SuiteTask& task,
                             arguments.is_locked);
 }
 
-PreparedTask prepare_task(const config::SuiteTask& task, const CompareArguments& arguments,
-                          const fs::path& folder, const RankSession& session) {
-  PreparedTask out{
-      .options = compare_options(arguments, folder / task.name, task.experiment, session),
-      .record = {}};
-  plugin::PluginLoader loader = memory::make_loader();
-  out.record = compare::prepare(arms_of(task, arguments, loader), out.options, loader);
-  return out;
-}
-
 // Calls `action` for every task; its errors name the task.
 template <typename Action>
 void for_each_task(const config::Suite& suite, Action&& action) {
@@ -85,7 +75,10 @@ std::vector<PreparedTask> prepare_tasks(const config::Suite& suite,
   });
   std::vector<PreparedTask> tasks;
   for_each_task(suite, [&](const config::SuiteTask& task) {
-    tasks.push_back(prepare_task(task, arguments, folder, session));
+    PreparedTask& one = tasks.emplace_back();
+    one.options = compare_options(arguments, folder / task.name, task.experiment, session);
+    plugin::PluginLoader loader = memory::make_loader();
+    one.record = compare::prepare(arms_of(task, arguments, loader), one.options, loader);
   });
   return tasks;
 }
