@@ -2,14 +2,19 @@
 
 #include "host/cli/plugins/plugins.hpp"
 
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/arguments.hpp"
 #include "host/cli/cli.hpp"
+#include "host/cli/streams.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/ops/op_table.hpp"
 #include "host/plugin/file/note.hpp"
@@ -18,87 +23,6 @@
 #include "mneme/plugin.h"
 
 namespace mneme::cli {
-
-void add_plugins(const Command& app) {
-  const Command plugins =
-      app.subcommand("plugins", "List, describe, try, check, begin and lock memory plugins");
-  plugins.require_subcommand();
-  plugins.examples({"mneme plugins list", "mneme plugins describe my_memory",
-                    "mneme plugins validate my_memory", "mneme plugins new my_memory"});
-
-  const Command list =
-      plugins.subcommand("list",
-                         "List the plugins of a folder by their notes; runs no code of theirs, but "
-                         "of the program's own plugins, which say what they are");
-  const auto list_arguments = std::make_shared<PluginsListArguments>();
-  add_plugin_folders(list, list_arguments->folders);
-  list_arguments->json.add(list);
-  list.examples(
-      {"mneme plugins list", "mneme plugins list --plugins build/my_memory --json plugins.json"});
-  list.runs(list_arguments, &list_plugins);
-
-  const Command describe =
-      plugins.subcommand("describe",
-                         "Load one plugin and print its summary, hooks and options; with --in also "
-                         "what it declares and logs as a tier of an experiment");
-  const auto arguments = std::make_shared<PluginsDescribeArguments>();
-  describe.option("NAME", arguments->name, "", "File name, id, or path of the plugin", {required});
-  add_plugin_folders(describe, arguments->folders);
-  describe.option("--in", arguments->experiment, "EXP",
-                  "Make the plugin's tiers as this experiment does, without data and training");
-  describe.option("--memory", arguments->memory, "FILE",
-                  "Memory file to use in place of the experiment's [memory]");
-  arguments->set.add(describe);
-  arguments->json.add(describe);
-  describe.examples(
-      {"mneme plugins describe my_memory",
-       "mneme plugins describe ./build/my_memory.so --json my_memory.json",
-       "mneme plugins describe my_memory --in configs/quickstart.toml --memory my.toml"});
-  describe.runs(arguments, &describe_plugin, nullptr, {R"(
---in refuses --plugins: names the folders to look in
---memory, --set, --unset needs --in
-)"});
-
-  add_plugins_try(plugins);
-  add_plugins_validate(plugins);
-  add_plugins_new(plugins);
-  add_plugins_lock(plugins);
-}
-
-// --- mneme abi ops ---
-
-namespace {
-
-int print(const std::optional<std::string>& json_file, const Streams& streams) {
-  if (!json_file || *json_file == "-") {
-    std::ostringstream text;
-    ops::print_ops(text, json_file.has_value());
-    streams.out << (json_file ? text.str() : fit_lines(text.str(), streams.out_width));
-    return 0;
-  }
-  // The parser checks no value of an option that may have none.
-  if (json_file->empty()) throw_usage("abi ops --json: expected a path, got an empty text");
-  JsonArgument json(*json_file);
-  std::ostringstream text;
-  ops::print_ops(text, true);
-  json.write(Json::parse(text.str()), streams);
-  return 0;
-}
-
-}  // namespace
-
-void add_abi(const Command& app) {
-  const Command abi = app.subcommand("abi", "Show what the host offers to plugins");
-  abi.require_subcommand();
-  abi.examples({"mneme abi ops", "mneme abi ops --json ops.json"});
-
-  const Command ops = abi.subcommand("ops", "Print the schema of every op");
-  const auto file = std::make_shared<std::optional<std::string>>();
-  ops.option("--json", *file, "[FILE]", "Print JSON, or write it to FILE", {optional_value("-")});
-  ops.examples({"mneme abi ops", "mneme abi ops --json ops.json"});
-  ops.runs(file, &print);
-}
-
 namespace {
 
 std::string cuda_text(const mneme_note& note) {
@@ -184,8 +108,13 @@ std::string own_summary(const plugin::PluginEntry& entry, plugin::PluginLoader& 
   }
 }
 
-}  // namespace
+struct PluginsListArguments {
+  std::vector<std::filesystem::path> folders;
+  JsonArgument json;
+};
 
+// Prints every library of the folders: what its note says, or why it is no plugin. Executes nothing
+// of them. Error (kPlugin) for a folder that cannot be read.
 int list_plugins(const PluginsListArguments& arguments, const Streams& streams) {
   arguments.json.check();
   const bool is_own = arguments.folders.empty();
@@ -207,6 +136,67 @@ int list_plugins(const PluginsListArguments& arguments, const Streams& streams) 
   }
   arguments.json.write({{"folders", std::move(folders)}}, streams);
   return 0;
+}
+
+}  // namespace
+
+void add_plugins(const Command& app) {
+  const Command plugins =
+      app.subcommand("plugins", "List, describe, try, check, begin and lock memory plugins");
+  plugins.require_subcommand();
+  plugins.examples({"mneme plugins list", "mneme plugins describe my_memory",
+                    "mneme plugins validate my_memory", "mneme plugins new my_memory"});
+
+  const Command list =
+      plugins.subcommand("list",
+                         "List the plugins of a folder by their notes; runs no code of theirs, but "
+                         "of the program's own plugins, which say what they are");
+  const auto list_arguments = std::make_shared<PluginsListArguments>();
+  add_plugin_folders(list, list_arguments->folders);
+  list_arguments->json.add(list);
+  list.examples(
+      {"mneme plugins list", "mneme plugins list --plugins build/my_memory --json plugins.json"});
+  list.runs(list_arguments, &list_plugins);
+
+  add_plugins_describe(plugins);
+  add_plugins_try(plugins);
+  add_plugins_validate(plugins);
+  add_plugins_new(plugins);
+  add_plugins_lock(plugins);
+}
+
+// --- mneme abi ops ---
+
+namespace {
+
+int print(const std::optional<std::string>& json_file, const Streams& streams) {
+  if (!json_file || *json_file == "-") {
+    std::ostringstream text;
+    ops::print_ops(text, json_file.has_value());
+    streams.out << (json_file ? text.str() : fit_lines(text.str(), streams.out_width));
+    return 0;
+  }
+  // The parser checks no value of an option that may have none.
+  if (json_file->empty()) throw_usage("abi ops --json: expected a path, got an empty text");
+  JsonArgument json(*json_file);
+  std::ostringstream text;
+  ops::print_ops(text, true);
+  json.write(Json::parse(text.str()), streams);
+  return 0;
+}
+
+}  // namespace
+
+void add_abi(const Command& app) {
+  const Command abi = app.subcommand("abi", "Show what the host offers to plugins");
+  abi.require_subcommand();
+  abi.examples({"mneme abi ops", "mneme abi ops --json ops.json"});
+
+  const Command ops = abi.subcommand("ops", "Print the schema of every op");
+  const auto file = std::make_shared<std::optional<std::string>>();
+  ops.option("--json", *file, "[FILE]", "Print JSON, or write it to FILE", {optional_value("-")});
+  ops.examples({"mneme abi ops", "mneme abi ops --json ops.json"});
+  ops.runs(file, &print);
 }
 
 }  // namespace mneme::cli

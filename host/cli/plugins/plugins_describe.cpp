@@ -1,11 +1,14 @@
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
 #include <sstream>
+#include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "host/base/error.hpp"
 #include "host/base/log.hpp"
@@ -15,6 +18,7 @@
 #include "host/config/experiment.hpp"
 #include "host/config/options.hpp"
 #include "host/memory/abi/groups.hpp"
+#include "host/memory/stack/tier_outline.hpp"
 #include "host/plugin/loader.hpp"
 #include "host/plugin/plugin_options.hpp"
 #include "host/train/dry_run.hpp"
@@ -24,6 +28,15 @@ namespace mneme::cli {
 namespace {
 
 namespace fs = std::filesystem;
+
+struct PluginsDescribeArguments {
+  std::string name;
+  std::vector<fs::path> folders;
+  fs::path experiment;  // --in; "" = the plugin alone
+  fs::path memory;      // in place of the experiment's [memory]; "" = none
+  SetArgument set;
+  JsonArgument json;
+};
 
 std::vector<std::string> hooks_of(const mneme_plugin& table) {
   std::vector<std::string> hooks;
@@ -174,33 +187,6 @@ void print_plugin(const plugin::LoadedPlugin& plugin,
   streams.out << "auxiliary losses: " << losses_text(plugin) << '\n';
 }
 
-}  // namespace
-
-int describe_plugin(const PluginsDescribeArguments& arguments, const Streams& streams) {
-  arguments.json.check();
-  plugin::PluginLoader loader = memory::make_loader();
-  std::vector<memory::TierOutline> tiers;
-  if (!arguments.experiment.empty()) {
-    tiers = read_input([&] { return make_tiers(arguments, loader); });
-  }
-  const plugin::LoadedPlugin& plugin =
-      tiers.empty() ? load(arguments, loader) : *tiers.front().plugin;
-  const auto options = plugin::option_specs(*plugin.table, plugin.path);
-
-  Json json = plugin_json(plugin, options);
-  for (const memory::TierOutline& tier : tiers) json["tiers"].push_back(tier_json(tier));
-  if (!arguments.json.is_stdout()) {
-    std::ostringstream text;
-    print_plugin(plugin, options, {.out = text, .err = streams.err});
-    for (const memory::TierOutline& tier : tiers) text << '\n' << tier_text(tier);
-    streams.out << fit_lines(text.str(), streams.out_width);
-  }
-  arguments.json.write(json, streams);
-  return 0;
-}
-
-namespace {
-
 using memory::InstanceOutline;
 using memory::ParameterOutline;
 using memory::QueueOutline;
@@ -334,8 +320,8 @@ Json json_of(const InstanceOutline& instance) {
           {"logged", list_json(instance.logged)}};
 }
 
-}  // namespace
-
+// What the tier declares, and what its plugin logged meanwhile, as lines of text and as JSON.
+// Shapes hold "B" for lanes and "any" for an extent that changes.
 std::string tier_text(const TierOutline& tier) {
   std::ostringstream out;
   out << "tier " << tier.name << " (" << tier.place << "), layers " << list_text(tier.served)
@@ -361,6 +347,58 @@ Json tier_json(const TierOutline& tier) {
           {"parameters", list_json(tier.parameters)},
           {"training", json_of(tier.training)},
           {"evaluation", tier.evaluation ? json_of(*tier.evaluation) : Json(nullptr)}};
+}
+
+// Loads a plugin and prints what it is; with --in also what it declares and logs as a tier of that
+// experiment, without data or training. Error (kPlugin) when it cannot be loaded or made; Error
+// (kUsage) for an experiment that cannot be read or has no such tier.
+int describe_plugin(const PluginsDescribeArguments& arguments, const Streams& streams) {
+  arguments.json.check();
+  plugin::PluginLoader loader = memory::make_loader();
+  std::vector<memory::TierOutline> tiers;
+  if (!arguments.experiment.empty()) {
+    tiers = read_input([&] { return make_tiers(arguments, loader); });
+  }
+  const plugin::LoadedPlugin& plugin =
+      tiers.empty() ? load(arguments, loader) : *tiers.front().plugin;
+  const auto options = plugin::option_specs(*plugin.table, plugin.path);
+
+  Json json = plugin_json(plugin, options);
+  for (const memory::TierOutline& tier : tiers) json["tiers"].push_back(tier_json(tier));
+  if (!arguments.json.is_stdout()) {
+    std::ostringstream text;
+    print_plugin(plugin, options, {.out = text, .err = streams.err});
+    for (const memory::TierOutline& tier : tiers) text << '\n' << tier_text(tier);
+    streams.out << fit_lines(text.str(), streams.out_width);
+  }
+  arguments.json.write(json, streams);
+  return 0;
+}
+
+}  // namespace
+
+void add_plugins_describe(const Command& plugins) {
+  const Command command =
+      plugins.subcommand("describe",
+                         "Load one plugin and print its summary, hooks and options; with --in also "
+                         "what it declares and logs as a tier of an experiment");
+  const auto arguments = std::make_shared<PluginsDescribeArguments>();
+  command.option("NAME", arguments->name, "", "File name, id, or path of the plugin", {required});
+  add_plugin_folders(command, arguments->folders);
+  command.option("--in", arguments->experiment, "EXP",
+                 "Make the plugin's tiers as this experiment does, without data and training");
+  command.option("--memory", arguments->memory, "FILE",
+                 "Memory file to use in place of the experiment's [memory]");
+  arguments->set.add(command);
+  arguments->json.add(command);
+  command.examples(
+      {"mneme plugins describe my_memory",
+       "mneme plugins describe ./build/my_memory.so --json my_memory.json",
+       "mneme plugins describe my_memory --in configs/quickstart.toml --memory my.toml"});
+  command.runs(arguments, &describe_plugin, nullptr, {R"(
+--in refuses --plugins: names the folders to look in
+--memory, --set, --unset needs --in
+)"});
 }
 
 }  // namespace mneme::cli
