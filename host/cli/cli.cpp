@@ -21,7 +21,6 @@
 #include "host/base/error.hpp"
 #include "host/cli/arguments.hpp"
 #include "host/cli/definition.hpp"
-#include "host/cli/help.hpp"
 #include "host/cli/interrupt.hpp"
 #include "host/cli/old_spellings.hpp"
 #include "host/cli/rank_session.hpp"

@@ -1,6 +1,7 @@
 // The commands of the program as data: what help, shell completion and the man page are made of.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,12 @@ struct CommandDefinition {
 // Of a parsed command that has subcommands and arguments: the message about a word that was taken
 // for an argument, though nothing is at such a path and it is nearly a subcommand's name; "" = none.
 [[nodiscard]] std::string misspelt_command(const CLI::App& command);
+
+// The text of --help: usage, positional arguments, options, commands and examples in lines of at
+// most `width` columns; examples stay on one line each, so that they can be copied. `path`: "mneme
+// train".
+[[nodiscard]] std::string help_text(const CommandDefinition& command, const std::string& path,
+                                    std::size_t width);
 
 // Calls `visit` with the words that name a command, as "mneme train", and its definition, for this
 // one and all below it, a parent before its children.

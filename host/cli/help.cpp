@@ -1,10 +1,12 @@
-#include "host/cli/help.hpp"
-
+// The text of --help, made of a command's definition.
 #include <algorithm>
+#include <cstddef>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "host/base/text.hpp"
+#include "host/cli/definition.hpp"
 
 namespace mneme::cli {
 namespace {

@@ -2,8 +2,7 @@
 //
 //   DIR/initial/checkpoints/weights.safetensors   a link to the file that was given, or a copy
 //   DIR/initial/run.json, pretrained.json         of the run that it is from, if it is from one
-#include "host/compare/initial_weights.hpp"
-
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>

@@ -10,7 +10,6 @@
 #include "host/base/file/file.hpp"
 #include "host/base/json_text.hpp"
 #include "host/base/progress.hpp"
-#include "host/compare/initial_weights.hpp"
 
 namespace mneme::compare {
 namespace {

@@ -9,7 +9,6 @@
 #include "host/base/file/file.hpp"
 #include "host/base/json_text.hpp"
 #include "host/compare/finished_parts.hpp"
-#include "host/compare/initial_weights.hpp"
 #include "host/run/run_folder.hpp"
 #include "host/scores/diagnostics.hpp"
 #include "host/scores/evaluation_files.hpp"

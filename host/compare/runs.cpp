@@ -12,7 +12,6 @@
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
 #include "host/base/json_text.hpp"
-#include "host/compare/initial_weights.hpp"
 #include "host/compare/rank_agreement.hpp"
 #include "host/compare/rank_schedule.hpp"
 #include "host/compare/run_task.hpp"

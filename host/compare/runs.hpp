@@ -129,6 +129,10 @@ struct Options {
 // has kept, even if the run was trained further since. Error (kRun) when the weights cannot be
 // read.
 void find_initial_weights(const std::filesystem::path& given, Options& options);
+// Where a comparison keeps them.
+[[nodiscard]] std::filesystem::path kept_weights(const std::filesystem::path& folder);
+// Puts the options' weights there, unless they are. Error (kRun) when that fails.
+void keep_initial_weights(const Options& options);
 
 // What a process does at present.
 struct Activity {
