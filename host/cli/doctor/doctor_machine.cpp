@@ -22,34 +22,20 @@ namespace {
 namespace fs = std::filesystem;
 using State = Finding::State;
 
-// The NVIDIA driver's own library, which needs no CUDA toolkit.
-class Driver {
- public:
-  Driver() : library_(::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL)) {}
+// The number that a function of the NVIDIA driver's own library gives; 0 when it is not known.
+int number_of_driver(void* library, const char* function) {
+  if (library == nullptr) return 0;
+  auto* const get = reinterpret_cast<int (*)(int*)>(::dlsym(library, function));
+  int value = 0;
+  return get != nullptr && get(&value) == 0 ? value : 0;
+}
 
-  [[nodiscard]] bool is_there() const { return library_ != nullptr; }
-  // 13000 for CUDA 13.0; 0 when it is not known.
-  [[nodiscard]] int version() const { return call("cuDriverGetVersion"); }
-  // Devices that it shows to this process; 0 when it does not work.
-  [[nodiscard]] int devices() const {
-    using Init = int (*)(unsigned);
-    auto* const init = reinterpret_cast<Init>(find("cuInit"));
-    return init != nullptr && init(0) == 0 ? call("cuDeviceGetCount") : 0;
-  }
-
- private:
-  [[nodiscard]] void* find(const char* name) const {
-    return library_ == nullptr ? nullptr : ::dlsym(library_, name);
-  }
-  [[nodiscard]] int call(const char* name) const {
-    using Get = int (*)(int*);
-    auto* const get = reinterpret_cast<Get>(find(name));
-    int value = 0;
-    return get != nullptr && get(&value) == 0 ? value : 0;
-  }
-
-  void* library_;  // never closed: a driver must not be unloaded
-};
+// Devices that it shows to this process; 0 when it does not work.
+int devices_of_driver(void* library) {
+  if (library == nullptr) return 0;
+  auto* const init = reinterpret_cast<int (*)(unsigned)>(::dlsym(library, "cuInit"));
+  return init != nullptr && init(0) == 0 ? number_of_driver(library, "cuDeviceGetCount") : 0;
+}
 
 std::vector<std::string> device_names(int count) {
   std::vector<std::string> names;
@@ -157,15 +143,16 @@ std::vector<Finding> check_libtorch() {
 }
 
 std::vector<Finding> check_cuda(const fs::path& executable) {
-  const Driver driver;
+  // Needs no CUDA toolkit. Never closed: a driver must not be unloaded.
+  void* const driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  const int devices = devices_of_driver(driver);
   Finding found{.subject = "NVIDIA driver"};
-  if (!driver.is_there()) {
+  if (driver == nullptr) {
     found.state = State::kAbsent;
     found.text = "no libcuda.so.1";
     found.advice = "needed only for --device cuda: install NVIDIA's driver";
   } else {
-    const int version = driver.version();
-    const int devices = driver.devices();
+    const int version = number_of_driver(driver, "cuDriverGetVersion");  // 13000 is 13.0
     found.text = str("CUDA ", version / 1000, '.', version % 1000 / 10, ", ", devices,
                      devices == 1 ? " device" : " devices");
     found.details = {{"version", version}, {"devices", devices}};
@@ -178,7 +165,7 @@ std::vector<Finding> check_cuda(const fs::path& executable) {
   usable.details = {{"available", true}};
   try {
     static_cast<void>(tensor::open_device("cuda"));
-    const std::vector<std::string> names = device_names(driver.devices());
+    const std::vector<std::string> names = device_names(devices);
     usable.text = join(names, ", ");
     usable.details["devices"] = names;
   } catch (const Error& error) {
