@@ -1,4 +1,5 @@
 // mneme man: the manual page mneme(1), made of the program's definitions.
+#include <array>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -16,26 +17,15 @@ namespace {
 // Text between requests: a hyphen stays one that can be copied into a command line, a backslash is
 // itself, and a line that begins with a dot or an apostrophe is no request.
 std::string roff(const std::string& text) {
+  constexpr std::string_view kSpecial = "-\\'~^`";
+  constexpr std::array kEscapes = {"\\-", "\\e", "\\(aq", "\\(ti", "\\(ha", "\\(ga"};
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     const bool begins_line = i == 0 || text[i - 1] == '\n';
     if (begins_line && (c == '.' || c == '\'')) out += "\\&";
-    if (c == '-') {
-      out += "\\-";
-    } else if (c == '\\') {
-      out += "\\e";
-    } else if (c == '\'') {
-      out += "\\(aq";
-    } else if (c == '~') {
-      out += "\\(ti";
-    } else if (c == '^') {
-      out += "\\(ha";
-    } else if (c == '`') {
-      out += "\\(ga";
-    } else {
-      out += c;
-    }
+    const std::size_t place = kSpecial.find(c);
+    out += place == kSpecial.npos ? std::string(1, c) : kEscapes[place];
   }
   return out;
 }
