@@ -165,14 +165,10 @@ int run(const CompareArguments& arguments, const Streams& streams) {
   arguments.json.check();
   const RankSession session(streams);
   if (!arguments.is_dry_run) go_on_unread();
-  int exit_code = 0;
-  if (!arguments.suite.empty()) {
-    exit_code = compare_suite(arguments, session);
-  } else if (are_runs(arguments)) {
-    exit_code = compare_runs(arguments, session);
-  } else {
-    exit_code = compare_arms(arguments, session);
-  }
+  const auto compare_them = !arguments.suite.empty() ? &compare_suite
+                            : are_runs(arguments)    ? &compare_runs
+                                                     : &compare_arms;
+  const int exit_code = compare_them(arguments, session);
   // A launcher ends all ranks when one of them says that it failed: rank 0 says it for all, after
   // its last line.
   return session.is_first() ? exit_code : 0;
