@@ -289,6 +289,11 @@ void JsonArgument::add(const Command& command) {
                  {not_empty("a path")});
 }
 
+std::ostream& JsonArgument::text(const Streams& streams) const {
+  static std::ostream nowhere(nullptr);
+  return is_stdout() ? nowhere : streams.out;
+}
+
 void JsonArgument::check() const {
   if (is_given() && !is_stdout()) check_output_file("--json", path_);
 }

@@ -8,6 +8,7 @@
 #include <initializer_list>
 #include <memory>
 #include <optional>
+#include <ostream>
 #include <set>
 #include <string>
 #include <string_view>
@@ -129,6 +130,8 @@ class JsonArgument {
   [[nodiscard]] const std::string& path() const { return path_; }
   // True when printed results would be mixed with the JSON.
   [[nodiscard]] bool is_stdout() const { return path_ == "-"; }
+  // Where results for people go: streams.out, or nowhere when the JSON is there.
+  [[nodiscard]] std::ostream& text(const Streams& streams) const;
   // As check_output_file.
   void check() const;
   // Writes the JSON and a line end, when asked for. The text results go to streams.out first:

@@ -139,8 +139,7 @@ int compare_arms(const CompareArguments& arguments, const RankSession& session) 
       const compare::Budget budget = compare::parse_budget(arguments.equal);
       const compare::Equalized equalized =
           compare::equalize(arms, budget, {.loader = {std::shared_ptr<void>(), &loader}});
-      if (!arguments.json.is_stdout())
-        streams.out << compare::text_of(equalized, budget) << std::flush;
+      arguments.json.text(streams) << compare::text_of(equalized, budget) << std::flush;
     }
     record = compare::prepare(arms, options, loader);
   }

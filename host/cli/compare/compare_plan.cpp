@@ -90,12 +90,10 @@ Json show_plan(const compare::Record& record, const compare::Options& options,
   };
   const compare::Plan plan =
       compare::make_plan(record, options, arguments.jobs * ranks, loader, measuring);
-  if (!arguments.json.is_stdout()) {
-    streams.out << "dry run of " << name << ": nothing is kept or written\n"
-                << report::write_sheet(sheet_of(plan, record), report::Format::kText,
-                                       streams.out_width)
-                << fit_lines(total_text(plan), streams.out_width) << std::flush;
-  }
+  arguments.json.text(streams) << "dry run of " << name << ": nothing is kept or written\n"
+                               << report::write_sheet(sheet_of(plan, record), report::Format::kText,
+                                                      streams.out_width)
+                               << fit_lines(total_text(plan), streams.out_width) << std::flush;
   return compare::to_json(plan, record);
 }
 

@@ -99,10 +99,9 @@ void show_suite(const CompareArguments& arguments, const fs::path& folder, const
   Outputs outputs;  // files first: a reader of what is printed may end early
   outputs.add([&] { report::write_suite(folder, sheet); });
   outputs.add([&] { arguments.json.write(report::to_json(sheet), streams); });
-  if (!arguments.json.is_stdout()) {
-    streams.out << report::write_sheet(sheet, report::Format::kText, streams.out_width)
-                << std::flush;
-  }
+  arguments.json.text(streams) << report::write_sheet(sheet, report::Format::kText,
+                                                      streams.out_width)
+                               << std::flush;
   outputs.finish();
 }
 
@@ -122,11 +121,9 @@ void show_plans(const config::Suite& suite, const std::vector<PreparedTask>& tas
     bytes += plan.at("disk_bytes").get<std::int64_t>();
     list.push_back(std::move(plan));
   }
-  if (!arguments.json.is_stdout()) {
-    session.streams().out << "the suite: "
-                          << (is_timed ? format_duration(seconds) : "time not known") << ", disk "
-                          << human_bytes(static_cast<std::uint64_t>(bytes)) << std::endl;
-  }
+  arguments.json.text(session.streams())
+      << "the suite: " << (is_timed ? format_duration(seconds) : "time not known") << ", disk "
+      << human_bytes(static_cast<std::uint64_t>(bytes)) << std::endl;
   arguments.json.write({{"format", "mneme-suite-dry-run"},
                         {"command", arguments.parser->typed()},
                         {"tasks", std::move(list)},

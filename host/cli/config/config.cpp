@@ -54,7 +54,7 @@ int show_experiment(const ConfigFileArguments& arguments, const Streams& streams
   arguments.json.write({{"format", "mneme-config"},
                         {"experiment", config::json_of(config::parse_toml(text, "experiment"))}},
                        streams);
-  if (!arguments.json.is_stdout()) streams.out << text;
+  arguments.json.text(streams) << text;
   return 0;
 }
 

@@ -99,12 +99,11 @@ int run(const DoctorArguments& arguments, const Streams& streams) {
   const auto broken = std::count_if(findings.begin(), findings.end(), [](const Finding& finding) {
     return finding.state == State::kBroken;
   });
-  if (!arguments.json.is_stdout()) {
-    streams.out << fit_lines(text_of(findings), streams.out_width)
-                << (broken == 0 ? str("nothing is broken\n")
-                                : str(broken, broken == 1 ? " thing is" : " things are",
-                                      " broken: see the lines with !!\n"));
-  }
+  arguments.json.text(streams) << fit_lines(text_of(findings), streams.out_width)
+                               << (broken == 0
+                                       ? str("nothing is broken\n")
+                                       : str(broken, broken == 1 ? " thing is" : " things are",
+                                             " broken: see the lines with !!\n"));
   arguments.json.write(json_of(findings), streams);
   return broken == 0 ? 0 : static_cast<int>(ErrorKind::kRun);
 }

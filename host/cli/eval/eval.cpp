@@ -245,12 +245,10 @@ int evaluate_run(const EvalArguments& arguments, const Streams& streams) {
     outputs.add(
         [&] { arguments.json.write(evaluation_json(arguments, opened, results), streams); });
   }
-  if (!arguments.json.is_stdout()) {
-    streams.out << result_table(results, streams.out_width)
-                << statement_text(results, streams.out_width);
-    if (arguments.wants_breakdown) streams.out << breakdown_text(results, streams.out_width);
-    streams.out << std::flush;
-  }
+  const std::size_t width = streams.out_width;
+  arguments.json.text(streams) << result_table(results, width) << statement_text(results, width)
+                               << (arguments.wants_breakdown ? breakdown_text(results, width) : "")
+                               << std::flush;
   outputs.finish();
   return exit_code_of(results);
 }

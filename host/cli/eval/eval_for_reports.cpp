@@ -93,11 +93,9 @@ int make_for_report(const OpenArguments& arguments, const ForReport& wanted,
         sweep.runtime(), run::evaluation_name(sweep.runtime(), split_of(arguments), step),
         arguments, wanted, display);
     display.end();
-    if (!arguments.json.is_stdout()) {
-      streams.out << memory.name << ": " << made.what << " of " << arguments.split << " in "
-                  << made.file.string() << '\n'
-                  << std::flush;
-    }
+    arguments.json.text(streams) << memory.name << ": " << made.what << " of " << arguments.split
+                                 << " in " << made.file.string() << '\n'
+                                 << std::flush;
     Json& json = memories.emplace_back(Json{{"name", memory.name}});
     json.update(made.json);
     if (!untrained.empty()) json["untrained_parameters"] = untrained;

@@ -55,11 +55,9 @@ int score_tokens(const ScoreArguments& arguments, const Streams& streams) {
   const double seconds = steady_clock().seconds() - start;
   display.end();
   const double mean = scored.targets == 0 ? 0.0 : scored.sum / static_cast<double>(scored.targets);
-  const bool is_for_people = !arguments.json.is_stdout();
-  if (is_for_people) {
-    streams.out << "scored " << scored.targets << " targets in " << scored.rows << " rows: loss "
-                << format_number(mean, 4) << " nats a token" << std::flush;
-  }
+  std::ostream& out = arguments.json.text(streams);
+  out << "scored " << scored.targets << " targets in " << scored.rows << " rows: loss "
+      << format_number(mean, 4) << " nats a token" << std::flush;
   Json json = to_json(run::SweepResult{.name = memory.name,
                                        .memory = memory.memory,
                                        .plugins = runtime.stack().identities(),
@@ -75,9 +73,9 @@ int score_tokens(const ScoreArguments& arguments, const Streams& streams) {
   outputs.add([&] {
     make_parents(arguments.dump);
     eval::write_nll(scored, arguments.dump);
-    if (is_for_people) streams.out << "; nll in " << arguments.dump.string();
+    out << "; nll in " << arguments.dump.string();
   });
-  if (is_for_people) streams.out << '\n';
+  out << '\n';
   outputs.add([&] { arguments.json.write(json, streams); });
   outputs.finish();
   return 0;

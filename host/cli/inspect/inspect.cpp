@@ -116,19 +116,16 @@ void inspect_file(const InspectArguments& arguments, const Streams& streams) {
                    str(tensor.bytes)});
   }
   const run::ChecksumReport checksums = checksums_of(file);
-  if (!arguments.json.is_stdout()) {
-    const auto fitted = [&](const std::string& text) { return fit_lines(text, streams.out_width); };
-    if (const std::string kind = kind_of(file); !kind.empty()) {
-      streams.out << fitted(printable(kind)) << '\n';
-    }
-    streams.out << table.text(streams.out_width);
-    for (const auto& [key, value] : file.metadata()) {
-      streams.out << fitted(printable(str("metadata ", key, ": ", first_line(value))));
-    }
-    streams.out << file.names().size() << " tensors, " << elements << " elements, "
-                << human_bytes(bytes) << '\n'
-                << fitted(text_of(checksums));
+  std::ostream& out = arguments.json.text(streams);
+  const auto fitted = [&](const std::string& text) { return fit_lines(text, streams.out_width); };
+  if (const std::string kind = kind_of(file); !kind.empty()) out << fitted(printable(kind)) << '\n';
+  out << table.text(streams.out_width);
+  for (const auto& [key, value] : file.metadata()) {
+    out << fitted(printable(str("metadata ", key, ": ", first_line(value))));
   }
+  out << file.names().size() << " tensors, " << elements << " elements, " << human_bytes(bytes)
+      << '\n'
+      << fitted(text_of(checksums));
   Json json = json_of(file, bytes);
   json["checksums"] = json_of(checksums);
   arguments.json.write(json, streams);

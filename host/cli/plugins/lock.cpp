@@ -84,22 +84,20 @@ Json lock_one(const LockArguments& arguments, const fs::path& file, const Stream
   const fs::path lock = plugin::lock_file_of(file);
   const config::MemoryConfig memory =
       read_input([&] { return read_memory(file, arguments.set.overrides()); });
-  const bool is_for_people = !arguments.json.is_stdout();
+  std::ostream& out = arguments.json.text(streams);
   Json json = {{"file", file.string()}, {"lock", lock.string()}};
   if (arguments.is_check) {
     const std::vector<std::string> differences =
         read_input([&] { return differences_from_lock(file, memory); });
-    if (differences.empty() && is_for_people) streams.out << lock.string() << ": agrees\n";
+    if (differences.empty()) out << lock.string() << ": agrees\n";
     all.insert(all.end(), differences.begin(), differences.end());
     json["differences"] = differences;
     return json;
   }
   const std::vector<plugin::LockedPlugin> tiers = plugin::find_plugins(memory);
   const bool is_written = write_lock(file, tiers);
-  if (is_for_people) {
-    streams.out << lock.string() << (is_written ? ": written\n" : ": unchanged\n")
-                << fit_lines(tiers_text(tiers), streams.out_width);
-  }
+  out << lock.string() << (is_written ? ": written\n" : ": unchanged\n")
+      << fit_lines(tiers_text(tiers), streams.out_width);
   json["written"] = is_written;
   json["tiers"] = json_of(tiers);
   return json;

@@ -120,16 +120,14 @@ int list_plugins(const PluginsListArguments& arguments, const Streams& streams) 
   const bool is_own = arguments.folders.empty();
   plugin::PluginLoader loader = memory::make_loader();
   Json folders = Json::array();
-  const bool is_for_people = !arguments.json.is_stdout();
+  std::ostream& out = arguments.json.text(streams);
   for (const auto& folder : plugin_folders(arguments.folders)) {
     const auto entries = plugin::scan_folder(folder);
     Json files = Json::array();
-    if (is_for_people && entries.empty()) {
-      streams.out << folder << ": no library (*.so)\n";
-    }
+    if (entries.empty()) out << folder << ": no library (*.so)\n";
     for (const plugin::PluginEntry& entry : entries) {
       const std::string summary = is_own ? own_summary(entry, loader) : "";
-      if (is_for_people) streams.out << fit_lines(text_of(entry, summary), streams.out_width);
+      out << fit_lines(text_of(entry, summary), streams.out_width);
       files.push_back(json_of(entry, summary));
     }
     folders.push_back({{"folder", folder}, {"files", std::move(files)}});

@@ -73,14 +73,12 @@ int try_plugins(const TryArguments& arguments, const Streams& streams) {
         trial::try_in_child(request, experiment.memory, nullptr);
     const std::vector<fs::path> files =
         trial::plugin_files(trial::pinned(experiment.memory, sha256));
-    const bool is_for_people = !arguments.json.is_stdout();
+    std::ostream& out = arguments.json.text(streams);
     for (std::size_t i = 0; i < files.size(); ++i) {
       json["plugins"].push_back({{"file", files[i].string()}, {"sha256", sha256[i]}});
-      if (!is_for_people) continue;
-      streams.out << "tier " << i << ": " << files[i].string() << ": ran\n    sha256 " << sha256[i]
-                  << '\n';
+      out << "tier " << i << ": " << files[i].string() << ": ran\n    sha256 " << sha256[i] << '\n';
     }
-    if (files.empty() && is_for_people) streams.out << "a memory without plugins: ran\n";
+    if (files.empty()) out << "a memory without plugins: ran\n";
   } catch (const Error& error) {
     json["error"] = {{"message", error.what()}, {"exit_code", error.exit_code()}};
     arguments.json.write(json, streams);

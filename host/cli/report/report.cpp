@@ -60,8 +60,8 @@ int report_suite(const ReportArguments& arguments, report::Format format, const 
   Outputs outputs;  // files first: a reader of what is printed may end early
   outputs.add([&] { report::write_suite(out, sheet); });
   outputs.add([&] { arguments.json.write(report::to_json(sheet), streams); });
-  if (!arguments.json.is_stdout())
-    streams.out << report::write_sheet(sheet, format, streams.out_width) << std::flush;
+  arguments.json.text(streams) << report::write_sheet(sheet, format, streams.out_width)
+                               << std::flush;
   outputs.finish();
   return 0;
 }
@@ -84,8 +84,7 @@ int run(const ReportArguments& arguments, const Streams& streams) {
     if (drawer) report::draw_pictures(*drawer, report.figure_files(folder), arguments.figures);
   });
   outputs.add([&] { arguments.json.write(report.json(), streams); });
-  if (!arguments.json.is_stdout())
-    streams.out << printed(report, format, streams.out_width) << std::flush;
+  arguments.json.text(streams) << printed(report, format, streams.out_width) << std::flush;
   if (!page.empty() && !arguments.is_quiet) {
     streams.err << "the report is " << page.string() << "; open it in a browser";
     if (!report::has_vega()) streams.err << ". " << report::kWithoutVega;

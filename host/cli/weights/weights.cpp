@@ -71,12 +71,11 @@ int run_folder(const ImportArguments& arguments, const Streams& streams) {
     }
     return weights::import_folder(arguments.from, options);
   });
-  if (!arguments.json.is_stdout()) {
-    streams.out << "imported " << report.backbone_parameters << " parameters of the family "
-                << report.family << ": " << arguments.run.string() << '\n';
-    if (report.marks > 0) {
-      streams.out << report.marks << " marks of dialogues have new rows in the embedding\n";
-    }
+  std::ostream& out = arguments.json.text(streams);
+  out << "imported " << report.backbone_parameters << " parameters of the family " << report.family
+      << ": " << arguments.run.string() << '\n';
+  if (report.marks > 0) {
+    out << report.marks << " marks of dialogues have new rows in the embedding\n";
   }
   arguments.json.write({{"format", "mneme-import"},
                         {"run", arguments.run.string()},
@@ -110,10 +109,8 @@ int run(const ImportArguments& arguments, const Streams& streams) {
                                 memory_file(arguments), arguments.is_locked),
         options);
   });
-  if (!arguments.json.is_stdout()) {
-    streams.out << "imported " << report.backbone_parameters
-                << " parameters: " << arguments.run.string() << '\n';
-  }
+  arguments.json.text(streams) << "imported " << report.backbone_parameters
+                               << " parameters: " << arguments.run.string() << '\n';
   arguments.json.write({{"format", "mneme-import"},
                         {"run", arguments.run.string()},
                         {"weights", arguments.weights.string()},
@@ -231,16 +228,14 @@ int run_folder(const ExportArguments& arguments, const run::Checkpoint& checkpoi
                const Streams& streams) {
   const weights::FolderExportReport report =
       weights::export_folder(checkpoint, arguments.to, arguments.family);
-  if (!arguments.json.is_stdout()) {
-    streams.out << "exported step " << checkpoint.progress().step << ": " << report.tensors
-                << " tensors, " << human_bytes(report.bytes) << ", "
-                << (report.is_as_imported ? "in the form of the imported folder"
-                                          : "family " + report.family)
-                << ": " << arguments.to.string() << '\n';
-    if (!report.memory.empty()) {
-      streams.out << "the memory's " << report.memory.size()
-                  << " parameters are in memory.safetensors, which other programs do not read\n";
-    }
+  std::ostream& out = arguments.json.text(streams);
+  out << "exported step " << checkpoint.progress().step << ": " << report.tensors << " tensors, "
+      << human_bytes(report.bytes) << ", "
+      << (report.is_as_imported ? "in the form of the imported folder" : "family " + report.family)
+      << ": " << arguments.to.string() << '\n';
+  if (!report.memory.empty()) {
+    out << "the memory's " << report.memory.size()
+        << " parameters are in memory.safetensors, which other programs do not read\n";
   }
   arguments.json.write({{"format", "mneme-export"},
                         {"folder", arguments.to.string()},
@@ -275,11 +270,9 @@ int run(const ExportArguments& arguments, const Streams& streams) {
     log_warning(arguments.out.string(), ": the format has no place for the memory's parameters: ",
                 join(report.left_out, ", "));
   }
-  if (!arguments.json.is_stdout()) {
-    streams.out << "exported step " << checkpoint.progress().step << ": " << report.tensors
-                << " tensors, " << human_bytes(report.bytes) << ": " << arguments.out.string()
-                << '\n';
-  }
+  arguments.json.text(streams) << "exported step " << checkpoint.progress().step << ": "
+                               << report.tensors << " tensors, " << human_bytes(report.bytes)
+                               << ": " << arguments.out.string() << '\n';
   arguments.json.write({{"format", "mneme-export"},
                         {"file", arguments.out.string()},
                         {"checkpoint", checkpoint.path().string()},
