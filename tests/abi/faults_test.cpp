@@ -7,7 +7,7 @@
 
 #include "host/base/error.hpp"
 #include "host/memory/abi/groups.hpp"
-#include "host/memory/abi/hook_context.hpp"
+#include "host/memory/abi/hook_call.hpp"
 #include "host/memory/tier/setup.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/abi/support.hpp"

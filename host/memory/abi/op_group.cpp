@@ -5,7 +5,7 @@
 
 #include "host/base/error.hpp"
 #include "host/memory/abi/groups.hpp"
-#include "host/memory/abi/hook_context.hpp"
+#include "host/memory/abi/hook_call.hpp"
 #include "host/memory/abi/kernel_function.hpp"
 #include "host/memory/call/normalise.hpp"
 #include "host/memory/tier/setup.hpp"

@@ -3,7 +3,7 @@
 #include "host/base/error.hpp"
 #include "host/base/random.hpp"
 #include "host/memory/abi/groups.hpp"
-#include "host/memory/abi/hook_context.hpp"
+#include "host/memory/abi/hook_call.hpp"
 #include "host/memory/call/call_handle.hpp"
 #include "host/memory/call/normalise.hpp"
 #include "host/ops/op_table.hpp"

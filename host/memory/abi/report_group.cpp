@@ -7,7 +7,7 @@
 #include "host/base/log.hpp"
 #include "host/base/text.hpp"
 #include "host/memory/abi/groups.hpp"
-#include "host/memory/abi/hook_context.hpp"
+#include "host/memory/abi/hook_call.hpp"
 #include "host/memory/call/call_handle.hpp"
 #include "host/plugin/plugin_options.hpp"
 #include "host/tensor/torch.hpp"

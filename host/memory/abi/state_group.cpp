@@ -1,7 +1,7 @@
 // Group mneme.state/1 in hooks: parameters, slots and queues.
 #include "host/base/error.hpp"
 #include "host/memory/abi/groups.hpp"
-#include "host/memory/abi/hook_context.hpp"
+#include "host/memory/abi/hook_call.hpp"
 #include "host/memory/abi/state_declarations.hpp"
 #include "host/memory/call/normalise.hpp"
 #include "host/memory/state/tier_state.hpp"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "host/memory/abi/hook_context.hpp"
+#include "host/memory/abi/hook_call.hpp"
 #include "host/memory/call/call_handle.hpp"
 #include "host/memory/segment/segment_hooks.hpp"
 #include "host/memory/stack/stack.hpp"

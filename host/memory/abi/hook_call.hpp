@@ -1,5 +1,5 @@
-// The host's side of a hook: mneme_ctx, with the table of tensor handles, which live during one
-// call.
+// The host's side of a call of a hook: mneme_ctx, with the table of tensor handles, which live
+// during the call.
 #pragma once
 
 #include <ATen/core/Tensor.h>

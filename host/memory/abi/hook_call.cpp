@@ -1,4 +1,4 @@
-#include "host/memory/abi/hook_context.hpp"
+#include "host/memory/abi/hook_call.hpp"
 
 #include <algorithm>
 #include <array>
