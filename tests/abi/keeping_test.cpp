@@ -8,7 +8,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
-#include "host/memory/call/call_handle.hpp"
+#include "host/memory/call/boundary.hpp"
 #include "host/memory/call/handle_table.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/abi/support.hpp"

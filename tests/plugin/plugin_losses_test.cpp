@@ -1,5 +1,5 @@
 #include "host/base/log.hpp"
-#include "host/memory/call/call_handle.hpp"
+#include "host/memory/call/boundary.hpp"
 #include "host/plugin/plugin_options.hpp"
 #include "mneme/plugin.h"
 #include "tests/plugin/loader_support.hpp"

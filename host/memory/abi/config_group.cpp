@@ -4,7 +4,7 @@
 
 #include "host/config/options.hpp"
 #include "host/memory/abi/groups.hpp"
-#include "host/memory/call/call_handle.hpp"
+#include "host/memory/call/boundary.hpp"
 #include "host/memory/call/normalise.hpp"
 #include "host/memory/tier/setup.hpp"
 

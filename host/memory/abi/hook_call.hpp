@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "host/memory/call/call_handle.hpp"
+#include "host/memory/call/boundary.hpp"
 #include "host/memory/call/handle_table.hpp"
 #include "host/memory/interface/backbone_interface.hpp"
 #include "host/memory/interface/finite_watch.hpp"

@@ -11,7 +11,7 @@
 #include <optional>
 
 #include "host/base/error.hpp"
-#include "host/memory/call/call_handle.hpp"
+#include "host/memory/call/boundary.hpp"
 #include "host/memory/call/normalise.hpp"
 #include "host/memory/interface/finite_watch.hpp"
 #include "host/ops/op_table.hpp"

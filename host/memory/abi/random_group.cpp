@@ -4,7 +4,7 @@
 #include "host/base/random.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/memory/abi/hook_call.hpp"
-#include "host/memory/call/call_handle.hpp"
+#include "host/memory/call/boundary.hpp"
 #include "host/memory/call/normalise.hpp"
 #include "host/ops/op_table.hpp"
 #include "host/tensor/torch.hpp"

@@ -8,7 +8,7 @@
 #include "host/base/text.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/memory/abi/hook_call.hpp"
-#include "host/memory/call/call_handle.hpp"
+#include "host/memory/call/boundary.hpp"
 #include "host/plugin/plugin_options.hpp"
 #include "host/tensor/torch.hpp"
 

@@ -6,7 +6,7 @@
 #include <cctype>
 
 #include "host/base/error.hpp"
-#include "host/memory/call/call_handle.hpp"
+#include "host/memory/call/boundary.hpp"
 #include "host/memory/call/normalise.hpp"
 #include "host/memory/tier/setup.hpp"
 #include "host/ops/op_table.hpp"

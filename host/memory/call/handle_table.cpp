@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "host/base/text.hpp"
-#include "host/memory/call/call_handle.hpp"
+#include "host/memory/call/boundary.hpp"
 #include "host/plugin/negotiate.hpp"
 #include "host/tensor/torch.hpp"
 

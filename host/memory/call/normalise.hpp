@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "host/base/text.hpp"
-#include "host/memory/call/call_handle.hpp"
+#include "host/memory/call/boundary.hpp"
 #include "host/plugin/known_fields.hpp"
 
 namespace mneme::memory {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "host/memory/abi/hook_call.hpp"
-#include "host/memory/call/call_handle.hpp"
+#include "host/memory/call/boundary.hpp"
 #include "host/memory/segment/segment_hooks.hpp"
 #include "host/memory/stack/stack.hpp"
 #include "host/memory/state/stack_state.hpp"

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "host/base/text.hpp"
-#include "host/memory/call/call_handle.hpp"
+#include "host/memory/call/boundary.hpp"
 
 namespace mneme::memory {
 

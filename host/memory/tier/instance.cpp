@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "host/base/error.hpp"
-#include "host/memory/call/call_handle.hpp"
+#include "host/memory/call/boundary.hpp"
 #include "host/memory/tier/setup.hpp"
 #include "host/plugin/known_fields.hpp"
 #include "host/plugin/reported_call.hpp"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "host/config/options.hpp"
-#include "host/memory/call/call_handle.hpp"
+#include "host/memory/call/boundary.hpp"
 #include "host/memory/interface/backbone_interface.hpp"
 #include "host/memory/tier/instance.hpp"
 #include "mneme/plugin.h"

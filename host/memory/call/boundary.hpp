@@ -1,6 +1,5 @@
-// The opaque pointers that plugins hold during one call of theirs (mneme_ctx, mneme_setup). They
-// are numbers, not addresses: one that is NULL, of an earlier call or made up is recognised and
-// never dereferenced. Also errors at the ABI boundary, where no exception may pass.
+// The boundary between the host and a plugin, which no exception may pass: the opaque pointers that
+// a plugin holds during a call (CallHandle), and errors in both directions (guard, call_plugin).
 #pragma once
 
 #include <cstdint>
@@ -12,9 +11,13 @@
 
 namespace mneme::memory {
 
+// --- The opaque pointers: mneme_ctx of a hook, mneme_setup of create ---
+// They are numbers, not addresses: one that is NULL, of an earlier call or made up is recognised and
+// never dereferenced.
+
 enum class HandleKind : uint8_t { kHook, kCreate };
 
-// What a running call into a plugin is known by; lives on the calling thread while the call runs.
+// A running call into a plugin; lives on the calling thread while the call runs.
 class CallHandle {
  public:
   // `object` is found under the call's handle; it outlives the call.
@@ -39,8 +42,7 @@ class CallHandle {
 // is wrong with the handle.
 void* find_object(HandleKind kind, const void* handle);
 
-// --- Errors at the ABI boundary ---
-// An exception of the host becomes a code and a text for the plugin, and the reverse.
+// --- Errors of the host's functions, which plugins get as a code and a text ---
 
 using plugin::CallError;
 
@@ -65,14 +67,14 @@ mneme_status guard(mneme_error* error, Body&& body) noexcept {
   }
 }
 
+// --- Errors of a plugin's functions, and exceptions that leave one ---
+
 // Throws Error(kPlugin): where, the plugin's text, its code and its file:line.
 [[noreturn]] void throw_plugin_status(const std::string& where, mneme_status status,
                                       const mneme_error& error);
 
 // One line for an error struct that a plugin filled: text, code, native code, file and line.
 std::string plugin_error_text(mneme_status status, const mneme_error& error);
-
-// --- Calls of a plugin's functions; an exception that leaves one becomes an error ---
 
 // What the exception being handled, which left a plugin's function, means; call inside catch (...).
 mneme_status fill_escaped_exception(mneme_error& error) noexcept;

@@ -1,4 +1,4 @@
-#include "host/memory/call/call_handle.hpp"
+#include "host/memory/call/boundary.hpp"
 
 #include <cxxabi.h>
 
