@@ -9,8 +9,8 @@
 
 #include "host/backbone/attention/columns.hpp"
 #include "host/backbone/attention/fused.hpp"
+#include "host/backbone/decoder_services.hpp"
 #include "host/backbone/layer.hpp"
-#include "host/backbone/layer_services.hpp"
 #include "host/backbone/segment_scope.hpp"
 #include "host/memory/interface/backbone_interface.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "host/backbone/layer_services.hpp"
+#include "host/backbone/decoder_services.hpp"
 #include "host/backbone/model.hpp"
 #include "host/base/error.hpp"
 #include "host/tensor/torch.hpp"

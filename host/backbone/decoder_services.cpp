@@ -1,4 +1,4 @@
-#include "host/backbone/layer_services.hpp"
+#include "host/backbone/decoder_services.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -1,4 +1,4 @@
-// What a layer offers to hooks: norm, projections, weights, attention.
+// memory::LayerServices (backbone_interface.hpp) as a layer of the decoder offers them to hooks.
 #pragma once
 
 #include <ATen/core/Tensor.h>
