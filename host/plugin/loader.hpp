@@ -1,4 +1,16 @@
 // Finding, checking and mapping plugins (docs/design.md, "Loading and swapping").
+//
+// The way of a plugin from its name in TOML to its first hook, by the files of host/:
+//
+//   config/sections/memory_section.cpp  the name and the options of a tier: config::TierConfig
+//   memory/tier/tier.cpp                Tier's constructor, which calls all that follows
+//   plugin/plugin_search.cpp            the file of that name: find_loadable
+//   plugin/file/plugin_file.cpp         its sealed copy and the checks before its code runs: PluginFile
+//   plugin/loader.cpp                   the copy is mapped: Library, one a process
+//   plugin/negotiate.cpp                its table of functions, checked, and init: LoadedPlugin
+//   plugin/plugin_options.cpp           the schema of its options, for config/options.cpp
+//   memory/tier/instance.cpp            create; what it declares goes through memory/abi: Instance
+//   memory/segment/begin.cpp            the hook begin of the first segment
 #pragma once
 
 #include <memory>

@@ -1,5 +1,15 @@
 // The losses of an evaluation: of one segment as they are computed, of all targets as they are
 // stored, and summed up in the samples that statistics resample.
+//
+// The way of a loss to an interval, by the files of host/:
+//
+//   eval/evaluator.cpp                  a segment: SegmentLosses
+//   run/record/evaluation_recorder.cpp  all segments: Columns
+//   scores/evaluation_files.cpp         sorted and written; stored_evaluation.cpp reads and checks them
+//   report/comparison/read_run.cpp      chooses a run's stored evaluations
+//   report/comparison/summarize.cpp     its samples, or the losses of its lanes: EvaluationSummary
+//   report/differences/differences.cpp  what two arms have in common: stats::PairedDifferences
+//   stats/paired.cpp                    the interval: stats::PairedResult, which Difference shows
 #pragma once
 
 #include <cstdint>

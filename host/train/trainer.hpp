@@ -1,4 +1,11 @@
 // A training run: experiment, model, memory, optimiser, data stream and the state of all of them.
+// Its files: trainer.cpp, one step; trainer_loop.cpp, the steps with their evaluations and early stop;
+// trainer_store.cpp, saving, loading and resuming, and the evaluation of a split.
+//
+// The way of a batch to a plugin's hook and back: Trainer::train_step, run_passes and run_segment
+// here, eval::run_segment, backbone::Model::forward, which runs a LayerPass for each layer, and in it
+// the stages of memory::SegmentHooks, such as read_heads(). A LayerPass gives the layer's output,
+// Model::forward the losses, and StepSums::add (trainer.cpp) sums them up for the backward pass.
 #pragma once
 
 #include <ATen/core/Tensor.h>
