@@ -76,7 +76,7 @@ at::Tensor allocate(const mneme_shape& shape, at::Device device, const char* wha
 }
 
 mneme_kernel_run pick(const Invocation& call, mneme_kernel_run cpu, mneme_kernel_run cuda) {
-  if (call.device.is_cpu()) return cpu;
+  if (!call.device.is_cuda()) return cpu;
   if (cuda == nullptr) {
     throw CallError(MNEME_E_DEVICE,
                     str("kernel ", call.name,
@@ -85,7 +85,9 @@ mneme_kernel_run pick(const Invocation& call, mneme_kernel_run cpu, mneme_kernel
   return cuda;
 }
 
+// On the meta device nothing is computed: the results have their shapes.
 void run(mneme_kernel_run function, const Invocation& call, mneme_kernel_call& args) {
+  if (call.device.is_meta()) return;
   const c10::OptionalDeviceGuard current(call.device.is_cuda() ? std::optional(call.device)
                                                                : std::nullopt);
   args.stream = tensor::stream_of(call.device);
