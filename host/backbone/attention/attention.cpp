@@ -1,5 +1,7 @@
 #include "host/backbone/attention/attention.hpp"
 
+#include <ATen/record_function.h>
+
 #include <array>
 #include <limits>
 #include <optional>
@@ -209,6 +211,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
 };
 
 variable_list AttentionFunction::backward(AutogradContext* ctx, variable_list grads) {
+  RECORD_USER_SCOPE(kAttentionGradientScope);
   const variable_list saved = ctx->get_saved_variables();
   const at::Tensor &qu = saved[0], &qw = saved[1], &k = saved[2], &v = saved[3], &table = saved[4];
   const at::Tensor &content = saved[5], &position = saved[6], &bias = saved[7];

@@ -49,6 +49,9 @@ struct AttentionOutput {
   at::Tensor mass;  // [B,K] score dtype, no gradient; when wants_mass
 };
 
+// Under this name LibTorch's profilers see the backward pass of attend().
+inline constexpr const char* kAttentionGradientScope = "gradient of attention";
+
 // Runs attention. Gradients flow from z and lse to q, k, v, table, both biases, bias and the
 // virtual key. Not twice differentiable. Deterministic on CPU.
 AttentionOutput attend(const AttentionArgs& args);

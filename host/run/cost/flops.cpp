@@ -12,12 +12,13 @@
 #include <string_view>
 #include <utility>
 
-#include "host/base/error.hpp"
+#include "host/backbone/attention/attention.hpp"
 #include "host/eval/segment_step.hpp"
 #include "host/memory/abi/kernel_function.hpp"
 #include "host/memory/segment/segment_hooks.hpp"
 #include "host/optim/optimizer.hpp"
 #include "host/tensor/host_kernels.hpp"
+#include "host/tensor/shapes_alone.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::run {
@@ -26,7 +27,6 @@ namespace {
 constexpr std::int64_t kMaxFilling = 64;  // segments before the counted ones
 constexpr std::size_t kCounted = 8;       // segments at most
 constexpr std::int64_t kVocabulary = 64;  // of the model that is measured
-constexpr double kLargest = 1e10;         // multiply-adds of the layers for a segment of a lane
 
 // Counts what this thread executes while it lives; a backward pass on the CPU runs in the thread
 // that asks for it.
@@ -48,6 +48,8 @@ class FlopCounter {
 
   [[nodiscard]] double flops() const { return flops_; }
   [[nodiscard]] const std::set<std::string>& kernels() const { return kernels_; }
+  // Backward passes of a layer's attention.
+  [[nodiscard]] std::int64_t attention_gradients() const { return attention_gradients_; }
 
  private:
   static constexpr std::array<std::string_view, 2> kProducts = {"aten::mm", "aten::bmm"};
@@ -82,6 +84,7 @@ class FlopCounter {
       current_->kernels_.emplace(name.substr(memory::kKernelScope.size()));
       return nullptr;
     }
+    if (name == backbone::kAttentionGradientScope) ++current_->attention_gradients_;
     // A convolution may be computed by products, which are its own then.
     const bool is_inside = current_->inside_convolution_ > 0;
     if (is_convolution(name)) ++current_->inside_convolution_;
@@ -116,6 +119,7 @@ class FlopCounter {
   tensor::WithoutHostKernels observable_;
   at::CallbackHandle handle_ = 0;
   double flops_ = 0.0;
+  std::int64_t attention_gradients_ = 0;
   int inside_convolution_ = 0;
   std::set<std::string> kernels_;
 };
@@ -153,6 +157,7 @@ double FlopCounter::flops_of(std::string_view name, Values inputs) {
 // Operations of one segment, and the kernels that ran beside them.
 struct Measured {
   double flops = 0.0;
+  std::int64_t attention_gradients = 0;  // FlopCounter's
   std::set<std::string> kernels;
 };
 
@@ -163,16 +168,15 @@ bool is_any(std::string_view) { return true; }
 // Gradients flow to the last layer's output, which may need one.
 bool is_outside_layers(std::string_view name) { return !name.starts_with("model.layers."); }
 
-// A model of an experiment's sizes with a vocabulary of its own, on the CPU in f32. Its weights are
-// drawn as a training's: with equal ones gradients become subnormal numbers, for which a processor
-// takes many times as long.
+// A model of an experiment's sizes with a vocabulary of its own, in f32 on the meta device: its
+// tensors have shapes and no numbers, so that every size is counted at once.
 class MeasuredModel {
  public:
   MeasuredModel(const config::Experiment& experiment, std::int64_t vocabulary,
                 plugin::PluginLoader& loader, StaysFrozen stays_frozen = &is_any)
       : vocabulary_(vocabulary), bptt_segments_(experiment.train.bptt_segments) {
     backbone::ModelSetup setup =
-        model_setup(experiment, vocabulary, config::Precision::kF32, c10::kCPU);
+        model_setup(experiment, vocabulary, config::Precision::kF32, c10::kMeta);
     stack_ = std::make_unique<memory::Stack>(
         experiment.memory, backbone::backbone_info(experiment.model, setup), loader);
     model_ = backbone::make_model(experiment.model, setup);
@@ -202,8 +206,7 @@ class MeasuredModel {
     model_->train(phase == memory::Phase::kTraining);
     model_->set_context_rows(rows);
     state_ = stack_->new_state(phase, lanes);
-    batch_.input = at::arange(lanes * length, at::kLong).remainder(vocabulary_);
-    batch_.input = batch_.input.view({lanes, length});
+    batch_.input = at::empty({lanes, length}, at::TensorOptions(at::kLong).device(at::kMeta));
     batch_.target = batch_.input;
     const at::NoGradGuard no_grad;
     const std::int64_t filling = std::min((rows + length - 1) / length + 1, kMaxFilling);
@@ -219,6 +222,7 @@ class MeasuredModel {
       const FlopCounter counter;
       one();
       flops.push_back(counter.flops());
+      out.attention_gradients = counter.attention_gradients();
       out.kernels.insert(counter.kernels().begin(), counter.kernels().end());
     } while (flops.size() < 2 || (flops[0] != flops[1] && flops.size() < kCounted));
     out.flops =
@@ -299,17 +303,11 @@ PerWord softmax_flops(config::Experiment experiment, plugin::PluginLoader& loade
           (large.evaluation(1, kLength).flops - small.evaluation(1, kLength).flops) / kAdded};
 }
 
-// From the shapes alone; the part of a small vocabulary hardly counts.
-void check_size(const config::Experiment& experiment) {
-  const auto setup = model_setup(experiment, kVocabulary, config::Precision::kF32, c10::kMeta);
-  const auto model = backbone::make_model(experiment.model, setup);
-  auto products = static_cast<double>(std::max(experiment.train.segment, experiment.eval.segment));
-  std::int64_t numbers = 0;
-  for (const auto& parameter : model->parameters()) numbers += parameter.tensor.numel();
-  products *= static_cast<double>(numbers);
-  if (products <= kLargest) return;
-  throw_run("the count of operations: the model is too large: expected at most ", kLargest,
-            " multiply-adds for a segment of a lane, got ", products);
+// Of a token's forward pass: with columns of its own segment that the causal mask hides.
+double hidden_flops(const config::ModelConfig& model, std::int64_t segment) {
+  const double products = config::is_relative(model.position) ? 3.0 : 2.0;
+  return products * static_cast<double>(model.layers * model.heads * model.head_width) *
+         static_cast<double>(segment - 1);
 }
 
 }  // namespace
@@ -325,13 +323,16 @@ FlopsPerToken count_flops(const config::Experiment& given, std::int64_t vocabula
     experiment.model.adaptive.reset();
     out.not_counted.emplace_back("the rare words of the adaptive softmax");
   }
-  check_size(experiment);
+  const tensor::ShapesAlone shapes_alone;
   std::set<std::string> kernels;
   const PerWord word = softmax_flops(experiment, loader);
   const auto added = static_cast<double>(vocabulary - kVocabulary);
   MeasuredModel model(experiment, kVocabulary, loader);
+  std::int64_t attention_gradients = 0;
   const auto training = [&](std::int64_t lanes) {
-    return model.training(lanes, experiment.train.segment);
+    Measured measured = model.training(lanes, experiment.train.segment);
+    attention_gradients = measured.attention_gradients;
+    return measured;
   };
   const auto evaluation = [&](std::int64_t lanes) {
     return model.evaluation(lanes, experiment.eval.segment);
@@ -340,6 +341,13 @@ FlopsPerToken count_flops(const config::Experiment& given, std::int64_t vocabula
                  added * word.training;
   out.evaluation = per_token(evaluation, experiment.eval.lanes, experiment.eval.segment, kernels) +
                    added * word.evaluation;
+  // Where layers are frozen, the gradient of the scores may not be wanted.
+  const double gradients =
+      static_cast<double>(attention_gradients) /
+      static_cast<double>(experiment.model.layers * experiment.train.bptt_segments);
+  out.training -=
+      (1.0 + 2.0 * gradients) * hidden_flops(experiment.model, experiment.train.segment);
+  out.evaluation -= hidden_flops(experiment.model, experiment.eval.segment);
   for (const std::string& kernel : kernels) out.not_counted.push_back("the kernel " + kernel);
   std::ranges::sort(out.not_counted);
   return out;

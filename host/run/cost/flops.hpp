@@ -13,8 +13,10 @@
 namespace mneme::run {
 
 // A multiply-add is two operations. Counted are dense products and convolutions, whoever asked for
-// them: the backbone, ops of hooks, the backward pass. Elementwise operations, norms, softmaxes,
-// the look-up of embeddings and the optimiser are not.
+// them: the backbone, ops of hooks, the backward pass. Of the scores between tokens of a segment
+// the half that the causal mask leaves counts, whether a kernel computes the other half or not.
+// Elementwise operations, norms, softmaxes, the look-up of embeddings and the optimiser do not
+// count.
 struct FlopsPerToken {
   double training = 0.0;    // forward and backward, with train.segment, lanes and bptt_segments
   double evaluation = 0.0;  // forward, with eval.segment and lanes, keys and values kept
@@ -23,13 +25,10 @@ struct FlopsPerToken {
   std::vector<std::string> not_counted = {};
 };
 
-// Runs a few segments on the CPU, with a model of the experiment's sizes but for the vocabulary,
-// whose part grows in proportion to it and is counted apart. The memory is filled first: the
-// segments that its rows take, at most 64, are not counted. Every token is taken to have a target,
-// and logits that a backward pass computes again to save memory count once. Takes about as long as
-// 40 segments of one lane. Errors: Error (kRun) for a model with which that would take minutes: its
-// layers take more than 1e10 multiply-adds for a segment of a lane; as Stack, make_model and
-// Model::forward give them.
+// Runs a few segments with shapes and no numbers (tensor::ShapesAlone), so that a model of any size
+// takes a second or two. The memory is filled first: the segments that its rows take, at most 64,
+// are not counted. Every token is taken to have a target, and logits that a backward pass computes
+// again to save memory count once. Errors: as Stack, make_model and Model::forward give them.
 [[nodiscard]] FlopsPerToken count_flops(const config::Experiment& experiment,
                                         std::int64_t vocabulary, plugin::PluginLoader& loader);
 // The same for the experiment and the memory of a runtime, which is not touched.
