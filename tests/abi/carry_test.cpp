@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "host/base/error.hpp"
+#include "host/memory/tier/tier.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/abi/support.hpp"
 
@@ -213,7 +214,7 @@ TEST(Stack, TellsTheOptionsOfATier) {
                             "[[memory.tier]]\nplugin = \"test_knn\"\n"),
               test_backbone(), test_loader());
   std::vector<std::string> keys;
-  for (const config::OptionSpec& spec : stack.option_specs(1)) keys.push_back(spec.key);
+  for (const config::OptionSpec& spec : stack.tiers().at(1)->option_specs()) keys.push_back(spec.key);
   EXPECT_THAT(keys, Contains("rows"));
   EXPECT_THAT(keys, Not(Contains("plugin")));
 }

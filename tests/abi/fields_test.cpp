@@ -139,7 +139,7 @@ TEST_P(KnownBits, AreTakenAndNoOthers) {
     } else {
       EXPECT_THAT(message,
                   AllOf(HasSubstr("plugin test.fields"), HasSubstr(field.called + ": expected "),
-                        HasSubstr("the unknown bits 0x" + plugin::digits_text(value, 16))))
+                        HasSubstr("the unknown bits 0x" + digits_text(value, 16))))
           << "bit " << bit;
     }
   }
