@@ -149,13 +149,7 @@ std::int64_t Bpe::encode_part(std::string_view word, std::vector<std::int32_t>& 
 std::int64_t Bpe::merge_word(std::string_view word, std::vector<std::int32_t>& ids) {
   symbols_.clear();
   const std::int64_t unknown = append_symbols(word, symbols_);
-  if (symbols_.size() > 1) {
-    if (symbols_.size() <= kShortWord) {
-      merge_short(symbols_);
-    } else {
-      merge_long(symbols_);
-    }
-  }
+  symbols_.size() <= kShortWord ? merge_short(symbols_) : merge_long(symbols_);
   ids.insert(ids.end(), symbols_.begin(), symbols_.end());
   return unknown;
 }

@@ -7,7 +7,6 @@
 
 #include "host/base/text.hpp"
 #include "host/base/utf8.hpp"
-#include "host/data/text/text.hpp"
 #include "host/data/tokenizer/words/byte_alphabet.hpp"
 #include "host/data/tokenizer/words/normalizer.hpp"
 #include "host/data/tokenizer/words/pre_tokenizer.hpp"
@@ -191,16 +190,12 @@ void Decoder::add(const Field& field) {
     steps_.emplace_back(ReplaceStep{read_pattern(field.at("pattern")), field.at("content").text()});
   } else if (type == "Strip") {
     field.require_object({"type", "content", "start", "stop"});
-    const Field content = field.at("content");
-    const std::string& text = content.text();
-    const bool is_one = !text.empty() && decode_utf8(text, 0).bytes == text.size();
-    if (!is_one) content.refuse("one character");
-    steps_.emplace_back(
-        StripStep{text, step_count(field.at("start")), step_count(field.at("stop"))});
+    steps_.emplace_back(StripStep{field.at("content").character(), step_count(field.at("start")),
+                                  step_count(field.at("stop"))});
   } else if (type == "Metaspace") {
     field.require_object(
         {"type", "replacement", "prepend_scheme", "add_prefix_space", "split", "str_rep"});
-    steps_.emplace_back(MetaspaceStep{read_replacement(field),
+    steps_.emplace_back(MetaspaceStep{field.at("replacement").character(),
                                       read_prepend_scheme(field) != PrependScheme::kNever});
   } else {
     field.at("type").refuse(quoted_list(

@@ -2,6 +2,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/json_text.hpp"
+#include "host/base/utf8.hpp"
 
 namespace mneme::data {
 namespace {
@@ -72,6 +73,12 @@ const std::string& Field::text() const {
   return json_->get_ref<const std::string&>();
 }
 
+const std::string& Field::character() const {
+  const std::string& one = text();
+  if (one.empty() || decode_utf8(one, 0).bytes != one.size()) refuse("one character");
+  return one;
+}
+
 bool Field::flag() const {
   if (!json_->is_boolean()) refuse("true or false");
   return json_->get<bool>();
@@ -85,11 +92,6 @@ std::int64_t Field::integer() const {
 bool Field::flag(const std::string& key, bool otherwise) const {
   const auto found = find(key);
   return found ? found->flag() : otherwise;
-}
-
-std::string Field::text(const std::string& key, const std::string& otherwise) const {
-  const auto found = find(key);
-  return found ? found->text() : otherwise;
 }
 
 void Field::refuse(const std::string& expected, const std::string& hint) const {

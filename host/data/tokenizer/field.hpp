@@ -42,11 +42,11 @@ class Field {
   void require_object_of_any() const;
   // The value.
   [[nodiscard]] const std::string& text() const;
+  [[nodiscard]] const std::string& character() const;  // a text of one
   [[nodiscard]] bool flag() const;
   [[nodiscard]] std::int64_t integer() const;
   // The member's value, or `otherwise` where it is missing or null.
   [[nodiscard]] bool flag(const std::string& key, bool otherwise) const;
-  [[nodiscard]] std::string text(const std::string& key, const std::string& otherwise) const;
   // The member "type".
   [[nodiscard]] const std::string& type() const { return at("type").text(); }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <vector>
 
 #include "host/base/error.hpp"
 
@@ -26,46 +28,20 @@ constexpr std::array<NamedClass, 8> kClasses = {{
     {"TokenizersBackend", TokenizerClass::kAsItStands},
 }};
 
-// The class that transformers registers for a kind of model; "" = none.
-struct RegisteredClass {
-  std::string_view model_type;
-  std::string_view name;
-};
-constexpr std::array<RegisteredClass, 33> kRegistered = {{
-    {"", ""},
-    {"codegen", "GPT2Tokenizer"},
-    {"gpt2", "GPT2Tokenizer"},
-    {"gpt_bigcode", "TokenizersBackend"},
-    {"gpt_neo", "GPT2Tokenizer"},
-    {"gpt_neox", "GPTNeoXTokenizer"},
-    {"gptj", "GPT2Tokenizer"},
-    {"granite", "TokenizersBackend"},
-    {"granitemoe", "TokenizersBackend"},
-    {"llama", ""},
-    {"mamba", "GPTNeoXTokenizer"},
-    {"mamba2", "GPTNeoXTokenizer"},
-    {"ministral", "TokenizersBackend"},
-    {"mistral", "TokenizersBackend"},
-    {"mixtral", "TokenizersBackend"},
-    {"mpt", "GPTNeoXTokenizer"},
-    {"olmo", "GPTNeoXTokenizer"},
-    {"olmo2", "TokenizersBackend"},
-    {"olmo3", "TokenizersBackend"},
-    {"olmoe", "GPTNeoXTokenizer"},
-    {"opt", "GPT2Tokenizer"},
-    {"phi", "GPT2Tokenizer"},
-    {"phi3", "TokenizersBackend"},
-    {"qwen2", "Qwen2Tokenizer"},
-    {"qwen2_moe", "Qwen2Tokenizer"},
-    {"qwen2_vl", "Qwen2Tokenizer"},
-    {"qwen3", "Qwen2Tokenizer"},
-    {"qwen3_moe", "Qwen2Tokenizer"},
-    {"qwen3_next", "Qwen2Tokenizer"},
-    {"rwkv", "GPTNeoXTokenizer"},
-    {"smollm3", ""},
-    {"stablelm", "TokenizersBackend"},
-    {"starcoder2", "GPT2Tokenizer"},
-}};
+// The kinds of models for which transformers registers each class; "" = none.
+using Registered = std::map<std::string, std::vector<std::string>>;
+
+const Registered& registered_classes() {
+  static const Registered kRegistered = {
+      {"", {"", "llama", "smollm3"}},
+      {"GPT2Tokenizer", {"codegen", "gpt2", "gpt_neo", "gptj", "opt", "phi", "starcoder2"}},
+      {"GPTNeoXTokenizer", {"gpt_neox", "mamba", "mamba2", "mpt", "olmo", "olmoe", "rwkv"}},
+      {"Qwen2Tokenizer", {"qwen2", "qwen2_moe", "qwen2_vl", "qwen3", "qwen3_moe", "qwen3_next"}},
+      {"TokenizersBackend",
+       {"gpt_bigcode", "granite", "granitemoe", "ministral", "mistral", "mixtral", "olmo2", "olmo3",
+        "phi3", "stablelm"}}};
+  return kRegistered;
+}
 
 // Kinds of models whose folders name a wrong class, so that the registered one is taken.
 constexpr std::array<std::string_view, 2> kTakeRegistered = {"phi3", "qwen2"};
@@ -133,9 +109,11 @@ TokenizerClass class_of(const TokenizerFiles& files) {
   const std::string model_type = member_of(files, kConfigFile, "model_type").value;
   NamedIn named = member_of(files, kSettingsFile, "tokenizer_class");
   if (named.value.empty()) named = member_of(files, kConfigFile, "tokenizer_class");
-  const auto* const registered =
-      std::ranges::find(kRegistered, model_type, &RegisteredClass::model_type);
-  if (registered == kRegistered.end()) {
+  const Registered& classes = registered_classes();
+  const auto registered = std::ranges::find_if(classes, [&](const auto& each) {
+    return std::ranges::find(each.second, model_type) != each.second.end();
+  });
+  if (registered == classes.end()) {
     if (find_class(named.value) == TokenizerClass::kAsItStands) return TokenizerClass::kAsItStands;
     throw_usage(
         {.where = str(files.place(kConfigFile), ": model_type"),
@@ -156,7 +134,7 @@ TokenizerClass class_of(const TokenizerFiles& files) {
   if (name == "LlamaTokenizer" && !takes_registered && is_byte_level) {
     return TokenizerClass::kAsItStands;
   }
-  const std::string registered_name(registered->name);
+  const std::string& registered_name = registered->first;
   if (name.empty()) return find_class(registered_name).value_or(TokenizerClass::kAsItStands);
   if (registered_name.empty() || registered_name == name) return class_named(files, named);
   const TokenizerClass registered_class = *find_class(registered_name);

@@ -5,8 +5,6 @@
 
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
-#include "host/base/utf8.hpp"
-#include "host/data/text/text.hpp"
 #include "host/data/tokenizer/words/byte_alphabet.hpp"
 #include "host/data/tokenizer/words/normalizer.hpp"
 #include "host/data/tokenizer/words/pattern_syntax.hpp"
@@ -63,14 +61,6 @@ std::vector<PatternPart> joined(std::vector<PatternPart> parts, SplitBehavior be
 
 }  // namespace
 
-std::string read_replacement(const Field& field) {
-  const Field replacement = field.at("replacement");
-  const std::string& text = replacement.text();
-  const bool is_one = !text.empty() && decode_utf8(text, 0).bytes == text.size();
-  if (!is_one) replacement.refuse("one character");
-  return text;
-}
-
 PrependScheme read_prepend_scheme(const Field& field) {
   const bool adds = field.flag("add_prefix_space", true);
   const auto scheme = field.find("prepend_scheme");
@@ -122,7 +112,7 @@ void PreTokenizer::add_split(const Field& field) {
 void PreTokenizer::add_metaspace(const Field& field) {
   field.require_object(
       {"type", "replacement", "prepend_scheme", "add_prefix_space", "split", "str_rep"});
-  Metaspace step{read_replacement(field), read_prepend_scheme(field), std::nullopt};
+  Metaspace step{field.at("replacement").character(), read_prepend_scheme(field), std::nullopt};
   if (field.flag("split", true)) {
     step.split.emplace(Split{Pattern::literal(step.replacement, field.place()),
                              SplitBehavior::kMergedWithNext, false});
@@ -183,12 +173,8 @@ void PreTokenizer::run(std::size_t step, std::string_view text, bool is_at_start
   }
   const auto& spaces = std::get<Metaspace>(steps_[step]);
   std::string replaced;
-  for (const char c : text) {
-    if (c == ' ') {
-      replaced += spaces.replacement;
-    } else {
-      replaced += c;
-    }
+  for (const char& c : text) {
+    replaced += c == ' ' ? std::string_view(spaces.replacement) : std::string_view(&c, 1);
   }
   const bool prepends = spaces.scheme == PrependScheme::kAlways ||
                         (spaces.scheme == PrependScheme::kFirst && is_at_start);

@@ -26,8 +26,6 @@ enum class SplitBehavior {
 enum class PrependScheme { kAlways, kFirst, kNever };
 // The members "prepend_scheme" and "add_prefix_space" of a Metaspace.
 [[nodiscard]] PrependScheme read_prepend_scheme(const Field& field);
-// Its member "replacement": one character.
-[[nodiscard]] std::string read_replacement(const Field& field);
 
 // The member "pre_tokenizer" of tokenizer.json: ByteLevel, Split, Digits, Metaspace and Sequence.
 class PreTokenizer {
