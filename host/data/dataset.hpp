@@ -4,8 +4,6 @@
 #include <array>
 #include <memory>
 #include <optional>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "host/base/text.hpp"

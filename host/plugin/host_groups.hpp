@@ -3,7 +3,6 @@
 #pragma once
 
 #include <array>
-#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <string_view>

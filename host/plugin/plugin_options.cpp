@@ -1,7 +1,6 @@
 #include "host/plugin/plugin_options.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <optional>

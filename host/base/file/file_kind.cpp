@@ -1,6 +1,5 @@
 #include "host/base/file/file_kind.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <system_error>

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <functional>
 #include <map>
-#include <string>
 #include <vector>
 
 #include "host/base/file/file.hpp"

@@ -1,6 +1,5 @@
 // The fields of [model].
 #include <algorithm>
-#include <functional>
 #include <utility>
 
 #include "host/base/text.hpp"

@@ -1,7 +1,6 @@
 // Reading tables by schema: typed access that collects every error before one is thrown.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <limits>
@@ -9,7 +8,6 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "host/base/error.hpp"

@@ -9,13 +9,11 @@
 #include <functional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "host/base/file/file.hpp"
 #include "host/data/corpus/corpus.hpp"
 #include "host/data/stream/stream.hpp"
-#include "host/data/text/text.hpp"
 
 namespace mneme {
 

@@ -1,6 +1,5 @@
 #include "host/data/dialogue/dialogue.hpp"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>

@@ -4,7 +4,6 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <utility>
 
 #include "host/base/error.hpp"
 #include "host/base/file/checksum.hpp"

@@ -5,7 +5,6 @@
 //   <split>.safetensors id_file.hpp; of a split in shards <split>-<number>.safetensors, shards.hpp
 #pragma once
 
-#include <array>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string_view>

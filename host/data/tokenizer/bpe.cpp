@@ -9,7 +9,6 @@
 
 #include "host/base/text.hpp"
 #include "host/base/utf8.hpp"
-#include "host/data/text/text.hpp"
 
 namespace mneme::data {
 namespace {

@@ -1,7 +1,5 @@
 #include "host/data/tokenizer/decoder.hpp"
 
-#include <algorithm>
-#include <optional>
 #include <type_traits>
 #include <utility>
 

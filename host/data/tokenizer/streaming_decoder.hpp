@@ -1,7 +1,6 @@
 // Text of ids as they come, for generation.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>

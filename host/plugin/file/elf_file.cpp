@@ -1,7 +1,6 @@
 #include "host/plugin/file/elf_file.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>

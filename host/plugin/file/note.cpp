@@ -8,7 +8,6 @@
 #include <array>
 #include <charconv>
 #include <cstring>
-#include <filesystem>
 #include <map>
 #include <mutex>
 #include <string_view>

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "host/base/error.hpp"
 #include "host/base/json_text.hpp"
 
 namespace mneme::data {

@@ -7,7 +7,6 @@
 
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "host/data/tokenizer/field.hpp"
 #include "host/data/tokenizer/folder/folder_settings.hpp"

@@ -4,7 +4,6 @@
 #include <cstddef>
 
 #include "host/base/utf8.hpp"
-#include "host/data/text/text.hpp"
 
 namespace mneme::data {
 namespace {

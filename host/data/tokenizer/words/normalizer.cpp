@@ -8,7 +8,6 @@
 
 #include "host/base/error.hpp"
 #include "host/base/utf8.hpp"
-#include "host/data/text/text.hpp"
 #include "host/data/tokenizer/words/unicode_tables.hpp"
 
 namespace mneme::data {

@@ -1,7 +1,6 @@
 // What a tokenizer does to a text before it cuts it.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>

@@ -10,7 +10,6 @@
 
 #include "host/base/error.hpp"
 #include "host/base/utf8.hpp"
-#include "host/data/text/text.hpp"
 #include "host/data/tokenizer/words/pattern_syntax.hpp"
 
 namespace mneme::data {

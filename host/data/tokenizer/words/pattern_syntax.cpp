@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
 #include <vector>
 
 #include "host/base/error.hpp"
 #include "host/base/utf8.hpp"
-#include "host/data/text/text.hpp"
 #include "host/data/tokenizer/words/unicode_tables.hpp"
 
 namespace mneme::data {

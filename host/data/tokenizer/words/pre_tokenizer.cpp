@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "host/base/error.hpp"
 #include "host/base/text.hpp"
 #include "host/data/tokenizer/words/byte_alphabet.hpp"
 #include "host/data/tokenizer/words/normalizer.hpp"
