@@ -45,12 +45,6 @@ Json json_of(const ArmRecord& arm) {
 
 }  // namespace
 
-bool Record::is_done() const {
-  return std::ranges::all_of(arms, [](const ArmRecord& arm) {
-    return std::ranges::all_of(arm.runs, &RunRecord::is_done);
-  });
-}
-
 bool Record::has_failures() const {
   return std::ranges::any_of(arms, [](const ArmRecord& arm) {
     return std::ranges::any_of(

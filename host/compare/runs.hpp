@@ -94,7 +94,6 @@ struct Record {
   std::int64_t diagnostics = 0;
   std::set<std::string> logged = {};  // while the arms were made: LogOnce::said()
 
-  [[nodiscard]] bool is_done() const;
   [[nodiscard]] bool has_failures() const;
 };
 [[nodiscard]] Json to_json(const Record& record);

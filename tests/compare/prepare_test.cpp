@@ -53,7 +53,7 @@ TEST_F(Prepare, NamesARunForEveryArmAndSeed) {
   EXPECT_EQ(record.arms[1].runs.at(1).folder, "none#2-seed2");
   EXPECT_EQ(record.seeds, (std::vector<std::uint64_t>{1, 2}));
   EXPECT_GT(record.arms[0].backbone_parameters, 0);
-  EXPECT_FALSE(record.is_done());
+  EXPECT_FALSE(record.arms[0].runs[0].is_done());
   EXPECT_FALSE(std::filesystem::exists(folder_ / "runs"));  // nothing is written
 }
 

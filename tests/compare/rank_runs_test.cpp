@@ -102,7 +102,9 @@ TEST_F(RankRuns, AreSharedAndEndWithOneRecord) {
       if (entry.path().filename().string().starts_with("busy.")) fs::remove(entry.path());
     }
     EXPECT_THAT(results_, Each(0));
-    EXPECT_TRUE(records_.front().is_done());
+    for (const ArmRecord& arm : records_.front().arms) {
+      EXPECT_THAT(arm.runs, Each(::testing::Property(&RunRecord::is_done, true)));
+    }
     expect_one_record();
     const auto counts = trainings();
     EXPECT_EQ(counts.size(), 4U);

@@ -71,14 +71,12 @@ std::optional<std::int64_t> state_bytes(const memory::Stack& stack) {
   std::int64_t bytes = 0;
   for (const memory::TierOutline& tier : stack.outlines(1, 1)) {
     const memory::InstanceOutline& instance = tier.evaluation ? *tier.evaluation : tier.training;
-    for (const memory::StateOutline& slot : instance.slots) {
-      if (!slot.bytes) return std::nullopt;
-      bytes += *slot.bytes;
-    }
-    for (const memory::QueueOutline& queue : instance.queues) {
-      if (!queue.bytes) return std::nullopt;
-      bytes += *queue.bytes;
-    }
+    const auto add = [&](const memory::StateOutline& one) {
+      bytes += one.bytes.value_or(0);
+      return one.bytes.has_value();
+    };
+    if (!std::ranges::all_of(instance.slots, add)) return std::nullopt;
+    if (!std::ranges::all_of(instance.queues, add)) return std::nullopt;
   }
   return bytes;
 }
