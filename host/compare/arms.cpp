@@ -76,15 +76,10 @@ config::Override parse_setting(std::string_view text, const std::string& option,
 // The last part of a key, for names: "rows" of "memory.tier.0.rows".
 std::string short_key(const std::string& key) { return key.substr(key.rfind('.') + 1); }
 
-// What every [[memory.tier]] may have beside its plugin's options.
-bool is_host_key(const std::string& key) {
-  static const std::set<std::string> keys = {"layers", "feed", "lr", "weight_decay", "weight"};
-  return keys.contains(key);
-}
-
 bool has_option(const config::TierConfig& tier, const config::MemoryConfig& memory, std::string key,
                 plugin::PluginLoader& loader) {
-  if (is_host_key(key)) return true;
+  static const std::set<std::string> of_host = {"layers", "feed", "lr", "weight_decay", "weight"};
+  if (of_host.contains(key)) return true;  // every [[memory.tier]] may have it
   if (key.starts_with("eval_")) key.erase(0, 5);
   const std::string where = tier.position.text();
   const plugin::LoadedPlugin& plugin =
@@ -112,10 +107,6 @@ struct Draft {
   ArmRequest request;
   std::string name;
 };
-
-std::string setting_text(const config::Override& override) {
-  return str(override.key, '=', override.value);
-}
 
 // The drafts with one more sweep. Error (kUsage) when none has its key.
 std::vector<Draft> expanded(const std::vector<Draft>& drafts, const Sweep& sweep,
@@ -207,7 +198,7 @@ std::vector<ArmSetup> read_arms(const fs::path& experiment, const std::vector<Ar
                  .settings = {},
                  .experiment = plugin::read_experiment(experiment, all, request.memory, is_locked)};
     for (const config::Override& override : request.overrides)
-      arm.settings.push_back(setting_text(override));
+      arm.settings.push_back(str(override.key, '=', override.value));
     arms.push_back(std::move(arm));
   }
   return arms;
