@@ -176,14 +176,10 @@ Table table_of(const RegressionArguments& arguments,
   return table;
 }
 
-void check_use(const RegressionArguments& arguments) {
+int run(const RegressionArguments& arguments, const Streams& streams) {
   for (const std::int64_t rows : arguments.rows) {
     if (rows < 1) throw_usage("analyze regression --rows: expected at least 1, got ", rows);
   }
-}
-
-int run(const RegressionArguments& arguments, const Streams& streams) {
-  check_use(arguments);
   arguments.json.check();
   const OutputFolder folder(arguments.out);
   tensor::set_threads(arguments.machine.threads);

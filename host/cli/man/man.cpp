@@ -64,15 +64,12 @@ std::string man_options(const CommandDefinition& command) {
   return text;
 }
 
-// "mneme train [EXP] [OPTIONS]".
-std::string man_usage(const std::string& path, const CommandDefinition& command) {
-  return man_bold(path) + (command.usage().empty() ? "" : ' ' + roff(command.usage()));
-}
-
 std::string man_synopsis(const CommandDefinition& program) {
   std::string text = ".SH SYNOPSIS\n.nf\n";
   for_each_command(program, [&](const std::string& path, const CommandDefinition& command) {
-    if (!command.needs_command) text += man_usage(path, command) + '\n';
+    if (command.needs_command) return;
+    const std::string usage = command.usage();  // "[EXP] [OPTIONS]"
+    text += man_bold(path) + (usage.empty() ? "" : ' ' + roff(usage)) + '\n';
   });
   return text + man_bold("mneme") + " " + man_bold("--help") + " | " + man_bold("--version") +
          "\n.fi\n";

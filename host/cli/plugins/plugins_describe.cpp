@@ -119,10 +119,6 @@ std::vector<memory::TierOutline> make_tiers(const PluginsDescribeArguments& argu
   return tiers;
 }
 
-std::string default_text(const config::OptionSpec& option) {
-  return option.default_value ? config::option_text(*option.default_value) : "required";
-}
-
 Json json_of(const config::OptionSpec& option) {
   Json json = {{"key", option.key},
                {"type", std::string(config::option_type_text(option.type))},
@@ -150,7 +146,8 @@ void print_options(const std::vector<config::OptionSpec>& options, const Streams
   streams.out << "options (keys of [[memory.tier]]):\n";
   for (const config::OptionSpec& option : options) {
     streams.out << "    " << option.key << ": " << config::option_expectation(option) << "; "
-                << (option.default_value ? "default " : "") << default_text(option)
+                << (option.default_value ? "default " + config::option_text(*option.default_value)
+                                         : "required")
                 << (option.may_differ_at_evaluation ? "; eval_" + option.key + " at evaluation"
                                                     : "")
                 << (option.is_trained ? "; fixed once trained" : "") << "\n        " << option.text

@@ -78,11 +78,6 @@ void write_memory(std::ostream& out, const train::TrainingPlan& plan) {
                                               : "\n");
 }
 
-void write_flops(std::ostream& out, const train::TrainingPlan& plan) {
-  out << "FLOPs a token: "
-      << (plan.flops ? run::to_text(*plan.flops) : "not counted: " + plan.flops_problem) << '\n';
-}
-
 void write_schedule(std::ostream& out, const train::TrainingPlan& plan) {
   const config::TrainConfig& train = plan.experiment.train;
   out << "schedule: " << config::to_word(train.schedule) << ", ";
@@ -130,7 +125,8 @@ std::string plan_text(const train::TrainingPlan& plan, const std::string& name) 
   write_parts(out, "memory", plan.memory_count(), plan.memory);
   write_groups(out, plan);
   write_memory(out, plan);
-  write_flops(out, plan);
+  out << "FLOPs a token: "
+      << (plan.flops ? run::to_text(*plan.flops) : "not counted: " + plan.flops_problem) << '\n';
   write_schedule(out, plan);
   write_data(out, plan);
   return out.str();
