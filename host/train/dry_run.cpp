@@ -8,9 +8,8 @@
 
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
-#include "host/eval/segment_step.hpp"
+#include "host/data/stream/stream.hpp"
 #include "host/memory/abi/groups.hpp"
-#include "host/memory/interface/finite_watch.hpp"
 #include "host/optim/optimizer.hpp"
 #include "host/plugin/loader.hpp"
 #include "host/run/run_folder.hpp"
@@ -241,34 +240,6 @@ Json to_json(const TrainingPlan& plan) {
                                   {"weight_decay", parameter.weight_decay}});
   }
   return json;
-}
-
-namespace {
-
-std::string bad_parameter(const run::Runtime& runtime) {
-  for (const optim::TrainableParameter& parameter : runtime.parameters()) {
-    if (!at::isfinite(parameter.tensor).all().item<bool>()) {
-      return str("parameter ", parameter.name);
-    }
-  }
-  return "";
-}
-
-}  // namespace
-
-eval::NotFinite find_not_finite(run::Runtime& runtime, memory::StackState& state,
-                                const std::vector<data::TokenSegment>& segments) {
-  const at::NoGradGuard no_grad;
-  if (std::string found = bad_parameter(runtime); !found.empty()) return {found};
-  if (eval::NotFinite found = eval::find_in_state(state); !found.place.empty()) return found;
-  for (std::size_t i = 0; i < segments.size(); ++i) {
-    eval::NotFinite found =
-        eval::find_not_finite(runtime.model(), runtime.stack(), state, segments[i]);
-    if (found.place.empty()) continue;
-    found.place += str(", segment ", i + 1, " of the step");
-    return found;
-  }
-  return {};
 }
 
 }  // namespace mneme::train

@@ -1,6 +1,5 @@
-// What can be said of a training without training: its plan (sizes, memory, schedule, data), an
-// experiment file's errors and defaults, and where a failed step stopped being finite. Nothing is
-// written.
+// What can be said of a training without training: its plan (sizes, memory, schedule, data), and an
+// experiment file's errors and defaults (experiment_check.cpp). Nothing is written.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +12,6 @@
 
 #include "host/base/text.hpp"
 #include "host/config/experiment.hpp"
-#include "host/data/stream/stream.hpp"
-#include "host/eval/segment_step.hpp"
 #include "host/memory/stack/stack.hpp"
 #include "host/optim/optimizer.hpp"
 #include "host/plugin/loader.hpp"
@@ -71,16 +68,6 @@ struct TrainingPlan {
 // the vocabulary is not known.
 [[nodiscard]] TrainingPlan plan_training(const config::Experiment& experiment);
 [[nodiscard]] Json to_json(const TrainingPlan& plan);
-
-// --- Finding where the values of a training step stop being finite ---
-
-// Runs the segments of a failed step once more, without gradient and from the state that the step
-// began with, and names the first thing that is not finite: a parameter, the state, or what
-// eval::find_not_finite names, with the segment ("..., segment 2 of the step"). Nothing is found
-// when every forward pass is finite: then only a gradient is not finite. `state` and the model's
-// noise position are the step's first ones; both are changed.
-[[nodiscard]] eval::NotFinite find_not_finite(run::Runtime& runtime, memory::StackState& state,
-                                              const std::vector<data::TokenSegment>& segments);
 
 // --- Checking an experiment file and filling in every default ---
 

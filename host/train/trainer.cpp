@@ -15,7 +15,6 @@
 #include "host/run/cost/ram_check.hpp"
 #include "host/run/runtime.hpp"
 #include "host/tensor/torch.hpp"
-#include "host/train/dry_run.hpp"
 #include "host/weights/official_weights.hpp"
 
 namespace mneme::train {
@@ -234,6 +233,29 @@ eval::NotFinite Trainer::find_in_backward(const StepStart& begin) {
 
 namespace {
 
+// Runs the segments of a failed step once more, without gradient and from the state that the step
+// began with, and names the first thing that is not finite: a parameter, the state, or what
+// eval::find_not_finite names, with the segment ("..., segment 2 of the step"). Nothing is found
+// when every forward pass is finite: then only a gradient is not finite. `state` and the model's
+// noise position are the step's first ones; both are changed.
+eval::NotFinite find_in_forward(run::Runtime& runtime, memory::StackState& state,
+                                const std::vector<data::TokenSegment>& segments) {
+  const at::NoGradGuard no_grad;
+  for (const optim::TrainableParameter& parameter : runtime.parameters()) {
+    if (!at::isfinite(parameter.tensor).all().item<bool>())
+      return {str("parameter ", parameter.name)};
+  }
+  if (eval::NotFinite found = eval::find_in_state(state); !found.place.empty()) return found;
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    eval::NotFinite found =
+        eval::find_not_finite(runtime.model(), runtime.stack(), state, segments[i]);
+    if (found.place.empty()) continue;
+    found.place += str(", segment ", i + 1, " of the step");
+    return found;
+  }
+  return {};
+}
+
 // The first of the loss and the auxiliary losses that is not finite.
 std::string loss_text(const run::StepReport& report) {
   const auto bad = std::ranges::find_if(
@@ -252,7 +274,7 @@ void Trainer::fail_not_finite(const run::StepReport& report, const StepSums& sum
   optimizer_->zero_grad();
   memory::StackState state = begin.state.clone();
   runtime_->model().seek_noise(begin.noise);
-  eval::NotFinite first = find_not_finite(*runtime_, state, sums.segments);
+  eval::NotFinite first = find_in_forward(*runtime_, state, sums.segments);
   std::string what = loss_text(report);
   if (first.place.empty()) {
     what += str(", its forward passes are finite; the global norm of the gradients is ",
