@@ -24,7 +24,7 @@ namespace mneme::eval {
 
 // An evaluation whose lanes are split over ranks. Every rank evaluates the same stream and gets the
 // whole result. Ranks may be more than lanes: those that are left over wait.
-struct RankOptions {
+struct EvaluationRanks {
   ranks::Communicator* all = nullptr;  // null = one process; outlives the evaluation
   // 0 = none. Asked after every segment; all ranks get one that any rank has.
   std::function<int()> stop_signal = nullptr;
@@ -33,7 +33,7 @@ struct RankOptions {
 
 struct Options {
   std::int64_t lanes = 1;  // of the stream
-  RankOptions ranks = {};
+  EvaluationRanks ranks = {};
   // Keys and values of context blocks are kept while blocks and weights live. Without it every
   // segment projects its whole context again: slower, with the same numbers; tests check the cache
   // with it.

@@ -31,7 +31,8 @@ void add(const Json& from, std::map<std::string, double>& to) {
 
 }  // namespace
 
-RankExchange::RankExchange(const RankOptions& options, std::int64_t lanes) : ranks_(*options.all) {
+RankExchange::RankExchange(const EvaluationRanks& options, std::int64_t lanes)
+    : ranks_(*options.all) {
   const std::int64_t rank = ranks_.rank(), size = ranks_.size();
   lanes_.first = rank * lanes / size;
   lanes_.count = (rank + 1) * lanes / size - lanes_.first;

@@ -20,7 +20,7 @@ struct RankState {
 // One evaluation's ranks. exchange() is collective: every rank calls it once a segment, in order.
 class RankExchange {
  public:
-  RankExchange(const RankOptions& options, std::int64_t lanes);
+  RankExchange(const EvaluationRanks& options, std::int64_t lanes);
 
   // Lanes of this rank; none for ranks beyond the lanes.
   [[nodiscard]] const ranks::LaneRange& lanes() const { return lanes_; }
