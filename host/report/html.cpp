@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "host/figure/page.hpp"
-#include "host/report/comparison/places.hpp"
+#include "host/report/comparison/hide_folders.hpp"
 #include "host/report/report.hpp"
 #include "host/report/samples/samples.hpp"
 #include "host/report/setup/setup.hpp"

@@ -9,7 +9,7 @@
 #include "host/base/file/file.hpp"
 #include "host/base/json_text.hpp"
 #include "host/figure/pictures.hpp"
-#include "host/report/comparison/places.hpp"
+#include "host/report/comparison/hide_folders.hpp"
 #include "host/report/differences/soundness.hpp"
 #include "host/report/latex/paper.hpp"
 #include "host/report/samples/samples.hpp"

@@ -14,10 +14,10 @@ namespace {
 // The first description of data found with a run: of run.json, else of an evaluation.
 Json data_of(const Run& run) {
   if (run.info.is_object() && run.info.contains("data")) {
-    return without_places(run.info.at("data"));
+    return without_paths(run.info.at("data"));
   }
   for (const EvaluationSummary& one : run.evaluations) {
-    if (one.record.contains("data")) return without_places(one.record.at("data"));
+    if (one.record.contains("data")) return without_paths(one.record.at("data"));
   }
   return nullptr;
 }

@@ -10,7 +10,7 @@
 #include "host/base/file/file.hpp"
 #include "host/base/json_text.hpp"
 #include "host/config/toml/toml.hpp"
-#include "host/report/comparison/places.hpp"
+#include "host/report/comparison/hide_folders.hpp"
 #include "host/report/comparison/read_run.hpp"
 
 namespace mneme::report {
@@ -82,12 +82,12 @@ bool is_evaluated_at_the_end(const Run& run) {
 
 Run planned_run(const fs::path& folder, const Json& json, Comparison& comparison,
                 std::string& experiment) {
-  const std::string place = word_at(json, "folder");
+  const std::string name = word_at(json, "folder");
   Run run;
   const std::string state = json.value("state", "waiting");
-  if (!place.empty() && fs::exists(folder / place / "experiment.toml")) {
+  if (!name.empty() && fs::exists(folder / name / "experiment.toml")) {
     try {
-      ReadRun read = read_run(folder / place, place, comparison.notes);
+      ReadRun read = read_run(folder / name, name, comparison.notes);
       run = std::move(read.run);
       if (experiment.empty()) experiment = std::move(read.experiment);
     } catch (const std::exception& error) {
@@ -97,8 +97,8 @@ Run planned_run(const fs::path& folder, const Json& json, Comparison& comparison
   } else if (state == "done") {
     run.error = "its folder is missing";
   }
-  run.folder = place;
-  run.path = folder / place;
+  run.folder = name;
+  run.path = folder / name;
   run.seed = json.at("seed").get<std::uint64_t>();
   run.initial_sha256 = word_at(json, "initial_sha256");
   if (state == "failed") {

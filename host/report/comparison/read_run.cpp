@@ -189,14 +189,14 @@ void add_samples_and_diagnostics(const fs::path& folder, EvaluationSummary& eval
 void read_evaluations(const fs::path& folder, const config::Value& own, Run& run,
                       std::vector<std::string>& notes) {
   const Json own_data =
-      run.info.is_object() ? without_places(run.info.value("data", Json())) : Json();
+      run.info.is_object() ? without_paths(run.info.value("data", Json())) : Json();
   std::map<std::pair<std::int64_t, std::string>, Candidate> best;  // by other length (0) and split
   for (const fs::path& path : scores::list_evaluations(folder)) {
     try {
       scores::StoredEvaluation stored = scores::StoredEvaluation::open(path);
       const config::Value used = config::parse_toml(
           stored.info().at("experiment").get<std::string>(), path.filename().string());
-      const Json data = without_places(stored.info().value("data", Json()));
+      const Json data = without_paths(stored.info().value("data", Json()));
       if (!has_equal(own, used, "memory")) continue;  // `mneme eval --memory`: another arm
       const bool is_own = own_data.is_null() || agree(data, own_data);
       const std::int64_t length = is_own ? 0 : other_length(data, own_data);
@@ -308,13 +308,13 @@ std::vector<std::string> checksums_of(const Json& info) {
   return out;
 }
 
-Json without_places(const Json& data) {
-  static const std::set<std::string> kPlaces = {"files", "file", "path", "prepared",
-                                                "vocabulary_file"};
+Json without_paths(const Json& data) {
+  static const std::set<std::string> kPaths = {"files", "file", "path", "prepared",
+                                               "vocabulary_file"};
   if (!data.is_object()) return data;
   Json out = Json::object();
   for (const auto& [key, value] : data.items()) {
-    if (!kPlaces.contains(key)) out[key] = without_places(value);
+    if (!kPaths.contains(key)) out[key] = without_paths(value);
   }
   return out;
 }

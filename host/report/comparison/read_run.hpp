@@ -29,7 +29,7 @@ struct ReadRun {
 [[nodiscard]] Json read_json(const std::filesystem::path& file, const char* hint);
 // The checksum of each entry of the key "plugins"; "" where there is none.
 [[nodiscard]] std::vector<std::string> checksums_of(const Json& info);
-// A description of data (data::Dataset::describe()) without the places of files.
-[[nodiscard]] Json without_places(const Json& data);
+// A description of data (data::Dataset::describe()) without the paths of files.
+[[nodiscard]] Json without_paths(const Json& data);
 
 }  // namespace mneme::report

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "host/report/comparison/places.hpp"
+#include "host/report/comparison/hide_folders.hpp"
 #include "host/report/differences/soundness.hpp"
 #include "host/report/setup/setup.hpp"
 #include "host/report/setup/shares.hpp"

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "host/base/text.hpp"
-#include "host/report/comparison/places.hpp"
+#include "host/report/comparison/hide_folders.hpp"
 
 namespace mneme::report {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
-#include "host/report/comparison/places.hpp"
+#include "host/report/comparison/hide_folders.hpp"
 #include "host/report/setup/baseline.hpp"
 #include "tests/report/report_folders.hpp"
 

@@ -1,4 +1,4 @@
-#include "host/report/comparison/places.hpp"
+#include "host/report/comparison/hide_folders.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
