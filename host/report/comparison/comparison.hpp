@@ -284,6 +284,6 @@ struct Sweep {
 // that failed, are unfinished, or have no stored losses, and evaluations after different steps.
 // Error (kUsage) naming both runs when their tasks, data or vocabularies differ, or when backbones
 // of one seed and one [model] did not start from the same weights.
-void complete(Comparison& comparison);
+void check_and_complete(Comparison& comparison);
 
 }  // namespace mneme::report

@@ -188,7 +188,7 @@ void find_splits(Comparison& comparison) {
 
 }  // namespace
 
-void complete(Comparison& comparison) {
+void check_and_complete(Comparison& comparison) {
   std::set<std::uint64_t> seeds;
   const Run* first = nullptr;
   for (Arm& arm : comparison.arms) {

@@ -204,7 +204,7 @@ Comparison load_comparison(const fs::path& folder) {
       arm.experiment = experiment_of(word_at(json, "experiment"), arm);
     }
   }
-  complete(out);
+  check_and_complete(out);
   hide_folders(out);
   return out;
 }
@@ -323,7 +323,7 @@ Comparison load_runs(const std::vector<fs::path>& paths) {
   out.data = info.value("data", Json::object());
   out.mneme = word_at(info, "mneme");
   out.commit = word_at(info, "commit");
-  complete(out);
+  check_and_complete(out);
   hide_folders(out);
   return out;
 }
