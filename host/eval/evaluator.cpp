@@ -290,13 +290,13 @@ void Evaluator::run_lanes(const data::TokenSegment& segment,
   if (!ranks_) {
     run_segment(model_, stack_, state_, segment, std::move(step));
   } else if (lanes.count > 0) {
-    step.sum_of_weights = ranks_->sum_of_weights();
+    step.sum_over_processes = ranks_->sum_over_processes();
     step.do_others_go_on = segment.do_others_go_on(lanes.first, lanes.count);
     run_segment(model_, stack_, state_, segment.lanes_of(lanes.first, lanes.count),
                 std::move(step));
   } else {
     // The ranks with lanes sum the weights of their hooks' losses.
-    if (!stack_.is_empty()) static_cast<void>(ranks_->sum_of_weights()({}));
+    if (!stack_.is_empty()) static_cast<void>(ranks_->sum_over_processes()({}));
     enqueue(segment, {}, {});
   }
 }

@@ -81,7 +81,7 @@ RankState RankExchange::exchange(const RankState& own) const {
   return out;
 }
 
-memory::SumOverProcesses RankExchange::sum_of_weights() const {
+memory::SumOverProcesses RankExchange::sum_over_processes() const {
   return [this](const std::map<std::string, double>& own) {
     return ranks::sum_by_name(ranks_, own, kPurpose);
   };

@@ -28,8 +28,8 @@ class RankExchange {
   // returns what all ranks found. Documents and distances are no part of it.
   [[nodiscard]] SegmentFindings exchange(const SegmentFindings& own) const;
   [[nodiscard]] RankState exchange(const RankState& own) const;
-  // SegmentStep::sum_of_weights.
-  [[nodiscard]] memory::SumOverProcesses sum_of_weights() const;
+  // For SegmentStep.
+  [[nodiscard]] memory::SumOverProcesses sum_over_processes() const;
 
  private:
   ranks::Communicator& ranks_;

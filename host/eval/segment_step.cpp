@@ -101,7 +101,7 @@ backbone::Output run_segment(backbone::Model& model, memory::Stack& stack,
   step.memory.valid_count = batch.valid_count;
   memory::SegmentHooks hooks(stack, state, step.memory);
   backbone::Output out = model.forward(batch, hooks, step.forward);
-  if (step.sum_of_weights) hooks.sum_over_processes(step.sum_of_weights);
+  if (step.sum_over_processes) hooks.sum_over_processes(step.sum_over_processes);
   if (step.before_commit) step.before_commit(out, hooks);
   hooks.commit();
   return out;

@@ -27,9 +27,9 @@ struct SegmentStep {
   memory::SegmentInput memory = {};
   // Other processes have lanes of the segment that are not reset (StackState::reset).
   bool do_others_go_on = false;
-  // Where other processes compute other lanes: SegmentHooks::sum_over_processes gets it after the
+  // Where other processes compute other lanes: for SegmentHooks::sum_over_processes, after the
   // forward pass. null = losses and metrics are means over the lanes of this process.
-  memory::SumOverProcesses sum_of_weights = nullptr;
+  memory::SumOverProcesses sum_over_processes = nullptr;
   // Called after the forward pass: auxiliary losses and metrics of the segment are complete, and
   // the state is still that before the segment. When it throws, the state stays so.
   std::function<void(const backbone::Output& out, const memory::SegmentHooks& hooks)>

@@ -292,7 +292,7 @@ int Parallel::finish_backward(std::vector<double>& numbers) {
   return asked == 0.0 ? 0 : signal != 0 ? signal : static_cast<int>(std::lround(sum / asked));
 }
 
-memory::SumOverProcesses Parallel::sum_of_weights() {
+memory::SumOverProcesses Parallel::sum_over_processes() {
   return [this](const std::map<std::string, double>& own) {
     return ranks::sum_by_name(ranks(), own, purpose_ + ", weights of losses");
   };

@@ -401,12 +401,12 @@ void Trainer::run_segment(StepSums& sums, const data::TokenSegment& segment, dou
   sums.segments.push_back(own);
   eval::SegmentStep step;
   step.memory.watch = watch_;
-  // Losses need the weights of all lanes before the backward pass; metrics are looked at in steps
-  // that are logged only.
+  // A loss is a weighted mean over all lanes, so the backward pass needs the sum of their weights;
+  // metrics are looked at in steps that are logged only.
   const std::int64_t targets = segment.target_count();
   const bool is_summed = parallel_ && watch_ == nullptr && targets > 0 &&
                          (runtime_->stack().has_losses() || is_next_logged());
-  if (is_summed) step.sum_of_weights = parallel_->sum_of_weights();
+  if (is_summed) step.sum_over_processes = parallel_->sum_over_processes();
   const bool has_metrics = !parallel_ || is_summed;
   if (parallel_) {
     const ranks::LaneRange& lanes = parallel_->lanes();
