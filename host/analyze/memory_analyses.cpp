@@ -54,9 +54,9 @@ void check_layer(std::int64_t layer, std::int64_t layers) {
 at::Tensor layer_input(run::Runtime& runtime, memory::StackState& state,
                        const data::TokenSegment& segment, std::int64_t layer) {
   backbone::ForwardOptions::Tap tap;
-  eval::SegmentStep step;
-  step.forward.tap = &tap;
-  eval::run_segment(runtime.model(), runtime.stack(), state, segment, std::move(step));
+  eval::SegmentOptions with;
+  with.forward.tap = &tap;
+  eval::run_segment(runtime.model(), runtime.stack(), state, segment, std::move(with));
   const at::Tensor x =
       layer == 0 ? tap.embedded : tap.layer_out.at(static_cast<std::size_t>(layer - 1));
   return x.select(0, 0).narrow(0, 0, segment.valid[0]).to(at::kCPU, at::kDouble);

@@ -88,9 +88,9 @@ at::Tensor Decoder::feed(memory::StackState& state, const at::Tensor& input) {
   backbone::Batch batch;
   batch.input = input;
   batch.target = at::full_like(input, -1);  // no loss, only the arg max
-  SegmentStep step;
-  step.forward.wants_correct = true;
-  const at::Tensor best = run_segment(model_, stack_, state, batch, std::move(step)).best;
+  SegmentOptions with;
+  with.forward.wants_correct = true;
+  const at::Tensor best = run_segment(model_, stack_, state, batch, std::move(with)).best;
   result_.fed_tokens += input.numel();
   return best.narrow(1, input.size(1) - 1, 1);
 }

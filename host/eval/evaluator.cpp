@@ -273,27 +273,27 @@ void Evaluator::add_block(const LossQueue::Entry& entry, std::int64_t lane) {
 
 void Evaluator::run_lanes(const data::TokenSegment& segment,
                           std::map<std::string, at::Tensor>& probes) {
-  SegmentStep step;
-  step.memory.may_keep_projections = options_.use_cache;
+  SegmentOptions with;
+  with.memory.may_keep_projections = options_.use_cache;
   if (options_.on_probes) {
-    step.memory.wanted_probes = options_.wanted_probes;
-    step.memory.probes = &probes;
+    with.memory.wanted_probes = options_.wanted_probes;
+    with.memory.probes = &probes;
   }
-  step.forward.wants_correct = true;
-  step.forward.distances = options_.distances;
-  step.forward.may_leave_losses = !ranks_ && !options_.on_probes;
+  with.forward.wants_correct = true;
+  with.forward.distances = options_.distances;
+  with.forward.may_leave_losses = !ranks_ && !options_.on_probes;
   // A failure in it leaves the state as it was before the segment.
-  step.before_commit = [&](const backbone::Output& out, const memory::SegmentHooks& hooks) {
+  with.before_commit = [&](const backbone::Output& out, const memory::SegmentHooks& hooks) {
     enqueue(segment, out.nll.defined() ? at::Tensor() : out.top, findings_of(out, hooks));
   };
   const ranks::LaneRange lanes = own();
   if (!ranks_) {
-    run_segment(model_, stack_, state_, segment, std::move(step));
+    run_segment(model_, stack_, state_, segment, std::move(with));
   } else if (lanes.count > 0) {
-    step.sum_over_processes = ranks_->sum_over_processes();
-    step.do_others_go_on = segment.do_others_go_on(lanes.first, lanes.count);
+    with.sum_over_processes = ranks_->sum_over_processes();
+    with.do_others_go_on = segment.do_others_go_on(lanes.first, lanes.count);
     run_segment(model_, stack_, state_, segment.lanes_of(lanes.first, lanes.count),
-                std::move(step));
+                std::move(with));
   } else {
     // The ranks with lanes sum the weights of their hooks' losses.
     if (!stack_.is_empty()) static_cast<void>(ranks_->sum_over_processes()({}));

@@ -28,7 +28,7 @@ class RankExchange {
   // returns what all ranks found. Documents and distances are no part of it.
   [[nodiscard]] SegmentFindings exchange(const SegmentFindings& own) const;
   [[nodiscard]] RankState exchange(const RankState& own) const;
-  // For SegmentStep.
+  // For SegmentOptions.
   [[nodiscard]] memory::SumOverProcesses sum_over_processes() const;
 
  private:

@@ -96,25 +96,25 @@ NotFinite find_in_state(const memory::StackState& state) {
 
 backbone::Output run_segment(backbone::Model& model, memory::Stack& stack,
                              memory::StackState& state, const backbone::Batch& batch,
-                             SegmentStep step) {
-  step.memory.length = batch.input.size(1);
-  step.memory.valid_count = batch.valid_count;
-  memory::SegmentHooks hooks(stack, state, step.memory);
-  backbone::Output out = model.forward(batch, hooks, step.forward);
-  if (step.sum_over_processes) hooks.sum_over_processes(step.sum_over_processes);
-  if (step.before_commit) step.before_commit(out, hooks);
+                             SegmentOptions with) {
+  with.memory.length = batch.input.size(1);
+  with.memory.valid_count = batch.valid_count;
+  memory::SegmentHooks hooks(stack, state, with.memory);
+  backbone::Output out = model.forward(batch, hooks, with.forward);
+  if (with.sum_over_processes) hooks.sum_over_processes(with.sum_over_processes);
+  if (with.before_commit) with.before_commit(out, hooks);
   hooks.commit();
   return out;
 }
 
 backbone::Output run_segment(backbone::Model& model, memory::Stack& stack,
                              memory::StackState& state, const data::TokenSegment& segment,
-                             SegmentStep step) {
+                             SegmentOptions with) {
   const backbone::Batch batch = make_batch(segment, model.vocabulary(), stack.backbone().device);
   if (std::ranges::find(segment.reset, 1) != segment.reset.end()) {
-    state.reset(segment.reset, step.do_others_go_on);
+    state.reset(segment.reset, with.do_others_go_on);
   }
-  return run_segment(model, stack, state, batch, std::move(step));
+  return run_segment(model, stack, state, batch, std::move(with));
 }
 
 NotFinite find_not_finite(backbone::Model& model, memory::Stack& stack, memory::StackState& state,
@@ -122,15 +122,15 @@ NotFinite find_not_finite(backbone::Model& model, memory::Stack& stack, memory::
   memory::FiniteWatch watch;
   backbone::ForwardOptions::Tap tap;
   NotFinite found;
-  SegmentStep step;
-  step.forward.tap = &tap;
-  step.memory.watch = &watch;
-  step.before_commit = [&](const backbone::Output& out, const memory::SegmentHooks& hooks) {
+  SegmentOptions with;
+  with.forward.tap = &tap;
+  with.memory.watch = &watch;
+  with.before_commit = [&](const backbone::Output& out, const memory::SegmentHooks& hooks) {
     found = {watch.found(), !watch.found().empty()};
     if (found.place.empty()) found.place = bad_output(out, tap);
     if (found.place.empty()) found.place = bad_loss(hooks);
   };
-  run_segment(model, stack, state, segment, std::move(step));
+  run_segment(model, stack, state, segment, std::move(with));
   return found;
 }
 

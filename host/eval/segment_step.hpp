@@ -20,8 +20,8 @@ namespace mneme::eval {
 [[nodiscard]] backbone::Batch make_batch(const data::TokenSegment& segment, std::int64_t vocabulary,
                                          at::Device device);
 
-// What a caller wants of a step besides the model's output.
-struct SegmentStep {
+// What a caller of run_segment wants besides the model's output.
+struct SegmentOptions {
   backbone::ForwardOptions forward = {};
   // Probes, draws and the check for finite values; length and valid counts are the batch's.
   memory::SegmentInput memory = {};
@@ -40,12 +40,12 @@ struct SegmentStep {
 // hooks and `before_commit` throw; the state is then not changed.
 backbone::Output run_segment(backbone::Model& model, memory::Stack& stack,
                              memory::StackState& state, const backbone::Batch& batch,
-                             SegmentStep step = {});
+                             SegmentOptions with = {});
 // The same with a segment of a stream, after the resets of lanes that it asks for: after an error
 // the lanes stay marked for them. Errors: also as make_batch.
 backbone::Output run_segment(backbone::Model& model, memory::Stack& stack,
                              memory::StackState& state, const data::TokenSegment& segment,
-                             SegmentStep step = {});
+                             SegmentOptions with = {});
 
 struct NotFinite {
   std::string place;       // "" = everything is finite

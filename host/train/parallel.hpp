@@ -92,7 +92,7 @@ class Parallel {
   void begin_backward() { gradients_.begin(purpose_); }
   // Sums gradients and numbers, and agrees on the signal, which is returned. Collective.
   [[nodiscard]] int finish_backward(std::vector<double>& numbers);
-  // For eval::SegmentStep.
+  // For eval::SegmentOptions.
   [[nodiscard]] memory::SumOverProcesses sum_over_processes();
   // The text of the first rank that has one, with the rank's name; "" = none has. Collective.
   [[nodiscard]] std::string first_text(const std::string& own) const;

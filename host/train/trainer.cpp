@@ -399,23 +399,23 @@ void Trainer::check_has_targets(std::int64_t passed) const {
 void Trainer::run_segment(StepSums& sums, const data::TokenSegment& segment, double weight) {
   const data::TokenSegment own = parallel_ ? parallel_->own(segment) : segment;
   sums.segments.push_back(own);
-  eval::SegmentStep step;
-  step.memory.watch = watch_;
+  eval::SegmentOptions with;
+  with.memory.watch = watch_;
   // A loss is a weighted mean over all lanes, so the backward pass needs the sum of their weights;
   // metrics are looked at in steps that are logged only.
   const std::int64_t targets = segment.target_count();
   const bool is_summed = parallel_ && watch_ == nullptr && targets > 0 &&
                          (runtime_->stack().has_losses() || is_next_logged());
-  if (is_summed) step.sum_over_processes = parallel_->sum_over_processes();
+  if (is_summed) with.sum_over_processes = parallel_->sum_over_processes();
   const bool has_metrics = !parallel_ || is_summed;
   if (parallel_) {
     const ranks::LaneRange& lanes = parallel_->lanes();
-    step.do_others_go_on = segment.do_others_go_on(lanes.first, lanes.count);
+    with.do_others_go_on = segment.do_others_go_on(lanes.first, lanes.count);
   }
-  step.before_commit = [&](const backbone::Output& out, const memory::SegmentHooks& hooks) {
+  with.before_commit = [&](const backbone::Output& out, const memory::SegmentHooks& hooks) {
     if (targets > 0) sums.add(out, hooks, targets, weight, has_metrics);
   };
-  eval::run_segment(runtime_->model(), runtime_->stack(), state_, own, std::move(step));
+  eval::run_segment(runtime_->model(), runtime_->stack(), state_, own, std::move(with));
 }
 
 }  // namespace mneme::train

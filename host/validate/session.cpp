@@ -61,16 +61,16 @@ Session::Result Session::run(memory::StackState& state, const at::Tensor& ids, c
     const at::Tensor counts = at::tensor(how.valid_count, at::kLong).unsqueeze(1);
     target = target.masked_fill(at::arange(length, at::kLong).unsqueeze(0).ge(counts), -1);
   }
-  eval::SegmentStep step;
-  step.forward.tap = how.tap;
-  step.memory.wanted_probes = how.probes;
-  step.memory.probes = &out.probes;
-  step.before_commit = [&](const Output&, const memory::SegmentHooks& segment) {
+  eval::SegmentOptions with;
+  with.forward.tap = how.tap;
+  with.memory.wanted_probes = how.probes;
+  with.memory.probes = &out.probes;
+  with.before_commit = [&](const Output&, const memory::SegmentHooks& segment) {
     out.aux = segment.total_loss();
     for (const auto& [name, metric] : segment.metrics()) out.metrics[name] = metric.value;
   };
   const Batch batch{ids.narrow(1, 0, length), target, how.valid_count};
-  const Output forward = eval::run_segment(*model, stack, state, batch, std::move(step));
+  const Output forward = eval::run_segment(*model, stack, state, batch, std::move(with));
   out.nll = forward.nll;
   out.top = forward.top;
   out.loss = out.nll.mean();

@@ -73,9 +73,9 @@ Output run_plain(Model& model, const config::ModelConfig& config, const ModelSet
   plugin::PluginLoader loader = memory::make_loader();
   memory::Stack stack(config::MemoryConfig{}, backbone_info(config, setup), loader);
   memory::StackState state = stack.new_state(memory::Phase::kTraining, batch.input.size(0));
-  eval::SegmentStep step;
-  step.forward = options;
-  return eval::run_segment(model, stack, state, batch, std::move(step));
+  eval::SegmentOptions with;
+  with.forward = options;
+  return eval::run_segment(model, stack, state, batch, std::move(with));
 }
 
 at::Tensor random_tensor(uint64_t seed, at::IntArrayRef shape) {

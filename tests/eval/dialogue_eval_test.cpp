@@ -130,10 +130,10 @@ TEST(TokenTypes, AddTheirEmbeddings) {
     segment.valid = {segment.length};
     memory::StackState state = run.stack().new_state(memory::Phase::kEvaluation, 1);
     backbone::ForwardOptions::Tap tap;
-    SegmentStep step;
-    step.forward.tap = &tap;
+    SegmentOptions with;
+    with.forward.tap = &tap;
     const at::NoGradGuard no_grad;
-    static_cast<void>(run_segment(run.model(), run.stack(), state, segment, std::move(step)));
+    static_cast<void>(run_segment(run.model(), run.stack(), state, segment, std::move(with)));
     return tap.embedded;
   };
   const at::Tensor plain = embedded({1, 2, 3}, {}), types = embedded({5, 5, 6}, {});

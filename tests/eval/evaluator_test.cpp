@@ -95,12 +95,12 @@ TEST(RunSegment, CommitsAfterItsObserverAndNotWhenThatThrows) {
   memory::StackState state = runtime.stack().new_state(memory::Phase::kEvaluation, 3);
   auto segments = random_segments(2, 3, 6);
   segments[1].reset = {0, 1, 0};
-  const auto step = [&](std::size_t i, SegmentStep options) {
+  const auto step = [&](std::size_t i, SegmentOptions options) {
     return run_segment(runtime.model(), runtime.stack(), state, segments[i], std::move(options));
   };
   at::Tensor seen;
   std::int64_t before = -1;
-  SegmentStep observed;
+  SegmentOptions observed;
   observed.before_commit = [&](const backbone::Output& out, const memory::SegmentHooks&) {
     seen = out.nll;
     before = state.segments();
@@ -108,7 +108,7 @@ TEST(RunSegment, CommitsAfterItsObserverAndNotWhenThatThrows) {
   EXPECT_TRUE(at::equal(step(0, observed).nll, seen));
   EXPECT_EQ(before, 0);
   EXPECT_EQ(state.segments(), 1);
-  SegmentStep failing;
+  SegmentOptions failing;
   failing.before_commit = [](const backbone::Output&, const memory::SegmentHooks&) {
     throw std::runtime_error("the observer fails");
   };
@@ -302,10 +302,10 @@ TEST(Evaluate, LossesOfSeveralSegmentsAreThoseOfEach) {
   double sum = 0.0;
   for (std::size_t i = 0; i < segments.size(); ++i) {
     SCOPED_TRACE(i);
-    SegmentStep step;
-    step.forward.wants_correct = true;
+    SegmentOptions with;
+    with.forward.wants_correct = true;
     const backbone::Output one =
-        run_segment(runtime.model(), runtime.stack(), state, segments[i], std::move(step));
+        run_segment(runtime.model(), runtime.stack(), state, segments[i], std::move(with));
     EXPECT_EQ(order[i], segments[i].inputs[0]);
     for (std::int64_t at = 0; at < 12; ++at) {
       const auto place = static_cast<std::size_t>(at);

@@ -169,17 +169,17 @@ class Gpt2Run {
     std::map<std::string, at::Tensor> probes;
     const std::map<std::string, at::Tensor> draws = draws_in(prefix);
     at::Tensor aux;
-    eval::SegmentStep step;
-    step.memory.replay_draws = &draws;
-    step.forward.tap = &tap;
-    step.memory.wanted_probes = {"memory.coefficients", "memory.kl"};
-    step.memory.probes = &probes;
-    step.before_commit = [&](const backbone::Output&, const memory::SegmentHooks& hooks) {
+    eval::SegmentOptions with;
+    with.memory.replay_draws = &draws;
+    with.forward.tap = &tap;
+    with.memory.wanted_probes = {"memory.coefficients", "memory.kl"};
+    with.memory.probes = &probes;
+    with.before_commit = [&](const backbone::Output&, const memory::SegmentHooks& hooks) {
       aux = hooks.total_loss();
     };
     const backbone::Output out = eval::run_segment(
         *model_, *stack_, state_,
-        backbone::Batch{.input = ids, .target = target, .valid_count = {}}, std::move(step));
+        backbone::Batch{.input = ids, .target = target, .valid_count = {}}, std::move(with));
     const at::Tensor logp = model_->log_probabilities(out.top.detach().flatten(0, 1));
     values.check(prefix + "logits", logp.view({lanes, tokens, -1}),
                  at::log_softmax(read(prefix + "logits"), -1));

@@ -65,11 +65,11 @@ void OfficialRun::compare(Comparison& comparison, const std::string& name,
 
 backbone::Output OfficialRun::forward(const backbone::Batch& batch, Tap& tap,
                                       std::map<std::string, at::Tensor>& probes) {
-  eval::SegmentStep step;
-  step.forward.tap = &tap;
-  step.memory.wanted_probes = {"memory.alpha"};
-  step.memory.probes = &probes;
-  return eval::run_segment(*model_, *stack_, state_, batch, std::move(step));
+  eval::SegmentOptions with;
+  with.forward.tap = &tap;
+  with.memory.wanted_probes = {"memory.alpha"};
+  with.memory.probes = &probes;
+  return eval::run_segment(*model_, *stack_, state_, batch, std::move(with));
 }
 
 void OfficialRun::run(Comparison& comparison) {

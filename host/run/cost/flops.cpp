@@ -233,13 +233,13 @@ class MeasuredModel {
   // One segment; its loss.
   at::Tensor run() {
     at::Tensor loss;
-    eval::SegmentStep step;
-    step.before_commit = [&](const backbone::Output& out, const memory::SegmentHooks& hooks) {
+    eval::SegmentOptions with;
+    with.before_commit = [&](const backbone::Output& out, const memory::SegmentHooks& hooks) {
       loss = out.nll.sum();
       const at::Tensor auxiliary = hooks.total_loss();
       if (auxiliary.defined()) loss = loss + auxiliary;
     };
-    eval::run_segment(*model_, *stack_, state_, batch_, std::move(step));
+    eval::run_segment(*model_, *stack_, state_, batch_, std::move(with));
     return loss;
   }
 

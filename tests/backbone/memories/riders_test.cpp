@@ -198,10 +198,10 @@ TEST(RidersInTwoLayers, EqualAPassWrittenByHand) {
     at::Tensor held;
     for (uint64_t s = 0; s < 3; ++s) {
       ForwardOptions::Tap tap;
-      eval::SegmentStep step;
-      step.forward.tap = &tap;
+      eval::SegmentOptions with;
+      with.forward.tap = &tap;
       const Batch batch{random_ids(70 + s, 2, 3, 11), {}, {}};
-      const Output out = eval::run_segment(*run.model, run.stack, state, batch, std::move(step));
+      const Output out = eval::run_segment(*run.model, run.stack, state, batch, std::move(with));
       const int64_t count = held.defined() ? held.size(1) : 0;
       const at::Tensor rows = count > 0 ? at::cat({held, tap.embedded}, 1) : tap.embedded;
       EXPECT_LT(largest_difference(out.top, by_hand.forward(rows, count)), kSame)

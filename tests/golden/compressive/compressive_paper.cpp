@@ -144,14 +144,14 @@ class PaperRun {
                                 {}};
     std::map<std::string, at::Tensor> probes;
     at::Tensor aux;
-    eval::SegmentStep step;
-    step.memory.wanted_probes = kProbes;
-    step.memory.probes = &probes;
-    step.before_commit = [&](const backbone::Output&, const memory::SegmentHooks& hooks) {
+    eval::SegmentOptions with;
+    with.memory.wanted_probes = kProbes;
+    with.memory.probes = &probes;
+    with.before_commit = [&](const backbone::Output&, const memory::SegmentHooks& hooks) {
       aux = hooks.total_loss();
     };
     const backbone::Output out =
-        eval::run_segment(*model_, *stack_, state_, batch, std::move(step));
+        eval::run_segment(*model_, *stack_, state_, batch, std::move(with));
     const std::string prefix = str("seg", s, ".");
     const at::Tensor logits = at::linear(out.top.detach(), part("out.weight", false).detach(),
                                          part("out.bias", false).detach());

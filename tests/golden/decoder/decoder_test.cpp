@@ -75,11 +75,11 @@ class Golden {
     const at::NoGradGuard no_grad;
     DecoderModel model = decoder_.make(dtype, 0, memory::Phase::kEvaluation);
     backbone::ForwardOptions::Tap tap;
-    eval::SegmentStep step;
-    step.forward.tap = &tap;
+    eval::SegmentOptions with;
+    with.forward.tap = &tap;
     const backbone::Output out = eval::run_segment(
         *model.model, *model.stack, model.state,
-        backbone::Batch{.input = ids_, .target = {}, .valid_count = {}}, std::move(step));
+        backbone::Batch{.input = ids_, .target = {}, .valid_count = {}}, std::move(with));
     const bool is_double = dtype == at::kDouble;
     near(str("logits", is_double ? " f64" : " f32"), model.log_probabilities(out.top),
          logits("logits"), is_double ? kLogits64 : kLogits32);
