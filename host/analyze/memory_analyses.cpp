@@ -5,7 +5,7 @@
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
 #include "host/base/utf8.hpp"
-#include "host/eval/segment_step.hpp"
+#include "host/eval/run_segment.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::analyze {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "host/base/error.hpp"
-#include "host/eval/segment_step.hpp"
+#include "host/eval/run_segment.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::eval {

@@ -9,7 +9,7 @@
 #include "host/eval/loss_queue.hpp"
 #include "host/eval/protocol.hpp"
 #include "host/eval/rank_exchange.hpp"
-#include "host/eval/segment_step.hpp"
+#include "host/eval/run_segment.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::eval {

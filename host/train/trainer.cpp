@@ -7,7 +7,7 @@
 #include "host/base/error.hpp"
 #include "host/base/log.hpp"
 #include "host/base/progress.hpp"
-#include "host/eval/segment_step.hpp"
+#include "host/eval/run_segment.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/memory/interface/finite_watch.hpp"
 #include "host/optim/optimizer.hpp"

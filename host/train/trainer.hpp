@@ -24,7 +24,7 @@
 #include "host/data/stream/stream.hpp"
 #include "host/eval/evaluator.hpp"
 #include "host/eval/protocol.hpp"
-#include "host/eval/segment_step.hpp"
+#include "host/eval/run_segment.hpp"
 #include "host/memory/stack/stack.hpp"
 #include "host/memory/state/stack_state.hpp"
 #include "host/optim/optimizer.hpp"

@@ -7,7 +7,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/random.hpp"
-#include "host/eval/segment_step.hpp"
+#include "host/eval/run_segment.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::validate {

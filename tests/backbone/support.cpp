@@ -4,7 +4,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/random.hpp"
-#include "host/eval/segment_step.hpp"
+#include "host/eval/run_segment.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/plugin/loader.hpp"
 #include "host/tensor/torch.hpp"

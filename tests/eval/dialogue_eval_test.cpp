@@ -10,7 +10,7 @@
 #include "host/base/file/file.hpp"
 #include "host/base/random.hpp"
 #include "host/eval/evaluator.hpp"
-#include "host/eval/segment_step.hpp"
+#include "host/eval/run_segment.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/run/run_support.hpp"

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "host/eval/segment_step.hpp"
+#include "host/eval/run_segment.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/backbone/support.hpp"
 #include "tests/generate/support.hpp"

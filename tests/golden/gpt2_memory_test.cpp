@@ -14,7 +14,7 @@
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
 #include "host/config/experiment.hpp"
-#include "host/eval/segment_step.hpp"
+#include "host/eval/run_segment.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/memory/stack/stack.hpp"
 #include "host/memory/state/stack_state.hpp"

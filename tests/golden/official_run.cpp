@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "host/base/error.hpp"
-#include "host/eval/segment_step.hpp"
+#include "host/eval/run_segment.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/weights/official_weights.hpp"
 #include "tests/golden/official_settings.hpp"

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "host/backbone/attention/attention.hpp"
-#include "host/eval/segment_step.hpp"
+#include "host/eval/run_segment.hpp"
 #include "host/memory/abi/kernel_function.hpp"
 #include "host/memory/segment/segment_hooks.hpp"
 #include "host/optim/optimizer.hpp"

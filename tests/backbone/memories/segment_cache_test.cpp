@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "host/backbone/model.hpp"
-#include "host/eval/segment_step.hpp"
+#include "host/eval/run_segment.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/memory/segment/segment_hooks.hpp"
 #include "host/memory/stack/stack.hpp"

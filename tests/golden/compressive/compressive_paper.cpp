@@ -5,7 +5,7 @@
 
 #include "host/backbone/model.hpp"
 #include "host/base/error.hpp"
-#include "host/eval/segment_step.hpp"
+#include "host/eval/run_segment.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/weights/official_weights.hpp"
 #include "tests/golden/compressive/compressive_case.hpp"

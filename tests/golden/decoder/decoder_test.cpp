@@ -11,7 +11,7 @@
 #include "host/backbone/open_segment.hpp"
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
-#include "host/eval/segment_step.hpp"
+#include "host/eval/run_segment.hpp"
 #include "host/optim/optimizer.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/weights/official_weights.hpp"

@@ -1,5 +1,5 @@
-// One segment of all lanes through model and memory: the step of training, evaluation, decoding and
-// analysis, and the search for the first value in it that is not finite.
+// One segment of all lanes through model and memory, in training, evaluation, decoding and analysis;
+// and the search for the first value in it that is not finite.
 #pragma once
 
 #include <ATen/core/Tensor.h>

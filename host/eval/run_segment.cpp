@@ -1,4 +1,4 @@
-#include "host/eval/segment_step.hpp"
+#include "host/eval/run_segment.hpp"
 
 #include <algorithm>
 #include <utility>
