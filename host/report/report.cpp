@@ -198,7 +198,7 @@ Json json_of(const Comparison& comparison, const Difference& one) {
           {"detectable", number_or_null(one.detectable)},
           {"statistics", json_of_statistics(one)},
           {"verdict", verdict_word(one)},
-          {"reason", one.reason}};
+          {"reason", one.reason()}};
 }
 
 Json list_of(const Comparison& comparison, const std::vector<Difference>& all) {

@@ -136,7 +136,7 @@ TEST_F(ReportTest, BlocksAreTheUnitsOfFewDocuments) {
     EXPECT_EQ(one.unit, "block");
     EXPECT_GT(one.block, 0);
     EXPECT_EQ(one.targets, 9 * 128);
-    EXPECT_THAT(one.reason, HasSubstr("the result is about these documents alone"));
+    EXPECT_THAT(one.reason(), HasSubstr("the result is about these documents alone"));
     const Arm& arm = few.comparison.arms[one.arm];
     const Arm& first = few.comparison.arms.front();
     double expected = 0.0;

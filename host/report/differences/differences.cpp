@@ -229,15 +229,13 @@ stats::PairedResult compare_units(const Units& units, std::size_t arms, Differen
   out.statistics = result;
   out.block_autocorrelation = units.autocorrelation;
   out.are_blocks_correlated = units.are_correlated;
-  std::vector<std::string> reasons = units.warnings;
-  reasons.insert(reasons.end(), result.warnings.begin(), result.warnings.end());
+  out.reasons = units.warnings;
+  out.reasons.insert(out.reasons.end(), result.warnings.begin(), result.warnings.end());
   if (units.left_out > 0) {
-    reasons.push_back(str(units.left_out, units.block > 0 ? " lane" : " " + out.unit,
-                          units.left_out == 1 ? " was" : "s were",
-                          " left out, which not every evaluation has with equal targets"));
+    out.reasons.push_back(str(units.left_out, units.block > 0 ? " lane" : " " + out.unit,
+                              units.left_out == 1 ? " was" : "s were",
+                              " left out, which not every evaluation has with equal targets"));
   }
-  out.reason = join(reasons, "; ");
-  out.reasons = std::move(reasons);
   return result;
 }
 
@@ -257,7 +255,7 @@ Difference prepare_pair(const Comparison& comparison, ArmPair arms, const std::s
   const std::vector<Pair> pairs = pairs_of(comparison, arms, split);
   Difference out = unknown(arms, split, measure);
   if (pairs.empty()) {
-    out.reason = "no seed of which both arms have stored losses";
+    out.reasons = {"no seed of which both arms have stored losses"};
     return out;
   }
   const std::string unit = is_answer_score(measure) ? "dialogue" : pairs.front().baseline->unit;
@@ -266,7 +264,7 @@ Difference prepare_pair(const Comparison& comparison, ArmPair arms, const std::s
         return pair.baseline->unit == unit && pair.arm->unit == unit;
       });
   if (!are_equal) {
-    out.reason = "the evaluations were cut into different units";
+    out.reasons = {"the evaluations were cut into different units"};
     return out;
   }
   for (const Pair& pair : pairs) out.seeds.push_back(pair.seed);
@@ -283,9 +281,9 @@ Difference prepare_pair(const Comparison& comparison, ArmPair arms, const std::s
         "documents alone");
   }
   if (units.targets.empty()) {
-    out.reason = is_answer_score(measure)
-                     ? "the arms have no dialogue in common with equally many generated answers"
-                     : "the evaluations have no " + unit + " in common with equal targets";
+    out.reasons = {is_answer_score(measure)
+                       ? "the arms have no dialogue in common with equally many generated answers"
+                       : "the evaluations have no " + unit + " in common with equal targets"};
   }
   return out;
 }

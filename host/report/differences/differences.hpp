@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "host/base/text.hpp"
 #include "host/report/comparison/comparison.hpp"
 #include "host/stats/paired.hpp"
 
@@ -36,7 +37,7 @@ enum class Verdict {
   kBetter,  // than the baseline
   kWorse,
   kNoDifference,  // none shown
-  kUnknown,       // not computed; `reason` says why
+  kUnknown,       // not computed; `reasons` say why
   kFaulty,        // a memory breaks a rule that the comparison rests on; `faults` says which
 };
 
@@ -73,9 +74,12 @@ struct Difference {
   double block_autocorrelation = 0.0;  // between neighbouring blocks (stats/blocks.hpp)
   bool are_blocks_correlated = false;  // no length was found at which they are not
   Verdict verdict = Verdict::kUnknown;
-  std::string reason = {};                // why it is unknown, or what was left out
-  std::vector<std::string> reasons = {};  // its parts, where there are several
+  // Why it is unknown, or what a reader must know of it, such as what was left out.
+  std::vector<std::string> reasons = {};
   std::string faults = {};  // of the arm, else of the baseline: "not causal"; "" = none is known
+
+  // The reasons as one text; "" = there are none.
+  [[nodiscard]] std::string reason() const { return join(reasons, "; "); }
 };
 
 // By split, measure and arm. Losses are compared on every split; accuracies where the data are a

@@ -69,9 +69,7 @@ std::vector<std::string> reason_notes(const Comparison& comparison,
                                       const std::vector<Difference>& all, bool are_pairs) {
   std::vector<std::pair<std::string, std::vector<const Difference*>>> reasons;
   for (const Difference& one : all) {
-    if (one.reason.empty()) continue;
-    const std::vector<std::string> whole = {one.reason};
-    for (const std::string& reason : one.reasons.empty() ? whole : one.reasons) {
+    for (const std::string& reason : one.reasons) {
       auto found = std::ranges::find(reasons, reason, &decltype(reasons)::value_type::first);
       if (found == reasons.end()) found = reasons.insert(reasons.end(), {reason, {}});
       found->second.push_back(&one);
@@ -226,7 +224,7 @@ std::string shown_difference(const Comparison& comparison, const Difference& one
 std::string sentence(const Comparison& comparison, const Difference& one) {
   if (one.verdict == Verdict::kUnknown) {
     return str(comparison.arms[one.arm].name, " is not compared with ",
-               comparison.arms[one.baseline].name, " on ", one.split, ": ", one.reason, '.');
+               comparison.arms[one.baseline].name, " on ", one.split, ": ", one.reason(), '.');
   }
   if (one.verdict == Verdict::kFaulty) {
     return str("The difference of ", comparison.arms[one.arm].name, " to ",

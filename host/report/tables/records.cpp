@@ -109,7 +109,7 @@ Records difference_records(const Comparison& comparison, const std::vector<Diffe
                         data_number(one.baseline_mean),
                         share_read(comparison.arms[one.arm], one.split),
                         verdict_word(one),
-                        one.reason.empty() ? Json() : Json(one.reason)});
+                        one.reasons.empty() ? Json() : Json(one.reason())});
   }
   return out;
 }

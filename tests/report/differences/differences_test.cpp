@@ -184,9 +184,9 @@ TEST_F(Differences, EqualNotesAreSaidOnce) {
     EXPECT_EQ(notes_about(notes, "all rows: fewer than 10"), 1) << key;
   }
   std::vector<Difference> all = report.pairs;
-  for (Difference& one : all) one.reasons = {one.reason = "equal; what to do"};
+  for (Difference& one : all) one.reasons = {"equal; what to do"};
   all[0].reasons.emplace_back("other");
-  all[2].reason = "";
+  all[2].reasons.clear();
   EXPECT_THAT(
       reason_notes(report.comparison, all, true),
       ElementsAre("xl_cache against none, compressive against none (valid loss): equal; what "
@@ -301,17 +301,17 @@ TEST_F(Differences, WhatEitherArmLacksIsLeftOut) {
   Fixture longer = small_;
   longer.documents = 13;
   evaluate_again(longer);
-  EXPECT_THAT(read().differences[0].reason,
+  EXPECT_THAT(read().differences[0].reason(),
               EndsWith("1 document was left out, which not every evaluation has with equal "
                        "targets"));
   longer.documents = 15;
   evaluate_again(longer);
-  EXPECT_THAT(read().differences[0].reason, HasSubstr("3 documents were left out, "));
+  EXPECT_THAT(read().differences[0].reason(), HasSubstr("3 documents were left out, "));
   small_.data = longer.data = test::Data::kLanes;
   test::write_comparison(runs_, small_);
   longer.targets = 40;
   evaluate_again(longer);
-  EXPECT_THAT(read().differences[0].reason, HasSubstr("no lane in common"));
+  EXPECT_THAT(read().differences[0].reason(), HasSubstr("no lane in common"));
 }
 
 TEST_F(Differences, MeansOverOtherTargetsAreNotSubtracted) {
