@@ -185,9 +185,8 @@ Units block_units(const std::vector<Pair>& pairs, Measure measure) {
   return out;
 }
 
-// Fills the numbers of a difference from its units. `arms`: those that are compared by this
-// measure.
-stats::PairedResult compare_units(const Units& units, std::size_t arms, Difference& out) {
+// Fills the numbers of a difference from its units.
+stats::PairedResult compare_units(const Units& units, std::size_t family_size, Difference& out) {
   stats::PairedDifferences paired{.sums = {}, .targets = units.targets};
   double targets = 0.0;
   for (const double count : units.targets) targets += count;
@@ -206,7 +205,7 @@ stats::PairedResult compare_units(const Units& units, std::size_t arms, Differen
     }
     out.perplexity += std::exp(nll / targets) / seeds;
   }
-  stats::PairedResult result = stats::compare_paired(paired, {.arms = arms});
+  stats::PairedResult result = stats::compare_paired(paired, {.arms = family_size});
   out.units = static_cast<std::int64_t>(units.targets.size());
   out.targets = static_cast<std::int64_t>(targets);
   out.block = units.block;
@@ -219,7 +218,7 @@ stats::PairedResult compare_units(const Units& units, std::size_t arms, Differen
   out.low = result.low;
   out.high = result.high;
   out.p = result.p;
-  out.arms = arms;
+  out.family_size = family_size;
   out.effect = result.effect_size;
   out.detectable = result.smallest_detectable;
   // No accuracies or scores differ by more than 1.

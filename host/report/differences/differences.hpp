@@ -62,11 +62,12 @@ struct Difference {
   double mean = 0.0;        // arm_mean - baseline_mean
   double low = 0.0;         // 95 % interval
   double high = 0.0;
-  double p = 0.0;           // of the test that the mean is 0
-  double adjusted_p = 0.0;  // after Holm's correction over `arms`
-  std::size_t arms = 0;     // with a p value of this split and measure
-  double effect = 0.0;      // standardised mean difference
-  // Smallest true difference that is found in 80 % of such experiments, at a level of 0.05 / arms;
+  double p = 0.0;               // of the test that the mean is 0
+  double adjusted_p = 0.0;      // after Holm's correction over the family
+  std::size_t family_size = 0;  // differences of this split and measure that have a p value
+  double effect = 0.0;          // standardised mean difference
+  // Smallest true difference that is found in 80 % of such experiments, at a level of 0.05 /
+  // family_size;
   // infinite: none is; NaN: the arms gave equal numbers, which bounds nothing.
   double detectable = 0.0;
   // What the numbers above come from; absent where there are none.

@@ -137,7 +137,8 @@ std::string p_words(double p) {
 
 // "after Holm's correction over 3 arms"; "" of one arm.
 std::string correction_words(const Difference& one) {
-  return one.arms > 1 ? str(" after Holm's correction over ", one.arms, " arms") : std::string();
+  return one.family_size > 1 ? str(" after Holm's correction over ", one.family_size, " arms")
+                             : std::string();
 }
 
 // "(95 % interval -0.02 to +0.01, p = 0.3 after Holm's correction over 3 arms; 40 documents, 2

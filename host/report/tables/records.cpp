@@ -97,7 +97,7 @@ Records difference_records(const Comparison& comparison, const std::vector<Diffe
                         data_number(one.high),
                         data_number(one.p),
                         data_number(one.adjusted_p),
-                        if_known(one.arms),
+                        if_known(one.family_size),
                         data_number(one.effect),
                         data_number(one.detectable),
                         one.seeds.size(),

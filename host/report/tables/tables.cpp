@@ -154,7 +154,7 @@ std::string method_note(const std::vector<Difference>& all) {
   const bool has_one =
       std::ranges::any_of(all, [](const Difference& one) { return one.seeds.size() == 1; });
   const bool has_arms =
-      std::ranges::any_of(all, [](const Difference& one) { return one.arms > 1; });
+      std::ranges::any_of(all, [](const Difference& one) { return one.family_size > 1; });
   std::string text = "Intervals: t intervals over units";
   if (has_seeds) text += " and seeds";
   text += ", lengthened by a bootstrap where units are skewed";

@@ -67,13 +67,13 @@ TEST_F(Differences, EqualLossesSayNothingOfWhatCouldBeFound) {
 
 TEST_F(Differences, WhatCouldBeFoundCountsHolmsCorrection) {
   const Report three = of(small_);
-  EXPECT_EQ(three.differences[1].arms, 2u);
+  EXPECT_EQ(three.differences[1].family_size, 2u);
   EXPECT_THAT(sheet_of(three, "differences").notes.back(), HasSubstr("with Holm's correction"));
   Fixture two = small_;
   two.arms.erase(two.arms.begin() + 1);
   const Report alone = of(two);
   EXPECT_EQ(alone.comparison.arms[1].name, three.comparison.arms[2].name);
-  EXPECT_EQ(alone.differences[0].arms, 1u);
+  EXPECT_EQ(alone.differences[0].family_size, 1u);
   EXPECT_EQ(alone.differences[0].p, three.differences[1].p);
   EXPECT_GT(three.differences[1].detectable, 1.05 * alone.differences[0].detectable);
   EXPECT_THAT(sheet_of(alone, "differences").notes.back(), Not(HasSubstr("Holm's correction")));
@@ -270,7 +270,7 @@ TEST_F(Differences, ArmsWithoutAResultAreNotCorrectedFor) {
   fail(1, 0);
   const Report report = read();
   EXPECT_EQ(report.differences[0].verdict, Verdict::kUnknown);
-  EXPECT_EQ(report.differences[1].arms, 1u);
+  EXPECT_EQ(report.differences[1].family_size, 1u);
   EXPECT_EQ(report.differences[1].adjusted_p, report.differences[1].p);
   EXPECT_THAT(sentence_of(report, 1), Not(HasSubstr("Holm")));
 }

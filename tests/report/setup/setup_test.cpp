@@ -181,8 +181,8 @@ TEST_F(Setup, AllPairsAreAFamily) {
   const Report report = make_report(comparison_of(small_), /*has_pairs=*/true);
   ASSERT_THAT(report.differences, SizeIs(2));
   ASSERT_THAT(report.pairs, SizeIs(3));
-  EXPECT_EQ(report.differences[0].arms, 2u);
-  for (const Difference& pair : report.pairs) EXPECT_EQ(pair.arms, 3u);
+  EXPECT_EQ(report.differences[0].family_size, 2u);
+  for (const Difference& pair : report.pairs) EXPECT_EQ(pair.family_size, 3u);
   EXPECT_EQ(report.pairs[0].mean, report.differences[0].mean);
   EXPECT_EQ(report.pairs[0].p, report.differences[0].p);
   EXPECT_GE(report.pairs[0].adjusted_p, report.differences[0].adjusted_p);
