@@ -5,7 +5,6 @@
 
 #include "host/base/error.hpp"
 #include "host/ops/op_table.hpp"
-#include "host/plugin/negotiate.hpp"
 #include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
 

@@ -6,7 +6,7 @@
 
 #include "host/base/text.hpp"
 #include "host/memory/call/boundary.hpp"
-#include "host/plugin/negotiate.hpp"
+#include "host/plugin/known_fields.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::memory {

@@ -10,7 +10,7 @@
 #include "host/base/text.hpp"
 #include "host/memory/stack/stack.hpp"
 #include "host/memory/state/tier_state.hpp"
-#include "host/plugin/negotiate.hpp"
+#include "host/plugin/known_fields.hpp"
 #include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
 
