@@ -67,7 +67,7 @@ struct mneme_ctx {
   at::Tensor x;                                          // the layer's input as the hook knows it
   mneme::memory::LayerContext* context = nullptr;        // context hook: where blocks go
   std::vector<mneme::memory::Rows>* released = nullptr;  // where released rows go
-  std::map<mneme_queue, int64_t> looked_at;              // rows that the hook read, by queue
+  std::map<mneme_queue, int64_t> rows_read;              // rows that the hook read, by queue
 
   mneme::memory::LayerServices& layer_services() const {
     if (services == nullptr)

@@ -160,7 +160,7 @@ mneme_status queue_blocks(mneme_ctx* opaque, mneme_queue id, mneme_rows* out, ui
     need(count, "count");
     const RowsQueue& queue = queue_of(ctx, id);
     const auto& blocks = queue.blocks();
-    ctx->looked_at[id] = queue.size();
+    ctx->rows_read[id] = queue.size();
     *count = static_cast<uint32_t>(blocks.size());
     if (capacity > 0 && (stride < 8 || stride % 8 != 0))
       throw CallError(MNEME_E_INVALID_ARGUMENT,
@@ -177,7 +177,7 @@ mneme_status queue_rows(mneme_ctx* opaque, mneme_queue id, mneme_rows* out, mnem
   return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     check_fillable(out, "mneme_rows");
     RowsQueue& queue = queue_of(ctx, id);
-    ctx->looked_at[id] = queue.size();
+    ctx->rows_read[id] = queue.size();
     write_struct(out, ctx->rows_out(queue.joined()), out->struct_size);
   });
 }

@@ -74,7 +74,7 @@ at::Tensor SegmentHooks::Impl::checked_lse(const mneme_read& out) const {
   return lse;
 }
 
-ReadResult SegmentHooks::Impl::checked(const mneme_read& out, uint32_t site) const {
+ReadResult SegmentHooks::Impl::checked_result(const mneme_read& out, uint32_t site) const {
   if (out.merge == MNEME_MERGE_LSE && site != MNEME_SITE_HEADS)
     throw CallError(MNEME_E_INVALID_ARGUMENT, "read: MNEME_MERGE_LSE belongs to MNEME_SITE_HEADS");
   const BackboneInfo& backbone = stack.backbone();
@@ -103,9 +103,9 @@ void SegmentHooks::Impl::check_finite(const ReadResult& result) const {
   ctx.check_output("result", out);
 }
 
-void SegmentHooks::Impl::note_read_rows(std::size_t i) {
+void SegmentHooks::Impl::count_read_rows(std::size_t i) {
   int64_t rows = 0;
-  for (const auto& [queue, count] : ctx.looked_at) rows += count;
+  for (const auto& [queue, count] : ctx.rows_read) rows += count;
   read_rows.resize(work.size(), 0);
   read_rows[i] = std::max(read_rows[i], rows);
   const int64_t declared = work[i].instance().traits().read_rows;
@@ -148,9 +148,9 @@ ReadResult SegmentHooks::Impl::read(std::size_t i, int64_t layer, uint32_t site,
   mneme_read& out = filled.value;
   run(&mneme_plugin::read, &in, &out);
   check_given([&] {
-    note_read_rows(i);
+    count_read_rows(i);
     check_fields(out, "mneme_read");
-    if (out.merge != MNEME_MERGE_NONE) result = checked(out, site);
+    if (out.merge != MNEME_MERGE_NONE) result = checked_result(out, site);
   });
   leave();
   return result;

@@ -23,7 +23,7 @@ void SegmentHooks::Impl::enter(std::size_t i, Hook hook, int64_t layer, LayerSer
   ctx.context = nullptr;
   released.clear();
   ctx.released = hook == Hook::kAbsorb || hook == Hook::kRide ? &released : nullptr;
-  ctx.looked_at.clear();
+  ctx.rows_read.clear();
   check_input(x);
   seen_lanes.tokens = tokens;
   seen_lanes.valid_count = valid_count;

@@ -127,7 +127,7 @@ struct SegmentHooks::Impl {
   void check_context_rows(std::size_t i, int64_t rows) const;
   // Records how many rows a read hook got from its queues. Errors: CallError when it declared
   // fewer.
-  void note_read_rows(std::size_t i);
+  void count_read_rows(std::size_t i);
 
   // Appends the rows that tier `from` released (`released`) to the waiting rows of the tiers that it feeds.
   void deliver(std::size_t from, int64_t layer);
@@ -146,7 +146,7 @@ struct SegmentHooks::Impl {
   std::vector<ReadResult> read_all(int64_t layer, uint32_t site, const LocalAttention& local,
                                    const at::Tensor& projected, LayerServices& services);
   // The result of a read hook, checked and in the shape of the local result. Errors: CallError.
-  ReadResult checked(const mneme_read& out, uint32_t site) const;
+  ReadResult checked_result(const mneme_read& out, uint32_t site) const;
   void check_finite(const ReadResult& result) const;
   at::Tensor checked_out(const mneme_read& out, const std::vector<int64_t>& full) const;
   std::string other_site(const at::Tensor& result, bool is_heads) const;
