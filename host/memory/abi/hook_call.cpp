@@ -154,6 +154,6 @@ std::string mneme_ctx::where() const {
   return text;
 }
 
-std::string mneme_ctx::place_name(const char* name) const {
+std::string mneme_ctx::scoped_name(const char* name) const {
   return str(tier->name(), ".", layer < 0 ? std::string("model") : str(layer), ".", name);
 }

@@ -82,7 +82,7 @@ struct mneme_ctx {
   mneme::memory::Rows rows_in(const mneme_rows& rows) const;
   std::string where() const;  // "plugin ..., tier ..., hook ..., layer ..."
   // "<tier>.<layer, or model>.<name>", of a draw or a probe.
-  std::string place_name(const char* name) const;
+  std::string scoped_name(const char* name) const;
   // Passes a tensor that the hook returns or stores to the FiniteWatch, if there is one; `name` is
   // that of a slot, queue or loss.
   void check_output(const char* what, const at::Tensor& tensor,

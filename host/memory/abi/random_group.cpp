@@ -50,7 +50,7 @@ mneme_status named_draw(mneme_ctx* opaque, const char* name, const mneme_shape* 
     if (shape.dtype != MNEME_F32 && shape.dtype != MNEME_F64)
       throw CallError(MNEME_E_DTYPE, str("draw \"", name, "\": dtype must be f32 or f64"));
     const std::vector<int64_t> dims(shape.dims, shape.dims + shape.rank);
-    const std::string key = ctx->place_name(name);
+    const std::string key = ctx->scoped_name(name);
     const SegmentInput& input = *ctx->shared->input;
     at::Tensor values;
     if (input.replay_draws != nullptr && input.replay_draws->contains(key)) {

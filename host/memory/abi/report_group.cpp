@@ -93,7 +93,7 @@ mneme_status publish(mneme_ctx* opaque, const char* name, mneme_tensor value, mn
   return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     const at::Tensor& tensor = ctx->handles.get(value);
     if (is_wanted(ctx, name))
-      (*ctx->shared->input->probes)[ctx->place_name(name)] = tensor.detach();
+      (*ctx->shared->input->probes)[ctx->scoped_name(name)] = tensor.detach();
   });
 }
 
