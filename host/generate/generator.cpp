@@ -71,8 +71,8 @@ at::Tensor TokenFeeder::step(const at::Tensor& ids) {
     memory::SegmentInput input;
     input.length = ids.size(1);
     input.is_open = true;
-    run_ = std::make_unique<memory::SegmentHooks>(stack_, state_, input);
-    open_.emplace(model_, *run_);
+    hooks_ = std::make_unique<memory::SegmentHooks>(stack_, state_, input);
+    open_.emplace(model_, *hooks_);
   }
   const auto sent = [&](const at::Tensor& t) {
     return t.defined() ? tensor::to_device(t, stack_.backbone().device) : t;
@@ -85,9 +85,9 @@ at::Tensor TokenFeeder::step(const at::Tensor& ids) {
 
 void TokenFeeder::close() {
   open_->close();
-  run_->commit();
+  hooks_->commit();
   open_.reset();
-  run_.reset();
+  hooks_.reset();
   steps_.clear();
 }
 

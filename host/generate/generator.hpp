@@ -95,7 +95,7 @@ class TokenFeeder {
   backbone::Model& model_;
   memory::Stack& stack_;
   memory::StackState state_;
-  std::unique_ptr<memory::SegmentHooks> run_;  // of the open segment; null = none
+  std::unique_ptr<memory::SegmentHooks> hooks_;  // of the open segment; null = none
   std::optional<backbone::OpenSegment> open_;
   std::vector<at::Tensor> steps_;
   std::int64_t tokens_ = 0;
