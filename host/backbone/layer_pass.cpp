@@ -100,7 +100,7 @@ at::Tensor LayerPass::attention_block(const at::Tensor& h, const at::Tensor& x,
                                       memory::LocalAttention& local) {
   const LayerSettings& s = layer_.settings();
   const int64_t layer = layer_.index();
-  const int64_t lanes = h.size(0), riders = scope_.passing(), tokens = h.size(1) - riders;
+  const int64_t lanes = h.size(0), riders = scope_.passing_riders(), tokens = h.size(1) - riders;
   const int64_t inner = s.query_width();
   if (scope_.past == 0) scope_.hooks.absorb_before(layer, x, services_);
   const memory::LayerContext context = scope_.hooks.context(layer, x, services_);
@@ -113,7 +113,7 @@ at::Tensor LayerPass::attention_block(const at::Tensor& h, const at::Tensor& x,
                     scope_.hooks.wants(layer, MNEME_WANT_ABSORB_MASS),
                     scope_.hooks.wants(layer, MNEME_WANT_ABSORB_CONTEXT_KV)};
   const auto seen = [&](const at::Tensor& t) {
-    const int64_t rows = scope_.riding() + tokens;
+    const int64_t rows = scope_.seen_riders() + tokens;
     return t.size(1) == rows ? t : t.narrow(1, t.size(1) - rows, rows);
   };
   local = attend_tokens(context, q, seen(all.k), seen(all.v), wants);
@@ -141,7 +141,7 @@ at::Tensor LayerPass::attention_block(const at::Tensor& h, const at::Tensor& x,
 at::Tensor LayerPass::run(const at::Tensor& h) {
   const LayerSettings& s = layer_.settings();
   const double dropout = scope_.is_training ? s.dropout : 0.0;
-  const int64_t riders = scope_.passing(), tokens = h.size(1) - riders;
+  const int64_t riders = scope_.passing_riders(), tokens = h.size(1) - riders;
   const at::Tensor rows = riders == 0 ? h : h.narrow(1, riders, tokens);
   const at::Tensor x = rows.to(s.compute);
   layer_.end_pass();  // of a pass that failed

@@ -24,7 +24,7 @@ class LayerPass {
       : layer_(layer), scope_(scope), services_(layer, scope) {}
   virtual ~LayerPass() = default;
 
-  // h [B,M+T,D] -> [B,M+T,D] with M of SegmentScope::passing(); the last layer drops the riders,
+  // h [B,M+T,D] -> [B,M+T,D] with M of SegmentScope::passing_riders(); the last layer drops the riders,
   // [B,T,D], unless the scope keeps them.
   at::Tensor run(const at::Tensor& h);
   // Stage 4 (attention) of the tokens. q [B,T,H,d]; k, v [B,M+T,G,d]: riders, then tokens. Keys are

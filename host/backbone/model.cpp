@@ -241,7 +241,8 @@ at::Tensor Model::pass(at::Tensor h, SegmentScope& scope, std::vector<at::Tensor
                        at::Tensor* of_riders, std::vector<OpenLayer>* open) {
   const int64_t tokens = h.size(1);
   scope.keeps_riders = of_riders != nullptr;
-  if (scope.passing() > 0) h = at::cat({scope.hooks.riders().rows.to(h.scalar_type()), h}, 1);
+  if (scope.passing_riders() > 0)
+    h = at::cat({scope.hooks.riders().rows.to(h.scalar_type()), h}, 1);
   for (Layer& layer : layers_) {
     h = open == nullptr
             ? LayerPass(layer, scope).run(h)

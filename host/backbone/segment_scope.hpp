@@ -31,10 +31,10 @@ struct SegmentScope {
   AttentionByDistance* distances = nullptr;  // gets every layer's probabilities
   int64_t past = 0;                          // tokens of an open segment before this step
 
-  // The riders of a step: those that tokens attend to, and all that h holds before the tokens. In
-  // an open segment riders pass with the first step alone.
-  int64_t riding() const { return past == 0 ? riders : 0; }
-  int64_t passing() const { return past == 0 ? unseen + riders : 0; }
+  // Of the riders that pass the layers in this step, those that tokens attend to; and all of them,
+  // which h holds before the tokens. In an open segment riders pass with the first step alone.
+  int64_t seen_riders() const { return past == 0 ? riders : 0; }
+  int64_t passing_riders() const { return past == 0 ? unseen + riders : 0; }
 };
 
 }  // namespace mneme::backbone

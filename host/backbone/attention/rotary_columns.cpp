@@ -62,7 +62,7 @@ at::Tensor turned_context(const ContextColumns& columns, const LayerSettings& se
 
 at::Tensor turned_rows(const ContextColumns& columns, const at::Tensor& k,
                        const SegmentScope& scope) {
-  const int64_t riders = scope.riding();
+  const int64_t riders = scope.seen_riders();
   const at::Tensor rows = heads_outside(k);
   if (riders > 0 && columns.lane_order.defined()) {
     const at::Tensor before = places_in_lanes(columns.lane_order).narrow(1, columns.placed, riders);
