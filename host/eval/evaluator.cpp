@@ -75,6 +75,8 @@ class TargetDocument {
   std::int64_t distance_ = -1;
 };
 
+// A segment is run (run_lanes) and waits in the queue (enqueue) until its losses are known; then it is
+// added to the result (settle) and given to the caller (hand_over).
 class Evaluator {
  public:
   Evaluator(backbone::Model& model, memory::Stack& stack, const Options& options)
