@@ -31,7 +31,7 @@ void write_conversation(const std::filesystem::path& path, const Generator::Save
 // Reads what write_conversation wrote. Error (kUsage) when one of the identity's values is another
 // than the file's, naming the key and both; Error (kRun) for a file that is no conversation, that
 // is damaged, or whose contents contradict each other: ids outside the vocabulary, steps that do
-// not add up to the open segment. TokenFeeder checks the memory's state.
+// not add up to the open segment. Generator::restore checks the memory's state.
 [[nodiscard]] Generator::Saved read_conversation(const std::filesystem::path& path,
                                                  const Identity& identity, std::int64_t vocabulary);
 
