@@ -232,7 +232,7 @@ void Trainer::load(const run::Checkpoint& checkpoint) {
   std::vector<optim::Adam::Moments> moments =
       parallel_ ? parallel_->whole_moments(*optimizer_) : optimizer_->moments();
   checkpoint.check_moments(moments);
-  memory::StackState state = checkpoint.load_state(*runtime_);
+  memory::StackState state = checkpoint.restored_state(*runtime_);
   if (parallel_) parallel_->keep_own(state);
   const std::vector<std::int64_t> place = stream_->position();
   stream_->seek(checkpoint.progress().data_position);

@@ -223,7 +223,7 @@ memory::NamedState Checkpoint::saved_state() const {
   return {tensors_below(file_, kStatePrefix), metadata_.state};
 }
 
-memory::StackState Checkpoint::load_state(const Runtime& runtime) const {
+memory::StackState Checkpoint::restored_state(const Runtime& runtime) const {
   try {
     return runtime.stack().restore(memory::Phase::kTraining, runtime.experiment().train.lanes,
                                    saved_state());

@@ -72,8 +72,8 @@ class Checkpoint {
   void load_moments(std::vector<optim::Adam::Moments>& moments) const;
   // The training state as it was saved, for Stack::restore and Stack::carry.
   [[nodiscard]] memory::NamedState saved_state() const;
-  // The training state. Errors as Stack::restore.
-  [[nodiscard]] memory::StackState load_state(const Runtime& runtime) const;
+  // The same as a state of the runtime's memory. Errors as Stack::restore.
+  [[nodiscard]] memory::StackState restored_state(const Runtime& runtime) const;
   // False for a file that write_weights wrote.
   [[nodiscard]] bool holds_whole_run() const { return metadata_.holds_whole_run; }
   // Error (kUsage) when it holds weights alone.
