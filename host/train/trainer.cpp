@@ -101,7 +101,7 @@ Trainer::Trainer(const config::Experiment& experiment, TrainerOptions options)
     run::check_valid_split(experiment, *runtime_->dataset());
   }
   total_steps_ = optim::count_steps(train, *stream_);
-  rate_ = std::make_unique<optim::LearningRate>(train, total_steps_);
+  schedule_ = std::make_unique<optim::LearningRate>(train, total_steps_);
   rates_ = rates_of(runtime_->parameters());
   const bool has_initial = !options.initial_weights.empty();
   // Before the state: slots may start from a parameter.
@@ -207,7 +207,7 @@ void Trainer::report_numbers(run::StepReport& report, const StepSums& sums) {
 void Trainer::update(run::StepReport& report, const StepSums& sums) {
   const config::TrainConfig& train = experiment().train;
   if (train.clip > 0.0) optimizer_->clip(report.grad_norm, train.clip);
-  const double factor = rate_->factor(done_.step);
+  const double factor = schedule_->factor(done_.step);
   optimizer_->step(factor);
   if (parallel_) parallel_->share_parameters();
   runtime_->weights_changed();

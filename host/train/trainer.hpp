@@ -219,8 +219,8 @@ class Trainer {
   std::unique_ptr<Parallel> parallel_;  // null in a training of one process
   std::unique_ptr<optim::Adam> optimizer_;
   std::int64_t total_steps_ = 0;
-  std::unique_ptr<optim::LearningRate> rate_;
-  std::map<std::string, double> rates_;  // base rates, when they differ
+  std::unique_ptr<optim::LearningRate> schedule_;
+  std::map<std::string, double> rates_;  // base rates of the groups, when they differ
   memory::StackState state_;
   std::unique_ptr<run::RunWriter> writer_;
   bool has_folder_ = false;  // the run has one, which rank 0 writes
