@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstring>
 #include <exception>
 #include <span>
@@ -18,6 +19,9 @@
 namespace mneme::plugin {
 namespace {
 
+// Sizes of ABI 1.0: a plugin's struct may be larger (what lies beyond is ignored), never smaller.
+constexpr std::uint32_t kPluginSizeV1 = 120;
+constexpr std::uint32_t kAnswerSizeV1 = 544;
 static_assert(offsetof(mneme_plugin, finish) + sizeof(void*) == kPluginSizeV1,
               "the fields of ABI 1.0 stay where they are");
 static_assert(offsetof(mneme_plugin_answer, reason) + sizeof(mneme_plugin_answer::reason) ==

@@ -1,17 +1,12 @@
 // Negotiation with a mapped plugin: mneme_negotiate_v1, its answer, the table of functions, init.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "mneme/plugin.h"
 
 namespace mneme::plugin {
-
-// Sizes of ABI 1.0: a plugin's struct may be larger (what lies beyond is ignored), never smaller.
-inline constexpr std::uint32_t kPluginSizeV1 = 120;
-inline constexpr std::uint32_t kAnswerSizeV1 = 544;
 
 // A plugin's table, normalised: fields beyond its struct_size are zero, struct_size is this host's,
 // and `options` of the table points to `options` here, with this host's stride.
