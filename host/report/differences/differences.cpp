@@ -17,8 +17,6 @@
 namespace mneme::report {
 namespace {
 
-constexpr double kNotComputed = std::numeric_limits<double>::quiet_NaN();
-
 // An arm and the baseline that it is compared with.
 struct ArmPair {
   std::size_t baseline = 0;
@@ -192,7 +190,7 @@ stats::PairedResult compare_units(const Units& units, std::size_t family_size, D
   for (const double count : units.targets) targets += count;
   out.baseline_mean = 0.0;
   out.arm_mean = 0.0;
-  out.perplexity = out.measure == Measure::kLoss ? 0.0 : kNotComputed;
+  if (out.measure == Measure::kLoss) out.perplexity = 0.0;
   const auto seeds = static_cast<double>(units.baseline.size());
   for (std::size_t seed = 0; seed < units.baseline.size(); ++seed) {
     std::vector<double>& sums = paired.sums.emplace_back();
@@ -238,21 +236,11 @@ stats::PairedResult compare_units(const Units& units, std::size_t family_size, D
   return result;
 }
 
-Difference unknown(ArmPair arms, const std::string& split, Measure measure) {
-  Difference out{.arm = arms.arm, .baseline = arms.baseline, .split = split, .measure = measure};
-  for (double* const number :
-       {&out.baseline_mean, &out.arm_mean, &out.perplexity, &out.mean, &out.low, &out.high, &out.p,
-        &out.adjusted_p, &out.effect, &out.detectable}) {
-    *number = kNotComputed;
-  }
-  return out;
-}
-
 // What is compared of an arm; without targets `units` are missing and the difference says why.
 Difference prepare_pair(const Comparison& comparison, ArmPair arms, const std::string& split,
                         Measure measure, Units& units) {
   const std::vector<Pair> pairs = pairs_of(comparison, arms, split);
-  Difference out = unknown(arms, split, measure);
+  Difference out{.arm = arms.arm, .baseline = arms.baseline, .split = split, .measure = measure};
   if (pairs.empty()) {
     out.reasons = {"no seed of which both arms have stored losses"};
     return out;

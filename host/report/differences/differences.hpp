@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -43,6 +44,8 @@ enum class Verdict {
 
 // One arm against its baseline on one split by one measure. Numbers without a value are NaN.
 struct Difference {
+  static constexpr double kNotComputed = std::numeric_limits<double>::quiet_NaN();
+
   std::size_t arm = 0;
   std::size_t baseline = 0;  // the arm that it is compared with
   std::string split = {};
@@ -55,21 +58,21 @@ struct Difference {
   bool are_blocks_equal = true;           // all have `block` targets
   bool has_few_documents = false;         // which is why the units are blocks
   std::int64_t targets = 0;               // of the units, of one seed
-  double baseline_mean = 0.0;             // over them and the seeds
-  double arm_mean = 0.0;                  // likewise
-  double perplexity = 0.0;  // the arm's, of a loss: the mean of the seeds' perplexities, as papers
-                            // report; NaN of other measures
-  double mean = 0.0;        // arm_mean - baseline_mean
-  double low = 0.0;         // 95 % interval
-  double high = 0.0;
-  double p = 0.0;               // of the test that the mean is 0
-  double adjusted_p = 0.0;      // after Holm's correction over the family
-  std::size_t family_size = 0;  // differences of this split and measure that have a p value
-  double effect = 0.0;          // standardised mean difference
+  double baseline_mean = kNotComputed;    // over them and the seeds
+  double arm_mean = kNotComputed;         // likewise
+  // The arm's, of a loss: the mean of the seeds' perplexities, as papers report; NaN of other
+  // measures.
+  double perplexity = kNotComputed;
+  double mean = kNotComputed;  // arm_mean - baseline_mean
+  double low = kNotComputed;   // 95 % interval
+  double high = kNotComputed;
+  double p = kNotComputed;           // of the test that the mean is 0
+  double adjusted_p = kNotComputed;  // after Holm's correction over the family
+  std::size_t family_size = 0;       // differences of this split and measure that have a p value
+  double effect = kNotComputed;      // standardised mean difference
   // Smallest true difference that is found in 80 % of such experiments, at a level of 0.05 /
-  // family_size;
-  // infinite: none is; NaN: the arms gave equal numbers, which bounds nothing.
-  double detectable = 0.0;
+  // family_size; infinite: none is; NaN: the arms gave equal numbers, which bounds nothing.
+  double detectable = kNotComputed;
   // What the numbers above come from; absent where there are none.
   std::optional<stats::PairedResult> statistics = {};
   double block_autocorrelation = 0.0;  // between neighbouring blocks (stats/blocks.hpp)
