@@ -6,7 +6,9 @@
 
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "host/base/text.hpp"
@@ -204,6 +206,11 @@ struct PluginFilled {
   T value = MNEME_INIT(T);
   unsigned char extension[512] = {};
 };
+
+// The text of a fixed field, which a plugin may have filled to its very end.
+inline std::string fixed_text(std::span<const char> field) {
+  return {field.data(), ::strnlen(field.data(), field.size())};
+}
 
 // The first field of `from` that holds something unknown.
 template <typename T>

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <cstring>
 #include <exception>
-#include <span>
 #include <string_view>
 
 #include "host/base/error.hpp"
@@ -55,11 +54,6 @@ mneme_status guarded(const std::string& where, const char* function, Call&& call
   return MNEME_E_INTERNAL;
 }
 
-// The text of a fixed field, which a plugin may have filled to its very end.
-std::string bounded(std::span<const char> field) {
-  return {field.data(), ::strnlen(field.data(), field.size())};
-}
-
 std::string status_word(mneme_status status) {
   static constexpr std::array<std::string_view, 14> kStatusWords = {
       "OK",   "INVALID_ARGUMENT", "UNSUPPORTED", "SHAPE",   "DTYPE", "DEVICE",    "OUT_OF_MEMORY",
@@ -76,7 +70,7 @@ void check_refusal(mneme_status status, const mneme_plugin_answer& answer, const
   const bool has_range = answer.abi_min != 0 && answer.abi_target != 0;
   const std::uint32_t min = has_range ? answer.abi_min : note.abi_min;
   const std::uint32_t target = has_range ? answer.abi_target : note.abi_target;
-  const std::string reason = bounded(answer.reason);
+  const std::string reason = fixed_text(answer.reason);
   throw_plugin({.where = where,
                 .failed = status == MNEME_OK ? "accepted this host without a table of functions"
                                              : str("refused this host (", status_word(status), ")"),
@@ -196,8 +190,8 @@ void initialise(const mneme_plugin& table, const mneme_host& host, const std::st
   const mneme_status status =
       guarded(where, "init", [&] { return table.init(&host, &host_group, &error); });
   if (status == MNEME_OK) return;
-  const std::string message = bounded(error.message);
-  const std::string file = bounded(error.file);
+  const std::string message = fixed_text(error.message);
+  const std::string file = fixed_text(error.file);
   std::string text = str("init failed (", status_word(status));
   if (error.native_code != 0) text += str(", native code ", error.native_code);
   if (!file.empty()) text += error.line > 0 ? str(", at ", file, ':', error.line) : ", in " + file;

@@ -91,10 +91,6 @@ std::string first_lines(const std::string& text) {
   return end == std::string::npos ? text : text.substr(0, end);
 }
 
-std::string bounded(const char* text, std::size_t capacity) {
-  return {text, strnlen(text, capacity)};
-}
-
 // "shape", "out of memory", ... for a code.
 const char* status_text(mneme_status status) {
   static constexpr std::array kTexts = {
@@ -139,13 +135,13 @@ mneme_status fill_current_exception(mneme_error* error) noexcept {
 }
 
 std::string plugin_error_text(mneme_status status, const mneme_error& error) {
-  std::string text = bounded(error.message, sizeof(error.message));
+  std::string text = plugin::fixed_text(error.message);
   if (text.empty()) text = "the plugin gave no message";
   text += str(" (code ", status, ": ", status_text(status));
   if (error.native_code != 0) text += str(", native code ", error.native_code);
   if (const auto unknown = plugin::unknown_value(error))
     text += ", in mneme_error " + unknown->text();
-  const std::string file = bounded(error.file, sizeof(error.file));
+  const std::string file = plugin::fixed_text(error.file);
   // The C++ layer of the SDK gives the hook and no line where something else than its Error is thrown.
   if (!file.empty()) text += error.line > 0 ? str(", at ", file, ':', error.line) : ", in " + file;
   return text + ")";
