@@ -130,7 +130,7 @@ TEST_F(SweepRun, WhatIsWrongWithAMemoryEndsItBeforeTheFirstEvaluation) {
   }
   const ProgramResult both = eval({a_, broken_, absent});
   expect_refusal(both, 3,
-                 {"broken: ", "'no_library': is no shared library", "absent: ", "not found"});
+                 {"broken: ", "'no_library' (", "): is no shared library", "absent: ", "not found"});
   EXPECT_EQ(eval({a_, large}).out, "");
   // A mistake of each kind, in one message: a file that is missing, a key, a plugin, an option.
   const std::string key = write("key", "[memory]\nplugns = 1\n");
@@ -149,7 +149,7 @@ TEST_F(SweepRun, WhatIsWrongWithAMemoryEndsItBeforeTheFirstEvaluation) {
   const ProgramResult sizes = eval({a_, none_}, {"--extrapolate", "2"});
   expect_refusal(sizes, 2, {"none: ", "no tier has an integer option", "nothing was evaluated"});
   EXPECT_EQ(sizes.out, "");
-  expect_refusal(eval({broken_}), 3, {"'no_library': is no shared library"});
+  expect_refusal(eval({broken_}), 3, {"'no_library' (", "): is no shared library"});
 }
 
 TEST_F(SweepRun, ExtrapolatesInOneCommand) {
