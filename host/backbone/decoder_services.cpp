@@ -21,22 +21,22 @@ using memory::Projector;
 
 // The range of keys that any query may see; the others are cut off first.
 struct KeyRange {
-  int64_t first = 0;
-  int64_t count = 0;
+  std::int64_t first = 0;
+  std::int64_t count = 0;
 };
 
 KeyRange visible_keys(const AttentionCall& call) {
-  const int64_t keys = call.k.size(1), queries = call.q.size(1);
-  int64_t first = 0;
-  int64_t last = keys - 1;
+  const std::int64_t keys = call.k.size(1), queries = call.q.size(1);
+  std::int64_t first = 0;
+  std::int64_t last = keys - 1;
   if (call.mask == AttentionMask::kCausal) last = std::min(last, call.query_offset + queries - 1);
   if (call.mask == AttentionMask::kWindow) {
     first = std::max(call.first_key, call.query_offset - call.window_before);
     last = std::min(call.last_key, call.query_offset + queries - 1 + call.window_after);
     last = std::min(last, keys - 1);
   }
-  first = std::clamp<int64_t>(first, 0, keys);
-  return {first, std::max<int64_t>(0, last - first + 1)};
+  first = std::clamp<std::int64_t>(first, 0, keys);
+  return {first, std::max<std::int64_t>(0, last - first + 1)};
 }
 
 // Signed query - key, [Tq, keys of the range].
@@ -70,10 +70,10 @@ at::Tensor call_mask(const AttentionCall& call, const KeyRange& range, const Lay
 }
 
 // Projected positions [H,count,d] of |query - key| = |top|, |top - 1|, ..
-at::Tensor table_of(int64_t top, int64_t count, Layer& layer, SegmentScope& scope) {
+at::Tensor table_of(std::int64_t top, std::int64_t count, Layer& layer, SegmentScope& scope) {
   const at::TensorOptions options = scope.tables.options().dtype(at::kLong);
   const at::Tensor distance = at::arange(top, top - count, -1, options).abs();
-  const int64_t distances = std::max(std::abs(top), std::abs(top - count + 1)) + 1;
+  const std::int64_t distances = std::max(std::abs(top), std::abs(top - count + 1)) + 1;
   const bool has_dropout = scope.is_training && layer.settings().dropout > 0.0;
   return layer.projected_positions(distances, scope.tables, has_dropout)
       .index_select(1, (distances - 1) - distance);
@@ -127,7 +127,8 @@ at::Tensor DecoderServices::project(Projector which, const at::Tensor& rows, boo
 
 at::Tensor DecoderServices::weight(LayerWeight which) {
   const LayerWeights& w = layer_.weights();
-  const int64_t queries = layer_.settings().query_width(), keys = layer_.settings().key_width();
+  const std::int64_t queries = layer_.settings().query_width(),
+                     keys = layer_.settings().key_width();
   switch (which) {
     case LayerWeight::kQuery:
       return layer_.qkv().narrow(0, 0, queries);
@@ -149,7 +150,7 @@ at::Tensor DecoderServices::weight(LayerWeight which) {
   throw std::logic_error("unknown layer weight");
 }
 
-at::Tensor DecoderServices::positions(int64_t least, int64_t count, bool is_signed) {
+at::Tensor DecoderServices::positions(std::int64_t least, std::int64_t count, bool is_signed) {
   if (!layer_.settings().is_relative()) return {};
   const LayerSettings& s = layer_.settings();
   if (!is_signed) return table_of(-least, count, layer_, scope_).to(s.compute);

@@ -18,7 +18,7 @@ class DecoderServices final : public memory::LayerServices {
   at::Tensor project(memory::Projector which, const at::Tensor& rows,
                      bool weight_gradient) override;
   at::Tensor weight(memory::LayerWeight which) override;
-  at::Tensor positions(int64_t least, int64_t count, bool is_signed) override;
+  at::Tensor positions(std::int64_t least, std::int64_t count, bool is_signed) override;
   double scale() override;
   // Positions follow the layer's scheme (relative, alibi, rotary; none and learned have no term).
   // Errors: Error(kPlugin) for inputs of unequal dtype, biases of the relative scheme elsewhere,

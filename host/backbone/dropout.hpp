@@ -15,16 +15,16 @@ namespace mneme::backbone {
 
 // The lanes [first, first + count) of a batch of `of` lanes.
 struct LaneSlice {
-  int64_t first = 0;
-  int64_t count = 0;
-  int64_t of = 0;  // 0 = these lanes are all
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+  std::int64_t of = 0;  // 0 = these lanes are all
 
   bool is_part() const { return of > count; }
 };
 
 // The dimension of a tensor along which its lanes lie. Several rows of one lane may follow one
 // another there.
-enum class LaneDim : int64_t { kNone = -1, kFirst = 0, kSecond = 1 };
+enum class LaneDim : std::int64_t { kNone = -1, kFirst = 0, kSecond = 1 };
 
 // A tensor on the CPU of `shape` and the options' floating-point dtype: entry i, row-major, is 0
 // when word i of the stream (Random) is among the p * 2^32 largest, else 1 / (1 - p). The same for
@@ -37,13 +37,13 @@ at::Tensor dropout_mask(at::IntArrayRef shape, const at::TensorOptions& options,
 // CPU one for each mask, so that saving `position` is enough to continue a run bit for bit.
 class Noise {
  public:
-  Noise(uint64_t seed, at::Device device);
+  Noise(std::uint64_t seed, at::Device device);
 
   // Starts the next segment's streams.
   void next_segment();
   // Segments started so far; seek() restores it.
-  uint64_t position() const { return position_; }
-  void seek(uint64_t position) { position_ = position; }
+  std::uint64_t position() const { return position_; }
+  void seek(std::uint64_t position) { position_ = position; }
 
   // The lanes that this process computes: it draws the masks that they have among all lanes.
   void set_lanes(LaneSlice lanes) { lanes_ = lanes; }
@@ -61,10 +61,10 @@ class Noise {
   // The mask of all lanes, cut to this process's.
   at::Tensor sliced(at::IntArrayRef shape, const at::TensorOptions& options, double p, LaneDim dim);
 
-  uint64_t seed_;
+  std::uint64_t seed_;
   LaneSlice lanes_;
-  uint64_t position_ = 0;
-  uint64_t draws_ = 0;       // masks of this segment
+  std::uint64_t position_ = 0;
+  std::uint64_t draws_ = 0;  // masks of this segment
   at::Generator generator_;  // for devices other than the CPU
 };
 

@@ -72,7 +72,7 @@ at::Tensor Layer::feed_forward(const at::Tensor& h, double dropout, Noise& noise
     return settings_->recomputes ? recomputed_feed_forward(h, dropout, noise)
                                  : feed_forward(weights_, h, dropout, noise);
   }
-  const int64_t rows = h.numel() / h.size(-1);
+  const std::int64_t rows = h.numel() / h.size(-1);
   if (dropout > 0.0 || rows <= kFeedForwardRows || !h.is_cpu()) {
     return feed_forward(weights_, h, dropout, noise);
   }

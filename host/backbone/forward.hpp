@@ -13,10 +13,10 @@ namespace mneme::backbone {
 // A segment's input. Ids are int64 [B,T]; target -1 = no loss at that place (padding, or not asked
 // for).
 struct Batch {
-  at::Tensor input;                  // [B,T]
-  at::Tensor target;                 // [B,T]; undefined = no loss
-  std::vector<int64_t> valid_count;  // [B]; empty = T each
-  at::Tensor types{};                // [B,T] ids whose embeddings are added; undefined = none
+  at::Tensor input;                       // [B,T]
+  at::Tensor target;                      // [B,T]; undefined = no loss
+  std::vector<std::int64_t> valid_count;  // [B]; empty = T each
+  at::Tensor types{};                     // [B,T] ids whose embeddings are added; undefined = none
 };
 
 // The results of a segment.

@@ -9,7 +9,7 @@
 namespace mneme::backbone {
 namespace {
 
-constexpr int64_t kPositionBlock = 64;
+constexpr std::int64_t kPositionBlock = 64;
 
 // Rows of heads [B,n,H,d], normed in the norm's dtype.
 at::Tensor normed_heads(const at::Tensor& rows, const RowNorm& norm) {
@@ -23,21 +23,22 @@ double Layer::scale() const {
   return settings_->scale_by_layer ? scale / static_cast<double>(index_ + 1) : scale;
 }
 
-Layer::Layer(int64_t index, const LayerSettings& settings, const InitScheme& init,
+Layer::Layer(std::int64_t index, const LayerSettings& settings, const InitScheme& init,
              const at::Tensor& shared_content, const at::Tensor& shared_position,
              ParameterStore& store)
     : index_(index), settings_(&settings) {
-  const int64_t width = settings.width, inner = settings.query_width();
-  const int64_t projected = inner + 2 * settings.key_width();
-  const int64_t ff_rows = settings.is_gated() ? 2 * settings.ff : settings.ff;
+  const std::int64_t width = settings.width, inner = settings.query_width();
+  const std::int64_t projected = inner + 2 * settings.key_width();
+  const std::int64_t ff_rows = settings.is_gated() ? 2 * settings.ff : settings.ff;
   const std::string prefix = str("layers.", index, ".");
   const auto make = [&](const char* name, at::IntArrayRef shape, const InitRule& rule,
                         bool decays) { return store.make(prefix + name, shape, rule, decays); };
-  const auto norm_of = [&](const char* name, int64_t size, config::NormKind kind) {
+  const auto norm_of = [&](const char* name, std::int64_t size, config::NormKind kind) {
     return make_norm(prefix + name, size, kind, settings.norm_epsilon, init, store);
   };
   weights_.qkv = make("attention.qkv.weight", {projected, width}, init.linear(width), true);
-  const auto update_of = [&](const char* name, int64_t outputs, int64_t inputs) -> LowRank {
+  const auto update_of = [&](const char* name, std::int64_t outputs,
+                             std::int64_t inputs) -> LowRank {
     if (settings.lora_rank == 0) return {};
     const std::string at = str(prefix, "attention.", name, ".update.");
     const InitRule rule = InitRule::uniform(1.0 / std::sqrt(static_cast<double>(inputs)));
@@ -55,7 +56,7 @@ Layer::Layer(int64_t index, const LayerSettings& settings, const InitScheme& ini
   }
   if (settings.is_relative()) {
     weights_.position = make("attention.position.weight", {inner, width}, init.linear(width), true);
-    const std::vector<int64_t> shape = {settings.heads, settings.head_width};
+    const std::vector<std::int64_t> shape = {settings.heads, settings.head_width};
     const auto bias_of = [&](const char* name, const at::Tensor& shared) {
       return shared.defined() ? shared : make(name, shape, init.table(), false);
     };
@@ -105,7 +106,7 @@ at::Tensor Layer::norm_before(const at::Tensor& rows, bool weight_gradient) cons
 Projections Layer::project(const at::Tensor& rows) const {
   const LayerSettings& s = *settings_;
   const at::Tensor all = linear(rows, in_compute(qkv()), weights_.qkv_bias, s.compute);
-  const auto part = [&](int64_t first, int64_t heads) {
+  const auto part = [&](std::int64_t first, std::int64_t heads) {
     return all.narrow(2, first, heads * s.head_width)
         .view({rows.size(0), rows.size(1), heads, s.head_width});
   };
@@ -122,7 +123,7 @@ Projections Layer::project(const at::Tensor& rows) const {
 
 Projections Layer::project_keys(const at::Tensor& rows) const {
   const LayerSettings& s = *settings_;
-  const int64_t first = s.query_width(), count = 2 * s.key_width();
+  const std::int64_t first = s.query_width(), count = 2 * s.key_width();
   const at::Tensor bias =
       s.qkv_bias ? weights_.qkv_bias.narrow(0, first, count) : weights_.qkv_bias;
   const std::vector<at::Tensor> parts =
@@ -138,10 +139,10 @@ at::Tensor Layer::project(memory::Projector which, const at::Tensor& rows,
                           bool weight_gradient) const {
   const LayerSettings& s = *settings_;
   const bool is_query = which == memory::Projector::kQuery;
-  const int64_t count = is_query ? s.query_width() : s.key_width();
-  const int64_t first = is_query                           ? 0
-                        : which == memory::Projector::kKey ? s.query_width()
-                                                           : s.query_width() + s.key_width();
+  const std::int64_t count = is_query ? s.query_width() : s.key_width();
+  const std::int64_t first = is_query                           ? 0
+                             : which == memory::Projector::kKey ? s.query_width()
+                                                                : s.query_width() + s.key_width();
   const auto part = [&](const at::Tensor& weight) {
     const at::Tensor own = weight.narrow(0, first, count);
     return weight_gradient ? own : own.detach();
@@ -159,11 +160,11 @@ at::Tensor Layer::project(memory::Projector which, const at::Tensor& rows,
 // bits whatever the table's length (products of other sizes may round differently). Tables that
 // grow get a quarter more room than they need, so that a memory which fills up segment by segment
 // does not copy its table every time.
-void Layer::keep_positions(int64_t distances, PositionTables& tables) {
-  const int64_t heads = settings_->heads, width = settings_->head_width;
-  const int64_t blocks = (distances + kPositionBlock - 1) / kPositionBlock;
+void Layer::keep_positions(std::int64_t distances, PositionTables& tables) {
+  const std::int64_t heads = settings_->heads, width = settings_->head_width;
+  const std::int64_t blocks = (distances + kPositionBlock - 1) / kPositionBlock;
   const at::Tensor rows = tables.descending(blocks * kPositionBlock);  // farthest first
-  const int64_t needed = rows.size(0), filled = kept_positions_.filled;
+  const std::int64_t needed = rows.size(0), filled = kept_positions_.filled;
   if (!kept_positions_.room.defined() || kept_positions_.room.size(1) < needed) {
     const at::Tensor room = empty_columns(heads, filled > 0 ? needed + needed / 4 : needed, width,
                                           rows.options().dtype(settings_->compute));
@@ -173,9 +174,9 @@ void Layer::keep_positions(int64_t distances, PositionTables& tables) {
   }
   kept_positions_.filled = needed;
   const at::Tensor all = kept_positions_.last(needed);
-  int64_t end = needed - filled;  // of the rows that are projected now
+  std::int64_t end = needed - filled;  // of the rows that are projected now
   while (end > 0) {
-    const int64_t count = end % kPositionBlock == 0 ? kPositionBlock : kPositionBlock + 1;
+    const std::int64_t count = end % kPositionBlock == 0 ? kPositionBlock : kPositionBlock + 1;
     end -= count;  // the nearest block has the row that no score reads too
     all.narrow(1, end, count)
         .copy_(linear(rows.narrow(0, end, count), weights_.position, {}, settings_->compute)
@@ -184,7 +185,8 @@ void Layer::keep_positions(int64_t distances, PositionTables& tables) {
   }
 }
 
-at::Tensor Layer::projected_positions(int64_t distances, PositionTables& tables, bool has_dropout) {
+at::Tensor Layer::projected_positions(std::int64_t distances, PositionTables& tables,
+                                      bool has_dropout) {
   if (!has_dropout && !at::GradMode::is_enabled()) {
     if (kept_positions_.filled < distances + 1) keep_positions(distances, tables);
     return kept_positions_.last(distances + 1);

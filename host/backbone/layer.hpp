@@ -18,7 +18,7 @@ namespace mneme::backbone {
 
 // Rows that the feed-forward part takes at once without gradient: their inner activations, several
 // times as wide, stay small beside the rows of a long memory that rides.
-inline constexpr int64_t kFeedForwardRows = 512;
+inline constexpr std::int64_t kFeedForwardRows = 512;
 
 // What the experiment says of the model, and what layers need besides.
 struct LayerSettings : config::ModelConfig {
@@ -32,8 +32,8 @@ struct LayerSettings : config::ModelConfig {
   bool is_gated() const { return feed_forward == config::FeedForward::kSwiglu; }
   // Context blocks by place are at the place before the segment's first token.
   bool has_fixed_memory() const { return memory_position == config::MemoryPosition::kFixed; }
-  int64_t query_width() const { return heads * head_width; }
-  int64_t key_width() const { return key_heads() * head_width; }
+  std::int64_t query_width() const { return heads * head_width; }
+  std::int64_t key_width() const { return key_heads() * head_width; }
   double lora_factor() const { return lora_alpha / static_cast<double>(lora_rank); }
 };
 
@@ -65,10 +65,10 @@ struct Projections {
 class Layer {
  public:
   // shared_*: the model's position biases; undefined = the layer makes its own.
-  Layer(int64_t index, const LayerSettings& settings, const InitScheme& init,
+  Layer(std::int64_t index, const LayerSettings& settings, const InitScheme& init,
         const at::Tensor& shared_content, const at::Tensor& shared_position, ParameterStore& store);
 
-  int64_t index() const { return index_; }
+  std::int64_t index() const { return index_; }
   bool is_last() const { return index_ + 1 == settings_->layers; }
   const LayerWeights& weights() const { return weights_; }
   // weights().qkv and output with their updates. The sums are kept during a forward pass; without
@@ -93,7 +93,7 @@ class Layer {
   at::Tensor project(memory::Projector which, const at::Tensor& rows, bool weight_gradient) const;
   // Projected positions [H,distances+1,d] in descending distance (see positions.hpp). The longest
   // table is kept during a forward pass; without gradient and dropout, until weights_changed().
-  at::Tensor projected_positions(int64_t distances, PositionTables& tables, bool has_dropout);
+  at::Tensor projected_positions(std::int64_t distances, PositionTables& tables, bool has_dropout);
   // The feed-forward part with norm and residual sum, [.., D] -> [.., D].
   at::Tensor feed_forward(const at::Tensor& h, double dropout, Noise& noise) const;
   // Forgets sums that belong to the graph of one pass.
@@ -106,7 +106,7 @@ class Layer {
   }
 
  private:
-  void keep_positions(int64_t distances, PositionTables& tables);
+  void keep_positions(std::int64_t distances, PositionTables& tables);
   at::Tensor feed_forward(const LayerWeights& weights, const at::Tensor& h, double dropout,
                           Noise& noise) const;
   // The same, computed a second time in the backward pass; the graph keeps h.
@@ -119,14 +119,14 @@ class Layer {
   };
   const at::Tensor& updated(const at::Tensor& weight, const LowRank& update, Updated& kept) const;
 
-  int64_t index_;
+  std::int64_t index_;
   const LayerSettings* settings_;  // outlives the layer
   LayerWeights weights_;
   // Projected positions without gradient, the last `filled` rows of room [H,n,d].
   struct KeptPositions {
     at::Tensor room;
-    int64_t filled = 0;
-    at::Tensor last(int64_t rows) const { return room.narrow(1, room.size(1) - rows, rows); }
+    std::int64_t filled = 0;
+    at::Tensor last(std::int64_t rows) const { return room.narrow(1, room.size(1) - rows, rows); }
   };
   KeptPositions kept_positions_;
   at::Tensor pass_positions_;  // of one forward pass, with its graph

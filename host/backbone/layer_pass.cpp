@@ -21,7 +21,7 @@ std::vector<KeyPiece> LayerPass::all_columns(const ContextColumns& columns, cons
   std::vector<KeyPiece> out;
   at::Tensor context;
   if (is_rotary) context = turned_context(columns, layer_.settings(), scope_);
-  int64_t begin = 0;
+  std::int64_t begin = 0;
   for (const ContextColumns::Block& block : columns.blocks) {
     out.push_back({context.defined() ? rows_first(context).narrow(1, begin, block.rows())
                                      : columns.of_all_heads(block.k),
@@ -39,7 +39,7 @@ memory::LocalAttention LayerPass::attend_tokens(const memory::LayerContext& cont
                                                 const at::Tensor& v, Wants wants) {
   const LayerSettings& s = layer_.settings();
   const ContextColumns columns = gather_context(context, layer_, scope_);
-  const int64_t tokens = q.size(1);
+  const std::int64_t tokens = q.size(1);
   AttentionArgs args;
   args.q = q;
   if (s.is_rotary()) {
@@ -66,14 +66,14 @@ memory::LocalAttention LayerPass::attend_tokens(const memory::LayerContext& cont
   args.wants_mass = wants.mass;
   args.wants_lse = wants.lse;
   args.query_valid = scope_.token_valid;
-  const int64_t before = columns.placed + scope_.riders + scope_.past;
+  const std::int64_t before = columns.placed + scope_.riders + scope_.past;
   const at::Tensor valid = valid_columns(columns, q.size(0), tokens, scope_);
   const bool shows_probabilities =
       scope_.distances != nullptr && scope_.distances->wants(layer_.index());
   AttentionOutput out;
   if (can_be_fused(args) && !shows_probabilities) {
     // With dropout the rows of clamped distances differ.
-    const int64_t clamp = args.table.defined() && has_dropout ? 0 : s.clamp_distance;
+    const std::int64_t clamp = args.table.defined() && has_dropout ? 0 : s.clamp_distance;
     out = attend_fused(args, pieces, {scope_.window, &s.slopes, clamp, valid});
   } else {
     std::tie(args.k, args.v) = joined_pieces(pieces);
@@ -99,9 +99,10 @@ memory::LocalAttention LayerPass::attend_tokens(const memory::LayerContext& cont
 at::Tensor LayerPass::attention_block(const at::Tensor& h, const at::Tensor& x,
                                       memory::LocalAttention& local) {
   const LayerSettings& s = layer_.settings();
-  const int64_t layer = layer_.index();
-  const int64_t lanes = h.size(0), riders = scope_.passing_riders(), tokens = h.size(1) - riders;
-  const int64_t inner = s.query_width();
+  const std::int64_t layer = layer_.index();
+  const std::int64_t lanes = h.size(0), riders = scope_.passing_riders(),
+                     tokens = h.size(1) - riders;
+  const std::int64_t inner = s.query_width();
   if (scope_.past == 0) scope_.hooks.absorb_before(layer, x, services_);
   const memory::LayerContext context = scope_.hooks.context(layer, x, services_);
   const Projections all = layer_.project(layer_.norm_before(h));
@@ -113,7 +114,7 @@ at::Tensor LayerPass::attention_block(const at::Tensor& h, const at::Tensor& x,
                     scope_.hooks.wants(layer, MNEME_WANT_ABSORB_MASS),
                     scope_.hooks.wants(layer, MNEME_WANT_ABSORB_CONTEXT_KV)};
   const auto seen = [&](const at::Tensor& t) {
-    const int64_t rows = scope_.seen_riders() + tokens;
+    const std::int64_t rows = scope_.seen_riders() + tokens;
     return t.size(1) == rows ? t : t.narrow(1, t.size(1) - rows, rows);
   };
   local = attend_tokens(context, q, seen(all.k), seen(all.v), wants);
@@ -141,7 +142,7 @@ at::Tensor LayerPass::attention_block(const at::Tensor& h, const at::Tensor& x,
 at::Tensor LayerPass::run(const at::Tensor& h) {
   const LayerSettings& s = layer_.settings();
   const double dropout = scope_.is_training ? s.dropout : 0.0;
-  const int64_t riders = scope_.passing_riders(), tokens = h.size(1) - riders;
+  const std::int64_t riders = scope_.passing_riders(), tokens = h.size(1) - riders;
   const at::Tensor rows = riders == 0 ? h : h.narrow(1, riders, tokens);
   const at::Tensor x = rows.to(s.compute);
   layer_.end_pass();  // of a pass that failed
@@ -153,7 +154,7 @@ at::Tensor LayerPass::run(const at::Tensor& h) {
   if (!s.is_pre_norm()) middle = layer_.weights().norm(middle);
   const auto tap = [&](const at::Tensor& t, std::vector<at::Tensor>& of_tokens,
                        std::vector<at::Tensor>& of_riders) {
-    const int64_t before = t.size(1) - tokens;
+    const std::int64_t before = t.size(1) - tokens;
     of_tokens.push_back(t.narrow(1, before, tokens).detach());
     if (before > 0) of_riders.push_back(t.narrow(1, 0, before).detach());
   };

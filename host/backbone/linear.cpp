@@ -13,7 +13,7 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
   if (compute == at::kFloat && weight.scalar_type() == at::kFloat && weight.numel() <= kMaxFactor) {
     return tensor::dense_linear(x.to(compute), weight, shift);
   }
-  std::vector<int64_t> shape = x.sizes().vec();
+  std::vector<std::int64_t> shape = x.sizes().vec();
   const at::Tensor flat = x.reshape({-1, shape.back()}).to(compute);
   shape.back() = weight.size(0);
   const at::Tensor own = weight.to(compute);

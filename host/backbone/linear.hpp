@@ -10,7 +10,7 @@ namespace mneme::backbone {
 
 // The most numbers of a weight for which oneDNN computes products in f32: it copies the factors,
 // and for a layer's weight the copy is small.
-inline constexpr int64_t kMaxFactor = 1 << 23;
+inline constexpr std::int64_t kMaxFactor = 1 << 23;
 
 // x [..,n] times weight [m,n] transposed, plus bias [m] when defined: [..,m]. Inputs are cast to
 // `compute`, in which the product runs and the result stays.

@@ -17,9 +17,9 @@ using config::PositionScheme;
 
 // Refuses a context longer than ModelConfig::longest_context: `tokens` of a segment and `rows` of
 // memories. `where` is for the message.
-void check_context(const config::ModelConfig& config, int64_t tokens, int64_t rows,
+void check_context(const config::ModelConfig& config, std::int64_t tokens, std::int64_t rows,
                    const std::string& where) {
-  const int64_t longest = config.longest_context();
+  const std::int64_t longest = config.longest_context();
   if (longest == 0 || tokens + rows <= longest) return;
   const bool is_window = longest == config.window;
   throw_usage(ErrorText{
@@ -84,7 +84,7 @@ void check(const config::ModelConfig& c, const ModelSetup& setup) {
     refuse("model.position = \"learned\"", "the longest segment is not known",
            "train.segment or eval.segment of at least 1", "set train.segment");
   }
-  const auto check_length = [&](const char* key, int64_t segment) {
+  const auto check_length = [&](const char* key, std::int64_t segment) {
     if (c.position != PositionScheme::kLearned || c.positions < 1 || segment <= c.positions) return;
     refuse(str(key, " = ", segment), "the segment is longer than the table of learned positions",
            str("at most model.positions, ", c.positions), "shorten the segments");
@@ -96,7 +96,7 @@ void check(const config::ModelConfig& c, const ModelSetup& setup) {
   check_length("eval.segment", setup.eval_segment);
 }
 
-int64_t learned_positions(const config::ModelConfig& config, const ModelSetup& setup) {
+std::int64_t learned_positions(const config::ModelConfig& config, const ModelSetup& setup) {
   return config.positions > 0 ? config.positions
                               : std::max(setup.train_segment, setup.eval_segment);
 }
@@ -107,8 +107,8 @@ std::vector<double> slopes_of(const config::ModelConfig& config) {
 }
 
 at::Tensor valid_mask(const Batch& batch) {
-  const int64_t tokens = batch.input.size(1);
-  const auto is_full = [&](int64_t n) { return n == tokens; };
+  const std::int64_t tokens = batch.input.size(1);
+  const auto is_full = [&](std::int64_t n) { return n == tokens; };
   if (std::all_of(batch.valid_count.begin(), batch.valid_count.end(), is_full)) return {};
   const at::Tensor counts = at::tensor(batch.valid_count, at::kLong).unsqueeze(1);
   return tensor::to_device(at::arange(tokens, at::kLong).unsqueeze(0).lt(counts),
@@ -162,11 +162,11 @@ Model::Model(const config::ModelConfig& config, const ModelSetup& setup)
   }
   at::Tensor content, position;
   if (settings_.is_relative() && !config.untie_position_bias) {
-    const std::vector<int64_t> shape = {config.heads, config.head_width};
+    const std::vector<std::int64_t> shape = {config.heads, config.head_width};
     content = store_.make("attention.content_bias", shape, init.table(), false);
     position = store_.make("attention.position_bias", shape, init.table(), false);
   }
-  for (int64_t l = 0; l < config.layers; ++l) {
+  for (std::int64_t l = 0; l < config.layers; ++l) {
     layers_.emplace_back(l, settings_, init, content, position, store_);
   }
   if (config.final_norm) {
@@ -181,7 +181,7 @@ void Model::weights_changed() {
   softmax_->weights_changed();
 }
 
-void Model::set_context_rows(int64_t rows) {
+void Model::set_context_rows(std::int64_t rows) {
   if (settings_.same_length && rows < 1) {
     throw_usage(ErrorText{.where = "model.same_length",
                           .failed = "there is no window to keep",
@@ -192,7 +192,7 @@ void Model::set_context_rows(int64_t rows) {
   context_rows_ = rows;
 }
 
-void Model::check_segment(int64_t tokens) const {
+void Model::check_segment(std::int64_t tokens) const {
   if (settings_.same_length && context_rows_ == 0) {
     throw_usage(ErrorText{.where = "model.same_length",
                           .failed = "the window is not known",
@@ -208,13 +208,13 @@ void Model::check_segment(int64_t tokens) const {
   }
 }
 
-int64_t Model::longest_segment() const {
+std::int64_t Model::longest_segment() const {
   if (learned_positions_.defined()) return learned_positions_.size(0);
-  const int64_t context = settings_.longest_context();
-  return context == 0 ? 0 : std::max<int64_t>(context - context_rows_, 1);
+  const std::int64_t context = settings_.longest_context();
+  return context == 0 ? 0 : std::max<std::int64_t>(context - context_rows_, 1);
 }
 
-at::Tensor Model::embed(const at::Tensor& ids, const at::Tensor& types, int64_t offset,
+at::Tensor Model::embed(const at::Tensor& ids, const at::Tensor& types, std::int64_t offset,
                         double dropout, std::vector<WeightRows>* pieces) {
   at::Tensor x = embedding_->forward(ids, settings_.compute, pieces);
   if (types.defined()) x = x + embedding_->forward(types, settings_.compute);
@@ -239,18 +239,18 @@ SegmentScope Model::scope_of(memory::SegmentHooks& hooks) {
 
 at::Tensor Model::pass(at::Tensor h, SegmentScope& scope, std::vector<at::Tensor>* outputs,
                        at::Tensor* of_riders, std::vector<OpenLayer>* open) {
-  const int64_t tokens = h.size(1);
+  const std::int64_t tokens = h.size(1);
   scope.keeps_riders = of_riders != nullptr;
   if (scope.passing_riders() > 0)
     h = at::cat({scope.hooks.riders().rows.to(h.scalar_type()), h}, 1);
   for (Layer& layer : layers_) {
     h = open == nullptr
             ? LayerPass(layer, scope).run(h)
-            : OpenLayerPass(layer, scope, (*open)[static_cast<size_t>(layer.index())]).run(h);
+            : OpenLayerPass(layer, scope, (*open)[static_cast<std::size_t>(layer.index())]).run(h);
     if (outputs != nullptr) outputs->push_back(h.narrow(1, h.size(1) - tokens, tokens));
   }
   if (settings_.final_norm) h = final_norm_(h);
-  const int64_t riders = h.size(1) - tokens;
+  const std::int64_t riders = h.size(1) - tokens;
   if (riders == 0) return h;
   *of_riders = h.narrow(1, 0, riders);
   return h.narrow(1, riders, tokens);
@@ -270,7 +270,7 @@ at::Tensor Model::log_probabilities(const at::Tensor& top) const {
 
 Output Model::forward(const Batch& batch, memory::SegmentHooks& hooks,
                       const ForwardOptions& options) {
-  const int64_t lanes = batch.input.size(0), tokens = batch.input.size(1);
+  const std::int64_t lanes = batch.input.size(0), tokens = batch.input.size(1);
   check_segment(tokens);
   const double dropout = is_training_ ? settings_.dropout : 0.0;
   if (is_training_) noise_.next_segment();

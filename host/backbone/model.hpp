@@ -28,14 +28,14 @@ class OpenLayer;  // open_layer.hpp
 
 // What making a model needs besides the experiment.
 struct ModelSetup {
-  int64_t vocabulary = 0;
-  int64_t train_segment = 0;
-  int64_t eval_segment = 0;
+  std::int64_t vocabulary = 0;
+  std::int64_t train_segment = 0;
+  std::int64_t eval_segment = 0;
   at::ScalarType dtype = at::kFloat;  // of the parameters: kDouble or kFloat
   bool bf16_autocast = false;         // precision = "bf16"
   at::Device device = at::kCPU;
-  uint64_t seed = 0;
-  int64_t bptt_segments = 1;
+  std::uint64_t seed = 0;
+  std::int64_t bptt_segments = 1;
   bool recomputes = false;  // train.recompute
   // False: the values will be loaded from a checkpoint. Parameters are NaN until they are filled.
   bool draws_parameters = true;
@@ -50,7 +50,7 @@ class Model {
 
   const std::vector<Parameter>& parameters() const { return store_.all(); }
   memory::BackboneInfo info() const { return info_; }
-  int64_t vocabulary() const { return vocabulary_; }
+  std::int64_t vocabulary() const { return vocabulary_; }
   // Dropout on or off.
   void train(bool is_training) { is_training_ = is_training; }
   // One segment: runs stages 2 to 8 of the tiers around its layers (`hooks` ran stage 1, with the
@@ -65,17 +65,17 @@ class Model {
   // f64, without gradient.
   at::Tensor log_probabilities(const at::Tensor& top) const;
   // Tokens that a segment may have, with the rows of set_context_rows before it; 0 = any number.
-  int64_t longest_segment() const;
+  std::int64_t longest_segment() const;
   // The stack's context capacity of the phase, before the first forward pass of a phase, which
   // refuses more than ModelConfig::longest_context. With model.same_length attention reaches
   // distances 0 .. window-1. Errors: Error(kUsage) when same_length is on and rows is 0.
-  void set_context_rows(int64_t rows);
+  void set_context_rows(std::int64_t rows);
   // Drops tables cached for evaluation (projected position tables); called when weights change.
   void weights_changed();
   // Position of the dropout generator: segments trained so far. A checkpoint that keeps it
   // continues bit for bit.
-  uint64_t noise_position() const { return noise_.position(); }
-  void seek_noise(uint64_t position) { noise_.seek(position); }
+  std::uint64_t noise_position() const { return noise_.position(); }
+  void seek_noise(std::uint64_t position) { noise_.seek(position); }
   // For a batch of which other processes compute the other lanes: these lanes get the dropout masks
   // that they have in the whole batch.
   void set_lanes(LaneSlice lanes) { noise_.set_lanes(lanes); }
@@ -84,10 +84,10 @@ class Model {
   friend class OpenSegment;
   // ids and types [B,n] (Batch), the first with place `offset` in its segment -> [B,n,D].
   // `pieces` as Embedding::forward fills it; null = not wanted.
-  at::Tensor embed(const at::Tensor& ids, const at::Tensor& types, int64_t offset, double dropout,
-                   std::vector<WeightRows>* pieces = nullptr);
+  at::Tensor embed(const at::Tensor& ids, const at::Tensor& types, std::int64_t offset,
+                   double dropout, std::vector<WeightRows>* pieces = nullptr);
   // Errors: Error(kUsage) when the model cannot take a segment of this number of tokens.
-  void check_segment(int64_t tokens) const;
+  void check_segment(std::int64_t tokens) const;
   SegmentScope scope_of(memory::SegmentHooks& hooks);
   // Tokens [B,T,D], with the riders before them, through all layers; `outputs` receives every
   // layer's [B,T,D], `of_riders` what the riders are at the end, [B,M,D]. `open`, by layer: of an
@@ -96,7 +96,7 @@ class Model {
                   at::Tensor* of_riders, std::vector<OpenLayer>* open = nullptr);
 
   memory::BackboneInfo info_;
-  int64_t vocabulary_;
+  std::int64_t vocabulary_;
   LayerSettings settings_;
   ParameterStore store_;
   Noise noise_;
@@ -109,7 +109,7 @@ class Model {
   std::vector<Layer> layers_;
   std::unique_ptr<Softmax> softmax_;
   bool is_training_ = true;
-  int64_t context_rows_ = 0;  // of memories; 0 = none, or not set
+  std::int64_t context_rows_ = 0;  // of memories; 0 = none, or not set
 };
 
 // Builds and initialises the backbone that the experiment names. Initial weights depend on (seed,

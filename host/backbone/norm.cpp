@@ -5,7 +5,7 @@
 namespace mneme::backbone {
 
 at::Tensor RowNorm::operator()(const at::Tensor& x) const {
-  const int64_t width = weight.size(0);
+  const std::int64_t width = weight.size(0);
   if (kind == config::NormKind::kLayer) return at::layer_norm(x, {width}, weight, bias, epsilon);
   return at::rms_norm(x, {width}, weight, epsilon);
 }
@@ -17,8 +17,8 @@ RowNorm RowNorm::constant() const {
           .epsilon = epsilon};
 }
 
-RowNorm make_norm(const std::string& name, int64_t width, config::NormKind kind, double epsilon,
-                  const InitScheme& init, ParameterStore& store) {
+RowNorm make_norm(const std::string& name, std::int64_t width, config::NormKind kind,
+                  double epsilon, const InitScheme& init, ParameterStore& store) {
   RowNorm norm{.kind = kind, .epsilon = epsilon};
   norm.weight = store.make(name + ".weight", {width}, init.norm(), false);
   if (kind == config::NormKind::kLayer) {

@@ -26,7 +26,7 @@ struct RowNorm {
 };
 
 // Makes a norm's parameters `name`.weight and, for a layer norm, `name`.bias.
-RowNorm make_norm(const std::string& name, int64_t width, config::NormKind kind, double epsilon,
-                  const InitScheme& init, ParameterStore& store);
+RowNorm make_norm(const std::string& name, std::int64_t width, config::NormKind kind,
+                  double epsilon, const InitScheme& init, ParameterStore& store);
 
 }  // namespace mneme::backbone

@@ -14,7 +14,7 @@ namespace {
 at::Tensor heads_first(const at::Tensor& rows) { return rows.permute({2, 0, 1, 3}); }
 
 // Pieces of all steps along `dim`; undefined when there are none.
-at::Tensor joined(const std::vector<at::Tensor>& pieces, int64_t dim) {
+at::Tensor joined(const std::vector<at::Tensor>& pieces, std::int64_t dim) {
   if (pieces.empty()) return {};
   return pieces.size() == 1 ? pieces.front() : at::cat(pieces, dim);
 }
@@ -26,11 +26,11 @@ bool are_same(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b
 
 }  // namespace
 
-void OpenLayer::Buffer::append(const at::Tensor& rows, int64_t used) {
-  const int64_t n = rows.size(2);
+void OpenLayer::Buffer::append(const at::Tensor& rows, std::int64_t used) {
+  const std::int64_t n = rows.size(2);
   if (!data.defined() || used + n > data.size(2)) {
     // Grows by half: few reallocations, and little spare memory beside a long context.
-    const int64_t capacity = used + n + (used + n) / 2;
+    const std::int64_t capacity = used + n + (used + n) / 2;
     at::Tensor grown = at::empty({rows.size(0), rows.size(1), capacity, rows.size(3)},
                                  rows.options().requires_grad(false));
     if (used > 0) grown.narrow(2, 0, used).copy_(data.narrow(2, 0, used));
@@ -39,7 +39,7 @@ void OpenLayer::Buffer::append(const at::Tensor& rows, int64_t used) {
   data.narrow(2, used, n).copy_(rows);
 }
 
-at::Tensor OpenLayer::newest(const Buffer& plain, const Buffer& all, int64_t n) const {
+at::Tensor OpenLayer::newest(const Buffer& plain, const Buffer& all, std::int64_t n) const {
   const at::Tensor rows = plain.data.defined() ? plain.data.narrow(2, rows_ - n, n)
                                                : all.data.narrow(2, context_ + rows_ - n, n);
   return rows.permute({1, 2, 0, 3});
@@ -51,7 +51,7 @@ void OpenLayer::set_context(const ContextColumns& context, const TurnedKeys& use
     keys.push_back(block.k);
     values.push_back(block.v);
   }
-  const int64_t rows = context.free + context.placed;
+  const std::int64_t rows = context.free + context.placed;
   ContextPlaces places = used.context ? context.places() : ContextPlaces();
   if (rows == context_ && are_same(keys, context_keys_) && are_same(values, context_values_) &&
       places == context_places_) {
@@ -92,7 +92,7 @@ void OpenLayer::extend(const ContextColumns& context, const at::Tensor& k, const
   rows_ += k.size(1);
 }
 
-void OpenLayer::add_mass(const at::Tensor& mass, int64_t layer) {
+void OpenLayer::add_mass(const at::Tensor& mass, std::int64_t layer) {
   if (!mass_.defined()) {
     mass_ = mass;
     mass_context_ = context_;
@@ -106,13 +106,13 @@ void OpenLayer::add_mass(const at::Tensor& mass, int64_t layer) {
         .got = str(context_),
         .hint = "emit the same rows until the segment is closed"});
   }
-  const int64_t before = mass_.size(1);
+  const std::int64_t before = mass_.size(1);
   mass_ = at::cat(
       {mass_ + mass.narrow(1, 0, before), mass.narrow(1, before, mass.size(1) - before)}, 1);
 }
 
 void OpenLayer::keep(const at::Tensor& x, const memory::LocalAttention& local, const Wants& wants,
-                     int64_t layer) {
+                     std::int64_t layer) {
   if (wants.rows) x_.push_back(x);
   if (wants.queries) q_.push_back(local.q);
   if (wants.local) {
@@ -126,7 +126,7 @@ void OpenLayer::keep(const at::Tensor& x, const memory::LocalAttention& local, c
 
 at::Tensor OpenLayer::all_rows() const { return joined(x_, 1); }
 
-memory::LocalAttention OpenLayer::all_local(int64_t tokens) const {
+memory::LocalAttention OpenLayer::all_local(std::int64_t tokens) const {
   memory::LocalAttention all;
   all.q = joined(q_, 1);
   all.k = newest_keys(tokens);
@@ -140,7 +140,7 @@ memory::LocalAttention OpenLayer::all_local(int64_t tokens) const {
 }
 
 void OpenLayer::select(const at::Tensor& lanes) {
-  const auto pick = [&](at::Tensor& t, int64_t dim) {
+  const auto pick = [&](at::Tensor& t, std::int64_t dim) {
     if (t.defined()) t = t.index_select(dim, lanes);
   };
   for (Buffer* buffer : {&k_, &v_, &plain_k_, &plain_v_}) pick(buffer->data, 1);
@@ -165,13 +165,13 @@ std::vector<KeyPiece> OpenLayerPass::all_columns(const ContextColumns& columns, 
 }
 
 void OpenLayerPass::keep_keys(memory::LocalAttention& local) {
-  const int64_t tokens = scope_.past + local.q.size(1);
+  const std::int64_t tokens = scope_.past + local.q.size(1);
   local.k = open_.newest_keys(tokens);
   local.v = open_.newest_values(tokens);
 }
 
 void OpenLayerPass::absorb(const at::Tensor& x, const memory::LocalAttention& local) {
-  const int64_t layer = layer_.index();
+  const std::int64_t layer = layer_.index();
   const memory::SegmentHooks& hooks = scope_.hooks;
   open_.keep(x, local,
              {hooks.absorbs(layer), hooks.wants(layer, MNEME_WANT_ABSORB_Q),
@@ -179,8 +179,8 @@ void OpenLayerPass::absorb(const at::Tensor& x, const memory::LocalAttention& lo
              layer);
 }
 
-void OpenLayerPass::close(int64_t tokens) {
-  const int64_t layer = layer_.index();
+void OpenLayerPass::close(std::int64_t tokens) {
+  const std::int64_t layer = layer_.index();
   if (!scope_.hooks.absorbs(layer)) return;
   const memory::LocalAttention local = open_.all_local(tokens);
   if (scope_.hooks.caches_projections()) scope_.hooks.keep_projections(layer, local.k, local.v);

@@ -33,8 +33,8 @@ class OpenLayer {
   at::Tensor keys() const { return k_.first(context_ + rows_); }
   at::Tensor values() const { return v_.first(context_ + rows_); }
   // The newest n rows as they were given, [B,n,G,d]: views.
-  at::Tensor newest_keys(int64_t n) const { return newest(plain_k_, k_, n); }
-  at::Tensor newest_values(int64_t n) const { return newest(plain_v_, v_, n); }
+  at::Tensor newest_keys(std::int64_t n) const { return newest(plain_k_, k_, n); }
+  at::Tensor newest_values(std::int64_t n) const { return newest(plain_v_, v_, n); }
 
   // Which tensors of a step are kept for close().
   struct Wants {
@@ -45,11 +45,11 @@ class OpenLayer {
   // x [B,n,D], local of the step. Errors: Error(kPlugin) when the attention mass is wanted and the
   // number of context rows is not that of the steps before.
   void keep(const at::Tensor& x, const memory::LocalAttention& local, const Wants& wants,
-            int64_t layer);
+            std::int64_t layer);
   // Of all `tokens`: x [B,T,D], undefined unless wanted, and the result of attention as a whole
   // segment would have it.
   at::Tensor all_rows() const;
-  memory::LocalAttention all_local(int64_t tokens) const;
+  memory::LocalAttention all_local(std::int64_t tokens) const;
 
   void select(const at::Tensor& lanes);
 
@@ -58,23 +58,23 @@ class OpenLayer {
   struct Buffer {
     at::Tensor data;
     // Puts rows [G,B,n,d] behind the first `used` ones.
-    void append(const at::Tensor& rows, int64_t used);
-    at::Tensor first(int64_t rows) const { return data.narrow(2, 0, rows); }
+    void append(const at::Tensor& rows, std::int64_t used);
+    at::Tensor first(std::int64_t rows) const { return data.narrow(2, 0, rows); }
   };
   void set_context(const ContextColumns& context, const TurnedKeys& used);
-  at::Tensor newest(const Buffer& plain, const Buffer& all, int64_t n) const;
-  void add_mass(const at::Tensor& mass, int64_t layer);
+  at::Tensor newest(const Buffer& plain, const Buffer& all, std::int64_t n) const;
+  void add_mass(const at::Tensor& mass, std::int64_t layer);
 
   Buffer k_, v_;              // as attention uses them
   Buffer plain_k_, plain_v_;  // appended rows as they were given, where those differ
-  int64_t context_ = 0;       // rows of the context
-  int64_t rows_ = 0;          // rows appended
+  std::int64_t context_ = 0;  // rows of the context
+  std::int64_t rows_ = 0;     // rows appended
   // The context as it was gathered: keys and values of its blocks, and the places of turned keys.
   std::vector<at::Tensor> context_keys_, context_values_;
   ContextPlaces context_places_;
   std::vector<at::Tensor> x_, q_, z_, lse_;
-  at::Tensor mass_;           // [B,K], summed over steps
-  int64_t mass_context_ = 0;  // context rows in it
+  at::Tensor mass_;                // [B,K], summed over steps
+  std::int64_t mass_context_ = 0;  // context rows in it
   std::vector<at::Tensor> context_k_, context_v_;
 };
 
@@ -86,7 +86,7 @@ class OpenLayerPass final : public LayerPass {
       : LayerPass(layer, scope), open_(open) {}
 
   // Stage 7 (absorb), over all tokens of the segment.
-  void close(int64_t tokens);
+  void close(std::int64_t tokens);
 
  private:
   std::vector<KeyPiece> all_columns(const ContextColumns& columns, const at::Tensor& k,

@@ -15,7 +15,7 @@ OpenSegment::OpenSegment(Model& model, memory::SegmentHooks& hooks)
 
 at::Tensor OpenSegment::step(const at::Tensor& ids, const at::Tensor& types) {
   const at::NoGradGuard no_grad;
-  const int64_t n = ids.size(1);
+  const std::int64_t n = ids.size(1);
   model_.check_segment(tokens_ + n);
   if (tokens_ > 0) hooks_.next_step(n);
   model_.tables_.begin_segment(0.0);
@@ -24,7 +24,8 @@ at::Tensor OpenSegment::step(const at::Tensor& ids, const at::Tensor& types) {
   std::vector<at::Tensor> outputs;
   const at::Tensor top = model_.pass(model_.embed(ids, types, tokens_, 0.0), scope,
                                      outputs_.empty() ? nullptr : &outputs, nullptr, &layers_);
-  for (size_t layer = 0; layer < outputs.size(); ++layer) outputs_[layer].push_back(outputs[layer]);
+  for (std::size_t layer = 0; layer < outputs.size(); ++layer)
+    outputs_[layer].push_back(outputs[layer]);
   tops_.push_back(top);
   ids_.push_back(ids);
   if (types.defined()) types_.push_back(types);
@@ -43,7 +44,7 @@ void OpenSegment::close() {
   }
   hooks_.close();
   SegmentScope scope = model_.scope_of(hooks_);
-  for (size_t i = 0; i < layers_.size(); ++i) {
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
     OpenLayerPass(model_.layers_[i], scope, layers_[i]).close(tokens_);
   }
   std::vector<at::Tensor> outputs;
@@ -51,7 +52,7 @@ void OpenSegment::close() {
   hooks_.finish(at::cat(tops_, 1), outputs, {}, {});
 }
 
-void OpenSegment::select(const std::vector<int64_t>& lanes) {
+void OpenSegment::select(const std::vector<std::int64_t>& lanes) {
   const at::NoGradGuard no_grad;
   hooks_.select(lanes);
   const at::Tensor index = at::tensor(lanes, at::kLong).to(model_.info_.device);

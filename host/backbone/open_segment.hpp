@@ -28,13 +28,13 @@ class OpenSegment {
   // Stages 7 and 8; the caller commits the hooks.
   void close();
   // Between steps: keeps `lanes`, in that order (repeats allowed), of segment, hooks and state.
-  void select(const std::vector<int64_t>& lanes);
+  void select(const std::vector<std::int64_t>& lanes);
 
  private:
   Model& model_;
   memory::SegmentHooks& hooks_;
   std::vector<OpenLayer> layers_;
-  int64_t tokens_ = 0;                            // of all steps
+  std::int64_t tokens_ = 0;                       // of all steps
   std::vector<at::Tensor> ids_, types_;           // by step
   std::vector<at::Tensor> tops_;                  // by step
   std::vector<std::vector<at::Tensor>> outputs_;  // by layer, by step; when a tier wants them

@@ -12,18 +12,18 @@
 namespace mneme::backbone {
 namespace {
 
-void fill(double* values, int64_t count, const InitRule& rule, Random random) {
+void fill(double* values, std::int64_t count, const InitRule& rule, Random random) {
   switch (rule.kind) {
     case InitRule::Kind::kConstant:
       std::fill_n(values, count, rule.mean);
       return;
     case InitRule::Kind::kUniform:
-      for (int64_t i = 0; i < count; ++i) {
+      for (std::int64_t i = 0; i < count; ++i) {
         values[i] = rule.mean + rule.spread * (2.0 * random.uniform() - 1.0);
       }
       return;
     case InitRule::Kind::kNormal:
-      for (int64_t i = 0; i < count; i += 2) {
+      for (std::int64_t i = 0; i < count; i += 2) {
         const auto [first, second] = random.normal_pair();
         values[i] = rule.mean + rule.spread * first;
         if (i + 1 < count) values[i + 1] = rule.mean + rule.spread * second;
@@ -74,23 +74,23 @@ const Parameter* ParameterStore::find(const std::string& name) const {
   return it == parameters_.end() ? nullptr : &*it;
 }
 
-InitRule InitScheme::linear(int64_t inputs) const {
+InitRule InitScheme::linear(std::int64_t inputs) const {
   return is_article() ? InitRule::uniform(1.0 / std::sqrt(static_cast<double>(inputs)))
                       : InitRule::normal(0.0, 0.02);
 }
 
-InitRule InitScheme::residual(int64_t inputs) const {
+InitRule InitScheme::residual(std::int64_t inputs) const {
   if (kind != config::Init::kGpt2) return linear(inputs);
   return InitRule::normal(0.0, 0.02 / std::sqrt(2.0 * static_cast<double>(layers)));
 }
 
-InitRule InitScheme::linear_bias(int64_t inputs) const {
+InitRule InitScheme::linear_bias(std::int64_t inputs) const {
   return is_article() ? linear(inputs) : InitRule::constant(0.0);
 }
 
 InitRule InitScheme::table() const { return InitRule::normal(0.0, is_article() ? 1.0 : 0.02); }
 
-InitRule InitScheme::projection(int64_t inputs) const {
+InitRule InitScheme::projection(std::int64_t inputs) const {
   if (is_article()) return linear(inputs);
   return InitRule::normal(0.0, kind == config::Init::kGpt2 ? 0.02 : 0.01);
 }

@@ -40,7 +40,7 @@ struct InitRule {
 // Without `draws` they are NaN, so that a parameter that was not loaded is noticed.
 class ParameterStore {
  public:
-  ParameterStore(uint64_t seed, at::ScalarType dtype, at::Device device, bool draws = true)
+  ParameterStore(std::uint64_t seed, at::ScalarType dtype, at::Device device, bool draws = true)
       : seed_(seed), dtype_(dtype), device_(device), draws_(draws) {}
 
   // A new leaf that requires grad. Names are given once.
@@ -56,7 +56,7 @@ class ParameterStore {
   at::Tensor add(const std::string& name, at::IntArrayRef shape, const InitRule& rule, bool decays,
                  bool draws);
 
-  uint64_t seed_;
+  std::uint64_t seed_;
   at::ScalarType dtype_;
   at::Device device_;
   bool draws_;
@@ -68,15 +68,15 @@ class ParameterStore {
 // [Radford et al. 2019, section 2.3].
 struct InitScheme {
   config::Init kind = config::Init::kOfficial;
-  int64_t layers = 1;
+  std::int64_t layers = 1;
 
   bool is_article() const { return kind == config::Init::kArticle; }
-  InitRule linear(int64_t inputs) const;
+  InitRule linear(std::int64_t inputs) const;
   // Of a projection whose result is added to the residual sum.
-  InitRule residual(int64_t inputs) const;
-  InitRule linear_bias(int64_t inputs) const;
+  InitRule residual(std::int64_t inputs) const;
+  InitRule linear_bias(std::int64_t inputs) const;
   InitRule table() const;  // of embeddings, and of position biases
-  InitRule projection(int64_t inputs) const;
+  InitRule projection(std::int64_t inputs) const;
   InitRule norm() const;
 };
 

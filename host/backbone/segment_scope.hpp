@@ -21,20 +21,20 @@ struct SegmentScope {
   MaskCache& masks;
   Noise& noise;
   bool is_training = false;   // dropout is on
-  int64_t window = 0;         // same_length: distances 0 .. window-1; 0 = off
-  int64_t riders = 0;         // that tokens attend to; before the segment's tokens
-  int64_t unseen = 0;         // that no token attends to; in h before the others
+  std::int64_t window = 0;    // same_length: distances 0 .. window-1; 0 = off
+  std::int64_t riders = 0;    // that tokens attend to; before the segment's tokens
+  std::int64_t unseen = 0;    // that no token attends to; in h before the others
   bool keeps_riders = false;  // the last layer's riders are wanted
   at::Tensor rider_valid{};   // [B,riders] bool; undefined = all
   at::Tensor token_valid{};   // [B,T] bool; undefined = all
   ForwardOptions::Tap* tap = nullptr;
   AttentionByDistance* distances = nullptr;  // gets every layer's probabilities
-  int64_t past = 0;                          // tokens of an open segment before this step
+  std::int64_t past = 0;                     // tokens of an open segment before this step
 
   // Of the riders that pass the layers in this step, those that tokens attend to; and all of them,
   // which h holds before the tokens. In an open segment riders pass with the first step alone.
-  int64_t seen_riders() const { return past == 0 ? riders : 0; }
-  int64_t passing_riders() const { return past == 0 ? unseen + riders : 0; }
+  std::int64_t seen_riders() const { return past == 0 ? riders : 0; }
+  std::int64_t passing_riders() const { return past == 0 ? unseen + riders : 0; }
 };
 
 }  // namespace mneme::backbone

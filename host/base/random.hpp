@@ -89,7 +89,7 @@ struct StreamKey {
 // A stream of random numbers. One thread at a time.
 class Random {
  public:
-  // The stream `parts` of `seed`: Random(seed, {"motif", lane, epoch}); numbers must be uint64_t.
+  // The stream `parts` of `seed`: Random(seed, {"motif", lane, epoch}); numbers must be std::uint64_t.
   explicit Random(std::uint64_t seed, std::initializer_list<KeyPart> parts = {})
       : Random(StreamKey::derive(seed, {parts.begin(), parts.size()})) {}
   Random(std::uint64_t seed, std::span<const KeyPart> parts)

@@ -10,31 +10,31 @@ namespace {
 
 // Rows of a piece, over the heads that share keys: enough for each key, which is copied column by
 // column, to be used often; few enough for sums and queries to stay in a core's cache.
-constexpr int64_t kRowsOfPiece = 192;
-constexpr int64_t kQueryUnit = 24;
+constexpr std::int64_t kRowsOfPiece = 192;
+constexpr std::int64_t kQueryUnit = 24;
 // Of a backward pass: enough for many threads. Each has a gradient of the table of its own.
-constexpr int64_t kGradientPieces = 64;
+constexpr std::int64_t kGradientPieces = 64;
 
 }  // namespace
 
 AttentionParts::AttentionParts(const AttentionShape& shape) {
-  const int64_t most =
-      std::max<int64_t>(kRowsOfPiece / shape.shared() / kQueryUnit, 1) * kQueryUnit;
-  groups = std::max<int64_t>((shape.queries + most - 1) / most, 1);
+  const std::int64_t most =
+      std::max<std::int64_t>(kRowsOfPiece / shape.shared() / kQueryUnit, 1) * kQueryUnit;
+  groups = std::max<std::int64_t>((shape.queries + most - 1) / most, 1);
   group = (shape.queries + groups - 1) / groups;
 }
 
 GradientParts::GradientParts(const AttentionShape& shape)
-    : shares(std::clamp<int64_t>(kGradientPieces / shape.key_heads, 1,
-                                 std::max<int64_t>(shape.lanes, 1))) {}
+    : shares(std::clamp<std::int64_t>(kGradientPieces / shape.key_heads, 1,
+                                      std::max<std::int64_t>(shape.lanes, 1))) {}
 
-int64_t padded_width(const AttentionShape& shape) {
+std::int64_t padded_width(const AttentionShape& shape) {
   return mneme::cpu::padded_columns(shape.width);
 }
 
 #ifndef MNEME_HAS_CUDA
 bool CudaAttention::is_built() { return false; }
-uint64_t CudaAttention::workspace(const AttentionShape&) { return 0; }
+std::uint64_t CudaAttention::workspace(const AttentionShape&) { return 0; }
 const char* CudaAttention::attend(const AttentionShape&, const AttentionInputs&,
                                   const AttentionResults&, void*, void*) {
   return "the program was built without CUDA sources";

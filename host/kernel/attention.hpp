@@ -21,22 +21,22 @@ enum class Element { kF32, kF64, kBF16 };
 
 struct AttentionShape {
   Element element = Element::kF32;  // of q, k, v and z; sums ("S") are f64 for f64, else f32
-  int64_t lanes = 0;                // B
-  int64_t heads = 0;                // H
-  int64_t key_heads = 0;            // G: head h reads keys and values of head h / (H / G)
-  int64_t queries = 0;              // T
-  int64_t keys = 0;                 // K, at least T
-  int64_t width = 0;                // d
-  int64_t free = 0;                 // columns before it have no place
-  int64_t window = 0;               // 0 = no limit
+  std::int64_t lanes = 0;           // B
+  std::int64_t heads = 0;           // H
+  std::int64_t key_heads = 0;       // G: head h reads keys and values of head h / (H / G)
+  std::int64_t queries = 0;         // T
+  std::int64_t keys = 0;            // K, at least T
+  std::int64_t width = 0;           // d
+  std::int64_t free = 0;            // columns before it have no place
+  std::int64_t window = 0;          // 0 = no limit
   // Distances beyond it count as it, and their rows of the table are equal; 0 = no limit.
-  int64_t clamp = 0;
+  std::int64_t clamp = 0;
   double scale = 1.0;
 
-  int64_t shared() const { return heads / key_heads; }  // heads that read the same keys
-  int64_t before() const { return keys - free - queries; }
+  std::int64_t shared() const { return heads / key_heads; }  // heads that read the same keys
+  std::int64_t before() const { return keys - free - queries; }
   // The first rows of a table, of the distances from `clamp` on: equal ones.
-  int64_t clamped_rows() const {
+  std::int64_t clamped_rows() const {
     return clamp > 0 && keys - free > clamp ? keys - free - clamp : 0;
   }
 };
@@ -44,32 +44,32 @@ struct AttentionShape {
 // Rows of every head and lane. Strides in elements; a row's d elements lie side by side.
 struct Rows {
   const void* data = nullptr;
-  int64_t lane = 0;
-  int64_t head = 0;
-  int64_t row = 0;
+  std::int64_t lane = 0;
+  std::int64_t head = 0;
+  std::int64_t row = 0;
 };
 
 struct KeyPiece {
-  int64_t rows = 0;
+  std::int64_t rows = 0;
   Rows k, v;  // of G heads
 };
 
 struct AttentionInputs {
   Rows q;  // [B,T,H,d]
   const KeyPiece* pieces = nullptr;
-  int64_t n_pieces = 0;
+  std::int64_t n_pieces = 0;
   // Projected positions, column by column: element (h, j, r) at table[h * table_head + j *
   // table_row + r], r < table_rows. S, null = no term. kTableSpare more elements may be read
   // behind each column.
   const void* table = nullptr;
-  int64_t table_head = 0, table_row = 0;
-  int64_t table_rows = 0;               // at least K - free
+  std::int64_t table_head = 0, table_row = 0;
+  std::int64_t table_rows = 0;          // at least K - free
   const void* content_bias = nullptr;   // u [H,d] S; null = 0
   const void* position_bias = nullptr;  // w [H,d] S; null = 0
-  const uint8_t* valid = nullptr;       // [B,K]; null = all columns exist
+  const std::uint8_t* valid = nullptr;  // [B,K]; null = all columns exist
   const void* slopes = nullptr;         // [H] S; null = none
   const void* bias = nullptr;           // S, at strides bias_stride of head, lane, query, column
-  int64_t bias_stride[4] = {0, 0, 0, 0};
+  std::int64_t bias_stride[4] = {0, 0, 0, 0};
 };
 
 struct AttentionResults {
@@ -77,7 +77,7 @@ struct AttentionResults {
   void* lse = nullptr;  // [B,H,T] S; null = not wanted. -inf for a query without keys, whose z is 0
 };
 
-inline constexpr int64_t kTableSpare = 16;
+inline constexpr std::int64_t kTableSpare = 16;
 
 // --- Gradients of z and lse into all inputs but the bias ---
 
@@ -108,15 +108,15 @@ struct AttentionGradients {
   void* position_bias = nullptr;        // [shares,H,d] S
 };
 
-int64_t padded_width(const AttentionShape& shape);
+std::int64_t padded_width(const AttentionShape& shape);
 
 // What one piece of work computes: `group` queries of one lane and of the heads that share keys. It
 // depends on the shape alone, so that results do not depend on the number of threads.
 struct AttentionParts {
-  int64_t group = 0;   // queries
-  int64_t groups = 0;  // of a lane's queries
+  std::int64_t group = 0;   // queries
+  std::int64_t groups = 0;  // of a lane's queries
   explicit AttentionParts(const AttentionShape& shape);
-  int64_t pieces(const AttentionShape& shape) const {
+  std::int64_t pieces(const AttentionShape& shape) const {
     return shape.lanes * shape.key_heads * groups;
   }
 };
@@ -124,26 +124,26 @@ struct AttentionParts {
 // A piece of a backward pass: the lanes of one share and the heads that share keys. It depends on
 // the shape alone too.
 struct GradientParts {
-  int64_t shares = 0;
+  std::int64_t shares = 0;
   explicit GradientParts(const AttentionShape& shape);
-  int64_t pieces(const AttentionShape& shape) const { return shares * shape.key_heads; }
+  std::int64_t pieces(const AttentionShape& shape) const { return shares * shape.key_heads; }
 };
 
 // The functions of one instruction set. Any thread may work on a piece, alone; `scratch` has at
 // least attend_scratch bytes, at any address, and needs no initial value.
 struct AttentionKernels {
-  uint64_t (*attend_scratch)(const AttentionShape&, const AttentionInputs&);
+  std::uint64_t (*attend_scratch)(const AttentionShape&, const AttentionInputs&);
   // piece = (lane * G + key head) * groups + group
   void (*attend)(const AttentionShape&, const AttentionInputs&, const AttentionResults&,
-                 void* scratch, int64_t piece);
+                 void* scratch, std::int64_t piece);
   MNEME_DECLARE_KERNELS(AttentionKernels);
 };
 
 // As AttentionKernels: piece = share * G + key head.
 struct AttentionGradientKernels {
-  uint64_t (*backward_scratch)(const AttentionShape&, const AttentionInputs&);
+  std::uint64_t (*backward_scratch)(const AttentionShape&, const AttentionInputs&);
   void (*backward)(const AttentionShape&, const AttentionInputs&, const AttentionPass&,
-                   const AttentionGradients&, void* scratch, int64_t piece);
+                   const AttentionGradients&, void* scratch, std::int64_t piece);
   MNEME_DECLARE_KERNELS(AttentionGradientKernels);
 };
 

@@ -20,7 +20,8 @@ const config::MemoryConfig& one_tier(const config::MemoryConfig& memory) {
 }
 
 // [Tq, K] bool: true where query i may see key j.
-at::Tensor visible(const AttentionCall& call, int64_t queries, int64_t keys, at::Device device) {
+at::Tensor visible(const AttentionCall& call, std::int64_t queries, std::int64_t keys,
+                   at::Device device) {
   const auto options = at::TensorOptions().dtype(at::kLong).device(device);
   const at::Tensor j = torch::arange(keys, options).unsqueeze(0);
   const at::Tensor i = torch::arange(queries, options).unsqueeze(1) + call.query_offset;
@@ -40,7 +41,7 @@ at::Tensor visible(const AttentionCall& call, int64_t queries, int64_t keys, at:
 
 }  // namespace
 
-PlainLayer::PlainLayer(Weights weights, int64_t heads)
+PlainLayer::PlainLayer(Weights weights, std::int64_t heads)
     : weights_(std::move(weights)), heads_(heads) {}
 
 at::Tensor PlainLayer::norm(const at::Tensor& rows, bool weight_gradient) {
@@ -106,7 +107,7 @@ AttentionResult PlainLayer::attention(const AttentionCall& call) {
 }
 
 HookDriver::HookDriver(const config::MemoryConfig& memory, const BackboneInfo& backbone,
-                       plugin::PluginLoader& loader, Phase phase, int64_t lanes)
+                       plugin::PluginLoader& loader, Phase phase, std::int64_t lanes)
     : stack_(one_tier(memory), backbone, loader), state_(stack_.new_state(phase, lanes)) {}
 
 HookDriver::~HookDriver() = default;

@@ -23,12 +23,13 @@ class PlainLayer : public LayerServices {
     at::Tensor output;             // [D, H*d]
     at::Tensor norm, norm_bias;    // [D]; undefined = the norm is the identity (post-norm)
   };
-  PlainLayer(Weights weights, int64_t heads);
+  PlainLayer(Weights weights, std::int64_t heads);
 
   at::Tensor norm(const at::Tensor& rows, bool weight_gradient) override;
   at::Tensor project(Projector which, const at::Tensor& rows, bool weight_gradient) override;
   at::Tensor weight(LayerWeight which) override;
-  at::Tensor positions(int64_t /*least*/, int64_t /*count*/, bool /*is_signed*/) override {
+  at::Tensor positions(std::int64_t /*least*/, std::int64_t /*count*/,
+                       bool /*is_signed*/) override {
     return {};
   }
   // Errors: Error(kPlugin) when position terms or the content bias are asked for without
@@ -38,7 +39,7 @@ class PlainLayer : public LayerServices {
 
  private:
   Weights weights_;
-  int64_t heads_;
+  std::int64_t heads_;
 };
 
 // One tier, loaded the real way, and its hooks on one state. Between begin() and commit() hooks may
@@ -48,7 +49,7 @@ class HookDriver {
   // `memory` must hold exactly one tier. Errors: as Stack, Error(kUsage) for another number of
   // tiers.
   HookDriver(const config::MemoryConfig& memory, const BackboneInfo& backbone,
-             plugin::PluginLoader& loader, Phase phase, int64_t lanes);
+             plugin::PluginLoader& loader, Phase phase, std::int64_t lanes);
   ~HookDriver();
   HookDriver(const HookDriver&) = delete;
   HookDriver& operator=(const HookDriver&) = delete;

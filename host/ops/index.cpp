@@ -15,8 +15,8 @@ void check_same_rank(const OpCall& c, std::size_t input, std::size_t other) {
 }
 
 // `index` may reach no farther than `target` in any dimension but `skipped` (-1 = in none).
-void check_within(const OpCall& c, std::size_t index, std::size_t target, int64_t skipped) {
-  for (int64_t d = 0; d < c.in(index).dim(); ++d) {
+void check_within(const OpCall& c, std::size_t index, std::size_t target, std::int64_t skipped) {
+  for (std::int64_t d = 0; d < c.in(index).dim(); ++d) {
     if (d == skipped || c.in(index).size(d) <= c.in(target).size(d)) continue;
     c.fail_shape(str('"', c.input_name(index), "\" no longer than \"", c.input_name(target),
                      "\" in dimension ", d, ", ", c.in(target).size(d)),
@@ -25,18 +25,18 @@ void check_within(const OpCall& c, std::size_t index, std::size_t target, int64_
 }
 
 void run_gather(OpCall& c) {
-  const int64_t dim = c.dim(0, c.in(0).dim(), 0);
+  const std::int64_t dim = c.dim(0, c.in(0).dim(), 0);
   check_same_rank(c, 1, 0);
   check_within(c, 1, 0, dim);
   c.out() = at::gather(c.in(0), dim, c.in(1));
 }
 
 void run_take_along_dim(OpCall& c) {
-  const int64_t dim = c.dim(0, c.in(0).dim(), 0);
+  const std::int64_t dim = c.dim(0, c.in(0).dim(), 0);
   check_same_rank(c, 1, 0);
-  for (int64_t d = 0; d < c.in(0).dim(); ++d) {
-    const int64_t m = c.in(0).size(d);
-    const int64_t n = c.in(1).size(d);
+  for (std::int64_t d = 0; d < c.in(0).dim(); ++d) {
+    const std::int64_t m = c.in(0).size(d);
+    const std::int64_t n = c.in(1).size(d);
     if (d == dim || m == n || m == 1 || n == 1) continue;
     c.fail_shape(str("\"x\" and \"index\" that broadcast outside dimension ", dim),
                  str(shape_text(c.in(0).sizes()), " and ", shape_text(c.in(1).sizes())));
@@ -45,13 +45,13 @@ void run_take_along_dim(OpCall& c) {
 }
 
 void run_index_select(OpCall& c) {
-  const int64_t dim = c.dim(0, c.in(0).dim(), 0);
+  const std::int64_t dim = c.dim(0, c.in(0).dim(), 0);
   c.check_rank(1, 1);
   c.out() = at::index_select(c.in(0), dim, c.in(1));
 }
 
 void run_scatter_add(OpCall& c) {
-  const int64_t dim = c.dim(0, c.in(0).dim(), 0);
+  const std::int64_t dim = c.dim(0, c.in(0).dim(), 0);
   check_same_rank(c, 1, 0);
   check_same_rank(c, 2, 0);
   check_within(c, 1, 2, -1);
@@ -61,7 +61,7 @@ void run_scatter_add(OpCall& c) {
 
 // By comparison: LibTorch's own one_hot reads the indices back on the CPU to check them.
 void run_one_hot(OpCall& c) {
-  const int64_t classes = c.at_least(0, 1, 1);
+  const std::int64_t classes = c.at_least(0, 1, 1);
   const at::ScalarType type = c.dtype(1, MNEME_I64);
   const at::Tensor& index = c.in(0);
   const at::Tensor all = at::arange(classes, index.options());
@@ -181,11 +181,11 @@ void add_selection_ops(OpList& list) {
 
 namespace {
 
-void check_same_shapes(const OpCall& c, int64_t free_dim) {
+void check_same_shapes(const OpCall& c, std::int64_t free_dim) {
   const at::TensorList parts = c.list(0);
   for (std::size_t i = 1; i < parts.size(); ++i) {
     bool fits = parts[i].dim() == parts[0].dim();
-    for (int64_t d = 0; fits && d < parts[0].dim(); ++d) {
+    for (std::int64_t d = 0; fits && d < parts[0].dim(); ++d) {
       fits = d == free_dim || parts[i].size(d) == parts[0].size(d);
     }
     if (fits) continue;
@@ -196,41 +196,41 @@ void check_same_shapes(const OpCall& c, int64_t free_dim) {
 }
 
 void run_cat(OpCall& c) {
-  const int64_t dim = c.dim(0, c.in(0).dim(), 0);
+  const std::int64_t dim = c.dim(0, c.in(0).dim(), 0);
   check_same_shapes(c, dim);
   c.out() = at::cat(c.list(0), dim);
 }
 
 void run_stack(OpCall& c) {
-  const int64_t dim = c.dim(0, c.in(0).dim() + 1, 0);
+  const std::int64_t dim = c.dim(0, c.in(0).dim() + 1, 0);
   check_same_shapes(c, -1);
   c.out() = at::stack(c.list(0), dim);
 }
 
 void check_not_negative(const OpCall& c, std::size_t attr) {
-  for (const int64_t n : c.integers(attr)) {
+  for (const std::int64_t n : c.integers(attr)) {
     if (n < 0) c.fail_attr(attr, "no negative number", shape_text(c.integers(attr)));
   }
 }
 
 void run_repeat(OpCall& c) {
   check_not_negative(c, 0);
-  if (static_cast<int64_t>(c.integers(0).size()) != c.in(0).dim()) {
+  if (static_cast<std::int64_t>(c.integers(0).size()) != c.in(0).dim()) {
     c.fail_attr(0, str("one number a dimension, ", c.in(0).dim()), shape_text(c.integers(0)));
   }
   c.out() = c.in(0).repeat(c.integers(0));
 }
 
 void run_repeat_interleave(OpCall& c) {
-  const int64_t repeats = c.at_least(0, 0, 0);
-  const int64_t dim = c.dim(1, c.in(0).dim(), 0);
+  const std::int64_t repeats = c.at_least(0, 0, 0);
+  const std::int64_t dim = c.dim(1, c.in(0).dim(), 0);
   c.out() = at::repeat_interleave(c.in(0), repeats, dim);
 }
 
 void run_pad(OpCall& c) {
   check_not_negative(c, 0);
   const std::size_t count = c.integers(0).size();
-  if (count % 2 != 0 || static_cast<int64_t>(count) > 2 * c.in(0).dim()) {
+  if (count % 2 != 0 || static_cast<std::int64_t>(count) > 2 * c.in(0).dim()) {
     c.fail_attr(0, str("pairs (before, after), last dimension first, at most ", c.in(0).dim()),
                 shape_text(c.integers(0)));
   }

@@ -12,7 +12,7 @@
 namespace mneme::ops {
 namespace {
 
-void check_vector(const OpCall& c, std::size_t input, int64_t extent) {
+void check_vector(const OpCall& c, std::size_t input, std::int64_t extent) {
   if (!c.has_input(input)) return;
   if (c.in(input).dim() == 1 && c.in(input).size(0) == extent) return;
   c.fail_shape(str(c.input_name(input), " [", extent, ']'), shape_text(c.in(input).sizes()));
@@ -20,7 +20,7 @@ void check_vector(const OpCall& c, std::size_t input, int64_t extent) {
 
 void run_layer_norm(OpCall& c) {
   c.check_rank_at_least(0, 1);
-  const int64_t width = c.in(0).size(-1);
+  const std::int64_t width = c.in(0).size(-1);
   check_vector(c, 1, width);
   check_vector(c, 2, width);
   const double eps = c.real(0, 1e-5);
@@ -31,9 +31,10 @@ void run_layer_norm(OpCall& c) {
 }
 
 // A window of `kernel` taps, `dilation` apart, has to fit into the padded length.
-void check_window(const OpCall& c, int64_t kernel, int64_t padding, int64_t dilation) {
-  const int64_t length = c.in(0).size(2) + 2 * padding;
-  const int64_t covered = dilation * (kernel - 1) + 1;
+void check_window(const OpCall& c, std::int64_t kernel, std::int64_t padding,
+                  std::int64_t dilation) {
+  const std::int64_t length = c.in(0).size(2) + 2 * padding;
+  const std::int64_t covered = dilation * (kernel - 1) + 1;
   if (covered > length) {
     c.fail_shape(str("at least ", covered, " places along time, padding included"), str(length));
   }
@@ -44,10 +45,10 @@ void run_conv1d(OpCall& c) {
   c.check_rank(1, 3);
   const at::IntArrayRef x = c.in(0).sizes();
   const at::IntArrayRef w = c.in(1).sizes();
-  const int64_t stride = c.at_least(0, 1, 1);
-  const int64_t padding = c.at_least(1, 0, 0);
-  const int64_t dilation = c.at_least(2, 1, 1);
-  const int64_t groups = c.at_least(3, 1, 1);
+  const std::int64_t stride = c.at_least(0, 1, 1);
+  const std::int64_t padding = c.at_least(1, 0, 0);
+  const std::int64_t dilation = c.at_least(2, 1, 1);
+  const std::int64_t groups = c.at_least(3, 1, 1);
   if (x[1] != w[1] * groups || w[0] % groups != 0 || w[2] < 1) {
     c.fail_shape(
         str("x [B, in, T] and w [out, in / groups, taps], groups ", groups, " dividing out"),
@@ -60,10 +61,10 @@ void run_conv1d(OpCall& c) {
 }
 
 struct Pooling {
-  int64_t kernel, stride, padding;
+  std::int64_t kernel, stride, padding;
 };
 
-Pooling pooling_of(const OpCall& c, int64_t dilation) {
+Pooling pooling_of(const OpCall& c, std::int64_t dilation) {
   c.check_rank(0, 3);
   Pooling p{};
   p.kernel = c.at_least(0, 1, 1);
@@ -77,7 +78,7 @@ Pooling pooling_of(const OpCall& c, int64_t dilation) {
 }
 
 void run_max_pool1d(OpCall& c) {
-  const int64_t dilation = c.at_least(3, 1, 1);
+  const std::int64_t dilation = c.at_least(3, 1, 1);
   const Pooling p = pooling_of(c, dilation);
   c.out() = at::max_pool1d(c.in(0), {p.kernel}, {p.stride}, {p.padding}, {dilation});
 }
@@ -136,8 +137,8 @@ void run_matmul(OpCall& c) {
   const at::IntArrayRef b = c.in(1).sizes();
   bool fits = a.back() == (b.size() == 1 ? b[0] : b[b.size() - 2]);
   for (std::size_t i = 3; fits && i <= a.size() && i <= b.size(); ++i) {
-    const int64_t m = a[a.size() - i];
-    const int64_t n = b[b.size() - i];
+    const std::int64_t m = a[a.size() - i];
+    const std::int64_t n = b[b.size() - i];
     fits = m == n || m == 1 || n == 1;
   }
   if (!fits) {
@@ -176,9 +177,9 @@ class EquationCheck {
   }
 
  private:
-  static constexpr int64_t kUnknown = -1;
+  static constexpr std::int64_t kUnknown = -1;
 
-  int64_t* extent() {
+  std::int64_t* extent() {
     skip_spaces();
     if (*at_ >= 'a' && *at_ <= 'z') return &extents_[static_cast<std::size_t>(*at_ - 'a')];
     if (*at_ >= 'A' && *at_ <= 'Z') return &extents_[static_cast<std::size_t>(*at_ - 'A' + 26)];
@@ -196,10 +197,10 @@ class EquationCheck {
   }
 
   void read_operand(const at::Tensor& operand, std::size_t place) {
-    int64_t dim = 0;
-    for (int64_t* known = extent(); known != nullptr; ++at_, ++dim, known = extent()) {
+    std::int64_t dim = 0;
+    for (std::int64_t* known = extent(); known != nullptr; ++at_, ++dim, known = extent()) {
       if (dim >= operand.dim()) continue;  // counted, reported below
-      const int64_t size = operand.size(dim);
+      const std::int64_t size = operand.size(dim);
       if (*known != kUnknown && *known != size) {
         call_.fail_shape(str("extent ", *known, " for index '", *at_, "' in ", name(place)),
                          str(size));
@@ -215,7 +216,7 @@ class EquationCheck {
 
   void read_output() {
     std::array<bool, 52> used{};
-    for (int64_t* known = extent(); known != nullptr; ++at_, known = extent()) {
+    for (std::int64_t* known = extent(); known != nullptr; ++at_, known = extent()) {
       if (*known == kUnknown) fail("output indices that an operand has", std::string(1, *at_));
       bool& is_used = used[static_cast<std::size_t>(known - extents_.data())];
       if (is_used) fail("distinct output indices", std::string(1, *at_));
@@ -235,8 +236,8 @@ class EquationCheck {
 
   const OpCall& call_;
   const char* at_;
-  std::array<int64_t, 52> extents_ = [] {
-    std::array<int64_t, 52> all{};
+  std::array<std::int64_t, 52> extents_ = [] {
+    std::array<std::int64_t, 52> all{};
     all.fill(kUnknown);
     return all;
   }();
@@ -276,7 +277,7 @@ bool needs_gradient(const at::Tensor& x) { return at::GradMode::is_enabled() && 
 
 void run_softmax(OpCall& c) {
   const at::Tensor& x = c.in(0);
-  const int64_t dim = c.dim(0, x.dim(), -1);
+  const std::int64_t dim = c.dim(0, x.dim(), -1);
   if (x.is_cpu()) {
     c.out() = at::softmax(x, dim);
     if (!tensor::may_have_nan_rows(c.out(), dim)) return;
@@ -286,7 +287,7 @@ void run_softmax(OpCall& c) {
 
 void run_log_softmax(OpCall& c) {
   const at::Tensor& x = c.in(0);
-  const int64_t dim = c.dim(0, x.dim(), -1);
+  const std::int64_t dim = c.dim(0, x.dim(), -1);
   if (x.is_cpu()) {
     c.out() = at::log_softmax(x, dim);
     if (!tensor::may_have_nan_rows(c.out(), dim)) return;
@@ -300,7 +301,7 @@ void run_logsumexp(OpCall& c) {
   const at::Tensor& x = c.in(0);
   at::DimVector dims = c.dims(0, x.dim());
   if (!c.has(0)) {
-    for (int64_t d = 0; d < x.dim(); ++d) dims.push_back(d);
+    for (std::int64_t d = 0; d < x.dim(); ++d) dims.push_back(d);
   }
   const bool keepdim = c.flag(1, false);
   if (x.is_cpu() || !needs_gradient(x)) {

@@ -24,16 +24,16 @@ std::string attr_value_text(const mneme_attr& attr) {
   }
 }
 
-std::string dtypes_text(uint32_t set) {
+std::string dtypes_text(std::uint32_t set) {
   std::vector<std::string> names;
-  for (uint32_t code = MNEME_F32; code <= MNEME_BOOL; ++code) {
+  for (std::uint32_t code = MNEME_F32; code <= MNEME_BOOL; ++code) {
     if ((set >> code & 1U) != 0) names.emplace_back(tensor::dtype_code_name(code));
   }
   return join(names, ", ");
 }
 
 // Dimension extents i places from the end, 1 in front of the first.
-int64_t extent_from_end(at::IntArrayRef shape, std::size_t i) {
+std::int64_t extent_from_end(at::IntArrayRef shape, std::size_t i) {
   return i < shape.size() ? shape[shape.size() - 1 - i] : 1;
 }
 
@@ -74,7 +74,7 @@ void OpCall::check_counts() const {
 }
 
 void OpCall::check_tensors() const {
-  uint32_t data_dtype = 0;
+  std::uint32_t data_dtype = 0;
   const at::Tensor* first = nullptr;
   for (std::size_t i = 0; i < in_.size(); ++i) {
     const std::size_t s = std::min(i, op_.input_dtypes.size() - 1);
@@ -93,10 +93,11 @@ void OpCall::check_tensors() const {
   }
 }
 
-void OpCall::check_dtype(std::size_t index, uint32_t allowed, uint32_t& data_dtype) const {
-  const uint32_t code = tensor::dtype_code_of(in_[index].scalar_type());
+void OpCall::check_dtype(std::size_t index, std::uint32_t allowed,
+                         std::uint32_t& data_dtype) const {
+  const std::uint32_t code = tensor::dtype_code_of(in_[index].scalar_type());
   const bool is_data = allowed == 0;
-  const uint32_t set = is_data ? op_.dtypes : allowed;
+  const std::uint32_t set = is_data ? op_.dtypes : allowed;
   if ((set >> code & 1U) == 0 || code == 0) {
     const bool is_integer_to_float = set == kFloatSet && code != 0;
     fail(MNEME_E_DTYPE, str("input \"", input_name(index), "\" has the wrong dtype"),
@@ -113,26 +114,26 @@ void OpCall::check_dtype(std::size_t index, uint32_t allowed, uint32_t& data_dty
 }
 
 bool OpCall::flag(std::size_t attr, bool absent) const {
-  const int64_t value = integer(attr, absent ? 1 : 0);
+  const std::int64_t value = integer(attr, absent ? 1 : 0);
   if (value != 0 && value != 1) fail_attr(attr, "0 or 1", str(value));
   return value == 1;
 }
 
-int64_t OpCall::at_least(std::size_t attr, int64_t least, int64_t absent) const {
-  const int64_t value = integer(attr, absent);
+std::int64_t OpCall::at_least(std::size_t attr, std::int64_t least, std::int64_t absent) const {
+  const std::int64_t value = integer(attr, absent);
   if (value < least) fail_attr(attr, str("at least ", least), str(value));
   return value;
 }
 
-at::ScalarType OpCall::dtype(std::size_t attr, uint32_t absent) const {
-  const int64_t code = integer(attr, static_cast<int64_t>(absent));
+at::ScalarType OpCall::dtype(std::size_t attr, std::uint32_t absent) const {
+  const std::int64_t code = integer(attr, static_cast<std::int64_t>(absent));
   if (code < MNEME_F32 || code > MNEME_BOOL || (op_.dtypes >> code & 1U) == 0) {
     const bool is_known = code >= MNEME_F32 && code <= MNEME_BOOL;
     fail(MNEME_E_DTYPE, str("attribute \"", attr_name(attr), "\" is no dtype of this op"),
          dtypes_text(op_.dtypes),
-         is_known ? tensor::dtype_code_name(static_cast<uint32_t>(code)) : str("code ", code));
+         is_known ? tensor::dtype_code_name(static_cast<std::uint32_t>(code)) : str("code ", code));
   }
-  return scalar_type_of(static_cast<uint32_t>(code));
+  return scalar_type_of(static_cast<std::uint32_t>(code));
 }
 
 at::Scalar OpCall::scalar(std::size_t attr, at::ScalarType type, double absent) const {
@@ -146,14 +147,14 @@ at::Scalar OpCall::scalar(std::size_t attr, at::ScalarType type, double absent) 
   if (value != std::floor(value) || value < -limit || value >= limit) {
     fail_attr(attr, str("an integer in the range of ", tensor::dtype_text(type)), str(value));
   }
-  return static_cast<int64_t>(value);
+  return static_cast<std::int64_t>(value);
 }
 
-int64_t OpCall::dim(std::size_t attr, int64_t rank, int64_t absent) const {
+std::int64_t OpCall::dim(std::size_t attr, std::int64_t rank, std::int64_t absent) const {
   return place(attr, rank, integer(attr, absent));
 }
 
-int64_t OpCall::place(std::size_t attr, int64_t rank, int64_t given) const {
+std::int64_t OpCall::place(std::size_t attr, std::int64_t rank, std::int64_t given) const {
   if (given < -rank || given >= rank) {
     fail_attr(attr, rank == 0 ? "a tensor with dimensions" : str(-rank, " .. ", rank - 1),
               str(given));
@@ -161,16 +162,16 @@ int64_t OpCall::place(std::size_t attr, int64_t rank, int64_t given) const {
   return given < 0 ? given + rank : given;
 }
 
-at::DimVector OpCall::dims(std::size_t attr, int64_t rank) const {
+at::DimVector OpCall::dims(std::size_t attr, std::int64_t rank) const {
   at::DimVector result;
   if (!has(attr)) return result;
   const at::IntArrayRef given = integers(attr);
   if (given.empty()) {
     fail_attr(attr, "at least one dimension (leave the attribute out to mean all)", "[]");
   }
-  uint32_t seen = 0;
-  for (const int64_t value : given) {
-    const int64_t dim = place(attr, rank, value);
+  std::uint32_t seen = 0;
+  for (const std::int64_t value : given) {
+    const std::int64_t dim = place(attr, rank, value);
     if ((seen >> dim & 1U) != 0) fail_attr(attr, "distinct dimensions", shape_text(given));
     seen |= 1U << dim;
     result.push_back(dim);
@@ -183,8 +184,8 @@ void OpCall::check_broadcast(std::size_t left, std::size_t right) const {
   const at::IntArrayRef b = in(right).sizes();
   if (a == b) return;
   for (std::size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
-    const int64_t m = extent_from_end(a, i);
-    const int64_t n = extent_from_end(b, i);
+    const std::int64_t m = extent_from_end(a, i);
+    const std::int64_t n = extent_from_end(b, i);
     if (m != n && m != 1 && n != 1) {
       fail_shape("shapes that broadcast (extents equal or 1, from the last dimension)",
                  str(shape_text(a), " and ", shape_text(b)));
@@ -197,7 +198,7 @@ void OpCall::check_broadcasts_to(std::size_t small, std::size_t large) const {
   const at::IntArrayRef b = in(large).sizes();
   bool fits = a.size() <= b.size();
   for (std::size_t i = 0; fits && i < a.size(); ++i) {
-    const int64_t m = extent_from_end(a, i);
+    const std::int64_t m = extent_from_end(a, i);
     fits = m == 1 || m == extent_from_end(b, i);
   }
   if (!fits) {
@@ -207,14 +208,14 @@ void OpCall::check_broadcasts_to(std::size_t small, std::size_t large) const {
   }
 }
 
-void OpCall::check_rank(std::size_t input, int64_t rank) const {
+void OpCall::check_rank(std::size_t input, std::int64_t rank) const {
   if (in(input).dim() != rank) {
     fail_shape(str("\"", input_name(input), "\" with ", rank, " dimensions"),
                shape_text(in(input).sizes()));
   }
 }
 
-void OpCall::check_rank_at_least(std::size_t input, int64_t rank) const {
+void OpCall::check_rank_at_least(std::size_t input, std::int64_t rank) const {
   if (in(input).dim() < rank) {
     fail_shape(str("\"", input_name(input), "\" with at least ", rank, " dimensions"),
                shape_text(in(input).sizes()));
@@ -275,7 +276,9 @@ constexpr std::array kAttrTypes = {"an unknown attribute type", "an integer (MNE
                                    "a real (MNEME_ATTR_REAL)", "integers (MNEME_ATTR_INTS)",
                                    "text (MNEME_ATTR_TEXT)"};
 
-const char* type_name(uint32_t type) { return kAttrTypes[type < kAttrTypes.size() ? type : 0]; }
+const char* type_name(std::uint32_t type) {
+  return kAttrTypes[type < kAttrTypes.size() ? type : 0];
+}
 
 }  // namespace
 
@@ -288,7 +291,7 @@ void OpCall::parse_attrs() {
   for (std::size_t i = 0; i < op_.schema.attrs.size(); ++i) {
     if (op_.schema.attrs[i].is_required && attrs_[i] == nullptr) {
       fail(MNEME_E_INVALID_ARGUMENT, str("attribute \"", attr_name(i), "\" is missing"),
-           type_name(static_cast<uint32_t>(op_.schema.attrs[i].type)));
+           type_name(static_cast<std::uint32_t>(op_.schema.attrs[i].type)));
     }
   }
 }
@@ -308,7 +311,7 @@ void OpCall::parse_attr(const mneme_attr& attr) {
   if (attrs_[i] != nullptr) {
     fail(MNEME_E_INVALID_ARGUMENT, str("attribute \"", attr.name, "\" is given twice"));
   }
-  const auto expected = static_cast<uint32_t>(schemas[i].type);
+  const auto expected = static_cast<std::uint32_t>(schemas[i].type);
   if (attr.type != expected) {
     fail(MNEME_E_INVALID_ARGUMENT, str("attribute \"", attr.name, "\" has the wrong type"),
          type_name(expected), type_name(attr.type));

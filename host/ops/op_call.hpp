@@ -34,7 +34,7 @@ class OpCall {
   at::Device device() const { return device_; }
 
   bool has(std::size_t attr) const { return attrs_[attr] != nullptr; }
-  int64_t integer(std::size_t attr, int64_t absent) const {
+  std::int64_t integer(std::size_t attr, std::int64_t absent) const {
     return attrs_[attr] != nullptr ? attrs_[attr]->integer : absent;
   }
   double real(std::size_t attr, double absent) const {
@@ -50,23 +50,23 @@ class OpCall {
   // An integer that has to be 0 or 1.
   bool flag(std::size_t attr, bool absent) const;
   // An integer of at least `least`.
-  int64_t at_least(std::size_t attr, int64_t least, int64_t absent) const;
+  std::int64_t at_least(std::size_t attr, std::int64_t least, std::int64_t absent) const;
   // The attribute as an element type of the op's class.
-  at::ScalarType dtype(std::size_t attr, uint32_t absent) const;
+  at::ScalarType dtype(std::size_t attr, std::uint32_t absent) const;
   // A real that `type` represents: integral for integers, 0 or 1 for bool.
   at::Scalar scalar(std::size_t attr, at::ScalarType type, double absent) const;
 
   // A dimension of a tensor of `rank`, counted from the end when negative; in [0, rank).
-  int64_t dim(std::size_t attr, int64_t rank, int64_t absent) const;
+  std::int64_t dim(std::size_t attr, std::int64_t rank, std::int64_t absent) const;
   // A list of distinct dimensions, each in [0, rank); empty when the attribute is absent.
-  at::DimVector dims(std::size_t attr, int64_t rank) const;
+  at::DimVector dims(std::size_t attr, std::int64_t rank) const;
 
   // Shapes of two inputs have to broadcast.
   void check_broadcast(std::size_t left, std::size_t right) const;
   // Input `small` has to broadcast to the shape of input `large`.
   void check_broadcasts_to(std::size_t small, std::size_t large) const;
-  void check_rank(std::size_t input, int64_t rank) const;
-  void check_rank_at_least(std::size_t input, int64_t rank) const;
+  void check_rank(std::size_t input, std::int64_t rank) const;
+  void check_rank_at_least(std::size_t input, std::int64_t rank) const;
 
   // Throws an OpError about the call.
   [[noreturn]] void fail(mneme_status status, const std::string& failed,
@@ -84,12 +84,12 @@ class OpCall {
  private:
   static const at::Tensor& none();
   // `given` counted from the start.
-  int64_t place(std::size_t attr, int64_t rank, int64_t given) const;
+  std::int64_t place(std::size_t attr, std::int64_t rank, std::int64_t given) const;
   void check_counts() const;
   void parse_attrs();
   void parse_attr(const mneme_attr& attr);
   void check_tensors() const;
-  void check_dtype(std::size_t index, uint32_t allowed, uint32_t& data_dtype) const;
+  void check_dtype(std::size_t index, std::uint32_t allowed, std::uint32_t& data_dtype) const;
 
   const Op& op_;
   std::span<const at::Tensor> in_;

@@ -15,7 +15,7 @@
 namespace mneme::ops {
 namespace {
 
-uint32_t dtype_set(const std::string& text) {
+std::uint32_t dtype_set(const std::string& text) {
   if (text == "float") return kFloatSet;
   if (text == "integer") return kIntegerSet;
   if (text == "number") return kFloatSet | kIntegerSet;
@@ -202,7 +202,7 @@ std::string nearest_op(std::string_view name) {
   return nearest(name, names);
 }
 
-bool op_supports(mneme_op op, uint32_t dtype, uint32_t device_type) {
+bool op_supports(mneme_op op, std::uint32_t dtype, std::uint32_t device_type) {
   const OpList& table = op_table();
   if (op == 0 || op > table.size() || dtype == 0 || dtype > MNEME_BOOL) return false;
   if (device_type != MNEME_DEVICE_CPU && device_type != MNEME_DEVICE_CUDA) return false;
@@ -296,7 +296,7 @@ void print_ops(std::ostream& out, bool json) {
   for (const OpSchema& op : op_schemas()) print_text(out, op);
 }
 
-at::ScalarType scalar_type_of(uint32_t dtype) {
+at::ScalarType scalar_type_of(std::uint32_t dtype) {
   const std::optional<at::ScalarType> type = tensor::scalar_type_of(dtype);
   if (type) return *type;
   throw OpError(MNEME_E_DTYPE, {.failed = "unknown dtype code",

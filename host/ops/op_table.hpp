@@ -17,14 +17,14 @@
 namespace mneme::ops {
 
 // The type of a dtype code of the ABI. Errors: OpError for an unknown code.
-at::ScalarType scalar_type_of(uint32_t dtype);
+at::ScalarType scalar_type_of(std::uint32_t dtype);
 
 // Sets of dtypes as bits 1 << code.
-inline constexpr uint32_t kFloatSet =
+inline constexpr std::uint32_t kFloatSet =
     1U << MNEME_F32 | 1U << MNEME_BF16 | 1U << MNEME_F16 | 1U << MNEME_F64;
-inline constexpr uint32_t kIntegerSet = 1U << MNEME_I32 | 1U << MNEME_I64;
-inline constexpr uint32_t kBoolSet = 1U << MNEME_BOOL;
-inline constexpr uint32_t kI64Set = 1U << MNEME_I64;
+inline constexpr std::uint32_t kIntegerSet = 1U << MNEME_I32 | 1U << MNEME_I64;
+inline constexpr std::uint32_t kBoolSet = 1U << MNEME_BOOL;
+inline constexpr std::uint32_t kI64Set = 1U << MNEME_I64;
 
 using RunFunction = void (*)(OpCall&);
 
@@ -32,9 +32,9 @@ using RunFunction = void (*)(OpCall&);
 struct Op {
   OpSchema schema;
   RunFunction run = nullptr;
-  uint32_t dtypes = 0;                 // the class as a set
-  std::vector<uint32_t> input_dtypes;  // per input; 0 = data
-  std::size_t required_inputs = 0;     // up to the last one that is not optional
+  std::uint32_t dtypes = 0;                 // the class as a set
+  std::vector<std::uint32_t> input_dtypes;  // per input; 0 = data
+  std::size_t required_inputs = 0;          // up to the last one that is not optional
   bool has_list = false;
 };
 using OpList = std::vector<Op>;

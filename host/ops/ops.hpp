@@ -16,7 +16,7 @@
 
 namespace mneme::ops {
 
-enum class AttrType : uint32_t {
+enum class AttrType : std::uint32_t {
   kInteger = MNEME_ATTR_INT,
   kReal = MNEME_ATTR_REAL,
   kIntegers = MNEME_ATTR_INTS,
@@ -80,7 +80,7 @@ mneme_op find_op(std::string_view name);
 std::string nearest_op(std::string_view name);
 // Whether `op` works for data of `dtype` (MNEME_F32 ...) on `device_type` (MNEME_DEVICE_CPU ...).
 // False for an unknown op, dtype or device.
-bool op_supports(mneme_op op, uint32_t dtype, uint32_t device_type);
+bool op_supports(mneme_op op, std::uint32_t dtype, std::uint32_t device_type);
 
 // Runs an op under the caller's grad mode with autocast off.
 //   inputs   in the schema's order; undefined tensors stand for absent optional inputs, and absent

@@ -16,10 +16,10 @@ at::OptionalIntArrayRef all_if_empty(const at::DimVector& dims) {
 }
 
 // Number of elements that go into one result.
-int64_t reduced_count(const at::Tensor& x, const at::DimVector& dims) {
+std::int64_t reduced_count(const at::Tensor& x, const at::DimVector& dims) {
   if (dims.empty()) return x.numel();
-  int64_t count = 1;
-  for (const int64_t d : dims) count *= x.size(d);
+  std::int64_t count = 1;
+  for (const std::int64_t d : dims) count *= x.size(d);
   return count;
 }
 
@@ -57,8 +57,8 @@ at::Tensor norm2(const at::Tensor& x, at::OptionalIntArrayRef dims, bool keepdim
 
 void run_var(OpCall& c) {
   const at::DimVector dims = c.dims(kDims, c.in(0).dim());
-  const int64_t correction = c.at_least(2, 0, 1);
-  const int64_t count = reduced_count(c.in(0), dims);
+  const std::int64_t correction = c.at_least(2, 0, 1);
+  const std::int64_t count = reduced_count(c.in(0), dims);
   if (count <= correction) {
     c.fail_shape(str("more than ", correction, " elements along the reduced dimensions"),
                  str(count));
@@ -77,7 +77,8 @@ void add_reduction(OpList& list, const char* name, const char* data, const char*
 }
 
 // Reductions over one dimension, or over all elements without one.
-using SingleReduction = at::Tensor (*)(const at::Tensor&, std::optional<int64_t> dim, bool keepdim);
+using SingleReduction = at::Tensor (*)(const at::Tensor&, std::optional<std::int64_t> dim,
+                                       bool keepdim);
 
 template <SingleReduction kFunction, bool kNeedsElements>
 void run_single(OpCall& c) {
@@ -94,7 +95,7 @@ void run_single(OpCall& c) {
   c.out() = keepdim ? result.reshape(at::DimVector(x.dim(), 1)) : result;
 }
 
-at::Tensor prod(const at::Tensor& x, std::optional<int64_t> dim, bool keepdim) {
+at::Tensor prod(const at::Tensor& x, std::optional<std::int64_t> dim, bool keepdim) {
   return dim ? at::prod(x, *dim, keepdim, x.scalar_type()) : at::prod(x, x.scalar_type());
 }
 
@@ -154,14 +155,14 @@ void run_cumsum(OpCall& c) {
 
 // Stable, so that equal elements have one order on every device.
 void run_sort(OpCall& c) {
-  const int64_t dim = c.dim(0, c.in(0).dim(), -1);
+  const std::int64_t dim = c.dim(0, c.in(0).dim(), -1);
   std::tie(c.out(0), c.out(1)) = at::sort(c.in(0), true, dim, c.flag(1, false));
 }
 
 void run_topk(OpCall& c) {
   const at::Tensor& x = c.in(0);
-  const int64_t k = c.at_least(0, 0, 0);
-  const int64_t dim = c.dim(1, x.dim(), -1);
+  const std::int64_t k = c.at_least(0, 0, 0);
+  const std::int64_t dim = c.dim(1, x.dim(), -1);
   if (k > x.size(dim)) c.fail_attr(0, str("at most the extent, ", x.size(dim)), str(k));
   std::tie(c.out(0), c.out(1)) = at::topk(x, k, dim, c.flag(2, true), c.flag(3, true));
 }

@@ -12,11 +12,11 @@ namespace {
 
 void run_reshape(OpCall& c) {
   const at::IntArrayRef shape = c.integers(0);
-  const int64_t elements = c.in(0).numel();
-  int64_t known = 1;
-  int64_t inferred = 0;
+  const std::int64_t elements = c.in(0).numel();
+  std::int64_t known = 1;
+  std::int64_t inferred = 0;
   bool is_legal = true;
-  for (const int64_t n : shape) {
+  for (const std::int64_t n : shape) {
     inferred += n == -1 ? 1 : 0;
     is_legal = is_legal && n >= -1 && !(n > 0 && __builtin_mul_overflow(known, n, &known));
     if (n == 0) known = 0;
@@ -31,8 +31,8 @@ void run_reshape(OpCall& c) {
 }
 
 void run_permute(OpCall& c) {
-  const int64_t rank = c.in(0).dim();
-  if (static_cast<int64_t>(c.integers(0).size()) != rank) {
+  const std::int64_t rank = c.in(0).dim();
+  if (static_cast<std::int64_t>(c.integers(0).size()) != rank) {
     c.fail_attr(0, str(rank, " dimensions"), shape_text(c.integers(0)));
   }
   if (rank == 0) {
@@ -43,12 +43,12 @@ void run_permute(OpCall& c) {
 }
 
 void run_transpose(OpCall& c) {
-  const int64_t rank = c.in(0).dim();
+  const std::int64_t rank = c.in(0).dim();
   c.out() = c.in(0).transpose(c.dim(0, rank, 0), c.dim(1, rank, 0));
 }
 
 void run_squeeze(OpCall& c) {
-  const int64_t dim = c.dim(0, c.in(0).dim(), 0);
+  const std::int64_t dim = c.dim(0, c.in(0).dim(), 0);
   if (c.in(0).size(dim) != 1) {
     c.fail_shape(str("extent 1 in dimension ", dim), shape_text(c.in(0).sizes()));
   }
@@ -61,7 +61,7 @@ void run_expand(OpCall& c) {
   bool fits = to.size() >= from.size();
   for (std::size_t i = 0; fits && i < to.size(); ++i) {
     const bool is_new = i < to.size() - from.size();
-    const int64_t extent = is_new ? 1 : from[i - (to.size() - from.size())];
+    const std::int64_t extent = is_new ? 1 : from[i - (to.size() - from.size())];
     fits = (to[i] >= 0 && (is_new || extent == 1 || to[i] == extent)) || (to[i] == -1 && !is_new);
   }
   if (!fits) {
@@ -77,15 +77,15 @@ void run_flatten(OpCall& c) {
     c.out() = x.reshape({1});
     return;
   }
-  const int64_t first = c.dim(0, x.dim(), 0);
-  const int64_t last = c.dim(1, x.dim(), -1);
+  const std::int64_t first = c.dim(0, x.dim(), 0);
+  const std::int64_t last = c.dim(1, x.dim(), -1);
   if (first > last) c.fail_attr(0, str("at most end, ", last), str(first));
   c.out() = at::flatten(x, first, last);
 }
 
 void run_slice(OpCall& c) {
-  const int64_t dim = c.dim(0, c.in(0).dim(), 0);
-  const int64_t end = c.integer(2, std::numeric_limits<int64_t>::max());
+  const std::int64_t dim = c.dim(0, c.in(0).dim(), 0);
+  const std::int64_t end = c.integer(2, std::numeric_limits<std::int64_t>::max());
   c.out() = at::slice(c.in(0), dim, c.integer(1, 0), end, c.at_least(3, 1, 1));
 }
 
@@ -99,7 +99,7 @@ void run_roll(OpCall& c) {
   c.out() = at::roll(c.in(0), c.integers(0), dims);
 }
 
-template <at::Tensor (*kFunction)(const at::Tensor&, int64_t)>
+template <at::Tensor (*kFunction)(const at::Tensor&, std::int64_t)>
 void run_triangle(OpCall& c) {
   c.check_rank_at_least(0, 2);
   c.out() = kFunction(c.in(0), c.integer(0, 0));
@@ -189,20 +189,20 @@ void run_arange(OpCall& c) {
 
 void run_linspace(OpCall& c) {
   const at::ScalarType type = c.dtype(3, MNEME_F32);
-  const int64_t steps = c.at_least(2, 0, 0);
+  const std::int64_t steps = c.at_least(2, 0, 0);
   c.out() = at::linspace(c.real(0, 0.0), c.real(1, 0.0), steps, options_of(c, type));
 }
 
 void run_full(OpCall& c) {
   const at::ScalarType type = c.dtype(2, MNEME_F32);
-  for (const int64_t n : c.integers(0)) {
+  for (const std::int64_t n : c.integers(0)) {
     if (n < 0) c.fail_attr(0, "no negative extent", shape_text(c.integers(0)));
   }
   c.out() = at::full(c.integers(0), c.scalar(1, type, 0.0), options_of(c, type));
 }
 
 void run_eye(OpCall& c) {
-  const int64_t n = c.at_least(0, 0, 0);
+  const std::int64_t n = c.at_least(0, 0, 0);
   c.out() = at::eye(n, options_of(c, c.dtype(1, MNEME_F32)));
 }
 

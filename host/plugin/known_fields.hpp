@@ -18,7 +18,7 @@ namespace mneme::plugin {
 
 // An input of a hook that a tier gets only when its traits.wants ask for it.
 struct Want {
-  uint64_t bit;
+  std::uint64_t bit;
   const char* name;   // of the bit
   const char* hook;   // that gets the input
   const char* input;  // for people
@@ -54,11 +54,11 @@ inline constexpr auto kWants = std::to_array<Want>({
 template <typename T>
 struct KnownField {
   const char* name;
-  uint64_t (*of)(const T&);
+  std::uint64_t (*of)(const T&);
   bool is_bits;
-  uint64_t least;      // of values
-  uint64_t most;       // of values; of bits: all that are known
-  const char* family;  // what a plugin may write: "MNEME_ROWS_*"; "" = no bit is defined
+  std::uint64_t least;  // of values
+  std::uint64_t most;   // of values; of bits: all that are known
+  const char* family;   // what a plugin may write: "MNEME_ROWS_*"; "" = no bit is defined
 };
 
 template <typename T, typename Value>
@@ -67,17 +67,17 @@ template <auto kMember>
 using StructOf = decltype(struct_of(kMember));
 
 template <auto kMember>
-constexpr uint64_t value_of(const StructOf<kMember>& from) {
+constexpr std::uint64_t value_of(const StructOf<kMember>& from) {
   return from.*kMember;
 }
 template <auto kMember>
-constexpr KnownField<StructOf<kMember>> bits(const char* name, uint64_t known = 0,
+constexpr KnownField<StructOf<kMember>> bits(const char* name, std::uint64_t known = 0,
                                              const char* family = "") {
   return {name, value_of<kMember>, true, 0, known, family};
 }
 template <auto kMember>
-constexpr KnownField<StructOf<kMember>> one_of(const char* name, uint64_t least, uint64_t most,
-                                               const char* family) {
+constexpr KnownField<StructOf<kMember>> one_of(const char* name, std::uint64_t least,
+                                               std::uint64_t most, const char* family) {
   return {name, value_of<kMember>, false, least, most, family};
 }
 
@@ -100,8 +100,8 @@ inline constexpr auto kKnownFields<mneme_option> =
                                               MNEME_OPTION_BOUNDED | MNEME_OPTION_TRAINED,
                                           "MNEME_OPTION_*")};
 
-constexpr uint64_t known_wants() {
-  uint64_t bits = 0;
+constexpr std::uint64_t known_wants() {
+  std::uint64_t bits = 0;
   for (const Want& want : kWants) bits |= want.bit;
   return bits;
 }
@@ -189,9 +189,9 @@ struct UnknownValue {
 };
 
 // For bits that are no field of a struct: `family` as in KnownField.
-inline std::optional<UnknownValue> unknown_bits(const std::string& field, uint64_t value,
-                                                uint64_t known, const char* family) {
-  const uint64_t unknown = value & ~known;
+inline std::optional<UnknownValue> unknown_bits(const std::string& field, std::uint64_t value,
+                                                std::uint64_t known, const char* family) {
+  const std::uint64_t unknown = value & ~known;
   if (unknown == 0) return std::nullopt;
   return UnknownValue{field,
                       *family == '\0' ? std::string("0 (no bit of it is defined)")
@@ -216,7 +216,7 @@ inline std::string fixed_text(std::span<const char> field) {
 template <typename T>
 std::optional<UnknownValue> unknown_value(const T& from) {
   for (const KnownField<T>& field : kKnownFields<T>) {
-    const uint64_t value = field.of(from);
+    const std::uint64_t value = field.of(from);
     if (field.is_bits) {
       if (auto unknown = unknown_bits(field.name, value, field.most, field.family)) return unknown;
     } else if (value < field.least || value > field.most) {

@@ -16,20 +16,22 @@ namespace {
 // before has read parts of two texts and drops them (release and acquire order the words and the
 // number). All of it is constant-initialised and never destroyed, so that it works during the whole
 // life of the process.
-constexpr std::size_t kWords = ReportedCall::kMaxText / sizeof(uint64_t);
-constinit std::atomic<uint64_t> g_calls{0};
-constinit std::atomic<uint64_t> g_serial{0};
+constexpr std::size_t kWords = ReportedCall::kMaxText / sizeof(std::uint64_t);
+constinit std::atomic<std::uint64_t> g_calls{0};
+constinit std::atomic<std::uint64_t> g_serial{0};
 constinit std::atomic<std::size_t> g_size{0};
-constinit std::array<std::atomic<uint64_t>, kWords> g_words{};
+constinit std::array<std::atomic<std::uint64_t>, kWords> g_words{};
 
-static_assert(std::atomic<uint64_t>::is_always_lock_free, "read in signal handlers");
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "read in signal handlers");
 
-std::size_t words_of(std::size_t size) { return (size + sizeof(uint64_t) - 1) / sizeof(uint64_t); }
+std::size_t words_of(std::size_t size) {
+  return (size + sizeof(std::uint64_t) - 1) / sizeof(std::uint64_t);
+}
 
-void publish(const ReportedCall::Text& text, uint64_t serial) noexcept {
+void publish(const ReportedCall::Text& text, std::uint64_t serial) noexcept {
   g_serial.store(0, std::memory_order_relaxed);
   for (std::size_t i = 0; i < words_of(text.size); ++i) {
-    uint64_t word = 0;
+    std::uint64_t word = 0;
     std::memcpy(&word, text.characters.data() + i * sizeof word, sizeof word);
     g_words[i].store(word, std::memory_order_release);
   }
@@ -43,7 +45,7 @@ void append(ReportedCall::Text& text, std::string_view more) noexcept {
   text.size += size;
 }
 
-void append(ReportedCall::Text& text, int64_t number) noexcept {
+void append(ReportedCall::Text& text, std::int64_t number) noexcept {
   std::array<char, 24> digits{};
   const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
   append(text, {digits.data(), static_cast<std::size_t>(end - digits.data())});
@@ -51,8 +53,8 @@ void append(ReportedCall::Text& text, int64_t number) noexcept {
 
 }  // namespace
 
-ReportedCall::ReportedCall(std::string_view plugin, int64_t tier, std::string_view hook,
-                           int64_t layer) noexcept {
+ReportedCall::ReportedCall(std::string_view plugin, std::int64_t tier, std::string_view hook,
+                           std::int64_t layer) noexcept {
   Text text;
   append(text, "plugin ");
   append(text, plugin);
@@ -83,15 +85,15 @@ void ReportedCall::begin(const Text& text) noexcept {
 
 ReportedCall::~ReportedCall() { publish(outer_, outer_serial_); }
 
-uint64_t ReportedCall::serial() noexcept { return g_serial.load(std::memory_order_acquire); }
+std::uint64_t ReportedCall::serial() noexcept { return g_serial.load(std::memory_order_acquire); }
 
 ReportedCall::Text ReportedCall::text() noexcept {
   Text text;
-  const uint64_t before = serial();
+  const std::uint64_t before = serial();
   if (before == 0) return text;
   const std::size_t size = std::min(g_size.load(std::memory_order_acquire), kMaxText);
   for (std::size_t i = 0; i < words_of(size); ++i) {
-    const uint64_t word = g_words[i].load(std::memory_order_acquire);
+    const std::uint64_t word = g_words[i].load(std::memory_order_acquire);
     std::memcpy(text.characters.data() + i * sizeof word, &word, sizeof word);
   }
   if (g_serial.load(std::memory_order_relaxed) == before) text.size = size;

@@ -17,8 +17,8 @@ class ReportedCall {
   static constexpr std::size_t kMaxText = 256;  // longer texts are cut
 
   // A hook; layer -1: it has none. Text as in errors: "plugin P, tier 0, hook read, layer 1".
-  ReportedCall(std::string_view plugin, int64_t tier, std::string_view hook,
-               int64_t layer) noexcept;
+  ReportedCall(std::string_view plugin, std::int64_t tier, std::string_view hook,
+               std::int64_t layer) noexcept;
   // Another function: `function` of what `where` names.
   ReportedCall(std::string_view where, std::string_view function) noexcept;
   ~ReportedCall();
@@ -27,7 +27,7 @@ class ReportedCall {
 
   // The running call's number, which no other call has; 0 = none runs. Any thread, any signal
   // handler.
-  static uint64_t serial() noexcept;
+  static std::uint64_t serial() noexcept;
   // Its text; "" = none runs, or the text is just being changed. Any thread, any signal handler.
   struct Text {
     std::array<char, kMaxText> characters{};
@@ -39,7 +39,7 @@ class ReportedCall {
  private:
   void begin(const Text& text) noexcept;
 
-  uint64_t outer_serial_ = 0;
+  std::uint64_t outer_serial_ = 0;
   Text outer_;
 };
 

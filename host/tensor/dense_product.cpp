@@ -41,10 +41,10 @@ const std::optional<c10::TypedOperatorHandle<OneDnnLinear>>& onednn() {
 // Below both limits oneDNN's 10 microseconds a call do not pay off. With few rows the time is that
 // of reading the other factor, which oneDNN does faster too: 20 GB/s to MKL's 11 to 17, on the same
 // EPYC.
-constexpr int64_t kMinMultiplyAdds = 1 << 21;
-constexpr int64_t kMinNumbers = 1 << 17;
+constexpr std::int64_t kMinMultiplyAdds = 1 << 21;
+constexpr std::int64_t kMinNumbers = 1 << 17;
 
-bool pays(const at::Tensor& a, const at::Tensor& b, int64_t multiply_adds) {
+bool pays(const at::Tensor& a, const at::Tensor& b, std::int64_t multiply_adds) {
   const bool is_large = multiply_adds >= kMinMultiplyAdds || b.numel() >= kMinNumbers;
   return is_large && is_cpu_f32(a) && is_cpu_f32(b) && onednn().has_value();
 }
@@ -95,12 +95,12 @@ at::Tensor product(const at::Tensor& a, const at::Tensor& b) {
 
 // oneDNN copies transposed factors: with this many rows at a time the copies stay small beside the
 // activations.
-constexpr int64_t kRowsAtOnce = 1024;
+constexpr std::int64_t kRowsAtOnce = 1024;
 
 at::Tensor sum_of_rows(const at::Tensor& a, const at::Tensor& b) {
   at::Tensor sum;
-  for (int64_t from = 0; from < a.size(0); from += kRowsAtOnce) {
-    const int64_t rows = std::min(kRowsAtOnce, a.size(0) - from);
+  for (std::int64_t from = 0; from < a.size(0); from += kRowsAtOnce) {
+    const std::int64_t rows = std::min(kRowsAtOnce, a.size(0) - from);
     const at::Tensor part = product(a.narrow(0, from, rows).t(), b.narrow(0, from, rows).t());
     if (!sum.defined()) {
       sum = part;
@@ -122,7 +122,7 @@ bool is_one_matrix(const at::Tensor& a, const at::Tensor& b) {
 }  // namespace
 
 at::Tensor dense_linear(const at::Tensor& x, const at::Tensor& w, const at::Tensor& bias) {
-  std::vector<int64_t> shape = x.sizes().vec();
+  std::vector<std::int64_t> shape = x.sizes().vec();
   shape.back() = w.size(0);
   if (suits_few_rows(x, w)) {
     return few_rows_linear(x.reshape({-1, x.size(-1)}), w, bias).view(shape);
@@ -161,7 +161,7 @@ bool has_bf16_units() {
 }
 
 double bf16_time_ratio() {
-  constexpr int64_t kRows = 128, kWidth = 512;
+  constexpr std::int64_t kRows = 128, kWidth = 512;
   constexpr int kRepeats = 3;
   const at::NoGradGuard no_grad;
   const at::Tensor x = at::ones({kRows, kWidth}, at::kFloat);

@@ -195,14 +195,16 @@ std::string torch_version() { return TORCH_VERSION; }
 // at::parallel_for is an inline function that uses threads only in a file compiled with OpenMP
 // (host/tensor/CMakeLists.txt); the runtime is the one that LibTorch loads, by its soname. A
 // compiler without OpenMP gives a correct, serial version.
-void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body) {
+void parallel_for(std::int64_t count, std::int64_t grain,
+                  const std::function<void(std::int64_t, std::int64_t)>& body) {
   if (count <= 0) return;
-  const int64_t least = std::max<int64_t>(grain, 1);
-  const int64_t threads = std::min<int64_t>(at::get_num_threads(), (count + least - 1) / least);
+  const std::int64_t least = std::max<std::int64_t>(grain, 1);
+  const std::int64_t threads =
+      std::min<std::int64_t>(at::get_num_threads(), (count + least - 1) / least);
   if (threads == 1 || at::in_parallel_region()) return at::parallel_for(0, count, count, body);
-  std::atomic<int64_t> next{0};
-  at::parallel_for(0, threads, 1, [&](int64_t, int64_t) {
-    for (int64_t begin = next.load(), end = 0;;) {
+  std::atomic<std::int64_t> next{0};
+  at::parallel_for(0, threads, 1, [&](std::int64_t, std::int64_t) {
+    for (std::int64_t begin = next.load(), end = 0;;) {
       do {
         if (begin >= count) return;
         end = std::min(begin + std::max(least, (count - begin) / (2 * threads)), count);

@@ -65,7 +65,8 @@ void fit_threads(double flops_of_largest_product);
 // `grain` or more but for the last, and returns when all are done. A thread takes its next piece
 // when it has done one, large pieces first, so that a slow thread is not waited for: how they are
 // cut differs from call to call.
-void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body);
+void parallel_for(std::int64_t count, std::int64_t grain,
+                  const std::function<void(std::int64_t, std::int64_t)>& body);
 
 // Keeps signal handlers away from code that moves the stack pointer: while one lives, all signals
 // but those of faults are blocked on its thread and delivered afterwards. On the program's other

@@ -14,9 +14,9 @@ namespace {
 
 struct ElementType {
   at::ScalarType type;
-  DType stored;      // in safetensors files
-  uint32_t code;     // of the ABI; 0 = none
-  const char* name;  // of the code
+  DType stored;        // in safetensors files
+  std::uint32_t code;  // of the ABI; 0 = none
+  const char* name;    // of the code
 };
 
 constexpr std::array kElementTypes = {ElementType{at::kFloat, DType::F32, MNEME_F32, "f32"},
@@ -39,23 +39,23 @@ const ElementType* find_type(Field ElementType::*field, Field value) noexcept {
 
 }  // namespace
 
-std::optional<at::ScalarType> scalar_type_of(uint32_t code) noexcept {
+std::optional<at::ScalarType> scalar_type_of(std::uint32_t code) noexcept {
   const ElementType* const found = code == 0 ? nullptr : find_type(&ElementType::code, code);
   return found == nullptr ? std::nullopt : std::optional(found->type);
 }
 
-uint32_t dtype_code_of(at::ScalarType type) noexcept {
+std::uint32_t dtype_code_of(at::ScalarType type) noexcept {
   const ElementType* const found = find_type(&ElementType::type, type);
   return found == nullptr ? 0 : found->code;
 }
 
-const char* dtype_code_name(uint32_t code) noexcept {
+const char* dtype_code_name(std::uint32_t code) noexcept {
   const ElementType* const found = find_type(&ElementType::code, code);
   return found == nullptr ? "?" : found->name;
 }
 
 const char* dtype_text(at::ScalarType type) noexcept {
-  const uint32_t code = dtype_code_of(type);
+  const std::uint32_t code = dtype_code_of(type);
   return code != 0 ? dtype_code_name(code) : c10::toString(type);
 }
 
@@ -98,8 +98,8 @@ bool is_readable(const at::Tensor& y) { return y.is_cpu() && y.is_contiguous(); 
 
 // y seen as [outer, extent, inner]: whether y[:, 0, :] has a NaN.
 template <typename T>
-bool has_nan_rows(const T* data, int64_t outer, int64_t extent, int64_t inner) {
-  for (int64_t o = 0; o < outer; ++o) {
+bool has_nan_rows(const T* data, std::int64_t outer, std::int64_t extent, std::int64_t inner) {
+  for (std::int64_t o = 0; o < outer; ++o) {
     const T* row = data + o * extent * inner;
     if (std::any_of(row, row + inner, [](T v) { return std::isnan(static_cast<double>(v)); })) {
       return true;
@@ -114,13 +114,13 @@ bool is_cpu_f32(const at::Tensor& t) {
   return t.device().is_cpu() && t.scalar_type() == at::kFloat && t.layout() == at::kStrided;
 }
 
-bool may_have_nan_rows(const at::Tensor& y, int64_t dim) {
+bool may_have_nan_rows(const at::Tensor& y, std::int64_t dim) {
   if (!is_readable(y)) return true;
   if (y.numel() == 0) return false;
-  int64_t outer = 1;
-  for (int64_t d = 0; d < dim; ++d) outer *= y.size(d);
-  const int64_t extent = y.size(dim);
-  const int64_t inner = y.numel() / outer / extent;
+  std::int64_t outer = 1;
+  for (std::int64_t d = 0; d < dim; ++d) outer *= y.size(d);
+  const std::int64_t extent = y.size(dim);
+  const std::int64_t inner = y.numel() / outer / extent;
   return AT_DISPATCH_FLOATING_TYPES_AND2(
       at::kHalf, at::kBFloat16, y.scalar_type(), "may_have_nan_rows",
       [&] { return has_nan_rows(y.const_data_ptr<scalar_t>(), outer, extent, inner); });

@@ -12,10 +12,10 @@
 namespace mneme::tensor {
 
 // The type of an ABI code; nothing for an unknown code.
-[[nodiscard]] std::optional<at::ScalarType> scalar_type_of(uint32_t code) noexcept;
-[[nodiscard]] uint32_t dtype_code_of(at::ScalarType type) noexcept;  // 0 = the ABI has no code
+[[nodiscard]] std::optional<at::ScalarType> scalar_type_of(std::uint32_t code) noexcept;
+[[nodiscard]] std::uint32_t dtype_code_of(at::ScalarType type) noexcept;  // 0 = the ABI has no code
 // "f32" ...; "?" for an unknown code.
-[[nodiscard]] const char* dtype_code_name(uint32_t code) noexcept;
+[[nodiscard]] const char* dtype_code_name(std::uint32_t code) noexcept;
 // "f32" ..., for messages; LibTorch's name of a type that the ABI has no code for.
 [[nodiscard]] const char* dtype_text(at::ScalarType type) noexcept;
 
@@ -36,7 +36,7 @@ namespace mneme::tensor {
 
 // False when `y`, a contiguous float CPU tensor, has no NaN at index 0 of dimension `dim`; true
 // when it has one or cannot be examined.
-[[nodiscard]] bool may_have_nan_rows(const at::Tensor& y, int64_t dim);
+[[nodiscard]] bool may_have_nan_rows(const at::Tensor& y, std::int64_t dim);
 // The same for infinite elements anywhere.
 [[nodiscard]] bool may_have_infinities(const at::Tensor& y);
 

@@ -13,14 +13,14 @@ namespace {
 
 // More rows pay for packing the weight, unless they are short: as columns, which are read anew for
 // every few outputs, they have to stay in the second cache.
-constexpr int64_t kMaxRows = 96, kMaxShortRows = 512;
-constexpr int64_t kMaxNumbers = 160'000;
+constexpr std::int64_t kMaxRows = 96, kMaxShortRows = 512;
+constexpr std::int64_t kMaxNumbers = 160'000;
 
 }  // namespace
 
 bool suits_few_rows(const at::Tensor& x, const at::Tensor& w) {
   if (!uses_host_kernels(x) || x.numel() == 0 || w.dim() != 2 || w.stride(1) != 1) return false;
-  const int64_t rows = x.numel() / x.size(-1);
+  const std::int64_t rows = x.numel() / x.size(-1);
   const auto both_are = [&](auto is) { return is(x) && is(w); };
   const bool are_few = rows <= kMaxRows || (rows <= kMaxShortRows && x.numel() <= kMaxNumbers);
   return (both_are(is_cpu_f32) && are_few) ||
@@ -40,7 +40,7 @@ at::Tensor few_rows_linear(const at::Tensor& given, const at::Tensor& w, const a
   args.x = x.const_data_ptr<float>();
   args.x_row = x.stride(0);
   if (w.scalar_type() == at::kBFloat16) {
-    args.w_bf16 = reinterpret_cast<const uint16_t*>(w.const_data_ptr<at::BFloat16>());
+    args.w_bf16 = reinterpret_cast<const std::uint16_t*>(w.const_data_ptr<at::BFloat16>());
   } else {
     args.w = w.const_data_ptr<float>();
   }
@@ -50,21 +50,23 @@ at::Tensor few_rows_linear(const at::Tensor& given, const at::Tensor& w, const a
   args.y_row = y.size(1);
   const auto& kernels = fastest_kernels<kernel::LinearKernels>();
   const at::Tensor prepared =
-      at::empty({static_cast<int64_t>(kernels.prepared_bytes(args))}, at::kByte);
+      at::empty({static_cast<std::int64_t>(kernels.prepared_bytes(args))}, at::kByte);
   // body(begin, end) of so many outputs or inputs. A thread's work should be worth waking it: it
   // has at least `least` of what a unit has `of_unit` of.
-  const auto share = [](int64_t count, int64_t unit, int64_t least, int64_t of_unit,
-                        const auto& body) {
-    parallel_for((count + unit - 1) / unit, least / of_unit + 1, [&](int64_t begin, int64_t end) {
-      body(begin * unit, std::min(end * unit, count));
-    });
+  const auto share = [](std::int64_t count, std::int64_t unit, std::int64_t least,
+                        std::int64_t of_unit, const auto& body) {
+    parallel_for((count + unit - 1) / unit, least / of_unit + 1,
+                 [&](std::int64_t begin, std::int64_t end) {
+                   body(begin * unit, std::min(end * unit, count));
+                 });
   };
-  constexpr int64_t kCopies = 1 << 14, kMultiplyAdds = 1 << 17;
-  share(
-      args.inputs, kernel::kLinearInputUnit, kCopies, args.rows * kernel::kLinearInputUnit,
-      [&](int64_t begin, int64_t end) { kernels.prepare(args, prepared.data_ptr(), begin, end); });
+  constexpr std::int64_t kCopies = 1 << 14, kMultiplyAdds = 1 << 17;
+  share(args.inputs, kernel::kLinearInputUnit, kCopies, args.rows * kernel::kLinearInputUnit,
+        [&](std::int64_t begin, std::int64_t end) {
+          kernels.prepare(args, prepared.data_ptr(), begin, end);
+        });
   share(args.outputs, kernel::kLinearUnit, kMultiplyAdds,
-        args.rows * args.inputs * kernel::kLinearUnit, [&](int64_t begin, int64_t end) {
+        args.rows * args.inputs * kernel::kLinearUnit, [&](std::int64_t begin, std::int64_t end) {
           kernels.multiply(args, prepared.const_data_ptr(), begin, end);
         });
   return y.to(w.scalar_type());

@@ -14,8 +14,8 @@ namespace {
 // The largest of each row of x [n,m] and its first place. On the CPU LibTorch's max with index runs
 // entry by entry; its max without index over a short piece is vectorised.
 std::pair<at::Tensor, at::Tensor> max_of_rows(const at::Tensor& x) {
-  constexpr int64_t kPiece = 128;
-  const int64_t pieces = x.size(1) / kPiece, rest = x.size(1) % kPiece;
+  constexpr std::int64_t kPiece = 128;
+  const std::int64_t pieces = x.size(1) / kPiece, rest = x.size(1) % kPiece;
   if (pieces < 2 || !x.is_cpu()) {
     auto [value, place] = x.max(1);
     return {value, place};
@@ -36,7 +36,8 @@ std::pair<at::Tensor, at::Tensor> max_of_rows(const at::Tensor& x) {
 }
 
 template <typename T>
-void summarize(const at::Tensor& x, void (*kernel)(const kernel::LogitRows<T>&, int64_t, int64_t),
+void summarize(const at::Tensor& x,
+               void (*kernel)(const kernel::LogitRows<T>&, std::int64_t, std::int64_t),
                const RowSummary& out) {
   kernel::LogitRows<T> rows;
   rows.logits = x.const_data_ptr<T>();
@@ -45,11 +46,11 @@ void summarize(const at::Tensor& x, void (*kernel)(const kernel::LogitRows<T>&, 
   if (out.log_sum.defined()) rows.log_sum = out.log_sum.mutable_data_ptr<T>();
   if (out.best.defined()) {
     rows.highest = out.highest.mutable_data_ptr<T>();
-    rows.best = out.best.mutable_data_ptr<int64_t>();
+    rows.best = out.best.mutable_data_ptr<std::int64_t>();
   }
-  constexpr int64_t kNumbers = 1 << 15;  // worth waking a thread
+  constexpr std::int64_t kNumbers = 1 << 15;  // worth waking a thread
   parallel_for(x.size(0), kNumbers / rows.ids + 1,
-               [&](int64_t begin, int64_t end) { kernel(rows, begin, end); });
+               [&](std::int64_t begin, std::int64_t end) { kernel(rows, begin, end); });
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ Interposer& interposer() {
   return one;
 }
 
-void Interposer::count(int64_t failing_call) {
+void Interposer::count(std::int64_t failing_call) {
   calls = 0;
   failing = failing_call;
   failed.clear();
@@ -42,7 +42,7 @@ std::vector<std::string> Interposer::take_trace() {
   return std::move(lines);
 }
 
-void Interposer::keep_kernel_calls(int64_t most) {
+void Interposer::keep_kernel_calls(std::int64_t most) {
   kept.clear();
   kept_most = most;
 }
@@ -106,26 +106,27 @@ std::string line_of(const char* function, mneme_ctx* ctx, Args... args) {
 // Of one that gets an id: what it names is shown, because its number differs from instance to
 // instance.
 template <typename... Args>
-std::string line_of_id(const char* function, mneme_ctx* ctx, uint32_t id, Args... args) {
+std::string line_of_id(const char* function, mneme_ctx* ctx, std::uint32_t id, Args... args) {
   return line_of(function, ctx, memory::DeclaredIds::in_instance(id), args...);
 }
 
-std::string line_of_op(mneme_ctx* ctx, mneme_op op, const mneme_tensor* inputs, uint32_t n_in,
-                       const mneme_attr* attrs, uint32_t n_attrs, mneme_tensor* /*outputs*/,
-                       uint32_t /*n_out*/, mneme_error* /*error*/) {
+std::string line_of_op(mneme_ctx* ctx, mneme_op op, const mneme_tensor* inputs, std::uint32_t n_in,
+                       const mneme_attr* attrs, std::uint32_t n_attrs, mneme_tensor* /*outputs*/,
+                       std::uint32_t /*n_out*/, mneme_error* /*error*/) {
   std::string line = interposer().name_of(op);
-  for (uint32_t i = 0; i < n_in; ++i) line += ' ' + input_text(ctx, inputs[i]);
-  for (uint32_t i = 0; i < n_attrs; ++i) line += ' ' + attribute_text(attrs[i]);
+  for (std::uint32_t i = 0; i < n_in; ++i) line += ' ' + input_text(ctx, inputs[i]);
+  for (std::uint32_t i = 0; i < n_attrs; ++i) line += ' ' + attribute_text(attrs[i]);
   return line;
 }
 
 std::string line_of_kernel(mneme_ctx* ctx, mneme_kernel kernel, const mneme_tensor* inputs,
-                           uint32_t n_in, const int64_t* integers, uint32_t n_integers,
-                           const double* /*reals*/, uint32_t /*n_reals*/, mneme_tensor* /*outputs*/,
-                           uint32_t /*n_out*/, mneme_error* /*error*/) {
+                           std::uint32_t n_in, const std::int64_t* integers,
+                           std::uint32_t n_integers, const double* /*reals*/,
+                           std::uint32_t /*n_reals*/, mneme_tensor* /*outputs*/,
+                           std::uint32_t /*n_out*/, mneme_error* /*error*/) {
   std::string line = str("kernel ", memory::DeclaredIds::in_instance(kernel));
-  for (uint32_t i = 0; i < n_in; ++i) line += ' ' + input_text(ctx, inputs[i]);
-  for (uint32_t i = 0; i < n_integers; ++i) line += str(' ', integers[i]);
+  for (std::uint32_t i = 0; i < n_in; ++i) line += ' ' + input_text(ctx, inputs[i]);
+  for (std::uint32_t i = 0; i < n_integers; ++i) line += str(' ', integers[i]);
   return line;
 }
 
@@ -149,7 +150,7 @@ void note(const Args&... args) {
     if (notes.name_of(std::get<1>(all)) == "detach/1") notes.stops_gradients = true;
   } else if constexpr (is(Named<&mneme_layer_api::norm>{}, Named<&mneme_layer_api::project>{},
                           Named<&mneme_layer_api::weight>{})) {
-    const uint32_t flags = std::get<sizeof...(Args) - 3>(all);
+    const std::uint32_t flags = std::get<sizeof...(Args) - 3>(all);
     if ((flags & MNEME_NO_WEIGHT_GRADIENT) != 0) notes.stops_gradients = true;
   } else if constexpr (is(Named<&mneme_state_api::add_slot>{})) {
     const mneme_slot_decl* const decl = std::get<1>(all);
@@ -224,13 +225,13 @@ const mneme_tensor_api* interposed_tensor() {
                     Named<&Api::constant_put>{"tensor.constant_put"});
 }
 
-mneme_status resolve(mneme_setup* setup, const char* const* names, uint32_t count, mneme_op* out,
-                     mneme_error* error) {
+mneme_status resolve(mneme_setup* setup, const char* const* names, std::uint32_t count,
+                     mneme_op* out, mneme_error* error) {
   const mneme_status status =
       Interposed<&mneme_op_api::resolve>::call(setup, names, count, out, error);
   if (status != MNEME_OK) return status;
   // Nothing is written for a known op: other threads may be reading.
-  for (uint32_t i = 0; i < count; ++i) interposer().op_names.try_emplace(out[i], names[i]);
+  for (std::uint32_t i = 0; i < count; ++i) interposer().op_names.try_emplace(out[i], names[i]);
   return status;
 }
 

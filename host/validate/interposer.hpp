@@ -26,7 +26,7 @@ struct KernelCall {
   std::string name;
   mneme_kernel_decl decl;
   std::vector<at::Tensor> inputs;
-  std::vector<int64_t> integers;
+  std::vector<std::int64_t> integers;
   std::vector<double> reals;
 };
 
@@ -38,8 +38,8 @@ struct Interposer {
   // with MNEME_E_OUT_OF_MEMORY and kMadeError (-1: none). Calls of release and retain are not
   // counted, because a wrapper of handles makes them where no error can be passed on; nor are those
   // of probes and logs.
-  void count(int64_t failing_call = -1);
-  int64_t calls = 0;
+  void count(std::int64_t failing_call = -1);
+  std::int64_t calls = 0;
   std::string failed;  // the function that failed, "op.call"; "" = none did
 
   // From here on the next four count.
@@ -60,7 +60,7 @@ struct Interposer {
   bool watches_kernels = false;  // those that are registered while it is true
   // keep_kernel_calls() keeps at most `most` calls of each watched kernel with each combination of
   // shapes; take_kernel_calls() gives them.
-  void keep_kernel_calls(int64_t most);
+  void keep_kernel_calls(std::int64_t most);
   [[nodiscard]] std::vector<KernelCall> take_kernel_calls();
 
   // --- For interposed functions, not for checks ---
@@ -69,12 +69,12 @@ struct Interposer {
   bool fails(const char* function);
   [[nodiscard]] std::string name_of(mneme_op op) const;
 
-  int64_t failing = -1;
+  std::int64_t failing = -1;
   bool is_counting = false;
   std::map<mneme_op, std::string> op_names;
   bool is_tracing = false;
   std::vector<std::string> lines;
-  int64_t kept_most = 0;
+  std::int64_t kept_most = 0;
   std::vector<KernelCall> kept;
 };
 

@@ -33,7 +33,7 @@ at::Tensor beside(const at::Tensor& values, double side) {
   at::Tensor out = values.detach().clone();
   Random random(29, {"beside"});
   double* const data = out.mutable_data_ptr<double>();
-  for (int64_t i = 0; i < out.numel(); ++i) {
+  for (std::int64_t i = 0; i < out.numel(); ++i) {
     const double length = kFarthest * (0.5 + 0.5 * random.uniform());
     data[i] += side * (random.uniform() < 0.5 ? -length : length);
   }

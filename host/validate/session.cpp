@@ -28,11 +28,12 @@ config::MemoryConfig memory_of(const std::vector<std::string>& folders, const st
       .memory;
 }
 
-at::Tensor random_ids(uint64_t seed, int64_t lanes, int64_t tokens, int64_t vocabulary) {
+at::Tensor random_ids(std::uint64_t seed, std::int64_t lanes, std::int64_t tokens,
+                      std::int64_t vocabulary) {
   Random random(seed, {"test ids"});
   at::Tensor out = at::empty({lanes, tokens}, at::kLong);
-  for (int64_t i = 0; i < out.numel(); ++i) {
-    out.mutable_data_ptr<int64_t>()[i] = random.between(0, vocabulary - 1);
+  for (std::int64_t i = 0; i < out.numel(); ++i) {
+    out.mutable_data_ptr<std::int64_t>()[i] = random.between(0, vocabulary - 1);
   }
   return out;
 }
@@ -55,7 +56,7 @@ Session::Session(const config::ModelConfig& config, const backbone::ModelSetup& 
 
 Session::Result Session::run(memory::StackState& state, const at::Tensor& ids, const How& how) {
   Result out;
-  const int64_t length = ids.size(1) - 1;
+  const std::int64_t length = ids.size(1) - 1;
   at::Tensor target = how.target.defined() ? how.target : ids.narrow(1, 1, length);
   if (!how.valid_count.empty()) {
     const at::Tensor counts = at::tensor(how.valid_count, at::kLong).unsqueeze(1);
@@ -79,10 +80,10 @@ Session::Result Session::run(memory::StackState& state, const at::Tensor& ids, c
 }
 
 at::Tensor Session::nll(memory::StackState& state, const at::Tensor& ids,
-                        const std::vector<int64_t>& lengths) {
+                        const std::vector<std::int64_t>& lengths) {
   std::vector<at::Tensor> out;
-  int64_t from = 0;
-  for (const int64_t n : lengths) {
+  std::int64_t from = 0;
+  for (const std::int64_t n : lengths) {
     out.push_back(nll(state, ids.narrow(1, from, n + 1)).detach());
     from += n;
   }
@@ -100,7 +101,7 @@ at::Tensor Session::parameter(const std::string& name) const {
 }
 
 GradientComparison compare_gradient(at::Tensor leaf, const std::function<at::Tensor()>& loss,
-                                    int64_t directions, double step) {
+                                    std::int64_t directions, double step) {
   const at::AutoGradMode with_grad(true);
   leaf.mutable_grad().reset();
   const at::Tensor value = loss();
@@ -114,13 +115,13 @@ GradientComparison compare_gradient(at::Tensor leaf, const std::function<at::Ten
   Random random(23, {"directions"});
   double error = 0.0, gradient = 0.0, difference = 0.0;
   const bool is_each = directions >= leaf.numel();
-  for (int64_t i = 0; i < std::min(directions, leaf.numel()); ++i) {
+  for (std::int64_t i = 0; i < std::min(directions, leaf.numel()); ++i) {
     at::Tensor direction = at::zeros(before.sizes(), before.options());
     if (is_each) {
       direction.view(-1)[i] = 1.0;
     } else {
       double* const values = direction.mutable_data_ptr<double>();
-      for (int64_t k = 0; k < leaf.numel(); ++k) values[k] = random.normal();
+      for (std::int64_t k = 0; k < leaf.numel(); ++k) values[k] = random.normal();
       direction /= direction.norm();
     }
     const auto at_offset = [&](double offset) {
@@ -146,8 +147,8 @@ GradientComparison compare_gradient(at::Tensor leaf, const std::function<at::Ten
           .noise = std::sqrt(count) * rounding / step};
 }
 
-double gradient_error(at::Tensor leaf, const std::function<at::Tensor()>& loss, int64_t directions,
-                      double step) {
+double gradient_error(at::Tensor leaf, const std::function<at::Tensor()>& loss,
+                      std::int64_t directions, double step) {
   const GradientComparison got = compare_gradient(std::move(leaf), loss, directions, step);
   return got.difference > 1e-8 ? got.error / got.difference
                                : std::numeric_limits<double>::infinity();

@@ -23,7 +23,7 @@ namespace mneme::validate {
 
 // How one segment of a session differs from a plain one.
 struct SegmentHow {
-  std::vector<int64_t> valid_count = {};           // [B] tokens that are no padding; empty = all
+  std::vector<std::int64_t> valid_count = {};      // [B] tokens that are no padding; empty = all
   std::set<std::string, std::less<>> probes = {};  // wanted ones, by the plugins' names
   backbone::ForwardOptions::Tap* tap = nullptr;
   at::Tensor target = {};  // [B,T] in place of the next ids
@@ -49,7 +49,8 @@ struct Session {
   Session(const config::ModelConfig& config, const backbone::ModelSetup& setup,
           const config::MemoryConfig& memory, plugin::FindGroup find_group);
 
-  memory::StackState fresh(int64_t lanes, memory::Phase phase = memory::Phase::kTraining) const {
+  memory::StackState fresh(std::int64_t lanes,
+                           memory::Phase phase = memory::Phase::kTraining) const {
     return stack.new_state(phase, lanes);
   }
   // One committed segment of ids [B,T+1].
@@ -58,7 +59,7 @@ struct Session {
   at::Tensor loss(memory::StackState& state, const at::Tensor& ids) { return run(state, ids).loss; }
   // ids [B,n+1] in segments of these lengths: nll [B,n].
   at::Tensor nll(memory::StackState& state, const at::Tensor& ids,
-                 const std::vector<int64_t>& lengths);
+                 const std::vector<std::int64_t>& lengths);
   // A parameter of the model, or of a tier by the end of its name. Error (kRun) when there is none.
   at::Tensor parameter(const std::string& name) const;
 };
@@ -69,7 +70,8 @@ config::MemoryConfig memory_of(const std::vector<std::string>& folders, const st
                                const std::vector<std::string>& settings = {});
 
 // Uniform ids below `vocabulary`, [lanes,tokens], from a generator of `seed`.
-at::Tensor random_ids(uint64_t seed, int64_t lanes, int64_t tokens, int64_t vocabulary);
+at::Tensor random_ids(std::uint64_t seed, std::int64_t lanes, std::int64_t tokens,
+                      std::int64_t vocabulary);
 
 // Largest absolute difference; infinite values must agree exactly, NaN agrees with nothing.
 double largest_difference(const at::Tensor& a, const at::Tensor& b);
@@ -86,14 +88,14 @@ struct GradientComparison {
 // Compares d loss()/d leaf with central differences of the fourth order, along random directions
 // that move all elements of the leaf, or along each element where it has no more.
 GradientComparison compare_gradient(at::Tensor leaf, const std::function<at::Tensor()>& loss,
-                                    int64_t directions, double step);
+                                    std::int64_t directions, double step);
 
 // ||gradient - differences|| / ||differences|| of such a comparison. Infinite when the differences
 // vanish: nothing was compared.
 // Steps are short, so that few places lie near a kink of the feed-forward's ReLU; a leaf that moves
 // the loss by little needs longer ones, or the loss's rounding is what is measured.
 constexpr double kShortStep = 1e-5;
-double gradient_error(at::Tensor leaf, const std::function<at::Tensor()>& loss, int64_t directions,
-                      double step = kShortStep);
+double gradient_error(at::Tensor leaf, const std::function<at::Tensor()>& loss,
+                      std::int64_t directions, double step = kShortStep);
 
 }  // namespace mneme::validate

@@ -14,7 +14,7 @@ namespace {
 
 using config::PositionScheme;
 
-constexpr int64_t kLength = 6;
+constexpr std::int64_t kLength = 6;
 
 config::ModelConfig small_model() {
   config::ModelConfig model;
@@ -47,9 +47,9 @@ Setting setting_with(const Subject& subject, PositionScheme position) {
   setting.model.position = position;
   if (position == PositionScheme::kLearned) setting.model.positions = 512;
   const std::unique_ptr<Session> session = open(subject, setting);
-  const int64_t longest = session->stack.longest_segment(memory::Phase::kTraining);
+  const std::int64_t longest = session->stack.longest_segment(memory::Phase::kTraining);
   setting.setup.train_segment = longest == 0 ? kLength : std::min(kLength, longest);
-  const int64_t evaluated = session->stack.longest_segment(memory::Phase::kEvaluation);
+  const std::int64_t evaluated = session->stack.longest_segment(memory::Phase::kEvaluation);
   setting.setup.eval_segment = evaluated == 0 ? kLength : std::min(kLength, evaluated);
   return setting;
 }
@@ -83,13 +83,13 @@ std::unique_ptr<Session> open(const Subject& subject, const Setting& setting) {
                                    interposed_group);
 }
 
-int64_t segment_length(const Session& session) {
-  const int64_t longest = session.stack.longest_segment(memory::Phase::kTraining);
+std::int64_t segment_length(const Session& session) {
+  const std::int64_t longest = session.stack.longest_segment(memory::Phase::kTraining);
   return longest == 0 ? kLength : std::min(kLength, longest);
 }
 
-at::Tensor ids_of(const Subject& subject, const Session& session, int64_t segments, uint64_t salt,
-                  int64_t lanes) {
+at::Tensor ids_of(const Subject& subject, const Session& session, std::int64_t segments,
+                  std::uint64_t salt, std::int64_t lanes) {
   // Without the last id, which checks use for a token of their own.
   return random_ids(subject.seed * 1000 + salt, lanes, segments * segment_length(session) + 1,
                     kVocabulary - 1);

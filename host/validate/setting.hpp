@@ -14,9 +14,9 @@
 
 namespace mneme::validate {
 
-inline constexpr int64_t kLanes = 3;
-inline constexpr int64_t kVocabulary = 11;
-inline constexpr int64_t kSegments = 4;  // of a run: the last ones find a used memory
+inline constexpr std::int64_t kLanes = 3;
+inline constexpr std::int64_t kVocabulary = 11;
+inline constexpr std::int64_t kSegments = 4;  // of a run: the last ones find a used memory
 // Numbers of two computations in f64 that are the same but for the order of sums.
 inline constexpr double kSame = 1e-10;
 
@@ -42,10 +42,11 @@ struct Setting {
 [[nodiscard]] config::MemoryConfig memory_of(const Subject& subject, const Setting& setting);
 
 // Tokens of a segment: 6, or fewer where the tier serves no more.
-[[nodiscard]] int64_t segment_length(const Session& session);
+[[nodiscard]] std::int64_t segment_length(const Session& session);
 // ids [lanes, segments * T + 1] by the subject's seed and `salt`.
-[[nodiscard]] at::Tensor ids_of(const Subject& subject, const Session& session, int64_t segments,
-                                uint64_t salt = 0, int64_t lanes = kLanes);
+[[nodiscard]] at::Tensor ids_of(const Subject& subject, const Session& session,
+                                std::int64_t segments, std::uint64_t salt = 0,
+                                std::int64_t lanes = kLanes);
 
 inline constexpr config::PositionScheme kSchemes[] = {
     config::PositionScheme::kRelative, config::PositionScheme::kDisentangled,

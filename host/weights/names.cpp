@@ -46,7 +46,7 @@ std::vector<std::string> tied_clusters(const config::ModelConfig& config,
                                        const std::string& table) {
   if (!config.adaptive) return {};
   std::vector<std::string> clusters;
-  for (size_t i = 0; i < config.adaptive->tie_projection.size(); ++i) {
+  for (std::size_t i = 0; i < config.adaptive->tie_projection.size(); ++i) {
     const std::string cluster = std::to_string(i);
     const bool is_of_table = config.adaptive->div == 1 || cluster == table;
     if (config.adaptive->tie_projection[i] && is_of_table) clusters.push_back(cluster);
@@ -87,9 +87,10 @@ std::vector<std::string> official_names(const std::string& name,
   return {};
 }
 
-std::vector<OfficialPart> official_parts(const std::string& name, const std::vector<int64_t>& shape,
+std::vector<OfficialPart> official_parts(const std::string& name,
+                                         const std::vector<std::int64_t>& shape,
                                          const config::ModelConfig& config, const NameMap* map) {
-  const int64_t rows = shape.empty() ? 1 : shape.front();
+  const std::int64_t rows = shape.empty() ? 1 : shape.front();
   const std::vector<NamePart> named =
       map == nullptr ? std::vector<NamePart>{} : map->parts_of(name);
   if (named.empty()) {
@@ -97,7 +98,7 @@ std::vector<OfficialPart> official_parts(const std::string& name, const std::vec
     if (names.empty()) return {};
     return {{.names = std::move(names), .first = 0, .rows = rows}};
   }
-  int64_t shares = 0;
+  std::int64_t shares = 0;
   for (const NamePart& part : named) shares += part.rows;
   if (rows % shares != 0) {
     throw_usage({.where = map->path.string(),
@@ -106,9 +107,9 @@ std::vector<OfficialPart> official_parts(const std::string& name, const std::vec
                  .got = str(rows)});
   }
   std::vector<OfficialPart> parts;
-  int64_t first = 0;
+  std::int64_t first = 0;
   for (const NamePart& part : named) {
-    const int64_t count = rows / shares * part.rows;
+    const std::int64_t count = rows / shares * part.rows;
     parts.push_back({.names = {part.official}, .first = first, .rows = count});
     first += count;
   }
@@ -132,7 +133,7 @@ std::vector<std::string> unofficial_settings(const config::ModelConfig& config,
   return problems;
 }
 
-at::Tensor official_frequencies(int64_t width, at::ScalarType dtype) {
+at::Tensor official_frequencies(std::int64_t width, at::ScalarType dtype) {
   // The official expression, operation by operation, so that the bits agree.
   const at::Tensor k = at::arange(0.0, width, 2.0, at::TensorOptions().dtype(dtype));
   return 1.0 / at::pow(10000.0, k / static_cast<double>(width));

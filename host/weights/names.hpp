@@ -27,14 +27,15 @@ std::vector<std::string> official_names(const std::string& name, const config::M
 // Rows of one of our parameters and their names in an official state dict.
 struct OfficialPart {
   std::vector<std::string> names;  // its own, then those of the tensors tied to it
-  int64_t first = 0;               // row
-  int64_t rows = 0;
+  std::int64_t first = 0;          // row
+  std::int64_t rows = 0;
 };
 
 // The parts of the parameter `name` of this shape, which follow each other: as `map` says, else the
 // whole under official_names. Empty when the official model has no such parameter; `map` may be
 // null. Error (kUsage) when the map's shares do not divide the rows.
-std::vector<OfficialPart> official_parts(const std::string& name, const std::vector<int64_t>& shape,
+std::vector<OfficialPart> official_parts(const std::string& name,
+                                         const std::vector<std::int64_t>& shape,
                                          const config::ModelConfig& config, const NameMap* map);
 
 // The settings with which the official code cannot run the model, as "key: expected ..., got ...";
@@ -47,6 +48,6 @@ inline constexpr const char* kOfficialFrequencies = "pos_emb.inv_freq";
 
 // Its values for a model of `width`: 10000^(-2k/width), [width/2], computed as the official code
 // does.
-at::Tensor official_frequencies(int64_t width, at::ScalarType dtype);
+at::Tensor official_frequencies(std::int64_t width, at::ScalarType dtype);
 
 }  // namespace mneme::weights

@@ -31,7 +31,8 @@ std::string misfit_shape(at::IntArrayRef expected, const TensorView& view) {
   return str("wrong shape: expected ", list_text(expected.vec()), ", got ", list_text(view.shape));
 }
 
-std::string frequency_misfit(const SafetensorsFile& file, const std::string& name, int64_t width) {
+std::string frequency_misfit(const SafetensorsFile& file, const std::string& name,
+                             std::int64_t width) {
   if (std::string problem = misfit_dtype(file.at(name)); !problem.empty()) return problem;
   const at::Tensor ours = official_frequencies(width, at::kDouble);
   const at::Tensor theirs = read_tensor(file, name, at::kDouble);
@@ -134,7 +135,7 @@ class Checker {
   const std::string& prefix_;
   std::vector<OfficialTensor> tensors_;
   std::map<std::string, const OfficialTensor*> by_name_;
-  std::map<std::string, std::vector<int64_t>> unused_;
+  std::map<std::string, std::vector<std::int64_t>> unused_;
   std::map<const OfficialTensor*, std::string> source_;  // the file's first name of each
 };
 

@@ -214,7 +214,8 @@ TEST(Stack, TellsTheOptionsOfATier) {
                             "[[memory.tier]]\nplugin = \"test_knn\"\n"),
               test_backbone(), test_loader());
   std::vector<std::string> keys;
-  for (const config::OptionSpec& spec : stack.tiers().at(1)->option_specs()) keys.push_back(spec.key);
+  for (const config::OptionSpec& spec : stack.tiers().at(1)->option_specs())
+    keys.push_back(spec.key);
   EXPECT_THAT(keys, Contains("rows"));
   EXPECT_THAT(keys, Not(Contains("plugin")));
 }

@@ -6,7 +6,8 @@
 #      standard library, and Eigen, which is headers alone; .cu and .cuh, CUDA's headers as well
 #   3. a file of scripts/ that begins with #! may be executed, as the README calls it
 #   4. the program, its SDK and CHANGELOG.md name one version
-#   5. host/base/log.cpp alone includes spdlog or fmt, and nothing of their details: LibTorch brings another fmt
+#   5. host/ says std::int64_t, std::size_t and so on; plugins and the SDK, which include C headers, say int64_t
+#   6. host/base/log.cpp alone includes spdlog or fmt, and nothing of their details: LibTorch brings another fmt
 set -eu
 root=$1
 breaches=$(mktemp)
@@ -109,6 +110,13 @@ for entry in 'sdk/CMakeLists.txt:^project\(mneme-sdk VERSION ([0-9.]+) .*' \
 done
 
 # ---- 5 ----
+if [ -d "$root/host" ]; then
+  grep -rnE --include='*.cpp' --include='*.hpp' --include='*.inl' --include='*.cu' --include='*.cuh' \
+    '(^|[^:_"[:alnum:]])(u?int(8|16|32|64)_t|size_t)([^_[:alnum:]]|$)' "$root/host" |
+    while IFS= read -r line; do breach "host/ says std:: before types of <cstdint> and <cstddef>: $line"; done || true
+fi
+
+# ---- 6 ----
 for folder in host plugins sdk tests bench examples; do
   if [ ! -d "$root/$folder" ]; then continue; fi
   grep -rnE --include='*.cpp' --include='*.hpp' --include='*.h' '^[[:space:]]*#[[:space:]]*include[[:space:]]*[<"](spdlog|fmt)/' \

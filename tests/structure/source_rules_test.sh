@@ -63,6 +63,10 @@ fresh_tree; printf '# Changes\n\n## Since 1.2.3\n\n## 1.2.2\n' >"$work/tree/CHAN
 expect_breach "CHANGELOG.md: the version is '1.2.2'"
 fresh_tree; : >"$work/tree/sdk/CMakeLists.txt"
 expect_breach "sdk/CMakeLists.txt: the version is ''"
+fresh_tree; echo 'std::int64_t a(int64_t b);' >>"$work/tree/host/a.cpp"
+expect_breach 'a.cpp:3:std::int64_t a(int64_t b);'
+fresh_tree; echo 'std::size_t a(const std::vector<std::uint8_t>& my_size_t);' >>"$work/tree/host/a.cpp"
+sh "$here/source_rules.sh" "$work/tree" >/dev/null || { echo "FAIL: refused types of std"; exit 1; }
 fresh_tree; echo '#include <spdlog/spdlog.h>' >>"$work/tree/host/a.cpp"
 expect_breach 'without their details: '"$work"'/tree/host/a.cpp:3'
 fresh_tree; mkdir "$work/tree/host/base"; echo '#include <spdlog/spdlog.h>' >"$work/tree/host/base/log.cpp"

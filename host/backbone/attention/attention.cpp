@@ -16,16 +16,16 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 struct Sizes {
-  int64_t heads, lanes, queries, keys, width, placed;
-  int64_t key_heads;
+  std::int64_t heads, lanes, queries, keys, width, placed;
+  std::int64_t key_heads;
 
-  int64_t shared() const { return heads / key_heads; }    // heads that use one head of keys
-  int64_t products() const { return key_heads * lanes; }  // with keys or values
+  std::int64_t shared() const { return heads / key_heads; }    // heads that use one head of keys
+  std::int64_t products() const { return key_heads * lanes; }  // with keys or values
 };
 
 // Rows [H,B,n,m] of all heads that use one head of keys, in one matrix: [G*B, H/G*n, m].
 at::Tensor grouped(const at::Tensor& t, const Sizes& s) {
-  const int64_t n = t.size(2), m = t.size(3);
+  const std::int64_t n = t.size(2), m = t.size(3);
   if (s.shared() == 1) return t.view({s.products(), n, m});
   return t.view({s.key_heads, s.shared(), s.lanes, n, m})
       .transpose(1, 2)
@@ -34,7 +34,7 @@ at::Tensor grouped(const at::Tensor& t, const Sizes& s) {
 
 // The inverse: [G*B, H/G*n, m] to [H,B,n,m], contiguous.
 at::Tensor ungrouped(const at::Tensor& t, const Sizes& s) {
-  const int64_t n = t.size(1) / s.shared(), m = t.size(2);
+  const std::int64_t n = t.size(1) / s.shared(), m = t.size(2);
   if (s.shared() == 1) return t.view({s.heads, s.lanes, n, m});
   return t.view({s.key_heads, s.lanes, s.shared(), n, m})
       .transpose(1, 2)
@@ -44,7 +44,7 @@ at::Tensor ungrouped(const at::Tensor& t, const Sizes& s) {
 // The part [H*B,T,placed] of position scores [H,B*T,W]: entry (i, j) is column T-1-i+j of row i.
 // In row-major memory this is offset T-1 + i*(W-1) + j: a view whose rows are one element shorter.
 at::Tensor shifted(const at::Tensor& raw, const Sizes& s) {
-  const int64_t columns = raw.size(2);
+  const std::int64_t columns = raw.size(2);
   return raw.view({s.heads * s.lanes, s.queries * columns})
       .narrow(1, s.queries - 1, s.queries * (columns - 1))
       .view({s.heads * s.lanes, s.queries, columns - 1})
@@ -52,8 +52,8 @@ at::Tensor shifted(const at::Tensor& raw, const Sizes& s) {
 }
 
 // The transpose of `shifted`: gradients [H*B,T,placed] to [H,B*T,W].
-at::Tensor unshifted(const at::Tensor& grad, int64_t columns, const Sizes& s) {
-  const int64_t batch = s.heads * s.lanes, size = s.queries * columns;
+at::Tensor unshifted(const at::Tensor& grad, std::int64_t columns, const Sizes& s) {
+  const std::int64_t batch = s.heads * s.lanes, size = s.queries * columns;
   at::Tensor out = at::empty({batch, size}, grad.options());
   // The shifted view covers all but the first and last elements.
   out.narrow(1, 0, s.queries - 1).zero_();
@@ -126,9 +126,9 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
                             z, args->may_be_empty ? lse : at::Tensor(), virtual_p});
     const std::array inputs = {
         &q, &k, &v, &table, &content, &position, &bias, &virtual_logit, &virtual_value};
-    int64_t needs = 0;
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      if (inputs[i]->defined() && inputs[i]->requires_grad()) needs |= int64_t{1} << i;
+    std::int64_t needs = 0;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i]->defined() && inputs[i]->requires_grad()) needs |= std::int64_t{1} << i;
     }
     ctx->saved_data["needs"] = needs;
     ctx->saved_data["scale"] = args->scale;
@@ -139,7 +139,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
 
   static variable_list backward(AutogradContext* ctx, variable_list grads);
 
-  static Sizes sizes_of(const at::Tensor& q, const at::Tensor& k, int64_t first_placed) {
+  static Sizes sizes_of(const at::Tensor& q, const at::Tensor& k, std::int64_t first_placed) {
     return {q.size(2), q.size(0), q.size(1), k.size(2), q.size(3), k.size(2) - first_placed,
             k.size(0)};
   }
@@ -218,9 +218,9 @@ variable_list AttentionFunction::backward(AutogradContext* ctx, variable_list gr
   const at::Tensor &virtual_value = saved[8], &p = saved[9], &noise = saved[10], &z = saved[11];
   const at::Tensor &lse = saved[12], &virtual_p = saved[13];
   const double scale = ctx->saved_data["scale"].toDouble();
-  const int64_t needed = ctx->saved_data["needs"].toInt();
+  const std::int64_t needed = ctx->saved_data["needs"].toInt();
   const auto needs = [&](Input input) { return ((needed >> input) & 1) != 0; };
-  const int64_t first_placed = ctx->saved_data["first_placed"].toInt();
+  const std::int64_t first_placed = ctx->saved_data["first_placed"].toInt();
   const Sizes s{qu.size(0), qu.size(1), qu.size(2), k.size(2), qu.size(3), k.size(2) - first_placed,
                 k.size(0)};
   const at::ScalarType type = score_dtype(qu.scalar_type());

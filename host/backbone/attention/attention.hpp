@@ -21,12 +21,12 @@ inline constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity(
 // appendix B: the shift is index arithmetic here]. `Scores` below is [H,B,T,K]. Keys and values may
 // have fewer heads, G: head h then uses those of h / (H / G).
 struct AttentionArgs {
-  at::Tensor q;              // [B,T,H,d], any strides; compute dtype (f64, f32, bf16)
-  at::Tensor k, v;           // [G,B,K,d] contiguous, G divides H; compute dtype
-  at::Tensor table;          // [H,W,d], W > K - first_placed; undefined = no position term
-  int64_t first_placed = 0;  // columns before it have no position term
-  at::Tensor content_bias;   // u [H,d]; undefined = 0
-  at::Tensor position_bias;  // w [H,d]; undefined = 0
+  at::Tensor q;                   // [B,T,H,d], any strides; compute dtype (f64, f32, bf16)
+  at::Tensor k, v;                // [G,B,K,d] contiguous, G divides H; compute dtype
+  at::Tensor table;               // [H,W,d], W > K - first_placed; undefined = no position term
+  std::int64_t first_placed = 0;  // columns before it have no position term
+  at::Tensor content_bias;        // u [H,d]; undefined = 0
+  at::Tensor position_bias;       // w [H,d]; undefined = 0
   at::Tensor mask;  // broadcasts to Scores from the right, score dtype, no gradient; -inf = absent
   at::Tensor bias;  // broadcasts to Scores (4 dimensions), differentiable; -inf = absent
   at::Tensor virtual_logit;  // [H,B,T]: one more key a query with this logit ...

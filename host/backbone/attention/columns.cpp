@@ -22,7 +22,7 @@ Projections project(const at::Tensor& rows, bool is_normed, const Layer& layer) 
       is_normed ? rows : layer.norm_before(rows.to(layer.weights().norm.weight.scalar_type())));
 }
 
-void check_given(const Block& block, int64_t layer, at::ScalarType compute) {
+void check_given(const Block& block, std::int64_t layer, at::ScalarType compute) {
   if (block.k.scalar_type() == compute && block.v.scalar_type() == compute) return;
   throw_plugin(ErrorText{.where = str("context of layer ", layer),
                          .failed = "keys and values of another dtype than the layer computes in",
@@ -33,16 +33,16 @@ void check_given(const Block& block, int64_t layer, at::ScalarType compute) {
 }
 
 // Fills k and v of blocks [from, to), which are of one kind and have no cached projections.
-void project_group(std::vector<Block>& blocks, size_t from, size_t to, const Layer& layer,
+void project_group(std::vector<Block>& blocks, std::size_t from, std::size_t to, const Layer& layer,
                    const memory::SegmentHooks& hooks) {
   std::vector<at::Tensor> rows;
-  for (size_t i = from; i < to; ++i) rows.push_back(blocks[i].source->rows.hidden);
+  for (std::size_t i = from; i < to; ++i) rows.push_back(blocks[i].source->rows.hidden);
   const bool is_normed = blocks[from].source->rows.kind == memory::RowsKind::kNormed;
   const Projections all = project(rows.size() == 1 ? rows[0] : at::cat(rows, 1), is_normed, layer);
   const bool keeps = hooks.caches_projections();
-  int64_t begin = 0;
-  for (size_t i = from; i < to; ++i) {
-    const int64_t n = blocks[i].rows();
+  std::int64_t begin = 0;
+  for (std::size_t i = from; i < to; ++i) {
+    const std::int64_t n = blocks[i].rows();
     blocks[i].k = all.k.narrow(1, begin, n);
     blocks[i].v = all.v.narrow(1, begin, n);
     begin += n;
@@ -84,9 +84,9 @@ at::Tensor additive(const at::Tensor& valid, const at::TensorOptions& options) {
 bool has_gaps(const at::Tensor& valid) {
   const at::Tensor rows = valid.contiguous();
   const bool* column = rows.const_data_ptr<bool>();
-  for (int64_t b = 0; b < rows.size(0); ++b) {
+  for (std::int64_t b = 0; b < rows.size(0); ++b) {
     bool has_any = false;
-    for (int64_t j = 0; j < rows.size(1); ++j, ++column) {
+    for (std::int64_t j = 0; j < rows.size(1); ++j, ++column) {
       if (has_any && !*column) return true;
       has_any = has_any || *column;
     }
@@ -94,14 +94,14 @@ bool has_gaps(const at::Tensor& valid) {
   return false;
 }
 
-at::Tensor all_valid(int64_t lanes, int64_t columns, at::Device device) {
+at::Tensor all_valid(std::int64_t lanes, std::int64_t columns, at::Device device) {
   return at::ones({lanes, columns}, at::TensorOptions().dtype(at::kBool).device(device));
 }
 
 // [B, sum m] bool of blocks[from ..).
-at::Tensor validity(const std::vector<Block>& blocks, size_t from) {
+at::Tensor validity(const std::vector<Block>& blocks, std::size_t from) {
   std::vector<at::Tensor> valid;
-  for (size_t i = from; i < blocks.size(); ++i) {
+  for (std::size_t i = from; i < blocks.size(); ++i) {
     const at::Tensor& own = blocks[i].source->rows.valid;
     const at::Tensor& k = blocks[i].k;
     valid.push_back(own.defined() ? own : all_valid(k.size(0), k.size(1), k.device()));
@@ -120,7 +120,7 @@ at::Tensor order_in_lanes(const std::vector<Block>& blocks, const SegmentScope& 
         return block.source->rows.valid.defined();
       });
   if (!any_invalid) return {};
-  const auto from = static_cast<size_t>(first - blocks.begin());
+  const auto from = static_cast<std::size_t>(first - blocks.begin());
   std::vector<at::Tensor> parts;
   if (first != blocks.end()) parts.push_back(validity(blocks, from));
   if (scope.rider_valid.defined()) {
@@ -137,45 +137,47 @@ at::Tensor order_in_lanes(const std::vector<Block>& blocks, const SegmentScope& 
 
 // t with columns [from, from + order.size(1)) along `dim` in the order of each lane, order [B,n]
 // i64; lanes (or 1) along `lane_dim`.
-at::Tensor in_order(const at::Tensor& t, int64_t from, const at::Tensor& order, int64_t lane_dim,
-                    int64_t dim) {
-  const int64_t lanes = order.size(0), columns = order.size(1);
-  std::vector<int64_t> shape = t.sizes().vec(), view(shape.size(), 1);
-  shape[static_cast<size_t>(lane_dim)] = view[static_cast<size_t>(lane_dim)] = lanes;
+at::Tensor in_order(const at::Tensor& t, std::int64_t from, const at::Tensor& order,
+                    std::int64_t lane_dim, std::int64_t dim) {
+  const std::int64_t lanes = order.size(0), columns = order.size(1);
+  std::vector<std::int64_t> shape = t.sizes().vec(), view(shape.size(), 1);
+  shape[static_cast<std::size_t>(lane_dim)] = view[static_cast<std::size_t>(lane_dim)] = lanes;
   const at::Tensor all = t.expand(shape);
-  shape[static_cast<size_t>(dim)] = view[static_cast<size_t>(dim)] = columns;
+  shape[static_cast<std::size_t>(dim)] = view[static_cast<std::size_t>(dim)] = columns;
   const at::Tensor moved =
       all.narrow(dim, from, columns).gather(dim, order.view(view).expand(shape));
-  const int64_t rest = from + columns;
+  const std::int64_t rest = from + columns;
   return at::cat({all.narrow(dim, 0, from), moved, all.narrow(dim, rest, t.size(dim) - rest)}, dim);
 }
 
 }  // namespace
 
 bool ContextColumns::is_reordered() const {
-  for (size_t i = 1; i < blocks.size(); ++i) {
+  for (std::size_t i = 1; i < blocks.size(); ++i) {
     if (blocks[i].index < blocks[i - 1].index) return true;
   }
   return false;
 }
 
 at::Tensor ContextColumns::of_all_heads(const at::Tensor& rows) const {
-  const int64_t heads = rows.size(2);
+  const std::int64_t heads = rows.size(2);
   return heads >= key_heads ? rows : rows.repeat_interleave(key_heads / heads, 2);
 }
 
-at::Tensor ContextColumns::in_lane_order(const at::Tensor& t, int64_t lane_dim, int64_t dim) const {
+at::Tensor ContextColumns::in_lane_order(const at::Tensor& t, std::int64_t lane_dim,
+                                         std::int64_t dim) const {
   return lane_order.defined() ? in_order(t, free, lane_order, lane_dim, dim) : t;
 }
 
 at::Tensor ContextColumns::original_order(const at::Tensor& given) const {
-  const at::Tensor columns =
-      lane_order.defined() ? in_order(given, free, lane_order.argsort(int64_t{1}), 0, 1) : given;
+  const at::Tensor columns = lane_order.defined()
+                                 ? in_order(given, free, lane_order.argsort(std::int64_t{1}), 0, 1)
+                                 : given;
   if (!is_reordered()) return columns;
   std::vector<at::Tensor> parts(blocks.size());
-  int64_t begin = 0;
+  std::int64_t begin = 0;
   for (const Block& block : blocks) {
-    parts[static_cast<size_t>(block.index)] = columns.narrow(1, begin, block.rows());
+    parts[static_cast<std::size_t>(block.index)] = columns.narrow(1, begin, block.rows());
     begin += block.rows();
   }
   parts.push_back(columns.narrow(1, begin, columns.size(1) - begin));
@@ -205,15 +207,15 @@ void ContextColumns::projections(std::vector<at::Tensor>& k, std::vector<at::Ten
   k.resize(blocks.size());
   v.resize(blocks.size());
   for (const Block& block : blocks) {
-    k[static_cast<size_t>(block.index)] = of_all_heads(block.k);
-    v[static_cast<size_t>(block.index)] = of_all_heads(block.v);
+    k[static_cast<std::size_t>(block.index)] = of_all_heads(block.k);
+    v[static_cast<std::size_t>(block.index)] = of_all_heads(block.v);
   }
 }
 
 ContextColumns gather_context(const memory::LayerContext& context, const Layer& layer,
                               const SegmentScope& scope) {
   ContextColumns out;
-  int64_t position = 0;
+  std::int64_t position = 0;
   for (const memory::ContextBlock& source : context.blocks) {
     if (source.rows.count > 0) out.blocks.push_back({&source, position++, {}, {}});
   }
@@ -223,8 +225,8 @@ ContextColumns gather_context(const memory::LayerContext& context, const Layer& 
     (block.is_placed() ? out.placed : out.free) += block.rows();
     find_given(block, layer, scope.hooks);
   }
-  for (size_t from = 0; from < out.blocks.size();) {
-    size_t to = from + 1;
+  for (std::size_t from = 0; from < out.blocks.size();) {
+    std::size_t to = from + 1;
     if (!out.blocks[from].k.defined()) {
       while (to < out.blocks.size() && !out.blocks[to].k.defined() &&
              out.blocks[to].source->rows.kind == out.blocks[from].source->rows.kind) {
@@ -240,14 +242,16 @@ ContextColumns gather_context(const memory::LayerContext& context, const Layer& 
   return out;
 }
 
-at::Tensor valid_columns(const ContextColumns& context, int64_t lanes, int64_t tokens,
+at::Tensor valid_columns(const ContextColumns& context, std::int64_t lanes, std::int64_t tokens,
                          const SegmentScope& scope) {
   const bool any_invalid =
       scope.token_valid.defined() || scope.rider_valid.defined() ||
       std::any_of(context.blocks.begin(), context.blocks.end(),
                   [](const Block& b) { return b.source->rows.valid.defined(); });
   if (!any_invalid) return {};
-  const auto all = [&](int64_t n) { return all_valid(lanes, n, scope.tables.options().device()); };
+  const auto all = [&](std::int64_t n) {
+    return all_valid(lanes, n, scope.tables.options().device());
+  };
   std::vector<at::Tensor> valid;
   if (!context.blocks.empty()) valid.push_back(validity(context.blocks, 0));
   if (scope.riders > 0)
@@ -307,13 +311,13 @@ at::Tensor bias_columns(const ContextColumns& context, const memory::LayerContex
   const at::ScalarType type = score_dtype(layer.settings().compute);
   std::vector<at::Tensor> parts;
   bool any = source.token_bias.defined();
-  std::array<int64_t, 3> sizes{1, 1, 1};
+  std::array<std::int64_t, 3> sizes{1, 1, 1};
   const auto add = [&](const at::Tensor& part) {
-    for (size_t d = 0; d < 3; ++d)
-      sizes[d] = std::max(sizes[d], part.size(static_cast<int64_t>(d)));
+    for (std::size_t d = 0; d < 3; ++d)
+      sizes[d] = std::max(sizes[d], part.size(static_cast<std::int64_t>(d)));
     parts.push_back(part);
   };
-  const auto zeros = [&](int64_t n) {
+  const auto zeros = [&](std::int64_t n) {
     return at::zeros({1, 1, 1, n}, q.options().dtype(type).requires_grad(false));
   };
   for (const ContextColumns::Block& block : context.blocks) {
@@ -343,14 +347,15 @@ at::Tensor bias_columns(const ContextColumns& context, const memory::LayerContex
   return context.in_lane_order(parts.size() == 1 ? parts[0] : at::cat(parts, 3), 1, 3);
 }
 
-bool may_have_gaps(const std::vector<Block>& blocks, size_t from, const at::Tensor& rider_valid) {
+bool may_have_gaps(const std::vector<Block>& blocks, std::size_t from,
+                   const at::Tensor& rider_valid) {
   if (rider_valid.defined()) return true;
-  std::vector<uint8_t> lacks(static_cast<size_t>(blocks.front().k.size(0)), 0);
-  for (size_t i = blocks.size(); i-- > from;) {
-    const std::vector<int64_t>& counts = blocks[i].source->rows.counts;
+  std::vector<std::uint8_t> lacks(static_cast<std::size_t>(blocks.front().k.size(0)), 0);
+  for (std::size_t i = blocks.size(); i-- > from;) {
+    const std::vector<std::int64_t>& counts = blocks[i].source->rows.counts;
     if (counts.empty() && blocks[i].source->rows.valid.defined()) return true;
-    for (size_t b = 0; b < lacks.size(); ++b) {
-      const int64_t held = counts.empty() ? blocks[i].rows() : counts[b];
+    for (std::size_t b = 0; b < lacks.size(); ++b) {
+      const std::int64_t held = counts.empty() ? blocks[i].rows() : counts[b];
       const bool is_part = held > 0 && held < blocks[i].rows();
       if (is_part || (held > 0 && lacks[b] != 0)) return true;
       if (held < blocks[i].rows()) lacks[b] = 1;

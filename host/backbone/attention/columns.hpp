@@ -28,16 +28,16 @@ struct ContextPlaces {
 struct ContextColumns {
   struct Block {
     const memory::ContextBlock* source = nullptr;
-    int64_t index = 0;  // among the blocks of LayerContext::blocks that have rows
-    at::Tensor k, v;    // [B,m,G|H,d], without positions
-    int64_t rows() const { return source->rows.count; }
+    std::int64_t index = 0;  // among the blocks of LayerContext::blocks that have rows
+    at::Tensor k, v;         // [B,m,G|H,d], without positions
+    std::int64_t rows() const { return source->rows.count; }
     bool is_placed() const { return source->position == memory::PositionKind::kPlace; }
   };
   std::vector<Block> blocks;
-  int64_t free = 0;    // rows without places
-  int64_t placed = 0;  // rows by place, without riders and tokens
+  std::int64_t free = 0;    // rows without places
+  std::int64_t placed = 0;  // rows by place, without riders and tokens
   // Heads of all keys and values: the layer's G, or H when a hook has given keys of every head.
-  int64_t key_heads = 0;
+  std::int64_t key_heads = 0;
   // A permutation of the columns for each lane, [B,placed+M] i64, with the invalid ones first; it
   // is made when some lane has a placed column or rider that is invalid to the right of a valid
   // one. With it the lane's rows have the distances of that lane run alone. Undefined = the same
@@ -51,7 +51,7 @@ struct ContextColumns {
   at::Tensor of_all_heads(const at::Tensor& rows) const;
   // Applies that order to t, whose columns [free; placed; riders; rest] lie along `dim` and lanes
   // (or 1) along `lane_dim`.
-  at::Tensor in_lane_order(const at::Tensor& t, int64_t lane_dim, int64_t dim) const;
+  at::Tensor in_lane_order(const at::Tensor& t, std::int64_t lane_dim, std::int64_t dim) const;
   // Columns [B, free + placed + riders + rest] back in the order of LayerContext::blocks.
   at::Tensor original_order(const at::Tensor& columns) const;
   // Keys and values of the blocks in the order of LayerContext::blocks, of key_heads heads.
@@ -65,7 +65,7 @@ ContextColumns gather_context(const memory::LayerContext& context, const Layer& 
                               const SegmentScope& scope);
 
 // Which columns exist, in the lanes' order: [B,K] bool; undefined = all.
-at::Tensor valid_columns(const ContextColumns& context, int64_t lanes, int64_t tokens,
+at::Tensor valid_columns(const ContextColumns& context, std::int64_t lanes, std::int64_t tokens,
                          const SegmentScope& scope);
 
 // The additive mask [1|H,1|B,T,K] of lengths, window and those columns; undefined = all are seen.
@@ -81,7 +81,7 @@ at::Tensor bias_columns(const ContextColumns& context, const memory::LayerContex
 // Whether some lane may have an invalid row to the right of a valid one, in blocks[from ..)
 // followed by riders of this validity. Told from the blocks' row counts, which lie on the CPU:
 // false is certain, true is not.
-bool may_have_gaps(const std::vector<ContextColumns::Block>& blocks, size_t from,
+bool may_have_gaps(const std::vector<ContextColumns::Block>& blocks, std::size_t from,
                    const at::Tensor& rider_valid);
 
 }  // namespace mneme::backbone

@@ -65,10 +65,10 @@ struct Operands {
     }
   }
   // From what `tensors` returned, keys and values of `n` pieces.
-  Operands(const std::vector<at::Tensor>& saved, size_t n) {
-    size_t at = 0;
+  Operands(const std::vector<at::Tensor>& saved, std::size_t n) {
+    std::size_t at = 0;
     for (at::Tensor* t : single()) *t = saved[at++];
-    for (size_t p = 0; p < n; ++p, at += 2) pieces.push_back({saved[at], saved[at + 1]});
+    for (std::size_t p = 0; p < n; ++p, at += 2) pieces.push_back({saved[at], saved[at + 1]});
   }
   std::vector<at::Tensor> tensors() {
     std::vector<at::Tensor> out;
@@ -79,7 +79,7 @@ struct Operands {
     }
     return out;
   }
-  static constexpr size_t kSingle = 7;
+  static constexpr std::size_t kSingle = 7;
 
  private:
   std::array<at::Tensor*, kSingle> single() {
@@ -104,7 +104,7 @@ class Inputs {
       pieces_.push_back({.rows = piece.k.size(1), .k = rows_of(piece.k), .v = rows_of(piece.v)});
     }
     in_.pieces = pieces_.data();
-    in_.n_pieces = static_cast<int64_t>(pieces_.size());
+    in_.n_pieces = static_cast<std::int64_t>(pieces_.size());
     in_.table = data(from.table);
     if (from.table.defined()) {
       in_.table_rows = from.table.size(1);
@@ -115,10 +115,10 @@ class Inputs {
     in_.position_bias = data(from.position_bias);
     in_.slopes = data(from.slopes);
     if (from.valid.defined()) {
-      in_.valid = reinterpret_cast<const uint8_t*>(from.valid.const_data_ptr<bool>());
+      in_.valid = reinterpret_cast<const std::uint8_t*>(from.valid.const_data_ptr<bool>());
     }
     in_.bias = data(from.bias);
-    for (int64_t d = 0; d < 4 && from.bias.defined(); ++d) {
+    for (std::int64_t d = 0; d < 4 && from.bias.defined(); ++d) {
       in_.bias_stride[d] = from.bias.size(d) == 1 ? 0 : from.bias.stride(d);
     }
   }
@@ -150,11 +150,11 @@ kernel::AttentionShape shape_of(const AttentionArgs& args, const std::vector<Key
 }
 
 // body(scratch, piece) for every piece, on several threads.
-void for_each_piece(int64_t pieces, uint64_t scratch_bytes,
-                    const std::function<void(void*, int64_t)>& body) {
-  tensor::parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
-    const at::Tensor scratch = at::empty({static_cast<int64_t>(scratch_bytes)}, at::kByte);
-    for (int64_t piece = begin; piece < end; ++piece) body(scratch.data_ptr(), piece);
+void for_each_piece(std::int64_t pieces, std::uint64_t scratch_bytes,
+                    const std::function<void(void*, std::int64_t)>& body) {
+  tensor::parallel_for(pieces, 1, [&](std::int64_t begin, std::int64_t end) {
+    const at::Tensor scratch = at::empty({static_cast<std::int64_t>(scratch_bytes)}, at::kByte);
+    for (std::int64_t piece = begin; piece < end; ++piece) body(scratch.data_ptr(), piece);
   });
 }
 
@@ -162,7 +162,7 @@ void attend_on_cuda(const kernel::AttentionShape& shape, const kernel::Attention
                     const kernel::AttentionResults& results, at::Device device) {
   const c10::DeviceGuard current(device);
   const at::Tensor workspace =
-      at::empty({static_cast<int64_t>(kernel::CudaAttention::workspace(shape))},
+      at::empty({static_cast<std::int64_t>(kernel::CudaAttention::workspace(shape))},
                 at::TensorOptions().dtype(at::kByte).device(device));
   const char* const failed = kernel::CudaAttention::attend(
       shape, inputs, results, workspace.data_ptr(), tensor::stream_of(device));
@@ -190,7 +190,8 @@ AttentionOutput attended(const kernel::AttentionShape& shape, const Operands& op
   }
   const auto& kernels = tensor::fastest_kernels<kernel::AttentionKernels>();
   for_each_piece(kernel::AttentionParts(shape).pieces(shape),
-                 kernels.attend_scratch(shape, inputs.get()), [&](void* scratch, int64_t piece) {
+                 kernels.attend_scratch(shape, inputs.get()),
+                 [&](void* scratch, std::int64_t piece) {
                    kernels.attend(shape, inputs.get(), results, scratch, piece);
                  });
   return out;
@@ -214,7 +215,7 @@ Gradients gradients_of(const kernel::AttentionShape& shape, const Operands& oper
   const kernel::GradientParts parts(shape);
   const at::Tensor& q = operands.q;
   const auto sums = q.options().dtype(score_dtype(q.scalar_type()));
-  const int64_t padded = kernel::padded_width(shape);
+  const std::int64_t padded = kernel::padded_width(shape);
   const auto of_heads = [&](bool is_wanted) {
     return is_wanted ? at::empty({parts.shares, shape.heads, shape.width}, sums) : at::Tensor();
   };
@@ -227,7 +228,7 @@ Gradients gradients_of(const kernel::AttentionShape& shape, const Operands& oper
   if (grad_lse.defined()) pass.grad_lse = grad_lse.const_data_ptr();
   at::Tensor by_row, table;
   if (operands.table.defined()) {
-    const int64_t rows = operands.table.size(1);
+    const std::int64_t rows = operands.table.size(1);
     by_row = at::constant_pad_nd(operands.table, {0, padded - shape.width}).contiguous();
     pass.table_by_row = by_row.const_data_ptr();
     if (wanted.table) {
@@ -238,7 +239,7 @@ Gradients gradients_of(const kernel::AttentionShape& shape, const Operands& oper
   Gradients out;
   out.q = at::empty(q.sizes(), q.options());
   std::vector<kernel::KeyGradient> pieces;
-  for (size_t p = 0; p < operands.pieces.size(); ++p) {
+  for (std::size_t p = 0; p < operands.pieces.size(); ++p) {
     // Rows that no query's window reaches are left out.
     const auto like = [&](const at::Tensor& t, bool is_wanted) {
       return is_wanted ? at::zeros(t.sizes(), t.options()) : at::Tensor();
@@ -259,7 +260,7 @@ Gradients gradients_of(const kernel::AttentionShape& shape, const Operands& oper
 
   const auto& kernels = tensor::fastest_kernels<kernel::AttentionGradientKernels>();
   for_each_piece(parts.pieces(shape), kernels.backward_scratch(shape, inputs.get()),
-                 [&](void* scratch, int64_t piece) {
+                 [&](void* scratch, std::int64_t piece) {
                    kernels.backward(shape, inputs.get(), pass, gradients, scratch, piece);
                  });
   if (table.defined()) {
@@ -297,7 +298,7 @@ class FusedFunction : public torch::autograd::Function<FusedFunction> {
 
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
     const variable_list saved = ctx->get_saved_variables();
-    const size_t n = (saved.size() - Operands::kSingle - 2) / 2;
+    const std::size_t n = (saved.size() - Operands::kSingle - 2) / 2;
     const Operands operands(saved, n);
     const AttentionOutput passed{saved[saved.size() - 2], saved.back(), {}};
     AttentionArgs args;
@@ -309,8 +310,8 @@ class FusedFunction : public torch::autograd::Function<FusedFunction> {
         {ctx->saved_data["window"].toInt(), nullptr, ctx->saved_data["clamp"].toInt(), {}});
     // Edges are those of the inputs that there are, in their order.
     Wanted wanted;
-    size_t edge = 1;
-    for (size_t p = 0; p < n; ++p) {
+    std::size_t edge = 1;
+    for (std::size_t p = 0; p < n; ++p) {
       wanted.keys.push_back(ctx->needs_input_grad(edge++));
       wanted.values.push_back(ctx->needs_input_grad(edge++));
     }
@@ -369,7 +370,7 @@ bool can_be_fused(const AttentionArgs& args) {
   return trains_fused(type) && !(args.bias.defined() && args.bias.requires_grad());
 }
 
-at::Tensor empty_columns(int64_t heads, int64_t rows, int64_t width,
+at::Tensor empty_columns(std::int64_t heads, std::int64_t rows, std::int64_t width,
                          const at::TensorOptions& options) {
   const at::Tensor columns = at::empty({heads, width, rows + kernel::kTableSpare}, options);
   columns.narrow(2, rows, kernel::kTableSpare).zero_();

@@ -23,10 +23,10 @@ std::pair<at::Tensor, at::Tensor> joined_pieces(const std::vector<KeyPiece>& pie
 // Which columns a query sees: those without places, and of the others (the last K - first_placed)
 // its own and those before it. MaskCache::causal and valid_columns say the same as tensors.
 struct ColumnRule {
-  int64_t window = 0;                           // distances 0 .. window-1; 0 = all
+  std::int64_t window = 0;                      // distances 0 .. window-1; 0 = all
   const std::vector<double>* slopes = nullptr;  // of ALiBi, a head each; null = none
   // Distances above it count as it, and the table's rows of them are equal; 0 = off.
-  int64_t clamp = 0;
+  std::int64_t clamp = 0;
   at::Tensor valid{};  // [B,K] bool; undefined = all
 };
 
@@ -50,7 +50,7 @@ AttentionOutput attend_fused(const AttentionArgs& args, const std::vector<KeyPie
 // copies tables that are not.
 at::Tensor column_by_column(const at::Tensor& table);
 // The room of such a table, [heads,rows,width] without values.
-at::Tensor empty_columns(int64_t heads, int64_t rows, int64_t width,
+at::Tensor empty_columns(std::int64_t heads, std::int64_t rows, std::int64_t width,
                          const at::TensorOptions& options);
 
 }  // namespace mneme::backbone

@@ -11,9 +11,9 @@
 namespace mneme::backbone {
 namespace {
 
-constexpr size_t kMaxMasks = 64;
+constexpr std::size_t kMaxMasks = 64;
 
-at::Tensor frequencies(int64_t width, at::Device device) {
+at::Tensor frequencies(std::int64_t width, at::Device device) {
   const at::TensorOptions options = at::TensorOptions().dtype(at::kDouble).device(device);
   const at::Tensor k = at::arange(0, width, 2, options);
   return at::pow(10000.0, -k / static_cast<double>(width));
@@ -21,20 +21,21 @@ at::Tensor frequencies(int64_t width, at::Device device) {
 
 }  // namespace
 
-at::Tensor sinusoids(const at::Tensor& distances, int64_t width, const at::TensorOptions& options) {
+at::Tensor sinusoids(const at::Tensor& distances, std::int64_t width,
+                     const at::TensorOptions& options) {
   const at::Tensor angle =
       distances.to(at::kDouble).unsqueeze(-1) * frequencies(width, distances.device());
   return at::cat({angle.sin(), angle.cos()}, -1).to(options);
 }
 
-std::vector<double> alibi_slopes(int64_t heads) {
-  int64_t power = 1;
+std::vector<double> alibi_slopes(std::int64_t heads) {
+  std::int64_t power = 1;
   while (power * 2 <= heads) power *= 2;
   std::vector<double> slopes;
-  for (int64_t h = 1; h <= power; ++h) {
+  for (std::int64_t h = 1; h <= power; ++h) {
     slopes.push_back(std::exp2(-8.0 * static_cast<double>(h) / static_cast<double>(power)));
   }
-  for (int64_t h = 1; power + (h + 1) / 2 <= heads; h += 2) {
+  for (std::int64_t h = 1; power + (h + 1) / 2 <= heads; h += 2) {
     slopes.push_back(std::exp2(-4.0 * static_cast<double>(h) / static_cast<double>(power)));
   }
   return slopes;
@@ -51,8 +52,8 @@ void PositionTables::begin_segment(double dropout) {
   signed_ = at::Tensor();
 }
 
-at::Tensor PositionTables::plain(int64_t distances) {
-  const int64_t have = plain_.defined() ? plain_.size(0) : 0;
+at::Tensor PositionTables::plain(std::int64_t distances) {
+  const std::int64_t have = plain_.defined() ? plain_.size(0) : 0;
   if (have < distances + 1) {
     at::Tensor fresh = at::arange(distances - 1, have - 2, -1,
                                   at::TensorOptions().dtype(at::kLong).device(options_.device()));
@@ -64,13 +65,13 @@ at::Tensor PositionTables::plain(int64_t distances) {
   return plain_.narrow(0, plain_.size(0) - distances - 1, distances + 1);
 }
 
-at::Tensor PositionTables::descending(int64_t distances) {
+at::Tensor PositionTables::descending(std::int64_t distances) {
   const at::NoGradGuard no_grad;
   if (dropout_ == 0.0) return plain(distances);
-  const int64_t have = dropped_.defined() ? dropped_.size(0) : 0;
+  const std::int64_t have = dropped_.defined() ? dropped_.size(0) : 0;
   if (have < distances + 1) {
     // A longer table keeps the rows that other layers have used in this segment.
-    const int64_t more = distances + 1 - have;
+    const std::int64_t more = distances + 1 - have;
     const at::Tensor fresh = plain(distances).narrow(0, 0, more) *
                              noise_->mask({more, width_}, options_, dropout_, LaneDim::kNone);
     dropped_ = have == 0 ? fresh : at::cat({fresh, dropped_});
@@ -78,15 +79,15 @@ at::Tensor PositionTables::descending(int64_t distances) {
   return dropped_.narrow(0, dropped_.size(0) - distances - 1, distances + 1);
 }
 
-at::Tensor PositionTables::dropped(int64_t high, int64_t low) const {
+at::Tensor PositionTables::dropped(std::int64_t high, std::int64_t low) const {
   const at::Tensor table = of(at::arange(high, low - 1, -1, options_.dtype(at::kLong)));
   return dropout_ == 0.0 ? table
                          : table * noise_->mask(table.sizes(), options_, dropout_, LaneDim::kNone);
 }
 
-at::Tensor PositionTables::signed_descending(int64_t high, int64_t count) {
+at::Tensor PositionTables::signed_descending(std::int64_t high, std::int64_t count) {
   const at::NoGradGuard no_grad;
-  const int64_t low = high - count + 1;
+  const std::int64_t low = high - count + 1;
   if (!signed_.defined()) {
     signed_ = dropped(high, low);
     signed_high_ = high;
@@ -96,7 +97,7 @@ at::Tensor PositionTables::signed_descending(int64_t high, int64_t count) {
     signed_ = at::cat({dropped(high, signed_high_ + 1), signed_});
     signed_high_ = high;
   }
-  const int64_t signed_low = signed_high_ - signed_.size(0) + 1;
+  const std::int64_t signed_low = signed_high_ - signed_.size(0) + 1;
   if (low < signed_low) signed_ = at::cat({signed_, dropped(signed_low - 1, low)});
   return signed_.narrow(0, signed_high_ - high, count);
 }
@@ -105,8 +106,8 @@ at::Tensor PositionTables::of(const at::Tensor& distances) const {
   return sinusoids(clamp_ > 0 ? distances.clamp_max(clamp_) : distances, width_, options_);
 }
 
-at::Tensor MaskCache::causal(const ColumnLayout& layout, int64_t window,
-                             const std::vector<double>& slopes, int64_t clamp,
+at::Tensor MaskCache::causal(const ColumnLayout& layout, std::int64_t window,
+                             const std::vector<double>& slopes, std::int64_t clamp,
                              const at::TensorOptions& options) {
   const auto key = std::tuple(layout, window, c10::typeMetaToScalarType(options.dtype()));
   if (const auto it = masks_.find(key); it != masks_.end()) return it->second;
@@ -131,7 +132,7 @@ at::Tensor MaskCache::causal(const ColumnLayout& layout, int64_t window,
   return mask;
 }
 
-at::Tensor distances_of(const at::Tensor& distance, int64_t tokens) {
+at::Tensor distances_of(const at::Tensor& distance, std::int64_t tokens) {
   return distance.unsqueeze(1) + at::arange(tokens, distance.options()).view({1, tokens, 1});
 }
 
@@ -140,8 +141,8 @@ namespace {
 // Reads the clamp+1 rows of the table: every distance at or above clamp has the same score.
 at::Tensor clamped_scores(const at::Tensor& query, const at::Tensor& weight,
                           const at::Tensor& distance, PositionTables& tables) {
-  const int64_t heads = query.size(0), lanes = query.size(1), length = query.size(2);
-  const int64_t distances = tables.clamp() + 1;
+  const std::int64_t heads = query.size(0), lanes = query.size(1), length = query.size(2);
+  const std::int64_t distances = tables.clamp() + 1;
   const at::Tensor rows = tables.descending(distances).to(query.scalar_type());
   const at::Tensor projected =
       at::matmul(rows, weight.t()).view({distances + 1, heads, query.size(3)});
@@ -158,9 +159,9 @@ at::Tensor clamped_scores(const at::Tensor& query, const at::Tensor& weight,
 at::Tensor explicit_scores(const at::Tensor& scaled_query, const at::Tensor& weight,
                            const at::Tensor& distance, PositionTables& tables) {
   if (tables.clamp() > 0) return clamped_scores(scaled_query, weight, distance, tables);
-  const int64_t heads = scaled_query.size(0), lanes = scaled_query.size(1);
-  const int64_t length = scaled_query.size(2), width = tables.width(), half = width / 2;
-  const int64_t rows = distance.size(1);
+  const std::int64_t heads = scaled_query.size(0), lanes = scaled_query.size(1);
+  const std::int64_t length = scaled_query.size(2), width = tables.width(), half = width / 2;
+  const std::int64_t rows = distance.size(1);
   // w [H,B,T,width] = query . position projection
   const at::Tensor w = at::bmm(scaled_query.reshape({heads, lanes * length, scaled_query.size(3)}),
                                weight.view({heads, -1, width}))

@@ -20,12 +20,13 @@ namespace mneme::backbone {
 // [sin(x f_0 ..), cos(x f_0 ..)] of a distance x with frequencies f_k = 10000^(-2k/width)
 // [Transformer-XL, PositionalEmbedding], computed in f64, cast at the end. distances [..] i64 ->
 // [.., width]. width is even.
-at::Tensor sinusoids(const at::Tensor& distances, int64_t width, const at::TensorOptions& options);
+at::Tensor sinusoids(const at::Tensor& distances, std::int64_t width,
+                     const at::TensorOptions& options);
 
 // ALiBi's slope of each head [Press et al. 2022]: 2^(-8 h / n) for a power of two n; otherwise
 // those of the next lower power, then every second one of the next higher. f64 values, steepest
 // first.
-std::vector<double> alibi_slopes(int64_t heads);
+std::vector<double> alibi_slopes(std::int64_t heads);
 // [heads], of the dtype and on the device of the options.
 at::Tensor slopes_on(const std::vector<double>& slopes, const at::TensorOptions& options);
 
@@ -33,43 +34,43 @@ at::Tensor slopes_on(const std::vector<double>& slopes, const at::TensorOptions&
 class PositionTables {
  public:
   // clamp: distances above it read its row; 0 = off.
-  PositionTables(int64_t width, int64_t clamp, at::TensorOptions options, Noise* noise)
+  PositionTables(std::int64_t width, std::int64_t clamp, at::TensorOptions options, Noise* noise)
       : width_(width), clamp_(clamp), options_(options), noise_(noise) {}
 
   // Starts a segment; dropout p > 0 draws one mask of the segment, shared by lanes and layers.
   void begin_segment(double dropout);
   // [distances + 1, width] in descending distance.
-  at::Tensor descending(int64_t distances);
+  at::Tensor descending(std::int64_t distances);
   // Signed distances high, high-1, .. [count, width], with the segment's mask too.
-  at::Tensor signed_descending(int64_t high, int64_t count);
+  at::Tensor signed_descending(std::int64_t high, std::int64_t count);
   // Signed distances [n] i64 -> [n, width], clamped from above, without dropout.
   at::Tensor of(const at::Tensor& distances) const;
-  int64_t clamp() const { return clamp_; }
-  int64_t width() const { return width_; }
+  std::int64_t clamp() const { return clamp_; }
+  std::int64_t width() const { return width_; }
   const at::TensorOptions& options() const { return options_; }
 
  private:
-  at::Tensor plain(int64_t distances);
+  at::Tensor plain(std::int64_t distances);
   // Signed distances high .. low, with a mask of their own.
-  at::Tensor dropped(int64_t high, int64_t low) const;
+  at::Tensor dropped(std::int64_t high, std::int64_t low) const;
 
-  int64_t width_;
-  int64_t clamp_;
+  std::int64_t width_;
+  std::int64_t clamp_;
   at::TensorOptions options_;
   Noise* noise_;
   double dropout_ = 0.0;
   at::Tensor plain_;    // the longest table so far
   at::Tensor dropped_;  // the segment's, with dropout
   at::Tensor signed_;   // as dropped_, of signed distances from signed_high_ down
-  int64_t signed_high_ = 0;
+  std::int64_t signed_high_ = 0;
 };
 
 // The columns of the causal attention: `free` ones without places, then `placed` ones right before
 // the tokens (memory rows by place, riders, an open segment's earlier tokens), then the tokens.
 struct ColumnLayout {
-  int64_t free = 0;
-  int64_t placed = 0;
-  int64_t tokens = 0;
+  std::int64_t free = 0;
+  std::int64_t placed = 0;
+  std::int64_t tokens = 0;
   auto operator<=>(const ColumnLayout&) const = default;
 };
 
@@ -79,15 +80,16 @@ class MaskCache {
   // Scores' mask [1|H,1,T,free+placed+T]: -inf where a column lies in the future or, for window >
   // 0, at a distance of window or more; 0 elsewhere, or -slope * distance when slopes are given
   // (clamped at `clamp` when that is positive; free columns get 0).
-  at::Tensor causal(const ColumnLayout& layout, int64_t window, const std::vector<double>& slopes,
-                    int64_t clamp, const at::TensorOptions& options);
+  at::Tensor causal(const ColumnLayout& layout, std::int64_t window,
+                    const std::vector<double>& slopes, std::int64_t clamp,
+                    const at::TensorOptions& options);
 
  private:
-  std::map<std::tuple<ColumnLayout, int64_t, at::ScalarType>, at::Tensor> masks_;
+  std::map<std::tuple<ColumnLayout, std::int64_t, at::ScalarType>, at::Tensor> masks_;
 };
 
 // Distances [B|1,T,m] of rows at distance[b,m] + i from query i.
-at::Tensor distances_of(const at::Tensor& distance, int64_t tokens);
+at::Tensor distances_of(const at::Tensor& distance, std::int64_t tokens);
 
 // Position scores of rows with explicit distances, [H,B,T,m]: scaled queries [H,B,T,d] against rows
 // at distance[b,m] + i from query i, or at distance[b,i,m]. Without clamp the sinusoid of a sum is

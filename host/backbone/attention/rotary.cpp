@@ -20,7 +20,7 @@ double pair_of_turns(const RotaryConfig& config, double width, double turns) {
 }
 
 // The share of pair i that keeps its frequency.
-double kept_share(const RotaryConfig& config, int64_t width, int64_t i) {
+double kept_share(const RotaryConfig& config, std::int64_t width, std::int64_t i) {
   const auto d = static_cast<double>(width);
   double low = pair_of_turns(config, d, config.beta_fast);
   double high = pair_of_turns(config, d, config.beta_slow);
@@ -46,9 +46,9 @@ double llama3_frequency(const RotaryConfig& config, double frequency) {
 
 }  // namespace
 
-std::vector<double> rotary_frequencies(const RotaryConfig& config, int64_t width) {
+std::vector<double> rotary_frequencies(const RotaryConfig& config, std::int64_t width) {
   std::vector<double> out;
-  for (int64_t i = 0; i < width / 2; ++i) {
+  for (std::int64_t i = 0; i < width / 2; ++i) {
     const double exponent = 2.0 * static_cast<double>(i) / static_cast<double>(width);
     const double plain = std::pow(config.base, -exponent);
     switch (config.scaling) {
@@ -80,12 +80,12 @@ double rotary_factor(const RotaryConfig& config) {
 Turn Turn::of_rows() const { return {cos.unsqueeze(-2), sin.unsqueeze(-2)}; }
 
 at::Tensor turned(const at::Tensor& x, const Turn& turn) {
-  const int64_t half = x.size(-1) / 2;
+  const std::int64_t half = x.size(-1) / 2;
   const at::Tensor a = x.narrow(-1, 0, half), b = x.narrow(-1, half, half);
   return at::cat({a * turn.cos - b * turn.sin, b * turn.cos + a * turn.sin}, -1);
 }
 
-RotaryTables::RotaryTables(const RotaryConfig& config, int64_t head_width, at::Device device)
+RotaryTables::RotaryTables(const RotaryConfig& config, std::int64_t head_width, at::Device device)
     : frequencies_(at::tensor(rotary_frequencies(config, head_width), at::kDouble).to(device)),
       factor_(rotary_factor(config)) {}
 
@@ -95,11 +95,11 @@ Turn RotaryTables::at(const at::Tensor& places, at::ScalarType dtype) const {
   return {(angle.cos() * factor_).to(dtype), (angle.sin() * factor_).to(dtype)};
 }
 
-Turn RotaryTables::range(int64_t first, int64_t count, at::ScalarType dtype) {
+Turn RotaryTables::range(std::int64_t first, std::int64_t count, at::ScalarType dtype) {
   const bool has_any = kept_.cos.defined() && kept_.cos.scalar_type() == dtype;
-  int64_t begin = has_any ? first_ : first, end = has_any ? first_ + kept_.cos.size(0) : first;
+  std::int64_t begin = has_any ? first_ : first, end = has_any ? first_ + kept_.cos.size(0) : first;
   // A growing context asks for a place more at a time: half as many again are computed ahead.
-  const int64_t spare = count / 2;
+  const std::int64_t spare = count / 2;
   const bool grows_left = first<begin, grows_right = first + count> end;
   if (grows_left) begin = first - spare;
   if (grows_right) end = first + count + spare;

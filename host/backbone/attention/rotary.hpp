@@ -15,7 +15,7 @@ namespace mneme::backbone {
 // f_i of a head of `width` numbers, [width/2] in f64: base^(-2i/width), lowered as the scaling
 // says: linear by the factor; llama3 by wavelength (Llama 3.1); yarn by turns in the original
 // context [Peng et al. 2023, section 3.2]; dynamic not at all, within the original context.
-std::vector<double> rotary_frequencies(const config::RotaryConfig& config, int64_t width);
+std::vector<double> rotary_frequencies(const config::RotaryConfig& config, std::int64_t width);
 
 // What queries and keys are multiplied by: 1, or yarn's factor.
 double rotary_factor(const config::RotaryConfig& config);
@@ -34,10 +34,10 @@ at::Tensor turned(const at::Tensor& x, const Turn& turn);
 // Tables of one model. Angles are computed in f64.
 class RotaryTables {
  public:
-  RotaryTables(const config::RotaryConfig& config, int64_t head_width, at::Device device);
+  RotaryTables(const config::RotaryConfig& config, std::int64_t head_width, at::Device device);
 
   // Places first, first + 1, .. [count,d/2] in `dtype`; kept for the next call.
-  Turn range(int64_t first, int64_t count, at::ScalarType dtype);
+  Turn range(std::int64_t first, std::int64_t count, at::ScalarType dtype);
   // Places i64 [..] -> [..,d/2].
   Turn at(const at::Tensor& places, at::ScalarType dtype) const;
   // Of queries, and of keys.
@@ -49,7 +49,7 @@ class RotaryTables {
   at::Tensor frequencies_;  // [d/2] f64
   double factor_;
   Turn kept_;  // of places first_ ..
-  int64_t first_ = 0;
+  std::int64_t first_ = 0;
 };
 
 }  // namespace mneme::backbone

@@ -15,13 +15,13 @@ at::TensorOptions place_options(const at::Tensor& like) {
 
 // Places of the columns [placed; riders] in every lane, [B,n] i64: invalid ones take no place.
 at::Tensor places_in_lanes(const at::Tensor& lane_order) {
-  return lane_order.argsort(int64_t{1}) - lane_order.size(1);
+  return lane_order.argsort(std::int64_t{1}) - lane_order.size(1);
 }
 
 // Turns of context rows begin .. begin+count-1 of those by place.
-Turn turn_of_placed(const ContextColumns& columns, int64_t begin, const at::Tensor& k,
+Turn turn_of_placed(const ContextColumns& columns, std::int64_t begin, const at::Tensor& k,
                     const LayerSettings& settings, const SegmentScope& scope) {
-  const int64_t count = k.size(1);
+  const std::int64_t count = k.size(1);
   const at::ScalarType type = k.scalar_type();
   if (settings.has_fixed_memory()) {
     return scope.rotary->at(at::full({1}, -1, place_options(k)), type);
@@ -37,7 +37,7 @@ Turn turn_of_placed(const ContextColumns& columns, int64_t begin, const at::Tens
 at::Tensor turned_context(const ContextColumns& columns, const LayerSettings& settings,
                           const SegmentScope& scope) {
   std::vector<at::Tensor> parts;
-  int64_t placed = 0;
+  std::int64_t placed = 0;
   for (const ContextColumns::Block& block : columns.blocks) {
     const at::Tensor k = heads_outside(columns.of_all_heads(block.k));
     switch (block.source->position) {
@@ -62,7 +62,7 @@ at::Tensor turned_context(const ContextColumns& columns, const LayerSettings& se
 
 at::Tensor turned_rows(const ContextColumns& columns, const at::Tensor& k,
                        const SegmentScope& scope) {
-  const int64_t riders = scope.seen_riders();
+  const std::int64_t riders = scope.seen_riders();
   const at::Tensor rows = heads_outside(k);
   if (riders > 0 && columns.lane_order.defined()) {
     const at::Tensor before = places_in_lanes(columns.lane_order).narrow(1, columns.placed, riders);
@@ -70,14 +70,14 @@ at::Tensor turned_rows(const ContextColumns& columns, const at::Tensor& k,
         at::arange(k.size(1) - riders, place_options(k)).unsqueeze(0).expand({before.size(0), -1});
     return turned(rows, scope.rotary->at(at::cat({before, tokens}, 1), k.scalar_type()));
   }
-  const int64_t first = riders > 0 ? -riders : scope.past;
+  const std::int64_t first = riders > 0 ? -riders : scope.past;
   return turned(rows, scope.rotary->range(first, k.size(1), k.scalar_type()));
 }
 
 at::Tensor scores_at(const at::Tensor& distance, const at::Tensor& q, const at::Tensor& k,
                      double scale, const RotaryTables& rotary) {
-  const int64_t lanes = q.size(0), tokens = q.size(1), heads = q.size(2), rows = k.size(1);
-  const int64_t key_heads = k.size(2);
+  const std::int64_t lanes = q.size(0), tokens = q.size(1), heads = q.size(2), rows = k.size(1);
+  const std::int64_t key_heads = k.size(2);
   const Turn turn = rotary.at(distance.neg(), k.scalar_type());  // [B|1,T|1,m,d/2]
   const at::Tensor keys =                                        // [B,G,T|1,m,d]
       turned(k.permute({0, 2, 1, 3}).unsqueeze(2), {turn.cos.unsqueeze(1), turn.sin.unsqueeze(1)});
@@ -90,8 +90,8 @@ at::Tensor scores_at(const at::Tensor& distance, const at::Tensor& q, const at::
 }
 
 at::Tensor unplaced_scores(const at::Tensor& q, const at::Tensor& k, double scale) {
-  const int64_t lanes = q.size(0), tokens = q.size(1), heads = q.size(2), width = q.size(3);
-  const int64_t rows = k.size(1), key_heads = k.size(2);
+  const std::int64_t lanes = q.size(0), tokens = q.size(1), heads = q.size(2), width = q.size(3);
+  const std::int64_t rows = k.size(1), key_heads = k.size(2);
   const at::Tensor queries =
       (q * scale).permute({0, 2, 1, 3}).reshape({lanes * key_heads, -1, width});
   const at::Tensor keys = k.permute({0, 2, 3, 1}).reshape({lanes * key_heads, width, rows});

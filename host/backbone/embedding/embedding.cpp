@@ -11,11 +11,11 @@
 
 namespace mneme::backbone {
 
-at::Tensor ClusterPlan::holds(int64_t i, const at::Tensor& ids) const {
+at::Tensor ClusterPlan::holds(std::int64_t i, const at::Tensor& ids) const {
   return ids.ge(begin(i)).logical_and_(ids.lt(end(i)));
 }
 
-ClusterPlan plan_clusters(const config::ModelConfig& config, int64_t vocabulary) {
+ClusterPlan plan_clusters(const config::ModelConfig& config, std::int64_t vocabulary) {
   ClusterPlan plan;
   plan.width = config.width;
   const bool is_adaptive = config.adaptive.has_value();
@@ -33,8 +33,8 @@ ClusterPlan plan_clusters(const config::ModelConfig& config, int64_t vocabulary)
             "remove cutoffs, or [model.adaptive] (--unset model.adaptive) for a plain softmax"});
   }
   plan.ends.push_back(vocabulary);
-  int64_t width = config.embedding;
-  for (int64_t i = 0; i < plan.clusters(); ++i) {
+  std::int64_t width = config.embedding;
+  for (std::int64_t i = 0; i < plan.clusters(); ++i) {
     if (width < 1) {
       throw_usage(ErrorText{.where = "model.adaptive.div",
                             .failed = str("cluster ", i, " has no width"),
@@ -67,8 +67,8 @@ Embedding::Embedding(const config::ModelConfig& config, const ClusterPlan& plan,
       scale_(config.embedding_scale == config::EmbeddingScale::kSqrt
                  ? std::sqrt(static_cast<double>(config.width))
                  : 1.0) {
-  for (int64_t i = 0; i < plan.tables(); ++i) {
-    const int64_t rows = plan.div > 1 ? plan.end(i) - plan.begin(i) : plan.ends.back();
+  for (std::int64_t i = 0; i < plan.tables(); ++i) {
+    const std::int64_t rows = plan.div > 1 ? plan.end(i) - plan.begin(i) : plan.ends.back();
     const std::string name = str("embedding.", i);
     tables_.push_back(store.make(name + ".weight", {rows, plan.embedding(i)}, init.table()));
     if (plan.has_projection) {
@@ -78,10 +78,11 @@ Embedding::Embedding(const config::ModelConfig& config, const ClusterPlan& plan,
   }
 }
 
-at::Tensor Embedding::projected(int64_t table, const at::Tensor& rows,
+at::Tensor Embedding::projected(std::int64_t table, const at::Tensor& rows,
                                 at::ScalarType compute) const {
-  return plan_.has_projection ? linear(rows, projections_[static_cast<size_t>(table)], {}, compute)
-                              : rows;
+  return plan_.has_projection
+             ? linear(rows, projections_[static_cast<std::size_t>(table)], {}, compute)
+             : rows;
 }
 
 at::Tensor Embedding::scaled(const at::Tensor& rows) const {
@@ -90,11 +91,11 @@ at::Tensor Embedding::scaled(const at::Tensor& rows) const {
 
 at::Tensor Embedding::rows_by_index(const at::Tensor& ids, at::ScalarType compute) const {
   at::Tensor out = at::zeros({ids.size(0), plan_.width}, tables_[0].options().requires_grad(false));
-  for (int64_t i = 0; i < plan_.clusters(); ++i) {
+  for (std::int64_t i = 0; i < plan_.clusters(); ++i) {
     const at::Tensor index = at::nonzero(plan_.holds(i, ids)).squeeze(1);
     if (index.size(0) == 0) continue;
     const at::Tensor own = ids.index_select(0, index) - plan_.begin(i);
-    const at::Tensor rows = at::embedding(tables_[static_cast<size_t>(i)], own);
+    const at::Tensor rows = at::embedding(tables_[static_cast<std::size_t>(i)], own);
     out = out.index_copy(0, index, projected(i, rows, compute).to(out.scalar_type()));
   }
   return out;
@@ -102,9 +103,9 @@ at::Tensor Embedding::rows_by_index(const at::Tensor& ids, at::ScalarType comput
 
 at::Tensor Embedding::rows_by_mask(const at::Tensor& ids, at::ScalarType compute) const {
   at::Tensor out = at::zeros({ids.size(0), plan_.width}, tables_[0].options().requires_grad(false));
-  for (int64_t i = 0; i < plan_.clusters(); ++i) {
+  for (std::int64_t i = 0; i < plan_.clusters(); ++i) {
     const at::Tensor place = ids.clamp(plan_.begin(i), plan_.end(i) - 1) - plan_.begin(i);
-    const at::Tensor rows = at::embedding(tables_[static_cast<size_t>(i)], place);
+    const at::Tensor rows = at::embedding(tables_[static_cast<std::size_t>(i)], place);
     out = at::where(plan_.holds(i, ids).unsqueeze(1),
                     projected(i, rows, compute).to(out.scalar_type()), out);
   }

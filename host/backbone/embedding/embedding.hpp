@@ -14,34 +14,36 @@ namespace mneme::backbone {
 
 // How a vocabulary is split into clusters and how wide each cluster's rows are.
 struct ClusterPlan {
-  std::vector<int64_t> ends;    // exclusive ends; the last is the vocabulary
-  std::vector<int64_t> widths;  // of each cluster's embedding rows
-  int64_t div = 1;
-  int64_t width = 0;  // the model's
+  std::vector<std::int64_t> ends;    // exclusive ends; the last is the vocabulary
+  std::vector<std::int64_t> widths;  // of each cluster's embedding rows
+  std::int64_t div = 1;
+  std::int64_t width = 0;  // the model's
   bool has_projection = false;
   std::vector<bool> tie_projection;  // one a cluster
 
-  int64_t clusters() const { return static_cast<int64_t>(ends.size()); }
-  int64_t begin(int64_t cluster) const {
-    return cluster == 0 ? 0 : ends[static_cast<size_t>(cluster - 1)];
+  std::int64_t clusters() const { return static_cast<std::int64_t>(ends.size()); }
+  std::int64_t begin(std::int64_t cluster) const {
+    return cluster == 0 ? 0 : ends[static_cast<std::size_t>(cluster - 1)];
   }
-  int64_t end(int64_t cluster) const { return ends[static_cast<size_t>(cluster)]; }
-  int64_t embedding(int64_t cluster) const { return widths[static_cast<size_t>(cluster)]; }
+  std::int64_t end(std::int64_t cluster) const { return ends[static_cast<std::size_t>(cluster)]; }
+  std::int64_t embedding(std::int64_t cluster) const {
+    return widths[static_cast<std::size_t>(cluster)];
+  }
   // Which ids [..] are in cluster i: bool [..].
-  at::Tensor holds(int64_t i, const at::Tensor& ids) const;
+  at::Tensor holds(std::int64_t i, const at::Tensor& ids) const;
   // Ids of each cluster.
-  std::vector<int64_t> sizes() const {
-    std::vector<int64_t> out;
-    for (int64_t i = 0; i < clusters(); ++i) out.push_back(end(i) - begin(i));
+  std::vector<std::int64_t> sizes() const {
+    std::vector<std::int64_t> out;
+    for (std::int64_t i = 0; i < clusters(); ++i) out.push_back(end(i) - begin(i));
     return out;
   }
   // Clusters with tables of their own: all of them for div > 1, one table for div 1.
-  int64_t tables() const { return div > 1 ? clusters() : 1; }
+  std::int64_t tables() const { return div > 1 ? clusters() : 1; }
 };
 
 // The plan of a model. Errors: Error(kUsage) naming the key for cutoffs beyond the vocabulary, a
 // cluster without width, more tied projections than clusters.
-ClusterPlan plan_clusters(const config::ModelConfig& config, int64_t vocabulary);
+ClusterPlan plan_clusters(const config::ModelConfig& config, std::int64_t vocabulary);
 
 // How ids find their rows in the tables of several clusters.
 enum class ClusterLookup {
@@ -67,7 +69,7 @@ class Embedding {
   const std::vector<at::Tensor>& projections() const { return projections_; }
 
  private:
-  at::Tensor projected(int64_t table, const at::Tensor& rows, at::ScalarType compute) const;
+  at::Tensor projected(std::int64_t table, const at::Tensor& rows, at::ScalarType compute) const;
   // Row by row of `ids` [n], of tables of their own.
   at::Tensor rows_by_index(const at::Tensor& ids, at::ScalarType compute) const;
   at::Tensor rows_by_mask(const at::Tensor& ids, at::ScalarType compute) const;

@@ -21,7 +21,7 @@ class SharedGradient {
   explicit SharedGradient(at::IntArrayRef shape) : shape_(shape.vec()) {}
 
   // Rows [first, first + count), of any value before they are written.
-  at::Tensor rows(int64_t first, int64_t count, const at::TensorOptions& options) {
+  at::Tensor rows(std::int64_t first, std::int64_t count, const at::TensorOptions& options) {
     const std::lock_guard lock(mutex_);
     if (!whole_.defined()) whole_ = at::empty(shape_, options);
     return whole_.narrow(0, first, count);
@@ -35,7 +35,7 @@ class SharedGradient {
   }
 
  private:
-  std::vector<int64_t> shape_;
+  std::vector<std::int64_t> shape_;
   std::mutex mutex_;  // backward passes of several devices have threads of their own
   at::Tensor whole_;
 };
@@ -50,12 +50,12 @@ class SplitFunction : public torch::autograd::Function<SplitFunction> {
  public:
   static variable_list forward(AutogradContext* ctx, const at::Tensor& weight,
                                const std::optional<at::Tensor>& ids,
-                               const std::vector<int64_t>& sizes,
+                               const std::vector<std::int64_t>& sizes,
                                const std::shared_ptr<SharedGradient>& gradient) {
     tensor::keep_pointer(ctx, gradient);
     ctx->save_for_backward({ids.value_or(at::Tensor())});
     ctx->saved_data["sizes"] = sizes;
-    ctx->saved_data["type"] = static_cast<int64_t>(weight.scalar_type());
+    ctx->saved_data["type"] = static_cast<std::int64_t>(weight.scalar_type());
     ctx->saved_data["device"] = weight.device();
     ctx->set_materialize_grads(false);
     variable_list out = {ids ? at::embedding(weight, *ids) : at::empty({0}, weight.options())};
@@ -64,12 +64,12 @@ class SplitFunction : public torch::autograd::Function<SplitFunction> {
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
-    const std::vector<int64_t> sizes = ctx->saved_data["sizes"].toIntVector();
+    const std::vector<std::int64_t> sizes = ctx->saved_data["sizes"].toIntVector();
     const at::Tensor whole = tensor::kept_pointer<SharedGradient>(ctx)->take(
         at::TensorOptions()
             .dtype(static_cast<at::ScalarType>(ctx->saved_data["type"].toInt()))
             .device(ctx->saved_data["device"].toDevice()));
-    int64_t first = 0;
+    std::int64_t first = 0;
     for (std::size_t i = 0; i < sizes.size(); ++i) {
       const at::Tensor piece = whole.narrow(0, first, sizes[i]);
       const at::Tensor& grad = grads[i + 1];
@@ -96,7 +96,7 @@ class SplitFunction : public torch::autograd::Function<SplitFunction> {
   }
 };
 
-constexpr int64_t kMaxRows = 1024;  // of a block
+constexpr std::int64_t kMaxRows = 1024;  // of a block
 
 // Of rows of logits, of which own [n] is one a row, at `place` [n,1]. LibTorch's logsumexp is eight
 // kernels on a device, its log_softmax one.
@@ -113,20 +113,21 @@ tensor::RowSummary summary_of(const at::Tensor& logits, const at::Tensor& own,
 }
 
 // How many ids' logits of so many rows are made at once.
-int64_t ids_at_once(const at::Tensor& x, int64_t rows, int64_t ids) {
-  const int64_t logits = x.is_cpu() ? kBlockLogits : kKeptLogits;
-  const int64_t widest = x.is_cpu() ? std::max<int64_t>(1024, kMaxFactor / x.size(1)) : ids;
-  return std::clamp<int64_t>(logits / std::max<int64_t>(1, rows), std::min<int64_t>(1024, widest),
-                             widest);
+std::int64_t ids_at_once(const at::Tensor& x, std::int64_t rows, std::int64_t ids) {
+  const std::int64_t logits = x.is_cpu() ? kBlockLogits : kKeptLogits;
+  const std::int64_t widest =
+      x.is_cpu() ? std::max<std::int64_t>(1024, kMaxFactor / x.size(1)) : ids;
+  return std::clamp<std::int64_t>(logits / std::max<std::int64_t>(1, rows),
+                                  std::min<std::int64_t>(1024, widest), widest);
 }
 
 // The summary of at most kMaxRows rows, into the tensors of `out`.
 void summarize_block(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                      const at::Tensor& target, const LogitSummary& out) {
-  const int64_t ids = weight.size(0), rows = x.size(0);
-  const int64_t block = ids_at_once(x, rows, ids);
-  for (int64_t first = 0; first < ids; first += block) {
-    const int64_t count = std::min(block, ids - first);
+  const std::int64_t ids = weight.size(0), rows = x.size(0);
+  const std::int64_t block = ids_at_once(x, rows, ids);
+  for (std::int64_t first = 0; first < ids; first += block) {
+    const std::int64_t count = std::min(block, ids - first);
     const at::Tensor logits =
         linear(x, weight.narrow(0, first, count), bias.narrow(0, first, count), x.scalar_type())
             .to(out.log_sum.scalar_type());
@@ -161,8 +162,9 @@ class LinearNll : public torch::autograd::Function<LinearNll> {
  public:
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight,
                             const at::Tensor& bias, const at::Tensor& target, at::Tensor* best,
-                            int64_t kept_logits, const std::shared_ptr<SharedGradient>& gradient,
-                            int64_t first_row) {
+                            std::int64_t kept_logits,
+                            const std::shared_ptr<SharedGradient>& gradient,
+                            std::int64_t first_row) {
     LogitSummary summary;
     at::Tensor logits;
     if (x.size(0) * weight.size(0) <= kept_logits) {
@@ -193,9 +195,9 @@ class LinearNll : public torch::autograd::Function<LinearNll> {
     Gradients out;
     if (ctx->needs_input_grad(1)) out.weight = empty_gradient(ctx, weight);
     out.bias = at::empty_like(bias);
-    const int64_t ids = weight.size(0), block = ids_at_once(x, x.size(0), ids);
-    for (int64_t first = 0; first < ids; first += block) {
-      const int64_t count = std::min(block, ids - first);
+    const std::int64_t ids = weight.size(0), block = ids_at_once(x, x.size(0), ids);
+    for (std::int64_t first = 0; first < ids; first += block) {
+      const std::int64_t count = std::min(block, ids - first);
       const at::Tensor rows = weight.narrow(0, first, count);
       at::Tensor p = logits.defined()
                          ? logits.narrow(1, first, count) - log_sum.unsqueeze(1)
@@ -212,9 +214,10 @@ class LinearNll : public torch::autograd::Function<LinearNll> {
   };
 
   // What the probabilities p of ids from `first` on bring, which are overwritten.
-  static void add(at::Tensor p, const at::Tensor& scale, const at::Tensor& target, int64_t first,
-                  const at::Tensor& x, const at::Tensor& rows, bool wants_x, Gradients& out) {
-    const int64_t count = p.size(1);
+  static void add(at::Tensor p, const at::Tensor& scale, const at::Tensor& target,
+                  std::int64_t first, const at::Tensor& x, const at::Tensor& rows, bool wants_x,
+                  Gradients& out) {
+    const std::int64_t count = p.size(1);
     const at::Tensor place = (target - first).unsqueeze(1);
     const at::Tensor is_here = place.ge(0).logical_and_(place.lt(count));
     p.mul_(scale).scatter_add_(1, place.clamp(0, count - 1),
@@ -254,15 +257,15 @@ class LinearNll : public torch::autograd::Function<LinearNll> {
 
 LogitSummary summarize_logits(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                               const at::Tensor& target, bool wants_best) {
-  const int64_t rows = x.size(0);
+  const std::int64_t rows = x.size(0);
   const at::TensorOptions options = x.options().dtype(score_dtype(x.scalar_type()));
   LogitSummary out{at::empty({rows}, options), at::empty({rows}, options), {}, {}};
   if (wants_best) {
     out.highest = at::empty({rows}, options);
     out.best = at::empty({rows}, target.options());
   }
-  for (int64_t from = 0; from < rows; from += kMaxRows) {
-    const int64_t n = std::min(kMaxRows, rows - from);
+  for (std::int64_t from = 0; from < rows; from += kMaxRows) {
+    const std::int64_t n = std::min(kMaxRows, rows - from);
     const auto part = [&](const at::Tensor& all) {
       return all.defined() ? all.narrow(0, from, n) : all;
     };
@@ -272,7 +275,7 @@ LogitSummary summarize_logits(const at::Tensor& x, const at::Tensor& weight, con
   return out;
 }
 
-SplitWeight split_weight(const at::Tensor& weight, const std::vector<int64_t>& sizes,
+SplitWeight split_weight(const at::Tensor& weight, const std::vector<std::int64_t>& sizes,
                          const at::Tensor& ids) {
   SplitWeight out;
   if (!at::GradMode::is_enabled() || !weight.requires_grad()) {
@@ -284,7 +287,7 @@ SplitWeight split_weight(const at::Tensor& weight, const std::vector<int64_t>& s
   const variable_list all =
       SplitFunction::apply(weight, tensor::optional_input(ids), sizes, gradient);
   if (ids.defined()) out.rows = all[0];
-  int64_t first = 0;
+  std::int64_t first = 0;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     out.pieces.push_back({all[i + 1], gradient, first});
     first += sizes[i];
@@ -293,7 +296,7 @@ SplitWeight split_weight(const at::Tensor& weight, const std::vector<int64_t>& s
 }
 
 at::Tensor linear_nll(const at::Tensor& x, const WeightRows& weight, const at::Tensor& bias,
-                      const at::Tensor& target, at::Tensor* best, int64_t kept_logits) {
+                      const at::Tensor& target, at::Tensor* best, std::int64_t kept_logits) {
   if (!at::GradMode::is_enabled() && x.device().is_cpu()) {
     const LogitSummary summary = summarize_logits(x, weight.rows, bias, target, best != nullptr);
     if (best != nullptr) *best = summary.best;

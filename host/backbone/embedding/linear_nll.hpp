@@ -16,7 +16,7 @@ struct WeightRows {
   at::Tensor rows;  // [n,d]
   // Where their gradient is made, from row `first` on; null = in a tensor of its own.
   std::shared_ptr<SharedGradient> gradient = {};
-  int64_t first = 0;
+  std::int64_t first = 0;
 };
 
 // A weight [V,d] in pieces of these sizes, which add up to V, and the rows of `ids`, where there
@@ -27,7 +27,7 @@ struct SplitWeight {
   std::vector<WeightRows> pieces;
   at::Tensor rows;  // [.., d] of ids [..]; undefined without ids
 };
-SplitWeight split_weight(const at::Tensor& weight, const std::vector<int64_t>& sizes,
+SplitWeight split_weight(const at::Tensor& weight, const std::vector<std::int64_t>& sizes,
                          const at::Tensor& ids = {});
 
 // Negative log-likelihood of softmax(x W^T + b) in one operation. A small number of logits is kept;
@@ -35,13 +35,13 @@ SplitWeight split_weight(const at::Tensor& weight, const std::vector<int64_t>& s
 //   x [n,d], weight [V,d] in one dtype (bf16: probabilities are f32), bias [V], target i64 [n]; a
 //   target of -1 gives 0 and no gradient. Result [n] f32 or f64. best (i64 [n]) receives the arg
 //   max when asked. kept_logits: the most logits that are kept for the backward pass.
-inline constexpr int64_t kKeptLogits = int64_t{1} << 25;
+inline constexpr std::int64_t kKeptLogits = std::int64_t{1} << 25;
 // Numbers of a block of logits: on the CPU the number that stays in the processor's cache while
 // they are summed up; elsewhere kKeptLogits, because every operation has to be launched there.
-inline constexpr int64_t kBlockLogits = int64_t{1} << 21;
+inline constexpr std::int64_t kBlockLogits = std::int64_t{1} << 21;
 at::Tensor linear_nll(const at::Tensor& x, const WeightRows& weight, const at::Tensor& bias,
                       const at::Tensor& target, at::Tensor* best = nullptr,
-                      int64_t kept_logits = kKeptLogits);
+                      std::int64_t kept_logits = kKeptLogits);
 
 // What losses and predictions need of the logits x W^T + b [n,V], which are made in blocks and not
 // stored. Without gradient.

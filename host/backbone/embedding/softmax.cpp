@@ -13,27 +13,27 @@ namespace mneme::backbone {
 Softmax::Softmax(const config::ModelConfig& config, const ClusterPlan& plan,
                  const Embedding& embedding, const InitScheme& init, ParameterStore& store)
     : plan_(plan) {
-  for (int64_t i = 0; i < plan.tables(); ++i) {
-    const int64_t rows = embedding.tables()[static_cast<size_t>(i)].size(0);
-    const int64_t width = plan.embedding(i);
+  for (std::int64_t i = 0; i < plan.tables(); ++i) {
+    const std::int64_t rows = embedding.tables()[static_cast<std::size_t>(i)].size(0);
+    const std::int64_t width = plan.embedding(i);
     const std::string name = str("softmax.", i);
     weights_.push_back(config.tie_embedding
-                           ? embedding.tables()[static_cast<size_t>(i)]
+                           ? embedding.tables()[static_cast<std::size_t>(i)]
                            : store.make(name + ".weight", {rows, width}, init.linear(width)));
     biases_.push_back(config.softmax_bias
                           ? store.make(name + ".bias", {rows}, init.linear_bias(width), false)
                           : at::zeros({rows}, weights_.back().options().requires_grad(false)));
   }
-  for (int64_t i = 0; plan.has_projection && i < plan.clusters(); ++i) {
-    const size_t table = plan.div > 1 ? static_cast<size_t>(i) : 0;
-    projections_.push_back(plan.tie_projection[static_cast<size_t>(i)]
+  for (std::int64_t i = 0; plan.has_projection && i < plan.clusters(); ++i) {
+    const std::size_t table = plan.div > 1 ? static_cast<std::size_t>(i) : 0;
+    projections_.push_back(plan.tie_projection[static_cast<std::size_t>(i)]
                                ? embedding.projections()[table]
                                : store.make(str("softmax.", i, ".projection"),
                                             {plan.width, plan.embedding(plan.div > 1 ? i : 0)},
                                             init.projection(plan.width)));
   }
   if (plan.clusters() > 1) {
-    const int64_t width = plan.embedding(0);
+    const std::int64_t width = plan.embedding(0);
     cluster_weight_ =
         store.make("softmax.cluster.weight", {plan.clusters() - 1, width}, init.linear(width));
     cluster_bias_ =
@@ -41,26 +41,26 @@ Softmax::Softmax(const config::ModelConfig& config, const ClusterPlan& plan,
   }
 }
 
-at::Tensor Softmax::projected(const at::Tensor& hidden, int64_t cluster,
+at::Tensor Softmax::projected(const at::Tensor& hidden, std::int64_t cluster,
                               at::ScalarType compute) const {
   const at::Tensor low = hidden.to(compute);
   if (projections_.empty()) return low;
-  return at::mm(low, converted_.get(projections_[static_cast<size_t>(cluster)], compute));
+  return at::mm(low, converted_.get(projections_[static_cast<std::size_t>(cluster)], compute));
 }
 
 std::vector<Softmax::Part> Softmax::word_weights(at::ScalarType compute,
                                                  const std::vector<WeightRows>& pieces) const {
   std::vector<Part> out;
   if (plan_.tables() == plan_.clusters() && pieces.empty()) {
-    for (size_t i = 0; i < weights_.size(); ++i)
+    for (std::size_t i = 0; i < weights_.size(); ++i)
       out.push_back({{converted_.get(weights_[i], compute)}, biases_[i]});
     return out;
   }
-  const std::vector<int64_t> sizes = plan_.sizes();
+  const std::vector<std::int64_t> sizes = plan_.sizes();
   const std::vector<WeightRows> weights =
       pieces.empty() ? split_weight(converted_.get(weights_[0], compute), sizes).pieces : pieces;
   const std::vector<at::Tensor> biases = biases_[0].split_with_sizes(sizes);
-  for (size_t i = 0; i < sizes.size(); ++i) {
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
     const bool is_converted = weights[i].rows.scalar_type() != compute;
     out.push_back({is_converted ? WeightRows{weights[i].rows.to(compute)} : weights[i], biases[i]});
   }
@@ -87,19 +87,19 @@ Output Softmax::forward(const at::Tensor& hidden, const at::Tensor& target, bool
         linear_nll(head_hidden, head.weight, head.bias, target, wants_best ? &best : nullptr);
     return {.nll = nll, .best = best, .correct = best.defined() ? best.eq(target) : at::Tensor()};
   }
-  const int64_t head_size = head.weight.rows.size(0);
+  const std::int64_t head_size = head.weight.rows.size(0);
   at::Tensor head_target = target.clone();
   std::vector<at::Tensor> members(1);
-  for (int64_t i = 1; i < plan_.clusters(); ++i) {
+  for (std::int64_t i = 1; i < plan_.clusters(); ++i) {
     const at::Tensor is_member = plan_.holds(i, target);
     head_target.masked_fill_(is_member, head_size - i);
     members.push_back(at::nonzero(is_member).squeeze(1));
   }
   at::Tensor nll = linear_nll(head_hidden, head.weight, head.bias, head_target);
-  for (int64_t i = 1; i < plan_.clusters(); ++i) {
-    const at::Tensor& index = members[static_cast<size_t>(i)];
+  for (std::int64_t i = 1; i < plan_.clusters(); ++i) {
+    const at::Tensor& index = members[static_cast<std::size_t>(i)];
     if (index.size(0) == 0) continue;
-    const Part& tail = all[static_cast<size_t>(i)];
+    const Part& tail = all[static_cast<std::size_t>(i)];
     const at::Tensor tail_nll =
         linear_nll(projected(hidden.index_select(0, index), i, compute), tail.weight, tail.bias,
                    target.index_select(0, index) - plan_.begin(i));
@@ -114,7 +114,7 @@ Output Softmax::forward(const at::Tensor& hidden, const at::Tensor& target, bool
 Output Softmax::score(const at::Tensor& hidden, const at::Tensor& target, bool wants_best,
                       at::ScalarType compute) const {
   const at::NoGradGuard no_grad;
-  const int64_t clusters = plan_.clusters();
+  const std::int64_t clusters = plan_.clusters();
   const at::Tensor low = projected(hidden, 0, compute);
   const std::vector<Part> parts = word_weights(compute);
   const LogitSummary head =
@@ -127,7 +127,7 @@ Output Softmax::score(const at::Tensor& hidden, const at::Tensor& target, bool w
   Output out{.nll = (log_sum - head.own).masked_fill_(is_word.logical_not(), 0.0),
              .best = head.best};
   at::Tensor highest = wants_best ? head.highest - log_sum : at::Tensor();
-  for (int64_t i = 1; i < clusters; ++i) {
+  for (std::int64_t i = 1; i < clusters; ++i) {
     const at::Tensor entry = entries.select(1, clusters - 1 - i);
     const at::Tensor is_member = plan_.holds(i, target);
     // No word of a cluster is likelier than the cluster.
@@ -135,7 +135,7 @@ Output Softmax::score(const at::Tensor& hidden, const at::Tensor& target, bool w
     const at::Tensor index = at::nonzero(is_asked).squeeze(1);
     if (index.size(0) == 0) continue;
     const auto of_asked = [&](const at::Tensor& all) { return all.index_select(0, index); };
-    const Part& tail = parts[static_cast<size_t>(i)];
+    const Part& tail = parts[static_cast<std::size_t>(i)];
     const LogitSummary own =
         summarize_logits(projected(of_asked(hidden), i, compute), tail.weight.rows, tail.bias,
                          of_asked(target) - plan_.begin(i), wants_best);
@@ -161,8 +161,8 @@ at::Tensor Softmax::log_probabilities(const at::Tensor& hidden, at::ScalarType c
       linear(projected(hidden, 0, compute), head.weight.rows, head.bias, compute).to(type), 1);
   if (plan_.clusters() == 1) return head_logp;
   std::vector<at::Tensor> parts = {head_logp.narrow(1, 0, plan_.end(0))};
-  for (int64_t i = 1; i < plan_.clusters(); ++i) {
-    const Part& tail = all[static_cast<size_t>(i)];
+  for (std::int64_t i = 1; i < plan_.clusters(); ++i) {
+    const Part& tail = all[static_cast<std::size_t>(i)];
     const at::Tensor tail_logp = at::log_softmax(
         linear(projected(hidden, i, compute), tail.weight.rows, tail.bias, compute).to(type), 1);
     parts.push_back(tail_logp + head_logp.narrow(1, head_logp.size(1) - i, 1));

@@ -37,7 +37,8 @@ class Softmax {
     WeightRows weight;
     at::Tensor bias;
   };
-  at::Tensor projected(const at::Tensor& hidden, int64_t cluster, at::ScalarType compute) const;
+  at::Tensor projected(const at::Tensor& hidden, std::int64_t cluster,
+                       at::ScalarType compute) const;
   // Weights of the clusters' words in `compute`.
   std::vector<Part> word_weights(at::ScalarType compute,
                                  const std::vector<WeightRows>& pieces = {}) const;

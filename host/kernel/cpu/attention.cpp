@@ -18,16 +18,16 @@ template <typename T>
 void attend_block(const Block<T>& block, const Tile& tile, const Queries<T>& queries, T* scores,
                   Softmax<T>& s, Prefetch& prefetch) {
   T largest[kTile];
-  for (int64_t r = 0; r < tile.count; ++r) {
+  for (std::int64_t r = 0; r < tile.count; ++r) {
     largest[r] = largest_score(scores + r * kScoreRow<T>, block.padded, s.most[tile.row + r]);
   }
-  for (int64_t r = 0; r < tile.count; ++r) {
-    const int64_t row = tile.row + r;
+  for (std::int64_t r = 0; r < tile.count; ++r) {
+    const std::int64_t row = tile.row + r;
     const T shrink = add_to_softmax(scores + r * kScoreRow<T>, block.padded, largest[r],
                                     s.most[row], s.total[row]);
     if (shrink == T{1}) continue;
     T* sums = s.sums + row * queries.padded;
-    for (int64_t j = 0; j < queries.padded; j += kLanes<T>) {
+    for (std::int64_t j = 0; j < queries.padded; j += kLanes<T>) {
       store(sums + j, load(sums + j) * splat(shrink));
     }
   }
@@ -54,14 +54,14 @@ struct AttendScratch {
 
 template <typename T, typename E>
 void attend_piece(const AttentionShape& shape, const AttentionInputs& in,
-                  const AttentionResults& out, void* scratch, int64_t index) {
+                  const AttentionResults& out, void* scratch, std::int64_t index) {
   const Piece piece(shape, index);
   if (piece.begin >= piece.end) return;
   Arena arena(scratch);
   AttendScratch<T> s(arena, shape, in);
   s.queries.template fill<E>(shape, in, piece);
   begin_softmax(s.queries, s.softmax);
-  const auto attend_one = [&](int64_t first, int64_t count, Prefetch& prefetch) {
+  const auto attend_one = [&](std::int64_t first, std::int64_t count, Prefetch& prefetch) {
     const Block<T> block = s.keys.template read<E>(shape, in, piece, first, count);
     s.queries.for_each_tile(piece, [&](const Tile& tile) {
       if (!is_seen(shape, block.first, block.count, tile)) return;
@@ -77,7 +77,7 @@ void attend_piece(const AttentionShape& shape, const AttentionInputs& in,
 }
 
 void attend(const AttentionShape& shape, const AttentionInputs& in, const AttentionResults& out,
-            void* scratch, int64_t piece) {
+            void* scratch, std::int64_t piece) {
   switch (shape.element) {
     case Element::kF64:
       return attend_piece<double, double>(shape, in, out, scratch, piece);
@@ -91,7 +91,7 @@ void attend(const AttentionShape& shape, const AttentionInputs& in, const Attent
   }
 }
 
-uint64_t attend_scratch(const AttentionShape& shape, const AttentionInputs& in) {
+std::uint64_t attend_scratch(const AttentionShape& shape, const AttentionInputs& in) {
   if (shape.element == Element::kF64) return bytes_of<AttendScratch<double>>(shape, in);
 #ifdef MNEME_USE_AVX512
   if (shape.element == Element::kBF16 && can_be_paired(in)) return bytes_of<PairScratch>(shape, in);

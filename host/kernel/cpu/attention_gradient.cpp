@@ -17,8 +17,8 @@ namespace {
 // A row of gradients of scores: behind its columns are as many zeros as rows may be read beyond
 // them. Of rows that are kGradeRow + 1 apart each begins one column later than the one before.
 template <typename T>
-constexpr int64_t kGradeRow = kBlock<T> + 3 * kColumnUnit;
-constexpr int64_t kGradeFront = 2 * kColumnUnit;  // zeros before the first row
+constexpr std::int64_t kGradeRow = kBlock<T> + 3 * kColumnUnit;
+constexpr std::int64_t kGradeFront = 2 * kColumnUnit;  // zeros before the first row
 static_assert(kTile - 1 + kSpareRows <= 3 * kColumnUnit && kTile - 1 <= kGradeFront);
 
 template <typename T>
@@ -41,7 +41,7 @@ struct GradientScratch {
 
   GradientScratch(Arena& arena, const AttentionShape& s, const AttentionInputs& in)
       : queries(arena, s, in, s.queries), keys(arena, s), scores(arena) {
-    const int64_t padded = queries.padded, rows = queries.rows();
+    const std::int64_t padded = queries.padded, rows = queries.rows();
     const bool has_table = in.table != nullptr;
     turned_values = arena.take<T>(s.width * kKeyRow<T>);
     front = arena.take<T>(kGradeFront + kTile * kGradeRow<T>);
@@ -65,17 +65,17 @@ struct Backward {
   const AttentionPass& pass;
   const AttentionGradients& out;
   GradientScratch<T>& s;
-  int64_t share;
+  std::int64_t share;
 
-  int64_t table_rows() const { return in.table_rows + kTableSpare; }
-  T* of_head(void* grads, int64_t head, int64_t size) const {
+  std::int64_t table_rows() const { return in.table_rows + kTableSpare; }
+  T* of_head(void* grads, std::int64_t head, std::int64_t size) const {
     return static_cast<T*>(grads) + (share * shape.heads + head) * size;
   }
 
-  void clear_parameters(int64_t first_head, int64_t heads) const {
-    for (int64_t h = first_head; h < first_head + heads; ++h) {
+  void clear_parameters(std::int64_t first_head, std::int64_t heads) const {
+    for (std::int64_t h = first_head; h < first_head + heads; ++h) {
       if (out.table != nullptr) {
-        const int64_t size = table_rows() * s.queries.padded;
+        const std::int64_t size = table_rows() * s.queries.padded;
         clear(of_head(out.table, h, size), size);
       }
       for (void* bias : {out.content_bias, out.position_bias}) {
@@ -85,22 +85,22 @@ struct Backward {
   }
 
   // Queries were multiplied by log2(e).
-  void end_parameters(int64_t first_head, int64_t heads) const {
+  void end_parameters(std::int64_t first_head, std::int64_t heads) const {
     if (out.table == nullptr) return;
-    for (int64_t h = first_head; h < first_head + heads; ++h) {
-      const int64_t size = table_rows() * s.queries.padded;
+    for (std::int64_t h = first_head; h < first_head + heads; ++h) {
+      const std::int64_t size = table_rows() * s.queries.padded;
       scale(of_head(out.table, h, size), size, kLn2<T>);
     }
   }
 
   void begin_lane(const Piece& piece) const {
     s.queries.template fill<E>(shape, in, piece);
-    const int64_t padded = s.queries.padded, size = s.queries.rows() * padded;
+    const std::int64_t padded = s.queries.padded, size = s.queries.rows() * padded;
     clear(s.front, kGradeFront);
     clear(s.grad_z, size);
     clear(s.grad_content, size);
     if (in.table != nullptr) clear(s.grad_position, size);
-    s.queries.for_each_row(piece, [&](int64_t r, int64_t head, int64_t query) {
+    s.queries.for_each_row(piece, [&](std::int64_t r, std::int64_t head, std::int64_t query) {
       T* dz = s.grad_z + r * padded;
       fetch_row(static_cast<const E*>(pass.grad_z.data) + piece.lane * pass.grad_z.lane +
                     head * pass.grad_z.head + query * pass.grad_z.row,
@@ -109,8 +109,8 @@ struct Backward {
                     ((piece.lane * shape.queries + query) * shape.heads + head) * shape.width,
                 shape.width, padded, s.row);
       Vec<T> sum{};
-      for (int64_t j = 0; j < padded; j += kLanes<T>) sum += load(dz + j) * load(s.row + j);
-      const int64_t at = (piece.lane * shape.heads + head) * shape.queries + query;
+      for (std::int64_t j = 0; j < padded; j += kLanes<T>) sum += load(dz + j) * load(s.row + j);
+      const std::int64_t at = (piece.lane * shape.heads + head) * shape.queries + query;
       const T lse = static_cast<const T*>(pass.lse)[at];
       const bool is_empty = lse == -__builtin_inff();
       s.lse[r] = is_empty ? T{0} : lse * kLog2E<T>;
@@ -122,11 +122,11 @@ struct Backward {
   // Scores to probabilities, and the products to gradients of scores. Whole register tiles of
   // columns are multiplied, and the block may have more than this tile sees: 0 behind the last.
   void grade(const Block<T>& block, const Tile& tile) const {
-    for (int64_t r = 0; r < tile.count; ++r) {
+    for (std::int64_t r = 0; r < tile.count; ++r) {
       T* p = s.scores.scores + r * kScoreRow<T>;
       T* g = s.products + r * kGradeRow<T>;
       const Vec<T> lse = splat(s.lse[tile.row + r]), shift = splat(s.shift[tile.row + r]);
-      for (int64_t c = 0; c < block.padded; c += kLanes<T>) {
+      for (std::int64_t c = 0; c < block.padded; c += kLanes<T>) {
         const Vec<T> probability = power<T>(load(p + c) - lse);
         store(p + c, probability);
         store(g + c, probability * (load(g + c) + shift));
@@ -138,7 +138,7 @@ struct Backward {
 
   // is_first: of the tiles that see something of the block; keys' gradients hold nothing yet.
   void add_tile(const Block<T>& block, const Tile& tile, bool is_first) const {
-    const int64_t padded = s.queries.padded, vectors = padded / kLanes<T>;
+    const std::int64_t padded = s.queries.padded, vectors = padded / kLanes<T>;
     T* dz = s.grad_z + tile.row * padded;
     multiply(Product<T>{dz, padded, 1, s.turned_values, kKeyRow<T>, s.products, kGradeRow<T>,
                         tile.count, block.padded / kLanes<T>, shape.width, true});
@@ -155,9 +155,9 @@ struct Backward {
 
   // As Scores::put_positions: a query's columns begin one row after those of the next query.
   void add_positions(const Block<T>& block, const Tile& tile) const {
-    const int64_t padded = s.queries.padded, vectors = padded / kLanes<T>;
-    const int64_t low = shape.queries - 1 - tile.most + block.first - shape.free;
-    const int64_t columns = smaller(tile.count - 1 + block.count, in.table_rows - low);
+    const std::int64_t padded = s.queries.padded, vectors = padded / kLanes<T>;
+    const std::int64_t low = shape.queries - 1 - tile.most + block.first - shape.free;
+    const std::int64_t columns = smaller(tile.count - 1 + block.count, in.table_rows - low);
     const T* grades = s.products - (tile.count - 1);  // at the table's rows
     const T* rows =
         static_cast<const T*>(pass.table_by_row) + (tile.head * in.table_rows + low) * padded;
@@ -169,24 +169,24 @@ struct Backward {
                         grads, padded, columns, vectors, tile.count});
   }
 
-  static void scale(T* numbers, int64_t count, T factor) {
-    for (int64_t j = 0; j < count; j += kLanes<T>) {
+  static void scale(T* numbers, std::int64_t count, T factor) {
+    for (std::int64_t j = 0; j < count; j += kLanes<T>) {
       store(numbers + j, load(numbers + j) * splat(factor));
     }
   }
 
-  void clear_keys(int64_t from, int64_t to) const {
+  void clear_keys(std::int64_t from, std::int64_t to) const {
     for (T* grads : {s.grad_keys, s.grad_values}) {
       clear(grads + from * s.queries.padded, (to - from) * s.queries.padded);
     }
   }
 
   void put_keys(const Piece& piece, const Block<T>& block) const {
-    int64_t first = block.first, at = 0;
-    for (int64_t p = 0; p < in.n_pieces && at < block.count; ++p) {
-      const int64_t rows = in.pieces[p].rows;
+    std::int64_t first = block.first, at = 0;
+    for (std::int64_t p = 0; p < in.n_pieces && at < block.count; ++p) {
+      const std::int64_t rows = in.pieces[p].rows;
       for (; first < rows && at < block.count; ++first, ++at) {
-        const int64_t to =
+        const std::int64_t to =
             ((piece.lane * rows + first) * shape.key_heads + piece.key_head) * shape.width;
         put(out.pieces[p].k, to, s.grad_keys + at * s.queries.padded, kLn2<T>);
         put(out.pieces[p].v, to, s.grad_values + at * s.queries.padded, T{1});
@@ -194,21 +194,21 @@ struct Backward {
       first = larger(0, first - rows);
     }
   }
-  void put(void* grads, int64_t at, T* row, T factor) const {
+  void put(void* grads, std::int64_t at, T* row, T factor) const {
     if (grads == nullptr) return;
     scale(row, s.queries.padded, factor);
     put_row(row, shape.width, static_cast<E*>(grads) + at);
   }
 
   void end_lane(const Piece& piece) const {
-    const int64_t padded = s.queries.padded;
-    s.queries.for_each_row(piece, [&](int64_t r, int64_t head, int64_t query) {
+    const std::int64_t padded = s.queries.padded;
+    s.queries.for_each_row(piece, [&](std::int64_t r, std::int64_t head, std::int64_t query) {
       T* content = s.grad_content + r * padded;
       const T* position = in.table == nullptr ? nullptr : s.grad_position + r * padded;
       add_to_bias(out.content_bias, head, content);
       if (position != nullptr) {
         add_to_bias(out.position_bias, head, position);
-        for (int64_t j = 0; j < padded; j += kLanes<T>) {
+        for (std::int64_t j = 0; j < padded; j += kLanes<T>) {
           store(content + j, load(content + j) + load(position + j));
         }
       }
@@ -216,11 +216,11 @@ struct Backward {
           static_cast<T>(shape.scale));
     });
   }
-  void add_to_bias(void* grads, int64_t head, const T* row) const {
+  void add_to_bias(void* grads, std::int64_t head, const T* row) const {
     if (grads == nullptr) return;
     T* bias = of_head(grads, head, shape.width);
     const T factor = static_cast<T>(shape.scale);
-    int64_t j = 0;
+    std::int64_t j = 0;
     for (; j + kLanes<T> <= shape.width; j += kLanes<T>) {
       store(bias + j, load(bias + j) + load(row + j) * splat(factor));
     }
@@ -229,12 +229,12 @@ struct Backward {
 
   void run(const Piece& piece) const {
     begin_lane(piece);
-    for_each_block(shape, piece, kBlock<T>, [&](int64_t first, int64_t count) {
+    for_each_block(shape, piece, kBlock<T>, [&](std::int64_t first, std::int64_t count) {
       Block<T> block = s.keys.columns(shape, in, piece, first, count);
       s.keys.template turn<E>(shape, in, piece, block, &KeyPiece::k, s.keys.turned);
       s.keys.template turn<E>(shape, in, piece, block, &KeyPiece::v, s.turned_values);
       s.keys.template copy<E>(shape, in, piece, block, &KeyPiece::k, s.key_rows);
-      int64_t done = 0;  // rows of the block's gradients that hold something
+      std::int64_t done = 0;  // rows of the block's gradients that hold something
       s.queries.for_each_tile(piece, [&](const Tile& tile) {
         if (!is_seen(shape, block.first, block.count, tile)) return;
         const Block<T> seen = seen_by(shape, tile, block);
@@ -253,22 +253,22 @@ struct Backward {
 template <typename T, typename E>
 void backward_piece(const AttentionShape& shape, const AttentionInputs& in,
                     const AttentionPass& pass, const AttentionGradients& out, void* scratch,
-                    int64_t index) {
+                    std::int64_t index) {
   Arena arena(scratch);
   GradientScratch<T> s(arena, shape, in);
-  const int64_t shares = GradientParts(shape).shares;
-  const int64_t share = index / shape.key_heads, key_head = index % shape.key_heads;
+  const std::int64_t shares = GradientParts(shape).shares;
+  const std::int64_t share = index / shape.key_heads, key_head = index % shape.key_heads;
   const Backward<T, E> backward{shape, in, pass, out, s, share};
   backward.clear_parameters(key_head * shape.shared(), shape.shared());
-  const int64_t end = (share + 1) * shape.lanes / shares;
-  for (int64_t lane = share * shape.lanes / shares; lane < end; ++lane) {
+  const std::int64_t end = (share + 1) * shape.lanes / shares;
+  for (std::int64_t lane = share * shape.lanes / shares; lane < end; ++lane) {
     backward.run(Piece(shape, lane, key_head));
   }
   backward.end_parameters(key_head * shape.shared(), shape.shared());
 }
 
 void backward(const AttentionShape& shape, const AttentionInputs& in, const AttentionPass& pass,
-              const AttentionGradients& out, void* scratch, int64_t piece) {
+              const AttentionGradients& out, void* scratch, std::int64_t piece) {
   switch (shape.element) {
     case Element::kF64:
       return backward_piece<double, double>(shape, in, pass, out, scratch, piece);
@@ -279,7 +279,7 @@ void backward(const AttentionShape& shape, const AttentionInputs& in, const Atte
   }
 }
 
-uint64_t backward_scratch(const AttentionShape& shape, const AttentionInputs& in) {
+std::uint64_t backward_scratch(const AttentionShape& shape, const AttentionInputs& in) {
   return shape.element == Element::kF64 ? bytes_of<GradientScratch<double>>(shape, in)
                                         : bytes_of<GradientScratch<float>>(shape, in);
 }

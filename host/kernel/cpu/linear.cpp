@@ -17,9 +17,9 @@ namespace {
 using namespace mneme::cpu;  // NOLINT: all of it has internal linkage
 
 using V = Vec<float>;
-constexpr int64_t kWide = kLanes<float>;
-constexpr auto kNumber = static_cast<int64_t>(sizeof(float));
-constexpr int64_t kDepth = 96;  // of a block of columns of x, which stays in the first cache
+constexpr std::int64_t kWide = kLanes<float>;
+constexpr auto kNumber = static_cast<std::int64_t>(sizeof(float));
+constexpr std::int64_t kDepth = 96;  // of a block of columns of x, which stays in the first cache
 
 static_assert(kWide <= kLinearDotInputs);
 
@@ -27,8 +27,8 @@ bool is_few(const LinearArgs& a) { return a.rows <= kLinearDotRows && a.inputs >
 
 MNEME_INLINE V load_weights(const float* from) { return load(from); }
 MNEME_INLINE V load_weights(const BF16* from) {
-  typedef uint16_t Halves __attribute__((vector_size(2 * kWide)));
-  typedef uint32_t Words __attribute__((vector_size(4 * kWide)));
+  typedef std::uint16_t Halves __attribute__((vector_size(2 * kWide)));
+  typedef std::uint32_t Words __attribute__((vector_size(4 * kWide)));
   Halves halves;
   __builtin_memcpy(&halves, from, sizeof(halves));
   const Words words = __builtin_convertvector(halves, Words) << 16;
@@ -38,9 +38,9 @@ MNEME_INLINE V load_weights(const BF16* from) {
 }
 
 // Columns of x: an odd number of units apart.
-int64_t column_row(const LinearArgs& a) { return turned_columns(a.rows); }
+std::int64_t column_row(const LinearArgs& a) { return turned_columns(a.rows); }
 
-uint64_t prepared_bytes(const LinearArgs& a) {
+std::uint64_t prepared_bytes(const LinearArgs& a) {
   Arena arena(nullptr);
   arena.take<float>(is_few(a) ? a.rows * round_up(a.inputs, kWide) : a.inputs * column_row(a));
   return arena.bytes();
@@ -48,34 +48,35 @@ uint64_t prepared_bytes(const LinearArgs& a) {
 
 // Few: rows of whole vectors, the last of which begins `kWide` before the end of the weight's rows
 // and has zeros where the vector before it has been. More: columns.
-void prepare(const LinearArgs& a, void* prepared, int64_t begin, int64_t end) {
+void prepare(const LinearArgs& a, void* prepared, std::int64_t begin, std::int64_t end) {
   float* to = Arena(prepared).take<float>(0);
   if (!is_few(a)) {
-    const int64_t row = column_row(a);
+    const std::int64_t row = column_row(a);
     turn_rows(a.x + begin, a.x_row, a.rows, end - begin, to + begin * row, row);
-    for (int64_t j = begin; j < end; ++j) fill_columns(to + j * row, a.rows, row, 0.0F);
+    for (std::int64_t j = begin; j < end; ++j) fill_columns(to + j * row, a.rows, row, 0.0F);
     return;
   }
   if (begin > 0) return;
-  const int64_t padded = round_up(a.inputs, kWide), rest = a.inputs % kWide;
-  for (int64_t r = 0; r < a.rows; ++r) {
+  const std::int64_t padded = round_up(a.inputs, kWide), rest = a.inputs % kWide;
+  for (std::int64_t r = 0; r < a.rows; ++r) {
     const float* from = a.x + r * a.x_row;
     float* row = to + r * padded;
     copy_row(from, a.inputs - rest, row);
     if (rest == 0) continue;
     clear(row + padded - kWide, kWide - rest);
     __builtin_memcpy(row + padded - rest, from + a.inputs - rest,
-                     static_cast<uint64_t>(rest) * sizeof(float));
+                     static_cast<std::uint64_t>(rest) * sizeof(float));
   }
 }
 
 // Outputs first .. first + count - 1 of all rows.
 template <int count, int rows, typename W>
-MNEME_INLINE void dots(const LinearArgs& a, const W* weight_rows, const float* x, int64_t first) {
-  const int64_t padded = round_up(a.inputs, kWide);
+MNEME_INLINE void dots(const LinearArgs& a, const W* weight_rows, const float* x,
+                       std::int64_t first) {
+  const std::int64_t padded = round_up(a.inputs, kWide);
   const W* w = weight_rows + first * a.w_row;
   V sums[count][rows] = {};
-  const auto add = [&](int64_t of_w, int64_t of_x) __attribute__((always_inline)) {
+  const auto add = [&](std::int64_t of_w, std::int64_t of_x) __attribute__((always_inline)) {
     V factor[rows];
     MNEME_UNROLL for (int r = 0; r < rows; ++r) factor[r] = load(x + r * padded + of_x);
     MNEME_UNROLL for (int o = 0; o < count; ++o) {
@@ -83,8 +84,8 @@ MNEME_INLINE void dots(const LinearArgs& a, const W* weight_rows, const float* x
       MNEME_UNROLL for (int r = 0; r < rows; ++r) sums[o][r] += weight * factor[r];
     }
   };
-  const int64_t whole = a.inputs / kWide * kWide;
-  for (int64_t k = 0; k < whole; k += kWide) add(k, k);
+  const std::int64_t whole = a.inputs / kWide * kWide;
+  for (std::int64_t k = 0; k < whole; k += kWide) add(k, k);
   if (whole < a.inputs) add(a.inputs - kWide, whole);
   for (int o = 0; o < count; ++o) {
     const float shift = a.bias == nullptr ? 0.0F : a.bias[first + o];
@@ -102,22 +103,23 @@ constexpr int kRegisters = 16;
 #endif
 
 template <int rows, typename W>
-void multiply_few(const LinearArgs& a, const W* w, const float* x, int64_t begin, int64_t end) {
+void multiply_few(const LinearArgs& a, const W* w, const float* x, std::int64_t begin,
+                  std::int64_t end) {
   constexpr int kSums = (kRegisters - rows - 1) / rows;  // beside the factors and a weight
   constexpr int kAtOnce = kSums > 8 ? 8 : kSums < 1 ? 1 : kSums;
-  int64_t o = begin;
+  std::int64_t o = begin;
   for (; o + kAtOnce <= end; o += kAtOnce) dots<kAtOnce, rows>(a, w, x, o);
   for (; o < end; ++o) dots<1, rows>(a, w, x, o);
 }
 
-constexpr int64_t kPanel = kMaxColumns * kWide;  // rows of x at once
-constexpr int64_t kOutputs = 48;                 // outputs for which a block of x is read once
+constexpr std::int64_t kPanel = kMaxColumns * kWide;  // rows of x at once
+constexpr std::int64_t kOutputs = 48;                 // outputs for which a block of x is read once
 
 // A tile [rows of the weight, columns * kWide rows of x] of sums, `depth` inputs deep. Meanwhile
 // two kinds of memory are prefetched, because the product would wait for them: the rows of the
 // weight from `next` on, each of which is used once, and the memory that will be `written`.
 template <int rows, int columns>
-MNEME_INLINE void add_tile(const LinearArgs& a, const float* w, const float* x, int64_t depth,
+MNEME_INLINE void add_tile(const LinearArgs& a, const float* w, const float* x, std::int64_t depth,
                            float* sums, bool is_first, const float* next, Prefetch& written) {
   static_assert(kBetween * kNumber == 64, "a line of the cache at a time");
   const auto ask = [&]() __attribute__((always_inline)) {
@@ -132,10 +134,11 @@ MNEME_INLINE void add_tile(const LinearArgs& a, const float* w, const float* x, 
 
 // As many whole tiles of `rows` as there are; returns the first row behind them.
 template <int rows, int columns>
-MNEME_INLINE int64_t add_tiles(const LinearArgs& a, const float* w, int64_t from, int64_t count,
-                               const float* x, int64_t depth, float* sums, bool is_first,
-                               const float* after, Prefetch& written) {
-  int64_t o = from;
+MNEME_INLINE std::int64_t add_tiles(const LinearArgs& a, const float* w, std::int64_t from,
+                                    std::int64_t count, const float* x, std::int64_t depth,
+                                    float* sums, bool is_first, const float* after,
+                                    Prefetch& written) {
+  std::int64_t o = from;
   for (; o + rows <= count; o += rows) {
     const float* next = o + rows < count ? w + (o + rows) * a.w_row : after;
     add_tile<rows, columns>(a, w + o * a.w_row, x, depth, sums + o * kPanel, is_first, next,
@@ -145,21 +148,22 @@ MNEME_INLINE int64_t add_tiles(const LinearArgs& a, const float* w, int64_t from
 }
 
 template <int columns>
-void add_rows(const LinearArgs& a, const float* w, int64_t count, const float* x, int64_t depth,
-              float* sums, bool is_first, const float* after, Prefetch& written) {
-  int64_t o = add_tiles<kRowsOf<columns>, columns>(a, w, 0, count, x, depth, sums, is_first, after,
-                                                   written);
+void add_rows(const LinearArgs& a, const float* w, std::int64_t count, const float* x,
+              std::int64_t depth, float* sums, bool is_first, const float* after,
+              Prefetch& written) {
+  std::int64_t o = add_tiles<kRowsOf<columns>, columns>(a, w, 0, count, x, depth, sums, is_first,
+                                                        after, written);
   o = add_tiles<2, columns>(a, w, o, count, x, depth, sums, is_first, after, written);
   add_tiles<1, columns>(a, w, o, count, x, depth, sums, is_first, after, written);
 }
 
 // Sums [count, kPanel] of the weight's rows from `first` on with `vectors` vectors of x's rows.
-void sum_panel(const LinearArgs& a, const float* x, int64_t first, int64_t count, int64_t vectors,
-               float* sums, Prefetch& written) {
-  for (int64_t k = 0; k < a.inputs; k += kDepth) {
+void sum_panel(const LinearArgs& a, const float* x, std::int64_t first, std::int64_t count,
+               std::int64_t vectors, float* sums, Prefetch& written) {
+  for (std::int64_t k = 0; k < a.inputs; k += kDepth) {
     const float* w = a.w + first * a.w_row + k;
     const float* columns = x + k * column_row(a);
-    const int64_t depth = smaller(kDepth, a.inputs - k);
+    const std::int64_t depth = smaller(kDepth, a.inputs - k);
     const float* after = k + depth < a.inputs ? w + depth : w + count * a.w_row - k;
     switch (vectors) {
 #ifdef MNEME_USE_AVX512
@@ -179,22 +183,22 @@ void sum_panel(const LinearArgs& a, const float* x, int64_t first, int64_t count
   }
 }
 
-void multiply_many(const LinearArgs& a, const float* x, int64_t begin, int64_t end) {
+void multiply_many(const LinearArgs& a, const float* x, std::int64_t begin, std::int64_t end) {
   alignas(64) float sums[kOutputs * kPanel];
-  const int64_t count = end - begin;
-  const int64_t vectors = divide_up(a.rows, kWide), panels = divide_up(vectors, kMaxColumns);
-  for (int64_t panel = 0; panel < panels; ++panel) {
-    const int64_t first = panel * vectors / panels, last = (panel + 1) * vectors / panels;
-    const int64_t row = first * kWide, rows = smaller(last * kWide, a.rows) - row;
+  const std::int64_t count = end - begin;
+  const std::int64_t vectors = divide_up(a.rows, kWide), panels = divide_up(vectors, kMaxColumns);
+  for (std::int64_t panel = 0; panel < panels; ++panel) {
+    const std::int64_t first = panel * vectors / panels, last = (panel + 1) * vectors / panels;
+    const std::int64_t row = first * kWide, rows = smaller(last * kWide, a.rows) - row;
     float* y = a.y + row * a.y_row + begin;
     Prefetch written;
     written.add(y, count * kNumber, a.y_row * kNumber, rows);
     written.spread(count / kRowsOf<kMaxColumns> * (a.inputs / kBetween));
     sum_panel(a, x + row, begin, count, last - first, sums, written);
     if (a.bias != nullptr) {
-      for (int64_t o = 0; o < count; ++o) {
+      for (std::int64_t o = 0; o < count; ++o) {
         const V shift = splat(a.bias[begin + o]);
-        for (int64_t r = 0; r < rows; r += kWide) {
+        for (std::int64_t r = 0; r < rows; r += kWide) {
           store(sums + o * kPanel + r, load(sums + o * kPanel + r) + shift);
         }
       }
@@ -204,7 +208,8 @@ void multiply_many(const LinearArgs& a, const float* x, int64_t begin, int64_t e
 }
 
 template <typename W>
-void multiply_few(const LinearArgs& a, const W* w, const float* x, int64_t begin, int64_t end) {
+void multiply_few(const LinearArgs& a, const W* w, const float* x, std::int64_t begin,
+                  std::int64_t end) {
   switch (a.rows) {
     case 1:
       return multiply_few<1>(a, w, x, begin, end);
@@ -217,7 +222,7 @@ void multiply_few(const LinearArgs& a, const W* w, const float* x, int64_t begin
   }
 }
 
-void multiply(const LinearArgs& a, const void* prepared, int64_t begin, int64_t end) {
+void multiply(const LinearArgs& a, const void* prepared, std::int64_t begin, std::int64_t end) {
   const float* x = Arena(const_cast<void*>(prepared)).take<float>(0);
   if (!is_few(a)) {
     for (; begin < end; begin += kOutputs) {

@@ -11,20 +11,20 @@ namespace {
 
 using namespace mneme::cpu;  // NOLINT: all of it has internal linkage
 
-constexpr int64_t kAtOnce = 4;    // vectors, each with a sum or maximum of its own
-constexpr int64_t kOfSum = 4096;  // numbers that one sum in T adds up
+constexpr std::int64_t kAtOnce = 4;    // vectors, each with a sum or maximum of its own
+constexpr std::int64_t kOfSum = 4096;  // numbers that one sum in T adds up
 
 // Calls each(i, vector i of kAtOnce), the last ones filled up with -infinity.
 template <typename T, typename Each>
-MNEME_INLINE void for_each_vector(const T* x, int64_t count, const Each& each) {
-  int64_t c = 0;
+MNEME_INLINE void for_each_vector(const T* x, std::int64_t count, const Each& each) {
+  std::int64_t c = 0;
   for (; c + kAtOnce * kLanes<T> <= count; c += kAtOnce * kLanes<T>) {
     MNEME_UNROLL for (int i = 0; i < kAtOnce; ++i) each(i, load(x + c + i * kLanes<T>));
   }
   for (; c < count; c += kLanes<T>) {
     Vec<T> rest = splat(static_cast<T>(-__builtin_inff()));
-    const int64_t n = smaller(kLanes<T>, count - c);
-    __builtin_memcpy(&rest, x + c, static_cast<uint64_t>(n) * sizeof(T));
+    const std::int64_t n = smaller(kLanes<T>, count - c);
+    __builtin_memcpy(&rest, x + c, static_cast<std::uint64_t>(n) * sizeof(T));
     each(0, rest);
   }
 }
@@ -35,7 +35,7 @@ struct Largest {
   bool has_nan;
 };
 template <typename T>
-Largest<T> largest(const T* x, int64_t count) {
+Largest<T> largest(const T* x, std::int64_t count) {
   Vec<T> top[kAtOnce], unordered[kAtOnce];
   MNEME_UNROLL for (int i = 0; i < kAtOnce; ++i) {
     top[i] = splat(static_cast<T>(-__builtin_inff()));
@@ -54,10 +54,10 @@ Largest<T> largest(const T* x, int64_t count) {
 }
 
 template <typename T>
-double sum_of_powers(const T* x, int64_t count, T top) {
+double sum_of_powers(const T* x, std::int64_t count, T top) {
   const Vec<T> factor = splat(kLog2E<T>), shift = splat(top);
   double total = 0.0;
-  for (int64_t c = 0; c < count; c += kOfSum) {
+  for (std::int64_t c = 0; c < count; c += kOfSum) {
     Vec<T> sum[kAtOnce] = {};
     for_each_vector(
         x + c, smaller(kOfSum, count - c), [&](int i, Vec<T> v) __attribute__((always_inline)) {
@@ -70,14 +70,14 @@ double sum_of_powers(const T* x, int64_t count, T top) {
 }
 
 template <typename T>
-int64_t first_place(const T* x, const Largest<T>& top) {
-  int64_t place = 0;
+std::int64_t first_place(const T* x, const Largest<T>& top) {
+  std::int64_t place = 0;
   while (top.has_nan ? x[place] == x[place] : x[place] != top.value) ++place;
   return place;
 }
 
 template <typename T>
-T log_sum_of(const T* x, int64_t count, const Largest<T>& top) {
+T log_sum_of(const T* x, std::int64_t count, const Largest<T>& top) {
   const T infinity = __builtin_inff();
   if (top.has_nan) return __builtin_nanf("");
   if (top.value == infinity || top.value == -infinity) return top.value;
@@ -86,8 +86,8 @@ T log_sum_of(const T* x, int64_t count, const Largest<T>& top) {
 }
 
 template <typename T>
-void summarize(const LogitRows<T>& a, int64_t begin, int64_t end) {
-  for (int64_t r = begin; r < end; ++r) {
+void summarize(const LogitRows<T>& a, std::int64_t begin, std::int64_t end) {
+  for (std::int64_t r = begin; r < end; ++r) {
     const T* x = a.logits + r * a.row;
     const Largest<T> top = largest(x, a.ids);
     if (a.log_sum != nullptr) a.log_sum[r] = log_sum_of(x, a.ids, top);

@@ -29,7 +29,7 @@ bool can_be_paired(const AttentionInputs& in) {
 }
 
 MNEME_INLINE Vec<float> add_products(Vec<float> sum, const float* pair, Vec<float> pairs) {
-  int32_t bits = 0;
+  std::int32_t bits = 0;
   __builtin_memcpy(&bits, pair, sizeof(bits));
   return (Vec<float>)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_epi32(bits),
                                       (__m512bh)pairs);
@@ -44,7 +44,7 @@ MNEME_INLINE void multiply_pairs_in_registers(const Product<float>& p, const flo
     MNEME_UNROLL for (int j = 0; j < columns; ++j) sum[i][j] =
         p.is_fresh ? Vec<float>{} : load(c + i * p.c_row + j * kLanes<float>);
   }
-  for (int64_t k = 0; k < p.k; ++k) {
+  for (std::int64_t k = 0; k < p.k; ++k) {
     Vec<float> row[columns];
     MNEME_UNROLL for (int j = 0; j < columns; ++j) row[j] = load(b + j * kLanes<float>);
     MNEME_UNROLL for (int i = 0; i < rows; ++i) {
@@ -60,10 +60,10 @@ MNEME_INLINE void multiply_pairs_in_registers(const Product<float>& p, const flo
 }
 
 template <int columns>
-MNEME_INLINE void multiply_pairs_in_columns(const Product<float>& p, int64_t first,
+MNEME_INLINE void multiply_pairs_in_columns(const Product<float>& p, std::int64_t first,
                                             Vec<float> factor) {
   constexpr int kRows = kRowsOf<columns>;
-  for (int64_t i = 0; i < p.rows; i += kRows) {
+  for (std::int64_t i = 0; i < p.rows; i += kRows) {
     multiply_pairs_in_registers<kRows, columns>(p, p.a + i * p.a_row, p.b + first * kLanes<float>,
                                                 p.c + i * p.c_row + first * kLanes<float>, factor);
   }
@@ -71,9 +71,9 @@ MNEME_INLINE void multiply_pairs_in_columns(const Product<float>& p, int64_t fir
 
 // Both k and the rows of B count pairs; a_k is 1.
 void multiply_pairs(const Product<float>& p, float factor) {
-  const int64_t panels = divide_up(p.vectors, kMaxColumns);
-  for (int64_t panel = 0; panel < panels; ++panel) {
-    const int64_t first = panel * p.vectors / panels;
+  const std::int64_t panels = divide_up(p.vectors, kMaxColumns);
+  for (std::int64_t panel = 0; panel < panels; ++panel) {
+    const std::int64_t first = panel * p.vectors / panels;
     switch ((panel + 1) * p.vectors / panels - first) {
       case 4:
         multiply_pairs_in_columns<4>(p, first, splat(factor));
@@ -90,15 +90,15 @@ void multiply_pairs(const Product<float>& p, float factor) {
   }
 }
 
-typedef uint16_t Halves __attribute__((vector_size(2 * kColumnUnit)));
-typedef uint32_t Words __attribute__((vector_size(4 * kColumnUnit)));
+typedef std::uint16_t Halves __attribute__((vector_size(2 * kColumnUnit)));
+typedef std::uint32_t Words __attribute__((vector_size(4 * kColumnUnit)));
 
-MNEME_INLINE Words words_of(const BF16* from, int64_t count) {
+MNEME_INLINE Words words_of(const BF16* from, std::int64_t count) {
   Halves halves{};
   if (count >= kColumnUnit) {
     __builtin_memcpy(&halves, from, sizeof(halves));
   } else {
-    __builtin_memcpy(&halves, from, static_cast<uint64_t>(count) * sizeof(BF16));
+    __builtin_memcpy(&halves, from, static_cast<std::uint64_t>(count) * sizeof(BF16));
   }
   return __builtin_convertvector(halves, Words);
 }
@@ -109,8 +109,8 @@ struct PairedKeys {
   float* rows;          // [4, padded pairs]
   float* turned;        // [padded pairs, kKeyRow] pairs of a key's elements
   float* pairs;         // [kBlock / 2, padded] an element of two values
-  int64_t width;
-  int64_t row_pairs;  // those with an element
+  std::int64_t width;
+  std::int64_t row_pairs;  // those with an element
 
   PairedKeys(Arena& arena, const AttentionShape& s)
       : keys(arena.take<const BF16*>(kBlock<float>)),
@@ -121,9 +121,9 @@ struct PairedKeys {
         width(s.width),
         row_pairs(divide_up(s.width, 2)) {}
 
-  void read(const AttentionInputs& in, const Piece& piece, int64_t first, int64_t count) {
-    int64_t at = 0;
-    for (int64_t p = 0; p < in.n_pieces && at < count; ++p) {
+  void read(const AttentionInputs& in, const Piece& piece, std::int64_t first, std::int64_t count) {
+    std::int64_t at = 0;
+    for (std::int64_t p = 0; p < in.n_pieces && at < count; ++p) {
       const KeyPiece& from = in.pieces[p];
       for (; first < from.rows && at < count; ++first, ++at) {
         keys[at] = row_of(from.k, piece, first);
@@ -136,26 +136,26 @@ struct PairedKeys {
   }
 
  private:
-  static const BF16* row_of(const Rows& rows, const Piece& piece, int64_t row) {
+  static const BF16* row_of(const Rows& rows, const Piece& piece, std::int64_t row) {
     return static_cast<const BF16*>(rows.data) + piece.lane * rows.lane +
            piece.key_head * rows.head + row * rows.row;
   }
-  void turn_keys(int64_t count) {
+  void turn_keys(std::int64_t count) {
     rows[row_pairs - 1] = rows[2 * row_pairs - 1] = rows[3 * row_pairs - 1] =
         rows[4 * row_pairs - 1] = 0.0F;
-    for (int64_t r = 0; r < count; r += 4) {
-      const int64_t n = smaller(4, count - r);
-      for (int64_t i = 0; i < n; ++i) {
+    for (std::int64_t r = 0; r < count; r += 4) {
+      const std::int64_t n = smaller(4, count - r);
+      for (std::int64_t i = 0; i < n; ++i) {
         __builtin_memcpy(rows + i * row_pairs, keys[r + i],
-                         static_cast<uint64_t>(width) * sizeof(BF16));
+                         static_cast<std::uint64_t>(width) * sizeof(BF16));
       }
       turn_rows(rows, row_pairs, n, row_pairs, turned + r, kKeyRow<float>);
     }
   }
-  void pair_values(int64_t count) {
-    const int64_t padded = padded_columns(width);
-    for (int64_t r = 0; r < count; r += 2) {
-      for (int64_t j = 0; j < width; j += kColumnUnit) {
+  void pair_values(std::int64_t count) {
+    const std::int64_t padded = padded_columns(width);
+    for (std::int64_t r = 0; r < count; r += 2) {
+      for (std::int64_t j = 0; j < width; j += kColumnUnit) {
         const Words low = words_of(values[r] + j, width - j);
         const Words high = r + 1 < count ? words_of(values[r + 1] + j, width - j) : Words{};
         const Words both = low | high << 16;
@@ -185,33 +185,33 @@ struct PairScratch {
 void fill_with_pairs(const AttentionShape& s, const AttentionInputs& in, const Piece& piece,
                      const Queries<float>& queries) {
   clear(queries.content, queries.rows() * queries.padded);
-  queries.for_each_row(piece, [&](int64_t r, int64_t head, int64_t query) {
+  queries.for_each_row(piece, [&](std::int64_t r, std::int64_t head, std::int64_t query) {
     const BF16* q = static_cast<const BF16*>(in.q.data) + piece.lane * in.q.lane +
                     head * in.q.head + query * in.q.row;
     __builtin_memcpy(queries.content + r * queries.padded, q,
-                     static_cast<uint64_t>(s.width) * sizeof(BF16));
+                     static_cast<std::uint64_t>(s.width) * sizeof(BF16));
   });
 }
 
 void attend_paired_block(const Block<float>& block, const Tile& tile, PairScratch& s) {
-  const int64_t padded = s.queries.padded;
+  const std::int64_t padded = s.queries.padded;
   float largest[kTile];
-  for (int64_t r = 0; r < tile.count; ++r) {
+  for (std::int64_t r = 0; r < tile.count; ++r) {
     largest[r] = largest_score(s.scores.scores + r * kScoreRow<float>, block.padded,
                                s.softmax.most[tile.row + r]);
   }
-  for (int64_t r = 0; r < tile.count; ++r) {
-    const int64_t row = tile.row + r;
+  for (std::int64_t r = 0; r < tile.count; ++r) {
+    const std::int64_t row = tile.row + r;
     float* scores = s.scores.scores + r * kScoreRow<float>;
     const float shrink =
         add_to_softmax(scores, block.padded, largest[r], s.softmax.most[row], s.softmax.total[row]);
-    for (int64_t c = 0; c < block.padded; c += kColumnUnit) {
+    for (std::int64_t c = 0; c < block.padded; c += kColumnUnit) {
       const __m256bh rounded = _mm512_cvtneps_pbh((__m512)load(scores + c));
       __builtin_memcpy(s.probabilities + r * kBlock<float> + c, &rounded, sizeof(rounded));
     }
     if (shrink == 1.0F) continue;
     float* sums = s.softmax.sums + row * padded;
-    for (int64_t j = 0; j < padded; j += kColumnUnit) {
+    for (std::int64_t j = 0; j < padded; j += kColumnUnit) {
       store(sums + j, load(sums + j) * splat(shrink));
     }
   }
@@ -223,14 +223,14 @@ void attend_paired_block(const Block<float>& block, const Tile& tile, PairScratc
 }
 
 void attend_paired_piece(const AttentionShape& shape, const AttentionInputs& in,
-                         const AttentionResults& out, void* scratch, int64_t index) {
+                         const AttentionResults& out, void* scratch, std::int64_t index) {
   const Piece piece(shape, index);
   if (piece.begin >= piece.end) return;
   Arena arena(scratch);
   PairScratch s(arena, shape, in);
   fill_with_pairs(shape, in, piece, s.queries);
   begin_softmax(s.queries, s.softmax);
-  for_each_block(shape, piece, kBlock<float>, [&](int64_t first, int64_t count) {
+  for_each_block(shape, piece, kBlock<float>, [&](std::int64_t first, std::int64_t count) {
     const Block<float> block = s.keys.columns(shape, in, piece, first, count);
     s.pairs.read(in, piece, first, count);
     s.queries.for_each_tile(piece, [&](const Tile& tile) {

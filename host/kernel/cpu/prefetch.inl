@@ -12,17 +12,17 @@ using namespace mneme::cpu;  // NOLINT: all of it has internal linkage
 class Prefetch {
  public:
   // `bytes` at `from` and at each of the places, `count` in all, that follow `stride` bytes apart.
-  void add(const void* from, int64_t bytes, int64_t stride, int64_t count) {
+  void add(const void* from, std::int64_t bytes, std::int64_t stride, std::int64_t count) {
     if (n_runs_ == kMaxRuns || count <= 0) return;
     runs_[n_runs_++] = {static_cast<const char*>(from), stride, count, divide_up(bytes, kLine) + 1};
     lines_ += count * runs_[n_runs_ - 1].lines;
   }
 
   // To ask for all of it in about so many calls of some().
-  void spread(int64_t calls) { lines_a_call_ = divide_up(lines_, larger(calls, 1)); }
+  void spread(std::int64_t calls) { lines_a_call_ = divide_up(lines_, larger(calls, 1)); }
 
   MNEME_INLINE void some() {
-    for (int64_t i = 0; i < lines_a_call_ && run_ < n_runs_; ++i) {
+    for (std::int64_t i = 0; i < lines_a_call_ && run_ < n_runs_; ++i) {
       Run& run = runs_[run_];
       __builtin_prefetch(run.at + line_ * kLine, 0, kIntoSecondCache);
       if (++line_ < run.lines) continue;
@@ -33,21 +33,21 @@ class Prefetch {
   }
 
  private:
-  static constexpr int64_t kLine = 64;
+  static constexpr std::int64_t kLine = 64;
   static constexpr int kIntoSecondCache = 2;
   static constexpr int kMaxRuns = 16;  // what is beyond is left to the processor
   struct Run {
     const char* at;
-    int64_t stride;
-    int64_t count;
-    int64_t lines;
+    std::int64_t stride;
+    std::int64_t count;
+    std::int64_t lines;
   };
   Run runs_[kMaxRuns];
   int n_runs_ = 0;
   int run_ = 0;
-  int64_t line_ = 0;
-  int64_t lines_ = 0;
-  int64_t lines_a_call_ = 0;
+  std::int64_t line_ = 0;
+  std::int64_t lines_ = 0;
+  std::int64_t lines_a_call_ = 0;
 };
 
 }  // namespace

@@ -35,17 +35,17 @@ struct Scores {
   // Distances and bias to the products, and the mask.
   void add_terms(const AttentionShape& s, const AttentionInputs& in, const Piece& piece,
                  const Block<T>& block, const Tile& tile) {
-    const int64_t place = block.first - s.free;
+    const std::int64_t place = block.first - s.free;
     const bool is_placed = place >= 0;
-    for (int64_t r = 0; r < tile.count; ++r) {
-      int64_t head = 0, query = 0;
+    for (std::int64_t r = 0; r < tile.count; ++r) {
+      std::int64_t head = 0, query = 0;
       tile.place(r, head, query);
       T* row = scores + r * kScoreRow<T>;
       if (is_placed && in.slopes != nullptr) add_distances(s, in, block, head, query, row);
       if (in.bias != nullptr) add_bias(in, block, head, piece.lane, query, row);
-      int64_t begin = 0, end = block.count;
+      std::int64_t begin = 0, end = block.count;
       if (is_placed) {
-        const int64_t own = s.before() + query - place;  // the query's own place in the block
+        const std::int64_t own = s.before() + query - place;  // the query's own place in the block
         end = smaller(end, own + 1);
         if (s.window > 0) begin = larger(begin, own + 1 - s.window);
       }
@@ -62,16 +62,16 @@ struct Scores {
   void put_positions(const AttentionShape& s, const AttentionInputs& in, const Queries<T>& queries,
                      const Block<T>& block, const Tile& tile, const Between& between) {
     const T* table = static_cast<const T*>(in.table) + tile.head * in.table_head;
-    const int64_t most = divide_up(block.count + kTogether - 1, kLanes<T>);
-    for (int64_t vector = 0; vector < most; vector += kMaxColumns) {
-      for (int64_t r = 0; r < tile.count; r += kTogether) {
-        const int64_t count = smaller(kTogether, tile.count - r);
+    const std::int64_t most = divide_up(block.count + kTogether - 1, kLanes<T>);
+    for (std::int64_t vector = 0; vector < most; vector += kMaxColumns) {
+      for (std::int64_t r = 0; r < tile.count; r += kTogether) {
+        const std::int64_t count = smaller(kTogether, tile.count - r);
         // Of the last of these queries.
-        const int64_t low = s.queries - tile.query - r - count + block.first - s.free;
-        const int64_t columns = smaller(block.count + count - 1, in.table_rows - low);
-        const int64_t begin = vector * kLanes<T>;
+        const std::int64_t low = s.queries - tile.query - r - count + block.first - s.free;
+        const std::int64_t columns = smaller(block.count + count - 1, in.table_rows - low);
+        const std::int64_t begin = vector * kLanes<T>;
         if (begin >= columns) continue;
-        const int64_t vectors = smaller(kMaxColumns, divide_up(columns - begin, kLanes<T>));
+        const std::int64_t vectors = smaller(kMaxColumns, divide_up(columns - begin, kLanes<T>));
         T* to = scores + r * kScoreRow<T> - (count - 1) + begin;
         if (low + begin + vectors * kLanes<T> <= s.clamped_rows()) {
           put_far(queries.far + tile.row + r, vectors, to);
@@ -84,9 +84,9 @@ struct Scores {
       }
     }
   }
-  static MNEME_INLINE void put_far(const T* far, int64_t vectors, T* to) {
-    for (int64_t i = 0; i < kTogether; ++i) {
-      for (int64_t v = 0; v < vectors; ++v) {
+  static MNEME_INLINE void put_far(const T* far, std::int64_t vectors, T* to) {
+    for (std::int64_t i = 0; i < kTogether; ++i) {
+      for (std::int64_t v = 0; v < vectors; ++v) {
         store(to + i * (kScoreRow<T> + 1) + v * kLanes<T>, splat(far[i]));
       }
     }
@@ -108,28 +108,28 @@ struct Scores {
   }
 
   void add_distances(const AttentionShape& s, const AttentionInputs& in, const Block<T>& block,
-                     int64_t head, int64_t query, T* row) {
+                     std::int64_t head, std::int64_t query, T* row) {
     const T slope = static_cast<const T*>(in.slopes)[head] * kLog2E<T>;
     const auto own = s.before() + query - (block.first - s.free);
-    for (int64_t c = 0; c < block.count; ++c) {
-      const int64_t distance = s.clamp > 0 && own - c > s.clamp ? s.clamp : own - c;
+    for (std::int64_t c = 0; c < block.count; ++c) {
+      const std::int64_t distance = s.clamp > 0 && own - c > s.clamp ? s.clamp : own - c;
       row[c] -= slope * static_cast<T>(distance);
     }
   }
 
-  void add_bias(const AttentionInputs& in, const Block<T>& block, int64_t head, int64_t lane,
-                int64_t query, T* row) {
-    const int64_t* stride = in.bias_stride;
+  void add_bias(const AttentionInputs& in, const Block<T>& block, std::int64_t head,
+                std::int64_t lane, std::int64_t query, T* row) {
+    const std::int64_t* stride = in.bias_stride;
     const T* bias = static_cast<const T*>(in.bias) + head * stride[0] + lane * stride[1] +
                     query * stride[2] + block.first * stride[3];
-    for (int64_t c = 0; c < block.count; ++c) row[c] += bias[c * stride[3]] * kLog2E<T>;
+    for (std::int64_t c = 0; c < block.count; ++c) row[c] += bias[c * stride[3]] * kLog2E<T>;
   }
 
   // Columns outside of [begin, end), and those that do not exist.
-  void hide(const Block<T>& block, int64_t begin, int64_t end, T* row) {
+  void hide(const Block<T>& block, std::int64_t begin, std::int64_t end, T* row) {
     const T none = -__builtin_inff();
     if (block.hidden != nullptr) {
-      for (int64_t c = 0; c < block.padded; c += kLanes<T>) {
+      for (std::int64_t c = 0; c < block.padded; c += kLanes<T>) {
         const Vec<T> score = load(row + c);
         store(row + c, load(block.hidden + c) > Vec<T>{} ? splat(none) : score);
       }

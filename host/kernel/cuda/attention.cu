@@ -23,8 +23,8 @@
 namespace mneme::kernel {
 namespace device {
 
-constexpr int64_t kBlocks = 264;    // as many as keep a large device busy
-constexpr int64_t kMostParts = 16;  // of a tile's columns
+constexpr std::int64_t kBlocks = 264;    // as many as keep a large device busy
+constexpr std::int64_t kMostParts = 16;  // of a tile's columns
 
 // A thread's part of the softmax of its 4 queries.
 template <typename T, int panels>
@@ -59,7 +59,8 @@ __device__ void add_to_softmax(Memory<T, E>& m, T (&scores)[4][4], Running<T, pa
 }
 
 template <typename T, typename E, int panels>
-__device__ void add_values(Memory<T, E>& m, int64_t width, int64_t count, Running<T, panels>& r) {
+__device__ void add_values(Memory<T, E>& m, std::int64_t width, std::int64_t count,
+                           Running<T, panels>& r) {
   constexpr int kColumns = panels * kTile;
   const int row = first_row();
   for (int first = 0; first < count; first += kDepth<T>) {
@@ -94,19 +95,19 @@ __device__ void add_values(Memory<T, E>& m, int64_t width, int64_t count, Runnin
 
 // Of the row (lane, head, query).
 template <typename T, typename E>
-__device__ void write_lse(const Arguments<T, E>& a, int64_t row, T most, T total) {
+__device__ void write_lse(const Arguments<T, E>& a, std::int64_t row, T most, T total) {
   if (a.lse == nullptr) return;
   a.lse[row] = total > T(0) ? (most + log2(total)) / static_cast<T>(kLog2E) : -INFINITY;
 }
 
 template <typename T, typename E, int panels>
 __device__ void write(const Arguments<T, E>& a, const Place& p, const Running<T, panels>& r) {
-  const int64_t part = p.part * a.s.lanes * a.s.heads * a.s.queries;
+  const std::int64_t part = p.part * a.s.lanes * a.s.heads * a.s.queries;
   for (int i = 0; i < 4; ++i) {
-    const int64_t query = p.query + first_row() + i;
+    const std::int64_t query = p.query + first_row() + i;
     if (query >= a.s.queries) continue;
-    const int64_t row = (p.lane * a.s.heads + p.head) * a.s.queries + query;
-    const int64_t z = ((p.lane * a.s.queries + query) * a.s.heads + p.head) * a.s.width;
+    const std::int64_t row = (p.lane * a.s.heads + p.head) * a.s.queries + query;
+    const std::int64_t z = ((p.lane * a.s.queries + query) * a.s.heads + p.head) * a.s.width;
     const bool is_first = first_column() == 0;
     if (a.parts == 1 && is_first) write_lse(a, row, r.most[i], r.total[i]);
     if (a.parts > 1 && is_first) {
@@ -115,7 +116,7 @@ __device__ void write(const Arguments<T, E>& a, const Place& p, const Running<T,
     }
     for (int panel = 0; panel < panels; ++panel) {
       for (int j = 0; j < 4; ++j) {
-        const int64_t c = panel * kTile + first_column() + j;
+        const std::int64_t c = panel * kTile + first_column() + j;
         if (c >= a.s.width) continue;
         const T sum = r.sums[panel][i][j];
         if (a.parts > 1) {
@@ -133,10 +134,11 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) == 4 ? 2 : 1)
     attend_kernel(Arguments<T, E> a) {
   __shared__ Memory<T, E> memory;
   const Place place = place_of(a);
-  const int64_t tiles = (a.s.free + kTile - 1) / kTile + (a.s.keys - a.s.free + kTile - 1) / kTile;
+  const std::int64_t tiles =
+      (a.s.free + kTile - 1) / kTile + (a.s.keys - a.s.free + kTile - 1) / kTile;
   Running<T, panels> running;
-  const int64_t end = tiles * (place.part + 1) / a.parts;
-  for (int64_t tile = tiles * place.part / a.parts; tile < end; ++tile) {
+  const std::int64_t end = tiles * (place.part + 1) / a.parts;
+  for (std::int64_t tile = tiles * place.part / a.parts; tile < end; ++tile) {
     const Columns columns = columns_of(a.s, tile);
     if (!are_seen(a.s, place.query, columns)) continue;
     T scores[4][4] = {};
@@ -159,23 +161,23 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) == 4 ? 2 : 1)
 // The parts of every number of z; a thread a number.
 template <typename T, typename E>
 __global__ void __launch_bounds__(kThreads) join_kernel(Arguments<T, E> a) {
-  const int64_t count = a.s.lanes * a.s.queries * a.s.heads * a.s.width;
-  const int64_t z = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const std::int64_t count = a.s.lanes * a.s.queries * a.s.heads * a.s.width;
+  const std::int64_t z = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (z >= count) return;
-  const int64_t head = z / a.s.width % a.s.heads;
-  const int64_t query = z / a.s.width / a.s.heads % a.s.queries;
-  const int64_t lane = z / a.s.width / a.s.heads / a.s.queries;
-  const int64_t row = (lane * a.s.heads + head) * a.s.queries + query;
-  const int64_t rows = count / a.s.width;
+  const std::int64_t head = z / a.s.width % a.s.heads;
+  const std::int64_t query = z / a.s.width / a.s.heads % a.s.queries;
+  const std::int64_t lane = z / a.s.width / a.s.heads / a.s.queries;
+  const std::int64_t row = (lane * a.s.heads + head) * a.s.queries + query;
+  const std::int64_t rows = count / a.s.width;
   T most = -INFINITY;
-  for (int64_t part = 0; part < a.parts; ++part) {
+  for (std::int64_t part = 0; part < a.parts; ++part) {
     const T other = a.most[part * rows + row];
     most = other > most ? other : most;
   }
   const T base = most == -INFINITY ? T(0) : most;
   T sum = T(0);
   T total = T(0);
-  for (int64_t part = 0; part < a.parts; ++part) {
+  for (std::int64_t part = 0; part < a.parts; ++part) {
     const T factor = power_of_two(a.most[part * rows + row] - base);
     sum += factor * a.sums[part * count + z];
     total += factor * a.totals[part * rows + row];
@@ -184,10 +186,12 @@ __global__ void __launch_bounds__(kThreads) join_kernel(Arguments<T, E> a) {
   if (z % a.s.width == 0) write_lse(a, row, most, total);
 }
 
-int64_t parts_of(const AttentionShape& s) {
-  const int64_t blocks = std::max<int64_t>(s.lanes * s.heads * tiles_of(s.queries, kTile), 1);
-  const int64_t tiles = tiles_of(s.free, kTile) + tiles_of(s.keys - s.free, kTile);
-  return std::clamp<int64_t>(kBlocks / blocks, 1, std::clamp<int64_t>(tiles, 1, kMostParts));
+std::int64_t parts_of(const AttentionShape& s) {
+  const std::int64_t blocks =
+      std::max<std::int64_t>(s.lanes * s.heads * tiles_of(s.queries, kTile), 1);
+  const std::int64_t tiles = tiles_of(s.free, kTile) + tiles_of(s.keys - s.free, kTile);
+  return std::clamp<std::int64_t>(kBlocks / blocks, 1,
+                                  std::clamp<std::int64_t>(tiles, 1, kMostParts));
 }
 
 template <typename T, typename E>
@@ -199,18 +203,18 @@ cudaError_t launch_attend(const AttentionShape& s, const AttentionInputs& in,
   Arguments<T, E> a = {};
   a.s = s;
   a.in = in;
-  for (int64_t p = 0; p < in.n_pieces; ++p) a.pieces[p] = in.pieces[p];
+  for (std::int64_t p = 0; p < in.n_pieces; ++p) a.pieces[p] = in.pieces[p];
   a.z = static_cast<E*>(out.z);
   a.lse = static_cast<T*>(out.lse);
   a.tiles = tiles_of(s.queries, kTile);
   a.parts = parts_of(s);
-  const int64_t rows = s.lanes * s.heads * s.queries;
+  const std::int64_t rows = s.lanes * s.heads * s.queries;
   if (a.parts > 1) {
     a.sums = static_cast<T*>(workspace);
     a.most = a.sums + a.parts * rows * s.width;
     a.totals = a.most + a.parts * rows;
   }
-  const int64_t blocks = s.lanes * s.heads * a.tiles * a.parts;
+  const std::int64_t blocks = s.lanes * s.heads * a.tiles * a.parts;
   const auto kernel = s.width <= kTile ? attend_kernel<T, E, 1> : attend_kernel<T, E, kMostPanels>;
   const cudaError_t status = launch(blocks, kThreads, stream, kernel, a);
   if (status != cudaSuccess || a.parts == 1) return status;
@@ -221,11 +225,11 @@ cudaError_t launch_attend(const AttentionShape& s, const AttentionInputs& in,
 
 bool CudaAttention::is_built() { return true; }
 
-uint64_t CudaAttention::workspace(const AttentionShape& s) {
-  const int64_t parts = device::parts_of(s);
+std::uint64_t CudaAttention::workspace(const AttentionShape& s) {
+  const std::int64_t parts = device::parts_of(s);
   if (parts == 1) return 0;
-  const int64_t numbers = parts * s.lanes * s.heads * s.queries * (s.width + 2);
-  return static_cast<uint64_t>(numbers) * (s.element == Element::kF64 ? 8 : 4);
+  const std::int64_t numbers = parts * s.lanes * s.heads * s.queries * (s.width + 2);
+  return static_cast<std::uint64_t>(numbers) * (s.element == Element::kF64 ? 8 : 4);
 }
 
 const char* CudaAttention::attend(const AttentionShape& s, const AttentionInputs& in,

@@ -10,12 +10,12 @@ namespace mneme::kernel {
 
 struct CudaAttention {
   static constexpr int kMostPieces = 8;
-  static constexpr int64_t kMostWidth = 128;
+  static constexpr std::int64_t kMostWidth = 128;
 
   // Whether the program was built with its CUDA sources; without them there is nothing to call.
   static bool is_built();
   // Bytes on the device, without a value, for as long as the work lasts. Of the shape alone.
-  static uint64_t workspace(const AttentionShape& shape);
+  static std::uint64_t workspace(const AttentionShape& shape);
   // Puts the work on `stream`, a cudaStream_t of the current device, and returns null, or what the
   // CUDA runtime says: "invalid argument" for wider heads and more pieces too.
   // Deterministic.

@@ -38,11 +38,11 @@ struct Arguments {
   KeyPiece pieces[CudaAttention::kMostPieces];
   E* z;
   T* lse;
-  int64_t tiles;  // of queries
-  int64_t parts;  // of their columns, each of a block's
-  T* sums;        // [parts,B,T,H,d] values that are no quotients yet; null for one part
-  T* most;        // [parts,B,H,T] largest scores, base 2
-  T* totals;      // [parts,B,H,T]
+  std::int64_t tiles;  // of queries
+  std::int64_t parts;  // of their columns, each of a block's
+  T* sums;             // [parts,B,T,H,d] values that are no quotients yet; null for one part
+  T* most;             // [parts,B,H,T] largest scores, base 2
+  T* totals;           // [parts,B,H,T]
 };
 
 template <typename T, typename E>
@@ -69,40 +69,41 @@ __device__ inline int first_column() { return static_cast<int>(threadIdx.x) % 16
 
 // What a block works on.
 struct Place {
-  int64_t lane, head, query, part;  // query: the tile's first
+  std::int64_t lane, head, query, part;  // query: the tile's first
 };
 template <typename T, typename E>
 __device__ Place place_of(const Arguments<T, E>& a) {
-  const int64_t block = blockIdx.x;
+  const std::int64_t block = blockIdx.x;
   return {block / a.parts / a.tiles / a.s.heads, block / a.parts / a.tiles % a.s.heads,
           block / a.parts % a.tiles * kTile, block % a.parts};
 }
 
 // Columns that a tile has: all of them without places, or all with.
 struct Columns {
-  int64_t first;
-  int64_t count;
+  std::int64_t first;
+  std::int64_t count;
   bool have_places;
 };
-__device__ inline Columns columns_of(const AttentionShape& s, int64_t tile) {
-  const int64_t of_free = (s.free + kTile - 1) / kTile;
+__device__ inline Columns columns_of(const AttentionShape& s, std::int64_t tile) {
+  const std::int64_t of_free = (s.free + kTile - 1) / kTile;
   const bool have_places = tile >= of_free;
-  const int64_t first = have_places ? s.free + (tile - of_free) * kTile : tile * kTile;
-  const int64_t end = have_places ? s.keys : s.free;
+  const std::int64_t first = have_places ? s.free + (tile - of_free) * kTile : tile * kTile;
+  const std::int64_t end = have_places ? s.keys : s.free;
   return {first, end - first < kTile ? end - first : kTile, have_places};
 }
 // Whether any query of the block sees any of them by the rule of places.
-__device__ inline bool are_seen(const AttentionShape& s, int64_t query, const Columns& c) {
+__device__ inline bool are_seen(const AttentionShape& s, std::int64_t query, const Columns& c) {
   if (!c.have_places) return true;
-  const int64_t before = s.keys - s.free - s.queries;
-  const int64_t last = (query + kTile < s.queries ? query + kTile : s.queries) - 1;
-  const int64_t place = c.first - s.free;
+  const std::int64_t before = s.keys - s.free - s.queries;
+  const std::int64_t last = (query + kTile < s.queries ? query + kTile : s.queries) - 1;
+  const std::int64_t place = c.first - s.free;
   if (place > before + last) return false;
   return s.window == 0 || before + query - (place + c.count - 1) < s.window;
 }
 
 template <typename E>
-__device__ const E* row_of(const Rows& rows, int64_t lane, int64_t head, int64_t row) {
+__device__ const E* row_of(const Rows& rows, std::int64_t lane, std::int64_t head,
+                           std::int64_t row) {
   return static_cast<const E*>(rows.data) + lane * rows.lane + head * rows.head + row * rows.row;
 }
 
@@ -114,18 +115,18 @@ __device__ void find_rows(Memory<T, E>& m, const Arguments<T, E>& a, const Place
   m.k[x] = nullptr;
   m.v[x] = nullptr;
   if (x >= c.count) return;
-  int64_t row = c.first + x;
+  std::int64_t row = c.first + x;
   int piece = 0;
   while (row >= a.pieces[piece].rows) row -= a.pieces[piece++].rows;
-  const int64_t head = p.head / (a.s.heads / a.s.key_heads);
+  const std::int64_t head = p.head / (a.s.heads / a.s.key_heads);
   m.k[x] = row_of<E>(a.pieces[piece].k, p.lane, head, row);
   m.v[x] = row_of<E>(a.pieces[piece].v, p.lane, head, row);
 }
 
 // Numbers of a row that pass through shared memory from number c on, in fours.
 template <typename T>
-__device__ int depth_of(int64_t width, int64_t c) {
-  const int64_t left = (width - c + 3) / 4 * 4;
+__device__ int depth_of(std::int64_t width, std::int64_t c) {
+  const std::int64_t left = (width - c + 3) / 4 * 4;
   return left < kDepth<T> ? static_cast<int>(left) : kDepth<T>;
 }
 
@@ -133,16 +134,16 @@ __device__ int depth_of(int64_t width, int64_t c) {
 // rows, whose places in shared memory are in 32 banks.
 template <typename T, typename E>
 __device__ void load_rows_of_scores(Memory<T, E>& m, const Arguments<T, E>& a, const Place& p,
-                                    int64_t c, int depth) {
+                                    std::int64_t c, int depth) {
   const auto* u = static_cast<const T*>(a.in.content_bias);
   const auto* w = static_cast<const T*>(a.in.position_bias);
   for (int x = static_cast<int>(threadIdx.x) / 8; x < kTile; x += kThreads / 8) {
-    const int64_t query = p.query + x;
+    const std::int64_t query = p.query + x;
     const E* q = query < a.s.queries ? row_of<E>(a.in.q, p.lane, p.head, query) : nullptr;
     const E* k = m.k[x];
     for (int j = static_cast<int>(threadIdx.x) % 8; j < depth; j += 8) {
       const bool is_there = c + j < a.s.width;
-      const int64_t of_bias = p.head * a.s.width + c + j;
+      const std::int64_t of_bias = p.head * a.s.width + c + j;
       const T own = is_there && q != nullptr ? static_cast<T>(widen(q[c + j])) : T(0);
       m.scores.content[j][x] = own + (is_there && u != nullptr ? u[of_bias] : T(0));
       m.scores.position[j][x] = own + (is_there && w != nullptr ? w[of_bias] : T(0));
@@ -154,13 +155,13 @@ __device__ void load_rows_of_scores(Memory<T, E>& m, const Arguments<T, E>& a, c
 // Rows of the table from the one of the tile's last query and first column on.
 template <typename T, typename E>
 __device__ void load_places(Memory<T, E>& m, const Arguments<T, E>& a, const Place& p,
-                            const Columns& columns, int64_t c, int depth) {
-  const int64_t first = a.s.queries - kTile - p.query + columns.first - a.s.free;
+                            const Columns& columns, std::int64_t c, int depth) {
+  const std::int64_t first = a.s.queries - kTile - p.query + columns.first - a.s.free;
   const T* table = static_cast<const T*>(a.in.table) + p.head * a.in.table_head;
   for (int i = static_cast<int>(threadIdx.x); i < depth * kPlaces; i += kThreads) {
     const int j = i / kPlaces;
     const int x = i % kPlaces;
-    const int64_t row = first + x;
+    const std::int64_t row = first + x;
     const bool is_there = c + j < a.s.width && row >= 0 && row < a.in.table_rows;
     m.scores.places[j][x] = is_there ? table[(c + j) * a.in.table_row + row] : T(0);
   }
@@ -201,7 +202,7 @@ __device__ void score(Memory<T, E>& m, const Arguments<T, E>& a, const Place& p,
                       const Columns& columns, T (&scores)[4][4]) {
   const bool has_places = columns.have_places && a.in.table != nullptr;
   __syncthreads();
-  for (int64_t c = 0; c < a.s.width; c += kDepth<T>) {
+  for (std::int64_t c = 0; c < a.s.width; c += kDepth<T>) {
     const int depth = depth_of<T>(a.s.width, c);
     load_rows_of_scores(m, a, p, c, depth);
     if (has_places) load_places(m, a, p, columns, c, depth);
@@ -220,7 +221,7 @@ template <typename T, typename E>
 __device__ bool are_products(const Arguments<T, E>& a, const Place& p, const Columns& c) {
   if (c.count < kTile || a.in.valid != nullptr || a.in.bias != nullptr) return false;
   if (!c.have_places) return true;
-  const int64_t newest = a.s.keys - a.s.free - a.s.queries + p.query - (c.first - a.s.free);
+  const std::int64_t newest = a.s.keys - a.s.free - a.s.queries + p.query - (c.first - a.s.free);
   return newest >= kTile - 1 && a.in.slopes == nullptr &&
          (a.s.window == 0 || newest + kTile - 1 < a.s.window);
 }
@@ -229,22 +230,22 @@ __device__ bool are_products(const Arguments<T, E>& a, const Place& p, const Col
 template <typename T, typename E>
 __device__ T finished(const Arguments<T, E>& a, const Place& p, const Columns& columns, int row,
                       int x, T product) {
-  const int64_t query = p.query + row;
-  const int64_t column = columns.first + x;
+  const std::int64_t query = p.query + row;
+  const std::int64_t column = columns.first + x;
   if (x >= columns.count || query >= a.s.queries) return -INFINITY;
   if (a.in.valid != nullptr && a.in.valid[p.lane * a.s.keys + column] == 0) return -INFINITY;
   T rest = T(0);
   if (columns.have_places) {
-    const int64_t before = a.s.keys - a.s.free - a.s.queries;
-    const int64_t distance = before + query - (column - a.s.free);
+    const std::int64_t before = a.s.keys - a.s.free - a.s.queries;
+    const std::int64_t distance = before + query - (column - a.s.free);
     if (distance < 0 || (a.s.window > 0 && distance >= a.s.window)) return -INFINITY;
     if (a.in.slopes != nullptr) {
-      const int64_t counted = a.s.clamp > 0 && distance > a.s.clamp ? a.s.clamp : distance;
+      const std::int64_t counted = a.s.clamp > 0 && distance > a.s.clamp ? a.s.clamp : distance;
       rest = -static_cast<const T*>(a.in.slopes)[p.head] * static_cast<T>(counted);
     }
   }
   if (a.in.bias != nullptr) {
-    const int64_t* stride = a.in.bias_stride;
+    const std::int64_t* stride = a.in.bias_stride;
     rest += static_cast<const T*>(a.in.bias)[p.head * stride[0] + p.lane * stride[1] +
                                              query * stride[2] + column * stride[3]];
   }

@@ -9,7 +9,7 @@
 namespace mneme::kernel {
 namespace {
 
-const double* row_of(const Rows& rows, int64_t lane, int64_t head, int64_t row) {
+const double* row_of(const Rows& rows, std::int64_t lane, std::int64_t head, std::int64_t row) {
   return static_cast<const double*>(rows.data) + lane * rows.lane + head * rows.head +
          row * rows.row;
 }
@@ -19,34 +19,36 @@ struct Column {
   const double* v;
 };
 
-Column column_of(const AttentionInputs& in, int64_t lane, int64_t head, int64_t column) {
+Column column_of(const AttentionInputs& in, std::int64_t lane, std::int64_t head,
+                 std::int64_t column) {
   const KeyPiece* piece = in.pieces;
   while (column >= piece->rows) column -= (piece++)->rows;
   return {row_of(piece->k, lane, head, column), row_of(piece->v, lane, head, column)};
 }
 
-double dot(const double* a, const double* a_bias, const double* b, int64_t b_stride, int64_t n) {
+double dot(const double* a, const double* a_bias, const double* b, std::int64_t b_stride,
+           std::int64_t n) {
   double sum = 0.0;
-  for (int64_t j = 0; j < n; ++j) {
+  for (std::int64_t j = 0; j < n; ++j) {
     sum += (a[j] + (a_bias == nullptr ? 0.0 : a_bias[j])) * b[j * b_stride];
   }
   return sum;
 }
 
-const double* of_head(const void* bias, int64_t head, int64_t width) {
+const double* of_head(const void* bias, std::int64_t head, std::int64_t width) {
   return bias == nullptr ? nullptr : static_cast<const double*>(bias) + head * width;
 }
 
 // Of a column with a place: its row of the table; null without a table.
-const double* table_column(const AttentionShape& s, const AttentionInputs& in, int64_t h, int64_t i,
-                           int64_t j) {
+const double* table_column(const AttentionShape& s, const AttentionInputs& in, std::int64_t h,
+                           std::int64_t i, std::int64_t j) {
   if (in.table == nullptr || j < s.free) return nullptr;
   return static_cast<const double*>(in.table) + h * in.table_head + s.queries - 1 - i + j - s.free;
 }
 
 // -inf where query i does not see column j.
-double score(const AttentionShape& s, const AttentionInputs& in, int64_t lane, int64_t h, int64_t i,
-             int64_t j) {
+double score(const AttentionShape& s, const AttentionInputs& in, std::int64_t lane, std::int64_t h,
+             std::int64_t i, std::int64_t j) {
   const double none = -std::numeric_limits<double>::infinity();
   if (in.valid != nullptr && in.valid[lane * s.keys + j] == 0) return none;
   const double* q = row_of(in.q, lane, h, i);
@@ -54,15 +56,15 @@ double score(const AttentionShape& s, const AttentionInputs& in, int64_t lane, i
                    column_of(in, lane, h / s.shared(), j).k, 1, s.width);
   double distance_term = 0.0;
   if (j >= s.free) {
-    const int64_t place = j - s.free;
-    const int64_t distance = s.before() + i - place;
+    const std::int64_t place = j - s.free;
+    const std::int64_t distance = s.before() + i - place;
     if (distance < 0 || (s.window > 0 && distance >= s.window)) return none;
     if (in.table != nullptr) {
       out += dot(q, of_head(in.position_bias, h, s.width), table_column(s, in, h, i, j),
                  in.table_row, s.width);
     }
     if (in.slopes != nullptr) {
-      const int64_t counted = s.clamp > 0 && distance > s.clamp ? s.clamp : distance;
+      const std::int64_t counted = s.clamp > 0 && distance > s.clamp ? s.clamp : distance;
       distance_term = -static_cast<const double*>(in.slopes)[h] * static_cast<double>(counted);
     }
   }
@@ -77,27 +79,27 @@ double score(const AttentionShape& s, const AttentionInputs& in, int64_t lane, i
 
 void attend_by_definition(const AttentionShape& s, const AttentionInputs& in,
                           const AttentionResults& out) {
-  std::vector<double> scores(static_cast<size_t>(s.keys));
-  for (int64_t b = 0; b < s.lanes; ++b) {
-    for (int64_t i = 0; i < s.queries; ++i) {
-      for (int64_t h = 0; h < s.heads; ++h) {
+  std::vector<double> scores(static_cast<std::size_t>(s.keys));
+  for (std::int64_t b = 0; b < s.lanes; ++b) {
+    for (std::int64_t i = 0; i < s.queries; ++i) {
+      for (std::int64_t h = 0; h < s.heads; ++h) {
         double top = -std::numeric_limits<double>::infinity();
-        for (int64_t j = 0; j < s.keys; ++j) {
-          scores[static_cast<size_t>(j)] = score(s, in, b, h, i, j);
-          top = std::fmax(top, scores[static_cast<size_t>(j)]);
+        for (std::int64_t j = 0; j < s.keys; ++j) {
+          scores[static_cast<std::size_t>(j)] = score(s, in, b, h, i, j);
+          top = std::fmax(top, scores[static_cast<std::size_t>(j)]);
         }
         double* z = static_cast<double*>(out.z) + ((b * s.queries + i) * s.heads + h) * s.width;
-        for (int64_t c = 0; c < s.width; ++c) z[c] = 0.0;
+        for (std::int64_t c = 0; c < s.width; ++c) z[c] = 0.0;
         double sum = 0.0;
         const auto add = [&](double value, const double* row) {
           const double weight = value == -INFINITY ? 0.0 : std::exp(value - top);
           sum += weight;
-          for (int64_t c = 0; c < s.width && weight > 0.0; ++c) z[c] += weight * row[c];
+          for (std::int64_t c = 0; c < s.width && weight > 0.0; ++c) z[c] += weight * row[c];
         };
-        for (int64_t j = 0; j < s.keys; ++j) {
-          add(scores[static_cast<size_t>(j)], column_of(in, b, h / s.shared(), j).v);
+        for (std::int64_t j = 0; j < s.keys; ++j) {
+          add(scores[static_cast<std::size_t>(j)], column_of(in, b, h / s.shared(), j).v);
         }
-        for (int64_t c = 0; c < s.width && sum > 0.0; ++c) z[c] /= sum;
+        for (std::int64_t c = 0; c < s.width && sum > 0.0; ++c) z[c] /= sum;
         if (out.lse != nullptr) {
           static_cast<double*>(out.lse)[(b * s.heads + h) * s.queries + i] = top + std::log(sum);
         }
@@ -113,13 +115,14 @@ struct Gradients {
   const AttentionInputs& in;
   const AttentionGradients& out;
 
-  double* of_rows(void* grads, int64_t lane, int64_t row, int64_t rows, int64_t heads,
-                  int64_t head) const {
+  double* of_rows(void* grads, std::int64_t lane, std::int64_t row, std::int64_t rows,
+                  std::int64_t heads, std::int64_t head) const {
     return static_cast<double*>(grads) + ((lane * rows + row) * heads + head) * s.width;
   }
   // Gradients of a column's key and value; null = not wanted.
-  std::pair<double*, double*> of_column(int64_t b, int64_t head, int64_t column) const {
-    int64_t p = 0;
+  std::pair<double*, double*> of_column(std::int64_t b, std::int64_t head,
+                                        std::int64_t column) const {
+    std::int64_t p = 0;
     for (; column >= in.pieces[p].rows; ++p) column -= in.pieces[p].rows;
     const auto of = [&](void* grads) {
       return grads == nullptr ? nullptr
@@ -128,18 +131,18 @@ struct Gradients {
     return {of(out.pieces[p].k), of(out.pieces[p].v)};
   }
   void add(double* grads, double factor, const double* x, const double* bias = nullptr,
-           int64_t stride = 1) const {
+           std::int64_t stride = 1) const {
     if (grads == nullptr) return;
-    for (int64_t c = 0; c < s.width; ++c) {
+    for (std::int64_t c = 0; c < s.width; ++c) {
       grads[c] += factor * (x[c * stride] + (bias == nullptr ? 0.0 : bias[c]));
     }
   }
-  double* of_bias(void* grads, int64_t head) const {
+  double* of_bias(void* grads, std::int64_t head) const {
     return grads == nullptr ? nullptr : static_cast<double*>(grads) + head * s.width;
   }
 
   // g: the gradient of the score s_ij.
-  void add_score(int64_t b, int64_t h, int64_t i, int64_t j, double g) const {
+  void add_score(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j, double g) const {
     const double* q = row_of(in.q, b, h, i);
     const double* u = of_head(in.content_bias, h, s.width);
     const double* w = of_head(in.position_bias, h, s.width);
@@ -152,13 +155,13 @@ struct Gradients {
     add(of_rows(out.q, b, i, s.queries, s.heads, h), s.scale * g, r, nullptr, in.table_row);
     add(of_bias(out.position_bias, h), s.scale * g, r, nullptr, in.table_row);
     if (out.table == nullptr) return;
-    const int64_t row = s.queries - 1 - i + j - s.free, padded = padded_width(s);
+    const std::int64_t row = s.queries - 1 - i + j - s.free, padded = padded_width(s);
     add(static_cast<double*>(out.table) + (h * (in.table_rows + kTableSpare) + row) * padded,
         s.scale * g, q, w);
   }
 };
 
-void clear(void* numbers, int64_t count) {
+void clear(void* numbers, std::int64_t count) {
   if (numbers != nullptr) std::fill_n(static_cast<double*>(numbers), count, 0.0);
 }
 
@@ -167,7 +170,7 @@ void clear(void* numbers, int64_t count) {
 void attend_backward_by_definition(const AttentionShape& s, const AttentionInputs& in,
                                    const AttentionPass& pass, const AttentionGradients& out) {
   clear(out.q, s.lanes * s.queries * s.heads * s.width);
-  for (int64_t p = 0; p < in.n_pieces; ++p) {
+  for (std::int64_t p = 0; p < in.n_pieces; ++p) {
     for (void* grads : {out.pieces[p].k, out.pieces[p].v}) {
       clear(grads, s.lanes * in.pieces[p].rows * s.key_heads * s.width);
     }
@@ -176,10 +179,10 @@ void attend_backward_by_definition(const AttentionShape& s, const AttentionInput
   clear(out.content_bias, s.heads * s.width);
   clear(out.position_bias, s.heads * s.width);
   const Gradients gradients{s, in, out};
-  for (int64_t b = 0; b < s.lanes; ++b) {
-    for (int64_t h = 0; h < s.heads; ++h) {
-      for (int64_t i = 0; i < s.queries; ++i) {
-        const int64_t at = (b * s.heads + h) * s.queries + i;
+  for (std::int64_t b = 0; b < s.lanes; ++b) {
+    for (std::int64_t h = 0; h < s.heads; ++h) {
+      for (std::int64_t i = 0; i < s.queries; ++i) {
+        const std::int64_t at = (b * s.heads + h) * s.queries + i;
         const double lse = static_cast<const double*>(pass.lse)[at];
         if (lse == -INFINITY) continue;
         const double* z =
@@ -188,7 +191,7 @@ void attend_backward_by_definition(const AttentionShape& s, const AttentionInput
         const double dlse =
             pass.grad_lse == nullptr ? 0.0 : static_cast<const double*>(pass.grad_lse)[at];
         const double shift = dlse - dot(dz, nullptr, z, 1, s.width);
-        for (int64_t j = 0; j < s.keys; ++j) {
+        for (std::int64_t j = 0; j < s.keys; ++j) {
           const double p = std::exp(score(s, in, b, h, i, j) - lse);
           if (p == 0.0) continue;
           gradients.add(gradients.of_column(b, h / s.shared(), j).second, p, dz);

@@ -24,7 +24,7 @@ mneme_status read(mneme_setup* opaque, const char* key, Out* out, mneme_error* e
 }
 
 template <typename T, typename List>
-mneme_status read_list(mneme_setup* setup, const char* key, const T** out, uint64_t* count,
+mneme_status read_list(mneme_setup* setup, const char* key, const T** out, std::uint64_t* count,
                        mneme_error* error, List list) {
   return read(setup, key, out, error, [&](const OptionMap& options, const char* name) {
     need(count, "count");
@@ -34,13 +34,13 @@ mneme_status read_list(mneme_setup* setup, const char* key, const T** out, uint6
   });
 }
 
-mneme_status integer(mneme_setup* setup, const char* key, int64_t* out, mneme_error* error) {
+mneme_status integer(mneme_setup* setup, const char* key, std::int64_t* out, mneme_error* error) {
   return read(setup, key, out, error, &OptionMap::integer);
 }
 mneme_status real(mneme_setup* setup, const char* key, double* out, mneme_error* error) {
   return read(setup, key, out, error, &OptionMap::real);
 }
-mneme_status boolean(mneme_setup* setup, const char* key, int32_t* out, mneme_error* error) {
+mneme_status boolean(mneme_setup* setup, const char* key, std::int32_t* out, mneme_error* error) {
   return read(setup, key, out, error, &OptionMap::boolean);
 }
 mneme_status text(mneme_setup* setup, const char* key, const char** out, mneme_error* error) {
@@ -48,11 +48,11 @@ mneme_status text(mneme_setup* setup, const char* key, const char** out, mneme_e
     return options.text(name).c_str();
   });
 }
-mneme_status integers(mneme_setup* setup, const char* key, const int64_t** out, uint64_t* count,
-                      mneme_error* error) {
+mneme_status integers(mneme_setup* setup, const char* key, const std::int64_t** out,
+                      std::uint64_t* count, mneme_error* error) {
   return read_list(setup, key, out, count, error, &OptionMap::integers);
 }
-mneme_status reals(mneme_setup* setup, const char* key, const double** out, uint64_t* count,
+mneme_status reals(mneme_setup* setup, const char* key, const double** out, std::uint64_t* count,
                    mneme_error* error) {
   return read_list(setup, key, out, count, error, &OptionMap::reals);
 }

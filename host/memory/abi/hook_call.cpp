@@ -24,7 +24,7 @@ using mneme::memory::RowsKind;
 
 mneme_rows mneme_ctx::rows_out(const Rows& rows) {
   mneme_rows out = MNEME_INIT(mneme_rows);
-  out.kind = static_cast<uint32_t>(rows.kind);
+  out.kind = static_cast<std::uint32_t>(rows.kind);
   out.rows = rows.count;
   if (rows.count == 0) return out;
   out.hidden = handles.borrow(rows.hidden);
@@ -43,7 +43,7 @@ mneme_rows mneme_ctx::rows_out(const Rows& rows) {
 namespace {
 
 void check_shape(const char* field, const at::Tensor& tensor,
-                 const std::vector<int64_t>& expected) {
+                 const std::vector<std::int64_t>& expected) {
   if (tensor.sizes() != at::IntArrayRef(expected)) {
     throw CallError(MNEME_E_SHAPE,
                     str("rows.", field, ": expected shape ", mneme::list_text(expected), ", got ",
@@ -63,9 +63,9 @@ void check_dtype(const char* field, const at::Tensor& tensor, at::ScalarType exp
 // device.
 void check_counts(const Rows& rows) {
   if (rows.valid.defined() && !rows.valid.is_cpu()) return;
-  const std::vector<int64_t> expected = rows.valid.defined()
-                                            ? mneme::memory::count_valid(rows.valid)
-                                            : std::vector<int64_t>(rows.counts.size(), rows.count);
+  const std::vector<std::int64_t> expected =
+      rows.valid.defined() ? mneme::memory::count_valid(rows.valid)
+                           : std::vector<std::int64_t>(rows.counts.size(), rows.count);
   const auto bad = std::ranges::mismatch(rows.counts, expected);
   if (bad.in1 == rows.counts.end()) return;
   throw CallError(MNEME_E_INVALID_ARGUMENT,
@@ -74,8 +74,8 @@ void check_counts(const Rows& rows) {
 }
 
 // Reads validity, positions, mass and counts of the out.count rows. Errors: CallError.
-void take_attributes(const mneme::memory::HandleTable& handles, const mneme_rows& in, int64_t lanes,
-                     Rows& out) {
+void take_attributes(const mneme::memory::HandleTable& handles, const mneme_rows& in,
+                     std::int64_t lanes, Rows& out) {
   out.valid = handles.get_optional(in.valid);
   if (out.valid.defined()) {
     check_shape("valid", out.valid, {lanes, out.count});
@@ -90,7 +90,7 @@ void take_attributes(const mneme::memory::HandleTable& handles, const mneme_rows
   if (out.mass.defined()) check_shape("mass", out.mass, {lanes, out.count});
   if (in.counts != nullptr) {
     out.counts.assign(in.counts, in.counts + lanes);
-    for (int64_t b = 0; b < lanes; ++b) {
+    for (std::int64_t b = 0; b < lanes; ++b) {
       if (in.counts[b] < 0 || in.counts[b] > out.count)
         throw CallError(MNEME_E_INVALID_ARGUMENT, str("rows.counts[", b, "]: expected 0 to ",
                                                       out.count, ", got ", in.counts[b]));
@@ -119,7 +119,7 @@ Rows mneme_ctx::rows_in(const mneme_rows& in) const {
     throw CallError(MNEME_E_SHAPE, str("rows: expected [B,m,...], got ",
                                        mneme::list_text(out.main().sizes().vec())));
   out.count = out.main().size(1);
-  const int64_t lanes = shared->lanes;
+  const std::int64_t lanes = shared->lanes;
   if (out.kind == RowsKind::kKeyValue) {
     check_shape("k", out.k, {lanes, out.count, instance->key_heads(), backbone.head_width});
     check_shape("v", out.v, {lanes, out.count, instance->key_heads(), backbone.head_width});

@@ -28,7 +28,7 @@ const char* hook_text(Hook hook);
 
 // Weighted sums of what hooks report under one name, per layer.
 struct Accumulated {
-  std::map<int64_t, std::pair<at::Tensor, at::Tensor>>
+  std::map<std::int64_t, std::pair<at::Tensor, at::Tensor>>
       by_layer;  // sum of weight*value, sum of weight
   double weight = 1.0;
 };
@@ -36,15 +36,15 @@ struct Accumulated {
 // Data that all hooks of one segment share.
 struct SegmentShared {
   const Stack* stack = nullptr;
-  int64_t lanes = 0;
-  int64_t length = 0;
+  std::int64_t lanes = 0;
+  std::int64_t length = 0;
   bool caches_projections = false;
-  const std::vector<uint64_t>* streams = nullptr;
+  const std::vector<std::uint64_t>* streams = nullptr;
   const SegmentInput* input = nullptr;
   mneme_segment segment{};
-  at::Tensor valid;                                 // [B,T] bool; undefined = all
-  at::Tensor reset_mask;                            // [B] bool; undefined = none
-  std::map<int64_t, Projection> token_projections;  // by layer, [B,T,H,d]
+  at::Tensor valid;                                      // [B,T] bool; undefined = all
+  at::Tensor reset_mask;                                 // [B] bool; undefined = none
+  std::map<std::int64_t, Projection> token_projections;  // by layer, [B,T,H,d]
   std::map<std::string, Accumulated> losses, metrics;
 };
 
@@ -55,19 +55,19 @@ struct SegmentShared {
 struct mneme_ctx {
   mneme::memory::SegmentShared* shared = nullptr;
   mneme::memory::HandleTable handles;
-  std::list<std::vector<int64_t>> count_arrays;  // storage of mneme_rows.counts
+  std::list<std::vector<std::int64_t>> count_arrays;  // storage of mneme_rows.counts
 
   // The current call.
   const mneme::memory::Tier* tier = nullptr;
   const mneme::memory::Instance* instance = nullptr;
   mneme::memory::TierState* state = nullptr;
   mneme::memory::Hook hook = mneme::memory::Hook::kBegin;
-  int64_t layer = -1;  // -1: a hook without a layer
+  std::int64_t layer = -1;  // -1: a hook without a layer
   mneme::memory::LayerServices* services = nullptr;
   at::Tensor x;                                          // the layer's input as the hook knows it
   mneme::memory::LayerContext* context = nullptr;        // context hook: where blocks go
   std::vector<mneme::memory::Rows>* released = nullptr;  // where released rows go
-  std::map<mneme_queue, int64_t> rows_read;              // rows that the hook read, by queue
+  std::map<mneme_queue, std::int64_t> rows_read;         // rows that the hook read, by queue
 
   mneme::memory::LayerServices& layer_services() const {
     if (services == nullptr)

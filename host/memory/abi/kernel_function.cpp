@@ -28,8 +28,8 @@ mneme_shape shape_of(const at::Tensor& tensor) {
   mneme_shape shape = MNEME_INIT(mneme_shape);
   if (!tensor.defined()) return shape;
   shape.dtype = tensor::dtype_code_of(tensor.scalar_type());
-  shape.rank = static_cast<uint32_t>(tensor.dim());
-  for (uint32_t i = 0; i < shape.rank; ++i) shape.dims[i] = tensor.size(i);
+  shape.rank = static_cast<std::uint32_t>(tensor.dim());
+  for (std::uint32_t i = 0; i < shape.rank; ++i) shape.dims[i] = tensor.size(i);
   return shape;
 }
 
@@ -40,12 +40,13 @@ struct Invocation {
   mneme_kernel_decl decl;
   std::string name;
   std::string where;
-  std::vector<int64_t> integers;
+  std::vector<std::int64_t> integers;
   std::vector<double> reals;
   at::Device device = at::kCPU;
-  uint64_t backward_workspace = 0;
-  uint64_t absent_inputs = 0;  // bit i: input i was not given; a tensor without elements stands in
-  uint32_t flags = 0;          // MNEME_KERNEL_NO_BACKWARD
+  std::uint64_t backward_workspace = 0;
+  std::uint64_t absent_inputs =
+      0;                    // bit i: input i was not given; a tensor without elements stands in
+  std::uint32_t flags = 0;  // MNEME_KERNEL_NO_BACKWARD
   std::vector<at::Tensor> input_meta, output_meta;  // shapes and dtypes on the meta device
   std::shared_ptr<const void> keep_alive;           // the plugin's instance
   FiniteWatch* watch = nullptr;
@@ -66,7 +67,7 @@ at::Tensor allocate(const mneme_shape& shape, at::Device device, const char* wha
   if (shape.rank > MNEME_MAX_RANK)
     throw CallError(MNEME_E_SHAPE,
                     str("kernel ", name, ": infer gave ", what, " rank ", shape.rank));
-  for (uint32_t i = 0; i < shape.rank; ++i) {
+  for (std::uint32_t i = 0; i < shape.rank; ++i) {
     if (shape.dims[i] < 0)
       throw CallError(MNEME_E_SHAPE,
                       str("kernel ", name, ": infer gave ", what, " a negative extent"));
@@ -92,9 +93,9 @@ void run(mneme_kernel_run function, const Invocation& call, mneme_kernel_call& a
                                                                : std::nullopt);
   args.stream = tensor::stream_of(call.device);
   args.integers = call.integers.data();
-  args.n_integers = static_cast<uint32_t>(call.integers.size());
+  args.n_integers = static_cast<std::uint32_t>(call.integers.size());
   args.reals = call.reals.data();
-  args.n_reals = static_cast<uint32_t>(call.reals.size());
+  args.n_reals = static_cast<std::uint32_t>(call.reals.size());
   mneme_error error = MNEME_INIT(mneme_error);
   const mneme_status status =
       call_plugin(error, [&] { return function(call.decl.user, &args, &error); });
@@ -102,9 +103,9 @@ void run(mneme_kernel_run function, const Invocation& call, mneme_kernel_call& a
     throw CallError(status, str("kernel ", call.name, ": ", plugin_error_text(status, error)));
 }
 
-at::Tensor workspace_tensor(uint64_t bytes, at::Device device) {
+at::Tensor workspace_tensor(std::uint64_t bytes, at::Device device) {
   return bytes == 0 ? at::Tensor()
-                    : torch::empty({static_cast<int64_t>(bytes)},
+                    : torch::empty({static_cast<std::int64_t>(bytes)},
                                    at::TensorOptions().dtype(at::kByte).device(device));
 }
 
@@ -138,9 +139,9 @@ Forward forward(Invocation& call, const std::vector<at::Tensor>& inputs) {
   plan.outputs = out.data();
   plan.saved = saved.data();
   plan.integers = call.integers.data();
-  plan.n_integers = static_cast<uint32_t>(call.integers.size());
+  plan.n_integers = static_cast<std::uint32_t>(call.integers.size());
   plan.reals = call.reals.data();
-  plan.n_reals = static_cast<uint32_t>(call.reals.size());
+  plan.n_reals = static_cast<std::uint32_t>(call.reals.size());
   plan.device_type = call.device.is_cuda() ? MNEME_DEVICE_CUDA : MNEME_DEVICE_CPU;
   mneme_error error = MNEME_INIT(mneme_error);
   const mneme_status status =
@@ -235,7 +236,7 @@ class KernelFunction : public torch::autograd::Function<KernelFunction> {
     const mneme_kernel_decl& decl = call.decl;
     const auto kept = ctx->get_saved_variables();
     torch::autograd::variable_list result(decl.n_inputs);
-    for (uint32_t i = 0; i < decl.n_inputs; ++i) {
+    for (std::uint32_t i = 0; i < decl.n_inputs; ++i) {
       const at::Tensor& meta = call.input_meta[i];
       if (ctx->needs_input_grad(i) && meta.is_floating_point())
         result[i] = torch::empty(meta.sizes(), meta.options().device(call.device));
@@ -246,7 +247,7 @@ class KernelFunction : public torch::autograd::Function<KernelFunction> {
     Views grad_outputs({});
     Views grad_inputs({});
     std::vector<at::Tensor> held;
-    for (uint32_t i = 0; i < decl.n_inputs; ++i) {
+    for (std::uint32_t i = 0; i < decl.n_inputs; ++i) {
       if (call.is_absent(i)) {
         inputs.add_none(call.device);
         grad_inputs.add_none(call.device);
@@ -256,13 +257,14 @@ class KernelFunction : public torch::autograd::Function<KernelFunction> {
       inputs.add_or_absent(held.back(), call.input_meta[i]);
       grad_inputs.add_or_absent(result[i], call.input_meta[i]);
     }
-    for (uint32_t j = 0; j < decl.n_outputs; ++j) {
+    for (std::uint32_t j = 0; j < decl.n_outputs; ++j) {
       held.push_back(contiguous_or_absent(kept[decl.n_inputs + j]));
       outputs.add_or_absent(held.back(), call.output_meta[j]);
       held.push_back(contiguous_or_absent(grads[j]));
       grad_outputs.add_or_absent(held.back(), call.output_meta[j]);
     }
-    for (uint32_t s = 0; s < decl.n_saved; ++s) saved.add(kept[decl.n_inputs + decl.n_outputs + s]);
+    for (std::uint32_t s = 0; s < decl.n_saved; ++s)
+      saved.add(kept[decl.n_inputs + decl.n_outputs + s]);
     const at::Tensor workspace = workspace_tensor(call.backward_workspace, call.device);
     mneme_kernel_call args = MNEME_INIT(mneme_kernel_call);
     args.inputs = inputs.data();
@@ -285,7 +287,7 @@ class KernelFunction : public torch::autograd::Function<KernelFunction> {
 
 std::vector<at::Tensor> run_kernel(const mneme_kernel_decl& decl, const std::string& name,
                                    const std::vector<at::Tensor>& inputs,
-                                   std::vector<int64_t> integers, std::vector<double> reals,
+                                   std::vector<std::int64_t> integers, std::vector<double> reals,
                                    at::Device device, const std::string& where,
                                    std::shared_ptr<const void> keep_alive, FiniteWatch* watch) {
   const plugin::ReportedCall reported(where, "kernel " + name);
@@ -304,7 +306,7 @@ std::vector<at::Tensor> run_kernel(const mneme_kernel_decl& decl, const std::str
   bool needs_gradient = false;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].defined()) {
-      call->absent_inputs |= uint64_t{1} << i;
+      call->absent_inputs |= std::uint64_t{1} << i;
       given.push_back(torch::empty({0}, at::TensorOptions().device(device)));
       continue;
     }
@@ -333,7 +335,7 @@ static_assert(sizeof(mneme_view) == sizeof(DLTensor) &&
               "mneme_view must have DLTensor's layout");
 
 // Numbers of DLDataTypeCode.
-uint8_t type_code(at::ScalarType type) {
+std::uint8_t type_code(at::ScalarType type) {
   if (type == at::kBool) return kDLBool;
   if (type == at::kBFloat16) return kDLBfloat;
   return at::isFloatingType(type) ? kDLFloat : kDLInt;
@@ -341,15 +343,15 @@ uint8_t type_code(at::ScalarType type) {
 
 }  // namespace
 
-mneme_view view_of(const at::Tensor& tensor, std::vector<int64_t>& shape,
-                   std::vector<int64_t>& strides) {
+mneme_view view_of(const at::Tensor& tensor, std::vector<std::int64_t>& shape,
+                   std::vector<std::int64_t>& strides) {
   shape.assign(tensor.sizes().begin(), tensor.sizes().end());
   if (tensor.is_contiguous()) {
     strides.assign(shape.size(), 1);
-    int64_t step = 1;
+    std::int64_t step = 1;
     for (std::size_t i = shape.size(); i-- > 0;) {  // extents of 1 in normal form
       strides[i] = step;
-      step *= std::max<int64_t>(shape[i], 1);
+      step *= std::max<std::int64_t>(shape[i], 1);
     }
   } else {
     strides.assign(tensor.strides().begin(), tensor.strides().end());
@@ -358,9 +360,9 @@ mneme_view view_of(const at::Tensor& tensor, std::vector<int64_t>& shape,
   view.data = tensor.numel() == 0 || tensor.is_meta() ? nullptr : tensor.data_ptr();
   view.device_type = tensor.is_cuda() ? MNEME_DEVICE_CUDA : MNEME_DEVICE_CPU;
   view.device_id = tensor.is_cuda() ? tensor.device().index() : 0;
-  view.ndim = static_cast<int32_t>(shape.size());
+  view.ndim = static_cast<std::int32_t>(shape.size());
   view.dtype_lanes = 1;
-  view.dtype_bits = static_cast<uint8_t>(8 * tensor.element_size());
+  view.dtype_bits = static_cast<std::uint8_t>(8 * tensor.element_size());
   view.dtype_code = type_code(tensor.scalar_type());
   view.shape = shape.empty() ? nullptr : shape.data();
   view.strides = strides.empty() ? nullptr : strides.data();

@@ -28,7 +28,7 @@ inline constexpr std::string_view kKernelScope = "kernel ";
 // thrown through autograd.
 std::vector<at::Tensor> run_kernel(const mneme_kernel_decl& decl, const std::string& name,
                                    const std::vector<at::Tensor>& inputs,
-                                   std::vector<int64_t> integers, std::vector<double> reals,
+                                   std::vector<std::int64_t> integers, std::vector<double> reals,
                                    at::Device device, const std::string& where,
                                    std::shared_ptr<const void> keep_alive,
                                    FiniteWatch* watch = nullptr);
@@ -40,8 +40,8 @@ mneme_shape shape_of(const at::Tensor& tensor);
 
 // Borrows the memory of `tensor`; data is NULL for a tensor without elements or on the meta
 // device. The view points into `shape` and `strides`, which are filled.
-mneme_view view_of(const at::Tensor& tensor, std::vector<int64_t>& shape,
-                   std::vector<int64_t>& strides);
+mneme_view view_of(const at::Tensor& tensor, std::vector<std::int64_t>& shape,
+                   std::vector<std::int64_t>& strides);
 
 // Views with the arrays that they point to. The tensors must outlive them.
 class Views {
@@ -55,7 +55,7 @@ class Views {
   const mneme_view* data() const { return views_.data(); }
 
  private:
-  std::deque<std::vector<int64_t>> arrays_;
+  std::deque<std::vector<std::int64_t>> arrays_;
   std::vector<mneme_view> views_;
 };
 

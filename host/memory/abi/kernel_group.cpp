@@ -28,9 +28,9 @@ mneme_status add(mneme_setup* opaque, const mneme_kernel_decl* given, mneme_kern
                       str("kernel ", in.name, ": expected 1 to ", MNEME_KERNEL_MAX_PORTS,
                           " outputs and at most as many inputs and saved tensors"));
     }
-    const auto check_ports = [&](const char* field, uint64_t bits, uint32_t ports) {
-      if (const auto unknown =
-              plugin::unknown_bits(field, bits, (uint64_t{1} << ports) - 1, "the kernel's ports"))
+    const auto check_ports = [&](const char* field, std::uint64_t bits, std::uint32_t ports) {
+      if (const auto unknown = plugin::unknown_bits(field, bits, (std::uint64_t{1} << ports) - 1,
+                                                    "the kernel's ports"))
         refuse_unknown(str("mneme_kernel_decl \"", in.name, '"'), *unknown);
     };
     check_ports("keep_inputs", in.keep_inputs, in.n_inputs);
@@ -46,9 +46,10 @@ mneme_status add(mneme_setup* opaque, const mneme_kernel_decl* given, mneme_kern
   });
 }
 
-mneme_status call(mneme_ctx* opaque, mneme_kernel kernel, const mneme_tensor* inputs, uint32_t n_in,
-                  const int64_t* integers, uint32_t n_integers, const double* reals,
-                  uint32_t n_reals, mneme_tensor* outputs, uint32_t n_out, mneme_error* error) {
+mneme_status call(mneme_ctx* opaque, mneme_kernel kernel, const mneme_tensor* inputs,
+                  std::uint32_t n_in, const std::int64_t* integers, std::uint32_t n_integers,
+                  const double* reals, std::uint32_t n_reals, mneme_tensor* outputs,
+                  std::uint32_t n_out, mneme_error* error) {
   return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     const std::vector<KernelDecl>& kernels = ctx->instance->kernels;
     const KernelDecl& decl =
@@ -63,7 +64,7 @@ mneme_status call(mneme_ctx* opaque, mneme_kernel kernel, const mneme_tensor* in
     if (n_integers > 0) need(integers, "integers");
     if (n_reals > 0) need(reals, "reals");
     std::vector<at::Tensor> tensors;
-    for (uint32_t i = 0; i < n_in; ++i) {
+    for (std::uint32_t i = 0; i < n_in; ++i) {
       const bool may_lack = (decl.decl.optional_inputs >> i & 1) != 0;
       tensors.push_back(may_lack ? ctx->handles.get_optional(inputs[i])
                                  : ctx->handles.get(inputs[i]));
@@ -72,7 +73,7 @@ mneme_status call(mneme_ctx* opaque, mneme_kernel kernel, const mneme_tensor* in
         run_kernel(decl.decl, decl.name, tensors, {integers, integers + n_integers},
                    {reals, reals + n_reals}, ctx->shared->stack->backbone().device, ctx->where(),
                    ctx->instance->shared_from_this(), ctx->shared->input->watch);
-    for (uint32_t i = 0; i < n_out; ++i) outputs[i] = ctx->handles.give(std::move(results[i]));
+    for (std::uint32_t i = 0; i < n_out; ++i) outputs[i] = ctx->handles.give(std::move(results[i]));
   });
 }
 
@@ -87,10 +88,11 @@ const mneme_kernel_api* kernel_api() {
 
 namespace {
 
-void run(const mneme_host* /*host*/, int64_t count, int64_t grain, mneme_parallel_body body,
-         void* user) {
+void run(const mneme_host* /*host*/, std::int64_t count, std::int64_t grain,
+         mneme_parallel_body body, void* user) {
   if (body == nullptr) return;
-  tensor::parallel_for(count, grain, [&](int64_t begin, int64_t end) { body(user, begin, end); });
+  tensor::parallel_for(count, grain,
+                       [&](std::int64_t begin, std::int64_t end) { body(user, begin, end); });
 }
 
 }  // namespace

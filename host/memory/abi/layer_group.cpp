@@ -13,10 +13,11 @@ namespace {
 
 // A score bias: the last dim equals the expected one, each other does or is 1. A mask is refused,
 // because a cast would add 1 where it is true.
-void check_bias(const char* what, const at::Tensor& t, const std::array<int64_t, 4>& expected) {
+void check_bias(const char* what, const at::Tensor& t,
+                const std::array<std::int64_t, 4>& expected) {
   bool fits = t.dim() == 4;
   for (std::size_t i = 0; fits && i < 4; ++i) {
-    const int64_t size = t.size(static_cast<int64_t>(i));
+    const std::int64_t size = t.size(static_cast<std::int64_t>(i));
     fits = size == expected[i] || (size == 1 && i < 3);
   }
   if (!fits) {
@@ -32,8 +33,9 @@ void check_bias(const char* what, const at::Tensor& t, const std::array<int64_t,
   }
 }
 
-void check_distance(const at::Tensor& distance, int64_t lanes, int64_t tokens, int64_t rows) {
-  const auto fits = [&](int64_t dim, int64_t size) {
+void check_distance(const at::Tensor& distance, std::int64_t lanes, std::int64_t tokens,
+                    std::int64_t rows) {
+  const auto fits = [&](std::int64_t dim, std::int64_t size) {
     return distance.size(dim) == size || distance.size(dim) == 1;
   };
   const bool is_of_tokens = distance.dim() == 3 && fits(1, tokens);
@@ -55,7 +57,7 @@ void emit_queue(mneme_ctx* ctx, const mneme_block& block, const ContextBlock& li
           .queues[place];
   if (like.position == PositionKind::kExplicit)
     check_distance(like.distance, ctx->shared->lanes, ctx->shared->length, queue.size());
-  int64_t from = 0;
+  std::int64_t from = 0;
   for (const BlockPtr& piece : queue.blocks()) {
     ContextBlock out = like;
     out.rows = piece->rows;
@@ -122,7 +124,7 @@ mneme_status emit_token_bias(mneme_ctx* opaque, mneme_tensor handle, mneme_error
   });
 }
 
-mneme_status norm(mneme_ctx* opaque, mneme_tensor rows, uint32_t flags, mneme_tensor* out,
+mneme_status norm(mneme_ctx* opaque, mneme_tensor rows, std::uint32_t flags, mneme_tensor* out,
                   mneme_error* error) {
   return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     need(out, "out");
@@ -132,7 +134,7 @@ mneme_status norm(mneme_ctx* opaque, mneme_tensor rows, uint32_t flags, mneme_te
   });
 }
 
-mneme_status project(mneme_ctx* opaque, uint32_t which, mneme_tensor rows, uint32_t flags,
+mneme_status project(mneme_ctx* opaque, std::uint32_t which, mneme_tensor rows, std::uint32_t flags,
                      mneme_tensor* out, mneme_error* error) {
   return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     need(out, "out");
@@ -154,7 +156,7 @@ std::string no_relative_positions(const mneme_ctx* ctx, const char* what) {
              ctx->shared->stack->backbone().position, "\"");
 }
 
-mneme_status weight(mneme_ctx* opaque, uint32_t which, uint32_t flags, mneme_tensor* out,
+mneme_status weight(mneme_ctx* opaque, std::uint32_t which, std::uint32_t flags, mneme_tensor* out,
                     mneme_error* error) {
   return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     need(out, "out");
@@ -173,8 +175,8 @@ mneme_status weight(mneme_ctx* opaque, uint32_t which, uint32_t flags, mneme_ten
   });
 }
 
-mneme_status positions(mneme_ctx* opaque, int64_t least, int64_t count, uint32_t flags,
-                       mneme_tensor* out, mneme_error* error) {
+mneme_status positions(mneme_ctx* opaque, std::int64_t least, std::int64_t count,
+                       std::uint32_t flags, mneme_tensor* out, mneme_error* error) {
   return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     need(out, "out");
     check_flags("positions", flags, MNEME_POSITIONS_SIGNED, "MNEME_POSITIONS_*");
@@ -189,10 +191,10 @@ mneme_status positions(mneme_ctx* opaque, int64_t least, int64_t count, uint32_t
   });
 }
 
-void check_attention(const AttentionCall& call, const BackboneInfo& backbone, int64_t key_heads,
-                     int64_t lanes) {
+void check_attention(const AttentionCall& call, const BackboneInfo& backbone,
+                     std::int64_t key_heads, std::int64_t lanes) {
   const auto check = [&](const char* what, const at::Tensor& t,
-                         const std::vector<int64_t>& expected) {
+                         const std::vector<std::int64_t>& expected) {
     if (t.defined() && t.sizes() != at::IntArrayRef(expected))
       throw CallError(MNEME_E_SHAPE, str("attention: ", what, ": expected ", list_text(expected),
                                          ", got ", list_text(t.sizes().vec())));
@@ -202,8 +204,8 @@ void check_attention(const AttentionCall& call, const BackboneInfo& backbone, in
       throw CallError(MNEME_E_SHAPE, str("attention: q, k and v are [B,rows,H,d], got ",
                                          list_text(t->sizes().vec())));
   }
-  const int64_t queries = call.q.size(1);
-  const int64_t keys = call.k.size(1);
+  const std::int64_t queries = call.q.size(1);
+  const std::int64_t keys = call.k.size(1);
   check("q", call.q, {lanes, queries, backbone.heads, backbone.head_width});
   check("k", call.k, {lanes, keys, key_heads, backbone.head_width});
   check("v", call.v, {lanes, keys, key_heads, backbone.head_width});
@@ -217,7 +219,7 @@ void check_attention(const AttentionCall& call, const BackboneInfo& backbone, in
   if (call.virtual_logit.defined() != call.virtual_value.defined())
     throw CallError(MNEME_E_INVALID_ARGUMENT,
                     "attention: virtual_logit and virtual_value go together");
-  if (call.first_key < 0 || call.last_key >= std::max<int64_t>(keys, 1))
+  if (call.first_key < 0 || call.last_key >= std::max<std::int64_t>(keys, 1))
     throw CallError(
         MNEME_E_INVALID_ARGUMENT,
         str("attention: expected first_key of at least 0 and first_key + key_count of at most ",
@@ -243,7 +245,7 @@ mneme_status attention(mneme_ctx* opaque, const mneme_attention* given, mneme_te
     if (in.key_count < 0)
       throw CallError(MNEME_E_INVALID_ARGUMENT,
                       str("attention: key_count: expected at least 0, got ", in.key_count));
-    const int64_t keys = call.k.dim() == 4 ? call.k.size(1) : 0;
+    const std::int64_t keys = call.k.dim() == 4 ? call.k.size(1) : 0;
     call.last_key = in.key_count == 0 ? keys - 1 : in.first_key + in.key_count - 1;
     call.positions = (in.flags & MNEME_ATTENTION_POSITIONS) != 0;
     call.with_content_bias = (in.flags & MNEME_ATTENTION_CONTENT_BIAS) != 0;

@@ -16,13 +16,13 @@
 namespace mneme::memory {
 namespace {
 
-mneme_status resolve(mneme_setup* opaque, const char* const* names, uint32_t count, mneme_op* out,
-                     mneme_error* error) {
+mneme_status resolve(mneme_setup* opaque, const char* const* names, std::uint32_t count,
+                     mneme_op* out, mneme_error* error) {
   return in_create(opaque, error, [&](mneme_setup* /*setup*/) {
     need(names, "names");
     need(out, "out");
     std::vector<std::string> missing;
-    for (uint32_t i = 0; i < count; ++i) {
+    for (std::uint32_t i = 0; i < count; ++i) {
       if (names[i] == nullptr)
         throw CallError(MNEME_E_INVALID_ARGUMENT, str("names[", i, "] is NULL"));
       out[i] = ops::find_op(names[i]);
@@ -37,13 +37,13 @@ mneme_status resolve(mneme_setup* opaque, const char* const* names, uint32_t cou
   });
 }
 
-int32_t supports(mneme_op op, uint32_t dtype, uint32_t device_type) {
+std::int32_t supports(mneme_op op, std::uint32_t dtype, std::uint32_t device_type) {
   return ops::op_supports(op, dtype, device_type) ? 1 : 0;
 }
 
 // The op itself refuses a missing input. Here only the likely cause is named: an input of the hook
 // that the tier does not want.
-void check_wanted(const mneme_ctx* ctx, mneme_op op, uint32_t input) {
+void check_wanted(const mneme_ctx* ctx, mneme_op op, std::uint32_t input) {
   if (op == 0 || op > ops::op_schemas().size()) return;
   const ops::OpSchema& schema = ops::op_schemas()[op - 1];
   if (schema.inputs.empty()) return;
@@ -56,22 +56,22 @@ void check_wanted(const mneme_ctx* ctx, mneme_op op, uint32_t input) {
                                                 "\" is no tensor (handle 0); ", lacking));
 }
 
-mneme_status call(mneme_ctx* opaque, mneme_op op, const mneme_tensor* inputs, uint32_t n_in,
-                  const mneme_attr* attrs, uint32_t n_attrs, mneme_tensor* outputs, uint32_t n_out,
-                  mneme_error* error) {
+mneme_status call(mneme_ctx* opaque, mneme_op op, const mneme_tensor* inputs, std::uint32_t n_in,
+                  const mneme_attr* attrs, std::uint32_t n_attrs, mneme_tensor* outputs,
+                  std::uint32_t n_out, mneme_error* error) {
   return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     if (n_in > 0) need(inputs, "inputs");
     if (n_out > 0) need(outputs, "outputs");
     c10::SmallVector<at::Tensor, 8> tensors;
     tensors.reserve(n_in);
-    for (uint32_t i = 0; i < n_in; ++i) {
+    for (std::uint32_t i = 0; i < n_in; ++i) {
       if (inputs[i] == 0) check_wanted(ctx, op, i);
       tensors.push_back(inputs[i] == 0 ? at::Tensor() : ctx->handles.get(inputs[i]));
     }
     c10::SmallVector<at::Tensor, 2> results(n_out);
     ops::run_op(op, {tensors.data(), tensors.size()}, {attrs, n_attrs},
                 ctx->shared->stack->backbone().device, {results.data(), results.size()});
-    for (uint32_t i = 0; i < n_out; ++i) outputs[i] = ctx->handles.give(std::move(results[i]));
+    for (std::uint32_t i = 0; i < n_out; ++i) outputs[i] = ctx->handles.give(std::move(results[i]));
   });
 }
 
@@ -88,21 +88,22 @@ namespace {
 
 at::Device device_of(const mneme_ctx* ctx) { return ctx->shared->stack->backbone().device; }
 
-at::Tensor upload(const mneme_shape* given, const void* data, uint64_t bytes, at::Device device) {
+at::Tensor upload(const mneme_shape* given, const void* data, std::uint64_t bytes,
+                  at::Device device) {
   const auto shape = normalised(given, "shape");
   if (bytes > 0) need(data, "data");
   if (shape.rank > MNEME_MAX_RANK)
     throw CallError(MNEME_E_SHAPE,
                     str("rank: expected at most ", MNEME_MAX_RANK, ", got ", shape.rank));
   const at::ScalarType type = ops::scalar_type_of(shape.dtype);
-  uint64_t needed = c10::elementSize(type);
-  for (uint32_t i = 0; i < shape.rank; ++i) {
+  std::uint64_t needed = c10::elementSize(type);
+  for (std::uint32_t i = 0; i < shape.rank; ++i) {
     if (shape.dims[i] < 0)
       throw CallError(MNEME_E_SHAPE, str("dims[", i, "] is negative: ", shape.dims[i]));
-    if (shape.dims[i] > 0 &&
-        needed > std::numeric_limits<uint64_t>::max() / static_cast<uint64_t>(shape.dims[i]))
+    if (shape.dims[i] > 0 && needed > std::numeric_limits<std::uint64_t>::max() /
+                                          static_cast<std::uint64_t>(shape.dims[i]))
       throw CallError(MNEME_E_SHAPE, "the shape overflows 64 bits");
-    needed *= static_cast<uint64_t>(shape.dims[i]);
+    needed *= static_cast<std::uint64_t>(shape.dims[i]);
   }
   if (needed != bytes)
     throw CallError(MNEME_E_SHAPE,
@@ -132,7 +133,7 @@ mneme_status release(mneme_ctx* opaque, mneme_tensor t, mneme_error* error) {
 }
 
 mneme_status from_data(mneme_ctx* opaque, const mneme_shape* shape, const void* data,
-                       uint64_t bytes, mneme_tensor* out, mneme_error* error) {
+                       std::uint64_t bytes, mneme_tensor* out, mneme_error* error) {
   return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     need(out, "out");
     *out = ctx->handles.give(upload(shape, data, bytes, device_of(ctx)));
@@ -150,7 +151,8 @@ mneme_status constant_find(mneme_ctx* opaque, const char* key, mneme_tensor* out
 }
 
 mneme_status constant_put(mneme_ctx* opaque, const char* key, const mneme_shape* shape,
-                          const void* data, uint64_t bytes, mneme_tensor* out, mneme_error* error) {
+                          const void* data, std::uint64_t bytes, mneme_tensor* out,
+                          mneme_error* error) {
   return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     need(out, "out");
     need(key, "key");

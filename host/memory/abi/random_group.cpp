@@ -15,22 +15,23 @@ namespace {
 // One number of a law.
 using Law = double (Random::*)();
 
-at::Tensor draw(const mneme_ctx* ctx, Law law, const char* name, const std::vector<int64_t>& dims) {
+at::Tensor draw(const mneme_ctx* ctx, Law law, const char* name,
+                const std::vector<std::int64_t>& dims) {
   at::Tensor out = torch::empty(dims, at::kDouble);
-  const int64_t lanes = dims[0];
-  const int64_t per_lane = lanes == 0 ? 0 : out.numel() / lanes;
+  const std::int64_t lanes = dims[0];
+  const std::int64_t per_lane = lanes == 0 ? 0 : out.numel() / lanes;
   double* data = out.mutable_data_ptr<double>();
   const SegmentShared& shared = *ctx->shared;
-  const int64_t offset = shared.segment.offset;
+  const std::int64_t offset = shared.segment.offset;
   // A plugin's names are C strings and hold no zero byte, so this suffix cannot collide with one.
   const std::string key = offset > 0 ? str(name, '\0', offset) : std::string(name);
-  for (int64_t b = 0; b < lanes; ++b) {
+  for (std::int64_t b = 0; b < lanes; ++b) {
     Random random(
         shared.stack->backbone().seed,
-        {"memory", static_cast<uint64_t>(ctx->tier->index()), static_cast<uint64_t>(ctx->layer + 1),
-         (*shared.streams)[static_cast<std::size_t>(b)],
-         static_cast<uint64_t>(shared.segment.index), std::string_view(key)});
-    for (int64_t i = 0; i < per_lane; ++i) data[b * per_lane + i] = (random.*law)();
+        {"memory", static_cast<std::uint64_t>(ctx->tier->index()),
+         static_cast<std::uint64_t>(ctx->layer + 1), (*shared.streams)[static_cast<std::size_t>(b)],
+         static_cast<std::uint64_t>(shared.segment.index), std::string_view(key)});
+    for (std::int64_t i = 0; i < per_lane; ++i) data[b * per_lane + i] = (random.*law)();
   }
   return out;
 }
@@ -49,7 +50,7 @@ mneme_status named_draw(mneme_ctx* opaque, const char* name, const mneme_shape* 
     }
     if (shape.dtype != MNEME_F32 && shape.dtype != MNEME_F64)
       throw CallError(MNEME_E_DTYPE, str("draw \"", name, "\": dtype must be f32 or f64"));
-    const std::vector<int64_t> dims(shape.dims, shape.dims + shape.rank);
+    const std::vector<std::int64_t> dims(shape.dims, shape.dims + shape.rank);
     const std::string key = ctx->scoped_name(name);
     const SegmentInput& input = *ctx->shared->input;
     at::Tensor values;

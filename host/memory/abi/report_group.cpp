@@ -24,7 +24,7 @@ void accumulate(mneme_ctx* ctx, std::map<std::string, Accumulated>& into, const 
   at::Tensor value = ctx->handles.get(value_handle);
   at::Tensor weight = ctx->handles.get_optional(weight_handle);
   if (is_metric) value = value.detach();
-  const int64_t lanes = ctx->shared->lanes;
+  const std::int64_t lanes = ctx->shared->lanes;
   const auto fits = [&](const at::Tensor& t) {
     return t.dim() == 0 || (t.dim() == 1 && t.size(0) == lanes);
   };
@@ -82,7 +82,7 @@ bool is_wanted(const mneme_ctx* ctx, const char* name) {
 }
 
 // Outside of a hook nothing is wanted.
-int32_t wanted(mneme_ctx* opaque, const char* name) {
+std::int32_t wanted(mneme_ctx* opaque, const char* name) {
   bool found = false;
   const mneme_status status =
       in_hook(opaque, nullptr, [&](const mneme_ctx* ctx) { found = is_wanted(ctx, name); });
@@ -97,8 +97,8 @@ mneme_status publish(mneme_ctx* opaque, const char* name, mneme_tensor value, mn
   });
 }
 
-void write(const mneme_host* /*host*/, uint32_t level, const char* plugin_id, const char* text,
-           uint64_t length) {
+void write(const mneme_host* /*host*/, std::uint32_t level, const char* plugin_id, const char* text,
+           std::uint64_t length) {
   try {
     const std::string line =
         str(plugin_id == nullptr ? "plugin" : plugin_id, ": ",

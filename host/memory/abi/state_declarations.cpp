@@ -38,14 +38,14 @@ void check_name(const char* name, const char* what, const Instance& instance) {
     throw CallError(MNEME_E_INVALID_ARGUMENT, "the name \"waiting\" belongs to the host");
 }
 
-void check_rank(uint32_t rank, const char* name) {
+void check_rank(std::uint32_t rank, const char* name) {
   if (rank > MNEME_MAX_RANK)
     throw CallError(MNEME_E_SHAPE,
                     str("\"", name, "\": rank: expected at most ", MNEME_MAX_RANK, ", got ", rank));
 }
 
 void check_slot(const mneme_slot_decl& in) {
-  for (uint32_t i = 0; i < in.rank; ++i) {
+  for (std::uint32_t i = 0; i < in.rank; ++i) {
     const bool is_lanes = i == 0 && in.dims[i] == MNEME_LANES;
     if (!is_lanes && in.dims[i] != MNEME_ANY && in.dims[i] < 1) {
       throw CallError(
@@ -79,8 +79,8 @@ std::size_t start_parameter(const SlotDecl& decl, mneme_parameter id, const Inst
     throw CallError(MNEME_E_SHAPE, str("slot \"", decl.name,
                                        "\": a start parameter and MNEME_ANY do not go together"));
   const ParameterDecl& parameter = instance.parameters[place];
-  const std::vector<int64_t> expected(decl.dims.begin() + (decl.has_lanes() ? 1 : 0),
-                                      decl.dims.end());
+  const std::vector<std::int64_t> expected(decl.dims.begin() + (decl.has_lanes() ? 1 : 0),
+                                           decl.dims.end());
   if (parameter.dims != expected || parameter.is_model_scope != decl.is_model_scope) {
     throw CallError(MNEME_E_SHAPE, str("slot \"", decl.name, "\": its start parameter \"",
                                        parameter.name, "\" must have the same scope and shape ",
@@ -114,7 +114,7 @@ mneme_status add_parameter(mneme_setup* opaque, const mneme_parameter_decl* give
                            mneme_parameter* out, mneme_error* error) {
   const auto fill = [](const mneme_parameter_decl& in, const Instance&, ParameterDecl& decl) {
     check_rank(in.rank, in.name);
-    for (uint32_t i = 0; i < in.rank; ++i) {
+    for (std::uint32_t i = 0; i < in.rank; ++i) {
       if (in.dims[i] < 1)
         throw CallError(MNEME_E_SHAPE, str("parameter \"", in.name, "\": dims[", i,
                                            "]: expected at least 1, got ", in.dims[i]));
@@ -147,7 +147,7 @@ mneme_status add_slot(mneme_setup* opaque, const mneme_slot_decl* given, mneme_s
     check_slot(in);
     decl.is_counts = (in.flags & MNEME_SLOT_COUNTS) != 0;
     if (decl.is_counts) check_counts(in);
-    const uint32_t absent = decl.is_counts ? MNEME_I64 : MNEME_F32;
+    const std::uint32_t absent = decl.is_counts ? MNEME_I64 : MNEME_F32;
     decl.dtype = ops::scalar_type_of(in.dtype == 0 ? absent : in.dtype);
     decl.is_through = in.gradient == MNEME_GRADIENT_THROUGH;
     decl.is_segment_lifetime = in.lifetime == MNEME_LIFETIME_SEGMENT;

@@ -79,20 +79,20 @@ mneme_status slot_get(mneme_ctx* opaque, mneme_slot id, mneme_tensor* out, mneme
 }
 
 void check_slot_value(const SlotDecl& decl, const at::Tensor& old, const at::Tensor& value,
-                      int64_t lanes) {
+                      std::int64_t lanes) {
   const auto refuse_shape = [&] {
-    std::vector<int64_t> expected = decl.dims;
-    for (int64_t& dim : expected) {
+    std::vector<std::int64_t> expected = decl.dims;
+    for (std::int64_t& dim : expected) {
       if (dim == MNEME_LANES) dim = lanes;
     }
     throw CallError(MNEME_E_SHAPE,
                     str("slot \"", decl.name, "\": expected shape ", list_text(expected), ", got ",
                         list_text(value.sizes().vec())));
   };
-  if (value.dim() != static_cast<int64_t>(decl.dims.size())) refuse_shape();
+  if (value.dim() != static_cast<std::int64_t>(decl.dims.size())) refuse_shape();
   for (std::size_t i = 0; i < decl.dims.size(); ++i) {
-    const int64_t want = decl.dims[i] == MNEME_LANES ? lanes : decl.dims[i];
-    if (want != MNEME_ANY && value.size(static_cast<int64_t>(i)) != want) refuse_shape();
+    const std::int64_t want = decl.dims[i] == MNEME_LANES ? lanes : decl.dims[i];
+    if (want != MNEME_ANY && value.size(static_cast<std::int64_t>(i)) != want) refuse_shape();
   }
   if (value.scalar_type() != old.scalar_type()) {
     throw CallError(MNEME_E_DTYPE, str("slot \"", decl.name, "\": expected dtype ",
@@ -113,59 +113,59 @@ mneme_status slot_set(mneme_ctx* opaque, mneme_slot id, mneme_tensor handle, mne
 }
 
 // The tensor of a slot of counts; `count` is the size that the plugin passed.
-at::Tensor& counts_of(mneme_ctx* ctx, mneme_slot id, uint64_t count) {
+at::Tensor& counts_of(mneme_ctx* ctx, mneme_slot id, std::uint64_t count) {
   const SlotDecl& decl = slot_decl(ctx, id);
   if (!decl.is_counts)
     throw CallError(MNEME_E_INVALID_ARGUMENT,
                     str("slot \"", decl.name, "\" holds a tensor: use slot_get and slot_set"));
   at::Tensor& slot = slot_of(ctx, id);
-  if (count != static_cast<uint64_t>(slot.numel()))
+  if (count != static_cast<std::uint64_t>(slot.numel()))
     throw CallError(MNEME_E_SHAPE, str("slot \"", decl.name, "\" holds ", slot.numel(),
                                        " counts, got room for ", count));
   return slot;
 }
 
-mneme_status counts_get(mneme_ctx* opaque, mneme_slot id, int64_t* values, uint64_t count,
+mneme_status counts_get(mneme_ctx* opaque, mneme_slot id, std::int64_t* values, std::uint64_t count,
                         mneme_error* error) {
   return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     if (count > 0) need(values, "values");
     const at::Tensor slot = counts_of(ctx, id, count).contiguous();
-    std::copy_n(slot.const_data_ptr<int64_t>(), count, values);
+    std::copy_n(slot.const_data_ptr<std::int64_t>(), count, values);
   });
 }
 
-mneme_status counts_set(mneme_ctx* opaque, mneme_slot id, const int64_t* values, uint64_t count,
-                        mneme_error* error) {
+mneme_status counts_set(mneme_ctx* opaque, mneme_slot id, const std::int64_t* values,
+                        std::uint64_t count, mneme_error* error) {
   return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     if (count > 0) need(values, "values");
     at::Tensor& slot = counts_of(ctx, id, count);
     // A new tensor, because the old one belongs to the committed state.
     at::Tensor fresh = torch::empty(slot.sizes(), at::kLong);
-    std::copy_n(values, count, fresh.mutable_data_ptr<int64_t>());
+    std::copy_n(values, count, fresh.mutable_data_ptr<std::int64_t>());
     slot = fresh;
   });
 }
 
-mneme_status queue_size(mneme_ctx* opaque, mneme_queue id, int64_t* rows, mneme_error* error) {
+mneme_status queue_size(mneme_ctx* opaque, mneme_queue id, std::int64_t* rows, mneme_error* error) {
   return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     need(rows, "rows");
     *rows = queue_of(ctx, id).size();
   });
 }
 
-mneme_status queue_blocks(mneme_ctx* opaque, mneme_queue id, mneme_rows* out, uint32_t stride,
-                          uint32_t capacity, uint32_t* count, mneme_error* error) {
+mneme_status queue_blocks(mneme_ctx* opaque, mneme_queue id, mneme_rows* out, std::uint32_t stride,
+                          std::uint32_t capacity, std::uint32_t* count, mneme_error* error) {
   return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     need(out, "out");
     need(count, "count");
     const RowsQueue& queue = queue_of(ctx, id);
     const auto& blocks = queue.blocks();
     ctx->rows_read[id] = queue.size();
-    *count = static_cast<uint32_t>(blocks.size());
+    *count = static_cast<std::uint32_t>(blocks.size());
     if (capacity > 0 && (stride < 8 || stride % 8 != 0))
       throw CallError(MNEME_E_INVALID_ARGUMENT,
                       str("queue_blocks: stride is ", stride, ": give sizeof(mneme_rows)"));
-    for (uint32_t i = 0; i < *count && i < capacity; ++i) {
+    for (std::uint32_t i = 0; i < *count && i < capacity; ++i) {
       write_struct(
           reinterpret_cast<mneme_rows*>(reinterpret_cast<char*>(out) + std::size_t{i} * stride),
           ctx->rows_out(blocks[i]->rows), stride);
@@ -200,9 +200,10 @@ Rows owned(Rows rows) {
 void check_kind(const mneme_ctx* ctx, mneme_queue id, const Rows& rows) {
   const QueueDecl& decl = queue_decl(ctx, id);
   if (rows.kind != decl.kind) {
-    throw CallError(MNEME_E_INVALID_ARGUMENT, str("queue \"", decl.name, "\" holds rows of kind ",
-                                                  static_cast<uint32_t>(decl.kind), ", got kind ",
-                                                  static_cast<uint32_t>(rows.kind)));
+    throw CallError(
+        MNEME_E_INVALID_ARGUMENT,
+        str("queue \"", decl.name, "\" holds rows of kind ", static_cast<std::uint32_t>(decl.kind),
+            ", got kind ", static_cast<std::uint32_t>(rows.kind)));
   }
   if ((decl.attributes & MNEME_ATTRIBUTE_POSITION) != 0 && !rows.position.defined())
     throw CallError(MNEME_E_INVALID_ARGUMENT,
@@ -213,15 +214,15 @@ void check_kind(const mneme_ctx* ctx, mneme_queue id, const Rows& rows) {
 }
 
 // When `hidden` is x, or a view of some of its rows: the first row of x in it; else -1.
-int64_t first_row_of_x(const mneme_ctx* ctx, const at::Tensor& hidden) {
+std::int64_t first_row_of_x(const mneme_ctx* ctx, const at::Tensor& hidden) {
   const at::Tensor& x = ctx->x;
   if (!x.defined() || !hidden.defined() || !hidden.is_alias_of(x) || hidden.dim() != 3 ||
       hidden.strides() != x.strides() || hidden.scalar_type() != x.scalar_type())
     return -1;
-  const int64_t offset = hidden.storage_offset() - x.storage_offset();
-  const int64_t stride = x.stride(1);
+  const std::int64_t offset = hidden.storage_offset() - x.storage_offset();
+  const std::int64_t stride = x.stride(1);
   if (offset < 0 || stride <= 0 || offset % stride != 0) return -1;
-  const int64_t row = offset / stride;
+  const std::int64_t row = offset / stride;
   return row + hidden.size(1) <= x.size(1) ? row : -1;
 }
 
@@ -232,7 +233,7 @@ bool inherits_projections(const mneme_ctx* ctx, mneme_queue id) {
 }
 
 // Keys and values of rows [from, from + rows) of x, if this segment has computed them.
-bool token_projection(const mneme_ctx* ctx, int64_t from, int64_t rows, Projection& out) {
+bool token_projection(const mneme_ctx* ctx, std::int64_t from, std::int64_t rows, Projection& out) {
   const auto found = ctx->shared->token_projections.find(ctx->layer);
   if (found == ctx->shared->token_projections.end()) return false;
   out = {found->second.k.narrow(1, from, rows), found->second.v.narrow(1, from, rows),
@@ -248,7 +249,8 @@ mneme_status queue_append(mneme_ctx* opaque, mneme_queue id, const mneme_rows* g
     check_kind(ctx, id, rows);
     ctx->check_output_rows("queue", rows, Holds::kInfinite, queue_decl(ctx, id).name);
     auto block = std::make_shared<RowsBlock>();
-    const int64_t from = rows.kind == RowsKind::kHidden ? first_row_of_x(ctx, rows.hidden) : -1;
+    const std::int64_t from =
+        rows.kind == RowsKind::kHidden ? first_row_of_x(ctx, rows.hidden) : -1;
     Projection projection;
     if (from >= 0 && inherits_projections(ctx, id) &&
         token_projection(ctx, from, rows.count, projection)) {
@@ -260,7 +262,7 @@ mneme_status queue_append(mneme_ctx* opaque, mneme_queue id, const mneme_rows* g
   });
 }
 
-mneme_status queue_pop_oldest(mneme_ctx* opaque, mneme_queue id, int64_t n, mneme_rows* out,
+mneme_status queue_pop_oldest(mneme_ctx* opaque, mneme_queue id, std::int64_t n, mneme_rows* out,
                               mneme_error* error) {
   return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     if (n < 0) throw CallError(MNEME_E_INVALID_ARGUMENT, str("pop_oldest: n is negative: ", n));
@@ -275,19 +277,19 @@ mneme_status queue_pop_oldest(mneme_ctx* opaque, mneme_queue id, int64_t n, mnem
 
 // Keys and values of the queue's newest `carried` rows followed by the newest `fresh` rows of x;
 // false when one of them is not kept.
-bool carried_projection(const mneme_ctx* ctx, const RowsQueue& queue, int64_t carried,
-                        int64_t fresh, Projection& out) {
+bool carried_projection(const mneme_ctx* ctx, const RowsQueue& queue, std::int64_t carried,
+                        std::int64_t fresh, Projection& out) {
   std::vector<at::Tensor> k;
   std::vector<at::Tensor> v;
-  int64_t missing = carried;
+  std::int64_t missing = carried;
   for (auto block = queue.blocks().rbegin(); block != queue.blocks().rend() && missing > 0;
        ++block) {
     const auto found = (*block)->projections.find(ctx->layer);
     if (found == (*block)->projections.end() ||
         found->second.weights_version != ctx->shared->stack->weights_version())
       return false;
-    const int64_t n = std::min(missing, (*block)->rows.count);
-    const int64_t from = (*block)->rows.count - n;
+    const std::int64_t n = std::min(missing, (*block)->rows.count);
+    const std::int64_t from = (*block)->rows.count - n;
     k.insert(k.begin(), found->second.k.narrow(1, from, n));
     v.insert(v.begin(), found->second.v.narrow(1, from, n));
     missing -= n;
@@ -304,13 +306,13 @@ bool carried_projection(const mneme_ctx* ctx, const RowsQueue& queue, int64_t ca
 }
 
 mneme_status queue_assign(mneme_ctx* opaque, mneme_queue id, const mneme_rows* given,
-                          int64_t carried, mneme_error* error) {
+                          std::int64_t carried, mneme_error* error) {
   return in_hook(opaque, error, [&](mneme_ctx* ctx) {
     RowsQueue& queue = queue_of(ctx, id);
     Rows rows = ctx->rows_in(normalised(given, "mneme_rows"));
     check_kind(ctx, id, rows);
     ctx->check_output_rows("queue", rows, Holds::kInfinite, queue_decl(ctx, id).name);
-    const int64_t fresh = rows.count - carried;
+    const std::int64_t fresh = rows.count - carried;
     if (carried > queue.size() || (carried >= 0 && (fresh < 0 || fresh > ctx->shared->length))) {
       throw CallError(
           MNEME_E_INVALID_ARGUMENT,

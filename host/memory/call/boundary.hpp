@@ -15,7 +15,7 @@ namespace mneme::memory {
 // They are numbers, not addresses: one that is NULL, of an earlier call or made up is recognised and
 // never dereferenced.
 
-enum class HandleKind : uint8_t { kHook, kCreate };
+enum class HandleKind : std::uint8_t { kHook, kCreate };
 
 // A running call into a plugin; lives on the calling thread while the call runs.
 class CallHandle {

@@ -11,10 +11,10 @@
 
 namespace mneme::memory {
 
-std::atomic<uint64_t> HandleTable::last_block = 0;
+std::atomic<std::uint64_t> HandleTable::last_block = 0;
 
 void HandleTable::fail(mneme_tensor handle) const {
-  const uint64_t block = handle / kBlockSize;
+  const std::uint64_t block = handle / kBlockSize;
   const bool is_of_this_call = std::ranges::find(blocks_, block) != blocks_.end();
   const char* reason =
       handle == 0                          ? "it is 0, no tensor"

@@ -22,7 +22,7 @@ namespace mneme::memory {
 class HandleTable {
  public:
   // Starts a call of `hook`, by a tier with these traits.wants: all earlier handles are dead.
-  void begin_call(const char* hook, uint64_t wants) {
+  void begin_call(const char* hook, std::uint64_t wants) {
     end_call();
     hook_ = hook;
     wants_ = wants;
@@ -49,16 +49,16 @@ class HandleTable {
   // none.
   std::string unwanted() const;
 
-  static constexpr uint64_t kBlockSize = uint64_t{1} << 16;  // handles in a block
+  static constexpr std::uint64_t kBlockSize = std::uint64_t{1} << 16;  // handles in a block
 
  private:
   struct Entry {
     at::Tensor tensor;
-    uint32_t references;
+    std::uint32_t references;
     bool is_borrowed;
   };
   mneme_tensor add(at::Tensor tensor, bool is_borrowed) {
-    const uint64_t place = entries_.size() % kBlockSize;
+    const std::uint64_t place = entries_.size() % kBlockSize;
     if (place == 0) blocks_.push_back(next_block());
     entries_.push_back({std::move(tensor), 1, is_borrowed});
     return blocks_.back() * kBlockSize + place;
@@ -83,12 +83,14 @@ class HandleTable {
 
   // The number of the last block that was taken in this process; the first is 1, so that no handle
   // is 0.
-  static std::atomic<uint64_t> last_block;
-  static uint64_t next_block() { return last_block.fetch_add(1, std::memory_order_relaxed) + 1; }
+  static std::atomic<std::uint64_t> last_block;
+  static std::uint64_t next_block() {
+    return last_block.fetch_add(1, std::memory_order_relaxed) + 1;
+  }
 
   const char* hook_ = "";
-  uint64_t wants_ = 0;
-  c10::SmallVector<uint64_t, 1> blocks_;  // those of this call, in order
+  std::uint64_t wants_ = 0;
+  c10::SmallVector<std::uint64_t, 1> blocks_;  // those of this call, in order
   std::deque<Entry> entries_;
 };
 

@@ -10,7 +10,7 @@
 namespace mneme::memory {
 
 // Errors: CallError for a struct_size that is impossible.
-inline void check_struct_size(uint32_t size, uint64_t expected, const char* what) {
+inline void check_struct_size(std::uint32_t size, std::uint64_t expected, const char* what) {
   if (size < 8 || size > 65536 || size % 8 != 0) {
     throw CallError(MNEME_E_INVALID_ARGUMENT, str(what, ".struct_size is ", size, ": expected ",
                                                   expected, " (start the struct with MNEME_INIT)"));
@@ -20,7 +20,7 @@ inline void check_struct_size(uint32_t size, uint64_t expected, const char* what
 // Errors: CallError when a reserved field is not zero: a later minor may give it a meaning.
 template <typename T>
 void check_reserved(const T& value, const char* what) {
-  const auto check = [&](uint32_t reserved) {
+  const auto check = [&](std::uint32_t reserved) {
     if (reserved != 0)
       throw CallError(MNEME_E_INVALID_ARGUMENT,
                       str(what, ": a reserved field is ", reserved,
@@ -50,7 +50,8 @@ void check_fields(const T& value, const char* what) {
 }
 
 // The same for a function's own argument of bits.
-inline void check_flags(const char* function, uint32_t flags, uint32_t known, const char* family) {
+inline void check_flags(const char* function, std::uint32_t flags, std::uint32_t known,
+                        const char* family) {
   if (const auto unknown = plugin::unknown_bits("flags", flags, known, family))
     refuse_unknown(function, *unknown);
 }
@@ -60,7 +61,7 @@ inline void check_flags(const char* function, uint32_t flags, uint32_t known, co
 template <typename T>
 T normalised(const T* from, const char* what) {
   if (from == nullptr) throw CallError(MNEME_E_INVALID_ARGUMENT, str(what, " is NULL"));
-  const uint32_t size = from->struct_size;
+  const std::uint32_t size = from->struct_size;
   check_struct_size(size, sizeof(T), what);
   T out{};
   std::memcpy(static_cast<void*>(&out), from, size < sizeof(T) ? size : sizeof(T));
@@ -79,7 +80,7 @@ void check_fillable(const T* out, const char* what) {
 
 // Writes as much of `value` as fits into the plugin's memory of `size` bytes.
 template <typename T>
-void write_struct(T* out, T value, uint32_t size) {
+void write_struct(T* out, T value, std::uint32_t size) {
   value.struct_size = size;
   std::memcpy(static_cast<void*>(out), &value, size < sizeof(T) ? size : sizeof(T));
 }

@@ -12,31 +12,31 @@ namespace mneme::memory {
 
 // The backbone as tiers see it.
 struct BackboneInfo {
-  int64_t layers = 0;
-  int64_t width = 0;       // D
-  int64_t heads = 0;       // H
-  int64_t kv_heads = 0;    // G, of keys and values; divides H; 0 = H
-  int64_t head_width = 0;  // d
+  std::int64_t layers = 0;
+  std::int64_t width = 0;       // D
+  std::int64_t heads = 0;       // H
+  std::int64_t kv_heads = 0;    // G, of keys and values; divides H; 0 = H
+  std::int64_t head_width = 0;  // d
   bool is_pre_norm = false;
   std::string position = "relative";
   double attention_dropout = 0.0;
   at::ScalarType compute_dtype = at::kFloat;  // kDouble, kFloat or kBFloat16
   at::Device device = at::kCPU;
-  int64_t train_segment = 0;
-  int64_t eval_segment = 0;
-  int64_t bptt_segments = 1;
-  uint64_t seed = 0;
+  std::int64_t train_segment = 0;
+  std::int64_t eval_segment = 0;
+  std::int64_t bptt_segments = 1;
+  std::uint64_t seed = 0;
   // False: the values will be loaded. Parameters are NaN until they are filled, or drawn by
   // Stack::draw_parameters.
   bool draws_parameters = true;
 
-  int64_t key_heads() const { return kv_heads > 0 ? kv_heads : heads; }
+  std::int64_t key_heads() const { return kv_heads > 0 ? kv_heads : heads; }
 };
 
 enum class Phase { kTraining, kEvaluation };
 
-enum class Projector : uint32_t { kQuery = 1, kKey = 2, kValue = 3, kOutput = 4 };
-enum class LayerWeight : uint32_t {
+enum class Projector : std::uint32_t { kQuery = 1, kKey = 2, kValue = 3, kOutput = 4 };
+enum class LayerWeight : std::uint32_t {
   kQuery = 1,
   kKey = 2,
   kValue = 3,
@@ -46,17 +46,17 @@ enum class LayerWeight : uint32_t {
   kContentBias = 7,  // [H,d], relative schemes
   kPositionBias = 8
 };
-enum class AttentionMask : uint32_t { kCausal = 0, kFull = 1, kWindow = 2 };
+enum class AttentionMask : std::uint32_t { kCausal = 0, kFull = 1, kWindow = 2 };
 
 // One call of the backbone's own attention; see mneme_attention in mneme/layer.h for every field.
 struct AttentionCall {
   at::Tensor q, k, v;  // [B,Tq,H,d], [B,K,H,d]
   AttentionMask mask = AttentionMask::kCausal;
-  int64_t query_offset = 0;
-  int64_t window_before = 0;
-  int64_t window_after = 0;
-  int64_t first_key = 0;                   // of a window
-  int64_t last_key = 0;                    // inclusive
+  std::int64_t query_offset = 0;
+  std::int64_t window_before = 0;
+  std::int64_t window_after = 0;
+  std::int64_t first_key = 0;              // of a window
+  std::int64_t last_key = 0;               // inclusive
   bool positions = false;                  // the layer's position scheme: both biases and table
   bool with_content_bias = false;          // u alone
   bool dropout = false;                    // attention dropout on the probabilities that form z
@@ -85,7 +85,7 @@ class LayerServices {
   // Projected positions of offsets least .. least+count-1 (places of a key after its query),
   // [H,count,d] in the compute dtype; R of the distance, or with is_signed of minus the offset.
   // Undefined outside the relative schemes.
-  virtual at::Tensor positions(int64_t least, int64_t count, bool is_signed) = 0;
+  virtual at::Tensor positions(std::int64_t least, std::int64_t count, bool is_signed) = 0;
   // What the layer multiplies q.k by.
   virtual double scale() = 0;
   virtual AttentionResult attention(const AttentionCall& call) = 0;

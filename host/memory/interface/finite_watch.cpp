@@ -5,7 +5,7 @@
 
 namespace mneme::memory {
 
-int64_t first_bad_lane(const at::Tensor& t, Holds holds) {
+std::int64_t first_bad_lane(const at::Tensor& t, Holds holds) {
   if (!t.defined() || !t.is_floating_point() || t.numel() == 0) return -1;
   const at::NoGradGuard no_grad;
   at::Tensor bad = at::isnan(t);
@@ -13,7 +13,7 @@ int64_t first_bad_lane(const at::Tensor& t, Holds holds) {
   if (holds == Holds::kAbsent) bad = bad.logical_or(at::isposinf(t));
   if (!bad.any().item<bool>()) return -1;
   if (t.dim() == 0) return 0;
-  return bad.reshape({t.size(0), -1}).any(1).to(at::kInt).argmax().item<int64_t>();
+  return bad.reshape({t.size(0), -1}).any(1).to(at::kInt).argmax().item<std::int64_t>();
 }
 
 void FiniteWatch::check_input(const at::Tensor& tensor) {
@@ -23,7 +23,7 @@ void FiniteWatch::check_input(const at::Tensor& tensor) {
 void FiniteWatch::check_output(const std::string& hook, const std::string& what,
                                const at::Tensor& tensor, Holds holds) {
   if (!is_looking()) return;
-  const int64_t lane = first_bad_lane(tensor, holds);
+  const std::int64_t lane = first_bad_lane(tensor, holds);
   if (lane < 0) return;
   found_ = str(what, " of ", hook);
   if (tensor.dim() > 0) found_ += str(", lane ", lane);

@@ -18,7 +18,7 @@ enum class Holds {
 
 // Lane of the first number of t [B,...] that it may not hold, 0 where there are no lanes; -1 =
 // none.
-int64_t first_bad_lane(const at::Tensor& t, Holds holds = Holds::kFinite);
+std::int64_t first_bad_lane(const at::Tensor& t, Holds holds = Holds::kFinite);
 
 // Records the first tensor from a hook that holds a forbidden number, provided that all tensors
 // given to hooks before were finite. One thread at a time.

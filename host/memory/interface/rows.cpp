@@ -9,15 +9,15 @@
 namespace mneme::memory {
 namespace {
 
-at::Tensor slice_rows(const at::Tensor& t, int64_t from, int64_t n) {
+at::Tensor slice_rows(const at::Tensor& t, std::int64_t from, std::int64_t n) {
   return t.defined() ? t.narrow(1, from, n) : t;
 }
 
-int64_t tensor_bytes(const at::Tensor& t) {
-  return t.defined() ? t.numel() * static_cast<int64_t>(t.element_size()) : 0;
+std::int64_t tensor_bytes(const at::Tensor& t) {
+  return t.defined() ? t.numel() * static_cast<std::int64_t>(t.element_size()) : 0;
 }
 
-int64_t lanes_of(const Rows& rows) { return rows.main().size(0); }
+std::int64_t lanes_of(const Rows& rows) { return rows.main().size(0); }
 
 at::Tensor all_valid(const Rows& rows) {
   return torch::ones({lanes_of(rows), rows.count}, rows.main().options().dtype(at::kBool));
@@ -32,12 +32,12 @@ bool follows(const at::Tensor& before, const at::Tensor& next) {
 
 // Parts [B,n,..] joined along dimension 1: a view when each lies behind the one before.
 at::Tensor join_rows(const std::vector<at::Tensor>& parts) {
-  int64_t rows = parts.front().size(1);
+  std::int64_t rows = parts.front().size(1);
   for (std::size_t i = 1; i < parts.size(); ++i) {
     if (!follows(parts[i - 1], parts[i])) return at::cat(parts, 1);
     rows += parts[i].size(1);
   }
-  std::vector<int64_t> shape = parts.front().sizes().vec();
+  std::vector<std::int64_t> shape = parts.front().sizes().vec();
   shape[1] = rows;
   return parts.front().as_strided(shape, parts.front().strides(), parts.front().storage_offset());
 }
@@ -55,14 +55,14 @@ at::Tensor cat_field(const std::vector<Rows>& pieces, at::Tensor Rows::*field, F
 
 // In the lanes with reset[b] != 0 the newest `fresh` rows become valid zeros, the others invalid.
 // keep [B,1] bool is the negation of reset.
-void reset_lanes(Rows& rows, const at::Tensor& keep, const std::vector<uint8_t>& reset,
-                 int64_t fresh) {
+void reset_lanes(Rows& rows, const at::Tensor& keep, const std::vector<std::uint8_t>& reset,
+                 std::int64_t fresh) {
   at::Tensor start = torch::zeros({1, rows.count}, keep.options());
   if (fresh > 0) {
     start.narrow(1, rows.count - fresh, fresh).fill_(true);
     for (at::Tensor* t : {&rows.hidden, &rows.k, &rows.v, &rows.position, &rows.mass}) {
       if (!t->defined()) continue;
-      std::vector<int64_t> shape(static_cast<std::size_t>(t->dim()), 1);
+      std::vector<std::int64_t> shape(static_cast<std::size_t>(t->dim()), 1);
       shape[0] = t->size(0);
       *t = t->masked_fill(keep.logical_not().view(shape), 0);
     }
@@ -78,13 +78,13 @@ void reset_lanes(Rows& rows, const at::Tensor& keep, const std::vector<uint8_t>&
 
 }  // namespace
 
-std::vector<int64_t> count_valid(const at::Tensor& valid) {
+std::vector<std::int64_t> count_valid(const at::Tensor& valid) {
   const at::Tensor sums = valid.sum(1).to(at::kCPU, at::kLong).contiguous();
-  const auto* data = sums.const_data_ptr<int64_t>();
+  const auto* data = sums.const_data_ptr<std::int64_t>();
   return {data, data + sums.numel()};
 }
 
-Rows Rows::slice(int64_t from, int64_t n) const {
+Rows Rows::slice(std::int64_t from, std::int64_t n) const {
   if (from == 0 && n == count) return *this;
   Rows out;
   out.kind = kind;
@@ -104,8 +104,8 @@ Rows Rows::detached() const {
   return out;
 }
 
-int64_t Rows::bytes() const {
-  int64_t total = 0;
+std::int64_t Rows::bytes() const {
+  std::int64_t total = 0;
   for (const RowField& field : kRowFields) total += tensor_bytes(this->*field.tensor);
   return total;
 }
@@ -145,7 +145,7 @@ Rows concatenate(const std::vector<Rows>& pieces) {
   return out;
 }
 
-std::shared_ptr<RowsBlock> RowsBlock::trimmed(int64_t from, int64_t n) const {
+std::shared_ptr<RowsBlock> RowsBlock::trimmed(std::int64_t from, std::int64_t n) const {
   auto out = std::make_shared<RowsBlock>();
   out->rows = rows.slice(from, n);
   for (const auto& [layer, projection] : projections) {
@@ -159,7 +159,7 @@ namespace {
 
 // Written through an alias with a version counter of its own: what autograd keeps of the rows that
 // are there already is not touched.
-void write_rows(const at::Tensor& room, const at::Tensor& rows, int64_t from) {
+void write_rows(const at::Tensor& room, const at::Tensor& rows, std::int64_t from) {
   room.variable_data().narrow(1, from, rows.size(1)).copy_(rows.detach());
 }
 
@@ -177,18 +177,18 @@ bool has_fields_of(const Rows& a, const Rows& b) {
 
 }  // namespace
 
-RowsRoom::RowsRoom(const Rows& like, int64_t capacity) : capacity_(capacity) {
+RowsRoom::RowsRoom(const Rows& like, std::int64_t capacity) : capacity_(capacity) {
   for (const auto field : kRoomTensors) {
     const at::Tensor& given = like.*field;
     if (!given.defined()) continue;
-    std::vector<int64_t> shape = given.sizes().vec();
+    std::vector<std::int64_t> shape = given.sizes().vec();
     shape[1] = capacity;
     all_.*field = torch::empty(shape, given.options().requires_grad(false));
   }
 }
 
-std::optional<Rows> RowsRoom::append(Rows rows, int64_t filled) {
-  const int64_t from = filled;
+std::optional<Rows> RowsRoom::append(Rows rows, std::int64_t filled) {
+  const std::int64_t from = filled;
   if (from + rows.count > capacity_ || !has_fields_of(all_, rows)) return {};
   if (!filled_.compare_exchange_strong(filled, from + rows.count)) return {};
   for (const auto field : kRoomTensors) {
@@ -222,7 +222,7 @@ void RowsQueue::prepend(BlockPtr block) {
   blocks_.insert(blocks_.begin(), std::move(block));
 }
 
-std::vector<Rows> RowsQueue::remove_oldest(int64_t n) {
+std::vector<Rows> RowsQueue::remove_oldest(std::int64_t n) {
   std::vector<Rows> pieces;
   std::size_t whole = 0;
   n = std::min(n, size_);
@@ -243,7 +243,7 @@ std::vector<Rows> RowsQueue::remove_oldest(int64_t n) {
   return pieces;
 }
 
-Rows RowsQueue::pop_oldest(int64_t n) { return concatenate(remove_oldest(n)); }
+Rows RowsQueue::pop_oldest(std::int64_t n) { return concatenate(remove_oldest(n)); }
 
 void RowsQueue::assign(BlockPtr block) {
   blocks_.clear();
@@ -271,8 +271,9 @@ Rows RowsQueue::joined() {
   return rows();
 }
 
-void RowsQueue::reset(const std::vector<uint8_t>& reset, int64_t start_rows, bool do_others_go_on) {
-  const auto is_reset = [](uint8_t r) { return r != 0; };
+void RowsQueue::reset(const std::vector<std::uint8_t>& reset, std::int64_t start_rows,
+                      bool do_others_go_on) {
+  const auto is_reset = [](std::uint8_t r) { return r != 0; };
   if (!do_others_go_on && std::all_of(reset.begin(), reset.end(), is_reset)) {
     blocks_.clear();
     size_ = 0;
@@ -280,25 +281,26 @@ void RowsQueue::reset(const std::vector<uint8_t>& reset, int64_t start_rows, boo
     return;
   }
   if (std::none_of(reset.begin(), reset.end(), is_reset)) return;
-  at::Tensor keep = torch::empty({static_cast<int64_t>(reset.size()), 1}, at::kBool);
-  for (std::size_t b = 0; b < reset.size(); ++b) keep[static_cast<int64_t>(b)][0] = reset[b] == 0;
-  int64_t newer = size_;
+  at::Tensor keep = torch::empty({static_cast<std::int64_t>(reset.size()), 1}, at::kBool);
+  for (std::size_t b = 0; b < reset.size(); ++b)
+    keep[static_cast<std::int64_t>(b)][0] = reset[b] == 0;
+  std::int64_t newer = size_;
   for (BlockPtr& block : blocks_) {
     newer -= block->rows.count;
     auto next = std::make_shared<RowsBlock>(*block);
     Rows& rows = next->rows;
-    const int64_t fresh = std::clamp<int64_t>(start_rows - newer, 0, rows.count);
+    const std::int64_t fresh = std::clamp<std::int64_t>(start_rows - newer, 0, rows.count);
     reset_lanes(rows, tensor::to_device(keep, rows.main().device()), reset, fresh);
     if (fresh > 0) next->projections.clear();
     block = std::move(next);
   }
 }
 
-void RowsQueue::keep_newest(int64_t n) {
+void RowsQueue::keep_newest(std::int64_t n) {
   if (size_ > n) drop_oldest(size_ - n);
 }
 
-void RowsQueue::select(const std::vector<int64_t>& lanes) {
+void RowsQueue::select(const std::vector<std::int64_t>& lanes) {
   room_.reset();
   const at::Tensor index = torch::tensor(lanes, at::kLong);
   const auto pick = [&](const at::Tensor& t) {
@@ -310,8 +312,8 @@ void RowsQueue::select(const std::vector<int64_t>& lanes) {
     Rows& rows = next->rows;
     for (const RowField& field : kRowFields) rows.*field.tensor = pick(rows.*field.tensor);
     if (!rows.counts.empty()) {
-      std::vector<int64_t> counts;
-      for (const int64_t lane : lanes)
+      std::vector<std::int64_t> counts;
+      for (const std::int64_t lane : lanes)
         counts.push_back(block->rows.counts[static_cast<std::size_t>(lane)]);
       rows.counts = std::move(counts);
     }
@@ -322,8 +324,8 @@ void RowsQueue::select(const std::vector<int64_t>& lanes) {
   }
 }
 
-int64_t RowsQueue::bytes() const {
-  int64_t total = 0;
+std::int64_t RowsQueue::bytes() const {
+  std::int64_t total = 0;
   for (const BlockPtr& block : blocks_) total += block->rows.bytes();
   return total;
 }

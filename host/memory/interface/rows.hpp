@@ -14,7 +14,7 @@
 namespace mneme::memory {
 
 // What rows are; the numbers are those of MNEME_ROWS_*.
-enum class RowsKind : uint32_t {
+enum class RowsKind : std::uint32_t {
   kHidden = 0,    // layer inputs before the layer's norm, [B,m,D]
   kNormed = 1,    // already through the layer's norm, [B,m,D]
   kKeyValue = 2,  // keys and values before position terms, [B,m,H,d]
@@ -23,19 +23,19 @@ enum class RowsKind : uint32_t {
 // m rows of every lane, with their optional attributes.
 struct Rows {
   RowsKind kind = RowsKind::kHidden;
-  int64_t count = 0;            // m
-  at::Tensor hidden;            // [B,m,D]; undefined for kKeyValue
-  at::Tensor k, v;              // [B,m,H,d]; kKeyValue only
-  at::Tensor valid;             // [B,m] bool; undefined = all
-  at::Tensor position;          // [B,m] i64; undefined = none
-  at::Tensor mass;              // [B,m] f32; undefined = none
-  std::vector<int64_t> counts;  // [B] valid rows a lane; empty = m each
+  std::int64_t count = 0;            // m
+  at::Tensor hidden;                 // [B,m,D]; undefined for kKeyValue
+  at::Tensor k, v;                   // [B,m,H,d]; kKeyValue only
+  at::Tensor valid;                  // [B,m] bool; undefined = all
+  at::Tensor position;               // [B,m] i64; undefined = none
+  at::Tensor mass;                   // [B,m] f32; undefined = none
+  std::vector<std::int64_t> counts;  // [B] valid rows a lane; empty = m each
 
   // Rows [from, from + n) as views.
-  Rows slice(int64_t from, int64_t n) const;
+  Rows slice(std::int64_t from, std::int64_t n) const;
   Rows detached() const;
   // Bytes of the tensors' own elements (not of the storage they may be views of).
-  int64_t bytes() const;
+  std::int64_t bytes() const;
   // The tensor that has the rows: hidden, or k.
   const at::Tensor& main() const { return kind == RowsKind::kKeyValue ? k : hidden; }
 };
@@ -53,7 +53,7 @@ inline constexpr std::array kRowFields = {RowField{"hidden", &Rows::hidden},
                                           RowField{"mass", &Rows::mass}};
 
 // Valid rows of each lane, [B,m] bool -> [B] on the CPU; on CUDA it waits for the device.
-std::vector<int64_t> count_valid(const at::Tensor& valid);
+std::vector<std::int64_t> count_valid(const at::Tensor& valid);
 
 // Concatenates pieces of one kind, oldest first; a single piece is returned as it is, none gives
 // count 0. Pieces that lie one behind the other in memory are not copied.
@@ -63,16 +63,16 @@ Rows concatenate(const std::vector<Rows>& pieces);
 // from.
 struct Projection {
   at::Tensor k, v;
-  uint64_t weights_version = 0;
+  std::uint64_t weights_version = 0;
 };
 
 // An immutable block of a queue. Only the cache of projections changes.
 struct RowsBlock {
   Rows rows;
-  mutable std::map<int64_t, Projection> projections;  // by layer
+  mutable std::map<std::int64_t, Projection> projections;  // by layer
 
   // A new block with rows [from, from + n) and the same part of every cached projection.
-  std::shared_ptr<RowsBlock> trimmed(int64_t from, int64_t n) const;
+  std::shared_ptr<RowsBlock> trimmed(std::int64_t from, std::int64_t n) const;
 };
 using BlockPtr = std::shared_ptr<const RowsBlock>;
 
@@ -82,31 +82,31 @@ using BlockPtr = std::shared_ptr<const RowsBlock>;
 class RowsRoom {
  public:
   // For rows like these.
-  RowsRoom(const Rows& like, int64_t capacity);
+  RowsRoom(const Rows& like, std::int64_t capacity);
 
   // Copies `rows` behind the first `filled` ones, and gives them as they lie here; nothing when
   // that room is taken or too small, or the rows have other fields.
-  std::optional<Rows> append(Rows rows, int64_t filled);
+  std::optional<Rows> append(Rows rows, std::int64_t filled);
 
  private:
   Rows all_;
-  int64_t capacity_;
-  std::atomic<int64_t> filled_ = 0;
+  std::int64_t capacity_;
+  std::atomic<std::int64_t> filled_ = 0;
 };
 
 // A first-in-first-out queue of blocks; copying it copies pointers only.
 class RowsQueue {
  public:
-  int64_t size() const { return size_; }
+  std::int64_t size() const { return size_; }
   const std::vector<BlockPtr>& blocks() const { return blocks_; }
 
   void append(BlockPtr block);
   // Puts rows before the oldest.
   void prepend(BlockPtr block);
   // Removes the n oldest rows, at most what is there, and returns the pieces.
-  Rows pop_oldest(int64_t n);
+  Rows pop_oldest(std::int64_t n);
   // The same without returning them: nothing is copied.
-  void drop_oldest(int64_t n) { remove_oldest(n); }
+  void drop_oldest(std::int64_t n) { remove_oldest(n); }
   // Replaces everything by one block.
   void assign(BlockPtr block);
   // The whole content as one piece.
@@ -117,24 +117,24 @@ class RowsQueue {
   // Puts the lanes with reset[b] != 0 back to their start: the newest start_rows rows become zeros,
   // all older ones invalid. When all lanes are reset the queue is empty afterwards and the caller
   // fills in the start rows, unless other processes have lanes that continue.
-  void reset(const std::vector<uint8_t>& reset, int64_t start_rows = 0,
+  void reset(const std::vector<std::uint8_t>& reset, std::int64_t start_rows = 0,
              bool do_others_go_on = false);
   // Keeps the newest n rows.
-  void keep_newest(int64_t n);
+  void keep_newest(std::int64_t n);
   // Keeps the lanes in `lanes`, in that order (repeats allowed).
-  void select(const std::vector<int64_t>& lanes);
-  int64_t bytes() const;
+  void select(const std::vector<std::int64_t>& lanes);
+  std::int64_t bytes() const;
 
  private:
-  std::vector<Rows> remove_oldest(int64_t n);
+  std::vector<Rows> remove_oldest(std::int64_t n);
 
   // Puts the block behind the last one in its room, if there is one.
   BlockPtr in_room(BlockPtr block);
 
   std::vector<BlockPtr> blocks_;
-  int64_t size_ = 0;
+  std::int64_t size_ = 0;
   std::shared_ptr<RowsRoom> room_;  // where the newest blocks lie; may be null
-  int64_t room_end_ = 0;            // rows of the room up to the newest block's end
+  std::int64_t room_end_ = 0;       // rows of the room up to the newest block's end
 };
 
 }  // namespace mneme::memory

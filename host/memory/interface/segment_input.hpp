@@ -18,7 +18,7 @@ namespace mneme::memory {
 class FiniteWatch;  // finite_watch.hpp
 
 // How the places of a context block's rows are given; numbers of MNEME_POSITION_*.
-enum class PositionKind : uint32_t { kPlace = 0, kExplicit = 1, kNone = 2 };
+enum class PositionKind : std::uint32_t { kPlace = 0, kExplicit = 1, kNone = 2 };
 
 struct ContextBlock {
   Rows rows;
@@ -38,8 +38,8 @@ struct ContextBlock {
 struct LayerContext {
   std::vector<ContextBlock> blocks;
   at::Tensor token_bias;  // [B|1,H|1,T|1,offset+T]; undefined = none
-  int64_t rows() const {
-    int64_t sum = 0;
+  std::int64_t rows() const {
+    std::int64_t sum = 0;
     for (const ContextBlock& block : blocks) sum += block.rows.count;
     return sum;
   }
@@ -55,8 +55,8 @@ using SumOverProcesses =
 
 // A segment that is about to begin.
 struct SegmentInput {
-  int64_t length = 0;                     // T, padding included
-  std::vector<int64_t> valid_count = {};  // [B]; empty = T for every lane
+  std::int64_t length = 0;                     // T, padding included
+  std::vector<std::int64_t> valid_count = {};  // [B]; empty = T for every lane
   // Generation: the segment grows step by step, `length` is the first step's and there is no
   // padding. SegmentHooks::next_step() and close() advance it.
   bool is_open = false;
@@ -82,8 +82,8 @@ struct SegmentInput {
 struct Riders {
   at::Tensor rows;   // [B,M,D]; undefined = none
   at::Tensor valid;  // [B,M] bool; undefined = all
-  int64_t count = 0;
-  int64_t unseen = 0;
+  std::int64_t count = 0;
+  std::int64_t unseen = 0;
 };
 
 // What the backbone's own attention (stage 4) gave over [context; riders; tokens], for hooks:

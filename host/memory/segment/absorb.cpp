@@ -14,10 +14,10 @@ Rows SegmentHooks::Impl::segment_rows(const at::Tensor& x) const {
   return rows;
 }
 
-void SegmentHooks::Impl::deliver(std::size_t from, int64_t layer) {
+void SegmentHooks::Impl::deliver(std::size_t from, std::int64_t layer) {
   for (std::size_t i = from + 1; i < work.size(); ++i) {
-    const int64_t served = tier(i).served_index(layer);
-    if (feeders[i] != static_cast<int64_t>(from) || served < 0 ||
+    const std::int64_t served = tier(i).served_index(layer);
+    if (feeders[i] != static_cast<std::int64_t>(from) || served < 0 ||
         work[i].instance().table().absorb == nullptr)
       continue;
     for (const Rows& rows : released) {
@@ -28,7 +28,7 @@ void SegmentHooks::Impl::deliver(std::size_t from, int64_t layer) {
   }
 }
 
-ColumnRange SegmentHooks::Impl::columns_of(std::size_t i, int64_t layer) const {
+ColumnRange SegmentHooks::Impl::columns_of(std::size_t i, std::int64_t layer) const {
   const auto by_layer = columns.find(layer);
   if (by_layer == columns.end() || !by_layer->second.contains(i)) return {};
   return by_layer->second.at(i);
@@ -40,7 +40,7 @@ namespace {
 // they are one piece. Pieces are blocks, and a tier's columns are whole blocks.
 at::Tensor joined(const std::vector<at::Tensor>& pieces, const ColumnRange& range) {
   std::vector<at::Tensor> own;
-  int64_t at = 0;
+  std::int64_t at = 0;
   for (const at::Tensor& piece : pieces) {
     if (at >= range.from && at < range.from + range.rows) own.push_back(piece.detach());
     at += piece.size(1);
@@ -50,17 +50,17 @@ at::Tensor joined(const std::vector<at::Tensor>& pieces, const ColumnRange& rang
 
 }  // namespace
 
-at::Tensor SegmentHooks::Impl::mass_of(std::size_t i, int64_t layer, const at::Tensor& mass,
-                                       int64_t& rows) const {
+at::Tensor SegmentHooks::Impl::mass_of(std::size_t i, std::int64_t layer, const at::Tensor& mass,
+                                       std::int64_t& rows) const {
   const at::Tensor own = mass.narrow(1, mass.size(1) - input.length, input.length);
   const ColumnRange range = columns_of(i, layer);
   rows = range.rows;
   return rows == 0 ? own : at::cat({mass.narrow(1, range.from, rows), own}, 1);
 }
 
-void SegmentHooks::Impl::absorb(std::size_t i, int64_t layer, const Rows& rows, const at::Tensor& x,
-                                const LocalAttention* local, LayerServices& services,
-                                bool is_own_segment) {
+void SegmentHooks::Impl::absorb(std::size_t i, std::int64_t layer, const Rows& rows,
+                                const at::Tensor& x, const LocalAttention* local,
+                                LayerServices& services, bool is_own_segment) {
   enter(i, Hook::kAbsorb, layer, &services, x);
   check_input(rows.hidden);
   if (local != nullptr) check_input(local->z);
@@ -70,7 +70,7 @@ void SegmentHooks::Impl::absorb(std::size_t i, int64_t layer, const Rows& rows, 
   in.layer = layer;
   in.rows = &given;
   if (is_own_segment) in.flags |= MNEME_ABSORBS_OWN_SEGMENT;
-  const auto wants = [&](uint64_t bit) { return ctx.instance->wants(bit); };
+  const auto wants = [&](std::uint64_t bit) { return ctx.instance->wants(bit); };
   if (wants(MNEME_WANT_ABSORB_X)) in.x = ctx.handles.borrow(x);
   if (local != nullptr) {
     if (wants(MNEME_WANT_ABSORB_Z)) in.z = ctx.handles.borrow(local->z);
@@ -91,9 +91,9 @@ void SegmentHooks::Impl::absorb(std::size_t i, int64_t layer, const Rows& rows, 
   leave();
 }
 
-void SegmentHooks::absorb_before(int64_t layer, const at::Tensor& x, LayerServices& services) {
+void SegmentHooks::absorb_before(std::int64_t layer, const at::Tensor& x, LayerServices& services) {
   for (std::size_t i = 0; i < impl_->work.size(); ++i) {
-    const int64_t served = impl_->tier(i).served_index(layer);
+    const std::int64_t served = impl_->tier(i).served_index(layer);
     if (served < 0 || impl_->work[i].instance().traits().absorb != MNEME_ABSORB_BEFORE_READING)
       continue;
     RowsQueue& waiting = impl_->work[i].layer(served).waiting;
@@ -104,13 +104,13 @@ void SegmentHooks::absorb_before(int64_t layer, const at::Tensor& x, LayerServic
   }
 }
 
-void SegmentHooks::absorb_after(int64_t layer, const at::Tensor& x, const LocalAttention& local,
-                                LayerServices& services) {
+void SegmentHooks::absorb_after(std::int64_t layer, const at::Tensor& x,
+                                const LocalAttention& local, LayerServices& services) {
   Impl& impl = *impl_;
   if (impl.work.empty()) return;
   const Rows rows = impl.segment_rows(x.detach());
   for (std::size_t i = 0; i < impl.work.size(); ++i) {
-    const int64_t served = impl.tier(i).served_index(layer);
+    const std::int64_t served = impl.tier(i).served_index(layer);
     const Instance& instance = impl.work[i].instance();
     if (served < 0 || instance.table().absorb == nullptr) continue;
     RowsQueue& waiting = impl.work[i].layer(served).waiting;
@@ -132,7 +132,7 @@ void SegmentHooks::absorb_after(int64_t layer, const at::Tensor& x, const LocalA
   }
 }
 
-void SegmentHooks::absorb_rows(std::size_t tier, int64_t layer, const Rows& rows,
+void SegmentHooks::absorb_rows(std::size_t tier, std::int64_t layer, const Rows& rows,
                                const at::Tensor& x, const LocalAttention& local,
                                LayerServices& services) {
   impl_->absorb(tier, layer, rows, x, &local, services);

@@ -14,8 +14,8 @@
 namespace mneme::memory {
 namespace {
 
-bool any(const std::vector<uint8_t>& flags) {
-  return std::any_of(flags.begin(), flags.end(), [](uint8_t flag) { return flag != 0; });
+bool any(const std::vector<std::uint8_t>& flags) {
+  return std::any_of(flags.begin(), flags.end(), [](std::uint8_t flag) { return flag != 0; });
 }
 
 }  // namespace
@@ -51,12 +51,12 @@ void SegmentHooks::Impl::count_valid_tokens() {
 void SegmentHooks::Impl::make_masks() {
   const at::Device device = stack.backbone().device;
   if (std::any_of(valid_count.begin(), valid_count.end(),
-                  [&](int64_t n) { return n != input.length; })) {
+                  [&](std::int64_t n) { return n != input.length; })) {
     const at::Tensor counts = torch::tensor(valid_count, at::kLong).unsqueeze(1);
     shared.valid =
         tensor::to_device(torch::arange(input.length, at::kLong).unsqueeze(0).lt(counts), device);
   }
-  if (std::vector<uint8_t> reset = state.counters().reset; any(reset)) {
+  if (std::vector<std::uint8_t> reset = state.counters().reset; any(reset)) {
     shared.reset_mask = tensor::to_device(
         torch::from_blob(reset.data(), {state.lanes()}, at::kByte).to(at::kBool), device);
   }
@@ -64,7 +64,7 @@ void SegmentHooks::Impl::make_masks() {
 
 void SegmentHooks::Impl::copy_state() {
   work = state.tiers();
-  const std::vector<uint8_t>& reset = state.counters().reset;
+  const std::vector<std::uint8_t>& reset = state.counters().reset;
   for (TierState& tier_state : work) {
     if (any(reset)) tier_state.reset(reset, state.counters().do_others_go_on);
     tier_state.clear_segment_slots();
@@ -81,7 +81,7 @@ void SegmentHooks::Impl::find_feeders() {
     if (tier(i).config().feed != config::Feed::kReleased) continue;
     for (std::size_t j = i; feeders[i] < 0 && j-- > 0;) {
       if ((work[j].instance().traits().flags & MNEME_TIER_RELEASES) != 0)
-        feeders[i] = static_cast<int64_t>(j);
+        feeders[i] = static_cast<std::int64_t>(j);
     }
   }
 }
@@ -118,7 +118,7 @@ void SegmentHooks::Impl::fill_segment() {
 
 void SegmentHooks::Impl::check_longest() const {
   for (std::size_t i = 0; i < work.size(); ++i) {
-    const int64_t longest = work[i].instance().traits().max_segment;
+    const std::int64_t longest = work[i].instance().traits().max_segment;
     if (longest > 0 && offset + input.length > longest) {
       throw_usage(ErrorText{.where = str("tier ", tier(i).name()),
                             .failed = "the segment is longer than the memory can serve",
@@ -153,7 +153,7 @@ void SegmentHooks::Impl::begin(std::size_t i) {
       throw CallError(MNEME_E_INVALID_ARGUMENT,
                       str("riders: unseen: expected 0 to ", checked.count, ", got ", out.unseen));
     riders = {checked.hidden, checked.valid, checked.count, out.unseen};
-    rider_tier = static_cast<int64_t>(i);
+    rider_tier = static_cast<std::int64_t>(i);
     check_context_rows(i, 0);
   });
   leave();
@@ -161,14 +161,14 @@ void SegmentHooks::Impl::begin(std::size_t i) {
 
 // --- Open segments: lengths that hooks see in each step, and lanes between steps ---
 
-void SegmentHooks::Impl::set_lengths(int64_t before, int64_t length) {
+void SegmentHooks::Impl::set_lengths(std::int64_t before, std::int64_t length) {
   offset = before;
   input.length = shared.length = shared.segment.length = length;
   shared.segment.offset = before;
   valid_count.assign(valid_count.size(), length);
 }
 
-void SegmentHooks::next_step(int64_t length) {
+void SegmentHooks::next_step(std::int64_t length) {
   if (impl_->is_closed) throw std::logic_error("a step of a segment that is closed");
   if (length < 1) throw_run("a step needs at least one token, got ", length);
   impl_->set_lengths(impl_->offset + impl_->input.length, length);
@@ -182,7 +182,7 @@ void SegmentHooks::close() {
   impl_->is_closed = true;
 }
 
-void SegmentHooks::restart(int64_t length) {
+void SegmentHooks::restart(std::int64_t length) {
   if (impl_->is_closed) throw std::logic_error("a segment that is closed begins again");
   SegmentInput input = impl_->input;
   input.length = length;
@@ -191,13 +191,14 @@ void SegmentHooks::restart(int64_t length) {
   impl_->start();
 }
 
-void SegmentHooks::select(const std::vector<int64_t>& lanes) {
+void SegmentHooks::select(const std::vector<std::int64_t>& lanes) {
   Impl& impl = *impl_;
   if (impl.is_closed) throw std::logic_error("lanes are selected in a segment that is closed");
   impl.state.select(lanes);
   for (TierState& tier_state : impl.work) tier_state.select(lanes);
-  std::vector<int64_t> tokens;
-  for (const int64_t lane : lanes) tokens.push_back(impl.tokens[static_cast<std::size_t>(lane)]);
+  std::vector<std::int64_t> tokens;
+  for (const std::int64_t lane : lanes)
+    tokens.push_back(impl.tokens[static_cast<std::size_t>(lane)]);
   impl.tokens = std::move(tokens);
   impl.valid_count.assign(lanes.size(), impl.input.length);
   const at::Tensor index = torch::tensor(lanes, at::kLong).to(impl.stack.backbone().device);

@@ -10,10 +10,10 @@
 
 namespace mneme::memory {
 
-void SegmentHooks::Impl::check_context_rows(std::size_t i, int64_t rows) const {
-  const int64_t own_riders =
-      rider_tier == static_cast<int64_t>(i) ? riders.count - riders.unseen : 0;
-  const int64_t declared = work[i].instance().traits().context_rows;
+void SegmentHooks::Impl::check_context_rows(std::size_t i, std::int64_t rows) const {
+  const std::int64_t own_riders =
+      rider_tier == static_cast<std::int64_t>(i) ? riders.count - riders.unseen : 0;
+  const std::int64_t declared = work[i].instance().traits().context_rows;
   if (rows + own_riders <= declared) return;
   throw CallError(
       MNEME_E_INVALID_ARGUMENT,
@@ -24,7 +24,8 @@ void SegmentHooks::Impl::check_context_rows(std::size_t i, int64_t rows) const {
           "the number"));
 }
 
-LayerContext SegmentHooks::context(int64_t layer, const at::Tensor& x, LayerServices& services) {
+LayerContext SegmentHooks::context(std::int64_t layer, const at::Tensor& x,
+                                   LayerServices& services) {
   impl_->layer_input = x;
   std::vector<LayerContext> by_tier(impl_->work.size());
   LayerContext out;
@@ -45,7 +46,7 @@ LayerContext SegmentHooks::context(int64_t layer, const at::Tensor& x, LayerServ
     if (bias.defined()) out.token_bias = out.token_bias.defined() ? out.token_bias + bias : bias;
   }
   auto& columns = impl_->columns[layer];
-  int64_t from = 0;
+  std::int64_t from = 0;
   for (std::size_t i = by_tier.size(); i-- > 0;) {  // farthest tier first
     columns[i] = {from, by_tier[i].rows()};
     from += by_tier[i].rows();
@@ -54,7 +55,7 @@ LayerContext SegmentHooks::context(int64_t layer, const at::Tensor& x, LayerServ
   return out;
 }
 
-void SegmentHooks::keep_projections(int64_t layer, const at::Tensor& k, const at::Tensor& v) {
+void SegmentHooks::keep_projections(std::int64_t layer, const at::Tensor& k, const at::Tensor& v) {
   if (impl_->shared.caches_projections)
     impl_->shared.token_projections[layer] = {k, v, impl_->stack.weights_version()};
 }
@@ -62,7 +63,7 @@ void SegmentHooks::keep_projections(int64_t layer, const at::Tensor& k, const at
 // [B,M+T]: riders, then tokens; undefined = all.
 at::Tensor SegmentHooks::Impl::rider_validity(at::Device device) const {
   if (!riders.valid.defined() && !shared.valid.defined()) return {};
-  const auto all = [&](int64_t n) {
+  const auto all = [&](std::int64_t n) {
     return torch::ones({shared.lanes, n}, at::TensorOptions().dtype(at::kBool).device(device));
   };
   return at::cat({riders.valid.defined() ? riders.valid : all(riders.count),
@@ -70,8 +71,9 @@ at::Tensor SegmentHooks::Impl::rider_validity(at::Device device) const {
                  1);
 }
 
-at::Tensor SegmentHooks::ride(int64_t layer, const at::Tensor& hidden, const at::Tensor& q_riders,
-                              const at::Tensor& k, const at::Tensor& v, LayerServices& services) {
+at::Tensor SegmentHooks::ride(std::int64_t layer, const at::Tensor& hidden,
+                              const at::Tensor& q_riders, const at::Tensor& k, const at::Tensor& v,
+                              LayerServices& services) {
   at::Tensor result;
   Impl& impl = *impl_;
   if (impl.rider_tier < 0) return result;

@@ -9,7 +9,7 @@
 
 namespace mneme::memory {
 
-bool SegmentHooks::wants_at_finish(uint64_t tensors) const {
+bool SegmentHooks::wants_at_finish(std::uint64_t tensors) const {
   return std::any_of(impl_->work.begin(), impl_->work.end(),
                      [&](const TierState& tier) { return tier.instance().wants(tensors); });
 }
@@ -23,7 +23,7 @@ void SegmentHooks::finish(const at::Tensor& top, const std::vector<at::Tensor>& 
     mneme_finish in = MNEME_INIT(mneme_finish);
     in.segment = &impl_->seen_segment;
     impl_->check_input(top, logp, of_riders);
-    const auto wants = [&](uint64_t bit) { return impl_->ctx.instance->wants(bit); };
+    const auto wants = [&](std::uint64_t bit) { return impl_->ctx.instance->wants(bit); };
     if (wants(MNEME_WANT_FINISH_TOP)) in.top = impl_->ctx.handles.borrow(top);
     if (wants(MNEME_WANT_FINISH_TARGETS)) in.targets = impl_->ctx.handles.borrow(targets);
     if (wants(MNEME_WANT_FINISH_LOGP)) in.logp = impl_->ctx.handles.borrow(logp);
@@ -44,7 +44,7 @@ namespace {
 using All = std::map<std::string, Accumulated>;
 
 // Of "<kind>\n<name>\n<layer>": the sum of the weights of all calls.
-std::string weight_key(const char* kind, const std::string& name, int64_t layer) {
+std::string weight_key(const char* kind, const std::string& name, std::int64_t layer) {
   return str(kind, '\n', name, '\n', layer);
 }
 
@@ -134,7 +134,7 @@ void SegmentHooks::commit() {
     tier.detach(cut);
     tier.clear_segment_slots();
   }
-  std::vector<int64_t> tokens = impl_->tokens;
+  std::vector<std::int64_t> tokens = impl_->tokens;
   for (std::size_t b = 0; b < tokens.size(); ++b) tokens[b] += impl_->valid_count[b];
   impl_->state.commit(std::exchange(impl_->work, {}), std::move(tokens), impl_->input.length, cut);
 }

@@ -11,10 +11,10 @@ namespace {
 
 // Whether t broadcasts to `full`; lanes and tokens always may, the other dimensions only with
 // any_dimension.
-bool fits(const at::Tensor& t, const std::vector<int64_t>& full, bool any_dimension) {
-  if (t.dim() != static_cast<int64_t>(full.size())) return false;
+bool fits(const at::Tensor& t, const std::vector<std::int64_t>& full, bool any_dimension) {
+  if (t.dim() != static_cast<std::int64_t>(full.size())) return false;
   for (std::size_t d = 0; d < full.size(); ++d) {
-    const int64_t size = t.size(static_cast<int64_t>(d));
+    const std::int64_t size = t.size(static_cast<std::int64_t>(d));
     if (size != full[d] && !(size == 1 && (d < 2 || any_dimension))) return false;
   }
   return true;
@@ -23,7 +23,7 @@ bool fits(const at::Tensor& t, const std::vector<int64_t>& full, bool any_dimens
 }  // namespace
 
 at::Tensor SegmentHooks::Impl::checked_out(const mneme_read& out,
-                                           const std::vector<int64_t>& full) const {
+                                           const std::vector<std::int64_t>& full) const {
   at::Tensor result = ctx.handles.get(out.out);
   const bool is_flat_heads =
       full.size() == 4 && result.dim() == 3 && result.size(2) == full[2] * full[3];
@@ -38,8 +38,8 @@ at::Tensor SegmentHooks::Impl::checked_out(const mneme_read& out,
 // A hint for a result that does not fit its site but fits the other one; "" when it fits neither.
 std::string SegmentHooks::Impl::other_site(const at::Tensor& result, bool is_heads) const {
   const BackboneInfo& backbone = stack.backbone();
-  const int64_t inner = backbone.heads * backbone.head_width;
-  const auto fits_as = [&](std::vector<int64_t> full) { return fits(result, full, false); };
+  const std::int64_t inner = backbone.heads * backbone.head_width;
+  const auto fits_as = [&](std::vector<std::int64_t> full) { return fits(result, full, false); };
   const bool fits_other =
       is_heads ? fits_as({shared.lanes, shared.length, backbone.width})
                : fits_as({shared.lanes, shared.length, backbone.heads, backbone.head_width}) ||
@@ -55,9 +55,9 @@ std::string SegmentHooks::Impl::other_site(const at::Tensor& result, bool is_hea
 }
 
 at::Tensor SegmentHooks::Impl::checked_gate(const mneme_read& out,
-                                            const std::vector<int64_t>& full) const {
+                                            const std::vector<std::int64_t>& full) const {
   at::Tensor gate = ctx.handles.get(out.gate);
-  while (gate.dim() < static_cast<int64_t>(full.size())) gate = gate.unsqueeze(0);
+  while (gate.dim() < static_cast<std::int64_t>(full.size())) gate = gate.unsqueeze(0);
   if (!fits(gate, full, true))
     throw CallError(MNEME_E_SHAPE,
                     str("read: gate: expected something that broadcasts to ", list_text(full),
@@ -67,21 +67,22 @@ at::Tensor SegmentHooks::Impl::checked_gate(const mneme_read& out,
 
 at::Tensor SegmentHooks::Impl::checked_lse(const mneme_read& out) const {
   const at::Tensor lse = ctx.handles.get(out.lse);
-  const std::vector<int64_t> expected = {shared.lanes, stack.backbone().heads, shared.length};
+  const std::vector<std::int64_t> expected = {shared.lanes, stack.backbone().heads, shared.length};
   if (lse.sizes() != at::IntArrayRef(expected))
     throw CallError(MNEME_E_SHAPE, str("read: lse: expected ", list_text(expected), ", got ",
                                        list_text(lse.sizes().vec())));
   return lse;
 }
 
-ReadResult SegmentHooks::Impl::checked_result(const mneme_read& out, uint32_t site) const {
+ReadResult SegmentHooks::Impl::checked_result(const mneme_read& out, std::uint32_t site) const {
   if (out.merge == MNEME_MERGE_LSE && site != MNEME_SITE_HEADS)
     throw CallError(MNEME_E_INVALID_ARGUMENT, "read: MNEME_MERGE_LSE belongs to MNEME_SITE_HEADS");
   const BackboneInfo& backbone = stack.backbone();
-  const std::vector<int64_t> full =
+  const std::vector<std::int64_t> full =
       site == MNEME_SITE_HEADS
-          ? std::vector<int64_t>{shared.lanes, shared.length, backbone.heads, backbone.head_width}
-          : std::vector<int64_t>{shared.lanes, shared.length, backbone.width};
+          ? std::vector<std::int64_t>{shared.lanes, shared.length, backbone.heads,
+                                      backbone.head_width}
+          : std::vector<std::int64_t>{shared.lanes, shared.length, backbone.width};
   ReadResult result;
   result.merge = out.merge;
   result.out = checked_out(out, full);
@@ -104,28 +105,28 @@ void SegmentHooks::Impl::check_finite(const ReadResult& result) const {
 }
 
 void SegmentHooks::Impl::count_read_rows(std::size_t i) {
-  int64_t rows = 0;
+  std::int64_t rows = 0;
   for (const auto& [queue, count] : ctx.rows_read) rows += count;
   read_rows.resize(work.size(), 0);
   read_rows[i] = std::max(read_rows[i], rows);
-  const int64_t declared = work[i].instance().traits().read_rows;
+  const std::int64_t declared = work[i].instance().traits().read_rows;
   if (declared == 0 || rows <= declared) return;
   throw CallError(MNEME_E_INVALID_ARGUMENT,
                   str("reads ", rows, " rows of its queues, but traits.read_rows declares at most ",
                       declared, "; declare the most that it reads: reports rely on the number"));
 }
 
-int64_t SegmentHooks::read_rows() const {
-  int64_t sum = 0;
+std::int64_t SegmentHooks::read_rows() const {
+  std::int64_t sum = 0;
   for (std::size_t i = 0; i < impl_->stack.tiers().size(); ++i) {
-    const int64_t declared =
+    const std::int64_t declared =
         impl_->tier(i).instance(impl_->state.counters().phase).traits().read_rows;
     sum += std::max(declared, i < impl_->read_rows.size() ? impl_->read_rows[i] : 0);
   }
   return sum;
 }
 
-ReadResult SegmentHooks::Impl::read(std::size_t i, int64_t layer, uint32_t site,
+ReadResult SegmentHooks::Impl::read(std::size_t i, std::int64_t layer, std::uint32_t site,
                                     const LocalAttention& local, const at::Tensor& projected,
                                     LayerServices& services) {
   ReadResult result;
@@ -135,7 +136,7 @@ ReadResult SegmentHooks::Impl::read(std::size_t i, int64_t layer, uint32_t site,
   in.segment = &seen_segment;
   in.layer = layer;
   in.site = site;
-  const auto wants = [&](uint64_t bit) { return ctx.instance->wants(bit); };
+  const auto wants = [&](std::uint64_t bit) { return ctx.instance->wants(bit); };
   if (wants(MNEME_WANT_READ_Q)) in.q = ctx.handles.borrow(local.q);
   if (wants(MNEME_WANT_READ_K)) in.k = ctx.handles.borrow(ctx.instance->seen_keys(local.k));
   if (wants(MNEME_WANT_READ_V)) in.v = ctx.handles.borrow(ctx.instance->seen_keys(local.v));
@@ -156,7 +157,7 @@ ReadResult SegmentHooks::Impl::read(std::size_t i, int64_t layer, uint32_t site,
   return result;
 }
 
-std::vector<ReadResult> SegmentHooks::Impl::read_all(int64_t layer, uint32_t site,
+std::vector<ReadResult> SegmentHooks::Impl::read_all(std::int64_t layer, std::uint32_t site,
                                                      const LocalAttention& local,
                                                      const at::Tensor& projected,
                                                      LayerServices& services) {
@@ -198,7 +199,7 @@ at::Tensor join_by_lse(const at::Tensor& local, const at::Tensor& local_lse,
     const at::Tensor absent = over_heads(lses[i].isneginf());
     const at::Tensor value = values[i].masked_fill(absent, 0);  // a value with weight 0 may be NaN
     const at::Tensor term =
-        over_heads(normed[static_cast<int64_t>(i)]).to(local.scalar_type()) * value;
+        over_heads(normed[static_cast<std::int64_t>(i)]).to(local.scalar_type()) * value;
     out = out.defined() ? out + term : term;
   }
   return out;
@@ -229,14 +230,14 @@ at::Tensor merge_reads(const at::Tensor& local, const at::Tensor& lse,
   return out;
 }
 
-at::Tensor SegmentHooks::read_heads(int64_t layer, const LocalAttention& local,
+at::Tensor SegmentHooks::read_heads(std::int64_t layer, const LocalAttention& local,
                                     LayerServices& services) {
   const std::vector<ReadResult> results =
       impl_->read_all(layer, MNEME_SITE_HEADS, local, {}, services);
   return results.empty() ? local.z : merge_reads(local.z, local.lse, results);
 }
 
-at::Tensor SegmentHooks::read_out(int64_t layer, const at::Tensor& projected,
+at::Tensor SegmentHooks::read_out(std::int64_t layer, const at::Tensor& projected,
                                   const LocalAttention& local, LayerServices& services) {
   const std::vector<ReadResult> results =
       impl_->read_all(layer, MNEME_SITE_OUT, local, projected, services);

@@ -9,8 +9,8 @@
 
 namespace mneme::memory {
 
-void SegmentHooks::Impl::enter(std::size_t i, Hook hook, int64_t layer, LayerServices* services,
-                               const at::Tensor& x) {
+void SegmentHooks::Impl::enter(std::size_t i, Hook hook, std::int64_t layer,
+                               LayerServices* services, const at::Tensor& x) {
   ctx.tier = &tier(i);
   ctx.instance = &work[i].instance();
   ctx.state = &work[i];
@@ -71,7 +71,7 @@ void SegmentHooks::Impl::check_untouched() const {
     refuse("mneme_segment");
 }
 
-bool SegmentHooks::Impl::any_tier(int64_t layer,
+bool SegmentHooks::Impl::any_tier(std::int64_t layer,
                                   const std::function<bool(const Instance&)>& predicate) const {
   for (std::size_t i = 0; i < work.size(); ++i) {
     if (tier(i).served_index(layer) >= 0 && predicate(work[i].instance())) return true;
@@ -92,18 +92,18 @@ bool SegmentHooks::caches_projections() const {
   return impl_->shared.caches_projections && !impl_->work.empty();
 }
 
-uint64_t SegmentHooks::weights_version() const { return impl_->stack.weights_version(); }
+std::uint64_t SegmentHooks::weights_version() const { return impl_->stack.weights_version(); }
 
-bool SegmentHooks::absorbs(int64_t layer) const {
+bool SegmentHooks::absorbs(std::int64_t layer) const {
   return impl_->any_tier(
       layer, [](const Instance& instance) { return instance.table().absorb != nullptr; });
 }
 
-bool SegmentHooks::wants(int64_t layer, uint64_t tensors) const {
+bool SegmentHooks::wants(std::int64_t layer, std::uint64_t tensors) const {
   return impl_->any_tier(layer, [&](const Instance& instance) { return instance.wants(tensors); });
 }
 
-bool SegmentHooks::wants_lse(int64_t layer) const {
+bool SegmentHooks::wants_lse(std::int64_t layer) const {
   return wants(layer, MNEME_WANT_ABSORB_LSE | MNEME_WANT_READ_LSE) ||
          impl_->any_tier(layer, [](const Instance& instance) {
            return (instance.traits().sites & MNEME_SITE_HEADS) != 0;

@@ -42,60 +42,60 @@ class SegmentHooks {
   // Stages 3, 4 and 6 run in every step, 1, 2 and 5 only in the first. close() comes before stages
   // 7 and 8, which see the whole segment. Errors: Error(kUsage) when the segment grows beyond what
   // a tier serves; std::logic_error for a closed segment.
-  void next_step(int64_t length);
+  void next_step(std::int64_t length);
   void close();
   // In place of close(): forgets the open segment and begins it again as a closed one of `length`
   // tokens, whose stages then run as those of any other.
-  void restart(int64_t length);
+  void restart(std::int64_t length);
   // Between steps: keeps `lanes`, in that order (repeats allowed), of the segment and of the state.
-  void select(const std::vector<int64_t>& lanes);
+  void select(const std::vector<std::int64_t>& lanes);
 
   // Stage 2 (absorb before reading). x [B,T,D] is the layer's input before its norm (token rows
   // only).
-  void absorb_before(int64_t layer, const at::Tensor& x, LayerServices& services);
+  void absorb_before(std::int64_t layer, const at::Tensor& x, LayerServices& services);
   // Stage 3 (context).
-  LayerContext context(int64_t layer, const at::Tensor& x, LayerServices& services);
+  LayerContext context(std::int64_t layer, const at::Tensor& x, LayerServices& services);
   // True when the backbone may use and fill ContextBlock::block->projections
   // (SegmentInput::may_keep_projections).
   bool caches_projections() const;
-  uint64_t weights_version() const;
+  std::uint64_t weights_version() const;
   // In evaluation: keeps the token rows' keys and values, so that blocks made of x inherit them.
-  void keep_projections(int64_t layer, const at::Tensor& k, const at::Tensor& v);
+  void keep_projections(std::int64_t layer, const at::Tensor& k, const at::Tensor& v);
   // Whether a tier absorbs in the layer, and whether one wants any of these tensors
   // (MNEME_WANT_...).
-  bool absorbs(int64_t layer) const;
-  bool wants(int64_t layer, uint64_t tensors) const;
+  bool absorbs(std::int64_t layer) const;
+  bool wants(std::int64_t layer, std::uint64_t tensors) const;
   // A hook wants lse, or a tier that reads at HEADS may merge by it: it costs a pass over the
   // scores.
-  bool wants_lse(int64_t layer) const;
+  bool wants_lse(std::int64_t layer) const;
   // Stage 5 (ride): attention of the riders, [B,M,H,d]; may be undefined in the last layer, where
   // it is not needed. k, v [B,M+T,H,d]: riders, then tokens.
-  at::Tensor ride(int64_t layer, const at::Tensor& hidden, const at::Tensor& q_riders,
+  at::Tensor ride(std::int64_t layer, const at::Tensor& hidden, const at::Tensor& q_riders,
                   const at::Tensor& k, const at::Tensor& v, LayerServices& services);
   // Stage 6 (read) at HEADS: returns the merged [B,T,H,d]; local.z itself when no tier reads here.
-  at::Tensor read_heads(int64_t layer, const LocalAttention& local, LayerServices& services);
+  at::Tensor read_heads(std::int64_t layer, const LocalAttention& local, LayerServices& services);
   // Stage 6 (read) at OUT: returns the merged [B,T,D]; `projected` itself when no tier reads here.
-  at::Tensor read_out(int64_t layer, const at::Tensor& projected, const LocalAttention& local,
+  at::Tensor read_out(std::int64_t layer, const at::Tensor& projected, const LocalAttention& local,
                       LayerServices& services);
   // Stage 7 (absorb). Tiers that absorb before reading only get the rows queued, for stage 2 of the
   // next segment.
-  void absorb_after(int64_t layer, const at::Tensor& x, const LocalAttention& local,
+  void absorb_after(std::int64_t layer, const at::Tensor& x, const LocalAttention& local,
                     LayerServices& services);
   // Calls absorb of one tier with exactly these rows. Their graph is kept, so gradients into rows
   // can be checked (hook_driver.hpp).
-  void absorb_rows(std::size_t tier, int64_t layer, const Rows& rows, const at::Tensor& x,
+  void absorb_rows(std::size_t tier, std::int64_t layer, const Rows& rows, const at::Tensor& x,
                    const LocalAttention& local, LayerServices& services);
   // Stage 8 (finish). top [B,T,D]; layers: outputs of all layers; targets [B,T] i64 (-1 = none),
   // logp [B,T], both undefined when there are none; riders [B,M,D], as top (undefined without
   // riders). Layers, logp and riders may be left out unless a tier wants them (MNEME_WANT_FINISH_...).
-  bool wants_at_finish(uint64_t tensors) const;
+  bool wants_at_finish(std::uint64_t tensors) const;
   void finish(const at::Tensor& top, const std::vector<at::Tensor>& layers,
               const at::Tensor& targets, const at::Tensor& logp, const at::Tensor& riders = {});
 
   // Rows besides the context's that reads may use in a layer, summed over tiers: the number that a
   // tier declares (traits.read_rows), or the number that it got from its queues in this segment if
   // that is larger.
-  int64_t read_rows() const;
+  std::int64_t read_rows() const;
 
   // After stage 8, where this process computes some of the lanes: losses and metrics become the
   // parts that these lanes have in the means over all lanes, so that their sums over the processes

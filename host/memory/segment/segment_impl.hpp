@@ -26,10 +26,10 @@ namespace mneme::memory {
 // One tier's result at a site, checked and in the shape of the local result (or broadcastable to
 // it).
 struct ReadResult {
-  uint32_t merge = 0;  // MNEME_MERGE_*
-  at::Tensor out;      // HEADS [B|1,T|1,H,d], OUT [B|1,T|1,D]
-  at::Tensor gate;     // broadcastable to out
-  at::Tensor lse;      // [B,H,T]
+  std::uint32_t merge = 0;  // MNEME_MERGE_*
+  at::Tensor out;           // HEADS [B|1,T|1,H,d], OUT [B|1,T|1,D]
+  at::Tensor gate;          // broadcastable to out
+  at::Tensor lse;           // [B,H,T]
 };
 
 // Joins in the fixed order: all LSE in one joint softmax with the local result, then the others in
@@ -40,14 +40,14 @@ at::Tensor merge_reads(const at::Tensor& local, const at::Tensor& lse,
 
 // Copies of the lanes' counts for hooks, to detect a hook that writes into them.
 struct LaneArrays {
-  std::vector<int64_t> tokens, valid_count;
-  std::vector<uint8_t> reset;
+  std::vector<std::int64_t> tokens, valid_count;
+  std::vector<std::uint8_t> reset;
 };
 
 // The key columns of one tier's rows in a layer's context.
 struct ColumnRange {
-  int64_t from = 0;
-  int64_t rows = 0;
+  std::int64_t from = 0;
+  std::int64_t rows = 0;
 };
 
 // Hooks work on copies of the tiers' states (`work`), which commit() moves into the run's state.
@@ -58,21 +58,23 @@ struct SegmentHooks::Impl {
   SegmentShared shared;
   mneme_ctx ctx;
   mneme_error error;
-  std::vector<TierState> work;   // the segment's own copy of every tier's state
-  std::vector<int64_t> feeders;  // the tier that feeds tier i with released rows, -1 = the segment
+  std::vector<TierState> work;  // the segment's own copy of every tier's state
+  std::vector<std::int64_t>
+      feeders;  // the tier that feeds tier i with released rows, -1 = the segment
   Riders riders;
-  int64_t rider_tier = -1;
-  bool is_closed = false;  // no step may follow
-  int64_t offset = 0;      // tokens of an open segment before this step
-  std::vector<int64_t> valid_count;
-  std::vector<int64_t> tokens;  // of each lane since its last reset, before this segment
-  LaneArrays seen_lanes;        // as the hook that runs sees them
-  mneme_segment seen_segment;   // likewise
-  std::vector<Rows> released;   // by the hook that runs
-  at::Tensor layer_input;       // of the layer that runs, as context() got it
+  std::int64_t rider_tier = -1;
+  bool is_closed = false;   // no step may follow
+  std::int64_t offset = 0;  // tokens of an open segment before this step
+  std::vector<std::int64_t> valid_count;
+  std::vector<std::int64_t> tokens;  // of each lane since its last reset, before this segment
+  LaneArrays seen_lanes;             // as the hook that runs sees them
+  mneme_segment seen_segment;        // likewise
+  std::vector<Rows> released;        // by the hook that runs
+  at::Tensor layer_input;            // of the layer that runs, as context() got it
   // Of each tier's context, by layer.
-  std::map<int64_t, std::map<std::size_t, ColumnRange>> columns;
-  std::vector<int64_t> read_rows;  // of each tier: most rows that a read of it got of its queues
+  std::map<std::int64_t, std::map<std::size_t, ColumnRange>> columns;
+  std::vector<std::int64_t>
+      read_rows;  // of each tier: most rows that a read of it got of its queues
 
   Impl(Stack& stack_in, StackState& state_in, const SegmentInput& input_in)
       : stack(stack_in), state(state_in), input(input_in) {}
@@ -91,13 +93,14 @@ struct SegmentHooks::Impl {
   void begin_hooks();
   void begin(std::size_t i);
   // Sets the lengths that later hooks see.
-  void set_lengths(int64_t before, int64_t length);
+  void set_lengths(std::int64_t before, std::int64_t length);
 
   // The call of a hook of tier i: enter(); the caller fills the hook's inputs; run(), with the
   // function of the plugin's table and its arguments between ctx and error; check_given(), with the
   // checks of the hook's results; leave(), which delivers the rows that the hook released. Errors:
   // Error(kPlugin) with the plugin's own text, or that of a check's CallError.
-  void enter(std::size_t i, Hook hook, int64_t layer, LayerServices* services, const at::Tensor& x);
+  void enter(std::size_t i, Hook hook, std::int64_t layer, LayerServices* services,
+             const at::Tensor& x);
   template <typename Function, typename... Args>
   void run(Function mneme_plugin::*function, Args... args) {
     const plugin::ReportedCall running(ctx.instance->plugin().note.id, ctx.tier->index(),
@@ -124,40 +127,43 @@ struct SegmentHooks::Impl {
   }
   // Errors: CallError when tier i, which gives `rows` rows in a layer and its riders, declared
   // fewer.
-  void check_context_rows(std::size_t i, int64_t rows) const;
+  void check_context_rows(std::size_t i, std::int64_t rows) const;
   // Records how many rows a read hook got from its queues. Errors: CallError when it declared
   // fewer.
   void count_read_rows(std::size_t i);
 
   // Appends the rows that tier `from` released (`released`) to the waiting rows of the tiers that it feeds.
-  void deliver(std::size_t from, int64_t layer);
+  void deliver(std::size_t from, std::int64_t layer);
   // local is null before reading; is_own_segment: the rows are x, and local is theirs.
-  void absorb(std::size_t i, int64_t layer, const Rows& rows, const at::Tensor& x,
+  void absorb(std::size_t i, std::int64_t layer, const Rows& rows, const at::Tensor& x,
               const LocalAttention* local, LayerServices& services, bool is_own_segment = false);
   Rows segment_rows(const at::Tensor& x) const;
   // Of LocalAttention::mass [B,C+M+T] the columns of tier i's own context rows, then those of the
   // tokens.
-  at::Tensor mass_of(std::size_t i, int64_t layer, const at::Tensor& mass, int64_t& rows) const;
-  ColumnRange columns_of(std::size_t i, int64_t layer) const;
+  at::Tensor mass_of(std::size_t i, std::int64_t layer, const at::Tensor& mass,
+                     std::int64_t& rows) const;
+  ColumnRange columns_of(std::size_t i, std::int64_t layer) const;
 
-  ReadResult read(std::size_t i, int64_t layer, uint32_t site, const LocalAttention& local,
-                  const at::Tensor& projected, LayerServices& services);
+  ReadResult read(std::size_t i, std::int64_t layer, std::uint32_t site,
+                  const LocalAttention& local, const at::Tensor& projected,
+                  LayerServices& services);
   // The results of all tiers that read at `site`.
-  std::vector<ReadResult> read_all(int64_t layer, uint32_t site, const LocalAttention& local,
-                                   const at::Tensor& projected, LayerServices& services);
+  std::vector<ReadResult> read_all(std::int64_t layer, std::uint32_t site,
+                                   const LocalAttention& local, const at::Tensor& projected,
+                                   LayerServices& services);
   // The result of a read hook, checked and in the shape of the local result. Errors: CallError.
-  ReadResult checked_result(const mneme_read& out, uint32_t site) const;
+  ReadResult checked_result(const mneme_read& out, std::uint32_t site) const;
   void check_finite(const ReadResult& result) const;
-  at::Tensor checked_out(const mneme_read& out, const std::vector<int64_t>& full) const;
+  at::Tensor checked_out(const mneme_read& out, const std::vector<std::int64_t>& full) const;
   std::string other_site(const at::Tensor& result, bool is_heads) const;
-  at::Tensor checked_gate(const mneme_read& out, const std::vector<int64_t>& full) const;
+  at::Tensor checked_gate(const mneme_read& out, const std::vector<std::int64_t>& full) const;
   at::Tensor checked_lse(const mneme_read& out) const;
 
   at::Tensor rider_validity(at::Device device) const;
   void take_weights(std::map<std::string, Accumulated>& all, const char* kind,
                     const std::map<std::string, double>& totals) const;
   std::map<std::string, Reported> reported(const std::map<std::string, Accumulated>& from) const;
-  bool any_tier(int64_t layer, const std::function<bool(const Instance&)>& predicate) const;
+  bool any_tier(std::int64_t layer, const std::function<bool(const Instance&)>& predicate) const;
 };
 
 }  // namespace mneme::memory

@@ -26,7 +26,7 @@ void check_together(const config::MemoryConfig& memory, const BackboneInfo& back
                             .failed = "two tiers put riders into the layer stack",
                             .hint = "use one memory with riders (look-ahead) at a time"});
     }
-    const int64_t longest = std::max(backbone.train_segment, backbone.eval_segment);
+    const std::int64_t longest = std::max(backbone.train_segment, backbone.eval_segment);
     if (traits.max_segment > 0 && longest > traits.max_segment) {
       throw_usage(
           ErrorText{.where = memory.tiers[i].position.text(),
@@ -45,7 +45,7 @@ Stack::Stack(const config::MemoryConfig& memory, const BackboneInfo& backbone,
     : backbone_(backbone) {
   const std::vector<std::string> folders = plugin::folders_to_search(memory.plugins);
   for (std::size_t i = 0; i < memory.tiers.size(); ++i) {
-    tiers_.push_back(std::make_unique<Tier>(static_cast<int64_t>(i), memory.tiers[i], folders,
+    tiers_.push_back(std::make_unique<Tier>(static_cast<std::int64_t>(i), memory.tiers[i], folders,
                                             backbone_, loader));
     tiers_.back()->describe_parameters(parameters_);
   }
@@ -69,15 +69,15 @@ void Stack::draw_parameters(const std::vector<std::string>& names) {
   for (const auto& tier : tiers_) tier->draw_parameters(names, backbone_);
 }
 
-int64_t Stack::context_rows(Phase phase) const {
-  return std::accumulate(tiers_.begin(), tiers_.end(), int64_t{0},
-                         [&](int64_t sum, const auto& tier) {
+std::int64_t Stack::context_rows(Phase phase) const {
+  return std::accumulate(tiers_.begin(), tiers_.end(), std::int64_t{0},
+                         [&](std::int64_t sum, const auto& tier) {
                            return sum + tier->instance(phase).traits().context_rows;
                          });
 }
 
-int64_t Stack::rider_rows(Phase phase) const {
-  int64_t rows = 0;
+std::int64_t Stack::rider_rows(Phase phase) const {
+  std::int64_t rows = 0;
   for (const auto& tier : tiers_) {
     const mneme_tier_traits& traits = tier->instance(phase).traits();
     if ((traits.flags & MNEME_TIER_RIDERS) != 0) rows += traits.context_rows;
@@ -85,10 +85,10 @@ int64_t Stack::rider_rows(Phase phase) const {
   return rows;
 }
 
-int64_t Stack::longest_segment(Phase phase) const {
-  int64_t longest = 0;
+std::int64_t Stack::longest_segment(Phase phase) const {
+  std::int64_t longest = 0;
   for (const auto& tier : tiers_) {
-    const int64_t own = tier->instance(phase).traits().max_segment;
+    const std::int64_t own = tier->instance(phase).traits().max_segment;
     if (own > 0) longest = longest == 0 ? own : std::min(longest, own);
   }
   return longest;
@@ -130,20 +130,20 @@ std::vector<std::string> Stack::slots_without_lanes() const {
   return out;
 }
 
-std::vector<TierState> Stack::new_states(Phase phase, int64_t lanes) const {
+std::vector<TierState> Stack::new_states(Phase phase, std::int64_t lanes) const {
   std::vector<TierState> states;
   for (const auto& tier : tiers_) states.emplace_back(*tier, phase, lanes, backbone_);
   return states;
 }
 
-StackState Stack::new_state(Phase phase, int64_t lanes) const {
+StackState Stack::new_state(Phase phase, std::int64_t lanes) const {
   if (lanes < 1) throw_usage("a run needs at least one lane, got ", lanes);
   const auto count = static_cast<std::size_t>(lanes);
   RunCounters counters{.phase = phase, .lanes = lanes};
   counters.reset.assign(count, 1);
   counters.tokens.assign(count, 0);
   counters.streams.resize(count);
-  std::iota(counters.streams.begin(), counters.streams.end(), uint64_t{0});
+  std::iota(counters.streams.begin(), counters.streams.end(), std::uint64_t{0});
   return {std::move(counters), new_states(phase, lanes)};
 }
 

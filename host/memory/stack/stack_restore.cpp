@@ -51,9 +51,10 @@ void check_fits(const StateCarry& report, config::Carry policy) {
 
 }  // namespace
 
-StackState Stack::restore_tiers(Phase phase, int64_t lanes, const StateParts& saved,
+StackState Stack::restore_tiers(Phase phase, std::int64_t lanes, const StateParts& saved,
                                 const std::vector<plugin::OptionChange>& changes,
-                                std::optional<uint64_t> weights_version, StateCarry& report) const {
+                                std::optional<std::uint64_t> weights_version,
+                                StateCarry& report) const {
   RunCounters counters = saved.counters;
   if (counters.lanes != lanes)
     refuse_state("another number of lanes", str(lanes), str(counters.lanes));
@@ -75,7 +76,7 @@ std::vector<plugin::OptionChange> Stack::changed_options(const StateParts& saved
   return changed_options(trained);
 }
 
-StackState Stack::restore(Phase phase, int64_t lanes, const NamedState& named) const {
+StackState Stack::restore(Phase phase, std::int64_t lanes, const NamedState& named) const {
   const StateParts saved = from_named(named);
   const std::vector<plugin::OptionChange> changes = changed_options(saved);
   if (!changes.empty()) plugin::throw_changed_options("memory state", changes, kRestoreHint);
@@ -99,8 +100,8 @@ StackState Stack::restore(Phase phase, int64_t lanes, const NamedState& named) c
                 .hint = "it is damaged, or was written with another version of the plugin"});
 }
 
-StackState Stack::carry(Phase phase, int64_t lanes, const NamedState& named, config::Carry policy,
-                        StateCarry* report) const {
+StackState Stack::carry(Phase phase, std::int64_t lanes, const NamedState& named,
+                        config::Carry policy, StateCarry* report) const {
   const StateParts saved = from_named(named);
   const std::vector<plugin::OptionChange> changes = changed_options(saved);
   if (policy == config::Carry::kRefuse && !changes.empty()) {

@@ -18,11 +18,11 @@ namespace mneme::memory {
 namespace {
 
 struct Word {
-  uint64_t bit;
+  std::uint64_t bit;
   const char* text;
 };
 
-std::vector<std::string> choices_of(uint64_t bits, std::span<const Word> words) {
+std::vector<std::string> choices_of(std::uint64_t bits, std::span<const Word> words) {
   std::vector<std::string> out;
   for (const Word& word : words) {
     if ((bits & word.bit) != 0) out.emplace_back(word.text);
@@ -51,12 +51,12 @@ std::vector<std::string> wants_of(const mneme_tier_traits& traits) {
 constexpr std::array kAbsorbs = {"never", "before reading", "after the segment"};
 constexpr std::array kRows = {"layer inputs", "normed rows", "keys and values"};
 
-int64_t bytes_of(const at::Tensor& tensor) {
-  return tensor.numel() * static_cast<int64_t>(tensor.element_size());
+std::int64_t bytes_of(const at::Tensor& tensor) {
+  return tensor.numel() * static_cast<std::int64_t>(tensor.element_size());
 }
 
-int64_t copies_of(bool is_model_scope, const Tier& tier) {
-  return is_model_scope ? 1 : static_cast<int64_t>(tier.served().size());
+std::int64_t copies_of(bool is_model_scope, const Tier& tier) {
+  return is_model_scope ? 1 : static_cast<std::int64_t>(tier.served().size());
 }
 
 // `held`: its tensor in a fresh state.
@@ -69,12 +69,12 @@ StateOutline outline_slot(const SlotDecl& decl, const at::Tensor& held, const Ti
   return out;
 }
 
-QueueOutline outline_queue(const QueueDecl& decl, const Tier& tier, int64_t lanes,
+QueueOutline outline_queue(const QueueDecl& decl, const Tier& tier, std::int64_t lanes,
                            const BackboneInfo& backbone) {
   QueueOutline out;
   out.name = decl.name;
   out.is_model_scope = decl.is_model_scope;
-  const Rows full = zero_rows(decl, std::max<int64_t>(decl.capacity, 0), lanes, backbone);
+  const Rows full = zero_rows(decl, std::max<std::int64_t>(decl.capacity, 0), lanes, backbone);
   out.dims = full.main().sizes().vec();
   out.dims[0] = MNEME_LANES;
   if (decl.capacity == 0) out.dims[1] = MNEME_ANY;
@@ -87,7 +87,7 @@ QueueOutline outline_queue(const QueueDecl& decl, const Tier& tier, int64_t lane
   return out;
 }
 
-InstanceOutline outline_instance(const Tier& tier, Phase phase, int64_t lanes,
+InstanceOutline outline_instance(const Tier& tier, Phase phase, std::int64_t lanes,
                                  const BackboneInfo& backbone) {
   const Instance& instance = tier.instance(phase);
   const mneme_tier_traits& traits = instance.traits();
@@ -113,15 +113,15 @@ InstanceOutline outline_instance(const Tier& tier, Phase phase, int64_t lanes,
 }
 
 ParameterOutline outline_parameter(const ParameterDecl& decl, const Tier& tier) {
-  const int64_t numbers =
-      std::accumulate(decl.dims.begin(), decl.dims.end(), int64_t{1}, std::multiplies<>());
+  const std::int64_t numbers =
+      std::accumulate(decl.dims.begin(), decl.dims.end(), std::int64_t{1}, std::multiplies<>());
   return {decl.name, decl.is_model_scope, decl.dims,
           copies_of(decl.is_model_scope, tier) * numbers};
 }
 
 }  // namespace
 
-std::vector<TierOutline> Stack::outlines(int64_t train_lanes, int64_t eval_lanes) const {
+std::vector<TierOutline> Stack::outlines(std::int64_t train_lanes, std::int64_t eval_lanes) const {
   std::vector<TierOutline> out;
   for (const auto& tier : tiers_) {
     const Instance& training = tier->instance(Phase::kTraining);

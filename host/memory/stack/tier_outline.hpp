@@ -15,42 +15,43 @@ namespace mneme::memory {
 struct ParameterOutline {
   std::string name;
   bool is_model_scope = false;  // one for the model, otherwise one a served layer
-  std::vector<int64_t> dims;
-  int64_t count = 0;  // numbers, of all layers together
+  std::vector<std::int64_t> dims;
+  std::int64_t count = 0;  // numbers, of all layers together
 };
 
 // A slot, or the rows of a queue (of keys and values: either of both tensors).
 struct StateOutline {
   std::string name;
   bool is_model_scope = false;
-  std::vector<int64_t> dims;  // MNEME_LANES, and MNEME_ANY for what changes, as in mneme/state.h
-  std::string dtype;          // as held: "f32"
+  std::vector<std::int64_t>
+      dims;           // MNEME_LANES, and MNEME_ANY for what changes, as in mneme/state.h
+  std::string dtype;  // as held: "f32"
   // Of all layers and lanes together, measured on such tensors. A queue's are those at its
   // capacity, without the byte a row that tells valid rows from others after a lane was reset.
   // Absent: an extent changes, or the capacity is not declared.
-  std::optional<int64_t> bytes;
+  std::optional<std::int64_t> bytes;
 };
 
 struct QueueOutline : StateOutline {
   std::string rows;                     // what they are: "layer inputs"
   std::vector<std::string> attributes;  // kept with each: "position", "mass"
-  int64_t start_rows = 0;
-  int64_t capacity = 0;  // 0 = not declared, -1 = no rows
+  std::int64_t start_rows = 0;
+  std::int64_t capacity = 0;  // 0 = not declared, -1 = no rows
 };
 
 // One instance of the plugin: what `create` declared, and what it logged.
 struct InstanceOutline {
-  int64_t segment = 0;  // T that it was made for
-  int64_t lanes = 0;    // B that bytes are counted for
+  std::int64_t segment = 0;  // T that it was made for
+  std::int64_t lanes = 0;    // B that bytes are counted for
   std::vector<StateOutline> slots;
   std::vector<QueueOutline> queues;
   std::string absorbs;                 // "never" | "before reading" | "after the segment"
   std::vector<std::string> reads_at;   // of "heads", "out"
   std::vector<std::string> wants;      // "absorb: mass", "read: q"
   std::vector<std::string> behaviour;  // "releases rows", "has riders", ...
-  int64_t context_rows = 0;            // most a layer
-  int64_t read_rows = 0;               // most a layer that read reaches; 0 = not said
-  int64_t max_segment = 0;             // 0 = any
+  std::int64_t context_rows = 0;       // most a layer
+  std::int64_t read_rows = 0;          // most a layer that read reaches; 0 = not said
+  std::int64_t max_segment = 0;        // 0 = any
   std::vector<LoggedLine> logged;
 };
 
@@ -59,7 +60,7 @@ struct TierOutline {
   std::string place;                             // "file:line:column" of the [[memory.tier]]
   std::string plugin_name;                       // as the experiment file names the plugin
   const plugin::LoadedPlugin* plugin = nullptr;  // lives as long as its loader
-  std::vector<int64_t> served;                   // layers
+  std::vector<std::int64_t> served;              // layers
   std::vector<ParameterOutline> parameters;
   InstanceOutline training;
   std::optional<InstanceOutline> evaluation;  // absent when training's serves evaluation too

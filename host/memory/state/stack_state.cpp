@@ -26,11 +26,11 @@ StackState::StackState(RunCounters counters, std::vector<TierState> tiers)
 
 StackState StackState::clone() const { return {counters_, tiers_}; }
 
-void StackState::reset(const std::vector<uint8_t>& lanes, bool do_others_go_on) {
-  if (static_cast<int64_t>(lanes.size()) != counters_.lanes)
+void StackState::reset(const std::vector<std::uint8_t>& lanes, bool do_others_go_on) {
+  if (static_cast<std::int64_t>(lanes.size()) != counters_.lanes)
     throw_run("reset: expected ", counters_.lanes, " flags, got ", lanes.size());
   for (std::size_t b = 0; b < lanes.size(); ++b)
-    counters_.reset[b] = static_cast<uint8_t>(counters_.reset[b] | (lanes[b] != 0 ? 1 : 0));
+    counters_.reset[b] = static_cast<std::uint8_t>(counters_.reset[b] | (lanes[b] != 0 ? 1 : 0));
   counters_.do_others_go_on = do_others_go_on;
 }
 
@@ -42,19 +42,19 @@ void StackState::cut_graph() {
   counters_.graph_segments = 0;
 }
 
-int64_t StackState::bytes() const {
-  return std::accumulate(tiers_.begin(), tiers_.end(), int64_t{0},
-                         [](int64_t sum, const auto& tier) { return sum + tier.bytes(); });
+std::int64_t StackState::bytes() const {
+  return std::accumulate(tiers_.begin(), tiers_.end(), std::int64_t{0},
+                         [](std::int64_t sum, const auto& tier) { return sum + tier.bytes(); });
 }
 
-int64_t StackState::cached_projection_bytes() const {
+std::int64_t StackState::cached_projection_bytes() const {
   return std::accumulate(
-      tiers_.begin(), tiers_.end(), int64_t{0},
-      [](int64_t sum, const auto& tier) { return sum + tier.cached_projection_bytes(); });
+      tiers_.begin(), tiers_.end(), std::int64_t{0},
+      [](std::int64_t sum, const auto& tier) { return sum + tier.cached_projection_bytes(); });
 }
 
-void StackState::select(const std::vector<int64_t>& lanes) {
-  for (const int64_t lane : lanes) {
+void StackState::select(const std::vector<std::int64_t>& lanes) {
+  for (const std::int64_t lane : lanes) {
     if (lane < 0 || lane >= counters_.lanes)
       throw_run("select: lane ", lane, " does not exist: there are ", counters_.lanes);
   }
@@ -62,17 +62,17 @@ void StackState::select(const std::vector<int64_t>& lanes) {
   const auto pick = [&](const auto& from) {
     auto out = from;
     out.clear();
-    for (const int64_t lane : lanes) out.push_back(from[static_cast<std::size_t>(lane)]);
+    for (const std::int64_t lane : lanes) out.push_back(from[static_cast<std::size_t>(lane)]);
     return out;
   };
   counters_.reset = pick(counters_.reset);
   counters_.streams = pick(counters_.streams);
   counters_.tokens = pick(counters_.tokens);
-  counters_.lanes = static_cast<int64_t>(lanes.size());
+  counters_.lanes = static_cast<std::int64_t>(lanes.size());
 }
 
-void StackState::commit(std::vector<TierState> tiers, std::vector<int64_t> tokens, int64_t length,
-                        bool is_detached) {
+void StackState::commit(std::vector<TierState> tiers, std::vector<std::int64_t> tokens,
+                        std::int64_t length, bool is_detached) {
   tiers_ = std::move(tiers);
   counters_.tokens = std::move(tokens);
   counters_.graph_segments = is_detached ? 0 : counters_.graph_segments + 1;
@@ -82,7 +82,7 @@ void StackState::commit(std::vector<TierState> tiers, std::vector<int64_t> token
   counters_.do_others_go_on = false;
 }
 
-NamedState StackState::save(std::optional<uint64_t> weights_version) const {
+NamedState StackState::save(std::optional<std::uint64_t> weights_version) const {
   StateParts saved{.counters = counters_};
   for (const TierState& state : tiers_) {
     const Tier& tier = state.tier();

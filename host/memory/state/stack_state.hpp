@@ -27,14 +27,14 @@ class TierState;  // tier_state.hpp
 // What a run's state counts, besides the tiers' tensors.
 struct RunCounters {
   Phase phase = Phase::kTraining;
-  int64_t lanes = 0;
-  int64_t segments = 0;  // committed ones
-  int64_t previous_length = 0;
-  int64_t graph_segments = 0;       // committed segments since `through` slots were last detached
-  std::vector<uint8_t> reset = {};  // lanes to reset when the next segment begins
-  bool do_others_go_on = false;     // then
-  std::vector<uint64_t> streams = {};  // of each lane: a key of its random numbers
-  std::vector<int64_t> tokens = {};    // valid tokens of each lane since its last reset
+  std::int64_t lanes = 0;
+  std::int64_t segments = 0;  // committed ones
+  std::int64_t previous_length = 0;
+  std::int64_t graph_segments = 0;  // committed segments since `through` slots were last detached
+  std::vector<std::uint8_t> reset = {};     // lanes to reset when the next segment begins
+  bool do_others_go_on = false;             // then
+  std::vector<std::uint64_t> streams = {};  // of each lane: a key of its random numbers
+  std::vector<std::int64_t> tokens = {};    // valid tokens of each lane since its last reset
 };
 
 // Every tensor of a state by name ("<index>.<plugin id>.<layer>.<slot>", queues by block), for
@@ -54,18 +54,18 @@ class StackState {
   StackState& operator=(StackState&&) noexcept;
 
   StackState clone() const;
-  int64_t lanes() const { return counters_.lanes; }
-  int64_t segments() const { return counters_.segments; }
+  std::int64_t lanes() const { return counters_.lanes; }
+  std::int64_t segments() const { return counters_.segments; }
   const RunCounters& counters() const { return counters_; }
   const std::vector<TierState>& tiers() const { return tiers_; }
   // Marks lanes that are reset when the next segment begins. `do_others_go_on`: other processes have
   // lanes of the same batch that are not reset; then rows stay, invalid, even if all lanes of this
   // process are reset, as they do beside lanes that continue.
-  void reset(const std::vector<uint8_t>& lanes, bool do_others_go_on = false);
+  void reset(const std::vector<std::uint8_t>& lanes, bool do_others_go_on = false);
   void reset_all();
   // Bytes of all slots, queues and waiting rows, measured on the tensors; cached projections apart.
-  int64_t bytes() const;
-  int64_t cached_projection_bytes() const;
+  std::int64_t bytes() const;
+  std::int64_t cached_projection_bytes() const;
   // True when no slot's graph reaches into committed segments: only then may backward and the
   // optimiser's step run.
   bool is_graph_boundary() const { return counters_.graph_segments == 0; }
@@ -73,17 +73,17 @@ class StackState {
   void cut_graph();
   // The lanes' streams for the generator (default 0, 1, ...); a lane that runs alone under its own
   // stream draws the same numbers.
-  void set_streams(std::vector<uint64_t> streams) { counters_.streams = std::move(streams); }
+  void set_streams(std::vector<std::uint64_t> streams) { counters_.streams = std::move(streams); }
   // The end of a segment of `length` tokens: the tiers' states after it and the lanes' tokens since
   // their last reset. `is_detached`: no graph reaches out of `tiers`.
-  void commit(std::vector<TierState> tiers, std::vector<int64_t> tokens, int64_t length,
+  void commit(std::vector<TierState> tiers, std::vector<std::int64_t> tokens, std::int64_t length,
               bool is_detached);
   // Keeps `lanes`, in that order.
-  void select(const std::vector<int64_t>& lanes);
+  void select(const std::vector<std::int64_t>& lanes);
   // With the keys and values that blocks keep of these weights. A text that is continued with them
   // is bit for bit that of an uninterrupted generation; projecting again, with blocks grouped
   // differently, may round differently.
-  NamedState save(std::optional<uint64_t> weights_version = {}) const;
+  NamedState save(std::optional<std::uint64_t> weights_version = {}) const;
   // One state of the lanes of all parts, in their order, of processes that computed them side by
   // side. Where queues hold different numbers of rows, the shorter ones get invalid rows in front,
   // as reset lanes have beside others. Error(kRun) for slots of different extents.

@@ -18,7 +18,7 @@ constexpr const char* kProjection = "projection";
 template <typename T>
 std::string list_of(const std::vector<T>& values) {
   std::vector<std::string> parts;
-  for (const T& value : values) parts.push_back(str(static_cast<uint64_t>(value)));
+  for (const T& value : values) parts.push_back(str(static_cast<std::uint64_t>(value)));
   return join(parts, ",");
 }
 
@@ -49,24 +49,24 @@ const std::string& metadata_at(const NamedState& saved, const std::string& key) 
 
 template <typename T>
 T parse_count(const std::string& key, const std::string& text) {
-  const auto value = integer_of<uint64_t>(text);
+  const auto value = integer_of<std::uint64_t>(text);
   if (!value || !std::in_range<T>(*value))
     throw_damaged(str("the saved \"", key, "\" holds something else"), "counts",
                   str('"', text, '"'));
   return static_cast<T>(*value);
 }
 
-int64_t count_at(const NamedState& saved, const std::string& key) {
-  return parse_count<int64_t>(key, metadata_at(saved, key));
+std::int64_t count_at(const NamedState& saved, const std::string& key) {
+  return parse_count<std::int64_t>(key, metadata_at(saved, key));
 }
 
 // The lanes' counts "3,0,5".
 template <typename T>
-std::vector<T> lanes_at(const NamedState& saved, const std::string& key, int64_t lanes) {
+std::vector<T> lanes_at(const NamedState& saved, const std::string& key, std::int64_t lanes) {
   std::vector<T> out;
   for (const std::string& part : split(metadata_at(saved, key), ','))
     out.push_back(parse_count<T>(key, part));
-  if (static_cast<int64_t>(out.size()) != lanes)
+  if (static_cast<std::int64_t>(out.size()) != lanes)
     throw_damaged(str("the saved \"", key, "\" has another number of lanes"), str(lanes),
                   str(out.size()));
   return out;
@@ -77,8 +77,8 @@ bool put(StateParts& state, const std::string& tier, const std::vector<std::stri
          const at::Tensor& tensor) {
   const bool is_projection = words.size() == 6 && words[3] == kProjection;
   if (words.size() != 4 && !is_projection) return false;
-  const auto block = integer_of<int64_t>(words[2]);
-  const auto layer = integer_of<int64_t>(is_projection ? words[4] : "0");
+  const auto block = integer_of<std::int64_t>(words[2]);
+  const auto layer = integer_of<std::int64_t>(is_projection ? words[4] : "0");
   const auto field = std::ranges::find(kRowFields, words.back(), &RowField::name);
   if (!block || !layer || field == kRowFields.end()) return false;
   RowsBlock& to = state.entries[str(tier, '.', words[0], '.', words[1])].blocks[*block];
@@ -93,11 +93,11 @@ bool put(StateParts& state, const std::string& tier, const std::vector<std::stri
 
 }  // namespace
 
-std::string field_name(const std::string& queue, int64_t block, const RowField& field) {
+std::string field_name(const std::string& queue, std::int64_t block, const RowField& field) {
   return str(queue, '.', block, '.', field.name);
 }
 
-std::string projection_name(const std::string& queue, int64_t block, int64_t layer,
+std::string projection_name(const std::string& queue, std::int64_t block, std::int64_t layer,
                             const char* part) {
   return str(queue, '.', block, '.', kProjection, '.', layer, '.', part);
 }
@@ -135,9 +135,9 @@ StateParts from_named(const NamedState& saved) {
   counters.lanes = count_at(saved, "lanes");
   counters.segments = count_at(saved, "segments");
   counters.previous_length = count_at(saved, "previous_length");
-  counters.reset = lanes_at<uint8_t>(saved, "reset", counters.lanes);
-  counters.streams = lanes_at<uint64_t>(saved, "streams", counters.lanes);
-  counters.tokens = lanes_at<int64_t>(saved, "tokens", counters.lanes);
+  counters.reset = lanes_at<std::uint8_t>(saved, "reset", counters.lanes);
+  counters.streams = lanes_at<std::uint64_t>(saved, "streams", counters.lanes);
+  counters.tokens = lanes_at<std::int64_t>(saved, "tokens", counters.lanes);
   for (const auto& [key, text] : saved.metadata) {
     if (key.starts_with(kSignature)) out.signatures[key.substr(kSignature.size())] = text;
     if (key.starts_with(plugin::kSavedOptions))

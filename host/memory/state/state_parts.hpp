@@ -15,7 +15,7 @@ namespace mneme::memory {
 // A slot, or a queue's blocks by number, oldest first. Of Rows only the tensors count.
 struct StateEntry {
   at::Tensor slot;
-  std::map<int64_t, RowsBlock> blocks;
+  std::map<std::int64_t, RowsBlock> blocks;
 };
 
 struct StateParts {
@@ -27,8 +27,8 @@ struct StateParts {
 };
 
 // "<queue>.<block>.<field>", and "<queue>.<block>.projection.<layer>.<k or v>".
-std::string field_name(const std::string& queue, int64_t block, const RowField& field);
-std::string projection_name(const std::string& queue, int64_t block, int64_t layer,
+std::string field_name(const std::string& queue, std::int64_t block, const RowField& field);
+std::string projection_name(const std::string& queue, std::int64_t block, std::int64_t layer,
                             const char* part);
 
 NamedState to_named(const StateParts& state);

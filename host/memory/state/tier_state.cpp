@@ -14,15 +14,16 @@ at::ScalarType held_dtype(const SlotDecl& decl, const BackboneInfo& backbone) {
                                                                            : decl.dtype;
 }
 
-at::Tensor bool_tensor(const std::vector<uint8_t>& flags, at::Device device) {
-  at::Tensor out = torch::empty({static_cast<int64_t>(flags.size())}, at::kBool);
-  for (std::size_t b = 0; b < flags.size(); ++b) out[static_cast<int64_t>(b)] = flags[b] != 0;
+at::Tensor bool_tensor(const std::vector<std::uint8_t>& flags, at::Device device) {
+  at::Tensor out = torch::empty({static_cast<std::int64_t>(flags.size())}, at::kBool);
+  for (std::size_t b = 0; b < flags.size(); ++b) out[static_cast<std::int64_t>(b)] = flags[b] != 0;
   return tensor::to_device(out, device);
 }
 
 }  // namespace
 
-Rows zero_rows(const QueueDecl& decl, int64_t count, int64_t lanes, const BackboneInfo& backbone) {
+Rows zero_rows(const QueueDecl& decl, std::int64_t count, std::int64_t lanes,
+               const BackboneInfo& backbone) {
   Rows rows;
   rows.kind = decl.kind;
   rows.count = count;
@@ -43,7 +44,7 @@ Rows zero_rows(const QueueDecl& decl, int64_t count, int64_t lanes, const Backbo
 
 template <typename F>
 void TierState::for_each_slot(F f) {
-  for_each_scope(*this, [&](ScopeState& scope, bool is_model, int64_t index) {
+  for_each_scope(*this, [&](ScopeState& scope, bool is_model, std::int64_t index) {
     for (std::size_t s = 0; s < scope.slots.size(); ++s) {
       const SlotDecl& decl = instance_->slots[s];
       if (decl.is_model_scope == is_model) f(decl, scope.slots[s], index);
@@ -51,28 +52,29 @@ void TierState::for_each_slot(F f) {
   });
 }
 
-TierState::TierState(const Tier& tier, Phase phase, int64_t lanes, const BackboneInfo& backbone)
+TierState::TierState(const Tier& tier, Phase phase, std::int64_t lanes,
+                     const BackboneInfo& backbone)
     : tier_(&tier),
       instance_(&tier.instance(phase)),
       lanes_(lanes),
       backbone_(backbone),
       layers_(tier.served().size()) {
-  for_each_scope(*this, [&](ScopeState& scope, bool is_model, int64_t) {
+  for_each_scope(*this, [&](ScopeState& scope, bool is_model, std::int64_t) {
     scope.slots.resize(instance_->slots.size());
     scope.queues.resize(instance_->queues.size());
     for (std::size_t q = 0; q < scope.queues.size(); ++q) {
       if (instance_->queues[q].is_model_scope == is_model)
-        fill_queue_start(scope, static_cast<int64_t>(q));
+        fill_queue_start(scope, static_cast<std::int64_t>(q));
     }
   });
-  for_each_slot([&](const SlotDecl& decl, at::Tensor& value, int64_t index) {
+  for_each_slot([&](const SlotDecl& decl, at::Tensor& value, std::int64_t index) {
     value = start_value(decl, index);
   });
 }
 
-at::Tensor TierState::start_value(const SlotDecl& decl, int64_t served_index) const {
-  std::vector<int64_t> dims = decl.dims;
-  for (int64_t& dim : dims) {
+at::Tensor TierState::start_value(const SlotDecl& decl, std::int64_t served_index) const {
+  std::vector<std::int64_t> dims = decl.dims;
+  for (std::int64_t& dim : dims) {
     if (dim == MNEME_LANES) dim = lanes_;
     if (dim == MNEME_ANY) dim = 0;
   }
@@ -87,7 +89,7 @@ at::Tensor TierState::start_value(const SlotDecl& decl, int64_t served_index) co
                                             : torch::zeros(dims, options);
 }
 
-void TierState::fill_queue_start(ScopeState& scope, int64_t queue) {
+void TierState::fill_queue_start(ScopeState& scope, std::int64_t queue) {
   const QueueDecl& decl = instance_->queues[static_cast<std::size_t>(queue)];
   if (decl.start_rows == 0) return;
   auto block = std::make_shared<RowsBlock>();
@@ -96,7 +98,7 @@ void TierState::fill_queue_start(ScopeState& scope, int64_t queue) {
 }
 
 void TierState::make_room_for_start(RowsQueue& queue, const QueueDecl& decl) const {
-  const int64_t missing = decl.start_rows - queue.size();
+  const std::int64_t missing = decl.start_rows - queue.size();
   if (missing <= 0) return;
   auto block = std::make_shared<RowsBlock>();
   block->rows = zero_rows(decl, missing, lanes_, backbone_);
@@ -106,11 +108,11 @@ void TierState::make_room_for_start(RowsQueue& queue, const QueueDecl& decl) con
   queue.prepend(std::move(block));
 }
 
-void TierState::reset(const std::vector<uint8_t>& reset, bool do_others_go_on) {
-  const bool all =
-      !do_others_go_on && std::all_of(reset.begin(), reset.end(), [](uint8_t r) { return r != 0; });
+void TierState::reset(const std::vector<std::uint8_t>& reset, bool do_others_go_on) {
+  const bool all = !do_others_go_on &&
+                   std::all_of(reset.begin(), reset.end(), [](std::uint8_t r) { return r != 0; });
   const at::Tensor mask = all ? at::Tensor() : bool_tensor(reset, backbone_.device);
-  for_each_slot([&](const SlotDecl& decl, at::Tensor& value, int64_t index) {
+  for_each_slot([&](const SlotDecl& decl, at::Tensor& value, std::int64_t index) {
     if (!decl.has_lanes()) return;
     at::Tensor start = start_value(decl, index);
     if (all) {
@@ -120,51 +122,51 @@ void TierState::reset(const std::vector<uint8_t>& reset, bool do_others_go_on) {
     // MNEME_ANY extents: the present extents are filled with the start value.
     if (start.sizes() != value.sizes())
       start = torch::full_like(value, decl.start == MNEME_START_CONSTANT ? decl.start_value : 0.0);
-    std::vector<int64_t> shape(static_cast<std::size_t>(value.dim()), 1);
+    std::vector<std::int64_t> shape(static_cast<std::size_t>(value.dim()), 1);
     shape[0] = lanes_;
     value = torch::where(mask.to(value.device()).view(shape), start, value);
   });
-  for_each_scope(*this, [&](ScopeState& scope, bool is_model, int64_t) {
+  for_each_scope(*this, [&](ScopeState& scope, bool is_model, std::int64_t) {
     for (std::size_t q = 0; q < scope.queues.size(); ++q) {
       const QueueDecl& decl = instance_->queues[q];
       if (decl.is_model_scope != is_model) continue;
       if (!all) make_room_for_start(scope.queues[q], decl);
       scope.queues[q].reset(reset, decl.start_rows, do_others_go_on);
-      if (all) fill_queue_start(scope, static_cast<int64_t>(q));
+      if (all) fill_queue_start(scope, static_cast<std::int64_t>(q));
     }
     scope.waiting.reset(reset, 0, do_others_go_on);
   });
 }
 
 void TierState::clear_segment_slots() {
-  for_each_slot([&](const SlotDecl& decl, at::Tensor& value, int64_t index) {
+  for_each_slot([&](const SlotDecl& decl, at::Tensor& value, std::int64_t index) {
     if (decl.is_segment_lifetime) value = start_value(decl, index);
   });
 }
 
 void TierState::detach(bool cut_through) {
-  for_each_slot([&](const SlotDecl& decl, at::Tensor& value, int64_t) {
+  for_each_slot([&](const SlotDecl& decl, at::Tensor& value, std::int64_t) {
     if (!decl.is_through || cut_through) value = value.detach();
   });
 }
 
-void TierState::select(const std::vector<int64_t>& lanes) {
+void TierState::select(const std::vector<std::int64_t>& lanes) {
   const at::Tensor index = torch::tensor(lanes, at::kLong).to(backbone_.device);
-  lanes_ = static_cast<int64_t>(lanes.size());
-  for_each_slot([&](const SlotDecl& decl, at::Tensor& value, int64_t) {
+  lanes_ = static_cast<std::int64_t>(lanes.size());
+  for_each_slot([&](const SlotDecl& decl, at::Tensor& value, std::int64_t) {
     if (decl.has_lanes()) value = value.index_select(0, index.to(value.device()));
   });
-  for_each_scope(*this, [&](ScopeState& scope, bool, int64_t) {
+  for_each_scope(*this, [&](ScopeState& scope, bool, std::int64_t) {
     for (RowsQueue& queue : scope.queues) queue.select(lanes);
     scope.waiting.select(lanes);
   });
 }
 
-int64_t TierState::bytes() const {
-  int64_t total = 0;
-  for_each_scope(*this, [&](const ScopeState& scope, bool, int64_t) {
+std::int64_t TierState::bytes() const {
+  std::int64_t total = 0;
+  for_each_scope(*this, [&](const ScopeState& scope, bool, std::int64_t) {
     for (const at::Tensor& slot : scope.slots) {
-      if (slot.defined()) total += slot.numel() * static_cast<int64_t>(slot.element_size());
+      if (slot.defined()) total += slot.numel() * static_cast<std::int64_t>(slot.element_size());
     }
     for (const RowsQueue& queue : scope.queues) total += queue.bytes();
     total += scope.waiting.bytes();
@@ -172,13 +174,13 @@ int64_t TierState::bytes() const {
   return total;
 }
 
-int64_t TierState::cached_projection_bytes() const {
-  int64_t total = 0;
-  for_each_scope(*this, [&](const ScopeState& scope, bool, int64_t) {
+std::int64_t TierState::cached_projection_bytes() const {
+  std::int64_t total = 0;
+  for_each_scope(*this, [&](const ScopeState& scope, bool, std::int64_t) {
     for (const RowsQueue& queue : scope.queues) {
       for (const BlockPtr& block : queue.blocks()) {
         for (const auto& [layer, p] : block->projections)
-          total += 2 * p.k.numel() * static_cast<int64_t>(p.k.element_size());
+          total += 2 * p.k.numel() * static_cast<std::int64_t>(p.k.element_size());
       }
     }
   });

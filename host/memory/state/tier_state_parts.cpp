@@ -13,7 +13,7 @@ namespace mneme::memory {
 namespace {
 
 // Errors: Error(kUsage) unless the fields of a block agree on lanes and rows.
-void check_block(const std::string& queue, int64_t block, const Rows& rows) {
+void check_block(const std::string& queue, std::int64_t block, const Rows& rows) {
   const at::Tensor& main = rows.main();
   for (const RowField& field : kRowFields) {
     const at::Tensor& tensor = rows.*field.tensor;
@@ -33,8 +33,8 @@ void check_block(const std::string& queue, int64_t block, const Rows& rows) {
 
 void check_projection(const std::string& name, const at::Tensor& saved, const RowsBlock& block,
                       const BackboneInfo& backbone) {
-  const std::vector<int64_t> expected = {block.rows.main().size(0), block.rows.count,
-                                         backbone.key_heads(), backbone.head_width};
+  const std::vector<std::int64_t> expected = {block.rows.main().size(0), block.rows.count,
+                                              backbone.key_heads(), backbone.head_width};
   if (saved.defined() && saved.sizes() == at::IntArrayRef(expected)) return;
   throw_usage(ErrorText{.where = name,
                         .failed = "the saved keys and values do not fit their rows",
@@ -46,9 +46,9 @@ void check_projection(const std::string& name, const at::Tensor& saved, const Ro
 // The saved blocks up to the first without rows. `weights_version` is that of their projections;
 // none = they are left out.
 RowsQueue read_queue(const std::string& name, RowsKind kind, const StateEntry& saved,
-                     std::optional<uint64_t> weights_version, const BackboneInfo& backbone) {
+                     std::optional<std::uint64_t> weights_version, const BackboneInfo& backbone) {
   RowsQueue queue;
-  int64_t next = 0;
+  std::int64_t next = 0;
   for (const auto& [i, from] : saved.blocks) {
     auto block = std::make_shared<RowsBlock>();
     block->rows.kind = kind;
@@ -86,7 +86,7 @@ std::string slot_misfit(const SlotDecl& decl, const at::Tensor& ours, const at::
   if (!saved.defined()) return "the saved state lacks it";
   const bool has_any = std::find(decl.dims.begin(), decl.dims.end(), MNEME_ANY) != decl.dims.end();
   bool is_same = saved.dim() == ours.dim();
-  for (int64_t i = 0; is_same && i < saved.dim(); ++i) {
+  for (std::int64_t i = 0; is_same && i < saved.dim(); ++i) {
     const bool is_free = has_any && decl.dims[static_cast<std::size_t>(i)] == MNEME_ANY;
     is_same = is_free || saved.size(i) == ours.size(i);
   }
@@ -96,14 +96,15 @@ std::string slot_misfit(const SlotDecl& decl, const at::Tensor& ours, const at::
 }
 
 // The same for a queue; how many rows it holds does not matter.
-std::string queue_misfit(const QueueDecl& decl, const RowsQueue& saved, int64_t lanes,
+std::string queue_misfit(const QueueDecl& decl, const RowsQueue& saved, std::int64_t lanes,
                          const BackboneInfo& backbone) {
-  const std::vector<int64_t> row = decl.kind == RowsKind::kKeyValue
-                                       ? std::vector<int64_t>{decl.key_heads, backbone.head_width}
-                                       : std::vector<int64_t>{backbone.width};
+  const std::vector<std::int64_t> row =
+      decl.kind == RowsKind::kKeyValue
+          ? std::vector<std::int64_t>{decl.key_heads, backbone.head_width}
+          : std::vector<std::int64_t>{backbone.width};
   for (const BlockPtr& block : saved.blocks()) {
     const Rows& rows = block->rows;
-    std::vector<int64_t> expected = {lanes, rows.count};
+    std::vector<std::int64_t> expected = {lanes, rows.count};
     expected.insert(expected.end(), row.begin(), row.end());
     if (rows.main().sizes() != at::IntArrayRef(expected)) {
       return str("rows of shape ", list_text(rows.main().sizes().vec()), " in place of ",
@@ -120,7 +121,7 @@ std::string queue_misfit(const QueueDecl& decl, const RowsQueue& saved, int64_t 
 // A declaration's revision against that of the signature "<plugin id> name:revision ..."; "" when
 // they agree.
 std::string revision_misfit(const std::string& signature, const std::string& name,
-                            uint32_t revision) {
+                            std::uint32_t revision) {
   std::istringstream in(signature);
   for (std::string part; in >> part;) {
     if (!part.starts_with(name + ":")) continue;
@@ -147,7 +148,7 @@ std::string state_signature(const Tier& tier, Phase phase) {
 
 template <typename Self, typename OnSlot, typename OnQueue>
 void TierState::for_each_saved(Self& self, OnSlot on_slot, OnQueue on_queue) {
-  for_each_scope(self, [&](auto& scope, bool is_model, int64_t index) {
+  for_each_scope(self, [&](auto& scope, bool is_model, std::int64_t index) {
     const Tier& tier = self.tier();
     const std::string base =
         str(tier.name(), '.',
@@ -165,7 +166,7 @@ void TierState::for_each_saved(Self& self, OnSlot on_slot, OnQueue on_queue) {
   });
 }
 
-void TierState::add_to(StateParts& out, std::optional<uint64_t> weights_version) const {
+void TierState::add_to(StateParts& out, std::optional<std::uint64_t> weights_version) const {
   for_each_saved(
       *this,
       [&](const std::string& name, const SlotDecl&, const at::Tensor& value) {
@@ -177,12 +178,12 @@ void TierState::add_to(StateParts& out, std::optional<uint64_t> weights_version)
           std::erase_if(block.projections, [&](const auto& of_layer) {
             return of_layer.second.weights_version != weights_version;
           });
-          out.entries[name].blocks[static_cast<int64_t>(i)] = std::move(block);
+          out.entries[name].blocks[static_cast<std::int64_t>(i)] = std::move(block);
         }
       });
 }
 
-void TierState::restore(const StateParts& saved, std::optional<uint64_t> weights_version,
+void TierState::restore(const StateParts& saved, std::optional<std::uint64_t> weights_version,
                         StateCarry& report) {
   const std::string& signature = saved.signatures.at(tier().name());
   const StateEntry none;
@@ -210,7 +211,7 @@ void TierState::restore(const StateParts& saved, std::optional<uint64_t> weights
         note_fit(report, name, misfit);
         if (!misfit.empty()) return;
         queue = std::move(read);
-        if (decl.capacity != 0) queue.keep_newest(std::max<int64_t>(decl.capacity, 0));
+        if (decl.capacity != 0) queue.keep_newest(std::max<std::int64_t>(decl.capacity, 0));
       });
 }
 

@@ -17,7 +17,7 @@ namespace mneme::memory {
 struct ParameterDecl {
   std::string name;
   bool is_model_scope = false;
-  std::vector<int64_t> dims;
+  std::vector<std::int64_t> dims;
   std::string group;
   mneme_parameter_decl given{};  // for its numbers; the plugin's texts do not outlive the call
 };
@@ -29,9 +29,9 @@ struct SlotDecl {
   bool is_through = false;
   bool is_segment_lifetime = false;
   bool is_counts = false;  // i64 on the CPU, readable by hooks
-  std::vector<int64_t> dims;
-  uint32_t revision = 0;
-  uint32_t start = MNEME_START_ZEROS;
+  std::vector<std::int64_t> dims;
+  std::uint32_t revision = 0;
+  std::uint32_t start = MNEME_START_ZEROS;
   std::size_t start_parameter = 0;  // its place among the instance's parameters
   double start_value = 0.0;
 
@@ -42,11 +42,11 @@ struct QueueDecl {
   std::string name;
   bool is_model_scope = false;
   RowsKind kind = RowsKind::kHidden;
-  uint32_t attributes = 0;
-  uint32_t revision = 0;
-  int64_t start_rows = 0;
-  int64_t capacity = 0;
-  int64_t key_heads = 0;  // of rows of kind kKeyValue
+  std::uint32_t attributes = 0;
+  std::uint32_t revision = 0;
+  std::int64_t start_rows = 0;
+  std::int64_t capacity = 0;
+  std::int64_t key_heads = 0;  // of rows of kind kKeyValue
 };
 
 struct KernelDecl {

@@ -13,42 +13,44 @@
 
 namespace mneme::memory {
 
-enum class Declared : uint8_t { kParameter, kSlot, kQueue, kKernel };
+enum class Declared : std::uint8_t { kParameter, kSlot, kQueue, kKernel };
 
 class DeclaredIds {
  public:
   DeclaredIds() : first_((1 + next_instance() % kInstances) * kIdsOfInstance) {}
 
   // Of what was declared as the `place`th of its kind, from 0.
-  uint32_t id(Declared kind, std::size_t place) const {
-    return begin(kind) + static_cast<uint32_t>(place);
+  std::uint32_t id(Declared kind, std::size_t place) const {
+    return begin(kind) + static_cast<std::uint32_t>(place);
   }
   // Whether the id is that of one of `count` declared ones.
-  bool has(Declared kind, uint32_t id, std::size_t count) const {
+  bool has(Declared kind, std::uint32_t id, std::size_t count) const {
     return id - begin(kind) < count;  // an id below the range becomes a large number
   }
   // Its place. Errors: CallError when it has none.
-  std::size_t place(Declared kind, uint32_t id, std::size_t count) const {
+  std::size_t place(Declared kind, std::uint32_t id, std::size_t count) const {
     if (!has(kind, id, count)) fail(kind, id);
     return id - begin(kind);
   }
   // The id as a trace shows it: the same for equal declarations of every instance.
-  static uint32_t in_instance(uint32_t id) { return id % kIdsOfInstance; }
+  static std::uint32_t in_instance(std::uint32_t id) { return id % kIdsOfInstance; }
 
  private:
   // An instance that declares more of a kind, or is one of more instances than these, works as
   // well: ranges overlap then, and not each foreign id is recognised.
-  static constexpr uint32_t kIdsOfKind = 1024;
-  static constexpr uint32_t kIdsOfInstance = 4 * kIdsOfKind;
-  static constexpr uint32_t kInstances = (1u << 20) - 2;  // no id is 0
+  static constexpr std::uint32_t kIdsOfKind = 1024;
+  static constexpr std::uint32_t kIdsOfInstance = 4 * kIdsOfKind;
+  static constexpr std::uint32_t kInstances = (1u << 20) - 2;  // no id is 0
 
-  static uint32_t next_instance() {
-    static std::atomic<uint32_t> next{0};
+  static std::uint32_t next_instance() {
+    static std::atomic<std::uint32_t> next{0};
     return next.fetch_add(1, std::memory_order_relaxed);
   }
-  uint32_t begin(Declared kind) const { return first_ + static_cast<uint32_t>(kind) * kIdsOfKind; }
+  std::uint32_t begin(Declared kind) const {
+    return first_ + static_cast<std::uint32_t>(kind) * kIdsOfKind;
+  }
 
-  [[noreturn]] static void fail(Declared kind, uint32_t id) {
+  [[noreturn]] static void fail(Declared kind, std::uint32_t id) {
     constexpr std::pair<const char*, const char*> kWords[] = {{"parameter", "add_parameter"},
                                                               {"slot", "add_slot"},
                                                               {"queue", "add_queue"},
@@ -59,7 +61,7 @@ class DeclaredIds {
                         " gave in its create, and keep it in the instance"));
   }
 
-  uint32_t first_;
+  std::uint32_t first_;
 };
 
 }  // namespace mneme::memory

@@ -13,7 +13,7 @@
 namespace mneme::memory {
 namespace {
 
-mneme_model_info model_info(const BackboneInfo& backbone, const std::vector<int64_t>& served,
+mneme_model_info model_info(const BackboneInfo& backbone, const std::vector<std::int64_t>& served,
                             Phase phase) {
   mneme_model_info info = MNEME_INIT(mneme_model_info);
   info.flags = (phase == Phase::kEvaluation ? MNEME_MODEL_EVALUATION : 0u) |
@@ -23,7 +23,7 @@ mneme_model_info model_info(const BackboneInfo& backbone, const std::vector<int6
   info.head_width = backbone.head_width;
   info.layers = backbone.layers;
   info.served = served.data();
-  info.served_count = static_cast<int64_t>(served.size());
+  info.served_count = static_cast<std::int64_t>(served.size());
   info.segment = phase == Phase::kEvaluation ? backbone.eval_segment : backbone.train_segment;
   info.bptt_segments = backbone.bptt_segments;
   info.position = backbone.position.c_str();
@@ -36,8 +36,8 @@ mneme_model_info model_info(const BackboneInfo& backbone, const std::vector<int6
 }  // namespace
 
 Instance::Instance(const plugin::LoadedPlugin& plugin, config::OptionMap options,
-                   const BackboneInfo& backbone, const std::vector<int64_t>& served, Phase phase,
-                   const std::string& where)
+                   const BackboneInfo& backbone, const std::vector<std::int64_t>& served,
+                   Phase phase, const std::string& where)
     : plugin_(plugin), where_(str(where, ": plugin ", plugin.note.id)) {
   create(std::move(options), backbone, served, phase);
   try {
@@ -55,8 +55,8 @@ at::Tensor Instance::seen_keys(const at::Tensor& rows) const {
   return rows.repeat_interleave(key_heads_ / rows.size(2), 2);
 }
 
-at::Tensor Instance::seen_key_weight(const at::Tensor& weight, int64_t head_width) const {
-  const int64_t heads = weight.size(0) / head_width;
+at::Tensor Instance::seen_key_weight(const at::Tensor& weight, std::int64_t head_width) const {
+  const std::int64_t heads = weight.size(0) / head_width;
   if (heads == key_heads_) return weight;
   return weight.view({heads, head_width, -1})
       .repeat_interleave(key_heads_ / heads, 0)
@@ -64,7 +64,7 @@ at::Tensor Instance::seen_key_weight(const at::Tensor& weight, int64_t head_widt
 }
 
 void Instance::create(config::OptionMap options, const BackboneInfo& backbone,
-                      std::vector<int64_t> served, Phase phase) {
+                      std::vector<std::int64_t> served, Phase phase) {
   const plugin::ReportedCall reported(where_, "create");
   mneme_setup setup;
   setup.instance = this;
@@ -131,9 +131,9 @@ void Instance::check_traits() const {
            "set the hook, or leave sites 0");
   if (traits_.sites == 0 && table().read != nullptr)
     refuse("the plugin has a read hook, but traits.sites is 0", "name the site");
-  constexpr uint64_t kLocal = MNEME_WANT_ABSORB_Z | MNEME_WANT_ABSORB_LSE | MNEME_WANT_ABSORB_Q |
-                              MNEME_WANT_ABSORB_K | MNEME_WANT_ABSORB_V | MNEME_WANT_ABSORB_MASS |
-                              MNEME_WANT_ABSORB_CONTEXT_KV;
+  constexpr std::uint64_t kLocal = MNEME_WANT_ABSORB_Z | MNEME_WANT_ABSORB_LSE |
+                                   MNEME_WANT_ABSORB_Q | MNEME_WANT_ABSORB_K | MNEME_WANT_ABSORB_V |
+                                   MNEME_WANT_ABSORB_MASS | MNEME_WANT_ABSORB_CONTEXT_KV;
   if (traits_.absorb == MNEME_ABSORB_BEFORE_READING && wants(kLocal))
     refuse(
         "absorb runs before reading, where z, lse, q, k, v, mass and the context's keys and "

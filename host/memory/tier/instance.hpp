@@ -34,7 +34,7 @@ class Instance : public std::enable_shared_from_this<Instance> {
   // Calls `create`. `where` is the tier's place in the memory file. Errors: Error(kPlugin) with the
   // plugin's own text.
   Instance(const plugin::LoadedPlugin& plugin, config::OptionMap options,
-           const BackboneInfo& backbone, const std::vector<int64_t>& served, Phase phase,
+           const BackboneInfo& backbone, const std::vector<std::int64_t>& served, Phase phase,
            const std::string& where);
   ~Instance();
   Instance(const Instance&) = delete;
@@ -44,12 +44,12 @@ class Instance : public std::enable_shared_from_this<Instance> {
   const mneme_plugin& table() const { return *plugin_.table; }
   void* handle() const { return handle_; }
   const mneme_tier_traits& traits() const { return traits_; }
-  bool wants(uint64_t bits) const { return (traits_.wants & bits) != 0; }
+  bool wants(std::uint64_t bits) const { return (traits_.wants & bits) != 0; }
   // Heads of keys and values as the hooks see them: all heads unless MNEME_TIER_GROUPED_KEYS.
-  int64_t key_heads() const { return key_heads_; }
+  std::int64_t key_heads() const { return key_heads_; }
   // Keys or values [B,m,G,d] of the layer, or their weights [G*d,D], with that many heads.
   at::Tensor seen_keys(const at::Tensor& rows) const;
-  at::Tensor seen_key_weight(const at::Tensor& weight, int64_t head_width) const;
+  at::Tensor seen_key_weight(const at::Tensor& weight, std::int64_t head_width) const;
 
   DeclaredIds ids;  // of the entries of the four lists
   std::vector<ParameterDecl> parameters;
@@ -61,8 +61,8 @@ class Instance : public std::enable_shared_from_this<Instance> {
   mutable std::map<std::pair<std::string, std::string>, at::Tensor> constants;
 
  private:
-  void create(config::OptionMap options, const BackboneInfo& backbone, std::vector<int64_t> served,
-              Phase phase);
+  void create(config::OptionMap options, const BackboneInfo& backbone,
+              std::vector<std::int64_t> served, Phase phase);
   void destroy() noexcept;
   void check_traits() const;
 
@@ -70,7 +70,7 @@ class Instance : public std::enable_shared_from_this<Instance> {
   std::string where_;  // "<place in the memory file>: plugin <id>"
   void* handle_ = nullptr;
   mneme_tier_traits traits_{};
-  int64_t key_heads_ = 0;
+  std::int64_t key_heads_ = 0;
 };
 
 }  // namespace mneme::memory

@@ -18,10 +18,10 @@ namespace {
 
 // Unless it is given, the product of all dims but the first: that of linear and convolution
 // weights.
-int64_t fan_in_of(const ParameterDecl& decl) {
+std::int64_t fan_in_of(const ParameterDecl& decl) {
   if (decl.given.fan_in > 0) return decl.given.fan_in;
   return std::accumulate(decl.dims.begin() + (decl.dims.empty() ? 0 : 1), decl.dims.end(),
-                         int64_t{1}, std::multiplies<>());
+                         std::int64_t{1}, std::multiplies<>());
 }
 
 // Draws from a stream that only this parameter uses, so that initial values depend on seed and name
@@ -30,10 +30,10 @@ at::Tensor initial_value(const ParameterDecl& decl, const std::string& name,
                          const BackboneInfo& backbone) {
   at::Tensor out = torch::zeros(decl.dims, at::kDouble);
   double* data = out.mutable_data_ptr<double>();
-  const int64_t n = out.numel();
+  const std::int64_t n = out.numel();
   Random random(backbone.seed, {"parameter", std::string_view(name)});
   const auto fill_uniform = [&](double low, double high) {
-    for (int64_t i = 0; i < n; ++i) data[i] = low + (high - low) * random.uniform();
+    for (std::int64_t i = 0; i < n; ++i) data[i] = low + (high - low) * random.uniform();
   };
   switch (decl.given.init) {
     case MNEME_PARAMETER_ZEROS:
@@ -42,7 +42,7 @@ at::Tensor initial_value(const ParameterDecl& decl, const std::string& name,
       std::fill(data, data + n, decl.given.value);
       break;
     case MNEME_PARAMETER_NORMAL:
-      for (int64_t i = 0; i < n; ++i)
+      for (std::int64_t i = 0; i < n; ++i)
         data[i] = decl.given.mean + decl.given.deviation * random.normal();
       break;
     case MNEME_PARAMETER_UNIFORM:
@@ -58,7 +58,7 @@ at::Tensor initial_value(const ParameterDecl& decl, const std::string& name,
     }
     default: {
       const double bound =
-          1.0 / std::sqrt(static_cast<double>(std::max<int64_t>(1, fan_in_of(decl))));
+          1.0 / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, fan_in_of(decl))));
       fill_uniform(-bound, bound);
     }
   }
@@ -75,8 +75,9 @@ bool same_parameters(const Instance& a, const Instance& b) {
 
 }  // namespace
 
-Tier::Tier(int64_t index, const config::TierConfig& config, const std::vector<std::string>& folders,
-           const BackboneInfo& backbone, plugin::PluginLoader& loader)
+Tier::Tier(std::int64_t index, const config::TierConfig& config,
+           const std::vector<std::string>& folders, const BackboneInfo& backbone,
+           plugin::PluginLoader& loader)
     : index_(index), config_(config), where_(config.position.text()) {
   const plugin::LoadedPlugin& plugin = loader.load(config.plugin, folders, config.pin(), where_);
   name_ = str(index, ".", plugin.note.id);
@@ -86,7 +87,7 @@ Tier::Tier(int64_t index, const config::TierConfig& config, const std::vector<st
     served_.resize(static_cast<std::size_t>(backbone.layers));
     std::iota(served_.begin(), served_.end(), 0);
   }
-  for (const int64_t layer : served_) {
+  for (const std::int64_t layer : served_) {
     if (layer >= 0 && layer < backbone.layers) continue;
     throw_usage(ErrorText{.where = where_,
                           .failed = "layers: a layer does not exist",
@@ -175,7 +176,7 @@ void Tier::describe_parameters(std::vector<TierParameter>& out) const {
   }
 }
 
-int64_t Tier::served_index(int64_t layer) const {
+std::int64_t Tier::served_index(std::int64_t layer) const {
   const auto found = std::ranges::find(served_, layer);
   return found == served_.end() ? -1 : found - served_.begin();
 }
@@ -185,7 +186,7 @@ double Tier::loss_weight(const std::string& loss) const {
   return found == config_.weights.end() ? 1.0 : found->second;
 }
 
-const at::Tensor& Tier::parameter(std::size_t place, int64_t served_index) const {
+const at::Tensor& Tier::parameter(std::size_t place, std::int64_t served_index) const {
   const auto& tensors = parameters_[place];
   return tensors[training_->parameters[place].is_model_scope
                      ? 0

@@ -22,27 +22,28 @@ namespace mneme::memory {
 // One [[memory.tier]] of the memory file, which may be the [memory] table of an experiment file.
 class Tier {
  public:
-  Tier(int64_t index, const config::TierConfig& config, const std::vector<std::string>& folders,
-       const BackboneInfo& backbone, plugin::PluginLoader& loader);
+  Tier(std::int64_t index, const config::TierConfig& config,
+       const std::vector<std::string>& folders, const BackboneInfo& backbone,
+       plugin::PluginLoader& loader);
 
   const std::shared_ptr<Instance>& shared_instance(Phase phase) const {
     return phase == Phase::kEvaluation && evaluation_ != nullptr ? evaluation_ : training_;
   }
   const Instance& instance(Phase phase) const { return *shared_instance(phase); }
-  int64_t index() const { return index_; }
+  std::int64_t index() const { return index_; }
   const std::string& name() const { return name_; }  // "<index>.<plugin id>"
   const config::TierConfig& config() const { return config_; }
   // The options that the plugin publishes, and their values in training.
   const std::vector<config::OptionSpec>& option_specs() const { return option_specs_; }
   const config::OptionMap& options() const { return options_; }
-  const std::vector<int64_t>& served() const { return served_; }
+  const std::vector<std::int64_t>& served() const { return served_; }
   // Index among the served layers, -1 when the layer is not served.
-  int64_t served_index(int64_t layer) const;
+  std::int64_t served_index(std::int64_t layer) const;
   double loss_weight(const std::string& loss) const;
   const plugin::LossNames& loss_names() const { return loss_names_; }
 
   // The tensor of the parameter that is declared at `place`, for a served layer (-1: model scope).
-  const at::Tensor& parameter(std::size_t place, int64_t served_index) const;
+  const at::Tensor& parameter(std::size_t place, std::int64_t served_index) const;
   void describe_parameters(std::vector<TierParameter>& out) const;
   // Draws the initial values of this tier's parameters that are among `names` (as
   // describe_parameters gives them).
@@ -53,14 +54,14 @@ class Tier {
   // "memory.<tier>.<layer or "model">.<name>" of a declared parameter's copy.
   std::string parameter_name(const ParameterDecl& decl, std::size_t copy) const;
 
-  int64_t index_;
+  std::int64_t index_;
   config::TierConfig config_;
   std::string where_;
   std::string name_;
   std::vector<config::OptionSpec> option_specs_;
   config::OptionMap options_;
   plugin::LossNames loss_names_;
-  std::vector<int64_t> served_;
+  std::vector<std::int64_t> served_;
   std::shared_ptr<Instance> training_;
   std::shared_ptr<Instance> evaluation_;             // null when no eval_<option> is given
   std::vector<std::vector<at::Tensor>> parameters_;  // [place][served layer, or 0 for model scope]

@@ -19,13 +19,13 @@ namespace {
 using memory::Phase;
 using memory::StackState;
 
-constexpr int64_t kMostCalls = 400;  // that are made to fail, evenly chosen
+constexpr std::int64_t kMostCalls = 400;  // that are made to fail, evenly chosen
 
 // Numbers below `count`, at most kMostCalls.
-std::vector<int64_t> chosen(int64_t count) {
-  std::vector<int64_t> out;
-  const int64_t step = std::max<int64_t>(1, (count + kMostCalls - 1) / kMostCalls);
-  for (int64_t i = 0; i < count; i += step) out.push_back(i);
+std::vector<std::int64_t> chosen(std::int64_t count) {
+  std::vector<std::int64_t> out;
+  const std::int64_t step = std::max<std::int64_t>(1, (count + kMostCalls - 1) / kMostCalls);
+  for (std::int64_t i = 0; i < count; i += step) out.push_back(i);
   return out;
 }
 
@@ -46,8 +46,8 @@ Outcome errors_in_create(const Subject& subject) {
   const Setting setting = small_setting(subject);
   interposer().count();
   static_cast<void>(open(subject, setting));
-  const int64_t calls = interposer().calls;
-  for (const int64_t failing : chosen(calls)) {
+  const std::int64_t calls = interposer().calls;
+  for (const std::int64_t failing : chosen(calls)) {
     interposer().count(failing);
     std::string message;
     try {
@@ -64,12 +64,12 @@ Outcome errors_in_create(const Subject& subject) {
 // again.
 Outcome errors_in_hooks(const Subject& subject) {
   const auto session = open(subject);
-  const int64_t length = segment_length(*session);
+  const std::int64_t length = segment_length(*session);
   const at::Tensor ids = ids_of(subject, *session, kSegments);
-  int64_t calls = 0;
+  std::int64_t calls = 0;
   for (const Phase phase : kPhases) {
     StackState before = session->fresh(kLanes, phase);
-    for (int64_t s = 0; s < kSegments - 1; ++s) {
+    for (std::int64_t s = 0; s < kSegments - 1; ++s) {
       static_cast<void>(session->nll(before, segment_of(ids, length, s)));
       before.cut_graph();
     }
@@ -77,9 +77,9 @@ Outcome errors_in_hooks(const Subject& subject) {
     StackState undisturbed = before.clone();
     interposer().count();
     const at::Tensor expected = session->nll(undisturbed, segment).detach();
-    const int64_t count = interposer().calls;
+    const std::int64_t count = interposer().calls;
     calls += count;
-    for (const int64_t failing : chosen(count)) {
+    for (const std::int64_t failing : chosen(count)) {
       StackState state = before.clone();
       interposer().count(failing);
       std::string message;
@@ -135,13 +135,13 @@ Holding holding() {
 
 // `work`, again and again, in blocks: memory may waver, but not grow with each of them.
 template <typename F>
-Outcome expect_flat(int64_t rounds, F work) {
+Outcome expect_flat(std::int64_t rounds, F work) {
   constexpr int kBlocks = 12;
   constexpr int kLeastBlocks = 3;
   constexpr std::int64_t kLeastBytes = 8;  // a round
-  const int64_t size = rounds / kLeastBlocks;
+  const std::int64_t size = rounds / kLeastBlocks;
   const auto block = [&] {
-    for (int64_t i = 0; i < size; ++i) work();
+    for (std::int64_t i = 0; i < size; ++i) work();
     return holding();
   };
   const Holding before = block();  // fills caches
@@ -173,11 +173,11 @@ Outcome leaks_of_instances(const Subject& subject) {
 
 Outcome leaks_of_segments(const Subject& subject) {
   const auto session = open(subject);
-  const int64_t length = segment_length(*session);
+  const std::int64_t length = segment_length(*session);
   const at::Tensor ids = ids_of(subject, *session, kSegments);
   StackState training = session->fresh(kLanes);
   StackState evaluation = session->fresh(kLanes, Phase::kEvaluation);
-  int64_t s = 0;
+  std::int64_t s = 0;
   return expect_flat(300, [&] {
     // Memories with much room would still be filling theirs.
     if (s % 32 == 0) {
@@ -193,17 +193,17 @@ Outcome leaks_of_segments(const Subject& subject) {
 
 // Calls of the host a segment and layer: where hooks are small, these are what a memory costs.
 Outcome calls_are_few(const Subject& subject) {
-  constexpr int64_t kMany = 400;
+  constexpr std::int64_t kMany = 400;
   const auto session = open(subject);
-  const int64_t length = segment_length(*session);
+  const std::int64_t length = segment_length(*session);
   const at::Tensor ids = ids_of(subject, *session, kSegments);
   StackState state = session->fresh(kLanes, Phase::kEvaluation);
-  for (int64_t s = 0; s < kSegments; ++s) {
+  for (std::int64_t s = 0; s < kSegments; ++s) {
     interposer().count();
     const at::NoGradGuard no_grad;
     static_cast<void>(session->nll(state, segment_of(ids, length, s)));
   }
-  const int64_t calls = interposer().calls / 2;  // layers
+  const std::int64_t calls = interposer().calls / 2;  // layers
   const std::string text = str(calls, " calls of the host a segment and layer");
   if (calls <= kMany) return {Grade::kPass, text};
   return {Grade::kWarn, text +

@@ -21,7 +21,7 @@ constexpr double kMaxError = 1e-5;  // of ||differences||
 // a short one shows the rounding of a loss that hardly moves: a right gradient agrees with one of
 // them.
 constexpr double kGradientSteps[] = {1e-4, 1e-5, 1e-6};
-constexpr int64_t kDirections = 3;
+constexpr std::int64_t kDirections = 3;
 
 // A segment of a training whose earlier segments are over.
 struct Held {
@@ -30,11 +30,11 @@ struct Held {
 };
 
 std::vector<Held> held_segments(Session& session, const Subject& subject) {
-  const int64_t length = segment_length(session);
+  const std::int64_t length = segment_length(session);
   const at::Tensor ids = ids_of(subject, session, kSegments);
   std::vector<Held> out;
   StackState state = session.fresh(kLanes);
-  for (int64_t s = 0; s < kSegments; ++s) {
+  for (std::int64_t s = 0; s < kSegments; ++s) {
     if (s == 2) state.reset({0, 1, 0});
     if (s == 0 || s >= 2) out.push_back({state.clone(), segment_of(ids, length, s)});
     static_cast<void>(session.nll(state, segment_of(ids, length, s)));
@@ -139,7 +139,7 @@ Outcome gradients_of_parameters(const Subject& subject) {
     return sum;
   };
   Comparison comparison;
-  int64_t reached = 0;
+  std::int64_t reached = 0;
   for (const memory::TierParameter& parameter : session->stack.parameters()) {
     if (comparison.holds(parameter.name, parameter.tensor, [&] { return sum_of(false); }) ||
         comparison.holds(parameter.name, parameter.tensor, [&] { return sum_of(true); })) {
@@ -186,7 +186,7 @@ Outcome gradients_through_state(const Subject& subject) {
         "rows that wait for the next segment carry values without gradient, which "
         "differences would see");
   }
-  const int64_t length = segment_length(*session);
+  const std::int64_t length = segment_length(*session);
   const at::Tensor ids = ids_of(subject, *session, 2);
   // The loss of the second segment alone: whatever reaches the first came through the state.
   const auto loss = [&] {
@@ -211,12 +211,12 @@ Outcome parameters_are_reached(const Subject& subject) {
   setting.setup.bptt_segments = 2;
   const auto session = open(subject, setting);
   if (session->stack.parameters().empty()) throw Skipped("the memory has no parameters");
-  const int64_t length = segment_length(*session);
-  const int64_t segments = 4 * kSegments;
+  const std::int64_t length = segment_length(*session);
+  const std::int64_t segments = 4 * kSegments;
   const at::Tensor ids = ids_of(subject, *session, segments);
   StackState state = session->fresh(kLanes);
   at::Tensor loss;
-  for (int64_t s = 0; s < segments; ++s) {
+  for (std::int64_t s = 0; s < segments; ++s) {
     const at::Tensor one = session->loss(state, segment_of(ids, length, s));
     loss = loss.defined() ? loss + one : one;
     if (!state.is_graph_boundary()) continue;

@@ -24,11 +24,11 @@ void expect_finite(Session& session, StackState& state, const at::Tensor& ids,
 
 // A training and an evaluation of a few segments.
 void expect_runs(Session& session, const at::Tensor& ids, const std::string& what) {
-  const int64_t length = segment_length(session);
+  const std::int64_t length = segment_length(session);
   for (const Phase phase : kPhases) {
     const at::AutoGradMode grad(phase == Phase::kTraining);
     StackState state = session.fresh(ids.size(0), phase);
-    for (int64_t s = 0; s < ids.size(1) / length; ++s) {
+    for (std::int64_t s = 0; s < ids.size(1) / length; ++s) {
       expect_finite(session, state, segment_of(ids, length, s), str(what, ": segment ", s));
     }
   }
@@ -70,8 +70,8 @@ Outcome grouped_keys(const Subject& subject) {
 }
 
 Outcome head_widths(const Subject& subject) {
-  for (const auto& [heads, width] :
-       std::vector<std::pair<int64_t, int64_t>>{{1, 2}, {5, 6}, {2, 32}, {1, 40}, {3, 66}}) {
+  for (const auto& [heads, width] : std::vector<std::pair<std::int64_t, std::int64_t>>{
+           {1, 2}, {5, 6}, {2, 32}, {1, 40}, {3, 66}}) {
     Setting setting = small_setting(subject);
     setting.model.heads = heads;
     setting.model.head_width = width;
@@ -119,13 +119,13 @@ Outcome some_layers(const Subject& subject) {
 // segment.
 Outcome padded_lanes(const Subject& subject) {
   const auto session = open(subject);
-  const int64_t length = segment_length(*session);
+  const std::int64_t length = segment_length(*session);
   if (length < 2) throw Skipped("segments have one token");
   const at::Tensor ids = ids_of(subject, *session, 2 * kSegments);
   for (const Phase phase : kPhases) {
     const at::AutoGradMode grad(phase == Phase::kTraining);
     StackState state = session->fresh(kLanes, phase);
-    for (int64_t s = 0; s < 2 * kSegments; ++s) {
+    for (std::int64_t s = 0; s < 2 * kSegments; ++s) {
       SegmentHow how;
       if (s % 2 == 1) how.valid_count = {length - 1, length, 1};
       if (s % 2 == 0 && s > 0) state.reset({1, 0, 1});
@@ -138,17 +138,18 @@ Outcome padded_lanes(const Subject& subject) {
 
 // A session whose model was made for segments of `length`; throws Skipped where the tier serves
 // only shorter ones.
-std::unique_ptr<Session> session_for(const Subject& subject, int64_t length) {
+std::unique_ptr<Session> session_for(const Subject& subject, std::int64_t length) {
   Setting setting = small_setting(subject);
   const auto probe = open(subject, setting);
-  const int64_t longest = probe->stack.longest_segment(Phase::kTraining);
+  const std::int64_t longest = probe->stack.longest_segment(Phase::kTraining);
   if (longest != 0 && longest < length)
     throw Skipped(str("the tier serves segments of at most ", longest, " tokens"));
   setting.setup.train_segment = setting.setup.eval_segment = length;
   return open(subject, setting);
 }
 
-void run_lengths(Session& session, const Subject& subject, const std::vector<int64_t>& lengths) {
+void run_lengths(Session& session, const Subject& subject,
+                 const std::vector<std::int64_t>& lengths) {
   for (const Phase phase : kPhases) {
     const at::AutoGradMode grad(phase == Phase::kTraining);
     StackState state = session.fresh(kLanes, phase);
@@ -162,7 +163,7 @@ void run_lengths(Session& session, const Subject& subject, const std::vector<int
 
 Outcome one_token(const Subject& subject) {
   const auto session = session_for(subject, 1);
-  run_lengths(*session, subject, std::vector<int64_t>(12, 1));
+  run_lengths(*session, subject, std::vector<std::int64_t>(12, 1));
   return {};
 }
 
@@ -174,14 +175,14 @@ Outcome changing_lengths(const Subject& subject) {
 
 // Segments longer than the memory has rows.
 Outcome long_segments(const Subject& subject) {
-  constexpr int64_t kMost = 400;
-  const int64_t rows = open(subject)->stack.context_rows(Phase::kTraining);
+  constexpr std::int64_t kMost = 400;
+  const std::int64_t rows = open(subject)->stack.context_rows(Phase::kTraining);
   if (rows > kMost) {
     throw Skipped(str("the memory has ", rows,
                       " rows: with smaller sizes (--set) segments longer "
                       "than it are tried"));
   }
-  const int64_t length = rows + 13;
+  const std::int64_t length = rows + 13;
   const auto session = session_for(subject, length);
   run_lengths(*session, subject, {length, length, 3, length});
   return {};
@@ -189,7 +190,7 @@ Outcome long_segments(const Subject& subject) {
 
 Outcome numbers_of_lanes(const Subject& subject) {
   const auto session = open(subject);
-  for (const int64_t lanes : {1, 2, 7}) {
+  for (const std::int64_t lanes : {1, 2, 7}) {
     expect_runs(*session, ids_of(subject, *session, 3, 0, lanes), str(lanes, " lanes"));
   }
   return {};

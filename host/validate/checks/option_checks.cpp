@@ -48,7 +48,7 @@ std::vector<std::string> tried_values(const OptionSpec& spec) {
 
 // The largest value that the option takes, when it is one that may ask for much memory.
 std::optional<std::string> large_bound(const OptionSpec& spec) {
-  constexpr int64_t kSmall = 64;
+  constexpr std::int64_t kSmall = 64;
   const auto of = [&](const auto& range, const auto& unbounded) -> std::optional<std::string> {
     if (range.max == unbounded.max || (range.max <= kSmall && range.max >= -kSmall)) return {};
     return config::option_text(range.max);
@@ -79,11 +79,11 @@ std::unique_ptr<Session> open_with(const Subject& subject, Setting setting,
 
 // Two segments in both phases.
 void run_for_a_moment(Session& session, const Subject& subject) {
-  const int64_t length = segment_length(session);
+  const std::int64_t length = segment_length(session);
   const at::Tensor ids = ids_of(subject, session, 2);
   for (const Phase phase : kPhases) {
     StackState state = session.fresh(kLanes, phase);
-    for (int64_t s = 0; s < 2; ++s)
+    for (std::int64_t s = 0; s < 2; ++s)
       static_cast<void>(session.loss(state, segment_of(ids, length, s)));
   }
 }
@@ -124,8 +124,8 @@ Outcome runs_as_given(const Subject& subject) {
     throw Failed("options without a default are not given: add " + join(missing, " "));
   const auto session = open(subject);
   run_for_a_moment(*session, subject);
-  const int64_t rows = session->stack.context_rows(Phase::kTraining);
-  const int64_t read = kSegments * segment_length(*session);
+  const std::int64_t rows = session->stack.context_rows(Phase::kTraining);
+  const std::int64_t read = kSegments * segment_length(*session);
   if (rows <= read) return {};
   return {Grade::kWarn,
           str("the memory has ", rows, " rows, and most checks read ", read,
@@ -135,7 +135,7 @@ Outcome runs_as_given(const Subject& subject) {
 // Each value is taken, or refused with a text that names the option.
 Outcome bounds_hold(const Subject& subject) {
   const Setting base = small_setting(subject);
-  int64_t taken = 0, refused = 0;
+  std::int64_t taken = 0, refused = 0;
   std::vector<std::string> given;
   for (const OptionSpec& spec : options_of(subject)) {
     if (is_given(subject, spec.key)) {
@@ -169,7 +169,7 @@ Outcome bounds_hold(const Subject& subject) {
 // is.
 Outcome options_at_evaluation(const Subject& subject) {
   const Setting base = small_setting(subject);
-  int64_t tried = 0;
+  std::int64_t tried = 0;
   std::vector<std::string> given;
   for (const OptionSpec& spec : options_of(subject)) {
     if (!spec.may_differ_at_evaluation) continue;

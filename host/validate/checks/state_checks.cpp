@@ -13,7 +13,7 @@ namespace {
 using memory::Phase;
 using memory::StackState;
 
-constexpr int64_t kUnusedId = kVocabulary - 1;  // ids_of leaves it out
+constexpr std::int64_t kUnusedId = kVocabulary - 1;  // ids_of leaves it out
 
 // The losses of a new run and of one whose lanes have read something and were reset. Random draws
 // go by the number of segments since the start: a memory that draws has others.
@@ -55,9 +55,9 @@ Outcome reset_of_a_lane(const Subject& subject) {
 // is.
 at::Tensor tops(Session& session, StackState& state, const at::Tensor& ids) {
   const at::NoGradGuard no_grad;
-  const int64_t length = segment_length(session);
+  const std::int64_t length = segment_length(session);
   std::vector<at::Tensor> out;
-  for (int64_t s = 0; s < ids.size(1) / length; ++s) {
+  for (std::int64_t s = 0; s < ids.size(1) / length; ++s) {
     out.push_back(session.run(state, segment_of(ids, length, s)).top);
   }
   return at::cat(out, 1);
@@ -88,7 +88,7 @@ Outcome nan_stays_in_its_lane(const Subject& subject) {
   } catch (const Error& error) {
     return {Grade::kPass, str("refuses values that are not finite: ", error.what())};
   }
-  for (const int64_t lane : {0, 2}) {
+  for (const std::int64_t lane : {0, 2}) {
     if (!top[lane].isfinite().all().item<bool>())
       throw Failed(str("a value that is not finite in lane 1 reaches lane ", lane));
   }
@@ -115,7 +115,7 @@ Outcome lanes_are_reordered(const Subject& subject) {
   const auto session = open(subject);
   const at::Tensor first = ids_of(subject, *session, kSegments, 1);
   const at::Tensor ids = ids_of(subject, *session, kSegments);
-  const std::vector<int64_t> order = {2, 0, 0};
+  const std::vector<std::int64_t> order = {2, 0, 0};
   const at::Tensor index = at::tensor(order, at::kLong);
   for (const Phase phase : kPhases) {
     StackState state = session->fresh(kLanes, phase);
@@ -131,26 +131,26 @@ Outcome lanes_are_reordered(const Subject& subject) {
 
 // The state ends growing once every queue is full.
 Outcome state_is_bounded(const Subject& subject) {
-  constexpr int64_t kMostTokens = 6000;
-  constexpr int64_t kLonger = 24;
+  constexpr std::int64_t kMostTokens = 6000;
+  constexpr std::int64_t kLonger = 24;
   const auto session = open(subject);
   const at::NoGradGuard no_grad;
-  const int64_t longest = session->stack.longest_segment(Phase::kEvaluation);
-  const int64_t length = longest == 0 ? kLonger : std::min(kLonger, longest);
-  const int64_t rows = session->stack.context_rows(Phase::kEvaluation);
+  const std::int64_t longest = session->stack.longest_segment(Phase::kEvaluation);
+  const std::int64_t length = longest == 0 ? kLonger : std::min(kLonger, longest);
+  const std::int64_t rows = session->stack.context_rows(Phase::kEvaluation);
   StackState state = session->fresh(1, Phase::kEvaluation);
-  const int64_t filled = std::min(kMostTokens, 2 * rows + 512);
-  int64_t tokens = 0;
-  const auto read = [&](int64_t count) {
-    for (const int64_t end = tokens + count; tokens < end; tokens += length) {
-      const at::Tensor ids =
-          random_ids(subject.seed + static_cast<uint64_t>(tokens), 1, length + 1, kVocabulary - 1);
+  const std::int64_t filled = std::min(kMostTokens, 2 * rows + 512);
+  std::int64_t tokens = 0;
+  const auto read = [&](std::int64_t count) {
+    for (const std::int64_t end = tokens + count; tokens < end; tokens += length) {
+      const at::Tensor ids = random_ids(subject.seed + static_cast<std::uint64_t>(tokens), 1,
+                                        length + 1, kVocabulary - 1);
       static_cast<void>(session->nll(state, ids));
     }
     return state.bytes();
   };
-  const int64_t before = read(filled);
-  const int64_t after = read(filled);
+  const std::int64_t before = read(filled);
+  const std::int64_t after = read(filled);
   if (after <= before) return {Grade::kPass, str(after, " bytes a lane")};
   return {Grade::kWarn,
           str("the state grows from ", before, " bytes a lane after ", filled, " tokens to ", after,

@@ -37,9 +37,9 @@ Outcome lanes_alone(const Subject& subject) {
   for (const Phase phase : kPhases) {
     StackState all = session->fresh(kLanes, phase);
     const at::Tensor together = losses_of(*session, all, ids);
-    for (int64_t lane = 0; lane < kLanes; ++lane) {
+    for (std::int64_t lane = 0; lane < kLanes; ++lane) {
       StackState state = session->fresh(1, phase);
-      state.set_streams({static_cast<uint64_t>(lane)});
+      state.set_streams({static_cast<std::uint64_t>(lane)});
       const at::Tensor alone = losses_of(*session, state, ids.narrow(0, lane, 1));
       expect_equal(alone[0], together[lane],
                    str("in ", text_of(phase), ": lane ", lane, " of ", kLanes,
@@ -52,11 +52,11 @@ Outcome lanes_alone(const Subject& subject) {
 // Losses and the memory's gradients of a short training, all in one tensor.
 at::Tensor trained(const Subject& subject) {
   const auto session = open(subject);
-  const int64_t length = segment_length(*session);
+  const std::int64_t length = segment_length(*session);
   const at::Tensor ids = ids_of(subject, *session, kSegments);
   StackState state = session->fresh(kLanes);
   std::vector<at::Tensor> out;
-  for (int64_t s = 0; s < kSegments; ++s) {
+  for (std::int64_t s = 0; s < kSegments; ++s) {
     const at::Tensor loss = session->loss(state, segment_of(ids, length, s));
     loss.backward();
     out.push_back(loss.detach().reshape(-1));
@@ -86,10 +86,10 @@ Outcome runs_by_turns(const Subject& subject) {
     StackState quiet = alone->fresh(kLanes, phase);
     const at::Tensor expected = losses_of(*alone, quiet, ids);
     const auto shared = open(subject);
-    const int64_t length = segment_length(*shared);
+    const std::int64_t length = segment_length(*shared);
     StackState one = shared->fresh(kLanes, phase), two = shared->fresh(kLanes, phase);
     std::vector<at::Tensor> out;
-    for (int64_t s = 0; s < kSegments; ++s) {
+    for (std::int64_t s = 0; s < kSegments; ++s) {
       static_cast<void>(shared->nll(two, segment_of(others, length, s)));
       out.push_back(shared->nll(one, segment_of(ids, length, s)).detach());
     }
@@ -132,7 +132,7 @@ Outcome calls_do_not_depend_on_values(const Subject& subject) {
     StackState first = session->fresh(kLanes, phase);  // constants are made once
     static_cast<void>(losses_of(*session, first, ids_of(subject, *session, kSegments)));
     std::vector<std::string> traces[2];
-    for (const uint64_t salt : {0, 1}) {
+    for (const std::uint64_t salt : {0, 1}) {
       StackState state = session->fresh(kLanes, phase);
       interposer().trace();
       static_cast<void>(losses_of(*session, state, ids_of(subject, *session, kSegments, salt)));
@@ -162,7 +162,7 @@ at::Tensor tops(Session& session, StackState& state, const at::Tensor& ids, bool
   if (is_stepwise) {
     backbone::OpenSegment segment(*session.model, hooks);
     std::vector<at::Tensor> out;
-    for (int64_t i = 0; i < ids.size(1); ++i) out.push_back(segment.step(ids.narrow(1, i, 1)));
+    for (std::int64_t i = 0; i < ids.size(1); ++i) out.push_back(segment.step(ids.narrow(1, i, 1)));
     segment.close();
     top = at::cat(out, 1);
   } else {
@@ -174,11 +174,11 @@ at::Tensor tops(Session& session, StackState& state, const at::Tensor& ids, bool
 
 Outcome steps_give_the_segment(const Subject& subject) {
   const auto session = open(subject);
-  const int64_t length = segment_length(*session);
+  const std::int64_t length = segment_length(*session);
   const at::Tensor ids = ids_of(subject, *session, kSegments);
   StackState whole = session->fresh(kLanes, Phase::kEvaluation);
   StackState stepwise = session->fresh(kLanes, Phase::kEvaluation);
-  for (int64_t s = 0; s < kSegments; ++s) {
+  for (std::int64_t s = 0; s < kSegments; ++s) {
     const at::Tensor segment = ids.narrow(1, s * length, length);
     const at::Tensor expected = tops(*session, whole, segment, false);
     expect_equal(tops(*session, stepwise, segment, true), expected,

@@ -66,7 +66,7 @@ using Run = std::function<KernelResult(const KernelCall&, const std::vector<at::
 // Runs the calls of a model of each dtype on the CPU and by `run`.
 Outcome compare_calls(const Subject& subject, const Run& run, const std::string& end) {
   skip_without_cuda_kernels(subject);
-  int64_t compared = 0;
+  std::int64_t compared = 0;
   for (const at::ScalarType type : {at::kDouble, at::kFloat}) {
     const Recorded recorded = record_kernels(subject, type);
     for (const KernelCall& call : recorded.calls) {
@@ -103,7 +103,7 @@ std::vector<at::Tensor> moved(const std::vector<at::Tensor>& tensors, at::Device
 // The inputs are written on the stream behind work that takes long: a kernel on another stream
 // reads what lay there before, and one that waits for the device returns when that work is done.
 Outcome use_the_stream(const Subject& subject) {
-  constexpr int64_t kSide = 4096;
+  constexpr std::int64_t kSide = 4096;
   constexpr int kProducts = 12;
   const at::Device device = device_or_skip();
   const at::Tensor matrix = at::zeros({kSide, kSide}, at::TensorOptions(device));
@@ -144,11 +144,11 @@ Trained train_on(const Subject& subject, at::Device device, at::ScalarType type)
   setting.setup.dtype = type;
   setting.setup.device = device;
   const auto session = open(subject, setting);
-  const int64_t length = segment_length(*session);
+  const std::int64_t length = segment_length(*session);
   const at::Tensor ids = ids_of(subject, *session, kSegments);
   StackState state = session->fresh(kLanes);
   std::vector<at::Tensor> losses;
-  for (int64_t s = 0; s < kSegments; ++s) {
+  for (std::int64_t s = 0; s < kSegments; ++s) {
     if (s == 2) state.reset({0, 1, 0});
     const SegmentResult result = session->run(state, segment_of(ids, length, s).to(device));
     result.loss.backward();

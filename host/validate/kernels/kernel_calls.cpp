@@ -9,7 +9,7 @@ namespace {
 using memory::Phase;
 using memory::StackState;
 
-constexpr int64_t kCallsOfAShape = 3;
+constexpr std::int64_t kCallsOfAShape = 3;
 
 }  // namespace
 
@@ -19,12 +19,12 @@ Recorded record_kernels(const Subject& subject, at::ScalarType dtype) {
   interposer().watches_kernels = true;
   Recorded out{.session = open(subject, setting), .calls = {}};
   Session& session = *out.session;
-  const int64_t length = segment_length(session);
+  const std::int64_t length = segment_length(session);
   const at::Tensor ids = ids_of(subject, session, 2 * kSegments);
   interposer().keep_kernel_calls(kCallsOfAShape);
   for (const Phase phase : kPhases) {
     StackState state = session.fresh(kLanes, phase);
-    for (int64_t s = 0; s < 2 * kSegments; ++s) {
+    for (std::int64_t s = 0; s < 2 * kSegments; ++s) {
       if (s == kSegments) state.reset({0, 1, 0});
       SegmentHow how;
       if (s == 2 && length > 1) how.valid_count = {length - 1, length, 1};
@@ -52,12 +52,12 @@ bool is_real(const at::Tensor& tensor) {
   return tensor.defined() && at::isFloatingType(tensor.scalar_type());
 }
 
-std::vector<at::Tensor> random_like(const std::vector<at::Tensor>& outputs, uint64_t seed) {
+std::vector<at::Tensor> random_like(const std::vector<at::Tensor>& outputs, std::uint64_t seed) {
   std::vector<at::Tensor> out;
   Random random(seed, {"gradients of outputs"});
   for (const at::Tensor& output : outputs) {
     at::Tensor values = at::empty(output.sizes(), at::kDouble);
-    for (int64_t i = 0; i < values.numel(); ++i)
+    for (std::int64_t i = 0; i < values.numel(); ++i)
       values.mutable_data_ptr<double>()[i] = random.normal();
     out.push_back(values.to(output.scalar_type()));
   }

@@ -32,7 +32,7 @@ struct Recorded {
 
 // Normal values in the shape and dtype of each output.
 [[nodiscard]] std::vector<at::Tensor> random_like(const std::vector<at::Tensor>& outputs,
-                                                  uint64_t seed);
+                                                  std::uint64_t seed);
 // Those for the outputs of a call.
 [[nodiscard]] std::vector<at::Tensor> grads_for(const KernelCall& call, const Subject& subject);
 

@@ -50,7 +50,7 @@ Outcome write_everything(const Subject& subject) {
 
 Outcome repeat(const Subject& subject) {
   const Recorded recorded = record_kernels(subject);
-  int64_t promised = 0;
+  std::int64_t promised = 0;
   for (const KernelCall& call : recorded.calls) {
     if ((call.decl.flags & MNEME_KERNEL_DETERMINISTIC) == 0) continue;
     ++promised;
@@ -74,7 +74,7 @@ bool moves_something(const KernelCall& call, std::size_t i,
 Outcome right_gradients(const Subject& subject) {
   constexpr int kMoves = 4;
   const Recorded recorded = record_kernels(subject);
-  int64_t compared = 0;
+  std::int64_t compared = 0;
   std::set<std::string> constants;
   for (const KernelCall& call : recorded.calls) {
     if (!has_gradient(call)) continue;
@@ -98,7 +98,7 @@ Outcome right_gradients(const Subject& subject) {
       }
       for (int d = 0; d < kMoves; ++d) {
         const auto direction =
-            random_like({call.inputs[i]}, subject.seed + 100 + static_cast<uint64_t>(d));
+            random_like({call.inputs[i]}, subject.seed + 100 + static_cast<std::uint64_t>(d));
         check_direction(call, i, direction[0] / direction[0].norm(), weights,
                         result.grad_inputs[i]);
         ++compared;
@@ -117,7 +117,7 @@ Outcome right_gradients(const Subject& subject) {
 // Gradients that are not wanted, or that do not arrive, change no other.
 Outcome parts_of_backward(const Subject& subject) {
   const Recorded recorded = record_kernels(subject);
-  int64_t compared = 0;
+  std::int64_t compared = 0;
   for (const KernelCall& call : recorded.calls) {
     if (!has_gradient(call)) continue;
     const std::vector<at::Tensor> weights = grads_for(call, subject);
@@ -256,7 +256,7 @@ Outcome hold_in_another_form(const Subject& subject, const KernelMemory& memory,
                              const std::function<bool(const KernelCall&)>& promises,
                              const std::string& form, const std::string& nobody) {
   const Recorded recorded = record_kernels(subject);
-  int64_t compared = 0;
+  std::int64_t compared = 0;
   for (const KernelCall& call : recorded.calls) {
     if (!promises(call)) continue;
     ++compared;
@@ -287,7 +287,7 @@ Outcome run_without_backward(const Subject& subject) {
 // Each optional input left out is served within bounds, or refused with a text.
 Outcome run_without_inputs(const Subject& subject) {
   const Recorded recorded = record_kernels(subject);
-  int64_t served = 0, refused = 0;
+  std::int64_t served = 0, refused = 0;
   for (const KernelCall& given : recorded.calls) {
     for (std::size_t i = 0; i < given.inputs.size(); ++i) {
       if ((given.decl.optional_inputs >> i & 1U) == 0) continue;

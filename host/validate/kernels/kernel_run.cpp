@@ -21,7 +21,7 @@ namespace {
 constexpr std::size_t kAlignment = 64;  // that of the host's tensors
 constexpr unsigned char kCanary = 0xa5;
 
-int32_t type_code(at::Device device) {
+std::int32_t type_code(at::Device device) {
   return device.is_cuda() ? MNEME_DEVICE_CUDA : MNEME_DEVICE_CPU;
 }
 
@@ -85,14 +85,14 @@ class GuardedRegion final : public Region {
 class DeviceRegion final : public Region {
  public:
   DeviceRegion(std::size_t bytes, at::Device device)
-      : bytes_(static_cast<int64_t>(bytes)),
-        all_(at::full({bytes_ + 2 * kAround}, static_cast<int64_t>(kCanary),
+      : bytes_(static_cast<std::int64_t>(bytes)),
+        all_(at::full({bytes_ + 2 * kAround}, static_cast<std::int64_t>(kCanary),
                       at::TensorOptions().dtype(at::kByte).device(device))) {}
 
   [[nodiscard]] void* data() const override {
     return static_cast<unsigned char*>(all_.mutable_data_ptr()) + kAround;
   }
-  void fill(unsigned char byte) override { inner().fill_(static_cast<int64_t>(byte)); }
+  void fill(unsigned char byte) override { inner().fill_(static_cast<std::int64_t>(byte)); }
   void write(const at::Tensor& from) override { inner().copy_(bytes_of(from)); }
   void read(const at::Tensor& to) const override { bytes_of(to).copy_(inner()); }
   [[nodiscard]] bool is_intact() const override {
@@ -101,13 +101,13 @@ class DeviceRegion final : public Region {
   }
 
  private:
-  static constexpr int64_t kAround = 1024;  // keeps the alignment of the device's allocations
+  static constexpr std::int64_t kAround = 1024;  // keeps the alignment of the device's allocations
   [[nodiscard]] at::Tensor inner() const { return all_.narrow(0, kAround, bytes_); }
   [[nodiscard]] static at::Tensor bytes_of(const at::Tensor& t) {
     return t.view(-1).view(at::kByte);
   }
 
-  int64_t bytes_;
+  std::int64_t bytes_;
   at::Tensor all_;
 };
 
@@ -171,8 +171,8 @@ Placed absent(const at::Tensor& shape) { return {.shape = shape, .region = nullp
 class PlacedViews {
  public:
   PlacedViews(const std::vector<Placed>& all, const KernelMemory& memory) {
-    const int32_t device_type = type_code(memory.device);
-    const int32_t device_id = memory.device.is_cuda() ? memory.device.index() : 0;
+    const std::int32_t device_type = type_code(memory.device);
+    const std::int32_t device_id = memory.device.is_cuda() ? memory.device.index() : 0;
     shapes_.reserve(all.size());
     strides_.reserve(all.size());
     for (const Placed& one : all) {
@@ -191,7 +191,7 @@ class PlacedViews {
   [[nodiscard]] const mneme_view* data() const { return views_.data(); }
 
  private:
-  std::vector<std::vector<int64_t>> shapes_, strides_;
+  std::vector<std::vector<std::int64_t>> shapes_, strides_;
   std::vector<mneme_view> views_;
 };
 
@@ -203,9 +203,10 @@ at::Tensor meta_of(const mneme_shape& shape) {
 void check_shapes(const std::vector<mneme_shape>& shapes, const char* what,
                   const KernelCall& call) {
   for (const mneme_shape& shape : shapes) {
-    const bool is_wrong = shape.rank > MNEME_MAX_RANK ||
-                          std::any_of(shape.dims, shape.dims + std::min<uint32_t>(shape.rank, 8),
-                                      [](int64_t extent) { return extent < 0; });
+    const bool is_wrong =
+        shape.rank > MNEME_MAX_RANK ||
+        std::any_of(shape.dims, shape.dims + std::min<std::uint32_t>(shape.rank, 8),
+                    [](std::int64_t extent) { return extent < 0; });
     if (is_wrong)
       throw Failed(str("kernel ", call.name, ": infer gives ", what, " a shape that cannot be"));
   }
@@ -222,9 +223,9 @@ bool call_function(mneme_kernel_run function, const KernelCall& call, mneme_kern
                    const char* which, const KernelMemory& memory) {
   if (function == nullptr) throw Failed(str("kernel ", call.name, ": there is no ", which));
   args.integers = call.integers.data();
-  args.n_integers = static_cast<uint32_t>(call.integers.size());
+  args.n_integers = static_cast<std::uint32_t>(call.integers.size());
   args.reals = call.reals.data();
-  args.n_reals = static_cast<uint32_t>(call.reals.size());
+  args.n_reals = static_cast<std::uint32_t>(call.reals.size());
   auto error = MNEME_INIT(mneme_error);
   const plugin::ReportedCall reported("kernel " + call.name, which);
   if (memory.device.is_cpu()) {
@@ -328,8 +329,8 @@ Inferred infer_alone(const KernelCall& call, const std::vector<mneme_shape>& inp
   plan.saved = out.saved.data();
   plan.integers = call.integers.data();
   plan.reals = call.reals.data();
-  plan.n_integers = static_cast<uint32_t>(call.integers.size());
-  plan.n_reals = static_cast<uint32_t>(call.reals.size());
+  plan.n_integers = static_cast<std::uint32_t>(call.integers.size());
+  plan.n_reals = static_cast<std::uint32_t>(call.reals.size());
   plan.device_type = type_code(memory.device);
   auto error = MNEME_INIT(mneme_error);
   const plugin::ReportedCall reported("kernel " + call.name, "infer");

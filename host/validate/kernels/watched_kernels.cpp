@@ -84,10 +84,10 @@ mneme_status forward_recorded(void* user, const mneme_kernel_call* call, mneme_e
                     .inputs = {},
                     .integers = {call->integers, call->integers + call->n_integers},
                     .reals = {call->reals, call->reals + call->n_reals}};
-    for (uint32_t i = 0; i < kernel.decl.n_inputs; ++i)
+    for (std::uint32_t i = 0; i < kernel.decl.n_inputs; ++i)
       kept.inputs.push_back(copy_of(call->inputs[i]));
     // The first ones, whose memory is often empty, and the latest.
-    int64_t alike = 0;
+    std::int64_t alike = 0;
     KernelCall* last = nullptr;
     for (KernelCall& one : all.kept) {
       if (!has_same_shapes(one, kept)) continue;

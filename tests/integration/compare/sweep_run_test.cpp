@@ -129,8 +129,8 @@ TEST_F(SweepRun, WhatIsWrongWithAMemoryEndsItBeforeTheFirstEvaluation) {
     }
   }
   const ProgramResult both = eval({a_, broken_, absent});
-  expect_refusal(both, 3,
-                 {"broken: ", "'no_library' (", "): is no shared library", "absent: ", "not found"});
+  expect_refusal(
+      both, 3, {"broken: ", "'no_library' (", "): is no shared library", "absent: ", "not found"});
   EXPECT_EQ(eval({a_, large}).out, "");
   // A mistake of each kind, in one message: a file that is missing, a key, a plugin, an option.
   const std::string key = write("key", "[memory]\nplugns = 1\n");
