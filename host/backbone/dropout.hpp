@@ -19,7 +19,7 @@ struct LaneSlice {
   std::int64_t count = 0;
   std::int64_t of = 0;  // 0 = these lanes are all
 
-  bool is_part() const { return of > count; }
+  [[nodiscard]] bool is_part() const { return of > count; }
 };
 
 // The dimension of a tensor along which its lanes lie. Several rows of one lane may follow one
@@ -42,7 +42,7 @@ class Noise {
   // Starts the next segment's streams.
   void next_segment();
   // Segments started so far; seek() restores it.
-  std::uint64_t position() const { return position_; }
+  [[nodiscard]] std::uint64_t position() const { return position_; }
   void seek(std::uint64_t position) { position_ = position; }
 
   // The lanes that this process computes: it draws the masks that they have among all lanes.
@@ -55,7 +55,7 @@ class Noise {
   at::Tensor apply(const at::Tensor& x, double p);
 
   // Draws the masks that this one draws next, and leaves it as it is.
-  Noise copy() const;
+  [[nodiscard]] Noise copy() const;
 
  private:
   // The mask of all lanes, cut to this process's.

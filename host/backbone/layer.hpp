@@ -26,15 +26,17 @@ struct LayerSettings : config::ModelConfig {
   std::vector<double> slopes = {};      // alibi; else empty
   bool recomputes = false;              // the feed-forward part, in the backward pass
 
-  bool is_pre_norm() const { return norm == config::Norm::kPre; }
-  bool is_relative() const { return config::is_relative(position); }
-  bool is_rotary() const { return position == config::PositionScheme::kRotary; }
-  bool is_gated() const { return feed_forward == config::FeedForward::kSwiglu; }
+  [[nodiscard]] bool is_pre_norm() const { return norm == config::Norm::kPre; }
+  [[nodiscard]] bool is_relative() const { return config::is_relative(position); }
+  [[nodiscard]] bool is_rotary() const { return position == config::PositionScheme::kRotary; }
+  [[nodiscard]] bool is_gated() const { return feed_forward == config::FeedForward::kSwiglu; }
   // Context blocks by place are at the place before the segment's first token.
-  bool has_fixed_memory() const { return memory_position == config::MemoryPosition::kFixed; }
-  std::int64_t query_width() const { return heads * head_width; }
-  std::int64_t key_width() const { return key_heads() * head_width; }
-  double lora_factor() const { return lora_alpha / static_cast<double>(lora_rank); }
+  [[nodiscard]] bool has_fixed_memory() const {
+    return memory_position == config::MemoryPosition::kFixed;
+  }
+  [[nodiscard]] std::int64_t query_width() const { return heads * head_width; }
+  [[nodiscard]] std::int64_t key_width() const { return key_heads() * head_width; }
+  [[nodiscard]] double lora_factor() const { return lora_alpha / static_cast<double>(lora_rank); }
 };
 
 // A low-rank update of a projection [Hu et al. 2021]: W + factor B A.
@@ -68,34 +70,37 @@ class Layer {
   Layer(std::int64_t index, const LayerSettings& settings, const InitScheme& init,
         const at::Tensor& shared_content, const at::Tensor& shared_position, ParameterStore& store);
 
-  std::int64_t index() const { return index_; }
-  bool is_last() const { return index_ + 1 == settings_->layers; }
-  const LayerWeights& weights() const { return weights_; }
+  [[nodiscard]] std::int64_t index() const { return index_; }
+  [[nodiscard]] bool is_last() const { return index_ + 1 == settings_->layers; }
+  [[nodiscard]] const LayerWeights& weights() const { return weights_; }
   // weights().qkv and output with their updates. The sums are kept during a forward pass; without
   // gradient, until weights_changed().
-  const at::Tensor& qkv() const { return updated(weights_.qkv, weights_.qkv_update, kept_qkv_); }
-  const at::Tensor& output() const {
+  [[nodiscard]] const at::Tensor& qkv() const {
+    return updated(weights_.qkv, weights_.qkv_update, kept_qkv_);
+  }
+  [[nodiscard]] const at::Tensor& output() const {
     return updated(weights_.output, weights_.output_update, kept_output_);
   }
   // A weight of the layer for linear().
-  at::Tensor in_compute(const at::Tensor& weight) const {
+  [[nodiscard]] at::Tensor in_compute(const at::Tensor& weight) const {
     return converted_.get(weight, settings_->compute);
   }
-  const LayerSettings& settings() const { return *settings_; }
+  [[nodiscard]] const LayerSettings& settings() const { return *settings_; }
   // Factor of scores.
-  double scale() const;
+  [[nodiscard]] double scale() const;
   // The norm before attention; identity in a post-norm layer.
-  at::Tensor norm_before(const at::Tensor& rows, bool weight_gradient = true) const;
+  [[nodiscard]] at::Tensor norm_before(const at::Tensor& rows, bool weight_gradient = true) const;
   // Of normed rows [B,n,D].
-  Projections project(const at::Tensor& rows) const;
-  Projections project_keys(const at::Tensor& rows) const;  // without queries
+  [[nodiscard]] Projections project(const at::Tensor& rows) const;
+  [[nodiscard]] Projections project_keys(const at::Tensor& rows) const;  // without queries
   // One of them alone, [B,n,H|G,d].
-  at::Tensor project(memory::Projector which, const at::Tensor& rows, bool weight_gradient) const;
+  [[nodiscard]] at::Tensor project(memory::Projector which, const at::Tensor& rows,
+                                   bool weight_gradient) const;
   // Projected positions [H,distances+1,d] in descending distance (see positions.hpp). The longest
   // table is kept during a forward pass; without gradient and dropout, until weights_changed().
   at::Tensor projected_positions(std::int64_t distances, PositionTables& tables, bool has_dropout);
   // The feed-forward part with norm and residual sum, [.., D] -> [.., D].
-  at::Tensor feed_forward(const at::Tensor& h, double dropout, Noise& noise) const;
+  [[nodiscard]] at::Tensor feed_forward(const at::Tensor& h, double dropout, Noise& noise) const;
   // Forgets sums that belong to the graph of one pass.
   void end_pass();
   void weights_changed() {
@@ -107,17 +112,19 @@ class Layer {
 
  private:
   void keep_positions(std::int64_t distances, PositionTables& tables);
-  at::Tensor feed_forward(const LayerWeights& weights, const at::Tensor& h, double dropout,
-                          Noise& noise) const;
+  [[nodiscard]] at::Tensor feed_forward(const LayerWeights& weights, const at::Tensor& h,
+                                        double dropout, Noise& noise) const;
   // The same, computed a second time in the backward pass; the graph keeps h.
-  at::Tensor recomputed_feed_forward(const at::Tensor& h, double dropout, Noise& noise) const;
+  [[nodiscard]] at::Tensor recomputed_feed_forward(const at::Tensor& h, double dropout,
+                                                   Noise& noise) const;
 
   // A projection with its update; with its graph, or without one.
   struct Updated {
     at::Tensor sum;
     bool has_graph = false;
   };
-  const at::Tensor& updated(const at::Tensor& weight, const LowRank& update, Updated& kept) const;
+  [[nodiscard]] const at::Tensor& updated(const at::Tensor& weight, const LowRank& update,
+                                          Updated& kept) const;
 
   std::int64_t index_;
   const LayerSettings* settings_;  // outlives the layer
@@ -126,7 +133,9 @@ class Layer {
   struct KeptPositions {
     at::Tensor room;
     std::int64_t filled = 0;
-    at::Tensor last(std::int64_t rows) const { return room.narrow(1, room.size(1) - rows, rows); }
+    [[nodiscard]] at::Tensor last(std::int64_t rows) const {
+      return room.narrow(1, room.size(1) - rows, rows);
+    }
   };
   KeptPositions kept_positions_;
   at::Tensor pass_positions_;  // of one forward pass, with its graph

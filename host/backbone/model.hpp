@@ -48,9 +48,9 @@ class Model {
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
-  const std::vector<Parameter>& parameters() const { return store_.all(); }
-  memory::BackboneInfo info() const { return info_; }
-  std::int64_t vocabulary() const { return vocabulary_; }
+  [[nodiscard]] const std::vector<Parameter>& parameters() const { return store_.all(); }
+  [[nodiscard]] memory::BackboneInfo info() const { return info_; }
+  [[nodiscard]] std::int64_t vocabulary() const { return vocabulary_; }
   // Dropout on or off.
   void train(bool is_training) { is_training_ = is_training; }
   // One segment: runs stages 2 to 8 of the tiers around its layers (`hooks` ran stage 1, with the
@@ -60,12 +60,13 @@ class Model {
                  const ForwardOptions& options = {});
   // What forward() leaves out, of rows of `top` [n,D] with their targets i64 [n]: nll [n], and best
   // and correct [n] when asked for. Without dropout and gradient.
-  Output losses_of(const at::Tensor& top, const at::Tensor& target, bool wants_correct) const;
+  [[nodiscard]] Output losses_of(const at::Tensor& top, const at::Tensor& target,
+                                 bool wants_correct) const;
   // Log-probabilities of every id after rows of the last layer's output: [n,D] -> [n,V], f32 or
   // f64, without gradient.
-  at::Tensor log_probabilities(const at::Tensor& top) const;
+  [[nodiscard]] at::Tensor log_probabilities(const at::Tensor& top) const;
   // Tokens that a segment may have, with the rows of set_context_rows before it; 0 = any number.
-  std::int64_t longest_segment() const;
+  [[nodiscard]] std::int64_t longest_segment() const;
   // The stack's context capacity of the phase, before the first forward pass of a phase, which
   // refuses more than ModelConfig::longest_context. With model.same_length attention reaches
   // distances 0 .. window-1. Errors: Error(kUsage) when same_length is on and rows is 0.
@@ -74,7 +75,7 @@ class Model {
   void weights_changed();
   // Position of the dropout generator: segments trained so far. A checkpoint that keeps it
   // continues bit for bit.
-  std::uint64_t noise_position() const { return noise_.position(); }
+  [[nodiscard]] std::uint64_t noise_position() const { return noise_.position(); }
   void seek_noise(std::uint64_t position) { noise_.seek(position); }
   // For a batch of which other processes compute the other lanes: these lanes get the dropout masks
   // that they have in the whole batch.

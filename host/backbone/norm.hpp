@@ -22,7 +22,7 @@ struct RowNorm {
   // x [.., width] in the parameters' dtype.
   at::Tensor operator()(const at::Tensor& x) const;
   // The same with the parameters as constants.
-  RowNorm constant() const;
+  [[nodiscard]] RowNorm constant() const;
 };
 
 // Makes a norm's parameters `name`.weight and, for a layer norm, `name`.bias.

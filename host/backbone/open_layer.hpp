@@ -30,11 +30,11 @@ class OpenLayer {
               const TurnedKeys& used = {});
   // All columns, [G,B,K,d] with K = context + rows appended, in the order of the blocks: views
   // whose rows are contiguous. G is ContextColumns::key_heads.
-  at::Tensor keys() const { return k_.first(context_ + rows_); }
-  at::Tensor values() const { return v_.first(context_ + rows_); }
+  [[nodiscard]] at::Tensor keys() const { return k_.first(context_ + rows_); }
+  [[nodiscard]] at::Tensor values() const { return v_.first(context_ + rows_); }
   // The newest n rows as they were given, [B,n,G,d]: views.
-  at::Tensor newest_keys(std::int64_t n) const { return newest(plain_k_, k_, n); }
-  at::Tensor newest_values(std::int64_t n) const { return newest(plain_v_, v_, n); }
+  [[nodiscard]] at::Tensor newest_keys(std::int64_t n) const { return newest(plain_k_, k_, n); }
+  [[nodiscard]] at::Tensor newest_values(std::int64_t n) const { return newest(plain_v_, v_, n); }
 
   // Which tensors of a step are kept for close().
   struct Wants {
@@ -48,8 +48,8 @@ class OpenLayer {
             std::int64_t layer);
   // Of all `tokens`: x [B,T,D], undefined unless wanted, and the result of attention as a whole
   // segment would have it.
-  at::Tensor all_rows() const;
-  memory::LocalAttention all_local(std::int64_t tokens) const;
+  [[nodiscard]] at::Tensor all_rows() const;
+  [[nodiscard]] memory::LocalAttention all_local(std::int64_t tokens) const;
 
   void select(const at::Tensor& lanes);
 
@@ -59,10 +59,10 @@ class OpenLayer {
     at::Tensor data;
     // Puts rows [G,B,n,d] behind the first `used` ones.
     void append(const at::Tensor& rows, std::int64_t used);
-    at::Tensor first(std::int64_t rows) const { return data.narrow(2, 0, rows); }
+    [[nodiscard]] at::Tensor first(std::int64_t rows) const { return data.narrow(2, 0, rows); }
   };
   void set_context(const ContextColumns& context, const TurnedKeys& used);
-  at::Tensor newest(const Buffer& plain, const Buffer& all, std::int64_t n) const;
+  [[nodiscard]] at::Tensor newest(const Buffer& plain, const Buffer& all, std::int64_t n) const;
   void add_mass(const at::Tensor& mass, std::int64_t layer);
 
   Buffer k_, v_;              // as attention uses them

@@ -48,9 +48,9 @@ class ParameterStore {
                   bool decays = true);
   // The same, drawn even where other parameters follow: files of weights may lack it.
   at::Tensor make_drawn(const std::string& name, at::IntArrayRef shape, const InitRule& rule);
-  const std::vector<Parameter>& all() const { return parameters_; }
+  [[nodiscard]] const std::vector<Parameter>& all() const { return parameters_; }
   // The parameter of that name, or nullptr.
-  const Parameter* find(const std::string& name) const;
+  [[nodiscard]] const Parameter* find(const std::string& name) const;
 
  private:
   at::Tensor add(const std::string& name, at::IntArrayRef shape, const InitRule& rule, bool decays,
@@ -70,14 +70,14 @@ struct InitScheme {
   config::Init kind = config::Init::kOfficial;
   std::int64_t layers = 1;
 
-  bool is_article() const { return kind == config::Init::kArticle; }
-  InitRule linear(std::int64_t inputs) const;
+  [[nodiscard]] bool is_article() const { return kind == config::Init::kArticle; }
+  [[nodiscard]] InitRule linear(std::int64_t inputs) const;
   // Of a projection whose result is added to the residual sum.
-  InitRule residual(std::int64_t inputs) const;
-  InitRule linear_bias(std::int64_t inputs) const;
-  InitRule table() const;  // of embeddings, and of position biases
-  InitRule projection(std::int64_t inputs) const;
-  InitRule norm() const;
+  [[nodiscard]] InitRule residual(std::int64_t inputs) const;
+  [[nodiscard]] InitRule linear_bias(std::int64_t inputs) const;
+  [[nodiscard]] InitRule table() const;  // of embeddings, and of position biases
+  [[nodiscard]] InitRule projection(std::int64_t inputs) const;
+  [[nodiscard]] InitRule norm() const;
 };
 
 }  // namespace mneme::backbone

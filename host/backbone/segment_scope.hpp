@@ -33,8 +33,8 @@ struct SegmentScope {
 
   // Of the riders that pass the layers in this step, those that tokens attend to; and all of them,
   // which h holds before the tokens. In an open segment riders pass with the first step alone.
-  std::int64_t seen_riders() const { return past == 0 ? riders : 0; }
-  std::int64_t passing_riders() const { return past == 0 ? unseen + riders : 0; }
+  [[nodiscard]] std::int64_t seen_riders() const { return past == 0 ? riders : 0; }
+  [[nodiscard]] std::int64_t passing_riders() const { return past == 0 ? unseen + riders : 0; }
 };
 
 }  // namespace mneme::backbone

@@ -71,7 +71,7 @@ class OptionMap {
 
  private:
   template <typename T>
-  const T& get(std::string_view key, std::string_view type) const;
+  [[nodiscard]] const T& get(std::string_view key, std::string_view type) const;
 
   std::string plugin_;
   std::map<std::string, OptionValue, std::less<>> values_;

@@ -33,10 +33,12 @@ struct AttentionShape {
   std::int64_t clamp = 0;
   double scale = 1.0;
 
-  std::int64_t shared() const { return heads / key_heads; }  // heads that read the same keys
-  std::int64_t before() const { return keys - free - queries; }
+  [[nodiscard]] std::int64_t shared() const {
+    return heads / key_heads;
+  }  // heads that read the same keys
+  [[nodiscard]] std::int64_t before() const { return keys - free - queries; }
   // The first rows of a table, of the distances from `clamp` on: equal ones.
-  std::int64_t clamped_rows() const {
+  [[nodiscard]] std::int64_t clamped_rows() const {
     return clamp > 0 && keys - free > clamp ? keys - free - clamp : 0;
   }
 };
@@ -116,7 +118,7 @@ struct AttentionParts {
   std::int64_t group = 0;   // queries
   std::int64_t groups = 0;  // of a lane's queries
   explicit AttentionParts(const AttentionShape& shape);
-  std::int64_t pieces(const AttentionShape& shape) const {
+  [[nodiscard]] std::int64_t pieces(const AttentionShape& shape) const {
     return shape.lanes * shape.key_heads * groups;
   }
 };
@@ -126,7 +128,9 @@ struct AttentionParts {
 struct GradientParts {
   std::int64_t shares = 0;
   explicit GradientParts(const AttentionShape& shape);
-  std::int64_t pieces(const AttentionShape& shape) const { return shares * shape.key_heads; }
+  [[nodiscard]] std::int64_t pieces(const AttentionShape& shape) const {
+    return shares * shape.key_heads;
+  }
 };
 
 // The functions of one instruction set. Any thread may work on a piece, alone; `scratch` has at

@@ -26,40 +26,45 @@ class OpCall {
   // Checks counts, attributes, dtypes and devices against the schema. Errors: OpError.
   void check();
 
-  const at::Tensor& in(std::size_t index) const { return index < in_.size() ? in_[index] : none(); }
-  bool has_input(std::size_t index) const { return in(index).defined(); }
+  [[nodiscard]] const at::Tensor& in(std::size_t index) const {
+    return index < in_.size() ? in_[index] : none();
+  }
+  [[nodiscard]] bool has_input(std::size_t index) const { return in(index).defined(); }
   // The tensors of the list input that starts at `first`.
-  at::TensorList list(std::size_t first) const { return {in_.data() + first, in_.size() - first}; }
-  at::Tensor& out(std::size_t index = 0) const { return out_[index]; }
-  at::Device device() const { return device_; }
+  [[nodiscard]] at::TensorList list(std::size_t first) const {
+    return {in_.data() + first, in_.size() - first};
+  }
+  [[nodiscard]] at::Tensor& out(std::size_t index = 0) const { return out_[index]; }
+  [[nodiscard]] at::Device device() const { return device_; }
 
-  bool has(std::size_t attr) const { return attrs_[attr] != nullptr; }
-  std::int64_t integer(std::size_t attr, std::int64_t absent) const {
+  [[nodiscard]] bool has(std::size_t attr) const { return attrs_[attr] != nullptr; }
+  [[nodiscard]] std::int64_t integer(std::size_t attr, std::int64_t absent) const {
     return attrs_[attr] != nullptr ? attrs_[attr]->integer : absent;
   }
-  double real(std::size_t attr, double absent) const {
+  [[nodiscard]] double real(std::size_t attr, double absent) const {
     return attrs_[attr] != nullptr ? attrs_[attr]->real : absent;
   }
-  at::IntArrayRef integers(std::size_t attr) const {
+  [[nodiscard]] at::IntArrayRef integers(std::size_t attr) const {
     const mneme_attr* given = attrs_[attr];
     return given != nullptr ? at::IntArrayRef(given->ints, given->count) : at::IntArrayRef();
   }
-  const char* text(std::size_t attr, const char* absent) const {
+  [[nodiscard]] const char* text(std::size_t attr, const char* absent) const {
     return attrs_[attr] != nullptr ? attrs_[attr]->text : absent;
   }
   // An integer that has to be 0 or 1.
-  bool flag(std::size_t attr, bool absent) const;
+  [[nodiscard]] bool flag(std::size_t attr, bool absent) const;
   // An integer of at least `least`.
-  std::int64_t at_least(std::size_t attr, std::int64_t least, std::int64_t absent) const;
+  [[nodiscard]] std::int64_t at_least(std::size_t attr, std::int64_t least,
+                                      std::int64_t absent) const;
   // The attribute as an element type of the op's class.
-  at::ScalarType dtype(std::size_t attr, std::uint32_t absent) const;
+  [[nodiscard]] at::ScalarType dtype(std::size_t attr, std::uint32_t absent) const;
   // A real that `type` represents: integral for integers, 0 or 1 for bool.
-  at::Scalar scalar(std::size_t attr, at::ScalarType type, double absent) const;
+  [[nodiscard]] at::Scalar scalar(std::size_t attr, at::ScalarType type, double absent) const;
 
   // A dimension of a tensor of `rank`, counted from the end when negative; in [0, rank).
-  std::int64_t dim(std::size_t attr, std::int64_t rank, std::int64_t absent) const;
+  [[nodiscard]] std::int64_t dim(std::size_t attr, std::int64_t rank, std::int64_t absent) const;
   // A list of distinct dimensions, each in [0, rank); empty when the attribute is absent.
-  at::DimVector dims(std::size_t attr, std::int64_t rank) const;
+  [[nodiscard]] at::DimVector dims(std::size_t attr, std::int64_t rank) const;
 
   // Shapes of two inputs have to broadcast.
   void check_broadcast(std::size_t left, std::size_t right) const;
@@ -77,14 +82,14 @@ class OpCall {
   [[noreturn]] void fail_attr(std::size_t attr, const std::string& expected,
                               const std::string& got) const;
   // "matmul/1(a f32 [2, 3], b f32 [4, 5]; dim=1)".
-  std::string describe() const;
-  std::string input_name(std::size_t index) const;
-  const std::string& attr_name(std::size_t attr) const;
+  [[nodiscard]] std::string describe() const;
+  [[nodiscard]] std::string input_name(std::size_t index) const;
+  [[nodiscard]] const std::string& attr_name(std::size_t attr) const;
 
  private:
   static const at::Tensor& none();
   // `given` counted from the start.
-  std::int64_t place(std::size_t attr, std::int64_t rank, std::int64_t given) const;
+  [[nodiscard]] std::int64_t place(std::size_t attr, std::int64_t rank, std::int64_t given) const;
   void check_counts() const;
   void parse_attrs();
   void parse_attr(const mneme_attr& attr);

@@ -56,7 +56,7 @@ class CallError : public std::runtime_error {
  public:
   CallError(mneme_status code, const std::string& message)
       : std::runtime_error(message), code_(code) {}
-  mneme_status code() const { return code_; }
+  [[nodiscard]] mneme_status code() const { return code_; }
 
  private:
   mneme_status code_;

@@ -185,7 +185,9 @@ struct UnknownValue {
   std::string expected;
   std::string got;
 
-  std::string text() const { return str(field, ": expected ", expected, ", got ", got); }
+  [[nodiscard]] std::string text() const {
+    return str(field, ": expected ", expected, ", got ", got);
+  }
 };
 
 // For bits that are no field of a struct: `family` as in KnownField.

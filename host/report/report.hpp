@@ -46,7 +46,7 @@ struct Report {
   // report.json names, are replaced, and removed where this report has none of the name. Equal
   // reports write equal bytes. Returns the page's path. Error (kRun) naming the file that cannot be
   // written.
-  std::filesystem::path write(const std::filesystem::path& folder) const;
+  [[nodiscard]] std::filesystem::path write(const std::filesystem::path& folder) const;
   // The specifications of the figures that write() writes into the folder.
   [[nodiscard]] std::vector<std::filesystem::path> figure_files(
       const std::filesystem::path& folder) const;

@@ -83,24 +83,28 @@ class Runtime {
   // Errors: Error (kUsage | kPlugin | kRun) as the data, the stack and the backbone give them.
   Runtime(const config::Experiment& experiment, const RuntimeOptions& options);
 
-  const config::Experiment& experiment() const { return experiment_; }
-  c10::Device device() const { return device_; }
-  config::Precision precision() const { return precision_; }
-  const std::shared_ptr<const data::Dataset>& dataset() const { return dataset_; }
-  const std::shared_ptr<plugin::PluginLoader>& loader() const { return loader_; }
+  [[nodiscard]] const config::Experiment& experiment() const { return experiment_; }
+  [[nodiscard]] c10::Device device() const { return device_; }
+  [[nodiscard]] config::Precision precision() const { return precision_; }
+  [[nodiscard]] const std::shared_ptr<const data::Dataset>& dataset() const { return dataset_; }
+  [[nodiscard]] const std::shared_ptr<plugin::PluginLoader>& loader() const { return loader_; }
   backbone::Model& model() { return *model_; }
-  const backbone::Model& model() const { return *model_; }
+  [[nodiscard]] const backbone::Model& model() const { return *model_; }
   memory::Stack& stack() { return *stack_; }
-  const memory::Stack& stack() const { return *stack_; }
+  [[nodiscard]] const memory::Stack& stack() const { return *stack_; }
 
   // Backbone first, then tiers in stack order.
-  const std::vector<optim::TrainableParameter>& parameters() const { return parameters_; }
+  [[nodiscard]] const std::vector<optim::TrainableParameter>& parameters() const {
+    return parameters_;
+  }
   // Numbers in the backbone's and in the tiers' parameters.
-  std::int64_t backbone_parameter_count() const;
-  std::int64_t memory_parameter_count() const;
+  [[nodiscard]] std::int64_t backbone_parameter_count() const;
+  [[nodiscard]] std::int64_t memory_parameter_count() const;
 
   // Where the first weights came from; absent = drawn from train.seed. For run.json.
-  const std::optional<WeightsSource>& weights_source() const { return weights_source_; }
+  [[nodiscard]] const std::optional<WeightsSource>& weights_source() const {
+    return weights_source_;
+  }
   void set_weights_source(WeightsSource source) { weights_source_ = std::move(source); }
 
   // Gives these parameters of the memory their first values (Stack::draw_parameters).
@@ -133,7 +137,7 @@ class Runtime {
   eval::Result evaluate_split(data::Split split, eval::Options options = {},
                               std::int64_t segments = 0);
   // Segments of such an evaluation, for progress; 0 = not known.
-  std::int64_t evaluation_segments(data::Split split) const;
+  [[nodiscard]] std::int64_t evaluation_segments(data::Split split) const;
 
  private:
   void collect_parameters();

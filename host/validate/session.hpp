@@ -49,8 +49,8 @@ struct Session {
   Session(const config::ModelConfig& config, const backbone::ModelSetup& setup,
           const config::MemoryConfig& memory, plugin::FindGroup find_group);
 
-  memory::StackState fresh(std::int64_t lanes,
-                           memory::Phase phase = memory::Phase::kTraining) const {
+  [[nodiscard]] memory::StackState fresh(std::int64_t lanes,
+                                         memory::Phase phase = memory::Phase::kTraining) const {
     return stack.new_state(phase, lanes);
   }
   // One committed segment of ids [B,T+1].
@@ -61,7 +61,7 @@ struct Session {
   at::Tensor nll(memory::StackState& state, const at::Tensor& ids,
                  const std::vector<std::int64_t>& lengths);
   // A parameter of the model, or of a tier by the end of its name. Error (kRun) when there is none.
-  at::Tensor parameter(const std::string& name) const;
+  [[nodiscard]] at::Tensor parameter(const std::string& name) const;
 };
 
 // [memory] with these plugin folders; `tiers` is the TOML text of its [[memory.tier]] tables, and

@@ -30,8 +30,10 @@ struct ContextColumns {
     const memory::ContextBlock* source = nullptr;
     std::int64_t index = 0;  // among the blocks of LayerContext::blocks that have rows
     at::Tensor k, v;         // [B,m,G|H,d], without positions
-    std::int64_t rows() const { return source->rows.count; }
-    bool is_placed() const { return source->position == memory::PositionKind::kPlace; }
+    [[nodiscard]] std::int64_t rows() const { return source->rows.count; }
+    [[nodiscard]] bool is_placed() const {
+      return source->position == memory::PositionKind::kPlace;
+    }
   };
   std::vector<Block> blocks;
   std::int64_t free = 0;    // rows without places
@@ -44,16 +46,17 @@ struct ContextColumns {
   // order in every lane.
   at::Tensor lane_order;
 
-  bool is_reordered() const;
-  ContextPlaces places() const;
+  [[nodiscard]] bool is_reordered() const;
+  [[nodiscard]] ContextPlaces places() const;
   // Keys or values [B,n,G|H,d] with key_heads heads; `rows` itself where it has this number
   // already.
-  at::Tensor of_all_heads(const at::Tensor& rows) const;
+  [[nodiscard]] at::Tensor of_all_heads(const at::Tensor& rows) const;
   // Applies that order to t, whose columns [free; placed; riders; rest] lie along `dim` and lanes
   // (or 1) along `lane_dim`.
-  at::Tensor in_lane_order(const at::Tensor& t, std::int64_t lane_dim, std::int64_t dim) const;
+  [[nodiscard]] at::Tensor in_lane_order(const at::Tensor& t, std::int64_t lane_dim,
+                                         std::int64_t dim) const;
   // Columns [B, free + placed + riders + rest] back in the order of LayerContext::blocks.
-  at::Tensor original_order(const at::Tensor& columns) const;
+  [[nodiscard]] at::Tensor original_order(const at::Tensor& columns) const;
   // Keys and values of the blocks in the order of LayerContext::blocks, of key_heads heads.
   void projections(std::vector<at::Tensor>& k, std::vector<at::Tensor>& v) const;
 };

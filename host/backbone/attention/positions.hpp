@@ -44,15 +44,15 @@ class PositionTables {
   // Signed distances high, high-1, .. [count, width], with the segment's mask too.
   at::Tensor signed_descending(std::int64_t high, std::int64_t count);
   // Signed distances [n] i64 -> [n, width], clamped from above, without dropout.
-  at::Tensor of(const at::Tensor& distances) const;
-  std::int64_t clamp() const { return clamp_; }
-  std::int64_t width() const { return width_; }
-  const at::TensorOptions& options() const { return options_; }
+  [[nodiscard]] at::Tensor of(const at::Tensor& distances) const;
+  [[nodiscard]] std::int64_t clamp() const { return clamp_; }
+  [[nodiscard]] std::int64_t width() const { return width_; }
+  [[nodiscard]] const at::TensorOptions& options() const { return options_; }
 
  private:
   at::Tensor plain(std::int64_t distances);
   // Signed distances high .. low, with a mask of their own.
-  at::Tensor dropped(std::int64_t high, std::int64_t low) const;
+  [[nodiscard]] at::Tensor dropped(std::int64_t high, std::int64_t low) const;
 
   std::int64_t width_;
   std::int64_t clamp_;

@@ -25,7 +25,7 @@ struct Turn {
   at::Tensor cos, sin;  // [n,d/2] or [B,n,d/2]
 
   // The same for rows of heads, [n,1,d/2]: to turn [B,n,H,d].
-  Turn of_rows() const;
+  [[nodiscard]] Turn of_rows() const;
 };
 
 // x [.., n, d] turned; `turn` broadcasts to [.., n, d/2]. In x's dtype.
@@ -39,11 +39,11 @@ class RotaryTables {
   // Places first, first + 1, .. [count,d/2] in `dtype`; kept for the next call.
   Turn range(std::int64_t first, std::int64_t count, at::ScalarType dtype);
   // Places i64 [..] -> [..,d/2].
-  Turn at(const at::Tensor& places, at::ScalarType dtype) const;
+  [[nodiscard]] Turn at(const at::Tensor& places, at::ScalarType dtype) const;
   // Of queries, and of keys.
-  double factor() const { return factor_; }
+  [[nodiscard]] double factor() const { return factor_; }
   // What the factor of queries and keys makes of a score; also of one without positions.
-  double score_factor() const { return factor_ * factor_; }
+  [[nodiscard]] double score_factor() const { return factor_ * factor_; }
 
  private:
   at::Tensor frequencies_;  // [d/2] f64

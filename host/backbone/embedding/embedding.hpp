@@ -21,24 +21,26 @@ struct ClusterPlan {
   bool has_projection = false;
   std::vector<bool> tie_projection;  // one a cluster
 
-  std::int64_t clusters() const { return static_cast<std::int64_t>(ends.size()); }
-  std::int64_t begin(std::int64_t cluster) const {
+  [[nodiscard]] std::int64_t clusters() const { return static_cast<std::int64_t>(ends.size()); }
+  [[nodiscard]] std::int64_t begin(std::int64_t cluster) const {
     return cluster == 0 ? 0 : ends[static_cast<std::size_t>(cluster - 1)];
   }
-  std::int64_t end(std::int64_t cluster) const { return ends[static_cast<std::size_t>(cluster)]; }
-  std::int64_t embedding(std::int64_t cluster) const {
+  [[nodiscard]] std::int64_t end(std::int64_t cluster) const {
+    return ends[static_cast<std::size_t>(cluster)];
+  }
+  [[nodiscard]] std::int64_t embedding(std::int64_t cluster) const {
     return widths[static_cast<std::size_t>(cluster)];
   }
   // Which ids [..] are in cluster i: bool [..].
-  at::Tensor holds(std::int64_t i, const at::Tensor& ids) const;
+  [[nodiscard]] at::Tensor holds(std::int64_t i, const at::Tensor& ids) const;
   // Ids of each cluster.
-  std::vector<std::int64_t> sizes() const {
+  [[nodiscard]] std::vector<std::int64_t> sizes() const {
     std::vector<std::int64_t> out;
     for (std::int64_t i = 0; i < clusters(); ++i) out.push_back(end(i) - begin(i));
     return out;
   }
   // Clusters with tables of their own: all of them for div > 1, one table for div 1.
-  std::int64_t tables() const { return div > 1 ? clusters() : 1; }
+  [[nodiscard]] std::int64_t tables() const { return div > 1 ? clusters() : 1; }
 };
 
 // The plan of a model. Errors: Error(kUsage) naming the key for cutoffs beyond the vocabulary, a
@@ -61,19 +63,21 @@ class Embedding {
   // Several clusters are looked up by mask on a device where no gradient is wanted, else by index.
   // With gradient `pieces` receives the clusters' rows of the one table that the softmax uses too,
   // and is empty where there is no such table; null = not wanted.
-  at::Tensor forward(const at::Tensor& ids, at::ScalarType compute,
-                     std::vector<WeightRows>* pieces = nullptr) const;
-  at::Tensor forward(const at::Tensor& ids, at::ScalarType compute, ClusterLookup lookup) const;
+  [[nodiscard]] at::Tensor forward(const at::Tensor& ids, at::ScalarType compute,
+                                   std::vector<WeightRows>* pieces = nullptr) const;
+  [[nodiscard]] at::Tensor forward(const at::Tensor& ids, at::ScalarType compute,
+                                   ClusterLookup lookup) const;
 
-  const std::vector<at::Tensor>& tables() const { return tables_; }
-  const std::vector<at::Tensor>& projections() const { return projections_; }
+  [[nodiscard]] const std::vector<at::Tensor>& tables() const { return tables_; }
+  [[nodiscard]] const std::vector<at::Tensor>& projections() const { return projections_; }
 
  private:
-  at::Tensor projected(std::int64_t table, const at::Tensor& rows, at::ScalarType compute) const;
+  [[nodiscard]] at::Tensor projected(std::int64_t table, const at::Tensor& rows,
+                                     at::ScalarType compute) const;
   // Row by row of `ids` [n], of tables of their own.
-  at::Tensor rows_by_index(const at::Tensor& ids, at::ScalarType compute) const;
-  at::Tensor rows_by_mask(const at::Tensor& ids, at::ScalarType compute) const;
-  at::Tensor scaled(const at::Tensor& rows) const;
+  [[nodiscard]] at::Tensor rows_by_index(const at::Tensor& ids, at::ScalarType compute) const;
+  [[nodiscard]] at::Tensor rows_by_mask(const at::Tensor& ids, at::ScalarType compute) const;
+  [[nodiscard]] at::Tensor scaled(const at::Tensor& rows) const;
 
   ClusterPlan plan_;
   bool is_tied_;

@@ -29,7 +29,8 @@ class Softmax {
   Output forward(const at::Tensor& hidden, const at::Tensor& target, bool wants_best,
                  at::ScalarType compute, const std::vector<WeightRows>& pieces = {}) const;
   // Log-probabilities of every id, [n,V], without gradient blocks: for generation and tests.
-  at::Tensor log_probabilities(const at::Tensor& hidden, at::ScalarType compute) const;
+  [[nodiscard]] at::Tensor log_probabilities(const at::Tensor& hidden,
+                                             at::ScalarType compute) const;
   void weights_changed() { converted_.clear(); }
 
  private:
@@ -37,17 +38,17 @@ class Softmax {
     WeightRows weight;
     at::Tensor bias;
   };
-  at::Tensor projected(const at::Tensor& hidden, std::int64_t cluster,
-                       at::ScalarType compute) const;
+  [[nodiscard]] at::Tensor projected(const at::Tensor& hidden, std::int64_t cluster,
+                                     at::ScalarType compute) const;
   // Weights of the clusters' words in `compute`.
   std::vector<Part> word_weights(at::ScalarType compute,
                                  const std::vector<WeightRows>& pieces = {}) const;
   // The head's, with the clusters' entries behind its words.
-  Part with_entries(const Part& words, at::ScalarType compute) const;
+  [[nodiscard]] Part with_entries(const Part& words, at::ScalarType compute) const;
   // As forward, without gradient, for more than one cluster: of a cluster only the rows whose
   // target it has, or, where the best is asked for, that may have their best in it.
-  Output score(const at::Tensor& hidden, const at::Tensor& target, bool wants_best,
-               at::ScalarType compute) const;
+  [[nodiscard]] Output score(const at::Tensor& hidden, const at::Tensor& target, bool wants_best,
+                             at::ScalarType compute) const;
 
   ClusterPlan plan_;
   std::vector<at::Tensor> weights_;           // [V_i, d_i] by table

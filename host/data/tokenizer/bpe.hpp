@@ -67,7 +67,8 @@ class Bpe {
   void find_cuts(const std::vector<Merge>& merges);
   std::int64_t encode_part(std::string_view word, std::vector<std::int32_t>& ids);
   std::int64_t merge_word(std::string_view word, std::vector<std::int32_t>& ids);
-  std::int64_t append_symbols(std::string_view word, std::vector<std::int32_t>& symbols) const;
+  [[nodiscard]] std::int64_t append_symbols(std::string_view word,
+                                            std::vector<std::int32_t>& symbols) const;
   void merge_short(std::vector<std::int32_t>& symbols) const;
   void merge_long(std::vector<std::int32_t>& symbols) const;
   [[nodiscard]] std::int32_t find_character(std::string_view character, char32_t value) const;

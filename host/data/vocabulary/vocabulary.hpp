@@ -131,7 +131,7 @@ class Vocabulary {
 
   // Passes the ids of a text to `sink`, without a flush. Error (kUsage) with file:line:column for
   // text that is not UTF-8 (all but byte) and for symbols that the vocabulary lacks (byte, char).
-  EncodeCounts encode(const NamedText& text, TokenSink& sink) const;
+  [[nodiscard]] EncodeCounts encode(const NamedText& text, TokenSink& sink) const;
   // Appends the ids to `ids`.
   EncodeCounts encode(const NamedText& text, std::vector<std::int32_t>& ids) const;
   // The text of ids: bytes and characters joined, words separated by spaces and <eos> as a newline,

@@ -69,7 +69,7 @@ struct mneme_ctx {
   std::vector<mneme::memory::Rows>* released = nullptr;  // where released rows go
   std::map<mneme_queue, std::int64_t> rows_read;         // rows that the hook read, by queue
 
-  mneme::memory::LayerServices& layer_services() const {
+  [[nodiscard]] mneme::memory::LayerServices& layer_services() const {
     if (services == nullptr)
       throw mneme::memory::CallError(
           MNEME_E_STATE,
@@ -79,10 +79,10 @@ struct mneme_ctx {
   // Rows for the plugin, with handles borrowed for this call.
   mneme_rows rows_out(const mneme::memory::Rows& rows);
   // Rows from the plugin, checked against B, D, H and d.
-  mneme::memory::Rows rows_in(const mneme_rows& rows) const;
-  std::string where() const;  // "plugin ..., tier ..., hook ..., layer ..."
+  [[nodiscard]] mneme::memory::Rows rows_in(const mneme_rows& rows) const;
+  [[nodiscard]] std::string where() const;  // "plugin ..., tier ..., hook ..., layer ..."
   // "<tier>.<layer, or model>.<name>", of a draw or a probe.
-  std::string scoped_name(const char* name) const;
+  [[nodiscard]] std::string scoped_name(const char* name) const;
   // Passes a tensor that the hook returns or stores to the FiniteWatch, if there is one; `name` is
   // that of a slot, queue or loss.
   void check_output(const char* what, const at::Tensor& tensor,

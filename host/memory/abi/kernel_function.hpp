@@ -52,7 +52,7 @@ class Views {
   void add_none(at::Device device);
   // A view of `meta`'s shape and dtype; without data when `tensor` is undefined.
   void add_or_absent(const at::Tensor& tensor, const at::Tensor& meta);
-  const mneme_view* data() const { return views_.data(); }
+  [[nodiscard]] const mneme_view* data() const { return views_.data(); }
 
  private:
   std::deque<std::vector<std::int64_t>> arrays_;

@@ -27,8 +27,8 @@ class CallHandle {
   CallHandle& operator=(const CallHandle&) = delete;
 
   // What the plugin gets; no other call had or will have the same.
-  mneme_ctx* ctx() const { return reinterpret_cast<mneme_ctx*>(number_); }
-  mneme_setup* setup() const { return reinterpret_cast<mneme_setup*>(number_); }
+  [[nodiscard]] mneme_ctx* ctx() const { return reinterpret_cast<mneme_ctx*>(number_); }
+  [[nodiscard]] mneme_setup* setup() const { return reinterpret_cast<mneme_setup*>(number_); }
 
  private:
   std::uintptr_t number_;

@@ -34,20 +34,20 @@ class HandleTable {
   }
   mneme_tensor borrow(const at::Tensor& tensor) { return tensor.defined() ? add(tensor, true) : 0; }
   mneme_tensor give(at::Tensor tensor) { return add(std::move(tensor), false); }
-  const at::Tensor& get(mneme_tensor handle) const {
+  [[nodiscard]] const at::Tensor& get(mneme_tensor handle) const {
     const Entry* entry = find(handle);
     if (entry == nullptr) fail(handle);
     return entry->tensor;
   }
   // Undefined for 0.
-  at::Tensor get_optional(mneme_tensor handle) const {
+  [[nodiscard]] at::Tensor get_optional(mneme_tensor handle) const {
     return handle == 0 ? at::Tensor() : get(handle);
   }
   void retain(mneme_tensor handle);
   void release(mneme_tensor handle);
   // The inputs that the running hook was not given because its tier does not want them; "" for
   // none.
-  std::string unwanted() const;
+  [[nodiscard]] std::string unwanted() const;
 
   static constexpr std::uint64_t kBlockSize = std::uint64_t{1} << 16;  // handles in a block
 
@@ -64,13 +64,13 @@ class HandleTable {
     return blocks_.back() * kBlockSize + place;
   }
   // The handle's place in entries_; that of no entry when it was not made in this call.
-  std::size_t place_of(mneme_tensor handle) const {
+  [[nodiscard]] std::size_t place_of(mneme_tensor handle) const {
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
       if (blocks_[i] == handle / kBlockSize) return i * kBlockSize + handle % kBlockSize;
     }
     return entries_.size();
   }
-  const Entry* find(mneme_tensor handle) const {
+  [[nodiscard]] const Entry* find(mneme_tensor handle) const {
     const std::size_t place = place_of(handle);
     if (place >= entries_.size() || entries_[place].references == 0) return nullptr;
     return &entries_[place];

@@ -30,7 +30,7 @@ struct BackboneInfo {
   // Stack::draw_parameters.
   bool draws_parameters = true;
 
-  std::int64_t key_heads() const { return kv_heads > 0 ? kv_heads : heads; }
+  [[nodiscard]] std::int64_t key_heads() const { return kv_heads > 0 ? kv_heads : heads; }
 };
 
 enum class Phase { kTraining, kEvaluation };

@@ -34,8 +34,8 @@ class FiniteWatch {
   void check_kernel_output(const std::string& hook, const std::string& what,
                            const at::Tensor& tensor);
   // "result of plugin ..., tier 0, hook read, layer 1, lane 0"; "" = none.
-  const std::string& found() const { return found_; }
-  bool is_looking() const { return found_.empty() && !has_bad_input_; }
+  [[nodiscard]] const std::string& found() const { return found_; }
+  [[nodiscard]] bool is_looking() const { return found_.empty() && !has_bad_input_; }
 
  private:
   std::string found_;

@@ -32,12 +32,12 @@ struct Rows {
   std::vector<std::int64_t> counts;  // [B] valid rows a lane; empty = m each
 
   // Rows [from, from + n) as views.
-  Rows slice(std::int64_t from, std::int64_t n) const;
-  Rows detached() const;
+  [[nodiscard]] Rows slice(std::int64_t from, std::int64_t n) const;
+  [[nodiscard]] Rows detached() const;
   // Bytes of the tensors' own elements (not of the storage they may be views of).
-  std::int64_t bytes() const;
+  [[nodiscard]] std::int64_t bytes() const;
   // The tensor that has the rows: hidden, or k.
-  const at::Tensor& main() const { return kind == RowsKind::kKeyValue ? k : hidden; }
+  [[nodiscard]] const at::Tensor& main() const { return kind == RowsKind::kKeyValue ? k : hidden; }
 };
 
 // The tensors of rows and their names in files.
@@ -72,7 +72,7 @@ struct RowsBlock {
   mutable std::map<std::int64_t, Projection> projections;  // by layer
 
   // A new block with rows [from, from + n) and the same part of every cached projection.
-  std::shared_ptr<RowsBlock> trimmed(std::int64_t from, std::int64_t n) const;
+  [[nodiscard]] std::shared_ptr<RowsBlock> trimmed(std::int64_t from, std::int64_t n) const;
 };
 using BlockPtr = std::shared_ptr<const RowsBlock>;
 
@@ -97,8 +97,8 @@ class RowsRoom {
 // A first-in-first-out queue of blocks; copying it copies pointers only.
 class RowsQueue {
  public:
-  std::int64_t size() const { return size_; }
-  const std::vector<BlockPtr>& blocks() const { return blocks_; }
+  [[nodiscard]] std::int64_t size() const { return size_; }
+  [[nodiscard]] const std::vector<BlockPtr>& blocks() const { return blocks_; }
 
   void append(BlockPtr block);
   // Puts rows before the oldest.
@@ -110,7 +110,7 @@ class RowsQueue {
   // Replaces everything by one block.
   void assign(BlockPtr block);
   // The whole content as one piece.
-  Rows rows() const;
+  [[nodiscard]] Rows rows() const;
   // The same for a queue that is read again: its blocks are moved to one piece of memory, where
   // those of later calls of append follow, so that a row is copied a small number of times at most.
   Rows joined();
@@ -123,7 +123,7 @@ class RowsQueue {
   void keep_newest(std::int64_t n);
   // Keeps the lanes in `lanes`, in that order (repeats allowed).
   void select(const std::vector<std::int64_t>& lanes);
-  std::int64_t bytes() const;
+  [[nodiscard]] std::int64_t bytes() const;
 
  private:
   std::vector<Rows> remove_oldest(std::int64_t n);

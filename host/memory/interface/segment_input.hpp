@@ -29,7 +29,9 @@ struct ContextBlock {
   // kExplicit, i64: distance to the segment's first token [B|1,m], or to each token [B|1,T|1,m].
   at::Tensor distance;
 
-  bool has_distance_of_tokens() const { return distance.defined() && distance.dim() == 3; }
+  [[nodiscard]] bool has_distance_of_tokens() const {
+    return distance.defined() && distance.dim() == 3;
+  }
   at::Tensor bias;  // [B|1,H|1,T|1,m]; undefined = none
 };
 
@@ -38,7 +40,7 @@ struct ContextBlock {
 struct LayerContext {
   std::vector<ContextBlock> blocks;
   at::Tensor token_bias;  // [B|1,H|1,T|1,offset+T]; undefined = none
-  std::int64_t rows() const {
+  [[nodiscard]] std::int64_t rows() const {
     std::int64_t sum = 0;
     for (const ContextBlock& block : blocks) sum += block.rows.count;
     return sum;

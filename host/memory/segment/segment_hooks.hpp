@@ -36,7 +36,7 @@ class SegmentHooks {
   SegmentHooks(const SegmentHooks&) = delete;
   SegmentHooks& operator=(const SegmentHooks&) = delete;
 
-  const Riders& riders() const;
+  [[nodiscard]] const Riders& riders() const;
 
   // Open segments. They begin with the first step; next_step(n) begins one of n more tokens.
   // Stages 3, 4 and 6 run in every step, 1, 2 and 5 only in the first. close() comes before stages
@@ -57,17 +57,17 @@ class SegmentHooks {
   LayerContext context(std::int64_t layer, const at::Tensor& x, LayerServices& services);
   // True when the backbone may use and fill ContextBlock::block->projections
   // (SegmentInput::may_keep_projections).
-  bool caches_projections() const;
-  std::uint64_t weights_version() const;
+  [[nodiscard]] bool caches_projections() const;
+  [[nodiscard]] std::uint64_t weights_version() const;
   // In evaluation: keeps the token rows' keys and values, so that blocks made of x inherit them.
   void keep_projections(std::int64_t layer, const at::Tensor& k, const at::Tensor& v);
   // Whether a tier absorbs in the layer, and whether one wants any of these tensors
   // (MNEME_WANT_...).
-  bool absorbs(std::int64_t layer) const;
-  bool wants(std::int64_t layer, std::uint64_t tensors) const;
+  [[nodiscard]] bool absorbs(std::int64_t layer) const;
+  [[nodiscard]] bool wants(std::int64_t layer, std::uint64_t tensors) const;
   // A hook wants lse, or a tier that reads at HEADS may merge by it: it costs a pass over the
   // scores.
-  bool wants_lse(std::int64_t layer) const;
+  [[nodiscard]] bool wants_lse(std::int64_t layer) const;
   // Stage 5 (ride): attention of the riders, [B,M,H,d]; may be undefined in the last layer, where
   // it is not needed. k, v [B,M+T,H,d]: riders, then tokens.
   at::Tensor ride(std::int64_t layer, const at::Tensor& hidden, const at::Tensor& q_riders,
@@ -88,14 +88,14 @@ class SegmentHooks {
   // Stage 8 (finish). top [B,T,D]; layers: outputs of all layers; targets [B,T] i64 (-1 = none),
   // logp [B,T], both undefined when there are none; riders [B,M,D], as top (undefined without
   // riders). Layers, logp and riders may be left out unless a tier wants them (MNEME_WANT_FINISH_...).
-  bool wants_at_finish(std::uint64_t tensors) const;
+  [[nodiscard]] bool wants_at_finish(std::uint64_t tensors) const;
   void finish(const at::Tensor& top, const std::vector<at::Tensor>& layers,
               const at::Tensor& targets, const at::Tensor& logp, const at::Tensor& riders = {});
 
   // Rows besides the context's that reads may use in a layer, summed over tiers: the number that a
   // tier declares (traits.read_rows), or the number that it got from its queues in this segment if
   // that is larger.
-  std::int64_t read_rows() const;
+  [[nodiscard]] std::int64_t read_rows() const;
 
   // After stage 8, where this process computes some of the lanes: losses and metrics become the
   // parts that these lanes have in the means over all lanes, so that their sums over the processes
@@ -103,10 +103,10 @@ class SegmentHooks {
   void sum_over_processes(const SumOverProcesses& sum);
   // Auxiliary losses by "<index>.<plugin id>.<name>" with the memory file's weight beside the
   // value; metrics likewise, detached. After stage 8.
-  std::map<std::string, Reported> losses() const;
-  std::map<std::string, Reported> metrics() const;
+  [[nodiscard]] std::map<std::string, Reported> losses() const;
+  [[nodiscard]] std::map<std::string, Reported> metrics() const;
   // Sum of weight * value over losses; undefined when there is none.
-  at::Tensor total_loss() const;
+  [[nodiscard]] at::Tensor total_loss() const;
 
   // Makes this segment's writes the state.
   void commit();

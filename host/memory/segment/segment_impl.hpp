@@ -79,7 +79,7 @@ struct SegmentHooks::Impl {
   Impl(Stack& stack_in, StackState& state_in, const SegmentInput& input_in)
       : stack(stack_in), state(state_in), input(input_in) {}
 
-  const Tier& tier(std::size_t i) const { return *stack.tiers()[i]; }
+  [[nodiscard]] const Tier& tier(std::size_t i) const { return *stack.tiers()[i]; }
 
   // Begins the segment: the steps that follow, in this order.
   void start();
@@ -137,12 +137,12 @@ struct SegmentHooks::Impl {
   // local is null before reading; is_own_segment: the rows are x, and local is theirs.
   void absorb(std::size_t i, std::int64_t layer, const Rows& rows, const at::Tensor& x,
               const LocalAttention* local, LayerServices& services, bool is_own_segment = false);
-  Rows segment_rows(const at::Tensor& x) const;
+  [[nodiscard]] Rows segment_rows(const at::Tensor& x) const;
   // Of LocalAttention::mass [B,C+M+T] the columns of tier i's own context rows, then those of the
   // tokens.
-  at::Tensor mass_of(std::size_t i, std::int64_t layer, const at::Tensor& mass,
-                     std::int64_t& rows) const;
-  ColumnRange columns_of(std::size_t i, std::int64_t layer) const;
+  [[nodiscard]] at::Tensor mass_of(std::size_t i, std::int64_t layer, const at::Tensor& mass,
+                                   std::int64_t& rows) const;
+  [[nodiscard]] ColumnRange columns_of(std::size_t i, std::int64_t layer) const;
 
   ReadResult read(std::size_t i, std::int64_t layer, std::uint32_t site,
                   const LocalAttention& local, const at::Tensor& projected,
@@ -152,18 +152,22 @@ struct SegmentHooks::Impl {
                                    const LocalAttention& local, const at::Tensor& projected,
                                    LayerServices& services);
   // The result of a read hook, checked and in the shape of the local result. Errors: CallError.
-  ReadResult checked_result(const mneme_read& out, std::uint32_t site) const;
+  [[nodiscard]] ReadResult checked_result(const mneme_read& out, std::uint32_t site) const;
   void check_finite(const ReadResult& result) const;
-  at::Tensor checked_out(const mneme_read& out, const std::vector<std::int64_t>& full) const;
-  std::string other_site(const at::Tensor& result, bool is_heads) const;
-  at::Tensor checked_gate(const mneme_read& out, const std::vector<std::int64_t>& full) const;
-  at::Tensor checked_lse(const mneme_read& out) const;
+  [[nodiscard]] at::Tensor checked_out(const mneme_read& out,
+                                       const std::vector<std::int64_t>& full) const;
+  [[nodiscard]] std::string other_site(const at::Tensor& result, bool is_heads) const;
+  [[nodiscard]] at::Tensor checked_gate(const mneme_read& out,
+                                        const std::vector<std::int64_t>& full) const;
+  [[nodiscard]] at::Tensor checked_lse(const mneme_read& out) const;
 
-  at::Tensor rider_validity(at::Device device) const;
+  [[nodiscard]] at::Tensor rider_validity(at::Device device) const;
   void take_weights(std::map<std::string, Accumulated>& all, const char* kind,
                     const std::map<std::string, double>& totals) const;
-  std::map<std::string, Reported> reported(const std::map<std::string, Accumulated>& from) const;
-  bool any_tier(std::int64_t layer, const std::function<bool(const Instance&)>& predicate) const;
+  [[nodiscard]] std::map<std::string, Reported> reported(
+      const std::map<std::string, Accumulated>& from) const;
+  [[nodiscard]] bool any_tier(std::int64_t layer,
+                              const std::function<bool(const Instance&)>& predicate) const;
 };
 
 }  // namespace mneme::memory

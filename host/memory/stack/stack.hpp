@@ -47,42 +47,43 @@ class Stack {
   Stack(const Stack&) = delete;
   Stack& operator=(const Stack&) = delete;
 
-  const BackboneInfo& backbone() const { return backbone_; }
-  bool is_empty() const { return tiers_.empty(); }
+  [[nodiscard]] const BackboneInfo& backbone() const { return backbone_; }
+  [[nodiscard]] bool is_empty() const { return tiers_.empty(); }
   // In stack order: the nearest memory first.
-  const std::vector<std::unique_ptr<Tier>>& tiers() const { return tiers_; }
-  std::vector<TierIdentity> identities() const;
-  const std::vector<TierParameter>& parameters() const { return parameters_; }
+  [[nodiscard]] const std::vector<std::unique_ptr<Tier>>& tiers() const { return tiers_; }
+  [[nodiscard]] std::vector<TierIdentity> identities() const;
+  [[nodiscard]] const std::vector<TierParameter>& parameters() const { return parameters_; }
   // Draws the initial values of these parameters; the caller then calls weights_changed().
   void draw_parameters(const std::vector<std::string>& names);
   // Rows that the tiers' contexts hold at most, summed over tiers (key same_length).
-  std::int64_t context_rows(Phase phase) const;
+  [[nodiscard]] std::int64_t context_rows(Phase phase) const;
   // The riders among them, which pass through the layers with every segment.
-  std::int64_t rider_rows(Phase phase) const;
+  [[nodiscard]] std::int64_t rider_rows(Phase phase) const;
   // Every optimiser step, load of weights and swap calls it: cached projections of older weights
   // are dropped.
   void weights_changed() { ++weights_version_; }
-  std::uint64_t weights_version() const { return weights_version_; }
+  [[nodiscard]] std::uint64_t weights_version() const { return weights_version_; }
   // Called when this stack replaces `retired`: projections cached under that one become outdated.
   void succeed(const Stack& retired) {
     weights_version_ = std::max(weights_version_, retired.weights_version_ + 1);
   }
 
   // What the tiers declare, in stack order, with the bytes of states of these numbers of lanes.
-  std::vector<TierOutline> outlines(std::int64_t train_lanes, std::int64_t eval_lanes) const;
+  [[nodiscard]] std::vector<TierOutline> outlines(std::int64_t train_lanes,
+                                                  std::int64_t eval_lanes) const;
 
   // Whether a tier declares auxiliary losses, or does not say which it has.
-  bool has_losses() const;
+  [[nodiscard]] bool has_losses() const;
   // "<index>.<plugin id>.<slot>" of every slot of training that outlives a segment and has no
   // lanes.
-  std::vector<std::string> slots_without_lanes() const;
+  [[nodiscard]] std::vector<std::string> slots_without_lanes() const;
 
-  StackState new_state(Phase phase, std::int64_t lanes) const;
+  [[nodiscard]] StackState new_state(Phase phase, std::int64_t lanes) const;
   // Restores what save() gave; keys and values of blocks count as made under the present weights.
   // Errors: Error(kUsage) for another plugin, revision or shape, and for other trained options.
-  StackState restore(Phase phase, std::int64_t lanes, const NamedState& saved) const;
+  [[nodiscard]] StackState restore(Phase phase, std::int64_t lanes, const NamedState& saved) const;
   // Longest segment that every tier serves; 0 = any.
-  std::int64_t longest_segment(Phase phase) const;
+  [[nodiscard]] std::int64_t longest_segment(Phase phase) const;
   // The state for continuing a run of another stack, whose state was saved: slots and queues of
   // tiers that both stacks have under one name (index and plugin id) are carried where name,
   // revision and shape agree; extents that a slot declares as MNEME_ANY and the number of a queue's
@@ -91,21 +92,23 @@ class Stack {
   // options, is refused, or with Carry::kReset gets a fresh state; `report` (may be null) lists it.
   // Counters of lanes and segments are always taken over. Errors: Error(kUsage) listing what does
   // not fit, and for another number of lanes.
-  StackState carry(Phase phase, std::int64_t lanes, const NamedState& saved, config::Carry policy,
-                   StateCarry* report = nullptr) const;
+  [[nodiscard]] StackState carry(Phase phase, std::int64_t lanes, const NamedState& saved,
+                                 config::Carry policy, StateCarry* report = nullptr) const;
   // The values of the trained options: those that parameters and state depend on.
-  plugin::TierOptions trained_options() const;
+  [[nodiscard]] plugin::TierOptions trained_options() const;
   // The differences between these values and those under which parameters or a state were made.
-  std::vector<plugin::OptionChange> changed_options(const plugin::TierOptions& trained) const;
+  [[nodiscard]] std::vector<plugin::OptionChange> changed_options(
+      const plugin::TierOptions& trained) const;
 
  private:
-  std::vector<plugin::OptionChange> changed_options(const StateParts& saved) const;
-  std::vector<TierState> new_states(Phase phase, std::int64_t lanes) const;
+  [[nodiscard]] std::vector<plugin::OptionChange> changed_options(const StateParts& saved) const;
+  [[nodiscard]] std::vector<TierState> new_states(Phase phase, std::int64_t lanes) const;
   // What fits of every tier whose trained options are not among `changes`; `report` lists it.
   // `weights_version`: of the projections; none = without them.
-  StackState restore_tiers(Phase phase, std::int64_t lanes, const StateParts& saved,
-                           const std::vector<plugin::OptionChange>& changes,
-                           std::optional<std::uint64_t> weights_version, StateCarry& report) const;
+  [[nodiscard]] StackState restore_tiers(Phase phase, std::int64_t lanes, const StateParts& saved,
+                                         const std::vector<plugin::OptionChange>& changes,
+                                         std::optional<std::uint64_t> weights_version,
+                                         StateCarry& report) const;
 
   BackboneInfo backbone_;
   std::vector<std::unique_ptr<Tier>> tiers_;

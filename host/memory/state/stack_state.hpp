@@ -53,22 +53,22 @@ class StackState {
   StackState(StackState&&) noexcept;
   StackState& operator=(StackState&&) noexcept;
 
-  StackState clone() const;
-  std::int64_t lanes() const { return counters_.lanes; }
-  std::int64_t segments() const { return counters_.segments; }
-  const RunCounters& counters() const { return counters_; }
-  const std::vector<TierState>& tiers() const { return tiers_; }
+  [[nodiscard]] StackState clone() const;
+  [[nodiscard]] std::int64_t lanes() const { return counters_.lanes; }
+  [[nodiscard]] std::int64_t segments() const { return counters_.segments; }
+  [[nodiscard]] const RunCounters& counters() const { return counters_; }
+  [[nodiscard]] const std::vector<TierState>& tiers() const { return tiers_; }
   // Marks lanes that are reset when the next segment begins. `do_others_go_on`: other processes have
   // lanes of the same batch that are not reset; then rows stay, invalid, even if all lanes of this
   // process are reset, as they do beside lanes that continue.
   void reset(const std::vector<std::uint8_t>& lanes, bool do_others_go_on = false);
   void reset_all();
   // Bytes of all slots, queues and waiting rows, measured on the tensors; cached projections apart.
-  std::int64_t bytes() const;
-  std::int64_t cached_projection_bytes() const;
+  [[nodiscard]] std::int64_t bytes() const;
+  [[nodiscard]] std::int64_t cached_projection_bytes() const;
   // True when no slot's graph reaches into committed segments: only then may backward and the
   // optimiser's step run.
-  bool is_graph_boundary() const { return counters_.graph_segments == 0; }
+  [[nodiscard]] bool is_graph_boundary() const { return counters_.graph_segments == 0; }
   // Detaches all slots, so that later segments send no gradient into the committed ones.
   void cut_graph();
   // The lanes' streams for the generator (default 0, 1, ...); a lane that runs alone under its own

@@ -37,8 +37,8 @@ class TierState {
   // A fresh state of `lanes` lanes.
   TierState(const Tier& tier, Phase phase, std::int64_t lanes, const BackboneInfo& backbone);
 
-  const Tier& tier() const { return *tier_; }
-  const Instance& instance() const { return *instance_; }
+  [[nodiscard]] const Tier& tier() const { return *tier_; }
+  [[nodiscard]] const Instance& instance() const { return *instance_; }
   ScopeState& scope(bool is_model_scope, std::int64_t served_index) {
     return is_model_scope ? model_ : layers_[static_cast<std::size_t>(served_index)];
   }
@@ -55,8 +55,8 @@ class TierState {
   // Detaches `stop` slots; `through` slots too when `cut_through`.
   void detach(bool cut_through);
   void select(const std::vector<std::int64_t>& lanes);
-  std::int64_t bytes() const;
-  std::int64_t cached_projection_bytes() const;
+  [[nodiscard]] std::int64_t bytes() const;
+  [[nodiscard]] std::int64_t cached_projection_bytes() const;
 
   // Adds the tier's entries; a block's projections with this version of the weights alone.
   void add_to(StateParts& out, std::optional<std::uint64_t> weights_version) const;
@@ -68,7 +68,7 @@ class TierState {
                StateCarry& report);
 
  private:
-  at::Tensor start_value(const SlotDecl& decl, std::int64_t served_index) const;
+  [[nodiscard]] at::Tensor start_value(const SlotDecl& decl, std::int64_t served_index) const;
   void fill_queue_start(ScopeState& scope, std::int64_t queue);
   // Columns for the rows that a lane starts with, invalid in every lane.
   void make_room_for_start(RowsQueue& queue, const QueueDecl& decl) const;

@@ -35,7 +35,7 @@ struct SlotDecl {
   std::size_t start_parameter = 0;  // its place among the instance's parameters
   double start_value = 0.0;
 
-  bool has_lanes() const { return !dims.empty() && dims.front() == MNEME_LANES; }
+  [[nodiscard]] bool has_lanes() const { return !dims.empty() && dims.front() == MNEME_LANES; }
 };
 
 struct QueueDecl {

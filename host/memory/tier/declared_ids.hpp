@@ -20,15 +20,15 @@ class DeclaredIds {
   DeclaredIds() : first_((1 + next_instance() % kInstances) * kIdsOfInstance) {}
 
   // Of what was declared as the `place`th of its kind, from 0.
-  std::uint32_t id(Declared kind, std::size_t place) const {
+  [[nodiscard]] std::uint32_t id(Declared kind, std::size_t place) const {
     return begin(kind) + static_cast<std::uint32_t>(place);
   }
   // Whether the id is that of one of `count` declared ones.
-  bool has(Declared kind, std::uint32_t id, std::size_t count) const {
+  [[nodiscard]] bool has(Declared kind, std::uint32_t id, std::size_t count) const {
     return id - begin(kind) < count;  // an id below the range becomes a large number
   }
   // Its place. Errors: CallError when it has none.
-  std::size_t place(Declared kind, std::uint32_t id, std::size_t count) const {
+  [[nodiscard]] std::size_t place(Declared kind, std::uint32_t id, std::size_t count) const {
     if (!has(kind, id, count)) fail(kind, id);
     return id - begin(kind);
   }
@@ -46,7 +46,7 @@ class DeclaredIds {
     static std::atomic<std::uint32_t> next{0};
     return next.fetch_add(1, std::memory_order_relaxed);
   }
-  std::uint32_t begin(Declared kind) const {
+  [[nodiscard]] std::uint32_t begin(Declared kind) const {
     return first_ + static_cast<std::uint32_t>(kind) * kIdsOfKind;
   }
 

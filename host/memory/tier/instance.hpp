@@ -40,16 +40,16 @@ class Instance : public std::enable_shared_from_this<Instance> {
   Instance(const Instance&) = delete;
   Instance& operator=(const Instance&) = delete;
 
-  const plugin::LoadedPlugin& plugin() const { return plugin_; }
-  const mneme_plugin& table() const { return *plugin_.table; }
-  void* handle() const { return handle_; }
-  const mneme_tier_traits& traits() const { return traits_; }
-  bool wants(std::uint64_t bits) const { return (traits_.wants & bits) != 0; }
+  [[nodiscard]] const plugin::LoadedPlugin& plugin() const { return plugin_; }
+  [[nodiscard]] const mneme_plugin& table() const { return *plugin_.table; }
+  [[nodiscard]] void* handle() const { return handle_; }
+  [[nodiscard]] const mneme_tier_traits& traits() const { return traits_; }
+  [[nodiscard]] bool wants(std::uint64_t bits) const { return (traits_.wants & bits) != 0; }
   // Heads of keys and values as the hooks see them: all heads unless MNEME_TIER_GROUPED_KEYS.
-  std::int64_t key_heads() const { return key_heads_; }
+  [[nodiscard]] std::int64_t key_heads() const { return key_heads_; }
   // Keys or values [B,m,G,d] of the layer, or their weights [G*d,D], with that many heads.
-  at::Tensor seen_keys(const at::Tensor& rows) const;
-  at::Tensor seen_key_weight(const at::Tensor& weight, std::int64_t head_width) const;
+  [[nodiscard]] at::Tensor seen_keys(const at::Tensor& rows) const;
+  [[nodiscard]] at::Tensor seen_key_weight(const at::Tensor& weight, std::int64_t head_width) const;
 
   DeclaredIds ids;  // of the entries of the four lists
   std::vector<ParameterDecl> parameters;

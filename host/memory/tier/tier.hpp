@@ -26,24 +26,26 @@ class Tier {
        const std::vector<std::string>& folders, const BackboneInfo& backbone,
        plugin::PluginLoader& loader);
 
-  const std::shared_ptr<Instance>& shared_instance(Phase phase) const {
+  [[nodiscard]] const std::shared_ptr<Instance>& shared_instance(Phase phase) const {
     return phase == Phase::kEvaluation && evaluation_ != nullptr ? evaluation_ : training_;
   }
-  const Instance& instance(Phase phase) const { return *shared_instance(phase); }
-  std::int64_t index() const { return index_; }
-  const std::string& name() const { return name_; }  // "<index>.<plugin id>"
-  const config::TierConfig& config() const { return config_; }
+  [[nodiscard]] const Instance& instance(Phase phase) const { return *shared_instance(phase); }
+  [[nodiscard]] std::int64_t index() const { return index_; }
+  [[nodiscard]] const std::string& name() const { return name_; }  // "<index>.<plugin id>"
+  [[nodiscard]] const config::TierConfig& config() const { return config_; }
   // The options that the plugin publishes, and their values in training.
-  const std::vector<config::OptionSpec>& option_specs() const { return option_specs_; }
-  const config::OptionMap& options() const { return options_; }
-  const std::vector<std::int64_t>& served() const { return served_; }
+  [[nodiscard]] const std::vector<config::OptionSpec>& option_specs() const {
+    return option_specs_;
+  }
+  [[nodiscard]] const config::OptionMap& options() const { return options_; }
+  [[nodiscard]] const std::vector<std::int64_t>& served() const { return served_; }
   // Index among the served layers, -1 when the layer is not served.
-  std::int64_t served_index(std::int64_t layer) const;
-  double loss_weight(const std::string& loss) const;
-  const plugin::LossNames& loss_names() const { return loss_names_; }
+  [[nodiscard]] std::int64_t served_index(std::int64_t layer) const;
+  [[nodiscard]] double loss_weight(const std::string& loss) const;
+  [[nodiscard]] const plugin::LossNames& loss_names() const { return loss_names_; }
 
   // The tensor of the parameter that is declared at `place`, for a served layer (-1: model scope).
-  const at::Tensor& parameter(std::size_t place, std::int64_t served_index) const;
+  [[nodiscard]] const at::Tensor& parameter(std::size_t place, std::int64_t served_index) const;
   void describe_parameters(std::vector<TierParameter>& out) const;
   // Draws the initial values of this tier's parameters that are among `names` (as
   // describe_parameters gives them).
@@ -52,7 +54,7 @@ class Tier {
  private:
   void make_parameters(const BackboneInfo& backbone);
   // "memory.<tier>.<layer or "model">.<name>" of a declared parameter's copy.
-  std::string parameter_name(const ParameterDecl& decl, std::size_t copy) const;
+  [[nodiscard]] std::string parameter_name(const ParameterDecl& decl, std::size_t copy) const;
 
   std::int64_t index_;
   config::TierConfig config_;

@@ -63,7 +63,7 @@ class Checkpoint {
   // of a tier with other trained options, are refused, or with Carry::kReset get their initial
   // values; their names are returned. Errors: Error (kUsage) listing the options or the first
   // differences; nothing has been copied then.
-  std::vector<std::string> load_weights(Runtime& runtime, config::Carry carry) const;
+  [[nodiscard]] std::vector<std::string> load_weights(Runtime& runtime, config::Carry carry) const;
   // The value of one parameter on the CPU; undefined when no parameter has this name.
   [[nodiscard]] at::Tensor parameter(const std::string& name) const;
   // Error (kUsage) naming the first parameters without moments of their shape and dtype.

@@ -30,7 +30,7 @@ class CheckpointFiles {
   // Deletes what the newest `keep` checkpoints and that of `best_step` leave over. Error (kRun).
   void retain(std::int64_t keep, std::int64_t best_step) const;
   // Deletes the checkpoints of later steps, newest first, and returns their steps. Error (kRun).
-  std::vector<std::int64_t> remove_after(std::int64_t step) const;
+  [[nodiscard]] std::vector<std::int64_t> remove_after(std::int64_t step) const;
 
  private:
   void remove(std::int64_t step) const;
