@@ -87,6 +87,7 @@ Progress::Line Progress::parts(const ProgressState& state) const {
   if (state.learning_rate) line.rate = str("lr ", *state.learning_rate);
   if (elapsed > 0 && tokens > 0) {
     line.speed = format_count(static_cast<double>(tokens) / elapsed) + " tokens/s";
+    if (state.mfu) line.speed += str(", MFU ", format_number(100.0 * *state.mfu, 1), " %");
   }
   line.time = time_text(state, elapsed);
   return line;

@@ -73,6 +73,7 @@ struct ProgressState {
   std::int64_t tokens = 0;          // target tokens processed so far
   std::optional<double> loss = {};  // nats per token
   std::optional<double> learning_rate = {};
+  std::optional<double> mfu = {};  // model FLOPs utilization, 0.25 = a quarter
 };
 
 // A note as a line for programs, {"note": text}, and how such a line shows progress:

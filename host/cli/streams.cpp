@@ -93,7 +93,8 @@ void Display::next_run() {
 
 void Display::update(const run::StepReport& report) {
   if (progress_ == nullptr) return;
-  progress_->update({report.step, report.tokens, report.loss, report.lr});
+  if (report.mfu) mfu_ = report.mfu;
+  progress_->update({report.step, report.tokens, report.loss, report.lr, mfu_});
 }
 
 void Display::update(std::int64_t segments, std::int64_t tokens) {

@@ -105,6 +105,7 @@ Json to_json(const StepReport& report) {
                {"lr", report.lr},
                {"tokens", report.tokens},
                {"seconds", report.seconds}};
+  if (report.mfu) json["mfu"] = *report.mfu;
   add_numbers(json, "rates", report.rates);
   add_numbers(json, "losses", report.losses);
   add_numbers(json, "metrics", report.metrics);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <iomanip>
 #include <limits>
 #include <optional>
@@ -160,6 +161,27 @@ bool has_bf16_units() {
 #endif
 }
 
+namespace {
+
+// Seconds of the fastest of `repeats` calls; one more comes first, which makes code and memory
+// ready.
+template <typename Multiply>
+double fastest(int repeats, c10::Device device, const Multiply& multiply) {
+  multiply();
+  double least = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < repeats; ++i) {
+    synchronize(device);
+    const auto start = std::chrono::steady_clock::now();
+    multiply();
+    synchronize(device);
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+    least = std::min(least, taken.count());
+  }
+  return least;
+}
+
+}  // namespace
+
 double bf16_time_ratio() {
   constexpr std::int64_t kRows = 128, kWidth = 512;
   constexpr int kRepeats = 3;
@@ -167,19 +189,22 @@ double bf16_time_ratio() {
   const at::Tensor x = at::ones({kRows, kWidth}, at::kFloat);
   const at::Tensor w = at::ones({kWidth, kWidth}, at::kFloat);
   const at::Tensor low_x = x.to(at::kBFloat16), low_w = w.to(at::kBFloat16);
-  const auto fastest = [&](const auto& multiply) {
-    multiply();  // code and memory are made ready
-    double least = std::numeric_limits<double>::infinity();
-    for (int i = 0; i < kRepeats; ++i) {
-      const auto start = std::chrono::steady_clock::now();
-      multiply();
-      const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
-      least = std::min(least, taken.count());
-    }
-    return least;
-  };
-  const double low = fastest([&] { static_cast<void>(at::linear(low_x, low_w)); });
-  return low / fastest([&] { static_cast<void>(dense_linear(x, w, {})); });
+  const double low =
+      fastest(kRepeats, at::kCPU, [&] { static_cast<void>(at::linear(low_x, low_w)); });
+  return low / fastest(kRepeats, at::kCPU, [&] { static_cast<void>(dense_linear(x, w, {})); });
+}
+
+double product_rate(c10::Device device, config::Precision precision) {
+  const std::int64_t rows = device.is_cpu() ? 512 : 8192;
+  constexpr int kRepeats = 5;
+  const at::NoGradGuard no_grad;
+  const at::ScalarType type = precision == config::Precision::kF64    ? at::kDouble
+                              : precision == config::Precision::kBf16 ? at::kBFloat16
+                                                                      : at::kFloat;
+  const at::Tensor ones = at::ones({rows, rows}, at::TensorOptions(type).device(device));
+  const double operations = 2.0 * std::pow(static_cast<double>(rows), 3.0);
+  return operations /
+         fastest(kRepeats, device, [&] { static_cast<void>(dense_linear(ones, ones, {})); });
 }
 
 bool is_slow_bf16(config::Precision precision, c10::Device device, bool has_units) {

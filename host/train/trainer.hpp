@@ -29,6 +29,7 @@
 #include "host/memory/state/stack_state.hpp"
 #include "host/optim/optimizer.hpp"
 #include "host/run/checkpoint/checkpoint.hpp"
+#include "host/run/cost/utilization.hpp"
 #include "host/run/record/curve.hpp"
 #include "host/run/record/evaluation_recorder.hpp"
 #include "host/run/record/observer.hpp"
@@ -140,6 +141,8 @@ class Trainer {
 
   // Saves to the folder, and deletes the checkpoints that train.keep_checkpoints leaves over.
   void save();
+  // Of this process' training; nothing before train(), without a folder, and on ranks other than 0.
+  [[nodiscard]] const run::Utilization& utilization() const { return utilization_; }
   // The ranks over which the lanes are split; nullptr in a training of one process.
   [[nodiscard]] const Parallel* parallel() const { return parallel_.get(); }
   // The folder's writer; nullptr without a folder and on ranks other than 0.
@@ -228,6 +231,7 @@ class Trainer {
   std::optional<std::int64_t> last_checkpoint_step_;
   LearningCurve curve_;
   run::RunProgress done_;  // its positions and lines of the metrics are those of the last save()
+  run::Utilization utilization_;  // measured before the first step that is logged
   bool is_training_mode_ = false;
   bool has_first_weights_ = false;        // those of rank 0
   memory::FiniteWatch* watch_ = nullptr;  // while a failed step runs once more

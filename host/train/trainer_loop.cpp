@@ -52,12 +52,23 @@ bool Trainer::is_due(std::int64_t every) const {
 
 void Trainer::run_steps(
     const std::function<void(const run::StepReport& report, bool is_logged)>& after_step) {
-  const std::int64_t every = experiment().train.log_every;
+  const config::TrainConfig& train = experiment().train;
+  const std::int64_t every = train.log_every;
+  const std::int64_t window = train.bptt_segments * train.lanes * train.segment;
+  std::int64_t tokens = 0;  // with and without target, since the line before or this process began
+  double seconds = done_.seconds;
   while (!is_finished()) {
-    const run::StepReport report = train_step();
+    tokens += optim::accumulation(train, done_.step) * window;
+    run::StepReport report = train_step();
     const bool is_logged = every > 0 && is_due(every);
     if (every > 0) done_.interval.add(report);
-    if (writer_ && is_logged) writer_->append(done_.interval.mean(report));
+    if (writer_ && is_logged) {
+      report.mfu = utilization_.of(static_cast<double>(tokens) / (report.seconds - seconds),
+                                   parallel_ ? parallel_->ranks().size() : 1);
+      writer_->append(done_.interval.mean(report));
+      tokens = 0;
+      seconds = report.seconds;
+    }
     if (is_logged) done_.interval = {};
     after_step(report, is_logged);
   }
@@ -68,6 +79,9 @@ void Trainer::train(run::Observer* observer) {
   if (is_curve_due()) evaluate_curve(observer);
   if (is_evaluation_due() && (evaluate_valid(observer) || is_finished())) {
     save_to_folder(observer);
+  }
+  if (writer_ && utilization_.peak == 0.0 && !is_finished()) {
+    utilization_ = run::measure_utilization(*runtime_);
   }
   run_steps([&](const run::StepReport& report, bool) {
     if (done_.step == first_settled_log(train.log_every, total_steps_)) log_untrained();

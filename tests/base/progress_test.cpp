@@ -31,6 +31,15 @@ TEST(Progress, PlainLinesComeOncePerInterval) {
   EXPECT_EQ(out.str().find('\r'), std::string::npos);
 }
 
+TEST(Progress, ShowsTheShareOfTheDevicesArithmetic) {
+  ManualClock clock;
+  std::ostringstream out;
+  const Progress progress(out, {.title = "train", .total_steps = 4}, clock);
+  clock.advance(1.0);
+  EXPECT_EQ(progress.line({.step = 1, .tokens = 10, .mfu = 0.3456}),
+            "train 1/4  10 tokens/s, MFU 34.6 %  3s left");
+}
+
 TEST(Progress, TerminalRedrawsOneLine) {
   ManualClock clock;
   std::ostringstream out;

@@ -42,6 +42,7 @@ run::StepReport step_report(std::int64_t step) {
   report.lr = 1e-3;
   report.tokens = 100 * step;
   report.seconds = 0.5 * static_cast<double>(step);
+  report.mfu = 0.25;
   report.losses = {{"0.memory.balance", 0.125}};
   report.metrics = {{"0.memory.gate", 0.75}};
   return report;

@@ -194,6 +194,7 @@ Json json_of(train::Trainer& trainer, const fs::path& folder, const Json& evalua
           {"stopped_early", trainer.is_stopped_early()},
           {"best_step", trainer.valid_record().best_step},
           {"tokens", trainer.tokens()},
+          {"utilization", run::to_json(trainer.utilization())},
           {"backbone_parameters", trainer.runtime().backbone_parameter_count()},
           {"memory_parameters", trainer.runtime().memory_parameter_count()},
           {"plugins", run::to_json(trainer.runtime().stack().identities())},

@@ -10,6 +10,7 @@
 #include "host/base/progress.hpp"
 #include "host/compare/planning/disk.hpp"
 #include "host/run/run_folder.hpp"
+#include "host/tensor/dense_product.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/train/trainer.hpp"
 
@@ -25,29 +26,15 @@ constexpr double kEnoughSeconds = 1.0;  // of each measurement
 
 double now() { return steady_clock().seconds(); }
 
-// Floating-point operations a second of a matrix product that suits the processor.
-double product_rate() {
-  constexpr std::int64_t kSize = 768;
-  const torch::NoGradGuard no_gradient;
-  const torch::Tensor ones = torch::ones({kSize, kSize});
-  double rate = 0.0;
-  for (int i = 0; i < 6; ++i) {  // the best: others use the processor, too
-    const double start = now();
-    static_cast<void>(torch::mm(ones, ones));
-    rate = std::max(rate, 2.0 * kSize * kSize * kSize / (now() - start));
-  }
-  return rate;
-}
-
 // Seconds that a step takes at least, known without one; 0 = not known. A step cannot be broken
 // off.
 double least_step_seconds(const ArmRecord& arm, const run::Runtime& runtime) {
   const config::TrainConfig& train = arm.setup.experiment.train;
-  if (!runtime.device().is_cpu() || runtime.precision() != config::Precision::kF32) return 0.0;
   if (!arm.flops.is_object() || !arm.flops.contains("training")) return 0.0;
   const auto tokens =
       static_cast<double>(train.lanes * train.segment * train.bptt_segments * train.accumulate);
-  return tokens * arm.flops.at("training").get<double>() / product_rate();
+  return tokens * arm.flops.at("training").get<double>() /
+         tensor::product_rate(runtime.device(), runtime.precision());
 }
 
 // Sets the seconds of a step once the memory is full, unless one step takes too long.

@@ -168,6 +168,18 @@ double training_rate(const Run& run) {
   return static_cast<double>(run.training.back().tokens) / run.training.back().seconds;
 }
 
+// Model FLOPs utilization in percent, over the time of the points that have it.
+double training_mfu(const Run& run) {
+  double used = 0.0, seconds = 0.0, before = 0.0;
+  for (const TrainingPoint& point : run.training) {
+    const double since = point.seconds - std::exchange(before, point.seconds);
+    if (std::isnan(point.mfu)) continue;
+    used += point.mfu * since;
+    seconds += since;
+  }
+  return seconds > 0.0 ? 100.0 * used / seconds : kUnknown;
+}
+
 void add_costs(const Comparison& comparison, std::vector<Metric>& out) {
   const auto line = [&](const char* key, const char* name, Against against,
                         const ValueOfRun& value) {
@@ -192,6 +204,10 @@ void add_costs(const Comparison& comparison, std::vector<Metric>& out) {
        [](const Arm& arm, const Run&) { return arm.evaluation_flops.value_or(kUnknown); });
   line("training_tokens_per_second", "training tokens/s", Against::kRatio,
        [](const Arm&, const Run& run) { return training_rate(run); });
+  add_line(
+      comparison,
+      {.key = "training_mfu", .name = "training MFU, %", .digits = 1, .against = Against::kRatio},
+      [](const Arm&, const Run& run) { return training_mfu(run); }, out);
   line("evaluation_tokens_per_second", "evaluation tokens/s", Against::kRatio,
        of_evaluation([](const EvaluationSummary& e) { return e.result("tokens_per_second"); }));
   line("peak_mebibytes", "peak memory of the process, MiB", Against::kRatio,

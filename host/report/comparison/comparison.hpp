@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -106,8 +107,9 @@ struct TrainingPoint {
   double loss = 0.0;  // nats a target; NaN = was not finite
   std::int64_t tokens = 0;
   double seconds = 0.0;
-  std::map<std::string, double> metrics = {};  // of tiers, "<tier>.<name>"
-  std::map<std::string, double> losses = {};   // auxiliary losses of tiers, likewise
+  double mfu = std::numeric_limits<double>::quiet_NaN();  // since the point before; NaN = not known
+  std::map<std::string, double> metrics = {};             // of tiers, "<tier>.<name>"
+  std::map<std::string, double> losses = {};              // auxiliary losses of tiers, likewise
 };
 
 // A line of metrics.jsonl of kind "eval".

@@ -51,6 +51,7 @@ bool read_line(const Json& line, Run& run) {
                             .loss = number_at(line, "loss"),
                             .tokens = static_cast<std::int64_t>(tokens),
                             .seconds = seconds,
+                            .mfu = number_at(line, "mfu"),
                             .metrics = numbers_of(line, "metrics"),
                             .losses = numbers_of(line, "losses")});
     return true;

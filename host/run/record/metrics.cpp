@@ -87,6 +87,7 @@ std::vector<Scalar> scalars_of(const StepReport& report, std::int64_t tokens, do
     const auto more = static_cast<double>(report.tokens - tokens);
     out.push_back({"train/tokens_per_second", more / (report.seconds - seconds)});
   }
+  if (report.mfu) out.push_back({"train/mfu", *report.mfu});
   add_all(out, "loss/", report.losses);
   add_all(out, "memory/", report.metrics);
   return out;

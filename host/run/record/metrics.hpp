@@ -69,7 +69,8 @@ class EventFile {
 // --- Reports of a run as TensorBoard's scalars ---
 
 // train/loss, train/grad_norm, train/lr, train/tokens_per_second (since the report of `tokens` and
-// `seconds`; absent when no time has passed), loss/<tier>.<name>, memory/<tier>.<name>.
+// `seconds`; absent when no time has passed), train/mfu, loss/<tier>.<name>,
+// memory/<tier>.<name>.
 [[nodiscard]] std::vector<Scalar> scalars_of(const StepReport& report, std::int64_t tokens,
                                              double seconds);
 // <split>/loss, perplexity, accuracy, bits_per_character, state_bytes, tokens_per_second, and the

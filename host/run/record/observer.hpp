@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "host/data/dataset.hpp"
@@ -22,6 +23,9 @@ struct StepReport {
   std::map<std::string, double> rates = {};
   std::int64_t tokens = 0;  // targets since the run began
   double seconds = 0.0;     // of training since the run began, evaluations and saving apart
+  // Model FLOPs utilization since the line of metrics.jsonl before (cost/utilization.hpp), 0.25 = a
+  // quarter; of the steps that are logged to a folder.
+  std::optional<double> mfu = {};
   std::map<std::string, double> losses = {};   // auxiliary, "<tier>.<name>", before their weight
   std::map<std::string, double> metrics = {};  // of tiers, likewise
   // Of a training over several ranks: a signal on which all of them stop after this step; 0 = none.
