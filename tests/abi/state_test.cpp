@@ -92,7 +92,7 @@ void expect_refused(const NamedState& saved, const std::string& memory, int64_t 
                     const std::string& text) {
   Stack stack(manifest(memory), test_backbone(), test_loader());
   try {
-    stack.restore(Phase::kTraining, lanes, saved);
+    static_cast<void>(stack.restore(Phase::kTraining, lanes, saved));
     FAIL() << "accepted; expected: " << text;
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kUsage);

@@ -113,7 +113,7 @@ TEST(CompressiveErrors, NameBothValuesOfAChangedTrainedOption) {
   const auto restored_with = [&](const std::string& options) {
     return mneme::backbone::error_of([&] {
       MemorySession other = session(compressive(sizes + options));
-      other.stack.restore(mneme::memory::Phase::kTraining, 2, saved);
+      static_cast<void>(other.stack.restore(mneme::memory::Phase::kTraining, 2, saved));
     });
   };
   EXPECT_THAT(restored_with("rate = 3\nfunction = \"mean\""),

@@ -184,7 +184,7 @@ TEST(LaMemoErrors, NameBothValuesOfAChangedTrainedOption) {
   const auto restored_with = [&](const std::string& options) {
     return mneme::backbone::error_of([&] {
       MemorySession other = session(lamemo(options), model_config());
-      other.stack.restore(Phase::kTraining, 2, saved);
+      static_cast<void>(other.stack.restore(Phase::kTraining, 2, saved));
     });
   };
   EXPECT_THAT(restored_with("rows = 6\ninterpolation = false"),
