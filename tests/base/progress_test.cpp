@@ -37,7 +37,7 @@ TEST(Progress, ShowsTheShareOfTheDevicesArithmetic) {
   const Progress progress(out, {.title = "train", .total_steps = 4}, clock);
   clock.advance(1.0);
   EXPECT_EQ(progress.line({.step = 1, .tokens = 10, .mfu = 0.3456}),
-            "train 1/4  10 tokens/s, MFU 34.6 %  3s left");
+            "train 1/4  10 tokens/s, MFU 34.6 %  3.00s left");
 }
 
 TEST(Progress, TerminalRedrawsOneLine) {
