@@ -16,7 +16,6 @@ namespace mneme::report {
 namespace {
 
 using figure::element;
-using figure::escape;
 using figure::script_json;
 
 std::string cell_html(const Cell& cell, bool is_first) {

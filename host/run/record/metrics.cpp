@@ -137,6 +137,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kEventsPrefix = "events.out.tfevents.";
+constexpr std::int64_t kSessionStart = 1;  // SessionLog.status
 
 template <typename Integer>
 std::string little_endian(Integer value) {
@@ -204,7 +205,7 @@ EventFile EventFile::create(const fs::path& folder, std::int64_t first_step) {
       AppendFile(folder / str(kEventsPrefix, seconds, '.', host_name(), '.', ::getpid())));
   file.append_record(event(0, bytes_field(3, "brain.Event:2")));
   if (first_step > 0) {
-    file.append_record(event(first_step, bytes_field(7, integer_field(1, /*START=*/1))));
+    file.append_record(event(first_step, bytes_field(7, integer_field(1, kSessionStart))));
   }
   return file;
 }

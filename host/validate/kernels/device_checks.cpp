@@ -15,7 +15,6 @@
 namespace mneme::validate {
 namespace {
 
-using memory::Phase;
 using memory::StackState;
 
 // Of the largest value of a tensor.

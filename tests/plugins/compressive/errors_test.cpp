@@ -10,7 +10,6 @@
 namespace compressive_test {
 namespace {
 
-using mneme::str;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
