@@ -184,7 +184,7 @@ void sum_panel(const LinearArgs& a, const float* x, std::int64_t first, std::int
 }
 
 void multiply_many(const LinearArgs& a, const float* x, std::int64_t begin, std::int64_t end) {
-  alignas(64) float sums[kOutputs * kPanel];
+  alignas(64) float sums[kOutputs * kPanel] = {};  // 0 without inputs
   const std::int64_t count = end - begin;
   const std::int64_t vectors = divide_up(a.rows, kWide), panels = divide_up(vectors, kMaxColumns);
   for (std::int64_t panel = 0; panel < panels; ++panel) {
