@@ -85,7 +85,7 @@ std::string folder_state(const std::string& folder) {
   if (!is_there(folder)) return " (no such folder)";
   if (!is_folder(folder)) return " (not a folder)";
   std::error_code code;
-  fs::directory_iterator(folder, code);
+  const fs::directory_iterator entries(folder, code);
   return code ? str(" (", code.message(), ')') : "";
 }
 

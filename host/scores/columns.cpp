@@ -29,14 +29,16 @@ using Order = std::vector<std::uint32_t>;
 // Sorts places by their key, equal ones in their present order. Keys of a range not much larger
 // than their number, as those of evaluations are, are counted instead of compared.
 void sort_by(const std::vector<std::int32_t>& key, Order& order) {
-  const auto ends = std::ranges::minmax(key);
-  const std::int64_t range = std::int64_t{ends.max} - ends.min + 1;
+  if (key.empty()) return;
+  const std::int32_t least = *std::ranges::min_element(key);
+  const std::int32_t most = *std::ranges::max_element(key);
+  const std::int64_t range = std::int64_t{most} - least + 1;
   if (range > 4 * static_cast<std::int64_t>(key.size()) + 65'536) {
     std::ranges::stable_sort(order, {}, [&](std::uint32_t i) { return key[i]; });
     return;
   }
   const auto bin = [&](std::uint32_t i) {
-    return static_cast<std::size_t>(std::int64_t{key[i]} - ends.min);
+    return static_cast<std::size_t>(std::int64_t{key[i]} - least);
   };
   std::vector<std::uint32_t> next(static_cast<std::size_t>(range) + 1, 0);
   for (const std::uint32_t i : order) ++next[bin(i) + 1];

@@ -88,7 +88,7 @@ TEST_F(Differences, TheJsonHasWhatTheNumbersComeFrom) {
   small_.seeds = {1, 2};
   const Report report = of(small_);
   const Json json = report.json().at("differences").at(0);
-  const Json statistics = json.at("statistics");
+  const Json& statistics = json.at("statistics");
   const auto by_seed = statistics.at("seed_differences").get<std::vector<double>>();
   ASSERT_THAT(by_seed, SizeIs(2));
   EXPECT_NE(by_seed[0], by_seed[1]);
