@@ -122,12 +122,11 @@ namespace {
 
 using RunCommand = int (*)(int argc, const char* const* argv);
 
-// The command in the process that was forked for it.
-[[noreturn]] void run_forked(RunCommand run_command, const std::vector<std::string>& arguments,
-                             std::int64_t seconds, pid_t server, const OutputPipe& out,
-                             const OutputPipe& err) {
+// The command in the process that was forked for it: its exit code.
+int run_forked(RunCommand run_command, const std::vector<std::string>& arguments,
+               std::int64_t seconds, pid_t server, const OutputPipe& out, const OutputPipe& err) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != server) std::_Exit(exit_code_of_signal(SIGKILL));
+  if (::getppid() != server) return exit_code_of_signal(SIGKILL);
   ::setpgid(0, 0);
   const int null = ::open("/dev/null", O_RDONLY);
   ::dup2(null, STDIN_FILENO);
@@ -137,25 +136,28 @@ using RunCommand = int (*)(int argc, const char* const* argv);
   ::setenv(kSecondsVariable, str(seconds).c_str(), 1);
   std::vector<const char*> words = {"mneme"};
   for (const std::string& argument : arguments) words.push_back(argument.c_str());
-  std::exit(run_command(static_cast<int>(words.size()), words.data()));
+  return run_command(static_cast<int>(words.size()), words.data());
 }
 
-std::string serve_one(const Json& request, RunCommand run_command) {
+// Answers a request. The code with which this process has to end: that of the command, in the
+// process that was forked for it, or 0 when nobody reads the answer. Nothing: the next may come.
+std::optional<int> serve_one(const Json& request, RunCommand run_command) {
   const auto arguments = request.at("arguments").get<std::vector<std::string>>();
   const auto seconds = request.at("seconds").get<std::int64_t>();
   OutputPipe out(kOwnProgram), err(kOwnProgram);
   const pid_t server = ::getpid();
   const pid_t child = ::fork();
   if (child < 0) throw_run("no process can be made: ", std::generic_category().message(errno));
-  if (child == 0) run_forked(run_command, arguments, seconds, server, out, err);
+  if (child == 0) return run_forked(run_command, arguments, seconds, server, out, err);
   ::setpgid(child, child);  // whichever of the two comes first
   const ChildResult result = watch_child(child, out, err, limited_child({}, seconds).limits);
-  return line_of({{"exit_code", result.exit_code},
-                  {"signal", result.signal},
-                  {"is_timed_out", result.is_timed_out},
-                  {"seconds", result.seconds},
-                  {"out", result.out},
-                  {"err", result.err}});
+  const std::string answer = line_of({{"exit_code", result.exit_code},
+                                      {"signal", result.signal},
+                                      {"is_timed_out", result.is_timed_out},
+                                      {"seconds", result.seconds},
+                                      {"out", result.out},
+                                      {"err", result.err}});
+  return write_all(STDOUT_FILENO, answer) ? std::nullopt : std::optional(0);
 }
 
 }  // namespace
@@ -167,7 +169,8 @@ std::optional<int> serve_if_asked(RunCommand run_command) {
   try {
     while (const std::optional<std::string> line = read_line(STDIN_FILENO)) {
       const Json request = Json::parse(*line, nullptr, false);
-      if (!request.is_object() || !write_all(STDOUT_FILENO, serve_one(request, run_command))) break;
+      if (!request.is_object()) break;
+      if (const std::optional<int> code = serve_one(request, run_command)) return code;
     }
   } catch (const std::exception&) {
     return static_cast<int>(ErrorKind::kRun);  // the other side starts the command itself

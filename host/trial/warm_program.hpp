@@ -40,8 +40,9 @@ class WarmProgram {
 };
 
 // For main(), before it reads the command line: when this process is a WarmProgram's, runs what it
-// is asked to and returns its exit code when nobody asks any more. In the processes that it forks
-// it does not return. `run_command` is the program with its arguments.
+// is asked to, and returns the code with which main() ends: in each process that it forks that of
+// the command, in its own one when nobody asks any more. `run_command` is the program with its
+// arguments.
 [[nodiscard]] std::optional<int> serve_if_asked(int (*run_command)(int argc,
                                                                    const char* const* argv));
 
