@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <system_error>
 #include <utility>
 
@@ -34,13 +35,7 @@ std::array<int, 2> pipe_of(const std::string& program) {
 
 // Writes all of it; false when nobody reads any more.
 bool write_all(int descriptor, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(descriptor, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return true;
+  return write_bytes(descriptor, std::as_bytes(std::span(text))) == 0;
 }
 
 // The next line, without its end; nothing when there is none. Reads a byte at a time: a process
