@@ -195,10 +195,11 @@ double bf16_time_ratio() {
 }
 
 double product_rate(c10::Device device, config::Precision precision) {
-  const std::int64_t rows = device.is_cpu() ? 512 : 8192;
+  const bool is_f64 = precision == config::Precision::kF64;
+  const std::int64_t rows = device.is_cpu() ? 512 : is_f64 ? 2048 : 4096;
   constexpr int kRepeats = 5;
   const at::NoGradGuard no_grad;
-  const at::ScalarType type = precision == config::Precision::kF64    ? at::kDouble
+  const at::ScalarType type = is_f64                                  ? at::kDouble
                               : precision == config::Precision::kBf16 ? at::kBFloat16
                                                                       : at::kFloat;
   const at::Tensor ones = at::ones({rows, rows}, at::TensorOptions(type).device(device));
