@@ -146,7 +146,8 @@ TEST(Random, ShuffleMakesEveryOrderEquallyLikely) {
   for (int i = 0; i < kCount; ++i) {
     std::vector<int> values = {0, 1, 2};
     stream.shuffle(std::span(values));
-    ++counts.at(static_cast<std::size_t>(values[0] * 2 + (values[1] > values[2] ? 1 : 0)));
+    const int order = values[0] * 2 + (values[1] > values[2] ? 1 : 0);
+    ++counts.at(static_cast<std::size_t>(order));
   }
   double chi = 0;
   for (const int count : counts) chi += (count - 10000.0) * (count - 10000.0) / 10000.0;
