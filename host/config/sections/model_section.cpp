@@ -1,5 +1,6 @@
 // The fields of [model].
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "host/base/text.hpp"

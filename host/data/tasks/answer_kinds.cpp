@@ -12,6 +12,7 @@
 #include <numeric>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "host/base/random.hpp"

@@ -1,6 +1,7 @@
 #include "host/data/tasks/motif_stream.hpp"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "host/base/error.hpp"
