@@ -233,13 +233,10 @@ std::vector<std::string> untrained_lines(const std::vector<std::string>& untrain
     by_owner[tier == tier_of.end() ? "the backbone" : "tier " + tier->second].push_back(name);
   }
   std::vector<std::string> lines;
-  for (auto& [owner, names] : by_owner) {
-    const std::size_t count = names.size();
-    names.resize(std::min(count, kNamed));
-    lines.push_back(str(owner, ": no gradient has reached ", count, " of its parameters in ", steps,
-                        steps == 1 ? " step" : " steps",
-                        ", they keep their first values: ", join(names, ", "),
-                        count > kNamed ? str(" and ", count - kNamed, " more") : std::string()));
+  for (const auto& [owner, names] : by_owner) {
+    lines.push_back(str(owner, ": no gradient has reached ", names.size(), " of its parameters in ",
+                        steps, steps == 1 ? " step" : " steps",
+                        ", they keep their first values: ", first_names(names, kNamed)));
   }
   return lines;
 }

@@ -77,9 +77,7 @@ std::string runs_inside(const fs::path& folder) {
     if (fs::exists(entry.path() / "run.json", ignored)) names.push_back(entry.path().string());
   }
   std::ranges::sort(names);
-  const std::size_t all = names.size();
-  if (all > 4) names.resize(4);
-  return join(names, ", ") + (all > 4 ? str(" and ", all - 4, " more") : "");
+  return first_names(names, 4);
 }
 
 std::string hint_in_place_of(const fs::path& path) {

@@ -48,15 +48,6 @@ std::optional<InstalledList> read_list(const fs::path& folder) {
   return list;
 }
 
-// "a, b, c and 7 more".
-std::string first_of(const std::vector<std::string>& names) {
-  constexpr std::size_t kShown = 3;
-  const std::vector<std::string> shown(names.begin(),
-                                       names.begin() + std::min(kShown, names.size()));
-  return join(shown, ", ") +
-         (names.size() > kShown ? str(" and ", names.size() - kShown, " more") : "");
-}
-
 // Compares one component with its list in `folder`.
 Finding check_component(const std::string& subject, const fs::path& prefix,
                         const fs::path& folder) {
@@ -72,7 +63,7 @@ Finding check_component(const std::string& subject, const fs::path& prefix,
       finding.state = State::kBroken;
       finding.text += str(": not complete: ", list->missing.size(), " of ", list->files,
                           list->missing.size() == 1 ? " files is" : " files are",
-                          " missing or changed: ", first_of(list->missing));
+                          " missing or changed: ", first_names(list->missing, 3));
       finding.details["missing"] = list->missing;
     } else {
       finding.text += str(": complete, ", list->files, " files");

@@ -46,14 +46,7 @@ std::vector<std::string> files_like(const fs::path& folder, std::string_view beg
 
 constexpr const char* kShardBegin = "model-";
 constexpr const char* kShardEnd = ".safetensors";
-
-// At most ten of the names.
-std::string shown_names(const std::vector<std::string>& names) {
-  constexpr std::size_t kShown = 10;
-  if (names.size() <= kShown) return join(names, ", ");
-  return str(join({names.begin(), names.begin() + kShown}, ", "), " and ", names.size() - kShown,
-             " more");
-}
+constexpr std::size_t kShown = 10;  // names that messages list
 
 [[noreturn]] void refuse_without_weights(const fs::path& folder) {
   const std::vector<std::string> shards = files_like(folder, kShardBegin, kShardEnd);
@@ -61,7 +54,7 @@ std::string shown_names(const std::vector<std::string>& names) {
     throw_run({.where = folder.string(),
                .failed = "the index of the shards is missing",
                .expected = str(kIndexName, ", which says what each shard holds"),
-               .got = shown_names(shards),
+               .got = first_names(shards, kShown),
                .hint = str("copy the index, too; a single file is named ", kSingleName)});
   }
   const std::vector<std::string> pickles = files_like(folder, "pytorch_model", ".bin");
@@ -193,7 +186,8 @@ void ModelFolder::open_shards() {
   std::vector<std::string> unnamed = files_like(path_, kShardBegin, kShardEnd);
   std::erase_if(unnamed, [&](const std::string& name) { return names.contains(name); });
   if (!unnamed.empty()) {
-    notes_.push_back(str(index_path.string(), ": it names no tensor of ", shown_names(unnamed),
+    notes_.push_back(str(index_path.string(), ": it names no tensor of ",
+                         first_names(unnamed, kShown),
                          ", which lies in the folder and is not read"));
   }
   if (std::string note = note_on_total(index, bytes, index_path); !note.empty()) {
