@@ -115,6 +115,19 @@ TEST(Text, JoinsAndQuotes) {
   EXPECT_EQ(list_text({}), "[]");
 }
 
+TEST(Text, ListsTheFirstOfManyNames) {
+  EXPECT_EQ(first_names({}, 2), "");
+  EXPECT_EQ(first_names({"a", "b"}, 2), "a, b");
+  EXPECT_EQ(first_names({"a", "b", "c"}, 2), "a, b and 1 more");
+}
+
+TEST(Text, LosesBlanksAtItsEndsAlone) {
+  EXPECT_EQ(trimmed(" \ta b\r"), "a b");
+  EXPECT_EQ(trimmed("\ta\t", " "), "\ta\t");
+  EXPECT_EQ(trimmed(" \t "), "");
+  EXPECT_EQ(trimmed(""), "");
+}
+
 TEST(Text, BytesGetBinaryUnits) {
   EXPECT_EQ(human_bytes(0), "0 B");
   EXPECT_EQ(human_bytes(1023), "1023 B");
