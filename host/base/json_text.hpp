@@ -1,4 +1,4 @@
-// JSON as text: of files that other programs wrote, and what this program writes.
+// JSON as text: reading the files of other programs, and writing.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// The words of enumerations, in files and messages. Beside each enumeration E that has words stands a
-// function words_of(E): a std::array of them, in the order of the values.
+// The words of enumerations, in files and messages. Beside each enumeration E that has words is a
+// function words_of(E): it gives a std::array of them, in the order of the values, which count from 0.
 #pragma once
 
 #include <cstddef>

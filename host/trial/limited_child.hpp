@@ -33,7 +33,7 @@ using EndLate = void (*)(const std::string& message);
 // Sets the limits of a process that limited_child() describes: it ends in time, it ends with the
 // process that started it, even where a plugin keeps signals from being taken, and its crash needs
 // no core file. Time is limited until the thread is stopped, which its destructor does; when it is
-// over `end` gets a message that names the running call. Gives no thread and sets no limits where
+// over, `end` gets a message that names the running call. Gives no thread and sets no limits where
 // the process was started in another way, as under a debugger. `option` of the command line gives
 // more time.
 [[nodiscard]] std::jthread limit_this_process(const char* option, EndLate end);

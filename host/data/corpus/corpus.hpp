@@ -30,7 +30,7 @@ struct Corpus {
   TokenArray tokens;
   std::vector<std::int64_t> documents;  // first token of each, ascending, from 0
   // Of the text that the tokens stand for; all 0 for ids. Newlines that a vocabulary leaves out and
-  // lines that mark a document are not counted.
+  // lines that mark a document are not counted. The number of tokens is size(), not counts.tokens.
   EncodeCounts counts;
   // Of the file's bytes, or of the part that data.split took; of several files: of their digests in
   // hexadecimal, each with a newline; of a prepared split: of its file of ids, or, of one in
