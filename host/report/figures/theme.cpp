@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "host/base/utf8.hpp"
 #include "host/report/figures/figure.hpp"
 #include "host/report/setup/shares.hpp"
 
@@ -107,8 +108,7 @@ void name_files(std::vector<Figure>& all) {
         '_');
     if (key.size() > kLongest) {
       std::size_t end = kLongest;
-      while (end > 0 && (static_cast<unsigned char>(key[end]) & 0xC0) == 0x80)
-        --end;  // of a letter
+      while (end > 0 && is_continuation(key[end])) --end;
       key.resize(end);
     }
     keys.push_back(std::move(key));

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "host/base/text.hpp"
+#include "host/base/utf8.hpp"
 
 namespace mneme::report {
 namespace {
@@ -153,7 +154,7 @@ std::string converted(const std::string& text, bool anywhere) {
       out += c;
     }
     const bool is_last = i + 1 >= text.size();
-    const bool is_inside = !is_last && (static_cast<unsigned char>(text[i + 1]) & 0xC0) == 0x80;
+    const bool is_inside = !is_last && is_continuation(text[i + 1]);
     if (!is_last && !is_inside && (anywhere ? text[i + 1] != ' ' : breaks_behind(text, i)))
       out += "\\allowbreak ";
   }
@@ -212,7 +213,7 @@ double latex_width(std::string_view text) {
   double width = 0.0;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const auto c = static_cast<unsigned char>(text[i]);
-    if ((c & 0xC0) == 0x80) continue;  // inside a letter
+    if (is_continuation(text[i])) continue;
     if (c == ' ') {
       width += kBlank;
     } else if (c > ' ' && c < 127) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "host/base/text.hpp"
+#include "host/base/utf8.hpp"
 #include "host/report/comparison/hide_folders.hpp"
 
 namespace mneme::report {
@@ -42,9 +43,7 @@ std::string ids_text(const std::vector<std::int32_t>& ids, std::size_t first = 0
 std::size_t begin_of_last(const std::string& text, std::size_t count) {
   std::size_t at = text.size();
   while (at > 0 && count > 0) {
-    --at;
-    const bool continues = (static_cast<unsigned char>(text[at]) & 0xC0U) == 0x80U;
-    if (!continues) --count;
+    if (!is_continuation(text[--at])) --count;
   }
   return at;
 }
