@@ -30,6 +30,8 @@ double now() { return steady_clock().seconds(); }
 // off.
 double least_step_seconds(const ArmRecord& arm, const run::Runtime& runtime) {
   const config::TrainConfig& train = arm.setup.experiment.train;
+  // Elsewhere parts of a step may run faster than the product, or the product may not fit.
+  if (!runtime.device().is_cpu() || runtime.precision() != config::Precision::kF32) return 0.0;
   if (!arm.flops.is_object() || !arm.flops.contains("training")) return 0.0;
   const auto tokens =
       static_cast<double>(train.lanes * train.segment * train.bptt_segments * train.accumulate);
