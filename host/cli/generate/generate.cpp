@@ -13,7 +13,6 @@
 
 #include "host/base/error.hpp"
 #include "host/base/exit_status.hpp"
-#include "host/base/file/write_file.hpp"
 #include "host/base/progress.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/arguments.hpp"
@@ -98,11 +97,7 @@ class Generation {
     return json_of(prompt, prompted - start, seconds);
   }
 
-  void save() const {
-    if (arguments_.save_state.empty()) return;
-    make_parents(arguments_.save_state);
-    generate::write_conversation(arguments_.save_state, generator_.save(), identity_of(opened_));
-  }
+  void save() const { save_conversation(arguments_, opened_, generator_); }
 
   // The command's exit status; logs the signal that ended the generation, if one did.
   [[nodiscard]] int finish() const {

@@ -119,9 +119,10 @@ int run_chat(const GenerateArguments& arguments, const Streams& streams);
 // Reads the run and the memory. Error (kUsage | kRun | kPlugin | kDevice).
 [[nodiscard]] OpenGeneration open_generation(const GenerateArguments& arguments, Display& display);
 
-// The identity that a saved conversation must match: checkpoint, precision, model, memory and
-// vocabulary.
-[[nodiscard]] generate::Identity identity_of(const OpenGeneration& opened);
+// Writes the conversation to the file of --save-state, with what it must match: checkpoint,
+// precision, model, memory and vocabulary. False = there is no such option. Error (kRun).
+bool save_conversation(const GenerateArguments& arguments, const OpenGeneration& opened,
+                       const generate::Generator& generator);
 
 // The prompt's tokens, with notes on words that the vocabulary lacks. Error (kUsage).
 [[nodiscard]] generate::Prompt read_prompt(const GenerateArguments& arguments,

@@ -14,7 +14,6 @@
 
 #include "host/base/error.hpp"
 #include "host/base/exit_status.hpp"
-#include "host/base/file/write_file.hpp"
 #include "host/base/progress.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/eval/eval.hpp"
@@ -341,10 +340,7 @@ class Chat {
 
   // Whether there was something to save, and a file for it.
   bool save() const {
-    if (arguments_.save_state.empty() || generator_->tokens() == 0) return false;
-    make_parents(arguments_.save_state);
-    generate::write_conversation(arguments_.save_state, generator_->save(), identity_of(opened_));
-    return true;
+    return generator_->tokens() > 0 && save_conversation(arguments_, opened_, *generator_);
   }
 
   void say_end(bool is_saved) const {

@@ -227,8 +227,7 @@ std::string tier_text(const std::string& plugin, const config::TierConfig& tier)
              plugin::to_text(tier.eval_options));
 }
 
-}  // namespace
-
+// What a saved conversation must match.
 generate::Identity identity_of(const OpenGeneration& opened) {
   const run::Runtime& runtime = opened.runtime();
   const config::Experiment& experiment = runtime.experiment();
@@ -248,6 +247,8 @@ generate::Identity identity_of(const OpenGeneration& opened) {
           {"vocabulary", vocabulary != nullptr ? vocabulary->summary()
                                                : str(runtime.model().vocabulary(), " ids")}};
 }
+
+}  // namespace
 
 config::Experiment read_experiment(const GenerateArguments& arguments,
                                    const run::RunFolder& folder) {
