@@ -238,6 +238,20 @@ TEST_F(Load, CountsDamagedLinesOfMetrics) {
   EXPECT_THAT(notes_of(read), HasSubstr("2 damaged lines of metrics.jsonl were left out"));
 }
 
+// Time without a utilization, as that of an earlier program, does not count.
+TEST_F(Load, WeighsUtilizationsByTheirTime) {
+  test::write_run(folder("a"), small_, small_.arms[0], 1);
+  write_file_atomic(folder("a") / "metrics.jsonl",
+                    R"({"kind": "step", "step": 1, "tokens": 8, "seconds": 10, "mfu": 0.25}
+{"kind": "step", "step": 2, "tokens": 16, "seconds": 20}
+{"kind": "step", "step": 3, "tokens": 24, "seconds": 50, "mfu": 0.5}
+)");
+  const std::vector<Metric> all = metrics(load({folder("a")}));
+  const Metric* const found = find_metric(all, "training_mfu");
+  ASSERT_NE(found, nullptr);
+  EXPECT_EQ(found->values, (std::vector<std::vector<double>>{{43.75}}));  // percent
+}
+
 TEST_F(Load, RefusesADamagedComparisonAndOneOfAnotherVersion) {
   test::write_comparison(folder("a"), small_);
   const fs::path file = folder("a") / "comparison.json";
