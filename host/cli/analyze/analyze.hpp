@@ -28,6 +28,7 @@ struct AnalysedPart {
     eval.steps = segments;
   }
 };
+
 // The command line of `mneme analyze RUN`.
 struct AnalyzeArguments {
   OpenArguments open;  // run, memory, checkpoint, split, set, machine, json, quiet

@@ -1,4 +1,4 @@
-// mneme data: its commands, of them describe
+// mneme data: the options of its commands but for prepare; mneme data describe
 
 #include "host/cli/data/data.hpp"
 

@@ -32,6 +32,7 @@ int convert_dialogues(const DataDialoguesArguments& arguments, const Streams& st
 // give.
 int list_data_sets(const JsonArgument& json_file, const Streams& streams);
 
+// Adds mneme data prepare, which encodes text files into a folder.
 void add_data_prepare(const Command& data);
 
 }  // namespace mneme::cli
