@@ -188,6 +188,7 @@ memory::AttentionResult DecoderServices::attention(const AttentionCall& call) {
   args.mask = call_mask(call, range, s);
   args.may_be_empty = true;
   args.wants_lse = true;
+  args.is_of_hook = true;
   const LayerWeights& w = layer_.weights();
   args.content_bias = call.content_bias;
   if (!args.content_bias.defined() && (call.positions || call.with_content_bias)) {

@@ -87,6 +87,22 @@ TEST(Flops, OfGpt2AreThoseOfItsWeightsAndScores) {
 }
 
 #ifdef MNEME_HAS_XL_CACHE
+// Ten riders pass the layers with the tokens; the last layer drops them after its attention. Their
+// attention to themselves is the hook's: no causal mask hides half of it, and in the last layer,
+// where nothing reads it, it has no gradient.
+TEST(Flops, OfRidersAreTheirRowsAndTheHooksAttention) {
+  const auto flops =
+      flops_of("[memory]\nplugins = [\"" MNEME_BINARY_DIR
+               "/tests/abi_plugins\"]\n[[memory.tier]]\nplugin = \"test_riders\"\nrows = 10\n",
+               "position = \"learned\"\n");
+  const double passing = 2 * (4 * kWidth * kWidth + 2 * kWidth * 40);  // a row in the first layer
+  const double dropped = 2 * 3 * kWidth * kWidth;
+  const double forward =
+      kLinear + passing + dropped + 2 * attention(kSeen + 10) + 2 * attention(10);
+  EXPECT_DOUBLE_EQ(flops.evaluation, forward);
+  EXPECT_DOUBLE_EQ(flops.training, 3 * forward - 2 * attention(10));
+}
+
 // Rows of the cache are projected once while evaluating, and in every segment while training, where
 // they have no gradient themselves.
 TEST(Flops, OfACacheAreItsColumnsAndProjections) {

@@ -133,6 +133,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
     ctx->saved_data["needs"] = needs;
     ctx->saved_data["scale"] = args->scale;
     ctx->saved_data["first_placed"] = args->first_placed;
+    ctx->saved_data["is_of_hook"] = args->is_of_hook;
     if (!args->wants_lse) return {z.permute({1, 2, 0, 3})};
     return {z.permute({1, 2, 0, 3}), lse.permute({1, 0, 2})};
   }
@@ -211,7 +212,8 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
 };
 
 variable_list AttentionFunction::backward(AutogradContext* ctx, variable_list grads) {
-  RECORD_USER_SCOPE(kAttentionGradientScope);
+  RECORD_USER_SCOPE(ctx->saved_data["is_of_hook"].toBool() ? "gradient of a hook's attention"
+                                                           : kAttentionGradientScope);
   const variable_list saved = ctx->get_saved_variables();
   const at::Tensor &qu = saved[0], &qw = saved[1], &k = saved[2], &v = saved[3], &table = saved[4];
   const at::Tensor &content = saved[5], &position = saved[6], &bias = saved[7];

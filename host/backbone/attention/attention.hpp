@@ -37,7 +37,8 @@ struct AttentionArgs {
   double dropout = 0.0;       // on probabilities, not renormalised; noise is needed when > 0
   Noise* noise = nullptr;
   bool wants_mass = false;
-  at::Tensor query_valid;  // [B,T] bool: queries that count in the mass; undefined = all
+  at::Tensor query_valid;   // [B,T] bool: queries that count in the mass; undefined = all
+  bool is_of_hook = false;  // a hook asked for it (LayerServices::attention)
   // Called with the probabilities [H,B,T,K] in score dtype, without gradient, before dropout; they
   // are freed afterwards.
   std::function<void(const at::Tensor& p)> on_probabilities = nullptr;
@@ -49,7 +50,7 @@ struct AttentionOutput {
   at::Tensor mass;  // [B,K] score dtype, no gradient; when wants_mass
 };
 
-// Under this name LibTorch's profilers see the backward pass of attend().
+// Under this name LibTorch's profilers see the backward pass of attend(), unless it is of a hook.
 inline constexpr const char* kAttentionGradientScope = "gradient of attention";
 
 // Runs attention. Gradients flow from z and lse to q, k, v, table, both biases, bias and the

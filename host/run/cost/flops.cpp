@@ -28,8 +28,8 @@ constexpr std::int64_t kMaxFilling = 64;  // segments before the counted ones
 constexpr std::size_t kCounted = 8;       // segments at most
 constexpr std::int64_t kVocabulary = 64;  // of the model that is measured
 
-// Counts what this thread executes while it lives; a backward pass on the CPU runs in the thread
-// that asks for it.
+// Counts what this thread executes while it lives; a backward pass of tensors on the meta device
+// runs in the thread that asks for it.
 class FlopCounter {
  public:
   FlopCounter() : before_(std::exchange(current_, this)) {
@@ -48,7 +48,7 @@ class FlopCounter {
 
   [[nodiscard]] double flops() const { return flops_; }
   [[nodiscard]] const std::set<std::string>& kernels() const { return kernels_; }
-  // Backward passes of a layer's attention.
+  // Backward passes of layers' attention (stage 4), without those of hooks.
   [[nodiscard]] std::int64_t attention_gradients() const { return attention_gradients_; }
 
  private:
