@@ -28,8 +28,8 @@ const char* hook_text(Hook hook);
 
 // Weighted sums of what hooks report under one name, per layer.
 struct Accumulated {
-  std::map<std::int64_t, std::pair<at::Tensor, at::Tensor>>
-      by_layer;  // sum of weight*value, sum of weight
+  // Sum of weight*value, sum of weight.
+  std::map<std::int64_t, std::pair<at::Tensor, at::Tensor>> by_layer;
   double weight = 1.0;
 };
 

@@ -59,8 +59,8 @@ struct SegmentHooks::Impl {
   mneme_ctx ctx;
   mneme_error error;
   std::vector<TierState> work;  // the segment's own copy of every tier's state
-  std::vector<std::int64_t>
-      feeders;  // the tier that feeds tier i with released rows, -1 = the segment
+  // The tier that feeds tier i with released rows, -1 = the segment.
+  std::vector<std::int64_t> feeders;
   Riders riders;
   std::int64_t rider_tier = -1;
   bool is_closed = false;   // no step may follow
@@ -73,8 +73,8 @@ struct SegmentHooks::Impl {
   at::Tensor layer_input;            // of the layer that runs, as context() got it
   // Of each tier's context, by layer.
   std::map<std::int64_t, std::map<std::size_t, ColumnRange>> columns;
-  std::vector<std::int64_t>
-      read_rows;  // of each tier: most rows that a read of it got of its queues
+  // Of each tier: most rows that a read of it got of its queues.
+  std::vector<std::int64_t> read_rows;
 
   Impl(Stack& stack_in, StackState& state_in, const SegmentInput& input_in)
       : stack(stack_in), state(state_in), input(input_in) {}

@@ -23,8 +23,8 @@ struct ParameterOutline {
 struct StateOutline {
   std::string name;
   bool is_model_scope = false;
-  std::vector<std::int64_t>
-      dims;           // MNEME_LANES, and MNEME_ANY for what changes, as in mneme/state.h
+  // MNEME_LANES, and MNEME_ANY for what changes, as in mneme/state.h.
+  std::vector<std::int64_t> dims;
   std::string dtype;  // as held: "f32"
   // Of all layers and lanes together, measured on such tensors. A queue's are those at its
   // capacity, without the byte a row that tells valid rows from others after a lane was reset.
