@@ -69,6 +69,17 @@ TEST(Flops, OfAFrozenBackboneAreWithoutItsGradients) {
   EXPECT_DOUBLE_EQ(all.training - updates.training, weights + 2 * 3 * kWidth * kWidth);
 }
 
+// A frozen projection of relative positions has no gradient, so neither has the table of them.
+TEST(Flops, OfFrozenPositionsAreWithoutTheGradientOfTheirTable) {
+  const std::string model = "position = \"relative\"\nlora_rank = 2\n";
+  const auto all = flops_of("[memory]\n", model);
+  const auto updates = flops_of("[memory]\n", model, "freeze = \"backbone\"\n");
+  const double weights = 2 * (kLayers * 2 * kWidth * 40 + kWidth * 100);
+  EXPECT_DOUBLE_EQ(
+      all.training - updates.training,
+      weights + 2 * 3 * kWidth * kWidth + attention(kSeen + 1) + positions(kSegment + 1));
+}
+
 // Counting needs shapes alone, so that size costs nothing. Held against the formula for GPT-2 of
 // 124 M parameters: six operations a weight that stands in a product, the output's among them.
 TEST(Flops, OfGpt2AreThoseOfItsWeightsAndScores) {

@@ -77,6 +77,10 @@ at::Tensor sum_to(const at::Tensor& x, const at::Tensor& like) {
   return at::sum_to(x, like.sizes()).to(like.scalar_type());
 }
 
+const char* scope_name(bool is_of_hook) {
+  return is_of_hook ? "attention of a hook" : kAttentionScope;
+}
+
 class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
  public:
   using Optional = std::optional<at::Tensor>;
@@ -212,8 +216,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
 };
 
 variable_list AttentionFunction::backward(AutogradContext* ctx, variable_list grads) {
-  RECORD_USER_SCOPE(ctx->saved_data["is_of_hook"].toBool() ? "gradient of a hook's attention"
-                                                           : kAttentionGradientScope);
+  RECORD_USER_SCOPE(scope_name(ctx->saved_data["is_of_hook"].toBool()));
   const variable_list saved = ctx->get_saved_variables();
   const at::Tensor &qu = saved[0], &qw = saved[1], &k = saved[2], &v = saved[3], &table = saved[4];
   const at::Tensor &content = saved[5], &position = saved[6], &bias = saved[7];
@@ -299,6 +302,7 @@ at::ScalarType score_dtype(at::ScalarType compute) {
 }
 
 AttentionOutput attend(const AttentionArgs& args) {
+  RECORD_USER_SCOPE(scope_name(args.is_of_hook));
   at::Tensor mass;
   using tensor::optional_input;
   const variable_list results = AttentionFunction::apply(

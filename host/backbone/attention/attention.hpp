@@ -50,8 +50,8 @@ struct AttentionOutput {
   at::Tensor mass;  // [B,K] score dtype, no gradient; when wants_mass
 };
 
-// Under this name LibTorch's profilers see the backward pass of attend(), unless it is of a hook.
-inline constexpr const char* kAttentionGradientScope = "gradient of attention";
+// Under this name LibTorch's profilers see both passes of attend(), unless a hook asked for it.
+inline constexpr const char* kAttentionScope = "attention of a layer";
 
 // Runs attention. Gradients flow from z and lse to q, k, v, table, both biases, bias and the
 // virtual key. Not twice differentiable. Deterministic on CPU.

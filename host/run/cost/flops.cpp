@@ -48,8 +48,8 @@ class FlopCounter {
 
   [[nodiscard]] double flops() const { return flops_; }
   [[nodiscard]] const std::set<std::string>& kernels() const { return kernels_; }
-  // Backward passes of layers' attention (stage 4), without those of hooks.
-  [[nodiscard]] std::int64_t attention_gradients() const { return attention_gradients_; }
+  // Products of layers' attention (stage 4), each of all queries with all columns.
+  [[nodiscard]] std::int64_t attention_products() const { return attention_products_; }
 
  private:
   static constexpr std::array<std::string_view, 2> kProducts = {"aten::mm", "aten::bmm"};
@@ -84,13 +84,14 @@ class FlopCounter {
       current_->kernels_.emplace(name.substr(memory::kKernelScope.size()));
       return nullptr;
     }
-    if (name == backbone::kAttentionGradientScope) ++current_->attention_gradients_;
+    if (name == backbone::kAttentionScope) ++current_->inside_attention_;
     // A convolution may be computed by products, which are its own then.
     const bool is_inside = current_->inside_convolution_ > 0;
     if (is_convolution(name)) ++current_->inside_convolution_;
     if (is_inside) return nullptr;
     // Not every function has inputs to ask for.
     if (!is_convolution(name) && !is_product(name)) return nullptr;
+    if (current_->inside_attention_ > 0) ++current_->attention_products_;
     const Values inputs = function.inputs();
     if (name == "aten::convolution" && !inputs.at(6).toBool()) {
       return std::make_unique<Convolution>(filter_flops(inputs.at(1).toTensor()));
@@ -99,6 +100,8 @@ class FlopCounter {
     return nullptr;
   }
   static void end(const at::RecordFunction& function, at::ObserverContext* context) {
+    if (function.name() == std::string_view(backbone::kAttentionScope))
+      --current_->inside_attention_;
     if (!is_convolution(function.name())) return;
     --current_->inside_convolution_;
     if (const auto* const convolution = dynamic_cast<const Convolution*>(context)) {
@@ -119,7 +122,8 @@ class FlopCounter {
   tensor::WithoutHostKernels observable_;
   at::CallbackHandle handle_ = 0;
   double flops_ = 0.0;
-  std::int64_t attention_gradients_ = 0;
+  std::int64_t attention_products_ = 0;
+  int inside_attention_ = 0;
   int inside_convolution_ = 0;
   std::set<std::string> kernels_;
 };
@@ -157,7 +161,6 @@ double FlopCounter::flops_of(std::string_view name, Values inputs) {
 // Operations of one segment, and the kernels that ran beside them.
 struct Measured {
   double flops = 0.0;
-  std::int64_t attention_gradients = 0;  // FlopCounter's
   std::set<std::string> kernels;
 };
 
@@ -174,7 +177,9 @@ class MeasuredModel {
  public:
   MeasuredModel(const config::Experiment& experiment, std::int64_t vocabulary,
                 plugin::PluginLoader& loader, StaysFrozen stays_frozen = &is_any)
-      : vocabulary_(vocabulary), bptt_segments_(experiment.train.bptt_segments) {
+      : vocabulary_(vocabulary),
+        bptt_segments_(experiment.train.bptt_segments),
+        attention_width_(experiment.model.heads * experiment.model.head_width) {
     backbone::ModelSetup setup =
         model_setup(experiment, vocabulary, config::Precision::kF32, c10::kMeta);
     stack_ = std::make_unique<memory::Stack>(
@@ -215,14 +220,16 @@ class MeasuredModel {
 
   // The mean of a few; when the first two are equal, of these two. Memories that do not work in
   // every segment need more.
-  static Measured count(const std::function<void()>& one) {
+  [[nodiscard]] Measured count(const std::function<void()>& one) const {
     Measured out;
+    // Of one product of attention: with columns of a token's own segment that the causal mask hides.
+    const std::int64_t tokens = batch_.input.numel(), length = batch_.input.size(1);
+    const auto hidden = static_cast<double>(tokens * (length - 1) * attention_width_);
     std::vector<double> flops;
     do {
       const FlopCounter counter;
       one();
-      flops.push_back(counter.flops());
-      out.attention_gradients = counter.attention_gradients();
+      flops.push_back(counter.flops() - hidden * static_cast<double>(counter.attention_products()));
       out.kernels.insert(counter.kernels().begin(), counter.kernels().end());
     } while (flops.size() < 2 || (flops[0] != flops[1] && flops.size() < kCounted));
     out.flops =
@@ -263,6 +270,7 @@ class MeasuredModel {
 
   std::int64_t vocabulary_;
   std::int64_t bptt_segments_;
+  std::int64_t attention_width_;
   std::unique_ptr<memory::Stack> stack_;
   std::unique_ptr<backbone::Model> model_;
   memory::StackState state_;
@@ -303,13 +311,6 @@ PerWord softmax_flops(config::Experiment experiment, plugin::PluginLoader& loade
           (large.evaluation(1, kLength).flops - small.evaluation(1, kLength).flops) / kAdded};
 }
 
-// Of a token's forward pass: with columns of its own segment that the causal mask hides.
-double hidden_flops(const config::ModelConfig& model, std::int64_t segment) {
-  const double products = config::is_relative(model.position) ? 3.0 : 2.0;
-  return products * static_cast<double>(model.layers * model.heads * model.head_width) *
-         static_cast<double>(segment - 1);
-}
-
 }  // namespace
 
 FlopsPerToken count_flops(const config::Experiment& given, std::int64_t vocabulary,
@@ -328,11 +329,8 @@ FlopsPerToken count_flops(const config::Experiment& given, std::int64_t vocabula
   const PerWord word = softmax_flops(experiment, loader);
   const auto added = static_cast<double>(vocabulary - kVocabulary);
   MeasuredModel model(experiment, kVocabulary, loader);
-  std::int64_t attention_gradients = 0;
   const auto training = [&](std::int64_t lanes) {
-    Measured measured = model.training(lanes, experiment.train.segment);
-    attention_gradients = measured.attention_gradients;
-    return measured;
+    return model.training(lanes, experiment.train.segment);
   };
   const auto evaluation = [&](std::int64_t lanes) {
     return model.evaluation(lanes, experiment.eval.segment);
@@ -341,13 +339,6 @@ FlopsPerToken count_flops(const config::Experiment& given, std::int64_t vocabula
                  added * word.training;
   out.evaluation = per_token(evaluation, experiment.eval.lanes, experiment.eval.segment, kernels) +
                    added * word.evaluation;
-  // Where layers are frozen, the gradient of the scores may not be wanted.
-  const double gradients =
-      static_cast<double>(attention_gradients) /
-      static_cast<double>(experiment.model.layers * experiment.train.bptt_segments);
-  out.training -=
-      (1.0 + 2.0 * gradients) * hidden_flops(experiment.model, experiment.train.segment);
-  out.evaluation -= hidden_flops(experiment.model, experiment.eval.segment);
   for (const std::string& kernel : kernels) out.not_counted.push_back("the kernel " + kernel);
   std::ranges::sort(out.not_counted);
   return out;
