@@ -102,8 +102,8 @@ constexpr auto words_of(Freeze) { return std::array{"nothing", "backbone"}; }
 
 // [model.adaptive]: adaptive embedding and softmax.
 struct AdaptiveConfig {
-  std::vector<std::int64_t>
-      cutoffs;                       // increasing, each at least 1; the vocabulary's end is implied
+  // Increasing, each at least 1; the vocabulary's end is implied.
+  std::vector<std::int64_t> cutoffs;
   std::int64_t div = 1;              // cluster i has width embedding / div^i
   std::int64_t embedding = 0;        // always equal to ModelConfig::embedding
   std::vector<bool> tie_projection;  // one a cluster; default false, true, true, ...

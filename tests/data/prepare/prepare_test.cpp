@@ -280,7 +280,7 @@ TEST_F(PrepareFails, OnInvalidUtf8) {
 }
 
 TEST_F(PrepareFails, OnAFullDisk) {
-  const auto train = folder_.write("train.txt", std::string(9'000'000, 'x'));
+  const auto train = folder_.write("train.txt", std::string(8'000'000, 'x'));
   PrepareOptions options;
   options.files[0] = {train};
   // A bound on file sizes stands for the disk's end: the write that crosses it fails.
