@@ -21,6 +21,7 @@
 #include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/tensor/torch_function.hpp"
+#include "host/tensor/trace.hpp"
 
 namespace mneme::memory {
 
@@ -86,9 +87,46 @@ mneme_kernel_run pick(const Invocation& call, mneme_kernel_run cpu, mneme_kernel
   return cuda;
 }
 
-// On the meta device nothing is computed: the results have their shapes.
-void run(mneme_kernel_run function, const Invocation& call, mneme_kernel_call& args) {
-  if (call.device.is_meta()) return;
+// The tensors of one call, in this order. Undefined are inputs that were not given, what the kernel
+// did not ask to keep, and gradients that do not exist or that nobody wants.
+struct Operands {
+  std::vector<at::Tensor> inputs = {}, outputs = {}, saved = {}, grad_outputs = {},
+                          grad_inputs = {};
+  at::Tensor workspace = {};
+
+  [[nodiscard]] bool is_backward() const { return !grad_outputs.empty(); }
+};
+
+void compute(mneme_kernel_run function, const Invocation& call, const Operands& given) {
+  Views inputs({}), outputs({}), grad_outputs({}), grad_inputs({});
+  const Views saved(given.saved);
+  const auto add = [&](Views& views, const std::vector<at::Tensor>& tensors,
+                       const std::vector<at::Tensor>& meta, bool are_inputs) {
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      if (are_inputs && call.is_absent(i)) {
+        views.add_none(call.device);
+      } else if (tensors[i].defined()) {
+        views.add(tensors[i]);
+      } else {
+        views.add_or_absent(tensors[i], meta[i]);
+      }
+    }
+  };
+  add(inputs, given.inputs, call.input_meta, true);
+  add(outputs, given.outputs, call.output_meta, false);
+  add(grad_outputs, given.grad_outputs, call.output_meta, false);
+  add(grad_inputs, given.grad_inputs, call.input_meta, true);
+  mneme_kernel_call args = MNEME_INIT(mneme_kernel_call);
+  args.flags = call.flags;
+  args.inputs = inputs.data();
+  args.outputs = outputs.data();
+  args.saved = saved.data();
+  args.grad_outputs = grad_outputs.data();
+  args.grad_inputs = grad_inputs.data();
+  if (given.workspace.defined()) {
+    args.workspace = given.workspace.mutable_data_ptr();
+    args.workspace_bytes = given.workspace.nbytes();
+  }
   const c10::OptionalDeviceGuard current(call.device.is_cuda() ? std::optional(call.device)
                                                                : std::nullopt);
   args.stream = tensor::stream_of(call.device);
@@ -101,6 +139,46 @@ void run(mneme_kernel_run function, const Invocation& call, mneme_kernel_call& a
       call_plugin(error, [&] { return function(call.decl.user, &args, &error); });
   if (status != MNEME_OK)
     throw CallError(status, str("kernel ", call.name, ": ", plugin_error_text(status, error)));
+}
+
+std::string text_of(const std::vector<double>& reals) {
+  std::vector<std::string> words;
+  for (const double real : reals) words.push_back(format_exact(real));
+  return join(words, ", ");
+}
+
+// On the meta device nothing is computed: the results have their shapes.
+void run(mneme_kernel_run function, const std::shared_ptr<const Invocation>& call,
+         const Operands& given) {
+  if (call->device.is_meta()) return;
+  using Part = std::vector<at::Tensor> Operands::*;
+  static constexpr Part kParts[] = {&Operands::inputs, &Operands::outputs, &Operands::saved,
+                                    &Operands::grad_outputs, &Operands::grad_inputs};
+  std::vector<at::Tensor> reads, writes;
+  std::vector<std::size_t> sizes;
+  for (const Part part : kParts) {
+    const bool is_read =
+        part == &Operands::inputs || (given.is_backward() && part != &Operands::grad_inputs);
+    const std::vector<at::Tensor>& tensors = given.*part;
+    (is_read ? reads : writes)
+        .insert((is_read ? reads : writes).end(), tensors.begin(), tensors.end());
+    sizes.push_back(tensors.size());
+  }
+  writes.push_back(given.workspace);
+  tensor::run_traced(str("kernel ", call->name, given.is_backward() ? ", backward" : "", ' ',
+                         list_text(call->integers), " [", text_of(call->reals), ']'),
+                     reads, writes,
+                     [function, call, sizes](const std::vector<at::Tensor>& tensors, std::int64_t) {
+                       Operands own;
+                       auto from = tensors.begin();
+                       for (std::size_t p = 0; p < sizes.size(); ++p) {
+                         const auto to = from + static_cast<std::ptrdiff_t>(sizes[p]);
+                         (own.*kParts[p]).assign(from, to);
+                         from = to;
+                       }
+                       own.workspace = *from;
+                       compute(function, *call, own);
+                     });
 }
 
 at::Tensor workspace_tensor(std::uint64_t bytes, at::Device device) {
@@ -126,7 +204,8 @@ struct Forward {
   std::vector<at::Tensor> saved;
 };
 
-Forward forward(Invocation& call, const std::vector<at::Tensor>& inputs) {
+Forward forward(const std::shared_ptr<Invocation>& shared, const std::vector<at::Tensor>& inputs) {
+  Invocation& call = *shared;
   const mneme_kernel_decl& decl = call.decl;
   std::vector<mneme_shape> in;
   for (std::size_t i = 0; i < inputs.size(); ++i)
@@ -156,21 +235,11 @@ Forward forward(Invocation& call, const std::vector<at::Tensor>& inputs) {
     result.outputs.push_back(allocate(shape, call.device, "an output", call.name));
   for (const mneme_shape& shape : saved)
     result.saved.push_back(allocate(shape, call.device, "a saved tensor", call.name));
-  const at::Tensor workspace = workspace_tensor(plan.workspace_bytes, call.device);
-  Views input_views({});
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    call.is_absent(i) ? input_views.add_none(call.device) : input_views.add(inputs[i]);
-  }
-  const Views output_views(result.outputs);
-  const Views saved_views(result.saved);
-  mneme_kernel_call args = MNEME_INIT(mneme_kernel_call);
-  args.flags = call.flags;
-  args.inputs = input_views.data();
-  args.outputs = output_views.data();
-  args.saved = saved_views.data();
-  args.workspace = workspace.defined() ? workspace.mutable_data_ptr() : nullptr;
-  args.workspace_bytes = plan.workspace_bytes;
-  run(pick(call, decl.forward_cpu, decl.forward_cuda), call, args);
+  run(pick(call, decl.forward_cpu, decl.forward_cuda), shared,
+      {.inputs = inputs,
+       .outputs = result.outputs,
+       .saved = result.saved,
+       .workspace = workspace_tensor(plan.workspace_bytes, call.device)});
   call.check_output("output", result.outputs);
   return result;
 }
@@ -186,7 +255,7 @@ class KernelFunction : public torch::autograd::Function<KernelFunction> {
                                                 const at::TensorList& given,
                                                 std::shared_ptr<Invocation> call) {
     const torch::autograd::variable_list inputs = given.vec();
-    Forward result = memory::forward(*call, inputs);
+    Forward result = memory::forward(call, inputs);
     torch::autograd::variable_list keep;
     for (std::size_t i = 0; i < inputs.size(); ++i)
       keep.push_back((call->decl.keep_inputs >> i & 1) != 0 ? inputs[i] : at::Tensor());
@@ -216,7 +285,7 @@ class KernelFunction : public torch::autograd::Function<KernelFunction> {
       throw_plugin(ErrorText{.where = call->where + ", backward", .failed = failed});
     };
     try {
-      result = run_backward(ctx, *call, grads);
+      result = run_backward(ctx, call, grads);
     } catch (const CallError& error) {
       refuse(error.what());
     } catch (const c10::Error& error) {
@@ -230,8 +299,9 @@ class KernelFunction : public torch::autograd::Function<KernelFunction> {
 
  private:
   static torch::autograd::variable_list run_backward(torch::autograd::AutogradContext* ctx,
-                                                     const Invocation& call,
+                                                     const std::shared_ptr<Invocation>& shared,
                                                      const torch::autograd::variable_list& grads) {
+    const Invocation& call = *shared;
     const plugin::ReportedCall reported(call.where, str("kernel ", call.name, ", backward"));
     const mneme_kernel_decl& decl = call.decl;
     const auto kept = ctx->get_saved_variables();
@@ -241,43 +311,21 @@ class KernelFunction : public torch::autograd::Function<KernelFunction> {
       if (ctx->needs_input_grad(i) && meta.is_floating_point())
         result[i] = torch::empty(meta.sizes(), meta.options().device(call.device));
     }
-    Views inputs({});
-    Views outputs({});
-    Views saved({});
-    Views grad_outputs({});
-    Views grad_inputs({});
-    std::vector<at::Tensor> held;
-    for (std::uint32_t i = 0; i < decl.n_inputs; ++i) {
-      if (call.is_absent(i)) {
-        inputs.add_none(call.device);
-        grad_inputs.add_none(call.device);
-        continue;
-      }
-      held.push_back(call.is_strided(i) ? kept[i] : contiguous_or_absent(kept[i]));
-      inputs.add_or_absent(held.back(), call.input_meta[i]);
-      grad_inputs.add_or_absent(result[i], call.input_meta[i]);
-    }
+    Operands given;
+    for (std::uint32_t i = 0; i < decl.n_inputs; ++i)
+      given.inputs.push_back(call.is_strided(i) ? kept[i] : contiguous_or_absent(kept[i]));
     for (std::uint32_t j = 0; j < decl.n_outputs; ++j) {
-      held.push_back(contiguous_or_absent(kept[decl.n_inputs + j]));
-      outputs.add_or_absent(held.back(), call.output_meta[j]);
-      held.push_back(contiguous_or_absent(grads[j]));
-      grad_outputs.add_or_absent(held.back(), call.output_meta[j]);
+      given.outputs.push_back(contiguous_or_absent(kept[decl.n_inputs + j]));
+      given.grad_outputs.push_back(contiguous_or_absent(grads[j]));
     }
-    for (std::uint32_t s = 0; s < decl.n_saved; ++s)
-      saved.add(kept[decl.n_inputs + decl.n_outputs + s]);
-    const at::Tensor workspace = workspace_tensor(call.backward_workspace, call.device);
-    mneme_kernel_call args = MNEME_INIT(mneme_kernel_call);
-    args.inputs = inputs.data();
-    args.outputs = outputs.data();
-    args.saved = saved.data();
-    args.grad_outputs = grad_outputs.data();
-    args.grad_inputs = grad_inputs.data();
-    args.workspace = workspace.defined() ? workspace.mutable_data_ptr() : nullptr;
-    args.workspace_bytes = call.backward_workspace;
+    const std::ptrdiff_t first_saved = decl.n_inputs + decl.n_outputs;
+    given.saved.assign(kept.begin() + first_saved, kept.begin() + first_saved + decl.n_saved);
+    given.grad_inputs = result;
+    given.workspace = workspace_tensor(call.backward_workspace, call.device);
     if (call.watch != nullptr) {
       for (const at::Tensor& grad : grads) call.watch->check_input(grad);
     }
-    run(pick(call, decl.backward_cpu, decl.backward_cuda), call, args);
+    run(pick(call, decl.backward_cpu, decl.backward_cuda), shared, given);
     call.check_output("gradient", result, ", backward");
     return result;
   }
@@ -318,7 +366,7 @@ std::vector<at::Tensor> run_kernel(const mneme_kernel_decl& decl, const std::str
   if (decl.backward_cpu == nullptr || !needs_gradient || !at::GradMode::is_enabled()) {
     const at::NoGradGuard no_grad;
     call->flags = MNEME_KERNEL_NO_BACKWARD;
-    return forward(*call, given).outputs;
+    return forward(call, given).outputs;
   }
   return KernelFunction::apply(at::TensorList(given),
                                call);  // apply() finds no tensors in a std::vector

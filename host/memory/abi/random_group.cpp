@@ -8,6 +8,7 @@
 #include "host/memory/call/normalise.hpp"
 #include "host/ops/op_table.hpp"
 #include "host/tensor/torch.hpp"
+#include "host/tensor/trace.hpp"
 
 namespace mneme::memory {
 namespace {
@@ -18,21 +19,26 @@ using Law = double (Random::*)();
 at::Tensor draw(const mneme_ctx* ctx, Law law, const char* name,
                 const std::vector<std::int64_t>& dims) {
   at::Tensor out = torch::empty(dims, at::kDouble);
-  const std::int64_t lanes = dims[0];
-  const std::int64_t per_lane = lanes == 0 ? 0 : out.numel() / lanes;
-  double* data = out.mutable_data_ptr<double>();
   const SegmentShared& shared = *ctx->shared;
   const std::int64_t offset = shared.segment.offset;
   // A plugin's names are C strings and hold no zero byte, so this suffix cannot collide with one.
   const std::string key = offset > 0 ? str(name, '\0', offset) : std::string(name);
-  for (std::int64_t b = 0; b < lanes; ++b) {
-    Random random(
-        shared.stack->backbone().seed,
-        {"memory", static_cast<std::uint64_t>(ctx->tier->index()),
-         static_cast<std::uint64_t>(ctx->layer + 1), (*shared.streams)[static_cast<std::size_t>(b)],
-         static_cast<std::uint64_t>(shared.segment.index), std::string_view(key)});
-    for (std::int64_t i = 0; i < per_lane; ++i) data[b * per_lane + i] = (random.*law)();
-  }
+  const auto tier = static_cast<std::uint64_t>(ctx->tier->index()),
+             layer = static_cast<std::uint64_t>(ctx->layer + 1);
+  tensor::run_traced(
+      str("draw ", name, " of tier ", tier, ", layer ", layer), {}, {out},
+      [law, key, tier, layer, seed = shared.stack->backbone().seed, streams = *shared.streams,
+       segment = shared.segment.index](const std::vector<at::Tensor>& tensors, std::int64_t ahead) {
+        const at::Tensor& drawn = tensors[0];
+        const std::int64_t lanes = drawn.size(0);
+        const std::int64_t per_lane = lanes == 0 ? 0 : drawn.numel() / lanes;
+        double* data = drawn.mutable_data_ptr<double>();
+        for (std::int64_t b = 0; b < lanes; ++b) {
+          Random random(seed, {"memory", tier, layer, streams[static_cast<std::size_t>(b)],
+                               static_cast<std::uint64_t>(segment + ahead), std::string_view(key)});
+          for (std::int64_t i = 0; i < per_lane; ++i) *data++ = (random.*law)();
+        }
+      });
   return out;
 }
 

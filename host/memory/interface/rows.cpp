@@ -5,6 +5,7 @@
 #include "host/base/error.hpp"
 #include "host/tensor/to_device.hpp"
 #include "host/tensor/torch.hpp"
+#include "host/tensor/trace.hpp"
 
 namespace mneme::memory {
 namespace {
@@ -23,9 +24,10 @@ at::Tensor all_valid(const Rows& rows) {
   return torch::ones({lanes_of(rows), rows.count}, rows.main().options().dtype(at::kBool));
 }
 
-// Whether `next` lies right behind `before` along dimension 1.
+// Whether `next` lies right behind `before` along dimension 1. Never where a trace is written: rows
+// of other segments lie elsewhere, and what is done with them must be the same.
 bool follows(const at::Tensor& before, const at::Tensor& next) {
-  return before.is_alias_of(next) && before.strides() == next.strides() &&
+  return !tensor::is_tracing() && before.is_alias_of(next) && before.strides() == next.strides() &&
          before.scalar_type() == next.scalar_type() &&
          next.storage_offset() == before.storage_offset() + before.size(1) * before.stride(1);
 }
@@ -200,7 +202,10 @@ std::optional<Rows> RowsRoom::append(Rows rows, std::int64_t filled) {
 }
 
 BlockPtr RowsQueue::in_room(BlockPtr block) {
-  if (room_ == nullptr) return block;
+  if (room_ == nullptr || tensor::is_tracing()) {
+    room_.reset();
+    return block;
+  }
   std::optional<Rows> rows = room_->append(block->rows, room_end_);
   if (!rows) {
     room_.reset();
