@@ -104,7 +104,7 @@ class ContinuousLtm : public mneme::Tier {
   mneme::Parameter mu_bias_, sigma_bias_;
   mneme::Slot coefficients_;
   mneme::Slot density_histogram_;  // sticky: [B,bins], unnormalised, of the segment's densities
-  mneme::Counts absorbed_;         // rows since the memory was last empty
+  mneme::Counts absorbed_;  // of a lane: rows since it was last empty; 0 or 1 without reset_tokens
 };
 
 // A constant of the instance in f32 or f64; `make` gives the Matrix and is called once per key.

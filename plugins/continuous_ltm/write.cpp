@@ -56,7 +56,8 @@ std::vector<ContinuousLtm::Group> ContinuousLtm::groups_of(const mneme::Layer& l
     if (rows == 0) continue;
     if (settings_.reset_tokens > 0 && before >= settings_.reset_tokens) before = 0;
     lanes[{before == 0, rows}].push_back(b);
-    before += rows;
+    // Without a limit it need not be known how many: a count that grows makes every segment another.
+    before = settings_.reset_tokens > 0 ? before + rows : 1;
   }
   std::vector<Group> groups;
   for (auto& [kind, members] : lanes)
