@@ -175,8 +175,8 @@ class Trace::Writer {
             t.strides().vec(), t.scalar_type()};
   }
   Memory& memory_of(const at::Tensor& t) {
-    const auto [at, is_new] = memories_.try_emplace(
-        t.storage().unsafeGetStorageImpl(), Memory{t.storage().getWeakStorageImpl()});
+    const auto [at, is_new] = memories_.try_emplace(t.storage().unsafeGetStorageImpl(),
+                                                    Memory{t.storage().getWeakStorageImpl()});
     return at->second;
   }
 
@@ -261,9 +261,8 @@ class Trace::Writer {
     std::vector<std::int64_t> numbers;
     const auto take = [&](const at::Tensor& t) {
       numbers.push_back(argument_number(t, is_read, is_written));
-      text += numbers.back() == kUndefined
-                  ? std::string(", none")
-                  : str(", %", numbers.back(), ' ', geometry_text(t));
+      text += numbers.back() == kUndefined ? std::string(", none")
+                                           : str(", %", numbers.back(), ' ', geometry_text(t));
     };
     if (value.isTensor()) {
       take(value.toTensor());
@@ -301,8 +300,7 @@ void write_down(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::
   const c10::impl::ExcludeDispatchKeyGuard silent(kTraceKey);
   Trace::Writer& writer = *g_writer.load();
   TracedCall call = writer.begin(op, *stack);
-  op.redispatchBoxed(
-      keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kTraceKey), stack);
+  op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kTraceKey), stack);
   writer.end(std::move(call), *stack);
 }
 

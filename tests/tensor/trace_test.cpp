@@ -142,9 +142,10 @@ TEST(Trace, TellsNumbersFromTheCpuApart) {
   };
   const Trace one = traced(2.0), same = traced(2.0), other = traced(3.0);
   EXPECT_EQ(Trace::difference(one, same), "");
-  EXPECT_EQ(Trace::difference(one, other),
-            "operation 1 is values from the CPU %0 f64[2]: 1.5, 2.0 and then values from the CPU %0 "
-            "f64[2]: 1.5, 3.0");
+  EXPECT_EQ(
+      Trace::difference(one, other),
+      "operation 1 is values from the CPU %0 f64[2]: 1.5, 2.0 and then values from the CPU %0 "
+      "f64[2]: 1.5, 3.0");
   const at::Tensor again = one.replay({}, 0)[0];
   EXPECT_EQ(again[0].item<double>(), 2.5);
   EXPECT_EQ(again[1].item<double>(), 3.0);
@@ -167,9 +168,9 @@ TEST(Trace, DiffersByOperationShapeNumberAndOrder) {
   EXPECT_THAT(Trace::difference(one, traced([&] { return at::mul(x, y).neg(); })),
               StartsWith("operation 1 is no operation and then aten::neg("));
   EXPECT_THAT(Trace::difference(one, traced([&] {
-                static_cast<void>(at::mul(x, y));
-                return x;
-              })),
+                                  static_cast<void>(at::mul(x, y));
+                                  return x;
+                                })),
               testing::StrEq("the results are other tensors"));
 }
 

@@ -155,6 +155,16 @@ TEST_P(Memories, FailNoCheck) {
   EXPECT_THAT(problems_of(subject, kEveryCheck, false), IsEmpty());
 }
 
+// What is written down of a segment is no empty list, and no use of a memory is left out.
+TEST_P(Memories, AreRunAgainInEveryUse) {
+  const Subject subject{.file = GetParam().file, .options = GetParam().options};
+  for (const char* const name : {"replay.trace", "replay.numbers"}) {
+    const Outcome outcome = outcome_of(name, subject);
+    EXPECT_EQ(outcome.grade, Grade::kPass) << name << ": " << outcome.text;
+    EXPECT_EQ(outcome.text, "") << name;
+  }
+}
+
 std::vector<Memory> memories() {
   const std::string test = MNEME_BINARY_DIR "/tests/abi_plugins/test_";
   // Those of examples/ have tests of their own, in tests/examples.
@@ -230,6 +240,8 @@ const Fault kFaults[] = {
     {"counts_segments", "state.reset"},
     {"kept_over_reset", "state.reset_lane"},
     {"nan_in_other_lanes", "state.nan_lane"},
+    {"counts_hidden", "replay.trace"},
+    {"kernel_armed", "replay.numbers"},
     {"slot_names", "state.save"},
     {"declarations", "state.declared"},
     {"kept_in_order", "state.select"},

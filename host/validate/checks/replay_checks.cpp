@@ -30,9 +30,7 @@ enum class Use { kTraining, kEvaluation, kGeneration };
 constexpr Use kUses[] = {Use::kTraining, Use::kEvaluation, Use::kGeneration};
 
 const char* words_of(Use use) {
-  return use == Use::kTraining     ? "training"
-         : use == Use::kEvaluation ? "evaluation"
-                                   : "generation";
+  return use == Use::kTraining ? "training" : use == Use::kEvaluation ? "evaluation" : "generation";
 }
 
 std::vector<std::pair<std::string, at::Tensor>> tensors_of(const Session& session,
@@ -72,8 +70,8 @@ class TracedRun {
         use_(use),
         length_(segment_length(*session_)),
         ids_(ids_of(subject, *session_, kMostUnlike + kAlike)),
-        state_(session_->fresh(kLanes, use == Use::kTraining ? Phase::kTraining
-                                                             : Phase::kEvaluation)) {}
+        state_(session_->fresh(kLanes,
+                               use == Use::kTraining ? Phase::kTraining : Phase::kEvaluation)) {}
 
   [[nodiscard]] std::string key() const { return key_of(*session_, state_); }
   [[nodiscard]] std::int64_t segments() const { return segment_; }
@@ -146,13 +144,12 @@ class TracedRun {
 template <typename F>
 std::int64_t read_alike(const Subject& subject, Use use, F on_segment) {
   TracedRun run(subject, use);
-  std::string key;
   std::vector<at::Tensor> results;
-  for (std::string before; run.segments() < kMostUnlike; before = key) {
+  std::string key;
+  do {
     key = run.key();
-    if (key == before) break;
     static_cast<void>(run.next(results));
-  }
+  } while (run.key() != key && run.segments() < kMostUnlike);
   std::int64_t alike = 0;
   for (; alike < kAlike && run.key() == key; ++alike) {
     const std::vector<at::Tensor> inputs = run.inputs();
@@ -201,9 +198,9 @@ Outcome segments_are_run_again(const Subject& subject) {
   for (const Use use : kUses) {
     std::optional<tensor::Trace> first;
     const std::int64_t alike = read_alike(
-        subject, use, [&](std::int64_t segment, tensor::Trace& trace,
-                          const std::vector<at::Tensor>& inputs,
-                          const std::vector<at::Tensor>& results) {
+        subject, use,
+        [&](std::int64_t segment, tensor::Trace& trace, const std::vector<at::Tensor>& inputs,
+            const std::vector<at::Tensor>& results) {
           if (!first) {
             first = std::move(trace);
             return;

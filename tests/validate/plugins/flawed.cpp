@@ -36,6 +36,7 @@ class Gated {
 
   std::string fault;
   mutable bool was_positive = false;
+  bool is_armed = false;  // by the hook that calls it
   mutable int64_t calls = 0;
 
   void infer(KernelPlan& plan) const {
@@ -95,6 +96,7 @@ class Gated {
     if (is("kernel_uses_unset") && std::memcmp(call.workspace(), unset, sizeof unset) == 0)
       out[0] = 0;
     if (is("kernel_wavers")) out[0] += static_cast<T>(1e-13 * static_cast<double>(++calls));
+    if (is("kernel_armed") && !is_armed) out[0] += T(0.5);
     if (is("kernel_f32") && sizeof(T) == 4) out[0] += T(0.5);
   }
 
@@ -272,7 +274,10 @@ class Flawed : public Tier {
     const Tensor mean = l.slot(mean_);
     Tensor gate = l.parameter(gate_);
     if (is("opaque_gate")) gate = l.call(opaque_, {gate})[0];
+    kernel_.is_armed = true;
     Tensor out = scale_ * l.call(gated_, {gate, mean, zeros_like(gate)})[0];  // [B,D]
+    kernel_.is_armed = false;
+    if (is("counts_hidden") && l.index() % 5 == 4) out = out + 0.0;
     if (has_corner_) {
       Tensor corner = l.call(rectified_, {l.parameter(corner_)})[0];
       if (is("corner_opaque")) corner = l.call(opaque_, {corner})[0];
