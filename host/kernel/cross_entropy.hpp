@@ -19,7 +19,7 @@ struct LogitBlock {
   std::int64_t rows = 0;
   std::int64_t ids = 0;
   std::int64_t first = 0;
-  std::int64_t stride = 0;                 // of rows, in elements; a row's ids lie side by side
+  std::int64_t stride = 0;               // of rows, in elements; a row's ids lie side by side
   const std::int64_t* target = nullptr;  // [rows], of all ids; below 0: the row has none
 };
 
@@ -37,7 +37,8 @@ struct CrossEntropyGradient {
   const void* log_sum = nullptr;  // S [rows], of all ids
   const void* scale = nullptr;    // S: the gradients of the rows' losses ...
   std::int64_t scale_stride = 1;  // ... which lie so far apart; 0 = one number for all
-  void* bias = nullptr;  // receives S [ids], the sums over the rows before rounding; null = unwanted
+  void* bias =
+      nullptr;  // receives S [ids], the sums over the rows before rounding; null = unwanted
 };
 
 // The functions of a device. All arrays are in its memory. A function puts its work on `stream` and

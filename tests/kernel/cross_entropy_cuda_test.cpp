@@ -98,7 +98,8 @@ class Arrays {
       : memory(device, count * sizeof(T), offset * sizeof(T)), count_(count) {}
 
   void put(std::size_t i, double value) {
-    const T as = T(static_cast<std::conditional_t<std::is_same_v<T, double>, double, float>>(value));
+    const T as =
+        T(static_cast<std::conditional_t<std::is_same_v<T, double>, double, float>>(value));
     std::memcpy(memory.host() + i * sizeof(T), &as, sizeof(T));
   }
   double at(std::size_t i) {
@@ -160,13 +161,13 @@ class Run {
   Answer answer(bool wants_best, bool wants_bias) {
     Answer out;
     for_each_block([&](const LogitBlock& block, Arrays<T>& logits) {
-      EXPECT_STREQ(kernels_.summarize(block, logits.memory.data(),
-                                      {log_sum_.memory.data(), own_.memory.data(),
-                                       nll_.memory.data(),
-                                       wants_best ? highest_.memory.data() : nullptr,
-                                       wants_best ? best_.data() : nullptr},
-                                      nullptr),
-                   nullptr);
+      EXPECT_STREQ(
+          kernels_.summarize(
+              block, logits.memory.data(),
+              {log_sum_.memory.data(), own_.memory.data(), nll_.memory.data(),
+               wants_best ? highest_.memory.data() : nullptr, wants_best ? best_.data() : nullptr},
+              nullptr),
+          nullptr);
     });
     out.log_sum = log_sum_.read();
     out.own = own_.read();
@@ -249,8 +250,7 @@ void expect_close(const char* what, const std::vector<double>& got,
                   const std::vector<double>& expected, double relative, double absolute) {
   ASSERT_EQ(got.size(), expected.size()) << what;
   for (std::size_t i = 0; i < got.size(); ++i) {
-    const bool are_same =
-        got[i] == expected[i] || (std::isnan(got[i]) && std::isnan(expected[i]));
+    const bool are_same = got[i] == expected[i] || (std::isnan(got[i]) && std::isnan(expected[i]));
     const double most = absolute + relative * std::fabs(expected[i]);
     ASSERT_TRUE(are_same || std::fabs(got[i] - expected[i]) <= most)
         << what << " " << i << ": " << got[i] << ", expected " << expected[i];
@@ -290,8 +290,7 @@ void expect_agreement(const Rows& c, std::mt19937& random) {
   expect_close("nll", got.nll, expected.nll, 0.0, exact);
   const double rounding = std::is_same_v<T, BFloat16> ? 1.0 / 256 : 0.0;
   expect_close("gradient", got.gradient, expected.gradient, rounding, 2.0 * exact);
-  expect_close("bias", got.bias, expected.bias, 1e-6,
-               exact * static_cast<double>(2 + c.rows / 8));
+  expect_close("bias", got.bias, expected.bias, 1e-6, exact * static_cast<double>(2 + c.rows / 8));
 }
 
 class CrossEntropyOn : public test::OnDevice {

@@ -29,8 +29,8 @@ constexpr double kLog2E = 1.4426950408889634074;
 constexpr int kWarp = 32;
 constexpr int kWarps = kThreads / kWarp;
 constexpr std::int64_t kShortRow = 2048;
-constexpr std::int64_t kBlocks = 8192;      // of a gradient: several times as many as run at once
-constexpr std::int64_t kStripe = 64;        // rows that a block of them has at least
+constexpr std::int64_t kBlocks = 8192;  // of a gradient: several times as many as run at once
+constexpr std::int64_t kStripe = 64;    // rows that a block of them has at least
 constexpr std::int64_t kMostStripes = 1024;
 constexpr std::int64_t kNone = INT64_MAX;  // no id yet
 
@@ -138,8 +138,8 @@ __device__ void join(Part<T>& part, const Part<T>& other) {
     part.best = other.best;
   }
   const T base = base_of(part.most);
-  part.sum = before.sum * exponential(before.most - base) +
-             other.sum * exponential(other.most - base);
+  part.sum =
+      before.sum * exponential(before.most - base) + other.sum * exponential(other.most - base);
 }
 
 // The first lane receives that of all of a warp's.
@@ -329,8 +329,9 @@ cudaError_t launch_differentiate(const LogitBlock& block, void* data,
   T* const sums = bias == nullptr || cut.stripes == 1 ? bias : static_cast<T*>(workspace);
   const Gradient<T> out = {static_cast<const T*>(to.log_sum), static_cast<const T*>(to.scale),
                            to.scale_stride, sums};
-  const cudaError_t status = launch(cut.tiles * cut.stripes, kThreads, stream,
-                                    differentiate_kernel<T, E>, logits_of<E>(block, data), out, cut);
+  const cudaError_t status =
+      launch(cut.tiles * cut.stripes, kThreads, stream, differentiate_kernel<T, E>,
+             logits_of<E>(block, data), out, cut);
   if (status != cudaSuccess || sums == bias) return status;
   return launch(tiles_of(block.ids, kWarp), kThreads, stream, add_stripes_kernel<T>, sums, bias,
                 block.ids, cut.stripes);
@@ -344,8 +345,8 @@ const char* with_element(Element element, const Run& run) {
   return status == cudaSuccess ? nullptr : cudaGetErrorString(status);
 }
 
-const char* summarize_block(const LogitBlock& block, const void* logits, const CrossEntropySummary& out,
-                      void* stream) {
+const char* summarize_block(const LogitBlock& block, const void* logits,
+                            const CrossEntropySummary& out, void* stream) {
   return with_element(block.element, [&](auto sum, auto element) {
     return launch_summarize<decltype(sum), decltype(element)>(block, logits, out,
                                                               static_cast<cudaStream_t>(stream));
@@ -359,8 +360,8 @@ std::uint64_t workspace_of(const LogitBlock& block) {
          (block.element == Element::kF64 ? 8 : 4);
 }
 
-const char* differentiate_block(const LogitBlock& block, void* logits, const CrossEntropyGradient& out,
-                          void* workspace, void* stream) {
+const char* differentiate_block(const LogitBlock& block, void* logits,
+                                const CrossEntropyGradient& out, void* workspace, void* stream) {
   return with_element(block.element, [&](auto sum, auto element) {
     return launch_differentiate<decltype(sum), decltype(element)>(
         block, logits, out, workspace, static_cast<cudaStream_t>(stream));
@@ -370,8 +371,7 @@ const char* differentiate_block(const LogitBlock& block, void* logits, const Cro
 }  // namespace
 
 const CrossEntropyKernels* CrossEntropyKernels::for_cuda() {
-  static constexpr CrossEntropyKernels all = {summarize_block, workspace_of,
-                                              differentiate_block};
+  static constexpr CrossEntropyKernels all = {summarize_block, workspace_of, differentiate_block};
   return &all;
 }
 

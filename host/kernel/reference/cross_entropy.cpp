@@ -46,8 +46,8 @@ double log_of_both(double a, double b) {
   return base + std::log(std::exp(a - base) + std::exp(b - base));
 }
 
-const char* summarize_by_loops(const LogitBlock& block, const void* logits, const CrossEntropySummary& out,
-                      void* /*stream*/) {
+const char* summarize_by_loops(const LogitBlock& block, const void* logits,
+                               const CrossEntropySummary& out, void* /*stream*/) {
   const Element sums = element_of_sums(block);
   const Numbers x(logits, block.element);
   const Numbers log_sum(out.log_sum, sums), own(out.own, sums), nll(out.nll, sums),
@@ -76,8 +76,9 @@ const char* summarize_by_loops(const LogitBlock& block, const void* logits, cons
 
 std::uint64_t no_workspace(const LogitBlock& /*block*/) { return 0; }
 
-const char* differentiate_by_loops(const LogitBlock& block, void* logits, const CrossEntropyGradient& out,
-                          void* /*workspace*/, void* /*stream*/) {
+const char* differentiate_by_loops(const LogitBlock& block, void* logits,
+                                   const CrossEntropyGradient& out, void* /*workspace*/,
+                                   void* /*stream*/) {
   const Element sums = element_of_sums(block);
   const Numbers x(logits, block.element), bias(out.bias, sums);
   const Numbers log_sum(out.log_sum, sums), scale(out.scale, sums);
@@ -86,10 +87,9 @@ const char* differentiate_by_loops(const LogitBlock& block, void* logits, const 
     for (std::int64_t row = 0; row < block.rows; ++row) {
       const std::int64_t place = row * block.stride + id, target = block.target[row];
       const double is_own = block.first + id == target ? 1.0 : 0.0;
-      const double gradient =
-          target < 0 ? 0.0
-                     : (std::exp(x.at(place) - log_sum.at(row)) - is_own) *
-                           scale.at(row * out.scale_stride);
+      const double gradient = target < 0 ? 0.0
+                                         : (std::exp(x.at(place) - log_sum.at(row)) - is_own) *
+                                               scale.at(row * out.scale_stride);
       sum += gradient;
       x.put(place, gradient);
     }
