@@ -23,6 +23,11 @@ bool uses_host_kernels(const at::Tensor& x) {
   return has_host_kernels(x) && !at::GradMode::is_enabled();
 }
 
+const kernel::CrossEntropyKernels* cross_entropy_kernels(const at::Tensor& x) {
+  const bool computes = x.is_cuda() && !is_without_kernels;
+  return computes ? kernel::CrossEntropyKernels::for_cuda() : nullptr;
+}
+
 bool has_cuda_attention(const at::Tensor& x) {
   static const bool is_wanted = wants_cuda_attention();
   return x.is_cuda() && is_wanted && !is_without_kernels;

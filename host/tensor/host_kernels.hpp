@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "host/kernel/cross_entropy.hpp"
 #include "mneme_kernels/cpu/instruction_sets.hpp"
 
 namespace mneme::tensor {
@@ -11,6 +12,10 @@ namespace mneme::tensor {
 [[nodiscard]] bool has_host_kernels(const at::Tensor& x);
 // The same for kernels that have no backward pass: without gradient.
 [[nodiscard]] bool uses_host_kernels(const at::Tensor& x);
+
+// The host's kernels for rows of logits on the device of x: on CUDA, in a program that was built
+// with its sources. Null where this thread uses LibTorch's operations, or the CPU's kernels.
+[[nodiscard]] const kernel::CrossEntropyKernels* cross_entropy_kernels(const at::Tensor& x);
 
 // Whether this thread uses the host's attention kernel for CUDA for tensors like x: on CUDA, where
 // a user asked for it.

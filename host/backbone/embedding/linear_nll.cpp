@@ -1,44 +1,20 @@
 #include "host/backbone/embedding/linear_nll.hpp"
 
 #include <algorithm>
-#include <mutex>
 #include <optional>
 #include <tuple>
 #include <utility>
 
 #include "host/backbone/attention/attention.hpp"
+#include "host/backbone/embedding/device_nll.hpp"
+#include "host/backbone/embedding/shared_gradient.hpp"
 #include "host/backbone/linear.hpp"
+#include "host/tensor/host_kernels.hpp"
 #include "host/tensor/row_summary.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/tensor/torch_function.hpp"
 
 namespace mneme::backbone {
-
-// The gradient of a weight in pieces, while a backward pass makes it. A piece is written by one
-// loss.
-class SharedGradient {
- public:
-  explicit SharedGradient(at::IntArrayRef shape) : shape_(shape.vec()) {}
-
-  // Rows [first, first + count), of any value before they are written.
-  at::Tensor rows(std::int64_t first, std::int64_t count, const at::TensorOptions& options) {
-    const std::lock_guard lock(mutex_);
-    if (!whole_.defined()) whole_ = at::empty(shape_, options);
-    return whole_.narrow(0, first, count);
-  }
-  // All of it: it is made anew for the next backward pass.
-  at::Tensor take(const at::TensorOptions& options) {
-    const std::lock_guard lock(mutex_);
-    at::Tensor out = whole_.defined() ? whole_ : at::empty(shape_, options);
-    whole_ = at::Tensor();
-    return out;
-  }
-
- private:
-  std::vector<std::int64_t> shape_;
-  std::mutex mutex_;  // backward passes of several devices have threads of their own
-  at::Tensor whole_;
-};
 
 namespace {
 
@@ -255,15 +231,23 @@ class LinearNll : public torch::autograd::Function<LinearNll> {
 
 }  // namespace
 
+LogitSummary empty_summary(const at::Tensor& x, const at::Tensor& target, bool wants_best) {
+  const at::TensorOptions options = x.options().dtype(score_dtype(x.scalar_type()));
+  LogitSummary out{at::empty({x.size(0)}, options), at::empty({x.size(0)}, options), {}, {}};
+  if (wants_best) {
+    out.highest = at::empty({x.size(0)}, options);
+    out.best = at::empty({x.size(0)}, target.options());
+  }
+  return out;
+}
+
 LogitSummary summarize_logits(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                               const at::Tensor& target, bool wants_best) {
-  const std::int64_t rows = x.size(0);
-  const at::TensorOptions options = x.options().dtype(score_dtype(x.scalar_type()));
-  LogitSummary out{at::empty({rows}, options), at::empty({rows}, options), {}, {}};
-  if (wants_best) {
-    out.highest = at::empty({rows}, options);
-    out.best = at::empty({rows}, target.options());
+  if (const auto* const kernels = tensor::cross_entropy_kernels(x)) {
+    return summarize_by(*kernels, x, weight, bias, target, wants_best);
   }
+  const std::int64_t rows = x.size(0);
+  const LogitSummary out = empty_summary(x, target, wants_best);
   for (std::int64_t from = 0; from < rows; from += kMaxRows) {
     const std::int64_t n = std::min(kMaxRows, rows - from);
     const auto part = [&](const at::Tensor& all) {
@@ -297,12 +281,17 @@ SplitWeight split_weight(const at::Tensor& weight, const std::vector<std::int64_
 
 at::Tensor linear_nll(const at::Tensor& x, const WeightRows& weight, const at::Tensor& bias,
                       const at::Tensor& target, at::Tensor* best, std::int64_t kept_logits) {
+  if (const auto* const kernels = tensor::cross_entropy_kernels(x)) {
+    return linear_nll_by(*kernels, x, weight, bias, target, best);
+  }
+  const at::Tensor shift =
+      bias.defined() ? bias : at::zeros({weight.rows.size(0)}, x.options().requires_grad(false));
   if (!at::GradMode::is_enabled() && x.device().is_cpu()) {
-    const LogitSummary summary = summarize_logits(x, weight.rows, bias, target, best != nullptr);
+    const LogitSummary summary = summarize_logits(x, weight.rows, shift, target, best != nullptr);
     if (best != nullptr) *best = summary.best;
     return (summary.log_sum - summary.own).masked_fill_(target < 0, 0.0);
   }
-  return LinearNll::apply(x, weight.rows, bias, target, best, kept_logits, weight.gradient,
+  return LinearNll::apply(x, weight.rows, shift, target, best, kept_logits, weight.gradient,
                           weight.first);
 }
 

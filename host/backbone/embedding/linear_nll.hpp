@@ -31,9 +31,10 @@ SplitWeight split_weight(const at::Tensor& weight, const std::vector<std::int64_
                          const at::Tensor& ids = {});
 
 // Negative log-likelihood of softmax(x W^T + b) in one operation. A small number of logits is kept;
-// more are made in blocks of ids, in the backward pass again.
+// more are made in blocks of ids, in the backward pass again. On CUDA the host's kernels compute
+// (device_nll.hpp), with limits of their own.
 //   x [n,d], weight [V,d] in one dtype (bf16: probabilities are f32), bias [V], target i64 [n]; a
-//   target of -1 gives 0 and no gradient. Result [n] f32 or f64. best (i64 [n]) receives the arg
+//   target of -1 gives 0 and no gradient. No bias where it is undefined. Result [n] f32 or f64. best (i64 [n]) receives the arg
 //   max when asked. kept_logits: the most logits that are kept for the backward pass.
 inline constexpr std::int64_t kKeptLogits = std::int64_t{1} << 25;
 // Numbers of a block of logits: on the CPU the number that stays in the processor's cache while
@@ -51,6 +52,8 @@ struct LogitSummary {
   at::Tensor highest;  // [n]: the largest; where it was asked for
   at::Tensor best;     // [n] i64: its first place; where it was asked for
 };
+// Of the rows of x, without values.
+LogitSummary empty_summary(const at::Tensor& x, const at::Tensor& target, bool wants_best);
 LogitSummary summarize_logits(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                               const at::Tensor& target, bool wants_best);
 

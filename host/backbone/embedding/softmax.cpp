@@ -20,9 +20,13 @@ Softmax::Softmax(const config::ModelConfig& config, const ClusterPlan& plan,
     weights_.push_back(config.tie_embedding
                            ? embedding.tables()[static_cast<std::size_t>(i)]
                            : store.make(name + ".weight", {rows, width}, init.linear(width)));
-    biases_.push_back(config.softmax_bias
-                          ? store.make(name + ".bias", {rows}, init.linear_bias(width), false)
-                          : at::zeros({rows}, weights_.back().options().requires_grad(false)));
+    if (config.softmax_bias) {
+      biases_.push_back(store.make(name + ".bias", {rows}, init.linear_bias(width), false));
+    } else if (plan.clusters() == 1 && weights_.back().is_cuda()) {
+      biases_.emplace_back();  // zeros would cost a pass over the logits there
+    } else {
+      biases_.push_back(at::zeros({rows}, weights_.back().options().requires_grad(false)));
+    }
   }
   for (std::int64_t i = 0; plan.has_projection && i < plan.clusters(); ++i) {
     const std::size_t table = plan.div > 1 ? static_cast<std::size_t>(i) : 0;
@@ -59,7 +63,8 @@ std::vector<Softmax::Part> Softmax::word_weights(at::ScalarType compute,
   const std::vector<std::int64_t> sizes = plan_.sizes();
   const std::vector<WeightRows> weights =
       pieces.empty() ? split_weight(converted_.get(weights_[0], compute), sizes).pieces : pieces;
-  const std::vector<at::Tensor> biases = biases_[0].split_with_sizes(sizes);
+  const std::vector<at::Tensor> biases =
+      sizes.size() == 1 ? biases_ : biases_[0].split_with_sizes(sizes);
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     const bool is_converted = weights[i].rows.scalar_type() != compute;
     out.push_back({is_converted ? WeightRows{weights[i].rows.to(compute)} : weights[i], biases[i]});

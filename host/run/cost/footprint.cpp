@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "host/backbone/attention/fused.hpp"
+#include "host/backbone/embedding/device_nll.hpp"
 #include "host/backbone/embedding/linear_nll.hpp"
 #include "host/backbone/layer.hpp"
 #include "host/base/error.hpp"
@@ -111,30 +112,37 @@ LayerTemporaries layer_temporaries(const config::Experiment& e, const Extents& x
 std::string count_text(std::int64_t count) { return format_count(static_cast<double>(count)); }
 
 struct Logits {
-  std::int64_t kept;     // for the backward pass, of one segment
+  std::int64_t kept;     // of all segments, for the backward pass
   std::int64_t at_once;  // of which something is computed at a time
+  std::int64_t made;     // numbers that are computed of these, beside them
+  std::int64_t bytes;    // of a number
 };
 
-// Of so many tokens at once.
-Logits logits_of(const config::Experiment& e, std::int64_t tokens, std::int64_t vocabulary,
-                 bool is_cuda) {
+// Of so many segments that are differentiated, and tokens at once.
+Logits logits_of(const config::Experiment& e, const Extents& x, std::int64_t segments,
+                 std::int64_t tokens, std::int64_t vocabulary, bool is_cuda) {
   std::int64_t ids = vocabulary;
   if (e.model.adaptive && !e.model.adaptive->cutoffs.empty()) {
     ids = e.model.adaptive->cutoffs.front();  // most rows take part in the head alone
   }
   const std::int64_t all = tokens * ids;
-  return {all <= backbone::kKeptLogits ? all : 0,
-          std::min(all, is_cuda ? backbone::kKeptLogits : backbone::kBlockLogits)};
+  if (is_cuda && backbone::has_device_nll()) {
+    const backbone::LogitLimits limits;
+    const bool is_kept = segments > 0 && all <= limits.kept / x.compute_bytes;
+    return {is_kept ? segments * all : 0,
+            is_kept ? all : std::min(all, limits.block / x.compute_bytes), 0, x.compute_bytes};
+  }
+  const std::int64_t at_once =
+      std::min(all, is_cuda ? backbone::kKeptLogits : backbone::kBlockLogits);
+  return {all <= backbone::kKeptLogits ? segments * all : 0, at_once, at_once, x.score_bytes};
 }
 
-// Those kept of so many segments, and those at a time with what is made of them.
-FootprintPart softmax_part(const Logits& logits, std::int64_t segments, const Extents& x,
-                           std::string keys) {
-  const std::int64_t kept = segments * logits.kept;
+FootprintPart softmax_part(const Logits& logits, std::string keys) {
+  const bool is_kept = logits.kept > 0;
   return {"logits of the softmax",
-          (kept > 0 ? kept + logits.at_once : 2 * logits.at_once) * x.score_bytes,
+          ((is_kept ? logits.kept : logits.at_once) + logits.made) * logits.bytes,
           str("at most ", count_text(logits.at_once), " logits at a time",
-              kept > 0 ? str(", ", count_text(kept), " kept for the backward pass") : ""),
+              is_kept ? str(", ", count_text(logits.kept), " kept for the backward pass") : ""),
           std::move(keys)};
 }
 
@@ -177,9 +185,9 @@ void add_activations(Footprint& out, const config::Experiment& e, const ModelSiz
     out.uses.push_back({"projections with low-rank updates", segments * bytes,
                         str(segments, " segments x ", x.layers, " layers"), "train.bptt_segments"});
   }
-  out.uses.push_back(softmax_part(logits_of(e, x.lanes * x.tokens, sizes.vocabulary, is_cuda),
-                                  segments, x,
-                                  "train.lanes, train.segment, or use [model.adaptive]"));
+  out.uses.push_back(
+      softmax_part(logits_of(e, x, segments, x.lanes * x.tokens, sizes.vocabulary, is_cuda),
+                   "train.lanes, train.segment, or use [model.adaptive]"));
   const LayerTemporaries temporaries = layer_temporaries(e, x, is_cuda);
   out.uses.push_back(
       {"temporaries of the backward pass",
@@ -285,9 +293,9 @@ Footprint evaluation_footprint(const config::Experiment& e, const ModelSizes& si
            (is_cuda ? passing : std::min(passing, backbone::kFeedForwardRows)) * x.ff *
                x.compute_bytes,
        str(x.lanes, " lanes x ", x.tokens, " tokens that see ", x.columns, " columns"), keys},
-      softmax_part(
-          logits_of(e, eval::LossQueue::most_rows(x.lanes * x.tokens), sizes.vocabulary, is_cuda),
-          0, x, "eval.lanes or eval.segment")};
+      softmax_part(logits_of(e, x, 0, eval::LossQueue::most_rows(x.lanes * x.tokens),
+                             sizes.vocabulary, is_cuda),
+                   "eval.lanes or eval.segment")};
   if (x.compute_bytes < x.value_bytes) {
     out.uses.push_back(
         {"weights in the products' type", sizes.backbone_parameters * x.compute_bytes,

@@ -1,0 +1,245 @@
+#include "host/backbone/embedding/device_nll.hpp"
+
+#include <c10/core/DeviceGuard.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "host/backbone/attention/attention.hpp"
+#include "host/backbone/embedding/shared_gradient.hpp"
+#include "host/base/error.hpp"
+#include "host/tensor/device.hpp"
+#include "host/tensor/torch.hpp"
+#include "host/tensor/torch_function.hpp"
+
+namespace mneme::backbone {
+namespace {
+
+using kernel::CrossEntropyKernels;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// Products on tensor cores are fast where rows begin at multiples of 16 bytes.
+constexpr std::int64_t kAlignedNumbers = 8;
+constexpr std::int64_t kLeastIds = 1024;  // of a block, so that its products stay large
+
+// The ids whose logits of all rows of x fit into `bytes`.
+std::int64_t ids_in(std::int64_t bytes, const at::Tensor& x) {
+  return bytes / std::max<std::int64_t>(1, x.size(0) * x.element_size());
+}
+// The same as a block.
+std::int64_t block_in(std::int64_t bytes, const at::Tensor& x) {
+  return std::max(kLeastIds, ids_in(bytes, x) / kAlignedNumbers * kAlignedNumbers);
+}
+
+// Calls body(first, count) for every block of ids.
+template <typename Body>
+void for_each_block(std::int64_t ids, std::int64_t block, const Body& body) {
+  for (std::int64_t first = 0; first < ids; first += block) {
+    body(first, std::min(block, ids - first));
+  }
+}
+
+// [n,count] of ids from `first` on, whose rows lie an aligned number of elements apart.
+at::Tensor aligned_logits(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                          std::int64_t first, std::int64_t count) {
+  const std::int64_t stride = (count + kAlignedNumbers - 1) / kAlignedNumbers * kAlignedNumbers;
+  at::Tensor out = at::empty({x.size(0), stride}, x.options()).narrow(1, 0, count);
+  const at::Tensor rows = weight.narrow(0, first, count).t();
+  if (bias.defined()) {
+    at::addmm_out(out, bias.narrow(0, first, count).to(x.scalar_type()), x, rows);
+  } else {
+    at::mm_out(out, x, rows);
+  }
+  return out;
+}
+
+kernel::LogitBlock block_of(const at::Tensor& logits, const at::Tensor& target,
+                            std::int64_t first) {
+  const at::ScalarType type = logits.scalar_type();
+  return {.element = type == at::kDouble     ? kernel::Element::kF64
+                     : type == at::kBFloat16 ? kernel::Element::kBF16
+                                             : kernel::Element::kF32,
+          .rows = logits.size(0),
+          .ids = logits.size(1),
+          .first = first,
+          .stride = logits.stride(0),
+          .target = target.const_data_ptr<std::int64_t>()};
+}
+
+void check(const char* failed) {
+  if (failed != nullptr) throw_device({.where = "softmax over the vocabulary", .failed = failed});
+}
+
+void* data_of(const at::Tensor& t) { return t.defined() ? t.mutable_data_ptr() : nullptr; }
+
+// Of all ids, `block` of them at a time. Returns the last block's logits.
+at::Tensor summarize_in_blocks(const CrossEntropyKernels& kernels, const at::Tensor& x,
+                               const at::Tensor& weight, const at::Tensor& bias,
+                               const at::Tensor& target, std::int64_t block,
+                               const LogitSummary& out, const at::Tensor& nll) {
+  const c10::DeviceGuard current(x.device());
+  at::Tensor logits;
+  for_each_block(weight.size(0), block, [&](std::int64_t first, std::int64_t count) {
+    logits.reset();
+    logits = aligned_logits(x, weight, bias, first, count);
+    check(kernels.summarize(
+        block_of(logits, target, first), logits.const_data_ptr(),
+        {.log_sum = data_of(out.log_sum),
+         .own = data_of(out.own),
+         .nll = data_of(nll),
+         .highest = data_of(out.highest),
+         .best = out.best.defined() ? out.best.mutable_data_ptr<std::int64_t>() : nullptr},
+        tensor::stream_of(x.device())));
+  });
+  return logits;
+}
+
+// Makes gradients of a block's logits; `bias` [count] receives their sums, where it is defined.
+void differentiate_block(const CrossEntropyKernels& kernels, const at::Tensor& logits,
+                         const at::Tensor& target, std::int64_t first, const at::Tensor& log_sum,
+                         const at::Tensor& scale, const at::Tensor& bias) {
+  const c10::DeviceGuard current(logits.device());
+  const kernel::LogitBlock block = block_of(logits, target, first);
+  at::Tensor workspace;
+  if (bias.defined()) {
+    workspace = at::empty({static_cast<std::int64_t>(kernels.workspace(block))},
+                          logits.options().dtype(at::kByte));
+  }
+  check(kernels.differentiate(block, logits.mutable_data_ptr(),
+                              {.log_sum = log_sum.const_data_ptr(),
+                               .scale = scale.const_data_ptr(),
+                               .scale_stride = scale.stride(0),
+                               .bias = data_of(bias)},
+                              data_of(workspace), tensor::stream_of(logits.device())));
+}
+
+// What a backward pass needs beside tensors.
+struct DevicePass {
+  const CrossEntropyKernels& kernels;
+  std::int64_t block_bytes;
+  std::shared_ptr<SharedGradient> gradient;
+  std::int64_t first_row;
+  bool is_spent = false;  // gradients lie where the kept logits were
+};
+
+class DeviceNll : public torch::autograd::Function<DeviceNll> {
+ public:
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight,
+                            const std::optional<at::Tensor>& bias, const at::Tensor& target,
+                            at::Tensor* best, const std::shared_ptr<DevicePass>& pass,
+                            const LogitLimits& limits) {
+    const at::Tensor shift = bias.value_or(at::Tensor());
+    const std::int64_t ids = weight.size(0);
+    const bool is_kept = ids_in(limits.kept, x) >= ids;
+    const LogitSummary summary = empty_summary(x, target, best != nullptr);
+    const at::Tensor nll = at::empty_like(summary.log_sum);
+    at::Tensor logits =
+        summarize_in_blocks(pass->kernels, x, weight, shift, target,
+                            is_kept ? ids : block_in(limits.block, x), summary, nll);
+    if (!is_kept) logits.reset();
+    if (best != nullptr) *best = summary.best;
+    tensor::keep_pointer(ctx, pass);
+    ctx->save_for_backward({x, weight, shift, target, summary.log_sum, logits});
+    return nll;
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    const variable_list saved = ctx->get_saved_variables();
+    const at::Tensor &x = saved[0], &weight = saved[1], &bias = saved[2], &target = saved[3];
+    const std::shared_ptr<DevicePass> pass = tensor::kept_pointer<DevicePass>(ctx);
+    const bool is_there = saved[5].defined() && !std::exchange(pass->is_spent, true);
+    const std::int64_t ids = weight.size(0);
+    Gradients out = empty_gradients(ctx, *pass, weight, bias, saved[4]);
+    for_each_block(ids, is_there ? ids : block_in(pass->block_bytes, x),
+                   [&](std::int64_t first, std::int64_t count) {
+                     const at::Tensor p =
+                         is_there ? saved[5] : aligned_logits(x, weight, bias, first, count);
+                     differentiate_block(pass->kernels, p, target, first, saved[4], grads[0],
+                                         out.bias.defined() ? out.bias.narrow(0, first, count)
+                                                            : at::Tensor());
+                     multiply(p, x, weight, first, ctx->needs_input_grad(0), out);
+                   });
+    const auto in_type_of = [](const at::Tensor& grad, const at::Tensor& of) {
+      return grad.defined() ? grad.to(of.scalar_type()) : grad;
+    };
+    return {in_type_of(out.x, x), out.weight, in_type_of(out.bias, bias), {}, {}, {}, {}};
+  }
+
+ private:
+  struct Gradients {
+    at::Tensor x;       // of the ids so far; of several blocks in the dtype of sums
+    at::Tensor weight;  // in the rows of the shared gradient where there is one
+    at::Tensor bias;    // in the dtype of sums
+  };
+
+  static Gradients empty_gradients(AutogradContext* ctx, const DevicePass& pass,
+                                   const at::Tensor& weight, const at::Tensor& bias,
+                                   const at::Tensor& log_sum) {
+    Gradients out;
+    const at::TensorOptions options = weight.options().requires_grad(false);
+    if (ctx->needs_input_grad(1)) {
+      out.weight = pass.gradient ? pass.gradient->rows(pass.first_row, weight.size(0), options)
+                                 : at::empty(weight.sizes(), options);
+    }
+    if (bias.defined() && ctx->needs_input_grad(2)) {
+      out.bias = at::empty({weight.size(0)}, log_sum.options());
+    }
+    return out;
+  }
+
+  // What the gradients p of logits from id `first` on bring.
+  static void multiply(const at::Tensor& p, const at::Tensor& x, const at::Tensor& weight,
+                       std::int64_t first, bool wants_x, Gradients& out) {
+    const std::int64_t count = p.size(1);
+    if (out.weight.defined()) {
+      at::Tensor own = out.weight.narrow(0, first, count);
+      at::mm_out(own, p.t(), x);
+    }
+    if (!wants_x) return;
+    const at::Tensor own = at::mm(p, weight.narrow(0, first, count));
+    if (count == weight.size(0)) {
+      out.x = own;
+    } else if (!out.x.defined()) {
+      out.x = own.to(score_dtype(x.scalar_type()));
+    } else {
+      out.x.add_(own);
+    }
+  }
+};
+
+}  // namespace
+
+bool has_device_nll() { return CrossEntropyKernels::for_cuda() != nullptr; }
+
+at::Tensor linear_nll_by(const CrossEntropyKernels& kernels, const at::Tensor& x,
+                         const WeightRows& weight, const at::Tensor& bias, const at::Tensor& target,
+                         at::Tensor* best, const LogitLimits& limits) {
+  const at::Tensor ids = target.contiguous();
+  if (at::GradMode::is_enabled()) {
+    const auto pass = std::make_shared<DevicePass>(
+        DevicePass{kernels, limits.block, weight.gradient, weight.first});
+    return DeviceNll::apply(x, weight.rows, tensor::optional_input(bias), ids, best, pass, limits);
+  }
+  at::Tensor nll;
+  const LogitSummary summary =
+      summarize_by(kernels, x, weight.rows, bias, ids, best != nullptr, &nll, limits);
+  if (best != nullptr) *best = summary.best;
+  return nll;
+}
+
+LogitSummary summarize_by(const CrossEntropyKernels& kernels, const at::Tensor& x,
+                          const at::Tensor& weight, const at::Tensor& bias,
+                          const at::Tensor& target, bool wants_best, at::Tensor* nll,
+                          const LogitLimits& limits) {
+  const at::Tensor ids = target.contiguous();
+  const LogitSummary out = empty_summary(x, ids, wants_best);
+  if (nll != nullptr) *nll = at::empty_like(out.log_sum);
+  summarize_in_blocks(kernels, x, weight, bias, ids, block_in(limits.block, x), out,
+                      nll != nullptr ? *nll : at::Tensor());
+  return out;
+}
+
+}  // namespace mneme::backbone

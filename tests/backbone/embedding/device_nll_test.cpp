@@ -1,0 +1,221 @@
+// Losses by the kernels of a device, whose place their definition takes here, on the CPU.
+#include "host/backbone/embedding/device_nll.hpp"
+
+#include <gtest/gtest.h>
+
+#include <utility>
+#include <vector>
+
+#include "host/backbone/embedding/linear_nll.hpp"
+#include "host/base/error.hpp"
+#include "host/tensor/torch.hpp"
+#include "tests/backbone/support.hpp"
+
+namespace mneme::backbone {
+namespace {
+
+const kernel::CrossEntropyKernels& kernels() {
+  return kernel::CrossEntropyKernels::by_definition();
+}
+
+// A layer of random numbers that are exact in bf16; without targets in places.
+struct Layer {
+  at::Tensor x, weight, bias, target, scale;
+
+  Layer(std::int64_t rows, std::int64_t width, std::int64_t ids, at::ScalarType type)
+      : x(rounded(random_tensor(31, {rows, width})).to(type)),
+        weight(rounded(random_tensor(32, {ids, width})).to(type)),
+        bias(rounded(random_tensor(33, {ids})).to(type == at::kBFloat16 ? at::kFloat : type)),
+        target((at::arange(rows, at::kLong) * 37).remainder(ids)),
+        scale(random_tensor(34, {rows})) {
+    if (rows > 1) target[1] = -1;
+  }
+  static at::Tensor rounded(const at::Tensor& t) { return t.to(at::kBFloat16); }
+};
+
+// Losses, then gradients of x, weight and bias, all in f64.
+struct Found {
+  std::vector<at::Tensor> numbers;
+  at::Tensor best;
+};
+
+template <typename Nll>
+Found found(const Layer& layer, bool has_bias, const Nll& nll_of) {
+  Found out;
+  std::vector<at::Tensor> leaves = {layer.x, layer.weight};
+  if (has_bias) leaves.push_back(layer.bias);
+  for (at::Tensor& t : leaves) t = t.detach().clone().set_requires_grad(true);
+  const at::Tensor bias = has_bias ? leaves[2] : at::Tensor();
+  const at::Tensor nll = nll_of(leaves[0], leaves[1], bias, out.best);
+  (nll * layer.scale.to(nll.scalar_type())).sum().backward();
+  out.numbers.push_back(nll.detach().to(at::kDouble));
+  for (const at::Tensor& t : leaves) {
+    EXPECT_EQ(t.grad().scalar_type(), t.scalar_type());
+    out.numbers.push_back(t.grad().to(at::kDouble));
+  }
+  return out;
+}
+
+Found by_kernels(const Layer& layer, bool has_bias, const LogitLimits& limits) {
+  return found(layer, has_bias,
+               [&](const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                   at::Tensor& best) {
+                 return linear_nll_by(kernels(), x, {weight}, bias, layer.target, &best, limits);
+               });
+}
+
+// Operations in f64 on logits that are rounded as the product rounds them.
+Found by_operations(const Layer& layer, bool has_bias) {
+  const at::ScalarType type = layer.x.scalar_type();
+  return found(layer, has_bias,
+               [&](const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                   at::Tensor& best) {
+                 at::Tensor logits = at::mm(x.to(at::kDouble), weight.to(at::kDouble).t());
+                 if (bias.defined()) logits = logits + bias.to(at::kDouble);
+                 logits = logits + (logits.detach().to(type).to(at::kDouble) - logits.detach());
+                 best = logits.argmax(1);
+                 const at::Tensor place = layer.target.clamp_min(0).unsqueeze(1);
+                 return (at::logsumexp(logits, 1) - logits.gather(1, place).squeeze(1))
+                     .masked_fill(layer.target < 0, 0.0);
+               });
+}
+
+constexpr LogitLimits kNoneKept{.kept = 0, .block = 1};  // blocks of 1024 ids
+const std::vector<std::pair<std::int64_t, std::int64_t>>& extents() {
+  static const std::vector<std::pair<std::int64_t, std::int64_t>> all = {{1, 1},    {5, 7},
+                                                                         {9, 204},  {6, 1024},
+                                                                         {4, 1029}, {3, 2500}};
+  return all;
+}
+
+TEST(DeviceNll, EqualsOperationsInF64) {
+  for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16}) {
+    const double error = type == at::kDouble ? 1e-12 : type == at::kFloat ? 2e-5 : 1.0 / 128;
+    for (const auto& [rows, ids] : extents()) {
+      for (const bool has_bias : {false, true}) {
+        for (const LogitLimits& limits : {LogitLimits{}, kNoneKept}) {
+          SCOPED_TRACE(testing::Message() << at::toString(type) << " " << rows << " " << ids << " "
+                                          << has_bias << " " << limits.kept);
+          const Layer layer(rows, 8, ids, type);
+          const Found got = by_kernels(layer, has_bias, limits);
+          const Found expected = by_operations(layer, has_bias);
+          EXPECT_TRUE(got.best.equal(expected.best));
+          ASSERT_EQ(got.numbers.size(), expected.numbers.size());
+          for (std::size_t i = 0; i < got.numbers.size(); ++i) {
+            const double largest = expected.numbers[i].abs().max().item<double>();
+            EXPECT_LT(largest_difference(got.numbers[i], expected.numbers[i]),
+                      error * (largest + 1.0))
+                << i;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(DeviceNll, EqualsTheOperationsThatItReplaces) {
+  const Layer layer(40, 12, 300, at::kFloat);
+  const Found got = by_kernels(layer, true, {});
+  const Found expected = found(layer, true,
+                               [&](const at::Tensor& x, const at::Tensor& weight,
+                                   const at::Tensor& bias, at::Tensor& best) {
+                                 return linear_nll(x, {weight}, bias, layer.target, &best);
+                               });
+  EXPECT_TRUE(got.best.equal(expected.best));
+  for (std::size_t i = 0; i < got.numbers.size(); ++i) {
+    EXPECT_LT(largest_difference(got.numbers[i], expected.numbers[i]), 2e-5) << i;
+  }
+}
+
+// The kept logits are gone by then.
+TEST(DeviceNll, GivesEqualGradientsInASecondBackwardPass) {
+  const Layer layer(6, 8, 50, at::kFloat);
+  const at::Tensor x = layer.x.clone().set_requires_grad(true);
+  const at::Tensor loss =
+      linear_nll_by(kernels(), x, {layer.weight}, layer.bias, layer.target).sum();
+  loss.backward({}, /*keep_graph=*/true);
+  const at::Tensor first = x.grad().clone();
+  loss.backward();
+  EXPECT_LT(largest_difference(x.grad(), 2.0 * first), 1e-5);
+}
+
+TEST(DeviceNll, MakesNoGradientThatIsNotAskedFor) {
+  const Layer layer(4, 8, 30, at::kFloat);
+  const at::Tensor bias = layer.bias.clone().set_requires_grad(true);
+  linear_nll_by(kernels(), layer.x, {layer.weight}, bias, layer.target).sum().backward();
+  EXPECT_GT(bias.grad().abs().sum().item<double>(), 0.0);
+  const at::Tensor weight = layer.weight.clone().set_requires_grad(true);
+  linear_nll_by(kernels(), layer.x, {weight}, layer.bias, layer.target).sum().backward();
+  EXPECT_GT(weight.grad().abs().sum().item<double>(), 0.0);
+}
+
+// In the one tensor of a table whose pieces several losses and an embedding use.
+TEST(DeviceNll, MakesGradientsOfPiecesOfAWeight) {
+  const Layer layer(9, 8, 30, at::kDouble);
+  const at::Tensor ids = at::tensor({3, 29, 3}, at::kLong), target = layer.target.remainder(12);
+  const auto gradient = [&](const auto& nll_of) {
+    const at::Tensor table = layer.weight.clone().set_requires_grad(true);
+    const SplitWeight split = split_weight(table, {12, 18}, ids);
+    at::Tensor loss = split.rows.square().sum();
+    for (const WeightRows& piece : split.pieces) loss = loss + nll_of(piece).sum();
+    loss.backward();
+    return table.grad();
+  };
+  const auto bias = [&](const WeightRows& piece) {
+    return layer.bias.narrow(0, 0, piece.rows.size(0));
+  };
+  EXPECT_LT(
+      largest_difference(gradient([&](const WeightRows& piece) {
+                           return linear_nll_by(kernels(), layer.x, piece, bias(piece), target);
+                         }),
+                         gradient([&](const WeightRows& piece) {
+                           return linear_nll(layer.x, piece, bias(piece), target);
+                         })),
+      1e-12);
+}
+
+TEST(DeviceNll, SummarizesWithoutGradientAsWithIt) {
+  const at::NoGradGuard no_grad;
+  const Layer layer(5, 8, 2500, at::kFloat);
+  const LogitSummary expected =
+      summarize_logits(layer.x, layer.weight, layer.bias, layer.target, true);
+  for (const LogitLimits& limits : {LogitLimits{}, kNoneKept}) {
+    at::Tensor nll, best;
+    const LogitSummary got = summarize_by(kernels(), layer.x, layer.weight, layer.bias,
+                                          layer.target, true, &nll, limits);
+    EXPECT_LT(largest_difference(got.log_sum, expected.log_sum), 1e-5);
+    EXPECT_LT(largest_difference(got.highest, expected.highest), 1e-5);
+    EXPECT_TRUE(got.best.equal(expected.best));
+    EXPECT_TRUE(nll.equal(linear_nll_by(kernels(), layer.x, {layer.weight}, layer.bias,
+                                        layer.target, &best, limits)));
+    EXPECT_TRUE(best.equal(expected.best));
+    EXPECT_EQ(nll[1].item<float>(), 0.0F);
+    const LogitSummary unasked =
+        summarize_by(kernels(), layer.x, layer.weight, layer.bias, layer.target, false);
+    EXPECT_FALSE(unasked.best.defined());
+  }
+}
+
+TEST(DeviceNll, SaysWhatAKernelFailedWith) {
+  kernel::CrossEntropyKernels failing = kernels();
+  failing.summarize = [](const kernel::LogitBlock&, const void*, const kernel::CrossEntropySummary&,
+                         void*) { return "out of order"; };
+  const Layer layer(2, 8, 5, at::kFloat);
+  EXPECT_NE(error_of([&] {
+              static_cast<void>(
+                  linear_nll_by(failing, layer.x, {layer.weight}, layer.bias, layer.target));
+            }).find("softmax over the vocabulary: out of order"),
+            std::string::npos);
+}
+
+// Without CUDA, and for tensors that are not on it.
+TEST(DeviceNll, TakesNoBiasAsZerosWhereOperationsCompute) {
+  const Layer layer(4, 8, 30, at::kDouble);
+  const at::NoGradGuard no_grad;
+  EXPECT_TRUE(linear_nll(layer.x, {layer.weight}, {}, layer.target)
+                  .equal(linear_nll(layer.x, {layer.weight}, at::zeros({30}, at::kDouble),
+                                    layer.target)));
+}
+
+}  // namespace
+}  // namespace mneme::backbone
