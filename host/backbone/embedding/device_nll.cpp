@@ -131,18 +131,19 @@ class DeviceNll : public torch::autograd::Function<DeviceNll> {
                             const std::optional<at::Tensor>& bias, const at::Tensor& target,
                             at::Tensor* best, const std::shared_ptr<DevicePass>& pass,
                             const LogitLimits& limits) {
-    const at::Tensor shift = bias.value_or(at::Tensor());
+    const at::Tensor shift = bias.value_or(at::Tensor()), low = weight.to(x.scalar_type());
     const std::int64_t ids = weight.size(0);
     const bool is_kept = ids_in(limits.kept, x) >= ids;
     const LogitSummary summary = empty_summary(x, target, best != nullptr);
     const at::Tensor nll = at::empty_like(summary.log_sum);
     at::Tensor logits =
-        summarize_in_blocks(pass->kernels, x, weight, shift, target,
+        summarize_in_blocks(pass->kernels, x, low, shift, target,
                             is_kept ? ids : block_in(limits.block, x), summary, nll);
     if (!is_kept) logits.reset();
     if (best != nullptr) *best = summary.best;
     tensor::keep_pointer(ctx, pass);
-    ctx->save_for_backward({x, weight, shift, target, summary.log_sum, logits});
+    ctx->saved_data["type"] = static_cast<std::int64_t>(weight.scalar_type());
+    ctx->save_for_backward({x, low, shift, target, summary.log_sum, logits});
     return nll;
   }
 
@@ -153,15 +154,14 @@ class DeviceNll : public torch::autograd::Function<DeviceNll> {
     const bool is_there = saved[5].defined() && !std::exchange(pass->is_spent, true);
     const std::int64_t ids = weight.size(0);
     Gradients out = empty_gradients(ctx, *pass, weight, bias, saved[4]);
-    for_each_block(ids, is_there ? ids : block_in(pass->block_bytes, x),
-                   [&](std::int64_t first, std::int64_t count) {
-                     const at::Tensor p =
-                         is_there ? saved[5] : aligned_logits(x, weight, bias, first, count);
-                     differentiate_block(pass->kernels, p, target, first, saved[4], grads[0],
-                                         out.bias.defined() ? out.bias.narrow(0, first, count)
-                                                            : at::Tensor());
-                     multiply(p, x, weight, first, ctx->needs_input_grad(0), out);
-                   });
+    for_each_block(
+        ids, is_there ? ids : block_in(pass->block_bytes, x),
+        [&](std::int64_t first, std::int64_t count) {
+          const at::Tensor p = is_there ? saved[5] : aligned_logits(x, weight, bias, first, count);
+          differentiate_block(pass->kernels, p, target, first, saved[4], grads[0],
+                              out.bias.defined() ? out.bias.narrow(0, first, count) : at::Tensor());
+          multiply(p, x, weight, first, ctx->needs_input_grad(0), out);
+        });
     const auto in_type_of = [](const at::Tensor& grad, const at::Tensor& of) {
       return grad.defined() ? grad.to(of.scalar_type()) : grad;
     };
@@ -179,7 +179,8 @@ class DeviceNll : public torch::autograd::Function<DeviceNll> {
                                    const at::Tensor& weight, const at::Tensor& bias,
                                    const at::Tensor& log_sum) {
     Gradients out;
-    const at::TensorOptions options = weight.options().requires_grad(false);
+    const at::TensorOptions options = weight.options().requires_grad(false).dtype(
+        static_cast<at::ScalarType>(ctx->saved_data["type"].toInt()));
     if (ctx->needs_input_grad(1)) {
       out.weight = pass.gradient ? pass.gradient->rows(pass.first_row, weight.size(0), options)
                                  : at::empty(weight.sizes(), options);
@@ -196,7 +197,11 @@ class DeviceNll : public torch::autograd::Function<DeviceNll> {
     const std::int64_t count = p.size(1);
     if (out.weight.defined()) {
       at::Tensor own = out.weight.narrow(0, first, count);
-      at::mm_out(own, p.t(), x);
+      if (own.scalar_type() == x.scalar_type()) {
+        at::mm_out(own, p.t(), x);
+      } else {
+        own.copy_(at::mm(p.t(), x));
+      }
     }
     if (!wants_x) return;
     const at::Tensor own = at::mm(p, weight.narrow(0, first, count));
@@ -224,8 +229,8 @@ at::Tensor linear_nll_by(const CrossEntropyKernels& kernels, const at::Tensor& x
     return DeviceNll::apply(x, weight.rows, tensor::optional_input(bias), ids, best, pass, limits);
   }
   at::Tensor nll;
-  const LogitSummary summary =
-      summarize_by(kernels, x, weight.rows, bias, ids, best != nullptr, &nll, limits);
+  const LogitSummary summary = summarize_by(kernels, x, weight.rows.to(x.scalar_type()), bias, ids,
+                                            best != nullptr, &nll, limits);
   if (best != nullptr) *best = summary.best;
   return nll;
 }

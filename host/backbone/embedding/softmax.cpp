@@ -6,6 +6,7 @@
 #include "host/backbone/attention/attention.hpp"
 #include "host/backbone/embedding/linear_nll.hpp"
 #include "host/base/text.hpp"
+#include "host/tensor/host_kernels.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::backbone {
@@ -65,8 +66,10 @@ std::vector<Softmax::Part> Softmax::word_weights(at::ScalarType compute,
       pieces.empty() ? split_weight(converted_.get(weights_[0], compute), sizes).pieces : pieces;
   const std::vector<at::Tensor> biases =
       sizes.size() == 1 ? biases_ : biases_[0].split_with_sizes(sizes);
+  // Elsewhere linear_nll converts them, and makes their gradient where it belongs.
+  const bool converts = sizes.size() > 1 || !tensor::cross_entropy_kernels(weights[0].rows);
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    const bool is_converted = weights[i].rows.scalar_type() != compute;
+    const bool is_converted = converts && weights[i].rows.scalar_type() != compute;
     out.push_back({is_converted ? WeightRows{weights[i].rows.to(compute)} : weights[i], biases[i]});
   }
   return out;

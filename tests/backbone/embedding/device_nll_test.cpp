@@ -57,34 +57,33 @@ Found found(const Layer& layer, bool has_bias, const Nll& nll_of) {
 }
 
 Found by_kernels(const Layer& layer, bool has_bias, const LogitLimits& limits) {
-  return found(layer, has_bias,
-               [&](const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                   at::Tensor& best) {
-                 return linear_nll_by(kernels(), x, {weight}, bias, layer.target, &best, limits);
-               });
+  return found(
+      layer, has_bias,
+      [&](const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, at::Tensor& best) {
+        return linear_nll_by(kernels(), x, {weight}, bias, layer.target, &best, limits);
+      });
 }
 
 // Operations in f64 on logits that are rounded as the product rounds them.
 Found by_operations(const Layer& layer, bool has_bias) {
   const at::ScalarType type = layer.x.scalar_type();
-  return found(layer, has_bias,
-               [&](const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                   at::Tensor& best) {
-                 at::Tensor logits = at::mm(x.to(at::kDouble), weight.to(at::kDouble).t());
-                 if (bias.defined()) logits = logits + bias.to(at::kDouble);
-                 logits = logits + (logits.detach().to(type).to(at::kDouble) - logits.detach());
-                 best = logits.argmax(1);
-                 const at::Tensor place = layer.target.clamp_min(0).unsqueeze(1);
-                 return (at::logsumexp(logits, 1) - logits.gather(1, place).squeeze(1))
-                     .masked_fill(layer.target < 0, 0.0);
-               });
+  return found(
+      layer, has_bias,
+      [&](const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, at::Tensor& best) {
+        at::Tensor logits = at::mm(x.to(at::kDouble), weight.to(at::kDouble).t());
+        if (bias.defined()) logits = logits + bias.to(at::kDouble);
+        logits = logits + (logits.detach().to(type).to(at::kDouble) - logits.detach());
+        best = logits.argmax(1);
+        const at::Tensor place = layer.target.clamp_min(0).unsqueeze(1);
+        return (at::logsumexp(logits, 1) - logits.gather(1, place).squeeze(1))
+            .masked_fill(layer.target < 0, 0.0);
+      });
 }
 
 constexpr LogitLimits kNoneKept{.kept = 0, .block = 1};  // blocks of 1024 ids
 const std::vector<std::pair<std::int64_t, std::int64_t>>& extents() {
-  static const std::vector<std::pair<std::int64_t, std::int64_t>> all = {{1, 1},    {5, 7},
-                                                                         {9, 204},  {6, 1024},
-                                                                         {4, 1029}, {3, 2500}};
+  static const std::vector<std::pair<std::int64_t, std::int64_t>> all = {
+      {1, 1}, {5, 7}, {9, 204}, {6, 1024}, {4, 1029}, {3, 2500}};
   return all;
 }
 
@@ -116,11 +115,10 @@ TEST(DeviceNll, EqualsOperationsInF64) {
 TEST(DeviceNll, EqualsTheOperationsThatItReplaces) {
   const Layer layer(40, 12, 300, at::kFloat);
   const Found got = by_kernels(layer, true, {});
-  const Found expected = found(layer, true,
-                               [&](const at::Tensor& x, const at::Tensor& weight,
-                                   const at::Tensor& bias, at::Tensor& best) {
-                                 return linear_nll(x, {weight}, bias, layer.target, &best);
-                               });
+  const Found expected =
+      found(layer, true,
+            [&](const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                at::Tensor& best) { return linear_nll(x, {weight}, bias, layer.target, &best); });
   EXPECT_TRUE(got.best.equal(expected.best));
   for (std::size_t i = 0; i < got.numbers.size(); ++i) {
     EXPECT_LT(largest_difference(got.numbers[i], expected.numbers[i]), 2e-5) << i;
@@ -149,29 +147,32 @@ TEST(DeviceNll, MakesNoGradientThatIsNotAskedFor) {
   EXPECT_GT(weight.grad().abs().sum().item<double>(), 0.0);
 }
 
-// In the one tensor of a table whose pieces several losses and an embedding use.
+// In the one tensor of a table whose pieces several losses and an embedding use; also of a table in
+// another dtype than the products.
 TEST(DeviceNll, MakesGradientsOfPiecesOfAWeight) {
-  const Layer layer(9, 8, 30, at::kDouble);
-  const at::Tensor ids = at::tensor({3, 29, 3}, at::kLong), target = layer.target.remainder(12);
-  const auto gradient = [&](const auto& nll_of) {
-    const at::Tensor table = layer.weight.clone().set_requires_grad(true);
-    const SplitWeight split = split_weight(table, {12, 18}, ids);
-    at::Tensor loss = split.rows.square().sum();
-    for (const WeightRows& piece : split.pieces) loss = loss + nll_of(piece).sum();
-    loss.backward();
-    return table.grad();
-  };
-  const auto bias = [&](const WeightRows& piece) {
-    return layer.bias.narrow(0, 0, piece.rows.size(0));
-  };
-  EXPECT_LT(
-      largest_difference(gradient([&](const WeightRows& piece) {
-                           return linear_nll_by(kernels(), layer.x, piece, bias(piece), target);
-                         }),
-                         gradient([&](const WeightRows& piece) {
-                           return linear_nll(layer.x, piece, bias(piece), target);
-                         })),
-      1e-12);
+  const at::Tensor ids = at::tensor({3, 29, 3}, at::kLong);
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    const Layer layer(9, 8, 30, type);
+    const at::Tensor target = layer.target.remainder(12);
+    const auto gradient = [&](const auto& nll_of) {
+      const at::Tensor table = layer.weight.to(at::kFloat).set_requires_grad(true);
+      const SplitWeight split = split_weight(table, {12, 18}, ids);
+      at::Tensor loss = split.rows.square().sum();
+      for (const WeightRows& piece : split.pieces) {
+        loss = loss + nll_of(piece, layer.bias.narrow(0, 0, piece.rows.size(0))).sum();
+      }
+      loss.backward();
+      return table.grad();
+    };
+    const at::Tensor got = gradient([&](const WeightRows& piece, const at::Tensor& bias) {
+      return linear_nll_by(kernels(), layer.x, piece, bias, target);
+    });
+    const at::Tensor expected = gradient([&](const WeightRows& piece, const at::Tensor& bias) {
+      return linear_nll(layer.x, {piece.rows.to(type)}, bias, target);
+    });
+    const double error = type == at::kFloat ? 1e-5 : 1.0 / 64;
+    EXPECT_LT(largest_difference(got, expected), error * expected.abs().max().item<double>());
+  }
 }
 
 TEST(DeviceNll, SummarizesWithoutGradientAsWithIt) {
@@ -212,9 +213,9 @@ TEST(DeviceNll, SaysWhatAKernelFailedWith) {
 TEST(DeviceNll, TakesNoBiasAsZerosWhereOperationsCompute) {
   const Layer layer(4, 8, 30, at::kDouble);
   const at::NoGradGuard no_grad;
-  EXPECT_TRUE(linear_nll(layer.x, {layer.weight}, {}, layer.target)
-                  .equal(linear_nll(layer.x, {layer.weight}, at::zeros({30}, at::kDouble),
-                                    layer.target)));
+  EXPECT_TRUE(
+      linear_nll(layer.x, {layer.weight}, {}, layer.target)
+          .equal(linear_nll(layer.x, {layer.weight}, at::zeros({30}, at::kDouble), layer.target)));
 }
 
 }  // namespace
