@@ -8,6 +8,8 @@
 
 #include "host/backbone/embedding/linear_nll.hpp"
 #include "host/base/error.hpp"
+#include "host/tensor/device.hpp"
+#include "host/tensor/host_kernels.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/backbone/support.hpp"
 
@@ -194,6 +196,39 @@ TEST(DeviceNll, SummarizesWithoutGradientAsWithIt) {
     const LogitSummary unasked =
         summarize_by(kernels(), layer.x, layer.weight, layer.bias, layer.target, false);
     EXPECT_FALSE(unasked.best.defined());
+  }
+}
+
+// In a process of its own: LibTorch looks for GPUs when it computes for the first time.
+TEST(DeviceNllOnAGpu, EqualsTheOperationsThatItReplaces) {
+  if (!tensor::has_cuda_driver() || !has_device_nll()) GTEST_SKIP() << "no GPU or no CUDA sources";
+  const at::Device device = tensor::open_device("cuda");
+  for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16}) {
+    for (const std::int64_t ids : {204, 5003}) {
+      SCOPED_TRACE(testing::Message() << at::toString(type) << " " << ids);
+      Layer layer(70, 64, ids, type);
+      for (at::Tensor* t : {&layer.x, &layer.weight, &layer.bias, &layer.target, &layer.scale}) {
+        *t = t->to(device);
+      }
+      const auto run = [&] {
+        return found(
+            layer, true,
+            [&](const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                at::Tensor& best) { return linear_nll(x, {weight}, bias, layer.target, &best); });
+      };
+      const Found got = run(), again = run();
+      const tensor::WithoutHostKernels without;
+      const Found expected = run();
+      const double error = type == at::kDouble ? 1e-12 : type == at::kFloat ? 1e-4 : 1.0 / 64;
+      EXPECT_TRUE(got.best.equal(expected.best));
+      for (std::size_t i = 0; i < got.numbers.size(); ++i) {
+        EXPECT_TRUE(got.numbers[i].equal(again.numbers[i])) << i;
+        const double largest = expected.numbers[i].abs().max().item<double>();
+        EXPECT_LT(largest_difference(got.numbers[i].cpu(), expected.numbers[i].cpu()),
+                  error * (largest + 1.0))
+            << i;
+      }
+    }
   }
 }
 
