@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -73,7 +74,19 @@ class StackSwitch {
   [[maybe_unused]] void* fake_ = nullptr;
 };
 
-enum class State { kReady, kAtBlockBarrier, kInWarp, kEnded };
+enum class State { kReady, kAtBlockBarrier, kAtBarrier, kInWarp, kEnded };
+
+constexpr int kGarbage = 0xFF;
+constexpr unsigned kMostCopied = 16;  // bytes
+constexpr unsigned kBarriers = 16;    // of a block; the first is that of the whole block
+
+// An asynchronous copy under way.
+struct Copy {
+  void* to;
+  unsigned bytes;
+  unsigned group;  // of the thread's, from 0
+  std::array<unsigned char, kMostCopied> data;
+};
 
 // A thread of the device. Its fiber is used for one block after another.
 struct Thread {
@@ -98,7 +111,10 @@ struct Thread {
   const char* file = nullptr;  // where it waits
   int line = 0;
   unsigned mask = 0;
-  uint64_t brought = 0;
+  unsigned barrier = 0, threads = 0;  // that it waits at, and for
+  Words brought = {};
+  std::vector<Copy> copies;
+  unsigned groups = 0;  // of copies, that have ended
   bool is_begun = false;
 };
 
@@ -109,6 +125,8 @@ class Scheduler {
     count_ = count;
     for (unsigned t = 0; t < count; ++t) {
       threads_[t]->state = State::kReady;
+      threads_[t]->copies.clear();
+      threads_[t]->groups = 0;
       threads_[t]->index = {t % g_block_extents.x, t / g_block_extents.x % g_block_extents.y,
                             t / g_block_extents.x / g_block_extents.y};
     }
@@ -117,7 +135,7 @@ class Scheduler {
     do {
       std::shuffle(warps.begin(), warps.end(), random());
       for (const unsigned warp : warps) run_warp(warp);
-    } while (pass_barrier());
+    } while (pass_barriers() || pass_block_barrier());
   }
 
   void yield() {
@@ -128,7 +146,7 @@ class Scheduler {
   }
   Thread& running() { return *running_; }
   unsigned running_number() const { return number_; }
-  const uint64_t* values() const { return values_; }
+  const Words* values() const { return values_; }
   const std::function<void()>* body = nullptr;
 
  private:
@@ -203,15 +221,42 @@ class Scheduler {
     return true;
   }
 
-  // Whether the block's threads go on behind a barrier; not when all have ended.
-  bool pass_barrier() {
+  // Whether threads go on behind barriers for a part of the block.
+  bool pass_barriers() {
+    std::array<unsigned, kBarriers> waiting = {}, wanted = {};
+    for (unsigned t = 0; t < count_; ++t) {
+      const Thread& thread = *threads_[t];
+      if (thread.state != State::kAtBarrier) continue;
+      const bool is_first = waiting[thread.barrier]++ == 0;
+      if (is_first) wanted[thread.barrier] = thread.threads;
+      if (thread.threads != wanted[thread.barrier] || waiting[thread.barrier] > thread.threads) {
+        g_thread = thread.index;
+        fail("a barrier waits for another number of threads", thread.file, thread.line);
+      }
+    }
+    bool is_any = false;
+    for (unsigned t = 0; t < count_; ++t) {
+      Thread& thread = *threads_[t];
+      if (thread.state != State::kAtBarrier) continue;
+      if (waiting[thread.barrier] != wanted[thread.barrier]) continue;
+      thread.state = State::kReady;
+      is_any = true;
+    }
+    return is_any;
+  }
+
+  // Whether the block's threads go on behind a barrier of all; not when all have ended.
+  bool pass_block_barrier() {
     const Thread* first = nullptr;
     for (unsigned t = 0; t < count_; ++t) {
       Thread& thread = *threads_[t];
       if (thread.state == State::kEnded) continue;
       if (first == nullptr) first = &thread;
+      g_thread = thread.index;
+      if (thread.state == State::kAtBarrier) {
+        fail("a barrier waits for threads that do not come", thread.file, thread.line);
+      }
       if (thread.file != first->file || thread.line != first->line) {
-        g_thread = thread.index;
         fail("threads of a block wait at different barriers", thread.file, thread.line);
       }
       thread.state = State::kReady;
@@ -225,7 +270,7 @@ class Scheduler {
   StackSwitch sanitizer_;
   Thread* running_ = nullptr;
   unsigned number_ = 0;
-  uint64_t values_[kWarp] = {};
+  Words values_[kWarp] = {};
   const void* own_bottom_ = nullptr;
   std::size_t own_bytes_ = 0;
 };
@@ -255,7 +300,42 @@ void fail(const char* what, const char* file, int line) {
   std::abort();
 }
 
-void run_grid(const Extents& grid, const Extents& block, const std::function<void()>& thread) {
+namespace {
+
+// Dynamic shared memory, of which the sanitizer knows each byte.
+class SharedMemory {
+ public:
+  explicit SharedMemory(std::size_t bytes) : bytes_(bytes) {
+    if (bytes > 0 && posix_memalign(&data_, 1024, bytes) != 0) {
+      fail("no memory for shared memory", __FILE__, __LINE__);
+    }
+    current = this;
+  }
+  ~SharedMemory() {
+    std::free(data_);
+    current = nullptr;
+  }
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
+
+  void* data() const { return data_; }
+  void spoil() const {
+    if (bytes_ > 0) std::memset(data_, kGarbage, bytes_);
+  }
+  static inline const SharedMemory* current = nullptr;  // of the launch
+
+ private:
+  void* data_ = nullptr;
+  std::size_t bytes_;
+};
+
+}  // namespace
+
+void* dynamic_shared() { return SharedMemory::current->data(); }
+
+void run_grid(const Extents& grid, const Extents& block, std::size_t shared,
+              const std::function<void()>& thread) {
+  const SharedMemory memory(shared);
   g_grid_extents = grid;
   g_block_extents = block;
   scheduler().body = &thread;
@@ -264,6 +344,7 @@ void run_grid(const Extents& grid, const Extents& block, const std::function<voi
   std::shuffle(order.begin(), order.end(), random());
   for (const unsigned b : order) {
     g_block = {b % grid.x, b / grid.x % grid.y, b / grid.x / grid.y};
+    memory.spoil();
     scheduler().run_block(block.x * block.y * block.z);
   }
 }
@@ -278,16 +359,57 @@ void sync_block(const char* file, int line) {
   scheduler().yield();
 }
 
-const uint64_t* exchange(const char* file, int line, unsigned mask, uint64_t value) {
+void sync_threads(unsigned barrier, unsigned threads, const char* file, int line) {
+  if (barrier == 0 || barrier >= kBarriers || threads == 0 || threads % kWarp != 0) {
+    fail("a barrier that there is not, or a part of a warp", file, line);
+  }
+  Thread& thread = scheduler().running();
+  thread.state = State::kAtBarrier;
+  thread.file = file;
+  thread.line = line;
+  thread.barrier = barrier;
+  thread.threads = threads;
+  scheduler().yield();
+}
+
+const Words* exchange(const char* file, int line, unsigned mask, const Words& words) {
   Thread& thread = scheduler().running();
   if ((mask >> lane() & 1U) == 0) fail("a lane that is not in the mask it gives", file, line);
   thread.state = State::kInWarp;
   thread.file = file;
   thread.line = line;
   thread.mask = mask;
-  thread.brought = value;
+  thread.brought = words;
   scheduler().yield();
   return scheduler().values();
+}
+
+void copy_async(void* to, const void* from, unsigned bytes, unsigned read, const char* file,
+                int line) {
+  const auto is_off = [&](const void* at) { return reinterpret_cast<uintptr_t>(at) % bytes != 0; };
+  if (bytes != 4 && bytes != 8 && bytes != kMostCopied) {
+    fail("an asynchronous copy of another number of bytes than 4, 8 and 16", file, line);
+  }
+  if (read > bytes || is_off(to) || (read > 0 && is_off(from))) {
+    fail("an asynchronous copy between misaligned addresses, or of too much", file, line);
+  }
+  Thread& thread = scheduler().running();
+  Copy copy = {to, bytes, thread.groups, {}};
+  if (read > 0) std::memcpy(copy.data.data(), from, read);
+  std::memset(to, kGarbage, bytes);
+  thread.copies.push_back(copy);
+}
+
+void commit_copies() { ++scheduler().running().groups; }
+
+void wait_for_copies(unsigned newest) {
+  Thread& thread = scheduler().running();
+  const auto is_done = [&](const Copy& copy) { return copy.group + newest < thread.groups; };
+  for (const Copy& copy : thread.copies) {
+    if (is_done(copy)) std::memcpy(copy.to, copy.data.data(), copy.bytes);
+  }
+  thread.copies.erase(std::remove_if(thread.copies.begin(), thread.copies.end(), is_done),
+                      thread.copies.end());
 }
 
 }  // namespace mneme::cuda_shim

@@ -97,28 +97,34 @@ TEST(CudaShim, AMissingBarrierBehindATileChangesTheResult) {
   EXPECT_NE(result(shift_kernel<false>), expected);
 }
 
-__global__ void warp_kernel(int* sums, int* before, unsigned* same, double* halves) {
+__global__ void warp_kernel(int* sums, int* before, int* behind, int* second, unsigned* same,
+                            double* halves) {
   const int t = static_cast<int>(threadIdx.x);
   int sum = t;
   for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(0xFFFFFFFFU, sum, step);
   sums[t] = sum;
   before[t] = __shfl_up_sync(0xFFFFFFFFU, t, 3);
+  behind[t] = __shfl_down_sync(0xFFFFFFFFU, t, 3);
+  second[t] = __shfl_sync(0xFFFFFFFFU, t, 1);
   __syncwarp();
   same[t] = __match_any_sync(0xFFFFFFFFU, t % 5);
   if (t % 32 < 16) halves[t] = __shfl_xor_sync(0x0000FFFFU, 0.5 * t, 1);
 }
 
 TEST(CudaShim, WarpsExchangeValues) {
-  std::vector<int> sums(kThreads), before(kThreads);
+  std::vector<int> sums(kThreads), before(kThreads), behind(kThreads), second(kThreads);
   std::vector<unsigned> same(kThreads);
   std::vector<double> halves(kThreads, -1.0);
-  run(1, kThreads, warp_kernel, sums.data(), before.data(), same.data(), halves.data());
+  run(1, kThreads, warp_kernel, sums.data(), before.data(), behind.data(), second.data(),
+      same.data(), halves.data());
   for (int t = 0; t < kThreads; ++t) {
     const int warp = t / 32 * 32, place = t % 32;
     unsigned mask = 0;
     for (int l = 0; l < 32; ++l) mask |= (warp + l) % 5 == t % 5 ? 1U << l : 0U;
     EXPECT_EQ(sums[t], 32 * warp + 31 * 16);
     EXPECT_EQ(before[t], place < 3 ? t : t - 3);
+    EXPECT_EQ(behind[t], place > 28 ? t : t + 3);
+    EXPECT_EQ(second[t], warp + 1);
     EXPECT_EQ(same[t], mask);
     EXPECT_EQ(halves[t], place < 16 ? 0.5 * (t ^ 1) : -1.0);
   }

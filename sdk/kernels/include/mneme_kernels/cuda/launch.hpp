@@ -23,26 +23,46 @@ inline cudaStream_t stream_of(const KernelCall& call) {
 }
 
 #ifdef __CUDACC__
-// Launches `kernel` with blocks of `threads` threads.
+// Launches `kernel` with blocks of `threads` threads and `shared` bytes of dynamic shared memory.
 template <typename... Parameters, typename... Arguments>
-cudaError_t launch(dim3 blocks, dim3 threads, cudaStream_t stream, void (*kernel)(Parameters...),
-                   const Arguments&... arguments) {
-  cudaLaunchConfig_t config = {};
-  config.gridDim = blocks;
-  config.blockDim = threads;
-  config.stream = stream;
-  const cudaError_t status = cudaLaunchKernelEx(&config, kernel, arguments...);
+cudaError_t launch_with_shared(dim3 blocks, dim3 threads, int shared, cudaStream_t stream,
+                               void (*kernel)(Parameters...), const Arguments&... arguments) {
+  constexpr int kAlways = 48 << 10;  // bytes that every kernel may have
+  cudaError_t status = cudaSuccess;
+  if (shared > kAlways) {
+    status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
+  }
+  if (status == cudaSuccess) {
+    cudaLaunchConfig_t config = {};
+    config.gridDim = blocks;
+    config.blockDim = threads;
+    config.dynamicSmemBytes = static_cast<std::size_t>(shared);
+    config.stream = stream;
+    status = cudaLaunchKernelEx(&config, kernel, arguments...);
+  }
   const cudaError_t last = cudaGetLastError();  // clears it
   return status != cudaSuccess ? status : last;
 }
 // The same with `blocks` blocks, if any; cudaErrorInvalidValue for more than there can be.
 template <typename... Parameters, typename... Arguments>
-cudaError_t launch(int64_t blocks, int threads, cudaStream_t stream, void (*kernel)(Parameters...),
-                   const Arguments&... arguments) {
+cudaError_t launch_with_shared(int64_t blocks, int threads, int shared, cudaStream_t stream,
+                               void (*kernel)(Parameters...), const Arguments&... arguments) {
   if (blocks > kMaxBlocks) return cudaErrorInvalidValue;
   if (blocks == 0) return cudaSuccess;
-  return launch(dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(threads)), stream,
-                kernel, arguments...);
+  return launch_with_shared(dim3(static_cast<unsigned>(blocks)),
+                            dim3(static_cast<unsigned>(threads)), shared, stream, kernel,
+                            arguments...);
+}
+// Both without dynamic shared memory.
+template <typename... Parameters, typename... Arguments>
+cudaError_t launch(dim3 blocks, dim3 threads, cudaStream_t stream, void (*kernel)(Parameters...),
+                   const Arguments&... arguments) {
+  return launch_with_shared(blocks, threads, 0, stream, kernel, arguments...);
+}
+template <typename... Parameters, typename... Arguments>
+cudaError_t launch(int64_t blocks, int threads, cudaStream_t stream, void (*kernel)(Parameters...),
+                   const Arguments&... arguments) {
+  return launch_with_shared(blocks, threads, 0, stream, kernel, arguments...);
 }
 #endif
 
