@@ -15,6 +15,8 @@
 #include <utility>
 #include <variant>
 
+#include "host/base/philox.hpp"
+
 namespace mneme {
 
 using PhiloxCounter = std::array<std::uint32_t, 4>;
@@ -22,16 +24,7 @@ using PhiloxKey = std::array<std::uint32_t, 2>;
 
 // One block of Philox4x32-10: four random words for a counter and a key.
 [[nodiscard]] constexpr PhiloxCounter philox4x32_10(PhiloxCounter c, PhiloxKey k) {
-#pragma GCC unroll 10  // so that a loop around it can be vectorised
-  for (int round = 0; round < 10; ++round) {
-    const std::uint64_t p0 = std::uint64_t{0xD2511F53} * c[0];
-    const std::uint64_t p1 = std::uint64_t{0xCD9E8D57} * c[2];
-    c = {static_cast<std::uint32_t>(p1 >> 32) ^ c[1] ^ k[0], static_cast<std::uint32_t>(p1),
-         static_cast<std::uint32_t>(p0 >> 32) ^ c[3] ^ k[1], static_cast<std::uint32_t>(p0)};
-    k[0] += 0x9E3779B9;
-    k[1] += 0xBB67AE85;
-  }
-  return c;
+  return philox_block(c, k);
 }
 
 // The finaliser of SplitMix64 [Steele et al. 2014]: a bijection that mixes all 64 bits.
@@ -98,10 +91,7 @@ class Random {
 
   // Words 4 index .. 4 index + 3 of a stream.
   [[nodiscard]] static constexpr PhiloxCounter block(StreamKey key, std::uint64_t index) {
-    return philox4x32_10(
-        {static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32),
-         static_cast<std::uint32_t>(key.high), static_cast<std::uint32_t>(key.high >> 32)},
-        {static_cast<std::uint32_t>(key.low), static_cast<std::uint32_t>(key.low >> 32)});
+    return stream_block<PhiloxCounter, PhiloxKey>(key.low, key.high, index);
   }
 
   std::uint32_t next32() {
