@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "host/backbone/attention/shift.hpp"
 #include "host/tensor/torch_function.hpp"
 
 namespace mneme::backbone {
@@ -39,38 +40,6 @@ at::Tensor ungrouped(const at::Tensor& t, const Sizes& s) {
   return t.view({s.key_heads, s.lanes, s.shared(), n, m})
       .transpose(1, 2)
       .reshape({s.heads, s.lanes, n, m});
-}
-
-// The part [H*B,T,placed] of position scores [H,B*T,W]: entry (i, j) is column T-1-i+j of row i.
-// In row-major memory this is offset T-1 + i*(W-1) + j: a view whose rows are one element shorter.
-at::Tensor shifted(const at::Tensor& raw, const Sizes& s) {
-  const std::int64_t columns = raw.size(2);
-  return raw.view({s.heads * s.lanes, s.queries * columns})
-      .narrow(1, s.queries - 1, s.queries * (columns - 1))
-      .view({s.heads * s.lanes, s.queries, columns - 1})
-      .narrow(2, 0, s.placed);
-}
-
-// The transpose of `shifted`: gradients [H*B,T,placed] to [H,B*T,W].
-at::Tensor unshifted(const at::Tensor& grad, std::int64_t columns, const Sizes& s) {
-  const std::int64_t batch = s.heads * s.lanes, size = s.queries * columns;
-  at::Tensor out = at::empty({batch, size}, grad.options());
-  // The shifted view covers all but the first and last elements.
-  out.narrow(1, 0, s.queries - 1).zero_();
-  out.narrow(1, size - 1, 1).zero_();
-  const at::Tensor view =
-      out.narrow(1, s.queries - 1, size - s.queries).view({batch, s.queries, columns - 1});
-  view.narrow(2, 0, s.placed).copy_(grad);
-  if (s.placed < columns - 1) view.narrow(2, s.placed, columns - 1 - s.placed).zero_();
-  return out.view({s.heads, s.lanes * s.queries, columns});
-}
-
-// scale * (q + bias), contiguous [H,B,T,d].
-at::Tensor scaled_query(const at::Tensor& q, const at::Tensor& bias, double scale) {
-  at::Tensor out = at::empty(q.sizes(), q.options());
-  if (!bias.defined()) return at::mul_out(out, q, c10::scalar_to_tensor(scale));
-  const at::Tensor shift = (bias * scale).to(q.scalar_type()).view({q.size(0), 1, 1, q.size(3)});
-  return at::add_out(out, shift, q, scale);
 }
 
 at::Tensor sum_to(const at::Tensor& x, const at::Tensor& like) {
@@ -163,7 +132,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
     }
     const at::Tensor raw =
         at::bmm(qw.view({s.heads, s.lanes * s.queries, s.width}), table.transpose(1, 2));
-    const at::Tensor moved = shifted(raw, s).view({s.heads, s.lanes, s.queries, s.placed});
+    const at::Tensor moved = shifted(raw, s.lanes, s.placed);
     at::Tensor out = at::empty({s.heads, s.lanes, s.queries, s.keys}, qu.options().dtype(type));
     at::Tensor placed = out.narrow(3, args.first_placed, s.placed);
     at::Tensor free = out.narrow(3, 0, args.first_placed);
@@ -280,8 +249,7 @@ variable_list AttentionFunction::backward(AutogradContext* ctx, variable_list gr
         grad_q.view({s.heads, s.lanes * s.queries, s.width}).sum(1).to(content.scalar_type());
   }
   if (table.defined()) {
-    const at::Tensor scores = grad_low.view({s.heads * s.lanes, s.queries, s.keys});
-    const at::Tensor raw = unshifted(scores.narrow(2, first_placed, s.placed), table.size(1), s);
+    const at::Tensor raw = unshifted(grad_low.narrow(3, first_placed, s.placed), table.size(1));
     const at::Tensor grad_qw = at::bmm(raw, table).mul_(scale);  // [H,B*T,d]
     if (position.defined() && needs(kPosition)) {
       out[kPosition] = grad_qw.sum(1).to(position.scalar_type());
