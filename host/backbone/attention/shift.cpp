@@ -28,8 +28,8 @@ at::Tensor unshifted(const at::Tensor& grad, std::int64_t columns) {
   // The shifted view covers all but the first and last elements.
   out.narrow(2, 0, queries - 1).zero_();
   out.narrow(2, size - 1, 1).zero_();
-  const at::Tensor view = out.narrow(2, queries - 1, size - queries)
-                              .view({heads, lanes, queries, columns - 1});
+  const at::Tensor view =
+      out.narrow(2, queries - 1, size - queries).view({heads, lanes, queries, columns - 1});
   view.narrow(3, 0, placed).copy_(grad);
   if (placed < columns - 1) view.narrow(3, placed, columns - 1 - placed).zero_();
   return out.view({heads, lanes * queries, columns});

@@ -151,6 +151,10 @@ std::string text_of(const std::vector<double>& reals) {
 void run(mneme_kernel_run function, const std::shared_ptr<const Invocation>& call,
          const Operands& given) {
   if (call->device.is_meta()) return;
+  if (!tensor::is_tracing()) {
+    compute(function, *call, given);
+    return;
+  }
   using Part = std::vector<at::Tensor> Operands::*;
   static constexpr Part kParts[] = {&Operands::inputs, &Operands::outputs, &Operands::saved,
                                     &Operands::grad_outputs, &Operands::grad_inputs};
