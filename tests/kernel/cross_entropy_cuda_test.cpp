@@ -21,57 +21,57 @@ namespace {
 using test::Device;
 using test::Memory;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
-enum class Values { kNormal, kEqual, kLarge, kSpecial };
+enum class LogitValues { kNormal, kEqual, kLarge, kSpecial };
 
 // Rows of logits in blocks of ids, which lie `gap` elements apart, the first one `offset` elements
 // behind an aligned address.
-struct Rows {
+struct LogitCase {
   int64_t rows;
   std::vector<int64_t> blocks;
-  Values values = Values::kNormal;
+  LogitValues values = LogitValues::kNormal;
   int64_t gap = 0, offset = 0;
   bool has_one_scale = false;
 
   int64_t ids() const { return std::accumulate(blocks.begin(), blocks.end(), int64_t{0}); }
 };
 
-std::ostream& operator<<(std::ostream& out, const Rows& c) {
+std::ostream& operator<<(std::ostream& out, const LogitCase& c) {
   return out << c.rows << " rows of " << testing::PrintToString(c.blocks) << " values "
              << static_cast<int>(c.values) << " gap " << c.gap << " offset " << c.offset;
 }
 
 // What the kernels are given, and what they answer, as f64.
-struct Given {
+struct LogitInputs {
   std::vector<double> logits;  // [rows,ids]
   std::vector<int64_t> target;
   std::vector<double> scale;
 };
-struct Answer {
+struct LogitResults {
   std::vector<double> log_sum, own, nll, highest;
   std::vector<int64_t> best;
   std::vector<double> gradient;  // [rows,ids]
   std::vector<double> bias;      // [ids]
 };
 
-double drawn(std::mt19937& random, Values values) {
+double drawn_logit(std::mt19937& random, LogitValues values) {
   const auto below = [&](unsigned n) { return static_cast<int>(random() % n); };
   std::normal_distribution<double> normal(0.0, 3.0);
-  if (values == Values::kEqual) return below(3);
-  if (values == Values::kLarge) return 1000.0 + 10.0 * normal(random);
+  if (values == LogitValues::kEqual) return below(3);
+  if (values == LogitValues::kLarge) return 1000.0 + 10.0 * normal(random);
   const double value = normal(random);
-  if (values == Values::kNormal || below(20) > 0) return value;
-  constexpr double kSpecial[] = {kInfinity, -kInfinity, -kInfinity, -kInfinity,
+  if (values == LogitValues::kNormal || below(20) > 0) return value;
+  constexpr double kSpecial[] = {kNoLimit, -kNoLimit, -kNoLimit, -kNoLimit,
                                  std::numeric_limits<double>::quiet_NaN()};
   return kSpecial[below(5)];
 }
 
 template <typename T>
-Given given_of(const Rows& c, std::mt19937& random) {
-  Given out;
+LogitInputs logit_inputs(const LogitCase& c, std::mt19937& random) {
+  LogitInputs out;
   for (int64_t i = 0; i < c.rows * c.ids(); ++i) {
-    out.logits.push_back(static_cast<double>(T(static_cast<float>(drawn(random, c.values)))));
+    out.logits.push_back(static_cast<double>(T(static_cast<float>(drawn_logit(random, c.values)))));
   }
   for (int64_t row = 0; row < c.rows; ++row) {
     const auto ids = static_cast<uint64_t>(c.ids());
@@ -79,22 +79,22 @@ Given given_of(const Rows& c, std::mt19937& random) {
     out.scale.push_back(static_cast<float>(static_cast<double>(random() % 1000) / 500.0 - 1.0));
   }
   if (c.has_one_scale) out.scale.assign(1, 0.25);
-  if (c.values != Values::kSpecial) return out;
+  if (c.values != LogitValues::kSpecial) return out;
   // A row without a number, and one that has none in its first half.
   const auto ids = static_cast<std::ptrdiff_t>(c.ids());
-  std::fill_n(out.logits.begin(), ids, -kInfinity);
-  if (c.rows > 1) std::fill_n(out.logits.begin() + ids, (ids + 1) / 2, -kInfinity);
+  std::fill_n(out.logits.begin(), ids, -kNoLimit);
+  if (c.rows > 1) std::fill_n(out.logits.begin() + ids, (ids + 1) / 2, -kNoLimit);
   return out;
 }
 
 template <typename T>
-class Arrays {
+class LogitArray {
  public:
-  Arrays(Device device, const std::vector<double>& values) : Arrays(device, values.size()) {
+  LogitArray(Device device, const std::vector<double>& values) : LogitArray(device, values.size()) {
     for (std::size_t i = 0; i < values.size(); ++i) put(i, values[i]);
     memory.upload();
   }
-  Arrays(Device device, std::size_t count, std::size_t offset = 0)
+  LogitArray(Device device, std::size_t count, std::size_t offset = 0)
       : memory(device, count * sizeof(T), offset * sizeof(T)), count_(count) {}
 
   void put(std::size_t i, double value) {
@@ -120,9 +120,9 @@ class Arrays {
   std::size_t count_;
 };
 
-class Ids {
+class IdArray {
  public:
-  Ids(Device device, const std::vector<int64_t>& values)
+  IdArray(Device device, const std::vector<int64_t>& values)
       : memory(device, values.size() * sizeof(int64_t), 0), count_(values.size()) {
     if (!values.empty()) std::memcpy(memory.host(), values.data(), count_ * sizeof(int64_t));
     memory.upload();
@@ -143,9 +143,10 @@ class Ids {
 
 // One run of a device's kernels over all blocks, in elements T.
 template <typename T>
-class Run {
+class LogitRun {
  public:
-  Run(const CrossEntropyKernels& kernels, Device device, const Rows& c, const Given& given)
+  LogitRun(const CrossEntropyKernels& kernels, Device device, const LogitCase& c,
+           const LogitInputs& given)
       : kernels_(kernels),
         device_(device),
         case_(c),
@@ -158,9 +159,9 @@ class Run {
         nll_(device, given.target.size()),
         highest_(device, given.target.size()) {}
 
-  Answer answer(bool wants_best, bool wants_bias) {
-    Answer out;
-    for_each_block([&](const LogitBlock& block, Arrays<T>& logits) {
+  LogitResults answer(bool wants_best, bool wants_bias) {
+    LogitResults out;
+    for_each_block([&](const LogitBlock& block, LogitArray<T>& logits) {
       EXPECT_STREQ(
           kernels_.summarize(
               block, logits.memory.data(),
@@ -177,8 +178,8 @@ class Run {
       out.best = best_.read();
     }
     out.gradient.resize(given_.logits.size());
-    for_each_block([&](const LogitBlock& block, Arrays<T>& logits) {
-      Arrays<S> bias(device_, static_cast<std::size_t>(block.ids));
+    for_each_block([&](const LogitBlock& block, LogitArray<T>& logits) {
+      LogitArray<S> bias(device_, static_cast<std::size_t>(block.ids));
       Memory workspace(device_, kernels_.workspace(block), 0);
       EXPECT_STREQ(kernels_.differentiate(
                        block, logits.memory.data(),
@@ -206,7 +207,7 @@ class Run {
       block.ids = ids;
       block.stride = ids + case_.gap;
       const auto count = static_cast<std::size_t>(case_.rows * block.stride);
-      Arrays<T> logits(device_, count, static_cast<std::size_t>(case_.offset));
+      LogitArray<T> logits(device_, count, static_cast<std::size_t>(case_.offset));
       for_each_place(block, [&](std::size_t in_block, std::size_t in_row) {
         logits.put(in_block, given_.logits[in_row]);
       });
@@ -225,7 +226,7 @@ class Run {
     }
   }
   // What lies between the rows stays as it was.
-  void collect(const LogitBlock& block, Arrays<T>& logits, std::vector<double>& gradient) {
+  void collect(const LogitBlock& block, LogitArray<T>& logits, std::vector<double>& gradient) {
     logits.memory.download();
     for_each_place(block, [&](std::size_t in_block, std::size_t in_row) {
       gradient[in_row] = logits.at(in_block);
@@ -240,14 +241,14 @@ class Run {
 
   const CrossEntropyKernels& kernels_;
   Device device_;
-  const Rows& case_;
-  const Given& given_;
-  Ids target_, best_;
-  Arrays<S> scale_, log_sum_, own_, nll_, highest_;
+  const LogitCase& case_;
+  const LogitInputs& given_;
+  IdArray target_, best_;
+  LogitArray<S> scale_, log_sum_, own_, nll_, highest_;
 };
 
-void expect_close(const char* what, const std::vector<double>& got,
-                  const std::vector<double>& expected, double relative, double absolute) {
+void expect_near_all(const char* what, const std::vector<double>& got,
+                     const std::vector<double>& expected, double relative, double absolute) {
   ASSERT_EQ(got.size(), expected.size()) << what;
   for (std::size_t i = 0; i < got.size(); ++i) {
     const bool are_same = got[i] == expected[i] || (std::isnan(got[i]) && std::isnan(expected[i]));
@@ -257,48 +258,51 @@ void expect_close(const char* what, const std::vector<double>& got,
   }
 }
 
-bool are_equal(const std::vector<double>& a, const std::vector<double>& b) {
+bool have_equal_bits(const std::vector<double>& a, const std::vector<double>& b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * 8) == 0);
 }
 
 template <typename T>
-void expect_agreement(const Rows& c, std::mt19937& random) {
+void expect_logit_agreement(const LogitCase& c, std::mt19937& random) {
   SCOPED_TRACE(testing::Message() << sizeof(T) << " bytes, " << testing::PrintToString(c));
-  const Given given = given_of<T>(c, random);
+  const LogitInputs given = logit_inputs<T>(c, random);
   const CrossEntropyKernels* const kernels = CrossEntropyKernels::for_cuda();
   ASSERT_NE(kernels, nullptr);
-  const Answer expected =
-      Run<double>(CrossEntropyKernels::by_definition(), Device::kCpu, c, given).answer(true, true);
-  Answer got = Run<T>(*kernels, Device::kCuda, c, given).answer(true, true);
-  const Answer again = Run<T>(*kernels, Device::kCuda, c, given).answer(true, true);
-  EXPECT_TRUE(are_equal(got.log_sum, again.log_sum) && are_equal(got.gradient, again.gradient) &&
-              are_equal(got.bias, again.bias));
-  const Answer less = Run<T>(*kernels, Device::kCuda, c, given).answer(false, false);
-  EXPECT_TRUE(are_equal(got.nll, less.nll) && are_equal(got.gradient, less.gradient));
+  const LogitResults expected =
+      LogitRun<double>(CrossEntropyKernels::by_definition(), Device::kCpu, c, given)
+          .answer(true, true);
+  LogitResults got = LogitRun<T>(*kernels, Device::kCuda, c, given).answer(true, true);
+  const LogitResults again = LogitRun<T>(*kernels, Device::kCuda, c, given).answer(true, true);
+  EXPECT_TRUE(have_equal_bits(got.log_sum, again.log_sum) &&
+              have_equal_bits(got.gradient, again.gradient) &&
+              have_equal_bits(got.bias, again.bias));
+  const LogitResults less = LogitRun<T>(*kernels, Device::kCuda, c, given).answer(false, false);
+  EXPECT_TRUE(have_equal_bits(got.nll, less.nll) && have_equal_bits(got.gradient, less.gradient));
 
   for (std::size_t row = 0; row < given.target.size(); ++row) {
     if (given.target[row] < 0) got.own[row] = expected.own[row];  // any number
   }
   EXPECT_EQ(got.best, expected.best);
-  expect_close("highest", got.highest, expected.highest, 0.0, 0.0);
-  expect_close("own", got.own, expected.own, 0.0, 0.0);
+  expect_near_all("highest", got.highest, expected.highest, 0.0, 0.0);
+  expect_near_all("own", got.own, expected.own, 0.0, 0.0);
   const bool is_f64 = std::is_same_v<T, double>;
   // Of sums near `size` in S: so much is lost where a logit and the sum are subtracted.
-  const double size = c.values == Values::kLarge ? 1000.0 : 10.0;
+  const double size = c.values == LogitValues::kLarge ? 1000.0 : 10.0;
   const double exact = size * (is_f64 ? 2e-15 : 5e-7);
-  expect_close("log_sum", got.log_sum, expected.log_sum, 0.0, exact);
-  expect_close("nll", got.nll, expected.nll, 0.0, exact);
+  expect_near_all("log_sum", got.log_sum, expected.log_sum, 0.0, exact);
+  expect_near_all("nll", got.nll, expected.nll, 0.0, exact);
   const double rounding = std::is_same_v<T, BFloat16> ? 1.0 / 256 : 0.0;
-  expect_close("gradient", got.gradient, expected.gradient, rounding, 2.0 * exact);
-  expect_close("bias", got.bias, expected.bias, 1e-6, exact * static_cast<double>(2 + c.rows / 8));
+  expect_near_all("gradient", got.gradient, expected.gradient, rounding, 2.0 * exact);
+  expect_near_all("bias", got.bias, expected.bias, 1e-6,
+                  exact * static_cast<double>(2 + c.rows / 8));
 }
 
 class CrossEntropyOn : public test::OnDevice {
  protected:
-  void expect_in_every_dtype(const Rows& c) {
-    expect_agreement<float>(c, random_);
-    expect_agreement<double>(c, random_);
-    expect_agreement<BFloat16>(c, random_);
+  void expect_in_every_dtype(const LogitCase& c) {
+    expect_logit_agreement<float>(c, random_);
+    expect_logit_agreement<double>(c, random_);
+    expect_logit_agreement<BFloat16>(c, random_);
   }
 };
 
@@ -306,7 +310,7 @@ TEST_P(CrossEntropyOn, EqualsTheReferenceForEveryDtype) {
   for (const int64_t ids : {1, 2, 7, 8, 9, 33, 204, 257, 2048, 2049, 4099}) {
     const int64_t rows = ids > 2048 ? 3 : 11;
     expect_in_every_dtype({.rows = rows, .blocks = {ids}, .gap = (8 - ids % 8) % 8});
-    expect_in_every_dtype({.rows = rows, .blocks = {ids}, .values = Values::kLarge, .gap = 1});
+    expect_in_every_dtype({.rows = rows, .blocks = {ids}, .values = LogitValues::kLarge, .gap = 1});
   }
 }
 
@@ -319,14 +323,15 @@ TEST_P(CrossEntropyOn, ReadsRowsAtAnyAddress) {
 }
 
 TEST_P(CrossEntropyOn, JoinsBlocksOfIds) {
-  for (const Values values : {Values::kNormal, Values::kEqual, Values::kLarge, Values::kSpecial}) {
+  for (const LogitValues values :
+       {LogitValues::kNormal, LogitValues::kEqual, LogitValues::kLarge, LogitValues::kSpecial}) {
     expect_in_every_dtype({.rows = 9, .blocks = {8, 8, 3}, .values = values});
     expect_in_every_dtype({.rows = 4, .blocks = {1, 40, 2100}, .values = values, .gap = 4});
   }
 }
 
 TEST_P(CrossEntropyOn, FindsTheFirstOfTheLargestAlsoWithInfinitiesAndNaN) {
-  for (const Values values : {Values::kEqual, Values::kSpecial}) {
+  for (const LogitValues values : {LogitValues::kEqual, LogitValues::kSpecial}) {
     for (const int64_t ids : {3, 19, 300, 2500}) {
       expect_in_every_dtype({.rows = 6, .blocks = {ids}, .values = values});
     }

@@ -16,15 +16,15 @@
 namespace mneme::backbone {
 namespace {
 
-const kernel::CrossEntropyKernels& kernels() {
+const kernel::CrossEntropyKernels& definition() {
   return kernel::CrossEntropyKernels::by_definition();
 }
 
 // A layer of random numbers that are exact in bf16; without targets in places.
-struct Layer {
+struct OutputLayer {
   at::Tensor x, weight, bias, target, scale;
 
-  Layer(std::int64_t rows, std::int64_t width, std::int64_t ids, at::ScalarType type)
+  OutputLayer(std::int64_t rows, std::int64_t width, std::int64_t ids, at::ScalarType type)
       : x(rounded(random_tensor(31, {rows, width})).to(type)),
         weight(rounded(random_tensor(32, {ids, width})).to(type)),
         bias(rounded(random_tensor(33, {ids})).to(type == at::kBFloat16 ? at::kFloat : type)),
@@ -36,14 +36,14 @@ struct Layer {
 };
 
 // Losses, then gradients of x, weight and bias, all in f64.
-struct Found {
+struct LossNumbers {
   std::vector<at::Tensor> numbers;
   at::Tensor best;
 };
 
 template <typename Nll>
-Found found(const Layer& layer, bool has_bias, const Nll& nll_of) {
-  Found out;
+LossNumbers loss_numbers(const OutputLayer& layer, bool has_bias, const Nll& nll_of) {
+  LossNumbers out;
   std::vector<at::Tensor> leaves = {layer.x, layer.weight};
   if (has_bias) leaves.push_back(layer.bias);
   for (at::Tensor& t : leaves) t = t.detach().clone().set_requires_grad(true);
@@ -58,18 +58,18 @@ Found found(const Layer& layer, bool has_bias, const Nll& nll_of) {
   return out;
 }
 
-Found by_kernels(const Layer& layer, bool has_bias, const LogitLimits& limits) {
-  return found(
+LossNumbers by_kernels(const OutputLayer& layer, bool has_bias, const LogitLimits& limits) {
+  return loss_numbers(
       layer, has_bias,
       [&](const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, at::Tensor& best) {
-        return linear_nll_by(kernels(), x, {weight}, bias, layer.target, &best, limits);
+        return linear_nll_by(definition(), x, {weight}, bias, layer.target, &best, limits);
       });
 }
 
 // Operations in f64 on logits that are rounded as the product rounds them.
-Found by_operations(const Layer& layer, bool has_bias) {
+LossNumbers by_operations(const OutputLayer& layer, bool has_bias) {
   const at::ScalarType type = layer.x.scalar_type();
-  return found(
+  return loss_numbers(
       layer, has_bias,
       [&](const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, at::Tensor& best) {
         at::Tensor logits = at::mm(x.to(at::kDouble), weight.to(at::kDouble).t());
@@ -86,7 +86,7 @@ Found by_operations(const Layer& layer, bool has_bias) {
 bool is_best_sure(at::ScalarType type) { return type != at::kBFloat16; }
 
 constexpr LogitLimits kNoneKept{.kept = 0, .block = 1};  // blocks of 1024 ids
-const std::vector<std::pair<std::int64_t, std::int64_t>>& extents() {
+const std::vector<std::pair<std::int64_t, std::int64_t>>& nll_extents() {
   static const std::vector<std::pair<std::int64_t, std::int64_t>> all = {
       {1, 1}, {5, 7}, {9, 204}, {6, 1024}, {4, 1029}, {3, 2500}};
   return all;
@@ -95,14 +95,14 @@ const std::vector<std::pair<std::int64_t, std::int64_t>>& extents() {
 TEST(DeviceNll, EqualsOperationsInF64) {
   for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16}) {
     const double error = type == at::kDouble ? 1e-12 : type == at::kFloat ? 2e-5 : 1.0 / 128;
-    for (const auto& [rows, ids] : extents()) {
+    for (const auto& [rows, ids] : nll_extents()) {
       for (const bool has_bias : {false, true}) {
         for (const LogitLimits& limits : {LogitLimits{}, kNoneKept}) {
           SCOPED_TRACE(testing::Message() << at::toString(type) << " " << rows << " " << ids << " "
                                           << has_bias << " " << limits.kept);
-          const Layer layer(rows, 8, ids, type);
-          const Found got = by_kernels(layer, has_bias, limits);
-          const Found expected = by_operations(layer, has_bias);
+          const OutputLayer layer(rows, 8, ids, type);
+          const LossNumbers got = by_kernels(layer, has_bias, limits);
+          const LossNumbers expected = by_operations(layer, has_bias);
           EXPECT_TRUE(!is_best_sure(type) || got.best.equal(expected.best));
           ASSERT_EQ(got.numbers.size(), expected.numbers.size());
           for (std::size_t i = 0; i < got.numbers.size(); ++i) {
@@ -118,12 +118,13 @@ TEST(DeviceNll, EqualsOperationsInF64) {
 }
 
 TEST(DeviceNll, EqualsTheOperationsThatItReplaces) {
-  const Layer layer(40, 12, 300, at::kFloat);
-  const Found got = by_kernels(layer, true, {});
-  const Found expected =
-      found(layer, true,
-            [&](const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                at::Tensor& best) { return linear_nll(x, {weight}, bias, layer.target, &best); });
+  const OutputLayer layer(40, 12, 300, at::kFloat);
+  const LossNumbers got = by_kernels(layer, true, {});
+  const LossNumbers expected = loss_numbers(
+      layer, true,
+      [&](const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, at::Tensor& best) {
+        return linear_nll(x, {weight}, bias, layer.target, &best);
+      });
   EXPECT_TRUE(got.best.equal(expected.best));
   for (std::size_t i = 0; i < got.numbers.size(); ++i) {
     EXPECT_LT(largest_difference(got.numbers[i], expected.numbers[i]), 2e-5) << i;
@@ -132,10 +133,10 @@ TEST(DeviceNll, EqualsTheOperationsThatItReplaces) {
 
 // The kept logits are gone by then.
 TEST(DeviceNll, GivesEqualGradientsInASecondBackwardPass) {
-  const Layer layer(6, 8, 50, at::kFloat);
+  const OutputLayer layer(6, 8, 50, at::kFloat);
   const at::Tensor x = layer.x.clone().set_requires_grad(true);
   const at::Tensor loss =
-      linear_nll_by(kernels(), x, {layer.weight}, layer.bias, layer.target).sum();
+      linear_nll_by(definition(), x, {layer.weight}, layer.bias, layer.target).sum();
   loss.backward({}, /*keep_graph=*/true);
   const at::Tensor first = x.grad().clone();
   loss.backward();
@@ -143,12 +144,12 @@ TEST(DeviceNll, GivesEqualGradientsInASecondBackwardPass) {
 }
 
 TEST(DeviceNll, MakesNoGradientThatIsNotAskedFor) {
-  const Layer layer(4, 8, 30, at::kFloat);
+  const OutputLayer layer(4, 8, 30, at::kFloat);
   const at::Tensor bias = layer.bias.clone().set_requires_grad(true);
-  linear_nll_by(kernels(), layer.x, {layer.weight}, bias, layer.target).sum().backward();
+  linear_nll_by(definition(), layer.x, {layer.weight}, bias, layer.target).sum().backward();
   EXPECT_GT(bias.grad().abs().sum().item<double>(), 0.0);
   const at::Tensor weight = layer.weight.clone().set_requires_grad(true);
-  linear_nll_by(kernels(), layer.x, {weight}, layer.bias, layer.target).sum().backward();
+  linear_nll_by(definition(), layer.x, {weight}, layer.bias, layer.target).sum().backward();
   EXPECT_GT(weight.grad().abs().sum().item<double>(), 0.0);
 }
 
@@ -157,7 +158,7 @@ TEST(DeviceNll, MakesNoGradientThatIsNotAskedFor) {
 TEST(DeviceNll, MakesGradientsOfPiecesOfAWeight) {
   const at::Tensor ids = at::tensor({3, 29, 3}, at::kLong);
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
-    const Layer layer(9, 8, 30, type);
+    const OutputLayer layer(9, 8, 30, type);
     const at::Tensor target = layer.target.remainder(12);
     const auto gradient = [&](const auto& nll_of) {
       const at::Tensor table = layer.weight.to(at::kFloat).set_requires_grad(true);
@@ -170,7 +171,7 @@ TEST(DeviceNll, MakesGradientsOfPiecesOfAWeight) {
       return table.grad();
     };
     const at::Tensor got = gradient([&](const WeightRows& piece, const at::Tensor& bias) {
-      return linear_nll_by(kernels(), layer.x, piece, bias, target);
+      return linear_nll_by(definition(), layer.x, piece, bias, target);
     });
     const at::Tensor expected = gradient([&](const WeightRows& piece, const at::Tensor& bias) {
       return linear_nll(layer.x, {piece.rows.to(type)}, bias, target);
@@ -182,22 +183,22 @@ TEST(DeviceNll, MakesGradientsOfPiecesOfAWeight) {
 
 TEST(DeviceNll, SummarizesWithoutGradientAsWithIt) {
   const at::NoGradGuard no_grad;
-  const Layer layer(5, 8, 2500, at::kFloat);
+  const OutputLayer layer(5, 8, 2500, at::kFloat);
   const LogitSummary expected =
       summarize_logits(layer.x, layer.weight, layer.bias, layer.target, true);
   for (const LogitLimits& limits : {LogitLimits{}, kNoneKept}) {
     at::Tensor nll, best;
-    const LogitSummary got = summarize_by(kernels(), layer.x, layer.weight, layer.bias,
+    const LogitSummary got = summarize_by(definition(), layer.x, layer.weight, layer.bias,
                                           layer.target, true, &nll, limits);
     EXPECT_LT(largest_difference(got.log_sum, expected.log_sum), 1e-5);
     EXPECT_LT(largest_difference(got.highest, expected.highest), 1e-5);
     EXPECT_TRUE(got.best.equal(expected.best));
-    EXPECT_TRUE(nll.equal(linear_nll_by(kernels(), layer.x, {layer.weight}, layer.bias,
+    EXPECT_TRUE(nll.equal(linear_nll_by(definition(), layer.x, {layer.weight}, layer.bias,
                                         layer.target, &best, limits)));
     EXPECT_TRUE(best.equal(expected.best));
     EXPECT_EQ(nll[1].item<float>(), 0.0F);
     const LogitSummary unasked =
-        summarize_by(kernels(), layer.x, layer.weight, layer.bias, layer.target, false);
+        summarize_by(definition(), layer.x, layer.weight, layer.bias, layer.target, false);
     EXPECT_FALSE(unasked.best.defined());
   }
 }
@@ -209,19 +210,19 @@ TEST(DeviceNllOnAGpu, EqualsTheOperationsThatItReplaces) {
   for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16}) {
     for (const std::int64_t ids : {204, 5003}) {
       SCOPED_TRACE(testing::Message() << at::toString(type) << " " << ids);
-      Layer layer(70, 64, ids, type);
+      OutputLayer layer(70, 64, ids, type);
       for (at::Tensor* t : {&layer.x, &layer.weight, &layer.bias, &layer.target, &layer.scale}) {
         *t = t->to(device);
       }
       const auto run = [&] {
-        return found(
+        return loss_numbers(
             layer, true,
             [&](const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                 at::Tensor& best) { return linear_nll(x, {weight}, bias, layer.target, &best); });
       };
-      const Found got = run(), again = run();
+      const LossNumbers got = run(), again = run();
       const tensor::WithoutHostKernels without;
-      const Found expected = run();
+      const LossNumbers expected = run();
       const double error = type == at::kDouble ? 1e-12 : type == at::kFloat ? 1e-4 : 1.0 / 64;
       EXPECT_TRUE(!is_best_sure(type) || got.best.equal(expected.best));
       for (std::size_t i = 0; i < got.numbers.size(); ++i) {
@@ -236,10 +237,10 @@ TEST(DeviceNllOnAGpu, EqualsTheOperationsThatItReplaces) {
 }
 
 TEST(DeviceNll, SaysWhatAKernelFailedWith) {
-  kernel::CrossEntropyKernels failing = kernels();
+  kernel::CrossEntropyKernels failing = definition();
   failing.summarize = [](const kernel::LogitBlock&, const void*, const kernel::CrossEntropySummary&,
                          void*) { return "out of order"; };
-  const Layer layer(2, 8, 5, at::kFloat);
+  const OutputLayer layer(2, 8, 5, at::kFloat);
   EXPECT_NE(error_of([&] {
               static_cast<void>(
                   linear_nll_by(failing, layer.x, {layer.weight}, layer.bias, layer.target));
@@ -249,7 +250,7 @@ TEST(DeviceNll, SaysWhatAKernelFailedWith) {
 
 // Without CUDA, and for tensors that are not on it.
 TEST(DeviceNll, TakesNoBiasAsZerosWhereOperationsCompute) {
-  const Layer layer(4, 8, 30, at::kDouble);
+  const OutputLayer layer(4, 8, 30, at::kDouble);
   const at::NoGradGuard no_grad;
   EXPECT_TRUE(
       linear_nll(layer.x, {layer.weight}, {}, layer.target)
