@@ -69,7 +69,7 @@ kernel::LogitBlock block_of(const at::Tensor& logits, const at::Tensor& target,
           .target = target.const_data_ptr<std::int64_t>()};
 }
 
-void check(const char* failed) {
+void check_kernel(const char* failed) {
   if (failed != nullptr) throw_device({.where = "softmax over the vocabulary", .failed = failed});
 }
 
@@ -85,7 +85,7 @@ at::Tensor summarize_in_blocks(const CrossEntropyKernels& kernels, const at::Ten
   for_each_block(weight.size(0), block, [&](std::int64_t first, std::int64_t count) {
     logits.reset();
     logits = aligned_logits(x, weight, bias, first, count);
-    check(kernels.summarize(
+    check_kernel(kernels.summarize(
         block_of(logits, target, first), logits.const_data_ptr(),
         {.log_sum = data_of(out.log_sum),
          .own = data_of(out.own),
@@ -108,12 +108,12 @@ void differentiate_block(const CrossEntropyKernels& kernels, const at::Tensor& l
     workspace = at::empty({static_cast<std::int64_t>(kernels.workspace(block))},
                           logits.options().dtype(at::kByte));
   }
-  check(kernels.differentiate(block, logits.mutable_data_ptr(),
-                              {.log_sum = log_sum.const_data_ptr(),
-                               .scale = scale.const_data_ptr(),
-                               .scale_stride = scale.stride(0),
-                               .bias = data_of(bias)},
-                              data_of(workspace), tensor::stream_of(logits.device())));
+  check_kernel(kernels.differentiate(block, logits.mutable_data_ptr(),
+                                     {.log_sum = log_sum.const_data_ptr(),
+                                      .scale = scale.const_data_ptr(),
+                                      .scale_stride = scale.stride(0),
+                                      .bias = data_of(bias)},
+                                     data_of(workspace), tensor::stream_of(logits.device())));
 }
 
 // What a backward pass needs beside tensors.
