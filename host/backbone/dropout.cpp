@@ -4,10 +4,13 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
-#include <vector>
+#include <cstring>
 
+#include "host/backbone/rows/rows.hpp"
 #include "host/base/random.hpp"
 #include "host/tensor/device.hpp"
+#include "host/tensor/host_kernels.hpp"
+#include "host/tensor/to_device.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::backbone {
@@ -94,9 +97,8 @@ Runs runs_of(at::IntArrayRef shape, LaneDim dim, LaneSlice lanes) {
 }
 
 template <typename Bits>
-void fill(at::Tensor& mask, const at::Tensor& kept, std::uint32_t last_kept, StreamKey stream,
+void fill(at::Tensor& mask, Bits bits, std::uint32_t last_kept, StreamKey stream,
           const Runs& runs) {
-  const Bits bits = *static_cast<const Bits*>(kept.const_data_ptr());
   Bits* const entries = static_cast<Bits*>(mask.mutable_data_ptr());
   for (std::int64_t i = 0; i < runs.count; ++i) {
     fill_run(entries + i * runs.length, runs.first + i * runs.stride, runs.length, bits, last_kept,
@@ -104,77 +106,86 @@ void fill(at::Tensor& mask, const at::Tensor& kept, std::uint32_t last_kept, Str
   }
 }
 
+std::uint32_t last_kept_of(double p) {
+  const double kept_words = std::round((1.0 - p) * 0x1p32);
+  return static_cast<std::uint32_t>(std::clamp(kept_words, 1.0, 0x1p32) - 1.0);
+}
+
+kernel::Dropout dropout_of(StreamKey stream, double p, std::int64_t first) {
+  return {.is_on = true,
+          .stream = {stream.low, stream.high},
+          .first = static_cast<std::uint64_t>(first),
+          .last_kept = last_kept_of(p),
+          .factor = 1.0 / (1.0 - p)};
+}
+
+// The bits of an entry that is kept.
+std::uint64_t kept_bits(double p, const at::TensorOptions& options) {
+  const at::Tensor kept = at::full({}, 1.0 / (1.0 - p), options.device(at::kCPU));
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, kept.const_data_ptr(), kept.nbytes());
+  return bits;
+}
+
 }  // namespace
 
 at::Tensor dropout_mask(at::IntArrayRef shape, const at::TensorOptions& options, double p,
                         StreamKey stream, LaneDim dim, LaneSlice lanes) {
   const at::NoGradGuard no_grad;
-  const double kept_words = std::round((1.0 - p) * 0x1p32);
-  const auto last_kept = static_cast<std::uint32_t>(std::clamp(kept_words, 1.0, 0x1p32) - 1.0);
-  at::Tensor mask = at::empty(shape, options);
-  const at::Tensor kept = at::full({}, 1.0 / (1.0 - p), options);
+  const at::Device device = options.device();
   const Runs runs = runs_of(shape, dim, lanes);
+  const std::uint64_t bits = kept_bits(p, options);
+  if (const kernel::RowKernels* const kernels = tensor::row_kernels(device)) {
+    const at::Tensor mask = at::empty(shape, options);
+    check_rows(kernels->mask({.entries = mask.numel(),
+                              .length = std::max<std::int64_t>(runs.length, 1),
+                              .stride = runs.stride,
+                              .bytes = static_cast<std::int64_t>(mask.element_size()),
+                              .kept = bits,
+                              .dropout = dropout_of(stream, p, runs.first),
+                              .out = mask.mutable_data_ptr()},
+                             tensor::stream_of(device)));
+    return mask;
+  }
+  if (device.is_meta()) return at::empty(shape, options);
+  at::Tensor mask = at::empty(shape, options.device(at::kCPU));
   switch (mask.element_size()) {
     case 2:
-      fill<std::uint16_t>(mask, kept, last_kept, stream, runs);
+      fill(mask, static_cast<std::uint16_t>(bits), last_kept_of(p), stream, runs);
       break;
     case 4:
-      fill<std::uint32_t>(mask, kept, last_kept, stream, runs);
+      fill(mask, static_cast<std::uint32_t>(bits), last_kept_of(p), stream, runs);
       break;
     default:
-      fill<std::uint64_t>(mask, kept, last_kept, stream, runs);
+      fill(mask, bits, last_kept_of(p), stream, runs);
   }
-  return mask;
+  return tensor::to_device(mask, device);
 }
-
-Noise::Noise(std::uint64_t seed, at::Device device)
-    : seed_(seed),
-      // An outline of a model (device meta) never draws, but has a generator.
-      generator_(at::globalContext()
-                     .defaultGenerator(device.is_meta() ? at::Device(at::kCPU) : device)
-                     .clone()) {}
 
 void Noise::next_segment() {
   ++position_;
   draws_ = 0;
-  generator_.set_current_seed(Random(seed_, {"dropout", position_}).next64());
 }
 
-at::Tensor Noise::sliced(at::IntArrayRef shape, const at::TensorOptions& options, double p,
-                         LaneDim dim) {
-  // The generator's numbers depend on the whole shape, so all lanes' are drawn.
-  const auto place = static_cast<std::int64_t>(dim);
-  std::vector<std::int64_t> all = shape.vec();
-  const std::int64_t rows = all[static_cast<std::size_t>(place)] / lanes_.count;  // of a lane
-  all[static_cast<std::size_t>(place)] = rows * lanes_.of;
-  const at::Tensor ones = at::ones(all, options);
-  return std::get<0>(at::_fused_dropout(ones, 1.0 - p, generator_))
-      .narrow(place, rows * lanes_.first, rows * lanes_.count);
+StreamKey Noise::next_stream() {
+  const std::array<KeyPart, 3> parts = {"dropout", position_, draws_++};
+  return StreamKey::derive(seed_, parts);
 }
 
 at::Tensor Noise::mask(at::IntArrayRef shape, const at::TensorOptions& options, double p,
                        LaneDim dim) {
-  const std::uint64_t draw = draws_++;
-  if (options.device().is_cpu()) {
-    const std::array<KeyPart, 3> parts = {"dropout", position_, draw};
-    return dropout_mask(shape, options, p, StreamKey::derive(seed_, parts), dim, lanes_);
-  }
-  const at::NoGradGuard no_grad;
-  if (dim != LaneDim::kNone && lanes_.is_part()) return sliced(shape, options, p, dim);
-  return std::get<0>(at::_fused_dropout(at::ones(shape, options), 1.0 - p, generator_));
+  return dropout_mask(shape, options, p, next_stream(), dim, lanes_);
 }
 
-Noise Noise::copy() const {
-  Noise out = *this;
-  if (!generator_.device().is_cpu()) out.generator_ = generator_.clone();
-  return out;
+kernel::Dropout Noise::draw(at::IntArrayRef shape, double p) {
+  if (p == 0.0) return {};
+  return dropout_of(next_stream(), p, runs_of(shape, LaneDim::kFirst, lanes_).first);
 }
 
 at::Tensor Noise::apply(const at::Tensor& x, double p) {
   if (p == 0.0) return x;
-  // One kernel, which keeps a byte an entry for the gradient.
-  if (x.is_cuda() && !lanes_.is_part()) {
-    return std::get<0>(at::_fused_dropout(x, 1.0 - p, generator_));
+  if (const kernel::RowKernels* const kernels = row_kernels(x)) {
+    return added_rows(*kernels, {.x = x, .dropout = draw(x.sizes(), p)}).sum;
   }
   return x * mask(x.sizes(), x.options(), p, LaneDim::kFirst);
 }

@@ -1,15 +1,15 @@
-// Dropout masks and the generator that a model draws them from.
+// Dropout masks and the streams that a model draws them from, the same on the CPU and on CUDA.
 //
 // LibTorch draws one number after another on one thread, which took nearly a fifth of a training
-// step on the CPU, and draws other masks from the same seed on an Intel processor than on others.
+// step on the CPU, and draws other masks from the same seed on another device or processor.
 #pragma once
 
-#include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 
 #include "host/base/random.hpp"
+#include "host/kernel/rows.hpp"
 
 namespace mneme::backbone {
 
@@ -26,18 +26,19 @@ struct LaneSlice {
 // another there.
 enum class LaneDim : std::int64_t { kNone = -1, kFirst = 0, kSecond = 1 };
 
-// A tensor on the CPU of `shape` and the options' floating-point dtype: entry i, row-major, is 0
-// when word i of the stream (Random) is among the p * 2^32 largest, else 1 / (1 - p). The same for
-// every processor and number of threads. With a slice of the lanes it is that part of the mask of
-// all lanes. p in [0, 1).
+// A tensor of `shape` and the options' floating-point dtype: entry i, row-major, is 0 when word i of
+// the stream (Random) is among the p * 2^32 largest, else 1 / (1 - p). The same for every device,
+// processor and number of threads. With a slice of the lanes it is that part of the mask of all
+// lanes. p in [0, 1). On CUDA without the host's kernels it is drawn on the CPU.
 at::Tensor dropout_mask(at::IntArrayRef shape, const at::TensorOptions& options, double p,
                         StreamKey stream, LaneDim dim = LaneDim::kNone, LaneSlice lanes = {});
 
-// Draws dropout masks. Every training segment has its own stream, keyed by (seed, position), on the
-// CPU one for each mask, so that saving `position` is enough to continue a run bit for bit.
+// Draws dropout masks. Every mask of a training segment has its own stream, keyed by (seed,
+// position, masks before it), so saving `position` is enough to continue a run bit for bit. A copy
+// draws the masks that this one draws next.
 class Noise {
  public:
-  Noise(std::uint64_t seed, at::Device device);
+  explicit Noise(std::uint64_t seed) : seed_(seed) {}
 
   // Starts the next segment's streams.
   void next_segment();
@@ -53,19 +54,16 @@ class Noise {
   at::Tensor mask(at::IntArrayRef shape, const at::TensorOptions& options, double p, LaneDim dim);
   // x times a fresh mask; x itself for p = 0. Its first dimension is that of the lanes.
   at::Tensor apply(const at::Tensor& x, double p);
-
-  // Draws the masks that this one draws next, and leaves it as it is.
-  [[nodiscard]] Noise copy() const;
+  // The same mask of a tensor like x for a kernel that draws it itself; off for p = 0.
+  kernel::Dropout draw(at::IntArrayRef shape, double p);
 
  private:
-  // The mask of all lanes, cut to this process's.
-  at::Tensor sliced(at::IntArrayRef shape, const at::TensorOptions& options, double p, LaneDim dim);
+  StreamKey next_stream();
 
   std::uint64_t seed_;
   LaneSlice lanes_;
   std::uint64_t position_ = 0;
   std::uint64_t draws_ = 0;  // masks of this segment
-  at::Generator generator_;  // for devices other than the CPU
 };
 
 }  // namespace mneme::backbone

@@ -56,10 +56,10 @@ at::Tensor Layer::recomputed_feed_forward(const at::Tensor& h, double dropout, N
   for (const at::Tensor* t : tensors_of_feed_forward(weights)) inputs.push_back(*t);
   // The first call draws from the model's noise, later ones the same masks from its copy.
   const auto f = [this, weights, dropout, first = &noise,
-                  start = noise.copy()](const std::vector<at::Tensor>& given) mutable {
+                  start = noise](const std::vector<at::Tensor>& given) mutable {
     std::size_t i = 1;
     for (at::Tensor* t : tensors_of_feed_forward(weights)) *t = given[i++];
-    Noise again = start.copy();
+    Noise again = start;
     Noise& used = first != nullptr ? *first : again;
     first = nullptr;
     return feed_forward(weights, given[0], dropout, used);

@@ -9,8 +9,8 @@
 #include "host/backbone/attention/positions.hpp"
 #include "host/backbone/dropout.hpp"
 #include "host/backbone/linear.hpp"
-#include "host/backbone/norm.hpp"
 #include "host/backbone/parameters.hpp"
+#include "host/backbone/rows/norm.hpp"
 #include "host/config/experiment.hpp"
 #include "host/memory/interface/backbone_interface.hpp"
 

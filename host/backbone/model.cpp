@@ -147,7 +147,7 @@ Model::Model(const config::ModelConfig& config, const ModelSetup& setup)
       vocabulary_(setup.vocabulary),
       settings_{config, info_.compute_dtype, slopes_of(config), setup.recomputes},
       store_(setup.seed, setup.dtype, setup.device, setup.draws_parameters),
-      noise_(setup.seed, setup.device),
+      noise_(setup.seed),
       tables_(config.width, config.clamp_distance,
               at::TensorOptions().dtype(setup.dtype).device(setup.device), &noise_) {
   const InitScheme init{config.init, config.layers};

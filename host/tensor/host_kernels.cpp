@@ -12,6 +12,7 @@ namespace mneme::tensor {
 namespace {
 
 thread_local bool is_without_kernels = false;
+thread_local const kernel::RowKernels* given_row_kernels = nullptr;
 
 constexpr const char* kCudaAttention = "MNEME_CUDA_ATTENTION";
 
@@ -54,5 +55,15 @@ bool wants_cuda_attention() {
 
 WithoutHostKernels::WithoutHostKernels() : before_(std::exchange(is_without_kernels, true)) {}
 WithoutHostKernels::~WithoutHostKernels() { is_without_kernels = before_; }
+
+const kernel::RowKernels* row_kernels(at::Device device) {
+  if (is_without_kernels) return nullptr;
+  if (device.is_cuda()) return kernel::cuda_row_kernels();
+  return device.is_cpu() ? given_row_kernels : nullptr;
+}
+
+WithRowKernels::WithRowKernels(const kernel::RowKernels& kernels)
+    : before_(std::exchange(given_row_kernels, &kernels)) {}
+WithRowKernels::~WithRowKernels() { given_row_kernels = before_; }
 
 }  // namespace mneme::tensor

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "host/kernel/cross_entropy.hpp"
+#include "host/kernel/rows.hpp"
 #include "mneme_kernels/cpu/instruction_sets.hpp"
 
 namespace mneme::tensor {
@@ -35,6 +36,22 @@ class WithoutHostKernels {
 
  private:
   bool before_;
+};
+
+// The host's kernels for rows of tensors on `device`: on CUDA, in a program that was built with its
+// sources. Null where this thread uses LibTorch's operations.
+[[nodiscard]] const kernel::RowKernels* row_kernels(at::Device device);
+
+// While one lives, row_kernels() gives its thread these on the CPU: for tests.
+class WithRowKernels {
+ public:
+  explicit WithRowKernels(const kernel::RowKernels& kernels);
+  ~WithRowKernels();
+  WithRowKernels(const WithRowKernels&) = delete;
+  WithRowKernels& operator=(const WithRowKernels&) = delete;
+
+ private:
+  const kernel::RowKernels* before_;
 };
 
 // The functions for the fastest instruction set of this processor.

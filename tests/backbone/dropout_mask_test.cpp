@@ -88,7 +88,7 @@ TEST(DropoutMask, StaysFiniteAtTheEndsOfTheRange) {
 }
 
 TEST(Noise, DrawsAnotherMaskEveryTimeAndTheSameAfterSeek) {
-  Noise noise(7, at::kCPU);
+  Noise noise(7);
   const auto mask = [&] { return noise.mask({500}, at::kFloat, 0.5, LaneDim::kFirst); };
   noise.next_segment();
   const at::Tensor first = mask(), second = mask();
@@ -96,18 +96,18 @@ TEST(Noise, DrawsAnotherMaskEveryTimeAndTheSameAfterSeek) {
   const at::Tensor next = mask();
   EXPECT_FALSE(at::equal(first, second));
   EXPECT_FALSE(at::equal(first, next));
-  Noise resumed(7, at::kCPU);
+  Noise resumed(7);
   resumed.seek(1);
   resumed.next_segment();
   EXPECT_EQ(resumed.position(), 2);
   EXPECT_TRUE(at::equal(resumed.mask({500}, at::kFloat, 0.5, LaneDim::kFirst), next));
-  Noise other(8, at::kCPU);
+  Noise other(8);
   other.next_segment();
   EXPECT_FALSE(at::equal(other.mask({500}, at::kFloat, 0.5, LaneDim::kFirst), first));
 }
 
 TEST(Noise, AppliesAMaskToValuesAndGradients) {
-  Noise noise(3, at::kCPU);
+  Noise noise(3);
   noise.next_segment();
   const at::Tensor x = at::full({64}, 2.0, at::kDouble).set_requires_grad(true);
   const at::Tensor y = noise.apply(x, 0.25);

@@ -21,7 +21,7 @@ LayerCase::LayerCase(config::PositionScheme position, int64_t lanes, int64_t tok
     rotary = std::make_unique<RotaryTables>(config::RotaryConfig{.base = kRotaryBase},
                                             settings.head_width, at::kCPU);
   }
-  noise = std::make_unique<Noise>(4, at::kCPU);
+  noise = std::make_unique<Noise>(4);
   tables = std::make_unique<PositionTables>(settings.width, clamp,
                                             at::TensorOptions().dtype(at::kDouble), noise.get());
   memory::BackboneInfo info;

@@ -142,7 +142,7 @@ TEST(Attention, DropoutScalesKeptProbabilitiesInForwardAndBackward) {
   Case c({2, 4, 0, 3, 2, 3}, 8);
   const at::Tensor to_z = random_tensor(1, c.q.sizes());
   const auto loss = [&] {
-    Noise noise(5, at::kCPU);  // the same mask every time
+    Noise noise(5);  // the same mask every time
     noise.next_segment();
     AttentionArgs args = c.args();
     args.dropout = 0.4;
@@ -155,7 +155,7 @@ TEST(Attention, DropoutScalesKeptProbabilitiesInForwardAndBackward) {
   expect_gradient("k", c.k, loss);
   AttentionArgs args = c.args();
   const AttentionOutput plain = attend(args);
-  Noise noise(5, at::kCPU);
+  Noise noise(5);
   noise.next_segment();
   args.dropout = 0.4;
   args.noise = &noise;

@@ -41,7 +41,7 @@ TEST(Positions, SlopesAreThoseOfThePaper) {
 }
 
 TEST(Positions, TableRunsDownToDistanceZeroAndClamps) {
-  Noise noise(1, at::kCPU);
+  Noise noise(1);
   PositionTables tables(6, 2, kDouble, &noise);
   tables.begin_segment(0.0);
   const at::Tensor longer = tables.descending(5), shorter = tables.descending(2);
@@ -54,7 +54,7 @@ TEST(Positions, TableRunsDownToDistanceZeroAndClamps) {
 }
 
 TEST(Positions, DropoutMaskIsSharedByTheLayersOfASegment) {
-  Noise noise(1, at::kCPU);
+  Noise noise(1);
   noise.next_segment();
   PositionTables tables(8, 0, kDouble, &noise);
   tables.begin_segment(0.5);
@@ -97,7 +97,7 @@ TEST(Positions, ExplicitScoresAreThoseOfTheSummedDistance) {
   const at::Tensor zero = at::zeros({heads, d}, at::kDouble);
   const at::Tensor q = query.permute({1, 2, 0, 3}).contiguous();
   for (const int64_t clamp : {0, 7}) {
-    Noise noise(1, at::kCPU);
+    Noise noise(1);
     PositionTables tables(width, clamp, kDouble, &noise);
     tables.begin_segment(0.0);
     for (const at::Tensor& distance : {at::tensor({0, 4, 1000, 7, 6, 5}, at::kLong).view({2, 3}),

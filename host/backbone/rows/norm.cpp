@@ -1,13 +1,20 @@
-#include "host/backbone/norm.hpp"
+#include "host/backbone/rows/norm.hpp"
 
+#include "host/backbone/rows/rows.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::backbone {
 
-at::Tensor RowNorm::operator()(const at::Tensor& x) const {
+at::Tensor RowNorm::operator()(const at::Tensor& x, at::ScalarType result) const {
+  if (const kernel::RowKernels* const kernels = row_kernels(x)) {
+    return added_rows(*kernels, {.h = x, .norm = this, .result = result}).normed;
+  }
   const std::int64_t width = weight.size(0);
-  if (kind == config::NormKind::kLayer) return at::layer_norm(x, {width}, weight, bias, epsilon);
-  return at::rms_norm(x, {width}, weight, epsilon);
+  const at::Tensor rows = x.to(weight.scalar_type());
+  const at::Tensor out = kind == config::NormKind::kLayer
+                             ? at::layer_norm(rows, {width}, weight, bias, epsilon)
+                             : at::rms_norm(rows, {width}, weight, epsilon);
+  return out.to(result);
 }
 
 RowNorm RowNorm::constant() const {

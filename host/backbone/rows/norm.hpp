@@ -19,8 +19,10 @@ struct RowNorm {
   config::NormKind kind = config::NormKind::kLayer;
   double epsilon = 1e-5;
 
-  // x [.., width] in the parameters' dtype.
-  at::Tensor operator()(const at::Tensor& x) const;
+  // x [.., width], computed in the parameters' dtype; the result is of dtype `result`.
+  [[nodiscard]] at::Tensor operator()(const at::Tensor& x, at::ScalarType result) const;
+  // The same in the parameters' dtype.
+  at::Tensor operator()(const at::Tensor& x) const { return (*this)(x, weight.scalar_type()); }
   // The same with the parameters as constants.
   [[nodiscard]] RowNorm constant() const;
 };

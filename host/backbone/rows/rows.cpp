@@ -1,0 +1,312 @@
+#include "host/backbone/rows/rows.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "host/backbone/attention/attention.hpp"
+#include "host/base/error.hpp"
+#include "host/tensor/device.hpp"
+#include "host/tensor/host_kernels.hpp"
+#include "host/tensor/torch.hpp"
+#include "host/tensor/torch_function.hpp"
+
+namespace mneme::backbone {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+using Optional = std::optional<at::Tensor>;
+
+kernel::Element row_element(at::ScalarType type) {
+  return type == at::kDouble  ? kernel::Element::kF64
+         : type == at::kFloat ? kernel::Element::kF32
+                              : kernel::Element::kBF16;
+}
+
+const void* data_of(const at::Tensor& t) { return t.defined() ? t.const_data_ptr() : nullptr; }
+void* room_of(const at::Tensor& t) { return t.defined() ? t.mutable_data_ptr() : nullptr; }
+
+// A parameter as the kernels read it.
+at::Tensor parameter_of(const at::Tensor& t, const at::Tensor& rows) {
+  return t.defined() ? t.to(score_dtype(rows.scalar_type())).contiguous() : t;
+}
+at::Tensor dense_rows(const at::Tensor& t) { return t.defined() ? t.contiguous() : t; }
+
+at::Tensor parameter_sums(bool is_wanted, std::int64_t count, const at::Tensor& rows) {
+  if (!is_wanted) return {};
+  return at::empty({count}, rows.options().dtype(score_dtype(rows.scalar_type())));
+}
+
+at::Tensor workspace_of(const kernel::RowKernels& kernels, std::int64_t rows, std::int64_t columns,
+                        const at::Tensor& like) {
+  const std::uint64_t bytes = kernels.workspace(rows, columns, row_element(like.scalar_type()));
+  return at::empty({static_cast<std::int64_t>(bytes)}, like.options().dtype(at::kByte));
+}
+
+struct KeptActivation {
+  const kernel::RowKernels* kernels;
+  kernel::Activation function;
+  kernel::Dropout dropout;
+
+  [[nodiscard]] kernel::ActivationRows rows(const at::Tensor& x, const at::Tensor& bias) const {
+    kernel::ActivationRows a;
+    a.element = row_element(x.scalar_type());
+    a.function = function;
+    a.width = function == kernel::Activation::kSwiglu ? x.size(-1) / 2 : x.size(-1);
+    a.rows = x.numel() / std::max<std::int64_t>(x.size(-1), 1);
+    a.x = x.const_data_ptr();
+    a.bias = data_of(bias);
+    a.dropout = dropout;
+    return a;
+  }
+};
+
+at::Tensor activated_by(const KeptActivation& kept, const at::Tensor& x, const at::Tensor& bias,
+                        bool overwrites) {
+  const c10::DeviceGuard current(x.device());
+  const kernel::ActivationRows a = kept.rows(x, bias);
+  std::vector<std::int64_t> shape = x.sizes().vec();
+  shape.back() = a.width;
+  const at::Tensor out = overwrites && a.width == a.inputs() ? x : at::empty(shape, x.options());
+  check_rows(kept.kernels->activate(a, out.mutable_data_ptr(), tensor::stream_of(x.device())));
+  return out;
+}
+
+class ActivationFunction : public torch::autograd::Function<ActivationFunction> {
+ public:
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const Optional& bias,
+                            const std::shared_ptr<KeptActivation>& kept) {
+    const at::Tensor dense = x.contiguous();
+    const at::Tensor shift = parameter_of(bias.value_or(at::Tensor()), x);
+    ctx->save_for_backward({dense, shift});
+    tensor::keep_pointer(ctx, kept);
+    return activated_by(*kept, dense, shift, false);
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    const variable_list saved = ctx->get_saved_variables();
+    const at::Tensor &x = saved[0], &bias = saved[1];
+    const auto kept = tensor::kept_pointer<KeptActivation>(ctx);
+    const c10::DeviceGuard current(x.device());
+    const at::Tensor arriving = grads[0].contiguous(), grad_x = at::empty_like(x);
+    const bool wants_bias = bias.defined() && ctx->needs_input_grad(1);
+    const at::Tensor grad_bias = parameter_sums(wants_bias, x.size(-1), x);
+    const kernel::ActivationRows a = kept->rows(x, bias);
+    const at::Tensor workspace =
+        workspace_of(*kept->kernels, a.rows, wants_bias ? x.size(-1) : 0, x);
+    check_rows(kept->kernels->activate_backward(
+        a, {arriving.const_data_ptr(), grad_x.mutable_data_ptr(), room_of(grad_bias)},
+        workspace.mutable_data_ptr(), tensor::stream_of(x.device())));
+    return {grad_x, grad_bias, {}};
+  }
+};
+
+// All of a sum but its tensors.
+struct KeptSum {
+  const kernel::RowKernels* kernels;
+  kernel::Dropout dropout;
+  at::ScalarType residual, element, result;
+  bool has_h, has_x, has_bias, has_shift, has_norm, is_rms, wants_sum;
+  double epsilon;
+
+  [[nodiscard]] kernel::SumRows rows(at::IntArrayRef shape) const {
+    kernel::SumRows a;
+    a.residual = row_element(residual);
+    a.element = row_element(element);
+    a.result = row_element(result);
+    a.width = shape.back();
+    a.rows = c10::multiply_integers(shape.slice(0, shape.size() - 1));
+    a.dropout = dropout;
+    a.is_rms = is_rms;
+    a.epsilon = epsilon;
+    return a;
+  }
+};
+
+struct SumTensors {
+  at::Tensor h, x, bias, weight, shift;
+  [[nodiscard]] const at::Tensor& residual() const { return h.defined() ? h : x; }
+};
+
+// What a backward pass reads beside what is in AddedRows.
+struct Computed {
+  AddedRows out;
+  at::Tensor y, mean, scale;
+};
+
+Computed computed_sum(const KeptSum& kept, const SumTensors& t, bool keeps) {
+  const at::Tensor& residual = t.residual();
+  const c10::DeviceGuard current(residual.device());
+  Computed out;
+  const bool keeps_norm = keeps && kept.has_norm;
+  if (!kept.has_x) {
+    out.y = t.h;
+  } else if (kept.wants_sum || keeps_norm) {
+    out.y = at::empty(residual.sizes(), residual.options());
+  }
+  if (kept.wants_sum) out.out.sum = out.y;
+  if (kept.has_norm) {
+    out.out.normed = at::empty(residual.sizes(), residual.options().dtype(kept.result));
+  }
+  kernel::SumRows a = kept.rows(residual.sizes());
+  out.mean = parameter_sums(keeps_norm && !kept.is_rms, a.rows, residual);
+  out.scale = parameter_sums(keeps_norm, a.rows, residual);
+  a.h = data_of(t.h);
+  a.x = data_of(t.x);
+  a.bias = data_of(t.bias);
+  a.weight = data_of(t.weight);
+  a.shift = data_of(t.shift);
+  check_rows(kept.kernels->add(a,
+                               {kept.has_x ? room_of(out.y) : nullptr, room_of(out.out.normed),
+                                room_of(out.mean), room_of(out.scale)},
+                               tensor::stream_of(residual.device())));
+  return out;
+}
+
+SumTensors dense_tensors(const Optional& h, const Optional& x, const Optional& bias,
+                         const Optional& weight, const Optional& shift) {
+  const auto given = [](const Optional& t) { return t.value_or(at::Tensor()); };
+  SumTensors t{dense_rows(given(h)), dense_rows(given(x)), {}, {}, {}};
+  t.bias = parameter_of(given(bias), t.residual());
+  t.weight = parameter_of(given(weight), t.residual());
+  t.shift = parameter_of(given(shift), t.residual());
+  return t;
+}
+
+class SumFunction : public torch::autograd::Function<SumFunction> {
+ public:
+  // Gives the sum where it is wanted, then the norm where there is one.
+  static variable_list forward(AutogradContext* ctx, const Optional& h, const Optional& x,
+                               const Optional& bias, const Optional& weight, const Optional& shift,
+                               const std::shared_ptr<KeptSum>& kept) {
+    const SumTensors t = dense_tensors(h, x, bias, weight, shift);
+    const Computed computed = computed_sum(*kept, t, true);
+    ctx->save_for_backward(
+        {kept->has_norm ? computed.y : at::Tensor(), computed.mean, computed.scale, t.weight});
+    ctx->set_materialize_grads(false);
+    tensor::keep_pointer(ctx, kept);
+    variable_list out;
+    for (const at::Tensor& result : {computed.out.sum, computed.out.normed}) {
+      if (result.defined()) out.push_back(result);
+    }
+    return out;
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads);
+};
+
+variable_list SumFunction::backward(AutogradContext* ctx, const variable_list& grads) {
+  const variable_list saved = ctx->get_saved_variables();
+  const auto kept = tensor::kept_pointer<KeptSum>(ctx);
+  const at::Tensor grad_y = kept->wants_sum ? dense_rows(grads.front()) : at::Tensor();
+  const at::Tensor grad_out = kept->has_norm ? dense_rows(grads.back()) : at::Tensor();
+  variable_list out(6);
+  if (!grad_y.defined() && !grad_out.defined()) return out;
+  // Edges are those of the inputs that there are, in their order.
+  std::size_t edge = 0;
+  const auto wants = [&](bool is_there) { return is_there && ctx->needs_input_grad(edge++); };
+  const bool wants_h = wants(kept->has_h), wants_x = wants(kept->has_x),
+             wants_bias = wants(kept->has_bias),
+             wants_weight = wants(kept->has_norm) && grad_out.defined(),
+             wants_shift = wants(kept->has_shift) && grad_out.defined();
+
+  const at::Tensor& like = grad_y.defined() ? grad_y : grad_out;
+  const c10::DeviceGuard current(like.device());
+  const auto room = [&](bool is_wanted, at::ScalarType type) {
+    return is_wanted ? at::empty(like.sizes(), like.options().dtype(type)) : at::Tensor();
+  };
+  // x has the gradient of the sum, without a kernel's help, where nothing happens to it before.
+  const bool is_passed_on = !kept->dropout.is_on && kept->residual == kept->element;
+  const at::Tensor through = room(grad_out.defined(), kept->residual);
+  const at::Tensor& total = grad_out.defined() ? through : grad_y;
+  if (wants_h) out[0] = total;
+  if (wants_x) out[1] = is_passed_on ? total : room(true, kept->element);
+  const std::int64_t width = like.size(-1);
+  const at::Tensor sums_like = at::empty({0}, like.options().dtype(kept->residual));
+  out[2] = parameter_sums(wants_bias, width, sums_like);
+  out[3] = parameter_sums(wants_weight, width, sums_like);
+  out[4] = parameter_sums(wants_shift, width, sums_like);
+  if (!grad_out.defined() && !wants_bias && (is_passed_on || !wants_x)) return out;
+
+  kernel::SumRows a = kept->rows(like.sizes());
+  a.weight = data_of(saved[3]);
+  kernel::SumGradients g;
+  g.y = data_of(grad_y);
+  g.out = data_of(grad_out);
+  if (grad_out.defined())
+    g.kept = {room_of(saved[0]), nullptr, room_of(saved[1]), room_of(saved[2])};
+  g.h = room_of(through);
+  if (!is_passed_on) g.x = room_of(out[1]);
+  g.bias = room_of(out[2]);
+  g.weight = room_of(out[3]);
+  g.shift = room_of(out[4]);
+  const bool has_sums = wants_bias || wants_weight || wants_shift;
+  const at::Tensor workspace =
+      workspace_of(*kept->kernels, a.rows, has_sums ? 3 * width : 0, sums_like);
+  check_rows(kept->kernels->add_backward(a, g, workspace.mutable_data_ptr(),
+                                         tensor::stream_of(like.device())));
+  return out;
+}
+
+}  // namespace
+
+const kernel::RowKernels* row_kernels(const at::Tensor& rows) {
+  const at::ScalarType type = rows.scalar_type();
+  const bool has_kernels = type == at::kBFloat16 || type == at::kFloat || type == at::kDouble;
+  if (!has_kernels || rows.size(-1) > kernel::kMostRowWidth) return nullptr;
+  return tensor::row_kernels(rows.device());
+}
+
+at::Tensor activated_rows(const kernel::RowKernels& kernels, const at::Tensor& x,
+                          const at::Tensor& bias, kernel::Activation function,
+                          const kernel::Dropout& dropout) {
+  const auto kept = std::make_shared<KeptActivation>(KeptActivation{&kernels, function, dropout});
+  if (at::GradMode::is_enabled()) {
+    return ActivationFunction::apply(x, tensor::optional_input(bias), kept);
+  }
+  return activated_by(*kept, x.contiguous(), parameter_of(bias, x), true);
+}
+
+AddedRows added_rows(const kernel::RowKernels& kernels, const RowSum& args) {
+  const at::Tensor& residual = args.h.defined() ? args.h : args.x;
+  const RowNorm norm = args.norm != nullptr ? *args.norm : RowNorm{};
+  KeptSum made;
+  made.kernels = &kernels;
+  made.dropout = args.dropout;
+  made.residual = residual.scalar_type();
+  made.element = args.x.defined() ? args.x.scalar_type() : made.residual;
+  made.result = args.norm != nullptr ? args.result : made.residual;
+  made.has_h = args.h.defined();
+  made.has_x = args.x.defined();
+  made.has_bias = args.bias.defined();
+  made.has_norm = args.norm != nullptr;
+  made.has_shift = norm.bias.defined();
+  made.is_rms = norm.kind == config::NormKind::kRms;
+  made.wants_sum = args.wants_sum && made.has_x;
+  made.epsilon = norm.epsilon;
+  const auto optional = [](const at::Tensor& t) { return tensor::optional_input(t); };
+  if (!at::GradMode::is_enabled()) {
+    return computed_sum(made,
+                        dense_tensors(optional(args.h), optional(args.x), optional(args.bias),
+                                      optional(norm.weight), optional(norm.bias)),
+                        false)
+        .out;
+  }
+  const variable_list results = SumFunction::apply(
+      optional(args.h), optional(args.x), optional(args.bias), optional(norm.weight),
+      optional(norm.bias), std::make_shared<KeptSum>(made));
+  AddedRows out;
+  if (made.wants_sum) out.sum = results.front();
+  if (made.has_norm) out.normed = results.back();
+  return out;
+}
+
+void check_rows(const char* failed) {
+  if (failed == nullptr) return;
+  throw_device({.where = "activation, dropout or norm on CUDA", .failed = failed});
+}
+
+}  // namespace mneme::backbone
