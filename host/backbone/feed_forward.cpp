@@ -1,6 +1,7 @@
 // The feed-forward part of a layer.
 #include "host/backbone/layer.hpp"
 #include "host/backbone/linear.hpp"
+#include "host/backbone/rows/rows.hpp"
 #include "host/tensor/recompute.hpp"
 #include "host/tensor/torch.hpp"
 
@@ -35,10 +36,74 @@ at::Tensor activated(at::Tensor x, const LayerSettings& settings) {
   return overwrites ? gate.mul_(up) : gate * up;
 }
 
+kernel::Activation function_of(config::FeedForward kind) {
+  switch (kind) {
+    case config::FeedForward::kRelu:
+      return kernel::Activation::kRelu;
+    case config::FeedForward::kGelu:
+      return kernel::Activation::kGelu;
+    case config::FeedForward::kGeluTanh:
+      return kernel::Activation::kGeluTanh;
+    case config::FeedForward::kSwiglu:
+      break;
+  }
+  return kernel::Activation::kSwiglu;
+}
+
 }  // namespace
 
-at::Tensor Layer::feed_forward(const LayerWeights& weights, const at::Tensor& h, double dropout,
+AddedRows Layer::add_attended(const at::Tensor& h, const at::Tensor& attended, double dropout,
+                              Noise& noise) const {
+  const bool is_pre_norm = settings_->is_pre_norm();
+  const kernel::RowKernels* const kernels = row_kernels(h);
+  if (kernels == nullptr) {
+    const at::Tensor sum = h + noise.apply(attended, dropout);
+    return {is_pre_norm ? sum : weights_.norm(sum), {}};
+  }
+  RowSum args{.h = h, .x = attended, .dropout = noise.draw(attended.sizes(), dropout)};
+  if (!is_pre_norm) {
+    args.norm = &weights_.norm;
+    args.result = h.scalar_type();
+    args.wants_sum = false;
+    return {added_rows(*kernels, args).normed, {}};
+  }
+  // A part that is computed a second time keeps the sum alone.
+  if (!settings_->recomputes || !at::GradMode::is_enabled()) args.norm = &weights_.ff_norm;
+  args.result = settings_->compute;
+  return added_rows(*kernels, args);
+}
+
+at::Tensor Layer::feed_forward_by(const kernel::RowKernels& kernels, const LayerWeights& weights,
+                                  const AddedRows& rows, double dropout, Noise& noise) const {
+  const at::ScalarType compute = settings_->compute;
+  const bool is_pre_norm = settings_->is_pre_norm();
+  const at::Tensor& h = rows.sum;
+  const at::Tensor input = !is_pre_norm            ? h
+                           : rows.normed.defined() ? rows.normed
+                                                   : weights.ff_norm(h, compute);
+  const at::Tensor outer = linear(input, in_compute(weights.ff_in), {}, compute);
+  std::vector<std::int64_t> shape = outer.sizes().vec();
+  shape.back() = settings_->ff;
+  const at::Tensor inner =
+      activated_rows(kernels, outer, weights.ff_in_bias, function_of(settings_->feed_forward),
+                     noise.draw(shape, dropout));
+  RowSum args{.h = h,
+              .x = linear(inner, in_compute(weights.ff_out), {}, compute),
+              .bias = weights.ff_out_bias,
+              .dropout = noise.draw(h.sizes(), dropout)};
+  if (is_pre_norm) return added_rows(kernels, args).sum;
+  args.norm = &weights.ff_norm;
+  args.result = h.scalar_type();
+  args.wants_sum = false;
+  return added_rows(kernels, args).normed;
+}
+
+at::Tensor Layer::feed_forward(const LayerWeights& weights, const AddedRows& rows, double dropout,
                                Noise& noise) const {
+  const at::Tensor& h = rows.sum;
+  if (const kernel::RowKernels* const kernels = row_kernels(h)) {
+    return feed_forward_by(*kernels, weights, rows, dropout, noise);
+  }
   const at::ScalarType compute = settings_->compute;
   const at::Tensor input = settings_->is_pre_norm() ? weights.ff_norm(h) : h;
   const at::Tensor inner = noise.apply(
@@ -62,23 +127,24 @@ at::Tensor Layer::recomputed_feed_forward(const at::Tensor& h, double dropout, N
     Noise again = start;
     Noise& used = first != nullptr ? *first : again;
     first = nullptr;
-    return feed_forward(weights, given[0], dropout, used);
+    return feed_forward(weights, {given[0], {}}, dropout, used);
   };
   return tensor::recomputed(f, inputs);
 }
 
-at::Tensor Layer::feed_forward(const at::Tensor& h, double dropout, Noise& noise) const {
+at::Tensor Layer::feed_forward(const AddedRows& rows, double dropout, Noise& noise) const {
+  const at::Tensor& h = rows.sum;
   if (at::GradMode::is_enabled()) {
     return settings_->recomputes ? recomputed_feed_forward(h, dropout, noise)
-                                 : feed_forward(weights_, h, dropout, noise);
+                                 : feed_forward(weights_, rows, dropout, noise);
   }
-  const std::int64_t rows = h.numel() / h.size(-1);
-  if (dropout > 0.0 || rows <= kFeedForwardRows || !h.is_cpu()) {
-    return feed_forward(weights_, h, dropout, noise);
+  const std::int64_t count = h.numel() / h.size(-1);
+  if (dropout > 0.0 || count <= kFeedForwardRows || !h.is_cpu()) {
+    return feed_forward(weights_, rows, dropout, noise);
   }
   std::vector<at::Tensor> parts;
-  for (const at::Tensor& part : h.reshape({rows, h.size(-1)}).split(kFeedForwardRows)) {
-    parts.push_back(feed_forward(weights_, part, 0.0, noise));
+  for (const at::Tensor& part : h.reshape({count, h.size(-1)}).split(kFeedForwardRows)) {
+    parts.push_back(feed_forward(weights_, {part, {}}, 0.0, noise));
   }
   return at::cat(parts).view(h.sizes());
 }

@@ -11,9 +11,9 @@ namespace {
 
 constexpr std::int64_t kPositionBlock = 64;
 
-// Rows of heads [B,n,H,d], normed in the norm's dtype.
+// Rows of heads [B,n,H,d].
 at::Tensor normed_heads(const at::Tensor& rows, const RowNorm& norm) {
-  return norm(rows.to(norm.weight.scalar_type())).to(rows.scalar_type());
+  return norm(rows, rows.scalar_type());
 }
 
 }  // namespace
@@ -98,9 +98,13 @@ void Layer::end_pass() {
 }
 
 at::Tensor Layer::norm_before(const at::Tensor& rows, bool weight_gradient) const {
+  return norm_before(rows, weight_gradient, rows.scalar_type());
+}
+
+at::Tensor Layer::norm_before(const at::Tensor& rows, bool weight_gradient,
+                              at::ScalarType result) const {
   if (!settings_->is_pre_norm()) return rows;
-  const RowNorm norm = weight_gradient ? weights_.norm : weights_.norm.constant();
-  return norm(rows.to(norm.weight.scalar_type())).to(rows.scalar_type());
+  return (weight_gradient ? weights_.norm : weights_.norm.constant())(rows, result);
 }
 
 Projections Layer::project(const at::Tensor& rows) const {

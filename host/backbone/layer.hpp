@@ -11,6 +11,7 @@
 #include "host/backbone/linear.hpp"
 #include "host/backbone/parameters.hpp"
 #include "host/backbone/rows/norm.hpp"
+#include "host/backbone/rows/rows.hpp"
 #include "host/config/experiment.hpp"
 #include "host/memory/interface/backbone_interface.hpp"
 
@@ -88,8 +89,11 @@ class Layer {
   [[nodiscard]] const LayerSettings& settings() const { return *settings_; }
   // Factor of scores.
   [[nodiscard]] double scale() const;
-  // The norm before attention; identity in a post-norm layer.
+  // The norm before attention, of the rows' dtype or of `result`; in a post-norm layer the rows as
+  // they are.
   [[nodiscard]] at::Tensor norm_before(const at::Tensor& rows, bool weight_gradient = true) const;
+  [[nodiscard]] at::Tensor norm_before(const at::Tensor& rows, bool weight_gradient,
+                                       at::ScalarType result) const;
   // Of normed rows [B,n,D].
   [[nodiscard]] Projections project(const at::Tensor& rows) const;
   [[nodiscard]] Projections project_keys(const at::Tensor& rows) const;  // without queries
@@ -99,8 +103,12 @@ class Layer {
   // Projected positions [H,distances+1,d] in descending distance (see positions.hpp). The longest
   // table is kept during a forward pass; without gradient and dropout, until weights_changed().
   at::Tensor projected_positions(std::int64_t distances, PositionTables& tables, bool has_dropout);
-  // The feed-forward part with norm and residual sum, [.., D] -> [.., D].
-  [[nodiscard]] at::Tensor feed_forward(const at::Tensor& h, double dropout, Noise& noise) const;
+  // h + drop(attended), normed in a post-norm layer, as `sum`; h, attended [B,n,D]. `normed` is
+  // defined where the norm of the feed-forward part was computed with it.
+  [[nodiscard]] AddedRows add_attended(const at::Tensor& h, const at::Tensor& attended,
+                                       double dropout, Noise& noise) const;
+  // The feed-forward part with norm and residual sum, of what add_attended gave: [.., D].
+  [[nodiscard]] at::Tensor feed_forward(const AddedRows& rows, double dropout, Noise& noise) const;
   // Forgets sums that belong to the graph of one pass.
   void end_pass();
   void weights_changed() {
@@ -112,8 +120,12 @@ class Layer {
 
  private:
   void keep_positions(std::int64_t distances, PositionTables& tables);
-  [[nodiscard]] at::Tensor feed_forward(const LayerWeights& weights, const at::Tensor& h,
+  [[nodiscard]] at::Tensor feed_forward(const LayerWeights& weights, const AddedRows& rows,
                                         double dropout, Noise& noise) const;
+  // The same in few passes over the rows.
+  [[nodiscard]] at::Tensor feed_forward_by(const kernel::RowKernels& kernels,
+                                           const LayerWeights& weights, const AddedRows& rows,
+                                           double dropout, Noise& noise) const;
   // The same, computed a second time in the backward pass; the graph keeps h.
   [[nodiscard]] at::Tensor recomputed_feed_forward(const at::Tensor& h, double dropout,
                                                    Noise& noise) const;

@@ -105,7 +105,7 @@ at::Tensor LayerPass::attention_block(const at::Tensor& h, const at::Tensor& x,
   const std::int64_t inner = s.query_width();
   if (scope_.past == 0) scope_.hooks.absorb_before(layer, x, services_);
   const memory::LayerContext context = scope_.hooks.context(layer, x, services_);
-  const Projections all = layer_.project(layer_.norm_before(h));
+  const Projections all = layer_.project(layer_.norm_before(h, true, s.compute));
   const auto of_tokens = [&](const at::Tensor& t) {
     return riders == 0 ? t : t.narrow(1, riders, tokens);
   };
@@ -147,11 +147,11 @@ at::Tensor LayerPass::run(const at::Tensor& h) {
   const at::Tensor x = rows.to(s.compute);
   layer_.end_pass();  // of a pass that failed
   memory::LocalAttention local;
-  const at::Tensor attended = scope_.noise.apply(attention_block(h, x, local), dropout);
+  const at::Tensor attended = attention_block(h, x, local);
   // What the riders become in the last layer is seldom wanted: they are dropped after its
   // attention.
-  at::Tensor middle = (layer_.is_last() && !scope_.keeps_riders ? rows : h) + attended;
-  if (!s.is_pre_norm()) middle = layer_.weights().norm(middle);
+  const AddedRows middle = layer_.add_attended(layer_.is_last() && !scope_.keeps_riders ? rows : h,
+                                               attended, dropout, scope_.noise);
   const auto tap = [&](const at::Tensor& t, std::vector<at::Tensor>& of_tokens,
                        std::vector<at::Tensor>& of_riders) {
     const std::int64_t before = t.size(1) - tokens;
@@ -159,7 +159,7 @@ at::Tensor LayerPass::run(const at::Tensor& h) {
     if (before > 0) of_riders.push_back(t.narrow(1, 0, before).detach());
   };
   if (scope_.tap != nullptr)
-    tap(middle, scope_.tap->attention_out, scope_.tap->rider_attention_out);
+    tap(middle.sum, scope_.tap->attention_out, scope_.tap->rider_attention_out);
   const at::Tensor out = layer_.feed_forward(middle, dropout, scope_.noise);
   if (scope_.tap != nullptr) tap(out, scope_.tap->layer_out, scope_.tap->rider_layer_out);
   absorb(x, local);

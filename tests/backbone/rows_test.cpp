@@ -4,9 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
 #include <vector>
 
 #include "host/backbone/dropout.hpp"
+#include "host/backbone/model.hpp"
 #include "host/tensor/host_kernels.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/backbone/support.hpp"
@@ -219,6 +222,66 @@ TEST(Rows, MasksOfKernelsAreThoseOfTheCpu) {
     expect_same({6, 37}, type, LaneDim::kFirst, {1, 2, 5});
     expect_same({3, 2, 5, 9}, type, LaneDim::kSecond, {1, 2, 5});
     expect_same({3, 2, 5, 9}, type, LaneDim::kSecond, {});
+  }
+}
+
+// Loss and gradients of two training segments, the outputs that are tapped, and the loss of an
+// evaluation.
+std::map<std::string, at::Tensor> results_of(const config::ModelConfig& config, bool recomputes,
+                                             bool is_bf16) {
+  ModelSetup setup = small_setup();
+  setup.recomputes = recomputes;
+  if (is_bf16) {
+    setup.dtype = at::kFloat;
+    setup.bf16_autocast = true;
+  }
+  const auto model = make_model(config, setup);
+  model->train(true);
+  ForwardOptions::Tap tap;
+  const at::Tensor first = run_plain(*model, config, setup, batch_of(2, 6, 11, 1)).nll;
+  const at::Tensor second =
+      run_plain(*model, config, setup, batch_of(2, 6, 11, 2), {.tap = &tap}).nll;
+  at::Tensor loss = first.mean() + second.mean();
+  loss.backward();
+  std::map<std::string, at::Tensor> out{{"loss", loss.detach()}};
+  for (std::size_t l = 0; l < tap.layer_out.size(); ++l) {
+    out.emplace("attention of layer " + std::to_string(l), tap.attention_out[l]);
+    out.emplace("layer " + std::to_string(l), tap.layer_out[l]);
+  }
+  for (const Parameter& p : model->parameters()) {
+    if (p.tensor.grad().defined()) out.emplace(p.name, p.tensor.grad());
+  }
+  model->train(false);
+  const at::NoGradGuard no_grad;
+  out.emplace("evaluation", run_plain(*model, config, setup, batch_of(2, 6, 11, 3)).nll);
+  return out;
+}
+
+TEST(Rows, ModelsGiveTheNumbersOfOperations) {
+  std::vector<NamedConfig> models = small_decoders();
+  models.push_back({"xl", small_config()});
+  models.push_back({"gelu", small_config()});
+  models.back().model.feed_forward = config::FeedForward::kGelu;
+  for (const NamedConfig& one : models) {
+    config::ModelConfig config = one.model;
+    config.dropout = 0.25;
+    for (const bool is_bf16 : {false, true}) {
+      const auto theirs = results_of(config, false, is_bf16);
+      for (const bool recomputes : {false, true}) {
+        SCOPED_TRACE(testing::Message()
+                     << one.name << (is_bf16 ? " bf16" : "") << (recomputes ? " recomputed" : ""));
+        const tensor::WithRowKernels kernels(kernel::row_definitions());
+        const auto ours = results_of(config, recomputes, is_bf16);
+        ASSERT_EQ(ours.size(), theirs.size());
+        ASSERT_GT(ours.size(), 10U);
+        for (const auto& [name, value] : theirs) {
+          const at::Tensor difference = (ours.at(name) - value).to(at::kDouble);
+          const double scale = value.to(at::kDouble).norm().item<double>();
+          EXPECT_LE(difference.norm().item<double>(), (is_bf16 ? 0.05 : 1e-11) * (scale + 1e-3))
+              << name;
+        }
+      }
+    }
   }
 }
 

@@ -18,8 +18,8 @@ using Block = ContextColumns::Block;
 
 // Keys and values of rows [B,m,D].
 Projections project(const at::Tensor& rows, bool is_normed, const Layer& layer) {
-  return layer.project_keys(
-      is_normed ? rows : layer.norm_before(rows.to(layer.weights().norm.weight.scalar_type())));
+  return layer.project_keys(is_normed ? rows
+                                      : layer.norm_before(rows, true, layer.settings().compute));
 }
 
 void check_given(const Block& block, std::int64_t layer, at::ScalarType compute) {

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "host/eval/run_segment.hpp"
+#include "host/kernel/rows.hpp"
+#include "host/tensor/host_kernels.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/backbone/memory_session.hpp"
 #include "tests/backbone/support.hpp"
@@ -188,27 +190,32 @@ class TwoLayers {
   bool is_pre_;
 };
 
+void expect_pass_by_hand(config::Norm norm) {
+  config::ModelConfig config = riders_model_config(norm);
+  config.position = config::PositionScheme::kNone;
+  MemorySession run(config, small_setup(), riders());
+  const TwoLayers by_hand(run, config);
+  memory::StackState state = run.fresh(2);
+  at::Tensor held;
+  for (uint64_t s = 0; s < 3; ++s) {
+    ForwardOptions::Tap tap;
+    eval::SegmentOptions with;
+    with.forward.tap = &tap;
+    const Batch batch{random_ids(70 + s, 2, 3, 11), {}, {}};
+    const Output out = eval::run_segment(*run.model, run.stack, state, batch, std::move(with));
+    const int64_t count = held.defined() ? held.size(1) : 0;
+    const at::Tensor rows = count > 0 ? at::cat({held, tap.embedded}, 1) : tap.embedded;
+    EXPECT_LT(largest_difference(out.top, by_hand.forward(rows, count)), kSame) << "segment " << s;
+    held = rows.narrow(1, std::max<int64_t>(0, rows.size(1) - kRows),
+                       std::min<int64_t>(kRows, rows.size(1)));
+  }
+}
+
 TEST(RidersInTwoLayers, EqualAPassWrittenByHand) {
   for (const config::Norm norm : {config::Norm::kPost, config::Norm::kPre}) {
-    config::ModelConfig config = riders_model_config(norm);
-    config.position = config::PositionScheme::kNone;
-    MemorySession run(config, small_setup(), riders());
-    const TwoLayers by_hand(run, config);
-    memory::StackState state = run.fresh(2);
-    at::Tensor held;
-    for (uint64_t s = 0; s < 3; ++s) {
-      ForwardOptions::Tap tap;
-      eval::SegmentOptions with;
-      with.forward.tap = &tap;
-      const Batch batch{random_ids(70 + s, 2, 3, 11), {}, {}};
-      const Output out = eval::run_segment(*run.model, run.stack, state, batch, std::move(with));
-      const int64_t count = held.defined() ? held.size(1) : 0;
-      const at::Tensor rows = count > 0 ? at::cat({held, tap.embedded}, 1) : tap.embedded;
-      EXPECT_LT(largest_difference(out.top, by_hand.forward(rows, count)), kSame)
-          << "segment " << s;
-      held = rows.narrow(1, std::max<int64_t>(0, rows.size(1) - kRows),
-                         std::min<int64_t>(kRows, rows.size(1)));
-    }
+    expect_pass_by_hand(norm);
+    const tensor::WithRowKernels kernels(kernel::row_definitions());
+    expect_pass_by_hand(norm);
   }
 }
 
