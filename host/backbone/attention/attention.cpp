@@ -39,7 +39,8 @@ at::Tensor ungrouped(const at::Tensor& t, const Sizes& s) {
   if (s.shared() == 1) return t.view({s.heads, s.lanes, n, m});
   return t.view({s.key_heads, s.lanes, s.shared(), n, m})
       .transpose(1, 2)
-      .reshape({s.heads, s.lanes, n, m});
+      .reshape({s.heads, s.lanes, n, m})
+      .contiguous();  // with one head of keys it is a view
 }
 
 at::Tensor sum_to(const at::Tensor& x, const at::Tensor& like) {
