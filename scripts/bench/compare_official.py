@@ -34,7 +34,7 @@ from safetensors.torch import load_file, save_file
 
 from program import MNEME, ROOT, Failure, call, call_for_json, processor
 
-OFFICIAL = Path(__file__).resolve().parent / "official_code.py"
+OFFICIAL = Path(__file__).resolve().parent / "rivals/official_code.py"
 MOST_DIFFERENCE = {"f32": 1e-3, "bf16": 5e-2}  # nats, of a token's loss, or of a step's mean
 CHECKED_STEPS = 3
 UNTIMED_STEPS = 2  # until the memory is full and the optimiser has its moments

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the official code of Transformer-XL or of LaMemo from a checkout; scripts/bench/compare_official.py starts it.
+"""Runs the official code of Transformer-XL or of LaMemo from a checkout; scripts/bench/compare_official.py and compare_gpu.py start it.
 
     official_code.py weights|evaluate|train JOB.json RESULT.json
 
@@ -8,16 +8,18 @@ The checkout is kimiyoung/transformer-xl or thu-coai/LaMemo, unchanged. The loop
 
 A job: "checkout"; "model", arguments of MemTransformerLM; "weights" (safetensors); "threads"; "device"; to evaluate and to train also
 "tokens" (safetensors, input [lanes, n + 1]), "segment", "memory" (rows); to evaluate "clamp", "same_length" and "losses", the
-file for the nll [lanes, n]; to train "steps", "lr", "clip".
-A result: "seconds" of the loop; of a training "losses", a mean for each step, and "step_seconds".
+file for the nll [lanes, n]; to train those of training.py.
+A result: "seconds" of the loop; of a training also what training.py gives.
 """
 import json
 import sys
-import time
 from pathlib import Path
 
 import torch
 from safetensors.torch import load_file, save_file
+
+import training
+from training import clock, segments
 
 LAMEMO = "LaMemoRelPartialLearnableDecoderLayer"
 
@@ -57,21 +59,6 @@ def ready_model(job):
     return model.to(job["device"]), is_lamemo
 
 
-def clock(job):
-    """Seconds, after all work on the device is done."""
-    if job["device"] == "cuda":
-        torch.cuda.synchronize()
-    return time.perf_counter()
-
-
-def segments(job):
-    """Inputs and targets [T, lanes], segment by segment."""
-    tokens = load_file(job["tokens"])["input"].long().t().contiguous().to(job["device"])
-    for at in range(0, len(tokens) - 1, job["segment"]):
-        targets = tokens[at + 1 : at + job["segment"] + 1]
-        yield tokens[at : at + len(targets)], targets
-
-
 @torch.no_grad()
 def evaluate(job):
     model, is_lamemo = ready_model(job)
@@ -92,21 +79,15 @@ def evaluate(job):
 def train(job):
     model, is_lamemo = ready_model(job)
     model.train()
-    optimizer = torch.optim.Adam(model.parameters(), lr=job["lr"])
-    losses, ends, memory = [], [], ()
-    start = clock(job)
-    for _, (inputs, targets) in zip(range(job["steps"]), segments(job)):
-        model.zero_grad()
-        result = model(inputs, targets, *memory)
+
+    def step(net, inputs, targets, memory):
+        result = net(inputs, targets, *memory)
         # LaMemo's code gives a loss of the memory beside that of the tokens, zeros by default, and trains with their mean.
         loss, others, memory = (result[0], result[1], result[2:]) if is_lamemo else (result[0], None, result[1:])
         loss = loss.float().mean()
-        (loss if others is None else (loss + others.float().mean()) / 2).backward()
-        losses.append(loss.item())
-        torch.nn.utils.clip_grad_norm_(model.parameters(), job["clip"])
-        optimizer.step()
-        ends.append(clock(job) - start)
-    return {"seconds": ends[-1], "losses": losses, "step_seconds": [b - a for a, b in zip([0.0, *ends], ends)]}
+        return loss if others is None else (loss + others.float().mean()) / 2, memory
+
+    return training.train(model, step, (), job)
 
 
 def main():
