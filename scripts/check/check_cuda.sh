@@ -6,29 +6,35 @@ source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
 usage() {
   cat <<'TEXT'
-usage: scripts/check/check_cuda.sh [--device DEVICE] [--torch DIR] [--no-apt] [--jobs N] [--built] [--only STEP]...
-                             [--out DIR]
+usage: scripts/check/check_cuda.sh [--device DEVICE] [--torch DIR] [--no-apt] [--jobs N] [--built] [--only STEP]... [--minutes N]
+                             [--again] [--python PROGRAM] [--out DIR]
 
-On a machine with a GPU: builds program, plugins and tests with CUDA sources (build/cuda), then runs
+On a machine with a GPU: builds program, plugins and tests with CUDA sources (build/cuda), then runs, what tells most first,
   kernels     every test of a CUDA kernel, the plugins' and the host's, against its reference in double precision
   device      the tests of opening and naming devices, and that a step of generation waits for one only once
-  validate    what mneme plugins validate checks on a device, with memories that it has to find faults in
   golden      the official numbers (tests/golden), with every model on the device
   attention   the host's own attention (MNEME_CUDA_ATTENTION=fused): golden numbers with it, and its speed over
               LibTorch's operations (attention_bench)
+  rivals      mneme beside compiled PyTorch, a step for each part of scripts/bench/compare_gpu.py (where Python has PyTorch)
+  ncu         the kernels of a training step of enwik8 and of GPT-2 by time, from NVIDIA's ncu (where it is there)
   resume      a training that goes on from its middle against one that was not interrupted, each memory
   evaluation  what the training on the device gives when it is evaluated there and on the CPU
+  validate    what mneme plugins validate checks on a device, with memories that it has to find faults in
   ranks       sums of gradients over ranks; trainings under mpirun with one rank, whose gradients go through NCCL, against
               those without a launcher, each memory (where mpirun is there and the program has MPI)
   speed       tokens a second of training with each memory on the device, over those without a memory
   sanitizers  the kernels' tests of random shapes under memcheck, racecheck and synccheck of NVIDIA's compute-sanitizer
 and prints a table of them. All steps run, also after one that failed; a test that was skipped for want of a device
-counts as failed. Ends with 1 when one failed. About 10 minutes with 16 cores.
+counts as failed. Steps that passed before with this commit, program and device are not run again: DIR/passed.tsv lists them.
+Ends with 1 when a step failed, else with 2 when the time was over before all had run. About 25 minutes with 16 cores.
 
   --device DEVICE  cuda (default), cuda:N or cpu; with cpu, what needs no GPU is run on the CPU, to try this script
   --torch DIR      use the LibTorch in DIR; --torch and --no-apt as in scripts/setup.sh
   --built          take what build/cuda holds: nothing is installed or compiled
-  --only STEP      run this step alone; may be given several times. A step that needs the runs of resume needs it too
+  --only STEP      run this step alone; may be given several times. evaluation needs the runs of resume
+  --minutes N      start no step after so many minutes; the next call goes on
+  --again          run also what passed before
+  --python PROGRAM of rivals and ncu: Python 3.11 with PyTorch (default python3)
   --jobs N         compile and test with N processes (default: as many as fit)
   --out DIR        where logs and runs are put (default build/cuda_check)
 TEXT
@@ -38,7 +44,10 @@ device=cuda
 jobs=$(build_jobs)
 out=build/cuda_check
 is_built=no
-readonly all_steps="kernels device golden attention validate resume evaluation ranks speed sanitizers"
+is_again=no
+seconds=
+python=python3
+readonly all_steps="kernels device golden attention rivals ncu resume evaluation validate ranks speed sanitizers"
 only=()
 setup_arguments=()
 cmake_arguments=()
@@ -57,6 +66,17 @@ while (($#)); do
       ;;
     --no-apt) setup_arguments+=("$1") ;;
     --built) is_built=yes ;;
+    --again) is_again=yes ;;
+    --minutes)
+      [[ ${2:-} =~ ^[0-9]*[.]?[0-9]+$ && ${2:-} =~ [1-9] ]] || fail "--minutes needs a number above 0, got '${2:-}'"
+      seconds=$(awk -v m="$2" 'BEGIN { print int(60 * m + .5) }')
+      shift
+      ;;
+    --python)
+      command -v "${2:-}" >/dev/null || fail "--python: there is no program '${2:-}'"
+      python=$2
+      shift
+      ;;
     --only)
       [[ " $all_steps " == *" ${2:-} "* ]] || fail "--only needs one of: $all_steps; got '${2:-}'"
       only+=("$2")
@@ -85,23 +105,41 @@ out=$(realpath -m "$out")
 readonly memories=(none xl_cache compressive continuous_ltm lamemo)
 readonly kernel_programs=(kernel_test xl_cache_kernel_test compressive_kernel_test continuous_ltm_kernel_test lamemo_kernel_test)
 mkdir -p "$out"
-rm -rf "$out/runs"
-names=() results=() times=() figures=()
+names=() left=() results=() times=() figures=()
 # What runs here is small, and more threads make it slower.
 export OMP_NUM_THREADS=1
 
-# step NAME FUNCTION [argument...]: runs it, its output into NAME.log. FUNCTION may set `figure`; fails with its status.
+# What the results of a step depend on: commit and changes, program, device. Set after the build.
+key=
+
+# step NAME FUNCTION [argument...]: runs it, its output into NAME.log. FUNCTION may set `figure`; fails with its status, but for 77:
+# there is nothing here that could run it.
 step() {
-  local name=$1 begun=$SECONDS result=ok
+  local name=$1 begun=$SECONDS result=ok status=0 before
   shift
+  if [[ -n $key && $is_again == no ]] && before=$(awk -F'\t' -v n="$name" -v k="$key" '$1 == n && $2 == k { found = $0 }
+      END { if (found == "") exit 1; print found }' "$out/passed.tsv" 2>/dev/null); then
+    IFS=$'\t' read -r _ _ before figure <<<"$before"
+    names+=("$name") results+=("ok, before") times+=("$before") figures+=("$figure")
+    return 0
+  fi
+  if [[ -n $seconds ]] && ((SECONDS >= seconds)); then
+    left+=("$name")
+    return 0
+  fi
   say "$name (log: $out/$name.log)"
   figure=
-  "$@" >"$out/$name.log" 2>&1 || result=FAILED
-  if [[ $result == FAILED ]]; then
-    tail -n 15 "$out/$name.log" | sed 's/^/  | /'
-  fi
+  "$@" >"$out/$name.log" 2>&1 || status=$?
+  case $status in
+    0) [[ -z $key ]] || printf '%s\t%s\t%d\t%s\n' "$name" "$key" "$((SECONDS - begun))" "$figure" >>"$out/passed.tsv" ;;
+    77) result=skipped status=0 ;;
+    *)
+      result=FAILED
+      tail -n 15 "$out/$name.log" | sed 's/^/  | /'
+      ;;
+  esac
   names+=("$name") results+=("$result") times+=($((SECONDS - begun))) figures+=("$figure")
-  [[ $result == ok ]]
+  return "$status"
 }
 
 build() {
@@ -227,11 +265,40 @@ losses() { grep -o '"step":[0-9]*,"loss":[^,]*' "$1/metrics.jsonl"; }
 difference() { awk -v a="$1" -v b="$2" 'BEGIN { d = a - b; printf "%.1e", d < 0 ? -d : d }'; }
 at_most() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a != "" && a + 0 <= b) }'; }
 
+# rivals PART: a part of compare_gpu.py; the figure has the ratio of each rival.
+rivals() {
+  local arguments=(--only "$1" --mneme build/cuda/bin/mneme --device "$device" --json "$out/rivals-$1.json")
+  [[ $device != cpu ]] || arguments+=(--small --steps 2)
+  if ! "$python" -c 'import sys, torch; sys.exit(sys.version_info < (3, 11))'; then
+    figure="$python has no PyTorch, or is older than 3.11 (--python)"
+    return 77
+  fi
+  "$python" -B scripts/bench/compare_gpu.py "${arguments[@]}" || return 1
+  figure=$("$python" - "$out/rivals-$1.json" <<'PYTHON'
+import json, sys
+rows = json.load(open(sys.argv[1]))["rows"]
+print(f"{rows[0]['side']} {rows[0]['tokens_per_second']:,.0f} tokens/s", *(f"{row['side']} {row['ratio']:.2f}" for row in rows if row["ratio"]), sep="; ")
+PYTHON
+  )
+}
+
+# ncu PART: the figure has the share of each kind of kernel.
+ncu_table() {
+  if ! command -v ncu >/dev/null || ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
+    figure="there is no ncu on PATH, or $python is older than 3.11 (--python)"
+    return 77
+  fi
+  "$python" -B scripts/bench/profile_step.py "$1" --mneme build/cuda/bin/mneme --device "$device" || return 1
+  figure=$(awk '/ launches, / { printf "%s", $0 } $4 == "kind" { on = 1; next } $4 == "kernel" { exit }
+    on { share = $2; $1 = $2 = $3 = ""; sub(/^ +/, ""); printf "; %s %s %%", $0, share }' "$out/ncu-$1.log")
+}
+
 # A training of 60 steps, and its copy again from step 30. Equal losses to rounding; the figure says whether to the last digit.
 resume() {
   local memory run equal=0 status=0 far largest=0
   for memory in "${memories[@]}"; do
     run=$out/runs/$memory
+    rm -rf "$run" "$run-again"
     train configs/quickstart/copy.toml --memory "$(memory_file "$memory")" --run "$run" --set train.steps=60 \
       --set train.warmup=10 --set train.save_every=30 --set train.log_every=1 || return 1
     cp -r "$run" "$run-again"
@@ -281,6 +348,7 @@ ranks() {
   fi
   for memory in "${memories[@]}"; do
     run=$out/runs/rank-$memory
+    rm -rf "$run" "$run-launched"
     arguments=(train configs/quickstart/copy.toml --memory "$(memory_file "$memory")" --device "$device" --quiet
       --set train.steps=40 --set train.warmup=10 --set train.log_every=1 --set train.accumulate=2 --set model.dropout=0.1)
     build/cuda/bin/mneme "${arguments[@]}" --run "$run" || return 1
@@ -344,10 +412,15 @@ if [[ $is_built == no ]] && ! step build build; then
 else
   read -r -a all <<<"$all_steps"
 fi
+key="$(git rev-parse HEAD 2>/dev/null || echo unknown)$(git diff HEAD 2>/dev/null | cksum | cut -d' ' -f1) $(sha256sum build/cuda/bin/mneme 2>/dev/null | cut -c1-16) $device"
 for name in "${all[@]}"; do
   is_wanted "$name" || continue
   case $name in
     kernels | validate | sanitizers) [[ $device == cpu ]] || step "$name" "$name" || status=1 ;;
+    rivals)
+      for part in enwik8 gpt2 wt103 smollm gpt2_cache sorting generation; do step "rivals-$part" rivals "$part" || status=1; done
+      ;;
+    ncu) [[ $device == cpu ]] || for part in enwik8 gpt2; do step "ncu-$part" ncu_table "$part" || status=1; done ;;
     *) step "$name" "$name" || status=1 ;;
   esac
 done
@@ -357,4 +430,8 @@ printf '| step | result | seconds | |\n|---|---|---|---|\n'
 for i in "${!names[@]}"; do
   printf '| %s | %s | %d | %s |\n' "${names[i]}" "${results[i]}" "${times[i]}" "${figures[i]}"
 done
+if ((${#left[@]})); then
+  printf 'the time is over; left for the next call: %s\n' "${left[*]}"
+  ((status != 0)) || status=2
+fi
 exit "$status"

@@ -71,6 +71,45 @@ case $case_name in
       env PATH="$work/bin:/usr/bin:/bin" bash "$project/scripts/check/check_cuda.sh" --out "$work/out"
     [[ ! -e $work/out ]] || die "a refused check made its folder"
     ;;
+  cuda_check_goes_on)
+    # A tree with programs that say that they ran, tried on the CPU: golden passes, device fails while there is a file `broken`.
+    tree=$work/tree
+    mkdir -p "$tree/scripts/check" "$tree/build/cuda/bin" "$tree/build/cuda/tests"
+    cp "$project/scripts/common.sh" "$tree/scripts/"
+    cp "$project/scripts/check/check_cuda.sh" "$tree/scripts/check/"
+    printf '#!/bin/sh\necho doctor\n' >"$tree/build/cuda/bin/mneme"
+    printf '#!/bin/sh\necho golden >>"%s/ran"; sleep 1; echo "[  PASSED  ] 3 tests."\n' "$tree" >"$tree/build/cuda/tests/golden_test"
+    printf '#!/bin/sh\necho device >>"%s/ran"; ! [ -e "%s/broken" ]\n' "$tree" "$tree" >"$tree/build/cuda/tests/tensor_test"
+    chmod +x "$tree"/build/cuda/*/*
+    check() {
+      : >"$tree/ran"
+      status=0
+      output=$(GIT_CEILING_DIRECTORIES=$work bash "$tree/scripts/check/check_cuda.sh" --device cpu --built --out "$tree/out" \
+        --only golden --only device "$@") || status=$?
+      ran=$(xargs <"$tree/ran")
+    }
+    touch "$tree/broken"
+    check
+    [[ $status == 1 && $ran == 'device golden' && $output == *'| device | FAILED |'* ]] || die "a step that fails: $ran $output"
+    rm "$tree/broken"
+    check
+    [[ $status == 0 && $ran == device && $output == *'| golden | ok, before | '*' | 3 tests passed |'* ]] || die "goes on: $ran $output"
+    check
+    [[ $status == 0 && $ran == '' ]] || die "nothing is left: $ran"
+    check --again
+    [[ $status == 0 && $ran == 'device golden' ]] || die "--again: $ran"
+    echo '# another program' >>"$tree/build/cuda/bin/mneme"
+    check --minutes 0.001
+    [[ $status == 2 && $ran == '' && $output == *'left for the next call: device golden'* ]] || die "no time: $status $ran $output"
+    check
+    [[ $status == 0 && $ran == 'device golden' ]] || die "another program: $ran"
+    expect_failure "--minutes needs a number above 0, got '0'" bash "$tree/scripts/check/check_cuda.sh" --minutes 0
+    expect_failure "--python: there is no program '/nowhere'" bash "$tree/scripts/check/check_cuda.sh" --python /nowhere
+    printf '#!/bin/sh\nexit 1\n' >"$work/no_torch"
+    chmod +x "$work/no_torch"
+    output=$(bash "$tree/scripts/check/check_cuda.sh" --device cpu --built --out "$tree/out" --only rivals --python "$work/no_torch")
+    [[ $output == *"| rivals-gpt2 | skipped | "*" | $work/no_torch has no PyTorch"* ]] || die "no PyTorch: $output"
+    ;;
   bench_arguments)
     expect_failure "no benchmark is called 'ops'; --list prints their names" bash "$project/scripts/bench.sh" ops
     expect_failure "--rounds needs a number of at least 1, got '0'" bash "$project/scripts/bench.sh" --rounds 0
