@@ -27,18 +27,6 @@ constexpr c10::DispatchKey kTraceKey = c10::DispatchKey::Fake;
 
 constexpr std::int64_t kUndefined = -1;
 
-// A tensor of a trace by number, or any other argument.
-using Argument = std::variant<std::vector<std::int64_t>, c10::IValue>;
-enum class Form { kTensor, kTensors, kOptionalTensors };
-
-struct TracedCall {
-  std::string text;
-  std::optional<c10::OperatorHandle> op;
-  TracedWork work;  // where there is no op
-  std::vector<std::pair<Form, Argument>> arguments;
-  std::vector<std::pair<Form, std::vector<std::int64_t>>> results;
-};
-
 bool is_one_of(std::string_view name, std::initializer_list<std::string_view> prefixes) {
   return std::ranges::any_of(prefixes, [&](std::string_view one) { return name.starts_with(one); });
 }
@@ -74,7 +62,19 @@ std::string plain_text(const c10::IValue& value) {
 
 class Trace::Writer {
  public:
-  std::vector<TracedCall> calls;
+  // A tensor of a trace by number, or any other argument.
+  using Argument = std::variant<std::vector<std::int64_t>, c10::IValue>;
+  enum class Form { kTensor, kTensors, kOptionalTensors };
+
+  struct Call {
+    std::string text;
+    std::optional<c10::OperatorHandle> op;
+    TracedWork work;  // where there is no op
+    std::vector<std::pair<Form, Argument>> arguments;
+    std::vector<std::pair<Form, std::vector<std::int64_t>>> results;
+  };
+
+  std::vector<Call> calls;
   std::vector<std::string> lines;
   std::vector<std::int64_t> inputs, outputs;
   std::map<std::int64_t, at::Tensor> constants;  // that the work read and did not make
@@ -93,11 +93,11 @@ class Trace::Writer {
   }
 
   // Around the computation of an operation: its arguments, and then its results.
-  TracedCall begin(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  Call begin(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
     const std::lock_guard lock(mutex_);
     const auto& arguments = op.schema().arguments();
     const std::size_t first = stack.size() - arguments.size();
-    TracedCall call;
+    Call call;
     call.op = op;
     for (std::size_t i = 0; i < arguments.size(); ++i) {
       const bool is_read = arguments[i].alias_info() == nullptr && !reads_shapes_alone(op);
@@ -109,7 +109,7 @@ class Trace::Writer {
                     call.text.empty() ? "" : call.text.substr(2), ')');
     return call;
   }
-  void end(TracedCall call, const torch::jit::Stack& stack) {
+  void end(Call call, const torch::jit::Stack& stack) {
     const std::lock_guard lock(mutex_);
     const auto& returns = call.op->schema().returns();
     const std::size_t first = stack.size() - returns.size();
@@ -132,7 +132,7 @@ class Trace::Writer {
   void add_work(const std::string& text, const std::vector<at::Tensor>& reads,
                 const std::vector<at::Tensor>& writes, const TracedWork& work) {
     const std::lock_guard lock(mutex_);
-    TracedCall call;
+    Call call;
     call.work = work;
     for (const at::Tensor& t : reads)
       call.arguments.push_back(argument_of(t, true, false, call.text));
@@ -215,7 +215,7 @@ class Trace::Writer {
 
   // Of memory that the work made, by other means than an operation: the graph's own tensors.
   void add_view(const at::Tensor& t, std::int64_t base, std::int64_t number) {
-    TracedCall call;
+    Call call;
     call.op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::as_strided", "");
     call.arguments = {{Form::kTensor, Argument(std::vector{base})},
                       {Form::kTensor, Argument(c10::IValue(t.sizes().vec()))},
@@ -235,7 +235,7 @@ class Trace::Writer {
     const std::string_view bytes(static_cast<const char*>(values.const_data_ptr()),
                                  values.nbytes());
     hash = std::hash<std::string_view>()(bytes);
-    TracedCall call;
+    Call call;
     call.work = [values](const std::vector<at::Tensor>& tensors, std::int64_t) {
       static_cast<void>(at::Tensor(tensors[0]).copy_(values));
     };
@@ -281,7 +281,7 @@ class Trace::Writer {
     return {Form::kTensor, value};
   }
 
-  void add(TracedCall call) {
+  void add(Call call) {
     lines.push_back(call.text);
     calls.push_back(std::move(call));
   }
@@ -299,7 +299,7 @@ std::atomic<Trace::Writer*> g_writer = nullptr;
 void write_down(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const c10::impl::ExcludeDispatchKeyGuard silent(kTraceKey);
   Trace::Writer& writer = *g_writer.load();
-  TracedCall call = writer.begin(op, *stack);
+  Trace::Writer::Call call = writer.begin(op, *stack);
   op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kTraceKey), stack);
   writer.end(std::move(call), *stack);
 }
@@ -356,7 +356,7 @@ namespace {
 
 using Tensors = std::map<std::int64_t, at::Tensor>;
 
-void run_again(const TracedCall& call, Tensors& tensors, std::int64_t ahead) {
+void run_again(const Trace::Writer::Call& call, Tensors& tensors, std::int64_t ahead) {
   const auto get = [&](std::int64_t number) {
     return number == kUndefined ? at::Tensor() : tensors.at(number);
   };
@@ -374,9 +374,9 @@ void run_again(const TracedCall& call, Tensors& tensors, std::int64_t ahead) {
       continue;
     }
     const std::vector<std::int64_t>& numbers = std::get<0>(argument);
-    if (form == Form::kTensor) {
+    if (form == Trace::Writer::Form::kTensor) {
       stack.emplace_back(get(numbers[0]));
-    } else if (form == Form::kTensors) {
+    } else if (form == Trace::Writer::Form::kTensors) {
       c10::List<at::Tensor> list;
       for (const std::int64_t number : numbers) list.push_back(get(number));
       stack.emplace_back(std::move(list));
@@ -391,7 +391,7 @@ void run_again(const TracedCall& call, Tensors& tensors, std::int64_t ahead) {
   const std::size_t first = stack.size() - call.results.size();
   for (std::size_t i = 0; i < call.results.size(); ++i) {
     const auto& [form, numbers] = call.results[i];
-    if (form == Form::kTensor) {
+    if (form == Trace::Writer::Form::kTensor) {
       if (!numbers.empty() && numbers[0] != kUndefined)
         tensors[numbers[0]] = stack[first + i].toTensor();
       continue;
