@@ -5,13 +5,16 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <vector>
 
 #include "host/backbone/rows/rows.hpp"
 #include "host/base/random.hpp"
+#include "host/base/text.hpp"
 #include "host/tensor/device.hpp"
 #include "host/tensor/host_kernels.hpp"
 #include "host/tensor/to_device.hpp"
 #include "host/tensor/torch.hpp"
+#include "host/tensor/trace.hpp"
 
 namespace mneme::backbone {
 namespace {
@@ -167,14 +170,25 @@ void Noise::next_segment() {
   draws_ = 0;
 }
 
-StreamKey Noise::next_stream() {
-  const std::array<KeyPart, 3> parts = {"dropout", position_, draws_++};
+StreamKey Noise::stream_of(std::uint64_t position, std::uint64_t draw) const {
+  const std::array<KeyPart, 3> parts = {"dropout", position, draw};
   return StreamKey::derive(seed_, parts);
 }
+StreamKey Noise::next_stream() { return stream_of(position_, draws_++); }
 
 at::Tensor Noise::mask(at::IntArrayRef shape, const at::TensorOptions& options, double p,
                        LaneDim dim) {
-  return dropout_mask(shape, options, p, next_stream(), dim, lanes_);
+  if (!tensor::is_tracing()) return dropout_mask(shape, options, p, next_stream(), dim, lanes_);
+  at::Tensor mask = at::empty(shape, options);
+  tensor::run_traced(
+      str("dropout mask ", p), {}, {mask},
+      [own = *this, draw = draws_++, sizes = shape.vec(), options, p, dim](
+          const std::vector<at::Tensor>& tensors, std::int64_t ahead) {
+        const std::uint64_t position = own.position_ + static_cast<std::uint64_t>(ahead);
+        at::Tensor(tensors[0])
+            .copy_(dropout_mask(sizes, options, p, own.stream_of(position, draw), dim, own.lanes_));
+      });
+  return mask;
 }
 
 kernel::Dropout Noise::draw(at::IntArrayRef shape, double p) {

@@ -58,6 +58,7 @@ class Noise {
   kernel::Dropout draw(at::IntArrayRef shape, double p);
 
  private:
+  [[nodiscard]] StreamKey stream_of(std::uint64_t position, std::uint64_t draw) const;
   StreamKey next_stream();
 
   std::uint64_t seed_;

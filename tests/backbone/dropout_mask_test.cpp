@@ -4,6 +4,7 @@
 
 #include "host/backbone/dropout.hpp"
 #include "host/tensor/torch.hpp"
+#include "host/tensor/trace.hpp"
 
 namespace mneme::backbone {
 namespace {
@@ -115,6 +116,28 @@ TEST(Noise, AppliesAMaskToValuesAndGradients) {
   EXPECT_TRUE(at::allclose(y, x.grad() * 2.0));
   EXPECT_TRUE((y.eq(0) | y.eq(2.0 / 0.75)).all().item<bool>());
   EXPECT_TRUE(noise.apply(x, 0.0).is_same(x));
+}
+
+// Run again for a later segment, a trace draws that segment's masks.
+TEST(Noise, DrawsTheMasksOfLaterSegmentsWhenATraceIsRunAgain) {
+  Noise noise(5);
+  noise.next_segment();
+  const at::Tensor x = at::full({2, 40}, 2.0, at::kFloat);
+  tensor::Trace trace;
+  at::Tensor y;
+  {
+    const tensor::TraceScope scope(trace);
+    static_cast<void>(noise.apply(x, 0.5));
+    y = noise.apply(x, 0.5);
+  }
+  trace.add_output(y);
+  EXPECT_TRUE(at::equal(trace.replay({}, 0)[0], y));
+  noise.next_segment();
+  noise.next_segment();
+  static_cast<void>(noise.apply(x, 0.5));
+  const at::Tensor later = noise.apply(x, 0.5);
+  EXPECT_FALSE(at::equal(later, y));
+  EXPECT_TRUE(at::equal(trace.replay({}, 2)[0], later));
 }
 
 }  // namespace
