@@ -170,8 +170,8 @@ void Layer::keep_positions(std::int64_t distances, PositionTables& tables) {
   const at::Tensor rows = tables.descending(blocks * kPositionBlock);  // farthest first
   const std::int64_t needed = rows.size(0), filled = kept_positions_.filled;
   if (!kept_positions_.room.defined() || kept_positions_.room.size(1) < needed) {
-    const at::Tensor room = empty_columns(heads, filled > 0 ? needed + needed / 4 : needed, width,
-                                          rows.options().dtype(settings_->compute));
+    const at::Tensor room = empty_table(heads, filled > 0 ? needed + needed / 4 : needed, width,
+                                        rows.options().dtype(settings_->compute));
     if (filled > 0)
       room.narrow(1, room.size(1) - filled, filled).copy_(kept_positions_.last(filled));
     kept_positions_.room = room;

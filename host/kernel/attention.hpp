@@ -65,7 +65,9 @@ struct AttentionInputs {
   // behind each column.
   const void* table = nullptr;
   std::int64_t table_head = 0, table_row = 0;
-  std::int64_t table_rows = 0;          // at least K - free
+  std::int64_t table_rows = 0;  // at least K - free
+  // The same row by row, in elements, for CUDA in bf16, which reads no `table`; all lanes' is one.
+  Rows table_by_row;
   const void* content_bias = nullptr;   // u [H,d] S; null = 0
   const void* position_bias = nullptr;  // w [H,d] S; null = 0
   const std::uint8_t* valid = nullptr;  // [B,K]; null = all columns exist

@@ -23,6 +23,7 @@ struct Case {
   std::vector<int64_t> pieces;  // rows; their sum is K
   bool has_table = false, has_biases = false, has_slopes = false, has_score_bias = false;
   bool has_gaps = false;
+  bool is_aligned = false;  // rows of keys and values begin at multiples of 16 bytes, in bf16
 };
 
 inline std::ostream& operator<<(std::ostream& out, const Case& c) {
@@ -35,6 +36,7 @@ inline std::ostream& operator<<(std::ostream& out, const Case& c) {
   word(c.has_slopes, " slopes");
   word(c.has_score_bias, " bias");
   word(c.has_gaps, " gaps");
+  word(c.is_aligned, " aligned");
   return out;
 }
 
@@ -57,17 +59,21 @@ inline Element element_of<BFloat16>() {
 template <typename T>
 using SumOf = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
-// The inputs of a case as T, elements of rows rounded to bf16 on demand, with strides of their own:
-// a piece's keys and values lie in one array [B,m,2,G,d + 1].
+// How inputs are rounded: not; elements of rows to bf16; all numbers to multiples of 1/64, so that
+// bf16 holds the sums of two.
+enum class Rounding { kNone, kElements, kSums };
+
+// The inputs of a case as T, with strides of their own: a piece's keys and values lie in one array
+// [B,m,2,G,d + 1], where rows are aligned [B,m,2,G,d + 8].
 template <typename T>
 class Inputs {
  public:
-  Inputs(const Case& c, bool is_rounded) : is_rounded_(is_rounded), random_(7) {
+  Inputs(const Case& c, Rounding rounding) : rounding_(rounding), random_(7) {
     const AttentionShape& s = c.shape;
     q_ = elements(s.lanes * s.queries * s.heads * s.width);
     in_.q = {q_.data(), s.queries * s.heads * s.width, s.width, s.heads * s.width};
     for (const int64_t rows : c.pieces) {
-      const int64_t head = s.width + 1, row = 2 * s.key_heads * head;
+      const int64_t head = s.width + (c.is_aligned ? 8 : 1), row = 2 * s.key_heads * head;
       keys_.push_back(elements(s.lanes * rows * row));
       pieces_.push_back({rows,
                          {keys_.back().data(), rows * row, head, row},
@@ -84,6 +90,14 @@ class Inputs {
         std::fill_n(table_.begin() + at, s.clamped_rows(), table_[static_cast<size_t>(at)]);
       }
       in_.table = table_.data();
+      const int64_t rows = in_.table_rows;
+      table_by_row_.resize(static_cast<size_t>(s.heads * rows * s.width));
+      for (int64_t i = 0; i < s.heads * rows * s.width; ++i) {
+        const int64_t head = i / s.width / rows, row = i / s.width % rows, j = i % s.width;
+        table_by_row_[static_cast<size_t>(i)] = static_cast<T>(
+            table_[static_cast<size_t>(head * in_.table_head + j * in_.table_row + row)]);
+      }
+      in_.table_by_row = {table_by_row_.data(), 0, rows * s.width, s.width};
     }
     if (c.has_biases) {
       u_ = numbers(s.heads * s.width);
@@ -124,6 +138,7 @@ class Inputs {
     AttentionInputs out = in_;
     out.q.data = place(q_);
     out.table = place(table_);
+    out.table_by_row.data = place(table_by_row_);
     out.content_bias = place(u_);
     out.position_bias = place(w_);
     out.slopes = place(slopes_);
@@ -142,12 +157,16 @@ class Inputs {
  private:
   using Sum = SumOf<T>;
 
-  float number() { return std::uniform_real_distribution<float>(-1.0F, 1.0F)(random_); }
+  float number() {
+    const float drawn = std::uniform_real_distribution<float>(-1.0F, 1.0F)(random_);
+    return rounding_ == Rounding::kSums ? std::round(drawn * 64.0F) / 64.0F : drawn;
+  }
   std::vector<T> elements(int64_t count) {
     std::vector<T> out(static_cast<size_t>(count));
     for (T& x : out) {
       const float drawn = number();
-      x = static_cast<T>(is_rounded_ ? static_cast<float>(BFloat16(drawn)) : drawn);
+      const bool is_rounded = rounding_ == Rounding::kElements;
+      x = static_cast<T>(is_rounded ? static_cast<float>(BFloat16(drawn)) : drawn);
     }
     return out;
   }
@@ -157,9 +176,9 @@ class Inputs {
     return out;
   }
 
-  bool is_rounded_;
+  Rounding rounding_;
   std::mt19937 random_;
-  std::vector<T> q_;
+  std::vector<T> q_, table_by_row_;
   std::vector<Sum> table_, u_, w_, slopes_, bias_;
   std::vector<std::vector<T>> keys_;
   std::vector<KeyPiece> pieces_;
@@ -254,10 +273,11 @@ struct Results {
         out{z.data(), lse.data()} {}
 };
 
-// What every kernel's results are held against.
+// What every kernel's results are held against: `rounding` is that of bf16.
 class Expected {
  public:
-  explicit Expected(const Case& c) : exact_(of(c, false)), rounded_(of(c, true)) {}
+  explicit Expected(const Case& c, Rounding rounding = Rounding::kElements)
+      : exact_(of(c, Rounding::kNone)), rounded_(of(c, rounding)) {}
 
   // attend(T{}) gives the Results<T> of the case.
   template <typename Attend>
@@ -275,9 +295,9 @@ class Expected {
   }
 
  private:
-  // By the definition, of inputs rounded to bf16 or as they are.
-  static Results<double> of(const Case& c, bool is_rounded) {
-    const Inputs<double> inputs(c, is_rounded);
+  // By the definition.
+  static Results<double> of(const Case& c, Rounding rounding) {
+    const Inputs<double> inputs(c, rounding);
     Results<double> results(c.shape);
     attend_by_definition(c.shape, inputs.get(), results.out);
     return results;

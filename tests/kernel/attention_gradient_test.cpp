@@ -20,7 +20,8 @@ class Problem {
  public:
   using Sum = SumOf<T>;
 
-  Problem(const Case& c, bool is_rounded) : shape(c.shape), inputs(c, is_rounded) {
+  Problem(const Case& c, bool is_rounded)
+      : shape(c.shape), inputs(c, is_rounded ? Rounding::kElements : Rounding::kNone) {
     shape.element = element_of<T>();
     const AttentionInputs& in = inputs.get();
     const int64_t queries = shape.lanes * shape.heads * shape.queries;

@@ -15,7 +15,7 @@ template <typename T>
 Results<T> attended(const Case& c, cpu::InstructionSet set) {
   AttentionShape shape = c.shape;
   shape.element = element_of<T>();
-  const Inputs<T> inputs(c, std::is_same_v<T, BFloat16>);
+  const Inputs<T> inputs(c, std::is_same_v<T, BFloat16> ? Rounding::kElements : Rounding::kNone);
   Results<T> results(shape);
   const AttentionKernels& kernels = cpu::kernels<AttentionKernels>(set);
   std::vector<unsigned char> scratch(kernels.attend_scratch(shape, inputs.get()));

@@ -35,6 +35,11 @@ kernel::Rows rows_of(const at::Tensor& rows) {
           .row = rows.stride(1)};
 }
 
+// Whether the kernel for such operands reads a table row by row.
+bool reads_rows(const at::TensorOptions& options) {
+  return options.device().is_cuda() && options.dtype() == at::kBFloat16;
+}
+
 // What attention is computed from, as tensors that the kernel reads where they lie.
 struct Operands {
   at::Tensor q;  // [B,T,H,d]
@@ -55,7 +60,9 @@ struct Operands {
       if (piece.k.size(1) == 0) continue;
       pieces.push_back({with_dense_rows(piece.k), with_dense_rows(piece.v)});
     }
-    if (args.table.defined()) table = laid_out(args.table.to(sums));
+    if (args.table.defined()) {
+      table = laid_out(args.table.to(reads_rows(q.options()) ? q.scalar_type() : sums));
+    }
     content_bias = numbers(args.content_bias);
     position_bias = numbers(args.position_bias);
     if (bias.defined()) bias = bias.to(sums);
@@ -86,9 +93,11 @@ struct Operands {
     return {&q, &table, &content_bias, &position_bias, &bias, &valid, &slopes};
   }
   static at::Tensor laid_out(const at::Tensor& table) {
-    const bool is_laid_out = table.stride(1) == 1 && table.size(2) > 1 &&
-                             table.stride(2) >= table.size(1) + kernel::kTableSpare;
-    return is_laid_out ? table : column_by_column(table);
+    const bool is_laid_out = reads_rows(table.options())
+                                 ? table.stride(2) == 1
+                                 : table.stride(1) == 1 && table.size(2) > 1 &&
+                                       table.stride(2) >= table.size(1) + kernel::kTableSpare;
+    return is_laid_out ? table : laid_out_table(table);
   }
 };
 
@@ -105,12 +114,7 @@ class Inputs {
     }
     in_.pieces = pieces_.data();
     in_.n_pieces = static_cast<std::int64_t>(pieces_.size());
-    in_.table = data(from.table);
-    if (from.table.defined()) {
-      in_.table_rows = from.table.size(1);
-      in_.table_head = from.table.stride(0);
-      in_.table_row = from.table.stride(2);
-    }
+    if (from.table.defined()) set_table(from.table);
     in_.content_bias = data(from.content_bias);
     in_.position_bias = data(from.position_bias);
     in_.slopes = data(from.slopes);
@@ -128,6 +132,17 @@ class Inputs {
   const kernel::AttentionInputs& get() const { return in_; }
 
  private:
+  void set_table(const at::Tensor& table) {
+    in_.table_rows = table.size(1);
+    if (reads_rows(table.options())) {
+      in_.table_by_row = {table.const_data_ptr(), 0, table.stride(0), table.stride(1)};
+      return;
+    }
+    in_.table = table.const_data_ptr();
+    in_.table_head = table.stride(0);
+    in_.table_row = table.stride(2);
+  }
+
   std::vector<kernel::KeyPiece> pieces_;
   kernel::AttentionInputs in_;
 };
@@ -370,16 +385,16 @@ bool can_be_fused(const AttentionArgs& args) {
   return trains_fused(type) && !(args.bias.defined() && args.bias.requires_grad());
 }
 
-at::Tensor empty_columns(std::int64_t heads, std::int64_t rows, std::int64_t width,
-                         const at::TensorOptions& options) {
+at::Tensor empty_table(std::int64_t heads, std::int64_t rows, std::int64_t width,
+                       const at::TensorOptions& options) {
+  if (reads_rows(options)) return at::empty({heads, rows, width}, options);
   const at::Tensor columns = at::empty({heads, width, rows + kernel::kTableSpare}, options);
   columns.narrow(2, rows, kernel::kTableSpare).zero_();
   return columns.narrow(2, 0, rows).transpose(1, 2);
 }
 
-at::Tensor column_by_column(const at::Tensor& table) {
-  const at::Tensor out =
-      empty_columns(table.size(0), table.size(1), table.size(2), table.options());
+at::Tensor laid_out_table(const at::Tensor& table) {
+  const at::Tensor out = empty_table(table.size(0), table.size(1), table.size(2), table.options());
   return out.copy_(table);
 }
 

@@ -46,11 +46,11 @@ struct ColumnRule {
 AttentionOutput attend_fused(const AttentionArgs& args, const std::vector<KeyPiece>& pieces,
                              const ColumnRule& rule);
 
-// Projected positions [H,W,d] laid out as the kernel reads them, column by column. attend_fused
-// copies tables that are not.
-at::Tensor column_by_column(const at::Tensor& table);
+// Projected positions [H,W,d] laid out as the kernel reads them: column by column, on CUDA in bf16
+// row by row. attend_fused copies tables that are not.
+at::Tensor laid_out_table(const at::Tensor& table);
 // The room of such a table, [heads,rows,width] without values.
-at::Tensor empty_columns(std::int64_t heads, std::int64_t rows, std::int64_t width,
-                         const at::TensorOptions& options);
+at::Tensor empty_table(std::int64_t heads, std::int64_t rows, std::int64_t width,
+                       const at::TensorOptions& options);
 
 }  // namespace mneme::backbone

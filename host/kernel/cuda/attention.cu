@@ -1,6 +1,7 @@
 // Attention on CUDA without gradient (attention.hpp has the equation): one kernel, and a second
-// one where the columns of a tile of queries were divided over several blocks. No allocation,
-// no synchronisation, the same launches for the same shapes, the same bits for the same inputs.
+// one where the columns of a tile of queries were divided over several blocks. In bf16 the first one
+// is that of relative_attention.cu. No allocation, no synchronisation, the same launches for the
+// same shapes, the same bits for the same inputs.
 //
 //   Equation       s_ij = scale ((q_i + u) . k_j + (q_i + w) . r_{T-1-i+j'}) + ...; an online
 //                  softmax by running maxima and sums of powers of two
@@ -93,13 +94,6 @@ __device__ void add_values(Memory<T, E>& m, std::int64_t width, std::int64_t cou
   }
 }
 
-// Of the row (lane, head, query).
-template <typename T, typename E>
-__device__ void write_lse(const Arguments<T, E>& a, std::int64_t row, T most, T total) {
-  if (a.lse == nullptr) return;
-  a.lse[row] = total > T(0) ? (most + log2(total)) / static_cast<T>(kLog2E) : -INFINITY;
-}
-
 template <typename T, typename E, int panels>
 __device__ void write(const Arguments<T, E>& a, const Place& p, const Running<T, panels>& r) {
   const std::int64_t part = p.part * a.s.lanes * a.s.heads * a.s.queries;
@@ -129,10 +123,10 @@ __device__ void write(const Arguments<T, E>& a, const Place& p, const Running<T,
   }
 }
 
-template <typename T, typename E, int panels>
+template <typename T, int panels>
 __global__ void __launch_bounds__(kThreads, sizeof(T) == 4 ? 2 : 1)
-    attend_kernel(Arguments<T, E> a) {
-  __shared__ Memory<T, E> memory;
+    attend_kernel(Arguments<T, T> a) {
+  __shared__ Memory<T, T> memory;
   const Place place = place_of(a);
   const std::int64_t tiles =
       (a.s.free + kTile - 1) / kTile + (a.s.keys - a.s.free + kTile - 1) / kTile;
@@ -194,6 +188,17 @@ std::int64_t parts_of(const AttentionShape& s) {
                                   std::clamp<std::int64_t>(tiles, 1, kMostParts));
 }
 
+template <typename T>
+cudaError_t launch_tiles(const Arguments<T, T>& a, cudaStream_t stream) {
+  const std::int64_t blocks = a.s.lanes * a.s.heads * a.tiles * a.parts;
+  const auto kernel = a.s.width <= kTile ? attend_kernel<T, 1> : attend_kernel<T, kMostPanels>;
+  return launch(blocks, kThreads, stream, kernel, a);
+}
+cudaError_t launch_tiles(const Arguments<float, __nv_bfloat16>& a, cudaStream_t stream) {
+  if (a.in.table != nullptr && a.in.table_by_row.data == nullptr) return cudaErrorInvalidValue;
+  return launch_on_tensor_cores(a, stream);
+}
+
 template <typename T, typename E>
 cudaError_t launch_attend(const AttentionShape& s, const AttentionInputs& in,
                           const AttentionResults& out, void* workspace, cudaStream_t stream) {
@@ -214,9 +219,7 @@ cudaError_t launch_attend(const AttentionShape& s, const AttentionInputs& in,
     a.most = a.sums + a.parts * rows * s.width;
     a.totals = a.most + a.parts * rows;
   }
-  const std::int64_t blocks = s.lanes * s.heads * a.tiles * a.parts;
-  const auto kernel = s.width <= kTile ? attend_kernel<T, E, 1> : attend_kernel<T, E, kMostPanels>;
-  const cudaError_t status = launch(blocks, kThreads, stream, kernel, a);
+  const cudaError_t status = launch_tiles(a, stream);
   if (status != cudaSuccess || a.parts == 1) return status;
   return launch(tiles_of(rows * s.width, kThreads), kThreads, stream, join_kernel<T, E>, a);
 }

@@ -1,5 +1,5 @@
-// The forward pass of attention.hpp on CUDA. Its inputs and results, but for the array of pieces,
-// lie in the device's memory.
+// The forward pass of attention.hpp on CUDA, in bf16 on tensor cores. Its inputs and results, but
+// for the array of pieces, lie in the device's memory.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,8 @@ struct CudaAttention {
   // Bytes on the device, without a value, for as long as the work lasts. Of the shape alone.
   static std::uint64_t workspace(const AttentionShape& shape);
   // Puts the work on `stream`, a cudaStream_t of the current device, and returns null, or what the
-  // CUDA runtime says: "invalid argument" for wider heads and more pieces too.
+  // CUDA runtime says: "invalid argument" for wider heads, more pieces and, in bf16,
+  // a table that is not row by row.
   // Deterministic.
   static const char* attend(const AttentionShape& shape, const AttentionInputs& inputs,
                             const AttentionResults& results, void* workspace, void* stream);

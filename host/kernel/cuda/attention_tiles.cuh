@@ -38,12 +38,16 @@ struct Arguments {
   KeyPiece pieces[CudaAttention::kMostPieces];
   E* z;
   T* lse;
-  std::int64_t tiles;  // of queries
-  std::int64_t parts;  // of their columns, each of a block's
-  T* sums;             // [parts,B,T,H,d] values that are no quotients yet; null for one part
-  T* most;             // [parts,B,H,T] largest scores, base 2
-  T* totals;           // [parts,B,H,T]
+  std::int64_t tiles;     // of queries
+  std::int64_t parts;     // of their columns, each of a block's
+  T* sums;                // [parts,B,T,H,d] values that are no quotients yet; null for one part
+  T* most;                // [parts,B,H,T] largest scores, base 2
+  T* totals;              // [parts,B,H,T]
+  bool are_rows_aligned;  // to 16 bytes; of keys, values and the table in bf16
 };
+
+// The scores and values of bf16, on tensor cores.
+cudaError_t launch_on_tensor_cores(Arguments<float, __nv_bfloat16> a, cudaStream_t stream);
 
 template <typename T, typename E>
 struct alignas(16) Memory {
@@ -107,20 +111,32 @@ __device__ const E* row_of(const Rows& rows, std::int64_t lane, std::int64_t hea
   return static_cast<const E*>(rows.data) + lane * rows.lane + head * rows.head + row * rows.row;
 }
 
+// Of a tile's column x; null where there is none.
+template <typename E>
+struct KeyAndValue {
+  const E* k;
+  const E* v;
+};
+template <typename T, typename E>
+__device__ KeyAndValue<E> column_of(const Arguments<T, E>& a, const Place& p, const Columns& c,
+                                    int x) {
+  if (x >= c.count) return {nullptr, nullptr};
+  std::int64_t row = c.first + x;
+  int piece = 0;
+  while (row >= a.pieces[piece].rows) row -= a.pieces[piece++].rows;
+  const std::int64_t head = p.head / (a.s.heads / a.s.key_heads);
+  return {row_of<E>(a.pieces[piece].k, p.lane, head, row),
+          row_of<E>(a.pieces[piece].v, p.lane, head, row)};
+}
+
 template <typename T, typename E>
 __device__ void find_rows(Memory<T, E>& m, const Arguments<T, E>& a, const Place& p,
                           const Columns& c) {
   const int x = static_cast<int>(threadIdx.x);
   if (x >= kTile) return;
-  m.k[x] = nullptr;
-  m.v[x] = nullptr;
-  if (x >= c.count) return;
-  std::int64_t row = c.first + x;
-  int piece = 0;
-  while (row >= a.pieces[piece].rows) row -= a.pieces[piece++].rows;
-  const std::int64_t head = p.head / (a.s.heads / a.s.key_heads);
-  m.k[x] = row_of<E>(a.pieces[piece].k, p.lane, head, row);
-  m.v[x] = row_of<E>(a.pieces[piece].v, p.lane, head, row);
+  const KeyAndValue<E> column = column_of(a, p, c, x);
+  m.k[x] = column.k;
+  m.v[x] = column.v;
 }
 
 // Numbers of a row that pass through shared memory from number c on, in fours.
@@ -250,6 +266,13 @@ __device__ T finished(const Arguments<T, E>& a, const Place& p, const Columns& c
                                              query * stride[2] + column * stride[3]];
   }
   return static_cast<T>(kLog2E) * (static_cast<T>(a.s.scale) * product + rest);
+}
+
+// What is known of a query in the end: its largest score, base 2, and the sum of powers above it.
+template <typename T, typename E>
+__device__ void write_lse(const Arguments<T, E>& a, std::int64_t row, T most, T total) {
+  if (a.lse == nullptr) return;
+  a.lse[row] = total > T(0) ? (most + log2(total)) / static_cast<T>(kLog2E) : -INFINITY;
 }
 
 }  // namespace device

@@ -228,7 +228,7 @@ TEST(FusedAttention, ReadsATableInEitherLayout) {
   const at::Tensor rows = random_tensor(3, {1, 26, 2, 5});
   const std::vector<KeyPiece> pieces = {{rows, rows}};
   const at::Tensor copied = attend_fused(args, pieces, {}).z;
-  args.table = column_by_column(args.table);
+  args.table = laid_out_table(args.table);
   EXPECT_EQ(args.table.stride(1), 1);
   EXPECT_TRUE(attend_fused(args, pieces, {}).z.equal(copied));
 }

@@ -1,0 +1,138 @@
+// Attention without gradient in bf16 on tensor cores (attention.hpp has the equation). No
+// allocation, no synchronisation, the same launches for the same shapes, the same bits for the same
+// inputs.
+//
+//   Equation       (q_i + u) . k_j + (q_i + w) . r_{T-1-i+j'}, with both sums of queries rounded to
+//                  bf16 and products in f32; softmax in f32; its numerators rounded to bf16 for the
+//                  product with the values
+//   Shapes         q, z [B,T,H,d]; keys and values [B,m,G,d] a piece; table [H,W,d]; lse [B,H,T]
+//   Presumptions   d <= 128; compute capability 8.0; at most kMostPieces pieces; blocks < 2^31
+//   Decomposition  a block has 64 queries of one head, a warp 16 of them, in registers. It takes
+//                  64 columns at a time, whose keys, values and rows of the table are copied while
+//                  it computes with those before. A warp multiplies its queries by the 79 rows of
+//                  the table that they need, and writes the products to shared memory each query's
+//                  row shifted to its columns: the initial values of the scores' products
+//   Shared memory  81 KiB for d <= 64, 136 KiB above
+//   Flops          2 B H T K d of each of keys and values, 2.5 of positions; B H T K exponentials
+#include <cstdint>
+
+#include "host/kernel/cuda/relative_attention.cuh"
+#include "mneme_kernels/cuda/launch.hpp"
+
+namespace mneme::kernel {
+namespace device {
+
+// Of the block's tiles of columns from `tile` on, the first that a query sees.
+__device__ inline std::int64_t next_seen(const Problem& a, const Place& p, std::int64_t tile,
+                                         std::int64_t end) {
+  while (tile < end && !are_seen(a.s, p.query, columns_of(a.s, tile))) ++tile;
+  return tile;
+}
+
+template <int width>
+__device__ void finish_scores(const Problem& a, const Place& p, const Columns& columns,
+                              Scores& scores) {
+  const bool is_product = are_products(a, p, columns);
+  const auto factor = static_cast<float>(kLog2E * a.s.scale);
+#pragma unroll
+  for (int n = 0; n < kTile / 8; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int row = row_of_warp() + group() + i / 2 * 8;
+      scores[n][i] = is_product
+                         ? factor * scores[n][i]
+                         : finished(a, p, columns, row, n * 8 + pair() + i % 2, scores[n][i]);
+    }
+  }
+}
+
+template <int width>
+__device__ void write_rows(const Problem& a, const Place& p, const RunningRows<width>& r) {
+  const std::int64_t part = p.part * a.s.lanes * a.s.heads * a.s.queries;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const float total = sum_of_group(r.total[half]);
+    const std::int64_t query = p.query + row_of_warp() + group() + half * 8;
+    if (query >= a.s.queries) continue;
+    const std::int64_t row = (p.lane * a.s.heads + p.head) * a.s.queries + query;
+    const std::int64_t z = ((p.lane * a.s.queries + query) * a.s.heads + p.head) * a.s.width;
+    if (pair() == 0 && a.parts == 1) write_lse(a, row, r.most[half], total);
+    if (pair() == 0 && a.parts > 1) {
+      a.most[part + row] = r.most[half];
+      a.totals[part + row] = total;
+    }
+    const float share = total > 0.0F ? 1.0F / total : 0.0F;
+#pragma unroll
+    for (int i = 0; i < width / 4; ++i) {
+      const int c = i / 2 * 8 + pair() + i % 2;
+      if (c >= a.s.width) continue;
+      const float sum = r.sums[i / 2][half * 2 + i % 2];
+      if (a.parts > 1) {
+        a.sums[part * a.s.width + z + c] = sum;
+      } else {
+        narrow(sum * share, a.z[z + c]);
+      }
+    }
+  }
+}
+
+template <int width>
+__global__ void __launch_bounds__(kThreadsOfTile) relative_attention_kernel(Problem a) {
+  auto& memory = *static_cast<TileMemory<width>*>(dynamic_shared());
+  const Place place = place_of(a);
+  const std::int64_t tiles =
+      (a.s.free + kTile - 1) / kTile + (a.s.keys - a.s.free + kTile - 1) / kTile;
+  const std::int64_t end = tiles * (place.part + 1) / a.parts;
+  std::int64_t tile = next_seen(a, place, tiles * place.part / a.parts, end);
+  if (tile < end) begin_tile(memory, a, place, columns_of(a.s, tile), 0, false);
+  commit_copies();
+  Queries<width> queries;
+  load_queries(a, place, queries);
+  RunningRows<width> running;
+  for (int stage = 0; tile < end; stage ^= 1) {
+    const Columns columns = columns_of(a.s, tile);
+    const bool has_positions = have_positions(a, columns);
+    wait_for_copies<0>();
+    __syncthreads();  // all have waited, and have read what the next copies replace
+    tile = next_seen(a, place, tile + 1, end);
+    if (tile < end) {
+      begin_tile(memory, a, place, columns_of(a.s, tile), stage ^ 1, columns.have_places);
+    }
+    commit_copies();
+    Scores scores;
+    if (has_positions) place_positions(memory, queries, chunk_of(a, columns));
+    multiply_scores(memory, queries, stage, has_positions, scores);
+    finish_scores<width>(a, place, columns, scores);
+    add_scores(scores, running);
+    add_values(memory, stage, scores, running);
+  }
+  write_rows(a, place, running);
+}
+
+template <int width>
+cudaError_t launch_width(const Problem& a, cudaStream_t stream) {
+  const std::int64_t blocks = a.s.lanes * a.s.heads * a.tiles * a.parts;
+  return launch_with_shared(blocks, kThreadsOfTile, static_cast<int>(sizeof(TileMemory<width>)),
+                            stream, relative_attention_kernel<width>, a);
+}
+
+// Whether rows can be copied 16 bytes at a time.
+bool are_aligned(const Problem& a) {
+  const auto is_aligned = [&](const Rows& rows) {
+    return reinterpret_cast<std::uintptr_t>(rows.data) % 16 == 0 && rows.lane % 8 == 0 &&
+           rows.head % 8 == 0 && rows.row % 8 == 0;
+  };
+  bool out = a.s.width % 8 == 0 && is_aligned(a.in.table_by_row);
+  for (std::int64_t p = 0; p < a.in.n_pieces; ++p) {
+    out = out && is_aligned(a.pieces[p].k) && is_aligned(a.pieces[p].v);
+  }
+  return out;
+}
+
+cudaError_t launch_on_tensor_cores(Problem a, cudaStream_t stream) {
+  a.are_rows_aligned = are_aligned(a);
+  return a.s.width <= 64 ? launch_width<64>(a, stream) : launch_width<128>(a, stream);
+}
+
+}  // namespace device
+}  // namespace mneme::kernel
