@@ -32,11 +32,11 @@ double tolerance_of(Element element) {
   return element == Element::kF64 ? 1e-12 : element == Element::kF32 ? 3e-5 : 1.0 / 128;
 }
 
-// Arrays of one implementation's device. Those of elements begin `skew` elements behind an aligned
+// RowArrays of one implementation's device. Those of elements begin `skew` elements behind an aligned
 // address.
-class Arrays {
+class RowArrays {
  public:
-  Arrays(Device device, std::size_t skew) : device_(device), skew_(skew) {}
+  RowArrays(Device device, std::size_t skew) : device_(device), skew_(skew) {}
 
   // An array without values, for results that are compared.
   void* room(std::int64_t count, Element element) {
@@ -169,7 +169,7 @@ void expect_equal(const Results& ours, const Results& theirs, std::int64_t rows)
 Results activation_results(const RowKernels& kernels, Device device, const Case& c,
                            Activation function, Element element, bool has_bias) {
   Numbers numbers(11);
-  Arrays arrays(device, c.skew);
+  RowArrays arrays(device, c.skew);
   ActivationRows a;
   a.element = element;
   a.function = function;
@@ -201,7 +201,7 @@ struct Kind {
 
 Results sum_results(const RowKernels& kernels, Device device, const Case& c, const Kind& k) {
   Numbers numbers(13);
-  Arrays arrays(device, c.skew);
+  RowArrays arrays(device, c.skew);
   const Element sums = sums_of(k.residual);
   const std::int64_t entries = c.rows * c.width;
   SumRows a;
