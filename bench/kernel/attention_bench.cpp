@@ -16,7 +16,7 @@
 #include "bench/measure/peak.hpp"
 #include "bench/measure/program.hpp"
 #include "bench/measure/rounds.hpp"
-#include "host/backbone/attention/fused.hpp"
+#include "host/backbone/attention/kernels/fused.hpp"
 #include "host/backbone/attention/positions.hpp"
 #include "host/tensor/device.hpp"
 #include "host/tensor/torch.hpp"

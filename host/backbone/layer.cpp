@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "host/backbone/attention/fused.hpp"
+#include "host/backbone/attention/kernels/fused.hpp"
 #include "host/base/text.hpp"
 #include "host/tensor/torch.hpp"
 

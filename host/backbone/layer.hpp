@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "host/backbone/attention/kernels/choice.hpp"
 #include "host/backbone/attention/positions.hpp"
 #include "host/backbone/dropout.hpp"
 #include "host/backbone/linear.hpp"
@@ -26,6 +27,7 @@ struct LayerSettings : config::ModelConfig {
   at::ScalarType compute = at::kFloat;  // of matrix products
   std::vector<double> slopes = {};      // alibi; else empty
   bool recomputes = false;              // the feed-forward part, in the backward pass
+  AttentionDevice device = {};          // that chooses the kernel of attention
 
   [[nodiscard]] bool is_pre_norm() const { return norm == config::Norm::kPre; }
   [[nodiscard]] bool is_relative() const { return config::is_relative(position); }

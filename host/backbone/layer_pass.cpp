@@ -3,6 +3,8 @@
 #include <tuple>
 
 #include "host/backbone/attention/attention.hpp"
+#include "host/backbone/attention/kernels/choice.hpp"
+#include "host/backbone/attention/kernels/library.hpp"
 #include "host/backbone/attention/rotary_columns.hpp"
 #include "host/backbone/linear.hpp"
 #include "host/tensor/torch.hpp"
@@ -66,34 +68,54 @@ memory::LocalAttention LayerPass::attend_tokens(const memory::LayerContext& cont
   args.wants_mass = wants.mass;
   args.wants_lse = wants.lse;
   args.query_valid = scope_.token_valid;
-  const std::int64_t before = columns.placed + scope_.riders + scope_.past;
-  const at::Tensor valid = valid_columns(columns, q.size(0), tokens, scope_);
-  const bool shows_probabilities =
-      scope_.distances != nullptr && scope_.distances->wants(layer_.index());
-  AttentionOutput out;
-  if (can_be_fused(args) && !shows_probabilities) {
-    // With dropout the rows of clamped distances differ.
-    const std::int64_t clamp = args.table.defined() && has_dropout ? 0 : s.clamp_distance;
-    out = attend_fused(args, pieces, {scope_.window, &s.slopes, clamp, valid});
-  } else {
-    std::tie(args.k, args.v) = joined_pieces(pieces);
-    args.mask = mask_columns({columns.free, before, tokens}, valid, s, scope_);
-    // A token attends at least to itself, unless it is padding.
-    args.may_be_empty = scope_.token_valid.defined() || args.bias.defined();
-    if (shows_probabilities) {
-      args.on_probabilities = [&](const at::Tensor& p) {
-        scope_.distances->add(layer_.index(), p,
-                              {args.mask, args.query_valid, columns.free, before});
-      };
-    }
-    out = attend(args);
-  }
+  // A token attends at least to itself, unless it is padding or a memory's bias forbids it.
+  args.may_be_empty = scope_.token_valid.defined() || context.token_bias.defined();
+  const AttentionOutput out = attend_columns(
+      args, pieces, {columns.free, columns.placed + scope_.riders + scope_.past, tokens},
+      valid_columns(columns, q.size(0), tokens, scope_));
   memory::LocalAttention local;
   local.z = out.z;
   local.lse = out.lse;
   if (out.mass.defined()) local.mass = columns.original_order(out.mass);
   if (wants.context_projections) columns.projections(local.context_k, local.context_v);
   return local;
+}
+
+AttentionOutput LayerPass::attend_columns(AttentionArgs args, const std::vector<KeyPiece>& pieces,
+                                          const ColumnLayout& layout, const at::Tensor& valid) {
+  const LayerSettings& s = layer_.settings();
+  const bool has_slopes = !s.slopes.empty();
+  AttentionFacts facts = facts_of(args);
+  facts.device = s.device;
+  facts.has_slopes = has_slopes;
+  facts.has_invalid = valid.defined();
+  facts.has_window = scope_.window > 0;
+  facts.has_free = layout.free > 0;
+  facts.wants_probabilities =
+      scope_.distances != nullptr && scope_.distances->wants(layer_.index());
+  const AttentionPath path = choose_attention(s.attention_kernel, facts).path;
+  if (path == AttentionPath::kHost) {
+    // With dropout the rows of clamped distances differ.
+    const bool has_dropout = scope_.is_training && s.dropout > 0.0;
+    const std::int64_t clamp = args.table.defined() && has_dropout ? 0 : s.clamp_distance;
+    return attend_fused(args, pieces, {scope_.window, &s.slopes, clamp, valid});
+  }
+  if (path == AttentionPath::kFlash) return attend_by_library(path, args, pieces, scope_.window);
+  // The causal mask alone needs no tensor.
+  const bool has_mask = scope_.window > 0 || has_slopes || valid.defined();
+  if (path != AttentionPath::kEfficient || has_mask) {
+    args.mask = mask_columns(layout, valid, s, scope_);
+  }
+  if (path == AttentionPath::kEfficient) return attend_by_library(path, args, pieces, 0);
+  std::tie(args.k, args.v) = joined_pieces(pieces);
+  args.may_be_empty = args.may_be_empty || args.bias.defined();
+  if (facts.wants_probabilities) {
+    args.on_probabilities = [&](const at::Tensor& p) {
+      scope_.distances->add(layer_.index(), p,
+                            {args.mask, args.query_valid, layout.free, layout.placed});
+    };
+  }
+  return attend(args);
 }
 
 at::Tensor LayerPass::attention_block(const at::Tensor& h, const at::Tensor& x,

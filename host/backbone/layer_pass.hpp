@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "host/backbone/attention/columns.hpp"
-#include "host/backbone/attention/fused.hpp"
+#include "host/backbone/attention/kernels/fused.hpp"
 #include "host/backbone/decoder_services.hpp"
 #include "host/backbone/layer.hpp"
 #include "host/backbone/segment_scope.hpp"
@@ -52,6 +52,9 @@ class LayerPass {
   DecoderServices services_;
 
  private:
+  // By what choose_attention takes for these args, without k, v and mask.
+  AttentionOutput attend_columns(AttentionArgs args, const std::vector<KeyPiece>& pieces,
+                                 const ColumnLayout& layout, const at::Tensor& valid);
   at::Tensor attention_block(const at::Tensor& h, const at::Tensor& x,
                              memory::LocalAttention& local);
 };

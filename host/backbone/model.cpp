@@ -145,7 +145,8 @@ std::unique_ptr<Model> make_model(const config::ModelConfig& config, const Model
 Model::Model(const config::ModelConfig& config, const ModelSetup& setup)
     : info_(backbone_info(config, setup)),
       vocabulary_(setup.vocabulary),
-      settings_{config, info_.compute_dtype, slopes_of(config), setup.recomputes},
+      settings_{config, info_.compute_dtype, slopes_of(config), setup.recomputes,
+                attention_device(setup.device)},
       store_(setup.seed, setup.dtype, setup.device, setup.draws_parameters),
       noise_(setup.seed),
       tables_(config.width, config.clamp_distance,

@@ -256,6 +256,11 @@ MemoryConfig parse_memory_file(const std::filesystem::path& path,
   return memory;
 }
 
+bool may_differ_from_training(std::string_view key) {
+  return key == "model.same_length" || key == "model.clamp_distance" ||
+         key == "model.attention_kernel";
+}
+
 std::int64_t ModelConfig::longest_context() const {
   const bool is_dynamic =
       position == PositionScheme::kRotary && rotary.scaling == RotaryScaling::kDynamic;

@@ -53,6 +53,11 @@ enum class MemoryPosition { kPrevious, kFixed };
 constexpr auto words_of(MemoryPosition) { return std::array{"previous", "fixed"}; }
 enum class EmbeddingScale { kSqrt, kNone };
 constexpr auto words_of(EmbeddingScale) { return std::array{"sqrt", "none"}; }
+// What computes a layer's attention (host/backbone/attention/kernels/choice.hpp).
+enum class AttentionKernel { kAuto, kOperations, kFused, kFlash, kEfficient };
+constexpr auto words_of(AttentionKernel) {
+  return std::array{"auto", "operations", "fused", "flash", "efficient"};
+}
 enum class Init { kOfficial, kArticle, kGpt2 };
 constexpr auto words_of(Init) { return std::array{"official", "article", "gpt2"}; }
 enum class Carry { kRefuse, kReset };
@@ -144,6 +149,7 @@ struct ModelConfig {
   std::int64_t embedding = 256;  // width of the embedding table; default width
   double dropout = 0.1;          // in [0, 1)
   double attention_dropout = 0.0;
+  AttentionKernel attention_kernel = AttentionKernel::kAuto;  // a way of computing: not trained
   PositionScheme position = PositionScheme::kRelative;
   std::int64_t positions = 0;  // learned: rows of the table; 0 = the longest segment
   // The sliding window of a pretrained model, in tokens; 0 = none. It is not computed: longer
@@ -179,6 +185,11 @@ struct ModelConfig {
   [[nodiscard]] std::int64_t longest_context() const;
   friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
 };
+
+// Whether a trained model may be evaluated with another value of this key of [model]: of
+// same_length and clamp_distance, which published evaluations of Transformer-XL turn on for weights
+// trained without them, and of attention_kernel.
+[[nodiscard]] bool may_differ_from_training(std::string_view key);
 
 // One [[memory.tier]]: the host's own keys, and the plugin's options as they were written.
 struct TierConfig {

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <utility>
 
+#include "host/backbone/attention/kernels/choice.hpp"
 #include "host/base/error.hpp"
 #include "host/base/log.hpp"
 #include "host/memory/abi/groups.hpp"
@@ -45,6 +46,14 @@ void warn_of_slow_bf16(config::Precision precision, c10::Device device) {
   std::call_once(once, [] { log_warning(tensor::slow_bf16_text(tensor::bf16_time_ratio())); });
 }
 
+void check_attention(const config::ModelConfig& model, config::Precision precision,
+                     c10::Device device) {
+  const at::ScalarType compute = precision == config::Precision::kBf16  ? at::kBFloat16
+                                 : precision == config::Precision::kF64 ? at::kDouble
+                                                                        : at::kFloat;
+  backbone::check_attention_kernel(model, compute, backbone::attention_device(device));
+}
+
 }  // namespace
 
 config::Precision chosen_precision(config::Precision precision, c10::Device device) {
@@ -67,6 +76,7 @@ Runtime::Runtime(const config::Experiment& experiment, const RuntimeOptions& opt
       dataset_(options.dataset),
       loader_(options.loader) {
   warn_of_slow_bf16(precision_, device_);
+  if (options.computes) check_attention(experiment_.model, precision_, device_);
   if (!dataset_) dataset_ = std::make_shared<const data::Dataset>(experiment_.data);
   if (!loader_) loader_ = std::make_shared<plugin::PluginLoader>(memory::make_loader());
   backbone::ModelSetup setup =

@@ -34,6 +34,9 @@ struct RuntimeOptions {
   // Checkpoint::load_weights, load_initial_weights or copy_parameters fill it. The first two draw
   // what their source lacks.
   bool weights_follow = false;
+  // False: weights are read and written alone, so that model.attention_kernel may name a kernel that
+  // the device lacks.
+  bool computes = true;
   // Source of the free memory; Trainer and Sweep refuse a model that is estimated to need more
   // (ram_check.hpp). Empty: nothing is checked.
   FreeMemorySource free_memory = nullptr;
@@ -80,7 +83,8 @@ struct WeightsSource {
 class Runtime {
  public:
   // Chooses the number of threads where the caller left it to the model (tensor::fit_threads).
-  // Errors: Error (kUsage | kPlugin | kRun) as the data, the stack and the backbone give them.
+  // Errors: Error (kUsage | kPlugin | kRun) as the data, the stack and the backbone give them;
+  // kUsage for a kernel of attention that the device or the model lacks.
   Runtime(const config::Experiment& experiment, const RuntimeOptions& options);
 
   [[nodiscard]] const config::Experiment& experiment() const { return experiment_; }

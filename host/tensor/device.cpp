@@ -19,7 +19,6 @@
 
 #include "host/base/error.hpp"
 #include "host/base/process/process.hpp"
-#include "host/tensor/host_kernels.hpp"
 #include "host/tensor/thread_waits.hpp"
 
 namespace mneme::tensor {
@@ -61,7 +60,6 @@ void open_cuda_library() {
 }
 
 c10::Device open_cuda(const std::string& name) {
-  static_cast<void>(wants_cuda_attention());  // says now what is wrong with it
   open_cuda_library();
   const std::int64_t visible = count_cuda_devices();
   if (visible < 1 || !at::globalContext().hasCUDA()) {
@@ -84,13 +82,17 @@ c10::Device open_cuda(const std::string& name) {
   return {c10::kCUDA, static_cast<c10::DeviceIndex>(index)};
 }
 
-// The device's name from the driver; LibTorch's CPU libraries cannot tell it.
-std::string cuda_name(int index) {
-  using GetName = int (*)(char*, int, int);
+// A function of the driver, which knows what LibTorch's CPU libraries cannot tell; null where there
+// is none.
+template <typename Function>
+Function of_driver(const char* name) {
   void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (driver == nullptr) return "CUDA device";
+  return driver == nullptr ? nullptr : reinterpret_cast<Function>(dlsym(driver, name));
+}
+
+std::string cuda_name(int index) {
   std::array<char, 128> name{};
-  auto* const get_name = reinterpret_cast<GetName>(dlsym(driver, "cuDeviceGetName"));
+  const auto get_name = of_driver<int (*)(char*, int, int)>("cuDeviceGetName");
   const bool is_known = get_name != nullptr && get_name(name.data(), 127, index) == 0;
   return is_known ? name.data() : "CUDA device";
 }
@@ -129,6 +131,15 @@ c10::Device open_device(const std::string& name) {
 
 std::int64_t count_cuda_devices() {
   return static_cast<std::int64_t>(at::detail::getCUDAHooks().getNumGPUs());
+}
+
+std::int64_t compute_capability(c10::Device device) {
+  constexpr int kMajor = 75, kMinor = 76;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
+  const auto attribute = of_driver<int (*)(int*, int, int)>("cuDeviceGetAttribute");
+  int major = 0, minor = 0;
+  const bool is_known = attribute != nullptr && attribute(&major, kMajor, device.index()) == 0 &&
+                        attribute(&minor, kMinor, device.index()) == 0;
+  return is_known ? 10 * major + minor : 0;
 }
 
 bool has_cuda_driver() {

@@ -24,6 +24,9 @@ namespace mneme::tensor {
 // CUDA devices that are visible; 0 before the first one was opened.
 [[nodiscard]] std::int64_t count_cuda_devices();
 
+// The compute capability of a CUDA device, 90 for 9.0; 0 where the driver does not say it.
+[[nodiscard]] std::int64_t compute_capability(c10::Device device);
+
 // Whether NVIDIA's driver is installed; without it no CUDA device can be opened.
 [[nodiscard]] bool has_cuda_driver();
 

@@ -1,11 +1,7 @@
 #include "host/tensor/host_kernels.hpp"
 
-#include <cstdlib>
-#include <string_view>
 #include <utility>
 
-#include "host/base/error.hpp"
-#include "host/kernel/cuda/attention.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::tensor {
@@ -14,43 +10,17 @@ namespace {
 thread_local bool is_without_kernels = false;
 thread_local const kernel::RowKernels* given_row_kernels = nullptr;
 
-constexpr const char* kCudaAttention = "MNEME_CUDA_ATTENTION";
-
 }  // namespace
 
-bool has_host_kernels(const at::Tensor& x) { return x.is_cpu() && !is_without_kernels; }
+bool has_host_kernels() { return !is_without_kernels; }
 
 bool uses_host_kernels(const at::Tensor& x) {
-  return has_host_kernels(x) && !at::GradMode::is_enabled();
+  return x.is_cpu() && has_host_kernels() && !at::GradMode::is_enabled();
 }
 
 const kernel::CrossEntropyKernels* cross_entropy_kernels(const at::Tensor& x) {
-  const bool computes = x.is_cuda() && !is_without_kernels;
+  const bool computes = x.is_cuda() && has_host_kernels();
   return computes ? kernel::CrossEntropyKernels::for_cuda() : nullptr;
-}
-
-bool has_cuda_attention(const at::Tensor& x) {
-  static const bool is_wanted = wants_cuda_attention();
-  return x.is_cuda() && is_wanted && !is_without_kernels;
-}
-
-bool wants_cuda_attention() {
-  const char* const value = std::getenv(kCudaAttention);
-  const std::string_view wanted = value == nullptr ? "" : value;
-  if (wanted.empty() || wanted == "plain") return false;
-  if (wanted != "fused") {
-    throw_usage({.where = kCudaAttention,
-                 .failed = "unknown value",
-                 .expected = "\"fused\" or \"plain\"",
-                 .got = str('"', wanted, '"')});
-  }
-  if (!kernel::CudaAttention::is_built()) {
-    throw_usage({.where = kCudaAttention,
-                 .failed = "the program was built without CUDA sources",
-                 .expected = "\"plain\", or a build where nvcc is found (MNEME_CUDA=ON)",
-                 .got = "\"fused\""});
-  }
-  return true;
 }
 
 WithoutHostKernels::WithoutHostKernels() : before_(std::exchange(is_without_kernels, true)) {}

@@ -9,21 +9,15 @@
 
 namespace mneme::tensor {
 
-// Whether this thread uses the host's kernels for tensors like x: on the CPU.
-[[nodiscard]] bool has_host_kernels(const at::Tensor& x);
-// The same for kernels that have no backward pass: without gradient.
+// Whether this thread uses the host's kernels.
+[[nodiscard]] bool has_host_kernels();
+// Whether it uses those for the CPU that have no backward pass, for tensors like x: without
+// gradient.
 [[nodiscard]] bool uses_host_kernels(const at::Tensor& x);
 
 // The host's kernels for rows of logits on the device of x: on CUDA, in a program that was built
 // with its sources. Null where this thread uses LibTorch's operations, or the CPU's kernels.
 [[nodiscard]] const kernel::CrossEntropyKernels* cross_entropy_kernels(const at::Tensor& x);
-
-// Whether this thread uses the host's attention kernel for CUDA for tensors like x: on CUDA, where
-// a user asked for it.
-[[nodiscard]] bool has_cuda_attention(const at::Tensor& x);
-// What the environment variable MNEME_CUDA_ATTENTION says: "fused", or "plain", the default. Error
-// (kUsage) for anything else, and for "fused" in a program that was built without CUDA sources.
-[[nodiscard]] bool wants_cuda_attention();
 
 // While one lives, its thread computes with LibTorch's operations instead of the host's kernels, so
 // that all operations can be counted.

@@ -61,6 +61,7 @@ ImportReport import_official(const fs::path& weights, const config::Experiment& 
   run::RuntimeOptions with_data;
   with_data.dataset = vocabulary_alone(experiment.data, options);
   with_data.weights_follow = true;
+  with_data.computes = false;
   run::Runtime runtime(experiment, with_data);
   ImportReport report;
   report.weights = load_initial_weights(runtime, weights, options.prefix, options.names);

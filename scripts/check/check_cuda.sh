@@ -13,7 +13,7 @@ On a machine with a GPU: builds program, plugins and tests with CUDA sources (bu
   kernels     every test of a CUDA kernel, the plugins' and the host's, against its reference in double precision
   device      the tests of opening and naming devices, and that a step of generation waits for one only once
   golden      the official numbers (tests/golden), with every model on the device
-  attention   the host's own attention (MNEME_CUDA_ATTENTION=fused): golden numbers with it, and its speed over
+  attention   the host's own attention (model.attention_kernel = "fused"): golden numbers with it, and its speed over
               LibTorch's operations (attention_bench)
   rivals      mneme beside compiled PyTorch, a step for each part of scripts/bench/compare_gpu.py (where Python has PyTorch)
   ncu         the kernels of a training step of enwik8 and of GPT-2 by time, from NVIDIA's ncu (where it is there)
@@ -194,7 +194,7 @@ golden() {
 attention() {
   local log=$out/attention.log arguments=(1)
   [[ $device == cpu ]] || arguments=(5 "$device")
-  MNEME_TEST_DEVICE=$device MNEME_CUDA_ATTENTION=fused build/cuda/tests/golden_test || return 1
+  MNEME_TEST_DEVICE=$device MNEME_TEST_ATTENTION=fused build/cuda/tests/golden_test || return 1
   figure="golden: $(passed_of "$log")"
   build/cuda/bench/attention_bench "${arguments[@]}" | tee "$out/attention_bench.txt" || return 1
   [[ $device == cpu ]] || figure+="; times LibTorch's speed, least and most of all shapes: "

@@ -54,11 +54,22 @@ TEST_F(Use, RefusesADeviceThatIsNotThere) {
       {"cuda"});
 }
 
+TEST_F(Use, RefusesAKernelOfAttentionThatTheDeviceLacks) {
+  for (const char* kernel : {"fused", "flash", "efficient"}) {
+    expect_refusal(run_mneme({"train", experiment(tiny()), "--run", file("run"), "--set",
+                              str("model.attention_kernel=", kernel)}),
+                   2, {"model.attention_kernel", "it computes on CUDA alone", "\"auto\""});
+    EXPECT_FALSE(std::filesystem::exists(file("run")));
+  }
+}
+
 TEST_F(Use, EvalTakesOnlyTheModelsSwitches) {
   expect_done(run_mneme({"train", experiment(tiny()), "--run", file("run"), "--quiet"}));
-  expect_done(run_mneme({"eval", file("run"), "--set", "model.clamp_distance=2", "--quiet"}));
+  expect_done(run_mneme({"eval", file("run"), "--set", "model.clamp_distance=2", "--set",
+                         "model.attention_kernel=operations", "--quiet"}));
   expect_refusal(run_mneme({"eval", file("run"), "--set", "model.layers=2"}), 2,
-                 {"eval --set model.layers", "model.same_length or model.clamp_distance"});
+                 {"eval --set model.layers",
+                  "model.same_length, model.clamp_distance or model.attention_kernel"});
 }
 
 TEST(AbiOps, PrintsEverySchema) {

@@ -34,6 +34,14 @@ at::Device test_device() {
   return tensor::open_device(named != nullptr && *named != '\0' ? named : "cpu");
 }
 
+config::AttentionKernel test_attention() {
+  const char* const word = std::getenv("MNEME_TEST_ATTENTION");
+  if (word == nullptr || *word == '\0') return config::AttentionKernel::kAuto;
+  const auto kernel = find_word<config::AttentionKernel>(word);
+  EXPECT_TRUE(kernel) << "MNEME_TEST_ATTENTION=" << word;
+  return kernel.value_or(config::AttentionKernel::kAuto);
+}
+
 void Comparison::check(const std::string& name, const at::Tensor& ours, const at::Tensor& theirs) {
   ++count_;
   const at::Tensor expected = theirs.to(at::kCPU, at::kDouble);

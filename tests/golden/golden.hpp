@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "host/config/experiment.hpp"
+
 namespace mneme::golden {
 
 // $MNEME_GOLDEN/<family>/*.safetensors, default tests/golden/ of the source tree; sorted.
@@ -14,6 +16,9 @@ std::vector<std::filesystem::path> files(const std::string& family);
 
 // The device that models compute on: $MNEME_TEST_DEVICE ("cuda"), default the CPU.
 at::Device test_device();
+
+// model.attention_kernel of those models: $MNEME_TEST_ATTENTION, default "auto".
+config::AttentionKernel test_attention();
 
 // Collects comparisons of one file at one dtype.
 class Comparison {

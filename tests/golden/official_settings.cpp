@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "host/base/text.hpp"
+#include "tests/golden/golden.hpp"
 
 namespace mneme::golden {
 
@@ -43,6 +44,7 @@ config::ModelConfig official_model(const SafetensorsFile& file) {
   const Json embedding = setting(file, "d_embed");
   c.embedding = embedding.is_null() ? c.width : embedding.get<int64_t>();
   c.dropout = c.attention_dropout = 0.0;
+  c.attention_kernel = test_attention();
   c.norm = setting(file, "pre_lnorm").get<bool>() ? config::Norm::kPre : config::Norm::kPost;
   c.tie_embedding = setting(file, "tie_weight");
   c.clamp_distance = std::max<int64_t>(0, setting(file, "clamp_len"));

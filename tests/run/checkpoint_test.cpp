@@ -24,6 +24,7 @@ using test::weights_of;
 using test::xl_cache;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 // A folder with the checkpoint of two steps of an experiment.
@@ -258,6 +259,22 @@ TEST(Checkpoint, RefusesToResumeWithOtherSettings) {
               HasSubstr("[model] dropout = 0.2"));
   EXPECT_THAT(load_error(small_experiment(xl_cache(12), {"data.alphabet=9"}), file.path()),
               HasSubstr("alphabet"));
+}
+
+// A way of computing, which no message about another model names either.
+TEST(Checkpoint, ResumesWithAnotherKernelOfAttention) {
+  const CheckpointFile file(small_experiment(xl_cache(12)));
+  Trainer trainer(small_experiment(xl_cache(12), {"model.attention_kernel=operations"}));
+  trainer.load(file.path());
+  EXPECT_EQ(trainer.step(), 2);
+  run::Runtime narrow(
+      small_experiment(xl_cache(12), {"model.attention_kernel=operations", "model.ff=9"}), {});
+  EXPECT_THAT(
+      error_of([&] {
+        static_cast<void>(
+            run::Checkpoint::open(file.path()).load_weights(narrow, config::Carry::kRefuse));
+      }),
+      AllOf(HasSubstr("[model] ff"), Not(HasSubstr("attention_kernel"))));
 }
 
 TEST(Checkpoint, ResumesWithAnotherLengthAndReporting) {

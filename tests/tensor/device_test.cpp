@@ -9,8 +9,6 @@
 
 #include "host/base/error.hpp"
 #include "host/base/process/process.hpp"
-#include "host/kernel/cuda/attention.hpp"
-#include "host/tensor/host_kernels.hpp"
 #include "host/tensor/to_device.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/base/temporary_folder.hpp"
@@ -45,6 +43,7 @@ TEST(Device, OpensCudaOrSaysWhyNot) {
     const at::Tensor ones = torch::ones({4}, at::TensorOptions(device));
     tensor::synchronize(device);
     EXPECT_EQ(ones.sum().item<float>(), 4.0F);
+    EXPECT_GE(tensor::compute_capability(device), 50);
     EXPECT_THAT(test::error_of([] { static_cast<void>(tensor::open_device("cuda:99")); }),
                 StartsWith("4: device cuda:99: there is no such device"));
     return;
@@ -63,31 +62,6 @@ TEST(Device, SendsWhatTheHostMade) {
   values.zero_();
   EXPECT_EQ(sent.device(), device);
   EXPECT_TRUE(sent.cpu().equal(torch::arange(5, at::kLong)));
-}
-
-// Which attention is used on CUDA; said before the device is looked for.
-TEST(Device, ReadsWhichAttentionCudaUses) {
-  const char* const name = "MNEME_CUDA_ATTENTION";
-  for (const char* value : {"", "plain"}) {
-    setenv(name, value, 1);
-    EXPECT_FALSE(tensor::wants_cuda_attention());
-  }
-  setenv(name, "fused", 1);
-  bool is_wanted = false;
-  const std::string error = test::error_of([&] { is_wanted = tensor::wants_cuda_attention(); });
-  EXPECT_EQ(is_wanted, kernel::CudaAttention::is_built());
-  EXPECT_THAT(error,
-              is_wanted ? std::string("no error")
-                        : "2: MNEME_CUDA_ATTENTION: the program was built without CUDA sources: "
-                          "expected \"plain\", or a build where nvcc is found (MNEME_CUDA=ON), got "
-                          "\"fused\"");
-  setenv(name, "fussed", 1);
-  EXPECT_EQ(test::error_of([] { static_cast<void>(tensor::open_device("cuda")); }),
-            "2: MNEME_CUDA_ATTENTION: unknown value: expected \"fused\" or \"plain\", got "
-            "\"fussed\"");
-  unsetenv(name);
-  EXPECT_FALSE(tensor::wants_cuda_attention());
-  EXPECT_FALSE(tensor::has_cuda_attention(torch::ones({1})));
 }
 
 // The number of threads and OMP_NUM_THREADS, as they were before the test.

@@ -78,11 +78,11 @@ void check_set(const OpenArguments& arguments,
     }
     const std::string table = override.key.substr(0, override.key.find('.'));
     if (table == "eval" || table == "memory" || table == "data") continue;
-    // Published evaluations of Transformer-XL turn these on for weights trained without them.
-    if (override.key == "model.same_length" || override.key == "model.clamp_distance") continue;
+    if (config::may_differ_from_training(override.key)) continue;
     throw_usage(arguments.parser->path(), ' ', override.text(),
                 ": the trained model is measured as it is: expected a key of eval, memory or data, "
-                "model.same_length or model.clamp_distance; train a new run for other settings");
+                "model.same_length, model.clamp_distance or model.attention_kernel; train a new "
+                "run for other settings");
   }
 }
 

@@ -44,10 +44,10 @@ std::vector<config::Override> overrides_of(const GenerateArguments& arguments,
   for (const config::Override& given : arguments.set.overrides()) {
     const std::string table = given.key.substr(0, given.key.find('.'));
     if (table != "eval" && table != "memory" && table != "generate" &&
-        given.key != "model.same_length" && given.key != "model.clamp_distance") {
+        !config::may_differ_from_training(given.key)) {
       throw_usage("generate ", given.text(),
                   ": the trained model generates as it is: expected a key of generate, eval or "
-                  "memory, model.same_length or model.clamp_distance");
+                  "memory, model.same_length, model.clamp_distance or model.attention_kernel");
     }
     overrides.push_back(given);
   }

@@ -348,6 +348,14 @@ void list_model(Fields& keys, ModelConfig& model) {
     keys.field({"lora_alpha", "updates are multiplied by lora_alpha / lora_rank"}, model.lora_alpha,
                kAboveZero);
   }
+  if (keys.lists(model.attention_kernel != AttentionKernel::kAuto)) {
+    keys.field({"attention_kernel",
+                "what computes attention, where it can: auto = the fastest of the device; "
+                "operations = LibTorch's operations; on CUDA only: fused = the host's kernel, "
+                "without gradient; flash, efficient = LibTorch's kernels, which store no scores. A "
+                "way of computing: it may differ from that of the training"},
+               model.attention_kernel);
+  }
   if (keys.is_reading()) check_model(keys.reader(), model);
   if (keys.lists(model.adaptive.has_value())) {
     keys.table({"adaptive", "adaptive embedding and softmax; absent = plain ones"},

@@ -31,6 +31,7 @@ std::vector<std::string> setting_differences(const config::ModelConfig& expected
   const auto table_of = [](const config::ModelConfig& model) {
     config::Experiment experiment;
     experiment.model = model;
+    experiment.model.attention_kernel = {};
     return *config::parse_toml(config::to_toml(experiment), "model").find("model");
   };
   const config::Value ours = table_of(expected), theirs = table_of(got);
@@ -248,8 +249,8 @@ std::string first_of(const std::vector<std::string>& lines) {
   return text;
 }
 
-// The settings that a resumed run must share with the checkpoint: all but paths, pins, lengths and
-// reporting.
+// The settings that a resumed run must share with the checkpoint: all but paths, pins, lengths,
+// reporting and the kernel of attention.
 config::Experiment determining_settings(config::Experiment experiment) {
   experiment.memory.plugins.clear();
   for (config::TierConfig& tier : experiment.memory.tiers) tier.sha256.clear();
@@ -260,6 +261,7 @@ config::Experiment determining_settings(config::Experiment experiment) {
   }
   experiment.eval = {};
   experiment.generate = {};
+  experiment.model.attention_kernel = {};
   const config::TrainConfig none;
   experiment.train.steps = 1;
   experiment.train.epochs = 0;

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <utility>
 
-#include "host/backbone/attention/fused.hpp"
+#include "host/backbone/attention/kernels/fused.hpp"
 #include "host/backbone/embedding/device_nll.hpp"
 #include "host/backbone/embedding/linear_nll.hpp"
 #include "host/backbone/layer.hpp"

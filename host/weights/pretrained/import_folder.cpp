@@ -318,6 +318,7 @@ FolderImportReport import_folder(const fs::path& path, const FolderImportOptions
   run::RuntimeOptions with_data;
   with_data.dataset = open_data(experiment, data, model, path);
   with_data.weights_follow = true;
+  with_data.computes = false;
   check_vocabulary(model, *with_data.dataset, path);
   run::Runtime runtime(experiment, with_data);
   FolderImportReport report{.family = family.model_type};

@@ -6,9 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "host/backbone/attention/fused.hpp"
+#include "host/backbone/attention/kernels/fused.hpp"
 #include "host/backbone/attention/positions.hpp"
-#include "host/tensor/dense_product.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/backbone/support.hpp"
 
@@ -112,7 +111,6 @@ TEST_P(FusedAttention, EqualsTensorOperations) {
   Problem problem(c);
   const AttentionOutput plain = problem.plain();
   const at::NoGradGuard no_grad;
-  ASSERT_TRUE(can_be_fused(problem.args));
   const AttentionOutput fused = attend_fused(problem.args, problem.pieces, problem.rule);
   EXPECT_EQ(fused.z.scalar_type(), c.type);
   EXPECT_EQ(fused.lse.scalar_type(), score_dtype(c.type));
@@ -126,7 +124,6 @@ TEST_P(FusedAttention, EqualsTensorOperations) {
 TEST_P(FusedAttention, HasTheGradientsOfTensorOperations) {
   const FusedCase& c = GetParam();
   Problem problem(c);
-  EXPECT_EQ(can_be_fused(problem.args), c.type != at::kBFloat16 || !tensor::has_bf16_units());
   const AttentionOutput fused = attend_fused(problem.args, problem.pieces, problem.rule);
   const std::vector<at::Tensor> ours = problem.gradients(fused);
   const std::vector<at::Tensor> theirs = problem.gradients(problem.plain());
@@ -180,30 +177,6 @@ std::vector<FusedCase> fused_cases() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Schemes, FusedAttention, testing::ValuesIn(fused_cases()));
-
-TEST(FusedAttention, IsNotForDropoutMassesAndGradientsOfBiases) {
-  AttentionArgs args;
-  args.q = at::zeros({1, 2, 1, 4});
-  EXPECT_TRUE(can_be_fused(args));
-  args.bias = at::zeros({1, 1, 2, 2}).requires_grad_();
-  EXPECT_FALSE(can_be_fused(args));
-  {
-    const at::NoGradGuard no_grad;
-    EXPECT_TRUE(can_be_fused(args));
-  }
-  args.bias = at::Tensor();
-  args.dropout = 0.1;
-  EXPECT_FALSE(can_be_fused(args));
-  args.dropout = 0.0;
-  args.wants_mass = true;
-  EXPECT_FALSE(can_be_fused(args));
-  args.wants_mass = false;
-  args.virtual_logit = at::zeros({1, 1, 2});
-  EXPECT_FALSE(can_be_fused(args));
-  args.virtual_logit = at::Tensor();
-  args.q = args.q.to(at::kHalf);
-  EXPECT_FALSE(can_be_fused(args));
-}
 
 // The result may not depend on how the work is divided.
 TEST(FusedAttention, IsTheSameWithSeveralThreads) {

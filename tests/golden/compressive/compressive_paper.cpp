@@ -25,6 +25,7 @@ config::ModelConfig model_config(const SafetensorsFile& file) {
   c.width = c.embedding = whole(file, "d");
   c.ff = whole(file, "d_ff");
   c.dropout = c.attention_dropout = 0.0;
+  c.attention_kernel = test_attention();
   c.norm = config::Norm::kPost;
   c.tie_embedding = false;
   c.embedding_scale = config::EmbeddingScale::kNone;

@@ -44,6 +44,7 @@ DecoderCase::DecoderCase(const fs::path& folder)
       weights::read_config(names_.family, folder_.config(), folder.string());
   config_ = read.model;
   config_.dropout = config_.attention_dropout = 0.0;
+  config_.attention_kernel = test_attention();
   vocabulary_ = read.vocabulary;
 }
 

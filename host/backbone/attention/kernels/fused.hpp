@@ -30,19 +30,14 @@ struct ColumnRule {
   at::Tensor valid{};  // [B,K] bool; undefined = all
 };
 
-// Whether attend_fused computes what `args` asks for. It does on the CPU; on CUDA without gradients
-// and for heads of at most CudaAttention::kMostWidth, where the user asked for it
-// (tensor::wants_cuda_attention). It does not where dropout, column mass, a look at the
-// probabilities or a virtual key is wanted, where trains_fused() is false with gradients, or where
-// the score bias needs a gradient. Gradients flow from z and lse to q, keys, values, table and
-// position biases.
-[[nodiscard]] bool can_be_fused(const AttentionArgs& args);
-// Whether a training in this compute dtype uses attend_fused: in bf16 only on processors without
-// bf16 products, because the backward pass computes in f32.
+// Whether a training on the CPU in this compute dtype uses attend_fused: in bf16 only on processors
+// without bf16 products, because the backward pass computes in f32.
 [[nodiscard]] bool trains_fused(at::ScalarType compute);
 
-// Attention over `pieces`, in this order, for args without k, v and mask. A query without keys has
-// z = 0 and lse = -inf. Not twice differentiable. Deterministic, whatever the number of threads.
+// Attention over `pieces`, in this order, for args without k, v and mask that choose_attention
+// gives to AttentionPath::kHost. Gradients flow from z and lse to q, keys, values, table and
+// position biases. A query without keys has z = 0 and lse = -inf. Not twice differentiable.
+// Deterministic, whatever the number of threads.
 AttentionOutput attend_fused(const AttentionArgs& args, const std::vector<KeyPiece>& pieces,
                              const ColumnRule& rule);
 

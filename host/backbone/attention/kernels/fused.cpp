@@ -1,4 +1,4 @@
-#include "host/backbone/attention/fused.hpp"
+#include "host/backbone/attention/kernels/fused.hpp"
 
 #include <c10/core/DeviceGuard.h>
 
@@ -182,9 +182,10 @@ void attend_on_cuda(const kernel::AttentionShape& shape, const kernel::Attention
   const char* const failed = kernel::CudaAttention::attend(
       shape, inputs, results, workspace.data_ptr(), tensor::stream_of(device));
   if (failed == nullptr) return;
-  throw_device({.where = "attention on CUDA",
-                .failed = failed,
-                .hint = "MNEME_CUDA_ATTENTION=plain computes with LibTorch's operations"});
+  throw_device(
+      {.where = "attention on CUDA",
+       .failed = failed,
+       .hint = "--set model.attention_kernel=operations computes with LibTorch's operations"});
 }
 
 AttentionOutput attended(const kernel::AttentionShape& shape, const Operands& operands,
@@ -371,18 +372,6 @@ std::pair<at::Tensor, at::Tensor> joined_pieces(const std::vector<KeyPiece>& pie
 bool trains_fused(at::ScalarType compute) {
   return compute == at::kFloat || compute == at::kDouble ||
          (compute == at::kBFloat16 && !tensor::has_bf16_units());
-}
-
-bool can_be_fused(const AttentionArgs& args) {
-  const at::ScalarType type = args.q.scalar_type();
-  const bool is_on_cuda = tensor::has_cuda_attention(args.q) && !at::GradMode::is_enabled() &&
-                          args.q.size(3) <= kernel::CudaAttention::kMostWidth;
-  if (!(tensor::has_host_kernels(args.q) || is_on_cuda) || args.dropout > 0.0 || args.wants_mass ||
-      args.on_probabilities || args.virtual_logit.defined()) {
-    return false;
-  }
-  if (!at::GradMode::is_enabled()) return trains_fused(type) || type == at::kBFloat16;
-  return trains_fused(type) && !(args.bias.defined() && args.bias.requires_grad());
 }
 
 at::Tensor empty_table(std::int64_t heads, std::int64_t rows, std::int64_t width,

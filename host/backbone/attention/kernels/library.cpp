@@ -1,0 +1,226 @@
+#include "host/backbone/attention/kernels/library.hpp"
+
+#include <ATen/Context.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "host/backbone/attention/shift.hpp"
+#include "host/tensor/torch_function.hpp"
+
+namespace mneme::backbone {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// Heads are a multiple of it wide, and strides of queries, keys, values: 16 bytes of bf16.
+constexpr std::int64_t kRowMultiple = 8;
+// The memory-efficient kernel reads and writes rows of biases in pieces of so many bytes at most.
+constexpr std::int64_t kBiasMultiple = 16;
+constexpr std::int64_t kCausalFromBottomRight = 2;  // LibTorch's sdp::CustomMaskType
+
+std::int64_t rounded(std::int64_t n, std::int64_t multiple) {
+  return (n + multiple - 1) / multiple * multiple;
+}
+
+// [B,n,heads,d] as the kernels read it: heads padded with zeros, rows aligned to 16 bytes.
+at::Tensor kernel_rows(const at::Tensor& rows) {
+  const std::int64_t width = rows.size(3), padding = rounded(width, kRowMultiple) - width;
+  if (padding > 0) return at::constant_pad_nd(rows, {0, padding});
+  bool is_aligned =
+      rows.stride(3) == 1 && reinterpret_cast<std::uintptr_t>(rows.const_data_ptr()) % 16 == 0;
+  for (std::int64_t d = 0; d < 3; ++d) {
+    is_aligned = is_aligned && rows.stride(d) % kRowMultiple == 0;
+  }
+  return is_aligned ? rows : rows.clone(at::MemoryFormat::Contiguous);
+}
+
+// Rows of G heads as H.
+at::Tensor repeated_heads(const at::Tensor& rows, std::int64_t heads) {
+  const std::int64_t shared = heads / rows.size(2);
+  if (shared == 1) return rows;
+  return rows.unsqueeze(3)
+      .expand({rows.size(0), rows.size(1), rows.size(2), shared, rows.size(3)})
+      .reshape({rows.size(0), rows.size(1), heads, rows.size(3)});
+}
+
+// What is added to the scores, [H|1,B|1,T,K] in the compute dtype: relative term, mask, biases.
+// bf16 rounds them as it rounds the products of queries and keys, by 1/512 of their size.
+class TermsFunction : public torch::autograd::Function<TermsFunction> {
+ public:
+  using Optional = std::optional<at::Tensor>;
+
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& q, const Optional& /*table*/,
+                            const Optional& /*position*/, const Optional& /*bias*/,
+                            const AttentionArgs* args, std::int64_t keys) {
+    const at::Tensor &table = args->table, &position = args->position_bias, &bias = args->bias;
+    const std::int64_t placed = keys - args->first_placed;
+    const auto extent = [&](std::int64_t dim, std::int64_t of_table) {
+      std::int64_t most = table.defined() ? of_table : 1;
+      for (const at::Tensor* t : {&args->mask, &bias}) {
+        if (t->defined()) most = std::max(most, t->size(dim));
+      }
+      return most;
+    };
+    const at::Tensor out = at::empty({extent(0, q.size(2)), extent(1, q.size(0)), q.size(1),
+                                      rounded(keys, kBiasMultiple)},
+                                     q.options())
+                               .narrow(3, 0, keys);
+    at::Tensor qw;
+    if (table.defined()) {
+      qw = scaled_query(q.permute({2, 0, 1, 3}), position, args->scale)
+               .view({q.size(2), q.size(0) * q.size(1), q.size(3)});
+      out.narrow(3, 0, args->first_placed).zero_();
+      out.narrow(3, args->first_placed, placed)
+          .copy_(shifted(at::bmm(qw, table.transpose(1, 2)), q.size(0), placed));
+    } else {
+      out.zero_();
+    }
+    if (args->mask.defined()) out.add_(args->mask);
+    if (bias.defined()) out.add_(bias);
+    ctx->save_for_backward({qw, table, position, bias});
+    ctx->saved_data["scale"] = args->scale;
+    ctx->saved_data["first_placed"] = args->first_placed;
+    return out;
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    const variable_list saved = ctx->get_saved_variables();
+    const at::Tensor &qw = saved[0], &table = saved[1], &position = saved[2], &bias = saved[3];
+    const at::Tensor& grad = grads[0];  // [H|1,B|1,T,K]
+    const std::int64_t first_placed = ctx->saved_data["first_placed"].toInt();
+    variable_list out(6);
+    if (bias.defined() && bias.requires_grad()) {
+      out[3] = at::sum_to(grad, bias.sizes()).to(bias.scalar_type());
+    }
+    if (!table.defined()) return out;
+    const at::Tensor raw =
+        unshifted(grad.narrow(3, first_placed, grad.size(3) - first_placed), table.size(1));
+    const at::Tensor grad_qw = at::bmm(raw, table).mul_(ctx->saved_data["scale"].toDouble());
+    out[0] = grad_qw.view({grad.size(0), grad.size(1), grad.size(2), table.size(2)})
+                 .permute({1, 2, 0, 3});
+    if (table.requires_grad()) out[1] = at::bmm(raw.transpose(1, 2), qw);
+    if (position.defined() && position.requires_grad()) {
+      out[2] = grad_qw.sum(1).to(position.scalar_type());
+    }
+    return out;
+  }
+};
+
+// Undefined where the causal mask is all.
+at::Tensor terms_of(const AttentionArgs& args, std::int64_t keys) {
+  if (!args.table.defined() && !args.mask.defined() && !args.bias.defined()) return {};
+  const at::Tensor terms = TermsFunction::apply(args.q, tensor::optional_input(args.table),
+                                                tensor::optional_input(args.position_bias),
+                                                tensor::optional_input(args.bias), &args, keys);
+  return terms.permute({1, 0, 2, 3}).expand({args.q.size(0), args.q.size(2), args.q.size(1), keys});
+}
+
+// FlashAttention's backward pass adds gradients of queries with atomic operations, unless LibTorch
+// is asked for deterministic algorithms: then each block of keys writes sums of its own. While they
+// are asked for, LibTorch also fills every tensor that it makes without values; that is turned off.
+class DeterministicKernels {
+ public:
+  DeterministicKernels() {
+    at::globalContext().setDeterministicAlgorithms(true, false);
+    at::globalContext().setDeterministicFillUninitializedMemory(false);
+  }
+  ~DeterministicKernels() {
+    at::globalContext().setDeterministicAlgorithms(is_on_, warns_);
+    at::globalContext().setDeterministicFillUninitializedMemory(fills_);
+  }
+  DeterministicKernels(const DeterministicKernels&) = delete;
+  DeterministicKernels& operator=(const DeterministicKernels&) = delete;
+
+ private:
+  bool is_on_ = at::globalContext().deterministicAlgorithms();
+  bool warns_ = at::globalContext().deterministicAlgorithmsWarnOnly();
+  bool fills_ = at::globalContext().deterministicFillUninitializedMemory();
+};
+
+class KernelFunction : public torch::autograd::Function<KernelFunction> {
+ public:
+  using Optional = std::optional<at::Tensor>;
+
+  // q [B,T,H,d], k, v [B,K,G,d]; terms [B,H,T,K]. Returns z [B,T,H,d] and lse [B,H,T or more].
+  static variable_list forward(AutogradContext* ctx, const at::Tensor& q, const at::Tensor& k,
+                               const at::Tensor& v, const Optional& terms, bool is_flash,
+                               double scale, std::int64_t window) {
+    ctx->saved_data["is_flash"] = is_flash;
+    ctx->saved_data["scale"] = scale;
+    ctx->saved_data["window"] = window;
+    at::Tensor z, lse, seed, offset;
+    if (is_flash) {
+      const auto [left, right] = window_of(window);
+      std::tie(z, lse, seed, offset, std::ignore) = at::_flash_attention_forward(
+          q, k, v, {}, {}, q.size(1), k.size(1), 0.0, true, false, scale, left, right);
+    } else {
+      std::tie(z, lse, seed, offset, std::ignore, std::ignore) = at::_efficient_attention_forward(
+          q, k, v, terms, {}, {}, {}, {}, 0.0, kCausalFromBottomRight, true, scale);
+    }
+    ctx->save_for_backward({q, k, v, terms.value_or(at::Tensor()), z, lse, seed, offset});
+    ctx->mark_non_differentiable({lse});
+    return {z, lse};
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    const variable_list saved = ctx->get_saved_variables();
+    const at::Tensor &q = saved[0], &k = saved[1], &v = saved[2], &terms = saved[3];
+    const at::Tensor &z = saved[4], &lse = saved[5], &seed = saved[6], &offset = saved[7];
+    const double scale = ctx->saved_data["scale"].toDouble();
+    variable_list out(7);
+    if (ctx->saved_data["is_flash"].toBool()) {
+      const DeterministicKernels deterministic;
+      const auto [left, right] = window_of(ctx->saved_data["window"].toInt());
+      std::tie(out[0], out[1], out[2]) =
+          at::_flash_attention_backward(grads[0], q, k, v, z, lse, {}, {}, q.size(1), k.size(1),
+                                        0.0, true, seed, offset, scale, left, right);
+      return out;
+    }
+    // With one part of the keys each gradient is written by one block of threads.
+    constexpr std::int64_t kParts = 1;
+    const Optional bias = tensor::optional_input(terms);
+    std::tie(out[0], out[1], out[2], out[3]) = at::_efficient_attention_backward(
+        grads[0], q, k, v, bias, z, {}, {}, q.size(1), k.size(1), lse, 0.0, seed, offset,
+        kCausalFromBottomRight, bias && bias->requires_grad(), scale, kParts);
+    return out;
+  }
+
+ private:
+  // Rows to the left of a query's own column, and to its right; none = no bound.
+  static std::pair<std::optional<std::int64_t>, std::optional<std::int64_t>> window_of(
+      std::int64_t window) {
+    if (window == 0) return {};
+    return {window - 1, 0};
+  }
+};
+
+}  // namespace
+
+AttentionOutput attend_by_library(AttentionPath path, const AttentionArgs& args,
+                                  const std::vector<KeyPiece>& pieces, std::int64_t window) {
+  const std::int64_t tokens = args.q.size(1), heads = args.q.size(2), width = args.q.size(3);
+  std::vector<at::Tensor> keys, values;
+  for (const KeyPiece& piece : pieces) {
+    keys.push_back(piece.k);
+    values.push_back(piece.v);
+  }
+  const bool is_flash = path == AttentionPath::kFlash;
+  const auto in_one = [&](const std::vector<at::Tensor>& parts) {
+    const at::Tensor all = parts.size() == 1 ? parts[0] : at::cat(parts, 1);
+    return kernel_rows(is_flash ? all : repeated_heads(all, heads));
+  };
+  at::Tensor q = args.q;
+  if (args.content_bias.defined()) q = q + args.content_bias.to(q.scalar_type());
+  const at::Tensor k = in_one(keys), v = in_one(values);
+  const variable_list out =
+      KernelFunction::apply(kernel_rows(q), k, v, tensor::optional_input(terms_of(args, k.size(1))),
+                            is_flash, args.scale, window);
+  AttentionOutput attended;
+  attended.z = out[0].narrow(3, 0, width);
+  if (args.wants_lse) attended.lse = out[1].narrow(2, 0, tokens);
+  return attended;
+}
+
+}  // namespace mneme::backbone
