@@ -109,15 +109,16 @@ at::Tensor Layer::norm_before(const at::Tensor& rows, bool weight_gradient,
 
 Projections Layer::project(const at::Tensor& rows) const {
   const LayerSettings& s = *settings_;
-  const at::Tensor all = linear(rows, in_compute(qkv()), weights_.qkv_bias, s.compute);
-  const auto part = [&](std::int64_t first, std::int64_t heads) {
-    return all.narrow(2, first, heads * s.head_width)
-        .view({rows.size(0), rows.size(1), heads, s.head_width});
+  // One split, whose gradient is one concatenation; that of three views is a sum of three tensors
+  // that are zeros elsewhere.
+  const std::vector<at::Tensor> parts =
+      linear(rows, in_compute(qkv()), weights_.qkv_bias, s.compute)
+          .split_with_sizes({s.query_width(), s.key_width(), s.key_width()}, 2);
+  const auto of_heads = [&](const at::Tensor& part, std::int64_t heads) {
+    return part.view({rows.size(0), rows.size(1), heads, s.head_width});
   };
-  Projections out;
-  out.q = part(0, s.heads);
-  out.k = part(s.query_width(), s.key_heads());
-  out.v = part(s.query_width() + s.key_width(), s.key_heads());
+  Projections out{of_heads(parts[0], s.heads), of_heads(parts[1], s.key_heads()),
+                  of_heads(parts[2], s.key_heads())};
   if (s.qk_norm) {
     out.q = normed_heads(out.q, weights_.query_norm);
     out.k = normed_heads(out.k, weights_.key_norm);
