@@ -7,7 +7,7 @@
 #include <numeric>
 #include <utility>
 
-#include "host/backbone/attention/kernels/fused.hpp"
+#include "host/backbone/attention/kernels/choice.hpp"
 #include "host/backbone/embedding/device_nll.hpp"
 #include "host/backbone/embedding/linear_nll.hpp"
 #include "host/backbone/layer.hpp"
@@ -51,12 +51,38 @@ Extents training_extents(const config::Experiment& e, const ModelSizes& sizes) {
   return extents_of(e, e.train.lanes, e.train.segment, sizes, e.train.precision);
 }
 
-// Whether attention keeps its probabilities for the backward pass: the host's kernel for the CPU
-// computes them again, LibTorch's operations do not.
-bool keeps_probabilities(const config::Experiment& e, bool is_cuda) {
-  const bool is_bf16 = e.train.precision == config::Precision::kBf16;
-  return is_cuda || e.model.attention_dropout > 0.0 ||
-         !backbone::trains_fused(is_bf16 ? at::kBFloat16 : at::kFloat);
+// Bytes of a score in the tensors of the size of all scores that attention makes, and keeps in
+// training: the operations' probabilities, or what is added to scores for the memory-efficient
+// kernel. 0 = there are none, a kernel computes scores again.
+struct ScoreTensors {
+  std::int64_t bytes = 0;
+  bool are_probabilities = false;
+};
+
+// On CUDA for a device with products of bf16.
+ScoreTensors score_tensors(const config::Experiment& e, const Extents& x, bool is_training,
+                           bool is_cuda) {
+  const bool is_relative = config::is_relative(e.model.position);
+  const backbone::AttentionFacts facts{
+      .device = {is_cuda ? c10::kCUDA : c10::kCPU, 80},
+      .compute = x.compute_bytes == 2 ? at::kBFloat16
+                 : x.value_bytes == 8 ? at::kDouble
+                                      : at::kFloat,
+      .head_width = e.model.head_width,
+      .has_gradient = is_training,
+      .has_dropout = is_training && e.model.attention_dropout > 0.0,
+      .is_relative = is_relative,
+      .has_slopes = e.model.position == config::PositionScheme::kAlibi};
+  switch (backbone::choose_attention(e.model.attention_kernel, facts).path) {
+    case backbone::AttentionPath::kOperations:
+      return {x.score_bytes, true};
+    case backbone::AttentionPath::kEfficient:
+      return {is_relative ? x.compute_bytes : 0, false};
+    case backbone::AttentionPath::kHost:
+    case backbone::AttentionPath::kFlash:
+      return {};
+  }
+  return {};
 }
 
 // The feed-forward's inner rows, with dropout their mask and their product too.
@@ -74,14 +100,15 @@ std::int64_t layer_activations(const config::Experiment& e, const Extents& x, bo
   const std::int64_t rows = x.lanes * (x.tokens + x.riders);
   const std::int64_t widths = (e.train.recompute ? 3 + has_dropout : 4 + 2 * has_dropout) +
                               (e.model.norm == config::Norm::kPre);
-  const bool keeps = keeps_probabilities(e, is_cuda);
+  const ScoreTensors scores = score_tensors(e, x, /*is_training=*/true, is_cuda);
+  const bool keeps = scores.are_probabilities;
   const std::int64_t queries = !keeps ? 2 : config::is_relative(e.model.position) ? 4 : 3;
   const std::int64_t inner = rows * queries + 2 * x.lanes * x.columns;
   const std::int64_t ff = e.train.recompute ? 0 : inner_rows_of_feed_forward(e);
-  const std::int64_t scores = !keeps ? 0 : e.model.attention_dropout > 0.0 ? 2 : 1;
+  const std::int64_t count = e.model.attention_dropout > 0.0 ? 2 : 1;
   return rows * widths * x.width * x.value_bytes +
          (inner * x.inner + rows * ff * x.ff) * x.compute_bytes +
-         x.lanes * x.tokens * scores * x.heads * x.columns * x.score_bytes;
+         x.lanes * x.tokens * x.heads * x.columns * count * scores.bytes;
 }
 
 // What the backward pass of one layer holds at once beside the activations.
@@ -94,9 +121,10 @@ struct LayerTemporaries {
 LayerTemporaries layer_temporaries(const config::Experiment& e, const Extents& x, bool is_cuda) {
   const std::int64_t rows = x.lanes * (x.tokens + x.riders);
   const std::int64_t columns = x.lanes * x.columns;
+  const ScoreTensors scores = score_tensors(e, x, /*is_training=*/true, is_cuda);
   const LayerTemporaries attention =
-      keeps_probabilities(e, is_cuda)
-          ? LayerTemporaries{3 * columns * x.heads * x.tokens * x.score_bytes,
+      scores.bytes > 0
+          ? LayerTemporaries{3 * columns * x.heads * x.tokens * scores.bytes,
                              "3 attention matrices"}
           : LayerTemporaries{2 * (rows + columns) * x.inner * x.compute_bytes,
                              "gradients of queries, keys, values and the attention's result"};
@@ -274,9 +302,8 @@ Footprint evaluation_footprint(const config::Experiment& e, const ModelSizes& si
   const std::int64_t rows = sizes.context_rows;
   const Extents x = extents_of(e, lanes, tokens, sizes, precision);
   const std::int64_t held = rows * x.lanes * x.layers;
-  // The host's kernel for the CPU keeps the scores of a few queries and columns alone.
-  const std::int64_t scores =
-      is_cuda ? x.lanes * x.tokens * x.heads * x.columns * x.score_bytes : 0;
+  const std::int64_t scores = x.lanes * x.tokens * x.heads * x.columns *
+                              score_tensors(e, x, /*is_training=*/false, is_cuda).bytes;
   const std::int64_t passing = x.lanes * (x.tokens + x.riders);
   const std::int64_t count = sizes.backbone_parameters + sizes.memory_parameters;
   const char* const keys = "eval.lanes, eval.segment or the memory's rows (eval_rows)";

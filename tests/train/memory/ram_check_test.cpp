@@ -8,6 +8,7 @@
 
 #include "host/base/error.hpp"
 #include "host/memory/abi/groups.hpp"
+#include "host/run/cost/footprint.hpp"
 #include "host/run/sweep.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/train/trainer.hpp"
@@ -68,6 +69,24 @@ TEST(RamCheck, EstimatesAsTheDryRunAndTheRuntimeDo) {
   EXPECT_LT(outline, made + made / 10);
   EXPECT_GE(run::outline_evaluation(experiment, options).total(),
             run::evaluation_footprint(runtime).total());
+}
+
+// On CUDA: the operations' probabilities, what the memory-efficient kernel adds to scores, nothing.
+TEST(RamCheck, CountsTheScoresThatAttentionKeeps) {
+  const auto bytes_of = [](const std::string& position, const std::string& kernel) {
+    const config::Experiment experiment = small_experiment(
+        "",
+        {"train.precision=bf16", "model.position=" + position, "model.attention_kernel=" + kernel});
+    std::int64_t bytes = 0;
+    for (const run::FootprintPart& use : run::training_footprint(experiment, 20, true).uses) {
+      if (use.name == "activations of the layers") bytes = use.bytes;
+    }
+    return bytes;
+  };
+  EXPECT_LT(bytes_of("none", "auto"), bytes_of("relative", "auto"));
+  EXPECT_EQ(bytes_of("none", "auto"), bytes_of("none", "efficient"));
+  EXPECT_LT(bytes_of("relative", "auto"), bytes_of("relative", "operations"));
+  EXPECT_EQ(bytes_of("relative", "flash"), bytes_of("relative", "operations"));
 }
 
 // Half a petabyte of weights: what was made before the refusal would fail otherwise.
