@@ -74,9 +74,9 @@ TEST(RamCheck, EstimatesAsTheDryRunAndTheRuntimeDo) {
 // On CUDA: the operations' probabilities, what the memory-efficient kernel adds to scores, nothing.
 TEST(RamCheck, CountsTheScoresThatAttentionKeeps) {
   const auto bytes_of = [](const std::string& position, const std::string& kernel) {
-    const config::Experiment experiment = small_experiment(
-        "",
-        {"train.precision=bf16", "model.position=" + position, "model.attention_kernel=" + kernel});
+    const config::Experiment experiment =
+        small_experiment("", {"train.precision=bf16", "model.attention_dropout=0",
+                              "model.position=" + position, "model.attention_kernel=" + kernel});
     std::int64_t bytes = 0;
     for (const run::FootprintPart& use : run::training_footprint(experiment, 20, true).uses) {
       if (use.name == "activations of the layers") bytes = use.bytes;
