@@ -9,7 +9,7 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "scripts/bench"))
 if sys.version_info < (3, 9):
     print("skipped: scripts/bench/scaling_model.py needs Python 3.9")
@@ -185,7 +185,7 @@ class Plans(unittest.TestCase):
 
     # docs/scaling.md, "The files"
     def test_the_files_of_the_documentation_are_those_of_the_script(self):
-        docs = Path(__file__).resolve().parents[2] / "docs/scaling"
+        docs = Path(__file__).resolve().parents[3] / "docs/scaling"
         memories, small = ["--memories", *model.NAMES], ["wt103", "enwik8", "--utilisation", "0.15", "--least-ms", "10"]
         commands = [("slow", ["wt103", "--tokens-per-second", "2000", "--memory-gbytes", "20", "--links", "100g", "--tables", "strong"])]
         for folder, trainings in (("wt103_enwik8", small), ("decoder", ["decoder"])):

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 SCRIPT = ROOT / "scripts/bench/compare_gpu.py"
 sys.path.insert(0, str(SCRIPT.parent))
 if sys.version_info < (3, 11):

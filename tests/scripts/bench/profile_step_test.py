@@ -8,7 +8,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 SCRIPT = ROOT / "scripts/bench/profile_step.py"
 sys.path.insert(0, str(SCRIPT.parent))
 if sys.version_info < (3, 11):

@@ -8,7 +8,7 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "scripts/bench"))
 if sys.version_info < (3, 11):
     print("skipped: scripts/bench/compare_official.py needs Python 3.11")
