@@ -88,6 +88,9 @@ Progress::Line Progress::parts(const ProgressState& state) const {
   if (elapsed > 0 && tokens > 0) {
     line.speed = format_count(static_cast<double>(tokens) / elapsed) + " tokens/s";
     if (state.mfu) line.speed += str(", MFU ", format_number(100.0 * *state.mfu, 1), " %");
+    if (state.peak_bytes) {
+      line.speed += str(", GPU ", human_bytes(static_cast<std::uint64_t>(*state.peak_bytes)));
+    }
   }
   line.time = time_text(state, elapsed);
   return line;

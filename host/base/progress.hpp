@@ -73,7 +73,8 @@ struct ProgressState {
   std::int64_t tokens = 0;          // target tokens processed so far
   std::optional<double> loss = {};  // nats per token
   std::optional<double> learning_rate = {};
-  std::optional<double> mfu = {};  // model FLOPs utilization, 0.25 = a quarter
+  std::optional<double> mfu = {};               // model FLOPs utilization, 0.25 = a quarter
+  std::optional<std::int64_t> peak_bytes = {};  // of a GPU's memory
 };
 
 // A note as a line for programs, {"note": text}, and how such a line shows progress:

@@ -94,7 +94,8 @@ void Display::next_run() {
 void Display::update(const run::StepReport& report) {
   if (progress_ == nullptr) return;
   if (report.mfu) mfu_ = report.mfu;
-  progress_->update({report.step, report.tokens, report.loss, report.lr, mfu_});
+  if (report.peak_device_bytes) peak_bytes_ = report.peak_device_bytes;
+  progress_->update({report.step, report.tokens, report.loss, report.lr, mfu_, peak_bytes_});
 }
 
 void Display::update(std::int64_t segments, std::int64_t tokens) {

@@ -71,7 +71,8 @@ class Display {
   double first_run_ = 0.0;       // when it began
   bool is_later_phase_ = false;  // of the run
   std::unique_ptr<Progress> progress_;
-  std::optional<double> mfu_;  // of the newest report that has one
+  std::optional<double> mfu_;  // of the newest report that has one, as peak_bytes_
+  std::optional<std::int64_t> peak_bytes_;
   std::optional<LogListener> hush_;
 };
 

@@ -10,6 +10,7 @@
 #include "host/eval/protocol.hpp"
 #include "host/eval/rank_exchange.hpp"
 #include "host/eval/run_segment.hpp"
+#include "host/tensor/device_memory.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::eval {
@@ -362,12 +363,16 @@ Result evaluate_stream(backbone::Model& model, memory::Stack& stack, data::Strea
   const at::NoGradGuard no_grad;
   model.train(false);
   model.set_context_rows(stack.context_rows(memory::Phase::kEvaluation));
+  const c10::Device device = model.info().device;
+  tensor::reset_peak_bytes(device);
   const double start = clock.seconds();
   Evaluator evaluator(model, stack, options);
   data::TokenSegment segment;
   while (stream.next(segment)) evaluator.run(segment);
   Result result = evaluator.finish();
   result.seconds = clock.seconds() - start;
+  result.peak_device_bytes = tensor::peak_bytes(device);
+  tensor::reset_peak_bytes(device);
   return result;
 }
 

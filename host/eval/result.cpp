@@ -86,6 +86,7 @@ Json to_json(const Result& result) {
   json["state_bytes"] = result.state_bytes;
   json["final_state_bytes"] = result.final_state_bytes;
   json["cached_projection_bytes"] = result.cached_projection_bytes;
+  if (result.peak_device_bytes) json["peak_device_bytes"] = *result.peak_device_bytes;
   return json;
 }
 

@@ -84,6 +84,8 @@ struct Result {
   std::int64_t state_bytes = 0;              // slots, queues and waiting rows: the largest seen
   std::int64_t final_state_bytes = 0;        // after the last segment
   std::int64_t cached_projection_bytes = 0;  // kept keys and values: the largest seen
+  // The most that tensors on a GPU held at once; absent on the CPU.
+  std::optional<std::int64_t> peak_device_bytes = {};
 
   [[nodiscard]] double loss() const { return total.loss(); }
   [[nodiscard]] double perplexity() const { return total.perplexity(); }

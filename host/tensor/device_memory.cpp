@@ -34,8 +34,10 @@ std::optional<FreeMemory> free_device_memory(c10::Device device) {
   if (allocator == nullptr) return std::nullopt;
   const auto stats = allocator->getDeviceStats(device.index());
   const auto [free, total] = allocator->getMemoryInfo(device.index());
-  const std::int64_t kept = stats.reserved_bytes[kAll].current - stats.allocated_bytes[kAll].current;
-  return FreeMemory{static_cast<std::int64_t>(free) + kept, str("of the GPU's ", human_bytes(total))};
+  const std::int64_t kept =
+      stats.reserved_bytes[kAll].current - stats.allocated_bytes[kAll].current;
+  return FreeMemory{static_cast<std::int64_t>(free) + kept,
+                    str("of the GPU's ", human_bytes(total))};
 }
 
 }  // namespace mneme::tensor

@@ -143,6 +143,9 @@ class Trainer {
   void save();
   // Of this process' training; nothing before train(), without a folder, and on ranks other than 0.
   [[nodiscard]] const run::Utilization& utilization() const { return utilization_; }
+  // The most that tensors on the GPU held at once in the steps of this process, up to the last line
+  // of the metrics; absent on the CPU.
+  [[nodiscard]] std::optional<std::int64_t> peak_device_bytes() const { return peak_device_bytes_; }
   // The ranks over which the lanes are split; nullptr in a training of one process.
   [[nodiscard]] const Parallel* parallel() const { return parallel_.get(); }
   // The folder's writer; nullptr without a folder and on ranks other than 0.
@@ -163,6 +166,9 @@ class Trainer {
 
  private:
   struct StepSums;
+
+  // Into the report of a step that is logged; the next interval begins.
+  void note_peak(run::StepReport& report);
 
   // The state before a step, restored when the step fails.
   struct StepStart {
@@ -232,6 +238,7 @@ class Trainer {
   LearningCurve curve_;
   run::RunProgress done_;  // its positions and lines of the metrics are those of the last save()
   run::Utilization utilization_;  // measured before the first step that is logged
+  std::optional<std::int64_t> peak_device_bytes_;
   bool is_training_mode_ = false;
   bool has_first_weights_ = false;        // those of rank 0
   memory::FiniteWatch* watch_ = nullptr;  // while a failed step runs once more

@@ -7,6 +7,7 @@
 #include "host/optim/optimizer.hpp"
 #include "host/run/record/evaluation_recorder.hpp"
 #include "host/run/record/run_writer.hpp"
+#include "host/tensor/device_memory.hpp"
 #include "host/train/trainer.hpp"
 
 namespace mneme::train {
@@ -57,11 +58,13 @@ void Trainer::run_steps(
   const std::int64_t window = train.bptt_segments * train.lanes * train.segment;
   std::int64_t tokens = 0;  // with and without target, since the line before or this process began
   double seconds = done_.seconds;
+  tensor::reset_peak_bytes(runtime_->device());
   while (!is_finished()) {
     tokens += optim::accumulation(train, done_.step) * window;
     run::StepReport report = train_step();
     const bool is_logged = every > 0 && is_due(every);
     if (every > 0) done_.interval.add(report);
+    if (is_logged) note_peak(report);
     if (writer_ && is_logged) {
       report.mfu = utilization_.of(static_cast<double>(tokens) / (report.seconds - seconds),
                                    parallel_ ? parallel_->ranks().size() : 1);
@@ -72,6 +75,12 @@ void Trainer::run_steps(
     if (is_logged) done_.interval = {};
     after_step(report, is_logged);
   }
+}
+
+void Trainer::note_peak(run::StepReport& report) {
+  report.peak_device_bytes = tensor::peak_bytes(runtime_->device());
+  peak_device_bytes_ = std::max(peak_device_bytes_, report.peak_device_bytes);
+  tensor::reset_peak_bytes(runtime_->device());
 }
 
 void Trainer::train(run::Observer* observer) {

@@ -38,6 +38,8 @@ TEST(Progress, ShowsTheShareOfTheDevicesArithmetic) {
   clock.advance(1.0);
   EXPECT_EQ(progress.line({.step = 1, .tokens = 10, .mfu = 0.3456}),
             "train 1/4  10 tokens/s, MFU 34.6 %  3.00s left");
+  EXPECT_EQ(progress.line({.step = 1, .tokens = 10, .mfu = 0.3456, .peak_bytes = 3LL << 29}),
+            "train 1/4  10 tokens/s, MFU 34.6 %, GPU 1.5 GiB  3.00s left");
 }
 
 TEST(Progress, TerminalRedrawsOneLine) {

@@ -43,6 +43,7 @@ run::StepReport step_report(std::int64_t step) {
   report.tokens = 100 * step;
   report.seconds = 0.5 * static_cast<double>(step);
   report.mfu = 0.25;
+  report.peak_device_bytes = 3 << 20;
   report.losses = {{"0.memory.balance", 0.125}};
   report.metrics = {{"0.memory.gate", 0.75}};
   return report;
@@ -107,6 +108,7 @@ TEST(TensorBoard, ShowsTrainingAndEvaluations) {
   EXPECT_FLOAT_EQ(events[1].scalars.at("train/grad_norm"), 0.5F);
   EXPECT_FLOAT_EQ(events[1].scalars.at("train/lr"), 1e-3F);
   EXPECT_FLOAT_EQ(events[2].scalars.at("train/tokens_per_second"), 200.0F);
+  EXPECT_FLOAT_EQ(events[2].scalars.at("train/peak_device_bytes"), 3145728.0F);
   EXPECT_FLOAT_EQ(events[2].scalars.at("loss/0.memory.balance"), 0.125F);
   EXPECT_FLOAT_EQ(events[2].scalars.at("memory/0.memory.gate"), 0.75F);
   EXPECT_EQ(events[3].step, 4);
@@ -115,6 +117,7 @@ TEST(TensorBoard, ShowsTrainingAndEvaluations) {
   EXPECT_FLOAT_EQ(events[3].scalars.at("valid/accuracy"), 0.25F);
   EXPECT_FLOAT_EQ(events[3].scalars.at("valid/state_bytes"), 4096.0F);
   EXPECT_THAT(events[3].scalars, Not(Contains(Key("valid/bits_per_character"))));
+  EXPECT_THAT(events[3].scalars, Not(Contains(Key("valid/peak_device_bytes"))));
 }
 
 TEST(TensorBoard, MeasuresSpeedSinceTheRunContinued) {

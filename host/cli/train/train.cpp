@@ -195,6 +195,8 @@ Json json_of(train::Trainer& trainer, const fs::path& folder, const Json& evalua
           {"best_step", trainer.valid_record().best_step},
           {"tokens", trainer.tokens()},
           {"utilization", run::to_json(trainer.utilization())},
+          {"peak_device_bytes",
+           trainer.peak_device_bytes() ? Json(*trainer.peak_device_bytes()) : Json(nullptr)},
           {"backbone_parameters", trainer.runtime().backbone_parameter_count()},
           {"memory_parameters", trainer.runtime().memory_parameter_count()},
           {"plugins", run::to_json(trainer.runtime().stack().identities())},

@@ -180,6 +180,12 @@ double training_mfu(const Run& run) {
   return seconds > 0.0 ? 100.0 * used / seconds : kUnknown;
 }
 
+double peak_device_mebibytes(const Run& run) {
+  double most = kUnknown;
+  for (const TrainingPoint& point : run.training) most = std::fmax(most, point.peak_device_bytes);
+  return most / static_cast<double>(1 << 20);
+}
+
 void add_costs(const Comparison& comparison, std::vector<Metric>& out) {
   const auto line = [&](const char* key, const char* name, Against against,
                         const ValueOfRun& value) {
@@ -208,6 +214,8 @@ void add_costs(const Comparison& comparison, std::vector<Metric>& out) {
       comparison,
       {.key = "training_mfu", .name = "training MFU, %", .digits = 1, .against = Against::kRatio},
       [](const Arm&, const Run& run) { return training_mfu(run); }, out);
+  line("training_peak_device_mebibytes", "peak memory of the GPU in training, MiB", Against::kRatio,
+       [](const Arm&, const Run& run) { return peak_device_mebibytes(run); });
   line("evaluation_tokens_per_second", "evaluation tokens/s", Against::kRatio,
        of_evaluation([](const EvaluationSummary& e) { return e.result("tokens_per_second"); }));
   line("peak_mebibytes", "peak memory of the process, MiB", Against::kRatio,

@@ -108,8 +108,9 @@ struct TrainingPoint {
   std::int64_t tokens = 0;
   double seconds = 0.0;
   double mfu = std::numeric_limits<double>::quiet_NaN();  // since the point before; NaN = not known
-  std::map<std::string, double> metrics = {};             // of tiers, "<tier>.<name>"
-  std::map<std::string, double> losses = {};              // auxiliary losses of tiers, likewise
+  double peak_device_bytes = std::numeric_limits<double>::quiet_NaN();  // likewise
+  std::map<std::string, double> metrics = {};                           // of tiers, "<tier>.<name>"
+  std::map<std::string, double> losses = {};  // auxiliary losses of tiers, likewise
 };
 
 // A line of metrics.jsonl of kind "eval".

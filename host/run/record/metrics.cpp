@@ -78,6 +78,11 @@ void add_all(std::vector<Scalar>& out, const std::string& folder,
   for (const auto& [name, value] : values) out.push_back({folder + name, value});
 }
 
+void add_bytes(std::vector<Scalar>& out, const std::string& folder,
+               const std::optional<std::int64_t>& peak) {
+  if (peak) out.push_back({folder + "peak_device_bytes", static_cast<double>(*peak)});
+}
+
 }  // namespace
 
 std::vector<Scalar> scalars_of(const StepReport& report, std::int64_t tokens, double seconds) {
@@ -88,6 +93,7 @@ std::vector<Scalar> scalars_of(const StepReport& report, std::int64_t tokens, do
     out.push_back({"train/tokens_per_second", more / (report.seconds - seconds)});
   }
   if (report.mfu) out.push_back({"train/mfu", *report.mfu});
+  add_bytes(out, "train/", report.peak_device_bytes);
   add_all(out, "loss/", report.losses);
   add_all(out, "memory/", report.metrics);
   return out;
@@ -104,6 +110,7 @@ std::vector<Scalar> scalars_of(const EvalReport& report) {
   }
   out.push_back({split + "state_bytes", static_cast<double>(result.state_bytes)});
   out.push_back({split + "tokens_per_second", result.tokens_per_second()});
+  add_bytes(out, split, result.peak_device_bytes);
   add_all(out, split + "loss/", result.losses);
   add_all(out, split + "memory/", result.metrics);
   return out;

@@ -252,6 +252,19 @@ TEST_F(Load, WeighsUtilizationsByTheirTime) {
   EXPECT_EQ(found->values, (std::vector<std::vector<double>>{{43.75}}));  // percent
 }
 
+TEST_F(Load, TakesTheLargestPeakOfTheGpu) {
+  test::write_run(folder("a"), small_, small_.arms[0], 1);
+  write_file_atomic(folder("a") / "metrics.jsonl",
+                    R"({"kind": "step", "step": 1, "tokens": 8, "seconds": 1}
+{"kind": "step", "step": 2, "tokens": 16, "seconds": 2, "peak_device_bytes": 3145728}
+{"kind": "step", "step": 3, "tokens": 24, "seconds": 3, "peak_device_bytes": 2097152}
+)");
+  const std::vector<Metric> all = metrics(load({folder("a")}));
+  const Metric* const found = find_metric(all, "training_peak_device_mebibytes");
+  ASSERT_NE(found, nullptr);
+  EXPECT_EQ(found->values, (std::vector<std::vector<double>>{{3.0}}));
+}
+
 TEST_F(Load, RefusesADamagedComparisonAndOneOfAnotherVersion) {
   test::write_comparison(folder("a"), small_);
   const fs::path file = folder("a") / "comparison.json";
