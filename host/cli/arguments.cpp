@@ -20,6 +20,7 @@
 #include "host/config/toml/schema.hpp"
 #include "host/plugin/plugin_search.hpp"
 #include "host/tensor/device.hpp"
+#include "host/tensor/device_memory.hpp"
 
 namespace mneme::cli {
 
@@ -367,9 +368,10 @@ void MachineArguments::add(const Command& command) {
   command.flag("--force", is_forced, "Run even if the model may need more memory than is free");
 }
 
-FreeMemorySource MachineArguments::free_memory() const {
+FreeMemorySource MachineArguments::free_memory(c10::Device opened) const {
   if (is_forced) return nullptr;
-  return [] { return mneme::free_memory(); };
+  if (opened.is_cpu()) return [] { return mneme::free_memory(); };
+  return [opened] { return tensor::free_device_memory(opened); };
 }
 
 void add_plugin_folders(const Command& command, std::vector<fs::path>& folders) {

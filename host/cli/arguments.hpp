@@ -2,6 +2,8 @@
 // arguments.cpp, cli.cpp and definition.cpp alone include CLI11, which takes seconds to compile.
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -175,8 +177,8 @@ struct MachineArguments {
   void add(const Command& command);
   // Without --force, for commands that do not compare with free memory.
   void add_place(const Command& command);
-  // For run::RuntimeOptions: no check with --force.
-  [[nodiscard]] FreeMemorySource free_memory() const;
+  // For run::RuntimeOptions, of the device's own memory: no check with --force.
+  [[nodiscard]] FreeMemorySource free_memory(c10::Device opened) const;
 };
 
 // --plugins DIR, repeatable.

@@ -49,7 +49,7 @@ std::unique_ptr<run::Runtime> open_runtime(const config::Experiment& experiment,
 
 run::RuntimeOptions runtime_options(const TrainerOptions& options) {
   run::RuntimeOptions runtime = options.runtime;
-  if (options.ranks.is_parallel() && runtime.free_memory) {
+  if (options.ranks.is_parallel() && runtime.free_memory && runtime.device.is_cpu()) {
     // The ranks of a machine share its memory.
     runtime.free_memory = [source = runtime.free_memory,
                            ranks = options.ranks.ranks->ranks_on_host()] {

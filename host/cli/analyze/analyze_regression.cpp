@@ -94,8 +94,9 @@ class Sources {
  public:
   explicit Sources(const RegressionArguments& arguments) : arguments_(arguments) {
     if (arguments.run.empty()) return;
-    const run::RuntimeOptions options{.device = tensor::open_device(arguments.machine.device),
-                                      .free_memory = arguments.machine.free_memory()};
+    const c10::Device device = tensor::open_device(arguments.machine.device);
+    const run::RuntimeOptions options{.device = device,
+                                      .free_memory = arguments.machine.free_memory(device)};
     const auto runtime = run::open_run(arguments.run, options);
     const std::int64_t longest = *std::ranges::max_element(arguments.rows);
     hidden_ = analyze::hidden_rows(*runtime, data::Split::kValid, arguments.layer,

@@ -231,7 +231,7 @@ compare::Options compare_options(const CompareArguments& arguments, const fs::pa
   if (!arguments.init.empty()) {
     read_input([&] { compare::find_initial_weights(arguments.init, options); });
   }
-  options.free_memory = arguments.machine.free_memory();
+  options.free_memory = arguments.machine.free_memory(options.device);
   options.experiment = experiment;
   options.command = arguments.parser->typed();
   options.program = fs::read_symlink("/proc/self/exe");

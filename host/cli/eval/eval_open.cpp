@@ -158,7 +158,7 @@ OpenEvaluation open_evaluation(const OpenArguments& arguments) {
   data::DatasetOptions data{.splits = {}, .vocabulary = folder.vocabulary()};
   if (arguments.reads_split) data.splits = {split_of(arguments)};
   opened.options.device = tensor::open_device(arguments.machine.device);
-  opened.options.free_memory = arguments.machine.free_memory();
+  opened.options.free_memory = arguments.machine.free_memory(opened.options.device);
   opened.options.precision = opened.experiment.eval.precision;
   opened.options.dataset = std::make_shared<const data::Dataset>(opened.experiment.data, data);
   if (arguments.reads_split && !opened.options.dataset->has(split_of(arguments))) {

@@ -282,7 +282,7 @@ OpenGeneration open_generation(const GenerateArguments& arguments, Display& disp
   generate::check(opened.settings.options.sampling);
   run::RuntimeOptions options;
   options.device = tensor::open_device(arguments.machine.device);
-  options.free_memory = arguments.machine.free_memory();
+  options.free_memory = arguments.machine.free_memory(options.device);
   options.precision = experiment.eval.precision;
   options.dataset = std::make_shared<const data::Dataset>(
       experiment.data, data::DatasetOptions{.splits = {}, .vocabulary = folder.vocabulary()});

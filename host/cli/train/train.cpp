@@ -154,7 +154,7 @@ std::unique_ptr<train::Trainer> open_trainer(const TrainArguments& arguments,
   train::TrainerOptions options;
   options.ranks = {.ranks = ranks, .stop_signal = [] { return InterruptGuard::signal(); }};
   options.runtime.device = tensor::open_device(arguments.machine.device);
-  options.runtime.free_memory = arguments.machine.free_memory();
+  options.runtime.free_memory = arguments.machine.free_memory(options.runtime.device);
   options.curve = arguments.curve;
   if (!arguments.resume.empty()) {
     folder = arguments.resume;

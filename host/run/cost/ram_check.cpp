@@ -13,6 +13,8 @@
 namespace mneme::run {
 namespace {
 
+// Kernels of attention on a GPU may keep no scores: without them the estimate is a lower bound.
+constexpr bool kKeepsScores = false;
 constexpr double kNoBound = std::numeric_limits<double>::infinity();
 
 // Sizes of a model with its memory, from an outline. `lane_tokens`: the most tokens that a lane
@@ -75,7 +77,7 @@ double evaluation_tokens(const config::EvalConfig& eval, const data::Dataset& da
 
 void check(const std::string& where, const RuntimeOptions& options,
            const std::function<Footprint()>& outline) {
-  if (!options.free_memory || !options.device.is_cpu()) return;
+  if (!options.free_memory) return;
   std::optional<Footprint> estimate;
   try {
     estimate = outline();
@@ -89,13 +91,14 @@ void check(const std::string& where, const RuntimeOptions& options,
 }  // namespace
 
 Footprint outline_training(const config::Experiment& experiment, const RuntimeOptions& options) {
-  const config::Experiment chosen = with_chosen_precision(experiment, options.device);
+  config::Experiment chosen = with_chosen_precision(experiment, options.device);
+  if (options.device.is_cuda()) chosen.model.attention_dropout = 0.0;
   const config::TrainConfig& train = chosen.train;
   return training_footprint(
       chosen,
       outline_sizes(chosen, options, train.precision, memory::Phase::kTraining, train.lanes,
                     training_tokens(train)),
-      options.device.is_cuda());
+      kKeepsScores);
 }
 
 Footprint outline_evaluation(const config::Experiment& experiment, const RuntimeOptions& options,
@@ -107,8 +110,7 @@ Footprint outline_evaluation(const config::Experiment& experiment, const Runtime
   const ModelSizes sizes = outline_sizes(experiment, options, precision, memory::Phase::kEvaluation,
                                          lanes, evaluation_tokens(eval, *options.dataset, extents));
   return evaluation_footprint(experiment, sizes, precision, lanes,
-                              extents.tokens > 0 ? extents.tokens : eval.segment,
-                              options.device.is_cuda());
+                              extents.tokens > 0 ? extents.tokens : eval.segment, kKeepsScores);
 }
 
 void check_fits(const std::string& where, const Footprint& estimate, const FreeMemory& free) {
@@ -120,7 +122,7 @@ void check_fits(const std::string& where, const Footprint& estimate, const FreeM
        .expected = str(human_bytes(static_cast<std::uint64_t>(estimate.total()))),
        .got = str(human_bytes(static_cast<std::uint64_t>(free.bytes)), " free (", free.source, ")"),
        .hint = str("lower ", estimate.largest().front().keys,
-                   "; with --force it is tried, and the system may kill the process")});
+                   "; with --force it is tried, and may fail or be killed by the system")});
 }
 
 void check_training_fits(const config::Experiment& experiment, const RuntimeOptions& options) {

@@ -1,5 +1,6 @@
-// Refuses a model that does not fit into the free RAM before it is allocated: a system that runs
-// out of memory kills the process, and often others.
+// Refuses a model that does not fit into the free memory of its device before it is allocated: a
+// system that runs out of RAM kills the process, and often others, and on a GPU a training would
+// fail after its data were read.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,8 @@ struct EvaluationExtents {
 };
 
 // Estimates from outlines (device meta: shapes without values). `options` need a dataset and a
-// loader. A memory holds no more rows than a lane has tokens. Errors as Runtime gives them.
+// loader. A memory holds no more rows than a lane has tokens. On a GPU, where kernels decide which
+// scores of attention are kept, none count. Errors as Runtime gives them.
 [[nodiscard]] Footprint outline_training(const config::Experiment& experiment,
                                          const RuntimeOptions& options);
 [[nodiscard]] Footprint outline_evaluation(const config::Experiment& experiment,
@@ -31,8 +33,8 @@ struct EvaluationExtents {
 // than what is free. The estimate is a lower bound, so a model that is refused does not fit.
 void check_fits(const std::string& where, const Footprint& estimate, const FreeMemory& free);
 
-// Both together, on the CPU, when options.free_memory says something. What else is wrong with the
-// experiment is left to Runtime.
+// Both together, when options.free_memory says something. What else is wrong with the experiment is
+// left to Runtime.
 void check_training_fits(const config::Experiment& experiment, const RuntimeOptions& options);
 void check_evaluation_fits(const config::Experiment& experiment, const RuntimeOptions& options,
                            const EvaluationExtents& extents = {});

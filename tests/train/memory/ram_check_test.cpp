@@ -89,6 +89,23 @@ TEST(RamCheck, CountsTheScoresThatAttentionKeeps) {
   EXPECT_EQ(bytes_of("relative", "flash"), bytes_of("relative", "operations"));
 }
 
+TEST(RamCheck, RefusesOnAGpuWhatItsOwnMemoryDoesNotHold) {
+  config::Experiment experiment = small_experiment(xl_cache(12));
+  const auto with_gpu = [&](std::int64_t bytes) {
+    run::RuntimeOptions options = with_free(experiment, bytes);
+    options.device = c10::Device(c10::kCUDA, 0);
+    return options;
+  };
+  const std::int64_t needed = run::outline_training(experiment, with_gpu(0)).total();
+  const auto error = [&](std::int64_t bytes) {
+    return error_of([&] { run::check_training_fits(experiment, with_gpu(bytes)); });
+  };
+  EXPECT_EQ(error(needed), "no error");
+  EXPECT_THAT(error(needed - 1), StartsWith("2: training: there is not enough memory"));
+  experiment.model.attention_dropout = 0.5;  // whether a kernel keeps scores is not known
+  EXPECT_EQ(run::outline_training(experiment, with_gpu(0)).total(), needed);
+}
+
 // Half a petabyte of weights: what was made before the refusal would fail otherwise.
 TEST(RamCheck, RefusesBeforeAnythingIsMade) {
   config::Experiment experiment = small_experiment();
