@@ -16,6 +16,7 @@
 #include "host/memory/abi/groups.hpp"
 #include "host/run/checkpoint/checkpoint.hpp"
 #include "host/run/cost/ram_check.hpp"
+#include "host/run/cost/utilization.hpp"
 #include "host/run/run_description.hpp"
 #include "host/run/runtime.hpp"
 
@@ -36,6 +37,7 @@ struct SweepResult {
   std::vector<RunDifference> differences = {};     // of its plugins from the run's
   std::optional<eval::Result> result = std::nullopt;
   std::optional<Error> error = std::nullopt;  // why there is no result
+  std::optional<Speed> speed = std::nullopt;  // where a command asked for it
 };
 
 // One backbone with the checkpoint's weights and several memories in turn: the first is built with

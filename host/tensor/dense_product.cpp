@@ -208,6 +208,15 @@ double product_rate(c10::Device device, config::Precision precision) {
          fastest(kRepeats, device, [&] { static_cast<void>(dense_linear(ones, ones, {})); });
 }
 
+double copy_rate(c10::Device device) {
+  constexpr int kRepeats = 5;
+  const at::NoGradGuard no_grad;
+  const std::int64_t bytes = (device.is_cpu() ? 128 : 256) * std::int64_t{1 << 20};
+  const at::Tensor from = at::ones({bytes}, at::TensorOptions(at::kByte).device(device));
+  at::Tensor to = at::empty_like(from);
+  return 2.0 * static_cast<double>(bytes) / fastest(kRepeats, device, [&] { to.copy_(from); });
+}
+
 bool is_slow_bf16(config::Precision precision, c10::Device device, bool has_units) {
   return precision == config::Precision::kBf16 && device.is_cpu() && !has_units;
 }

@@ -36,6 +36,10 @@ at::Tensor dense_matmul(const at::Tensor& a, const at::Tensor& b);
 // 4,096 on a GPU, 2,048 in f64 there; some milliseconds.
 [[nodiscard]] double product_rate(c10::Device device, config::Precision precision);
 
+// Bytes a second that a copy within the device's memory reads and writes, the best of a few: 128 MiB
+// on the CPU, 256 on a GPU, which no cache holds.
+[[nodiscard]] double copy_rate(c10::Device device);
+
 // Whether to warn of a model that computes in this precision on this device, and the warning.
 [[nodiscard]] bool is_slow_bf16(config::Precision precision, c10::Device device, bool has_units);
 [[nodiscard]] std::string slow_bf16_text(double time_ratio);

@@ -52,6 +52,7 @@ TEST_F(ScoreRun, WritesTheLossOfEveryNextToken) {
   EXPECT_EQ(json.at("targets"), 60);
   EXPECT_NEAR(json.at("nll").get<double>(), sum, 1e-9);
   EXPECT_GT(json.at("seconds").get<double>(), 0.0);
+  EXPECT_GT(json.at("speed").at("mfu").get<double>(), 0.0);
   const ProgramResult old = run_mneme({"eval", file("run"), "--tokens", file("ids.safetensors"),
                                        "--dump=" + file("again.safetensors"), "--quiet"});
   expect_done(old);

@@ -91,6 +91,10 @@ TEST_F(TrainRun, EvaluatesWithOtherMemories) {
   EXPECT_EQ(json.at("memories").at(0).at("name"), "none");
   EXPECT_EQ(json.at("memories").at(0).at("result").at("state_bytes"), 0);
   EXPECT_EQ(json.at("memories").at(1).at("result").at("loss"), nll("run"));
+  const Json& speed = json.at("memories").at(1).at("speed");
+  EXPECT_EQ(speed.at("tokens_per_second"),
+            json.at("memories").at(1).at("result").at("tokens_per_second"));
+  EXPECT_GT(speed.at("mfu").get<double>(), 0.0);
 }
 
 TEST_F(TrainRun, SetChangesTheEvaluation) {

@@ -74,6 +74,34 @@ TEST(Utilization, IsLoggedOfTheStepsSinceTheLineBefore) {
   EXPECT_EQ(json.at("product_flops_per_second"), utilization.peak);
 }
 
+TEST(Utilization, OfAnEvaluationIsThatOfItsForwardPass) {
+  const run::Runtime runtime(experiment(), {});
+  const run::Utilization evaluation =
+      run::measure_utilization(runtime, &run::FlopsPerToken::evaluation);
+  EXPECT_EQ(evaluation.flops_a_token, run::count_flops(runtime).evaluation);
+  const Json json = run::to_json(run::Speed{{.flops_a_token = 1e6, .peak = 1e10}, 2500, 2});
+  EXPECT_EQ(json.at("tokens_per_second"), 2500);
+  EXPECT_EQ(json.at("flops_per_second"), 2.5e9);
+  EXPECT_EQ(json.at("mfu"), 0.125);
+  EXPECT_TRUE(run::to_json(run::Speed{}).at("mfu").is_null());
+}
+
+TEST(Utilization, OfAGenerationIsTheShareOfTheBandwidth) {
+  const run::Runtime runtime(experiment(), {});
+  const std::int64_t weights = 4 * runtime.backbone_parameter_count();
+  const Json json = run::generation_speed_json(runtime, /*state_bytes=*/1000, /*samples=*/2,
+                                               /*steps=*/30, /*seconds=*/0.5);
+  EXPECT_EQ(json.at("tokens_per_second"), 120);
+  EXPECT_EQ(json.at("bytes_per_step"), weights + 1000);
+  EXPECT_EQ(json.at("bytes_per_second"), 60 * (weights + 1000));
+  const auto copied = json.at("copy_bytes_per_second").get<double>();
+  EXPECT_GT(copied, 1e8);
+  EXPECT_LT(copied, 1e14);
+  EXPECT_DOUBLE_EQ(json.at("bandwidth_share").get<double>(),
+                   60.0 * static_cast<double>(weights + 1000) / copied);
+  EXPECT_TRUE(run::generation_speed_json(runtime, 0, 1, 30, 0.0).at("bandwidth_share").is_null());
+}
+
 TEST(Utilization, OfNothingMeasuredIsNull) {
   const Json json = run::to_json(run::Utilization{.problem = "no such plugin"});
   EXPECT_TRUE(json.at("training_flops_per_token").is_null());

@@ -172,6 +172,11 @@ class Evaluations {
           return options;
         });
     if (recorder && result.result) store(*recorder, *result.result);
+    if (result.result && arguments_.is_first_rank()) {
+      result.speed =
+          measured_speed(arguments_, sweep_.runtime(), result.result->tokens_per_second(),
+                         arguments_.ranks == nullptr ? 1 : arguments_.ranks->size());
+    }
     keep(std::move(result));
   }
 

@@ -178,5 +178,10 @@ int watch_evaluation(const EvalArguments& arguments, const Streams& streams);
 // Everything, for programs: name, memory, plugins, and either result, statement and breakdown or
 // error.
 [[nodiscard]] Json to_json(const run::SweepResult& result);
+// Its operations are those of the lanes and the segment of [eval]. Absent without --json.
+[[nodiscard]] std::optional<run::Speed> measured_speed(const OpenArguments& arguments,
+                                                       const run::Runtime& runtime,
+                                                       double tokens_a_second,
+                                                       std::int64_t devices = 1);
 
 }  // namespace mneme::cli

@@ -122,7 +122,12 @@ std::int64_t differences(const eval::Decoded& first, const eval::Decoded& other)
   return count;
 }
 
-Json json_of(const DecodedMemory& memory, const eval::Decoded& first) {
+Json json_of(DecodedMemory& memory, const eval::Decoded& first, const OpenArguments& arguments) {
+  if (!memory.error) {
+    const eval::Decoded& decoded = memory.decoder->result();
+    memory.speed = measured_speed(arguments, *memory.runtime,
+                                  static_cast<double>(decoded.fed_tokens) / decoded.seconds);
+  }
   Json json = to_json(memory);
   if (memory.error) return json;
   const eval::Decoded& result = memory.decoder->result();
@@ -163,10 +168,10 @@ int decode_answers(const OpenArguments& arguments, const Streams& streams) {
   const std::int64_t all = first_done.runtime->dataset()->answer_task()->count(arguments.split);
   Json results = Json::array();
   int exit_code = 0;
-  for (const DecodedMemory& memory : memories) {
+  for (DecodedMemory& memory : memories) {
     if (memory.error && exit_code == 0) exit_code = memory.error->exit_code();
     table.add_row(row_of(memory, first, all));
-    results.push_back(json_of(memory, first));
+    results.push_back(json_of(memory, first, arguments));
   }
   Outputs outputs;  // the file first: a reader of what is printed may end early
   outputs.add([&] {

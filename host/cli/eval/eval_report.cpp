@@ -8,6 +8,7 @@
 #include "host/base/text.hpp"
 #include "host/cli/eval/eval.hpp"
 #include "host/memory/stack/tier_outline.hpp"
+#include "host/run/cost/utilization.hpp"
 
 namespace mneme::cli {
 namespace {
@@ -155,6 +156,14 @@ std::string breakdown_text(const Results& results, std::size_t width) {
              [](const eval::Breakdown& b) { return b.frequency; }, width);
 }
 
+std::optional<run::Speed> measured_speed(const OpenArguments& arguments,
+                                         const run::Runtime& runtime, double tokens_a_second,
+                                         std::int64_t devices) {
+  if (!arguments.json.is_given()) return std::nullopt;
+  return run::Speed{run::measure_utilization(runtime, &run::FlopsPerToken::evaluation),
+                    tokens_a_second, devices};
+}
+
 Json to_json(const run::SweepResult& result) {
   Json json = {{"name", result.name},
                {"memory", config::to_toml(result.memory)},
@@ -166,6 +175,7 @@ Json to_json(const run::SweepResult& result) {
     json["statement"] = eval::statement(*result.result);
     json["breakdown"] = eval::to_json(result.result->breakdown);
   }
+  if (result.speed) json["speed"] = run::to_json(*result.speed);
   if (result.error) {
     json["error"] = {{"message", result.error->what()}, {"exit_code", result.error->exit_code()}};
   }

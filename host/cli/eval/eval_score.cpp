@@ -54,6 +54,7 @@ int score_tokens(const ScoreArguments& arguments, const Streams& streams) {
   });
   const double seconds = steady_clock().seconds() - start;
   display.end();
+  const double rate = seconds > 0.0 ? static_cast<double>(scored.targets) / seconds : 0.0;
   const double mean = scored.targets == 0 ? 0.0 : scored.sum / static_cast<double>(scored.targets);
   std::ostream& out = arguments.json.text(streams);
   out << "scored " << scored.targets << " targets in " << scored.rows << " rows: loss "
@@ -62,7 +63,8 @@ int score_tokens(const ScoreArguments& arguments, const Streams& streams) {
                                        .memory = memory.memory,
                                        .plugins = runtime.stack().identities(),
                                        .reset = untrained,
-                                       .differences = sweep.differences()});
+                                       .differences = sweep.differences(),
+                                       .speed = measured_speed(arguments, runtime, rate)});
   json["tokens"] = arguments.tokens.string();
   json["dump"] = arguments.dump.string();
   json["rows"] = scored.rows;

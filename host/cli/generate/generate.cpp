@@ -22,6 +22,7 @@
 #include "host/cli/streams.hpp"
 #include "host/cli/unread_output.hpp"
 #include "host/generate/text.hpp"
+#include "host/run/cost/utilization.hpp"
 #include "host/run/run_description.hpp"
 #include "host/tensor/device.hpp"
 
@@ -189,6 +190,11 @@ class Generation {
                  {"seconds", seconds},
                  {"text_tokens", generator_.tokens()},
                  {"state_bytes", generator_.state().bytes()}};
+    if (arguments_.json.is_given()) {
+      json["speed"] =
+          run::generation_speed_json(opened_.runtime(), generator_.state().bytes(),
+                                     arguments_.samples, drawn_ / arguments_.samples, seconds);
+    }
     if (!opened_.untrained.empty()) json["untrained_parameters"] = opened_.untrained;
     return json;
   }

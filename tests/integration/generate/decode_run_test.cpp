@@ -54,6 +54,7 @@ TEST_F(DecodeRun, LearnsAndDecodesAlikeWithAndWithoutMemory) {
     // Chance: 1 of 35 multisets at best; the sequences tested are not those trained on.
     EXPECT_GT(memory.at("result").at("sequence_accuracy"), 0.9);
     EXPECT_GT(memory.at("times_as_fast"), 0.0);
+    EXPECT_GT(memory.at("speed").at("mfu").get<double>(), 0.0);
   }
   EXPECT_EQ(memories[0].at("result").at("fed_tokens"), 230 * (4 + 5 + 6 + 7));
   EXPECT_EQ(memories[1].at("result").at("fed_tokens"), 230 * 7);

@@ -167,6 +167,8 @@ TEST_F(GenerateMemory, PaperProtocol) {
   EXPECT_EQ(json.at("sampling").at("seed"), 42);
   // 2 layers of 259 committed rows: fewer than the protocol's 512, more than the run's own 12.
   EXPECT_EQ(json.at("state_bytes"), 2 * 259 * 16 * 4);
+  EXPECT_GT(json.at("speed").at("bytes_per_step"), json.at("state_bytes"));
+  EXPECT_GT(json.at("speed").at("bandwidth_share").get<double>(), 0.0);
   EXPECT_THAT(json.at("samples")[0].at("text"), testing::Not(HasSubstr("@-@")));
   const Json own = generate({"--prompt", "one", "--protocol", "released", "--tokens", "3",
                              "--segment", "4", "--seed", "1"});
