@@ -62,19 +62,20 @@ AddedRows Layer::add_attended(const at::Tensor& h, const at::Tensor& attended, d
   }
   RowSum args{.h = h, .x = attended, .dropout = noise.draw(attended.sizes(), dropout)};
   if (!is_pre_norm) {
-    args.norm = &weights_.norm;
-    args.result = h.scalar_type();
+    args.following = {&weights_.norm, h.scalar_type()};
     args.wants_sum = false;
     return {added_rows(*kernels, args).normed, {}};
   }
   // A part that is computed a second time keeps the sum alone.
-  if (!settings_->recomputes || !at::GradMode::is_enabled()) args.norm = &weights_.ff_norm;
-  args.result = settings_->compute;
+  if (!settings_->recomputes || !at::GradMode::is_enabled()) {
+    args.following = {&weights_.ff_norm, settings_->compute};
+  }
   return added_rows(*kernels, args);
 }
 
-at::Tensor Layer::feed_forward_by(const kernel::RowKernels& kernels, const LayerWeights& weights,
-                                  const AddedRows& rows, double dropout, Noise& noise) const {
+AddedRows Layer::feed_forward_by(const kernel::RowKernels& kernels, const LayerWeights& weights,
+                                 const AddedRows& rows, double dropout, Noise& noise,
+                                 const FollowingNorm& following) const {
   const at::ScalarType compute = settings_->compute;
   const bool is_pre_norm = settings_->is_pre_norm();
   const at::Tensor& h = rows.sum;
@@ -87,22 +88,19 @@ at::Tensor Layer::feed_forward_by(const kernel::RowKernels& kernels, const Layer
   const at::Tensor inner =
       activated_rows(kernels, outer, weights.ff_in_bias, function_of(settings_->feed_forward),
                      noise.draw(shape, dropout));
-  RowSum args{.h = h,
-              .x = linear(inner, in_compute(weights.ff_out), {}, compute),
-              .bias = weights.ff_out_bias,
-              .dropout = noise.draw(h.sizes(), dropout)};
-  if (is_pre_norm) return added_rows(kernels, args).sum;
-  args.norm = &weights.ff_norm;
-  args.result = h.scalar_type();
-  args.wants_sum = false;
-  return added_rows(kernels, args).normed;
+  const at::Tensor x = linear(inner, in_compute(weights.ff_out), {}, compute);
+  RowSum args{
+      .h = h, .x = x, .bias = weights.ff_out_bias, .dropout = noise.draw(h.sizes(), dropout)};
+  args.following = is_pre_norm ? following : FollowingNorm{&weights.ff_norm, h.scalar_type()};
+  args.wants_sum = is_pre_norm;
+  const AddedRows out = added_rows(kernels, args);
+  return is_pre_norm ? out : AddedRows{out.normed, {}};
 }
 
-at::Tensor Layer::feed_forward(const LayerWeights& weights, const AddedRows& rows, double dropout,
+at::Tensor Layer::feed_forward(const LayerWeights& weights, const at::Tensor& h, double dropout,
                                Noise& noise) const {
-  const at::Tensor& h = rows.sum;
   if (const kernel::RowKernels* const kernels = row_kernels(h)) {
-    return feed_forward_by(*kernels, weights, rows, dropout, noise);
+    return feed_forward_by(*kernels, weights, {h, {}}, dropout, noise, {}).sum;
   }
   const at::ScalarType compute = settings_->compute;
   const at::Tensor input = settings_->is_pre_norm() ? weights.ff_norm(h) : h;
@@ -127,26 +125,30 @@ at::Tensor Layer::recomputed_feed_forward(const at::Tensor& h, double dropout, N
     Noise again = start;
     Noise& used = first != nullptr ? *first : again;
     first = nullptr;
-    return feed_forward(weights, {given[0], {}}, dropout, used);
+    return feed_forward(weights, given[0], dropout, used);
   };
   return tensor::recomputed(f, inputs);
 }
 
-at::Tensor Layer::feed_forward(const AddedRows& rows, double dropout, Noise& noise) const {
+AddedRows Layer::feed_forward(const AddedRows& rows, double dropout, Noise& noise,
+                              const FollowingNorm& following) const {
   const at::Tensor& h = rows.sum;
-  if (at::GradMode::is_enabled()) {
-    return settings_->recomputes ? recomputed_feed_forward(h, dropout, noise)
-                                 : feed_forward(weights_, rows, dropout, noise);
+  const bool has_gradient = at::GradMode::is_enabled();
+  if (has_gradient && settings_->recomputes) {
+    return {recomputed_feed_forward(h, dropout, noise), {}};
+  }
+  if (const kernel::RowKernels* const kernels = row_kernels(h)) {
+    return feed_forward_by(*kernels, weights_, rows, dropout, noise, following);
   }
   const std::int64_t count = h.numel() / h.size(-1);
-  if (dropout > 0.0 || count <= kFeedForwardRows || !h.is_cpu()) {
-    return feed_forward(weights_, rows, dropout, noise);
+  if (has_gradient || dropout > 0.0 || count <= kFeedForwardRows || !h.is_cpu()) {
+    return {feed_forward(weights_, h, dropout, noise), {}};
   }
   std::vector<at::Tensor> parts;
   for (const at::Tensor& part : h.reshape({count, h.size(-1)}).split(kFeedForwardRows)) {
-    parts.push_back(feed_forward(weights_, {part, {}}, 0.0, noise));
+    parts.push_back(feed_forward(weights_, part, 0.0, noise));
   }
-  return at::cat(parts).view(h.sizes());
+  return {at::cat(parts).view(h.sizes()), {}};
 }
 
 }  // namespace mneme::backbone

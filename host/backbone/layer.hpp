@@ -91,6 +91,10 @@ class Layer {
   [[nodiscard]] const LayerSettings& settings() const { return *settings_; }
   // Factor of scores.
   [[nodiscard]] double scale() const;
+  // The norm before attention where there is one, as project() reads it.
+  [[nodiscard]] FollowingNorm first_norm() const {
+    return {settings_->is_pre_norm() ? &weights_.norm : nullptr, settings_->compute};
+  }
   // The norm before attention, of the rows' dtype or of `result`; in a post-norm layer the rows as
   // they are.
   [[nodiscard]] at::Tensor norm_before(const at::Tensor& rows, bool weight_gradient = true) const;
@@ -109,8 +113,10 @@ class Layer {
   // defined where the norm of the feed-forward part was computed with it.
   [[nodiscard]] AddedRows add_attended(const at::Tensor& h, const at::Tensor& attended,
                                        double dropout, Noise& noise) const;
-  // The feed-forward part with norm and residual sum, of what add_attended gave: [.., D].
-  [[nodiscard]] at::Tensor feed_forward(const AddedRows& rows, double dropout, Noise& noise) const;
+  // The feed-forward part with norm and residual sum, of what add_attended gave: [.., D]. `normed`
+  // is defined where the following norm was computed with it.
+  [[nodiscard]] AddedRows feed_forward(const AddedRows& rows, double dropout, Noise& noise,
+                                       const FollowingNorm& following) const;
   // Forgets sums that belong to the graph of one pass.
   void end_pass();
   void weights_changed() {
@@ -122,12 +128,13 @@ class Layer {
 
  private:
   void keep_positions(std::int64_t distances, PositionTables& tables);
-  [[nodiscard]] at::Tensor feed_forward(const LayerWeights& weights, const AddedRows& rows,
+  [[nodiscard]] at::Tensor feed_forward(const LayerWeights& weights, const at::Tensor& h,
                                         double dropout, Noise& noise) const;
   // The same in few passes over the rows.
-  [[nodiscard]] at::Tensor feed_forward_by(const kernel::RowKernels& kernels,
-                                           const LayerWeights& weights, const AddedRows& rows,
-                                           double dropout, Noise& noise) const;
+  [[nodiscard]] AddedRows feed_forward_by(const kernel::RowKernels& kernels,
+                                          const LayerWeights& weights, const AddedRows& rows,
+                                          double dropout, Noise& noise,
+                                          const FollowingNorm& following) const;
   // The same, computed a second time in the backward pass; the graph keeps h.
   [[nodiscard]] at::Tensor recomputed_feed_forward(const at::Tensor& h, double dropout,
                                                    Noise& noise) const;

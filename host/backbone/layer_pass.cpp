@@ -118,8 +118,9 @@ AttentionOutput LayerPass::attend_columns(AttentionArgs args, const std::vector<
   return attend(args);
 }
 
-at::Tensor LayerPass::attention_block(const at::Tensor& h, const at::Tensor& x,
+at::Tensor LayerPass::attention_block(const AddedRows& given, const at::Tensor& x,
                                       memory::LocalAttention& local) {
+  const at::Tensor& h = given.sum;
   const LayerSettings& s = layer_.settings();
   const std::int64_t layer = layer_.index();
   const std::int64_t lanes = h.size(0), riders = scope_.passing_riders(),
@@ -127,7 +128,8 @@ at::Tensor LayerPass::attention_block(const at::Tensor& h, const at::Tensor& x,
   const std::int64_t inner = s.query_width();
   if (scope_.past == 0) scope_.hooks.absorb_before(layer, x, services_);
   const memory::LayerContext context = scope_.hooks.context(layer, x, services_);
-  const Projections all = layer_.project(layer_.norm_before(h, true, s.compute));
+  const Projections all = layer_.project(
+      given.normed.defined() ? given.normed : layer_.norm_before(h, true, s.compute));
   const auto of_tokens = [&](const at::Tensor& t) {
     return riders == 0 ? t : t.narrow(1, riders, tokens);
   };
@@ -161,7 +163,8 @@ at::Tensor LayerPass::attention_block(const at::Tensor& h, const at::Tensor& x,
   return out.is_same(own) ? projected : at::cat({projected.narrow(1, 0, riders), out}, 1);
 }
 
-at::Tensor LayerPass::run(const at::Tensor& h) {
+AddedRows LayerPass::run(const AddedRows& given, const FollowingNorm& following) {
+  const at::Tensor& h = given.sum;
   const LayerSettings& s = layer_.settings();
   const double dropout = scope_.is_training ? s.dropout : 0.0;
   const std::int64_t riders = scope_.passing_riders(), tokens = h.size(1) - riders;
@@ -169,7 +172,7 @@ at::Tensor LayerPass::run(const at::Tensor& h) {
   const at::Tensor x = rows.to(s.compute);
   layer_.end_pass();  // of a pass that failed
   memory::LocalAttention local;
-  const at::Tensor attended = attention_block(h, x, local);
+  const at::Tensor attended = attention_block(given, x, local);
   // What the riders become in the last layer is seldom wanted: they are dropped after its
   // attention.
   const AddedRows middle = layer_.add_attended(layer_.is_last() && !scope_.keeps_riders ? rows : h,
@@ -182,8 +185,8 @@ at::Tensor LayerPass::run(const at::Tensor& h) {
   };
   if (scope_.tap != nullptr)
     tap(middle.sum, scope_.tap->attention_out, scope_.tap->rider_attention_out);
-  const at::Tensor out = layer_.feed_forward(middle, dropout, scope_.noise);
-  if (scope_.tap != nullptr) tap(out, scope_.tap->layer_out, scope_.tap->rider_layer_out);
+  const AddedRows out = layer_.feed_forward(middle, dropout, scope_.noise, following);
+  if (scope_.tap != nullptr) tap(out.sum, scope_.tap->layer_out, scope_.tap->rider_layer_out);
   absorb(x, local);
   layer_.end_pass();
   return out;

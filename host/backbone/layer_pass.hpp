@@ -11,6 +11,7 @@
 #include "host/backbone/attention/kernels/fused.hpp"
 #include "host/backbone/decoder_services.hpp"
 #include "host/backbone/layer.hpp"
+#include "host/backbone/rows/rows.hpp"
 #include "host/backbone/segment_scope.hpp"
 #include "host/memory/interface/backbone_interface.hpp"
 
@@ -25,8 +26,9 @@ class LayerPass {
   virtual ~LayerPass() = default;
 
   // h [B,M+T,D] -> [B,M+T,D] with M of SegmentScope::passing_riders(); the last layer drops the riders,
-  // [B,T,D], unless the scope keeps them.
-  at::Tensor run(const at::Tensor& h);
+  // [B,T,D], unless the scope keeps them. `normed` is the layer's first norm of h where it is
+  // defined, and in the result the norm that follows the layer.
+  AddedRows run(const AddedRows& given, const FollowingNorm& following);
   // Stage 4 (attention) of the tokens. q [B,T,H,d]; k, v [B,M+T,G,d]: riders, then tokens. Keys are
   // the context's, in an open segment those of the steps before, and these. Fills z, and lse, mass
   // and the context's projections where wanted.
@@ -55,7 +57,7 @@ class LayerPass {
   // By what choose_attention takes for these args, without k, v and mask.
   AttentionOutput attend_columns(AttentionArgs args, const std::vector<KeyPiece>& pieces,
                                  const ColumnLayout& layout, const at::Tensor& valid);
-  at::Tensor attention_block(const at::Tensor& h, const at::Tensor& x,
+  at::Tensor attention_block(const AddedRows& given, const at::Tensor& x,
                              memory::LocalAttention& local);
 };
 

@@ -1,6 +1,7 @@
 #include "host/backbone/model.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "host/backbone/layer_pass.hpp"
 #include "host/backbone/open_layer.hpp"
@@ -244,13 +245,17 @@ at::Tensor Model::pass(at::Tensor h, SegmentScope& scope, std::vector<at::Tensor
   scope.keeps_riders = of_riders != nullptr;
   if (scope.passing_riders() > 0)
     h = at::cat({scope.hooks.riders().rows.to(h.scalar_type()), h}, 1);
-  for (Layer& layer : layers_) {
-    h = open == nullptr
-            ? LayerPass(layer, scope).run(h)
-            : OpenLayerPass(layer, scope, (*open)[static_cast<std::size_t>(layer.index())]).run(h);
-    if (outputs != nullptr) outputs->push_back(h.narrow(1, h.size(1) - tokens, tokens));
+  const FollowingNorm last{settings_.final_norm ? &final_norm_ : nullptr, h.scalar_type()};
+  AddedRows rows{std::move(h), {}};
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    const FollowingNorm following = i + 1 < layers_.size() ? layers_[i + 1].first_norm() : last;
+    rows = open == nullptr ? LayerPass(layers_[i], scope).run(rows, following)
+                           : OpenLayerPass(layers_[i], scope, (*open)[i]).run(rows, following);
+    if (outputs != nullptr)
+      outputs->push_back(rows.sum.narrow(1, rows.sum.size(1) - tokens, tokens));
   }
-  if (settings_.final_norm) h = final_norm_(h);
+  h = rows.sum;
+  if (settings_.final_norm) h = rows.normed.defined() ? rows.normed : final_norm_(h);
   const std::int64_t riders = h.size(1) - tokens;
   if (riders == 0) return h;
   *of_riders = h.narrow(1, 0, riders);

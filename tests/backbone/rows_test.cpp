@@ -138,8 +138,7 @@ void expect_sum(const SumCase& c, double p) {
                     .x = x,
                     .bias = bias,
                     .dropout = c.has_x ? mask.drawn({2, 4, 9}) : kernel::Dropout{},
-                    .norm = c.has_norm ? &norm : nullptr,
-                    .result = c.result,
+                    .following = {c.has_norm ? &norm : nullptr, c.result},
                     .wants_sum = c.wants_sum};
   const AddedRows ours = added_rows(kernel::row_definitions(), args);
   at::Tensor sum = h;
@@ -192,7 +191,7 @@ TEST(Rows, SumAndNormEqualOperationsWithTheSameMask) {
 TEST(Rows, GiveGradientsToWhatWantsThem) {
   const at::Tensor h = leaf(1, {2, 5}, at::kDouble), x = leaf(2, {2, 5}, at::kDouble);
   const RowNorm norm{.weight = random_tensor(3, {5}), .bias = random_tensor(4, {5})};
-  const RowSum args{.h = h, .x = x, .norm = &norm, .result = at::kDouble};
+  const RowSum args{.h = h, .x = x, .following = {&norm, at::kDouble}};
   for (const bool is_norm : {false, true}) {
     const AddedRows rows = added_rows(kernel::row_definitions(), args);
     const at::Tensor sum = h + x;
@@ -203,7 +202,7 @@ TEST(Rows, GiveGradientsToWhatWantsThem) {
     expect_near(ours, theirs, 1e-12);
   }
   const AddedRows of_constant = added_rows(
-      kernel::row_definitions(), {.h = h.detach(), .x = x, .norm = &norm, .result = at::kDouble});
+      kernel::row_definitions(), {.h = h.detach(), .x = x, .following = {&norm, at::kDouble}});
   EXPECT_TRUE(torch::autograd::grad({of_constant.normed.square().sum()}, {x})[0].defined());
 }
 

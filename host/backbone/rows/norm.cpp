@@ -7,7 +7,7 @@ namespace mneme::backbone {
 
 at::Tensor RowNorm::operator()(const at::Tensor& x, at::ScalarType result) const {
   if (const kernel::RowKernels* const kernels = row_kernels(x)) {
-    return added_rows(*kernels, {.h = x, .norm = this, .result = result}).normed;
+    return added_rows(*kernels, {.h = x, .following = {this, result}}).normed;
   }
   const std::int64_t width = weight.size(0);
   const at::Tensor rows = x.to(weight.scalar_type());

@@ -26,8 +26,8 @@ kernel::Element row_element(at::ScalarType type) {
                               : kernel::Element::kBF16;
 }
 
-const void* data_of(const at::Tensor& t) { return t.defined() ? t.const_data_ptr() : nullptr; }
-void* room_of(const at::Tensor& t) { return t.defined() ? t.mutable_data_ptr() : nullptr; }
+const void* row_data(const at::Tensor& t) { return t.defined() ? t.const_data_ptr() : nullptr; }
+void* row_room(const at::Tensor& t) { return t.defined() ? t.mutable_data_ptr() : nullptr; }
 
 // A parameter as the kernels read it.
 at::Tensor parameter_of(const at::Tensor& t, const at::Tensor& rows) {
@@ -40,8 +40,8 @@ at::Tensor parameter_sums(bool is_wanted, std::int64_t count, const at::Tensor& 
   return at::empty({count}, rows.options().dtype(score_dtype(rows.scalar_type())));
 }
 
-at::Tensor workspace_of(const kernel::RowKernels& kernels, std::int64_t rows, std::int64_t columns,
-                        const at::Tensor& like) {
+at::Tensor row_workspace(const kernel::RowKernels& kernels, std::int64_t rows, std::int64_t columns,
+                         const at::Tensor& like) {
   const std::uint64_t bytes = kernels.workspace(rows, columns, row_element(like.scalar_type()));
   return at::empty({static_cast<std::int64_t>(bytes)}, like.options().dtype(at::kByte));
 }
@@ -58,7 +58,7 @@ struct KeptActivation {
     a.width = function == kernel::Activation::kSwiglu ? x.size(-1) / 2 : x.size(-1);
     a.rows = x.numel() / std::max<std::int64_t>(x.size(-1), 1);
     a.x = x.const_data_ptr();
-    a.bias = data_of(bias);
+    a.bias = row_data(bias);
     a.dropout = dropout;
     return a;
   }
@@ -96,9 +96,9 @@ class ActivationFunction : public torch::autograd::Function<ActivationFunction> 
     const at::Tensor grad_bias = parameter_sums(wants_bias, x.size(-1), x);
     const kernel::ActivationRows a = kept->rows(x, bias);
     const at::Tensor workspace =
-        workspace_of(*kept->kernels, a.rows, wants_bias ? x.size(-1) : 0, x);
+        row_workspace(*kept->kernels, a.rows, wants_bias ? x.size(-1) : 0, x);
     check_rows(kept->kernels->activate_backward(
-        a, {arriving.const_data_ptr(), grad_x.mutable_data_ptr(), room_of(grad_bias)},
+        a, {arriving.const_data_ptr(), grad_x.mutable_data_ptr(), row_room(grad_bias)},
         workspace.mutable_data_ptr(), tensor::stream_of(x.device())));
     return {grad_x, grad_bias, {}};
   }
@@ -154,14 +154,14 @@ Computed computed_sum(const KeptSum& kept, const SumTensors& t, bool keeps) {
   kernel::SumRows a = kept.rows(residual.sizes());
   out.mean = parameter_sums(keeps_norm && !kept.is_rms, a.rows, residual);
   out.scale = parameter_sums(keeps_norm, a.rows, residual);
-  a.h = data_of(t.h);
-  a.x = data_of(t.x);
-  a.bias = data_of(t.bias);
-  a.weight = data_of(t.weight);
-  a.shift = data_of(t.shift);
+  a.h = row_data(t.h);
+  a.x = row_data(t.x);
+  a.bias = row_data(t.bias);
+  a.weight = row_data(t.weight);
+  a.shift = row_data(t.shift);
   check_rows(kept.kernels->add(a,
-                               {kept.has_x ? room_of(out.y) : nullptr, room_of(out.out.normed),
-                                room_of(out.mean), room_of(out.scale)},
+                               {kept.has_x ? row_room(out.y) : nullptr, row_room(out.out.normed),
+                                row_room(out.mean), row_room(out.scale)},
                                tensor::stream_of(residual.device())));
   return out;
 }
@@ -232,20 +232,20 @@ variable_list SumFunction::backward(AutogradContext* ctx, const variable_list& g
   if (!grad_out.defined() && !wants_bias && (is_passed_on || !wants_x)) return out;
 
   kernel::SumRows a = kept->rows(like.sizes());
-  a.weight = data_of(saved[3]);
+  a.weight = row_data(saved[3]);
   kernel::SumGradients g;
-  g.y = data_of(grad_y);
-  g.out = data_of(grad_out);
+  g.y = row_data(grad_y);
+  g.out = row_data(grad_out);
   if (grad_out.defined())
-    g.kept = {room_of(saved[0]), nullptr, room_of(saved[1]), room_of(saved[2])};
-  g.h = room_of(through);
-  if (!is_passed_on) g.x = room_of(out[1]);
-  g.bias = room_of(out[2]);
-  g.weight = room_of(out[3]);
-  g.shift = room_of(out[4]);
+    g.kept = {row_room(saved[0]), nullptr, row_room(saved[1]), row_room(saved[2])};
+  g.h = row_room(through);
+  if (!is_passed_on) g.x = row_room(out[1]);
+  g.bias = row_room(out[2]);
+  g.weight = row_room(out[3]);
+  g.shift = row_room(out[4]);
   const bool has_sums = wants_bias || wants_weight || wants_shift;
   const at::Tensor workspace =
-      workspace_of(*kept->kernels, a.rows, has_sums ? 3 * width : 0, sums_like);
+      row_workspace(*kept->kernels, a.rows, has_sums ? 3 * width : 0, sums_like);
   check_rows(kept->kernels->add_backward(a, g, workspace.mutable_data_ptr(),
                                          tensor::stream_of(like.device())));
   return out;
@@ -272,17 +272,18 @@ at::Tensor activated_rows(const kernel::RowKernels& kernels, const at::Tensor& x
 
 AddedRows added_rows(const kernel::RowKernels& kernels, const RowSum& args) {
   const at::Tensor& residual = args.h.defined() ? args.h : args.x;
-  const RowNorm norm = args.norm != nullptr ? *args.norm : RowNorm{};
+  const bool has_norm = args.following.norm != nullptr;
+  const RowNorm norm = has_norm ? *args.following.norm : RowNorm{};
   KeptSum made;
   made.kernels = &kernels;
   made.dropout = args.dropout;
   made.residual = residual.scalar_type();
   made.element = args.x.defined() ? args.x.scalar_type() : made.residual;
-  made.result = args.norm != nullptr ? args.result : made.residual;
+  made.result = has_norm ? args.following.result : made.residual;
   made.has_h = args.h.defined();
   made.has_x = args.x.defined();
   made.has_bias = args.bias.defined();
-  made.has_norm = args.norm != nullptr;
+  made.has_norm = has_norm;
   made.has_shift = norm.bias.defined();
   made.is_rms = norm.kind == config::NormKind::kRms;
   made.wants_sum = args.wants_sum && made.has_x;

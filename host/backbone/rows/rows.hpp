@@ -24,14 +24,19 @@ struct AddedRows {
   at::Tensor normed;  // of dtype `result`; with a norm
 };
 
+// The norm that follows a sum, where it may be computed with it.
+struct FollowingNorm {
+  const RowNorm* norm = nullptr;  // null = none
+  at::ScalarType result = at::kFloat;
+};
+
 // h + drop(x + bias), [.., width], and its norm.
 struct RowSum {
   at::Tensor h{};     // undefined = 0
   at::Tensor x{};     // undefined = 0, and the sum is h
   at::Tensor bias{};  // [width]; undefined = 0
   kernel::Dropout dropout{};
-  const RowNorm* norm = nullptr;
-  at::ScalarType result = at::kFloat;
+  FollowingNorm following{};
   bool wants_sum = true;
 };
 
