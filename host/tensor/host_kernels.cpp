@@ -18,6 +18,8 @@ bool uses_host_kernels(const at::Tensor& x) {
   return x.is_cpu() && has_host_kernels() && !at::GradMode::is_enabled();
 }
 
+bool has_cuda_sources() { return kernel::CrossEntropyKernels::for_cuda() != nullptr; }
+
 const kernel::CrossEntropyKernels* cross_entropy_kernels(const at::Tensor& x) {
   const bool computes = x.is_cuda() && has_host_kernels();
   return computes ? kernel::CrossEntropyKernels::for_cuda() : nullptr;

@@ -15,6 +15,8 @@ namespace mneme::tensor {
 // gradient.
 [[nodiscard]] bool uses_host_kernels(const at::Tensor& x);
 
+// Whether the program was built with CUDA sources.
+[[nodiscard]] bool has_cuda_sources();
 // The host's kernels for rows of logits on the device of x: on CUDA, in a program that was built
 // with its sources. Null where this thread uses LibTorch's operations, or the CPU's kernels.
 [[nodiscard]] const kernel::CrossEntropyKernels* cross_entropy_kernels(const at::Tensor& x);

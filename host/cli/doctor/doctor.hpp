@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -27,10 +28,15 @@ struct Finding {
 
 // Compilers, CMake and nvcc on PATH with their versions: what building plugins needs.
 [[nodiscard]] std::vector<Finding> check_toolchain();
-// LibTorch's version, threads and instruction set; the NVIDIA driver, its devices, and LibTorch's
-// use of them.
+// LibTorch's version, threads and instruction set.
 [[nodiscard]] std::vector<Finding> check_libtorch();
+// The NVIDIA driver and its devices; LibTorch's use of them; how fast they are.
 [[nodiscard]] std::vector<Finding> check_cuda(const std::filesystem::path& executable);
+// The address of a function of the driver's library by its name; null where it has none.
+using DriverLookUp = std::function<void*(const char* function)>;
+// The part of check_cuda about the driver; `look_up` is null where there is none. `runtime`: the
+// CUDA version that LibTorch was built with, 13000 for 13.0; 0 = not known.
+[[nodiscard]] std::vector<Finding> check_driver(const DriverLookUp& look_up, int runtime);
 // Whether the installation of an executable has all files that cmake --install listed at its end,
 // and the SDK likewise.
 [[nodiscard]] std::vector<Finding> check_installation(const std::filesystem::path& executable);

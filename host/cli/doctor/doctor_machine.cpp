@@ -1,4 +1,4 @@
-// The part of `mneme doctor` about LibTorch, CUDA, folders, system and terminal.
+// The part of `mneme doctor` about LibTorch, folders, system and terminal.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <langinfo.h>
@@ -10,7 +10,6 @@
 #include <cstring>
 #include <thread>
 
-#include "host/base/error.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/doctor/doctor.hpp"
 #include "host/ranks/launcher.hpp"
@@ -21,29 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using State = Finding::State;
-
-// The number that a function of the NVIDIA driver's own library gives; 0 when it is not known.
-int number_of_driver(void* library, const char* function) {
-  if (library == nullptr) return 0;
-  auto* const get = reinterpret_cast<int (*)(int*)>(::dlsym(library, function));
-  int value = 0;
-  return get != nullptr && get(&value) == 0 ? value : 0;
-}
-
-// Devices that it shows to this process; 0 when it does not work.
-int devices_of_driver(void* library) {
-  if (library == nullptr) return 0;
-  auto* const init = reinterpret_cast<int (*)(unsigned)>(::dlsym(library, "cuInit"));
-  return init != nullptr && init(0) == 0 ? number_of_driver(library, "cuDeviceGetCount") : 0;
-}
-
-std::vector<std::string> device_names(int count) {
-  std::vector<std::string> names;
-  for (int i = 0; i < count; ++i) {
-    names.push_back(tensor::describe(tensor::open_device(str("cuda:", i))));
-  }
-  return names;
-}
 
 // Makes, writes and removes a file; "" or the system's reason. access(2) would say yes to root.
 std::string write_problem(const fs::path& folder) {
@@ -140,42 +116,6 @@ std::vector<Finding> check_libtorch() {
         "no AVX2: computing will be slow; unset ATEN_CPU_CAPABILITY, or use another machine";
   }
   return {library, processor};
-}
-
-std::vector<Finding> check_cuda(const fs::path& executable) {
-  // Needs no CUDA toolkit. Never closed: a driver must not be unloaded.
-  void* const driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  const int devices = devices_of_driver(driver);
-  Finding found{.subject = "NVIDIA driver"};
-  if (driver == nullptr) {
-    found.state = State::kAbsent;
-    found.text = "no libcuda.so.1";
-    found.advice = "needed only for --device cuda: install NVIDIA's driver";
-  } else {
-    const int version = number_of_driver(driver, "cuDriverGetVersion");  // 13000 is 13.0
-    found.text = str("CUDA ", version / 1000, '.', version % 1000 / 10, ", ", devices,
-                     devices == 1 ? " device" : " devices");
-    found.details = {{"version", version}, {"devices", devices}};
-    if (devices == 0) {
-      found.state = State::kAbsent;
-      found.advice = "check nvidia-smi and CUDA_VISIBLE_DEVICES";
-    }
-  }
-  Finding usable{.subject = "CUDA in LibTorch"};
-  usable.details = {{"available", true}};
-  try {
-    static_cast<void>(tensor::open_device("cuda"));
-    const std::vector<std::string> names = device_names(devices);
-    usable.text = join(names, ", ");
-    usable.details["devices"] = names;
-  } catch (const Error& error) {
-    usable.state = State::kAbsent;
-    usable.text = str("not usable: ", error.what());
-    const std::string advice = advice_on_cuda(executable);
-    usable.advice = advice.empty() ? error.hint() : advice;
-    usable.details = {{"available", false}, {"reason", error.what()}};
-  }
-  return {found, usable};
 }
 
 std::vector<Finding> check_folders() {
