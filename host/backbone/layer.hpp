@@ -8,9 +8,9 @@
 
 #include "host/backbone/attention/kernels/choice.hpp"
 #include "host/backbone/attention/positions.hpp"
-#include "host/backbone/dropout.hpp"
 #include "host/backbone/linear.hpp"
 #include "host/backbone/parameters.hpp"
+#include "host/backbone/rows/dropout.hpp"
 #include "host/backbone/rows/norm.hpp"
 #include "host/backbone/rows/rows.hpp"
 #include "host/config/experiment.hpp"

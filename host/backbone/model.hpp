@@ -10,12 +10,12 @@
 
 #include "host/backbone/attention/positions.hpp"
 #include "host/backbone/attention/rotary.hpp"
-#include "host/backbone/dropout.hpp"
 #include "host/backbone/embedding/embedding.hpp"
 #include "host/backbone/embedding/softmax.hpp"
 #include "host/backbone/forward.hpp"
 #include "host/backbone/layer.hpp"
 #include "host/backbone/parameters.hpp"
+#include "host/backbone/rows/dropout.hpp"
 #include "host/backbone/rows/norm.hpp"
 #include "host/backbone/segment_scope.hpp"
 #include "host/config/experiment.hpp"

@@ -7,8 +7,8 @@
 
 #include "host/backbone/attention/positions.hpp"
 #include "host/backbone/attention/rotary.hpp"
-#include "host/backbone/dropout.hpp"
 #include "host/backbone/forward.hpp"
+#include "host/backbone/rows/dropout.hpp"
 #include "host/memory/segment/segment_hooks.hpp"
 
 namespace mneme::backbone {

@@ -2,9 +2,9 @@
 
 #include <cmath>
 
-#include "host/backbone/dropout.hpp"
+#include "host/backbone/rows/dropout.hpp"
+#include "host/tensor/dispatch/trace.hpp"
 #include "host/tensor/torch.hpp"
-#include "host/tensor/trace.hpp"
 
 namespace mneme::backbone {
 namespace {

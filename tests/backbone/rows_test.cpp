@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "host/backbone/dropout.hpp"
 #include "host/backbone/model.hpp"
+#include "host/backbone/rows/dropout.hpp"
 #include "host/tensor/host_kernels.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/backbone/support.hpp"

@@ -1,5 +1,5 @@
 // Work on tensors, written down and run again.
-#include "host/tensor/trace.hpp"
+#include "host/tensor/dispatch/trace.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

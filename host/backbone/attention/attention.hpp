@@ -8,7 +8,7 @@
 #include <functional>
 #include <limits>
 
-#include "host/backbone/dropout.hpp"
+#include "host/backbone/rows/dropout.hpp"
 
 namespace mneme::backbone {
 

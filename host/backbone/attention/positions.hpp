@@ -13,7 +13,7 @@
 #include <tuple>
 #include <vector>
 
-#include "host/backbone/dropout.hpp"
+#include "host/backbone/rows/dropout.hpp"
 
 namespace mneme::backbone {
 

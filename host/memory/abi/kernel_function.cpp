@@ -18,10 +18,10 @@
 #include "host/plugin/host_groups.hpp"
 #include "host/plugin/reported_call.hpp"
 #include "host/tensor/device.hpp"
+#include "host/tensor/dispatch/trace.hpp"
 #include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/tensor/torch_function.hpp"
-#include "host/tensor/trace.hpp"
 
 namespace mneme::memory {
 

@@ -7,8 +7,8 @@
 #include "host/memory/call/boundary.hpp"
 #include "host/memory/call/normalise.hpp"
 #include "host/ops/op_table.hpp"
+#include "host/tensor/dispatch/trace.hpp"
 #include "host/tensor/torch.hpp"
-#include "host/tensor/trace.hpp"
 
 namespace mneme::memory {
 namespace {

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "host/base/error.hpp"
+#include "host/tensor/dispatch/trace.hpp"
 #include "host/tensor/to_device.hpp"
 #include "host/tensor/torch.hpp"
-#include "host/tensor/trace.hpp"
 
 namespace mneme::memory {
 namespace {

@@ -17,8 +17,8 @@
 #include "host/memory/abi/kernel_function.hpp"
 #include "host/memory/segment/segment_hooks.hpp"
 #include "host/optim/optimizer.hpp"
+#include "host/tensor/dispatch/shapes_alone.hpp"
 #include "host/tensor/host_kernels.hpp"
-#include "host/tensor/shapes_alone.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::run {

@@ -1,5 +1,5 @@
 // Checks of whether a segment can be written down once and run again without its hooks
-// (host/tensor/trace.hpp), as a GPU does with a recording.
+// (host/tensor/dispatch/trace.hpp), as a GPU does with a recording.
 
 #include <algorithm>
 #include <memory>
@@ -10,9 +10,9 @@
 
 #include "host/backbone/open_segment.hpp"
 #include "host/memory/state/tier_state.hpp"
+#include "host/tensor/dispatch/trace.hpp"
 #include "host/tensor/host_kernels.hpp"
 #include "host/tensor/torch.hpp"
-#include "host/tensor/trace.hpp"
 #include "host/validate/check.hpp"
 #include "host/validate/setting.hpp"
 

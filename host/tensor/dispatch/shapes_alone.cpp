@@ -1,4 +1,4 @@
-#include "host/tensor/shapes_alone.hpp"
+#include "host/tensor/dispatch/shapes_alone.hpp"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 

@@ -1,4 +1,4 @@
-#include "host/tensor/trace.hpp"
+#include "host/tensor/dispatch/trace.hpp"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>

@@ -1,4 +1,4 @@
-#include "host/backbone/dropout.hpp"
+#include "host/backbone/rows/dropout.hpp"
 
 #include <algorithm>
 #include <array>
@@ -11,10 +11,10 @@
 #include "host/base/random.hpp"
 #include "host/base/text.hpp"
 #include "host/tensor/device.hpp"
+#include "host/tensor/dispatch/trace.hpp"
 #include "host/tensor/host_kernels.hpp"
 #include "host/tensor/to_device.hpp"
 #include "host/tensor/torch.hpp"
-#include "host/tensor/trace.hpp"
 
 namespace mneme::backbone {
 namespace {
