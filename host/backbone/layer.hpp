@@ -123,7 +123,7 @@ class Layer {
     kept_positions_ = KeptPositions();
     pass_positions_ = at::Tensor();
     kept_qkv_ = kept_output_ = Updated();
-    converted_.clear();
+    converted_.weights_changed();
   }
 
  private:

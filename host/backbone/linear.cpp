@@ -4,7 +4,7 @@
 
 #include "host/tensor/dense_product.hpp"
 #include "host/tensor/few_rows.hpp"
-#include "host/tensor/torch.hpp"
+#include "host/tensor/torch_function.hpp"
 
 namespace mneme::backbone {
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
@@ -25,11 +25,45 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
   return out.view(shape);
 }
 
+namespace {
+
+// A copy of a parameter in another type, which lies there already; its gradient in the parameter's.
+class CopyFunction : public torch::autograd::Function<CopyFunction> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& weight,
+                            const at::Tensor* copy) {
+    ctx->saved_data["type"] = static_cast<std::int64_t>(weight.scalar_type());
+    return copy->detach();
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
+                                                 torch::autograd::variable_list grads) {
+    return {grads[0].to(static_cast<at::ScalarType>(ctx->saved_data["type"].toInt())), {}};
+  }
+};
+
+bool is_parameter(const at::Tensor& weight) { return weight.is_leaf() && weight.requires_grad(); }
+
+}  // namespace
+
 at::Tensor ConvertedWeights::get(const at::Tensor& weight, at::ScalarType compute) {
-  if (weight.scalar_type() == compute || at::GradMode::is_enabled()) return weight.to(compute);
-  at::Tensor& kept = kept_[weight.unsafeGetTensorImpl()];
-  if (!kept.defined()) kept = weight.to(compute);
-  return kept;
+  const bool has_graph = at::GradMode::is_enabled();
+  if (weight.scalar_type() == compute || weight.is_meta() || (has_graph && !is_parameter(weight)))
+    return weight.to(compute);
+  Copy& kept = kept_[{weight.const_data_ptr(), weight.numel()}];
+  if (!kept.copy.defined()) kept = {weight, weight.detach().to(compute)};
+  return has_graph ? CopyFunction::apply(weight, &kept.copy) : kept.copy;
+}
+
+void ConvertedWeights::weights_changed() {
+  std::erase_if(kept_, [](const auto& entry) { return !is_parameter(entry.second.weight); });
+  if (kept_.empty()) return;
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> weights, copies;
+  for (const auto& [memory, kept] : kept_) {
+    weights.push_back(kept.weight);
+    copies.push_back(kept.copy);
+  }
+  at::_foreach_copy_(copies, weights);
 }
 
 }  // namespace mneme::backbone

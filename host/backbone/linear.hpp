@@ -4,7 +4,8 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <unordered_map>
+#include <map>
+#include <utility>
 
 namespace mneme::backbone {
 
@@ -17,19 +18,26 @@ inline constexpr std::int64_t kMaxFactor = 1 << 23;
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                   at::ScalarType compute);
 
-// Weights of another type than products have (precision = "bf16"), converted once for all segments
-// of an evaluation or a generation: made anew in each, the copies would cost more time than a
-// product of few rows. They take 2 bytes for each parameter that is used.
+// Weights of another type than products have (precision = "bf16"), converted once an update, or once
+// for an evaluation or a generation: made anew for each product, the copies would cost more time
+// than a product of few rows, and in training a launch for each. They take 2 bytes for each
+// parameter that is used.
 class ConvertedWeights {
  public:
-  // `weight`, or its copy in `compute`, which without gradient is kept until clear(). The weight
-  // must live until then.
+  // `weight`, or its copy in `compute`, which is kept; the weight's memory must live until
+  // weights_changed(). With gradients copies of parameters alone are kept: a weight that is
+  // computed in each pass has another copy in each.
   at::Tensor get(const at::Tensor& weight, at::ScalarType compute);
-  // For when weights have changed.
-  void clear() { kept_.clear(); }
+  // Writes the parameters' copies anew where they lie, all in one operation. No graph that has read
+  // them may be differentiated afterwards.
+  void weights_changed();
 
  private:
-  std::unordered_map<const c10::TensorImpl*, at::Tensor> kept_;
+  struct Copy {
+    at::Tensor weight, copy;
+  };
+  // By the weight's memory: a pass that is computed again has tensors of its own for a parameter.
+  std::map<std::pair<const void*, std::int64_t>, Copy> kept_;
 };
 
 }  // namespace mneme::backbone

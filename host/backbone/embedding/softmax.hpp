@@ -31,7 +31,7 @@ class Softmax {
   // Log-probabilities of every id, [n,V], without gradient blocks: for generation and tests.
   [[nodiscard]] at::Tensor log_probabilities(const at::Tensor& hidden,
                                              at::ScalarType compute) const;
-  void weights_changed() { converted_.clear(); }
+  void weights_changed() { converted_.weights_changed(); }
 
  private:
   struct Part {
