@@ -73,7 +73,7 @@ class Model {
   void set_context_rows(std::int64_t rows);
   // Drops tables cached for evaluation (projected position tables); called when weights change.
   void weights_changed();
-  // Position of the dropout generator: segments trained so far. A checkpoint that keeps it
+  // Position of the dropout masks: segments trained so far. A checkpoint that keeps it
   // continues bit for bit.
   [[nodiscard]] std::uint64_t noise_position() const { return noise_.position(); }
   void seek_noise(std::uint64_t position) { noise_.seek(position); }

@@ -13,6 +13,7 @@
 #include "host/backbone/layer.hpp"
 #include "host/base/error.hpp"
 #include "host/eval/loss_queue.hpp"
+#include "host/tensor/host_kernels.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::run {
@@ -85,26 +86,33 @@ ScoreTensors score_tensors(const config::Experiment& e, const Extents& x, bool i
   return {};
 }
 
-// The feed-forward's inner rows, with dropout their mask and their product too.
-std::int64_t inner_rows_of_feed_forward(const config::Experiment& e) {
+// Whether the host's kernels compute rows, which draw dropout masks again in place of keeping them.
+bool has_row_kernels(bool is_cuda) {
+  return is_cuda && tensor::row_kernels(at::Device(at::kCUDA)) != nullptr;
+}
+
+// The feed-forward's inner rows, with dropout their mask and their product too; of the host's
+// kernels the rows before the activation and behind it.
+std::int64_t inner_rows_of_feed_forward(const config::Experiment& e, bool is_cuda) {
+  if (has_row_kernels(is_cuda)) return 2;
   return e.model.dropout > 0.0 ? 3 : 1;
 }
 
-// Per layer: inputs of both norms and both blocks and two dropout masks; queries, with either bias
+// Per layer: inputs of both norms and both blocks and two dropout masks, if any; queries, with either bias
 // where probabilities are kept, attention's result (then twice, as computed and as the output
 // projection reads it), keys and values of context and tokens; the feed-forward's inner rows, their
 // mask and their product, unless train.recompute leaves its input alone; the probabilities and
 // their mask.
 std::int64_t layer_activations(const config::Experiment& e, const Extents& x, bool is_cuda) {
-  const bool has_dropout = e.model.dropout > 0.0;
+  const bool has_masks = e.model.dropout > 0.0 && !has_row_kernels(is_cuda);
   const std::int64_t rows = x.lanes * (x.tokens + x.riders);
-  const std::int64_t widths = (e.train.recompute ? 3 + has_dropout : 4 + 2 * has_dropout) +
+  const std::int64_t widths = (e.train.recompute ? 3 + has_masks : 4 + 2 * has_masks) +
                               (e.model.norm == config::Norm::kPre);
   const ScoreTensors scores = score_tensors(e, x, /*is_training=*/true, is_cuda);
   const bool keeps = scores.are_probabilities;
   const std::int64_t queries = !keeps ? 2 : config::is_relative(e.model.position) ? 4 : 3;
   const std::int64_t inner = rows * queries + 2 * x.lanes * x.columns;
-  const std::int64_t ff = e.train.recompute ? 0 : inner_rows_of_feed_forward(e);
+  const std::int64_t ff = e.train.recompute ? 0 : inner_rows_of_feed_forward(e, is_cuda);
   const std::int64_t count = e.model.attention_dropout > 0.0 ? 2 : 1;
   return rows * widths * x.width * x.value_bytes +
          (inner * x.inner + rows * ff * x.ff) * x.compute_bytes +
@@ -128,7 +136,7 @@ LayerTemporaries layer_temporaries(const config::Experiment& e, const Extents& x
                              "3 attention matrices"}
           : LayerTemporaries{2 * (rows + columns) * x.inner * x.compute_bytes,
                              "gradients of queries, keys, values and the attention's result"};
-  const std::int64_t again = e.train.recompute ? inner_rows_of_feed_forward(e) : 0;
+  const std::int64_t again = e.train.recompute ? inner_rows_of_feed_forward(e, is_cuda) : 0;
   const LayerTemporaries feed_forward{(2 + again) * rows * x.ff * x.compute_bytes,
                                       again > 0 ? "the feed-forward's inner rows, computed again, "
                                                   "and their gradients,"
