@@ -284,6 +284,21 @@ TEST(Rows, ModelsGiveTheNumbersOfOperations) {
   }
 }
 
+// Hooks may give rows of another type than the layer's.
+TEST(Rows, OfTypesThatNoKernelTakesTogetherAreCast) {
+  const at::Tensor h = random_tensor(1, {2, 5}), narrow = random_tensor(2, {2, 5}).to(at::kFloat);
+  const RowNorm norm{.weight = random_tensor(3, {5}), .bias = random_tensor(4, {5})};
+  const RowNorm of_f32{.weight = norm.weight.to(at::kFloat), .bias = norm.bias.to(at::kFloat)};
+  const at::Tensor expected = norm(narrow, at::kDouble);
+  const at::Tensor of_half = of_f32(narrow.to(at::kHalf), at::kHalf);
+  const tensor::WithRowKernels kernels(kernel::row_definitions());
+  EXPECT_TRUE(at::equal(norm(narrow, at::kDouble), expected));
+  EXPECT_TRUE(at::equal(of_f32(narrow.to(at::kHalf), at::kHalf), of_half));
+  for (const at::Tensor& x : {narrow, narrow.to(at::kHalf)}) {
+    EXPECT_TRUE(at::equal(added_rows(kernel::row_definitions(), {.h = h, .x = x}).sum, h + x));
+  }
+}
+
 // Wider rows than the kernels' norms take are left to LibTorch.
 TEST(Rows, AreLeftToOperationsWhereKernelsAreNotMadeForThem) {
   const at::Tensor rows = at::zeros({1, 8});

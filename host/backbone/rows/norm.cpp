@@ -6,7 +6,9 @@
 namespace mneme::backbone {
 
 at::Tensor RowNorm::operator()(const at::Tensor& x, at::ScalarType result) const {
-  if (const kernel::RowKernels* const kernels = row_kernels(x)) {
+  const kernel::RowKernels* const kernels = row_kernels(x);
+  if (kernels != nullptr && are_taken_together(x.scalar_type(), weight.scalar_type()) &&
+      are_taken_together(x.scalar_type(), result)) {
     return added_rows(*kernels, {.h = x, .following = {this, result}}).normed;
   }
   const std::int64_t width = weight.size(0);

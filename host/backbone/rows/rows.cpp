@@ -260,6 +260,11 @@ const kernel::RowKernels* row_kernels(const at::Tensor& rows) {
   return tensor::row_kernels(rows.device());
 }
 
+bool are_taken_together(at::ScalarType residual, at::ScalarType other) {
+  if (residual == at::kDouble) return other == at::kDouble;
+  return other == at::kFloat || other == at::kBFloat16;
+}
+
 at::Tensor activated_rows(const kernel::RowKernels& kernels, const at::Tensor& x,
                           const at::Tensor& bias, kernel::Activation function,
                           const kernel::Dropout& dropout) {
@@ -272,16 +277,20 @@ at::Tensor activated_rows(const kernel::RowKernels& kernels, const at::Tensor& x
 
 AddedRows added_rows(const kernel::RowKernels& kernels, const RowSum& args) {
   const at::Tensor& residual = args.h.defined() ? args.h : args.x;
+  at::Tensor x = args.x;  // a hook's may be of any type
+  if (x.defined() && !are_taken_together(residual.scalar_type(), x.scalar_type())) {
+    x = x.to(residual.scalar_type());
+  }
   const bool has_norm = args.following.norm != nullptr;
   const RowNorm norm = has_norm ? *args.following.norm : RowNorm{};
   KeptSum made;
   made.kernels = &kernels;
   made.dropout = args.dropout;
   made.residual = residual.scalar_type();
-  made.element = args.x.defined() ? args.x.scalar_type() : made.residual;
+  made.element = x.defined() ? x.scalar_type() : made.residual;
   made.result = has_norm ? args.following.result : made.residual;
   made.has_h = args.h.defined();
-  made.has_x = args.x.defined();
+  made.has_x = x.defined();
   made.has_bias = args.bias.defined();
   made.has_norm = has_norm;
   made.has_shift = norm.bias.defined();
@@ -291,14 +300,14 @@ AddedRows added_rows(const kernel::RowKernels& kernels, const RowSum& args) {
   const auto optional = [](const at::Tensor& t) { return tensor::optional_input(t); };
   if (!at::GradMode::is_enabled()) {
     return computed_sum(made,
-                        dense_tensors(optional(args.h), optional(args.x), optional(args.bias),
+                        dense_tensors(optional(args.h), optional(x), optional(args.bias),
                                       optional(norm.weight), optional(norm.bias)),
                         false)
         .out;
   }
-  const variable_list results = SumFunction::apply(
-      optional(args.h), optional(args.x), optional(args.bias), optional(norm.weight),
-      optional(norm.bias), std::make_shared<KeptSum>(made));
+  const variable_list results =
+      SumFunction::apply(optional(args.h), optional(x), optional(args.bias), optional(norm.weight),
+                         optional(norm.bias), std::make_shared<KeptSum>(made));
   AddedRows out;
   if (made.wants_sum) out.sum = results.front();
   if (made.has_norm) out.normed = results.back();
