@@ -308,7 +308,8 @@ def generation(bench):
                                    samples, "--greedy", "--segment", length + tokens, "--set=eval.precision=bf16")
         peak = result.get("peak_device_bytes") if bench.options.device != "cpu" else used.peak_bytes
         results[samples] = [each["ids"] for each in result["samples"]]
-        rows.append(row("generation", f"mneme, {samples}", samples, result["seconds"] / tokens, peak_bytes=peak))
+        rows.append(row("generation", f"mneme, {samples}", samples, result["seconds"] / tokens, peak_bytes=peak,
+                        bandwidth_share=result.get("speed", {}).get("bandwidth_share")))
     if subprocess.run([bench.options.python, "-c", "import transformers"], capture_output=True).returncode != 0:
         print(f"generation: {bench.options.python} has no transformers, so mneme has no rival", flush=True)
         return rows
@@ -336,7 +337,10 @@ def line(each):
         return "-" if value is None else form.format(value)
     peak = each["peak_bytes"] / 2**30 if each["peak_bytes"] else None
     found = each.get("difference")
-    checked = " ".join(f"{p} {d:.1e}" for p, d in found.items()) if found else text(each.get("agreeing_tokens"), "{} tokens agree")
+    checked = " ".join(f"{p} {d:.1e}" for p, d in found.items()) if found else "-"
+    if each["part"] == "generation":
+        checked = (text(each["agreeing_tokens"], "{} tokens agree") if "agreeing_tokens" in each
+                   else text(each.get("bandwidth_share"), "{:.2f} of the bandwidth"))
     return (f"{each['part']:11}{each['side']:32}{each['tokens_per_second']:10,.0f}{each['step_ms']:10.2f}{text(peak, '{:.2f}'):>10}"
             f"{text(each['mfu'], '{:.3f}'):>8}{text(each['ratio'], '{:.2f}'):>7}  {checked}")
 

@@ -25,6 +25,7 @@
 #include "host/run/cost/utilization.hpp"
 #include "host/run/run_description.hpp"
 #include "host/tensor/device.hpp"
+#include "host/tensor/device_memory.hpp"
 
 namespace mneme::cli {
 namespace {
@@ -194,6 +195,9 @@ class Generation {
       json["speed"] =
           run::generation_speed_json(opened_.runtime(), generator_.state().bytes(),
                                      arguments_.samples, drawn_ / arguments_.samples, seconds);
+    }
+    if (const auto peak = tensor::peak_bytes(opened_.runtime().device())) {
+      json["peak_device_bytes"] = *peak;
     }
     if (!opened_.untrained.empty()) json["untrained_parameters"] = opened_.untrained;
     return json;
