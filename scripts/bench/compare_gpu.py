@@ -34,7 +34,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from program import ROOT, Failure, call, call_for_json, processor
@@ -175,7 +175,7 @@ def official_side(bench, case, job, model, run):
         raise Failure(f"--official needs a Python with PyTorch, NumPy and safetensors for this script itself: {error}") from None
     weights = bench.folder / "official.safetensors"
     call([bench.options.mneme, "export", run, weights])
-    shape = Case(case.part, case.experiment, job["vocabulary"], job["rows"], case.code, job["segment"])
+    shape = replace(case, vocabulary=job["vocabulary"], rows=job["rows"], segment=job["segment"])
 
     def side(trainings):
         results = []
@@ -249,7 +249,7 @@ def against_page(bench, case):
 
 
 def against_official(bench):
-    case = TRAININGS["enwik8"]
+    case = replace(TRAININGS["enwik8"], part="official")
 
     def variants(job, model, run, checkpoint):
         side = official_side(bench, case, job, model, run)

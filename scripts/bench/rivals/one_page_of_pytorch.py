@@ -103,16 +103,21 @@ class TransformerXl(nn.Module):
         weight, bias = self.embedding.weight, self.softmax_bias
         if not self.cutoffs:
             return F.cross_entropy(F.linear(x, weight, bias).float(), targets)
-        ends = [*self.cutoffs, len(weight)]
-        clusters, head_targets, sums = len(self.cutoffs), targets.clone(), []
-        for i, (begin, end) in enumerate(zip(ends, ends[1:]), 1):
+        clusters, first, head_targets = len(self.cutoffs), self.cutoffs[0], targets
+        for i, begin in enumerate(self.cutoffs, 1):
+            head_targets = torch.where(targets >= begin, first + clusters - i, head_targets)
+        head = torch.cat([weight[:first], self.cluster.weight]), torch.cat([bias[:first], self.cluster.bias])
+        of_heads = F.cross_entropy(F.linear(x, *head).float(), head_targets, reduction="sum")
+        return (of_heads + self.loss_of_tails(x, targets)) / len(targets)
+
+    @torch.compiler.disable  # how many words are in a cluster differs from step to step
+    def loss_of_tails(self, x, targets):
+        weight, bias, total = self.embedding.weight, self.softmax_bias, 0.0
+        for begin, end in zip(self.cutoffs, [*self.cutoffs[1:], len(weight)]):
             members = ((targets >= begin) & (targets < end)).nonzero().squeeze(1)
-            head_targets[members] = ends[0] + clusters - i
             logits = F.linear(x[members], weight[begin:end], bias[begin:end]).float()
-            sums.append(F.cross_entropy(logits, targets[members] - begin, reduction="sum"))
-        head = torch.cat([weight[: ends[0]], self.cluster.weight]), torch.cat([bias[: ends[0]], self.cluster.bias])
-        sums.append(F.cross_entropy(F.linear(x, *head).float(), head_targets, reduction="sum"))
-        return sum(sums) / len(targets)
+            total = total + F.cross_entropy(logits, targets[members] - begin, reduction="sum")
+        return total
 
 
 class PreNormLayer(Layer):
