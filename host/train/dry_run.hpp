@@ -44,7 +44,7 @@ struct TrainingPlan {
   // Absent when they could not be counted; then `flops_problem` says why.
   std::optional<run::FlopsPerToken> flops;
   std::string flops_problem;
-  // The free memory of this machine, for the printed plan; set by the caller.
+  // The free memory of the device, for the printed plan; set by the caller.
   std::optional<FreeMemory> free;
   // Absent when epochs are asked for and the data are not there.
   std::optional<std::int64_t> steps;

@@ -23,6 +23,7 @@
 #include "host/optim/optimizer.hpp"
 #include "host/plugin/plugin_lock.hpp"
 #include "host/tensor/device.hpp"
+#include "host/tensor/device_memory.hpp"
 #include "host/train/dry_run.hpp"
 #include "host/train/trainer.hpp"
 #include "host/weights/official_weights.hpp"
@@ -256,10 +257,13 @@ std::string last_evaluation(const TrainDisplay& observer) {
              '\n');
 }
 
-// A plan may be made for another machine: why the device is not here is no error.
-std::string absence_of(const std::string& device) {
+// Puts the device's free memory into the plan. A plan may be made for another machine: why the
+// device is not here is no error, but a text.
+std::string look_at_device(const MachineArguments& machine, train::TrainingPlan& plan) {
+  const std::string& device = machine.device;
   try {
-    static_cast<void>(tensor::open_device(device));
+    const c10::Device opened = tensor::open_device(device);
+    plan.free = opened.is_cpu() ? free_memory() : tensor::free_device_memory(opened);
     return "";
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kDevice) throw;
@@ -271,12 +275,10 @@ std::string absence_of(const std::string& device) {
 int dry_run(const TrainArguments& arguments, const Streams& streams) {
   train::TrainingPlan plan =
       read_input([&] { return train::plan_training(read_experiment(arguments)); });
-  // Of the host: it says nothing about a GPU's memory.
-  if (arguments.machine.device == "cpu") plan.free = free_memory();
+  const std::string absence = look_at_device(arguments.machine, plan);
   if (!arguments.json.is_stdout()) {
-    streams.out << fit_lines(
-        plan_text(plan, arguments.experiment.string()) + absence_of(arguments.machine.device),
-        streams.out_width);
+    streams.out << fit_lines(plan_text(plan, arguments.experiment.string()) + absence,
+                             streams.out_width);
   }
   arguments.json.write(train::to_json(plan), streams);
   return 0;

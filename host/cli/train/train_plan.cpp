@@ -74,8 +74,7 @@ void write_memory(std::ostream& out, const train::TrainingPlan& plan) {
   }
   if (!plan.free) return;
   out << "free here: " << size_text(plan.free->bytes) << " (" << plan.free->source << ')'
-      << (plan.free->bytes < estimate.total() ? ": too little, a training on the CPU is refused\n"
-                                              : "\n");
+      << (plan.free->bytes < estimate.total() ? ": too little, a training is refused\n" : "\n");
 }
 
 void write_schedule(std::ostream& out, const train::TrainingPlan& plan) {
