@@ -17,9 +17,9 @@ Parts, each under 90 seconds on an H100:
 
 The rival of a training is rivals/one_page_of_pytorch.py under torch.compile. All train in bf16, with the same weights (a
 checkpoint of mneme), ids, optimiser and dropout. Before anything is timed, the losses of three steps without dropout are
-compared, in f32 and in bf16; of a generation the agreeing tokens are counted, because rounding decides where two are equally
-likely. A step is the median of the second half of --steps (default 20), so that compilation and the filling of the memory are
-not counted. MFU is that of docs/runs.md for both sides, with the operations and the peak that mneme measures.
+compared, in f32 and in bf16, with two lanes; of a generation the agreeing tokens are counted, because rounding decides where
+two are equally likely. A step is the median of the second half of --steps (default 20), so that compilation and the filling of
+the memory are not counted. MFU is that of docs/runs.md for both sides, with the operations and the peak that mneme measures.
 
 Needs a built mneme (default build/cuda/bin/mneme) and a Python with PyTorch (--python, default this one; for the part
 generation also transformers, for the part official NumPy and safetensors). --device cpu --small tries the script at tiny sizes.
@@ -41,7 +41,7 @@ from program import ROOT, Failure, call, call_for_json, processor
 
 RIVALS = Path(__file__).resolve().parent / "rivals"
 PROGRAM = ROOT / "build/cuda/bin/mneme"
-CHECKED_STEPS = 3
+CHECKED_STEPS, CHECKED_LANES = 3, 2  # without dropout; in f32 all lanes might not fit
 MOST_DIFFERENCE = {"f32": 1e-3, "bf16": 5e-2}  # nats, of a step's mean loss
 PROMPT, GENERATED, SAMPLES = 128, 256, (1, 16)
 SMALL = {"layers": 2, "heads": 4, "head_width": 16, "width": 64, "ff": 128}
@@ -119,7 +119,7 @@ class Workbench:
         self.torch = out["torch"]
         return out, used
 
-    def prepared(self, case, steps, memory=None):
+    def prepared(self, case, steps, memory=None, most_lanes=None):
         """The case's experiment with ids of its own, as a file, and its tables."""
         tables = tomllib.loads((ROOT / "configs" / case.experiment).read_text())
         train, model = tables["train"], tables["model"]
@@ -129,15 +129,15 @@ class Workbench:
             model.update(SMALL, **{key: size for key, size in {"kv_heads": 2, "positions": 64}.items() if key in model})
             if "adaptive" in model:
                 model["adaptive"]["cutoffs"] = [100, 200, 300]
-        rows = min(case.rows, segment)
+        rows, lanes = min(case.rows, segment), min(lanes, most_lanes or lanes)
         if memory:
             tables["memory"] = tomllib.loads((ROOT / "configs" / memory).read_text())["memory"]
         for tier in tables["memory"].get("tier", []):
             tier.pop("eval_rows", None)
             tier["rows"] = min(tier["rows"], segment)
-        name = f"{case.part}-{steps}" + ("-memory" if memory else "")
+        name = f"{case.part}-{steps}-{lanes}" + ("-memory" if memory else "")
         ids, valid = self.folder / f"{name}.safetensors", self.folder / f"{name}-valid.safetensors"
-        write_ids(ids, lanes, max(steps, CHECKED_STEPS) * segment + 1, vocabulary)
+        write_ids(ids, lanes, steps * segment + 1, vocabulary)
         write_ids(valid, 1, segment + 1, vocabulary)
         tables["data"] = {"task": "tokens", "train": str(ids), "valid": str(valid), "vocabulary_size": vocabulary,
                           "reset": "never"}
@@ -196,13 +196,13 @@ def differences(ours, theirs):
     return max((abs(a - b) for a, b in zip(ours, theirs)), key=lambda d: d if d == d else float("inf"))
 
 
-def check_losses(bench, name, experiment, run, rival):
-    """The largest difference by precision; Failure where it is too large."""
+def check_losses(bench, name, experiment, tokens, run, rival):
+    """The largest difference by precision; Failure where it is too large. `experiment` has the ids `tokens`."""
     precisions = list(MOST_DIFFERENCE)
-    theirs = rival([{"precision": p, "steps": CHECKED_STEPS, "model_changes": NO_DROPOUT} for p in precisions])
+    theirs = rival([{"precision": p, "steps": CHECKED_STEPS, "tokens": tokens, "model_changes": NO_DROPOUT} for p in precisions])
     found = {}
     for precision, result in zip(precisions, theirs):
-        settings = {"train.steps": CHECKED_STEPS, "train.precision": precision, "model.dropout": 0, "model.attention_dropout": 0}
+        settings = {"train.precision": precision, "model.dropout": 0, "model.attention_dropout": 0}
         ours = bench.mneme_train(experiment, "--init", run, *(f"--set={key}={value}" for key, value in settings.items()))
         found[precision] = differences(ours["losses"], result["losses"])
         if not found[precision] <= MOST_DIFFERENCE[precision]:
@@ -227,12 +227,13 @@ def row_of_training(part, side, result, **more):
 def compare_training(bench, case, variants):
     """mneme and its rivals; variants(job, model, run, checkpoint) gives {name: (side, keys of its timed training)}."""
     experiment, job = bench.prepared(case, bench.options.steps)
-    run, checkpoint, model = bench.start_of(experiment)
+    check, of_check = bench.prepared(case, CHECKED_STEPS, most_lanes=CHECKED_LANES)
+    run, checkpoint, model = bench.start_of(check)
     sides = variants(job, model, run, checkpoint)
     checked = {}
     for name, (side, _) in sides.items():
         if id(side) not in checked:
-            checked[id(side)] = check_losses(bench, f"{case.part}, {name}", experiment, run, side)
+            checked[id(side)] = check_losses(bench, f"{case.part}, {name}", check, of_check["tokens"], run, side)
     ours = bench.mneme_train(experiment, "--init", run)
     rows = [row_of_training(case.part, "mneme", ours)]
     for name, (side, changes) in sides.items():
@@ -298,7 +299,7 @@ def agreeing(ours, theirs):
 
 def generation(bench):
     """Greedy continuations of a prompt by GPT-2, in bf16; a step is a token of every sample, the prompt is not timed."""
-    experiment, job = bench.prepared(TRAININGS["gpt2"], bench.options.steps)
+    experiment, job = bench.prepared(TRAININGS["gpt2"], 1)
     run, checkpoint, model = bench.start_of(experiment)
     length, tokens = (8, 16) if bench.options.small else (PROMPT, GENERATED)
     prompt = random.Random(3).choices(range(job["vocabulary"]), k=length)

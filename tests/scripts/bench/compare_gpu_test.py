@@ -33,8 +33,8 @@ class Bench:
         self.ours, self.theirs, self.order = ours, theirs, []
         self.options = SimpleNamespace(steps=4, small=False, device="cuda")
 
-    def prepared(self, case, steps):
-        return "x.toml", {}
+    def prepared(self, case, steps, most_lanes=None):
+        return "x.toml", {"tokens": "ids"}
 
     def start_of(self, experiment):
         return "run", "checkpoint", {}
