@@ -151,6 +151,18 @@ TEST(Trace, TellsNumbersFromTheCpuApart) {
   EXPECT_EQ(again[1].item<double>(), 3.0);
 }
 
+TEST(Trace, GivesNumbersFromTheCpuThatNoOperationReads) {
+  Trace trace;
+  at::Tensor counts;
+  {
+    const TraceScope scope(trace);
+    counts = at::empty({3}, at::kLong);
+    for (std::int64_t i = 0; i < 3; ++i) counts.mutable_data_ptr<std::int64_t>()[i] = 7 - i;
+  }
+  trace.add_output(counts);
+  EXPECT_TRUE(at::equal(trace.replay({}, 0)[0], counts));
+}
+
 TEST(Trace, DiffersByOperationShapeNumberAndOrder) {
   const at::Tensor x = numbers(9, {4}), y = numbers(10, {4});
   const auto traced = [&](const auto& work) {

@@ -89,6 +89,8 @@ class Trace::Writer {
     const auto found = numbers_.find(place_of(t));
     if (found == numbers_.end())
       throw_run("the traced work neither read nor made the tensor ", geometry_text(t));
+    Memory& memory = memory_of(t);
+    if (std::exchange(memory.is_room, false) && t.numel() > 0) add_values(t, found->second);
     outputs.push_back(found->second);
   }
 
