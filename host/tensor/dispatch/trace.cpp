@@ -16,6 +16,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
+#include "host/tensor/dispatch/deterministic.hpp"
 #include "host/tensor/dtypes.hpp"
 #include "host/tensor/torch.hpp"
 
@@ -70,6 +71,7 @@ class Trace::Writer {
     std::string text;
     std::optional<c10::OperatorHandle> op;
     TracedWork work;  // where there is no op
+    bool is_deterministic = DeterministicAlgorithms::are_asked_for();
     std::vector<std::pair<Form, Argument>> arguments;
     std::vector<std::pair<Form, std::vector<std::int64_t>>> results;
   };
@@ -109,6 +111,7 @@ class Trace::Writer {
     const std::string& overload = op.schema().overload_name();
     call.text = str(op.schema().name(), overload.empty() ? "" : ".", overload, '(',
                     call.text.empty() ? "" : call.text.substr(2), ')');
+    if (call.is_deterministic) call.text += " deterministic";
     return call;
   }
   void end(Call call, const torch::jit::Stack& stack) {
@@ -389,6 +392,8 @@ void run_again(const Trace::Writer::Call& call, Tensors& tensors, std::int64_t a
       stack.emplace_back(std::move(list));
     }
   }
+  std::optional<DeterministicAlgorithms> deterministic;
+  if (call.is_deterministic) deterministic.emplace();
   call.op->callBoxed(&stack);
   const std::size_t first = stack.size() - call.results.size();
   for (std::size_t i = 0; i < call.results.size(); ++i) {

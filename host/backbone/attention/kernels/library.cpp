@@ -1,11 +1,10 @@
 #include "host/backbone/attention/kernels/library.hpp"
 
-#include <ATen/Context.h>
-
 #include <algorithm>
 #include <optional>
 
 #include "host/backbone/attention/shift.hpp"
+#include "host/tensor/dispatch/deterministic.hpp"
 #include "host/tensor/torch_function.hpp"
 
 namespace mneme::backbone {
@@ -117,28 +116,6 @@ at::Tensor terms_of(const AttentionArgs& args, std::int64_t keys) {
   return terms.permute({1, 0, 2, 3}).expand({args.q.size(0), args.q.size(2), args.q.size(1), keys});
 }
 
-// FlashAttention's backward pass adds gradients of queries with atomic operations, unless LibTorch
-// is asked for deterministic algorithms: then each block of keys writes sums of its own. While they
-// are asked for, LibTorch also fills every tensor that it makes without values; that is turned off.
-class DeterministicKernels {
- public:
-  DeterministicKernels() {
-    at::globalContext().setDeterministicAlgorithms(true, false);
-    at::globalContext().setDeterministicFillUninitializedMemory(false);
-  }
-  ~DeterministicKernels() {
-    at::globalContext().setDeterministicAlgorithms(is_on_, warns_);
-    at::globalContext().setDeterministicFillUninitializedMemory(fills_);
-  }
-  DeterministicKernels(const DeterministicKernels&) = delete;
-  DeterministicKernels& operator=(const DeterministicKernels&) = delete;
-
- private:
-  bool is_on_ = at::globalContext().deterministicAlgorithms();
-  bool warns_ = at::globalContext().deterministicAlgorithmsWarnOnly();
-  bool fills_ = at::globalContext().deterministicFillUninitializedMemory();
-};
-
 class KernelFunction : public torch::autograd::Function<KernelFunction> {
  public:
   using Optional = std::optional<at::Tensor>;
@@ -171,7 +148,9 @@ class KernelFunction : public torch::autograd::Function<KernelFunction> {
     const double scale = ctx->saved_data["scale"].toDouble();
     variable_list out(7);
     if (ctx->saved_data["is_flash"].toBool()) {
-      const DeterministicKernels deterministic;
+      // It adds gradients of queries with atomic operations otherwise; so each block of keys has
+      // sums of its own.
+      const tensor::DeterministicAlgorithms deterministic;
       const auto [left, right] = window_of(ctx->saved_data["window"].toInt());
       std::tie(out[0], out[1], out[2]) =
           at::_flash_attention_backward(grads[0], q, k, v, z, lse, {}, {}, q.size(1), k.size(1),
