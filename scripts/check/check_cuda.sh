@@ -14,7 +14,7 @@ On a machine with a GPU: builds program, plugins and tests with CUDA sources (bu
   device      the tests of opening and naming devices, and that a step of generation waits for one only once
   golden      the official numbers (tests/golden), with every model on the device
   attention   the host's own attention (model.attention_kernel = "fused"): golden numbers with it, and its speed over
-              LibTorch's operations (attention_bench)
+              LibTorch's operations (attention_bench); LibTorch's attention kernels against the operations
   rivals      mneme beside compiled PyTorch, a step for each part of scripts/bench/compare_gpu.py (where Python has PyTorch)
   ncu         the kernels of a training step of enwik8 and of GPT-2 by time, from NVIDIA's ncu (where it is there)
   resume      a training that goes on from its middle against one that was not interrupted, each memory
@@ -196,6 +196,11 @@ attention() {
   [[ $device == cpu ]] || arguments=(5 "$device")
   MNEME_TEST_DEVICE=$device MNEME_TEST_ATTENTION=fused build/cuda/tests/golden_test || return 1
   figure="golden: $(passed_of "$log")"
+  if [[ $device != cpu ]]; then
+    build/cuda/tests/backbone_library --gtest_filter='Devices/LibraryOnCuda.*' | tee "$out/library.log" || return 1
+    figure+="; LibTorch's kernels: $(passed_of "$out/library.log")"
+    ! grep -q '^\[  SKIPPED \]' "$out/library.log" || return 1
+  fi
   build/cuda/bench/attention_bench "${arguments[@]}" | tee "$out/attention_bench.txt" || return 1
   [[ $device == cpu ]] || figure+="; times LibTorch's speed, least and most of all shapes: "
   figure+=$(awk '/ (f32|bf16) / { for (i = 1; i < NF; ++i) if ($i == "f32" || $i == "bf16") print $i, $(i + 1) }' \

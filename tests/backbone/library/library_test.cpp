@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "host/backbone/attention/positions.hpp"
+#include "host/tensor/device.hpp"
 #include "host/tensor/dispatch/trace.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/backbone/library/fake_kernels.hpp"
@@ -43,12 +44,13 @@ class LibraryAttention : public testing::TestWithParam<KernelCase> {};
 
 struct KernelProblem {
   const KernelCase& c;
+  at::Device device;
   std::vector<at::Tensor> leaves;
   std::vector<KeyPiece> pieces;
   AttentionArgs args;
   int64_t keys = 0;
 
-  explicit KernelProblem(const KernelCase& given) : c(given) {
+  explicit KernelProblem(const KernelCase& given, at::Device on = at::kCPU) : c(given), device(on) {
     for (const int64_t rows : c.rows) {
       // As a layer's projection gives them: keys and values beside each other.
       const at::Tensor both = leaf({c.lanes, rows, 2, c.key_heads, c.width}, c.type);
@@ -70,10 +72,11 @@ struct KernelProblem {
   at::Tensor mask(bool is_whole) const {
     if (!is_whole && c.slopes.empty() && c.window == 0 && !c.has_gaps) return {};
     MaskCache masks;
-    const at::Tensor causal = masks.causal({c.free, keys - c.free - c.queries, c.queries}, c.window,
-                                           c.slopes, 0, at::TensorOptions().dtype(at::kFloat));
+    const at::Tensor causal =
+        masks.causal({c.free, keys - c.free - c.queries, c.queries}, c.window, c.slopes, 0,
+                     at::TensorOptions().dtype(at::kFloat).device(device));
     if (!c.has_gaps) return causal;
-    at::Tensor valid = random_tensor(6, {c.lanes, keys}).gt(-0.5);
+    at::Tensor valid = random_tensor(6, {c.lanes, keys}).to(device).gt(-0.5);
     valid.narrow(1, keys - c.queries, c.queries).fill_(true);
     return causal.masked_fill(valid.logical_not().view({1, c.lanes, 1, keys}), kMinusInfinity);
   }
@@ -99,33 +102,49 @@ struct KernelProblem {
  private:
   at::Tensor leaf(at::IntArrayRef shape, at::ScalarType type) {
     const uint64_t seed = 100 + leaves.size();
-    return leaves.emplace_back(random_tensor(seed, shape).to(type).requires_grad_());
+    return leaves.emplace_back(random_tensor(seed, shape).to(device, type).requires_grad_());
   }
 };
 
-TEST_P(LibraryAttention, EqualsTensorOperations) {
-  const KernelCase& c = GetParam();
-  const KernelProblem problem(c);
-  const KernelCalls before = kernel_calls();
+// z and the gradients of all leaves; the second time they have the same bits.
+void expect_equal(const KernelProblem& problem) {
+  const KernelCase& c = problem.c;
   const at::Tensor ours = problem.by_kernel().z, theirs = problem.by_operations().z;
   EXPECT_EQ(ours.scalar_type(), c.type);
   EXPECT_LT(largest_difference(ours.to(at::kDouble), theirs), c.tolerance());
-  const at::Tensor grad = random_tensor(7, ours.sizes());
+  const at::Tensor grad = random_tensor(7, ours.sizes()).to(problem.device);
   const auto gradients = [&](const at::Tensor& z) {
     return torch::autograd::grad({z}, problem.leaves, {grad.to(z.scalar_type())});
   };
   const std::vector<at::Tensor> got = gradients(ours), expected = gradients(theirs);
+  const std::vector<at::Tensor> again = gradients(problem.by_kernel().z);
   for (size_t i = 0; i < got.size(); ++i) {
     const double size = std::max(1.0, expected[i].abs().max().item<double>());
     EXPECT_EQ(got[i].scalar_type(), problem.leaves[i].scalar_type());
     EXPECT_LT(largest_difference(got[i].to(at::kDouble), expected[i].to(at::kDouble)),
               3 * c.tolerance() * size)
         << "leaf " << i << " " << expected[i].sizes();
+    EXPECT_TRUE(got[i].equal(again[i])) << "leaf " << i << " has other bits the second time";
   }
+}
+
+TEST_P(LibraryAttention, EqualsTensorOperations) {
+  const KernelCalls before = kernel_calls();
+  expect_equal(KernelProblem(GetParam()));
   const KernelCalls after = kernel_calls();
-  const bool is_flash = c.path == AttentionPath::kFlash;
-  EXPECT_EQ(after.flash_backward - before.flash_backward, is_flash ? 1 : 0);
-  EXPECT_EQ(after.efficient_backward - before.efficient_backward, is_flash ? 0 : 1);
+  const bool is_flash = GetParam().path == AttentionPath::kFlash;
+  EXPECT_EQ(after.flash_backward - before.flash_backward, is_flash ? 2 : 0);
+  EXPECT_EQ(after.efficient_backward - before.efficient_backward, is_flash ? 0 : 2);
+}
+
+// By LibTorch's own kernels.
+class LibraryOnCuda : public testing::TestWithParam<KernelCase> {};
+
+TEST_P(LibraryOnCuda, EqualsTensorOperations) {
+  at::Device device = at::kCPU;
+  const std::string error = error_of([&] { device = tensor::open_device("cuda"); });
+  if (!error.empty()) GTEST_SKIP() << error;
+  expect_equal(KernelProblem(GetParam(), device));
 }
 
 TEST_P(LibraryAttention, GivesTheLogSumExpWithoutGradient) {
@@ -200,6 +219,8 @@ std::vector<KernelCase> kernel_cases() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, LibraryAttention, testing::ValuesIn(kernel_cases()),
+                         [](const auto& one) { return one.param.name; });
+INSTANTIATE_TEST_SUITE_P(Devices, LibraryOnCuda, testing::ValuesIn(kernel_cases()),
                          [](const auto& one) { return one.param.name; });
 
 TEST(LibraryAttention, LeavesLibTorchsSettingsAsTheyWere) {
