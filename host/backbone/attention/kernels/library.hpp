@@ -2,6 +2,9 @@
 // one [Dao 2023; Rabe & Staats 2021]. Neither stores scores. The relative term, and whatever else
 // is added to scores, is a tensor of their size in the compute dtype, and so is its gradient.
 //
+// By their sources: scores are scale * q . k plus what is added; in f32 the memory-efficient kernel
+// multiplies in three products of TF32, from compute capability 8.0 on, which is nearly f32.
+//
 // They are the operations aten::_flash_attention_forward and aten::_efficient_attention_forward,
 // which are declared in every build of LibTorch and implemented for CUDA. They are internal to it:
 // what is presumed of them here is what tests/backbone/library holds an implementation for the CPU
