@@ -108,7 +108,9 @@ class Workbench:
         ends = [line["seconds"] for line in steps]
         peak = steps[-1].get("peak_device_bytes") if self.options.device != "cpu" else used.peak_bytes
         tokens = steps[-1]["tokens"] / steps[-1]["step"]
+        shares = [line["mfu"] for line in steps if "mfu" in line]
         return {"run": run, "losses": [line["loss"] for line in steps], "peak_bytes": peak, "tokens": tokens,
+                "mfu": median_step(shares) if shares else None,
                 "step_seconds": [b - a for a, b in zip([0.0, *ends], ends)], **summary["utilization"]}
 
     def python(self, script, task, job):
@@ -235,7 +237,7 @@ def compare_training(bench, case, variants):
         if id(side) not in checked:
             checked[id(side)] = check_losses(bench, f"{case.part}, {name}", check, of_check["tokens"], run, side)
     ours = bench.mneme_train(experiment, "--init", run)
-    rows = [row_of_training(case.part, "mneme", ours)]
+    rows = [row_of_training(case.part, "mneme", ours, mfu=ours["mfu"])]
     for name, (side, changes) in sides.items():
         result, = side([{"precision": "bf16", "steps": bench.options.steps, **changes}])
         theirs = row_of_training(case.part, name, {**ours, **result}, difference=checked[id(side)])
@@ -268,7 +270,7 @@ def with_memory(bench):
 
 
 def over_first(part, results):
-    rows = [row_of_training(part, side, each) for side, each in results.items()]
+    rows = [row_of_training(part, side, each, mfu=each["mfu"]) for side, each in results.items()]
     for each in rows[1:]:
         each["ratio"] = each["tokens_per_second"] / rows[0]["tokens_per_second"]
     return rows
@@ -276,9 +278,10 @@ def over_first(part, results):
 
 def sorting(bench):
     """Each memory of configs/sorting over none."""
-    results, folder = {}, ROOT / "configs/sorting/memory"
+    results, folder = {}, ROOT / "configs/sorting/memory"  # of a step the tokens of its sequences, most without a target
     small = "small_" if bench.options.small else ""
     experiment = ROOT / "configs/sorting" / ("small_1000.toml" if small else "4000.toml")
+    tables = tomllib.loads(experiment.read_text())
     stems = [file.stem for file in sorted(folder.glob("*.toml")) if "no_loss" not in file.stem]
     names = [stem for stem in stems if stem.startswith("small_") == bool(small)]
     unset = ["--unset", "train.epochs", "--unset", "train.eval_every"] if not small else []
@@ -286,9 +289,11 @@ def sorting(bench):
         memory = ["--memory", folder / f"{name}.toml"] if name else []
         settings = {"data.train_sequences": 64, "data.valid_sequences": 8, "train.steps": bench.options.steps, "train.warmup": 0,
                     "train.schedule": "constant", "train.log_every": 1, "train.precision": "bf16", "train.tensorboard": "false",
-                    **({} if small else {"data.test_sequences": 0})}
+                    **({} if small else {"data.test_sequences": 8})}
         given = [f"--set={key}={value}" for key, value in settings.items()]
-        results[f"mneme, {name.removeprefix('small_') if name else 'no memory'}"] = bench.mneme_train(experiment, *memory, *unset, *given)
+        result = bench.mneme_train(experiment, *memory, *unset, *given)
+        tokens = tables["train"]["lanes"] * (tables["data"]["length"] + tables["data"]["alphabet"])
+        results[f"mneme, {name.removeprefix('small_') if name else 'no memory'}"] = {**result, "tokens": tokens}
     return over_first("sorting", results)
 
 
