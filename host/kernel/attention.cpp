@@ -33,11 +33,20 @@ std::int64_t padded_width(const AttentionShape& shape) {
 }
 
 #ifndef MNEME_HAS_CUDA
+namespace {
+constexpr const char* kNotBuilt = "the program was built without CUDA sources";
+}
 bool CudaAttention::is_built() { return false; }
 std::uint64_t CudaAttention::workspace(const AttentionShape&) { return 0; }
+std::uint64_t CudaAttention::backward_workspace(const AttentionShape&) { return 0; }
 const char* CudaAttention::attend(const AttentionShape&, const AttentionInputs&,
                                   const AttentionResults&, void*, void*) {
-  return "the program was built without CUDA sources";
+  return kNotBuilt;
+}
+const char* CudaAttention::backward(const AttentionShape&, const AttentionInputs&,
+                                    const AttentionPass&, const CudaAttentionGradients&, void*,
+                                    void*) {
+  return kNotBuilt;
 }
 #endif
 

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
 #include <type_traits>
 #include <vector>
 
 #include "host/kernel/cuda/attention.hpp"
 #include "tests/kernel/attention_cases.hpp"
+#include "tests/kernel/device_arrays.hpp"
 #include "tests/plugins/kernel_run.hpp"
 
 namespace mneme::kernel {
@@ -17,29 +17,6 @@ namespace {
 
 using test::Device;
 using test::Memory;
-
-// Arrays on the device.
-class Arrays {
- public:
-  void* of(const void* data, std::size_t bytes) {
-    Memory& memory = room(bytes);
-    std::memcpy(memory.host(), data, bytes);
-    memory.upload();
-    return memory.data();
-  }
-  Memory& room(std::size_t bytes) {
-    return *arrays_.emplace_back(std::make_unique<Memory>(Device::kCuda, bytes, 0));
-  }
-
- private:
-  std::vector<std::unique_ptr<Memory>> arrays_;
-};
-
-template <typename T>
-void download(Memory& memory, std::vector<T>& to) {
-  memory.download();
-  std::memcpy(to.data(), memory.host(), to.size() * sizeof(T));
-}
 
 template <typename T>
 Results<T> attended_on_cuda(const Case& c) {

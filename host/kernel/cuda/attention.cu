@@ -128,8 +128,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) == 4 ? 2 : 1)
     attend_kernel(Arguments<T, T> a) {
   __shared__ Memory<T, T> memory;
   const Place place = place_of(a);
-  const std::int64_t tiles =
-      (a.s.free + kTile - 1) / kTile + (a.s.keys - a.s.free + kTile - 1) / kTile;
+  const std::int64_t tiles = column_tiles(a.s);
   Running<T, panels> running;
   const std::int64_t end = tiles * (place.part + 1) / a.parts;
   for (std::int64_t tile = tiles * place.part / a.parts; tile < end; ++tile) {
@@ -183,7 +182,7 @@ __global__ void __launch_bounds__(kThreads) join_kernel(Arguments<T, E> a) {
 std::int64_t parts_of(const AttentionShape& s) {
   const std::int64_t blocks =
       std::max<std::int64_t>(s.lanes * s.heads * tiles_of(s.queries, kTile), 1);
-  const std::int64_t tiles = tiles_of(s.free, kTile) + tiles_of(s.keys - s.free, kTile);
+  const std::int64_t tiles = column_tiles(s);
   return std::clamp<std::int64_t>(kBlocks / blocks, 1,
                                   std::clamp<std::int64_t>(tiles, 1, kMostParts));
 }

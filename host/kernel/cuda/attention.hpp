@@ -1,5 +1,5 @@
-// The forward pass of attention.hpp on CUDA, in bf16 on tensor cores. Its inputs and results, but
-// for the array of pieces, lie in the device's memory.
+// The passes of attention.hpp on CUDA, in bf16 on tensor cores. Inputs and results, but for the
+// arrays of pieces, lie in the device's memory.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,14 @@
 #include "host/kernel/attention.hpp"
 
 namespace mneme::kernel {
+
+// With G = positions and R the table, the caller's products give the gradients into
+//   q: q + G R   R: sum over lanes and queries of G^T (q + w)   u: sum of q   w: sum of G R
+struct CudaAttentionGradients {
+  void* q = nullptr;                    // [B,T,H,d], through the products with keys
+  const KeyGradient* pieces = nullptr;  // one for each piece, all of whose rows are written
+  void* positions = nullptr;            // [H,B,T,table_rows], zeros before; null without a table
+};
 
 struct CudaAttention {
   static constexpr int kMostPieces = 8;
@@ -22,6 +30,12 @@ struct CudaAttention {
   // Deterministic.
   static const char* attend(const AttentionShape& shape, const AttentionInputs& inputs,
                             const AttentionResults& results, void* workspace, void* stream);
+  // The same of the gradients, in bf16 and without score biases alone. table_by_row of the pass is
+  // not read.
+  static std::uint64_t backward_workspace(const AttentionShape& shape);
+  static const char* backward(const AttentionShape& shape, const AttentionInputs& inputs,
+                              const AttentionPass& pass, const CudaAttentionGradients& gradients,
+                              void* workspace, void* stream);
 };
 
 }  // namespace mneme::kernel

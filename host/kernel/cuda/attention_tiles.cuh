@@ -88,6 +88,9 @@ struct Columns {
   std::int64_t count;
   bool have_places;
 };
+__host__ __device__ inline std::int64_t column_tiles(const AttentionShape& s) {
+  return (s.free + kTile - 1) / kTile + (s.keys - s.free + kTile - 1) / kTile;
+}
 __device__ inline Columns columns_of(const AttentionShape& s, std::int64_t tile) {
   const std::int64_t of_free = (s.free + kTile - 1) / kTile;
   const bool have_places = tile >= of_free;

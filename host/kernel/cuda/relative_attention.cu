@@ -30,23 +30,6 @@ __device__ inline std::int64_t next_seen(const Problem& a, const Place& p, std::
 }
 
 template <int width>
-__device__ void finish_scores(const Problem& a, const Place& p, const Columns& columns,
-                              Scores& scores) {
-  const bool is_product = are_products(a, p, columns);
-  const auto factor = static_cast<float>(kLog2E * a.s.scale);
-#pragma unroll
-  for (int n = 0; n < kTile / 8; ++n) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int row = row_of_warp() + group() + i / 2 * 8;
-      scores[n][i] = is_product
-                         ? factor * scores[n][i]
-                         : finished(a, p, columns, row, n * 8 + pair() + i % 2, scores[n][i]);
-    }
-  }
-}
-
-template <int width>
 __device__ void write_rows(const Problem& a, const Place& p, const RunningRows<width>& r) {
   const std::int64_t part = p.part * a.s.lanes * a.s.heads * a.s.queries;
 #pragma unroll
@@ -76,16 +59,25 @@ __device__ void write_rows(const Problem& a, const Place& p, const RunningRows<w
   }
 }
 
+// Rows of a tile and, meanwhile, of the next.
+template <int width>
+using Stages = TileMemory<width, 2>;
+
 template <int width>
 __global__ void __launch_bounds__(kThreadsOfTile) relative_attention_kernel(Problem a) {
-  auto& memory = *static_cast<TileMemory<width>*>(dynamic_shared());
+  auto& memory = *static_cast<Stages<width>*>(dynamic_shared());
   const Place place = place_of(a);
-  const std::int64_t tiles =
-      (a.s.free + kTile - 1) / kTile + (a.s.keys - a.s.free + kTile - 1) / kTile;
+  const std::int64_t tiles = column_tiles(a.s);
   const std::int64_t end = tiles * (place.part + 1) / a.parts;
   std::int64_t tile = next_seen(a, place, tiles * place.part / a.parts, end);
-  if (tile < end) begin_tile(memory, a, place, columns_of(a.s, tile), 0, false);
-  commit_copies();
+  const auto begin_tile = [&](int stage, bool has_chunk) {
+    if (tile == end) return;
+    const Columns columns = columns_of(a.s, tile);
+    begin_columns(memory, a, place, columns, stage);
+    begin_chunks(memory, a, place, columns, has_chunk);
+    commit_copies();
+  };
+  begin_tile(0, false);
   Queries<width> queries;
   load_queries(a, place, queries);
   RunningRows<width> running;
@@ -95,16 +87,18 @@ __global__ void __launch_bounds__(kThreadsOfTile) relative_attention_kernel(Prob
     wait_for_copies<0>();
     __syncthreads();  // all have waited, and have read what the next copies replace
     tile = next_seen(a, place, tile + 1, end);
-    if (tile < end) {
-      begin_tile(memory, a, place, columns_of(a.s, tile), stage ^ 1, columns.have_places);
-    }
-    commit_copies();
+    begin_tile(stage ^ 1, columns.have_places);
     Scores scores;
-    if (has_positions) place_positions(memory, queries, chunk_of(a, columns));
-    multiply_scores(memory, queries, stage, has_positions, scores);
-    finish_scores<width>(a, place, columns, scores);
+    if (has_positions) place_positions(memory, queries.position, chunk_of(a, columns));
+    __syncwarp();
+    start_scores<false>(memory, has_positions, scores);
+#pragma unroll
+    for (int n = 0; n < kTile / 8; n += 2) {
+      multiply_rows<width>(queries.content, &memory.keys[stage][n * 8], scores[n], scores[n + 1]);
+    }
+    finish_scores<false>(a, place, columns, scores);
     add_scores(scores, running);
-    add_values(memory, stage, scores, running);
+    multiply_columns<width>(scores, memory.values[stage], running.sums);
   }
   write_rows(a, place, running);
 }
@@ -112,21 +106,8 @@ __global__ void __launch_bounds__(kThreadsOfTile) relative_attention_kernel(Prob
 template <int width>
 cudaError_t launch_width(const Problem& a, cudaStream_t stream) {
   const std::int64_t blocks = a.s.lanes * a.s.heads * a.tiles * a.parts;
-  return launch_with_shared(blocks, kThreadsOfTile, static_cast<int>(sizeof(TileMemory<width>)),
-                            stream, relative_attention_kernel<width>, a);
-}
-
-// Whether rows can be copied 16 bytes at a time.
-bool are_aligned(const Problem& a) {
-  const auto is_aligned = [&](const Rows& rows) {
-    return reinterpret_cast<std::uintptr_t>(rows.data) % 16 == 0 && rows.lane % 8 == 0 &&
-           rows.head % 8 == 0 && rows.row % 8 == 0;
-  };
-  bool out = a.s.width % 8 == 0 && is_aligned(a.in.table_by_row);
-  for (std::int64_t p = 0; p < a.in.n_pieces; ++p) {
-    out = out && is_aligned(a.pieces[p].k) && is_aligned(a.pieces[p].v);
-  }
-  return out;
+  return launch_with_shared(blocks, kThreadsOfTile, static_cast<int>(sizeof(Stages<width>)), stream,
+                            relative_attention_kernel<width>, a);
 }
 
 cudaError_t launch_on_tensor_cores(Problem a, cudaStream_t stream) {

@@ -17,18 +17,36 @@ constexpr int kRowsOfWarp = 16;
 constexpr int kWarpThreads = 32;
 constexpr int kThreadsOfTile = kTile / kRowsOfWarp * kWarpThreads;
 
-// Shared memory for heads of up to `width` numbers. The rows' 16 spare bytes keep the 8 addresses
+// A row in shared memory of heads of up to `width` numbers. Its 16 spare bytes keep the 8 addresses
 // of a matrix in different banks.
 template <int width>
+using Row = Bf16[width + 8];
+
+// What tiles of columns need, `stages` of which are there at a time.
+template <int width, int stages>
 struct alignas(16) TileMemory {
-  using Row = Bf16[width + 8];
-  Row keys[2][kTile];  // of this tile and the next
-  Row values[2][kTile];
+  static constexpr int kChunks = stages + 1;
+  Row<width> keys[stages][kTile];
+  Row<width> values[stages][kTile];
   // The table in chunks of kTile rows: a tile of columns needs two of them, and the next tile the
   // second of these and one more.
-  Row places[3][kTile];
+  Row<width> places[kChunks][kTile];
   float positions[kTile][kTile + 4];  // terms of queries and columns
 };
+
+// Whether rows can be copied 16 bytes at a time, where they have a multiple of 8 numbers.
+inline bool is_aligned(const Rows& rows) {
+  return reinterpret_cast<std::uintptr_t>(rows.data) % 16 == 0 && rows.lane % 8 == 0 &&
+         rows.head % 8 == 0 && rows.row % 8 == 0;
+}
+
+inline bool are_aligned(const Problem& a) {
+  bool out = a.s.width % 8 == 0 && is_aligned(a.in.table_by_row);
+  for (std::int64_t p = 0; p < a.in.n_pieces; ++p) {
+    out = out && is_aligned(a.pieces[p].k) && is_aligned(a.pieces[p].v);
+  }
+  return out;
+}
 
 // A lane's place in the registers of a matrix.
 __device__ inline int lane_of_warp() { return static_cast<int>(threadIdx.x) % kWarpThreads; }
@@ -101,27 +119,33 @@ __device__ inline bool have_positions(const Problem& a, const Columns& c) {
   return c.have_places && a.in.table_by_row.data != nullptr;
 }
 
-// Begins to fill a stage with the rows of these columns. has_chunk: the first of their chunks of
-// the table is there.
-template <int width>
-__device__ void begin_tile(TileMemory<width>& m, const Problem& a, const Place& p, const Columns& c,
-                           int stage, bool has_chunk) {
+// Begins to fill chunks of the table that these columns need; has_chunk: the first of them is there.
+template <int width, int stages>
+__device__ void begin_chunks(TileMemory<width, stages>& m, const Problem& a, const Place& p,
+                             const Columns& c, bool has_chunk) {
+  if (!have_positions(a, c)) return;
+  const int x = static_cast<int>(threadIdx.x) / 2;
+  const std::int64_t first = chunk_of(a, c);
+  for (std::int64_t chunk = has_chunk ? first + 1 : first; chunk < first + 2; ++chunk) {
+    load_part<width>(a, row_of_chunk(a, p, chunk, x), m.places[chunk % m.kChunks][x]);
+  }
+}
+
+// Begins to fill a stage with keys and values of these columns.
+template <int width, int stages>
+__device__ void begin_columns(TileMemory<width, stages>& m, const Problem& a, const Place& p,
+                              const Columns& c, int stage) {
   const int x = static_cast<int>(threadIdx.x) / 2;
   const KeyAndValue<Bf16> column = column_of(a, p, c, x);
   load_part<width>(a, column.k, m.keys[stage][x]);
   load_part<width>(a, column.v, m.values[stage][x]);
-  if (!have_positions(a, c)) return;
-  const std::int64_t first = chunk_of(a, c);
-  for (std::int64_t chunk = has_chunk ? first + 1 : first; chunk < first + 2; ++chunk) {
-    load_part<width>(a, row_of_chunk(a, p, chunk, x), m.places[chunk % 3][x]);
-  }
 }
 
 // --- Products ---
 
 // sums[j] += the 16 left rows times 16 rows that lie in shared memory one by one.
 template <int width>
-__device__ void multiply_rows(const unsigned (&left)[width / 16][4], const Bf16 (*rows)[width + 8],
+__device__ void multiply_rows(const unsigned (&left)[width / 16][4], const Row<width>* rows,
                               float (&low)[4], float (&high)[4]) {
   const int lane = lane_of_warp();
   const Bf16* at = rows[lane / 16 * 8 + lane % 8] + lane / 8 % 2 * 8;
@@ -137,14 +161,15 @@ __device__ void multiply_rows(const unsigned (&left)[width / 16][4], const Bf16 
 // Terms of the warp's queries to m.positions. With x = kTile - 1 - query + column the row of the
 // two chunks that belongs to both: 79 rows for 16 queries and 64 columns, of which query r's are 64
 // from 15 - r on.
-template <int width>
-__device__ void place_positions(TileMemory<width>& m, const Queries<width>& q, std::int64_t chunk) {
+template <int width, int stages>
+__device__ void place_positions(TileMemory<width, stages>& m,
+                                const unsigned (&queries)[width / 16][4], std::int64_t chunk) {
   const int first = kTile - kRowsOfWarp - row_of_warp();
 #pragma unroll 1
   for (int y = 0; y < kTile + kRowsOfWarp; y += 16) {
     const int x = first + y;
     float sums[2][4] = {};
-    multiply_rows<width>(q.position, &m.places[(chunk + x / kTile) % 3][x % kTile], sums[0],
+    multiply_rows<width>(queries, &m.places[(chunk + x / kTile) % m.kChunks][x % kTile], sums[0],
                          sums[1]);
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
@@ -155,26 +180,50 @@ __device__ void place_positions(TileMemory<width>& m, const Queries<width>& q, s
       }
     }
   }
-  __syncwarp();
 }
 
 // Products of the warp's queries and a tile's columns.
 using Scores = float[kTile / 8][4];
 
-template <int width>
-__device__ void multiply_scores(TileMemory<width>& m, const Queries<width>& q, int stage,
-                                bool has_positions, Scores& scores) {
+// The query and the column of the block that a score belongs to; is_turned: rows are columns.
+struct Cell {
+  int query, column;
+};
+template <bool is_turned>
+__device__ Cell cell_of(int n, int i) {
+  const int row = row_of_warp() + group() + i / 2 * 8;
+  const int other = n * 8 + pair() + i % 2;
+  return is_turned ? Cell{other, row} : Cell{row, other};
+}
+
+// The terms of positions, or 0.
+template <bool is_turned, int width, int stages>
+__device__ void start_scores(const TileMemory<width, stages>& m, bool has_positions,
+                             Scores& scores) {
 #pragma unroll
   for (int n = 0; n < kTile / 8; ++n) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const int row = row_of_warp() + group() + i / 2 * 8;
-      scores[n][i] = has_positions ? m.positions[row][n * 8 + pair() + i % 2] : 0.0F;
+      const Cell cell = cell_of<is_turned>(n, i);
+      scores[n][i] = has_positions ? m.positions[cell.query][cell.column] : 0.0F;
     }
   }
+}
+
+// Products to scores, base 2.
+template <bool is_turned>
+__device__ void finish_scores(const Problem& a, const Place& p, const Columns& columns,
+                              Scores& scores) {
+  const bool is_product = are_products(a, p, columns);
+  const auto factor = static_cast<float>(kLog2E * a.s.scale);
 #pragma unroll
-  for (int n = 0; n < kTile / 8; n += 2) {
-    multiply_rows<width>(q.content, &m.keys[stage][n * 8], scores[n], scores[n + 1]);
+  for (int n = 0; n < kTile / 8; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const Cell cell = cell_of<is_turned>(n, i);
+      scores[n][i] = is_product ? factor * scores[n][i]
+                                : finished(a, p, columns, cell.query, cell.column, scores[n][i]);
+    }
   }
 }
 
@@ -227,22 +276,23 @@ __device__ void add_scores(Scores& scores, RunningRows<width>& r) {
   }
 }
 
+// sums += the warp's 16 rows of factors, rounded to bf16, times kTile rows in shared memory.
 template <int width>
-__device__ void add_values(const TileMemory<width>& m, int stage, const Scores& probabilities,
-                           RunningRows<width>& r) {
+__device__ void multiply_columns(const Scores& factors, const Row<width>* rows,
+                                 float (&sums)[width / 8][4]) {
   const int lane = lane_of_warp();
 #pragma unroll
   for (int k = 0; k < kTile / 16; ++k) {
-    const float(&low)[4] = probabilities[2 * k];
-    const float(&high)[4] = probabilities[2 * k + 1];
+    const float(&low)[4] = factors[2 * k];
+    const float(&high)[4] = factors[2 * k + 1];
     const unsigned left[4] = {pack_bf16(low[0], low[1]), pack_bf16(low[2], low[3]),
                               pack_bf16(high[0], high[1]), pack_bf16(high[2], high[3])};
 #pragma unroll
     for (int n = 0; n < width / 8; n += 2) {
       unsigned right[4];
-      load_turned(right, &m.values[stage][k * 16 + lane % 16][n * 8 + lane / 16 * 8]);
-      multiply_add(r.sums[n], left, {right[0], right[1]});
-      multiply_add(r.sums[n + 1], left, {right[2], right[3]});
+      load_turned(right, &rows[k * 16 + lane % 16][n * 8 + lane / 16 * 8]);
+      multiply_add(sums[n], left, {right[0], right[1]});
+      multiply_add(sums[n + 1], left, {right[2], right[3]});
     }
   }
 }
