@@ -114,7 +114,7 @@ TEST(AttentionChoice, EfficientTakesWhatIsAddedToScores) {
             AttentionPath::kEfficient);
 }
 
-TEST(AttentionChoice, FusedIsForCudaWithoutGradientWhereItWasBuilt) {
+TEST(AttentionChoice, FusedIsForCudaWhereItWasBuilt) {
   const auto fused = [](const Change& change) {
     const AttentionChoice choice =
         choose_attention(AttentionKernel::kFused, on_cuda([&](AttentionFacts& f) {
@@ -130,7 +130,13 @@ TEST(AttentionChoice, FusedIsForCudaWithoutGradientWhereItWasBuilt) {
   }
   EXPECT_EQ(fused([](AttentionFacts& f) { f.is_relative = f.has_bias = f.wants_lse = true; }), "");
   EXPECT_THAT(fused([](AttentionFacts& f) { f.head_width = 129; }), HasSubstr("128 wide"));
-  EXPECT_THAT(fused([](AttentionFacts& f) { f.has_gradient = true; }), HasSubstr("backward"));
+  EXPECT_EQ(fused([](AttentionFacts& f) { f.has_gradient = f.is_relative = f.wants_lse = true; }),
+            "");
+  const auto trains = [](AttentionFacts& f) { f.has_gradient = true; };
+  EXPECT_THAT(fused([&](AttentionFacts& f) { trains(f), f.has_bias = true; }),
+              HasSubstr("backward"));
+  EXPECT_THAT(fused([&](AttentionFacts& f) { trains(f), f.compute = at::kFloat; }),
+              HasSubstr("backward"));
   EXPECT_THAT(fused([](AttentionFacts& f) { f.has_host_kernels = false; }), HasSubstr("off"));
 }
 

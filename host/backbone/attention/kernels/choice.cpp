@@ -51,11 +51,12 @@ std::string_view against_host(const AttentionFacts& f) {
        {!f.has_host_kernels, "the host's kernels are turned off"},
        {is_cuda && !kernel::CudaAttention::is_built(),
         "the program was built without CUDA sources"},
-       {is_cuda && f.has_gradient, "on CUDA it has no backward pass"},
+       {is_cuda && f.has_gradient && (f.compute != at::kBFloat16 || f.has_bias),
+        "on CUDA its backward pass is for bf16 without score biases"},
        {is_cuda && f.head_width > kernel::CudaAttention::kMostWidth,
         "on CUDA its heads are at most 128 wide"},
        {!trains_fused(f.compute) && f.compute != at::kBFloat16, "it computes in f64, f32 and bf16"},
-       {f.has_gradient && !trains_fused(f.compute), "LibTorch trains faster in bf16"},
+       {!is_cuda && f.has_gradient && !trains_fused(f.compute), "LibTorch trains faster in bf16"},
        {f.has_gradient && f.bias_has_gradient, "its score biases have no gradient"}});
 }
 

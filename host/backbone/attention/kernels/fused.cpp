@@ -1,13 +1,11 @@
 #include "host/backbone/attention/kernels/fused.hpp"
 
-#include <c10/core/DeviceGuard.h>
-
 #include <array>
 #include <functional>
 #include <optional>
 
+#include "host/backbone/attention/kernels/fused_cuda.hpp"
 #include "host/backbone/attention/positions.hpp"
-#include "host/base/error.hpp"
 #include "host/kernel/attention.hpp"
 #include "host/kernel/cuda/attention.hpp"
 #include "host/tensor/dense_product.hpp"
@@ -173,21 +171,6 @@ void for_each_piece(std::int64_t pieces, std::uint64_t scratch_bytes,
   });
 }
 
-void attend_on_cuda(const kernel::AttentionShape& shape, const kernel::AttentionInputs& inputs,
-                    const kernel::AttentionResults& results, at::Device device) {
-  const c10::DeviceGuard current(device);
-  const at::Tensor workspace =
-      at::empty({static_cast<std::int64_t>(kernel::CudaAttention::workspace(shape))},
-                at::TensorOptions().dtype(at::kByte).device(device));
-  const char* const failed = kernel::CudaAttention::attend(
-      shape, inputs, results, workspace.data_ptr(), tensor::stream_of(device));
-  if (failed == nullptr) return;
-  throw_device(
-      {.where = "attention on CUDA",
-       .failed = failed,
-       .hint = "--set model.attention_kernel=operations computes with LibTorch's operations"});
-}
-
 AttentionOutput attended(const kernel::AttentionShape& shape, const Operands& operands,
                          bool wants_lse) {
   const Inputs inputs(operands);
@@ -215,7 +198,7 @@ AttentionOutput attended(const kernel::AttentionShape& shape, const Operands& op
 
 // Gradients of the operands; undefined where they are not wanted.
 struct Gradients {
-  at::Tensor q, table, content_bias, position_bias;
+  QueryGradients queries;
   std::vector<KeyPiece> pieces;
 };
 
@@ -224,10 +207,9 @@ struct Wanted {
   std::vector<bool> keys, values;  // of pieces
 };
 
-Gradients gradients_of(const kernel::AttentionShape& shape, const Operands& operands,
-                       const AttentionOutput& passed, const at::Tensor& grad_z,
-                       const at::Tensor& grad_lse, const Wanted& wanted) {
-  const Inputs inputs(operands);
+QueryGradients differentiate(const kernel::AttentionShape& shape, const Operands& operands,
+                             const kernel::AttentionInputs& inputs, kernel::AttentionPass pass,
+                             const kernel::KeyGradient* pieces, const Wanted& wanted) {
   const kernel::GradientParts parts(shape);
   const at::Tensor& q = operands.q;
   const auto sums = q.options().dtype(score_dtype(q.scalar_type()));
@@ -236,12 +218,6 @@ Gradients gradients_of(const kernel::AttentionShape& shape, const Operands& oper
     return is_wanted ? at::empty({parts.shares, shape.heads, shape.width}, sums) : at::Tensor();
   };
 
-  kernel::AttentionPass pass;
-  const at::Tensor dense_grad = with_dense_rows(grad_z);
-  pass.z = passed.z.const_data_ptr();
-  pass.lse = passed.lse.const_data_ptr();
-  pass.grad_z = rows_of(dense_grad);
-  if (grad_lse.defined()) pass.grad_lse = grad_lse.const_data_ptr();
   at::Tensor by_row, table;
   if (operands.table.defined()) {
     const std::int64_t rows = operands.table.size(1);
@@ -252,8 +228,42 @@ Gradients gradients_of(const kernel::AttentionShape& shape, const Operands& oper
     }
   }
 
-  Gradients out;
+  QueryGradients out;
   out.q = at::empty(q.sizes(), q.options());
+  out.content_bias = of_heads(wanted.content_bias);
+  out.position_bias = of_heads(wanted.position_bias);
+  kernel::AttentionGradients gradients;
+  gradients.q = out.q.data_ptr();
+  gradients.pieces = pieces;
+  if (table.defined()) gradients.table = table.data_ptr();
+  if (wanted.content_bias) gradients.content_bias = out.content_bias.data_ptr();
+  if (wanted.position_bias) gradients.position_bias = out.position_bias.data_ptr();
+
+  const auto& kernels = tensor::fastest_kernels<kernel::AttentionGradientKernels>();
+  for_each_piece(parts.pieces(shape), kernels.backward_scratch(shape, inputs),
+                 [&](void* scratch, std::int64_t piece) {
+                   kernels.backward(shape, inputs, pass, gradients, scratch, piece);
+                 });
+  if (table.defined()) {
+    out.table = table.sum(0).narrow(1, 0, operands.table.size(1)).narrow(2, 0, shape.width);
+  }
+  for (at::Tensor* bias : {&out.content_bias, &out.position_bias}) {
+    if (bias->defined()) *bias = bias->sum(0);
+  }
+  return out;
+}
+
+Gradients gradients_of(const kernel::AttentionShape& shape, const Operands& operands,
+                       const AttentionOutput& passed, const at::Tensor& grad_z,
+                       const at::Tensor& grad_lse, const Wanted& wanted) {
+  const Inputs inputs(operands);
+  kernel::AttentionPass pass;
+  const at::Tensor dense_grad = with_dense_rows(grad_z);
+  pass.z = passed.z.const_data_ptr();
+  pass.lse = passed.lse.const_data_ptr();
+  pass.grad_z = rows_of(dense_grad);
+  if (grad_lse.defined()) pass.grad_lse = grad_lse.const_data_ptr();
+  Gradients out;
   std::vector<kernel::KeyGradient> pieces;
   for (std::size_t p = 0; p < operands.pieces.size(); ++p) {
     // Rows that no query's window reaches are left out.
@@ -265,26 +275,16 @@ Gradients gradients_of(const kernel::AttentionShape& shape, const Operands& oper
     const auto data = [](const at::Tensor& t) { return t.defined() ? t.data_ptr() : nullptr; };
     pieces.push_back({data(out.pieces.back().k), data(out.pieces.back().v)});
   }
-  out.content_bias = of_heads(wanted.content_bias);
-  out.position_bias = of_heads(wanted.position_bias);
-  kernel::AttentionGradients gradients;
-  gradients.q = out.q.data_ptr();
-  gradients.pieces = pieces.data();
-  if (table.defined()) gradients.table = table.data_ptr();
-  if (wanted.content_bias) gradients.content_bias = out.content_bias.data_ptr();
-  if (wanted.position_bias) gradients.position_bias = out.position_bias.data_ptr();
-
-  const auto& kernels = tensor::fastest_kernels<kernel::AttentionGradientKernels>();
-  for_each_piece(parts.pieces(shape), kernels.backward_scratch(shape, inputs.get()),
-                 [&](void* scratch, std::int64_t piece) {
-                   kernels.backward(shape, inputs.get(), pass, gradients, scratch, piece);
-                 });
-  if (table.defined()) {
-    out.table = table.sum(0).narrow(1, 0, operands.table.size(1)).narrow(2, 0, shape.width);
+  if (!operands.q.is_cuda()) {
+    out.queries = differentiate(shape, operands, inputs.get(), pass, pieces.data(), wanted);
+    return out;
   }
-  for (at::Tensor* bias : {&out.content_bias, &out.position_bias}) {
-    if (bias->defined()) *bias = bias->sum(0);
-  }
+  out.queries =
+      differentiate_on_cuda(shape, inputs.get(), pass, pieces.data(), operands.q, operands.table,
+                            operands.position_bias, wanted.content_bias || wanted.position_bias);
+  if (!wanted.table) out.queries.table.reset();
+  if (!wanted.content_bias) out.queries.content_bias.reset();
+  if (!wanted.position_bias) out.queries.position_bias.reset();
   return out;
 }
 
@@ -341,12 +341,13 @@ class FusedFunction : public torch::autograd::Function<FusedFunction> {
         grads[1].defined() ? grads[1].to(passed.lse.scalar_type()).contiguous() : grads[1];
     const at::Tensor grad_z = grads[0].defined() ? grads[0] : at::zeros_like(passed.z);
     const Gradients got = gradients_of(shape, operands, passed, grad_z, grad_lse, wanted);
-    variable_list out = {got.q};
+    variable_list out = {got.queries.q};
     for (const KeyPiece& piece : got.pieces) {
       out.push_back(piece.k);
       out.push_back(piece.v);
     }
-    out.insert(out.end(), {got.table, got.content_bias, got.position_bias, {}, {}});
+    out.insert(out.end(),
+               {got.queries.table, got.queries.content_bias, got.queries.position_bias, {}, {}});
     return out;
   }
 };
