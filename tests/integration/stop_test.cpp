@@ -51,8 +51,9 @@ bool is_blocked(pid_t thread, int signal) {
 Json timeless(Json json) {
   const auto is_measured = [](const std::string& name) {
     return name.find("second") != std::string::npos || name.find("tokens/s") != std::string::npos ||
-           name.find("peak") != std::string::npos || name.find("mfu") != std::string::npos ||
-           name.find("MFU") != std::string::npos || name == "time";
+           name.find("peak") != std::string::npos || name == "speed" ||
+           name.find("mfu") != std::string::npos || name.find("MFU") != std::string::npos ||
+           name == "time";
   };
   const bool is_row = json.is_array() && std::ranges::any_of(json, [&](const Json& cell) {
                         return cell.is_string() && is_measured(cell);
