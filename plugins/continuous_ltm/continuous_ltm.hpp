@@ -115,7 +115,7 @@ mneme::Tensor matrix(const std::string& key, int64_t rows, int64_t columns, mnem
   if (dtype == mneme::DType::kF64)
     return mneme::constant((key + ".f64").c_str(), shape, [&] { return make().values; });
   return mneme::constant((key + ".f32").c_str(), shape, [&] {
-    const Matrix m = make();
+    const Matrix& m = make();
     return std::vector<float>(m.values.begin(), m.values.end());
   });
 }

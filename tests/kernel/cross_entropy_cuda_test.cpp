@@ -293,8 +293,8 @@ void expect_logit_agreement(const LogitCase& c, std::mt19937& random) {
   expect_near_all("nll", got.nll, expected.nll, 0.0, exact);
   const double rounding = std::is_same_v<T, BFloat16> ? 1.0 / 256 : 0.0;
   expect_near_all("gradient", got.gradient, expected.gradient, rounding, 2.0 * exact);
-  expect_near_all("bias", got.bias, expected.bias, 1e-6,
-                  exact * static_cast<double>(2 + c.rows / 8));
+  const std::int64_t summands = 2 + c.rows / 8;
+  expect_near_all("bias", got.bias, expected.bias, 1e-6, exact * static_cast<double>(summands));
 }
 
 class CrossEntropyOn : public test::OnDevice {
