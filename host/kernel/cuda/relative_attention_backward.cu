@@ -284,6 +284,8 @@ __global__ void __launch_bounds__(kThreadsOfTile) column_gradient_kernel(Gradien
     multiply_columns<width>(scores, memory.grad_z, grad_v);
     multiply_columns<width>(products, memory.content, grad_k);
   }
+  commit_copies();
+  wait_for_copies<0>();  // those of columns that no query sees
   write_columns<width>(g, place, columns, grad_k, grad_v);
 }
 
