@@ -130,6 +130,13 @@ TEST(AttentionChoice, FusedIsForCudaWhereItWasBuilt) {
   }
   EXPECT_EQ(fused([](AttentionFacts& f) { f.is_relative = f.has_bias = f.wants_lse = true; }), "");
   EXPECT_THAT(fused([](AttentionFacts& f) { f.head_width = 129; }), HasSubstr("128 wide"));
+  EXPECT_EQ(fused([](AttentionFacts& f) { f.head_width = 128, f.device.capability = 80; }), "");
+  EXPECT_THAT(fused([](AttentionFacts& f) { f.head_width = 128, f.device.capability = 89; }),
+              HasSubstr("64 wide"));
+  EXPECT_EQ(fused([](AttentionFacts& f) { f.head_width = 64, f.device.capability = 89; }), "");
+  EXPECT_THAT(fused([](AttentionFacts& f) { f.device.capability = 75; }),
+              HasSubstr("capability 8.0"));
+  EXPECT_EQ(fused([](AttentionFacts& f) { f.compute = at::kFloat, f.device.capability = 75; }), "");
   EXPECT_EQ(fused([](AttentionFacts& f) { f.has_gradient = f.is_relative = f.wants_lse = true; }),
             "");
   const auto trains = [](AttentionFacts& f) { f.has_gradient = true; };

@@ -19,6 +19,7 @@ constexpr std::int64_t kAmpere = 80;       // the first with products of bf16
 constexpr std::int64_t kFlashWidth = 256;  // of heads, at most
 // The same in the backward pass on devices with little shared memory: 8.6, 8.9, 12.0 and so on.
 constexpr std::int64_t kSmallFlashWidth = 192;
+constexpr std::int64_t kSmallHostWidth = 64;  // there, of the host's kernel in bf16
 
 struct Obstacle {
   bool is_there;
@@ -42,8 +43,13 @@ std::string_view against_any(const AttentionFacts& f) {
                    {f.has_virtual_key, "it knows no virtual keys"}});
 }
 
+bool is_small(const AttentionDevice& device) {
+  return (device.capability > 80 && device.capability < 90) || device.capability >= 120;
+}
+
 std::string_view against_host(const AttentionFacts& f) {
   const bool is_cuda = f.device.type == c10::kCUDA;
+  const bool is_cuda_bf16 = is_cuda && f.compute == at::kBFloat16;
   const std::string_view general = against_any(f);
   if (!general.empty()) return general;
   return first_of(
@@ -55,6 +61,10 @@ std::string_view against_host(const AttentionFacts& f) {
         "on CUDA its backward pass is for bf16 without score biases"},
        {is_cuda && f.head_width > kernel::CudaAttention::kMostWidth,
         "on CUDA its heads are at most 128 wide"},
+       {is_cuda_bf16 && f.device.capability < kAmpere,
+        "bf16 needs a device of compute capability 8.0"},
+       {is_cuda_bf16 && f.head_width > kSmallHostWidth && is_small(f.device),
+        "in bf16 its heads are at most 64 wide on this device"},
        {!trains_fused(f.compute) && f.compute != at::kBFloat16, "it computes in f64, f32 and bf16"},
        {!is_cuda && f.has_gradient && !trains_fused(f.compute), "LibTorch trains faster in bf16"},
        {f.has_gradient && f.bias_has_gradient, "its score biases have no gradient"}});
@@ -70,10 +80,6 @@ std::string_view against_library(const AttentionFacts& f) {
                     "bf16 needs a device of compute capability 8.0"},
                    {f.may_be_empty, "a token may attend to nothing"},
                    {f.has_gradient && f.wants_lse, "its log-sum-exp has no gradient"}});
-}
-
-bool is_small(const AttentionDevice& device) {
-  return device.capability % 10 != 0 || device.capability >= 120;
 }
 
 std::string_view against_flash(const AttentionFacts& f) {
