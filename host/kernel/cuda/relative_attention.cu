@@ -12,7 +12,7 @@
 //                  it computes with those before. A warp multiplies its queries by the 79 rows of
 //                  the table that they need, and writes the products to shared memory each query's
 //                  row shifted to its columns: the initial values of the scores' products
-//   Shared memory  81 KiB for d <= 64, 136 KiB above
+//   Shared memory  80 KiB for d <= 64, 136 KiB above
 //   Flops          2 B H T K d of each of keys and values, 2.5 of positions; B H T K exponentials
 #include <cstdint>
 

@@ -13,7 +13,7 @@
 //                  dq and g; one whose blocks have 64 columns of a head of keys and go through the
 //                  queries of all heads that share it, for dk and dv. The latter computes scores
 //                  turned, so that its warps have 16 columns each
-//   Shared memory  83 KiB for d <= 64, 140 KiB above
+//   Shared memory  81 KiB for d <= 64, 137 KiB above
 //   Flops          2 B H T K d of each of 7 products, and 2.5 B H T K d twice of positions
 #include <cstdint>
 
