@@ -1,5 +1,7 @@
 #include "host/backbone/rows/dropout.hpp"
 
+#include <c10/core/DeviceGuard.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -139,6 +141,7 @@ at::Tensor dropout_mask(at::IntArrayRef shape, const at::TensorOptions& options,
   const Runs runs = runs_of(shape, dim, lanes);
   const std::uint64_t bits = kept_bits(p, options);
   if (const kernel::RowKernels* const kernels = tensor::row_kernels(device)) {
+    const c10::DeviceGuard current(device);
     const at::Tensor mask = at::empty(shape, options);
     check_rows(kernels->mask({.entries = mask.numel(),
                               .length = std::max<std::int64_t>(runs.length, 1),
