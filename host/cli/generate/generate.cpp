@@ -191,13 +191,14 @@ class Generation {
                  {"seconds", seconds},
                  {"text_tokens", generator_.tokens()},
                  {"state_bytes", generator_.state().bytes()}};
+    // Before the speed: its copies take memory of the device.
+    if (const auto peak = tensor::peak_bytes(opened_.runtime().device())) {
+      json["peak_device_bytes"] = *peak;
+    }
     if (arguments_.json.is_given()) {
       json["speed"] =
           run::generation_speed_json(opened_.runtime(), generator_.state().bytes(),
                                      arguments_.samples, drawn_ / arguments_.samples, seconds);
-    }
-    if (const auto peak = tensor::peak_bytes(opened_.runtime().device())) {
-      json["peak_device_bytes"] = *peak;
     }
     if (!opened_.untrained.empty()) json["untrained_parameters"] = opened_.untrained;
     return json;
