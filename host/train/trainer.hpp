@@ -167,9 +167,6 @@ class Trainer {
  private:
   struct StepSums;
 
-  // Into the report of a step that is logged; the next interval begins.
-  void note_peak(run::StepReport& report);
-
   // The state before a step, restored when the step fails.
   struct StepStart {
     std::vector<std::int64_t> data;

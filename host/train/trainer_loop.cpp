@@ -1,6 +1,7 @@
 // The loop around a training's steps: evaluations, early stop, saving.
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "host/base/log.hpp"
 #include "host/base/progress.hpp"
@@ -58,13 +59,19 @@ void Trainer::run_steps(
   const std::int64_t window = train.bptt_segments * train.lanes * train.segment;
   std::int64_t tokens = 0;  // with and without target, since the line before or this process began
   double seconds = done_.seconds;
+  std::optional<std::int64_t> peak;  // since the line before; an evaluation resets the device's
   tensor::reset_peak_bytes(runtime_->device());
   while (!is_finished()) {
     tokens += optim::accumulation(train, done_.step) * window;
     run::StepReport report = train_step();
     const bool is_logged = every > 0 && is_due(every);
     if (every > 0) done_.interval.add(report);
-    if (is_logged) note_peak(report);
+    peak = std::max(peak, tensor::peak_bytes(runtime_->device()));
+    if (is_logged) {
+      report.peak_device_bytes = std::exchange(peak, std::nullopt);
+      peak_device_bytes_ = std::max(peak_device_bytes_, report.peak_device_bytes);
+      tensor::reset_peak_bytes(runtime_->device());
+    }
     if (writer_ && is_logged) {
       report.mfu = utilization_.of(static_cast<double>(tokens) / (report.seconds - seconds),
                                    parallel_ ? parallel_->ranks().size() : 1);
@@ -75,12 +82,6 @@ void Trainer::run_steps(
     if (is_logged) done_.interval = {};
     after_step(report, is_logged);
   }
-}
-
-void Trainer::note_peak(run::StepReport& report) {
-  report.peak_device_bytes = tensor::peak_bytes(runtime_->device());
-  peak_device_bytes_ = std::max(peak_device_bytes_, report.peak_device_bytes);
-  tensor::reset_peak_bytes(runtime_->device());
 }
 
 void Trainer::train(run::Observer* observer) {
