@@ -13,8 +13,6 @@
 namespace mneme::run {
 namespace {
 
-// Kernels of attention on a GPU may keep no scores: without them the estimate is a lower bound.
-constexpr bool kKeepsScores = false;
 constexpr double kNoBound = std::numeric_limits<double>::infinity();
 
 // Sizes of a model with its memory, from an outline. `lane_tokens`: the most tokens that a lane
@@ -88,17 +86,27 @@ void check(const std::string& where, const RuntimeOptions& options,
   if (free) check_fits(where, *estimate, *free);
 }
 
+// With attention as a GPU's kernels compute it that keep no scores. What they cannot compute takes
+// more memory, so the estimate is a lower bound.
+config::Experiment without_scores(config::Experiment experiment) {
+  config::ModelConfig& model = experiment.model;
+  model.attention_dropout = 0.0;
+  model.position = config::PositionScheme::kNone;
+  if (model.attention_kernel == config::AttentionKernel::kOperations) model.attention_kernel = {};
+  return experiment;
+}
+
 }  // namespace
 
 Footprint outline_training(const config::Experiment& experiment, const RuntimeOptions& options) {
-  config::Experiment chosen = with_chosen_precision(experiment, options.device);
-  if (options.device.is_cuda()) chosen.model.attention_dropout = 0.0;
+  const config::Experiment chosen = with_chosen_precision(experiment, options.device);
+  const bool is_cuda = options.device.is_cuda();
   const config::TrainConfig& train = chosen.train;
   return training_footprint(
-      chosen,
+      is_cuda ? without_scores(chosen) : chosen,
       outline_sizes(chosen, options, train.precision, memory::Phase::kTraining, train.lanes,
                     training_tokens(train)),
-      kKeepsScores);
+      is_cuda);
 }
 
 Footprint outline_evaluation(const config::Experiment& experiment, const RuntimeOptions& options,
@@ -109,8 +117,9 @@ Footprint outline_evaluation(const config::Experiment& experiment, const Runtime
   const std::int64_t lanes = extents.lanes > 0 ? extents.lanes : eval.lanes;
   const ModelSizes sizes = outline_sizes(experiment, options, precision, memory::Phase::kEvaluation,
                                          lanes, evaluation_tokens(eval, *options.dataset, extents));
-  return evaluation_footprint(experiment, sizes, precision, lanes,
-                              extents.tokens > 0 ? extents.tokens : eval.segment, kKeepsScores);
+  const bool is_cuda = options.device.is_cuda();
+  return evaluation_footprint(is_cuda ? without_scores(experiment) : experiment, sizes, precision,
+                              lanes, extents.tokens > 0 ? extents.tokens : eval.segment, is_cuda);
 }
 
 void check_fits(const std::string& where, const Footprint& estimate, const FreeMemory& free) {

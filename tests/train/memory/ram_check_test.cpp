@@ -90,13 +90,15 @@ TEST(RamCheck, CountsTheScoresThatAttentionKeeps) {
 }
 
 TEST(RamCheck, RefusesOnAGpuWhatItsOwnMemoryDoesNotHold) {
-  config::Experiment experiment = small_experiment(xl_cache(12));
+  config::Experiment experiment =
+      small_experiment(xl_cache(12), {"train.precision=bf16", "eval.precision=bf16"});
   const auto with_gpu = [&](std::int64_t bytes) {
     run::RuntimeOptions options = with_free(experiment, bytes);
     options.device = c10::Device(c10::kCUDA, 0);
     return options;
   };
   const std::int64_t needed = run::outline_training(experiment, with_gpu(0)).total();
+  const std::int64_t evaluation = run::outline_evaluation(experiment, with_gpu(0)).total();
   const auto error = [&](std::int64_t bytes) {
     return error_of([&] { run::check_training_fits(experiment, with_gpu(bytes)); });
   };
@@ -104,6 +106,9 @@ TEST(RamCheck, RefusesOnAGpuWhatItsOwnMemoryDoesNotHold) {
   EXPECT_THAT(error(needed - 1), StartsWith("2: training: there is not enough memory"));
   experiment.model.attention_dropout = 0.5;  // whether a kernel keeps scores is not known
   EXPECT_EQ(run::outline_training(experiment, with_gpu(0)).total(), needed);
+  experiment.model.attention_kernel = config::AttentionKernel::kOperations;
+  EXPECT_EQ(run::outline_training(experiment, with_gpu(0)).total(), needed);
+  EXPECT_EQ(run::outline_evaluation(experiment, with_gpu(0)).total(), evaluation);
 }
 
 // Half a petabyte of weights: what was made before the refusal would fail otherwise.
