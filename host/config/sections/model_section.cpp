@@ -352,8 +352,8 @@ void list_model(Fields& keys, ModelConfig& model) {
     keys.field({"attention_kernel",
                 "what computes attention, where it can: auto = the fastest of the device; "
                 "operations = LibTorch's operations; on CUDA only: fused = the host's kernel, "
-                "which trains in bf16 alone; flash, efficient = LibTorch's kernels, which store no scores. A "
-                "way of computing: it may differ from that of the training"},
+                "which trains in bf16 alone; flash, efficient = LibTorch's kernels, which store no "
+                "scores. A way of computing: it may differ from that of the training"},
                model.attention_kernel);
   }
   if (keys.is_reading()) check_model(keys.reader(), model);
