@@ -107,7 +107,7 @@ void add_part(std::vector<ParameterPart>& parts, const std::string& name, std::i
   }
 }
 
-void outline_model(const config::Experiment& experiment, TrainingPlan& plan) {
+void outline_model(const config::Experiment& experiment, bool is_cuda, TrainingPlan& plan) {
   const backbone::ModelSetup setup =
       run::model_setup(experiment, plan.vocabulary, experiment.train.precision, c10::kMeta);
   plugin::PluginLoader loader = memory::make_loader();
@@ -135,7 +135,7 @@ void outline_model(const config::Experiment& experiment, TrainingPlan& plan) {
   sizes.memory_parameters = plan.memory_count();
   sizes.state_bytes =
       run::fresh_state_bytes(*stack, memory::Phase::kTraining, experiment.train.lanes);
-  plan.estimate = run::training_footprint(experiment, sizes, /*is_cuda=*/false);
+  plan.estimate = run::training_footprint(experiment, sizes, is_cuda);
 }
 
 // The steps worth a line: first and last, the warm-up's end, quarters, changes of accumulation.
@@ -198,11 +198,11 @@ std::unique_ptr<memory::Stack> outline_memory(const config::Experiment& experime
                                          backbone::backbone_info(experiment.model, setup), loader);
 }
 
-TrainingPlan plan_training(const config::Experiment& experiment) {
+TrainingPlan plan_training(const config::Experiment& experiment, bool is_cuda) {
   TrainingPlan plan;
-  plan.experiment = run::with_chosen_precision(experiment, c10::kCPU);
+  plan.experiment = run::with_chosen_precision(experiment, is_cuda ? c10::kCUDA : c10::kCPU);
   const auto stream = open_data(plan.experiment, plan);
-  outline_model(plan.experiment, plan);
+  outline_model(plan.experiment, is_cuda, plan);
   plan_steps(plan.experiment.train, stream.get(), plan);
   count_operations(plan);
   return plan;

@@ -65,8 +65,10 @@ struct TrainingPlan {
 // Checks the experiment as a training would: data (when data.train is there), plugins, model,
 // groups of parameters. Without the data the vocabulary must be known: data.vocabulary_size, a
 // saved vocabulary, bytes, or a generated task. Errors as Trainer gives them; Error (kUsage) when
-// the vocabulary is not known.
-[[nodiscard]] TrainingPlan plan_training(const config::Experiment& experiment);
+// the vocabulary is not known. `is_cuda`: the estimate and train.precision = "auto" are those of a
+// GPU.
+[[nodiscard]] TrainingPlan plan_training(const config::Experiment& experiment,
+                                         bool is_cuda = false);
 [[nodiscard]] Json to_json(const TrainingPlan& plan);
 
 // --- Checking an experiment file and filling in every default ---

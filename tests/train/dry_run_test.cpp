@@ -42,6 +42,12 @@ TEST(DryRun, CountsTheParametersOfWikiText103Base) {
   EXPECT_NEAR(plan.schedule[2].lr, 1.25e-4, 1e-12);
 }
 
+TEST(DryRun, EstimatesForAGpu) {
+  const TrainingPlan plan = plan_training(small_experiment("", {"train.precision=auto"}), true);
+  EXPECT_EQ(plan.experiment.train.precision, config::Precision::kBf16);
+  EXPECT_TRUE(plan.estimate.is_cuda);
+}
+
 TEST(DryRun, AgreesWithTheSessionItPlans) {
   const auto experiment = small_experiment(xl_cache(12) + infini("lr = 0.5"),
                                            {"train.accumulate=2", "train.bptt_segments=3"});

@@ -273,8 +273,9 @@ std::string look_at_device(const MachineArguments& machine, train::TrainingPlan&
 }
 
 int dry_run(const TrainArguments& arguments, const Streams& streams) {
+  const bool is_cuda = tensor::is_cuda_name(arguments.machine.device);
   train::TrainingPlan plan =
-      read_input([&] { return train::plan_training(read_experiment(arguments)); });
+      read_input([&] { return train::plan_training(read_experiment(arguments), is_cuda); });
   const std::string absence = look_at_device(arguments.machine, plan);
   if (!arguments.json.is_stdout()) {
     streams.out << fit_lines(plan_text(plan, arguments.experiment.string()) + absence,

@@ -73,8 +73,12 @@ void write_memory(std::ostream& out, const train::TrainingPlan& plan) {
     out << "  " << padded(use.name, 34) << padded(size_text(use.bytes), 12) << use.formula << '\n';
   }
   if (!plan.free) return;
+  // What a GPU is refused for leaves out the scores of attention.
+  const char* const shortage = plan.free->bytes >= estimate.total() ? ""
+                               : estimate.is_cuda                   ? ": less than the estimate"
+                                                  : ": too little, a training is refused";
   out << "free here: " << size_text(plan.free->bytes) << " (" << plan.free->source << ')'
-      << (plan.free->bytes < estimate.total() ? ": too little, a training is refused\n" : "\n");
+      << shortage << '\n';
 }
 
 void write_schedule(std::ostream& out, const train::TrainingPlan& plan) {
