@@ -50,12 +50,15 @@ at::Tensor ConvertedWeights::get(const at::Tensor& weight, at::ScalarType comput
   if (weight.scalar_type() == compute || weight.is_meta() || (has_graph && !is_parameter(weight)))
     return weight.to(compute);
   Copy& kept = kept_[{weight.const_data_ptr(), weight.numel()}];
-  if (!kept.copy.defined()) kept = {weight, weight.detach().to(compute)};
+  if (!kept.copy.defined()) {
+    const at::Tensor numbers = weight.detach();
+    kept = {numbers, numbers.to(compute), is_parameter(weight)};
+  }
   return has_graph ? CopyFunction::apply(weight, &kept.copy) : kept.copy;
 }
 
 void ConvertedWeights::weights_changed() {
-  std::erase_if(kept_, [](const auto& entry) { return !is_parameter(entry.second.weight); });
+  std::erase_if(kept_, [](const auto& entry) { return !entry.second.is_of_parameter; });
   if (kept_.empty()) return;
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> weights, copies;

@@ -361,6 +361,11 @@ TEST(Model, ConvertsAParameterOnceUntilItChanges) {
   kept.weights_changed();
   EXPECT_EQ(get(weight).data_ptr(), first.data_ptr());
   EXPECT_EQ(get(weight).sum().item<float>(), 30.0F);
+  // No other weight gets the memory of one that has moved, and with it a copy of other numbers.
+  const c10::Storage before = weight.storage();
+  at::Tensor(weight).set_data(at::zeros({2, 3}, at::kFloat));
+  EXPECT_EQ(get(weight).sum().item<float>(), 0.0F);
+  EXPECT_GT(before.use_count(), 1U);
 }
 
 // What is computed in each pass has no copy that another one might take for its own.
