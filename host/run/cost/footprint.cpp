@@ -98,23 +98,29 @@ std::int64_t inner_rows_of_feed_forward(const config::Experiment& e, bool is_cud
   return e.model.dropout > 0.0 ? 3 : 1;
 }
 
-// Per layer: inputs of both norms and both blocks and two dropout masks, if any; queries, with either bias
-// where probabilities are kept, attention's result (then twice, as computed and as the output
-// projection reads it), keys and values of context and tokens; the feed-forward's inner rows, their
-// mask and their product, unless train.recompute leaves its input alone; the probabilities and
-// their mask.
+// Bytes a number of a token's row that a layer keeps: inputs of both norms and both blocks and two
+// dropout masks, if any; with the host's kernels the two sums, and their norms as products read
+// them.
+std::int64_t kept_widths(const config::Experiment& e, const Extents& x, bool is_cuda) {
+  const bool recomputes = e.train.recompute, has_masks = e.model.dropout > 0.0;
+  if (has_row_kernels(is_cuda)) return 2 * x.value_bytes + (recomputes ? 1 : 2) * x.compute_bytes;
+  return ((recomputes ? 3 + has_masks : 4 + 2 * has_masks) + (e.model.norm == config::Norm::kPre)) *
+         x.value_bytes;
+}
+
+// Per layer: kept_widths; queries, with either bias where probabilities are kept, attention's result
+// (then twice, as computed and as the output projection reads it), keys and values of context and
+// tokens; the feed-forward's inner rows, their mask and their product, unless train.recompute leaves
+// its input alone; the probabilities and their mask.
 std::int64_t layer_activations(const config::Experiment& e, const Extents& x, bool is_cuda) {
-  const bool has_masks = e.model.dropout > 0.0 && !has_row_kernels(is_cuda);
   const std::int64_t rows = x.lanes * (x.tokens + x.riders);
-  const std::int64_t widths = (e.train.recompute ? 3 + has_masks : 4 + 2 * has_masks) +
-                              (e.model.norm == config::Norm::kPre);
   const ScoreTensors scores = score_tensors(e, x, /*is_training=*/true, is_cuda);
   const bool keeps = scores.are_probabilities;
   const std::int64_t queries = !keeps ? 2 : config::is_relative(e.model.position) ? 4 : 3;
   const std::int64_t inner = rows * queries + 2 * x.lanes * x.columns;
   const std::int64_t ff = e.train.recompute ? 0 : inner_rows_of_feed_forward(e, is_cuda);
   const std::int64_t count = e.model.attention_dropout > 0.0 ? 2 : 1;
-  return rows * widths * x.width * x.value_bytes +
+  return rows * x.width * kept_widths(e, x, is_cuda) +
          (inner * x.inner + rows * ff * x.ff) * x.compute_bytes +
          x.lanes * x.tokens * x.heads * x.columns * count * scores.bytes;
 }

@@ -46,7 +46,7 @@ struct ModelSizes {
                                              std::int64_t lanes);
 
 // Peak bytes of a training step. Parameters, gradients and moments are counted exactly. Activations
-// are the tensors that the backbone keeps for the backward pass (per token, or rider, and layer 4
+// are the tensors that the backbone keeps for the backward pass (per token, or rider, and layer 3
 // to 7 D, 2 to 4 H d, 2 H d (R + T) / T, ff, and on CUDA or with dropout of the attention H (R + T)
 // probabilities), the logits of the softmax, and the temporaries of the largest backward pass, the
 // attention's or the feed-forward's; what hooks of memories keep is not known and not counted.
