@@ -10,7 +10,8 @@ usage: scripts/check/check_cuda.sh [--device DEVICE] [--torch DIR] [--no-apt] [-
                              [--again] [--python PROGRAM] [--out DIR]
 
 On a machine with a GPU: builds program, plugins and tests with CUDA sources (build/cuda), then runs, what tells most first,
-  kernels     every test of a CUDA kernel, the plugins' and the host's, against its reference in double precision
+  kernels     every test of a CUDA kernel, the plugins' and the host's, against its reference in double precision; losses over a
+              vocabulary against the operations
   device      the tests of opening and naming devices, and that a step of generation waits for one only once
   golden      the official numbers (tests/golden), with every model on the device
   attention   the host's own attention (model.attention_kernel = "fused"): golden numbers with it, and its speed over
@@ -232,7 +233,9 @@ kernels_with() {
 kernels() {
   local passed status=0
   kernels_with kernels.log 'Devices/*/Cuda' || status=1
-  figure="$passed passed"
+  build/cuda/tests/backbone_unit --gtest_filter='DeviceNllOnAGpu.*' | tee "$out/losses.log" || status=1
+  ! grep -q '^\[  SKIPPED \]' "$out/losses.log" || status=1
+  figure="$passed passed; losses over a vocabulary: $(passed_of "$out/losses.log")"
   return "$status"
 }
 
