@@ -220,7 +220,10 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> efficient_backward(
   const Tensor grad_bias =
       at::full({q.size(0), q.size(2), q.size(1), (keys + 15) / 16 * 16}, std::nan(""), q.options())
           .narrow(3, 0, keys);
-  return {out.q, out.k, out.v, grad_bias.copy_(out.bias)};
+  // Of hidden scores nothing is written.
+  const Tensor hidden =
+      at::ones({q.size(1), keys}, at::kBool).triu(keys - q.size(1) + 1).expand_as(grad_bias);
+  return {out.q, out.k, out.v, grad_bias.copy_(out.bias.masked_fill(hidden, std::nan("")))};
 }
 
 }  // namespace

@@ -163,6 +163,8 @@ class KernelFunction : public torch::autograd::Function<KernelFunction> {
     std::tie(out[0], out[1], out[2], out[3]) = at::_efficient_attention_backward(
         grads[0], q, k, v, bias, z, {}, {}, q.size(1), k.size(1), lse, 0.0, seed, offset,
         kCausalFromBottomRight, bias && bias->requires_grad(), scale, kParts);
+    // It passes over tiles of hidden scores, whose gradients may hold anything.
+    if (out[3].defined()) out[3].tril_(k.size(1) - q.size(1));
     return out;
   }
 
