@@ -2,37 +2,10 @@
 
 #include <cmath>
 
-#include "mneme/cpp/half.hpp"
+#include "host/kernel/reference/elements.hpp"
 
 namespace mneme::kernel {
 namespace {
-
-// Numbers of an element type.
-class Numbers {
- public:
-  Numbers(void* data, Element element) : data_(data), element_(element) {}
-  Numbers(const void* data, Element element) : Numbers(const_cast<void*>(data), element) {}
-
-  [[nodiscard]] double at(std::int64_t i) const {
-    if (element_ == Element::kF64) return static_cast<const double*>(data_)[i];
-    if (element_ == Element::kF32) return static_cast<const float*>(data_)[i];
-    return static_cast<float>(static_cast<const BFloat16*>(data_)[i]);
-  }
-  void put(std::int64_t i, double value) const {
-    if (data_ == nullptr) return;
-    if (element_ == Element::kF64) {
-      static_cast<double*>(data_)[i] = value;
-    } else if (element_ == Element::kF32) {
-      static_cast<float*>(data_)[i] = static_cast<float>(value);
-    } else {
-      static_cast<BFloat16*>(data_)[i] = BFloat16(static_cast<float>(value));
-    }
-  }
-
- private:
-  void* data_;
-  Element element_;
-};
 
 Element element_of_sums(const LogitBlock& block) {
   return block.element == Element::kF64 ? Element::kF64 : Element::kF32;

@@ -9,33 +9,16 @@
 #include <vector>
 
 #include "host/base/random.hpp"
-#include "mneme/cpp/half.hpp"
+#include "host/kernel/reference/elements.hpp"
 
 namespace mneme::kernel {
 namespace {
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-double value_of(const void* data, Element element, std::int64_t i) {
-  if (element == Element::kF64) return static_cast<const double*>(data)[i];
-  if (element == Element::kF32) return static_cast<const float*>(data)[i];
-  return static_cast<const BFloat16*>(data)[i];
-}
-
-void write(void* data, Element element, std::int64_t i, double value) {
-  if (data == nullptr) return;
-  if (element == Element::kF64) {
-    static_cast<double*>(data)[i] = value;
-  } else if (element == Element::kF32) {
-    static_cast<float*>(data)[i] = static_cast<float>(value);
-  } else {
-    static_cast<BFloat16*>(data)[i] = BFloat16(static_cast<float>(value));
-  }
-}
-
 double rounded(Element element, double value) {
   double room = 0.0;
-  write(&room, element, 0, value);
+  write_value(&room, element, 0, value);
   return value_of(&room, element, 0);
 }
 
@@ -101,7 +84,7 @@ const char* activate(const ActivationRows& a, void* out, void* /*stream*/) {
       const std::int64_t entry = row * a.width + column;
       double value = activated(a.function, input(a, row, column)).value;
       if (a.function == Activation::kSwiglu) value *= input(a, row, a.width + column);
-      write(out, a.element, entry, value * factor_of(a.dropout, entry));
+      write_value(out, a.element, entry, value * factor_of(a.dropout, entry));
     }
   }
   return nullptr;
@@ -112,7 +95,7 @@ const char* activate_backward(const ActivationRows& a, const ActivationGradients
   std::vector<double> bias(at(a.inputs()));
   for (std::int64_t row = 0; row < a.rows; ++row) {
     const auto leave = [&](std::int64_t column, double value) {
-      write(g.x, a.element, row * a.inputs() + column, value);
+      write_value(g.x, a.element, row * a.inputs() + column, value);
       bias[at(column)] += value;
     };
     for (std::int64_t column = 0; column < a.width; ++column) {
@@ -127,7 +110,8 @@ const char* activate_backward(const ActivationRows& a, const ActivationGradients
       }
     }
   }
-  for (std::int64_t i = 0; i < a.inputs(); ++i) write(g.bias, sums_of(a.element), i, bias[at(i)]);
+  for (std::int64_t i = 0; i < a.inputs(); ++i)
+    write_value(g.bias, sums_of(a.element), i, bias[at(i)]);
   return nullptr;
 }
 
@@ -148,18 +132,18 @@ const char* add(const SumRows& a, const SumResults& r, void* /*stream*/) {
     double mean = 0.0, squares = 0.0;
     for (std::int64_t i = 0; i < a.width; ++i) {
       y[at(i)] = sum_at(a, row, i);
-      write(r.y, a.residual, row * a.width + i, y[at(i)]);
+      write_value(r.y, a.residual, row * a.width + i, y[at(i)]);
       if (!a.is_rms) mean += y[at(i)] / width;
     }
     if (a.weight == nullptr) continue;
     for (const double value : y) squares += (value - mean) * (value - mean);
     const double scale = 1.0 / std::sqrt(squares / width + a.epsilon);
-    write(r.mean, sums_of(a.residual), row, mean);
-    write(r.scale, sums_of(a.residual), row, scale);
+    write_value(r.mean, sums_of(a.residual), row, mean);
+    write_value(r.scale, sums_of(a.residual), row, scale);
     for (std::int64_t i = 0; i < a.width; ++i) {
-      write(r.out, a.result, row * a.width + i,
-            (y[at(i)] - mean) * scale * value_or(a.weight, a.residual, i, 1.0) +
-                value_or(a.shift, a.residual, i, 0.0));
+      write_value(r.out, a.result, row * a.width + i,
+                  (y[at(i)] - mean) * scale * value_or(a.weight, a.residual, i, 1.0) +
+                      value_or(a.shift, a.residual, i, 0.0));
     }
   }
   return nullptr;
@@ -198,14 +182,15 @@ const char* add_backward(const SumRows& a, const SumGradients& g, void* /*worksp
     for (std::int64_t i = 0; i < a.width; ++i) {
       const std::int64_t entry = row * a.width + i;
       const double x = total[at(i)] * factor_of(a.dropout, entry);
-      write(g.h, a.residual, entry, total[at(i)]);
-      write(g.x, a.element, entry, x);
+      write_value(g.h, a.residual, entry, total[at(i)]);
+      write_value(g.x, a.element, entry, x);
       bias[at(i)] += x;
     }
   }
   for (const auto& [to, from] :
        {std::pair{g.weight, &weight}, std::pair{g.shift, &shift}, std::pair{g.bias, &bias}}) {
-    for (std::int64_t i = 0; i < a.width; ++i) write(to, sums_of(a.residual), i, (*from)[at(i)]);
+    for (std::int64_t i = 0; i < a.width; ++i)
+      write_value(to, sums_of(a.residual), i, (*from)[at(i)]);
   }
   return nullptr;
 }
