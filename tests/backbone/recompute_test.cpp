@@ -3,36 +3,12 @@
 
 #include <gtest/gtest.h>
 
-#include <map>
-
 #include "host/backbone/model.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/backbone/support.hpp"
 
 namespace mneme::backbone {
 namespace {
-
-// Loss and gradients of two training segments, one pass.
-std::map<std::string, at::Tensor> trained(const config::ModelConfig& config, bool recomputes,
-                                          bool is_bf16) {
-  ModelSetup setup = small_setup();
-  setup.recomputes = recomputes;
-  if (is_bf16) {
-    setup.dtype = at::kFloat;
-    setup.bf16_autocast = true;
-  }
-  const auto model = make_model(config, setup);
-  model->train(true);
-  const at::Tensor first = run_plain(*model, config, setup, batch_of(2, 6, 11, 1)).nll;
-  const at::Tensor second = run_plain(*model, config, setup, batch_of(2, 6, 11, 2)).nll;
-  at::Tensor loss = first.mean() + second.mean();
-  loss.backward();
-  std::map<std::string, at::Tensor> out{{"loss", loss.detach()}};
-  for (const Parameter& p : model->parameters()) {
-    if (p.tensor.grad().defined()) out.emplace(p.name, p.tensor.grad());
-  }
-  return out;
-}
 
 // Both graphs run the same operations on the same numbers, masks included.
 TEST(Recompute, GivesTheSameLossAndGradientsBitForBit) {
@@ -42,7 +18,8 @@ TEST(Recompute, GivesTheSameLossAndGradientsBitForBit) {
     for (const bool is_bf16 : {false, true}) {
       config::ModelConfig config = one.model;
       config.dropout = 0.25;
-      const auto kept = trained(config, false, is_bf16), again = trained(config, true, is_bf16);
+      const auto kept = results_of(config, false, is_bf16),
+                 again = results_of(config, true, is_bf16);
       ASSERT_EQ(kept.size(), again.size()) << one.name;
       ASSERT_GT(kept.size(), 10U) << one.name;
       for (const auto& [name, value] : kept) {

@@ -78,6 +78,36 @@ Output run_plain(Model& model, const config::ModelConfig& config, const ModelSet
   return eval::run_segment(model, stack, state, batch, std::move(with));
 }
 
+std::map<std::string, at::Tensor> results_of(const config::ModelConfig& config, bool recomputes,
+                                             bool is_bf16) {
+  ModelSetup setup = small_setup();
+  setup.recomputes = recomputes;
+  if (is_bf16) {
+    setup.dtype = at::kFloat;
+    setup.bf16_autocast = true;
+  }
+  const auto model = make_model(config, setup);
+  model->train(true);
+  ForwardOptions::Tap tap;
+  const at::Tensor first = run_plain(*model, config, setup, batch_of(2, 6, 11, 1)).nll;
+  const at::Tensor second =
+      run_plain(*model, config, setup, batch_of(2, 6, 11, 2), {.tap = &tap}).nll;
+  at::Tensor loss = first.mean() + second.mean();
+  loss.backward();
+  std::map<std::string, at::Tensor> out{{"loss", loss.detach()}};
+  for (std::size_t l = 0; l < tap.layer_out.size(); ++l) {
+    out.emplace("attention of layer " + std::to_string(l), tap.attention_out[l]);
+    out.emplace("layer " + std::to_string(l), tap.layer_out[l]);
+  }
+  for (const Parameter& p : model->parameters()) {
+    if (p.tensor.grad().defined()) out.emplace(p.name, p.tensor.grad());
+  }
+  model->train(false);
+  const at::NoGradGuard no_grad;
+  out.emplace("evaluation", run_plain(*model, config, setup, batch_of(2, 6, 11, 3)).nll);
+  return out;
+}
+
 at::Tensor random_tensor(uint64_t seed, at::IntArrayRef shape) {
   Random random(seed, {"test tensor"});
   at::Tensor out = at::empty(shape, at::kDouble);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -36,6 +37,11 @@ Batch batch_of(int64_t lanes, int64_t tokens, int64_t vocabulary, uint64_t seed 
 // Runs one segment without memory. ids [B,T], targets [B,T] or undefined.
 Output run_plain(Model& model, const config::ModelConfig& config, const ModelSetup& setup,
                  const Batch& batch, const ForwardOptions& options = {});
+
+// Loss and gradients of two training segments, the outputs that are tapped, and the loss of an
+// evaluation, by name.
+std::map<std::string, at::Tensor> results_of(const config::ModelConfig& config, bool recomputes,
+                                             bool is_bf16);
 
 using validate::random_ids;
 // N(0,1) in f64, from a generator of `seed`.

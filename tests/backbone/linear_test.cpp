@@ -1,0 +1,110 @@
+// Copies of parameters in the type of products.
+#include "host/backbone/linear.hpp"
+
+#include <gtest/gtest.h>
+
+#include "host/backbone/model.hpp"
+#include "host/tensor/torch.hpp"
+#include "tests/backbone/support.hpp"
+
+namespace mneme::backbone {
+namespace {
+
+TEST(ConvertedWeights, AreKeptInAnEvaluationUntilTheyChange) {
+  ModelSetup s = small_setup();
+  s.dtype = at::kFloat;
+  s.bf16_autocast = true;
+  const auto model = make_model(small_config(), s);
+  model->train(false);
+  const Batch batch = batch_of(2, 6, 11);
+  const at::NoGradGuard no_grad;
+  const auto loss = [&](Model& of) { return run_plain(of, small_config(), s, batch).nll; };
+  const at::Tensor before = loss(*model);
+  const auto other = make_model(small_config(), s);
+  other->train(false);
+  for (const auto* one : {model.get(), other.get()}) {
+    for (const Parameter& p : one->parameters()) {
+      if (p.name.ends_with("ff.in.weight") || p.name.ends_with("qkv.weight")) {
+        at::Tensor(p.tensor).mul_(2.0);
+      }
+    }
+  }
+  EXPECT_TRUE(at::equal(loss(*model), before)) << "a weight was converted again";
+  model->weights_changed();
+  EXPECT_FALSE(at::equal(loss(*model), before));
+  EXPECT_TRUE(at::equal(loss(*model), loss(*other)));
+}
+
+TEST(ConvertedWeights, ConvertAParameterOnceUntilItChanges) {
+  ConvertedWeights kept;
+  const at::Tensor weight = at::ones({2, 3}, at::kFloat).requires_grad_(true);
+  const auto get = [&](const at::Tensor& of) { return kept.get(of, at::kBFloat16); };
+  const at::Tensor first = get(weight), second = get(weight);
+  EXPECT_EQ(first.scalar_type(), at::kBFloat16);
+  EXPECT_EQ(first.data_ptr(), second.data_ptr()) << "the parameter was converted again";
+  (first.sum() * 2.0 + second.sum()).backward();
+  EXPECT_EQ(weight.grad().scalar_type(), at::kFloat);
+  EXPECT_TRUE(at::equal(weight.grad(), at::full({2, 3}, 3.0, at::kFloat)));
+  {
+    const at::NoGradGuard no_grad;
+    EXPECT_EQ(get(weight).data_ptr(), first.data_ptr());
+    EXPECT_FALSE(get(weight).requires_grad());
+    EXPECT_TRUE(kept.get(weight, at::kFloat).is_same(weight));
+    at::Tensor(weight).mul_(5.0);
+  }
+  // As a pass that is computed again reads it.
+  EXPECT_EQ(get(weight.detach().requires_grad_()).data_ptr(), first.data_ptr());
+  kept.weights_changed();
+  EXPECT_EQ(get(weight).data_ptr(), first.data_ptr());
+  EXPECT_EQ(get(weight).sum().item<float>(), 30.0F);
+  // No other weight gets the memory of one that has moved, and with it a copy of other numbers.
+  const c10::Storage before = weight.storage();
+  at::Tensor(weight).set_data(at::zeros({2, 3}, at::kFloat));
+  EXPECT_EQ(get(weight).sum().item<float>(), 0.0F);
+  EXPECT_GT(before.use_count(), 1U);
+}
+
+// What is computed in each pass has no copy that another one might take for its own.
+TEST(ConvertedWeights, ConvertAComputedWeightEachTime) {
+  ConvertedWeights kept;
+  const at::Tensor parameter = at::ones({2, 3}, at::kFloat).requires_grad_(true);
+  const at::Tensor computed = parameter * 2.0;
+  const at::Tensor first = kept.get(computed, at::kBFloat16);
+  EXPECT_NE(kept.get(computed, at::kBFloat16).data_ptr(), first.data_ptr());
+  first.sum().backward();
+  EXPECT_TRUE(at::equal(parameter.grad(), at::full({2, 3}, 2.0, at::kFloat)));
+  const at::NoGradGuard no_grad;
+  const at::Tensor once = kept.get(computed.detach(), at::kBFloat16);
+  EXPECT_TRUE(kept.get(computed.detach(), at::kBFloat16).is_same(once));
+  kept.weights_changed();
+  EXPECT_FALSE(kept.get(computed.detach(), at::kBFloat16).is_same(once));
+}
+
+// Gradients of a training in bf16 that converts weights once, and of one that does it each time.
+TEST(ConvertedWeights, TrainAsNewCopiesDo) {
+  ModelSetup s = small_setup();
+  s.dtype = at::kFloat;
+  s.bf16_autocast = true;
+  const auto model = make_model(small_config(), s), other = make_model(small_config(), s);
+  const Batch batch = batch_of(2, 6, 11);
+  for (int step = 0; step < 3; ++step) {
+    for (Model* const one : {model.get(), other.get()}) {
+      for (const Parameter& p : one->parameters())
+        at::Tensor(p.tensor).mutable_grad() = at::Tensor();
+      run_plain(*one, small_config(), s, batch).nll.mean().backward();
+      const at::NoGradGuard no_grad;
+      for (const Parameter& p : one->parameters()) at::Tensor(p.tensor).sub_(p.tensor.grad());
+      one->weights_changed();
+    }
+    // The other has copies of new memory, as a resumed training has.
+    const at::NoGradGuard no_grad;
+    for (const Parameter& p : other->parameters()) at::Tensor(p.tensor).set_data(p.tensor.clone());
+  }
+  for (std::size_t i = 0; i < model->parameters().size(); ++i) {
+    const Parameter one = model->parameters()[i], two = other->parameters()[i];
+    EXPECT_TRUE(at::equal(one.tensor, two.tensor)) << one.name;
+  }
+}
+
+}  // namespace
+}  // namespace mneme::backbone
