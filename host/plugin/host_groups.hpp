@@ -21,14 +21,15 @@
 #include "mneme/report.h"
 #include "mneme/state.h"
 #include "mneme/tensor.h"
+#include "mneme/torch.h"
 
 namespace mneme::plugin {
 
 // The ids of the function groups that this host has.
-inline constexpr std::array<std::string_view, 11> kHostGroups = {
-    MNEME_GROUP_TENSOR, MNEME_GROUP_OP,     MNEME_GROUP_KERNEL,  MNEME_GROUP_STATE,
-    MNEME_GROUP_LAYER,  MNEME_GROUP_CONFIG, MNEME_GROUP_LOG,     MNEME_GROUP_RANDOM,
-    MNEME_GROUP_PROBE,  MNEME_GROUP_REPORT, MNEME_GROUP_PARALLEL};
+inline constexpr std::array<std::string_view, 12> kHostGroups = {
+    MNEME_GROUP_TENSOR, MNEME_GROUP_OP,     MNEME_GROUP_KERNEL,   MNEME_GROUP_STATE,
+    MNEME_GROUP_LAYER,  MNEME_GROUP_CONFIG, MNEME_GROUP_LOG,      MNEME_GROUP_RANDOM,
+    MNEME_GROUP_PROBE,  MNEME_GROUP_REPORT, MNEME_GROUP_PARALLEL, MNEME_GROUP_TORCH};
 
 // The functions of a group of kHostGroups; nullptr for any other id. The loader is given one
 // (memory/abi/groups.hpp), because the functions work on types of folders that this one may not

@@ -264,7 +264,8 @@ TEST(Groups, AreThoseThatTheNoteLists) {
   EXPECT_EQ(plugin::host_group(&host, nullptr), nullptr);
   const char* const unlisted[] = {MNEME_GROUP_TENSOR, MNEME_GROUP_KERNEL, MNEME_GROUP_STATE,
                                   MNEME_GROUP_LAYER,  MNEME_GROUP_CONFIG, MNEME_GROUP_RANDOM,
-                                  MNEME_GROUP_PROBE,  MNEME_GROUP_REPORT, MNEME_GROUP_PARALLEL};
+                                  MNEME_GROUP_PROBE,  MNEME_GROUP_REPORT, MNEME_GROUP_PARALLEL,
+                                  MNEME_GROUP_TORCH};
   for (const char* const id : unlisted) EXPECT_EQ(plugin::host_group(&host, id), nullptr) << id;
   const mneme_host none = plugin::host_of(good_note(), memory::find_group);
   EXPECT_EQ(plugin::host_group(&none, MNEME_GROUP_OP), nullptr);

@@ -303,17 +303,19 @@ TEST_F(LoaderTest, ShowsTheDynamicLoadersOwnWords) {
 TEST_F(LoaderTest, RefusesAnAbiOfTheNoteBeforeAnyCodeRuns) {
   ::unsetenv("MNEME_TEST_ABI_NOTE_MAPPED");
   const int mapped = mapped_copies();
-  EXPECT_THAT(refusal_of("abi_note"),
-              HasSubstr("no common ABI version: expected a plugin for ABI 1.0 (this host), got one "
-                        "for ABI 1.99; use a newer mneme"));
+  EXPECT_THAT(
+      refusal_of("abi_note"),
+      HasSubstr("no common ABI version: expected a plugin for ABI 1.0 to 1.1 (this host), got "
+                "one for ABI 1.99; use a newer mneme"));
   EXPECT_EQ(::getenv("MNEME_TEST_ABI_NOTE_MAPPED"), nullptr);
   EXPECT_EQ(mapped_copies(), mapped);
 }
 
 TEST_F(LoaderTest, ShowsWhyAPluginRefusesTheHost) {
-  EXPECT_THAT(refusal_of("abi_negotiate"),
-              HasSubstr("refused this host (MNEME_E_VERSION): expected a plugin for ABI 1.0, got "
-                        "one for ABI 1.7 to 1.9, which says \"needs the segments of ABI 1.7\""));
+  EXPECT_THAT(
+      refusal_of("abi_negotiate"),
+      HasSubstr("refused this host (MNEME_E_VERSION): expected a plugin for ABI 1.0 to 1.1, "
+                "got one for ABI 1.7 to 1.9, which says \"needs the segments of ABI 1.7\""));
   // The library stays mapped, is not mapped again, and answers the same.
   const int mapped = mapped_copies();
   EXPECT_THAT(refusal_of_file("abi_negotiate"), HasSubstr("refused this host"));

@@ -14,6 +14,7 @@ const void* find_group(std::string_view id) {
   if (id == MNEME_GROUP_PROBE) return probe_api();
   if (id == MNEME_GROUP_REPORT) return report_api();
   if (id == MNEME_GROUP_PARALLEL) return parallel_api();
+  if (id == MNEME_GROUP_TORCH) return torch_api();
   return nullptr;
 }
 

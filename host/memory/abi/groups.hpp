@@ -7,6 +7,7 @@
 //   random_group.cpp   random
 //   layer_group.cpp    layer
 //   report_group.cpp   report, probe and log
+//   torch_group.cpp    torch
 //   state_group.cpp    state; the functions of it that `create` calls: state_declarations.cpp
 //   groups.cpp         finds a group by its id
 //
@@ -33,6 +34,7 @@ const mneme_random_api* random_api();
 const mneme_probe_api* probe_api();
 const mneme_report_api* report_api();
 const mneme_parallel_api* parallel_api();
+const mneme_torch_api* torch_api();
 
 // The functions of a group ("mneme.op/1"), nullptr when this host has no such group.
 // A plugin gets only those that its note lists (host_group in plugin/host_groups.hpp).

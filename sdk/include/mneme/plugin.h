@@ -36,7 +36,8 @@
  *   function                                                           create  1  2  3  5  6  7  8
  *   config.*, op.resolve, state.add_*, kernel.add                        x
  *   get_group, op.supports, log.write, parallel.run                      x     x  x  x  x  x  x  x
- *   op.call, kernel.call, tensor.*, random.*, probe.*, report.*                x  x  x  x  x  x  x
+ *   op.call, kernel.call, tensor.*, random.*, probe.*, report.*,               x  x  x  x  x  x  x
+ *     torch.*
  *   state.parameter, .slot_*, .counts_*, .queue_*                              m  x  x  x  x  x  m
  *   layer.norm, .project, .weight, .attention, .positions, .scale                 x  x  x  x  x
  *   layer.emit_block, .emit_token_bias                                               x
@@ -73,6 +74,7 @@
 #include "mneme/report.h"
 #include "mneme/state.h"
 #include "mneme/tensor.h"
+#include "mneme/torch.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -36,12 +36,13 @@ static const mneme_random_api* draws;
 static const mneme_report_api* reports;
 static const mneme_state_api* state;
 static const mneme_tensor_api* tensors;
+static const mneme_torch_api* torch; /* NULL: a host without LibTorch */
 
 #define ID "org.mneme_test.compatibility"
 #define GROUPS                                                                  \
   "mneme.config/1 mneme.kernel/1 mneme.layer/1 mneme.log/1 mneme.op/1 "         \
   "mneme.parallel/1 mneme.probe/1 mneme.random/1 mneme.report/1 mneme.state/1 " \
-  "mneme.tensor/1"
+  "mneme.tensor/1 mneme.torch/1?"
 
 enum { OP_ADD, OP_CAST, OP_EXPAND, OP_MEAN, OP_MUL, OP_SUB, OP_SUM, OP_UNSQUEEZE, OP_COUNT };
 static const char* const kOpNames[OP_COUNT] = {"add/1", "cast/1", "expand/1", "mean/1",
@@ -76,10 +77,14 @@ static mneme_status init(const mneme_host* host, mneme_get_group_fn get_group, m
   reports = get_group(host, MNEME_GROUP_REPORT);
   state = get_group(host, MNEME_GROUP_STATE);
   tensors = get_group(host, MNEME_GROUP_TENSOR);
+  torch = get_group(host, MNEME_GROUP_TORCH);
   if (config == NULL || kernels == NULL || layers == NULL || logs == NULL || ops == NULL ||
       parallel == NULL || probes == NULL || draws == NULL || reports == NULL || state == NULL ||
       tensors == NULL) {
     return MNEME_FAIL(error, MNEME_E_UNSUPPORTED, "this host lacks one of the groups " GROUPS);
+  }
+  if (torch != NULL && (torch->version[0] == '\0' || torch->library[0] != '/')) {
+    return MNEME_FAIL(error, MNEME_E_INTERNAL, "mneme.torch/1 does not name the library");
   }
   return MNEME_OK;
 }
@@ -451,6 +456,19 @@ static mneme_status disturb(const memory* self, mneme_ctx* ctx, int64_t lanes,
   return two(self, ctx, OP_MUL, squashed, factor, out, error);
 }
 
+/* The same tensor, by way of its address where the host has one. */
+static mneme_status share(mneme_ctx* ctx, mneme_tensor value, mneme_tensor* out,
+                          mneme_error* error) {
+  void* impl = NULL;
+  if (torch == NULL) {
+    TRY(tensors->retain(ctx, value, error));
+    *out = value;
+    return MNEME_OK;
+  }
+  TRY(torch->impl(ctx, value, &impl, error));
+  return torch->handle(ctx, impl, out, error);
+}
+
 static mneme_status report(const memory* self, mneme_ctx* ctx, mneme_tensor difference,
                            mneme_tensor gate, mneme_error* error) {
   static const int64_t kBothDims[2] = {1, 2};
@@ -475,6 +493,7 @@ static mneme_status read(void* instance, mneme_ctx* ctx, const mneme_queries* in
   mneme_tensor squashed = 0;
   mneme_tensor disturbed = 0;
   mneme_tensor gated = 0;
+  mneme_tensor shared = 0;
   TRY(state->parameter(ctx, self->gate, &gate, error));
   TRY(state->slot_get(ctx, self->mean, &mean, error));
   TRY(with_integer(self, ctx, OP_UNSQUEEZE, mean, "dim", 1, &row, error)); /* [B,1,D] */
@@ -487,7 +506,8 @@ static mneme_status read(void* instance, mneme_ctx* ctx, const mneme_queries* in
   }
   TRY(disturb(self, ctx, in->segment->lanes, squashed, &disturbed, error));
   TRY(two(self, ctx, OP_MUL, disturbed, gate, &gated, error));
-  TRY(with_integer(self, ctx, OP_CAST, gated, "dtype", self->dtype, &out->out, error));
+  TRY(share(ctx, gated, &shared, error));
+  TRY(with_integer(self, ctx, OP_CAST, shared, "dtype", self->dtype, &out->out, error));
   out->merge = MNEME_MERGE_ADD;
   return report(self, ctx, difference, gate, error);
 }

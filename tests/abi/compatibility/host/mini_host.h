@@ -44,6 +44,8 @@ typedef struct tensor {
 mneme_tensor tensor_new(uint32_t dtype, uint32_t rank, const int64_t* dims);
 /* NULL for a handle that is dead or 0. */
 tensor* tensor_at(mneme_tensor handle);
+/* The handle of a tensor that tensor_at gave. */
+mneme_tensor tensor_handle(const tensor* t);
 /* Ends every tensor from the `mark`th on; tensor_mark() gives the number of those that exist. */
 size_t tensor_mark(void);
 void tensor_end_from(size_t mark);

@@ -360,18 +360,49 @@ static mneme_status report_metric(mneme_ctx* ctx, const char* name, mneme_tensor
 static const mneme_report_api kReports = {
     .struct_size = (uint32_t)sizeof(mneme_report_api), .aux = report_aux, .metric = report_metric};
 
+/* ---- torch: since 1.1; the address of a tensor of this host stands for that of LibTorch's ---- */
+
+#ifdef MNEME_GROUP_TORCH
+static mneme_status torch_impl(mneme_ctx* ctx, mneme_tensor t, void** out, mneme_error* error) {
+  NEEDS_CTX(ctx);
+  NEEDS(tensor_at(t) != NULL, "the address of a living tensor");
+  *out = tensor_at(t);
+  return MNEME_OK;
+}
+
+static mneme_status torch_handle(mneme_ctx* ctx, void* impl, mneme_tensor* out,
+                                 mneme_error* error) {
+  NEEDS_CTX(ctx);
+  NEEDS(impl != NULL, "a tensor's address");
+  ++((tensor*)impl)->references;
+  *out = tensor_handle(impl);
+  return MNEME_OK;
+}
+
+static const mneme_torch_api kTorch = {.struct_size = (uint32_t)sizeof(mneme_torch_api),
+                                       .version = "0.0.0",
+                                       .library = "/mini_host",
+                                       .impl = torch_impl,
+                                       .handle = torch_handle};
+#endif
+
 /* ---- all ---------------------------------------------------------------------------------- */
 
 const void* find_group(const mneme_host* host, const char* id) {
   const struct {
     const char* id;
     const void* group;
-  } groups[] = {{MNEME_GROUP_CONFIG, &kConfig},  {MNEME_GROUP_KERNEL, kernel_group()},
-                {MNEME_GROUP_LAYER, &kLayers},   {MNEME_GROUP_LOG, &kLog},
-                {MNEME_GROUP_OP, &kOps},         {MNEME_GROUP_PARALLEL, &kParallel},
-                {MNEME_GROUP_PROBE, &kProbes},   {MNEME_GROUP_RANDOM, &kRandom},
-                {MNEME_GROUP_REPORT, &kReports}, {MNEME_GROUP_STATE, state_group()},
-                {MNEME_GROUP_TENSOR, &kTensors}};
+  } groups[] = {
+      {MNEME_GROUP_CONFIG, &kConfig},  {MNEME_GROUP_KERNEL, kernel_group()},
+      {MNEME_GROUP_LAYER, &kLayers},   {MNEME_GROUP_LOG, &kLog},
+      {MNEME_GROUP_OP, &kOps},         {MNEME_GROUP_PARALLEL, &kParallel},
+      {MNEME_GROUP_PROBE, &kProbes},   {MNEME_GROUP_RANDOM, &kRandom},
+      {MNEME_GROUP_REPORT, &kReports}, {MNEME_GROUP_STATE, state_group()},
+      {MNEME_GROUP_TENSOR, &kTensors},
+#ifdef MNEME_GROUP_TORCH
+      {MNEME_GROUP_TORCH, &kTorch},
+#endif
+  };
   size_t i = 0;
   for (i = 0; host == host_handle() && i < sizeof(groups) / sizeof(groups[0]); ++i) {
     if (strcmp(groups[i].id, id) == 0) {

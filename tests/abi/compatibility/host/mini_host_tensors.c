@@ -39,6 +39,8 @@ tensor* tensor_at(mneme_tensor handle) {
   return &all[handle - 1];
 }
 
+mneme_tensor tensor_handle(const tensor* t) { return (mneme_tensor)(t - all) + 1; }
+
 size_t tensor_mark(void) { return made; }
 
 void tensor_end_from(size_t mark) {
