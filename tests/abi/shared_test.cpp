@@ -73,7 +73,9 @@ TEST(SharedTensor, IsRefusedWhereTheHostCannotTakeIt) {
   EXPECT_THAT(refusal_of(torch::zeros(shape, at::kDouble).to_sparse()),
               HasSubstr("the tensor is sparse: expected one with strides"));
   EXPECT_THAT(
-      [] { projected_with(0, random({kLanes, kLength, kWidth}, 1)); },
+      [] {
+        projected_with(0, random({kLanes, kLength, kWidth}, 1));
+      },
       testing::ThrowsMessage<Error>(HasSubstr("impl is NULL")));
 }
 

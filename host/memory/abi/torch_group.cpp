@@ -39,9 +39,9 @@ void check_shared(const at::Tensor& tensor, at::Device device) {
                     "the tensor's type has code of its own in Python (__torch_dispatch__): "
                     "expected a plain one");
   if (tensor::dtype_code_of(tensor.scalar_type()) == 0)
-    throw CallError(MNEME_E_DTYPE, str("the tensor has dtype ",
-                                       tensor::dtype_text(tensor.scalar_type()),
-                                       ": expected one of MNEME_F32 to MNEME_BOOL"));
+    throw CallError(MNEME_E_DTYPE,
+                    str("the tensor has dtype ", tensor::dtype_text(tensor.scalar_type()),
+                        ": expected one of MNEME_F32 to MNEME_BOOL"));
 }
 
 mneme_status handle_of(mneme_ctx* opaque, void* impl, mneme_tensor* out, mneme_error* error) {
@@ -59,8 +59,8 @@ mneme_status handle_of(mneme_ctx* opaque, void* impl, mneme_tensor* out, mneme_e
 
 const mneme_torch_api* torch_api() {
   static const std::string library = library_of_torch();
-  static const mneme_torch_api api = {
-      sizeof(mneme_torch_api), 0, TORCH_VERSION, library.c_str(), impl_of, handle_of};
+  static const mneme_torch_api api = {sizeof(mneme_torch_api), 0,       TORCH_VERSION,
+                                      library.c_str(),         impl_of, handle_of};
   return &api;
 }
 
