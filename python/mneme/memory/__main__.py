@@ -1,0 +1,35 @@
+"""`python -m mneme.memory describe FILE`: prints the declaration of the memory in FILE as JSON, or {"error": ...} with
+exit status 1."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from .declaration import describe
+from .errors import MemoryFileError
+
+
+def main(arguments: list[str]) -> int:
+    if len(arguments) != 2 or arguments[0] != "describe":
+        print("usage: python -m mneme.memory describe FILE", file=sys.stderr)
+        return 2
+    # What the file prints while it is imported is no part of the answer.
+    answer = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    out: dict[str, Any]
+    try:
+        out = describe(Path(arguments[1]))
+    except MemoryFileError as error:
+        out = {"error": {"message": str(error), "file": error.file, "line": error.line}}
+    with answer:
+        json.dump(out, answer, indent=1)
+        answer.write("\n")
+    return 1 if "error" in out else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

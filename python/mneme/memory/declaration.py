@@ -1,0 +1,201 @@
+"""What the program has to know of a memory before it runs: its declaration, read by importing its file once."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import re
+import site
+import sys
+import sysconfig
+import types
+from pathlib import Path
+from typing import Any, Iterator, Optional
+
+from .errors import MemoryFileError
+from .memory import HOOKS, Memory
+from .options import Option
+from .runtime import options_of
+
+REVISION = 1
+"""Of the JSON that `describe` prints."""
+
+_ID = re.compile(r"[A-Za-z0-9._-]{1,95}\Z")
+_KEY = re.compile(r"[a-z][a-z0-9_]*\Z")
+
+
+def describe(path: Path) -> dict[str, Any]:
+    """The declaration of the memory in the file at `path`. Errors: MemoryFileError.
+
+    The file is imported as a script's would be: modules beside it are found, and belong to the memory."""
+    path = path.absolute()
+    if not path.is_file():
+        raise MemoryFileError("no such file", str(path))
+    before = set(sys.modules)
+    module = _import(path)
+    cls = _memory_of(module, path)
+    _check_texts(cls, path)
+    files = [_file_of(path.stem, path, path)]
+    files += [_file_of(name, file, path) for name, file in _own_modules(before, path)]
+    return {
+        "revision": REVISION,
+        "id": cls.id,
+        "version": cls.version,
+        "summary": cls.summary,
+        "class": cls.__name__,
+        "losses": list(cls.losses),
+        "hooks": _hooks_of(cls, path),
+        "options": [description(key, option) for key, option in _checked_options(cls, path)],
+        "files": files,
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "torch": _version_of("torch"),
+        "distributions": _distributions(before),
+    }
+
+
+def _check_texts(cls: type[Memory], path: Path) -> None:
+    def refuse(what: str) -> None:
+        raise MemoryFileError(f"{cls.__name__}.{what}", str(path), _line_of(cls))
+
+    for name in ("id", "version", "summary"):
+        if not isinstance(getattr(cls, name), str):
+            refuse(f"{name} is no text: {getattr(cls, name)!r}")
+    if not _ID.match(cls.id):
+        refuse(f'id is "{cls.id}": expected letters, digits, ".", "_" and "-", such as "org.example.my_memory"')
+    if not 0 < len(cls.version) < 32:
+        refuse(f'version is "{cls.version}": expected 1 to 31 letters, such as "0.1.0"')
+    if isinstance(cls.losses, str):
+        refuse("losses is a text: expected a list of names")
+
+
+def description(key: str, option: Option) -> dict[str, Any]:
+    """An option as JSON says it."""
+    return {**option.description(), "key": key}
+
+
+def _import(path: Path) -> types.ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise MemoryFileError('is no Python file: expected a name that ends in ".py"', str(path))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    sys.path.insert(0, str(path.parent))
+    try:
+        spec.loader.exec_module(module)
+    except SyntaxError as error:
+        raise MemoryFileError(f"{type(error).__name__}: {error.msg}", error.filename or str(path), error.lineno or 0) from error
+    except BaseException as error:  # an exit, too
+        raise MemoryFileError(f"{type(error).__name__}: {error}", *_place_of(error, path)) from error
+    return module
+
+
+def _place_of(error: BaseException, path: Path) -> tuple[str, int]:
+    """The innermost line that lies in the folder of the memory's file."""
+    place, trace = (str(path), 0), error.__traceback__
+    while trace is not None:
+        name = trace.tb_frame.f_code.co_filename
+        if name == str(path) or Path(name).parent == path.parent:
+            place = (name, trace.tb_lineno)
+        trace = trace.tb_next
+    return place
+
+
+def _memory_of(module: types.ModuleType, path: Path) -> type[Memory]:
+    found = [value for value in vars(module).values()
+             if isinstance(value, type) and issubclass(value, Memory) and value.__module__ == module.__name__]
+    # A class that another one derives from is a part of it.
+    found = [cls for cls in dict.fromkeys(found) if not any(cls is not other and issubclass(other, cls) for other in found)]
+    if not found:
+        raise MemoryFileError("has no memory: expected one class that derives from mneme.Memory", str(path))
+    if len(found) > 1:
+        names = ", ".join(f"{cls.__name__} (line {_line_of(cls)})" for cls in found)
+        raise MemoryFileError(f"has {len(found)} memories, {names}: expected one class a file", str(path), _line_of(found[1]))
+    return found[0]
+
+
+def _line_of(thing: Any) -> int:
+    try:
+        return inspect.getsourcelines(thing)[1]
+    except (OSError, TypeError):
+        return 0
+
+
+def _hooks_of(cls: type[Memory], path: Path) -> list[str]:
+    hooks = [hook for hook in HOOKS if cls.has(hook)]
+    for name in [*hooks, "setup"]:
+        function = getattr(cls, name)
+        if isinstance(function, Option):
+            raise MemoryFileError(f"the option {name} has the name of a hook: give it another one", str(path), _line_of(cls))
+        if not callable(function):
+            raise MemoryFileError(f"{cls.__name__}.{name} is no function", str(path), _line_of(cls))
+        if (inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function)
+                or inspect.isasyncgenfunction(function)):
+            raise MemoryFileError(f"the hook {name} is a generator or async: it has to do its work and return", str(path),
+                                  _line_of(function))
+    if not hooks:
+        raise MemoryFileError(f"{cls.__name__} has no hook: expected one of {', '.join(HOOKS)}", str(path), _line_of(cls))
+    return hooks
+
+
+def _checked_options(cls: type[Memory], path: Path) -> list[tuple[str, Option]]:
+    options = options_of(cls)
+    for key, _ in options:
+        if hasattr(Memory, key):
+            raise MemoryFileError(f"the option {key} has a name that mneme.Memory uses: give it another one", str(path),
+                                  _line_of(cls))
+        if not _KEY.match(key):
+            raise MemoryFileError(f"the option {key}: expected small letters, digits and _", str(path), _line_of(cls))
+    return options
+
+
+# ---- what belongs to the memory ----
+
+
+def _installed_folders() -> list[Path]:
+    folders = [value for name, value in sysconfig.get_paths().items() if name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    folders += site.getsitepackages() + [site.getusersitepackages()]
+    return [Path(folder).resolve() for folder in folders]
+
+
+def _own_modules(before: set[str], path: Path) -> Iterator[tuple[str, Path]]:
+    """Modules that the file imported and that are neither installed nor Python's. Errors: MemoryFileError for one that is
+    not a file of Python."""
+    installed = _installed_folders()
+    mneme = Path(__file__).resolve().parent.parent
+    for name, module in sorted(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if name in before or file is None or name == path.stem or name == "__main__":
+            continue
+        place = Path(file).resolve()
+        if any(folder in place.parents for folder in [*installed, mneme]) or not place.is_file():
+            continue
+        if place.suffix != ".py":
+            raise MemoryFileError(f"imports {name} from {place}, which is no Python file: install it as a package", str(path))
+        yield name, place
+
+
+def _file_of(module: str, file: Path, memory: Path) -> dict[str, Any]:
+    folder = memory.parent.resolve()
+    place = file.resolve()
+    name = str(place.relative_to(folder)) if folder in place.parents else file.name
+    return {"module": module, "name": name, "path": str(file), "is_package": file.name == "__init__.py"}
+
+
+def _version_of(distribution: str) -> Optional[str]:
+    from importlib import metadata
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _distributions(before: set[str]) -> dict[str, str]:
+    """Versions of the installed distributions that the file itself, or what it imports, has imported."""
+    from importlib import metadata
+    tops = {name.partition(".")[0] for name in set(sys.modules) - before}
+    found = {}
+    for top, distributions in metadata.packages_distributions().items():
+        if top in tops:
+            for distribution in distributions:
+                found[distribution] = metadata.version(distribution)
+    return dict(sorted(found.items()))

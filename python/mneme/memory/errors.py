@@ -1,0 +1,28 @@
+"""Errors of memories, with the codes of the ABI (mneme/abi.h)."""
+
+from __future__ import annotations
+
+INVALID_ARGUMENT = 1
+UNSUPPORTED = 2
+SHAPE = 3
+DTYPE = 4
+OUT_OF_MEMORY = 6
+STATE = 9
+INTERNAL = 13
+
+
+class HostError(RuntimeError):
+    """The program, or this package, refused a call of a memory. `code` is the ABI's."""
+
+    def __init__(self, message: str, code: int = INVALID_ARGUMENT) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class MemoryFileError(ValueError):
+    """A file is no memory: `file` and `line` say where, line 0 where no line is at fault."""
+
+    def __init__(self, message: str, file: str, line: int = 0) -> None:
+        super().__init__(message)
+        self.file = file
+        self.line = line

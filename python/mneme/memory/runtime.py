@@ -1,0 +1,228 @@
+"""What the bridge (python/bridge) calls, inside the program. One for all memories in Python of a process."""
+
+from __future__ import annotations
+
+import builtins
+import itertools
+import linecache
+import sys
+import types
+from typing import Any, Callable, Optional
+
+from . import errors
+from .errors import HostError
+from .memory import Memory, Read, Riders, _Declared
+from .options import TYPES, Option
+from .rows import Rows
+from .segment import Finish, Layer, Local, Queries, ReadingLayer, Ride, Segment
+from .setup import Setup
+
+# ---- torch ----
+
+
+def start(version: str, library: str) -> None:
+    """Imports torch, which has to be that of the program: `version`, and the libtorch_cpu at `library`."""
+    from importlib import metadata
+    try:
+        installed = metadata.version("torch")
+    except metadata.PackageNotFoundError:
+        raise HostError(f"{sys.executable} has no torch: install torch=={version} there", errors.UNSUPPORTED) from None
+    if installed.partition("+")[0] != version:
+        raise HostError(f"{sys.executable} has torch {installed}, and the program computes with {version} ({library}): install "
+                        f"torch=={version} there, or name another interpreter in MNEME_PYTHON", errors.UNSUPPORTED)
+    try:
+        import torch  # noqa: F401
+    except (ImportError, OSError) as error:
+        raise HostError(f"import torch failed in {sys.executable}: {error}; in a checkout scripts/setup.sh --python installs "
+                        f"what it needs, elsewhere pip install torch=={version}", errors.UNSUPPORTED) from error
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+        mapped = sorted({line.split(None, 5)[5].strip() for line in maps if line.rstrip().endswith("/libtorch_cpu.so")})
+    if len(mapped) != 1:
+        raise HostError(f"the process has {len(mapped)} libtorch_cpu: {', '.join(mapped)}; expected {library} alone",
+                        errors.UNSUPPORTED)
+
+
+def _dtypes() -> tuple[Any, ...]:
+    import torch
+    return (torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.int32, torch.int64, torch.bool)
+
+
+# ---- loading ----
+
+_numbers = itertools.count(1)
+_own_files: set[str] = set()
+
+
+class _Files:
+    """The files of one build of a memory, as modules of their own: another build, or another memory with a module of the
+    same name, has others."""
+
+    def __init__(self, files: tuple[tuple[str, str, str, bool], ...]) -> None:
+        self.files = {module: (name, source, is_package) for module, name, source, is_package in files}
+        self.prefix = f"mneme_memory_{next(_numbers)}"
+        self.modules: dict[str, types.ModuleType] = {}
+
+    def load(self, module: str) -> types.ModuleType:
+        """The module, run when it is asked for first."""
+        if module in self.modules:
+            return self.modules[module]
+        parent, _, last = module.rpartition(".")
+        if parent:
+            self.load(parent)
+        name, source, is_package = self.files.get(module, ("", "", True))
+        made = types.ModuleType(f"{self.prefix}.{module}")
+        made.__file__ = name
+        made.__package__ = module if is_package else parent
+        made.__builtins__ = {**vars(builtins), "__import__": self.find}  # type: ignore[attr-defined]
+        self.modules[module] = sys.modules[made.__name__] = made
+        if name:
+            _own_files.add(name)
+            linecache.cache[name] = (len(source), None, source.splitlines(True), name)
+            exec(compile(source, name, "exec", dont_inherit=True), made.__dict__)
+        if parent:
+            setattr(self.modules[parent], last, made)
+        return made
+
+    def has(self, module: str) -> bool:
+        return any(known == module or known.startswith(module + ".") for known in self.files)
+
+    def find(self, name: str, space: Any = None, local: Any = None, wanted: Any = (), level: int = 0) -> Any:
+        """What an import statement of these files calls."""
+        module = name
+        if level > 0:
+            folder = (space or {}).get("__package__", "").split(".")
+            module = ".".join([*folder[:len(folder) - level + 1], *filter(None, [name])])
+        if not self.has(module):
+            return builtins.__import__(name, space, local, wanted or (), level)
+        found = self.load(module)
+        if not wanted:
+            return found if level > 0 else self.load(module.partition(".")[0])
+        for each in wanted:
+            if not hasattr(found, each) and self.has(f"{module}.{each}"):
+                self.load(f"{module}.{each}")
+        return found
+
+
+def load(host: dict[str, Any], files: tuple[tuple[str, str, str, bool], ...], class_name: str, plugin: str) -> type[Memory]:
+    """The memory's class. `host` holds the program's functions, `files` name, file name and text of each module, the memory's
+    own first."""
+    own = _Files(files)
+    main = own.load(files[0][0])
+    for module in list(own.modules.values()):
+        _name_backward_passes(module, plugin)
+    cls: type[Memory] = getattr(main, class_name)
+    cls._host = types.SimpleNamespace(**host)
+    return cls
+
+
+def _name_backward_passes(module: types.ModuleType, plugin: str) -> None:
+    """The backward of an autograd.Function runs outside all hooks, so an error of it has to name the memory."""
+    import torch
+    for value in list(vars(module).values()):
+        if (isinstance(value, type) and issubclass(value, torch.autograd.Function) and value.__module__ == module.__name__
+                and "backward" in vars(value)):
+            value.backward = staticmethod(_named(value.backward, plugin, value.__name__))  # type: ignore[method-assign]
+
+
+def _named(function: Callable[..., Any], plugin: str, name: str) -> Callable[..., Any]:
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        try:
+            return function(ctx, *gradients)
+        except Exception as error:
+            _, file, line, text = describe_error(error)
+            raise RuntimeError(f"plugin {plugin}, backward of {name}: {text} (at {file}:{line})") from error
+    return backward
+
+
+def describe_error(error: BaseException) -> tuple[int, str, int, str]:
+    """The ABI's code, file, line and text of an exception: the innermost line of the memory's own files."""
+    if isinstance(error, SyntaxError):
+        return errors.INTERNAL, error.filename or "", error.lineno or 0, f"{type(error).__name__}: {error.msg}"
+    file, line, is_own = "", 0, False
+    trace = error.__traceback__
+    while trace is not None:
+        name = trace.tb_frame.f_code.co_filename
+        if name in _own_files or not is_own:
+            file, line, is_own = name, trace.tb_lineno, name in _own_files
+        trace = trace.tb_next
+    if isinstance(error, HostError):
+        return error.code, file, line, str(error)
+    is_memory = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return errors.OUT_OF_MEMORY if is_memory else errors.INTERNAL, file, line, text
+
+
+# ---- create ----
+
+
+def create(cls: type[Memory], sizes: tuple[Any, ...]) -> tuple[Any, ...]:
+    """An instance, and the fields of mneme_tier_traits: flags, wants, absorb, sites, context_rows, max_segment, read_rows."""
+    memory = cls()
+    for key, option in options_of(cls):
+        setattr(memory, key, cls._host.option(key, TYPES.index(option.type) + 1))
+    memory._dtypes = _dtypes()
+    s = Setup(cls._host, sizes)
+    memory.setup(s)
+    memory._wants = s._wants
+    memory._names = _Declared(s._parameters, s._slots, s._counts, s._queues, s._modules)
+    return (memory, *s._traits(cls.has))
+
+
+def options_of(cls: type[Memory]) -> list[tuple[str, Option]]:
+    """The options of a class, those of its bases first."""
+    found: dict[str, Option] = {}
+    for each in reversed(cls.__mro__):
+        for key, value in vars(each).items():
+            if isinstance(value, Option):
+                found[key] = value
+            else:
+                found.pop(key, None)
+    return list(found.items())
+
+
+# ---- hooks ----
+
+
+def run_hook(memory: Memory, hook: str, *arguments: Any) -> Any:
+    """Calls a hook with the objects that it gets. Checks of a memory take this function's place."""
+    return getattr(memory, hook)(*arguments)
+
+
+def begin(memory: Memory, segment: tuple[Any, ...]) -> Optional[tuple[Any, ...]]:
+    riders: Optional[Riders] = run_hook(memory, "begin", Segment(memory, segment))
+    return None if riders is None else (riders.rows, riders.valid, riders.unseen)
+
+
+def absorb(memory: Memory, segment: tuple[Any, ...], layer: int, flags: int, rows: tuple[Any, ...], x: Any, z: Any, lse: Any,
+           q: Any, k: Any, v: Any, mass: Any, mass_rows: int, context_k: Any, context_v: Any) -> None:
+    given = Layer(memory, segment, layer, x)
+    given.local = Local(memory, z=z, lse=lse, q=q, k=k, v=v, mass=mass, mass_rows=mass_rows, context_k=context_k,
+                        context_v=context_v, is_own_segment=bool(flags & 1))
+    run_hook(memory, "absorb", given, Rows._from_host(rows))
+
+
+def context(memory: Memory, segment: tuple[Any, ...], layer: int, x: Any) -> None:
+    run_hook(memory, "context", Layer(memory, segment, layer, x))
+
+
+def ride(memory: Memory, segment: tuple[Any, ...], layer: int, riders: int, q: Any, k: Any, v: Any, valid: Any, hidden: Any,
+         is_last: int) -> Any:
+    given = Ride(memory, riders=riders, q=q, k=k, v=v, hidden=hidden, is_last=bool(is_last))
+    given.valid = valid
+    return run_hook(memory, "ride", Layer(memory, segment, layer, None), given)
+
+
+def read(memory: Memory, segment: tuple[Any, ...], layer: int, site: int, q: Any, k: Any, v: Any, z: Any, lse: Any,
+         projected: Any, x: Any) -> tuple[Any, ...]:
+    given = Queries(memory, site="heads" if site == 1 else "out", q=q, k=k, v=v, z=z, lse=lse, projected=projected)
+    result = run_hook(memory, "read", ReadingLayer(memory, segment, layer, x), given)
+    if result is None:
+        return Read(0)
+    if not isinstance(result, Read):
+        raise HostError(f"read gives a {type(result).__name__}: expected mneme.add(tensor), gate, lse, replace or nothing")
+    return result
+
+
+def finish(memory: Memory, segment: tuple[Any, ...], top: Any, targets: Any, logp: Any, layers: Any, riders: Any) -> None:
+    run_hook(memory, "finish", Segment(memory, segment),
+             Finish(memory, top=top, targets=targets, logp=logp, layers=layers, riders=riders))
