@@ -1,9 +1,11 @@
 #include "host/tensor/few_rows.hpp"
 
 #include <algorithm>
+#include <vector>
 
 #include "host/kernel/linear.hpp"
 #include "host/tensor/device.hpp"
+#include "host/tensor/dispatch/trace.hpp"
 #include "host/tensor/dtypes.hpp"
 #include "host/tensor/host_kernels.hpp"
 #include "host/tensor/torch.hpp"
@@ -28,11 +30,11 @@ bool suits_few_rows(const at::Tensor& x, const at::Tensor& w) {
           rows <= kernel::kLinearDotRows && w.size(1) >= kernel::kLinearDotInputs);
 }
 
-at::Tensor few_rows_linear(const at::Tensor& given, const at::Tensor& w, const at::Tensor& bias) {
-  const at::Tensor wide = given.to(at::kFloat);
-  const at::Tensor x = wide.stride(1) == 1 ? wide : wide.contiguous();
-  const at::Tensor shift = bias.defined() ? bias.to(at::kFloat).contiguous() : bias;
-  const at::Tensor y = at::empty({x.size(0), w.size(0)}, x.options());
+namespace {
+
+// y = x w^T + bias, of f32 but for the weight, which may be bf16.
+void multiply_few_rows(const at::Tensor& x, const at::Tensor& w, const at::Tensor& bias,
+                       const at::Tensor& y) {
   kernel::LinearArgs args;
   args.rows = x.size(0);
   args.inputs = x.size(1);
@@ -45,7 +47,7 @@ at::Tensor few_rows_linear(const at::Tensor& given, const at::Tensor& w, const a
     args.w = w.const_data_ptr<float>();
   }
   args.w_row = w.stride(0);
-  args.bias = shift.defined() ? shift.const_data_ptr<float>() : nullptr;
+  args.bias = bias.defined() ? bias.const_data_ptr<float>() : nullptr;
   args.y = y.mutable_data_ptr<float>();
   args.y_row = y.size(1);
   const auto& kernels = fastest_kernels<kernel::LinearKernels>();
@@ -69,6 +71,18 @@ at::Tensor few_rows_linear(const at::Tensor& given, const at::Tensor& w, const a
         args.rows * args.inputs * kernel::kLinearUnit, [&](std::int64_t begin, std::int64_t end) {
           kernels.multiply(args, prepared.const_data_ptr(), begin, end);
         });
+}
+
+}  // namespace
+
+at::Tensor few_rows_linear(const at::Tensor& given, const at::Tensor& w, const at::Tensor& bias) {
+  const at::Tensor wide = given.to(at::kFloat);
+  const at::Tensor x = wide.stride(1) == 1 ? wide : wide.contiguous();
+  const at::Tensor shift = bias.defined() ? bias.to(at::kFloat).contiguous() : bias;
+  const at::Tensor y = at::empty({x.size(0), w.size(0)}, x.options());
+  run_traced("few rows", {x, w, shift}, {y}, [](const std::vector<at::Tensor>& t, std::int64_t) {
+    multiply_few_rows(t[0], t[1], t[2], t[3]);
+  });
   return y.to(w.scalar_type());
 }
 

@@ -2,9 +2,11 @@
 
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "host/kernel/logits.hpp"
 #include "host/tensor/device.hpp"
+#include "host/tensor/dispatch/trace.hpp"
 #include "host/tensor/host_kernels.hpp"
 #include "host/tensor/torch.hpp"
 
@@ -69,12 +71,16 @@ RowSummary summarize_rows(const at::Tensor& x, RowParts parts) {
     out.highest = at::empty({x.size(0)}, x.options());
     out.best = at::empty({x.size(0)}, x.options().dtype(at::kLong));
   }
-  const auto& kernels = fastest_kernels<kernel::LogitKernels>();
-  if (is_f32) {
-    summarize(x, kernels.summarize_f32, out);
-  } else {
-    summarize(x, kernels.summarize_f64, out);
-  }
+  run_traced("row summary", {x}, {out.log_sum, out.highest, out.best},
+             [](const std::vector<at::Tensor>& tensors, std::int64_t) {
+               const auto& kernels = fastest_kernels<kernel::LogitKernels>();
+               const RowSummary room{tensors[1], tensors[2], tensors[3]};
+               if (tensors[0].scalar_type() == at::kFloat) {
+                 summarize(tensors[0], kernels.summarize_f32, room);
+               } else {
+                 summarize(tensors[0], kernels.summarize_f64, room);
+               }
+             });
   return out;
 }
 

@@ -56,9 +56,12 @@ void SegmentHooks::Impl::make_masks() {
     shared.valid =
         tensor::to_device(torch::arange(input.length, at::kLong).unsqueeze(0).lt(counts), device);
   }
-  if (std::vector<std::uint8_t> reset = state.counters().reset; any(reset)) {
-    shared.reset_mask = tensor::to_device(
-        torch::from_blob(reset.data(), {state.lanes()}, at::kByte).to(at::kBool), device);
+  if (const std::vector<std::uint8_t>& reset = state.counters().reset; any(reset)) {
+    // Written where it lies: a tensor of the vector's memory would outlive it in a trace.
+    const at::Tensor mask = torch::empty({state.lanes()}, at::kBool);
+    std::ranges::transform(reset, mask.mutable_data_ptr<bool>(),
+                           [](std::uint8_t flag) { return flag != 0; });
+    shared.reset_mask = tensor::to_device(mask, device);
   }
 }
 

@@ -1,15 +1,18 @@
 #include "host/backbone/attention/kernels/fused.hpp"
 
-#include <array>
 #include <functional>
 #include <optional>
+#include <vector>
 
 #include "host/backbone/attention/kernels/fused_cuda.hpp"
+#include "host/backbone/attention/kernels/operands.hpp"
 #include "host/backbone/attention/positions.hpp"
+#include "host/base/text.hpp"
 #include "host/kernel/attention.hpp"
 #include "host/kernel/cuda/attention.hpp"
 #include "host/tensor/dense_product.hpp"
 #include "host/tensor/device.hpp"
+#include "host/tensor/dispatch/trace.hpp"
 #include "host/tensor/host_kernels.hpp"
 #include "host/tensor/torch_function.hpp"
 
@@ -20,130 +23,6 @@ kernel::Element element_of(at::ScalarType type) {
   if (type == at::kDouble) return kernel::Element::kF64;
   return type == at::kBFloat16 ? kernel::Element::kBF16 : kernel::Element::kF32;
 }
-
-at::Tensor with_dense_rows(const at::Tensor& rows) {
-  return rows.stride(3) == 1 || rows.size(3) == 1 ? rows : rows.contiguous();
-}
-
-// Of [B,n,heads,d].
-kernel::Rows rows_of(const at::Tensor& rows) {
-  return {.data = rows.const_data_ptr(),
-          .lane = rows.stride(0),
-          .head = rows.stride(2),
-          .row = rows.stride(1)};
-}
-
-// Whether the kernel for such operands reads a table row by row.
-bool reads_rows(const at::TensorOptions& options) {
-  return options.device().is_cuda() && options.dtype() == at::kBFloat16;
-}
-
-// What attention is computed from, as tensors that the kernel reads where they lie.
-struct Operands {
-  at::Tensor q;  // [B,T,H,d]
-  std::vector<KeyPiece> pieces;
-  at::Tensor table;                        // [H,W,d]
-  at::Tensor content_bias, position_bias;  // [H,d]
-  at::Tensor bias;                         // [H|1,B|1,T|1,K|1]
-  at::Tensor valid;                        // [B,K] bool
-  at::Tensor slopes;                       // [H]
-
-  Operands(const AttentionArgs& args, const std::vector<KeyPiece>& all, const ColumnRule& rule)
-      : q(with_dense_rows(args.q)), bias(args.bias) {
-    const at::ScalarType sums = score_dtype(args.q.scalar_type());
-    const auto numbers = [&](const at::Tensor& t) {
-      return t.defined() ? t.to(sums).contiguous() : t;
-    };
-    for (const KeyPiece& piece : all) {
-      if (piece.k.size(1) == 0) continue;
-      pieces.push_back({with_dense_rows(piece.k), with_dense_rows(piece.v)});
-    }
-    if (args.table.defined()) {
-      table = laid_out(args.table.to(reads_rows(q.options()) ? q.scalar_type() : sums));
-    }
-    content_bias = numbers(args.content_bias);
-    position_bias = numbers(args.position_bias);
-    if (bias.defined()) bias = bias.to(sums);
-    if (rule.valid.defined()) valid = rule.valid.contiguous();
-    if (rule.slopes != nullptr && !rule.slopes->empty()) {
-      slopes = slopes_on(*rule.slopes, q.options().dtype(sums));
-    }
-  }
-  // From what `tensors` returned, keys and values of `n` pieces.
-  Operands(const std::vector<at::Tensor>& saved, std::size_t n) {
-    std::size_t at = 0;
-    for (at::Tensor* t : single()) *t = saved[at++];
-    for (std::size_t p = 0; p < n; ++p, at += 2) pieces.push_back({saved[at], saved[at + 1]});
-  }
-  std::vector<at::Tensor> tensors() {
-    std::vector<at::Tensor> out;
-    for (const at::Tensor* t : single()) out.push_back(*t);
-    for (const KeyPiece& piece : pieces) {
-      out.push_back(piece.k);
-      out.push_back(piece.v);
-    }
-    return out;
-  }
-  static constexpr std::size_t kSingle = 7;
-
- private:
-  std::array<at::Tensor*, kSingle> single() {
-    return {&q, &table, &content_bias, &position_bias, &bias, &valid, &slopes};
-  }
-  static at::Tensor laid_out(const at::Tensor& table) {
-    const bool is_laid_out = reads_rows(table.options())
-                                 ? table.stride(2) == 1
-                                 : table.stride(1) == 1 && table.size(2) > 1 &&
-                                       table.stride(2) >= table.size(1) + kernel::kTableSpare;
-    return is_laid_out ? table : laid_out_table(table);
-  }
-};
-
-// The kernel's view of them, which must outlive it.
-class Inputs {
- public:
-  explicit Inputs(const Operands& from) {
-    const auto data = [](const at::Tensor& t) {
-      return t.defined() ? t.const_data_ptr() : nullptr;
-    };
-    in_.q = rows_of(from.q);
-    for (const KeyPiece& piece : from.pieces) {
-      pieces_.push_back({.rows = piece.k.size(1), .k = rows_of(piece.k), .v = rows_of(piece.v)});
-    }
-    in_.pieces = pieces_.data();
-    in_.n_pieces = static_cast<std::int64_t>(pieces_.size());
-    if (from.table.defined()) set_table(from.table);
-    in_.content_bias = data(from.content_bias);
-    in_.position_bias = data(from.position_bias);
-    in_.slopes = data(from.slopes);
-    if (from.valid.defined()) {
-      in_.valid = reinterpret_cast<const std::uint8_t*>(from.valid.const_data_ptr<bool>());
-    }
-    in_.bias = data(from.bias);
-    for (std::int64_t d = 0; d < 4 && from.bias.defined(); ++d) {
-      in_.bias_stride[d] = from.bias.size(d) == 1 ? 0 : from.bias.stride(d);
-    }
-  }
-  Inputs(const Inputs&) = delete;
-  Inputs& operator=(const Inputs&) = delete;
-
-  const kernel::AttentionInputs& get() const { return in_; }
-
- private:
-  void set_table(const at::Tensor& table) {
-    in_.table_rows = table.size(1);
-    if (reads_rows(table.options())) {
-      in_.table_by_row = {table.const_data_ptr(), 0, table.stride(0), table.stride(1)};
-      return;
-    }
-    in_.table = table.const_data_ptr();
-    in_.table_head = table.stride(0);
-    in_.table_row = table.stride(2);
-  }
-
-  std::vector<kernel::KeyPiece> pieces_;
-  kernel::AttentionInputs in_;
-};
 
 kernel::AttentionShape shape_of(const AttentionArgs& args, const std::vector<KeyPiece>& pieces,
                                 const ColumnRule& rule) {
@@ -171,9 +50,15 @@ void for_each_piece(std::int64_t pieces, std::uint64_t scratch_bytes,
   });
 }
 
-AttentionOutput attended(const kernel::AttentionShape& shape, const Operands& operands,
+// All numbers that a call depends on besides its tensors, for a trace; "" where none is written.
+std::string traced_text(const char* name, const kernel::AttentionShape& shape) {
+  if (!tensor::is_tracing()) return "";
+  return str(name, " free ", shape.free, " window ", shape.window, " clamp ", shape.clamp,
+             " scale ", format_exact(shape.scale));
+}
+
+AttentionOutput attended(const kernel::AttentionShape& shape, const AttentionOperands& operands,
                          bool wants_lse) {
-  const Inputs inputs(operands);
   const at::Tensor& q = operands.q;
   AttentionOutput out;
   out.z = at::empty(q.sizes(), q.options());
@@ -181,18 +66,25 @@ AttentionOutput attended(const kernel::AttentionShape& shape, const Operands& op
     out.lse = at::empty({shape.lanes, shape.heads, shape.queries},
                         q.options().dtype(score_dtype(q.scalar_type())));
   }
-  const kernel::AttentionResults results{out.z.data_ptr(),
-                                         wants_lse ? out.lse.data_ptr() : nullptr};
-  if (q.is_cuda()) {
-    attend_on_cuda(shape, inputs.get(), results, q.device());
-    return out;
-  }
-  const auto& kernels = tensor::fastest_kernels<kernel::AttentionKernels>();
-  for_each_piece(kernel::AttentionParts(shape).pieces(shape),
-                 kernels.attend_scratch(shape, inputs.get()),
-                 [&](void* scratch, std::int64_t piece) {
-                   kernels.attend(shape, inputs.get(), results, scratch, piece);
-                 });
+  const auto attend = [shape, n = operands.pieces.size()](const std::vector<at::Tensor>& tensors,
+                                                          std::int64_t) {
+    const AttentionOperands given(tensors, n);
+    const OperandsView inputs(given);
+    const at::Tensor& lse = tensors.back();
+    const kernel::AttentionResults results{tensors[tensors.size() - 2].data_ptr(),
+                                           lse.defined() ? lse.data_ptr() : nullptr};
+    if (given.q.is_cuda()) {
+      attend_on_cuda(shape, inputs.get(), results, given.q.device());
+      return;
+    }
+    const auto& kernels = tensor::fastest_kernels<kernel::AttentionKernels>();
+    for_each_piece(kernel::AttentionParts(shape).pieces(shape),
+                   kernels.attend_scratch(shape, inputs.get()),
+                   [&](void* scratch, std::int64_t piece) {
+                     kernels.attend(shape, inputs.get(), results, scratch, piece);
+                   });
+  };
+  tensor::run_traced(traced_text("attention", shape), operands.tensors(), {out.z, out.lse}, attend);
   return out;
 }
 
@@ -207,24 +99,75 @@ struct Wanted {
   std::vector<bool> keys, values;  // of pieces
 };
 
-QueryGradients differentiate(const kernel::AttentionShape& shape, const Operands& operands,
-                             const kernel::AttentionInputs& inputs, kernel::AttentionPass pass,
-                             const kernel::KeyGradient* pieces, const Wanted& wanted) {
-  const kernel::GradientParts parts(shape);
+void* room_of(const at::Tensor& t) { return t.defined() ? t.data_ptr() : nullptr; }
+
+// The kernel's view of a backward pass: what the forward pass gave, and its gradients.
+struct Pass {
+  AttentionOutput forward;
+  at::Tensor grad_z, grad_lse;
+
+  [[nodiscard]] kernel::AttentionPass get() const {
+    kernel::AttentionPass pass;
+    pass.z = forward.z.const_data_ptr();
+    pass.lse = forward.lse.const_data_ptr();
+    pass.grad_z = rows_of(grad_z);
+    if (grad_lse.defined()) pass.grad_lse = grad_lse.const_data_ptr();
+    return pass;
+  }
+};
+
+std::vector<kernel::KeyGradient> key_gradients(const std::vector<KeyPiece>& pieces) {
+  std::vector<kernel::KeyGradient> out;
+  for (const KeyPiece& piece : pieces) out.push_back({room_of(piece.k), room_of(piece.v)});
+  return out;
+}
+
+// Of the CPU: the operands' tensors with n pieces, those of the pass, the table by rows; then the
+// gradients of q, table, content and position bias, and those of the pieces.
+void differentiate_tensors(const kernel::AttentionShape& shape, std::size_t n,
+                           const std::vector<at::Tensor>& tensors) {
+  const AttentionOperands operands(tensors, n);
+  const OperandsView inputs(operands);
+  const at::Tensor* next = tensors.data() + AttentionOperands::kSingle + 2 * n;
+  const Pass given{{next[0], next[1], {}}, next[2], next[3]};
+  kernel::AttentionPass pass = given.get();
+  if (next[4].defined()) pass.table_by_row = next[4].const_data_ptr();
+  next += 5;
+  std::vector<KeyPiece> pieces;
+  for (std::size_t p = 0; p < n; ++p) pieces.push_back({next[4 + 2 * p], next[5 + 2 * p]});
+  const std::vector<kernel::KeyGradient> keys = key_gradients(pieces);
+  kernel::AttentionGradients gradients;
+  gradients.q = next[0].data_ptr();
+  gradients.pieces = keys.data();
+  gradients.table = room_of(next[1]);
+  gradients.content_bias = room_of(next[2]);
+  gradients.position_bias = room_of(next[3]);
+  const auto& kernels = tensor::fastest_kernels<kernel::AttentionGradientKernels>();
+  for_each_piece(kernel::GradientParts(shape).pieces(shape),
+                 kernels.backward_scratch(shape, inputs.get()),
+                 [&](void* scratch, std::int64_t piece) {
+                   kernels.backward(shape, inputs.get(), pass, gradients, scratch, piece);
+                 });
+}
+
+// On the CPU; the gradients of `pieces` are added to what is there.
+QueryGradients differentiate(const kernel::AttentionShape& shape, const AttentionOperands& operands,
+                             const Pass& pass, const std::vector<KeyPiece>& pieces,
+                             const Wanted& wanted) {
+  const std::int64_t shares = kernel::GradientParts(shape).shares;
   const at::Tensor& q = operands.q;
   const auto sums = q.options().dtype(score_dtype(q.scalar_type()));
   const std::int64_t padded = kernel::padded_width(shape);
   const auto of_heads = [&](bool is_wanted) {
-    return is_wanted ? at::empty({parts.shares, shape.heads, shape.width}, sums) : at::Tensor();
+    return is_wanted ? at::empty({shares, shape.heads, shape.width}, sums) : at::Tensor();
   };
 
   at::Tensor by_row, table;
   if (operands.table.defined()) {
     const std::int64_t rows = operands.table.size(1);
     by_row = at::constant_pad_nd(operands.table, {0, padded - shape.width}).contiguous();
-    pass.table_by_row = by_row.const_data_ptr();
     if (wanted.table) {
-      table = at::empty({parts.shares, shape.heads, rows + kernel::kTableSpare, padded}, sums);
+      table = at::empty({shares, shape.heads, rows + kernel::kTableSpare, padded}, sums);
     }
   }
 
@@ -232,18 +175,15 @@ QueryGradients differentiate(const kernel::AttentionShape& shape, const Operands
   out.q = at::empty(q.sizes(), q.options());
   out.content_bias = of_heads(wanted.content_bias);
   out.position_bias = of_heads(wanted.position_bias);
-  kernel::AttentionGradients gradients;
-  gradients.q = out.q.data_ptr();
-  gradients.pieces = pieces;
-  if (table.defined()) gradients.table = table.data_ptr();
-  if (wanted.content_bias) gradients.content_bias = out.content_bias.data_ptr();
-  if (wanted.position_bias) gradients.position_bias = out.position_bias.data_ptr();
-
-  const auto& kernels = tensor::fastest_kernels<kernel::AttentionGradientKernels>();
-  for_each_piece(parts.pieces(shape), kernels.backward_scratch(shape, inputs),
-                 [&](void* scratch, std::int64_t piece) {
-                   kernels.backward(shape, inputs, pass, gradients, scratch, piece);
-                 });
+  std::vector<at::Tensor> reads = operands.tensors();
+  reads.insert(reads.end(), {pass.forward.z, pass.forward.lse, pass.grad_z, pass.grad_lse, by_row});
+  std::vector<at::Tensor> writes = {out.q, table, out.content_bias, out.position_bias};
+  for (const KeyPiece& piece : pieces) writes.insert(writes.end(), {piece.k, piece.v});
+  tensor::run_traced(
+      traced_text("attention, backward", shape), reads, writes,
+      [shape, n = pieces.size()](const std::vector<at::Tensor>& tensors, std::int64_t) {
+        differentiate_tensors(shape, n, tensors);
+      });
   if (table.defined()) {
     out.table = table.sum(0).narrow(1, 0, operands.table.size(1)).narrow(2, 0, shape.width);
   }
@@ -253,18 +193,11 @@ QueryGradients differentiate(const kernel::AttentionShape& shape, const Operands
   return out;
 }
 
-Gradients gradients_of(const kernel::AttentionShape& shape, const Operands& operands,
+Gradients gradients_of(const kernel::AttentionShape& shape, const AttentionOperands& operands,
                        const AttentionOutput& passed, const at::Tensor& grad_z,
                        const at::Tensor& grad_lse, const Wanted& wanted) {
-  const Inputs inputs(operands);
-  kernel::AttentionPass pass;
-  const at::Tensor dense_grad = with_dense_rows(grad_z);
-  pass.z = passed.z.const_data_ptr();
-  pass.lse = passed.lse.const_data_ptr();
-  pass.grad_z = rows_of(dense_grad);
-  if (grad_lse.defined()) pass.grad_lse = grad_lse.const_data_ptr();
+  const Pass pass{passed, with_dense_rows(grad_z), grad_lse};
   Gradients out;
-  std::vector<kernel::KeyGradient> pieces;
   for (std::size_t p = 0; p < operands.pieces.size(); ++p) {
     // Rows that no query's window reaches are left out.
     const auto like = [&](const at::Tensor& t, bool is_wanted) {
@@ -272,16 +205,16 @@ Gradients gradients_of(const kernel::AttentionShape& shape, const Operands& oper
     };
     const KeyPiece& piece = operands.pieces[p];
     out.pieces.push_back({like(piece.k, wanted.keys[p]), like(piece.v, wanted.values[p])});
-    const auto data = [](const at::Tensor& t) { return t.defined() ? t.data_ptr() : nullptr; };
-    pieces.push_back({data(out.pieces.back().k), data(out.pieces.back().v)});
   }
   if (!operands.q.is_cuda()) {
-    out.queries = differentiate(shape, operands, inputs.get(), pass, pieces.data(), wanted);
+    out.queries = differentiate(shape, operands, pass, out.pieces, wanted);
     return out;
   }
-  out.queries =
-      differentiate_on_cuda(shape, inputs.get(), pass, pieces.data(), operands.q, operands.table,
-                            operands.position_bias, wanted.content_bias || wanted.position_bias);
+  const OperandsView inputs(operands);
+  const std::vector<kernel::KeyGradient> keys = key_gradients(out.pieces);
+  out.queries = differentiate_on_cuda(shape, inputs.get(), pass.get(), keys.data(), operands.q,
+                                      operands.table, operands.position_bias,
+                                      wanted.content_bias || wanted.position_bias);
   if (!wanted.table) out.queries.table.reset();
   if (!wanted.content_bias) out.queries.content_bias.reset();
   if (!wanted.position_bias) out.queries.position_bias.reset();
@@ -299,7 +232,7 @@ class FusedFunction : public torch::autograd::Function<FusedFunction> {
   static variable_list forward(AutogradContext* ctx, const at::Tensor& /*q*/,
                                const at::TensorList& /*keys_values*/, const Optional& /*table*/,
                                const Optional& /*content*/, const Optional& /*position*/,
-                               Operands* operands, const kernel::AttentionShape* shape) {
+                               AttentionOperands* operands, const kernel::AttentionShape* shape) {
     const AttentionOutput out = attended(*shape, *operands, true);
     variable_list saved = operands->tensors();
     saved.push_back(out.z);
@@ -314,8 +247,8 @@ class FusedFunction : public torch::autograd::Function<FusedFunction> {
 
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
     const variable_list saved = ctx->get_saved_variables();
-    const std::size_t n = (saved.size() - Operands::kSingle - 2) / 2;
-    const Operands operands(saved, n);
+    const std::size_t n = (saved.size() - AttentionOperands::kSingle - 2) / 2;
+    const AttentionOperands operands(saved, n);
     const AttentionOutput passed{saved[saved.size() - 2], saved.back(), {}};
     AttentionArgs args;
     args.q = operands.q;
@@ -397,11 +330,11 @@ AttentionOutput attend_fused(const AttentionArgs& args, const std::vector<KeyPie
   }
   const kernel::AttentionShape shape = shape_of(args, pieces, rule);
   if (!at::GradMode::is_enabled()) {
-    return attended(shape, Operands(args, pieces, rule), args.wants_lse);
+    return attended(shape, AttentionOperands(args, pieces, rule), args.wants_lse);
   }
-  Operands operands = [&] {
+  AttentionOperands operands = [&] {
     const at::NoGradGuard no_grad;
-    return Operands(args, pieces, rule);
+    return AttentionOperands(args, pieces, rule);
   }();
   std::vector<at::Tensor> keys_values;
   for (const KeyPiece& piece : pieces) {
