@@ -1,6 +1,6 @@
 // Attention on CUDA without gradient (attention.hpp has the equation): one kernel, and a second
 // one where the columns of a tile of queries were divided over several blocks. In bf16 the first one
-// is that of relative_attention.cu. No allocation, no synchronisation, the same launches for the
+// is that of relative/forward.cu. No allocation, no synchronisation, the same launches for the
 // same shapes, the same bits for the same inputs.
 //
 //   Equation       s_ij = scale ((q_i + u) . k_j + (q_i + w) . r_{T-1-i+j'}) + ...; an online

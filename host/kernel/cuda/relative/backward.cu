@@ -17,7 +17,7 @@
 //   Flops          2 B H T K d of each of 7 products, and 2.5 B H T K d twice of positions
 #include <cstdint>
 
-#include "host/kernel/cuda/relative_attention.cuh"
+#include "host/kernel/cuda/relative/tiles.cuh"
 #include "mneme_kernels/cuda/launch.hpp"
 
 namespace mneme::kernel {

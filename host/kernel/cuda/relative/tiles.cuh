@@ -1,4 +1,4 @@
-// Tiles of attention in bf16 on tensor cores: what relative_attention.cu computes with. A warp has
+// Tiles of attention in bf16 on tensor cores: what forward.cu computes with. A warp has
 // 16 of a block's 64 queries; layouts of registers are those of tensor_core.cuh.
 #pragma once
 

@@ -16,7 +16,7 @@
 //   Flops          2 B H T K d of each of keys and values, 2.5 of positions; B H T K exponentials
 #include <cstdint>
 
-#include "host/kernel/cuda/relative_attention.cuh"
+#include "host/kernel/cuda/relative/tiles.cuh"
 #include "mneme_kernels/cuda/launch.hpp"
 
 namespace mneme::kernel {
