@@ -3,16 +3,17 @@
 // read where they lie: nothing of size [H,B,T,K] and no copy of all keys is made.
 //
 //   s_ij = scale ((q_i + u) . k_j + (q_i + w) . r_{T-1-i+j'}) - slope min(dist, clamp) + bias_ij
-//   z_i  = sum_j softmax_j(s_ij) v_j        lse_i = log sum_j exp(s_ij)
+//   z_i  = sum_j m_ij softmax_j(s_ij) v_j   lse_i = log sum_j exp(s_ij)
 //
 // j' = j - free is the place of a column that has one. The term of position [Transformer-XL,
 // appendix B] and that of distance [Press et al. 2022] exist for such columns alone, and so does
 // the mask: with P = K - free - T places before the tokens, query i sees the places j' <= P + i, at
-// a distance dist = P + i - j' below `window`.
+// a distance dist = P + i - j' below `window`. m_ij is 1, or a factor of dropout.
 #pragma once
 
 #include <cstdint>
 
+#include "host/kernel/dropout.hpp"
 #include "mneme_kernels/cpu/instruction_sets.hpp"
 
 namespace mneme::kernel {
@@ -74,6 +75,7 @@ struct AttentionInputs {
   const void* slopes = nullptr;         // [H] S; null = none
   const void* bias = nullptr;           // S, at strides bias_stride of head, lane, query, column
   std::int64_t bias_stride[4] = {0, 0, 0, 0};
+  ProbabilityDropout dropout;  // off but on CUDA in bf16 and in the definitions
 };
 
 struct AttentionResults {

@@ -15,26 +15,11 @@
 #include <cstdint>
 
 #include "host/kernel/attention.hpp"
+#include "host/kernel/dropout.hpp"
 
 namespace mneme::kernel {
 
 enum class Activation { kRelu, kGelu, kGeluTanh, kSwiglu };
-
-// Names a stream of random words (StreamKey of host/base/random.hpp).
-struct MaskStream {
-  std::uint64_t low = 0;
-  std::uint64_t high = 0;
-};
-
-// Entry i of a tensor is kept, and multiplied by `factor`, where word first + i of the stream is at
-// most last_kept; else it becomes 0.
-struct Dropout {
-  bool is_on = false;  // off: all entries stay as they are
-  MaskStream stream;
-  std::uint64_t first = 0;
-  std::uint32_t last_kept = 0;
-  double factor = 1.0;
-};
 
 struct ActivationRows {
   Element element = Element::kF32;  // of x, out and their gradients

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "host/backbone/rows/dropout.hpp"
+#include "host/kernel/reference/dropout.hpp"
 #include "host/tensor/dispatch/trace.hpp"
 #include "host/tensor/torch.hpp"
 
@@ -63,6 +64,26 @@ TEST(DropoutMask, OfSomeLanesIsTheirPartOfTheWhole) {
         }
       }
     }
+  }
+}
+
+// What a kernel of attention draws by itself is the mask that the operations multiply with.
+TEST(DropoutMask, OfProbabilitiesIsTheOneThatAKernelDraws) {
+  for (const LaneSlice lanes : {LaneSlice{}, LaneSlice{0, 2, 2}, LaneSlice{3, 2, 7}}) {
+    Noise noise(5);
+    noise.next_segment();
+    noise.set_lanes(lanes);
+    Noise same = noise;
+    const at::Tensor mask = noise.mask({3, 2, 4, 9}, at::kDouble, 0.3, LaneDim::kSecond);
+    const kernel::ProbabilityDropout drawn = same.draw_probabilities({3, 2, 4, 9}, 0.3);
+    for (std::int64_t i = 0; i < mask.numel(); ++i) {
+      const std::int64_t head = i / 72, rest = i % 72;
+      EXPECT_EQ(mask.view(-1)[i].item<double>(),
+                kernel::factor_of(drawn.mask, head * drawn.head + rest));
+    }
+    EXPECT_FALSE(same.draw_probabilities({3, 2, 4, 9}, 0.0).mask.is_on);
+    EXPECT_TRUE(at::equal(noise.mask({5}, at::kFloat, 0.3, LaneDim::kNone),
+                          same.mask({5}, at::kFloat, 0.3, LaneDim::kNone)));
   }
 }
 

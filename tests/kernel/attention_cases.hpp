@@ -23,6 +23,7 @@ struct Case {
   std::vector<int64_t> pieces;  // rows; their sum is K
   bool has_table = false, has_biases = false, has_slopes = false, has_score_bias = false;
   bool has_gaps = false;
+  double dropout = 0.0;
   bool is_aligned = false;  // rows of keys and values begin at multiples of 16 bytes, in bf16
 };
 
@@ -37,6 +38,7 @@ inline std::ostream& operator<<(std::ostream& out, const Case& c) {
   word(c.has_score_bias, " bias");
   word(c.has_gaps, " gaps");
   word(c.is_aligned, " aligned");
+  if (c.dropout > 0.0) out << " dropout " << c.dropout;
   return out;
 }
 
@@ -116,6 +118,7 @@ class Inputs {
       in_.bias_stride[1] = s.keys;
       in_.bias_stride[3] = 1;
     }
+    if (c.dropout > 0.0) set_dropout(s, c.dropout);
     if (c.has_gaps) {
       valid_.resize(static_cast<size_t>(s.lanes * s.keys));
       for (size_t i = 0; i < valid_.size(); ++i) valid_[i] = random_() % 3 != 0 ? 1 : 0;
@@ -156,6 +159,16 @@ class Inputs {
 
  private:
   using Sum = SumOf<T>;
+
+  // Masks that are those of some lanes, and begin within a block of random words.
+  void set_dropout(const AttentionShape& s, double p) {
+    in_.dropout.mask = {.is_on = true,
+                        .stream = {0x0123456789ABCDEF, 42},
+                        .first = static_cast<uint64_t>(s.queries * s.keys),
+                        .last_kept = static_cast<uint32_t>((1.0 - p) * 0x1p32),
+                        .factor = 1.0 / (1.0 - p)};
+    in_.dropout.head = (s.lanes + 2) * s.queries * s.keys;
+  }
 
   float number() {
     const float drawn = std::uniform_real_distribution<float>(-1.0F, 1.0F)(random_);
@@ -259,6 +272,26 @@ inline std::vector<Case> cases() {
     c->has_table = true;
     c->shape.clamp = 40;
   }
+  return out;
+}
+
+// With dropout of probabilities: rows of entries at every place within a block of random words,
+// parts of tiles, and, the last, several blocks for the columns of a query.
+inline std::vector<Case> dropout_cases() {
+  std::vector<Case> out;
+  const auto add = [&](const AttentionShape& shape, std::vector<int64_t> pieces) -> Case& {
+    out.push_back({.shape = shape, .pieces = std::move(pieces), .dropout = 0.3});
+    return out.back();
+  };
+  add(shape_of(1, 1, 1, 3, 3, 8), {3});
+  for (Case* c : {&add(shape_of(2, 4, 2, 70, 141, 41), {71, 70})}) {
+    c->has_table = c->has_biases = true;
+  }
+  for (Case* c : {&add(shape_of(2, 2, 2, 65, 203, 72, 70), {70, 68, 65})}) {
+    c->has_table = c->has_biases = c->has_gaps = c->is_aligned = true;
+  }
+  for (Case* c : {&add(shape_of(1, 2, 1, 30, 130, 24, 0, 50), {100, 30})}) c->has_slopes = true;
+  for (Case* c : {&add(shape_of(1, 1, 1, 20, 1502, 16), {1482, 20})}) c->has_table = true;
   return out;
 }
 

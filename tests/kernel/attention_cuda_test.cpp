@@ -122,6 +122,18 @@ TEST_P(AttentionOn, AgreesWithItsDefinitionInRandomShapes) {
   }
 }
 
+TEST_P(AttentionOn, AgreesWithItsDefinitionUnderDropout) {
+  for (const Case& c : dropout_cases()) {
+    SCOPED_TRACE(testing::PrintToString(c));
+    const Inputs<double> inputs(c, Rounding::kSums);
+    Results<double> theirs(c.shape);
+    attend_by_definition(c.shape, inputs.get(), theirs.out);
+    const Results<BFloat16> ours = attended_on_cuda<BFloat16>(c);
+    EXPECT_LT(largest_error(ours.z, theirs.z), 1e-2);
+    EXPECT_LT(largest_error(ours.lse, theirs.lse), 2e-5);
+  }
+}
+
 TEST_P(AttentionOn, RefusesWhatItIsNotMadeFor) {
   EXPECT_TRUE(CudaAttention::is_built());
   const auto refused = [](const AttentionShape& shape, const AttentionInputs& inputs) {
@@ -135,6 +147,9 @@ TEST_P(AttentionOn, RefusesWhatItIsNotMadeFor) {
   EXPECT_STREQ(refused(shape_of(1, 1, 1, 1, 1, 129), plain), "invalid argument");
   AttentionInputs other = plain;
   other.n_pieces = CudaAttention::kMostPieces + 1;
+  EXPECT_STREQ(refused(shape, other), "invalid argument");
+  other = plain;
+  other.dropout.mask.is_on = true;  // in f32
   EXPECT_STREQ(refused(shape, other), "invalid argument");
   // More blocks than a launch can have.
   EXPECT_STREQ(refused(shape_of(int64_t{1} << 32, 1, 1, 1, 1, 1), plain), "invalid argument");

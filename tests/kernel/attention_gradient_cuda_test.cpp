@@ -156,6 +156,13 @@ TEST_P(AttentionGradientOn, AgreesWithItsDefinition) {
   }
 }
 
+TEST_P(AttentionGradientOn, AgreesWithItsDefinitionUnderDropout) {
+  for (const Case& c : dropout_cases()) {
+    SCOPED_TRACE(testing::PrintToString(c));
+    expect_gradients(c);
+  }
+}
+
 TEST_P(AttentionGradientOn, RefusesWhatItIsNotMadeFor) {
   const KeyPiece piece{1, {}, {}};
   const KeyGradient gradient{};

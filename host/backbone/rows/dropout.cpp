@@ -12,6 +12,7 @@
 #include "host/backbone/rows/rows.hpp"
 #include "host/base/random.hpp"
 #include "host/base/text.hpp"
+#include "host/kernel/rows.hpp"
 #include "host/tensor/device.hpp"
 #include "host/tensor/dispatch/trace.hpp"
 #include "host/tensor/host_kernels.hpp"
@@ -197,6 +198,13 @@ at::Tensor Noise::mask(at::IntArrayRef shape, const at::TensorOptions& options, 
 kernel::Dropout Noise::draw(at::IntArrayRef shape, double p) {
   if (p == 0.0) return {};
   return dropout_of(next_stream(), p, runs_of(shape, LaneDim::kFirst, lanes_).first);
+}
+
+kernel::ProbabilityDropout Noise::draw_probabilities(at::IntArrayRef shape, double p) {
+  if (p == 0.0) return {};
+  const Runs runs = runs_of(shape, LaneDim::kSecond, lanes_);
+  return {dropout_of(next_stream(), p, runs.first),
+          lanes_.is_part() ? runs.stride : c10::multiply_integers(shape.slice(1))};
 }
 
 at::Tensor Noise::apply(const at::Tensor& x, double p) {

@@ -9,7 +9,7 @@
 #include <cstdint>
 
 #include "host/base/random.hpp"
-#include "host/kernel/rows.hpp"
+#include "host/kernel/dropout.hpp"
 
 namespace mneme::backbone {
 
@@ -56,6 +56,8 @@ class Noise {
   at::Tensor apply(const at::Tensor& x, double p);
   // The same mask of a tensor like x for a kernel that draws it itself; off for p = 0.
   kernel::Dropout draw(at::IntArrayRef shape, double p);
+  // The same of probabilities [H,B,T,K], whose mask is of LaneDim::kSecond.
+  kernel::ProbabilityDropout draw_probabilities(at::IntArrayRef shape, double p);
 
  private:
   [[nodiscard]] StreamKey stream_of(std::uint64_t position, std::uint64_t draw) const;

@@ -168,13 +168,13 @@ __global__ void __launch_bounds__(kMaskThreads) mask_kernel(MaskRows m) {
   const std::int64_t word = first / m.length * m.stride + place;
   unsigned kept = 0;
   if (place + count <= m.length) {
-    kept = kept_words(m.dropout, m.dropout.first + static_cast<std::uint64_t>(word));
+    kept = kept_words<kGroup>(m.dropout, m.dropout.first + static_cast<std::uint64_t>(word));
   } else {
     for (int i = 0; i < count; ++i) {
       const std::int64_t entry = first + i;
       const std::int64_t of_entry = entry / m.length * m.stride + entry % m.length;
       const unsigned bits =
-          kept_words(m.dropout, m.dropout.first + static_cast<std::uint64_t>(of_entry));
+          kept_words<kGroup>(m.dropout, m.dropout.first + static_cast<std::uint64_t>(of_entry));
       kept |= (bits & 1U) << i;
     }
   }

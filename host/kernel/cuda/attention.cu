@@ -201,7 +201,8 @@ cudaError_t launch_tiles(const Arguments<float, __nv_bfloat16>& a, cudaStream_t 
 template <typename T, typename E>
 cudaError_t launch_attend(const AttentionShape& s, const AttentionInputs& in,
                           const AttentionResults& out, void* workspace, cudaStream_t stream) {
-  if (s.width > CudaAttention::kMostWidth || in.n_pieces > CudaAttention::kMostPieces) {
+  if (s.width > CudaAttention::kMostWidth || in.n_pieces > CudaAttention::kMostPieces ||
+      (in.dropout.mask.is_on && s.element != Element::kBF16)) {
     return cudaErrorInvalidValue;
   }
   Arguments<T, E> a = {};

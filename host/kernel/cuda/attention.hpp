@@ -25,8 +25,8 @@ struct CudaAttention {
   // Bytes on the device, without a value, for as long as the work lasts. Of the shape alone.
   static std::uint64_t workspace(const AttentionShape& shape);
   // Puts the work on `stream`, a cudaStream_t of the current device, and returns null, or what the
-  // CUDA runtime says: "invalid argument" for wider heads, more pieces and, in bf16,
-  // a table that is not row by row.
+  // CUDA runtime says: "invalid argument" for wider heads, more pieces, in bf16 a
+  // table that is not row by row, and dropout in other elements.
   // Deterministic.
   static const char* attend(const AttentionShape& shape, const AttentionInputs& inputs,
                             const AttentionResults& results, void* workspace, void* stream);

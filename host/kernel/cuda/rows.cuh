@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "host/base/philox.hpp"
+#include "host/kernel/cuda/kept_words.cuh"
 #include "host/kernel/rows.hpp"
 #include "mneme_kernels/cuda/elements.cuh"
 #include "mneme_kernels/cuda/launch.hpp"
@@ -146,37 +146,11 @@ __device__ void round_to(Element element, S (&values)[kGroup]) {
   }
 }
 
-struct MaskWords {
-  std::uint32_t at[4];
-  MNEME_HOST_AND_DEVICE constexpr std::uint32_t& operator[](int i) { return at[i]; }
-};
-struct MaskKey {
-  std::uint32_t at[2];
-  MNEME_HOST_AND_DEVICE constexpr std::uint32_t& operator[](int i) { return at[i]; }
-};
-
-// Bit i: word `first` + i of the stream keeps its entry, for the kGroup words from `first` on.
-__device__ inline unsigned kept_words(const Dropout& d, std::uint64_t first) {
-  const unsigned skipped = static_cast<unsigned>(first % 4);
-  unsigned bits = 0;
-#pragma unroll
-  for (int block = 0; block < kGroup / 4 + 1; ++block) {
-    if (block == kGroup / 4 && skipped == 0) break;
-    MaskWords words = stream_block<MaskWords, MaskKey>(d.stream.low, d.stream.high,
-                                                       first / 4 + static_cast<unsigned>(block));
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      bits |= (words[i] <= d.last_kept ? 1U : 0U) << (4 * block + i);
-    }
-  }
-  return bits >> skipped;
-}
-
 // Dropout of a tensor's entries from `first` on.
 template <typename S>
 __device__ void drop(const Dropout& d, std::int64_t first, S (&values)[kGroup]) {
   if (!d.is_on) return;
-  const unsigned kept = kept_words(d, d.first + static_cast<std::uint64_t>(first));
+  const unsigned kept = kept_words<kGroup>(d, d.first + static_cast<std::uint64_t>(first));
   const S factor = static_cast<S>(d.factor);
 #pragma unroll
   for (int i = 0; i < kGroup; ++i) values[i] = (kept >> i & 1U) != 0 ? values[i] * factor : S(0);

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "host/kernel/reference/dropout.hpp"
+
 namespace mneme::kernel {
 namespace {
 
@@ -75,6 +77,12 @@ double score(const AttentionShape& s, const AttentionInputs& in, std::int64_t la
                                              i * in.bias_stride[2] + j * in.bias_stride[3]];
 }
 
+// What dropout multiplies a probability by.
+double kept_factor(const AttentionShape& s, const AttentionInputs& in, std::int64_t lane,
+                   std::int64_t h, std::int64_t i, std::int64_t j) {
+  return factor_of(in.dropout.mask, h * in.dropout.head + (lane * s.queries + i) * s.keys + j);
+}
+
 }  // namespace
 
 void attend_by_definition(const AttentionShape& s, const AttentionInputs& in,
@@ -91,13 +99,13 @@ void attend_by_definition(const AttentionShape& s, const AttentionInputs& in,
         double* z = static_cast<double*>(out.z) + ((b * s.queries + i) * s.heads + h) * s.width;
         for (std::int64_t c = 0; c < s.width; ++c) z[c] = 0.0;
         double sum = 0.0;
-        const auto add = [&](double value, const double* row) {
+        for (std::int64_t j = 0; j < s.keys; ++j) {
+          const double value = scores[static_cast<std::size_t>(j)];
           const double weight = value == -INFINITY ? 0.0 : std::exp(value - top);
           sum += weight;
-          for (std::int64_t c = 0; c < s.width && weight > 0.0; ++c) z[c] += weight * row[c];
-        };
-        for (std::int64_t j = 0; j < s.keys; ++j) {
-          add(scores[static_cast<std::size_t>(j)], column_of(in, b, h / s.shared(), j).v);
+          const double used = weight == 0.0 ? 0.0 : weight * kept_factor(s, in, b, h, i, j);
+          const double* row = column_of(in, b, h / s.shared(), j).v;
+          for (std::int64_t c = 0; c < s.width && used > 0.0; ++c) z[c] += used * row[c];
         }
         for (std::int64_t c = 0; c < s.width && sum > 0.0; ++c) z[c] /= sum;
         if (out.lse != nullptr) {
@@ -194,9 +202,10 @@ void attend_backward_by_definition(const AttentionShape& s, const AttentionInput
         for (std::int64_t j = 0; j < s.keys; ++j) {
           const double p = std::exp(score(s, in, b, h, i, j) - lse);
           if (p == 0.0) continue;
-          gradients.add(gradients.of_column(b, h / s.shared(), j).second, p, dz);
+          const double kept = kept_factor(s, in, b, h, i, j);
+          gradients.add(gradients.of_column(b, h / s.shared(), j).second, kept * p, dz);
           const double* v = column_of(in, b, h / s.shared(), j).v;
-          gradients.add_score(b, h, i, j, p * (dot(dz, nullptr, v, 1, s.width) + shift));
+          gradients.add_score(b, h, i, j, p * (kept * dot(dz, nullptr, v, 1, s.width) + shift));
         }
       }
     }

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "host/base/random.hpp"
+#include "host/kernel/reference/dropout.hpp"
 #include "host/kernel/reference/elements.hpp"
 
 namespace mneme::kernel {
@@ -29,17 +29,6 @@ Element sums_of(Element element) {
 // Of a parameter that may be missing.
 double value_or(const void* data, Element element, std::int64_t i, double missing) {
   return data == nullptr ? missing : value_of(data, sums_of(element), i);
-}
-
-bool is_kept(const Dropout& d, std::uint64_t entry) {
-  const std::uint64_t word = d.first + entry;
-  return Random::block({.low = d.stream.low, .high = d.stream.high}, word / 4)[word % 4] <=
-         d.last_kept;
-}
-
-double factor_of(const Dropout& d, std::int64_t entry) {
-  if (!d.is_on) return 1.0;
-  return is_kept(d, static_cast<std::uint64_t>(entry)) ? d.factor : 0.0;
 }
 
 struct WithSlope {

@@ -145,6 +145,9 @@ TEST(AttentionChoice, FusedIsForCudaWhereItWasBuilt) {
   EXPECT_THAT(fused([&](AttentionFacts& f) { trains(f), f.compute = at::kFloat; }),
               HasSubstr("backward"));
   EXPECT_THAT(fused([](AttentionFacts& f) { f.has_host_kernels = false; }), HasSubstr("off"));
+  EXPECT_EQ(fused([&](AttentionFacts& f) { trains(f), f.has_dropout = true; }), "");
+  EXPECT_THAT(fused([](AttentionFacts& f) { f.has_dropout = true, f.compute = at::kFloat; }),
+              HasSubstr("dropout of probabilities is for bf16"));
 }
 
 // Elsewhere a kernel for CUDA counts as "auto".

@@ -37,8 +37,7 @@ std::string_view first_of(std::initializer_list<Obstacle> obstacles) {
 
 // What none of them returns or knows.
 std::string_view against_any(const AttentionFacts& f) {
-  return first_of({{f.has_dropout, "it has no dropout of probabilities"},
-                   {f.wants_mass, "it gives no sums of probabilities"},
+  return first_of({{f.wants_mass, "it gives no sums of probabilities"},
                    {f.wants_probabilities, "it gives no probabilities"},
                    {f.has_virtual_key, "it knows no virtual keys"}});
 }
@@ -57,6 +56,7 @@ std::string_view against_host(const AttentionFacts& f) {
        {!f.has_host_kernels, "the host's kernels are turned off"},
        {is_cuda && !kernel::CudaAttention::is_built(),
         "the program was built without CUDA sources"},
+       {f.has_dropout && !is_cuda_bf16, "its dropout of probabilities is for bf16 on CUDA"},
        {is_cuda && f.has_gradient && (f.compute != at::kBFloat16 || f.has_bias),
         "on CUDA its backward pass is for bf16 without score biases"},
        {is_cuda && f.head_width > kernel::CudaAttention::kMostWidth,
@@ -70,12 +70,13 @@ std::string_view against_host(const AttentionFacts& f) {
        {f.has_gradient && f.bias_has_gradient, "its score biases have no gradient"}});
 }
 
-// What holds for both of LibTorch's kernels. A query without columns may become NaN in them, and
-// the log-sum-exp has no gradient.
+// What holds for both of LibTorch's kernels. A query without columns may become NaN in them, the
+// log-sum-exp has no gradient, and the masks of their dropout are not Noise's.
 std::string_view against_library(const AttentionFacts& f) {
   const std::string_view general = against_any(f);
   if (!general.empty()) return general;
   return first_of({{f.device.type != c10::kCUDA, "it computes on CUDA alone"},
+                   {f.has_dropout, "its dropout of probabilities has masks of its own"},
                    {f.compute == at::kBFloat16 && f.device.capability < kAmpere,
                     "bf16 needs a device of compute capability 8.0"},
                    {f.may_be_empty, "a token may attend to nothing"},

@@ -1,6 +1,7 @@
 #include "host/backbone/attention/kernels/fused.hpp"
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -66,9 +67,9 @@ AttentionOutput attended(const kernel::AttentionShape& shape, const AttentionOpe
     out.lse = at::empty({shape.lanes, shape.heads, shape.queries},
                         q.options().dtype(score_dtype(q.scalar_type())));
   }
-  const auto attend = [shape, n = operands.pieces.size()](const std::vector<at::Tensor>& tensors,
-                                                          std::int64_t) {
-    const AttentionOperands given(tensors, n);
+  const auto attend = [shape, n = operands.pieces.size(), dropout = operands.dropout](
+                          const std::vector<at::Tensor>& tensors, std::int64_t) {
+    const AttentionOperands given(tensors, n, dropout);
     const OperandsView inputs(given);
     const at::Tensor& lse = tensors.back();
     const kernel::AttentionResults results{tensors[tensors.size() - 2].data_ptr(),
@@ -242,13 +243,15 @@ class FusedFunction : public torch::autograd::Function<FusedFunction> {
     ctx->saved_data["clamp"] = shape->clamp;
     ctx->saved_data["free"] = shape->free;
     ctx->saved_data["scale"] = shape->scale;
+    tensor::keep_pointer(ctx, std::make_shared<kernel::ProbabilityDropout>(operands->dropout));
     return {out.z, out.lse};
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
     const variable_list saved = ctx->get_saved_variables();
     const std::size_t n = (saved.size() - AttentionOperands::kSingle - 2) / 2;
-    const AttentionOperands operands(saved, n);
+    const AttentionOperands operands(saved, n,
+                                     *tensor::kept_pointer<kernel::ProbabilityDropout>(ctx));
     const AttentionOutput passed{saved[saved.size() - 2], saved.back(), {}};
     AttentionArgs args;
     args.q = operands.q;

@@ -36,8 +36,8 @@ struct ColumnRule {
 
 // Attention over `pieces`, in this order, for args without k, v and mask that choose_attention
 // gives to AttentionPath::kHost. Gradients flow from z and lse to q, keys, values, table and
-// position biases. A query without keys has z = 0 and lse = -inf. Not twice differentiable.
-// Deterministic, whatever the number of threads.
+// position biases. A query without keys has z = 0 and lse = -inf. Dropout has the masks that attend()
+// draws, drawn anew in the backward pass. Not twice differentiable. Deterministic, whatever the number of threads.
 AttentionOutput attend_fused(const AttentionArgs& args, const std::vector<KeyPiece>& pieces,
                              const ColumnRule& rule);
 

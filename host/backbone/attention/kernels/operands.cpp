@@ -52,9 +52,16 @@ AttentionOperands::AttentionOperands(const AttentionArgs& args, const std::vecto
   if (rule.slopes != nullptr && !rule.slopes->empty()) {
     slopes = slopes_on(*rule.slopes, q.options().dtype(sums));
   }
+  if (args.dropout > 0.0) {
+    std::int64_t keys = 0;
+    for (const KeyPiece& piece : pieces) keys += piece.k.size(1);
+    dropout = args.noise->draw_probabilities({q.size(2), q.size(0), q.size(1), keys}, args.dropout);
+  }
 }
 
-AttentionOperands::AttentionOperands(const std::vector<at::Tensor>& saved, std::size_t n) {
+AttentionOperands::AttentionOperands(const std::vector<at::Tensor>& saved, std::size_t n,
+                                     const kernel::ProbabilityDropout& drawn)
+    : dropout(drawn) {
   std::size_t at = 0;
   for (at::Tensor* t :
        {&q, &table, &content_bias, &position_bias, &bias, &valid, &slopes}) {
@@ -77,6 +84,7 @@ OperandsView::OperandsView(const AttentionOperands& from) {
   }
   in_.pieces = pieces_.data();
   in_.n_pieces = static_cast<std::int64_t>(pieces_.size());
+  in_.dropout = from.dropout;
   if (from.table.defined()) set_table(from.table);
   in_.content_bias = data(from.content_bias);
   in_.position_bias = data(from.position_bias);

@@ -28,13 +28,15 @@ struct AttentionOperands {
   at::Tensor bias;                         // [H|1,B|1,T|1,K|1]
   at::Tensor valid;                        // [B,K] bool
   at::Tensor slopes;                       // [H]
+  kernel::ProbabilityDropout dropout;      // of [H,B,T,K], on CUDA alone
 
   static constexpr std::size_t kSingle = 7;  // tensors besides those of pieces
 
   AttentionOperands(const AttentionArgs& args, const std::vector<KeyPiece>& all,
                     const ColumnRule& rule);
-  // From what `tensors` returned, keys and values of `n` pieces.
-  AttentionOperands(const std::vector<at::Tensor>& saved, std::size_t n);
+  // From what `tensors` returned, keys and values of `n` pieces, and the dropout that was drawn.
+  AttentionOperands(const std::vector<at::Tensor>& saved, std::size_t n,
+                    const kernel::ProbabilityDropout& drawn = {});
   [[nodiscard]] std::vector<at::Tensor> tensors() const;
 };
 

@@ -1,10 +1,11 @@
 // Gradients of attention in bf16 on tensor cores, by recomputing the probabilities from the
-// log-sum-exp (attention.hpp has the equation). No allocation, no synchronisation, the same launches
-// for the same shapes, the same bits for the same inputs: nothing is added atomically.
+// log-sum-exp, and dropout's mask m from its counters (attention.hpp has the equation). No
+// allocation, no synchronisation, the same launches for the same shapes, the same bits for the same
+// inputs: nothing is added atomically.
 //
 //   Equation       p_ij = exp(s_ij - lse_i)   D_i = dz_i . z_i - dlse_i
-//                  g_ij = scale p_ij (dz_i . v_j - D_i)
-//                  dv_j = sum_i p_ij dz_i     dk_j = sum_i g_ij (q_i + u)
+//                  g_ij = scale p_ij (m_ij dz_i . v_j - D_i)
+//                  dv_j = sum_i m_ij p_ij dz_i   dk_j = sum_i g_ij (q_i + u)
 //                  dq_i = sum_j g_ij k_j      and g itself by rows of the table, with which the
 //                  caller's products give the rest (attention.hpp of this folder)
 //   Shapes         as the forward pass; g [H,B,T,W]
@@ -140,11 +141,13 @@ __device__ void place_all_positions(GradientMemory<width>& m, std::int64_t chunk
   place_positions(m.tile, left, chunk);
 }
 
-// Scores to p, products dz . v to g.
+// Scores to m p, the factors of the values, and products dz . v to g.
 template <bool is_turned, int width>
-__device__ void differentiate(const GradientMemory<width>& m, const Problem& a, Scores& scores,
-                              Scores& products) {
+__device__ void differentiate(const GradientMemory<width>& m, const Problem& a, const Place& p,
+                              const Columns& columns, Scores& scores, Scores& products) {
   const auto scale = static_cast<float>(a.s.scale);
+  const KeptScores<is_turned> kept(a, p, columns);
+  kept.drop(a, products);
 #pragma unroll
   for (int n = 0; n < kTile / 8; ++n) {
 #pragma unroll
@@ -154,6 +157,7 @@ __device__ void differentiate(const GradientMemory<width>& m, const Problem& a, 
       products[n][i] = scale * scores[n][i] * (products[n][i] - m.inner[query]);
     }
   }
+  kept.drop(a, scores);
 }
 
 // The warp's g by rows of the table, through its rows of m.positions.
@@ -208,7 +212,7 @@ __global__ void __launch_bounds__(kThreadsOfTile) query_gradient_kernel(Gradient
     multiply_tile<width>(memory.content + row_of_warp(), memory.tile.keys[0], scores);
     finish_scores<false>(a, place, columns, scores);
     multiply_tile<width>(memory.grad_z + row_of_warp(), memory.tile.values[0], products);
-    differentiate<false>(memory, a, scores, products);
+    differentiate<false>(memory, a, place, columns, scores, products);
     if (has_positions) write_positions(memory, g, place, columns, products);
     multiply_columns<width>(products, memory.tile.keys[0], sums);
   }
@@ -280,7 +284,7 @@ __global__ void __launch_bounds__(kThreadsOfTile) column_gradient_kernel(Gradien
     multiply_tile<width>(memory.tile.keys[0] + row_of_warp(), memory.content, scores);
     finish_scores<true>(a, place, columns, scores);
     multiply_tile<width>(memory.tile.values[0] + row_of_warp(), memory.grad_z, products);
-    differentiate<true>(memory, a, scores, products);
+    differentiate<true>(memory, a, place, columns, scores, products);
     multiply_columns<width>(scores, memory.grad_z, grad_v);
     multiply_columns<width>(products, memory.content, grad_k);
   }

@@ -4,7 +4,8 @@
 //
 //   Equation       (q_i + u) . k_j + (q_i + w) . r_{T-1-i+j'}, with both sums of queries rounded to
 //                  bf16 and products in f32; softmax in f32; its numerators rounded to bf16 for the
-//                  product with the values
+//                  product with the values. Dropout's mask is drawn where
+//                  it is used, after the sum of the numerators
 //   Shapes         q, z [B,T,H,d]; keys and values [B,m,G,d] a piece; table [H,W,d]; lse [B,H,T]
 //   Presumptions   d <= 128; compute capability 8.0; at most kMostPieces pieces; blocks < 2^31
 //   Decomposition  a block has 64 queries of one head, a warp 16 of them, in registers. It takes
@@ -98,6 +99,7 @@ __global__ void __launch_bounds__(kThreadsOfTile) relative_attention_kernel(Prob
     }
     finish_scores<false>(a, place, columns, scores);
     add_scores(scores, running);
+    KeptScores<false>(a, place, columns).drop(a, scores);
     multiply_columns<width>(scores, memory.values[stage], running.sums);
   }
   write_rows(a, place, running);

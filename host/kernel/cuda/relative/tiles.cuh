@@ -1,10 +1,12 @@
-// Tiles of attention in bf16 on tensor cores: what forward.cu computes with. A warp has
-// 16 of a block's 64 queries; layouts of registers are those of tensor_core.cuh.
+// Tiles of attention in bf16 on tensor cores: what forward.cu and backward.cu compute with. A warp
+// has 16 of a block's 64 queries; layouts of registers are those of tensor_core.cuh.
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "host/kernel/cuda/attention_tiles.cuh"
+#include "host/kernel/cuda/kept_words.cuh"
 #include "mneme_kernels/cuda/tensor_core.cuh"
 
 namespace mneme::kernel {
@@ -226,6 +228,65 @@ __device__ void finish_scores(const Problem& a, const Place& p, const Columns& c
     }
   }
 }
+
+// --- Dropout ---
+
+// The entries of the warp's scores that dropout keeps: the lanes draw bits together, each those of
+// whole runs of columns, and exchange them. Query q's entries of columns are side by side, so a lane
+// draws 32 columns of one query or, where rows are columns, the warp's 16 columns of two queries.
+template <bool is_turned>
+class KeptScores {
+ public:
+  __device__ KeptScores(const Problem& a, const Place& p, const Columns& columns) {
+    const Dropout& mask = a.in.dropout.mask;
+    if (!mask.is_on) return;
+    const auto draw = [&](auto count, int query, int column) {
+      const std::int64_t entry = p.head * a.in.dropout.head +
+                                 (p.lane * a.s.queries + p.query + query) * a.s.keys +
+                                 columns.first + column;
+      return kept_words<decltype(count)::value>(mask,
+                                                mask.first + static_cast<std::uint64_t>(entry));
+    };
+    const int lane = lane_of_warp();
+    if constexpr (is_turned) {
+      const std::integral_constant<int, kRowsOfWarp> count;
+      const unsigned own = (draw(count, lane, row_of_warp()) & 0xFFFFU) |
+                           draw(count, kTile / 2 + lane, row_of_warp()) << 16;
+#pragma unroll
+      for (int i = 0; i < kTile / 8; ++i) {
+        bits_[i] = __shfl_sync(0xFFFFFFFFU, own, i / 2 * 8 + pair() + i % 2);
+      }
+    } else {
+      const unsigned own =
+          draw(std::integral_constant<int, 32>{}, row_of_warp() + lane / 2, lane % 2 * 32);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        bits_[i] = __shfl_sync(0xFFFFFFFFU, own, (group() + i / 2 * 8) * 2 + i % 2);
+      }
+    }
+  }
+
+  __device__ bool keeps(int n, int i) const {
+    if constexpr (is_turned) {
+      return (bits_[n % 4 * 2 + i % 2] >> (n / 4 * 16 + group() + i / 2 * 8) & 1U) != 0;
+    } else {
+      return (bits_[i / 2 * 2 + n / 4] >> (n % 4 * 8 + pair() + i % 2) & 1U) != 0;
+    }
+  }
+  // Dropout of numbers that belong to the scores.
+  __device__ void drop(const Problem& a, Scores& numbers) const {
+    if (!a.in.dropout.mask.is_on) return;
+    const auto factor = static_cast<float>(a.in.dropout.mask.factor);
+#pragma unroll
+    for (int n = 0; n < kTile / 8; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) numbers[n][i] = keeps(n, i) ? factor * numbers[n][i] : 0.0F;
+    }
+  }
+
+ private:
+  unsigned bits_[is_turned ? kTile / 8 : 4] = {};
+};
 
 // A warp's part of the softmax: a lane has two queries' numbers.
 template <int width>
