@@ -2,6 +2,7 @@
 #include "host/backbone/layer.hpp"
 #include "host/backbone/linear.hpp"
 #include "host/backbone/rows/rows.hpp"
+#include "host/tensor/host_kernels.hpp"
 #include "host/tensor/recompute.hpp"
 #include "host/tensor/torch.hpp"
 
@@ -120,6 +121,7 @@ at::Tensor Layer::recomputed_feed_forward(const at::Tensor& h, double dropout, N
   // The first call draws from the model's noise, later ones the same masks from its copy.
   const auto f = [this, weights, dropout, first = &noise,
                   start = noise](const std::vector<at::Tensor>& given) mutable {
+    const tensor::WithoutRowKernels plain(settings_->is_without_row_kernels());
     std::size_t i = 1;
     for (at::Tensor* t : tensors_of_feed_forward(weights)) *t = given[i++];
     Noise again = start;

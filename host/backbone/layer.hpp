@@ -33,6 +33,10 @@ struct LayerSettings : config::ModelConfig {
   [[nodiscard]] bool is_relative() const { return config::is_relative(position); }
   [[nodiscard]] bool is_rotary() const { return position == config::PositionScheme::kRotary; }
   [[nodiscard]] bool is_gated() const { return feed_forward == config::FeedForward::kSwiglu; }
+  // tensor::WithoutRowKernels is on while the model computes.
+  [[nodiscard]] bool is_without_row_kernels() const {
+    return row_kernels == config::RowKernels::kOperations;
+  }
   // Context blocks by place are at the place before the segment's first token.
   [[nodiscard]] bool has_fixed_memory() const {
     return memory_position == config::MemoryPosition::kFixed;

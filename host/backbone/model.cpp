@@ -7,6 +7,7 @@
 #include "host/backbone/open_layer.hpp"
 #include "host/base/error.hpp"
 #include "host/tensor/dtypes.hpp"
+#include "host/tensor/host_kernels.hpp"
 #include "host/tensor/to_device.hpp"
 #include "host/tensor/torch.hpp"
 #include "mneme/plugin.h"
@@ -264,6 +265,7 @@ at::Tensor Model::pass(at::Tensor h, SegmentScope& scope, std::vector<at::Tensor
 
 Output Model::losses_of(const at::Tensor& top, const at::Tensor& target, bool wants_correct) const {
   const at::NoGradGuard no_grad;
+  const tensor::WithoutRowKernels plain(settings_.is_without_row_kernels());
   Output out = softmax_->forward(top, target, wants_correct, settings_.compute);
   out.top = top;
   return out;
@@ -271,6 +273,7 @@ Output Model::losses_of(const at::Tensor& top, const at::Tensor& target, bool wa
 
 at::Tensor Model::log_probabilities(const at::Tensor& top) const {
   const at::NoGradGuard no_grad;
+  const tensor::WithoutRowKernels plain(settings_.is_without_row_kernels());
   return softmax_->log_probabilities(top, settings_.compute);
 }
 
@@ -278,6 +281,7 @@ Output Model::forward(const Batch& batch, memory::SegmentHooks& hooks,
                       const ForwardOptions& options) {
   const std::int64_t lanes = batch.input.size(0), tokens = batch.input.size(1);
   check_segment(tokens);
+  const tensor::WithoutRowKernels plain(settings_.is_without_row_kernels());
   const double dropout = is_training_ ? settings_.dropout : 0.0;
   if (is_training_) noise_.next_segment();
   tables_.begin_segment(dropout);

@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 
+#include "host/tensor/host_kernels.hpp"
 #include "host/tensor/torch.hpp"
 #include "mneme/plugin.h"
 
@@ -15,6 +16,7 @@ OpenSegment::OpenSegment(Model& model, memory::SegmentHooks& hooks)
 
 at::Tensor OpenSegment::step(const at::Tensor& ids, const at::Tensor& types) {
   const at::NoGradGuard no_grad;
+  const tensor::WithoutRowKernels plain(model_.settings_.is_without_row_kernels());
   const std::int64_t n = ids.size(1);
   model_.check_segment(tokens_ + n);
   if (tokens_ > 0) hooks_.next_step(n);
@@ -35,6 +37,7 @@ at::Tensor OpenSegment::step(const at::Tensor& ids, const at::Tensor& types) {
 
 void OpenSegment::close() {
   const at::NoGradGuard no_grad;
+  const tensor::WithoutRowKernels plain(model_.settings_.is_without_row_kernels());
   if (hooks_.wants_at_finish(MNEME_WANT_FINISH_RIDERS)) {
     // Riders may attend to all tokens, and what they become is part of the next segment's memory.
     hooks_.restart(tokens_);

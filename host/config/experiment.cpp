@@ -258,7 +258,7 @@ MemoryConfig parse_memory_file(const std::filesystem::path& path,
 
 bool may_differ_from_training(std::string_view key) {
   return key == "model.same_length" || key == "model.clamp_distance" ||
-         key == "model.attention_kernel";
+         key == "model.attention_kernel" || key == "model.row_kernels";
 }
 
 std::int64_t ModelConfig::longest_context() const {

@@ -58,6 +58,8 @@ enum class AttentionKernel { kAuto, kOperations, kFused, kFlash, kEfficient };
 constexpr auto words_of(AttentionKernel) {
   return std::array{"auto", "operations", "fused", "flash", "efficient"};
 }
+enum class RowKernels { kAuto, kOperations };
+constexpr auto words_of(RowKernels) { return std::array{"auto", "operations"}; }
 enum class Init { kOfficial, kArticle, kGpt2 };
 constexpr auto words_of(Init) { return std::array{"official", "article", "gpt2"}; }
 enum class Carry { kRefuse, kReset };
@@ -150,6 +152,7 @@ struct ModelConfig {
   double dropout = 0.1;          // in [0, 1)
   double attention_dropout = 0.0;
   AttentionKernel attention_kernel = AttentionKernel::kAuto;  // a way of computing: not trained
+  RowKernels row_kernels = RowKernels::kAuto;                 // the same
   PositionScheme position = PositionScheme::kRelative;
   std::int64_t positions = 0;  // learned: rows of the table; 0 = the longest segment
   // The sliding window of a pretrained model, in tokens; 0 = none. It is not computed: longer
@@ -188,7 +191,7 @@ struct ModelConfig {
 
 // Whether a trained model may be evaluated with another value of this key of [model]: of
 // same_length and clamp_distance, which published evaluations of Transformer-XL turn on for weights
-// trained without them, and of attention_kernel.
+// trained without them, and of attention_kernel and row_kernels.
 [[nodiscard]] bool may_differ_from_training(std::string_view key);
 
 // One [[memory.tier]]: the host's own keys, and the plugin's options as they were written.

@@ -8,6 +8,7 @@ namespace mneme::tensor {
 namespace {
 
 thread_local bool is_without_kernels = false;
+thread_local bool is_without_row_kernels = false;
 thread_local const kernel::RowKernels* given_row_kernels = nullptr;
 
 }  // namespace
@@ -21,15 +22,19 @@ bool uses_host_kernels(const at::Tensor& x) {
 bool has_cuda_sources() { return kernel::CrossEntropyKernels::for_cuda() != nullptr; }
 
 const kernel::CrossEntropyKernels* cross_entropy_kernels(const at::Tensor& x) {
-  const bool computes = x.is_cuda() && has_host_kernels();
+  const bool computes = x.is_cuda() && has_host_kernels() && !is_without_row_kernels;
   return computes ? kernel::CrossEntropyKernels::for_cuda() : nullptr;
 }
 
 WithoutHostKernels::WithoutHostKernels() : before_(std::exchange(is_without_kernels, true)) {}
 WithoutHostKernels::~WithoutHostKernels() { is_without_kernels = before_; }
 
+WithoutRowKernels::WithoutRowKernels(bool is_on)
+    : before_(std::exchange(is_without_row_kernels, is_on || is_without_row_kernels)) {}
+WithoutRowKernels::~WithoutRowKernels() { is_without_row_kernels = before_; }
+
 const kernel::RowKernels* row_kernels(at::Device device) {
-  if (is_without_kernels) return nullptr;
+  if (is_without_kernels || is_without_row_kernels) return nullptr;
   if (device.is_cuda()) return kernel::cuda_row_kernels();
   return device.is_cpu() ? given_row_kernels : nullptr;
 }

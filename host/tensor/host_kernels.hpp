@@ -34,6 +34,18 @@ class WithoutHostKernels {
   bool before_;
 };
 
+// While one lives that is on, row_kernels() and cross_entropy_kernels() give its thread none.
+class WithoutRowKernels {
+ public:
+  explicit WithoutRowKernels(bool is_on);
+  ~WithoutRowKernels();
+  WithoutRowKernels(const WithoutRowKernels&) = delete;
+  WithoutRowKernels& operator=(const WithoutRowKernels&) = delete;
+
+ private:
+  bool before_;
+};
+
 // The host's kernels for rows of tensors on `device`: on CUDA, in a program that was built with its
 // sources. Null where this thread uses LibTorch's operations.
 [[nodiscard]] const kernel::RowKernels* row_kernels(at::Device device);

@@ -251,6 +251,23 @@ TEST(Rows, ModelsGiveTheNumbersOfOperations) {
   }
 }
 
+TEST(Rows, AreComputedByOperationsWhereTheModelSaysSo) {
+  config::ModelConfig config = small_config();
+  config.dropout = 0.25;
+  const auto theirs = results_of(config, true, false);
+  const tensor::WithRowKernels kernels(kernel::row_definitions());
+  const auto by_kernels = results_of(config, true, false);
+  config.row_kernels = config::RowKernels::kOperations;
+  const auto ours = results_of(config, true, false);
+  ASSERT_EQ(ours.size(), theirs.size());
+  std::size_t different = 0;
+  for (const auto& [name, value] : theirs) {
+    EXPECT_TRUE(ours.at(name).equal(value)) << name;
+    different += by_kernels.at(name).equal(value) ? 0 : 1;
+  }
+  EXPECT_GT(different, 0U);  // the kernels would have been used
+}
+
 // Hooks may give rows of another type than the layer's.
 TEST(Rows, OfTypesThatNoKernelTakesTogetherAreCast) {
   const at::Tensor h = random_tensor(1, {2, 5}), narrow = random_tensor(2, {2, 5}).to(at::kFloat);
@@ -274,6 +291,12 @@ TEST(Rows, AreLeftToOperationsWhereKernelsAreNotMadeForThem) {
   EXPECT_EQ(row_kernels(rows), &kernel::row_definitions());
   EXPECT_EQ(row_kernels(rows.to(at::kHalf)), nullptr);
   EXPECT_EQ(row_kernels(at::zeros({1, kernel::kMostRowWidth + 1})), nullptr);
+  {
+    const tensor::WithoutRowKernels off(false);
+    EXPECT_NE(row_kernels(rows), nullptr);
+    const tensor::WithoutRowKernels on(true), inner(false);
+    EXPECT_EQ(row_kernels(rows), nullptr);
+  }
   const tensor::WithoutHostKernels without;
   EXPECT_EQ(row_kernels(rows), nullptr);
   EXPECT_EQ(error_of([] { check_rows("launch failed"); }),

@@ -66,10 +66,11 @@ TEST_F(Use, RefusesAKernelOfAttentionThatTheDeviceLacks) {
 TEST_F(Use, EvalTakesOnlyTheModelsSwitches) {
   expect_done(run_mneme({"train", experiment(tiny()), "--run", file("run"), "--quiet"}));
   expect_done(run_mneme({"eval", file("run"), "--set", "model.clamp_distance=2", "--set",
-                         "model.attention_kernel=operations", "--quiet"}));
+                         "model.attention_kernel=operations", "--set",
+                         "model.row_kernels=operations", "--quiet"}));
   expect_refusal(run_mneme({"eval", file("run"), "--set", "model.layers=2"}), 2,
                  {"eval --set model.layers",
-                  "model.same_length, model.clamp_distance or model.attention_kernel"});
+                  "model.clamp_distance, model.attention_kernel or model.row_kernels"});
 }
 
 TEST(AbiOps, PrintsEverySchema) {

@@ -51,8 +51,8 @@ TEST(ModelKeys, EveryOneIsReadAndWritten) {
       "feed_forward = \"gelu\"\nposition = \"rotary\"\nmemory_position = \"fixed\"\n"
       "norm_kind = \"layer\"\nnorm_epsilon = 1e-6\nfinal_norm = false\nqk_norm = true\n"
       "scale_by_layer = true\nqkv_bias = true\noutput_bias = true\nff_bias = true\n"
-      "softmax_bias = true\ninit = \"article\"\nattention_kernel = \"flash\"\n[model.rotary]\nbase "
-      "= 500.0\n"
+      "softmax_bias = true\ninit = \"article\"\nattention_kernel = \"flash\"\n"
+      "row_kernels = \"operations\"\n[model.rotary]\nbase = 500.0\n"
       "scaling = \"yarn\"\nfactor = 4.0\noriginal_positions = 64\nlow_factor = 2.0\n"
       "high_factor = 8.0\nbeta_fast = 16.0\nbeta_slow = 2.0\nattention_factor = 1.5\n"
       "truncate = false\n");
@@ -69,6 +69,7 @@ TEST(ModelKeys, EveryOneIsReadAndWritten) {
   EXPECT_TRUE(m.softmax_bias);
   EXPECT_EQ(m.init, Init::kArticle);
   EXPECT_EQ(m.attention_kernel, AttentionKernel::kFlash);
+  EXPECT_EQ(m.row_kernels, RowKernels::kOperations);
   const RotaryConfig rotary{.base = 500.0,
                             .scaling = RotaryScaling::kYarn,
                             .factor = 4.0,
@@ -99,6 +100,7 @@ TEST(ModelKeys, AreNotWrittenForTransformerXl) {
       to_toml(parse(std::string("[model]\nbackbone = \"decoder\"\n") + kMotif));
   EXPECT_THAT(decoder, Not(HasSubstr("window")));
   EXPECT_THAT(decoder, Not(HasSubstr("attention_kernel")));
+  EXPECT_THAT(decoder, Not(HasSubstr("row_kernels")));
   EXPECT_THAT(decoder, Not(HasSubstr("truncate")));
   EXPECT_THAT(to_toml(parse(std::string("[model]\nfinal_norm = true\n") + kMotif)),
               HasSubstr("norm_kind = \"layer\""));

@@ -262,19 +262,22 @@ TEST(Checkpoint, RefusesToResumeWithOtherSettings) {
 }
 
 // A way of computing, which no message about another model names either.
-TEST(Checkpoint, ResumesWithAnotherKernelOfAttention) {
+TEST(Checkpoint, ResumesWithOtherKernels) {
   const CheckpointFile file(small_experiment(xl_cache(12)));
-  Trainer trainer(small_experiment(xl_cache(12), {"model.attention_kernel=operations"}));
+  Trainer trainer(small_experiment(
+      xl_cache(12), {"model.attention_kernel=operations", "model.row_kernels=operations"}));
   trainer.load(file.path());
   EXPECT_EQ(trainer.step(), 2);
   run::Runtime narrow(
-      small_experiment(xl_cache(12), {"model.attention_kernel=operations", "model.ff=9"}), {});
+      small_experiment(xl_cache(12), {"model.attention_kernel=operations",
+                                      "model.row_kernels=operations", "model.ff=9"}),
+      {});
   EXPECT_THAT(
       error_of([&] {
         static_cast<void>(
             run::Checkpoint::open(file.path()).load_weights(narrow, config::Carry::kRefuse));
       }),
-      AllOf(HasSubstr("[model] ff"), Not(HasSubstr("attention_kernel"))));
+      AllOf(HasSubstr("[model] ff"), Not(HasSubstr("_kernel"))));
 }
 
 TEST(Checkpoint, ResumesWithAnotherLengthAndReporting) {

@@ -81,8 +81,8 @@ void check_set(const OpenArguments& arguments,
     if (config::may_differ_from_training(override.key)) continue;
     throw_usage(arguments.parser->path(), ' ', override.text(),
                 ": the trained model is measured as it is: expected a key of eval, memory or data, "
-                "model.same_length, model.clamp_distance or model.attention_kernel; train a new "
-                "run for other settings");
+                "model.same_length, model.clamp_distance, model.attention_kernel or "
+                "model.row_kernels; train a new run for other settings");
   }
 }
 

@@ -47,7 +47,8 @@ std::vector<config::Override> overrides_of(const GenerateArguments& arguments,
         !config::may_differ_from_training(given.key)) {
       throw_usage("generate ", given.text(),
                   ": the trained model generates as it is: expected a key of generate, eval or "
-                  "memory, model.same_length, model.clamp_distance or model.attention_kernel");
+                  "memory, model.same_length, model.clamp_distance, model.attention_kernel or "
+                  "model.row_kernels");
     }
     overrides.push_back(given);
   }

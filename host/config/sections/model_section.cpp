@@ -353,8 +353,17 @@ void list_model(Fields& keys, ModelConfig& model) {
                 "what computes attention, where it can: auto = the fastest of the device; "
                 "operations = LibTorch's operations; on CUDA only: fused = the host's kernel, "
                 "which trains in bf16 alone; flash, efficient = LibTorch's kernels, which store no "
-                "scores. A way of computing: it may differ from that of the training"},
+                "scores and take no attention_dropout in a training. A way of computing: it may "
+                "differ from that of the training"},
                model.attention_kernel);
+  }
+  if (keys.lists(model.row_kernels != RowKernels::kAuto)) {
+    keys.field({"row_kernels",
+                "what computes activation, dropout, residual sum, norm and the losses of a softmax "
+                "on CUDA: auto = the host's kernels; operations = LibTorch's operations, which "
+                "shows whether a fault is in these kernels. A way of computing: it may differ from "
+                "that of the training"},
+               model.row_kernels);
   }
   if (keys.is_reading()) check_model(keys.reader(), model);
   if (keys.lists(model.adaptive.has_value())) {

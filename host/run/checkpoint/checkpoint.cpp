@@ -32,6 +32,7 @@ std::vector<std::string> setting_differences(const config::ModelConfig& expected
     config::Experiment experiment;
     experiment.model = model;
     experiment.model.attention_kernel = {};
+    experiment.model.row_kernels = {};
     return *config::parse_toml(config::to_toml(experiment), "model").find("model");
   };
   const config::Value ours = table_of(expected), theirs = table_of(got);
@@ -262,6 +263,7 @@ config::Experiment determining_settings(config::Experiment experiment) {
   experiment.eval = {};
   experiment.generate = {};
   experiment.model.attention_kernel = {};
+  experiment.model.row_kernels = {};
   const config::TrainConfig none;
   experiment.train.steps = 1;
   experiment.train.epochs = 0;

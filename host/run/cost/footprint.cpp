@@ -87,14 +87,15 @@ ScoreTensors score_tensors(const config::Experiment& e, const Extents& x, bool i
 }
 
 // Whether the host's kernels compute rows, which draw dropout masks again in place of keeping them.
-bool has_row_kernels(bool is_cuda) {
-  return is_cuda && tensor::row_kernels(at::Device(at::kCUDA)) != nullptr;
+bool has_row_kernels(const config::Experiment& e, bool is_cuda) {
+  return is_cuda && e.model.row_kernels == config::RowKernels::kAuto &&
+         tensor::row_kernels(at::Device(at::kCUDA)) != nullptr;
 }
 
 // The feed-forward's inner rows, with dropout their mask and their product too; of the host's
 // kernels the rows before the activation and behind it.
 std::int64_t inner_rows_of_feed_forward(const config::Experiment& e, bool is_cuda) {
-  if (has_row_kernels(is_cuda)) return 2;
+  if (has_row_kernels(e, is_cuda)) return 2;
   return e.model.dropout > 0.0 ? 3 : 1;
 }
 
@@ -103,7 +104,8 @@ std::int64_t inner_rows_of_feed_forward(const config::Experiment& e, bool is_cud
 // them.
 std::int64_t kept_widths(const config::Experiment& e, const Extents& x, bool is_cuda) {
   const bool recomputes = e.train.recompute, has_masks = e.model.dropout > 0.0;
-  if (has_row_kernels(is_cuda)) return 2 * x.value_bytes + (recomputes ? 1 : 2) * x.compute_bytes;
+  if (has_row_kernels(e, is_cuda))
+    return 2 * x.value_bytes + (recomputes ? 1 : 2) * x.compute_bytes;
   return ((recomputes ? 3 + has_masks : 4 + 2 * has_masks) + (e.model.norm == config::Norm::kPre)) *
          x.value_bytes;
 }

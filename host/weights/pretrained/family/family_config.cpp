@@ -359,7 +359,8 @@ bool is_free_setting(const std::string& key) {
   constexpr std::array kFree = {
       "model.dropout",         "model.attention_dropout", "model.init",
       "model.memory_position", "model.clamp_distance",    "model.same_length",
-      "model.lora_rank",       "model.lora_alpha",        "model.attention_kernel"};
+      "model.lora_rank",       "model.lora_alpha",        "model.attention_kernel",
+      "model.row_kernels"};
   return std::ranges::any_of(kFree, [&](const char* free) { return key == free; });
 }
 
