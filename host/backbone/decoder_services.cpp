@@ -122,7 +122,7 @@ at::Tensor DecoderServices::project(Projector which, const at::Tensor& rows, boo
   };
   return linear(rows.reshape({rows.size(0), rows.size(1), s.query_width()}),
                 constant(layer_.in_compute(layer_.output())),
-                constant(layer_.weights().output_bias), s.compute);
+                constant(layer_.in_compute(layer_.weights().output_bias)), s.compute);
 }
 
 at::Tensor DecoderServices::weight(LayerWeight which) {
@@ -154,8 +154,8 @@ at::Tensor DecoderServices::positions(std::int64_t least, std::int64_t count, bo
   if (!layer_.settings().is_relative()) return {};
   const LayerSettings& s = layer_.settings();
   if (!is_signed) return table_of(-least, count, layer_, scope_).to(s.compute);
-  return linear(scope_.tables.signed_descending(-least, count), layer_.weights().position, {},
-                s.compute)
+  return linear(scope_.tables.signed_descending(-least, count),
+                layer_.in_compute(layer_.weights().position), {}, s.compute)
       .view({count, s.heads, s.head_width})
       .permute({1, 0, 2});
 }

@@ -106,11 +106,12 @@ at::Tensor Layer::feed_forward(const LayerWeights& weights, const at::Tensor& h,
   const at::ScalarType compute = settings_->compute;
   const at::Tensor input = settings_->is_pre_norm() ? weights.ff_norm(h) : h;
   const at::Tensor inner = noise.apply(
-      activated(linear(input, in_compute(weights.ff_in), weights.ff_in_bias, compute), *settings_),
+      activated(linear(input, in_compute(weights.ff_in), in_compute(weights.ff_in_bias), compute),
+                *settings_),
       dropout);
-  const at::Tensor out =
-      h +
-      noise.apply(linear(inner, in_compute(weights.ff_out), weights.ff_out_bias, compute), dropout);
+  const at::Tensor out = h + noise.apply(linear(inner, in_compute(weights.ff_out),
+                                                in_compute(weights.ff_out_bias), compute),
+                                         dropout);
   return settings_->is_pre_norm() ? out : weights.ff_norm(out);
 }
 

@@ -112,7 +112,7 @@ Projections Layer::project(const at::Tensor& rows) const {
   // One split, whose gradient is one concatenation; that of three views is a sum of three tensors
   // that are zeros elsewhere.
   const std::vector<at::Tensor> parts =
-      linear(rows, in_compute(qkv()), weights_.qkv_bias, s.compute)
+      linear(rows, in_compute(qkv()), in_compute(weights_.qkv_bias), s.compute)
           .split_with_sizes({s.query_width(), s.key_width(), s.key_width()}, 2);
   const auto of_heads = [&](const at::Tensor& part, std::int64_t heads) {
     return part.view({rows.size(0), rows.size(1), heads, s.head_width});
@@ -130,7 +130,7 @@ Projections Layer::project_keys(const at::Tensor& rows) const {
   const LayerSettings& s = *settings_;
   const std::int64_t first = s.query_width(), count = 2 * s.key_width();
   const at::Tensor bias =
-      s.qkv_bias ? weights_.qkv_bias.narrow(0, first, count) : weights_.qkv_bias;
+      s.qkv_bias ? in_compute(weights_.qkv_bias).narrow(0, first, count) : at::Tensor();
   const std::vector<at::Tensor> parts =
       linear(rows, in_compute(qkv()).narrow(0, first, count), bias, s.compute)
           .view({rows.size(0), rows.size(1), 2, s.key_heads(), s.head_width})
@@ -153,8 +153,8 @@ at::Tensor Layer::project(memory::Projector which, const at::Tensor& rows,
     return weight_gradient ? own : own.detach();
   };
   const at::Tensor out =
-      linear(rows, part(in_compute(qkv())), s.qkv_bias ? part(weights_.qkv_bias) : at::Tensor(),
-             s.compute)
+      linear(rows, part(in_compute(qkv())),
+             s.qkv_bias ? part(in_compute(weights_.qkv_bias)) : at::Tensor(), s.compute)
           .view({rows.size(0), rows.size(1), count / s.head_width, s.head_width});
   if (!s.qk_norm || which == memory::Projector::kValue) return out;
   const RowNorm& norm = is_query ? weights_.query_norm : weights_.key_norm;
@@ -184,7 +184,8 @@ void Layer::keep_positions(std::int64_t distances, PositionTables& tables) {
     const std::int64_t count = end % kPositionBlock == 0 ? kPositionBlock : kPositionBlock + 1;
     end -= count;  // the nearest block has the row that no score reads too
     all.narrow(1, end, count)
-        .copy_(linear(rows.narrow(0, end, count), weights_.position, {}, settings_->compute)
+        .copy_(linear(rows.narrow(0, end, count), in_compute(weights_.position), {},
+                      settings_->compute)
                    .view({count, heads, width})
                    .transpose(0, 1));
   }
@@ -198,7 +199,7 @@ at::Tensor Layer::projected_positions(std::int64_t distances, PositionTables& ta
   }
   if (!pass_positions_.defined() || pass_positions_.size(1) < distances + 1) {
     pass_positions_ =
-        linear(tables.descending(distances), weights_.position, {}, settings_->compute)
+        linear(tables.descending(distances), in_compute(weights_.position), {}, settings_->compute)
             .view({distances + 1, settings_->heads, settings_->head_width})
             .permute({1, 0, 2});
   }

@@ -156,7 +156,7 @@ at::Tensor LayerPass::attention_block(const AddedRows& given, const at::Tensor& 
   if (has_riders) z = at::cat({ridden, z}, 1);
   const at::Tensor projected =
       linear(z.reshape({lanes, z.size(1), inner}), layer_.in_compute(layer_.output()),
-             layer_.weights().output_bias, s.compute);
+             layer_.in_compute(layer_.weights().output_bias), s.compute);
   const at::Tensor own = has_riders ? projected.narrow(1, riders, tokens) : projected;
   at::Tensor out = scope_.hooks.read_out(layer, own, local, services_);
   if (!has_riders) return out;
@@ -169,7 +169,7 @@ AddedRows LayerPass::run(const AddedRows& given, const FollowingNorm& following)
   const double dropout = scope_.is_training ? s.dropout : 0.0;
   const std::int64_t riders = scope_.passing_riders(), tokens = h.size(1) - riders;
   const at::Tensor rows = riders == 0 ? h : h.narrow(1, riders, tokens);
-  const at::Tensor x = rows.to(s.compute);
+  const at::Tensor x = scope_.hooks.has_tiers() ? rows.to(s.compute) : rows;  // for hooks alone
   layer_.end_pass();  // of a pass that failed
   memory::LocalAttention local;
   const at::Tensor attended = attention_block(given, x, local);

@@ -41,24 +41,24 @@ class CopyFunction : public torch::autograd::Function<CopyFunction> {
   }
 };
 
-bool is_parameter(const at::Tensor& weight) { return weight.is_leaf() && weight.requires_grad(); }
-
 }  // namespace
 
 at::Tensor ConvertedWeights::get(const at::Tensor& weight, at::ScalarType compute) {
+  if (!weight.defined()) return weight;
   const bool has_graph = at::GradMode::is_enabled();
-  if (weight.scalar_type() == compute || weight.is_meta() || (has_graph && !is_parameter(weight)))
+  if (weight.scalar_type() == compute || weight.is_meta() || (has_graph && !weight.is_leaf()))
     return weight.to(compute);
   Copy& kept = kept_[{weight.const_data_ptr(), weight.numel()}];
   if (!kept.copy.defined()) {
     const at::Tensor numbers = weight.detach();
-    kept = {numbers, numbers.to(compute), is_parameter(weight)};
+    kept = {numbers, numbers.to(compute)};
   }
-  return has_graph ? CopyFunction::apply(weight, &kept.copy) : kept.copy;
+  return has_graph && weight.requires_grad() ? CopyFunction::apply(weight, &kept.copy) : kept.copy;
 }
 
 void ConvertedWeights::weights_changed() {
-  std::erase_if(kept_, [](const auto& entry) { return !entry.second.is_of_parameter; });
+  std::erase_if(kept_,
+                [](const auto& entry) { return entry.second.weight.storage().use_count() == 1; });
   if (kept_.empty()) return;
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> weights, copies;

@@ -24,18 +24,17 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
 // parameter that is used.
 class ConvertedWeights {
  public:
-  // `weight`, or its copy in `compute`, which is kept with the weight's memory. With gradients
-  // copies of parameters alone are kept: a weight that is computed in each pass has another copy in
+  // `weight`, or its copy in `compute`, which is kept with the weight's memory; undefined stays so.
+  // A weight that has a graph of its own, because it is computed in each pass, has another copy in
   // each.
   at::Tensor get(const at::Tensor& weight, at::ScalarType compute);
-  // Writes the parameters' copies anew where they lie, all in one operation. No graph that has read
-  // them may be differentiated afterwards.
+  // Writes the copies anew where they lie, all in one operation, and forgets those of memory that
+  // nothing else holds. No graph that has read them may be differentiated afterwards.
   void weights_changed();
 
  private:
   struct Copy {
     at::Tensor weight, copy;  // the former holds the memory, wherever the parameter moves
-    bool is_of_parameter;
   };
   // By the weight's memory: a pass that is computed again has tensors of its own for a parameter.
   std::map<std::pair<const void*, std::int64_t>, Copy> kept_;

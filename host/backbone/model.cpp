@@ -181,6 +181,7 @@ Model::Model(const config::ModelConfig& config, const ModelSetup& setup)
 
 void Model::weights_changed() {
   for (Layer& layer : layers_) layer.weights_changed();
+  embedding_->weights_changed();
   softmax_->weights_changed();
 }
 

@@ -68,7 +68,7 @@ TEST(ConvertedWeights, ConvertAParameterOnceUntilItChanges) {
 TEST(ConvertedWeights, ConvertAComputedWeightEachTime) {
   ConvertedWeights kept;
   const at::Tensor parameter = at::ones({2, 3}, at::kFloat).requires_grad_(true);
-  const at::Tensor computed = parameter * 2.0;
+  at::Tensor computed = parameter * 2.0;
   const at::Tensor first = kept.get(computed, at::kBFloat16);
   EXPECT_NE(kept.get(computed, at::kBFloat16).data_ptr(), first.data_ptr());
   first.sum().backward();
@@ -76,8 +76,26 @@ TEST(ConvertedWeights, ConvertAComputedWeightEachTime) {
   const at::NoGradGuard no_grad;
   const at::Tensor once = kept.get(computed.detach(), at::kBFloat16);
   EXPECT_TRUE(kept.get(computed.detach(), at::kBFloat16).is_same(once));
+  computed.reset();
   kept.weights_changed();
-  EXPECT_FALSE(kept.get(computed.detach(), at::kBFloat16).is_same(once));
+  EXPECT_EQ(once.use_count(), 1U) << "the copy of a weight that is gone is kept";
+}
+
+TEST(ConvertedWeights, ConvertAFrozenWeightOnceInATraining) {
+  ConvertedWeights kept;
+  const at::Tensor weight = at::ones({2, 3}, at::kFloat);
+  const at::Tensor first = kept.get(weight, at::kBFloat16);
+  EXPECT_FALSE(first.requires_grad());
+  EXPECT_TRUE(kept.get(weight, at::kBFloat16).is_same(first));
+  kept.weights_changed();
+  EXPECT_TRUE(kept.get(weight, at::kBFloat16).is_same(first)) << "it was forgotten";
+  // As a part of a pass that is computed again reads it.
+  const at::Tensor again = kept.get(weight.detach().requires_grad_(), at::kBFloat16);
+  EXPECT_EQ(again.data_ptr(), first.data_ptr());
+  weight.mul_(5.0);
+  kept.weights_changed();
+  EXPECT_EQ(kept.get(weight, at::kBFloat16).sum().item<float>(), 30.0F);
+  EXPECT_FALSE(kept.get(at::Tensor(), at::kBFloat16).defined());
 }
 
 // Gradients of a training in bf16 that converts weights once, and of one that does it each time.

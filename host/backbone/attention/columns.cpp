@@ -286,9 +286,10 @@ at::Tensor distance_scores(const memory::ContextBlock& block, const at::Tensor& 
   // To the first query, or to each query.
   const at::Tensor distance = is_of_tokens ? block.distance : block.distance + scope.past;
   if (s.is_relative()) {
-    const at::Tensor& bias = layer.weights().position_bias;
-    const at::Tensor query = (q + bias.to(s.compute)).permute({2, 0, 1, 3}) * layer.scale();
-    return explicit_scores(query, layer.weights().position.to(s.compute), distance, scope.tables)
+    const at::Tensor bias = layer.in_compute(layer.weights().position_bias);
+    const at::Tensor query = (q + bias).permute({2, 0, 1, 3}) * layer.scale();
+    return explicit_scores(query, layer.in_compute(layer.weights().position), distance,
+                           scope.tables)
         .to(score_dtype(s.compute));
   }
   if (s.slopes.empty()) return {};

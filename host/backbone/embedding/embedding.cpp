@@ -81,7 +81,8 @@ Embedding::Embedding(const config::ModelConfig& config, const ClusterPlan& plan,
 at::Tensor Embedding::projected(std::int64_t table, const at::Tensor& rows,
                                 at::ScalarType compute) const {
   return plan_.has_projection
-             ? linear(rows, projections_[static_cast<std::size_t>(table)], {}, compute)
+             ? linear(rows, converted_.get(projections_[static_cast<std::size_t>(table)], compute),
+                      {}, compute)
              : rows;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "host/backbone/embedding/linear_nll.hpp"
+#include "host/backbone/linear.hpp"
 #include "host/backbone/parameters.hpp"
 #include "host/config/experiment.hpp"
 
@@ -68,6 +69,8 @@ class Embedding {
   [[nodiscard]] at::Tensor forward(const at::Tensor& ids, at::ScalarType compute,
                                    ClusterLookup lookup) const;
 
+  void weights_changed() { converted_.weights_changed(); }
+
   [[nodiscard]] const std::vector<at::Tensor>& tables() const { return tables_; }
   [[nodiscard]] const std::vector<at::Tensor>& projections() const { return projections_; }
 
@@ -84,6 +87,7 @@ class Embedding {
   double scale_;
   std::vector<at::Tensor> tables_;
   std::vector<at::Tensor> projections_;  // empty when there is none
+  mutable ConvertedWeights converted_;
 };
 
 }  // namespace mneme::backbone

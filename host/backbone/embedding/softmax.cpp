@@ -77,7 +77,7 @@ std::vector<Softmax::Part> Softmax::word_weights(at::ScalarType compute,
 
 Softmax::Part Softmax::with_entries(const Part& words, at::ScalarType compute) const {
   if (!cluster_weight_.defined()) return words;
-  return {{at::cat({words.weight.rows, cluster_weight_.to(compute)})},
+  return {{at::cat({words.weight.rows, converted_.get(cluster_weight_, compute)})},
           at::cat({words.bias, cluster_bias_})};
 }
 
@@ -119,6 +119,11 @@ Output Softmax::forward(const at::Tensor& hidden, const at::Tensor& target, bool
   return out;
 }
 
+at::Tensor Softmax::cluster_entries(const at::Tensor& low, at::ScalarType compute) const {
+  return linear(low, converted_.get(cluster_weight_, compute),
+                converted_.get(cluster_bias_, compute), compute);
+}
+
 Output Softmax::score(const at::Tensor& hidden, const at::Tensor& target, bool wants_best,
                       at::ScalarType compute) const {
   const at::NoGradGuard no_grad;
@@ -127,8 +132,7 @@ Output Softmax::score(const at::Tensor& hidden, const at::Tensor& target, bool w
   const std::vector<Part> parts = word_weights(compute);
   const LogitSummary head =
       summarize_logits(low, parts[0].weight.rows, parts[0].bias, target, wants_best);
-  at::Tensor entries =
-      linear(low, cluster_weight_.to(compute), cluster_bias_, compute).to(score_dtype(compute));
+  at::Tensor entries = cluster_entries(low, compute).to(score_dtype(compute));
   const at::Tensor log_sum = at::logaddexp(head.log_sum, at::logsumexp(entries, 1));
   entries = entries - log_sum.unsqueeze(1);
   const at::Tensor is_word = plan_.holds(0, target);
@@ -164,15 +168,19 @@ Output Softmax::score(const at::Tensor& hidden, const at::Tensor& target, bool w
 at::Tensor Softmax::log_probabilities(const at::Tensor& hidden, at::ScalarType compute) const {
   const at::ScalarType type = score_dtype(compute);
   const std::vector<Part> all = word_weights(compute);
-  const Part head = with_entries(all[0], compute);
-  const at::Tensor head_logp = at::log_softmax(
-      linear(projected(hidden, 0, compute), head.weight.rows, head.bias, compute).to(type), 1);
+  const auto words = [&](std::int64_t i, const at::Tensor& low) {
+    const Part& part = all[static_cast<std::size_t>(i)];
+    return linear(low, part.weight.rows, converted_.get(part.bias, compute), compute);
+  };
+  const at::Tensor low = projected(hidden, 0, compute);
+  at::Tensor head = words(0, low);
+  if (plan_.clusters() > 1) head = at::cat({head, cluster_entries(low, compute)}, 1);
+  const at::Tensor head_logp = at::log_softmax(head.to(type), 1);
   if (plan_.clusters() == 1) return head_logp;
   std::vector<at::Tensor> parts = {head_logp.narrow(1, 0, plan_.end(0))};
   for (std::int64_t i = 1; i < plan_.clusters(); ++i) {
-    const Part& tail = all[static_cast<std::size_t>(i)];
-    const at::Tensor tail_logp = at::log_softmax(
-        linear(projected(hidden, i, compute), tail.weight.rows, tail.bias, compute).to(type), 1);
+    const at::Tensor tail_logp =
+        at::log_softmax(words(i, projected(hidden, i, compute)).to(type), 1);
     parts.push_back(tail_logp + head_logp.narrow(1, head_logp.size(1) - i, 1));
   }
   return at::cat(parts, 1);

@@ -45,6 +45,8 @@ class Softmax {
                                  const std::vector<WeightRows>& pieces = {}) const;
   // The head's, with the clusters' entries behind its words.
   [[nodiscard]] Part with_entries(const Part& words, at::ScalarType compute) const;
+  // The logits of the clusters' entries, [n,clusters-1]; low [n,d_0].
+  [[nodiscard]] at::Tensor cluster_entries(const at::Tensor& low, at::ScalarType compute) const;
   // As forward, without gradient, for more than one cluster: of a cluster only the rows whose
   // target it has, or, where the best is asked for, that may have their best in it.
   [[nodiscard]] Output score(const at::Tensor& hidden, const at::Tensor& target, bool wants_best,

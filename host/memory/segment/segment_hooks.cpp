@@ -88,6 +88,8 @@ SegmentHooks::~SegmentHooks() = default;
 
 const Riders& SegmentHooks::riders() const { return impl_->riders; }
 
+bool SegmentHooks::has_tiers() const { return !impl_->work.empty(); }
+
 bool SegmentHooks::caches_projections() const {
   return impl_->shared.caches_projections && !impl_->work.empty();
 }

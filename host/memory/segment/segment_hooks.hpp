@@ -37,6 +37,8 @@ class SegmentHooks {
   SegmentHooks& operator=(const SegmentHooks&) = delete;
 
   [[nodiscard]] const Riders& riders() const;
+  // Without tiers no hook is called, and no x is read.
+  [[nodiscard]] bool has_tiers() const;
 
   // Open segments. They begin with the first step; next_step(n) begins one of n more tokens.
   // Stages 3, 4 and 6 run in every step, 1, 2 and 5 only in the first. close() comes before stages
