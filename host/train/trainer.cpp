@@ -318,6 +318,19 @@ void add_reported(ReportSums& sums, const std::map<std::string, memory::Reported
   }
 }
 
+// What a memory's own function throws in the backward pass, as one in Python does, names its plugin.
+void run_backward(const at::Tensor& graph) {
+  try {
+    graph.backward();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& failure) {
+    const std::string text = failure.what();
+    if (text.starts_with("plugin ")) throw_plugin(text);
+    throw;
+  }
+}
+
 }  // namespace
 
 void Trainer::StepSums::add(const backbone::Output& out, const memory::SegmentHooks& hooks,
@@ -348,7 +361,7 @@ Trainer::StepSums Trainer::run_passes() {
     for (const data::TokenSegment& segment : window) run_segment(sums, segment, weight);
     // A search for a fault (watch_) is every rank's own.
     if (parallel_ && watch_ == nullptr && i + 1 == count) parallel_->begin_backward();
-    if (sums.graph.requires_grad()) sums.graph.backward();
+    if (sums.graph.requires_grad()) run_backward(sums.graph);
     sums.graph = at::Tensor();
     state_.cut_graph();
   }

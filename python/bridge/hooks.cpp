@@ -54,6 +54,7 @@ mneme_status in_hook(mneme_ctx* ctx, const mneme_segment* segment, mneme_error* 
   const Shield shield;
   const Gil gil;
   running = {nullptr, ctx, segment};
+  py.PyErr_Clear();  // LibTorch leaves the exception of a backward pass
   const mneme_status status = in_python(error, body);
   running = {};
   return status;
