@@ -34,7 +34,7 @@ class Shield {
   sigset_t before_;
 };
 
-// body(), with every exception as an error.
+// body(), with every exception as an error: one of C++ says what this machine lacks.
 template <typename Body>
 mneme_status in_python(mneme_error* error, Body body) noexcept {
   try {
@@ -43,7 +43,7 @@ mneme_status in_python(mneme_error* error, Body body) noexcept {
   } catch (const Raised&) {
     return take_exception(error);
   } catch (const std::exception& failure) {
-    return MNEME_FAIL(error, MNEME_E_INTERNAL, failure.what());
+    return mneme_sdk_fail(error, MNEME_E_UNSUPPORTED, "", 0, failure.what());
   }
 }
 
@@ -100,7 +100,8 @@ Ref files() {
   return out;
 }
 
-// Imports the runtime, which imports torch, and the memory's class. Errors: Raised.
+// Imports the runtime, which imports torch, and the memory's class. Errors: Raised,
+// std::runtime_error.
 void load_memory() {
   objects.cdata = made(py.PyUnicode_InternFromString("_cdata")).release();
   const char* const folder = std::getenv(kPackage);
@@ -110,7 +111,10 @@ void load_memory() {
     const Ref append = made(py.PyObject_GetAttrString(path.get(), "append"));
     call(append.get(), folder);
   }
-  const Ref runtime = made(py.PyImport_ImportModule("mneme.memory.runtime"));
+  const Ref runtime(py.PyImport_ImportModule("mneme.memory.runtime"));
+  if (!runtime)
+    throw std::runtime_error("the Python package mneme cannot be imported: " + take_text() +
+                             "; install it with pip, or name its folder in " + kPackage);
   objects.describe_error = attribute(runtime, "describe_error");
   objects.host_error = attribute(runtime, "HostError");
   const Ref start = Ref(attribute(runtime, "start"));

@@ -40,6 +40,7 @@ inline constexpr int kVarArgs = 1;  // METH_VARARGS
   X(Object*, PyObject_GetAttr, (Object * object, Object * name))                        \
   X(Object*, PyObject_GetAttrString, (Object * object, const char* name))               \
   X(Object*, PyObject_CallObject, (Object * callable, Object * arguments))              \
+  X(Object*, PyObject_Str, (Object * object))                                           \
   X(int, PyObject_IsTrue, (Object * object))                                            \
   X(Object*, PyCFunction_NewEx, (MethodDef * method, Object * self, Object * module))   \
   X(Object*, PyDict_New, ())                                                            \

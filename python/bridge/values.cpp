@@ -81,7 +81,15 @@ const char* Items::optional_text() { return is_none() ? nullptr : text(); }
 
 mneme_tensor Items::tensor() {
   if (is_none()) return 0;
-  const Ref address = made(py.PyObject_GetAttr(next(), objects.cdata));
+  Object* const item = next();
+  const Ref address(py.PyObject_GetAttr(item, objects.cdata));
+  if (!address) {
+    py.PyErr_Clear();
+    const Ref type = made(py.PyObject_GetAttrString(item, "__class__"));
+    const Ref arguments = tuple(made(py.PyObject_GetAttrString(type.get(), "__name__")));
+    raise(MNEME_E_INVALID_ARGUMENT,
+          std::string("expected a torch.Tensor, got a ") + Items(arguments.get()).text());
+  }
   void* const impl = py.PyLong_AsVoidPtr(address.get());
   if (impl == nullptr) {
     if (py.PyErr_Occurred() != nullptr) throw Raised();
@@ -137,7 +145,10 @@ void raise_host_error(mneme_status status, const mneme_error& error) {
   raise(status, error.message);
 }
 
-mneme_status take_exception(mneme_error* error) {
+namespace {
+
+// The exception that is set, with its traceback.
+Ref take_set() {
   Object* type = nullptr;
   Object* value = nullptr;
   Object* trace = nullptr;
@@ -145,10 +156,26 @@ mneme_status take_exception(mneme_error* error) {
   py.PyErr_NormalizeException(&type, &value, &trace);
   const Ref owned_type(type);
   const Ref owned_trace(trace);
-  Ref exception(value);
+  if (trace != nullptr) py.PyException_SetTraceback(value, trace);
+  return Ref(value);
+}
+
+}  // namespace
+
+std::string take_text() {
+  const Ref exception = take_set();
   try {
-    if (trace != nullptr) py.PyException_SetTraceback(exception.get(), trace);
-    if (objects.describe_error == nullptr) throw Raised();
+    const Ref text = tuple(made(py.PyObject_Str(exception.get())));
+    return Items(text.get()).text();
+  } catch (const Raised&) {
+    py.PyErr_Clear();
+    return "an exception without text";
+  }
+}
+
+mneme_status take_exception(mneme_error* error) {
+  Ref exception = take_set();
+  try {
     const Ref arguments = tuple(std::move(exception));
     const Ref described = made(py.PyObject_CallObject(objects.describe_error, arguments.get()));
     Items items(described.get());

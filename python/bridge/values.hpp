@@ -114,7 +114,9 @@ class Items {
 [[noreturn]] void raise_host_error(mneme_status status, const mneme_error& error);
 // Raises the runtime's HostError with a text of the bridge itself.
 [[noreturn]] void raise(mneme_status status, const std::string& text);
-// The exception that is set, which is none afterwards, as an error with the line of the memory's
+// The text of the exception that is set, which is none afterwards.
+std::string take_text();
+// The same with the runtime's description: as an error with the line of the memory's
 // own files.
 mneme_status take_exception(mneme_error* error);
 

@@ -12,11 +12,13 @@ INTERNAL = 13
 
 
 class HostError(RuntimeError):
-    """The program, or this package, refused a call of a memory. `code` is the ABI's."""
+    """The program, or this package, refused a call of a memory. `code` is the ABI's; `place` are file and line, where the
+    traceback does not lead to them."""
 
-    def __init__(self, message: str, code: int = INVALID_ARGUMENT) -> None:
+    def __init__(self, message: str, code: int = INVALID_ARGUMENT, place: tuple[str, int] = ("", 0)) -> None:
         super().__init__(message)
         self.code = code
+        self.place = place
 
 
 class MemoryFileError(ValueError):

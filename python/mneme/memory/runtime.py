@@ -146,6 +146,7 @@ def describe_error(error: BaseException) -> tuple[int, str, int, str]:
             file, line, is_own = name, trace.tb_lineno, name in _own_files
         trace = trace.tb_next
     if isinstance(error, HostError):
+        file, line = error.place if error.place[0] else (file, line)
         return error.code, file, line, str(error)
     is_memory = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
@@ -188,9 +189,18 @@ def run_hook(memory: Memory, hook: str, *arguments: Any) -> Any:
     return getattr(memory, hook)(*arguments)
 
 
+def _expect(memory: Memory, hook: str, result: Any, kind: type, words: str) -> None:
+    if not isinstance(result, kind):
+        code = getattr(type(memory), hook).__code__
+        raise HostError(f"{hook} gives a {type(result).__name__}: expected {words}", place=(code.co_filename, code.co_firstlineno))
+
+
 def begin(memory: Memory, segment: tuple[Any, ...]) -> Optional[tuple[Any, ...]]:
     riders: Optional[Riders] = run_hook(memory, "begin", Segment(memory, segment))
-    return None if riders is None else (riders.rows, riders.valid, riders.unseen)
+    if riders is None:
+        return None
+    _expect(memory, "begin", riders, Riders, "mneme.Riders or None")
+    return riders.rows, riders.valid, riders.unseen
 
 
 def absorb(memory: Memory, segment: tuple[Any, ...], layer: int, flags: int, rows: tuple[Any, ...], x: Any, z: Any, lse: Any,
@@ -209,7 +219,11 @@ def ride(memory: Memory, segment: tuple[Any, ...], layer: int, riders: int, q: A
          is_last: int) -> Any:
     given = Ride(memory, riders=riders, q=q, k=k, v=v, hidden=hidden, is_last=bool(is_last))
     given.valid = valid
-    return run_hook(memory, "ride", Layer(memory, segment, layer, None), given)
+    result = run_hook(memory, "ride", Layer(memory, segment, layer, None), given)
+    if result is not None:
+        import torch
+        _expect(memory, "ride", result, torch.Tensor, "a tensor")
+    return result
 
 
 def read(memory: Memory, segment: tuple[Any, ...], layer: int, site: int, q: Any, k: Any, v: Any, z: Any, lse: Any,
@@ -218,9 +232,8 @@ def read(memory: Memory, segment: tuple[Any, ...], layer: int, site: int, q: Any
     result = run_hook(memory, "read", ReadingLayer(memory, segment, layer, x), given)
     if result is None:
         return Read(0)
-    if not isinstance(result, Read):
-        raise HostError(f"read gives a {type(result).__name__}: expected mneme.add(tensor), gate, lse, replace or nothing")
-    return result
+    _expect(memory, "read", result, Read, "mneme.add(tensor), gate, lse, replace or nothing")
+    return result  # type: ignore[no-any-return]
 
 
 def finish(memory: Memory, segment: tuple[Any, ...], top: Any, targets: Any, logp: Any, layers: Any, riders: Any) -> None:
