@@ -34,6 +34,7 @@ def describe(path: Path) -> dict[str, Any]:
     before = set(sys.modules)
     module = _import(path)
     cls = _memory_of(module, path)
+    options = _checked_options(cls, path)
     _check_texts(cls, path)
     files = [_file_of(path.stem, path, path)]
     files += [_file_of(name, file, path) for name, file in _own_modules(before, path)]
@@ -45,7 +46,7 @@ def describe(path: Path) -> dict[str, Any]:
         "class": cls.__name__,
         "losses": list(cls.losses),
         "hooks": _hooks_of(cls, path),
-        "options": [description(key, option) for key, option in _checked_options(cls, path)],
+        "options": [description(key, option) for key, option in options],
         "files": files,
         "python": ".".join(map(str, sys.version_info[:3])),
         "torch": _version_of("torch"),
@@ -124,8 +125,6 @@ def _hooks_of(cls: type[Memory], path: Path) -> list[str]:
     hooks = [hook for hook in HOOKS if cls.has(hook)]
     for name in [*hooks, "setup"]:
         function = getattr(cls, name)
-        if isinstance(function, Option):
-            raise MemoryFileError(f"the option {name} has the name of a hook: give it another one", str(path), _line_of(cls))
         if not callable(function):
             raise MemoryFileError(f"{cls.__name__}.{name} is no function", str(path), _line_of(cls))
         if (inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function)
@@ -141,8 +140,8 @@ def _checked_options(cls: type[Memory], path: Path) -> list[tuple[str, Option]]:
     options = options_of(cls)
     for key, _ in options:
         if hasattr(Memory, key):
-            raise MemoryFileError(f"the option {key} has a name that mneme.Memory uses: give it another one", str(path),
-                                  _line_of(cls))
+            what = "the name of a hook" if key in (*HOOKS, "setup") else "a name that mneme.Memory uses"
+            raise MemoryFileError(f"the option {key} has {what}: give it another one", str(path), _line_of(cls))
         if not _KEY.match(key):
             raise MemoryFileError(f"the option {key}: expected small letters, digits and _", str(path), _line_of(cls))
     return options

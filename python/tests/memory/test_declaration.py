@@ -1,0 +1,123 @@
+"""The declaration of a memory: what `python -m mneme.memory describe` says, and what it refuses. No torch is needed."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+PYTHON = Path(__file__).resolve().parents[2]
+
+MEMORY = """\
+import mneme.memory as mneme
+
+
+class Decay(mneme.Memory):
+    id = "org.example.decay"
+    version = "1.2.0"
+    summary = "decays"
+    losses = ["size", "gate"]
+    decay = mneme.real(0.9, 0.0, 1.0, "weight of the past", trained=True)
+    rows = mneme.integer(mneme.REQUIRED, 1, mneme.UNLIMITED, "rows that are kept", at_evaluation=True)
+    mode = mneme.choice("mean", "mean|max", "how rows are joined")
+    scales = mneme.reals([1, 0.5], "scales")
+
+    def absorb(self, layer, rows):
+        pass
+"""
+
+
+class Declaration(unittest.TestCase):
+    def setUp(self) -> None:
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.path = Path(self.folder.name).resolve() / "my_memory.py"
+
+    def describe(self, text: str) -> dict:
+        self.path.write_text(text)
+        environment = {**os.environ, "PYTHONPATH": str(PYTHON)}
+        done = subprocess.run([sys.executable, "-B", "-m", "mneme.memory", "describe", str(self.path)], capture_output=True,
+                              text=True, check=False, env=environment)
+        answer = json.loads(done.stdout)
+        self.assertEqual(done.returncode, 1 if "error" in answer else 0, done.stderr)
+        return answer
+
+    def refuse(self, text: str, message: str, line: int = 0, file: str = "my_memory.py") -> None:
+        error = self.describe(text)["error"]
+        self.assertIn(message, error["message"])
+        self.assertEqual(error["line"], line, error)
+        self.assertEqual(Path(error["file"]).name, file)
+
+    def test_names_options_hooks_and_losses(self) -> None:
+        said = self.describe(MEMORY)
+        self.assertEqual((said["revision"], said["id"], said["version"]), (1, "org.example.decay", "1.2.0"))
+        self.assertEqual((said["class"], said["summary"]), ("Decay", "decays"))
+        self.assertEqual((said["hooks"], said["losses"]), (["absorb"], ["size", "gate"]))
+        options = {option["key"]: option for option in said["options"]}
+        self.assertEqual(list(options), ["decay", "rows", "mode", "scales"])
+        self.assertEqual((options["decay"]["type"], options["decay"]["default"]), ("real", 0.9))
+        self.assertEqual((options["decay"]["low"], options["decay"]["high"], options["decay"]["trained"]), (0.0, 1.0, True))
+        self.assertEqual((options["rows"]["default"], options["rows"]["required"]), (None, True))
+        self.assertEqual((options["rows"]["low"], options["rows"]["high"], options["rows"]["at_evaluation"]), (1, None, True))
+        self.assertEqual(options["mode"]["choices"], ["mean", "max"])
+        self.assertEqual(options["scales"]["default"], [1, 0.5])
+        self.assertEqual([(file["module"], file["name"]) for file in said["files"]], [("my_memory", "my_memory.py")])
+
+    def test_packs_the_modules_beside_it_and_no_others(self) -> None:
+        (self.path.parent / "parts").mkdir()
+        (self.path.parent / "parts" / "__init__.py").write_text("")
+        (self.path.parent / "parts" / "deep.py").write_text("HALF = 0.5\n")
+        (self.path.parent / "unused.py").write_text("")
+        files = self.describe("import json\nfrom parts import deep\n" + MEMORY)["files"]
+        self.assertEqual([(file["module"], file["name"], file["is_package"]) for file in files],
+                         [("my_memory", "my_memory.py", False), ("parts", "parts/__init__.py", True),
+                          ("parts.deep", "parts/deep.py", False)])
+
+    def test_what_a_file_prints_is_no_part_of_the_answer(self) -> None:
+        self.assertEqual(self.describe("print('{')\nimport os\nos.write(1, b'[')\n" + MEMORY)["id"], "org.example.decay")
+
+    def test_a_base_class_is_a_part_of_the_memory(self) -> None:
+        said = self.describe(MEMORY + "\n\nclass More(Decay):\n    decay = mneme.real(0.5, 0.0, 1.0, 'other')\n")
+        self.assertEqual(said["class"], "More")
+        self.assertEqual({option["key"]: option["default"] for option in said["options"]}["decay"], 0.5)
+
+    def test_refuses_files_that_are_no_memory(self) -> None:
+        self.refuse("x = 1\n", "has no memory: expected one class that derives from mneme.Memory")
+        self.refuse("import mneme.memory as mneme\nclass A(\n", "SyntaxError: ", 2)
+        self.refuse("x = 1\nraise ValueError('no')\n", "ValueError: no", 2)
+        self.refuse("import sys\nsys.exit(0)\n", "SystemExit: 0", 2)
+        self.refuse("import no_such_module\n", "ModuleNotFoundError: No module named 'no_such_module'", 1)
+        two = MEMORY + "\n\nclass Other(mneme.Memory):\n    id = 'b'\n    def absorb(self, layer, rows): pass\n"
+        self.refuse(two, "has 2 memories, Decay (line 4), Other (line 18): expected one class a file", 18)
+
+    def test_refuses_a_module_that_fails_with_its_own_line(self) -> None:
+        (self.path.parent / "helper.py").write_text("\n\n1 / 0\n")
+        self.refuse("import helper\n" + MEMORY, "ZeroDivisionError", 3, "helper.py")
+
+    def test_refuses_declarations_that_the_program_would_not_take(self) -> None:
+        def changed(old: str, new: str) -> str:
+            self.assertIn(old, MEMORY)
+            return MEMORY.replace(old, new)
+
+        self.refuse(changed('id = "org.example.decay"', 'id = "my decay"'), 'Decay.id is "my decay": expected letters', 4)
+        self.refuse(changed('    id = "org.example.decay"\n', ""), 'Decay.id is ""', 4)
+        self.refuse(changed('version = "1.2.0"', "version = 1.2"), "Decay.version is no text: 1.2", 4)
+        self.refuse(changed('losses = ["size", "gate"]', 'losses = "size"'), "Decay.losses is a text: expected a list", 4)
+        self.refuse(changed("mode = mneme", "setup = mneme"), "the option setup has the name of a hook", 4)
+        self.refuse(changed("mode = mneme", "has = mneme"), "the option has has a name that mneme.Memory uses", 4)
+        self.refuse(changed("mode = mneme", "Mode = mneme"), "the option Mode: expected small letters, digits and _", 4)
+        self.refuse(changed("        pass\n", "        yield\n"), "the hook absorb is a generator or async", 14)
+        self.refuse(changed("    def absorb", "    async def absorb"), "the hook absorb is a generator or async", 14)
+        self.refuse(changed("    def absorb(self, layer, rows):\n        pass\n", "    absorb = 3\n"),
+                    "Decay.absorb is no function", 4)
+        self.refuse(changed("    def absorb", "    def absorbs"), "Decay has no hook: expected one of begin, absorb", 4)
+        self.refuse(changed("real(0.9, 0.0", "real(0.9, 0.95"), "ValueError: the default 0.9 is not from 0.95 to 1.0", 9)
+        self.refuse(changed('choice("mean"', 'choice("sum"'), "the default 'sum' is none of the choices mean, max", 11)
+        self.refuse(changed("reals([1, 0.5]", "integers([1, 0.5]"), "a default of type integers was expected, got 0.5", 12)
+        self.refuse(changed("at_evaluation=True", "at_evaluation=True, trained=True"), "either at_evaluation or trained", 10)
+
+
+if __name__ == "__main__":
+    unittest.main()

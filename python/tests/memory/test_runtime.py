@@ -1,0 +1,148 @@
+"""What the bridge calls, without the program: modules of a memory, places of errors, and the torch that is refused."""
+
+import sys
+import types
+import unittest
+from importlib import metadata
+from unittest import mock
+
+from mneme.memory import HostError, constant, normal, runtime
+from mneme.memory.segment import Queries
+from mneme.memory.setup import Setup
+
+SIZES = (2, 64, 4, 16, 2, (0, 1), 16, 3, "relative", 4, 0.1, 2)
+
+
+def files(**texts: str) -> runtime._Files:
+    """Modules by their name with __ in place of dots; those that end in _init are packages."""
+    return runtime._Files(tuple(
+        (name.removesuffix("_init").replace("__", "."), name + ".py", text, name.endswith("_init")) for name, text in texts.items()))
+
+
+class Files(unittest.TestCase):
+    def test_modules_of_two_builds_are_apart(self) -> None:
+        first = files(main="import helper\nvalue = helper.VALUE\n", helper="VALUE = 1\n").load("main")
+        second = files(main="import helper\nvalue = helper.VALUE\n", helper="VALUE = 2\n").load("main")
+        self.assertEqual((first.value, second.value), (1, 2))
+        self.assertNotIn("helper", sys.modules)
+        self.assertIs(sys.modules[first.__name__], first)
+
+    def test_imports_find_own_modules_in_every_form(self) -> None:
+        main = files(
+            main="import math\nimport parts.deep\nimport parts.deep as deep\nfrom parts import deep as again, NAME\n"
+                 "from parts.deep import one\n\ndef later():\n    import parts.late\n    return parts.late.two\n",
+            parts_init="NAME = 'parts'\nfrom . import deep\n",
+            parts__deep="from .late import two\nfrom . import late\none = two - 1\n",
+            parts__late="two = 2\n").load("main")
+        self.assertIs(main.parts.deep, main.deep)
+        self.assertIs(main.again, main.deep)
+        self.assertEqual((main.NAME, main.one, main.later(), main.math.floor(1.5)), ("parts", 1, 2, 1))
+
+    def test_a_folder_without_an_init_is_a_package(self) -> None:
+        self.assertEqual(files(main="from folder.part import x\n", folder__part="x = 3\n").load("main").x, 3)
+
+    def test_a_module_that_nobody_has_is_named(self) -> None:
+        with self.assertRaisesRegex(ModuleNotFoundError, "no_such_module"):
+            files(main="import no_such_module\n").load("main")
+
+
+class Errors(unittest.TestCase):
+    def described(self, text: str, *arguments: object) -> tuple:
+        try:
+            files(place=text).load("place").f(*arguments)
+        except BaseException as error:
+            return runtime.describe_error(error)
+        self.fail("no error")
+
+    def test_name_the_innermost_line_of_the_memory(self) -> None:
+        text = "import json\n\n\ndef f():\n    json.loads('{')\n"
+        code, file, line, words = self.described(text)
+        self.assertEqual((code, file, line), (13, "place.py", 5))
+        self.assertIn("JSONDecodeError: Expecting property name", words)
+
+    def test_keep_the_code_of_the_host(self) -> None:
+        def refuse() -> None:
+            raise HostError("expected another shape", 3)
+
+        self.assertEqual(self.described("def f(g):\n    g()\n", refuse), (3, "place.py", 2, "expected another shape"))
+
+    def test_of_memory_have_a_code_of_their_own(self) -> None:
+        self.assertEqual(self.described("def f():\n    raise MemoryError\n"), (6, "place.py", 2, "MemoryError"))
+
+    def test_of_syntax_name_their_line(self) -> None:
+        self.assertEqual(self.described("x = 1\ndef f(:\n")[1:3], ("place.py", 2))
+
+
+class Torch(unittest.TestCase):
+    def refusal(self, installed: object) -> str:
+        with mock.patch.object(metadata, "version", side_effect=installed), self.assertRaises(HostError) as caught:
+            runtime.start("2.11.0", "/lib/libtorch_cpu.so")
+        self.assertEqual(caught.exception.code, 2)
+        return str(caught.exception)
+
+    def test_of_another_version_is_refused_by_both_versions(self) -> None:
+        words = self.refusal(["2.10.1+cu126"])
+        self.assertIn("has torch 2.10.1+cu126, and the program computes with 2.11.0 (/lib/libtorch_cpu.so)", words)
+
+    def test_that_is_missing_is_named(self) -> None:
+        self.assertIn("has no torch: install torch==2.11.0 there", self.refusal(metadata.PackageNotFoundError("torch")))
+
+    def test_that_cannot_be_imported_names_the_library(self) -> None:
+        with mock.patch.dict(sys.modules, {"torch": None}):
+            words = self.refusal(["2.11.0"])
+        self.assertIn("import torch failed in", words)
+        self.assertIn("scripts/setup.sh --python", words)
+
+
+class Declarations(unittest.TestCase):
+    def setUp(self) -> None:
+        self.host = mock.Mock()
+        self.s = Setup(self.host, SIZES)
+
+    def test_sizes_are_those_of_the_backbone(self) -> None:
+        s = self.s
+        self.assertEqual((s.width, s.heads, s.head_width, s.layers, s.served, s.segment), (64, 4, 16, 2, (0, 1), 16))
+        self.assertEqual((s.compute_dtype, s.is_pre_norm, s.is_evaluation, s.kv_heads), ("f64", True, False, 2))
+
+    def test_words_that_are_no_choice_are_refused_with_the_choices(self) -> None:
+        for call, words in (
+            (lambda: self.s.slot("a", [3], scope="lyer"), "scope is 'lyer': expected one of layer, model"),
+            (lambda: self.s.slot("a", [3], gradient="thru"), "gradient is 'thru': expected one of stop, through"),
+            (lambda: self.s.slot("a", [3], normal(0, 1)), "random starts belong to parameters"),
+            (lambda: self.s.slot("a", [3], "gate"), 'no parameter "gate" was declared in setup; declared: none'),
+            (lambda: self.s.queue("a", kind="keys"), "kind is 'keys': expected one of hidden, normed, keys_values"),
+            (lambda: self.s.wants("read_w"), "an input is 'read_w': expected one of absorb_x"),
+            (lambda: self.s.reads_at("head"), "site is 'head': expected one of heads, out"),
+        ):
+            with self.subTest(words), self.assertRaises(HostError) as caught:
+                call()
+            self.assertIn(words, str(caught.exception))
+
+    def test_become_calls_of_the_host(self) -> None:
+        self.host.add_parameter.return_value = 7
+        self.s.parameter("gate", [64], constant(0.5), scope="model", lr_factor=2.0, group="none")
+        self.host.add_parameter.assert_called_with("gate", 1, (64,), 1, 0.5, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 2.0, "none")
+        self.s.slot("mean", [-1, 64], "gate", gradient="through")
+        self.host.add_slot.assert_called_with("mean", 0, 0, 1, 1, 0, 0, (-1, 64), 2, 7, 0.0)
+        self.s.queue("past", kind="keys_values", keeps_mass=True, capacity=5)
+        self.host.add_queue.assert_called_with("past", 0, 2, 2, 0, 0, 5)
+
+    def test_traits_follow_from_hooks_and_calls(self) -> None:
+        self.assertEqual(self.s._traits(lambda hook: hook == "absorb"), (0, 0, 2, 0, 0, 0, 0))
+        self.s.reads_at("heads")
+        self.s.wants("absorb_k", "read_q")
+        self.s.absorbs_before_reading()
+        self.s.context_rows(8)
+        self.s.releases()
+        self.assertEqual(self.s._traits(lambda hook: hook in ("absorb", "read", "ride")),
+                         (3, (1 << 4) | (1 << 16), 1, 1, 8, 0, 0))
+
+    def test_inputs_that_are_not_wanted_say_so(self) -> None:
+        queries = Queries(types.SimpleNamespace(_wants=1 << 17), site="out", q=None, k=None)
+        with self.assertRaisesRegex(HostError, r's\.wants\("read_q"\) in setup'):
+            queries.q  # noqa: B018
+        self.assertIsNone(queries.k)
+
+
+if __name__ == "__main__":
+    unittest.main()
