@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "host/backbone/attention/positions.hpp"
+#include "host/backbone/embedding/embedding.hpp"
 
 namespace mneme::backbone {
 
@@ -17,6 +18,12 @@ struct Batch {
   at::Tensor target;                      // [B,T]; undefined = no loss
   std::vector<std::int64_t> valid_count;  // [B]; empty = T each
   at::Tensor types{};                     // [B,T] ids whose embeddings are added; undefined = none
+  // Of a model with several clusters of ids (Model::places_of); empty = looked for where they are
+  // needed, for which the host waits for a device.
+  struct Places {
+    ClusterPlaces input, target, types;
+  };
+  Places places{};
 };
 
 // The results of a segment.

@@ -147,6 +147,7 @@ std::unique_ptr<Model> make_model(const config::ModelConfig& config, const Model
 Model::Model(const config::ModelConfig& config, const ModelSetup& setup)
     : info_(backbone_info(config, setup)),
       vocabulary_(setup.vocabulary),
+      plan_(plan_clusters(config, setup.vocabulary)),
       settings_{config, info_.compute_dtype, slopes_of(config), setup.recomputes,
                 attention_device(setup.device)},
       store_(setup.seed, setup.dtype, setup.device, setup.draws_parameters),
@@ -157,8 +158,7 @@ Model::Model(const config::ModelConfig& config, const ModelSetup& setup)
   if (settings_.is_rotary()) {
     rotary_ = std::make_unique<RotaryTables>(config.rotary, config.head_width, setup.device);
   }
-  const ClusterPlan plan = plan_clusters(config, vocabulary_);
-  embedding_ = std::make_unique<Embedding>(config, plan, init, store_);
+  embedding_ = std::make_unique<Embedding>(config, plan_, init, store_);
   if (config.position == config::PositionScheme::kLearned) {
     learned_positions_ = store_.make(
         "position.embedding", {learned_positions(config, setup), config.width}, init.table());
@@ -176,7 +176,7 @@ Model::Model(const config::ModelConfig& config, const ModelSetup& setup)
     final_norm_ =
         make_norm("final_norm", config.width, config.norm_kind, config.norm_epsilon, init, store_);
   }
-  softmax_ = std::make_unique<Softmax>(config, plan, *embedding_, init, store_);
+  softmax_ = std::make_unique<Softmax>(config, plan_, *embedding_, init, store_);
 }
 
 void Model::weights_changed() {
@@ -218,11 +218,16 @@ std::int64_t Model::longest_segment() const {
   return context == 0 ? 0 : std::max<std::int64_t>(context - context_rows_, 1);
 }
 
-at::Tensor Model::embed(const at::Tensor& ids, const at::Tensor& types, std::int64_t offset,
-                        double dropout, std::vector<WeightRows>* pieces) {
-  at::Tensor x = embedding_->forward(ids, settings_.compute, pieces);
-  if (types.defined()) x = x + embedding_->forward(types, settings_.compute);
-  if (learned_positions_.defined()) x = x + learned_positions_.narrow(0, offset, ids.size(1));
+at::Tensor Model::embed(const Batch& batch, std::int64_t offset, double dropout,
+                        std::vector<WeightRows>* pieces) {
+  const at::ScalarType compute = settings_.compute;
+  at::Tensor x = embedding_->forward(batch.input, compute, pieces, batch.places.input);
+  if (batch.types.defined()) {
+    x = x + embedding_->forward(batch.types, compute, nullptr, batch.places.types);
+  }
+  if (learned_positions_.defined()) {
+    x = x + learned_positions_.narrow(0, offset, batch.input.size(1));
+  }
   return noise_.apply(x, dropout);
 }
 
@@ -272,6 +277,14 @@ Output Model::losses_of(const at::Tensor& top, const at::Tensor& target, bool wa
   return out;
 }
 
+ClusterPlaces Model::places_of_inputs(const std::vector<std::int64_t>& ids) const {
+  return plan_.tables() == 1 ? ClusterPlaces() : places_of(plan_, ids, 0, info_.device);
+}
+
+ClusterPlaces Model::places_of_targets(const std::vector<std::int64_t>& ids) const {
+  return plan_.clusters() == 1 ? ClusterPlaces() : places_of(plan_, ids, 1, info_.device);
+}
+
 at::Tensor Model::log_probabilities(const at::Tensor& top) const {
   const at::NoGradGuard no_grad;
   const tensor::WithoutRowKernels plain(settings_.is_without_row_kernels());
@@ -287,8 +300,7 @@ Output Model::forward(const Batch& batch, memory::SegmentHooks& hooks,
   if (is_training_) noise_.next_segment();
   tables_.begin_segment(dropout);
   std::vector<WeightRows> pieces;
-  at::Tensor h =
-      embed(batch.input, batch.types, 0, dropout, batch.target.defined() ? &pieces : nullptr);
+  at::Tensor h = embed(batch, 0, dropout, batch.target.defined() ? &pieces : nullptr);
   if (options.tap != nullptr) options.tap->embedded = h.detach();
   SegmentScope scope = scope_of(hooks);
   scope.token_valid = valid_mask(batch);
@@ -304,7 +316,7 @@ Output Model::forward(const Batch& batch, memory::SegmentHooks& hooks,
       !(options.may_leave_losses && !hooks.wants_at_finish(MNEME_WANT_FINISH_LOGP))) {
     out = softmax_->forward(noise_.apply(h, dropout).reshape({lanes * tokens, settings_.width}),
                             batch.target.reshape(-1), options.wants_correct, settings_.compute,
-                            pieces);
+                            pieces, batch.places.target);
     for (at::Tensor* t : {&out.nll, &out.best, &out.correct}) {
       if (t->defined()) *t = t->view({lanes, tokens});
     }

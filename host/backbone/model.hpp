@@ -62,6 +62,10 @@ class Model {
   // and correct [n] when asked for. Without dropout and gradient.
   [[nodiscard]] Output losses_of(const at::Tensor& top, const at::Tensor& target,
                                  bool wants_correct) const;
+  // Of ids [n] on the CPU, where the model looks them up in clusters: as inputs and types, or as
+  // targets (-1 = none). Empty where it does not.
+  [[nodiscard]] ClusterPlaces places_of_inputs(const std::vector<std::int64_t>& ids) const;
+  [[nodiscard]] ClusterPlaces places_of_targets(const std::vector<std::int64_t>& ids) const;
   // Log-probabilities of every id after rows of the last layer's output: [n,D] -> [n,V], f32 or
   // f64, without gradient.
   [[nodiscard]] at::Tensor log_probabilities(const at::Tensor& top) const;
@@ -83,10 +87,10 @@ class Model {
 
  private:
   friend class OpenSegment;
-  // ids and types [B,n] (Batch), the first with place `offset` in its segment -> [B,n,D].
+  // Input and types [B,n] of a batch, the first with place `offset` in its segment -> [B,n,D].
   // `pieces` as Embedding::forward fills it; null = not wanted.
-  at::Tensor embed(const at::Tensor& ids, const at::Tensor& types, std::int64_t offset,
-                   double dropout, std::vector<WeightRows>* pieces = nullptr);
+  at::Tensor embed(const Batch& batch, std::int64_t offset, double dropout,
+                   std::vector<WeightRows>* pieces = nullptr);
   // Errors: Error(kUsage) when the model cannot take a segment of this number of tokens.
   void check_segment(std::int64_t tokens) const;
   SegmentScope scope_of(memory::SegmentHooks& hooks);
@@ -98,6 +102,7 @@ class Model {
 
   memory::BackboneInfo info_;
   std::int64_t vocabulary_;
+  ClusterPlan plan_;
   LayerSettings settings_;
   ParameterStore store_;
   Noise noise_;

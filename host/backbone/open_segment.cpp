@@ -24,7 +24,7 @@ at::Tensor OpenSegment::step(const at::Tensor& ids, const at::Tensor& types) {
   SegmentScope scope = model_.scope_of(hooks_);
   scope.past = tokens_;
   std::vector<at::Tensor> outputs;
-  const at::Tensor top = model_.pass(model_.embed(ids, types, tokens_, 0.0), scope,
+  const at::Tensor top = model_.pass(model_.embed({ids, {}, {}, types}, tokens_, 0.0), scope,
                                      outputs_.empty() ? nullptr : &outputs, nullptr, &layers_);
   for (std::size_t layer = 0; layer < outputs.size(); ++layer)
     outputs_[layer].push_back(outputs[layer]);

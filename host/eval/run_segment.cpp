@@ -52,6 +52,16 @@ backbone::Batch make_batch(const data::TokenSegment& segment, std::int64_t vocab
   return batch;
 }
 
+backbone::Batch make_batch(const data::TokenSegment& segment, const backbone::Model& model) {
+  const at::Device device = model.info().device;
+  backbone::Batch batch = make_batch(segment, model.vocabulary(), device);
+  if (device.is_cpu() || !at::GradMode::is_enabled()) return batch;
+  batch.places = {
+      model.places_of_inputs(segment.inputs), model.places_of_targets(segment.targets),
+      segment.types.empty() ? backbone::ClusterPlaces() : model.places_of_inputs(segment.types)};
+  return batch;
+}
+
 namespace {
 
 using memory::first_bad_lane;
@@ -110,7 +120,7 @@ backbone::Output run_segment(backbone::Model& model, memory::Stack& stack,
 backbone::Output run_segment(backbone::Model& model, memory::Stack& stack,
                              memory::StackState& state, const data::TokenSegment& segment,
                              SegmentOptions with) {
-  const backbone::Batch batch = make_batch(segment, model.vocabulary(), stack.backbone().device);
+  const backbone::Batch batch = make_batch(segment, model);
   if (std::ranges::find(segment.reset, 1) != segment.reset.end()) {
     state.reset(segment.reset, with.do_others_go_on);
   }

@@ -20,6 +20,11 @@ namespace mneme::eval {
 [[nodiscard]] backbone::Batch make_batch(const data::TokenSegment& segment, std::int64_t vocabulary,
                                          at::Device device);
 
+// The same for a model. With gradient on a device it has the places of ids in clusters, so that the
+// host does not wait for them: their sizes too are shapes of the batch.
+[[nodiscard]] backbone::Batch make_batch(const data::TokenSegment& segment,
+                                         const backbone::Model& model);
+
 // What a caller of run_segment wants besides the model's output.
 struct SegmentOptions {
   backbone::ForwardOptions forward = {};

@@ -1,18 +1,50 @@
 #include "host/backbone/embedding/embedding.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "host/backbone/linear.hpp"
 #include "host/backbone/parameters.hpp"
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
+#include "host/tensor/to_device.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::backbone {
 
 at::Tensor ClusterPlan::holds(std::int64_t i, const at::Tensor& ids) const {
   return ids.ge(begin(i)).logical_and_(ids.lt(end(i)));
+}
+
+namespace {
+
+// Of so many own places, at most `most`: multiples of 16, and of a quarter of the power of two below.
+std::int64_t room_of(std::int64_t own, std::int64_t most) {
+  const auto below = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(own)));
+  const std::int64_t unit = std::max<std::int64_t>(16, below / 4);
+  return std::min(most, (own + unit - 1) / unit * unit);
+}
+
+}  // namespace
+
+ClusterPlaces places_of(const ClusterPlan& plan, const std::vector<std::int64_t>& ids,
+                        std::int64_t first, at::Device device) {
+  std::vector<std::int64_t> all, sizes;
+  const auto size = static_cast<std::int64_t>(ids.size());
+  for (std::int64_t i = 0; i < plan.clusters(); ++i) {
+    std::vector<std::int64_t> own, others;
+    for (std::int64_t at = 0; i >= first && at < size; ++at) {
+      const std::int64_t id = ids[static_cast<std::size_t>(at)];
+      (id >= plan.begin(i) && id < plan.end(i) ? own : others).push_back(at);
+    }
+    const auto count = static_cast<std::int64_t>(own.size());
+    others.resize(static_cast<std::size_t>(room_of(count, size) - count));
+    all.insert(all.end(), own.begin(), own.end());
+    all.insert(all.end(), others.begin(), others.end());
+    sizes.push_back(count + static_cast<std::int64_t>(others.size()));
+  }
+  return tensor::to_device(at::tensor(all, at::kLong), device).split_with_sizes(sizes);
 }
 
 ClusterPlan plan_clusters(const config::ModelConfig& config, std::int64_t vocabulary) {
@@ -90,14 +122,24 @@ at::Tensor Embedding::scaled(const at::Tensor& rows) const {
   return scale_ == 1.0 ? rows : rows * scale_;
 }
 
-at::Tensor Embedding::rows_by_index(const at::Tensor& ids, at::ScalarType compute) const {
+at::Tensor Embedding::rows_by_index(const at::Tensor& ids, at::ScalarType compute,
+                                    const ClusterPlaces& places) const {
   at::Tensor out = at::zeros({ids.size(0), plan_.width}, tables_[0].options().requires_grad(false));
   for (std::int64_t i = 0; i < plan_.clusters(); ++i) {
-    const at::Tensor index = at::nonzero(plan_.holds(i, ids)).squeeze(1);
+    const at::Tensor is_member = plan_.holds(i, ids);
+    const at::Tensor index =
+        places.empty() ? at::nonzero(is_member).squeeze(1) : places[static_cast<std::size_t>(i)];
     if (index.size(0) == 0) continue;
-    const at::Tensor own = ids.index_select(0, index) - plan_.begin(i);
-    const at::Tensor rows = at::embedding(tables_[static_cast<std::size_t>(i)], own);
-    out = out.index_copy(0, index, projected(i, rows, compute).to(out.scalar_type()));
+    at::Tensor own = ids.index_select(0, index) - plan_.begin(i);
+    at::Tensor is_other;  // by place
+    if (!places.empty()) {
+      is_other = is_member.index_select(0, index).logical_not_();
+      own.masked_fill_(is_other, 0);
+    }
+    const at::Tensor& table = tables_[static_cast<std::size_t>(i)];
+    const at::Tensor rows = projected(i, at::embedding(table, own), compute).to(out.scalar_type());
+    out = is_other.defined() ? out.index_add(0, index, rows.masked_fill(is_other.unsqueeze(1), 0.0))
+                             : out.index_copy(0, index, rows);
   }
   return out;
 }
@@ -114,7 +156,7 @@ at::Tensor Embedding::rows_by_mask(const at::Tensor& ids, at::ScalarType compute
 }
 
 at::Tensor Embedding::forward(const at::Tensor& ids, at::ScalarType compute,
-                              std::vector<WeightRows>* pieces) const {
+                              std::vector<WeightRows>* pieces, const ClusterPlaces& places) const {
   if (pieces != nullptr) pieces->clear();
   if (pieces != nullptr && is_tied_ && plan_.tables() == 1 && at::GradMode::is_enabled()) {
     const SplitWeight split = split_weight(tables_[0], plan_.sizes(), ids);
@@ -122,18 +164,18 @@ at::Tensor Embedding::forward(const at::Tensor& ids, at::ScalarType compute,
     return scaled(projected(0, split.rows, compute).to(tables_[0].scalar_type()));
   }
   const bool may_wait = ids.is_cpu() || at::GradMode::is_enabled();
-  return forward(ids, compute, may_wait ? ClusterLookup::kIndex : ClusterLookup::kMask);
+  return forward(ids, compute, may_wait ? ClusterLookup::kIndex : ClusterLookup::kMask, places);
 }
 
-at::Tensor Embedding::forward(const at::Tensor& ids, at::ScalarType compute,
-                              ClusterLookup lookup) const {
+at::Tensor Embedding::forward(const at::Tensor& ids, at::ScalarType compute, ClusterLookup lookup,
+                              const ClusterPlaces& places) const {
   if (plan_.tables() == 1) {
     return scaled(
         projected(0, at::embedding(tables_[0], ids), compute).to(tables_[0].scalar_type()));
   }
   const at::Tensor flat = ids.reshape(-1);
-  const at::Tensor rows =
-      lookup == ClusterLookup::kMask ? rows_by_mask(flat, compute) : rows_by_index(flat, compute);
+  const at::Tensor rows = lookup == ClusterLookup::kMask ? rows_by_mask(flat, compute)
+                                                         : rows_by_index(flat, compute, places);
   return scaled(rows.view({ids.size(0), ids.size(1), plan_.width}));
 }
 

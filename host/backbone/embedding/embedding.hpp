@@ -44,13 +44,23 @@ struct ClusterPlan {
   [[nodiscard]] std::int64_t tables() const { return div > 1 ? clusters() : 1; }
 };
 
+// Where the ids of each cluster are among n ids: i64 [m] on the ids' device by cluster, the cluster's
+// own first; an absent list = they are looked for. Others follow them, no place twice, so that the
+// sizes of lists are seldom new ones: a quarter of the own at most, or up to 16 places.
+using ClusterPlaces = std::vector<at::Tensor>;
+
+// Of ids on the CPU, -1 = in no cluster, from cluster `first` on; lists before it are empty. Sent to
+// the device without waiting for it.
+ClusterPlaces places_of(const ClusterPlan& plan, const std::vector<std::int64_t>& ids,
+                        std::int64_t first, at::Device device);
+
 // The plan of a model. Errors: Error(kUsage) naming the key for cutoffs beyond the vocabulary, a
 // cluster without width, more tied projections than clusters.
 ClusterPlan plan_clusters(const config::ModelConfig& config, std::int64_t vocabulary);
 
 // How ids find their rows in the tables of several clusters.
 enum class ClusterLookup {
-  kIndex,  // each id in its cluster; the host waits for the device to learn how many these are
+  kIndex,  // each id in its cluster; without places the host waits to learn how many these are
   kMask,   // each id in every cluster, all rows but its own discarded: nothing waits
 };
 
@@ -63,11 +73,12 @@ class Embedding {
   // ids i64 [B,T] -> [B,T,D] scaled; matrix products in `compute`, result in the parameters' dtype.
   // Several clusters are looked up by mask on a device where no gradient is wanted, else by index.
   // With gradient `pieces` receives the clusters' rows of the one table that the softmax uses too,
-  // and is empty where there is no such table; null = not wanted.
+  // and is empty where there is no such table; null = not wanted. places: of all ids, or empty.
   [[nodiscard]] at::Tensor forward(const at::Tensor& ids, at::ScalarType compute,
-                                   std::vector<WeightRows>* pieces = nullptr) const;
+                                   std::vector<WeightRows>* pieces = nullptr,
+                                   const ClusterPlaces& places = {}) const;
   [[nodiscard]] at::Tensor forward(const at::Tensor& ids, at::ScalarType compute,
-                                   ClusterLookup lookup) const;
+                                   ClusterLookup lookup, const ClusterPlaces& places = {}) const;
 
   void weights_changed() { converted_.weights_changed(); }
 
@@ -78,7 +89,8 @@ class Embedding {
   [[nodiscard]] at::Tensor projected(std::int64_t table, const at::Tensor& rows,
                                      at::ScalarType compute) const;
   // Row by row of `ids` [n], of tables of their own.
-  [[nodiscard]] at::Tensor rows_by_index(const at::Tensor& ids, at::ScalarType compute) const;
+  [[nodiscard]] at::Tensor rows_by_index(const at::Tensor& ids, at::ScalarType compute,
+                                         const ClusterPlaces& places) const;
   [[nodiscard]] at::Tensor rows_by_mask(const at::Tensor& ids, at::ScalarType compute) const;
   [[nodiscard]] at::Tensor scaled(const at::Tensor& rows) const;
 

@@ -82,7 +82,8 @@ Softmax::Part Softmax::with_entries(const Part& words, at::ScalarType compute) c
 }
 
 Output Softmax::forward(const at::Tensor& hidden, const at::Tensor& target, bool wants_best,
-                        at::ScalarType compute, const std::vector<WeightRows>& pieces) const {
+                        at::ScalarType compute, const std::vector<WeightRows>& pieces,
+                        const ClusterPlaces& places) const {
   if (plan_.clusters() > 1 && !at::GradMode::is_enabled()) {
     return score(hidden, target, wants_best, compute);
   }
@@ -99,18 +100,18 @@ Output Softmax::forward(const at::Tensor& hidden, const at::Tensor& target, bool
   at::Tensor head_target = target.clone();
   std::vector<at::Tensor> members(1);
   for (std::int64_t i = 1; i < plan_.clusters(); ++i) {
-    const at::Tensor is_member = plan_.holds(i, target);
-    head_target.masked_fill_(is_member, head_size - i);
-    members.push_back(at::nonzero(is_member).squeeze(1));
+    members.push_back(plan_.holds(i, target));
+    head_target.masked_fill_(members.back(), head_size - i);
   }
   at::Tensor nll = linear_nll(head_hidden, head.weight, head.bias, head_target);
   for (std::int64_t i = 1; i < plan_.clusters(); ++i) {
-    const at::Tensor& index = members[static_cast<std::size_t>(i)];
+    const auto at = static_cast<std::size_t>(i);
+    const at::Tensor index = places.empty() ? at::nonzero(members[at]).squeeze(1) : places[at];
     if (index.size(0) == 0) continue;
-    const Part& tail = all[static_cast<std::size_t>(i)];
-    const at::Tensor tail_nll =
-        linear_nll(projected(hidden.index_select(0, index), i, compute), tail.weight, tail.bias,
-                   target.index_select(0, index) - plan_.begin(i));
+    at::Tensor own = target.index_select(0, index) - plan_.begin(i);
+    if (!places.empty()) own.masked_fill_(members[at].index_select(0, index).logical_not_(), -1);
+    const at::Tensor tail_nll = linear_nll(projected(hidden.index_select(0, index), i, compute),
+                                           all[at].weight, all[at].bias, own);
     nll = nll.index_add(0, index, tail_nll);
   }
   Output out;

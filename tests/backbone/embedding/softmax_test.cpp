@@ -1,6 +1,12 @@
 #include "host/backbone/embedding/softmax.hpp"
 
+#include <ATen/record_function.h>
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "host/backbone/embedding/embedding.hpp"
 #include "host/backbone/embedding/linear_nll.hpp"
@@ -247,6 +253,69 @@ TEST(Embedding, ScalesProjectsAndSplits) {
   EXPECT_LT(largest_difference(out[0], row(0, 0)), 1e-12);
   EXPECT_LT(largest_difference(out[1], row(2, 8)), 1e-12);
   EXPECT_LT(largest_difference(out[2], row(1, 2)), 1e-12);
+}
+
+// Lists of places have their own first, and others up to sizes that are few.
+TEST(ClusterPlaces, AreEachClustersOwnAndSomeOthers) {
+  const ClusterPlan plan = plan_clusters(adaptive_config({5, 11}, 2, 8, {}), 20);
+  std::vector<int64_t> ids(200, 3);
+  std::fill_n(ids.begin(), 70, 12);
+  ids[71] = -1;
+  const ClusterPlaces places = places_of(plan, ids, 1, at::kCPU);
+  ASSERT_EQ(places.size(), 3U);
+  EXPECT_EQ(places[0].size(0), 0);  // not wanted
+  EXPECT_EQ(places[1].size(0), 0);  // there is none
+  EXPECT_EQ(places[2].size(0), 80);
+  EXPECT_TRUE(places[2].equal(at::arange(80, at::kLong)));
+  EXPECT_EQ(places_of(plan, ids, 0, at::kCPU)[0].size(0), 160);  // of 129
+  std::fill(ids.begin(), ids.end(), 12);
+  EXPECT_TRUE(places_of(plan, ids, 1, at::kCPU)[2].equal(at::arange(200, at::kLong)));
+  EXPECT_EQ(places_of(plan, {12}, 1, at::kCPU)[2].size(0), 1);
+}
+
+int nonzeros = 0;
+std::unique_ptr<at::ObserverContext> count_nonzero(const at::RecordFunction& function) {
+  nonzeros += std::string(function.name()) == "aten::nonzero";
+  return nullptr;
+}
+
+// What a device does, of which the host asks nothing.
+TEST(ClusterPlaces, GiveLossesAndGradientsWithoutLookingForThem) {
+  const at::Tensor ids = at::tensor({3, 0, 19, 3, 12, 7, 3, 15, 8}, at::kLong).view({1, 9});
+  const at::Tensor target = at::tensor({0, 19, 4, 5, 11, 12, -1, 9, 3}, at::kLong);
+  const auto listed = [](const at::Tensor& t) {
+    return std::vector<int64_t>(t.const_data_ptr<int64_t>(), t.const_data_ptr<int64_t>() + 9);
+  };
+  for (size_t i = 0; i < variants().size(); ++i) {
+    SCOPED_TRACE(testing::Message() << "variant " << i);
+    const Head head(variants()[i], 20);
+    const at::Tensor hidden = random_tensor(4, {9, 12}).set_requires_grad(true);
+    std::vector<at::Tensor> leaves = {hidden};
+    for (const Parameter& p : head.store.all()) leaves.push_back(p.tensor);
+    const auto run = [&](const ClusterPlaces& inputs, const ClusterPlaces& targets) {
+      std::vector<WeightRows> pieces;
+      const at::Tensor rows = hidden + head.embedding.forward(ids, at::kDouble, &pieces, inputs)[0];
+      std::vector<at::Tensor> out = {
+          head.softmax.forward(rows, target, false, at::kDouble, pieces, targets).nll};
+      const std::vector<at::Tensor> grads = torch::autograd::grad(
+          {(out[0] * random_tensor(5, {9})).sum()}, leaves, {}, std::nullopt, false, true);
+      out.insert(out.end(), grads.begin(), grads.end());
+      return out;
+    };
+    const std::vector<at::Tensor> expected = run({}, {});
+    const auto handle = at::addThreadLocalCallback(at::RecordFunctionCallback(count_nonzero));
+    nonzeros = 0;
+    const std::vector<at::Tensor> got = run(places_of(head.plan, listed(ids), 0, at::kCPU),
+                                            places_of(head.plan, listed(target), 1, at::kCPU));
+    at::removeCallback(handle);
+    EXPECT_EQ(nonzeros, 0);
+    for (size_t n = 0; n < got.size(); ++n) {
+      ASSERT_EQ(got[n].defined(), expected[n].defined()) << n;
+      if (got[n].defined()) {
+        EXPECT_LT(largest_difference(got[n], expected[n]), 1e-12) << n;
+      }
+    }
+  }
 }
 
 // By mask as by index: every id of every cluster, and ids that no cluster has.
