@@ -56,6 +56,14 @@ at::Tensor ConvertedWeights::get(const at::Tensor& weight, at::ScalarType comput
   return has_graph && weight.requires_grad() ? CopyFunction::apply(weight, &kept.copy) : kept.copy;
 }
 
+at::Tensor ConvertedWeights::get_rows(const at::Tensor& weight, std::int64_t first,
+                                      const at::Tensor& rows, at::ScalarType compute) {
+  if (rows.scalar_type() == compute || rows.is_meta()) return rows.to(compute);
+  const at::Tensor copy = get(weight.detach(), compute).narrow(0, first, rows.size(0));
+  return at::GradMode::is_enabled() && rows.requires_grad() ? CopyFunction::apply(rows, &copy)
+                                                            : copy;
+}
+
 void ConvertedWeights::weights_changed() {
   std::erase_if(kept_,
                 [](const auto& entry) { return entry.second.weight.storage().use_count() == 1; });

@@ -28,6 +28,9 @@ class ConvertedWeights {
   // A weight that has a graph of its own, because it is computed in each pass, has another copy in
   // each.
   at::Tensor get(const at::Tensor& weight, at::ScalarType compute);
+  // The same of rows of a parameter, from `first` on, which the graph has as a tensor of their own.
+  at::Tensor get_rows(const at::Tensor& weight, std::int64_t first, const at::Tensor& rows,
+                      at::ScalarType compute);
   // Writes the copies anew where they lie, all in one operation, and forgets those of memory that
   // nothing else holds. No graph that has read them may be differentiated afterwards.
   void weights_changed();

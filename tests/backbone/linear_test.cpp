@@ -98,20 +98,36 @@ TEST(ConvertedWeights, ConvertAFrozenWeightOnceInATraining) {
   EXPECT_FALSE(kept.get(at::Tensor(), at::kBFloat16).defined());
 }
 
+TEST(ConvertedWeights, GiveRowsTheirPartOfACopy) {
+  ConvertedWeights kept;
+  const at::Tensor weight = at::arange(12, at::kFloat).view({4, 3}).requires_grad_(true);
+  const at::Tensor rows = weight.narrow(0, 1, 2);
+  const at::Tensor low = kept.get_rows(weight, 1, rows, at::kBFloat16);
+  EXPECT_TRUE(at::equal(low, rows.to(at::kBFloat16)));
+  EXPECT_EQ(low.data_ptr(), kept.get(weight, at::kBFloat16).narrow(0, 1, 2).data_ptr());
+  low.sum().backward();
+  EXPECT_TRUE(at::equal(weight.grad().sum(1), at::tensor({0.0, 3.0, 3.0, 0.0}, at::kFloat)));
+  EXPECT_TRUE(kept.get_rows(weight, 1, rows, at::kFloat).is_same(rows));
+  const at::Tensor frozen = at::ones({4, 3}, at::kFloat);
+  EXPECT_FALSE(kept.get_rows(frozen, 1, frozen.narrow(0, 1, 2), at::kBFloat16).requires_grad());
+}
+
 // Gradients of a training in bf16 that converts weights once, and of one that does it each time.
-TEST(ConvertedWeights, TrainAsNewCopiesDo) {
+void expect_trains_as_new_copies(const config::ModelConfig& config) {
   ModelSetup s = small_setup();
   s.dtype = at::kFloat;
   s.bf16_autocast = true;
-  const auto model = make_model(small_config(), s), other = make_model(small_config(), s);
+  const auto model = make_model(config, s), other = make_model(config, s);
   const Batch batch = batch_of(2, 6, 11);
   for (int step = 0; step < 3; ++step) {
     for (Model* const one : {model.get(), other.get()}) {
       for (const Parameter& p : one->parameters())
         at::Tensor(p.tensor).mutable_grad() = at::Tensor();
-      run_plain(*one, small_config(), s, batch).nll.mean().backward();
+      run_plain(*one, config, s, batch).nll.mean().backward();
       const at::NoGradGuard no_grad;
-      for (const Parameter& p : one->parameters()) at::Tensor(p.tensor).sub_(p.tensor.grad());
+      for (const Parameter& p : one->parameters()) {
+        if (p.tensor.grad().defined()) at::Tensor(p.tensor).sub_(p.tensor.grad());
+      }
       one->weights_changed();
     }
     // The other has copies of new memory, as a resumed training has.
@@ -122,6 +138,15 @@ TEST(ConvertedWeights, TrainAsNewCopiesDo) {
     const Parameter one = model->parameters()[i], two = other->parameters()[i];
     EXPECT_TRUE(at::equal(one.tensor, two.tensor)) << one.name;
   }
+}
+
+// Also of a table that embedding and softmax share, and of its clusters.
+TEST(ConvertedWeights, TrainAsNewCopiesDo) {
+  config::ModelConfig config = small_config();
+  ASSERT_TRUE(config.tie_embedding);
+  expect_trains_as_new_copies(config);
+  config.adaptive = config::AdaptiveConfig{{4, 9}, 1, config.embedding, {}};
+  expect_trains_as_new_copies(config);
 }
 
 }  // namespace

@@ -68,7 +68,8 @@ TEST(Conversions, AreNotOfParametersInALaterStep) {
     batch.target = at::Tensor();
     const at::NoGradGuard no_grad;
     const auto compute = [&] {
-      static_cast<void>(model->log_probabilities(backbone::run_plain(*model, c, s, batch).top.flatten(0, 1)));
+      static_cast<void>(
+          model->log_probabilities(backbone::run_plain(*model, c, s, batch).top.flatten(0, 1)));
     };
     const auto converted_in = [&] {
       const Conversions conversions;

@@ -122,6 +122,7 @@ struct DevicePass {
   std::int64_t block_bytes;
   std::shared_ptr<SharedGradient> gradient;
   std::int64_t first_row;
+  at::Tensor weight;      // in the dtype of the products
   bool is_spent = false;  // gradients lie where the kept logits were
 };
 
@@ -131,7 +132,7 @@ class DeviceNll : public torch::autograd::Function<DeviceNll> {
                             const std::optional<at::Tensor>& bias, const at::Tensor& target,
                             at::Tensor* best, const std::shared_ptr<DevicePass>& pass,
                             const LogitLimits& limits) {
-    const at::Tensor shift = bias.value_or(at::Tensor()), low = weight.to(x.scalar_type());
+    const at::Tensor shift = bias.value_or(at::Tensor()), low = std::exchange(pass->weight, {});
     const std::int64_t ids = weight.size(0);
     const bool is_kept = ids_in(limits.kept, x) >= ids;
     const LogitSummary summary = empty_summary(x, target, best != nullptr);
@@ -223,14 +224,16 @@ at::Tensor linear_nll_by(const CrossEntropyKernels& kernels, const at::Tensor& x
                          const WeightRows& weight, const at::Tensor& bias, const at::Tensor& target,
                          at::Tensor* best, const LogitLimits& limits) {
   const at::Tensor ids = target.contiguous();
+  const at::Tensor low =
+      weight.converted.defined() ? weight.converted : weight.rows.detach().to(x.scalar_type());
   if (at::GradMode::is_enabled()) {
     const auto pass = std::make_shared<DevicePass>(
-        DevicePass{kernels, limits.block, weight.gradient, weight.first});
+        DevicePass{kernels, limits.block, weight.gradient, weight.first, low});
     return DeviceNll::apply(x, weight.rows, tensor::optional_input(bias), ids, best, pass, limits);
   }
   at::Tensor nll;
-  const LogitSummary summary = summarize_by(kernels, x, weight.rows.to(x.scalar_type()), bias, ids,
-                                            best != nullptr, &nll, limits);
+  const LogitSummary summary =
+      summarize_by(kernels, x, low, bias, ids, best != nullptr, &nll, limits);
   if (best != nullptr) *best = summary.best;
   return nll;
 }

@@ -26,7 +26,7 @@ bool has_device_nll();
 // As linear_nll, in blocks of ids whose gradients are made in their place; the backward pass makes
 // them again where they are not kept, and in a second backward pass over the same graph. x, weight
 // and bias as there, but an undefined bias saves a pass over the logits, and a weight of another
-// dtype is converted here, so that its gradient goes to the shared one in its own dtype. All tensors
+// dtype is converted here unless it brings its copy, so that its gradient goes to the shared one in its own dtype. All tensors
 // are on the device of `kernels`.
 at::Tensor linear_nll_by(const kernel::CrossEntropyKernels& kernels, const at::Tensor& x,
                          const WeightRows& weight, const at::Tensor& bias, const at::Tensor& target,

@@ -17,6 +17,7 @@ struct WeightRows {
   // Where their gradient is made, from row `first` on; null = in a tensor of its own.
   std::shared_ptr<SharedGradient> gradient = {};
   std::int64_t first = 0;
+  at::Tensor converted = {};  // in the dtype of the products; undefined = made where it is needed
 };
 
 // A weight [V,d] in pieces of these sizes, which add up to V, and the rows of `ids`, where there

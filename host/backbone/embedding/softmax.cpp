@@ -66,11 +66,19 @@ std::vector<Softmax::Part> Softmax::word_weights(at::ScalarType compute,
       pieces.empty() ? split_weight(converted_.get(weights_[0], compute), sizes).pieces : pieces;
   const std::vector<at::Tensor> biases =
       sizes.size() == 1 ? biases_ : biases_[0].split_with_sizes(sizes);
-  // Elsewhere linear_nll converts them, and makes their gradient where it belongs.
-  const bool converts = sizes.size() > 1 || !tensor::cross_entropy_kernels(weights[0].rows);
+  if (sizes.size() == 1 && tensor::cross_entropy_kernels(weights[0].rows)) {
+    // linear_nll makes their gradient where it belongs.
+    out.push_back({weights[0], biases[0]});
+    out[0].weight.converted = converted_.get(weights_[0].detach(), compute);
+    return out;
+  }
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    const bool is_converted = converts && weights[i].rows.scalar_type() != compute;
-    out.push_back({is_converted ? WeightRows{weights[i].rows.to(compute)} : weights[i], biases[i]});
+    WeightRows own = weights[i];
+    if (own.rows.scalar_type() != compute) {
+      const std::int64_t first = plan_.begin(static_cast<std::int64_t>(i));
+      own = {converted_.get_rows(weights_[0], first, own.rows, compute)};
+    }
+    out.push_back({own, biases[i]});
   }
   return out;
 }

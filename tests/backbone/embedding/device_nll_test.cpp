@@ -173,6 +173,12 @@ TEST(DeviceNll, MakesGradientsOfPiecesOfAWeight) {
     const at::Tensor got = gradient([&](const WeightRows& piece, const at::Tensor& bias) {
       return linear_nll_by(definition(), layer.x, piece, bias, target);
     });
+    const at::Tensor by_copies = gradient([&](const WeightRows& piece, const at::Tensor& bias) {
+      WeightRows with_copy = piece;
+      with_copy.converted = piece.rows.detach().to(type);
+      return linear_nll_by(definition(), layer.x, with_copy, bias, target);
+    });
+    EXPECT_TRUE(by_copies.equal(got));
     const at::Tensor expected = gradient([&](const WeightRows& piece, const at::Tensor& bias) {
       return linear_nll(layer.x, {piece.rows.to(type)}, bias, target);
     });

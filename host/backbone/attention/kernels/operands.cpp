@@ -63,8 +63,7 @@ AttentionOperands::AttentionOperands(const std::vector<at::Tensor>& saved, std::
                                      const kernel::ProbabilityDropout& drawn)
     : dropout(drawn) {
   std::size_t at = 0;
-  for (at::Tensor* t :
-       {&q, &table, &content_bias, &position_bias, &bias, &valid, &slopes}) {
+  for (at::Tensor* t : {&q, &table, &content_bias, &position_bias, &bias, &valid, &slopes}) {
     *t = saved[at++];
   }
   for (std::size_t p = 0; p < n; ++p, at += 2) pieces.push_back({saved[at], saved[at + 1]});
