@@ -26,6 +26,11 @@ const kernel::CrossEntropyKernels* cross_entropy_kernels(const at::Tensor& x) {
   return computes ? kernel::CrossEntropyKernels::for_cuda() : nullptr;
 }
 
+const kernel::SamplingKernels* sampling_kernels(const at::Tensor& x) {
+  const bool computes = x.is_cuda() && has_host_kernels();
+  return computes ? kernel::SamplingKernels::for_cuda() : nullptr;
+}
+
 WithoutHostKernels::WithoutHostKernels() : before_(std::exchange(is_without_kernels, true)) {}
 WithoutHostKernels::~WithoutHostKernels() { is_without_kernels = before_; }
 

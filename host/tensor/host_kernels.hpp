@@ -5,6 +5,7 @@
 
 #include "host/kernel/cross_entropy.hpp"
 #include "host/kernel/rows.hpp"
+#include "host/kernel/sampling.hpp"
 #include "mneme_kernels/cpu/instruction_sets.hpp"
 
 namespace mneme::tensor {
@@ -20,6 +21,7 @@ namespace mneme::tensor {
 // The host's kernels for rows of logits on the device of x: on CUDA, in a program that was built
 // with its sources. Null where this thread uses LibTorch's operations, or the CPU's kernels.
 [[nodiscard]] const kernel::CrossEntropyKernels* cross_entropy_kernels(const at::Tensor& x);
+[[nodiscard]] const kernel::SamplingKernels* sampling_kernels(const at::Tensor& x);
 
 // While one lives, its thread computes with LibTorch's operations instead of the host's kernels, so
 // that all operations can be counted.
