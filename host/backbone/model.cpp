@@ -291,6 +291,11 @@ at::Tensor Model::log_probabilities(const at::Tensor& top) const {
   return softmax_->log_probabilities(top, settings_.compute);
 }
 
+at::Tensor Model::logits(const at::Tensor& top) const {
+  const at::NoGradGuard no_grad;
+  return softmax_->logits(top, settings_.compute);
+}
+
 Output Model::forward(const Batch& batch, memory::SegmentHooks& hooks,
                       const ForwardOptions& options) {
   const std::int64_t lanes = batch.input.size(0), tokens = batch.input.size(1);

@@ -69,6 +69,8 @@ class Model {
   // Log-probabilities of every id after rows of the last layer's output: [n,D] -> [n,V], f32 or
   // f64, without gradient.
   [[nodiscard]] at::Tensor log_probabilities(const at::Tensor& top) const;
+  // The same up to a number of each row's own, in the compute dtype or as log_probabilities().
+  [[nodiscard]] at::Tensor logits(const at::Tensor& top) const;
   // Tokens that a segment may have, with the rows of set_context_rows before it; 0 = any number.
   [[nodiscard]] std::int64_t longest_segment() const;
   // The stack's context capacity of the phase, before the first forward pass of a phase, which

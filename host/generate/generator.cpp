@@ -1,9 +1,9 @@
 #include "host/generate/generator.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "host/base/error.hpp"
@@ -52,7 +52,7 @@ std::int64_t TokenFeeder::held() const {
 
 at::Tensor TokenFeeder::types_of(const at::Tensor& ids) {
   if (marks_.empty()) return {};
-  const at::Tensor given = ids.contiguous();
+  const at::Tensor given = ids.to(at::kCPU).contiguous();
   at::Tensor out = at::empty_like(given);
   const std::int64_t* const id = given.const_data_ptr<std::int64_t>();
   std::int64_t* const type = out.mutable_data_ptr<std::int64_t>();
@@ -117,9 +117,27 @@ void TokenFeeder::multiply(std::int64_t lanes) {
   }
 }
 
+TokenFeeder::Mark TokenFeeder::mark() const {
+  return {state_.clone(), steps_, tokens_, types_, open_types_};
+}
+
+void TokenFeeder::return_to(Mark mark) {
+  const at::NoGradGuard no_grad;
+  open_.reset();
+  hooks_.reset();
+  state_ = std::move(mark.state);
+  steps_.clear();
+  const bool is_open = !mark.steps.empty();
+  types_ = is_open ? std::move(mark.open_types) : std::move(mark.types);
+  if (is_open) step(at::cat(mark.steps, 1));
+  tokens_ = mark.tokens;
+}
+
 FedText TokenFeeder::save() const {
+  std::vector<at::Tensor> steps;
+  for (const at::Tensor& ids : steps_) steps.push_back(ids.to(at::kCPU));
   return {.state = state_.save(stack_.weights_version()),
-          .steps = steps_,
+          .steps = std::move(steps),
           .lanes = lanes(),
           .tokens = tokens_,
           .types = open_ ? open_types_ : types_};
@@ -227,7 +245,7 @@ void Generator::prompt(const std::vector<std::int32_t>& ids) {
   check_ids(ids);
   if (ids.empty()) return;
   at::Tensor all = row_of(ids);
-  if (pending_.defined()) all = at::cat({pending_, all}, 1);
+  if (pending_.defined()) all = at::cat({pending_.to(at::kCPU), all}, 1);
   const std::int64_t fed = all.size(1) - 1;
   if (fed > 0) feeder_->feed(all.narrow(1, 0, fed), options_.prompt_segment);
   pending_ = all.narrow(1, fed, 1);
@@ -261,42 +279,86 @@ void Generator::multiply(std::int64_t samples) {
   pending_ = pending_.expand({samples, 1}).contiguous();
 }
 
-// [B,1] i64 on the CPU; logp [B,V].
-at::Tensor Generator::drawn(const at::Tensor& logp) const {
-  const at::Tensor rows = logp.to(at::kCPU).contiguous();
-  const at::Tensor is_finite = rows.isfinite().all(1);
-  at::Tensor out = at::empty({rows.size(0), 1}, at::kLong);
-  const auto place = static_cast<std::uint64_t>(tokens());
-  for (std::int64_t s = 0; s < rows.size(0); ++s) {
-    if (!is_finite[s].item<bool>()) {
+// [n,B] f64 on the device.
+at::Tensor Generator::uniforms(std::int64_t n) const {
+  at::Tensor out = at::empty({n, samples()}, at::kDouble);
+  double* next = out.mutable_data_ptr<double>();
+  for (std::int64_t i = 0; i < n; ++i) {
+    for (std::int64_t s = 0; s < samples(); ++s) {
+      Random random(options_.seed, {"generate", static_cast<std::uint64_t>(s),
+                                    static_cast<std::uint64_t>(tokens() + i)});
+      *next++ = random.uniform();
+    }
+  }
+  return tensor::to_device(out, stack_.backbone().device);
+}
+
+at::Tensor Generator::drawn(std::int64_t n) {
+  const at::Tensor uniform = uniforms(n);
+  std::vector<at::Tensor> all;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const at::Tensor top = feeder_->feed(pending_, options_.segment);
+    const at::Tensor logits = top.is_cpu() ? model_.log_probabilities(top) : model_.logits(top);
+    all.push_back(draw_rows(options_.ids > 0 ? logits.narrow(1, 0, options_.ids) : logits,
+                            options_.sampling, uniform[i]));
+    // An id that is fed before it was looked at is one of the vocabulary.
+    pending_ = i + 1 < n ? all.back().clamp_min(0) : all.back();
+  }
+  return at::cat(all, 1).to(at::kCPU);
+}
+
+std::int64_t Generator::most_at_once() const {
+  constexpr std::int64_t kOnDevices = 8;
+  if (!options_.type_marks.empty()) return 1;  // types are made of ids on the CPU
+  if (options_.ids_at_once > 0) return options_.ids_at_once;
+  return stack_.backbone().device.is_cpu() ? 1 : kOnDevices;
+}
+
+namespace {
+
+// Passes one token of each sample [B] on, those that run; `place` is for the message.
+void pass_on(const at::Tensor& ids, std::int64_t place, std::vector<std::uint8_t>& runs,
+             const OnToken& on_token) {
+  for (std::size_t s = 0; s < runs.size(); ++s) {
+    const auto id = ids[static_cast<std::int64_t>(s)].item<std::int64_t>();
+    if (id < 0) {
       throw_run(
-          {.where = str("token ", tokens() + 1, ", sample ", s),
+          {.where = str("token ", place + 1, ", sample ", s),
            .failed = "the model's distribution of the next token holds NaN or infinite values",
            .expected = "finite log-probabilities",
            .hint = "the weights or the memory's state overflowed: generate from an earlier "
                    "checkpoint, or in higher precision with --set eval.precision=f32"});
     }
-    Random random(options_.seed, {"generate", static_cast<std::uint64_t>(s), place});
-    out[s][0] = draw(rows[s], options_.sampling, random.uniform());
   }
-  return out;
+  for (std::size_t s = 0; s < runs.size(); ++s) {
+    if (runs[s] == 0) continue;
+    const auto id = ids[static_cast<std::int64_t>(s)].item<std::int64_t>();
+    runs[s] = on_token(static_cast<std::int64_t>(s), static_cast<std::int32_t>(id)) ? 1 : 0;
+  }
 }
+
+}  // namespace
 
 void Generator::generate(std::int64_t count, const OnToken& on_token) {
   if (!pending_.defined()) check_ids({});
   std::vector<std::uint8_t> runs(static_cast<std::size_t>(samples()), 1);
-  for (std::int64_t i = 0; i < count; ++i) {
-    const at::Tensor top = feeder_->feed(pending_, options_.segment);
-    pending_.reset();  // it is part of the text that was fed
-    const at::Tensor logp = model_.log_probabilities(top);
-    const at::Tensor ids = drawn(options_.ids > 0 ? logp.narrow(1, 0, options_.ids) : logp);
-    pending_ = ids;
-    for (std::size_t s = 0; s < runs.size(); ++s) {
-      if (runs[s] == 0) continue;
-      const auto id = ids[static_cast<std::int64_t>(s)][0].item<std::int64_t>();
-      runs[s] = on_token(static_cast<std::int64_t>(s), static_cast<std::int32_t>(id)) ? 1 : 0;
+  for (std::int64_t made = 0, n = 1; made < count; made += n, n *= 2) {
+    n = std::min({n, most_at_once(), count - made});
+    std::optional<TokenFeeder::Mark> before;
+    if (n > 1) before = feeder_->mark();
+    const at::Tensor newest = pending_;
+    const std::int64_t place = tokens();
+    const at::Tensor ids = drawn(n);
+    for (std::int64_t i = 0; i < n; ++i) {
+      pass_on(ids.select(1, i), place + i, runs, on_token);
+      if (std::any_of(runs.begin(), runs.end(), [](std::uint8_t r) { return r != 0; })) continue;
+      if (i + 1 == n) return;
+      // The tokens behind are dropped.
+      feeder_->return_to(std::move(*before));
+      feeder_->feed(at::cat({newest.to(at::kCPU), ids.narrow(1, 0, i)}, 1), options_.segment);
+      pending_ = ids.narrow(1, i, 1);
+      return;
     }
-    if (std::all_of(runs.begin(), runs.end(), [](std::uint8_t r) { return r == 0; })) return;
   }
 }
 
@@ -313,99 +375,6 @@ Generator::Saved Generator::save() const {
 void Generator::restore(const Saved& saved) {
   feeder_ = std::make_unique<TokenFeeder>(model_, stack_, saved.text, options_.type_marks);
   pending_ = saved.pending ? row_of({*saved.pending}) : at::Tensor();
-}
-
-namespace {
-
-struct Candidate {
-  double weight = 0.0;  // probability up to a factor; that of the likeliest token is 1
-  std::int32_t id = 0;
-
-  // Likelier ones first, lower ids among equals.
-  [[nodiscard]] bool comes_after(const Candidate& other) const {
-    return weight != other.weight ? weight < other.weight : id > other.id;
-  }
-};
-
-std::vector<Candidate> candidates_of(const at::Tensor& logp, double temperature) {
-  const at::Tensor values = logp.to(at::kDouble).contiguous();
-  const double* const data = values.const_data_ptr<double>();
-  const double top = *std::max_element(data, data + values.numel());
-  std::vector<Candidate> out(static_cast<std::size_t>(values.numel()));
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    out[i] = {std::exp((data[i] - top) / temperature), static_cast<std::int32_t>(i)};
-  }
-  return out;
-}
-
-double total_of(const std::vector<Candidate>& candidates) {
-  double total = 0.0;
-  for (const Candidate& candidate : candidates) total += candidate.weight;
-  return total;
-}
-
-// The likeliest candidates in order, taken from a heap: a nucleus is small beside the vocabulary.
-// Taking ends after `most` of them, or when those taken exceed `mass`.
-std::vector<Candidate> likeliest(std::vector<Candidate> all, std::size_t most, double mass) {
-  const auto after = [](const Candidate& a, const Candidate& b) { return a.comes_after(b); };
-  std::make_heap(all.begin(), all.end(), after);
-  std::vector<Candidate> out;
-  double taken = 0.0;
-  for (auto end = all.end(); out.size() < most && end != all.begin() && taken <= mass;) {
-    std::pop_heap(all.begin(), end--, after);
-    taken += end->weight;
-    out.push_back(*end);
-  }
-  return out;
-}
-
-void refuse(const char* option, const char* expected, const std::string& got,
-            const char* hint = "") {
-  throw_usage({.where = option,
-               .failed = "tokens cannot be drawn with this value",
-               .expected = expected,
-               .got = got,
-               .hint = hint});
-}
-
-}  // namespace
-
-void check(const Sampling& sampling) {
-  if (!(sampling.temperature > 0.0) || !std::isfinite(sampling.temperature)) {
-    refuse("--temperature", "a number above 0", str(sampling.temperature),
-           sampling.temperature == 0.0 ? "--greedy takes the likeliest token" : "");
-  }
-  if (sampling.top_k < 0) refuse("--top-k", "0 (off) or more", str(sampling.top_k));
-  if (!(sampling.top_p > 0.0 && sampling.top_p <= 1.0)) {
-    refuse("--top-p", "a number above 0 and at most 1 (off)", str(sampling.top_p));
-  }
-  if (!(sampling.min_p >= 0.0 && sampling.min_p < 1.0)) {
-    refuse("--min-p", "a number from 0 (off) to below 1", str(sampling.min_p));
-  }
-}
-
-std::int32_t draw(const at::Tensor& logp, const Sampling& sampling, double uniform) {
-  if (sampling.is_greedy) return static_cast<std::int32_t>(logp.argmax().item<std::int64_t>());
-  std::vector<Candidate> left = candidates_of(logp, sampling.temperature);
-  const auto count = static_cast<std::int64_t>(left.size());
-  if (sampling.top_k > 0 && sampling.top_k < count) {
-    left = likeliest(std::move(left), static_cast<std::size_t>(sampling.top_k), HUGE_VAL);
-  }
-  if (sampling.top_p < 1.0) {
-    const double mass = sampling.top_p * total_of(left);
-    const std::size_t all = left.size();
-    left = likeliest(std::move(left), all, mass);
-  }
-  if (sampling.min_p > 0.0) {
-    std::erase_if(left, [&](const Candidate& c) { return c.weight < sampling.min_p; });
-  }
-  const double target = uniform * total_of(left);
-  double sum = 0.0;
-  for (const Candidate& candidate : left) {
-    sum += candidate.weight;
-    if (sum > target) return candidate.id;
-  }
-  return left.back().id;  // the sum was rounded to just below the total
 }
 
 }  // namespace mneme::generate

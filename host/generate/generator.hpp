@@ -10,34 +10,12 @@
 #include <vector>
 
 #include "host/backbone/open_segment.hpp"
+#include "host/generate/sampling.hpp"
 #include "host/memory/segment/segment_hooks.hpp"
 #include "host/memory/stack/stack.hpp"
 #include "host/memory/state/stack_state.hpp"
 
 namespace mneme::generate {
-
-// --- How the next token is drawn from a distribution ---
-
-// Applied in the order of the fields: each works on what the ones before have left, renormalised.
-// Defaults leave the distribution as it is.
-struct Sampling {
-  bool is_greedy = false;    // the likeliest token, the lowest id among equals; nothing else counts
-  double temperature = 1.0;  // log-probabilities are divided by it; above 0
-  std::int64_t top_k = 0;    // keeps the k likeliest; 0 = all
-  // Keeps tokens, likeliest first, until their probabilities exceed p: the one that crosses p stays
-  // [official LaMemo generation]. In (0, 1]; 1 = all.
-  double top_p = 1.0;
-  double min_p = 0.0;  // drops tokens below min_p times the likeliest one's probability; in [0, 1)
-};
-
-// Error (kUsage) naming the option, its allowed values and its value.
-void check(const Sampling& sampling);
-
-// The token that `uniform` in [0, 1) draws: tokens in descending probability (by id among equals)
-// when top_k or top_p cut, else by id, and the first whose cumulated share exceeds it.
-//   logp [V] f32 or f64 on the CPU, contiguous, finite: log-probabilities, or logits up to a
-//   constant
-[[nodiscard]] std::int32_t draw(const at::Tensor& logp, const Sampling& sampling, double uniform);
 
 // Token types [infinity-former's dialogues]: a token's type is the newest mark at or before it, of
 // a list of marks; before any of them it is the first of the list. The model adds the type's
@@ -77,7 +55,7 @@ class TokenFeeder {
   [[nodiscard]] std::int64_t held() const;
   [[nodiscard]] const memory::StackState& state() const { return state_; }
 
-  // Feeds ids [B,n], on the CPU, in steps that end where a segment has `segment` tokens; there it
+  // Feeds ids [B,n], on the CPU or on the model's device, in steps that end where a segment has `segment` tokens; there it
   // is closed. An open segment that already has this number is closed first. Returns the last
   // layer's output after the newest token, [B,D]. Errors: what the model and hooks throw.
   at::Tensor feed(const at::Tensor& ids, std::int64_t segment);
@@ -85,6 +63,17 @@ class TokenFeeder {
   // lane does not depend on how many there are.
   void multiply(std::int64_t lanes);
   [[nodiscard]] FedText save() const;
+
+  // A place in the text to which return_to() goes back. Shares what the state holds.
+  struct Mark {
+    memory::StackState state;
+    std::vector<at::Tensor> steps;
+    std::int64_t tokens = 0;
+    std::vector<std::int64_t> types, open_types;
+  };
+  [[nodiscard]] Mark mark() const;
+  // Feeds the tokens of the open segment again, in one step: numbers are as before up to rounding.
+  void return_to(Mark mark);
 
  private:
   at::Tensor step(const at::Tensor& ids);
@@ -112,13 +101,16 @@ struct Options {
   // Only ids below it are drawn: a pretrained model may have more than its vocabulary; 0 = all.
   std::int64_t ids = 0;
   TypeMarks type_marks = {};
+  // Tokens that are drawn one after the other before the host looks at them, at most: it waits for
+  // the device then. An answer's first ones are looked at sooner. 0 = 8; on the CPU 1.
+  std::int64_t ids_at_once = 0;
   // Feeds prompts whose beginning has no effect, because there is no memory and they are longer
   // than a segment; otherwise such a prompt is an error.
   bool takes_forgotten_prompts = false;
 };
 
-// Called with every token as it is drawn; returning false ends that sample, an exception ends the
-// generation.
+// Called with every token, in the order of draws; returning false ends that sample, an exception
+// ends the generation.
 using OnToken = std::function<bool(std::int64_t sample, std::int32_t id)>;
 
 // Generation over a model and any memory [LaMemo, generation protocol]: all tokens of the prompt
@@ -179,14 +171,17 @@ class Generator {
   void check_one_sample(const char* what) const;
   void check_ids(const std::vector<std::int32_t>& ids) const;
   void check_prompt_fits(std::int64_t ids) const;
-  [[nodiscard]] at::Tensor drawn(const at::Tensor& logp) const;
+  // Feeds the newest token and draws the next n: ids [B,n], on the CPU, -1 without a distribution.
+  [[nodiscard]] at::Tensor drawn(std::int64_t n);
+  [[nodiscard]] at::Tensor uniforms(std::int64_t n) const;
+  [[nodiscard]] std::int64_t most_at_once() const;
 
   backbone::Model& model_;
   memory::Stack& stack_;
   Options options_;
   bool has_own_chunk_;  // options.prompt_segment was given: --segment does not change it
   std::unique_ptr<TokenFeeder> feeder_;
-  at::Tensor pending_;  // i64 [B,1] on the CPU: the newest token; undefined = none yet
+  at::Tensor pending_;  // i64 [B,1], on any device: the newest token; undefined = none yet
 };
 
 }  // namespace mneme::generate

@@ -140,12 +140,13 @@ TEST(GeneratorErrors, NumbersThatAreNone) {
     for (const backbone::Parameter& p : session.model->parameters()) {
       if (p.name == "softmax.0.bias") at::Tensor(p.tensor.detach())[3] = bad;
     }
-    for (const bool is_greedy : {false, true}) {
-      Generator generator(*session.model, session.stack,
-                          {.segment = 6, .sampling = {.is_greedy = is_greedy}});
+    for (const std::int64_t at_once : {1, 8}) {
+      Generator generator(
+          *session.model, session.stack,
+          {.segment = 6, .sampling = {.is_greedy = at_once == 1}, .ids_at_once = at_once});
       generator.prompt({1, 2, 3});
       try {
-        next(generator, 1);
+        next(generator, 9);
         ADD_FAILURE() << "nothing was thrown";
       } catch (const Error& error) {
         EXPECT_EQ(error.kind(), ErrorKind::kRun);

@@ -132,6 +132,55 @@ TEST_P(Generation, AStoppedSampleLeavesTheOthersAlone) {
   EXPECT_EQ(stopped[2], whole[2]);
 }
 
+// What was fed before the host saw that a text had ended is taken back.
+TEST_P(Generation, ATextDoesNotDependOnHowManyTokensAreDrawnAtOnce) {
+  backbone::MemorySession session = session_with(GetParam());
+  const auto texts = [&](std::int64_t at_once, std::int64_t stop) {
+    Generator generator(*session.model, session.stack,
+                        {.segment = 6, .seed = 5, .ids_at_once = at_once});
+    generator.prompt(random_prompt(9, 3));
+    Ids text;
+    generator.generate(20, [&](std::int64_t, std::int32_t id) {
+      text.push_back(id);
+      return static_cast<std::int64_t>(text.size()) < stop;
+    });
+    EXPECT_EQ(generator.tokens(), 3 + stop);
+    const Generator::Saved saved = generator.save();
+    EXPECT_EQ(saved.pending, text.back());
+    EXPECT_EQ(saved.text.tokens, 2 + stop);
+    if (GetParam().name != "none") generator.prompt(random_prompt(10, 4));
+    const Ids more = next(generator, 9)[0];
+    text.insert(text.end(), more.begin(), more.end());
+    return text;
+  };
+  for (const std::int64_t stop : {1, 3, 5, 12, 20}) {
+    const Ids one = texts(1, stop);
+    for (const std::int64_t at_once : {3, 8}) {
+      EXPECT_EQ(texts(at_once, stop), one) << at_once << " at once, stopped at " << stop;
+    }
+  }
+}
+
+TEST_P(Generation, SamplesThatAreDrawnSeveralTokensAtOnceStopWhereTheyShould) {
+  backbone::MemorySession session = session_with(GetParam());
+  const auto texts = [&](std::int64_t at_once) {
+    Generator generator(*session.model, session.stack,
+                        {.segment = 4, .seed = 2, .ids_at_once = at_once});
+    generator.prompt(random_prompt(12, 2));
+    generator.multiply(3);
+    std::vector<Ids> out(3);
+    generator.generate(12, [&](std::int64_t s, std::int32_t id) {
+      Ids& own = out[static_cast<std::size_t>(s)];
+      own.push_back(id);
+      return static_cast<std::int64_t>(own.size()) < 3 + 3 * s;
+    });
+    EXPECT_EQ(generator.tokens(), 2 + 9);
+    for (const Ids& more : next(generator, 5)) out.push_back(more);
+    return out;
+  };
+  EXPECT_EQ(texts(8), texts(1));
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Generation, testing::ValuesIn(memories()),
                          [](const auto& made) { return made.param.name; });
 

@@ -1,3 +1,5 @@
+#include "host/generate/sampling.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -6,7 +8,6 @@
 #include <numeric>
 
 #include "host/base/random.hpp"
-#include "host/generate/generator.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/base/temporary_folder.hpp"
 
@@ -63,23 +64,66 @@ void expect_shares(const at::Tensor& logp, const Sampling& s) {
   }
 }
 
+const std::vector<Sampling>& ways() {
+  static const std::vector<Sampling> all = {
+      {},
+      {.temperature = 0.7},
+      {.temperature = 2.5},
+      {.top_k = 3},
+      {.top_k = 100},
+      {.top_p = 0.6},
+      {.min_p = 0.3},
+      {.temperature = 1.4, .top_k = 7, .top_p = 0.8, .min_p = 0.2}};
+  return all;
+}
+
+at::Tensor random_logits(Random& random, at::IntArrayRef shape) {
+  at::Tensor out = at::empty(shape, at::kDouble);
+  double* const data = out.mutable_data_ptr<double>();
+  for (int64_t i = 0; i < out.numel(); ++i) data[i] = 1.5 * random.normal();
+  return out;
+}
+
 TEST(Sampling, DrawsTheDistributionThatItsOptionsDefine) {
   Random random(5, {"distributions"});
-  const std::vector<Sampling> ways = {{},
-                                      {.temperature = 0.7},
-                                      {.temperature = 2.5},
-                                      {.top_k = 3},
-                                      {.top_k = 100},
-                                      {.top_p = 0.6},
-                                      {.min_p = 0.3},
-                                      {.temperature = 1.4, .top_k = 7, .top_p = 0.8, .min_p = 0.2}};
   for (int trial = 0; trial < 5; ++trial) {
-    at::Tensor logits = at::empty({12}, at::kDouble);
-    for (int64_t i = 0; i < 12; ++i) logits.mutable_data_ptr<double>()[i] = 1.5 * random.normal();
-    for (std::size_t w = 0; w < ways.size(); ++w) {
+    const at::Tensor logits = random_logits(random, {12});
+    for (std::size_t w = 0; w < ways().size(); ++w) {
       SCOPED_TRACE(testing::Message() << "trial " << trial << ", way " << w);
-      expect_shares(logits.log_softmax(0), ways[w]);
+      expect_shares(logits.log_softmax(0), ways()[w]);
     }
+  }
+}
+
+// Without a device's kernel, and by the definition that such kernels are held against.
+TEST(Sampling, DrawsRowsAsTheDefinitionOfTheKernels) {
+  Random random(6, {"rows"});
+  constexpr int64_t kRows = 40, kIds = 60;
+  at::Tensor logits = random_logits(random, {kRows, kIds});
+  logits.narrow(0, 0, kRows / 2).round_();  // many are equal
+  logits[3][7] = std::nan("");
+  logits[4][59] = -HUGE_VAL;
+  at::Tensor uniform = at::empty({kRows}, at::kDouble);
+  for (int64_t i = 0; i < kRows; ++i) uniform.mutable_data_ptr<double>()[i] = random.uniform();
+  std::vector<Sampling> all = ways();
+  all.push_back({.is_greedy = true});
+  for (std::size_t w = 0; w < all.size(); ++w) {
+    SCOPED_TRACE(testing::Message() << "way " << w);
+    at::Tensor expected = at::empty({kRows, 1}, at::kLong);
+    const kernel::SampledRows rows{.element = kernel::Element::kF64,
+                                   .rows = kRows,
+                                   .ids = kIds,
+                                   .stride = kIds,
+                                   .logits = logits.const_data_ptr(),
+                                   .uniform = uniform.const_data_ptr<double>()};
+    ASSERT_EQ(kernel::SamplingKernels::by_definition().draw(
+                  rows, all[w], expected.mutable_data_ptr<std::int64_t>(), nullptr),
+              nullptr);
+    const at::Tensor got = draw_rows(logits, all[w], uniform);
+    EXPECT_TRUE(got.equal(expected)) << at::cat({got, expected}, 1);
+    EXPECT_EQ(got[3][0].item<std::int64_t>(), -1);
+    EXPECT_EQ(got[4][0].item<std::int64_t>(), -1);
+    EXPECT_GE(got[5][0].item<std::int64_t>(), 0);
   }
 }
 

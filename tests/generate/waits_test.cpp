@@ -1,5 +1,4 @@
-// A step of generation waits for the device once: for the distribution that its token is drawn
-// from.
+// A step of generation does not wait for the device; the host waits once for several tokens.
 #include <ATen/record_function.h>
 #include <c10/util/Exception.h>
 #include <dlfcn.h>
@@ -142,6 +141,8 @@ TEST_P(StepOnCuda, WaitsOnce) {
     next(generator, 1);
     EXPECT_EQ(warnings.take(), 1) << "token " << i;
   }
+  next(generator, 15);  // 1, 2, 4 and 8 tokens at once
+  EXPECT_EQ(warnings.take(), 4);
 }
 
 // Those whose kernels run on CUDA.

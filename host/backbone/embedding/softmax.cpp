@@ -175,21 +175,25 @@ Output Softmax::score(const at::Tensor& hidden, const at::Tensor& target, bool w
 }
 
 at::Tensor Softmax::log_probabilities(const at::Tensor& hidden, at::ScalarType compute) const {
-  const at::ScalarType type = score_dtype(compute);
+  const at::Tensor all = logits(hidden, compute);
+  return plan_.clusters() == 1 ? at::log_softmax(all.to(score_dtype(compute)), 1) : all;
+}
+
+at::Tensor Softmax::logits(const at::Tensor& hidden, at::ScalarType compute) const {
   const std::vector<Part> all = word_weights(compute);
   const auto words = [&](std::int64_t i, const at::Tensor& low) {
     const Part& part = all[static_cast<std::size_t>(i)];
     return linear(low, part.weight.rows, converted_.get(part.bias, compute), compute);
   };
-  const at::Tensor low = projected(hidden, 0, compute);
-  at::Tensor head = words(0, low);
-  if (plan_.clusters() > 1) head = at::cat({head, cluster_entries(low, compute)}, 1);
-  const at::Tensor head_logp = at::log_softmax(head.to(type), 1);
-  if (plan_.clusters() == 1) return head_logp;
+  const at::Tensor low = projected(hidden, 0, compute), head = words(0, low);
+  if (plan_.clusters() == 1) return head;
+  const auto log_softmax = [&](const at::Tensor& rows) {
+    return at::log_softmax(rows.to(score_dtype(compute)), 1);
+  };
+  const at::Tensor head_logp = log_softmax(at::cat({head, cluster_entries(low, compute)}, 1));
   std::vector<at::Tensor> parts = {head_logp.narrow(1, 0, plan_.end(0))};
   for (std::int64_t i = 1; i < plan_.clusters(); ++i) {
-    const at::Tensor tail_logp =
-        at::log_softmax(words(i, projected(hidden, i, compute)).to(type), 1);
+    const at::Tensor tail_logp = log_softmax(words(i, projected(hidden, i, compute)));
     parts.push_back(tail_logp + head_logp.narrow(1, head_logp.size(1) - i, 1));
   }
   return at::cat(parts, 1);

@@ -33,6 +33,8 @@ class Softmax {
   // Log-probabilities of every id, [n,V], without gradient blocks: for generation and tests.
   [[nodiscard]] at::Tensor log_probabilities(const at::Tensor& hidden,
                                              at::ScalarType compute) const;
+  // Log-probabilities up to a number of each row's own, [n,V]; with one cluster in `compute`.
+  [[nodiscard]] at::Tensor logits(const at::Tensor& hidden, at::ScalarType compute) const;
   void weights_changed() { converted_.weights_changed(); }
 
  private:

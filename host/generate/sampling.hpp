@@ -1,0 +1,28 @@
+// How the next token of a text is drawn from the model's distribution.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "host/kernel/sampling.hpp"
+
+namespace mneme::generate {
+
+using kernel::Sampling;
+
+// Error (kUsage) naming the option, its allowed values and its value.
+void check(const Sampling& sampling);
+
+// The token that `uniform` in [0, 1) draws (kernel::SamplingKernels::draw).
+//   logp [V] f32 or f64 on the CPU, contiguous, finite: log-probabilities, or logits up to a
+//   constant
+[[nodiscard]] std::int32_t draw(const at::Tensor& logp, const Sampling& sampling, double uniform);
+
+// The tokens of all samples, i64 [B,1] on the device of the logits [B,V], which the host does not
+// wait for; -1 for a row with a number that is not finite. uniform [B] f64 on that device. By the
+// device's kernel where there is one, else by draw().
+[[nodiscard]] at::Tensor draw_rows(const at::Tensor& logits, const Sampling& sampling,
+                                   const at::Tensor& uniform);
+
+}  // namespace mneme::generate
