@@ -146,9 +146,8 @@ at::Tensor draw_rows(const at::Tensor& logits, const Sampling& sampling,
   const at::Tensor is_finite = rows.isfinite().all(1);
   const at::Tensor out = at::empty({rows.size(0), 1}, at::kLong);
   for (std::int64_t row = 0; row < rows.size(0); ++row) {
-    out[row][0] = is_finite[row].item<bool>()
-                      ? draw(rows[row], sampling, share[row].item<double>())
-                      : -1;
+    out[row][0] =
+        is_finite[row].item<bool>() ? draw(rows[row], sampling, share[row].item<double>()) : -1;
   }
   return out.to(logits.device());
 }

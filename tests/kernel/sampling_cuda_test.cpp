@@ -114,8 +114,9 @@ struct SampledInputs {
     SampledRows given = rows;
     given.logits = values.data();
     given.uniform = s.is_greedy ? nullptr : static_cast<const double*>(draws.data());
-    EXPECT_EQ(SamplingKernels::for_cuda()->draw(given, s, static_cast<int64_t*>(ids.data()), nullptr),
-              nullptr);
+    EXPECT_EQ(
+        SamplingKernels::for_cuda()->draw(given, s, static_cast<int64_t*>(ids.data()), nullptr),
+        nullptr);
     ids.download();
     std::vector<int64_t> out(uniform.size());
     std::memcpy(out.data(), ids.host(), out.size() * sizeof(int64_t));

@@ -68,8 +68,8 @@ struct Row {
 
   const E* logits;
   std::int64_t ids;
-  T top;      // the largest logit
-  T factor;   // of differences of logits
+  T top;     // the largest logit
+  T factor;  // of differences of logits
   double min_p;
   bool has_cut;
   Place cut;  // with has_cut: the last one that is left
@@ -331,10 +331,13 @@ const char* draw_on_cuda(const SampledRows& rows, const Sampling& sampling, std:
   }
   Rule rule = {sampling, 1};
   while (rows.ids > std::int64_t{1} << (kDigitBits * rule.id_digits)) ++rule.id_digits;
-  const auto run = [&](auto kernel) { return launch(rows.rows, kThreads, stream, kernel, rows, rule, drawn); };
-  const cudaError_t status = rows.element == Element::kF64   ? run(draw_kernel<double, double>)
-                             : rows.element == Element::kF32 ? run(draw_kernel<float, float>)
-                                                             : run(draw_kernel<float, __nv_bfloat16>);
+  const auto run = [&](auto kernel) {
+    return launch(rows.rows, kThreads, stream, kernel, rows, rule, drawn);
+  };
+  const cudaError_t status = rows.element == Element::kF64 ? run(draw_kernel<double, double>)
+                             : rows.element == Element::kF32
+                                 ? run(draw_kernel<float, float>)
+                                 : run(draw_kernel<float, __nv_bfloat16>);
   return status == cudaSuccess ? nullptr : cudaGetErrorString(status);
 }
 
