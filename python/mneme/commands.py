@@ -1,0 +1,197 @@
+"""The program's commands as functions. Each runs the program, shows its progress, and returns what the program made.
+
+Every option of a command is an argument of its name: `--no-store` is `no_store=True`, `--jobs 2` is `jobs=2`, and a list
+gives an option several times; `mneme COMMAND --help` lists them. Errors of all functions: ProgramNotFoundError, VersionError,
+and the ProgramError of the exit status with the program's own text. KeyboardInterrupt reaches the program, which saves what it has.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Optional, Union
+
+from .comparison import Comparison
+from .errors import MnemeError, program_error
+from .evaluation import Evaluation
+from .files import PathLike
+from .outcomes import Generated, Validation
+from .launch import Finished, run_program
+from .run import Run
+
+Value = Union[str, int, float, Path, bool, None]
+Option = Union[Value, Sequence[Union[str, int, float, Path]]]
+Settings = Mapping[str, Any]
+Folder = Union[str, "os.PathLike[str]"]
+
+
+def train(
+    experiment: Optional[PathLike] = None,
+    *,
+    memory: Optional[PathLike] = None,
+    run: Optional[Folder] = None,
+    settings: Optional[Settings] = None,
+    resume: Optional[Folder] = None,
+    progress: bool = True,
+    **options: Option,
+) -> Run:
+    """Trains an experiment, or continues a run with `resume`. Returns the run.
+
+    `memory`: a memory file in place of the experiment's [memory]. `run`: the folder to make.
+    `settings`: keys of the experiment, `{"train.steps": 100}`.
+    """
+    _refuse("train", options)
+    words = [] if experiment is None else [str(experiment)]
+    given = {"memory": memory, "run": run, "resume": resume, **options}
+    finished, info = _run(["train", *words, *_words(given), *_settings(settings)], progress)
+    if finished.status != 0 or info is None:
+        raise program_error(finished.text, finished.status, ["train", *words])
+    return Run(info["run"])
+
+
+def compare(
+    experiment: Union[PathLike, Sequence[Folder]],
+    memories: Sequence[PathLike] = (),
+    *,
+    seeds: Optional[int] = None,
+    run: Optional[Folder] = None,
+    settings: Optional[Settings] = None,
+    jobs: Optional[int] = None,
+    progress: bool = True,
+    **options: Option,
+) -> Comparison:
+    """Trains one model with each of the memories, the first the baseline, and compares them. Finished runs are used again.
+
+    `memories`: memory files, each perhaps with settings of its own, "my_memory.toml,tier.0.rows=64". `run`: the comparison's
+    folder, by default runs/compare-<experiment>. `jobs`: runs side by side. Errors: ProgramError, whose `result` is the
+    Comparison where there is one, such as after a run that failed or a memory that failed a check.
+    """
+    if not isinstance(experiment, (str, Path)):
+        raise MnemeError(
+            "compare: expected an experiment file; runs that are trained are compared by `mneme report RUN1 RUN2 --out DIR` "
+            "and read by mneme.Comparison(DIR)"
+        )
+    _refuse("compare", options)
+    folder = Path(run) if run is not None else Path("runs") / f"compare-{Path(experiment).stem}"
+    given = {"memory": list(memories), "seeds": seeds, "jobs": jobs, "run": folder, **options}
+    words = ["compare", str(experiment), *_words(given), *_settings(settings)]
+    finished = run_program(words, progress)
+    if finished.status != 0:
+        has_result = (folder / "report" / "report.json").is_file() and (folder / "comparison.json").is_file()
+        result = Comparison(folder) if has_result and finished.status == 1 else None
+        raise program_error(finished.text or finished.out.strip(), finished.status, words, result)
+    return Comparison(folder)
+
+
+def evaluate(
+    run: Folder,
+    *,
+    split: str = "valid",
+    memory: Optional[PathLike] = None,
+    settings: Optional[Settings] = None,
+    progress: bool = True,
+    **options: Option,
+) -> Evaluation:
+    """Evaluates a run's last weights, or those of `checkpoint`, on a split. Returns the evaluation.
+
+    The run's folder keeps it.
+
+    `memory`: a memory file in place of the run's own.
+    """
+    words = ["eval", os.fspath(run), *_words({"split": split, "memory": memory, **options}), *_settings(settings)]
+    finished, _ = _run(words, progress)
+    if finished.status != 0:
+        raise program_error(finished.text, finished.status, words)
+    newest = max(
+        Path(run).glob(f"evaluations/{split}-*/evaluation.json"), key=lambda path: path.stat().st_mtime_ns, default=None
+    )
+    if newest is None:
+        raise MnemeError(f"{os.fspath(run)}: the evaluation was not stored; {finished.text or 'leave out no_store'}")
+    return Evaluation(newest.parent)
+
+
+def generate(
+    run: Folder,
+    prompt: Optional[str] = None,
+    *,
+    tokens: int = 256,
+    prompt_ids: Optional[Sequence[int]] = None,
+    progress: bool = True,
+    **options: Option,
+) -> Generated:
+    """Continues a prompt, a text or ids, by `tokens` tokens.
+
+    Options: `greedy`, `temperature`, `top_p`, `seed`, `samples`, ...
+    """
+    ids = None if prompt_ids is None else ",".join(map(str, prompt_ids))
+    words = ["generate", os.fspath(run), *_words({"prompt": prompt, "prompt_ids": ids, "tokens": tokens, **options})]
+    finished, info = _run(words, progress)
+    if finished.status != 0 or info is None:
+        raise program_error(finished.text, finished.status, words)
+    return Generated(info)
+
+
+def validate(plugin: PathLike, *, settings: Optional[Settings] = None, progress: bool = True, **options: Option) -> Validation:
+    """Checks a plugin in small models. A check that fails is no error: see `Validation.passed` and `.failures`.
+
+    `settings`: options of the plugin, `{"rows": 8}`. Options: `only`, `exclude`, `seed`, `jobs`, ...
+    """
+    words = ["plugins", "validate", str(plugin), *_words(options), *_settings(settings)]
+    finished, info = _run(words, progress)
+    if info is None or "checks" not in info or finished.status < 0 or finished.status > 128:
+        raise program_error(finished.text, finished.status, words)
+    return Validation(info)
+
+
+def _refuse(command: str, options: Mapping[str, Option]) -> None:
+    """Errors: MnemeError for options with which the command makes no folder that could be returned."""
+    for name in ("dry_run", "suite"):
+        if options.get(name):
+            raise MnemeError(
+                f"{command}: {name} makes no {'run' if command == 'train' else 'comparison of its own'}; use the "
+                f"command line: mneme {command} --{name.replace('_', '-')}"
+            )
+
+
+def _run(words: list[str], is_shown: bool) -> tuple[Finished, Optional[dict[str, Any]]]:
+    """Runs the program with --json. The object is None where the program wrote none."""
+    with tempfile.TemporaryDirectory(prefix="mneme-") as folder:
+        path = Path(folder) / "out.json"
+        finished = run_program([*words, "--json", str(path)], is_shown)
+        return finished, json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+
+
+def _words(options: Mapping[str, Any]) -> list[str]:
+    """Options as the words of a command line. None and False leave one out."""
+    words: list[str] = []
+    for name, value in options.items():
+        option = "--" + name.replace("_", "-")
+        if value is None or value is False:
+            continue
+        if value is True:
+            words.append(option)
+            continue
+        for one in value if isinstance(value, (list, tuple)) else [value]:
+            words.append(f"{option}={os.fspath(one) if isinstance(one, os.PathLike) else one}")
+    return words
+
+
+def _settings(settings: Optional[Settings]) -> list[str]:
+    """Settings as the program reads them: TOML values. None removes a key."""
+    words: list[str] = []
+    for key, value in (settings or {}).items():
+        words.append(f"--unset={key}" if value is None else f"--set={key}={_toml(value)}")
+    return words
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        return (
+            "[" + ", ".join(json.dumps(one, ensure_ascii=False) if isinstance(one, str) else _toml(one) for one in value) + "]"
+        )
+    return str(value)

@@ -1,0 +1,99 @@
+"""Files of runs and comparisons: JSON with a version, lines of JSON, columns of a safetensors file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Union
+
+from .errors import FormatError, VersionError
+
+if TYPE_CHECKING:
+    import numpy
+
+PathLike = Union[str, Path]
+
+_DTYPES = {
+    "F64": "<f8",
+    "F32": "<f4",
+    "F16": "<f2",
+    "I64": "<i8",
+    "I32": "<i4",
+    "I16": "<i2",
+    "I8": "i1",
+    "U8": "u1",
+    "BOOL": "?",
+}
+_HEADER_LENGTH_BYTES = 8
+
+
+def read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise FormatError(
+            f"{path}: there is no such file; the folder is incomplete (`mneme inspect` names all damage)"
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise FormatError(f"{path}: cannot be read: {error}") from None
+
+
+def read_json(path: Path, kind: str, version: int, version_key: str = "version") -> dict[str, Any]:
+    """The object in the file. Errors: FormatError, VersionError where it is of another version than `version`."""
+    try:
+        value = json.loads(read_text(path))
+    except json.JSONDecodeError as error:
+        raise FormatError(f"{path}: no JSON: {error}") from None
+    if not isinstance(value, dict) or value.get("format", kind) != kind:
+        raise FormatError(f'{path}: expected an object with "format": "{kind}"')
+    found = value.get(version_key, version)
+    if found != version:
+        writer = value.get("mneme", "another version")
+        raise VersionError(
+            f"{path}: expected {version_key} {version}, got {found}, written by mneme {writer}; "
+            "install the package of that version"
+        )
+    return value
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """The objects of a file with one a line. An incomplete last line is left out: its writer is at work or was killed."""
+    text = read_text(path)
+    lines = text.split("\n")
+    if lines[-1]:  # no line end: the record is not whole
+        lines[-1] = ""
+    objects = []
+    for number, line in enumerate(lines, 1):
+        if not line:
+            continue
+        try:
+            objects.append(json.loads(line))
+        except json.JSONDecodeError as error:
+            raise FormatError(f"{path}:{number}: no JSON: {error}") from None
+    return objects
+
+
+def map_columns(path: Path) -> dict[str, numpy.ndarray[Any, Any]]:
+    """The tensors of a safetensors file, mapped into memory and read-only: nothing is read before it is used."""
+    import numpy
+
+    try:
+        data = numpy.memmap(path, dtype=numpy.uint8, mode="r")
+        length = int.from_bytes(data[:_HEADER_LENGTH_BYTES].tobytes(), "little")
+        begin = _HEADER_LENGTH_BYTES + length
+        if begin > data.size:
+            raise ValueError(f"its header should have {length} bytes, the file has {data.size}")
+        header = json.loads(data[_HEADER_LENGTH_BYTES:begin].tobytes())
+        columns = {}
+        for name, entry in header.items():
+            if name == "__metadata__":
+                continue
+            first, last = entry["data_offsets"]
+            if begin + last > data.size:
+                raise ValueError(f"the tensor {name} ends behind the file's end")
+            columns[name] = data[begin + first : begin + last].view(_DTYPES[entry["dtype"]]).reshape(entry["shape"])
+        return columns
+    except FileNotFoundError:
+        raise FormatError(f"{path}: there is no such file; `mneme eval` without --no-store writes it") from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise FormatError(f"{path}: no safetensors file, or a damaged one: {error}") from None

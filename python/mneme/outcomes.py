@@ -1,0 +1,65 @@
+"""What `mneme.generate` and `mneme.validate` return."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+from .tables import html_table, table_of_rows
+
+
+class Generated:
+    """Texts that a run generated."""
+
+    def __init__(self, info: dict[str, Any]) -> None:
+        self.info = info  #: all of `mneme generate --json`
+
+    @property
+    def texts(self) -> list[str]:
+        """One text a sample; of ids their numbers."""
+        return [str(sample["text"]) for sample in self.info["samples"]]
+
+    @property
+    def ids(self) -> list[list[int]]:
+        """The same as ids."""
+        return [list(sample["ids"]) for sample in self.info["samples"]]
+
+    def __str__(self) -> str:
+        return "\n\n".join(self.texts)
+
+    def __repr__(self) -> str:
+        return f"<{len(self.texts)} generated>"
+
+    def _repr_html_(self) -> str:
+        return "".join(f"<pre style='white-space: pre-wrap'>{escape(text)}</pre>" for text in self.texts)
+
+
+class Validation:
+    """Results of the checks of a plugin."""
+
+    def __init__(self, info: dict[str, Any]) -> None:
+        self.info = info  #: all of `mneme plugins validate --json`
+
+    @property
+    def passed(self) -> bool:
+        """Whether no check failed."""
+        return int(self.info["failed"]) == 0
+
+    @property
+    def failures(self) -> dict[str, str]:
+        """The text of each check that failed."""
+        return {str(check["name"]): str(check["text"]) for check in self.info["checks"] if check["result"] == "fail"}
+
+    def checks(self) -> Any:
+        """`name`, `question`, `result` ("pass", "warn", "skip", "fail"), `text`, `seconds` of every check, as a table."""
+        return table_of_rows(self.info["checks"])
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+    def __repr__(self) -> str:
+        return f"<{len(self.info['checks'])} checks, {self.info['failed']} failed>"
+
+    def _repr_html_(self) -> str:
+        names = ("name", "result", "text")
+        return html_table(names, [[check[name] for name in names] for check in self.info["checks"]], rows_shown=200)

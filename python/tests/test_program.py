@@ -1,0 +1,155 @@
+"""The program's commands. They need the program: MNEME_PROGRAM, or the one on PATH."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mneme
+from mneme.commands import _settings, _words
+from mneme.launch import check_version
+from mneme.progress import Display
+
+SMALL = {"train.steps": 12, "train.warmup": 2, "train.lanes": 4, "eval.steps": 4, "train.log_every": 4}
+MEMORY = "memory/xl_cache.toml"
+
+
+@pytest.fixture(scope="session")
+def trained(program: Path, tmp_path_factory: pytest.TempPathFactory) -> mneme.Run:
+    folder = tmp_path_factory.mktemp("runs") / "first"
+    return mneme.train(
+        mneme.configs() / "quickstart.toml", memory=mneme.configs() / MEMORY, run=folder, settings=SMALL, threads=1
+    )
+
+
+def test_trains(trained: mneme.Run) -> None:
+    assert trained.experiment["train"]["steps"] == 12
+    assert [row["step"] for row in trained.metric_rows()] == [4, 8, 12]
+
+
+def test_evaluates(trained: mneme.Run) -> None:
+    evaluation = mneme.evaluate(trained, threads=1, progress=False)
+    assert evaluation.step == 12 and evaluation.losses.mean() == pytest.approx(evaluation.loss)
+    assert trained.losses("valid").mean() == evaluation.losses.mean()
+
+
+def test_generates(trained: mneme.Run) -> None:
+    generated = mneme.generate(trained, prompt_ids=[1, 2, 3], tokens=4, samples=2, threads=1)
+    assert [len(ids) for ids in generated.ids] == [4, 4]
+    assert "<pre" in generated._repr_html_()
+
+
+def test_validates(program: Path) -> None:
+    assert mneme.validate("xl_cache", settings={"rows": 8}, only="causality")
+    failed = mneme.validate("xl_cache", settings={"rows": 0}, only="causality.tokens")
+    assert not failed.passed and "expected an integer" in failed.failures["causality.tokens"]
+
+
+def test_compares(program: Path, tmp_path: Path) -> None:
+    memories = [mneme.configs() / "memory/none.toml", mneme.configs() / MEMORY]
+    comparison = mneme.compare(
+        mneme.configs() / "quickstart.toml", memories, run=tmp_path / "compared", settings=SMALL, threads=1
+    )
+    assert comparison.arms == ["none", "xl_cache"] and comparison.is_complete and comparison.verdict and comparison.figures
+    assert comparison.run("xl_cache").losses().mean() > 0
+
+
+def test_raises_the_programs_own_text(program: Path, tmp_path: Path, trained: mneme.Run) -> None:
+    with pytest.raises(mneme.UsageError, match="nothing.toml: cannot open") as wrong:
+        mneme.train(tmp_path / "nothing.toml")
+    assert wrong.value.status == 2 and not str(wrong.value).startswith("mneme: error")
+    (tmp_path / "broken.so").write_bytes(b"no plugin")
+    (tmp_path / "broken.toml").write_text(f'[memory]\nplugins = ["{tmp_path}"]\n[[memory.tier]]\nplugin = "broken"\n')
+    with pytest.raises(mneme.PluginError, match="broken"):
+        mneme.train(mneme.configs() / "quickstart.toml", memory=tmp_path / "broken.toml", run=tmp_path / "run", settings=SMALL)
+    with pytest.raises(mneme.DeviceError):
+        if shutil.which("nvidia-smi"):
+            pytest.skip("needs a machine without a GPU")
+        mneme.evaluate(trained, device="cuda")
+
+
+def test_keyboard_interrupt_reaches_the_program(program: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "long"
+    settings = {**SMALL, "train.steps": 1_000_000, "train.log_every": 1}
+
+    def interrupt() -> None:
+        while not (folder / "metrics.jsonl").is_file():
+            if stop.wait(0.1):
+                return
+        os.kill(os.getpid(), signal.SIGINT)
+
+    stop = threading.Event()
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            mneme.train(mneme.configs() / "quickstart.toml", run=folder, settings=settings, threads=1)
+    finally:
+        stop.set()
+        thread.join()
+    assert list((folder / "checkpoints").glob("step_*.safetensors"))  # it has saved
+    assert mneme.Run(folder).metric_rows()
+
+
+def test_is_a_console_script(program: Path) -> None:
+    command = [sys.executable, "-m", "mneme", "--version"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(mneme.__file__).parents[1])}
+    out = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert out.stdout.startswith(f"mneme {mneme.__version__}")
+
+
+def test_takes_no_script_for_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "mneme"
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("MNEME_PROGRAM", str(script))
+    with pytest.raises(mneme.ProgramNotFoundError, match="no program is there"):
+        mneme.program()
+    monkeypatch.delenv("MNEME_PROGRAM")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("mneme.launch._PACKAGE", tmp_path)
+    with pytest.raises(mneme.ProgramNotFoundError, match="install the wheel, or set MNEME_PROGRAM"):
+        mneme.program()
+
+
+def test_refuses_a_program_of_another_version(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_version.cache_clear()
+    monkeypatch.setattr("mneme.launch.__version__", "9.9.0")
+    with pytest.raises(mneme.VersionError, match=r"is mneme 0\..*, the Python package is mneme 9\.9\.0"):
+        mneme.train("experiment.toml")
+    check_version.cache_clear()
+
+
+def test_writes_options_as_words() -> None:
+    given: dict[str, Any] = {"memory": ["a.toml", Path("b.toml")], "no_store": True, "locked": False, "jobs": 2, "run": None}
+    assert _words(given) == ["--memory=a.toml", "--memory=b.toml", "--no-store", "--jobs=2"]
+    settings = {"train.lr": 1e-3, "model.norm": "pre", "data.split": [0.5, 0.5], "model.final_norm": True, "train.epochs": None}
+    assert _settings(settings) == [
+        "--set=train.lr=0.001",
+        "--set=model.norm=pre",
+        "--set=data.split=[0.5, 0.5]",
+        "--set=model.final_norm=true",
+        "--unset=train.epochs",
+    ]
+
+
+def test_refuses_options_without_a_folder() -> None:
+    with pytest.raises(mneme.MnemeError, match="mneme train --dry-run"):
+        mneme.train("experiment.toml", dry_run=True)
+
+
+def test_shows_notes_and_keeps_messages(capsys: pytest.CaptureFixture[str]) -> None:
+    display = Display(True)
+    for line in ('{"note":"run folder r"}', '{"progress":{"title":"train","step":1,"of":2,"loss":3.5}}', "mneme: error: wrong"):
+        display.line(line)
+    display.close()
+    assert display.text == ["mneme: error: wrong"]
+    assert capsys.readouterr().err == "run folder r\n"

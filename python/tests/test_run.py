@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy
+import pytest
+
+import mneme
+from conftest import NLL
+
+
+def test_imports_neither_numpy_nor_torch_before_use() -> None:
+    code = (
+        "import sys, mneme; mneme.Run; mneme.Comparison; mneme.train; "
+        "print(*sorted({'numpy', 'torch', 'pandas'} & set(sys.modules)))"
+    )
+    path = str(Path(mneme.__file__).parents[1])
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONPATH": path})
+    assert out.stdout.strip() == ""
+
+
+def test_has_the_version_of_the_project() -> None:
+    lists = Path(__file__).parents[2] / "CMakeLists.txt"
+    if not lists.is_file():
+        pytest.skip("needs a checkout")
+    assert f"project(mneme VERSION {mneme.__version__} " in lists.read_text()
+
+
+def test_has_no_other_names() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'no_such_name'"):
+        getattr(mneme, "no_such_name")
+    assert {"Run", "Memory", "train"} <= set(dir(mneme))
+
+
+def test_reads_the_experiment(run_folder: Path) -> None:
+    run = mneme.Run(run_folder)
+    assert run.experiment["train"]["segment"] == 16
+    assert run.info["backbone_parameters"] == 1000
+
+
+def test_reads_curves_and_leaves_out_an_incomplete_line(run_folder: Path) -> None:
+    pytest.importorskip("pandas")
+    metrics = mneme.Run(run_folder).metrics()
+    assert metrics["loss"].tolist() == [2.0, 1.0]
+    assert metrics["metrics.0.gate"].isna().tolist() == [False, True]
+    assert mneme.Run(run_folder).metrics("eval")["result.accuracy"].tolist() == [0.5]
+    assert mneme.Run(run_folder).metrics("curve")["loss"].tolist() == [1.8]
+
+
+def test_has_plain_columns_without_pandas(run_folder: Path, without_pandas: None) -> None:
+    metrics = mneme.Run(run_folder).metrics()
+    assert metrics["metrics.0.gate"] == [0.5, None]
+    assert "<td>2.0000</td>" in metrics._repr_html_()
+    assert repr(metrics).startswith("<2 rows of step")
+    assert mneme.Run(run_folder).losses().table()["nll"] == NLL
+
+
+def test_maps_the_losses_of_the_newest_evaluation(run_folder: Path) -> None:
+    losses = mneme.Run(run_folder).losses("valid")
+    assert losses.nll.tolist() == NLL and losses.nll.dtype == numpy.float32
+    assert losses.position.tolist() == [0, 1, 2] and losses["lane"].dtype == numpy.int32
+    assert isinstance(losses.nll, numpy.memmap) and not losses.nll.flags.writeable
+    assert losses.mean() == 1.5 and len(losses) == 3
+    assert "3 targets" in losses._repr_html_()
+
+
+def test_lists_evaluations(run_folder: Path) -> None:
+    pytest.importorskip("pandas")
+    evaluations = mneme.Run(run_folder).evaluations()
+    assert [one.step for one in evaluations] == [10, 20]
+    assert evaluations[-1].loss == 1.5 and evaluations[-1].result["tokens"] == 3
+    assert evaluations[-1].samples()["id"].tolist() == ["valid/0"]
+
+
+def test_shows_itself_in_a_notebook(run_folder: Path) -> None:
+    html = mneme.Run(run_folder)._repr_html_()
+    assert "20 of 20" in html and "valid loss after 20 steps" in html
+
+
+def test_refuses_what_is_no_run(tmp_path: Path, comparison_folder: Path) -> None:
+    with pytest.raises(mneme.FormatError, match="there is no such folder"):
+        mneme.Run(tmp_path / "nothing")
+    with pytest.raises(mneme.FormatError, match="expected experiment.toml and run.json"):
+        mneme.Run(tmp_path)
+    with pytest.raises(mneme.FormatError, match="a comparison: mneme.Comparison reads it"):
+        mneme.Run(comparison_folder)
+
+
+def test_refuses_a_run_of_a_newer_version(run_folder: Path) -> None:
+    (run_folder / "run.json").write_text(json.dumps({"format": "mneme.run", "revision": 2, "mneme": "9.0.0"}))
+    with pytest.raises(mneme.VersionError, match=r"run.json: expected revision 1, got 2, written by mneme 9\.0\.0"):
+        mneme.Run(run_folder)
+
+
+def test_names_missing_and_damaged_files(run_folder: Path) -> None:
+    run = mneme.Run(run_folder)
+    columns = run.evaluation().path / "nll.safetensors"
+    columns.write_bytes(columns.read_bytes()[:-10])
+    with pytest.raises(mneme.FormatError, match="nll.safetensors: .* damaged one: the tensor .* ends behind the file's end"):
+        run.losses()
+    columns.unlink()
+    with pytest.raises(mneme.FormatError, match="nll.safetensors: there is no such file"):
+        run.losses()
+    with pytest.raises(mneme.FormatError, match=r"no stored evaluation of the split 'test' \(there are: valid\)"):
+        run.losses("test")
+    (run_folder / "metrics.jsonl").write_text('{"kind"\n')
+    with pytest.raises(mneme.FormatError, match="metrics.jsonl:1: no JSON"):
+        run.metrics()
+    (run_folder / "run.json").unlink()
+    with pytest.raises(mneme.FormatError, match="run.json: there is no such file"):
+        mneme.Run(run_folder)
