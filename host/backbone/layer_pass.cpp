@@ -6,6 +6,7 @@
 #include "host/backbone/attention/kernels/choice.hpp"
 #include "host/backbone/attention/kernels/library.hpp"
 #include "host/backbone/attention/rotary_columns.hpp"
+#include "host/backbone/attention/shift.hpp"
 #include "host/backbone/linear.hpp"
 #include "host/tensor/torch.hpp"
 #include "mneme/plugin.h"
@@ -42,10 +43,13 @@ memory::LocalAttention LayerPass::attend_tokens(const memory::LayerContext& cont
   const LayerSettings& s = layer_.settings();
   const ContextColumns columns = gather_context(context, layer_, scope_);
   const std::int64_t tokens = q.size(1);
+  const bool is_even = scope_.even.place.defined();
   AttentionArgs args;
   args.q = q;
   if (s.is_rotary()) {
-    args.q = turned(q, scope_.rotary->range(scope_.past, tokens, q.scalar_type()).of_rows());
+    const Turn turn =
+        is_even ? scope_.even.turn : scope_.rotary->range(scope_.past, tokens, q.scalar_type());
+    args.q = turned(q, turn.of_rows());
   }
   std::vector<KeyPiece> pieces = all_columns(columns, k, v);
   if (columns.lane_order.defined()) {
@@ -59,9 +63,13 @@ memory::LocalAttention LayerPass::attend_tokens(const memory::LayerContext& cont
   const bool has_dropout = scope_.is_training && s.dropout > 0.0;
   if (s.is_relative()) {
     args.content_bias = layer_.weights().content_bias;
-    args.position_bias = layer_.weights().position_bias;
-    args.table = layer_.projected_positions(columns.placed + scope_.riders + scope_.past + tokens,
-                                            scope_.tables, has_dropout);
+    if (is_even) {
+      args.bias = even_position_scores(q);
+    } else {
+      args.position_bias = layer_.weights().position_bias;
+      args.table = layer_.projected_positions(columns.placed + scope_.riders + scope_.past + tokens,
+                                              scope_.tables, has_dropout);
+    }
   }
   args.dropout = scope_.is_training ? s.attention_dropout : 0.0;
   args.noise = &scope_.noise;
@@ -70,15 +78,28 @@ memory::LocalAttention LayerPass::attend_tokens(const memory::LayerContext& cont
   args.query_valid = scope_.token_valid;
   // A token attends at least to itself, unless it is padding or a memory's bias forbids it.
   args.may_be_empty = scope_.token_valid.defined() || context.token_bias.defined();
-  const AttentionOutput out = attend_columns(
-      args, pieces, {columns.free, columns.placed + scope_.riders + scope_.past, tokens},
-      valid_columns(columns, q.size(0), tokens, scope_));
+  const AttentionOutput out =
+      is_even ? attend_columns(args, pieces, {0, scope_.even.room - 1, 1}, scope_.even.valid)
+              : attend_columns(args, pieces,
+                               {columns.free, columns.placed + scope_.riders + scope_.past, tokens},
+                               valid_columns(columns, q.size(0), tokens, scope_));
   memory::LocalAttention local;
   local.z = out.z;
   local.lse = out.lse;
   if (out.mass.defined()) local.mass = columns.original_order(out.mass);
   if (wants.context_projections) columns.projections(local.context_k, local.context_v);
   return local;
+}
+
+at::Tensor LayerPass::even_position_scores(const at::Tensor& q) {
+  const std::int64_t room = scope_.even.room;
+  const at::Tensor table = layer_.projected_positions(room, scope_.tables, false);
+  const at::Tensor& bias = layer_.weights().position_bias;
+  const at::Tensor query = scaled_query(q.permute({2, 0, 1, 3}), bias, layer_.scale());
+  return at::bmm(query.view({q.size(2), q.size(0), q.size(3)}), table.transpose(1, 2))
+      .index_select(2, scope_.even.table_rows)
+      .unsqueeze(2)
+      .to(score_dtype(q.scalar_type()));
 }
 
 AttentionOutput LayerPass::attend_columns(AttentionArgs args, const std::vector<KeyPiece>& pieces,

@@ -231,6 +231,11 @@ at::Tensor Model::embed(const Batch& batch, std::int64_t offset, double dropout,
   return noise_.apply(x, dropout);
 }
 
+at::Tensor Model::embed_at(const at::Tensor& ids, const at::Tensor& place) {
+  const at::Tensor x = embedding_->forward(ids, settings_.compute);
+  return learned_positions_.defined() ? x + learned_positions_.index_select(0, place) : x;
+}
+
 SegmentScope Model::scope_of(memory::SegmentHooks& hooks) {
   SegmentScope scope{
       .hooks = hooks, .tables = tables_, .rotary = rotary_.get(), .masks = masks_, .noise = noise_};
@@ -257,7 +262,9 @@ at::Tensor Model::pass(at::Tensor h, SegmentScope& scope, std::vector<at::Tensor
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const FollowingNorm following = i + 1 < layers_.size() ? layers_[i + 1].first_norm() : last;
     rows = open == nullptr ? LayerPass(layers_[i], scope).run(rows, following)
-                           : OpenLayerPass(layers_[i], scope, (*open)[i]).run(rows, following);
+           : scope.even.place.defined()
+               ? EvenLayerPass(layers_[i], scope, (*open)[i]).run(rows, following)
+               : OpenLayerPass(layers_[i], scope, (*open)[i]).run(rows, following);
     if (outputs != nullptr)
       outputs->push_back(rows.sum.narrow(1, rows.sum.size(1) - tokens, tokens));
   }

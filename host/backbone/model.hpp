@@ -93,6 +93,8 @@ class Model {
   // `pieces` as Embedding::forward fills it; null = not wanted.
   at::Tensor embed(const Batch& batch, std::int64_t offset, double dropout,
                    std::vector<WeightRows>* pieces = nullptr);
+  // The same of one token of each lane, at place [1] i64.
+  at::Tensor embed_at(const at::Tensor& ids, const at::Tensor& place);
   // Errors: Error(kUsage) when the model cannot take a segment of this number of tokens.
   void check_segment(std::int64_t tokens) const;
   SegmentScope scope_of(memory::SegmentHooks& hooks);

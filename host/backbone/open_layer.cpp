@@ -39,6 +39,27 @@ void OpenLayer::Buffer::append(const at::Tensor& rows, std::int64_t used) {
   data.narrow(2, used, n).copy_(rows);
 }
 
+void OpenLayer::Buffer::make_room(std::int64_t rows, std::int64_t used) {
+  const at::Tensor room = at::zeros({data.size(0), data.size(1), rows, data.size(3)},
+                                    data.options().requires_grad(false));
+  room.narrow(2, 0, used).copy_(data.narrow(2, 0, used));
+  data = room;
+}
+
+void OpenLayer::make_room(std::int64_t rows) {
+  k_.make_room(rows, rows_);
+  v_.make_room(rows, rows_);
+}
+
+void OpenLayer::put(const at::Tensor& place, const at::Tensor& k, const at::Tensor& v) {
+  k_.data.index_copy_(2, place, k);
+  v_.data.index_copy_(2, place, v);
+}
+
+KeyPiece OpenLayer::room() const {
+  return {k_.data.permute({1, 2, 0, 3}), v_.data.permute({1, 2, 0, 3})};
+}
+
 at::Tensor OpenLayer::newest(const Buffer& plain, const Buffer& all, std::int64_t n) const {
   const at::Tensor rows = plain.data.defined() ? plain.data.narrow(2, rows_ - n, n)
                                                : all.data.narrow(2, context_ + rows_ - n, n);
@@ -87,8 +108,10 @@ void OpenLayer::extend(const ContextColumns& context, const at::Tensor& k, const
   const at::Tensor keys = used.rows.defined() ? used.rows : heads_first(context.of_all_heads(k));
   k_.append(keys, context_ + rows_);
   v_.append(heads_first(values), context_ + rows_);
-  if (used.rows.defined() || plain_k_.data.defined()) plain_k_.append(heads_first(k), rows_);
-  if (!values.is_same(v) || plain_v_.data.defined()) plain_v_.append(heads_first(v), rows_);
+  if (used.keeps_plain) {
+    if (used.rows.defined() || plain_k_.data.defined()) plain_k_.append(heads_first(k), rows_);
+    if (!values.is_same(v) || plain_v_.data.defined()) plain_v_.append(heads_first(v), rows_);
+  }
   rows_ += k.size(1);
 }
 
@@ -156,6 +179,7 @@ void OpenLayer::select(const at::Tensor& lanes) {
 std::vector<KeyPiece> OpenLayerPass::all_columns(const ContextColumns& columns, const at::Tensor& k,
                                                  const at::Tensor& v) {
   TurnedKeys used;
+  used.keeps_plain = scope_.hooks.has_tiers();
   if (layer_.settings().is_rotary()) {
     used.rows = turned_rows(columns, columns.of_all_heads(k), scope_);
     used.context = [&] { return turned_context(columns, layer_.settings(), scope_); };
@@ -164,7 +188,16 @@ std::vector<KeyPiece> OpenLayerPass::all_columns(const ContextColumns& columns, 
   return {{open_.keys().permute({1, 2, 0, 3}), open_.values().permute({1, 2, 0, 3})}};
 }
 
+std::vector<KeyPiece> EvenLayerPass::all_columns(const ContextColumns& columns, const at::Tensor& k,
+                                                 const at::Tensor& v) {
+  open_.put(scope_.even.place,
+            layer_.settings().is_rotary() ? turned_rows(columns, k, scope_) : heads_first(k),
+            heads_first(v));
+  return {open_.room()};
+}
+
 void OpenLayerPass::keep_keys(memory::LocalAttention& local) {
+  if (!scope_.hooks.has_tiers()) return;
   const std::int64_t tokens = scope_.past + local.q.size(1);
   local.k = open_.newest_keys(tokens);
   local.v = open_.newest_values(tokens);

@@ -17,6 +17,7 @@ namespace mneme::backbone {
 // places.
 struct TurnedKeys {
   at::Tensor rows{};                              // [G,B,n,d] of the step; undefined = its k
+  bool keeps_plain = true;                        // for newest_keys()
   std::function<at::Tensor()> context = nullptr;  // [G,B,rows,d]; called when it is new
 };
 
@@ -32,6 +33,12 @@ class OpenLayer {
   // whose rows are contiguous. G is ContextColumns::key_heads.
   [[nodiscard]] at::Tensor keys() const { return k_.first(context_ + rows_); }
   [[nodiscard]] at::Tensor values() const { return v_.first(context_ + rows_); }
+  // Even steps, of a layer without context: room for that many rows, those that are not in use
+  // zeros; the rows of a step, [G,B,1,d], at place [1] i64; and that it was appended.
+  void make_room(std::int64_t rows);
+  void put(const at::Tensor& place, const at::Tensor& k, const at::Tensor& v);
+  void count_row() { ++rows_; }
+  [[nodiscard]] KeyPiece room() const;
   // The newest n rows as they were given, [B,n,G,d]: views.
   [[nodiscard]] at::Tensor newest_keys(std::int64_t n) const { return newest(plain_k_, k_, n); }
   [[nodiscard]] at::Tensor newest_values(std::int64_t n) const { return newest(plain_v_, v_, n); }
@@ -59,6 +66,7 @@ class OpenLayer {
     at::Tensor data;
     // Puts rows [G,B,n,d] behind the first `used` ones.
     void append(const at::Tensor& rows, std::int64_t used);
+    void make_room(std::int64_t rows, std::int64_t used);
     [[nodiscard]] at::Tensor first(std::int64_t rows) const { return data.narrow(2, 0, rows); }
   };
   void set_context(const ContextColumns& context, const TurnedKeys& used);
@@ -93,6 +101,19 @@ class OpenLayerPass final : public LayerPass {
                                     const at::Tensor& v) override;
   void keep_keys(memory::LocalAttention& local) override;
   void absorb(const at::Tensor& x, const memory::LocalAttention& local) override;
+
+  OpenLayer& open_;
+};
+
+// A pass of an even step.
+class EvenLayerPass final : public LayerPass {
+ public:
+  EvenLayerPass(Layer& layer, SegmentScope& scope, OpenLayer& open)
+      : LayerPass(layer, scope), open_(open) {}
+
+ private:
+  std::vector<KeyPiece> all_columns(const ContextColumns& columns, const at::Tensor& k,
+                                    const at::Tensor& v) override;
 
   OpenLayer& open_;
 };

@@ -18,6 +18,7 @@ at::Tensor OpenSegment::step(const at::Tensor& ids, const at::Tensor& types) {
   const at::NoGradGuard no_grad;
   const tensor::WithoutRowKernels plain(model_.settings_.is_without_row_kernels());
   const std::int64_t n = ids.size(1);
+  room_ = 0;
   model_.check_segment(tokens_ + n);
   if (tokens_ > 0) hooks_.next_step(n);
   model_.tables_.begin_segment(0.0);
@@ -28,10 +29,57 @@ at::Tensor OpenSegment::step(const at::Tensor& ids, const at::Tensor& types) {
                                      outputs_.empty() ? nullptr : &outputs, nullptr, &layers_);
   for (std::size_t layer = 0; layer < outputs.size(); ++layer)
     outputs_[layer].push_back(outputs[layer]);
+  tokens_ += n;
+  if (!hooks_.has_tiers()) return top;
   tops_.push_back(top);
   ids_.push_back(ids);
   if (types.defined()) types_.push_back(types);
-  tokens_ += n;
+  return top;
+}
+
+bool OpenSegment::can_step_evenly() const {
+  return !hooks_.has_tiers() && model_.settings_.slopes.empty();
+}
+
+bool OpenSegment::begin_even_step(std::int64_t room) {
+  const at::NoGradGuard no_grad;
+  if (!can_step_evenly() || tokens_ == 0 || tokens_ >= room) {
+    throw std::logic_error("an even step of a segment that has none");
+  }
+  model_.check_segment(tokens_ + 1);
+  hooks_.next_step(1);
+  const bool is_first = room_ != room;
+  if (is_first) {
+    room_ = room;
+    const at::TensorOptions index =
+        at::TensorOptions().dtype(at::kLong).device(model_.info_.device);
+    place_ = at::full({1}, tokens_, index);
+    columns_ = at::arange(room, index);
+    for (OpenLayer& layer : layers_) layer.make_room(room);
+  }
+  for (OpenLayer& layer : layers_) layer.count_row();
+  ++tokens_;
+  return is_first;
+}
+
+at::Tensor OpenSegment::even_step(const at::Tensor& ids) {
+  const at::NoGradGuard no_grad;
+  const tensor::WithoutRowKernels plain(model_.settings_.is_without_row_kernels());
+  model_.tables_.begin_segment(0.0);
+  SegmentScope scope = model_.scope_of(hooks_);
+  scope.past = 1;  // the stages of a first step are over
+  scope.even.room = room_;
+  scope.even.place = place_;
+  scope.even.valid = columns_.le(place_).unsqueeze(0).expand({ids.size(0), room_});
+  if (model_.settings_.is_relative()) {
+    scope.even.table_rows = (columns_ - place_).add_(room_ - 1).clamp_max_(room_);
+  }
+  if (scope.rotary != nullptr) {
+    scope.even.turn = scope.rotary->at(place_, model_.settings_.compute);
+  }
+  const at::Tensor top =
+      model_.pass(model_.embed_at(ids, place_), scope, nullptr, nullptr, &layers_);
+  place_.add_(1);
   return top;
 }
 
@@ -52,7 +100,7 @@ void OpenSegment::close() {
   }
   std::vector<at::Tensor> outputs;
   for (const std::vector<at::Tensor>& steps : outputs_) outputs.push_back(at::cat(steps, 1));
-  hooks_.finish(at::cat(tops_, 1), outputs, {}, {});
+  hooks_.finish(tops_.empty() ? at::Tensor() : at::cat(tops_, 1), outputs, {}, {});
 }
 
 void OpenSegment::select(const std::vector<std::int64_t>& lanes) {
@@ -60,6 +108,7 @@ void OpenSegment::select(const std::vector<std::int64_t>& lanes) {
   hooks_.select(lanes);
   const at::Tensor index = at::tensor(lanes, at::kLong).to(model_.info_.device);
   for (OpenLayer& layer : layers_) layer.select(index);
+  room_ = 0;
   const auto pick = [&](std::vector<at::Tensor>& pieces) {
     for (at::Tensor& piece : pieces) piece = piece.index_select(0, index);
   };

@@ -13,6 +13,17 @@
 
 namespace mneme::backbone {
 
+// Where the one token of an even step (OpenSegment) is, as tensors on the device: the host knows the
+// room alone, so that all steps do the same. Of a memory-less model.
+struct EvenPlace {
+  std::int64_t room = 0;  // columns: those of the segment's tokens, and those that are free yet
+  at::Tensor place;       // i64 [1]; undefined = the step is none of these
+  at::Tensor valid;       // [B,room] bool: columns up to the place
+  at::Tensor
+      table_rows;  // i64 [room]: of a table of `room` distances, each column's; relative only
+  Turn turn;       // rotary only
+};
+
 // One forward pass of a segment, shared by its layers.
 struct SegmentScope {
   memory::SegmentHooks& hooks;
@@ -30,6 +41,7 @@ struct SegmentScope {
   ForwardOptions::Tap* tap = nullptr;
   AttentionByDistance* distances = nullptr;  // gets every layer's probabilities
   std::int64_t past = 0;                     // tokens of an open segment before this step
+  EvenPlace even{};
 
   // Of the riders that pass the layers in this step, those that tokens attend to; and all of them,
   // which h holds before the tokens. In an open segment riders pass with the first step alone.

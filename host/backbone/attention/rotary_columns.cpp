@@ -64,6 +64,7 @@ at::Tensor turned_rows(const ContextColumns& columns, const at::Tensor& k,
                        const SegmentScope& scope) {
   const std::int64_t riders = scope.seen_riders();
   const at::Tensor rows = heads_outside(k);
+  if (scope.even.place.defined()) return turned(rows, scope.even.turn);
   if (riders > 0 && columns.lane_order.defined()) {
     const at::Tensor before = places_in_lanes(columns.lane_order).narrow(1, columns.placed, riders);
     const at::Tensor tokens =

@@ -1,0 +1,126 @@
+// Steps of an open segment that all do the same give the numbers of steps that grow, and are run
+// again from their operations alone.
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <vector>
+
+#include "host/backbone/open_segment.hpp"
+#include "host/tensor/dispatch/trace.hpp"
+#include "host/tensor/torch.hpp"
+#include "tests/backbone/memory_session.hpp"
+#include "tests/backbone/support.hpp"
+
+namespace mneme::backbone {
+namespace {
+
+constexpr std::int64_t kEvenLanes = 2, kRoom = 9, kFirst = 3;
+
+std::vector<NamedConfig> even_models() {
+  std::vector<NamedConfig> out = small_decoders();
+  for (const auto position : {config::PositionScheme::kRelative, config::PositionScheme::kNone}) {
+    out.push_back({str(config::to_word(position)), small_config()});
+    out.back().model.position = position;
+  }
+  return out;
+}
+
+ModelSetup even_setup(at::ScalarType dtype, bool is_bf16 = false) {
+  ModelSetup setup = small_setup();
+  setup.dtype = dtype;
+  setup.bf16_autocast = is_bf16;
+  setup.train_segment = setup.eval_segment = kRoom;
+  return setup;
+}
+
+// An open segment of a model without memory.
+struct EvenSegment {
+  EvenSegment(const config::ModelConfig& config, const ModelSetup& setup)
+      : session(config, setup, {}), state(session.fresh(kEvenLanes, memory::Phase::kEvaluation)) {
+    session.model->train(false);
+    memory::SegmentInput input;
+    input.length = kFirst;
+    input.is_open = true;
+    hooks.emplace(session.stack, state, input);
+    open.emplace(*session.model, *hooks);
+  }
+  at::Tensor even_step(const at::Tensor& ids) {
+    open->begin_even_step(kRoom);
+    return open->even_step(ids);
+  }
+
+  MemorySession session;
+  memory::StackState state;
+  std::optional<memory::SegmentHooks> hooks;
+  std::optional<OpenSegment> open;
+};
+
+at::Tensor even_ids() { return random_ids(4, kEvenLanes, kRoom, 11); }
+
+TEST(EvenSteps, GiveTheNumbersOfStepsThatGrow) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor ids = even_ids();
+  const auto token = [&](std::int64_t i) { return ids.narrow(1, i, 1); };
+  for (const NamedConfig& one : even_models()) {
+    SCOPED_TRACE(one.name);
+    EvenSegment grows(one.model, even_setup(at::kDouble)), even(one.model, even_setup(at::kDouble));
+    for (EvenSegment* segment : {&grows, &even}) segment->open->step(ids.narrow(1, 0, kFirst));
+    for (std::int64_t i = kFirst; i < kRoom; ++i) {
+      const at::Tensor expected = grows.open->step(token(i));
+      // Another kind of step in between, and lanes that are taken anew.
+      const at::Tensor got = i == 6 ? even.open->step(token(i)) : even.even_step(token(i));
+      EXPECT_LT(largest_difference(got, expected), 1e-12) << "token " << i;
+      if (i == 4) even.open->select({0, 1});
+    }
+    for (EvenSegment* segment : {&grows, &even}) {
+      segment->open->close();
+      segment->hooks->commit();
+    }
+    EXPECT_EQ(even.state.segments(), 1);
+  }
+}
+
+TEST(EvenSteps, DoTheSameAndAreRunAgain) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor ids = even_ids();
+  const auto token = [&](std::int64_t i) { return ids.narrow(1, i, 1).clone(); };
+  for (const NamedConfig& one : even_models()) {
+    for (const bool is_bf16 : {false, true}) {
+      SCOPED_TRACE(one.name + (is_bf16 ? " bf16" : " f32"));
+      const ModelSetup setup = even_setup(at::kFloat, is_bf16);
+      EvenSegment hooks(one.model, setup), traced(one.model, setup);
+      for (EvenSegment* segment : {&hooks, &traced}) segment->open->step(ids.narrow(1, 0, kFirst));
+      std::vector<tensor::Trace> traces;
+      for (std::int64_t i = kFirst; i < kRoom; ++i) {
+        const at::Tensor expected = hooks.even_step(token(i));
+        EXPECT_EQ(traced.open->begin_even_step(kRoom), i == kFirst);
+        if (i == kFirst) {  // makes what a model keeps
+          EXPECT_TRUE(traced.open->even_step(token(i)).equal(expected));
+        } else if (traces.size() < 2) {
+          traces.emplace_back();
+          const at::Tensor input = token(i);
+          traces.back().add_input(input);
+          const tensor::TraceScope scope(traces.back());
+          traces.back().add_output(traced.open->even_step(input));
+        } else {
+          EXPECT_EQ(tensor::Trace::difference(traces[0], traces[1]), "");
+          EXPECT_TRUE(traces[1].replay({token(i)}, 0)[0].equal(expected)) << "token " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST(EvenSteps, AreNotThoseOfASegmentThatIsEmptyOrFull) {
+  EvenSegment segment(small_config(), even_setup(at::kFloat));
+  EXPECT_THROW(segment.open->begin_even_step(kRoom), std::logic_error);
+  segment.open->step(random_ids(1, kEvenLanes, kFirst, 11));
+  EXPECT_THROW(segment.open->begin_even_step(kFirst), std::logic_error);
+  config::ModelConfig alibi = small_config();
+  alibi.position = config::PositionScheme::kAlibi;
+  EXPECT_FALSE(EvenSegment(alibi, even_setup(at::kFloat)).open->can_step_evenly());
+  EXPECT_TRUE(segment.open->can_step_evenly());
+}
+
+}  // namespace
+}  // namespace mneme::backbone
