@@ -77,7 +77,13 @@ at::Tensor TokenFeeder::step(const at::Tensor& ids) {
   const auto sent = [&](const at::Tensor& t) {
     return t.defined() ? tensor::to_device(t, stack_.backbone().device) : t;
   };
-  const at::Tensor top = open_->step(sent(ids), sent(types_of(ids)));
+  const at::Tensor given = sent(ids);
+  const bool is_even =
+      runner_ && marks_.empty() && !steps_.empty() && ids.size(1) == 1 && open_->can_step_evenly();
+  const at::Tensor top =
+      is_even ? runner_(open_->begin_even_step(room_), given,
+                        [&](const at::Tensor& again) { return open_->even_step(again); })
+              : open_->step(given, sent(types_of(ids)));
   steps_.push_back(ids);
   tokens_ += ids.size(1);
   return top.select(1, ids.size(1) - 1);
@@ -94,6 +100,7 @@ void TokenFeeder::close() {
 at::Tensor TokenFeeder::feed(const at::Tensor& ids, std::int64_t segment) {
   const at::NoGradGuard no_grad;
   at::Tensor last;
+  room_ = segment;
   for (std::int64_t from = 0; from < ids.size(1);) {
     if (open_ && held() >= segment) close();
     const std::int64_t n = std::min(ids.size(1) - from, segment - held());
@@ -185,6 +192,7 @@ Generator::Generator(backbone::Model& model, memory::Stack& stack, const Options
                   "the memory can serve");
   }
   feeder_ = std::make_unique<TokenFeeder>(model_, stack_, options_.type_marks);
+  feeder_->step_evenly(options_.run_even_step);
 }
 
 void Generator::check_one_sample(const char* what) const {
@@ -374,6 +382,7 @@ Generator::Saved Generator::save() const {
 
 void Generator::restore(const Saved& saved) {
   feeder_ = std::make_unique<TokenFeeder>(model_, stack_, saved.text, options_.type_marks);
+  feeder_->step_evenly(options_.run_even_step);
   pending_ = saved.pending ? row_of({*saved.pending}) : at::Tensor();
 }
 

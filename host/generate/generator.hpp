@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "host/backbone/open_segment.hpp"
@@ -33,6 +34,12 @@ struct FedText {
   std::vector<std::int64_t> types = {};  // of each lane, before `steps`; empty = there are none
 };
 
+// Runs an even step (backbone::OpenSegment), or what was recorded of one: gives step(ids), [B,1,D].
+// ids i64 [B,1] on the model's device; is_new: what was recorded before is of no use any more.
+using EvenStepRunner =
+    std::function<at::Tensor(bool is_new, const at::Tensor& ids,
+                             const std::function<at::Tensor(const at::Tensor& ids)>& step)>;
+
 // --- Feeding a text to a model and its memory, token by token or in chunks ---
 
 // Holds the state after the committed segments, and the open segment. Not movable, because the open
@@ -55,6 +62,8 @@ class TokenFeeder {
   [[nodiscard]] std::int64_t held() const;
   [[nodiscard]] const memory::StackState& state() const { return state_; }
 
+  // From now on single tokens are even steps, where there are such.
+  void step_evenly(EvenStepRunner runner) { runner_ = std::move(runner); }
   // Feeds ids [B,n], on the CPU or on the model's device, in steps that end where a segment has `segment` tokens; there it
   // is closed. An open segment that already has this number is closed first. Returns the last
   // layer's output after the newest token, [B,D]. Errors: what the model and hooks throw.
@@ -88,6 +97,8 @@ class TokenFeeder {
   std::optional<backbone::OpenSegment> open_;
   std::vector<at::Tensor> steps_;
   std::int64_t tokens_ = 0;
+  std::int64_t room_ = 0;  // tokens of the segments that are fed
+  EvenStepRunner runner_;  // null = no even steps
   TypeMarks marks_;
   std::vector<std::int64_t> types_;       // of each lane's newest token; empty without marks
   std::vector<std::int64_t> open_types_;  // the same where the open segment begins
@@ -104,6 +115,8 @@ struct Options {
   // Tokens that are drawn one after the other before the host looks at them, at most: it waits for
   // the device then. An answer's first ones are looked at sooner. 0 = 8; on the CPU 1.
   std::int64_t ids_at_once = 0;
+  // Null = steps that grow with the segment. Not with type marks.
+  EvenStepRunner run_even_step = nullptr;
   // Feeds prompts whose beginning has no effect, because there is no memory and they are longer
   // than a segment; otherwise such a prompt is an error.
   bool takes_forgotten_prompts = false;

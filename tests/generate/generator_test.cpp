@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <utility>
+
 #include "host/eval/run_segment.hpp"
+#include "host/tensor/dispatch/trace.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/backbone/support.hpp"
 #include "tests/generate/support.hpp"
@@ -183,6 +187,47 @@ TEST_P(Generation, SamplesThatAreDrawnSeveralTokensAtOnceStopWhereTheyShould) {
 
 INSTANTIATE_TEST_SUITE_P(All, Generation, testing::ValuesIn(memories()),
                          [](const auto& made) { return made.param.name; });
+
+// As a recorder does it: the steps of a segment from the fourth on by their operations alone.
+struct RecordedSteps {
+  std::optional<tensor::Trace> trace;
+  std::int64_t steps = 0;  // of one segment and its lanes
+  std::int64_t replays = 0;
+
+  EvenStepRunner runner() {
+    return [this](bool is_new, const at::Tensor& ids, const auto& step) {
+      if (is_new) steps = 0;
+      if (++steps < 3) return step(ids);
+      if (steps > 3) {
+        ++replays;
+        return trace->replay({ids}, 0)[0];
+      }
+      trace.emplace();
+      trace->add_input(ids);
+      const tensor::TraceScope scope(*trace);
+      at::Tensor top = step(ids);
+      trace->add_output(top);
+      return top;
+    };
+  }
+};
+
+TEST(Generator, StepsThatAreRunFromARecordingGiveTheSameTexts) {
+  backbone::MemorySession session = session_with({"none", ""});
+  const auto texts = [&](EvenStepRunner runner) {
+    Generator generator(*session.model, session.stack,
+                        {.segment = 20, .seed = 5, .run_even_step = std::move(runner)});
+    generator.prompt(random_prompt(9, 3));
+    std::vector<Ids> out = next(generator, 12);
+    generator.prompt(random_prompt(3, 2));
+    generator.multiply(3);
+    for (const Ids& more : next(generator, 30)) out.push_back(more);
+    return out;
+  };
+  RecordedSteps recorded;
+  EXPECT_EQ(texts(recorded.runner()), texts(nullptr));
+  EXPECT_GT(recorded.replays, 20);
+}
 
 TEST(Generator, EndsWhenEverySampleHasStopped) {
   backbone::MemorySession session = session_with(knn());
