@@ -9,6 +9,7 @@
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
 #include "host/config/keys.hpp"
+#include "host/config/memory_file.hpp"
 #include "host/config/sections/sections.hpp"
 #include "host/config/suite.hpp"
 
@@ -202,7 +203,7 @@ Experiment parse_experiment(const std::filesystem::path& path,
       overrides, [](const Override& one) { return one.key.starts_with("data."); });
   if (!has_data) refuse_memory_file(root, path);
   if (memory_file) {
-    const Value memory_root = parse_toml_file(*memory_file);
+    const Value memory_root = read_memory_file(*memory_file);
     refuse_suite(memory_root, *memory_file);
     Value memory = memory_section(memory_root, problems);
     problems.throw_if_any();  // further checks of a wrong memory would only confuse
@@ -237,7 +238,7 @@ Experiment parse_experiment_text(std::string_view text, const std::string& sourc
 
 MemoryConfig parse_memory_file(const std::filesystem::path& path,
                                const std::vector<Override>& overrides) {
-  Value root = parse_toml_file(path);
+  Value root = read_memory_file(path);
   for (const Override& override : overrides) {
     if (override.key.starts_with("memory.")) continue;
     throw_usage({.where = override.text(),

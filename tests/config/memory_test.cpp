@@ -1,6 +1,7 @@
 // [memory] in experiment files and in files of its own.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 
 #include "host/config/experiment.hpp"
@@ -263,6 +264,31 @@ TEST(Memory, ASuiteIsNeitherAMemoryNorAnExperiment) {
         << error;
     EXPECT_NE(error.find("mneme compare --suite "), std::string::npos) << error;
   }
+}
+
+TEST(MemoryInPython, IsNamedByItsPath) {
+  const TemporaryFolder folder;
+  const auto plugin_of = [&](const std::string& name) {
+    const auto file = folder.write("m.toml", "[[memory.tier]]\nplugin = \"" + name + "\"\n");
+    return parse_memory_file(file).tiers.at(0).plugin;
+  };
+  const std::filesystem::path base = std::filesystem::absolute(folder.path());
+  EXPECT_EQ(plugin_of("my.py"), (base / "my.py").string());
+  EXPECT_EQ(plugin_of("../other/my.py"), (base / "../other/my.py").lexically_normal().string());
+  EXPECT_EQ(plugin_of("/a/my.py"), "/a/my.py");
+  EXPECT_EQ(plugin_of("my"), "my");
+}
+
+TEST(MemoryInPython, IsAMemoryFileOfOneTier) {
+  const TemporaryFolder folder;
+  const std::filesystem::path file = folder.write("my.py", "nothing that TOML could read = (");
+  const MemoryConfig memory = parse_memory_file(file);
+  ASSERT_EQ(memory.tiers.size(), 1U);
+  EXPECT_EQ(memory.tiers[0].plugin, std::filesystem::absolute(file).string());
+  EXPECT_EQ(parse_memory_file(folder.write("m.toml", to_toml(memory))), memory);
+  const std::string missing = (folder.path() / "none.py").string();
+  EXPECT_NE(error_of([&] { static_cast<void>(parse_memory_file(missing)); }).find(missing),
+            std::string::npos);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "host/base/text.hpp"
+#include "host/config/memory_file.hpp"
 #include "host/config/options.hpp"
 #include "host/config/sections/sections.hpp"
 
@@ -85,7 +86,10 @@ void write_options(Fields& keys, const TierConfig& tier) {
 
 void list_tier(Fields& keys, TierConfig& tier) {
   if (keys.require("plugin", "the name of a plugin, such as plugin = \"name\"")) {
-    keys.field({"plugin", "file name or id of the plugin"}, tier.plugin);
+    keys.field({"plugin", "file name or id of the plugin, or the path of a memory in Python"},
+               tier.plugin);
+    if (keys.is_reading() && is_python_memory(tier.plugin))
+      tier.plugin = keys.reader().path("plugin").string();
     if (keys.is_reading() && keys.reader().value("plugin")->kind() == Kind::kString &&
         tier.plugin.empty()) {
       keys.reader().problem("plugin",
