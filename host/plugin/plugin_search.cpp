@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "host/base/error.hpp"
-#include "host/base/file/checksum.hpp"
+#include "host/config/memory_file.hpp"
 #include "host/plugin/known_fields.hpp"
 
 namespace mneme::plugin {
@@ -47,6 +47,20 @@ void check_name(const std::string& name, const std::string& where) {
 // "name.so" before "name": a build folder may hold a folder of the same name beside the library.
 std::array<fs::path, 2> paths_in(const fs::path& folder, const std::string& name) {
   return {folder / (name + ".so"), folder / name};
+}
+
+// A memory in Python that is named by its own path.
+bool is_python_path(const std::string& name) {
+  return config::is_python_memory(name) && fs::path(name).is_absolute();
+}
+
+std::vector<Found> by_python_path(const fs::path& path, const std::string& where) {
+  if (is_there(path)) return {{path, path.parent_path()}};
+  throw_plugin({.where = where,
+                .failed = "there is no such file",
+                .expected = "the file of a memory in Python",
+                .got = path.string(),
+                .hint = "correct the path, which is relative to the file that names it"});
 }
 
 std::vector<Found> by_file_name(const std::string& name, const std::vector<std::string>& folders) {
@@ -210,7 +224,7 @@ fs::path choose(std::vector<Candidate> candidates, const std::string& pin, const
   std::vector<std::string> builds;
   for (Candidate& candidate : candidates) {
     try {
-      candidate.sha256 = sha256_file(candidate.file);
+      candidate.sha256 = sha256_of_plugin(candidate.file);
     } catch (const Error& error) {
       throw_plugin(
           {.where = str(where, " (", candidate.file.string(), ')'), .failed = error.what()});
@@ -253,8 +267,13 @@ void check_pin(const std::string& pin, const std::string& sha256, const std::str
 
 fs::path find_plugin(const std::string& name, const std::vector<std::string>& folders,
                      const std::string& sha256, const std::string& where, FoldersFrom from) {
-  check_name(name, where);
-  std::vector<Found> found = by_file_name(name, folders);
+  std::vector<Found> found;
+  if (is_python_path(name)) {
+    found = by_python_path(name, where);
+  } else {
+    check_name(name, where);
+    found = by_file_name(name, folders);
+  }
   if (found.empty()) found = by_id(name, folders);
   if (found.empty()) not_found(name, folders, where, from);
   std::vector<Candidate> candidates = candidates_of(found, where, from);
@@ -274,6 +293,7 @@ PluginFile find_loadable(const std::string& name, const std::vector<std::string>
 
 std::vector<fs::path> paths_by_name(const std::string& name,
                                     const std::vector<std::string>& folders) {
+  if (is_python_path(name)) return {name};
   std::vector<fs::path> paths;
   for (const std::string& folder : folders) {
     for (fs::path& path : paths_in(folder, name)) paths.push_back(std::move(path));

@@ -17,8 +17,9 @@ enum class FoldersFrom { kMemory, kOption };
 // where no file has it, by the id in the files' notes. Of several files with the same bytes that of
 // the first folder is taken; of several with different bytes the one that `sha256` pins ("" = none
 // is pinned). Nothing outside the folders is taken: no current folder, no environment, no system
-// search, and the program's own folder only where it is one of them. Returns the file's absolute
-// path with links resolved.
+// search, and the program's own folder only where it is one of them. A memory in Python may be named
+// by the absolute path of its file ("/home/me/my_memory.py"). Returns the file's absolute path with
+// links resolved.
 //
 // Errors: Error(kPlugin) that starts with `where`: not found (lists folders, the plugins in them
 // and the nearest name, or says that the program's own folder has it), a path instead of a name,

@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "host/base/error.hpp"
-#include "host/base/file/checksum.hpp"
 #include "host/base/text.hpp"
+#include "host/plugin/file/plugin_file.hpp"
 #include "host/plugin/plugin_search.hpp"
 #include "host/trial/limited_child.hpp"
 
@@ -110,7 +110,7 @@ std::string build_labels(const std::vector<memory::TierIdentity>& plugins) {
 std::string fingerprint_of(const config::MemoryConfig& memory) {
   std::string text = config::to_toml(memory);
   try {
-    for (const fs::path& file : plugin_files(memory)) text += sha256_file(file) + '\n';
+    for (const fs::path& file : plugin_files(memory)) text += plugin::sha256_of_plugin(file) + '\n';
   } catch (const Error& error) {
     text += error.what();
   }

@@ -5,7 +5,9 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/file_watch.hpp"
+#include "host/config/memory_file.hpp"
 #include "host/plugin/plugin_search.hpp"
+#include "host/plugin/python/wrap.hpp"
 #include "host/trial/trial.hpp"
 
 namespace mneme::trial {
@@ -40,7 +42,11 @@ void add_plugin_files(const config::MemoryConfig& memory, std::set<fs::path>& fi
     for (const std::string& folder : folders) add_folder(folder, files);
   }
   try {
-    for (const fs::path& file : plugin_files(memory)) files.insert(file);
+    for (const fs::path& file : plugin_files(memory)) {
+      files.insert(file);
+      if (!config::is_python_memory(file)) continue;
+      for (const fs::path& module : plugin::python_files(file, file.string())) files.insert(module);
+    }
   } catch (const Error&) {  // the evaluation tells it
   }
 }

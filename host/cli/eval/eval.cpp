@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "host/base/error.hpp"
-#include "host/base/file/checksum.hpp"
 #include "host/base/log.hpp"
 #include "host/base/log_once.hpp"
 #include "host/base/process/child_process.hpp"
@@ -22,6 +21,7 @@
 #include "host/cli/rank_session.hpp"
 #include "host/cli/streams.hpp"
 #include "host/cli/unread_output.hpp"
+#include "host/plugin/file/plugin_file.hpp"
 #include "host/run/record/evaluation_recorder.hpp"
 #include "host/run/sweep.hpp"
 #include "host/tensor/device.hpp"
@@ -103,7 +103,8 @@ class Evaluations {
     if (!is_tried || memory.memory.tiers.empty()) return std::nullopt;
     std::set<std::string> files;
     try {
-      for (const auto& file : trial::plugin_files(memory.memory)) files.insert(sha256_file(file));
+      for (const auto& file : trial::plugin_files(memory.memory))
+        files.insert(plugin::sha256_of_plugin(file));
     } catch (const Error&) {
       return std::nullopt;
     }

@@ -14,6 +14,7 @@
 #include "host/cli/plugins/plugins.hpp"
 #include "host/cli/streams.hpp"
 #include "host/config/experiment.hpp"
+#include "host/config/memory_file.hpp"
 #include "host/plugin/plugin_lock.hpp"
 
 namespace mneme::cli {
@@ -31,7 +32,7 @@ struct LockArguments {
 // The [memory] of an experiment file or of a memory file, which holds nothing else.
 config::MemoryConfig read_memory(const fs::path& file,
                                  const std::vector<config::Override>& overrides) {
-  const config::Value root = config::parse_toml_file(file);
+  const config::Value root = config::read_memory_file(file);
   const bool is_memory = root.members().size() == 1 && root.find("memory") != nullptr;
   return is_memory ? config::parse_memory_file(file, overrides)
                    : config::parse_experiment(file, overrides).memory;

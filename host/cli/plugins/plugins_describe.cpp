@@ -16,6 +16,7 @@
 #include "host/cli/plugins/plugins.hpp"
 #include "host/cli/streams.hpp"
 #include "host/config/experiment.hpp"
+#include "host/config/memory_file.hpp"
 #include "host/config/options.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/memory/stack/tier_outline.hpp"
@@ -59,7 +60,10 @@ std::string summary_of(const plugin::LoadedPlugin& plugin) {
 // A path names its own folder; anything else is looked for in the folders.
 const plugin::LoadedPlugin& load(const PluginsDescribeArguments& arguments,
                                  plugin::PluginLoader& loader) {
-  if (arguments.name.find('/') != std::string::npos) {
+  std::error_code ignored;
+  const bool is_python =
+      config::is_python_memory(arguments.name) && fs::exists(arguments.name, ignored);
+  if (arguments.name.find('/') != std::string::npos || is_python) {
     const fs::path path = fs::absolute(arguments.name).lexically_normal();
     return loader.load(path.filename().string(), {path.parent_path().string()}, "",
                        "plugins describe", plugin::FoldersFrom::kOption);

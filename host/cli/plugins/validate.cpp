@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "host/base/error.hpp"
-#include "host/base/file/checksum.hpp"
 #include "host/base/json_text.hpp"
 #include "host/base/log.hpp"
 #include "host/base/text.hpp"
@@ -22,6 +21,7 @@
 #include "host/cli/plugins/plugins.hpp"
 #include "host/cli/streams.hpp"
 #include "host/config/toml/toml.hpp"
+#include "host/plugin/file/plugin_file.hpp"
 #include "host/plugin/plugin_search.hpp"
 #include "host/tensor/device.hpp"
 #include "host/trial/limited_child.hpp"
@@ -352,9 +352,9 @@ int validate_plugin(const ValidateArguments& arguments, const Streams& streams) 
   const bool is_for_people = !arguments.json.is_stdout();
   if (is_for_people) {
     const std::size_t count = runner.checks().size();
-    streams.out << subject.file.string() << "\n  sha256 " << sha256_file(subject.file) << ", seed "
-                << subject.seed << ", " << count << (count == 1 ? " check\n" : " checks\n")
-                << std::flush;
+    streams.out << subject.file.string() << "\n  sha256 " << plugin::sha256_of_plugin(subject.file)
+                << ", seed " << subject.seed << ", " << count
+                << (count == 1 ? " check\n" : " checks\n") << std::flush;
   }
   std::map<std::string, std::int64_t> counts;
   std::int64_t failures = 0;
@@ -369,7 +369,7 @@ int validate_plugin(const ValidateArguments& arguments, const Streams& streams) 
     streams.out << fit_lines(counts_text(counts, failures) + '\n', streams.out_width);
   arguments.json.write({{"format", "mneme-validation"},
                         {"file", subject.file.string()},
-                        {"sha256", sha256_file(subject.file)},
+                        {"sha256", plugin::sha256_of_plugin(subject.file)},
                         {"options", subject.options},
                         {"seed", subject.seed},
                         {"failed", failures},

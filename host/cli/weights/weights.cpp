@@ -2,7 +2,6 @@
 
 #include <memory>
 
-#include "host/base/file/checksum.hpp"
 #include "host/base/file/write_file.hpp"
 #include "host/base/log.hpp"
 #include "host/base/text.hpp"
@@ -10,6 +9,7 @@
 #include "host/cli/cli.hpp"
 #include "host/cli/streams.hpp"
 #include "host/cli/unread_output.hpp"
+#include "host/plugin/file/plugin_file.hpp"
 #include "host/plugin/plugin_lock.hpp"
 #include "host/run/run_description.hpp"
 #include "host/run/run_folder.hpp"
@@ -190,7 +190,7 @@ std::vector<run::RunDifference> differences_of(const run::Checkpoint& checkpoint
     if (!fs::is_regular_file(plugin.path, ignored)) continue;
     trained.push_back(plugin);
     used.push_back(plugin);
-    used.back().sha256 = sha256_file(plugin.path);
+    used.back().sha256 = plugin::sha256_of_plugin(plugin.path);
   }
   return run::plugin_differences(trained, used);
 }

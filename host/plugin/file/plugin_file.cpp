@@ -16,9 +16,11 @@
 #include "host/base/error.hpp"
 #include "host/base/file/checksum.hpp"
 #include "host/base/file/file.hpp"
+#include "host/config/memory_file.hpp"
 #include "host/plugin/file/note.hpp"
 #include "host/plugin/host_groups.hpp"
 #include "host/plugin/known_fields.hpp"
+#include "host/plugin/python/wrap.hpp"
 
 namespace mneme::plugin {
 namespace {
@@ -50,16 +52,78 @@ void check_entry(const ElfFile& elf, const std::string& where) {
                 .hint = "define it with MNEME_PLUGIN or MNEME_PLUGIN_ENTRY"});
 }
 
+constexpr std::uint64_t kMaxFileBytes = std::uint64_t{1} << 31;
+constexpr std::size_t kChunk = std::size_t{1} << 20;
+
+// MFD_EXEC of Linux 6.3, which the C library here may not name yet.
+constexpr unsigned kMemoryExec = 0x0010U;
+
+[[noreturn]] void fail(const std::string& where, const std::string& action, int code,
+                       const std::string& hint = "") {
+  throw_plugin({.where = where,
+                .failed = str("cannot ", action, ": ", std::generic_category().message(code)),
+                .hint = hint});
+}
+
+void check_status(const struct stat& status, const std::string& where, const fs::path& path) {
+  const auto refuse = [&](const std::string& got) {
+    const bool is_python = config::is_python_memory(path);
+    throw_plugin({.where = where,
+                  .failed = "cannot load",
+                  .expected = is_python ? "a file with a memory in Python" : "a shared library",
+                  .got = got,
+                  .hint = is_python ? "" : "name the library that mneme_add_plugin builds"});
+  };
+  if (S_ISDIR(status.st_mode)) refuse("a folder");
+  if (!S_ISREG(status.st_mode)) refuse("a special file (pipe, socket or device)");
+  if (status.st_size == 0) refuse("an empty file");
+  if (static_cast<std::uint64_t>(status.st_size) > kMaxFileBytes) {
+    refuse(str("a file of ", status.st_size, " bytes, above the limit of ", kMaxFileBytes));
+  }
+  if ((status.st_mode & S_IWOTH) != 0) {
+    throw_plugin({.where = where,
+                  .failed = "refused: every user of this machine may write this file",
+                  .expected = "a file that others cannot write",
+                  .got = "mode " + digits_text(status.st_mode & 07777, 8),
+                  .hint = "chmod o-w it, after making sure that it is yours"});
+  }
+}
+
+struct OpenFile {
+  Descriptor descriptor;
+  std::size_t size = 0;
+};
+
+OpenFile open_checked(const fs::path& path, const std::string& where) {
+  // O_NONBLOCK: opening a named pipe without a writer would otherwise never return.
+  OpenFile file{.descriptor = Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK))};
+  if (file.descriptor.get() < 0)
+    fail(where, "open the file", errno, "check the path and its permissions");
+  struct stat status {};
+  if (::fstat(file.descriptor.get(), &status) != 0) fail(where, "read the file's status", errno);
+  check_status(status, where, path);
+  file.size = static_cast<std::size_t>(status.st_size);
+  return file;
+}
+
+std::unique_ptr<SealedCopy> copy_of(const fs::path& path, const std::string& where) {
+  if (!config::is_python_memory(path)) return std::make_unique<SealedCopy>(path, where);
+  static_cast<void>(open_checked(path, where));
+  return std::make_unique<SealedCopy>(wrap_python(path, where), where);
+}
+
 }  // namespace
 
 PluginFile open_plugin(const fs::path& path, const std::string& where) {
-  PluginFile file{.path = path.string(),
-                  .copy = std::make_unique<SealedCopy>(path, where),
-                  .elf = {},
-                  .note = {}};
+  PluginFile file{.path = path.string(), .copy = copy_of(path, where), .elf = {}, .note = {}};
   file.elf = read_elf(file.copy->bytes(), where);
   file.note = parse_note(file.elf.notes, where);
   return file;
+}
+
+std::string sha256_of_plugin(const fs::path& path) {
+  return config::is_python_memory(path) ? open_plugin(path, path.string()).copy->sha256()
+                                        : sha256_file(path);
 }
 
 std::uint32_t check_abi(std::uint32_t abi_min, std::uint32_t abi_target, const std::string& where) {
@@ -120,46 +184,6 @@ PluginEntry describe(const fs::path& path) {
   return entry;
 }
 
-namespace {
-
-constexpr std::uint64_t kMaxFileBytes = std::uint64_t{1} << 31;
-constexpr std::size_t kChunk = std::size_t{1} << 20;
-
-// MFD_EXEC of Linux 6.3, which the C library here may not name yet.
-constexpr unsigned kMemoryExec = 0x0010U;
-
-[[noreturn]] void fail(const std::string& where, const std::string& action, int code,
-                       const std::string& hint = "") {
-  throw_plugin({.where = where,
-                .failed = str("cannot ", action, ": ", std::generic_category().message(code)),
-                .hint = hint});
-}
-
-void check_status(const struct stat& status, const std::string& where) {
-  const auto refuse = [&where](const std::string& got) {
-    throw_plugin({.where = where,
-                  .failed = "cannot load",
-                  .expected = "a shared library",
-                  .got = got,
-                  .hint = "name the library that mneme_add_plugin builds"});
-  };
-  if (S_ISDIR(status.st_mode)) refuse("a folder");
-  if (!S_ISREG(status.st_mode)) refuse("a special file (pipe, socket or device)");
-  if (status.st_size == 0) refuse("an empty file");
-  if (static_cast<std::uint64_t>(status.st_size) > kMaxFileBytes) {
-    refuse(str("a file of ", status.st_size, " bytes, above the limit of ", kMaxFileBytes));
-  }
-  if ((status.st_mode & S_IWOTH) != 0) {
-    throw_plugin({.where = where,
-                  .failed = "refused: every user of this machine may write this file",
-                  .expected = "a file that others cannot write",
-                  .got = "mode " + digits_text(status.st_mode & 07777, 8),
-                  .hint = "chmod o-w it, after making sure that it is yours"});
-  }
-}
-
-}  // namespace
-
 int seal(int descriptor, std::chrono::milliseconds patience) {
   constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL;
   constexpr std::chrono::milliseconds kPause(5);
@@ -174,15 +198,20 @@ int seal(int descriptor, std::chrono::milliseconds patience) {
 
 SealedCopy::SealedCopy(const std::filesystem::path& path, std::string where, Backing backing)
     : where_(std::move(where)), backing_(backing) {
-  // O_NONBLOCK: opening a named pipe without a writer would otherwise never return.
-  const Descriptor source(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (source.get() < 0) fail(where_, "open the file", errno, "check the path and its permissions");
-  struct stat status {};
-  if (::fstat(source.get(), &status) != 0) fail(where_, "read the file's status", errno);
-  check_status(status, where_);
+  const OpenFile source = open_checked(path, where_);
+  make([&] { read_into(source.descriptor.get(), source.size); });
+}
+
+SealedCopy::SealedCopy(std::span<const std::byte> bytes, std::string where, Backing backing)
+    : where_(std::move(where)), backing_(backing) {
+  make([&] { write(bytes); });
+}
+
+void SealedCopy::make(const std::function<void()>& fill) {
   try {
     if (backing_ == Backing::kTemporaryFile || !open_memory()) open_temporary();
-    read_into(source.get(), static_cast<std::size_t>(status.st_size));
+    fill();
+    sha256_ = digest_.hex();
     map();
   } catch (...) {
     forget_name();
@@ -228,7 +257,6 @@ void SealedCopy::open_temporary() {
 
 void SealedCopy::read_into(int source, std::size_t size) {
   std::vector<std::byte> buffer(std::min(kChunk, size));
-  Sha256 digest;
   while (size_ < size) {
     const ssize_t count = ::read(source, buffer.data(), std::min(buffer.size(), size - size_));
     if (count < 0 && errno == EINTR) continue;
@@ -240,14 +268,16 @@ void SealedCopy::read_into(int source, std::size_t size) {
                     .got = str(size_),
                     .hint = "wait until the build has finished"});
     }
-    const std::span<const std::byte> part(buffer.data(), static_cast<std::size_t>(count));
-    if (const int code = write_bytes(descriptor_.get(), part); code != 0) {
-      fail(where_, "write a private copy", code, "free memory or disk space");
-    }
-    digest.update(part);
-    size_ += part.size();
+    write(std::span(buffer.data(), static_cast<std::size_t>(count)));
   }
-  sha256_ = digest.hex();
+}
+
+void SealedCopy::write(std::span<const std::byte> part) {
+  if (const int code = write_bytes(descriptor_.get(), part); code != 0) {
+    fail(where_, "write a private copy", code, "free memory or disk space");
+  }
+  digest_.update(part);
+  size_ += part.size();
 }
 
 void SealedCopy::map() {

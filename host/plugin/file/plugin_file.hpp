@@ -4,12 +4,14 @@
 #include <chrono>
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "host/base/file/checksum.hpp"
 #include "host/base/file/file.hpp"
 #include "host/plugin/file/elf_file.hpp"
 #include "mneme/note.h"
@@ -39,6 +41,9 @@ class SealedCopy {
   // an empty, unreadable or world-writable file, one beyond 2 GiB, or when no copy can be made.
   SealedCopy(const std::filesystem::path& path, std::string where,
              Backing backing = Backing::kMemory);
+  // Holds bytes that were made in this process. Errors: when no copy can be made.
+  SealedCopy(std::span<const std::byte> bytes, std::string where,
+             Backing backing = Backing::kMemory);
   ~SealedCopy();
   SealedCopy(const SealedCopy&) = delete;
   SealedCopy& operator=(const SealedCopy&) = delete;
@@ -55,7 +60,9 @@ class SealedCopy {
   void forget_name() noexcept;
 
  private:
+  void make(const std::function<void()>& fill);
   void read_into(int source, std::size_t size);
+  void write(std::span<const std::byte> part);
   bool open_memory();
   void open_temporary();
   void map();
@@ -68,6 +75,7 @@ class SealedCopy {
   std::string sha256_;
   std::string load_path_;
   std::string folder_;  // of the temporary file, "" when there is none
+  Sha256 digest_;       // of what was written
 };
 
 // The checked file: `elf.notes` point into `copy`.
@@ -79,8 +87,12 @@ struct PluginFile {
 };
 
 // Copies a file and reads its headers and note; runs none of its code and maps none of it as code.
-// Errors: Error(kPlugin) that starts with `where`.
+// Of a memory in Python ("*.py") the copy is of the plugin file that wrap_python makes of it, for
+// which a process of its own imports the file. Errors: Error(kPlugin) that starts with `where`.
 [[nodiscard]] PluginFile open_plugin(const std::filesystem::path& path, const std::string& where);
+
+// SHA-256 of the bytes that open_plugin copies. Error (kPlugin | kRun) when they cannot be had.
+[[nodiscard]] std::string sha256_of_plugin(const std::filesystem::path& path);
 
 // Whether this host can load the file: its ABI range, the host groups it cannot do without, its
 // needed libraries and symbol versions, its entry symbol. Errors: as above.

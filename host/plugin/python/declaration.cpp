@@ -1,0 +1,204 @@
+#include "host/plugin/python/declaration.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "host/base/error.hpp"
+#include "host/base/file/checksum.hpp"
+#include "host/base/file/file.hpp"
+#include "host/base/process/child.hpp"
+#include "host/config/memory_file.hpp"
+
+namespace mneme::plugin {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The package is found before any module of the current folder that has its name.
+constexpr const char* kDescribe =
+    "import sys\n"
+    "sys.path[0] = sys.argv[1]\n"
+    "from mneme.memory.__main__ import main\n"
+    "sys.path.pop(0)\n"
+    "sys.path.append(sys.argv[1])\n"
+    "sys.exit(main(sys.argv[2:]))\n";
+
+// A folder that only this user can write, made where it is not there; "" = none.
+fs::path private_folder(const fs::path& folder) {
+  if (!folder.is_absolute()) return {};
+  std::error_code ignored;
+  fs::create_directories(folder.parent_path(), ignored);
+  ::mkdir(folder.c_str(), 0700);
+  struct stat status {};
+  if (::lstat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) return {};
+  const bool is_private = status.st_uid == ::geteuid() && (status.st_mode & 022) == 0;
+  return is_private && ::access(folder.c_str(), W_OK) == 0 ? folder : fs::path();
+}
+
+fs::path from_variable(const char* name, const char* rest) {
+  const char* const value = std::getenv(name);
+  return value == nullptr || *value == '\0' ? fs::path() : fs::path(value) / rest;
+}
+
+// Where declarations are kept; "" = nowhere.
+fs::path cache_folder() {
+  fs::path own = from_variable("XDG_CACHE_HOME", "mneme");
+  if (own.empty()) own = from_variable("HOME", ".cache/mneme");
+  if (fs::path folder = private_folder(own); !folder.empty()) return folder;
+  std::error_code ignored;
+  const fs::path temporary = fs::temp_directory_path(ignored);
+  return private_folder(temporary / str("mneme-cache-", ::geteuid()));
+}
+
+void add_file(Sha256& digest, const fs::path& path) {
+  std::error_code ignored;
+  digest.update(str(path, '\n'));
+  if (fs::is_regular_file(path, ignored)) digest.update(sha256_file(path));
+}
+
+// The name of a declaration in the cache: it depends on all that makes it but the modules that the
+// file imports.
+std::string key_of(const fs::path& path, const PythonPlace& place, const std::string& source) {
+  Sha256 digest;
+  digest.update(str("1\n", path, '\n', place.interpreter, '\n', sha256_hex(source), '\n'));
+  add_file(digest, place.bridge);
+  std::vector<fs::path> parts;
+  std::error_code ignored;
+  for (fs::directory_iterator at(place.package / "mneme/memory", ignored);
+       at != fs::directory_iterator(); at.increment(ignored)) {
+    if (config::is_python_memory(at->path())) parts.push_back(at->path());
+  }
+  std::ranges::sort(parts);
+  for (const fs::path& part : parts) add_file(digest, part);
+  return digest.hex();
+}
+
+// The modules that the declaration lists, with their sources; the memory's own is at hand.
+std::vector<PythonModule> modules_of(const Json& json, const std::string& source) {
+  std::vector<PythonModule> modules;
+  for (const Json& one : json.at("files")) {
+    modules.push_back({.name = one.at("module"),
+                       .file = one.at("name"),
+                       .path = one.at("path").get<std::string>(),
+                       .is_package = one.at("is_package"),
+                       .source = {}});
+    PythonModule& module = modules.back();
+    module.source = modules.size() == 1 ? source : read_file(module.path, kMaxConfigBytes);
+  }
+  return modules;
+}
+
+// That of an earlier time, if no module has changed.
+std::optional<PythonDeclaration> cached(const fs::path& file, const std::string& source) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(file, ignored)) return std::nullopt;
+  try {
+    PythonDeclaration known{.json = parse_json_or_throw(read_file(file, kMaxConfigBytes)),
+                            .modules = {}};
+    known.modules = modules_of(known.json, source);
+    for (std::size_t i = 0; i < known.modules.size(); ++i) {
+      if (sha256_hex(known.modules[i].source) != known.json.at("sha256").at(i)) return std::nullopt;
+    }
+    return known;
+  } catch (const std::exception&) {  // damaged, or a module has gone: it is made again
+    return std::nullopt;
+  }
+}
+
+void keep(const fs::path& file, PythonDeclaration& made) {
+  made.json["sha256"] = Json::array();
+  for (const PythonModule& module : made.modules)
+    made.json["sha256"].push_back(sha256_hex(module.source));
+  if (file.empty()) return;
+  try {
+    write_file_atomic(file, json_text(made.json, 1));
+  } catch (const Error&) {  // a full disk: it is made again next time
+  }
+}
+
+// The end of what the child said.
+std::string last_words(const std::string& err) {
+  constexpr std::size_t kMost = 2000;
+  const std::string text(trimmed(err, " \t\r\n"));
+  return text.size() <= kMost ? text : ".." + text.substr(text.size() - kMost);
+}
+
+[[noreturn]] void refuse_answer(const ChildResult& child, const fs::path& path,
+                                const PythonPlace& place, const std::string& where,
+                                double seconds) {
+  if (child.is_timed_out) {
+    throw_plugin({.where = where,
+                  .failed = str("importing ", path.string(), " had not ended after ",
+                                format_number(seconds, 0), " s, and was killed"),
+                  .hint = "work belongs into hooks and setup, which the import does not run"});
+  }
+  const Json json = parse_json(child.out);
+  if (!json.is_object() || !json.contains("error")) {
+    const std::string end = child.signal != 0 ? signal_text(child.signal)
+                                              : str("exit code ", child.exit_code);
+    throw_plugin({.where = where,
+                  .failed = str(place.interpreter, " could not describe it: ", end, ": ",
+                                last_words(child.err)),
+                  .hint = "mneme doctor python shows the interpreter"});
+  }
+  const Json& error = json.at("error");
+  const auto line = error.value("line", std::int64_t{0});
+  const auto file = error.value("file", path.string());
+  const auto message = error.value("message", std::string("no memory"));
+  const bool is_of_torch = message.find("torch") != std::string::npos;
+  throw_plugin({.where = where,
+                .failed = str(file, line > 0 ? str(':', line) : "", ": ", message),
+                .hint = is_of_torch ? place.problem : ""});
+}
+
+Json describe_in_child(const fs::path& path, const PythonPlace& place, const std::string& where,
+                       double seconds) {
+  ChildOptions options{.launch = {.program = place.interpreter,
+                                  .arguments = {"-B", "-c", kDescribe, place.package.string(),
+                                                "describe", path.string()}},
+                       .limits = {.seconds = seconds}};
+  const ChildResult child = run_child(options);
+  Json json = parse_json(child.out);
+  const bool is_whole = child.exit_code == 0 && json.is_object() && json.contains("files");
+  if (!is_whole) refuse_answer(child, path, place, where, seconds);
+  return json;
+}
+
+// The file as a text.
+std::string source_of(const fs::path& path, const std::string& where) {
+  try {
+    return read_file(path, kMaxConfigBytes);
+  } catch (const Error& error) {
+    throw_plugin({.where = where, .failed = error.what()});
+  }
+}
+
+}  // namespace
+
+PythonDeclaration declaration_of(const fs::path& path, const PythonPlace& place,
+                                 const std::string& where, double seconds) {
+  const fs::path folder = cache_folder();
+  constexpr int kAttempts = 3;
+  for (int i = 0; i < kAttempts; ++i) {
+    const std::string source = source_of(path, where);
+    const fs::path file =
+        folder.empty() ? fs::path() : folder / (key_of(path, place, source) + ".json");
+    if (auto known = cached(file, source)) return std::move(*known);
+    PythonDeclaration made{.json = describe_in_child(path, place, where, seconds), .modules = {}};
+    if (source_of(path, where) != source) continue;  // an editor was faster
+    made.modules = modules_of(made.json, source);
+    keep(file, made);
+    return made;
+  }
+  throw_plugin({.where = where,
+                .failed = "the file changes while it is read",
+                .hint = "try again when it has been written"});
+}
+
+}  // namespace mneme::plugin
