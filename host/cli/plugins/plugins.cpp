@@ -140,7 +140,7 @@ int list_plugins(const PluginsListArguments& arguments, const Streams& streams) 
 
 void add_plugins(const Command& app) {
   const Command plugins =
-      app.subcommand("plugins", "List, describe, try, check, begin and lock memory plugins");
+      app.subcommand("plugins", "List, describe, try, check, begin, wrap and lock memory plugins");
   plugins.require_subcommand();
   plugins.examples({"mneme plugins list", "mneme plugins describe my_memory",
                     "mneme plugins validate my_memory", "mneme plugins new my_memory"});
@@ -160,6 +160,7 @@ void add_plugins(const Command& app) {
   add_plugins_try(plugins);
   add_plugins_validate(plugins);
   add_plugins_new(plugins);
+  add_plugins_wrap(plugins);
   add_plugins_lock(plugins);
 }
 

@@ -9,11 +9,12 @@
 
 namespace mneme::cli {
 
-// Add mneme plugins describe, try, validate, new and lock.
+// Add mneme plugins describe, try, validate, new, wrap and lock.
 void add_plugins_describe(const Command& plugins);
 void add_plugins_try(const Command& plugins);
 void add_plugins_validate(const Command& plugins);
 void add_plugins_new(const Command& plugins);
+void add_plugins_wrap(const Command& plugins);
 void add_plugins_lock(const Command& plugins);
 
 // A note as text (indented lines) and as JSON.
