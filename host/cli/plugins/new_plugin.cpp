@@ -64,18 +64,22 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
   }
 }
 
-// Names that are something else in C, in C++, in CMake or in the template.
+// Names that are something else in C, in C++, in Python, in CMake or in the template.
 constexpr std::array kTaken = std::to_array<std::string_view>(
-    {"absorb",   "all",      "and",      "auto",      "bool",      "break",  "build",    "case",
-     "catch",    "char",     "class",    "clean",     "config",    "const",  "continue", "create",
-     "cuda",     "declare",  "default",  "delete",    "destroy",   "do",     "double",   "else",
-     "enum",     "explicit", "export",   "extern",    "false",     "float",  "for",      "friend",
-     "gate",     "goto",     "help",     "if",        "init",      "inline", "install",  "int",
-     "last",     "long",     "mneme",    "mutable",   "namespace", "new",    "not",      "operator",
-     "ops",      "or",       "private",  "protected", "public",    "read",   "register", "return",
-     "short",    "signed",   "sizeof",   "state",     "static",    "std",    "struct",   "switch",
-     "template", "tensors",  "test",     "this",      "throw",     "true",   "try",      "typedef",
-     "typename", "union",    "unsigned", "using",     "virtual",   "void",   "volatile", "while"});
+    {"absorb",    "all",      "and",      "as",       "assert", "async",    "auto",      "await",
+     "bool",      "break",    "build",    "case",     "catch",  "char",     "class",     "clean",
+     "config",    "const",    "continue", "create",   "cuda",   "declare",  "def",       "default",
+     "del",       "delete",   "destroy",  "do",       "double", "elif",     "else",      "enum",
+     "except",    "explicit", "export",   "extern",   "false",  "finally",  "float",     "for",
+     "friend",    "from",     "gate",     "global",   "goto",   "help",     "if",        "import",
+     "in",        "init",     "inline",   "install",  "int",    "is",       "json",      "lambda",
+     "last",      "layer",    "long",     "math",     "mneme",  "mutable",  "namespace", "new",
+     "nonlocal",  "not",      "numpy",    "operator", "ops",    "or",       "pass",      "private",
+     "protected", "public",   "raise",    "random",   "read",   "register", "return",    "rows",
+     "short",     "signed",   "sizeof",   "state",    "static", "std",      "struct",    "switch",
+     "template",  "tensors",  "test",     "this",     "throw",  "torch",    "true",      "try",
+     "typedef",   "typename", "types",    "typing",   "union",  "unsigned", "using",     "virtual",
+     "void",      "volatile", "while",    "with",     "yield"});
 
 void check_name(const std::string& name) {
   if (std::ranges::find(kTaken, name) != kTaken.end()) {
@@ -115,10 +119,19 @@ void check_id(const std::string& id) {
 struct NewArguments {
   std::string name;              // of the library: a-z, 0-9 and _, a letter first
   std::string id;                // "org.example.my_memory"
-  std::string language = "cpp";  // or "c"
+  std::string language = "cpp";  // or "c", or "python"
   bool has_kernel = false;       // with a kernel for the CPU and CUDA
   fs::path folder;
 };
+
+// Whether a project in this language has the file of sdk/template: one without a build has those
+// of the experiment alone.
+bool is_common(std::string_view path, std::string_view language) {
+  if (!path.starts_with("common/")) return false;
+  if (language != "python") return true;
+  const std::string_view name = path.substr(path.find('/') + 1);
+  return name == "experiment.toml" || name == "none.toml" || name == "gitignore";
+}
 
 // Files by their paths in the project. Error (kUsage) for a name or an id that cannot be one, and
 // for a kernel in C.
@@ -128,12 +141,12 @@ std::map<std::string, std::string> project_files(const NewArguments& plugin) {
   if (plugin.has_kernel && plugin.language != "cpp") {
     throw_usage({.where = "--cuda",
                  .failed = "the kernel to begin with is in C++",
-                 .hint = "leave out --lang c"});
+                 .hint = "leave out --lang " + plugin.language});
   }
   const std::string own = plugin.has_kernel ? "cuda/" : plugin.language + '/';
   std::map<std::string, std::string> files;
   for (const TemplateFile& file : kTemplate) {
-    if (!file.path.starts_with(own) && !file.path.starts_with("common/")) continue;
+    if (!file.path.starts_with(own) && !is_common(file.path, plugin.language)) continue;
     std::string path(file.path.substr(file.path.find('/') + 1));
     for (const auto& [from, to] : kRenamed) {
       if (path == from) path = to;
@@ -157,13 +170,15 @@ fs::path sdk_prefix() {
   return fs::exists(prefix / "share/mneme-sdk/cmake", ignored) ? prefix : fs::path();
 }
 
-std::string next_steps(const fs::path& folder) {
+std::string next_steps(const fs::path& folder, const std::string& language) {
+  const std::string begin = str("next:\n  cd ", shell_word(folder.string()), '\n');
+  const std::string end =
+      "  mneme compare experiment.toml --memory none.toml --memory memory.toml --seeds 2\n";
+  if (language == "python") return begin + "  mneme doctor python && sh test.sh\n" + end;
   const fs::path prefix = sdk_prefix();
-  const std::string text =
-      str("next:\n  cd ", shell_word(folder.string()), "\n  cmake -B build -DCMAKE_PREFIX_PATH=",
-          prefix.empty() ? std::string("PREFIX") : shell_word(prefix.string()),
-          " && cmake --build build && ctest --test-dir build\n"
-          "  mneme compare experiment.toml --memory none.toml --memory memory.toml --seeds 2\n");
+  const std::string text = str(begin, "  cmake -B build -DCMAKE_PREFIX_PATH=",
+                               prefix.empty() ? std::string("PREFIX") : shell_word(prefix.string()),
+                               " && cmake --build build && ctest --test-dir build\n", end);
   return prefix.empty() ? text +
                               "PREFIX is where the SDK is installed: cmake --install BUILD "
                               "--prefix PREFIX --component sdk\n"
@@ -194,7 +209,7 @@ int make_project(const NewArguments& arguments, const Streams& streams) {
     write_file_atomic(file, text);
     streams.out << file.string() << '\n';
   }
-  streams.out << next_steps(folder);
+  streams.out << next_steps(folder, plugin.language);
   return 0;
 }
 
@@ -203,18 +218,18 @@ int make_project(const NewArguments& arguments, const Streams& streams) {
 void add_plugins_new(const Command& plugins) {
   const Command command = plugins.subcommand(
       "new",
-      "Write a plugin to begin with: a small memory that builds against the installed SDK, with "
-      "tests, an experiment and a page that says what to do");
+      "Write a plugin to begin with: a small memory that builds against the installed SDK, or in "
+      "Python, with tests, an experiment and a page that says what to do");
   const auto arguments = std::make_shared<NewArguments>();
   command.option("NAME", arguments->name, "", "Name of the plugin, as my_memory", {required});
   command.option("--lang", arguments->language, "LANG", "Language of the plugin",
-                 {one_of({"cpp", "c"}), shown});
+                 {one_of({"cpp", "c", "python"}), shown});
   command.flag("--cuda", arguments->has_kernel,
                "With a kernel of its own, for the CPU and for CUDA");
   command.option("--id", arguments->id, "ID", "The plugin's id; default org.example.NAME",
                  {not_empty("an id")});
   command.option("--folder", arguments->folder, "DIR", "Folder to make; default NAME");
-  command.examples({"mneme plugins new my_memory",
+  command.examples({"mneme plugins new my_memory", "mneme plugins new my_memory --lang python",
                     "mneme plugins new my_kernel --cuda --id edu.somewhere.my_kernel"});
   command.runs(arguments, &make_project);
 }

@@ -1,5 +1,6 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "host/base/file/file.hpp"
 #include "host/base/text.hpp"
@@ -165,7 +166,28 @@ TEST_F(Plugins, NewRefusesNamesThatNothingCanBeCalled) {
   refused({"test"}, "taken by a language, by CMake or by the template");
   refused({"decay", "--id", "org..decay"}, "a plugin cannot have this id");
   refused({"decay", "--lang", "c", "--cuda"}, "leave out --lang c");
+  refused({"decay", "--lang", "python", "--cuda"}, "leave out --lang python");
   refused({"decay", "--lang", "rust"}, "--lang");
+  refused({"lambda", "--lang", "python"}, "choose another, as lambda_memory");
+}
+
+TEST_F(Plugins, NewWritesAMemoryInPythonWithoutABuild) {
+  const fs::path made = folder_ / "made";
+  const ProgramResult result =
+      run_mneme({"plugins", "new", "slow_decay", "--lang", "python", "--folder", made.string()});
+  expect_done(result);
+  EXPECT_THAT(result.out, HasSubstr("sh test.sh"));
+  EXPECT_THAT(result.out, Not(HasSubstr("cmake")));
+  std::set<std::string> names;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(made)) {
+    names.insert(entry.path().filename().string());
+    const std::string text = read_file(entry.path());
+    EXPECT_THAT(text, Not(HasSubstr("my_memory"))) << entry.path();
+    EXPECT_THAT(text, Not(HasSubstr("MyMemory"))) << entry.path();
+  }
+  EXPECT_EQ(names, (std::set<std::string>{".gitignore", "README.md", "experiment.toml",
+                                          "memory.toml", "none.toml", "slow_decay.py", "test.sh"}));
+  EXPECT_THAT(read_file(made / "slow_decay.py"), HasSubstr("id = \"org.example.slow_decay\""));
 }
 
 TEST_F(Plugins, NewSaysWhenItsFolderCannotBeMade) {
