@@ -31,6 +31,7 @@ namespace fs = std::filesystem;
 using State = Finding::State;
 
 struct DoctorArguments {
+  std::string part;  // "python"; "" = the program and the machine
   std::vector<fs::path> plugins;
   JsonArgument json;
 };
@@ -43,6 +44,10 @@ std::vector<Finding> examine(const DoctorArguments& arguments, const Streams& st
   add({{.subject = "mneme",
         .text = str(MNEME_SDK_VERSION, ", ABI ", MNEME_ABI_MAJOR, '.', MNEME_ABI_MINOR),
         .details = {{"version", MNEME_SDK_VERSION}}}});
+  if (arguments.part == "python") {
+    add(check_python());
+    return findings;
+  }
   std::error_code ignored;
   const fs::path executable = fs::read_symlink("/proc/self/exe", ignored);
   add(check_installation(executable));
@@ -114,9 +119,13 @@ void add_doctor(const Command& app) {
   const Command command =
       app.subcommand("doctor", "Report what works on this machine and in this installation");
   const auto arguments = std::make_shared<DoctorArguments>();
+  command.option("PART", arguments->part, "",
+                 "python: the Python that memories in Python run in, in place of the rest",
+                 {one_of({"python"})});
   add_plugin_folders(command, arguments->plugins);
   arguments->json.add(command);
-  command.examples({"mneme doctor", "mneme doctor --plugins my_plugins --json -"});
+  command.examples(
+      {"mneme doctor", "mneme doctor python", "mneme doctor --plugins my_plugins --json -"});
   command.runs(arguments, &run);
 }
 

@@ -49,6 +49,8 @@ using DriverLookUp = std::function<void*(const char* function)>;
 [[nodiscard]] std::vector<Finding> check_folders();
 // The allocator; sealed memory files, in which plugins are loaded; MPI.
 [[nodiscard]] std::vector<Finding> check_system();
+// The interpreter of memories in Python, its libpython and torch, and the program's bridge.
+[[nodiscard]] std::vector<Finding> check_python();
 // Character encoding and terminal.
 [[nodiscard]] std::vector<Finding> check_terminal(const Streams& streams);
 

@@ -1,4 +1,6 @@
 // mneme plugins wrap: the plugin file of a memory in Python.
+#include "host/plugin/python/wrap.hpp"
+
 #include <filesystem>
 #include <memory>
 #include <span>
@@ -14,7 +16,6 @@
 #include "host/cli/plugins/plugins.hpp"
 #include "host/cli/streams.hpp"
 #include "host/config/memory_file.hpp"
-#include "host/plugin/python/wrap.hpp"
 
 namespace mneme::cli {
 namespace {

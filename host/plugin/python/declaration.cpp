@@ -140,8 +140,8 @@ std::string last_words(const std::string& err) {
   }
   const Json json = parse_json(child.out);
   if (!json.is_object() || !json.contains("error")) {
-    const std::string end = child.signal != 0 ? signal_text(child.signal)
-                                              : str("exit code ", child.exit_code);
+    const std::string end =
+        child.signal != 0 ? signal_text(child.signal) : str("exit code ", child.exit_code);
     throw_plugin({.where = where,
                   .failed = str(place.interpreter, " could not describe it: ", end, ": ",
                                 last_words(child.err)),

@@ -22,30 +22,6 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// A Python that reads declarations: the named one, or the first on PATH; "" = none.
-std::string any_interpreter() {
-  std::string folders = variable("PATH");
-  if (const std::string venv = variable("VIRTUAL_ENV"); !venv.empty())
-    folders.insert(0, venv + "/bin:");
-  std::vector<std::string> paths;
-  if (const std::string named = variable(python::kInterpreter); !named.empty()) {
-    paths.push_back(named);
-  } else {
-    for (std::size_t at = 0; at < folders.size();) {
-      const std::size_t end = std::min(folders.find(':', at), folders.size());
-      if (folders[at] == '/') paths.push_back(folders.substr(at, end - at) + "/python3");
-      at = end + 1;
-    }
-  }
-  for (const std::string& path : paths) {
-    try {
-      return python::ask_interpreter(path).executable;
-    } catch (const python::InterpreterError&) {  // the next one
-    }
-  }
-  return "";
-}
-
 void choose_interpreter(PythonPlace& place, const std::string& where) {
   try {
     const python::Interpreter found = python::find_interpreter();
@@ -75,6 +51,29 @@ PythonPlace python_files_beside(const fs::path& plugins) {
           .package = package,
           .interpreter = {},
           .problem = {}};
+}
+
+std::string any_interpreter() {
+  std::string folders = variable("PATH");
+  if (const std::string venv = variable("VIRTUAL_ENV"); !venv.empty())
+    folders.insert(0, venv + "/bin:");
+  std::vector<std::string> paths;
+  if (const std::string named = variable(python::kInterpreter); !named.empty()) {
+    paths.push_back(named);
+  } else {
+    for (std::size_t at = 0; at < folders.size();) {
+      const std::size_t end = std::min(folders.find(':', at), folders.size());
+      if (folders[at] == '/') paths.push_back(folders.substr(at, end - at) + "/python3");
+      at = end + 1;
+    }
+  }
+  for (const std::string& path : paths) {
+    try {
+      return python::ask_interpreter(path).executable;
+    } catch (const python::InterpreterError&) {  // the next one
+    }
+  }
+  return "";
 }
 
 const PythonPlace& python_place(const std::string& where) {

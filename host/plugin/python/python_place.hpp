@@ -25,4 +25,8 @@ struct PythonPlace {
 // and `problem` are empty.
 [[nodiscard]] PythonPlace python_files_beside(const std::filesystem::path& plugins);
 
+// A Python of which nothing is asked but that it runs: the named one, or the first on PATH; "" =
+// none.
+[[nodiscard]] std::string any_interpreter();
+
 }  // namespace mneme::plugin

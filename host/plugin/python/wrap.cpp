@@ -132,12 +132,23 @@ class Filler {
 
   void default_value(const Json& from, mneme_payload_option& to) {
     switch (to.type) {
-      case MNEME_OPTION_INTEGER: to.default_integer = from.get<std::int64_t>(); break;
-      case MNEME_OPTION_REAL: to.default_real = from.get<double>(); break;
-      case MNEME_OPTION_BOOLEAN: to.default_integer = from.get<bool>() ? 1 : 0; break;
-      case MNEME_OPTION_INTEGERS: numbers(from, to, payload_.integers, integers_); break;
-      case MNEME_OPTION_REALS: numbers(from, to, payload_.reals, reals_); break;
-      default: to.default_text = text(from.get<std::string>());
+      case MNEME_OPTION_INTEGER:
+        to.default_integer = from.get<std::int64_t>();
+        break;
+      case MNEME_OPTION_REAL:
+        to.default_real = from.get<double>();
+        break;
+      case MNEME_OPTION_BOOLEAN:
+        to.default_integer = from.get<bool>() ? 1 : 0;
+        break;
+      case MNEME_OPTION_INTEGERS:
+        numbers(from, to, payload_.integers, integers_);
+        break;
+      case MNEME_OPTION_REALS:
+        numbers(from, to, payload_.reals, reals_);
+        break;
+      default:
+        to.default_text = text(from.get<std::string>());
     }
   }
 
@@ -158,7 +169,9 @@ class Filler {
 void fill(mneme_payload& payload, const PythonDeclaration& memory, const std::string& where) {
   const Json& json = memory.json;
   Filler filler(payload, where);
-  const auto text_at = [&](const char* key) { return filler.text(json.at(key).get<std::string>()); };
+  const auto text_at = [&](const char* key) {
+    return filler.text(json.at(key).get<std::string>());
+  };
   std::memcpy(payload.magic, MNEME_PAYLOAD_MAGIC, sizeof(payload.magic));
   payload.id = text_at("id");
   payload.version = text_at("version");
@@ -201,7 +214,8 @@ std::vector<std::byte> wrapped(std::span<const std::byte> bridge, const PythonDe
                                const std::string& where) {
   std::vector<std::byte> out(bridge.begin(), bridge.end());
   const std::string_view bytes(reinterpret_cast<const char*>(out.data()), out.size());
-  const std::size_t payload_at = only_place(bytes, MNEME_PAYLOAD_MAGIC, sizeof(mneme_payload), where);
+  const std::size_t payload_at =
+      only_place(bytes, MNEME_PAYLOAD_MAGIC, sizeof(mneme_payload), where);
   const std::string own = field(MNEME_BRIDGE_ID, sizeof(mneme_note::id), "the id", where);
   const std::size_t note_at =
       only_place(bytes, own, own.size() + sizeof(mneme_note::version), where);
