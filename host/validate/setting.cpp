@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "host/base/error.hpp"
+#include "host/config/memory_file.hpp"
 #include "host/plugin/plugin_options.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/validate/interposer.hpp"
@@ -65,16 +66,25 @@ Setting small_setting(const Subject& subject) {
   throw std::logic_error("there is a scheme");
 }
 
+namespace {
+
+// As a tier names it: a memory in Python by its path.
+std::string plugin_name(const Subject& subject) {
+  const bool is_python = config::is_python_memory(subject.file);
+  return is_python ? subject.file.string() : subject.file.filename().string();
+}
+
+}  // namespace
+
 config::MemoryConfig memory_of(const Subject& subject, const Setting& setting) {
   std::vector<std::string> settings;
   for (const auto* const options : {&subject.options, &setting.options}) {
     for (const std::string& option : *options) settings.push_back("tier.0." + option);
   }
-  return memory_of(
-      {subject.file.parent_path().string()},
-      str("[[memory.tier]]\nplugin = ", quoted_list({subject.file.filename().string()}), "\n",
-          setting.tier_keys, "\n"),
-      settings);
+  return memory_of({subject.file.parent_path().string()},
+                   str("[[memory.tier]]\nplugin = ", quoted_list({plugin_name(subject)}), "\n",
+                       setting.tier_keys, "\n"),
+                   settings);
 }
 
 std::unique_ptr<Session> open(const Subject& subject, const Setting& setting) {

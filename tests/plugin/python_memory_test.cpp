@@ -83,8 +83,9 @@ TEST_F(PythonMemory, IsFoundByItsPath) {
   EXPECT_EQ(plugin::find_plugin("one.py", {folder_.text()}, "", ""), path);
   EXPECT_EQ(plugin::paths_by_name(path.string(), {"/a"}), std::vector<fs::path>{path});
   const std::string missing = folder_.file("two.py").string();
-  EXPECT_THAT(refusal([&] { static_cast<void>(plugin::find_plugin(missing, {}, "", "m.toml:3:5")); }),
-              AllOf(StartsWith("m.toml:3:5: there is no such file"), HasSubstr(missing)));
+  EXPECT_THAT(
+      refusal([&] { static_cast<void>(plugin::find_plugin(missing, {}, "", "m.toml:3:5")); }),
+      AllOf(StartsWith("m.toml:3:5: there is no such file"), HasSubstr(missing)));
 }
 
 TEST_F(PythonMemory, RunsTheSourceThatWasSealed) {
@@ -159,10 +160,11 @@ TEST_F(PythonMemory, EndsAnImportThatHangsWithAllThatItStarted) {
   const fs::path path = folder_.write(
       "bad.py",
       "import os, subprocess, time\nchild = subprocess.Popen(['sleep', '600'])\n"
-      "open('" + folder_.file("child").string() + "', 'w').write(str(child.pid))\ntime.sleep(600)\n");
+      "open('" +
+          folder_.file("child").string() + "', 'w').write(str(child.pid))\ntime.sleep(600)\n");
   const auto start = std::chrono::steady_clock::now();
-  const std::string message = refusal(
-      [&] { static_cast<void>(plugin::declaration_of(path, place_, "here", 3.0)); });
+  const std::string message =
+      refusal([&] { static_cast<void>(plugin::declaration_of(path, place_, "here", 3.0)); });
   EXPECT_THAT(message, AllOf(HasSubstr("bad.py had not ended after 3 s"), HasSubstr("setup")));
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
   const int child = std::stoi("0" + read_file(folder_.file("child")));
@@ -181,8 +183,7 @@ TEST_F(PythonMemory, RefusesAnotherBridge) {
   const plugin::PythonDeclaration memory = plugin::declaration_of(path, place_, "here");
   const std::string bytes = "no bridge at all";
   EXPECT_THAT(refusal([&] {
-                static_cast<void>(
-                    plugin::wrapped(std::as_bytes(std::span(bytes)), memory, "here"));
+                static_cast<void>(plugin::wrapped(std::as_bytes(std::span(bytes)), memory, "here"));
               }),
               HasSubstr("not of this program's version"));
 }

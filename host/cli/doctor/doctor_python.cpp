@@ -35,7 +35,9 @@ Finding check_file(const std::string& subject, const fs::path& file) {
 }
 
 // The version without what is behind "+".
-std::string bare_version(const std::string& version) { return version.substr(0, version.find('+')); }
+std::string bare_version(const std::string& version) {
+  return version.substr(0, version.find('+'));
+}
 
 Finding check_import(const python::Interpreter& python, const std::string& expected) {
   Finding finding{.subject = "import torch"};
@@ -50,9 +52,8 @@ Finding check_import(const python::Interpreter& python, const std::string& expec
   }
   finding.state = State::kBroken;
   const std::string words(trimmed(child.err, " \t\r\n"));
-  finding.text = child.is_timed_out
-                     ? str("has not ended after ", kImportSeconds, " s")
-                     : str("fails: ", words.substr(words.rfind('\n') + 1));
+  finding.text = child.is_timed_out ? str("has not ended after ", kImportSeconds, " s")
+                                    : str("fails: ", words.substr(words.rfind('\n') + 1));
   finding.advice = kInstallTorch + expected;
   return finding;
 }
@@ -60,7 +61,8 @@ Finding check_import(const python::Interpreter& python, const std::string& expec
 // What an interpreter needs, from what it says of itself.
 std::vector<Finding> check_interpreter(const python::Interpreter& python) {
   std::vector<Finding> findings;
-  findings.push_back({.subject = "Python", .text = str(python.version, " (", python.executable, ')')});
+  findings.push_back(
+      {.subject = "Python", .text = str(python.version, " (", python.executable, ')')});
   findings.back().details = {{"file", python.executable}, {"version", python.version}};
   Finding library{.subject = "libpython", .text = python.library};
   library.details = {{"file", python.library}};
@@ -76,8 +78,9 @@ std::vector<Finding> check_interpreter(const python::Interpreter& python) {
   const bool is_equal = bare_version(python.torch) == expected;
   if (!is_equal) {
     torch.state = State::kBroken;
-    torch.text = python.torch.empty() ? "is not installed in this Python"
-                                      : str(python.torch, ", and the program computes with ", expected);
+    torch.text = python.torch.empty()
+                     ? "is not installed in this Python"
+                     : str(python.torch, ", and the program computes with ", expected);
     torch.advice = kInstallTorch + expected;
   }
   findings.push_back(std::move(torch));
@@ -109,8 +112,7 @@ std::vector<Finding> check_python() {
   Finding library{.subject = "LibTorch", .text = tensor::torch_version()};
   library.details = {{"version", tensor::torch_version()}};
   findings.push_back(std::move(library));
-  const plugin::PythonPlace place =
-      plugin::python_files_beside(plugin::default_plugin_folder());
+  const plugin::PythonPlace place = plugin::python_files_beside(plugin::default_plugin_folder());
   findings.push_back(check_file("bridge", place.bridge));
   findings.push_back(check_file("package mneme", place.package / "mneme"));
   return findings;
