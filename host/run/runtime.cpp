@@ -57,8 +57,15 @@ void check_attention(const config::ModelConfig& model, config::Precision precisi
 }  // namespace
 
 config::Precision chosen_precision(config::Precision precision, c10::Device device) {
+  return chosen_precision(precision, device,
+                          device.is_cuda() ? tensor::compute_capability(device) : 0);
+}
+
+config::Precision chosen_precision(config::Precision precision, c10::Device device,
+                                   std::int64_t capability) {
   if (precision != config::Precision::kAuto) return precision;
-  const bool is_fast = !device.is_cpu() || tensor::has_bf16_units();
+  const bool is_fast = device.is_cpu() ? tensor::has_bf16_units()
+                                       : capability == 0 || capability >= tensor::kBf16Capability;
   return is_fast ? config::Precision::kBf16 : config::Precision::kF32;
 }
 

@@ -42,9 +42,12 @@ struct RuntimeOptions {
   FreeMemorySource free_memory = nullptr;
 };
 
-// The precision that a model computes in: for "auto" bf16 on CUDA and on processors that have
+// The precision that a model computes in: for "auto" bf16 on GPUs and processors that have
 // instructions for it, f32 elsewhere; any other as it is.
 [[nodiscard]] config::Precision chosen_precision(config::Precision precision, c10::Device device);
+// The same for a GPU of this compute capability; 0 = not known, which counts as a new one.
+[[nodiscard]] config::Precision chosen_precision(config::Precision precision, c10::Device device,
+                                                 std::int64_t capability);
 // An experiment without "auto", for training and for evaluation. Runs keep this one.
 [[nodiscard]] config::Experiment with_chosen_precision(config::Experiment experiment,
                                                        c10::Device device);

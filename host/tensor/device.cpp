@@ -136,9 +136,10 @@ std::int64_t count_cuda_devices() {
 std::int64_t compute_capability(c10::Device device) {
   constexpr int kMajor = 75, kMinor = 76;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
   const auto attribute = of_driver<int (*)(int*, int, int)>("cuDeviceGetAttribute");
+  const int number = device.has_index() ? device.index() : 0;
   int major = 0, minor = 0;
-  const bool is_known = attribute != nullptr && attribute(&major, kMajor, device.index()) == 0 &&
-                        attribute(&minor, kMinor, device.index()) == 0;
+  const bool is_known = attribute != nullptr && attribute(&major, kMajor, number) == 0 &&
+                        attribute(&minor, kMinor, number) == 0;
   return is_known ? 10 * major + minor : 0;
 }
 

@@ -24,8 +24,11 @@ namespace mneme::tensor {
 // CUDA devices that are visible; 0 before the first one was opened.
 [[nodiscard]] std::int64_t count_cuda_devices();
 
-// The compute capability of a CUDA device, 90 for 9.0; 0 where the driver does not say it.
+// The compute capability of a CUDA device, 90 for 9.0, of the first where it has no number; 0 where
+// the driver does not say it.
 [[nodiscard]] std::int64_t compute_capability(c10::Device device);
+// The first with products of bf16.
+inline constexpr std::int64_t kBf16Capability = 80;
 
 // Whether NVIDIA's driver is installed; without it no CUDA device can be opened.
 [[nodiscard]] bool has_cuda_driver();

@@ -32,7 +32,13 @@ TEST(Bf16, IsWarnedOfOnProcessorsWithoutIt) {
 TEST(Precision, AutoIsChosenForTheDeviceAndKeptByTheRun) {
   const Precision fast = tensor::has_bf16_units() ? Precision::kBf16 : Precision::kF32;
   EXPECT_EQ(run::chosen_precision(Precision::kAuto, c10::kCPU), fast);
-  EXPECT_EQ(run::chosen_precision(Precision::kAuto, c10::kCUDA), Precision::kBf16);
+  for (const std::int64_t capability : {0, 80, 89, 90, 120}) {
+    EXPECT_EQ(run::chosen_precision(Precision::kAuto, c10::kCUDA, capability), Precision::kBf16);
+  }
+  for (const std::int64_t capability : {60, 70, 75}) {
+    EXPECT_EQ(run::chosen_precision(Precision::kAuto, c10::kCUDA, capability), Precision::kF32);
+    EXPECT_EQ(run::chosen_precision(Precision::kBf16, c10::kCUDA, capability), Precision::kBf16);
+  }
   EXPECT_EQ(run::chosen_precision(Precision::kF64, c10::kCPU), Precision::kF64);
 
   const test::TemporaryFolder folder;

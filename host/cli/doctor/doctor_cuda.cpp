@@ -17,8 +17,6 @@ namespace {
 
 using DriverState = Finding::State;
 
-// Products in bf16 are fast from this compute capability on.
-constexpr int kBf16Capability = 80;
 // Of the driver's cuDeviceGetAttribute.
 constexpr int kMajor = 75, kMinor = 76;
 
@@ -48,7 +46,7 @@ Finding check_gpu(const DriverLookUp& look_up, int index) {
     return out;
   }
   const std::string capability = str(major, '.', minor);
-  const bool has_bf16 = 10 * major + minor >= kBf16Capability;
+  const bool has_bf16 = 10 * major + minor >= tensor::kBf16Capability;
   out.text = str(name.data(), ", ", human_bytes(bytes), ", compute capability ", capability,
                  has_bf16 ? ": fast in bf16" : ": no instructions for bf16");
   out.details = {{"name", name.data()},
@@ -57,7 +55,9 @@ Finding check_gpu(const DriverLookUp& look_up, int index) {
                  {"bf16", has_bf16}};
   if (!has_bf16) {
     out.state = DriverState::kAbsent;
-    out.advice = "bf16 is slow here: --set train.precision=f32, --set eval.precision=f32";
+    out.advice =
+        "bf16 is slow here: train.precision and eval.precision \"f32\", or \"auto\", which takes "
+        "f32";
   }
   return out;
 }

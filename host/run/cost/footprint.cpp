@@ -13,6 +13,7 @@
 #include "host/backbone/layer.hpp"
 #include "host/base/error.hpp"
 #include "host/eval/loss_queue.hpp"
+#include "host/tensor/device.hpp"
 #include "host/tensor/host_kernels.hpp"
 #include "host/tensor/torch.hpp"
 
@@ -65,7 +66,7 @@ ScoreTensors score_tensors(const config::Experiment& e, const Extents& x, bool i
                            bool is_cuda) {
   const bool is_relative = config::is_relative(e.model.position);
   const backbone::AttentionFacts facts{
-      .device = {is_cuda ? c10::kCUDA : c10::kCPU, 80},
+      .device = {is_cuda ? c10::kCUDA : c10::kCPU, tensor::kBf16Capability},
       .compute = x.compute_bytes == 2 ? at::kBFloat16
                  : x.value_bytes == 8 ? at::kDouble
                                       : at::kFloat,

@@ -15,7 +15,6 @@ namespace {
 
 using config::AttentionKernel;
 
-constexpr std::int64_t kAmpere = 80;       // the first with products of bf16
 constexpr std::int64_t kFlashWidth = 256;  // of heads, at most
 // The same in the backward pass on devices with little shared memory: 8.6, 8.9, 12.0 and so on.
 constexpr std::int64_t kSmallFlashWidth = 192;
@@ -61,7 +60,7 @@ std::string_view against_host(const AttentionFacts& f) {
         "on CUDA its backward pass is for bf16 without score biases"},
        {is_cuda && f.head_width > kernel::CudaAttention::kMostWidth,
         "on CUDA its heads are at most 128 wide"},
-       {is_cuda_bf16 && f.device.capability < kAmpere,
+       {is_cuda_bf16 && f.device.capability < tensor::kBf16Capability,
         "bf16 needs a device of compute capability 8.0"},
        {is_cuda_bf16 && f.head_width > kSmallHostWidth && is_small(f.device),
         "in bf16 its heads are at most 64 wide on this device"},
@@ -77,7 +76,7 @@ std::string_view against_library(const AttentionFacts& f) {
   if (!general.empty()) return general;
   return first_of({{f.device.type != c10::kCUDA, "it computes on CUDA alone"},
                    {f.has_dropout, "its dropout of probabilities has masks of its own"},
-                   {f.compute == at::kBFloat16 && f.device.capability < kAmpere,
+                   {f.compute == at::kBFloat16 && f.device.capability < tensor::kBf16Capability,
                     "bf16 needs a device of compute capability 8.0"},
                    {f.may_be_empty, "a token may attend to nothing"},
                    {f.has_gradient && f.wants_lse, "its log-sum-exp has no gradient"}});
