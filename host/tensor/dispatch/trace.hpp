@@ -42,8 +42,12 @@ class Trace {
 
   // The operations, a line each, as "aten::add.Tensor(%3 f32[2,4], %7 f32[4], 1)".
   [[nodiscard]] const std::vector<std::string>& lines() const;
-  // The first thing in which two differ, for people; "" = they are the same.
+  // The first thing in which two differ, for people; "" = they are the same, and read the same
+  // tensors besides their inputs.
   [[nodiscard]] static std::string difference(const Trace& one, const Trace& other);
+  // The first operation that reads values on the CPU, or whose results have shapes that depend on
+  // values; "" = there is none.
+  [[nodiscard]] std::string reads_values() const;
 
   // Runs the operations with these inputs, in the order in which they were added, and gives the
   // outputs. No gradient graph is made. Not while a trace is being written.
