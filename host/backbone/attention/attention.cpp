@@ -270,8 +270,10 @@ at::ScalarType score_dtype(at::ScalarType compute) {
   return compute == at::kDouble ? at::kDouble : at::kFloat;
 }
 
-AttentionOutput attend(const AttentionArgs& args) {
-  RECORD_USER_SCOPE(scope_name(args.is_of_hook));
+AttentionOutput attend(const AttentionArgs& given) {
+  RECORD_USER_SCOPE(scope_name(given.is_of_hook));
+  AttentionArgs args = given;
+  if (args.q.is_cuda() && args.table.defined()) args.table = with_aligned_rows(args.table);
   at::Tensor mass;
   using tensor::optional_input;
   const variable_list results = AttentionFunction::apply(

@@ -11,6 +11,12 @@ at::Tensor scaled_query(const at::Tensor& q, const at::Tensor& bias, double scal
   return at::add_out(out, shift, q, scale);
 }
 
+at::Tensor with_aligned_rows(const at::Tensor& table) {
+  constexpr std::int64_t kMultiple = 8;
+  const std::int64_t missing = (kMultiple - table.size(1) % kMultiple) % kMultiple;
+  return missing == 0 ? table : at::constant_pad_nd(table, {0, 0, 0, missing});
+}
+
 // In row-major memory column T-1-i+j of row i is at offset T-1 + i*(W-1) + j: a view whose rows are
 // one element shorter.
 at::Tensor shifted(const at::Tensor& raw, std::int64_t lanes, std::int64_t placed) {

@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <iostream>
+#include <vector>
 
 #include "host/backbone/attention/positions.hpp"
+#include "host/backbone/attention/shift.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/backbone/naive.hpp"
 #include "tests/backbone/support.hpp"
@@ -108,6 +111,30 @@ TEST(Attention, GivesTheSameWithAndWithoutLse) {
   const at::Tensor with = attend(args).z;
   args.wants_lse = false;
   EXPECT_LT(largest_difference(attend(args).z, with), 1e-14);
+}
+
+// On CUDA all tables have such a number of rows.
+TEST(Attention, RowsBehindATableAreReadByNoScore) {
+  for (const Shape& shape : kShapes) {
+    SCOPED_TRACE(testing::Message() << shape);
+    const Case c(shape, 16);
+    AttentionArgs args = c.args();
+    const auto results = [&] {
+      const AttentionOutput out = attend(args);
+      std::vector<at::Tensor> all =
+          torch::autograd::grad({out.z.sum() + out.lse.square().sum()}, {c.q, c.table, c.w});
+      all.push_back(out.z);
+      return all;
+    };
+    const std::vector<at::Tensor> plain = results();
+    args.table = with_aligned_rows(c.table);
+    EXPECT_EQ(args.table.size(1) % 8, 0);
+    EXPECT_LT(args.table.size(1) - c.table.size(1), 8);
+    const std::vector<at::Tensor> aligned = results();
+    for (std::size_t i = 0; i < plain.size(); ++i) {
+      EXPECT_LT(largest_difference(aligned[i], plain[i]), 1e-12) << i;
+    }
+  }
 }
 
 TEST(Attention, GradientsAgreeWithFiniteDifferences) {

@@ -2,9 +2,12 @@
 // same by tensor operations.
 #include "host/backbone/attention/kernels/library.hpp"
 
+#include <ATen/record_function.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <memory>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -155,6 +158,35 @@ TEST_P(LibraryAttention, GivesTheLogSumExpWithoutGradient) {
   EXPECT_FALSE(ours.requires_grad());
   EXPECT_EQ(ours.scalar_type(), at::kFloat);
   EXPECT_LT(largest_difference(ours.to(at::kDouble), theirs), c.tolerance());
+}
+
+std::int64_t term_products = 0;
+std::unique_ptr<at::ObserverContext> check_product(const at::RecordFunction& function) {
+  if (std::string(function.name()) != "aten::bmm") return nullptr;
+  for (const c10::IValue& input : function.inputs()) {
+    const at::Tensor factor = input.toTensor();
+    if (factor.size(0) != 3) continue;  // of lanes and heads
+    ++term_products;
+    EXPECT_EQ(factor.size(2) % 8 * (factor.size(1) % 8), 0) << factor.sizes();
+  }
+  return nullptr;
+}
+
+// Rows of a table and heads of any width give products whose rows are aligned.
+TEST(LibraryTerms, HaveAlignedProducts) {
+  KernelCase c{"", AttentionPath::kEfficient, at::kBFloat16};
+  c.heads = c.key_heads = 3;
+  c.queries = 8;
+  c.rows = {27, 8};
+  c.width = 41;
+  c.is_relative = true;
+  KernelProblem problem(c);
+  const auto handle =
+      at::addThreadLocalCallback(at::RecordFunctionCallback(check_product).needsInputs(true));
+  term_products = 0;
+  torch::autograd::grad({problem.by_kernel().z.sum()}, problem.leaves);
+  at::removeCallback(handle);
+  EXPECT_EQ(term_products, 6);
 }
 
 std::vector<KernelCase> kernel_cases() {

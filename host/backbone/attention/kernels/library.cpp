@@ -44,6 +44,12 @@ at::Tensor repeated_heads(const at::Tensor& rows, std::int64_t heads) {
       .reshape({rows.size(0), rows.size(1), heads, rows.size(3)});
 }
 
+// Heads [H,n,d] padded with zeros.
+at::Tensor padded_heads(const at::Tensor& t) {
+  const std::int64_t padding = rounded(t.size(2), kRowMultiple) - t.size(2);
+  return padding == 0 ? t : at::constant_pad_nd(t, {0, padding});
+}
+
 // What is added to the scores, [H|1,B|1,T,K] in the compute dtype: relative term, mask, biases.
 // bf16 rounds them as it rounds the products of queries and keys, by 1/512 of their size.
 class TermsFunction : public torch::autograd::Function<TermsFunction> {
@@ -66,19 +72,20 @@ class TermsFunction : public torch::autograd::Function<TermsFunction> {
                                       rounded(keys, kBiasMultiple)},
                                      q.options())
                                .narrow(3, 0, keys);
-    at::Tensor qw;
+    at::Tensor qw, filled;
     if (table.defined()) {
-      qw = scaled_query(q.permute({2, 0, 1, 3}), position, args->scale)
-               .view({q.size(2), q.size(0) * q.size(1), q.size(3)});
+      filled = padded_heads(with_aligned_rows(table));
+      qw = padded_heads(scaled_query(q.permute({2, 0, 1, 3}), position, args->scale)
+                            .view({q.size(2), q.size(0) * q.size(1), q.size(3)}));
       out.narrow(3, 0, args->first_placed).zero_();
       out.narrow(3, args->first_placed, placed)
-          .copy_(shifted(at::bmm(qw, table.transpose(1, 2)), q.size(0), placed));
+          .copy_(shifted(at::bmm(qw, filled.transpose(1, 2)), q.size(0), placed));
     } else {
       out.zero_();
     }
     if (args->mask.defined()) out.add_(args->mask);
     if (bias.defined()) out.add_(bias);
-    ctx->save_for_backward({qw, table, position, bias});
+    ctx->save_for_backward({qw, table, position, bias, filled});
     ctx->saved_data["scale"] = args->scale;
     ctx->saved_data["first_placed"] = args->first_placed;
     return out;
@@ -87,7 +94,7 @@ class TermsFunction : public torch::autograd::Function<TermsFunction> {
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
     const variable_list saved = ctx->get_saved_variables();
     const at::Tensor &qw = saved[0], &table = saved[1], &position = saved[2], &bias = saved[3];
-    const at::Tensor& grad = grads[0];  // [H|1,B|1,T,K]
+    const at::Tensor &grad = grads[0], &filled = saved[4];  // [H|1,B|1,T,K]
     const std::int64_t first_placed = ctx->saved_data["first_placed"].toInt();
     variable_list out(6);
     if (bias.defined() && bias.requires_grad()) {
@@ -95,11 +102,15 @@ class TermsFunction : public torch::autograd::Function<TermsFunction> {
     }
     if (!table.defined()) return out;
     const at::Tensor raw =
-        unshifted(grad.narrow(3, first_placed, grad.size(3) - first_placed), table.size(1));
-    const at::Tensor grad_qw = at::bmm(raw, table).mul_(ctx->saved_data["scale"].toDouble());
-    out[0] = grad_qw.view({grad.size(0), grad.size(1), grad.size(2), table.size(2)})
+        unshifted(grad.narrow(3, first_placed, grad.size(3) - first_placed), filled.size(1));
+    const at::Tensor grad_qw =
+        at::bmm(raw, filled).narrow(2, 0, table.size(2)).mul_(ctx->saved_data["scale"].toDouble());
+    out[0] = grad_qw.reshape({grad.size(0), grad.size(1), grad.size(2), table.size(2)})
                  .permute({1, 2, 0, 3});
-    if (table.requires_grad()) out[1] = at::bmm(raw.transpose(1, 2), qw);
+    if (table.requires_grad()) {
+      out[1] =
+          at::bmm(raw.transpose(1, 2), qw).narrow(1, 0, table.size(1)).narrow(2, 0, table.size(2));
+    }
     if (position.defined() && position.requires_grad()) {
       out[2] = grad_qw.sum(1).to(position.scalar_type());
     }
