@@ -8,6 +8,7 @@
 #include "host/backbone/attention/kernels/fused_cuda.hpp"
 #include "host/backbone/attention/kernels/operands.hpp"
 #include "host/backbone/attention/positions.hpp"
+#include "host/backbone/attention/shift.hpp"
 #include "host/base/text.hpp"
 #include "host/kernel/attention.hpp"
 #include "host/kernel/cuda/attention.hpp"
@@ -324,8 +325,12 @@ at::Tensor laid_out_table(const at::Tensor& table) {
   return out.copy_(table);
 }
 
-AttentionOutput attend_fused(const AttentionArgs& args, const std::vector<KeyPiece>& given,
+AttentionOutput attend_fused(const AttentionArgs& asked, const std::vector<KeyPiece>& given,
                              const ColumnRule& rule) {
+  AttentionArgs args = asked;
+  if (args.q.is_cuda() && args.table.defined() && at::GradMode::is_enabled()) {
+    args.table = with_aligned_rows(args.table);  // for the products of the backward pass
+  }
   std::vector<KeyPiece> pieces = given;
   if (args.q.is_cuda() && given.size() > kernel::CudaAttention::kMostPieces) {
     const auto [k, v] = joined_pieces(given);
