@@ -217,12 +217,12 @@ __global__ void __launch_bounds__(kThreadsOfTile) query_gradient_kernel(Gradient
     multiply_columns<width>(products, memory.tile.keys[0], sums);
   }
 #pragma unroll
-  for (int i = 0; i < width / 8 * 4; ++i) {
-    const std::int64_t query = place.query + row_of_warp() + group() + i % 4 / 2 * 8;
-    const int c = i / 4 * 8 + pair() + i % 2;
-    if (query >= a.s.queries || c >= a.s.width) continue;
-    narrow(sums[i / 4][i % 4],
-           g.q[((place.lane * a.s.queries + query) * a.s.heads + place.head) * a.s.width + c]);
+  for (int i = 0; i < width / 8 * 2; ++i) {
+    const std::int64_t query = place.query + row_of_warp() + group() + i % 2 * 8;
+    if (query >= a.s.queries) continue;
+    Bf16* const row =
+        g.q + ((place.lane * a.s.queries + query) * a.s.heads + place.head) * a.s.width;
+    store_pair(a.s, row, i / 2 * 8 + pair(), sums[i / 2][i % 2 * 2], sums[i / 2][i % 2 * 2 + 1]);
   }
 }
 
@@ -245,11 +245,10 @@ __device__ void write_columns(const GradientProblem& g, const Place& p, const Co
     auto* const k = static_cast<Bf16*>(g.gradients[piece].k);
     auto* const v = static_cast<Bf16*>(g.gradients[piece].v);
 #pragma unroll
-    for (int i = 0; i < width / 4; ++i) {
-      const int c = i / 2 * 8 + pair() + i % 2;
-      if (c >= s.width) continue;
-      if (k != nullptr) narrow(grad_k[i / 2][half * 2 + i % 2], k[at + c]);
-      if (v != nullptr) narrow(grad_v[i / 2][half * 2 + i % 2], v[at + c]);
+    for (int n = 0; n < width / 8; ++n) {
+      const int c = n * 8 + pair(), i = half * 2;
+      if (k != nullptr) store_pair(s, k + at, c, grad_k[n][i], grad_k[n][i + 1]);
+      if (v != nullptr) store_pair(s, v + at, c, grad_v[n][i], grad_v[n][i + 1]);
     }
   }
 }

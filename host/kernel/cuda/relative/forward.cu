@@ -47,15 +47,16 @@ __device__ void write_rows(const Problem& a, const Place& p, const RunningRows<w
     }
     const float share = total > 0.0F ? 1.0F / total : 0.0F;
 #pragma unroll
-    for (int i = 0; i < width / 4; ++i) {
-      const int c = i / 2 * 8 + pair() + i % 2;
-      if (c >= a.s.width) continue;
-      const float sum = r.sums[i / 2][half * 2 + i % 2];
-      if (a.parts > 1) {
-        a.sums[part * a.s.width + z + c] = sum;
-      } else {
-        narrow(sum * share, a.z[z + c]);
+    for (int n = 0; n < width / 8; ++n) {
+      const int c = n * 8 + pair();
+      const float first = r.sums[n][half * 2], second = r.sums[n][half * 2 + 1];
+      if (a.parts == 1) {
+        store_pair(a.s, a.z + z, c, first * share, second * share);
+        continue;
       }
+      float* const sums = a.sums + part * a.s.width + z;
+      if (c < a.s.width) sums[c] = first;
+      if (c + 1 < a.s.width) sums[c + 1] = second;
     }
   }
 }

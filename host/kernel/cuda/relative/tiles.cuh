@@ -95,7 +95,8 @@ __device__ void load_queries(const Problem& a, const Place& p, Queries<width>& t
 template <int width>
 __device__ void load_part(const Problem& a, const Bf16* row, Bf16* to) {
 #pragma unroll
-  for (int c = static_cast<int>(threadIdx.x) % 2 * 8; c < width; c += 16) {
+  for (int i = 0; i < width / 16; ++i) {
+    const int c = static_cast<int>(threadIdx.x) % 2 * 8 + i * 16;
     if (a.are_rows_aligned) {
       const bool is_there = row != nullptr && c < a.s.width;
       copy_async<16>(to + c, is_there ? row + c : nullptr, is_there ? 16 : 0);
@@ -141,6 +142,19 @@ __device__ void begin_columns(TileMemory<width, stages>& m, const Problem& a, co
   const KeyAndValue<Bf16> column = column_of(a, p, c, x);
   load_part<width>(a, column.k, m.keys[stage][x]);
   load_part<width>(a, column.v, m.values[stage][x]);
+}
+
+// --- To global memory ---
+
+// Numbers c and c + 1 of a row, c even; those behind its end are left out.
+__device__ inline void store_pair(const AttentionShape& s, Bf16* row, int c, float first,
+                                  float second) {
+  if (s.width % 2 == 0) {  // then every row begins at a multiple of 4 bytes
+    if (c < s.width) *reinterpret_cast<unsigned*>(row + c) = pack_bf16(first, second);
+    return;
+  }
+  if (c < s.width) narrow(first, row[c]);
+  if (c + 1 < s.width) narrow(second, row[c + 1]);
 }
 
 // --- Products ---
