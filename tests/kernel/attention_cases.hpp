@@ -24,7 +24,7 @@ struct Case {
   bool has_table = false, has_biases = false, has_slopes = false, has_score_bias = false;
   bool has_gaps = false;
   double dropout = 0.0;
-  int64_t more_rows = 0;  // of the table, which no score reads
+  int64_t more_rows = 0;    // of the table, which no score reads
   bool is_aligned = false;  // rows of keys and values begin at multiples of 16 bytes, in bf16
 };
 
