@@ -14,12 +14,15 @@
 #                                  the SDK
 #
 # Components: runtime (all but the SDK), sdk.
+#
+# In a Python wheel (MNEME_INSTALL_TORCH=package, which scripts/wheel.sh and `pip install .` set) this tree is mneme/program.
+# LibTorch is the package torch beside mneme, and lib/mneme/libraries has the distribution's libraries that the program needs.
 
 set(MNEME_INSTALL_TORCH copy CACHE STRING
-  "LibTorch in an installation: copy (what a CPU needs, into the prefix), copy-cuda (its CUDA libraries too), link (left where it is)")
-set_property(CACHE MNEME_INSTALL_TORCH PROPERTY STRINGS copy copy-cuda link)
-if(NOT MNEME_INSTALL_TORCH MATCHES "^(copy|copy-cuda|link)$")
-  message(FATAL_ERROR "MNEME_INSTALL_TORCH is '${MNEME_INSTALL_TORCH}'; expected copy, copy-cuda or link.")
+  "LibTorch in an installation: copy (what a CPU needs, into the prefix), copy-cuda (its CUDA libraries too), link (left where it is), package (a Python package beside it)")
+set_property(CACHE MNEME_INSTALL_TORCH PROPERTY STRINGS copy copy-cuda link package)
+if(NOT MNEME_INSTALL_TORCH MATCHES "^(copy|copy-cuda|link|package)$")
+  message(FATAL_ERROR "MNEME_INSTALL_TORCH is '${MNEME_INSTALL_TORCH}'; expected copy, copy-cuda, link or package.")
 endif()
 
 if(MNEME_INSTALL_TORCH STREQUAL "copy" AND EXISTS "${mneme_torch_root}/lib/libtorch_cuda.so")
@@ -32,6 +35,7 @@ set(mneme_private_folder "${CMAKE_INSTALL_LIBDIR}/mneme")
 set(mneme_plugin_folder "${mneme_private_folder}/plugins")
 # The folder torch/lib is LibTorch's own layout: its CUDA libraries look for others in ../../nvidia.
 set(mneme_torch_folder "${mneme_private_folder}/torch/lib")
+set(mneme_library_folder "${mneme_private_folder}/libraries")
 set(mneme_config_folder "${CMAKE_INSTALL_DATADIR}/mneme")
 set(mneme_doc_folder "${CMAKE_INSTALL_DATADIR}/doc/mneme")
 
@@ -64,6 +68,10 @@ mneme_install_list(begin sdk "${CMAKE_INSTALL_DATADIR}/mneme-sdk")
 # The run path of programs that link LibTorch.
 if(MNEME_INSTALL_TORCH STREQUAL "link")
   set(mneme_install_rpath "${mneme_torch_root}/lib" ${mneme_torch_toolkit_folders})
+elseif(MNEME_INSTALL_TORCH STREQUAL "package")
+  # From mneme/program/bin; the package torch lies beside the package mneme.
+  cmake_path(RELATIVE_PATH mneme_library_folder BASE_DIRECTORY "${CMAKE_INSTALL_BINDIR}" OUTPUT_VARIABLE mneme_install_rpath)
+  set(mneme_install_rpath "$ORIGIN/${mneme_install_rpath}" "$ORIGIN/../../../torch/lib")
 else()
   cmake_path(RELATIVE_PATH mneme_torch_folder BASE_DIRECTORY "${CMAKE_INSTALL_BINDIR}" OUTPUT_VARIABLE mneme_install_rpath)
   set(mneme_install_rpath "$ORIGIN/${mneme_install_rpath}")
@@ -72,6 +80,13 @@ endif()
 # mneme_install_program(TARGET): into bin/, with a run path to the installation's LibTorch, after all other files.
 function(mneme_install_program target)
   set_target_properties(${target} PROPERTIES INSTALL_RPATH "${mneme_install_rpath}")
+  if(MNEME_INSTALL_TORCH STREQUAL "package")
+    # A run path of the old kind holds for the libraries of the distribution too, whose own names no folder.
+    target_link_options(${target} PRIVATE "LINKER:--disable-new-dtags")
+    install(CODE "set(mneme_program \"$<TARGET_FILE:${target}>\")
+set(mneme_library_folder \"${mneme_library_folder}\")" COMPONENT runtime)
+    install(SCRIPT "${PROJECT_SOURCE_DIR}/cmake/InstallLibraries.cmake" COMPONENT runtime)
+  endif()
   set_property(GLOBAL APPEND PROPERTY mneme_installed_programs ${target})
 endfunction()
 
@@ -102,7 +117,7 @@ function(mneme_install_plugin target)
     DESTINATION "${mneme_plugin_folder}" COMPONENT runtime OPTIONAL)
 endfunction()
 
-if(NOT MNEME_INSTALL_TORCH STREQUAL "link")
+if(MNEME_INSTALL_TORCH MATCHES "^copy")
   install(CODE "set(mneme_torch_root \"${mneme_torch_root}\")
 set(mneme_torch_cuda_folders \"${mneme_torch_cuda_folders}\")
 set(mneme_torch_folder \"${mneme_torch_folder}\")

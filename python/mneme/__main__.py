@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 import sys
 
-from .errors import ProgramNotFoundError
+from .errors import MnemeError
 from .launch import environment, program
 
 
 def main() -> int:
     try:
-        path = program()
-    except ProgramNotFoundError as error:
+        path, variables = program(), environment()
+    except MnemeError as error:
         print(f"mneme: error: {error}", file=sys.stderr)
         return 2
-    os.execve(path, [str(path), *sys.argv[1:]], environment())
+    os.execve(path, [str(path), *sys.argv[1:]], variables)
 
 
 if __name__ == "__main__":

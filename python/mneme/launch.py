@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import importlib.util
 import os
 import re
 import signal
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional
 
-from .errors import ProgramNotFoundError, VersionError
+from .errors import MissingPackageError, ProgramNotFoundError, VersionError
 from .progress import Display
 from .version import __version__
 
@@ -84,7 +85,7 @@ def configs() -> Path:
 @functools.lru_cache(maxsize=None)
 def check_version(path: Path) -> None:
     """Errors: VersionError where the program's version has another major or minor number than the package's."""
-    answer = subprocess.run([path, "--version"], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    answer = subprocess.run([path, "--version"], capture_output=True, text=True, stdin=subprocess.DEVNULL, env=environment())
     found = re.match(r"mneme (\d+)\.(\d+)\.", answer.stdout)
     if answer.returncode != 0 or found is None:
         raise ProgramNotFoundError(f"{path} --version gives no version of mneme: {(answer.stderr or answer.stdout).strip()}")
@@ -96,8 +97,22 @@ def check_version(path: Path) -> None:
 
 
 def environment() -> dict[str, str]:
-    """That of the program: memories in Python run in this interpreter."""
-    return {**os.environ, "MNEME_PYTHON": os.environ.get("MNEME_PYTHON") or sys.executable}
+    """That of the program: memories in Python run in this interpreter, and a wheel's program finds LibTorch.
+
+    Errors: MissingPackageError where a wheel's program has no LibTorch.
+    """
+    variables = {**os.environ, "MNEME_PYTHON": os.environ.get("MNEME_PYTHON") or sys.executable}
+    is_wheel = program().is_relative_to(_PACKAGE)
+    if is_wheel and not (_PACKAGE.parent / "torch" / "lib").is_dir():  # where the program looks by itself
+        found = importlib.util.find_spec("torch")
+        if found is None or found.origin is None:
+            raise MissingPackageError(
+                f"{sys.executable} has no torch, with which the program computes: "
+                f"{sys.executable} -m pip install 'torch==2.11.*'"
+            )
+        folders = [str(Path(found.origin).parent / "lib"), os.environ.get("LD_LIBRARY_PATH", "")]
+        variables["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, folders))
+    return variables
 
 
 def run_program(arguments: list[str], is_shown: bool = True) -> Finished:

@@ -207,7 +207,7 @@ CMAKE
     ;;
   configure_with_unknown_install_torch)
     fake_libtorch "$work/torch" 2 11
-    expect_failure "MNEME_INSTALL_TORCH is 'move'; expected copy, copy-cuda or link" \
+    expect_failure "MNEME_INSTALL_TORCH is 'move'; expected copy, copy-cuda, link or package" \
       configure -DMNEME_TORCH="$work/torch" -DMNEME_INSTALL_TORCH=move
     ;;
   install_of_libtorch)
