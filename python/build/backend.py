@@ -99,6 +99,8 @@ def get_requires_for_build_sdist(config_settings: Settings = None) -> list[str]:
 def prepare_metadata_for_build_wheel(folder: str, config_settings: Settings = None) -> str:
     import scikit_build_core.build
 
+    if not is_packing(config_settings):
+        check_machine()
     return str(scikit_build_core.build.prepare_metadata_for_build_wheel(folder, config_settings))
 
 

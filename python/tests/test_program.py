@@ -153,3 +153,20 @@ def test_shows_notes_and_keeps_messages(capsys: pytest.CaptureFixture[str]) -> N
     display.close()
     assert display.text == ["mneme: error: wrong"]
     assert capsys.readouterr().err == "run folder r\n"
+
+
+def test_draws_a_bar_in_a_notebook(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    drawn: list[str] = []
+
+    class Handle:
+        def update(self, data: dict[str, str], raw: bool) -> None:
+            drawn.append(data["text/html"])
+
+    monkeypatch.setattr("mneme.progress._notebook_handle", Handle)
+    display = Display(True)
+    display.feed(b'{"note":"run <r>"}\n{"progress":{"title":"train","step":1,')
+    display.feed(b'"of":2,"loss":3.5}}\n')
+    display.close()
+    assert drawn[0].startswith("<div>run &lt;r&gt;</div>")
+    assert "<progress value='1' max='2'></progress> train 1/2  loss 3.5000" in drawn[-1]
+    assert capsys.readouterr().err == ""

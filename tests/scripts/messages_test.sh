@@ -38,6 +38,12 @@ case $case_name in
     expect_failure "unknown argument '--gpu'" bash "$project/scripts/check/check_cuda.sh" --gpu
     expect_failure "unknown argument '--all'" bash "$project/scripts/bench.sh" --all
     expect_failure "unknown argument '--all'" bash "$project/scripts/fuzz.sh" --all
+    expect_failure "unknown argument '--all'" bash "$project/scripts/wheel.sh" --all
+    expect_failure "unknown argument '--all'" bash "$project/scripts/check/check_python.sh" --all
+    ;;
+  wheel_without_installation)
+    expect_failure "--prefix $work: expected an installation, with bin/mneme in it" bash "$project/scripts/wheel.sh" --prefix "$work"
+    expect_failure '--out needs a value' bash "$project/scripts/wheel.sh" --out
     ;;
   torch_folder_missing_value)
     for script in setup quickstart test check/check_cuda; do
