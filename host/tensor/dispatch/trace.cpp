@@ -77,8 +77,8 @@ std::string Trace::difference(const Trace& one, const Trace& other) {
     if (is_number(t)) continue;  // its value is in a line
     const auto found = other.writer_->constants.find(number);
     if (found == other.writer_->constants.end() || !found->second.is_alias_of(t))
-      return str("tensor %", number, ' ', geometry_text(t),
-                 " is another one each time, and no operation made it");
+      return str("tensor %", number, " is another one each time, and no operation made it: ",
+                 one.writer_->first_use(number));
   }
   return "";
 }

@@ -51,7 +51,10 @@ bool is_one_of(std::string_view name, std::initializer_list<std::string_view> pr
   return std::ranges::any_of(prefixes, [&](std::string_view one) { return name.starts_with(one); });
 }
 
-bool is_number(const at::Tensor& t) { return t.unsafeGetTensorImpl()->is_wrapped_number(); }
+bool is_number(const at::Tensor& t) {
+  return t.unsafeGetTensorImpl()->is_wrapped_number() ||
+         (t.is_cpu() && t.dim() == 0 && !t.requires_grad() && t.storage().use_count() == 1);
+}
 
 std::string geometry_text(const at::Tensor& t) {
   std::string out = str(dtype_text(t.scalar_type()), list_text(t.sizes().vec()));
@@ -125,6 +128,13 @@ void Trace::Writer::add_work(const std::string& text, const std::vector<at::Tens
     call.arguments.push_back(argument_of(t, false, true, call.text));
   call.text = str(text, '(', call.text.empty() ? "" : call.text.substr(2), ')');
   add(std::move(call));
+}
+
+std::string Trace::Writer::first_use(std::int64_t number) const {
+  const std::string name = str('%', number, ' ');
+  const auto found = std::ranges::find_if(
+      lines, [&](const std::string& line) { return line.find(name) != std::string::npos; });
+  return found == lines.end() ? "" : *found;
 }
 
 std::vector<std::vector<std::int64_t>> Trace::Writer::last_used() const {
@@ -234,7 +244,8 @@ std::pair<Trace::Writer::Form, Trace::Writer::Argument> Trace::Writer::argument_
     numbers.push_back(argument_number(t, is_read, is_written));
     text += numbers.back() == kUndefined ? std::string(", none")
                                          : str(", %", numbers.back(), ' ', geometry_text(t));
-    if (t.defined() && is_number(t)) text += str(" = ", number_text(t));
+    if (t.defined() && constants.contains(numbers.back()) && is_number(t))
+      text += str(" = ", number_text(t));
   };
   if (value.isTensor()) {
     take(value.toTensor());

@@ -26,7 +26,7 @@ inline constexpr c10::DispatchKey kTraceKey = c10::DispatchKey::Fake;
 inline constexpr std::int64_t kUndefined = -1;  // the number of no tensor
 
 bool is_one_of(std::string_view name, std::initializer_list<std::string_view> prefixes);
-// A number of the code that LibTorch made a tensor: a new one each time.
+// A number of the code in a tensor of its own, which is a new one each time.
 bool is_number(const at::Tensor& t);
 // Dtype, shape, and strides and device unless they are the usual ones.
 std::string geometry_text(const at::Tensor& t);
@@ -60,6 +60,8 @@ class Trace::Writer {
   void add_work(const std::string& text, const std::vector<at::Tensor>& reads,
                 const std::vector<at::Tensor>& writes, const TracedWork& work);
 
+  // The line of the first call that has the tensor.
+  [[nodiscard]] std::string first_use(std::int64_t number) const;
   // By call, the tensors that no later one needs.
   [[nodiscard]] std::vector<std::vector<std::int64_t>> last_used() const;
 
