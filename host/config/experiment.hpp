@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "host/base/words.hpp"
+#include "host/config/replay.hpp"
 #include "host/config/toml/toml.hpp"
 
 namespace mneme::config {
@@ -360,10 +361,8 @@ struct TrainConfig {
   Precision precision = Precision::kF32;
   std::int64_t bptt_segments = 1;  // segments that `through` slots keep their graph
   std::uint64_t seed = 1;
-  // The backward pass computes the feed-forward parts' inner rows again: they are not kept.
-  bool recompute = false;
-  // Backward passes a step, of bptt_segments segments each.
-  std::int64_t accumulate = 1;
+  bool recompute = false;       // feed-forward parts' inner rows: made again, not kept
+  std::int64_t accumulate = 1;  // backward passes a step, of bptt_segments segments each
   std::vector<AccumulateFrom> accumulate_from = {};
   // adam: added to the gradient; adamw: decoupled. Biases, norms and other vectors have none,
   // unless a group names them.
@@ -376,6 +375,8 @@ struct TrainConfig {
   std::int64_t bucket_mb = 25;
   GradientPrecision gradients = GradientPrecision::kFull;
   bool shard_optimizer = false;
+  Replay replay = Replay::kAuto;     // auto = off
+  std::int64_t replay_check = 1000;  // windows between comparisons with the hooks; 0 = never
   // Evaluations of the valid split without a lower loss that end the training; 0 = off.
   std::int64_t early_stop = 0;
   std::int64_t keep_checkpoints = 2;  // newest ones kept, beside the best; at least 1

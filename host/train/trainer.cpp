@@ -64,26 +64,6 @@ run::RuntimeOptions runtime_options(const TrainerOptions& options) {
 
 }  // namespace
 
-using ReportSums = std::map<std::string, at::Tensor>;  // f64 []
-
-// Sums over the segments of one step. Tensors stay on the device: all numbers of a step come to the
-// CPU in one transfer.
-struct Trainer::StepSums {
-  at::Tensor graph;  // loss of the segments since the last backward pass
-  at::Tensor loss;   // mean of the segments' mean nll, f64 []
-  // The part of each auxiliary loss in the step's loss, before its weight; segments that did not
-  // report it count as 0.
-  ReportSums losses;
-  ReportSums metrics;                           // means over the segments that reported them
-  std::map<std::string, double> metric_weight;  // of these segments
-  std::int64_t tokens = 0;
-  std::vector<data::TokenSegment> segments;  // in the order in which they ran
-
-  // Adds the results of a segment with so many targets.
-  void add(const backbone::Output& out, const memory::SegmentHooks& hooks, std::int64_t targets,
-           double weight, bool has_metrics);
-};
-
 Trainer::Trainer(const config::Experiment& experiment, TrainerOptions options)
     : log_((options.folder.empty() && !options.claim_folder) || !options.ranks.is_writer()
                ? nullptr
@@ -118,6 +98,11 @@ Trainer::Trainer(const config::Experiment& experiment, TrainerOptions options)
     if (!run::is_out_of_memory(error)) throw;
     run::throw_out_of_memory("making the optimiser and the memory's state",
                              run::training_footprint(*runtime_), error);
+  }
+  if (train.replay == config::Replay::kOn) {
+    if (!parallel_) recorder_ = std::make_unique<Recorder>(train.replay_check);
+    if (parallel_ && ranks_.is_writer())
+      log_info("train.replay: nothing is recorded where several ranks train");
   }
   // With given weights rank 0 gathers the checkpoint of step 0 from all.
   if (has_folder_ && has_initial && !ranks_.is_writer()) give_checkpoint();
@@ -309,15 +294,6 @@ void Trainer::fail_not_finite(const run::StepReport& report, const StepSums& sum
 
 namespace {
 
-void add_reported(ReportSums& sums, const std::map<std::string, memory::Reported>& reported,
-                  double weight) {
-  for (const auto& [name, value] : reported) {
-    const at::Tensor term = value.value.detach().to(at::kDouble) * weight;
-    at::Tensor& sum = sums[name];
-    sum = sum.defined() ? sum + term : term;
-  }
-}
-
 // What a memory's own function throws in the backward pass, as one in Python does, names its plugin.
 void run_backward(const at::Tensor& graph) {
   try {
@@ -333,40 +309,55 @@ void run_backward(const at::Tensor& graph) {
 
 }  // namespace
 
-void Trainer::StepSums::add(const backbone::Output& out, const memory::SegmentHooks& hooks,
-                            std::int64_t targets, double weight, bool has_metrics) {
-  const at::Tensor nll = out.nll.sum() / static_cast<double>(targets);
-  const at::Tensor auxiliary = hooks.total_loss();
-  const at::Tensor total = (auxiliary.defined() ? nll + auxiliary : nll) * weight;
-  graph = graph.defined() ? graph + total : total;
-  const at::Tensor value = nll.detach().to(at::kDouble) * weight;
-  loss = loss.defined() ? loss + value : value;
-  tokens += targets;
-  add_reported(losses, hooks.losses(), weight);
-  if (!has_metrics) return;
-  const auto reported = hooks.metrics();
-  add_reported(metrics, reported, weight);
-  for (const auto& [name, metric] : reported) metric_weight[name] += weight;
-}
-
-Trainer::StepSums Trainer::run_passes() {
+StepSums Trainer::run_passes() {
   StepSums sums;
   const std::int64_t count = optim::accumulation(experiment().train, done_.step);
   for (std::int64_t i = 0; i < count; ++i) {
-    const std::vector<data::TokenSegment> window = read_window(sums);
-    const auto asked = std::count_if(window.begin(), window.end(), [](const data::TokenSegment& s) {
-      return s.target_count() > 0;
-    });
+    const std::vector<data::TokenSegment> read = read_window(sums);
+    const auto asked = std::count_if(
+        read.begin(), read.end(), [](const data::TokenSegment& s) { return s.target_count() > 0; });
     const double weight = 1.0 / static_cast<double>(asked * count);
-    for (const data::TokenSegment& segment : window) run_segment(sums, segment, weight);
-    // A search for a fault (watch_) is every rank's own.
-    if (parallel_ && watch_ == nullptr && i + 1 == count) parallel_->begin_backward();
-    if (sums.graph.requires_grad()) run_backward(sums.graph);
-    sums.graph = at::Tensor();
-    state_.cut_graph();
+    std::vector<WindowSegment> window;
+    for (const data::TokenSegment& segment : read)
+      window.push_back(window_segment(sums, segment, weight));
+    const auto pass = [&] { return run_window(window, i + 1 == count); };
+    // A search for a fault (watch_) names hooks, which have to run.
+    const std::vector<SegmentNumbers> numbers =
+        recorder_ && watch_ == nullptr
+            ? RecordedWindow(*runtime_, state_, window).run(*recorder_, pass)
+            : pass();
+    for (std::size_t s = 0; s < window.size(); ++s) sums.add(window[s], numbers[s]);
   }
   for (auto& [name, sum] : sums.metrics) sum = sum / sums.metric_weight.at(name);
   return sums;
+}
+
+WindowSegment Trainer::window_segment(StepSums& sums, const data::TokenSegment& segment,
+                                      double weight) const {
+  const data::TokenSegment own = parallel_ ? parallel_->own(segment) : segment;
+  WindowSegment out{.batch = eval::make_batch(own, runtime_->model().vocabulary(),
+                                              runtime_->stack().backbone().device),
+                    .reset = own.reset,
+                    .targets = segment.target_count(),
+                    .weight = weight};
+  if (parallel_) {
+    const ranks::LaneRange& lanes = parallel_->lanes();
+    out.do_others_go_on = segment.do_others_go_on(lanes.first, lanes.count);
+  }
+  sums.segments.push_back(own);
+  return out;
+}
+
+std::vector<SegmentNumbers> Trainer::run_window(const std::vector<WindowSegment>& window,
+                                                bool is_last) {
+  at::Tensor graph;
+  std::vector<SegmentNumbers> numbers;
+  for (const WindowSegment& segment : window) numbers.push_back(run_segment(segment, graph));
+  // A search for a fault (watch_) is every rank's own.
+  if (parallel_ && watch_ == nullptr && is_last) parallel_->begin_backward();
+  if (graph.requires_grad()) run_backward(graph);
+  state_.cut_graph();
+  return numbers;
 }
 
 // The next bptt_segments segments when all have targets. Where only some have (a task with an
@@ -394,7 +385,8 @@ std::vector<data::TokenSegment> Trainer::read_window(StepSums& sums) {
     if (has_target || window.size() < size) continue;
     check_has_targets(++passed);
     const at::NoGradGuard no_grad;
-    run_segment(sums, window.front(), 0.0);
+    at::Tensor none;
+    static_cast<void>(run_segment(window_segment(sums, window.front(), 0.0), none));
     window.erase(window.begin());
   }
   return window;
@@ -409,26 +401,23 @@ void Trainer::check_has_targets(std::int64_t passed) const {
              .got = str(passed, " segments without one")});
 }
 
-void Trainer::run_segment(StepSums& sums, const data::TokenSegment& segment, double weight) {
-  const data::TokenSegment own = parallel_ ? parallel_->own(segment) : segment;
-  sums.segments.push_back(own);
+SegmentNumbers Trainer::run_segment(const WindowSegment& segment, at::Tensor& graph) {
   eval::SegmentOptions with;
   with.memory.watch = watch_;
   // A loss is a weighted mean over all lanes, so the backward pass needs the sum of their weights;
   // metrics are looked at in steps that are logged only.
-  const std::int64_t targets = segment.target_count();
-  const bool is_summed = parallel_ && watch_ == nullptr && targets > 0 &&
+  const bool is_summed = parallel_ && watch_ == nullptr && segment.targets > 0 &&
                          (runtime_->stack().has_losses() || is_next_logged());
   if (is_summed) with.sum_over_processes = parallel_->sum_over_processes();
   const bool has_metrics = !parallel_ || is_summed;
-  if (parallel_) {
-    const ranks::LaneRange& lanes = parallel_->lanes();
-    with.do_others_go_on = segment.do_others_go_on(lanes.first, lanes.count);
-  }
+  SegmentNumbers numbers;
   with.before_commit = [&](const backbone::Output& out, const memory::SegmentHooks& hooks) {
-    if (targets > 0) sums.add(out, hooks, targets, weight, has_metrics);
+    if (segment.targets > 0) numbers = SegmentNumbers(segment, out, hooks, has_metrics, graph);
   };
-  eval::run_segment(runtime_->model(), runtime_->stack(), state_, own, std::move(with));
+  if (std::ranges::find(segment.reset, 1) != segment.reset.end())
+    state_.reset(segment.reset, segment.do_others_go_on);
+  eval::run_segment(runtime_->model(), runtime_->stack(), state_, segment.batch, std::move(with));
+  return numbers;
 }
 
 }  // namespace mneme::train

@@ -2,10 +2,10 @@
 // Its files: trainer.cpp, one step; trainer_loop.cpp, the steps with their evaluations and early stop;
 // trainer_store.cpp, saving, loading and resuming, and the evaluation of a split.
 //
-// The way of a batch to a plugin's hook and back: Trainer::train_step, run_passes and run_segment
-// here, eval::run_segment, backbone::Model::forward, which runs a LayerPass for each layer, and in it
+// The way of a batch to a plugin's hook and back: Trainer::train_step, run_passes, run_window and
+// run_segment here, eval::run_segment, backbone::Model::forward, which runs a LayerPass for each layer, and in it
 // the stages of memory::SegmentHooks, such as read_heads(). A LayerPass gives the layer's output,
-// Model::forward the losses, and StepSums::add (trainer.cpp) sums them up for the backward pass.
+// Model::forward the losses, and SegmentNumbers (step/window.hpp) sums them up for the backward pass.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -36,6 +36,8 @@
 #include "host/run/record/run_writer.hpp"
 #include "host/run/runtime.hpp"
 #include "host/train/parallel.hpp"
+#include "host/train/step/recorder.hpp"
+#include "host/train/step/window.hpp"
 
 namespace mneme::train {
 
@@ -116,6 +118,8 @@ class Trainer {
   [[nodiscard]] const config::Experiment& experiment() const { return runtime_->experiment(); }
   [[nodiscard]] run::Runtime& runtime() { return *runtime_; }
   [[nodiscard]] const memory::StackState& state() const { return state_; }
+  // Of train.replay; nullptr where nothing is recorded.
+  [[nodiscard]] const Recorder* recorder() const { return recorder_.get(); }
 
   // One optimiser step. Errors: Error (kRun) for a loss, auxiliary loss or gradient that is not
   // finite, naming the step, the first hook, layer or parameter that is not and the last good
@@ -165,8 +169,6 @@ class Trainer {
   void load(const run::Checkpoint& checkpoint);
 
  private:
-  struct StepSums;
-
   // The state before a step, restored when the step fails.
   struct StepStart {
     std::vector<std::int64_t> data;
@@ -193,7 +195,13 @@ class Trainer {
   [[nodiscard]] StepSums run_passes();
   [[nodiscard]] std::vector<data::TokenSegment> read_window(StepSums& sums);
   void check_has_targets(std::int64_t passed) const;
-  void run_segment(StepSums& sums, const data::TokenSegment& segment, double weight);
+  // As the model takes it; also to the segments of `sums`.
+  [[nodiscard]] WindowSegment window_segment(StepSums& sums, const data::TokenSegment& segment,
+                                             double weight) const;
+  // The passes of one window; `is_last` of the step.
+  std::vector<SegmentNumbers> run_window(const std::vector<WindowSegment>& window, bool is_last);
+  // `graph` gets the sum of the losses so far.
+  SegmentNumbers run_segment(const WindowSegment& segment, at::Tensor& graph);
   // True at multiples of `every` steps, where it is above 0, and at the end.
   [[nodiscard]] bool is_due(std::int64_t every) const;
   [[nodiscard]] bool is_evaluation_due() const;
@@ -228,6 +236,7 @@ class Trainer {
   std::unique_ptr<optim::LearningRate> schedule_;
   std::map<std::string, double> rates_;  // base rates of the groups, when they differ
   memory::StackState state_;
+  std::unique_ptr<Recorder> recorder_;  // with train.replay = "on"
   std::unique_ptr<run::RunWriter> writer_;
   bool has_folder_ = false;  // the run has one, which rank 0 writes
   std::filesystem::path last_checkpoint_;

@@ -106,6 +106,17 @@ TEST(ModelKeys, AreNotWrittenForTransformerXl) {
               HasSubstr("norm_kind = \"layer\""));
 }
 
+TEST(TrainKeys, SayWhetherStepsAreRecorded) {
+  const Experiment experiment = parse(kMotif + "replay = \"on\"\nreplay_check = 0\n");
+  EXPECT_EQ(experiment.train.replay, Replay::kOn);
+  EXPECT_EQ(experiment.train.replay_check, 0);
+  EXPECT_EQ(parse(to_toml(experiment)).train, experiment.train);
+  EXPECT_THAT(to_toml(parse(kMotif)), Not(HasSubstr("replay")));
+  EXPECT_EQ(train_error("steps = 1\nreplay = true\nreplay_check = -1\n"),
+            "2: e.toml:5:10: train.replay: expected \"auto\" | \"on\" | \"off\", got true\n"
+            "e.toml:6:16: train.replay_check: expected an integer in [0, 1000000000], got -1");
+}
+
 TEST(ModelKeys, ThatDoNotGoTogetherAreRefused) {
   test::expect_problems(model_error, "e.toml",
                         test::read_wording_file("tests/config/messages/model_keys/together.txt"));

@@ -177,6 +177,19 @@ void list_train(Fields& keys, TrainConfig& train, const DataConfig& data) {
                 "with several ranks: each keeps and updates a part of the optimiser's moments"},
                train.shard_optimizer);
   }
+  if (keys.lists(train.replay != none.replay)) {
+    keys.field({"replay",
+                "the operations of a step are recorded, and run again without hooks; on a CPU for "
+                "finding faults of plugins: nothing becomes faster; auto = off"},
+               train.replay);
+  }
+  if (keys.lists(train.replay_check != none.replay_check)) {
+    keys.field(
+        {"replay_check",
+         "with replay: backward passes from one that is also made by the hooks, and compared, "
+         "to the next; 0 = the first alone"},
+        train.replay_check, kCountOrZero);
+  }
   keys.field({"log_every", "steps between lines of metrics.jsonl; 0 = never"}, train.log_every,
              kCountOrZero);
   keys.field({"eval_every", "steps between evaluations of the valid split; 0 = at the end only"},

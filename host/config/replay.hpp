@@ -1,0 +1,11 @@
+// Whether the operations of a training step are recorded and run again without hooks.
+#pragma once
+
+#include <array>
+
+namespace mneme::config {
+
+enum class Replay { kAuto, kOn, kOff };
+constexpr auto words_of(Replay) { return std::array{"auto", "on", "off"}; }
+
+}  // namespace mneme::config

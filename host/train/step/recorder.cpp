@@ -1,0 +1,171 @@
+#include "host/train/step/recorder.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "host/base/error.hpp"
+#include "host/base/log.hpp"
+#include "host/base/text.hpp"
+#include "host/tensor/torch.hpp"
+
+namespace mneme::train {
+namespace {
+
+constexpr int kMostUnlike = 3;    // traces of a key that differ from the one before
+constexpr int kMostRefused = 8;   // keys
+constexpr int kMostNewKeys = 64;  // in a row
+
+bool are_the_same(const at::Tensor& a, const at::Tensor& b) {
+  if (!a.defined() || !b.defined()) return a.defined() == b.defined();
+  if (a.sizes() != b.sizes() || a.scalar_type() != b.scalar_type()) return false;
+  if (at::equal(a, b)) return true;
+  return a.is_floating_point() && at::equal(a.isnan(), b.isnan()) &&
+         at::equal(a.nan_to_num(), b.nan_to_num());
+}
+
+// The first result in which a replay differs from the code, for people; "" = none.
+std::string difference_of(const RecordedResults& code, const RecordedResults& replay,
+                          const RecordedWork& work) {
+  for (std::size_t i = 0; i < code.tensors.size(); ++i) {
+    const at::Tensor &a = code.tensors[i], &b = replay.tensors[i];
+    if (are_the_same(a, b)) continue;
+    std::string by;
+    if (a.defined() && b.defined() && a.sizes() == b.sizes()) {
+      const at::Tensor most = (a.to(at::kDouble) - b.to(at::kDouble)).abs().max();
+      by = " by " + format_number(most.item<double>(), 3);
+    }
+    return str(work.name_of(i), " differs", by);
+  }
+  return "";
+}
+
+}  // namespace
+
+std::size_t Recorder::recordings() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(entries_, [](const auto& entry) { return entry.second.is_checked; }));
+}
+
+RecordedResults Recorder::run(const RecordedWork& work) {
+  if (is_off_) return work.run();
+  const auto [at, is_new] = entries_.try_emplace(work.key);
+  Entry& entry = at->second;
+  entry.used = ++done_;
+  new_keys_ = is_new ? new_keys_ + 1 : 0;
+  if (new_keys_ > kMostNewKeys) {
+    log_info("train.replay: nothing is recorded: ", kMostNewKeys,
+             " windows in a row had shapes or counts of their own");
+    is_off_ = true;
+    entries_.clear();
+    return work.run();
+  }
+  if (entry.is_refused) return work.run();
+  if (is_new) make_room();
+  if (!entry.is_recorded) return record(entry, work);
+  if (!entry.is_checked || (check_every_ > 0 && done_ % check_every_ == 0))
+    return check(entry, work);
+  ++replays_;
+  return replay(entry, work);
+}
+
+RecordedResults Recorder::traced(const RecordedWork& work, std::optional<tensor::Trace>& trace,
+                                 std::string& reason) const {
+  tensor::Trace written;
+  for (const at::Tensor& t : work.inputs) written.add_input(t);
+  RecordedResults results;
+  {
+    const tensor::TraceScope scope(written);
+    results = work.run();
+  }
+  try {
+    for (const at::Tensor& t : results.tensors) written.add_output(t);
+  } catch (const Error& error) {
+    reason = error.what();
+    return results;
+  }
+  if (const std::string read = written.reads_values(); !read.empty()) {
+    reason = "what it does depends on values: " + read;
+    return results;
+  }
+  trace = std::move(written);
+  return results;
+}
+
+RecordedResults Recorder::record(Entry& entry, const RecordedWork& work) {
+  std::optional<tensor::Trace> trace;
+  std::string reason;
+  RecordedResults results = traced(work, trace, reason);
+  if (!trace) {
+    refuse(entry, reason);
+    return results;
+  }
+  if (entry.trace) {
+    reason = tensor::Trace::difference(*entry.trace, *trace);
+    entry.is_recorded = reason.empty();
+    if (!reason.empty() && ++entry.unlike == kMostUnlike) {
+      refuse(entry, reason);
+      return results;
+    }
+  }
+  entry.trace = std::move(trace);
+  entry.outline = results.outline;
+  entry.position = work.position;
+  if (entry.is_recorded) make_room();
+  return results;
+}
+
+RecordedResults Recorder::check(Entry& entry, const RecordedWork& work) {
+  const RecordedResults again = replay(entry, work);
+  std::optional<tensor::Trace> trace;
+  std::string reason;
+  RecordedResults results = traced(work, trace, reason);
+  if (trace) reason = tensor::Trace::difference(*entry.trace, *trace);
+  // After other operations with the same numbers the next ones need not be the same.
+  const std::string numbers = difference_of(results, again, work);
+  if (!numbers.empty()) reason = numbers + (reason.empty() ? "" : "; " + reason);
+  if (reason.empty()) {
+    entry.is_checked = true;
+    return results;
+  }
+  const bool was_used = entry.is_checked;
+  refuse(entry, reason);
+  if (!was_used || numbers.empty()) return results;
+  throw_run({.where = "train.replay",
+             .failed = "operations that were recorded do not give what the code gives",
+             .expected = "the same bits, as at the first replay",
+             .got = reason,
+             .hint = "train with train.replay = \"off\" from an earlier checkpoint, and run "
+                     "\"mneme plugins validate\" on the memory's plugins"});
+}
+
+RecordedResults Recorder::replay(const Entry& entry, const RecordedWork& work) const {
+  return {entry.trace->replay(work.inputs, work.position - entry.position), entry.outline, true};
+}
+
+void Recorder::refuse(Entry& entry, const std::string& reason) {
+  const std::int64_t used = entry.used;
+  entry = Entry();
+  entry.is_refused = true;
+  entry.used = used;
+  log_info("train.replay: a window is not recorded: ", reason);
+  if (++refused_ < kMostRefused) return;
+  log_info("train.replay: nothing is recorded any more, after ", kMostRefused, " such windows");
+  is_off_ = true;
+}
+
+void Recorder::make_room() {
+  // Written down once, or recorded: kMost of each.
+  for (const bool is_recorded : {false, true}) {
+    auto oldest = entries_.end();
+    std::size_t count = 0;
+    for (auto at = entries_.begin(); at != entries_.end(); ++at) {
+      const Entry& entry = at->second;
+      if (entry.is_refused || entry.is_recorded != is_recorded) continue;
+      ++count;
+      if (oldest == entries_.end() || entry.used < oldest->second.used) oldest = at;
+    }
+    if (count > kMost) entries_.erase(oldest);
+  }
+}
+
+}  // namespace mneme::train

@@ -1,0 +1,85 @@
+// Work that is done again and again, such as a window of a training: it is run twice with its
+// operations written down (tensor::Trace), and where both have done the same, these operations are
+// run from then on, without the code that gave them.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "host/tensor/dispatch/trace.hpp"
+
+namespace mneme::train {
+
+struct RecordedResults {
+  std::vector<at::Tensor> tensors;  // undefined ones count too
+  // What results are besides their tensors: equal for equal keys.
+  std::shared_ptr<const void> outline;
+  bool is_replayed = false;  // the code has not run
+};
+
+// One piece of it.
+struct RecordedWork {
+  // All that the work depends on but the values of its inputs, those of tensors that stay where they
+  // are, such as parameters, and `position`.
+  std::string key;
+  std::vector<at::Tensor> inputs;
+  std::int64_t position = 0;  // of its random numbers (tensor::TracedWork, "ahead")
+  std::function<RecordedResults()> run;
+  std::function<std::string(std::size_t)> name_of;  // of a result's tensor, for messages
+};
+
+// One thread at a time, and one recorder that writes down in a process.
+//
+// The first replay of a key is made beside the code, and so is every `check_every`-th piece of work
+// (0 = none). Results that differ in a bit are a line in the log and the end of the recording at the
+// first, when no replayed result has been used yet. Later they are an error.
+class Recorder {
+ public:
+  static constexpr std::size_t kMost = 8;  // recordings; the one not used for longest goes first
+
+  explicit Recorder(std::int64_t check_every) : check_every_(check_every) {}
+
+  // Errors: those of work.run; Error(kRun) for a replay whose results differ.
+  RecordedResults run(const RecordedWork& work);
+  // Of recordings that have been compared with the code once.
+  [[nodiscard]] std::size_t recordings() const;
+  [[nodiscard]] std::int64_t replays() const { return replays_; }
+
+ private:
+  struct Entry {
+    std::optional<tensor::Trace> trace;
+    std::shared_ptr<const void> outline;
+    std::int64_t position = 0;  // of the trace
+    int unlike = 0;             // traces that differed from the one before
+    bool is_recorded = false;   // two traces are the same
+    bool is_checked = false;
+    bool is_refused = false;
+    std::int64_t used = 0;
+  };
+
+  // Runs the code and writes its operations down; nothing where they cannot be run again.
+  RecordedResults traced(const RecordedWork& work, std::optional<tensor::Trace>& trace,
+                         std::string& reason) const;
+  RecordedResults record(Entry& entry, const RecordedWork& work);
+  RecordedResults check(Entry& entry, const RecordedWork& work);
+  [[nodiscard]] RecordedResults replay(const Entry& entry, const RecordedWork& work) const;
+  void refuse(Entry& entry, const std::string& reason);
+  // Forgets what has not been used for longest.
+  void make_room();
+
+  std::int64_t check_every_;
+  std::map<std::string, Entry> entries_;
+  std::int64_t done_ = 0, replays_ = 0;
+  int refused_ = 0;   // keys
+  int new_keys_ = 0;  // since a key was seen a second time
+  bool is_off_ = false;
+};
+
+}  // namespace mneme::train

@@ -1,0 +1,199 @@
+// train.replay: windows that are recorded and run again without hooks, beside a training without.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "host/base/log.hpp"
+#include "host/tensor/torch.hpp"
+#include "tests/base/temporary_folder.hpp"
+#include "tests/run/run_support.hpp"
+
+namespace mneme::train {
+namespace {
+
+using test::infini;
+using test::is_same;
+using test::random_segment;
+using test::small_experiment;
+using test::weights_of;
+using test::with_stream;
+using test::xl_cache;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::SizeIs;
+
+std::string tier(const std::string& plugin, const std::string& options = "") {
+  return "[[memory.tier]]\nplugin = \"" + plugin + "\"\n" + options + "\n";
+}
+
+// What is logged while it lives.
+class Lines {
+ public:
+  [[nodiscard]] std::vector<std::string> with(const std::string& text) const {
+    std::vector<std::string> out;
+    for (const std::string& line : all_) {
+      if (line.find(text) != std::string::npos) out.push_back(line);
+    }
+    return out;
+  }
+
+ private:
+  std::vector<std::string> all_;
+  LogListener listener_{[this](LogLevel, std::string_view line) {
+    all_.emplace_back(line);
+    return false;
+  }};
+};
+
+std::vector<std::string> with_replay(std::vector<std::string> settings) {
+  settings.emplace_back("train.replay=on");
+  return settings;
+}
+
+// Everything that a training has after a step.
+std::vector<at::Tensor> all_of(Trainer& trainer) {
+  std::vector<at::Tensor> out = weights_of(trainer.runtime());
+  for (const auto& [name, tensor] : trainer.state().save().tensors) out.push_back(tensor.clone());
+  return out;
+}
+
+// Steps of both; every number has to have the same bits.
+void expect_the_same(Trainer& recorded, Trainer& plain, int steps) {
+  for (int step = 0; step < steps; ++step) {
+    const run::StepReport ours = recorded.train_step(), theirs = plain.train_step();
+    ASSERT_EQ(ours.loss, theirs.loss) << "step " << ours.step;
+    ASSERT_EQ(ours.losses, theirs.losses) << "step " << ours.step;
+    ASSERT_EQ(ours.metrics, theirs.metrics) << "step " << ours.step;
+    ASSERT_EQ(ours.grad_norm, theirs.grad_norm) << "step " << ours.step;
+    ASSERT_EQ(ours.tokens, theirs.tokens);
+    ASSERT_TRUE(is_same(all_of(recorded), all_of(plain))) << "step " << ours.step;
+    ASSERT_EQ(recorded.state().counters().tokens, plain.state().counters().tokens);
+    ASSERT_EQ(recorded.state().segments(), plain.state().segments());
+  }
+}
+
+// Without resets: each set of lanes that are reset is a key of its own.
+std::vector<data::TokenSegment> text(std::uint64_t segments) {
+  std::vector<data::TokenSegment> out;
+  for (std::uint64_t i = 0; i < segments; ++i) out.push_back(random_segment(4, 6, 8, i));
+  return out;
+}
+
+struct ReplayCase {
+  std::string name;
+  std::string memory;
+  std::string position = "relative";
+
+  friend std::ostream& operator<<(std::ostream& out, const ReplayCase& c) { return out << c.name; }
+};
+
+class ReplayedTraining
+    : public testing::TestWithParam<std::tuple<std::string, int, std::string, ReplayCase>> {};
+
+TEST_P(ReplayedTraining, HasTheBitsOfOneWithHooks) {
+  const auto& [precision, segments, dropout, memory] = GetParam();
+  const std::vector<std::string> settings = {"train.precision=" + precision,
+                                             str("train.bptt_segments=", segments),
+                                             "train.accumulate=2",
+                                             "train.warmup=0",
+                                             "model.dropout=" + dropout,
+                                             "model.attention_dropout=" + dropout,
+                                             "model.position=" + memory.position};
+  const Lines lines;
+  Trainer plain(small_experiment(memory.memory, settings), with_stream(text(72)));
+  Trainer recorded(small_experiment(memory.memory, with_replay(settings)), with_stream(text(72)));
+  expect_the_same(recorded, plain, 12);
+  EXPECT_THAT(lines.with("train.replay"), SizeIs(0)) << lines.with("train.replay").front();
+  EXPECT_GT(recorded.recorder()->replays(), 0);
+  EXPECT_EQ(plain.recorder(), nullptr);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, ReplayedTraining,
+    testing::Combine(
+        testing::Values("f64", "f32", "bf16"), testing::Values(1, 3), testing::Values("0.0", "0.1"),
+        testing::Values(ReplayCase{"none", ""}, ReplayCase{"xl_cache", xl_cache(8)},
+                        ReplayCase{"compressive",
+                                   tier("compressive", "rows = 6\ncompressed_rows = 4\nrate = 3")},
+                        ReplayCase{"continuous_ltm", xl_cache(4) + tier("continuous_ltm",
+                                                                        "basis = 8\nsticky = true\n"
+                                                                        "lambda_kl = 1e-3")},
+                        ReplayCase{"lamemo", tier("lamemo", "rows = 8"), "disentangled"},
+                        ReplayCase{"infini", infini()},
+                        ReplayCase{"riders", tier("test_riders", "rows = 5")})),
+    [](const auto& made) {
+      return str(std::get<3>(made.param).name, '_', std::get<0>(made.param), "_bptt",
+                 std::get<1>(made.param), std::get<2>(made.param) == "0.0" ? "" : "_dropout");
+    });
+
+// Lanes that end early, and lanes that are reset, are keys of their own; they come again.
+TEST(Replay, HasTheBitsOfHooksWithResetLanesAndPadding) {
+  std::vector<data::TokenSegment> segments;
+  for (std::uint64_t i = 0; i < 80; ++i) {
+    data::TokenSegment segment = random_segment(4, 6, 8, i);
+    if (i % 4 == 2) segment.reset[1] = 1;
+    if (i % 4 == 1) {
+      segment.valid[1] = 4;
+      for (std::size_t t = 4; t < 6; ++t)
+        segment.inputs[6 + t] = 0, segment.targets[6 + t] = data::kNoTarget;
+    }
+    segments.push_back(segment);
+  }
+  for (const std::string& memory : {xl_cache(9), xl_cache(7) + infini()}) {
+    SCOPED_TRACE(memory);
+    const std::vector<std::string> settings = {"train.bptt_segments=2", "train.warmup=0",
+                                               "train.steps=40"};
+    const Lines lines;
+    Trainer plain(small_experiment(memory, settings), with_stream(segments));
+    Trainer recorded(small_experiment(memory, with_replay(settings)), with_stream(segments));
+    expect_the_same(recorded, plain, 24);
+    EXPECT_GT(recorded.recorder()->replays(), 4);
+    EXPECT_THAT(lines.with("train.replay"), SizeIs(0));
+  }
+}
+
+TEST(Replay, GoesOnAfterACheckpoint) {
+  const test::TemporaryFolder folder;
+  const std::vector<std::string> settings = {"train.bptt_segments=2", "train.accumulate=2",
+                                             "train.warmup=0"};
+  const std::string memory = xl_cache(9) + infini();
+  Trainer plain(small_experiment(memory, settings));
+  Trainer first(small_experiment(memory, with_replay(settings)));
+  Trainer second(small_experiment(memory, with_replay(settings)));
+  expect_the_same(first, plain, 7);
+  first.save(folder / "checkpoint.safetensors");
+  for (int i = 0; i < 9; ++i) second.train_step();  // has recordings, of other weights
+  second.load(folder / "checkpoint.safetensors");
+  EXPECT_EQ(second.recorder()->recordings(), 0U);
+  expect_the_same(second, plain, 7);
+  EXPECT_GT(second.recorder()->replays(), 0);
+}
+
+// The planted faults of the checks replay.trace and replay.numbers.
+TEST(Replay, LeavesAMemoryThatCannotBeRecordedToItsHooks) {
+  const std::vector<std::string> settings = {"train.bptt_segments=3", "train.warmup=0"};
+  for (const auto& [fault, line] :
+       {std::pair{"counts_hidden", "operation "}, std::pair{"kernel_armed", " differs by "}}) {
+    SCOPED_TRACE(fault);
+    const auto experiment = [&](const std::vector<std::string>& with) {
+      config::Experiment out =
+          small_experiment(tier("test_flawed", str("fault = \"", fault, "\"")), with);
+      out.memory.plugins.emplace_back(MNEME_BINARY_DIR "/tests/flawed_plugins");
+      return out;
+    };
+    const Lines lines;
+    Trainer plain(experiment(settings), with_stream(text(36)));
+    Trainer recorded(experiment(with_replay(settings)), with_stream(text(36)));
+    expect_the_same(recorded, plain, 12);
+    EXPECT_EQ(recorded.recorder()->replays(), 0);
+    EXPECT_THAT(lines.with("train.replay"),
+                ElementsAre(AllOf(HasSubstr("a window is not recorded"), HasSubstr(line))));
+  }
+}
+
+}  // namespace
+}  // namespace mneme::train

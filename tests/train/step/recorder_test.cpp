@@ -1,0 +1,191 @@
+// Work that is recorded and run again without its code.
+#include "host/train/step/recorder.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "host/base/error.hpp"
+#include "host/base/log.hpp"
+#include "host/base/text.hpp"
+#include "host/tensor/torch.hpp"
+#include "tests/base/temporary_folder.hpp"
+
+namespace mneme::train {
+namespace {
+
+using test::error_of;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// Small work with a parameter and a draw, and what may be wrong with it.
+struct Work {
+  std::string key = "one";
+  int runs = 0;
+  at::Tensor weight = torch::full({2}, 3.0, at::kDouble);
+  double addend = 1.0;  // an operation's number
+  double hidden = 1.0;  // a factor that no operation shows, where the code runs
+  bool reads_value = false;
+  std::vector<std::string> lines;
+
+  at::Tensor step(Recorder& recorder, std::int64_t position) {
+    const LogListener listener([this](LogLevel, std::string_view line) {
+      lines.emplace_back(line);
+      return false;
+    });
+    const at::Tensor x = torch::full({2}, static_cast<double>(position), at::kDouble);
+    const RecordedResults results = recorder.run(
+        {.key = key,
+         .inputs = {x},
+         .position = position,
+         .run =
+             [&] {
+               ++runs;
+               is_code = true;
+               const at::Tensor drawn = torch::empty({2}, at::kDouble);
+               tensor::run_traced(
+                   "a draw", {}, {drawn},
+                   [position, this](const std::vector<at::Tensor>& tensors, std::int64_t ahead) {
+                     const double factor = is_code ? hidden : 1.0;
+                     tensors[0].fill_(factor * static_cast<double>(position + ahead));
+                   });
+               at::Tensor out = x * weight + drawn + addend;
+               if (reads_value) out = out + out[0].item<double>();
+               is_code = false;
+               return RecordedResults{{out, at::Tensor()}, nullptr};
+             },
+         .name_of = [](std::size_t i) { return str("result ", i); }});
+    EXPECT_FALSE(results.tensors.at(1).defined());
+    return results.tensors.at(0);
+  }
+
+ private:
+  bool is_code = false;
+};
+
+at::Tensor expected(double weight, std::int64_t position) {
+  const auto p = static_cast<double>(position);
+  return torch::full({2}, p * weight + p + 1.0, at::kDouble);
+}
+
+TEST(Recorder, RunsTheOperationsAfterTwoLikeTracesAndAComparison) {
+  Recorder recorder(0);
+  Work work;
+  for (std::int64_t i = 0; i < 6; ++i) {
+    work.weight.fill_(3.0 + static_cast<double>(i));  // where it lies, as an optimiser does
+    EXPECT_TRUE(at::equal(work.step(recorder, i), expected(3.0 + static_cast<double>(i), i))) << i;
+  }
+  EXPECT_EQ(work.runs, 3);
+  EXPECT_EQ(recorder.replays(), 3);
+  EXPECT_EQ(recorder.recordings(), 1U);
+  EXPECT_THAT(work.lines, IsEmpty());
+}
+
+TEST(Recorder, RunsTheCodeBesideEveryFewReplays) {
+  Recorder recorder(5);
+  Work work;
+  for (std::int64_t i = 0; i < 11; ++i) work.step(recorder, i);
+  EXPECT_EQ(work.runs, 3 + 2);  // the 5th and the 10th
+  EXPECT_EQ(recorder.replays(), 6);
+}
+
+TEST(Recorder, NeverRecordsWhatDoesOtherOperationsEachTime) {
+  Recorder recorder(0);
+  Work work;
+  for (std::int64_t i = 0; i < 8; ++i) {
+    work.addend = static_cast<double>(i);
+    work.step(recorder, i);
+  }
+  EXPECT_EQ(work.runs, 8);
+  EXPECT_EQ(recorder.recordings(), 0U);
+  EXPECT_THAT(work.lines, ElementsAre(AllOf(HasSubstr("a window is not recorded: operation "),
+                                            HasSubstr("aten::add.Tensor"))));
+}
+
+TEST(Recorder, RecordsWhatSettlesAfterTheFirstTime) {
+  Recorder recorder(0);
+  Work work;
+  work.addend = 7.0;
+  work.step(recorder, 0);
+  work.addend = 1.0;
+  for (std::int64_t i = 1; i < 5; ++i)
+    EXPECT_TRUE(at::equal(work.step(recorder, i), expected(3.0, i)));
+  EXPECT_EQ(work.runs, 4);
+  EXPECT_THAT(work.lines, IsEmpty());
+}
+
+TEST(Recorder, NeverRecordsWhatReadsValuesOrTensorsOfItsOwn) {
+  Recorder recorder(0);
+  Work reads;
+  reads.reads_value = true;
+  for (std::int64_t i = 0; i < 4; ++i) reads.step(recorder, i);
+  EXPECT_EQ(reads.runs, 4);
+  EXPECT_THAT(reads.lines, ElementsAre(HasSubstr("depends on values: aten::_local_scalar_dense")));
+  Work own;
+  own.key = "own";
+  for (std::int64_t i = 0; i < 6; ++i) {
+    own.weight = torch::full({2}, static_cast<double>(i), at::kDouble);
+    EXPECT_TRUE(at::equal(own.step(recorder, i), expected(static_cast<double>(i), i)));
+  }
+  EXPECT_EQ(own.runs, 6);
+  EXPECT_THAT(own.lines, ElementsAre(HasSubstr("is another one each time")));
+}
+
+TEST(Recorder, DropsARecordingWhoseFirstReplayDiffers) {
+  Recorder recorder(0);
+  Work work;
+  work.hidden = 2.0;
+  for (std::int64_t i = 0; i < 6; ++i) work.step(recorder, i);
+  EXPECT_EQ(work.runs, 6);
+  EXPECT_THAT(work.lines, ElementsAre(HasSubstr("result 0 differs by 2")));
+}
+
+TEST(Recorder, FailsWhereALaterReplayDiffers) {
+  Recorder recorder(5);
+  Work work;
+  for (std::int64_t i = 0; i < 4; ++i) work.step(recorder, i);
+  work.hidden = 2.0;
+  EXPECT_THAT(error_of([&] { work.step(recorder, 4); }),
+              AllOf(HasSubstr("train.replay"), HasSubstr("result 0 differs by 4"),
+                    HasSubstr("train.replay = \"off\"")));
+  EXPECT_EQ(recorder.recordings(), 0U);
+  work.step(recorder, 5);  // by the code from then on
+  EXPECT_EQ(work.runs, 5);
+}
+
+TEST(Recorder, ForgetsTheRecordingThatWasNotUsedForLongest) {
+  Recorder recorder(0);
+  Work work;
+  const auto several = [&](const std::string& key, int times) {
+    work.key = key;
+    const int before = work.runs;
+    for (int i = 0; i < times; ++i) work.step(recorder, i);
+    return work.runs - before;
+  };
+  for (std::size_t i = 0; i < Recorder::kMost; ++i) EXPECT_EQ(several(str(i), 4), 3);
+  EXPECT_EQ(several("0", 1), 0);  // "1" is the oldest now
+  EXPECT_EQ(several("more", 4), 3);
+  EXPECT_EQ(recorder.recordings(), Recorder::kMost);
+  EXPECT_EQ(several("0", 1), 0);
+  EXPECT_EQ(several("1", 4), 3);
+}
+
+TEST(Recorder, GivesUpWhereEveryPieceOfWorkIsNew) {
+  Recorder recorder(0);
+  Work work;
+  for (std::int64_t i = 0; i < 80; ++i) {
+    work.key = str(i);
+    work.step(recorder, i);
+  }
+  EXPECT_THAT(work.lines, ElementsAre(HasSubstr("had shapes or counts of their own")));
+  work.key = "one";
+  for (std::int64_t i = 0; i < 5; ++i) work.step(recorder, i);
+  EXPECT_EQ(work.runs, 85);
+}
+
+}  // namespace
+}  // namespace mneme::train
