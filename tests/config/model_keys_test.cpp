@@ -112,8 +112,8 @@ TEST(TrainKeys, SayWhetherStepsAreRecorded) {
   EXPECT_EQ(experiment.train.replay_check, 0);
   EXPECT_EQ(parse(to_toml(experiment)).train, experiment.train);
   EXPECT_THAT(to_toml(parse(kMotif)), Not(HasSubstr("replay")));
-  EXPECT_EQ(train_error("steps = 1\nreplay = true\nreplay_check = -1\n"),
-            "2: e.toml:5:10: train.replay: expected \"auto\" | \"on\" | \"off\", got true\n"
+  EXPECT_EQ(train_error("steps = 1\nreplay = \"always\"\nreplay_check = -1\n"),
+            "2: e.toml:5:10: train.replay: expected \"auto\" | \"on\" | \"off\", got \"always\"\n"
             "e.toml:6:16: train.replay_check: expected an integer in [0, 1000000000], got -1");
 }
 

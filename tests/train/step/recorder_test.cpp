@@ -103,7 +103,7 @@ TEST(Recorder, NeverRecordsWhatDoesOtherOperationsEachTime) {
   EXPECT_EQ(work.runs, 8);
   EXPECT_EQ(recorder.recordings(), 0U);
   EXPECT_THAT(work.lines, ElementsAre(AllOf(HasSubstr("a window is not recorded: operation "),
-                                            HasSubstr("aten::add.Tensor"))));
+                                            HasSubstr("aten::add."))));
 }
 
 TEST(Recorder, RecordsWhatSettlesAfterTheFirstTime) {
