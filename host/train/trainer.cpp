@@ -335,8 +335,7 @@ StepSums Trainer::run_passes() {
 WindowSegment Trainer::window_segment(StepSums& sums, const data::TokenSegment& segment,
                                       double weight) const {
   const data::TokenSegment own = parallel_ ? parallel_->own(segment) : segment;
-  WindowSegment out{.batch = eval::make_batch(own, runtime_->model().vocabulary(),
-                                              runtime_->stack().backbone().device),
+  WindowSegment out{.batch = eval::make_batch(own, runtime_->model()),
                     .reset = own.reset,
                     .targets = segment.target_count(),
                     .weight = weight};

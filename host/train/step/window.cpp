@@ -20,6 +20,15 @@ ReportSums weighted(const std::map<std::string, memory::Reported>& reported, dou
   return out;
 }
 
+// Of the ids in clusters, on a device.
+std::vector<at::Tensor> places_of(const backbone::Batch& batch) {
+  std::vector<at::Tensor> out;
+  for (const auto* lists : {&batch.places.input, &batch.places.target, &batch.places.types})
+    for (const at::Tensor& list : *lists)
+      if (list.defined()) out.push_back(list);
+  return out;
+}
+
 void add_all(ReportSums& sums, const ReportSums& terms) {
   for (const auto& [name, term] : terms) {
     at::Tensor& sum = sums[name];
@@ -79,6 +88,8 @@ std::string RecordedWindow::key() const {
                list_text(std::vector<std::int64_t>(segment.reset.begin(), segment.reset.end())),
                segment.do_others_go_on ? " beside others" : "", " targets ", segment.targets,
                " by ", format_exact(segment.weight), '\n');
+    for (const at::Tensor& places : places_of(segment.batch))
+      out += str("places ", list_text(places.sizes().vec()), '\n');
   }
   // One number is drawn from both, and a parameter is read where it lies.
   out += str("noise from ",
@@ -95,6 +106,7 @@ std::vector<at::Tensor> RecordedWindow::inputs() const {
     out.push_back(segment.batch.input);
     out.push_back(segment.batch.target);
     if (segment.batch.types.defined()) out.push_back(segment.batch.types);
+    for (const at::Tensor& places : places_of(segment.batch)) out.push_back(places);
   }
   return out;
 }
