@@ -6,7 +6,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 usage() {
   cat <<'TEXT'
-usage: scripts/setup.sh [--torch DIR] [--cuda] [--no-apt]
+usage: scripts/setup.sh [--torch DIR] [--cuda] [--python] [--no-apt]
 
 Installs the Debian packages that are missing (as root, or with sudo) and, in the virtual environment .venv of the
 project, LibTorch 2.11.0, as the PyPI wheel torch, vl-convert-python, from which the build takes the script that draws
@@ -17,6 +17,7 @@ the figures of reports, and apache-tvm-ffi, for one test. Asks for nothing.
                way
   --cuda       install the wheel's CUDA libraries too (4.5 GB), which training on a GPU needs; done without asking when
                nvidia-smi lists a GPU
+  --python     install all that "import torch" needs into .venv (4.5 GB), in which memories in Python run
   --no-apt     install no Debian packages
 TEXT
 }
@@ -41,6 +42,7 @@ readonly debian_packages=(
 
 torch_folder=
 want_cuda=no
+want_python=no
 want_apt=yes
 while (($#)); do
   case $1 in
@@ -50,6 +52,7 @@ while (($#)); do
       shift
       ;;
     --cuda) want_cuda=yes ;;
+    --python) want_python=yes ;;
     --no-apt) want_apt=no ;;
     *) usage_or_fail "$1" ;;
   esac
@@ -153,6 +156,20 @@ install_torch() {
   fi
 }
 
+# Memories in Python run in .venv/bin/python3, for which its torch has to be importable.
+prepare_python() {
+  local words
+  if .venv/bin/python -c 'import torch' 2>/dev/null; then
+    say "Python: .venv/bin/python3 imports torch"
+  else
+    say "Python: installing the packages that torch $torch_version imports"
+    .venv/bin/python -m pip install --disable-pip-version-check --no-input --progress-bar off "torch==$torch_version" ||
+      fail "pip could not install what torch imports (its message is above)"
+    words=$(.venv/bin/python -c 'import torch' 2>&1) || fail "import torch fails in .venv/bin/python3: ${words##*$'\n'}"
+  fi
+  say "Python: export MNEME_PYTHON=$PWD/.venv/bin/python3, then mneme doctor python"
+}
+
 # install_wish NAME PACKAGE CONSEQUENCE: a package without which the build goes on.
 install_wish() {
   if venv_has "$2"; then
@@ -167,9 +184,12 @@ install_wish() {
 [[ $want_apt == yes ]] && install_packages
 libtorch=$(named_libtorch)
 if [[ -n $libtorch ]]; then
+  [[ $want_python == no ]] ||
+    fail "--python installs torch into .venv, and the build would use $libtorch: leave out the one or the other"
   say "LibTorch: using $libtorch"
 else
   install_torch
+  [[ $want_python == no ]] || prepare_python
   install_wish Vega-Lite "$vega_package" "reports will have tables and no figures"
   install_wish tvm-ffi "$tvm_ffi_package" "the test of mneme_kernels/tvm_ffi.hpp is left out"
 fi
