@@ -73,5 +73,6 @@ inline void expect_none(const std::string& problem) {
 [[nodiscard]] std::vector<Check> kernel_checks();
 [[nodiscard]] std::vector<Check> device_checks();
 [[nodiscard]] std::vector<Check> failure_checks();
+[[nodiscard]] std::vector<Check> python_checks();
 
 }  // namespace mneme::validate

@@ -1,4 +1,5 @@
 // mneme plugins try
+#include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -48,6 +49,7 @@ config::Experiment read_experiment(const trial::TrialRequest& request, const Set
 
 int try_here(const trial::TrialRequest& request, const SetArgument& set, const Streams& streams) {
   std::vector<std::string> sha256;
+  ::setenv("MNEME_PYTHON_CHECKS", "values,writes,random,keeps", 1);  // of memories in Python
   {
     const auto deadline = trial::limit_this_process("--trial-seconds", &end_late);
     const config::Experiment experiment = read_experiment(request, set);

@@ -112,6 +112,8 @@ def load(host: dict[str, Any], files: tuple[tuple[str, str, str, bool], ...], cl
         _name_backward_passes(module, plugin)
     cls: type[Memory] = getattr(main, class_name)
     cls._host = types.SimpleNamespace(**host)
+    from . import checking  # imports torch
+    checking.install(sys.modules[__name__], cls)
     return cls
 
 

@@ -1,0 +1,43 @@
+// Checks of memories in Python: rules of the contract that PyTorch allows to break. The package mneme
+// looks at each hook (python/mneme/memory/checking.py); a hook that breaks a rule fails.
+
+#include <cstdlib>
+
+#include "host/config/memory_file.hpp"
+#include "host/tensor/torch.hpp"
+#include "host/validate/check.hpp"
+#include "host/validate/setting.hpp"
+
+namespace mneme::validate {
+namespace {
+
+// A training and an evaluation with this rule looked at.
+Outcome python_rule(const Subject& subject, const char* rule) {
+  if (!config::is_python_memory(subject.file)) throw Skipped("the memory is not in Python");
+  ::setenv("MNEME_PYTHON_CHECKS", rule, 1);  // read when the memory is loaded
+  const auto session = open(subject);
+  const at::Tensor ids = ids_of(subject, *session, kSegments);
+  for (const memory::Phase phase : kPhases) {
+    const at::AutoGradMode grad(phase == memory::Phase::kTraining);
+    memory::StackState state = session->fresh(ids.size(0), phase);
+    static_cast<void>(losses_of(*session, state, ids));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<Check> python_checks() {
+  return {
+      {"python.values", "no hook reads a value of a tensor, or has shapes that depend on one",
+       [](const Subject& subject) { return python_rule(subject, "values"); }},
+      {"python.writes", "no hook writes into a tensor that it was given",
+       [](const Subject& subject) { return python_rule(subject, "writes"); }},
+      {"python.random", "no hook draws from torch's generators",
+       [](const Subject& subject) { return python_rule(subject, "random"); }},
+      {"python.keeps", "no tensor stays in the memory's objects when a hook has returned",
+       [](const Subject& subject) { return python_rule(subject, "keeps"); }},
+  };
+}
+
+}  // namespace mneme::validate

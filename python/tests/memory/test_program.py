@@ -1,0 +1,112 @@
+"""Memories in Python in the program's commands: each takes the .py file as it takes a plugin's.
+
+Needs the program (MNEME_PROGRAM) and an interpreter with torch: this one, which the program is told to use."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+import faulty
+from test_training import SKIP
+
+SHORT = ("--set", "train.steps=6", "--set", "train.warmup=0", "--set", "train.lanes=4", "--set", "data.train_sequences=64",
+         "--set", "data.valid_sequences=8", "--set", "data.test_sequences=8", "--threads", "1")
+
+
+@unittest.skipIf(SKIP, SKIP)
+class Program(unittest.TestCase):
+    """A project that `mneme plugins new --lang python` has written."""
+
+    def setUp(self) -> None:
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.root = Path(self.folder.name)
+        self.environment = {**os.environ, "MNEME_PYTHON": sys.executable, "XDG_CACHE_HOME": str(self.root / "cache")}
+        self.root = self.root / "mine"
+        self.mneme("plugins", "new", "mine", "--lang", "python", "--folder", str(self.root), folder=Path("/"))
+
+    def run_mneme(self, *words: str, folder: Path | None = None) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run([os.environ["MNEME_PROGRAM"], *words], cwd=folder or self.root, env=self.environment,
+                              capture_output=True, text=True, check=False, timeout=600)
+
+    def mneme(self, *words: str, folder: Path | None = None) -> str:
+        """What the program prints. Fails where it fails."""
+        done = self.run_mneme(*words, folder=folder)
+        self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+        return done.stdout
+
+    def refused(self, *words: str) -> str:
+        done = self.run_mneme(*words)
+        self.assertNotEqual(done.returncode, 0, done.stdout)
+        return done.stderr + done.stdout
+
+    def train(self, run: str, *words: str) -> Path:
+        self.mneme("train", "experiment.toml", "--memory", "memory.toml", "--run", run, "--quiet", *SHORT, *words)
+        return self.root / run
+
+    def test_describe_try_and_lock(self) -> None:
+        self.assertIn("org.example.mine 0.1.0", self.mneme("plugins", "describe", "mine.py"))
+        self.mneme("plugins", "try", "experiment.toml", "--memory", "mine.py")
+        self.mneme("plugins", "lock", "memory.toml")
+        self.mneme("plugins", "try", "experiment.toml", "--memory", "memory.toml", "--locked")
+        with open(self.root / "mine.py", "a", encoding="utf-8") as file:
+            file.write("# changed\n")
+        self.assertIn("is not the locked file",
+                      self.refused("plugins", "try", "experiment.toml", "--memory", "memory.toml", "--locked"))
+
+    def test_a_wrapped_file_is_the_same_plugin(self) -> None:
+        self.mneme("plugins", "wrap", "mine.py")
+        described = [json.loads(self.mneme("plugins", "describe", f"./mine{end}", "--json", "-")) for end in (".py", ".so")]
+        self.assertEqual(described[0]["note"], described[1]["note"])
+        self.assertEqual(described[0]["sha256"], described[1]["sha256"])
+
+    def test_compare(self) -> None:
+        self.mneme("compare", "experiment.toml", "--memory", "none.toml", "--memory", "mine.py", "--run", "compare", "--samples",
+                   "0", "--quiet", *SHORT)
+        self.assertTrue(list((self.root / "compare").rglob("*.html")) or list((self.root / "compare").rglob("report*")))
+
+    def test_watch_takes_a_change_up(self) -> None:
+        run = self.train("watched")
+        with subprocess.Popen([os.environ["MNEME_PROGRAM"], "eval", str(run), "--memory", "memory.toml", "--watch", "--threads", "1"],
+                              cwd=self.root, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as watch:
+            lines: list[str] = []
+            try:
+                source = (self.root / "mine.py").read_text(encoding="utf-8")
+                time.sleep(20)
+                (self.root / "mine.py").write_text(source.replace("self.scale *", "0.5 * self.scale *"), encoding="utf-8")
+                time.sleep(20)
+            finally:
+                watch.terminate()
+                assert watch.stdout is not None
+                lines = watch.stdout.read().splitlines()
+        self.assertEqual(len({part for line in lines for part in line.split() if part.startswith("[") and len(part) > 8}), 2, lines)
+
+    def test_validate_finds_each_fault_by_its_check_alone(self) -> None:
+        for check in ("", *faulty.FAULTS):
+            (self.root / "faulty.py").write_text(faulty.memory_with(faulty.FAULTS.get(check, "")), encoding="utf-8")
+            done = self.run_mneme("plugins", "validate", "faulty.py", "--only", "python", "--json", "out.json")
+            checks = json.loads((self.root / "out.json").read_text(encoding="utf-8"))["checks"]
+            failed = [one for one in checks if one["result"] != "pass"]
+            self.assertEqual([one["name"] for one in failed], [f"python.{check}"] if check else [], done.stdout)
+            if check:
+                self.assertIn(f"faulty.py:{faulty.LINE - (3 if check == 'keeps' else 0)}", failed[0]["text"])
+                self.assertIn(f"python.{check}: ", self.refused("plugins", "try", "experiment.toml", "--memory", "faulty.py"))
+
+    def test_validate_takes_less_than_a_minute(self) -> None:
+        start = time.monotonic()
+        self.mneme("plugins", "validate", "mine.py", "--jobs", "2")
+        self.assertLess(time.monotonic() - start, 60)
+
+    def test_doctor(self) -> None:
+        self.assertIn(sys.executable, self.mneme("doctor", "python"))
+        self.environment["MNEME_PYTHON"] = "/nowhere/python3"
+        self.assertIn("/nowhere/python3", self.refused("doctor", "python"))
+
+
+if __name__ == "__main__":
+    unittest.main()
