@@ -21,6 +21,7 @@
 #include "host/base/json_text.hpp"
 #include "host/base/text.hpp"
 #include "host/trial/limited_child.hpp"
+#include "host/trial/warm_python.hpp"
 
 namespace mneme::trial {
 namespace {
@@ -139,6 +140,7 @@ int run_forked(RunCommand run_command, const std::vector<std::string>& arguments
 std::optional<int> serve_one(const Json& request, RunCommand run_command) {
   const auto arguments = request.at("arguments").get<std::vector<std::string>>();
   const auto seconds = request.at("seconds").get<std::int64_t>();
+  warm_python(arguments);
   OutputPipe out(kOwnProgram), err(kOwnProgram);
   const pid_t server = ::getpid();
   const pid_t child = ::fork();
