@@ -56,6 +56,10 @@ config::Experiment small_experiment(const std::string& memory,
   return config::parse_experiment_text(text, "small.toml", ".", parsed);
 }
 
+std::string tier(const std::string& plugin, const std::string& options) {
+  return "[[memory.tier]]\nplugin = \"" + plugin + "\"\n" + options + "\n";
+}
+
 std::string xl_cache(int64_t rows, const std::string& more) {
   return str("[[memory.tier]]\nplugin = \"xl_cache\"\nrows = ", rows, "\n", more, "\n");
 }

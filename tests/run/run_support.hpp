@@ -18,7 +18,9 @@ namespace mneme::test {
 // `overrides` are "key=value"; `memory` is TOML of [[memory.tier]] tables, "" = no memory.
 config::Experiment small_experiment(const std::string& memory = "",
                                     const std::vector<std::string>& overrides = {});
-// [[memory.tier]] of plugin xl_cache.
+// [[memory.tier]] of a plugin; `options` are TOML.
+std::string tier(const std::string& plugin, const std::string& options = "");
+// The same of plugin xl_cache.
 std::string xl_cache(int64_t rows, const std::string& more = "");
 // [[memory.tier]] of a test plugin with gradient through its state and a parameter.
 std::string infini(const std::string& more = "");

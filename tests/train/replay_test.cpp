@@ -18,6 +18,7 @@ using test::infini;
 using test::is_same;
 using test::random_segment;
 using test::small_experiment;
+using test::tier;
 using test::weights_of;
 using test::with_stream;
 using test::xl_cache;
@@ -25,10 +26,6 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::SizeIs;
-
-std::string tier(const std::string& plugin, const std::string& options = "") {
-  return "[[memory.tier]]\nplugin = \"" + plugin + "\"\n" + options + "\n";
-}
 
 // What is logged while it lives.
 class Lines {

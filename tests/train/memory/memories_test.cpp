@@ -10,6 +10,7 @@ namespace mneme::train {
 namespace {
 
 using test::small_experiment;
+using test::tier;
 using test::weights_of;
 
 struct MemoriesCase {
@@ -40,10 +41,6 @@ TEST_P(MemoryTraining, StepsAreFiniteAndMoveEveryParameter) {
     EXPECT_FALSE(after[i].equal(before[i])) << name << " did not move";
   }
   EXPECT_TRUE(std::isfinite(trainer.evaluate_split(data::Split::kValid).loss()));
-}
-
-std::string tier(const std::string& plugin, const std::string& options = "") {
-  return "[[memory.tier]]\nplugin = \"" + plugin + "\"\n" + options + "\n";
 }
 
 INSTANTIATE_TEST_SUITE_P(
