@@ -128,6 +128,19 @@ TokenFeeder::Mark TokenFeeder::mark() const {
   return {state_.clone(), steps_, tokens_, types_, open_types_};
 }
 
+// In pieces as large as those that the memory of the device had room for.
+void TokenFeeder::feed_again(const std::vector<at::Tensor>& steps) {
+  std::int64_t longest = 64;
+  std::vector<at::Tensor> sent;  // drawn ids lie on the device, those of a prompt on the CPU
+  for (const at::Tensor& ids : steps) {
+    longest = std::max(longest, ids.size(1));
+    sent.push_back(tensor::to_device(ids, stack_.backbone().device));
+  }
+  const at::Tensor all = at::cat(sent, 1);
+  for (std::int64_t from = 0; from < all.size(1); from += longest)
+    step(all.narrow(1, from, std::min(longest, all.size(1) - from)));
+}
+
 void TokenFeeder::return_to(Mark mark) {
   const at::NoGradGuard no_grad;
   open_.reset();
@@ -136,7 +149,7 @@ void TokenFeeder::return_to(Mark mark) {
   steps_.clear();
   const bool is_open = !mark.steps.empty();
   types_ = is_open ? std::move(mark.open_types) : std::move(mark.types);
-  if (is_open) step(at::cat(mark.steps, 1));
+  if (is_open) feed_again(mark.steps);
   tokens_ = mark.tokens;
 }
 

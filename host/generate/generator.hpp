@@ -81,11 +81,12 @@ class TokenFeeder {
     std::vector<std::int64_t> types, open_types;
   };
   [[nodiscard]] Mark mark() const;
-  // Feeds the tokens of the open segment again, in one step: numbers are as before up to rounding.
+  // Feeds the tokens of the open segment again, in few steps: numbers are as before up to rounding.
   void return_to(Mark mark);
 
  private:
   at::Tensor step(const at::Tensor& ids);
+  void feed_again(const std::vector<at::Tensor>& steps);
   void close();
   // Of the next ids [B,n]; undefined without marks. Goes on to the types behind them.
   [[nodiscard]] at::Tensor types_of(const at::Tensor& ids);
