@@ -186,6 +186,41 @@ TEST(Trace, DiffersByOperationShapeNumberAndOrder) {
               testing::StrEq("the results are other tensors"));
 }
 
+// The first operation of `work` on x [3,2] and a mask [3] that a trace says to read values.
+template <typename Work>
+std::string read_by(Work work) {
+  const at::Tensor x = numbers(1, {3, 2});
+  const at::Tensor mask = x.select(1, 0) > 0.0;
+  Trace trace;
+  {
+    const TraceScope scope(trace);
+    work(x, mask);
+  }
+  return trace.reads_values();
+}
+
+TEST(Trace, NamesWhatReadsValuesOrDependsOnThem) {
+  using at::Tensor;
+  EXPECT_THAT(read_by([](const Tensor& x, const Tensor&) { (x * 2).sum().item<double>(); }),
+              HasSubstr("_local_scalar_dense"));
+  EXPECT_THAT(read_by([](const Tensor& x, const Tensor& mask) { x.index({mask}).sum(); }),
+              HasSubstr("aten::index.Tensor"));
+  EXPECT_THAT(read_by([](const Tensor& x, const Tensor& mask) {
+                x.masked_select(mask.view({3, 1}));
+              }),
+              HasSubstr("masked_select"));
+  EXPECT_THAT(read_by([](const Tensor&, const Tensor& mask) { mask.to(at::kLong).bincount(); }),
+              HasSubstr("bincount"));
+  EXPECT_THAT(read_by([](const Tensor& x, const Tensor& mask) {
+                x.repeat_interleave(mask.to(at::kLong), 0);
+              }),
+              HasSubstr("repeat_interleave"));
+  EXPECT_EQ(read_by([](const Tensor& x, const Tensor& mask) {
+              x.index({mask.to(at::kLong)}).masked_fill(mask.view({3, 1}), 0.0).sum();
+            }),
+            "");
+}
+
 TEST(Trace, RefusesWhatItDoesNotKnow) {
   Trace trace;
   trace.add_input(numbers(11, {2}));

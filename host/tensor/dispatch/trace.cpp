@@ -85,8 +85,11 @@ std::string Trace::difference(const Trace& one, const Trace& other) {
 
 std::string Trace::reads_values() const {
   const auto reads = [](const std::string& line) {
+    if (line.starts_with("aten::index.Tensor("))  // by a mask: as many rows as are true
+      return line.find(" bool[") != std::string::npos || line.find(" u8[") != std::string::npos;
     return is_one_of(line, {"aten::_local_scalar_dense", "aten::nonzero", "aten::masked_select",
-                            "aten::_unique", "aten::unique_", "aten::equal("});
+                            "aten::_unique", "aten::unique_", "aten::equal(", "aten::argwhere",
+                            "aten::bincount", "aten::repeat_interleave.Tensor"});
   };
   const auto found = std::ranges::find_if(lines(), reads);
   return found == lines().end() ? "" : *found;
