@@ -100,9 +100,14 @@ Trainer::Trainer(const config::Experiment& experiment, TrainerOptions options)
                              run::training_footprint(*runtime_), error);
   }
   if (train.replay == config::Replay::kOn) {
-    if (!parallel_) recorder_ = std::make_unique<Recorder>(train.replay_check);
-    if (parallel_ && ranks_.is_writer())
-      log_info("train.replay: nothing is recorded where several ranks train");
+    if (parallel_) {
+      if (ranks_.is_writer())
+        log_info("train.replay: nothing is recorded where several ranks train");
+    } else if (!runtime_->device().is_cpu()) {
+      log_info("train.replay: nothing is recorded on a GPU, whose kernels no trace holds");
+    } else {
+      recorder_ = std::make_unique<Recorder>(train.replay_check);
+    }
   }
   // With given weights rank 0 gathers the checkpoint of step 0 from all.
   if (has_folder_ && has_initial && !ranks_.is_writer()) give_checkpoint();

@@ -47,7 +47,10 @@ std::size_t Recorder::recordings() const {
 }
 
 RecordedResults Recorder::run(const RecordedWork& work) {
-  if (is_off_) return work.run();
+  if (is_off_) {
+    entries_.clear();
+    return work.run();
+  }
   const auto [at, is_new] = entries_.try_emplace(work.key);
   Entry& entry = at->second;
   entry.used = ++done_;
@@ -56,8 +59,7 @@ RecordedResults Recorder::run(const RecordedWork& work) {
     log_info("train.replay: nothing is recorded: ", kMostNewKeys,
              " windows in a row had shapes or counts of their own");
     is_off_ = true;
-    entries_.clear();
-    return work.run();
+    return run(work);
   }
   if (entry.is_refused) return work.run();
   if (is_new) make_room();
