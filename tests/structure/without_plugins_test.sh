@@ -9,7 +9,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 mkdir "$work/tree"
-for part in CMakeLists.txt cmake host sdk bench tests; do
+for part in CMakeLists.txt cmake host python sdk bench tests; do
   cp -r "$root/$part" "$work/tree"
 done
 [ ! -e "$work/tree/plugins" ] || { echo "FAIL: the copy holds plugins/"; exit 1; }
