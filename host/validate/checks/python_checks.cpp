@@ -29,13 +29,14 @@ Outcome python_rule(const Subject& subject, const char* rule) {
 
 std::vector<Check> python_checks() {
   return {
-      {"python.values", "no hook reads a value of a tensor, or has shapes that depend on one",
+      {"python.values",
+       "Does no hook in Python read a tensor's values, or depend on them by shapes?",
        [](const Subject& subject) { return python_rule(subject, "values"); }},
-      {"python.writes", "no hook writes into a tensor that it was given",
+      {"python.writes", "Does no hook in Python write into a tensor that it was given?",
        [](const Subject& subject) { return python_rule(subject, "writes"); }},
-      {"python.random", "no hook draws from torch's generators",
+      {"python.random", "Does no hook in Python draw from torch's generators?",
        [](const Subject& subject) { return python_rule(subject, "random"); }},
-      {"python.keeps", "no tensor stays in the memory's objects when a hook has returned",
+      {"python.keeps", "Are no tensors kept in a memory's Python objects after a hook?",
        [](const Subject& subject) { return python_rule(subject, "keeps"); }},
   };
 }
