@@ -79,7 +79,7 @@ TEST(DoctorDriver, SaysThatACardHasNoBf16) {
   const std::vector<Finding> found = findings_of({.major = 7, .minor = 5});
   EXPECT_EQ(found[1].state, State::kAbsent);
   EXPECT_THAT(found[1].text, HasSubstr("compute capability 7.5: no instructions for bf16"));
-  EXPECT_THAT(found[1].advice, HasSubstr("--set train.precision=f32"));
+  EXPECT_THAT(found[1].advice, HasSubstr("\"auto\", which takes f32"));
   EXPECT_EQ(findings_of({.major = 8}).at(1).state, State::kOk);
 }
 
