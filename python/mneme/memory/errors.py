@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Optional
-
 INVALID_ARGUMENT = 1
 UNSUPPORTED = 2
 SHAPE = 3
@@ -20,7 +18,6 @@ class HostError(RuntimeError):
     def __init__(self, message: str, code: int = INVALID_ARGUMENT, place: tuple[str, int] = ("", 0)) -> None:
         super().__init__(message)
         self.code = code
-        self.place: Optional[tuple[str, int]] = None  # file and line, where no line of the memory runs any more
         self.place = place
 
 
