@@ -6,7 +6,6 @@ A hook that breaks a rule fails with an error that names its line and says what 
 from __future__ import annotations
 
 import ctypes
-import inspect
 import sys
 import types
 import weakref
@@ -235,9 +234,7 @@ def _generators() -> list[torch.Tensor]:
 
 def _placed(memory: Memory, hook: str, error: HostError) -> HostError:
     """The error with the hook's first line as its place: nothing of the hook runs any more."""
-    function = getattr(type(memory), hook)
-    code = inspect.unwrap(function).__code__
-    error.place = (code.co_filename, code.co_firstlineno)
+    error.place = errors.first_line(getattr(type(memory), hook))
     return error
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+from typing import Any
+
 INVALID_ARGUMENT = 1
 UNSUPPORTED = 2
 SHAPE = 3
@@ -19,6 +22,14 @@ class HostError(RuntimeError):
         super().__init__(message)
         self.code = code
         self.place = place
+
+
+def first_line(function: Any) -> tuple[str, int]:
+    """File and line of the function that decorators may wrap; ("", 0) where no code of Python is found."""
+    while hasattr(function, "func"):  # of functools.partial
+        function = function.func
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return (code.co_filename, code.co_firstlineno) if code else ("", 0)
 
 
 class MemoryFileError(ValueError):

@@ -193,8 +193,8 @@ def run_hook(memory: Memory, hook: str, *arguments: Any) -> Any:
 
 def _expect(memory: Memory, hook: str, result: Any, kind: type, words: str) -> None:
     if not isinstance(result, kind):
-        code = getattr(type(memory), hook).__code__
-        raise HostError(f"{hook} gives a {type(result).__name__}: expected {words}", place=(code.co_filename, code.co_firstlineno))
+        raise HostError(f"{hook} gives a {type(result).__name__}: expected {words}",
+                        place=errors.first_line(getattr(type(memory), hook)))
 
 
 def begin(memory: Memory, segment: tuple[Any, ...]) -> Optional[tuple[Any, ...]]:

@@ -7,6 +7,7 @@ from importlib import metadata
 from unittest import mock
 
 from mneme.memory import HostError, constant, normal, runtime
+from mneme.memory.errors import first_line
 from mneme.memory.segment import Queries
 from mneme.memory.setup import Setup
 
@@ -68,6 +69,18 @@ class Errors(unittest.TestCase):
 
     def test_of_memory_have_a_code_of_their_own(self) -> None:
         self.assertEqual(self.described("def f():\n    raise MemoryError\n"), (6, "place.py", 2, "MemoryError"))
+
+    def test_of_a_result_name_the_hook_behind_decorators(self) -> None:
+        text = ("import functools\n\ndef plain(self, *given):\n    return 3\n\n"
+                "@functools.wraps(plain)\ndef wrapped(*given):\n    return plain(*given)\n\n"
+                "partial = functools.partial(plain, None)\n")
+        module = files(hooks=text).load("hooks")
+        for read in (module.plain, module.wrapped, module.partial):
+            memory = type("Mine", (), {"read": read})()
+            with self.assertRaisesRegex(HostError, "read gives a int: expected words") as caught:
+                runtime._expect(memory, "read", 3, tuple, "words")
+            self.assertEqual(caught.exception.place, ("hooks.py", 3))
+        self.assertEqual(first_line(len), ("", 0))
 
     def test_of_syntax_name_their_line(self) -> None:
         self.assertEqual(self.described("x = 1\ndef f(:\n")[1:3], ("place.py", 2))
