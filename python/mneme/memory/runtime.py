@@ -47,6 +47,27 @@ def _dtypes() -> tuple[Any, ...]:
     return (torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.int32, torch.int64, torch.bool)
 
 
+def _with_same_torch(what: str, place: tuple[str, int], function: Callable[..., Any], *arguments: Any) -> Any:
+    """function(*arguments). What it leaves changed of torch would hold for the whole program, which would not learn any more
+    or compute with other dtypes: it is put back. Errors: HostError, which names `what` and `place`."""
+    import torch
+    learns, dtype = torch.is_grad_enabled(), torch.get_default_dtype()
+    try:
+        result = function(*arguments)
+    finally:
+        is_learning, new_dtype = torch.is_grad_enabled(), torch.get_default_dtype()
+        torch._C._set_grad_enabled(learns)
+        if new_dtype != dtype:
+            torch.set_default_dtype(dtype)
+    if is_learning != learns:
+        raise HostError(f"{what} leaves gradients turned {'on' if is_learning else 'off'} for the whole program: use "
+                        f"`with torch.{'enable' if is_learning else 'no'}_grad():`", place=place)
+    if new_dtype != dtype:
+        raise HostError(f"{what} leaves {new_dtype} as the default dtype of the whole program: name the dtype where a tensor "
+                        "is made", place=place)
+    return result
+
+
 # ---- loading ----
 
 _numbers = itertools.count(1)
@@ -107,7 +128,7 @@ def load(host: dict[str, Any], files: tuple[tuple[str, str, str, bool], ...], cl
     """The memory's class. `host` holds the program's functions, `files` name, file name and text of each module, the memory's
     own first."""
     own = _Files(files)
-    main = own.load(files[0][0])
+    main = _with_same_torch("the import", (files[0][1], 1), own.load, files[0][0])
     for module in list(own.modules.values()):
         _name_backward_passes(module, plugin)
     cls: type[Memory] = getattr(main, class_name)
@@ -165,7 +186,7 @@ def create(cls: type[Memory], sizes: tuple[Any, ...]) -> tuple[Any, ...]:
         setattr(memory, key, cls._host.option(key, TYPES.index(option.type) + 1))
     memory._dtypes = _dtypes()
     s = Setup(cls._host, sizes)
-    memory.setup(s)
+    _with_same_torch("setup", errors.first_line(cls.setup), memory.setup, s)
     memory._wants = s._wants
     memory._names = _Declared(s._parameters, s._slots, s._counts, s._queues, s._modules)
     return (memory, *s._traits(cls.has))
@@ -188,7 +209,7 @@ def options_of(cls: type[Memory]) -> list[tuple[str, Option]]:
 
 def run_hook(memory: Memory, hook: str, *arguments: Any) -> Any:
     """Calls a hook with the objects that it gets. Checks of a memory take this function's place."""
-    return getattr(memory, hook)(*arguments)
+    return _with_same_torch(hook, errors.first_line(getattr(type(memory), hook)), getattr(memory, hook), *arguments)
 
 
 def _expect(memory: Memory, hook: str, result: Any, kind: type, words: str) -> None:

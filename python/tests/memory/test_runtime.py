@@ -1,5 +1,6 @@
 """What the bridge calls, without the program: modules of a memory, places of errors, and the torch that is refused."""
 
+import importlib.util
 import sys
 import types
 import unittest
@@ -105,6 +106,44 @@ class Torch(unittest.TestCase):
             words = self.refusal(["2.11.0"])
         self.assertIn("import torch failed in", words)
         self.assertIn("scripts/setup.sh --python", words)
+
+
+@unittest.skipIf(importlib.util.find_spec("torch") is None, "needs torch")
+class Modes(unittest.TestCase):
+    """Of torch, that the memory's code leaves changed."""
+
+    TEXT = ("import torch\n{top}\nfrom mneme import memory as mneme\n\nclass Mine(mneme.Memory):\n    id = 'mine'\n\n"
+            "    def setup(self, s):\n        {setup}\n\n    def begin(self, segment):\n        {begin}\n")
+
+    def run_with(self, top: str = "pass", setup: str = "pass", begin: str = "pass") -> None:
+        text = self.TEXT.format(top=top, setup=setup, begin=begin)
+        cls = runtime.load({}, (("mine", "mine.py", text, False),), "Mine", "mine")
+        memory = runtime.create(cls, SIZES)[0]
+        runtime.run_hook(memory, "begin", None)
+
+    def test_are_put_back_and_named_with_the_line(self) -> None:
+        import torch
+        off, wide = "torch.set_grad_enabled(False)", "torch.set_default_dtype(torch.float64)"
+        for given, words, place in (
+            ({"top": off}, "the import leaves gradients turned off", ("mine.py", 1)),
+            ({"setup": off}, "setup leaves gradients turned off", ("mine.py", 8)),
+            ({"begin": off}, "begin leaves gradients turned off.*use `with torch.no_grad", ("mine.py", 11)),
+            ({"top": wide}, "the import leaves torch.float64 as the default dtype", ("mine.py", 1)),
+            ({"setup": wide}, "setup leaves torch.float64", ("mine.py", 8)),
+            ({"begin": wide}, "begin leaves torch.float64", ("mine.py", 11)),
+        ):
+            with self.subTest(words), self.assertRaisesRegex(HostError, words) as caught:
+                self.run_with(**given)
+            self.assertEqual(caught.exception.place, place)
+            self.assertTrue(torch.is_grad_enabled())
+            self.assertEqual(torch.get_default_dtype(), torch.float32)
+        self.run_with(begin="with torch.no_grad(): pass")
+
+    def test_are_put_back_when_a_hook_fails(self) -> None:
+        import torch
+        with self.assertRaises(ZeroDivisionError):
+            self.run_with(begin="torch.set_grad_enabled(False); 1 / 0")
+        self.assertTrue(torch.is_grad_enabled())
 
 
 class Declarations(unittest.TestCase):
