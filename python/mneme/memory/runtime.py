@@ -187,9 +187,28 @@ def create(cls: type[Memory], sizes: tuple[Any, ...]) -> tuple[Any, ...]:
     memory._dtypes = _dtypes()
     s = Setup(cls._host, sizes)
     _with_same_torch("setup", errors.first_line(cls.setup), memory.setup, s)
+    _refuse_own_parameters(memory)
     memory._wants = s._wants
     memory._names = _Declared(s._parameters, s._slots, s._counts, s._queues, s._modules)
     return (memory, *s._traits(cls.has))
+
+
+def _refuse_own_parameters(memory: Memory) -> None:
+    """Errors: HostError for what `self` holds that should learn, or be saved, and that the host does not know."""
+    import torch
+    for name, value in vars(memory).items():
+        parts = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else [value]
+        for part in parts:
+            own = ""
+            if isinstance(part, torch.nn.Module):
+                tensors = itertools.chain(part.named_parameters(), part.named_buffers())
+                own = next((f"a module with {path}" for path, tensor in tensors if not tensor.is_meta), "")
+            elif isinstance(part, torch.Tensor) and part.requires_grad:
+                own = "a tensor that requires a gradient"
+            if own:
+                raise HostError(f"self.{name} holds {own}, which the host would neither train nor save: declare it with "
+                                "s.module / s.parameter, what it remembers with s.slot",
+                                place=errors.first_line(type(memory).setup))
 
 
 def options_of(cls: type[Memory]) -> list[tuple[str, Option]]:

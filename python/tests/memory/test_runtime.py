@@ -109,8 +109,8 @@ class Torch(unittest.TestCase):
 
 
 @unittest.skipIf(importlib.util.find_spec("torch") is None, "needs torch")
-class Modes(unittest.TestCase):
-    """Of torch, that the memory's code leaves changed."""
+class Memories(unittest.TestCase):
+    """What of torch their code leaves changed, and what they keep."""
 
     TEXT = ("import torch\n{top}\nfrom mneme import memory as mneme\n\nclass Mine(mneme.Memory):\n    id = 'mine'\n\n"
             "    def setup(self, s):\n        {setup}\n\n    def begin(self, segment):\n        {begin}\n")
@@ -121,7 +121,7 @@ class Modes(unittest.TestCase):
         memory = runtime.create(cls, SIZES)[0]
         runtime.run_hook(memory, "begin", None)
 
-    def test_are_put_back_and_named_with_the_line(self) -> None:
+    def test_modes_of_torch_are_put_back_and_named_with_the_line(self) -> None:
         import torch
         off, wide = "torch.set_grad_enabled(False)", "torch.set_default_dtype(torch.float64)"
         for given, words, place in (
@@ -139,11 +139,23 @@ class Modes(unittest.TestCase):
             self.assertEqual(torch.get_default_dtype(), torch.float32)
         self.run_with(begin="with torch.no_grad(): pass")
 
-    def test_are_put_back_when_a_hook_fails(self) -> None:
+    def test_modes_of_torch_are_put_back_when_a_hook_fails(self) -> None:
         import torch
         with self.assertRaises(ZeroDivisionError):
             self.run_with(begin="torch.set_grad_enabled(False); 1 / 0")
         self.assertTrue(torch.is_grad_enabled())
+
+    def test_parameters_that_the_host_does_not_own_are_refused(self) -> None:
+        for setup, words in (
+            ("self.net = torch.nn.Linear(2, 2)", "self.net holds a module with weight, .* declare it with s.module / s.parameter"),
+            ("self.nets = [torch.nn.Sequential(torch.nn.Linear(2, 2))]", "self.nets holds a module with 0.weight"),
+            ("self.nets = {'a': torch.nn.BatchNorm1d(2, affine=False)}", "self.nets holds a module with running_mean"),
+            ("self.gate = torch.zeros(2, requires_grad=True)", "self.gate holds a tensor that requires a gradient"),
+        ):
+            with self.subTest(setup), self.assertRaisesRegex(HostError, words) as caught:
+                self.run_with(setup=setup)
+            self.assertEqual(caught.exception.place, ("mine.py", 8))
+        self.run_with(setup="self.net = torch.nn.Linear(2, 2, device='meta'); self.mask = torch.ones(2)")
 
 
 class Declarations(unittest.TestCase):
