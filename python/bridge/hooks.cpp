@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <stdexcept>
+#include <string>
 
 #include "mneme/sdk.h"
 #include "python/bridge/bridge.hpp"
@@ -100,21 +101,30 @@ Ref files() {
   return out;
 }
 
+// The runtime of the package that has read the declaration, though the interpreter may have another
+// one. Errors: Raised, std::runtime_error.
+Ref import_runtime() {
+  const char* const folder = std::getenv(kPackage);
+  Ref path;
+  if (folder != nullptr) {
+    const Ref system = made(py.PyImport_ImportModule("sys"));
+    path = made(py.PyObject_GetAttrString(system.get(), "path"));
+    call(Ref(attribute(path, "insert")).get(), 0, folder);
+  }
+  Ref runtime(py.PyImport_ImportModule("mneme.memory.runtime"));
+  const std::string failed = runtime ? "" : take_text();
+  if (folder != nullptr) call(Ref(attribute(path, "remove")).get(), folder);
+  if (!runtime)
+    throw std::runtime_error("the Python package mneme cannot be imported: " + failed +
+                             "; install it with pip, or name its folder in " + kPackage);
+  return runtime;
+}
+
 // Imports the runtime, which imports torch, and the memory's class. Errors: Raised,
 // std::runtime_error.
 void load_memory() {
   objects.cdata = made(py.PyUnicode_InternFromString("_cdata")).release();
-  const char* const folder = std::getenv(kPackage);
-  if (folder != nullptr) {
-    const Ref system = made(py.PyImport_ImportModule("sys"));
-    const Ref path = made(py.PyObject_GetAttrString(system.get(), "path"));
-    const Ref append = made(py.PyObject_GetAttrString(path.get(), "append"));
-    call(append.get(), folder);
-  }
-  const Ref runtime(py.PyImport_ImportModule("mneme.memory.runtime"));
-  if (!runtime)
-    throw std::runtime_error("the Python package mneme cannot be imported: " + take_text() +
-                             "; install it with pip, or name its folder in " + kPackage);
+  const Ref runtime = import_runtime();
   objects.describe_error = attribute(runtime, "describe_error");
   objects.host_error = attribute(runtime, "HostError");
   const Ref start = Ref(attribute(runtime, "start"));

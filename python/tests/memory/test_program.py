@@ -59,6 +59,13 @@ class Program(unittest.TestCase):
         self.assertIn("is not the locked file",
                       self.refused("plugins", "try", "experiment.toml", "--memory", "memory.toml", "--locked"))
 
+    def test_another_package_of_the_interpreter_is_not_taken(self) -> None:
+        other = self.root / "other"
+        (other / "mneme").mkdir(parents=True)
+        (other / "mneme" / "__init__.py").write_text("raise RuntimeError('another mneme')\n", encoding="utf-8")
+        self.environment["PYTHONPATH"] = str(other)
+        self.mneme("plugins", "try", "experiment.toml", "--memory", "mine.py")
+
     def test_a_wrapped_file_is_the_same_plugin(self) -> None:
         self.mneme("plugins", "wrap", "mine.py")
         described = [json.loads(self.mneme("plugins", "describe", f"./mine{end}", "--json", "-")) for end in (".py", ".so")]
