@@ -2,6 +2,8 @@
 // running call. There is one of each in a copy of the bridge, which is one build of one memory.
 #pragma once
 
+#include <exception>
+
 #include "mneme/plugin.h"
 #include "python/bridge/payload.h"
 #include "python/bridge/values.hpp"
@@ -70,6 +72,10 @@ Object* function_of(Object* /*self*/, Object* arguments) {
     return to_python(body(items)).release();
   } catch (const Raised&) {
     return nullptr;
+  } catch (const std::exception& failure) {
+    return fail(failure.what());
+  } catch (...) {
+    return fail("an exception of C++ without text");
   }
 }
 template <Body body>

@@ -45,6 +45,8 @@ mneme_status in_python(mneme_error* error, Body body) noexcept {
     return take_exception(error);
   } catch (const std::exception& failure) {
     return mneme_sdk_fail(error, MNEME_E_UNSUPPORTED, "", 0, failure.what());
+  } catch (...) {
+    return mneme_sdk_fail(error, MNEME_E_INTERNAL, "", 0, "an exception of C++ without text");
   }
 }
 

@@ -141,6 +141,14 @@ void raise(mneme_status status, const std::string& text) {
   throw Raised();
 }
 
+Object* fail(const char* text) noexcept {
+  try {
+    raise(MNEME_E_INTERNAL, text);
+  } catch (...) {
+  }
+  return nullptr;
+}
+
 void raise_host_error(mneme_status status, const mneme_error& error) {
   raise(status, error.message);
 }
@@ -174,6 +182,8 @@ std::string take_text() {
 }
 
 mneme_status take_exception(mneme_error* error) {
+  if (objects.describe_error == nullptr)  // the runtime has not been imported
+    return mneme_sdk_fail(error, MNEME_E_INTERNAL, "", 0, take_text().c_str());
   Ref exception = take_set();
   try {
     const Ref arguments = tuple(std::move(exception));

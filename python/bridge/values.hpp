@@ -114,6 +114,8 @@ class Items {
 [[noreturn]] void raise_host_error(mneme_status status, const mneme_error& error);
 // Raises the runtime's HostError with a text of the bridge itself.
 [[noreturn]] void raise(mneme_status status, const std::string& text);
+// The same without a throw: NULL, for a function that Python called.
+Object* fail(const char* text) noexcept;
 // The text of the exception that is set, which is none afterwards.
 std::string take_text();
 // The same with the runtime's description: as an error with the line of the memory's
