@@ -40,7 +40,8 @@ struct Objects {
   Object* ride = nullptr;
   Object* read = nullptr;
   Object* finish = nullptr;
-  Object* cdata = nullptr;  // "_cdata"
+  Object* tensor = nullptr;  // torch.Tensor
+  Object* cdata = nullptr;   // "_cdata"
   // THPVariable_Wrap(const at::TensorBase&): a TensorBase is the address of a TensorImpl.
   Object* (*wrap)(void* const* tensor) = nullptr;
 };

@@ -131,6 +131,7 @@ void load_memory() {
   objects.host_error = attribute(runtime, "HostError");
   const Ref start = Ref(attribute(runtime, "start"));
   call(start.get(), groups.torch->version, groups.torch->library);
+  objects.tensor = attribute(made(py.PyImport_ImportModule("torch")), "Tensor");
   void* const library = ::dlopen("libtorch_python.so", RTLD_NOW | RTLD_NOLOAD);
   if (library != nullptr)
     objects.wrap = reinterpret_cast<decltype(objects.wrap)>(

@@ -42,6 +42,7 @@ inline constexpr int kVarArgs = 1;  // METH_VARARGS
   X(Object*, PyObject_CallObject, (Object * callable, Object * arguments))              \
   X(Object*, PyObject_Str, (Object * object))                                           \
   X(int, PyObject_IsTrue, (Object * object))                                            \
+  X(int, PyObject_IsInstance, (Object * object, Object * type))                         \
   X(Object*, PyCFunction_NewEx, (MethodDef * method, Object * self, Object * module))   \
   X(Object*, PyDict_New, ())                                                            \
   X(int, PyDict_SetItemString, (Object * dict, const char* key, Object* value))         \

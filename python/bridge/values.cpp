@@ -82,14 +82,14 @@ const char* Items::optional_text() { return is_none() ? nullptr : text(); }
 mneme_tensor Items::tensor() {
   if (is_none()) return 0;
   Object* const item = next();
-  const Ref address(py.PyObject_GetAttr(item, objects.cdata));
-  if (!address) {
-    py.PyErr_Clear();
+  // Storages and generators have a _cdata too.
+  if (checked(py.PyObject_IsInstance(item, objects.tensor)) == 0) {
     const Ref type = made(py.PyObject_GetAttrString(item, "__class__"));
     const Ref arguments = tuple(made(py.PyObject_GetAttrString(type.get(), "__name__")));
     raise(MNEME_E_INVALID_ARGUMENT,
           std::string("expected a torch.Tensor, got a ") + Items(arguments.get()).text());
   }
+  const Ref address = made(py.PyObject_GetAttr(item, objects.cdata));
   void* const impl = py.PyLong_AsVoidPtr(address.get());
   if (impl == nullptr) {
     if (py.PyErr_Occurred() != nullptr) throw Raised();

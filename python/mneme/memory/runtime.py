@@ -237,11 +237,19 @@ def _expect(memory: Memory, hook: str, result: Any, kind: type, words: str) -> N
                         place=errors.first_line(getattr(type(memory), hook)))
 
 
+def _expect_tensors(memory: Memory, hook: str, *values: Any) -> None:
+    import torch
+    for value in values:
+        if value is not None:
+            _expect(memory, hook, value, torch.Tensor, "a tensor")
+
+
 def begin(memory: Memory, segment: tuple[Any, ...]) -> Optional[tuple[Any, ...]]:
     riders: Optional[Riders] = run_hook(memory, "begin", Segment(memory, segment))
     if riders is None:
         return None
     _expect(memory, "begin", riders, Riders, "mneme.Riders or None")
+    _expect_tensors(memory, "begin", riders.rows, riders.valid)
     return riders.rows, riders.valid, riders.unseen
 
 
@@ -262,9 +270,7 @@ def ride(memory: Memory, segment: tuple[Any, ...], layer: int, riders: int, q: A
     given = Ride(memory, riders=riders, q=q, k=k, v=v, hidden=hidden, is_last=bool(is_last))
     given.valid = valid
     result = run_hook(memory, "ride", Layer(memory, segment, layer, None), given)
-    if result is not None:
-        import torch
-        _expect(memory, "ride", result, torch.Tensor, "a tensor")
+    _expect_tensors(memory, "ride", result)
     return result
 
 
@@ -275,6 +281,7 @@ def read(memory: Memory, segment: tuple[Any, ...], layer: int, site: int, q: Any
     if result is None:
         return Read(0)
     _expect(memory, "read", result, Read, "mneme.add(tensor), gate, lse, replace or nothing")
+    _expect_tensors(memory, "read", result.out, result.gate, result.lse)
     return result  # type: ignore[no-any-return]
 
 

@@ -1,11 +1,12 @@
 """What the bridge calls, without the program: modules of a memory, places of errors, and the torch that is refused."""
 
-import importlib.util
 import sys
 import types
 import unittest
 from importlib import metadata
 from unittest import mock
+
+from test_checking import HAS_TORCH
 
 from mneme.memory import HostError, constant, normal, runtime
 from mneme.memory.errors import first_line
@@ -108,7 +109,7 @@ class Torch(unittest.TestCase):
         self.assertIn("scripts/setup.sh --python", words)
 
 
-@unittest.skipIf(importlib.util.find_spec("torch") is None, "needs torch")
+@unittest.skipUnless(HAS_TORCH, "this Python has no torch")
 class Memories(unittest.TestCase):
     """What of torch their code leaves changed, and what they keep."""
 
@@ -118,8 +119,8 @@ class Memories(unittest.TestCase):
     def run_with(self, top: str = "pass", setup: str = "pass", begin: str = "pass") -> None:
         text = self.TEXT.format(top=top, setup=setup, begin=begin)
         cls = runtime.load({}, (("mine", "mine.py", text, False),), "Mine", "mine")
-        memory = runtime.create(cls, SIZES)[0]
-        runtime.run_hook(memory, "begin", None)
+        self.memory = runtime.create(cls, SIZES)[0]
+        runtime.run_hook(self.memory, "begin", None)
 
     def test_modes_of_torch_are_put_back_and_named_with_the_line(self) -> None:
         import torch
@@ -144,6 +145,14 @@ class Memories(unittest.TestCase):
         with self.assertRaises(ZeroDivisionError):
             self.run_with(begin="torch.set_grad_enabled(False); 1 / 0")
         self.assertTrue(torch.is_grad_enabled())
+
+    def test_results_that_are_no_tensors_are_refused_with_the_hook(self) -> None:
+        import torch
+        self.run_with()
+        for value in (torch.Generator(), torch.zeros(2).untyped_storage(), [1.0]):
+            with self.assertRaisesRegex(HostError, f"begin gives a {type(value).__name__}: expected a tensor") as caught:
+                runtime._expect_tensors(self.memory, "begin", torch.zeros(1), None, value)
+            self.assertEqual(caught.exception.place, ("mine.py", 11))
 
     def test_parameters_that_the_host_does_not_own_are_refused(self) -> None:
         for setup, words in (
