@@ -72,6 +72,12 @@ TEST(SharedTensor, IsRefusedWhereTheHostCannotTakeIt) {
               HasSubstr(": expected one of MNEME_F32 to MNEME_BOOL (code 4: dtype)"));
   EXPECT_THAT(refusal_of(torch::zeros(shape, at::kDouble).to_sparse()),
               HasSubstr("the tensor is sparse: expected one with strides"));
+  const auto made_for_inference = [&] {
+    const c10::InferenceMode mode;
+    return torch::zeros(shape, at::kDouble);
+  };
+  EXPECT_THAT(refusal_of(made_for_inference()),
+              HasSubstr("the tensor was made in inference mode, where no gradient can pass"));
   EXPECT_THAT(
       [] {
         projected_with(0, random({kLanes, kLength, kWidth}, 1));

@@ -34,6 +34,10 @@ void check_shared(const at::Tensor& tensor, at::Device device) {
                                         ", the segment on ", device.str()));
   if (tensor.layout() != at::kStrided)
     throw CallError(MNEME_E_INVALID_ARGUMENT, "the tensor is sparse: expected one with strides");
+  if (tensor.is_inference())
+    throw CallError(MNEME_E_INVALID_ARGUMENT,
+                    "the tensor was made in inference mode, where no gradient can pass: use "
+                    "torch.no_grad() in place of torch.inference_mode()");
   if (tensor.unsafeGetTensorImpl()->is_python_dispatch())
     throw CallError(MNEME_E_INVALID_ARGUMENT,
                     "the tensor's type has code of its own in Python (__torch_dispatch__): "
