@@ -177,16 +177,22 @@ Interpreter find_interpreter() {
     if (is_program(path)) return checked(ask_interpreter(path));
   }
   std::istringstream folders(environment("PATH"));
-  std::string seen;
+  std::string without;
+  std::string failed;
   for (std::string folder; std::getline(folders, folder, ':');) {
     const std::string path = folder + "/python3";
     if (folder.empty() || folder.front() != '/' || !is_program(path)) continue;
-    Interpreter found = ask_interpreter(path);
+    Interpreter found;
+    try {
+      found = ask_interpreter(path);
+    } catch (const InterpreterError& error) {
+      failed += std::string("; ") + error.what();
+      continue;
+    }
     if (!found.torch.empty()) return checked(std::move(found));
-    seen += (seen.empty() ? "" : ", ") + path;
+    without += (without.empty() ? "; without torch are " : ", ") + path;
   }
-  throw InterpreterError("no Python with torch was found" +
-                         (seen.empty() ? "" : "; without torch are " + seen) +
+  throw InterpreterError("no Python with torch was found" + without + failed +
                          ": activate a venv that has it, or name its interpreter in " +
                          kInterpreter + " (in a checkout scripts/setup.sh --python makes one)");
 }

@@ -139,5 +139,17 @@ TEST_F(Interpreters, AreTakenFromTheNameThenTheVenvThenThePath) {
             HasSubstr("without/python3: activate a venv that has it"), HasSubstr("MNEME_PYTHON")));
 }
 
+TEST_F(Interpreters, OnThePathThatFailAreNamedAndPassedOver) {
+  python("old/python3", "3.9.18", "/l.so", "2.11.0");
+  script("shim/python3", "exit 127");
+  const std::string good = python("with/python3", "3.11.2", "/l.so", "2.11.0");
+  const std::string path = at("old") + ":" + at("shim");
+  EXPECT_EQ(find("", "", path + ":" + at("with")).executable, good);
+  EXPECT_THAT(refusal("", "", path),
+              AllOf(HasSubstr("no Python with torch was found; "),
+                    HasSubstr("old/python3 is no Python 3.10 or newer: it is 3.9.18; "),
+                    HasSubstr("shim/python3 is no Python 3.10 or newer: activate a venv")));
+}
+
 }  // namespace
 }  // namespace mneme::python
