@@ -20,8 +20,11 @@ namespace mneme::python {
 namespace {
 
 // Prints path, version, libpython or an empty line, torch's version or an empty line, and the prefix.
+// `-c` would import modules of the current folder, such as an email.py, in place of Python's own.
 constexpr const char* kQuestion = R"(
-import os, sys, sysconfig
+import sys
+sys.path[:] = [folder for folder in sys.path if folder]
+import os, sysconfig
 def library():
     get = sysconfig.get_config_var
     folders = [get("LIBDIR"), os.path.join(sys.base_prefix, "lib"), get("LIBPL")]

@@ -112,6 +112,21 @@ TEST_F(Interpreters, WithoutALibraryAreGivenTheCommandThatInstallsIt) {
                     HasSubstr("apt-get install libpython3.11")));
 }
 
+TEST_F(Interpreters, AreAskedWithoutTheModulesOfTheCurrentFolder) {
+  const std::string path = "/usr/bin/python3";
+  Interpreter outside;
+  try {
+    outside = ask_interpreter(path);
+  } catch (const InterpreterError& error) {
+    GTEST_SKIP() << error.what();
+  }
+  script("email.py", "raise SystemExit(1)");
+  const fs::path before = fs::current_path();
+  fs::current_path(fs::path(at("email.py")).parent_path());
+  EXPECT_NO_THROW(EXPECT_EQ(ask_interpreter(path).version, outside.version));
+  fs::current_path(before);
+}
+
 TEST_F(Interpreters, ThatAreNoneAreRefused) {
   EXPECT_THAT(refusal(at("missing"), "", ""), HasSubstr("missing cannot be run: "));
   EXPECT_THAT(refusal("python3", "", ""), HasSubstr("MNEME_PYTHON: expected an absolute path"));

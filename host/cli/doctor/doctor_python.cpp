@@ -20,6 +20,9 @@ namespace fs = std::filesystem;
 using State = Finding::State;
 
 constexpr double kImportSeconds = 120;  // from a network disk
+// Without modules of the current folder.
+constexpr const char* kImport =
+    "import sys; sys.path[:] = [folder for folder in sys.path if folder]; import torch";
 constexpr const char* kInstallTorch =
     "in a checkout scripts/setup.sh --python installs what it needs; elsewhere pip install torch==";
 
@@ -42,7 +45,7 @@ std::string bare_version(const std::string& version) {
 Finding check_import(const python::Interpreter& python, const std::string& expected) {
   Finding finding{.subject = "import torch"};
   const ChildResult child = run_child({.launch = {.program = python.executable,
-                                                  .arguments = {"-c", "import torch"},
+                                                  .arguments = {"-c", kImport},
                                                   .signal_mask = inherited_signal_mask()},
                                        .limits = {.seconds = kImportSeconds}});
   finding.details = {{"seconds", child.seconds}};

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import inspect
 import re
@@ -181,20 +182,18 @@ def _file_of(module: str, file: Path, memory: Path) -> dict[str, Any]:
 
 
 def _version_of(distribution: str) -> Optional[str]:
-    from importlib import metadata
     try:
-        return metadata.version(distribution)
-    except metadata.PackageNotFoundError:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
         return None
 
 
 def _distributions(before: set[str]) -> dict[str, str]:
     """Versions of the installed distributions that the file itself, or what it imports, has imported."""
-    from importlib import metadata
     tops = {name.partition(".")[0] for name in set(sys.modules) - before}
     found = {}
-    for top, distributions in metadata.packages_distributions().items():
+    for top, distributions in importlib.metadata.packages_distributions().items():
         if top in tops:
             for distribution in distributions:
-                found[distribution] = metadata.version(distribution)
+                found[distribution] = importlib.metadata.version(distribution)
     return dict(sorted(found.items()))

@@ -75,6 +75,11 @@ class Declaration(unittest.TestCase):
                          [("my_memory", "my_memory.py", False), ("parts", "parts/__init__.py", True),
                           ("parts.deep", "parts/deep.py", False)])
 
+    def test_modules_beside_it_do_not_take_the_place_of_what_describe_needs(self) -> None:
+        (self.path.parent / "email.py").write_text("raise RuntimeError('of the folder')\n")
+        (self.path.parent / "csv.py").write_text("raise RuntimeError('of the folder')\n")
+        self.assertEqual(self.describe(MEMORY)["id"], "org.example.decay")
+
     def test_what_a_file_prints_is_no_part_of_the_answer(self) -> None:
         self.assertEqual(self.describe("print('{')\nimport os\nos.write(1, b'[')\n" + MEMORY)["id"], "org.example.decay")
 
