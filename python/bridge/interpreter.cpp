@@ -94,11 +94,19 @@ std::string answer_of(const std::string& executable) {
   ::posix_spawn_file_actions_adddup2(&actions, to.number(), STDOUT_FILENO);
   ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  // The program's threads block the signals that stop it.
+  posix_spawnattr_t attributes;
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::posix_spawnattr_init(&attributes);
+  ::posix_spawnattr_setsigmask(&attributes, &none);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
   std::string words[] = {executable, "-c", kQuestion};
   char* arguments[] = {words[0].data(), words[1].data(), words[2].data(), nullptr};
   pid_t child = 0;
   const int failed =
-      ::posix_spawn(&child, executable.c_str(), &actions, nullptr, arguments, environ);
+      ::posix_spawn(&child, executable.c_str(), &actions, &attributes, arguments, environ);
+  ::posix_spawnattr_destroy(&attributes);
   ::posix_spawn_file_actions_destroy(&actions);
   if (failed != 0) throw InterpreterError(executable + " cannot be run: " + std::strerror(failed));
   to.close();

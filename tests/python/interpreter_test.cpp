@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -125,6 +126,18 @@ TEST_F(Interpreters, AreAskedWithoutTheModulesOfTheCurrentFolder) {
   fs::current_path(fs::path(at("email.py")).parent_path());
   EXPECT_NO_THROW(EXPECT_EQ(ask_interpreter(path).version, outside.version));
   fs::current_path(before);
+}
+
+TEST_F(Interpreters, AreAskedWithNoSignalBlocked) {
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_BLOCK, &all, &before);
+  const std::string path = script("python3",
+                                  "blocked=$(grep SigBlk /proc/self/status)\n"
+                                  "printf '%s\\n' mneme \"$0\" 3.11.2 \"$blocked\" 2.11.0 /opt");
+  EXPECT_NO_THROW(EXPECT_EQ(ask_interpreter(path).library, "SigBlk:\t0000000000000000"));
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 TEST_F(Interpreters, ThatAreNoneAreRefused) {

@@ -1,5 +1,6 @@
 #include "host/plugin/python/declaration.hpp"
 
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -159,9 +160,12 @@ std::string last_words(const std::string& err) {
 
 Json describe_in_child(const fs::path& path, const PythonPlace& place, const std::string& where,
                        double seconds) {
+  sigset_t none;  // the program's threads block the signals that stop it
+  ::sigemptyset(&none);
   ChildOptions options{.launch = {.program = place.interpreter,
                                   .arguments = {"-B", "-c", kDescribe, place.package.string(),
-                                                "describe", path.string()}},
+                                                "describe", path.string()},
+                                  .signal_mask = none},
                        .limits = {.seconds = seconds}};
   const ChildResult child = run_child(options);
   Json json = parse_json(child.out);
