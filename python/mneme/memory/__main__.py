@@ -26,7 +26,7 @@ def main(arguments: list[str]) -> int:
     except MemoryFileError as error:
         out = {"error": {"message": str(error), "file": error.file, "line": error.line}}
     with answer:
-        json.dump(out, answer, indent=1)
+        json.dump(out, answer, indent=1, allow_nan=False)
         answer.write("\n")
     return 1 if "error" in out else 0
 

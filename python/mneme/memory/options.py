@@ -24,6 +24,10 @@ TYPES = ("integer", "real", "boolean", "text", "choice", "integers", "reals")
 """Names of the types, in the order of the ABI's numbers, which begin at 1."""
 
 
+def _is_int64(value: float) -> bool:
+    return -2**63 <= value < 2**63
+
+
 @dataclass(frozen=True)
 class Option:
     """One option. In an instance the attribute of its name is its value.
@@ -43,6 +47,12 @@ class Option:
     def __post_init__(self) -> None:
         if self.at_evaluation and self.trained:
             raise ValueError("an option is either at_evaluation or trained: what is trained with one value has no other")
+        if math.isnan(self.low) or math.isnan(self.high):
+            raise ValueError("a bound is NaN: use mneme.UNLIMITED for none")
+        if self.type in ("integer", "integers"):
+            for bound in (self.low, self.high):
+                if not math.isinf(bound) and not _is_int64(bound):
+                    raise ValueError(f"the bound {bound!r} does not fit into 64 bits: use mneme.UNLIMITED for none")
         if isinstance(self.default, Required):
             return
         number = (int, float)
@@ -60,6 +70,10 @@ class Option:
     def _check(self, value: Any, expected: Any) -> None:
         if not isinstance(value, expected) or (expected is not bool and isinstance(value, bool)):
             raise TypeError(f"a default of type {self.type} was expected, got {value!r}")
+        if self.type in ("real", "reals") and not math.isfinite(value):
+            raise ValueError(f"the default {value!r} is not finite")
+        if self.type in ("integer", "integers") and not _is_int64(value):
+            raise ValueError(f"the default {value!r} does not fit into 64 bits")
         if self.type in ("integer", "integers", "real", "reals") and not self.low <= value <= self.high:
             raise ValueError(f"the default {value!r} is not from {self.low} to {self.high}")
 

@@ -121,6 +121,10 @@ class Declaration(unittest.TestCase):
         self.refuse(changed("real(0.9, 0.0", "real(0.9, 0.95"), "ValueError: the default 0.9 is not from 0.95 to 1.0", 9)
         self.refuse(changed('choice("mean"', 'choice("sum"'), "the default 'sum' is none of the choices mean, max", 11)
         self.refuse(changed("reals([1, 0.5]", "integers([1, 0.5]"), "a default of type integers was expected, got 0.5", 12)
+        self.refuse(changed("real(0.9, 0.0, 1.0", "real(float('inf'), 0.0, mneme.UNLIMITED"), "the default inf is not finite", 9)
+        self.refuse(changed("reals([1, 0.5]", "reals([1, float('nan')]"), "the default nan is not finite", 12)
+        self.refuse(changed("mneme.REQUIRED, 1", "mneme.REQUIRED, -2**63 - 1"), "the bound -9223372036854775809 does not fit into 64 bits", 10)
+        self.refuse(changed("mneme.REQUIRED, 1", "2**63, 1"), "the default 9223372036854775808 does not fit into 64 bits", 10)
         self.refuse(changed("at_evaluation=True", "at_evaluation=True, trained=True"), "either at_evaluation or trained", 10)
 
 
