@@ -133,7 +133,8 @@ class Setup:
         `layer.module(name)` computes with them.
 
         They begin as torch begins Linear, convolutions, norms and Embedding; `starts` gives the start of others by their
-        name in the module. A module with buffers is refused: state belongs to slots."""
+        name in the module. What a module's own __init__ writes into them is lost on meta: give it in `starts`. A module with
+        buffers is refused: state belongs to slots."""
         buffers = [path for path, _ in module.named_buffers()]
         if buffers:
             raise HostError(f'module "{name}" has the buffer {buffers[0]}: state belongs to slots, constants to layer.constant')
@@ -213,11 +214,19 @@ def _start_in(module: torch.nn.Module, path: str, name: str) -> Start:
     import torch
     owner = module.get_submodule(path.rpartition(".")[0])
     last = path.rpartition(".")[2]
-    if isinstance(owner, (torch.nn.Linear, torch.nn.Bilinear, torch.nn.modules.conv._ConvNd)):
-        return fan_in_uniform(owner.weight[0].numel())
-    if isinstance(owner, (torch.nn.LayerNorm, torch.nn.GroupNorm, torch.nn.RMSNorm)):
-        return constant(1.0) if last == "weight" else zeros()
-    if isinstance(owner, torch.nn.Embedding):
-        return normal(0.0, 1.0)
+    if isinstance(owner, torch.nn.Embedding) and owner.padding_idx is not None:
+        raise HostError(f'module "{name}": {path} of Embedding has padding_idx {owner.padding_idx}, a row that torch keeps at '
+                        "zero: make it without one, and mask the rows")
+    torch_class = next(each for each in type(owner).__mro__ if each.__module__.startswith("torch."))
+    # A class with a reset_parameters of its own begins otherwise.
+    if getattr(type(owner), "reset_parameters", None) is getattr(torch_class, "reset_parameters", None):
+        if isinstance(owner, torch.nn.Bilinear):
+            return fan_in_uniform(owner.weight.size(1))
+        if isinstance(owner, (torch.nn.Linear, torch.nn.modules.conv._ConvNd)):
+            return fan_in_uniform(owner.weight[0].numel())
+        if isinstance(owner, (torch.nn.LayerNorm, torch.nn.GroupNorm, torch.nn.RMSNorm)):
+            return constant(1.0) if last == "weight" else zeros()
+        if isinstance(owner, torch.nn.Embedding):
+            return normal(0.0, 1.0)
     raise HostError(f'module "{name}": no start is known for {path} of {type(owner).__name__}; give one, '
                     f'starts={{"{path}": mneme.normal(0, 0.02)}}')

@@ -200,6 +200,31 @@ class Declarations(unittest.TestCase):
         self.s.queue("past", kind="keys_values", keeps_mass=True, capacity=5)
         self.host.add_queue.assert_called_with("past", 0, 2, 2, 0, 0, 5)
 
+    @unittest.skipUnless(HAS_TORCH, "this Python has no torch")
+    def test_modules_begin_as_torch_begins_them_or_as_starts_says(self) -> None:
+        import torch
+
+        class Own(torch.nn.Linear):
+            def reset_parameters(self) -> None:
+                torch.nn.init.ones_(self.weight)
+
+        class Derived(torch.nn.Linear):
+            pass
+
+        def fan_in(module: torch.nn.Module) -> int:
+            self.s.module("net", module)
+            return self.host.add_parameter.call_args_list[-1].args[10]
+
+        with torch.device("meta"):
+            self.assertEqual(fan_in(torch.nn.Bilinear(3, 5, 2)), 3)
+            self.assertEqual(fan_in(Derived(7, 2)), 7)
+            self.assertEqual(fan_in(torch.nn.Conv1d(4, 2, 3)), 12)
+            with self.assertRaisesRegex(HostError, "no start is known for weight of Own"):
+                self.s.module("own", Own(3, 2))
+            self.s.module("own", Own(3, 2), starts={"weight": constant(1.0), "bias": constant(0.0)})
+            with self.assertRaisesRegex(HostError, "weight of Embedding has padding_idx 0"):
+                self.s.module("words", torch.nn.Embedding(4, 2, padding_idx=0))
+
     def test_traits_follow_from_hooks_and_calls(self) -> None:
         self.assertEqual(self.s._traits(lambda hook: hook == "absorb"), (0, 0, 2, 0, 0, 0, 0))
         self.s.reads_at("heads")
