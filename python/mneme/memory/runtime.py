@@ -92,7 +92,8 @@ class _Files:
             self.load(parent)
         name, source, is_package = self.files.get(module, ("", "", True))
         made = types.ModuleType(f"{self.prefix}.{module}")
-        made.__file__ = name
+        if name:  # a folder alone has none: inspect, and with it torch, fails at an empty one
+            made.__file__ = name
         made.__package__ = module if is_package else parent
         made.__builtins__ = {**vars(builtins), "__import__": self.find}  # type: ignore[attr-defined]
         self.modules[module] = sys.modules[made.__name__] = made

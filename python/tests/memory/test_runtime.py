@@ -42,7 +42,10 @@ class Files(unittest.TestCase):
         self.assertEqual((main.NAME, main.one, main.later(), main.math.floor(1.5)), ("parts", 1, 2, 1))
 
     def test_a_folder_without_an_init_is_a_package(self) -> None:
-        self.assertEqual(files(main="from folder.part import x\n", folder__part="x = 3\n").load("main").x, 3)
+        own = files(main="from folder.part import x\n", folder__part="x = 3\n")
+        self.assertEqual(own.load("main").x, 3)
+        # inspect.getmodule looks at every module of the process, and fails at an empty name of a file.
+        self.assertFalse(hasattr(own.load("folder"), "__file__"))
 
     def test_a_module_that_nobody_has_is_named(self) -> None:
         with self.assertRaisesRegex(ModuleNotFoundError, "no_such_module"):
