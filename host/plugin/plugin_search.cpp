@@ -123,6 +123,11 @@ std::string hint_for(const std::string& name, const std::vector<std::string>& fo
 
 [[noreturn]] void not_found(const std::string& name, const std::vector<std::string>& folders,
                             const std::string& where, FoldersFrom from) {
+  if (config::is_python_memory(name)) {
+    throw_plugin({.where = where,
+                  .failed = "there is no such file",
+                  .hint = "check the path of the memory in Python"});
+  }
   if (folders.empty()) {
     throw_plugin({.where = where,
                   .failed = "not found",

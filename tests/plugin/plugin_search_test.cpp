@@ -42,6 +42,12 @@ TEST(PluginSearch, TakesTheEarlierFolderOfCopies) {
   EXPECT_EQ(plugin::find_plugin("good", {first.text(), first.text()}, "", ""), earlier);
 }
 
+TEST(PluginSearch, TakesANameInPythonForAPath) {
+  const Folder folder;
+  EXPECT_THAT(refusal_of("nothing.py", {folder.text()}),
+              HasSubstr("m.toml:3:5: plugin: there is no such file; check the path of the memory"));
+}
+
 TEST(PluginSearch, TellsWhereItLooksForAName) {
   EXPECT_EQ(plugin::paths_by_name("good", {"/a", "/b"}),
             (std::vector<fs::path>{"/a/good.so", "/a/good", "/b/good.so", "/b/good"}));
