@@ -99,16 +99,7 @@ Trainer::Trainer(const config::Experiment& experiment, TrainerOptions options)
     run::throw_out_of_memory("making the optimiser and the memory's state",
                              run::training_footprint(*runtime_), error);
   }
-  if (train.replay == config::Replay::kOn) {
-    if (parallel_) {
-      if (ranks_.is_writer())
-        log_info("train.replay: nothing is recorded where several ranks train");
-    } else if (!runtime_->device().is_cpu()) {
-      log_info("train.replay: nothing is recorded on a GPU, whose kernels no trace holds");
-    } else {
-      recorder_ = std::make_unique<Recorder>(train.replay_check);
-    }
-  }
+  recorder_ = new_recorder();
   // With given weights rank 0 gathers the checkpoint of step 0 from all.
   if (has_folder_ && has_initial && !ranks_.is_writer()) give_checkpoint();
   if (!log_) return;
@@ -313,6 +304,25 @@ void run_backward(const at::Tensor& graph) {
 }
 
 }  // namespace
+
+std::unique_ptr<tensor::Recorder> Trainer::new_recorder() const {
+  const config::TrainConfig& train = experiment().train;
+  if (train.replay != config::Replay::kOn) return nullptr;
+  if (parallel_) {
+    if (ranks_.is_writer()) log_info("train.replay: nothing is recorded where several ranks train");
+    return nullptr;
+  }
+  if (!runtime_->device().is_cpu()) {
+    log_info("train.replay: nothing is recorded on a GPU, whose kernels no trace holds");
+    return nullptr;
+  }
+  return std::make_unique<tensor::Recorder>(
+      tensor::RecorderNames{
+          .key = "train.replay",
+          .work = "window",
+          .remedy = "train with train.replay = \"off\" from an earlier checkpoint"},
+      train.replay_check);
+}
 
 StepSums Trainer::run_passes() {
   StepSums sums;

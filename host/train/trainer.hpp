@@ -35,8 +35,8 @@
 #include "host/run/record/observer.hpp"
 #include "host/run/record/run_writer.hpp"
 #include "host/run/runtime.hpp"
+#include "host/tensor/dispatch/recorder.hpp"
 #include "host/train/parallel.hpp"
-#include "host/train/step/recorder.hpp"
 #include "host/train/step/window.hpp"
 
 namespace mneme::train {
@@ -119,7 +119,7 @@ class Trainer {
   [[nodiscard]] run::Runtime& runtime() { return *runtime_; }
   [[nodiscard]] const memory::StackState& state() const { return state_; }
   // Of train.replay; nullptr where nothing is recorded.
-  [[nodiscard]] const Recorder* recorder() const { return recorder_.get(); }
+  [[nodiscard]] const tensor::Recorder* recorder() const { return recorder_.get(); }
 
   // One optimiser step. Errors: Error (kRun) for a loss, auxiliary loss or gradient that is not
   // finite, naming the step, the first hook, layer or parameter that is not and the last good
@@ -221,6 +221,8 @@ class Trainer {
   [[nodiscard]] Gathered gather();
   // Of a rank that does not write: gives rank 0 its part of a checkpoint.
   void give_checkpoint();
+  // Of train.replay; null where nothing is recorded, which the log says.
+  [[nodiscard]] std::unique_ptr<tensor::Recorder> new_recorder() const;
   // The options of an evaluation with what the ranks need.
   [[nodiscard]] eval::Options with_ranks(eval::Options options, run::Observer* observer);
 
@@ -236,7 +238,7 @@ class Trainer {
   std::unique_ptr<optim::LearningRate> schedule_;
   std::map<std::string, double> rates_;  // base rates of the groups, when they differ
   memory::StackState state_;
-  std::unique_ptr<Recorder> recorder_;  // with train.replay = "on"
+  std::unique_ptr<tensor::Recorder> recorder_;  // with train.replay = "on"
   std::unique_ptr<run::RunWriter> writer_;
   bool has_folder_ = false;  // the run has one, which rank 0 writes
   std::filesystem::path last_checkpoint_;

@@ -245,7 +245,7 @@ void Trainer::load(const run::Checkpoint& checkpoint) {
   checkpoint.load_moments(moments);
   if (parallel_) parallel_->take(moments, *optimizer_);
   state_ = std::move(state);
-  if (recorder_) recorder_ = std::make_unique<Recorder>(experiment().train.replay_check);
+  if (recorder_) recorder_ = new_recorder();
   runtime_->model().seek_noise(checkpoint.progress().noise_position);
   done_ = checkpoint.progress();
   last_checkpoint_ = checkpoint.path();

@@ -111,10 +111,11 @@ std::vector<at::Tensor> RecordedWindow::inputs() const {
   return out;
 }
 
-RecordedResults RecordedWindow::results_of(const std::vector<SegmentNumbers>& numbers) const {
+tensor::RecordedResults RecordedWindow::results_of(
+    const std::vector<SegmentNumbers>& numbers) const {
   const auto outline = std::make_shared<Outline>();
   outline->numbers = numbers;
-  RecordedResults out;
+  tensor::RecordedResults out;
   Outline::for_each(outline->numbers, [&](const std::string&, at::Tensor& t) {
     out.tensors.push_back(std::exchange(t, at::Tensor()));
   });
@@ -144,13 +145,13 @@ void RecordedWindow::take_state(const Outline& outline, const std::vector<at::Te
 }
 
 std::vector<SegmentNumbers> RecordedWindow::run(
-    Recorder& recorder, const std::function<std::vector<SegmentNumbers>()>& pass) {
+    tensor::Recorder& recorder, const std::function<std::vector<SegmentNumbers>()>& pass) {
   const std::vector<optim::TrainableParameter>& parameters = runtime_.parameters();
   std::vector<at::Tensor> sums;  // of the windows before
   for (const optim::TrainableParameter& parameter : parameters)
     sums.push_back(std::exchange(at::Tensor(parameter.tensor).mutable_grad(), at::Tensor()));
   std::vector<std::string> names;
-  const RecordedResults results = recorder.run(
+  const tensor::RecordedResults results = recorder.run(
       {.key = key(),
        .inputs = inputs(),
        .position = state_.segments(),

@@ -15,7 +15,7 @@
 #include "host/memory/state/stack_state.hpp"
 #include "host/optim/optimizer.hpp"
 #include "host/run/runtime.hpp"
-#include "host/train/step/recorder.hpp"
+#include "host/tensor/dispatch/recorder.hpp"
 
 namespace mneme::train {
 
@@ -66,8 +66,8 @@ class RecordedWindow {
 
   // Runs `pass`, the forward and backward passes, or what the recorder has of them: gradients are
   // added to those of the parameters, and the state becomes that after the window. Errors: those of
-  // `pass` and of Recorder::run.
-  std::vector<SegmentNumbers> run(Recorder& recorder,
+  // `pass` and of tensor::Recorder::run.
+  std::vector<SegmentNumbers> run(tensor::Recorder& recorder,
                                   const std::function<std::vector<SegmentNumbers>()>& pass);
 
  private:
@@ -75,7 +75,8 @@ class RecordedWindow {
 
   [[nodiscard]] std::string key() const;
   [[nodiscard]] std::vector<at::Tensor> inputs() const;
-  [[nodiscard]] RecordedResults results_of(const std::vector<SegmentNumbers>& numbers) const;
+  [[nodiscard]] tensor::RecordedResults results_of(
+      const std::vector<SegmentNumbers>& numbers) const;
   // The state after a window that was replayed.
   void take_state(const Outline& outline, const std::vector<at::Tensor>& tensors);
 

@@ -1,5 +1,5 @@
 // Work that is done again and again, such as a window of a training: it is run twice with its
-// operations written down (tensor::Trace), and where both have done the same, these operations are
+// operations written down (Trace), and where both have done the same, these operations are
 // run from then on, without the code that gave them.
 #pragma once
 
@@ -11,11 +11,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "host/tensor/dispatch/trace.hpp"
 
-namespace mneme::train {
+namespace mneme::tensor {
 
 struct RecordedResults {
   std::vector<at::Tensor> tensors;  // undefined ones count too
@@ -30,9 +31,16 @@ struct RecordedWork {
   // are, such as parameters, and `position`.
   std::string key;
   std::vector<at::Tensor> inputs;
-  std::int64_t position = 0;  // of its random numbers (tensor::TracedWork, "ahead")
+  std::int64_t position = 0;  // of its random numbers (TracedWork, "ahead")
   std::function<RecordedResults()> run;
   std::function<std::string(std::size_t)> name_of;  // of a result's tensor, for messages
+};
+
+// What messages call it.
+struct RecorderNames {
+  std::string key;     // of the configuration, that asks for a recorder: "train.replay"
+  std::string work;    // one piece: "window"
+  std::string remedy;  // what to do where a recording gave wrong numbers
 };
 
 // One thread at a time, and one recorder that writes down in a process.
@@ -44,7 +52,8 @@ class Recorder {
  public:
   static constexpr std::size_t kMost = 8;  // recordings; the one not used for longest goes first
 
-  explicit Recorder(std::int64_t check_every) : check_every_(check_every) {}
+  Recorder(RecorderNames names, std::int64_t check_every)
+      : names_(std::move(names)), check_every_(check_every) {}
 
   // Errors: those of work.run; Error(kRun) for a replay whose results differ.
   RecordedResults run(const RecordedWork& work);
@@ -54,7 +63,7 @@ class Recorder {
 
  private:
   struct Entry {
-    std::optional<tensor::Trace> trace;
+    std::optional<Trace> trace;
     std::shared_ptr<const void> outline;
     std::int64_t position = 0;  // of the trace
     int unlike = 0;             // traces that differed from the one before
@@ -65,7 +74,7 @@ class Recorder {
   };
 
   // Runs the code and writes its operations down; nothing where they cannot be run again.
-  RecordedResults traced(const RecordedWork& work, std::optional<tensor::Trace>& trace,
+  RecordedResults traced(const RecordedWork& work, std::optional<Trace>& trace,
                          std::string& reason) const;
   RecordedResults record(Entry& entry, const RecordedWork& work);
   RecordedResults check(Entry& entry, const RecordedWork& work);
@@ -74,6 +83,7 @@ class Recorder {
   // Forgets what has not been used for longest.
   void make_room();
 
+  RecorderNames names_;
   std::int64_t check_every_;
   std::map<std::string, Entry> entries_;
   std::int64_t done_ = 0, replays_ = 0;
@@ -82,4 +92,4 @@ class Recorder {
   bool is_off_ = false;
 };
 
-}  // namespace mneme::train
+}  // namespace mneme::tensor

@@ -1,4 +1,4 @@
-#include "host/train/step/recorder.hpp"
+#include "host/tensor/dispatch/recorder.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -8,7 +8,7 @@
 #include "host/base/text.hpp"
 #include "host/tensor/torch.hpp"
 
-namespace mneme::train {
+namespace mneme::tensor {
 namespace {
 
 constexpr int kMostUnlike = 3;    // traces of a key that differ from the one before
@@ -56,8 +56,8 @@ RecordedResults Recorder::run(const RecordedWork& work) {
   entry.used = ++done_;
   new_keys_ = is_new ? new_keys_ + 1 : 0;
   if (new_keys_ > kMostNewKeys) {
-    log_info("train.replay: nothing is recorded: ", kMostNewKeys,
-             " windows in a row had shapes or counts of their own");
+    log_info(names_.key, ": nothing is recorded: ", kMostNewKeys, ' ', names_.work,
+             "s in a row had shapes or counts of their own");
     is_off_ = true;
     return run(work);
   }
@@ -70,13 +70,13 @@ RecordedResults Recorder::run(const RecordedWork& work) {
   return replay(entry, work);
 }
 
-RecordedResults Recorder::traced(const RecordedWork& work, std::optional<tensor::Trace>& trace,
+RecordedResults Recorder::traced(const RecordedWork& work, std::optional<Trace>& trace,
                                  std::string& reason) const {
-  tensor::Trace written;
+  Trace written;
   for (const at::Tensor& t : work.inputs) written.add_input(t);
   RecordedResults results;
   {
-    const tensor::TraceScope scope(written);
+    const TraceScope scope(written);
     results = work.run();
   }
   try {
@@ -94,7 +94,7 @@ RecordedResults Recorder::traced(const RecordedWork& work, std::optional<tensor:
 }
 
 RecordedResults Recorder::record(Entry& entry, const RecordedWork& work) {
-  std::optional<tensor::Trace> trace;
+  std::optional<Trace> trace;
   std::string reason;
   RecordedResults results = traced(work, trace, reason);
   if (!trace) {
@@ -102,7 +102,7 @@ RecordedResults Recorder::record(Entry& entry, const RecordedWork& work) {
     return results;
   }
   if (entry.trace) {
-    reason = tensor::Trace::difference(*entry.trace, *trace);
+    reason = Trace::difference(*entry.trace, *trace);
     entry.is_recorded = reason.empty();
     if (!reason.empty() && ++entry.unlike == kMostUnlike) {
       refuse(entry, reason);
@@ -118,10 +118,10 @@ RecordedResults Recorder::record(Entry& entry, const RecordedWork& work) {
 
 RecordedResults Recorder::check(Entry& entry, const RecordedWork& work) {
   const RecordedResults again = replay(entry, work);
-  std::optional<tensor::Trace> trace;
+  std::optional<Trace> trace;
   std::string reason;
   RecordedResults results = traced(work, trace, reason);
-  if (trace) reason = tensor::Trace::difference(*entry.trace, *trace);
+  if (trace) reason = Trace::difference(*entry.trace, *trace);
   // After other operations with the same numbers the next ones need not be the same.
   const std::string numbers = difference_of(results, again, work);
   if (!numbers.empty()) reason = numbers + (reason.empty() ? "" : "; " + reason);
@@ -132,12 +132,12 @@ RecordedResults Recorder::check(Entry& entry, const RecordedWork& work) {
   const bool was_used = entry.is_checked;
   refuse(entry, reason);
   if (!was_used || numbers.empty()) return results;
-  throw_run({.where = "train.replay",
-             .failed = "operations that were recorded do not give what the code gives",
-             .expected = "the same bits, as at the first replay",
-             .got = reason,
-             .hint = "train with train.replay = \"off\" from an earlier checkpoint, and run "
-                     "\"mneme plugins validate\" on the memory's plugins"});
+  throw_run(
+      {.where = names_.key,
+       .failed = "operations that were recorded do not give what the code gives",
+       .expected = "the same bits, as at the first replay",
+       .got = reason,
+       .hint = names_.remedy + ", and run \"mneme plugins validate\" on the memory's plugins"});
 }
 
 RecordedResults Recorder::replay(const Entry& entry, const RecordedWork& work) const {
@@ -149,9 +149,10 @@ void Recorder::refuse(Entry& entry, const std::string& reason) {
   entry = Entry();
   entry.is_refused = true;
   entry.used = used;
-  log_info("train.replay: a window is not recorded: ", reason);
+  log_info(names_.key, ": a ", names_.work, " is not recorded: ", reason);
   if (++refused_ < kMostRefused) return;
-  log_info("train.replay: nothing is recorded any more, after ", kMostRefused, " such windows");
+  log_info(names_.key, ": nothing is recorded any more, after ", kMostRefused, " such ",
+           names_.work, 's');
   is_off_ = true;
 }
 
@@ -170,4 +171,4 @@ void Recorder::make_room() {
   }
 }
 
-}  // namespace mneme::train
+}  // namespace mneme::tensor

@@ -1,5 +1,5 @@
 // Work that is recorded and run again without its code.
-#include "host/train/step/recorder.hpp"
+#include "host/tensor/dispatch/recorder.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 #include "host/tensor/torch.hpp"
 #include "tests/base/temporary_folder.hpp"
 
-namespace mneme::train {
+namespace mneme::tensor {
 namespace {
 
 using test::error_of;
@@ -21,6 +21,9 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+
+const RecorderNames kNames = {
+    .key = "some.replay", .work = "piece", .remedy = "compute with some.replay = \"off\""};
 
 // Small work with a parameter and a draw, and what may be wrong with it.
 struct Work {
@@ -47,7 +50,7 @@ struct Work {
                ++runs;
                is_code = true;
                const at::Tensor drawn = torch::empty({2}, at::kDouble);
-               tensor::run_traced(
+               run_traced(
                    "a draw", {}, {drawn},
                    [position, this](const std::vector<at::Tensor>& tensors, std::int64_t ahead) {
                      const double factor = is_code ? hidden : 1.0;
@@ -73,7 +76,7 @@ at::Tensor expected(double weight, std::int64_t position) {
 }
 
 TEST(Recorder, RunsTheOperationsAfterTwoLikeTracesAndAComparison) {
-  Recorder recorder(0);
+  Recorder recorder(kNames, 0);
   Work work;
   for (std::int64_t i = 0; i < 6; ++i) {
     work.weight.fill_(3.0 + static_cast<double>(i));  // where it lies, as an optimiser does
@@ -86,7 +89,7 @@ TEST(Recorder, RunsTheOperationsAfterTwoLikeTracesAndAComparison) {
 }
 
 TEST(Recorder, RunsTheCodeBesideEveryFewReplays) {
-  Recorder recorder(5);
+  Recorder recorder(kNames, 5);
   Work work;
   for (std::int64_t i = 0; i < 11; ++i) work.step(recorder, i);
   EXPECT_EQ(work.runs, 3 + 2);  // the 5th and the 10th
@@ -94,7 +97,7 @@ TEST(Recorder, RunsTheCodeBesideEveryFewReplays) {
 }
 
 TEST(Recorder, NeverRecordsWhatDoesOtherOperationsEachTime) {
-  Recorder recorder(0);
+  Recorder recorder(kNames, 0);
   Work work;
   for (std::int64_t i = 0; i < 8; ++i) {
     work.addend = static_cast<double>(i);
@@ -102,12 +105,12 @@ TEST(Recorder, NeverRecordsWhatDoesOtherOperationsEachTime) {
   }
   EXPECT_EQ(work.runs, 8);
   EXPECT_EQ(recorder.recordings(), 0U);
-  EXPECT_THAT(work.lines, ElementsAre(AllOf(HasSubstr("a window is not recorded: operation "),
+  EXPECT_THAT(work.lines, ElementsAre(AllOf(HasSubstr("a piece is not recorded: operation "),
                                             HasSubstr("aten::add."))));
 }
 
 TEST(Recorder, RecordsWhatSettlesAfterTheFirstTime) {
-  Recorder recorder(0);
+  Recorder recorder(kNames, 0);
   Work work;
   work.addend = 7.0;
   work.step(recorder, 0);
@@ -119,7 +122,7 @@ TEST(Recorder, RecordsWhatSettlesAfterTheFirstTime) {
 }
 
 TEST(Recorder, NeverRecordsWhatReadsValuesOrTensorsOfItsOwn) {
-  Recorder recorder(0);
+  Recorder recorder(kNames, 0);
   Work reads;
   reads.reads_value = true;
   for (std::int64_t i = 0; i < 4; ++i) reads.step(recorder, i);
@@ -136,7 +139,7 @@ TEST(Recorder, NeverRecordsWhatReadsValuesOrTensorsOfItsOwn) {
 }
 
 TEST(Recorder, DropsARecordingWhoseFirstReplayDiffers) {
-  Recorder recorder(0);
+  Recorder recorder(kNames, 0);
   Work work;
   work.hidden = 2.0;
   for (std::int64_t i = 0; i < 6; ++i) work.step(recorder, i);
@@ -145,20 +148,20 @@ TEST(Recorder, DropsARecordingWhoseFirstReplayDiffers) {
 }
 
 TEST(Recorder, FailsWhereALaterReplayDiffers) {
-  Recorder recorder(5);
+  Recorder recorder(kNames, 5);
   Work work;
   for (std::int64_t i = 0; i < 4; ++i) work.step(recorder, i);
   work.hidden = 2.0;
   EXPECT_THAT(error_of([&] { work.step(recorder, 4); }),
-              AllOf(HasSubstr("train.replay"), HasSubstr("result 0 differs by 4"),
-                    HasSubstr("train.replay = \"off\"")));
+              AllOf(HasSubstr("some.replay"), HasSubstr("result 0 differs by 4"),
+                    HasSubstr("some.replay = \"off\"")));
   EXPECT_EQ(recorder.recordings(), 0U);
   work.step(recorder, 5);  // by the code from then on
   EXPECT_EQ(work.runs, 5);
 }
 
 TEST(Recorder, ForgetsTheRecordingThatWasNotUsedForLongest) {
-  Recorder recorder(0);
+  Recorder recorder(kNames, 0);
   Work work;
   const auto several = [&](const std::string& key, int times) {
     work.key = key;
@@ -175,17 +178,18 @@ TEST(Recorder, ForgetsTheRecordingThatWasNotUsedForLongest) {
 }
 
 TEST(Recorder, GivesUpWhereEveryPieceOfWorkIsNew) {
-  Recorder recorder(0);
+  Recorder recorder(kNames, 0);
   Work work;
   for (std::int64_t i = 0; i < 80; ++i) {
     work.key = str(i);
     work.step(recorder, i);
   }
-  EXPECT_THAT(work.lines, ElementsAre(HasSubstr("had shapes or counts of their own")));
+  EXPECT_THAT(work.lines,
+              ElementsAre(HasSubstr("64 pieces in a row had shapes or counts of their own")));
   work.key = "one";
   for (std::int64_t i = 0; i < 5; ++i) work.step(recorder, i);
   EXPECT_EQ(work.runs, 85);
 }
 
 }  // namespace
-}  // namespace mneme::train
+}  // namespace mneme::tensor
