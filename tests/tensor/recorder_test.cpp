@@ -55,7 +55,8 @@ struct Work {
                    [position, this](const std::vector<at::Tensor>& tensors, std::int64_t ahead) {
                      const double factor = is_code ? hidden : 1.0;
                      tensors[0].fill_(factor * static_cast<double>(position + ahead));
-                   });
+                   },
+                   Capture::kAhead);
                at::Tensor out = x * weight + drawn + addend;
                if (reads_value) out = out + out[0].item<double>();
                is_code = false;

@@ -116,9 +116,12 @@ TEST(Trace, HoldsWorkOfKernelsAndDraws) {
     const TraceScope scope(trace);
     x = first.detach().requires_grad_();
     const at::Tensor drawn = at::empty({3}, at::kDouble);
-    run_traced("a draw", {}, {drawn}, [](const std::vector<at::Tensor>& t, std::int64_t ahead) {
-      static_cast<void>(at::Tensor(t[0]).fill_(3.0 + static_cast<double>(ahead)));
-    });
+    run_traced(
+        "a draw", {}, {drawn},
+        [](const std::vector<at::Tensor>& t, std::int64_t ahead) {
+          static_cast<void>(at::Tensor(t[0]).fill_(3.0 + static_cast<double>(ahead)));
+        },
+        Capture::kAhead);
     (Doubled::apply(x) * drawn * x).sum().backward();
     gradient = x.grad();
   }

@@ -191,7 +191,8 @@ at::Tensor Noise::mask(at::IntArrayRef shape, const at::TensorOptions& options, 
         const std::uint64_t position = own.position_ + static_cast<std::uint64_t>(ahead);
         at::Tensor(tensors[0])
             .copy_(dropout_mask(sizes, options, p, own.stream_of(position, draw), dim, own.lanes_));
-      });
+      },
+      tensor::Capture::kAhead);
   return mask;
 }
 

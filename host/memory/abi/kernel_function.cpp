@@ -169,20 +169,23 @@ void run(mneme_kernel_run function, const std::shared_ptr<const Invocation>& cal
     sizes.push_back(tensors.size());
   }
   writes.push_back(given.workspace);
-  tensor::run_traced(str("kernel ", call->name, given.is_backward() ? ", backward" : "", ' ',
-                         list_text(call->integers), " [", text_of(call->reals), ']'),
-                     reads, writes,
-                     [function, call, sizes](const std::vector<at::Tensor>& tensors, std::int64_t) {
-                       Operands own;
-                       auto from = tensors.begin();
-                       for (std::size_t p = 0; p < sizes.size(); ++p) {
-                         const auto to = from + static_cast<std::ptrdiff_t>(sizes[p]);
-                         (own.*kParts[p]).assign(from, to);
-                         from = to;
-                       }
-                       own.workspace = *from;
-                       compute(function, *call, own);
-                     });
+  tensor::run_traced(
+      str("kernel ", call->name, given.is_backward() ? ", backward" : "", ' ',
+          list_text(call->integers), " [", text_of(call->reals), ']'),
+      reads, writes,
+      [function, call, sizes](const std::vector<at::Tensor>& tensors, std::int64_t) {
+        Operands own;
+        auto from = tensors.begin();
+        for (std::size_t p = 0; p < sizes.size(); ++p) {
+          const auto to = from + static_cast<std::ptrdiff_t>(sizes[p]);
+          (own.*kParts[p]).assign(from, to);
+          from = to;
+        }
+        own.workspace = *from;
+        compute(function, *call, own);
+      },
+      (call->decl.flags & MNEME_KERNEL_CAPTURABLE) != 0 ? tensor::Capture::kByTensors
+                                                        : tensor::Capture::kNever);
 }
 
 at::Tensor workspace_tensor(std::uint64_t bytes, at::Device device) {

@@ -38,7 +38,8 @@ at::Tensor draw(const mneme_ctx* ctx, Law law, const char* name,
                                static_cast<std::uint64_t>(segment + ahead), std::string_view(key)});
           for (std::int64_t i = 0; i < per_lane; ++i) *data++ = (random.*law)();
         }
-      });
+      },
+      tensor::Capture::kAhead);
   return out;
 }
 

@@ -44,7 +44,7 @@ TraceScope::TraceScope(Trace& trace) : key_(kTraceKey) {
 TraceScope::~TraceScope() { g_writer = nullptr; }
 
 void run_traced(const std::string& text, const std::vector<at::Tensor>& reads,
-                const std::vector<at::Tensor>& writes, const TracedWork& work) {
+                const std::vector<at::Tensor>& writes, const TracedWork& work, Capture capture) {
   std::vector<at::Tensor> all = reads;
   all.insert(all.end(), writes.begin(), writes.end());
   const bool is_written = is_tracing();
@@ -52,7 +52,7 @@ void run_traced(const std::string& text, const std::vector<at::Tensor>& reads,
     const c10::impl::ExcludeDispatchKeyGuard silent(kTraceKey);
     work(all, 0);
   }
-  if (is_written) g_writer.load()->add_work(text, reads, writes, work);
+  if (is_written) g_writer.load()->add_work(text, reads, writes, work, capture);
 }
 
 Trace::Trace() : writer_(std::make_unique<Writer>()) {}

@@ -20,11 +20,21 @@ namespace mneme::tensor {
 // tensors of run_traced, and the number of segments between the one that was traced and this one.
 using TracedWork = std::function<void(const std::vector<at::Tensor>& tensors, std::int64_t ahead)>;
 
+// Where the work is done when the operations around it are one graph of a device.
+enum class Capture {
+  // In the graph where its tensors are on the device. It computes from its tensors alone, and what
+  // it queues on the device depends on their shapes and the numbers of its text.
+  kByTensors,
+  kAhead,  // by the CPU before the graph is launched: it draws, or uses `ahead` otherwise
+  kNever,  // operations with this work are no graph, for it waits for the device
+};
+
 // Runs `work`, which reads and writes these tensors (undefined ones are passed through) and computes
 // the same from the same, and adds it to the trace that is being written, if there is one. `text`
 // names it with all numbers that it depends on and `ahead` does not change.
 void run_traced(const std::string& text, const std::vector<at::Tensor>& reads,
-                const std::vector<at::Tensor>& writes, const TracedWork& work);
+                const std::vector<at::Tensor>& writes, const TracedWork& work,
+                Capture capture = Capture::kByTensors);
 
 class Trace {
  public:

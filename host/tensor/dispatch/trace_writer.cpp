@@ -118,10 +118,12 @@ void Trace::Writer::end(Call call, const torch::jit::Stack& stack) {
 }
 
 void Trace::Writer::add_work(const std::string& text, const std::vector<at::Tensor>& reads,
-                             const std::vector<at::Tensor>& writes, const TracedWork& work) {
+                             const std::vector<at::Tensor>& writes, const TracedWork& work,
+                             Capture capture) {
   const std::lock_guard lock(mutex_);
   Call call;
   call.work = work;
+  call.capture = capture;
   for (const at::Tensor& t : reads)
     call.arguments.push_back(argument_of(t, true, false, call.text));
   for (const at::Tensor& t : writes)

@@ -40,7 +40,8 @@ class Trace::Writer {
   struct Call {
     std::string text;
     std::optional<c10::OperatorHandle> op;
-    TracedWork work;  // where there is no op
+    TracedWork work;                        // where there is no op
+    Capture capture = Capture::kByTensors;  // of work
     bool is_deterministic = DeterministicAlgorithms::are_asked_for();
     std::vector<std::pair<Form, Argument>> arguments;
     std::vector<std::pair<Form, std::vector<std::int64_t>>> results;
@@ -58,7 +59,7 @@ class Trace::Writer {
   Call begin(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
   void end(Call call, const torch::jit::Stack& stack);
   void add_work(const std::string& text, const std::vector<at::Tensor>& reads,
-                const std::vector<at::Tensor>& writes, const TracedWork& work);
+                const std::vector<at::Tensor>& writes, const TracedWork& work, Capture capture);
 
   // The line of the first call that has the tensor.
   [[nodiscard]] std::string first_use(std::int64_t number) const;
