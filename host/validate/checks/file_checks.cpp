@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "host/base/error.hpp"
+#include "host/config/memory_file.hpp"
 #include "host/plugin/file/note.hpp"
 #include "host/plugin/file/plugin_file.hpp"
 #include "host/validate/check.hpp"
@@ -127,6 +128,7 @@ bool is_above(const std::string& version, const std::string& name, std::vector<i
 }
 
 Outcome is_portable(const Subject& subject) {
+  if (config::is_python_memory(subject.file)) throw Skipped("its code is in this program's bridge");
   const PluginFile file = open_file(subject);
   std::vector<std::string> newer;
   for (const plugin::SymbolVersion& need : file.elf.version_needs) {
