@@ -264,7 +264,7 @@ Finding check_program(const std::string& subject, const std::vector<std::string>
 
 std::vector<Finding> check_toolchain() {
   const std::string packages =
-      "needed only to build plugins or mneme: scripts/setup.sh installs it";
+      "needed only to build plugins in C or C++, or mneme: apt-get install g++ cmake";
   return {
       check_program("C++ compiler", {"c++", "g++", "clang++"}, packages),
       check_program("C compiler", {"cc", "gcc", "clang"}, packages),

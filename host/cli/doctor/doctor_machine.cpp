@@ -104,8 +104,9 @@ std::vector<Finding> check_libtorch() {
   library.details = {{"version", tensor::torch_version()}};
   Finding processor{.subject = "processor"};
   const unsigned cores = std::thread::hardware_concurrency();
-  processor.text = str(tensor::processor_name(), ", ", cores, " cores, ", tensor::threads(),
-                       " threads (--threads changes it), instructions ", capability);
+  processor.text =
+      str(tensor::processor_name(), ", ", cores, " cores, threads: ", tensor::threads(),
+          " (--threads changes it), instructions ", capability);
   processor.details = {{"name", tensor::processor_name()},
                        {"cores", cores},
                        {"threads", tensor::threads()},
