@@ -21,6 +21,8 @@ from .progress import Display
 from .version import __version__
 
 _PACKAGE = Path(__file__).resolve().parent
+_TORCH = "2.11"  # that the wheel's program is built with (pyproject.toml)
+_INSTALL_TORCH = f"{sys.executable} -m pip install 'torch=={_TORCH}.*'"
 _SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 _READ_BYTES = 65536
 
@@ -99,20 +101,37 @@ def check_version(path: Path) -> None:
 def environment() -> dict[str, str]:
     """That of the program: memories in Python run in this interpreter, and a wheel's program finds LibTorch.
 
-    Errors: MissingPackageError where a wheel's program has no LibTorch.
+    Errors: MissingPackageError where a wheel's program has no LibTorch, or that of another version.
     """
     variables = {**os.environ, "MNEME_PYTHON": os.environ.get("MNEME_PYTHON") or sys.executable}
-    is_wheel = program().is_relative_to(_PACKAGE)
-    if is_wheel and not (_PACKAGE.parent / "torch" / "lib").is_dir():  # where the program looks by itself
-        found = importlib.util.find_spec("torch")
-        if found is None or found.origin is None:
-            raise MissingPackageError(
-                f"{sys.executable} has no torch, with which the program computes: "
-                f"{sys.executable} -m pip install 'torch==2.11.*'"
-            )
-        folders = [str(Path(found.origin).parent / "lib"), os.environ.get("LD_LIBRARY_PATH", "")]
-        variables["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, folders))
+    if program().is_relative_to(_PACKAGE):
+        beside = _PACKAGE.parent / "torch"  # where the program looks by itself
+        torch = beside if (beside / "lib").is_dir() else _torch_elsewhere()
+        _check_torch(torch)
+        if torch != beside:
+            folders = [str(torch / "lib"), os.environ.get("LD_LIBRARY_PATH", "")]
+            variables["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, folders))
     return variables
+
+
+def _torch_elsewhere() -> Path:
+    found = importlib.util.find_spec("torch")
+    if found is None or found.origin is None:
+        raise MissingPackageError(f"{sys.executable} has no torch, with which the program computes: {_INSTALL_TORCH}")
+    return Path(found.origin).parent
+
+
+def _check_torch(folder: Path) -> None:
+    """The program's symbols are those of one version: with another the loader would name one that is missing."""
+    try:
+        found = re.search(r"^__version__ = '([^']*)'", (folder / "version.py").read_text(encoding="utf-8"), re.MULTILINE)
+    except OSError:
+        found = None
+    version = found[1] if found else "of no known version"
+    if not version.startswith(f"{_TORCH}."):
+        raise MissingPackageError(
+            f"the torch in {folder} is {version}, and the program computes with torch {_TORCH}: {_INSTALL_TORCH}"
+        )
 
 
 def run_program(arguments: list[str], is_shown: bool = True) -> Finished:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -15,7 +16,7 @@ import pytest
 
 import mneme
 from mneme.commands import _settings, _words
-from mneme.launch import check_version
+from mneme.launch import check_version, environment
 from mneme.progress import Display
 
 SMALL = {"train.steps": 12, "train.warmup": 2, "train.lanes": 4, "eval.steps": 4, "train.log_every": 4}
@@ -126,6 +127,25 @@ def test_refuses_a_program_of_another_version(program: Path, monkeypatch: pytest
     with pytest.raises(mneme.VersionError, match=r"is mneme 0\..*, the Python package is mneme 9\.9\.0"):
         mneme.train("experiment.toml")
     check_version.cache_clear()
+
+
+def test_a_wheels_program_needs_torch_of_its_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    binary = tmp_path / "mneme" / "program" / "bin" / "mneme"
+    binary.parent.mkdir(parents=True)
+    shutil.copy("/bin/true", binary)
+    monkeypatch.delenv("MNEME_PROGRAM", raising=False)
+    monkeypatch.setattr("mneme.launch._PACKAGE", tmp_path / "mneme")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(mneme.MissingPackageError, match=r"has no torch.*pip install 'torch==2\.11\.\*'"):
+        environment()
+    torch = tmp_path / "torch"
+    (torch / "lib").mkdir(parents=True)
+    for version in ("2.10.0+cpu", "2.1.1"):
+        (torch / "version.py").write_text(f"__version__ = '{version}'\n")
+        with pytest.raises(mneme.MissingPackageError, match=rf"is {re.escape(version)}, and the program computes with torch 2\.11"):
+            environment()
+    (torch / "version.py").write_text("debug = False\n__version__ = '2.11.1+cu130'\n")
+    assert environment().get("LD_LIBRARY_PATH") == os.environ.get("LD_LIBRARY_PATH")
 
 
 def test_writes_options_as_words() -> None:
