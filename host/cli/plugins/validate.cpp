@@ -353,7 +353,7 @@ int validate_plugin(const ValidateArguments& arguments, const Streams& streams) 
   if (is_for_people) {
     const std::size_t count = runner.checks().size();
     streams.out << subject.file.string() << "\n  sha256 " << plugin::sha256_of_plugin(subject.file)
-                << ", seed " << subject.seed << ", " << count
+                << "\n  seed " << subject.seed << ", " << count
                 << (count == 1 ? " check\n" : " checks\n") << std::flush;
   }
   std::map<std::string, std::int64_t> counts;
