@@ -30,7 +30,8 @@ std::string random_bytes(std::size_t count, std::uint64_t state) {
 std::vector<std::size_t> places_of_scales(const BlockType& type) {
   if (type.name == "F32") return {};
   if (type.name == "Q6_K") return {208};
-  if (type.name == "Q4_1" || type.name == "Q5_1" || type.name == "Q4_K" || type.name == "Q5_K") return {0, 2};
+  if (type.name == "Q4_1" || type.name == "Q5_1" || type.name == "Q4_K" || type.name == "Q5_K")
+    return {0, 2};
   return {0};
 }
 
@@ -48,9 +49,11 @@ std::string digest_of_numbers(const BlockType& type, const std::string& data) {
 }
 
 TEST(BlockTypes, HaveTheBitsOfTheReferenceProgram) {
-  constexpr std::array<std::uint16_t, 12> kSpecial = {0x0000, 0x8000, 0x0001, 0x8001, 0x03FF, 0x83FF,
-                                                      0x7BFF, 0xFBFF, 0x7C00, 0xFC00, 0x7E00, 0xFE01};
-  std::ifstream rows(std::filesystem::path(MNEME_SOURCE_DIR) / "tests/weights/gguf/dequantized.txt");
+  constexpr std::array<std::uint16_t, 12> kSpecial = {0x0000, 0x8000, 0x0001, 0x8001,
+                                                      0x03FF, 0x83FF, 0x7BFF, 0xFBFF,
+                                                      0x7C00, 0xFC00, 0x7E00, 0xFE01};
+  std::ifstream rows(std::filesystem::path(MNEME_SOURCE_DIR) /
+                     "tests/weights/gguf/dequantized.txt");
   std::set<std::string> seen;
   for (std::string name, of_random, of_special; rows >> name >> of_random >> of_special;) {
     for (const BlockType& type : block_types()) {
