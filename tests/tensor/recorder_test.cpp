@@ -89,6 +89,28 @@ TEST(Recorder, RunsTheOperationsAfterTwoLikeTracesAndAComparison) {
   EXPECT_THAT(work.lines, IsEmpty());
 }
 
+TEST(Recorder, ForgetsWorkWhoseTensorsAreOthersFromNowOn) {
+  Recorder recorder(kNames, 0);
+  Work work;
+  for (std::int64_t i = 0; i < 10; ++i) {
+    if (i == 5) {
+      recorder.forget();
+      work.weight = torch::full({2}, 4.0, at::kDouble);
+    }
+    EXPECT_TRUE(at::equal(work.step(recorder, i), expected(i < 5 ? 3.0 : 4.0, i))) << i;
+  }
+  EXPECT_EQ(work.runs, 2 * 3);
+  EXPECT_EQ(recorder.replays(), 2 * 2);
+  EXPECT_EQ(recorder.recordings(), 1U);
+  work.key = "value";
+  work.reads_value = true;
+  for (std::int64_t i = 0; i < 3; ++i) {
+    work.step(recorder, i);
+    recorder.forget();
+  }
+  EXPECT_EQ(work.lines.size(), 1U);  // what is refused stays so
+}
+
 TEST(Recorder, RunsTheCodeBesideEveryFewReplays) {
   Recorder recorder(kNames, 5);
   Work work;

@@ -46,6 +46,10 @@ std::size_t Recorder::recordings() const {
       std::ranges::count_if(entries_, [](const auto& entry) { return entry.second.is_checked; }));
 }
 
+void Recorder::forget() {
+  std::erase_if(entries_, [](const auto& entry) { return !entry.second.is_refused; });
+}
+
 RecordedResults Recorder::run(const RecordedWork& work) {
   if (is_off_) {
     entries_.clear();

@@ -57,6 +57,8 @@ class Recorder {
 
   // Errors: those of work.run; Error(kRun) for a replay whose results differ.
   RecordedResults run(const RecordedWork& work);
+  // Drops recordings, whose work reads other tensors from now on. What is refused stays so.
+  void forget();
   // Of recordings that have been compared with the code once.
   [[nodiscard]] std::size_t recordings() const;
   [[nodiscard]] std::int64_t replays() const { return replays_; }
