@@ -11,6 +11,7 @@
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
 #include "host/tensor/device.hpp"
+#include "host/tensor/dispatch/trace.hpp"
 #include "host/tensor/host_kernels.hpp"
 #include "host/tensor/torch.hpp"
 
@@ -117,30 +118,44 @@ kernel::Element logit_element(at::ScalarType type) {
                               : kernel::Element::kBF16;
 }
 
-at::Tensor drawn_by(const kernel::SamplingKernels& kernels, const at::Tensor& logits,
-                    const Sampling& sampling, const at::Tensor& uniform) {
+// All numbers that a draw depends on besides its tensors, for a trace.
+std::string traced_text(const Sampling& s) {
+  if (!tensor::is_tracing()) return "";
+  return str("draw greedy ", s.is_greedy, " temperature ", format_exact(s.temperature), " k ",
+             s.top_k, " p ", format_exact(s.top_p), " min ", format_exact(s.min_p));
+}
+
+void draw_into(const at::Tensor& out, const at::Tensor& logits, const Sampling& sampling,
+               const at::Tensor& uniform) {
   const c10::DeviceGuard current(logits.device());
-  const at::Tensor out = at::empty({logits.size(0), 1}, uniform.options().dtype(at::kLong));
   const kernel::SampledRows rows{.element = logit_element(logits.scalar_type()),
                                  .rows = logits.size(0),
                                  .ids = logits.size(1),
                                  .stride = logits.stride(0),
                                  .logits = logits.const_data_ptr(),
                                  .uniform = uniform.const_data_ptr<double>()};
-  const char* const failed = kernels.draw(rows, sampling, out.mutable_data_ptr<std::int64_t>(),
-                                          tensor::stream_of(logits.device()));
+  const char* const failed = tensor::sampling_kernels(logits.device())
+                                 ->draw(rows, sampling, out.mutable_data_ptr<std::int64_t>(),
+                                        tensor::stream_of(logits.device()));
   if (failed != nullptr) throw_device({.where = "draws of tokens on CUDA", .failed = failed});
-  return out;
 }
 
 }  // namespace
 
+bool draws_on(at::Device device, std::int64_t ids) {
+  return tensor::sampling_kernels(device) != nullptr && ids <= kernel::SampledRows::kMostIds;
+}
+
 at::Tensor draw_rows(const at::Tensor& logits, const Sampling& sampling,
                      const at::Tensor& uniform) {
-  const kernel::SamplingKernels* const kernels = tensor::sampling_kernels(logits);
-  if (kernels != nullptr && logits.stride(1) == 1 &&
-      logits.size(1) <= kernel::SampledRows::kMostIds) {
-    return drawn_by(*kernels, logits, sampling, uniform);
+  if (draws_on(logits.device(), logits.size(1))) {
+    const at::Tensor out = at::empty({logits.size(0), 1}, uniform.options().dtype(at::kLong));
+    const at::Tensor dense = logits.stride(1) == 1 ? logits : logits.contiguous();
+    tensor::run_traced(traced_text(sampling), {dense, uniform}, {out},
+                       [sampling](const std::vector<at::Tensor>& tensors, std::int64_t) {
+                         draw_into(tensors[2], tensors[0], sampling, tensors[1]);
+                       });
+    return out;
   }
   const at::Tensor rows = logits.to(at::kCPU).contiguous(), share = uniform.to(at::kCPU);
   const at::Tensor is_finite = rows.isfinite().all(1);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
 
 #include <cstdint>
 
@@ -19,9 +20,12 @@ void check(const Sampling& sampling);
 //   constant
 [[nodiscard]] std::int32_t draw(const at::Tensor& logp, const Sampling& sampling, double uniform);
 
-// The tokens of all samples, i64 [B,1] on the device of the logits [B,V], which the host does not
-// wait for; -1 for a row with a number that is not finite. uniform [B] f64 on that device. By the
-// device's kernel where there is one, else by draw().
+// Whether a device has a kernel that draws from rows of `ids` logits.
+[[nodiscard]] bool draws_on(at::Device device, std::int64_t ids);
+
+// The tokens of all samples, i64 [B,1] on the device of the logits [B,V]; -1 for
+// a row with a number that is not finite. uniform [B] f64 on that device. By the device's
+// kernel where there is one, which the host does not wait for and a trace holds, else by draw().
 [[nodiscard]] at::Tensor draw_rows(const at::Tensor& logits, const Sampling& sampling,
                                    const at::Tensor& uniform);
 

@@ -10,6 +10,7 @@ namespace {
 thread_local bool is_without_kernels = false;
 thread_local bool is_without_row_kernels = false;
 thread_local const kernel::RowKernels* given_row_kernels = nullptr;
+thread_local const kernel::SamplingKernels* given_sampling_kernels = nullptr;
 
 }  // namespace
 
@@ -26,9 +27,10 @@ const kernel::CrossEntropyKernels* cross_entropy_kernels(const at::Tensor& x) {
   return computes ? kernel::CrossEntropyKernels::for_cuda() : nullptr;
 }
 
-const kernel::SamplingKernels* sampling_kernels(const at::Tensor& x) {
-  const bool computes = x.is_cuda() && has_host_kernels();
-  return computes ? kernel::SamplingKernels::for_cuda() : nullptr;
+const kernel::SamplingKernels* sampling_kernels(at::Device device) {
+  if (is_without_kernels) return nullptr;
+  if (device.is_cuda()) return kernel::SamplingKernels::for_cuda();
+  return device.is_cpu() ? given_sampling_kernels : nullptr;
 }
 
 WithoutHostKernels::WithoutHostKernels() : before_(std::exchange(is_without_kernels, true)) {}
@@ -47,5 +49,9 @@ const kernel::RowKernels* row_kernels(at::Device device) {
 WithRowKernels::WithRowKernels(const kernel::RowKernels& kernels)
     : before_(std::exchange(given_row_kernels, &kernels)) {}
 WithRowKernels::~WithRowKernels() { given_row_kernels = before_; }
+
+WithSamplingKernels::WithSamplingKernels(const kernel::SamplingKernels& kernels)
+    : before_(std::exchange(given_sampling_kernels, &kernels)) {}
+WithSamplingKernels::~WithSamplingKernels() { given_sampling_kernels = before_; }
 
 }  // namespace mneme::tensor

@@ -18,10 +18,11 @@ namespace mneme::tensor {
 
 // Whether the program was built with CUDA sources.
 [[nodiscard]] bool has_cuda_sources();
-// The host's kernels for rows of logits on the device of x: on CUDA, in a program that was built
-// with its sources. Null where this thread uses LibTorch's operations, or the CPU's kernels.
+// The host's kernels for rows of logits on the device of x, or on `device`: on CUDA, in a program
+// that was built with its sources. Null where this thread uses LibTorch's operations, or the CPU's
+// kernels.
 [[nodiscard]] const kernel::CrossEntropyKernels* cross_entropy_kernels(const at::Tensor& x);
-[[nodiscard]] const kernel::SamplingKernels* sampling_kernels(const at::Tensor& x);
+[[nodiscard]] const kernel::SamplingKernels* sampling_kernels(at::Device device);
 
 // While one lives, its thread computes with LibTorch's operations instead of the host's kernels, so
 // that all operations can be counted.
@@ -62,6 +63,18 @@ class WithRowKernels {
 
  private:
   const kernel::RowKernels* before_;
+};
+
+// The same for sampling_kernels().
+class WithSamplingKernels {
+ public:
+  explicit WithSamplingKernels(const kernel::SamplingKernels& kernels);
+  ~WithSamplingKernels();
+  WithSamplingKernels(const WithSamplingKernels&) = delete;
+  WithSamplingKernels& operator=(const WithSamplingKernels&) = delete;
+
+ private:
+  const kernel::SamplingKernels* before_;
 };
 
 // The functions for the fastest instruction set of this processor.

@@ -8,6 +8,8 @@
 #include <numeric>
 
 #include "host/base/random.hpp"
+#include "host/tensor/dispatch/trace.hpp"
+#include "host/tensor/host_kernels.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/base/temporary_folder.hpp"
 
@@ -124,6 +126,43 @@ TEST(Sampling, DrawsRowsAsTheDefinitionOfTheKernels) {
     EXPECT_EQ(got[3][0].item<std::int64_t>(), -1);
     EXPECT_EQ(got[4][0].item<std::int64_t>(), -1);
     EXPECT_GE(got[5][0].item<std::int64_t>(), 0);
+  }
+}
+
+// As a device's kernel draws within a recorded step.
+TEST(Sampling, DrawsAreRunAgainFromATrace) {
+  const tensor::WithSamplingKernels given(kernel::SamplingKernels::by_definition());
+  EXPECT_TRUE(draws_on(at::kCPU, 60));
+  EXPECT_FALSE(draws_on(at::kCPU, kernel::SampledRows::kMostIds + 1));
+  Random random(7, {"traced draws"});
+  const auto logits = [&] { return random_logits(random, {5, 60}).to(at::kFloat); };
+  const auto uniform = [&] {
+    at::Tensor out = at::empty({5}, at::kDouble);
+    for (int64_t i = 0; i < 5; ++i) out.mutable_data_ptr<double>()[i] = random.uniform();
+    return out;
+  };
+  const auto traced = [&](const Sampling& sampling) {
+    const at::Tensor rows = logits(), shares = uniform();
+    tensor::Trace trace;
+    trace.add_input(rows);
+    trace.add_input(shares);
+    const at::Tensor ids = [&] {
+      const tensor::TraceScope scope(trace);
+      return draw_rows(rows, sampling, shares);
+    }();
+    trace.add_output(ids);
+    return trace;
+  };
+  const Sampling sampling{.temperature = 0.7, .top_k = 9, .top_p = 0.9};
+  const tensor::Trace trace = traced(sampling);
+  for (int i = 0; i < 20; ++i) {
+    const at::Tensor rows = logits(), shares = uniform();
+    EXPECT_TRUE(trace.replay({rows, shares}, 0)[0].equal(draw_rows(rows, sampling, shares)));
+  }
+  // A draw in another way is another operation.
+  EXPECT_EQ(tensor::Trace::difference(trace, traced(sampling)), "");
+  for (const Sampling& other : ways()) {
+    EXPECT_NE(tensor::Trace::difference(trace, traced(other)), "");
   }
 }
 
