@@ -37,8 +37,9 @@ at::Tensor OpenSegment::step(const at::Tensor& ids, const at::Tensor& types) {
   return top;
 }
 
-bool OpenSegment::can_step_evenly() const {
-  return !hooks_.has_tiers() && model_.settings_.slopes.empty();
+std::string_view OpenSegment::against_even_steps(const Model& model, bool has_memory) {
+  if (has_memory) return "hooks of a memory see the place of each step in its segment";
+  return model.settings_.slopes.empty() ? "" : "ALiBi's scores depend on the place of each step";
 }
 
 bool OpenSegment::begin_even_step(std::int64_t room) {
@@ -56,6 +57,8 @@ bool OpenSegment::begin_even_step(std::int64_t room) {
     place_ = at::full({1}, tokens_, index);
     columns_ = at::arange(room, index);
     for (OpenLayer& layer : layers_) layer.make_room(room);
+  } else {
+    place_.add_(1);
   }
   for (OpenLayer& layer : layers_) layer.count_row();
   ++tokens_;
@@ -77,10 +80,7 @@ at::Tensor OpenSegment::even_step(const at::Tensor& ids) {
   if (scope.rotary != nullptr) {
     scope.even.turn = scope.rotary->at(place_, model_.settings_.compute);
   }
-  const at::Tensor top =
-      model_.pass(model_.embed_at(ids, place_), scope, nullptr, nullptr, &layers_);
-  place_.add_(1);
-  return top;
+  return model_.pass(model_.embed_at(ids, place_), scope, nullptr, nullptr, &layers_);
 }
 
 void OpenSegment::close() {

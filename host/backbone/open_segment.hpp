@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "host/backbone/model.hpp"
@@ -29,13 +30,16 @@ class OpenSegment {
   // --- Even steps: of one token each, which do the same with the same memory every time, so that
   // one can be recorded and run again. Their numbers are those of step() up to rounding. ---
 
-  // Not with a memory, whose hooks see where the segment is, nor with ALiBi.
-  [[nodiscard]] bool can_step_evenly() const;
+  // Why segments of the model have none, with a memory or without, for people; "" = they have.
+  [[nodiscard]] static std::string_view against_even_steps(const Model& model, bool has_memory);
+  [[nodiscard]] bool can_step_evenly() const {
+    return against_even_steps(model_, hooks_.has_tiers()).empty();
+  }
   // Before each even step, which may be a recorded one: counts its token, in a segment of at most
   // `room` tokens that has had a step. True when the step is the first of its kind: what was
   // recorded before reads memory that is no longer the segment's. Errors as step().
   bool begin_even_step(std::int64_t room);
-  // ids i64 [B,1]: the last layer's output, [B,1,D].
+  // ids i64 [B,1]: the last layer's output, [B,1,D]. The same again when it is called again.
   at::Tensor even_step(const at::Tensor& ids);
 
   // Stages 7 and 8; the caller commits the hooks.
@@ -49,7 +53,7 @@ class OpenSegment {
   std::vector<OpenLayer> layers_;
   std::int64_t tokens_ = 0;                       // of all steps
   std::int64_t room_ = 0;                         // of even steps; 0 = the last one was none
-  at::Tensor place_, columns_;                    // of the next even step, i64 [1]; 0 .. room - 1
+  at::Tensor place_, columns_;                    // of the even step, i64 [1]; 0 .. room - 1
   std::vector<at::Tensor> ids_, types_;           // by step
   std::vector<at::Tensor> tops_;                  // by step
   std::vector<std::vector<at::Tensor>> outputs_;  // by layer, by step; when a tier wants them

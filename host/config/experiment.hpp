@@ -377,8 +377,7 @@ struct TrainConfig {
   bool shard_optimizer = false;
   Replay replay = Replay::kAuto;     // auto = off
   std::int64_t replay_check = 1000;  // windows between comparisons with the hooks; 0 = never
-  // Evaluations of the valid split without a lower loss that end the training; 0 = off.
-  std::int64_t early_stop = 0;
+  std::int64_t early_stop = 0;  // evaluations without a lower loss that end the training; 0 = off
   std::int64_t keep_checkpoints = 2;  // newest ones kept, beside the best; at least 1
   bool tensorboard = true;            // event files in the run's folder
   std::int64_t log_every = 100;       // steps; 0 = never
@@ -400,7 +399,8 @@ struct EvalConfig {
 
 // [generate]
 struct GenerateConfig {
-  std::int64_t segment = 128;  // default eval.segment
+  std::int64_t segment = 128;     // default eval.segment
+  Replay replay = Replay::kAuto;  // auto = off
 
   friend bool operator==(const GenerateConfig&, const GenerateConfig&) = default;
 };

@@ -1,4 +1,4 @@
-// Whether the operations of a training step are recorded and run again without hooks.
+// Whether the operations of a step, in training or generation, are recorded and run again.
 #pragma once
 
 #include <array>

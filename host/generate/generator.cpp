@@ -74,19 +74,18 @@ at::Tensor TokenFeeder::step(const at::Tensor& ids) {
     hooks_ = std::make_unique<memory::SegmentHooks>(stack_, state_, input);
     open_.emplace(model_, *hooks_);
   }
-  const auto sent = [&](const at::Tensor& t) {
-    return t.defined() ? tensor::to_device(t, stack_.backbone().device) : t;
-  };
-  const at::Tensor given = sent(ids);
-  const bool is_even =
-      runner_ && marks_.empty() && !steps_.empty() && ids.size(1) == 1 && open_->can_step_evenly();
-  const at::Tensor top =
-      is_even ? runner_(open_->begin_even_step(room_), given,
-                        [&](const at::Tensor& again) { return open_->even_step(again); })
-              : open_->step(given, sent(types_of(ids)));
+  const at::Tensor top = open_->step(sent(ids), sent(types_of(ids)));
+  count_step(ids);
+  return top.select(1, ids.size(1) - 1);
+}
+
+void TokenFeeder::count_step(const at::Tensor& ids) {
   steps_.push_back(ids);
   tokens_ += ids.size(1);
-  return top.select(1, ids.size(1) - 1);
+}
+
+at::Tensor TokenFeeder::sent(const at::Tensor& t) const {
+  return t.defined() ? tensor::to_device(t, stack_.backbone().device) : t;
 }
 
 void TokenFeeder::close() {
@@ -100,7 +99,6 @@ void TokenFeeder::close() {
 at::Tensor TokenFeeder::feed(const at::Tensor& ids, std::int64_t segment) {
   const at::NoGradGuard no_grad;
   at::Tensor last;
-  room_ = segment;
   for (std::int64_t from = 0; from < ids.size(1);) {
     if (open_ && held() >= segment) close();
     const std::int64_t n = std::min(ids.size(1) - from, segment - held());
@@ -109,6 +107,22 @@ at::Tensor TokenFeeder::feed(const at::Tensor& ids, std::int64_t segment) {
     if (held() >= segment) close();
   }
   return last;
+}
+
+std::vector<at::Tensor> TokenFeeder::feed_one(const at::Tensor& ids, std::int64_t segment,
+                                              std::vector<at::Tensor> inputs,
+                                              const AfterStep& after) {
+  const at::NoGradGuard no_grad;
+  if (open_ && held() >= segment) close();
+  const bool is_even = runner_ && marks_.empty() && open_ && open_->can_step_evenly();
+  if (!is_even) return after(feed(ids, segment));
+  inputs.push_back(sent(ids));
+  std::vector<at::Tensor> results = runner_(open_->begin_even_step(segment), inputs, [&] {
+    return after(open_->even_step(inputs.back()).select(1, 0));
+  });
+  count_step(ids);
+  if (held() >= segment) close();
+  return results;
 }
 
 void TokenFeeder::multiply(std::int64_t lanes) {
@@ -314,14 +328,34 @@ at::Tensor Generator::uniforms(std::int64_t n) const {
   return tensor::to_device(out, stack_.backbone().device);
 }
 
+bool Generator::draws_on_device() const {
+  return draws_on(stack_.backbone().device, model_.vocabulary());
+}
+
+at::Tensor Generator::next_ids(const at::Tensor& uniform) {
+  const bool draws = draws_on_device();
+  const auto draw = [&](const at::Tensor& logits) {
+    return draw_rows(options_.ids > 0 ? logits.narrow(1, 0, options_.ids) : logits,
+                     options_.sampling, uniform);
+  };
+  const auto after = [&](const at::Tensor& top) {
+    std::vector<at::Tensor> out = {top.is_cpu() ? model_.log_probabilities(top)
+                                                : model_.logits(top)};
+    if (draws) out.push_back(draw(out[0]));
+    return out;
+  };
+  std::vector<at::Tensor> inputs;
+  if (draws) inputs.push_back(uniform);
+  const std::vector<at::Tensor> got =
+      feeder_->feed_one(pending_, options_.segment, std::move(inputs), after);
+  return draws ? got[1] : draw(got[0]);
+}
+
 at::Tensor Generator::drawn(std::int64_t n) {
   const at::Tensor uniform = uniforms(n);
   std::vector<at::Tensor> all;
   for (std::int64_t i = 0; i < n; ++i) {
-    const at::Tensor top = feeder_->feed(pending_, options_.segment);
-    const at::Tensor logits = top.is_cpu() ? model_.log_probabilities(top) : model_.logits(top);
-    all.push_back(draw_rows(options_.ids > 0 ? logits.narrow(1, 0, options_.ids) : logits,
-                            options_.sampling, uniform[i]));
+    all.push_back(next_ids(uniform[i]));
     // An id that is fed before it was looked at is one of the vocabulary.
     pending_ = i + 1 < n ? all.back().clamp_min(0) : all.back();
   }

@@ -34,11 +34,11 @@ struct FedText {
   std::vector<std::int64_t> types = {};  // of each lane, before `steps`; empty = there are none
 };
 
-// Runs an even step (backbone::OpenSegment), or what was recorded of one: gives step(ids), [B,1,D].
-// ids i64 [B,1] on the model's device; is_new: what was recorded before is of no use any more.
+// Runs an even step (backbone::OpenSegment), or what was recorded of one: gives step(). `inputs`:
+// the tensors that differ from step to step; is_new: what was recorded before is of no use any more.
 using EvenStepRunner =
-    std::function<at::Tensor(bool is_new, const at::Tensor& ids,
-                             const std::function<at::Tensor(const at::Tensor& ids)>& step)>;
+    std::function<std::vector<at::Tensor>(bool is_new, const std::vector<at::Tensor>& inputs,
+                                          const std::function<std::vector<at::Tensor>()>& step)>;
 
 // --- Feeding a text to a model and its memory, token by token or in chunks ---
 
@@ -62,12 +62,18 @@ class TokenFeeder {
   [[nodiscard]] std::int64_t held() const;
   [[nodiscard]] const memory::StackState& state() const { return state_; }
 
-  // From now on single tokens are even steps, where there are such.
+  // From now on feed_one() takes even steps, where there are such.
   void step_evenly(EvenStepRunner runner) { runner_ = std::move(runner); }
-  // Feeds ids [B,n], on the CPU or on the model's device, in steps that end where a segment has `segment` tokens; there it
-  // is closed. An open segment that already has this number is closed first. Returns the last
-  // layer's output after the newest token, [B,D]. Errors: what the model and hooks throw.
+  // Feeds ids [B,n], on the CPU or on the model's device, in steps that end where a segment has
+  // `segment` tokens; there it is closed. An open segment that already has this number is closed
+  // first. Returns the last layer's output after the newest token, [B,D]. Errors: what the model
+  // and hooks throw.
   at::Tensor feed(const at::Tensor& ids, std::int64_t segment);
+  // The same for one token of each lane, ids [B,1]: gives after(output), which reads `inputs`, on
+  // the model's device, and tensors that stay what they are.
+  using AfterStep = std::function<std::vector<at::Tensor>(const at::Tensor& top)>;
+  std::vector<at::Tensor> feed_one(const at::Tensor& ids, std::int64_t segment,
+                                   std::vector<at::Tensor> inputs, const AfterStep& after);
   // One lane becomes `lanes` equal ones, lane i with stream i of random numbers: what follows in a
   // lane does not depend on how many there are.
   void multiply(std::int64_t lanes);
@@ -86,6 +92,8 @@ class TokenFeeder {
 
  private:
   at::Tensor step(const at::Tensor& ids);
+  void count_step(const at::Tensor& ids);
+  [[nodiscard]] at::Tensor sent(const at::Tensor& t) const;  // to the model's device
   void feed_again(const std::vector<at::Tensor>& steps);
   void close();
   // Of the next ids [B,n]; undefined without marks. Goes on to the types behind them.
@@ -98,7 +106,6 @@ class TokenFeeder {
   std::optional<backbone::OpenSegment> open_;
   std::vector<at::Tensor> steps_;
   std::int64_t tokens_ = 0;
-  std::int64_t room_ = 0;  // tokens of the segments that are fed
   EvenStepRunner runner_;  // null = no even steps
   TypeMarks marks_;
   std::vector<std::int64_t> types_;       // of each lane's newest token; empty without marks
@@ -116,7 +123,8 @@ struct Options {
   // Tokens that are drawn one after the other before the host looks at them, at most: it waits for
   // the device then. An answer's first ones are looked at sooner. 0 = 8; on the CPU 1.
   std::int64_t ids_at_once = 0;
-  // Null = steps that grow with the segment. Not with type marks.
+  // Runs the step that gives a token. Null = steps that grow with the segment, as those with type
+  // marks do.
   EvenStepRunner run_even_step = nullptr;
   // Feeds prompts whose beginning has no effect, because there is no memory and they are longer
   // than a segment; otherwise such a prompt is an error.
@@ -187,6 +195,9 @@ class Generator {
   void check_prompt_fits(std::int64_t ids) const;
   // Feeds the newest token and draws the next n: ids [B,n], on the CPU, -1 without a distribution.
   [[nodiscard]] at::Tensor drawn(std::int64_t n);
+  // The same on the model's device, of one draw by uniform [B], which lies there: [B,1].
+  [[nodiscard]] at::Tensor next_ids(const at::Tensor& uniform);
+  [[nodiscard]] bool draws_on_device() const;
   [[nodiscard]] at::Tensor uniforms(std::int64_t n) const;
   [[nodiscard]] std::int64_t most_at_once() const;
 

@@ -67,6 +67,24 @@ TEST_F(BadGeneration, PromptsLongerThanTheModelAllows) {
   EXPECT_EQ(Json::parse(released.out).at("prompt_segment"), 8);
 }
 
+TEST_F(BadGeneration, StepsThatAreRecordedGiveTheSameText) {
+  const auto made = [&](const std::string& run, const std::vector<std::string>& more) {
+    std::vector<std::string> arguments{"generate", run,        "--prompt", "ab ",       "--segment",
+                                       "30",       "--tokens", "60",       "--samples", "2"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    ProgramResult result = run_mneme(arguments);
+    expect_done(result);
+    return result;
+  };
+  const std::string run = run_of("char", "run"),
+                    alibi = run_of("char", "a", "position = \"alibi\"\n");
+  const std::vector<std::string> on = {"--set", "generate.replay=on"};
+  EXPECT_EQ(made(run, on).out, made(run, {}).out);
+  EXPECT_THAT(made(run, on).err, testing::Not(testing::HasSubstr("generate.replay")));
+  EXPECT_THAT(made(alibi, on).err,
+              testing::HasSubstr("generate.replay: steps are not recorded: ALiBi's scores"));
+}
+
 // Segments of 8: of 22 tokens 16 are gone, 6 are still seen.
 TEST_F(BadGeneration, TurnsBehindAForgottenBeginning) {
   const std::string run = run_of("char", "run");

@@ -117,6 +117,13 @@ TEST(TrainKeys, SayWhetherStepsAreRecorded) {
             "e.toml:6:16: train.replay_check: expected an integer in [0, 1000000000], got -1");
 }
 
+TEST(GenerateKeys, SayWhetherStepsAreRecorded) {
+  const Experiment experiment = parse(kMotif + "[generate]\nreplay = \"on\"\n");
+  EXPECT_EQ(experiment.generate.replay, Replay::kOn);
+  EXPECT_EQ(experiment.train.replay, Replay::kAuto);
+  EXPECT_EQ(parse(to_toml(experiment)).generate, experiment.generate);
+}
+
 TEST(ModelKeys, ThatDoNotGoTogetherAreRefused) {
   test::expect_problems(model_error, "e.toml",
                         test::read_wording_file("tests/config/messages/model_keys/together.txt"));

@@ -2,13 +2,17 @@
 
 #include <gtest/gtest.h>
 
-#include <optional>
-#include <utility>
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <vector>
 
 #include "host/eval/run_segment.hpp"
-#include "host/tensor/dispatch/trace.hpp"
+#include "host/generate/recorded_steps.hpp"
+#include "host/tensor/host_kernels.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/backbone/support.hpp"
+#include "tests/base/log_capture.hpp"
 #include "tests/generate/support.hpp"
 
 namespace mneme::generate {
@@ -188,45 +192,76 @@ TEST_P(Generation, SamplesThatAreDrawnSeveralTokensAtOnceStopWhereTheyShould) {
 INSTANTIATE_TEST_SUITE_P(All, Generation, testing::ValuesIn(memories()),
                          [](const auto& made) { return made.param.name; });
 
-// As a recorder does it: the steps of a segment from the fourth on by their operations alone.
-struct RecordedSteps {
-  std::optional<tensor::Trace> trace;
-  std::int64_t steps = 0;  // of one segment and its lanes
-  std::int64_t replays = 0;
-
-  EvenStepRunner runner() {
-    return [this](bool is_new, const at::Tensor& ids, const auto& step) {
-      if (is_new) steps = 0;
-      if (++steps < 3) return step(ids);
-      if (steps > 3) {
-        ++replays;
-        return trace->replay({ids}, 0)[0];
-      }
-      trace.emplace();
-      trace->add_input(ids);
-      const tensor::TraceScope scope(*trace);
-      at::Tensor top = step(ids);
-      trace->add_output(top);
-      return top;
-    };
-  }
+// The texts of a conversation and its samples, and with a runner all results of its even steps.
+struct Told {
+  std::vector<Ids> texts;
+  std::vector<at::Tensor> results;
 };
 
-TEST(Generator, StepsThatAreRunFromARecordingGiveTheSameTexts) {
-  backbone::MemorySession session = session_with({"none", ""});
-  const auto texts = [&](EvenStepRunner runner) {
-    Generator generator(*session.model, session.stack,
-                        {.segment = 20, .seed = 5, .run_even_step = std::move(runner)});
-    generator.prompt(random_prompt(9, 3));
-    std::vector<Ids> out = next(generator, 12);
-    generator.prompt(random_prompt(3, 2));
-    generator.multiply(3);
-    for (const Ids& more : next(generator, 30)) out.push_back(more);
-    return out;
+Told told(const EvenStepRunner& runner) {
+  backbone::MemorySession session = session_with({"none", ""}, at::kFloat);
+  Told out;
+  Options options{.segment = 20, .seed = 5};
+  if (runner) {
+    options.run_even_step = [&](bool is_new, const auto& inputs, const auto& step) {
+      std::vector<at::Tensor> results = runner(is_new, inputs, step);
+      out.results.insert(out.results.end(), results.begin(), results.end());
+      return results;
+    };
+  }
+  Generator generator(*session.model, session.stack, options);
+  generator.prompt(random_prompt(9, 3));
+  out.texts = next(generator, 12);
+  generator.prompt(random_prompt(3, 2));
+  generator.multiply(3);
+  for (const Ids& more : next(generator, 30)) out.texts.push_back(more);
+  return out;
+}
+
+std::vector<at::Tensor> run_plainly(bool, const std::vector<at::Tensor>&,
+                                    const std::function<std::vector<at::Tensor>()>& step) {
+  return step();
+}
+
+void expect_recorded_is_plain(std::size_t results_of_a_step) {
+  const auto recorder = step_recorder();
+  const Told plain = told(run_plainly), recorded = told(runner_by(recorder));
+  EXPECT_EQ(recorded.texts, plain.texts);
+  EXPECT_EQ(plain.texts, told(nullptr).texts);
+  ASSERT_EQ(recorded.results.size(), plain.results.size());
+  for (std::size_t i = 0; i < plain.results.size(); ++i)
+    EXPECT_TRUE(recorded.results[i].equal(plain.results[i])) << "result " << i;
+  EXPECT_EQ(recorder->recordings(), 1U);
+  // Of four segments and their lanes; the first steps of each make the recording.
+  const auto steps = static_cast<std::int64_t>(plain.results.size() / results_of_a_step);
+  EXPECT_GT(recorder->replays(), 20);
+  EXPECT_GE(recorder->replays(), steps - 4 * 5);
+}
+
+TEST(Generator, StepsThatAreRunFromARecordingGiveTheBitsOfSteps) { expect_recorded_is_plain(1); }
+
+// As on a device, where a step draws the next one's ids.
+TEST(Generator, DrawsThatAreRunFromARecordingGiveTheBitsOfDraws) {
+  const tensor::WithSamplingKernels by_definition(kernel::SamplingKernels::by_definition());
+  expect_recorded_is_plain(2);
+}
+
+TEST(Generator, SaysWhyStepsAreNotRecorded) {
+  const test::LogCapture log;
+  const auto is_recorded = [](const Memory& memory, const TypeMarks& marks) {
+    backbone::MemorySession session = session_with(memory);
+    return recorded_steps(*session.model, session.stack, marks) != nullptr;
   };
-  RecordedSteps recorded;
-  EXPECT_EQ(texts(recorded.runner()), texts(nullptr));
-  EXPECT_GT(recorded.replays, 20);
+  const Memory none{"none", ""}, alibi{"none", "", config::PositionScheme::kAlibi};
+  EXPECT_TRUE(is_recorded(none, {}));
+  EXPECT_EQ(log.text(), "");
+  EXPECT_FALSE(is_recorded(knn(), {}));
+  EXPECT_FALSE(is_recorded(alibi, {}));
+  EXPECT_FALSE(is_recorded(none, {3}));
+  const std::string begin = "generate.replay: steps are not recorded: ";
+  EXPECT_EQ(log.text(), begin + "hooks of a memory see the place of each step in its segment\n" +
+                            begin + "ALiBi's scores depend on the place of each step\n" + begin +
+                            "types are made of ids on the CPU\n");
 }
 
 TEST(Generator, EndsWhenEverySampleHasStopped) {

@@ -10,6 +10,7 @@
 #include "host/cli/generate/generate.hpp"
 #include "host/cli/streams.hpp"
 #include "host/data/tokenizer/tokenizer.hpp"
+#include "host/generate/recorded_steps.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/plugin/plugin_lock.hpp"
 #include "host/run/run_description.hpp"
@@ -307,6 +308,11 @@ OpenGeneration open_generation(const GenerateArguments& arguments, Display& disp
           opened.sweep->load(with_released_rows(opened, memory, folder.experiment_file()));
     }
     opened.settings.options.prompt_segment = released_chunk(opened.runtime());
+  }
+  if (experiment.generate.replay == config::Replay::kOn) {
+    const run::Runtime& runtime = opened.runtime();
+    opened.settings.options.run_even_step = generate::recorded_steps(
+        runtime.model(), runtime.stack(), opened.settings.options.type_marks);
   }
   return opened;
 }

@@ -226,6 +226,13 @@ void list_generate(Fields& keys, GenerateConfig& generate, const EvalConfig& eva
   if (keys.is_reading()) generate.segment = eval.segment;
   keys.field({"segment", "tokens of a segment; memory is written at its end", "eval.segment"},
              generate.segment, kExtent);
+  if (keys.lists(generate.replay != GenerateConfig().replay)) {
+    keys.field(
+        {"replay",
+         "without a memory: the step that gives a token is recorded in each segment, and its "
+         "operations are run again; on a CPU nothing becomes faster; auto = off"},
+        generate.replay);
+  }
   keys.finish();
 }
 
