@@ -366,7 +366,7 @@ std::int64_t Generator::most_at_once() const {
   constexpr std::int64_t kOnDevices = 8;
   if (!options_.type_marks.empty()) return 1;  // types are made of ids on the CPU
   if (options_.ids_at_once > 0) return options_.ids_at_once;
-  return stack_.backbone().device.is_cpu() ? 1 : kOnDevices;
+  return draws_on_device() ? kOnDevices : 1;
 }
 
 namespace {

@@ -121,7 +121,8 @@ struct Options {
   std::int64_t ids = 0;
   TypeMarks type_marks = {};
   // Tokens that are drawn one after the other before the host looks at them, at most: it waits for
-  // the device then. An answer's first ones are looked at sooner. 0 = 8; on the CPU 1.
+  // the device then. An answer's first ones are looked at sooner. 0 = 8 where a device draws, else
+  // 1.
   std::int64_t ids_at_once = 0;
   // Runs the step that gives a token. Null = steps that grow with the segment, as those with type
   // marks do.

@@ -246,6 +246,23 @@ TEST(Generator, DrawsThatAreRunFromARecordingGiveTheBitsOfDraws) {
   expect_recorded_is_plain(2);
 }
 
+TEST(Generator, LooksAtEachTokenUnlessADeviceDraws) {
+  backbone::MemorySession session = session_with({"none", ""});
+  const auto most_ahead = [&] {
+    Generator generator(*session.model, session.stack, {.segment = 20});
+    generator.prompt({1, 2});
+    std::int64_t drawn = 2, most = 0;
+    generator.generate(15, [&](std::int64_t, std::int32_t) {
+      most = std::max(most, generator.tokens() - ++drawn);
+      return true;
+    });
+    return most;
+  };
+  EXPECT_EQ(most_ahead(), 0);
+  const tensor::WithSamplingKernels by_definition(kernel::SamplingKernels::by_definition());
+  EXPECT_EQ(most_ahead(), 7);
+}
+
 TEST(Generator, SaysWhyStepsAreNotRecorded) {
   const test::LogCapture log;
   const auto is_recorded = [](const Memory& memory, const TypeMarks& marks) {
