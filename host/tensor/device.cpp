@@ -82,17 +82,15 @@ c10::Device open_cuda(const std::string& name) {
   return {c10::kCUDA, static_cast<c10::DeviceIndex>(index)};
 }
 
-// A function of the driver, which knows what LibTorch's CPU libraries cannot tell; null where there
-// is none.
-template <typename Function>
-Function of_driver(const char* name) {
+// The driver knows what LibTorch's CPU libraries cannot tell.
+void* of_driver(const char* function) {
   void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  return driver == nullptr ? nullptr : reinterpret_cast<Function>(dlsym(driver, name));
+  return driver == nullptr ? nullptr : dlsym(driver, function);
 }
 
 std::string cuda_name(int index) {
   std::array<char, 128> name{};
-  const auto get_name = of_driver<int (*)(char*, int, int)>("cuDeviceGetName");
+  const auto get_name = reinterpret_cast<int (*)(char*, int, int)>(of_driver("cuDeviceGetName"));
   const bool is_known = get_name != nullptr && get_name(name.data(), 127, index) == 0;
   return is_known ? name.data() : "CUDA device";
 }
@@ -134,11 +132,18 @@ std::int64_t count_cuda_devices() {
 }
 
 std::int64_t compute_capability(c10::Device device) {
+  return compute_capability(device, &of_driver);
+}
+
+std::int64_t compute_capability(c10::Device device, const DriverLookUp& driver) {
   constexpr int kMajor = 75, kMinor = 76;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
-  const auto attribute = of_driver<int (*)(int*, int, int)>("cuDeviceGetAttribute");
+  // Before it is called, the driver's other functions fail.
+  const auto init = reinterpret_cast<int (*)(unsigned)>(driver("cuInit"));
+  const auto attribute = reinterpret_cast<int (*)(int*, int, int)>(driver("cuDeviceGetAttribute"));
   const int number = device.has_index() ? device.index() : 0;
   int major = 0, minor = 0;
-  const bool is_known = attribute != nullptr && attribute(&major, kMajor, number) == 0 &&
+  const bool is_known = init != nullptr && init(0) == 0 && attribute != nullptr &&
+                        attribute(&major, kMajor, number) == 0 &&
                         attribute(&minor, kMinor, number) == 0;
   return is_known ? 10 * major + minor : 0;
 }

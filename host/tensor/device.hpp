@@ -24,9 +24,13 @@ namespace mneme::tensor {
 // CUDA devices that are visible; 0 before the first one was opened.
 [[nodiscard]] std::int64_t count_cuda_devices();
 
+// The address of a function of NVIDIA's driver; null where it has none of this name.
+using DriverLookUp = std::function<void*(const char* function)>;
+
 // The compute capability of a CUDA device, 90 for 9.0, of the first where it has no number; 0 where
-// the driver does not say it.
+// the driver does not say it. The device need not be open.
 [[nodiscard]] std::int64_t compute_capability(c10::Device device);
+[[nodiscard]] std::int64_t compute_capability(c10::Device device, const DriverLookUp& driver);
 // The first with products of bf16.
 inline constexpr std::int64_t kBf16Capability = 80;
 

@@ -27,6 +27,29 @@ TEST(Device, OpensTheCpu) {
   EXPECT_THAT(tensor::torch_version(), StartsWith("2."));
 }
 
+// A driver whose functions fail until cuInit was called.
+bool is_begun = false;
+int begin_driver(unsigned) {
+  is_begun = true;
+  return 0;
+}
+int capability_of_gpu(int* value, int attribute, int gpu) {
+  *value = attribute == 75 ? 7 + gpu : 5;
+  return is_begun ? 0 : 3;  // CUDA_ERROR_NOT_INITIALIZED
+}
+
+TEST(Device, HasACapabilityBeforeItIsOpen) {
+  is_begun = false;
+  const tensor::DriverLookUp driver = [](const char* function) {
+    return std::string(function) == "cuInit" ? reinterpret_cast<void*>(&begin_driver)
+                                             : reinterpret_cast<void*>(&capability_of_gpu);
+  };
+  EXPECT_EQ(tensor::compute_capability(c10::kCUDA, driver), 75);
+  EXPECT_EQ(tensor::compute_capability(c10::Device(c10::kCUDA, 1), driver), 85);
+  const tensor::DriverLookUp absent = [](const char*) -> void* { return nullptr; };
+  EXPECT_EQ(tensor::compute_capability(c10::kCUDA, absent), 0);
+}
+
 TEST(Device, RefusesUnknownNames) {
   for (const char* name : {"", "gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1000", "CPU"}) {
     EXPECT_THAT(test::error_of([&] { static_cast<void>(tensor::open_device(name)); }),

@@ -2,13 +2,13 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "host/base/text.hpp"
 #include "host/cli/streams.hpp"
+#include "host/tensor/device.hpp"
 
 namespace mneme::cli {
 
@@ -32,8 +32,7 @@ struct Finding {
 [[nodiscard]] std::vector<Finding> check_libtorch();
 // The NVIDIA driver and its devices; LibTorch's use of them; how fast they are.
 [[nodiscard]] std::vector<Finding> check_cuda(const std::filesystem::path& executable);
-// The address of a function of the driver's library by its name; null where it has none.
-using DriverLookUp = std::function<void*(const char* function)>;
+using tensor::DriverLookUp;
 // The part of check_cuda about the driver; `look_up` is null where there is none. `runtime`: the
 // CUDA version that LibTorch was built with, 13000 for 13.0; 0 = not known.
 [[nodiscard]] std::vector<Finding> check_driver(const DriverLookUp& look_up, int runtime);
