@@ -154,6 +154,8 @@ def _checked_options(cls: type[Memory], path: Path) -> list[tuple[str, Option]]:
 def _installed_folders() -> list[Path]:
     folders = [value for name, value in sysconfig.get_paths().items() if name in ("stdlib", "platstdlib", "purelib", "platlib")]
     folders += site.getsitepackages() + [site.getusersitepackages()]
+    # Those of other environments, which a .pth file or PYTHONPATH names.
+    folders += [folder for folder in sys.path if Path(folder).name in ("site-packages", "dist-packages")]
     return [Path(folder).resolve() for folder in folders]
 
 

@@ -75,6 +75,14 @@ class Declaration(unittest.TestCase):
                          [("my_memory", "my_memory.py", False), ("parts", "parts/__init__.py", True),
                           ("parts.deep", "parts/deep.py", False)])
 
+    def test_packages_of_another_environment_are_installed_ones(self) -> None:
+        packages = self.path.parent / "site-packages"
+        packages.mkdir()
+        (packages / "installed.py").write_text("")
+        (self.path.parent / "own.py").write_text("")
+        files = self.describe(f"import sys\nsys.path.append({str(packages)!r})\nimport installed\nimport own\n" + MEMORY)["files"]
+        self.assertEqual([file["module"] for file in files], ["my_memory", "own"])
+
     def test_modules_beside_it_do_not_take_the_place_of_what_describe_needs(self) -> None:
         (self.path.parent / "email.py").write_text("raise RuntimeError('of the folder')\n")
         (self.path.parent / "csv.py").write_text("raise RuntimeError('of the folder')\n")
