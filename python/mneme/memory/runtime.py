@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import itertools
 import linecache
 import sys
@@ -47,24 +48,32 @@ def _dtypes() -> tuple[Any, ...]:
     return (torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.int32, torch.int64, torch.bool)
 
 
-def _with_same_torch(what: str, place: tuple[str, int], function: Callable[..., Any], *arguments: Any) -> Any:
-    """function(*arguments). What it leaves changed of torch would hold for the whole program, which would not learn any more
-    or compute with other dtypes: it is put back. Errors: HostError, which names `what` and `place`."""
+@functools.cache
+def _modes_of_torch() -> tuple[Callable[[], bool], Callable[[], Any]]:
+    """Whether gradients are on, and the default dtype: an import statement in each hook would take as long as the calls."""
     import torch
-    learns, dtype = torch.is_grad_enabled(), torch.get_default_dtype()
+    return torch.is_grad_enabled, torch.get_default_dtype
+
+
+def _with_same_torch(what: str, place: Optional[tuple[str, int]], function: Callable[..., Any], *arguments: Any) -> Any:
+    """function(*arguments). What it leaves changed of torch would hold for the whole program, which would not learn any more
+    or compute with other dtypes: it is put back. Errors: HostError, which names `what` and `place`; None = the function's."""
+    is_grad_enabled, get_default_dtype = _modes_of_torch()
+    learns, dtype = is_grad_enabled(), get_default_dtype()
     try:
         result = function(*arguments)
     finally:
-        is_learning, new_dtype = torch.is_grad_enabled(), torch.get_default_dtype()
-        torch._C._set_grad_enabled(learns)
-        if new_dtype != dtype:
+        is_learning, new_dtype = is_grad_enabled(), get_default_dtype()
+        if is_learning != learns or new_dtype != dtype:
+            import torch
+            torch._C._set_grad_enabled(learns)
             torch.set_default_dtype(dtype)
     if is_learning != learns:
         raise HostError(f"{what} leaves gradients turned {'on' if is_learning else 'off'} for the whole program: use "
-                        f"`with torch.{'enable' if is_learning else 'no'}_grad():`", place=place)
+                        f"`with torch.{'enable' if is_learning else 'no'}_grad():`", place=place or errors.first_line(function))
     if new_dtype != dtype:
         raise HostError(f"{what} leaves {new_dtype} as the default dtype of the whole program: name the dtype where a tensor "
-                        "is made", place=place)
+                        "is made", place=place or errors.first_line(function))
     return result
 
 
@@ -187,7 +196,7 @@ def create(cls: type[Memory], sizes: tuple[Any, ...]) -> tuple[Any, ...]:
         setattr(memory, key, cls._host.option(key, TYPES.index(option.type) + 1))
     memory._dtypes = _dtypes()
     s = Setup(cls._host, sizes)
-    _with_same_torch("setup", errors.first_line(cls.setup), memory.setup, s)
+    _with_same_torch("setup", None, memory.setup, s)
     _refuse_own_parameters(memory)
     memory._wants = s._wants
     memory._names = _Declared(s._parameters, s._slots, s._counts, s._queues, s._modules)
@@ -229,7 +238,7 @@ def options_of(cls: type[Memory]) -> list[tuple[str, Option]]:
 
 def run_hook(memory: Memory, hook: str, *arguments: Any) -> Any:
     """Calls a hook with the objects that it gets. Checks of a memory take this function's place."""
-    return _with_same_torch(hook, errors.first_line(getattr(type(memory), hook)), getattr(memory, hook), *arguments)
+    return _with_same_torch(hook, None, getattr(memory, hook), *arguments)
 
 
 def _expect(memory: Memory, hook: str, result: Any, kind: type, words: str) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Wanted:
-    """Stands for an input that was not given. One that the memory did not ask for is an error, which says how to."""
+    """An input: the instance's own value. One that the memory did not ask for is an error, which says how to."""
 
     def __init__(self, want: str, words: str) -> None:
         self.want, self.__doc__ = want, words
@@ -29,18 +29,23 @@ class Wanted:
     def __get__(self, instance: Any, owner: type) -> Any:
         if instance is None:
             return self
-        if not instance._wants >> WANTS[self.want] & 1:
+        value = instance.__dict__.get(self.name)
+        if value is None and not instance._wants >> WANTS[self.want] & 1:
             raise HostError(f'{self.name} is not here, because the memory does not want it: say s.wants("{self.want}") '
                             'in setup')
-        return None
+        return value
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        """Being here, it comes before the instance's own value."""
+        raise AttributeError(f"{self.name} is an input of the hook: it cannot be set")
 
 
 class Inputs:
-    """Inputs of one hook: those that are there."""
+    """Inputs of one hook; None = not there."""
 
     def __init__(self, memory: Memory, **given: Any) -> None:
-        self._wants = memory._wants
-        self.__dict__.update({name: value for name, value in given.items() if value is not None})
+        given["_wants"] = memory._wants
+        self.__dict__ = given
 
 
 class Local(Inputs):
@@ -287,8 +292,7 @@ class Layer(Segment):
     def __init__(self, memory: Memory, given: tuple[Any, ...], layer: int, x: Any) -> None:
         super().__init__(memory, given)
         self.layer = layer
-        if x is not None:
-            self.__dict__["x"] = x
+        self.__dict__["x"] = x
 
     layer: int  #: the layer's index in the backbone (`index` counts segments)
 

@@ -243,6 +243,8 @@ class Declarations(unittest.TestCase):
         with self.assertRaisesRegex(HostError, r's\.wants\("read_q"\) in setup'):
             queries.q  # noqa: B018
         self.assertIsNone(queries.k)
+        with self.assertRaisesRegex(AttributeError, "k is an input of the hook"):
+            queries.k = 1
 
 
 if __name__ == "__main__":
