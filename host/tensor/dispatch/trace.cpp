@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <map>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -95,11 +94,7 @@ std::string Trace::reads_values() const {
   return found == lines().end() ? "" : *found;
 }
 
-namespace {
-
-using Tensors = std::map<std::int64_t, at::Tensor>;
-
-void run_again(const Trace::Writer::Call& call, Tensors& tensors, std::int64_t ahead) {
+void run_again(const Trace::Writer::Call& call, NumberedTensors& tensors, std::int64_t ahead) {
   const auto get = [&](std::int64_t number) {
     return number == kUndefined ? at::Tensor() : tensors.at(number);
   };
@@ -146,8 +141,6 @@ void run_again(const Trace::Writer::Call& call, Tensors& tensors, std::int64_t a
   }
 }
 
-}  // namespace
-
 std::vector<at::Tensor> Trace::replay(const std::vector<at::Tensor>& inputs,
                                       std::int64_t ahead) const {
   if (inputs.size() != writer_->inputs.size()) {
@@ -155,7 +148,7 @@ std::vector<at::Tensor> Trace::replay(const std::vector<at::Tensor>& inputs,
   }
   const at::NoGradGuard no_grad;
   const at::AutoDispatchBelowADInplaceOrView below;
-  Tensors tensors = writer_->constants;
+  NumberedTensors tensors = writer_->constants;
   for (std::size_t i = 0; i < inputs.size(); ++i) tensors[writer_->inputs[i]] = inputs[i];
   const std::vector<std::vector<std::int64_t>> done = writer_->last_used();
   for (std::size_t c = 0; c < writer_->calls.size(); ++c) {

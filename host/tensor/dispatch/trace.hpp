@@ -64,7 +64,8 @@ class Trace {
   [[nodiscard]] std::vector<at::Tensor> replay(const std::vector<at::Tensor>& inputs,
                                                std::int64_t ahead) const;
 
-  class Writer;  // trace.cpp
+  class Writer;  // trace_writer.hpp
+  [[nodiscard]] const Writer& writer() const { return *writer_; }
 
  private:
   friend class TraceScope;

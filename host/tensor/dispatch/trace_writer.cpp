@@ -1,6 +1,7 @@
 #include "host/tensor/dispatch/trace_writer.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <sstream>
 
 #include "host/base/error.hpp"
@@ -37,12 +38,12 @@ std::string number_text(const at::Tensor& t) {
   return plain_text(t.item());
 }
 
-// Of an expanded tensor each place in memory once.
-at::Tensor once(at::Tensor t, const at::Tensor& expanded) {
-  for (std::int64_t d = 0; d < t.dim(); ++d) {
-    if (expanded.stride(d) == 0) t = t.narrow(d, 0, std::min<std::int64_t>(t.size(d), 1));
-  }
-  return t;
+void add_numbers(const std::pair<Trace::Writer::Form, Trace::Writer::Argument>& argument,
+                 std::vector<std::int64_t>& to) {
+  const auto* const numbers = std::get_if<std::vector<std::int64_t>>(&argument.second);
+  if (numbers == nullptr) return;
+  std::ranges::copy_if(*numbers, std::back_inserter(to),
+                       [](std::int64_t number) { return number != kUndefined; });
 }
 
 }  // namespace
@@ -61,6 +62,13 @@ std::string geometry_text(const at::Tensor& t) {
   if (!t.is_contiguous()) out += " by " + list_text(t.strides().vec());
   if (!t.is_cpu()) out += " on " + t.device().str();
   return out;
+}
+
+at::Tensor once(at::Tensor t, const at::Tensor& expanded) {
+  for (std::int64_t d = 0; d < t.dim(); ++d) {
+    if (expanded.stride(d) == 0) t = t.narrow(d, 0, std::min<std::int64_t>(t.size(d), 1));
+  }
+  return t;
 }
 
 void Trace::Writer::add_input(const at::Tensor& t) {
@@ -89,6 +97,7 @@ Trace::Writer::Call Trace::Writer::begin(const c10::OperatorHandle& op,
     const bool is_read = arguments[i].alias_info() == nullptr && !reads_shapes_alone(op);
     call.arguments.push_back(
         argument_of(stack[first + i], is_read, is_write(arguments[i]), call.text));
+    if (is_write(arguments[i])) add_numbers(call.arguments.back(), call.written);
   }
   const std::string& overload = op.schema().overload_name();
   call.text = str(op.schema().name(), overload.empty() ? "" : ".", overload, '(',
@@ -126,10 +135,24 @@ void Trace::Writer::add_work(const std::string& text, const std::vector<at::Tens
   call.capture = capture;
   for (const at::Tensor& t : reads)
     call.arguments.push_back(argument_of(t, true, false, call.text));
-  for (const at::Tensor& t : writes)
+  for (const at::Tensor& t : writes) {
     call.arguments.push_back(argument_of(t, false, true, call.text));
+    add_numbers(call.arguments.back(), call.written);
+  }
   call.text = str(text, '(', call.text.empty() ? "" : call.text.substr(2), ')');
   add(std::move(call));
+}
+
+std::vector<std::int64_t> Trace::Writer::Call::given() const {
+  std::vector<std::int64_t> out;
+  for (const auto& argument : arguments) add_numbers(argument, out);
+  return out;
+}
+
+std::vector<std::int64_t> Trace::Writer::Call::made() const {
+  std::vector<std::int64_t> out;
+  for (const auto& [form, numbers] : results) add_numbers({form, numbers}, out);
+  return out;
 }
 
 std::string Trace::Writer::first_use(std::int64_t number) const {
@@ -142,12 +165,8 @@ std::string Trace::Writer::first_use(std::int64_t number) const {
 std::vector<std::vector<std::int64_t>> Trace::Writer::last_used() const {
   std::map<std::int64_t, std::size_t> last;
   for (std::size_t c = 0; c < calls.size(); ++c) {
-    for (const auto& [form, argument] : calls[c].arguments) {
-      if (const auto* numbers = std::get_if<0>(&argument))
-        for (const std::int64_t number : *numbers) last[number] = c;
-    }
-    for (const auto& [form, numbers] : calls[c].results)
-      for (const std::int64_t number : numbers) last[number] = c;
+    for (const std::int64_t number : calls[c].given()) last[number] = c;
+    for (const std::int64_t number : calls[c].made()) last[number] = c;
   }
   for (const std::int64_t number : outputs) last.erase(number);
   std::vector<std::vector<std::int64_t>> out(calls.size());
@@ -156,10 +175,11 @@ std::vector<std::vector<std::int64_t>> Trace::Writer::last_used() const {
 }
 
 std::int64_t Trace::Writer::number_of_new(const at::Tensor& t) {
-  const auto [at, is_new] = numbers_.try_emplace(place_of(t), count_);
-  if (is_new) ++count_;
+  const auto [at, is_new] =
+      numbers_.try_emplace(place_of(t), static_cast<std::int64_t>(tensors.size()));
   Memory& memory = memory_of(t);
   if (memory.first == kUndefined) memory.first = at->second;
+  if (is_new) tensors.push_back({memory.first, t.device().type(), t.dim() == 0});
   return at->second;
 }
 
@@ -219,11 +239,13 @@ void Trace::Writer::add_values(const at::Tensor& t, std::int64_t number) {
   const std::string_view bytes(static_cast<const char*>(values.const_data_ptr()), values.nbytes());
   hash = std::hash<std::string_view>()(bytes);
   Call call;
-  call.work = [values](const std::vector<at::Tensor>& tensors, std::int64_t) {
-    const at::Tensor& to = tensors[0];
+  call.work = [values](const std::vector<at::Tensor>& given, std::int64_t) {
+    const at::Tensor& to = given[0];
     once(to, to).copy_(once(values, to));
   };
   call.arguments = {{Form::kTensor, Argument(std::vector{number})}};
+  call.written = {number};
+  call.is_from_cpu = true;
   call.text = str("values from the CPU %", number, ' ', geometry_text(t), ": ",
                   values.numel() <= kShownValues ? numbers_text(values) : str("hash ", hash));
   add(std::move(call));

@@ -30,6 +30,8 @@ bool is_one_of(std::string_view name, std::initializer_list<std::string_view> pr
 bool is_number(const at::Tensor& t);
 // Dtype, shape, and strides and device unless they are the usual ones.
 std::string geometry_text(const at::Tensor& t);
+// Of an expanded tensor each place in memory once: the part of `t` where `expanded` has them.
+at::Tensor once(at::Tensor t, const at::Tensor& expanded);
 
 class Trace::Writer {
  public:
@@ -42,15 +44,29 @@ class Trace::Writer {
     std::optional<c10::OperatorHandle> op;
     TracedWork work;                        // where there is no op
     Capture capture = Capture::kByTensors;  // of work
+    bool is_from_cpu = false;               // its work copies values that are the trace's own
     bool is_deterministic = DeterministicAlgorithms::are_asked_for();
     std::vector<std::pair<Form, Argument>> arguments;
     std::vector<std::pair<Form, std::vector<std::int64_t>>> results;
+    std::vector<std::int64_t> written;  // arguments
+
+    // Tensors by number; without undefined ones.
+    [[nodiscard]] std::vector<std::int64_t> given() const;
+    [[nodiscard]] std::vector<std::int64_t> made() const;
+  };
+
+  // A tensor of the trace.
+  struct Known {
+    std::int64_t memory;  // the number of the first tensor in the same memory
+    at::DeviceType device;
+    bool has_one_number;  // no dimensions
   };
 
   std::vector<Call> calls;
   std::vector<std::string> lines;
   std::vector<std::int64_t> inputs, outputs;
   std::map<std::int64_t, at::Tensor> constants;  // that the work read and did not make
+  std::vector<Known> tensors;                    // by number
 
   void add_input(const at::Tensor& t);
   void add_output(const at::Tensor& t);
@@ -97,7 +113,13 @@ class Trace::Writer {
   std::mutex mutex_;  // a backward pass has a thread of its own on a device
   std::map<Place, std::int64_t> numbers_;
   std::map<const void*, Memory> memories_;
-  std::int64_t count_ = 0;
 };
+
+// The tensors of a trace that is run again, by number.
+using NumberedTensors = std::map<std::int64_t, at::Tensor>;
+
+// Runs a call with the tensors that it is given, and adds those that it makes. Without the gradient
+// graph, whose keys the caller excludes.
+void run_again(const Trace::Writer::Call& call, NumberedTensors& tensors, std::int64_t ahead);
 
 }  // namespace mneme::tensor
