@@ -12,6 +12,7 @@
 #include "host/base/text.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/base/temporary_folder.hpp"
+#include "tests/tensor/fake_graph_device.hpp"
 
 namespace mneme::tensor {
 namespace {
@@ -33,6 +34,7 @@ struct Work {
   double addend = 1.0;  // an operation's number
   double hidden = 1.0;  // a factor that no operation shows, where the code runs
   bool reads_value = false;
+  Capture capture = Capture::kAhead;  // of the draw
   std::vector<std::string> lines;
 
   at::Tensor step(Recorder& recorder, std::int64_t position) {
@@ -56,7 +58,7 @@ struct Work {
                      const double factor = is_code ? hidden : 1.0;
                      tensors[0].fill_(factor * static_cast<double>(position + ahead));
                    },
-                   Capture::kAhead);
+                   capture);
                at::Tensor out = x * weight + drawn + addend;
                if (reads_value) out = out + out[0].item<double>();
                is_code = false;
@@ -198,6 +200,83 @@ TEST(Recorder, ForgetsTheRecordingThatWasNotUsedForLongest) {
   EXPECT_EQ(recorder.recordings(), Recorder::kMost);
   EXPECT_EQ(several("0", 1), 0);
   EXPECT_EQ(several("1", 4), 3);
+}
+
+TEST(Recorder, LaunchesAGraphAfterItsFirstLaunchWasCompared) {
+  test::WithFakeGraphs graphs;
+  {
+    Recorder recorder(kNames, 0);
+    Work work;
+    for (std::int64_t i = 0; i < 8; ++i) {
+      work.weight.fill_(3.0 + static_cast<double>(i));
+      EXPECT_TRUE(at::equal(work.step(recorder, i), expected(3.0 + static_cast<double>(i), i)));
+    }
+    EXPECT_EQ(work.runs, 4);
+    EXPECT_EQ(recorder.replays(), 4);
+    EXPECT_EQ(recorder.launches(), 4);
+    EXPECT_THAT(work.lines, IsEmpty());
+  }
+  EXPECT_EQ(graphs.all.captures, 1);
+  EXPECT_EQ(graphs.all.launches, 5);
+  EXPECT_EQ(graphs.all.ended, 1);
+}
+
+// Work that depends on its position and does not say so, and a graph that computes nothing.
+TEST(Recorder, LeavesAGraphWhoseFirstLaunchDiffers) {
+  for (const bool is_draw : {true, false}) {
+    test::WithFakeGraphs graphs;
+    Recorder recorder(kNames, 0);
+    Work work;
+    if (is_draw) work.capture = Capture::kByTensors;
+    graphs.all.launches_nothing = !is_draw;
+    for (std::int64_t i = 0; i < 8; ++i)
+      EXPECT_TRUE(at::equal(work.step(recorder, i), expected(3.0, i))) << i;
+    EXPECT_EQ(work.runs, 4);
+    EXPECT_EQ(recorder.replays(), 4);  // one by one
+    EXPECT_EQ(recorder.launches(), 0);
+    EXPECT_EQ(graphs.all.ended, 1);
+    EXPECT_THAT(work.lines,
+                ElementsAre(AllOf(HasSubstr("a piece are run again one by one"),
+                                  HasSubstr("the first launch of a graph gave other numbers"))));
+  }
+}
+
+TEST(Recorder, RunsOneByOneWhatIsNoGraph) {
+  test::WithFakeGraphs graphs;
+  Recorder recorder(kNames, 0);
+  Work work;
+  work.capture = Capture::kNever;
+  for (std::int64_t i = 0; i < 6; ++i)
+    EXPECT_TRUE(at::equal(work.step(recorder, i), expected(3.0, i)));
+  EXPECT_EQ(work.runs, 3);
+  EXPECT_EQ(graphs.all.captures, 0);
+  EXPECT_THAT(work.lines, ElementsAre(HasSubstr("no graph may hold this kernel, which does not say "
+                                                "that it can be captured: a draw(")));
+}
+
+TEST(Recorder, RunsOneByOneWhereACaptureFails) {
+  test::WithFakeGraphs graphs;
+  graphs.all.has_no_memory = true;
+  Recorder recorder(kNames, 0);
+  Work work;
+  for (const char* const key : {"one", "two"}) {
+    work.key = key;
+    for (std::int64_t i = 0; i < 5; ++i)
+      EXPECT_TRUE(at::equal(work.step(recorder, i), expected(3.0, i)));
+  }
+  EXPECT_EQ(work.runs, 6);
+  EXPECT_EQ(graphs.all.captures, 1);
+  EXPECT_THAT(work.lines, ElementsAre(testing::EndsWith("of the device: out of memory")));
+}
+
+TEST(Recorder, FailsWhereALaterLaunchDiffers) {
+  test::WithFakeGraphs graphs;
+  Recorder recorder(kNames, 6);
+  Work work;
+  for (std::int64_t i = 0; i < 5; ++i) work.step(recorder, i);
+  graphs.all.launches_nothing = true;
+  EXPECT_THAT(error_of([&] { work.step(recorder, 5); }), HasSubstr("result 0 differs by"));
+  EXPECT_EQ(graphs.all.ended, 1);
 }
 
 TEST(Recorder, GivesUpWhereEveryPieceOfWorkIsNew) {

@@ -1,6 +1,7 @@
 #include "host/tensor/dispatch/recorder.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "host/base/error.hpp"
@@ -41,6 +42,13 @@ std::string difference_of(const RecordedResults& code, const RecordedResults& re
 
 }  // namespace
 
+Recorder::Recorder(RecorderNames names, std::int64_t check_every, c10::Device device)
+    : names_(std::move(names)), check_every_(check_every) {
+  std::string reason;
+  graphs_ = new_graph_device(device, reason);
+  if (!reason.empty()) say_one_by_one(reason);
+}
+
 std::size_t Recorder::recordings() const {
   return static_cast<std::size_t>(
       std::ranges::count_if(entries_, [](const auto& entry) { return entry.second.is_checked; }));
@@ -68,9 +76,11 @@ RecordedResults Recorder::run(const RecordedWork& work) {
   if (entry.is_refused) return work.run();
   if (is_new) make_room();
   if (!entry.is_recorded) return record(entry, work);
-  if (!entry.is_checked || (check_every_ > 0 && done_ % check_every_ == 0))
+  const bool is_new_graph = entry.graph && !entry.is_launched;
+  if (!entry.is_checked || is_new_graph || (check_every_ > 0 && done_ % check_every_ == 0))
     return check(entry, work);
   ++replays_;
+  if (entry.graph) ++launches_;
   return replay(entry, work);
 }
 
@@ -130,7 +140,16 @@ RecordedResults Recorder::check(Entry& entry, const RecordedWork& work) {
   const std::string numbers = difference_of(results, again, work);
   if (!numbers.empty()) reason = numbers + (reason.empty() ? "" : "; " + reason);
   if (reason.empty()) {
+    if (!entry.is_checked)
+      capture(entry, work);
+    else
+      entry.is_launched = entry.graph != nullptr;
     entry.is_checked = true;
+    return results;
+  }
+  if (entry.graph && !entry.is_launched && !numbers.empty()) {
+    entry.graph.reset();
+    say_one_by_one("the first launch of a graph gave other numbers than the code: " + reason);
     return results;
   }
   const bool was_used = entry.is_checked;
@@ -145,7 +164,33 @@ RecordedResults Recorder::check(Entry& entry, const RecordedWork& work) {
 }
 
 RecordedResults Recorder::replay(const Entry& entry, const RecordedWork& work) const {
-  return {entry.trace->replay(work.inputs, work.position - entry.position), entry.outline, true};
+  const std::int64_t ahead = work.position - entry.position;
+  return {entry.graph ? entry.graph->launch(work.inputs, ahead)
+                      : entry.trace->replay(work.inputs, ahead),
+          entry.outline, true};
+}
+
+void Recorder::capture(Entry& entry, const RecordedWork& work) {
+  if (!graphs_) return;
+  TraceParts parts = divide(entry.trace->writer(), graphs_->type());
+  if (!parts.refusal.empty()) return say_one_by_one(parts.refusal);
+  try {
+    entry.graph = std::make_unique<TraceGraph>(*entry.trace, std::move(parts), *graphs_,
+                                               work.inputs, work.position - entry.position);
+  } catch (const c10::Error& error) {
+    graphs_.reset();
+    say_one_by_one(error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    graphs_.reset();
+    say_one_by_one(error.what());
+  }
+}
+
+void Recorder::say_one_by_one(const std::string& reason) {
+  if (std::exchange(has_said_, true)) return;
+  log_info(names_.key, ": the operations of a ", names_.work,
+           " are run again one by one, without a graph of the device: ",
+           reason.substr(0, reason.find('\n')));
 }
 
 void Recorder::refuse(Entry& entry, const std::string& reason) {

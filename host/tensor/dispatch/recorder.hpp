@@ -14,7 +14,9 @@
 #include <utility>
 #include <vector>
 
+#include "host/tensor/dispatch/graph_device.hpp"
 #include "host/tensor/dispatch/trace.hpp"
+#include "host/tensor/dispatch/trace_graph.hpp"
 
 namespace mneme::tensor {
 
@@ -48,12 +50,15 @@ struct RecorderNames {
 // The first replay of a key is made beside the code, and so is every `check_every`-th piece of work
 // (0 = none). Results that differ in a bit are a line in the log and the end of the recording at the
 // first, when no replayed result has been used yet. Later they are an error.
+//
+// Where the device has graphs (new_graph_device) a recording becomes one after its first replay, and
+// the graph's first launch is made beside the code too. A recording that is no graph, because of an
+// operation or for want of memory, is run again call by call, which the log says.
 class Recorder {
  public:
   static constexpr std::size_t kMost = 8;  // recordings; the one not used for longest goes first
 
-  Recorder(RecorderNames names, std::int64_t check_every)
-      : names_(std::move(names)), check_every_(check_every) {}
+  Recorder(RecorderNames names, std::int64_t check_every, c10::Device device = c10::kCPU);
 
   // Errors: those of work.run; Error(kRun) for a replay whose results differ.
   RecordedResults run(const RecordedWork& work);
@@ -62,6 +67,8 @@ class Recorder {
   // Of recordings that have been compared with the code once.
   [[nodiscard]] std::size_t recordings() const;
   [[nodiscard]] std::int64_t replays() const { return replays_; }
+  // Those of them that were launches of a graph.
+  [[nodiscard]] std::int64_t launches() const { return launches_; }
 
  private:
   struct Entry {
@@ -71,6 +78,8 @@ class Recorder {
     int unlike = 0;             // traces that differed from the one before
     bool is_recorded = false;   // two traces are the same
     bool is_checked = false;
+    std::unique_ptr<TraceGraph> graph;
+    bool is_launched = false;  // the graph, beside the code
     bool is_refused = false;
     std::int64_t used = 0;
   };
@@ -81,17 +90,23 @@ class Recorder {
   RecordedResults record(Entry& entry, const RecordedWork& work);
   RecordedResults check(Entry& entry, const RecordedWork& work);
   [[nodiscard]] RecordedResults replay(const Entry& entry, const RecordedWork& work) const;
+  // Makes the recording a graph, or says why it is none.
+  void capture(Entry& entry, const RecordedWork& work);
   void refuse(Entry& entry, const std::string& reason);
   // Forgets what has not been used for longest.
   void make_room();
 
+  void say_one_by_one(const std::string& reason);  // once
+
   RecorderNames names_;
   std::int64_t check_every_;
   std::map<std::string, Entry> entries_;
-  std::int64_t done_ = 0, replays_ = 0;
+  std::unique_ptr<GraphDevice> graphs_;
+  std::int64_t done_ = 0, replays_ = 0, launches_ = 0;
   int refused_ = 0;   // keys
   int new_keys_ = 0;  // since a key was seen a second time
   bool is_off_ = false;
+  bool has_said_ = false;  // that there is no graph
 };
 
 }  // namespace mneme::tensor
