@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "host/base/philox.hpp"
+
 namespace mneme::kernel {
 
 // Names a stream of random words (StreamKey of host/base/random.hpp).
@@ -19,7 +21,13 @@ struct Dropout {
   std::uint64_t first = 0;
   std::uint32_t last_kept = 0;
   double factor = 1.0;
+  // In the memory of the kernel, which reads it when it runs; null = it is `stream`.
+  const MaskStream* stored = nullptr;
 };
+
+MNEME_HOST_AND_DEVICE inline MaskStream mask_stream(const Dropout& d) {
+  return d.stored != nullptr ? *d.stored : d.stream;
+}
 
 // Of probabilities [H,B,T,K], those of some lanes of a batch: the first of head h is entry
 // h * head of `mask`.

@@ -24,6 +24,7 @@ struct Case {
   bool has_table = false, has_biases = false, has_slopes = false, has_score_bias = false;
   bool has_gaps = false;
   double dropout = 0.0;
+  bool is_stored = false;   // the masks' stream lies in the device's memory
   int64_t more_rows = 0;    // of the table, which no score reads
   bool is_aligned = false;  // rows of keys and values begin at multiples of 16 bytes, in bf16
 };
@@ -120,6 +121,7 @@ class Inputs {
       in_.bias_stride[3] = 1;
     }
     if (c.dropout > 0.0) set_dropout(s, c.dropout);
+    is_stored_ = c.is_stored;
     if (c.has_gaps) {
       valid_.resize(static_cast<size_t>(s.lanes * s.keys));
       for (size_t i = 0; i < valid_.size(); ++i) valid_[i] = random_() % 3 != 0 ? 1 : 0;
@@ -148,6 +150,12 @@ class Inputs {
     out.slopes = place(slopes_);
     out.bias = place(bias_);
     out.valid = static_cast<const uint8_t*>(place(valid_));
+    if (is_stored_) {
+      Dropout& mask = out.dropout.mask;
+      mask.stored =
+          static_cast<const MaskStream*>(move(&in_.dropout.mask.stream, sizeof(MaskStream)));
+      mask.stream = {};
+    }
     pieces = pieces_;
     for (size_t p = 0; p < pieces.size(); ++p) {
       const auto values = static_cast<const T*>(pieces[p].v.data) - keys_[p].data();
@@ -198,6 +206,7 @@ class Inputs {
   std::vector<KeyPiece> pieces_;
   std::vector<uint8_t> valid_;
   AttentionInputs in_;
+  bool is_stored_ = false;
 };
 
 template <typename T>
@@ -286,7 +295,7 @@ inline std::vector<Case> dropout_cases() {
   };
   add(shape_of(1, 1, 1, 3, 3, 8), {3});
   for (Case* c : {&add(shape_of(2, 4, 2, 70, 141, 41), {71, 70})}) {
-    c->has_table = c->has_biases = true;
+    c->has_table = c->has_biases = c->is_stored = true;
   }
   for (Case* c : {&add(shape_of(2, 2, 2, 65, 203, 72, 70), {70, 68, 65})}) {
     c->has_table = c->has_biases = c->has_gaps = c->is_aligned = true;

@@ -32,6 +32,14 @@ double tolerance_of(Element element) {
   return element == Element::kF64 ? 1e-12 : element == Element::kF32 ? 3e-5 : 1.0 / 128;
 }
 
+Dropout stored_in(Memory& memory, Dropout d) {
+  std::memcpy(memory.host(), &d.stream, sizeof(MaskStream));
+  memory.upload();
+  d.stored = reinterpret_cast<const MaskStream*>(memory.data());
+  d.stream = {};
+  return d;
+}
+
 // RowArrays of one implementation's device. Those of elements begin `skew` elements behind an aligned
 // address.
 class RowArrays {
@@ -52,6 +60,11 @@ class RowArrays {
     for (std::size_t i = 0; i < values.size(); ++i) write(memory.host(), element, i, values[i]);
     memory.upload();
     return data;
+  }
+  // The same masks, of a stream that lies in an array.
+  Dropout stored(const Dropout& d) {
+    room(sizeof(MaskStream) / 8, Element::kF64);
+    return stored_in(*arrays_.back().memory, d);
   }
   // Of the array that begins at `data`.
   std::vector<double> values(const void* data) {
@@ -116,18 +129,20 @@ struct Case {
   double p = 0.0;
   std::uint64_t first = 0;  // word of the masks
   std::size_t skew = 0;
+  bool is_stored = false;  // the stream of the device's masks lies in its memory
 };
 
 std::ostream& operator<<(std::ostream& out, const Case& c) {
   return out << c.rows << " rows of " << c.width << ", p " << c.p << ", first " << c.first
-             << ", skew " << c.skew;
+             << ", skew " << c.skew << (c.is_stored ? ", stored" : "");
 }
 
 std::vector<Case> cases() {
-  return {{1, 1, 0.0, 0, 0},        {3, 7, 0.1, 5, 1},     {70, 41, 0.1, 0, 0},
-          {2, 8, 1.0 - 1e-9, 0, 0}, {5, 64, 0.1, 1026, 0}, {3, 257, 0.5, 3, 3},
-          {2, 1030, 0.1, 2, 1},     {2, 2104, 0.1, 0, 0},  {3, 2099, 0.0, 0, 0},
-          {1300, 3, 0.3, 1, 0},     {0, 5, 0.1, 0, 0}};
+  return {{1, 1, 0.0, 0, 0},         {3, 7, 0.1, 5, 1},     {70, 41, 0.1, 0, 0},
+          {2, 8, 1.0 - 1e-9, 0, 0},  {5, 64, 0.1, 1026, 0}, {3, 257, 0.5, 3, 3},
+          {2, 1030, 0.1, 2, 1},      {2, 2104, 0.1, 0, 0},  {3, 2099, 0.0, 0, 0},
+          {1300, 3, 0.3, 1, 0},      {0, 5, 0.1, 0, 0},     {3, 70, 0.1, 5, 0, true},
+          {2, 1030, 0.4, 2, 1, true}};
 }
 
 class Numbers {
@@ -179,6 +194,7 @@ Results activation_results(const RowKernels& kernels, Device device, const Case&
   const std::vector<double> bias = numbers(a.inputs());
   if (has_bias) a.bias = arrays.of(bias, sums_of(element));
   a.dropout = dropout_of(c.p, c.first);
+  if (c.is_stored && device == Device::kCuda) a.dropout = arrays.stored(a.dropout);
   void* const out = arrays.room(c.rows * c.width, element);
   EXPECT_STREQ(kernels.activate(a, out, nullptr), nullptr);
   ActivationGradients g;
@@ -214,6 +230,7 @@ Results sum_results(const RowKernels& kernels, Device device, const Case& c, con
   if (k.has_x) a.x = arrays.of(numbers(entries), k.element);
   if (k.has_bias) a.bias = arrays.of(numbers(c.width), sums);
   if (k.has_x) a.dropout = dropout_of(c.p, c.first);
+  if (k.has_x && c.is_stored && device == Device::kCuda) a.dropout = arrays.stored(a.dropout);
   if (k.has_norm) a.weight = arrays.of(numbers(c.width), sums);
   if (k.has_norm && !k.is_rms) a.shift = arrays.of(numbers(c.width), sums);
   a.is_rms = k.is_rms;
@@ -339,6 +356,8 @@ TEST_P(RowsOn, MaskTakesAWordOfTheStreamForEachEntry) {
           m.bytes = bytes;
           m.kept = 0x3FF1234500003F81;
           m.dropout = dropout_of(p, first);
+          Memory stream(GetParam(), sizeof(MaskStream), 0);
+          if (first == 3) m.dropout = stored_in(stream, m.dropout);
           Memory out(GetParam(), static_cast<std::size_t>(runs.entries * bytes),
                      first == 3 ? static_cast<std::size_t>(bytes) : 0);
           m.out = out.data();

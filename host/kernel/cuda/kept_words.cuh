@@ -22,12 +22,13 @@ struct MaskKey {
 template <int count>
 __device__ inline unsigned kept_words(const Dropout& d, std::uint64_t first) {
   static_assert(count % 4 == 0 && count <= 32);
+  const MaskStream stream = mask_stream(d);
   const unsigned skipped = static_cast<unsigned>(first % 4);
   std::conditional_t<(count > 28), std::uint64_t, unsigned> bits = 0;
 #pragma unroll
   for (int block = 0; block < count / 4 + 1; ++block) {
     if (block == count / 4 && skipped == 0) break;
-    MaskWords words = stream_block<MaskWords, MaskKey>(d.stream.low, d.stream.high,
+    MaskWords words = stream_block<MaskWords, MaskKey>(stream.low, stream.high,
                                                        first / 4 + static_cast<unsigned>(block));
 #pragma unroll
     for (int i = 0; i < 4; ++i) {

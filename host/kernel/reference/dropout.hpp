@@ -10,8 +10,8 @@ namespace mneme::kernel {
 
 inline bool is_kept(const Dropout& d, std::uint64_t entry) {
   const std::uint64_t word = d.first + entry;
-  return Random::block({.low = d.stream.low, .high = d.stream.high}, word / 4)[word % 4] <=
-         d.last_kept;
+  const MaskStream stream = mask_stream(d);
+  return Random::block({.low = stream.low, .high = stream.high}, word / 4)[word % 4] <= d.last_kept;
 }
 
 inline double factor_of(const Dropout& d, std::int64_t entry) {
