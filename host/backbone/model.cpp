@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "host/backbone/layer_pass.hpp"
-#include "host/backbone/open_layer.hpp"
+#include "host/backbone/open/open_layer.hpp"
 #include "host/base/error.hpp"
 #include "host/tensor/dtypes.hpp"
 #include "host/tensor/host_kernels.hpp"

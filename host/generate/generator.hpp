@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "host/backbone/open_segment.hpp"
+#include "host/backbone/open/open_segment.hpp"
 #include "host/generate/sampling.hpp"
 #include "host/memory/segment/segment_hooks.hpp"
 #include "host/memory/stack/stack.hpp"

@@ -1,5 +1,5 @@
 // What a layer keeps of an open segment when the memory's context changes between its steps.
-#include "host/backbone/open_layer.hpp"
+#include "host/backbone/open/open_layer.hpp"
 
 #include <gtest/gtest.h>
 

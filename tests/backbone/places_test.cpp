@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "host/backbone/attention/columns.hpp"
-#include "host/backbone/open_layer.hpp"
+#include "host/backbone/open/open_layer.hpp"
 #include "host/base/random.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/backbone/layer_fixture.hpp"

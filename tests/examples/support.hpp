@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "host/backbone/open_segment.hpp"
+#include "host/backbone/open/open_segment.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/backbone/memory_session.hpp"
 

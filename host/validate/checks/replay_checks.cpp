@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "host/backbone/open_segment.hpp"
+#include "host/backbone/open/open_segment.hpp"
 #include "host/memory/state/tier_state.hpp"
 #include "host/tensor/dispatch/trace.hpp"
 #include "host/tensor/host_kernels.hpp"

@@ -2,7 +2,7 @@
 
 #include <thread>
 
-#include "host/backbone/open_segment.hpp"
+#include "host/backbone/open/open_segment.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/validate/check.hpp"
 #include "host/validate/interposer.hpp"

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "host/backbone/open_segment.hpp"
+#include "host/backbone/open/open_segment.hpp"
 #include "host/tensor/dispatch/trace.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/backbone/memory_session.hpp"

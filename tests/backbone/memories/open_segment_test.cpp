@@ -1,5 +1,5 @@
 // A segment that is processed in several steps gives what the same segment gives in one.
-#include "host/backbone/open_segment.hpp"
+#include "host/backbone/open/open_segment.hpp"
 
 #include <gtest/gtest.h>
 

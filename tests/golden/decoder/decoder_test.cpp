@@ -8,7 +8,7 @@
 #include <iostream>
 #include <map>
 
-#include "host/backbone/open_segment.hpp"
+#include "host/backbone/open/open_segment.hpp"
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
 #include "host/eval/run_segment.hpp"

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "host/backbone/open_segment.hpp"
+#include "host/backbone/open/open_segment.hpp"
 #include "host/base/text.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/plugins/lamemo/memory.hpp"

@@ -1,4 +1,4 @@
-#include "host/backbone/open_segment.hpp"
+#include "host/backbone/open/open_segment.hpp"
 
 #include <stdexcept>
 

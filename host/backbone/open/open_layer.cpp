@@ -1,4 +1,4 @@
-#include "host/backbone/open_layer.hpp"
+#include "host/backbone/open/open_layer.hpp"
 
 #include <algorithm>
 #include <utility>

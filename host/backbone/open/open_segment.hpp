@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "host/backbone/model.hpp"
-#include "host/backbone/open_layer.hpp"
+#include "host/backbone/open/open_layer.hpp"
 #include "host/memory/segment/segment_hooks.hpp"
 
 namespace mneme::backbone {
