@@ -74,6 +74,11 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.checks, self.hook = checks, hook
         self.kept: dict[int, torch.Tensor] = {}  # the tensors live, so that no storage comes twice
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """torch's: otherwise the first operation imports torch._dynamo, which takes seconds of a trial's time."""
+        return False
+
     def keep(self, value: Any) -> None:
         for tensor in _tensors(value):
             self.kept[_storage(tensor)] = tensor
