@@ -132,20 +132,25 @@ class Setup:
         """Declares the parameters of a torch.nn.Module, which is made under `torch.device("meta")`: the host owns them, and
         `layer.module(name)` computes with them.
 
-        They begin as torch begins Linear, convolutions, norms and Embedding; `starts` gives the start of others by their
+        They begin as torch begins Linear, convolutions, recurrent cells, norms and Embedding; `starts` gives the start of others by their
         name in the module. What a module's own __init__ writes into them is lost on meta: give it in `starts`. A module with
         buffers is refused: state belongs to slots."""
         buffers = [path for path, _ in module.named_buffers()]
         if buffers:
             raise HostError(f'module "{name}" has the buffer {buffers[0]}: state belongs to slots, constants to layer.constant')
+        given = dict(starts or {})
+        others = set(given) - {path for path, _ in module.named_parameters()}
+        if others:
+            raise HostError(f'module "{name}" has no parameter {min(others)}, for which starts gives a start: it has '
+                            f'{", ".join(path for path, _ in module.named_parameters())}')
         paths = []
         for path, parameter in module.named_parameters():
             if parameter.device.type != "meta":
                 raise HostError(f'module "{name}": {path} lies on {parameter.device}; make the module under '
                                 'torch.device("meta"), because the host owns its parameters')
-            start = (starts or {}).get(path)
+            start = given.get(path) or _start_in(module, path, name)
             own = f"{name}_{path}".replace(".", "_").lower()
-            self.parameter(own, parameter.shape, start or _start_in(module, path, name), scope=scope)
+            self.parameter(own, parameter.shape, start, scope=scope)
             paths.append((path, self._parameters[own]))
         self._modules[name] = (module, paths)
 
@@ -226,6 +231,8 @@ def _start_in(module: torch.nn.Module, path: str, name: str) -> Start:
             return fan_in_uniform(owner.weight[0].numel())
         if isinstance(owner, (torch.nn.LayerNorm, torch.nn.GroupNorm, torch.nn.RMSNorm)):
             return constant(1.0) if last == "weight" else zeros()
+        if isinstance(owner, (torch.nn.RNNBase, torch.nn.RNNCellBase)):
+            return fan_in_uniform(owner.hidden_size)
         if isinstance(owner, torch.nn.Embedding):
             return normal(0.0, 1.0)
     raise HostError(f'module "{name}": no start is known for {path} of {type(owner).__name__}; give one, '

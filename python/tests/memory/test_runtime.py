@@ -222,9 +222,13 @@ class Declarations(unittest.TestCase):
             self.assertEqual(fan_in(torch.nn.Bilinear(3, 5, 2)), 3)
             self.assertEqual(fan_in(Derived(7, 2)), 7)
             self.assertEqual(fan_in(torch.nn.Conv1d(4, 2, 3)), 12)
+            self.assertEqual(fan_in(torch.nn.GRUCell(7, 5)), 5)
+            self.assertEqual(fan_in(torch.nn.LSTM(7, 5)), 5)
             with self.assertRaisesRegex(HostError, "no start is known for weight of Own"):
                 self.s.module("own", Own(3, 2))
             self.s.module("own", Own(3, 2), starts={"weight": constant(1.0), "bias": constant(0.0)})
+            with self.assertRaisesRegex(HostError, "has no parameter wieght, .*: it has weight, bias"):
+                self.s.module("own", Own(3, 2), starts={"wieght": constant(1.0)})
             with self.assertRaisesRegex(HostError, "weight of Embedding has padding_idx 0"):
                 self.s.module("words", torch.nn.Embedding(4, 2, padding_idx=0))
 
