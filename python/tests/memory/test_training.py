@@ -87,8 +87,9 @@ def relative_difference(ours: bytes, theirs: bytes) -> float:
     return sum((x - y) ** 2 for x, y in zip(a, b)) ** 0.5 / norm if norm > 0 else float(list(a) != list(b))
 
 
-@unittest.skipIf(bool(SKIP), SKIP)
-class Training(unittest.TestCase):
+class Trainings(unittest.TestCase):
+    """A folder for runs of the program."""
+
     def setUp(self) -> None:
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -98,11 +99,29 @@ class Training(unittest.TestCase):
         self.environment = {**os.environ, "MNEME_PYTHON": sys.executable, "OMP_NUM_THREADS": "1",
                             "XDG_CACHE_HOME": str(self.folder / "cache")}
 
-    def run_program(self, *arguments: str) -> None:
-        done = subprocess.run([os.environ["MNEME_PROGRAM"], *arguments], capture_output=True, text=True, check=False,
+    def run_command(self, *words: str, given: str = "") -> str:
+        """What a program prints. Fails where it fails."""
+        done = subprocess.run(words, input=given, capture_output=True, encoding="utf-8", errors="backslashreplace", check=False,
                               env=self.environment, cwd=self.folder)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done.stdout
 
+    def run_program(self, *arguments: str, given: str = "") -> str:
+        return self.run_command(os.environ["MNEME_PROGRAM"], *arguments, given=given)
+
+    def refusal_of(self, *arguments: str) -> str:
+        """What the program prints where it fails."""
+        done = subprocess.run([os.environ["MNEME_PROGRAM"], *arguments], capture_output=True, text=True, check=False, env=self.environment,
+                              cwd=self.folder)
+        self.assertNotEqual(done.returncode, 0, done.stdout)
+        return done.stderr
+
+    def checkpoint(self, run: str) -> dict[str, tuple[str, bytes]]:
+        return tensors_of(max((self.folder / run / "checkpoints").glob("*.safetensors")))
+
+
+@unittest.skipIf(bool(SKIP), SKIP)
+class Training(Trainings):
     def train(self, plugin: str, options: str = "", *settings: str) -> dict[str, tuple[str, bytes]]:
         """The last checkpoint of a training in a folder of its own."""
         name = f"run{sum(1 for _ in self.folder.glob('*.toml'))}"
@@ -110,9 +129,6 @@ class Training(unittest.TestCase):
             EXPERIMENT.format(plugins=self.examples, plugin=plugin, options=options))
         self.run_program("train", f"{name}.toml", "--run", name, "--checked", *settings)
         return self.checkpoint(name)
-
-    def checkpoint(self, run: str) -> dict[str, tuple[str, bytes]]:
-        return tensors_of(max((self.folder / run / "checkpoints").glob("*.safetensors")))
 
     def compare(self, name: str, options: str = "", tolerance: float = 0.0) -> None:
         if not (self.examples / f"{name}.so").is_file():
