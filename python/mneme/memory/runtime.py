@@ -82,6 +82,10 @@ def _with_same_torch(what: str, place: Optional[tuple[str, int]], function: Call
 _numbers = itertools.count(1)
 _own_files: set[str] = set()
 
+PACKED = "<packed>"
+"""The folder in `__file__` of a memory's modules, which run without the folder that they were packed from: another machine,
+or a change of what lies there, would give other numbers under the same checksum."""
+
 
 class _Files:
     """The files of one build of a memory, as modules of their own: another build, or another memory with a module of the
@@ -102,13 +106,14 @@ class _Files:
         name, source, is_package = self.files.get(module, ("", "", True))
         made = types.ModuleType(f"{self.prefix}.{module}")
         if name:  # a folder alone has none: inspect, and with it torch, fails at an empty one
-            made.__file__ = name
+            made.__file__ = path = f"{PACKED}/{name}"
         made.__package__ = module if is_package else parent
         made.__builtins__ = {**vars(builtins), "__import__": self.find}  # type: ignore[attr-defined]
         self.modules[module] = sys.modules[made.__name__] = made
         if name:
             _own_files.add(name)
-            linecache.cache[name] = (len(source), None, source.splitlines(True), name)
+            for known in (name, path):
+                linecache.cache[known] = (len(source), None, source.splitlines(True), known)
             exec(compile(source, name, "exec", dont_inherit=True), made.__dict__)
         if parent:
             setattr(self.modules[parent], last, made)
@@ -183,6 +188,9 @@ def describe_error(error: BaseException) -> tuple[int, str, int, str]:
         return error.code, file, line, str(error)
     is_memory = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    if isinstance(error, OSError) and PACKED in str(error.filename):
+        text += ("; a memory runs packed into a plugin file and has no folder: write what it reads into a module, or give its "
+                 "path in an option of text")
     return errors.OUT_OF_MEMORY if is_memory else errors.INTERNAL, file, line, text
 
 

@@ -60,6 +60,12 @@ class Errors(unittest.TestCase):
             return runtime.describe_error(error)
         self.fail("no error")
 
+    def test_a_file_beside_it_is_not_there(self) -> None:
+        _, file, line, text = self.described("from pathlib import Path\n(Path(__file__).resolve().parent / 'table.csv').read_text()\n")
+        self.assertEqual((file, line), ("place.py", 2))
+        self.assertIn("<packed>/table.csv", text)
+        self.assertIn("runs packed into a plugin file and has no folder", text)
+
     def test_name_the_innermost_line_of_the_memory(self) -> None:
         text = "import json\n\n\ndef f():\n    json.loads('{')\n"
         code, file, line, words = self.described(text)
