@@ -12,7 +12,8 @@ Parts, each under 90 seconds on an H100:
   smollm      configs/speed/smollm.toml: the shape of SmolLM2-135M, grouped keys, 16 x 1,024
   gpt2_cache  GPT-2 with a cache of 1,024 rows over itself without memory
   sorting     configs/sorting/4000.toml with each memory, over itself without one
-  generation  GPT-2, 1 and 16 samples at once, against PyPI transformers with its default and its static cache
+  generation  GPT-2, 1 and 16 samples at once, with recorded steps over itself without, and against PyPI transformers with its
+              default and its static cache
   official    enwik8 against kimiyoung/transformer-xl in a CHECKOUT, eager and compiled, which --official adds
 
 The rival of a training is rivals/one_page_of_pytorch.py under torch.compile. All train in bf16, with the same weights (a
@@ -308,21 +309,28 @@ def generation(bench):
     run, checkpoint, model = bench.start_of(experiment)
     length, tokens = (8, 16) if bench.options.small else (PROMPT, GENERATED)
     prompt = random.Random(3).choices(range(job["vocabulary"]), k=length)
-    rows, results = [], {}
+    rows, results, own = [], {}, {}
     for samples in SAMPLES:
-        result, used = bench.mneme("generate", run, "--prompt-ids", ",".join(map(str, prompt)), "--tokens", tokens, "--samples",
-                                   samples, "--greedy", "--segment", length + tokens, "--set=eval.precision=bf16")
-        peak = result.get("peak_device_bytes") if bench.options.device != "cpu" else used.peak_bytes
-        results[samples] = [each["ids"] for each in result["samples"]]
-        rows.append(row("generation", f"mneme, {samples}", samples, result["seconds"] / tokens, peak_bytes=peak,
-                        bandwidth_share=result.get("speed", {}).get("bandwidth_share")))
+        for replay in ("off", "on"):
+            result, used = bench.mneme("generate", run, "--prompt-ids", ",".join(map(str, prompt)), "--tokens", tokens, "--samples",
+                                       samples, "--greedy", "--segment", length + tokens, "--set=eval.precision=bf16",
+                                       f"--set=generate.replay={replay}")
+            peak = result.get("peak_device_bytes") if bench.options.device != "cpu" else used.peak_bytes
+            ids = [each["ids"] for each in result["samples"]]
+            ours = row("generation", f"mneme, {'recorded, ' if replay == 'on' else ''}{samples}", samples, result["seconds"] / tokens,
+                       peak_bytes=peak, bandwidth_share=result.get("speed", {}).get("bandwidth_share"))
+            if replay == "on":
+                ours["ratio"] = ours["tokens_per_second"] / own[samples]["tokens_per_second"]
+                ours["agreeing_tokens"] = agreeing(results[samples], ids)
+            else:
+                own[samples], results[samples] = ours, ids
+            rows.append(ours)
     if subprocess.run([bench.options.python, "-c", "import transformers"], capture_output=True).returncode != 0:
         print(f"generation: {bench.options.python} has no transformers, so mneme has no rival", flush=True)
         return rows
     asked = {**job, "model": model, "checkpoint": checkpoint, "prompt": prompt, "tokens": tokens, "samples": SAMPLES,
              "precision": "bf16", "caches": ["dynamic"] if bench.options.small else ["dynamic", "static"]}
     out, used = bench.python("page_code.py", "generate", asked)
-    own = {samples: each for samples, each in zip(SAMPLES, rows)}
     for each in out["generations"]:
         samples = each["samples"]
         theirs = row("generation", f"transformers, {each['cache']} cache, {samples}", samples, each["seconds"] / (tokens - 1),

@@ -77,6 +77,20 @@ class Compare(unittest.TestCase):
         self.assertEqual(compare_gpu.agreeing([[1, 2, 3], [1, 2, 3]], [[1, 2, 3], [1, 9, 3]]), 1)
         self.assertEqual(compare_gpu.agreeing([[1, 2]], [[1, 2]]), 2)
 
+    def test_recorded_steps_are_over_others(self):
+        def generate(*words):
+            is_recorded = "--set=generate.replay=on" in words
+            ids = [[1, 2, 4 if is_recorded else 3]]
+            return {"seconds": 1.0 if is_recorded else 2.0, "samples": [{"ids": each} for each in ids]}, SimpleNamespace(peak_bytes=5)
+        bench = SimpleNamespace(options=SimpleNamespace(small=True, device="cpu", python="python"), mneme=generate,
+                                prepared=lambda *_: (None, {"vocabulary": 5}), start_of=lambda _: ("run", "checkpoint", "model"))
+        absent = mock.patch.object(compare_gpu.subprocess, "run", lambda *_, **__: SimpleNamespace(returncode=1))
+        with absent, contextlib.redirect_stdout(io.StringIO()):
+            rows = compare_gpu.generation(bench)
+        self.assertEqual([each["side"] for each in rows], ["mneme, 1", "mneme, recorded, 1", "mneme, 16", "mneme, recorded, 16"])
+        self.assertEqual([each["ratio"] for each in rows], [None, 2.0, None, 2.0])
+        self.assertEqual(rows[1]["agreeing_tokens"], 2)
+
     def test_experiments_are_written_as_they_are_read(self):
         for file in ("wt103_base.toml", "speed/gpt2.toml", "speed/smollm.toml", "sorting/memory/continuous_ltm.toml"):
             tables = tomllib.loads((ROOT / "configs" / file).read_text())
