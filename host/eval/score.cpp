@@ -12,25 +12,28 @@
 namespace mneme::eval {
 namespace {
 
-// Rows [first, first + lanes) of given ids, cut into segments; all rows are as long as each other.
+// Rows [first, first + lanes) of given ids, cut into segments, to the end of the longest one.
 class RowStream final : public data::Stream {
  public:
   RowStream(const TokenRows& tokens, std::int64_t first, std::int64_t lanes, std::int64_t length)
-      : tokens_(tokens), first_(first), lanes_(lanes), length_(length) {}
+      : tokens_(tokens), first_(first), lanes_(lanes), length_(length) {
+    for (std::int64_t b = 0; b < lanes; ++b) longest_ = std::max(longest_, row_length(b));
+  }
 
   bool next(data::TokenSegment& segment) override {
-    if (next_ >= tokens_.columns) return false;
-    const std::int64_t count = std::min(length_, tokens_.columns - next_);
+    if (next_ >= longest_) return false;
+    const std::int64_t count = std::min(length_, longest_ - next_);
     segment.prepare(lanes_, count, false);
     for (std::int64_t b = 0; b < lanes_; ++b) {
       const auto from = static_cast<std::ptrdiff_t>((first_ + b) * tokens_.columns + next_);
       const auto to = static_cast<std::ptrdiff_t>(b * count);
-      std::copy_n(tokens_.input.begin() + from, count, segment.inputs.begin() + to);
-      std::copy_n(tokens_.target.begin() + from, count, segment.targets.begin() + to);
-      segment.valid[static_cast<std::size_t>(b)] = count;
+      const std::int64_t valid = std::clamp<std::int64_t>(row_length(b) - next_, 0, count);
+      std::copy_n(tokens_.input.begin() + from, valid, segment.inputs.begin() + to);
+      std::copy_n(tokens_.target.begin() + from, valid, segment.targets.begin() + to);
+      segment.valid[static_cast<std::size_t>(b)] = valid;
       segment.reset[static_cast<std::size_t>(b)] = next_ == 0 ? 1 : 0;
-      segment.document[static_cast<std::size_t>(b)] = first_ + b;
-      segment.offset[static_cast<std::size_t>(b)] = next_;
+      segment.document[static_cast<std::size_t>(b)] = valid == 0 ? -1 : first_ + b;
+      segment.offset[static_cast<std::size_t>(b)] = valid == 0 ? -1 : next_;
     }
     segment.index = next_ / length_;
     next_ += count;
@@ -42,15 +45,21 @@ class RowStream final : public data::Stream {
     next_ = position[0];
   }
   std::int64_t segments_per_epoch() const override {
-    return (tokens_.columns + length_ - 1) / length_;
+    return (longest_ + length_ - 1) / length_;
   }
-  std::int64_t targets_per_epoch() const override { return lanes_ * tokens_.columns; }
+  std::int64_t targets_per_epoch() const override { return lanes_ * longest_; }
 
  private:
+  [[nodiscard]] std::int64_t row_length(std::int64_t lane) const {
+    if (tokens_.lengths.empty()) return tokens_.columns;
+    return tokens_.lengths[static_cast<std::size_t>(first_ + lane)];
+  }
+
   const TokenRows& tokens_;
   std::int64_t first_;
   std::int64_t lanes_;
   std::int64_t length_;
+  std::int64_t longest_ = 0;
   std::int64_t next_ = 0;
 };
 
@@ -88,24 +97,27 @@ TokenRows next_tokens(const data::IdRows& ids) {
   return out;
 }
 
-// Scores rows [first, first + lanes) into their places of `nll`.
+// Scores rows [first, first + lanes) into their places of `found`.
 void score_rows(backbone::Model& model, memory::Stack& stack, const TokenRows& tokens,
                 const ScoreOptions& options, std::int64_t first, std::int64_t lanes,
-                std::vector<double>& nll) {
+                RowScores& found) {
   RowStream stream(tokens, first, lanes, options.segment);
   Options evaluation;
   evaluation.lanes = lanes;
   evaluation.use_cache = options.use_cache;
   evaluation.streams.resize(static_cast<std::size_t>(lanes));
-  std::iota(evaluation.streams.begin(), evaluation.streams.end(),
-            static_cast<std::uint64_t>(first));
+  if (!options.shares_stream) {
+    std::iota(evaluation.streams.begin(), evaluation.streams.end(),
+              static_cast<std::uint64_t>(first));
+  }
   std::int64_t done = 0;
   evaluation.on_segment = [&](const data::TokenSegment& segment,
                               const scores::SegmentLosses& losses) {
     for (std::int64_t b = 0; b < lanes; ++b) {
-      std::copy_n(losses.nll.begin() + static_cast<std::ptrdiff_t>(b * segment.length),
-                  segment.length,
-                  nll.begin() + static_cast<std::ptrdiff_t>((first + b) * tokens.columns + done));
+      const auto from = static_cast<std::ptrdiff_t>(b * segment.length);
+      const auto to = static_cast<std::ptrdiff_t>((first + b) * tokens.columns + done);
+      std::copy_n(losses.nll.begin() + from, segment.length, found.nll.begin() + to);
+      std::copy_n(losses.correct.begin() + from, segment.length, found.correct.begin() + to);
     }
     done += segment.length;
     if (options.on_progress) options.on_progress(first, first * tokens.columns + lanes * done);
@@ -137,8 +149,8 @@ TokenRows read_token_rows(const std::filesystem::path& path, std::int64_t vocabu
   return out;
 }
 
-std::vector<double> score(backbone::Model& model, memory::Stack& stack, const TokenRows& tokens,
-                          const ScoreOptions& options) {
+RowScores score(backbone::Model& model, memory::Stack& stack, const TokenRows& tokens,
+                const ScoreOptions& options) {
   const auto require = [](const char* key, std::int64_t value) {
     if (value >= 1) return;
     throw_usage({.where = key,
@@ -148,22 +160,24 @@ std::vector<double> score(backbone::Model& model, memory::Stack& stack, const To
   };
   require("eval.segment", options.segment);
   require("eval.lanes", options.lanes);
-  std::vector<double> nll(static_cast<std::size_t>(tokens.rows * tokens.columns), 0.0);
+  const auto places = static_cast<std::size_t>(tokens.rows * tokens.columns);
+  RowScores found{.nll = std::vector<double>(places, 0.0),
+                  .correct = std::vector<std::uint8_t>(places, 0)};
   for (std::int64_t first = 0; first < tokens.rows; first += options.lanes) {
     const std::int64_t lanes = std::min(options.lanes, tokens.rows - first);
     const auto begin = tokens.target.begin() + static_cast<std::ptrdiff_t>(first * tokens.columns);
     const auto end = begin + static_cast<std::ptrdiff_t>(lanes * tokens.columns);
     const bool asks = std::any_of(begin, end, [](auto id) { return id != data::kNoTarget; });
-    if (asks) score_rows(model, stack, tokens, options, first, lanes, nll);
+    if (asks) score_rows(model, stack, tokens, options, first, lanes, found);
   }
-  return nll;
+  return found;
 }
 
 ScoredFile score_file(backbone::Model& model, memory::Stack& stack,
                       const std::filesystem::path& input, const ScoreOptions& options) {
   const TokenRows tokens = read_token_rows(input, model.vocabulary());
   ScoredFile scored{.rows = tokens.rows, .columns = tokens.columns, .nll = {}};
-  scored.nll = score(model, stack, tokens, options);
+  scored.nll = score(model, stack, tokens, options).nll;
   scored.targets = std::count_if(tokens.target.begin(), tokens.target.end(),
                                  [](std::int64_t id) { return id != data::kNoTarget; });
   scored.sum = std::accumulate(scored.nll.begin(), scored.nll.end(), 0.0);

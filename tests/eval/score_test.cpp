@@ -38,7 +38,7 @@ std::vector<double> scores(run::Runtime& runtime, const TokenRows& rows, std::in
   options.segment = segment;
   options.lanes = lanes;
   options.use_cache = use_cache;
-  return score(runtime.model(), runtime.stack(), rows, options);
+  return score(runtime.model(), runtime.stack(), rows, options).nll;
 }
 
 void expect_near(const std::vector<double>& a, const std::vector<double>& b, double tolerance) {
@@ -69,6 +69,32 @@ TEST(Score, OfALaneDoesNotDependOnItsNeighbours) {
     const auto together = scores(runtime, rows, 6, 5);
     expect_near(scores(runtime, rows, 6, 1), together, 1e-12);
     expect_near(scores(runtime, rows, 6, 2), together, 1e-12);  // groups of 2, 2 and 1
+  }
+}
+
+// Rows of other lengths beside it change nothing in a row but where products round.
+TEST(Score, OfARowThatEndsEarlierIsThatOfTheRowAlone) {
+  for (const std::string& tiers : {std::string(), xl_cache(10), xl_cache(10) + infini()}) {
+    run::Runtime runtime(small_experiment(tiers), {});
+    TokenRows rows = random_rows(4, 23);
+    rows.lengths = {23, 4, 13, 1};
+    ScoreOptions options{.segment = 6, .lanes = 4, .shares_stream = true};
+    const RowScores together = score(runtime.model(), runtime.stack(), rows, options);
+    for (std::int64_t row = 0; row < rows.rows; ++row) {
+      SCOPED_TRACE(row);
+      const std::int64_t length = rows.lengths[static_cast<std::size_t>(row)];
+      const auto begin = static_cast<std::ptrdiff_t>(row * rows.columns);
+      TokenRows alone{.rows = 1, .columns = length, .input = {}, .target = {}};
+      alone.input.assign(rows.input.begin() + begin, rows.input.begin() + begin + length);
+      alone.target.assign(rows.target.begin() + begin, rows.target.begin() + begin + length);
+      const RowScores one = score(runtime.model(), runtime.stack(), alone, options);
+      for (std::int64_t i = 0; i < rows.columns; ++i) {
+        const auto at = static_cast<std::size_t>(row * rows.columns + i);
+        const auto place = static_cast<std::size_t>(i);
+        EXPECT_NEAR(together.nll[at], i < length ? one.nll[place] : 0.0, 1e-12) << i;
+        EXPECT_EQ(together.correct[at], i < length ? one.correct[place] : 0) << i;
+      }
+    }
   }
 }
 
