@@ -76,7 +76,7 @@ at::Tensor TokenFeeder::step(const at::Tensor& ids) {
   }
   const at::Tensor top = open_->step(sent(ids), sent(types_of(ids)));
   count_step(ids);
-  return top.select(1, ids.size(1) - 1);
+  return top;
 }
 
 void TokenFeeder::count_step(const at::Tensor& ids) {
@@ -96,13 +96,16 @@ void TokenFeeder::close() {
   steps_.clear();
 }
 
-at::Tensor TokenFeeder::feed(const at::Tensor& ids, std::int64_t segment) {
+at::Tensor TokenFeeder::feed(const at::Tensor& ids, std::int64_t segment,
+                             const std::function<void(const at::Tensor& top)>& on_step) {
   const at::NoGradGuard no_grad;
   at::Tensor last;
   for (std::int64_t from = 0; from < ids.size(1);) {
     if (open_ && held() >= segment) close();
     const std::int64_t n = std::min(ids.size(1) - from, segment - held());
-    last = step(ids.narrow(1, from, n));
+    const at::Tensor top = step(ids.narrow(1, from, n));
+    if (on_step) on_step(top);
+    last = top.select(1, n - 1);
     from += n;
     if (held() >= segment) close();
   }
@@ -231,6 +234,16 @@ void Generator::check_one_sample(const char* what) const {
                .hint = "use --samples 1"});
 }
 
+void Generator::check_vocabulary(const std::vector<std::int32_t>& ids, const char* what) const {
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] >= 0 && ids[i] < model_.vocabulary()) continue;
+    throw_usage({.where = str(what, ", token ", i + 1),
+                 .failed = "the vocabulary has no such id",
+                 .expected = str("0 to ", model_.vocabulary() - 1),
+                 .got = str(ids[i])});
+  }
+}
+
 void Generator::check_ids(const std::vector<std::int32_t>& ids) const {
   if (ids.empty() && !pending_.defined()) {
     const bool has_text = tokens() > 0;
@@ -243,13 +256,7 @@ void Generator::check_ids(const std::vector<std::int32_t>& ids) const {
                      ? "give a text with --prompt, or a line with --chat"
                      : "give a text with --prompt or --prompt-file; a model needs a first token"});
   }
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    if (ids[i] >= 0 && ids[i] < model_.vocabulary()) continue;
-    throw_usage({.where = str("prompt, token ", i + 1),
-                 .failed = "the vocabulary has no such id",
-                 .expected = str("0 to ", model_.vocabulary() - 1),
-                 .got = str(ids[i])});
-  }
+  check_vocabulary(ids, "prompt");
   if (stack_.is_empty() && !ids.empty() && !options_.takes_forgotten_prompts)
     check_prompt_fits(static_cast<std::int64_t>(ids.size()));
 }

@@ -66,9 +66,11 @@ class TokenFeeder {
   void step_evenly(EvenStepRunner runner) { runner_ = std::move(runner); }
   // Feeds ids [B,n], on the CPU or on the model's device, in steps that end where a segment has
   // `segment` tokens; there it is closed. An open segment that already has this number is closed
-  // first. Returns the last layer's output after the newest token, [B,D]. Errors: what the model
-  // and hooks throw.
-  at::Tensor feed(const at::Tensor& ids, std::int64_t segment);
+  // first. Returns the last layer's output after the newest token, [B,D]; on_step, where there is
+  // one, gets that of the tokens of every step, [B,m,D], in their order. Errors: what the model and
+  // hooks throw.
+  at::Tensor feed(const at::Tensor& ids, std::int64_t segment,
+                  const std::function<void(const at::Tensor& top)>& on_step = nullptr);
   // The same for one token of each lane, ids [B,1]: gives after(output), which reads `inputs`, on
   // the model's device, and tensors that stay what they are.
   using AfterStep = std::function<std::vector<at::Tensor>(const at::Tensor& top)>;
@@ -91,6 +93,7 @@ class TokenFeeder {
   void return_to(Mark mark);
 
  private:
+  // The last layer's output of the step's tokens, [B,n,D].
   at::Tensor step(const at::Tensor& ids);
   void count_step(const at::Tensor& ids);
   [[nodiscard]] at::Tensor sent(const at::Tensor& t) const;  // to the model's device
@@ -132,6 +135,12 @@ struct Options {
   bool takes_forgotten_prompts = false;
 };
 
+// What a model says of a token of a given text.
+struct ScoredToken {
+  double nll = 0.0;         // nats
+  bool is_correct = false;  // it is the likeliest one
+};
+
 // Called with every token, in the order of draws; returning false ends that sample, an exception
 // ends the generation.
 using OnToken = std::function<bool(std::int64_t sample, std::int32_t id)>;
@@ -168,6 +177,11 @@ class Generator {
   // Begins a text with pieces that are segments of their own; the last one, which must be shorter
   // than a segment, stays open. Errors as prompt().
   void prompt_pieces(const std::vector<std::vector<std::int32_t>>& pieces);
+  // The next tokens of the text, which become a part of it, and what the model says of each: of the
+  // first token of a text nothing. The losses are those of an evaluation of the whole text in the
+  // same segments, wherever calls divide it. One sample only. Errors: Error (kUsage) for ids that
+  // the vocabulary lacks; Error (kRun) for a loss that is not finite.
+  [[nodiscard]] std::vector<ScoredToken> score(const std::vector<std::int32_t>& ids);
   // Takes the newest token back, which no step has read yet: a mark that ended an answer.
   void take_back() { pending_ = at::Tensor(); }
   // Continues as `samples` texts with the same beginning. One sample only, after a prompt.
@@ -192,6 +206,7 @@ class Generator {
  private:
   [[nodiscard]] std::int64_t pending_count() const { return pending_.defined() ? 1 : 0; }
   void check_one_sample(const char* what) const;
+  void check_vocabulary(const std::vector<std::int32_t>& ids, const char* what) const;
   void check_ids(const std::vector<std::int32_t>& ids) const;
   void check_prompt_fits(std::int64_t ids) const;
   // Feeds the newest token and draws the next n: ids [B,n], on the CPU, -1 without a distribution.

@@ -57,6 +57,35 @@ class Generation : public testing::TestWithParam<Memory> {
   }
 };
 
+// However calls divide a text, its losses are those of an evaluation in the same segments.
+TEST_P(Generation, ScoresATextInPartsAsAnEvaluationOfTheWhole) {
+  backbone::MemorySession session = session_with(GetParam());
+  const Ids text = random_prompt(5, 20);
+  Generator generator(*session.model, session.stack, {.segment = 6});
+  std::vector<ScoredToken> scored;
+  for (const auto& [from, to] : {std::pair{0, 1}, {1, 4}, {4, 15}, {15, 15}, {15, 20}}) {
+    for (const ScoredToken& one : generator.score(Ids(text.begin() + from, text.begin() + to)))
+      scored.push_back(one);
+  }
+  ASSERT_EQ(scored.size(), text.size() - 1);
+  EXPECT_EQ(generator.tokens(), 20);
+  const at::NoGradGuard no_grad;
+  memory::StackState state = session.fresh(1, memory::Phase::kEvaluation);
+  const at::Tensor all = at::tensor(text, at::kInt).to(at::kLong).unsqueeze(0);
+  std::size_t place = 0;
+  for (const std::int64_t n : {6, 6, 6, 1}) {
+    const auto from = static_cast<std::int64_t>(place);
+    const backbone::Batch batch{all.narrow(1, from, n), all.narrow(1, from + 1, n), {}};
+    const backbone::Output out =
+        eval::run_segment(*session.model, session.stack, state, batch,
+                          {.forward = {.wants_correct = true}});
+    for (std::int64_t i = 0; i < n; ++i, ++place) {
+      EXPECT_NEAR(scored[place].nll, out.nll[0][i].item<double>(), 1e-10) << place;
+      EXPECT_EQ(scored[place].is_correct, out.correct[0][i].item<bool>()) << place;
+    }
+  }
+}
+
 // A model without a memory reads no further back than its segment, so its prompt is shorter.
 TEST_P(Generation, EqualsTheEvaluationOfItsTextInTheSameSegments) {
   const bool has_memory = GetParam().name != "none";
