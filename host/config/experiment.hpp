@@ -375,7 +375,7 @@ struct TrainConfig {
   std::int64_t bucket_mb = 25;
   GradientPrecision gradients = GradientPrecision::kFull;
   bool shard_optimizer = false;
-  Replay replay = Replay::kAuto;     // auto = off
+  Replay replay = Replay::kAuto;     // auto = off, until it has been measured on a GPU
   std::int64_t replay_check = 1000;  // windows between comparisons with the hooks; 0 = never
   std::int64_t early_stop = 0;  // evaluations without a lower loss that end the training; 0 = off
   std::int64_t keep_checkpoints = 2;  // newest ones kept, beside the best; at least 1

@@ -312,16 +312,12 @@ std::unique_ptr<tensor::Recorder> Trainer::new_recorder() const {
     if (ranks_.is_writer()) log_info("train.replay: nothing is recorded where several ranks train");
     return nullptr;
   }
-  if (!runtime_->device().is_cpu()) {
-    log_info("train.replay: nothing is recorded on a GPU, whose kernels no trace holds");
-    return nullptr;
-  }
   return std::make_unique<tensor::Recorder>(
       tensor::RecorderNames{
           .key = "train.replay",
           .work = "window",
           .remedy = "train with train.replay = \"off\" from an earlier checkpoint"},
-      train.replay_check);
+      train.replay_check, runtime_->device());
 }
 
 StepSums Trainer::run_passes() {

@@ -15,7 +15,7 @@ namespace mneme::test {
 // What was done with graphs, and what is wrong with them.
 struct FakeGraphs {
   int captures = 0, launches = 0, ended = 0;
-  bool has_no_memory = false;    // a capture fails
+  bool has_no_memory = false;     // a capture fails
   bool launches_nothing = false;  // results stay those of the capture
 };
 

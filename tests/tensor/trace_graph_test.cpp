@@ -136,7 +136,8 @@ TEST(TraceGraph, IsWrongInAnOrderThatDivideRefuses) {
   }
   trace.add_output(result);
   TraceParts parts = divide(trace.writer(), at::kCPU);
-  EXPECT_THAT(parts.refusal, testing::HasSubstr("the CPU writes to what the device uses before it"));
+  EXPECT_THAT(parts.refusal,
+              testing::HasSubstr("the CPU writes to what the device uses before it"));
   test::FakeGraphs all;
   test::FakeGraphDevice device(all);
   TraceGraph graph(trace, parts, device, {x}, 1);

@@ -24,10 +24,12 @@ Tensor on_device(at::IntArrayRef sizes) {
 Tensor on_cpu(at::IntArrayRef sizes) { return at::empty(sizes, at::kDouble); }
 
 void draw(const Tensor& to) {
-  run_traced("draw", {}, {to}, [](const std::vector<Tensor>&, std::int64_t) {}, Capture::kAhead);
+  run_traced(
+      "draw", {}, {to}, [](const std::vector<Tensor>&, std::int64_t) {}, Capture::kAhead);
 }
 void kernel(const Tensor& from, const Tensor& to, Capture capture = Capture::kByTensors) {
-  run_traced("kernel", {from}, {to}, [](const std::vector<Tensor>&, std::int64_t) {}, capture);
+  run_traced(
+      "kernel", {from}, {to}, [](const std::vector<Tensor>&, std::int64_t) {}, capture);
 }
 
 struct Traced {
@@ -75,9 +77,10 @@ TEST(TraceParts, TakeNumbersOfTheCpuOnce) {
     static_cast<void>(x * there);
   });
   EXPECT_THAT(traced.refusal, IsEmpty());
-  EXPECT_THAT(traced.parts,
-              ElementsAre("once aten::empty.memory_format", "once aten::empty.memory_format",
-                          "once values from the CPU ", "once aten::copy_", "graph aten::mul.Tensor"));
+  EXPECT_THAT(
+      traced.parts,
+      ElementsAre("once aten::empty.memory_format", "once aten::empty.memory_format",
+                  "once values from the CPU ", "once aten::copy_", "graph aten::mul.Tensor"));
 }
 
 TEST(TraceParts, DrawAheadOfTheGraph) {
@@ -144,14 +147,15 @@ TEST(TraceParts, NameTheOperationThatNoGraphCanHold) {
                       })
                   .refusal,
               HasSubstr("the CPU writes to what the device uses before it: aten::copy_("));
-  EXPECT_THAT(divided(x,
-                      [&] {
-                        const Tensor number = on_cpu({});
-                        draw(number);
-                        static_cast<void>(x * number);
-                      })
-                  .refusal,
-              HasSubstr("a number of the CPU that may be another one next time: aten::mul.Tensor("));
+  EXPECT_THAT(
+      divided(x,
+              [&] {
+                const Tensor number = on_cpu({});
+                draw(number);
+                static_cast<void>(x * number);
+              })
+          .refusal,
+      HasSubstr("a number of the CPU that may be another one next time: aten::mul.Tensor("));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "host/tensor/torch.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/run/run_support.hpp"
+#include "tests/tensor/fake_graph_device.hpp"
 
 namespace mneme::train {
 namespace {
@@ -91,15 +92,20 @@ struct ReplayCase {
 class ReplayedTraining
     : public testing::TestWithParam<std::tuple<std::string, int, std::string, ReplayCase>> {};
 
+std::vector<std::string> settings_of(const ReplayedTraining::ParamType& made) {
+  const auto& [precision, segments, dropout, memory] = made;
+  return {"train.precision=" + precision,
+          str("train.bptt_segments=", segments),
+          "train.accumulate=2",
+          "train.warmup=0",
+          "model.dropout=" + dropout,
+          "model.attention_dropout=" + dropout,
+          "model.position=" + memory.position};
+}
+
 TEST_P(ReplayedTraining, HasTheBitsOfOneWithHooks) {
-  const auto& [precision, segments, dropout, memory] = GetParam();
-  const std::vector<std::string> settings = {"train.precision=" + precision,
-                                             str("train.bptt_segments=", segments),
-                                             "train.accumulate=2",
-                                             "train.warmup=0",
-                                             "model.dropout=" + dropout,
-                                             "model.attention_dropout=" + dropout,
-                                             "model.position=" + memory.position};
+  const ReplayCase& memory = std::get<3>(GetParam());
+  const std::vector<std::string> settings = settings_of(GetParam());
   const Lines lines;
   Trainer plain(small_experiment(memory.memory, settings), with_stream(text(72)));
   Trainer recorded(small_experiment(memory.memory, with_replay(settings)), with_stream(text(72)));
@@ -107,6 +113,20 @@ TEST_P(ReplayedTraining, HasTheBitsOfOneWithHooks) {
   EXPECT_THAT(lines.with("train.replay"), SizeIs(0)) << lines.with("train.replay").front();
   EXPECT_GT(recorded.recorder()->replays(), 0);
   EXPECT_EQ(plain.recorder(), nullptr);
+}
+
+// As a device's graphs do: what draws runs ahead, the rest is launched from memory of its own.
+TEST_P(ReplayedTraining, HasTheBitsOfOneWithHooksAsAGraph) {
+  const ReplayCase& memory = std::get<3>(GetParam());
+  const std::vector<std::string> settings = settings_of(GetParam());
+  const Lines lines;
+  const test::WithFakeGraphs graphs;
+  Trainer plain(small_experiment(memory.memory, settings), with_stream(text(72)));
+  Trainer recorded(small_experiment(memory.memory, with_replay(settings)), with_stream(text(72)));
+  expect_the_same(recorded, plain, 12);
+  EXPECT_THAT(lines.with("train.replay"), SizeIs(0)) << lines.with("train.replay").front();
+  EXPECT_GT(recorded.recorder()->launches(), 0);
+  EXPECT_EQ(recorded.recorder()->launches(), recorded.recorder()->replays());
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -128,7 +148,7 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 // Lanes that end early, and lanes that are reset, are keys of their own; they come again.
-TEST(Replay, HasTheBitsOfHooksWithResetLanesAndPadding) {
+void expect_the_bits_of_hooks_with_resets() {
   std::vector<data::TokenSegment> segments;
   for (std::uint64_t i = 0; i < 80; ++i) {
     data::TokenSegment segment = random_segment(4, 6, 8, i);
@@ -153,6 +173,31 @@ TEST(Replay, HasTheBitsOfHooksWithResetLanesAndPadding) {
   }
 }
 
+TEST(Replay, HasTheBitsOfHooksWithResetLanesAndPadding) { expect_the_bits_of_hooks_with_resets(); }
+
+TEST(Replay, HasTheBitsOfHooksWithResetLanesAndPaddingAsGraphs) {
+  const test::WithFakeGraphs graphs;
+  expect_the_bits_of_hooks_with_resets();
+  EXPECT_GT(graphs.all.launches, 4);
+  EXPECT_EQ(graphs.all.ended, graphs.all.captures);
+}
+
+// The step before shows it, and the training goes on with single operations.
+TEST(Replay, LeavesAGraphThatDoesNotSeeItsInputs) {
+  test::WithFakeGraphs graphs;
+  graphs.all.launches_nothing = true;
+  const std::vector<std::string> settings = {"train.warmup=0"};
+  const Lines lines;
+  Trainer plain(small_experiment(xl_cache(8), settings), with_stream(text(12)));
+  Trainer recorded(small_experiment(xl_cache(8), with_replay(settings)), with_stream(text(12)));
+  expect_the_same(recorded, plain, 12);
+  EXPECT_GT(recorded.recorder()->replays(), 0);
+  EXPECT_EQ(recorded.recorder()->launches(), 0);
+  EXPECT_THAT(lines.with("train.replay"),
+              ElementsAre(AllOf(HasSubstr("the operations of a window are run again one by one"),
+                                HasSubstr("the first launch of a graph gave other numbers"))));
+}
+
 TEST(Replay, GoesOnAfterACheckpoint) {
   const test::TemporaryFolder folder;
   const std::vector<std::string> settings = {"train.bptt_segments=2", "train.accumulate=2",
@@ -168,6 +213,25 @@ TEST(Replay, GoesOnAfterACheckpoint) {
   EXPECT_EQ(second.recorder()->recordings(), 0U);
   expect_the_same(second, plain, 7);
   EXPECT_GT(second.recorder()->replays(), 0);
+}
+
+// A kernel of a plugin that does not say that it can be captured.
+TEST(Replay, RunsOneByOneAKernelThatNoGraphMayHold) {
+  const test::WithFakeGraphs graphs;
+  const std::vector<std::string> settings = {"train.warmup=0"};
+  const auto experiment = [](const std::vector<std::string>& with) {
+    config::Experiment out = small_experiment(tier("test_flawed"), with);
+    out.memory.plugins.emplace_back(MNEME_BINARY_DIR "/tests/flawed_plugins");
+    return out;
+  };
+  const Lines lines;
+  Trainer plain(experiment(settings), with_stream(text(12)));
+  Trainer recorded(experiment(with_replay(settings)), with_stream(text(12)));
+  expect_the_same(recorded, plain, 12);
+  EXPECT_GT(recorded.recorder()->replays(), 0);
+  EXPECT_EQ(graphs.all.captures, 0);
+  EXPECT_THAT(lines.with("train.replay"),
+              ElementsAre(HasSubstr("does not say that it can be captured: kernel ")));
 }
 
 // The planted faults of the checks replay.trace and replay.numbers.

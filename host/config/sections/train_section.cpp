@@ -178,10 +178,12 @@ void list_train(Fields& keys, TrainConfig& train, const DataConfig& data) {
                train.shard_optimizer);
   }
   if (keys.lists(train.replay != none.replay)) {
-    keys.field({"replay",
-                "the operations of a step are recorded, and run again without hooks; on a CPU for "
-                "finding faults of plugins: nothing becomes faster; auto = off"},
-               train.replay);
+    keys.field(
+        {"replay",
+         "the operations of a step are recorded, and run again without hooks, on a GPU as one "
+         "CUDA graph; on a CPU for finding faults of plugins: nothing becomes faster; auto = "
+         "off, until it has been measured on a GPU"},
+        train.replay);
   }
   if (keys.lists(train.replay_check != none.replay_check)) {
     keys.field(

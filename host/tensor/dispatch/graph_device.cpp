@@ -40,8 +40,8 @@ struct CudaGraphFunctions {
       return str("the program knows the graphs of LibTorch 2.11, and this is ", TORCH_VERSION);
     std::string missing;
     const auto set = [&](auto& function, const char* name) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(
-          dlsym(RTLD_DEFAULT, name));
+      function =
+          reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(RTLD_DEFAULT, name));
       if (function == nullptr && missing.empty()) missing = name;
     };
     set(construct, "_ZN2at4cuda9CUDAGraphC1Eb");
@@ -202,7 +202,8 @@ std::unique_ptr<GraphDevice> new_graph_device(c10::Device device, std::string& r
   return std::make_unique<CudaGraphDevice>(functions, device);
 }
 
-WithGraphDevices::WithGraphDevices(Maker maker) : before_(std::exchange(for_cpu, std::move(maker))) {}
+WithGraphDevices::WithGraphDevices(Maker maker)
+    : before_(std::exchange(for_cpu, std::move(maker))) {}
 WithGraphDevices::~WithGraphDevices() { for_cpu = std::move(before_); }
 
 }  // namespace mneme::tensor

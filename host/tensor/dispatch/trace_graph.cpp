@@ -145,8 +145,7 @@ std::vector<at::Tensor> TraceGraph::launch(const std::vector<at::Tensor>& inputs
     if (inputs_[i].defined()) once(inputs_[i], inputs_[i]).copy_(once(inputs[i], inputs[i]));
   }
   const NumberedTensors prepared = run_ahead(inputs, ahead);
-  for (const Passed& passed : passed_)
-    passed.row.copy_(row_of(prepared.at(passed.number)));
+  for (const Passed& passed : passed_) passed.row.copy_(row_of(prepared.at(passed.number)));
   graph_->launch();
   return results(prepared);
 }

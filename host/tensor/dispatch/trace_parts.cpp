@@ -39,7 +39,8 @@ class Division {
   static std::size_t at(std::int64_t number) { return static_cast<std::size_t>(number); }
 
   [[nodiscard]] CallUse use_of(const Trace::Writer::Call& call) const {
-    CallUse out{.given = call.given(), .made = call.made(), .written = {}, .changed = {}, .touched = {}};
+    CallUse out{
+        .given = call.given(), .made = call.made(), .written = {}, .changed = {}, .touched = {}};
     for (const std::int64_t number : call.written) out.written.insert(memory(number));
     out.changed = out.written;
     for (const std::int64_t number : out.made) out.changed.insert(memory(number));
@@ -127,7 +128,7 @@ class Division {
   }
 
   [[nodiscard]] std::string refusal() const {
-    std::set<std::int64_t> made, fixed;    // tensors, by the graph and once
+    std::set<std::int64_t> made, fixed;  // tensors, by the graph and once
     std::set<std::int64_t> others(trace_.inputs.begin(), trace_.inputs.end());
     for (const auto& [number, t] : trace_.constants) others.insert(number);
     std::set<std::int64_t> used, changed;  // memories, by the graph so far
@@ -139,7 +140,8 @@ class Division {
       const auto refused = [&](const char* why) { return str(why, ": ", trace_.calls[c].text); };
       if (trace_.calls[c].capture == Capture::kNever)
         return refused("no graph may hold this kernel, which does not say that it can be captured");
-      if (std::ranges::any_of(use.written, is_in(inputs_))) return refused("an input is written to");
+      if (std::ranges::any_of(use.written, is_in(inputs_)))
+        return refused("an input is written to");
       if (parts_[c] != TracePart::kGraph) {
         if (std::ranges::any_of(use.given, [&](std::int64_t number) {
               return made.contains(number) || changed.contains(memory(number));

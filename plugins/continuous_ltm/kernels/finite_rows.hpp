@@ -50,7 +50,7 @@ struct FiniteRows {
   static constexpr const char* kName = "continuous_ltm_finite_rows";
   static constexpr uint32_t kInputs = 2;
   static constexpr uint32_t kOutputs = 1;
-  static constexpr uint32_t kFlags = mneme::kDeterministic;
+  static constexpr uint32_t kFlags = mneme::kCapturable | mneme::kDeterministic;
 
   void infer(mneme::KernelPlan& plan) const;
   void forward_cpu(const mneme::KernelCall& call) const;
