@@ -61,7 +61,7 @@ AddedRows Layer::add_attended(const at::Tensor& h, const at::Tensor& attended, d
     const at::Tensor sum = h + noise.apply(attended, dropout);
     return {is_pre_norm ? sum : weights_.norm(sum), {}};
   }
-  RowSum args{.h = h, .x = attended, .dropout = noise.draw(attended.sizes(), dropout)};
+  RowSum args{.h = h, .x = attended, .dropout = noise.draw(attended.sizes(), dropout, h.device())};
   if (!is_pre_norm) {
     args.following = {&weights_.norm, h.scalar_type()};
     args.wants_sum = false;
@@ -88,10 +88,12 @@ AddedRows Layer::feed_forward_by(const kernel::RowKernels& kernels, const LayerW
   shape.back() = settings_->ff;
   const at::Tensor inner =
       activated_rows(kernels, outer, weights.ff_in_bias, function_of(settings_->feed_forward),
-                     noise.draw(shape, dropout));
+                     noise.draw(shape, dropout, h.device()));
   const at::Tensor x = linear(inner, in_compute(weights.ff_out), {}, compute);
-  RowSum args{
-      .h = h, .x = x, .bias = weights.ff_out_bias, .dropout = noise.draw(h.sizes(), dropout)};
+  RowSum args{.h = h,
+              .x = x,
+              .bias = weights.ff_out_bias,
+              .dropout = noise.draw(h.sizes(), dropout, h.device())};
   args.following = is_pre_norm ? following : FollowingNorm{&weights.ff_norm, h.scalar_type()};
   args.wants_sum = is_pre_norm;
   const AddedRows out = added_rows(kernels, args);

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "host/backbone/rows/rows.hpp"
@@ -133,6 +134,26 @@ std::uint64_t kept_bits(double p, const at::TensorOptions& options) {
   return bits;
 }
 
+void draw_by(const kernel::RowKernels& kernels, const at::Tensor& mask, double p, const Runs& runs,
+             const kernel::Dropout& dropout) {
+  const c10::DeviceGuard current(mask.device());
+  check_rows(kernels.mask({.entries = mask.numel(),
+                           .length = std::max<std::int64_t>(runs.length, 1),
+                           .stride = runs.stride,
+                           .bytes = static_cast<std::int64_t>(mask.element_size()),
+                           .kept = kept_bits(p, mask.options()),
+                           .dropout = dropout,
+                           .out = mask.mutable_data_ptr()},
+                          tensor::stream_of(mask.device())));
+}
+
+StreamKey stream_of_mask(std::uint64_t seed, std::uint64_t position, std::uint64_t draw) {
+  const std::array<KeyPart, 3> parts = {"dropout", position, draw};
+  return StreamKey::derive(seed, parts);
+}
+
+constexpr std::int64_t kStoredStreams = 256;  // of masks, made and brought to the device together
+
 }  // namespace
 
 at::Tensor dropout_mask(at::IntArrayRef shape, const at::TensorOptions& options, double p,
@@ -140,20 +161,12 @@ at::Tensor dropout_mask(at::IntArrayRef shape, const at::TensorOptions& options,
   const at::NoGradGuard no_grad;
   const at::Device device = options.device();
   const Runs runs = runs_of(shape, dim, lanes);
-  const std::uint64_t bits = kept_bits(p, options);
   if (const kernel::RowKernels* const kernels = tensor::row_kernels(device)) {
-    const c10::DeviceGuard current(device);
     const at::Tensor mask = at::empty(shape, options);
-    check_rows(kernels->mask({.entries = mask.numel(),
-                              .length = std::max<std::int64_t>(runs.length, 1),
-                              .stride = runs.stride,
-                              .bytes = static_cast<std::int64_t>(mask.element_size()),
-                              .kept = bits,
-                              .dropout = dropout_of(stream, p, runs.first),
-                              .out = mask.mutable_data_ptr()},
-                             tensor::stream_of(device)));
+    draw_by(*kernels, mask, p, runs, dropout_of(stream, p, runs.first));
     return mask;
   }
+  const std::uint64_t bits = kept_bits(p, options);
   if (device.is_meta()) return at::empty(shape, options);
   at::Tensor mask = at::empty(shape, options.device(at::kCPU));
   switch (mask.element_size()) {
@@ -169,49 +182,105 @@ at::Tensor dropout_mask(at::IntArrayRef shape, const at::TensorOptions& options,
   return tensor::to_device(mask, device);
 }
 
+kernel::Dropout with_stored_stream(kernel::Dropout mask, const at::Tensor& stream) {
+  static_assert(sizeof(kernel::MaskStream) == 2 * sizeof(std::int64_t));
+  if (stream.defined()) {
+    mask.stored = static_cast<const kernel::MaskStream*>(stream.const_data_ptr());
+  }
+  return mask;
+}
+
+std::string mask_text(const kernel::Dropout& mask) {
+  if (!mask.is_on) return "";
+  return str(" dropped from ", mask.first, " above ", mask.last_kept, " by ",
+             format_exact(mask.factor));
+}
+
 void Noise::next_segment() {
-  ++position_;
+  seek(position_ + 1);
   draws_ = 0;
 }
 
-StreamKey Noise::stream_of(std::uint64_t position, std::uint64_t draw) const {
-  const std::array<KeyPart, 3> parts = {"dropout", position, draw};
-  return StreamKey::derive(seed_, parts);
+void Noise::seek(std::uint64_t position) {
+  position_ = position;
+  streams_.reset();
 }
-StreamKey Noise::next_stream() { return stream_of(position_, draws_++); }
+
+at::Tensor Noise::stored_stream(std::uint64_t draw, at::Device device) {
+  const std::uint64_t first = draw - draw % kStoredStreams;
+  if (!streams_.defined() || first_stored_ != first || streams_.device().type() != device.type()) {
+    const at::Tensor made = at::empty({kStoredStreams, 2}, at::kLong);
+    tensor::run_traced(
+        str("streams of dropout masks from ", first), {}, {made},
+        [seed = seed_, position = position_, first](const std::vector<at::Tensor>& tensors,
+                                                    std::int64_t ahead) {
+          const std::uint64_t own = position + static_cast<std::uint64_t>(ahead);
+          auto* const streams = static_cast<kernel::MaskStream*>(tensors[0].mutable_data_ptr());
+          for (std::uint64_t i = 0; i < kStoredStreams; ++i) {
+            const StreamKey stream = stream_of_mask(seed, own, first + i);
+            streams[i] = {stream.low, stream.high};
+          }
+        },
+        tensor::Capture::kAhead);
+    streams_ = tensor::to_device(made, device);
+    first_stored_ = first;
+  }
+  return streams_.select(0, static_cast<std::int64_t>(draw - first));
+}
+
+DrawnMask Noise::next(double p, std::int64_t first, at::Device device) {
+  const std::uint64_t draw = draws_++;
+  if (tensor::is_tracing()) return {dropout_of({}, p, first), stored_stream(draw, device)};
+  return {dropout_of(stream_of_mask(seed_, position_, draw), p, first), {}};
+}
 
 at::Tensor Noise::mask(at::IntArrayRef shape, const at::TensorOptions& options, double p,
                        LaneDim dim) {
-  if (!tensor::is_tracing()) return dropout_mask(shape, options, p, next_stream(), dim, lanes_);
-  at::Tensor mask = at::empty(shape, options);
+  if (!tensor::is_tracing()) {
+    return dropout_mask(shape, options, p, stream_of_mask(seed_, position_, draws_++), dim, lanes_);
+  }
+  const at::Tensor mask = at::empty(shape, options);
+  const Runs runs = runs_of(shape, dim, lanes_);
+  const std::string text = str("dropout mask ", format_exact(p), " of runs ", runs.first, ' ',
+                               runs.length, ' ', runs.stride);
+  if (const kernel::RowKernels* const kernels = tensor::row_kernels(mask.device())) {
+    const DrawnMask drawn = next(p, runs.first, mask.device());
+    tensor::run_traced(
+        text, {drawn.stream}, {mask},
+        [kernels, p, runs, dropout = drawn.mask](const std::vector<at::Tensor>& t, std::int64_t) {
+          draw_by(*kernels, t[1], p, runs, with_stored_stream(dropout, t[0]));
+        });
+    return mask;
+  }
   tensor::run_traced(
-      str("dropout mask ", p), {}, {mask},
-      [own = *this, draw = draws_++, sizes = shape.vec(), options, p, dim](
-          const std::vector<at::Tensor>& tensors, std::int64_t ahead) {
-        const std::uint64_t position = own.position_ + static_cast<std::uint64_t>(ahead);
-        at::Tensor(tensors[0])
-            .copy_(dropout_mask(sizes, options, p, own.stream_of(position, draw), dim, own.lanes_));
+      text, {}, {mask},
+      [seed = seed_, position = position_, draw = draws_++, lanes = lanes_, sizes = shape.vec(),
+       options, p, dim](const std::vector<at::Tensor>& tensors, std::int64_t ahead) {
+        const StreamKey stream =
+            stream_of_mask(seed, position + static_cast<std::uint64_t>(ahead), draw);
+        at::Tensor(tensors[0]).copy_(dropout_mask(sizes, options, p, stream, dim, lanes));
       },
       tensor::Capture::kAhead);
   return mask;
 }
 
-kernel::Dropout Noise::draw(at::IntArrayRef shape, double p) {
+DrawnMask Noise::draw(at::IntArrayRef shape, double p, at::Device device) {
   if (p == 0.0) return {};
-  return dropout_of(next_stream(), p, runs_of(shape, LaneDim::kFirst, lanes_).first);
+  return next(p, runs_of(shape, LaneDim::kFirst, lanes_).first, device);
 }
 
-kernel::ProbabilityDropout Noise::draw_probabilities(at::IntArrayRef shape, double p) {
+DrawnProbabilities Noise::draw_probabilities(at::IntArrayRef shape, double p, at::Device device) {
   if (p == 0.0) return {};
   const Runs runs = runs_of(shape, LaneDim::kSecond, lanes_);
-  return {dropout_of(next_stream(), p, runs.first),
-          lanes_.is_part() ? runs.stride : c10::multiply_integers(shape.slice(1))};
+  const DrawnMask drawn = next(p, runs.first, device);
+  return {{drawn.mask, lanes_.is_part() ? runs.stride : c10::multiply_integers(shape.slice(1))},
+          drawn.stream};
 }
 
 at::Tensor Noise::apply(const at::Tensor& x, double p) {
   if (p == 0.0) return x;
   if (const kernel::RowKernels* const kernels = row_kernels(x)) {
-    return added_rows(*kernels, {.x = x, .dropout = draw(x.sizes(), p)}).sum;
+    return added_rows(*kernels, {.x = x, .dropout = draw(x.sizes(), p, x.device())}).sum;
   }
   return x * mask(x.sizes(), x.options(), p, LaneDim::kFirst);
 }

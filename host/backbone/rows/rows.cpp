@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "host/backbone/attention/attention.hpp"
 #include "host/base/error.hpp"
+#include "host/base/text.hpp"
 #include "host/tensor/device.hpp"
+#include "host/tensor/dispatch/trace.hpp"
 #include "host/tensor/host_kernels.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/tensor/torch_function.hpp"
@@ -49,30 +52,56 @@ at::Tensor row_workspace(const kernel::RowKernels& kernels, std::int64_t rows, s
 struct KeptActivation {
   const kernel::RowKernels* kernels;
   kernel::Activation function;
-  kernel::Dropout dropout;
+  DrawnMask dropout;
 
-  [[nodiscard]] kernel::ActivationRows rows(const at::Tensor& x, const at::Tensor& bias) const {
+  [[nodiscard]] kernel::ActivationRows rows(const at::Tensor& x, const at::Tensor& bias,
+                                            const at::Tensor& stream) const {
     kernel::ActivationRows a;
     a.element = row_element(x.scalar_type());
     a.function = function;
-    a.width = function == kernel::Activation::kSwiglu ? x.size(-1) / 2 : x.size(-1);
+    a.width = width_of(x);
     a.rows = x.numel() / std::max<std::int64_t>(x.size(-1), 1);
     a.x = x.const_data_ptr();
     a.bias = row_data(bias);
-    a.dropout = dropout;
+    a.dropout = with_stored_stream(dropout.mask, stream);
     return a;
+  }
+  [[nodiscard]] std::int64_t width_of(const at::Tensor& x) const {
+    return function == kernel::Activation::kSwiglu ? x.size(-1) / 2 : x.size(-1);
+  }
+  // For a trace.
+  [[nodiscard]] std::string text(const char* name) const {
+    if (!tensor::is_tracing()) return "";
+    return str(name, ' ', static_cast<int>(function), mask_text(dropout.mask));
   }
 };
 
-at::Tensor activated_by(const KeptActivation& kept, const at::Tensor& x, const at::Tensor& bias,
-                        bool overwrites) {
-  const c10::DeviceGuard current(x.device());
-  const kernel::ActivationRows a = kept.rows(x, bias);
+at::Tensor activated_by(const std::shared_ptr<const KeptActivation>& kept, const at::Tensor& x,
+                        const at::Tensor& bias, bool overwrites) {
   std::vector<std::int64_t> shape = x.sizes().vec();
-  shape.back() = a.width;
-  const at::Tensor out = overwrites && a.width == a.inputs() ? x : at::empty(shape, x.options());
-  check_rows(kept.kernels->activate(a, out.mutable_data_ptr(), tensor::stream_of(x.device())));
+  shape.back() = kept->width_of(x);
+  const at::Tensor out =
+      overwrites && shape.back() == x.size(-1) ? x : at::empty(shape, x.options());
+  tensor::run_traced(
+      kept->text("activation"), {x, bias, kept->dropout.stream}, {out},
+      [kept](const std::vector<at::Tensor>& t, std::int64_t) {
+        const c10::DeviceGuard current(t[0].device());
+        check_rows(kept->kernels->activate(kept->rows(t[0], t[1], t[2]), t[3].mutable_data_ptr(),
+                                           tensor::stream_of(t[0].device())));
+      });
   return out;
+}
+
+// x, bias, stream, arriving gradients; those of x and of the bias.
+void differentiate_activation(const KeptActivation& kept, const std::vector<at::Tensor>& t) {
+  const at::Tensor &x = t[0], &grad_bias = t[5];
+  const c10::DeviceGuard current(x.device());
+  const kernel::ActivationRows a = kept.rows(x, t[1], t[2]);
+  const at::Tensor workspace =
+      row_workspace(*kept.kernels, a.rows, grad_bias.defined() ? x.size(-1) : 0, x);
+  check_rows(kept.kernels->activate_backward(
+      a, {t[3].const_data_ptr(), t[4].mutable_data_ptr(), row_room(grad_bias)},
+      workspace.mutable_data_ptr(), tensor::stream_of(x.device())));
 }
 
 class ActivationFunction : public torch::autograd::Function<ActivationFunction> {
@@ -83,23 +112,21 @@ class ActivationFunction : public torch::autograd::Function<ActivationFunction> 
     const at::Tensor shift = parameter_of(bias.value_or(at::Tensor()), x);
     ctx->save_for_backward({dense, shift});
     tensor::keep_pointer(ctx, kept);
-    return activated_by(*kept, dense, shift, false);
+    return activated_by(kept, dense, shift, false);
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
     const variable_list saved = ctx->get_saved_variables();
     const at::Tensor &x = saved[0], &bias = saved[1];
     const auto kept = tensor::kept_pointer<KeptActivation>(ctx);
-    const c10::DeviceGuard current(x.device());
     const at::Tensor arriving = grads[0].contiguous(), grad_x = at::empty_like(x);
     const bool wants_bias = bias.defined() && ctx->needs_input_grad(1);
     const at::Tensor grad_bias = parameter_sums(wants_bias, x.size(-1), x);
-    const kernel::ActivationRows a = kept->rows(x, bias);
-    const at::Tensor workspace =
-        row_workspace(*kept->kernels, a.rows, wants_bias ? x.size(-1) : 0, x);
-    check_rows(kept->kernels->activate_backward(
-        a, {arriving.const_data_ptr(), grad_x.mutable_data_ptr(), row_room(grad_bias)},
-        workspace.mutable_data_ptr(), tensor::stream_of(x.device())));
+    tensor::run_traced(kept->text("activation, backward"),
+                       {x, bias, kept->dropout.stream, arriving}, {grad_x, grad_bias},
+                       [kept](const std::vector<at::Tensor>& t, std::int64_t) {
+                         differentiate_activation(*kept, t);
+                       });
     return {grad_x, grad_bias, {}};
   }
 };
@@ -107,22 +134,27 @@ class ActivationFunction : public torch::autograd::Function<ActivationFunction> 
 // All of a sum but its tensors.
 struct KeptSum {
   const kernel::RowKernels* kernels;
-  kernel::Dropout dropout;
+  DrawnMask dropout;
   at::ScalarType residual, element, result;
   bool has_h, has_x, has_bias, has_shift, has_norm, is_rms, wants_sum;
   double epsilon;
 
-  [[nodiscard]] kernel::SumRows rows(at::IntArrayRef shape) const {
+  [[nodiscard]] kernel::SumRows rows(at::IntArrayRef shape, const at::Tensor& stream) const {
     kernel::SumRows a;
     a.residual = row_element(residual);
     a.element = row_element(element);
     a.result = row_element(result);
     a.width = shape.back();
     a.rows = c10::multiply_integers(shape.slice(0, shape.size() - 1));
-    a.dropout = dropout;
+    a.dropout = with_stored_stream(dropout.mask, stream);
     a.is_rms = is_rms;
     a.epsilon = epsilon;
     return a;
+  }
+  // For a trace.
+  [[nodiscard]] std::string text(const char* name) const {
+    if (!tensor::is_tracing()) return "";
+    return str(name, is_rms ? " rms " : " ", format_exact(epsilon), mask_text(dropout.mask));
   }
 };
 
@@ -137,32 +169,42 @@ struct Computed {
   at::Tensor y, mean, scale;
 };
 
-Computed computed_sum(const KeptSum& kept, const SumTensors& t, bool keeps) {
-  const at::Tensor& residual = t.residual();
+// h, x, bias, weight, shift, stream; the sum of h and x, the norm, its mean and its scale.
+void compute_sum(const KeptSum& kept, const std::vector<at::Tensor>& t) {
+  const at::Tensor& residual = t[0].defined() ? t[0] : t[1];
   const c10::DeviceGuard current(residual.device());
+  kernel::SumRows a = kept.rows(residual.sizes(), t[5]);
+  a.h = row_data(t[0]);
+  a.x = row_data(t[1]);
+  a.bias = row_data(t[2]);
+  a.weight = row_data(t[3]);
+  a.shift = row_data(t[4]);
+  check_rows(kept.kernels->add(a, {row_room(t[6]), row_room(t[7]), row_room(t[8]), row_room(t[9])},
+                               tensor::stream_of(residual.device())));
+}
+
+Computed computed_sum(const std::shared_ptr<const KeptSum>& kept, const SumTensors& t, bool keeps) {
+  const at::Tensor& residual = t.residual();
   Computed out;
-  const bool keeps_norm = keeps && kept.has_norm;
-  if (!kept.has_x) {
+  const bool keeps_norm = keeps && kept->has_norm;
+  if (!kept->has_x) {
     out.y = t.h;
-  } else if (kept.wants_sum || keeps_norm) {
+  } else if (kept->wants_sum || keeps_norm) {
     out.y = at::empty(residual.sizes(), residual.options());
   }
-  if (kept.wants_sum) out.out.sum = out.y;
-  if (kept.has_norm) {
-    out.out.normed = at::empty(residual.sizes(), residual.options().dtype(kept.result));
+  if (kept->wants_sum) out.out.sum = out.y;
+  if (kept->has_norm) {
+    out.out.normed = at::empty(residual.sizes(), residual.options().dtype(kept->result));
   }
-  kernel::SumRows a = kept.rows(residual.sizes());
-  out.mean = parameter_sums(keeps_norm && !kept.is_rms, a.rows, residual);
-  out.scale = parameter_sums(keeps_norm, a.rows, residual);
-  a.h = row_data(t.h);
-  a.x = row_data(t.x);
-  a.bias = row_data(t.bias);
-  a.weight = row_data(t.weight);
-  a.shift = row_data(t.shift);
-  check_rows(kept.kernels->add(a,
-                               {kept.has_x ? row_room(out.y) : nullptr, row_room(out.out.normed),
-                                row_room(out.mean), row_room(out.scale)},
-                               tensor::stream_of(residual.device())));
+  const std::int64_t rows = kept->rows(residual.sizes(), {}).rows;
+  out.mean = parameter_sums(keeps_norm && !kept->is_rms, rows, residual);
+  out.scale = parameter_sums(keeps_norm, rows, residual);
+  tensor::run_traced(kept->text("row sum"),
+                     {t.h, t.x, t.bias, t.weight, t.shift, kept->dropout.stream},
+                     {kept->has_x ? out.y : at::Tensor(), out.out.normed, out.mean, out.scale},
+                     [kept](const std::vector<at::Tensor>& tensors, std::int64_t) {
+                       compute_sum(*kept, tensors);
+                     });
   return out;
 }
 
@@ -176,6 +218,30 @@ SumTensors dense_tensors(const Optional& h, const Optional& x, const Optional& b
   return t;
 }
 
+// Arriving gradients of the sum and of the norm; the sum, its mean and its scale, the weight and the
+// stream; leaving gradients of h, x, bias, weight and shift.
+void differentiate_sum(const KeptSum& kept, const std::vector<at::Tensor>& t) {
+  const at::Tensor& like = t[0].defined() ? t[0] : t[1];
+  const c10::DeviceGuard current(like.device());
+  kernel::SumRows a = kept.rows(like.sizes(), t[6]);
+  a.weight = row_data(t[5]);
+  kernel::SumGradients g;
+  g.y = row_data(t[0]);
+  g.out = row_data(t[1]);
+  if (t[1].defined()) g.kept = {row_room(t[2]), nullptr, row_room(t[3]), row_room(t[4])};
+  g.h = row_room(t[7]);
+  g.x = row_room(t[8]);
+  g.bias = row_room(t[9]);
+  g.weight = row_room(t[10]);
+  g.shift = row_room(t[11]);
+  const bool has_sums = t[9].defined() || t[10].defined() || t[11].defined();
+  const at::Tensor sums_like = at::empty({0}, like.options().dtype(kept.residual));
+  const at::Tensor workspace =
+      row_workspace(*kept.kernels, a.rows, has_sums ? 3 * a.width : 0, sums_like);
+  check_rows(kept.kernels->add_backward(a, g, workspace.mutable_data_ptr(),
+                                        tensor::stream_of(like.device())));
+}
+
 class SumFunction : public torch::autograd::Function<SumFunction> {
  public:
   // Gives the sum where it is wanted, then the norm where there is one.
@@ -183,7 +249,7 @@ class SumFunction : public torch::autograd::Function<SumFunction> {
                                const Optional& bias, const Optional& weight, const Optional& shift,
                                const std::shared_ptr<KeptSum>& kept) {
     const SumTensors t = dense_tensors(h, x, bias, weight, shift);
-    const Computed computed = computed_sum(*kept, t, true);
+    const Computed computed = computed_sum(kept, t, true);
     ctx->save_for_backward(
         {kept->has_norm ? computed.y : at::Tensor(), computed.mean, computed.scale, t.weight});
     ctx->set_materialize_grads(false);
@@ -214,12 +280,11 @@ variable_list SumFunction::backward(AutogradContext* ctx, const variable_list& g
              wants_shift = wants(kept->has_shift) && grad_out.defined();
 
   const at::Tensor& like = grad_y.defined() ? grad_y : grad_out;
-  const c10::DeviceGuard current(like.device());
   const auto room = [&](bool is_wanted, at::ScalarType type) {
     return is_wanted ? at::empty(like.sizes(), like.options().dtype(type)) : at::Tensor();
   };
   // x has the gradient of the sum, without a kernel's help, where nothing happens to it before.
-  const bool is_passed_on = !kept->dropout.is_on && kept->residual == kept->element;
+  const bool is_passed_on = !kept->dropout.mask.is_on && kept->residual == kept->element;
   const at::Tensor through = room(grad_out.defined(), kept->residual);
   const at::Tensor& total = grad_out.defined() ? through : grad_y;
   if (wants_h) out[0] = total;
@@ -231,23 +296,14 @@ variable_list SumFunction::backward(AutogradContext* ctx, const variable_list& g
   out[4] = parameter_sums(wants_shift, width, sums_like);
   if (!grad_out.defined() && !wants_bias && (is_passed_on || !wants_x)) return out;
 
-  kernel::SumRows a = kept->rows(like.sizes());
-  a.weight = row_data(saved[3]);
-  kernel::SumGradients g;
-  g.y = row_data(grad_y);
-  g.out = row_data(grad_out);
-  if (grad_out.defined())
-    g.kept = {row_room(saved[0]), nullptr, row_room(saved[1]), row_room(saved[2])};
-  g.h = row_room(through);
-  if (!is_passed_on) g.x = row_room(out[1]);
-  g.bias = row_room(out[2]);
-  g.weight = row_room(out[3]);
-  g.shift = row_room(out[4]);
-  const bool has_sums = wants_bias || wants_weight || wants_shift;
-  const at::Tensor workspace =
-      row_workspace(*kept->kernels, a.rows, has_sums ? 3 * width : 0, sums_like);
-  check_rows(kept->kernels->add_backward(a, g, workspace.mutable_data_ptr(),
-                                         tensor::stream_of(like.device())));
+  const bool has_kept = grad_out.defined();
+  const auto if_kept = [&](const at::Tensor& t) { return has_kept ? t : at::Tensor(); };
+  tensor::run_traced(
+      kept->text("row sum, backward"),
+      {grad_y, grad_out, if_kept(saved[0]), if_kept(saved[1]), if_kept(saved[2]), saved[3],
+       kept->dropout.stream},
+      {through, is_passed_on ? at::Tensor() : out[1], out[2], out[3], out[4]},
+      [kept](const std::vector<at::Tensor>& t, std::int64_t) { differentiate_sum(*kept, t); });
   return out;
 }
 
@@ -267,12 +323,12 @@ bool are_taken_together(at::ScalarType residual, at::ScalarType other) {
 
 at::Tensor activated_rows(const kernel::RowKernels& kernels, const at::Tensor& x,
                           const at::Tensor& bias, kernel::Activation function,
-                          const kernel::Dropout& dropout) {
+                          const DrawnMask& dropout) {
   const auto kept = std::make_shared<KeptActivation>(KeptActivation{&kernels, function, dropout});
   if (at::GradMode::is_enabled()) {
     return ActivationFunction::apply(x, tensor::optional_input(bias), kept);
   }
-  return activated_by(*kept, x.contiguous(), parameter_of(bias, x), true);
+  return activated_by(kept, x.contiguous(), parameter_of(bias, x), true);
 }
 
 AddedRows added_rows(const kernel::RowKernels& kernels, const RowSum& args) {
@@ -283,7 +339,8 @@ AddedRows added_rows(const kernel::RowKernels& kernels, const RowSum& args) {
   }
   const bool has_norm = args.following.norm != nullptr;
   const RowNorm norm = has_norm ? *args.following.norm : RowNorm{};
-  KeptSum made;
+  const auto kept = std::make_shared<KeptSum>();
+  KeptSum& made = *kept;
   made.kernels = &kernels;
   made.dropout = args.dropout;
   made.residual = residual.scalar_type();
@@ -299,7 +356,7 @@ AddedRows added_rows(const kernel::RowKernels& kernels, const RowSum& args) {
   made.epsilon = norm.epsilon;
   const auto optional = [](const at::Tensor& t) { return tensor::optional_input(t); };
   if (!at::GradMode::is_enabled()) {
-    return computed_sum(made,
+    return computed_sum(kept,
                         dense_tensors(optional(args.h), optional(x), optional(args.bias),
                                       optional(norm.weight), optional(norm.bias)),
                         false)
@@ -307,7 +364,7 @@ AddedRows added_rows(const kernel::RowKernels& kernels, const RowSum& args) {
   }
   const variable_list results =
       SumFunction::apply(optional(args.h), optional(x), optional(args.bias), optional(norm.weight),
-                         optional(norm.bias), std::make_shared<KeptSum>(made));
+                         optional(norm.bias), kept);
   AddedRows out;
   if (made.wants_sum) out.sum = results.front();
   if (made.has_norm) out.normed = results.back();

@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "host/backbone/rows/dropout.hpp"
 #include "host/backbone/rows/norm.hpp"
 #include "host/kernel/rows.hpp"
 
@@ -20,7 +21,7 @@ bool are_taken_together(at::ScalarType residual, at::ScalarType other);
 // undefined. x is nobody else's: without gradient it may be overwritten. Differentiable once.
 at::Tensor activated_rows(const kernel::RowKernels& kernels, const at::Tensor& x,
                           const at::Tensor& bias, kernel::Activation function,
-                          const kernel::Dropout& dropout);
+                          const DrawnMask& dropout);
 
 struct AddedRows {
   at::Tensor sum;     // of the dtype of h, or of x where there is no h; undefined when not wanted
@@ -38,7 +39,7 @@ struct RowSum {
   at::Tensor h{};     // undefined = 0
   at::Tensor x{};     // undefined = 0, and the sum is h
   at::Tensor bias{};  // [width]; undefined = 0
-  kernel::Dropout dropout{};
+  DrawnMask dropout{};
   FollowingNorm following{};
   bool wants_sum = true;
 };

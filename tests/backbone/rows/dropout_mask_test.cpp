@@ -75,13 +75,14 @@ TEST(DropoutMask, OfProbabilitiesIsTheOneThatAKernelDraws) {
     noise.set_lanes(lanes);
     Noise same = noise;
     const at::Tensor mask = noise.mask({3, 2, 4, 9}, at::kDouble, 0.3, LaneDim::kSecond);
-    const kernel::ProbabilityDropout drawn = same.draw_probabilities({3, 2, 4, 9}, 0.3);
+    const kernel::ProbabilityDropout drawn =
+        same.draw_probabilities({3, 2, 4, 9}, 0.3, at::kCPU).mask;
     for (std::int64_t i = 0; i < mask.numel(); ++i) {
       const std::int64_t head = i / 72, rest = i % 72;
       EXPECT_EQ(mask.view(-1)[i].item<double>(),
                 kernel::factor_of(drawn.mask, head * drawn.head + rest));
     }
-    EXPECT_FALSE(same.draw_probabilities({3, 2, 4, 9}, 0.0).mask.is_on);
+    EXPECT_FALSE(same.draw_probabilities({3, 2, 4, 9}, 0.0, at::kCPU).mask.mask.is_on);
     EXPECT_TRUE(at::equal(noise.mask({5}, at::kFloat, 0.3, LaneDim::kNone),
                           same.mask({5}, at::kFloat, 0.3, LaneDim::kNone)));
   }

@@ -24,11 +24,11 @@ constexpr StreamKey kRowStream = {.low = 77, .high = 5};
 struct SameMask {
   double p;
   LaneSlice lanes{};
-  [[nodiscard]] kernel::Dropout drawn(at::IntArrayRef shape) const {
+  [[nodiscard]] DrawnMask drawn(at::IntArrayRef shape) const {
     Noise noise(9);
     noise.set_lanes(lanes);
     noise.next_segment();
-    return noise.draw(shape, p);
+    return noise.draw(shape, p, at::kCPU);
   }
   [[nodiscard]] at::Tensor applied(const at::Tensor& x) const {
     Noise noise(9);
@@ -136,7 +136,7 @@ void expect_sum(const SumCase& c, double p) {
   const RowSum args{.h = h,
                     .x = x,
                     .bias = bias,
-                    .dropout = c.has_x ? mask.drawn({2, 4, 9}) : kernel::Dropout{},
+                    .dropout = c.has_x ? mask.drawn({2, 4, 9}) : DrawnMask{},
                     .following = {c.has_norm ? &norm : nullptr, c.result},
                     .wants_sum = c.wants_sum};
   const AddedRows ours = added_rows(kernel::row_definitions(), args);

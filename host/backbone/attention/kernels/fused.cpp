@@ -9,6 +9,7 @@
 #include "host/backbone/attention/kernels/operands.hpp"
 #include "host/backbone/attention/positions.hpp"
 #include "host/backbone/attention/shift.hpp"
+#include "host/backbone/rows/dropout.hpp"
 #include "host/base/text.hpp"
 #include "host/kernel/attention.hpp"
 #include "host/kernel/cuda/attention.hpp"
@@ -53,10 +54,12 @@ void for_each_piece(std::int64_t pieces, std::uint64_t scratch_bytes,
 }
 
 // All numbers that a call depends on besides its tensors, for a trace; "" where none is written.
-std::string traced_text(const char* name, const kernel::AttentionShape& shape) {
+std::string traced_text(const char* name, const kernel::AttentionShape& shape,
+                        const kernel::ProbabilityDropout& dropout) {
   if (!tensor::is_tracing()) return "";
   return str(name, " free ", shape.free, " window ", shape.window, " clamp ", shape.clamp,
-             " scale ", format_exact(shape.scale));
+             " scale ", format_exact(shape.scale), mask_text(dropout.mask),
+             dropout.mask.is_on ? str(" of heads ", dropout.head) : "");
 }
 
 AttentionOutput attended(const kernel::AttentionShape& shape, const AttentionOperands& operands,
@@ -86,7 +89,8 @@ AttentionOutput attended(const kernel::AttentionShape& shape, const AttentionOpe
                      kernels.attend(shape, inputs.get(), results, scratch, piece);
                    });
   };
-  tensor::run_traced(traced_text("attention", shape), operands.tensors(), {out.z, out.lse}, attend);
+  tensor::run_traced(traced_text("attention", shape, operands.dropout), operands.tensors(),
+                     {out.z, out.lse}, attend);
   return out;
 }
 
@@ -182,7 +186,7 @@ QueryGradients differentiate(const kernel::AttentionShape& shape, const Attentio
   std::vector<at::Tensor> writes = {out.q, table, out.content_bias, out.position_bias};
   for (const KeyPiece& piece : pieces) writes.insert(writes.end(), {piece.k, piece.v});
   tensor::run_traced(
-      traced_text("attention, backward", shape), reads, writes,
+      traced_text("attention, backward", shape, {}), reads, writes,
       [shape, n = pieces.size()](const std::vector<at::Tensor>& tensors, std::int64_t) {
         differentiate_tensors(shape, n, tensors);
       });
@@ -193,6 +197,44 @@ QueryGradients differentiate(const kernel::AttentionShape& shape, const Attentio
     if (bias->defined()) *bias = bias->sum(0);
   }
   return out;
+}
+
+// The operands' tensors, those of the pass; then the gradients of q, of positions and of the pieces.
+void differentiate_tensors_on_cuda(const kernel::AttentionShape& shape,
+                                   const AttentionOperands& operands, const at::Tensor* next) {
+  const OperandsView inputs(operands);
+  const Pass given{{next[0], next[1], {}}, next[2], next[3]};
+  std::vector<KeyPiece> pieces;
+  for (std::size_t p = 0; p < operands.pieces.size(); ++p) {
+    pieces.push_back({next[6 + 2 * p], next[7 + 2 * p]});
+  }
+  const std::vector<kernel::KeyGradient> keys = key_gradients(pieces);
+  differentiate_on_cuda(shape, inputs.get(), given.get(),
+                        {next[4].data_ptr(), keys.data(), room_of(next[5])}, operands.q.device());
+}
+
+// The same on CUDA, in bf16; gradients of biases are made where one of them is wanted.
+QueryGradients differentiate_by_cuda(const kernel::AttentionShape& shape,
+                                     const AttentionOperands& operands, const Pass& pass,
+                                     const std::vector<KeyPiece>& pieces, bool wants_biases) {
+  const at::Tensor &q = operands.q, &table = operands.table;
+  const at::Tensor through_keys = at::empty(q.sizes(), q.options());
+  at::Tensor positions;
+  if (table.defined()) {
+    positions = at::zeros({shape.heads, shape.lanes, shape.queries, table.size(1)}, q.options());
+  }
+  std::vector<at::Tensor> reads = operands.tensors();
+  reads.insert(reads.end(), {pass.forward.z, pass.forward.lse, pass.grad_z, pass.grad_lse});
+  std::vector<at::Tensor> writes = {through_keys, positions};
+  for (const KeyPiece& piece : pieces) writes.insert(writes.end(), {piece.k, piece.v});
+  tensor::run_traced(traced_text("attention, backward", shape, operands.dropout), reads, writes,
+                     [shape, n = pieces.size(), dropout = operands.dropout](
+                         const std::vector<at::Tensor>& tensors, std::int64_t) {
+                       differentiate_tensors_on_cuda(
+                           shape, AttentionOperands(tensors, n, dropout),
+                           tensors.data() + AttentionOperands::kSingle + 2 * n);
+                     });
+  return with_table(through_keys, positions, q, table, operands.position_bias, wants_biases);
 }
 
 Gradients gradients_of(const kernel::AttentionShape& shape, const AttentionOperands& operands,
@@ -212,10 +254,7 @@ Gradients gradients_of(const kernel::AttentionShape& shape, const AttentionOpera
     out.queries = differentiate(shape, operands, pass, out.pieces, wanted);
     return out;
   }
-  const OperandsView inputs(operands);
-  const std::vector<kernel::KeyGradient> keys = key_gradients(out.pieces);
-  out.queries = differentiate_on_cuda(shape, inputs.get(), pass.get(), keys.data(), operands.q,
-                                      operands.table, operands.position_bias,
+  out.queries = differentiate_by_cuda(shape, operands, pass, out.pieces,
                                       wanted.content_bias || wanted.position_bias);
   if (!wanted.table) out.queries.table.reset();
   if (!wanted.content_bias) out.queries.content_bias.reset();

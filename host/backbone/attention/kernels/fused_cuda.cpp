@@ -3,7 +3,6 @@
 #include <c10/core/DeviceGuard.h>
 
 #include "host/base/error.hpp"
-#include "host/kernel/cuda/attention.hpp"
 #include "host/tensor/device.hpp"
 
 namespace mneme::backbone {
@@ -32,26 +31,14 @@ void attend_on_cuda(const kernel::AttentionShape& shape, const kernel::Attention
                                       tensor::stream_of(device)));
 }
 
-QueryGradients differentiate_on_cuda(const kernel::AttentionShape& shape,
-                                     const kernel::AttentionInputs& inputs,
-                                     const kernel::AttentionPass& pass,
-                                     const kernel::KeyGradient* pieces, const at::Tensor& q,
-                                     const at::Tensor& table, const at::Tensor& position_bias,
-                                     bool wants_biases) {
-  const at::Device device = q.device();
+void differentiate_on_cuda(const kernel::AttentionShape& shape,
+                           const kernel::AttentionInputs& inputs, const kernel::AttentionPass& pass,
+                           const kernel::CudaAttentionGradients& gradients, at::Device device) {
   const c10::DeviceGuard current(device);
   const at::Tensor workspace =
       workspace_of(kernel::CudaAttention::backward_workspace(shape), device);
-  const at::Tensor through_keys = at::empty(q.sizes(), q.options());
-  at::Tensor positions;
-  if (table.defined()) {
-    positions = at::zeros({shape.heads, shape.lanes, shape.queries, table.size(1)}, q.options());
-  }
-  check(kernel::CudaAttention::backward(
-      shape, inputs, pass,
-      {through_keys.data_ptr(), pieces, table.defined() ? positions.data_ptr() : nullptr},
-      workspace.data_ptr(), tensor::stream_of(device)));
-  return with_table(through_keys, positions, q, table, position_bias, wants_biases);
+  check(kernel::CudaAttention::backward(shape, inputs, pass, gradients, workspace.data_ptr(),
+                                        tensor::stream_of(device)));
 }
 
 QueryGradients with_table(const at::Tensor& through_keys, const at::Tensor& positions,

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "host/kernel/attention.hpp"
+#include "host/kernel/cuda/attention.hpp"
 
 namespace mneme::backbone {
 
@@ -11,22 +12,18 @@ namespace mneme::backbone {
 void attend_on_cuda(const kernel::AttentionShape& shape, const kernel::AttentionInputs& inputs,
                     const kernel::AttentionResults& results, at::Device device);
 
+// The same of all gradients of a pass in bf16.
+void differentiate_on_cuda(const kernel::AttentionShape& shape,
+                           const kernel::AttentionInputs& inputs, const kernel::AttentionPass& pass,
+                           const kernel::CudaAttentionGradients& gradients, at::Device device);
+
 // Gradients into q [B,T,H,d] and, in f32, into the biases [H,d], and into the table [H,W,d].
 struct QueryGradients {
   at::Tensor q, table, content_bias, position_bias;
 };
 
-// All gradients of a pass in bf16; those of keys and values go to `pieces`. table and position_bias
-// [H,d] f32 may be undefined. Errors as above.
-QueryGradients differentiate_on_cuda(const kernel::AttentionShape& shape,
-                                     const kernel::AttentionInputs& inputs,
-                                     const kernel::AttentionPass& pass,
-                                     const kernel::KeyGradient* pieces, const at::Tensor& q,
-                                     const at::Tensor& table, const at::Tensor& position_bias,
-                                     bool wants_biases);
-
 // The products with a table that CudaAttentionGradients leaves to its caller, added to those with
-// keys. positions [H,B,T,W]. On any device.
+// keys. positions [H,B,T,W]; table and position_bias [H,d] f32 may be undefined. On any device.
 QueryGradients with_table(const at::Tensor& through_keys, const at::Tensor& positions,
                           const at::Tensor& q, const at::Tensor& table,
                           const at::Tensor& position_bias, bool wants_biases);

@@ -1,6 +1,7 @@
 #include "host/backbone/attention/kernels/operands.hpp"
 
 #include "host/backbone/attention/positions.hpp"
+#include "host/backbone/rows/dropout.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::backbone {
@@ -55,7 +56,10 @@ AttentionOperands::AttentionOperands(const AttentionArgs& args, const std::vecto
   if (args.dropout > 0.0) {
     std::int64_t keys = 0;
     for (const KeyPiece& piece : pieces) keys += piece.k.size(1);
-    dropout = args.noise->draw_probabilities({q.size(2), q.size(0), q.size(1), keys}, args.dropout);
+    const DrawnProbabilities drawn = args.noise->draw_probabilities(
+        {q.size(2), q.size(0), q.size(1), keys}, args.dropout, q.device());
+    dropout = drawn.mask;
+    stream = drawn.stream;
   }
 }
 
@@ -63,14 +67,16 @@ AttentionOperands::AttentionOperands(const std::vector<at::Tensor>& saved, std::
                                      const kernel::ProbabilityDropout& drawn)
     : dropout(drawn) {
   std::size_t at = 0;
-  for (at::Tensor* t : {&q, &table, &content_bias, &position_bias, &bias, &valid, &slopes}) {
+  for (at::Tensor* t :
+       {&q, &table, &content_bias, &position_bias, &bias, &valid, &slopes, &stream}) {
     *t = saved[at++];
   }
   for (std::size_t p = 0; p < n; ++p, at += 2) pieces.push_back({saved[at], saved[at + 1]});
 }
 
 std::vector<at::Tensor> AttentionOperands::tensors() const {
-  std::vector<at::Tensor> out = {q, table, content_bias, position_bias, bias, valid, slopes};
+  std::vector<at::Tensor> out = {q,    table, content_bias, position_bias,
+                                 bias, valid, slopes,       stream};
   for (const KeyPiece& piece : pieces) out.insert(out.end(), {piece.k, piece.v});
   return out;
 }
@@ -84,6 +90,7 @@ OperandsView::OperandsView(const AttentionOperands& from) {
   in_.pieces = pieces_.data();
   in_.n_pieces = static_cast<std::int64_t>(pieces_.size());
   in_.dropout = from.dropout;
+  in_.dropout.mask = with_stored_stream(from.dropout.mask, from.stream);
   if (from.table.defined()) set_table(from.table);
   in_.content_bias = data(from.content_bias);
   in_.position_bias = data(from.position_bias);

@@ -28,9 +28,10 @@ struct AttentionOperands {
   at::Tensor bias;                         // [H|1,B|1,T|1,K|1]
   at::Tensor valid;                        // [B,K] bool
   at::Tensor slopes;                       // [H]
+  at::Tensor stream;                       // of the dropout's mask, while a trace is written
   kernel::ProbabilityDropout dropout;      // of [H,B,T,K], on CUDA alone
 
-  static constexpr std::size_t kSingle = 7;  // tensors besides those of pieces
+  static constexpr std::size_t kSingle = 8;  // tensors besides those of pieces
 
   AttentionOperands(const AttentionArgs& args, const std::vector<KeyPiece>& all,
                     const ColumnRule& rule);
