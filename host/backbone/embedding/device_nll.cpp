@@ -6,11 +6,14 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "host/backbone/attention/attention.hpp"
 #include "host/backbone/embedding/shared_gradient.hpp"
 #include "host/base/error.hpp"
+#include "host/base/text.hpp"
 #include "host/tensor/device.hpp"
+#include "host/tensor/dispatch/trace.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/tensor/torch_function.hpp"
 
@@ -75,24 +78,39 @@ void check_kernel(const char* failed) {
 
 void* data_of(const at::Tensor& t) { return t.defined() ? t.mutable_data_ptr() : nullptr; }
 
+// Adds a block's logits to `out` and `nll`.
+void summarize_ids(const CrossEntropyKernels& kernels, const at::Tensor& logits,
+                   const at::Tensor& target, std::int64_t first, const LogitSummary& out,
+                   const at::Tensor& nll) {
+  const std::vector<at::Tensor> results = {out.log_sum, out.own, nll, out.highest, out.best};
+  std::vector<at::Tensor> reads = {logits, target};
+  if (first > 0) reads.insert(reads.end(), results.begin(), results.end());
+  tensor::run_traced(
+      str("summary of logits from ", first), reads, results,
+      [&kernels, first](const std::vector<at::Tensor>& t, std::int64_t) {
+        const c10::DeviceGuard current(t[0].device());
+        const at::Tensor* const to = t.data() + t.size() - 5;
+        check_kernel(kernels.summarize(
+            block_of(t[0], t[1], first), t[0].const_data_ptr(),
+            {.log_sum = data_of(to[0]),
+             .own = data_of(to[1]),
+             .nll = data_of(to[2]),
+             .highest = data_of(to[3]),
+             .best = to[4].defined() ? to[4].mutable_data_ptr<std::int64_t>() : nullptr},
+            tensor::stream_of(t[0].device())));
+      });
+}
+
 // Of all ids, `block` of them at a time. Returns the last block's logits.
 at::Tensor summarize_in_blocks(const CrossEntropyKernels& kernels, const at::Tensor& x,
                                const at::Tensor& weight, const at::Tensor& bias,
                                const at::Tensor& target, std::int64_t block,
                                const LogitSummary& out, const at::Tensor& nll) {
-  const c10::DeviceGuard current(x.device());
   at::Tensor logits;
   for_each_block(weight.size(0), block, [&](std::int64_t first, std::int64_t count) {
     logits.reset();
     logits = aligned_logits(x, weight, bias, first, count);
-    check_kernel(kernels.summarize(
-        block_of(logits, target, first), logits.const_data_ptr(),
-        {.log_sum = data_of(out.log_sum),
-         .own = data_of(out.own),
-         .nll = data_of(nll),
-         .highest = data_of(out.highest),
-         .best = out.best.defined() ? out.best.mutable_data_ptr<std::int64_t>() : nullptr},
-        tensor::stream_of(x.device())));
+    summarize_ids(kernels, logits, target, first, out, nll);
   });
   return logits;
 }
@@ -101,19 +119,24 @@ at::Tensor summarize_in_blocks(const CrossEntropyKernels& kernels, const at::Ten
 void differentiate_block(const CrossEntropyKernels& kernels, const at::Tensor& logits,
                          const at::Tensor& target, std::int64_t first, const at::Tensor& log_sum,
                          const at::Tensor& scale, const at::Tensor& bias) {
-  const c10::DeviceGuard current(logits.device());
-  const kernel::LogitBlock block = block_of(logits, target, first);
-  at::Tensor workspace;
-  if (bias.defined()) {
-    workspace = at::empty({static_cast<std::int64_t>(kernels.workspace(block))},
-                          logits.options().dtype(at::kByte));
-  }
-  check_kernel(kernels.differentiate(block, logits.mutable_data_ptr(),
-                                     {.log_sum = log_sum.const_data_ptr(),
-                                      .scale = scale.const_data_ptr(),
-                                      .scale_stride = scale.stride(0),
-                                      .bias = data_of(bias)},
-                                     data_of(workspace), tensor::stream_of(logits.device())));
+  tensor::run_traced(
+      str("gradients of logits from ", first), {logits, target, log_sum, scale}, {logits, bias},
+      [&kernels, first](const std::vector<at::Tensor>& t, std::int64_t) {
+        const at::Tensor& own = t[5];
+        const c10::DeviceGuard current(t[0].device());
+        const kernel::LogitBlock block = block_of(t[0], t[1], first);
+        at::Tensor workspace;
+        if (own.defined()) {
+          workspace = at::empty({static_cast<std::int64_t>(kernels.workspace(block))},
+                                own.options().dtype(at::kByte));
+        }
+        check_kernel(kernels.differentiate(block, t[4].mutable_data_ptr(),
+                                           {.log_sum = t[2].const_data_ptr(),
+                                            .scale = t[3].const_data_ptr(),
+                                            .scale_stride = t[3].stride(0),
+                                            .bias = data_of(own)},
+                                           data_of(workspace), tensor::stream_of(t[0].device())));
+      });
 }
 
 // What a backward pass needs beside tensors.
