@@ -15,10 +15,12 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <stdexcept>
 #include <string_view>
 
 #include "host/base/error.hpp"
 #include "host/base/process/process.hpp"
+#include "host/tensor/dispatch/trace.hpp"
 #include "host/tensor/thread_waits.hpp"
 
 namespace mneme::tensor {
@@ -159,6 +161,7 @@ void synchronize(c10::Device device) {
 }
 
 void* stream_of(c10::Device device) {
+  if (is_tracing()) throw std::logic_error("a kernel of the host is not in the trace");
   if (device.is_cpu()) return nullptr;
   const c10::impl::VirtualGuardImpl guard(device.type());
   return guard.getStreamNativeHandle(guard.getStream(device));

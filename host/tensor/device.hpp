@@ -39,7 +39,8 @@ inline constexpr std::int64_t kBf16Capability = 80;
 
 // Waits for all work on the device; nothing on the CPU.
 void synchronize(c10::Device device);
-// The cudaStream_t that LibTorch's operations of this thread use; null on the CPU.
+// The cudaStream_t that LibTorch's operations of this thread use; null on the CPU. While a trace is
+// written, only work of run_traced may ask for it: a kernel beside it would be missing in the trace.
 [[nodiscard]] void* stream_of(c10::Device device);
 
 // Sets the number of threads that CPU operations use to `threads`. 0 = OMP_NUM_THREADS where it is

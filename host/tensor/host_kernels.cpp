@@ -11,6 +11,7 @@ thread_local bool is_without_kernels = false;
 thread_local bool is_without_row_kernels = false;
 thread_local const kernel::RowKernels* given_row_kernels = nullptr;
 thread_local const kernel::SamplingKernels* given_sampling_kernels = nullptr;
+thread_local const kernel::CrossEntropyKernels* given_cross_entropy_kernels = nullptr;
 
 }  // namespace
 
@@ -23,8 +24,9 @@ bool uses_host_kernels(const at::Tensor& x) {
 bool has_cuda_sources() { return kernel::CrossEntropyKernels::for_cuda() != nullptr; }
 
 const kernel::CrossEntropyKernels* cross_entropy_kernels(const at::Tensor& x) {
-  const bool computes = x.is_cuda() && has_host_kernels() && !is_without_row_kernels;
-  return computes ? kernel::CrossEntropyKernels::for_cuda() : nullptr;
+  if (is_without_kernels || is_without_row_kernels) return nullptr;
+  if (x.is_cuda()) return kernel::CrossEntropyKernels::for_cuda();
+  return x.is_cpu() ? given_cross_entropy_kernels : nullptr;
 }
 
 const kernel::SamplingKernels* sampling_kernels(at::Device device) {
@@ -46,9 +48,14 @@ const kernel::RowKernels* row_kernels(at::Device device) {
   return device.is_cpu() ? given_row_kernels : nullptr;
 }
 
-WithRowKernels::WithRowKernels(const kernel::RowKernels& kernels)
-    : before_(std::exchange(given_row_kernels, &kernels)) {}
-WithRowKernels::~WithRowKernels() { given_row_kernels = before_; }
+WithRowKernels::WithRowKernels(const kernel::RowKernels& kernels,
+                               const kernel::CrossEntropyKernels* cross_entropy)
+    : rows_before_(std::exchange(given_row_kernels, &kernels)),
+      cross_entropy_before_(std::exchange(given_cross_entropy_kernels, cross_entropy)) {}
+WithRowKernels::~WithRowKernels() {
+  given_row_kernels = rows_before_;
+  given_cross_entropy_kernels = cross_entropy_before_;
+}
 
 WithSamplingKernels::WithSamplingKernels(const kernel::SamplingKernels& kernels)
     : before_(std::exchange(given_sampling_kernels, &kernels)) {}

@@ -53,16 +53,19 @@ class WithoutRowKernels {
 // sources. Null where this thread uses LibTorch's operations.
 [[nodiscard]] const kernel::RowKernels* row_kernels(at::Device device);
 
-// While one lives, row_kernels() gives its thread these on the CPU: for tests.
+// While one lives, row_kernels() and cross_entropy_kernels() give its thread these on the CPU: for
+// tests.
 class WithRowKernels {
  public:
-  explicit WithRowKernels(const kernel::RowKernels& kernels);
+  explicit WithRowKernels(const kernel::RowKernels& kernels,
+                          const kernel::CrossEntropyKernels* cross_entropy = nullptr);
   ~WithRowKernels();
   WithRowKernels(const WithRowKernels&) = delete;
   WithRowKernels& operator=(const WithRowKernels&) = delete;
 
  private:
-  const kernel::RowKernels* before_;
+  const kernel::RowKernels* rows_before_;
+  const kernel::CrossEntropyKernels* cross_entropy_before_;
 };
 
 // The same for sampling_kernels().

@@ -5,10 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "host/base/error.hpp"
+#include "host/tensor/device.hpp"
 #include "host/tensor/torch_function.hpp"
 
 namespace mneme::tensor {
@@ -133,6 +135,16 @@ TEST(Trace, HoldsWorkOfKernelsAndDraws) {
 }
 
 // What the CPU writes into a tensor by itself is taken to be the same the next time, and is compared.
+// A kernel is launched on a stream.
+TEST(Trace, HasEveryKernelOfTheHost) {
+  Trace trace;
+  const TraceScope scope(trace);
+  EXPECT_THROW(static_cast<void>(stream_of(at::kCPU)), std::logic_error);
+  run_traced("a kernel", {}, {}, [](const std::vector<at::Tensor>&, std::int64_t) {
+    EXPECT_EQ(stream_of(at::kCPU), nullptr);
+  });
+}
+
 TEST(Trace, TellsNumbersFromTheCpuApart) {
   const auto traced = [](double value) {
     Trace trace;

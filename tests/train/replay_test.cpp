@@ -7,6 +7,9 @@
 #include <vector>
 
 #include "host/base/log.hpp"
+#include "host/kernel/cross_entropy.hpp"
+#include "host/kernel/rows.hpp"
+#include "host/tensor/host_kernels.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/run/run_support.hpp"
@@ -79,6 +82,29 @@ std::vector<data::TokenSegment> text(std::uint64_t segments) {
   std::vector<data::TokenSegment> out;
   for (std::uint64_t i = 0; i < segments; ++i) out.push_back(random_segment(4, 6, 8, i));
   return out;
+}
+
+// By the kernels that a GPU uses for rows and losses, whose definitions stand for them.
+TEST(Replay, HasTheBitsOfHooksWithKernelsForRowsAndLosses) {
+  const tensor::WithRowKernels kernels(kernel::row_definitions(),
+                                       &kernel::CrossEntropyKernels::by_definition());
+  for (const std::string precision : {"f64", "f32", "bf16"}) {
+    for (const std::string& memory : {std::string(), xl_cache(8), infini()}) {
+      SCOPED_TRACE(precision + memory);
+      const std::vector<std::string> settings = {"train.precision=" + precision,
+                                                 "train.bptt_segments=2",
+                                                 "train.accumulate=2",
+                                                 "train.warmup=0",
+                                                 "model.dropout=0.1",
+                                                 "model.attention_dropout=0.1"};
+      const Lines lines;
+      Trainer plain(small_experiment(memory, settings), with_stream(text(48)));
+      Trainer recorded(small_experiment(memory, with_replay(settings)), with_stream(text(48)));
+      expect_the_same(recorded, plain, 10);
+      EXPECT_THAT(lines.with("train.replay"), SizeIs(0)) << lines.with("train.replay").front();
+      EXPECT_GT(recorded.recorder()->replays(), 0);
+    }
+  }
 }
 
 struct ReplayCase {

@@ -9,6 +9,7 @@
 #include "host/backbone/embedding/linear_nll.hpp"
 #include "host/base/error.hpp"
 #include "host/tensor/device.hpp"
+#include "host/tensor/dispatch/trace.hpp"
 #include "host/tensor/host_kernels.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/backbone/support.hpp"
@@ -252,6 +253,37 @@ TEST(DeviceNll, SaysWhatAKernelFailedWith) {
                   linear_nll_by(failing, layer.x, {layer.weight}, layer.bias, layer.target));
             }).find("softmax over the vocabulary: out of order"),
             std::string::npos);
+}
+
+// In several blocks of ids, and with all logits kept.
+TEST(DeviceNll, IsRunAgainFromATrace) {
+  for (const LogitLimits limits : {LogitLimits{0, 0}, LogitLimits{}}) {
+    const OutputLayer layer(5, 4, 2500, at::kDouble);
+    const auto run = [&](const at::Tensor& rows) {
+      const at::Tensor x = rows.detach().requires_grad_();
+      const at::Tensor weight = layer.weight.detach().requires_grad_();
+      at::Tensor best;
+      const at::Tensor nll =
+          linear_nll_by(definition(), x, {weight}, layer.bias, layer.target, &best, limits);
+      std::vector<at::Tensor> out = torch::autograd::grad({nll}, {x, weight}, {layer.scale});
+      out.insert(out.end(), {nll.detach(), best});
+      return out;
+    };
+    tensor::Trace trace;
+    trace.add_input(layer.x);
+    std::vector<at::Tensor> results;
+    {
+      const tensor::TraceScope scope(trace);
+      results = run(layer.x);
+    }
+    for (const at::Tensor& result : results) trace.add_output(result);
+    const at::Tensor other = layer.x.neg();
+    const std::vector<at::Tensor> again = trace.replay({other}, 0), expected = run(other);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_TRUE(again[i].equal(expected[i])) << i;
+      EXPECT_FALSE(again[i].equal(results[i])) << i;
+    }
+  }
 }
 
 // Without CUDA, and for tensors that are not on it.

@@ -1,10 +1,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <optional>
+#include <vector>
 
 #include "host/backbone/rows/dropout.hpp"
 #include "host/kernel/reference/dropout.hpp"
 #include "host/tensor/dispatch/trace.hpp"
+#include "host/tensor/host_kernels.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::backbone {
@@ -140,26 +143,36 @@ TEST(Noise, AppliesAMaskToValuesAndGradients) {
   EXPECT_TRUE(noise.apply(x, 0.0).is_same(x));
 }
 
-// Run again for a later segment, a trace draws that segment's masks.
+// Run again for a later segment, a trace draws that segment's masks: by operations and by kernels,
+// which then read the masks' streams, and more of them than are made at once.
 TEST(Noise, DrawsTheMasksOfLaterSegmentsWhenATraceIsRunAgain) {
-  Noise noise(5);
-  noise.next_segment();
-  const at::Tensor x = at::full({2, 40}, 2.0, at::kFloat);
-  tensor::Trace trace;
-  at::Tensor y;
-  {
-    const tensor::TraceScope scope(trace);
-    static_cast<void>(noise.apply(x, 0.5));
-    y = noise.apply(x, 0.5);
+  for (const bool has_kernels : {false, true}) {
+    std::optional<tensor::WithRowKernels> kernels;
+    if (has_kernels) kernels.emplace(kernel::row_definitions());
+    Noise noise(5);
+    noise.set_lanes({1, 2, 4});
+    noise.next_segment();
+    const at::Tensor x = at::full({2, 40}, 2.0, at::kFloat);
+    const auto draw = [&] {
+      std::vector<at::Tensor> out;
+      for (int i = 0; i < 260; ++i) out.push_back(noise.apply(x, 0.5).view(-1));
+      out.push_back(noise.mask({3, 2, 8}, at::kFloat, 0.3, LaneDim::kSecond).view(-1));
+      return at::cat(out);
+    };
+    tensor::Trace trace;
+    at::Tensor first;
+    {
+      const tensor::TraceScope scope(trace);
+      first = draw();
+    }
+    trace.add_output(first);
+    EXPECT_TRUE(trace.replay({}, 0)[0].equal(first));
+    noise.next_segment();
+    noise.next_segment();
+    const at::Tensor later = draw();
+    EXPECT_FALSE(later.equal(first));
+    EXPECT_TRUE(trace.replay({}, 2)[0].equal(later));
   }
-  trace.add_output(y);
-  EXPECT_TRUE(at::equal(trace.replay({}, 0)[0], y));
-  noise.next_segment();
-  noise.next_segment();
-  static_cast<void>(noise.apply(x, 0.5));
-  const at::Tensor later = noise.apply(x, 0.5);
-  EXPECT_FALSE(at::equal(later, y));
-  EXPECT_TRUE(at::equal(trace.replay({}, 2)[0], later));
 }
 
 }  // namespace

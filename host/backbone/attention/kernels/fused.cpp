@@ -71,15 +71,16 @@ AttentionOutput attended(const kernel::AttentionShape& shape, const AttentionOpe
     out.lse = at::empty({shape.lanes, shape.heads, shape.queries},
                         q.options().dtype(score_dtype(q.scalar_type())));
   }
-  const auto attend = [shape, n = operands.pieces.size(), dropout = operands.dropout](
+  const auto attend = [shape, n = operands.pieces.size(), dropout = operands.dropout,
+                       device = device_attention(q.device())](
                           const std::vector<at::Tensor>& tensors, std::int64_t) {
     const AttentionOperands given(tensors, n, dropout);
     const OperandsView inputs(given);
     const at::Tensor& lse = tensors.back();
     const kernel::AttentionResults results{tensors[tensors.size() - 2].data_ptr(),
                                            lse.defined() ? lse.data_ptr() : nullptr};
-    if (given.q.is_cuda()) {
-      attend_on_cuda(shape, inputs.get(), results, given.q.device());
+    if (device != nullptr) {
+      device->attend(shape, inputs.get(), results, given.q.device());
       return;
     }
     const auto& kernels = tensor::fastest_kernels<kernel::AttentionKernels>();
@@ -199,9 +200,9 @@ QueryGradients differentiate(const kernel::AttentionShape& shape, const Attentio
   return out;
 }
 
-// The operands' tensors, those of the pass; then the gradients of q, of positions and of the pieces.
-void differentiate_tensors_on_cuda(const kernel::AttentionShape& shape,
-                                   const AttentionOperands& operands, const at::Tensor* next) {
+// `next`: those of the pass; then the gradients of q, of positions and of the pieces.
+void differentiate_tensors_by(const DeviceAttention& device, const kernel::AttentionShape& shape,
+                              const AttentionOperands& operands, const at::Tensor* next) {
   const OperandsView inputs(operands);
   const Pass given{{next[0], next[1], {}}, next[2], next[3]};
   std::vector<KeyPiece> pieces;
@@ -209,14 +210,14 @@ void differentiate_tensors_on_cuda(const kernel::AttentionShape& shape,
     pieces.push_back({next[6 + 2 * p], next[7 + 2 * p]});
   }
   const std::vector<kernel::KeyGradient> keys = key_gradients(pieces);
-  differentiate_on_cuda(shape, inputs.get(), given.get(),
-                        {next[4].data_ptr(), keys.data(), room_of(next[5])}, operands.q.device());
+  device.differentiate(shape, inputs.get(), given.get(),
+                       {next[4].data_ptr(), keys.data(), room_of(next[5])}, operands.q.device());
 }
 
-// The same on CUDA, in bf16; gradients of biases are made where one of them is wanted.
-QueryGradients differentiate_by_cuda(const kernel::AttentionShape& shape,
-                                     const AttentionOperands& operands, const Pass& pass,
-                                     const std::vector<KeyPiece>& pieces, bool wants_biases) {
+// The same on a device; gradients of biases are made where one of them is wanted.
+QueryGradients differentiate_by(const DeviceAttention& device, const kernel::AttentionShape& shape,
+                                const AttentionOperands& operands, const Pass& pass,
+                                const std::vector<KeyPiece>& pieces, bool wants_biases) {
   const at::Tensor &q = operands.q, &table = operands.table;
   const at::Tensor through_keys = at::empty(q.sizes(), q.options());
   at::Tensor positions;
@@ -228,10 +229,10 @@ QueryGradients differentiate_by_cuda(const kernel::AttentionShape& shape,
   std::vector<at::Tensor> writes = {through_keys, positions};
   for (const KeyPiece& piece : pieces) writes.insert(writes.end(), {piece.k, piece.v});
   tensor::run_traced(traced_text("attention, backward", shape, operands.dropout), reads, writes,
-                     [shape, n = pieces.size(), dropout = operands.dropout](
+                     [&device, shape, n = pieces.size(), dropout = operands.dropout](
                          const std::vector<at::Tensor>& tensors, std::int64_t) {
-                       differentiate_tensors_on_cuda(
-                           shape, AttentionOperands(tensors, n, dropout),
+                       differentiate_tensors_by(
+                           device, shape, AttentionOperands(tensors, n, dropout),
                            tensors.data() + AttentionOperands::kSingle + 2 * n);
                      });
   return with_table(through_keys, positions, q, table, operands.position_bias, wants_biases);
@@ -250,12 +251,13 @@ Gradients gradients_of(const kernel::AttentionShape& shape, const AttentionOpera
     const KeyPiece& piece = operands.pieces[p];
     out.pieces.push_back({like(piece.k, wanted.keys[p]), like(piece.v, wanted.values[p])});
   }
-  if (!operands.q.is_cuda()) {
+  const DeviceAttention* const device = device_attention(operands.q.device());
+  if (device == nullptr) {
     out.queries = differentiate(shape, operands, pass, out.pieces, wanted);
     return out;
   }
-  out.queries = differentiate_by_cuda(shape, operands, pass, out.pieces,
-                                      wanted.content_bias || wanted.position_bias);
+  out.queries = differentiate_by(*device, shape, operands, pass, out.pieces,
+                                 wanted.content_bias || wanted.position_bias);
   if (!wanted.table) out.queries.table.reset();
   if (!wanted.content_bias) out.queries.content_bias.reset();
   if (!wanted.position_bias) out.queries.position_bias.reset();

@@ -2,6 +2,8 @@
 
 #include <c10/core/DeviceGuard.h>
 
+#include <utility>
+
 #include "host/base/error.hpp"
 #include "host/tensor/device.hpp"
 
@@ -21,8 +23,6 @@ void check(const char* failed) {
        .hint = "--set model.attention_kernel=operations computes with LibTorch's operations"});
 }
 
-}  // namespace
-
 void attend_on_cuda(const kernel::AttentionShape& shape, const kernel::AttentionInputs& inputs,
                     const kernel::AttentionResults& results, at::Device device) {
   const c10::DeviceGuard current(device);
@@ -40,6 +40,21 @@ void differentiate_on_cuda(const kernel::AttentionShape& shape,
   check(kernel::CudaAttention::backward(shape, inputs, pass, gradients, workspace.data_ptr(),
                                         tensor::stream_of(device)));
 }
+
+constexpr DeviceAttention kCudaAttention = {attend_on_cuda, differentiate_on_cuda};
+
+thread_local const DeviceAttention* given_attention = nullptr;
+
+}  // namespace
+
+const DeviceAttention* device_attention(at::Device device) {
+  if (device.is_cuda()) return &kCudaAttention;
+  return device.is_cpu() ? given_attention : nullptr;
+}
+
+WithDeviceAttention::WithDeviceAttention(const DeviceAttention& given)
+    : before_(std::exchange(given_attention, &given)) {}
+WithDeviceAttention::~WithDeviceAttention() { given_attention = before_; }
 
 QueryGradients with_table(const at::Tensor& through_keys, const at::Tensor& positions,
                           const at::Tensor& q, const at::Tensor& table,

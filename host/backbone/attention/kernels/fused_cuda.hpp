@@ -8,14 +8,31 @@
 
 namespace mneme::backbone {
 
-// On the device's stream. Error (kDevice): what the CUDA runtime says.
-void attend_on_cuda(const kernel::AttentionShape& shape, const kernel::AttentionInputs& inputs,
-                    const kernel::AttentionResults& results, at::Device device);
+// What computes attention on a device, on its stream, with workspace of its own.
+struct DeviceAttention {
+  void (*attend)(const kernel::AttentionShape&, const kernel::AttentionInputs&,
+                 const kernel::AttentionResults&, at::Device);
+  // All gradients of a pass in bf16.
+  void (*differentiate)(const kernel::AttentionShape&, const kernel::AttentionInputs&,
+                        const kernel::AttentionPass&, const kernel::CudaAttentionGradients&,
+                        at::Device);
+};
 
-// The same of all gradients of a pass in bf16.
-void differentiate_on_cuda(const kernel::AttentionShape& shape,
-                           const kernel::AttentionInputs& inputs, const kernel::AttentionPass& pass,
-                           const kernel::CudaAttentionGradients& gradients, at::Device device);
+// On CUDA the kernels, whose functions throw Error (kDevice) with what the CUDA runtime says; null on
+// the CPU.
+const DeviceAttention* device_attention(at::Device device);
+
+// While one lives, device_attention() gives its thread this on the CPU: for tests.
+class WithDeviceAttention {
+ public:
+  explicit WithDeviceAttention(const DeviceAttention& given);
+  ~WithDeviceAttention();
+  WithDeviceAttention(const WithDeviceAttention&) = delete;
+  WithDeviceAttention& operator=(const WithDeviceAttention&) = delete;
+
+ private:
+  const DeviceAttention* before_;
+};
 
 // Gradients into q [B,T,H,d] and, in f32, into the biases [H,d], and into the table [H,W,d].
 struct QueryGradients {
