@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
+#include <string>
+#include <vector>
 
 #include "host/base/error.hpp"
 #include "host/memory/segment/segment_impl.hpp"
+#include "host/tensor/dispatch/trace.hpp"
 #include "host/tensor/torch.hpp"
 #include "mneme/plugin.h"
 
@@ -125,6 +128,27 @@ TEST(RowsQueue, TrimsCachedProjectionsWithTheirRows) {
   const Projection& projection = queue.blocks()[0]->projections.at(0);
   EXPECT_EQ(projection.k.sizes(), (at::IntArrayRef{2, 1, 1, 1}));
   EXPECT_EQ(projection.v[1].item<double>(), 206.0);
+}
+
+// Where counts tell which rows are valid, the mask is not read: on a device that would wait.
+TEST(Rows, PartsHaveTheCountsOfTheirLanes) {
+  Rows rows = block(0, 4)->rows;
+  EXPECT_TRUE(rows.are_told_by_counts());
+  rows.valid = torch::ones({2, 4}, at::kBool);
+  rows.valid[1] = false;
+  EXPECT_FALSE(rows.are_told_by_counts());
+  rows.counts = {4, 0};
+  EXPECT_TRUE(rows.are_told_by_counts());
+  tensor::Trace trace;
+  {
+    const tensor::TraceScope scope(trace);
+    EXPECT_EQ(rows.slice(1, 3).counts, (std::vector<int64_t>{3, 0}));
+  }
+  for (const std::string& line : trace.lines()) EXPECT_FALSE(line.starts_with("aten::sum")) << line;
+  rows.valid[0][3] = false;
+  rows.counts = {3, 0};
+  EXPECT_FALSE(rows.are_told_by_counts());
+  EXPECT_EQ(rows.slice(1, 3).counts, (std::vector<int64_t>{2, 0}));
 }
 
 TEST(RowsQueue, CopySharesBlocksAndDiverges) {

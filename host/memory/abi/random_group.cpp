@@ -8,6 +8,7 @@
 #include "host/memory/call/normalise.hpp"
 #include "host/ops/op_table.hpp"
 #include "host/tensor/dispatch/trace.hpp"
+#include "host/tensor/to_device.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::memory {
@@ -71,8 +72,8 @@ mneme_status named_draw(mneme_ctx* opaque, const char* name, const mneme_shape* 
       values = draw(ctx, law, name, dims);
     }
     if (input.recorded_draws != nullptr) (*input.recorded_draws)[key] = values;
-    *out = ctx->handles.give(
-        values.to(ctx->shared->stack->backbone().device, ops::scalar_type_of(shape.dtype)));
+    *out = ctx->handles.give(tensor::to_device(values.to(ops::scalar_type_of(shape.dtype)),
+                                               ctx->shared->stack->backbone().device));
   });
 }
 

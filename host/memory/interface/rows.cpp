@@ -86,6 +86,11 @@ std::vector<std::int64_t> count_valid(const at::Tensor& valid) {
   return {data, data + sums.numel()};
 }
 
+bool Rows::are_told_by_counts() const {
+  if (counts.empty()) return !valid.defined();
+  return std::ranges::all_of(counts, [&](std::int64_t n) { return n == 0 || n == count; });
+}
+
 Rows Rows::slice(std::int64_t from, std::int64_t n) const {
   if (from == 0 && n == count) return *this;
   Rows out;
@@ -93,7 +98,12 @@ Rows Rows::slice(std::int64_t from, std::int64_t n) const {
   out.count = n;
   for (const RowField& field : kRowFields)
     out.*field.tensor = slice_rows(this->*field.tensor, from, n);
-  if (out.valid.defined()) out.counts = count_valid(out.valid);
+  if (!out.valid.defined()) return out;
+  if (!are_told_by_counts()) {
+    out.counts = count_valid(out.valid);
+    return out;
+  }
+  for (const std::int64_t held : counts) out.counts.push_back(held == 0 ? 0 : n);
   return out;
 }
 

@@ -31,7 +31,10 @@ struct Rows {
   at::Tensor mass;                   // [B,m] f32; undefined = none
   std::vector<std::int64_t> counts;  // [B] valid rows a lane; empty = m each
 
-  // Rows [from, from + n) as views.
+  // Whether the counts say which rows are valid: of each lane all or none.
+  [[nodiscard]] bool are_told_by_counts() const;
+  // Rows [from, from + n) as views. Where counts do not tell which rows are valid it waits for the
+  // device.
   [[nodiscard]] Rows slice(std::int64_t from, std::int64_t n) const;
   [[nodiscard]] Rows detached() const;
   // Bytes of the tensors' own elements (not of the storage they may be views of).

@@ -67,7 +67,9 @@ std::string rows_text(const Rows& rows) {
   for (const RowField& field : kRowFields) {
     if ((rows.*field.tensor).defined()) out += str(' ', field.name);
   }
-  if (rows.valid.defined()) out += ' ' + values_text<std::uint8_t>(rows.valid, at::kByte);
+  // Only then, because it waits for a device.
+  if (rows.valid.defined() && !rows.are_told_by_counts())
+    out += ' ' + values_text<std::uint8_t>(rows.valid, at::kByte);
   return out + '\n';
 }
 
