@@ -33,7 +33,10 @@ TORCH_LIBRARY_IMPL(_, Fake, library) {
 
 }  // namespace
 
-bool is_tracing() { return c10::impl::tls_is_dispatch_key_included(kTraceKey); }
+bool is_tracing() {
+  return c10::impl::tls_is_dispatch_key_included(kTraceKey) &&
+         !c10::impl::tls_is_dispatch_key_excluded(kTraceKey);
+}
 
 TraceScope::TraceScope(Trace& trace) : key_(kTraceKey) {
   Trace::Writer* expected = nullptr;

@@ -85,7 +85,8 @@ class TraceScope {
   c10::impl::IncludeDispatchKeyGuard key_;
 };
 
-// Whether a trace is being written by this thread.
+// Whether a trace is being written by this thread: not within work of run_traced, nor within an
+// operation that is in the trace.
 [[nodiscard]] bool is_tracing();
 
 }  // namespace mneme::tensor
