@@ -22,6 +22,8 @@ compared, in f32 and in bf16, with two lanes; of a generation the agreeing token
 two are equally likely. A step is the median of the second half of --steps (default 20), so that compilation and the filling of
 the memory are not counted. MFU is that of docs/runs.md for both sides, with the operations and the peak that mneme measures.
 
+Trainings have a row of mneme with train.replay = "on" too, whose steps are launches of CUDA graphs.
+
 Needs a built mneme (default build/cuda/bin/mneme) and a Python with PyTorch (--python, default this one; for the part
 generation also transformers, for the part official NumPy and safetensors). --device cpu --small tries the script at tiny sizes.
 """
@@ -159,6 +161,7 @@ class Workbench:
         return run, next((run / "checkpoints").glob("*1.safetensors")), model
 
 
+REPLAY = "--set=train.replay=on"
 NO_DROPOUT = {"dropout": 0.0, "attention_dropout": 0.0}
 
 
@@ -239,6 +242,9 @@ def compare_training(bench, case, variants):
             checked[id(side)] = check_losses(bench, f"{case.part}, {name}", check, of_check["tokens"], run, side)
     ours = bench.mneme_train(experiment, "--init", run)
     rows = [row_of_training(case.part, "mneme", ours, mfu=ours["mfu"])]
+    graph = bench.mneme_train(experiment, "--init", run, REPLAY)
+    rows.append(row_of_training(case.part, "mneme, replay", graph, mfu=graph["mfu"]))
+    rows[1]["ratio"] = rows[0]["tokens_per_second"] / rows[1]["tokens_per_second"]
     for name, (side, changes) in sides.items():
         result, = side([{"precision": "bf16", "steps": bench.options.steps, **changes}])
         theirs = row_of_training(case.part, name, {**ours, **result}, difference=checked[id(side)])
@@ -292,9 +298,10 @@ def sorting(bench):
                     "train.schedule": "constant", "train.log_every": 1, "train.precision": "bf16", "train.tensorboard": "false",
                     **({} if small else {"data.test_sequences": 8})}
         given = [f"--set={key}={value}" for key, value in settings.items()]
-        result = bench.mneme_train(experiment, *memory, *unset, *given)
         tokens = tables["train"]["lanes"] * (tables["data"]["length"] + tables["data"]["alphabet"])
-        results[f"mneme, {name.removeprefix('small_') if name else 'no memory'}"] = {**result, "tokens": tokens}
+        for mode, replay in {"": [], ", replay": [REPLAY]}.items():
+            result = bench.mneme_train(experiment, *memory, *unset, *given, *replay)
+            results[f"mneme, {name.removeprefix('small_') if name else 'no memory'}{mode}"] = {**result, "tokens": tokens}
     return over_first("sorting", results)
 
 

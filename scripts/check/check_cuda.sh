@@ -12,13 +12,14 @@ usage: scripts/check/check_cuda.sh [--device DEVICE] [--torch DIR] [--no-apt] [-
 On a machine with a GPU: builds program, plugins and tests with CUDA sources (build/cuda), then runs, what tells most first,
   kernels     every test of a CUDA kernel, the plugins' and the host's, against its reference in double precision; losses over a
               vocabulary against the operations
-  device      the tests of opening and naming devices, and that a step of generation waits for one only once
+  device      the tests of opening and naming devices and of CUDA graphs, and that a step of generation waits for one only once
   golden      the official numbers (tests/golden), with every model on the device
   attention   the host's own attention (model.attention_kernel = "fused"): golden numbers with it, and its speed over
               LibTorch's operations (attention_bench); LibTorch's attention kernels against the operations
   rivals      mneme beside compiled PyTorch, a step for each part of scripts/bench/compare_gpu.py (where Python has PyTorch)
   ncu         the kernels of a training step of enwik8 and of GPT-2 by time, from NVIDIA's ncu (where it is there)
   resume      a training that goes on from its middle against one that was not interrupted, each memory
+  replay      trainings with train.replay = "on" against those with hooks, each memory, to the last digit
   evaluation  what the training on the device gives when it is evaluated there and on the CPU
   validate    what mneme plugins validate checks on a device, with memories that it has to find faults in
   ranks       sums of gradients over ranks; trainings under mpirun with one rank, whose gradients go through NCCL, against
@@ -48,7 +49,7 @@ is_built=no
 is_again=no
 seconds=
 python=python3
-readonly all_steps="kernels device golden attention rivals ncu resume evaluation validate ranks speed sanitizers"
+readonly all_steps="kernels device golden attention rivals ncu resume replay evaluation validate ranks speed sanitizers"
 only=()
 setup_arguments=()
 cmake_arguments=()
@@ -161,7 +162,9 @@ device() {
   figure=$(passed_of "$out/device.log")
   if [[ $device != cpu ]]; then
     build/cuda/tests/generate_test --gtest_filter='Devices/StepOnCuda.*' | tee "$out/waits.log" || return 1
-    figure+="; a step of generation waits once: $(passed_of "$out/waits.log")"
+    build/cuda/tests/tensor_test --gtest_filter='GraphsOnAGpu.*' | tee "$out/graphs.log" || return 1
+    figure+="; CUDA graphs: $(passed_of "$out/graphs.log"); a step of generation waits once: $(passed_of "$out/waits.log")"
+    ! grep -q '^\[  SKIPPED \]' "$out/graphs.log" || return 1
     ! grep -q '^\[  SKIPPED \]' "$out/waits.log" || return 1
   fi
   build/cuda/bin/mneme doctor
@@ -319,6 +322,23 @@ resume() {
   done
   figure="all losses equal to the last digit for $equal of ${#memories[@]} memories; the last ones differ by at most $largest"
   return "$status"
+}
+
+# 40 steps with dropout and accumulation, by hooks and recorded. A line of train.replay says what is no graph, and why.
+replay() {
+  local memory mode run equal=0 graphs=0
+  for memory in "${memories[@]}"; do
+    run=$out/runs/replay-$memory
+    for mode in off on; do
+      rm -rf "$run-$mode"
+      train configs/quickstart/copy.toml --memory "$(memory_file "$memory")" --run "$run-$mode" --set train.steps=40 \
+        --set train.warmup=10 --set train.log_every=1 --set train.accumulate=2 --set model.dropout=0.1 --set train.replay="$mode" || return 1
+    done
+    if cmp <(losses "$run-off") <(losses "$run-on"); then equal=$((equal + 1)); fi
+    grep 'train.replay' "$run-on/log.txt" || graphs=$((graphs + 1))
+  done
+  figure="losses equal to the last digit for $equal of ${#memories[@]} memories; $graphs without a line that says what is no graph"
+  ((equal == ${#memories[@]}))
 }
 
 # The runs of `resume`, evaluated here and on the CPU.
