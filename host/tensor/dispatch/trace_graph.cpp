@@ -40,7 +40,7 @@ std::vector<at::Tensor> copies_of(const std::vector<at::Tensor>& rows) {
 TraceGraph::TraceGraph(const Trace& trace, TraceParts parts, GraphDevice& device,
                        const std::vector<at::Tensor>& inputs, std::int64_t ahead)
     : trace_(trace.writer()), parts_(std::move(parts)), lasting_(trace_.constants) {
-  std::set<std::int64_t> read_ahead;
+  std::set<std::int64_t> read_ahead, others(trace_.inputs.begin(), trace_.inputs.end());
   const auto memory = [&](std::int64_t number) {
     return trace_.tensors[static_cast<std::size_t>(number)].memory;
   };
@@ -48,7 +48,7 @@ TraceGraph::TraceGraph(const Trace& trace, TraceParts parts, GraphDevice& device
     const std::vector<std::int64_t> given = trace_.calls[c].given(), made = trace_.calls[c].made();
     if (parts_.of_call[c] != TracePart::kGraph) {
       if (parts_.of_call[c] == TracePart::kAhead) read_ahead.insert(given.begin(), given.end());
-      if (parts_.of_call[c] == TracePart::kOnce) made_.insert(made.begin(), made.end());
+      others.insert(made.begin(), made.end());
       continue;
     }
     read_.insert(given.begin(), given.end());
@@ -57,6 +57,7 @@ TraceGraph::TraceGraph(const Trace& trace, TraceParts parts, GraphDevice& device
     for (const std::int64_t number : made) touched_.insert(memory(number));
     for (const std::int64_t number : trace_.calls[c].written) written_.insert(memory(number));
   }
+  for (const std::int64_t number : others) made_.erase(number);  // they are the same once more
   const at::NoGradGuard no_grad;
   const at::AutoDispatchBelowADInplaceOrView below;
   run(TracePart::kOnce, lasting_, ahead);
@@ -130,7 +131,7 @@ std::vector<at::Tensor> TraceGraph::run_graph(NumberedTensors tensors, std::int6
 }
 
 bool TraceGraph::is_of_graph(std::int64_t output) const {
-  if (output == kUndefined) return false;
+  if (output == kUndefined || lasting_.contains(output)) return false;
   return made_.contains(output) ||
          written_.contains(trace_.tensors[static_cast<std::size_t>(output)].memory);
 }
@@ -158,8 +159,12 @@ std::vector<at::Tensor> TraceGraph::results(const NumberedTensors& prepared) con
     const auto lasting = lasting_.find(number);
     if (number == kUndefined) {
       out.emplace_back();
-    } else if (lasting != lasting_.end() && !made_.contains(number)) {
-      out.push_back(lasting->second);
+    } else if (lasting != lasting_.end()) {
+      const at::Tensor& t = lasting->second;
+      out.push_back(trace_.constants.contains(number)
+                        ? t
+                        : view_in(row_of(t).clone(), t.scalar_type(), t.sizes(), t.strides(),
+                                  t.storage_offset()));
     } else if (held != held_.end()) {
       const Held& in = held->second;
       out.push_back(view_in(rows[in.row], in.type, in.sizes, in.strides, in.offset));

@@ -59,7 +59,7 @@ class TraceGraph {
 
   const Trace::Writer& trace_;
   TraceParts parts_;
-  std::set<std::int64_t> read_, made_;        // tensors that the graph reads; that are made with it
+  std::set<std::int64_t> read_, made_;        // tensors, by the graph
   std::set<std::int64_t> touched_, written_;  // memories, by the graph
   NumberedTensors lasting_;                   // constants, and what was computed once
   NumberedTensors needed_ahead_;              // of those
