@@ -4,6 +4,9 @@
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#if __has_include(<cuda_runtime_api.h>)  // which this header of LibTorch includes
+#include <c10/cuda/CUDACachingAllocator.h>
+#endif
 #include <dlfcn.h>
 #include <torch/version.h>
 
@@ -104,6 +107,8 @@ class CudaGraph final : public DeviceGraph {
     if (failure) std::rethrow_exception(failure);
   }
   void launch() override { functions_.replay(object_.get()); }
+  // Whether LibTorch has ended the capture; only then it may be destroyed.
+  [[nodiscard]] bool has_ended() const { return object_ != nullptr; }
 
  private:
   // LibTorch's allocator goes on asking an object whose capture did not begin or end: it is left to
@@ -163,9 +168,11 @@ class CudaGraphDevice final : public GraphDevice {
       synchronize(device_);
       check_room(before.peak - before.current);
     } catch (...) {
+      const std::exception_ptr failure = std::current_exception();
+      const bool has_ended = graph->has_ended();
       graph.reset();
-      allocator().emptyCache();
-      throw;
+      give_back(has_ended);
+      std::rethrow_exception(failure);
     }
     return graph;
   }
@@ -175,6 +182,24 @@ class CudaGraphDevice final : public GraphDevice {
 
   [[nodiscard]] c10::DeviceAllocator& allocator() const {
     return dynamic_cast<c10::DeviceAllocator&>(*c10::GetAllocator(type()));
+  }
+  // The memory that a failed attempt took. A capture that did not end leaves the allocator waiting for
+  // its end, in which state it gives nothing back.
+  void give_back(bool has_ended) const {
+    try {
+#if __has_include(<cuda_runtime_api.h>)
+      if (!has_ended) {
+        auto& cuda = static_cast<c10::cuda::CUDACachingAllocator::CUDAAllocator&>(allocator());
+        cuda.endAllocateToPool(device_.index(), pool_);
+        cuda.releasePool(device_.index(), pool_);
+      }
+#else
+      if (!has_ended) return;
+#endif
+      allocator().emptyCache();
+    } catch (const c10::Error&) {
+      // Then there was nothing to end.
+    }
   }
   // The code that was captured runs again beside its graph, to be compared.
   void check_room(std::int64_t most_of_code) const {
