@@ -18,6 +18,7 @@ namespace mneme::backbone {
 struct EvenPlace {
   std::int64_t room = 0;  // columns: those of the segment's tokens, and those that are free yet
   at::Tensor place;       // i64 [1]; undefined = the step is none of these
+  at::Tensor row;         // i64 [1]: the place among the rows that lanes do not share
   at::Tensor valid;       // [B,room] bool: columns up to the place
   at::Tensor
       table_rows;  // i64 [room]: of a table of `room` distances, each column's; relative only

@@ -48,5 +48,26 @@ TEST(OpenLayer, GathersTheContextAgainForOtherLanes) {
   EXPECT_EQ(column(open.values(), 0), (std::vector<double>{13, 14}));
 }
 
+TEST(OpenLayer, LeavesTheRowsOfOneLaneToAll) {
+  OpenLayer open;
+  const auto first_lane = [](const at::Tensor& rows) { return rows.narrow(0, 0, 1); };
+  open.extend({}, first_lane(rows_of(1, 3)), first_lane(rows_of(11, 3)));
+  open.share(4);
+  EXPECT_EQ(open.shared_rows(), 3);
+  EXPECT_EQ(open.lanes(), 4);
+  open.select(at::tensor({3, 1}, at::kLong));
+  open.extend({}, rows_of(2, 1), rows_of(12, 1));
+  open.extend({}, rows_of(3, 2), rows_of(13, 2));
+  const std::vector<KeyPiece> pieces = open.columns();
+  ASSERT_EQ(pieces.size(), 2U);
+  for (const at::Tensor& shared : {pieces[0].k, pieces[0].v}) {
+    EXPECT_EQ(shared.sizes(), (std::vector<int64_t>{2, 3, kOpenLayerHeads, kOpenLayerWidth}));
+    EXPECT_EQ(shared.stride(0), 0);
+    EXPECT_EQ(shared.storage().nbytes(), 3 * kOpenLayerHeads * kOpenLayerWidth * sizeof(double));
+  }
+  EXPECT_EQ(column(open.keys(), 1), (std::vector<double>{2, 3, 3}));
+  EXPECT_EQ(column(joined_pieces(pieces).second, 1), (std::vector<double>{11, 11, 11, 12, 13, 13}));
+}
+
 }  // namespace
 }  // namespace mneme::backbone

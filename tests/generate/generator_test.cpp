@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -273,6 +274,22 @@ TEST(Generator, StepsThatAreRunFromARecordingGiveTheBitsOfSteps) { expect_record
 TEST(Generator, DrawsThatAreRunFromARecordingGiveTheBitsOfDraws) {
   const tensor::WithSamplingKernels by_definition(kernel::SamplingKernels::by_definition());
   expect_recorded_is_plain(2);
+}
+
+// Samples that share their prompt's keys are those that copy them.
+TEST(Generator, SamplesAreThoseOfAModelWhoseAttentionTakesOnePiece) {
+  backbone::MemorySession session = session_with({"none", ""});
+  const auto texts = [&](bool shares) {
+    Generator generator(*session.model, session.stack, {.segment = 40, .seed = 5});
+    generator.prompt(random_prompt(9, 12));
+    {
+      std::optional<tensor::WithoutHostKernels> copies;
+      if (!shares) copies.emplace();
+      generator.multiply(5);
+    }
+    return next(generator, 50);
+  };
+  EXPECT_EQ(texts(true), texts(false));
 }
 
 TEST(Generator, LooksAtEachTokenUnlessADeviceDraws) {

@@ -47,17 +47,30 @@ void OpenLayer::Buffer::make_room(std::int64_t rows, std::int64_t used) {
 }
 
 void OpenLayer::make_room(std::int64_t rows) {
-  k_.make_room(rows, rows_);
-  v_.make_room(rows, rows_);
+  for (Buffer* buffer : {&k_, &v_}) buffer->make_room(rows - shared_rows(), rows_ - shared_rows());
 }
 
-void OpenLayer::put(const at::Tensor& place, const at::Tensor& k, const at::Tensor& v) {
-  k_.data.index_copy_(2, place, k);
-  v_.data.index_copy_(2, place, v);
+void OpenLayer::put(const at::Tensor& row, const at::Tensor& k, const at::Tensor& v) {
+  k_.data.index_copy_(2, row, k);
+  v_.data.index_copy_(2, row, v);
 }
 
-KeyPiece OpenLayer::room() const {
-  return {k_.data.permute({1, 2, 0, 3}), v_.data.permute({1, 2, 0, 3})};
+std::vector<KeyPiece> OpenLayer::in_pieces(const at::Tensor& k, const at::Tensor& v) const {
+  const auto piece = [](const at::Tensor& keys, const at::Tensor& values) {
+    return KeyPiece{keys.permute({1, 2, 0, 3}), values.permute({1, 2, 0, 3})};
+  };
+  std::vector<KeyPiece> out;
+  if (shared_k_.defined()) out.push_back(piece(shared_k_, shared_v_));
+  out.push_back(piece(k, v));
+  return out;
+}
+
+void OpenLayer::share(std::int64_t lanes) {
+  for (auto [shared, own] : {std::pair(&shared_k_, &k_), std::pair(&shared_v_, &v_)}) {
+    const at::Tensor rows = own->first(rows_).contiguous();
+    *shared = rows.expand({-1, lanes, -1, -1});
+    own->data = at::empty({rows.size(0), lanes, 0, rows.size(3)}, rows.options());
+  }
 }
 
 at::Tensor OpenLayer::newest(const Buffer& plain, const Buffer& all, std::int64_t n) const {
@@ -106,8 +119,9 @@ void OpenLayer::extend(const ContextColumns& context, const at::Tensor& k, const
   set_context(context, used);
   const at::Tensor values = context.of_all_heads(v);
   const at::Tensor keys = used.rows.defined() ? used.rows : heads_first(context.of_all_heads(k));
-  k_.append(keys, context_ + rows_);
-  v_.append(heads_first(values), context_ + rows_);
+  const std::int64_t own = context_ + rows_ - shared_rows();
+  k_.append(keys, own);
+  v_.append(heads_first(values), own);
   if (used.keeps_plain) {
     if (used.rows.defined() || plain_k_.data.defined()) plain_k_.append(heads_first(k), rows_);
     if (!values.is_same(v) || plain_v_.data.defined()) plain_v_.append(heads_first(v), rows_);
@@ -167,6 +181,9 @@ void OpenLayer::select(const at::Tensor& lanes) {
     if (t.defined()) t = t.index_select(dim, lanes);
   };
   for (Buffer* buffer : {&k_, &v_, &plain_k_, &plain_v_}) pick(buffer->data, 1);
+  for (at::Tensor* shared : {&shared_k_, &shared_v_}) {
+    if (shared->defined()) *shared = shared->narrow(1, 0, 1).expand({-1, lanes.size(0), -1, -1});
+  }
   pick(mass_, 0);
   for (auto* pieces : {&x_, &q_, &z_, &lse_, &context_k_, &context_v_}) {
     for (at::Tensor& piece : *pieces) pick(piece, 0);
@@ -185,15 +202,15 @@ std::vector<KeyPiece> OpenLayerPass::all_columns(const ContextColumns& columns, 
     used.context = [&] { return turned_context(columns, layer_.settings(), scope_); };
   }
   open_.extend(columns, k, v, used);
-  return {{open_.keys().permute({1, 2, 0, 3}), open_.values().permute({1, 2, 0, 3})}};
+  return open_.columns();
 }
 
 std::vector<KeyPiece> EvenLayerPass::all_columns(const ContextColumns& columns, const at::Tensor& k,
                                                  const at::Tensor& v) {
-  open_.put(scope_.even.place,
+  open_.put(scope_.even.row,
             layer_.settings().is_rotary() ? turned_rows(columns, k, scope_) : heads_first(k),
             heads_first(v));
-  return {open_.room()};
+  return open_.room();
 }
 
 void OpenLayerPass::keep_keys(memory::LocalAttention& local) {

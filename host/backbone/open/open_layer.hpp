@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "host/backbone/attention/columns.hpp"
+#include "host/backbone/attention/kernels/fused.hpp"
 #include "host/backbone/layer_pass.hpp"
 #include "host/memory/interface/backbone_interface.hpp"
 
@@ -29,16 +30,19 @@ class OpenLayer {
   // what came before. A context that differs from the previous step's replaces it.
   void extend(const ContextColumns& context, const at::Tensor& k, const at::Tensor& v,
               const TurnedKeys& used = {});
-  // All columns, [G,B,K,d] with K = context + rows appended, in the order of the blocks: views
-  // whose rows are contiguous. G is ContextColumns::key_heads.
-  [[nodiscard]] at::Tensor keys() const { return k_.first(context_ + rows_); }
-  [[nodiscard]] at::Tensor values() const { return v_.first(context_ + rows_); }
+  // The columns of each lane alone, [G,B,K,d] with K = context + rows appended, in the order of the
+  // blocks: views whose rows are contiguous. G is ContextColumns::key_heads.
+  [[nodiscard]] at::Tensor keys() const { return k_.first(context_ + rows_ - shared_rows()); }
+  [[nodiscard]] at::Tensor values() const { return v_.first(context_ + rows_ - shared_rows()); }
+  // All columns, [B,K,G,d]: the rows that lanes share, if there are any, and those of each lane.
+  [[nodiscard]] std::vector<KeyPiece> columns() const { return in_pieces(keys(), values()); }
   // Even steps, of a layer without context: room for that many rows, those that are not in use
-  // zeros; the rows of a step, [G,B,1,d], at place [1] i64; and that it was appended.
+  // zeros; the rows of a step, [G,B,1,d], at row [1] i64 of those that are not shared; that it was
+  // appended; and all columns, with those that are free.
   void make_room(std::int64_t rows);
-  void put(const at::Tensor& place, const at::Tensor& k, const at::Tensor& v);
+  void put(const at::Tensor& row, const at::Tensor& k, const at::Tensor& v);
   void count_row() { ++rows_; }
-  [[nodiscard]] KeyPiece room() const;
+  [[nodiscard]] std::vector<KeyPiece> room() const { return in_pieces(k_.data, v_.data); }
   // The newest n rows as they were given, [B,n,G,d]: views.
   [[nodiscard]] at::Tensor newest_keys(std::int64_t n) const { return newest(plain_k_, k_, n); }
   [[nodiscard]] at::Tensor newest_values(std::int64_t n) const { return newest(plain_v_, v_, n); }
@@ -59,6 +63,14 @@ class OpenLayer {
   [[nodiscard]] memory::LocalAttention all_local(std::int64_t tokens) const;
 
   void select(const at::Tensor& lanes);
+  // One lane becomes `lanes` that share its rows, which are not copied. Of a layer without context,
+  // of which no hook sees the rows.
+  void share(std::int64_t lanes);
+  [[nodiscard]] std::int64_t shared_rows() const {
+    return shared_k_.defined() ? shared_k_.size(2) : 0;
+  }
+  // Of the rows that are not shared.
+  [[nodiscard]] std::int64_t lanes() const { return k_.data.size(1); }
 
  private:
   // Rows [G,B,capacity,d], of which the first are in use.
@@ -69,14 +81,16 @@ class OpenLayer {
     void make_room(std::int64_t rows, std::int64_t used);
     [[nodiscard]] at::Tensor first(std::int64_t rows) const { return data.narrow(2, 0, rows); }
   };
+  [[nodiscard]] std::vector<KeyPiece> in_pieces(const at::Tensor& k, const at::Tensor& v) const;
   void set_context(const ContextColumns& context, const TurnedKeys& used);
   [[nodiscard]] at::Tensor newest(const Buffer& plain, const Buffer& all, std::int64_t n) const;
   void add_mass(const at::Tensor& mass, std::int64_t layer);
 
-  Buffer k_, v_;              // as attention uses them
-  Buffer plain_k_, plain_v_;  // appended rows as they were given, where those differ
-  std::int64_t context_ = 0;  // rows of the context
-  std::int64_t rows_ = 0;     // rows appended
+  at::Tensor shared_k_, shared_v_;  // [G,B,n,d] of one lane, expanded: the first rows appended
+  Buffer k_, v_;                    // the others, as attention uses them
+  Buffer plain_k_, plain_v_;        // appended rows as they were given, where those differ
+  std::int64_t context_ = 0;        // rows of the context
+  std::int64_t rows_ = 0;           // rows appended
   // The context as it was gathered: keys and values of its blocks, and the places of turned keys.
   std::vector<at::Tensor> context_keys_, context_values_;
   ContextPlaces context_places_;

@@ -2,11 +2,26 @@
 
 #include <stdexcept>
 
+#include "host/backbone/attention/kernels/choice.hpp"
 #include "host/tensor/host_kernels.hpp"
 #include "host/tensor/torch.hpp"
 #include "mneme/plugin.h"
 
 namespace mneme::backbone {
+namespace {
+
+// Whether the host's kernel computes a step's attention: the others copy pieces into one.
+bool reads_pieces(const LayerSettings& settings) {
+  const AttentionFacts facts{.device = settings.device,
+                             .compute = settings.compute,
+                             .head_width = settings.head_width,
+                             .has_host_kernels = tensor::has_host_kernels(),
+                             .is_relative = settings.is_relative(),
+                             .has_slopes = !settings.slopes.empty()};
+  return choose_attention(settings.attention_kernel, facts).path == AttentionPath::kHost;
+}
+
+}  // namespace
 
 OpenSegment::OpenSegment(Model& model, memory::SegmentHooks& hooks)
     : model_(model), hooks_(hooks), layers_(model.layers_.size()) {
@@ -73,6 +88,8 @@ at::Tensor OpenSegment::even_step(const at::Tensor& ids) {
   scope.past = 1;  // the stages of a first step are over
   scope.even.room = room_;
   scope.even.place = place_;
+  const std::int64_t shared = layers_.front().shared_rows();
+  scope.even.row = shared > 0 ? place_ - shared : place_;
   scope.even.valid = columns_.le(place_).unsqueeze(0).expand({ids.size(0), room_});
   if (model_.settings_.is_relative()) {
     scope.even.table_rows = (columns_ - place_).add_(room_ - 1).clamp_max_(room_);
@@ -107,7 +124,11 @@ void OpenSegment::select(const std::vector<std::int64_t>& lanes) {
   const at::NoGradGuard no_grad;
   hooks_.select(lanes);
   const at::Tensor index = at::tensor(lanes, at::kLong).to(model_.info_.device);
-  for (OpenLayer& layer : layers_) layer.select(index);
+  const bool shares = !hooks_.has_tiers() && tokens_ > 0 && layers_.front().lanes() == 1 &&
+                      lanes.size() > 1 && reads_pieces(model_.settings_);
+  for (OpenLayer& layer : layers_) {
+    shares ? layer.share(static_cast<std::int64_t>(lanes.size())) : layer.select(index);
+  }
   room_ = 0;
   const auto pick = [&](std::vector<at::Tensor>& pieces) {
     for (at::Tensor& piece : pieces) piece = piece.index_select(0, index);

@@ -44,7 +44,9 @@ class OpenSegment {
 
   // Stages 7 and 8; the caller commits the hooks.
   void close();
-  // Between steps: keeps `lanes`, in that order (repeats allowed), of segment, hooks and state.
+  // Between steps: keeps `lanes`, in that order (repeats allowed), of segment, hooks and state. Where
+  // one lane becomes several, there is no memory, and attention reads keys in pieces, the keys and
+  // values of the tokens so far stay one lane's, which all read.
   void select(const std::vector<std::int64_t>& lanes);
 
  private:

@@ -35,8 +35,9 @@ ModelSetup even_setup(at::ScalarType dtype, bool is_bf16 = false) {
 
 // An open segment of a model without memory.
 struct EvenSegment {
-  EvenSegment(const config::ModelConfig& config, const ModelSetup& setup)
-      : session(config, setup, {}), state(session.fresh(kEvenLanes, memory::Phase::kEvaluation)) {
+  EvenSegment(const config::ModelConfig& config, const ModelSetup& setup,
+              std::int64_t lanes = kEvenLanes)
+      : session(config, setup, {}), state(session.fresh(lanes, memory::Phase::kEvaluation)) {
     session.model->train(false);
     memory::SegmentInput input;
     input.length = kFirst;
@@ -111,6 +112,38 @@ TEST(EvenSteps, DoTheSameAndAreRunAgain) {
         }
       }
     }
+  }
+}
+
+// One lane's prompt is read by all lanes that it becomes, in steps of both kinds.
+TEST(EvenSteps, AndOthersReadAPromptThatLanesShare) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor ids = even_ids(), prompt = ids.narrow(0, 0, 1).narrow(1, 0, kFirst);
+  const ModelSetup setup = even_setup(at::kDouble);
+  std::vector<NamedConfig> models = even_models();
+  models.push_back({"alibi", small_config()});
+  models.back().model.position = config::PositionScheme::kAlibi;
+  for (const NamedConfig& one : models) {
+    SCOPED_TRACE(one.name);
+    EvenSegment copied(one.model, setup), shared(one.model, setup, 1), even(one.model, setup, 1);
+    copied.open->step(prompt.expand({kEvenLanes, kFirst}));
+    for (EvenSegment* segment : {&shared, &even}) {
+      segment->open->step(prompt);
+      segment->open->select({0, 0});
+    }
+    for (std::int64_t i = kFirst; i < kRoom; ++i) {
+      const at::Tensor token = ids.narrow(1, i, 1), expected = copied.open->step(token);
+      EXPECT_LT(largest_difference(shared.open->step(token), expected), 1e-12) << "token " << i;
+      const bool is_even = i != 5 && even.open->can_step_evenly();
+      const at::Tensor got = is_even ? even.even_step(token) : even.open->step(token);
+      EXPECT_LT(largest_difference(got, expected), 1e-12) << "token " << i;
+      if (i != 6) continue;
+      for (EvenSegment* segment : {&copied, &shared, &even}) segment->open->select({1, 0, 1});
+      break;
+    }
+    const at::Tensor last = random_ids(5, 3, 1, 11), expected = copied.open->step(last);
+    for (EvenSegment* segment : {&shared, &even})
+      EXPECT_LT(largest_difference(segment->open->step(last), expected), 1e-12);
   }
 }
 
