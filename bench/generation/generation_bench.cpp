@@ -14,6 +14,9 @@
 // and a vector the bytes that a token of `open` must read (weights, keys, values, positions), in
 // the same rounds.
 //
+// At the end the same body without a memory, in one segment: even steps that are run from a
+// recording against other steps, which take turns too (`recorded`).
+//
 // Body of WikiText-103's base model [Transformer-XL]: 16 layers, width 410, 10 heads of 41,
 // feed-forward 2100, f32, random weights; 512 rows. The vocabulary has 1000 ids, so that the body
 // is measured: 267,735 would cost all sides the same.
@@ -32,6 +35,7 @@
 #include "host/base/random.hpp"
 #include "host/base/text.hpp"
 #include "host/generate/conversation.hpp"
+#include "host/generate/recorded_steps.hpp"
 #include "host/run/runtime.hpp"
 #include "host/tensor/device.hpp"
 #include "host/tensor/torch.hpp"
@@ -45,14 +49,15 @@ constexpr std::int64_t kRows = 512;
 constexpr std::int64_t kSegment = 128;
 constexpr double kWidth = 410, kFf = 2100;
 
+// rows = 0: without a memory.
 std::unique_ptr<run::Runtime> make_runtime(std::int64_t layers, std::int64_t rows) {
   const std::string text =
       str("[model]\nlayers = ", layers,
           "\nheads = 10\nhead_width = 41\nwidth = 410\nff = 2100\ndropout = 0.0\n[data]\n"
           "task = \"motif\"\nalphabet = ",
           kVocabulary, "\n[train]\nsteps = 1\n[eval]\nsegment = ", kSegment,
-          "\n[memory]\nplugins = [\"", MNEME_PLUGIN_DIR,
-          "\"]\n[[memory.tier]]\nplugin = \"xl_cache\"\nrows = ", rows, "\n");
+          "\n[memory]\nplugins = [\"", MNEME_PLUGIN_DIR, "\"]\n",
+          rows > 0 ? str("[[memory.tier]]\nplugin = \"xl_cache\"\nrows = ", rows, "\n") : "");
   auto runtime = std::make_unique<run::Runtime>(
       config::parse_experiment_text(text, "generation_bench.toml"), run::RuntimeOptions{});
   runtime->model().train(false);
@@ -258,6 +263,46 @@ double measure(run::Runtime& runtime, std::int64_t layers, std::int64_t lanes, i
   return median(seconds[kOpen]);
 }
 
+using Generators = std::array<std::unique_ptr<generate::Generator>, 2>;
+
+// Greedy samples behind a prompt, by steps that grow and by recorded ones.
+Generators generators(run::Runtime& runtime, std::int64_t lanes, std::int64_t tokens) {
+  constexpr std::int64_t kPrompt = 128;
+  const at::Tensor prompt = random_ids(1, kPrompt);
+  const auto* const ids = prompt.const_data_ptr<std::int64_t>();
+  Generators out;
+  for (std::size_t side = 0; side < out.size(); ++side) {
+    generate::Options options{.segment = kPrompt + tokens, .sampling = {.is_greedy = true}};
+    if (side == 1) options.run_even_step = generate::runner_by(generate::step_recorder());
+    out[side] = std::make_unique<generate::Generator>(runtime.model(), runtime.stack(), options);
+    out[side]->prompt({ids, ids + kPrompt});
+    out[side]->multiply(lanes);
+  }
+  return out;
+}
+
+// False where the sides draw other tokens.
+bool measure_recorded(run::Runtime& runtime, std::int64_t lanes, int rounds) {
+  constexpr std::int64_t kTokens = 16;  // of a turn; the first ones make the recording
+  const Generators sides = generators(runtime, lanes, kTokens * (rounds + 1));
+  std::array<std::vector<double>, 2> seconds;
+  std::array<std::vector<std::int32_t>, 2> drawn;
+  for (int round = -1; round < rounds; ++round) {
+    for (std::size_t turn = 0; turn < sides.size(); ++turn) {
+      const std::size_t side = (turn + static_cast<std::size_t>(round + 1)) % sides.size();
+      const auto keep = [&](std::int64_t, std::int32_t id) {
+        drawn[side].push_back(id);
+        return true;
+      };
+      const double time = seconds_of([&] { sides[side]->generate(kTokens, keep); });
+      if (round >= 0) seconds[side].push_back(time);
+    }
+  }
+  std::printf("  recorded: %.2f times the tokens a second of steps that grow\n",
+              median_ratio(seconds[0], seconds[1]));
+  return drawn[0] == drawn[1];
+}
+
 int run(int rounds, int threads, std::int64_t layers) {
   at::set_num_threads(threads);
   std::printf("%s; %d rounds, %d threads\n", tensor::describe(at::kCPU).c_str(), rounds, threads);
@@ -270,6 +315,13 @@ int run(int rounds, int threads, std::int64_t layers) {
   const double one = measure(*runtime, layers, 1, rounds);
   const double sixteen = measure(*runtime, layers, 16, rounds);
   std::printf("  open: %.1f times the tokens a second of one sample\n", 16.0 * one / sixteen);
+  const auto without_memory = make_runtime(layers, 0);
+  for (const std::int64_t lanes : {1, 16}) {
+    std::printf("samples at once, without a memory: %lld\n", static_cast<long long>(lanes));
+    if (measure_recorded(*without_memory, lanes, rounds)) continue;
+    std::fprintf(stderr, "generation_bench: recorded steps draw other tokens\n");
+    return 1;
+  }
   return 0;
 }
 

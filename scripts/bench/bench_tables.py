@@ -38,9 +38,10 @@ RULES = {
     "growth_bench": [(rf"(.+?) +(training|evaluation){N}{N}", "size|pass|exponent of time|exponent of operations"), ("exponent of", "")],
     "small_ops_bench": [(rf"(.+), (.+?) +(training|evaluation){N}{N}{P}{P}",
                          "memory|sizes|pass|operations|short|in short %|outside %"), (" +ops ", "")],
-    "generation_bench": [(r"samples at once: (\d+)", ">samples"),
+    "generation_bench": [(r"samples at once(?:, without a memory)?: (\d+)", ">samples"),
                          (rf" *(kept|open):{N} times the tokens a second of official,{N} times those of all rows",
-                          "way|/ official|/ all rows")],
+                          "way|/ official|/ all rows"),
+                         (rf" *(recorded):{N} times the tokens a second of steps that grow", "way|/ growing steps")],
     "attention_length_bench": [
         (rf"{N}{N}{N}{N}{N}{N}{N}{N}", "length|window s a token|T=100 ms a token|T=100|T=1 ms a token|T=1|window of peak|T=100 of peak"),
         (rf"{N}{N}{N}{N}{N}", "length|T=100|T=1|window of peak|T=100 of peak"), (" *length| *a token", "")],

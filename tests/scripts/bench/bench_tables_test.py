@@ -36,6 +36,9 @@ class Rows(unittest.TestCase):
         text = "samples at once: 16\n  open: 30.4 times the tokens a second of official, 9.7 times those of all rows\n"
         self.assertEqual(bench_tables.rows_of("generation_bench", text),
                          [{"samples": "16", "way": "open", "/ official": "30.4", "/ all rows": "9.7"}])
+        text = "samples at once, without a memory: 1\n  recorded: 0.98 times the tokens a second of steps that grow\n"
+        self.assertEqual(bench_tables.rows_of("generation_bench", text),
+                         [{"samples": "1", "way": "recorded", "/ growing steps": "0.98"}])
 
     def test_lines_as_benchmarks_print_them_now_and_printed_them_before(self):
         new = bench_tables.rows_of("expectation_bench", "      1 wide    forward, backward      3.7       77 %     1.03\n")
