@@ -17,6 +17,27 @@ from test_training import SKIP
 SHORT = ("--set", "train.steps=6", "--set", "train.warmup=0", "--set", "train.lanes=4", "--set", "data.train_sequences=64",
          "--set", "data.valid_sequences=8", "--set", "data.test_sequences=8", "--threads", "1")
 
+RECURRENT = """
+import torch
+import mneme
+
+class Recurrent(mneme.Memory):
+    id = "org.example.recurrent"
+
+    def setup(self, s):
+        with torch.device("meta"):
+            s.module("cell", torch.nn.GRUCell(s.width, s.width))
+            s.module("out", torch.nn.Linear(s.width, s.width))
+        s.slot("h", [mneme.LANES, s.width], gradient="through")
+
+    def absorb(self, layer, rows):
+        h = layer.slot("h")
+        layer.set("h", layer.module("cell")(rows.hidden[:, -1].to(h.dtype), h))
+
+    def read(self, layer, queries):
+        return mneme.add(layer.module("out")(layer.slot("h")).to(layer.compute_dtype).unsqueeze(1))
+"""
+
 
 @unittest.skipIf(SKIP, SKIP)
 class Program(unittest.TestCase):
@@ -108,6 +129,11 @@ class Program(unittest.TestCase):
         start = time.monotonic()
         self.assertIn(", 0 with a warning, ", self.mneme("plugins", "validate", "mine.py", "--jobs", "2"))
         self.assertLess(time.monotonic() - start, 60)
+
+    def test_validate_compares_gradients_of_a_recurrent_state(self) -> None:
+        """Its rows are detached, which differences of what is below them do not know."""
+        (self.root / "recurrent.py").write_text(RECURRENT, encoding="utf-8")
+        self.mneme("plugins", "validate", "recurrent.py", "--only", "gradients")
 
     def test_doctor(self) -> None:
         self.assertIn(sys.executable, self.mneme("doctor", "python"))
