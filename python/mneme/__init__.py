@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .evaluation import Evaluation as Evaluation
     from .evaluation import Losses as Losses
     from .launch import configs as configs
+    from .launch import manual as manual
     from .launch import program as program
     from .memory import *
     from .outcomes import Generated as Generated
@@ -59,7 +60,7 @@ _PLACES = {
         "VersionError",
     ),
     "evaluation": ("Evaluation", "Losses"),
-    "launch": ("configs", "program"),
+    "launch": ("configs", "manual", "program"),
     "outcomes": ("Generated", "Validation"),
     "run": ("Run",),
     "tracking": ("log_to",),

@@ -74,13 +74,25 @@ def configs() -> Path:
 
     Errors: ProgramNotFoundError.
     """
+    return _folder("share/mneme/configs", "configs")
+
+
+def manual() -> Path:
+    """The folder of the manual: `docs/` and `examples/`.
+
+    Errors: ProgramNotFoundError.
+    """
+    return _folder("share/doc/mneme/docs", "docs").parent
+
+
+def _folder(installed: str, in_checkout: str) -> Path:
+    """One of the program's installation, or of the checkout of its build/<preset>/bin."""
     binary = program().resolve()
-    # Of an installation, and of a checkout's build/<preset>/bin.
-    for folder in (binary.parents[1] / "share" / "mneme" / "configs", *(parent / "configs" for parent in binary.parents[3:4])):
+    for folder in (binary.parents[1] / installed, *(parent / in_checkout for parent in binary.parents[3:4])):
         if folder.is_dir():
             return folder
     raise ProgramNotFoundError(
-        f"{binary}: its configs were not found, neither as of an installation nor as of a checkout's build"
+        f"{binary}: its {in_checkout} were not found, neither as of an installation nor as of a checkout's build"
     )
 
 

@@ -121,6 +121,11 @@ def test_takes_no_script_for_the_program(tmp_path: Path, monkeypatch: pytest.Mon
         mneme.program()
 
 
+def test_finds_what_comes_with_the_program(program: Path) -> None:
+    assert (mneme.configs() / "quickstart.toml").is_file()
+    assert (mneme.manual() / "docs/python-memories.md").is_file() and (mneme.manual() / "examples/python").is_dir()
+
+
 def test_refuses_a_program_of_another_version(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     check_version.cache_clear()
     monkeypatch.setattr("mneme.launch.__version__", "9.9.0")

@@ -85,8 +85,8 @@ class Memory:
     and write the hooks that the memory needs: the host calls those that the class has and no others.
 
     An instance holds configuration and nothing that a hook computes: state lives in slots and queues, which the host
-    resets, copies and saves. So no attribute can be set after `setup`. What a hook may never do, and when each hook runs:
-    mneme/plugin.h.
+    resets, copies and saves. So no attribute can be set after `setup`. What a hook may never do, when each hook runs,
+    and what is trained: docs/python-memories.md of the manual (`mneme.manual()`).
 
         class DecayedMean(mneme.Memory):
             id = "org.example.decayed_mean"
