@@ -1,35 +1,53 @@
 #!/usr/bin/env bash
-# Runs the tests (or a command) on a bare Debian 12, made with debootstrap, in a fresh clone of the committed tree.
+# Runs the tests (or a command) on a bare Debian made with debootstrap, in a fresh clone of the committed tree; or tries a wheel there.
 set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
 usage() {
   cat <<'TEXT'
-usage: scripts/check/check_debootstrap.sh [--hide-nvcc | --with-nvcc] [--root DIR] [--keep] [command [argument...]]
+usage: scripts/check/check_debootstrap.sh [--debian 12|13] [--hide-nvcc | --with-nvcc] [--root DIR] [--keep]
+                                          [command [argument...]]
+       scripts/check/check_debootstrap.sh --wheel FILE [--wheels DIR] [--debian 12|13] [--root DIR] [--keep]
+                                          [command [argument...]]
 
-Makes a minimal Debian 12 root, clones the committed tree into it, and runs the command there as root, in the clone,
+Makes a minimal Debian root, clones the committed tree into it, and runs the command there as root, in the clone,
 without a terminal (default: scripts/test.sh). Needs root, debootstrap and git. The mirror, proxies and certificates of
 this machine are passed on.
 
-  --hide-nvcc  no CUDA toolkit inside (default)
-  --with-nvcc  this machine's CUDA toolkit, read-only, at /usr/local/cuda
-  --root DIR   make the root in DIR; an existing one made by this script is used again, with a fresh clone
-  --keep       leave the root in place at the end
+With --wheel the root has Python and no compiler, no clone and no network, and the command runs as an ordinary user in that
+user's home folder (default: scripts/check/check_wheel.sh, which installs the wheel and compares memories).
+
+  --debian N    12 (default; Python 3.11) or 13 (Python 3.13)
+  --hide-nvcc   no CUDA toolkit inside (default)
+  --with-nvcc   this machine's CUDA toolkit, read-only, at /usr/local/cuda
+  --wheel FILE  the wheel that scripts/wheel.sh made; inside it is in /srv/wheel
+  --wheels DIR  wheels of torch, numpy and pandas, read-only in /srv/wheels; pip downloads those of this Debian's Python that
+                are missing, 3 GB at the first time (default: build/wheels)
+  --root DIR    make the root in DIR; an existing one made by this script is used again, with a fresh clone
+  --keep        leave the root in place at the end
 TEXT
 }
 
+debian=12
 with_nvcc=no
 keep=no
 target=
+wheel=
+wheels=$root/build/wheels
 while (($#)); do
   case $1 in
     --with-nvcc) with_nvcc=yes ;;
     --hide-nvcc) with_nvcc=no ;;
     --keep) keep=yes ;;
-    --root)
-      (($# >= 2)) || fail "--root needs a folder"
-      target=$(realpath -m "$2")
+    --root | --wheel | --wheels | --debian)
+      (($# >= 2)) || fail "$1 needs a value"
+      case $1 in
+        --root) target=$(realpath -m "$2") ;;
+        --wheel) wheel=$(realpath -m "$2") ;;
+        --wheels) wheels=$(realpath -m "$2") ;;
+        --debian) debian=$2 ;;
+      esac
       shift
       ;;
     -h | --help)
@@ -49,6 +67,17 @@ while (($#)); do
   shift
 done
 command=("$@")
+packages=
+case $debian in
+  12) release=bookworm python=3.11 ;;
+  13) release=trixie python=3.13 ;;
+  *) fail "--debian $debian: expected 12 or 13" ;;
+esac
+if [[ -n $wheel ]]; then
+  [[ -f $wheel ]] || fail "--wheel $wheel: there is no such file; scripts/wheel.sh makes one"
+  ((${#command[@]})) || command=(bash /srv/scripts/check/check_wheel.sh --wheels /srv/wheels "/srv/wheel/$(basename "$wheel")")
+  packages=python3,python3-venv,libpython$python
+fi
 ((${#command[@]})) || command=(scripts/test.sh)
 
 (($(id -u) == 0)) || fail "chroot and debootstrap need root; run this script as root"
@@ -56,32 +85,43 @@ for tool in debootstrap git unshare; do
   command -v "$tool" >/dev/null || fail "$tool is missing; apt-get install debootstrap git util-linux"
 done
 
-[[ -n $target ]] || target=$(mktemp -d "${TMPDIR:-/tmp}/mneme_debian12.XXXXXX")
+[[ -n $target ]] || target=$(mktemp -d "${TMPDIR:-/tmp}/mneme_debian.XXXXXX")
 clone=$target/srv/mneme
 
-# The mirror that this machine's apt uses for Debian 12; nothing elsewhere, and debootstrap takes its own default.
+# The mirror of Debian that this machine's apt uses; nothing elsewhere, and debootstrap takes its own default.
 debian_mirror() {
   # shellcheck disable=SC2016  # apt expands it
-  apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Codename: bookworm' 2>/dev/null | sort -u | head -n 1
+  apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' 'Label: Debian' 2>/dev/null | sort -u | head -n 1
 }
 
 make_root() {
-  if [[ -e $target/.mneme_debian12 ]]; then
-    say "using the Debian 12 root in $target"
+  local made=$target/.mneme_debian$debian${packages:+_wheel}
+  if [[ -e $made ]]; then
+    say "using the Debian $debian root in $target"
     return
   fi
   [[ -z $(ls -A "$target") ]] || fail "$target is not empty and was not made by this script; name a new folder"
-  say "making a Debian 12 root in $target"
+  say "making a Debian $debian root in $target"
   local mirror proxy
   mirror=$(debian_mirror)
   proxy=$(apt-config dump Acquire::http::Proxy 2>/dev/null | sed -n 's/.*"\(.*\)".*/\1/p')
-  env ${proxy:+http_proxy="$proxy"} debootstrap --variant=minbase bookworm "$target" ${mirror:+"$mirror"} \
-    >"$target.log" 2>&1 || {
+  env ${proxy:+http_proxy="$proxy"} debootstrap --variant=minbase ${packages:+--include="$packages"} "$release" "$target" \
+    ${mirror:+"$mirror"} >"$target.log" 2>&1 || {
     tail -n 20 "$target.log" >&2
     fail "debootstrap failed (the end of its log is above)"
   }
   rm -f "$target.log"
-  touch "$target/.mneme_debian12"
+  touch "$made"
+}
+
+# Downloads wheels for Debian's Python, whichever runs here: those of every C library up to Debian 12's.
+download_wheels() {
+  local minor platforms=(--platform manylinux2014_x86_64)
+  for minor in {5..36}; do platforms+=(--platform "manylinux_2_${minor}_x86_64"); done
+  mkdir -p "$wheels"
+  say "downloading torch, numpy and pandas for Python $python into $wheels"
+  python3 -m pip download -q --no-cache-dir --only-binary=:all: --python-version "$python" --implementation cp "${platforms[@]}" \
+    --dest "$wheels" 'torch==2.11.*' numpy pandas || fail "pip could not download wheels (its message is above)"
 }
 
 # Network settings of this machine: names, apt's proxies and logins, pip's configuration, trusted certificates.
@@ -135,28 +175,55 @@ run_inside() {
     [[ -x $toolkit/bin/nvcc ]] || fail "--with-nvcc: expected a toolkit around $(command -v nvcc), found no bin/nvcc in $toolkit"
   fi
   mapfile -t environment < <(inner_environment)
+  inside "$toolkit:/usr/local/cuda" -- env -i "${environment[@]}" bash -c 'cd /srv/mneme && exec "$@"' inner "${command[@]}"
+}
+
+# Runs the command inside as an ordinary user, without a network.
+run_as_user() {
+  id=$(chroot "$target" id -u researcher 2>/dev/null) || {
+    chroot "$target" useradd --create-home --shell /bin/bash researcher
+    id=$(chroot "$target" id -u researcher)
+  }
+  inside "$(dirname "$wheel"):/srv/wheel" "$wheels:/srv/wheels" "$root/scripts:/srv/scripts" -- \
+    env -i PATH=/usr/local/bin:/usr/bin:/bin HOME=/home/researcher LANG=C.UTF-8 TERM=dumb OMP_NUM_THREADS="${OMP_NUM_THREADS:-}" \
+    bash -c 'cd && exec "$@"' inner "${command[@]}"
+}
+
+# inside [FROM:TO...] -- COMMAND...: with the folders FROM of this machine, read-only, at TO.
+inside() {
   # shellcheck disable=SC2016  # expanded by the inner shell
-  unshare --mount --propagation private bash -euc '
-    target=$1 toolkit=$2
+  unshare --mount --propagation private ${wheel:+--net} bash -euc '
+    target=$1 user=$2
     shift 2
     mount -t proc proc "$target/proc" 2>/dev/null || mount --rbind /proc "$target/proc"
     mount --rbind /dev "$target/dev"
-    if [[ -n $toolkit ]]; then
-      mkdir -p "$target/usr/local/cuda"
-      mount --bind -o ro "$toolkit" "$target/usr/local/cuda"
-    fi
-    exec chroot "$target" "$@" </dev/null' \
-    inner "$target" "$toolkit" env -i "${environment[@]}" bash -c 'cd /srv/mneme && exec "$@"' inner "${command[@]}"
+    for (( ; ; )); do
+      pair=$1
+      shift
+      [[ $pair != -- ]] || break
+      [[ -n ${pair%%:*} ]] || continue
+      mkdir -p "$target${pair#*:}"
+      mount --bind -o ro "${pair%%:*}" "$target${pair#*:}"
+    done
+    exec chroot ${user:+--userspec="$user"} "$target" "$@" </dev/null' \
+    inner "$target" "${id:-}" "$@"
 }
 
 mkdir -p "$target"
 make_root
-copy_network_settings
-clone_tree
-say "running in the Debian 12 root, nvcc $([[ $with_nvcc == yes ]] && echo present || echo hidden): ${command[*]}"
-started=$SECONDS
 status=0
-run_inside || status=$?
+if [[ -n $wheel ]]; then
+  download_wheels
+  say "running in the Debian $debian root as an ordinary user: ${command[*]}"
+  started=$SECONDS
+  run_as_user || status=$?
+else
+  copy_network_settings
+  clone_tree
+  say "running in the Debian $debian root, nvcc $([[ $with_nvcc == yes ]] && echo present || echo hidden): ${command[*]}"
+  started=$SECONDS
+  run_inside || status=$?
+fi
 say "finished with exit status $status after $((SECONDS - started)) s"
 if [[ $keep == yes ]]; then
   say "the root is left in $target"

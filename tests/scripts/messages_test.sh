@@ -40,10 +40,15 @@ case $case_name in
     expect_failure "unknown argument '--all'" bash "$project/scripts/fuzz.sh" --all
     expect_failure "unknown argument '--all'" bash "$project/scripts/wheel.sh" --all
     expect_failure "unknown argument '--all'" bash "$project/scripts/check/check_python.sh" --all
+    expect_failure "unknown argument '--all'" bash "$project/scripts/check/check_wheel.sh" --all
     ;;
   wheel_without_installation)
     expect_failure "--prefix $work: expected an installation, with bin/mneme in it" bash "$project/scripts/wheel.sh" --prefix "$work"
     expect_failure '--out needs a value' bash "$project/scripts/wheel.sh" --out
+    expect_failure "expected a wheel, got '$work/none.whl'" bash "$project/scripts/check/check_wheel.sh" "$work/none.whl"
+    expect_failure '--debian 11: expected 12 or 13' bash "$project/scripts/check/check_debootstrap.sh" --debian 11
+    expect_failure "--wheel $work/none.whl: there is no such file" \
+      bash "$project/scripts/check/check_debootstrap.sh" --wheel "$work/none.whl"
     ;;
   torch_folder_missing_value)
     for script in setup quickstart test check/check_cuda; do
