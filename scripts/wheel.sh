@@ -67,11 +67,23 @@ check_symbols() {
     fail "the program needs $newest, and $platform has GLIBC_2.36: build the wheel on Debian 12"
 }
 check_symbols "$wheel"
-# More about the system's libraries: which are in no wheel and not of the platform. LibTorch is the package torch.
-if "$python" -m auditwheel --version >/dev/null 2>&1; then
-  "$python" -m auditwheel show "$wheel" || fail "auditwheel could not read the wheel (its message is above)"
+# More about the system's libraries: each is in the wheel or of the platform. LibTorch is the package torch, MPI the machine's, and
+# libspdlog finds libfmt in the wheel by the program's run path.
+check_libraries() {
+  local missing
+  "$python" -m auditwheel repair --plat "$platform" --exclude 'libtorch*.so' --exclude 'libc10*.so' --exclude 'libmpi.so.*' \
+    --exclude 'libfmt.so.*' --wheel-dir "$work/repaired" "$1" >"$work/auditwheel.txt" 2>&1 || {
+    cat "$work/auditwheel.txt" >&2
+    fail "the wheel is not of $platform (auditwheel says why above)"
+  }
+  missing=$("$python" -m zipfile -l "$work"/repaired/*.whl | grep -oE '^mneme\.libs/[^ ]+' | tr '\n' ' ' || true)
+  [[ -z $missing ]] || fail "the program needs libraries that are not in the wheel: $missing"
+  say "auditwheel: the wheel is of $platform, with LibTorch as the package torch"
+}
+if command -v patchelf >/dev/null && "$python" -m auditwheel --version >/dev/null 2>&1; then
+  check_libraries "$wheel"
 else
-  say "skipped: auditwheel, which is not installed, says more of what the wheel needs"
+  say "skipped: auditwheel, which is not installed or lacks patchelf, says whether the wheel has all libraries"
 fi
 mv "$wheel" "$out/"
 say "wheel: $out/$(basename "$wheel")"
