@@ -16,7 +16,7 @@ python3 with venv and its shared library, and no network.
 scripts/check/check_debootstrap.sh --wheel WHEEL runs it on a bare Debian, as an ordinary user.
 
   --wheels DIR  wheels of torch, numpy and pandas for this Python; pip asks no registry
-  --steps N     training steps of each model (default: 800, those of quickstart)
+  --steps N     training steps of each model, more than 50 (default: 800, those of quickstart)
   --seeds N     models of each arm (default: 3, as in quickstart)
 TEXT
 }
@@ -116,13 +116,13 @@ compare_memories() {
   run mneme compare "$configs/quickstart/copy.toml" --memory "$configs/memory/none.toml" \
     --memory "$memories/xl_cache.toml" --memory "$memories/compressive.toml" \
     --memory "$memories/continuous_ltm.toml" --memory "$memories/lamemo.toml" --memory my_memory/my_memory.py \
-    --set train.steps="$steps" --seeds "$seeds" --jobs "$(nproc)" --threads 1 --run runs/quickstart 2>compare.err | tee compare.txt
+    --set train.steps="$steps" --seeds "$seeds" --jobs "$(nproc)" --threads 1 --run runs/quickstart 2> >(tee compare.err >&2) | tee compare.txt
   well_printed compare.txt
   well_printed compare.err
   [[ -s runs/quickstart/report/index.html ]] || fail "there is no report/index.html"
-  # A reader that goes away ends the program without a word.
+  # A reader that goes away is no error.
   { mneme report runs/quickstart 2>report.err || true; } | head -n 1
-  [[ ! -s report.err ]] || fail "mneme report complains of a closed pipe: $(cat report.err)"
+  ! grep -i error report.err || fail "mneme report complains of a closed pipe (above)"
   run python - <<'PYTHON'
 import mneme
 
