@@ -114,14 +114,16 @@ make_root() {
   touch "$made"
 }
 
-# Downloads wheels for Debian's Python, whichever runs here: those of every C library up to Debian 12's.
+# Downloads the wheels for Debian's Python, whichever runs here, that the folder lacks: those of every C library up to Debian 12's.
 download_wheels() {
-  local minor platforms=(--platform manylinux2014_x86_64)
-  for minor in {5..36}; do platforms+=(--platform "manylinux_2_${minor}_x86_64"); done
+  local minor download=(python3 -m pip download -q --no-cache-dir --only-binary=:all: --python-version "$python" --implementation cp
+    --platform manylinux2014_x86_64)
+  for minor in {5..36}; do download+=(--platform "manylinux_2_${minor}_x86_64"); done
+  download+=(--dest "$wheels" 'torch==2.11.*' numpy pandas)
   mkdir -p "$wheels"
+  if "${download[@]}" --no-index --find-links "$wheels" >/dev/null 2>&1; then return; fi
   say "downloading torch, numpy and pandas for Python $python into $wheels"
-  python3 -m pip download -q --no-cache-dir --only-binary=:all: --python-version "$python" --implementation cp "${platforms[@]}" \
-    --dest "$wheels" 'torch==2.11.*' numpy pandas || fail "pip could not download wheels (its message is above)"
+  "${download[@]}" || fail "pip could not download wheels (its message is above)"
 }
 
 # Network settings of this machine: names, apt's proxies and logins, pip's configuration, trusted certificates.
