@@ -108,6 +108,27 @@ TEST_F(PythonMemory, TakesModulesOfTheUserWithIt) {
   EXPECT_THAT(text_of(open(path)), HasSubstr("weight = 2  # second"));
 }
 
+TEST_F(PythonMemory, TakesAModuleThatIsMadeLater) {
+  const fs::path path = folder_.write(
+      "one.py", memory_text("try:\n    import later\nexcept ImportError:\n    later = None\n"));
+  EXPECT_EQ(plugin::python_files(path, ""), std::vector<fs::path>{path});
+  folder_.write("later.py", "weight = 1  # made later\n");
+  EXPECT_THAT(text_of(open(path)), HasSubstr("weight = 1  # made later"));
+}
+
+// The modules change while they are imported: the first one once, the second one each time.
+TEST_F(PythonMemory, IsTheTextThatWasImported) {
+  folder_.write("once.py",
+                "text = open(__file__).read()\n"
+                "if 'an editor' not in text.splitlines()[-1]:\n"
+                "    open(__file__, 'a').write('# an editor was here\\n')\n");
+  const fs::path path = folder_.write("one.py", memory_text("import once\n"));
+  EXPECT_THAT(text_of(open(path)), HasSubstr("# an editor was here"));
+  folder_.write("always.py", "open(__file__, 'a').write('# again\\n')\n");
+  EXPECT_THAT(refusal_of(memory_text("import always\n")),
+              HasSubstr("the file, or a module that it imports, changes while it is read"));
+}
+
 TEST_F(PythonMemory, IsImportedOnceForEachContent) {
   const std::string count = "open('" + folder_.file("count").string() + "', 'a').write('.')\n";
   const fs::path path = folder_.write("one.py", memory_text(count));
@@ -149,6 +170,10 @@ TEST_F(PythonMemory, SaysWhatIsWrongWithAFile) {
   EXPECT_THAT(refusal_of("import nothing_of_this_name\n"),
               HasSubstr("bad.py:1: ModuleNotFoundError: No module named 'nothing_of_this_name'"));
   EXPECT_THAT(refusal_of("import os\nos._exit(7)\n"), HasSubstr("exit code 7"));
+  fs::permissions(folder_.write("open_to_all.py", ""), fs::perms::others_write,
+                  fs::perm_options::add);
+  EXPECT_THAT(refusal_of("import open_to_all\n"),
+              HasSubstr("open_to_all.py: refused: every user of this machine may write this file"));
 }
 
 TEST_F(PythonMemory, RefusesWhatDoesNotFit) {

@@ -67,7 +67,7 @@ void add_file(Sha256& digest, const fs::path& path) {
 // file imports.
 std::string key_of(const fs::path& path, const PythonPlace& place, const std::string& source) {
   Sha256 digest;
-  digest.update(str("1\n", path, '\n', place.interpreter, '\n', sha256_hex(source), '\n'));
+  digest.update(str("2\n", path, '\n', place.interpreter, '\n', sha256_hex(source), '\n'));
   add_file(digest, place.bridge);
   std::vector<fs::path> parts;
   std::error_code ignored;
@@ -80,8 +80,9 @@ std::string key_of(const fs::path& path, const PythonPlace& place, const std::st
   return digest.hex();
 }
 
-// The modules that the declaration lists, with their sources; the memory's own is at hand.
-std::vector<PythonModule> modules_of(const Json& json, const std::string& source) {
+// The modules that the declaration lists, with their sources; the memory's own is at hand. Nothing
+// where a module has changed since it was imported.
+std::optional<std::vector<PythonModule>> modules_of(const Json& json, const std::string& source) {
   std::vector<PythonModule> modules;
   for (const Json& one : json.at("files")) {
     modules.push_back({.name = one.at("module"),
@@ -91,34 +92,41 @@ std::vector<PythonModule> modules_of(const Json& json, const std::string& source
                        .source = {}});
     PythonModule& module = modules.back();
     module.source = modules.size() == 1 ? source : read_file(module.path, kMaxConfigBytes);
+    if (sha256_hex(module.source) != one.at("sha256")) return std::nullopt;
   }
   return modules;
 }
 
+// Whether a module that was not there now lies beside the memory, which may do without it.
+bool is_made_since(const Json& json, const fs::path& memory) {
+  return std::ranges::any_of(json.at("missing"), [&](const Json& name) {
+    std::string place = name;
+    std::ranges::replace(place, '.', '/');
+    std::error_code ignored;
+    const fs::path module = memory.parent_path() / place;
+    return fs::exists(module.string() + ".py", ignored) || fs::is_directory(module, ignored);
+  });
+}
+
 // That of an earlier time, if no module has changed.
-std::optional<PythonDeclaration> cached(const fs::path& file, const std::string& source) {
+std::optional<PythonDeclaration> cached(const fs::path& file, const fs::path& memory,
+                                        const std::string& source) {
   std::error_code ignored;
   if (!fs::is_regular_file(file, ignored)) return std::nullopt;
   try {
-    PythonDeclaration known{.json = parse_json_or_throw(read_file(file, kMaxConfigBytes)),
-                            .modules = {}};
-    known.modules = modules_of(known.json, source);
-    for (std::size_t i = 0; i < known.modules.size(); ++i) {
-      if (sha256_hex(known.modules[i].source) != known.json.at("sha256").at(i)) return std::nullopt;
-    }
-    return known;
+    Json json = parse_json_or_throw(read_file(file, kMaxConfigBytes));
+    auto modules = modules_of(json, source);
+    if (!modules || is_made_since(json, memory)) return std::nullopt;
+    return PythonDeclaration{.json = std::move(json), .modules = std::move(*modules)};
   } catch (const std::exception&) {  // damaged, or a module has gone: it is made again
     return std::nullopt;
   }
 }
 
-void keep(const fs::path& file, PythonDeclaration& made) {
-  made.json["sha256"] = Json::array();
-  for (const PythonModule& module : made.modules)
-    made.json["sha256"].push_back(sha256_hex(module.source));
+void keep(const fs::path& file, const Json& json) {
   if (file.empty()) return;
   try {
-    write_file_atomic(file, json_text(made.json, 1));
+    write_file_atomic(file, json_text(json, 1));
   } catch (const Error&) {  // a full disk: it is made again next time
   }
 }
@@ -193,15 +201,15 @@ PythonDeclaration declaration_of(const fs::path& path, const PythonPlace& place,
     const std::string source = source_of(path, where);
     const fs::path file =
         folder.empty() ? fs::path() : folder / (key_of(path, place, source) + ".json");
-    if (auto known = cached(file, source)) return std::move(*known);
-    PythonDeclaration made{.json = describe_in_child(path, place, where, seconds), .modules = {}};
-    if (source_of(path, where) != source) continue;  // an editor was faster
-    made.modules = modules_of(made.json, source);
-    keep(file, made);
-    return made;
+    if (auto known = cached(file, path, source)) return std::move(*known);
+    Json json = describe_in_child(path, place, where, seconds);
+    auto modules = modules_of(json, source);
+    if (!modules) continue;  // an editor was faster
+    keep(file, json);
+    return {.json = std::move(json), .modules = std::move(*modules)};
   }
   throw_plugin({.where = where,
-                .failed = "the file changes while it is read",
+                .failed = "the file, or a module that it imports, changes while it is read",
                 .hint = "try again when it has been written"});
 }
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import importlib.util
 import inspect
 import re
 import site
+import stat
 import sys
 import sysconfig
 import types
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from typing import Any, Iterator, Optional
+from typing import Any, Iterator, Mapping, Optional
 
 from .errors import MemoryFileError
 from .memory import HOOKS, Memory
@@ -33,12 +36,15 @@ def describe(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise MemoryFileError("no such file", str(path))
     before = set(sys.modules)
+    imports = _Imports(path.resolve())
     module = _import(path)
     cls = _memory_of(module, path)
     options = _checked_options(cls, path)
     _check_texts(cls, path)
     files = [_file_of(path.stem, path, path)]
     files += [_file_of(name, file, path) for name, file in _own_modules(before, path)]
+    for file in files:
+        file["sha256"] = imports.sums.get(str(Path(file["path"]).resolve())) or _sum_of(Path(file["path"]))
     return {
         "revision": REVISION,
         "id": cls.id,
@@ -49,6 +55,7 @@ def describe(path: Path) -> dict[str, Any]:
         "hooks": _hooks_of(cls, path),
         "options": [description(key, option) for key, option in options],
         "files": files,
+        "missing": sorted(imports.missing),
         "python": ".".join(map(str, sys.version_info[:3])),
         "torch": _version_of("torch"),
         "distributions": _distributions(before),
@@ -84,6 +91,8 @@ def _import(path: Path) -> types.ModuleType:
     sys.path.insert(0, str(path.parent))
     try:
         spec.loader.exec_module(module)
+    except MemoryFileError:
+        raise
     except SyntaxError as error:
         raise MemoryFileError(f"{type(error).__name__}: {error.msg}", error.filename or str(path), error.lineno or 0) from error
     except BaseException as error:  # an exit, too
@@ -149,6 +158,45 @@ def _checked_options(cls: type[Memory], path: Path) -> list[tuple[str, Option]]:
 
 
 # ---- what belongs to the memory ----
+
+
+class _Imports:
+    """Looks at the imports that follow: `sums`, the checksum of each file of the user's when it is read, and `missing`, the
+    modules that are not there, which a file may do without until they are made. A module that every user may write is refused
+    before it runs, as a plugin's file is; the program has looked at the memory's own file.
+
+    Errors: MemoryFileError, in the import statement."""
+
+    def __init__(self, memory: Path) -> None:
+        self.sums: dict[str, str] = {}
+        self.missing: set[str] = set()
+        installed = tuple(f"{folder}/" for folder in _installed_folders())
+        stats = SourceFileLoader.path_stats
+
+        def noted(loader: SourceFileLoader, path: str) -> Mapping[str, Any]:
+            place = Path(path).resolve()
+            if not str(place).startswith(installed):
+                if place != memory:
+                    _refuse_writable(place)
+                self.sums[str(place)] = _sum_of(place)
+            return stats(loader, path)
+        SourceFileLoader.path_stats = noted  # type: ignore[method-assign, assignment]
+        sys.meta_path.append(self)
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+        """Asked last, of a module that no other finder knows."""
+        self.missing.add(name)
+
+
+def _refuse_writable(module: Path) -> None:
+    for path, what in ((module, "write this file"), (module.parent, f"replace files in {module.parent}")):
+        if path.stat().st_mode & stat.S_IWOTH:
+            raise MemoryFileError(f"refused: every user of this machine may {what}; chmod o-w it, after making sure that it is "
+                                  "yours", str(module))
+
+
+def _sum_of(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _installed_folders() -> list[Path]:

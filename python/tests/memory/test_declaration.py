@@ -1,5 +1,6 @@
 """The declaration of a memory: what `python -m mneme.memory describe` says, and what it refuses. No torch is needed."""
 
+import hashlib
 import json
 import os
 import subprocess
@@ -83,6 +84,21 @@ class Declaration(unittest.TestCase):
         files = self.describe(f"import sys\nsys.path.append({str(packages)!r})\nimport installed\nimport own\n" + MEMORY)["files"]
         self.assertEqual([file["module"] for file in files], ["my_memory", "own"])
 
+    def test_checksums_are_of_the_text_that_was_imported(self) -> None:
+        helper = "open(__file__, 'a').write('# an editor was here')\n"
+        (self.path.parent / "helper.py").write_text(helper)
+        files = self.describe("import helper\n" + MEMORY)["files"]
+        self.assertEqual([file["sha256"] for file in files],
+                         [hashlib.sha256(text.encode()).hexdigest() for text in ("import helper\n" + MEMORY, helper)])
+
+    def test_modules_that_are_not_there_yet_are_named(self) -> None:
+        text = "try:\n    import made_later\nexcept ImportError:\n    pass\n" + MEMORY
+        self.assertIn("made_later", self.describe(text)["missing"])
+        (self.path.parent / "made_later.py").write_text("")
+        said = self.describe(text)
+        self.assertNotIn("made_later", said["missing"])
+        self.assertEqual([file["module"] for file in said["files"]], ["my_memory", "made_later"])
+
     def test_modules_beside_it_do_not_take_the_place_of_what_describe_needs(self) -> None:
         (self.path.parent / "email.py").write_text("raise RuntimeError('of the folder')\n")
         (self.path.parent / "csv.py").write_text("raise RuntimeError('of the folder')\n")
@@ -108,6 +124,18 @@ class Declaration(unittest.TestCase):
     def test_refuses_a_module_that_fails_with_its_own_line(self) -> None:
         (self.path.parent / "helper.py").write_text("\n\n1 / 0\n")
         self.refuse("import helper\n" + MEMORY, "ZeroDivisionError", 3, "helper.py")
+
+    def test_refuses_a_module_that_every_user_may_write_before_it_runs(self) -> None:
+        ran = self.path.parent / "ran"
+        folder = self.path.parent / "parts"
+        folder.mkdir()
+        for name in ("helper.py", "parts/deep.py"):
+            (self.path.parent / name).write_text(f"open({str(ran)!r}, 'w').close()\n")
+        (self.path.parent / "helper.py").chmod(0o666)
+        self.refuse("import helper\n" + MEMORY, "refused: every user of this machine may write this file", 0, "helper.py")
+        folder.chmod(0o777)
+        self.refuse("import parts.deep\n" + MEMORY, "refused: every user of this machine may replace files in ", 0, "deep.py")
+        self.assertFalse(ran.exists())
 
     def test_refuses_declarations_that_the_program_would_not_take(self) -> None:
         def changed(old: str, new: str) -> str:
