@@ -14,6 +14,7 @@
 #include "host/base/file/checksum.hpp"
 #include "host/base/file/file.hpp"
 #include "host/base/process/child.hpp"
+#include "host/base/process/child_process.hpp"
 #include "host/config/memory_file.hpp"
 
 namespace mneme::plugin {
@@ -173,6 +174,7 @@ Json describe_in_child(const fs::path& path, const PythonPlace& place, const std
   ChildOptions options{.launch = {.program = place.interpreter,
                                   .arguments = {"-B", "-c", kDescribe, place.package.string(),
                                                 "describe", path.string()},
+                                  .environment = {str(kParentVariable, '=', ::getpid())},
                                   .signal_mask = none},
                        .limits = {.seconds = seconds}};
   const ChildResult child = run_child(options);

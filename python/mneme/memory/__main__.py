@@ -3,8 +3,10 @@ exit status 1."""
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,10 +15,25 @@ from .declaration import describe
 from .errors import MemoryFileError
 
 
+PARENT = "MNEME_PARENT"
+"""The process that reads the answer, by its number."""
+PR_SET_PDEATHSIG = 1
+
+
+def _end_with_parent() -> None:
+    """An import that hangs ends with the program that waits for it."""
+    parent = os.environ.pop(PARENT, "")
+    if parent:
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != int(parent):
+            sys.exit(1)
+
+
 def main(arguments: list[str]) -> int:
     if len(arguments) != 2 or arguments[0] != "describe":
         print("usage: python -m mneme.memory describe FILE", file=sys.stderr)
         return 2
+    _end_with_parent()
     # What the file prints while it is imported is no part of the answer.
     answer = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -98,6 +99,31 @@ class Declaration(unittest.TestCase):
         said = self.describe(text)
         self.assertNotIn("made_later", said["missing"])
         self.assertEqual([file["module"] for file in said["files"]], ["my_memory", "made_later"])
+
+    def test_ends_with_the_program_that_asks(self) -> None:
+        self.path.write_text(f"open({str(self.path)!r} + '.here', 'w').close()\nimport time\ntime.sleep(600)\n")
+        asks = ("import os, subprocess, sys\nchild = subprocess.Popen([sys.executable, '-B', '-m', 'mneme.memory', 'describe', "
+                f"{str(self.path)!r}], env={{**os.environ, 'MNEME_PARENT': str(os.getpid())}})\nprint(child.pid, flush=True)\nchild.wait()\n")
+        with subprocess.Popen([sys.executable, "-c", asks], stdout=subprocess.PIPE, text=True,
+                              env={**os.environ, "PYTHONPATH": str(PYTHON)}) as parent:
+            assert parent.stdout is not None
+            child = int(parent.stdout.readline())
+            self.wait_for(Path(f"{self.path}.here").exists)
+            parent.kill()
+        self.wait_for(lambda: not self.runs(child))
+
+    @staticmethod
+    def runs(process: int) -> bool:
+        try:
+            return ") Z " not in Path(f"/proc/{process}/stat").read_text()
+        except FileNotFoundError:
+            return False
+
+    def wait_for(self, condition) -> None:
+        end = time.monotonic() + 60
+        while not condition():
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.05)
 
     def test_modules_beside_it_do_not_take_the_place_of_what_describe_needs(self) -> None:
         (self.path.parent / "email.py").write_text("raise RuntimeError('of the folder')\n")
