@@ -4,6 +4,7 @@ Needs the program (MNEME_PROGRAM) and an interpreter with torch: this one, which
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -98,31 +99,91 @@ class Program(unittest.TestCase):
                    "0", "--quiet", *SHORT)
         self.assertTrue(list((self.root / "compare").rglob("*.html")) or list((self.root / "compare").rglob("report*")))
 
+    def open_program(self, *words: str) -> "subprocess.Popen[str]":
+        """A command that goes on while it is talked to."""
+        return subprocess.Popen([os.environ["MNEME_PROGRAM"], *words, "--threads", "1"], cwd=self.root, env=self.environment,
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8",
+                                errors="backslashreplace")
+
+    def change(self) -> None:
+        source = (self.root / "mine.py").read_text(encoding="utf-8")
+        (self.root / "mine.py").write_text(source.replace("self.scale *", "0.5 * self.scale *"), encoding="utf-8")
+
     def test_watch_takes_a_change_up(self) -> None:
         run = self.train("watched")
-        with subprocess.Popen([os.environ["MNEME_PROGRAM"], "eval", str(run), "--memory", "memory.toml", "--watch", "--threads", "1"],
-                              cwd=self.root, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as watch:
-            lines: list[str] = []
-            try:
-                source = (self.root / "mine.py").read_text(encoding="utf-8")
-                time.sleep(20)
-                (self.root / "mine.py").write_text(source.replace("self.scale *", "0.5 * self.scale *"), encoding="utf-8")
-                time.sleep(20)
-            finally:
-                watch.terminate()
-                assert watch.stdout is not None
-                lines = watch.stdout.read().splitlines()
-        self.assertEqual(len({part for line in lines for part in line.split() if part.startswith("[") and len(part) > 8}), 2, lines)
+        with self.open_program("eval", str(run), "--memory", "memory.toml", "--watch", "--watch-count", "2") as watch:
+            assert watch.stdout is not None and watch.stderr is not None
+            lines = [watch.stdout.readline()]
+            self.change()
+            lines.append(watch.stdout.readline())
+            builds = {part for line in lines for part in line.split() if part.startswith("[") and len(part) > 8}
+            self.assertEqual(len(builds), 2, (lines, watch.stderr.read()))
 
-    def test_validate_finds_each_fault_by_its_check_alone(self) -> None:
-        for check in ("", *faulty.FAULTS):
-            (self.root / "faulty.py").write_text(faulty.memory_with(faulty.FAULTS.get(check, "")), encoding="utf-8")
-            done = self.run_mneme("plugins", "validate", "faulty.py", "--only", "python", "--json", "out.json")
-            checks = json.loads((self.root / "out.json").read_text(encoding="utf-8"))["checks"]
-            failed = [one for one in checks if one["result"] != "pass"]
-            self.assertEqual([one["name"] for one in failed], [f"python.{check}"] if check else [], done.stdout)
-            if check:
-                self.assertIn(f"faulty.py:{faulty.LINE - (3 if check == 'keeps' else 0)}", failed[0]["text"])
+    def test_chat_takes_a_change_up(self) -> None:
+        run = self.train("talked")
+        with self.open_program("generate", str(run), "--memory", "memory.toml", "--chat", "--tokens", "4") as chat:
+            assert chat.stdin is not None and chat.stderr is not None
+            said: list[str] = []
+            for turn in (1, 2):
+                chat.stdin.write("3,4\n")
+                chat.stdin.flush()
+                while sum("text of" in line for line in said) < turn:
+                    said.append(chat.stderr.readline())
+                    self.assertTrue(said[-1], said)
+                self.change()
+            chat.stdin.close()
+        self.assertEqual(chat.returncode, 0)
+        self.assertEqual(sum("the memory changed: org.example.mine" in line for line in said), 1, said)
+
+    def test_an_error_in_a_backward_pass_names_memory_file_and_line(self) -> None:
+        broken = ("class Broken(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x):\n        return x.clone()\n\n"
+                  "    @staticmethod\n    def backward(ctx, gradient):\n        raise ValueError('planted')\n\n\n")
+        source = (self.root / "mine.py").read_text(encoding="utf-8")
+        self.assertIn("torch.tanh(", source)
+        source = source.replace("class ", broken + "class ", 1).replace("torch.tanh(", "Broken.apply(")
+        (self.root / "mine.py").write_text(source, encoding="utf-8")
+        line = source[:source.index("raise ValueError")].count("\n") + 1
+        said = self.refused("train", "experiment.toml", "--memory", "memory.toml", "--run", "broken", "--quiet", *SHORT)
+        self.assertIn(f"plugin org.example.mine, backward of Broken: ValueError: planted (at mine.py:{line})", said)
+
+    def test_a_second_signal_ends_a_hook_that_hangs(self) -> None:
+        source = (self.root / "mine.py").read_text(encoding="utf-8")
+        hangs = "        open('hangs', 'w').close()\n        while True:\n            pass\n"
+        at = source.index("\n", source.index("def absorb(")) + 1
+        (self.root / "mine.py").write_text(source[:at] + hangs + source[at:], encoding="utf-8")
+        with self.open_program("train", "experiment.toml", "--memory", "memory.toml", "--run", "hung", "--quiet", *SHORT[:-2]) as run:
+            assert run.stderr is not None
+            while not (self.root / "hangs").exists():
+                self.assertIsNone(run.poll())
+                time.sleep(0.1)
+            run.send_signal(signal.SIGINT)
+            said = run.stderr.readline()
+            self.assertIn("has not returned for 2 s; mneme stops when it does; a second signal ends the process at once", said)
+            self.assertIn("absorb", said)
+            run.send_signal(signal.SIGINT)
+            self.assertIn("ended at once by a second signal", run.stderr.read())
+        self.assertEqual(run.returncode, -signal.SIGINT)
+
+    def test_validate_finds_each_fault_by_its_check(self) -> None:
+        """Which check finds which fault alone is tested without the program (test_checking.py)."""
+        results = {}
+        for name, lines in (("right", ""), ("faulty", "\n        ".join(faulty.FAULTS.values()))):
+            (self.root / "faulty.py").write_text(faulty.memory_with(lines), encoding="utf-8")
+            self.run_mneme("plugins", "validate", "faulty.py", "--only", "python", "--json", "out.json")
+            results[name] = {one["name"]: one for one in json.loads((self.root / "out.json").read_text(encoding="utf-8"))["checks"]}
+        self.assertEqual({name: one["result"] for name, one in results["right"].items()},
+                         {f"python.{check}": "pass" for check in faulty.FAULTS})
+        for place, check in enumerate(faulty.FAULTS):
+            with self.subTest(check):
+                line = faulty.LINE - 3 if check == "keeps" else faulty.LINE + place
+                failed = results["faulty"][f"python.{check}"]
+                self.assertNotEqual(failed["result"], "pass")
+                self.assertIn(f"faulty.py:{line}", failed["text"])
+
+    def test_try_finds_each_fault(self) -> None:
+        for check, line in faulty.FAULTS.items():
+            with self.subTest(check):
+                (self.root / "faulty.py").write_text(faulty.memory_with(line), encoding="utf-8")
                 self.assertIn(f"python.{check}: ", self.refused("plugins", "try", "experiment.toml", "--memory", "faulty.py"))
 
     def test_validate_takes_less_than_a_minute(self) -> None:
