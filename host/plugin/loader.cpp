@@ -143,6 +143,7 @@ const LoadedPlugin& PluginLoader::Impl::load(PluginFile& file, const std::string
   record->plugin = {.path = file.path,
                     .sha256 = sha256,
                     .note = file.note,
+                    .python = file.python,
                     .host = &host,
                     .table = &record->table};
   return by_sha256.emplace(sha256, std::move(record)).first->second->plugin;

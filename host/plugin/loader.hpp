@@ -19,6 +19,7 @@
 
 #include "host/plugin/host_groups.hpp"
 #include "host/plugin/plugin_search.hpp"
+#include "host/plugin/python/wrap.hpp"
 #include "mneme/note.h"
 
 struct mneme_plugin;
@@ -30,6 +31,7 @@ struct LoadedPlugin {
   std::string path;                  // the file as found
   std::string sha256;                // of the very bytes that run
   mneme_note note;                   // normalised
+  PythonVersions python = {};        // of a memory in Python
   const mneme_host* host = nullptr;  // the host object given to this plugin
   // Normalised: fields beyond the plugin's struct_size are zero. Lives as long as the loader.
   const mneme_plugin* table = nullptr;

@@ -10,6 +10,7 @@
 #include "host/plugin/file/note.hpp"
 #include "host/plugin/file/plugin_file.hpp"
 #include "host/plugin/plugin_search.hpp"
+#include "host/plugin/python/wrap.hpp"
 
 namespace mneme::plugin {
 namespace {
@@ -48,6 +49,7 @@ LockedPlugin read_tier(config::Reader reader) {
   tier.abi = text_of(reader, "abi", "the ABI version that the plugin was built for");
   tier.sha256 = text_of(reader, "sha256", "the file's checksum");
   const bool is_hex = tier.sha256.find_first_not_of("0123456789abcdef") == std::string::npos;
+  tier.python = reader.text("python", "");
   const config::Value* const written = reader.value("sha256");
   if (written != nullptr && written->kind() == config::Kind::kString &&
       (tier.sha256.size() != 64 || !is_hex)) {
@@ -56,6 +58,19 @@ LockedPlugin read_tier(config::Reader reader) {
   }
   reader.finish();
   return tier;
+}
+
+// Of a memory in Python whose own file is the locked one; "" = none.
+std::string python_difference(const PluginEntry& found, const LockedPlugin& locked,
+                              const PluginLock& lock, const std::string& where) {
+  const std::string versions = versions_text(found.python);
+  if (locked.python.empty() || versions.empty() || versions == locked.python) return "";
+  return ErrorText{.where = str(where, " (", found.path, ')'),
+                   .failed = "runs with other versions than the locked ones",
+                   .expected = locked.python,
+                   .got = versions,
+                   .hint = "install those, or, if the change is meant, " + lock.hint}
+      .compose();
 }
 
 // The difference of one tier that both have; "" = none.
@@ -82,7 +97,7 @@ std::string difference_of(const config::MemoryConfig& memory, std::size_t tier,
   }
   const PluginEntry found =
       describe(find_plugin(config.plugin, folders_to_search(memory.plugins), locked.sha256, where));
-  if (found.sha256 == locked.sha256) return "";
+  if (found.sha256 == locked.sha256) return python_difference(found, locked, lock, where);
   return ErrorText{
       .where = str(where, " (", found.path, ')'),
       .failed = "is not the locked file",
@@ -112,7 +127,8 @@ std::vector<LockedPlugin> find_plugins(const config::MemoryConfig& memory) {
                      .id = file.note.id,
                      .version = file.note.version,
                      .abi = abi_text(file.note.abi_target),
-                     .sha256 = file.copy->sha256()});
+                     .sha256 = file.copy->sha256(),
+                     .python = versions_text(file.python)});
   }
   return found;
 }
@@ -134,6 +150,7 @@ std::string lock_text(const std::vector<LockedPlugin>& tiers, const fs::path& fi
     line("version", tier.version);
     line("abi", tier.abi);
     line("sha256", tier.sha256);
+    if (!tier.python.empty()) line("python", tier.python);
   }
   return text;
 }

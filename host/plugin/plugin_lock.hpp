@@ -17,6 +17,7 @@ struct LockedPlugin {
   std::string version = {};
   std::string abi = {};     // that it was built for: "0.3"
   std::string sha256 = {};  // 64 lower-case hexadecimal digits; "" = not known
+  std::string python = {};  // versions that a memory in Python runs with; "" = not known
 };
 
 // What a memory is held to.

@@ -11,6 +11,7 @@
 #include "host/base/error.hpp"
 #include "host/base/log.hpp"
 #include "host/eval/result.hpp"
+#include "host/plugin/python/wrap.hpp"
 #include "host/run/host_commit.hpp"
 #include "host/tensor/device.hpp"
 #include "mneme/abi.h"
@@ -74,6 +75,7 @@ Json to_json(const std::vector<memory::TierIdentity>& plugins) {
                     {"compiler", one.compiler},
                     {"commit", one.commit},
                     {"dirty", one.is_dirty}});
+    if (!one.python.empty()) list.back()["python"] = one.python;
   }
   return list;
 }
@@ -89,6 +91,7 @@ std::vector<memory::TierIdentity> read_identities(const Json& list) {
     one.compiler = json.at("compiler");
     one.commit = json.at("commit");
     one.is_dirty = json.at("dirty");
+    one.python = json.value("python", plugin::PythonVersions());
   }
   return plugins;
 }
@@ -331,10 +334,32 @@ void check_data(const Json& info, const Json& data) {
                .hint = "restore the data, or start a new run"});
 }
 
+namespace {
+
+// A memory in Python whose own file is the same. Runs of older versions, and plugin files made of it,
+// have no versions.
+void check_python(std::size_t tier, const memory::TierIdentity& before,
+                  const memory::TierIdentity& now, bool is_locked) {
+  if (before.python.empty() || now.python.empty() || before.python == now.python) return;
+  const ErrorText text{.where = str("tier ", tier, ", ", now.path),
+                       .failed = "the memory runs with other versions than the run was saved with",
+                       .expected = plugin::versions_text(before.python),
+                       .got = plugin::versions_text(now.python),
+                       .hint = is_locked ? "install those, or continue without --locked"
+                                         : "the numbers may differ from those of an unbroken run"};
+  if (is_locked) throw_plugin(text);
+  log_warning(text.compose());
+}
+
+}  // namespace
+
 void check_plugins(const std::vector<memory::TierIdentity>& before,
-                   const std::vector<memory::TierIdentity>& now) {
+                   const std::vector<memory::TierIdentity>& now, bool is_locked) {
   for (std::size_t i = 0; i < std::min(before.size(), now.size()); ++i) {
-    if (before[i].id == now[i].id && before[i].sha256 == now[i].sha256) continue;
+    if (before[i].id == now[i].id && before[i].sha256 == now[i].sha256) {
+      check_python(i, before[i], now[i], is_locked);
+      continue;
+    }
     if (before[i].id == now[i].id && before[i].sha256.empty()) {
       log_warning("tier ", i, ", ", now[i].path,
                   ": the run has no checksum of the plugin, it "
@@ -355,7 +380,10 @@ plugin::PluginLock plugin_lock(const std::string& where,
                                const std::vector<memory::TierIdentity>& plugins) {
   plugin::PluginLock lock{.source = where, .hint = "leave out --locked", .tiers = {}};
   for (const memory::TierIdentity& plugin : plugins) {
-    lock.tiers.push_back({.id = plugin.id, .version = plugin.version, .sha256 = plugin.sha256});
+    lock.tiers.push_back({.id = plugin.id,
+                          .version = plugin.version,
+                          .sha256 = plugin.sha256,
+                          .python = plugin::versions_text(plugin.python)});
   }
   return lock;
 }

@@ -33,9 +33,9 @@ void warn_of_changes(const std::string& where, const Json& info, const Json& now
 // the run's beginning: their checksums, counts or settings. Paths may differ.
 void check_data(const Json& info, const Json& data);
 // Error (kPlugin) naming the first tier whose plugin is not the file that `before` names by its
-// checksum.
+// checksum. A memory in Python that runs with other versions: Error with `is_locked`, else a warning.
 void check_plugins(const std::vector<memory::TierIdentity>& before,
-                   const std::vector<memory::TierIdentity>& now);
+                   const std::vector<memory::TierIdentity>& now, bool is_locked);
 
 // The files that a run's own memory is held to with --locked: those that wrote its checkpoint.
 [[nodiscard]] plugin::PluginLock plugin_lock(const std::string& where,

@@ -63,6 +63,8 @@ struct TrainerOptions {
   // files than those that wrote it.
   std::string checkpoint = "last";
   bool may_change_plugins = false;
+  // Refuses other versions of what a memory in Python runs with, where resume() else warns.
+  bool is_locked = false;
   // For resume(): the run's length from now on, in steps, which its experiment.toml then holds;
   // more than are done. 0 = as it is. The schedule becomes that of a run of this length.
   std::int64_t steps = 0;

@@ -129,12 +129,13 @@ std::unique_ptr<Trainer> Trainer::resume(const std::filesystem::path& folder,
   }
   check_data(run.info(), options.runtime.dataset->describe(), checkpoint, experiment);
   const bool may_change = options.may_change_plugins;
+  const bool is_locked = options.is_locked;
   options.folder.clear();  // the folder of a new run
   options.runtime.weights_follow = checkpoint.has_value();
   auto trainer = std::make_unique<Trainer>(experiment, std::move(options));
   if (!may_change) {
     run::check_plugins(checkpoint ? checkpoint->plugins() : run::read_plugins(run.info()),
-                       trainer->runtime().stack().identities());
+                       trainer->runtime().stack().identities(), is_locked);
   }
   if (checkpoint) trainer->load(*checkpoint);
   if (steps > 0) check_extension(folder, *trainer);

@@ -51,7 +51,7 @@ void check_info(const run::RunFolder& folder) {
     const Json info = folder.info();
     static_cast<void>(accepts([&] { run::check_data(info, own_data()); }));
     static_cast<void>(accepts([&] {
-      run::check_plugins(run::read_plugins(info), std::vector<memory::TierIdentity>(1));
+      run::check_plugins(run::read_plugins(info), std::vector<memory::TierIdentity>(1), false);
     }));
     run::warn_of_changes("run", info, own_surroundings());
     Json continued = info;

@@ -5,20 +5,25 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "host/config/experiment.hpp"
 #include "host/plugin/file/plugin_file.hpp"
+#include "host/plugin/plugin_lock.hpp"
 #include "host/plugin/plugin_search.hpp"
 #include "host/plugin/python/declaration.hpp"
 #include "host/plugin/python/python_place.hpp"
 #include "host/plugin/python/wrap.hpp"
+#include "mneme/abi.h"
 #include "tests/plugin/loader_support.hpp"
 
 namespace mneme::memory {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
 namespace fs = std::filesystem;
@@ -127,6 +132,28 @@ TEST_F(PythonMemory, IsTheTextThatWasImported) {
   folder_.write("always.py", "open(__file__, 'a').write('# again\\n')\n");
   EXPECT_THAT(refusal_of(memory_text("import always\n")),
               HasSubstr("the file, or a module that it imports, changes while it is read"));
+}
+
+TEST_F(PythonMemory, IsLockedWithTheVersionsThatItRunsWith) {
+  folder_.write("one.py", memory_text());
+  const fs::path file = folder_.write("m.toml", "[[memory.tier]]\nplugin = \"one.py\"\n");
+  const config::MemoryConfig memory = config::parse_memory_file(file);
+  std::vector<plugin::LockedPlugin> tiers = plugin::find_plugins(memory);
+  EXPECT_THAT(tiers.at(0).python,
+              AllOf(HasSubstr("mneme " MNEME_SDK_VERSION), HasSubstr("python 3.")));
+  folder_.write("m.lock", plugin::lock_text(tiers, file));
+  EXPECT_EQ(plugin::read_lock(file).value().tiers.at(0).python, tiers[0].python);
+  EXPECT_THAT(plugin::lock_differences(memory, plugin::read_lock(file).value()), IsEmpty());
+  const std::string now = tiers[0].python;
+  tiers[0].python = "python 3.9.1";
+  folder_.write("m.lock", plugin::lock_text(tiers, file));
+  EXPECT_THAT(plugin::lock_differences(memory, plugin::read_lock(file).value()),
+              ElementsAre(HasSubstr("runs with other versions than the locked ones: expected "
+                                    "python 3.9.1, got " +
+                                    now)));
+  tiers[0].python.clear();  // of an older version
+  folder_.write("m.lock", plugin::lock_text(tiers, file));
+  EXPECT_THAT(plugin::lock_differences(memory, plugin::read_lock(file).value()), IsEmpty());
 }
 
 TEST_F(PythonMemory, IsImportedOnceForEachContent) {

@@ -44,6 +44,7 @@ std::string tiers_text(const std::vector<plugin::LockedPlugin>& tiers) {
     const plugin::LockedPlugin& tier = tiers[i];
     text += str("    tier ", i, ": ", tier.file, ": ", tier.id, ' ', tier.version, ", ABI ",
                 tier.abi, "\n        sha256 ", tier.sha256, '\n');
+    if (!tier.python.empty()) text += str("        ", tier.python, '\n');
   }
   return text.empty() ? "    a memory without plugins\n" : text;
 }
@@ -56,6 +57,7 @@ Json json_of(const std::vector<plugin::LockedPlugin>& tiers) {
                     {"version", tier.version},
                     {"abi", tier.abi},
                     {"sha256", tier.sha256}});
+    if (!tier.python.empty()) list.back()["python"] = tier.python;
   }
   return list;
 }

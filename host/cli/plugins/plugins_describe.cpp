@@ -22,6 +22,7 @@
 #include "host/memory/stack/tier_outline.hpp"
 #include "host/plugin/loader.hpp"
 #include "host/plugin/plugin_options.hpp"
+#include "host/plugin/python/wrap.hpp"
 #include "host/train/dry_run.hpp"
 #include "mneme/plugin.h"
 
@@ -170,10 +171,12 @@ Json plugin_json(const plugin::LoadedPlugin& plugin,
   Json list = Json::array();
   for (const config::OptionSpec& option : options) list.push_back(json_of(option));
   const plugin::LossNames losses = plugin::read_loss_names(*plugin.table, plugin.path);
-  return {{"file", plugin.path},           {"sha256", plugin.sha256},
-          {"summary", summary_of(plugin)}, {"hooks", hooks_of(*plugin.table)},
-          {"options", std::move(list)},    {"losses", losses ? Json(*losses) : Json(nullptr)},
-          {"note", note_json(plugin.note)}};
+  Json json = {{"file", plugin.path},           {"sha256", plugin.sha256},
+               {"summary", summary_of(plugin)}, {"hooks", hooks_of(*plugin.table)},
+               {"options", std::move(list)},    {"losses", losses ? Json(*losses) : Json(nullptr)},
+               {"note", note_json(plugin.note)}};
+  if (!plugin.python.empty()) json["python"] = plugin.python;
+  return json;
 }
 
 void print_plugin(const plugin::LoadedPlugin& plugin,
@@ -183,7 +186,11 @@ void print_plugin(const plugin::LoadedPlugin& plugin,
   if (!summary.empty()) streams.out << summary << '\n';
   streams.out << '\n'
               << note_text(plugin.note) << "    file " << plugin.path << "\n    sha256 "
-              << plugin.sha256 << "\n\nhooks: " << join(hooks_of(*plugin.table), ", ") << '\n';
+              << plugin.sha256 << '\n'
+              << (plugin.python.empty()
+                      ? ""
+                      : str("    runs with ", plugin::versions_text(plugin.python), '\n'))
+              << "\nhooks: " << join(hooks_of(*plugin.table), ", ") << '\n';
   print_options(options, streams);
   streams.out << "auxiliary losses: " << losses_text(plugin) << '\n';
 }

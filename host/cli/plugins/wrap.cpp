@@ -38,7 +38,7 @@ int wrap_memory(const WrapArguments& arguments, const Streams& streams) {
   }
   fs::path out = arguments.out;
   if (out.empty()) out = fs::path(arguments.memory).replace_extension(".so");
-  const std::vector<std::byte> bytes = plugin::wrap_python(memory, arguments.memory.string());
+  const std::vector<std::byte> bytes = plugin::wrap_python(memory, arguments.memory.string()).bytes;
   write_file_atomic(out, {std::span(bytes)});
   streams.out << out.string() << "\n    sha256 " << sha256_hex(std::span(bytes)) << '\n';
   return 0;

@@ -164,6 +164,7 @@ std::unique_ptr<train::Trainer> open_trainer(const TrainArguments& arguments,
     }
     options.checkpoint = arguments.checkpoint;
     options.may_change_plugins = arguments.may_change_plugins;
+    options.is_locked = arguments.is_locked;
     options.steps = arguments.steps;
     const bool is_writer = options.ranks.is_writer();
     auto trainer = train::Trainer::resume(folder, std::move(options));

@@ -60,7 +60,7 @@ std::vector<TierIdentity> Stack::identities() const {
     const plugin::LoadedPlugin& plugin = tier->instance(Phase::kTraining).plugin();
     out.push_back({plugin.note.id, plugin.note.version, plugin.path, plugin.sha256,
                    plugin.note.compiler, plugin.note.commit,
-                   (plugin.note.flags & MNEME_NOTE_DIRTY) != 0});
+                   (plugin.note.flags & MNEME_NOTE_DIRTY) != 0, plugin.python});
   }
   return out;
 }

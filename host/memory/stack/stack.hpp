@@ -19,6 +19,7 @@
 #include "host/memory/state/stack_state.hpp"
 #include "host/memory/tier/tier_parameter.hpp"
 #include "host/plugin/plugin_options.hpp"
+#include "host/plugin/python/wrap.hpp"
 
 namespace mneme::plugin {
 class PluginLoader;  // loader.hpp
@@ -34,6 +35,7 @@ struct TierOutline;  // tier_outline.hpp
 struct TierIdentity {
   std::string id, version, path, sha256, compiler, commit;
   bool is_dirty = false;
+  plugin::PythonVersions python = {};  // of a memory in Python
 };
 
 class Stack {

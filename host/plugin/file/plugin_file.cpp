@@ -106,16 +106,24 @@ OpenFile open_checked(const fs::path& path, const std::string& where) {
   return file;
 }
 
-std::unique_ptr<SealedCopy> copy_of(const fs::path& path, const std::string& where) {
-  if (!config::is_python_memory(path)) return std::make_unique<SealedCopy>(path, where);
-  static_cast<void>(open_checked(path, where));
-  return std::make_unique<SealedCopy>(wrap_python(path, where), where);
+// The copy, and the versions of a memory in Python.
+PluginFile copied(const fs::path& path, const std::string& where) {
+  PluginFile file{.path = path.string(), .copy = {}, .elf = {}, .note = {}};
+  if (config::is_python_memory(path)) {
+    static_cast<void>(open_checked(path, where));
+    WrappedPython memory = wrap_python(path, where);
+    file.copy = std::make_unique<SealedCopy>(memory.bytes, where);
+    file.python = std::move(memory.versions);
+  } else {
+    file.copy = std::make_unique<SealedCopy>(path, where);
+  }
+  return file;
 }
 
 }  // namespace
 
 PluginFile open_plugin(const fs::path& path, const std::string& where) {
-  PluginFile file{.path = path.string(), .copy = copy_of(path, where), .elf = {}, .note = {}};
+  PluginFile file = copied(path, where);
   file.elf = read_elf(file.copy->bytes(), where);
   file.note = parse_note(file.elf.notes, where);
   return file;
@@ -177,6 +185,7 @@ PluginEntry describe(const fs::path& path) {
     const PluginFile file = open_plugin(path, "");
     entry.note = file.note;
     entry.sha256 = file.copy->sha256();
+    entry.python = file.python;
     check_loadable(file, "");
   } catch (const Error& error) {
     entry.problem = error.what();

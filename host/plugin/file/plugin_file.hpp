@@ -14,6 +14,7 @@
 #include "host/base/file/checksum.hpp"
 #include "host/base/file/file.hpp"
 #include "host/plugin/file/elf_file.hpp"
+#include "host/plugin/python/wrap.hpp"
 #include "mneme/note.h"
 
 namespace mneme::plugin {
@@ -84,6 +85,7 @@ struct PluginFile {
   std::unique_ptr<SealedCopy> copy;
   ElfFile elf;
   mneme_note note;
+  PythonVersions python = {};  // of a memory in Python
 };
 
 // Copies a file and reads its headers and note; runs none of its code and maps none of it as code.
@@ -115,6 +117,7 @@ struct PluginEntry {
   std::optional<mneme_note> note;  // absent = `problem` says why
   std::string sha256;              // "" when absent
   std::string problem;             // with a note: why this host cannot load it; "" = it can
+  PythonVersions python = {};      // of a memory in Python
 };
 
 // Whether the file was never a plugin: a library without a note, or no library. A plugin that is

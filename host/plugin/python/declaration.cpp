@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <optional>
 #include <system_error>
@@ -109,7 +110,19 @@ bool is_made_since(const Json& json, const fs::path& memory) {
   });
 }
 
-// That of an earlier time, if no module has changed.
+// Whether something was installed or removed beside the packages that the memory imports.
+bool is_installed_since(const Json& json) {
+  constexpr std::int64_t kNanoseconds = 1'000'000'000;
+  for (const auto& [folder, time] : json.at("installed").items()) {
+    struct stat status {};
+    if (::stat(folder.c_str(), &status) != 0) return true;
+    const std::int64_t now = status.st_mtim.tv_sec * kNanoseconds + status.st_mtim.tv_nsec;
+    if (now != time.get<std::int64_t>()) return true;
+  }
+  return false;
+}
+
+// That of an earlier time, if no module and no version has changed.
 std::optional<PythonDeclaration> cached(const fs::path& file, const fs::path& memory,
                                         const std::string& source) {
   std::error_code ignored;
@@ -117,7 +130,7 @@ std::optional<PythonDeclaration> cached(const fs::path& file, const fs::path& me
   try {
     Json json = parse_json_or_throw(read_file(file, kMaxConfigBytes));
     auto modules = modules_of(json, source);
-    if (!modules || is_made_since(json, memory)) return std::nullopt;
+    if (!modules || is_made_since(json, memory) || is_installed_since(json)) return std::nullopt;
     return PythonDeclaration{.json = std::move(json), .modules = std::move(*modules)};
   } catch (const std::exception&) {  // damaged, or a module has gone: it is made again
     return std::nullopt;

@@ -30,7 +30,8 @@ inline constexpr double kDeclarationSeconds = 60.0;
 // The declaration of the memory in the file at `path`, an absolute path. A child process imports
 // it, and is killed with all that it started after `seconds`. Kept in the user's cache folder
 // ($XDG_CACHE_HOME/mneme or ~/.cache/mneme; a private folder for temporary files where that cannot
-// be written) until one of its modules, the bridge, the package or the interpreter changes.
+// be written) until one of its modules, the bridge, the package, the interpreter or an installed
+// distribution changes.
 //
 // Errors: Error (kPlugin) that starts with `where`: what is wrong with the file, with its line, an
 // import that does not end, a module that has no place in a plugin file.

@@ -236,10 +236,17 @@ std::vector<std::byte> wrapped(std::span<const std::byte> bridge, const PythonDe
   return out;
 }
 
-std::vector<std::byte> wrap_python(const fs::path& path, const std::string& where) {
+std::string versions_text(const PythonVersions& versions) {
+  std::vector<std::string> words;
+  for (const auto& [name, version] : versions) words.push_back(str(name, ' ', version));
+  return join(words, ", ");
+}
+
+WrappedPython wrap_python(const fs::path& path, const std::string& where) {
   const PythonPlace& place = python_place(where);
   const PythonDeclaration memory = declaration_of(path, place, where);
-  return wrapped(MappedFile(place.bridge).bytes(), memory, where);
+  return {.bytes = wrapped(MappedFile(place.bridge).bytes(), memory, where),
+          .versions = memory.json.value("versions", PythonVersions())};
 }
 
 std::vector<fs::path> python_files(const fs::path& path, const std::string& where) {

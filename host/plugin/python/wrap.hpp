@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,10 +13,22 @@ namespace mneme::plugin {
 
 struct PythonDeclaration;  // declaration.hpp
 
-// The bytes of the plugin file of the memory in the file at `path`. Equal files and programs give
-// equal bytes. Errors: as python_place and declaration_of.
-[[nodiscard]] std::vector<std::byte> wrap_python(const std::filesystem::path& path,
-                                                 const std::string& where);
+// By name: "python", "mneme" (the package), "torch", and the installed distributions that a memory
+// imports. Empty for a plugin that is not described by its Python file.
+using PythonVersions = std::map<std::string, std::string>;
+
+// "mneme 0.1.1, python 3.11.7, torch 2.11.0".
+[[nodiscard]] std::string versions_text(const PythonVersions& versions);
+
+struct WrappedPython {
+  std::vector<std::byte> bytes;  // of the plugin file
+  PythonVersions versions;       // that the memory runs with; no part of the bytes
+};
+
+// The plugin file of the memory in the file at `path`. Equal files and programs give equal bytes.
+// Errors: as python_place and declaration_of.
+[[nodiscard]] WrappedPython wrap_python(const std::filesystem::path& path,
+                                        const std::string& where);
 
 // The same from the bridge's bytes. Error (kPlugin) for one that is no bridge, and for a memory that
 // is larger than a plugin file can hold, with the limit.

@@ -14,8 +14,9 @@ import sysconfig
 import types
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from typing import Any, Iterator, Mapping, Optional
+from typing import Any, Iterator, Mapping
 
+from ..version import __version__
 from .errors import MemoryFileError
 from .memory import HOOKS, Memory
 from .options import Option
@@ -56,9 +57,8 @@ def describe(path: Path) -> dict[str, Any]:
         "options": [description(key, option) for key, option in options],
         "files": files,
         "missing": sorted(imports.missing),
-        "python": ".".join(map(str, sys.version_info[:3])),
-        "torch": _version_of("torch"),
-        "distributions": _distributions(before),
+        "versions": _versions(before),
+        "installed": _times_of_folders(),
     }
 
 
@@ -231,19 +231,18 @@ def _file_of(module: str, file: Path, memory: Path) -> dict[str, Any]:
     return {"module": module, "name": name, "path": str(file), "is_package": file.name == "__init__.py"}
 
 
-def _version_of(distribution: str) -> Optional[str]:
-    try:
-        return importlib.metadata.version(distribution)
-    except importlib.metadata.PackageNotFoundError:
-        return None
-
-
-def _distributions(before: set[str]) -> dict[str, str]:
-    """Versions of the installed distributions that the file itself, or what it imports, has imported."""
-    tops = {name.partition(".")[0] for name in set(sys.modules) - before}
+def _versions(before: set[str]) -> dict[str, str]:
+    """Versions of Python, of this package, of torch, and of the installed distributions that the file, or what it imports,
+    has imported."""
+    tops = {"torch", *(name.partition(".")[0] for name in set(sys.modules) - before)}
     found = {}
     for top, distributions in importlib.metadata.packages_distributions().items():
         if top in tops:
             for distribution in distributions:
                 found[distribution] = importlib.metadata.version(distribution)
-    return dict(sorted(found.items()))
+    return {**dict(sorted(found.items())), "python": ".".join(map(str, sys.version_info[:3])), "mneme": __version__}
+
+
+def _times_of_folders() -> dict[str, int]:
+    """When something was installed last: the folders of distributions, and their times of change in nanoseconds."""
+    return {str(folder): folder.stat().st_mtime_ns for folder in _installed_folders() if folder.is_dir()}

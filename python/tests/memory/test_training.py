@@ -101,18 +101,20 @@ class Trainings(unittest.TestCase):
 
     def run_command(self, *words: str, given: str = "") -> str:
         """What a program prints. Fails where it fails."""
-        done = subprocess.run(words, input=given, capture_output=True, encoding="utf-8", errors="backslashreplace", check=False,
-                              env=self.environment, cwd=self.folder)
+        done = self.finished(*words, given=given)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return done.stdout
+
+    def finished(self, *words: str, given: str = "") -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(words, input=given, capture_output=True, encoding="utf-8", errors="backslashreplace", check=False,
+                              env=self.environment, cwd=self.folder)
 
     def run_program(self, *arguments: str, given: str = "") -> str:
         return self.run_command(os.environ["MNEME_PROGRAM"], *arguments, given=given)
 
     def refusal_of(self, *arguments: str) -> str:
         """What the program prints where it fails."""
-        done = subprocess.run([os.environ["MNEME_PROGRAM"], *arguments], capture_output=True, text=True, check=False, env=self.environment,
-                              cwd=self.folder)
+        done = self.finished(os.environ["MNEME_PROGRAM"], *arguments)
         self.assertNotEqual(done.returncode, 0, done.stdout)
         return done.stderr
 

@@ -128,6 +128,40 @@ class Uses(Trainings):
         self.run_program("plugins", "lock", "mine.toml")
         self.run_program(*train, "other")
 
+    def test_other_versions_are_named_and_locked_refuses_them(self) -> None:
+        library = self.folder / "library"
+        library.mkdir()
+        (library / "tables.py").write_text("", encoding="utf-8")
+        self.environment["PYTHONPATH"] = str(library)
+
+        def install(version: str) -> None:
+            for old in library.glob("*.dist-info"):
+                shutil.rmtree(old)
+            information = library / f"tables-{version}.dist-info"
+            information.mkdir()
+            (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: tables\nVersion: {version}\n", encoding="utf-8")
+            (information / "top_level.txt").write_text("tables\n", encoding="utf-8")
+            self.environment["XDG_CACHE_HOME"] = str(self.folder / f"cache{version}")
+
+        install("1.5")
+        source = (ROOT / "examples/python/infini.py").read_text(encoding="utf-8")
+        (self.folder / "mine.py").write_text("import tables\n" + source, encoding="utf-8")
+        (self.folder / "mine.toml").write_text('[[memory.tier]]\nplugin = "mine.py"\n', encoding="utf-8")
+        self.run_program("plugins", "lock", "mine.toml")
+        self.run_program("train", "experiment.toml", "--memory", "mine.toml", "--locked", "--run", "run", "--quiet")
+        recorded = json.loads((self.folder / "run/run.json").read_text(encoding="utf-8"))["plugins"][0]["python"]
+        self.assertEqual(recorded["tables"], "1.5")
+        self.assertLessEqual({"python", "torch", "mneme"}, recorded.keys())
+        self.assertIn("tables 1.5", self.run_program("plugins", "describe", "./mine.py"))
+        install("2.5")
+        resume = (os.environ["MNEME_PROGRAM"], "train", "--resume", "run", "--checkpoint", "4", "--quiet")
+        for words in ((*resume, "--locked"), (resume[0], "eval", "run", "--locked"),
+                      (resume[0], "plugins", "try", "experiment.toml", "--memory", "mine.toml", "--locked"), resume):
+            with self.subTest(words):
+                done = self.finished(*words)
+                self.assertEqual(done.returncode != 0, "--locked" in words, done.stderr)
+                self.assertRegex(done.stderr, "with other versions than .*: expected .*tables 1.5.*, got .*tables 2.5")
+
 
 if __name__ == "__main__":
     unittest.main()
