@@ -293,10 +293,23 @@ Sheet settings_sheet(const Comparison& comparison) {
   return out;
 }
 
+// "python 3.11.7, torch 2.11.0" of a memory in Python; "" of another plugin.
+std::string python_text(const Json& plugin) {
+  std::vector<std::string> words;
+  const Json versions = plugin.value("python", Json::object());
+  for (const auto& [name, version] : versions.items())
+    words.push_back(str(name, ' ', word_at(versions, name.c_str())));
+  return join(words, ", ");
+}
+
 Sheet plugins_sheet(const Comparison& comparison) {
   Sheet out{.key = "plugins",
             .title = "Plugins",
             .headings = {"arm", "tier", "plugin", "version", "sha256"}};
+  const bool has_python = std::ranges::any_of(comparison.arms, [](const Arm& arm) {
+    return std::ranges::any_of(arm.plugins, [](const Json& one) { return one.contains("python"); });
+  });
+  if (has_python) out.headings.emplace_back("python");
   for (const Arm& arm : comparison.arms) {
     std::int64_t tier = 0;
     for (const Json& plugin : arm.plugins) {
@@ -305,6 +318,7 @@ Sheet plugins_sheet(const Comparison& comparison) {
                           Cell(word_at(plugin, "id")),
                           Cell(word_at(plugin, "version")),
                           {word_at(plugin, "sha256").substr(0, 16), word_at(plugin, "sha256")}});
+      if (has_python) out.rows.back().emplace_back(python_text(plugin));
     }
   }
   return out;
