@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <limits>
@@ -242,7 +243,8 @@ class GgufReader {
 void check_version(GgufReader& reader) {
   const std::string_view magic(reinterpret_cast<const char*>(reader.take(kMagic.size(), "magic")),
                                kMagic.size());
-  if (magic != kMagic) reader.fail("", "this is no GGUF file", "\"GGUF\" at its beginning", "other bytes");
+  if (magic != kMagic)
+    reader.fail("", "this is no GGUF file", "\"GGUF\" at its beginning", "other bytes");
   const auto version = reader.number<std::uint32_t>("version");
   if (version == 2 || version == 3) return;
   const bool is_big = (version & 0xFFFF) == 0 && version != 0;
@@ -257,7 +259,8 @@ std::uint64_t alignment_of(const GgufFile& file) {
   if (!given) return kDefaultAlignment;
   const auto alignment = static_cast<std::uint64_t>(*given);
   if (std::has_single_bit(alignment) && alignment <= kMaxAlignment) return alignment;
-  file.refuse(kKey, "the bounds of tensors", str("a power of 2 up to ", kMaxAlignment), str(*given));
+  file.refuse(kKey, "the bounds of tensors", str("a power of 2 up to ", kMaxAlignment),
+              str(*given));
 }
 
 void refuse_parts(const GgufFile& file) {
@@ -342,7 +345,9 @@ std::optional<std::int64_t> GgufFile::integer(const std::string& key) const {
 std::optional<double> GgufFile::real(const std::string& key) const {
   const GgufValue* const value = find_value(key, false, is_real, "a real number");
   if (value == nullptr) return std::nullopt;
-  return real_at(value->kind, value->data);
+  const double number = real_at(value->kind, value->data);
+  if (!std::isfinite(number)) refuse(key, "its value", "a finite number", shown(*value));
+  return number;
 }
 
 std::optional<bool> GgufFile::flag(const std::string& key) const {
