@@ -30,6 +30,7 @@ constexpr std::array<std::uint8_t, words_of(DType{}).size()> kBits = {
 std::size_t dtype_bits(DType dtype) { return kBits[static_cast<std::size_t>(dtype)]; }
 
 void release(const TensorView& view) {
+  if (view.data == nullptr) return;
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto begin = (reinterpret_cast<std::uintptr_t>(view.data) + page - 1) / page * page;
   const auto end = (reinterpret_cast<std::uintptr_t>(view.data) + view.bytes) / page * page;

@@ -196,9 +196,13 @@ void print_origin(const run::RunSummary& summary, const Streams& streams) {
     const Json& source = info.at("initial_weights");
     line(streams, "weights from", str(value(source, "file"), ", sha256 ", digest(source)));
   }
-  if (const auto record = weights::FolderRecord::find(summary.path);
-      record && !record->ignored.empty()) {
-    line(streams, "passed over", str(join(record->ignored, ", "), ", as import --ignore says"));
+  if (const auto record = weights::FolderRecord::find(summary.path)) {
+    if (!record->stored_types.empty()) {
+      line(streams, "weights were", str(record->stored_types_text(), ", and are f32"));
+    }
+    if (!record->ignored.empty()) {
+      line(streams, "passed over", str(join(record->ignored, ", "), ", as import --ignore says"));
+    }
   }
   print_data(info.value("data", Json()), streams);
   for (const config::TierConfig& tier : summary.experiment.memory.tiers) {

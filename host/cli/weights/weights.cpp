@@ -74,6 +74,9 @@ int run_folder(const ImportArguments& arguments, const Streams& streams) {
   std::ostream& out = arguments.json.text(streams);
   out << "imported " << report.backbone_parameters << " parameters of the family " << report.family
       << ": " << arguments.run.string() << '\n';
+  if (!report.stored_types.empty()) {
+    out << "the file holds " << report.stored_types << "; the run has f32\n";
+  }
   if (report.marks > 0) {
     out << report.marks << " marks of dialogues have new rows in the embedding\n";
   }
@@ -84,6 +87,7 @@ int run_folder(const ImportArguments& arguments, const Streams& streams) {
                         {"backbone_parameters", report.backbone_parameters},
                         {"memory_parameters", report.memory_parameters},
                         {"rounded", report.is_rounded},
+                        {"stored_types", report.stored_types},
                         {"marks", report.marks},
                         {"ignored", arguments.ignored},
                         {"initial", report.fresh}},

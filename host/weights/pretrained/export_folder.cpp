@@ -75,7 +75,7 @@ class FolderWriter {
     }
     check_settings(record, *family);
     report_.family = record.family;
-    report_.is_as_imported = true;
+    report_.is_as_imported = record.stored_types.empty();
     const FolderNames names{.family = *family, .has_prefix = record.has_prefix};
     const std::vector<FolderTensor> tensors = folder_tensors(names, model_, shapes_);
     std::map<std::string, const FolderTensor*> by_name;

@@ -26,6 +26,7 @@ struct FolderExportReport {
 //   types and metadata. Files are equal byte for byte where weights were not trained; trained ones
 //   are rounded to the source's types. The files of its tokenizer and its chat templates are
 //   written too.
+// - A run that began with a GGUF file is written as a folder of one file in f32.
 // - With a family, any run that the family can express: one file, the checkpoint's types.
 // Where the run's vocabulary is another tokenizer than the folder's, or there is no folder, the
 // files of that tokenizer are written. Parameters of the memory, for which the format has no place,

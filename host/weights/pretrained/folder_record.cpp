@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
@@ -119,6 +121,25 @@ class RecordReader {
   const std::string& source_;
 };
 
+std::string padded_header(const Json& json) {
+  std::string header = json.dump();
+  header.append((8 - header.size() % 8) % 8, ' ');
+  return header;
+}
+
+// The header of a file with these tensors, one behind the other.
+std::string header_in_f32(const std::vector<TensorView>& tensors) {
+  Json json = {{safetensors::kMetadataKey, {{"format", "pt"}}}};
+  std::uint64_t begin = 0;
+  for (const TensorView& view : tensors) {
+    const std::uint64_t end = begin + view.bytes;
+    json[view.name] = {
+        {"dtype", dtype_name(DType::F32)}, {"shape", view.shape}, {"data_offsets", {begin, end}}};
+    begin = end;
+  }
+  return padded_header(json);
+}
+
 // A header without some of its tensors, whose bytes are gone too; `total` grows by those that stay.
 std::string trimmed(const RecordedFile& file, const std::set<std::string>& dropped,
                     std::uint64_t& total) {
@@ -134,9 +155,7 @@ std::string trimmed(const RecordedFile& file, const std::set<std::string>& dropp
     begin = end;
   }
   total += begin;
-  std::string header = json.dump();
-  header.append((8 - header.size() % 8) % 8, ' ');
-  return header;
+  return padded_header(json);
 }
 
 void drop_tensors(const std::set<std::string>& dropped, FolderRecord& record) {
@@ -159,6 +178,16 @@ FolderRecord FolderRecord::of(const ModelFolder& folder, const FolderNames& name
                       .has_prefix = names.has_prefix,
                       .config = folder.config_text(),
                       .index = folder.index_text()};
+  if (const GgufModel* const gguf = folder.gguf()) {
+    record.stored_types = gguf->types();
+    record.beside = gguf->texts();
+    if (const auto ends = record.beside.extract(kGenerationName)) {
+      record.generation_config = ends.mapped();
+    }
+    record.files.push_back({kSingleName, header_in_f32(gguf->tensors())});
+    drop_tensors({names.ignored.begin(), names.ignored.end()}, record);
+    return record;
+  }
   std::error_code ignored;
   if (const fs::path path = folder.path() / kGenerationName; fs::exists(path, ignored)) {
     std::string text = read_file(path, kMaxConfigBytes);
@@ -196,6 +225,17 @@ std::string FolderRecord::chat_template() const {
   return has_one ? kTokenizerSettings : "";
 }
 
+std::string FolderRecord::stored_types_text() const {
+  std::vector<std::pair<std::int64_t, std::string>> counts;
+  for (const auto& [type, count] : stored_types) counts.emplace_back(count, type);
+  std::ranges::sort(counts, std::greater<>());
+  std::vector<std::string> parts;
+  for (const auto& [count, type] : counts) {
+    parts.push_back(str(count, parts.empty() ? " tensors of " : " of ", type));
+  }
+  return join(parts, ", ");
+}
+
 std::string FolderRecord::text() const {
   Json json;
   json["format"] = kRecordFormat;
@@ -205,6 +245,7 @@ std::string FolderRecord::text() const {
   json["config"] = config;
   json["generation_config"] = generation_config;
   if (!ignored.empty()) json["ignored"] = ignored;
+  if (!stored_types.empty()) json["stored_types"] = stored_types;
   json["index"] = index;
   json["files"] = Json::array();
   for (const RecordedFile& file : files) {
@@ -254,6 +295,12 @@ FolderRecord FolderRecord::parse(const std::string& text, const std::string& sou
                               ? reader.bytes(reader.string(content, "hex"), "beside")
                           : content.is_string() ? content.get<std::string>()
                                                 : (reader.fail("beside", "texts"), "");
+  }
+  const Json types = reader.json().value("stored_types", Json::object());  // a folder has none
+  if (!types.is_object()) reader.fail("stored_types", "an object");
+  for (const auto& [type, count] : types.items()) {
+    if (!count.is_number_integer()) reader.fail("stored_types", "numbers of tensors");
+    record.stored_types[type] = count.get<std::int64_t>();
   }
   return record;
 }

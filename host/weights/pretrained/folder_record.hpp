@@ -44,9 +44,14 @@ struct FolderRecord {
   // and of chat templates.
   std::map<std::string, std::string> beside = {};
   std::map<std::string, std::string> kept = {};  // bytes of the constants that are kept, by name
+  // Of a GGUF file: its tensors of each type, "Q4_1", before they became f32. The files are those that
+  // an export writes: a folder of safetensors.
+  std::map<std::string, std::int64_t> stored_types = {};
 
   // The file of `beside` that holds a chat template; "" = none does.
   [[nodiscard]] std::string chat_template() const;
+  // "210 tensors of Q4_1, 61 of F32"; "" for a folder.
+  [[nodiscard]] std::string stored_types_text() const;
   // Of an opened folder, without the tensors that FolderNames::is_dropped names.
   [[nodiscard]] static FolderRecord of(const ModelFolder& folder, const FolderNames& names);
   // pretrained.json's text, and back. Error (kRun) naming `source` and the key for a text of

@@ -41,6 +41,11 @@ at::Tensor tensor_over(const TensorView& view) {
 
 namespace {
 
+at::Tensor numbers_of_gguf(const GgufModel& model, const TensorView& view) {
+  const std::vector<float> numbers = model.numbers(view.name);
+  return at::tensor(numbers, at::kFloat).view(view.shape);
+}
+
 bool are_equal(const TensorView& a, const TensorView& b) {
   return a.dtype == b.dtype && a.shape == b.shape &&
          (a.bytes == 0 || std::memcmp(a.data, b.data, a.bytes) == 0);
@@ -240,7 +245,8 @@ void load_tensors(const ModelFolder& folder, const FolderNames& names,
     const auto own = std::ranges::find_if(
         tensor.names, [&](const std::string& name) { return folder.find(name) != nullptr; });
     const TensorView& view = *folder.find(*own);
-    const at::Tensor source = tensor_over(view);
+    const at::Tensor source =
+        folder.gguf() == nullptr ? tensor_over(view) : numbers_of_gguf(*folder.gguf(), view);
     values.at(tensor.parameter)
         .narrow(0, tensor.first, tensor.rows)
         .copy_(tensor.is_transposed ? source.t() : source);

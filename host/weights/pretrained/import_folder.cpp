@@ -11,10 +11,12 @@
 #include "host/base/utf8.hpp"
 #include "host/config/toml/toml.hpp"
 #include "host/data/text/text_files.hpp"
+#include "host/data/tokenizer/tokenizer.hpp"
 #include "host/data/tokenizer/tokenizer_files.hpp"
 #include "host/plugin/plugin_lock.hpp"
 #include "host/run/checkpoint/checkpoint.hpp"
 #include "host/run/record/run_writer.hpp"
+#include "host/run/run_folder.hpp"
 #include "host/run/runtime.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/weights/folder_in_making.hpp"
@@ -72,15 +74,26 @@ void refuse_contradictions(const config::Value& tree, const Settings& decided,
     lines.push_back(str(place_of(*given, "model.adaptive"), ": expected no such table"));
   }
   if (lines.empty()) return;
-  throw_usage({.where = (folder / kConfigName).string(),
+  throw_usage({.where = config_place(folder),
                .failed = str("it decides settings that the experiment gives otherwise:\n  ",
                              join(lines, "\n  "), "\n"),
                .hint = "leave these keys out of [model]"});
 }
 
-bool has_tokenizer(const fs::path& folder) {
-  return fs::exists(folder / "tokenizer.json") ||
-         (fs::exists(folder / "vocab.json") && fs::exists(folder / "merges.txt"));
+fs::path vocabulary_of_run(const fs::path& run) {
+  return fs::absolute(run::RunFolder::at(run).vocabulary_file());
+}
+
+// Where a run finds the tokenizer that belongs to the weights; "" = there is none. That of a GGUF
+// file is the run's own vocabulary.
+fs::path tokenizer_of(const fs::path& source, const fs::path& run) {
+  if (is_gguf(source)) {
+    const bool has_one = ModelFolder::open(source).gguf()->texts().contains("tokenizer.json");
+    return has_one ? vocabulary_of_run(run) : fs::path();
+  }
+  const bool has_one = fs::exists(source / "tokenizer.json") ||
+                       (fs::exists(source / "vocab.json") && fs::exists(source / "merges.txt"));
+  return has_one ? fs::absolute(source) : fs::path();
 }
 
 bool is_word_of(const config::Value* value, const char* word) {
@@ -100,7 +113,7 @@ void check_ignored(const ModelFolder& folder, const std::vector<std::string>& ig
     std::vector<std::string> known = adapter;
     for (const auto& [key, value] : folder.config().items()) known.push_back(key);
     throw_usage({.where = "--ignore " + shell_word(name),
-                 .failed = str("there is no such key in ", (folder.path() / kConfigName).string(),
+                 .failed = str("there is no such key in ", config_place(folder.path()),
                                did_you_mean(name, known)),
                  .expected = "a key that the file has, or a tensor of the folder"});
   }
@@ -117,7 +130,7 @@ void check_ignored(const ModelFolder& folder, const std::vector<std::string>& ig
 // One line about what was passed over, if anything was.
 void say_passed_over(const FolderModel& model, const std::vector<std::string>& ignored,
                      const fs::path& folder) {
-  const std::string source = (folder / kConfigName).string();
+  const std::string source = config_place(folder);
   for (const std::string& warning : model.warnings) log_warning(source, ": ", warning);
   if (!model.passed_over.empty()) {
     log_warning(source, ": passed over, because models of this family have no such setting: ",
@@ -161,19 +174,20 @@ void complete(const FolderModel& model, const fs::path& folder, const config::Va
   };
   const config::Value* const task = find_setting(tree, "data.task");
   const bool is_open = task == nullptr && !has_experiment;
+  const fs::path tokenizer = tokenizer_of(folder, options.run);
   const bool has_text =
-      is_open ? has_tokenizer(folder)
+      is_open ? !tokenizer.empty()
               : task == nullptr || is_word_of(task, "text") || is_word_of(task, "dialogue");
   const bool has_ids = is_open ? !has_text : is_word_of(task, "tokens");
   const config::Value* const vocabulary = find_setting(tree, "data.vocabulary");
   const bool is_open_vocabulary = vocabulary == nullptr || is_word_of(vocabulary, "tokenizer");
-  const bool takes_tokenizer = has_text && is_open_vocabulary && has_tokenizer(folder) &&
+  const bool takes_tokenizer = has_text && is_open_vocabulary && !tokenizer.empty() &&
                                !options.vocabulary.has_value() &&
                                find_setting(tree, "data.prepared") == nullptr &&
                                find_setting(tree, "data.vocabulary_file") == nullptr;
   if (takes_tokenizer) {
     add("data.vocabulary", "\"tokenizer\"");
-    add("data.vocabulary_file", kept_path(fs::absolute(folder)));
+    add("data.vocabulary_file", kept_path(tokenizer));
   }
   if (has_ids || takes_tokenizer || is_word_of(vocabulary, "tokenizer")) {
     add("data.vocabulary_size", str(model.vocabulary));
@@ -181,7 +195,8 @@ void complete(const FolderModel& model, const fs::path& folder, const config::Va
   if (has_experiment) return;
   add("data.task", has_ids ? "\"tokens\"" : "\"text\"");
   if (has_ids || takes_tokenizer) {
-    add("data.train", kept_path(fs::absolute(folder) / data::kNoDataName));
+    const fs::path beside = is_gguf(folder) ? folder.parent_path() : folder;
+    add("data.train", kept_path(fs::absolute(beside) / data::kNoDataName));
   }
   if (find_setting(tree, "train.epochs") == nullptr) add("train.steps", "1");
   std::int64_t segment = 128;
@@ -196,7 +211,7 @@ void check_vocabulary(const FolderModel& model, const data::Dataset& dataset,
   const std::int64_t marks = dataset.vocabulary() == nullptr ? 0 : dataset.vocabulary()->marks();
   const std::int64_t more = dataset.vocabulary_size() - model.vocabulary;
   if (more >= 0 && more <= marks) return;
-  throw_usage({.where = str((folder / kConfigName).string(), ": vocab_size"),
+  throw_usage({.where = str(config_place(folder), ": vocab_size"),
                .failed = "the data's vocabulary does not fit the model",
                .expected = str(model.vocabulary, " ids"),
                .got = str(dataset.vocabulary_size(), " ids by [data]"),
@@ -214,8 +229,8 @@ std::shared_ptr<const data::Dataset> open_data(const config::Experiment& experim
     const std::string_view text = error.what();
     const bool is_theirs = experiment.data.vocabulary_size == model.vocabulary;
     if (!is_theirs || !text.starts_with(kOurKey)) throw;
-    throw Error(error.kind(), str((folder / kConfigName).string(),
-                                  ": vocab_size: ", text.substr(kOurKey.size())));
+    throw Error(error.kind(),
+                str(config_place(folder), ": vocab_size: ", text.substr(kOurKey.size())));
   }
 }
 
@@ -256,12 +271,25 @@ void fill(run::Runtime& runtime, const ModelFolder& folder, const FolderNames& n
   runtime.weights_changed();
   FolderRecord record = FolderRecord::of(folder, names);
   record.ignored = ignored;
+  report.stored_types = record.stored_types_text();
   runtime.set_weights_source({.file = fs::absolute(folder.main_file()).lexically_normal(),
                               .sha256 = digest_of(folder),
                               .pretrained = record.text()});
   report.is_rounded = has_wide_numbers(folder) && runtime.precision() != config::Precision::kF64;
   report.backbone_parameters = runtime.backbone_parameter_count();
   report.memory_parameters = runtime.memory_parameter_count();
+}
+
+// The tokenizer of a GGUF file; absent where it has none.
+std::optional<data::Vocabulary> vocabulary_of(const GgufModel& gguf, const fs::path& path) {
+  data::TokenizerFiles files;
+  files.folder = path.string();
+  files.is_in_file = true;
+  for (const auto& [name, text] : gguf.texts()) {
+    if (is_tokenizer_file(name)) files.texts.emplace(name, text);
+  }
+  if (files.texts.empty()) return std::nullopt;
+  return data::Vocabulary::pretrained(std::make_shared<const data::Tokenizer>(std::move(files)));
 }
 
 config::Experiment read_experiment(const FolderImportOptions& options,
@@ -298,7 +326,7 @@ FolderImportReport import_folder(const fs::path& path, const FolderImportOptions
   LogFile log;
   const FolderInMaking making(options.run, "the run's folder", "--run");
   const ModelFolder folder = ModelFolder::open(path);
-  const std::string source = (path / kConfigName).string();
+  const std::string source = config_place(path);
   check_ignored(folder, options.ignored);
   const Family& family = family_of(without_keys(folder.config(), options.ignored), source);
   const FolderModel model = read_config(family, folder.config(), source, options.ignored);
@@ -315,6 +343,11 @@ FolderImportReport import_folder(const fs::path& path, const FolderImportOptions
   data::DatasetOptions data;
   data.splits.clear();
   data.vocabulary = options.vocabulary;
+  if (const GgufModel* const gguf = folder.gguf();
+      gguf != nullptr && !data.vocabulary &&
+      experiment.data.vocabulary_file == vocabulary_of_run(options.run)) {
+    data.vocabulary = vocabulary_of(*gguf, path);
+  }
   run::RuntimeOptions with_data;
   with_data.dataset = open_data(experiment, data, model, path);
   with_data.weights_follow = true;

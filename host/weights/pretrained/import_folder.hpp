@@ -1,4 +1,4 @@
-// A Hugging Face model folder as a run.
+// A Hugging Face model folder, or a GGUF file, as a run.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +29,7 @@ struct FolderImportReport {
   std::int64_t backbone_parameters = 0;  // numbers
   std::int64_t memory_parameters = 0;
   std::vector<std::string> fresh = {};  // parameters of the memory, with their initial values
+  std::string stored_types = {};        // FolderRecord::stored_types_text
   bool is_rounded = false;              // the folder's numbers are wider than the run's
   std::int64_t marks = 0;  // ids of marks that the folder lacks: rows of their own, N(0, 0.02)
 };

@@ -113,11 +113,13 @@ std::string note_on_total(const Json& index, std::uint64_t bytes, const fs::path
 
 ModelFolder ModelFolder::open(const fs::path& path) {
   std::error_code error;
+  if (is_gguf(path)) return of_gguf(path);
   if (!fs::is_directory(path, error)) {
-    throw_usage({.where = path.string(),
-                 .failed = "this is no model folder",
-                 .expected = str("a folder with ", kConfigName, " and ", kSingleName),
-                 .got = fs::exists(path, error) ? "a file" : "nothing"});
+    throw_usage(
+        {.where = path.string(),
+         .failed = "this is no model folder",
+         .expected = str("a folder with ", kConfigName, " and ", kSingleName, ", or a GGUF file"),
+         .got = fs::exists(path, error) ? "another file" : "nothing"});
   }
   ModelFolder folder;
   folder.path_ = path;
@@ -145,6 +147,17 @@ ModelFolder ModelFolder::open(const fs::path& path) {
   for (const SafetensorsFile& file : folder.files_) {
     for (const std::string& name : file.names()) folder.tensors_[name] = file.find(name);
   }
+  return folder;
+}
+
+ModelFolder ModelFolder::of_gguf(const fs::path& path) {
+  ModelFolder folder;
+  folder.path_ = path;
+  folder.gguf_ = std::make_shared<const GgufModel>(GgufModel::open(path));
+  folder.config_ = folder.gguf_->config();
+  folder.config_text_ = folder.config_.dump(2) + "\n";
+  folder.notes_ = folder.gguf_->notes();
+  for (const TensorView& view : folder.gguf_->tensors()) folder.tensors_[view.name] = &view;
   return folder;
 }
 
@@ -196,6 +209,7 @@ void ModelFolder::open_shards() {
 }
 
 fs::path ModelFolder::main_file() const {
+  if (gguf_ != nullptr) return path_;
   return path_ / (index_text_.empty() ? kSingleName : kIndexName);
 }
 
@@ -208,6 +222,10 @@ std::vector<std::string> ModelFolder::names() const {
 const TensorView* ModelFolder::find(const std::string& name) const {
   const auto found = tensors_.find(name);
   return found == tensors_.end() ? nullptr : found->second;
+}
+
+std::string config_place(const fs::path& path) {
+  return (is_gguf(path) ? path : path / kConfigName).string();
 }
 
 std::vector<std::string> adapter_files(const fs::path& folder) {

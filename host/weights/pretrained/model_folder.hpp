@@ -1,44 +1,51 @@
 // The weights of a Hugging Face model folder: model.safetensors, or the shards that
-// model.safetensors.index.json lists.
+// model.safetensors.index.json lists. A GGUF file is read as such a folder.
 #pragma once
 
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "host/base/file/safetensors.hpp"
 #include "host/base/text.hpp"
+#include "host/weights/gguf/gguf_model.hpp"
 
 namespace mneme::weights {
 
-// A fully checked folder; its files are mapped, not read.
+// A fully checked folder, or GGUF file; its files are mapped, not read.
 class ModelFolder {
  public:
   // Error (kRun | kUsage) naming the file, and the tensor where there is one: no folder, no or a
   // broken config.json, no weights (or only as pickles, with the script that converts them), a
   // missing or damaged file, an index that is no index, and a shard that lacks a tensor of the
-  // index, has one that the index does not give to it, or that another shard has too.
+  // index, has one that the index does not give to it, or that another shard has too; of a GGUF file
+  // as GgufModel::open.
   [[nodiscard]] static ModelFolder open(const std::filesystem::path& path);
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   [[nodiscard]] const Json& config() const { return config_; }
   [[nodiscard]] const std::string& config_text() const { return config_text_; }
-  // What is said about the folder: a total_size that is not the size of the tensors.
+  // What is said about the folder: a total_size that is not the size of the tensors; a tokenizer that
+  // is not read.
   [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
   // The index as it is in the file; "" for a single file.
   [[nodiscard]] const std::string& index_text() const { return index_text_; }
+  // The GGUF file; nullptr for a folder.
+  [[nodiscard]] const GgufModel* gguf() const { return gguf_.get(); }
   // The file that says where weights lie: the index, or the only weights file.
   [[nodiscard]] std::filesystem::path main_file() const;
   // By name.
   [[nodiscard]] const std::vector<SafetensorsFile>& files() const { return files_; }
   // Names of all tensors, sorted.
   [[nodiscard]] std::vector<std::string> names() const;
-  // The tensor, or nullptr.
+  // The tensor, or nullptr; of a GGUF file without data.
   [[nodiscard]] const TensorView* find(const std::string& name) const;
 
  private:
+  [[nodiscard]] static ModelFolder of_gguf(const std::filesystem::path& path);
   void open_shards();
 
   std::filesystem::path path_;
@@ -47,12 +54,16 @@ class ModelFolder {
   std::string index_text_;
   std::vector<std::string> notes_;
   std::vector<SafetensorsFile> files_;
-  std::map<std::string, const TensorView*> tensors_;  // of files_
+  std::shared_ptr<const GgufModel> gguf_;
+  std::map<std::string, const TensorView*> tensors_;  // of files_ or gguf_
 };
 
 inline constexpr const char* kConfigName = "config.json";
 inline constexpr const char* kSingleName = "model.safetensors";
 inline constexpr const char* kIndexName = "model.safetensors.index.json";
+
+// The place of a model's keys in messages: the folder's config.json, or the GGUF file.
+[[nodiscard]] std::string config_place(const std::filesystem::path& path);
 
 // Names of the files of an adapter (peft) that are in a folder: without its weights those of the
 // model are not complete.
