@@ -25,12 +25,13 @@ struct KeyName {
   const char* key;
   const char* of_config;
 };
-constexpr std::array<KeyName, 6> kIntegerKeys = {{{"embedding_length", "hidden_size"},
-                                                  {"feed_forward_length", "intermediate_size"},
-                                                  {"block_count", "num_hidden_layers"},
-                                                  {"attention.head_count", "num_attention_heads"},
-                                                  {"attention.head_count_kv", "num_key_value_heads"},
-                                                  {"context_length", "max_position_embeddings"}}};
+constexpr std::array<KeyName, 6> kIntegerKeys = {
+    {{"embedding_length", "hidden_size"},
+     {"feed_forward_length", "intermediate_size"},
+     {"block_count", "num_hidden_layers"},
+     {"attention.head_count", "num_attention_heads"},
+     {"attention.head_count_kv", "num_key_value_heads"},
+     {"context_length", "max_position_embeddings"}}};
 constexpr std::array<KeyName, 2> kRealKeys = {
     {{"attention.layer_norm_rms_epsilon", "rms_norm_eps"}, {"rope.freq_base", "rope_theta"}}};
 constexpr const char* kArchitectureKey = "general.architecture";
@@ -88,9 +89,9 @@ class ConfigOfGguf {
   void set_head_width() {
     const std::int64_t heads = json_["num_attention_heads"];
     const std::int64_t width = json_["hidden_size"];
-    if (heads < 1) file_.refuse(named("attention.head_count"), "the heads", "at least 1", str(heads));
-    const std::int64_t head =
-        file_.integer(named("attention.key_length")).value_or(width / heads);
+    if (heads < 1)
+      file_.refuse(named("attention.head_count"), "the heads", "at least 1", str(heads));
+    const std::int64_t head = file_.integer(named("attention.key_length")).value_or(width / heads);
     json_["head_dim"] = head;
     for (const char* key : {"attention.value_length", "rope.dimension_count"}) {
       const std::int64_t given = file_.integer(named(key)).value_or(head);

@@ -15,9 +15,8 @@ namespace {
 
 using NamePair = std::pair<std::string_view, std::string_view>;
 
-constexpr std::array<NamePair, 3> kModelNames = {{{"token_embd", "model.embed_tokens"},
-                                                  {"output_norm", "model.norm"},
-                                                  {"output", "lm_head"}}};
+constexpr std::array<NamePair, 3> kModelNames = {
+    {{"token_embd", "model.embed_tokens"}, {"output_norm", "model.norm"}, {"output", "lm_head"}}};
 constexpr std::array<NamePair, 11> kLayerNames = {{{"attn_norm", "input_layernorm"},
                                                    {"attn_q", "self_attn.q_proj"},
                                                    {"attn_k", "self_attn.k_proj"},
@@ -58,8 +57,8 @@ NameParts parts_of_name(std::string_view name) {
 // The name in the library; the same where it has none, so that it is refused by its own.
 std::string library_name(const std::string& name) {
   const NameParts parts = parts_of_name(name);
-  const std::string_view found = parts.layer.empty() ? find_name(kModelNames, parts.part)
-                                                     : find_name(kLayerNames, parts.part);
+  const std::string_view found =
+      parts.layer.empty() ? find_name(kModelNames, parts.part) : find_name(kLayerNames, parts.part);
   if (found.empty()) return name;
   const std::string layer = parts.layer.empty() ? "" : str("model.layers.", parts.layer, '.');
   return str(layer, found, '.', parts.kind);

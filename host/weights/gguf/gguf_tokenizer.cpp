@@ -97,7 +97,8 @@ struct Tokens {
   std::unordered_map<std::string_view, std::int64_t> ids;
 };
 
-void require_length(const GgufFile& file, const char* key, std::size_t length, std::size_t expected) {
+void require_length(const GgufFile& file, const char* key, std::size_t length,
+                    std::size_t expected) {
   if (length != expected) {
     file.refuse(key, "its length", str(expected, ", one for each of ", kTokensKey), str(length));
   }
@@ -149,11 +150,16 @@ Parts added_tokens(const Tokens& tokens) {
 Parts bpe_of(const Tokens& tokens) {
   Parts vocabulary = Parts::object();
   for (std::size_t i = 0; i < tokens.texts.size(); ++i) vocabulary[tokens.texts[i]] = i;
-  return {{"type", "BPE"},       {"dropout", nullptr},
-          {"unk_token", nullptr}, {"continuing_subword_prefix", nullptr},
-          {"end_of_word_suffix", nullptr}, {"fuse_unk", false},
-          {"byte_fallback", false}, {"ignore_merges", false},
-          {"vocab", std::move(vocabulary)}, {"merges", Parts::array()}};
+  return {{"type", "BPE"},
+          {"dropout", nullptr},
+          {"unk_token", nullptr},
+          {"continuing_subword_prefix", nullptr},
+          {"end_of_word_suffix", nullptr},
+          {"fuse_unk", false},
+          {"byte_fallback", false},
+          {"ignore_merges", false},
+          {"vocab", std::move(vocabulary)},
+          {"merges", Parts::array()}};
 }
 
 // tokenizer.json of a tokenizer over bytes, but for what it adds to a text.
@@ -208,7 +214,9 @@ Parts merges_of(const Tokens& tokens, const std::vector<double>& scores) {
       const auto left = tokens.ids.find(text.substr(0, cut));
       const auto right = tokens.ids.find(text.substr(cut));
       if (left == tokens.ids.end() || right == tokens.ids.end()) continue;
-      pairs.push_back({left->first, right->first, scores[i],
+      pairs.push_back({left->first,
+                       right->first,
+                       scores[i],
                        {characters(left->first), characters(right->first)},
                        {left->second, right->second}});
     }
@@ -241,8 +249,8 @@ Parts piece_tokenizer(const GgufFile& file, const Tokens& tokens) {
     return Parts{{"type", "Replace"}, {"pattern", {{"String", text}}}, {"content", content}};
   };
   Parts normalizers = Parts::array({replace(" ", kSpace)});
-  Parts decoders = Parts::array(
-      {replace(kSpace, " "), {{"type", "ByteFallback"}}, {{"type", "Fuse"}}});
+  Parts decoders =
+      Parts::array({replace(kSpace, " "), {{"type", "ByteFallback"}}, {{"type", "Fuse"}}});
   if (file.flag("tokenizer.ggml.add_space_prefix").value_or(true)) {
     normalizers.insert(normalizers.begin(), Parts{{"type", "Prepend"}, {"prepend", kSpace}});
     decoders.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
@@ -302,12 +310,13 @@ std::map<std::string, std::string> gguf_tokenizer(const GgufFile& file) {
   const std::string begin = name("bos", "bos_token"), end = name("eos", "eos_token");
   name("unknown", "unk_token");
   name("padding", "pad_token");
-  const bool adds_begin = file.flag("tokenizer.ggml.add_bos_token")
-                              .value_or(is_byte ? rule->adds_beginning : true);
+  const bool adds_begin =
+      file.flag("tokenizer.ggml.add_bos_token").value_or(is_byte ? rule->adds_beginning : true);
   const bool adds_end = file.flag("tokenizer.ggml.add_eos_token").value_or(false);
   settings["add_bos_token"] = adds_begin && !begin.empty();
   const auto id = [&](const std::string& text) { return text.empty() ? 0 : tokens.ids.at(text); };
-  json["post_processor"] = template_of(adds_begin ? begin : "", id(begin), adds_end ? end : "", id(end));
+  json["post_processor"] =
+      template_of(adds_begin ? begin : "", id(begin), adds_end ? end : "", id(end));
   if (!begin.empty()) generation["bos_token_id"] = id(begin);
   Parts ends = Parts::array();
   for (const char* key : {"eos", "eot"}) {

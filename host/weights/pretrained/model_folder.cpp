@@ -119,7 +119,7 @@ ModelFolder ModelFolder::open(const fs::path& path) {
         {.where = path.string(),
          .failed = "this is no model folder",
          .expected = str("a folder with ", kConfigName, " and ", kSingleName, ", or a GGUF file"),
-         .got = fs::exists(path, error) ? "another file" : "nothing"});
+         .got = fs::exists(path, error) ? "a file" : "nothing"});
   }
   ModelFolder folder;
   folder.path_ = path;

@@ -11,8 +11,8 @@
 namespace mneme::test {
 
 // Numbers of the format for kinds of values.
-inline constexpr std::uint32_t kGgufU32 = 4, kGgufI32 = 5, kGgufF32 = 6, kGgufBool = 7, kGgufText = 8,
-                               kGgufArray = 9;
+inline constexpr std::uint32_t kGgufU32 = 4, kGgufI32 = 5, kGgufF32 = 6, kGgufBool = 7,
+                               kGgufText = 8, kGgufArray = 9;
 
 template <typename T>
 std::string raw(T value) {
@@ -47,7 +47,9 @@ struct GgufBuilder {
   void remove(const std::string& key) {
     std::erase_if(values, [&](const auto& one) { return one.first == key; });
   }
-  void text(const std::string& key, std::string_view value) { set(key, kGgufText, raw_text(value)); }
+  void text(const std::string& key, std::string_view value) {
+    set(key, kGgufText, raw_text(value));
+  }
   void integer(const std::string& key, std::uint32_t value) { set(key, kGgufU32, raw(value)); }
   void real(const std::string& key, float value) { set(key, kGgufF32, raw(value)); }
   void flag(const std::string& key, bool value) { set(key, kGgufBool, raw(value)); }

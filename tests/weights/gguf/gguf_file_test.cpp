@@ -24,7 +24,8 @@ class GgufFileTest : public testing::Test {
     file_.texts("words", {"a", "", "\xC3\xA9"});
     file_.numbers<std::int32_t>("kinds", test::kGgufI32, {1, -2});
     file_.numbers<float>("scores", test::kGgufF32, {0.1F, -1.0F});
-    file_.tensors = {{"first", 0, {2, 3}, std::string(24, 'x')}, {"second", 8, {1, 64}, std::string(68, 'y')}};
+    file_.tensors = {{"first", 0, {2, 3}, std::string(24, 'x')},
+                     {"second", 8, {1, 64}, std::string(68, 'y')}};
   }
 
   [[nodiscard]] GgufFile open(const std::string& bytes) const {
@@ -67,29 +68,36 @@ TEST_F(GgufFileTest, TakesAnotherAlignment) {
   file_.alignment = 128;
   EXPECT_EQ(static_cast<char>(open(file_.bytes()).find("second")->data[0]), 'y');
   file_.integer("general.alignment", 48);
-  EXPECT_THAT(error(file_.bytes()), HasSubstr("general.alignment: the bounds of tensors: expected a power of 2"));
+  EXPECT_THAT(error(file_.bytes()),
+              HasSubstr("general.alignment: the bounds of tensors: expected a power of 2"));
 }
 
 TEST_F(GgufFileTest, RefusesOtherFiles) {
-  EXPECT_THAT(error("{}"), HasSubstr("m.gguf: magic: the file ends early: expected 4 bytes from byte 0, got 2"));
-  EXPECT_THAT(error("PK\x03\x04..."), HasSubstr("this is no GGUF file: expected \"GGUF\" at its beginning"));
+  EXPECT_THAT(error("{}"),
+              HasSubstr("m.gguf: magic: the file ends early: expected 4 bytes from byte 0, got 2"));
+  EXPECT_THAT(error("PK\x03\x04..."),
+              HasSubstr("this is no GGUF file: expected \"GGUF\" at its beginning"));
   file_.version = 1;
-  EXPECT_THAT(error(file_.bytes()), HasSubstr("version: the version is not read: expected 2 or 3, got 1"));
+  EXPECT_THAT(error(file_.bytes()),
+              HasSubstr("version: the version is not read: expected 2 or 3, got 1"));
   file_.version = 0x03000000;
-  EXPECT_THAT(error(file_.bytes()), HasSubstr("version: the file is big endian: expected little endian"));
+  EXPECT_THAT(error(file_.bytes()),
+              HasSubstr("version: the file is big endian: expected little endian"));
 }
 
 TEST_F(GgufFileTest, RefusesOneOfSeveralFiles) {
   file_.integer("split.count", 1);
   static_cast<void>(open(file_.bytes()));
   file_.integer("split.count", 3);
-  EXPECT_THAT(error(file_.bytes()), HasSubstr("split.count: this is one of 3 files of a model: expected one "
-                                              "file; merge them first: llama-gguf-split --merge"));
+  EXPECT_THAT(error(file_.bytes()),
+              HasSubstr("split.count: this is one of 3 files of a model: expected one "
+                        "file; merge them first: llama-gguf-split --merge"));
 }
 
 TEST_F(GgufFileTest, NamesAnUnknownQuantisation) {
   file_.tensors[1].type = 10;
-  EXPECT_THAT(error(file_.bytes()), HasSubstr("second: its quantisation is not read: expected F32, F16, Q4_0, "));
+  EXPECT_THAT(error(file_.bytes()),
+              HasSubstr("second: its quantisation is not read: expected F32, F16, Q4_0, "));
   EXPECT_THAT(error(file_.bytes()), HasSubstr(", got Q2_K; "));
 }
 
@@ -102,37 +110,56 @@ TEST_F(GgufFileTest, RefusesWhatTheFormatDoesNotHave) {
   EXPECT_THAT(with([](auto& file) { file.set("k", 13, "xxxx"); }),
               HasSubstr("k: the kind of its value: expected a number from 0 to 12, got 13"));
   EXPECT_THAT(with([](auto& file) {
-                file.set("k", test::kGgufArray, test::raw(test::kGgufArray) + test::raw(std::uint64_t{1}));
+                file.set("k", test::kGgufArray,
+                         test::raw(test::kGgufArray) + test::raw(std::uint64_t{1}));
               }),
               HasSubstr("k: an array of arrays: expected an array of numbers or of texts"));
-  EXPECT_THAT(with([](auto& file) {
-                file.set("k", test::kGgufArray,
-                         test::raw(test::kGgufU32) + test::raw(std::numeric_limits<std::uint64_t>::max()));
-              }),
-              HasSubstr("k: the file ends early: expected 18446744073709551615 numbers of 4 bytes"));
-  EXPECT_THAT(with([](auto& file) { file.text("k", "\xFF"); }), HasSubstr("k: a text: expected UTF-8"));
+  EXPECT_THAT(
+      with([](auto& file) {
+        file.set("k", test::kGgufArray,
+                 test::raw(test::kGgufU32) + test::raw(std::numeric_limits<std::uint64_t>::max()));
+      }),
+      HasSubstr("k: the file ends early: expected 18446744073709551615 numbers of 4 bytes"));
+  EXPECT_THAT(with([](auto& file) { file.text("k", "\xFF"); }),
+              HasSubstr("k: a text: expected UTF-8"));
   EXPECT_THAT(with([](auto& file) { file.values.push_back(file.values.front()); }),
               HasSubstr("general.architecture: the name is given twice"));
-  EXPECT_THAT(with([](auto& file) { file.tensors[1].name = "first"; }), HasSubstr("first: the name is given twice"));
-  EXPECT_THAT(with([](auto& file) { file.tensors[0].shape = {1, 1, 1, 1, 6}; }),
+  EXPECT_THAT(with([](auto& file) { file.tensors[1].name = "first"; }),
+              HasSubstr("first: the name is given twice"));
+  EXPECT_THAT(with([](auto& file) {
+                file.tensors[0].shape = {1, 1, 1, 1, 6};
+              }),
               HasSubstr("first: its dimensions: expected at most 4, got 5"));
-  EXPECT_THAT(with([](auto& file) { file.tensors[0].shape = {0}; }), HasSubstr("first: its extents"));
-  EXPECT_THAT(with([](auto& file) { file.tensors[0].shape = {1 << 20, 1 << 20}; }), HasSubstr("first: its extents"));
-  EXPECT_THAT(with([](auto& file) { file.tensors[1].shape = {63}; }),
-              HasSubstr("second: its rows are no whole blocks of Q8_0: expected a multiple of 32, got 63"));
-  EXPECT_THAT(with([](auto& file) { file.tensors[0].shape = {2, 5}; }),
+  EXPECT_THAT(with([](auto& file) { file.tensors[0].shape = {0}; }),
+              HasSubstr("first: its extents"));
+  EXPECT_THAT(with([](auto& file) {
+                file.tensors[0].shape = {1 << 20, 1 << 20};
+              }),
+              HasSubstr("first: its extents"));
+  EXPECT_THAT(
+      with([](auto& file) { file.tensors[1].shape = {63}; }),
+      HasSubstr("second: its rows are no whole blocks of Q8_0: expected a multiple of 32, got 63"));
+  EXPECT_THAT(with([](auto& file) {
+                file.tensors[0].shape = {2, 5};
+              }),
               HasSubstr("second: its offset: expected 64, behind the tensor before it, got 32"));
-  EXPECT_THAT(with([](auto& file) { file.tensors[1].bytes.pop_back(); }), HasSubstr("second: the file ends early"));
+  EXPECT_THAT(with([](auto& file) { file.tensors[1].bytes.pop_back(); }),
+              HasSubstr("second: the file ends early"));
 }
 
 TEST_F(GgufFileTest, NamesTheKindOfAValue) {
   const GgufFile file = open(file_.bytes());
-  const auto error_of_key = [&](const auto& read) { return test::error_of([&] { static_cast<void>(read()); }); };
+  const auto error_of_key = [&](const auto& read) {
+    return test::error_of([&] { static_cast<void>(read()); });
+  };
   EXPECT_THAT(error_of_key([&] { return file.integer("general.architecture"); }),
               HasSubstr("general.architecture: its value: expected an integer, got \"llama\""));
-  EXPECT_THAT(error_of_key([&] { return file.integer("kinds"); }), HasSubstr("expected an integer, got an array of 2 I32"));
-  EXPECT_THAT(error_of_key([&] { return file.text("yes"); }), HasSubstr("expected a text, got true"));
-  EXPECT_THAT(error_of_key([&] { return file.flag("llama.epsilon"); }), HasSubstr("expected a truth value, got 1e-05"));
+  EXPECT_THAT(error_of_key([&] { return file.integer("kinds"); }),
+              HasSubstr("expected an integer, got an array of 2 I32"));
+  EXPECT_THAT(error_of_key([&] { return file.text("yes"); }),
+              HasSubstr("expected a text, got true"));
+  EXPECT_THAT(error_of_key([&] { return file.flag("llama.epsilon"); }),
+              HasSubstr("expected a truth value, got 1e-05"));
 }
 
 TEST_F(GgufFileTest, IsCutOrChangedAtEveryByte) {
