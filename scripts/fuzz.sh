@@ -4,7 +4,7 @@ set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-readonly targets=(conversation dialogue evaluation experiment model_folder name_map plugin prepared run safetensors tokenizer vocabulary)
+readonly targets=(conversation dialogue evaluation experiment gguf model_folder name_map plugin prepared run safetensors tokenizer vocabulary)
 
 usage() {
   cat <<TEXT
@@ -85,6 +85,7 @@ export TMPDIR=$folder OMP_NUM_THREADS=1
 dictionary_of() {
   case $1 in
     experiment | name_map) echo toml ;;
+    gguf) echo gguf ;;
     plugin) echo elf ;;
     safetensors) echo safetensors ;;
     *) echo json ;;

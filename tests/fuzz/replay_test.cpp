@@ -14,7 +14,7 @@
 #include "host/tensor/dtypes.hpp"
 #include "tests/base/cases.hpp"
 #include "tests/fuzz/files.hpp"
-#include "tests/fuzz/mutator.hpp"
+#include "tests/fuzz/replay/mutator.hpp"
 #include "tests/fuzz/target.hpp"
 
 namespace mneme::fuzz {
@@ -134,7 +134,7 @@ TEST(FuzzMessages, SayWhatWasFound) {
 
 INSTANTIATE_TEST_SUITE_P(All, Fuzz,
                          ::testing::Values(conversation_target(), dialogue_target(),
-                                           evaluation_target(), experiment_target(),
+                                           evaluation_target(), experiment_target(), gguf_target(),
                                            model_folder_target(), name_map_target(),
                                            plugin_target(), prepared_target(), run_target(),
                                            safetensors_target(), tokenizer_target(),

@@ -27,6 +27,7 @@ struct Target {
 [[nodiscard]] Target dialogue_target();
 [[nodiscard]] Target evaluation_target();
 [[nodiscard]] Target experiment_target();
+[[nodiscard]] Target gguf_target();
 [[nodiscard]] Target model_folder_target();
 [[nodiscard]] Target name_map_target();
 [[nodiscard]] Target plugin_target();

@@ -1,4 +1,4 @@
-#include "tests/fuzz/mutator.hpp"
+#include "tests/fuzz/replay/mutator.hpp"
 
 #include <algorithm>
 #include <array>
