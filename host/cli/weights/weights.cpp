@@ -1,4 +1,4 @@
-// mneme import WEIGHTS EXP, mneme import --from DIR [EXP]
+// mneme import WEIGHTS EXP, mneme import --from DIR|FILE.gguf [EXP]
 
 #include <memory>
 
@@ -131,8 +131,8 @@ int run(const ImportArguments& arguments, const Streams& streams) {
 }  // namespace
 
 void add_import(const Command& app) {
-  const Command command =
-      app.subcommand("import", "Make a run of official weights or of a model folder");
+  const Command command = app.subcommand(
+      "import", "Make a run of official weights, of a model folder or of a GGUF file");
   const auto arguments = std::make_shared<ImportArguments>();
   command.option("WEIGHTS", arguments->weights, "",
                  "The safetensors file, with the names of the official state dict "
@@ -141,9 +141,10 @@ void add_import(const Command& app) {
   command.option("EXP", arguments->experiment, "",
                  "The experiment file with the model's settings; with --from, which has them, it "
                  "gives the rest and may be left out");
-  command.option(
-      "--from", arguments->from, "DIR",
-      "A Hugging Face model folder (config.json and safetensors files) in place of WEIGHTS");
+  command.option("--from", arguments->from, "DIR",
+                 "A Hugging Face model folder (config.json and safetensors files), or a GGUF file, "
+                 "in place of "
+                 "WEIGHTS");
   command.option("--run", arguments->run, "DIR", "Folder to make for the run", {required});
   command.option("--vocabulary", arguments->vocabulary, "FILE",
                  "The vocabulary.json that the weights were trained with; default: as [data] says");
@@ -163,7 +164,8 @@ void add_import(const Command& app) {
   arguments->json.add(command);
   command.examples({"mneme import wt103.safetensors configs/wt103_base.toml --run runs/official",
                     "mneme import model.safetensors my.toml --run runs/mine --prefix module.",
-                    "mneme import --from models/smollm my.toml --run runs/smollm"});
+                    "mneme import --from models/smollm my.toml --run runs/smollm",
+                    "mneme import --from SmolLM2-135M-Instruct.Q4_1.gguf --run runs/smollm2"});
   command.runs(arguments, &run, nullptr, {R"(
 --from refuses --prefix, --names: reads names as the folder's family has them
 --ignore needs --from
