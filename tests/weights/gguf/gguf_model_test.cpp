@@ -77,7 +77,9 @@ TEST_F(GgufModelTest, HasTheContentOfTheFolder) {
       EXPECT_EQ(gguf.tensors()[i].shape, model.tensors[i].shape);
       const std::vector<float> numbers = gguf.numbers(model.tensors[i].name);
       ASSERT_EQ(numbers.size() * sizeof(float), model.tensors[i].bytes.size());
-      EXPECT_EQ(std::memcmp(numbers.data(), model.tensors[i].bytes.data(), model.tensors[i].bytes.size()), 0)
+      EXPECT_EQ(
+          std::memcmp(numbers.data(), model.tensors[i].bytes.data(), model.tensors[i].bytes.size()),
+          0)
           << model.tensors[i].name;
     }
   }
@@ -100,8 +102,9 @@ TEST_F(GgufModelTest, ReadsRotaryScaling) {
   EXPECT_DOUBLE_EQ(model_of(open(file_).config()).model.rotary.attention_factor,
                    2.0 * (0.1 * std::log(4.0) + 1.0));
   file_.text("llama.rope.scaling.type", "longrope");
-  EXPECT_THAT(error(file_), HasSubstr("llama.rope.scaling.type: the rotary scaling is not read: expected "
-                                      "\"none\" | \"linear\" | \"yarn\", got \"longrope\""));
+  EXPECT_THAT(error(file_),
+              HasSubstr("llama.rope.scaling.type: the rotary scaling is not read: expected "
+                        "\"none\" | \"linear\" | \"yarn\", got \"longrope\""));
 }
 
 TEST_F(GgufModelTest, KnowsTheFactorsOfLlama3) {
@@ -117,8 +120,11 @@ TEST_F(GgufModelTest, KnowsTheFactorsOfLlama3) {
   test::GgufBuilder file = test::gguf_of(model);
   const auto set = [&](double first, double second) {
     if (file.tensors.back().name == "rope_freqs.weight") file.tensors.pop_back();
-    file.tensors.push_back({"rope_freqs.weight", 0, {2},
-                            test::raw(static_cast<float>(first)) + test::raw(static_cast<float>(second))});
+    file.tensors.push_back(
+        {"rope_freqs.weight",
+         0,
+         {2},
+         test::raw(static_cast<float>(first)) + test::raw(static_cast<float>(second))});
   };
   set(factor(2.0 * std::numbers::pi), factor(2.0 * std::numbers::pi * 2000.0));
   const Json scaling = open(file).config()["rope_scaling"];
@@ -128,8 +134,9 @@ TEST_F(GgufModelTest, KnowsTheFactorsOfLlama3) {
   set(1.0, 1.0);
   EXPECT_FALSE(open(file).config().contains("rope_scaling"));
   set(2.0, 32.0);
-  EXPECT_THAT(error(file), HasSubstr("rope_freqs.weight: the rotary factors are not those of Llama 3, at 0: "
-                                     "expected 1.0, got 2.0"));
+  EXPECT_THAT(error(file),
+              HasSubstr("rope_freqs.weight: the rotary factors are not those of Llama 3, at 0: "
+                        "expected 1.0, got 2.0"));
 }
 
 TEST_F(GgufModelTest, NamesWhatIsNotRead) {
@@ -138,13 +145,16 @@ TEST_F(GgufModelTest, NamesWhatIsNotRead) {
     change(file);
     return error(file);
   };
-  EXPECT_THAT(with([](auto& file) { file.text("general.architecture", "gemma"); }),
-              HasSubstr("general.architecture: the architecture is not read: expected \"llama\" | \"qwen2\" | "
-                        "\"qwen3\", got \"gemma\""));
+  EXPECT_THAT(
+      with([](auto& file) { file.text("general.architecture", "gemma"); }),
+      HasSubstr(
+          "general.architecture: the architecture is not read: expected \"llama\" | \"qwen2\" | "
+          "\"qwen3\", got \"gemma\""));
   EXPECT_THAT(with([](auto& file) { file.remove("llama.block_count"); }),
               HasSubstr("llama.block_count: the model: expected such a key, got none"));
-  EXPECT_THAT(with([](auto& file) { file.integer("llama.rope.dimension_count", 2); }),
-              HasSubstr("llama.rope.dimension_count: the width of heads: expected 4, that of keys"));
+  EXPECT_THAT(
+      with([](auto& file) { file.integer("llama.rope.dimension_count", 2); }),
+      HasSubstr("llama.rope.dimension_count: the width of heads: expected 4, that of keys"));
   EXPECT_THAT(with([](auto& file) { file.tensors.erase(file.tensors.begin() + 1); }),
               HasSubstr("token_embd.weight: the embedding: expected [ids, width], got none"));
   EXPECT_THAT(with([](auto& file) {
@@ -185,14 +195,16 @@ TEST_F(GgufModelTest, HasTheTokenizerOfSentencepiece) {
   file_.text("tokenizer.ggml.model", "llama");
   file_.texts("tokenizer.ggml.tokens",
               {"<unk>", "<s>", "<0x0A>", space, "a", "b", "ab", space + "a", "ba", space + "ab"});
-  file_.numbers<std::int32_t>("tokenizer.ggml.token_type", test::kGgufI32, {2, 3, 6, 1, 1, 1, 1, 1, 1, 1});
+  file_.numbers<std::int32_t>("tokenizer.ggml.token_type", test::kGgufI32,
+                              {2, 3, 6, 1, 1, 1, 1, 1, 1, 1});
   file_.numbers<float>("tokenizer.ggml.scores", test::kGgufF32,
                        {0.0F, 0.0F, 0.0F, -9.0F, -8.0F, -7.0F, -2.0F, -3.0F, -1.0F, -4.0F});
   file_.integer("tokenizer.ggml.unknown_token_id", 0);
   file_.integer("tokenizer.ggml.bos_token_id", 1);
   const data::Tokenizer tokens = tokenizer(file_);
   EXPECT_EQ(tokens.encode("ab"), (std::vector<std::int32_t>{9}));
-  EXPECT_EQ(tokens.encode("aba\nx"), (std::vector<std::int32_t>{7, 8, 2, 0}));  // "ba" has the best score
+  EXPECT_EQ(tokens.encode("aba\nx"),
+            (std::vector<std::int32_t>{7, 8, 2, 0}));  // "ba" has the best score
   EXPECT_EQ(tokens.decode(std::vector<std::int32_t>{9, 3, 4}), "ab a");
   EXPECT_EQ(tokens.beginning(), std::vector<std::int32_t>{1});
 }
@@ -202,14 +214,19 @@ TEST_F(GgufModelTest, LeavesOutATokenizerThatIsNotRead) {
   file_.text("tokenizer.ggml.pre", "tekken");
   const GgufModel model = open(file_);
   EXPECT_TRUE(model.texts().empty());
-  EXPECT_THAT(model.notes(), ::testing::ElementsAre(HasSubstr(
-                                 "tokenizer.ggml.pre: the tokenizer is not read: expected \"default\" | \"gpt-2\"")));
+  EXPECT_THAT(
+      model.notes(),
+      ::testing::ElementsAre(HasSubstr(
+          "tokenizer.ggml.pre: the tokenizer is not read: expected \"default\" | \"gpt-2\"")));
   file_.text("tokenizer.ggml.model", "bert");
-  EXPECT_THAT(open(file_).notes(), ::testing::ElementsAre(HasSubstr("expected \"gpt2\" | \"llama\", got \"bert\"")));
+  EXPECT_THAT(open(file_).notes(),
+              ::testing::ElementsAre(HasSubstr("expected \"gpt2\" | \"llama\", got \"bert\"")));
   // What contradicts itself is an error.
   test::add_byte_tokenizer(file_);
   file_.integer("tokenizer.ggml.eos_token_id", 10);
-  EXPECT_THAT(error(file_), HasSubstr("tokenizer.ggml.eos_token_id: its token: expected an id from 0 to 9, got 10"));
+  EXPECT_THAT(
+      error(file_),
+      HasSubstr("tokenizer.ggml.eos_token_id: its token: expected an id from 0 to 9, got 10"));
   test::add_byte_tokenizer(file_);
   file_.texts("tokenizer.ggml.tokens", {"a", "a"});
   EXPECT_THAT(error(file_), HasSubstr("tokenizer.ggml.token_type: its length: expected 2"));

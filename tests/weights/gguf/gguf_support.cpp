@@ -6,20 +6,14 @@
 namespace mneme::test {
 namespace {
 
-const std::map<std::string, std::string> kParts = {{"input_layernorm", "attn_norm"},
-                                                   {"self_attn.q_proj", "attn_q"},
-                                                   {"self_attn.k_proj", "attn_k"},
-                                                   {"self_attn.v_proj", "attn_v"},
-                                                   {"self_attn.o_proj", "attn_output"},
-                                                   {"self_attn.q_norm", "attn_q_norm"},
-                                                   {"self_attn.k_norm", "attn_k_norm"},
-                                                   {"post_attention_layernorm", "ffn_norm"},
-                                                   {"mlp.gate_proj", "ffn_gate"},
-                                                   {"mlp.up_proj", "ffn_up"},
-                                                   {"mlp.down_proj", "ffn_down"},
-                                                   {"model.embed_tokens", "token_embd"},
-                                                   {"model.norm", "output_norm"},
-                                                   {"lm_head", "output"}};
+const std::map<std::string, std::string> kParts = {
+    {"input_layernorm", "attn_norm"},    {"self_attn.q_proj", "attn_q"},
+    {"self_attn.k_proj", "attn_k"},      {"self_attn.v_proj", "attn_v"},
+    {"self_attn.o_proj", "attn_output"}, {"self_attn.q_norm", "attn_q_norm"},
+    {"self_attn.k_norm", "attn_k_norm"}, {"post_attention_layernorm", "ffn_norm"},
+    {"mlp.gate_proj", "ffn_gate"},       {"mlp.up_proj", "ffn_up"},
+    {"mlp.down_proj", "ffn_down"},       {"model.embed_tokens", "token_embd"},
+    {"model.norm", "output_norm"},       {"lm_head", "output"}};
 
 std::string gguf_name(const std::string& name) {
   constexpr std::string_view kLayers = "model.layers.";
