@@ -44,9 +44,7 @@ class RowStream final : public data::Stream {
     data::check_position(position, 1, {});
     next_ = position[0];
   }
-  std::int64_t segments_per_epoch() const override {
-    return (longest_ + length_ - 1) / length_;
-  }
+  std::int64_t segments_per_epoch() const override { return (longest_ + length_ - 1) / length_; }
   std::int64_t targets_per_epoch() const override { return lanes_ * longest_; }
 
  private:

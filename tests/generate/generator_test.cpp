@@ -77,9 +77,8 @@ TEST_P(Generation, ScoresATextInPartsAsAnEvaluationOfTheWhole) {
   for (const std::int64_t n : {6, 6, 6, 1}) {
     const auto from = static_cast<std::int64_t>(place);
     const backbone::Batch batch{all.narrow(1, from, n), all.narrow(1, from + 1, n), {}};
-    const backbone::Output out =
-        eval::run_segment(*session.model, session.stack, state, batch,
-                          {.forward = {.wants_correct = true}});
+    const backbone::Output out = eval::run_segment(*session.model, session.stack, state, batch,
+                                                   {.forward = {.wants_correct = true}});
     for (std::int64_t i = 0; i < n; ++i, ++place) {
       EXPECT_NEAR(scored[place].nll, out.nll[0][i].item<double>(), 1e-10) << place;
       EXPECT_EQ(scored[place].is_correct, out.correct[0][i].item<bool>()) << place;
