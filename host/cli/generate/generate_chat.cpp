@@ -1,15 +1,9 @@
 // mneme generate RUN --chat
-#include <poll.h>
-#include <unistd.h>
-
-#include <array>
-#include <cerrno>
 #include <csignal>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
-#include <system_error>
 #include <utility>
 
 #include "host/base/error.hpp"
@@ -18,85 +12,13 @@
 #include "host/base/text.hpp"
 #include "host/cli/eval/eval.hpp"
 #include "host/cli/generate/generate.hpp"
+#include "host/cli/input_lines.hpp"
 #include "host/cli/interrupt.hpp"
 #include "host/generate/chat_turns.hpp"
 #include "host/trial/trial.hpp"
 
 namespace mneme::cli {
 namespace {
-
-constexpr int kAskedMs = 100;                  // between two questions whether to stop
-constexpr std::size_t kLongestLine = 1 << 20;  // bytes
-
-[[noreturn]] void refuse_input(ErrorKind kind, int code) {
-  throw_error(kind, {.where = "standard input",
-                     .failed = "cannot be read: " + std::generic_category().message(code),
-                     .expected = "prompts, one a line",
-                     .hint = "give a terminal, a pipe or a file"});
-}
-
-// Lines of standard input, read without blocking signals' requests to stop.
-class PromptLines {
- public:
-  // Without its line end, "\n" or "\r\n"; absent at the end of the input, or when a signal asked to
-  // stop. Error (kUsage) for a line beyond 1 MiB, of which nothing is left then; Error (kRun) when
-  // the input cannot be read.
-  std::optional<std::string> next() {
-    std::size_t dropped = 0;  // bytes of a line that is too long
-    for (std::size_t looked = 0;;) {
-      const std::size_t end = buffer_.find('\n', looked);
-      if (end != std::string::npos) {
-        std::string line = buffer_.substr(0, end);
-        buffer_.erase(0, end + 1);
-        if (line.ends_with('\r')) line.pop_back();
-        return checked(std::move(line), dropped);
-      }
-      if (buffer_.size() > kLongestLine) {
-        dropped += buffer_.size();
-        buffer_.clear();
-      }
-      looked = buffer_.size();
-      if (is_over_ || !fill()) break;
-    }
-    if (buffer_.size() + dropped == 0 || InterruptGuard::signal() != 0) return std::nullopt;
-    return checked(std::exchange(buffer_, {}), dropped);  // a last line without an end
-  }
-  // Of the last line, from 1.
-  [[nodiscard]] std::int64_t number() const { return number_; }
-
- private:
-  std::string checked(std::string line, std::size_t dropped) {
-    ++number_;
-    const std::size_t bytes = line.size() + dropped;
-    if (bytes <= kLongestLine) return line;
-    throw_usage({.where = str("standard input, line ", number_),
-                 .failed = "the prompt is too long",
-                 .expected = "at most 1 MiB",
-                 .got = human_bytes(bytes),
-                 .hint = "divide it into several lines"});
-  }
-
-  // False at the end and after a signal.
-  bool fill() {
-    for (;;) {
-      if (InterruptGuard::signal() != 0) return false;
-      pollfd waiting{STDIN_FILENO, POLLIN, 0};
-      const int ready = ::poll(&waiting, 1, kAskedMs);
-      if (ready == 0 || (ready < 0 && errno == EINTR)) continue;
-      std::array<char, 4096> piece{};
-      const ssize_t count = ::read(STDIN_FILENO, piece.data(), piece.size());
-      if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-      if (count < 0) refuse_input(ErrorKind::kRun, errno);
-      if (count > 0) buffer_.append(piece.data(), static_cast<std::size_t>(count));
-      is_over_ = count <= 0;
-      return true;
-    }
-  }
-
-  std::string buffer_;
-  bool is_over_ = false;
-  std::int64_t number_ = 0;
-};
 
 // One conversation, whose memory may be replaced between two turns.
 class Chat {
@@ -365,7 +287,7 @@ class Chat {
   std::unique_ptr<generate::Generator> generator_;
   generate::ChatTurns turns_;
   std::optional<Replaced> replaced_;
-  PromptLines lines_;
+  InputLines lines_{"prompt", 1};
   std::set<std::string> said_;  // notes
   int exit_code_ = 0;
 };
@@ -373,8 +295,7 @@ class Chat {
 }  // namespace
 
 int run_chat(const GenerateArguments& arguments, const Streams& streams) {
-  // Before a file that the program opens can take the place of a closed descriptor.
-  if (::read(STDIN_FILENO, nullptr, 0) < 0) refuse_input(ErrorKind::kUsage, errno);
+  InputLines::check_open("prompt");
   Display display(streams, arguments.is_quiet);
   const OpenGeneration opened = read_input([&] { return open_generation(arguments, display); });
   warn_of_untrained(opened.memory_name, opened.untrained);
