@@ -137,6 +137,7 @@ void build(CLI::App& app, Action& action, std::size_t width) {
   add_score(program);
   add_decode(program);
   add_generate(program);
+  add_serve(program);
   add_compare(program);
   add_report(program);
   add_analyze(program);

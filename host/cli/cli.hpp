@@ -23,6 +23,7 @@ void add_eval(const Command& app);
 void add_score(const Command& app);
 void add_decode(const Command& app);
 void add_generate(const Command& app);
+void add_serve(const Command& app);
 void add_compare(const Command& app);
 void add_report(const Command& app);
 void add_analyze(const Command& app);

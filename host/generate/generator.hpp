@@ -162,6 +162,11 @@ class Generator {
 
   [[nodiscard]] const Options& options() const { return options_; }
   void set_seed(std::uint64_t seed) { options_.seed = seed; }
+  // Of the next draws. Error (kUsage) as check().
+  void set_sampling(const Sampling& sampling) {
+    check(sampling);
+    options_.sampling = sampling;
+  }
   [[nodiscard]] std::int64_t samples() const { return feeder_->lanes(); }
   // Tokens of the text: of prompts and drawn ones.
   [[nodiscard]] std::int64_t tokens() const { return feeder_->tokens() + pending_count(); }

@@ -37,6 +37,7 @@ struct GenerateArguments : OpenArguments {
   std::optional<std::int64_t> seed;
   std::int64_t samples = 1;
   bool is_chat = false;
+  bool serves = false;             // mneme serve: any number of texts
   std::filesystem::path document;  // of --chat
   std::optional<std::int64_t> segment;
   std::vector<std::string> stops;

@@ -207,6 +207,7 @@ void hold_to_lock(const GenerateArguments& arguments, const run::Checkpoint& che
 // sample. A conversation that goes on may hold any number of tokens.
 run::EvaluationExtents extents_of(const GenerateArguments& arguments,
                                   const generate::Options& options) {
+  if (arguments.serves) return {};  // those of an evaluation
   const std::int64_t chunk = is_released(arguments) ? kReleasedChunk : options.segment;
   const std::optional<std::int64_t> prompt = prompt_tokens(arguments);
   const std::int64_t fed = std::min(chunk, prompt.value_or(1));

@@ -120,8 +120,8 @@ const std::vector<ManEntry> kExitStatus = {
     {"128 + N",
      "The signal N stopped the command, which saved what it had: 130 after Ctrl-C (SIGINT), 143 "
      "after SIGTERM, 129 after SIGHUP. A command that has nothing to save ends by the signal "
-     "itself, which a shell reports with the same number. eval --watch, and generate --chat "
-     "between two turns, end with 0: there Ctrl-C is the end."}};
+     "itself, which a shell reports with the same number. eval --watch, generate --chat "
+     "between two turns and serve between two requests end with 0: there Ctrl-C is the end."}};
 
 const std::vector<ManEntry> kEnvironment = {
     {"COLUMNS", "Columns that tables and paragraphs take; else the terminal's, else 80."},

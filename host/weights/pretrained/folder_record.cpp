@@ -236,6 +236,15 @@ std::string FolderRecord::stored_types_text() const {
   return join(parts, ", ");
 }
 
+std::string FolderRecord::chat_template_text() const {
+  const std::string name = chat_template();
+  if (name.empty()) return "";
+  if (name.ends_with(".jinja")) return beside.at(name);
+  const Json json = parse_json(beside.at(name));
+  const Json text = json.is_object() ? json.value("chat_template", Json()) : Json();
+  return text.is_string() ? text.get<std::string>() : "";
+}
+
 std::string FolderRecord::text() const {
   Json json;
   json["format"] = kRecordFormat;

@@ -52,6 +52,8 @@ struct FolderRecord {
   [[nodiscard]] std::string chat_template() const;
   // "210 tensors of Q4_1, 61 of F32"; "" for a folder.
   [[nodiscard]] std::string stored_types_text() const;
+  // The text of the template itself; "" where there is none, or several under names.
+  [[nodiscard]] std::string chat_template_text() const;
   // Of an opened folder, without the tensors that FolderNames::is_dropped names.
   [[nodiscard]] static FolderRecord of(const ModelFolder& folder, const FolderNames& names);
   // pretrained.json's text, and back. Error (kRun) naming `source` and the key for a text of

@@ -39,6 +39,7 @@ const std::vector<std::vector<std::string>> kCommands = {
     {"export"},
     {"inspect"},
     {"doctor"},
+    {"serve"},
     {"completion"},
     {"man"},
 };
