@@ -41,6 +41,10 @@ if TYPE_CHECKING:
     from .outcomes import Generated as Generated
     from .outcomes import Validation as Validation
     from .run import Run as Run
+    from .service import Chat as Chat
+    from .service import Continuation as Continuation
+    from .service import Score as Score
+    from .service import Service as Service
     from .tracking import log_to as log_to
 
 _PLACES = {
@@ -63,6 +67,7 @@ _PLACES = {
     "launch": ("configs", "manual", "program"),
     "outcomes": ("Generated", "Validation"),
     "run": ("Run",),
+    "service": ("Chat", "Continuation", "Score", "Service"),
     "tracking": ("log_to",),
 }
 _MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}

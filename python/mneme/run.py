@@ -7,18 +7,21 @@ import tomllib
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Optional, Sequence
 
 from .errors import FormatError
 from .evaluation import Evaluation, Losses
 from .files import PathLike, read_json, read_lines, read_text
 from .tables import flat, html_table, table_of_rows
 
+if TYPE_CHECKING:
+    from .service import Chat, Continuation, Score, Service, Text
+
 Kind = Literal["step", "eval", "curve"]
 
 
 class Run:
-    """A run: what was trained, its curves and its evaluations. Only reads; the run may be at work meanwhile."""
+    """A run: what was trained, its curves and its evaluations, while it may be at work; and what it says of texts."""
 
     def __init__(self, path: PathLike) -> None:
         """`path`: the run's folder. Errors: FormatError where it holds no run, VersionError where the run is newer."""
@@ -33,6 +36,7 @@ class Run:
             )
             raise FormatError(f"{self.path}: no run of mneme: {kind}")
         self.info = read_json(self.path / "run.json", "mneme.run", 1, "revision")  #: all of run.json
+        self._service: Optional[Service] = None
 
     @cached_property
     def experiment(self) -> dict[str, Any]:
@@ -87,6 +91,30 @@ class Run:
     def checks(self) -> dict[str, Any]:
         """What the checks of the memory found before and after the training (docs/compare.md)."""
         return read_json(self.path / "checks.json", "mneme-checks", 1)
+
+    @property
+    def service(self) -> Service:
+        """The program that scores and continues texts with this run: one for each Run object, which starts at its first use
+        and again where it has ended. mneme.Service takes another memory or other settings."""
+        from .service import Service
+
+        if self._service is None or not self._service.is_open:
+            self._service = Service(self.path)
+        return self._service
+
+    def score(self, texts: Sequence[Text], context: Optional[Text] = None, *, carry: bool = False) -> list[Score]:
+        """Of each text the log-probability, behind `context` where there is one; with `carry` each behind the one before."""
+        return self.service.score(texts, context, carry=carry)
+
+    def generate(self, prompt: Text, *, tokens: int = 256, **keys: Any) -> Continuation:
+        """Continues a prompt: greedy=True, until=["\\n"], temperature=0.8, top_k=, top_p=, min_p=, seed=7."""
+        return self.service.generate(prompt, tokens=tokens, **keys)
+
+    def chat(self, **keys: Any) -> Chat:
+        """A conversation, with a program of its own; `keys` are those of `generate`."""
+        from .service import Chat, Service
+
+        return Chat(Service(self.path), **keys)
 
     def __fspath__(self) -> str:
         return str(self.path)
