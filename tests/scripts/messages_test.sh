@@ -41,6 +41,7 @@ case $case_name in
     expect_failure "unknown argument '--all'" bash "$project/scripts/wheel.sh" --all
     expect_failure "unknown argument '--all'" bash "$project/scripts/check/check_python.sh" --all
     expect_failure "unknown argument '--all'" bash "$project/scripts/check/check_wheel.sh" --all
+    expect_failure "--python is missing" bash "$project/scripts/check/check_harness.sh"
     ;;
   wheel_without_installation)
     expect_failure "--prefix $work: expected an installation, with bin/mneme in it" bash "$project/scripts/wheel.sh" --prefix "$work"
