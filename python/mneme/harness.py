@@ -44,8 +44,8 @@ class MnemeLM(LM):  # type: ignore[misc]
         """`windows`: "carried" reads a text of loglikelihood_rolling as one, with the memory carried over its segments;
         "separate" in windows that know nothing of each other, as the harness' own models do.
 
-        `prefix_token_id`: before texts without a context; by default what the tokenizer begins a text with, else the id that ends
-        one. `segment`: eval.segment. `batch_size`: texts side by side. `options`: those of `mneme serve`.
+        `prefix_token_id`: before texts without a context; by default what the tokenizer begins a text with, else the id of
+        its end. `segment`: eval.segment. `batch_size`: texts side by side. `options`: those of `mneme serve`.
         """
         super().__init__()
         if windows not in ("carried", "separate"):
