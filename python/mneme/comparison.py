@@ -140,13 +140,17 @@ class Comparison:
         return value
 
     def figure(self, figure: str) -> Any:
-        """A figure as an Altair chart; where Altair is missing an object that notebooks draw themselves."""
+        """A figure as an Altair chart; where Altair is missing, or refuses it, an object that notebooks draw themselves."""
         specification = self.specification(figure)
         try:
             import altair
+            import jsonschema  # Altair's
         except ImportError:
             return Figure(specification)
-        return altair.Chart.from_dict(specification)
+        try:
+            return altair.Chart.from_dict(specification)
+        except jsonschema.ValidationError:  # Altair knows another Vega-Lite than the program that wrote the figure
+            return Figure(specification)
 
     def __fspath__(self) -> str:
         return str(self.path)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -41,6 +42,23 @@ def test_gives_figures_as_vega_lite(comparison_folder: Path, monkeypatch: pytest
     assert bundle["application/vnd.vegalite.v5+json"]["title"] == "Loss by place"
     with pytest.raises(mneme.FormatError, match="no figure 'place'; there are: place-valid"):
         comparison.figure("place")
+
+
+def test_gives_figures_that_altair_refuses_as_they_are(comparison_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Refused(Exception):
+        pass
+
+    def from_dict(specification: dict[str, object]) -> object:
+        if "mark" in specification:
+            raise Refused
+        return "a chart"
+
+    monkeypatch.setitem(sys.modules, "altair", SimpleNamespace(Chart=SimpleNamespace(from_dict=from_dict)))
+    monkeypatch.setitem(sys.modules, "jsonschema", SimpleNamespace(ValidationError=Refused))
+    comparison = mneme.Comparison(comparison_folder)
+    assert repr(comparison.figure("place-valid")) == "<figure: Loss by place>"
+    (comparison_folder / "report" / "figures" / "place-valid.vl.json").write_text('{"layer": []}')
+    assert comparison.figure("place-valid") == "a chart"
 
 
 def test_shows_the_verdict_in_a_notebook(comparison_folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
@@ -16,6 +17,7 @@ import pytest
 
 import mneme
 from mneme.commands import _settings, _words
+from mneme.comparison import Figure
 from mneme.launch import check_version, environment
 from mneme.progress import Display
 
@@ -61,6 +63,8 @@ def test_compares(program: Path, tmp_path: Path) -> None:
     )
     assert comparison.arms == ["none", "xl_cache"] and comparison.is_complete and comparison.verdict and comparison.figures
     assert comparison.run("xl_cache").losses().mean() > 0
+    if importlib.util.find_spec("altair"):  # else they are drawn unseen
+        assert not [name for name in comparison.figures if isinstance(comparison.figure(name), Figure)]
 
 
 def test_raises_the_programs_own_text(program: Path, tmp_path: Path, trained: mneme.Run) -> None:
