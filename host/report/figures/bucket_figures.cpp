@@ -162,8 +162,7 @@ Json spec_of(const Comparison& comparison, Json values, const Grouping& grouping
          {"title", grouping.axis},
          {"sort", {{"field", "from"}, {"op", "min"}}},
          {"scale", {{"padding", 0.3}}},
-         {"axis",
-          {{"labelAngle", -35}, {"labelOverlap", false}, {"grid", true}, {"tickCount", nullptr}}}};
+         {"axis", {{"labelAngle", -35}, {"labelOverlap", false}, {"grid", true}}}};
     // A sort by a field is computed once for all layers only from equal data.
     std::vector<std::pair<std::int64_t, std::string>> order;
     for (const Json& value : values) order.emplace_back(value["from"], value["x"]);

@@ -30,7 +30,7 @@ Json heat_spec(Json values, std::size_t rows, const char* row, Json row_title, J
   const Json x = {{"field", "depth"},
                   {"type", "ordinal"},
                   {"title", kDepthTitle},
-                  {"axis", {{"labelAngle", -35}, {"tickCount", nullptr}}}};
+                  {"axis", {{"labelAngle", -35}}}};
   const Json y = {{"field", row},
                   {"type", "ordinal"},
                   {"title", std::move(row_title)},
