@@ -54,7 +54,7 @@ def train(
 
 def compare(
     experiment: Union[PathLike, Sequence[Folder]],
-    memories: Sequence[PathLike] = (),
+    memories: Union[PathLike, Sequence[PathLike]] = (),
     *,
     seeds: Optional[int] = None,
     run: Optional[Folder] = None,
@@ -76,7 +76,8 @@ def compare(
         )
     _refuse("compare", options)
     folder = Path(run) if run is not None else Path("runs") / f"compare-{Path(experiment).stem}"
-    given = {"memory": list(memories), "seeds": seeds, "jobs": jobs, "run": folder, **options}
+    arms = [memories] if isinstance(memories, (str, Path)) else list(memories)
+    given = {"memory": arms, "seeds": seeds, "jobs": jobs, "run": folder, **options}
     words = ["compare", str(experiment), *_words(given), *_settings(settings)]
     finished = run_program(words, progress)
     if finished.status != 0:
@@ -101,16 +102,16 @@ def evaluate(
 
     `memory`: a memory file in place of the run's own.
     """
+    _refuse("evaluate", options)
     words = ["eval", os.fspath(run), *_words({"split": split, "memory": memory, **options}), *_settings(settings)]
+    before = _written(run, split)
     finished, _ = _run(words, progress)
     if finished.status != 0:
         raise program_error(finished.text, finished.status, words)
-    newest = max(
-        Path(run).glob(f"evaluations/{split}-*/evaluation.json"), key=lambda path: path.stat().st_mtime_ns, default=None
-    )
-    if newest is None:
-        raise MnemeError(f"{os.fspath(run)}: the evaluation was not stored; {finished.text or 'leave out no_store'}")
-    return Evaluation(newest.parent)
+    stored = {path: time for path, time in _written(run, split).items() if before.get(path) != time}
+    if not stored:
+        raise MnemeError(f"{os.fspath(run)}: the evaluation was not stored; {finished.text or 'see the options'}")
+    return Evaluation(max(stored, key=lambda path: stored[path]).parent)
 
 
 def generate(
@@ -126,6 +127,7 @@ def generate(
 
     Options: `greedy`, `temperature`, `top_p`, `seed`, `samples`, ...
     """
+    _refuse("generate", options)
     ids = None if prompt_ids is None else ",".join(map(str, prompt_ids))
     words = ["generate", os.fspath(run), *_words({"prompt": prompt, "prompt_ids": ids, "tokens": tokens, **options})]
     finished, info = _run(words, progress)
@@ -139,6 +141,7 @@ def validate(plugin: PathLike, *, settings: Optional[Settings] = None, progress:
 
     `settings`: options of the plugin, `{"rows": 8}`. Options: `only`, `exclude`, `seed`, `jobs`, ...
     """
+    _refuse("validate", options)
     words = ["plugins", "validate", str(plugin), *_words(options), *_settings(settings)]
     finished, info = _run(words, progress)
     if info is None or "checks" not in info or finished.status < 0 or finished.status > 128:
@@ -146,13 +149,28 @@ def validate(plugin: PathLike, *, settings: Optional[Settings] = None, progress:
     return Validation(info)
 
 
-def _refuse(command: str, options: Mapping[str, Option]) -> None:
-    """Errors: MnemeError for options with which the command makes no folder that could be returned."""
-    for name in ("dry_run", "suite"):
+def _written(run: Folder, split: str) -> dict[Path, int]:
+    """The stored evaluations of a split, and when they were written."""
+    return {path: path.stat().st_mtime_ns for path in Path(run).glob(f"evaluations/{split}-*/evaluation.json")}
+
+
+_WITHOUT_RESULT = {
+    "train": ("dry_run", "json"),
+    "compare": ("dry_run", "suite", "json"),
+    "evaluate": ("no_store", "watch", "extrapolate", "json"),
+    "generate": ("chat", "json"),
+    "validate": ("json",),
+}
+
+
+def _refuse(function: str, options: Mapping[str, Option]) -> None:
+    """Errors: MnemeError for options with which the program makes nothing that could be returned, or writes it elsewhere."""
+    command = {"evaluate": "eval", "validate": "plugins validate"}.get(function, function)
+    for name in _WITHOUT_RESULT[function]:
         if options.get(name):
             raise MnemeError(
-                f"{command}: {name} makes no {'run' if command == 'train' else 'comparison of its own'}; use the "
-                f"command line: mneme {command} --{name.replace('_', '-')}"
+                f"mneme.{function} cannot return what {name} gives; use the command line: "
+                f"mneme {command} --{name.replace('_', '-')}"
             )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 from .errors import FormatError
-from .files import PathLike, read_json, read_text
+from .files import PathLike, no_folder, read_json, read_text
 from .run import Run
 from .tables import html_table, read_csv, table_of_rows
 
@@ -32,6 +32,8 @@ class Comparison:
             self._folder = read_json(self.path / "comparison.json", "mneme-comparison", 1)
         elif (self.path / "report.json").is_file():
             self.report_folder = self.path
+        elif not self.path.is_dir():
+            raise FormatError(f"{self.path}: no comparison of mneme: {no_folder(self.path)}")
         else:
             what = (
                 "a run: mneme.Run reads it"

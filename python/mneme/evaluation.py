@@ -47,10 +47,13 @@ class Losses:
         """All columns as a pandas.DataFrame, or as plain columns where pandas is missing."""
         return table(self.columns)
 
+    def __repr__(self) -> str:
+        return f"<losses of {len(self):,} targets: {', '.join(self.columns)}>"
+
     def _repr_html_(self) -> str:
         return (
             html_table(self.columns, list(zip(*(column[:20].tolist() for column in self.columns.values()))))
-            + f"<p>{len(self):,} targets, {self.mean():.4f} nats each</p>"
+            + f"<p>{len(self):,} targets</p>"  # their mean would read a file of any size
         )
 
 

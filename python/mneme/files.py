@@ -27,6 +27,11 @@ _DTYPES = {
 _HEADER_LENGTH_BYTES = 8
 
 
+def no_folder(path: Path) -> str:
+    """Why the path is none."""
+    return "it is a file: expected the folder" if path.exists() else "there is no such folder"
+
+
 def read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Optional
 
 from .errors import MissingPackageError, ProgramNotFoundError, VersionError
-from .progress import Display
+from .progress import ERROR, Display
 from .version import __version__
 
 _PACKAGE = Path(__file__).resolve().parent
@@ -202,6 +202,5 @@ def _show(child: subprocess.Popen[bytes], display: Display) -> None:
 
 def _message(lines: list[str]) -> str:
     """The program's own words: from its first error on where it names one."""
-    mark = "mneme: error: "
-    first = next((i for i, line in enumerate(lines) if line.startswith(mark)), 0)
-    return "\n".join(line.removeprefix(mark) for line in lines[first:]).strip()
+    first = next((i for i, line in enumerate(lines) if line.startswith(ERROR)), 0)
+    return "\n".join(line.removeprefix(ERROR) for line in lines[first:]).strip()

@@ -8,6 +8,9 @@ from html import escape
 from typing import Any, Optional
 
 
+ERROR = "mneme: error: "
+
+
 class Display:
     """Shows the lines that the program writes to stderr, and keeps those that are text: warnings and errors."""
 
@@ -36,9 +39,11 @@ class Display:
             self._progress(value["progress"])
         elif isinstance(value, dict) and "note" in value:
             self._note(str(value["note"]))
+            if str(value["note"]).startswith(ERROR):  # of a run of a comparison, which goes on
+                self.text.append(str(value["note"]))
         elif line.strip():
             self.text.append(line)
-            if not line.startswith("mneme: error: "):
+            if not line.startswith(ERROR):
                 self._note(line)
 
     def close(self) -> None:

@@ -7,11 +7,11 @@ import tomllib
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Optional, Sequence, get_args
 
 from .errors import FormatError
 from .evaluation import Evaluation, Losses
-from .files import PathLike, read_json, read_lines, read_text
+from .files import PathLike, no_folder, read_json, read_lines, read_text
 from .tables import flat, html_table, table_of_rows
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class Run:
         """`path`: the run's folder. Errors: FormatError where it holds no run, VersionError where the run is newer."""
         self.path = Path(path)
         if not self.path.is_dir():
-            raise FormatError(f"{self.path}: no run of mneme: there is no such folder")
+            raise FormatError(f"{self.path}: no run of mneme: {no_folder(self.path)}")
         if not (self.path / "experiment.toml").is_file():
             kind = (
                 "a comparison: mneme.Comparison reads it"
@@ -61,6 +61,8 @@ class Run:
 
     def metric_rows(self, kind: Kind = "step") -> list[dict[str, Any]]:
         """The rows of `metrics`, nested keys with points between them."""
+        if kind not in get_args(Kind):
+            raise ValueError(f"metrics: expected {', '.join(map(repr, get_args(Kind)))}, got {kind!r}")
         lines = read_lines(self.path / "metrics.jsonl")
         return [
             flat({key: value for key, value in line.items() if key != "kind"}) for line in lines if line.get("kind") == kind

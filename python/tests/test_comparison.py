@@ -76,6 +76,8 @@ def test_opens_a_report_alone(comparison_folder: Path) -> None:
 def test_refuses_what_it_cannot_read(comparison_folder: Path, run_folder: Path) -> None:
     with pytest.raises(mneme.FormatError, match="a run: mneme.Run reads it"):
         mneme.Comparison(run_folder)
+    with pytest.raises(mneme.FormatError, match="there is no such folder"):
+        mneme.Comparison(run_folder / "nothing")
     comparison = mneme.Comparison(comparison_folder)
     with pytest.raises(mneme.FormatError, match="no table 'pairs'; there are: results, samples"):
         comparison.pairs()

@@ -42,6 +42,9 @@ def test_evaluates(trained: mneme.Run) -> None:
     evaluation = mneme.evaluate(trained, threads=1, progress=False)
     assert evaluation.step == 12 and evaluation.losses.mean() == pytest.approx(evaluation.loss)
     assert trained.losses("valid").mean() == evaluation.losses.mean()
+    short = mneme.evaluate(trained, settings={"eval.steps": 2}, threads=1, progress=False)
+    assert short.path != evaluation.path and len(short.losses) == len(evaluation.losses) // 2
+    assert mneme.evaluate(trained, threads=1, progress=False).path == evaluation.path
 
 
 def test_generates(trained: mneme.Run) -> None:
@@ -65,6 +68,22 @@ def test_compares(program: Path, tmp_path: Path) -> None:
     assert comparison.run("xl_cache").losses().mean() > 0
     if importlib.util.find_spec("altair"):  # else they are drawn unseen
         assert not [name for name in comparison.figures if isinstance(comparison.figure(name), Figure)]
+
+
+def test_compares_a_single_memory_and_names_the_run_that_failed(program: Path, tmp_path: Path) -> None:
+    given: dict[str, Any] = {"settings": SMALL, "threads": 1, "progress": False}
+    alone = mneme.compare(mneme.configs() / "quickstart.toml", str(mneme.configs() / MEMORY), run=tmp_path / "alone", **given)
+    assert alone.arms == ["xl_cache"]
+    settings = {**SMALL, "train.lr": 1e30, "train.clip": None}
+    with pytest.raises(mneme.RunError, match=r"^xl_cache \(seed 1\): ") as failed:
+        mneme.compare(
+            mneme.configs() / "quickstart.toml",
+            mneme.configs() / MEMORY,
+            run=tmp_path / "failed",
+            settings=settings,
+            threads=1,
+        )
+    assert "not finite" in str(failed.value)
 
 
 def test_raises_the_programs_own_text(program: Path, tmp_path: Path, trained: mneme.Run) -> None:
@@ -173,6 +192,10 @@ def test_writes_options_as_words() -> None:
 def test_refuses_options_without_a_folder() -> None:
     with pytest.raises(mneme.MnemeError, match="mneme train --dry-run"):
         mneme.train("experiment.toml", dry_run=True)
+    with pytest.raises(mneme.MnemeError, match="mneme.evaluate cannot return what no_store gives; .*: mneme eval --no-store"):
+        mneme.evaluate("run", no_store=True)
+    with pytest.raises(mneme.MnemeError, match="mneme plugins validate --json"):
+        mneme.validate("xl_cache", json="out.json")
 
 
 def test_shows_notes_and_keeps_messages(capsys: pytest.CaptureFixture[str]) -> None:
@@ -182,6 +205,14 @@ def test_shows_notes_and_keeps_messages(capsys: pytest.CaptureFixture[str]) -> N
     display.close()
     assert display.text == ["mneme: error: wrong"]
     assert capsys.readouterr().err == "run folder r\n"
+
+
+def test_keeps_the_error_of_a_run_of_a_comparison(capsys: pytest.CaptureFixture[str]) -> None:
+    display = Display(True)
+    display.line('{"note":"mneme: error: a (seed 1): wrong"}')
+    display.close()
+    assert display.text == ["mneme: error: a (seed 1): wrong"]
+    assert capsys.readouterr().err == "mneme: error: a (seed 1): wrong\n"
 
 
 def test_draws_a_bar_in_a_notebook(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

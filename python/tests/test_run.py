@@ -65,6 +65,22 @@ def test_maps_the_losses_of_the_newest_evaluation(run_folder: Path) -> None:
     assert isinstance(losses.nll, numpy.memmap) and not losses.nll.flags.writeable
     assert losses.mean() == 1.5 and len(losses) == 3
     assert "3 targets" in losses._repr_html_()
+    assert repr(losses).startswith("<losses of 3 targets: correct, nll, target, ")
+
+
+def test_shows_losses_of_any_size_without_reading_them(run_folder: Path) -> None:
+    columns = run_folder / "evaluations" / "valid-step00000020-aaaaaaaa" / "nll.safetensors"
+    targets = 1 << 33  # 32 GiB of f32 that the file system keeps as a hole
+    names = ("target", "document", "position", "lane", "place", "segment", "correct")
+    entries = {name: {"dtype": "U8", "shape": [targets], "data_offsets": [0, targets]} for name in names}
+    entries["nll"] = {"dtype": "F32", "shape": [targets], "data_offsets": [0, 4 * targets]}
+    header = json.dumps(entries).encode()
+    with columns.open("wb") as file:
+        file.write(len(header).to_bytes(8, "little") + header)
+        file.truncate(8 + len(header) + 4 * targets)
+    losses = mneme.Run(run_folder).losses()
+    assert len(losses) == targets and losses.nll[-1] == 0.0
+    assert f"{targets:,} targets" in losses._repr_html_() and f"{targets:,} targets" in repr(losses)
 
 
 def test_lists_evaluations(run_folder: Path) -> None:
@@ -80,9 +96,13 @@ def test_shows_itself_in_a_notebook(run_folder: Path) -> None:
     assert "20 of 20" in html and "valid loss after 20 steps" in html
 
 
-def test_refuses_what_is_no_run(tmp_path: Path, comparison_folder: Path) -> None:
+def test_refuses_what_is_no_run(tmp_path: Path, run_folder: Path, comparison_folder: Path) -> None:
     with pytest.raises(mneme.FormatError, match="there is no such folder"):
         mneme.Run(tmp_path / "nothing")
+    with pytest.raises(mneme.FormatError, match="run.json: no run of mneme: it is a file: expected the folder"):
+        mneme.Run(run_folder / "run.json")
+    with pytest.raises(ValueError, match="expected 'step', 'eval', 'curve', got 'train'"):
+        mneme.Run(run_folder).metrics("train")  # type: ignore[arg-type]
     with pytest.raises(mneme.FormatError, match="expected experiment.toml and run.json"):
         mneme.Run(tmp_path)
     with pytest.raises(mneme.FormatError, match="a comparison: mneme.Comparison reads it"):
