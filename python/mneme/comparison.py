@@ -48,8 +48,8 @@ class Comparison:
         path = self.report_folder / "report.json"
         if not path.is_file():
             raise FormatError(
-                f"{path}: there is no report, because no run of the comparison is done yet, or it was removed; "
-                f"`mneme report {self.path}` makes it"
+                f"{path}: there is no report; the program writes it when all runs are done, and `mneme report {self.path}` "
+                "makes one of those that are done"
             )
         return read_json(path, "mneme-report", 1)
 
@@ -75,12 +75,14 @@ class Comparison:
         return [str(sentence) for sentence in self.report["verdict"]]
 
     def run(self, arm: str, seed: Optional[int] = None) -> Run:
-        """The run of an arm and a seed, by default the first. Errors: FormatError where there is none."""
+        """The run of an arm and a seed, by default the first. Errors: FormatError where there is none, or not yet."""
         if self._folder is None:
             raise FormatError(f"{self.path}: a report does not hold the runs; open the comparison's folder")
         for entry in self._folder["arms"]:
             for run in entry["runs"]:
                 if entry["name"] == arm and seed in (None, run["seed"]):
+                    if run["state"] != "done" and not (self.path / run["folder"] / "run.json").is_file():
+                        raise FormatError(f"{self.path}: the run of arm '{arm}' and seed {run['seed']} has not begun")
                     return Run(self.path / run["folder"])
         raise FormatError(
             f"{self.path}: no run of arm '{arm}'{'' if seed is None else f' and seed {seed}'}; arms: "

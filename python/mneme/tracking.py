@@ -11,6 +11,8 @@ from .run import Run
 from .tables import flat
 
 Tracker = Literal["trackio", "wandb", "mlflow"]
+Curves = list[tuple[int, dict[str, float]]]
+"""Steps and what was measured at each, in order."""
 _MLFLOW_LONGEST_VALUE = 500
 
 
@@ -18,6 +20,8 @@ def log_to(
     tracker: Tracker, run: Union[Run, Comparison], *, project: str = "mneme", name: Optional[str] = None, **options: Any
 ) -> int:
     """Logs a run, or every run of a comparison, with its experiment and its curves by step. Returns the number of runs.
+
+    Of a comparison that is at work those are logged that have begun.
 
     Names are those of TensorBoard (docs/runs.md): `train/loss`, `valid/loss`, ... `project`: in MLflow the experiment.
     `options` go to the tracker's `init`, of MLflow to `start_run`. Errors: MissingPackageError.
@@ -29,15 +33,29 @@ def log_to(
     except ImportError as error:
         raise MissingPackageError(f"{tracker} cannot be imported ({error}): python3 -m pip install {tracker}") from None
     if isinstance(run, Comparison):
-        runs = [(f"{arm}-seed{seed}", run.run(arm, seed)) for arm in run.arms for seed in run.seeds]
+        found = [(f"{arm}-seed{seed}", one) for arm in run.arms for seed in run.seeds if (one := _begun(run, arm, seed))]
+        if not found:
+            raise FormatError(f"{run.path}: no run has metrics yet")
     else:
-        runs = [(name or run.path.name, run)]
-    for title, one in runs:
-        (_to_mlflow if tracker == "mlflow" else _to_wandb)(module, one, project, title, options)
-    return len(runs)
+        found = [(name or run.path.name, run)]
+    for title, one in found:
+        (_to_mlflow if tracker == "mlflow" else _to_wandb)(module, one, curves(one), project, title, options)
+    return len(found)
 
 
-def curves(run: Run) -> list[tuple[int, dict[str, float]]]:
+def _begun(comparison: Comparison, arm: str, seed: int) -> Optional[Run]:
+    """The run, or None where the comparison is at work and the run has no metrics yet."""
+    try:
+        run = comparison.run(arm, seed)
+        curves(run)
+    except FormatError:
+        if comparison.is_complete:
+            raise
+        return None
+    return run
+
+
+def curves(run: Run) -> Curves:
     """Steps and what was measured at each, in order."""
     by_step: dict[int, dict[str, float]] = {}
     for row in run.metric_rows("step"):
@@ -63,18 +81,18 @@ def _add(by_step: dict[int, dict[str, float]], row: dict[str, Any], prefix: str)
     by_step.setdefault(int(row["step"]), {}).update(numbers)
 
 
-def _to_wandb(module: Any, run: Run, project: str, name: str, options: dict[str, Any]) -> None:
+def _to_wandb(module: Any, run: Run, measured: Curves, project: str, name: str, options: dict[str, Any]) -> None:
     module.init(project=project, name=name, config=run.experiment, **options)
     try:
-        for step, numbers in curves(run):
+        for step, numbers in measured:
             module.log(numbers, step=step)
     finally:
         module.finish()
 
 
-def _to_mlflow(module: Any, run: Run, project: str, name: str, options: dict[str, Any]) -> None:
+def _to_mlflow(module: Any, run: Run, measured: Curves, project: str, name: str, options: dict[str, Any]) -> None:
     module.set_experiment(project)
     with module.start_run(run_name=name, **options):
         module.log_params({key: str(value)[:_MLFLOW_LONGEST_VALUE] for key, value in flat(run.experiment).items()})
-        for step, numbers in curves(run):
+        for step, numbers in measured:
             module.log_metrics(numbers, step=step)

@@ -82,7 +82,7 @@ def test_refuses_what_it_cannot_read(comparison_folder: Path, run_folder: Path) 
     with pytest.raises(mneme.FormatError, match="no table 'pairs'; there are: results, samples"):
         comparison.pairs()
     (comparison_folder / "report" / "report.json").unlink()
-    with pytest.raises(mneme.FormatError, match="`mneme report .*` makes it"):
+    with pytest.raises(mneme.FormatError, match="`mneme report .*` makes one of those that are done"):
         mneme.Comparison(comparison_folder).verdict
     assert "no report yet" in mneme.Comparison(comparison_folder)._repr_html_()
     (comparison_folder / "comparison.json").write_text(json.dumps({"format": "mneme-comparison", "version": 2}))

@@ -67,6 +67,22 @@ def test_logs_a_comparison_to_mlflow(comparison_folder: Path, monkeypatch: pytes
     assert tracker.said == ["mneme", "none-seed1", *CURVES, "mneme", "cache-seed1", *CURVES]
 
 
+def test_logs_the_runs_of_a_comparison_that_have_begun(comparison_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tracker = Tracker("wandb")
+    monkeypatch.setitem(sys.modules, "wandb", tracker)
+    path = comparison_folder / "comparison.json"
+    path.write_text(path.read_text().replace('"done"', '"waiting"'))
+    (comparison_folder / "cache-seed1" / "run.json").unlink()
+    comparison = mneme.Comparison(comparison_folder)
+    with pytest.raises(mneme.FormatError, match="the run of arm 'cache' and seed 1 has not begun"):
+        comparison.run("cache")
+    assert mneme.log_to("wandb", comparison) == 1
+    assert tracker.said == [("mneme", "none-seed1"), *CURVES, "finished"]
+    (comparison_folder / "none-seed1" / "metrics.jsonl").write_text("")
+    with pytest.raises(mneme.FormatError, match="no run has metrics yet"):
+        mneme.log_to("wandb", comparison)
+
+
 def test_says_what_is_not_installed(run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "wandb", None)
     with pytest.raises(mneme.MissingPackageError, match="pip install wandb"):
