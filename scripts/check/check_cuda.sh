@@ -22,6 +22,8 @@ On a machine with a GPU: builds program, plugins and tests with CUDA sources (bu
   replay      trainings with train.replay = "on" against those with hooks, each memory, to the last digit
   evaluation  what the training on the device gives when it is evaluated there and on the CPU
   validate    what mneme plugins validate checks on a device, with memories that it has to find faults in
+  python      memories in Python: functions of fla-core and of Triton train, an interrupt saves, memory that is used up is named
+              (where Python has PyTorch; fla-core where it has it)
   ranks       sums of gradients over ranks; trainings under mpirun with one rank, whose gradients go through NCCL, against
               those without a launcher, each memory (where mpirun is there and the program has MPI)
   speed       tokens a second of training with each memory on the device, over those without a memory
@@ -36,7 +38,7 @@ Ends with 1 when a step failed, else with 2 when the time was over before all ha
   --only STEP      run this step alone; may be given several times. evaluation needs the runs of resume
   --minutes N      start no step after so many minutes; the next call goes on
   --again          run also what passed before
-  --python PROGRAM of rivals and ncu: Python 3.11 with PyTorch (default python3)
+  --python PROGRAM of rivals, ncu and python: Python 3.11 with PyTorch (default python3)
   --jobs N         compile and test with N processes (default: as many as fit)
   --out DIR        where logs and runs are put (default build/cuda_check)
 TEXT
@@ -49,7 +51,7 @@ is_built=no
 is_again=no
 seconds=
 python=python3
-readonly all_steps="kernels device golden attention rivals ncu resume replay evaluation validate ranks speed sanitizers"
+readonly all_steps="kernels device golden attention rivals ncu resume replay evaluation validate python ranks speed sanitizers"
 only=()
 setup_arguments=()
 cmake_arguments=()
@@ -187,6 +189,18 @@ examples/gated_delta
 TEXT
   figure="$(grep -c '^devices.* pass' "$log") checks passed; $(sed -n 's/^\[  PASSED  \] \([0-9]* tests\?\)\.$/\1/p' "$log") of those that look for faults"
   ! grep -q '^\[  SKIPPED \]' "$log" && return "$status"
+}
+
+# Skipped where Python has no PyTorch. Without fla-core one test of these is skipped, and the figure says so.
+python_memories() {
+  local log=$out/python.log
+  if ! "$python" -c 'import torch'; then
+    figure="$python has no PyTorch (--python)"
+    return 77
+  fi
+  MNEME_PROGRAM=$root/build/cuda/bin/mneme PYTHONPATH=$root/python "$python" -B python/tests/memory/test_device.py -v 2>&1 || return 1
+  figure="$(grep -c ' ok$' "$log") passed$(sed -n "s/.* skipped [\"']\(.*\)[\"']$/; skipped: \1/p" "$log" | sort -u | tr -d '\n')"
+  [[ $device == cpu ]] || ! grep -q "skipped 'torch.cuda.is_available() is false'" "$log"
 }
 
 golden() {
@@ -448,6 +462,7 @@ for name in "${all[@]}"; do
     rivals)
       for part in enwik8 gpt2 wt103 smollm gpt2_cache sorting generation; do step "rivals-$part" rivals "$part" || status=1; done
       ;;
+    python) step python python_memories || status=1 ;;
     ncu) [[ $device == cpu ]] || for part in enwik8 gpt2; do step "ncu-$part" ncu_table "$part" || status=1; done ;;
     *) step "$name" "$name" || status=1 ;;
   esac
