@@ -1,6 +1,6 @@
 """The program's commands as functions. Each runs the program, shows its progress, and returns what the program made.
 
-Every option of a command is an argument of its name: `--no-store` is `no_store=True`, `--jobs 2` is `jobs=2`, and a list
+Every option of a command is an argument of its name: `--force` is `force=True`, `--jobs 2` is `jobs=2`, and a list
 gives an option several times; `mneme COMMAND --help` lists them. Errors of all functions: ProgramNotFoundError, VersionError,
 and the ProgramError of the exit status with the program's own text. KeyboardInterrupt reaches the program, which saves what it has.
 """

@@ -12,7 +12,9 @@ Checks types with mypy --strict, runs the tests of python/tests, and executes th
 temporary folder. Skipped, with a line that says why: types without mypy, the tests that need the program without one, the
 notebook without nbclient and ipykernel, or where `import torch` fails.
 
-  --python PY     the Python that has numpy, pytest, and what is named above (default: python3)
+  --python PY     the Python that has numpy, pytest, and what is named above (default: python3); all of it has one made by
+                    python3 -m venv DIR
+                    DIR/bin/pip install 'torch==2.11.*' numpy pandas altair pytest mypy nbclient ipykernel
   --program FILE  the program (default: MNEME_PROGRAM, else build/release/bin/mneme)
   --steps N       training steps of the notebook's models (default: 60, a minute on two cores)
 TEXT
