@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
-from .errors import FormatError, VersionError
+from .errors import FormatError, MissingPackageError, VersionError
 
 if TYPE_CHECKING:
     import numpy
@@ -79,9 +80,14 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def map_columns(path: Path) -> dict[str, numpy.ndarray[Any, Any]]:
-    """The tensors of a safetensors file, mapped into memory and read-only: nothing is read before it is used."""
-    import numpy
+    """The tensors of a safetensors file, mapped into memory and read-only: nothing is read before it is used.
 
+    Errors: FormatError, MissingPackageError without NumPy.
+    """
+    try:
+        import numpy
+    except ImportError as error:
+        raise MissingPackageError(f"losses are arrays of NumPy ({error}): {sys.executable} -m pip install numpy") from None
     try:
         data = numpy.memmap(path, dtype=numpy.uint8, mode="r")
         length = int.from_bytes(data[:_HEADER_LENGTH_BYTES].tobytes(), "little")

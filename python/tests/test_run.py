@@ -83,6 +83,14 @@ def test_shows_losses_of_any_size_without_reading_them(run_folder: Path) -> None
     assert f"{targets:,} targets" in losses._repr_html_() and f"{targets:,} targets" in repr(losses)
 
 
+def test_names_numpy_where_it_is_missing(run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    run = mneme.Run(run_folder)
+    assert run.evaluation().loss == 1.5
+    with pytest.raises(mneme.MissingPackageError, match="-m pip install numpy"):
+        run.losses()
+
+
 def test_lists_evaluations(run_folder: Path) -> None:
     pytest.importorskip("pandas")
     evaluations = mneme.Run(run_folder).evaluations()
