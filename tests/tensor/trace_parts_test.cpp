@@ -46,10 +46,10 @@ Traced divided(const Tensor& input, const std::function<void()>& work) {
   }
   const TraceParts parts = divide(trace.writer(), at::kMeta);
   Traced out{.parts = {}, .refusal = parts.refusal};
-  static constexpr const char* kNames[] = {"once ", "ahead ", "graph "};
+  static constexpr const char* kPartNames[] = {"once ", "ahead ", "graph "};
   for (std::size_t c = 0; c < parts.of_call.size(); ++c) {
     const std::string& line = trace.lines()[c];
-    out.parts.push_back(kNames[static_cast<int>(parts.of_call[c])] +
+    out.parts.push_back(kPartNames[static_cast<int>(parts.of_call[c])] +
                         line.substr(0, line.find_first_of("(%")));
   }
   return out;
