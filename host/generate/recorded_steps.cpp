@@ -9,12 +9,12 @@
 
 namespace mneme::generate {
 
-std::shared_ptr<tensor::Recorder> step_recorder() {
+std::shared_ptr<tensor::Recorder> step_recorder(c10::Device device) {
   return std::make_shared<tensor::Recorder>(
       tensor::RecorderNames{.key = "generate.replay",
                             .work = "step",
                             .remedy = "generate with generate.replay = \"off\""},
-      0);
+      0, device);
 }
 
 EvenStepRunner runner_by(std::shared_ptr<tensor::Recorder> recorder) {
@@ -37,7 +37,7 @@ EvenStepRunner recorded_steps(const backbone::Model& model, const memory::Stack&
   const std::string_view reason =
       marks.empty() ? backbone::OpenSegment::against_even_steps(model, !stack.is_empty())
                     : "types are made of ids on the CPU";
-  if (reason.empty()) return runner_by(step_recorder());
+  if (reason.empty()) return runner_by(step_recorder(stack.backbone().device));
   log_info("generate.replay: steps are not recorded: ", reason);
   return nullptr;
 }

@@ -1,6 +1,8 @@
 // Even steps of a generation by a recording of their operations.
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <memory>
 
 #include "host/backbone/model.hpp"
@@ -10,8 +12,9 @@
 
 namespace mneme::generate {
 
-// A recorder of even steps. Only the first replay of a recording is compared with the step.
-[[nodiscard]] std::shared_ptr<tensor::Recorder> step_recorder();
+// A recorder of even steps on a device, where a recording is one graph if it can be. Only the first
+// replay and the first launch of a recording are compared with the step.
+[[nodiscard]] std::shared_ptr<tensor::Recorder> step_recorder(c10::Device device = c10::kCPU);
 // Runs even steps by it.
 [[nodiscard]] EvenStepRunner runner_by(std::shared_ptr<tensor::Recorder> recorder);
 
