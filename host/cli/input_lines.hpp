@@ -13,7 +13,8 @@ namespace mneme::cli {
 class InputLines {
  public:
   // `thing`: what messages call a line's content, "prompt". `longest`: MiB of a line.
-  InputLines(std::string thing, std::size_t longest) : thing_(std::move(thing)), longest_(longest) {}
+  InputLines(std::string thing, std::size_t longest)
+      : thing_(std::move(thing)), longest_(longest) {}
 
   // Before a file that the program opens can take the place of a closed descriptor. Error (kUsage).
   static void check_open(const std::string& thing);

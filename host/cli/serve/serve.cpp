@@ -24,7 +24,7 @@
 namespace mneme::cli {
 namespace {
 
-constexpr std::size_t kMostQueued = 4096;  // requests that are answered together, at most
+constexpr std::size_t kMostQueued = 4096;    // requests that are answered together, at most
 constexpr std::size_t kLongestRequest = 64;  // MiB of a line
 
 struct ServeArguments : GenerateArguments {
@@ -132,8 +132,8 @@ int run_service(const ServeArguments& arguments, const Streams& streams) {
 }  // namespace
 
 void add_serve(const Command& app) {
-  const Command command = app.subcommand(
-      "serve", "Score and continue texts for another program, request by request");
+  const Command command =
+      app.subcommand("serve", "Score and continue texts for another program, request by request");
   const auto arguments = std::make_shared<ServeArguments>();
   arguments->reads_split = false;
   arguments->serves = true;

@@ -67,7 +67,8 @@ class ServeAnswers {
   // Scores rows, which are `lanes` at most, side by side.
   [[nodiscard]] std::vector<Scores> score_rows(const std::vector<const Row*>& rows) const;
   // The same, each request alone where they fail together.
-  [[nodiscard]] std::vector<Json> score_batch(const std::vector<const ServeRequest*>& requests) const;
+  [[nodiscard]] std::vector<Json> score_batch(
+      const std::vector<const ServeRequest*>& requests) const;
   [[nodiscard]] Json answer_one(const ServeRequest& request);
   [[nodiscard]] Json score_behind(generate::Generator& text, const ServeRequest& request) const;
   [[nodiscard]] Json generate_behind(generate::Generator& text, const ServeRequest& request) const;

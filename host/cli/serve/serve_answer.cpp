@@ -1,7 +1,7 @@
 // The answers of `mneme serve`.
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <new>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
 #include <stdexcept>
@@ -46,10 +46,8 @@ Json score_answer(const ServeRequest& request, const std::vector<generate::Score
     is_greedy = is_greedy && one.is_correct;
     if (request.wants_each) each.push_back(-one.nll);
   }
-  Json answer = {{"id", request.id},
-                 {"logprob", sum},
-                 {"tokens", scored.size()},
-                 {"is_greedy", is_greedy}};
+  Json answer = {
+      {"id", request.id}, {"logprob", sum}, {"tokens", scored.size()}, {"is_greedy", is_greedy}};
   if (request.wants_each) answer["logprobs"] = each;
   if (request.unknown > 0) answer["unknown"] = request.unknown;
   return answer;
@@ -95,10 +93,8 @@ std::vector<ServeAnswers::Row> ServeAnswers::rows_of(const ServeRequest& request
 
 std::vector<ServeAnswers::Scores> ServeAnswers::score_rows(
     const std::vector<const Row*>& rows) const {
-  eval::TokenRows tokens{.rows = static_cast<std::int64_t>(rows.size()),
-                         .columns = 0,
-                         .input = {},
-                         .target = {}};
+  eval::TokenRows tokens{
+      .rows = static_cast<std::int64_t>(rows.size()), .columns = 0, .input = {}, .target = {}};
   for (const Row* row : rows)
     tokens.columns = std::max(tokens.columns, static_cast<std::int64_t>(row->ids.size()) - 1);
   const auto columns = static_cast<std::size_t>(tokens.columns);
@@ -293,8 +289,8 @@ Json ServeAnswers::describe() const {
       {"vocabulary",
        {{"kind", vocabulary == nullptr ? "ids" : to_word(vocabulary->kind())},
         {"size", vocabulary == nullptr ? runtime.model().vocabulary() : vocabulary->size()}}},
-      {"beginning_ids", has_tokenizer ? vocabulary->tokenizer()->beginning()
-                                      : std::vector<std::int32_t>()},
+      {"beginning_ids",
+       has_tokenizer ? vocabulary->tokenizer()->beginning() : std::vector<std::int32_t>()},
       {"end_ids", end},
       {"beginning", has_tokenizer ? vocabulary->decode(vocabulary->tokenizer()->beginning()) : ""},
       {"end", has_tokenizer && !end.empty() ? vocabulary->decode({end.data(), 1}) : ""},

@@ -85,7 +85,8 @@ class RequestKeys {
     if (!at(key).is_boolean()) refuse(key, "true or false");
     return at(key).get<bool>();
   }
-  [[nodiscard]] std::int64_t integer(const char* key, std::int64_t absent, std::int64_t most) const {
+  [[nodiscard]] std::int64_t integer(const char* key, std::int64_t absent,
+                                     std::int64_t most) const {
     if (!has(key)) return absent;
     try {
       return json_integer(at(key), 0, most);
@@ -102,8 +103,8 @@ class RequestKeys {
     if (!has(key)) return {};
     const Json& value = at(key);
     const bool fits = value.is_array() && std::ranges::all_of(value, [](const Json& one) {
-      return one.is_string() && !one.get_ref<const std::string&>().empty();
-    });
+                        return one.is_string() && !one.get_ref<const std::string&>().empty();
+                      });
     if (!fits) refuse(key, "a list of texts that are not empty");
     return value.get<std::vector<std::string>>();
   }
@@ -134,13 +135,15 @@ generate::Prompt encode_text(const char* key, const std::string& text,
                              const OpenGeneration& opened) {
   if (opened.vocabulary() != nullptr)
     return generate::encode_prompt(*opened.vocabulary(), {key, text}, opened.settings.keeps_eos);
-  throw_usage({.where = str("key \"", key, '"'),
-               .failed = "the run was trained on ids: it has no text vocabulary",
-               .expected = str("a list of ids from 0 to ", opened.runtime().model().vocabulary() - 1),
-               .got = "a text"});
+  throw_usage(
+      {.where = str("key \"", key, '"'),
+       .failed = "the run was trained on ids: it has no text vocabulary",
+       .expected = str("a list of ids from 0 to ", opened.runtime().model().vocabulary() - 1),
+       .got = "a text"});
 }
 
-generate::Prompt read_tokens(const RequestKeys& keys, const char* key, const OpenGeneration& opened) {
+generate::Prompt read_tokens(const RequestKeys& keys, const char* key,
+                             const OpenGeneration& opened) {
   std::optional<std::vector<std::int32_t>> ids = keys.ids(key);
   if (!ids) return encode_text(key, keys.text(key), opened);
   generate::Prompt given;
@@ -168,7 +171,8 @@ void read_scored(const RequestKeys& keys, const OpenGeneration& opened, ServeReq
   } else if (keys.at("context").is_string() && keys.at("text").is_string()) {
     const std::string context = keys.text("context");
     all = encode_text("text", context + keys.text("text"), opened);
-    const auto alone = static_cast<std::int64_t>(encode_text("context", context, opened).ids.size());
+    const auto alone =
+        static_cast<std::int64_t>(encode_text("context", context, opened).ids.size());
     request.context = std::min(alone, static_cast<std::int64_t>(all.ids.size()));
   } else {
     all = read_tokens(keys, "context", opened);
@@ -189,7 +193,8 @@ void read_scored(const RequestKeys& keys, const OpenGeneration& opened, ServeReq
                  .got = str('"', printable(windows), '"')});
   }
   if (request.has_separate_windows && request.carries)
-    throw_usage("key \"windows\": separate windows begin with an empty memory, and \"carry\" does not");
+    throw_usage(
+        "key \"windows\": separate windows begin with an empty memory, and \"carry\" does not");
 }
 
 void read_generated(const RequestKeys& keys, const OpenGeneration& opened, ServeRequest& request) {
@@ -198,8 +203,8 @@ void read_generated(const RequestKeys& keys, const OpenGeneration& opened, Serve
   request.unknown = prompt.unknown;
   request.tokens = keys.integer("tokens", request.tokens, kMaxCount);
   request.until = keys.texts("until");
-  request.seed = static_cast<std::uint64_t>(
-      keys.integer("seed", 1, std::numeric_limits<std::int64_t>::max()));
+  request.seed =
+      static_cast<std::uint64_t>(keys.integer("seed", 1, std::numeric_limits<std::int64_t>::max()));
   generate::Sampling& sampling = request.sampling;
   sampling.is_greedy = keys.flag("greedy");
   sampling.temperature = keys.number("temperature", sampling.temperature);

@@ -61,9 +61,8 @@ class ServeRun : public CliTest {
 TEST_F(ServeRun, ScoresADocumentAsTheEvaluatorDoes) {
   const auto answers = serve({score(1, document(), {{"logprobs", true}})});
   ASSERT_EQ(answers.size(), 1U);
-  const ProgramResult eval =
-      run_mneme({"eval", file("run"), "--no-store", "--quiet", "--json", "-", "--threads", "1",
-                 "--set", "eval.lanes=1"});
+  const ProgramResult eval = run_mneme({"eval", file("run"), "--no-store", "--quiet", "--json", "-",
+                                        "--threads", "1", "--set", "eval.lanes=1"});
   expect_done(eval);
   const Json result = Json::parse(eval.out).at("memories").at(0).at("result");
   const auto targets = static_cast<std::size_t>(result.at("tokens").get<double>());
@@ -99,10 +98,10 @@ TEST_F(ServeRun, ScoresOfABatchAreThoseOfTheirTextsAlone) {
 
 TEST_F(ServeRun, ASessionGivesTheSumsOfTheWholeText) {
   const Json carry = {{"carry", true}};
-  const auto answers = serve({score(1, document().substr(0, 5), carry),
-                              score(2, document().substr(5, 13), carry),
-                              score(3, document().substr(18), carry), score(4, document()),
-                              R"({"id": "x", "request": "reset"})", score(5, document(), carry)});
+  const auto answers =
+      serve({score(1, document().substr(0, 5), carry), score(2, document().substr(5, 13), carry),
+             score(3, document().substr(18), carry), score(4, document()),
+             R"({"id": "x", "request": "reset"})", score(5, document(), carry)});
   ASSERT_EQ(answers.size(), 6U);
   EXPECT_NEAR(sum(answers[0]) + sum(answers[1]) + sum(answers[2]), sum(answers[3]), 1e-4);
   EXPECT_EQ(answers[1].at("tokens"), 13);
@@ -120,7 +119,8 @@ TEST_F(ServeRun, SeparateWindowsForgetWhatIsBeforeThem) {
   const std::string all = document();
   const std::size_t windows = (all.size() - 1) / 8;
   double expected = 0.0;
-  for (std::size_t i = 0; i < windows; ++i) expected += sum(serve({score(1, all.substr(8 * i, 9))}).at(0));
+  for (std::size_t i = 0; i < windows; ++i)
+    expected += sum(serve({score(1, all.substr(8 * i, 9))}).at(0));
   const std::size_t rest = (all.size() - 1) % 8;
   if (rest > 0) {
     const auto last = serve({score(1, all.substr(all.size() - 9), {{"logprobs", true}})}).at(0);
@@ -139,8 +139,9 @@ TEST_F(ServeRun, GeneratesTheTextsOfGenerate) {
        R"({"id": 5, "request": "generate", "prompt": "one", "tokens": 200, "greedy": true, "until": [" t", "three"]})"});
   ASSERT_EQ(answers.size(), 5U);
   const auto generated = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> arguments = {"generate", file("run"), "--prompt", "one", "--tokens",
-                                          "12", "--json", "-", "--quiet", "--threads", "1"};
+    std::vector<std::string> arguments = {"generate", file("run"), "--prompt", "one",
+                                          "--tokens", "12",        "--json",   "-",
+                                          "--quiet",  "--threads", "1"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     const ProgramResult result = run_mneme(arguments);
     expect_done(result);
@@ -170,7 +171,8 @@ TEST_F(ServeRun, AnswersWhatItCannotDoAndGoesOn) {
   const std::vector<std::pair<std::string, std::vector<std::string>>> cases = {
       {"{", {"no JSON"}},
       {"7", {"it is no object"}},
-      {R"({"id": 1, "request": "scor", "text": "one"})", {"no such request", "did you mean \"score\""}},
+      {R"({"id": 1, "request": "scor", "text": "one"})",
+       {"no such request", "did you mean \"score\""}},
       {R"({"id": 1, "request": "score", "txt": "one"})", {"unknown key", "did you mean \"text\""}},
       {R"({"id": 1, "request": "score"})", {"the key \"text\" is missing"}},
       {R"({"request": "score", "text": "one"})", {"the key \"id\" is missing"}},
@@ -200,10 +202,10 @@ TEST_F(ServeRun, AnswersWhatItCannotDoAndGoesOn) {
 // Without a memory a prompt must fit into a segment; the session stays as it was.
 TEST_F(ServeRun, ARequestThatFailsLeavesTheSession) {
   const Json carry = {{"carry", true}};
-  const auto answers = serve(
-      {score(1, "one tw", carry),
-       R"({"id": 2, "request": "generate", "prompt": "one two , three", "carry": true})",
-       score(3, "o , th", carry), score(4, "one two , th")});
+  const auto answers =
+      serve({score(1, "one tw", carry),
+             R"({"id": 2, "request": "generate", "prompt": "one two , three", "carry": true})",
+             score(3, "o , th", carry), score(4, "one two , th")});
   EXPECT_THAT(answers[1].at("error").at("message").get<std::string>(),
               HasSubstr("longer than the model's context"));
   EXPECT_NEAR(sum(answers[0]) + sum(answers[2]), sum(answers[3]), 1e-4);
