@@ -85,7 +85,7 @@ std::vector<data::TokenSegment> text(std::uint64_t segments) {
 }
 
 // By the kernels that a GPU uses for rows and losses, whose definitions stand for them.
-TEST(Replay, HasTheBitsOfHooksWithKernelsForRowsAndLosses) {
+void expect_the_bits_of_hooks_with_kernels(bool has_graphs) {
   const tensor::WithRowKernels kernels(kernel::row_definitions(),
                                        &kernel::CrossEntropyKernels::by_definition());
   for (const std::string precision : {"f64", "f32", "bf16"}) {
@@ -103,8 +103,18 @@ TEST(Replay, HasTheBitsOfHooksWithKernelsForRowsAndLosses) {
       expect_the_same(recorded, plain, 10);
       EXPECT_THAT(lines.with("train.replay"), SizeIs(0)) << lines.with("train.replay").front();
       EXPECT_GT(recorded.recorder()->replays(), 0);
+      EXPECT_EQ(recorded.recorder()->launches(), has_graphs ? recorded.recorder()->replays() : 0);
     }
   }
+}
+
+TEST(Replay, HasTheBitsOfHooksWithKernelsForRowsAndLosses) {
+  expect_the_bits_of_hooks_with_kernels(false);
+}
+
+TEST(Replay, HasTheBitsOfHooksWithKernelsForRowsAndLossesAsGraphs) {
+  const test::WithFakeGraphs graphs;
+  expect_the_bits_of_hooks_with_kernels(true);
 }
 
 struct ReplayCase {
