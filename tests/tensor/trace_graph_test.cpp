@@ -214,6 +214,19 @@ TEST(GraphsOnAGpu, TakeTurns) {
   for (std::size_t i = 0; i < ours.size(); ++i) expect_equal(ours[i], theirs[i]);
 }
 
+// A product's workspace stays in the pool of the first graph.
+TEST(GraphsOnAGpu, AreMadeAnewWhereAllOthersHaveEnded) {
+  at::Device device = at::kCPU;
+  const auto graphs = graphs_of_gpu(device);
+  if (!graphs) GTEST_SKIP() << "no GPU";
+  const at::Tensor x = at::full({64, 64}, 2.0, at::TensorOptions().device(device));
+  for (int times = 0; times < 3; ++times) {
+    const auto graph = graphs->capture([&] { return std::vector{x.mm(x).reshape(-1)}; });
+    graph->launch();
+    EXPECT_EQ(graph->results()[0].sum().item<double>(), 64.0 * 64.0 * 256.0);
+  }
+}
+
 TEST(GraphsOnAGpu, LeaveTheDeviceAsItWasWhereACaptureFails) {
   at::Device device = at::kCPU;
   const auto graphs = graphs_of_gpu(device);

@@ -70,6 +70,8 @@ at::Tensor unheld(const at::Tensor& t) {
       .make_tensor();
 }
 
+using SharedPool = std::shared_ptr<const CudaGraphFunctions::Pool>;
+
 class CudaGraph final : public DeviceGraph {
  public:
   CudaGraph(const CudaGraphFunctions& functions, c10::Device device)
@@ -89,10 +91,10 @@ class CudaGraph final : public DeviceGraph {
   CudaGraph& operator=(const CudaGraph&) = delete;
 
   // On the current stream, which is not the usual one.
-  void capture(CudaGraphFunctions::Pool pool,
-               const std::function<std::vector<at::Tensor>()>& work) {
+  void capture(SharedPool pool, const std::function<std::vector<at::Tensor>()>& work) {
     constexpr int kOfThisThread = 1;  // cudaStreamCaptureModeThreadLocal
-    call([&] { functions_.begin(object_.get(), pool, kOfThisThread); });
+    pool_ = std::move(pool);
+    call([&] { functions_.begin(object_.get(), *pool_, kOfThisThread); });
     std::exception_ptr failure;
     try {
       for (const at::Tensor& t : work()) results_.push_back(unheld(t));
@@ -125,6 +127,7 @@ class CudaGraph final : public DeviceGraph {
 
   CudaGraphFunctions functions_;
   c10::Device device_;
+  SharedPool pool_;
   std::unique_ptr<CudaGraphObject> object_;
 };
 
@@ -148,14 +151,14 @@ class CudaGraphDevice final : public GraphDevice {
   CudaGraphDevice(const CudaGraphFunctions& functions, c10::Device device)
       : functions_(functions),
         device_(device),
-        stream_(c10::impl::VirtualGuardImpl(device.type()).getNewStream(device)),
-        pool_(functions.new_pool()) {}
+        stream_(c10::impl::VirtualGuardImpl(device.type()).getNewStream(device)) {}
 
   [[nodiscard]] at::DeviceType type() const override { return device_.type(); }
   [[nodiscard]] std::unique_ptr<DeviceGraph> capture(
       const std::function<std::vector<at::Tensor>()>& work) override {
     const c10::OptionalDeviceGuard current(device_);
     auto graph = std::make_unique<CudaGraph>(functions_, device_);
+    const SharedPool pool = pool_of_graphs();
     try {
       // A graph takes memory that no other tensor has had.
       synchronize(device_);
@@ -163,7 +166,7 @@ class CudaGraphDevice final : public GraphDevice {
       const auto before = allocator().getDeviceStats(device_.index()).allocated_bytes[kAll];
       {
         const StreamScope scope(stream_);
-        graph->capture(pool_, work);
+        graph->capture(pool, work);
       }
       synchronize(device_);
       check_room(before.peak - before.current);
@@ -171,7 +174,7 @@ class CudaGraphDevice final : public GraphDevice {
       const std::exception_ptr failure = std::current_exception();
       const bool has_ended = graph->has_ended();
       graph.reset();
-      give_back(has_ended);
+      give_back(has_ended, *pool);
       std::rethrow_exception(failure);
     }
     return graph;
@@ -183,15 +186,23 @@ class CudaGraphDevice final : public GraphDevice {
   [[nodiscard]] c10::DeviceAllocator& allocator() const {
     return dynamic_cast<c10::DeviceAllocator&>(*c10::GetAllocator(type()));
   }
+  // That of the graphs that there are. LibTorch's allocator refuses a pool whose graphs have all ended
+  // while something else holds memory of it, such as the workspace of a product.
+  SharedPool pool_of_graphs() {
+    SharedPool pool = pool_.lock();
+    if (!pool)
+      pool_ = pool = std::make_shared<const CudaGraphFunctions::Pool>(functions_.new_pool());
+    return pool;
+  }
   // The memory that a failed attempt took. A capture that did not end leaves the allocator waiting for
   // its end, in which state it gives nothing back.
-  void give_back(bool has_ended) const {
+  void give_back(bool has_ended, CudaGraphFunctions::Pool pool) const {
     try {
 #if __has_include(<cuda_runtime_api.h>)
       if (!has_ended) {
         auto& cuda = static_cast<c10::cuda::CUDACachingAllocator::CUDAAllocator&>(allocator());
-        cuda.endAllocateToPool(device_.index(), pool_);
-        cuda.releasePool(device_.index(), pool_);
+        cuda.endAllocateToPool(device_.index(), pool);
+        cuda.releasePool(device_.index(), pool);
       }
 #else
       if (!has_ended) return;
@@ -212,7 +223,7 @@ class CudaGraphDevice final : public GraphDevice {
   CudaGraphFunctions functions_;
   c10::Device device_;
   c10::Stream stream_;
-  CudaGraphFunctions::Pool pool_;
+  std::weak_ptr<const CudaGraphFunctions::Pool> pool_;
 };
 
 thread_local WithGraphDevices::Maker for_cpu;

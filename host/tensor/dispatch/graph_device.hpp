@@ -37,8 +37,8 @@ class GraphDevice {
       const std::function<std::vector<at::Tensor>()>& work) = 0;
 };
 
-// On CUDA, by LibTorch's CUDA graphs, which share one pool of memory. Null where there are none;
-// `reason` says why in a line, and is empty for the CPU.
+// On CUDA, by LibTorch's CUDA graphs; those that there are at a time share a pool of memory. Null
+// where there are none; `reason` says why in a line, and is empty for the CPU.
 [[nodiscard]] std::unique_ptr<GraphDevice> new_graph_device(c10::Device device,
                                                             std::string& reason);
 
