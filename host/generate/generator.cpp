@@ -1,6 +1,7 @@
 #include "host/generate/generator.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <numeric>
 #include <stdexcept>
 #include <utility>
@@ -120,12 +121,17 @@ std::vector<at::Tensor> TokenFeeder::feed_one(const at::Tensor& ids, std::int64_
   const bool is_even = runner_ && marks_.empty() && open_ && open_->can_step_evenly();
   if (!is_even) return after(feed(ids, segment));
   inputs.push_back(sent(ids));
-  std::vector<at::Tensor> results = runner_(open_->begin_even_step(segment), inputs, [&] {
-    return after(open_->even_step(inputs.back()).select(1, 0));
-  });
+  if (open_->begin_even_step(segment)) change_steps();
+  std::vector<at::Tensor> results =
+      runner_(kind_, inputs, [&] { return after(open_->even_step(inputs.back()).select(1, 0)); });
   count_step(ids);
   if (held() >= segment) close();
   return results;
+}
+
+void TokenFeeder::change_steps() {
+  static std::atomic<std::uint64_t> kinds = 0;  // of all texts, which may have one runner
+  kind_ = ++kinds;
 }
 
 void TokenFeeder::multiply(std::int64_t lanes) {

@@ -35,9 +35,10 @@ struct FedText {
 };
 
 // Runs an even step (backbone::OpenSegment), or what was recorded of one: gives step(). `inputs`:
-// the tensors that differ from step to step; is_new: what was recorded before is of no use any more.
+// the tensors that differ from step to step; `kind`: steps of one kind do the same with the same
+// other tensors, and those of another kind, of whichever text, do not.
 using EvenStepRunner =
-    std::function<std::vector<at::Tensor>(bool is_new, const std::vector<at::Tensor>& inputs,
+    std::function<std::vector<at::Tensor>(std::uint64_t kind, const std::vector<at::Tensor>& inputs,
                                           const std::function<std::vector<at::Tensor>()>& step)>;
 
 // --- Feeding a text to a model and its memory, token by token or in chunks ---
@@ -72,10 +73,12 @@ class TokenFeeder {
   at::Tensor feed(const at::Tensor& ids, std::int64_t segment,
                   const std::function<void(const at::Tensor& top)>& on_step = nullptr);
   // The same for one token of each lane, ids [B,1]: gives after(output), which reads `inputs`, on
-  // the model's device, and tensors that stay what they are.
+  // the model's device, and tensors that stay what they are. It does the same each time, until
+  // change_steps().
   using AfterStep = std::function<std::vector<at::Tensor>(const at::Tensor& top)>;
   std::vector<at::Tensor> feed_one(const at::Tensor& ids, std::int64_t segment,
                                    std::vector<at::Tensor> inputs, const AfterStep& after);
+  void change_steps();
   // One lane becomes `lanes` equal ones, lane i with stream i of random numbers: what follows in a
   // lane does not depend on how many there are.
   void multiply(std::int64_t lanes);
@@ -109,7 +112,8 @@ class TokenFeeder {
   std::optional<backbone::OpenSegment> open_;
   std::vector<at::Tensor> steps_;
   std::int64_t tokens_ = 0;
-  EvenStepRunner runner_;  // null = no even steps
+  EvenStepRunner runner_;   // null = no even steps
+  std::uint64_t kind_ = 0;  // of the even steps
   TypeMarks marks_;
   std::vector<std::int64_t> types_;       // of each lane's newest token; empty without marks
   std::vector<std::int64_t> open_types_;  // the same where the open segment begins
@@ -166,6 +170,7 @@ class Generator {
   void set_sampling(const Sampling& sampling) {
     check(sampling);
     options_.sampling = sampling;
+    feeder_->change_steps();
   }
   [[nodiscard]] std::int64_t samples() const { return feeder_->lanes(); }
   // Tokens of the text: of prompts and drawn ones.

@@ -1,6 +1,7 @@
 #include "host/generate/recorded_steps.hpp"
 
 #include <array>
+#include <cstdint>
 #include <string_view>
 #include <utility>
 
@@ -18,9 +19,11 @@ std::shared_ptr<tensor::Recorder> step_recorder(c10::Device device) {
 }
 
 EvenStepRunner runner_by(std::shared_ptr<tensor::Recorder> recorder) {
-  return [recorder = std::move(recorder)](bool is_new, const std::vector<at::Tensor>& inputs,
-                                          const auto& step) {
-    if (is_new) recorder->forget();
+  // Copies of the runner share it, as they do the recorder.
+  const auto recorded = std::make_shared<std::uint64_t>(0);
+  return [recorder = std::move(recorder), recorded](
+             std::uint64_t kind, const std::vector<at::Tensor>& inputs, const auto& step) {
+    if (std::exchange(*recorded, kind) != kind) recorder->forget();
     constexpr std::array kResults = {"the logits", "the drawn ids"};
     return recorder
         ->run(

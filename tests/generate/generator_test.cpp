@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -233,8 +234,8 @@ Told told(const EvenStepRunner& runner) {
   Told out;
   Options options{.segment = 20, .seed = 5};
   if (runner) {
-    options.run_even_step = [&](bool is_new, const auto& inputs, const auto& step) {
-      std::vector<at::Tensor> results = runner(is_new, inputs, step);
+    options.run_even_step = [&](std::uint64_t kind, const auto& inputs, const auto& step) {
+      std::vector<at::Tensor> results = runner(kind, inputs, step);
       out.results.insert(out.results.end(), results.begin(), results.end());
       return results;
     };
@@ -248,7 +249,7 @@ Told told(const EvenStepRunner& runner) {
   return out;
 }
 
-std::vector<at::Tensor> run_plainly(bool, const std::vector<at::Tensor>&,
+std::vector<at::Tensor> run_plainly(std::uint64_t, const std::vector<at::Tensor>&,
                                     const std::function<std::vector<at::Tensor>()>& step) {
   return step();
 }
@@ -281,6 +282,31 @@ TEST(Generator, LaunchesOfStepsGiveTheBitsOfSteps) {
   const test::WithFakeGraphs graphs;
   expect_recorded_is_plain(2);
   EXPECT_GT(graphs.all.launches, 10);
+}
+
+// Of two texts that take turns, and draw in another way each time.
+TEST(Generator, TextsThatTakeTurnsAtARecorderAreThoseOfPlainSteps) {
+  const tensor::WithSamplingKernels by_definition(kernel::SamplingKernels::by_definition());
+  const auto texts = [](const EvenStepRunner& runner) {
+    backbone::MemorySession session = session_with({"none", ""}, at::kFloat);
+    const Options options{.segment = 40, .seed = 5, .run_even_step = runner};
+    Generator one(*session.model, session.stack, options);
+    Generator other(*session.model, session.stack, options);
+    one.prompt(random_prompt(9, 3));
+    other.prompt(random_prompt(3, 4));
+    std::vector<Ids> out;
+    for (const bool is_greedy : {true, false, true}) {
+      for (Generator* generator : {&one, &other}) {
+        for (const Ids& more : next(*generator, 8)) out.push_back(more);
+        generator->set_sampling({.is_greedy = is_greedy});
+        for (const Ids& more : next(*generator, 8)) out.push_back(more);
+      }
+    }
+    return out;
+  };
+  const auto recorder = step_recorder();
+  EXPECT_EQ(texts(runner_by(recorder)), texts(run_plainly));
+  EXPECT_GT(recorder->replays(), 20);
 }
 
 // Samples that share their prompt's keys are those that copy them.
