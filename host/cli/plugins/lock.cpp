@@ -129,7 +129,8 @@ void add_plugins_lock(const Command& plugins) {
   const Command command =
       plugins.subcommand("lock",
                          "Write the checksums of an experiment's plugin files into a file beside "
-                         "it, which --locked holds later commands to; runs no code of theirs");
+                         "it, which --locked holds later commands to; imports a .py file, and "
+                         "runs no code of another");
   const auto arguments = std::make_shared<LockArguments>();
   command.option("EXP", arguments->files, "", "Experiment files and memory files", {required});
   command.flag("--check", arguments->is_check,
