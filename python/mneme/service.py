@@ -10,9 +10,9 @@ import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
-from typing import IO, Any, Optional, Union
+from typing import IO, Any, NoReturn, Optional, Union
 
-from .errors import FormatError, UsageError, program_error
+from .errors import UsageError, program_error
 from .launch import _ends_with_parent, _message, check_version, environment, program
 
 Text = Union[str, Sequence[int]]  #: a text, or its ids
@@ -157,17 +157,22 @@ class Service:
         try:
             self._child.stdin.write(line[0])
             self._child.stdin.flush()
-            answers = [self._child.stdout.readline() for _ in range(line[1])]
+            answers: list[dict[str, Any]] = []
+            while len(answers) < line[1]:
+                answer = self._child.stdout.readline()
+                if not answer.endswith(b"\n"):
+                    self._raise_end()
+                answers.append(json.loads(answer))
+                if answers[-1].pop("id", None) is None:
+                    break  # the line is no JSON: no request of it is answered
         except BrokenPipeError:
             self._raise_end()
         except BaseException:
             self.close()  # answers that nobody waits for would be those of later requests
             raise
-        if not answers[-1].endswith(b"\n"):
-            self._raise_end()
-        return [_without_id(answer) for answer in answers]
+        return answers
 
-    def _raise_end(self) -> None:
+    def _raise_end(self) -> NoReturn:
         status = self._child.wait()
         self._reader.join(_SECONDS)
         self.close()
@@ -198,7 +203,7 @@ def _lines(requests: Iterable[Mapping[str, Any]]) -> Iterable[tuple[bytes, int]]
     parts: list[bytes] = []
     size = 0
     for number, request in enumerate(requests):
-        part = json.dumps({"id": number, **request}).encode()
+        part = json.dumps({**request, "id": number}).encode()
         if parts and (len(parts) == _REQUESTS or size + len(part) > _BYTES):
             yield b"[" + b",".join(parts) + b"]\n", len(parts)
             parts, size = [], 0
@@ -206,14 +211,6 @@ def _lines(requests: Iterable[Mapping[str, Any]]) -> Iterable[tuple[bytes, int]]
         size += len(part)
     if parts:
         yield b"[" + b",".join(parts) + b"]\n", len(parts)
-
-
-def _without_id(line: bytes) -> dict[str, Any]:
-    answer = json.loads(line)
-    if not isinstance(answer, dict):
-        raise FormatError(f"mneme serve: an answer that is no object: {line[:200]!r}")
-    answer.pop("id", None)
-    return answer
 
 
 def _read_messages(stderr: IO[bytes], lines: collections.deque[str]) -> None:

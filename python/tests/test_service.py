@@ -84,6 +84,14 @@ def test_errors_are_those_of_the_request(run: mneme.Run) -> None:
         run.generate("one", tokens=1, gredy=True)
 
 
+@pytest.mark.parametrize("text", ["one \ud800", "two"])
+def test_a_line_that_is_no_json_has_one_answer(run: mneme.Run, text: str) -> None:
+    keys = {"temperature": float("nan")} if text == "two" else {}
+    with pytest.raises(mneme.UsageError, match="no JSON"):
+        run.service.score(["one", text], **keys)
+    assert run.score(["one", "two"])[1].tokens == 2
+
+
 def test_a_program_that_ended_says_why(run: mneme.Run, tmp_path: Path) -> None:
     with pytest.raises(mneme.UsageError, match="nothing"):
         mneme.Service(tmp_path / "nothing").describe()
