@@ -13,7 +13,7 @@ from os import PathLike, fspath
 from typing import IO, Any, NoReturn, Optional, Union
 
 from .errors import UsageError, program_error
-from .launch import _ends_with_parent, _message, check_version, environment, program
+from .launch import _message, check_version, environment, program
 
 Text = Union[str, Sequence[int]]  #: a text, or its ids
 
@@ -80,7 +80,6 @@ class Service:
             stderr=subprocess.PIPE,
             env={**environment(), "NO_COLOR": "1"},
             process_group=0,
-            preexec_fn=_ends_with_parent(),
         )
         assert self._child.stderr is not None
         self._messages: collections.deque[str] = collections.deque(maxlen=200)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -104,6 +106,17 @@ def test_a_program_that_ended_says_why(run: mneme.Run, tmp_path: Path) -> None:
     assert not service.is_open
     with pytest.raises(mneme.UsageError, match="closed"):
         service.describe()
+
+
+def test_outlives_the_thread_that_opened_it(run: mneme.Run) -> None:
+    opened: list[mneme.Service] = []
+    thread = threading.Thread(target=lambda: opened.append(mneme.Service(run)))
+    thread.start()
+    thread.join()
+    time.sleep(0.5)
+    assert opened[0].is_open
+    assert opened[0].score(["one two"])[0].tokens > 0
+    opened[0].close()
 
 
 def test_the_program_ends_with_its_object(run: mneme.Run) -> None:

@@ -125,7 +125,8 @@ void OpenSegment::select(const std::vector<std::int64_t>& lanes) {
   hooks_.select(lanes);
   const at::Tensor index = at::tensor(lanes, at::kLong).to(model_.info_.device);
   const bool shares = !hooks_.has_tiers() && tokens_ > 0 && layers_.front().lanes() == 1 &&
-                      lanes.size() > 1 && reads_pieces(model_.settings_);
+                      layers_.front().shared_rows() == 0 && lanes.size() > 1 &&
+                      reads_pieces(model_.settings_);
   for (OpenLayer& layer : layers_) {
     shares ? layer.share(static_cast<std::int64_t>(lanes.size())) : layer.select(index);
   }

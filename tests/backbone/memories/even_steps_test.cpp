@@ -144,6 +144,14 @@ TEST(EvenSteps, AndOthersReadAPromptThatLanesShare) {
     const at::Tensor last = random_ids(5, 3, 1, 11), expected = copied.open->step(last);
     for (EvenSegment* segment : {&shared, &even})
       EXPECT_LT(largest_difference(segment->open->step(last), expected), 1e-12);
+    // One lane that has rows of its own behind the shared ones, and then several again.
+    for (EvenSegment* segment : {&copied, &shared, &even}) {
+      segment->open->select({2});
+      segment->open->select({0, 0});
+    }
+    const at::Tensor again = random_ids(5, 2, 1, 12), wanted = copied.open->step(again);
+    for (EvenSegment* segment : {&shared, &even})
+      EXPECT_LT(largest_difference(segment->open->step(again), wanted), 1e-12);
   }
 }
 
