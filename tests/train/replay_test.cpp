@@ -276,7 +276,7 @@ TEST(Replay, LeavesAMemoryThatCannotBeRecordedToItsHooks) {
   for (const auto& [fault, line] :
        {std::pair{"counts_hidden", "operation "}, std::pair{"kernel_armed", " differs by "}}) {
     SCOPED_TRACE(fault);
-    const auto experiment = [&](const std::vector<std::string>& with) {
+    const auto experiment = [fault = fault](const std::vector<std::string>& with) {
       config::Experiment out =
           small_experiment(tier("test_flawed", str("fault = \"", fault, "\"")), with);
       out.memory.plugins.emplace_back(MNEME_BINARY_DIR "/tests/flawed_plugins");

@@ -152,7 +152,7 @@ class Uses(Trainings):
         recorded = json.loads((self.folder / "run/run.json").read_text(encoding="utf-8"))["plugins"][0]["python"]
         self.assertEqual(recorded["tables"], "1.5")
         self.assertLessEqual({"python", "torch", "mneme"}, recorded.keys())
-        self.assertIn("tables 1.5", self.run_program("plugins", "describe", "./mine.py"))
+        self.assertIn("tables 1.5", " ".join(self.run_program("plugins", "describe", "./mine.py").split()))
         install("2.5")
         resume = (os.environ["MNEME_PROGRAM"], "train", "--resume", "run", "--checkpoint", "4", "--quiet")
         for words in ((*resume, "--locked"), (resume[0], "eval", "run", "--locked"),

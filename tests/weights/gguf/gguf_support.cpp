@@ -77,12 +77,9 @@ void add_byte_tokenizer(GgufBuilder& file) {
   constexpr std::int32_t kNormal = 1, kControl = 3;
   file.text("tokenizer.ggml.model", "gpt2");
   file.text("tokenizer.ggml.pre", "smollm");
-  file.texts("tokenizer.ggml.tokens", {"<|begin|>", "<|end|>", "a", "b", "c", "\xC4\xA0", "ab",
-                                       "\xC4\xA0"
-                                       "a",
-                                       "\xC4\xA0"
-                                       "ab",
-                                       "1"});
+  const std::string space = "\xC4\xA0";
+  file.texts("tokenizer.ggml.tokens",
+             {"<|begin|>", "<|end|>", "a", "b", "c", space, "ab", space + "a", space + "ab", "1"});
   std::vector<std::int32_t> kinds(10, kNormal);
   kinds[0] = kinds[1] = kControl;
   file.numbers("tokenizer.ggml.token_type", kGgufI32, kinds);
