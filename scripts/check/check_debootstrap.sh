@@ -111,6 +111,7 @@ make_root() {
     fail "debootstrap failed (the end of its log is above)"
   }
   rm -f "$target.log"
+  chmod 755 "$target"  # mktemp's are root's alone, and an ordinary user runs inside
   touch "$made"
 }
 
