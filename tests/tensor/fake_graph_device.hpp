@@ -16,6 +16,7 @@ namespace mneme::test {
 struct FakeGraphs {
   int captures = 0, launches = 0, ended = 0;
   bool has_no_memory = false;     // a capture fails
+  bool is_left_open = false;      // a capture that fails has no end
   bool launches_nothing = false;  // results stay those of the capture
 };
 
@@ -52,6 +53,7 @@ class FakeGraphDevice final : public tensor::GraphDevice {
     if (all_.has_no_memory) throw std::runtime_error("out of memory\nand more about it");
     return std::make_unique<FakeGraph>(all_, work);
   }
+  [[nodiscard]] bool can_capture() const override { return !all_.is_left_open; }
 
  private:
   FakeGraphs& all_;

@@ -254,18 +254,39 @@ TEST(Recorder, RunsOneByOneWhatIsNoGraph) {
                                                 "that it can be captured: a draw(")));
 }
 
-TEST(Recorder, RunsOneByOneWhereACaptureFails) {
+// A key goes on without a graph; the others have theirs, unless the device captures no more.
+TEST(Recorder, RunsOneByOneTheKeyWhoseCaptureFails) {
+  for (const bool is_left_open : {false, true}) {
+    test::WithFakeGraphs graphs;
+    Recorder recorder(kNames, 0);
+    Work work;
+    graphs.all.is_left_open = is_left_open;
+    for (const char* const key : {"one", "one", "two", "one"}) {
+      work.key = key;
+      graphs.all.has_no_memory = work.key == "one";
+      for (std::int64_t i = 0; i < 5; ++i)
+        EXPECT_TRUE(at::equal(work.step(recorder, i), expected(3.0, i)));
+      if (work.key == "one") recorder.forget();  // and records it again, without a graph
+    }
+    EXPECT_EQ(graphs.all.captures, is_left_open ? 1 : 2);
+    EXPECT_EQ(recorder.launches(), is_left_open ? 0 : 1);
+    const std::string more = is_left_open ? "; no other graph is made" : "";
+    EXPECT_THAT(work.lines, ElementsAre(testing::EndsWith("of the device: out of memory" + more)));
+  }
+}
+
+// One line where the reason is the same.
+TEST(Recorder, SaysOnceWhyCapturesFail) {
   test::WithFakeGraphs graphs;
   graphs.all.has_no_memory = true;
   Recorder recorder(kNames, 0);
   Work work;
   for (const char* const key : {"one", "two"}) {
     work.key = key;
-    for (std::int64_t i = 0; i < 5; ++i)
-      EXPECT_TRUE(at::equal(work.step(recorder, i), expected(3.0, i)));
+    for (std::int64_t i = 0; i < 5; ++i) work.step(recorder, i);
   }
   EXPECT_EQ(work.runs, 6);
-  EXPECT_EQ(graphs.all.captures, 1);
+  EXPECT_EQ(graphs.all.captures, 2);
   EXPECT_THAT(work.lines, ElementsAre(testing::EndsWith("of the device: out of memory")));
 }
 

@@ -174,11 +174,13 @@ class CudaGraphDevice final : public GraphDevice {
       const std::exception_ptr failure = std::current_exception();
       const bool has_ended = graph->has_ended();
       graph.reset();
+      can_capture_ = has_ended;
       give_back(has_ended, *pool);
       std::rethrow_exception(failure);
     }
     return graph;
   }
+  [[nodiscard]] bool can_capture() const override { return can_capture_; }
 
  private:
   static constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
@@ -224,6 +226,7 @@ class CudaGraphDevice final : public GraphDevice {
   c10::Device device_;
   c10::Stream stream_;
   std::weak_ptr<const CudaGraphFunctions::Pool> pool_;
+  bool can_capture_ = true;  // no capture is left without an end
 };
 
 thread_local WithGraphDevices::Maker for_cpu;

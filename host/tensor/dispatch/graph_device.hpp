@@ -35,6 +35,8 @@ class GraphDevice {
   // back.
   [[nodiscard]] virtual std::unique_ptr<DeviceGraph> capture(
       const std::function<std::vector<at::Tensor>()>& work) = 0;
+  // False after a failure that leaves the device unable to capture anything else.
+  [[nodiscard]] virtual bool can_capture() const { return true; }
 };
 
 // On CUDA, by LibTorch's CUDA graphs; those that there are at a time share a pool of memory. Null

@@ -149,7 +149,8 @@ RecordedResults Recorder::check(Entry& entry, const RecordedWork& work) {
   }
   if (entry.graph && !entry.is_launched && !numbers.empty()) {
     entry.graph.reset();
-    say_one_by_one("the first launch of a graph gave other numbers than the code: " + reason);
+    leave_one_by_one(work.key,
+                     "the first launch of a graph gave other numbers than the code: " + reason);
     return results;
   }
   const bool was_used = entry.is_checked;
@@ -171,26 +172,33 @@ RecordedResults Recorder::replay(const Entry& entry, const RecordedWork& work) c
 }
 
 void Recorder::capture(Entry& entry, const RecordedWork& work) {
-  if (!graphs_) return;
+  if (!graphs_ || one_by_one_.contains(work.key)) return;
   TraceParts parts = divide(entry.trace->writer(), graphs_->type());
-  if (!parts.refusal.empty()) return say_one_by_one(parts.refusal);
+  if (!parts.refusal.empty()) return leave_one_by_one(work.key, parts.refusal);
   try {
     entry.graph = std::make_unique<TraceGraph>(*entry.trace, std::move(parts), *graphs_,
                                                work.inputs, work.position - entry.position);
   } catch (const c10::Error& error) {
-    graphs_.reset();
-    say_one_by_one(error.what_without_backtrace());
+    leave_one_by_one(work.key, error.what_without_backtrace());
   } catch (const std::exception& error) {
-    graphs_.reset();
-    say_one_by_one(error.what());
+    leave_one_by_one(work.key, error.what());
   }
 }
 
+void Recorder::leave_one_by_one(const std::string& key, std::string reason) {
+  one_by_one_.insert(key);
+  reason = reason.substr(0, reason.find('\n'));
+  if (!graphs_->can_capture()) {
+    graphs_.reset();
+    reason += "; no other graph is made";
+  }
+  say_one_by_one(reason);
+}
+
 void Recorder::say_one_by_one(const std::string& reason) {
-  if (std::exchange(has_said_, true)) return;
+  if (!said_.insert(reason).second) return;
   log_info(names_.key, ": the operations of a ", names_.work,
-           " are run again one by one, without a graph of the device: ",
-           reason.substr(0, reason.find('\n')));
+           " are run again one by one, without a graph of the device: ", reason);
 }
 
 void Recorder::refuse(Entry& entry, const std::string& reason) {

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,8 +53,8 @@ struct RecorderNames {
 // first, when no replayed result has been used yet. Later they are an error.
 //
 // Where the device has graphs (new_graph_device) a recording becomes one after its first replay, and
-// the graph's first launch is made beside the code too. A recording that is no graph, because of an
-// operation or for want of memory, is run again call by call, which the log says.
+// the graph's first launch is made beside the code too. A key whose recording is no graph, because of
+// an operation or for want of memory, is run again call by call from then on, which the log says.
 class Recorder {
  public:
   static constexpr std::size_t kMost = 8;  // recordings; the one not used for longest goes first
@@ -96,17 +97,20 @@ class Recorder {
   // Forgets what has not been used for longest.
   void make_room();
 
-  void say_one_by_one(const std::string& reason);  // once
+  // Work of this key is no graph from now on; a line in the log for each reason.
+  void leave_one_by_one(const std::string& key, std::string reason);
+  void say_one_by_one(const std::string& reason);
 
   RecorderNames names_;
   std::int64_t check_every_;
   std::map<std::string, Entry> entries_;
   std::unique_ptr<GraphDevice> graphs_;
+  std::set<std::string> one_by_one_;  // keys
+  std::set<std::string> said_;        // reasons
   std::int64_t done_ = 0, replays_ = 0, launches_ = 0;
   int refused_ = 0;   // keys
   int new_keys_ = 0;  // since a key was seen a second time
   bool is_off_ = false;
-  bool has_said_ = false;  // that there is no graph
 };
 
 }  // namespace mneme::tensor
