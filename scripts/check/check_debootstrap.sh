@@ -188,7 +188,7 @@ run_as_user() {
     id=$(chroot "$target" id -u researcher)
   }
   inside "$(dirname "$wheel"):/srv/wheel" "$wheels:/srv/wheels" "$root/scripts:/srv/scripts" -- \
-    env -i PATH=/usr/local/bin:/usr/bin:/bin HOME=/home/researcher LANG=C.UTF-8 TERM=dumb OMP_NUM_THREADS="${OMP_NUM_THREADS:-}" \
+    env -i PATH=/usr/local/bin:/usr/bin:/bin HOME=/home/researcher LANG=C.UTF-8 TERM=dumb ${OMP_NUM_THREADS:+OMP_NUM_THREADS="$OMP_NUM_THREADS"} \
     bash -c 'cd && exec "$@"' inner "${command[@]}"
 }
 
