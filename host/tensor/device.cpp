@@ -61,7 +61,17 @@ void open_cuda_library() {
   }
 }
 
-c10::Device open_cuda(const std::string& name) {
+[[noreturn]] void throw_no_such_device(c10::Device device, std::int64_t visible) {
+  throw_device({.where = str("device ", device.str()),
+                .failed = "there is no such device",
+                .expected = visible == 1 ? "cuda:0, the only one that is visible"
+                                         : str("one of the ", visible,
+                                               " that are visible, cuda:0 .. cuda:", visible - 1),
+                .got = device.str(),
+                .hint = "see nvidia-smi and CUDA_VISIBLE_DEVICES"});
+}
+
+void open_cuda(c10::Device device) {
   open_cuda_library();
   const std::int64_t visible = count_cuda_devices();
   if (visible < 1 || !at::globalContext().hasCUDA()) {
@@ -72,16 +82,8 @@ c10::Device open_cuda(const std::string& name) {
          .got = "none",
          .hint = "check nvidia-smi, or use --device cpu"});
   }
-  const std::int64_t index = name == "cuda" ? 0 : std::stoll(name.substr(5));
-  if (index >= visible) {
-    throw_device({.where = str("device ", name),
-                  .failed = "there is no such device",
-                  .expected = visible == 1 ? "cuda:0" : str("cuda:0 .. cuda:", visible - 1),
-                  .got = name,
-                  .hint = "see nvidia-smi for the devices"});
-  }
+  if (device.index() >= visible) throw_no_such_device(device, visible);
   at::globalContext().lazyInitDevice(c10::kCUDA);
-  return {c10::kCUDA, static_cast<c10::DeviceIndex>(index)};
 }
 
 // The driver knows what LibTorch's CPU libraries cannot tell.
@@ -121,8 +123,17 @@ bool is_cuda_name(std::string_view name) {
 }
 
 c10::Device open_device(const std::string& name) {
+  const c10::Device device = named_device(name);
+  if (device.is_cuda()) open_cuda(device);
+  return device;
+}
+
+c10::Device named_device(const std::string& name) {
   if (name == "cpu") return c10::kCPU;
-  if (is_cuda_name(name)) return open_cuda(name);
+  if (is_cuda_name(name)) {
+    const int index = name == "cuda" ? 0 : std::stoi(name.substr(5));
+    return {c10::kCUDA, static_cast<c10::DeviceIndex>(index)};
+  }
   throw_usage({.where = "device",
                .failed = "unknown device",
                .expected = "\"cpu\", \"cuda\" or \"cuda:N\"",
@@ -131,6 +142,18 @@ c10::Device open_device(const std::string& name) {
 
 std::int64_t count_cuda_devices() {
   return static_cast<std::int64_t>(at::detail::getCUDAHooks().getNumGPUs());
+}
+
+void check_driver_has(c10::Device device) { check_driver_has(device, &of_driver); }
+
+void check_driver_has(c10::Device device, const DriverLookUp& driver) {
+  const auto init = reinterpret_cast<int (*)(unsigned)>(driver("cuInit"));
+  const auto count = reinterpret_cast<int (*)(int*)>(driver("cuDeviceGetCount"));
+  int visible = 0;
+  const bool is_known =
+      init != nullptr && init(0) == 0 && count != nullptr && count(&visible) == 0 && visible > 0;
+  if (is_known && device.is_cuda() && device.index() >= visible)
+    throw_no_such_device(device, visible);
 }
 
 std::int64_t compute_capability(c10::Device device) {

@@ -20,6 +20,8 @@ namespace mneme::tensor {
 [[nodiscard]] c10::Device open_device(const std::string& name);
 // "cuda", or "cuda:N" with a number of one or two digits.
 [[nodiscard]] bool is_cuda_name(std::string_view name);
+// The same device without opening it. Errors: Error (kUsage) for another name.
+[[nodiscard]] c10::Device named_device(const std::string& name);
 
 // CUDA devices that are visible; 0 before the first one was opened.
 [[nodiscard]] std::int64_t count_cuda_devices();
@@ -31,6 +33,9 @@ using DriverLookUp = std::function<void*(const char* function)>;
 // the driver does not say it. The device need not be open.
 [[nodiscard]] std::int64_t compute_capability(c10::Device device);
 [[nodiscard]] std::int64_t compute_capability(c10::Device device, const DriverLookUp& driver);
+// Error (kDevice) with the number of CUDA devices where the driver sees some, but not this one.
+void check_driver_has(c10::Device device);
+void check_driver_has(c10::Device device, const DriverLookUp& driver);
 // The first with products of bf16.
 inline constexpr std::int64_t kBf16Capability = 80;
 

@@ -198,11 +198,11 @@ std::unique_ptr<memory::Stack> outline_memory(const config::Experiment& experime
                                          backbone::backbone_info(experiment.model, setup), loader);
 }
 
-TrainingPlan plan_training(const config::Experiment& experiment, bool is_cuda) {
+TrainingPlan plan_training(const config::Experiment& experiment, c10::Device device) {
   TrainingPlan plan;
-  plan.experiment = run::with_chosen_precision(experiment, is_cuda ? c10::kCUDA : c10::kCPU);
+  plan.experiment = run::with_chosen_precision(experiment, device);
   const auto stream = open_data(plan.experiment, plan);
-  outline_model(plan.experiment, is_cuda, plan);
+  outline_model(plan.experiment, device.is_cuda(), plan);
   plan_steps(plan.experiment.train, stream.get(), plan);
   count_operations(plan);
   return plan;

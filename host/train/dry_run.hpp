@@ -2,6 +2,8 @@
 // experiment file's errors and defaults (experiment_check.cpp). Nothing is written.
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -65,10 +67,10 @@ struct TrainingPlan {
 // Checks the experiment as a training would: data (when data.train is there), plugins, model,
 // groups of parameters. Without the data the vocabulary must be known: data.vocabulary_size, a
 // saved vocabulary, bytes, or a generated task. Errors as Trainer gives them; Error (kUsage) when
-// the vocabulary is not known. `is_cuda`: the estimate and train.precision = "auto" are those of a
-// GPU.
+// the vocabulary is not known. The estimate and train.precision = "auto" are those of the device,
+// which need not be open.
 [[nodiscard]] TrainingPlan plan_training(const config::Experiment& experiment,
-                                         bool is_cuda = false);
+                                         c10::Device device = c10::kCPU);
 [[nodiscard]] Json to_json(const TrainingPlan& plan);
 
 // --- Checking an experiment file and filling in every default ---

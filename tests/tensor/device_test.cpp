@@ -50,6 +50,29 @@ TEST(Device, HasACapabilityBeforeItIsOpen) {
   EXPECT_EQ(tensor::compute_capability(c10::kCUDA, absent), 0);
 }
 
+int two_gpus(int* count) {
+  *count = 2;
+  return is_begun ? 0 : 3;
+}
+
+TEST(Device, HasAnIndexThatTheDriverKnows) {
+  is_begun = false;
+  const tensor::DriverLookUp driver = [](const char* function) {
+    return std::string(function) == "cuInit" ? reinterpret_cast<void*>(&begin_driver)
+                                             : reinterpret_cast<void*>(&two_gpus);
+  };
+  const auto error = [](const char* name, const tensor::DriverLookUp& look_up) {
+    return test::error_of([&] { tensor::check_driver_has(tensor::named_device(name), look_up); });
+  };
+  for (const char* name : {"cpu", "cuda", "cuda:0", "cuda:1"})
+    EXPECT_EQ(error(name, driver), "no error") << name;
+  EXPECT_THAT(error("cuda:2", driver),
+              testing::AllOf(StartsWith("4: device cuda:2: there is no such device"),
+                             HasSubstr("one of the 2 that are visible, cuda:0 .. cuda:1")));
+  EXPECT_EQ(error("cuda:2", [](const char*) -> void* { return nullptr; }), "no error");
+  EXPECT_EQ(tensor::named_device("cuda:1"), c10::Device(c10::kCUDA, 1));
+}
+
 TEST(Device, RefusesUnknownNames) {
   for (const char* name : {"", "gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1000", "CPU"}) {
     EXPECT_THAT(test::error_of([&] { static_cast<void>(tensor::open_device(name)); }),

@@ -43,7 +43,8 @@ TEST(DryRun, CountsTheParametersOfWikiText103Base) {
 }
 
 TEST(DryRun, EstimatesForAGpu) {
-  const TrainingPlan plan = plan_training(small_experiment("", {"train.precision=auto"}), true);
+  const TrainingPlan plan =
+      plan_training(small_experiment("", {"train.precision=auto"}), c10::kCUDA);
   EXPECT_EQ(plan.experiment.train.precision, config::Precision::kBf16);
   EXPECT_TRUE(plan.estimate.is_cuda);
 }

@@ -91,11 +91,11 @@ Finding check_usable(const std::filesystem::path& executable) {
   return usable;
 }
 
-// What a training can reach on the first GPU, measured.
-Finding check_speed() {
-  Finding out{.subject = "speed of cuda:0"};
+// What a training can reach on a GPU, measured.
+Finding check_speed(const std::string& name) {
+  Finding out{.subject = str("speed of ", name)};
   try {
-    const c10::Device device = tensor::open_device("cuda:0");
+    const c10::Device device = tensor::open_device(name);
     const double low = tensor::product_rate(device, config::Precision::kBf16);
     const double single = tensor::product_rate(device, config::Precision::kF32);
     const double copied = tensor::copy_rate(device);
@@ -166,7 +166,8 @@ std::vector<Finding> check_cuda(const std::filesystem::path& executable) {
   std::vector<Finding> out = check_driver(look_up, runtime_version());
   out.push_back(check_usable(executable));
   if (out.back().state == DriverState::kOk) {
-    out.push_back(check_speed());
+    for (std::int64_t i = 0; i < tensor::count_cuda_devices(); ++i)
+      out.push_back(check_speed(str("cuda:", i)));
     out.push_back(check_cuda_sources());
   }
   return out;

@@ -274,9 +274,10 @@ std::string look_at_device(const MachineArguments& machine, train::TrainingPlan&
 }
 
 int dry_run(const TrainArguments& arguments, const Streams& streams) {
-  const bool is_cuda = tensor::is_cuda_name(arguments.machine.device);
+  const c10::Device device = tensor::named_device(arguments.machine.device);
+  if (device.is_cuda()) tensor::check_driver_has(device);
   train::TrainingPlan plan =
-      read_input([&] { return train::plan_training(read_experiment(arguments), is_cuda); });
+      read_input([&] { return train::plan_training(read_experiment(arguments), device); });
   const std::string absence = look_at_device(arguments.machine, plan);
   if (!arguments.json.is_stdout()) {
     streams.out << fit_lines(plan_text(plan, arguments.experiment.string()) + absence,
