@@ -215,6 +215,10 @@ run::EvaluationExtents extents_of(const GenerateArguments& arguments,
   extents.tokens = std::max<std::int64_t>(1, fed / arguments.samples);
   if (prompt && arguments.state.empty()) {
     extents.text = *prompt + arguments.tokens.value_or(kReleasedTokens);
+    // A text may have fewer tokens than bytes: none of it counts, so that the bound stays a lower one.
+    extents.generated = {.segment = options.segment,
+                         .prompt = arguments.prompt_ids ? *prompt : 1,
+                         .drawn = extents.text - *prompt};
   }
   return extents;
 }

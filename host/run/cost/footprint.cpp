@@ -62,9 +62,8 @@ struct ScoreTensors {
 };
 
 // On CUDA for a device with products of bf16.
-ScoreTensors score_tensors(const config::Experiment& e, const Extents& x, bool is_training,
-                           bool is_cuda) {
-  const bool is_relative = config::is_relative(e.model.position);
+backbone::AttentionPath attention_path(const config::Experiment& e, const Extents& x,
+                                       bool is_training, bool is_cuda) {
   const backbone::AttentionFacts facts{
       .device = {is_cuda ? c10::kCUDA : c10::kCPU, tensor::kBf16Capability},
       .compute = x.compute_bytes == 2 ? at::kBFloat16
@@ -73,13 +72,18 @@ ScoreTensors score_tensors(const config::Experiment& e, const Extents& x, bool i
       .head_width = e.model.head_width,
       .has_gradient = is_training,
       .has_dropout = is_training && e.model.attention_dropout > 0.0,
-      .is_relative = is_relative,
+      .is_relative = config::is_relative(e.model.position),
       .has_slopes = e.model.position == config::PositionScheme::kAlibi};
-  switch (backbone::choose_attention(e.model.attention_kernel, facts).path) {
+  return backbone::choose_attention(e.model.attention_kernel, facts).path;
+}
+
+ScoreTensors score_tensors(const config::Experiment& e, const Extents& x, bool is_training,
+                           bool is_cuda) {
+  switch (attention_path(e, x, is_training, is_cuda)) {
     case backbone::AttentionPath::kOperations:
       return {x.score_bytes, true};
     case backbone::AttentionPath::kEfficient:
-      return {is_relative ? x.compute_bytes : 0, false};
+      return {config::is_relative(e.model.position) ? x.compute_bytes : 0, false};
     case backbone::AttentionPath::kHost:
     case backbone::AttentionPath::kFlash:
       return {};
@@ -241,6 +245,25 @@ void add_activations(Footprint& out, const config::Experiment& e, const ModelSiz
        "train.lanes, train.segment or the memory's rows"});
 }
 
+// The most rows of keys and values that the open segments of a generation hold in all lanes.
+FootprintPart open_part(const config::Experiment& e, const Extents& x, const GeneratedTokens& all,
+                        bool is_cuda) {
+  const bool shares =
+      e.memory.tiers.empty() && x.lanes > 1 &&
+      attention_path(e, x, /*is_training=*/false, is_cuda) == backbone::AttentionPath::kHost;
+  const std::int64_t fed = std::max<std::int64_t>(all.prompt - 1, 0);  // the last is drawn behind
+  const std::int64_t prompt = fed % all.segment;
+  const std::int64_t first = std::min(all.drawn, all.segment - prompt);
+  const std::int64_t later = std::min(all.drawn - first, all.segment);
+  const std::int64_t rows =
+      std::max({std::min(fed, all.segment), (shares ? prompt : x.lanes * prompt) + x.lanes * first,
+                x.lanes * later});
+  return {"keys and values of the open segment",
+          2 * rows * x.layers * e.model.key_heads() * e.model.head_width * x.compute_bytes,
+          str(rows, " rows a layer, ", shares ? "a prompt's once" : "of all samples"),
+          "generate.segment, --samples or --tokens"};
+}
+
 // Without the bytes of a fresh state.
 ModelSizes sizes_of(const Runtime& runtime, memory::Phase phase) {
   ModelSizes sizes{.vocabulary = runtime.model().vocabulary(),
@@ -315,7 +338,7 @@ Footprint training_footprint(const config::Experiment& experiment, std::int64_t 
 
 Footprint evaluation_footprint(const config::Experiment& e, const ModelSizes& sizes,
                                config::Precision precision, std::int64_t lanes, std::int64_t tokens,
-                               bool is_cuda) {
+                               bool is_cuda, const GeneratedTokens& generated) {
   const std::int64_t rows = sizes.context_rows;
   const Extents x = extents_of(e, lanes, tokens, sizes, precision);
   const std::int64_t held = rows * x.lanes * x.layers;
@@ -340,6 +363,7 @@ Footprint evaluation_footprint(const config::Experiment& e, const ModelSizes& si
       softmax_part(logits_of(e, x, 0, eval::LossQueue::most_rows(x.lanes * x.tokens),
                              sizes.vocabulary, is_cuda),
                    "eval.lanes or eval.segment")};
+  if (generated.segment > 0) out.uses.push_back(open_part(e, x, generated, is_cuda));
   if (x.compute_bytes < x.value_bytes) {
     out.uses.push_back(
         {"weights in the products' type", sizes.backbone_parameters * x.compute_bytes,

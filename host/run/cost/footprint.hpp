@@ -41,6 +41,12 @@ struct ModelSizes {
   std::int64_t state_bytes = 0;        // of a fresh state: slots and start rows
 };
 
+// A prompt that is fed in one lane, and tokens that are then drawn in each of several, in open
+// segments of `segment` tokens; 0 = none.
+struct GeneratedTokens {
+  std::int64_t segment = 0, prompt = 0, drawn = 0;
+};
+
 // Bytes of a fresh state of `lanes` lanes, without making it.
 [[nodiscard]] std::int64_t fresh_state_bytes(const memory::Stack& stack, memory::Phase phase,
                                              std::int64_t lanes);
@@ -55,10 +61,12 @@ struct ModelSizes {
                                            const ModelSizes& sizes, bool is_cuda);
 // Peak bytes of an evaluation with the lanes and the segment of [eval]: parameters, the memory's
 // slots and its rows with their keys and values, the tensors of one layer (on CUDA with its
-// attention matrices), and logits.
+// attention matrices), and logits. Of a generation too, whose open segments keep keys and values:
+// those of a prompt once where samples share them (backbone::OpenSegment::select).
 [[nodiscard]] Footprint evaluation_footprint(const config::Experiment& experiment,
                                              const ModelSizes& sizes, config::Precision precision,
-                                             std::int64_t lanes, std::int64_t tokens, bool is_cuda);
+                                             std::int64_t lanes, std::int64_t tokens, bool is_cuda,
+                                             const GeneratedTokens& generated = {});
 [[nodiscard]] Footprint evaluation_footprint(const Runtime& runtime);
 // The same as the first for a runtime that exists.
 [[nodiscard]] Footprint training_footprint(const Runtime& runtime);

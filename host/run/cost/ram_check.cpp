@@ -119,7 +119,8 @@ Footprint outline_evaluation(const config::Experiment& experiment, const Runtime
                                          lanes, evaluation_tokens(eval, *options.dataset, extents));
   const bool is_cuda = options.device.is_cuda();
   return evaluation_footprint(is_cuda ? without_scores(experiment) : experiment, sizes, precision,
-                              lanes, extents.tokens > 0 ? extents.tokens : eval.segment, is_cuda);
+                              lanes, extents.tokens > 0 ? extents.tokens : eval.segment, is_cuda,
+                              extents.generated);
 }
 
 void check_fits(const std::string& where, const Footprint& estimate, const FreeMemory& free) {

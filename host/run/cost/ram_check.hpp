@@ -18,6 +18,7 @@ struct EvaluationExtents {
   std::int64_t lanes = 0;   // 0 = eval.lanes
   std::int64_t tokens = 0;  // of a segment; 0 = eval.segment
   std::int64_t text = 0;    // that a lane sees at most; 0 = as the dataset and eval.steps say
+  GeneratedTokens generated = {};
 };
 
 // Estimates from outlines (device meta: shapes without values). `options` need a dataset and a

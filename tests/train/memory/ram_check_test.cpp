@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "host/base/error.hpp"
 #include "host/memory/abi/groups.hpp"
@@ -170,6 +172,32 @@ TEST(RamCheck, CountsTheLanesOfAGeneration) {
   EXPECT_GT(total(2), total(1));
   EXPECT_EQ(total(2001) - total(1001), 1000 * (total(1002) - total(1001)));
   EXPECT_LT(total(1002) - total(1001), total(2) - total(1));
+}
+
+// What the open segments of a generation add.
+std::int64_t open_bytes(const config::Experiment& experiment, std::int64_t lanes,
+                        const run::GeneratedTokens& generated) {
+  const auto total = [&](const run::GeneratedTokens& tokens) {
+    return run::outline_evaluation(experiment, with_free(experiment, 0),
+                                   {.lanes = lanes, .tokens = 1, .generated = tokens})
+        .total();
+  };
+  return total(generated) - total({});
+}
+
+TEST(RamCheck, CountsAPromptOnceWhereSamplesShareItsKeys) {
+  const std::vector<std::string> f32 = {"eval.precision=f32"};
+  const config::Experiment none = small_experiment("", f32),
+                           memory = small_experiment(infini(), f32);
+  const config::ModelConfig& model = none.model;
+  const std::int64_t row = 2 * model.layers * model.key_heads() * model.head_width * 4;
+  const run::GeneratedTokens generated{.segment = 100, .prompt = 41, .drawn = 30};
+  EXPECT_EQ(open_bytes(none, 1, generated), row * (40 + 30));
+  EXPECT_EQ(open_bytes(none, 8, generated), row * (40 + 8 * 30));
+  EXPECT_EQ(open_bytes(memory, 8, generated), row * 8 * (40 + 30));
+  // A later segment shares nothing; a prompt of whole segments leaves none open.
+  EXPECT_EQ(open_bytes(none, 8, {.segment = 100, .prompt = 81, .drawn = 150}), row * 8 * 100);
+  EXPECT_EQ(open_bytes(none, 2, {.segment = 100, .prompt = 301, .drawn = 5}), row * 100);
 }
 
 // Other errors are reported when the model is made, with the plugins' log lines.
