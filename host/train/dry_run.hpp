@@ -67,8 +67,7 @@ struct TrainingPlan {
 // Checks the experiment as a training would: data (when data.train is there), plugins, model,
 // groups of parameters. Without the data the vocabulary must be known: data.vocabulary_size, a
 // saved vocabulary, bytes, or a generated task. Errors as Trainer gives them; Error (kUsage) when
-// the vocabulary is not known. The estimate and train.precision = "auto" are those of the device,
-// which need not be open.
+// the vocabulary is not known. What depends on the device is estimated for it; it need not be open.
 [[nodiscard]] TrainingPlan plan_training(const config::Experiment& experiment,
                                          c10::Device device = c10::kCPU);
 [[nodiscard]] Json to_json(const TrainingPlan& plan);
