@@ -121,7 +121,7 @@ std::vector<at::Tensor> TokenFeeder::feed_one(const at::Tensor& ids, std::int64_
   const bool is_even = runner_ && marks_.empty() && open_ && open_->can_step_evenly();
   if (!is_even) return after(feed(ids, segment));
   inputs.push_back(sent(ids));
-  if (open_->begin_even_step(segment)) change_steps();
+  if (open_->begin_even_step(segment, even_room_)) change_steps();
   std::vector<at::Tensor> results =
       runner_(kind_, inputs, [&] { return after(open_->even_step(inputs.back()).select(1, 0)); });
   count_step(ids);

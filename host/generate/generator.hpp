@@ -25,7 +25,8 @@ using TypeMarks = std::vector<std::int64_t>;
 
 // A text that was fed to a model, as it is saved: the committed state, and the open segment's
 // tokens, split into the steps in which they were fed. Feeding them in the same steps gives the
-// same bits on the CPU.
+// same bits on the CPU; those of even steps (TokenFeeder::step_evenly) up to rounding, because they
+// are fed again in steps that grow.
 struct FedText {
   memory::NamedState state;       // with the keys and values that blocks keep
   std::vector<at::Tensor> steps;  // i64 [B,n] on the CPU
@@ -112,8 +113,9 @@ class TokenFeeder {
   std::optional<backbone::OpenSegment> open_;
   std::vector<at::Tensor> steps_;
   std::int64_t tokens_ = 0;
-  EvenStepRunner runner_;   // null = no even steps
-  std::uint64_t kind_ = 0;  // of the even steps
+  EvenStepRunner runner_;         // null = no even steps
+  std::uint64_t kind_ = 0;        // of the even steps
+  backbone::EvenRoom even_room_;  // of one open segment after another
   TypeMarks marks_;
   std::vector<std::int64_t> types_;       // of each lane's newest token; empty without marks
   std::vector<std::int64_t> open_types_;  // the same where the open segment begins

@@ -284,6 +284,45 @@ TEST(Generator, LaunchesOfStepsGiveTheBitsOfSteps) {
   EXPECT_GT(graphs.all.launches, 10);
 }
 
+// Segments after the first use its memory for their keys and values, so that one recording serves all.
+TEST(Generator, OneRecordingServesAllSegmentsOfAText) {
+  const tensor::WithSamplingKernels by_definition(kernel::SamplingKernels::by_definition());
+  std::vector<backbone::NamedConfig> models = backbone::small_decoders();  // learned and rotary
+  models.push_back({"relative", backbone::small_config()});
+  for (const backbone::NamedConfig& one : models) {
+    SCOPED_TRACE(one.name);
+    const auto told_by = [&](const EvenStepRunner& runner) {
+      backbone::ModelSetup setup = backbone::small_setup();
+      setup.dtype = at::kFloat;
+      backbone::MemorySession session(one.model, setup, {});
+      Told out;
+      Generator generator(
+          *session.model, session.stack,
+          {.segment = 6,
+           .seed = 5,
+           .run_even_step = [&](std::uint64_t kind, const auto& inputs, const auto& step) {
+             const std::vector<at::Tensor> results = runner(kind, inputs, step);
+             out.results.insert(out.results.end(), results.begin(), results.end());
+             return results;
+           }});
+      generator.prompt(random_prompt(9, 3));
+      generator.multiply(2);  // which share keys in the first segment alone
+      out.texts = next(generator, 60);
+      return out;
+    };
+    const test::WithFakeGraphs graphs;
+    const auto recorder = step_recorder();
+    const Told plain = told_by(run_plainly), recorded = told_by(runner_by(recorder));
+    EXPECT_EQ(recorded.texts, plain.texts);
+    ASSERT_EQ(recorded.results.size(), plain.results.size());
+    for (std::size_t i = 0; i < plain.results.size(); ++i)
+      EXPECT_TRUE(recorded.results[i].equal(plain.results[i])) << "result " << i;
+    EXPECT_EQ(graphs.all.captures, 2);  // with shared keys and without
+    // Each time two steps are written down, one is compared with its replay, and one with a launch.
+    EXPECT_EQ(recorder->launches(), static_cast<std::int64_t>(plain.results.size() / 2) - 2 * 4);
+  }
+}
+
 // Of two texts that take turns, and draw in another way each time.
 TEST(Generator, TextsThatTakeTurnsAtARecorderAreThoseOfPlainSteps) {
   const tensor::WithSamplingKernels by_definition(kernel::SamplingKernels::by_definition());

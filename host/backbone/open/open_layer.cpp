@@ -39,15 +39,22 @@ void OpenLayer::Buffer::append(const at::Tensor& rows, std::int64_t used) {
   data.narrow(2, used, n).copy_(rows);
 }
 
-void OpenLayer::Buffer::make_room(std::int64_t rows, std::int64_t used) {
-  const at::Tensor room = at::zeros({data.size(0), data.size(1), rows, data.size(3)},
-                                    data.options().requires_grad(false));
-  room.narrow(2, 0, used).copy_(data.narrow(2, 0, used));
+bool OpenLayer::Buffer::move_to(at::Tensor& room, std::int64_t rows, std::int64_t used) {
+  const std::vector<std::int64_t> sizes = {data.size(0), data.size(1), rows, data.size(3)};
+  const bool is_new = !room.defined() || room.sizes() != sizes;
+  if (is_new) room = at::empty(sizes, data.options().requires_grad(false));
+  if (!data.is_same(room)) room.narrow(2, 0, used).copy_(data.narrow(2, 0, used));
+  room.narrow(2, used, rows - used).zero_();
   data = room;
+  return is_new;
 }
 
-void OpenLayer::make_room(std::int64_t rows) {
-  for (Buffer* buffer : {&k_, &v_}) buffer->make_room(rows - shared_rows(), rows_ - shared_rows());
+bool OpenLayer::move_to(EvenRows& room, std::int64_t rows) {
+  const std::int64_t own = rows - shared_rows(), used = rows_ - shared_rows();
+  const bool is_other = !room.shared_k.is_same(shared_k_);
+  room.shared_k = shared_k_;
+  const bool has_new_keys = k_.move_to(room.k, own, used);
+  return v_.move_to(room.v, own, used) || has_new_keys || is_other;
 }
 
 void OpenLayer::put(const at::Tensor& row, const at::Tensor& k, const at::Tensor& v) {

@@ -22,6 +22,13 @@ struct TurnedKeys {
   std::function<at::Tensor()> context = nullptr;  // [G,B,rows,d]; called when it is new
 };
 
+// What even steps (OpenSegment) of a layer read: keys and values [G,B,rows,d], and in front of them
+// those that lanes share, as OpenLayer::share made them; undefined = none.
+struct EvenRows {
+  at::Tensor k{}, v{};
+  at::Tensor shared_k{};
+};
+
 // Keys and values of all columns in growing buffers, so that a step copies only its own rows; and
 // the inputs of stage 7 (absorb), collected over the steps.
 class OpenLayer {
@@ -36,10 +43,11 @@ class OpenLayer {
   [[nodiscard]] at::Tensor values() const { return v_.first(context_ + rows_ - shared_rows()); }
   // All columns, [B,K,G,d]: the rows that lanes share, if there are any, and those of each lane.
   [[nodiscard]] std::vector<KeyPiece> columns() const { return in_pieces(keys(), values()); }
-  // Even steps, of a layer without context: room for that many rows, those that are not in use
-  // zeros; the rows of a step, [G,B,1,d], at row [1] i64 of those that are not shared; that it was
-  // appended; and all columns, with those that are free.
-  void make_room(std::int64_t rows);
+  // Even steps, of a layer without context. Moves the rows to a room for that many, those that are
+  // not in use zeros; true where that is other memory than the room was, or other rows are shared.
+  bool move_to(EvenRows& room, std::int64_t rows);
+  // The rows of a step, [G,B,1,d], at row [1] i64 of those that are not shared; that it was appended;
+  // and all columns, with those that are free.
   void put(const at::Tensor& row, const at::Tensor& k, const at::Tensor& v);
   void count_row() { ++rows_; }
   [[nodiscard]] std::vector<KeyPiece> room() const { return in_pieces(k_.data, v_.data); }
@@ -78,7 +86,7 @@ class OpenLayer {
     at::Tensor data;
     // Puts rows [G,B,n,d] behind the first `used` ones.
     void append(const at::Tensor& rows, std::int64_t used);
-    void make_room(std::int64_t rows, std::int64_t used);
+    bool move_to(at::Tensor& room, std::int64_t rows, std::int64_t used);
     [[nodiscard]] at::Tensor first(std::int64_t rows) const { return data.narrow(2, 0, rows); }
   };
   [[nodiscard]] std::vector<KeyPiece> in_pieces(const at::Tensor& k, const at::Tensor& v) const;

@@ -33,7 +33,7 @@ at::Tensor OpenSegment::step(const at::Tensor& ids, const at::Tensor& types) {
   const at::NoGradGuard no_grad;
   const tensor::WithoutRowKernels plain(model_.settings_.is_without_row_kernels());
   const std::int64_t n = ids.size(1);
-  room_ = 0;
+  room_ = nullptr;
   model_.check_segment(tokens_ + n);
   if (tokens_ > 0) hooks_.next_step(n);
   model_.tables_.begin_segment(0.0);
@@ -57,27 +57,32 @@ std::string_view OpenSegment::against_even_steps(const Model& model, bool has_me
   return model.settings_.slopes.empty() ? "" : "ALiBi's scores depend on the place of each step";
 }
 
-bool OpenSegment::begin_even_step(std::int64_t room) {
+bool OpenSegment::begin_even_step(std::int64_t rows, EvenRoom& room) {
   const at::NoGradGuard no_grad;
-  if (!can_step_evenly() || tokens_ == 0 || tokens_ >= room) {
+  if (!can_step_evenly() || tokens_ == 0 || tokens_ >= rows) {
     throw std::logic_error("an even step of a segment that has none");
   }
   model_.check_segment(tokens_ + 1);
   hooks_.next_step(1);
-  const bool is_first = room_ != room;
-  if (is_first) {
-    room_ = room;
-    const at::TensorOptions index =
-        at::TensorOptions().dtype(at::kLong).device(model_.info_.device);
-    place_ = at::full({1}, tokens_, index);
-    columns_ = at::arange(room, index);
-    for (OpenLayer& layer : layers_) layer.make_room(room);
+  bool is_new = false;
+  if (room_ == nullptr) {
+    room_ = &room;
+    room.layers.resize(layers_.size());
+    for (std::size_t i = 0; i < layers_.size(); ++i)
+      is_new = layers_[i].move_to(room.layers[i], rows) || is_new;
+    if (is_new) {
+      const at::TensorOptions index =
+          at::TensorOptions().dtype(at::kLong).device(model_.info_.device);
+      room.place = at::empty({1}, index);
+      room.columns = at::arange(rows, index);
+    }
+    room.place.fill_(tokens_);
   } else {
-    place_.add_(1);
+    room.place.add_(1);
   }
   for (OpenLayer& layer : layers_) layer.count_row();
   ++tokens_;
-  return is_first;
+  return is_new;
 }
 
 at::Tensor OpenSegment::even_step(const at::Tensor& ids) {
@@ -86,18 +91,19 @@ at::Tensor OpenSegment::even_step(const at::Tensor& ids) {
   model_.tables_.begin_segment(0.0);
   SegmentScope scope = model_.scope_of(hooks_);
   scope.past = 1;  // the stages of a first step are over
-  scope.even.room = room_;
-  scope.even.place = place_;
-  const std::int64_t shared = layers_.front().shared_rows();
-  scope.even.row = shared > 0 ? place_ - shared : place_;
-  scope.even.valid = columns_.le(place_).unsqueeze(0).expand({ids.size(0), room_});
+  const at::Tensor &place = room_->place, &columns = room_->columns;
+  const std::int64_t rows = columns.size(0), shared = layers_.front().shared_rows();
+  scope.even.room = rows;
+  scope.even.place = place;
+  scope.even.row = shared > 0 ? place - shared : place;
+  scope.even.valid = columns.le(place).unsqueeze(0).expand({ids.size(0), rows});
   if (model_.settings_.is_relative()) {
-    scope.even.table_rows = (columns_ - place_).add_(room_ - 1).clamp_max_(room_);
+    scope.even.table_rows = (columns - place).add_(rows - 1).clamp_max_(rows);
   }
   if (scope.rotary != nullptr) {
-    scope.even.turn = scope.rotary->at(place_, model_.settings_.compute);
+    scope.even.turn = scope.rotary->at(place, model_.settings_.compute);
   }
-  return model_.pass(model_.embed_at(ids, place_), scope, nullptr, nullptr, &layers_);
+  return model_.pass(model_.embed_at(ids, place), scope, nullptr, nullptr, &layers_);
 }
 
 void OpenSegment::close() {
@@ -130,7 +136,7 @@ void OpenSegment::select(const std::vector<std::int64_t>& lanes) {
   for (OpenLayer& layer : layers_) {
     shares ? layer.share(static_cast<std::int64_t>(lanes.size())) : layer.select(index);
   }
-  room_ = 0;
+  room_ = nullptr;
   const auto pick = [&](std::vector<at::Tensor>& pieces) {
     for (at::Tensor& piece : pieces) piece = piece.index_select(0, index);
   };

@@ -13,6 +13,13 @@
 
 namespace mneme::backbone {
 
+// The memory of even steps (OpenSegment), which the segments of a text use one after another: what
+// was recorded of a step serves all whose room has the same shape.
+struct EvenRoom {
+  std::vector<EvenRows> layers;
+  at::Tensor place, columns;  // of the step, i64 [1]; 0 .. rows - 1
+};
+
 // A segment that grows step by step (generation); gives the numbers of one whole segment when no
 // tier lets a token see a later one (docs/design.md, "Cuts"). Evaluation only, without gradient.
 // After an error the segment cannot be used.
@@ -36,9 +43,9 @@ class OpenSegment {
     return against_even_steps(model_, hooks_.has_tiers()).empty();
   }
   // Before each even step, which may be a recorded one: counts its token, in a segment of at most
-  // `room` tokens that has had a step. True when the step is the first of its kind: what was
-  // recorded before reads memory that is no longer the segment's. Errors as step().
-  bool begin_even_step(std::int64_t room);
+  // `rows` tokens that has had a step, and which has `room`, which outlives it, for itself. True when
+  // the step is the first of its kind: what was recorded before reads other memory. Errors as step().
+  bool begin_even_step(std::int64_t rows, EvenRoom& room);
   // ids i64 [B,1]: the last layer's output, [B,1,D]. The same again when it is called again.
   at::Tensor even_step(const at::Tensor& ids);
 
@@ -54,8 +61,7 @@ class OpenSegment {
   memory::SegmentHooks& hooks_;
   std::vector<OpenLayer> layers_;
   std::int64_t tokens_ = 0;                       // of all steps
-  std::int64_t room_ = 0;                         // of even steps; 0 = the last one was none
-  at::Tensor place_, columns_;                    // of the even step, i64 [1]; 0 .. room - 1
+  EvenRoom* room_ = nullptr;                      // of even steps; null = the last one was none
   std::vector<at::Tensor> ids_, types_;           // by step
   std::vector<at::Tensor> tops_;                  // by step
   std::vector<std::vector<at::Tensor>> outputs_;  // by layer, by step; when a tier wants them

@@ -46,12 +46,24 @@ struct EvenSegment {
     open.emplace(*session.model, *hooks);
   }
   at::Tensor even_step(const at::Tensor& ids) {
-    open->begin_even_step(kRoom);
+    open->begin_even_step(kRoom, room);
     return open->even_step(ids);
+  }
+
+  // Ends the segment, and opens the next one.
+  void go_on(std::int64_t first) {
+    open->close();
+    hooks->commit();
+    memory::SegmentInput input;
+    input.length = first;
+    input.is_open = true;
+    hooks.emplace(session.stack, state, input);
+    open.emplace(*session.model, *hooks);
   }
 
   MemorySession session;
   memory::StackState state;
+  EvenRoom room;
   std::optional<memory::SegmentHooks> hooks;
   std::optional<OpenSegment> open;
 };
@@ -97,7 +109,7 @@ TEST(EvenSteps, DoTheSameAndAreRunAgain) {
       std::vector<tensor::Trace> traces;
       for (std::int64_t i = kFirst; i < kRoom; ++i) {
         const at::Tensor expected = hooks.even_step(token(i));
-        EXPECT_EQ(traced.open->begin_even_step(kRoom), i == kFirst);
+        EXPECT_EQ(traced.open->begin_even_step(kRoom, traced.room), i == kFirst);
         if (i == kFirst) {  // makes what a model keeps
           EXPECT_TRUE(traced.open->even_step(token(i)).equal(expected));
         } else if (traces.size() < 2) {
@@ -112,6 +124,44 @@ TEST(EvenSteps, DoTheSameAndAreRunAgain) {
         }
       }
     }
+  }
+}
+
+// A step that was recorded in one segment is run again in the next ones, whose room it uses.
+TEST(EvenSteps, OfOneSegmentServeTheNext) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor ids = even_ids();
+  const auto token = [&](std::int64_t i) { return ids.narrow(1, i, 1).clone(); };
+  for (const NamedConfig& one : even_models()) {
+    SCOPED_TRACE(one.name);
+    const ModelSetup setup = even_setup(at::kFloat);
+    EvenSegment steps(one.model, setup), traced(one.model, setup);
+    std::vector<tensor::Trace> traces;
+    for (const std::int64_t first : {kFirst, std::int64_t{1}, std::int64_t{5}}) {
+      for (EvenSegment* segment : {&steps, &traced}) {
+        if (!traces.empty()) segment->go_on(first);
+        segment->open->step(ids.narrow(1, 0, first));
+      }
+      for (std::int64_t i = first; i < kRoom; ++i) {
+        const at::Tensor expected = steps.even_step(token(i));
+        EXPECT_EQ(traced.open->begin_even_step(kRoom, traced.room), traces.empty() && i == kFirst);
+        if (traces.size() == 2) {
+          EXPECT_TRUE(traces[1].replay({token(i)}, 0)[0].equal(expected)) << "token " << i;
+          continue;
+        }
+        if (i == first && traces.empty()) {
+          EXPECT_TRUE(
+              traced.open->even_step(token(i)).equal(expected));  // makes what a model keeps
+          continue;
+        }
+        traces.emplace_back();
+        const at::Tensor input = token(i);
+        traces.back().add_input(input);
+        const tensor::TraceScope scope(traces.back());
+        traces.back().add_output(traced.open->even_step(input));
+      }
+    }
+    EXPECT_EQ(tensor::Trace::difference(traces.at(0), traces.at(1)), "");
   }
 }
 
@@ -157,9 +207,9 @@ TEST(EvenSteps, AndOthersReadAPromptThatLanesShare) {
 
 TEST(EvenSteps, AreNotThoseOfASegmentThatIsEmptyOrFull) {
   EvenSegment segment(small_config(), even_setup(at::kFloat));
-  EXPECT_THROW(segment.open->begin_even_step(kRoom), std::logic_error);
+  EXPECT_THROW(segment.open->begin_even_step(kRoom, segment.room), std::logic_error);
   segment.open->step(random_ids(1, kEvenLanes, kFirst, 11));
-  EXPECT_THROW(segment.open->begin_even_step(kFirst), std::logic_error);
+  EXPECT_THROW(segment.open->begin_even_step(kFirst, segment.room), std::logic_error);
   config::ModelConfig alibi = small_config();
   alibi.position = config::PositionScheme::kAlibi;
   EXPECT_FALSE(EvenSegment(alibi, even_setup(at::kFloat)).open->can_step_evenly());
