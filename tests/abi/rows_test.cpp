@@ -151,6 +151,63 @@ TEST(Rows, PartsHaveTheCountsOfTheirLanes) {
   EXPECT_EQ(rows.slice(1, 3).counts, (std::vector<int64_t>{2, 0}));
 }
 
+// n rows of which lane 1 has the first `valid`, on a device.
+BlockPtr partly_valid(int64_t n, int64_t valid, at::Device device) {
+  BlockPtr plain = block(0, n);
+  auto out = std::make_shared<RowsBlock>();
+  out->rows = plain->rows;
+  out->rows.hidden = out->rows.hidden.to(device);
+  if (valid == n) return out;
+  const at::Tensor mask =
+      torch::arange(n).unsqueeze(0).lt(torch::tensor({n, valid}, at::kLong).unsqueeze(1));
+  out->rows.valid = mask.to(device);
+  out->rows.counts = {n, valid};
+  out->rows.valid_on_cpu = mask_of(mask);
+  return out;
+}
+
+std::vector<Rows> popped_parts(at::Device device, bool resets) {
+  std::vector<Rows> out;
+  RowsQueue queue;
+  queue.append(partly_valid(5, 3, device));
+  queue.append(partly_valid(2, 2, device));
+  queue.append(partly_valid(6, 1, device));
+  for (const int64_t n : {2, 6}) out.push_back(queue.pop_oldest(n));
+  queue.append(partly_valid(4, 2, device));
+  if (resets) queue.reset({0, 1}, 1);
+  out.push_back(queue.rows());
+  out.push_back(queue.pop_oldest(7));
+  queue.append(partly_valid(3, 0, device));
+  if (resets) queue.reset({1, 0}, 2);
+  out.push_back(queue.rows());
+  return out;
+}
+
+// The device meta has no values: reading them is an error.
+TEST(Rows, PartsOfPartlyValidRowsAreCountedWithoutTheDevice) {
+  const std::vector<Rows> here = popped_parts(at::kCPU, false),
+                          away = popped_parts(at::kMeta, false);
+  ASSERT_EQ(here.size(), away.size());
+  for (std::size_t i = 0; i < here.size(); ++i) {
+    EXPECT_EQ(away[i].counts, here[i].counts) << i;
+    EXPECT_EQ(away[i].known_valid(), here[i].known_valid()) << i;
+  }
+}
+
+TEST(Rows, TheMaskOfPartlyValidRowsIsKnownOnTheCpu) {
+  for (const bool resets : {false, true}) {
+    for (const Rows& rows : popped_parts(at::kCPU, resets)) {
+      EXPECT_EQ(rows.counts, count_valid(rows.valid));
+      EXPECT_EQ(rows.known_valid(), mask_of(rows.valid));
+    }
+  }
+  RowsQueue queue;
+  queue.append(partly_valid(4, 2, at::kCPU));
+  queue.select({1, 1, 0});
+  const Rows rows = queue.rows();
+  EXPECT_EQ(rows.known_valid(), mask_of(rows.valid));
+}
+
 TEST(RowsQueue, CopySharesBlocksAndDiverges) {
   RowsQueue queue;
   queue.append(block(0, 2));

@@ -22,6 +22,19 @@ using mneme::memory::CallError;
 using mneme::memory::Rows;
 using mneme::memory::RowsKind;
 
+namespace {
+
+using KnownMasks = std::vector<std::pair<at::Tensor, mneme::memory::RowMask>>;
+
+// Empty for a tensor that is none of them.
+mneme::memory::RowMask find_mask(const KnownMasks& masks, const at::Tensor& valid) {
+  const auto found =
+      std::ranges::find_if(masks, [&](const auto& mask) { return mask.first.is_same(valid); });
+  return found == masks.end() ? mneme::memory::RowMask() : found->second;
+}
+
+}  // namespace
+
 mneme_rows mneme_ctx::rows_out(const Rows& rows) {
   mneme_rows out = MNEME_INIT(mneme_rows);
   out.kind = static_cast<std::uint32_t>(rows.kind);
@@ -31,6 +44,8 @@ mneme_rows mneme_ctx::rows_out(const Rows& rows) {
   out.k = handles.borrow(rows.k);
   out.v = handles.borrow(rows.v);
   out.valid = handles.borrow(rows.valid);
+  if (!rows.valid_on_cpu.empty() && find_mask(known_masks, rows.valid).empty())
+    known_masks.emplace_back(rows.valid, rows.valid_on_cpu);
   out.position = handles.borrow(rows.position);
   out.mass = handles.borrow(rows.mass);
   if (!rows.counts.empty()) {
@@ -74,8 +89,8 @@ void check_counts(const Rows& rows) {
 }
 
 // Reads validity, positions, mass and counts of the out.count rows. Errors: CallError.
-void take_attributes(const mneme::memory::HandleTable& handles, const mneme_rows& in,
-                     std::int64_t lanes, Rows& out) {
+void take_attributes(const mneme::memory::HandleTable& handles, const KnownMasks& masks,
+                     const mneme_rows& in, std::int64_t lanes, Rows& out) {
   out.valid = handles.get_optional(in.valid);
   if (out.valid.defined()) {
     check_shape("valid", out.valid, {lanes, out.count});
@@ -99,6 +114,7 @@ void take_attributes(const mneme::memory::HandleTable& handles, const mneme_rows
   } else if (out.valid.defined()) {
     out.counts = mneme::memory::count_valid(out.valid);
   }
+  if (!out.are_told_by_counts()) out.valid_on_cpu = find_mask(masks, out.valid);
 }
 
 }  // namespace
@@ -130,7 +146,7 @@ Rows mneme_ctx::rows_in(const mneme_rows& in) const {
     throw CallError(MNEME_E_SHAPE,
                     str("rows.rows is ", in.rows, ", but the tensor has ", out.count, " rows"));
   }
-  take_attributes(handles, in, lanes, out);
+  take_attributes(handles, known_masks, in, lanes, out);
   return out;
 }
 

@@ -8,6 +8,7 @@
 #include <list>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "host/memory/call/boundary.hpp"
@@ -43,6 +44,7 @@ struct SegmentShared {
   const SegmentInput* input = nullptr;
   mneme_segment segment{};
   at::Tensor valid;                                      // [B,T] bool; undefined = all
+  RowMask valid_on_cpu;                                  // the same; empty = all
   at::Tensor reset_mask;                                 // [B] bool; undefined = none
   std::map<std::int64_t, Projection> token_projections;  // by layer, [B,T,H,d]
   std::map<std::string, Accumulated> losses, metrics;
@@ -56,6 +58,8 @@ struct mneme_ctx {
   mneme::memory::SegmentShared* shared = nullptr;
   mneme::memory::HandleTable handles;
   std::list<std::vector<std::int64_t>> count_arrays;  // storage of mneme_rows.counts
+  // Masks of rows that hooks were given, so that those of the rows that they give back are known.
+  std::vector<std::pair<at::Tensor, mneme::memory::RowMask>> known_masks;
 
   // The current call.
   const mneme::memory::Tier* tier = nullptr;

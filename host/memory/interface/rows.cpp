@@ -69,13 +69,53 @@ void reset_lanes(Rows& rows, const at::Tensor& keep, const std::vector<std::uint
       *t = t->masked_fill(keep.logical_not().view(shape), 0);
     }
   }
+  rows.valid_on_cpu = rows.known_valid();
   const at::Tensor kept =
       rows.valid.defined() ? rows.valid.logical_and(keep) : keep.expand({keep.size(0), rows.count});
   rows.valid = kept.logical_or(keep.logical_not().logical_and(start)).contiguous();
   if (rows.counts.empty()) rows.counts.assign(reset.size(), rows.count);
   for (std::size_t b = 0; b < reset.size(); ++b) {
-    if (reset[b] != 0) rows.counts[b] = fresh;
+    if (reset[b] == 0) continue;
+    rows.counts[b] = fresh;
+    if (rows.valid_on_cpu.empty()) continue;
+    const auto end = rows.valid_on_cpu.begin() + static_cast<std::ptrdiff_t>(b + 1) * rows.count;
+    std::fill(end - rows.count, end - fresh, std::uint8_t{0});
+    std::fill(end - fresh, end, std::uint8_t{1});
   }
+  if (rows.are_told_by_counts()) rows.valid_on_cpu.clear();
+}
+
+// Columns [from, from + n) of a mask with `count` of them.
+RowMask slice_mask(const RowMask& mask, std::int64_t count, std::int64_t from, std::int64_t n) {
+  RowMask out;
+  const auto size = static_cast<std::int64_t>(mask.size());
+  for (std::int64_t begin = from; begin < size; begin += count)
+    out.insert(out.end(), mask.begin() + begin, mask.begin() + begin + n);
+  return out;
+}
+
+std::vector<std::int64_t> count_mask(const RowMask& mask, std::int64_t count) {
+  std::vector<std::int64_t> out;
+  for (auto at = mask.begin(); at != mask.end(); at += count)
+    out.push_back(std::count(at, at + count, std::uint8_t{1}));
+  return out;
+}
+
+// Of all pieces, side by side; empty where one of them is not known.
+RowMask join_masks(const std::vector<Rows>& pieces) {
+  std::vector<RowMask> masks;
+  for (const Rows& piece : pieces) {
+    masks.push_back(piece.known_valid());
+    if (masks.back().empty() && piece.count > 0) return {};
+  }
+  RowMask out;
+  for (std::int64_t b = 0; b < lanes_of(pieces.front()); ++b) {
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      const auto begin = masks[i].begin() + b * pieces[i].count;
+      out.insert(out.end(), begin, begin + pieces[i].count);
+    }
+  }
+  return out;
 }
 
 }  // namespace
@@ -86,9 +126,25 @@ std::vector<std::int64_t> count_valid(const at::Tensor& valid) {
   return {data, data + sums.numel()};
 }
 
+RowMask mask_of(const at::Tensor& valid) {
+  const at::Tensor own = valid.to(at::kCPU, at::kByte).contiguous();
+  const auto* data = own.const_data_ptr<std::uint8_t>();
+  return {data, data + own.numel()};
+}
+
 bool Rows::are_told_by_counts() const {
   if (counts.empty()) return !valid.defined();
   return std::ranges::all_of(counts, [&](std::int64_t n) { return n == 0 || n == count; });
+}
+
+RowMask Rows::known_valid() const {
+  if (!valid_on_cpu.empty() || !are_told_by_counts()) return valid_on_cpu;
+  RowMask out(static_cast<std::size_t>(lanes_of(*this) * count), 1);
+  for (std::size_t b = 0; b < counts.size(); ++b) {
+    const auto begin = out.begin() + static_cast<std::ptrdiff_t>(b) * count;
+    if (counts[b] == 0) std::fill(begin, begin + count, std::uint8_t{0});
+  }
+  return out;
 }
 
 Rows Rows::slice(std::int64_t from, std::int64_t n) const {
@@ -100,7 +156,9 @@ Rows Rows::slice(std::int64_t from, std::int64_t n) const {
     out.*field.tensor = slice_rows(this->*field.tensor, from, n);
   if (!out.valid.defined()) return out;
   if (!are_told_by_counts()) {
-    out.counts = count_valid(out.valid);
+    out.valid_on_cpu = slice_mask(valid_on_cpu, count, from, n);
+    out.counts =
+        out.valid_on_cpu.empty() ? count_valid(out.valid) : count_mask(out.valid_on_cpu, n);
     return out;
   }
   for (const std::int64_t held : counts) out.counts.push_back(held == 0 ? 0 : n);
@@ -153,6 +211,7 @@ Rows concatenate(const std::vector<Rows>& pieces) {
         out.counts[b] += piece.counts.empty() ? piece.count : piece.counts[b];
       }
     }
+    if (!out.are_told_by_counts()) out.valid_on_cpu = join_masks(pieces);
   }
   return out;
 }
@@ -331,6 +390,13 @@ void RowsQueue::select(const std::vector<std::int64_t>& lanes) {
       for (const std::int64_t lane : lanes)
         counts.push_back(block->rows.counts[static_cast<std::size_t>(lane)]);
       rows.counts = std::move(counts);
+    }
+    if (!rows.valid_on_cpu.empty()) {
+      rows.valid_on_cpu.clear();
+      for (const std::int64_t lane : lanes) {
+        const auto begin = block->rows.valid_on_cpu.begin() + lane * rows.count;
+        rows.valid_on_cpu.insert(rows.valid_on_cpu.end(), begin, begin + rows.count);
+      }
     }
     for (const auto& [layer, p] : block->projections) {
       next->projections[layer] = {pick(p.k), pick(p.v), p.weights_version};

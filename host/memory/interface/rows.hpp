@@ -20,6 +20,9 @@ enum class RowsKind : std::uint32_t {
   kKeyValue = 2,  // keys and values before position terms, [B,m,H,d]
 };
 
+// Which rows of each lane are valid, [B * m], lane by lane, as the CPU knows it.
+using RowMask = std::vector<std::uint8_t>;
+
 // m rows of every lane, with their optional attributes.
 struct Rows {
   RowsKind kind = RowsKind::kHidden;
@@ -30,11 +33,14 @@ struct Rows {
   at::Tensor position;               // [B,m] i64; undefined = none
   at::Tensor mass;                   // [B,m] f32; undefined = none
   std::vector<std::int64_t> counts;  // [B] valid rows a lane; empty = m each
+  // The same as `valid`, where counts do not tell it; empty = the device alone knows it.
+  RowMask valid_on_cpu = {};
 
   // Whether the counts say which rows are valid: of each lane all or none.
   [[nodiscard]] bool are_told_by_counts() const;
-  // Rows [from, from + n) as views. Where counts do not tell which rows are valid it waits for the
-  // device.
+  // The valid rows; empty where the device alone knows them.
+  [[nodiscard]] RowMask known_valid() const;
+  // Rows [from, from + n) as views. Waits for the device where that alone knows which are valid.
   [[nodiscard]] Rows slice(std::int64_t from, std::int64_t n) const;
   [[nodiscard]] Rows detached() const;
   // Bytes of the tensors' own elements (not of the storage they may be views of).
@@ -57,6 +63,8 @@ inline constexpr std::array kRowFields = {RowField{"hidden", &Rows::hidden},
 
 // Valid rows of each lane, [B,m] bool -> [B] on the CPU; on CUDA it waits for the device.
 std::vector<std::int64_t> count_valid(const at::Tensor& valid);
+// The mask itself; on CUDA it waits for the device.
+[[nodiscard]] RowMask mask_of(const at::Tensor& valid);
 
 // Concatenates pieces of one kind, oldest first; a single piece is returned as it is, none gives
 // count 0. Pieces that lie one behind the other in memory are not copied.

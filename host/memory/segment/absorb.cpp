@@ -11,6 +11,7 @@ Rows SegmentHooks::Impl::segment_rows(const at::Tensor& x) const {
   rows.hidden = x;
   rows.valid = shared.valid;
   if (rows.valid.defined()) rows.counts = valid_count;
+  if (!rows.are_told_by_counts()) rows.valid_on_cpu = shared.valid_on_cpu;
   return rows;
 }
 

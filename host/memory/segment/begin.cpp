@@ -55,6 +55,9 @@ void SegmentHooks::Impl::make_masks() {
     const at::Tensor counts = torch::tensor(valid_count, at::kLong).unsqueeze(1);
     shared.valid =
         tensor::to_device(torch::arange(input.length, at::kLong).unsqueeze(0).lt(counts), device);
+    for (const std::int64_t n : valid_count) {
+      for (std::int64_t i = 0; i < input.length; ++i) shared.valid_on_cpu.push_back(i < n ? 1 : 0);
+    }
   }
   if (const std::vector<std::uint8_t>& reset = state.counters().reset; any(reset)) {
     // Written where it lies: a tensor of the vector's memory would outlive it in a trace.

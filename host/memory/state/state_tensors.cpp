@@ -67,9 +67,12 @@ std::string rows_text(const Rows& rows) {
   for (const RowField& field : kRowFields) {
     if ((rows.*field.tensor).defined()) out += str(' ', field.name);
   }
-  // Only then, because it waits for a device.
-  if (rows.valid.defined() && !rows.are_told_by_counts())
-    out += ' ' + values_text<std::uint8_t>(rows.valid, at::kByte);
+  // Only then, because it may wait for a device.
+  if (rows.valid.defined() && !rows.are_told_by_counts()) {
+    const RowMask known = rows.known_valid();
+    out += ' ' +
+           (known.empty() ? values_text<std::uint8_t>(rows.valid, at::kByte) : numbers_text(known));
+  }
   return out + '\n';
 }
 

@@ -59,7 +59,10 @@ RowsQueue read_queue(const std::string& name, RowsKind kind, const StateEntry& s
     if (i != next++ || !block->rows.main().defined()) break;
     check_block(name, i, block->rows);
     block->rows.count = block->rows.main().size(1);
-    if (block->rows.valid.defined()) block->rows.counts = count_valid(block->rows.valid);
+    if (const at::Tensor& valid = from.rows.valid; valid.defined()) {
+      block->rows.counts = count_valid(valid);
+      if (!block->rows.are_told_by_counts()) block->rows.valid_on_cpu = mask_of(valid);
+    }
     for (const auto& [layer, projection] : from.projections) {
       if (!weights_version) continue;
       check_projection(projection_name(name, i, layer, "k"), projection.k, *block, backbone);
