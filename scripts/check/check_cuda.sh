@@ -20,6 +20,8 @@ On a machine with a GPU: builds program, plugins and tests with CUDA sources (bu
   ncu         the kernels of a training step of enwik8 and of GPT-2 by time, from NVIDIA's ncu (where it is there)
   resume      a training that goes on from its middle against one that was not interrupted, each memory
   replay      trainings with train.replay = "on" against those with hooks, each memory, to the last digit
+  precision   200 steps of configs/enwik8.toml at 2 layers, in f32 and in bf16, three seeds of each, on the pages of docs/: the losses of
+              a seed differ by less than those of f32 between seeds
   evaluation  what the training on the device gives when it is evaluated there and on the CPU
   validate    what mneme plugins validate checks on a device, with memories that it has to find faults in
   python      memories in Python: functions of fla-core and of Triton train, an interrupt saves, memory that is used up is named
@@ -51,7 +53,7 @@ is_built=no
 is_again=no
 seconds=
 python=python3
-readonly all_steps="kernels device golden attention rivals ncu resume replay evaluation validate python ranks speed sanitizers"
+readonly all_steps="kernels device golden attention rivals ncu resume replay precision evaluation validate python ranks speed sanitizers"
 only=()
 setup_arguments=()
 cmake_arguments=()
@@ -353,6 +355,32 @@ replay() {
   done
   figure="losses equal to the last digit for $equal of ${#memories[@]} memories; $graphs without a line that says what is no graph"
   ((equal == ${#memories[@]}))
+}
+
+# The mean loss of a run's last quarter, in f32 and bf16, over three seeds.
+precision() {
+  local type seed run text=$out/pages steps=200 arguments=(--set model.layers=2)
+  if [[ $device == cpu ]]; then
+    steps=8
+    arguments+=(--set train.lanes=2)
+  fi
+  rm -rf "$text" "$out"/runs/precision-*
+  cat README.md docs/*.md >"$text.txt"
+  build/cuda/bin/mneme data prepare --train "$text.txt" --split 0.9,0.05,0.05 --out "$text" --quiet || return 1
+  for type in f32 bf16; do
+    for seed in 1 2 3; do
+      run=$out/runs/precision-$type-$seed
+      train configs/enwik8.toml "${arguments[@]}" --run "$run" --set data.prepared="$text" --set train.steps="$steps" \
+        --set train.seed="$seed" --set train.precision="$type" --set train.log_every=1 || return 1
+      losses "$run" | awk -F'[:,]' -v type="$type" -v seed="$seed" -v from=$((steps * 3 / 4)) \
+        '$2 > from { sum += $4; n++ } END { print type, seed, sum / n }'
+    done
+  done | tee "$out/precision.txt" || return 1
+  figure=$(awk '$1 == "f32" { f32[$2] = $3; if (!n++ || $3 < least) least = $3; if ($3 > most) most = $3 }
+    $1 == "bf16" { d = $3 - f32[$2]; if (d < 0) d = -d; if (d > far) far = d; m++ }
+    END { if (n != 3 || m != 3) exit 1
+      printf "bf16 differs from f32 by at most %.4f nats, seeds of f32 by %.4f", far, most - least; exit !(far < most - least) }' \
+    "$out/precision.txt")
 }
 
 # The runs of `resume`, evaluated here and on the CPU.
