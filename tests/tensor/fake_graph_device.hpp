@@ -17,6 +17,7 @@ struct FakeGraphs {
   int captures = 0, launches = 0, ended = 0;
   bool has_no_memory = false;     // a capture fails
   bool is_left_open = false;      // a capture that fails has no end
+  bool is_waited_for = false;     // by work that is captured
   bool launches_nothing = false;  // results stay those of the capture
 };
 
@@ -54,6 +55,7 @@ class FakeGraphDevice final : public tensor::GraphDevice {
     return std::make_unique<FakeGraph>(all_, work);
   }
   [[nodiscard]] bool can_capture() const override { return !all_.is_left_open; }
+  [[nodiscard]] bool is_capture_whole() const override { return !all_.is_waited_for; }
 
  private:
   FakeGraphs& all_;

@@ -290,6 +290,43 @@ TEST(Recorder, SaysOnceWhyCapturesFail) {
   EXPECT_THAT(work.lines, ElementsAre(testing::EndsWith("of the device: out of memory")));
 }
 
+// The line names the kernel that waits for the device, or fails, while it is captured.
+TEST(Recorder, NamesWorkThatCannotBeCaptured) {
+  for (const bool fails : {false, true}) {
+    test::WithFakeGraphs graphs;
+    Recorder recorder(kNames, 0);
+    std::vector<std::string> lines;
+    const LogListener listener([&](LogLevel, std::string_view line) {
+      lines.emplace_back(line);
+      return false;
+    });
+    int calls = 0;
+    const auto kernel = [&](const std::vector<at::Tensor>& tensors, std::int64_t) {
+      tensors[1].copy_(tensors[0]);
+      if (++calls != 5) return;  // twice by the code, again, beside it by the code, then captured
+      graphs.all.is_waited_for = !fails;
+      if (fails) throw std::runtime_error("not while a stream is captured\nand more");
+    };
+    for (int i = 0; i < 6; ++i) {
+      const at::Tensor x = torch::full({2}, i, at::kDouble);
+      const auto results = recorder.run({.key = "one",
+                                         .inputs = {x},
+                                         .run =
+                                             [&] {
+                                               const at::Tensor out = torch::empty_like(x);
+                                               run_traced("kernel org.a/b", {x}, {out}, kernel);
+                                               return RecordedResults{{out}, nullptr};
+                                             },
+                                         .name_of = [](std::size_t) { return "a result"; }});
+      EXPECT_TRUE(at::equal(results.tensors.at(0), x)) << i;
+    }
+    const char* const reason =
+        fails ? ": not while a stream is captured" : ": it waits for the device";
+    EXPECT_THAT(lines, ElementsAre(AllOf(HasSubstr("kernel org.a/b("), HasSubstr(reason))));
+    EXPECT_EQ(recorder.launches(), 0);
+  }
+}
+
 TEST(Recorder, FailsWhereALaterLaunchDiffers) {
   test::WithFakeGraphs graphs;
   Recorder recorder(kNames, 6);

@@ -36,6 +36,7 @@ struct CudaGraphFunctions {
   void (*end)(void*) = nullptr;
   void (*replay)(void*) = nullptr;
   Pool (*new_pool)() = nullptr;
+  int (*is_capturing)(void* stream, int* status) = nullptr;  // of CUDA's runtime; may be null
 
   // "" = all were found.
   std::string find() {
@@ -53,6 +54,8 @@ struct CudaGraphFunctions {
     set(end, "_ZN2at4cuda9CUDAGraph11capture_endEv");
     set(replay, "_ZN2at4cuda9CUDAGraph6replayEv");
     set(new_pool, "_ZN2at4cuda17graph_pool_handleEv");
+    is_capturing =
+        reinterpret_cast<decltype(is_capturing)>(dlsym(RTLD_DEFAULT, "cudaStreamIsCapturing"));
     return missing.empty() ? "" : "LibTorch has no CUDA graphs: it lacks " + missing;
   }
 };
@@ -181,6 +184,14 @@ class CudaGraphDevice final : public GraphDevice {
     return graph;
   }
   [[nodiscard]] bool can_capture() const override { return can_capture_; }
+  [[nodiscard]] bool is_capture_whole() const override {
+    constexpr int kInvalidated = 2;  // cudaStreamCaptureStatusInvalidated
+    const c10::impl::VirtualGuardImpl guard(device_.type());
+    int status = 0;
+    return functions_.is_capturing == nullptr ||
+           functions_.is_capturing(guard.getStreamNativeHandle(stream_), &status) != 0 ||
+           status != kInvalidated;
+  }
 
  private:
   static constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);

@@ -35,6 +35,8 @@ class GraphDevice {
   // back.
   [[nodiscard]] virtual std::unique_ptr<DeviceGraph> capture(
       const std::function<std::vector<at::Tensor>()>& work) = 0;
+  // While `work` of capture() runs: false where what it did last has ended the capture.
+  [[nodiscard]] virtual bool is_capture_whole() const { return true; }
   // False after a failure that leaves the device unable to capture anything else.
   [[nodiscard]] virtual bool can_capture() const { return true; }
 };

@@ -1,5 +1,7 @@
 #include "host/tensor/dispatch/trace_graph.hpp"
 
+#include <exception>
+#include <string>
 #include <utility>
 
 #include "host/base/error.hpp"
@@ -64,7 +66,26 @@ TraceGraph::TraceGraph(const Trace& trace, TraceParts parts, GraphDevice& device
   for (const auto& [number, t] : lasting_)
     if (read_ahead.contains(number)) needed_ahead_[number] = t;
   const NumberedTensors start = own_memory(inputs, run_ahead(inputs, ahead), device.type());
+  capturing_ = &device;
   graph_ = device.capture([this, start, ahead] { return run_graph(start, ahead); });
+  capturing_ = nullptr;
+}
+
+// A failure is often seen no sooner than where the capture ends, which does not say what it was.
+void TraceGraph::run_captured(const Trace::Writer::Call& call, NumberedTensors& tensors,
+                              std::int64_t ahead) const {
+  const auto fail = [&](const std::string& reason) {
+    throw_run(call.text, ": ", reason.substr(0, reason.find('\n')));
+  };
+  try {
+    run_again(call, tensors, ahead);
+  } catch (const c10::Error& error) {
+    fail(error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    fail(error.what());
+  }
+  if (!capturing_->is_capture_whole())
+    fail("it waits for the device, or for something else that no graph may hold");
 }
 
 void TraceGraph::run(TracePart part, NumberedTensors& tensors, std::int64_t ahead) const {
@@ -113,7 +134,12 @@ NumberedTensors TraceGraph::own_memory(const std::vector<at::Tensor>& inputs,
 std::vector<at::Tensor> TraceGraph::run_graph(NumberedTensors tensors, std::int64_t ahead) {
   const std::vector<std::vector<std::int64_t>> done = trace_.last_used();
   for (std::size_t c = 0; c < trace_.calls.size(); ++c) {
-    if (parts_.of_call[c] == TracePart::kGraph) run_again(trace_.calls[c], tensors, ahead);
+    if (parts_.of_call[c] == TracePart::kGraph) {
+      if (capturing_ != nullptr)
+        run_captured(trace_.calls[c], tensors, ahead);
+      else
+        run_again(trace_.calls[c], tensors, ahead);
+    }
     for (const std::int64_t number : done[c]) tensors.erase(number);
   }
   std::vector<at::Tensor> rows;

@@ -54,6 +54,9 @@ class TraceGraph {
                                            const NumberedTensors& prepared, at::DeviceType device);
   // Runs the operations of the graph, and gives the memories of results, each in a row.
   [[nodiscard]] std::vector<at::Tensor> run_graph(NumberedTensors tensors, std::int64_t ahead);
+  // While a graph is captured: Error(kRun) with the call that cannot be a part of it.
+  void run_captured(const Trace::Writer::Call& call, NumberedTensors& tensors,
+                    std::int64_t ahead) const;
   [[nodiscard]] bool is_of_graph(std::int64_t output) const;
   [[nodiscard]] std::vector<at::Tensor> results(const NumberedTensors& prepared) const;
 
@@ -65,7 +68,8 @@ class TraceGraph {
   NumberedTensors needed_ahead_;              // of those
   std::vector<at::Tensor> inputs_;            // the graph's; undefined where it reads none
   std::vector<Passed> passed_;
-  std::map<std::int64_t, Held> held_;  // by the number of an output
+  std::map<std::int64_t, Held> held_;       // by the number of an output
+  const GraphDevice* capturing_ = nullptr;  // null = nothing is captured now
   std::unique_ptr<DeviceGraph> graph_;
 };
 
