@@ -1,6 +1,7 @@
 // mneme report DIR...
 #include "host/report/report.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -9,6 +10,8 @@
 #include "host/cli/cli.hpp"
 #include "host/cli/report/compared_arms.hpp"
 #include "host/cli/streams.hpp"
+#include "host/report/harness/pairs.hpp"
+#include "host/report/harness/results.hpp"
 #include "host/report/suite/suite.hpp"
 
 namespace mneme::cli {
@@ -22,6 +25,7 @@ struct ReportArguments {
   std::string format = "text";
   JsonArgument json;
   ComparedArms compared;
+  std::string metric;   // of samples of lm-evaluation-harness; "" = all
   std::string figures;  // format of pictures; "" = none
   bool is_quiet = false;
 };
@@ -66,9 +70,46 @@ int report_suite(const ReportArguments& arguments, report::Format format, const 
   return 0;
 }
 
+// Two folders of lm-evaluation-harness: one table, which is printed.
+int report_harness(const ReportArguments& arguments, report::Format format,
+                   const Streams& streams) {
+  if (arguments.folders.size() != 2 || !arguments.compared.has_pairs) {
+    throw_usage(
+        "report: samples of lm-evaluation-harness are compared by two: expected --pairs and two "
+        "folders, the baseline first");
+  }
+  if (!arguments.compared.baseline.empty() || !arguments.figures.empty() ||
+      !arguments.out.empty()) {
+    throw_usage(
+        "report: samples of lm-evaluation-harness give one table: expected no --baseline, "
+        "--figures or --out; name a --format");
+  }
+  const report::Sheet sheet = read_input([&] {
+    return report::harness_pairs(report::read_harness_results(arguments.folders[0]),
+                                 report::read_harness_results(arguments.folders[1]),
+                                 arguments.metric);
+  });
+  const Json json = report::harness_json(sheet);
+  Outputs outputs;  // files first: a reader of what is printed may end early
+  outputs.add([&] { arguments.json.write(json, streams); });
+  arguments.json.text(streams) << (format == report::Format::kJson
+                                       ? report::json_text(json, 2) + '\n'
+                                       : report::write_sheet(sheet, format, streams.out_width))
+                               << std::flush;
+  outputs.finish();
+  return 0;
+}
+
 int run(const ReportArguments& arguments, const Streams& streams) {
   arguments.json.check();
   const report::Format format = report::parse_format(arguments.format);
+  if (std::ranges::any_of(arguments.folders, report::has_harness_results))
+    return report_harness(arguments, format, streams);
+  if (!arguments.metric.empty()) {
+    throw_usage(
+        "report: --metric is of samples of lm-evaluation-harness: expected --pairs and two "
+        "folders with samples_TASK_DATE.jsonl");
+  }
   if (arguments.folders.size() == 1 && report::is_suite(arguments.folders.front()))
     return report_suite(arguments, format, streams);
   check_output_folder("--out", output_folder(arguments));
@@ -100,9 +141,11 @@ void add_report(const Command& app) {
   const Command command = app.subcommand(
       "report", "Compare runs by their stored losses, as tables and one HTML page with figures");
   const auto arguments = std::make_shared<ReportArguments>();
-  command.option("DIR", arguments->folders, "",
-                 "The folder of a comparison, or run folders; the first arm is the baseline",
-                 {required});
+  command.option(
+      "DIR", arguments->folders, "",
+      "The folder of a comparison, or run folders; the first arm is the baseline. With --pairs "
+      "also two folders with samples of lm-evaluation-harness",
+      {required});
   command.option("--out", arguments->out, "DIR",
                  "Folder for the page, the tables and the figures; default: DIR/report of a "
                  "comparison, report for runs");
@@ -115,11 +158,15 @@ void add_report(const Command& app) {
       {one_of(report::picture_formats())});
   arguments->compared.add(command);
   arguments->json.add(command);
+  command.option("--metric", arguments->metric, "METRIC",
+                 "Of samples of lm-evaluation-harness, in two folders: compare this one alone; "
+                 "default: all that both have",
+                 {not_empty("a metric")});
   command.flag("--quiet", arguments->is_quiet, "Do not say where the page is");
-  command.examples({"mneme report runs/motif",
-                    "mneme report runs/motif --baseline my_memory --pairs",
-                    "mneme report runs/motif --figures pdf",
-                    "mneme report runs/first runs/second --out report --format latex"});
+  command.examples(
+      {"mneme report runs/motif", "mneme report runs/motif --baseline my_memory --pairs",
+       "mneme report runs/motif --figures pdf", "mneme report --pairs results/cache results/sinks",
+       "mneme report runs/first runs/second --out report --format latex"});
   command.runs(arguments, &run);
 }
 
