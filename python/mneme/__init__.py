@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .commands import compare as compare
     from .commands import evaluate as evaluate
     from .commands import generate as generate
+    from .commands import pair_samples as pair_samples
     from .commands import train as train
     from .commands import validate as validate
     from .comparison import Comparison as Comparison
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from .tracking import log_to as log_to
 
 _PLACES = {
-    "commands": ("compare", "evaluate", "generate", "train", "validate"),
+    "commands": ("compare", "evaluate", "generate", "pair_samples", "train", "validate"),
     "comparison": ("Comparison",),
     "errors": (
         "DeviceError",

@@ -21,6 +21,7 @@ from .files import PathLike
 from .outcomes import Generated, Validation
 from .launch import Finished, run_program
 from .run import Run
+from .tables import table_of_rows
 
 Value = Union[str, int, float, Path, bool, None]
 Option = Union[Value, Sequence[Union[str, int, float, Path]]]
@@ -147,6 +148,23 @@ def validate(plugin: PathLike, *, settings: Optional[Settings] = None, progress:
     if info is None or "checks" not in info or finished.status < 0 or finished.status > 128:
         raise program_error(finished.text, finished.status, words)
     return Validation(info)
+
+
+def pair_samples(baseline: Folder, other: Folder, *, metric: Optional[str] = None, progress: bool = True) -> Any:
+    """Compares two models on the tasks of lm-evaluation-harness, from the folders of its `--log_samples --output_path`.
+
+    Returns a table with a row for each task and metric that both have, or for `metric` alone: means, difference, its 95 %
+    interval `low` to `high`, `p`, `p_holm`, `verdict`, ... (docs/report.md). Errors: MnemeError for a folder without samples,
+    ProgramError where those of both differ.
+    """
+    for folder in (Path(baseline), Path(other)):  # of runs the program would write a report
+        if not any(next(folder.glob(form), None) for form in ("samples_*_*.jsonl", "*/samples_*_*.jsonl")):
+            raise MnemeError(f"{folder}: no samples of lm-evaluation-harness: expected samples_TASK_DATE.jsonl")
+    words = ["report", "--pairs", os.fspath(baseline), os.fspath(other), *_words({"metric": metric})]
+    finished, info = _run(words, progress)
+    if finished.status != 0 or info is None:
+        raise program_error(finished.text, finished.status, words)
+    return table_of_rows(info["pairs"])
 
 
 def _written(run: Folder, split: str) -> dict[Path, int]:

@@ -7,6 +7,7 @@ is its command line with the model `mneme` added; in Python, `lm_eval.simple_eva
 
 from __future__ import annotations
 
+import datetime
 import functools
 from collections.abc import Sequence
 from os import PathLike
@@ -151,11 +152,18 @@ class MnemeLM(LM):  # type: ignore[misc]
         return str(text)
 
     def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
-        """The turns as the model's template writes them."""
+        """The turns as the model's template writes them; without a prompt for an answer the last turn stays open.
+
+        Errors: MnemeError where the template refuses the turns, or does not write the last one as it is.
+        """
         from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-        environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
+        # As transformers renders templates.
+        environment = ImmutableSandboxedEnvironment(
+            trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+        )
         environment.globals["raise_exception"] = _raise
+        environment.globals["strftime_now"] = lambda form: datetime.datetime.now().strftime(form)
         text = environment.from_string(self.chat_template(True)).render(
             messages=chat_history,
             add_generation_prompt=add_generation_prompt,
@@ -167,7 +175,9 @@ class MnemeLM(LM):  # type: ignore[misc]
         # The last turn goes on: nothing of the template stands behind it.
         last = chat_history[-1]["content"].strip()
         at = text.rfind(last)
-        return text[: at + len(last)] if at >= 0 else text
+        if at < 0:
+            raise MnemeError("chat_template: it does not write the last turn as it is, so that no answer can begin with it")
+        return text[: at + len(last)]
 
 
 def _without_device(config: Optional[dict[str, Any]]) -> dict[str, Any]:

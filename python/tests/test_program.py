@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -230,3 +231,23 @@ def test_draws_a_bar_in_a_notebook(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     assert drawn[0].startswith("<div>run &lt;r&gt;</div>")
     assert "<progress value='1' max='2'></progress> train 1/2  loss 3.5000" in drawn[-1]
     assert capsys.readouterr().err == ""
+
+
+def test_pairs_samples_of_the_harness(program: Path, tmp_path: Path) -> None:
+    for name, right in (("cache", 0), ("sinks", 1)):
+        (tmp_path / name / "model").mkdir(parents=True)
+        rows = [
+            {"doc_id": i, "filter": "none", "doc_hash": "d", "prompt_hash": "p", "target_hash": "t", "metrics": ["acc"]}
+            for i in range(8)
+        ]
+        lines = "".join(json.dumps({**row, "acc": right}) + "\n" for row in rows)
+        (tmp_path / name / "model" / "samples_task_2026-01-02T00-00-00.000001.jsonl").write_text(lines)
+    table = mneme.pair_samples(tmp_path / "cache", tmp_path / "sinks", metric="acc", progress=False)
+    assert list(table["task"]) == ["task"] and list(table["difference"]) == [1] and list(table["documents"]) == [8]
+    with pytest.raises(mneme.UsageError, match="no task has it in both"):
+        mneme.pair_samples(tmp_path / "cache", tmp_path / "sinks", metric="f1", progress=False)
+
+
+def test_pairs_need_samples(tmp_path: Path) -> None:
+    with pytest.raises(mneme.MnemeError, match="no samples of lm-evaluation-harness"):
+        mneme.pair_samples(tmp_path, tmp_path)
