@@ -172,12 +172,13 @@ class MnemeLM(LM):  # type: ignore[misc]
         )
         if add_generation_prompt or not chat_history:
             return text
-        # The last turn goes on: nothing of the template stands behind it.
-        last = chat_history[-1]["content"].strip()
-        at = text.rfind(last)
+        # The last turn goes on: nothing of the template stands behind it; as in transformers spaces at its end stay where the
+        # template writes them.
+        last = chat_history[-1]["content"].lstrip()
+        at = text.rfind(last.rstrip())
         if at < 0:
             raise MnemeError("chat_template: it does not write the last turn as it is, so that no answer can begin with it")
-        return text[: at + len(last)]
+        return text[: at + len(last if text.startswith(last, at) else last.rstrip())]
 
 
 def _without_device(config: Optional[dict[str, Any]]) -> dict[str, Any]:

@@ -83,7 +83,9 @@ def test_chat_templates() -> None:
     lm = model({}, chat_template=TEMPLATE)
     assert lm.chat_template(False) == "" and lm.chat_template(True) == TEMPLATE and lm.tokenizer_name == "ab"
     assert lm.apply_chat_template(TURNS[:1]) == "<s>user\ntwo</s>\n<s>assistant\n"
-    assert lm.apply_chat_template(TURNS, add_generation_prompt=False) == "<s>user\ntwo</s>\n<s>assistant\none,"
+    assert lm.apply_chat_template(TURNS, add_generation_prompt=False) == "<s>user\ntwo</s>\n<s>assistant\none, "
+    trimmed = model({}, chat_template=TEMPLATE.replace("one.content", "one.content | trim"))
+    assert trimmed.apply_chat_template(TURNS, add_generation_prompt=False) == "<s>user\ntwo</s>\n<s>assistant\none,"
     with pytest.raises(mneme.MnemeError, match='none of the name "tool_use"'):
         lm.chat_template("tool_use")
     with pytest.raises(mneme.MnemeError, match="chat_template: no tools"):
