@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -70,9 +71,14 @@ class ServeAnswers {
   [[nodiscard]] std::vector<Json> score_batch(
       const std::vector<const ServeRequest*>& requests) const;
   [[nodiscard]] Json answer_one(const ServeRequest& request);
+  // Behind the text of the session, which is as it was before where the request fails.
+  [[nodiscard]] Json carry_on(const ServeRequest& request);
+  // Error (kRun) where this is not possible either: the session is empty then.
+  void restore_session(const generate::Generator::Saved& before, const std::exception& cause);
+  [[nodiscard]] Json answer_behind(generate::Generator& text, const ServeRequest& request) const;
   [[nodiscard]] Json score_behind(generate::Generator& text, const ServeRequest& request) const;
   [[nodiscard]] Json generate_behind(generate::Generator& text, const ServeRequest& request) const;
-  [[nodiscard]] Json describe() const;
+  [[nodiscard]] Json describe(const ServeRequest& request) const;
   [[nodiscard]] std::unique_ptr<generate::Generator> new_text() const;
 
   const GenerateArguments& arguments_;

@@ -190,37 +190,49 @@ std::vector<Json> ServeAnswers::answer(const std::vector<ServeRequest>& requests
   return answers;
 }
 
-// A text of a session is taken from what was saved of it where the request fails.
 Json ServeAnswers::answer_one(const ServeRequest& request) {
   throw_if_interrupted();
-  if (request.kind == Kind::kReset) {
-    session_.reset();
-    return {{"id", request.id}};
-  }
-  if (request.kind == Kind::kDescribe)
-    return answer_or_error(request.id, [&] {
-      Json answer = describe();
-      answer["id"] = request.id;
-      return answer;
-    });
-  std::optional<generate::Generator::Saved> before;
-  if (request.carries && session_) before = session_->save();
-  const Json answer = answer_or_error(request.id, [&]() -> Json {
-    std::unique_ptr<generate::Generator> own;
-    if (!request.carries) own = new_text();
-    if (request.carries && !session_) session_ = new_text();
-    generate::Generator& text = own ? *own : *session_;
-    return request.kind == Kind::kScore ? score_behind(text, request)
-                                        : generate_behind(text, request);
-  });
-  if (request.carries && answer.contains("error")) {
-    session_.reset();
-    if (before) {
-      session_ = new_text();
-      session_->restore(*before);
+  return answer_or_error(request.id, [&]() -> Json {
+    if (request.kind == Kind::kDescribe) return describe(request);
+    if (request.kind == Kind::kReset) {
+      session_.reset();
+      return {{"id", request.id}};
     }
+    return request.carries ? carry_on(request) : answer_behind(*new_text(), request);
+  });
+}
+
+Json ServeAnswers::carry_on(const ServeRequest& request) {
+  std::optional<generate::Generator::Saved> before;
+  if (session_) before = session_->save();
+  if (!session_) session_ = new_text();
+  try {
+    return answer_behind(*session_, request);
+  } catch (const std::exception& error) {
+    session_.reset();
+    if (before) restore_session(*before, error);
+    throw;
   }
-  return answer;
+}
+
+void ServeAnswers::restore_session(const generate::Generator::Saved& before,
+                                   const std::exception& cause) {
+  try {
+    std::unique_ptr<generate::Generator> text = new_text();
+    text->restore(before);
+    session_ = std::move(text);
+  } catch (const std::exception& error) {
+    throw_run({.where = "session",
+               .failed = str("it could not be restored after this error: ", cause.what()),
+               .expected = "the text before the request",
+               .got = error.what(),
+               .hint = "the session is empty now"});
+  }
+}
+
+Json ServeAnswers::answer_behind(generate::Generator& text, const ServeRequest& request) const {
+  return request.kind == Kind::kScore ? score_behind(text, request)
+                                      : generate_behind(text, request);
 }
 
 Json ServeAnswers::score_behind(generate::Generator& text, const ServeRequest& request) const {
@@ -267,12 +279,13 @@ Json ServeAnswers::generate_behind(generate::Generator& text, const ServeRequest
   return answer;
 }
 
-Json ServeAnswers::describe() const {
+Json ServeAnswers::describe(const ServeRequest& request) const {
   run::Runtime& runtime = opened_.runtime();
   const data::Vocabulary* const vocabulary = opened_.vocabulary();
   const bool has_tokenizer = vocabulary != nullptr && vocabulary->tokenizer() != nullptr;
   const std::vector<std::int32_t>& end = opened_.settings.end.ids;
   Json answer = {
+      {"id", request.id},
       {"format", "mneme-serve"},
       {"version", MNEME_SDK_VERSION},
       {"abi", str(MNEME_ABI_MAJOR, '.', MNEME_ABI_MINOR)},

@@ -211,6 +211,58 @@ TEST_F(ServeRun, ARequestThatFailsLeavesTheSession) {
   EXPECT_NEAR(sum(answers[0]) + sum(answers[2]), sum(answers[3]), 1e-4);
 }
 
+// A memory of the tests, from option `plugin` on, as arguments.
+std::string with_memory(const TemporaryFolder& folder, const std::string& tier) {
+  return "--memory " +
+         shell_word(
+             folder
+                 .write("memory.toml", "[memory]\ncarry = \"reset\"\nplugins = [\"" MNEME_BINARY_DIR
+                                       "/tests/abi_plugins\"]\n"
+                                       "[[memory.tier]]\n" +
+                                           tier)
+                 .string());
+}
+
+// A loss that is NaN is an error of its request, in a batch and in a session.
+TEST_F(ServeRun, NamesALossThatIsNotFinite) {
+  const Json carry = {{"carry", true}};
+  const auto answers =
+      serve({score(1, "one two"), score(2, "one two , three"), score(3, "four"),
+             score(4, "one", carry), score(5, " two , three", carry), score(6, " two", carry)},
+            with_memory(folder_, "plugin = \"test_unfinite\"\ngives = \"read\"\nfrom = 1\n"));
+  ASSERT_EQ(answers.size(), 6U);
+  for (const std::size_t i : {1U, 4U}) {
+    EXPECT_EQ(answers[i].at("error").at("kind"), "run");
+    EXPECT_THAT(answers[i].at("error").at("message").get<std::string>(),
+                HasSubstr("the loss of a token is not finite: got nan"));
+  }
+  for (const std::size_t i : {0U, 2U, 3U, 5U}) EXPECT_LT(sum(answers[i]), 0.0);
+}
+
+// The memory reads once: the request fails, and so does the session's text when it is fed again.
+TEST_F(ServeRun, GoesOnWhereASessionIsLost) {
+  const Json carry = {{"carry", true}};
+  const auto answers = serve(
+      {score(1, "one", carry), score(2, " two", carry), R"({"id": 3, "request": "describe"})"},
+      with_memory(folder_, "plugin = \"test_keeping\"\nact = \"handle\"\nlayers = [0]\n"));
+  ASSERT_EQ(answers.size(), 3U);
+  EXPECT_EQ(answers[0].at("tokens"), 2);
+  EXPECT_EQ(answers[1].at("id"), 2);
+  EXPECT_EQ(answers[1].at("error").at("kind"), "run");
+  EXPECT_THAT(
+      answers[1].at("error").at("message").get<std::string>(),
+      AllOf(HasSubstr("session: it could not be restored after this error: plugin test.keeping"),
+            HasSubstr("the session is empty now")));
+  EXPECT_EQ(answers[2].at("session_tokens"), 0);
+}
+
+// A client that goes away in mid line: the last line is answered as if it had ended.
+TEST_F(ServeRun, AnswersALastLineWithoutAnEnd) {
+  const ProgramResult cut = serve_text(score(1, "one two") + "\n" + score(2, "one").substr(0, 20));
+  EXPECT_EQ(cut.exit_code, 0);
+  EXPECT_THAT(cut.out, AllOf(HasSubstr("\"id\":1,\"logprob\""), HasSubstr("this is no JSON")));
+}
+
 TEST_F(ServeRun, NeedsItsChannelAndEndsWithItsReader) {
   expect_refusal(run_mneme({"serve", file("run")}), 2, {"--stdio"});
   std::ofstream(file("requests.jsonl")) << score(1, "one two") << '\n';
