@@ -9,8 +9,8 @@ namespace {
 using mneme::Rows;
 using mneme::Tensor;
 
-// New rows of each lane. A lane whose segment ends in padding is reset before the next one: it may
-// count as full, so that the other lanes' rows need not be moved for it.
+// New rows of each lane. A lane whose segment ends in padding has no token in the next one, or is
+// reset before it: it may count as full, so that the other lanes' rows need not be moved for it.
 Counts fresh_rows(const mneme::Layer& l, const Rows& fed, bool counts_padding) {
   Counts out = counts_of({fed}, l.lanes());
   if (!counts_padding) return out;
@@ -74,9 +74,12 @@ void Compressive::release(mneme::Layer& l, const Evicted& evicted) const {
   }
 }
 
-// Padding is removed here, because evicted rows may be released to another tier when nothing is
-// compressed.
+// Padding is removed here where evicted rows may be released to another tier, because nothing is
+// compressed, and where a lane has ended: its rows are moved, and with them those of all lanes.
 bool Compressive::counts_padding(const mneme::Layer& l) const {
+  for (int64_t b = 0; b < l.lanes(); ++b) {
+    if (l.valid_count(b) == 0) return false;
+  }
   return l.local().is_own_segment && settings_.compresses();
 }
 
