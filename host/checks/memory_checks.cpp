@@ -212,6 +212,12 @@ void copy_weights(const run::Runtime& from, Session& to) {
   to.model->weights_changed();
 }
 
+at::Tensor repeated(const std::vector<std::int64_t>& text, std::int64_t count) {
+  std::vector<std::int64_t> ids(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = text[i % text.size()];
+  return at::tensor(ids, at::kLong);
+}
+
 // The ids of a split in their order; a text that is too short is read again.
 at::Tensor read_split(const data::Dataset& dataset, data::Split split, std::int64_t segment,
                       std::int64_t count) {
@@ -251,7 +257,8 @@ MemoryChecks check_untrained(const config::Experiment& experiment) {
   });
 }
 
-MemoryChecks check_trained(const run::Runtime& runtime, std::int64_t step) {
+MemoryChecks check_trained(const run::Runtime& runtime, std::int64_t step,
+                           const std::vector<std::int64_t>& text) {
   MemoryChecks out = or_reason([&] {
     const config::Experiment& experiment = runtime.experiment();
     const data::Dataset& dataset = *runtime.dataset();
@@ -262,7 +269,8 @@ MemoryChecks check_trained(const run::Runtime& runtime, std::int64_t step) {
     return check(
         session, experiment,
         [&](std::int64_t count) {
-          return read_split(dataset, split, experiment.eval.segment, count);
+          return text.empty() ? read_split(dataset, split, experiment.eval.segment, count)
+                              : repeated(text, count);
         },
         dataset.vocabulary_size());
   });

@@ -4,6 +4,9 @@
 // model, in f64 on the CPU.
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "host/config/experiment.hpp"
 #include "host/data/dataset.hpp"
 #include "host/run/runtime.hpp"
@@ -18,7 +21,9 @@ namespace mneme::checks {
 [[nodiscard]] scores::MemoryChecks check_untrained(const config::Experiment& experiment);
 
 // After `step` steps: with the runtime's weights, which a leak behind a gate that starts closed
-// needs to be seen, on the dataset's valid split (test, train where there is none).
-[[nodiscard]] scores::MemoryChecks check_trained(const run::Runtime& runtime, std::int64_t step);
+// needs to be seen, on `text`; without one on the dataset's valid split (test, train where there is
+// none). A text that is too short is read again.
+[[nodiscard]] scores::MemoryChecks check_trained(const run::Runtime& runtime, std::int64_t step,
+                                                 const std::vector<std::int64_t>& text = {});
 
 }  // namespace mneme::checks

@@ -18,16 +18,20 @@ constexpr std::string_view kChecksFormat = "mneme-checks";
 // Of the values of CheckResult.
 constexpr std::array<std::string_view, 3> kResultWords = {"holds", "fails", "not checked"};
 
-CheckResult result_of(std::string_view word) {
-  const auto place = std::ranges::find(kResultWords, word) - kResultWords.begin();
-  return static_cast<CheckResult>(std::min<std::ptrdiff_t>(place, 2));  // others: not checked
-}
-
 Json json_or_null(const std::optional<MemoryChecks>& checks) {
   return checks ? to_json(*checks) : Json(nullptr);
 }
 
 }  // namespace
+
+std::string_view to_word(CheckResult result) {
+  return kResultWords.at(static_cast<std::size_t>(result));
+}
+
+CheckResult check_result_of(std::string_view word) {
+  const auto place = std::ranges::find(kResultWords, word) - kResultWords.begin();
+  return static_cast<CheckResult>(std::min<std::ptrdiff_t>(place, 2));
+}
 
 std::string fault_words(std::string_view check) {
   if (check == "causality") return "not causal";
@@ -75,9 +79,7 @@ std::vector<std::string> warnings(const MemoryChecks& checks) {
 Json to_json(const MemoryChecks& checks) {
   Json list = Json::array();
   for (const MemoryCheck& one : checks.checks) {
-    list.push_back({{"name", one.name},
-                    {"result", kResultWords.at(static_cast<std::size_t>(one.result))},
-                    {"text", one.text}});
+    list.push_back({{"name", one.name}, {"result", to_word(one.result)}, {"text", one.text}});
   }
   return {{"step", checks.step}, {"parameters", checks.parameters}, {"checks", std::move(list)}};
 }
@@ -89,7 +91,7 @@ std::optional<MemoryChecks> read_memory_checks(const Json& json) {
                      .parameters = json.at("parameters").get<std::int64_t>()};
     for (const Json& one : json.at("checks")) {
       out.checks.push_back({.name = one.at("name").get<std::string>(),
-                            .result = result_of(one.at("result").get<std::string>()),
+                            .result = check_result_of(one.at("result").get<std::string>()),
                             .text = one.at("text").get<std::string>()});
     }
     return out;
