@@ -267,7 +267,8 @@ TEST(Replay, RunsOneByOneAKernelThatNoGraphMayHold) {
   EXPECT_GT(recorded.recorder()->replays(), 0);
   EXPECT_EQ(graphs.all.captures, 0);
   EXPECT_THAT(lines.with("train.replay"),
-              ElementsAre(HasSubstr("does not say that it can be captured: kernel ")));
+              ElementsAre(AllOf(HasSubstr("does not say that it can be captured: kernel "),
+                                HasSubstr("] of plugin "))));
 }
 
 // The planted faults of the checks replay.trace and replay.numbers.

@@ -171,7 +171,7 @@ void run(mneme_kernel_run function, const std::shared_ptr<const Invocation>& cal
   writes.push_back(given.workspace);
   tensor::run_traced(
       str("kernel ", call->name, given.is_backward() ? ", backward" : "", ' ',
-          list_text(call->integers), " [", text_of(call->reals), ']'),
+          list_text(call->integers), " [", text_of(call->reals), "] of ", call->where),
       reads, writes,
       [function, call, sizes](const std::vector<at::Tensor>& tensors, std::int64_t) {
         Operands own;
