@@ -39,11 +39,21 @@ std::int64_t count_numbers(const std::vector<optim::TrainableParameter>& paramet
   return count;
 }
 
+// Of a GPU, whose capability may not be known (0).
+bool has_fast_bf16(std::int64_t capability) {
+  return capability == 0 || capability >= tensor::kBf16Capability;
+}
+
 // Warns once a process: evaluations have runtimes of their own.
 void warn_of_slow_bf16(config::Precision precision, c10::Device device) {
   static std::once_flag once;
-  if (!tensor::is_slow_bf16(precision, device, tensor::has_bf16_units())) return;
-  std::call_once(once, [] { log_warning(tensor::slow_bf16_text(tensor::bf16_time_ratio())); });
+  const std::int64_t capability = device.is_cuda() ? tensor::compute_capability(device) : 0;
+  const bool has_units = device.is_cuda() ? has_fast_bf16(capability) : tensor::has_bf16_units();
+  if (!tensor::is_slow_bf16(precision, device, has_units)) return;
+  std::call_once(once, [&] {
+    log_warning(device.is_cuda() ? tensor::slow_bf16_text_of_gpu(capability)
+                                 : tensor::slow_bf16_text(tensor::bf16_time_ratio()));
+  });
 }
 
 void check_attention(const config::ModelConfig& model, config::Precision precision,
@@ -64,8 +74,7 @@ config::Precision chosen_precision(config::Precision precision, c10::Device devi
 config::Precision chosen_precision(config::Precision precision, c10::Device device,
                                    std::int64_t capability) {
   if (precision != config::Precision::kAuto) return precision;
-  const bool is_fast = device.is_cpu() ? tensor::has_bf16_units()
-                                       : capability == 0 || capability >= tensor::kBf16Capability;
+  const bool is_fast = device.is_cpu() ? tensor::has_bf16_units() : has_fast_bf16(capability);
   return is_fast ? config::Precision::kBf16 : config::Precision::kF32;
 }
 

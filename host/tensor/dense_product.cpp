@@ -15,6 +15,7 @@
 #include <cpuid.h>
 #endif
 
+#include "host/base/text.hpp"
 #include "host/tensor/device.hpp"
 #include "host/tensor/dtypes.hpp"
 #include "host/tensor/few_rows.hpp"
@@ -219,7 +220,7 @@ double copy_rate(c10::Device device) {
 }
 
 bool is_slow_bf16(config::Precision precision, c10::Device device, bool has_units) {
-  return precision == config::Precision::kBf16 && device.is_cpu() && !has_units;
+  return precision == config::Precision::kBf16 && !device.is_meta() && !has_units;
 }
 
 std::string slow_bf16_text(double time_ratio) {
@@ -230,6 +231,13 @@ std::string slow_bf16_text(double time_ratio) {
          ratio.str() +
          " times as long as in f32 (measured now); --set train.precision=auto takes f32 here, for "
          "evaluations --set eval.precision=auto";
+}
+
+std::string slow_bf16_text_of_gpu(std::int64_t capability) {
+  return str("precision \"bf16\": this GPU has no instructions for it (compute capability ",
+             capability / 10, '.', capability % 10,
+             ", from 8.0 on); --set train.precision=auto takes f32 here, for evaluations --set "
+             "eval.precision=auto");
 }
 
 }  // namespace mneme::tensor

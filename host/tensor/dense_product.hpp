@@ -40,8 +40,10 @@ at::Tensor dense_matmul(const at::Tensor& a, const at::Tensor& b);
 // on the CPU, 256 on a GPU, which no cache holds.
 [[nodiscard]] double copy_rate(c10::Device device);
 
-// Whether to warn of a model that computes in this precision on this device, and the warning.
+// Whether to warn of a model that computes in this precision on this device, which has instructions
+// for bf16 or not, and the warning; of a GPU without a measured ratio.
 [[nodiscard]] bool is_slow_bf16(config::Precision precision, c10::Device device, bool has_units);
 [[nodiscard]] std::string slow_bf16_text(double time_ratio);
+[[nodiscard]] std::string slow_bf16_text_of_gpu(std::int64_t capability);
 
 }  // namespace mneme::tensor

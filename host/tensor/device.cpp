@@ -71,25 +71,26 @@ void open_cuda_library() {
                 .hint = "see nvidia-smi and CUDA_VISIBLE_DEVICES"});
 }
 
-void open_cuda(c10::Device device) {
-  open_cuda_library();
-  const std::int64_t visible = count_cuda_devices();
-  if (visible < 1 || !at::globalContext().hasCUDA()) {
-    throw_device(
-        {.where = "device cuda",
-         .failed = "no CUDA device is visible",
-         .expected = "an NVIDIA GPU, its driver, and CUDA_VISIBLE_DEVICES unset or naming it",
-         .got = "none",
-         .hint = "check nvidia-smi, or use --device cpu"});
-  }
-  if (device.index() >= visible) throw_no_such_device(device, visible);
-  at::globalContext().lazyInitDevice(c10::kCUDA);
-}
-
 // The driver knows what LibTorch's CPU libraries cannot tell.
 void* of_driver(const char* function) {
   void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   return driver == nullptr ? nullptr : dlsym(driver, function);
+}
+
+void open_cuda(c10::Device device) {
+  open_cuda_library();
+  const std::int64_t visible = count_cuda_devices();
+  if (visible < 1 || !at::globalContext().hasCUDA()) {
+    const std::string old = old_driver_text(&of_driver, cuda_runtime_version());
+    throw_device(
+        {.where = "device cuda",
+         .failed = "no CUDA device is visible",
+         .expected = "an NVIDIA GPU, its driver, and CUDA_VISIBLE_DEVICES unset or naming it",
+         .got = old.empty() ? "none" : old,
+         .hint = "check nvidia-smi, or use --device cpu"});
+  }
+  if (device.index() >= visible) throw_no_such_device(device, visible);
+  at::globalContext().lazyInitDevice(c10::kCUDA);
 }
 
 std::string cuda_name(int index) {
@@ -171,6 +172,20 @@ std::int64_t compute_capability(c10::Device device, const DriverLookUp& driver) 
                         attribute(&major, kMajor, number) == 0 &&
                         attribute(&minor, kMinor, number) == 0;
   return is_known ? 10 * major + minor : 0;
+}
+
+std::string old_driver_text(const DriverLookUp& driver, int runtime) {
+  const auto get = reinterpret_cast<int (*)(int*)>(driver("cuDriverGetVersion"));
+  int version = 0;
+  if (get == nullptr || get(&version) != 0 || version / 1000 >= runtime / 1000) return "";
+  return str("a driver for CUDA ", version / 1000, '.', version % 1000 / 10,
+             "; LibTorch needs CUDA ", runtime / 1000);
+}
+
+int cuda_runtime_version() {
+  const auto get = reinterpret_cast<int (*)(int*)>(dlsym(RTLD_DEFAULT, "cudaRuntimeGetVersion"));
+  int version = 0;
+  return get != nullptr && get(&version) == 0 ? version : 0;
 }
 
 bool has_cuda_driver() {

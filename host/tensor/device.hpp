@@ -39,6 +39,12 @@ void check_driver_has(c10::Device device, const DriverLookUp& driver);
 // The first with products of bf16.
 inline constexpr std::int64_t kBf16Capability = 80;
 
+// Why LibTorch cannot use the driver, where it is older than LibTorch's CUDA, 13000 for 13.0 (0 =
+// not known): "a driver for CUDA 12.8; LibTorch needs CUDA 13"; "" = it can, or nobody knows.
+[[nodiscard]] std::string old_driver_text(const DriverLookUp& driver, int runtime);
+// The CUDA version of the runtime that LibTorch has loaded; 0 where it has none.
+[[nodiscard]] int cuda_runtime_version();
+
 // Whether NVIDIA's driver is installed; without it no CUDA device can be opened.
 [[nodiscard]] bool has_cuda_driver();
 

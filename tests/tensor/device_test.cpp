@@ -73,6 +73,22 @@ TEST(Device, HasAnIndexThatTheDriverKnows) {
   EXPECT_EQ(tensor::named_device("cuda:1"), c10::Device(c10::kCUDA, 1));
 }
 
+int version_12_8(int* version) {
+  *version = 12080;
+  return 0;
+}
+
+TEST(Device, SaysThatADriverIsTooOldForLibTorch) {
+  const tensor::DriverLookUp driver = [](const char*) {
+    return reinterpret_cast<void*>(&version_12_8);
+  };
+  EXPECT_EQ(tensor::old_driver_text(driver, 13000),
+            "a driver for CUDA 12.8; LibTorch needs CUDA 13");
+  EXPECT_EQ(tensor::old_driver_text(driver, 12000), "");
+  EXPECT_EQ(tensor::old_driver_text(driver, 0), "");
+  EXPECT_EQ(tensor::old_driver_text([](const char*) -> void* { return nullptr; }, 13000), "");
+}
+
 TEST(Device, RefusesUnknownNames) {
   for (const char* name : {"", "gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1000", "CPU"}) {
     EXPECT_THAT(test::error_of([&] { static_cast<void>(tensor::open_device(name)); }),

@@ -237,7 +237,8 @@ TEST(Footprint, NamesTheLargestConsumersAndTheKeysToLower) {
   on_cuda.is_cuda = true;
   EXPECT_THAT(
       error_of([&] { run::throw_out_of_memory("step 3", on_cuda, std::runtime_error("no room")); }),
-      StartsWith("4: step 3: "));
+      testing::AllOf(StartsWith("4: step 3: "),
+                     HasSubstr("other processes may use the GPU's memory: see nvidia-smi")));
 }
 
 TEST(Footprint, KnowsFailedAllocations) {

@@ -21,7 +21,12 @@ TEST(Bf16, IsWarnedOfOnProcessorsWithoutIt) {
   EXPECT_TRUE(tensor::is_slow_bf16(Precision::kBf16, c10::kCPU, false));
   EXPECT_FALSE(tensor::is_slow_bf16(Precision::kBf16, c10::kCPU, true));
   EXPECT_FALSE(tensor::is_slow_bf16(Precision::kF32, c10::kCPU, false));
-  EXPECT_FALSE(tensor::is_slow_bf16(Precision::kBf16, c10::kCUDA, false));
+  EXPECT_TRUE(tensor::is_slow_bf16(Precision::kBf16, c10::kCUDA, false));
+  EXPECT_FALSE(tensor::is_slow_bf16(Precision::kBf16, c10::kCUDA, true));
+  EXPECT_THAT(tensor::slow_bf16_text_of_gpu(75),
+              testing::AllOf(testing::HasSubstr("this GPU has no instructions for it (compute "
+                                                "capability 7.5, from 8.0 on)"),
+                             testing::HasSubstr("--set train.precision=auto takes f32")));
   EXPECT_THAT(tensor::slow_bf16_text(7.26),
               testing::AllOf(testing::HasSubstr("no instructions for it"),
                              testing::HasSubstr("takes 7.3 times as long as in f32"),

@@ -62,13 +62,6 @@ Finding check_gpu(const DriverLookUp& look_up, int index) {
   return out;
 }
 
-// The CUDA version of the runtime that LibTorch has loaded; 0 where it has none.
-int runtime_version() {
-  int version = 0;
-  const DriverLookUp loaded = [](const char* function) { return ::dlsym(RTLD_DEFAULT, function); };
-  return call_driver(loaded, "cudaRuntimeGetVersion", &version) ? version : 0;
-}
-
 // LibTorch's use of the GPUs.
 Finding check_usable(const std::filesystem::path& executable) {
   Finding usable{.subject = "CUDA in LibTorch"};
@@ -163,7 +156,7 @@ std::vector<Finding> check_cuda(const std::filesystem::path& executable) {
   if (driver != nullptr) {
     look_up = [driver](const char* function) { return ::dlsym(driver, function); };
   }
-  std::vector<Finding> out = check_driver(look_up, runtime_version());
+  std::vector<Finding> out = check_driver(look_up, tensor::cuda_runtime_version());
   out.push_back(check_usable(executable));
   if (out.back().state == DriverState::kOk) {
     for (std::int64_t i = 0; i < tensor::count_cuda_devices(); ++i)

@@ -430,8 +430,10 @@ void throw_out_of_memory(const std::string& where, const Footprint& estimate,
       .where = where,
       .failed = str("out of memory; the largest consumers of ", consumers_text(estimate)),
       .got = std::string(text.substr(0, text.find('\n'))),
-      .hint = str("lower ", estimate.largest().front().keys,
-                  "; train.accumulate keeps the tokens of a step with fewer lanes")};
+      .hint = str(
+          "lower ", estimate.largest().front().keys,
+          "; train.accumulate keeps the tokens of a step with fewer lanes",
+          estimate.is_cuda ? "; other processes may use the GPU's memory: see nvidia-smi" : "")};
   if (estimate.is_cuda) throw_device(message);
   throw_run(message);
 }
