@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "host/base/file/file.hpp"
+#include "host/base/text.hpp"
 #include "tests/cli/program.hpp"
 #include "tests/report/fixture.hpp"
 
@@ -75,6 +76,31 @@ TEST_F(ReportCommand, AReaderThatEndsEarlyCostsNoFile) {
   run_shell(str(MNEME_PROGRAM, " compare ", runs, "/none-seed1 ", runs, "/xl_cache-seed1 --json ",
                 file("compared.json"), " | true"));
   EXPECT_TRUE(fs::exists(file("compared.json")));
+}
+
+TEST_F(ReportCommand, ComparesSamplesOfTheHarness) {
+  const auto write = [&](const std::string& folder, int score) {
+    fs::create_directories(file(folder));
+    write_file_atomic(file(folder + "/samples_task_2026-01-02T00-00-00.000001.jsonl"),
+                      str(R"({"doc_id": 0, "filter": "none", "doc_hash": "", "prompt_hash": "", )",
+                          R"("target_hash": "", "metrics": ["acc"], "acc": )", score, "}\n"));
+  };
+  write("cache", 0);
+  write("sinks", 1);
+  const ProgramResult result =
+      run_mneme({"report", "--pairs", file("cache"), file("sinks"), "--json", file("pairs.json")});
+  expect_done(result);
+  EXPECT_THAT(result.out, HasSubstr("Samples of sinks against cache"));
+  const Json json = Json::parse(read_file(file("pairs.json")));
+  EXPECT_EQ(json["format"], "mneme-pairs");
+  EXPECT_EQ(json["pairs"][0]["difference"], 1.0);
+  expect_refusal(run_mneme({"report", file("cache"), file("sinks")}), 2,
+                 {"samples of lm-evaluation-harness are compared by two"});
+  expect_refusal(
+      run_mneme({"report", "--pairs", file("cache"), file("sinks"), "--out", file("out")}), 2,
+      {"samples of lm-evaluation-harness give one table"});
+  expect_refusal(run_mneme({"report", comparison(), "--metric", "acc"}), 2,
+                 {"--metric is of samples of lm-evaluation-harness"});
 }
 
 TEST_F(ReportCommand, ComparesWithAnotherArmAndAllPairs) {
