@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 import subprocess
@@ -12,6 +13,7 @@ from typing import Any
 import lm_eval
 import torch
 import transformers
+from lm_eval.loggers import EvaluationTracker
 from lm_eval.models.huggingface import HFLM
 from lm_eval.tasks import TaskManager
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -96,10 +98,18 @@ def make_tasks(folder: Path, rng: random.Random) -> None:
         (folder / f"{name}.yaml").write_text(yaml + source)
 
 
-def samples(model: Any, tasks: Path) -> dict[str, list[Any]]:
+def samples(model: Any, tasks: Path, out: Path | None = None) -> dict[str, list[Any]]:
+    """Responses by task. `out`: where the harness writes what it logs of each sample."""
     names = ["local_choice", "local_rolling", "local_generation"]
     manager = TaskManager(include_path=str(tasks), include_defaults=False)
     found = lm_eval.simple_evaluate(model=model, tasks=names, task_manager=manager, bootstrap_iters=0, verbosity="ERROR")
+    if out is not None:
+        tracker = EvaluationTracker(output_path=str(out))
+        tracker.general_config_tracker.model_name_sanitized = "model"
+        copied = copy.deepcopy(found)  # the tracker changes what it writes
+        tracker.save_results_aggregated(results=copied, samples=copied["samples"])
+        for name in names:
+            tracker.save_results_samples(task_name=name, samples=copied["samples"][name])
     return {
         name: [one["resps"] for one in sorted(rows, key=lambda row: row["doc_id"])] for name, rows in found["samples"].items()
     }
@@ -132,15 +142,26 @@ def main() -> None:
         assert largest < 1e-4, (theirs[name], ours[name])
     assert theirs["local_generation"] == ours["local_generation"], (theirs["local_generation"], ours["local_generation"])
     print(f"local_generation: {len(ours['local_generation'])} equal texts")
+    found: dict[str, Any] = {}
     for name in ("none", "xl_cache"):
         memory = mneme.configs() / "memory" / f"{name}.toml"
-        carried = samples(MnemeLM(work / "run", memory=memory, segment=POSITIONS, batch_size=4), tasks)
+        carried = samples(MnemeLM(work / "run", memory=memory, segment=POSITIONS, batch_size=4), tasks, work / name)
+        found[name] = carried
         apart = differences(ours["local_rolling"], carried["local_rolling"])
         print(
             f"local_rolling with the memory {name} carried over windows: differs by", ", ".join(f"{one:.3g}" for one in apart)
         )
         # The first two texts have one window.
         assert max(apart[:2]) < 1e-4 and min(apart[2:]) > 1e-2, apart
+    report = [mneme.program(), "report", "--pairs", work / "none", work / "xl_cache"]
+    subprocess.run(report, check=True)
+    table = mneme.pair_samples(work / "none", work / "xl_cache", progress=False)
+    rows = {(task, metric): place for place, (task, metric) in enumerate(zip(table["task"], table["metric"]))}
+    place = rows["local_rolling", "word_perplexity"]
+    sums = [sum(sum(numbers(one)) for one in of["local_rolling"]) for of in (found["none"], found["xl_cache"])]
+    expected = (sums[0] - sums[1]) / sum((3, 40, 150, 400))  # losses of B less those of A, a word
+    assert abs(table["difference"][place] - expected) < 1e-6, (table["difference"][place], expected)
+    assert list(table["documents"]) == [{"local_choice": 12, "local_rolling": 4, "local_generation": 8}[t] for t in table["task"]]
 
 
 if __name__ == "__main__":
