@@ -135,6 +135,7 @@ void build(CLI::App& app, Action& action, std::size_t width) {
   add_train(program);
   add_eval(program);
   add_score(program);
+  add_certify(program);
   add_decode(program);
   add_generate(program);
   add_serve(program);
@@ -174,7 +175,7 @@ int run(const std::vector<std::string>& words, const Streams& streams) {
     return kWrongUse;
   }
   const std::string command = app.get_subcommands().front()->get_name();
-  if (command != "train" && command != "eval" && command != "compare") {
+  if (command != "train" && command != "eval" && command != "certify" && command != "compare") {
     check_started_alone("mneme " + command);
   }
   return action(streams);

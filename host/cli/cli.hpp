@@ -21,6 +21,7 @@ class Command;
 void add_train(const Command& app);
 void add_eval(const Command& app);
 void add_score(const Command& app);
+void add_certify(const Command& app);
 void add_decode(const Command& app);
 void add_generate(const Command& app);
 void add_serve(const Command& app);

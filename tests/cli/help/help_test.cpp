@@ -13,6 +13,7 @@ const std::vector<std::vector<std::string>> kCommands = {
     {"train"},
     {"eval"},
     {"score"},
+    {"certify"},
     {"decode"},
     {"generate"},
     {"compare"},

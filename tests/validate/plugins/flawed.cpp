@@ -231,6 +231,7 @@ class Flawed : public Tier {
       s.queue("spare", settings);
     }
     if (is("unbounded")) s.queue("all");
+    if (is("claims_cuts")) s.is_cut_invariant();  // its mean is one a segment
     s.wants(MNEME_WANT_ABSORB_X | MNEME_WANT_READ_X);
     if (is("leaks_instances")) leak();
     if (is("swallows_in_create")) {

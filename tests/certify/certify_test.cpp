@@ -1,0 +1,304 @@
+// The certificate of memories that break no rule, and a matrix of planted faults: which lines each
+// fails.
+#include "host/certify/certify.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "host/base/error.hpp"
+#include "host/base/file/file.hpp"
+#include "host/base/file/safetensors.hpp"
+#include "host/base/text.hpp"
+#include "host/certify/ways.hpp"
+#include "host/tensor/torch.hpp"
+#include "tests/base/temporary_folder.hpp"
+
+namespace mneme::certify {
+namespace {
+
+using scores::CertificateLine;
+using scores::CheckResult;
+using testing::HasSubstr;
+using testing::UnorderedElementsAreArray;
+
+constexpr const char* kModel = R"(
+[model]
+layers = 2
+heads = 2
+head_width = 8
+width = 16
+ff = 24
+dropout = 0.1
+position = "POSITION"
+[data]
+task = "motif"
+alphabet = 8
+period_min = 3
+period_max = 11
+[train]
+segment = 6
+lanes = 4
+steps = 8
+[eval]
+segment = 6
+steps = 4
+precision = "PRECISION"
+)";
+constexpr std::int64_t kTextTokens = 53;
+
+config::Experiment certified_experiment(const std::string& tier, const std::string& precision,
+                                        const std::string& position) {
+  std::string model = kModel;
+  model.replace(model.find("PRECISION"), 9, precision);
+  model.replace(model.find("POSITION"), 8, position);
+  return config::parse_experiment_text(
+      str(model, "[memory]\nplugins = [\"", MNEME_PLUGIN_DIR, "\", \"", MNEME_BINARY_DIR,
+          "/tests/flawed_plugins\"]\n", tier),
+      "arm.toml", ".", {});
+}
+
+std::unique_ptr<run::Runtime> opened(const std::string& tier, const std::string& precision = "f32",
+                                     const std::string& position = "relative") {
+  const config::Experiment experiment = certified_experiment(tier, precision, position);
+  return std::make_unique<run::Runtime>(
+      experiment, run::RuntimeOptions{.precision = experiment.eval.precision});
+}
+
+// As a training leaves them: what starts at zero is not zero any more.
+void disturb(run::Runtime& runtime) {
+  const at::NoGradGuard no_grad;
+  torch::manual_seed(1);
+  for (const optim::TrainableParameter& one : runtime.parameters()) {
+    at::Tensor(one.tensor).add_(torch::randn_like(one.tensor), 0.1);
+  }
+  runtime.weights_changed();
+}
+
+CertifyOptions options() {
+  CertifyOptions out;
+  for (std::int64_t i = 0; i < kTextTokens; ++i) out.text.push_back((i * i + i / 5) % 7);
+  return out;
+}
+
+std::string flawed_tier(const std::string& fault, const std::string& more = "") {
+  return str("[[memory.tier]]\nplugin = \"test_flawed\"\nfault = \"", fault, "\"\n", more);
+}
+
+std::set<std::string> names_of(const Findings& found, CheckResult result) {
+  std::set<std::string> out;
+  for (const CertificateLine& one : found.lines) {
+    if (one.result == result) out.insert(one.name);
+  }
+  return out;
+}
+
+std::string all_lines(const Findings& found) {
+  std::string out;
+  for (const CertificateLine& one : found.lines) {
+    out += str(one.name, ' ', std::string(to_word(one.result)), ' ', one.difference.value_or(-1.0),
+               ' ', one.text, '\n');
+  }
+  return out;
+}
+
+const CertificateLine& line_named(const Findings& found, const std::string& name) {
+  const auto line = std::ranges::find(found.lines, name, &CertificateLine::name);
+  EXPECT_NE(line, found.lines.end()) << name;
+  return *line;
+}
+
+void expect_certified(const std::string& tier, bool has_cuts, const char* position = "relative") {
+  for (const char* const precision : {"f32", "f64"}) {
+    SCOPED_TRACE(tier + precision);
+    const auto runtime = opened(tier, precision, position);
+    disturb(*runtime);
+    const Findings found = certify(*runtime, options());
+    EXPECT_EQ(names_of(found, CheckResult::kFails), std::set<std::string>()) << all_lines(found);
+    std::set<std::string> left_out{"ranks", "reference"};
+    if (!has_cuts) left_out.insert("cuts");
+    if (tier.empty()) left_out.insert("bytes");
+    if (std::string(precision) == "f64") left_out.insert("f64");
+    EXPECT_EQ(names_of(found, CheckResult::kNotChecked), left_out) << all_lines(found);
+    EXPECT_GT(found.loss, 0.0);
+  }
+}
+
+TEST(Certify, PassesMemoriesThatBreakNoRule) {
+  expect_certified("", false);
+  expect_certified(flawed_tier("none"), false);
+  expect_certified(flawed_tier("none", "queue = true\n"), false);
+#ifdef MNEME_HAS_XL_CACHE
+  expect_certified("[[memory.tier]]\nplugin = \"xl_cache\"\nrows = 16\n", true);
+#endif
+#ifdef MNEME_HAS_COMPRESSIVE
+  expect_certified("[[memory.tier]]\nplugin = \"compressive\"\nrows = 8\ncompressed_rows = 6\n",
+                   false);
+#endif
+#ifdef MNEME_HAS_CONTINUOUS_LTM
+  expect_certified("[[memory.tier]]\nplugin = \"continuous_ltm\"\nbasis = 8\n", false);
+#endif
+#ifdef MNEME_HAS_LAMEMO
+  expect_certified("[[memory.tier]]\nplugin = \"lamemo\"\nrows = 8\n", false, "disentangled");
+#endif
+}
+
+struct Fault {
+  const char* name;
+  const char* more;
+  std::set<std::string> lines;  // that it fails; all others pass
+};
+
+// Without a state that outlives a lane each fault is of a plugin, and breaks the lines that are for
+// it.
+TEST(Certify, FailsTheLinesOfAFault) {
+  const std::string queue = "queue = true\nrows = 12\n";
+  for (const Fault& fault :
+       {Fault{"looks_ahead", "", {"generation", "resume", "causality"}},
+        Fault{"looks_ahead_when_trained", "", {"generation", "resume", "causality"}},
+        Fault{"kept_over_reset", "", {"reset"}},
+        Fault{"lanes_mixed", "", {"lanes", "reset", "isolation"}},
+        Fault{"lanes_counted", "", {"lanes"}}, Fault{"steps", "", {"generation", "resume"}},
+        Fault{"f32", "", {"f64"}}, Fault{"projections", "", {"projections"}},
+        Fault{"claims_cuts", queue.c_str(), {"cuts"}}}) {
+    SCOPED_TRACE(fault.name);
+    const auto runtime = opened(flawed_tier(fault.name, fault.more));
+    disturb(*runtime);
+    const Findings found = certify(*runtime, options());
+    EXPECT_EQ(names_of(found, CheckResult::kFails), fault.lines) << all_lines(found);
+  }
+}
+
+// --- Faults of the host ---
+
+TEST(Certify, FindsAResumeThatLosesAPartOfTheState) {
+  const auto runtime = opened(flawed_tier("none", "queue = true\n"));
+  disturb(*runtime);
+  CertifyOptions how = options();
+  std::string lost;
+  how.on_saved = [&](generate::Generator::Saved& saved) {
+    for (auto& [name, tensor] : saved.text.state.tensors) {
+      if (name.find(".rows.") == std::string::npos || !tensor.is_floating_point()) continue;
+      tensor = at::zeros_like(tensor);
+      lost = name;
+    }
+  };
+  const Findings found = certify(*runtime, how);
+  EXPECT_NE(lost, "");
+  EXPECT_EQ(names_of(found, CheckResult::kFails), std::set<std::string>{"resume"})
+      << all_lines(found);
+}
+
+TEST(Certify, SaysWhichPartOfAStateHasNoDeclaredSize) {
+  const auto runtime = opened(flawed_tier("unbounded"));
+  const Findings found = certify(*runtime, options());
+  EXPECT_EQ(line_named(found, "bytes").result, CheckResult::kHolds);
+  EXPECT_THAT(line_named(found, "bytes").text,
+              HasSubstr("bytes of 0.test.flawed.all, of which no size is declared"));
+}
+
+TEST(Certify, NamesTheTokenWithTheLargestDifference) {
+  const auto runtime = opened(flawed_tier("claims_cuts", "queue = true\nrows = 12\n"));
+  disturb(*runtime);
+  const Findings found = certify(*runtime, options());
+  EXPECT_THAT(line_named(found, "cuts").text, HasSubstr("most at token "));
+  EXPECT_GT(line_named(found, "cuts").difference.value_or(0.0),
+            tolerance_of(config::Precision::kF32));
+}
+
+TEST(Certify, FailsTheLineWhoseComputationFails) {
+  const auto runtime = opened(flawed_tier("none"));
+  CertifyOptions how = options();
+  how.on_saved = [](generate::Generator::Saved&) { throw_run("the disk is full"); };
+  const Findings found = certify(*runtime, how);
+  EXPECT_EQ(names_of(found, CheckResult::kFails), std::set<std::string>{"resume"});
+  EXPECT_THAT(line_named(found, "resume").text, HasSubstr("the disk is full"));
+}
+
+// --- Losses of another program ---
+
+class CertifyReference : public testing::Test {
+ protected:
+  // Losses of the runtime's own, `shift` tokens late.
+  std::filesystem::path write(run::Runtime& runtime, std::size_t shift,
+                              const std::string& segment = "6") {
+    const std::vector<std::int64_t> ids = options().text;
+    Losses losses = one_pass(runtime, ids, 6);
+    std::rotate(losses.begin(), losses.end() - static_cast<std::ptrdiff_t>(shift), losses.end());
+    SafetensorsWriter writer;
+    writer.add("input", DType::I64, {kTextTokens}, ids.data());
+    writer.add("nll", DType::F64, {kTextTokens - 1}, losses.data());
+    writer.set_metadata("segment", segment);
+    writer.write(folder_ / "reference.safetensors");
+    return folder_ / "reference.safetensors";
+  }
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(CertifyReference, IsHeldToTheFile) {
+  const auto runtime = opened("");
+  for (const std::size_t shift : {std::size_t{0}, std::size_t{1}}) {
+    CertifyOptions how = options();
+    how.reference = write(*runtime, shift);
+    const Findings found = certify(*runtime, how);
+    const std::set<std::string> fails =
+        shift == 0 ? std::set<std::string>() : std::set<std::string>{"reference"};
+    EXPECT_EQ(names_of(found, CheckResult::kFails), fails) << all_lines(found);
+  }
+}
+
+TEST_F(CertifyReference, RefusesOtherSegments) {
+  const auto runtime = opened("");
+  CertifyOptions how = options();
+  how.reference = write(*runtime, 0, "12");
+  try {
+    static_cast<void>(certify(*runtime, how));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("its losses are those of other segments"));
+    EXPECT_THAT(error.what(), HasSubstr("--set eval.segment=12"));
+  }
+}
+
+TEST(Certify, RefusesATextOfOneSegment) {
+  const auto runtime = opened("");
+  CertifyOptions how = options();
+  how.text.resize(7);
+  EXPECT_THROW(static_cast<void>(certify(*runtime, how)), Error);
+}
+
+TEST(Certificate, IsAFileOfItsRun) {
+  const test::TemporaryFolder folder;
+  scores::write_certificate(folder.path(), {.date = "2026-03-01T12:00:00Z",
+                                            .checkpoint = "step_00000008.safetensors",
+                                            .checkpoint_sha256 = "0",
+                                            .step = 8,
+                                            .plugins = {{"org.example.cache@1.0.0", "ab"}},
+                                            .text = "split test",
+                                            .text_sha256 = "cd",
+                                            .tokens = 9,
+                                            .segment = 4,
+                                            .precision = "f32",
+                                            .machine = "one",
+                                            .loss = 1.5,
+                                            .lines = {{.name = "cuts",
+                                                       .question = "q",
+                                                       .result = CheckResult::kFails,
+                                                       .difference = 0.5,
+                                                       .tolerance = 1e-3,
+                                                       .text = "t"},
+                                                      {.name = "bytes", .question = "b"}}});
+  const Json json = Json::parse(read_file(folder / "certificate.json"));
+  EXPECT_EQ(json.at("format"), "mneme-certificate");
+  EXPECT_EQ(json.at("failed"), 1);
+  EXPECT_EQ(json.at("plugins").at(0).at("sha256"), "ab");
+  EXPECT_EQ(json.at("lines").at(0).at("result"), "fails");
+  EXPECT_EQ(json.at("lines").at(0).at("difference"), 0.5);
+  EXPECT_TRUE(json.at("lines").at(1).at("difference").is_null());
+}
+
+}  // namespace
+}  // namespace mneme::certify
