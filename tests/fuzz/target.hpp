@@ -1,5 +1,5 @@
 // What the program reads from outside, as functions of one input: fuzz_main.cpp gives them to
-// libFuzzer, replay_test.cpp runs them over known inputs in the ordinary tests.
+// libFuzzer, replay/replay_test.cpp runs them over known inputs in the ordinary tests.
 #pragma once
 
 #include <string>
@@ -34,6 +34,7 @@ struct Target {
 [[nodiscard]] Target prepared_target();
 [[nodiscard]] Target run_target();
 [[nodiscard]] Target safetensors_target();
+[[nodiscard]] Target serve_target();
 [[nodiscard]] Target tokenizer_target();
 [[nodiscard]] Target vocabulary_target();
 
