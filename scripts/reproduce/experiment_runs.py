@@ -117,6 +117,10 @@ class Run:
         evaluation = self._evaluate("part", ())
         if self.arm.eval_settings:  # other settings are another memory, whose losses mneme report passes over
             evaluation["reported"] = self._evaluate("reported", (*_options(self.arm.eval_settings), "--no-store"))
+        self.keep(evaluation)
+
+    def keep(self, evaluation):
+        """Writes the result: the run is done."""
         unfinished = self.result_file.with_suffix(".part")
         unfinished.write_text(json.dumps(evaluation), encoding="utf-8")
         unfinished.rename(self.result_file)
