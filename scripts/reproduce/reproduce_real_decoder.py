@@ -113,13 +113,12 @@ reset = "document"
 [train]
 segment = {options.segment}
 lanes = 2
-steps = {options.steps}
+steps = {max(1, options.steps)}
 optimizer = "adamw"
 lr = 5e-4
 schedule = "cosine"
 warmup = {min(20, options.steps // 5)}
 clip = 1.0
-freeze = "backbone"
 log_every = 10
 
 [eval]
@@ -161,8 +160,9 @@ def make_runs(options, model, file):
     arms = {name: experiment.Arm(name, memory_file(folder, name, options.rows)) for name in MEMORIES}
     runs = {(name, 1): AsItComes(options.runs, name, file, arm, 1, model=model) for name, arm in arms.items()}
     for name in TRAINED if options.steps else ():
-        tuned = experiment.Arm(f"{name}, trained", arms[name].memory)
-        runs[tuned.name, 1] = Tuned(options.runs, tuned.file_name, file, tuned, 1, base=runs[name, 1])
+        base, tuned = runs[name, 1], experiment.Arm(f"{name}, trained", arms[name].memory)
+        runs[tuned.name, 1] = Tuned(options.runs, tuned.file_name, base.folder / "experiment.toml", tuned, 1,
+                                    ('train.freeze="backbone"',), base)
     return runs
 
 
