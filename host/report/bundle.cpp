@@ -1,0 +1,149 @@
+#include "host/report/bundle.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <deque>
+#include <set>
+#include <span>
+#include <system_error>
+
+#include "host/base/file/checksum.hpp"
+#include "host/base/file/file.hpp"
+#include "host/base/json_text.hpp"
+#include "host/report/archive/tar.hpp"
+#include "host/report/bundle_files.hpp"
+#include "host/report/comparison/load.hpp"
+#include "host/report/report.hpp"
+#include "host/report/setup/baseline.hpp"
+#include "host/scores/diagnostics.hpp"
+#include "host/scores/evaluation_files.hpp"
+#include "host/scores/generated.hpp"
+#include "mneme/abi.h"
+
+namespace mneme::report {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kPlanFile = "comparison.json";
+
+// Files of runs, in a folder with the names that they have in the bundle: as links.
+class Stage {
+ public:
+  explicit Stage(fs::path root) : root_(std::move(root)) {}
+
+  void add(const fs::path& source, const fs::path& name) const {
+    std::error_code code;
+    if (!fs::is_regular_file(source, code)) return;
+    fs::create_directories((root_ / name).parent_path());
+    fs::create_symlink(fs::canonical(source), root_ / name, code);
+    if (code && code != std::errc::file_exists) fail_file(root_ / name, "make", code.value());
+  }
+
+  // What a report reads of a run: neither weights nor logs.
+  void add_run(const fs::path& run, const fs::path& name) const {
+    static const std::set<std::string> kEndings = {".json", ".jsonl", ".toml"};
+    add_folder(run, name, [](const fs::path& file) {
+      return kEndings.contains(file.extension().string()) &&
+             !file.filename().string().starts_with('.');
+    });
+    const fs::path evaluations = scores::evaluations_folder(run);
+    const auto any = [](const fs::path&) { return true; };
+    add(evaluations / scores::kCountsFile, name / evaluations.filename() / scores::kCountsFile);
+    for (const fs::path& one : scores::list_evaluations(run)) {
+      add_folder(one, name / evaluations.filename() / one.filename(), any);
+      for (const fs::path& beside : {scores::generated_file(run, one.filename().string()),
+                                     scores::diagnostics_file(run, one.filename().string())}) {
+        add(beside, name / beside.parent_path().filename() / beside.filename());
+      }
+    }
+  }
+
+ private:
+  template <typename Choose>
+  void add_folder(const fs::path& folder, const fs::path& name, const Choose& is_chosen) const {
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+      if (is_chosen(entry.path())) add(entry.path(), name / entry.path().filename());
+    }
+  }
+
+  fs::path root_;
+};
+
+// Stages what is loaded from `folders`; the folders to load in their place, relative to the root.
+std::vector<std::string> stage_runs(const Stage& stage, const std::vector<fs::path>& folders) {
+  const Comparison comparison = load(folders);
+  const bool is_comparison = folders.size() == 1 && fs::exists(folders.front() / kPlanFile);
+  std::vector<std::string> out;
+  if (is_comparison) stage.add(folders.front() / kPlanFile, fs::path("runs") / kPlanFile);
+  for (const Arm& arm : comparison.arms) {
+    for (const Run& run : arm.runs) {
+      const fs::path path = fs::absolute(run.path / "").lexically_normal().parent_path();
+      const fs::path group =
+          is_comparison ? fs::path("runs") : fs::path("runs") / str(out.size() + 1);
+      stage.add_run(path, group / path.filename());
+      if (is_comparison) continue;
+      stage.add(path.parent_path() / kPlanFile, group / kPlanFile);
+      out.push_back((group / path.filename()).string());
+    }
+  }
+  if (is_comparison) out.emplace_back("runs");
+  return out;
+}
+
+}  // namespace
+
+WorkFolder::WorkFolder() {
+  std::string name = (fs::temp_directory_path() / "mneme-bundle-XXXXXX").string();
+  if (::mkdtemp(name.data()) == nullptr) fail_file(name, "make the folder", errno);
+  path_ = name;
+}
+
+WorkFolder::~WorkFolder() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+void write_bundle_report(const fs::path& root, const std::vector<std::string>& folders,
+                         const Choice& choice) {
+  std::vector<fs::path> paths;
+  for (const std::string& folder : folders) paths.push_back(root / folder);
+  Comparison comparison = load(paths);
+  if (!choice.baseline.empty()) set_baseline(comparison, choice.baseline);
+  fs::remove(make_report(std::move(comparison), choice.has_pairs).write(root / "report"));
+}
+
+std::vector<std::string> files_below(const fs::path& root, const fs::path& folder) {
+  std::vector<std::string> out;
+  std::error_code ignored;
+  for (const auto& entry : fs::recursive_directory_iterator(folder, ignored)) {
+    if (entry.is_regular_file()) out.push_back(entry.path().lexically_relative(root).string());
+  }
+  std::ranges::sort(out);
+  return out;
+}
+
+void write_bundle(const fs::path& file, const std::vector<fs::path>& folders,
+                  const Choice& choice) {
+  const WorkFolder work;
+  const std::vector<std::string> staged = stage_runs(Stage(work.path()), folders);
+  write_bundle_report(work.path(), staged, choice);
+  Json checksums = Json::object();
+  std::deque<MappedFile> maps;
+  std::vector<TarEntry> entries = {{std::string(kBundleFile), {}}};
+  for (const std::string& name : files_below(work.path(), work.path())) {
+    entries.push_back({name, maps.emplace_back(work.path() / name).bytes()});
+    checksums[name] = sha256_hex(entries.back().bytes);
+  }
+  const Json head = {{"format", kBundleFormat},     {"version", kBundleVersion},
+                     {"mneme", MNEME_SDK_VERSION},  {"folders", staged},
+                     {"baseline", choice.baseline}, {"pairs", choice.has_pairs},
+                     {"sha256", checksums}};
+  const std::string text = json_text(head, 1) + '\n';
+  entries.front().bytes = std::as_bytes(std::span(text));
+  write_tar(file, entries);
+}
+
+}  // namespace mneme::report

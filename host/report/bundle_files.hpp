@@ -1,0 +1,41 @@
+// What the writer and the reader of bundles share.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "host/report/bundle.hpp"
+
+namespace mneme::report {
+
+inline constexpr std::string_view kBundleFile = "bundle.json";
+inline constexpr std::string_view kBundleFormat = "mneme-bundle";
+inline constexpr int kBundleVersion = 1;
+
+// A folder for temporary files, removed with its object.
+class WorkFolder {
+ public:
+  // Error (kRun) when it cannot be made.
+  WorkFolder();
+  ~WorkFolder();
+  WorkFolder(const WorkFolder&) = delete;
+  WorkFolder& operator=(const WorkFolder&) = delete;
+
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// Loads folders below `root`, and writes their report into ROOT/report, but for the page, which
+// holds the program's own script for figures.
+void write_bundle_report(const std::filesystem::path& root, const std::vector<std::string>& folders,
+                         const Choice& choice);
+
+// The regular files below `folder`, relative to `root`, sorted.
+[[nodiscard]] std::vector<std::string> files_below(const std::filesystem::path& root,
+                                                   const std::filesystem::path& folder);
+
+}  // namespace mneme::report

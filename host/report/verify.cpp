@@ -1,0 +1,357 @@
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "host/base/error.hpp"
+#include "host/base/file/checksum.hpp"
+#include "host/base/file/file.hpp"
+#include "host/base/json_text.hpp"
+#include "host/config/toml/toml.hpp"
+#include "host/report/archive/tar.hpp"
+#include "host/report/bundle.hpp"
+#include "host/report/bundle_files.hpp"
+#include "host/report/comparison/comparison.hpp"
+#include "host/scores/evaluation_files.hpp"
+#include "host/scores/stored_evaluation.hpp"
+#include "mneme/abi.h"
+
+namespace mneme::report {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Of numbers that two machines compute: their libraries may differ in the last digits.
+constexpr double kEqualNumbers = 1e-9;
+constexpr std::size_t kMaxFindingsOfReport = 20;
+constexpr const char* kReportFile = "report/report.json";
+
+using Files = std::map<std::string, std::string_view>;
+
+std::string_view text_of_bytes(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// The head of a bundle.
+struct Head {
+  std::string mneme;
+  std::vector<std::string> folders;
+  Choice choice;
+  std::map<std::string, std::string> sha256;
+};
+
+Head head_of(const Files& files, const std::string& label) {
+  const auto found = files.find(std::string(kBundleFile));
+  const Json json = found == files.end() ? Json() : parse_json(found->second);
+  const auto refuse = [&](const std::string& got) {
+    throw_run(
+        {.where = label,
+         .failed = "is no bundle that this program can read",
+         .expected = str(kBundleFile, " with format ", kBundleFormat, ", version ", kBundleVersion),
+         .got = got,
+         .hint = "verify it with the version of mneme that wrote it"});
+  };
+  if (found == files.end()) refuse("an archive without it");
+  if (!json.is_object()) refuse("no JSON object");
+  if (json.value("format", Json()) != kBundleFormat ||
+      json.value("version", Json()) != kBundleVersion) {
+    refuse(str("format ", json.value("format", Json()).dump(), ", version ",
+               json.value("version", Json()).dump()));
+  }
+  try {
+    Head out{.mneme = json.at("mneme").get<std::string>(),
+             .folders = json.at("folders").get<std::vector<std::string>>(),
+             .choice = {json.at("baseline").get<std::string>(), json.at("pairs").get<bool>()},
+             .sha256 = json.at("sha256").get<std::map<std::string, std::string>>()};
+    for (const std::string& folder : out.folders) {
+      if (!is_inside(folder)) refuse(str("the folder ", folder));
+    }
+    return out;
+  } catch (const Json::exception& error) {
+    refuse(error.what());
+  }
+  return {};
+}
+
+void check_files(const Files& files, const Head& head, Verification& out) {
+  for (const auto& [name, sha256] : head.sha256) {
+    const auto found = files.find(name);
+    if (found == files.end()) {
+      out.findings.push_back(str(name, ": is listed, but not in the bundle"));
+    } else if (sha256_hex(found->second) != sha256) {
+      out.findings.push_back(str(name, ": was changed: its checksum is another"));
+    } else {
+      ++out.files;
+    }
+  }
+  for (const auto& [name, bytes] : files) {
+    if (name != kBundleFile && !head.sha256.contains(name))
+      out.findings.push_back(str(name, ": is in the bundle, but not listed"));
+  }
+}
+
+// --- Runs ---
+
+// Every stored evaluation of a run: its checksums, and its sums by its losses.
+void check_run(const fs::path& root, const fs::path& run, Verification& out) {
+  ++out.runs;
+  for (const fs::path& folder : scores::list_evaluations(run)) {
+    try {
+      const auto stored = scores::StoredEvaluation::open(folder);
+      out.losses += stored.columns().target.size();
+      ++out.evaluations;
+    } catch (const std::exception& error) {
+      std::string what = error.what();
+      const std::string place = root.string() + '/';
+      for (std::size_t i = what.find(place); i != what.npos; i = what.find(place))
+        what.erase(i, place.size());
+      out.findings.push_back(what);
+    }
+  }
+}
+
+config::Value stored_experiment(const fs::path& run) {
+  return config::parse_toml(read_file(run / "experiment.toml", kMaxConfigBytes), run.string());
+}
+
+// Runs of a comparison are those that it planned: by memory, seed and plugins.
+void check_planned(const fs::path& folder, const Json& arm, const Json& planned,
+                   Verification& out) {
+  const std::string name = planned.at("folder").get<std::string>();
+  const fs::path run = folder / name;
+  if (!is_inside(name) || !fs::exists(run / "experiment.toml")) return;
+  const auto find = [&](const std::string& what) {
+    out.findings.push_back(str("runs/", name, ": has ", what, " than the arm ",
+                               arm.at("name").get<std::string>(), " of comparison.json"));
+  };
+  const config::Value experiment = stored_experiment(run);
+  const config::Value memory = config::parse_toml(arm.value("memory", ""), name);
+  const config::Value* const own = experiment.find("memory");
+  const config::Value* const expected = memory.find("memory");
+  if (own != nullptr && expected != nullptr && !(*own == *expected)) find("another [memory]");
+  const config::Value* const train = experiment.find("train");
+  const config::Value* const seed = train == nullptr ? nullptr : train->find("seed");
+  if (seed == nullptr || seed->kind() != config::Kind::kInteger ||
+      static_cast<std::uint64_t>(seed->as_integer()) != planned.at("seed").get<std::uint64_t>()) {
+    find("another train.seed");
+  }
+}
+
+void check_comparison(const fs::path& folder, Verification& out) {
+  const fs::path file = folder / "comparison.json";
+  if (!fs::exists(file)) return;
+  const Json json = parse_json(read_file(file));
+  for (const Json& arm : json.at("arms")) {
+    for (const Json& planned : arm.at("runs")) check_planned(folder, arm, planned, out);
+  }
+}
+
+void check_runs(const fs::path& root, Verification& out) {
+  std::vector<std::string> names = files_below(root, root / "runs");
+  for (const std::string& name : names) {
+    const fs::path file = root / name;
+    if (file.filename() == "experiment.toml") check_run(root, file.parent_path(), out);
+  }
+  try {
+    check_comparison(root / "runs", out);
+  } catch (const std::exception& error) {
+    out.findings.push_back(str("runs: comparison.json and the runs do not agree: ", error.what()));
+  }
+}
+
+// --- The report ---
+
+// Compares two report.json, value by value.
+class ReportCheck {
+ public:
+  explicit ReportCheck(Verification& out) : out_(out) {}
+
+  void compare(const Json& stated, const Json& own, const std::string& place) {
+    if (stated.is_number() && own.is_number()) return compare_numbers(stated, own, place);
+    if (stated.is_object() && own.is_object()) {
+      for (const auto& [key, value] : own.items())
+        compare(stated.value(key, Json()), value, joined(place, key));
+      for (const auto& [key, value] : stated.items()) {
+        if (!own.contains(key)) find(value, Json(), joined(place, key));
+      }
+      return;
+    }
+    if (stated.is_array() && own.is_array()) {
+      if (stated.size() != own.size()) {
+        find(str(stated.size(), " entries"), str(own.size(), " entries"), place);
+        return;
+      }
+      for (std::size_t i = 0; i < own.size(); ++i)
+        compare(stated[i], own[i], joined(place, label_of(own[i], i)));
+      return;
+    }
+    if (stated != own) find(stated, own, place);
+  }
+
+  void finish() {
+    if (found_ > kMaxFindingsOfReport) {
+      out_.findings.push_back(
+          str("report.json: ", found_ - kMaxFindingsOfReport, " more values differ"));
+    }
+  }
+
+ private:
+  static std::string joined(const std::string& place, const std::string& name) {
+    return place.empty() ? name : place + ", " + name;
+  }
+
+  // "cache valid loss", "seed 2", or the number of an entry, from 1.
+  static std::string label_of(const Json& entry, std::size_t i) {
+    std::vector<std::string> words;
+    if (entry.is_object()) {
+      for (const char* key : {"arm", "baseline", "name", "key", "split", "measure"}) {
+        const auto found = entry.find(key);
+        if (found != entry.end() && found->is_string() &&
+            !found->get_ref<const std::string&>().empty())
+          words.push_back(found->get<std::string>());
+      }
+      if (words.empty() && entry.contains("seed"))
+        words.push_back(str("seed ", entry["seed"].dump()));
+    }
+    return words.empty() ? str(i + 1) : join(words, " ");
+  }
+
+  void compare_numbers(const Json& stated, const Json& own, const std::string& place) {
+    const auto a = stated.get<double>(), b = own.get<double>();
+    const bool is_equal = stated == own || std::abs(a - b) <= kEqualNumbers * std::abs(b);
+    if (is_equal) {
+      ++out_.numbers;
+    } else {
+      find(stated, own, place);
+    }
+  }
+
+  void find(const Json& stated, const Json& own, const std::string& place) {
+    if (++found_ > kMaxFindingsOfReport) return;
+    const auto shown = [](const Json& value) {
+      const std::string text = value.is_null() ? "nothing" : json_text(value);
+      return text.size() <= 160 ? text : text.substr(0, 160) + "...";
+    };
+    out_.findings.push_back(str("report.json: ", place, ": says ", shown(stated),
+                                ", but its losses give ", shown(own)));
+  }
+
+  Verification& out_;
+  std::size_t found_ = 0;
+};
+
+// The number of the first line in which two texts differ, from 1.
+std::size_t first_other_line(std::string_view a, std::string_view b) {
+  const auto [end, ignored] = std::ranges::mismatch(a, b);
+  return 1 + static_cast<std::size_t>(std::count(a.begin(), end, '\n'));
+}
+
+void check_report(const Files& files, const fs::path& root, Verification& out) {
+  const std::vector<std::string> own = files_below(root, root / "report");
+  for (const std::string& name : own) {
+    const std::string text = read_file(root / name);
+    const auto found = files.find(name);
+    if (found == files.end()) {
+      out.findings.push_back(str(name, ": is part of the report, but not in the bundle"));
+    } else if (name == kReportFile) {
+      ReportCheck check(out);
+      const Json stated = parse_json(found->second);
+      check.compare(stated.is_discarded() ? Json() : stated, parse_json(text), "");
+      check.finish();
+    } else if (found->second != text) {
+      out.findings.push_back(str(name, ": line ", first_other_line(found->second, text),
+                                 " is not that of the report on its losses"));
+    }
+  }
+  for (const auto& [name, bytes] : files) {
+    if (name.starts_with("report/") && !std::ranges::binary_search(own, name))
+      out.findings.push_back(str(name, ": is no part of the report on its losses"));
+  }
+}
+
+void unpack(const Files& files, const fs::path& root) {
+  for (const auto& [name, bytes] : files) {
+    if (!name.starts_with("runs/")) continue;
+    std::error_code code;
+    fs::create_directories((root / name).parent_path(), code);
+    if (code) fail_file(name, "unpack", code.value());
+    write_file_atomic(root / name, bytes);
+  }
+}
+
+std::vector<std::string> unchecked_of(const Files& files, const Head& head) {
+  std::vector<std::string> out = {
+      "that the losses are those of the trained models: a bundle has no weights. Whoever makes "
+      "losses up and a report on them makes a bundle that agrees",
+      "times, FLOPs, bytes and curves of the training: they are as the runs state them",
+      "that no other runs were made and left out"};
+  const auto certificates = std::ranges::count_if(
+      files, [](const auto& file) { return file.first.ends_with("/certificate.json"); });
+  if (certificates > 0) {
+    out.push_back(str(certificates, certificates == 1 ? " certificate" : " certificates",
+                      " of runs: `mneme certify` makes them anew from the weights"));
+  }
+  if (head.mneme != MNEME_SDK_VERSION) {
+    out.push_back(str("words and figures as another version writes them: the bundle is of mneme ",
+                      head.mneme, ", this is ", MNEME_SDK_VERSION));
+  }
+  return out;
+}
+
+}  // namespace
+
+Verification verify_bundle(const fs::path& file) {
+  const MappedFile map(file);
+  Files files;
+  for (const TarEntry& entry : read_tar(map.bytes(), file.string()))
+    files.emplace(entry.name, text_of_bytes(entry.bytes));
+  const Head head = head_of(files, file.string());
+  Verification out{.sha256 = sha256_hex(map.bytes())};
+  check_files(files, head, out);
+  const WorkFolder work;
+  unpack(files, work.path());
+  check_runs(work.path(), out);
+  try {
+    write_bundle_report(work.path(), head.folders, head.choice);
+    check_report(files, work.path(), out);
+  } catch (const std::exception& error) {
+    out.findings.push_back(str("the report cannot be computed: ", error.what()));
+  }
+  out.unchecked = unchecked_of(files, head);
+  return out;
+}
+
+std::string Verification::text() const {
+  std::string out =
+      str("sha256 ", sha256, '\n', files, " files have their checksums\n", runs, " runs, ",
+          evaluations, " evaluations, ", losses, " losses: their sums are those stated\n", numbers,
+          " numbers of the report computed anew: equal\n\nNot checked:\n");
+  for (const std::string& one : unchecked) out += str("- ", one, '\n');
+  if (findings.empty()) return out + "\nVerified: everything else agrees.\n";
+  out += str("\nNOT verified, ", findings.size(), findings.size() == 1 ? " finding" : " findings",
+             ":\n");
+  for (const std::string& one : findings) out += str("- ", one, '\n');
+  return out;
+}
+
+Json Verification::json() const {
+  return {{"format", "mneme-verification"},
+          {"version", 1},
+          {"verified", findings.empty()},
+          {"sha256", sha256},
+          {"files", files},
+          {"runs", runs},
+          {"evaluations", evaluations},
+          {"losses", losses},
+          {"numbers", numbers},
+          {"findings", findings},
+          {"unchecked", unchecked}};
+}
+
+}  // namespace mneme::report
