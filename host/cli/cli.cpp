@@ -141,6 +141,7 @@ void build(CLI::App& app, Action& action, std::size_t width) {
   add_serve(program);
   add_compare(program);
   add_report(program);
+  add_verify(program);
   add_analyze(program);
   add_config(program);
   add_data(program);

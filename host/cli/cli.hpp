@@ -27,6 +27,7 @@ void add_generate(const Command& app);
 void add_serve(const Command& app);
 void add_compare(const Command& app);
 void add_report(const Command& app);
+void add_verify(const Command& app);
 void add_analyze(const Command& app);
 void add_config(const Command& app);
 void add_data(const Command& app);

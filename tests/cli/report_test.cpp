@@ -139,6 +139,31 @@ TEST_F(ReportCommand, DrawsPicturesWhereAProgramForThemIsInstalled) {
                  {"--figures", "python3 -m pip install vl-convert-python"});
 }
 
+TEST_F(ReportCommand, WritesABundleThatVerifies) {
+  const std::string runs = comparison();
+  const std::string bundle = file("a.tar");
+  expect_done(run_mneme({"report", runs, "--bundle", bundle, "--baseline", "xl_cache", "--quiet"}));
+  const ProgramResult good = run_mneme({"verify", bundle, "--json", file("verified.json")});
+  expect_done(good);
+  EXPECT_THAT(good.out, HasSubstr("\nVerified: everything else agrees.\n"));
+  EXPECT_EQ(Json::parse(read_file(file("verified.json")))["verified"], true);
+  std::string bytes;
+  {
+    const MappedFile map(bundle);
+    bytes.assign(reinterpret_cast<const char*>(map.bytes().data()), map.bytes().size());
+  }
+  const std::size_t digit = bytes.find("\"nll\": ", bytes.find("evaluation.json")) + 7;
+  bytes[digit] = bytes[digit] == '9' ? '8' : '9';
+  write_file_atomic(bundle, bytes);
+  const ProgramResult changed = run_mneme({"verify", bundle});
+  EXPECT_EQ(changed.exit_code, 1);
+  EXPECT_THAT(changed.out, HasSubstr("NOT verified, "));
+  write_file_atomic(bundle, bytes.substr(0, 5000));
+  expect_refusal(run_mneme({"verify", bundle}), 2, {bundle + ": byte ", "is cut"});
+  expect_refusal(run_mneme({"verify", file("nowhere")}), 2, {file("nowhere")});
+  expect_refusal(run_mneme({"report", runs, "--bundle", file("")}), 2, {"--bundle"});
+}
+
 TEST_F(ReportCommand, RefusesWhatItCannotCompare) {
   const std::string runs = comparison();
   expect_refusal(run_mneme({"report"}), 2, {"DIR is required"});

@@ -10,6 +10,7 @@
 #include "host/cli/cli.hpp"
 #include "host/cli/report/compared_arms.hpp"
 #include "host/cli/streams.hpp"
+#include "host/report/bundle.hpp"
 #include "host/report/harness/pairs.hpp"
 #include "host/report/harness/results.hpp"
 #include "host/report/suite/suite.hpp"
@@ -22,6 +23,7 @@ namespace fs = std::filesystem;
 struct ReportArguments {
   std::vector<fs::path> folders;
   fs::path out;
+  fs::path bundle;
   std::string format = "text";
   JsonArgument json;
   ComparedArms compared;
@@ -51,10 +53,10 @@ std::string printed(const report::Report& report, report::Format format, std::si
 // The folder of a suite: its table again, and its files.
 int report_suite(const ReportArguments& arguments, report::Format format, const Streams& streams) {
   const fs::path& folder = arguments.folders.front();
-  if (arguments.compared.is_given() || !arguments.figures.empty()) {
+  if (arguments.compared.is_given() || !arguments.figures.empty() || !arguments.bundle.empty()) {
     throw_usage(
         "report: the table of a suite compares no arms and has no figures: expected no --baseline, "
-        "--pairs or --figures beside ",
+        "--pairs, --figures or --bundle beside ",
         folder.string());
   }
   const fs::path& out = arguments.out.empty() ? folder : arguments.out;
@@ -113,6 +115,7 @@ int run(const ReportArguments& arguments, const Streams& streams) {
   if (arguments.folders.size() == 1 && report::is_suite(arguments.folders.front()))
     return report_suite(arguments, format, streams);
   check_output_folder("--out", output_folder(arguments));
+  if (!arguments.bundle.empty()) check_output_file("--bundle", arguments.bundle);
   std::optional<report::Drawer> drawer;
   if (!arguments.figures.empty()) drawer = report::find_drawer();
   const report::Report report =
@@ -124,6 +127,12 @@ int run(const ReportArguments& arguments, const Streams& streams) {
     page = report.write(folder);
     if (drawer) report::draw_pictures(*drawer, report.figure_files(folder), arguments.figures);
   });
+  if (!arguments.bundle.empty()) {
+    outputs.add([&] {
+      report::write_bundle(arguments.bundle, arguments.folders,
+                           {arguments.compared.baseline, arguments.compared.has_pairs});
+    });
+  }
   outputs.add([&] { arguments.json.write(report.json(), streams); });
   arguments.json.text(streams) << printed(report, format, streams.out_width) << std::flush;
   if (!page.empty() && !arguments.is_quiet) {
@@ -156,6 +165,9 @@ void add_report(const Command& app) {
       "--figures", arguments->figures, "FORMAT",
       "Draw every figure as a picture, too, in the folder figures: svg or pdf; needs vl-convert",
       {one_of(report::picture_formats())});
+  command.option("--bundle", arguments->bundle, "FILE",
+                 "Also write one archive (tar) with losses, settings, checksums and the report, "
+                 "without weights; mneme verify checks it");
   arguments->compared.add(command);
   arguments->json.add(command);
   command.option("--metric", arguments->metric, "METRIC",
@@ -166,6 +178,7 @@ void add_report(const Command& app) {
   command.examples(
       {"mneme report runs/motif", "mneme report runs/motif --baseline my_memory --pairs",
        "mneme report runs/motif --figures pdf", "mneme report --pairs results/cache results/sinks",
+       "mneme report runs/motif --bundle motif.tar",
        "mneme report runs/first runs/second --out report --format latex"});
   command.runs(arguments, &run);
 }

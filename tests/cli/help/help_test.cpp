@@ -41,6 +41,7 @@ const std::vector<std::vector<std::string>> kCommands = {
     {"inspect"},
     {"doctor"},
     {"serve"},
+    {"verify"},
     {"completion"},
     {"man"},
 };
