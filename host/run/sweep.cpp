@@ -1,8 +1,11 @@
 #include "host/run/sweep.hpp"
 
 #include <exception>
+#include <filesystem>
 #include <utility>
 
+#include "host/base/log.hpp"
+#include "host/base/text.hpp"
 #include "host/config/options.hpp"
 #include "host/memory/tier/tier.hpp"
 #include "host/run/run_folder.hpp"
@@ -25,6 +28,7 @@ std::vector<std::string> Sweep::load(const config::MemoryConfig& memory) {
   std::vector<std::string> reset = checkpoint_.load_weights(*runtime, memory.carry);
   runtime_ = std::move(runtime);
   note_differences();
+  warn_of_lost_rows();
   return reset;
 }
 
@@ -34,6 +38,7 @@ MemorySwap Sweep::exchange(const config::MemoryConfig& memory) {
   MemorySwap swap =
       runtime_->swap_memory(memory, TrainedMemory{parameter, checkpoint_.trained_options()});
   note_differences();
+  warn_of_lost_rows();
   return swap;
 }
 
@@ -48,6 +53,19 @@ void Sweep::note_differences() {
     if (is_said_ && said_.insert(one.text()).second)
       log_differences(checkpoint_.path().string(), {one});
   }
+}
+
+void Sweep::warn_of_lost_rows() {
+  const std::int64_t rows = runtime_->stack().cache_rows(memory::Phase::kEvaluation);
+  const std::filesystem::path folder = checkpoint_.path().parent_path().parent_path();
+  if (rows == 0 || checkpoint_.progress().step != 0 ||
+      !std::filesystem::exists(RunFolder::at(folder).pretrained_file()))
+    return;
+  const std::string text = str(
+      "the memory keeps the newest ", rows,
+      " rows, and the imported model was not trained with it: expect higher losses from where a "
+      "text's first rows are dropped; the example memory sinks keeps them");
+  if (said_.insert(text).second) log_warning(text);
 }
 
 SweepResult Sweep::evaluate_memory(const SweepMemory& memory, data::Split split,

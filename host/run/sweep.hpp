@@ -81,6 +81,9 @@ class Sweep {
 
  private:
   void note_differences();
+  // Of a pretrained model that was not trained with a cache: such models attend to a text's first
+  // tokens, which a cache drops [Xiao et al. 2023].
+  void warn_of_lost_rows();
 
   const Checkpoint& checkpoint_;
   config::Experiment experiment_;

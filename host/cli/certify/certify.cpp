@@ -115,7 +115,7 @@ Certificate certificate_of(const CertifyArguments& arguments, const run::Checkpo
   return out;
 }
 
-std::string shown(const std::optional<double>& value) {
+std::string value_text(const std::optional<double>& value) {
   return value ? validate::short_text(*value) : "";
 }
 
@@ -123,7 +123,7 @@ std::string certificate_text(const Certificate& certificate, std::size_t width) 
   Table table({"line", "result", "difference", "tolerance"});
   for (const CertificateLine& one : certificate.lines) {
     table.add_row(
-        {one.name, std::string(to_word(one.result)), shown(one.difference), shown(one.tolerance)});
+        {one.name, std::string(to_word(one.result)), value_text(one.difference), value_text(one.tolerance)});
   }
   std::string out = table.text(width);
   for (const CertificateLine& one : certificate.lines) {

@@ -85,6 +85,14 @@ std::int64_t Stack::rider_rows(Phase phase) const {
   return rows;
 }
 
+std::int64_t Stack::cache_rows(Phase phase) const {
+  if (tiers_.size() != 1) return 0;
+  const Instance& instance = tiers_.front()->instance(phase);
+  if (!instance.slots.empty() || instance.queues.size() != 1) return 0;
+  const std::int64_t rows = instance.queues.front().capacity;
+  return rows > 0 && rows == instance.traits().context_rows ? rows : 0;
+}
+
 std::int64_t Stack::longest_segment(Phase phase) const {
   std::int64_t longest = 0;
   for (const auto& tier : tiers_) {

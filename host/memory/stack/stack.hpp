@@ -61,6 +61,9 @@ class Stack {
   [[nodiscard]] std::int64_t context_rows(Phase phase) const;
   // The riders among them, which pass through the layers with every segment.
   [[nodiscard]] std::int64_t rider_rows(Phase phase) const;
+  // Of a memory that is its newest rows and nothing else, one tier with one queue that is its whole
+  // context: the number of these rows. 0 = another memory.
+  [[nodiscard]] std::int64_t cache_rows(Phase phase) const;
   // Every optimiser step, load of weights and swap calls it: cached projections of older weights
   // are dropped.
   void weights_changed() { ++weights_version_; }

@@ -172,6 +172,31 @@ TEST_F(ImportFolder, RefusesADamagedFolderAndMakesNothing) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
 }
 
+#ifdef MNEME_HAS_XL_CACHE
+// A model that a memory was trained with, and a memory that is no cache, give no warning.
+TEST_F(ImportFolder, WarnsOfACacheThatDropsFirstRows) {
+  write_ids();
+  const std::string ids = "data.valid=\"" + file("ids.safetensors") + "\"";
+  expect_done(import({experiment(kRest), "--set", ids}));
+  folder_.write("cache.toml", memory_with("xl_cache", MNEME_PLUGIN_DIR, "rows = 4\n"));
+  folder_.write("none.toml", "[memory]\n");
+  const std::string warning =
+      "the memory keeps the newest 4 rows, and the imported model was not trained with it";
+  const auto evaluated = [&](const std::string& run, const std::string& memory) {
+    const ProgramResult result =
+        run_mneme({"eval", file(run), "--memory", file(memory), "--no-store", "--quiet"});
+    expect_done(result);
+    return result.err;
+  };
+  EXPECT_THAT(evaluated("run", "cache.toml"),
+              AllOf(HasSubstr(warning), HasSubstr("the example memory sinks keeps them")));
+  EXPECT_THAT(evaluated("run", "none.toml"), Not(HasSubstr(warning)));
+  expect_done(run_mneme({"train", file("run/experiment.toml"), "--init", file("run"), "--memory",
+                         file("cache.toml"), "--run", file("tuned"), "--set", ids, "--quiet"}));
+  EXPECT_THAT(evaluated("tuned", "cache.toml"), Not(HasSubstr(warning)));
+}
+#endif
+
 #ifdef MNEME_HAS_CONTINUOUS_LTM
 TEST_F(ImportFolder, WritesTheMemoryBesideTheModel) {
   const std::string memory = memory_with("continuous_ltm", MNEME_PLUGIN_DIR, "basis = 8\n");
