@@ -5,8 +5,8 @@ alone was trained with a frozen backbone. scripts/real_decoder.sh calls it with 
     scripts/reproduce/reproduce_real_decoder.py --package FILE --books DIR [options]
 
 FILE is a wheel with one GGUF file, or that file. The largest book is for training; of each other book --excerpts parts of
---bytes bytes are read, each a document. Steps that are finished are skipped, a stopped training is resumed. The folder of the runs gets
-results.csv, differences.csv (intervals over excerpts, by `mneme report`), distance.csv (loss by distance into the excerpt) and
+--bytes bytes are read, each a document. Steps that are finished are skipped, a stopped training is resumed. The folder of
+the runs gets results.csv, differences.csv (intervals over excerpts, by `mneme report`), distance.csv (loss by distance into the excerpt) and
 distance.svg. Needs Python 3.9 and a built build/release with the examples.
 """
 import argparse
@@ -229,18 +229,26 @@ def draw(options, rows):
     figures.draw(specification, options.runs / "distance.svg")
 
 
-def row(key, run):
+def row(key, run, base):
+    """The difference to `base`, no memory, is that of the documents' means, with an interval over documents. `mneme report`
+    gives none of trained memories: an import reads no training data, a training does, so it refuses the pair."""
     result = run.result()
-    return {"memory": key[0], "loss": result["loss"], "perplexity": result["perplexity"], "tokens": result["tokens"],
+    means = [{document: statistics.fmean(nll for _, nll in targets) for document, targets in losses(one).items()}
+             for one in (run, base)]
+    difference, half = interval([loss - means[1][document] for document, loss in means[0].items()])
+    return {"difference": f"{difference:.5f}", "low": f"{difference - half:.5f}", "high": f"{difference + half:.5f}",
+            "memory": key[0], "loss": result["loss"], "perplexity": result["perplexity"], "tokens": result["tokens"],
             "rows": result["protocol"]["context_rows"], "state_bytes": result["state_bytes"] // result["lanes"],
             "train_seconds": run.train_seconds(), "commit": run.commit()}
 
 
 def section(rows, differences):
     lines = [[one["memory"], one["rows"], f"{int(one['state_bytes']):,}", f"{float(one['loss']):.4f}",
-              f"{float(one['perplexity']):.2f}"] for one in rows]
+              f"{float(one['perplexity']):.2f}",
+              f"{float(one['difference']):+.4f} ({float(one['low']):+.4f} to {float(one['high']):+.4f})"] for one in rows]
     return "\n\n".join((f"{int(rows[0]['tokens']):,} tokens:",
-                        experiment.table(["memory", "rows read", "state bytes", "loss", "perplexity"], lines),
+                        experiment.table(["memory", "rows read", "state bytes", "loss", "perplexity",
+                                          "difference to none, mean of excerpts (95 %)"], lines),
                         experiment.commits(rows), verdicts.section(differences)))
 
 
@@ -287,8 +295,9 @@ def main():
             for wanted in (AsItComes, Tuned):
                 experiment.train([run for run in runs.values() if isinstance(run, wanted)], options.jobs)
         runs = {key: run for key, run in runs.items() if run.is_done}
-        rows = experiment.write_rows(options.runs / "results.csv", [row(key, run) for key, run in runs.items()])
-        others = tuple(name for name, _ in runs if name != "none")
+        rows = experiment.write_rows(options.runs / "results.csv",
+                                     [row(key, run, runs["none", 1]) for key, run in runs.items()])
+        others = tuple(name for name in MEMORIES if name != "none" and (name, 1) in runs)
         families = [verdicts.Family("none", others), verdicts.Family("xl_cache", tuple(n for n in others if n != "xl_cache"))]
         differences = verdicts.write(options.runs / "differences.csv",
                                      verdicts.compare(families, runs, options.runs / "reports"))
