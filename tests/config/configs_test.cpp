@@ -281,6 +281,18 @@ TEST(Configs, CachesBesideCompressiveMemoriesAreThoseOfThePaper) {
   EXPECT_EQ(integer_of(wt103.tiers.at(0), "rows"), 1024);
 }
 
+// These two baselines of a comparison have equal bytes. Attention to everything keeps more.
+TEST(Configs, TheWindowKeepsAsManyRowsAsTheWindowWithSinks) {
+  const fs::path folder = kConfigs / "memory";
+  const MemoryConfig window = parse_memory_file(folder / "window.toml");
+  const MemoryConfig sinks = parse_memory_file(folder / "sinks.toml");
+  const MemoryConfig attention = parse_memory_file(folder / "attention.toml");
+  const std::int64_t rows = integer_of(window.tiers.at(0), "rows");
+  EXPECT_EQ(integer_of(sinks.tiers.at(0), "sinks") + integer_of(sinks.tiers[0], "window"), rows);
+  EXPECT_GT(integer_of(attention.tiers.at(0), "rows"), rows);
+  EXPECT_EQ(attention.tiers[0].plugin, window.tiers[0].plugin);
+}
+
 // The infinity-former's compressive baseline [4.1, C.1 and appendix D]; as many rows are read as
 // the caches beside it hold.
 TEST(Configs, CompressiveBaselinesReadAsManyRowsAsTheCaches) {
