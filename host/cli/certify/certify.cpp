@@ -122,8 +122,8 @@ std::string value_text(const std::optional<double>& value) {
 std::string certificate_text(const Certificate& certificate, std::size_t width) {
   Table table({"line", "result", "difference", "tolerance"});
   for (const CertificateLine& one : certificate.lines) {
-    table.add_row(
-        {one.name, std::string(to_word(one.result)), value_text(one.difference), value_text(one.tolerance)});
+    table.add_row({one.name, std::string(to_word(one.result)), value_text(one.difference),
+                   value_text(one.tolerance)});
   }
   std::string out = table.text(width);
   for (const CertificateLine& one : certificate.lines) {

@@ -37,8 +37,7 @@ std::pair<std::string, std::string> names_of(const HarnessResults& a, const Harn
 }
 
 [[noreturn]] void refuse_sample(const HarnessTask& baseline, const HarnessTask& other,
-                                std::int64_t id, const std::string& what,
-                                const std::string& hint) {
+                                std::int64_t id, const std::string& what, const std::string& hint) {
   throw_run({.where = str(baseline.file.string(), " and ", other.file.string()),
              .failed = str("the document ", id, " has another ", what),
              .hint = hint});
@@ -80,7 +79,8 @@ std::map<std::string, MetricPair> pair_task(const std::string& name, const Harne
         continue;
       }
       if (score.count != same->second.count)
-        throw_run(other.file.string(), ": the document ", key.first, " has another number of words");
+        throw_run(other.file.string(), ": the document ", key.first,
+                  " has another number of words");
       MetricPair& pair = out.try_emplace(metric, MetricPair{name, metric}).first->second;
       if (pair.differences.sums.empty()) pair.differences.sums.emplace_back();
       pair.differences.sums[0].push_back(same->second.total - score.total);
@@ -193,10 +193,9 @@ Sheet harness_pairs(const HarnessResults& baseline, const HarnessResults& other,
               .headings = {"task", "metric", first, second, "difference", "95 % from", "to", "p",
                            "p (Holm)", "documents", "verdict"},
               .notes = std::move(notes)};
-  sheet.records.columns = {"task", "metric",  "baseline_mean", "mean",        "difference",
-                           "low",  "high",    "p",             "p_holm",      "family",
-                           "effect_size",     "detectable",    "documents",   "targets",
-                           "verdict"};
+  sheet.records.columns = {
+      "task",   "metric", "baseline_mean", "mean",       "difference", "low",     "high",   "p",
+      "p_holm", "family", "effect_size",   "detectable", "documents",  "targets", "verdict"};
   if (has_losses) {
     sheet.notes.emplace_back(
         "Of perplexities and bits the means are losses: nats a word or byte, lower is better.");

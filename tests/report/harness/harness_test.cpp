@@ -124,8 +124,8 @@ TEST_F(Harness, CorrectsOverTasksAndMetricsAndTakesTheNewestFile) {
   EXPECT_EQ(json["pairs"][1]["metric"], "exact_match,first");
   EXPECT_EQ(json["pairs"][0]["difference"], 1.0);
   EXPECT_EQ(json["pairs"][0]["family"], 4);
-  EXPECT_NEAR(json["pairs"][0]["p_holm"].get<double>(),
-              4.0 * json["pairs"][0]["p"].get<double>(), 1e-12);
+  EXPECT_NEAR(json["pairs"][0]["p_holm"].get<double>(), 4.0 * json["pairs"][0]["p"].get<double>(),
+              1e-12);
   EXPECT_EQ(harness_json(pairs("exact_match"))["pairs"].size(), 2u);
 }
 
