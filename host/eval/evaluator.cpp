@@ -344,7 +344,7 @@ void Evaluator::add_state() {
 Result Evaluator::finish() {
   settle(queue_.take(/*is_newest_committed=*/true));
   hand_over();
-  if (result_.total.targets == 0) {
+  if (options_.needs_targets && result_.total.targets == 0) {
     throw_run({.where = "evaluation",
                .failed = "the data have no token to predict",
                .expected = "at least two tokens a lane",

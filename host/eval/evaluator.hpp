@@ -38,6 +38,9 @@ struct Options {
   // segment projects its whole context again: slower, with the same numbers; tests check the cache
   // with it.
   bool use_cache = true;
+  // Whether an evaluation without a target is an error; else its losses are NaN, as where the first
+  // segments of sequences are timed.
+  bool needs_targets = true;
   // For the result's statement; lanes and context rows are taken from this evaluation.
   Protocol protocol = {};
   // Of every id, for the breakdown by frequency; empty = unknown.

@@ -37,6 +37,20 @@ TEST_F(MakePlan, TellsSizesTimeAndDisk) {
   EXPECT_EQ(to_json(plan, record)["arms"][0]["runs"], 2);
 }
 
+// The first segment of a sequence of "copy" has no target.
+TEST_F(MakePlan, TimesEvaluationsThatBeginWithoutATarget) {
+  const auto memory = folder_.write("none.toml", "[memory]\n");
+  const std::string text = test::tiny_model() +
+                           "[data]\ntask = \"copy\"\nlength = 4\nalphabet = 8\ngap = 20\n"
+                           "train_sequences = 64\nvalid_sequences = 16\ntest_sequences = 16\n"
+                           "[train]\nsegment = 8\nlanes = 4\nsteps = 100\n";
+  const std::vector<ArmRequest> arms = {{.memory = memory}};
+  options_.folder = folder_ / "runs";
+  const Record record = prepare(read_arms(folder_.write("copy.toml", text), arms, {}, {}, loader_),
+                                options_, loader_);
+  EXPECT_GT(make_plan(record, options_, 1, loader_).arms[0].evaluation_seconds, 0.0);
+}
+
 // What a run that was trained takes on the disk is what was planned, within a third.
 TEST_F(MakePlan, TellsTheDiskThatRunsTake) {
   const Record record = prepared("steps = 60\n");

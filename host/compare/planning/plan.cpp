@@ -79,7 +79,7 @@ TimedEvaluation time_evaluation(train::Trainer& trainer, data::Split split, std:
   TimedEvaluation out;
   for (std::int64_t segments = 1;; segments = std::min(4 * segments, all)) {
     const double start = now();
-    const eval::Result result = trainer.evaluate_split(split, {}, segments);
+    const eval::Result result = trainer.evaluate_split(split, {.needs_targets = false}, segments);
     const double seconds = now() - start;
     out = {
         .seconds = seconds / static_cast<double>(segments),
