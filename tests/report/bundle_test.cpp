@@ -145,11 +145,11 @@ TEST_F(Bundle, ManipulationsAreFoundAndNamed) {
   const Files all = files();
   const auto swap_runs = [](Files& files, const std::string& a, const std::string& b) {
     Files out;
-    for (auto& [name, text] : files) {
-      const auto is_of = [&](const std::string& run) { return name.starts_with(run); };
-      out[is_of(a)   ? b + name.substr(a.size())
-          : is_of(b) ? a + name.substr(b.size())
-                     : name] = text;
+    for (const auto& [name, text] : files) {
+      std::string moved = name;
+      if (name.starts_with(a)) moved.replace(0, a.size(), b);
+      if (name.starts_with(b)) moved.replace(0, b.size(), a);
+      out[moved] = text;
     }
     files = std::move(out);
   };
