@@ -4,6 +4,10 @@
     run = mneme.train("configs/quickstart.toml", memory="configs/memory/xl_cache.toml", run="runs/first")
     run.losses("valid").nll.mean()      # nats a token
 
+Commands: train, evaluate, compare, generate, validate, pair_samples. Data: Run, Comparison. Paths: configs() has experiments and memory
+files, manual() the pages, program() the program. A memory is a class that derives from Memory: `mneme plugins new NAME --lang python`
+writes a first one with an experiment; help(mneme.Setup), help(mneme.Layer) and the page python-memories.md in manual() say the rest.
+
 Nothing is imported before it is used: reading runs needs NumPy, memories need torch, the rest needs neither (docs/python.md).
 """
 

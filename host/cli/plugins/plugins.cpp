@@ -139,8 +139,8 @@ int list_plugins(const PluginsListArguments& arguments, const Streams& streams) 
 }  // namespace
 
 void add_plugins(const Command& app) {
-  const Command plugins =
-      app.subcommand("plugins", "List, describe, try, check, begin, wrap and lock memory plugins");
+  const Command plugins = app.subcommand(
+      "plugins", "Memory plugins: list, describe, try, validate, make a new one, wrap, lock");
   plugins.require_subcommand();
   plugins.examples({"mneme plugins list", "mneme plugins describe my_memory",
                     "mneme plugins validate my_memory", "mneme plugins new my_memory"});

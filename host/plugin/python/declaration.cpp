@@ -159,7 +159,9 @@ std::string last_words(const std::string& err) {
     throw_plugin({.where = where,
                   .failed = str("importing ", path.string(), " had not ended after ",
                                 format_number(seconds, 0), " s, and was killed"),
-                  .hint = "work belongs into hooks and setup, which the import does not run"});
+                  .hint = "work belongs into hooks and setup, which the import does not run; if it "
+                          "does none, the machine "
+                          "is busy, and import torch alone takes as long: try again"});
   }
   const Json json = parse_json(child.out);
   if (!json.is_object() || !json.contains("error")) {

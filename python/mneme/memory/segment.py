@@ -135,7 +135,10 @@ class Queue:
 
 
 class Segment:
-    """The running segment, given to `begin` and `finish`; Layer adds what belongs to a layer."""
+    """The running segment, given to `begin` and `finish`; Layer adds what belongs to a layer.
+
+    index (segments since the run's start), lanes (B), length (T, padding included), previous_length, layers (L), valid and
+    reset_mask ([B,T] and [B] bool, or None), offset (tokens of an open segment before this call)."""
 
     def __init__(self, memory: Memory, given: tuple[Any, ...]) -> None:
         self._memory, self._host, self._wants = memory, memory._host, memory._wants

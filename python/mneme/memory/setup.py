@@ -55,7 +55,11 @@ class Names:
 
 
 class Setup:
-    """Lives during `setup`. Sizes are whole numbers, with the letters of docs/notation.md."""
+    """Lives during `setup`. Sizes are whole numbers, with the letters of docs/notation.md.
+
+    width (D), heads (H), head_width (d), kv_heads (G, heads of keys and values; divides H), layers (L), served (indices of the layers
+    that this tier serves), segment (T of the run), bptt_segments, position ("relative", "rotary", ...), attention_dropout,
+    compute_dtype ("f32", "bf16", ...), is_evaluation, is_pre_norm."""
 
     def __init__(self, host: Any, sizes: tuple[Any, ...]) -> None:
         self._host = host
