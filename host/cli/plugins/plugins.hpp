@@ -1,7 +1,9 @@
 // The commands about plugins.
 #pragma once
 
+#include <filesystem>
 #include <string>
+#include <vector>
 
 #include "host/base/text.hpp"
 #include "host/cli/arguments.hpp"
@@ -9,13 +11,21 @@
 
 namespace mneme::cli {
 
-// Add mneme plugins describe, try, validate, new, wrap and lock.
+// Add mneme plugins describe, try, validate, same, new, wrap and lock.
 void add_plugins_describe(const Command& plugins);
 void add_plugins_try(const Command& plugins);
 void add_plugins_validate(const Command& plugins);
+void add_plugins_same(const Command& plugins);
 void add_plugins_new(const Command& plugins);
 void add_plugins_wrap(const Command& plugins);
 void add_plugins_lock(const Command& plugins);
+
+// The file that a name stands for: a path, or what the folders hold. Error (kUsage, kPlugin).
+[[nodiscard]] std::filesystem::path plugin_file(const std::string& name,
+                                                const std::vector<std::filesystem::path>& folders,
+                                                const std::string& command);
+// OPTION=VALUE of --set, without spaces. Error (kUsage) for one without a value.
+[[nodiscard]] std::vector<std::string> tier_options(const std::vector<std::string>& words);
 
 // A note as text (indented lines) and as JSON.
 [[nodiscard]] std::string note_text(const mneme_note& note);

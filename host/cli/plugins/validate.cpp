@@ -66,35 +66,10 @@ struct Result {
   }
 };
 
-// The file that a name stands for: a path, or what the folders hold.
-fs::path file_of(const ValidateArguments& arguments) {
-  if (arguments.name.find('/') != std::string::npos || fs::exists(arguments.name)) {
-    const fs::path path = fs::absolute(arguments.name).lexically_normal();
-    if (!fs::exists(path)) {
-      throw_usage({.where = arguments.name,
-                   .failed = "there is no such file",
-                   .expected = "a plugin's file, or its name or id in a plugin folder",
-                   .hint = "mneme plugins list shows those that are found"});
-    }
-    return path;
-  }
-  return fs::absolute(plugin::find_plugin(arguments.name, plugin_folders(arguments.folders), "",
-                                          "plugins validate " + arguments.name,
-                                          plugin::FoldersFrom::kOption));
-}
-
 Subject subject_of(const ValidateArguments& arguments) {
-  std::vector<std::string> options;
-  for (const std::string& option : arguments.options) {
-    if (option.find('=') == std::string::npos || option.starts_with('=')) {
-      throw_usage({.where = "--set " + option,
-                   .failed = "no value is given",
-                   .expected = "OPTION=VALUE, as rows=8"});
-    }
-    const config::Override given = config::parse_override(option);  // without spaces around '='
-    options.push_back(str(given.key, '=', given.value));
-  }
-  return {.file = file_of(arguments), .options = std::move(options), .seed = arguments.seed};
+  return {.file = plugin_file(arguments.name, arguments.folders, "plugins validate"),
+          .options = tier_options(arguments.options),
+          .seed = arguments.seed};
 }
 
 // Refuses an option that the plugin does not have, before any check. A process of its own asks the
@@ -379,6 +354,36 @@ int validate_plugin(const ValidateArguments& arguments, const Streams& streams) 
 }
 
 }  // namespace
+
+fs::path plugin_file(const std::string& name, const std::vector<fs::path>& folders,
+                     const std::string& command) {
+  if (name.find('/') != std::string::npos || fs::exists(name)) {
+    const fs::path path = fs::absolute(name).lexically_normal();
+    if (!fs::exists(path)) {
+      throw_usage({.where = name,
+                   .failed = "there is no such file",
+                   .expected = "a plugin's file, or its name or id in a plugin folder",
+                   .hint = "mneme plugins list shows those that are found"});
+    }
+    return path;
+  }
+  return fs::absolute(plugin::find_plugin(name, plugin_folders(folders), "", command + ' ' + name,
+                                          plugin::FoldersFrom::kOption));
+}
+
+std::vector<std::string> tier_options(const std::vector<std::string>& words) {
+  std::vector<std::string> options;
+  for (const std::string& option : words) {
+    if (option.find('=') == std::string::npos || option.starts_with('=')) {
+      throw_usage({.where = "--set " + option,
+                   .failed = "no value is given",
+                   .expected = "OPTION=VALUE, as rows=8"});
+    }
+    const config::Override given = config::parse_override(option);  // without spaces around '='
+    options.push_back(str(given.key, '=', given.value));
+  }
+  return options;
+}
 
 void add_plugins_validate(const Command& plugins) {
   const Command command =

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -170,6 +171,43 @@ class Training(Trainings):
         whole = self.train(str(ROOT / "examples/python/infini.py"), "", "--set", "train.save_every=18")
         self.run_program("train", "--resume", "run0", "--checkpoint", "18")
         self.assertEqual(self.checkpoint("run0"), whole)
+
+
+@unittest.skipIf(SKIP, SKIP)
+class Same(Trainings):
+    """`mneme plugins same`: a prototype in Python against its C++ form."""
+
+    def compared(self, old: str = "", new: str = "") -> dict[str, Any]:
+        """examples/python/decayed_mean.py, with `new` in place of `old`, and the C++ form."""
+        form = self.examples / "decayed_mean.so"
+        if not form.is_file():
+            self.skipTest(f"{form} is missing")
+        source = (ROOT / "examples/python/decayed_mean.py").read_text(encoding="utf-8")
+        self.assertIn(old, source)
+        (self.folder / "port.py").write_text(source.replace(old, new), encoding="utf-8")
+        done = self.finished(os.environ["MNEME_PROGRAM"], "plugins", "same", str(form), "port.py", "--json", "-")
+        self.assertIn(done.returncode, (0, 1), done.stderr)
+        result: dict[str, Any] = json.loads(done.stdout)
+        self.assertEqual(result["same"], done.returncode == 0)
+        return result
+
+    def test_the_forms_are_the_same(self) -> None:
+        result = self.compared()
+        self.assertTrue(result["same"], result)
+        self.assertEqual([kind["kind"] for kind in result["kinds"]], ["losses", "states", "gradients"])
+
+    def test_a_wrong_sign_is_named(self) -> None:
+        """Of rows with padding alone: segment 1 is the first one that has it."""
+        first = self.compared("old + (1 - self.decay)", "old - (1 - self.decay)")["first_difference"]
+        self.assertEqual((first["what"], first["phase"], first["segment"]), ("state 0.mean", "training", 1))
+
+    def test_a_wrong_reset_is_named(self) -> None:
+        found = self.compared("[mneme.LANES, s.width]", "[mneme.LANES, s.width], mneme.constant(1.0)")["declarations"]
+        self.assertTrue(found[0].startswith("slot mean (evaluation): first f32 [lanes, 14] a layer"), found)
+
+    def test_a_wrong_dtype_is_named(self) -> None:
+        found = self.compared("[mneme.LANES, s.width]", '[mneme.LANES, s.width], dtype="bf16"')["declarations"]
+        self.assertIn("second bf16", found[0])
 
 
 if __name__ == "__main__":

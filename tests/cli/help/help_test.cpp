@@ -32,6 +32,7 @@ const std::vector<std::vector<std::string>> kCommands = {
     {"plugins", "list"},
     {"plugins", "describe"},
     {"plugins", "try"},
+    {"plugins", "same"},
     {"plugins", "new"},
     {"plugins", "lock"},
     {"abi"},

@@ -216,5 +216,25 @@ TEST_F(Validate, RefusesWhatItCannotUse) {
   refuse({plugin, "--only", "options.run", "--json", plugin + "/x.json"}, {plugin + "/x.json"});
 }
 
+const std::string kSilent = (kFlawed / "test_flawed_silent.so").string();
+
+TEST(SamePlugins, APluginEqualsItself) {
+  const ProgramResult result =
+      run_mneme({"plugins", "same", kSilent, kSilent, "--set", "size=2"}, {.is_new_program = true});
+  expect_done(result);
+  EXPECT_THAT(result.out, HasSubstr("the same, within 1e-10 in f64\n"));
+}
+
+TEST(SamePlugins, RefusesWhatItCannotUse) {
+  const auto refuse = [&](std::vector<std::string> more, const std::vector<std::string>& texts) {
+    more.insert(more.begin(), {"plugins", "same", kSilent});
+    expect_refusal(run_mneme(more), 2, texts);
+  };
+  refuse({}, {"B"});
+  refuse({"./missing.so"}, {"./missing.so: there is no such file"});
+  refuse({kSilent, "--set", "size"}, {"--set size: no value is given"});
+  refuse({kSilent, "--tolerance", "-1"}, {"--tolerance -1: is no tolerance", "at least 0"});
+}
+
 }  // namespace
 }  // namespace mneme::test
