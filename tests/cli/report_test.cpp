@@ -10,7 +10,6 @@ namespace mneme::test {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 namespace fs = std::filesystem;
 

@@ -198,7 +198,7 @@ class Same(Trainings):
 
     def test_a_wrong_sign_is_named(self) -> None:
         """Of rows with padding alone: segment 1 is the first one that has it."""
-        first = self.compared("old + (1 - self.decay)", "old - (1 - self.decay)")["first_difference"]
+        first = self.compared("old + (1 - self.decay) * count", "old - (1 - self.decay) * count")["first_difference"]
         self.assertEqual((first["what"], first["phase"], first["segment"]), ("state 0.mean", "training", 1))
 
     def test_a_wrong_reset_is_named(self) -> None:
