@@ -59,17 +59,16 @@ TEST(Same, AWrongResetShowsInTheStateOfItsSegment) {
 }
 
 TEST(Same, AWrongTypeAndAnotherNameShowInTheDeclarations) {
-  EXPECT_THAT(compared(port("nothing"), port("dtype")).declarations,
-              ElementsAre(AllOf(HasSubstr("slot mean (evaluation): first f32"),
-                                HasSubstr("second bf16")),
-                          HasSubstr("slot mean (training)")));
+  EXPECT_THAT(
+      compared(port("nothing"), port("dtype")).declarations,
+      ElementsAre(AllOf(HasSubstr("slot mean (evaluation): first f32"), HasSubstr("second bf16")),
+                  HasSubstr("slot mean (training)")));
   const Sameness found = compared(port("nothing"), port("name"));
   EXPECT_FALSE(found.is_same());
-  EXPECT_THAT(found.declarations,
-              ElementsAre("parameter gate (evaluation): only the first has it",
-                          "parameter gate (training): only the first has it",
-                          "parameter door (evaluation): only the second has it",
-                          "parameter door (training): only the second has it"));
+  EXPECT_THAT(found.declarations, ElementsAre("parameter gate (evaluation): only the first has it",
+                                              "parameter gate (training): only the first has it",
+                                              "parameter door (evaluation): only the second has it",
+                                              "parameter door (training): only the second has it"));
 }
 
 }  // namespace

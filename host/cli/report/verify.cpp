@@ -36,7 +36,7 @@ void add_verify(const Command& app) {
   command.option("FILE", arguments->file, "", "A bundle that `mneme report --bundle` wrote",
                  {required});
   arguments->json.add(command);
-  command.examples({"mneme verify motif.tar"});
+  command.examples({"mneme verify motif.tar", "mneme verify motif.tar --json -"});
   command.runs(arguments, &run_verify);
 }
 

@@ -222,7 +222,7 @@ TEST(SamePlugins, APluginEqualsItself) {
   const ProgramResult result =
       run_mneme({"plugins", "same", kSilent, kSilent, "--set", "size=2"}, {.is_new_program = true});
   expect_done(result);
-  EXPECT_THAT(result.out, HasSubstr("the same, within 1e-10 in f64\n"));
+  EXPECT_THAT(result.out, HasSubstr("the same, within 1.0e-10 in f64\n"));
 }
 
 TEST(SamePlugins, RefusesWhatItCannotUse) {
