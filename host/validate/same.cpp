@@ -166,7 +166,7 @@ class Ledger {
     }
     if (found == others.size()) return;
     for (const auto& [name, tensor] : second) {
-      const auto is_it = [&](const auto& one) { return one.first == name; };
+      const auto is_it = [&label = name](const auto& one) { return one.first == label; };
       if (std::ranges::none_of(first, is_it))
         differs({.what = name, .problem = "only the second has it"});
     }
