@@ -128,8 +128,8 @@ void Certifier::add_cuts() {
             Losses worst = one_pass(runtime_, text, segment_ / 2);
             const Losses other = one_pass(runtime_, text, std::max<std::int64_t>(segment_ - 1, 1));
             for (std::size_t i = 0; i < other.size(); ++i) {
-              if (std::abs(other[i] - base_[i]) > std::abs(worst[i] - base_[i]))
-                worst[i] = other[i];
+              const double far = std::abs(worst[i] - base_[i]);
+              if (!std::isnan(far) && !(std::abs(other[i] - base_[i]) <= far)) worst[i] = other[i];
             }
             worst.insert(worst.end(), base_.begin() + static_cast<std::ptrdiff_t>(worst.size()),
                          base_.end());

@@ -18,6 +18,11 @@ constexpr std::string_view kChecksFormat = "mneme-checks";
 // Of the values of CheckResult.
 constexpr std::array<std::string_view, 3> kResultWords = {"holds", "fails", "not checked"};
 
+CheckResult result_of(std::string_view word) {
+  const auto place = std::ranges::find(kResultWords, word) - kResultWords.begin();
+  return static_cast<CheckResult>(std::min<std::ptrdiff_t>(place, 2));  // others: not checked
+}
+
 Json json_or_null(const std::optional<MemoryChecks>& checks) {
   return checks ? to_json(*checks) : Json(nullptr);
 }
@@ -26,11 +31,6 @@ Json json_or_null(const std::optional<MemoryChecks>& checks) {
 
 std::string_view to_word(CheckResult result) {
   return kResultWords.at(static_cast<std::size_t>(result));
-}
-
-CheckResult check_result_of(std::string_view word) {
-  const auto place = std::ranges::find(kResultWords, word) - kResultWords.begin();
-  return static_cast<CheckResult>(std::min<std::ptrdiff_t>(place, 2));
 }
 
 std::string fault_words(std::string_view check) {
@@ -91,7 +91,7 @@ std::optional<MemoryChecks> read_memory_checks(const Json& json) {
                      .parameters = json.at("parameters").get<std::int64_t>()};
     for (const Json& one : json.at("checks")) {
       out.checks.push_back({.name = one.at("name").get<std::string>(),
-                            .result = check_result_of(one.at("result").get<std::string>()),
+                            .result = result_of(one.at("result").get<std::string>()),
                             .text = one.at("text").get<std::string>()});
     }
     return out;

@@ -14,9 +14,8 @@
 namespace mneme::scores {
 
 enum class CheckResult { kHolds, kFails, kNotChecked };
-// "holds", "fails", "not checked"; another word reads as the last of them.
+// "holds", "fails", "not checked"
 [[nodiscard]] std::string_view to_word(CheckResult result);
-[[nodiscard]] CheckResult check_result_of(std::string_view word);
 
 struct MemoryCheck {
   std::string name;  // "causality" | "reset" | "lanes"
