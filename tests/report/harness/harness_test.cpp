@@ -19,7 +19,6 @@ namespace mneme::report {
 namespace {
 
 namespace fs = std::filesystem;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class Harness : public ::testing::Test {
