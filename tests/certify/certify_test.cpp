@@ -23,7 +23,6 @@ namespace {
 using scores::CertificateLine;
 using scores::CheckResult;
 using testing::HasSubstr;
-using testing::UnorderedElementsAreArray;
 
 constexpr const char* kModel = R"(
 [model]
@@ -57,7 +56,7 @@ config::Experiment certified_experiment(const std::string& tier, const std::stri
   model.replace(model.find("POSITION"), 8, position);
   return config::parse_experiment_text(
       str(model, "[memory]\nplugins = [\"", MNEME_PLUGIN_DIR, "\", \"", MNEME_BINARY_DIR,
-          "/tests/flawed_plugins\"]\n", tier),
+          "/tests/flawed_plugins\", \"", MNEME_BINARY_DIR, "/examples\"]\n", tier),
       "arm.toml", ".", {});
 }
 
@@ -145,6 +144,18 @@ TEST(Certify, PassesMemoriesThatBreakNoRule) {
   expect_certified("[[memory.tier]]\nplugin = \"lamemo\"\nrows = 8\n", false, "disentangled");
 #endif
 }
+
+#ifdef MNEME_HAS_EXAMPLES
+TEST(Certify, PassesExamples) {
+  const auto tier = [](const char* plugin, const char* more = "") {
+    return str("[[memory.tier]]\nplugin = \"", plugin, "\"\n", more);
+  };
+  expect_certified(tier("sinks", "sinks = 2\nwindow = 7\n"), false);
+  expect_certified(tier("infini", "update = \"delta\"\n"), false);
+  expect_certified(tier("gated_delta"), false);
+  expect_certified(tier("recurrent_memory", "rows = 2\n"), false);
+}
+#endif
 
 struct Fault {
   const char* name;

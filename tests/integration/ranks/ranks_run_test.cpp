@@ -1,4 +1,6 @@
 // Trainings and evaluations over several ranks give the numbers of one process.
+#include <algorithm>
+
 #include "host/base/file/safetensors.hpp"
 #include "tests/integration/ranks/ranks_fixture.hpp"
 #include "tests/run/run_compare.hpp"
@@ -38,6 +40,23 @@ TEST_P(RanksWithMemory, TrainAsOneProcess) {
     expect_done(run(ranks, str("train ", text, " --quiet --run ", file(name))));
     expect_equal("one", name, 1e-10);
   }
+}
+
+// A certificate that two ranks make compares the losses of one process with those of both.
+TEST_P(RanksWithMemory, AreCertified) {
+  if (memory() == "skip") GTEST_SKIP() << "the plugin was not built";
+  const std::string text = experiment(memory());
+  expect_done(run(0, str("train ", text, " --quiet --set train.steps=6 --run ", file("one"))));
+  expect_done(run(2, str("certify ", file("one"), " --split valid --tokens 60 --quiet --json ",
+                         file("certificate.json"))));
+  const Json json = Json::parse(read_file(folder_ / "certificate.json"));
+  EXPECT_EQ(json.at("failed"), 0);
+  const Json& lines = json.at("lines");
+  const auto line =
+      std::ranges::find(lines, "ranks", [](const Json& one) { return one.at("name"); });
+  ASSERT_NE(line, lines.end());
+  EXPECT_EQ(line->at("result"), "holds") << line->dump();
+  EXPECT_LT(line->at("difference").get<double>(), 1e-3);
 }
 
 // With two ranks, stopped and resumed: bit for bit. Begun with four ranks, continued with two, then
