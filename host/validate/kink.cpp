@@ -6,6 +6,7 @@
 
 #include "host/base/random.hpp"
 #include "host/tensor/torch.hpp"
+#include "host/validate/rounding.hpp"
 
 namespace mneme::validate {
 
@@ -21,8 +22,8 @@ bool is_kink(const std::function<double(double)>& at_offset) {
     return Slopes{std::abs(right + left) / 2, std::abs(right - left)};
   };
   const Slopes near = slopes(kShort);
-  const double rounding =
-      64 * std::numeric_limits<double>::epsilon() * std::max(1.0, std::abs(here)) / kShort;
+  const double least = 64 * std::numeric_limits<double>::epsilon() * std::max(1.0, std::abs(here));
+  const double rounding = std::max(least, 8 * rounding_of(at_offset)) / kShort;
   // Where a function only curves, the slopes of a step ten times as long differ ten times as much.
   return near.jump > rounding + kLeast * std::max(near.mean, near.jump) &&
          near.jump > slopes(kLong).jump / 2;

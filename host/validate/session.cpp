@@ -101,7 +101,7 @@ at::Tensor Session::parameter(const std::string& name) const {
 }
 
 GradientComparison compare_gradient(at::Tensor leaf, const std::function<at::Tensor()>& loss,
-                                    std::int64_t directions, double step) {
+                                    std::int64_t directions, double step, double rounding) {
   const at::AutoGradMode with_grad(true);
   leaf.mutable_grad().reset();
   const at::Tensor value = loss();
@@ -138,13 +138,13 @@ GradientComparison compare_gradient(at::Tensor leaf, const std::function<at::Ten
     difference += expected * expected;
   }
   move_to(before);
-  const double rounding =
+  const double least =
       16 * std::numeric_limits<double>::epsilon() * std::max(1.0, std::abs(value.item<double>()));
   const auto count = static_cast<double>(std::min(directions, leaf.numel()));
   return {.error = std::sqrt(error),
           .gradient = std::sqrt(gradient),
           .difference = std::sqrt(difference),
-          .noise = std::sqrt(count) * rounding / step};
+          .noise = std::sqrt(count) * std::max(least, 8 * rounding) / step};
 }
 
 double gradient_error(at::Tensor leaf, const std::function<at::Tensor()>& loss,

@@ -86,9 +86,10 @@ struct GradientComparison {
 };
 
 // Compares d loss()/d leaf with central differences of the fourth order, along random directions
-// that move all elements of the leaf, or along each element where it has no more.
+// that move all elements of the leaf, or along each element where it has no more. `rounding`: of the
+// loss, where it is more than that of f64 (rounding_of).
 GradientComparison compare_gradient(at::Tensor leaf, const std::function<at::Tensor()>& loss,
-                                    std::int64_t directions, double step);
+                                    std::int64_t directions, double step, double rounding = 0.0);
 
 // ||gradient - differences|| / ||differences|| of such a comparison. Infinite when the differences
 // vanish: nothing was compared.

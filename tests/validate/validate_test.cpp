@@ -118,6 +118,22 @@ TEST(Kinks, AreNoWrongGradients) {
   }
 }
 
+// A hook that computes in f32: differences in f64 see its rounding. A right gradient gets a remark, and
+// a wrong one fails as it does without.
+TEST(Rounding, IsNoWrongGradient) {
+  const Outcome right = outcome_of("gradients.parameters", flawed("rounded"));
+  EXPECT_EQ(right.grade, Grade::kWarn) << right.text;
+  EXPECT_THAT(right.text,
+              testing::AllOf(testing::StartsWith("the loss has fewer digits than f64, as where a "
+                                                 "hook or a kernel computes in f32: the gradients "
+                                                 "of memory.0.test.flawed.0.gate"),
+                             testing::HasSubstr(" agree within 1.0e-02 of their norm")));
+  const Outcome wrong = outcome_of("gradients.parameters", flawed("rounded_opaque"));
+  EXPECT_EQ(wrong.grade, Grade::kFail) << wrong.text;
+  EXPECT_THAT(wrong.text, testing::HasSubstr("memory.0.test.flawed.0.gate: off by "));
+  EXPECT_THAT(wrong.text, testing::Not(testing::HasSubstr("kink")));
+}
+
 // --set gives an option its value in training: at evaluation it is tried all the same.
 TEST(Options, ThatAreGivenAreTriedAtEvaluation) {
   const Outcome tried = outcome_of("options.evaluation", flawed("none", {"decay=0.5"}));

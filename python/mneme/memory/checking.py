@@ -21,7 +21,7 @@ from .rows import Rows
 from .segment import Segment
 
 VARIABLE = "MNEME_PYTHON_CHECKS"
-CHECKS = ("values", "writes", "random", "keeps")
+CHECKS = ("values", "writes", "random", "keeps", "dtype")
 
 VALUES = {
     "_local_scalar_dense": ".item(), float(), int() and bool() of a tensor read a value",
@@ -38,6 +38,9 @@ VALUES = {
     "unique_consecutive": "unique gives a shape that depends on values",
     "bincount": "bincount gives a shape that depends on values",
 }
+FACTORIES = ("empty_like", "zeros_like", "ones_like", "full_like", "new_empty", "new_empty_strided", "new_zeros", "new_ones",
+             "new_full")
+"""They take nothing but the shape of what they are given."""
 INDEXING = ("index", "index_put", "index_put_", "_index_put_impl_")
 INSTEAD_OF_VALUES = ("a hook may not depend on values, because a GPU would have to be waited for: choose with "
                      "torch.where(condition, a, b); numbers that decide belong into s.counts(...), shapes follow from options "
@@ -48,6 +51,9 @@ INSTEAD_OF_RANDOM = ("runs resume bit for bit only with the host's numbers: draw
                      "layer.normal(name, shape), and drop out with torch.where(layer.uniform(...) < rate, 0, x / (1 - rate))")
 INSTEAD_OF_KEEPS = ("lanes that are reset, copied or saved would not take it along: keep it in a slot (s.slot, layer.set) or a "
                     "queue, a constant in layer.constant")
+INSTEAD_OF_DTYPE = ("a run in f64 gets its digits from nowhere else, and gradients are compared to about 1e-2 alone: keep the dtype "
+                    "of what the hook is given (x.dtype), and make tensors with it (x.new_zeros(shape) in place of "
+                    "torch.zeros(shape)); before a kernel without float64 the line may stay")
 
 
 def _tensors(value: Any, depth: int = 4) -> Iterator[torch.Tensor]:
@@ -91,7 +97,10 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             raise _refused("random", self.hook, f"{_name(function)} draws from torch's generator", INSTEAD_OF_RANDOM)
         if "writes" in self.checks and function._schema.is_mutable:
             self._check_writes(function, args, named)
-        return function(*args, **named)
+        result = function(*args, **named)
+        if "dtype" in self.checks and _name(function) not in FACTORIES:
+            self._check_dtype(function, [*args, *named.values()], result)
+        return result
 
     def _check_values(self, function: Any, args: Any) -> None:
         name = _name(function)
@@ -110,6 +119,14 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             value = args[place] if place < len(args) else named.get(argument.name)
             if any(_storage(tensor) in self.kept for tensor in _tensors(value)):
                 raise _refused("writes", self.hook, f"{_name(function)} writes into a tensor of the host", INSTEAD_OF_WRITES)
+
+    def _check_dtype(self, function: Any, given: list[Any], result: Any) -> None:
+        if not any(tensor.dtype == torch.float64 for tensor in _tensors(given)):
+            return
+        for tensor in _tensors(result):
+            if tensor.is_floating_point() and tensor.dtype != torch.float64:
+                kind = str(tensor.dtype).removeprefix("torch.")
+                raise _refused("dtype", self.hook, f"{_name(function)} rounds float64 to {kind}", INSTEAD_OF_DTYPE)
 
 
 def _name(function: Any) -> str:

@@ -33,6 +33,7 @@ FAULTS = {
     "writes": "last += 0.0",
     "random": "row = row + 0.0 * torch.rand(1)",
     "keeps": "KEPT['last'] = row",
+    "dtype": "row = row.float().to(row.dtype)",
 }
 
 OTHER_FAULTS = {
@@ -42,6 +43,9 @@ OTHER_FAULTS = {
                "torch.add(row, 0.0, out=last)", "last.view(-1).zero_()"],
     "random": ["torch.manual_seed(1)", "torch.nn.functional.dropout(row, 0.5)", "torch.randn_like(row)", "row.bernoulli(0.5)"],
     "keeps": ["KEPT.setdefault('all', []).append(rows.hidden)", "Faulty.row = row", "Faulty.absorb.row = last"],
+    "dtype": ["row = torch.zeros(row.shape).copy_(row)", "row.to(torch.bfloat16)", "row.sum(0, dtype=torch.float32)",
+              "torch.softmax(row, -1, dtype=torch.float32)", "new = torch.zeros(row.shape); new[:, 0] = row[:, 0]",
+              "torch.add(row, row, out=torch.zeros(row.shape))"],
 }
 
 

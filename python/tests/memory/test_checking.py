@@ -23,7 +23,7 @@ if HAS_TORCH:
 def load(text: str) -> type:
     own = runtime._Files((("faulty", "faulty.py", text, False),))
     cls: type = own.load("faulty").Faulty
-    last = torch.zeros(2, 4)
+    last = torch.zeros(2, 4, dtype=torch.float64)
     cls._host = checking._Host(types.SimpleNamespace(slot_get=lambda id: last, slot_set=lambda id, value: None))
     return cls
 
@@ -42,7 +42,7 @@ class Checks(unittest.TestCase):
         run = checking.checked(runtime.run_hook, {check})
         for _ in range(2):
             given = (1, 0, 2, 3, 0, 2, 0, None, None, 1, 1)
-            run(memory, "absorb", Layer(memory, given, 0, None), Rows.of_hidden(torch.randn(2, 3, 4)))
+            run(memory, "absorb", Layer(memory, given, 0, None), Rows.of_hidden(torch.randn(2, 3, 4).double()))
 
     def refused(self, line: str, check: str) -> tuple:
         try:
@@ -75,12 +75,20 @@ class Checks(unittest.TestCase):
         self.assertIn("layer.set", self.refused(faulty.FAULTS["writes"], "writes")[3])
         self.assertIn("layer.uniform(name, shape)", self.refused(faulty.FAULTS["random"], "random")[3])
         self.assertIn("keep it in a slot", self.refused(faulty.FAULTS["keeps"], "keeps")[3])
+        self.assertIn("_to_copy rounds float64 to float32", self.refused(faulty.FAULTS["dtype"], "dtype")[3])
+        self.assertIn("x.new_zeros(shape) in place of torch.zeros(shape)", self.refused(faulty.FAULTS["dtype"], "dtype")[3])
 
     def test_own_tensors_may_be_written(self) -> None:
         for line in ("row = row.clone(); row.add_(1.0)", "row = torch.empty_like(last).copy_(row)",
                      "row = torch.where(row > 0, row, last)", "row = row[:, torch.tensor([0, 1, 2, 3])]"):
             for check in checking.CHECKS:
                 self.absorb(line, check)
+
+    def test_numbers_that_lose_no_digits_may_have_any_dtype(self) -> None:
+        for line in ("row = row * (row > 0).float()", "row = row + torch.tensor(0.5)", "row = row + torch.zeros(4)",
+                     "row = row + torch.zeros_like(row, dtype=torch.float32)", "row = row + row.new_ones(4, dtype=torch.bfloat16)",
+                     "row = row + 0.0 * row.argmax()", "torch.zeros(4).bfloat16()"):
+            self.absorb(line, "dtype")
 
 
 if __name__ == "__main__":

@@ -274,7 +274,7 @@ class Flawed : public Tier {
   Read read(Layer& l, const Queries& /*queries*/) override {
     const Tensor mean = l.slot(mean_);
     Tensor gate = l.parameter(gate_);
-    if (is("opaque_gate")) gate = l.call(opaque_, {gate})[0];
+    if (is("opaque_gate") || is("rounded_opaque")) gate = l.call(opaque_, {gate})[0];
     kernel_.is_armed = true;
     Tensor out = scale_ * l.call(gated_, {gate, mean, zeros_like(gate)})[0];  // [B,D]
     kernel_.is_armed = false;
@@ -284,6 +284,7 @@ class Flawed : public Tier {
       if (is("corner_opaque")) corner = l.call(opaque_, {corner})[0];
       out = out + corner;
     }
+    if (is("rounded") || is("rounded_opaque")) out = cast(cast(out, DType::kF32), out.dtype());
     if (is("values") && kernel_.was_positive) out = out + 0.0;
     if (is("lanes_counted")) out = out * static_cast<double>(l.lanes());
     if (is("nan_in_other_lanes")) out = out + 0.0 * mneme::mean(mean, 0, true);
