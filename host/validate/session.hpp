@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "host/backbone/model.hpp"
+#include "host/memory/interface/finite_watch.hpp"
 #include "host/memory/segment/segment_hooks.hpp"
 #include "host/memory/stack/stack.hpp"
 #include "host/memory/state/stack_state.hpp"
@@ -27,6 +28,7 @@ struct SegmentHow {
   std::set<std::string, std::less<>> probes = {};  // wanted ones, by the plugins' names
   backbone::ForwardOptions::Tap* tap = nullptr;
   at::Tensor target = {};  // [B,T] in place of the next ids
+  memory::FiniteWatch* watch = nullptr;
 };
 
 // The outputs of the session.

@@ -134,6 +134,19 @@ TEST(Rounding, IsNoWrongGradient) {
   EXPECT_THAT(wrong.text, testing::Not(testing::HasSubstr("kink")));
 }
 
+// The loss shows it in the segment after it.
+TEST(NotFinite, IsNamedWithTheHookAndLayerThatMadeIt) {
+  for (const char* const name : {"segments.padding", "segments.lengths", "model.layers"}) {
+    const Outcome outcome = outcome_of(name, flawed("not_finite"));
+    EXPECT_EQ(outcome.grade, Grade::kFail) << name;
+    EXPECT_THAT(outcome.text,
+                testing::ContainsRegex("segment 2.*: a loss is not finite; the first thing that is "
+                                       "not finite is slot \"mean\" of plugin test.flawed, tier "
+                                       "0, hook absorb, layer [01], lane 0"))
+        << name;
+  }
+}
+
 // --set gives an option its value in training: at evaluation it is tried all the same.
 TEST(Options, ThatAreGivenAreTriedAtEvaluation) {
   const Outcome tried = outcome_of("options.evaluation", flawed("none", {"decay=0.5"}));

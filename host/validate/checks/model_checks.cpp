@@ -14,11 +14,17 @@ namespace {
 using memory::Phase;
 using memory::StackState;
 
-// One segment of a run, in training with its gradients; fails where a loss is not finite.
-void expect_finite(Session& session, StackState& state, const at::Tensor& ids,
-                   const std::string& what, const SegmentHow& how = {}) {
+// One segment of a run, in training with its gradients; fails where a loss is not finite, and names
+// the hook of the run, whose segments all have this watch, that made the first such number.
+void expect_finite(Session& session, StackState& state, memory::FiniteWatch& watch,
+                   const at::Tensor& ids, const std::string& what, SegmentHow how = {}) {
+  how.watch = &watch;
   const SegmentResult result = session.run(state, ids, how);
-  if (!result.nll.isfinite().all().item<bool>()) throw Failed(what + ": a loss is not finite");
+  if (!result.nll.isfinite().all().item<bool>()) {
+    const std::string& first = watch.found();
+    throw Failed(str(what, ": a loss is not finite",
+                     first.empty() ? "" : "; the first thing that is not finite is ", first));
+  }
   if (at::GradMode::is_enabled()) result.loss.backward();
 }
 
@@ -28,8 +34,9 @@ void expect_runs(Session& session, const at::Tensor& ids, const std::string& wha
   for (const Phase phase : kPhases) {
     const at::AutoGradMode grad(phase == Phase::kTraining);
     StackState state = session.fresh(ids.size(0), phase);
+    memory::FiniteWatch watch;
     for (std::int64_t s = 0; s < ids.size(1) / length; ++s) {
-      expect_finite(session, state, segment_of(ids, length, s), str(what, ": segment ", s));
+      expect_finite(session, state, watch, segment_of(ids, length, s), str(what, ": segment ", s));
     }
   }
 }
@@ -125,11 +132,12 @@ Outcome padded_lanes(const Subject& subject) {
   for (const Phase phase : kPhases) {
     const at::AutoGradMode grad(phase == Phase::kTraining);
     StackState state = session->fresh(kLanes, phase);
+    memory::FiniteWatch watch;
     for (std::int64_t s = 0; s < 2 * kSegments; ++s) {
       SegmentHow how;
       if (s % 2 == 1) how.valid_count = {length - 1, length, 1};
       if (s % 2 == 0 && s > 0) state.reset({1, 0, 1});
-      expect_finite(*session, state, segment_of(ids, length, s),
+      expect_finite(*session, state, watch, segment_of(ids, length, s),
                     str("segment ", s, ", with padding"), how);
     }
   }
@@ -153,9 +161,10 @@ void run_lengths(Session& session, const Subject& subject,
   for (const Phase phase : kPhases) {
     const at::AutoGradMode grad(phase == Phase::kTraining);
     StackState state = session.fresh(kLanes, phase);
+    memory::FiniteWatch watch;
     for (std::size_t s = 0; s < lengths.size(); ++s) {
       const at::Tensor ids = random_ids(subject.seed + s, kLanes, lengths[s] + 1, kVocabulary - 1);
-      expect_finite(session, state, ids, str("segment ", s, " of ", lengths[s], " tokens"));
+      expect_finite(session, state, watch, ids, str("segment ", s, " of ", lengths[s], " tokens"));
       state.cut_graph();
     }
   }

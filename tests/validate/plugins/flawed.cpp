@@ -256,6 +256,7 @@ class Flawed : public Tier {
     }
     if (is("lanes_mixed")) average = expand(mneme::mean(average, 0, true), average.shape());
     if (is("divides_by_zero")) average = average / sqrt(sum(average * average, 1, true));
+    if (is("not_finite") && l.index() == 1) average = 0.0 * (average / 0.0);
     l.slot(mean_) = decay_ * old + (1 - decay_) * average;
     if (is("counts_segments")) l.slot(segments_) = l.slot(segments_).get() + 1.0;
     if (keeps_for_the_run()) l.slot(kept_) = decay_ * kept(l) + (1 - decay_) * average;
