@@ -73,9 +73,6 @@ config::Override parse_setting(std::string_view text, const std::string& option,
   return override;
 }
 
-// The last part of a key, for names: "rows" of "memory.tier.0.rows".
-std::string short_key(const std::string& key) { return key.substr(key.rfind('.') + 1); }
-
 bool has_option(const config::TierConfig& tier, const config::MemoryConfig& memory, std::string key,
                 plugin::PluginLoader& loader) {
   static const std::set<std::string> of_host = {"layers", "feed", "lr", "weight_decay", "weight"};
@@ -86,20 +83,6 @@ bool has_option(const config::TierConfig& tier, const config::MemoryConfig& memo
       loader.load(tier.plugin, plugin::folders_to_search(memory.plugins), tier.pin(), where);
   return std::ranges::any_of(plugin::option_specs(*plugin.table, where),
                              [&](const config::OptionSpec& spec) { return spec.key == key; });
-}
-
-// Whether an arm has a sweep's key.
-bool has_key(const config::Experiment& experiment, const std::string& key,
-             plugin::PluginLoader& loader) {
-  const std::vector<std::string> parts = config::split_key(key);
-  if (parts.front() != "memory" || parts.size() < 4 || parts[1] != "tier") return true;
-  const auto& tiers = experiment.memory.tiers;
-  if (parts[2].empty() ||
-      !std::ranges::all_of(parts[2], [](unsigned char c) { return std::isdigit(c) != 0; })) {
-    return false;
-  }
-  const std::size_t tier = parts[2].size() > 4 ? tiers.size() : std::stoul(parts[2]);
-  return tier < tiers.size() && has_option(tiers[tier], experiment.memory, parts[3], loader);
 }
 
 // An arm before its experiment has been read with all its settings.
@@ -126,7 +109,7 @@ std::vector<Draft> expanded(const std::vector<Draft>& drafts, const Sweep& sweep
     for (const std::string& value : sweep.values) {
       Draft copy = draft;
       copy.request.overrides.push_back({.key = sweep.key, .value = value, .option = "--sweep "});
-      copy.name += str(',', short_key(sweep.key), '=', value);
+      copy.name += name_part(sweep.key, value);
       out.push_back(std::move(copy));
     }
   }
@@ -142,6 +125,23 @@ std::vector<Draft> expanded(const std::vector<Draft>& drafts, const Sweep& sweep
 
 }  // namespace
 
+bool has_key(const config::Experiment& experiment, const std::string& key,
+             plugin::PluginLoader& loader) {
+  const std::vector<std::string> parts = config::split_key(key);
+  if (parts.front() != "memory" || parts.size() < 4 || parts[1] != "tier") return true;
+  const auto& tiers = experiment.memory.tiers;
+  if (parts[2].empty() ||
+      !std::ranges::all_of(parts[2], [](unsigned char c) { return std::isdigit(c) != 0; })) {
+    return false;
+  }
+  const std::size_t tier = parts[2].size() > 4 ? tiers.size() : std::stoul(parts[2]);
+  return tier < tiers.size() && has_option(tiers[tier], experiment.memory, parts[3], loader);
+}
+
+std::string name_part(const std::string& key, const std::string& value) {
+  return str(',', key.substr(key.rfind('.') + 1), '=', value);
+}
+
 ArmRequest parse_arm(const std::string& word) {
   std::error_code ignored;
   const std::vector<std::string> parts = split_values(word);
@@ -154,13 +154,13 @@ ArmRequest parse_arm(const std::string& word) {
   return request;
 }
 
-Sweep parse_sweep(std::string_view word) {
-  const config::Override override = parse_setting(word, "--sweep ", str("--sweep ", word));
+Sweep parse_sweep(std::string_view word, const std::string& option) {
+  const config::Override override = parse_setting(word, option + ' ', str(option, ' ', word));
   Sweep sweep{.key = override.key, .values = split_values(override.value)};
   std::set<std::string> seen;
   for (const std::string& value : sweep.values) {
     if (!value.empty() && seen.insert(value).second) continue;
-    throw_usage({.where = str("--sweep ", word),
+    throw_usage({.where = str(option, ' ', word),
                  .failed = value.empty() ? "a value is missing"
                                          : str("the value ", value, " stands there twice"),
                  .expected = "KEY=VALUE,VALUE,..."});
@@ -179,7 +179,7 @@ std::vector<ArmSetup> read_arms(const fs::path& experiment, const std::vector<Ar
     if (draft.name.empty()) {
       draft.name = as_utf8(request.memory.stem().native());
       for (const config::Override& override : request.overrides)
-        draft.name += str(',', short_key(override.key), '=', override.value);
+        draft.name += name_part(override.key, override.value);
     }
     drafts.push_back(std::move(draft));
   }

@@ -17,6 +17,10 @@ struct ArmSetup {
   std::filesystem::path file;         // of the memory
   std::vector<std::string> settings;  // "KEY=VALUE" that only this arm has
   config::Experiment experiment;
+  // The arm of which this is a trial, or the tuned form; "" = neither.
+  std::string variant_of = {};
+  // Of a trial: why it cannot be trained, such as a value that its memory refuses; "" = it can.
+  std::string refused = {};
 };
 
 // A memory file as --memory takes it: "FILE" or "FILE,KEY=VALUE,...", the settings of this arm.
@@ -31,17 +35,25 @@ struct ArmRequest {
 
 // A key and the values that it takes, one arm each: "tier.0.rows=64,128,256". The key is one of
 // [memory], or of another table with its name ("train.lr=1e-3,3e-3"). Commas inside brackets and
-// quotes do not separate values. Error (kUsage) for other words, for one value given twice.
+// quotes do not separate values. `option` is what was typed before it. Error (kUsage) for other
+// words, for one value given twice.
 struct Sweep {
   std::string key;  // with its table: "memory.tier.0.rows"
   std::vector<std::string> values;
 };
-[[nodiscard]] Sweep parse_sweep(std::string_view word);
+[[nodiscard]] Sweep parse_sweep(std::string_view word, const std::string& option = "--sweep");
+
+// Whether an arm has a key: a key of a tier, when its memory has the tier and the tier's plugin has
+// the option; any other key. Error (kPlugin) of a plugin that cannot be loaded.
+[[nodiscard]] bool has_key(const config::Experiment& experiment, const std::string& key,
+                           plugin::PluginLoader& loader);
+
+// What a setting adds to the name of an arm: ",rows=64" of memory.tier.0.rows.
+[[nodiscard]] std::string name_part(const std::string& key, const std::string& value);
 
 // Reads the experiment once with each memory; overrides apply to every arm. With sweeps, an arm
 // that has a sweep's key becomes one arm for each value (with several sweeps, for each
-// combination); an arm that does not have the key stays as it is. An arm has a key of a tier when
-// its memory has the tier and the tier's plugin has the option. Arms are named after their files
+// combination); an arm that does not have the key stays as it is. Arms are named after their files
 // and settings, "my_memory,rows=64"; names that repeat get "#2" and so on. `is_locked` holds every
 // arm to the lock file of its memory file (plugin::apply_lock_file). Error (kUsage) as
 // config::parse_experiment, for no memory, and for a sweep whose key no arm has; Error (kPlugin) of

@@ -4,6 +4,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "host/base/error.hpp"
@@ -32,12 +33,26 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Values are chosen on one split and compared on another.
+void check_tuned_splits(const data::Dataset& dataset) {
+  for (const auto& [split, key, use] :
+       {std::tuple(data::Split::kValid, "data.valid", "values are chosen on the valid split"),
+        std::tuple(data::Split::kTest, "data.test",
+                   "chosen values are compared on the test split, which no choice has seen")}) {
+    if (dataset.has(split)) continue;
+    throw_usage({.where = key, .failed = str("--tune: ", use), .expected = key, .got = "none"});
+  }
+}
+
 // The splits to measure on: generated tasks have every split, of which valid is enough.
 std::vector<data::Split> splits_of(const config::Experiment& experiment,
-                                   const data::Dataset& dataset) {
+                                   const data::Dataset& dataset, Purpose purpose) {
+  if (purpose != Purpose::kArms) check_tuned_splits(dataset);
+  if (purpose == Purpose::kTrials) return {data::Split::kValid};
   std::vector<data::Split> splits;
   if (dataset.has(data::Split::kValid)) splits.push_back(data::Split::kValid);
-  if (!experiment.data.test.empty()) splits.push_back(data::Split::kTest);
+  if (purpose == Purpose::kTuned || !experiment.data.test.empty())
+    splits.push_back(data::Split::kTest);
   if (splits.empty()) {
     throw_usage({.where = "data.valid",
                  .failed = "the experiment has no split to compare on",
@@ -82,14 +97,26 @@ Json flops_of(const run::Runtime& runtime) {
   }
 }
 
-// Makes every arm once, so that an error in the last one is found before the first is trained.
+ArmRecord refused_arm(const ArmSetup& setup, const std::string& reason) {
+  ArmRecord arm{.setup = setup, .plugins = {}, .checks = {}, .runs = {}};
+  arm.setup.refused = reason;
+  return arm;
+}
+
+// Makes every arm once, so that an error in the last one is found before the first is trained. An
+// arm that `may_be_refused` keeps its error.
 std::vector<ArmRecord> make_arms(const std::vector<ArmSetup>& setups,
                                  const run::RuntimeOptions& options,
                                  const std::vector<data::Split>& splits,
-                                 const fs::path& initial_weights) {
+                                 const fs::path& initial_weights, bool may_be_refused) {
   std::vector<ArmRecord> arms;
   run::Fingerprint first;
+  const ArmSetup* first_setup = nullptr;
   for (const ArmSetup& setup : setups) {
+    if (!setup.refused.empty()) {
+      arms.push_back(refused_arm(setup, setup.refused));
+      continue;
+    }
     try {
       run::check_training_fits(setup.experiment, options);
       run::Runtime runtime(setup.experiment, options);
@@ -97,10 +124,13 @@ std::vector<ArmRecord> make_arms(const std::vector<ArmSetup>& setups,
         static_cast<void>(weights::load_initial_weights(runtime, initial_weights));
       }
       const run::Fingerprint start = run::fingerprint(runtime.model());
-      if (first.empty()) first = start;
+      if (first_setup == nullptr) {
+        first_setup = &setup;
+        first = start;
+      }
       // Layers of other sizes (--equal parameters) cannot start from the same weights.
-      if (setup.experiment.model == setups.front().experiment.model)
-        run::check_equal(first, setups.front().name, start, setup.name);
+      if (setup.experiment.model == first_setup->experiment.model)
+        run::check_equal(first, first_setup->name, start, setup.name);
       ArmRecord arm{.setup = setup,
                     .plugins = runtime.stack().identities(),
                     .backbone_parameters = runtime.backbone_parameter_count(),
@@ -114,7 +144,8 @@ std::vector<ArmRecord> make_arms(const std::vector<ArmSetup>& setups,
                     .runs = {}};
       arms.push_back(std::move(arm));
     } catch (const Error& error) {
-      throw error.with_context(setup.name);
+      if (!may_be_refused) throw error.with_context(setup.name);
+      arms.push_back(refused_arm(setup, error.what()));
     }
   }
   return arms;
@@ -223,17 +254,18 @@ Record prepare(std::vector<ArmSetup> arms, const Options& options, plugin::Plugi
                 .experiment = config::to_toml(experiment),
                 .machine = {},
                 .data = dataset->describe(),
-                .splits = splits_of(experiment, *dataset),
+                .splits = splits_of(experiment, *dataset, options.purpose),
                 .seeds = {},
                 .arms = {}};
-  record.arms = make_arms(arms,
-                          {.device = options.device,
-                           .precision = std::nullopt,
-                           .dataset = dataset,
-                           .loader = {std::shared_ptr<void>(), &loader},
-                           .weights_follow = !options.initial_weights.empty(),
-                           .free_memory = options.free_memory},
-                          record.splits, options.initial_weights);
+  record.arms =
+      make_arms(arms,
+                {.device = options.device,
+                 .precision = std::nullopt,
+                 .dataset = dataset,
+                 .loader = {std::shared_ptr<void>(), &loader},
+                 .weights_follow = !options.initial_weights.empty(),
+                 .free_memory = options.free_memory},
+                record.splits, options.initial_weights, options.purpose == Purpose::kTrials);
   record.machine = machine(options);
   plan_trainings(record.arms, *dataset);
   if (!options.initial_weights.empty()) {
@@ -254,6 +286,13 @@ Record prepare(std::vector<ArmSetup> arms, const Options& options, plugin::Plugi
     for (std::int64_t i = 0; i < options.seeds; ++i) {
       one.train.seed = arm.setup.experiment.train.seed + static_cast<std::uint64_t>(i);
       RunRecord run{.arm = arm.setup.name, .seed = one.train.seed};
+      if (!arm.setup.refused.empty()) {
+        run.state = RunRecord::State::kFailed;
+        run.error = arm.setup.refused;
+        run.exit_code = static_cast<int>(ErrorKind::kUsage);
+        arm.runs.push_back(std::move(run));
+        continue;
+      }
       run.folder = choose_folder(options, one, arm, record, taken, others);
       taken.insert(run.folder);
       run.is_complete =

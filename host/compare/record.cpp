@@ -1,6 +1,7 @@
 // comparison.json.
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -30,17 +31,19 @@ Json json_of(const RunRecord& run) {
 Json json_of(const ArmRecord& arm) {
   Json runs = Json::array();
   for (const RunRecord& run : arm.runs) runs.push_back(json_of(run));
-  return {{"name", arm.setup.name},
-          {"file", arm.setup.file.string()},
-          {"overrides", arm.setup.settings},
-          {"memory", config::to_toml(arm.setup.experiment.memory)},
-          {"plugins", run::to_json(arm.plugins)},
-          {"backbone_parameters", arm.backbone_parameters},
-          {"memory_parameters", arm.memory_parameters},
-          {"flops", arm.flops},
-          {"checks", scores::to_json(arm.checks)},
-          {"curve", {{"every", arm.curve.every}, {"segments", arm.curve.segments}}},
-          {"runs", std::move(runs)}};
+  Json json = {{"name", arm.setup.name},
+               {"file", arm.setup.file.string()},
+               {"overrides", arm.setup.settings},
+               {"memory", config::to_toml(arm.setup.experiment.memory)},
+               {"plugins", run::to_json(arm.plugins)},
+               {"backbone_parameters", arm.backbone_parameters},
+               {"memory_parameters", arm.memory_parameters},
+               {"flops", arm.flops},
+               {"checks", scores::to_json(arm.checks)},
+               {"curve", {{"every", arm.curve.every}, {"segments", arm.curve.segments}}},
+               {"runs", std::move(runs)}};
+  if (!arm.setup.variant_of.empty()) json["variant_of"] = arm.setup.variant_of;
+  return json;
 }
 
 }  // namespace
@@ -52,23 +55,31 @@ bool Record::has_failures() const {
   });
 }
 
+std::int64_t Record::count_runs() const {
+  std::int64_t count = 0;
+  for (const ArmRecord& arm : arms) count += arm.setup.refused.empty() ? std::ssize(arm.runs) : 0;
+  return count;
+}
+
 Json to_json(const Record& record) {
   Json splits = Json::array(), arms = Json::array();
   for (const data::Split split : record.splits) splits.push_back(data::to_word(split));
   for (const ArmRecord& arm : record.arms) arms.push_back(json_of(arm));
-  return {{"format", "mneme-comparison"},
-          {"version", 1},
-          {"mneme", MNEME_SDK_VERSION},
-          {"commit", run::host_commit()},
-          {"command", record.command},
-          {"experiment_file", record.file.string()},
-          {"experiment", record.experiment},
-          {"machine", record.machine},
-          {"data", record.data},
-          {"initial_weights", record.initial_weights},
-          {"splits", std::move(splits)},
-          {"seeds", record.seeds},
-          {"arms", std::move(arms)}};
+  Json json = {{"format", "mneme-comparison"},
+               {"version", 1},
+               {"mneme", MNEME_SDK_VERSION},
+               {"commit", run::host_commit()},
+               {"command", record.command},
+               {"experiment_file", record.file.string()},
+               {"experiment", record.experiment},
+               {"machine", record.machine},
+               {"data", record.data},
+               {"initial_weights", record.initial_weights},
+               {"splits", std::move(splits)},
+               {"seeds", record.seeds},
+               {"arms", std::move(arms)}};
+  if (!record.tuning.is_null()) json["tuning"] = record.tuning;
+  return json;
 }
 
 }  // namespace mneme::compare

@@ -94,11 +94,13 @@ class Runs {
     RunNews news = {};  // the newest
   };
 
-  // Seeds one after another, so that all arms can be compared early.
+  // Seeds one after another, so that all arms can be compared early. Arms that are refused have
+  // nothing to do.
   static std::vector<Place> queue_of(Record& record) {
     std::vector<Place> queue;
     for (std::size_t seed = 0; seed < record.seeds.size(); ++seed) {
       for (ArmRecord& arm : record.arms) {
+        if (!arm.setup.refused.empty()) continue;
         queue.push_back({.arm = &arm, .record = &arm.runs[seed], .news = {}});
       }
     }

@@ -6,6 +6,7 @@
 //   DIR/experiments/<run>.toml   the experiment of a run
 //   DIR/<arm>-seed<N>/           run folders (docs/runs.md), with their stored evaluations
 //   DIR/lock                     see run::RunLock
+//   DIR/tuning/                  the trials of tuned arms, a comparison of their own: tuning.hpp
 #pragma once
 
 #include <c10/core/Device.h>
@@ -87,6 +88,7 @@ struct Record {
   std::vector<std::uint64_t> seeds;
   std::vector<ArmRecord> arms;
   Json initial_weights = nullptr;  // given, file, sha256; null = they are drawn
+  Json tuning = nullptr;           // of tuned arms: see tuning_json; null = there are none
   // Not in comparison.json: the samples that every run makes of the first split, the tokens of
   // their prompts, and the segments of the split on which its memory is measured.
   std::int64_t samples = 0;
@@ -95,11 +97,21 @@ struct Record {
   std::set<std::string> logged = {};  // while the arms were made: LogOnce::said()
 
   [[nodiscard]] bool has_failures() const;
+  // Of the arms that can be trained.
+  [[nodiscard]] std::int64_t count_runs() const;
 };
 [[nodiscard]] Json to_json(const Record& record);
 
+// What a comparison is made for.
+enum class Purpose {
+  kArms,    // the arms as they are, on valid and, if a file is named, on test
+  kTrials,  // to choose values: on valid alone; an arm that cannot be made is refused
+  kTuned,   // the arms beside those with chosen values: on test, which no choice has seen
+};
+
 struct Options {
   std::filesystem::path folder;  // DIR
+  Purpose purpose = Purpose::kArms;
   std::int64_t seeds = 1;        // train.seed, train.seed + 1, ...
   std::int64_t jobs = 1;         // processes side by side, of each rank
   std::int64_t samples = 0;      // prompts that every run continues, of data that have text
@@ -172,7 +184,8 @@ class Observer {
 // (checks::check_untrained; what fails is a warning in the log), and the first free or equal run
 // folder is chosen for each run: one whose experiment, data, plugins, program, device, threads and
 // source of first weights are the arm's is continued, or taken as it is when it is finished
-// (RunRecord::is_complete).
+// (RunRecord::is_complete). Of trials, an arm that cannot be made is kept with the reason
+// (ArmSetup::refused), and its runs have failed with it.
 // Nothing is written. Errors: Error (kUsage) when there is nothing to evaluate on; Error (kRun)
 // naming the first parameter in which two arms' initial weights differ; what making an arm throws,
 // with its name in front.

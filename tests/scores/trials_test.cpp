@@ -39,7 +39,8 @@ TEST(Trials, ThatHaveAllFailedLeaveTheirArmAlone) {
   const std::vector<TriedArm> arms = {tried("a", {{"1", kFailed}, {"2", kFailed}}),
                                       tried("b", {{"1", 2.0}, {"2", 1.0}})};
   for (const bool is_together : {false, true}) {
-    EXPECT_THAT(choose_trials(arms, rate(is_together)), ElementsAre(Eq(std::nullopt), Optional(1U)));
+    EXPECT_THAT(choose_trials(arms, rate(is_together)),
+                ElementsAre(Eq(std::nullopt), Optional(1U)));
   }
   EXPECT_THAT(choose_trials({arms[0]}, rate()), ElementsAre(Eq(std::nullopt)));
 }

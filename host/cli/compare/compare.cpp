@@ -38,6 +38,8 @@ bool are_runs(const CompareArguments& arguments) {
 constexpr const char* kCompareRules = R"(
 --suite refuses EXP, --memory, --equal, --baseline, --pairs: names experiments and memories
 run folders allows EXP, --baseline, --pairs, --json, --quiet: are compared as they are, nothing is trained
+--tune, --tune-together refuses --suite: chooses values of one experiment
+--tune-trials needs --tune, --tune-together: name what is tried with --tune KEY=VALUE,VALUE,...
 --equal parameters refuses --init: gives arms feed-forward layers of other sizes, which cannot begin with the same weights
 )";
 
@@ -120,38 +122,96 @@ void check_arms(const std::vector<compare::ArmSetup>& arms, plugin::PluginLoader
 
 namespace {
 
+// Numbers depend on threads and first weights: those of what the folder has already, the comparison
+// or, before it has begun, its trials.
+fs::path begun_folder(const CompareArguments& arguments) {
+  const fs::path folder = folder_of(arguments);
+  std::error_code ignored;
+  if (!is_tuned(arguments) || fs::exists(folder / "comparison.json", ignored)) return folder;
+  return folder / compare::kTuningFolder;
+}
+
+void check_baseline_named(const CompareArguments& arguments,
+                          const std::vector<compare::ArmSetup>& arms) {
+  if (arguments.compared.baseline.empty()) return;
+  std::vector<std::string> names;
+  for (const compare::ArmSetup& arm : is_tuned(arguments) ? with_stand_ins(arms) : arms)
+    names.push_back(arm.name);
+  report::check_baseline(names, arguments.compared.baseline);
+}
+
+// The arms of a comparison, ready to run, and the trials that come before.
+struct PreparedArms {
+  std::vector<compare::ArmSetup> arms;
+  std::optional<Tuning> tuning;
+  compare::Record record;
+};
+
+// Files, plugins, options and values that are tried are checked before the data are read.
+PreparedArms prepare_arms(const CompareArguments& arguments, const compare::Options& options,
+                          const Streams& streams) {
+  PreparedArms out;
+  plugin::PluginLoader loader = memory::make_loader();
+  out.arms = read_input([&] { return read_arms(arguments, loader); });
+  check_baseline_named(arguments, out.arms);
+  read_input([&] { check_arms(out.arms, loader); });
+  if (!arguments.equal.empty()) {
+    const compare::Budget budget = compare::parse_budget(arguments.equal);
+    const compare::Equalized equalized =
+        compare::equalize(out.arms, budget, {.loader = {std::shared_ptr<void>(), &loader}});
+    arguments.json.text(streams) << compare::text_of(equalized, budget) << std::flush;
+  }
+  if (is_tuned(arguments))
+    out.tuning = read_input([&] { return read_tuning(arguments, out.arms, loader); });
+  const bool has_stand_ins = is_tuned(arguments) && arguments.is_dry_run;
+  out.record =
+      compare::prepare(has_stand_ins ? with_stand_ins(out.arms) : out.arms, options, loader);
+  if (out.tuning) prepare_trials(*out.tuning, options, loader);
+  return out;
+}
+
+void show_plans(const PreparedArms& prepared, const compare::Options& options,
+                const CompareArguments& arguments, const RankSession& session) {
+  const std::string name = arguments.paths.front().string();
+  arguments.json.write(
+      prepared.tuning
+          ? show_tuning_plan(*prepared.tuning, prepared.record, options, name, arguments, session)
+          : show_plan(prepared.record, options, name, arguments, session),
+      session.streams());
+}
+
 int compare_arms(const CompareArguments& arguments, const RankSession& session) {
   const Streams& streams = session.streams();
   if (!arguments.is_dry_run) check_output_folder("--run", folder_of(arguments));
-  const compare::Options options =
-      compare_options(arguments, folder_of(arguments), arguments.paths.front(), session);
-  compare::Record record;
-  {
-    plugin::PluginLoader loader = memory::make_loader();
-    auto arms = read_input([&] { return read_arms(arguments, loader); });
-    if (!arguments.compared.baseline.empty()) {
-      std::vector<std::string> names;
-      for (const compare::ArmSetup& arm : arms) names.push_back(arm.name);
-      report::check_baseline(names, arguments.compared.baseline);
-    }
-    read_input([&] { check_arms(arms, loader); });
-    if (!arguments.equal.empty()) {
-      const compare::Budget budget = compare::parse_budget(arguments.equal);
-      const compare::Equalized equalized =
-          compare::equalize(arms, budget, {.loader = {std::shared_ptr<void>(), &loader}});
-      arguments.json.text(streams) << compare::text_of(equalized, budget) << std::flush;
-    }
-    record = compare::prepare(arms, options, loader);
-  }
+  compare::Options options =
+      compare_options(arguments, begun_folder(arguments), arguments.paths.front(), session);
+  options.folder = folder_of(arguments);
+  if (is_tuned(arguments)) options.purpose = compare::Purpose::kTuned;
+  PreparedArms prepared = prepare_arms(arguments, options, streams);
   if (arguments.is_dry_run) {
-    if (!session.is_first()) return 0;
-    arguments.json.write(
-        show_plan(record, options, arguments.paths.front().string(), arguments, session), streams);
+    if (session.is_first()) show_plans(prepared, options, arguments, session);
     return 0;
   }
-  warn_of_small_disk(compare::disk_left(record, options.folder), options.folder);
+  std::int64_t bytes = compare::disk_left(prepared.record, options.folder);
+  if (prepared.tuning)  // a tuned arm takes what its arm takes
+    bytes =
+        2 * bytes + compare::disk_left(prepared.tuning->record, prepared.tuning->options.folder);
+  warn_of_small_disk(bytes, options.folder);
   const InterruptGuard guard;
-  CompareEnd end = run_comparison(record, options, arguments, streams);
+  bool are_missing = false;
+  if (prepared.tuning) {
+    Tuning& tuning = *prepared.tuning;
+    const CompareEnd trials = run_comparison(tuning.record, tuning.options, arguments, streams);
+    if (trials.signal != 0) {
+      streams.err << stopped_text(trials, options.command, ", trials of tuned arms") << std::flush;
+      return exit_code_of(trials);
+    }
+    TunedArms tuned = choose_arms(tuning, prepared.arms, options, arguments, streams);
+    prepared.record = std::move(tuned.record);
+    are_missing = tuned.are_missing;
+  }
+  CompareEnd end = run_comparison(prepared.record, options, arguments, streams);
+  end.has_failures = end.has_failures || are_missing;
   if (end.done > 0 && session.is_first()) {
     end.has_faults = show({options.folder}, options.folder / "report", arguments, streams);
   }
@@ -246,8 +306,8 @@ void warn_of_small_disk(std::int64_t bytes, const fs::path& folder) {
 }
 
 void add_counts(const compare::Record& record, CompareEnd& end) {
+  end.all += record.count_runs();
   for (const compare::ArmRecord& arm : record.arms) {
-    end.all += static_cast<std::int64_t>(arm.runs.size());
     end.done += std::ranges::count_if(arm.runs, &compare::RunRecord::is_done);
   }
 }
@@ -278,6 +338,15 @@ void add_compare(const Command& app) {
   command.option("--sweep", arguments->sweeps, "KEY=VALUE,...",
                  "One arm for each value, of every memory that has the key: tier.0.rows=64,128",
                  {one_each});
+  command.option("--tune", arguments->tunes, "KEY=VALUE,...",
+                 "Train every arm with each value, on seeds of their own, take the one with the "
+                 "lowest loss on valid, and compare the arms with these values on test, too; or a "
+                 "range, KEY=log:LOW:HIGH or KEY=linear:LOW:HIGH",
+                 {one_each});
+  command.option("--tune-together", arguments->tunes_together, "KEY=VALUE,...",
+                 "The same with one value for all arms, by their mean loss", {one_each});
+  command.option("--tune-trials", arguments->tune_trials, "N",
+                 "Draw so many combinations of values in place of trying all", {in(2, 10'000)});
   arguments->set.add(command);
   command.option("--suite", arguments->suite, "FILE",
                  "A list of experiments and memories, in place of EXP and --memory");
@@ -317,6 +386,8 @@ void add_compare(const Command& app) {
        "mneme compare configs/quickstart.toml --memory configs/memory/none.toml --memory "
        "my_memory.toml --seeds 3 --jobs 2",
        "mneme compare configs/quickstart.toml --memory my_memory.toml --sweep tier.0.rows=16,32,64",
+       "mneme compare configs/quickstart.toml --memory configs/memory/none.toml --memory "
+       "my_memory.toml --tune train.lr=1e-3,3e-3,1e-2 --seeds 3",
        "mneme compare configs/quickstart.toml --memory my_memory.toml --seeds 5 --dry-run",
        "mneme compare --suite configs/suite/small.toml --jobs 2"});
   const auto modes = [arguments] {

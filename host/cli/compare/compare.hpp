@@ -13,6 +13,7 @@
 #include "host/cli/streams.hpp"
 #include "host/compare/arms.hpp"
 #include "host/compare/runs.hpp"
+#include "host/compare/tuning.hpp"
 
 namespace mneme::cli {
 
@@ -22,7 +23,10 @@ struct CompareArguments {
   std::vector<std::filesystem::path> paths;  // an experiment file, or run folders
   std::vector<std::string> memory;
   std::vector<std::string> sweeps;
-  std::filesystem::path suite;  // "" = one experiment
+  std::vector<std::string> tunes;
+  std::vector<std::string> tunes_together;
+  std::int64_t tune_trials = 0;  // 0 = all combinations
+  std::filesystem::path suite;   // "" = one experiment
   SetArgument set;
   std::int64_t seeds = 1;
   bool has_seeds = false;  // the number was given
@@ -77,6 +81,46 @@ void add_counts(const compare::Record& record, CompareEnd& end);
 [[nodiscard]] Json show_plan(const compare::Record& record, const compare::Options& options,
                              const std::string& name, const CompareArguments& arguments,
                              const RankSession& session);
+
+// --- Tuned arms (compare_tuned.cpp) ---
+
+[[nodiscard]] bool is_tuned(const CompareArguments& arguments);
+
+// What is tried, and the comparison that tries it.
+struct Tuning {
+  std::vector<compare::Tune> tunes = {};
+  compare::ArmSource source = {};
+  std::vector<compare::ArmSetup> trials = {};
+  compare::Options options = {};
+  compare::Record record = {};
+};
+// Without reading data. Errors as compare::read_trials.
+[[nodiscard]] Tuning read_tuning(const CompareArguments& arguments,
+                                 const std::vector<compare::ArmSetup>& arms,
+                                 plugin::PluginLoader& loader);
+// Fills in the record of the trials; `options` are those of the comparison. Errors as
+// compare::prepare, and when all trials are refused.
+void prepare_trials(Tuning& tuning, const compare::Options& options, plugin::PluginLoader& loader);
+// The arms, and each once more in the place of its tuned form.
+[[nodiscard]] std::vector<compare::ArmSetup> with_stand_ins(
+    const std::vector<compare::ArmSetup>& arms);
+
+// The comparison that the trials lead to.
+struct TunedArms {
+  compare::Record record;
+  bool are_missing = false;  // of some arm no trial can be taken
+};
+// Chooses each arm's values when all trials have ended, says them, and prepares the arms with them
+// beside the arms as they are.
+[[nodiscard]] TunedArms choose_arms(const Tuning& tuning,
+                                    const std::vector<compare::ArmSetup>& arms,
+                                    const compare::Options& options,
+                                    const CompareArguments& arguments, const Streams& streams);
+
+// --dry-run of a comparison whose record has stand-ins: the plan of the trials, its own, and both.
+[[nodiscard]] Json show_tuning_plan(const Tuning& tuning, const compare::Record& record,
+                                    const compare::Options& options, const std::string& name,
+                                    const CompareArguments& arguments, const RankSession& session);
 
 // mneme compare --suite FILE
 int compare_suite(const CompareArguments& arguments, const RankSession& session);

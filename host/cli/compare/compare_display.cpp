@@ -28,7 +28,7 @@ class CompareDisplay final : public compare::Observer {
       : streams_(streams),
         is_quiet_(is_quiet),
         split_(data::to_word(record.splits.front())),
-        runs_(static_cast<std::int64_t>(record.arms.size() * record.seeds.size())) {}
+        runs_(record.count_runs()) {}
 
   void on_progress(const std::vector<compare::Activity>& active, const compare::EndedRuns& ended,
                    std::int64_t steps, std::int64_t total_steps) override {
