@@ -150,7 +150,7 @@ TEST(Certify, PassesExamples) {
   const auto tier = [](const char* plugin, const char* more = "") {
     return str("[[memory.tier]]\nplugin = \"", plugin, "\"\n", more);
   };
-  expect_certified(tier("sinks", "sinks = 2\nwindow = 7\n"), false);
+  expect_certified(tier("sinks", "sinks = 2\nwindow = 7\n"), true);
   expect_certified(tier("infini", "update = \"delta\"\n"), false);
   expect_certified(tier("gated_delta"), false);
   expect_certified(tier("recurrent_memory", "rows = 2\n"), false);
