@@ -49,14 +49,16 @@ std::string message_in(const std::string& err) {
   return err.substr(begin, end + 1 - begin);
 }
 
-std::jthread limit_this_process(const char* option, EndLate end) {
+std::jthread limit_this_process(const char* option, EndLate end, const char* uncounted) {
   const char* const variable = std::getenv(kSecondsVariable);
   if (variable == nullptr) return {};
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // stop_with_parent() asked for SIGTERM
   const rlimit none{0, 0};
   ::setrlimit(RLIMIT_CORE, &none);
   const std::int64_t seconds = std::max<std::int64_t>(1, std::atoll(variable));
-  return std::jthread([seconds, option, end](const std::stop_token& stop) {
+  const std::string without =
+      *uncounted == '\0' ? "" : str(", in which ", uncounted, " is not counted");
+  return std::jthread([seconds, option, end, without](const std::stop_token& stop) {
     std::mutex mutex;
     std::unique_lock lock(mutex);
     std::condition_variable_any stopped;
@@ -64,8 +66,8 @@ std::jthread limit_this_process(const char* option, EndLate end) {
     if (stop.stop_requested()) return;
     const plugin::ReportedCall::Text call = plugin::ReportedCall::text();
     end(str(call.size > 0 ? call.view() : std::string_view("the trial"),
-            call.size > 0 ? ": has not returned after " : ": has not ended after ", seconds,
-            " s: the trial ends; correct the plugin, or allow more time with ", option));
+            call.size > 0 ? ": has not returned after " : ": has not ended after ", seconds, " s",
+            without, ": the trial ends; correct the plugin, or allow more time with ", option));
   });
 }
 

@@ -35,7 +35,8 @@ using EndLate = void (*)(const std::string& message);
 // no core file. Time is limited until the thread is stopped, which its destructor does; when it is
 // over, `end` gets a message that names the running call. Gives no thread and sets no limits where
 // the process was started in another way, as under a debugger. `option` of the command line gives
-// more time.
-[[nodiscard]] std::jthread limit_this_process(const char* option, EndLate end);
+// more time; `uncounted` names what was done before ("the import of torch"), "" = nothing.
+[[nodiscard]] std::jthread limit_this_process(const char* option, EndLate end,
+                                              const char* uncounted = "");
 
 }  // namespace mneme::trial

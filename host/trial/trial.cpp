@@ -7,9 +7,11 @@
 
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
+#include "host/config/memory_file.hpp"
 #include "host/plugin/file/plugin_file.hpp"
 #include "host/plugin/plugin_search.hpp"
 #include "host/trial/limited_child.hpp"
+#include "host/trial/warm_python.hpp"
 
 namespace mneme::trial {
 namespace {
@@ -127,6 +129,11 @@ std::vector<std::string> try_in_child(const TrialRequest& request,
   }
   ChildOptions options = limited_child(arguments_of(request), request.seconds, request.signal_mask);
   options.limits.is_cancelled = is_cancelled;
+  if (std::ranges::any_of(memory.tiers, [](const config::TierConfig& tier) {
+        return config::is_python_memory(tier.plugin);
+      })) {
+    options.limits.seconds += kTorchSeconds;  // which the process itself does not count
+  }
   const ChildResult child = run_child(options);
   if (child.is_cancelled) throw_run(files_text(memory), ": the trial was stopped");
   const auto sha256 = checksums_in(child.out);

@@ -15,6 +15,7 @@
 #include "host/tensor/device.hpp"
 #include "host/trial/limited_child.hpp"
 #include "host/trial/trial.hpp"
+#include "host/trial/warm_python.hpp"
 
 namespace mneme::cli {
 namespace {
@@ -51,8 +52,10 @@ int try_here(const trial::TrialRequest& request, const SetArgument& set, const S
   std::vector<std::string> sha256;
   ::setenv("MNEME_PYTHON_CHECKS", "values,writes,random,keeps", 1);  // of memories in Python
   {
-    const auto deadline = trial::limit_this_process("--trial-seconds", &end_late);
     const config::Experiment experiment = read_experiment(request, set);
+    const bool is_python = trial::warm_python(experiment.memory);
+    const auto deadline = trial::limit_this_process("--trial-seconds", &end_late,
+                                                    is_python ? trial::kImportOfTorch : "");
     tensor::set_threads(request.threads);
     const run::TriedMemory tried = run::try_memory(experiment, tensor::open_device(request.device));
     for (const memory::TierIdentity& plugin : tried.plugins) sha256.push_back(plugin.sha256);

@@ -21,12 +21,14 @@
 #include "host/cli/interrupt.hpp"
 #include "host/cli/plugins/plugins.hpp"
 #include "host/cli/streams.hpp"
+#include "host/config/memory_file.hpp"
 #include "host/config/toml/toml.hpp"
 #include "host/plugin/file/plugin_file.hpp"
 #include "host/plugin/plugin_search.hpp"
 #include "host/tensor/device.hpp"
 #include "host/trial/limited_child.hpp"
 #include "host/trial/warm_program.hpp"
+#include "host/trial/warm_python.hpp"
 #include "host/validate/check.hpp"
 
 namespace mneme::cli {
@@ -300,7 +302,10 @@ int check_here(const ValidateArguments& arguments, const Subject& subject, const
   }
   Outcome outcome;
   {
-    const auto deadline = trial::limit_this_process("--seconds", &end_late);
+    trial::warm_python({subject.file.string()});
+    const bool is_python = config::is_python_memory(subject.file);
+    const auto deadline =
+        trial::limit_this_process("--seconds", &end_late, is_python ? trial::kImportOfTorch : "");
     const LogListener silence([](LogLevel, std::string_view) { return false; });
     tensor::set_threads(1);  // the models are small, and --jobs runs several
     outcome = validate::run_check(*check, subject);
@@ -328,11 +333,11 @@ int validate_plugin(const ValidateArguments& arguments, const Streams& streams) 
   Runner runner(arguments, subject);
   check_options(subject, arguments.seconds);
   const bool is_for_people = !arguments.json.is_stdout();
+  const std::string sha256 = plugin::sha256_of_plugin(subject.file);  // an error comes first
   if (is_for_people) {
     const std::size_t count = runner.checks().size();
-    streams.out << subject.file.string() << "\n  sha256 " << plugin::sha256_of_plugin(subject.file)
-                << "\n  seed " << subject.seed << ", " << count
-                << (count == 1 ? " check\n" : " checks\n") << std::flush;
+    streams.out << subject.file.string() << "\n  sha256 " << sha256 << "\n  seed " << subject.seed
+                << ", " << count << (count == 1 ? " check\n" : " checks\n") << std::flush;
   }
   std::map<std::string, std::int64_t> counts;
   std::int64_t failures = 0;
@@ -349,7 +354,7 @@ int validate_plugin(const ValidateArguments& arguments, const Streams& streams) 
     streams.out << fit_lines(counts_text(counts, failures) + '\n', streams.out_width);
   arguments.json.write({{"format", "mneme-validation"},
                         {"file", subject.file.string()},
-                        {"sha256", plugin::sha256_of_plugin(subject.file)},
+                        {"sha256", sha256},
                         {"options", subject.options},
                         {"seed", subject.seed},
                         {"failed", failures},

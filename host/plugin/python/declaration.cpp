@@ -154,14 +154,20 @@ std::string last_words(const std::string& err) {
 
 [[noreturn]] void refuse_answer(const ChildResult& child, const fs::path& path,
                                 const PythonPlace& place, const std::string& where,
-                                double seconds) {
-  if (child.is_timed_out) {
-    throw_plugin({.where = where,
-                  .failed = str("importing ", path.string(), " had not ended after ",
-                                format_number(seconds, 0), " s, and was killed"),
-                  .hint = "work belongs into hooks and setup, which the import does not run; if it "
-                          "does none, the machine "
-                          "is busy, and import torch alone takes as long: try again"});
+                                const ImportSeconds& seconds) {
+  if (child.is_timed_out || child.signal == SIGALRM) {
+    throw_plugin(
+        {.where = where,
+         .failed =
+             str("importing ", path.string(), " had not ended after ",
+                 child.is_timed_out ? format_number(seconds.all, 0) + " s, with the import of torch"
+                                    : format_number(seconds.file, 0) +
+                                          " s, in which the import of torch is not counted",
+                 ", and was killed"),
+         .hint = child.is_timed_out
+                     ? "on an idle machine import torch takes seconds: mneme doctor "
+                       "python tries it"
+                     : "work belongs into hooks and setup, which the import does not run"});
   }
   const Json json = parse_json(child.out);
   if (!json.is_object() || !json.contains("error")) {
@@ -183,15 +189,15 @@ std::string last_words(const std::string& err) {
 }
 
 Json describe_in_child(const fs::path& path, const PythonPlace& place, const std::string& where,
-                       double seconds) {
+                       const ImportSeconds& seconds) {
   sigset_t none;  // the program's threads block the signals that stop it
   ::sigemptyset(&none);
   ChildOptions options{.launch = {.program = place.interpreter,
                                   .arguments = {"-B", "-c", kDescribe, place.package.string(),
-                                                "describe", path.string()},
+                                                "describe", path.string(), str(seconds.file)},
                                   .environment = {str(kParentVariable, '=', ::getpid())},
                                   .signal_mask = none},
-                       .limits = {.seconds = seconds}};
+                       .limits = {.seconds = seconds.all}};
   const ChildResult child = run_child(options);
   Json json = parse_json(child.out);
   const bool is_whole = child.exit_code == 0 && json.is_object() && json.contains("files");
@@ -211,7 +217,7 @@ std::string source_of(const fs::path& path, const std::string& where) {
 }  // namespace
 
 PythonDeclaration declaration_of(const fs::path& path, const PythonPlace& place,
-                                 const std::string& where, double seconds) {
+                                 const std::string& where, const ImportSeconds& seconds) {
   const fs::path folder = cache_folder();
   constexpr int kAttempts = 3;
   for (int i = 0; i < kAttempts; ++i) {

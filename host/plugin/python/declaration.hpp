@@ -25,10 +25,15 @@ struct PythonDeclaration {
   std::vector<PythonModule> modules;  // the memory's own file first
 };
 
-inline constexpr double kDeclarationSeconds = 60.0;
+// How long an import may take: without torch's own part, which on a busy machine is most of it, and
+// in all.
+struct ImportSeconds {
+  double file = 60.0;
+  double all = 600.0;
+};
 
 // The declaration of the memory in the file at `path`, an absolute path. A child process imports
-// it, and is killed with all that it started after `seconds`. Kept in the user's cache folder
+// it, and ends with all that it started when the time is over. Kept in the user's cache folder
 // ($XDG_CACHE_HOME/mneme or ~/.cache/mneme; a private folder for temporary files where that cannot
 // be written) until one of its modules, the bridge, the package, the interpreter or an installed
 // distribution changes.
@@ -37,6 +42,6 @@ inline constexpr double kDeclarationSeconds = 60.0;
 // import that does not end, a module that has no place in a plugin file.
 [[nodiscard]] PythonDeclaration declaration_of(const std::filesystem::path& path,
                                                const PythonPlace& place, const std::string& where,
-                                               double seconds = kDeclarationSeconds);
+                                               const ImportSeconds& seconds = {});
 
 }  // namespace mneme::plugin

@@ -7,6 +7,7 @@ import importlib.metadata
 import importlib.util
 import inspect
 import re
+import signal
 import site
 import stat
 import sys
@@ -29,16 +30,19 @@ _ID = re.compile(r"[A-Za-z0-9._-]{1,95}\Z")
 _KEY = re.compile(r"[a-z][a-z0-9_]*\Z")
 
 
-def describe(path: Path) -> dict[str, Any]:
+def describe(path: Path, seconds: float = 0.0) -> dict[str, Any]:
     """The declaration of the memory in the file at `path`. Errors: MemoryFileError.
 
-    The file is imported as a script's would be: modules beside it are found, and belong to the memory."""
+    The file is imported as a script's would be: modules beside it are found, and belong to the memory. SIGALRM ends the
+    process when that takes longer than this number of seconds, in which the import of torch is not counted; 0 = no limit."""
     path = path.absolute()
     if not path.is_file():
         raise MemoryFileError("no such file", str(path))
     before = set(sys.modules)
     imports = _Imports(path.resolve())
+    _limit_import(seconds)
     module = _import(path)
+    signal.setitimer(signal.ITIMER_REAL, 0.0)
     cls = _memory_of(module, path)
     options = _checked_options(cls, path)
     _check_texts(cls, path)
@@ -80,6 +84,22 @@ def _check_texts(cls: type[Memory], path: Path) -> None:
 def description(key: str, option: Option) -> dict[str, Any]:
     """An option as JSON says it."""
     return {**option.description(), "key": key}
+
+
+def _limit_import(seconds: float) -> None:
+    """Starts the clock, which stops while torch is imported: on a busy machine that takes longer than a file may."""
+    run = SourceFileLoader.exec_module
+
+    def counted(loader: SourceFileLoader, module: types.ModuleType) -> None:
+        if module.__name__ != "torch":
+            return run(loader, module)
+        left = signal.setitimer(signal.ITIMER_REAL, 0.0)[0]
+        try:
+            return run(loader, module)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, left)
+    SourceFileLoader.exec_module = counted  # type: ignore[method-assign]
+    signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
 def _import(path: Path) -> types.ModuleType:

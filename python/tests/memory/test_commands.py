@@ -188,6 +188,20 @@ class Program(unittest.TestCase):
                 (self.root / "faulty.py").write_text(faulty.memory_with(line), encoding="utf-8")
                 self.assertIn(f"python.{check}: ", self.refused("plugins", "try", "experiment.toml", "--memory", "faulty.py"))
 
+    def test_a_hook_that_hangs_is_ended_and_the_import_of_torch_not_counted(self) -> None:
+        (self.root / "faulty.py").write_text(faulty.memory_with("while True: pass"), encoding="utf-8")
+        counted = "has not returned after 2 s, in which the import of torch is not counted: the trial ends"
+        said = self.refused("plugins", "try", "experiment.toml", "--memory", "faulty.py", "--trial-seconds", "2")
+        self.assertIn(f"hook absorb, layer 0: {counted}", said)
+        done = self.run_mneme("plugins", "validate", "faulty.py", "--only", "options.run", "--seconds", "2", "--json", "-")
+        self.assertIn(f"hook absorb, layer 0: {counted}", json.loads(done.stdout)["checks"][0]["text"])
+
+    def test_nothing_is_printed_before_an_error_of_the_file(self) -> None:
+        (self.root / "faulty.py").write_text("import mneme\ndef read(:\n", encoding="utf-8")
+        done = self.run_mneme("plugins", "validate", "faulty.py")
+        self.assertEqual((done.returncode, done.stdout), (3, ""))
+        self.assertIn("faulty.py:2: SyntaxError", done.stderr)
+
     def test_validate_takes_less_than_a_minute(self) -> None:
         start = time.monotonic()
         self.assertIn(", 0 with a warning, ", self.mneme("plugins", "validate", "mine.py", "--jobs", "2"))

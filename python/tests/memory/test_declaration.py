@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -37,11 +38,14 @@ class Declaration(unittest.TestCase):
         self.addCleanup(self.folder.cleanup)
         self.path = Path(self.folder.name).resolve() / "my_memory.py"
 
-    def describe(self, text: str) -> dict:
+    def run_describe(self, text: str, *more: str) -> "subprocess.CompletedProcess[str]":
         self.path.write_text(text)
         environment = {**os.environ, "PYTHONPATH": str(PYTHON)}
-        done = subprocess.run([sys.executable, "-B", "-m", "mneme.memory", "describe", str(self.path)], capture_output=True,
-                              text=True, check=False, env=environment)
+        return subprocess.run([sys.executable, "-B", "-m", "mneme.memory", "describe", str(self.path), *more],
+                              capture_output=True, text=True, check=False, env=environment)
+
+    def describe(self, text: str) -> dict:
+        done = self.run_describe(text)
         answer = json.loads(done.stdout)
         self.assertEqual(done.returncode, 1 if "error" in answer else 0, done.stderr)
         return answer
@@ -51,6 +55,12 @@ class Declaration(unittest.TestCase):
         self.assertIn(message, error["message"])
         self.assertEqual(error["line"], line, error)
         self.assertEqual(Path(error["file"]).name, file)
+
+    def test_the_import_of_torch_takes_no_time_of_the_file(self) -> None:
+        (self.path.parent / "torch.py").write_text("import time\ntime.sleep(1.5)\n")
+        self.assertEqual(self.run_describe("import torch\n" + MEMORY, "1").returncode, 0)
+        self.assertEqual(self.run_describe(MEMORY + "import torch\nimport time\ntime.sleep(600)\n", "1").returncode,
+                         -signal.SIGALRM)
 
     def test_names_options_hooks_and_losses(self) -> None:
         said = self.describe(MEMORY)

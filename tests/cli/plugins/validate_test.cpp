@@ -219,6 +219,12 @@ TEST_F(Validate, RefusesWhatItCannotUse) {
   refuse({plugin, "--only", "options.run", "--json", plugin + "/x.json"}, {plugin + "/x.json"});
 }
 
+TEST_F(Validate, PrintsNothingBeforeAnErrorOfTheFile) {
+  const ProgramResult result = run_mneme({"plugins", "validate", "/dev/null"});
+  expect_refusal(result, 1, {"/dev/null: cannot map: expected a regular file"});
+  EXPECT_EQ(result.out, "");
+}
+
 const std::string kSilent = (kFlawed / "test_flawed_silent.so").string();
 
 TEST(SamePlugins, APluginEqualsItself) {
