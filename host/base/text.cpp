@@ -71,13 +71,13 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 namespace {
 
 // Words that other programs have for ours, which are not spelt alike.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 21> kOtherWords = {
-    {{"gpu", "cuda"},         {"nvidia", "cuda"},    {"validation", "valid"}, {"dev", "valid"},
-     {"md", "markdown"},      {"tex", "latex"},      {"txt", "text"},         {"c++", "cpp"},
-     {"cxx", "cpp"},          {"float", "f32"},      {"float32", "f32"},      {"fp32", "f32"},
-     {"single", "f32"},       {"double", "f64"},     {"float64", "f64"},      {"fp64", "f64"},
-     {"bfloat16", "bf16"},    {"character", "char"}, {"token", "tokenizer"},  {"bpe", "tokenizer"},
-     {"subword", "tokenizer"}}};
+constexpr std::array<std::pair<std::string_view, std::string_view>, 24> kOtherWords = {
+    {{"gpu", "cuda"},          {"nvidia", "cuda"},    {"validation", "valid"}, {"dev", "valid"},
+     {"md", "markdown"},       {"tex", "latex"},      {"txt", "text"},         {"c++", "cpp"},
+     {"cxx", "cpp"},           {"float", "f32"},      {"float32", "f32"},      {"fp32", "f32"},
+     {"single", "f32"},        {"double", "f64"},     {"float64", "f64"},      {"fp64", "f64"},
+     {"bfloat16", "bf16"},     {"character", "char"}, {"token", "tokenizer"},  {"bpe", "tokenizer"},
+     {"subword", "tokenizer"}, {"begin", "new"},      {"create", "new"},       {"init", "new"}}};
 
 // The candidate that `name` is another program's word for; "" when there is none.
 std::string other_word(std::string_view name, const std::vector<std::string>& candidates) {

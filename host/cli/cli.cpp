@@ -105,6 +105,24 @@ std::string absence_of_value(const std::string& what) {
   return str(what.substr(0, begin), ": expected ", word.substr(0, word.find(':')), ", got nothing");
 }
 
+// What is said of a word in a subcommand's place that is none; "" = there is no such word.
+std::string absent_command(const CLI::App& app, const CLI::App& command) {
+  const std::vector<std::string> known = known_words(command, false);
+  const std::vector<std::string> words = app.remaining(true);
+  if (known.empty() || words.empty() || words.front().starts_with('-'))
+    return misspelt_command(command);
+  const std::string near = did_you_mean(words.front(), known);
+  return str("there is no subcommand \"", words.front(), '"',
+             near.empty() ? ": expected " + join(known, ", ") : near);
+}
+
+// The message with the command before it and, behind it, where to read more.
+std::string placed(const CLI::App& command, const std::string& what) {
+  const std::string path = path_of(command);
+  const std::string prefix = path == "mneme" ? "" : path.substr(path.find(' ') + 1) + ": ";
+  return prefix + what + "; see " + path + " --help";
+}
+
 // CLI11's message, but for unknown words one that names the nearest known ones, and for an absent
 // subcommand one that names those there are. A misspelt subcommand is the cause of the rest.
 std::string use_message(const CLI::App& app, const CLI::ParseError& error) {
@@ -116,10 +134,8 @@ std::string use_message(const CLI::App& app, const CLI::ParseError& error) {
   if (unknown.empty() && needs_command && dynamic_cast<const CLI::RequiredError*>(&error)) {
     what = str("expected a subcommand, ", join(known_words(command, false), ", "), ", got none");
   }
-  if (const std::string misspelt = misspelt_command(command); !misspelt.empty()) what = misspelt;
-  const std::string path = path_of(command);
-  const std::string prefix = path == "mneme" ? "" : path.substr(path.find(' ') + 1) + ": ";
-  return prefix + what + "; see " + path + " --help";
+  if (const std::string absent = absent_command(app, command); !absent.empty()) what = absent;
+  return placed(command, what);
 }
 
 // `width`: columns of the help.
@@ -170,6 +186,11 @@ int run(const std::vector<std::string>& words, const Streams& streams) {
   try {
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
   } catch (const CLI::Success& done) {  // --help and --version
+    const CLI::App& command = named_command(app);
+    if (const std::string absent = absent_command(app, command); !absent.empty()) {
+      print_error(streams, placed(command, absent));
+      return kWrongUse;
+    }
     return app.exit(done, streams.out, streams.err) == 0 ? 0 : kWrongUse;
   } catch (const CLI::ParseError& error) {
     print_error(streams, use_message(app, error));
