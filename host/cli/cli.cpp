@@ -11,11 +11,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "host/base/error.hpp"
@@ -146,7 +148,11 @@ void build(CLI::App& app, Action& action, std::size_t width) {
                                         MNEME_ABI_MINOR, ')'));
   // Commands that are added inherit it.
   app.formatter_fn([width](const CLI::App* command, const std::string&, CLI::AppFormatMode) {
-    return help_text(definition_of(*command), path_of(*command), width);
+    CommandDefinition definition = definition_of(*command);
+    std::error_code ignored;
+    definition.examples = examples_here(std::move(definition.examples),
+                                        std::filesystem::read_symlink("/proc/self/exe", ignored));
+    return help_text(definition, path_of(*command), width);
   });
   add_train(program);
   add_eval(program);

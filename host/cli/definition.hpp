@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,12 @@ struct CommandDefinition {
 // Of a parsed command that has subcommands and arguments: the message about a word that was taken
 // for an argument, though nothing is at such a path and it is nearly a subcommand's name; "" = none.
 [[nodiscard]] std::string misspelt_command(const CLI::App& command);
+
+// Examples as they can be typed in the current folder: "configs/..." in them becomes the path of that
+// file in the installation, or the checkout's build, of the program `executable`, unless it is here
+// or nowhere.
+[[nodiscard]] std::vector<std::string> examples_here(std::vector<std::string> examples,
+                                                     const std::filesystem::path& executable);
 
 // The text of --help: usage, positional arguments, options, commands and examples in lines of at
 // most `width` columns; examples stay on one line each, so that they can be copied. `path`: "mneme

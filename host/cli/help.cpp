@@ -1,7 +1,11 @@
 // The text of --help, made of a command's definition.
 #include <algorithm>
 #include <cstddef>
+#include <filesystem>
+#include <sstream>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -51,7 +55,36 @@ std::string help_section(const std::string& title, const HelpEntries& entries, s
   return out;
 }
 
+constexpr std::string_view kConfigs = "configs/";
+
+// Where the experiments lie that come with this program, as python/mneme/launch.py finds them.
+std::filesystem::path folder_of_configs(const std::filesystem::path& executable) {
+  const std::filesystem::path prefix = executable.parent_path().parent_path();
+  for (const auto& folder :
+       {std::filesystem::path(), prefix / "share/mneme", prefix.parent_path().parent_path()}) {
+    std::error_code ignored;
+    if (std::filesystem::exists(folder / kConfigs / "quickstart.toml", ignored)) return folder;
+  }
+  return {};
+}
+
 }  // namespace
+
+std::vector<std::string> examples_here(std::vector<std::string> examples,
+                                       const std::filesystem::path& executable) {
+  const std::filesystem::path folder = folder_of_configs(executable);
+  if (folder.empty()) return examples;
+  for (std::string& example : examples) {
+    std::istringstream words(example);
+    std::vector<std::string> placed;
+    for (std::string word; words >> word;) {
+      const bool is_config = word.starts_with(kConfigs);
+      placed.push_back(is_config ? shell_word((folder / word).string()) : word);
+    }
+    example = join(placed, " ");
+  }
+  return examples;
+}
 
 std::string help_text(const CommandDefinition& command, const std::string& path,
                       std::size_t width) {

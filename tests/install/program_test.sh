@@ -103,6 +103,9 @@ for plugin in "$prefix"/lib/mneme/plugins/*.so; do
 done
 [[ -e $prefix/lib/mneme/plugins/xl_cache.so ]] || fail "the installation has no plugin xl_cache"
 expect_done doctor
+expect_done compare --help
+grep -qF "mneme compare $configs/quickstart.toml --memory $configs/memory/none.toml" "$work/out" ||
+  fail "the help names no experiment that is there: $(cat "$work/out")"
 expect_done compare "$configs/quickstart.toml" --memory "$configs/memory/none.toml" --memory "$configs/memory/xl_cache.toml" "${short[@]}"
 grep -q 'source outside the segment' "$work/out" || fail "compare prints no comparison: $(cat "$work/out")"
 expect_done train "$configs/quickstart.toml" --memory "$configs/memory/xl_cache.toml" --run "$work/home/run" "${short[@]}"

@@ -1,6 +1,9 @@
+#include <filesystem>
 #include <sstream>
 
 #include "host/base/text.hpp"
+#include "host/cli/definition.hpp"
+#include "tests/base/temporary_folder.hpp"
 #include "tests/cli/program.hpp"
 
 namespace mneme::test {
@@ -81,6 +84,29 @@ TEST(Help, ListsEverySubcommand) {
     if (command.size() != 1) continue;
     EXPECT_THAT(result.out, HasSubstr("\n  " + command.front() + " "));
   }
+}
+
+// In the checkout, in an installation (a wheel has one inside) and for the program of a build folder.
+TEST(Help, NamesExperimentsWhereTheyLie) {
+  const TemporaryFolder folder;
+  const std::vector<std::string> examples = {
+      "mneme compare configs/quickstart.toml --memory configs/memory/none.toml --memory my.toml"};
+  const auto lies_in = [&](const std::string& executable) {
+    return cli::examples_here(examples, folder / executable).front();
+  };
+  EXPECT_EQ(lies_in("my prefix/bin/mneme"), examples.front());
+  for (const char* const place : {"my prefix/share/mneme", "checkout"}) {
+    std::filesystem::create_directories(folder / place / "configs");
+    folder.write(str(place, "/configs/quickstart.toml"), "");
+  }
+  const std::string path = folder.path().string();
+  EXPECT_EQ(
+      lies_in("my prefix/bin/mneme"),
+      str("mneme compare '", path, "/my prefix/share/mneme/configs/quickstart.toml' --memory '",
+          path, "/my prefix/share/mneme/configs/memory/none.toml' --memory my.toml"));
+  EXPECT_EQ(lies_in("checkout/build/release/bin/mneme"),
+            str("mneme compare ", path, "/checkout/configs/quickstart.toml --memory ", path,
+                "/checkout/configs/memory/none.toml --memory my.toml"));
 }
 
 TEST(Help, OfEvalFitsOnAPage) {
