@@ -8,7 +8,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
-#include "host/stats/distributions.hpp"
+#include "host/stats/estimate.hpp"
 #include "host/stats/resample.hpp"
 
 namespace mneme::stats {
@@ -16,6 +16,8 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr std::size_t kFewUnits = 10;
+// 1 - 0.95 is a little more than 0.05; a p value that is computed as 0.05 is within.
+constexpr double kRounding = 1e-12;
 
 void check_options(const PairedOptions& options) {
   const auto need = [](bool holds, std::string_view name, const char* expected, double got) {
@@ -74,95 +76,6 @@ void check_differences(const PairedDifferences& differences) {
   }
 }
 
-// What interval and test are made of: the mean, the parts of its variance, degrees of freedom.
-struct Estimate {
-  double mean = 0;
-  std::vector<double> seed_means;        // [S]
-  std::vector<double> unit_differences;  // [J] mean over seeds
-  VarianceParts variance;
-  double unit_degrees = 0;
-  double seed_degrees = 0;  // 0 with one seed
-
-  // Units' part without the noise that the seeds' part contains already.
-  [[nodiscard]] double own_units() const {
-    return std::max(variance.units - variance.interaction, 0.0);
-  }
-  [[nodiscard]] double whole() const { return variance.seeds + own_units(); }
-  [[nodiscard]] double seed_share() const { return whole() > 0 ? variance.seeds / whole() : 0.0; }
-  [[nodiscard]] double standard_error() const {
-    return std::sqrt(std::max(whole(), variance.units));
-  }
-
-  // How much of the seeds' few degrees of freedom the interval takes over: near 0 where units cause
-  // most of the variance, near 1 where seeds do (docs/statistics.md, "Interval").
-  [[nodiscard]] double seed_weight() const {
-    if (variance.seeds == 0) return 0;
-    const double rest = own_units() * (seed_degrees == 1 ? 0.8 : 1.5);
-    return variance.seeds * variance.seeds / (variance.seeds * variance.seeds + rest * rest);
-  }
-
-  // The t quantile of the units' part for an interval that leaves out `outside` (two-sided).
-  [[nodiscard]] double unit_quantile(double outside) const {
-    return t_quantile(1 - outside / 2, unit_degrees);
-  }
-  // Half the width of that interval.
-  [[nodiscard]] double half_width(double outside) const {
-    const double of_units = unit_quantile(outside);
-    if (seed_degrees == 0) return of_units * std::sqrt(variance.units);
-    const double of_seeds = t_quantile(1 - outside / 2, seed_degrees);
-    const double weight = seed_weight();
-    const double quantile2 = (1 - weight) * of_units * of_units + weight * of_seeds * of_seeds;
-    // Seeds that agree by chance must not make it narrower than the units alone do.
-    return std::sqrt(std::max(whole() * quantile2, variance.units * of_units * of_units));
-  }
-};
-
-Estimate estimate_of(const PairedDifferences& differences) {
-  const std::span<const double> targets = differences.targets;
-  const auto seeds = static_cast<double>(differences.sums.size());
-  double total = 0;
-  for (const double n : targets) total += n;
-  Estimate estimate;
-  estimate.unit_differences.assign(targets.size(), 0.0);
-  double magnitude = 0;
-  for (const auto& row : differences.sums) {
-    double sum = 0;
-    for (std::size_t j = 0; j < row.size(); ++j) {
-      sum += row[j];
-      magnitude += std::abs(row[j]) / (total * seeds);
-      estimate.unit_differences[j] += row[j] / seeds;
-    }
-    estimate.seed_means.push_back(sum / total);
-    estimate.mean += sum / total / seeds;
-  }
-  // A variance of rounding errors alone is 0.
-  const auto without_rounding = [&](double value) {
-    return value > magnitude * magnitude * 1e-26 ? value : 0.0;
-  };
-  if (seeds > 1) {
-    double squares = 0;
-    for (const double mean : estimate.seed_means) {
-      squares += (mean - estimate.mean) * (mean - estimate.mean);
-    }
-    estimate.seed_degrees = seeds - 1;
-    estimate.variance.seeds = without_rounding(squares / (seeds - 1) / seeds);
-  }
-  if (targets.size() < 2) return estimate;
-  estimate.unit_degrees = static_cast<double>(targets.size()) - 1;
-  estimate.variance.units =
-      without_rounding(unit_variance(estimate.unit_differences, targets).variance);
-  if (seeds > 1) {
-    double interaction = 0;
-    std::vector<double> rest(targets.size());
-    for (const auto& row : differences.sums) {
-      for (std::size_t j = 0; j < rest.size(); ++j) rest[j] = row[j] - estimate.unit_differences[j];
-      interaction += unit_variance(rest, targets).variance;
-    }
-    estimate.variance.interaction = without_rounding(interaction / seeds / (seeds - 1));
-  }
-  return estimate;
-}
-
 // The level at which the sign-flip test just rejects. With several seeds the test at level a
 // shrinks the data's |t| by the ratio of the interval's half width to that of units alone, so that
 // it agrees with the interval. The ratio grows as a falls, so there is one such level.
@@ -215,49 +128,6 @@ Ends interval_ends(const Estimate& estimate, const PairedDifferences& difference
   return {lengthened(tails.upper), lengthened(-tails.lower)};
 }
 
-// The true difference that intervals of repetitions of the experiment exclude 0 from with
-// probability options.power, if the estimated variances are the true ones. `longer` is the
-// interval's width over that of half_width, `outside` the level of the test. With one seed the
-// units' mean over its standard error is noncentral t; with several, the power is the mean over the
-// quantiles of the seeds' variance.
-double detectable(const Estimate& estimate, double longer, double outside,
-                  const PairedOptions& options) {
-  if (estimate.seed_degrees == 0 || estimate.variance.seeds == 0) {
-    const double critical = longer * estimate.unit_quantile(outside);
-    return std::sqrt(estimate.variance.units) *
-           t_shift_for_power(options.power, estimate.unit_degrees, critical);
-  }
-  constexpr int kQuantiles = 100;
-  // A variance of few seeds is too small more often than too large: its median is corrected.
-  Estimate repeated = estimate;
-  const double seeds = estimate.variance.seeds * estimate.seed_degrees /
-                       chi_squared_quantile(0.5, estimate.seed_degrees);
-  const double deviation =
-      std::sqrt(std::max(seeds + estimate.own_units(), estimate.variance.units));
-  std::vector<double> half_widths;
-  half_widths.reserve(kQuantiles);
-  for (int i = 0; i < kQuantiles; ++i) {
-    const double quantile = chi_squared_quantile((i + 0.5) / kQuantiles, estimate.seed_degrees);
-    repeated.variance.seeds = seeds * quantile / estimate.seed_degrees;
-    half_widths.push_back(longer * repeated.half_width(outside));
-  }
-  const auto power_at = [&](double difference) {
-    double power = 0;
-    for (const double half : half_widths) {
-      power += normal_probability((difference - half) / deviation) / kQuantiles;
-    }
-    return power;
-  };
-  double low = 0;
-  double high = deviation;
-  while (power_at(high) < options.power) high *= 2;
-  while (high - low > 1e-6 * high) {
-    const double middle = 0.5 * (low + high);
-    (power_at(middle) < options.power ? low : high) = middle;
-  }
-  return high;
-}
-
 double smallest_detectable(const Estimate& estimate, const SignFlips& flips, const Ends& ends,
                            const PairedOptions& options) {
   const double outside = 1 - options.level;
@@ -265,7 +135,7 @@ double smallest_detectable(const Estimate& estimate, const SignFlips& flips, con
   if (flips.smallest_tail() > of_arm) return kInfinity;
   if (estimate.standard_error() == 0) return 0;
   return detectable(estimate, 0.5 * (ends.below + ends.above) / estimate.half_width(outside),
-                    of_arm, options);
+                    of_arm, options.power);
 }
 
 void add_warnings(PairedResult& result, std::size_t arms) {
@@ -340,8 +210,7 @@ PairedResult compare_paired(const PairedDifferences& differences, const PairedOp
 }
 
 Verdict verdict(const PairedResult& result, double adjusted_p, double level) {
-  // 1 - 0.95 is a little more than 0.05; a p value that is computed as 0.05 is within.
-  if (!(adjusted_p <= 1 - level + 1e-12)) return Verdict::kNoDifferenceShown;
+  if (!(adjusted_p <= 1 - level + kRounding)) return Verdict::kNoDifferenceShown;
   if (result.high < 0) return Verdict::kLower;
   if (result.low > 0) return Verdict::kHigher;
   return Verdict::kNoDifferenceShown;
