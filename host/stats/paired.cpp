@@ -209,6 +209,31 @@ PairedResult compare_paired(const PairedDifferences& differences, const PairedOp
   return result;
 }
 
+double margin_p(const PairedDifferences& differences, double margin, const PairedOptions& options) {
+  check_options(options);
+  check_differences(differences);
+  if (!std::isfinite(margin)) {
+    throw_usage({.where = "margin of a paired comparison",
+                 .failed = "value out of range",
+                 .expected = "a finite number",
+                 .got = str(margin)});
+  }
+  if (differences.targets.size() == 1) return 1;
+  PairedDifferences beyond = differences;
+  for (std::vector<double>& row : beyond.sums) {
+    for (std::size_t j = 0; j < row.size(); ++j) row[j] -= margin * differences.targets[j];
+  }
+  const Estimate estimate = estimate_of(beyond);
+  const double p =
+      p_value(estimate, sign_flips(estimate.unit_differences, beyond.targets, options.exact_units,
+                                   options.sign_flip_draws, options.seed));
+  return estimate.mean < 0 ? p / 2 : 1 - p / 2;
+}
+
+bool is_below_margin(const PairedResult& result, double margin, double adjusted_p, double level) {
+  return adjusted_p <= 1 - level + kRounding && result.high < margin;
+}
+
 Verdict verdict(const PairedResult& result, double adjusted_p, double level) {
   if (!(adjusted_p <= 1 - level + kRounding)) return Verdict::kNoDifferenceShown;
   if (result.high < 0) return Verdict::kLower;

@@ -70,6 +70,18 @@ struct PairedResult {
 [[nodiscard]] PairedResult compare_paired(const PairedDifferences& differences,
                                           const PairedOptions& options = {});
 
+// One-sided p value of the test that the true mean difference is `margin` or more: a small one says
+// that the arm's loss is not higher than the baseline's by more than the margin. Half of the
+// two-sided p value of the differences less the margin where their mean is below 0, else 1 less that
+// half. Deterministic. Errors as compare_paired; a usage error for a margin that is not finite.
+[[nodiscard]] double margin_p(const PairedDifferences& differences, double margin,
+                              const PairedOptions& options = {});
+
+// Whether a comparison shows that the mean difference is below `margin`: the interval lies below it,
+// and the p value of margin_p, after Holm's correction over the arms, is at most 1 - level.
+[[nodiscard]] bool is_below_margin(const PairedResult& result, double margin, double adjusted_p,
+                                   double level = 0.95);
+
 // What a comparison says about losses. "No difference shown" does not say that there is none.
 enum class Verdict { kLower, kHigher, kNoDifferenceShown };
 

@@ -308,6 +308,67 @@ TEST(Paired, SeveralArmsRaiseTheDetectableDifference) {
                           HasSubstr("reaches p = 0.05 after Holm's correction over 2 arms")));
 }
 
+// Reference: every choice of signs of the differences less the margin, and the share of those whose
+// studentised mean is as far on the data's side as theirs.
+double reference_margin_p(const PairedDifferences& differences, double margin) {
+  const std::size_t units = differences.targets.size();
+  const auto t_of = [&](std::uint64_t flips) {
+    std::vector<double> signed_differences;
+    for (std::size_t j = 0; j < units; ++j) {
+      const double beyond = differences.sums[0][j] - margin * differences.targets[j];
+      signed_differences.push_back((flips >> j) % 2 == 0 ? beyond : -beyond);
+    }
+    const UnitVariance of = unit_variance(signed_differences, differences.targets);
+    return of.mean / std::sqrt(of.variance);
+  };
+  const double observed = t_of(0);
+  const std::uint64_t all = std::uint64_t{1} << units;
+  int count = 0;
+  for (std::uint64_t flips = 0; flips < all; ++flips) {
+    const double t = t_of(flips);
+    count += (observed < 0 ? -t : t) >= std::abs(observed) * (1 - 1e-9);
+  }
+  const double share = static_cast<double>(count) / static_cast<double>(all);
+  return observed < 0 ? share : 1 - share;
+}
+
+TEST(Paired, MarginIsTestedByTheSignsOfDifferencesLessTheMargin) {
+  const PairedDifferences differences = random_differences(1, 11, 0.02, 21);
+  const PairedResult result = compare_paired(differences);
+  for (const double margin : {-0.05, 0.0, 0.03, 0.05, 0.08}) {
+    EXPECT_NEAR(margin_p(differences, margin), reference_margin_p(differences, margin), 1e-12)
+        << margin;
+  }
+  // At a margin of 0 the two-sided p value is twice the smaller one of both sides.
+  const double p = margin_p(differences, 0);
+  EXPECT_NEAR(std::min(p, 1 - p), result.p / 2, 1e-12);
+}
+
+TEST(Paired, MarginCountsHowSeedsDiffer) {
+  PairedDifferences differences = random_differences(2, 60, 0, 22);
+  EXPECT_LT(margin_p(differences, 0.06), 0.001);
+  EXPECT_GT(margin_p(differences, -0.06), 0.999);
+  for (std::size_t j = 0; j < 60; ++j) {
+    differences.sums[0][j] += 0.08 * differences.targets[j];
+    differences.sums[1][j] -= 0.08 * differences.targets[j];
+  }
+  EXPECT_GT(margin_p(differences, 0.06), 0.1);
+}
+
+TEST(Paired, MarginNeedsIntervalAndPValue) {
+  PairedResult result;
+  result.low = -1;
+  result.high = 0.004;
+  EXPECT_TRUE(is_below_margin(result, 0.005, 0.05));
+  EXPECT_FALSE(is_below_margin(result, 0.005, 0.06));
+  EXPECT_FALSE(is_below_margin(result, 0.005, std::numeric_limits<double>::quiet_NaN()));
+  EXPECT_FALSE(is_below_margin(result, 0.004, 0.001));
+  const PairedDifferences equal{{{0, 0, 0, 0, 0, 0}}, {4, 5, 6, 4, 5, 6}};
+  EXPECT_DOUBLE_EQ(margin_p(equal, 0.1), 1.0 / 64);
+  EXPECT_TRUE(is_below_margin(compare_paired(equal), 0.1, margin_p(equal, 0.1)));
+  EXPECT_EQ(margin_p({{{3}}, {10}}, 5), 1);  // one unit says nothing
+}
+
 TEST(Paired, RefusesBadInput) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   EXPECT_THAT(paired_refusal({{}, {1}}), HasSubstr("nothing to compare"));
@@ -318,6 +379,19 @@ TEST(Paired, RefusesBadInput) {
   EXPECT_THAT(paired_refusal({{{1, 2}}, {nan, 1}}), HasSubstr("unit 0: number of targets"));
   EXPECT_THAT(paired_refusal({{{1, 2}, {1, nan}}, {1, 1}}),
               HasSubstr("seed number 2, unit 1: difference of losses: expected a finite number"));
+}
+
+TEST(Paired, RefusesAMarginThatIsNoNumber) {
+  for (const double margin :
+       {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+    try {
+      static_cast<void>(margin_p(random_differences(1, 8, 0, 8), margin));
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("margin of a paired comparison"));
+      EXPECT_THAT(error.what(), HasSubstr("expected a finite number"));
+    }
+  }
 }
 
 TEST(Paired, RefusesOptionsOutOfRange) {

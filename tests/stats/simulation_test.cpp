@@ -65,6 +65,7 @@ struct Rates {
   double too_low = 0;   // the whole interval below the truth
   double too_high = 0;  // the whole interval above the truth
   double false_positives = 0;
+  double margins = 0;  // said to be below the margin, which is the truth
   double power = 0;
 };
 
@@ -111,16 +112,23 @@ Rates measure(const Setting& setting) {
   Random random(kSeed, {"simulation", setting.name, std::uint64_t{setting.seeds},
                         std::uint64_t{setting.units}});
   Coverage coverage;
+  int margins = 0;
   for (int i = 0; i < kExperiments; ++i) {
     const Experiment experiment = draw_experiment(setting, 0, random);
-    coverage.add(compare_paired(experiment.differences, few_draws()), experiment.truth);
+    const PairedResult result = compare_paired(experiment.differences, few_draws());
+    coverage.add(result, experiment.truth);
+    const double p = margin_p(experiment.differences, experiment.truth, few_draws());
+    margins += is_below_margin(result, experiment.truth, p);
   }
-  const Rates rates{per_cent(coverage.held), per_cent(coverage.too_low),
-                    per_cent(coverage.too_high), per_cent(false_positives(setting, random)),
-                    per_cent(detections(setting, coverage.detectable, random))};
-  std::printf("| %-28s | %zu | %3zu | %5.1f | %4.1f | %4.1f | %4.1f | %5.1f |\n",
+  const Rates rates{.coverage = per_cent(coverage.held),
+                    .too_low = per_cent(coverage.too_low),
+                    .too_high = per_cent(coverage.too_high),
+                    .false_positives = per_cent(false_positives(setting, random)),
+                    .margins = per_cent(margins),
+                    .power = per_cent(detections(setting, coverage.detectable, random))};
+  std::printf("| %-28s | %zu | %3zu | %5.1f | %4.1f | %4.1f | %4.1f | %4.1f | %5.1f |\n",
               setting.name.c_str(), setting.seeds, setting.units, rates.coverage, rates.too_low,
-              rates.too_high, rates.false_positives, rates.power);
+              rates.too_high, rates.false_positives, rates.margins, rates.power);
   std::fflush(stdout);
   return rates;
 }
@@ -129,14 +137,16 @@ void print_heading() {
   std::printf("seed %llu, %d experiments a line\n", static_cast<unsigned long long>(kSeed),
               kExperiments);
   std::printf(
-      "| setting | S | J | coverage %% | below | above | false positives %% | power %% |\n");
-  std::printf("|---|---|---|---|---|---|---|---|\n");
+      "| setting | S | J | coverage %% | below | above | false positives %% | margin %% | power %% "
+      "|\n");
+  std::printf("|---|---|---|---|---|---|---|---|---|\n");
 }
 
 void expect_false_positives_and_power(const Setting& setting, const Rates& rates) {
   SCOPED_TRACE(setting.name + ", " + std::to_string(setting.seeds) + " seeds, " +
                std::to_string(setting.units) + " units");
   EXPECT_LE(rates.false_positives, 5 + kMonteCarlo);
+  EXPECT_LE(rates.margins, 5 + kMonteCarlo);
   // The stated difference comes from one experiment's estimates; the median one is within this.
   EXPECT_GE(rates.power, 73 - kFewer);
   EXPECT_LE(rates.power, 90 + kFewer);
@@ -183,6 +193,7 @@ TEST(Simulation, ErrorRatesOfOtherUnits) {
       EXPECT_LE(rates.coverage, setting.interaction == 2 ? 99.5 : 97 + kMonteCarlo / 3 + kFewer)
           << setting.name;
       EXPECT_LE(rates.false_positives, 5 + kMonteCarlo) << setting.name;
+      EXPECT_LE(rates.margins, (setting.skew == 1 ? 7 : 5) + kMonteCarlo) << setting.name;
     }
   }
 }
