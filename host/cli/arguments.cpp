@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -70,6 +71,16 @@ void in_unit_interval(CLI::Option& option) {
     const bool is_number = CLI::detail::lexical_cast(text, value);
     return is_number && value >= 0.0 && value <= 1.0 ? ""
                                                      : "expected a number in [0, 1], got " + text;
+  });
+}
+
+void above_zero(CLI::Option& option) {
+  option.check([](const std::string& text) {
+    double value = 0.0;
+    const bool is_number = CLI::detail::lexical_cast(text, value);
+    return is_number && value > 0.0 && std::isfinite(value)
+               ? ""
+               : "expected a number above 0, got " + text;
   });
 }
 

@@ -45,6 +45,8 @@ using Trait = std::function<void(CLI::Option&)>;
 [[nodiscard]] Trait in(std::int64_t least, std::int64_t most);
 // A real number in [0, 1].
 void in_unit_interval(CLI::Option& option);
+// A finite number above 0.
+void above_zero(CLI::Option& option);
 // One of `words`, or a word that `fits`; a message calls the latter `pattern`: "cuda:N".
 [[nodiscard]] Trait one_of(const std::vector<std::string>& words, const std::string& pattern = "",
                            bool (*fits)(std::string_view) = nullptr);

@@ -112,7 +112,8 @@ void write_bundle_report(const fs::path& root, const std::vector<std::string>& f
   for (const std::string& folder : folders) paths.push_back(root / folder);
   Comparison comparison = load(paths);
   if (!choice.baseline.empty()) set_baseline(comparison, choice.baseline);
-  fs::remove(make_report(std::move(comparison), choice.has_pairs).write(root / "report"));
+  fs::remove(
+      make_report(std::move(comparison), choice.has_pairs, choice.margin).write(root / "report"));
 }
 
 std::vector<std::string> files_below(const fs::path& root, const fs::path& folder) {
@@ -137,10 +138,11 @@ void write_bundle(const fs::path& file, const std::vector<fs::path>& folders,
     entries.push_back({name, maps.emplace_back(work.path() / name).bytes()});
     checksums[name] = sha256_hex(entries.back().bytes);
   }
-  const Json head = {{"format", kBundleFormat},     {"version", kBundleVersion},
-                     {"mneme", MNEME_SDK_VERSION},  {"folders", staged},
-                     {"baseline", choice.baseline}, {"pairs", choice.has_pairs},
-                     {"sha256", checksums}};
+  Json head = {{"format", kBundleFormat},     {"version", kBundleVersion},
+               {"mneme", MNEME_SDK_VERSION},  {"folders", staged},
+               {"baseline", choice.baseline}, {"pairs", choice.has_pairs},
+               {"sha256", checksums}};
+  if (choice.margin > 0.0) head["margin"] = choice.margin;
   const std::string text = json_text(head, 1) + '\n';
   entries.front().bytes = std::as_bytes(std::span(text));
   write_tar(file, entries);

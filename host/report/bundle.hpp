@@ -16,6 +16,7 @@ namespace mneme::report {
 struct Choice {
   std::string baseline = {};  // "" = the first arm
   bool has_pairs = false;
+  double margin = 0.0;  // of losses, nats a target; 0 = none
 };
 
 // Writes the archive of what report::load reads in these folders and of the report on it. Equal

@@ -165,7 +165,7 @@ std::string body_html(const Report& report, bool has_script) {
   }
   out += figures("sweep", "Sweep");
   out += figures("differences", "Differences");
-  out += tables_html(report, {"differences", "pairs", "perplexity"});
+  out += tables_html(report, {"differences", "margin", "pairs", "perplexity"});
   out += element("h2", "Numbers") + tables_html(report, {"results"});
   out += figures("training", "Training");
   out += figures("position", "Where the loss differs");

@@ -178,27 +178,34 @@ Json json_of_statistics(const Difference& one) {
 }
 
 Json json_of(const Comparison& comparison, const Difference& one) {
-  return {{"arm", comparison.arms[one.arm].name},
-          {"baseline", comparison.arms[one.baseline].name},
-          {"split", one.split},
-          {"measure", name_of(one.measure)},
-          {"seeds", one.seeds},
-          {"unit", one.unit},
-          {"units", one.units},
-          {"block", one.block},
-          {"targets", one.targets},
-          {"first", number_or_null(one.baseline_mean)},
-          {"other", number_or_null(one.arm_mean)},
-          {"difference", number_or_null(one.mean)},
-          {"low", number_or_null(one.low)},
-          {"high", number_or_null(one.high)},
-          {"p", number_or_null(one.p)},
-          {"p_holm", number_or_null(one.adjusted_p)},
-          {"effect", number_or_null(one.effect)},
-          {"detectable", number_or_null(one.detectable)},
-          {"statistics", json_of_statistics(one)},
-          {"verdict", verdict_word(one)},
-          {"reason", one.reason()}};
+  Json out = {{"arm", comparison.arms[one.arm].name},
+              {"baseline", comparison.arms[one.baseline].name},
+              {"split", one.split},
+              {"measure", name_of(one.measure)},
+              {"seeds", one.seeds},
+              {"unit", one.unit},
+              {"units", one.units},
+              {"block", one.block},
+              {"targets", one.targets},
+              {"first", number_or_null(one.baseline_mean)},
+              {"other", number_or_null(one.arm_mean)},
+              {"difference", number_or_null(one.mean)},
+              {"low", number_or_null(one.low)},
+              {"high", number_or_null(one.high)},
+              {"p", number_or_null(one.p)},
+              {"p_holm", number_or_null(one.adjusted_p)},
+              {"effect", number_or_null(one.effect)},
+              {"detectable", number_or_null(one.detectable)},
+              {"statistics", json_of_statistics(one)},
+              {"verdict", verdict_word(one)},
+              {"reason", one.reason()}};
+  if (one.margin) {
+    out["margin"] = {{"margin", one.margin->margin},
+                     {"p", one.margin->p},
+                     {"p_holm", one.margin->adjusted_p},
+                     {"shown", one.margin->is_shown}};
+  }
+  return out;
 }
 
 Json list_of(const Comparison& comparison, const std::vector<Difference>& all) {
@@ -218,9 +225,9 @@ std::vector<std::string> sentences_of(const std::vector<Statement>& verdict) {
   return out;
 }
 
-Report make_report(Comparison comparison, bool has_pairs) {
-  Report out{.comparison = std::move(comparison)};
-  out.differences = differences(out.comparison);
+Report make_report(Comparison comparison, bool has_pairs, double margin) {
+  Report out{.comparison = std::move(comparison), .margin = margin};
+  out.differences = differences(out.comparison, margin);
   if (has_pairs) out.pairs = pair_differences(out.comparison);
   out.verdict = verdict_of(out.comparison, out.differences);
   out.sheets = sheets(out.comparison, out.differences, out.pairs);

@@ -27,6 +27,7 @@ struct Report {
   Comparison comparison;
   std::vector<Difference> differences = {};
   std::vector<Difference> pairs = {};  // of all arms; empty: not asked for
+  double margin = 0.0;                 // of losses, nats a target; 0: none
   std::vector<Statement> verdict = {};
   std::vector<Sheet> sheets = {};
   std::vector<Figure> figures = {};
@@ -52,9 +53,10 @@ struct Report {
       const std::filesystem::path& folder) const;
 };
 
-// Computes everything; with `has_pairs` every arm is compared with every other, too. Deterministic:
-// equal comparisons give equal reports.
-[[nodiscard]] Report make_report(Comparison comparison, bool has_pairs = false);
+// Computes everything; with `has_pairs` every arm is compared with every other, too, and with a
+// `margin` above 0 losses are held against it. Deterministic: equal comparisons give equal reports.
+[[nodiscard]] Report make_report(Comparison comparison, bool has_pairs = false,
+                                 double margin = 0.0);
 
 // The verdict's sentences one after the other, summaries among them.
 [[nodiscard]] std::vector<std::string> sentences_of(const std::vector<Statement>& verdict);

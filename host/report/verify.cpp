@@ -67,7 +67,8 @@ Head head_of(const Files& files, const std::string& label) {
   try {
     Head out{.mneme = json.at("mneme").get<std::string>(),
              .folders = json.at("folders").get<std::vector<std::string>>(),
-             .choice = {json.at("baseline").get<std::string>(), json.at("pairs").get<bool>()},
+             .choice = {json.at("baseline").get<std::string>(), json.at("pairs").get<bool>(),
+                        json.value("margin", 0.0)},
              .sha256 = json.at("sha256").get<std::map<std::string, std::string>>()};
     for (const std::string& folder : out.folders) {
       if (!is_inside(folder)) refuse(str("the folder ", folder));

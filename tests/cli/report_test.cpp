@@ -93,6 +93,8 @@ TEST_F(ReportCommand, ComparesSamplesOfTheHarness) {
   const Json json = Json::parse(read_file(file("pairs.json")));
   EXPECT_EQ(json["format"], "mneme-pairs");
   EXPECT_EQ(json["pairs"][0]["difference"], 1.0);
+  expect_refusal(run_mneme({"report", "--pairs", file("cache"), file("sinks"), "--margin", "0.1"}),
+                 2, {"samples of lm-evaluation-harness give one table", "--margin"});
   expect_refusal(run_mneme({"report", file("cache"), file("sinks")}), 2,
                  {"samples of lm-evaluation-harness are compared by two"});
   expect_refusal(
@@ -118,6 +120,22 @@ TEST_F(ReportCommand, ComparesWithAnotherArmAndAllPairs) {
                             "--run", file("compared")}),
                  2, {"--baseline", "\"none\"", "got \"nobody\""});
   EXPECT_FALSE(fs::exists(file("compared")));
+}
+
+TEST_F(ReportCommand, HoldsLossesAgainstAMargin) {
+  const std::string runs = comparison();
+  const ProgramResult result = run_mneme({"report", runs, "--margin", "0.5", "--quiet"});
+  expect_done(result);
+  EXPECT_THAT(result.out, HasSubstr("\nLosses against the margin\n"));
+  EXPECT_THAT(result.out, HasSubstr("not worse by more than 0.5"));
+  EXPECT_TRUE(fs::exists(runs + "/report/margin.csv"));
+  const ProgramResult compared =
+      run_mneme({"compare", runs + "/none-seed1", runs + "/xl_cache-seed1", "--margin", "0.5"});
+  expect_done(compared);
+  EXPECT_THAT(compared.out, HasSubstr("Losses against the margin"));
+  // A report without it has no such table any more.
+  expect_done(run_mneme({"report", runs, "--quiet"}));
+  EXPECT_FALSE(fs::exists(runs + "/report/margin.csv"));
 }
 
 TEST_F(ReportCommand, DrawsPicturesWhereAProgramForThemIsInstalled) {

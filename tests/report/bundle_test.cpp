@@ -130,6 +130,22 @@ TEST_F(Bundle, OfRunFoldersVerifiesWithItsBaseline) {
   EXPECT_EQ(Json::parse(files()["report/report.json"])["arms"][0]["name"], "xl_cache");
 }
 
+TEST_F(Bundle, VerifiesWhatIsHeldAgainstAMargin) {
+  EXPECT_FALSE(Json::parse(files()["bundle.json"]).contains("margin"));
+  write_bundle(file(), {folder("runs")}, {.margin = 0.25});
+  EXPECT_EQ(join(verify_bundle(file()).findings, "\n"), "");
+  EXPECT_TRUE(files().contains("report/margin.csv"));
+  const std::string changed = found([](Files& all) {
+    edit_json(all["report/report.json"],
+              [](Json& json) { json["differences"][1]["margin"]["shown"] = "yes"; });
+  });
+  EXPECT_THAT(changed, HasSubstr("margin, shown: says \"yes\", but its losses give true"));
+  const std::string other = found([](Files& all) {
+    edit_json(all["bundle.json"], [](Json& json) { json["margin"] = 0.0001; });
+  });
+  EXPECT_THAT(other, HasSubstr("margin, margin: says 0.25, but its losses give 0.0001"));
+}
+
 TEST_F(Bundle, ChangesWithoutChecksumsAreNamed) {
   const auto nll = named(files(), "runs/xl_cache-seed1/", "nll.safetensors");
   const std::string changed = found([&](Files& all) { flip(all[nll]); }, false);

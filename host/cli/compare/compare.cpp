@@ -36,8 +36,8 @@ bool are_runs(const CompareArguments& arguments) {
 }
 
 constexpr const char* kCompareRules = R"(
---suite refuses EXP, --memory, --equal, --baseline, --pairs: names experiments and memories
-run folders allows EXP, --baseline, --pairs, --json, --quiet: are compared as they are, nothing is trained
+--suite refuses EXP, --memory, --equal, --baseline, --pairs, --margin: names experiments and memories
+run folders allows EXP, --baseline, --pairs, --margin, --json, --quiet: are compared as they are, nothing is trained
 --tune, --tune-together refuses --suite: chooses values of one experiment
 --tune-trials needs --tune, --tune-together: name what is tried with --tune KEY=VALUE,VALUE,...
 --equal parameters refuses --init: gives arms feed-forward layers of other sizes, which cannot begin with the same weights

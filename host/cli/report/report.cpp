@@ -56,7 +56,7 @@ int report_suite(const ReportArguments& arguments, report::Format format, const 
   if (arguments.compared.is_given() || !arguments.figures.empty() || !arguments.bundle.empty()) {
     throw_usage(
         "report: the table of a suite compares no arms and has no figures: expected no --baseline, "
-        "--pairs, --figures or --bundle beside ",
+        "--pairs, --margin, --figures or --bundle beside ",
         folder.string());
   }
   const fs::path& out = arguments.out.empty() ? folder : arguments.out;
@@ -80,11 +80,11 @@ int report_harness(const ReportArguments& arguments, report::Format format,
         "report: samples of lm-evaluation-harness are compared by two: expected --pairs and two "
         "folders, the baseline first");
   }
-  if (!arguments.compared.baseline.empty() || !arguments.figures.empty() ||
-      !arguments.out.empty()) {
+  if (!arguments.compared.baseline.empty() || arguments.compared.margin > 0.0 ||
+      !arguments.figures.empty() || !arguments.out.empty()) {
     throw_usage(
         "report: samples of lm-evaluation-harness give one table: expected no --baseline, "
-        "--figures or --out; name a --format");
+        "--margin, --figures or --out; name a --format");
   }
   const report::Sheet sheet = read_input([&] {
     return report::harness_pairs(report::read_harness_results(arguments.folders[0]),
@@ -129,8 +129,9 @@ int run(const ReportArguments& arguments, const Streams& streams) {
   });
   if (!arguments.bundle.empty()) {
     outputs.add([&] {
-      report::write_bundle(arguments.bundle, arguments.folders,
-                           {arguments.compared.baseline, arguments.compared.has_pairs});
+      report::write_bundle(
+          arguments.bundle, arguments.folders,
+          {arguments.compared.baseline, arguments.compared.has_pairs, arguments.compared.margin});
     });
   }
   outputs.add([&] { arguments.json.write(report.json(), streams); });
@@ -177,7 +178,8 @@ void add_report(const Command& app) {
   command.flag("--quiet", arguments->is_quiet, "Do not say where the page is");
   command.examples(
       {"mneme report runs/motif", "mneme report runs/motif --baseline my_memory --pairs",
-       "mneme report runs/motif --figures pdf", "mneme report --pairs results/cache results/sinks",
+       "mneme report runs/motif --margin 0.005", "mneme report runs/motif --figures pdf",
+       "mneme report --pairs results/cache results/sinks",
        "mneme report runs/motif --bundle motif.tar",
        "mneme report runs/first runs/second --out report --format latex"});
   command.runs(arguments, &run);

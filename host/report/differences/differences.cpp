@@ -183,8 +183,9 @@ Units block_units(const std::vector<Pair>& pairs, Measure measure) {
   return out;
 }
 
-// Fills the numbers of a difference from its units.
-stats::PairedResult compare_units(const Units& units, std::size_t family_size, Difference& out) {
+// Fills the numbers of a difference from its units. With a margin above 0 of losses its p value too.
+stats::PairedResult compare_units(const Units& units, std::size_t family_size, double margin,
+                                  Difference& out) {
   stats::PairedDifferences paired{.sums = {}, .targets = units.targets};
   double targets = 0.0;
   for (const double count : units.targets) targets += count;
@@ -204,6 +205,9 @@ stats::PairedResult compare_units(const Units& units, std::size_t family_size, D
     out.perplexity += std::exp(nll / targets) / seeds;
   }
   stats::PairedResult result = stats::compare_paired(paired, {.arms = family_size});
+  if (margin > 0.0 && out.measure == Measure::kLoss) {
+    out.margin = {.margin = margin, .p = stats::margin_p(paired, margin)};
+  }
   out.units = static_cast<std::int64_t>(units.targets.size());
   out.targets = static_cast<std::int64_t>(targets);
   out.block = units.block;
@@ -287,11 +291,27 @@ Verdict word_for(const stats::PairedResult& result, double adjusted_p, Measure m
   return Verdict::kNoDifference;
 }
 
+// Corrects the p values against the margin, and says which differences lie below it.
+void judge_margins(const std::vector<stats::PairedResult>& results,
+                   const std::vector<Difference*>& family) {
+  std::vector<double> p_values;
+  for (const Difference* const one : family) {
+    if (one->margin) p_values.push_back(one->margin->p);
+  }
+  if (p_values.empty()) return;
+  const std::vector<double> adjusted = stats::holm(p_values);
+  for (std::size_t i = 0; i < family.size(); ++i) {
+    MarginTest& test = *family[i]->margin;
+    test.adjusted_p = adjusted[i];
+    test.is_shown = stats::is_below_margin(results[i], test.margin, adjusted[i]);
+  }
+}
+
 // A family: pairs of arms on one split by one measure, with p values corrected over those that have
 // one.
 std::vector<Difference> compare_family(const Comparison& comparison,
                                        const std::vector<ArmPair>& family, const std::string& split,
-                                       Measure measure) {
+                                       Measure measure, double margin) {
   std::vector<Difference> out;
   std::vector<std::pair<std::size_t, Units>> known;  // place in `out`
   for (const ArmPair& arms : family) {
@@ -302,22 +322,28 @@ std::vector<Difference> compare_family(const Comparison& comparison,
   std::vector<stats::PairedResult> results;
   std::vector<double> p_values;
   for (const auto& [place, units] : known) {
-    results.push_back(compare_units(units, known.size(), out[place]));
+    results.push_back(compare_units(units, known.size(), margin, out[place]));
     p_values.push_back(results.back().p);
   }
   const std::vector<double> adjusted = stats::holm(p_values);
+  std::vector<Difference*> compared;
   for (std::size_t i = 0; i < known.size(); ++i) {
     Difference& one = out[known[i].first];
     one.adjusted_p = adjusted[i];
     one.verdict = word_for(results[i], adjusted[i], measure);
+    compared.push_back(&one);
   }
+  judge_margins(results, compared);
   for (Difference& one : out) {
     const Arm& baseline = comparison.arms[one.baseline];
     one.faults = faults_of(comparison.arms[one.arm]);
     if (const std::string faults = faults_of(baseline); one.faults.empty() && !faults.empty()) {
       one.faults = str(baseline.name, ": ", faults);
     }
-    if (!one.faults.empty() && one.verdict != Verdict::kUnknown) one.verdict = Verdict::kFaulty;
+    if (!one.faults.empty() && one.verdict != Verdict::kUnknown) {
+      one.verdict = Verdict::kFaulty;
+      one.margin.reset();
+    }
   }
   return out;
 }
@@ -331,7 +357,7 @@ bool has_answers(const Comparison& comparison, const std::string& split) {
 
 // A family for each split and measure.
 std::vector<Difference> compare_families(const Comparison& comparison,
-                                         const std::vector<ArmPair>& family) {
+                                         const std::vector<ArmPair>& family, double margin) {
   std::vector<Difference> out;
   for (const std::string& split : comparison.splits) {
     for (const Measure measure :
@@ -339,7 +365,7 @@ std::vector<Difference> compare_families(const Comparison& comparison,
           Measure::kRouge1F, Measure::kRougeLRecall, Measure::kRougeLF, Measure::kMeteor}) {
       if (measure == Measure::kAccuracy && !is_generated(comparison)) continue;
       if (is_answer_score(measure) && !has_answers(comparison, split)) continue;
-      for (Difference& one : compare_family(comparison, family, split, measure))
+      for (Difference& one : compare_family(comparison, family, split, measure, margin))
         out.push_back(std::move(one));
     }
   }
@@ -348,10 +374,10 @@ std::vector<Difference> compare_families(const Comparison& comparison,
 
 }  // namespace
 
-std::vector<Difference> differences(const Comparison& comparison) {
+std::vector<Difference> differences(const Comparison& comparison, double margin) {
   std::vector<ArmPair> family;
   for (std::size_t arm = 1; arm < comparison.arms.size(); ++arm) family.push_back({.arm = arm});
-  return compare_families(comparison, family);
+  return compare_families(comparison, family, margin);
 }
 
 std::vector<Difference> pair_differences(const Comparison& comparison) {
@@ -360,7 +386,7 @@ std::vector<Difference> pair_differences(const Comparison& comparison) {
     for (std::size_t arm = baseline + 1; arm < comparison.arms.size(); ++arm)
       family.push_back({.baseline = baseline, .arm = arm});
   }
-  return compare_families(comparison, family);
+  return compare_families(comparison, family, /*margin=*/0.0);
 }
 
 }  // namespace mneme::report

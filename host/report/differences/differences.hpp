@@ -42,6 +42,15 @@ enum class Verdict {
   kFaulty,        // a memory breaks a rule that the comparison rests on; `faults` says which
 };
 
+// Whether an arm's loss is not higher than the baseline's by more than a margin
+// (stats::is_below_margin).
+struct MarginTest {
+  double margin = 0.0;  // nats a target
+  double p = 0.0;       // one-sided
+  double adjusted_p = 0.0;
+  bool is_shown = false;
+};
+
 // One arm against its baseline on one split by one measure. Numbers without a value are NaN.
 struct Difference {
   static constexpr double kNotComputed = std::numeric_limits<double>::quiet_NaN();
@@ -77,6 +86,8 @@ struct Difference {
   std::optional<stats::PairedResult> statistics = {};
   double block_autocorrelation = 0.0;  // between neighbouring blocks (stats/blocks.hpp)
   bool are_blocks_correlated = false;  // no length was found at which they are not
+  // Of losses, where a margin was given and the memories are not faulty.
+  std::optional<MarginTest> margin = {};
   Verdict verdict = Verdict::kUnknown;
   // Why it is unknown, or what a reader must know of it, such as what was left out.
   std::vector<std::string> reasons = {};
@@ -87,9 +98,10 @@ struct Difference {
 };
 
 // By split, measure and arm. Losses are compared on every split; accuracies where the data are a
-// generated task; scores of answers, by dialogue, where the baseline has generated some.
-// Deterministic.
-[[nodiscard]] std::vector<Difference> differences(const Comparison& comparison);
+// generated task; scores of answers, by dialogue, where the baseline has generated some. With a
+// `margin` above 0, in nats a target, losses are held against it, too. Deterministic.
+[[nodiscard]] std::vector<Difference> differences(const Comparison& comparison,
+                                                  double margin = 0.0);
 // The same of every arm with every arm before it: another family, with a Holm's correction of its
 // own over all pairs of a split and measure.
 [[nodiscard]] std::vector<Difference> pair_differences(const Comparison& comparison);
@@ -111,6 +123,10 @@ inline constexpr const char* kPerplexityNote =
 [[nodiscard]] std::string units_text(const Difference& difference);
 // "40 documents, 2 seeds".
 [[nodiscard]] std::string extent_words(const Difference& difference);
+// "0.005"
+[[nodiscard]] std::string margin_text(double margin);
+// "not worse by more than 0.005", or that this is not shown.
+[[nodiscard]] std::string margin_words(const MarginTest& test);
 // "+0.1234", "-0.1234".
 [[nodiscard]] std::string signed_number(double value, int digits = 4);
 

@@ -37,6 +37,20 @@ std::string units_text(const Difference& difference) {
   return text + " targets";
 }
 
+std::string margin_text(double margin) {
+  constexpr int kMostDigits = 12;
+  for (int digits = 1; digits <= kMostDigits; ++digits) {
+    const std::string text = format_number(margin, digits);
+    if (std::stod(text) == margin) return text;
+  }
+  return format_exact(margin);
+}
+
+std::string margin_words(const MarginTest& test) {
+  const std::string words = "not worse by more than " + margin_text(test.margin);
+  return test.is_shown ? words : "not shown: " + words;
+}
+
 std::string extent_words(const Difference& one) {
   return str(units_text(one), ", ", one.seeds.size(), one.seeds.size() == 1 ? " seed" : " seeds");
 }
@@ -212,6 +226,20 @@ std::string convergence_words(const Comparison& comparison, const Difference& on
       "difference: longer trainings may differ otherwise.");
 }
 
+// " It is not worse by more than the margin of 0.005 nats a token (one-sided p = 0.003).", or that
+// this is not shown; "" without a margin.
+std::string margin_sentence(const Comparison& comparison, const Difference& one) {
+  if (!one.margin) return "";
+  const std::string& arm = comparison.arms[one.arm].name;
+  const std::string margin = str("not worse by more than the margin of ",
+                                 margin_text(one.margin->margin), " nats a token");
+  const std::string evidence =
+      str(" (one-sided ", p_words(one.margin->adjusted_p), correction_words(one),
+          ", interval up to ", signed_number(one.high), ").");
+  return one.margin->is_shown ? str(' ', arm, " is ", margin, evidence)
+                              : str(" That ", arm, " is ", margin, " is not shown", evidence);
+}
+
 std::string shown_difference(const Comparison& comparison, const Difference& one) {
   return str(comparison.arms[one.arm].name, " has a ", one.mean < 0.0 ? "lower " : "higher ",
              name_of(one.measure), " than ", comparison.arms[one.baseline].name, " on ", one.split,
@@ -236,7 +264,7 @@ std::string sentence(const Comparison& comparison, const Difference& one) {
   return str(
       one.verdict == Verdict::kNoDifference ? no_difference(comparison, one)
                                             : shown_difference(comparison, one),
-      correlation.empty() ? "" : " " + correlation,
+      margin_sentence(comparison, one), correlation.empty() ? "" : " " + correlation,
       one.seeds.size() == 1 ? " One seed: this holds for these two trained models only." : "");
 }
 

@@ -342,7 +342,7 @@ std::string appendix_latex(const Comparison& comparison, const std::vector<Diffe
   if (is_text(comparison)) add(perplexity_table(comparison, all));
   add(settings_table(comparison));
   for (const Sheet& sheet : sheets) {
-    if (sheet.key == "plugins") add(latex_table(sheet));
+    if (sheet.key == "margin" || sheet.key == "plugins") add(latex_table(sheet));
     // What was left out and why.
     if (sheet.key == "results") {
       std::vector<std::string> notes;

@@ -21,7 +21,7 @@ namespace mneme::report {
 [[nodiscard]] std::string paper_latex(const Comparison& comparison,
                                       const std::vector<Difference>& all);
 // The tables of an appendix: what was trained on what, a row for each number of each arm, all
-// differences, settings that differ, plugins.
+// differences, losses against a margin, settings that differ, plugins.
 [[nodiscard]] std::string appendix_latex(const Comparison& comparison,
                                          const std::vector<Difference>& all,
                                          const std::vector<Difference>& pairs,

@@ -114,6 +114,19 @@ Records difference_records(const Comparison& comparison, const std::vector<Diffe
   return out;
 }
 
+Records margin_records(const Comparison& comparison, const std::vector<Difference>& all) {
+  Records out{.columns = {"arm", "baseline", "split", "margin", "difference", "high", "p", "p_holm",
+                          "shown"}};
+  for (const Difference& one : all) {
+    if (!one.margin) continue;
+    out.rows.push_back({comparison.arms[one.arm].name, comparison.arms[one.baseline].name,
+                        one.split, one.margin->margin, data_number(one.mean), data_number(one.high),
+                        data_number(one.margin->p), data_number(one.margin->adjusted_p),
+                        one.margin->is_shown});
+  }
+  return out;
+}
+
 double bits_factor(const Comparison& comparison, const std::string& split, const char* key) {
   for (const Run& run : comparison.arms.front().runs) {
     const EvaluationSummary* const found = run.find(split);

@@ -16,6 +16,9 @@ namespace mneme::report {
 // A row for each difference: arm, split and measure are columns.
 [[nodiscard]] Records difference_records(const Comparison& comparison,
                                          const std::vector<Difference>& all);
+// A row for each difference in loss that was held against a margin.
+[[nodiscard]] Records margin_records(const Comparison& comparison,
+                                     const std::vector<Difference>& all);
 // A row for each difference in loss of a text, as ratio of perplexities and in bits.
 [[nodiscard]] Records perplexity_records(const Comparison& comparison,
                                          const std::vector<Difference>& all);

@@ -195,6 +195,29 @@ Sheet differences_sheet(const Comparison& comparison, const std::vector<Differen
   return out;
 }
 
+// --- losses against a margin ---
+
+Sheet margin_sheet(const Comparison& comparison, const std::vector<Difference>& all) {
+  Sheet out{.key = "margin",
+            .title = "Losses against the margin" + share_suffix(comparison),
+            .headings = {"", "verdict", "difference", "95 % to", "margin", "p", "p (Holm)"}};
+  for (const Difference& one : all) {
+    if (!one.margin) continue;
+    out.rows.push_back({Cell(row_name(comparison, one)), Cell(margin_words(*one.margin)),
+                        number_cell(one.mean, 4, true), number_cell(one.high, 4, true),
+                        Cell(margin_text(one.margin->margin), one.margin->margin),
+                        positive_cell(one.margin->p), positive_cell(one.margin->adjusted_p)});
+  }
+  out.notes.emplace_back(
+      "An arm is not worse by more than the margin where its interval ends below the margin and p "
+      "(Holm) is at most 0.05. p: one-sided, of the test that the arm's loss is higher by the "
+      "margin "
+      "or more. Nats a token; a margin that was chosen after looking at the differences shows "
+      "nothing.");
+  out.records = margin_records(comparison, all);
+  return out;
+}
+
 // --- diagnostics ---
 
 Sheet diagnostics_sheet(const Comparison& comparison) {
@@ -331,6 +354,7 @@ std::vector<Sheet> sheets(const Comparison& comparison, const std::vector<Differ
   const std::vector<Metric> lines = metrics(comparison);
   std::vector<Sheet> out{results_sheet(comparison, lines)};
   if (!all.empty()) out.push_back(differences_sheet(comparison, all, false));
+  out.push_back(margin_sheet(comparison, all));
   if (!pairs.empty()) out.push_back(differences_sheet(comparison, pairs, true));
   if (is_text(comparison)) out.push_back(perplexity_sheet(comparison, all));
   out.push_back(settings_sheet(comparison));

@@ -15,7 +15,8 @@ namespace mneme::report {
 
 // results: every number of every arm, and its difference to the first.
 // differences: what host/stats says of each arm against the first.
-// pairs: the same of each pair of arms, where they were compared.
+// margin: which arms are not worse than the first by more than a margin, where one was given.
+// pairs: the same as differences, of each pair of arms, where they were compared.
 // perplexity: the same differences as perplexity and bits, of texts.
 // settings: the keys that differ between arms; left out when there are none.
 // plugins: of every arm's tiers, with checksums.

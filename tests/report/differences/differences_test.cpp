@@ -16,6 +16,7 @@
 #include "host/report/comparison/load.hpp"
 #include "host/report/latex/paper.hpp"
 #include "host/report/report.hpp"
+#include "host/stats/paired.hpp"
 #include "tests/report/report_folders.hpp"
 
 namespace mneme::report {
@@ -169,6 +170,83 @@ TEST_F(Differences, TheVerdictStandsBehindTheName) {
   EXPECT_THAT(report.markdown(), HasSubstr("| xl\\_cache: valid loss | better | -0"));
   EXPECT_THAT(write_sheet(sheet_of(report, "differences"), Format::kCsv),
               ::testing::StartsWith("arm,baseline,split,measure,difference,low,high,p,"));
+}
+
+// Reference: the p value of the samples' losses, paired here by their order.
+double margin_p_of(const Comparison& comparison, std::size_t arm, double margin) {
+  const std::vector<Sample>& baseline = comparison.arms[0].runs[0].evaluations[0].samples;
+  const std::vector<Sample>& other = comparison.arms[arm].runs[0].evaluations[0].samples;
+  stats::PairedDifferences paired{.sums = {{}}, .targets = {}};
+  for (std::size_t i = 0; i < baseline.size(); ++i) {
+    paired.sums[0].push_back(other[i].sums.nll - baseline[i].sums.nll);
+    paired.targets.push_back(static_cast<double>(baseline[i].sums.targets));
+  }
+  return stats::margin_p(paired, margin);
+}
+
+TEST_F(Differences, LossesAreHeldAgainstAMargin) {
+  const Comparison comparison = comparison_of(small_);
+  const Report report = make_report(comparison, /*has_pairs=*/true, 0.25);
+  const Difference& cache = report.differences[0];
+  const Difference& compressive = report.differences[1];
+  ASSERT_TRUE(cache.margin && compressive.margin);
+  EXPECT_NEAR(cache.margin->p, margin_p_of(comparison, 1, 0.25), 1e-12);
+  EXPECT_NEAR(compressive.margin->p, margin_p_of(comparison, 2, 0.25), 1e-12);
+  const double largest = std::max(cache.margin->p, compressive.margin->p);
+  EXPECT_NEAR(compressive.margin->adjusted_p,
+              std::max(largest, 2 * std::min(cache.margin->p, compressive.margin->p)), 1e-12);
+  EXPECT_TRUE(compressive.margin->is_shown);
+  EXPECT_THAT(
+      sentence_of(report, 1),
+      HasSubstr(str(" compressive is not worse by more than the margin of 0.25 nats a token "
+                    "(one-sided p = ",
+                    format_number(compressive.margin->adjusted_p, 4),
+                    " after Holm's correction over 2 arms, interval up to ",
+                    signed_number(compressive.high), ").")));
+  const Sheet& table = sheet_of(report, "margin");
+  EXPECT_EQ(table.rows[1][1].text, "not worse by more than 0.25");
+  EXPECT_EQ(write_sheet(table, Format::kCsv).find("arm,baseline,split,margin,difference,high,p,"),
+            0u);
+  const Json json = report.json().at("differences").at(1).at("margin");
+  EXPECT_EQ(json.at("shown"), true);
+  EXPECT_EQ(json.at("margin"), 0.25);
+  EXPECT_EQ(json.at("p"), compressive.margin->p);
+  EXPECT_THAT(report.latex(), HasSubstr("Losses against the margin"));
+  EXPECT_THAT(page(report, ""), HasSubstr("id=\"table-margin\""));
+  for (const Difference& pair : report.pairs) EXPECT_FALSE(pair.margin);
+}
+
+TEST_F(Differences, AMarginBelowTheIntervalIsNotShown) {
+  const Comparison comparison = comparison_of(small_);
+  const double high = make_report(comparison).differences[1].high;
+  ASSERT_GT(high, 0.0);  // no difference is shown
+  const double margin = 0.9 * high;
+  const Report report = make_report(comparison, /*has_pairs=*/false, margin);
+  EXPECT_FALSE(report.differences[1].margin->is_shown);
+  EXPECT_THAT(sentence_of(report, 1),
+              HasSubstr(str(" That compressive is not worse by more than the margin of ",
+                            margin_text(margin), " nats a token is not shown (one-sided p = ")));
+  EXPECT_EQ(sheet_of(report, "margin").rows[1][1].text,
+            "not shown: not worse by more than " + margin_text(margin));
+}
+
+TEST_F(Differences, AMarginIsOfSoundLossesAlone) {
+  const Report without = of(small_);
+  EXPECT_TRUE(std::ranges::none_of(without.sheets,
+                                   [](const Sheet& sheet) { return sheet.key == "margin"; }));
+  EXPECT_FALSE(without.json().at("differences").at(0).contains("margin"));
+  small_.data = Data::kSequence;  // which have accuracies too
+  small_.arms[1].fault = "causality";
+  const Report report = make_report(comparison_of(small_), /*has_pairs=*/false, 0.25);
+  std::size_t tested = 0;
+  for (const Difference& one : report.differences) {
+    EXPECT_EQ(one.margin.has_value(), one.measure == Measure::kLoss && one.arm == 2);
+    tested += one.margin ? 1 : 0;
+  }
+  EXPECT_EQ(tested, 1u);
+  EXPECT_EQ(margin_text(0.005), "0.005");
+  EXPECT_EQ(margin_text(0.0005), "0.0005");
+  EXPECT_EQ(margin_text(2), "2.0");
 }
 
 TEST_F(Differences, EqualNotesAreSaidOnce) {
