@@ -35,6 +35,25 @@ struct Experiment {
 // Draws the effects of one experiment; the units' lengths are the same for all of a setting.
 [[nodiscard]] Experiment draw_experiment(const Setting& setting, double mean, Random& random);
 
+// Two arms that have chosen one of several values each, as `mneme compare --tune` does. The loss of
+// unit j (n_j targets) after one training with a value is
+//   n_j (mean of the value + A of the training + B_j of the value + E_j)
+// so that the difference of two arms is as in Setting. The choice is the lowest mean over the valid
+// units after one training. Of the arm, one value is much the best; of the baseline all are equally
+// good, so that its choice is one of noise alone, and the lowest loss is too low the most.
+struct TunedSetting {
+  std::size_t values = 4;
+  std::size_t seeds = 3;
+  std::size_t units = 60;
+  double seed_effect = 1;  // as in Setting
+};
+struct TunedExperiment {
+  PairedDifferences test;   // fresh trainings with the chosen values, on units of their own
+  PairedDifferences valid;  // the same trainings on the units of the choice
+  double truth = 0;         // with one seed, of these trainings
+};
+[[nodiscard]] TunedExperiment draw_tuned_experiment(const TunedSetting& setting, Random& random);
+
 // Token losses of a stream in lanes, whose documents the comparison does not know: lengths
 // 20 + geometric with mean 80, one effect a document (deviation 0.3), noise of a token that is
 // correlated inside a document (autoregression, 0.5) with half of its variance common to all seeds,
