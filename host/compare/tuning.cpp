@@ -43,11 +43,11 @@ std::optional<TuneRange> parse_range(std::string_view text, const std::string& w
   const std::optional<double> low = parse_number(low_text);
   const std::optional<double> high = parse_number(high_text);
   if (!low || !high || *low >= *high || (is_log && *low <= 0.0)) {
-    throw_usage(
-        {.where = where,
-         .failed = "is no range of numbers",
-         .expected = is_log ? "log:LOW:HIGH with 0 < LOW < HIGH" : "linear:LOW:HIGH with LOW < HIGH",
-         .got = std::string(text)});
+    throw_usage({.where = where,
+                 .failed = "is no range of numbers",
+                 .expected = is_log ? "log:LOW:HIGH with 0 < LOW < HIGH"
+                                    : "linear:LOW:HIGH with LOW < HIGH",
+                 .got = std::string(text)});
   }
   return TuneRange{.is_log = is_log,
                    .is_integer = is_integer_text(low_text) && is_integer_text(high_text),
@@ -215,15 +215,17 @@ Tune parse_tune(std::string_view word, bool is_together) {
   const std::string where = str(option, ' ', word);
   Sweep sweep = parse_sweep(word, option);
   check_key(sweep.key, where);
-  Tune out{.key = {.key = sweep.key, .values = join(sweep.values, ","), .is_together = is_together}};
+  Tune out{
+      .key = {.key = sweep.key, .values = join(sweep.values, ","), .is_together = is_together}};
   if (sweep.values.size() == 1) {
     if (const auto range = parse_range(sweep.values.front(), where)) {
       out.range = *range;
       return out;
     }
-    throw_usage({.where = where,
-                 .failed = "there is one value: nothing can be chosen",
-                 .expected = "KEY=VALUE,VALUE,..., or a range KEY=log:LOW:HIGH with --tune-trials"});
+    throw_usage(
+        {.where = where,
+         .failed = "there is one value: nothing can be chosen",
+         .expected = "KEY=VALUE,VALUE,..., or a range KEY=log:LOW:HIGH with --tune-trials"});
   }
   out.values = std::move(sweep.values);
   return out;
@@ -324,9 +326,8 @@ ArmSetup tuned_arm(const ArmSetup& arm, const scores::Trial* trial, const ArmSou
 Json tuning_json(const std::vector<Tune>& tunes) {
   Json keys = Json::array();
   for (const Tune& tune : tunes) {
-    keys.push_back({{"key", tune.key.key},
-                    {"values", tune.key.values},
-                    {"together", tune.key.is_together}});
+    keys.push_back(
+        {{"key", tune.key.key}, {"values", tune.key.values}, {"together", tune.key.is_together}});
   }
   return {{"folder", kTuningFolder}, {"keys", std::move(keys)}};
 }

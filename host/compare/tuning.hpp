@@ -20,7 +20,7 @@
 
 namespace mneme::compare {
 
-inline constexpr const char* kTuningFolder = "tuning";
+using scores::kTuningFolder;
 // Trials are trained from train.seed + this: no comparison has so many seeds.
 inline constexpr std::uint64_t kTuningSeedOffset = 1000;
 

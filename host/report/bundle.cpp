@@ -72,6 +72,20 @@ class Stage {
   fs::path root_;
 };
 
+fs::path folder_of(const Run& run) {
+  return fs::absolute(run.path / "").lexically_normal().parent_path();
+}
+
+// The trials of tuned arms, from which a report makes the choice anew.
+void stage_trials(const Stage& stage, const fs::path& folder) {
+  const fs::path name = fs::path("runs") / scores::kTuningFolder;
+  stage.add(folder / kPlanFile, name / kPlanFile);
+  const Comparison trials = load({folder});
+  for (const auto& [arm, run] : runs_of(trials)) {
+    if (!run.folder.empty()) stage.add_run(folder_of(run), name / folder_of(run).filename());
+  }
+}
+
 // Stages what is loaded from `folders`; the folders to load in their place, relative to the root.
 std::vector<std::string> stage_runs(const Stage& stage, const std::vector<fs::path>& folders) {
   const Comparison comparison = load(folders);
@@ -80,7 +94,8 @@ std::vector<std::string> stage_runs(const Stage& stage, const std::vector<fs::pa
   if (is_comparison) stage.add(folders.front() / kPlanFile, fs::path("runs") / kPlanFile);
   for (const Arm& arm : comparison.arms) {
     for (const Run& run : arm.runs) {
-      const fs::path path = fs::absolute(run.path / "").lexically_normal().parent_path();
+      if (run.folder.empty()) continue;  // a trial that could not be made
+      const fs::path path = folder_of(run);
       const fs::path group =
           is_comparison ? fs::path("runs") : fs::path("runs") / str(out.size() + 1);
       stage.add_run(path, group / path.filename());
@@ -89,6 +104,7 @@ std::vector<std::string> stage_runs(const Stage& stage, const std::vector<fs::pa
       out.push_back((group / path.filename()).string());
     }
   }
+  if (comparison.tuning) stage_trials(stage, folders.front() / scores::kTuningFolder);
   if (is_comparison) out.emplace_back("runs");
   return out;
 }

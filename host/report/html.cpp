@@ -149,7 +149,9 @@ std::string head_html(const Report& report) {
   return element("h1", "Comparison of " + join(names, ", ")) +
          element("p",
                  join(parts, " \xC2\xB7 ") +
-                     (names.size() > 1 ? "; the first arm is the baseline." : "."),
+                     (names.size() < 2    ? "."
+                      : comparison.tuning ? "; the baseline is " + baseline_words(comparison) + '.'
+                                          : "; the first arm is the baseline."),
                  " class=\"faint\"") +
          facts_html(setup_facts(comparison));
 }
@@ -165,7 +167,7 @@ std::string body_html(const Report& report, bool has_script) {
   }
   out += figures("sweep", "Sweep");
   out += figures("differences", "Differences");
-  out += tables_html(report, {"differences", "margin", "pairs", "perplexity"});
+  out += tables_html(report, {"differences", "margin", "pairs", "perplexity", "trials"});
   out += element("h2", "Numbers") + tables_html(report, {"results"});
   out += figures("training", "Training");
   out += figures("position", "Where the loss differs");

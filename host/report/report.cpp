@@ -15,6 +15,7 @@
 #include "host/report/samples/samples.hpp"
 #include "host/report/setup/setup.hpp"
 #include "host/report/setup/shares.hpp"
+#include "host/report/tuning/tuning.hpp"
 
 namespace mneme::report {
 namespace {
@@ -40,7 +41,8 @@ std::string summary(const Comparison& comparison, const std::vector<const Differ
   const std::string share = share_words(comparison, split);
   return str("On ", split, share.empty() ? "" : " (" + share + ")", " by ",
              name_of(all.front()->measure), ", of ", all.size(), all.size() == 1 ? " arm" : " arms",
-             " against ", comparison.arms.front().name, ": ", join(parts, ", "), '.');
+             " against ", comparison.arms[all.front()->baseline].name, ": ", join(parts, ", "),
+             '.');
 }
 
 std::vector<Statement> verdict_of(const Comparison& comparison,
@@ -54,6 +56,7 @@ std::vector<Statement> verdict_of(const Comparison& comparison,
   if (comparison.arms.size() < 2) {
     out.push_back(
         {str("One arm, ", comparison.arms.front().name, ": there is nothing to compare.")});
+    for (Statement& one : tuning_statements(comparison)) out.push_back(std::move(one));
     if (!are_faulty) add_checks();
     return out;
   }
@@ -61,7 +64,8 @@ std::vector<Statement> verdict_of(const Comparison& comparison,
     std::vector<const Difference*> group;
     std::size_t end = begin;
     for (; end < differences.size() && differences[end].split == differences[begin].split &&
-           differences[end].measure == differences[begin].measure;
+           differences[end].measure == differences[begin].measure &&
+           differences[end].baseline == differences[begin].baseline;
          ++end) {
       group.push_back(&differences[end]);
     }
@@ -78,6 +82,7 @@ std::vector<Statement> verdict_of(const Comparison& comparison,
     if (std::string partial = share_sentence(comparison, split); !partial.empty())
       out.push_back({std::move(partial)});
   }
+  for (Statement& one : tuning_statements(comparison)) out.push_back(std::move(one));
   if (std::string warning = budget_warning(comparison); !warning.empty())
     out.push_back({std::move(warning)});
   if (!are_faulty) add_checks();
@@ -148,6 +153,7 @@ Json json_of(const Arm& arm) {
   return {{"name", arm.name},
           {"file", arm.file},
           {"overrides", arm.overrides},
+          {"variant_of", arm.variant_of.empty() ? Json(nullptr) : Json(arm.variant_of)},
           {"memory", arm.memory},
           {"plugins", arm.plugins},
           {"backbone_parameters", arm.backbone_parameters},
@@ -263,6 +269,7 @@ Json Report::json() const {
           {"arms", list_of(comparison.arms, json_of)},
           {"differences", list_of(comparison, differences)},
           {"pairs", list_of(comparison, pairs)},
+          {"tuning", json_of_tuning(comparison)},
           {"tables", std::move(tables)},
           {"figures", std::move(keys)}};
 }

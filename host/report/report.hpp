@@ -13,15 +13,10 @@
 #include "host/report/comparison/comparison.hpp"
 #include "host/report/differences/differences.hpp"
 #include "host/report/figures/figure.hpp"
+#include "host/report/statement.hpp"
 #include "host/report/tables/tables.hpp"
 
 namespace mneme::report {
-
-// A sentence that sums others up, or one on its own.
-struct Statement {
-  std::string summary = {};
-  std::vector<std::string> sentences = {};
-};
 
 struct Report {
   Comparison comparison;

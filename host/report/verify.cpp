@@ -122,13 +122,13 @@ config::Value stored_experiment(const fs::path& run) {
 }
 
 // Runs of a comparison are those that it planned: by memory, seed and plugins.
-void check_planned(const fs::path& folder, const Json& arm, const Json& planned,
-                   Verification& out) {
+void check_planned(const fs::path& folder, const std::string& label, const Json& arm,
+                   const Json& planned, Verification& out) {
   const std::string name = planned.at("folder").get<std::string>();
   const fs::path run = folder / name;
   if (!is_inside(name) || !fs::exists(run / "experiment.toml")) return;
   const auto find = [&](const std::string& what) {
-    out.findings.push_back(str("runs/", name, ": has ", what, " than the arm ",
+    out.findings.push_back(str(label, '/', name, ": has ", what, " than the arm ",
                                arm.at("name").get<std::string>(), " of comparison.json"));
   };
   const config::Value experiment = stored_experiment(run);
@@ -144,12 +144,13 @@ void check_planned(const fs::path& folder, const Json& arm, const Json& planned,
   }
 }
 
-void check_comparison(const fs::path& folder, Verification& out) {
+void check_comparison(const fs::path& root, const std::string& label, Verification& out) {
+  const fs::path folder = root / label;
   const fs::path file = folder / "comparison.json";
   if (!fs::exists(file)) return;
   const Json json = parse_json(read_file(file));
   for (const Json& arm : json.at("arms")) {
-    for (const Json& planned : arm.at("runs")) check_planned(folder, arm, planned, out);
+    for (const Json& planned : arm.at("runs")) check_planned(folder, label, arm, planned, out);
   }
 }
 
@@ -160,7 +161,8 @@ void check_runs(const fs::path& root, Verification& out) {
     if (file.filename() == "experiment.toml") check_run(root, file.parent_path(), out);
   }
   try {
-    check_comparison(root / "runs", out);
+    check_comparison(root, "runs", out);
+    check_comparison(root, str("runs/", scores::kTuningFolder), out);
   } catch (const std::exception& error) {
     out.findings.push_back(str("runs: comparison.json and the runs do not agree: ", error.what()));
   }

@@ -11,6 +11,9 @@
 
 namespace mneme::scores {
 
+// The folder of the trials in that of their comparison.
+inline constexpr const char* kTuningFolder = "tuning";
+
 // A key that values are tried of.
 struct TunedKey {
   std::string key = {};      // with its table: "train.lr"

@@ -49,12 +49,14 @@ TEST(Tunes, AreRefusedWhereNothingCanBeChosen) {
 }
 
 TEST(Tunes, AreRefusedWithARangeThatIsNone) {
-  for (const char* const range : {"log:1", "log:1:", "log:2:1", "log:0:1", "log:a:1", "log:1:nan"}) {
-    EXPECT_THAT(parse_error(str("train.lr=", range)),
-                HasSubstr(str("2: --tune train.lr=", range,
-                              ": is no range of numbers: expected log:LOW:HIGH with 0 < LOW < HIGH, "
-                              "got ",
-                              range)));
+  for (const char* const range :
+       {"log:1", "log:1:", "log:2:1", "log:0:1", "log:a:1", "log:1:nan"}) {
+    EXPECT_THAT(
+        parse_error(str("train.lr=", range)),
+        HasSubstr(str("2: --tune train.lr=", range,
+                      ": is no range of numbers: expected log:LOW:HIGH with 0 < LOW < HIGH, "
+                      "got ",
+                      range)));
   }
   EXPECT_THAT(parse_error("train.lr=linear:1:1"), HasSubstr("expected linear:LOW:HIGH with LOW <"));
 }
@@ -111,11 +113,10 @@ TEST(Combinations, AreUniform) {
 TEST(Combinations, AreDifferent) {
   const auto all = combinations(tunes_of({"tier.0.rows=linear:1:5"}), 5, 1);
   EXPECT_EQ(std::set(all.begin(), all.end()).size(), 5U);
-  EXPECT_EQ(error_of([] {
-              static_cast<void>(combinations(tunes_of({"tier.0.rows=linear:1:5"}), 6, 1));
-            }),
-            "2: --tune-trials 6: there are fewer combinations of values: expected at most 5; leave "
-            "--tune-trials out to try all values of lists, or widen a range");
+  EXPECT_EQ(
+      error_of([] { static_cast<void>(combinations(tunes_of({"tier.0.rows=linear:1:5"}), 6, 1)); }),
+      "2: --tune-trials 6: there are fewer combinations of values: expected at most 5; leave "
+      "--tune-trials out to try all values of lists, or widen a range");
 }
 
 TEST(Combinations, AreRefusedWithoutANumberAndOfAKeyTwice) {
@@ -141,10 +142,11 @@ class TunedArmsOf : public ::testing::Test {
  protected:
   TunedArmsOf() : loader_(memory::make_loader()) {
     none_ = folder_.write("none.toml", "[memory]\n").string();
-    cache_ = folder_
-                 .write("cache.toml", str("[memory]\nplugins = [\"", MNEME_PLUGIN_DIR,
-                                          "\"]\n[[memory.tier]]\nplugin = \"xl_cache\"\nrows = 16\n"))
-                 .string();
+    cache_ =
+        folder_
+            .write("cache.toml", str("[memory]\nplugins = [\"", MNEME_PLUGIN_DIR,
+                                     "\"]\n[[memory.tier]]\nplugin = \"xl_cache\"\nrows = 16\n"))
+            .string();
     source_.experiment = folder_.write("tiny.toml", test::tiny_experiment());
   }
 
@@ -191,17 +193,19 @@ TEST_F(TunedArmsOf, KeepValuesThatAreRefusedWithTheReason) {
 }
 
 TEST_F(TunedArmsOf, GetEqualNumbersOfTrials) {
-  EXPECT_EQ(refusal({none_, cache_}, tunes_of({"train.lr=1e-3,2e-3", "tier.0.rows=8,16"})),
-            "2: --tune: arms would get different numbers of trials, and the one with more would "
-            "have the better chance: expected keys that all arms have, such as train.lr, or as many "
-            "values for each arm, got none: 2, cache: 4");
+  EXPECT_EQ(
+      refusal({none_, cache_}, tunes_of({"train.lr=1e-3,2e-3", "tier.0.rows=8,16"})),
+      "2: --tune: arms would get different numbers of trials, and the one with more would "
+      "have the better chance: expected keys that all arms have, such as train.lr, or as many "
+      "values for each arm, got none: 2, cache: 4");
 }
 
 TEST_F(TunedArmsOf, ShareKeysThatAllHave) {
-  EXPECT_EQ(refusal({cache_, none_}, {parse_tune("tier.0.rows=8,16", true)}),
-            "2: --tune-together memory.tier.0.rows: the arm none has no such key: expected a key "
-            "that all arms have, such as train.lr; --tune memory.tier.0.rows gives each arm a value "
-            "of its own");
+  EXPECT_EQ(
+      refusal({cache_, none_}, {parse_tune("tier.0.rows=8,16", true)}),
+      "2: --tune-together memory.tier.0.rows: the arm none has no such key: expected a key "
+      "that all arms have, such as train.lr; --tune memory.tier.0.rows gives each arm a value "
+      "of its own");
 }
 
 TEST_F(TunedArmsOf, AreRefusedWithAKeyThatTheirSettingsGive) {
@@ -245,22 +249,21 @@ TEST_F(TunedArmsOf, AreRefusedWhenAllTrialsAre) {
   Options options{.folder = folder_ / "tuning", .purpose = Purpose::kTrials};
   const Record record =
       prepare(trials({none_}, tunes_of({"train.lrr=1e-3,2e-3"})), options, loader_);
-  EXPECT_THAT(error_of([&] { check_not_all_refused(record); }),
-              HasSubstr("2: every trial is refused; none,lrr=1e-3: --tune train.lrr: unknown key (did "
-                        "you mean \"lr\"?)"));
+  EXPECT_THAT(
+      error_of([&] { check_not_all_refused(record); }),
+      HasSubstr("2: every trial is refused; none,lrr=1e-3: --tune train.lrr: unknown key (did "
+                "you mean \"lr\"?)"));
 }
 
 TEST_F(TunedArmsOf, NeedATestSplit) {
   const std::string text = folder_.write("train.txt", std::string(4000, 'a')).string();
-  source_.experiment =
-      folder_.write("text.toml", str(test::tiny_model(), "[data]\ntask = \"text\"\ntrain = \"",
-                                     text, "\"\nvalid = \"", text,
-                                     "\"\n[train]\nsegment = 8\nlanes = 4\nsteps = 5\n"));
+  source_.experiment = folder_.write(
+      "text.toml", str(test::tiny_model(), "[data]\ntask = \"text\"\ntrain = \"", text,
+                       "\"\nvalid = \"", text, "\"\n[train]\nsegment = 8\nlanes = 4\nsteps = 5\n"));
   const auto all = trials({none_}, tunes_of({"train.lr=1e-3,2e-3"}));
   const auto prepared = [&](Purpose purpose) {
     return error_of([&] {
-      static_cast<void>(
-          prepare(all, {.folder = folder_ / "runs", .purpose = purpose}, loader_));
+      static_cast<void>(prepare(all, {.folder = folder_ / "runs", .purpose = purpose}, loader_));
     });
   };
   EXPECT_EQ(prepared(Purpose::kTuned),

@@ -55,8 +55,7 @@ Tuning read_tuning(const CompareArguments& arguments, const std::vector<compare:
   append_tunes(arguments.tunes_together, true, out.tunes);
   append_tunes(arguments.tunes, false, out.tunes);
   const auto points = compare::combinations(
-      out.tunes,
-      arguments.tune_trials > 0 ? std::optional(arguments.tune_trials) : std::nullopt,
+      out.tunes, arguments.tune_trials > 0 ? std::optional(arguments.tune_trials) : std::nullopt,
       arms.front().experiment.train.seed);
   out.trials = compare::read_trials(arms, out.tunes, points, out.source, loader);
   return out;
@@ -114,8 +113,7 @@ Json show_tuning_plan(const Tuning& tuning, const compare::Record& record,
       first.at("disk_bytes").get<std::uint64_t>() + out.at("disk_bytes").get<std::uint64_t>();
   arguments.json.text(session.streams())
       << "with the trials: " << (is_timed ? format_duration(seconds) : "time not known")
-      << ", disk " << human_bytes(bytes)
-      << "; a tuned arm is timed with the values of its arm\n"
+      << ", disk " << human_bytes(bytes) << "; a tuned arm is timed with the values of its arm\n"
       << std::flush;
   out["trials"] = first;
   out["seconds_with_trials"] = is_timed ? Json(seconds) : Json(nullptr);

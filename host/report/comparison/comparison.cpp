@@ -94,18 +94,19 @@ double accuracy_from(const EvaluationSummary& evaluation, const char* source) {
   return is_known ? found->second.accuracy() : kUnknown;
 }
 
-// [arm][seed]: whether the arm's run read what the first arm's did.
+// [arm][seed]: whether the arm's run read what its baseline's did.
 std::vector<std::vector<bool>> pairing_of(const Comparison& comparison, const std::string& split) {
   const auto find = [&](const Arm& arm, std::uint64_t seed) -> const EvaluationSummary* {
     const Run* const run = arm.find(seed);
     return run == nullptr ? nullptr : run->find(split);
   };
   std::vector<std::vector<bool>> out;
-  for (const Arm& arm : comparison.arms) {
+  for (std::size_t arm = 0; arm < comparison.arms.size(); ++arm) {
+    const Arm& baseline = comparison.arms[baseline_of(comparison, arm).value_or(arm)];
     std::vector<bool>& row = out.emplace_back();
     for (const std::uint64_t seed : comparison.seeds) {
-      const EvaluationSummary* const first = find(comparison.arms.front(), seed);
-      const EvaluationSummary* const other = find(arm, seed);
+      const EvaluationSummary* const first = find(baseline, seed);
+      const EvaluationSummary* const other = find(comparison.arms[arm], seed);
       row.push_back(first == nullptr || other == nullptr || has_equal_targets(*first, *other));
     }
   }
@@ -282,8 +283,8 @@ bool has_equal_targets(const EvaluationSummary& a, const EvaluationSummary& b) {
   return are_in_order || targets_of(a) == targets_of(b);
 }
 
-std::vector<double> against_first(const Metric& metric, std::size_t arm) {
-  const std::vector<double>& first = metric.values.front();
+std::vector<double> against_baseline(const Metric& metric, std::size_t arm, std::size_t baseline) {
+  const std::vector<double>& first = metric.values.at(baseline);
   const std::vector<double>& values = metric.values.at(arm);
   std::vector<double> out;
   for (std::size_t i = 0; i < std::min(first.size(), values.size()); ++i) {
@@ -294,6 +295,32 @@ std::vector<double> against_first(const Metric& metric, std::size_t arm) {
     out.push_back(metric.against == Against::kRatio ? values[i] / first[i] : values[i] - first[i]);
   }
   return out;
+}
+
+std::optional<std::size_t> baseline_of(const Comparison& comparison, std::size_t arm) {
+  const auto base = [](const Arm& one) {
+    return one.variant_of.empty() ? one.name : one.variant_of;
+  };
+  const std::string name = base(comparison.arms.front());
+  const bool is_variant = !comparison.arms[arm].variant_of.empty();
+  const auto found = std::ranges::find_if(comparison.arms, [&](const Arm& one) {
+    return base(one) == name && one.variant_of.empty() != is_variant;
+  });
+  const auto place = static_cast<std::size_t>(found - comparison.arms.begin());
+  if (found == comparison.arms.end() || place == arm) return std::nullopt;
+  return place;
+}
+
+std::string baseline_words(const Comparison& comparison) {
+  const std::string& first = comparison.arms.front().name;
+  for (std::size_t arm = 0; arm < comparison.arms.size(); ++arm) {
+    const std::optional<std::size_t> other = baseline_of(comparison, arm);
+    if (!other || *other == 0) continue;
+    const bool is_tuned = !comparison.arms[arm].variant_of.empty();
+    return str(first, is_tuned ? " (tuned arms: to " : " (arms as they are: to ",
+               comparison.arms[*other].name, ')');
+  }
+  return first;
 }
 
 std::string task_of(const Comparison& comparison) { return word_at(comparison.data, "task"); }

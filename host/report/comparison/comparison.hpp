@@ -18,6 +18,7 @@
 #include "host/scores/diagnostics.hpp"
 #include "host/scores/memory_checks.hpp"
 #include "host/scores/sums.hpp"
+#include "host/scores/trials.hpp"
 
 namespace mneme::report {
 
@@ -158,6 +159,8 @@ struct Arm {
   std::string name = {};
   std::string file = {};  // of the memory; "" = not known
   std::vector<std::string> overrides = {};
+  // The arm of which this is the tuned form, or a trial; "" = neither.
+  std::string variant_of = {};
   std::string memory = {};       // the resolved [memory] as TOML
   std::string experiment = {};   // the resolved experiment as TOML, of the first run
   Json plugins = Json::array();  // of each tier: id, version, sha256, ...
@@ -171,6 +174,14 @@ struct Arm {
   [[nodiscard]] const Run* find(std::uint64_t seed) const;
 };
 
+// How tuned arms got their values, made anew from the losses of the trials.
+struct Tuning {
+  std::vector<scores::TunedKey> keys = {};
+  std::vector<std::uint64_t> seeds = {};                // of the trials
+  std::vector<scores::TriedArm> arms = {};              // in the order of the comparison's
+  std::vector<std::optional<std::size_t>> chosen = {};  // [arm]; nullopt = no trial can be taken
+};
+
 struct Comparison {
   std::string command = {};  // that made it; "" = not known
   std::string experiment_file = {};
@@ -179,7 +190,8 @@ struct Comparison {
   Json machine = {};
   Json data = {};
   Json initial_weights = {};   // given, file, sha256 of --init; null = the seeds draw them
-  std::vector<Arm> arms = {};  // the first is the baseline
+  std::vector<Arm> arms = {};  // the first is the baseline: see baseline_of
+  std::optional<Tuning> tuning = {};
   std::vector<std::uint64_t> seeds = {};  // of all arms, rising
   std::vector<std::string> splits = {};   // that some run has losses of: valid, test, others
   // What was left out and why, a sentence each: folders that could not be read, seeds that only
@@ -187,6 +199,12 @@ struct Comparison {
   std::vector<std::string> notes = {};
   bool is_interrupted = false;  // runs are missing that were planned
 };
+
+// The arm that an arm is compared with: of tuned arms the tuned form of the baseline, of others the
+// untuned one. nullopt: it is that one itself, or there is none.
+[[nodiscard]] std::optional<std::size_t> baseline_of(const Comparison& comparison, std::size_t arm);
+// "none"; of a comparison with tuned arms "none (tuned arms: to none,tuned)".
+[[nodiscard]] std::string baseline_words(const Comparison& comparison);
 
 // A run with its arm.
 struct ArmRun {
@@ -207,14 +225,14 @@ struct ArmRun {
 
 // One line of the table: a number of every arm and seed.
 struct Metric {
-  enum class Against { kDifference, kRatio, kNothing };  // how arms are compared with the first
+  enum class Against { kDifference, kRatio, kNothing };  // how arms are compared with the baseline
   std::string key = {};                                  // "valid.loss"
   std::string split = {};                                // "valid"; "" = of all
   std::string name = {};
   int digits = 4;  // after the point
   Against against = Against::kDifference;
   std::vector<std::vector<double>> values = {};  // [arm][seed of the comparison]; NaN = not known
-  // [arm][seed]: whether the arm read what the first arm did; empty = it does not matter.
+  // [arm][seed]: whether the arm read what its baseline did; empty = it does not matter.
   std::vector<std::vector<bool>> is_paired = {};
 };
 
@@ -239,9 +257,10 @@ struct Spread {
 // Whether both have the same samples with the same targets: only then are means over them paired.
 [[nodiscard]] bool has_equal_targets(const EvaluationSummary& a, const EvaluationSummary& b);
 
-// The value of an arm minus (or over) the first arm's, seed by seed: arms share data and initial
+// The value of an arm minus (or over) its baseline's, seed by seed: arms share data and initial
 // weights, so differences are paired. NaN for seeds of which the arm read other targets.
-[[nodiscard]] std::vector<double> against_first(const Metric& metric, std::size_t arm);
+[[nodiscard]] std::vector<double> against_baseline(const Metric& metric, std::size_t arm,
+                                                   std::size_t baseline);
 
 // The name of the data's task: "text", "motif"; "" = not known.
 [[nodiscard]] std::string task_of(const Comparison& comparison);

@@ -12,6 +12,7 @@
 #include "host/config/toml/toml.hpp"
 #include "host/report/comparison/hide_folders.hpp"
 #include "host/report/comparison/read_run.hpp"
+#include "host/report/comparison/read_tuning.hpp"
 
 namespace mneme::report {
 namespace {
@@ -125,6 +126,7 @@ Arm planned_arm(const fs::path& folder, const Json& json, Comparison& comparison
   for (const Json& one : json.value("overrides", Json::array())) {
     arm.overrides.push_back(one.is_string() ? one.get<std::string>() : one.dump());
   }
+  arm.variant_of = word_at(json, "variant_of");
   const Json flops = json.value("flops", Json::object());
   arm.checks = scores::read_memory_checks(json.value("checks", Json()));
   arm.training_flops = number_of(flops, "training");
@@ -154,6 +156,14 @@ std::string experiment_of(const std::string& experiment, const Arm& arm) {
     text += str(config::toml_key(member.key), " = ", member.value.toml(), '\n');
   }
   return text;
+}
+
+[[noreturn]] void fail_damaged(const fs::path& file, const Json::exception& error) {
+  throw_run({.where = file.string(),
+             .failed = "is damaged",
+             .expected = "what `mneme compare` writes",
+             .got = error.what(),
+             .hint = kComparisonHint});
 }
 
 Comparison load_comparison(const fs::path& folder) {
@@ -186,11 +196,7 @@ Comparison load_comparison(const fs::path& folder) {
     out.initial_weights = json.value("initial_weights", Json());
     for (const Json& arm : json.at("arms")) out.arms.push_back(planned_arm(folder, arm, out));
   } catch (const Json::exception& error) {
-    throw_run({.where = file.string(),
-               .failed = "is damaged",
-               .expected = "what `mneme compare` writes",
-               .got = error.what(),
-               .hint = kComparisonHint});
+    fail_damaged(file, error);
   }
   if (out.arms.empty()) {
     throw_usage({.where = file.string(),
@@ -206,6 +212,11 @@ Comparison load_comparison(const fs::path& folder) {
   }
   check_and_complete(out);
   hide_folders(out);
+  try {
+    read_tuning(folder, json.value("tuning", Json()), out);
+  } catch (const Json::exception& error) {
+    fail_damaged(file, error);
+  }
   return out;
 }
 

@@ -355,9 +355,10 @@ bool has_answers(const Comparison& comparison, const std::string& split) {
   });
 }
 
-// A family for each split and measure.
+// Families for each split and measure, in turn.
 std::vector<Difference> compare_families(const Comparison& comparison,
-                                         const std::vector<ArmPair>& family, double margin) {
+                                         const std::vector<std::vector<ArmPair>>& families,
+                                         double margin) {
   std::vector<Difference> out;
   for (const std::string& split : comparison.splits) {
     for (const Measure measure :
@@ -365,8 +366,10 @@ std::vector<Difference> compare_families(const Comparison& comparison,
           Measure::kRouge1F, Measure::kRougeLRecall, Measure::kRougeLF, Measure::kMeteor}) {
       if (measure == Measure::kAccuracy && !is_generated(comparison)) continue;
       if (is_answer_score(measure) && !has_answers(comparison, split)) continue;
-      for (Difference& one : compare_family(comparison, family, split, measure, margin))
-        out.push_back(std::move(one));
+      for (const std::vector<ArmPair>& family : families) {
+        for (Difference& one : compare_family(comparison, family, split, measure, margin))
+          out.push_back(std::move(one));
+      }
     }
   }
   return out;
@@ -375,9 +378,21 @@ std::vector<Difference> compare_families(const Comparison& comparison,
 }  // namespace
 
 std::vector<Difference> differences(const Comparison& comparison, double margin) {
-  std::vector<ArmPair> family;
-  for (std::size_t arm = 1; arm < comparison.arms.size(); ++arm) family.push_back({.arm = arm});
-  return compare_families(comparison, family, margin);
+  std::vector<std::vector<ArmPair>> families(2);  // of the first arm's kind, and of the other
+  const bool is_first_tuned = !comparison.arms.front().variant_of.empty();
+  for (std::size_t arm = 0; arm < comparison.arms.size(); ++arm) {
+    const std::optional<std::size_t> baseline = baseline_of(comparison, arm);
+    if (!baseline) continue;
+    const bool is_tuned = !comparison.arms[arm].variant_of.empty();
+    families[is_tuned == is_first_tuned ? 0 : 1].push_back({.baseline = *baseline, .arm = arm});
+  }
+  std::vector<Difference> out = compare_families(comparison, families, margin);
+  for (Difference& one : out) {
+    if (!comparison.tuning || one.split != kChoiceSplit) continue;
+    if (comparison.arms[one.arm].variant_of.empty() || one.verdict == Verdict::kUnknown) continue;
+    one.reasons.emplace_back("values were chosen on this split: the test split counts");
+  }
+  return out;
 }
 
 std::vector<Difference> pair_differences(const Comparison& comparison) {
@@ -386,7 +401,7 @@ std::vector<Difference> pair_differences(const Comparison& comparison) {
     for (std::size_t arm = baseline + 1; arm < comparison.arms.size(); ++arm)
       family.push_back({.baseline = baseline, .arm = arm});
   }
-  return compare_families(comparison, family, /*margin=*/0.0);
+  return compare_families(comparison, {family}, /*margin=*/0.0);
 }
 
 }  // namespace mneme::report

@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "host/base/text.hpp"
@@ -97,9 +98,14 @@ struct Difference {
   [[nodiscard]] std::string reason() const { return join(reasons, "; "); }
 };
 
-// By split, measure and arm. Losses are compared on every split; accuracies where the data are a
-// generated task; scores of answers, by dialogue, where the baseline has generated some. With a
-// `margin` above 0, in nats a target, losses are held against it, too. Deterministic.
+// The split by whose losses values of tuned arms are chosen.
+inline constexpr std::string_view kChoiceSplit = "valid";
+
+// Of every arm against its baseline (baseline_of), by split, measure and arm. Tuned arms are a family
+// of their own, with a Holm's correction of its own, behind the arms as they are. Losses are compared
+// on every split; accuracies where the data are a generated task; scores of answers, by dialogue,
+// where the baseline has generated some. With a `margin` above 0, in nats a target, losses are held
+// against it, too. Deterministic.
 [[nodiscard]] std::vector<Difference> differences(const Comparison& comparison,
                                                   double margin = 0.0);
 // The same of every arm with every arm before it: another family, with a Holm's correction of its

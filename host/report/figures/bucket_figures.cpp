@@ -120,13 +120,16 @@ ShownGroups shown_groups(const Comparison& comparison, const std::string& split,
   return out;
 }
 
-// Points of all arms; with `is_difference` of those behind the first, less the first's.
+// Points of all arms; with `is_difference` of those that have a baseline, less its own.
 Json points_of(const Comparison& comparison, const std::string& split, const Grouping& grouping,
                const ShownGroups& shown, bool is_difference) {
   Json values = Json::array();
-  const Groups first = groups_of(comparison.arms.front(), split, grouping);
-  for (std::size_t arm = is_difference ? 1 : 0; arm < comparison.arms.size(); ++arm) {
-    const Arm* const baseline = is_difference ? &comparison.arms.front() : nullptr;
+  for (std::size_t arm = 0; arm < comparison.arms.size(); ++arm) {
+    const std::optional<std::size_t> of =
+        is_difference ? baseline_of(comparison, arm) : std::nullopt;
+    if (is_difference && !of) continue;
+    const Arm* const baseline = of ? &comparison.arms[*of] : nullptr;
+    const Groups first = of ? groups_of(*baseline, split, grouping) : Groups{};
     for (const auto& [key, group] : groups_of(comparison.arms[arm], split, grouping, baseline)) {
       const auto& [from, name] = key;
       const auto known = shown.targets.find(key);
@@ -203,12 +206,12 @@ void add_grouping(const Comparison& comparison, const std::string& split, const 
                  .spec = spec_of(comparison, std::move(values), grouping, "loss, nats a token")});
   Json differences = points_of(comparison, split, grouping, shown, true);
   if (differences.empty()) return;
-  const std::string& first = comparison.arms.front().name;
   Json spec = spec_of(comparison, std::move(differences), grouping, "difference in loss, nats");
   add_zero(spec);
   out.push_back({.key = str(grouping.key, '-', split, "-difference"),
                  .section = "position",
-                 .title = str("Difference to ", first, " on ", split, ' ', grouping.words),
+                 .title = str("Difference to ", baseline_words(comparison), " on ", split, ' ',
+                              grouping.words),
                  .caption = "Below the dashed line the loss is lower. " + band_words(comparison) +
                             counts + shown.left_out,
                  .spec = std::move(spec)});

@@ -137,7 +137,7 @@ void add_difference_figures(const Comparison& comparison, const std::vector<Diff
       out.push_back(
           {.key = str("difference-", split, '-', name_of(measure)),
            .section = "differences",
-           .title = str("Difference to ", comparison.arms.front().name, " on ", split, ", ",
+           .title = str("Difference to ", baseline_words(comparison), " on ", split, ", ",
                         name_of(measure)),
            .caption = str(is_loss ? "Left of the dashed line is a lower, better loss. "
                                   : "Right of the dashed line is a higher, better accuracy. ",

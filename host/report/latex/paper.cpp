@@ -102,7 +102,7 @@ std::string caption_of(const Comparison& comparison, const std::vector<Differenc
   std::string text = str(comparison.arms.size(), " memories on ", split, ": ", subject.word);
   if (comparison.seeds.size() > 1) text += ", mean +- standard deviation over seeds";
   if (arms > 0) {
-    text += str("; the difference to ", comparison.arms.front().name, " in ",
+    text += str("; the difference to ", baseline_words(comparison), " in ",
                 subject.measure == Measure::kLoss ? "loss, nats a token," : "accuracy",
                 " with its 95 % interval, and p", arms > 1 ? " after Holm's correction" : "");
   }
@@ -164,22 +164,23 @@ LatexTable results_table(const Comparison& comparison, const std::vector<Metric>
                  .is_number = {false, false, true, true}};
   for (const Metric& metric : all) {
     for (std::size_t arm = 0; arm < comparison.arms.size(); ++arm) {
-      std::string against = "";
-      if (arm > 0 && metric.against == Metric::Against::kRatio) {
-        against = "x " + spread_text(against_first(metric, arm), 2);
-      } else if (arm > 0 && metric.against == Metric::Against::kDifference) {
-        against = spread_text(against_first(metric, arm), metric.digits);
+      std::string compared = "";
+      const std::optional<std::size_t> baseline = baseline_of(comparison, arm);
+      if (baseline && metric.against == Metric::Against::kRatio) {
+        compared = "x " + spread_text(against_baseline(metric, arm, *baseline), 2);
+      } else if (baseline && metric.against == Metric::Against::kDifference) {
+        compared = spread_text(against_baseline(metric, arm, *baseline), metric.digits);
       }
-      if (against.ends_with(kNone)) against = kNone;
+      if (compared.ends_with(kNone)) compared = kNone;
       out.rows.push_back({{arm == 0 ? metric.name : ""},
                           {comparison.arms[arm].name},
                           {spread_text(metric.values[arm], metric.digits)},
-                          {against}});
+                          {compared}});
     }
   }
   out.notes.push_back(str(
       comparison.seeds.size() < 2 ? "One seed." : "Mean +- standard deviation over seeds.",
-      " Against ", comparison.arms.front().name, ": differences, and ratios (x), paired by seed."));
+      " Against ", baseline_words(comparison), ": differences, and ratios (x), paired by seed."));
   return out;
 }
 
@@ -337,12 +338,13 @@ std::string appendix_latex(const Comparison& comparison, const std::vector<Diffe
   add(setup_table(comparison));
   add(results_table(comparison, metrics(comparison)));
   add(differences_table(comparison, all, "differences",
-                        "Differences to " + comparison.arms.front().name));
+                        "Differences to " + baseline_words(comparison)));
   add(differences_table(comparison, pairs, "pairs", "Differences of all pairs"));
   if (is_text(comparison)) add(perplexity_table(comparison, all));
   add(settings_table(comparison));
   for (const Sheet& sheet : sheets) {
-    if (sheet.key == "margin" || sheet.key == "plugins") add(latex_table(sheet));
+    if (sheet.key == "margin" || sheet.key == "plugins" || sheet.key == "trials")
+      add(latex_table(sheet));
     // What was left out and why.
     if (sheet.key == "results") {
       std::vector<std::string> notes;

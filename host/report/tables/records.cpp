@@ -49,13 +49,15 @@ Records result_records(const Comparison& comparison, const std::vector<Metric>& 
       const Spread of = spread(metric.values[arm]);
       std::vector<Json> row = {split_of(metric), measure_of(metric),   comparison.arms[arm].name,
                                of.count,         data_number(of.mean), deviation_of(of)};
-      const bool is_compared = arm > 0 && metric.against != Metric::Against::kNothing;
-      const Spread against = is_compared ? spread(against_first(metric, arm)) : Spread{};
-      row.push_back(is_compared ? Json(comparison.arms.front().name) : Json());
+      const std::optional<std::size_t> baseline = baseline_of(comparison, arm);
+      const bool is_compared = baseline && metric.against != Metric::Against::kNothing;
+      const Spread difference =
+          is_compared ? spread(against_baseline(metric, arm, *baseline)) : Spread{};
+      row.push_back(is_compared ? Json(comparison.arms[*baseline].name) : Json());
       for (const auto kind : {Metric::Against::kDifference, Metric::Against::kRatio}) {
         const bool is_this = is_compared && metric.against == kind;
-        row.push_back(is_this ? data_number(against.mean) : Json());
-        row.push_back(is_this ? deviation_of(against) : Json());
+        row.push_back(is_this ? data_number(difference.mean) : Json());
+        row.push_back(is_this ? deviation_of(difference) : Json());
       }
       row.push_back(metric.split.empty() ? Json() : share_read(comparison.arms[arm], metric.split));
       out.rows.push_back(std::move(row));

@@ -11,6 +11,7 @@
 #include "host/report/samples/samples.hpp"
 #include "host/report/setup/shares.hpp"
 #include "host/report/tables/records.hpp"
+#include "host/report/tuning/tuning.hpp"
 
 namespace mneme::report {
 namespace {
@@ -47,12 +48,12 @@ Cell arm_cell(const Arm& arm, const std::vector<double>& values, int digits) {
   return cell;
 }
 
-Cell against_cell(const Metric& metric, std::size_t arm) {
+Cell against_cell(const Metric& metric, std::size_t arm, std::size_t baseline) {
   switch (metric.against) {
     case Metric::Against::kDifference:
-      return spread_cell(against_first(metric, arm), metric.digits, true);
+      return spread_cell(against_baseline(metric, arm, baseline), metric.digits, true);
     case Metric::Against::kRatio: {
-      Cell cell = spread_cell(against_first(metric, arm), 2);
+      Cell cell = spread_cell(against_baseline(metric, arm, baseline), 2);
       if (!cell.value.is_null()) cell.text = "x " + cell.text;
       return cell;
     }
@@ -70,7 +71,7 @@ std::string seeds_note(const Comparison& comparison) {
              "by seed.");
 }
 
-// Some arm read other targets than the first one.
+// Some arm read other targets than its baseline.
 bool has_other_targets(const Metric& metric) {
   return std::ranges::any_of(metric.is_paired, [](const std::vector<bool>& row) {
     return std::ranges::find(row, false) != row.end();
@@ -80,16 +81,20 @@ bool has_other_targets(const Metric& metric) {
 Sheet results_sheet(const Comparison& comparison, const std::vector<Metric>& lines) {
   Sheet out{.key = "results", .title = "Results" + share_suffix(comparison), .headings = {""}};
   for (const Arm& arm : comparison.arms) out.headings.push_back(arm.name);
-  for (std::size_t arm = 1; arm < comparison.arms.size(); ++arm) {
-    out.headings.push_back(str(comparison.arms[arm].name, " against ", comparison.arms[0].name));
+  for (std::size_t arm = 0; arm < comparison.arms.size(); ++arm) {
+    if (const auto baseline = baseline_of(comparison, arm)) {
+      out.headings.push_back(
+          str(comparison.arms[arm].name, " against ", comparison.arms[*baseline].name));
+    }
   }
   for (const Metric& metric : lines) {
     std::vector<Cell> row{Cell(metric.name)};
     for (std::size_t arm = 0; arm < comparison.arms.size(); ++arm) {
       row.push_back(arm_cell(comparison.arms[arm], metric.values[arm], metric.digits));
     }
-    for (std::size_t arm = 1; arm < comparison.arms.size(); ++arm) {
-      row.push_back(against_cell(metric, arm));
+    for (std::size_t arm = 0; arm < comparison.arms.size(); ++arm) {
+      if (const auto baseline = baseline_of(comparison, arm))
+        row.push_back(against_cell(metric, arm, *baseline));
     }
     out.rows.push_back(std::move(row));
   }
@@ -171,7 +176,7 @@ Sheet differences_sheet(const Comparison& comparison, const std::vector<Differen
                         bool are_pairs) {
   Sheet out{.key = are_pairs ? "pairs" : "differences",
             .title = str(are_pairs ? "Differences of all pairs"
-                                   : "Differences to " + comparison.arms.front().name,
+                                   : "Differences to " + baseline_words(comparison),
                          share_suffix(comparison)),
             // The verdict first: a screen may cut a wide table at its right.
             .headings = {"", "verdict", "difference", "95 % from", "to", "p", "p (Holm)",
@@ -357,6 +362,7 @@ std::vector<Sheet> sheets(const Comparison& comparison, const std::vector<Differ
   out.push_back(margin_sheet(comparison, all));
   if (!pairs.empty()) out.push_back(differences_sheet(comparison, pairs, true));
   if (is_text(comparison)) out.push_back(perplexity_sheet(comparison, all));
+  out.push_back(trials_sheet(comparison));
   out.push_back(settings_sheet(comparison));
   out.push_back(plugins_sheet(comparison));
   out.push_back(depths_sheet(comparison));

@@ -9,7 +9,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-
 class TunedRun : public CompareRun {
  protected:
   std::vector<std::string> names(const Json& record) const {
@@ -38,8 +37,7 @@ TEST_F(TunedRun, TakesTheValueOfTheLowestLossAndComparesItOnTest) {
   EXPECT_EQ(trials.at("seeds"), Json::array({1001}));
   EXPECT_EQ(trials.at("splits"), Json::array({"valid"}));
   const Json all = record();
-  EXPECT_EQ(names(all),
-            (std::vector<std::string>{"none", "cache", "none,tuned", "cache,tuned"}));
+  EXPECT_EQ(names(all), (std::vector<std::string>{"none", "cache", "none,tuned", "cache,tuned"}));
   EXPECT_EQ(all.at("splits"), Json::array({"valid", "test"}));
   EXPECT_EQ(all.at("seeds"), Json::array({1}));
   EXPECT_EQ(all.at("tuning").at("keys").at(0).at("key"), "train.lr");
@@ -47,8 +45,7 @@ TEST_F(TunedRun, TakesTheValueOfTheLowestLossAndComparesItOnTest) {
     const bool is_first = loss_of(arm + ",lr=1e-4-seed1001") <= loss_of(arm + ",lr=1e-2-seed1001");
     const Json& tuned = all.at("arms").at(arm == "none" ? 2 : 3);
     EXPECT_EQ(tuned.at("variant_of"), arm);
-    EXPECT_EQ(tuned.at("overrides"),
-              Json::array({is_first ? "train.lr=1e-4" : "train.lr=1e-2"}));
+    EXPECT_EQ(tuned.at("overrides"), Json::array({is_first ? "train.lr=1e-4" : "train.lr=1e-2"}));
     EXPECT_EQ(tuned.at("runs").at(0).at("state"), "done");
     // The arms as they are do not change.
     EXPECT_EQ(all.at("arms").at(arm == "none" ? 0 : 1).at("overrides"), Json::array());
@@ -79,7 +76,8 @@ TEST_F(TunedRun, TellsAnArmOfWhichAllTrialsDiverge) {
 }
 
 TEST_F(TunedRun, MayShareAValue) {
-  expect_done(compare({"--tune-together", "train.lr=log:1e-4:1e-2", "--tune-trials", "2", "--quiet"}));
+  expect_done(
+      compare({"--tune-together", "train.lr=log:1e-4:1e-2", "--tune-trials", "2", "--quiet"}));
   const Json arms = record().at("arms");
   ASSERT_EQ(arms.size(), 4U);
   EXPECT_EQ(arms.at(2).at("overrides"), arms.at(3).at("overrides"));
@@ -88,7 +86,7 @@ TEST_F(TunedRun, MayShareAValue) {
 
 // Killed while it tries and while it compares: the same command ends as if nothing had happened.
 TEST_F(TunedRun, IsContinuedAfterAKill) {
-  const std::vector<std::string> more{"--tune", "train.lr=1e-3,1e-2", "--set", "train.steps=200",
+  const std::vector<std::string> more{"--tune", "train.lr=1e-3,1e-2",  "--set",  "train.steps=200",
                                       "--set",  "train.save_every=20", "--quiet"};
   expect_done(compare(more, "whole"));
   for (const char* const run : {"tuning/cache,lr=1e-3-seed1001", "none,tuned-seed1"}) {
@@ -103,11 +101,11 @@ TEST_F(TunedRun, IsContinuedAfterAKill) {
 }
 
 TEST_F(TunedRun, DryRunListsTrialsAndTheirTime) {
-  const ProgramResult result = compare(
-      {"--tune", "train.lr=1e-3,1e-2", "--dry-run", "--json", file("plan.json")});
+  const ProgramResult result =
+      compare({"--tune", "train.lr=1e-3,1e-2", "--dry-run", "--json", file("plan.json")});
   expect_done(result);
-  for (const char* const text : {"dry run of the trials of ", "cache,lr=1e-3", "cache,tuned",
-                                 "with the trials: "}) {
+  for (const char* const text :
+       {"dry run of the trials of ", "cache,lr=1e-3", "cache,tuned", "with the trials: "}) {
     EXPECT_THAT(result.out, HasSubstr(text));
   }
   EXPECT_FALSE(fs::exists(file("comparison")));

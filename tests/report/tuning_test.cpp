@@ -1,0 +1,262 @@
+// What reports say of tuned arms and of their trials.
+#include "host/report/tuning/tuning.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "host/report/bundle.hpp"
+#include "host/report/setup/baseline.hpp"
+#include "tests/report/report_folders.hpp"
+
+namespace mneme::report {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// Rates that were tried, in the order of FixtureArm::shift of a trial.
+const std::vector<std::string> kRates = {"0.001", "0.003", "0.01"};
+
+// Two arms, each with a tuned form, and three trials of each: none takes the rate in the middle, cache
+// the highest one.
+class TunedReport : public test::ReportFolders {
+ protected:
+  TunedReport() {
+    small_.split = "test";
+    small_.arms = {{.name = "none"},
+                   {.name = "cache", .shift = -0.3, .rows = 16},
+                   {.name = "none,tuned", .shift = -0.3},
+                   {.name = "cache,tuned", .shift = -0.8, .rows = 16}};
+    trials_ = small_;
+    trials_.split = "valid";
+    trials_.seeds = {1001};
+    trials_.arms.clear();
+    add_trials("none", 0, {0.0, -0.3, 0.3});
+    add_trials("cache", 16, {0.3, 0.0, -0.5});
+  }
+  void SetUp() override { write(); }
+
+  void add_trials(const std::string& arm, std::int64_t rows, const std::vector<double>& shifts) {
+    for (std::size_t i = 0; i < kRates.size(); ++i) {
+      trials_.arms.push_back(
+          {.name = str(arm, ",lr=", kRates[i]), .shift = shifts[i], .rows = rows});
+    }
+  }
+  void write() const {
+    fs::remove_all(folder("runs"));
+    test::write_comparison(folder("runs"), small_);
+    test::write_comparison(folder("runs") / "tuning", trials_);
+    edit(folder("runs") / "comparison.json", [](Json& json) {
+      json["tuning"] = {
+          {"folder", "tuning"},
+          {"keys",
+           {{{"key", "train.lr"}, {"values", "0.001,0.003,0.01"}, {"together", false}}}}};
+      for (Json& arm : json["arms"]) {
+        const auto name = arm["name"].get<std::string>();
+        if (!name.ends_with(",tuned")) continue;
+        arm["variant_of"] = name.substr(0, name.find(','));
+        arm["overrides"] = {name.starts_with("none") ? "train.lr=0.003" : "train.lr=0.01"};
+      }
+    });
+    edit(trial_record(), [](Json& json) {
+      for (Json& arm : json["arms"]) {
+        const auto name = arm["name"].get<std::string>();
+        arm["variant_of"] = name.substr(0, name.find(','));
+        arm["overrides"] = {"train." + name.substr(name.find(',') + 1)};
+      }
+    });
+  }
+  [[nodiscard]] fs::path trial_record() const {
+    return folder("runs") / "tuning" / "comparison.json";
+  }
+  // Lets trials fail, by their places.
+  void fail(const std::vector<std::size_t>& places) const {
+    edit(trial_record(), [&](Json& json) {
+      for (const std::size_t place : places) {
+        Json& run = json["arms"][place]["runs"][0];
+        run["folder"] = "";  // as one that could not be made
+        run["state"] = "failed";
+        run["error"] = {{"message", str("refused in /home/someone/", place)}};
+      }
+    });
+  }
+  // Leaves an arm out, as one without a choice.
+  void erase_arm(const std::string& name) const {
+    edit(folder("runs") / "comparison.json", [&](Json& json) {
+      Json kept = Json::array();
+      for (const Json& arm : json["arms"]) {
+        if (arm["name"] != name) kept.push_back(arm);
+      }
+      json["arms"] = kept;
+    });
+  }
+  [[nodiscard]] Report report() const { return make_report(load({folder("runs")})); }
+  [[nodiscard]] static std::string verdict(const Report& report) {
+    return join(sentences_of(report.verdict), "\n");
+  }
+
+  test::Fixture trials_;
+};
+
+TEST_F(TunedReport, ComparesTunedArmsWithTheTunedBaseline) {
+  const Report result = report();
+  ASSERT_EQ(result.differences.size(), 2U);
+  EXPECT_EQ(result.differences[0].arm, 1U);
+  EXPECT_EQ(result.differences[0].baseline, 0U);
+  EXPECT_EQ(result.differences[1].arm, 3U);
+  EXPECT_EQ(result.differences[1].baseline, 2U);
+  EXPECT_NEAR(result.differences[1].mean, -0.5, 0.05);
+  EXPECT_EQ(result.differences[1].family_size, 1U);  // each family has a correction of its own
+  EXPECT_THAT(verdict(result), HasSubstr("On test by loss, of 1 arm against none: 1 better."));
+  EXPECT_THAT(verdict(result), HasSubstr("On test by loss, of 1 arm against none,tuned: 1 better."));
+  EXPECT_THAT(sheet_of(result, "results").headings,
+              ElementsAre("", "none", "cache", "none,tuned", "cache,tuned", "cache against none",
+                          "cache,tuned against none,tuned"));
+  EXPECT_EQ(sheet_of(result, "differences").title,
+            "Differences to none (tuned arms: to none,tuned)");
+  for (const std::vector<Json>& row : sheet_of(result, "results").records.rows) {
+    if (row[1] != "loss") continue;
+    EXPECT_EQ(row[6], row[2] == "cache,tuned" ? Json("none,tuned")
+                      : row[2] == "cache"     ? Json("none")
+                                              : Json());
+  }
+}
+
+TEST_F(TunedReport, ComparesWithAnotherBaselineTunedOrNot) {
+  Comparison comparison = load({folder("runs")});
+  set_baseline(comparison, "cache,tuned");
+  const Report result = make_report(std::move(comparison));
+  ASSERT_EQ(result.differences.size(), 2U);
+  EXPECT_THAT(verdict(result), HasSubstr("of 1 arm against cache,tuned: 1 worse."));
+  EXPECT_THAT(verdict(result), HasSubstr("of 1 arm against cache: 1 worse."));
+  EXPECT_EQ(baseline_words(result.comparison), "cache,tuned (arms as they are: to cache)");
+}
+
+TEST_F(TunedReport, SaysWhatWasChosenAndWhatLiesAtTheBorder) {
+  const std::string text = verdict(report());
+  EXPECT_THAT(text, HasSubstr("Tuned: every arm had 3 trials of train.lr (0.001,0.003,0.01), with "
+                              "seed 1001, and took the values of the lowest loss on valid."));
+  EXPECT_THAT(text, HasSubstr("none took train.lr = 0.003, with a loss of "));
+  EXPECT_THAT(text, HasSubstr("Border: cache took the highest value of train.lr that was tried, "
+                              "0.01. A better one may lie beyond: its tuning is not done until "
+                              "higher values were tried."));
+  EXPECT_THAT(text, Not(HasSubstr("Border: none")));
+  EXPECT_THAT(text, HasSubstr("Values were chosen on valid: between tuned arms the difference on "
+                              "test counts, which no choice has seen."));
+}
+
+TEST_F(TunedReport, ShowsEveryTrial) {
+  const Report result = report();
+  const Sheet& sheet = sheet_of(result, "trials");
+  EXPECT_THAT(sheet.headings, ElementsAre("arm", "train.lr", "valid loss", ""));
+  ASSERT_EQ(sheet.rows.size(), 6U);
+  EXPECT_EQ(sheet.rows[1][1].text, "0.003");
+  EXPECT_EQ(sheet.rows[1][3].text, "taken");
+  EXPECT_EQ(sheet.rows[5][3].text, "taken");
+  EXPECT_EQ(sheet.rows[0][3].text, "");
+  // The loss is that of the stored losses.
+  const Comparison trials = load({folder("runs") / "tuning"});
+  EXPECT_DOUBLE_EQ(sheet.rows[4][2].value.get<double>(),
+                   trials.arms[4].runs[0].find("valid")->loss());
+  EXPECT_THAT(sheet.records.columns,
+              ElementsAre("arm", "trial", "train.lr", "loss", "is_chosen", "error"));
+  EXPECT_EQ(sheet.records.rows[5][4], "yes");
+  EXPECT_THAT(write_sheet(sheet, Format::kCsv), HasSubstr("cache,\"cache,lr=0.01\",0.01,"));
+
+  const Json tuning = result.json().at("tuning");
+  EXPECT_EQ(tuning.at("keys").at(0).at("key"), "train.lr");
+  EXPECT_EQ(tuning.at("seeds"), Json::array({1001}));
+  EXPECT_EQ(tuning.at("arms").at(0).at("chosen"), "none,lr=0.003");
+  EXPECT_EQ(tuning.at("arms").at(1).at("borders").at(0).at("side"), "highest");
+  EXPECT_EQ(tuning.at("arms").at(1).at("trials").size(), 3U);
+  EXPECT_THAT(result.latex(), HasSubstr("tab:mneme-trials"));
+}
+
+TEST_F(TunedReport, NamesTrialsThatFailed) {
+  fail({2});
+  const Report result = report();
+  const Sheet& sheet = sheet_of(result, "trials");
+  EXPECT_EQ(sheet.rows[2][3].text, "failed");
+  EXPECT_EQ(sheet.rows[2][2].text, "-");
+  EXPECT_THAT(sheet.notes, Contains("none,lr=0.01: refused in 2"));  // no folder of a machine
+  EXPECT_THAT(verdict(result), HasSubstr("on valid; 1 of its 3 trials failed."));
+  EXPECT_TRUE(result.json().at("tuning").at("arms").at(0).at("trials").at(2).at("loss").is_null());
+}
+
+TEST_F(TunedReport, NamesAnArmOfWhichAllTrialsFailed) {
+  fail({3, 4, 5});
+  erase_arm("cache,tuned");
+  const std::string text = verdict(report());
+  EXPECT_THAT(text,
+              HasSubstr("cache is not tuned: all 3 trials failed. The first: refused in 3."));
+  EXPECT_THAT(text, HasSubstr("of 1 arm against none: 1 better."));
+}
+
+TEST_F(TunedReport, DoesNotCompareATunedArmWithoutATunedBaseline) {
+  fail({0, 1, 2});
+  erase_arm("none,tuned");
+  const Report result = report();
+  EXPECT_EQ(result.differences.size(), 1U);
+  EXPECT_THAT(verdict(result),
+              HasSubstr("cache,tuned is not compared: the baseline none has no tuned form."));
+}
+
+TEST_F(TunedReport, FindsValuesThatTheTrialsDoNotChoose) {
+  edit(folder("runs") / "comparison.json",
+       [](Json& json) { json["arms"][3]["overrides"] = {"train.lr=0.001"}; });
+  EXPECT_THAT(report().comparison.notes,
+              Contains("cache,tuned has other values than cache,lr=0.01, which the trials choose"));
+  fail({0, 1, 2});
+  EXPECT_THAT(report().comparison.notes,
+              Contains("none,tuned has values, though no trial of none can be taken"));
+  write();
+  erase_arm("cache,tuned");
+  EXPECT_THAT(report().comparison.notes,
+              Contains("cache has no tuned form, though its trials choose one"));
+}
+
+TEST_F(TunedReport, SaysWhereTrialsCannotBeRead) {
+  fs::remove_all(folder("runs") / "tuning");
+  const Comparison comparison = load({folder("runs")});
+  EXPECT_FALSE(comparison.tuning.has_value());
+  EXPECT_THAT(comparison.notes, Contains(HasSubstr("the trials of tuned arms were left out: ")));
+  edit(folder("runs") / "comparison.json", [](Json& json) { json["tuning"] = {{"keys", 3}}; });
+  EXPECT_THAT(refusal({folder("runs")}, ErrorKind::kRun), HasSubstr("is damaged"));
+}
+
+// The units of valid are those of the choice.
+TEST_F(TunedReport, SaysThatDifferencesOnTheSplitOfTheChoiceDoNotCount) {
+  const std::string reason = "values were chosen on this split: the test split counts";
+  EXPECT_THAT(report().differences[1].reasons, Not(Contains(reason)));
+  small_.split = "valid";
+  write();
+  const Report result = report();
+  EXPECT_THAT(result.differences[1].reasons, Contains(reason));
+  EXPECT_THAT(result.differences[0].reasons, Not(Contains(reason)));
+}
+
+TEST_F(TunedReport, IsVerifiedWithItsTrials) {
+  fail({2});
+  const fs::path file = folder("a.tar");
+  write_bundle(file, {folder("runs")}, {});
+  const Verification result = verify_bundle(file);
+  EXPECT_EQ(join(result.findings, "\n"), "");
+  EXPECT_EQ(result.runs, 8U + 5U);
+
+  // Trials are held against their record like other runs.
+  edit(trial_record(), [](Json& json) { json["arms"][5]["runs"][0]["seed"] = 1002; });
+  write_bundle(file, {folder("runs")}, {});
+  EXPECT_THAT(join(verify_bundle(file).findings, "\n"),
+              HasSubstr("runs/tuning/cache,lr=0.01-seed1001: has another train.seed than the arm "
+                        "cache,lr=0.01 of comparison.json"));
+}
+
+}  // namespace
+}  // namespace mneme::report
