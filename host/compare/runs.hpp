@@ -6,7 +6,7 @@
 //   DIR/experiments/<run>.toml   the experiment of a run
 //   DIR/<arm>-seed<N>/           run folders (docs/runs.md), with their stored evaluations
 //   DIR/lock                     see run::RunLock
-//   DIR/tuning/                  the trials of tuned arms, a comparison of their own: tuning.hpp
+//   DIR/tuning/                  the trials of tuned arms, a comparison of their own: tuning/trials.hpp
 #pragma once
 
 #include <c10/core/Device.h>

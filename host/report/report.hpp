@@ -12,8 +12,8 @@
 #include "host/figure/pictures.hpp"
 #include "host/report/comparison/comparison.hpp"
 #include "host/report/differences/differences.hpp"
+#include "host/report/differences/statement.hpp"
 #include "host/report/figures/figure.hpp"
-#include "host/report/statement.hpp"
 #include "host/report/tables/tables.hpp"
 
 namespace mneme::report {

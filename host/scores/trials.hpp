@@ -13,6 +13,8 @@ namespace mneme::scores {
 
 // The folder of the trials in that of their comparison.
 inline constexpr const char* kTuningFolder = "tuning";
+// The split by whose losses values are chosen.
+inline constexpr const char* kChoiceSplit = "valid";
 
 // A key that values are tried of.
 struct TunedKey {

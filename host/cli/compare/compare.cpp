@@ -128,7 +128,7 @@ fs::path begun_folder(const CompareArguments& arguments) {
   const fs::path folder = folder_of(arguments);
   std::error_code ignored;
   if (!is_tuned(arguments) || fs::exists(folder / "comparison.json", ignored)) return folder;
-  return folder / compare::kTuningFolder;
+  return folder / scores::kTuningFolder;
 }
 
 void check_baseline_named(const CompareArguments& arguments,
@@ -170,8 +170,8 @@ PreparedArms prepare_arms(const CompareArguments& arguments, const compare::Opti
   return out;
 }
 
-void show_plans(const PreparedArms& prepared, const compare::Options& options,
-                const CompareArguments& arguments, const RankSession& session) {
+void show_plan_of(const PreparedArms& prepared, const compare::Options& options,
+                  const CompareArguments& arguments, const RankSession& session) {
   const std::string name = arguments.paths.front().string();
   arguments.json.write(
       prepared.tuning
@@ -189,7 +189,7 @@ int compare_arms(const CompareArguments& arguments, const RankSession& session) 
   if (is_tuned(arguments)) options.purpose = compare::Purpose::kTuned;
   PreparedArms prepared = prepare_arms(arguments, options, streams);
   if (arguments.is_dry_run) {
-    if (session.is_first()) show_plans(prepared, options, arguments, session);
+    if (session.is_first()) show_plan_of(prepared, options, arguments, session);
     return 0;
   }
   std::int64_t bytes = compare::disk_left(prepared.record, options.folder);

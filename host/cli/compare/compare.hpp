@@ -13,7 +13,7 @@
 #include "host/cli/streams.hpp"
 #include "host/compare/arms.hpp"
 #include "host/compare/runs.hpp"
-#include "host/compare/tuning.hpp"
+#include "host/compare/tuning/trials.hpp"
 
 namespace mneme::cli {
 

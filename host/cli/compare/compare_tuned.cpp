@@ -63,7 +63,7 @@ Tuning read_tuning(const CompareArguments& arguments, const std::vector<compare:
 
 void prepare_trials(Tuning& tuning, const compare::Options& options, plugin::PluginLoader& loader) {
   tuning.options = options;
-  tuning.options.folder = options.folder / compare::kTuningFolder;
+  tuning.options.folder = options.folder / scores::kTuningFolder;
   tuning.options.purpose = compare::Purpose::kTrials;
   tuning.options.seeds = 1;
   tuning.options.samples = 0;

@@ -7,7 +7,6 @@
 
 #include "host/report/comparison/hide_folders.hpp"
 #include "host/report/comparison/load.hpp"
-#include "host/report/differences/differences.hpp"
 
 namespace mneme::report {
 namespace {
@@ -19,13 +18,13 @@ scores::Trial trial_of(const Arm& arm) {
   scores::Trial out{.name = arm.name, .settings = arm.overrides};
   double sum = 0.0;
   for (const Run& run : arm.runs) {
-    const EvaluationSummary* const found = run.find(std::string(kChoiceSplit));
+    const EvaluationSummary* const found = run.find(scores::kChoiceSplit);
     const bool has_loss = run.is_done && !run.error && found != nullptr;
     sum += has_loss ? found->loss() : scores::Trial::kFailed;
     if (has_loss || !out.error.empty()) continue;
     out.error = run.error      ? without_folders(*run.error)
                 : !run.is_done ? "it is not trained to the end"
-                               : str("it has no stored losses on ", kChoiceSplit);
+                               : str("it has no stored losses on ", scores::kChoiceSplit);
   }
   out.loss = arm.runs.empty() ? scores::Trial::kFailed : sum / static_cast<double>(arm.runs.size());
   return out;
@@ -42,7 +41,8 @@ std::string why_not_chosen(const scores::TriedArm& tried, std::optional<std::siz
   if (tuned == nullptr) {
     return chosen ? str(tried.arm, " has no tuned form, though its trials choose one") : "";
   }
-  if (!chosen) return str(tuned->name, " has values, though no trial of ", tried.arm, " can be taken");
+  if (!chosen)
+    return str(tuned->name, " has values, though no trial of ", tried.arm, " can be taken");
   const scores::Trial& trial = tried.trials[*chosen];
   return trial.settings == tuned->overrides
              ? ""
@@ -63,8 +63,8 @@ void read_tuning(const fs::path& folder, const Json& json, Comparison& compariso
   try {
     trials = load({folder / scores::kTuningFolder});
   } catch (const std::exception& error) {
-    comparison.notes.push_back(
-        str("the trials of tuned arms were left out: ", without_folders(std::string(error.what()))));
+    comparison.notes.push_back(str("the trials of tuned arms were left out: ",
+                                   without_folders(std::string(error.what()))));
     return;
   }
   tuning.seeds = trials.seeds;
@@ -78,7 +78,8 @@ void read_tuning(const fs::path& folder, const Json& json, Comparison& compariso
   tuning.chosen = scores::choose_trials(tuning.arms, tuning.keys);
   for (std::size_t i = 0; i < tuning.arms.size(); ++i) {
     const std::string& name = tuning.arms[i].arm;
-    std::string note = why_not_chosen(tuning.arms[i], tuning.chosen[i], tuned_form(comparison, name));
+    std::string note =
+        why_not_chosen(tuning.arms[i], tuning.chosen[i], tuned_form(comparison, name));
     if (!note.empty()) comparison.notes.push_back(std::move(note));
   }
   comparison.tuning = std::move(tuning);

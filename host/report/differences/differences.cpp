@@ -388,7 +388,7 @@ std::vector<Difference> differences(const Comparison& comparison, double margin)
   }
   std::vector<Difference> out = compare_families(comparison, families, margin);
   for (Difference& one : out) {
-    if (!comparison.tuning || one.split != kChoiceSplit) continue;
+    if (!comparison.tuning || one.split != scores::kChoiceSplit) continue;
     if (comparison.arms[one.arm].variant_of.empty() || one.verdict == Verdict::kUnknown) continue;
     one.reasons.emplace_back("values were chosen on this split: the test split counts");
   }

@@ -6,7 +6,6 @@
 #include <limits>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "host/base/text.hpp"
@@ -97,9 +96,6 @@ struct Difference {
   // The reasons as one text; "" = there are none.
   [[nodiscard]] std::string reason() const { return join(reasons, "; "); }
 };
-
-// The split by whose losses values of tuned arms are chosen.
-inline constexpr std::string_view kChoiceSplit = "valid";
 
 // Of every arm against its baseline (baseline_of), by split, measure and arm. Tuned arms are a family
 // of their own, with a Holm's correction of its own, behind the arms as they are. Losses are compared

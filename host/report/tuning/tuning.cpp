@@ -4,10 +4,10 @@
 #include <string>
 #include <utility>
 
-#include "host/report/differences/differences.hpp"
-
 namespace mneme::report {
 namespace {
+
+using scores::kChoiceSplit;
 
 std::vector<std::string> numbers_text(const std::vector<std::uint64_t>& numbers) {
   std::vector<std::string> out;
@@ -37,10 +37,10 @@ std::string choice_sentence(const scores::TriedArm& arm, std::size_t chosen,
                             const std::vector<scores::TunedKey>& keys) {
   const scores::Trial& trial = arm.trials[chosen];
   const std::size_t failed = failed_trials(arm);
-  return str(arm.arm, " took ", values_text(trial, keys), ", with a loss of ",
-             format_number(trial.loss, 4), " on ", kChoiceSplit,
-             failed == 0 ? "."
-                         : str("; ", failed, " of its ", arm.trials.size(), " trials failed."));
+  return str(
+      arm.arm, " took ", values_text(trial, keys), ", with a loss of ",
+      format_number(trial.loss, 4), " on ", kChoiceSplit,
+      failed == 0 ? "." : str("; ", failed, " of its ", arm.trials.size(), " trials failed."));
 }
 
 std::string border_sentence(const scores::TriedArm& arm, const scores::Border& border) {
@@ -59,8 +59,8 @@ std::string missing_sentence(const scores::TriedArm& arm) {
                "well.");
   }
   const std::string& error = arm.trials.front().error;
-  return str(arm.arm, " is not tuned: all ", arm.trials.size(), " trials failed. The first: ",
-             error.empty() ? "no reason is known" : error, '.');
+  return str(arm.arm, " is not tuned: all ", arm.trials.size(),
+             " trials failed. The first: ", error.empty() ? "no reason is known" : error, '.');
 }
 
 }  // namespace
@@ -73,10 +73,10 @@ std::vector<Statement> tuning_statements(const Comparison& comparison) {
   for (const scores::TriedArm& arm : tuning.arms) trials = std::max(trials, arm.trials.size());
   for (const scores::TunedKey& key : tuning.keys) keys.push_back(key_text(key));
   std::vector<Statement> out;
-  Statement choices{.summary = str("Tuned: every arm had ", trials, " trials of ", join(keys, ", "),
-                                   ", with seed ", join(numbers_text(tuning.seeds), ", "),
-                                   ", and took the values of the lowest loss on ", kChoiceSplit,
-                                   '.')};
+  Statement choices{.summary =
+                        str("Tuned: every arm had ", trials, " trials of ", join(keys, ", "),
+                            ", with seed ", join(numbers_text(tuning.seeds), ", "),
+                            ", and took the values of the lowest loss on ", kChoiceSplit, '.')};
   bool is_chosen = false;
   for (std::size_t i = 0; i < tuning.arms.size(); ++i) {
     const scores::TriedArm& arm = tuning.arms[i];

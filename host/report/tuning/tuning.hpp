@@ -6,8 +6,8 @@
 
 #include "host/base/text.hpp"
 #include "host/report/comparison/comparison.hpp"
+#include "host/report/differences/statement.hpp"
 #include "host/report/sheet/sheet.hpp"
-#include "host/report/statement.hpp"
 
 namespace mneme::report {
 

@@ -1,4 +1,4 @@
-// Tuned arms: which values of which keys every arm tries, and what becomes of the trials.
+// The trials of tuned arms, and what becomes of them.
 //
 //   DIR/tuning/   a comparison of its own: every arm with every combination of values, from seeds
 //                 that the comparison does not use, evaluated on the valid split alone
@@ -9,46 +9,18 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "host/compare/arms.hpp"
 #include "host/compare/runs.hpp"
+#include "host/compare/tuning/tunes.hpp"
 #include "host/scores/trials.hpp"
 
 namespace mneme::compare {
 
-using scores::kTuningFolder;
 // Trials are trained from train.seed + this: no comparison has so many seeds.
 inline constexpr std::uint64_t kTuningSeedOffset = 1000;
-
-// The numbers from which values are drawn. Bounds that are written as integers give integers.
-struct TuneRange {
-  bool is_log = false;
-  bool is_integer = false;
-  double low = 0.0, high = 0.0;
-};
-
-// A key of [memory], [model] or [train] and the values that are tried of it.
-struct Tune {
-  scores::TunedKey key;
-  std::vector<std::string> values = {};  // TOML; empty: they are drawn from the range
-  TuneRange range = {};
-};
-// "KEY=VALUE,VALUE,...", "KEY=log:LOW:HIGH" or "KEY=linear:LOW:HIGH"; keys as parse_sweep takes
-// them. Error (kUsage) for other words, for fewer than two values, for a range that is none, and
-// for keys of which trials cannot be compared.
-[[nodiscard]] Tune parse_tune(std::string_view word, bool is_together);
-
-// Combinations of values, one value a key. Without `trials` all of them; else so many that differ,
-// drawn by `seed`: a key's draws do not depend on the other keys. Error (kUsage) where a key
-// has a range and `trials` is missing, where a key is given twice, and where there are fewer
-// combinations than trials.
-[[nodiscard]] std::vector<std::vector<std::string>> combinations(const std::vector<Tune>& tunes,
-                                                                 std::optional<std::int64_t> trials,
-                                                                 std::uint64_t seed);
 
 // What reads an arm: as read_arms.
 struct ArmSource {
@@ -80,8 +52,5 @@ void check_not_all_refused(const Record& trials);
                                  const ArmSource& source);
 // Names of arms that are equal get "#2" and so on.
 void tell_names_apart(std::vector<ArmSetup>& arms);
-
-// What comparison.json has of it: the folder of the trials and the keys.
-[[nodiscard]] Json tuning_json(const std::vector<Tune>& tunes);
 
 }  // namespace mneme::compare

@@ -56,8 +56,7 @@ class TunedReport : public test::ReportFolders {
     edit(folder("runs") / "comparison.json", [](Json& json) {
       json["tuning"] = {
           {"folder", "tuning"},
-          {"keys",
-           {{{"key", "train.lr"}, {"values", "0.001,0.003,0.01"}, {"together", false}}}}};
+          {"keys", {{{"key", "train.lr"}, {"values", "0.001,0.003,0.01"}, {"together", false}}}}};
       for (Json& arm : json["arms"]) {
         const auto name = arm["name"].get<std::string>();
         if (!name.ends_with(",tuned")) continue;
@@ -115,7 +114,8 @@ TEST_F(TunedReport, ComparesTunedArmsWithTheTunedBaseline) {
   EXPECT_NEAR(result.differences[1].mean, -0.5, 0.05);
   EXPECT_EQ(result.differences[1].family_size, 1U);  // each family has a correction of its own
   EXPECT_THAT(verdict(result), HasSubstr("On test by loss, of 1 arm against none: 1 better."));
-  EXPECT_THAT(verdict(result), HasSubstr("On test by loss, of 1 arm against none,tuned: 1 better."));
+  EXPECT_THAT(verdict(result),
+              HasSubstr("On test by loss, of 1 arm against none,tuned: 1 better."));
   EXPECT_THAT(sheet_of(result, "results").headings,
               ElementsAre("", "none", "cache", "none,tuned", "cache,tuned", "cache against none",
                           "cache,tuned against none,tuned"));
@@ -194,8 +194,7 @@ TEST_F(TunedReport, NamesAnArmOfWhichAllTrialsFailed) {
   fail({3, 4, 5});
   erase_arm("cache,tuned");
   const std::string text = verdict(report());
-  EXPECT_THAT(text,
-              HasSubstr("cache is not tuned: all 3 trials failed. The first: refused in 3."));
+  EXPECT_THAT(text, HasSubstr("cache is not tuned: all 3 trials failed. The first: refused in 3."));
   EXPECT_THAT(text, HasSubstr("of 1 arm against none: 1 better."));
 }
 

@@ -1,5 +1,3 @@
-#include "host/compare/tuning.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "host/compare/tuning/trials.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/base/tiny_motif.hpp"
