@@ -114,8 +114,13 @@ std::string record_html(const Report& report) {
       facts.emplace_back(name + key, plain_text(value));
     }
   }
-  std::string out =
-      element("h2", "How it was made") + facts_html(facts) + tables_html(report, {"plugins"});
+  std::string out = element("h2", "How it was made") + facts_html(facts) +
+                    element("p",
+                            "Of absolute paths only the last name is here, FILE of "
+                            "FILE,KEY=VALUE too; comparison.json and the run folders have them "
+                            "whole.",
+                            " class=\"faint\"") +
+                    tables_html(report, {"plugins"});
   for (const Arm& arm : comparison.arms) {
     std::string text = arm.file.empty() ? "" : "# " + arm.file + '\n';
     for (const std::string& one : arm.overrides) text += "# " + one + '\n';

@@ -26,8 +26,11 @@ constexpr const char* kLatexHead =
     "% Needs \\usepackage{booktabs}. Lines are at most 345 points wide, as those of the class "
     "article.\n\n";
 
-// "On valid by loss, of 3 arms against none: 2 better, 1 without a shown difference."
-std::string summary(const Comparison& comparison, const std::vector<const Difference*>& all) {
+using Differences = std::vector<const Difference*>;
+
+// "On valid by loss, of 3 arms against none: 2 better, 1 without a shown difference."; of pairs
+// without the first arm "of 3 pairs of other arms".
+std::string summary(const Comparison& comparison, const Differences& all, bool are_pairs) {
   std::vector<std::string> parts;
   for (const auto& [verdict, words] :
        {std::pair(Verdict::kBetter, "better"), std::pair(Verdict::kWorse, "worse"),
@@ -39,14 +42,40 @@ std::string summary(const Comparison& comparison, const std::vector<const Differ
   }
   const std::string& split = all.front()->split;
   const std::string share = share_words(comparison, split);
+  const std::string what = are_pairs ? str(all.size() == 1 ? " pair" : " pairs", " of other arms")
+                                     : str(all.size() == 1 ? " arm" : " arms", " against ",
+                                           comparison.arms[all.front()->baseline].name);
   return str("On ", split, share.empty() ? "" : " (" + share + ")", " by ",
-             name_of(all.front()->measure), ", of ", all.size(), all.size() == 1 ? " arm" : " arms",
-             " against ", comparison.arms[all.front()->baseline].name, ": ", join(parts, ", "),
+             name_of(all.front()->measure), ", of ", all.size(), what, ": ", join(parts, ", "),
              '.');
 }
 
+// A statement for each split and measure.
+void add_differences(const Comparison& comparison, const Differences& all, bool are_pairs,
+                     bool says_seed, std::vector<Statement>& out) {
+  for (std::size_t begin = 0; begin < all.size();) {
+    Differences group;
+    std::size_t end = begin;
+    for (; end < all.size() && all[end]->split == all[begin]->split &&
+           all[end]->measure == all[begin]->measure &&
+           (are_pairs || all[end]->baseline == all[begin]->baseline);
+         ++end) {
+      group.push_back(all[end]);
+    }
+    Statement& statement = out.emplace_back(Statement{summary(comparison, group, are_pairs)});
+    // Six scores of answers would be too many sentences; the table has them.
+    for (const Difference* const one : group) {
+      if (is_answer_score(one->measure)) break;
+      statement.sentences.push_back(sentence(comparison, *one, says_seed));
+    }
+    begin = end;
+  }
+}
+
+// `pairs`: of all arms, or none. Those of `differences` are said already.
 std::vector<Statement> verdict_of(const Comparison& comparison,
-                                  const std::vector<Difference>& differences) {
+                                  const std::vector<Difference>& differences,
+                                  const std::vector<Difference>& pairs) {
   std::vector<Statement> out;
   const auto add_checks = [&] {
     for (std::string& line : check_sentences(comparison)) out.push_back({std::move(line)});
@@ -60,23 +89,24 @@ std::vector<Statement> verdict_of(const Comparison& comparison,
     if (!are_faulty) add_checks();
     return out;
   }
-  for (std::size_t begin = 0; begin < differences.size();) {
-    std::vector<const Difference*> group;
-    std::size_t end = begin;
-    for (; end < differences.size() && differences[end].split == differences[begin].split &&
-           differences[end].measure == differences[begin].measure &&
-           differences[end].baseline == differences[begin].baseline;
-         ++end) {
-      group.push_back(&differences[end]);
-    }
-    Statement& statement = out.emplace_back(Statement{summary(comparison, group)});
-    // Six scores of answers would be too many sentences; the table has them.
-    for (const Difference* const one : group) {
-      if (is_answer_score(one->measure)) break;
-      statement.sentences.push_back(sentence(comparison, *one));
-    }
-    begin = end;
+  Differences against_baseline, others;
+  for (const Difference& one : differences) against_baseline.push_back(&one);
+  for (const Difference& one : pairs) {
+    const bool is_said = std::ranges::any_of(differences, [&](const Difference& said) {
+      return said.baseline == one.baseline && said.arm == one.arm;
+    });
+    if (!is_said) others.push_back(&one);
   }
+  const auto is_known = [](const Difference* one) { return one->verdict != Verdict::kUnknown; };
+  const auto has_one_seed = [&](const Difference* one) {
+    return !is_known(one) || one->seeds.size() == 1;
+  };
+  // Of several sentences it is said once, behind them.
+  const bool says_seed = std::ranges::count_if(against_baseline, is_known) < 2 ||
+                         !std::ranges::all_of(against_baseline, has_one_seed);
+  add_differences(comparison, against_baseline, /*are_pairs=*/false, says_seed, out);
+  add_differences(comparison, others, /*are_pairs=*/true, says_seed, out);
+  if (!says_seed) out.push_back({"One seed: all of this holds for these trained models only."});
   if (differences.empty()) out.push_back({"No losses are stored that could be compared."});
   for (const std::string& split : comparison.splits) {
     if (std::string partial = share_sentence(comparison, split); !partial.empty())
@@ -235,7 +265,7 @@ Report make_report(Comparison comparison, bool has_pairs, double margin) {
   Report out{.comparison = std::move(comparison), .margin = margin};
   out.differences = differences(out.comparison, margin);
   if (has_pairs) out.pairs = pair_differences(out.comparison);
-  out.verdict = verdict_of(out.comparison, out.differences);
+  out.verdict = verdict_of(out.comparison, out.differences, out.pairs);
   out.sheets = sheets(out.comparison, out.differences, out.pairs);
   out.figures = figures(out.comparison, out.differences);
   return out;

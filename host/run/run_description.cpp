@@ -76,6 +76,7 @@ Json to_json(const std::vector<memory::TierIdentity>& plugins) {
                     {"commit", one.commit},
                     {"dirty", one.is_dirty}});
     if (!one.python.empty()) list.back()["python"] = one.python;
+    if (!one.defaults.empty()) list.back()["defaults"] = one.defaults;
   }
   return list;
 }
@@ -92,6 +93,7 @@ std::vector<memory::TierIdentity> read_identities(const Json& list) {
     one.commit = json.at("commit");
     one.is_dirty = json.at("dirty");
     one.python = json.value("python", plugin::PythonVersions());
+    one.defaults = json.value("defaults", std::map<std::string, std::string>());
   }
   return plugins;
 }

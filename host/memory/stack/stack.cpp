@@ -54,13 +54,26 @@ Stack::Stack(const config::MemoryConfig& memory, const BackboneInfo& backbone,
 
 Stack::~Stack() = default;
 
+namespace {
+
+std::map<std::string, std::string> defaults_of(const Tier& tier) {
+  std::map<std::string, std::string> out;
+  for (const config::OptionSpec& spec : tier.option_specs()) {
+    const bool is_given = tier.config().options.find(spec.key) != nullptr;
+    if (!is_given && spec.default_value) out[spec.key] = config::option_text(*spec.default_value);
+  }
+  return out;
+}
+
+}  // namespace
+
 std::vector<TierIdentity> Stack::identities() const {
   std::vector<TierIdentity> out;
   for (const auto& tier : tiers_) {
     const plugin::LoadedPlugin& plugin = tier->instance(Phase::kTraining).plugin();
     out.push_back({plugin.note.id, plugin.note.version, plugin.path, plugin.sha256,
                    plugin.note.compiler, plugin.note.commit,
-                   (plugin.note.flags & MNEME_NOTE_DIRTY) != 0, plugin.python});
+                   (plugin.note.flags & MNEME_NOTE_DIRTY) != 0, plugin.python, defaults_of(*tier)});
   }
   return out;
 }

@@ -36,6 +36,8 @@ struct TierIdentity {
   std::string id, version, path, sha256, compiler, commit;
   bool is_dirty = false;
   plugin::PythonVersions python = {};  // of a memory in Python
+  // Options that the tier leaves at their defaults, with these as TOML writes them.
+  std::map<std::string, std::string> defaults = {};
 };
 
 class Stack {

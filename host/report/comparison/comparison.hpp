@@ -278,6 +278,13 @@ struct Spread {
 struct Setting {
   std::string key = {};                  // "memory.tier.0.rows"
   std::vector<std::string> values = {};  // [arm] as TOML; "" = the arm has no such key
+  // [arm] the value is the plugin's default, which the arm does not name.
+  std::vector<bool> is_default = {};
+
+  // "0.5", "0.5 (default)", "".
+  [[nodiscard]] std::string text(std::size_t arm) const {
+    return values[arm] + (is_default[arm] ? " (default)" : "");
+  }
 };
 
 // The keys that differ, in the order of the experiment; train.seed is no setting.

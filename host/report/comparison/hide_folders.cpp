@@ -9,6 +9,8 @@ namespace {
 
 constexpr std::string_view kBefore = " \t\n\"'`=(,:[<";
 constexpr std::string_view kBehind = " \t\n\"'`,;:)]>";
+constexpr std::string_view kKey =
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.";
 
 bool begins_path(const std::string& text, std::size_t i) {
   if (text[i] != '/' || i + 1 == text.size()) return false;
@@ -16,11 +18,21 @@ bool begins_path(const std::string& text, std::size_t i) {
   return text[i + 1] != '/' && kBehind.find(text[i + 1]) == kBehind.npos;
 }
 
+// Whether FILE,KEY=VALUE goes on with its key behind a comma at `i`.
+bool begins_setting(const std::string& text, std::size_t i) {
+  const std::size_t end = text.find_first_not_of(kKey, i + 1);
+  return end != text.npos && end > i + 1 && text[end] == '=';
+}
+
 std::size_t end_of_path(const std::string& text, std::size_t begin) {
   const char before = begin > 0 ? text[begin - 1] : ' ';
   const bool is_quoted = before == '"' || before == '\'' || before == '`';
   const std::string_view ends = is_quoted ? std::string_view(&before, 1) : kBehind;
-  return std::min(text.find_first_of(ends, begin), text.size());
+  const std::size_t end = std::min(text.find_first_of(ends, begin), text.size());
+  for (std::size_t i = text.find(',', begin); i < end; i = text.find(',', i + 1)) {
+    if (begins_setting(text, i)) return i;
+  }
+  return end;
 }
 
 }  // namespace

@@ -8,8 +8,9 @@
 namespace mneme::report {
 
 // The text with the last name of each absolute path in the path's place: "x.txt" for
-// "/home/jane/texts/x.txt". A path in quotes ends at the closing one, others at a blank, a quote, a
-// bracket or one of ",;:". Relative paths and URLs stay.
+// "/home/jane/texts/x.txt". A path in quotes ends at the closing one, or before the first setting of
+// FILE,KEY=VALUE; others end at a blank, a quote, a bracket or one of ",;:". Relative paths and URLs
+// stay.
 [[nodiscard]] std::string without_folders(const std::string& text);
 // The same of all strings below a value.
 [[nodiscard]] Json without_folders(const Json& value);

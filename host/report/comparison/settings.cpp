@@ -54,6 +54,19 @@ bool are_equal(const config::Value* a, const config::Value* b) {
   return a == nullptr || b == nullptr ? a == b : *a == *b;
 }
 
+// The default of an option that the arm leaves to its plugin, as TOML; "" = it has none, or the run
+// is of a version that did not write it down. `key`: "memory.tier.0.rows".
+std::string default_of(const Arm& arm, const std::string& key) {
+  for (std::size_t tier = 0; tier < arm.plugins.size(); ++tier) {
+    const std::string table = str("memory.tier.", tier, '.');
+    if (!key.starts_with(table) || !arm.plugins[tier].is_object()) continue;
+    const auto defaults = arm.plugins[tier].find("defaults");
+    if (defaults == arm.plugins[tier].end() || !defaults->is_object()) continue;
+    return word_at(*defaults, key.substr(table.size()).c_str());
+  }
+  return "";
+}
+
 // Where a key of an arm belongs among those of the arms before: behind its predecessor.
 void insert_keys(std::vector<std::string>& names, const std::vector<FlatKey>& keys) {
   auto place = names.begin();
@@ -76,10 +89,14 @@ std::vector<Setting> differing_settings(const Comparison& comparison) {
   for (const std::string& key : names) {
     Setting setting{.key = key};
     bool is_equal = true;
-    for (const auto& keys : arms) {
-      const config::Value* const value = find(keys, key);
-      is_equal = is_equal && are_equal(value, find(arms.front(), key));
-      setting.values.push_back(value == nullptr ? "" : value->toml());
+    for (std::size_t arm = 0; arm < arms.size(); ++arm) {
+      const config::Value* const value = find(arms[arm], key);
+      const std::string text =
+          value == nullptr ? default_of(comparison.arms[arm], key) : value->toml();
+      setting.values.push_back(text);
+      setting.is_default.push_back(value == nullptr && !text.empty());
+      is_equal =
+          is_equal && (are_equal(value, find(arms.front(), key)) || text == setting.values.front());
     }
     if (!is_equal) out.push_back(std::move(setting));
   }

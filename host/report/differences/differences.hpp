@@ -150,7 +150,9 @@ inline constexpr const char* kPerplexityNote =
 
 // What the difference says, in a few sentences: "cache has a lower loss than none on valid: ...".
 // Also what it does not say: how large a difference could have been found where none is shown, that
-// one seed tells nothing of other seeds, and that correlated blocks make an interval too narrow.
-[[nodiscard]] std::string sentence(const Comparison& comparison, const Difference& difference);
+// one seed tells nothing of other seeds (with `says_seed`), and that correlated blocks make an
+// interval too narrow.
+[[nodiscard]] std::string sentence(const Comparison& comparison, const Difference& difference,
+                                   bool says_seed = true);
 
 }  // namespace mneme::report

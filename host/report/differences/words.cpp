@@ -149,9 +149,11 @@ std::string p_words(double p) {
   return text.starts_with('<') ? "p < " + text.substr(1) : "p = " + text;
 }
 
-// "after Holm's correction over 3 arms"; "" of one arm.
+// "after Holm's correction over 3 arms"; "" of one arm. Between other arms than the first it is one
+// over pairs.
 std::string correction_words(const Difference& one) {
-  return one.family_size > 1 ? str(" after Holm's correction over ", one.family_size, " arms")
+  return one.family_size > 1 ? str(" after Holm's correction over ", one.family_size,
+                                   one.baseline == 0 ? " arms" : " pairs")
                              : std::string();
 }
 
@@ -250,7 +252,7 @@ std::string shown_difference(const Comparison& comparison, const Difference& one
 
 }  // namespace
 
-std::string sentence(const Comparison& comparison, const Difference& one) {
+std::string sentence(const Comparison& comparison, const Difference& one, bool says_seed) {
   if (one.verdict == Verdict::kUnknown) {
     return str(comparison.arms[one.arm].name, " is not compared with ",
                comparison.arms[one.baseline].name, " on ", one.split, ": ", one.reason(), '.');
@@ -261,11 +263,12 @@ std::string sentence(const Comparison& comparison, const Difference& one) {
                ", ", signed_number(one.mean), ", says nothing of the memory: ", one.faults, '.');
   }
   const std::string correlation = correlation_words(one);
-  return str(
-      one.verdict == Verdict::kNoDifference ? no_difference(comparison, one)
-                                            : shown_difference(comparison, one),
-      margin_sentence(comparison, one), correlation.empty() ? "" : " " + correlation,
-      one.seeds.size() == 1 ? " One seed: this holds for these two trained models only." : "");
+  return str(one.verdict == Verdict::kNoDifference ? no_difference(comparison, one)
+                                                   : shown_difference(comparison, one),
+             margin_sentence(comparison, one), correlation.empty() ? "" : " " + correlation,
+             says_seed && one.seeds.size() == 1
+                 ? " One seed: this holds for these two trained models only."
+                 : "");
 }
 
 }  // namespace mneme::report

@@ -241,7 +241,7 @@ LatexTable settings_table(const Comparison& comparison) {
   for (const Setting& setting : differing_settings(comparison)) {
     std::vector<std::pair<std::string, std::vector<std::string>>> values;
     for (std::size_t arm = 0; arm < setting.values.size(); ++arm) {
-      const std::string& value = setting.values[arm];
+      const std::string value = setting.text(arm);
       auto found = std::ranges::find(values, value, &decltype(values)::value_type::first);
       if (found == values.end()) found = values.insert(values.end(), {value, {}});
       found->second.push_back(comparison.arms[arm].name);

@@ -161,11 +161,12 @@ Records perplexity_records(const Comparison& comparison, const std::vector<Diffe
 }
 
 Records setting_records(const Comparison& comparison, const std::vector<Setting>& settings) {
-  Records out{.columns = {"key", "arm", "value"}};
+  Records out{.columns = {"key", "arm", "value", "is_default"}};
   for (const Setting& setting : settings) {
     for (std::size_t arm = 0; arm < setting.values.size(); ++arm) {
       if (setting.values[arm].empty()) continue;
-      out.rows.push_back({setting.key, comparison.arms[arm].name, setting.values[arm]});
+      out.rows.push_back({setting.key, comparison.arms[arm].name, setting.values[arm],
+                          setting.is_default[arm] ? 1 : 0});
     }
   }
   return out;

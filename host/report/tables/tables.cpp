@@ -78,6 +78,24 @@ bool has_other_targets(const Metric& metric) {
   });
 }
 
+bool is_in_python(const Arm& arm) {
+  return std::ranges::any_of(arm.plugins, [](const Json& one) { return one.contains("python"); });
+}
+
+// Whose peak memory has more than that of the memory itself; "" where all arms have the same.
+std::string memory_note(const Comparison& comparison, const std::vector<Metric>& lines) {
+  std::vector<std::string> names;
+  for (const Arm& arm : comparison.arms) {
+    if (is_in_python(arm)) names.push_back(arm.name);
+  }
+  if (names.empty() || names.size() == comparison.arms.size() ||
+      find_metric(lines, "peak_mebibytes") == nullptr)
+    return "";
+  return str("Peak memory of the process: that of ", join(names, ", "),
+             " holds Python and torch's Python package too, hundreds of MiB that the other arms "
+             "do not load.");
+}
+
 Sheet results_sheet(const Comparison& comparison, const std::vector<Metric>& lines) {
   Sheet out{.key = "results", .title = "Results" + share_suffix(comparison), .headings = {""}};
   for (const Arm& arm : comparison.arms) out.headings.push_back(arm.name);
@@ -112,6 +130,8 @@ Sheet results_sheet(const Comparison& comparison, const std::vector<Metric>& lin
       out.notes.push_back(str(arm.name, " is faulty (", faults, "): its numbers say nothing."));
     }
   }
+  if (std::string note = memory_note(comparison, lines); !note.empty())
+    out.notes.push_back(std::move(note));
   if (comparison.is_interrupted) {
     out.notes.emplace_back("Not every planned run is done.");
   }
@@ -313,8 +333,9 @@ Sheet settings_sheet(const Comparison& comparison) {
   out.records = setting_records(comparison, settings);
   for (const Setting& setting : settings) {
     std::vector<Cell> row{Cell(setting.key)};
-    for (const std::string& value : setting.values) {
-      row.push_back(value.empty() ? Cell("-", nullptr) : Cell(value));
+    for (std::size_t arm = 0; arm < setting.values.size(); ++arm) {
+      const std::string text = setting.text(arm);
+      row.push_back(text.empty() ? Cell("-", nullptr) : Cell(text));
     }
     out.rows.push_back(std::move(row));
   }
@@ -334,9 +355,7 @@ Sheet plugins_sheet(const Comparison& comparison) {
   Sheet out{.key = "plugins",
             .title = "Plugins",
             .headings = {"arm", "tier", "plugin", "version", "sha256"}};
-  const bool has_python = std::ranges::any_of(comparison.arms, [](const Arm& arm) {
-    return std::ranges::any_of(arm.plugins, [](const Json& one) { return one.contains("python"); });
-  });
+  const bool has_python = std::ranges::any_of(comparison.arms, is_in_python);
   if (has_python) out.headings.emplace_back("python");
   for (const Arm& arm : comparison.arms) {
     std::int64_t tier = 0;

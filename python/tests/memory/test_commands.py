@@ -98,6 +98,10 @@ class Program(unittest.TestCase):
         self.mneme("compare", "experiment.toml", "--memory", "none.toml", "--memory", "mine.py", "--run", "compare", "--samples",
                    "0", "--quiet", *SHORT)
         self.assertTrue(list((self.root / "compare").rglob("*.html")) or list((self.root / "compare").rglob("report*")))
+        arm = json.loads((self.root / "compare" / "comparison.json").read_text(encoding="utf-8"))["arms"][1]
+        self.assertEqual(arm["plugins"][0]["defaults"], {"scale": "1.0"})
+        self.assertIn("that of mine holds Python and torch's Python package too",
+                      (self.root / "compare" / "report" / "report.md").read_text(encoding="utf-8"))
 
     def open_program(self, *words: str) -> "subprocess.Popen[str]":
         """A command that goes on while it is talked to."""

@@ -26,6 +26,7 @@ namespace fs = std::filesystem;
 using test::Data;
 using test::Fixture;
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
@@ -372,6 +373,26 @@ TEST_F(Differences, OneSeedOfAnArmSpeaksOfTwoModelsOnly) {
               AllOf(HasSubstr("Intervals: t intervals over units, "),
                     HasSubstr("p: sign flips of units. "), Not(HasSubstr("seed"))));
   EXPECT_THAT(caption(), HasSubstr("over documents. "));
+}
+
+TEST_F(Differences, OneSeedOfAllArmsIsSaidOnceBehindThem) {
+  const std::vector<std::string> verdict = sentences_of(of(small_).verdict);
+  EXPECT_THAT(verdict, Contains("One seed: all of this holds for these trained models only."));
+  EXPECT_THAT(verdict, Not(Contains(HasSubstr("One seed: this holds"))));
+}
+
+TEST_F(Differences, PairsHaveSentencesOfTheArmsAgainstEachOther) {
+  const auto words = [&](bool has_pairs) {
+    return join(sentences_of(make_report(comparison_of(small_), has_pairs).verdict), "\n");
+  };
+  const std::string pair =
+      "On valid by loss, of 1 pair of other arms: 1 worse.\ncompressive has a "
+      "higher loss than xl_cache on valid: +";
+  EXPECT_THAT(words(true),
+              AllOf(HasSubstr(pair), HasSubstr(" after Holm's correction over 3 pairs;"),
+                    HasSubstr("On valid by loss, of 2 arms against none: "),
+                    HasSubstr(" after Holm's correction over 2 arms;")));
+  EXPECT_THAT(words(false), Not(HasSubstr("pair")));
 }
 
 TEST_F(Differences, WhatEitherArmLacksIsLeftOut) {

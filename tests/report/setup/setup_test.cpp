@@ -23,6 +23,7 @@ namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
 
@@ -122,6 +123,49 @@ TEST_F(Setup, SettingsOfAnArmThatHasNotBegunAreKnown) {
   EXPECT_EQ(rows->values[2], "32") << "the resolved memory counts";
 }
 
+// An arm that leaves an option to its plugin has the plugin's default.
+TEST_F(Setup, DefaultsOfOptionsAreSettingsToo) {
+  Comparison comparison = comparison_of(small_);
+  std::string& experiment = comparison.arms[2].experiment;
+  const std::string line = "rows = 32\n";
+  ASSERT_NE(experiment.find(line), experiment.npos) << experiment;
+  experiment.erase(experiment.find(line), line.size());
+  const auto rows_of = [](const Comparison& of) {
+    const std::vector<Setting> settings = differing_settings(of);
+    const auto found = std::ranges::find(settings, "memory.tier.0.rows", &Setting::key);
+    return found == settings.end() ? Setting{} : *found;
+  };
+  EXPECT_THAT(rows_of(comparison).values, ElementsAre("", "16", "")) << "of an earlier version";
+  comparison.arms[2].plugins[0]["defaults"] = {{"rows", "64"}, {"other", "0.5"}};
+  const Setting rows = rows_of(comparison);
+  EXPECT_THAT(rows.values, ElementsAre("", "16", "64"));
+  EXPECT_EQ(rows.text(1), "16");
+  EXPECT_EQ(rows.text(2), "64 (default)");
+  const Report report = make_report(comparison);
+  EXPECT_THAT(write_sheet(sheet_of(report, "settings"), Format::kMarkdown),
+              HasSubstr("| memory.tier.0.rows | - | 16 | 64 (default) |"));
+  EXPECT_THAT(write_sheet(sheet_of(report, "settings"), Format::kCsv),
+              AllOf(HasSubstr("key,arm,value,is_default\n"),
+                    HasSubstr("memory.tier.0.rows,xl_cache,16,0\n"),
+                    HasSubstr("memory.tier.0.rows,compressive,64,1\n")));
+  EXPECT_THAT(report.latex(), HasSubstr("64 (default)"));
+  comparison.arms[2].plugins[0]["defaults"]["rows"] = "16";
+  comparison.arms.erase(comparison.arms.begin());
+  EXPECT_THAT(rows_of(comparison).values, IsEmpty()) << "it does not differ";
+}
+
+TEST_F(Setup, PeakMemoryWithPythonIsMarked) {
+  Comparison comparison = comparison_of(small_);
+  const auto notes = [&] { return join(sheet_of(make_report(comparison), "results").notes, "\n"); };
+  EXPECT_THAT(notes(), Not(HasSubstr("Peak memory")));
+  comparison.arms[1].plugins[0]["python"] = {{"python", "3.11.7"}};
+  EXPECT_THAT(notes(), HasSubstr("Peak memory of the process: that of xl_cache holds Python and "
+                                 "torch's Python package too"));
+  comparison.arms.erase(comparison.arms.begin());
+  comparison.arms[1].plugins[0]["python"] = {{"python", "3.11.7"}};
+  EXPECT_THAT(notes(), Not(HasSubstr("Peak memory"))) << "all arms have it";
+}
+
 // Reviewers must not learn whose home folder it was.
 TEST_F(Setup, NoFileOfTheReportNamesAFolderOfTheMachine) {
   const Report report = make_report(at_home());
@@ -146,6 +190,9 @@ TEST(Places, OnlyAbsolutePathsAreShortened) {
   for (const auto& [text, expected] : std::map<std::string, std::string>{
            {"/home/jane/x.txt", "x.txt"},
            {"train = \"/home/jane doe/x.txt\"", "train = \"x.txt\""},
+           {"--memory '/a/b c/m.toml,tier.0.mode=\"x/y\",tier.0.file=/d/e'",
+            "--memory 'm.toml,tier.0.mode=\"x/y\",tier.0.file=e'"},
+           {"'/home/jane, co=1/x.txt'", "'x.txt'"},
            {"--set data.train=/a/b/c.txt,rows=3", "--set data.train=c.txt,rows=3"},
            {"/a/b: error; see (/c/d/) or /e", "b: error; see (d) or e"},
            {"runs/a/b and ../c/d", "runs/a/b and ../c/d"},
