@@ -26,6 +26,7 @@ from .tables import table_of_rows
 Value = Union[str, int, float, Path, bool, None]
 Option = Union[Value, Sequence[Union[str, int, float, Path]]]
 Settings = Mapping[str, Any]
+Tunes = Mapping[str, Union[str, Sequence[Any]]]
 Folder = Union[str, "os.PathLike[str]"]
 
 
@@ -60,6 +61,8 @@ def compare(
     seeds: Optional[int] = None,
     run: Optional[Folder] = None,
     settings: Optional[Settings] = None,
+    tune: Optional[Tunes] = None,
+    tune_together: Optional[Tunes] = None,
     jobs: Optional[int] = None,
     progress: bool = True,
     **options: Option,
@@ -67,7 +70,9 @@ def compare(
     """Trains one model with each of the memories, the first the baseline, and compares them. Finished runs are used again.
 
     `memories`: memory files, each perhaps with settings of its own, "my_memory.toml,tier.0.rows=64". `run`: the comparison's
-    folder, by default runs/compare-<experiment>. `jobs`: runs side by side. Errors: ProgramError, whose `result` is the
+    folder, by default runs/compare-<experiment>. `jobs`: runs side by side. `tune`: values that every arm tries before it is
+    compared, `{"train.lr": [1e-3, 3e-3]}`, or a range, `{"train.lr": "log:1e-4:1e-2"}`, with `tune_trials=N`; `tune_together`:
+    the same with one value for all arms. `Comparison.trials` has what was tried. Errors: ProgramError, whose `result` is the
     Comparison where there is one, such as after a run that failed or a memory that failed a check.
     """
     if not isinstance(experiment, (str, Path)):
@@ -79,7 +84,8 @@ def compare(
     folder = Path(run) if run is not None else Path("runs") / f"compare-{Path(experiment).stem}"
     arms = [memories] if isinstance(memories, (str, Path)) else list(memories)
     given = {"memory": arms, "seeds": seeds, "jobs": jobs, "run": folder, **options}
-    words = ["compare", str(experiment), *_words(given), *_settings(settings)]
+    tunes = [*_tunes("--tune", tune), *_tunes("--tune-together", tune_together)]
+    words = ["compare", str(experiment), *_words(given), *tunes, *_settings(settings)]
     finished = run_program(words, progress)
     if finished.status != 0:
         has_result = (folder / "report" / "report.json").is_file() and (folder / "comparison.json").is_file()
@@ -220,6 +226,15 @@ def _settings(settings: Optional[Settings]) -> list[str]:
     words: list[str] = []
     for key, value in (settings or {}).items():
         words.append(f"--unset={key}" if value is None else f"--set={key}={_toml(value)}")
+    return words
+
+
+def _tunes(option: str, tunes: Optional[Tunes]) -> list[str]:
+    """Values to be tried, as the program reads them: TOML values between commas, or a range."""
+    words: list[str] = []
+    for key, values in (tunes or {}).items():
+        listed = [values] if isinstance(values, str) else [_toml([one])[1:-1] for one in values]
+        words.append(f"{option}={key}={','.join(listed)}")
     return words
 
 

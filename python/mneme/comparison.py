@@ -114,6 +114,10 @@ class Comparison:
         """Differences of every arm to every other; of a comparison with `pairs=True`."""
         return self.table("pairs")
 
+    def trials(self) -> Any:
+        """What every arm of a tuned comparison tried: values, `loss` on valid, `is_chosen`, `error`."""
+        return self.table("trials")
+
     def intervals(self) -> Any:
         """`difference` and its 95 % interval from `low` to `high`, by arm, split and measure."""
         return table_of_rows(

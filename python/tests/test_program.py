@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import mneme
-from mneme.commands import _settings, _words
+from mneme.commands import _settings, _tunes, _words
 from mneme.comparison import Figure
 from mneme.launch import check_version, environment
 from mneme.progress import Display
@@ -69,6 +69,23 @@ def test_compares(program: Path, tmp_path: Path) -> None:
     assert comparison.run("xl_cache").losses().mean() > 0
     if importlib.util.find_spec("altair"):  # else they are drawn unseen
         assert not [name for name in comparison.figures if isinstance(comparison.figure(name), Figure)]
+
+
+def test_compares_tuned_arms(program: Path, tmp_path: Path) -> None:
+    comparison = mneme.compare(
+        mneme.configs() / "quickstart.toml",
+        mneme.configs() / MEMORY,
+        run=tmp_path / "tuned",
+        settings=SMALL,
+        tune={"train.lr": [1e-3, 3e-3]},
+        threads=1,
+        progress=False,
+    )
+    assert comparison.arms == ["xl_cache", "xl_cache,tuned"]
+    trials = list(comparison.trials()["trial"])
+    assert trials == ["xl_cache,lr=0.001", "xl_cache,lr=0.003"]
+    taken = list(comparison.trials()["is_chosen"]).index("yes")
+    assert comparison.run("xl_cache,tuned").experiment["train"]["lr"] == [1e-3, 3e-3][taken]
 
 
 def test_compares_a_single_memory_and_names_the_run_that_failed(program: Path, tmp_path: Path) -> None:
@@ -175,6 +192,16 @@ def test_a_wheels_program_needs_torch_of_its_version(tmp_path: Path, monkeypatch
             environment()
     (torch / "version.py").write_text("debug = False\n__version__ = '2.11.1+cu130'\n")
     assert environment().get("LD_LIBRARY_PATH") == os.environ.get("LD_LIBRARY_PATH")
+
+
+def test_writes_values_to_be_tried_as_words() -> None:
+    tunes = {"train.lr": [1e-3, 3e-3], "memory.tier.0.rows": "log:8:64", "train.schedule": ("cosine", "a,b")}
+    assert _tunes("--tune", tunes) == [
+        "--tune=train.lr=0.001,0.003",
+        "--tune=memory.tier.0.rows=log:8:64",
+        '--tune=train.schedule="cosine","a,b"',
+    ]
+    assert _tunes("--tune", None) == []
 
 
 def test_writes_options_as_words() -> None:
