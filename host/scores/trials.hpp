@@ -2,6 +2,7 @@
 // chooses and a report makes the choice anew.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <optional>
@@ -32,7 +33,7 @@ struct Trial {
   double loss = kFailed;                   // on the valid split, the mean over seeds
   std::string error = {};                  // why there is no loss
 
-  [[nodiscard]] bool has_failed() const { return loss != loss; }
+  [[nodiscard]] bool has_failed() const { return std::isnan(loss); }
   // The value of a key, as TOML; "" = the trial does not set it.
   [[nodiscard]] std::string value_of(std::string_view key) const;
 };
