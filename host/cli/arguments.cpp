@@ -19,9 +19,6 @@
 #include "host/base/text.hpp"
 #include "host/cli/streams.hpp"
 #include "host/config/toml/schema.hpp"
-#include "host/plugin/plugin_search.hpp"
-#include "host/tensor/device.hpp"
-#include "host/tensor/device_memory.hpp"
 
 namespace mneme::cli {
 
@@ -185,12 +182,28 @@ void Command::flag(const std::string& name, bool& value, const std::string& help
   app_->add_flag(name, value, help);
 }
 
+namespace {
+
+const CLI::App& program_of(const CLI::App& command) {
+  const CLI::App* app = &command;
+  while (app->get_parent() != nullptr) app = app->get_parent();
+  return *app;
+}
+
+}  // namespace
+
 CommandDefinition Command::definition() const { return definition_of(*app_); }
 
 bool Command::is_given(const std::string& option) const { return app_->count(option) > 0; }
 
 void Command::examples(const std::vector<std::string>& lines) const {
-  app_->footer("Examples:\n  " + join(lines, "\n  "));
+  std::string text = "Examples:";
+  const std::string name = program_of(*app_).get_name();
+  for (const std::string& line : lines) {
+    const bool is_of_mneme = line.starts_with("mneme ");  // as the lines of every command
+    text += "\n  " + (is_of_mneme ? name + line.substr(line.find(' ')) : line);
+  }
+  app_->footer(text);
 }
 
 void Command::require(const std::string& name, bool is_given) {
@@ -231,7 +244,7 @@ std::string Command::path() const {
 
 std::string Command::typed(const std::set<std::string>& left_out) const {
   const std::set<std::string> irrelevant = {"--json", "--quiet", "--dry-run"};
-  std::string text = "mneme " + path();
+  std::string text = program_of(*app_).get_name() + ' ' + path();
   for (const CLI::Option* option : app_->get_options({})) {
     const std::string name = name_of(*option);
     if (option->count() == 0 || irrelevant.contains(name) || left_out.contains(name)) continue;
@@ -363,51 +376,6 @@ void add_locked(const Command& command, bool& is_locked) {
 void add_trial_seconds(const Command& command, std::int64_t& seconds) {
   command.option("--trial-seconds", seconds, "N",
                  "A trial that has not ended after N seconds is killed", {in(1, kMaxCount), shown});
-}
-
-void MachineArguments::add_place(const Command& command) {
-  command.option("--device", device, "DEVICE", "Where to compute: cpu, cuda or cuda:N",
-                 {one_of({"cpu", "cuda"}, "cuda:N", &tensor::is_cuda_name), shown});
-  command.option("--threads", threads, "N",
-                 "Threads to compute with; 0 = OMP_NUM_THREADS, or as many as the process may use, "
-                 "and one for a small model",
-                 {in(0, 4096)});
-}
-
-void MachineArguments::add(const Command& command) {
-  add_place(command);
-  command.flag("--force", is_forced, "Run even if the model may need more memory than is free");
-}
-
-FreeMemorySource MachineArguments::free_memory(c10::Device opened) const {
-  if (is_forced) return nullptr;
-  if (opened.is_cpu()) return [] { return mneme::free_memory(); };
-  return [opened] { return tensor::free_device_memory(opened); };
-}
-
-void add_plugin_folders(const Command& command, std::vector<fs::path>& folders) {
-  command.option(
-      "--plugins", folders, "DIR",
-      "Folder to look in, instead of the program's own plugins; may be given several times",
-      {one_each});
-}
-
-std::vector<std::string> plugin_folders(const std::vector<fs::path>& given) {
-  std::vector<std::string> folders;
-  for (const fs::path& folder : given)
-    folders.push_back(fs::absolute(folder).lexically_normal().string());
-  if (!folders.empty()) return folders;
-  const fs::path& folder = plugin::default_plugin_folder();
-  std::error_code ignored;
-  if (folder.empty() || !fs::is_directory(folder, ignored)) {
-    throw_usage(
-        {.where = "plugins",
-         .failed = "no folder to look in",
-         .expected = "a folder " + folder.string(),
-         .got = "none",
-         .hint = "name one with --plugins DIR; mneme doctor says what an installation lacks"});
-  }
-  return {folder.string()};
 }
 
 }  // namespace mneme::cli

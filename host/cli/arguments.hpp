@@ -1,8 +1,6 @@
 // The command line: subcommands and their options, and the options that several of them share.
-// arguments.cpp, cli.cpp and definition.cpp alone include CLI11, which takes seconds to compile.
+// arguments.cpp, definition.cpp and program.cpp alone include CLI11, which takes seconds to compile.
 #pragma once
-
-#include <c10/core/Device.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -17,7 +15,6 @@
 #include <utility>
 #include <vector>
 
-#include "host/base/process/process.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/definition.hpp"
 #include "host/cli/streams.hpp"
@@ -85,7 +82,8 @@ class Command {
   [[nodiscard]] CommandDefinition definition() const;
   // After parsing: whether the command line has the option.
   [[nodiscard]] bool is_given(const std::string& option) const;
-  // Ends the command's --help with examples, one command line each.
+  // Ends the command's --help with examples, one command line each; "mneme " at its beginning
+  // becomes the program's name.
   void examples(const std::vector<std::string>& lines) const;
 
   // What naming the command runs, with arguments that it keeps alive. `check`, when given, is
@@ -169,26 +167,5 @@ void add_locked(const Command& command, bool& is_locked);
 
 // --trial-seconds N
 void add_trial_seconds(const Command& command, std::int64_t& seconds);
-
-// --threads N, --device cpu|cuda and --force.
-struct MachineArguments {
-  std::string device = "cpu";
-  std::int64_t threads = 0;  // 0 = chosen for the machine and the model (tensor::set_threads)
-  bool is_forced = false;
-
-  void add(const Command& command);
-  // Without --force, for commands that do not compare with free memory.
-  void add_place(const Command& command);
-  // For run::RuntimeOptions, of the device's own memory: no check with --force.
-  [[nodiscard]] FreeMemorySource free_memory(c10::Device opened) const;
-};
-
-// --plugins DIR, repeatable.
-void add_plugin_folders(const Command& command, std::vector<std::filesystem::path>& folders);
-
-// The given folders, absolute, or the program's own (plugin::default_plugin_folder()) when none is
-// given. Error (kUsage) when that does not exist.
-[[nodiscard]] std::vector<std::string> plugin_folders(
-    const std::vector<std::filesystem::path>& given);
 
 }  // namespace mneme::cli

@@ -14,7 +14,6 @@
 #include <mutex>
 #include <thread>
 
-#include "host/base/exit_status.hpp"
 #include "host/base/process/process.hpp"
 #include "host/base/text.hpp"
 #include "host/plugin/reported_call.hpp"
@@ -135,14 +134,6 @@ void take_stop_signals() {
   pthread_sigmask(SIG_BLOCK, &signals, &g_inherited);
   static_cast<void>(mutex());
   std::thread([signals] { wait_for_signals(signals); }).detach();
-}
-
-void end_by(int signal) {
-  std::signal(signal, SIG_DFL);
-  const sigset_t one = signal_set({signal});
-  pthread_sigmask(SIG_UNBLOCK, &one, nullptr);
-  std::raise(signal);
-  ::_exit(exit_code_of_signal(signal));  // the first process of a container is not ended by it
 }
 
 sigset_t inherited_signal_mask() { return g_inherited; }

@@ -21,9 +21,6 @@ namespace mneme::cli {
 // terminal.
 void take_stop_signals();
 
-// Ends the process as the unhandled signal would.
-[[noreturn]] void end_by(int signal);
-
 // The mask that the process was started with, for programs that it starts.
 [[nodiscard]] sigset_t inherited_signal_mask();
 

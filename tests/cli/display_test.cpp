@@ -1,3 +1,5 @@
+#include "host/cli/display.hpp"
+
 #include <gtest/gtest.h>
 
 #include <sstream>

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "host/base/json_text.hpp"
+#include "host/cli/display.hpp"
 #include "host/cli/serve/serve.hpp"
 #include "host/weights/pretrained/import_folder.hpp"
 #include "tests/fuzz/files.hpp"

@@ -1,8 +1,10 @@
 #include "host/base/process/process.hpp"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <fstream>
 #include <functional>
 #include <limits>
@@ -12,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "host/base/exit_status.hpp"
 #include "host/base/text.hpp"
 
 namespace mneme {
@@ -163,6 +166,14 @@ std::int64_t usable_cores(const fs::path& root) {
 
 std::optional<std::int64_t> peak_memory_bytes(const std::filesystem::path& status) {
   return bytes_of(status, "VmHWM:");
+}
+
+void end_by(int signal) {
+  std::signal(signal, SIG_DFL);
+  const sigset_t one = signal_set({signal});
+  pthread_sigmask(SIG_UNBLOCK, &one, nullptr);
+  std::raise(signal);
+  ::_exit(exit_code_of_signal(signal));  // the first process of a container is not ended by it
 }
 
 }  // namespace mneme

@@ -1,5 +1,5 @@
 // The process: how much memory it may still allocate before the system kills it, how many cores it
-// may use, and signal sets.
+// may use, signal sets, and its end by a signal.
 #pragma once
 
 #include <signal.h>
@@ -37,7 +37,7 @@ using FreeMemorySource = std::function<std::optional<FreeMemory>()>;
 // docker --cpus, a job of Slurm) gives time for, rounded down. `root` holds proc/ and sys/.
 [[nodiscard]] std::int64_t usable_cores(const std::filesystem::path& root = "/");
 
-// --- Sets of signals ---
+// --- Signals ---
 
 inline sigset_t signal_set(std::initializer_list<int> signals) {
   sigset_t set;
@@ -56,5 +56,8 @@ inline sigset_t signals_that_can_wait() {
   }
   return set;
 }
+
+// Ends the process as the unhandled signal would.
+[[noreturn]] void end_by(int signal);
 
 }  // namespace mneme

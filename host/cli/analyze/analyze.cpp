@@ -14,6 +14,7 @@
 #include "host/base/text.hpp"
 #include "host/cli/arguments.hpp"
 #include "host/cli/cli.hpp"
+#include "host/cli/display.hpp"
 #include "host/cli/streams.hpp"
 #include "host/cli/unread_output.hpp"
 #include "host/run/run_folder.hpp"

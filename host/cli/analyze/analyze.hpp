@@ -11,6 +11,7 @@
 #include "host/analyze/memory_analyses.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/cli.hpp"
+#include "host/cli/display.hpp"
 #include "host/cli/eval/eval.hpp"
 #include "host/cli/streams.hpp"
 

@@ -11,6 +11,7 @@
 #include "host/base/text.hpp"
 #include "host/cli/analyze/analyze.hpp"
 #include "host/cli/arguments.hpp"
+#include "host/cli/display.hpp"
 #include "host/cli/streams.hpp"
 #include "host/eval/result.hpp"
 #include "host/memory/abi/groups.hpp"

@@ -15,6 +15,8 @@
 #include "host/base/utf8.hpp"
 #include "host/cli/analyze/analyze.hpp"
 #include "host/cli/arguments.hpp"
+#include "host/cli/display.hpp"
+#include "host/cli/machine_arguments.hpp"
 #include "host/cli/streams.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/run/run_folder.hpp"

@@ -6,6 +6,7 @@
 #include "host/analyze/report/report.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/analyze/analyze.hpp"
+#include "host/cli/display.hpp"
 #include "host/cli/eval/eval.hpp"
 #include "host/cli/streams.hpp"
 #include "host/memory/abi/groups.hpp"

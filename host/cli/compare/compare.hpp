@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "host/cli/arguments.hpp"
+#include "host/cli/machine_arguments.hpp"
 #include "host/cli/rank_session.hpp"
 #include "host/cli/report/compared_arms.hpp"
 #include "host/cli/streams.hpp"

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "host/cli/compare/compare.hpp"
+#include "host/cli/display.hpp"
 #include "host/compare/planning/plan.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/report/tables/tables.hpp"

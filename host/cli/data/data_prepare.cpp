@@ -10,6 +10,7 @@
 #include "host/base/text.hpp"
 #include "host/base/words.hpp"
 #include "host/cli/data/data.hpp"
+#include "host/cli/display.hpp"
 #include "host/cli/interrupt.hpp"
 #include "host/cli/unread_output.hpp"
 #include "host/config/toml/toml.hpp"

@@ -18,6 +18,7 @@
 #include "host/cli/arguments.hpp"
 #include "host/cli/cli.hpp"
 #include "host/cli/interrupt.hpp"
+#include "host/cli/machine_arguments.hpp"
 #include "host/plugin/file/note.hpp"
 #include "host/plugin/file/plugin_file.hpp"
 #include "host/plugin/plugin_search.hpp"

@@ -12,6 +12,7 @@
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/arguments.hpp"
+#include "host/cli/machine_arguments.hpp"
 #include "host/cli/streams.hpp"
 #include "host/ranks/communicator.hpp"
 #include "host/run/sweep.hpp"

@@ -7,6 +7,7 @@
 #include "host/analyze/run_diagnostics.hpp"
 #include "host/base/log_once.hpp"
 #include "host/base/text.hpp"
+#include "host/cli/display.hpp"
 #include "host/cli/eval/eval.hpp"
 #include "host/cli/streams.hpp"
 #include "host/generate/split_samples.hpp"

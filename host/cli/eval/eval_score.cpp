@@ -13,6 +13,7 @@
 #include "host/base/text.hpp"
 #include "host/cli/arguments.hpp"
 #include "host/cli/cli.hpp"
+#include "host/cli/display.hpp"
 #include "host/cli/eval/eval.hpp"
 #include "host/cli/streams.hpp"
 #include "host/eval/score.hpp"

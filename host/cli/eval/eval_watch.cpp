@@ -15,6 +15,7 @@
 #include "host/base/exit_status.hpp"
 #include "host/base/file/file_watch.hpp"
 #include "host/base/text.hpp"
+#include "host/cli/display.hpp"
 #include "host/cli/eval/eval.hpp"
 #include "host/cli/interrupt.hpp"
 #include "host/cli/streams.hpp"

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "host/cli/arguments.hpp"
+#include "host/cli/display.hpp"
 #include "host/cli/eval/eval.hpp"
 #include "host/cli/streams.hpp"
 #include "host/generate/conversation.hpp"

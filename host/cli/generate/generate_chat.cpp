@@ -10,6 +10,7 @@
 #include "host/base/exit_status.hpp"
 #include "host/base/progress.hpp"
 #include "host/base/text.hpp"
+#include "host/cli/display.hpp"
 #include "host/cli/eval/eval.hpp"
 #include "host/cli/generate/generate.hpp"
 #include "host/cli/input_lines.hpp"

@@ -7,6 +7,7 @@
 #include "host/base/file/file_kind.hpp"
 #include "host/base/text.hpp"
 #include "host/base/utf8.hpp"
+#include "host/cli/display.hpp"
 #include "host/cli/generate/generate.hpp"
 #include "host/cli/streams.hpp"
 #include "host/data/text/text.hpp"

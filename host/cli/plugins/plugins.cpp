@@ -14,6 +14,7 @@
 #include "host/base/text.hpp"
 #include "host/cli/arguments.hpp"
 #include "host/cli/cli.hpp"
+#include "host/cli/machine_arguments.hpp"
 #include "host/cli/streams.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/ops/op_table.hpp"

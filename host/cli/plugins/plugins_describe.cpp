@@ -13,6 +13,7 @@
 #include "host/base/error.hpp"
 #include "host/base/log.hpp"
 #include "host/base/text.hpp"
+#include "host/cli/machine_arguments.hpp"
 #include "host/cli/plugins/plugins.hpp"
 #include "host/cli/streams.hpp"
 #include "host/config/experiment.hpp"

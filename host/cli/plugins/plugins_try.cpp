@@ -8,6 +8,7 @@
 #include "host/cli/arguments.hpp"
 #include "host/cli/cli.hpp"
 #include "host/cli/interrupt.hpp"
+#include "host/cli/machine_arguments.hpp"
 #include "host/cli/plugins/plugins.hpp"
 #include "host/cli/streams.hpp"
 #include "host/plugin/plugin_lock.hpp"

@@ -15,6 +15,7 @@
 #include "host/base/text.hpp"
 #include "host/cli/arguments.hpp"
 #include "host/cli/cli.hpp"
+#include "host/cli/machine_arguments.hpp"
 #include "host/cli/plugins/plugins.hpp"
 #include "host/cli/streams.hpp"
 #include "host/plugin/file/plugin_file.hpp"
