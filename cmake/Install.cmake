@@ -1,6 +1,7 @@
 # What `cmake --install` and `cpack` make: a tree that works wherever it lies, without this checkout.
 #
 #   bin/mneme                      the program; its run path is relative
+#   bin/mneme-report               reports and bundles alone, without LibTorch; share/man/man1/mneme-report.1
 #   lib/mneme/plugins              the memories, found by the program from its own place
 #   lib/mneme/torch/lib            the libraries of LibTorch that the program needs
 #   share/mneme/configs            experiments and memories
@@ -13,7 +14,7 @@
 #   include/mneme, include/mneme_kernels, share/mneme-sdk
 #                                  the SDK
 #
-# Components: runtime (all but the SDK), sdk.
+# Components: runtime (mneme and what it needs), sdk, report (mneme-report alone).
 #
 # In a Python wheel (MNEME_INSTALL_TORCH=package, which scripts/wheel.sh and `pip install .` set) this tree is mneme/program.
 # LibTorch is the package torch beside mneme, and lib/mneme/libraries has the distribution's libraries that the program needs.
@@ -90,6 +91,18 @@ set(mneme_library_folder \"${mneme_library_folder}\")" COMPONENT runtime)
   set_property(GLOBAL APPEND PROPERTY mneme_installed_programs ${target})
 endfunction()
 
+# mneme_install_report(TARGET): into bin/, in a component of its own. In a wheel it finds the libraries that are copied for mneme.
+function(mneme_install_report target)
+  if(MNEME_INSTALL_TORCH STREQUAL "package")
+    list(GET mneme_install_rpath 0 mneme_libraries)
+    set_target_properties(${target} PROPERTIES INSTALL_RPATH "${mneme_libraries}")
+    target_link_options(${target} PRIVATE "LINKER:--disable-new-dtags")
+  endif()
+  install(TARGETS ${target} RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT report)
+  install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" "${PROJECT_SOURCE_DIR}/NOTICE" "${PROJECT_SOURCE_DIR}/THIRD_PARTY_NOTICES.md"
+    DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/mneme-report" COMPONENT report)
+endfunction()
+
 # mneme_finish_installation(): the programs, and the lists of what was installed. Once, after everything else: an
 # installation that stops half way has no program, or no list.
 function(mneme_finish_installation)
@@ -101,11 +114,12 @@ function(mneme_finish_installation)
   mneme_install_list(end sdk "${CMAKE_INSTALL_DATADIR}/mneme-sdk")
 endfunction()
 
-# mneme_install_terminal_files(FOLDER): shell completion and the manual page, which the build has made there.
+# mneme_install_terminal_files(FOLDER): shell completion and the manual pages, which the build has made there.
 function(mneme_install_terminal_files folder)
   install(FILES "${folder}/mneme" DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions" COMPONENT runtime)
   install(FILES "${folder}/_mneme" DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/site-functions" COMPONENT runtime)
   install(FILES "${folder}/mneme.1" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1" COMPONENT runtime)
+  install(FILES "${folder}/mneme-report.1" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1" COMPONENT report)
 endfunction()
 
 # mneme_install_plugin(TARGET): the library, the name map beside it if it has one, and the page of its folder.

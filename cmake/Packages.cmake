@@ -1,12 +1,12 @@
 # `cpack --config build/release/CPackConfig.cmake` makes in build/release/packages: mneme-<version>-Linux.tar.gz with
-# everything, and the Debian packages mneme (component runtime) and mneme-sdk.
+# everything, and the Debian packages mneme (component runtime), mneme-sdk and mneme-report.
 set(CPACK_GENERATOR TGZ DEB)
 set(CPACK_PACKAGE_NAME mneme)
 set(CPACK_PACKAGE_VERSION "${PROJECT_VERSION}")
 set(CPACK_PACKAGE_VENDOR "the mneme project")
 set(CPACK_PACKAGE_CONTACT "the mneme project")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
-set(CPACK_COMPONENTS_ALL runtime sdk)
+set(CPACK_COMPONENTS_ALL runtime sdk report)
 set(CPACK_PACKAGE_DIRECTORY "${CMAKE_BINARY_DIR}/packages")
 set(CPACK_VERBATIM_VARIABLES ON)
 
@@ -20,4 +20,7 @@ set(CPACK_COMPONENT_RUNTIME_DESCRIPTION "${PROJECT_DESCRIPTION}: the program, it
 set(CPACK_DEBIAN_SDK_PACKAGE_NAME mneme-sdk)
 set(CPACK_DEBIAN_SDK_PACKAGE_ARCHITECTURE all)
 set(CPACK_COMPONENT_SDK_DESCRIPTION "Headers and CMake package with which memories for mneme are built")
+set(CPACK_DEBIAN_REPORT_PACKAGE_NAME mneme-report)
+set(CPACK_DEBIAN_REPORT_PACKAGE_SHLIBDEPS ON)
+set(CPACK_COMPONENT_REPORT_DESCRIPTION "Reports of compared transformer memories, and verification of their bundles, without LibTorch")
 include(CPack)

@@ -16,7 +16,7 @@ beside it. Build it on Debian 12, whose C library is the 2.36 of the name.
   --python PY   the Python that builds; pip downloads scikit-build-core into an environment of its own (default: python3)
   --mpi         with training in several processes: the program then needs Open MPI wherever it runs. Without it the program
                 needs no package, and runs in one process
-  --prefix DIR  build nothing: pack the installation in DIR, which `cmake --install` made (both components, built with
+  --prefix DIR  build nothing: pack the installation in DIR, which `cmake --install` made (all components, built with
                 MNEME_INSTALL_TORCH=package)
 TEXT
 }
@@ -62,7 +62,7 @@ wheel=$(echo "$work"/mneme-*.whl)
 check_symbols() {
   "$python" -m zipfile -e "$1" "$work/unpacked"
   local newest
-  newest=$(find "$work/unpacked" -type f \( -path '*/bin/mneme' -o -name '*.so*' \) -exec objdump -T {} + | grep -oE 'GLIBC_[0-9]+\.[0-9]+' | sort -uV | tail -1)
+  newest=$(find "$work/unpacked" -type f \( -path '*/bin/mneme*' -o -name '*.so*' \) -exec objdump -T {} + | grep -oE 'GLIBC_[0-9]+\.[0-9]+' | sort -uV | tail -1)
   [[ $(printf '%s\n' "$newest" GLIBC_2.36 | sort -V | tail -1) == GLIBC_2.36 ]] ||
     fail "the program needs $newest, and $platform has GLIBC_2.36: build the wheel on Debian 12"
 }

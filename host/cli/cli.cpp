@@ -14,6 +14,7 @@
 
 #include "host/base/error.hpp"
 #include "host/cli/arguments.hpp"
+#include "host/cli/man/man.hpp"
 #include "host/cli/old_spellings.hpp"
 #include "host/cli/program/program.hpp"
 #include "host/cli/rank_session.hpp"
@@ -44,7 +45,7 @@ void add_commands(const Command& program) {
   add_inspect(program);
   add_doctor(program);
   add_completion(program);
-  add_man(program);
+  add_man(program, mneme_manual());
   program.examples(
       {"mneme compare configs/quickstart.toml --memory configs/memory/none.toml --memory "
        "my_memory.toml",

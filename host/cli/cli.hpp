@@ -15,6 +15,10 @@ namespace mneme::cli {
 // result is the exit code: 0 done, 1 run failed, 2 wrong use or configuration, 3 plugin, 4 device.
 [[nodiscard]] int main_entry(int argc, const char* const* argv, const Streams& streams) noexcept;
 
+// Runs `mneme-report` with its arguments, likewise. It computes nothing with LibTorch and loads no
+// plugin.
+[[nodiscard]] int report_entry(int argc, const char* const* argv, const Streams& streams) noexcept;
+
 class Command;
 
 // Each adds one subcommand to the program.
@@ -38,7 +42,6 @@ void add_export(const Command& app);
 void add_inspect(const Command& app);
 void add_doctor(const Command& app);
 void add_completion(const Command& app);
-void add_man(const Command& app);
 
 // The memories that failed in a command that continues with the others. Each failure is reported at
 // once; when all memories have failed, the last failure ends the command.

@@ -33,7 +33,7 @@ OptionDefinition::Values values_of(const CLI::Option& option) {
   return takes_more && option.get_allow_extra_args() ? Values::kMany : Values::kOne;
 }
 
-OptionDefinition definition_of(const CLI::Option& option) {
+OptionDefinition option_definition_of(const CLI::Option& option) {
   OptionDefinition out;
   for (const std::string& name : option.get_snames()) out.names.push_back('-' + name);
   for (const std::string& name : option.get_lnames()) out.names.push_back("--" + name);
@@ -108,7 +108,7 @@ CommandDefinition definition_of(const CLI::App& command) {
                         .examples = examples_of(command.get_footer()),
                         .needs_command = command.get_require_subcommand_min() > 0};
   for (const CLI::Option* option : command.get_options({})) {
-    out.options.push_back(definition_of(*option));
+    out.options.push_back(option_definition_of(*option));
   }
   for (const CLI::App* one : command.get_subcommands([](const CLI::App*) { return true; })) {
     out.commands.push_back(definition_of(*one));

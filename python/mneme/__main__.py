@@ -6,7 +6,7 @@ import os
 import sys
 
 from .errors import MnemeError
-from .launch import environment, program
+from .launch import environment, program, report_program
 
 
 def main() -> int:
@@ -16,6 +16,16 @@ def main() -> int:
         print(f"mneme: error: {error}", file=sys.stderr)
         return 2
     os.execve(path, [str(path), *sys.argv[1:]], variables)
+
+
+def report() -> int:
+    """The console script `mneme-report`, which needs no torch."""
+    try:
+        path = report_program()
+    except MnemeError as error:
+        print(f"mneme-report: error: {error}", file=sys.stderr)
+        return 2
+    os.execv(path, [str(path), *sys.argv[1:]])
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from .version import __version__
 
 _PACKAGE = Path(__file__).resolve().parent
 _TORCH = "2.11"  # that the wheel's program is built with (pyproject.toml)
+_REPORT = "mneme-report"
 _INSTALL_TORCH = f"{sys.executable} -m pip install 'torch=={_TORCH}.*'"
 _SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 _READ_BYTES = 65536
@@ -66,6 +67,24 @@ def program() -> Path:
     raise ProgramNotFoundError(
         "there is no program mneme beside this package or on PATH; install the wheel, or set MNEME_PROGRAM "
         "to build/release/bin/mneme of a checkout"
+    )
+
+
+def report_program() -> Path:
+    """The program `mneme-report`: the one beside `mneme`, else the first on PATH.
+
+    Errors: ProgramNotFoundError.
+    """
+    try:
+        beside = [program().with_name(_REPORT)]
+    except ProgramNotFoundError:
+        beside = []
+    on_path = [Path(folder) / _REPORT for folder in os.environ.get("PATH", "").split(os.pathsep) if folder]
+    for candidate in (*beside, *on_path):
+        if is_program(candidate):
+            return candidate
+    raise ProgramNotFoundError(
+        f"there is no program {_REPORT} beside mneme or on PATH; install the wheel or the package {_REPORT}"
     )
 
 

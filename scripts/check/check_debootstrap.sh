@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs the tests (or a command) on a bare Debian made with debootstrap, in a fresh clone of the committed tree; or tries a wheel there.
+# Runs the tests (or a command) on a bare Debian made with debootstrap, in a fresh clone of the committed tree; or tries a wheel,
+# or mneme-report, there.
 set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
@@ -10,6 +11,7 @@ usage: scripts/check/check_debootstrap.sh [--debian 12|13] [--hide-nvcc | --with
                                           [command [argument...]]
        scripts/check/check_debootstrap.sh --wheel FILE [--wheels DIR] [--debian 12|13] [--root DIR] [--keep]
                                           [command [argument...]]
+       scripts/check/check_debootstrap.sh --report PROGRAM --bundle FILE [--debian 12|13] [--root DIR] [--keep]
 
 Makes a minimal Debian root, clones the committed tree into it, and runs the command there as root, in the clone,
 without a terminal (default: scripts/test.sh). Needs root, debootstrap and git. The mirror, proxies and certificates of
@@ -18,12 +20,18 @@ this machine are passed on.
 With --wheel the root has Python and no compiler, no clone and no network, and the command runs as an ordinary user in that
 user's home folder (default: scripts/check/check_wheel.sh, which installs the wheel and compares memories).
 
+With --report the root has the packages of the libraries that PROGRAM needs, which must all be Debian's, and no network; inside,
+PROGRAM verifies the bundle.
+
   --debian N    12 (default; Python 3.11) or 13 (Python 3.13)
   --hide-nvcc   no CUDA toolkit inside (default)
   --with-nvcc   this machine's CUDA toolkit, read-only, at /usr/local/cuda
   --wheel FILE  the wheel that scripts/wheel.sh made; inside it is in /srv/wheel
   --wheels DIR  wheels of torch, numpy and pandas, read-only in /srv/wheels; pip downloads those of this Debian's Python that
                 are missing, 3 GB at the first time (default: build/wheels)
+  --report PROGRAM
+                mneme-report, built on the same Debian
+  --bundle FILE a bundle that `mneme report --bundle` wrote
   --root DIR    make the root in DIR; an existing one made by this script is used again, with a fresh clone
   --keep        leave the root in place at the end
 TEXT
@@ -34,18 +42,22 @@ with_nvcc=no
 keep=no
 target=
 wheel=
+report=
+bundle=
 wheels=$root/build/wheels
 while (($#)); do
   case $1 in
     --with-nvcc) with_nvcc=yes ;;
     --hide-nvcc) with_nvcc=no ;;
     --keep) keep=yes ;;
-    --root | --wheel | --wheels | --debian)
+    --root | --wheel | --wheels | --report | --bundle | --debian)
       (($# >= 2)) || fail "$1 needs a value"
       case $1 in
         --root) target=$(realpath -m "$2") ;;
         --wheel) wheel=$(realpath -m "$2") ;;
         --wheels) wheels=$(realpath -m "$2") ;;
+        --report) report=$(realpath -m "$2") ;;
+        --bundle) bundle=$(realpath -m "$2") ;;
         --debian) debian=$2 ;;
       esac
       shift
@@ -78,6 +90,22 @@ if [[ -n $wheel ]]; then
   ((${#command[@]})) || command=(bash /srv/scripts/check/check_wheel.sh --wheels /srv/wheels "/srv/wheel/$(basename "$wheel")")
   packages=python3,python3-venv,libpython$python
 fi
+# The packages of the libraries that a program needs, but for the C library, which every root has.
+packages_of() {  # PROGRAM
+  local library owner
+  ldd "$1" | sed -n 's/.*=> \(\/[^ ]*\).*/\1/p' | while IFS= read -r library; do
+    owner=$(dpkg-query -S "$(realpath "$library")" 2>/dev/null || dpkg-query -S "$library" 2>/dev/null) ||
+      fail "$1 needs $library, which no package of Debian has"
+    printf '%s\n' "${owner%%:*}"
+  done | grep -v '^libc6$' | sort -u | paste -sd,
+}
+if [[ -n $report$bundle ]]; then
+  [[ -x $report ]] || fail "--report $report: expected the program mneme-report"
+  [[ -f $bundle ]] || fail "--bundle $bundle: there is no such file; mneme report --bundle makes one"
+  ((${#command[@]} == 0)) || fail "--report runs mneme-report verify, and no other command"
+  command=(/srv/report/mneme-report verify /srv/report/bundle.tar)
+  packages=$(packages_of "$report")
+fi
 ((${#command[@]})) || command=(scripts/test.sh)
 
 (($(id -u) == 0)) || fail "chroot and debootstrap need root; run this script as root"
@@ -95,7 +123,7 @@ debian_mirror() {
 }
 
 make_root() {
-  local made=$target/.mneme_debian$debian${packages:+_wheel}
+  local made=$target/.mneme_debian$debian${wheel:+_wheel}${report:+_report}
   if [[ -e $made ]]; then
     say "using the Debian $debian root in $target"
     return
@@ -192,10 +220,21 @@ run_as_user() {
     bash -c 'cd && exec "$@"' inner "${command[@]}"
 }
 
+# Verifies the bundle inside, where no LibTorch is.
+run_report() {
+  local torch
+  torch=$(find "$target" -name 'libtorch*' -print -quit)
+  [[ -z $torch ]] || fail "the root has $torch"
+  mkdir -p "$target/srv/report"
+  cp "$report" "$target/srv/report/mneme-report"
+  cp "$bundle" "$target/srv/report/bundle.tar"
+  inside -- env -i PATH=/usr/bin:/bin LANG=C.UTF-8 "${command[@]}"
+}
+
 # inside [FROM:TO...] -- COMMAND...: with the folders FROM of this machine, read-only, at TO.
 inside() {
   # shellcheck disable=SC2016  # expanded by the inner shell
-  unshare --mount --propagation private ${wheel:+--net} bash -euc '
+  unshare --mount --propagation private ${no_network:+--net} bash -euc '
     target=$1 user=$2
     shift 2
     mount -t proc proc "$target/proc" 2>/dev/null || mount --rbind /proc "$target/proc"
@@ -212,6 +251,7 @@ inside() {
     inner "$target" "${id:-}" "$@"
 }
 
+no_network=$wheel$report
 mkdir -p "$target"
 make_root
 status=0
@@ -220,6 +260,10 @@ if [[ -n $wheel ]]; then
   say "running in the Debian $debian root as an ordinary user: ${command[*]}"
   started=$SECONDS
   run_as_user || status=$?
+elif [[ -n $report ]]; then
+  say "running in the Debian $debian root, without a network: ${command[*]}"
+  started=$SECONDS
+  run_report || status=$?
 else
   copy_network_settings
   clone_tree

@@ -75,9 +75,10 @@ install_component runtime
 [[ ! -e $prefix/include ]] || fail "the component runtime has headers"
 install_component sdk
 [[ -f $prefix/include/mneme/plugin.h ]] || fail "the component sdk has no include/mneme/plugin.h"
+install_component report
 for file in share/doc/mneme/{LICENSE,NOTICE,THIRD_PARTY_NOTICES.md,README.md,docs/runs.md} share/mneme-sdk/LICENSE \
   share/mneme/configs/quickstart.toml share/bash-completion/completions/mneme share/zsh/site-functions/_mneme \
-  share/man/man1/mneme.1; do
+  share/man/man1/mneme{,-report}.1 share/doc/mneme-report/LICENSE; do
   [[ -s $prefix/$file ]] || fail "the installation has no $file, or an empty one"
 done
 # The files that the examples' suite names, from its own place.
@@ -97,6 +98,7 @@ mkdir "$work/home"
 configs=$prefix/share/mneme/configs
 short=(--threads 1 --quiet --set train.steps=12 --set train.warmup=2 --set train.save_every=6 --set eval.steps=3)
 
+"$prefix/bin/mneme-report" --version | grep -q '^mneme-report [0-9]' || fail "mneme-report does not run"
 expect_done plugins list
 for plugin in "$prefix"/lib/mneme/plugins/*.so; do
   grep -qF "$(basename "$plugin"): " "$work/out" || fail "plugins list does not show $plugin: $(cat "$work/out")"

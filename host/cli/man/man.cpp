@@ -1,13 +1,12 @@
 // mneme man: the manual page mneme(1), made of the program's definitions.
+#include "host/cli/man/man.hpp"
+
 #include <array>
+#include <cctype>
 #include <memory>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "host/base/text.hpp"
 #include "host/cli/arguments.hpp"
-#include "host/cli/cli.hpp"
 #include "host/cli/streams.hpp"
 #include "mneme/abi.h"
 
@@ -71,7 +70,7 @@ std::string man_synopsis(const CommandDefinition& program) {
     const std::string usage = command.usage();  // "[EXP] [OPTIONS]"
     text += man_bold(path) + (usage.empty() ? "" : ' ' + roff(usage)) + '\n';
   });
-  return text + man_bold("mneme") + " " + man_bold("--help") + " | " + man_bold("--version") +
+  return text + man_bold(program.name) + " " + man_bold("--help") + " | " + man_bold("--version") +
          "\n.fi\n";
 }
 
@@ -98,11 +97,6 @@ std::string man_examples(const CommandDefinition& program) {
   return text;
 }
 
-struct ManEntry {
-  std::string_view name;
-  std::string_view text;
-};
-
 std::string man_entries(const std::string& section, const std::vector<ManEntry>& list) {
   std::string text = ".SH " + roff(section) + '\n';
   for (const ManEntry& one : list) {
@@ -111,71 +105,40 @@ std::string man_entries(const std::string& section, const std::vector<ManEntry>&
   return text;
 }
 
-const std::vector<ManEntry> kExitStatus = {
-    {"0", "The command has done what it was asked for."},
-    {"1", "The run failed: a file could not be written, a loss is not finite, memory ran out."},
-    {"2", "Wrong use, or a configuration or an input file that is wrong."},
-    {"3", "A plugin could not be loaded, or one of its functions failed."},
-    {"4", "The device that was asked for is not there or failed."},
-    {"128 + N",
-     "The signal N stopped the command, which saved what it had: 130 after Ctrl-C (SIGINT), 143 "
-     "after SIGTERM, 129 after SIGHUP. A command that has nothing to save ends by the signal "
-     "itself, which a shell reports with the same number. eval --watch, generate --chat "
-     "between two turns and serve between two requests end with 0: there Ctrl-C is the end."}};
-
-const std::vector<ManEntry> kEnvironment = {
-    {"COLUMNS", "Columns that tables and paragraphs take; else the terminal's, else 80."},
-    {"GOMP_SPINCOUNT, OMP_WAIT_POLICY",
-     "How long threads look for work before they sleep. Without either, that is short while other "
-     "programs want the cores, and long otherwise."},
-    {"NO_COLOR",
-     "Set and not empty: no colours on the terminal. Into pipes and files there are none in any "
-     "case."},
-    {"OMP_NUM_THREADS", "Threads to compute with where --threads is not given."},
-    {"TMPDIR", "Folder for temporary files, instead of /tmp."}};
-
-const std::vector<ManEntry> kManFiles = {
-    {"EXP.toml",
-     "An experiment: model, data, training, evaluation. \"mneme config keys\" lists its keys."},
-    {"memory files",
-     "TOML files with the table [memory] alone; --memory puts one in place of the experiment's."},
-    {"runs/<name>",
-     "The folder of a run: the resolved experiment, versions and checksums, metrics, log, "
-     "checkpoints, evaluations."},
-    {"../lib/mneme/plugins", "The memories that come with the program, seen from its own folder."},
-    {"../share/mneme/configs", "Experiments and memory files to begin with."},
-    {"../share/doc/mneme",
-     "The documentation: docs/training.md, evaluation.md, compare.md, analysis.md, runs.md, "
-     "configuration.md and others."}};
-
 // The page for man(1): requests of man(7), UTF-8, the same for the same program.
-std::string man_page(const CommandDefinition& program) {
-  return str(
-      ".\\\" Made by: mneme man\n.TH MNEME 1 \"\" \"", roff(str("mneme ", MNEME_SDK_VERSION)),
-      "\" \"User Commands\"\n.nh\n.ad l\n.SH NAME\nmneme \\- runtime for transformer memory\n",
-      man_synopsis(program), ".SH DESCRIPTION\n", roff(program.help), "\n", man_commands(program),
-      man_entries("EXIT STATUS", kExitStatus), man_entries("ENVIRONMENT", kEnvironment),
-      man_entries("FILES", kManFiles), man_examples(program),
-      ".SH SEE ALSO\nREADME.md and the folder docs/ of the documentation, see FILES; ",
-      man_bold("mneme"), " COMMAND ", man_bold("--help"), ".\n");
+std::string man_page(const CommandDefinition& program, const Manual& manual) {
+  std::string title = program.name;
+  for (char& letter : title) letter = static_cast<char>(std::toupper(letter));
+  return str(".\\\" Made by: ", program.name, " man\n.TH ", roff(title), " 1 \"\" \"",
+             roff(str(program.name, ' ', MNEME_SDK_VERSION)),
+             "\" \"User Commands\"\n.nh\n.ad l\n.SH NAME\n", roff(program.name), " \\- ",
+             roff(std::string(manual.summary)), '\n', man_synopsis(program), ".SH DESCRIPTION\n",
+             roff(program.help), "\n", man_commands(program),
+             man_entries("EXIT STATUS", manual.exit_status),
+             man_entries("ENVIRONMENT", manual.environment), man_entries("FILES", manual.files),
+             man_examples(program), ".SH SEE ALSO\n", roff(std::string(manual.see_also)), "; ",
+             man_bold(program.name), " COMMAND ", man_bold("--help"), ".\n");
 }
 
 struct ManArguments {
   Command program;
+  const Manual& manual;
 };
 
 int print_man_page(const ManArguments& arguments, const Streams& streams) {
-  streams.out << man_page(arguments.program.definition());
+  streams.out << man_page(arguments.program.definition(), arguments.manual);
   return 0;
 }
 
 }  // namespace
 
-void add_man(const Command& app) {
+void add_man(const Command& app, const Manual& manual) {
+  const std::string name = app.definition().name;
   const Command command =
-      app.subcommand("man", "Print the manual page mneme(1), which an installation has");
-  command.examples({"mneme man | man -l -", "mneme man > /usr/local/share/man/man1/mneme.1"});
-  command.runs(std::make_shared<ManArguments>(ManArguments{app}), &print_man_page);
+      app.subcommand("man", str("Print the manual page ", name, "(1), which an installation has"));
+  command.examples(
+      {str(name, " man | man -l -"), str(name, " man > /usr/local/share/man/man1/", name, ".1")});
+  command.runs(std::make_shared<ManArguments>(ManArguments{app, manual}), &print_man_page);
 }
 
 }  // namespace mneme::cli
