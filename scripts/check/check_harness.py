@@ -126,6 +126,15 @@ def differences(a: list[Any], b: list[Any]) -> list[float]:
     return [abs(x - y) for x, y in zip(numbers(a), numbers(b), strict=True)]
 
 
+def memory_file(work: Path, name: str) -> Path:
+    """The memory NAME of configs/, with the plugins that are built beside the program, the examples among them."""
+    folders = [str(Path(mneme.program()).parents[1] / part) for part in ("plugins", "examples")]
+    text = (mneme.configs() / "memory" / f"{name}.toml").read_text(encoding="utf-8")
+    path = work / f"{name}.toml"
+    path.write_text(text.replace("[memory]\n", f"[memory]\nplugins = {json.dumps(folders)}\n", 1), encoding="utf-8")
+    return path
+
+
 def main() -> None:
     work = Path(sys.argv[1])
     rng = random.Random(5)
@@ -143,9 +152,9 @@ def main() -> None:
     assert theirs["local_generation"] == ours["local_generation"], (theirs["local_generation"], ours["local_generation"])
     print(f"local_generation: {len(ours['local_generation'])} equal texts")
     found: dict[str, Any] = {}
-    for name in ("none", "xl_cache"):
-        memory = mneme.configs() / "memory" / f"{name}.toml"
-        carried = samples(MnemeLM(work / "run", memory=memory, segment=POSITIONS, batch_size=4), tasks, work / name)
+    for name in ("xl_cache", "sinks"):
+        model = MnemeLM(work / "run", memory=memory_file(work, name), segment=POSITIONS, batch_size=4)
+        carried = samples(model, tasks, work / name)
         found[name] = carried
         apart = differences(ours["local_rolling"], carried["local_rolling"])
         print(
@@ -153,12 +162,12 @@ def main() -> None:
         )
         # The first two texts have one window.
         assert max(apart[:2]) < 1e-4 and min(apart[2:]) > 1e-2, apart
-    report = [mneme.program(), "report", "--pairs", work / "none", work / "xl_cache"]
+    report = [mneme.program(), "report", "--pairs", work / "xl_cache", work / "sinks"]
     subprocess.run(report, check=True)
-    table = mneme.pair_samples(work / "none", work / "xl_cache", progress=False)
+    table = mneme.pair_samples(work / "xl_cache", work / "sinks", progress=False)
     rows = {(task, metric): place for place, (task, metric) in enumerate(zip(table["task"], table["metric"]))}
     place = rows["local_rolling", "word_perplexity"]
-    sums = [sum(sum(numbers(one)) for one in of["local_rolling"]) for of in (found["none"], found["xl_cache"])]
+    sums = [sum(sum(numbers(one)) for one in of["local_rolling"]) for of in (found["xl_cache"], found["sinks"])]
     expected = (sums[0] - sums[1]) / sum((3, 40, 150, 400))  # losses of B less those of A, a word
     assert abs(table["difference"][place] - expected) < 1e-6, (table["difference"][place], expected)
     assert list(table["documents"]) == [{"local_choice": 12, "local_rolling": 4, "local_generation": 8}[t] for t in table["task"]]

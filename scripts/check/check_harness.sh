@@ -10,11 +10,11 @@ usage: scripts/check/check_harness.sh --python PYTHON [--program FILE]
 
 Makes a small llama folder with random weights, imports it, and runs three local tasks (multiple choice, rolling log-likelihood,
 generation) of lm-evaluation-harness by its model `hf` on the folder and by `mneme` on the run. Without a carried memory samples
-must agree within 1e-4; with one the rolling sums of long texts must differ. Samples of no memory and of a cache go through
-`mneme report --pairs`, whose difference must be that of the sums.
+must agree within 1e-4; with one the rolling sums of long texts must differ. Samples of a cache and of a window with sinks go
+through `mneme report --pairs`, whose difference must be that of the sums.
 
   --python PY     a Python that has lm_eval, transformers and torch
-  --program FILE  the program (default: MNEME_PROGRAM, else build/release/bin/mneme)
+  --program FILE  the program of a build with the examples (default: MNEME_PROGRAM, else build/release/bin/mneme)
 TEXT
 }
 
