@@ -9,7 +9,8 @@ alone, and does not read attention.key_length. The program imports the file, and
 
   numbers   every tensor of `mneme export --to` has the bits that gguf's dequantize gives; rows of queries and keys of a
             llama in the order that transformers has
-  losses    every token of the text's first N ids, in segments of 500 without memory, within 1e-4 nats of transformers'
+  losses    every token of the text's first N ids, in segments of 500 without memory, within 1e-4 nats of transformers', both
+            in f64; in f32, in which both round, mneme is at most 1e-4 nats farther from f64 than transformers is
   greedy    50 tokens after 20 ids of the text's middle, equal to those of transformers
 
 Ends with exit status 1 and the difference where one of them fails.
@@ -77,9 +78,30 @@ def library_losses(model, ids):
     losses = []
     for begin in range(0, len(ids), SEGMENT):
         segment = ids[begin: begin + SEGMENT]
-        logits = model(segment[None]).logits[0, :-1].float()
+        logits = model(segment[None]).logits[0, :-1]
         losses.append(torch.nn.functional.cross_entropy(logits, segment[1:], reduction="none"))
     return torch.cat(losses)
+
+
+def check_losses(options, work, rows, model):
+    """Losses of the segments `rows` [segments, SEGMENT] in f32 and f64. Leaves the model in f32."""
+    ours, theirs = {}, {}
+    for precision, dtype in (("f32", torch.float32), ("f64", torch.float64)):
+        call(options.mneme, "score", work / "run", "--tokens", work / "tokens.safetensors", "--dump", work / "nll.safetensors",
+             "--set", f"eval.segment={SEGMENT}", "--set", f"eval.lanes={len(rows)}", "--set", f"eval.precision={precision}",
+             "--force", "--quiet")
+        theirs[precision] = library_losses(model.to(dtype), rows.flatten()).reshape(len(rows), -1).double()
+        ours[precision] = load_file(work / "nll.safetensors")["nll"].reshape(len(rows), -1)[:, 1 - SEGMENT:].double()
+        apart = (ours[precision] - theirs[precision]).abs().max().item()
+        print(f"losses in {precision}: {theirs[precision].numel()} tokens, mean {theirs[precision].mean():.5f}, "
+              f"at most {apart:.2g} nats apart")
+    model.to(torch.float32)
+    if apart > 1e-4:
+        sys.exit("losses: expected at most 1e-4 in f64")
+    own, other = ((of["f32"] - of["f64"]).abs().max().item() for of in (ours, theirs))
+    print(f"losses: f32 is at most {own:.2g} nats from f64, in transformers {other:.2g}")
+    if own > other + 1e-4:
+        sys.exit("losses: expected at most 1e-4 more than in transformers")
 
 
 def main():
@@ -111,14 +133,7 @@ def check(options, work):
     whole = len(ids) // SEGMENT * SEGMENT
     rows = ids[:whole].reshape(-1, SEGMENT)
     save_file({"input": rows.contiguous()}, work / "tokens.safetensors")
-    call(options.mneme, "score", run, "--tokens", work / "tokens.safetensors", "--dump", work / "nll.safetensors",
-         "--set", f"eval.segment={SEGMENT}", "--set", f"eval.lanes={len(rows)}", "--force", "--quiet")
-    ours = load_file(work / "nll.safetensors")["nll"].reshape(len(rows), -1).float()
-    theirs = library_losses(model, ids[:whole]).reshape(len(rows), -1)
-    apart = (ours[:, -theirs.shape[1]:] - theirs).abs().max().item()
-    print(f"losses: {theirs.numel()} tokens, mean {theirs.mean():.5f}, at most {apart:.2g} nats apart")
-    if apart > 1e-4:
-        sys.exit("losses: expected at most 1e-4")
+    check_losses(options, work, rows, model)
 
     prompt, count = ids[len(ids) // 2:][:20], 50
     call(options.mneme, "generate", run, "--prompt-ids", ",".join(map(str, prompt.tolist())), "--tokens", count, "--greedy",

@@ -25,7 +25,7 @@ struct Program {
   // What is printed of the message of a failure, and what follows when it was printed.
   std::string (*message)(const std::string& message) = nullptr;
   void (*end)(int exit_code) = nullptr;
-  std::string when_out_of_memory;  // what to do then: "; try fewer lanes"
+  std::string when_out_of_memory{};  // what to do then: "; try fewer lanes"
 };
 
 // Runs a program with its arguments. Never throws: what fails is written to streams.err, and the
