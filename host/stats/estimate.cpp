@@ -93,14 +93,17 @@ std::vector<double> variance_ratios(double degrees, int count) {
 }
 
 IntervalPower::IntervalPower(const Estimate& truth, double longer, double outside,
-                             std::span<const double> ratios)
+                             std::span<const EstimateRatios> ratios)
     : deviation_(truth.standard_error()) {
   const double of_units = truth.unit_quantile(outside);
   const double of_seeds = t_quantile(1 - outside / 2, truth.seed_degrees);
   Estimate repeated = truth;
   half_widths_.reserve(ratios.size());
-  for (const double ratio : ratios) {
-    repeated.variance.seeds = truth.variance.seeds * ratio;
+  for (const EstimateRatios& ratio : ratios) {
+    repeated.variance.seeds = truth.variance.seeds * ratio.seeds;
+    if (ratio.units != 1) {
+      repeated.variance.units = truth.variance.interaction + truth.own_units() * ratio.units;
+    }
     half_widths_.push_back(longer * repeated.half_width(of_units, of_seeds));
   }
 }
@@ -125,8 +128,11 @@ double detectable(const Estimate& estimate, double longer, double outside, doubl
   Estimate truth = estimate;
   truth.variance.seeds = estimate.variance.seeds * estimate.seed_degrees /
                          chi_squared_quantile(0.5, estimate.seed_degrees);
-  const IntervalPower of_truth(truth, longer, outside,
-                               variance_ratios(estimate.seed_degrees, kQuantiles));
+  std::vector<EstimateRatios> ratios;
+  for (const double ratio : variance_ratios(estimate.seed_degrees, kQuantiles)) {
+    ratios.push_back({.seeds = ratio});
+  }
+  const IntervalPower of_truth(truth, longer, outside, ratios);
   return difference_for_power([&](double difference) { return of_truth.at(difference); }, power,
                               truth.standard_error());
 }

@@ -40,13 +40,19 @@ struct Estimate {
 // `count` equally probable places, rising.
 [[nodiscard]] std::vector<double> variance_ratios(double degrees, int count);
 
+// What an experiment's estimates are over the true variances.
+struct EstimateRatios {
+  double seeds = 1;
+  double units = 1;  // of own_units()
+};
+
 // How probably the interval of an experiment whose true variances are those of `truth` excludes 0,
-// at the level `outside`. Its width is `longer` times that of half_width, with the variance between
-// seeds times each of `ratios` in turn.
+// at the level `outside`. Its width is `longer` times that of half_width, with variances times each
+// of `ratios` in turn.
 class IntervalPower {
  public:
   IntervalPower(const Estimate& truth, double longer, double outside,
-                std::span<const double> ratios);
+                std::span<const EstimateRatios> ratios);
 
   // At a true difference of at least 0; an interval on the other side of 0 does not count.
   [[nodiscard]] double at(double difference) const;

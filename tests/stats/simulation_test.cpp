@@ -20,6 +20,7 @@
 #include "host/base/random.hpp"
 #include "host/stats/blocks.hpp"
 #include "host/stats/paired.hpp"
+#include "host/stats/plan.hpp"
 #include "tests/stats/simulated_experiment.hpp"
 
 namespace mneme::stats {
@@ -233,6 +234,110 @@ TEST(Simulation, CoverageAfterAChoice) {
         }
       }
     }
+  }
+}
+
+// The setting with other numbers of seeds and units, and the same effects of both.
+Setting with_sizes(Setting setting, std::size_t seeds, std::size_t units) {
+  setting.seed_effect *= static_cast<double>(setting.seeds) / static_cast<double>(seeds) *
+                         static_cast<double>(units) / static_cast<double>(setting.units);
+  setting.seeds = seeds;
+  setting.units = units;
+  return setting;
+}
+
+// Differences of the other sign: skewed units are then those on which the arm is much better.
+PairedDifferences of_sign(const Experiment& experiment, double sign) {
+  PairedDifferences out = experiment.differences;
+  for (std::vector<double>& row : out.sums) {
+    for (double& value : row) value *= sign;
+  }
+  return out;
+}
+
+// Each pilot is followed by an experiment whose true difference is what it promised to show.
+double power_of_plans(const Setting& pilot, const Setting& planned, double sign, Random& random) {
+  int shown = 0;
+  for (int i = 0; i < kExperiments; ++i) {
+    const PilotPlan plan(
+        compare_paired(of_sign(draw_experiment(pilot, 0, random), sign), few_draws()), few_draws());
+    const double difference = plan.detectable(planned.seeds, planned.units);
+    const Experiment experiment = draw_experiment(planned, -sign * difference, random);
+    shown += is_shown(compare_paired(of_sign(experiment, sign), few_draws()));
+  }
+  return per_cent(shown);
+}
+
+// Prints and checks the power of plans for one pilot and one planned experiment.
+void check_plans(std::size_t pilot_seeds, std::size_t seeds, std::size_t units, double effect) {
+  const Setting pilot{.name = "pilot", .seeds = pilot_seeds, .units = units, .seed_effect = effect};
+  const Setting planned = with_sizes(pilot, seeds, units);
+  Random random(kSeed, {"plan", std::uint64_t{pilot_seeds}, std::uint64_t{seeds},
+                        static_cast<std::uint64_t>(effect)});
+  const double against = power_of_plans(pilot, planned, 1, random);
+  const double in_favour = power_of_plans(pilot, planned, -1, random);
+  std::printf("| %zu | %zu | %zu | %2.0f | %.1f | %.1f |\n", pilot_seeds, seeds, units, effect,
+              against, in_favour);
+  std::fflush(stdout);
+  // Two and a half standard errors of a share of 80 %. Twenty units of unequal lengths are too few
+  // for the promise.
+  const double error = 250 * std::sqrt(0.8 * 0.2 / kExperiments) + (units < 60 ? 8 : 0);
+  for (const double power : {against, in_favour}) {
+    EXPECT_GE(power, 75 - error) << pilot_seeds << ' ' << seeds << ' ' << units << ' ' << effect;
+    EXPECT_LE(power, 90 + error) << pilot_seeds << ' ' << seeds << ' ' << units << ' ' << effect;
+  }
+}
+
+TEST(Simulation, PowerThatPilotsPromise) {
+  std::printf(
+      "| pilot's S | S | J | seeds' part over units' | units against %% | in favour %% |\n");
+  std::printf("|---|---|---|---|---|---|\n");
+  for (const std::size_t units : units_of({60, 20})) {
+    for (const std::size_t pilot_seeds : {2, 3, 5}) {
+      for (const std::size_t seeds : units_of({3, 8})) {
+        for (const double effect : {0.0, 1.0, 16.0}) check_plans(pilot_seeds, seeds, units, effect);
+      }
+    }
+  }
+}
+
+// As many seeds as each pilot asks for, at most 60.
+TEST(Simulation, PowerOfTheSeedsThatPilotsAskFor) {
+  constexpr std::size_t kMost = 60;
+  constexpr double kDifference = 1.6;
+  for (const std::size_t pilot_seeds : {2, 3, 5}) {
+    const Setting pilot =
+        with_sizes({.name = "pilot", .seeds = 3, .units = 60, .seed_effect = 4}, pilot_seeds, 60);
+    Random random(kSeed, {"seeds", std::uint64_t{pilot_seeds}});
+    int shown = 0;
+    int kept = 0;
+    std::vector<std::size_t> asked;
+    for (int i = 0; i < kExperiments; ++i) {
+      const auto plan_of = [&](const PairedDifferences& differences) {
+        const PilotPlan plan(compare_paired(differences, few_draws()), few_draws());
+        return std::min(plan.seeds_for(kDifference, 60).value_or(kMost), kMost);
+      };
+      asked.push_back(plan_of(draw_experiment(pilot, 0, random).differences));
+      const Setting planned = with_sizes(pilot, asked.back(), 60);
+      shown += is_shown(
+          compare_paired(draw_experiment(planned, -kDifference, random).differences, few_draws()));
+      // Identical arms, and the pilot's seeds among those of the experiment.
+      Setting identical = with_sizes(pilot, kMost, 60);
+      identical.unit_effect = 0;
+      PairedDifferences all = draw_experiment(identical, 0, random).differences;
+      PairedDifferences first = all;
+      first.sums.resize(pilot_seeds);
+      all.sums.resize(std::max(plan_of(first), pilot_seeds));
+      kept += is_shown(compare_paired(all, few_draws()));
+    }
+    std::nth_element(asked.begin(), asked.begin() + kExperiments / 2, asked.end());
+    std::printf(
+        "pilot of %zu seeds: median of seeds asked for %zu, power %.1f %%; with the pilot's "
+        "seeds kept, false positives %.1f %%\n",
+        pilot_seeds, asked[static_cast<std::size_t>(kExperiments) / 2], per_cent(shown),
+        per_cent(kept));
+    EXPECT_GE(per_cent(shown), 75);
+    EXPECT_LE(per_cent(shown), 95);  // whole numbers of seeds, three at least
   }
 }
 
