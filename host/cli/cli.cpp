@@ -35,6 +35,7 @@ void add_commands(const Command& program) {
   add_compare(program);
   add_report(program);
   add_verify(program);
+  add_plan(program);
   add_analyze(program);
   add_config(program);
   add_data(program);

@@ -32,6 +32,7 @@ void add_serve(const Command& app);
 void add_compare(const Command& app);
 void add_report(const Command& app);
 void add_verify(const Command& app);
+void add_plan(const Command& app);
 void add_analyze(const Command& app);
 void add_config(const Command& app);
 void add_data(const Command& app);

@@ -181,6 +181,30 @@ TEST_F(ReportCommand, WritesABundleThatVerifies) {
   expect_refusal(run_mneme({"report", runs, "--bundle", file("")}), 2, {"--bundle"});
 }
 
+TEST_F(ReportCommand, PlansFromAPilot) {
+  const std::string runs = comparison();
+  const ProgramResult result =
+      run_mneme({"plan", runs, "--difference", "0.05", "--json", file("plan.json")});
+  expect_done(result);
+  EXPECT_THAT(result.out, HasSubstr("Pilot: 2 seeds, "));
+  EXPECT_THAT(result.out, HasSubstr("Noise floor: two trainings of one arm"));
+  EXPECT_THAT(result.out, HasSubstr("Seeds that a difference of 0.05 needs"));
+  const Json json = Json::parse(read_file(file("plan.json")));
+  EXPECT_EQ(json["format"], "mneme-plan");
+  EXPECT_EQ(json["arms"].size(), 2u);
+  EXPECT_FALSE(fs::exists(runs + "/report"));
+  expect_done(run_mneme({"plan", runs, "--json", "-"}));
+  expect_refusal(run_mneme({"plan", runs + "/none-seed1", runs + "/xl_cache-seed1"}), 2,
+                 {"xl_cache", "expected two seeds or more, got one"});
+  expect_refusal(run_mneme({"plan"}), 2, {"PATH"});
+  expect_refusal(run_mneme({"plan", file("nowhere")}), 2, {file("nowhere")});
+  expect_refusal(run_mneme({"plan", runs, "--split", "test"}), 2, {"--split", "\"valid\""});
+  expect_refusal(run_mneme({"plan", runs, "--difference", "0"}), 2,
+                 {"--difference: expected a number above 0, got 0"});
+  expect_refusal(run_mneme({"plan", runs, "--diference", "1"}), 2,
+                 {"did you mean \"--difference\"?"});
+}
+
 TEST_F(ReportCommand, RefusesWhatItCannotCompare) {
   const std::string runs = comparison();
   expect_refusal(run_mneme({"report"}), 2, {"DIR is required"});

@@ -46,6 +46,7 @@ const std::vector<std::vector<std::string>> kCommands = {
     {"doctor"},
     {"serve"},
     {"verify"},
+    {"plan"},
     {"completion"},
     {"man"},
 };
