@@ -51,9 +51,9 @@ INSTEAD_OF_RANDOM = ("runs resume bit for bit only with the host's numbers: draw
                      "layer.normal(name, shape), and drop out with torch.where(layer.uniform(...) < rate, 0, x / (1 - rate))")
 INSTEAD_OF_KEEPS = ("lanes that are reset, copied or saved would not take it along: keep it in a slot (s.slot, layer.set) or a "
                     "queue, a constant in layer.constant")
-INSTEAD_OF_DTYPE = ("a run in f64 gets its digits from nowhere else, and gradients are compared to about 1e-2 alone: keep the dtype "
-                    "of what the hook is given (x.dtype), and make tensors with it (x.new_zeros(shape) in place of "
-                    "torch.zeros(shape)); before a kernel without float64 the line may stay")
+INSTEAD_OF_DTYPE = ("runs in f64 lose these digits, and gradients can be compared to about 1e-2 alone: keep the dtype of what the "
+                    "hook is given (x.dtype), and make tensors with it (x.new_zeros(shape) in place of torch.zeros(shape)); the "
+                    "line may stay where a kernel has no float64")
 
 
 def _tensors(value: Any, depth: int = 4) -> Iterator[torch.Tensor]:

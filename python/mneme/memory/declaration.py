@@ -98,7 +98,7 @@ def _limit_import(seconds: float) -> None:
             return run(loader, module)
         finally:
             signal.setitimer(signal.ITIMER_REAL, left)
-    SourceFileLoader.exec_module = counted  # type: ignore[method-assign]
+    SourceFileLoader.exec_module = counted  # type: ignore[method-assign, assignment]
     signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
