@@ -88,20 +88,17 @@ std::vector<Border> borders(const TriedArm& arm, std::size_t chosen,
                             const std::vector<TunedKey>& keys) {
   std::vector<Border> out;
   for (const TunedKey& key : keys) {
+    const std::optional<double> value = number_in(arm.trials[chosen].value_of(key.key));
+    if (!value) continue;
     std::vector<double> numbers;
-    bool are_numbers = true;
     for (const Trial& trial : arm.trials) {
-      const std::optional<double> number = number_in(trial.value_of(key.key));
-      are_numbers = are_numbers && number.has_value();
-      if (number) numbers.push_back(*number);
+      if (const auto number = number_in(trial.value_of(key.key))) numbers.push_back(*number);
     }
-    if (!are_numbers || numbers.empty()) continue;
     const auto [low, high] = std::ranges::minmax(numbers);
-    const double value = numbers[chosen];
-    if (low == high || (value != low && value != high)) continue;
+    if (low == high || (*value != low && *value != high)) continue;
     out.push_back({.key = key.key,
                    .value = arm.trials[chosen].value_of(key.key),
-                   .is_highest = value == high});
+                   .is_highest = *value == high});
   }
   return out;
 }

@@ -60,7 +60,7 @@ struct Border {
   bool is_highest = false;
 };
 // The keys whose chosen value is the lowest or the highest number of all trials of the arm, in the
-// order of `keys`. Values that are no numbers have no order.
+// order of `keys`. Values that are no numbers are passed over.
 [[nodiscard]] std::vector<Border> borders(const TriedArm& arm, std::size_t chosen,
                                           const std::vector<TunedKey>& keys);
 

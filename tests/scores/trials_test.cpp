@@ -94,6 +94,7 @@ TEST(Borders, AreTheLowestAndTheHighestNumber) {
   EXPECT_EQ(border_of({"1e-2", "1e-4", "1e-3"}, 1), "train.lr 1e-4 lowest");
   EXPECT_EQ(border_of({"1e-2", "1e-4", "1e-3"}, 2), "");
   EXPECT_EQ(border_of({"1_000", "+2", "30"}, 0), "train.lr 1_000 highest");
+  EXPECT_EQ(border_of({"1e-4", "1e-2", "fast"}, 0), "train.lr 1e-4 lowest");  // one is refused
 }
 
 TEST(Borders, AreNotThereWithoutAnOrder) {

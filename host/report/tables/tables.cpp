@@ -213,7 +213,9 @@ Sheet differences_sheet(const Comparison& comparison, const std::vector<Differen
   }
   out.notes = reason_notes(comparison, all, are_pairs);
   out.notes.push_back(str("Losses in nats a token, accuracies and scores as shares; arm minus ",
-                          are_pairs ? "the arm behind \"against\"" : "first arm",
+                          are_pairs           ? "the arm behind \"against\""
+                          : comparison.tuning ? "its baseline"
+                                              : "first arm",
                           ", on equal targets. ", method_note(all)));
   if (std::string note = blocks_note(all); !note.empty()) out.notes.push_back(std::move(note));
   out.records = difference_records(comparison, all);

@@ -121,6 +121,8 @@ TEST_F(TunedReport, ComparesTunedArmsWithTheTunedBaseline) {
                           "cache,tuned against none,tuned"));
   EXPECT_EQ(sheet_of(result, "differences").title,
             "Differences to none (tuned arms: to none,tuned)");
+  EXPECT_THAT(sheet_of(result, "differences").notes,
+              Contains(HasSubstr("arm minus its baseline, on equal targets")));
   for (const std::vector<Json>& row : sheet_of(result, "results").records.rows) {
     if (row[1] != "loss") continue;
     EXPECT_EQ(row[6], row[2] == "cache,tuned" ? Json("none,tuned")
