@@ -138,9 +138,7 @@ std::string units_words(const PilotReport& report, std::size_t units) {
   return text;
 }
 
-std::string seeds_words(std::size_t seeds) {
-  return str(seeds, seeds == 1 ? " seed" : " seeds");
-}
+std::string seeds_words(std::size_t seeds) { return str(seeds, seeds == 1 ? " seed" : " seeds"); }
 
 Cell duration_cell(double seconds) {
   return std::isnan(seconds) ? Cell("-", nullptr) : Cell(format_duration(seconds), seconds);
@@ -236,8 +234,8 @@ std::string noise_words(const PilotReport& report) {
   return str("Noise floor: two trainings of one arm whose seeds alone differ have losses on ",
              report.split, " that differ by ", positive_text(report.noise.two_trainings()),
              " nats a token (root mean square, ", report.noise.degrees,
-             report.noise.degrees == 1 ? " degree" : " degrees", " of freedom; ",
-             join(parts, ", "), ").");
+             report.noise.degrees == 1 ? " degree" : " degrees", " of freedom; ", join(parts, ", "),
+             ").");
 }
 
 Json json_of(const PilotReport& report, const PlannedArm& arm) {
@@ -254,11 +252,10 @@ Json json_of(const PilotReport& report, const PlannedArm& arm) {
   for (std::size_t i = 0; i < arm.needed.size(); ++i) {
     const std::size_t units = report.units[i];
     const std::optional<std::size_t> seeds = arm.needed[i];
-    needed.push_back(
-        {{"units", units},
-         {"seeds", seeds ? Json(*seeds) : Json()},
-         {"seconds", seeds ? number_or_null(report.seconds({*seeds, units})) : Json()},
-         {"bytes", seeds ? number_or_null(report.bytes({*seeds, units})) : Json()}});
+    needed.push_back({{"units", units},
+                      {"seeds", seeds ? Json(*seeds) : Json()},
+                      {"seconds", seeds ? number_or_null(report.seconds({*seeds, units})) : Json()},
+                      {"bytes", seeds ? number_or_null(report.bytes({*seeds, units})) : Json()}});
   }
   return {{"name", arm.name},
           {"variance",
@@ -327,10 +324,9 @@ PilotReport read_pilot(const Comparison& comparison, const std::string& split, d
 }
 
 std::string PilotReport::text(std::size_t width) const {
-  std::string out =
-      wrapped_line(str("Pilot: ", seeds_words(seeds), ", ", units_words(*this, units.front()),
-                       " of ", split, "."),
-                   width);
+  std::string out = wrapped_line(str("Pilot: ", seeds_words(seeds), ", ",
+                                     units_words(*this, units.front()), " of ", split, "."),
+                                 width);
   for (const std::string& line : left_out) out += wrapped_line(line, width);
   if (const std::string noise_line = noise_words(*this); !noise_line.empty())
     out += wrapped_line(noise_line, width);
@@ -357,8 +353,7 @@ Json PilotReport::json() const {
           {"version", 1},
           {"split", split},
           {"baseline", baseline},
-          {"pilot",
-           {{"seeds", seeds}, {"unit", unit}, {"units", units.front()}, {"block", block}}},
+          {"pilot", {{"seeds", seeds}, {"unit", unit}, {"units", units.front()}, {"block", block}}},
           {"next_seed", next_seed},
           {"noise_floor",
            {{"deviation", number_or_null(noise.deviation)},

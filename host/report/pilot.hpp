@@ -51,18 +51,18 @@ struct PlannedArm {
 struct PilotReport {
   std::string split = {};
   std::string baseline = {};
-  std::string unit = {};                 // "document"
-  std::size_t block = 0;            // targets of a block; 0 = other units
-  std::size_t seeds = 0;            // fewest that an arm and the baseline have
-  std::uint64_t next_seed = 0;      // first one that no run of the pilot has
+  std::string unit = {};        // "document"
+  std::size_t block = 0;        // targets of a block; 0 = other units
+  std::size_t seeds = 0;        // fewest that an arm and the baseline have
+  std::uint64_t next_seed = 0;  // first one that no run of the pilot has
   NoiseFloor noise = {};
   SeedCost cost = {};
   std::vector<std::string> arms_of_noise = {};
-  std::vector<std::size_t> units = {};   // of the split: the pilot's, and multiples of it
-  std::vector<Extent> extents = {};      // that are tried
+  std::vector<std::size_t> units = {};  // of the split: the pilot's, and multiples of it
+  std::vector<Extent> extents = {};     // that are tried
   std::vector<PlannedArm> arms = {};
   std::vector<std::string> left_out = {};  // arms and why, a sentence each
-  double difference = 0.0;          // wished; 0 = none
+  double difference = 0.0;                 // wished; 0 = none
 
   [[nodiscard]] double seconds(Extent extent) const;
   [[nodiscard]] double bytes(Extent extent) const;

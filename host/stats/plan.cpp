@@ -27,19 +27,15 @@ std::size_t paired_place(int i, int count) { return static_cast<std::size_t>(kSt
 void check_pilot(const PairedResult& pilot) {
   const auto refuse = [](const char* failed, const char* expected, const std::string& got,
                          const char* hint) {
-    throw_run({.where = "pilot",
-               .failed = failed,
-               .expected = expected,
-               .got = got,
-               .hint = hint});
+    throw_run({.where = "pilot", .failed = failed, .expected = expected, .got = got, .hint = hint});
   };
   if (pilot.seeds < 2) {
     refuse("says nothing of how trainings differ", "two seeds or more", "one",
            "train another seed of each arm");
   }
   if (pilot.units < 2) {
-    refuse("says nothing of how texts differ", "two documents, sequences or blocks, or more",
-           "one", "evaluate on more text");
+    refuse("says nothing of how texts differ", "two documents, sequences or blocks, or more", "one",
+           "evaluate on more text");
   }
   if (!(pilot.variance.seeds > 0 || pilot.variance.units > 0)) {
     refuse("says nothing of other experiments", "differences that vary",

@@ -71,8 +71,7 @@ TEST_F(Pilot, DifferencesAreThoseOfThePilotsVariances) {
   EXPECT_EQ(json.at("format"), "mneme-plan");
   EXPECT_EQ(json.at("arms")[0].at("name"), "xl_cache");
   EXPECT_EQ(json.at("arms")[0].at("detectable")[0].at("seeds"), 2);
-  EXPECT_EQ(json.at("arms")[0].at("detectable")[0].at("difference"),
-            report.arms[0].detectable[0]);
+  EXPECT_EQ(json.at("arms")[0].at("detectable")[0].at("difference"), report.arms[0].detectable[0]);
   EXPECT_TRUE(json.at("difference").is_null());
 }
 
@@ -154,8 +153,9 @@ TEST_F(Pilot, RefusesWhatSaysNothing) {
   faulty.arms[1].fault = "reset";
   EXPECT_THAT(pilot_refusal(comparison_of(faulty), ErrorKind::kRun),
               AllOf(HasSubstr("no arm can be compared"), HasSubstr("keeps state over a reset")));
-  EXPECT_THAT(pilot_refusal(comparison_of(small_), ErrorKind::kUsage, "test"),
-              HasSubstr("--split: the pilot has no losses of it: expected \"valid\", got \"test\""));
+  EXPECT_THAT(
+      pilot_refusal(comparison_of(small_), ErrorKind::kUsage, "test"),
+      HasSubstr("--split: the pilot has no losses of it: expected \"valid\", got \"test\""));
   Comparison without = comparison_of(small_);
   for (Arm& arm : without.arms) {
     for (auto& run : arm.runs) run.evaluations.clear();

@@ -37,8 +37,7 @@ PairedDifferences pilot_differences(std::size_t seeds, double seed_effect, doubl
 
 PilotPlan plan_of(std::size_t seeds, double seed_effect, double unit_effect = 0.05,
                   double noise = 0.02) {
-  return PilotPlan(
-      compare_paired(pilot_differences(seeds, seed_effect, unit_effect, noise, 3)));
+  return PilotPlan(compare_paired(pilot_differences(seeds, seed_effect, unit_effect, noise, 3)));
 }
 
 std::string pilot_refusal(const PairedDifferences& differences) {
@@ -102,10 +101,8 @@ TEST(PilotPlan, SeedsAloneDoNotOvercomeUnits) {
 TEST(PilotPlan, APilotOfFewSeedsPromisesLess) {
   const PilotPlan two = plan_of(2, 0.05);
   const PilotPlan many = plan_of(200, 0.05);
-  const double of_two =
-      two.detectable(5, kUnits) / std::sqrt(two.components().seeds / 5);
-  const double of_many =
-      many.detectable(5, kUnits) / std::sqrt(many.components().seeds / 5);
+  const double of_two = two.detectable(5, kUnits) / std::sqrt(two.components().seeds / 5);
+  const double of_many = many.detectable(5, kUnits) / std::sqrt(many.components().seeds / 5);
   EXPECT_GT(of_two, 1.3 * of_many);
 }
 
@@ -123,8 +120,9 @@ TEST(PilotPlan, RefusesPilotsThatSayNothing) {
                         "got one; train another seed of each arm"));
   EXPECT_THAT(pilot_refusal({{{1}, {2}}, {10}}),
               HasSubstr("pilot: says nothing of how texts differ"));
-  EXPECT_THAT(pilot_refusal({{{0, 0, 0}, {0, 0, 0}}, {1, 1, 1}}),
-              HasSubstr("pilot: says nothing of other experiments: expected differences that vary"));
+  EXPECT_THAT(
+      pilot_refusal({{{0, 0, 0}, {0, 0, 0}}, {1, 1, 1}}),
+      HasSubstr("pilot: says nothing of other experiments: expected differences that vary"));
 }
 
 }  // namespace

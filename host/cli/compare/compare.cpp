@@ -79,6 +79,10 @@ std::vector<compare::ArmSetup> read_arms(const CompareArguments& arguments,
 // reader of what is printed may end early. Returns whether a memory of it is faulty.
 bool show(const std::vector<fs::path>& paths, const fs::path& report,
           const CompareArguments& arguments, const Streams& streams) {
+  if (arguments.in_place_of_report) {
+    arguments.in_place_of_report(paths.front());
+    return false;
+  }
   const report::Report result = arguments.compared.report_of(paths);
   std::string place;
   Outputs outputs;
@@ -276,6 +280,10 @@ std::vector<std::string> devices_of(const std::string& given, const RankSession&
 }
 
 }  // namespace
+
+int run_compare(const CompareArguments& arguments, const Streams& streams) {
+  return run(arguments, streams);
+}
 
 compare::Options compare_options(const CompareArguments& arguments, const fs::path& folder,
                                  const fs::path& experiment, const RankSession& session) {

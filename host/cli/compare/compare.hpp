@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -43,7 +44,13 @@ struct CompareArguments {
   bool is_quiet = false;
   bool is_locked = false;
   bool is_dry_run = false;
+  // Called with the folder of a comparison that has trained, in place of writing and showing its
+  // report.
+  std::function<void(const std::filesystem::path& folder)> in_place_of_report = nullptr;
 };
+
+// mneme compare with these arguments. Returns the exit code.
+int run_compare(const CompareArguments& arguments, const Streams& streams);
 
 // Of processes, threads and devices; the folder is that of the comparison. Ranks agree on the
 // number of threads: all call this.
