@@ -127,7 +127,9 @@ AttentionOutput LayerPass::attend_columns(AttentionArgs args, const std::vector<
   if (path != AttentionPath::kEfficient || has_mask) {
     args.mask = mask_columns(layout, valid, s, scope_);
   }
-  if (path == AttentionPath::kEfficient) return attend_by_library(path, args, pieces, 0);
+  if (path == AttentionPath::kEfficient) {
+    return attend_by_library(path, args, pieces, scope_.window);
+  }
   std::tie(args.k, args.v) = joined_pieces(pieces);
   args.may_be_empty = args.may_be_empty || args.bias.defined();
   if (facts.wants_probabilities) {

@@ -10,7 +10,8 @@
 namespace mneme::backbone {
 namespace {
 
-// Whether the host's kernel computes a step's attention: the others copy pieces into one.
+// Whether a step's attention reads rows that lanes share where they lie: a kernel does, the operations
+// copy them for each lane.
 bool reads_pieces(const LayerSettings& settings) {
   const AttentionFacts facts{.device = settings.device,
                              .compute = settings.compute,
@@ -18,7 +19,7 @@ bool reads_pieces(const LayerSettings& settings) {
                              .has_host_kernels = tensor::has_host_kernels(),
                              .is_relative = settings.is_relative(),
                              .has_slopes = !settings.slopes.empty()};
-  return choose_attention(settings.attention_kernel, facts).path == AttentionPath::kHost;
+  return choose_attention(settings.attention_kernel, facts).path != AttentionPath::kOperations;
 }
 
 }  // namespace

@@ -250,7 +250,7 @@ FootprintPart open_part(const config::Experiment& e, const Extents& x, const Gen
                         bool is_cuda) {
   const bool shares =
       e.memory.tiers.empty() && x.lanes > 1 &&
-      attention_path(e, x, /*is_training=*/false, is_cuda) == backbone::AttentionPath::kHost;
+      attention_path(e, x, /*is_training=*/false, is_cuda) != backbone::AttentionPath::kOperations;
   const std::int64_t fed = std::max<std::int64_t>(all.prompt - 1, 0);  // the last is drawn behind
   const std::int64_t prompt = fed % all.segment;
   const std::int64_t first = std::min(all.drawn, all.segment - prompt);

@@ -17,7 +17,7 @@ namespace {
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
-constexpr int64_t kMaskFromBottomRight = 2;
+constexpr int64_t kNoMask = 0, kMaskFromBottomRight = 2;
 constexpr int64_t kLseMultiple = 32;
 
 KernelCalls calls;
@@ -28,6 +28,7 @@ struct Problem {
   Tensor bias;     // [B,H,T,K]; undefined = none
   double scale;
   int64_t left = -1;  // columns left of a query's own; -1 = all
+  bool is_causal = true;
 
   int64_t shared() const { return q.size(2) / k.size(2); }
 };
@@ -53,7 +54,7 @@ void check_rows(const Problem& p) {
   check_aligned(p.v, "value");
   TORCH_CHECK(p.k.sizes() == p.v.sizes(), "keys and values");
   TORCH_CHECK(p.q.size(0) == p.k.size(0) && p.q.size(3) == p.k.size(3), "lanes and widths");
-  TORCH_CHECK(p.q.size(1) <= p.k.size(1), "more queries than keys");
+  TORCH_CHECK(!p.is_causal || p.q.size(1) <= p.k.size(1), "more queries than keys");
   TORCH_CHECK(p.q.size(3) % 8 == 0, "head width ", p.q.size(3));
   TORCH_CHECK(p.k.scalar_type() == p.q.scalar_type() && p.v.scalar_type() == p.q.scalar_type(),
               "dtypes");
@@ -89,6 +90,7 @@ Tensor scores(const Problem& p) {
       at::matmul(p.q.to(at::kDouble).permute({0, 2, 1, 3}), all_heads(p.k, p).transpose(2, 3))
           .mul(p.scale);
   if (p.bias.defined()) s = s + p.bias.to(at::kDouble);
+  if (!p.is_causal) return s;
   // Distance of a column to the left of the query's own, the last row's being the last column.
   const Tensor distance = at::arange(tokens, at::kLong).unsqueeze(1) + (keys - tokens) -
                           at::arange(keys, at::kLong).unsqueeze(0);
@@ -140,10 +142,16 @@ Problem flash_problem(const Tensor& q, const Tensor& k, const Tensor& v, int64_t
                       int64_t max_k, double dropout, bool is_causal, std::optional<double> scale,
                       std::optional<int64_t> left, std::optional<int64_t> right) {
   TORCH_CHECK(max_q == q.size(1) && max_k == k.size(1), "longest sequences");
-  TORCH_CHECK(dropout == 0.0 && is_causal && scale, "dropout, mask or scale");
+  TORCH_CHECK(dropout == 0.0 && (is_causal || !left) && scale, "dropout, mask or scale");
   TORCH_CHECK(left.has_value() == right.has_value(), "half a window");
   TORCH_CHECK(right.value_or(0) == 0 && left.value_or(0) >= 0, "window");
-  Problem p{.q = q, .k = k, .v = v, .bias = {}, .scale = *scale, .left = left.value_or(-1)};
+  Problem p{.q = q,
+            .k = k,
+            .v = v,
+            .bias = {},
+            .scale = *scale,
+            .left = left.value_or(-1),
+            .is_causal = is_causal};
   check_flash(p);
   return p;
 }
@@ -168,7 +176,7 @@ std::tuple<Tensor, Tensor, Tensor> flash_backward(
     std::optional<double> scale, std::optional<int64_t> left, std::optional<int64_t> right) {
   ++calls.flash_backward;
   TORCH_CHECK(!begins_q.defined() && !begins_k.defined(), "sequences");
-  TORCH_CHECK(seed.defined() && offset.defined(), "state of random numbers");
+  TORCH_CHECK(is_causal && seed.defined() && offset.defined(), "mask or state of random numbers");
   const at::Context& context = at::globalContext();
   TORCH_CHECK(context.deterministicAlgorithms() && !context.deterministicAlgorithmsWarnOnly() &&
                   !context.deterministicFillUninitializedMemory(),
@@ -186,8 +194,14 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt> efficient_f
   ++calls.efficient;
   TORCH_CHECK(!is_defined(begins_q) && !is_defined(begins_k) && !is_defined(used_k), "sequences");
   TORCH_CHECK(!max_q && !max_k && !window && dropout == 0.0 && scale, "what is not used");
-  TORCH_CHECK(mask == kMaskFromBottomRight && wants_lse, "mask or log-sum-exp");
-  const Problem p{.q = q, .k = k, .v = v, .bias = bias.value_or(Tensor()), .scale = *scale};
+  TORCH_CHECK((mask == kMaskFromBottomRight || mask == kNoMask) && wants_lse,
+              "mask or log-sum-exp");
+  const Problem p{.q = q,
+                  .k = k,
+                  .v = v,
+                  .bias = bias.value_or(Tensor()),
+                  .scale = *scale,
+                  .is_causal = mask == kMaskFromBottomRight};
   check_efficient(p);
   const auto [z, lse] = forward(p);
   const int64_t tokens = q.size(1),

@@ -8,6 +8,7 @@
 
 #include "host/backbone/attention/kernels/choice.hpp"
 #include "host/backbone/layer_pass.hpp"
+#include "host/backbone/open/open_layer.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/backbone/layer_fixture.hpp"
 #include "tests/backbone/library/fake_kernels.hpp"
@@ -196,6 +197,57 @@ TEST_P(LibraryLayer, LeavesPaddingToTheOperations) {
     problem.add(2, PositionKind::kPlace);
     problem.has_padding = true;
     expect_layer(problem, AttentionPath::kOperations);
+  }
+}
+
+// Two steps of lanes whose prompt one lane read.
+std::vector<LayerSide> steps_behind_a_prompt(PositionScheme position, at::ScalarType type,
+                                             AttentionDevice device) {
+  constexpr int64_t kPrompt = 5, kSharers = 3;
+  LayerCase c(position, kSharers, kPrompt);
+  c.settings.compute = type;
+  c.settings.device = device;
+  c.settings.attention_kernel = device.type == c10::kCUDA ? config::AttentionKernel::kAuto
+                                                          : config::AttentionKernel::kOperations;
+  OpenLayer open;
+  std::vector<LayerSide> out;
+  const auto step = [&](uint64_t seed, int64_t lanes, int64_t tokens) {
+    const auto rows = [&](uint64_t of) {
+      return random_tensor(seed + of, {lanes, tokens, kLayerHeads, kLayerWidth}).to(type);
+    };
+    c.tables->begin_segment(0.0);
+    const memory::LocalAttention local =
+        OpenLayerPass(*c.layer, *c.scope, open)
+            .attend_tokens({}, rows(0), rows(1), rows(2), {.lse = true});
+    c.layer->end_pass();
+    c.scope->past += tokens;
+    out.push_back({local.z, local.lse, {}});
+  };
+  step(10, 1, kPrompt);
+  open.share(kSharers);
+  step(20, kSharers, 1);
+  step(30, kSharers, 2);
+  return out;
+}
+
+TEST_P(LibraryLayer, ReadsThePromptOfSeveralLanesOnce) {
+  const at::NoGradGuard no_grad;
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    const double tolerance = type == at::kFloat ? 2e-5 : 6e-2;
+    const KernelCalls before = kernel_calls();
+    const auto ours = steps_behind_a_prompt(GetParam(), type, {c10::kCUDA, 90}),
+               theirs = steps_behind_a_prompt(GetParam(), type, {});
+    for (size_t i = 0; i < ours.size(); ++i) {
+      EXPECT_EQ(ours[i].z.sizes(), theirs[i].z.sizes());
+      EXPECT_LT(largest_difference(ours[i].z.to(at::kDouble), theirs[i].z.to(at::kDouble)),
+                tolerance);
+      EXPECT_LT(largest_difference(ours[i].lse.to(at::kDouble), theirs[i].lse.to(at::kDouble)),
+                tolerance);
+    }
+    const KernelCalls after = kernel_calls();
+    const bool is_flash = best(type) == AttentionPath::kFlash;
+    EXPECT_EQ(after.flash - before.flash, is_flash ? 1 + 2 + 2 : 0);
+    EXPECT_EQ(after.efficient - before.efficient, is_flash ? 0 : 1 + 2 + 2);
   }
 }
 

@@ -32,6 +32,7 @@ struct KernelCase {
   std::vector<double> slopes = {};
   bool has_gaps = false;
   std::vector<int64_t> bias = {};  // its shape; empty = none
+  bool has_shared_rows = false;    // the first piece is one lane's, which all read
 
   // Of results; bf16 rounds what is added to scores, too.
   double tolerance() const {
@@ -55,7 +56,9 @@ struct KernelProblem {
   explicit KernelProblem(const KernelCase& given, at::Device on = at::kCPU) : c(given), device(on) {
     for (const int64_t rows : c.rows) {
       // As a layer's projection gives them: keys and values beside each other.
-      const at::Tensor both = leaf({c.lanes, rows, 2, c.key_heads, c.width}, c.type);
+      const bool is_shared = c.has_shared_rows && pieces.empty();
+      const at::Tensor both = leaf({is_shared ? 1 : c.lanes, rows, 2, c.key_heads, c.width}, c.type)
+                                  .expand({c.lanes, -1, -1, -1, -1});
       pieces.push_back({both.select(2, 0), both.select(2, 1)});
       keys += rows;
     }
@@ -139,6 +142,65 @@ TEST_P(LibraryAttention, EqualsTensorOperations) {
   EXPECT_EQ(after.efficient_backward - before.efficient_backward, is_flash ? 0 : 2);
 }
 
+// The case with a first piece that all lanes share, and with `own` rows behind it.
+KernelCase with_shared_rows(KernelCase c, int64_t own) {
+  c.has_shared_rows = true;
+  const bool has_all_columns = !c.bias.empty() && c.bias.back() > 1;
+  if (has_all_columns) c.bias.back() = c.rows[0] + own;
+  c.rows = {c.rows[0], own};
+  return c;
+}
+
+// Whether a mask leaves each query a column of either piece.
+bool may_share(const KernelCase& c) { return c.rows.size() == 2 && c.window == 0 && !c.has_gaps; }
+
+void expect_equal_with_shared_rows(const KernelCase& c, at::Device device = at::kCPU) {
+  for (const int64_t own : {c.queries, c.queries + 4}) {
+    const KernelCase shared = with_shared_rows(c, own);
+    KernelProblem problem(shared, device);
+    problem.args.wants_lse = true;
+    const at::NoGradGuard no_grad;
+    const AttentionOutput ours = problem.by_kernel(), theirs = problem.by_operations();
+    EXPECT_EQ(ours.z.scalar_type(), c.type);
+    EXPECT_EQ(ours.lse.scalar_type(), at::kFloat);
+    EXPECT_EQ(ours.lse.sizes(), theirs.lse.sizes());
+    EXPECT_LT(largest_difference(ours.z.to(at::kDouble), theirs.z), c.tolerance()) << own;
+    EXPECT_LT(largest_difference(ours.lse.to(at::kDouble), theirs.lse), c.tolerance()) << own;
+  }
+}
+
+// In two calls, unless a gradient is recorded.
+TEST_P(LibraryAttention, ReadsSharedRowsOnce) {
+  const KernelCase& c = GetParam();
+  const auto calls = [&] {
+    const KernelCalls now = kernel_calls();
+    return c.path == AttentionPath::kFlash ? now.flash : now.efficient;
+  };
+  if (!may_share(c)) return;
+  int before = calls();
+  expect_equal_with_shared_rows(c);
+  EXPECT_EQ(calls() - before, 2 * 2);
+  before = calls();
+  expect_equal(KernelProblem(with_shared_rows(c, c.queries)));
+  EXPECT_EQ(calls() - before, 2);
+}
+
+// A window may hide all shared rows from a token.
+TEST(LibraryAttention, JoinsSharedRowsWhereThereIsAWindow) {
+  for (const AttentionPath path : {AttentionPath::kFlash, AttentionPath::kEfficient}) {
+    KernelCase c{"", path, at::kBFloat16};
+    c.window = 3;
+    c.rows = {30, 9};
+    c.has_shared_rows = true;
+    const KernelProblem problem(c);
+    const at::NoGradGuard no_grad;
+    AttentionArgs args = problem.args;
+    if (path == AttentionPath::kEfficient) args.mask = problem.mask(true);
+    const at::Tensor z = attend_by_library(path, args, problem.pieces, c.window).z;
+    EXPECT_LT(largest_difference(z.to(at::kDouble), problem.by_operations().z), c.tolerance());
+  }
+}
+
 // By LibTorch's own kernels.
 class LibraryOnCuda : public testing::TestWithParam<KernelCase> {};
 
@@ -147,6 +209,7 @@ TEST_P(LibraryOnCuda, EqualsTensorOperations) {
   const std::string error = error_of([&] { device = tensor::open_device("cuda"); });
   if (!error.empty()) GTEST_SKIP() << error;
   expect_equal(KernelProblem(GetParam(), device));
+  if (may_share(GetParam())) expect_equal_with_shared_rows(GetParam(), device);
 }
 
 TEST_P(LibraryAttention, GivesTheLogSumExpWithoutGradient) {

@@ -200,6 +200,28 @@ TEST(RamCheck, CountsAPromptOnceWhereSamplesShareItsKeys) {
   EXPECT_EQ(open_bytes(none, 2, {.segment = 100, .prompt = 301, .drawn = 5}), row * 100);
 }
 
+// On CUDA every kernel does; the operations copy its keys for each sample.
+TEST(RamCheck, CountsAPromptOnceForTheKernelsOfADevice) {
+  using config::AttentionKernel;
+  config::Experiment e = small_experiment("", {"eval.precision=f32"});
+  const std::int64_t row = 2 * e.model.layers * e.model.key_heads() * e.model.head_width * 4;
+  const auto bytes = [&](config::PositionScheme position, AttentionKernel kernel) {
+    e.model.position = position;
+    e.model.attention_kernel = kernel;
+    const auto total = [&](const run::GeneratedTokens& generated) {
+      return run::evaluation_footprint(e, {}, config::Precision::kF32, 8, 1, true, generated)
+          .total();
+    };
+    return total({.segment = 100, .prompt = 41, .drawn = 30}) - total({});
+  };
+  for (const auto position : {config::PositionScheme::kNone, config::PositionScheme::kRotary,
+                              config::PositionScheme::kAlibi, config::PositionScheme::kRelative}) {
+    EXPECT_EQ(bytes(position, AttentionKernel::kAuto), row * (40 + 8 * 30));
+    EXPECT_EQ(bytes(position, AttentionKernel::kEfficient), row * (40 + 8 * 30));
+    EXPECT_EQ(bytes(position, AttentionKernel::kOperations), row * 8 * (40 + 30));
+  }
+}
+
 // Other errors are reported when the model is made, with the plugins' log lines.
 TEST(RamCheck, LeavesOtherErrorsToTheRuntime) {
   const config::Experiment experiment = small_experiment("[[memory.tier]]\nplugin = \"absent\"\n");

@@ -17,7 +17,7 @@ using torch::autograd::variable_list;
 constexpr std::int64_t kRowMultiple = 8;
 // The memory-efficient kernel reads and writes rows of biases in pieces of so many bytes at most.
 constexpr std::int64_t kBiasMultiple = 16;
-constexpr std::int64_t kCausalFromBottomRight = 2;  // LibTorch's sdp::CustomMaskType
+constexpr std::int64_t kNoMask = 0, kCausalFromBottomRight = 2;  // LibTorch's sdp::CustomMaskType
 
 std::int64_t rounded(std::int64_t n, std::int64_t multiple) {
   return (n + multiple - 1) / multiple * multiple;
@@ -127,6 +127,58 @@ at::Tensor terms_of(const AttentionArgs& args, std::int64_t keys) {
   return terms.permute({1, 0, 2, 3}).expand({args.q.size(0), args.q.size(2), args.q.size(1), keys});
 }
 
+// What is added to scores, [B,H,T,K], with rows as the memory-efficient kernel reads them.
+at::Tensor aligned_terms(const at::Tensor& terms) {
+  const auto bytes = static_cast<std::uintptr_t>(kBiasMultiple * terms.element_size());
+  bool is_aligned =
+      terms.stride(3) == 1 && reinterpret_cast<std::uintptr_t>(terms.const_data_ptr()) % bytes == 0;
+  for (std::int64_t d = 0; d < 3; ++d) {
+    is_aligned = is_aligned && terms.stride(d) % kBiasMultiple == 0;
+  }
+  if (is_aligned) return terms;
+  const at::Tensor room = at::empty(
+      {terms.size(0), terms.size(1), terms.size(2), rounded(terms.size(3), kBiasMultiple)},
+      terms.options());
+  const at::Tensor out = room.narrow(3, 0, terms.size(3));
+  out.copy_(terms);
+  return out;
+}
+
+// Rows to the left of a query's own column, and to its right; none = no bound.
+std::pair<std::optional<std::int64_t>, std::optional<std::int64_t>> window_of(std::int64_t window) {
+  if (window == 0) return {};
+  return {window - 1, 0};
+}
+
+struct KernelCall {
+  bool is_flash;
+  double scale;
+  std::int64_t window = 0;  // of is_flash
+  bool is_causal = true;    // from the bottom right
+};
+
+struct KernelResult {
+  at::Tensor z, lse;  // [B,T,H,d], [B,H,T or more]
+  at::Tensor seed, offset;
+};
+
+// q [B,T,H,d], k, v [B,K,G,d]; terms [B,H,T,K], undefined = none.
+KernelResult call_kernel(const KernelCall& call, const at::Tensor& q, const at::Tensor& k,
+                         const at::Tensor& v, const at::Tensor& terms) {
+  KernelResult out;
+  if (call.is_flash) {
+    const auto [left, right] = window_of(call.window);
+    std::tie(out.z, out.lse, out.seed, out.offset, std::ignore) = at::_flash_attention_forward(
+        q, k, v, {}, {}, q.size(1), k.size(1), 0.0, call.is_causal, false, call.scale, left, right);
+  } else {
+    std::tie(out.z, out.lse, out.seed, out.offset, std::ignore, std::ignore) =
+        at::_efficient_attention_forward(q, k, v, tensor::optional_input(terms), {}, {}, {}, {},
+                                         0.0, call.is_causal ? kCausalFromBottomRight : kNoMask,
+                                         true, call.scale);
+  }
+  return out;
+}
+
 class KernelFunction : public torch::autograd::Function<KernelFunction> {
  public:
   using Optional = std::optional<at::Tensor>;
@@ -138,18 +190,11 @@ class KernelFunction : public torch::autograd::Function<KernelFunction> {
     ctx->saved_data["is_flash"] = is_flash;
     ctx->saved_data["scale"] = scale;
     ctx->saved_data["window"] = window;
-    at::Tensor z, lse, seed, offset;
-    if (is_flash) {
-      const auto [left, right] = window_of(window);
-      std::tie(z, lse, seed, offset, std::ignore) = at::_flash_attention_forward(
-          q, k, v, {}, {}, q.size(1), k.size(1), 0.0, true, false, scale, left, right);
-    } else {
-      std::tie(z, lse, seed, offset, std::ignore, std::ignore) = at::_efficient_attention_forward(
-          q, k, v, terms, {}, {}, {}, {}, 0.0, kCausalFromBottomRight, true, scale);
-    }
-    ctx->save_for_backward({q, k, v, terms.value_or(at::Tensor()), z, lse, seed, offset});
-    ctx->mark_non_differentiable({lse});
-    return {z, lse};
+    const at::Tensor added = terms.value_or(at::Tensor());
+    const KernelResult out = call_kernel({is_flash, scale, window}, q, k, v, added);
+    ctx->save_for_backward({q, k, v, added, out.z, out.lse, out.seed, out.offset});
+    ctx->mark_non_differentiable({out.lse});
+    return {out.z, out.lse};
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
@@ -178,38 +223,79 @@ class KernelFunction : public torch::autograd::Function<KernelFunction> {
     if (out[3].defined()) out[3].tril_(k.size(1) - q.size(1));
     return out;
   }
-
- private:
-  // Rows to the left of a query's own column, and to its right; none = no bound.
-  static std::pair<std::optional<std::int64_t>, std::optional<std::int64_t>> window_of(
-      std::int64_t window) {
-    if (window == 0) return {};
-    return {window - 1, 0};
-  }
 };
+
+// Whether lanes share the rows of the first of two pieces.
+bool has_shared_rows(const std::vector<KeyPiece>& pieces) {
+  return pieces.size() == 2 && pieces[0].k.size(0) > 1 && pieces[0].k.stride(0) == 0 &&
+         pieces[0].v.stride(0) == 0;
+}
+
+// Attention over one lane's rows, which lie before all queries and which all lanes share, and over
+// each lane's own: a call each, merged exactly by z = sum_i exp(lse_i - lse) z_i. In the first one
+// the queries of all lanes are those of one. q as the kernel reads it, without gradient.
+AttentionOutput attend_to_shared(bool is_flash, const AttentionArgs& args, const at::Tensor& q,
+                                 const KeyPiece& shared, const KeyPiece& own) {
+  const std::int64_t lanes = q.size(0), tokens = q.size(1), heads = q.size(2),
+                     before = shared.k.size(1);
+  at::Tensor of_shared, of_own;
+  if (const at::Tensor terms = terms_of(args, before + own.k.size(1)); terms.defined()) {
+    of_shared = aligned_terms(
+        terms.narrow(3, 0, before).transpose(0, 1).reshape({1, heads, lanes * tokens, before}));
+    of_own = aligned_terms(terms.narrow(3, before, own.k.size(1)));
+  }
+  const auto rows = [&](const at::Tensor& t) {
+    return kernel_rows(is_flash ? t : repeated_heads(t, heads));
+  };
+  const KernelResult first =
+      call_kernel({.is_flash = is_flash, .scale = args.scale, .is_causal = false},
+                  q.reshape({1, lanes * tokens, heads, q.size(3)}), rows(shared.k.narrow(0, 0, 1)),
+                  rows(shared.v.narrow(0, 0, 1)), of_shared);
+  const KernelResult second =
+      call_kernel({.is_flash = is_flash, .scale = args.scale}, q, rows(own.k), rows(own.v), of_own);
+  const at::Tensor first_lse =
+      first.lse.narrow(2, 0, lanes * tokens).reshape({heads, lanes, tokens}).transpose(0, 1);
+  const at::Tensor second_lse = second.lse.narrow(2, 0, tokens);
+  AttentionOutput out;
+  out.lse = at::logaddexp(first_lse, second_lse);
+  const auto weighted = [&](const at::Tensor& z, const at::Tensor& lse) {
+    return (lse - out.lse).exp().transpose(1, 2).unsqueeze(3) * z;  // in f32
+  };
+  out.z = weighted(first.z.reshape(second.z.sizes()), first_lse)
+              .add_(weighted(second.z, second_lse))
+              .to(q.scalar_type());
+  return out;
+}
 
 }  // namespace
 
 AttentionOutput attend_by_library(AttentionPath path, const AttentionArgs& args,
                                   const std::vector<KeyPiece>& pieces, std::int64_t window) {
   const std::int64_t tokens = args.q.size(1), heads = args.q.size(2), width = args.q.size(3);
+  const bool is_flash = path == AttentionPath::kFlash;
+  at::Tensor q = args.q;
+  if (args.content_bias.defined()) q = q + args.content_bias.to(q.scalar_type());
+  q = kernel_rows(q);
+  AttentionOutput attended;
+  // A window may hide all of the shared rows from a token.
+  if (window == 0 && !at::GradMode::is_enabled() && has_shared_rows(pieces)) {
+    attended = attend_to_shared(is_flash, args, q, pieces[0], pieces[1]);
+    attended.z = attended.z.narrow(3, 0, width);
+    if (!args.wants_lse) attended.lse.reset();
+    return attended;
+  }
   std::vector<at::Tensor> keys, values;
   for (const KeyPiece& piece : pieces) {
     keys.push_back(piece.k);
     values.push_back(piece.v);
   }
-  const bool is_flash = path == AttentionPath::kFlash;
   const auto in_one = [&](const std::vector<at::Tensor>& parts) {
     const at::Tensor all = parts.size() == 1 ? parts[0] : at::cat(parts, 1);
     return kernel_rows(is_flash ? all : repeated_heads(all, heads));
   };
-  at::Tensor q = args.q;
-  if (args.content_bias.defined()) q = q + args.content_bias.to(q.scalar_type());
   const at::Tensor k = in_one(keys), v = in_one(values);
-  const variable_list out =
-      KernelFunction::apply(kernel_rows(q), k, v, tensor::optional_input(terms_of(args, k.size(1))),
-                            is_flash, args.scale, window);
-  AttentionOutput attended;
+  const variable_list out = KernelFunction::apply(
+      q, k, v, tensor::optional_input(terms_of(args, k.size(1))), is_flash, args.scale, window);
   attended.z = out[0].narrow(3, 0, width);
   if (args.wants_lse) attended.lse = out[1].narrow(2, 0, tokens);
   return attended;
