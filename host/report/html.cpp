@@ -181,6 +181,8 @@ std::string body_html(const Report& report, bool has_script) {
   out += figures("diagnostics", "What the memories report");
   const std::string settings = tables_html(report, {"settings"});
   if (!settings.empty()) out += element("h2", "Settings") + settings;
+  const std::string certificates = tables_html(report, {"certificates"});
+  if (!certificates.empty()) out += element("h2", "Certificates") + certificates;
   return out + record_html(report);
 }
 

@@ -173,6 +173,7 @@ Json json_of(const Run& run) {
   if (!run.curve.empty()) out["curve"] = list_of(run.curve, json_of);
   if (run.error) out["error"] = without_folders(*run.error);
   out["checks"] = json_of(run.checks);
+  if (run.certificate) out["certificate"] = without_folders(scores::to_json(*run.certificate));
   return out;
 }
 

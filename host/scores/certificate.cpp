@@ -1,9 +1,12 @@
 #include "host/scores/certificate.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <system_error>
 #include <utility>
 
+#include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
 #include "host/base/json_text.hpp"
 
@@ -11,9 +14,46 @@ namespace mneme::scores {
 namespace {
 
 constexpr std::string_view kCertificateFormat = "mneme-certificate";
+constexpr int kCertificateVersion = 1;
 
 Json difference_json(const std::optional<double>& value) {
   return value ? number_or_null(*value) : Json(nullptr);
+}
+
+// As difference_json writes it; a difference that is no number, such as NaN, is written as null too,
+// and its line fails.
+std::optional<double> difference_of(const Json& json) {
+  if (json.is_null()) return std::nullopt;
+  return json.get<double>();
+}
+
+Certificate certificate_of(const Json& json) {
+  Certificate out{.date = json.at("date").get<std::string>(),
+                  .checkpoint = json.at("checkpoint").get<std::string>(),
+                  .checkpoint_sha256 = json.at("checkpoint_sha256").get<std::string>(),
+                  .step = json.at("step").get<std::int64_t>(),
+                  .text = json.at("text").get<std::string>(),
+                  .text_sha256 = json.at("text_sha256").get<std::string>(),
+                  .tokens = json.at("tokens").get<std::int64_t>(),
+                  .segment = json.at("segment").get<std::int64_t>(),
+                  .precision = json.at("precision").get<std::string>(),
+                  .machine = json.at("machine").get<std::string>()};
+  const Json& loss = json.at("loss");
+  out.loss = loss.is_null() ? std::numeric_limits<double>::quiet_NaN() : loss.get<double>();
+  for (const Json& one : json.at("plugins")) {
+    out.plugins.emplace_back(one.at("name").get<std::string>(),
+                             one.at("sha256").get<std::string>());
+  }
+  for (const Json& one : json.at("lines")) {
+    const auto result = result_of(one.at("result").get<std::string>());
+    out.lines.push_back({.name = one.at("name").get<std::string>(),
+                         .question = one.at("question").get<std::string>(),
+                         .result = result,
+                         .difference = difference_of(one.at("difference")),
+                         .tolerance = difference_of(one.at("tolerance")),
+                         .text = one.at("text").get<std::string>()});
+  }
+  return out;
 }
 
 }  // namespace
@@ -36,7 +76,7 @@ Json to_json(const Certificate& certificate) {
                      {"text", one.text}});
   }
   return {{"format", kCertificateFormat},
-          {"version", 1},
+          {"version", kCertificateVersion},
           {"date", certificate.date},
           {"checkpoint", certificate.checkpoint},
           {"checkpoint_sha256", certificate.checkpoint_sha256},
@@ -59,6 +99,28 @@ std::filesystem::path certificate_file(const std::filesystem::path& run_folder) 
 
 void write_certificate(const std::filesystem::path& run_folder, const Certificate& certificate) {
   write_file_atomic(certificate_file(run_folder), json_text(to_json(certificate), 2) + "\n");
+}
+
+std::optional<Certificate> read_certificate(const std::filesystem::path& run_folder) {
+  std::error_code ignored;
+  const std::filesystem::path file = certificate_file(run_folder);
+  if (!std::filesystem::exists(file, ignored)) return std::nullopt;
+  const Json json = parse_json(read_file(file));
+  std::string got = "something else";
+  try {
+    if (json.is_object() && json.value("format", Json()) == kCertificateFormat) {
+      const Json version = json.value("version", Json());
+      if (version == kCertificateVersion) return certificate_of(json);
+      got = "version " + version.dump();
+    }
+  } catch (const Json::exception& error) {
+    got = error.what();
+  }
+  throw_run({.where = file.string(),
+             .failed = "is no certificate that this version reads",
+             .expected = str(kCertificateFormat, ", version ", kCertificateVersion),
+             .got = got,
+             .hint = "mneme certify RUN writes it anew"});
 }
 
 }  // namespace mneme::scores

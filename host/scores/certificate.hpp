@@ -15,8 +15,8 @@
 namespace mneme::scores {
 
 struct CertificateLine {
-  std::string name;      // "cuts", "generation", ...
-  std::string question;  // what is compared, for people
+  std::string name = {};      // "cuts", "generation", ...
+  std::string question = {};  // what is compared, for people
   CheckResult result = CheckResult::kHolds;
   // The largest difference of a token's loss, in nats, and what it may be; absent where the line
   // compares something else, or nothing.
@@ -27,17 +27,17 @@ struct CertificateLine {
 };
 
 struct Certificate {
-  std::string date;               // UTC, "2026-03-01T12:00:00Z"
-  std::string checkpoint;         // the file's name in RUN/checkpoints
-  std::string checkpoint_sha256;  // of the file
+  std::string date = {};               // UTC, "2026-03-01T12:00:00Z"
+  std::string checkpoint = {};         // the file's name in RUN/checkpoints
+  std::string checkpoint_sha256 = {};  // of the file
   std::int64_t step = 0;
   std::vector<std::pair<std::string, std::string>> plugins = {};  // id@version, sha256
-  std::string text;                                               // its source
-  std::string text_sha256;                                        // of the ids, i64
+  std::string text = {};                                          // its source
+  std::string text_sha256 = {};                                   // of the ids, i64
   std::int64_t tokens = 0;
   std::int64_t segment = 0;
-  std::string precision;
-  std::string machine;
+  std::string precision = {};
+  std::string machine = {};
   double loss = 0.0;  // mean of the one pass, nats a token
   std::vector<CertificateLine> lines = {};
 
@@ -50,5 +50,8 @@ struct Certificate {
 [[nodiscard]] std::filesystem::path certificate_file(const std::filesystem::path& run_folder);
 // Error (kRun) when it cannot be written.
 void write_certificate(const std::filesystem::path& run_folder, const Certificate& certificate);
+// What the file holds; nothing where there is none. Error (kRun) naming the file when it is damaged,
+// or of another version.
+[[nodiscard]] std::optional<Certificate> read_certificate(const std::filesystem::path& run_folder);
 
 }  // namespace mneme::scores

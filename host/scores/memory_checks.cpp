@@ -18,11 +18,6 @@ constexpr std::string_view kChecksFormat = "mneme-checks";
 // Of the values of CheckResult.
 constexpr std::array<std::string_view, 3> kResultWords = {"holds", "fails", "not checked"};
 
-CheckResult result_of(std::string_view word) {
-  const auto place = std::ranges::find(kResultWords, word) - kResultWords.begin();
-  return static_cast<CheckResult>(std::min<std::ptrdiff_t>(place, 2));  // others: not checked
-}
-
 Json json_or_null(const std::optional<MemoryChecks>& checks) {
   return checks ? to_json(*checks) : Json(nullptr);
 }
@@ -31,6 +26,11 @@ Json json_or_null(const std::optional<MemoryChecks>& checks) {
 
 std::string_view to_word(CheckResult result) {
   return kResultWords.at(static_cast<std::size_t>(result));
+}
+
+CheckResult result_of(std::string_view word) {
+  const auto place = std::ranges::find(kResultWords, word) - kResultWords.begin();
+  return static_cast<CheckResult>(std::min<std::ptrdiff_t>(place, 2));
 }
 
 std::string fault_words(std::string_view check) {

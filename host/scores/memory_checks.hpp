@@ -16,6 +16,8 @@ namespace mneme::scores {
 enum class CheckResult { kHolds, kFails, kNotChecked };
 // "holds", "fails", "not checked"
 [[nodiscard]] std::string_view to_word(CheckResult result);
+// Of another word: kNotChecked.
+[[nodiscard]] CheckResult result_of(std::string_view word);
 
 struct MemoryCheck {
   std::string name;  // "causality" | "reset" | "lanes"

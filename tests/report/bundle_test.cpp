@@ -13,6 +13,7 @@
 #include "host/base/file/checksum.hpp"
 #include "host/base/file/file.hpp"
 #include "host/report/archive/tar.hpp"
+#include "host/scores/certificate.hpp"
 #include "tests/report/report_folders.hpp"
 
 namespace mneme::report {
@@ -34,7 +35,10 @@ class Bundle : public test::ReportFolders {
   void SetUp() override {
     test::write_comparison(folder("runs"), small_);
     write_file_atomic(folder("runs") / "none-seed1" / "model.safetensors", "weights");
-    write_file_atomic(folder("runs") / "none-seed1" / "certificate.json", "{}");
+    scores::write_certificate(folder("runs") / "none-seed1",
+                              {.date = "2026-03-01T12:00:00Z",
+                               .step = 2000,
+                               .lines = {{.name = "cuts", .difference = 1e-7, .tolerance = 1e-3}}});
     write_bundle(file(), {folder("runs")}, {.has_pairs = true});
   }
   [[nodiscard]] fs::path file() const { return folder("a.tar"); }
@@ -154,6 +158,14 @@ TEST_F(Bundle, ChangesWithoutChecksumsAreNamed) {
               HasSubstr(nll + ": is listed, but not in the bundle"));
   EXPECT_THAT(found([](Files& all) { all["runs/more.json"] = "{}"; }, false),
               HasSubstr("runs/more.json: is in the bundle, but not listed"));
+}
+
+TEST_F(Bundle, ChangedCertificateIsNamed) {
+  const std::string changed = found([](Files& all) {
+    edit_json(all["runs/none-seed1/certificate.json"],
+              [](Json& json) { json["lines"][0]["difference"] = 1e-4; });
+  });
+  EXPECT_THAT(changed, HasSubstr("certificate"));
 }
 
 // Ten manipulations by one who adapts the checksums of bundle.json.

@@ -39,7 +39,7 @@ says 0 '^  mneme-report verify motif.tar$' "$report" verify --help
 says 0 '^\.SH NAME$' "$report" man
 says 0 '^mneme\\-report ' "$report" man
 says 2 '^mneme-report: error: expected a subcommand, report, verify, man, got none; see mneme-report --help$' "$report"
-says 2 '^mneme-report: error: unknown argument "verfy" \(did you mean "verify"\?\)' "$report" verfy
+says 2 '^mneme-report: error: there is no subcommand "verfy" \(did you mean "verify"\?\); see mneme-report --help$' "$report" verfy
 says 2 '^mneme-report: error: .*absent.tar' "$report" verify "$work/absent.tar"
 
 # Equal bytes: what is printed, the folder, the bundle.

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "host/base/text.hpp"
+#include "host/scores/certificate.hpp"
 #include "host/scores/columns.hpp"
 #include "host/scores/diagnostics.hpp"
 #include "host/scores/memory_checks.hpp"
@@ -149,6 +150,7 @@ struct Run {
 
   // Of the memory with the last weights; absent = it was not checked.
   std::optional<scores::MemoryChecks> checks = {};
+  std::optional<scores::Certificate> certificate = {};  // of its own memory; absent = none was made
 
   // The stored evaluation of a split; nullptr = none.
   [[nodiscard]] const EvaluationSummary* find(const std::string& split) const;

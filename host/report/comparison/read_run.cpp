@@ -293,6 +293,11 @@ ReadRun read_run(const fs::path& folder, const std::string& shown,
   }
   std::vector<std::string> problems;
   read_evaluations(folder, out.root, out.run, problems);
+  try {
+    out.run.certificate = scores::read_certificate(folder);
+  } catch (const std::exception& error) {
+    problems.push_back(str("the certificate was left out: ", error.what()));
+  }
   for (const std::string& problem : problems) notes.push_back(str(shown, ": ", problem));
   find_steps(out.root, out.run);
   scores::RunChecks checks = scores::read_run_checks(folder);

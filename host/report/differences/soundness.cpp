@@ -86,6 +86,16 @@ std::vector<std::string> check_sentences(const Comparison& comparison) {
   if (!unchecked.empty()) {
     out.push_back(str("Not checked for causality, resets and lanes: ", join(unchecked, ", "), '.'));
   }
+  for (const ArmRun& of : runs_of(comparison)) {
+    if (!of.run.certificate) continue;
+    std::vector<std::string> lines;
+    for (const scores::CertificateLine& one : of.run.certificate->lines) {
+      if (one.fails()) lines.push_back(one.name);
+    }
+    if (lines.empty()) continue;
+    out.push_back(str("The certificate of ", of.arm.name, " from seed ", of.run.seed, " fails in ",
+                      join(lines, ", "), ": its loss depends on how it is computed."));
+  }
   return out;
 }
 

@@ -14,7 +14,8 @@ namespace mneme::report {
 [[nodiscard]] std::string faults_of(const Arm& arm);
 [[nodiscard]] bool has_faults(const Comparison& comparison);
 // A sentence for each fault of each arm, with what was measured; then one that names the arms of
-// which a check was not made, and why. Empty: all were made, and all hold.
+// which a check was not made, and why; then one for each certificate that fails. Empty: all checks
+// were made, and all hold.
 [[nodiscard]] std::vector<std::string> check_sentences(const Comparison& comparison);
 
 // By how much an arm's loss on its learning curve fell over the last tenth of the training, a mean

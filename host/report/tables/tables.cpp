@@ -10,6 +10,7 @@
 #include "host/report/differences/soundness.hpp"
 #include "host/report/samples/samples.hpp"
 #include "host/report/setup/shares.hpp"
+#include "host/report/tables/certificates.hpp"
 #include "host/report/tables/records.hpp"
 #include "host/report/tuning/tuning.hpp"
 
@@ -136,6 +137,10 @@ Sheet results_sheet(const Comparison& comparison, const std::vector<Metric>& lin
     out.notes.emplace_back("Not every planned run is done.");
   }
   for (const std::string& note : comparison.notes) out.notes.push_back(note);
+  const bool has_certificate = std::ranges::any_of(
+      runs_of(comparison), [](const ArmRun& of) { return of.run.certificate.has_value(); });
+  if (std::string note = uncertified_note(comparison); !has_certificate && !note.empty())
+    out.notes.push_back(std::move(note));
   out.records = result_records(comparison, lines);
   return out;
 }
@@ -386,6 +391,7 @@ std::vector<Sheet> sheets(const Comparison& comparison, const std::vector<Differ
   out.push_back(trials_sheet(comparison));
   out.push_back(settings_sheet(comparison));
   out.push_back(plugins_sheet(comparison));
+  out.push_back(certificates_sheet(comparison));
   out.push_back(depths_sheet(comparison));
   out.push_back(runs_sheet(comparison, lines));
   out.push_back(samples_sheet(comparison));

@@ -21,6 +21,7 @@ namespace mneme::report {
 // trials: every trial of tuned arms, with the one that was taken.
 // settings: the keys that differ between arms; left out when there are none.
 // plugins: of every arm's tiers, with checksums.
+// certificates: the lines of the runs' certificates; left out when there are none.
 // depths: accuracy by a needle's depth and length, for programs.
 // runs: every number of every run, for programs.
 // samples: what every run made of the samples, for programs.

@@ -172,17 +172,17 @@ void expect_equal_with_shared_rows(const KernelCase& c, at::Device device = at::
 // In two calls, unless a gradient is recorded.
 TEST_P(LibraryAttention, ReadsSharedRowsOnce) {
   const KernelCase& c = GetParam();
-  const auto calls = [&] {
+  const auto calls_made = [&] {
     const KernelCalls now = kernel_calls();
     return c.path == AttentionPath::kFlash ? now.flash : now.efficient;
   };
   if (!may_share(c)) return;
-  int before = calls();
+  int before = calls_made();
   expect_equal_with_shared_rows(c);
-  EXPECT_EQ(calls() - before, 2 * 2);
-  before = calls();
+  EXPECT_EQ(calls_made() - before, 2 * 2);
+  before = calls_made();
   expect_equal(KernelProblem(with_shared_rows(c, c.queries)));
-  EXPECT_EQ(calls() - before, 2);
+  EXPECT_EQ(calls_made() - before, 2);
 }
 
 // A window may hide all shared rows from a token.
