@@ -4,7 +4,7 @@
     run = mneme.train("configs/quickstart.toml", memory="configs/memory/xl_cache.toml", run="runs/first")
     run.losses("valid").nll.mean()      # nats a token
 
-Commands: train, evaluate, compare, generate, validate, pair_samples. Data: Run, Comparison. Paths: configs() has experiments and memory
+Commands: train, evaluate, compare, generate, validate, verify, pair_samples. Data: Run, Comparison. Paths: configs() has experiments and memory
 files, manual() the pages, program() the program. A memory is a class that derives from Memory: `mneme plugins new NAME --lang python`
 writes a first one with an experiment; help(mneme.Setup), help(mneme.Layer) and the page python-memories.md in manual() say the rest.
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .commands import pair_samples as pair_samples
     from .commands import train as train
     from .commands import validate as validate
+    from .commands import verify as verify
     from .comparison import Comparison as Comparison
     from .errors import DeviceError as DeviceError
     from .errors import FormatError as FormatError
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from .errors import RunError as RunError
     from .errors import StoppedError as StoppedError
     from .errors import UsageError as UsageError
+    from .errors import VerificationError as VerificationError
     from .errors import VersionError as VersionError
     from .evaluation import Evaluation as Evaluation
     from .evaluation import Losses as Losses
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from .memory import *
     from .outcomes import Generated as Generated
     from .outcomes import Validation as Validation
+    from .outcomes import Verification as Verification
     from .run import Run as Run
     from .service import Chat as Chat
     from .service import Continuation as Continuation
@@ -53,7 +56,7 @@ if TYPE_CHECKING:
     from .tracking import log_to as log_to
 
 _PLACES = {
-    "commands": ("compare", "evaluate", "generate", "pair_samples", "train", "validate"),
+    "commands": ("compare", "evaluate", "generate", "pair_samples", "train", "validate", "verify"),
     "comparison": ("Comparison",),
     "errors": (
         "DeviceError",
@@ -66,11 +69,12 @@ _PLACES = {
         "RunError",
         "StoppedError",
         "UsageError",
+        "VerificationError",
         "VersionError",
     ),
     "evaluation": ("Evaluation", "Losses"),
     "launch": ("configs", "manual", "program"),
-    "outcomes": ("Generated", "Validation"),
+    "outcomes": ("Generated", "Validation", "Verification"),
     "run": ("Run",),
     "service": ("Chat", "Continuation", "Score", "Service"),
     "tracking": ("log_to",),

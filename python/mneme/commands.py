@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any, Optional, Union
 
 from .comparison import Comparison
-from .errors import MnemeError, program_error
+from .errors import MnemeError, VerificationError, program_error
 from .evaluation import Evaluation
 from .files import PathLike
-from .outcomes import Generated, Validation
-from .launch import Finished, run_program
+from .outcomes import Generated, Validation, Verification
+from .launch import Finished, report_program, run_program
 from .run import Run
 from .tables import table_of_rows
 
@@ -173,6 +173,22 @@ def pair_samples(baseline: Folder, other: Folder, *, metric: Optional[str] = Non
     return table_of_rows(info["pairs"])
 
 
+def verify(bundle: PathLike) -> Verification:
+    """Computes the report of a bundle anew from its losses, with the program mneme-report, which needs no torch.
+
+    Errors: VerificationError where something differs; UsageError for a file that is no bundle, is cut, or has another version.
+    """
+    words = ["verify", os.fspath(bundle)]
+    finished, info = _run(words, False, report_program())
+    if info is None:
+        raise program_error(finished.text, finished.status, words)
+    result = Verification(info)
+    if finished.status != 0:
+        text = "\n".join([f"{os.fspath(bundle)} does not verify:", *result.findings])
+        raise VerificationError(text, finished.status, words, result)
+    return result
+
+
 def _written(run: Folder, split: str) -> dict[Path, int]:
     """The stored evaluations of a split, and when they were written."""
     return {path: path.stat().st_mtime_ns for path in Path(run).glob(f"evaluations/{split}-*/evaluation.json")}
@@ -198,11 +214,11 @@ def _refuse(function: str, options: Mapping[str, Option]) -> None:
             )
 
 
-def _run(words: list[str], is_shown: bool) -> tuple[Finished, Optional[dict[str, Any]]]:
+def _run(words: list[str], is_shown: bool, program: Optional[Path] = None) -> tuple[Finished, Optional[dict[str, Any]]]:
     """Runs the program with --json. The object is None where the program wrote none."""
     with tempfile.TemporaryDirectory(prefix="mneme-") as folder:
         path = Path(folder) / "out.json"
-        finished = run_program([*words, "--json", str(path)], is_shown)
+        finished = run_program([*words, "--json", str(path)], is_shown, program)
         return finished, json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
 
 

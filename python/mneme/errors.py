@@ -46,6 +46,10 @@ class RunError(ProgramError):
     """Exit status 1: the run failed, or a check of a memory found a difference."""
 
 
+class VerificationError(RunError):
+    """A bundle does not verify. `result` is the Verification with the findings."""
+
+
 class UsageError(ProgramError):
     """Exit status 2: wrong use, or a configuration or an input file that is wrong. Nothing was computed."""
 

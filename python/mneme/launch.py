@@ -118,8 +118,8 @@ def _folder(installed: str, in_checkout: str) -> Path:
 @functools.lru_cache(maxsize=None)
 def check_version(path: Path) -> None:
     """Errors: VersionError where the program's version has another major or minor number than the package's."""
-    answer = subprocess.run([path, "--version"], capture_output=True, text=True, stdin=subprocess.DEVNULL, env=environment())
-    found = re.match(r"mneme (\d+)\.(\d+)\.", answer.stdout)
+    answer = subprocess.run([path, "--version"], capture_output=True, text=True, stdin=subprocess.DEVNULL, env=_variables(path))
+    found = re.match(r"mneme(?:-report)? (\d+)\.(\d+)\.", answer.stdout)
     if answer.returncode != 0 or found is None:
         raise ProgramNotFoundError(f"{path} --version gives no version of mneme: {(answer.stderr or answer.stdout).strip()}")
     if list(found.groups()) != __version__.split(".")[:2]:
@@ -127,6 +127,10 @@ def check_version(path: Path) -> None:
             f"{path} is {answer.stdout.strip()}, the Python package is mneme {__version__} in {_PACKAGE}; "
             "install both from one version, or name the right program with MNEME_PROGRAM"
         )
+
+
+def _variables(path: Path) -> dict[str, str]:
+    return dict(os.environ) if path.name == _REPORT else environment()
 
 
 def environment() -> dict[str, str]:
@@ -165,12 +169,13 @@ def _check_torch(folder: Path) -> None:
         )
 
 
-def run_program(arguments: list[str], is_shown: bool = True) -> Finished:
+def run_program(arguments: list[str], is_shown: bool = True, path: Optional[Path] = None) -> Finished:
     """Runs the program to its end. KeyboardInterrupt reaches it as SIGINT, so that it saves, and is raised once it has ended.
 
     The program is in a process group of its own, so a terminal's Ctrl-C reaches it once. It ends with this process.
+    `path`: that of report_program(), in place of program().
     """
-    path = program()
+    path = path or program()
     check_version(path)
     display = Display(is_shown)
     with tempfile.TemporaryFile() as out:
@@ -179,7 +184,7 @@ def run_program(arguments: list[str], is_shown: bool = True) -> Finished:
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.PIPE,
-            env={**environment(), "MNEME_PROGRESS": "json", "NO_COLOR": "1"},
+            env={**_variables(path), "MNEME_PROGRESS": "json", "NO_COLOR": "1"},
             process_group=0,
             preexec_fn=_ends_with_parent(),
         )
@@ -221,5 +226,6 @@ def _show(child: subprocess.Popen[bytes], display: Display) -> None:
 
 def _message(lines: list[str]) -> str:
     """The program's own words: from its first error on where it names one."""
+    lines = [line.replace(f"{_REPORT}: error: ", ERROR) if line.startswith(_REPORT) else line for line in lines]
     first = next((i for i, line in enumerate(lines) if line.startswith(ERROR)), 0)
     return "\n".join(line.removeprefix(ERROR) for line in lines[first:]).strip()

@@ -1,4 +1,4 @@
-"""What `mneme.generate` and `mneme.validate` return."""
+"""What `mneme.generate`, `mneme.validate` and `mneme.verify` return."""
 
 from __future__ import annotations
 
@@ -63,3 +63,28 @@ class Validation:
     def _repr_html_(self) -> str:
         names = ("name", "result", "text")
         return html_table(names, [[check[name] for name in names] for check in self.info["checks"]], rows_shown=200)
+
+
+class Verification:
+    """What the verification of a bundle found."""
+
+    def __init__(self, info: dict[str, Any]) -> None:
+        self.info = info  #: all of `mneme-report verify --json`
+
+    @property
+    def findings(self) -> list[str]:
+        """What does not agree, with its place; none where the bundle verifies."""
+        return [str(one) for one in self.info["findings"]]
+
+    @property
+    def unchecked(self) -> list[str]:
+        """What no reader of a bundle can check."""
+        return [str(one) for one in self.info["unchecked"]]
+
+    @property
+    def sha256(self) -> str:
+        """Of the archive."""
+        return str(self.info["sha256"])
+
+    def __repr__(self) -> str:
+        return f"<{self.info['numbers']} numbers and {self.info['losses']} losses, {len(self.findings)} findings>"

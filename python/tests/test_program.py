@@ -19,7 +19,7 @@ import pytest
 import mneme
 from mneme.commands import _settings, _tunes, _words
 from mneme.comparison import Figure
-from mneme.launch import check_version, environment
+from mneme.launch import check_version, environment, report_program
 from mneme.progress import Display
 
 SMALL = {"train.steps": 12, "train.warmup": 2, "train.lanes": 4, "eval.steps": 4, "train.log_every": 4}
@@ -278,3 +278,19 @@ def test_pairs_samples_of_the_harness(program: Path, tmp_path: Path) -> None:
 def test_pairs_need_samples(tmp_path: Path) -> None:
     with pytest.raises(mneme.MnemeError, match="no samples of lm-evaluation-harness"):
         mneme.pair_samples(tmp_path, tmp_path)
+
+
+def test_verifies_a_bundle(trained: mneme.Run, tmp_path: Path) -> None:
+    mneme.evaluate(trained, threads=1, progress=False)
+    bundle, changed = tmp_path / "a.tar", tmp_path / "changed.tar"
+    words = ["report", str(trained.path), "--quiet", "--out", str(tmp_path / "report"), "--bundle", str(bundle)]
+    subprocess.run([report_program(), *words], check=True, stdout=subprocess.DEVNULL)
+    result = mneme.verify(bundle)
+    assert result.findings == [] and result.unchecked and len(result.sha256) == 64
+    changed.write_bytes(bundle.read_bytes().replace(b'"format": "mneme-report"', b'"format": "mneme-repost"'))
+    with pytest.raises(mneme.VerificationError, match="does not verify") as caught:
+        mneme.verify(changed)
+    assert caught.value.result.findings and caught.value.status == 1
+    changed.write_bytes(b"no bundle")
+    with pytest.raises(mneme.UsageError, match="changed.tar"):
+        mneme.verify(changed)
