@@ -67,7 +67,10 @@ std::vector<KeyPiece> OpenLayer::in_pieces(const at::Tensor& k, const at::Tensor
     return KeyPiece{keys.permute({1, 2, 0, 3}), values.permute({1, 2, 0, 3})};
   };
   std::vector<KeyPiece> out;
-  if (shared_k_.defined()) out.push_back(piece(shared_k_, shared_v_));
+  if (shared_k_.defined()) {
+    out.push_back(piece(shared_k_, shared_v_));
+    out.back().is_shared = true;
+  }
   out.push_back(piece(k, v));
   return out;
 }

@@ -59,7 +59,7 @@ struct KernelProblem {
       const bool is_shared = c.has_shared_rows && pieces.empty();
       const at::Tensor both = leaf({is_shared ? 1 : c.lanes, rows, 2, c.key_heads, c.width}, c.type)
                                   .expand({c.lanes, -1, -1, -1, -1});
-      pieces.push_back({both.select(2, 0), both.select(2, 1)});
+      pieces.push_back({both.select(2, 0), both.select(2, 1), is_shared});
       keys += rows;
     }
     args.q = leaf({c.lanes, c.queries, c.heads, c.width}, c.type);
@@ -183,6 +183,21 @@ TEST_P(LibraryAttention, ReadsSharedRowsOnce) {
   before = calls_made();
   expect_equal(KernelProblem(with_shared_rows(c, c.queries)));
   EXPECT_EQ(calls_made() - before, 2);
+}
+
+// Rows that a memory gives all lanes may be hidden from one.
+TEST(LibraryAttention, JoinsRowsThatOnlyLieInOnePlace) {
+  for (const AttentionPath path : {AttentionPath::kFlash, AttentionPath::kEfficient}) {
+    KernelCase c{"", path, at::kBFloat16};
+    c.has_shared_rows = true;
+    KernelProblem problem(c);
+    problem.pieces[0].is_shared = false;
+    const at::NoGradGuard no_grad;
+    const KernelCalls before = kernel_calls();
+    const at::Tensor z = problem.by_kernel().z;
+    EXPECT_EQ(kernel_calls().flash + kernel_calls().efficient, before.flash + before.efficient + 1);
+    EXPECT_LT(largest_difference(z.to(at::kDouble), problem.by_operations().z), c.tolerance());
+  }
 }
 
 // A window may hide all shared rows from a token.

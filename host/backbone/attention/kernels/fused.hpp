@@ -15,6 +15,8 @@ namespace mneme::backbone {
 // Rows that attention reads in one piece.
 struct KeyPiece {
   at::Tensor k, v;  // [B,m,G,d], a row's elements side by side
+  // All lanes have the first one's rows (OpenLayer::share), and no mask or bias hides them.
+  bool is_shared = false;
 };
 
 // Keys and values of all pieces, [G,B,sum m,d]: rows of a head and lane side by side.

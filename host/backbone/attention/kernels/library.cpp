@@ -225,12 +225,6 @@ class KernelFunction : public torch::autograd::Function<KernelFunction> {
   }
 };
 
-// Whether lanes share the rows of the first of two pieces.
-bool has_shared_rows(const std::vector<KeyPiece>& pieces) {
-  return pieces.size() == 2 && pieces[0].k.size(0) > 1 && pieces[0].k.stride(0) == 0 &&
-         pieces[0].v.stride(0) == 0;
-}
-
 // Attention over one lane's rows, which lie before all queries and which all lanes share, and over
 // each lane's own: a call each, merged exactly by z = sum_i exp(lse_i - lse) z_i. In the first one
 // the queries of all lanes are those of one. q as the kernel reads it, without gradient.
@@ -278,7 +272,7 @@ AttentionOutput attend_by_library(AttentionPath path, const AttentionArgs& args,
   q = kernel_rows(q);
   AttentionOutput attended;
   // A window may hide all of the shared rows from a token.
-  if (window == 0 && !at::GradMode::is_enabled() && has_shared_rows(pieces)) {
+  if (window == 0 && !at::GradMode::is_enabled() && pieces[0].is_shared) {
     attended = attend_to_shared(is_flash, args, q, pieces[0], pieces[1]);
     attended.z = attended.z.narrow(3, 0, width);
     if (!args.wants_lse) attended.lse.reset();

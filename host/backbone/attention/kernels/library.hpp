@@ -25,9 +25,8 @@ namespace mneme::backbone {
 // Attention over `pieces`, in this order, for args without k and v that choose_attention gives to
 // `path`, kFlash or kEfficient. A query sees its own column and those before it; kFlash with window
 // > 0 only those at distances 0 .. window-1. args.mask says what else is absent or penalised, for
-// kEfficient, the window included. Where the first of two pieces is one lane's, expanded, all its
-// columns lie before the queries, and mask and bias leave each query a column of either piece; in an
-// evaluation without window it is read once for all lanes. Gradients flow from z to q, keys, values, table, biases; none from lse. Not twice
+// kEfficient, the window included. In an evaluation without window the first of two pieces is read
+// once for all lanes where it is shared. Gradients flow from z to q, keys, values, table, biases; none from lse. Not twice
 // differentiable. The same bits for the same inputs.
 AttentionOutput attend_by_library(AttentionPath path, const AttentionArgs& args,
                                   const std::vector<KeyPiece>& pieces, std::int64_t window);
