@@ -44,11 +44,12 @@ void check_folders_named(const std::vector<fs::path>& paths) {
   for (const fs::path& path : paths) {
     std::error_code ignored;
     if (!fs::is_regular_file(path, ignored)) continue;
-    throw_usage({.where = path.string(),
-                 .failed = "is no pilot",
-                 .expected = "the folder of a comparison, or run folders",
-                 .got = "a file",
-                 .hint = "train a pilot of an experiment with --pilot 3, and --memory for each arm"});
+    throw_usage(
+        {.where = path.string(),
+         .failed = "is no pilot",
+         .expected = "the folder of a comparison, or run folders",
+         .got = "a file",
+         .hint = "train a pilot of an experiment with --pilot 3, and --memory for each arm"});
   }
 }
 
@@ -96,15 +97,15 @@ void add_plan(const Command& app) {
                  {not_empty("a path"), one_each});
   arguments->plan.add(command);
   pilot.set.add(command);
-  command.option("--run", pilot.run, "DIR",
-                 "Folder of the pilot; what it holds is continued; default runs/pilot-<experiment>");
+  command.option(
+      "--run", pilot.run, "DIR",
+      "Folder of the pilot; what it holds is continued; default runs/pilot-<experiment>");
   command.option("--jobs", pilot.jobs, "N", "Run so many arms side by side", {in(1, 1024), shown});
   pilot.machine.add(command);
   command.flag("--quiet", pilot.is_quiet, "Show no progress");
-  command.examples(
-      {"mneme plan runs/pilot --difference 0.01",
-       "mneme plan configs/quickstart.toml --memory configs/memory/none.toml --memory "
-       "my_memory.toml --pilot 3"});
+  command.examples({"mneme plan runs/pilot --difference 0.01",
+                    "mneme plan configs/quickstart.toml --memory configs/memory/none.toml --memory "
+                    "my_memory.toml --pilot 3"});
   command.runs(arguments, &run_plan, nullptr, {kPlanRules});
 }
 

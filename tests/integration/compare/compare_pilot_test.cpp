@@ -9,9 +9,9 @@ using ::testing::HasSubstr;
 class PilotRun : public CompareRun {
  protected:
   ProgramResult plan(const std::vector<std::string>& more) const {
-    std::vector<std::string> all{"plan",      experiment(tiny()), "--memory",      none_,
-                                 "--memory",  cache_,             "--set",         "eval.steps=40",
-                                 "--threads", "1",                "--run",         file("comparison")};
+    std::vector<std::string> all{
+        "plan",  experiment(tiny()), "--memory",  none_, "--memory", cache_,
+        "--set", "eval.steps=40",    "--threads", "1",   "--run",    file("comparison")};
     all.insert(all.end(), more.begin(), more.end());
     return run_mneme(all);
   }
