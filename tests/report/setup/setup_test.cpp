@@ -145,9 +145,9 @@ TEST_F(Setup, DefaultsOfOptionsAreSettingsToo) {
   EXPECT_THAT(write_sheet(sheet_of(report, "settings"), Format::kMarkdown),
               HasSubstr("| memory.tier.0.rows | - | 16 | 64 (default) |"));
   EXPECT_THAT(write_sheet(sheet_of(report, "settings"), Format::kCsv),
-              AllOf(HasSubstr("key,arm,value,is_default\n"),
-                    HasSubstr("memory.tier.0.rows,xl_cache,16,0\n"),
-                    HasSubstr("memory.tier.0.rows,compressive,64,1\n")));
+              AllOf(HasSubstr("key,arm,value,is_default\r\n"),
+                    HasSubstr("memory.tier.0.rows,xl_cache,16,0\r\n"),
+                    HasSubstr("memory.tier.0.rows,compressive,64,1\r\n")));
   EXPECT_THAT(report.latex(), HasSubstr("64 (default)"));
   comparison.arms[2].plugins[0]["defaults"]["rows"] = "16";
   comparison.arms.erase(comparison.arms.begin());
