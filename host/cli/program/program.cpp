@@ -100,10 +100,11 @@ std::string absence_of_value(const std::string& what) {
 
 // What is said of a word in a subcommand's place that is none; "" = there is no such word.
 std::string absent_command(const CLI::App& app, const CLI::App& command) {
+  // A command with an argument has taken the word as that.
+  if (std::string misspelt = misspelt_command(command); !misspelt.empty()) return misspelt;
   const std::vector<std::string> known = known_words(command, false);
   const std::vector<std::string> words = app.remaining(true);
-  if (known.empty() || words.empty() || words.front().starts_with('-'))
-    return misspelt_command(command);
+  if (known.empty() || words.empty() || words.front().starts_with('-')) return "";
   const std::string near = did_you_mean(words.front(), known);
   return str("there is no subcommand \"", words.front(), '"',
              near.empty() ? ": expected " + join(known, ", ") : near);
