@@ -46,7 +46,7 @@ TEST_F(PilotRun, AnArmThatDivergesIsTold) {
       plan({"--memory", none_ + ",train.lr=1e30", "--pilot", "2", "--quiet"});
   EXPECT_EQ(result.exit_code, 1) << result.err;
   EXPECT_THAT(result.err, HasSubstr("the training reached numbers that are not finite"));
-  EXPECT_THAT(result.out, HasSubstr("none,train.lr=1e30 is left out: no seed of which both arms "
+  EXPECT_THAT(result.out, HasSubstr("none,lr=1e30 is left out: no seed of which both arms "
                                     "have stored losses."));
 }
 
