@@ -85,11 +85,15 @@ TEST_F(ServeRun, ScoresOfABatchAreThoseOfTheirTextsAlone) {
   }
   const auto queued = serve(lines), listed = serve({list.dump()});
   ASSERT_EQ(queued.size(), texts.size());
-  EXPECT_EQ(queued, listed);
+  ASSERT_EQ(listed.size(), texts.size());
   for (std::size_t i = 0; i < texts.size(); ++i) {
     SCOPED_TRACE(i);
-    EXPECT_EQ(queued[i].at("id"), i);
-    EXPECT_EQ(queued[i].at("tokens"), texts[i].size());
+    for (const Json& of : {queued[i], listed[i]}) {
+      EXPECT_EQ(of.at("id"), i);
+      EXPECT_EQ(of.at("tokens"), texts[i].size());
+    }
+    // Lines that come late are in another batch, whose sums may differ in the last bits.
+    EXPECT_NEAR(sum(queued[i]), sum(listed[i]), 1e-4);
     const Json alone = serve({lines[i]}).at(0);
     EXPECT_NEAR(sum(queued[i]), sum(alone), 1e-4);
     EXPECT_EQ(queued[i].at("is_greedy"), alone.at("is_greedy"));
