@@ -33,6 +33,7 @@ void add_compare(const Command& app);
 void add_report(const Command& app);
 void add_verify(const Command& app);
 void add_plan(const Command& app);
+void add_plan_of_folders(const Command& app);  // of a pilot that is there
 void add_analyze(const Command& app);
 void add_config(const Command& app);
 void add_data(const Command& app);

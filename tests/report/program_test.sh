@@ -38,7 +38,7 @@ says 0 '^  verify ' "$report" --help
 says 0 '^  mneme-report verify motif.tar$' "$report" verify --help
 says 0 '^\.SH NAME$' "$report" man
 says 0 '^mneme\\-report ' "$report" man
-says 2 '^mneme-report: error: expected a subcommand, report, verify, man, got none; see mneme-report --help$' "$report"
+says 2 '^mneme-report: error: expected a subcommand, report, plan, verify, man, got none; see mneme-report --help$' "$report"
 says 2 '^mneme-report: error: there is no subcommand "verfy" \(did you mean "verify"\?\); see mneme-report --help$' "$report" verfy
 says 2 '^mneme-report: error: .*absent.tar' "$report" verify "$work/absent.tar"
 
@@ -53,6 +53,13 @@ done
 cmp "$work/mneme-report.out" "$work/mneme.out" || fail "the reports that are printed differ"
 diff -r "$work/mneme-report" "$work/mneme" || fail "the folders of the reports differ"
 cmp "$work/mneme-report.tar" "$work/mneme.tar" || fail "the bundles differ"
+
+for program in "$report" "$mneme"; do
+  says 0 '"format": "mneme-plan"' "$program" plan "$work/runs/task" --json -
+  mv "$work/out" "$work/$(basename "$program").out"
+done
+cmp "$work/mneme-report.out" "$work/mneme.out" || fail "the plans differ"
+says 2 'is no pilot' "$report" plan "$work/mneme.tar"
 
 says 0 'agree' "$report" verify "$work/mneme.tar"
 LC_ALL=C sed 's/"format": "mneme-report"/"format": "mneme-repost"/' "$work/mneme.tar" >"$work/changed.tar"

@@ -40,23 +40,9 @@ void check_experiment_named(const PilotArguments& arguments) {
   }
 }
 
-void check_folders_named(const std::vector<fs::path>& paths) {
-  for (const fs::path& path : paths) {
-    std::error_code ignored;
-    if (!fs::is_regular_file(path, ignored)) continue;
-    throw_usage(
-        {.where = path.string(),
-         .failed = "is no pilot",
-         .expected = "the folder of a comparison, or run folders",
-         .got = "a file",
-         .hint = "train a pilot of an experiment with --pilot 3, and --memory for each arm"});
-  }
-}
-
 int run_plan(const PilotArguments& arguments, const Streams& streams) {
   arguments.plan.json.check();
   if (arguments.seeds == 0) {
-    check_folders_named(arguments.plan.paths);
     arguments.plan.show(arguments.plan.paths, streams);
     return 0;
   }
@@ -79,8 +65,7 @@ int run_plan(const PilotArguments& arguments, const Streams& streams) {
 }  // namespace
 
 void add_plan(const Command& app) {
-  const Command command = app.subcommand(
-      "plan", "Say which differences more seeds and documents could show, and what they cost");
+  const Command command = app.subcommand("plan", kPlanHelp);
   const auto arguments = std::make_shared<PilotArguments>();
   CompareArguments& pilot = arguments->compare;
   pilot.parser = command;

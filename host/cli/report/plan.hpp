@@ -10,6 +10,9 @@
 
 namespace mneme::cli {
 
+inline constexpr const char* kPlanHelp =
+    "Say which differences more seeds and documents could show, and what they cost";
+
 struct PlanArguments {
   std::vector<std::filesystem::path> paths;  // the folder of a comparison, or run folders
   std::string split;                         // "" = the first that has losses
@@ -18,8 +21,8 @@ struct PlanArguments {
 
   // All but `paths`.
   void add(const Command& command);
-  // Reads the pilot in these folders, and prints and writes what it says. Errors as
-  // report::read_pilot.
+  // Reads the pilot in these folders, and prints and writes what it says. Error (kUsage) for a file;
+  // errors as report::read_pilot.
   void show(const std::vector<std::filesystem::path>& folders, const Streams& streams) const;
 };
 

@@ -30,6 +30,7 @@ const Manual& report_manual() {
 
 void add_report_commands(const Command& program) {
   add_report(program);
+  add_plan_of_folders(program);
   add_verify(program);
   add_man(program, report_manual());
   program.examples({"mneme verify motif.tar", "mneme report runs/motif --bundle motif.tar"});
@@ -39,13 +40,13 @@ void add_report_commands(const Command& program) {
 
 int report_entry(int argc, const char* const* argv, const Streams& streams) noexcept {
   try {
-    const Program program = {
-        .name = "mneme-report",
-        .version = MNEME_SDK_VERSION,
-        .help =
-            "Reports of comparisons that mneme made, from their stored losses, and bundles of them "
-            "verified: without the models, plugins and LibTorch.",
-        .add_commands = &add_report_commands};
+    const Program program = {.name = "mneme-report",
+                             .version = MNEME_SDK_VERSION,
+                             .help =
+                                 "Reports of comparisons that mneme made, from their stored "
+                                 "losses, plans of larger ones, and "
+                                 "bundles verified: without the models, plugins and LibTorch.",
+                             .add_commands = &add_report_commands};
     return run_program(program, argc, argv, streams);
   } catch (...) {  // no memory for a few words
     return static_cast<int>(ErrorKind::kRun);
