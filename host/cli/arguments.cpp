@@ -309,9 +309,9 @@ void check_new_folder(const std::string& option, const fs::path& path) {
 }
 
 void JsonArgument::add(const Command& command) {
+  const Trait is_named = not_empty("a path");
   command.option("--json", path_, "FILE",
-                 "Write the results as JSON to FILE; - is stdout, without the text",
-                 {not_empty("a path")});
+                 "Write the results as JSON to FILE; - is stdout, without the text", {is_named});
 }
 
 std::ostream& JsonArgument::text(const Streams& streams) const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <numeric>
 
 #include "host/stats/distributions.hpp"
 
@@ -80,16 +81,12 @@ class TunedValue {
 
 // The value of the lowest sum over the valid units, after one training each.
 const TunedValue& choose(const std::vector<TunedValue>& values, Random& random) {
-  const TunedValue* best = nullptr;
-  double lowest = 0;
+  std::vector<double> sums;
   for (const TunedValue& value : values) {
-    double sum = 0;
-    for (const double one : value.on_valid(value.draw_training(random), random)) sum += one;
-    if (best != nullptr && sum >= lowest) continue;
-    best = &value;
-    lowest = sum;
+    const std::vector<double> losses = value.on_valid(value.draw_training(random), random);
+    sums.push_back(std::accumulate(losses.begin(), losses.end(), 0.0));
   }
-  return *best;
+  return values[static_cast<std::size_t>(std::ranges::min_element(sums) - sums.begin())];
 }
 
 std::vector<double> less(std::vector<double> a, const std::vector<double>& b) {
