@@ -171,9 +171,12 @@ std::int64_t resident(const std::string& key) {
   throw std::logic_error("no " + key);
 }
 
-// Peak of two steps over what the process held before the trainer was made. The code of LibTorch
-// that the steps read, some 50 MiB, is in it, too: it has to be a small part.
+// Peak of two steps over what the process held before the trainer was made.
 std::int64_t measured_peak(const config::Experiment& experiment) {
+  {  // reads the code of LibTorch, which is counted in resident memory, 50 MiB and more
+    Trainer small(small_experiment());
+    small.train_step();
+  }
   const std::int64_t before = resident("VmRSS:");
   std::ofstream("/proc/self/clear_refs") << "5\n";  // the peak starts anew
   Trainer trainer(experiment);
