@@ -50,7 +50,7 @@ while (($#)); do
 done
 target=all
 if [[ $preset != release && ${#ctest_arguments[@]} -eq 0 ]]; then
-  target=unit_tests ctest_arguments=(-L '^unit$')
+  target=unit_tests ctest_arguments=(-L '^unit$' -E '^scripts[.]')  # scripts have no code to instrument
 fi
 
 bash scripts/setup.sh "${setup_arguments[@]}"
