@@ -110,6 +110,7 @@ AttentionOutput LayerPass::attend_columns(AttentionArgs args, const std::vector<
   facts.device = s.device;
   facts.has_slopes = has_slopes;
   facts.has_invalid = valid.defined();
+  facts.is_even = scope_.even.place.defined();
   facts.has_window = scope_.window > 0;
   facts.has_free = layout.free > 0;
   facts.wants_probabilities =

@@ -24,6 +24,18 @@ bool reads_pieces(const LayerSettings& settings) {
 
 }  // namespace
 
+EvenPlace EvenRoom::place_of(std::int64_t lanes, bool is_relative) const {
+  const std::int64_t rows = columns.size(0);
+  const at::Tensor& shared = layers.front().shared_k;
+  EvenPlace out;
+  out.room = rows;
+  out.place = place;
+  out.row = shared.defined() ? place - shared.size(2) : place;
+  out.valid = columns.le(place).unsqueeze(0).expand({lanes, rows});
+  if (is_relative) out.table_rows = (columns - place).add_(rows - 1).clamp_max_(rows);
+  return out;
+}
+
 OpenSegment::OpenSegment(Model& model, memory::SegmentHooks& hooks)
     : model_(model), hooks_(hooks), layers_(model.layers_.size()) {
   if (model.is_training_) throw std::logic_error("segments are opened in evaluation only");
@@ -92,15 +104,8 @@ at::Tensor OpenSegment::even_step(const at::Tensor& ids) {
   model_.tables_.begin_segment(0.0);
   SegmentScope scope = model_.scope_of(hooks_);
   scope.past = 1;  // the stages of a first step are over
-  const at::Tensor &place = room_->place, &columns = room_->columns;
-  const std::int64_t rows = columns.size(0), shared = layers_.front().shared_rows();
-  scope.even.room = rows;
-  scope.even.place = place;
-  scope.even.row = shared > 0 ? place - shared : place;
-  scope.even.valid = columns.le(place).unsqueeze(0).expand({ids.size(0), rows});
-  if (model_.settings_.is_relative()) {
-    scope.even.table_rows = (columns - place).add_(rows - 1).clamp_max_(rows);
-  }
+  const at::Tensor& place = room_->place;
+  scope.even = room_->place_of(ids.size(0), model_.settings_.is_relative());
   if (scope.rotary != nullptr) {
     scope.even.turn = scope.rotary->at(place, model_.settings_.compute);
   }

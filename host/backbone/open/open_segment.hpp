@@ -18,6 +18,9 @@ namespace mneme::backbone {
 struct EvenRoom {
   std::vector<EvenRows> layers;
   at::Tensor place, columns;  // of the step, i64 [1]; 0 .. rows - 1
+
+  // As the layers see it, without a turn.
+  [[nodiscard]] EvenPlace place_of(std::int64_t lanes, bool is_relative) const;
 };
 
 // A segment that grows step by step (generation); gives the numbers of one whole segment when no

@@ -207,7 +207,7 @@ void hold_to_lock(const GenerateArguments& arguments, const run::Checkpoint& che
 // How much the generation handles at once: a chunk of the prompt in one lane, or a token of each
 // sample. A conversation that goes on may hold any number of tokens.
 run::EvaluationExtents extents_of(const GenerateArguments& arguments,
-                                  const generate::Options& options) {
+                                  const generate::Options& options, config::Replay replay) {
   if (arguments.serves) return {};  // those of an evaluation
   const std::int64_t chunk = is_released(arguments) ? kReleasedChunk : options.segment;
   const std::optional<std::int64_t> prompt = prompt_tokens(arguments);
@@ -217,9 +217,11 @@ run::EvaluationExtents extents_of(const GenerateArguments& arguments,
   if (prompt && arguments.state.empty()) {
     extents.text = *prompt + arguments.tokens.value_or(kReleasedTokens);
     // A text may have fewer tokens than bytes: none of it counts, so that the bound stays a lower one.
-    extents.generated = {.segment = options.segment,
-                         .prompt = arguments.prompt_ids ? *prompt : 1,
-                         .drawn = extents.text - *prompt};
+    extents.generated = {
+        .segment = options.segment,
+        .prompt = arguments.prompt_ids ? *prompt : 1,
+        .drawn = extents.text - *prompt,
+        .steps_evenly = replay == config::Replay::kOn && options.type_marks.empty()};
   }
   return extents;
 }
@@ -303,8 +305,9 @@ OpenGeneration open_generation(const GenerateArguments& arguments, Display& disp
   if (arguments.puts_beginning) opened.settings.beginning = beginning_of(vocabulary);
   opened.settings.options.type_marks = options.dataset->type_marks();
   const config::MemoryConfig memory = experiment.memory;
-  opened.sweep = std::make_unique<run::Sweep>(*opened.checkpoint, experiment, options,
-                                              extents_of(arguments, opened.settings.options));
+  opened.sweep = std::make_unique<run::Sweep>(
+      *opened.checkpoint, experiment, options,
+      extents_of(arguments, opened.settings.options, experiment.generate.replay));
   opened.untrained = opened.sweep->load(memory);
   if (is_released(arguments)) {
     if (memory.tiers.empty()) {

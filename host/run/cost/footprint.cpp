@@ -245,25 +245,6 @@ void add_activations(Footprint& out, const config::Experiment& e, const ModelSiz
        "train.lanes, train.segment or the memory's rows"});
 }
 
-// The most rows of keys and values that the open segments of a generation hold in all lanes.
-FootprintPart open_part(const config::Experiment& e, const Extents& x, const GeneratedTokens& all,
-                        bool is_cuda) {
-  const bool shares =
-      e.memory.tiers.empty() && x.lanes > 1 &&
-      attention_path(e, x, /*is_training=*/false, is_cuda) != backbone::AttentionPath::kOperations;
-  const std::int64_t fed = std::max<std::int64_t>(all.prompt - 1, 0);  // the last is drawn behind
-  const std::int64_t prompt = fed % all.segment;
-  const std::int64_t first = std::min(all.drawn, all.segment - prompt);
-  const std::int64_t later = std::min(all.drawn - first, all.segment);
-  const std::int64_t rows =
-      std::max({std::min(fed, all.segment), (shares ? prompt : x.lanes * prompt) + x.lanes * first,
-                x.lanes * later});
-  return {"keys and values of the open segment",
-          2 * rows * x.layers * e.model.key_heads() * e.model.head_width * x.compute_bytes,
-          str(rows, " rows a layer, ", shares ? "a prompt's once" : "of all samples"),
-          "generate.segment, --samples or --tokens"};
-}
-
 // Without the bytes of a fresh state.
 ModelSizes sizes_of(const Runtime& runtime, memory::Phase phase) {
   ModelSizes sizes{.vocabulary = runtime.model().vocabulary(),
@@ -338,7 +319,7 @@ Footprint training_footprint(const config::Experiment& experiment, std::int64_t 
 
 Footprint evaluation_footprint(const config::Experiment& e, const ModelSizes& sizes,
                                config::Precision precision, std::int64_t lanes, std::int64_t tokens,
-                               bool is_cuda, const GeneratedTokens& generated) {
+                               bool is_cuda) {
   const std::int64_t rows = sizes.context_rows;
   const Extents x = extents_of(e, lanes, tokens, sizes, precision);
   const std::int64_t held = rows * x.lanes * x.layers;
@@ -363,7 +344,6 @@ Footprint evaluation_footprint(const config::Experiment& e, const ModelSizes& si
       softmax_part(logits_of(e, x, 0, eval::LossQueue::most_rows(x.lanes * x.tokens),
                              sizes.vocabulary, is_cuda),
                    "eval.lanes or eval.segment")};
-  if (generated.segment > 0) out.uses.push_back(open_part(e, x, generated, is_cuda));
   if (x.compute_bytes < x.value_bytes) {
     out.uses.push_back(
         {"weights in the products' type", sizes.backbone_parameters * x.compute_bytes,
@@ -381,6 +361,34 @@ Footprint evaluation_footprint(const Runtime& runtime) {
   return evaluation_footprint(runtime.experiment(), sizes_of(runtime, memory::Phase::kEvaluation),
                               runtime.precision(), eval.lanes, eval.segment,
                               runtime.device().is_cuda());
+}
+
+FootprintPart open_segments_part(const config::Experiment& e, config::Precision precision,
+                                 std::int64_t lanes, bool is_cuda, const GeneratedTokens& all) {
+  const Extents x = extents_of(e, lanes, 1, {}, precision);
+  const bool has_memory = !e.memory.tiers.empty();
+  const bool shares =
+      !has_memory && lanes > 1 &&
+      attention_path(e, x, /*is_training=*/false, is_cuda) != backbone::AttentionPath::kOperations;
+  const bool has_room =
+      all.steps_evenly && !has_memory && e.model.position != config::PositionScheme::kAlibi;
+  // Behind `before` rows of the prompt. The first step of a segment is not even.
+  const auto rows_of = [&](std::int64_t before, std::int64_t drawn) {
+    const bool is_even = has_room && drawn > (before == 0 ? 1 : 0);
+    const std::int64_t own = is_even ? all.segment - before : drawn;
+    return (shares ? before : lanes * before) + lanes * own;
+  };
+  const std::int64_t fed = std::max<std::int64_t>(all.prompt - 1, 0);  // the last is drawn behind
+  const std::int64_t prompt = fed % all.segment;
+  const std::int64_t first = std::min(all.drawn, all.segment - prompt);
+  const std::int64_t later = std::min(all.drawn - first, all.segment);
+  const std::int64_t rows =
+      std::max({std::min(fed, all.segment), rows_of(prompt, first), rows_of(0, later)});
+  return {"keys and values of the open segment",
+          2 * rows * x.layers * e.model.key_heads() * e.model.head_width * x.compute_bytes,
+          str(rows, " rows a layer, ", shares ? "a prompt's once" : "of all samples",
+              has_room ? ", with room for a segment" : ""),
+          "generate.segment, --samples or --tokens"};
 }
 
 Json to_json(const Footprint& estimate) {

@@ -45,6 +45,7 @@ struct ModelSizes {
 // segments of `segment` tokens; 0 = none.
 struct GeneratedTokens {
   std::int64_t segment = 0, prompt = 0, drawn = 0;
+  bool steps_evenly = false;  // generate.replay, where the model has even steps
 };
 
 // Bytes of a fresh state of `lanes` lanes, without making it.
@@ -61,12 +62,16 @@ struct GeneratedTokens {
                                            const ModelSizes& sizes, bool is_cuda);
 // Peak bytes of an evaluation with the lanes and the segment of [eval]: parameters, the memory's
 // slots and its rows with their keys and values, the tensors of one layer (on CUDA with its
-// attention matrices), and logits. Of a generation too, whose open segments keep keys and values:
-// those of a prompt once where samples share them (backbone::OpenSegment::select).
+// attention matrices), and logits.
 [[nodiscard]] Footprint evaluation_footprint(const config::Experiment& experiment,
                                              const ModelSizes& sizes, config::Precision precision,
-                                             std::int64_t lanes, std::int64_t tokens, bool is_cuda,
-                                             const GeneratedTokens& generated = {});
+                                             std::int64_t lanes, std::int64_t tokens, bool is_cuda);
+// What the open segments of a generation add: the most rows of keys and values in all lanes, those
+// of a prompt once where samples share them (backbone::OpenSegment::select), and with even steps
+// those that are free yet. Without the spare rows of buffers that grow.
+[[nodiscard]] FootprintPart open_segments_part(const config::Experiment& experiment,
+                                               config::Precision precision, std::int64_t lanes,
+                                               bool is_cuda, const GeneratedTokens& generated);
 [[nodiscard]] Footprint evaluation_footprint(const Runtime& runtime);
 // The same as the first for a runtime that exists.
 [[nodiscard]] Footprint training_footprint(const Runtime& runtime);

@@ -118,9 +118,14 @@ Footprint outline_evaluation(const config::Experiment& experiment, const Runtime
   const ModelSizes sizes = outline_sizes(experiment, options, precision, memory::Phase::kEvaluation,
                                          lanes, evaluation_tokens(eval, *options.dataset, extents));
   const bool is_cuda = options.device.is_cuda();
-  return evaluation_footprint(is_cuda ? without_scores(experiment) : experiment, sizes, precision,
-                              lanes, extents.tokens > 0 ? extents.tokens : eval.segment, is_cuda,
-                              extents.generated);
+  Footprint out =
+      evaluation_footprint(is_cuda ? without_scores(experiment) : experiment, sizes, precision,
+                           lanes, extents.tokens > 0 ? extents.tokens : eval.segment, is_cuda);
+  if (extents.generated.segment > 0) {
+    out.uses.push_back(
+        open_segments_part(experiment, precision, lanes, is_cuda, extents.generated));
+  }
+  return out;
 }
 
 void check_fits(const std::string& where, const Footprint& estimate, const FreeMemory& free) {

@@ -102,6 +102,30 @@ TEST(AttentionChoice, FlashIsForScoresOfQueriesAndKeysAlone) {
   for (const Change& change : served) EXPECT_EQ(taken(on_cuda(change)), AttentionPath::kFlash);
 }
 
+// FlashAttention is not told which columns of an even step are free; other calls with absent rows are
+// the operations' (the test above).
+TEST(AttentionChoice, FlashLeavesEvenStepsToTheEfficientKernel) {
+  const auto choice = [](
+                          AttentionKernel asked, const Change& change = [](AttentionFacts&) {}) {
+    return choose_attention(asked, on_cuda([&](AttentionFacts& f) {
+                              f.has_gradient = false;
+                              f.is_even = f.has_invalid = true;
+                              change(f);
+                            }));
+  };
+  for (const AttentionKernel asked :
+       {AttentionKernel::kAuto, AttentionKernel::kFlash, AttentionKernel::kEfficient}) {
+    EXPECT_EQ(choice(asked).path, AttentionPath::kEfficient);
+    EXPECT_EQ(choice(asked).reason.empty(), asked != AttentionKernel::kFlash);
+  }
+  EXPECT_THAT(std::string(choice(AttentionKernel::kFlash).reason), HasSubstr("absent"));
+  EXPECT_EQ(choice(AttentionKernel::kOperations).path, AttentionPath::kOperations);
+  const AttentionChoice f64 =
+      choice(AttentionKernel::kFlash, [](AttentionFacts& f) { f.compute = at::kDouble; });
+  EXPECT_EQ(f64.path, AttentionPath::kOperations);
+  EXPECT_THAT(std::string(f64.reason), HasSubstr("bf16"));
+}
+
 TEST(AttentionChoice, EfficientTakesWhatIsAddedToScores) {
   expect_lines(AttentionKernel::kEfficient, AttentionPath::kEfficient, lines_of_library());
   EXPECT_EQ(taken(on_cuda([](AttentionFacts& f) {

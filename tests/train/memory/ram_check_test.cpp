@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "host/backbone/open/open_segment.hpp"
 #include "host/base/error.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/run/cost/footprint.hpp"
@@ -203,22 +204,81 @@ TEST(RamCheck, CountsAPromptOnceWhereSamplesShareItsKeys) {
 // On CUDA every kernel does; the operations copy its keys for each sample.
 TEST(RamCheck, CountsAPromptOnceForTheKernelsOfADevice) {
   using config::AttentionKernel;
-  config::Experiment e = small_experiment("", {"eval.precision=f32"});
-  const std::int64_t row = 2 * e.model.layers * e.model.key_heads() * e.model.head_width * 4;
-  const auto bytes = [&](config::PositionScheme position, AttentionKernel kernel) {
+  using config::PositionScheme;
+  config::Experiment e = small_experiment();
+  const std::int64_t row = 2 * e.model.layers * e.model.key_heads() * e.model.head_width * 2;
+  const auto bytes = [&](PositionScheme position, AttentionKernel kernel, bool steps_evenly) {
     e.model.position = position;
     e.model.attention_kernel = kernel;
+    return run::open_segments_part(
+               e, config::Precision::kBf16, 8, /*is_cuda=*/true,
+               {.segment = 100, .prompt = 41, .drawn = 30, .steps_evenly = steps_evenly})
+        .bytes;
+  };
+  for (const auto position : {PositionScheme::kNone, PositionScheme::kRotary,
+                              PositionScheme::kAlibi, PositionScheme::kRelative}) {
+    const std::int64_t own = position == PositionScheme::kAlibi ? 30 : 60;  // of an even step
+    for (const auto kernel : {AttentionKernel::kAuto, AttentionKernel::kEfficient}) {
+      EXPECT_EQ(bytes(position, kernel, false), row * (40 + 8 * 30));
+      EXPECT_EQ(bytes(position, kernel, true), row * (40 + 8 * own));
+    }
+    EXPECT_EQ(bytes(position, AttentionKernel::kOperations, false), row * 8 * (40 + 30));
+    EXPECT_EQ(bytes(position, AttentionKernel::kOperations, true), row * 8 * (40 + own));
+  }
+  for (const auto position : {PositionScheme::kNone, PositionScheme::kRotary}) {
+    EXPECT_EQ(bytes(position, AttentionKernel::kFlash, false), row * (40 + 8 * 30));
+    EXPECT_EQ(bytes(position, AttentionKernel::kFlash, true), row * (40 + 8 * 60));
+  }
+}
+
+// The copies of a prompt count before a generation on a GPU too, whatever else is not known of it.
+TEST(RamCheck, CountsThePromptsThatOperationsCopyOnAGpu) {
+  const auto added = [](const std::string& kernel) {
+    const config::Experiment e =
+        small_experiment("", {"eval.precision=f32", "model.attention_kernel=" + kernel});
+    run::RuntimeOptions options = with_free(e, 0);
+    options.device = c10::Device(c10::kCUDA, 0);
     const auto total = [&](const run::GeneratedTokens& generated) {
-      return run::evaluation_footprint(e, {}, config::Precision::kF32, 8, 1, true, generated)
+      return run::outline_evaluation(e, options, {.lanes = 8, .tokens = 1, .generated = generated})
           .total();
     };
     return total({.segment = 100, .prompt = 41, .drawn = 30}) - total({});
   };
-  for (const auto position : {config::PositionScheme::kNone, config::PositionScheme::kRotary,
-                              config::PositionScheme::kAlibi, config::PositionScheme::kRelative}) {
-    EXPECT_EQ(bytes(position, AttentionKernel::kAuto), row * (40 + 8 * 30));
-    EXPECT_EQ(bytes(position, AttentionKernel::kEfficient), row * (40 + 8 * 30));
-    EXPECT_EQ(bytes(position, AttentionKernel::kOperations), row * 8 * (40 + 30));
+  EXPECT_EQ(added("auto") * (8 * (40 + 30)), added("operations") * (40 + 8 * 30));
+}
+
+// The estimate is what the layers of a segment with even steps hold.
+TEST(RamCheck, CountsTheRoomOfEvenSteps) {
+  constexpr std::int64_t kSamples = 3, kRows = 12;
+  for (const char* const kernels : {"auto", "operations"}) {
+    const config::Experiment e = small_experiment(
+        "", {"train.precision=f32", "eval.precision=f32", str("model.attention_kernel=", kernels)});
+    run::Runtime runtime(e, with_free(e, 1 << 30));
+    runtime.model().train(false);
+    for (const std::int64_t prompt : {5, 1}) {
+      memory::StackState state = runtime.stack().new_state(memory::Phase::kEvaluation, 1);
+      memory::SegmentInput input;
+      input.length = prompt;
+      input.is_open = true;
+      memory::SegmentHooks hooks(runtime.stack(), state, input);
+      backbone::OpenSegment segment(runtime.model(), hooks);
+      backbone::EvenRoom room;
+      segment.step(at::ones({1, prompt}, at::kLong));
+      segment.select(std::vector<std::int64_t>(kSamples, 0));
+      segment.begin_even_step(kRows, room);
+      std::int64_t held = 0;
+      for (const backbone::EvenRows& layer : room.layers) {
+        held += static_cast<std::int64_t>(layer.k.nbytes() + layer.v.nbytes());
+        // Keys and values of one lane.
+        if (layer.shared_k.defined())
+          held += 2 * static_cast<std::int64_t>(layer.shared_k.storage().nbytes());
+      }
+      const run::FootprintPart part = run::open_segments_part(
+          e, config::Precision::kF32, kSamples, /*is_cuda=*/false,
+          {.segment = kRows, .prompt = prompt + 1, .drawn = 2, .steps_evenly = true});
+      EXPECT_EQ(part.bytes, held) << kernels << " " << prompt;
+      EXPECT_THAT(part.formula, HasSubstr("with room for a segment"));
+    }
   }
 }
 

@@ -169,9 +169,11 @@ AttentionChoice choose_attention(AttentionKernel asked, const AttentionFacts& fa
   const AttentionPath wanted = path_of(asked);
   const std::string_view reason = against(wanted, facts);
   if (reason.empty()) return {wanted, ""};
-  if (asked != AttentionKernel::kAuto) return {AttentionPath::kOperations, reason};
-  if (against_efficient(facts).empty()) return {AttentionPath::kEfficient, ""};
-  return {};
+  const bool is_auto = asked == AttentionKernel::kAuto;
+  const bool has_second = is_auto || (asked == AttentionKernel::kFlash && facts.is_even);
+  const bool takes_second = has_second && against_efficient(facts).empty();
+  return {takes_second ? AttentionPath::kEfficient : AttentionPath::kOperations,
+          is_auto ? std::string_view() : reason};
 }
 
 void check_attention_kernel(const config::ModelConfig& model, at::ScalarType compute,

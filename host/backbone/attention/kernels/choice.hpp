@@ -38,6 +38,7 @@ struct AttentionFacts {
   bool has_bias = false;
   bool bias_has_gradient = false;
   bool has_invalid = false;  // columns may be absent in a lane
+  bool is_even = false;      // an even step (OpenSegment): columns behind its token are absent
   // Distances have a bound, and columns without places, which are always seen, lie before them.
   bool has_window = false;
   bool has_free = false;
@@ -59,7 +60,8 @@ struct AttentionChoice {
 
 // On CUDA "auto" takes flash, then efficient, then the operations; elsewhere the host's kernel, then
 // the operations. A kernel that was asked for and cannot compute the call leaves it to the
-// operations on CUDA; elsewhere one for CUDA counts as "auto".
+// operations on CUDA, and flash an even step to efficient, which reads shared rows once as it does;
+// elsewhere one for CUDA counts as "auto".
 [[nodiscard]] AttentionChoice choose_attention(config::AttentionKernel asked,
                                                const AttentionFacts& facts);
 
