@@ -17,6 +17,7 @@ import threading
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MNEME = ROOT / "build/release/bin/mneme"
+PLACE = ("--threads", "1")  # where mneme computes
 PAGE = ROOT / "docs/reproducing.md"
 SETTINGS = "settings.json"  # in a folder of runs: what --set was
 
@@ -113,7 +114,7 @@ class Run:
         return ["train", self.experiment, "--memory", self.arm.memory, "--run", self.folder, *_options(settings)]
 
     def execute(self):
-        call([*self.command(), "--threads", "1", "--quiet"])
+        call([*self.command(), *PLACE, "--quiet"])
         evaluation = self._evaluate("part", ())
         if self.arm.eval_settings:  # other settings are another memory, whose losses mneme report passes over
             evaluation["reported"] = self._evaluate("reported", (*_options(self.arm.eval_settings), "--no-store"))
@@ -129,7 +130,7 @@ class Run:
     def _evaluate(self, suffix, options):
         """What `mneme eval` says of the run's memory."""
         file = self.result_file.with_suffix("." + suffix)
-        call(["eval", self.folder, "--split", "test", "--threads", "1", "--quiet", "--json", file, *options])
+        call(["eval", self.folder, "--split", "test", *PLACE, "--quiet", "--json", file, *options])
         evaluation = json.loads(file.read_text(encoding="utf-8"))["memories"][0]
         file.unlink()
         return evaluation
@@ -192,7 +193,8 @@ def arguments(description, runs_folder, arms):
     parser.add_argument("--runs", type=pathlib.Path, metavar="DIR", help=f"default: {runs_folder}")
     parser.add_argument("--program", type=pathlib.Path, metavar="FILE", help="mneme; default: build/release/bin/mneme")
     parser.add_argument("--seeds", type=int, default=3, metavar="N")
-    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="runs at once, of one thread each")
+    parser.add_argument("--device", metavar="DEVICE", help="cpu, cuda or cuda:N, as of mneme train; default: cpu")
+    parser.add_argument("--jobs", type=int, metavar="N", help="runs at once, of one thread each; default: 2, on a GPU 1")
     parser.add_argument("--memories", nargs="+", metavar="NAME", choices=list(arms), default=list(arms),
                         help="train these only: " + "; ".join(arms))
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE",
@@ -209,8 +211,10 @@ def check(parser, options, runs_folder):
         parser.error("--set makes a trial: give it a folder of its own with --runs")
     if options.set and options.write_docs:
         parser.error("--set makes a trial, whose numbers are not for --write-docs")
-    global MNEME
+    global MNEME, PLACE
     MNEME = options.program.resolve() if options.program else MNEME
+    PLACE = ("--threads", "1", *(("--device", options.device) if options.device else ()))
+    options.jobs = options.jobs or (2 if options.device in (None, "cpu") else 1)
     if not MNEME.exists():
         parser.error(f"{MNEME} is not there: build it with scripts/quickstart.sh or scripts/test.sh, or name another with "
                      "--program")

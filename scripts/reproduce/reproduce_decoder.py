@@ -43,7 +43,7 @@ class Tuned(experiment.Run):
     def _evaluate(self, suffix, options):
         evaluation = super()._evaluate(suffix, options)
         if self.answers:
-            experiment.call(["generate", self.folder, "--split", "test", "--for-report", self.answers, "--threads", "1", "--quiet"])
+            experiment.call(["generate", self.folder, "--split", "test", "--for-report", self.answers, *experiment.PLACE, "--quiet"])
         return evaluation
 
 

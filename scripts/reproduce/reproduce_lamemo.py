@@ -88,7 +88,7 @@ class LookAheadRun(experiment.Run):
             unfinished = self.sizes_file.with_suffix(".part")
             experiment.call(["analyze", "extrapolation", self.folder, "--out", self.runs / (self.name + "_sizes"),
                              "--split", "test", "--segment", SEGMENT, "--multiples", MULTIPLES, "--set",
-                             f"eval.steps={SIZED_SEGMENTS}", "--threads", "1", "--quiet", "--json", unfinished])
+                             f"eval.steps={SIZED_SEGMENTS}", *experiment.PLACE, "--quiet", "--json", unfinished])
             unfinished.rename(self.sizes_file)
             print(f"{self.name}: memories of {MULTIPLES} sizes", flush=True)
 
@@ -274,7 +274,7 @@ def analyse(options, runs):
         if not is_drawn(options.runs, name, shown):
             command, segments = arguments[name]
             experiment.call(["analyze", *command, *(run.folder for run in shown), "--split", "valid",
-                             "--segments", segments, "--out", options.runs / name, "--threads", "1", "--quiet"])
+                             "--segments", segments, "--out", options.runs / name, *experiment.PLACE, "--quiet"])
 
 
 def write_docs(page, rows, differences, options, runs):

@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
-"""The small sorting experiment: no memory, xl_cache, xl_cache + continuous_ltm (even and sticky samples) at two
-lengths, and compressive (rates 2, 4 and 8, and 4 without loss) at the last.
+"""The sorting experiment. Small, at 500 and 1,000 symbols: no memory, xl_cache, xl_cache + continuous_ltm (even and
+sticky samples), and at the last length compressive (rates 2, 4 and 8, and 4 without loss). With --lengths 4000, 8000 or 16000
+at the paper's own size: the same without "none", and compressive at the ends of the paper's range of rates, with loss and without.
 
-    scripts/reproduce/reproduce_sorting.py [--runs DIR] [--memories NAME ...] [--seeds N] [--jobs N] [--lengths 500 1000]
-                                 [--basis N ...] [--table] [--write-docs [PAGE]] [--set KEY=VALUE]
+    scripts/reproduce/reproduce_sorting.py [--runs DIR] [--memories NAME ...] [--seeds N] [--jobs N] [--device DEVICE]
+                                 [--lengths 500 1000] [--basis N ...] [--table] [--write-docs [PAGE]] [--set KEY=VALUE]
 
 Trains what is not trained yet (a stopped run is resumed, a finished one skipped), evaluates each run on the test split,
 compares the memories by `mneme report`, and prints tables; DIR gets runs, results.csv, differences.csv, the pages of the
 reports and two figures (Vega-Lite specifications; --write-docs draws them as SVG). --jobs runs go at once, one thread
-each. --memories trains some only, the tables show all. --lengths trains some lengths; --write-docs then keeps what
-the page has of the others. --basis gives the basis functions of the sweep at the last
-length, and as many samples (seed 1; each a multiple of the two widths). --table trains nothing. Needs Python 3.9 and a built build/release.
+each. --device trains and evaluates on a GPU, one run at a time. --memories trains some only, the tables show all. --lengths
+trains some lengths; --write-docs then keeps what the page has of the others. --basis gives the basis functions of the sweep at
+1,000 symbols, and as many samples (seed 1; each a multiple of the two widths). --table trains nothing. A folder of runs that
+was copied to another machine goes on there. Needs Python 3.9 and a built build/release.
 """
 import statistics
 import sys
@@ -23,43 +25,56 @@ RUNS = "runs/sorting"
 CONFIGS = experiment.ROOT / "configs/sorting"
 MEMORIES = CONFIGS / "memory"
 LENGTHS = (500, 1000)  # of sequences, in symbols; compressive and the sweep are at the last
+PAPER_RATES = {4000: (2,), 8000: (2, 6), 16000: (2, 12)}  # of compressive, by length: the paper's, or the ends of its range
 ALPHABET = 20
 BASIS = 130  # and samples, of configs/sorting/memory/small_continuous_ltm.toml
 _ERROR = ("memory.tier.1.report_error=true",)
 _MASS = ("memory.tier.0.report_mass=true",)
-ARMS = {arm.name: arm for arm in (
-    experiment.Arm("none", experiment.ROOT / "configs/memory/none.toml"),
-    experiment.Arm("xl_cache", MEMORIES / "small_xl_cache.toml"),
-    experiment.Arm("continuous_ltm", MEMORIES / "small_continuous_ltm.toml", eval_settings=_ERROR),
-    experiment.Arm("continuous_ltm, sticky", MEMORIES / "small_continuous_ltm_sticky.toml", eval_settings=_ERROR),
-    *(experiment.Arm(f"compressive, rate {rate}", MEMORIES / "small_compressive.toml",
-                     (f"memory.tier.0.rate={rate}",), _MASS) for rate in (2, 4, 8)),
-    experiment.Arm("compressive, rate 4, no loss", MEMORIES / "small_compressive_no_loss.toml", eval_settings=_MASS),
-)}
-RATES = tuple(f"compressive, rate {rate}" for rate in (2, 4, 8))
+
+
+def _memories(size, rates, rates_without_loss):
+    """The memories of the files configs/sorting/memory/<size>*.toml."""
+    def compressive(rate, file, words=""):
+        return experiment.Arm(f"compressive, rate {rate}{words}", MEMORIES / f"{size}{file}.toml",
+                              (f"memory.tier.0.rate={rate}",), _MASS)
+
+    return (experiment.Arm("xl_cache", MEMORIES / f"{size}xl_cache.toml"),
+            experiment.Arm("continuous_ltm", MEMORIES / f"{size}continuous_ltm.toml", eval_settings=_ERROR),
+            experiment.Arm("continuous_ltm, sticky", MEMORIES / f"{size}continuous_ltm_sticky.toml", eval_settings=_ERROR),
+            *(compressive(rate, "compressive") for rate in rates),
+            *(compressive(rate, "compressive_no_loss", ", no loss") for rate in rates_without_loss))
+
+
+_NONE = experiment.Arm("none", experiment.ROOT / "configs/memory/none.toml")
+# {length: {name: memory}}
+ARMS = {length: {arm.name: arm for arm in arms} for length, arms in (
+    (LENGTHS[0], (_NONE, *_memories("small_", (), ()))),
+    (LENGTHS[1], (_NONE, *_memories("small_", (2, 4, 8), (4,)))),
+    *((length, _memories("", rates, rates)) for length, rates in PAPER_RATES.items()))}
+NAMES = list(dict.fromkeys(name for arms in ARMS.values() for name in arms))
+RATES = tuple(f"compressive, rate {rate}" for rate in (2, 4, 8, 6, 12))
+NO_LOSS = tuple(f"compressive, rate {rate}, no loss" for rate in (4, 2, 6, 12))
+# Those at a length have the memories of that length.
 FAMILIES = (verdicts.Family("none", ("xl_cache",)),
-            verdicts.Family("xl_cache", ("continuous_ltm", "continuous_ltm, sticky", *RATES, "compressive, rate 4, no loss")),
+            verdicts.Family("xl_cache", ("continuous_ltm", "continuous_ltm, sticky", *RATES, *NO_LOSS)),
             verdicts.Family("continuous_ltm", ("continuous_ltm, sticky", *RATES)),
             verdicts.Family("compressive, rate 2", RATES[1:]),
-            verdicts.Family("compressive, rate 4, no loss", ("compressive, rate 4",)))
-
-
-def is_compared(arm, length):
-    return not arm.name.startswith("compressive") or length == LENGTHS[-1]
+            *(verdicts.Family(name, (name.removesuffix(", no loss"),)) for name in NO_LOSS))
 
 
 def make_run(options, length, name, seed, basis=None):
-    arm = ARMS[name]
+    arm = ARMS[length][name]
     sweep = tuple(f"memory.tier.1.{key}={basis}" for key in ("basis", "samples")) if basis else ()
     file_name = f"{length}_{arm.file_name}" + (f"_basis{basis}" if basis else "") + f"-seed{seed}"
     settings = (*sweep, *options.set)
-    return experiment.Run(options.runs, file_name, CONFIGS / f"small_{length}.toml", arm, seed, settings)
+    size = "" if length in PAPER_RATES else "small_"
+    return experiment.Run(options.runs, file_name, CONFIGS / f"{size}{length}.toml", arm, seed, settings)
 
 
 def make_runs(options):
     """{(length, memory, basis or "", seed): run}, in the order of training."""
     keys = [(length, name, "", seed) for seed in range(1, options.seeds + 1) for length in options.lengths
-            for name, arm in ARMS.items() if is_compared(arm, length)]
+            for name in ARMS[length]]
     # The sweep's 130 functions are those of the comparison.
     if LENGTHS[-1] in options.lengths:
         keys += [(LENGTHS[-1], "continuous_ltm", basis, 1) for basis in options.basis if basis != BASIS]
@@ -103,12 +118,13 @@ def sweep_of(rows):
 def accuracy_table(rows):
     lengths = lengths_of(rows)
 
-    def cell(arm, length):
-        if not is_compared(arm, length):
+    def cell(name, length):
+        if name not in ARMS[length]:
             return "-"
-        return experiment.spread(experiment.pick(rows, memory=arm.name, length=length, basis=""), "accuracy")
+        return experiment.spread(experiment.pick(rows, memory=name, length=length, basis=""), "accuracy")
 
-    lines = [[name, *(cell(arm, length) for length in lengths)] for name, arm in ARMS.items()]
+    lines = [[name, *(cell(name, length) for length in lengths)] for name in NAMES
+             if any(name in ARMS[length] for length in lengths)]
     return experiment.table(["memory", *(f"{length} symbols" for length in lengths)], lines)
 
 
@@ -122,13 +138,19 @@ def section(rows, differences):
     """The results as Markdown, from the rows of results.csv and differences.csv."""
     title = ("Answer tokens predicted right, test split, mean +- standard deviation over seeds (number of seeds); "
              f"chance is {1 / ALPHABET:.3f}:")
-    out = [title, accuracy_table(rows), experiment.commits(experiment.pick(rows, basis="")),
+    out = [title, accuracy_table(rows), sizes(rows), experiment.commits(experiment.pick(rows, basis="")),
            verdicts.section(differences), untested(rows, differences)]
     if len(sweep_of(rows)) > 1:
         out += [f"continuous_ltm at {LENGTHS[-1]} symbols, seed 1, by number of basis functions and of samples, N = M "
                 "(one seed, not tested):",
                 sweep_table(rows), experiment.commits(sweep_of(rows))]
     return "\n\n".join(part for part in out if part)
+
+
+def sizes(rows):
+    """Which lengths have the paper's own size; "" when none has."""
+    lengths = [length for length in lengths_of(rows) if length in PAPER_RATES]
+    return f"At {' and '.join(map(group_of, lengths))} everything has the paper's own size." if lengths else ""
 
 
 def untested(rows, differences):
@@ -156,6 +178,8 @@ def docs_section(rows, differences):
     pictures = ["![Accuracy against length](figures/sorting_accuracy.svg)"]
     if len(sweep_of(rows)) > 1:
         pictures.append("![Accuracy against regression error](figures/sorting_regression_error.svg)")
+    if sizes(rows):
+        pictures.append("![Accuracy against length at the paper's size](figures/sorting_paper_accuracy.svg)")
     numbers = "Every run: [figures/sorting.csv](figures/sorting.csv) (`train_seconds` is wall-clock time)"
     return "\n\n".join([section(rows, differences), "\n".join(pictures), numbers + verdicts.link("sorting", differences) + "."])
 
@@ -166,10 +190,14 @@ def write_figures(rows, folder):
         got = experiment.pick(rows, memory=name, length=length, basis="")
         return [(length, statistics.mean(float(r["accuracy"]) for r in got))] if got else []
 
-    series = {name: [point for length in lengths_of(rows) for point in mean(name, length)] for name in ARMS}
-    figures.write(folder / "accuracy.vl.json",
-                  figures.lines("Sorting: accuracy against length, mean over seeds", "length of the sequence, symbols",
-                                "share of answer tokens that are right", series))
+    def accuracy(file, title, lengths):
+        series = {name: [point for length in lengths for point in mean(name, length)] for name in NAMES}
+        figures.write(folder / file, figures.lines(title, "length of the sequence, symbols",
+                                                   "share of answer tokens that are right", series))
+
+    accuracy("accuracy.vl.json", "Sorting: accuracy against length, mean over seeds", LENGTHS)
+    if sizes(rows):
+        accuracy("paper_accuracy.vl.json", "Sorting at the paper's size: accuracy against length, mean over seeds", PAPER_RATES)
     sweep = [(float(r["regression_error"]), float(r["accuracy"])) for r in sweep_of(rows)]
     figures.write(folder / "regression_error.vl.json",
                   figures.lines("Sorting: accuracy against regression error", "relative error of the regression",
@@ -181,20 +209,20 @@ def write_docs(page, rows, differences, runs):
     folder.mkdir(exist_ok=True)
     experiment.write_rows(folder / "sorting.csv", rows)
     verdicts.write(folder / "sorting_differences.csv", differences)
-    for name in ("accuracy", "regression_error"):
+    for name in ("accuracy", "regression_error", "paper_accuracy"):
         if (runs / f"{name}.vl.json").exists():
             figures.draw(runs / f"{name}.vl.json", folder / f"sorting_{name}.svg")
     experiment.write_section(page, "sorting", docs_section(rows, differences))
 
 
 def main():
-    parser = experiment.arguments(__doc__, RUNS, ARMS)
+    parser = experiment.arguments(__doc__, RUNS, NAMES)
     parser.add_argument("--lengths", type=int, nargs="+", default=LENGTHS, metavar="N")
     parser.add_argument("--basis", type=int, nargs="*", default=[16, 32, 64, 130, 260], metavar="N")
     options = parser.parse_args()
     for length in options.lengths:
-        if not (CONFIGS / f"small_{length}.toml").exists():
-            parser.error(f"--lengths: no configs/sorting/small_{length}.toml")
+        if length not in ARMS:
+            parser.error(f"--lengths: expected some of {', '.join(map(str, ARMS))}; got {length}")
     experiment.check(parser, options, RUNS)
     runs = make_runs(options)
     try:

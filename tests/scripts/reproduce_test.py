@@ -184,6 +184,29 @@ class Sorting(Case):
         self.assertIn("--resume", calls[0])
         self.assertNotIn("--set", calls[0])
 
+    def test_the_papers_size_on_a_device_one_run_at_a_time(self):
+        (self.runs / "4000_continuous_ltm-seed1").mkdir(parents=True)  # was stopped, maybe on another machine
+        (self.runs / "4000_continuous_ltm-seed1" / "experiment.toml").touch()
+        got = self.sorting("--lengths", 4000, "--device", "cuda", "--seeds", 1)
+        calls = self.calls()
+        self.assertEqual([call[0] for call in calls], ["train", "eval", *["train", "eval", "eval"] * 4])
+        self.assertEqual({call[call.index("--device") + 1] for call in calls}, {"cuda"})
+        trained = [call for call in calls if call[0] == "train"]
+        configs = ROOT / "configs/sorting"
+        self.assertEqual(trained[0][1:4], [str(configs / "4000.toml"), "--memory", str(configs / "memory/xl_cache.toml")])
+        self.assertEqual(trained[1][1:3], ["--resume", str(self.runs / "4000_continuous_ltm-seed1")])
+        self.assertEqual(trained[4][2:6], ["--memory", str(configs / "memory/compressive_no_loss.toml"), "--run",
+                                           str(self.runs / "4000_compressive_rate2_noloss-seed1")])
+        self.assertIn("| memory | 4000 symbols |\n|---|---|\n| xl_cache | 0.150 (1) |\n", got)
+        self.assertIn("\n\nAt 4000 symbols everything has the paper's own size.\n\n", got)
+        self.assertIn("\n| 4000 symbols | compressive, rate 2, no loss | compressive, rate 2 | ", got)
+        accuracy = json.loads((self.runs / "paper_accuracy.vl.json").read_text())
+        self.assertEqual({value["x"] for value in accuracy["data"]["values"]}, {4000})
+        self.sorting("--lengths", 16000, "--device", "cpu", "--seeds", 1, "--memories", "compressive, rate 12")
+        calls = self.calls()
+        self.assertIn("memory.tier.0.rate=12", calls[0])
+        self.assertEqual(calls[0][calls[0].index("--device") + 1], "cpu")
+
     def test_a_failure_names_the_command_and_starts_no_other(self):
         with unittest.mock.patch.dict(os.environ, {"FAILS": "500_none-seed1"}):
             got = self.sorting("--jobs", 1, status=1)
@@ -242,7 +265,7 @@ class Sorting(Case):
         self.sorting("--seeds", 1, "--memories", "none")
 
     def test_refuses_wrong_use(self):
-        self.assertIn("no configs/sorting/small_7.toml", self.sorting("--lengths", 7, status=2))
+        self.assertIn("--lengths: expected some of 500, 1000, 4000, 8000, 16000; got 7", self.sorting("--lengths", 7, status=2))
         self.assertIn("invalid choice: 'nothing'", self.sorting("--memories", "nothing", status=2))
         self.assertIn("no run is finished", self.sorting("--table", status=1))
         self.assertIn(f"{self.folder}/absent is not there: build it with scripts/quickstart.sh",
@@ -318,6 +341,17 @@ class Documents(Case):
             self.sorting("--lengths", 1000, "--seeds", 1, "--write-docs", page)
         self.assertIn("\n| 1000 symbols | none | xl_cache | ", page.read_text())
         self.assertNotIn("No intervals", page.read_text())
+
+    def test_the_papers_size_has_a_column_and_a_figure_of_its_own(self):
+        page = self.page("<!-- begin sorting -->\nold\n<!-- end sorting -->\n")
+        with drawing():
+            self.sorting("--seeds", 1, "--write-docs", page)
+            self.sorting("--seeds", 1, "--lengths", 4000, "--write-docs", page)
+        got = page.read_text()
+        self.assertIn("| none | 0.100 (1) | 0.100 (1) | - |", got)
+        self.assertIn("| compressive, rate 2, no loss | - | - | 0.100 (1) |", got)
+        self.assertIn("](figures/sorting_paper_accuracy.svg)", got)
+        self.assertTrue((page.parent / "figures/sorting_paper_accuracy.svg").exists())
 
     def test_asks_for_the_marks(self):
         page = self.page("nothing here\n")
@@ -682,7 +716,8 @@ class Figures(unittest.TestCase):
         self.assertEqual(colours[0], "#0072B2")
 
     def test_every_memory_of_a_comparison_is_there(self):
-        for arm in (*reproduce_sorting.ARMS.values(), *reproduce_text.ARMS.values(), *reproduce_lamemo.ARMS.values()):
+        sorting = (arm for arms in reproduce_sorting.ARMS.values() for arm in arms.values())
+        for arm in (*sorting, *reproduce_text.ARMS.values(), *reproduce_lamemo.ARMS.values()):
             self.assertTrue(arm.memory.exists(), arm.memory)
 
 
