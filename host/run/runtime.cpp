@@ -12,6 +12,7 @@
 #include "host/run/cost/footprint.hpp"
 #include "host/tensor/dense_product.hpp"
 #include "host/tensor/device.hpp"
+#include "host/tensor/device_memory.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::run {
@@ -184,7 +185,7 @@ eval::Result Runtime::evaluate_split(data::Split split, eval::Options options,
   } catch (const std::exception& error) {
     if (!is_out_of_memory(error)) throw;
     throw_out_of_memory(str("evaluation of ", data::to_word(split)), evaluation_footprint(*this),
-                        error);
+                        error, tensor::free_device_memory(device()));
   }
 }
 

@@ -16,8 +16,8 @@ namespace mneme::tensor {
 [[nodiscard]] std::optional<std::int64_t> peak_bytes(c10::Device device);
 void reset_peak_bytes(c10::Device device);  // does nothing on the CPU
 
-// What the driver has free on the device, and what the allocator keeps for tensors to come. Absent
-// on the CPU.
+// What the driver has free on the device, and what the allocator keeps for tensors to come; `source`
+// says how much other processes hold, where it is more than CUDA itself may take. Absent on the CPU.
 [[nodiscard]] std::optional<FreeMemory> free_device_memory(c10::Device device);
 
 }  // namespace mneme::tensor

@@ -14,6 +14,7 @@
 #include "host/run/cost/footprint.hpp"
 #include "host/run/cost/ram_check.hpp"
 #include "host/run/runtime.hpp"
+#include "host/tensor/device_memory.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/weights/official_weights.hpp"
 
@@ -43,7 +44,8 @@ std::unique_ptr<run::Runtime> open_runtime(const config::Experiment& experiment,
     const std::int64_t vocabulary = options.dataset->vocabulary_size();
     run::throw_out_of_memory(
         "making the model",
-        run::training_footprint(experiment, vocabulary, options.device.is_cuda()), error);
+        run::training_footprint(experiment, vocabulary, options.device.is_cuda()), error,
+        tensor::free_device_memory(options.device));
   }
 }
 
@@ -97,7 +99,8 @@ Trainer::Trainer(const config::Experiment& experiment, TrainerOptions options)
   } catch (const std::exception& error) {
     if (!run::is_out_of_memory(error)) throw;
     run::throw_out_of_memory("making the optimiser and the memory's state",
-                             run::training_footprint(*runtime_), error);
+                             run::training_footprint(*runtime_), error,
+                             tensor::free_device_memory(runtime_->device()));
   }
   recorder_ = new_recorder();
   // With given weights rank 0 gathers the checkpoint of step 0 from all.
@@ -155,7 +158,7 @@ run::StepReport Trainer::train_step() {
     go_back(std::move(begin));
     if (run::is_out_of_memory(error))
       run::throw_out_of_memory(str("step ", done_.step + 1), run::training_footprint(*runtime_),
-                               error);
+                               error, tensor::free_device_memory(runtime_->device()));
     throw;
   } catch (...) {
     go_back(std::move(begin));

@@ -56,7 +56,19 @@ TEST(DeviceMemory, FreeIsTheDriversAndWhatTheAllocatorKeeps) {
   const auto free = free_device_memory(kCounted);
   ASSERT_TRUE(free.has_value());
   EXPECT_EQ(free->bytes, 14 * kGiB);
-  EXPECT_EQ(free->source, "of the GPU's 80.0 GiB");
+  EXPECT_EQ(free->source,
+            "of the GPU's 80.0 GiB, of which other processes hold about 64.0 GiB: see nvidia-smi");
+}
+
+// A GiB of this process is CUDA's, in none of the allocator's counts.
+TEST(DeviceMemory, NamesOtherProcessesWhereTheyHoldMuch) {
+  counting().stats.reserved_bytes[0].current = 6 * kGiB;
+  counting().stats.allocated_bytes[0].current = 2 * kGiB;
+  counting().info = {73 * kGiB, 80 * kGiB};
+  EXPECT_EQ(free_device_memory(kCounted)->source, "of the GPU's 80.0 GiB");
+  counting().info = {72 * kGiB, 80 * kGiB};
+  EXPECT_EQ(free_device_memory(kCounted)->source,
+            "of the GPU's 80.0 GiB, of which other processes hold about 2.0 GiB: see nvidia-smi");
 }
 
 TEST(DeviceMemory, OfTheCpuIsNotKnown) {

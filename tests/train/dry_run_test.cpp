@@ -229,8 +229,9 @@ TEST(Footprint, NamesTheLargestConsumersAndTheKeysToLower) {
   const auto experiment = small_experiment(xl_cache(12), {"train.lanes=1000", "train.segment=500"});
   const run::Footprint estimate = plan_training(experiment).estimate;
   EXPECT_EQ(estimate.largest().front().name, "activations of the layers");
-  const std::string error = error_of(
-      [&] { run::throw_out_of_memory("step 3", estimate, std::runtime_error("no room\nat ...")); });
+  const std::runtime_error no_room("no room\nat ...");
+  const std::string error =
+      error_of([&] { run::throw_out_of_memory("step 3", estimate, no_room, {}); });
   EXPECT_THAT(error, StartsWith("1: step 3: out of memory; the largest consumers of about "));
   EXPECT_THAT(error, HasSubstr("activations of the layers: about "));
   EXPECT_THAT(error, HasSubstr("lower train.lanes, train.segment"));
@@ -238,10 +239,16 @@ TEST(Footprint, NamesTheLargestConsumersAndTheKeysToLower) {
   EXPECT_THAT(error, testing::Not(HasSubstr("at ...")));
   run::Footprint on_cuda = estimate;
   on_cuda.is_cuda = true;
+  EXPECT_THAT(error, testing::Not(HasSubstr("free")));
   EXPECT_THAT(
-      error_of([&] { run::throw_out_of_memory("step 3", on_cuda, std::runtime_error("no room")); }),
+      error_of([&] { run::throw_out_of_memory("step 3", on_cuda, no_room, {}); }),
       testing::AllOf(StartsWith("4: step 3: "),
                      HasSubstr("other processes may use the GPU's memory: see nvidia-smi")));
+  const FreeMemory free{3 << 20, "of the GPU's 80.0 GiB"};
+  EXPECT_THAT(error_of([&] { run::throw_out_of_memory("step 3", on_cuda, no_room, free); }),
+              testing::AllOf(StartsWith("4: step 3: "),
+                             HasSubstr("fewer lanes; 3.0 MiB are free of the GPU's 80.0 GiB"),
+                             testing::Not(HasSubstr("other processes may"))));
 }
 
 TEST(Footprint, KnowsFailedAllocations) {

@@ -4,12 +4,14 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/doctor/doctor.hpp"
 #include "host/tensor/dense_product.hpp"
 #include "host/tensor/device.hpp"
+#include "host/tensor/device_memory.hpp"
 #include "host/tensor/host_kernels.hpp"
 
 namespace mneme::cli {
@@ -98,6 +100,11 @@ Finding check_speed(const std::string& name) {
     out.details = {{"bf16_flops_per_second", low},
                    {"f32_flops_per_second", single},
                    {"copy_bytes_per_second", copied}};
+    if (const std::optional<FreeMemory> free = tensor::free_device_memory(device)) {
+      out.text +=
+          str("; ", human_bytes(static_cast<std::uint64_t>(free->bytes)), " free ", free->source);
+      out.details["free_bytes"] = free->bytes;
+    }
   } catch (const std::exception& error) {
     const std::string_view text = error.what();
     out.state = DriverState::kAbsent;

@@ -5,6 +5,7 @@
 #include <new>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "host/backbone/attention/kernels/choice.hpp"
@@ -432,16 +433,21 @@ std::string consumers_text(const Footprint& estimate) {
 }
 
 void throw_out_of_memory(const std::string& where, const Footprint& estimate,
-                         const std::exception& error) {
+                         const std::exception& error, const std::optional<FreeMemory>& free) {
   const std::string_view text = error.what();
+  std::string left;
+  if (free) {
+    left =
+        str("; ", human_bytes(static_cast<std::uint64_t>(free->bytes)), " are free ", free->source);
+  } else if (estimate.is_cuda) {
+    left = "; other processes may use the GPU's memory: see nvidia-smi";
+  }
   ErrorText message{
       .where = where,
       .failed = str("out of memory; the largest consumers of ", consumers_text(estimate)),
       .got = std::string(text.substr(0, text.find('\n'))),
-      .hint = str(
-          "lower ", estimate.largest().front().keys,
-          "; train.accumulate keeps the tokens of a step with fewer lanes",
-          estimate.is_cuda ? "; other processes may use the GPU's memory: see nvidia-smi" : "")};
+      .hint = str("lower ", estimate.largest().front().keys,
+                  "; train.accumulate keeps the tokens of a step with fewer lanes", left)};
   if (estimate.is_cuda) throw_device(message);
   throw_run(message);
 }

@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <exception>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "host/base/process/process.hpp"
 #include "host/base/text.hpp"
 #include "host/config/experiment.hpp"
 #include "host/run/runtime.hpp"
@@ -91,8 +93,9 @@ struct GeneratedTokens {
 // in all".
 [[nodiscard]] std::string consumers_text(const Footprint& estimate);
 // Error (kRun, or kDevice on CUDA) that names the largest consumers and the keys to lower; `error`
-// is what failed.
+// is what failed, `free` what the GPU has left (tensor::free_device_memory), if it is known.
 [[noreturn]] void throw_out_of_memory(const std::string& where, const Footprint& estimate,
-                                      const std::exception& error);
+                                      const std::exception& error,
+                                      const std::optional<FreeMemory>& free);
 
 }  // namespace mneme::run
