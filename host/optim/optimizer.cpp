@@ -9,6 +9,7 @@
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
 #include "host/tensor/torch.hpp"
+#include "host/tensor/torch_function.hpp"
 
 namespace mneme::optim {
 namespace {
@@ -62,6 +63,14 @@ void Adam::clip(double norm, double max_norm) {
   at::_foreach_mul_(gradients, scale);
 }
 
+void Adam::clip(const at::Tensor& norm, double max_norm) {
+  const at::NoGradGuard no_grad;
+  const std::vector<at::Tensor> gradients = gradients_of(parameters_);
+  if (gradients.empty()) return;
+  const at::Tensor scale = at::full_like(norm, max_norm).div_(norm + 1e-6).clamp_max_(1.0);
+  at::_foreach_mul_(gradients, scale.to(gradients.front().scalar_type()));
+}
+
 Adam::Batch Adam::batch_of(const Group& group) const {
   Batch batch;
   for (const std::size_t i : group.members) {
@@ -76,21 +85,23 @@ Adam::Batch Adam::batch_of(const Group& group) const {
   return batch;
 }
 
-void Adam::step(double factor) {
+void Adam::step(double factor, const at::Tensor& skip) {
   const at::NoGradGuard no_grad;
+  const at::Tensor counted = skip.defined() ? at::rsub(skip, 1) : at::Tensor();
+  const std::optional<at::Tensor> found_inf = tensor::optional_input(skip);
   for (const Group& group : groups_) {
     Batch b = batch_of(group);
     if (b.tensors.empty()) continue;
-    at::_foreach_add_(b.counts, 1);
+    skip.defined() ? at::_foreach_add_(b.counts, counted) : at::_foreach_add_(b.counts, 1);
     const double lr = group.lr * factor;
     if (options_.kind == config::Optimizer::kAdamW) {
       at::_fused_adamw_(b.tensors, b.gradients, b.means, b.squares, {}, b.counts, lr,
                         options_.beta1, options_.beta2, group.weight_decay, options_.eps,
-                        /*amsgrad=*/false, /*maximize=*/false);
+                        /*amsgrad=*/false, /*maximize=*/false, /*grad_scale=*/{}, found_inf);
     } else {
       at::_fused_adam_(b.tensors, b.gradients, b.means, b.squares, {}, b.counts, lr, options_.beta1,
                        options_.beta2, group.weight_decay, options_.eps, /*amsgrad=*/false,
-                       /*maximize=*/false);
+                       /*maximize=*/false, /*grad_scale=*/{}, found_inf);
     }
   }
 }

@@ -81,8 +81,11 @@ class Adam {
   // Scales all gradients by max_norm / (norm + 1e-6) when that is below 1
   // [torch.nn.utils.clip_grad_norm_].
   void clip(double norm, double max_norm);
-  // One update; each parameter's learning rate is its base times `factor`.
-  void step(double factor);
+  // The same, to the bit, for a norm that is on the gradients' device alone, f64 [].
+  void clip(const at::Tensor& norm, double max_norm);
+  // One update; each parameter's learning rate is its base times `factor`. Nothing changes where
+  // `skip`, f32 [] on the parameters' device, is 1 (else 0; undefined = 0).
+  void step(double factor, const at::Tensor& skip = {});
   // Names of parameters whose gradient holds a NaN or an infinity, in order of the parameters.
   [[nodiscard]] std::vector<std::string> non_finite_gradients() const;
 

@@ -137,6 +137,49 @@ TEST(Adam, ClipsTheGlobalNorm) {
   EXPECT_FALSE(parameters[2].tensor.grad().defined());
 }
 
+// A norm that is on the device, and a step that is skipped there.
+TEST(Adam, ClipsAndSkipsByTensors) {
+  for (const auto kind : {config::Optimizer::kAdam, config::Optimizer::kAdamW}) {
+    for (const at::ScalarType dtype : {at::kDouble, at::kFloat}) {
+      std::vector<optim::TrainableParameter> ours, theirs;
+      for (auto* const side : {&ours, &theirs}) {
+        side->push_back({"a", leaf({37}, dtype, 1), 1e-2, 0.1});
+        side->push_back({"b", leaf({5}, dtype, 2), 1e-2, 0.0});
+      }
+      optim::Adam by_tensors(ours, {.kind = kind}), by_numbers(theirs, {.kind = kind});
+      const auto expect_same = [&] {
+        for (std::size_t i = 0; i < ours.size(); ++i) {
+          const optim::Adam::Moments &a = by_tensors.moments()[i], &b = by_numbers.moments()[i];
+          EXPECT_TRUE(ours[i].tensor.equal(theirs[i].tensor));
+          EXPECT_TRUE(a.mean.equal(b.mean) && a.square.equal(b.square) && a.count.equal(b.count));
+        }
+      };
+      const auto set_gradients = [&](std::vector<optim::TrainableParameter>& side, int step) {
+        for (std::size_t i = 0; i < side.size(); ++i) {
+          set_gradient(side[i], leaf(side[i].tensor.sizes(), dtype,
+                                     10 + 2 * static_cast<std::uint64_t>(step) + i)
+                                    .detach());
+        }
+      };
+      for (int step = 0; step < 4; ++step) {
+        set_gradients(ours, step);
+        set_gradients(theirs, step);
+        const double most = step == 1 ? 100.0 : 0.3;  // not clipped in the second step
+        by_numbers.clip(by_numbers.gradient_norm().item<double>(), most);
+        by_tensors.clip(by_tensors.gradient_norm(), most);
+        by_numbers.step(0.5);
+        by_tensors.step(0.5, torch::zeros({}));
+        expect_same();
+        set_gradients(ours, step);
+        ours[0].tensor.mutable_grad().mul_(std::nan(""));
+        by_tensors.clip(by_tensors.gradient_norm(), most);
+        by_tensors.step(0.5, torch::ones({}));
+        expect_same();
+      }
+    }
+  }
+}
+
 TEST(Adam, NamesGradientsThatAreNotFinite) {
   std::vector<optim::TrainableParameter> parameters = {{"fine", leaf({2}, at::kFloat, 1), 0.1, 0.0},
                                                        {"nan", leaf({2}, at::kFloat, 2), 0.1, 0.0},
