@@ -74,7 +74,8 @@ Trainer::Trainer(const config::Experiment& experiment, TrainerOptions options)
       stream_(std::move(options.stream)),
       ranks_(options.ranks),
       has_folder_(!options.folder.empty() || options.claim_folder != nullptr),
-      curve_(options.curve) {
+      curve_(options.curve),
+      reads_late_(!ranks_.is_parallel() && (options.reads_late || runtime_->device().is_cuda())) {
   const config::TrainConfig& train = experiment.train;
   optim::check_groups(train, runtime_->parameters());
   optim::check_frozen(runtime_->parameters());
@@ -136,24 +137,16 @@ void Trainer::go_back(StepStart start) {
   runtime_->model().seek_noise(start.noise);
 }
 
-run::StepReport Trainer::train_step() {
+void Trainer::run_step(const std::function<void(const StepStart& begin)>& body) {
   begin_training();
   const double start = steady_clock().seconds();
   const at::AutoGradMode grad(true);
   StepStart begin = step_start();
-  run::StepReport report;
   if (parallel_) parallel_->begin_step(done_.step + 1);
   try {
     optimizer_->zero_grad();
     if (parallel_) parallel_->zero_grad();
-    const StepSums sums = run_passes();
-    report_numbers(report, sums);
-    const bool has_finite_losses = std::ranges::all_of(
-        report.losses, [](const auto& loss) { return std::isfinite(loss.second); });
-    if (!std::isfinite(report.loss) || !has_finite_losses || !std::isfinite(report.grad_norm)) {
-      fail_not_finite(report, sums, begin);
-    }
-    update(report, sums);
+    body(begin);
   } catch (const std::exception& error) {
     go_back(std::move(begin));
     if (run::is_out_of_memory(error))
@@ -165,22 +158,21 @@ run::StepReport Trainer::train_step() {
     throw;
   }
   done_.seconds += steady_clock().seconds() - start;
-  report.seconds = done_.seconds;
-  return report;
 }
 
-void Trainer::report_numbers(run::StepReport& report, const StepSums& sums) {
-  std::vector<at::Tensor> tensors = {sums.loss};
-  for (const auto& [name, sum] : sums.losses) tensors.push_back(sum);
-  for (const auto& [name, sum] : sums.metrics) tensors.push_back(sum);
-  if (!parallel_) tensors.push_back(optimizer_->gradient_norm().to(sums.loss.device()));
-  const at::Tensor host = at::stack(tensors).to(at::kCPU);
-  std::vector<double> numbers(host.const_data_ptr<double>(),
-                              host.const_data_ptr<double>() + host.numel());
-  if (parallel_) {
-    report.stop_signal = parallel_->finish_backward(numbers);
-    numbers.push_back(parallel_->norm_of_all(optimizer_->gradient_norm().item<double>()));
-  }
+namespace {
+
+// The loss, auxiliary losses and metrics of a step, f64 [] each.
+std::vector<at::Tensor> numbers_of(const StepSums& sums) {
+  std::vector<at::Tensor> out = {sums.loss};
+  for (const auto& [name, sum] : sums.losses) out.push_back(sum);
+  for (const auto& [name, sum] : sums.metrics) out.push_back(sum);
+  return out;
+}
+
+// The same on the CPU, and behind them the norm of the gradient.
+void take_numbers(run::StepReport& report, const StepSums& sums,
+                  const std::vector<double>& numbers) {
   auto number = numbers.begin();
   report.loss = *number++;
   for (const auto& [name, sum] : sums.losses) report.losses[name] = *number++;
@@ -188,11 +180,82 @@ void Trainer::report_numbers(run::StepReport& report, const StepSums& sums) {
   report.grad_norm = *number;
 }
 
-void Trainer::update(run::StepReport& report, const StepSums& sums) {
+// Metrics may be anything.
+bool is_finite(const run::StepReport& report) {
+  return std::isfinite(report.loss) && std::isfinite(report.grad_norm) &&
+         std::ranges::all_of(report.losses,
+                             [](const auto& loss) { return std::isfinite(loss.second); });
+}
+
+// The same on the device, for the numbers that take_numbers() gets: bool [].
+at::Tensor are_finite(const at::Tensor& numbers, const StepSums& sums) {
+  const at::Tensor finite = at::isfinite(numbers);
+  const auto losses = static_cast<std::int64_t>(1 + sums.losses.size());
+  return finite.narrow(0, 0, losses).all().logical_and(finite.select(0, -1));
+}
+
+}  // namespace
+
+run::StepReport Trainer::train_step() {
+  run::StepReport report;
+  run_step([&](const StepStart& begin) {
+    const StepSums sums = run_passes();
+    report_numbers(report, sums);
+    if (!is_finite(report)) fail_not_finite(report, sums, begin);
+    const double clip = experiment().train.clip;
+    if (clip > 0.0) optimizer_->clip(report.grad_norm, clip);
+    update(report, sums);
+  });
+  report.seconds = done_.seconds;
+  return report;
+}
+
+Trainer::UnreadStep Trainer::train_ahead(const at::Tensor& skip) {
+  UnreadStep out;
+  run_step([&](const StepStart& begin) {
+    out.start = {begin.data, begin.noise, begin.state.clone()};
+    out.sums = run_passes();
+    const at::Tensor norm = optimizer_->gradient_norm().to(out.sums.loss.device());
+    std::vector<at::Tensor> tensors = numbers_of(out.sums);
+    tensors.push_back(norm);
+    const at::Tensor numbers = at::stack(tensors);
+    out.numbers = tensor::SentNumbers(numbers);
+    out.skip = are_finite(numbers, out.sums).logical_not().to(at::kFloat);
+    if (skip.defined()) out.skip = at::maximum(out.skip, skip);
+    const double clip = experiment().train.clip;
+    if (clip > 0.0) optimizer_->clip(norm, clip);
+    update(out.report, out.sums, out.skip);
+  });
+  return out;
+}
+
+bool Trainer::read(UnreadStep& step) {
+  const double start = steady_clock().seconds();
+  take_numbers(step.report, step.sums, step.numbers.read());
+  done_.seconds += steady_clock().seconds() - start;
+  step.report.seconds = done_.seconds;
+  if (is_finite(step.report)) return true;
+  done_.step = step.report.step - 1;
+  done_.tokens = step.report.tokens - step.sums.tokens;
+  go_back(std::move(step.start));
+  return false;
+}
+
+void Trainer::report_numbers(run::StepReport& report, const StepSums& sums) {
+  std::vector<at::Tensor> tensors = numbers_of(sums);
+  if (!parallel_) tensors.push_back(optimizer_->gradient_norm().to(sums.loss.device()));
+  std::vector<double> numbers = tensor::SentNumbers(at::stack(tensors)).read();
+  if (parallel_) {
+    report.stop_signal = parallel_->finish_backward(numbers);
+    numbers.push_back(parallel_->norm_of_all(optimizer_->gradient_norm().item<double>()));
+  }
+  take_numbers(report, sums, numbers);
+}
+
+void Trainer::update(run::StepReport& report, const StepSums& sums, const at::Tensor& skip) {
   const config::TrainConfig& train = experiment().train;
-  if (train.clip > 0.0) optimizer_->clip(report.grad_norm, train.clip);
   const double factor = schedule_->factor(done_.step);
-  optimizer_->step(factor);
+  optimizer_->step(factor, skip);
   if (parallel_) parallel_->share_parameters();
   runtime_->weights_changed();
   done_.tokens += sums.tokens;

@@ -36,6 +36,7 @@
 #include "host/run/record/run_writer.hpp"
 #include "host/run/runtime.hpp"
 #include "host/tensor/dispatch/recorder.hpp"
+#include "host/tensor/to_device.hpp"
 #include "host/train/parallel.hpp"
 #include "host/train/step/window.hpp"
 
@@ -75,6 +76,8 @@ struct TrainerOptions {
   LearningCurve curve = {};
   // The training data in place of the dataset's stream; tests use it.
   std::unique_ptr<data::Stream> stream = nullptr;
+  // run_steps() reads numbers late on the CPU too; tests use it.
+  bool reads_late = false;
 };
 
 // One thread at a time.
@@ -131,6 +134,12 @@ class Trainer {
   // Takes steps until is_finished(), appends every train.log_every-th and the last one to the
   // folder's metrics, with the mean of the losses since the line before, and calls `after_step`
   // with each; is_logged says whether the step was one of those. No evaluation, no saving.
+  //
+  // On a GPU, in one process, the numbers of a step that is neither logged nor followed by anything
+  // else are read when the next one has been begun, so that the device has work meanwhile;
+  // `after_step` gets its report then. The device itself asks whether they are finite: where they
+  // are not, neither this step nor the next one changes weights or moments. Then the training goes
+  // back to this step, and runs it once more as train_step() does, which names what is not finite.
   void run_steps(
       const std::function<void(const run::StepReport& report, bool is_logged)>& after_step);
   // Trains until total_steps(): reports every step, logs every log_every steps to the folder,
@@ -178,6 +187,15 @@ class Trainer {
     memory::StackState state = {};
   };
 
+  // A step whose update was made before its numbers were read.
+  struct UnreadStep {
+    StepStart start = {};
+    run::StepReport report = {};  // without them
+    StepSums sums = {};
+    tensor::SentNumbers numbers = {};
+    at::Tensor skip = {};  // f32 []: 1 = it has changed nothing, as it or one before is not finite
+  };
+
   // Of all lanes and shards.
   struct Gathered {
     memory::NamedState state;
@@ -187,8 +205,15 @@ class Trainer {
   void begin_training();
   [[nodiscard]] StepStart step_start() const;
   void go_back(StepStart start);
+  // Runs the body of a step. Where it fails, everything is as before it.
+  void run_step(const std::function<void(const StepStart& begin)>& body);
   void report_numbers(run::StepReport& report, const StepSums& sums);
-  void update(run::StepReport& report, const StepSums& sums);
+  // With gradients that are clipped; `skip` as Adam::step.
+  void update(run::StepReport& report, const StepSums& sums, const at::Tensor& skip = {});
+  // A step whose numbers nobody has to wait for; `skip` of the one before, if that is not read yet.
+  [[nodiscard]] UnreadStep train_ahead(const at::Tensor& skip);
+  // Completes the report; false where the numbers are not finite: then everything is as before it.
+  [[nodiscard]] bool read(UnreadStep& step);
   [[noreturn]] void fail_not_finite(const run::StepReport& report, const StepSums& sums,
                                     const StepStart& begin);
   // Gradients from plugins' kernels that are not finite.
@@ -211,6 +236,8 @@ class Trainer {
   void evaluate_curve(run::Observer* observer);
   // True when the step that comes is among those of metrics.jsonl.
   [[nodiscard]] bool is_next_logged() const;
+  // True when nothing looks at the step that comes, or at the state behind it, before the next one.
+  [[nodiscard]] bool is_next_quiet() const;
   // True when the result is the best of several.
   bool evaluate_valid(run::Observer* observer);
   // Of evaluations that a training stores, the newest and the best stay. A failure, such as a full
@@ -246,6 +273,7 @@ class Trainer {
   std::filesystem::path last_checkpoint_;
   std::optional<std::int64_t> last_checkpoint_step_;
   LearningCurve curve_;
+  bool reads_late_;
   run::RunProgress done_;  // its positions and lines of the metrics are those of the last save()
   run::Utilization utilization_;  // measured before the first step that is logged
   std::optional<std::int64_t> peak_device_bytes_;

@@ -1,5 +1,6 @@
 // The loop around a training's steps: evaluations, early stop, saving.
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <utility>
 
@@ -48,6 +49,17 @@ bool Trainer::is_next_logged() const {
   return every > 0 && ((done_.step + 1) % every == 0 || done_.step + 1 == total_steps_);
 }
 
+bool Trainer::is_next_quiet() const {
+  const config::TrainConfig& train = experiment().train;
+  const std::int64_t next = done_.step + 1;
+  if (next >= total_steps_ || next == first_settled_log(train.log_every, total_steps_))
+    return false;
+  const std::array<std::int64_t, 4> all = {train.log_every, train.eval_every, train.save_every,
+                                           curve_.every};
+  return std::ranges::none_of(all,
+                              [&](std::int64_t every) { return every > 0 && next % every == 0; });
+}
+
 bool Trainer::is_due(std::int64_t every) const {
   return is_finished() || (every > 0 && done_.step % every == 0);
 }
@@ -60,10 +72,8 @@ void Trainer::run_steps(
   std::int64_t tokens = 0;  // with and without target, since the line before or this process began
   double seconds = done_.seconds;
   std::optional<std::int64_t> peak;  // since the line before; an evaluation resets the device's
-  tensor::reset_peak_bytes(runtime_->device());
-  while (!is_finished()) {
-    tokens += optim::accumulation(train, done_.step) * window;
-    run::StepReport report = train_step();
+  std::optional<UnreadStep> unread;
+  const auto pass_on = [&](run::StepReport report) {
     const bool is_logged = every > 0 && is_due(every);
     if (every > 0) done_.interval.add(report);
     peak = std::max(peak, tensor::peak_bytes(runtime_->device()));
@@ -80,7 +90,38 @@ void Trainer::run_steps(
       seconds = report.seconds;
     }
     if (is_logged) done_.interval = {};
-    after_step(report, is_logged);
+    try {
+      after_step(report, is_logged);
+    } catch (...) {
+      // What was begun behind it counts, or is undone.
+      if (unread && read(*unread) && every > 0) done_.interval.add(unread->report);
+      throw;
+    }
+  };
+  // Reads the step that is not read yet, whose place the next one takes. Where it failed, the next
+  // one has changed nothing either, and it runs again.
+  const auto read_last = [&](std::optional<UnreadStep> next) {
+    std::optional<UnreadStep> last = std::exchange(unread, std::nullopt);
+    const bool is_fine = !last || read(*last);
+    if (is_fine) unread = std::move(next);
+    if (last) pass_on(is_fine ? last->report : train_step());
+  };
+  tensor::reset_peak_bytes(runtime_->device());
+  while (!is_finished()) {
+    tokens += optim::accumulation(train, done_.step) * window;
+    if (!reads_late_ || !is_next_quiet()) {
+      read_last({});
+      pass_on(train_step());
+      continue;
+    }
+    UnreadStep next;
+    try {
+      next = train_ahead(unread ? unread->skip : at::Tensor());
+    } catch (...) {
+      read_last({});
+      throw;
+    }
+    read_last(std::move(next));
   }
 }
 
