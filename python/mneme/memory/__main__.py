@@ -1,5 +1,6 @@
 """`python -m mneme.memory describe FILE [SECONDS]`: prints the declaration of the memory in FILE as JSON, or {"error": ...}
-with exit status 1. SIGALRM ends it when the import takes longer than SECONDS, that of torch not counted."""
+with exit status 1; `port` in place of `describe` the C++ source of its port. SIGALRM ends it when the import takes longer than
+SECONDS, that of torch not counted."""
 
 from __future__ import annotations
 
@@ -30,8 +31,8 @@ def _end_with_parent() -> None:
 
 
 def main(arguments: list[str]) -> int:
-    if len(arguments) not in (2, 3) or arguments[0] != "describe":
-        print("usage: python -m mneme.memory describe FILE [SECONDS]", file=sys.stderr)
+    if len(arguments) not in (2, 3) or arguments[0] not in ("describe", "port"):
+        print("usage: python -m mneme.memory describe|port FILE [SECONDS]", file=sys.stderr)
         return 2
     _end_with_parent()
     # What the file prints while it is imported is no part of the answer.
@@ -39,7 +40,10 @@ def main(arguments: list[str]) -> int:
     os.dup2(2, 1)
     out: dict[str, Any]
     try:
-        out = describe(Path(arguments[1]), float(arguments[2]) if len(arguments) > 2 else 0.0)
+        function = describe
+        if arguments[0] == "port":
+            from .port import port as function
+        out = function(Path(arguments[1]), float(arguments[2]) if len(arguments) > 2 else 0.0)
     except MemoryFileError as error:
         out = {"error": {"message": str(error), "file": error.file, "line": error.line}}
     with answer:
