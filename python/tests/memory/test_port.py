@@ -10,13 +10,14 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 from pathlib import Path
 from typing import Any
 
 from mneme.memory.errors import MemoryFileError
-from mneme.memory.port import port
+from mneme.memory.port import port, setups
 from mneme.memory.port.declarations import Declaration, declarations_of
-from mneme.memory.port.setups import Call, Variable, call_setup, explore, variables_of
+from mneme.memory.port.setups import Call, Calls, Variable, call_setup, explore, variables_of
 from mneme.memory.port.traced import Expression, expression_of, follow_math, quoted
 
 PYTHON = Path(__file__).resolve().parents[2]
@@ -177,7 +178,8 @@ class Port(unittest.TestCase):
             '    parameter_start = s.parameter("start", {rows_, s.width() / 2},\n',
             '    s.slot("begun", {mneme::kLanes, rows_, s.width() / 2}, parameter_start,\n'
             "        {mneme::DType::kF32, mneme::Scope::kModel, mneme::Gradient::kThrough});\n",
-            '    if (paired_) {\n      s.slot("pair", {mneme::kLanes, mneme::kAny, (2 * rows_) + 1}, mneme::constant_value(gain_),\n',
+            "    if (paired_) {\n"
+            '      s.slot("pair", {mneme::kLanes, mneme::kAny, (2 * rows_) + 1}, mneme::constant_value(gain_),\n',
             '    s.counts("seen", mneme::Scope::kModel);\n',
             "    if (!s.is_pre_norm() && s.compute_dtype() == mneme::DType::kBF16) s.max_segment(64);\n",
             '    if (mode_ != "b") s.absorbs_before_reading();\n',
@@ -205,8 +207,9 @@ class Port(unittest.TestCase):
         self.path.write_text(MEMORY)
         cls = loaded(self.path)
         variables = variables_of(cls)
-        calls = explore(cls, variables)
-        declarations = declarations_of(cls, calls, variables)
+        calls = Calls(cls, variables)
+        explore(calls)
+        declarations = declarations_of(calls)
         self.assertFalse([one.doubt for one in declarations if one.doubt])
         seed = random.randrange(2**32)
         draw = random.Random(seed)
@@ -269,6 +272,17 @@ class Port(unittest.TestCase):
         self.assertEqual(str(caught.exception), "setup fails with all values that were tried: ValueError: no")
         self.assertEqual((Path(caught.exception.file).name, caught.exception.line), ("mine.py", 9))
 
+    def test_a_setup_that_declares_very_much_is_an_error(self) -> None:
+        with self.assertRaises(MemoryFileError) as caught:
+            self.port(SETUP.format("for i in range(1000): s.slot(f'level{i}', [mneme.LANES, 2])"))
+        self.assertEqual(str(caught.exception), "setup declares more than 300 parameters and slots with the options' defaults")
+        self.assertEqual(caught.exception.line, 8)
+
+    def test_a_setup_that_takes_long_is_called_less_often(self) -> None:
+        with unittest.mock.patch.object(setups, "MOST_SECONDS", 0.0):
+            said = self.port(SETUP.format("s.slot('a', [mneme.LANES, self.rows if self.rows > 1 else 2])"))
+        self.assertEqual(said["todo"][0], "setup takes long: it was called 1 times alone, so declarations may be wrong for other values")
+
     def test_is_asked_as_describe_is(self) -> None:
         done = self.run_port("print('{')\n" + SETUP.format("pass"), "60")
         self.assertEqual((done.returncode, json.loads(done.stdout)["id"]), (0, "org.example.mine"), done.stderr)
@@ -302,6 +316,18 @@ class Port(unittest.TestCase):
                     self.assertIn(f"not ported yet: {hook} ({name}.py:", said["source"])
                 if name in ("recurrent_memory", "knn"):
                     self.compile(said["source"])
+
+    @unittest.skipIf(importlib.util.find_spec("torch") is None, "no torch")
+    def test_modules_have_their_parameters(self) -> None:
+        import torch  # noqa: F401; it makes modules of this file, which are none of the memory's
+        text = SETUP.format('with torch.device("meta"): s.module("cell", torch.nn.GRUCell(s.width, 2 * s.head_width))')
+        said = self.port("import torch\n" + text)
+        for line in ('    s.parameter("cell_weight_ih", {6 * s.head_width(), s.width()},\n'
+                     "        mneme::fan_in_uniform(2 * s.head_width()));\n",
+                     '    s.parameter("cell_bias_hh", {6 * s.head_width()}, mneme::fan_in_uniform(2 * s.head_width()));\n'):
+            self.assertIn(line, said["source"])
+        self.assertEqual(said["todo"], ["module cell (torch.nn.modules.rnn.GRUCell): its parameters are declared, its forward pass "
+                                        "is to be written with ops"])
 
 
 if __name__ == "__main__":

@@ -6,14 +6,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ..declaration import _place_of, describe
+from ..declaration import _line_of, _place_of, describe
 from ..errors import MemoryFileError
 from ..memory import Memory
 from ..options import Option
 from ..runtime import options_of
 from . import source
 from .declarations import Declaration, declarations_of
-from .setups import explore, unanswered, variables_of
+from .setups import MOST_ITEMS, Calls, TooMany, explore, unanswered, variables_of
 from .traced import follow_math, quoted
 
 STAGES = {"begin": "1, begin", "context": "3, context", "ride": "5, ride", "read": "6, read", "finish": "8, finish"}
@@ -31,16 +31,21 @@ def port(path: Path, seconds: float = 0.0) -> dict[str, Any]:
     for own in list(sys.modules.values()):
         if getattr(own, "__file__", None) and Path(str(own.__file__)) in files:
             follow_math(own)
-    variables = variables_of(cls)
-    calls = explore(cls, variables)
-    if all(call.refused is not None for call in calls):
-        error = calls[0].refused
-        assert error is not None
+    calls = Calls(cls, variables_of(cls))
+    try:
+        explore(calls)
+    except TooMany:
+        raise MemoryFileError(f"setup declares more than {MOST_ITEMS} parameters and slots with the options' defaults", str(path),
+                              _line_of(cls.setup)) from None
+    error = calls.all[0].refused
+    if error is not None and all(call.refused is not None for call in calls.all):
         raise MemoryFileError(f"setup fails with all values that were tried: {type(error).__name__}: {error}",
                               *_place_of(error, path))
-    declarations = declarations_of(cls, calls, variables)
+    declarations = declarations_of(calls)
     todo: list[str] = []
-    for question in unanswered(calls, {str(file) for file in files}):
+    if calls.left_out > 0:
+        todo.append(f"setup takes long: it was called {len(calls.all)} times alone, so declarations may be wrong for other values")
+    for question in unanswered(calls.all, {str(file) for file in files}):
         todo.append(f"{Path(question.file).name}:{question.line}: not tried: {question.condition.statement} "
                     f"{'false' if question.answer else 'true'}")
     text = _Port(path, cls, files, said, declarations, todo).text()

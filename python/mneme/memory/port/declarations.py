@@ -6,8 +6,7 @@ import itertools
 from dataclasses import dataclass, field
 from typing import Any, Callable, Iterator, Optional
 
-from ..memory import Memory
-from .setups import MOST_CALLS, SIZES, Call, Item, Variable, call_setup, values_for
+from .setups import MOST_CALLS, SIZES, Call, Calls, Item, Variable, values_for
 from .traced import Expression, constant, expression_of
 
 Term = tuple[tuple[Expression, bool], ...]
@@ -46,18 +45,21 @@ def _literal(condition: Expression, answer: bool) -> str:
 MOST_ROUNDS = 8
 
 
-def declarations_of(cls: type[Memory], calls: list[Call], variables: list[Variable]) -> list[Declaration]:
+def declarations_of(calls: Calls) -> list[Declaration]:
     """Refusals; then declarations of the calls that were not refused, in the order in which they come first. Where it is not
     known whether a condition matters, `setup` is called with its other answer, and the call is put to the others."""
     wanted: list[dict[str, Any]] = []
-    found = _declared(calls, variables, wanted)
+    found = _declared(calls.all, calls.variables, wanted)
     for _ in range(MOST_ROUNDS):
         distinct = {repr(sorted(values.items())): values for values in wanted}
         wanted.clear()
-        if not distinct or len(calls) + len(distinct) > 2 * MOST_CALLS:
+        before = len(calls.all)
+        for values in distinct.values():
+            if len(calls.all) < 2 * MOST_CALLS:
+                calls.add(values)
+        if len(calls.all) == before:
             break
-        calls += [call_setup(cls, variables, values) for values in distinct.values()]
-        found = _declared(calls, variables, wanted)
+        found = _declared(calls.all, calls.variables, wanted)
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from dataclasses import dataclass, field
 from typing import Any, Iterator, Optional, Sequence
 
@@ -10,9 +11,13 @@ from ..memory import Memory
 from ..options import Required
 from ..runtime import options_of
 from ..setup import DTYPES, WANTS, Setup
-from .traced import Expression, Path, Question, following, traced
+from .traced import Expression, Following, Path, Question, traced
 
 MOST_CALLS = 500
+MOST_SECONDS = 60.0
+"""No call begins after them."""
+MOST_ITEMS = 300
+"""Of one call: one that loops over a large option may declare any number."""
 
 
 @dataclass(frozen=True)
@@ -91,15 +96,13 @@ def variables_of(cls: type[Memory]) -> list[Variable]:
 def _numbers(kind: str, low: float, high: float) -> list[Any]:
     """Some of the range, small ones first."""
     some = [7, 5, 11, 1, 2, 0] if kind == "integer" else [0.5, 0.25, 1.0, 0.0, 2.0]
-    ends = [low, high] + [low + 1, high - 1] if kind == "integer" else [low, high, (low + high) / 2]
-    found = [n for n in some + ends if low <= n <= high and abs(n) < 2**53]
-    return [int(n) if kind == "integer" else float(n) for n in found] or [int(low) if kind == "integer" else float(low)]
+    ends = [low, high, low + 1, high - 1] if kind == "integer" else [low, high, (low + high) / 2]
+    found = [n for n in some + ends if low <= n <= high and abs(n) <= 4096]  # a loop over more may take long
+    found = found or [low if abs(low) != float("inf") else high]
+    return [int(n) if kind == "integer" else float(n) for n in found]
 
 
 # ---- one call ----
-
-Leaf = Any
-"""An Expression, or a tuple of leaves."""
 
 
 @dataclass
@@ -118,7 +121,6 @@ class Call:
     questions: list[Question]
     items: list[Item]
     refused: Optional[BaseException] = None
-
     known: dict[str, Optional[bool]] = field(default_factory=dict)
 
     @property
@@ -132,6 +134,10 @@ class Call:
         return self.known[condition.statement]
 
 
+class TooMany(BaseException):
+    """More than MOST_ITEMS: none of the memory's errors."""
+
+
 class _Host:
     """Takes declarations in the program's place."""
 
@@ -139,36 +145,39 @@ class _Host:
         self.items: list[Item] = []
         self.parameters: list[str] = []
 
+    def _add(self, kind: str, name: str, fields: dict[str, Any]) -> int:
+        """The number of items. Errors: TooMany."""
+        if len(self.items) == MOST_ITEMS:
+            raise TooMany
+        self.items.append(Item((kind, name), fields))
+        return len(self.items)
+
     def log(self, level: int, text: str) -> None:
         pass
 
     def add_parameter(self, name: str, scope: int, shape: tuple[Any, ...], rule: int, value: Any, mean: Any, deviation: Any,
                       low: Any, high: Any, gain: Any, fan_in: Any, lr_factor: Any, group: Optional[str]) -> int:
         numbers = {1: (value,), 2: (mean, deviation), 3: (low, high), 4: (gain,), 5: (fan_in,)}.get(rule, ())
-        self.items.append(Item(("parameter", name), {"shape": shape, "rule": rule, "numbers": numbers, "scope": scope,
-                                                     "lr_factor": lr_factor, "group": group}))
+        self._add("parameter", name, {"shape": shape, "rule": rule, "numbers": numbers, "scope": scope, "lr_factor": lr_factor,
+                                      "group": group})
         self.parameters.append(name)
         return len(self.parameters)
 
     def add_slot(self, name: str, is_counts: int, scope: int, dtype: int, gradient: int, lifetime: int, revision: Any,
                  shape: tuple[Any, ...], rule: int, parameter: int, value: Any) -> int:
         if is_counts:
-            self.items.append(Item(("counts", name), {"scope": scope, "revision": revision}))
-        else:
-            start = self.parameters[parameter - 1] if rule == 2 else None
-            self.items.append(Item(("slot", name), {
-                "shape": shape, "rule": rule, "value": value, "start": start, "dtype": dtype, "scope": scope,
-                "gradient": gradient, "lifetime": lifetime, "revision": revision}))
-        return len(self.items)
+            return self._add("counts", name, {"scope": scope, "revision": revision})
+        start = self.parameters[parameter - 1] if rule == 2 else None
+        return self._add("slot", name, {"shape": shape, "rule": rule, "value": value, "start": start, "dtype": dtype,
+                                        "scope": scope, "gradient": gradient, "lifetime": lifetime, "revision": revision})
 
     def add_queue(self, name: str, scope: int, kind: int, attributes: int, revision: Any, start_rows: Any, capacity: Any) -> int:
-        self.items.append(Item(("queue", name), {"kind": kind, "scope": scope, "attributes": attributes, "revision": revision,
-                                                 "start_rows": start_rows, "capacity": capacity}))
-        return len(self.items)
+        return self._add("queue", name, {"kind": kind, "scope": scope, "attributes": attributes, "revision": revision,
+                                         "start_rows": start_rows, "capacity": capacity})
 
 
 def call_setup(cls: type[Memory], variables: list[Variable], values: dict[str, Any]) -> Call:
-    """`setup` with these values. Its errors are in `refused`."""
+    """`setup` with these values. Its errors are in `refused`, but for TooMany."""
     host, path = _Host(), Path()
     cls._host = host
     memory = cls()
@@ -182,7 +191,7 @@ def call_setup(cls: type[Memory], variables: list[Variable], values: dict[str, A
     s.compute_dtype, s.is_evaluation, s.is_pre_norm = given["compute_dtype"], given["is_evaluation"], given["is_pre_norm"]
     refused: Optional[Exception] = None
     try:
-        with following(path):
+        with Following(path):
             memory.setup(s)
     except Exception as error:
         refused = error
@@ -220,32 +229,48 @@ def _member(name: str, value: Any) -> Item:
 # ---- many calls ----
 
 
-def explore(cls: type[Memory], variables: list[Variable]) -> list[Call]:
-    """Calls of `setup` that give each question that it asks both answers, where values for that are found, and calls
-    that change one value of each of these. The first has the options' defaults."""
-    by_name = {one.name: one for one in variables}
-    calls: list[Call] = []
-    known: set[tuple[str, bool]] = set()
+class Calls:
+    """Calls of one memory's `setup`, as long as there is time for them."""
 
-    def call(values: dict[str, Any]) -> None:
-        calls.append(call_setup(cls, variables, values))
-        known.update(calls[-1].answers)
+    def __init__(self, cls: type[Memory], variables: list[Variable]) -> None:
+        self.cls, self.variables = cls, variables
+        self.all: list[Call] = []
+        self.answered: set[tuple[str, bool]] = set()
+        self.left_out = 0  #: for want of time
+        self._end = time.monotonic() + MOST_SECONDS
 
-    call({one.name: one.values[0] for one in variables})
-    for place in itertools.count():
-        if place == len(calls) or len(calls) >= MOST_CALLS // 2:
+    def add(self, values: dict[str, Any]) -> None:
+        """One more call, which is left out when the time is over, or where it declares too much."""
+        if self.all and time.monotonic() > self._end:
+            self.left_out += 1
+            return
+        try:
+            self.all.append(call_setup(self.cls, self.variables, values))
+            self.answered.update(self.all[-1].answers)
+        except TooMany:
+            pass
+
+
+def explore(calls: Calls) -> None:
+    """Makes calls that give each question of `setup` both answers, where values for that are found, and calls that change
+    one value of each of these. The first has the options' defaults. Errors: TooMany of the first."""
+    by_name = {one.name: one for one in calls.variables}
+    calls.add({one.name: one.values[0] for one in calls.variables})
+    if not calls.all:
+        raise TooMany
+    for place in range(MOST_CALLS // 2):
+        if place == len(calls.all):
             break
-        for number, (text, answer) in enumerate(calls[place].answers):
-            values = _other_values(calls[place], number, by_name) if (text, not answer) not in known else None
+        for number, (text, answer) in enumerate(calls.all[place].answers):
+            values = _other_values(calls.all[place], number, by_name) if (text, not answer) not in calls.answered else None
             if values is not None:
-                call(values)
-    distinct = {one.answers: one for one in reversed(calls)}
+                calls.add(values)
+    distinct = {one.answers: one for one in reversed(calls.all)}
     for before in reversed(distinct.values()):
-        for one in variables:
+        for one in calls.variables:
             for value in _others(one, before):
-                if value != before.values[one.name] and len(calls) < MOST_CALLS:
-                    call({**before.values, one.name: value})
-    return calls
+                if value != before.values[one.name] and len(calls.all) < MOST_CALLS:
+                    calls.add({**before.values, one.name: value})
 
 
 def _others(one: Variable, call: Call) -> Iterator[Any]:

@@ -101,8 +101,8 @@ def _default_text(key: str, option: Option, todo: list[str]) -> str:
     words = [str(int(n)) if option.type == "integers" else repr(float(n)) for n in option.default]
     if all(_is_short(word) for word in words):
         return quoted(f"[{', '.join(words)}]")
-    todo.append(f"option {key}: its default [{', '.join(words)}] has numbers of more digits than a list of the SDK may have, so it is "
-                "required")
+    todo.append(f"option {key}: its default [{', '.join(words)}] has numbers of more digits than a list of the SDK may have, so "
+                "it is required")
     return "mneme::kRequired"
 
 
@@ -121,8 +121,8 @@ def key_lines(options: Iterable[tuple[str, Option]]) -> list[str]:
         value: Any = option.default
         if isinstance(option.default, Required):
             least = option.low if abs(option.low) != float("inf") else 1
-            value = {"integer": int(least), "real": float(least), "boolean": False, "text": "", "choice": next(iter(option.choices), ""),
-                     "integers": [], "reals": []}[option.type]
+            value = {"integer": int(least), "real": float(least), "boolean": False, "text": "", "integers": [], "reals": [],
+                     "choice": next(iter(option.choices), "")}[option.type]
         written = json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)
         lines.append(f"{key} = {written}  # required" if is_required else f"# {key} = {written}")
     return lines

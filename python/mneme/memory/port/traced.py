@@ -8,7 +8,7 @@ import operator
 import sys
 import types
 from dataclasses import dataclass
-from typing import Any, Callable, Iterator, Mapping, Optional
+from typing import Any, Callable, Iterator, Mapping
 
 Values = Mapping[str, Any]
 """Of the variables, by name."""
@@ -18,7 +18,8 @@ Values = Mapping[str, Any]
 class Expression:
     """A variable, a constant, or an operation on two of them or one.
 
-    `op`: "variable" with its name, its C++ and whether that is a double, "constant" with its value, a key of OPERATIONS, or a name of FUNCTIONS."""
+    `op`: "variable" with its name, its C++ and whether that is a double, "constant" with its value, a key of OPERATIONS, or a
+    name of FUNCTIONS."""
 
     op: str
     parts: tuple[Any, ...]
@@ -160,7 +161,7 @@ _paths: list[Path] = []
 """The one of the call of `setup` that runs."""
 
 
-class following:
+class Following:
     """While it is entered, comparisons of traced values are written down in `path`."""
 
     def __init__(self, path: Path) -> None:
@@ -280,7 +281,8 @@ class Flag(int):
 
 def _add_methods() -> None:
     for kind in (Whole, Real):
-        for name, op in (("add", "+"), ("sub", "-"), ("mul", "*"), ("truediv", "/"), ("floordiv", "//"), ("mod", "%"), ("pow", "**")):
+        for name, op in (("add", "+"), ("sub", "-"), ("mul", "*"), ("truediv", "/"), ("floordiv", "//"), ("mod", "%"),
+                         ("pow", "**")):
             setattr(kind, f"__{name}__", _arithmetic(op))
             setattr(kind, f"__r{name}__", _arithmetic(op, True))
         setattr(kind, "__neg__", _negative)
@@ -318,6 +320,7 @@ def follow_math(module: types.ModuleType) -> None:
     own = types.SimpleNamespace(**{name: functions.get(value, value) if callable(value) else value
                                    for name, value in vars(math).items()})
     for name, value in list(vars(module).items()):
-        found: Optional[Any] = own if value is math else functions.get(value) if isinstance(value, types.BuiltinFunctionType) else None
-        if found is not None:
-            setattr(module, name, found)
+        if value is math:
+            setattr(module, name, own)
+        elif isinstance(value, types.BuiltinFunctionType) and value in functions:
+            setattr(module, name, functions[value])
