@@ -141,7 +141,8 @@ int list_plugins(const PluginsListArguments& arguments, const Streams& streams) 
 
 void add_plugins(const Command& app) {
   const Command plugins = app.subcommand(
-      "plugins", "Memory plugins: list, describe, try, validate, same, make a new one, wrap, lock");
+      "plugins",
+      "Memory plugins: list, describe, try, validate, same, make a new one, port, wrap, lock");
   plugins.require_subcommand();
   plugins.examples({"mneme plugins list", "mneme plugins describe my_memory",
                     "mneme plugins validate my_memory", "mneme plugins new my_memory"});
@@ -162,6 +163,7 @@ void add_plugins(const Command& app) {
   add_plugins_validate(plugins);
   add_plugins_same(plugins);
   add_plugins_new(plugins);
+  add_plugins_port(plugins);
   add_plugins_wrap(plugins);
   add_plugins_lock(plugins);
 }

@@ -11,12 +11,13 @@
 
 namespace mneme::cli {
 
-// Add mneme plugins describe, try, validate, same, new, wrap and lock.
+// Add mneme plugins describe, try, validate, same, new, port, wrap and lock.
 void add_plugins_describe(const Command& plugins);
 void add_plugins_try(const Command& plugins);
 void add_plugins_validate(const Command& plugins);
 void add_plugins_same(const Command& plugins);
 void add_plugins_new(const Command& plugins);
+void add_plugins_port(const Command& plugins);
 void add_plugins_wrap(const Command& plugins);
 void add_plugins_lock(const Command& plugins);
 
@@ -24,6 +25,8 @@ void add_plugins_lock(const Command& plugins);
 [[nodiscard]] std::filesystem::path plugin_file(const std::string& name,
                                                 const std::vector<std::filesystem::path>& folders,
                                                 const std::string& command);
+// The absolute path of a memory in Python. Error (kUsage) for another file.
+[[nodiscard]] std::filesystem::path python_memory(const std::filesystem::path& file);
 // OPTION=VALUE of --set, without spaces. Error (kUsage) for one without a value.
 [[nodiscard]] std::vector<std::string> tier_options(const std::vector<std::string>& words);
 

@@ -28,14 +28,7 @@ struct WrapArguments {
 };
 
 int wrap_memory(const WrapArguments& arguments, const Streams& streams) {
-  const fs::path memory = fs::absolute(arguments.memory).lexically_normal();
-  std::error_code ignored;
-  if (!config::is_python_memory(memory) || !fs::is_regular_file(memory, ignored)) {
-    throw_usage({.where = arguments.memory.string(),
-                 .failed = "is no memory in Python",
-                 .expected = "a file NAME.py",
-                 .hint = "mneme plugins new NAME --lang python writes one to begin with"});
-  }
+  const fs::path memory = python_memory(arguments.memory);
   fs::path out = arguments.out;
   if (out.empty()) out = fs::path(arguments.memory).replace_extension(".so");
   const std::vector<std::byte> bytes = plugin::wrap_python(memory, arguments.memory.string()).bytes;
@@ -45,6 +38,18 @@ int wrap_memory(const WrapArguments& arguments, const Streams& streams) {
 }
 
 }  // namespace
+
+fs::path python_memory(const fs::path& file) {
+  const fs::path memory = fs::absolute(file).lexically_normal();
+  std::error_code ignored;
+  if (!config::is_python_memory(memory) || !fs::is_regular_file(memory, ignored)) {
+    throw_usage({.where = file.string(),
+                 .failed = "is no memory in Python",
+                 .expected = "a file NAME.py",
+                 .hint = "mneme plugins new NAME --lang python writes one to begin with"});
+  }
+  return memory;
+}
 
 void add_plugins_wrap(const Command& plugins) {
   const Command command = plugins.subcommand(

@@ -188,19 +188,20 @@ std::string last_words(const std::string& err) {
                 .hint = is_of_torch ? place.problem : ""});
 }
 
-Json describe_in_child(const fs::path& path, const PythonPlace& place, const std::string& where,
-                       const ImportSeconds& seconds) {
+// What `python -m mneme.memory` says with this command, "describe" or "port".
+Json ask_child(const std::string& command, const fs::path& path, const PythonPlace& place,
+               const std::string& where, const ImportSeconds& seconds) {
   sigset_t none;  // the program's threads block the signals that stop it
   ::sigemptyset(&none);
   ChildOptions options{.launch = {.program = place.interpreter,
                                   .arguments = {"-B", "-c", kDescribe, place.package.string(),
-                                                "describe", path.string(), str(seconds.file)},
+                                                command, path.string(), str(seconds.file)},
                                   .environment = {str(kParentVariable, '=', ::getpid())},
                                   .signal_mask = none},
                        .limits = {.seconds = seconds.all}};
   const ChildResult child = run_child(options);
   Json json = parse_json(child.out);
-  const bool is_whole = child.exit_code == 0 && json.is_object() && json.contains("files");
+  const bool is_whole = child.exit_code == 0 && json.is_object() && json.contains("revision");
   if (!is_whole) refuse_answer(child, path, place, where, seconds);
   return json;
 }
@@ -225,7 +226,7 @@ PythonDeclaration declaration_of(const fs::path& path, const PythonPlace& place,
     const fs::path file =
         folder.empty() ? fs::path() : folder / (key_of(path, place, source) + ".json");
     if (auto known = cached(file, path, source)) return std::move(*known);
-    Json json = describe_in_child(path, place, where, seconds);
+    Json json = ask_child("describe", path, place, where, seconds);
     auto modules = modules_of(json, source);
     if (!modules) continue;  // an editor was faster
     keep(file, json);
@@ -234,6 +235,11 @@ PythonDeclaration declaration_of(const fs::path& path, const PythonPlace& place,
   throw_plugin({.where = where,
                 .failed = "the file, or a module that it imports, changes while it is read",
                 .hint = "try again when it has been written"});
+}
+
+Json port_of(const fs::path& path, const PythonPlace& place, const std::string& where,
+             const ImportSeconds& seconds) {
+  return ask_child("port", path, place, where, seconds);
 }
 
 }  // namespace mneme::plugin

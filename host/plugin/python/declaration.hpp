@@ -44,4 +44,9 @@ struct ImportSeconds {
                                                const PythonPlace& place, const std::string& where,
                                                const ImportSeconds& seconds = {});
 
+// The C++ source of a port of that memory, and what is left to do, as `python -m mneme.memory port`
+// prints it. Nothing is kept. Errors: as declaration_of, and a `setup` that fails with all values.
+[[nodiscard]] Json port_of(const std::filesystem::path& path, const PythonPlace& place,
+                           const std::string& where, const ImportSeconds& seconds = {});
+
 }  // namespace mneme::plugin

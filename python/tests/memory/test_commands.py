@@ -4,6 +4,7 @@ Needs the program (MNEME_PROGRAM) and an interpreter with torch: this one, which
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from pathlib import Path
 
 import faulty
 from test_training import SKIP
+
+SDK = Path(__file__).resolve().parents[3] / "sdk/include"
 
 SHORT = ("--set", "train.steps=6", "--set", "train.warmup=0", "--set", "train.lanes=4", "--set", "data.train_sequences=64",
          "--set", "data.valid_sequences=8", "--set", "data.test_sequences=8", "--threads", "1")
@@ -93,6 +96,34 @@ class Program(unittest.TestCase):
         described = [json.loads(self.mneme("plugins", "describe", f"./mine{end}", "--json", "-")) for end in (".py", ".so")]
         self.assertEqual(described[0]["note"], described[1]["note"])
         self.assertEqual(described[0]["sha256"], described[1]["sha256"])
+
+    def test_a_port_declares_what_the_memory_does_and_names_what_is_left(self) -> None:
+        compiler = shutil.which("g++") or shutil.which("c++")
+        if compiler is None:
+            self.skipTest("no C++ compiler was found")
+        said = self.mneme("plugins", "port", "mine.py", "--name", "fast")
+        self.assertIn("to do:\n  hooks: absorb, read\nnext:\n  cd fast\n", said)
+        self.assertIn(f"mneme plugins same {self.root / 'mine.py'} ./build/fast.so", said)
+        files = {str(file.relative_to(self.root / "fast")) for file in (self.root / "fast").rglob("*") if file.is_file()}
+        self.assertEqual(files, {"fast.cpp", "CMakeLists.txt", "tests.cmake", "memory.toml", "none.toml", "experiment.toml", "README.md",
+                                 ".gitignore", ".github/workflows/ci.yml"})
+        self.assertTrue((self.root / "fast/memory.toml").read_text(encoding="utf-8").endswith('plugin = "fast"\n# scale = 1.0\n'))
+        subprocess.run([compiler, "-std=c++17", "-shared", "-fPIC", "-I", str(SDK), "fast/fast.cpp", "-o", "fast.so"], cwd=self.root,
+                       check=True)
+        described = [json.loads(self.mneme("plugins", "describe", name, "--json", "-")) for name in ("./mine.py", "./fast.so")]
+        for key in ("summary", "hooks", "options", "losses"):
+            self.assertEqual(described[0][key], described[1][key], key)
+        for key in ("id", "version"):
+            self.assertEqual(described[0]["note"][key], described[1]["note"][key], key)
+        source = (self.root / "mine.py").read_text(encoding="utf-8").splitlines()
+        line = next(place for place, text in enumerate(source, 1) if "def read(" in text)
+        self.assertIn(f"not ported yet: read (mine.py:{line})", self.refused("plugins", "same", "mine.py", "./fast.so"))
+        self.assertIn("it is there already", self.refused("plugins", "port", "mine.py", "--name", "fast"))
+
+    def test_what_is_no_memory_has_no_port(self) -> None:
+        (self.root / "none.py").write_text("x = 1\n", encoding="utf-8")
+        self.assertIn("has no memory", self.refused("plugins", "port", "none.py"))
+        self.assertFalse((self.root / "none").exists())
 
     def test_compare(self) -> None:
         self.mneme("compare", "experiment.toml", "--memory", "none.toml", "--memory", "mine.py", "--run", "compare", "--samples",

@@ -93,8 +93,8 @@ TEST_F(BashCompletion, OffersCommands) {
   EXPECT_THAT(offers("mneme tr"), ElementsAre("train"));
   EXPECT_THAT(offers("mneme "),
               IsSupersetOf({"train", "eval", "score", "decode", "compare", "completion"}));
-  EXPECT_THAT(offers("mneme plugins "),
-              ElementsAre("list", "describe", "try", "validate", "same", "new", "wrap", "lock"));
+  EXPECT_THAT(offers("mneme plugins "), ElementsAre("list", "describe", "try", "validate", "same",
+                                                    "new", "port", "wrap", "lock"));
   EXPECT_THAT(offers("mneme data p"), ElementsAre("prepare"));
   EXPECT_THAT(offers("mneme analyze dis"), ElementsAre("distance"));
 }
@@ -214,8 +214,9 @@ TEST_F(ZshCompletion, ScriptSaysThatCompletionIsOff) {
 
 TEST_F(ZshCompletion, OffersCommandsAndOptions) {
   EXPECT_THAT(offers("mneme tr"), ElementsAre("train"));
-  EXPECT_THAT(offers("mneme plugins "), UnorderedElementsAre("list", "describe", "try", "validate",
-                                                             "same", "new", "wrap", "lock"));
+  EXPECT_THAT(offers("mneme plugins "),
+              UnorderedElementsAre("list", "describe", "try", "validate", "same", "new", "port",
+                                   "wrap", "lock"));
   EXPECT_THAT(offers("mneme eval runs/first --spl"), ElementsAre("--split"));
 }
 

@@ -37,6 +37,7 @@ const std::vector<std::vector<std::string>> kCommands = {
     {"plugins", "try"},
     {"plugins", "same"},
     {"plugins", "new"},
+    {"plugins", "port"},
     {"plugins", "lock"},
     {"abi"},
     {"abi", "ops"},

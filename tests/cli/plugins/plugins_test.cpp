@@ -198,5 +198,32 @@ TEST_F(Plugins, NewSaysWhenItsFolderCannotBeMade) {
                  {"the folder cannot be made"});
 }
 
+// What it writes is tested with a Python that has torch (python/tests/memory).
+TEST_F(Plugins, PortRefusesBeforeItRunsPython) {
+  folder_.write("my_memory.py", "raise SystemExit('this ran')\n");
+  folder_.write("My-Memory.py", "raise SystemExit('this ran')\n");
+  folder_.write("made/file", "a file");
+  add("good");
+  const auto refused = [&](const std::vector<std::string>& more, const std::string& text) {
+    std::vector<std::string> arguments{"plugins", "port"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    SCOPED_TRACE(join(arguments, " "));
+    const ProgramResult result = run_mneme(arguments);
+    expect_refusal(result, 2, {text});
+    EXPECT_THAT(result.err, Not(HasSubstr("this ran")));
+  };
+  const std::string memory = file("my_memory.py");
+  const std::string no_memory = "is no memory in Python: expected a file NAME.py";
+  refused({file("plugins/good.so"), "--folder", file("new")}, no_memory);
+  refused({file("missing.py"), "--folder", file("new")}, no_memory);
+  refused({memory, "--folder", file("made")}, "it is there already, and nothing was written");
+  refused({memory, "--name", "class", "--folder", file("new")}, "choose another, as class_memory");
+  refused({memory, "--name", "", "--folder", file("new")}, "--name: expected a name");
+  refused({memory, "--nam", "x"}, "did you mean \"--name\"?");
+  refused({file("My-Memory.py"), "--folder", file("new")},
+          "--name, by default that of " + file("My-Memory.py"));
+  EXPECT_FALSE(fs::exists(folder_ / "new"));
+}
+
 }  // namespace
 }  // namespace mneme::test
