@@ -196,6 +196,13 @@ class Trainer {
     at::Tensor skip = {};  // f32 []: 1 = it has changed nothing, as it or one before is not finite
   };
 
+  // What was done since the line of the metrics before, or since this process began.
+  struct SinceLine {
+    std::int64_t tokens = 0;                // with and without target
+    double seconds = 0.0;                   // of the run, then
+    std::optional<std::int64_t> peak = {};  // an evaluation resets the device's
+  };
+
   // Of all lanes and shards.
   struct Gathered {
     memory::NamedState state;
@@ -208,6 +215,8 @@ class Trainer {
   // Runs the body of a step. Where it fails, everything is as before it.
   void run_step(const std::function<void(const StepStart& begin)>& body);
   void report_numbers(run::StepReport& report, const StepSums& sums);
+  // Adds the step to the line that it belongs to; true where that is complete, and written.
+  bool log_step(run::StepReport& report, SinceLine& since);
   // With gradients that are clipped; `skip` as Adam::step.
   void update(run::StepReport& report, const StepSums& sums, const at::Tensor& skip = {});
   // A step whose numbers nobody has to wait for; `skip` of the one before, if that is not read yet.

@@ -64,37 +64,40 @@ bool Trainer::is_due(std::int64_t every) const {
   return is_finished() || (every > 0 && done_.step % every == 0);
 }
 
+bool Trainer::log_step(run::StepReport& report, SinceLine& since) {
+  const std::int64_t every = experiment().train.log_every;
+  if (every == 0) return false;
+  done_.interval.add(report);
+  since.peak = std::max(since.peak, tensor::peak_bytes(runtime_->device()));
+  if (!is_due(every)) return false;
+  report.peak_device_bytes = std::exchange(since.peak, std::nullopt);
+  peak_device_bytes_ = std::max(peak_device_bytes_, report.peak_device_bytes);
+  tensor::reset_peak_bytes(runtime_->device());
+  if (writer_) {
+    report.mfu =
+        utilization_.of(static_cast<double>(since.tokens) / (report.seconds - since.seconds),
+                        parallel_ ? parallel_->ranks().size() : 1);
+    writer_->append(done_.interval.mean(report));
+    since.tokens = 0;
+    since.seconds = report.seconds;
+  }
+  done_.interval = {};
+  return true;
+}
+
 void Trainer::run_steps(
     const std::function<void(const run::StepReport& report, bool is_logged)>& after_step) {
   const config::TrainConfig& train = experiment().train;
-  const std::int64_t every = train.log_every;
   const std::int64_t window = train.bptt_segments * train.lanes * train.segment;
-  std::int64_t tokens = 0;  // with and without target, since the line before or this process began
-  double seconds = done_.seconds;
-  std::optional<std::int64_t> peak;  // since the line before; an evaluation resets the device's
+  SinceLine since{.seconds = done_.seconds};
   std::optional<UnreadStep> unread;
   const auto pass_on = [&](run::StepReport report) {
-    const bool is_logged = every > 0 && is_due(every);
-    if (every > 0) done_.interval.add(report);
-    peak = std::max(peak, tensor::peak_bytes(runtime_->device()));
-    if (is_logged) {
-      report.peak_device_bytes = std::exchange(peak, std::nullopt);
-      peak_device_bytes_ = std::max(peak_device_bytes_, report.peak_device_bytes);
-      tensor::reset_peak_bytes(runtime_->device());
-    }
-    if (writer_ && is_logged) {
-      report.mfu = utilization_.of(static_cast<double>(tokens) / (report.seconds - seconds),
-                                   parallel_ ? parallel_->ranks().size() : 1);
-      writer_->append(done_.interval.mean(report));
-      tokens = 0;
-      seconds = report.seconds;
-    }
-    if (is_logged) done_.interval = {};
+    const bool is_logged = log_step(report, since);
     try {
       after_step(report, is_logged);
     } catch (...) {
       // What was begun behind it counts, or is undone.
-      if (unread && read(*unread) && every > 0) done_.interval.add(unread->report);
+      if (unread && read(*unread)) log_step(unread->report, since);
       throw;
     }
   };
@@ -108,7 +111,7 @@ void Trainer::run_steps(
   };
   tensor::reset_peak_bytes(runtime_->device());
   while (!is_finished()) {
-    tokens += optim::accumulation(train, done_.step) * window;
+    since.tokens += optim::accumulation(train, done_.step) * window;
     if (!reads_late_ || !is_next_quiet()) {
       read_last({});
       pass_on(train_step());
