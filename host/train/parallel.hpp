@@ -14,7 +14,7 @@
 #include "host/ranks/communicator.hpp"
 #include "host/run/checkpoint/checkpoint.hpp"
 #include "host/run/runtime.hpp"
-#include "host/train/gradient_sums.hpp"
+#include "host/train/step/gradient_sums.hpp"
 
 namespace mneme::train {
 

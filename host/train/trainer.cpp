@@ -1,7 +1,6 @@
 #include "host/train/trainer.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 
 #include "host/base/error.hpp"
@@ -16,6 +15,7 @@
 #include "host/run/runtime.hpp"
 #include "host/tensor/device_memory.hpp"
 #include "host/tensor/torch.hpp"
+#include "host/train/step/not_finite.hpp"
 #include "host/weights/official_weights.hpp"
 
 namespace mneme::train {
@@ -160,42 +160,6 @@ void Trainer::run_step(const std::function<void(const StepStart& begin)>& body) 
   done_.seconds += steady_clock().seconds() - start;
 }
 
-namespace {
-
-// The loss, auxiliary losses and metrics of a step, f64 [] each.
-std::vector<at::Tensor> numbers_of(const StepSums& sums) {
-  std::vector<at::Tensor> out = {sums.loss};
-  for (const auto& [name, sum] : sums.losses) out.push_back(sum);
-  for (const auto& [name, sum] : sums.metrics) out.push_back(sum);
-  return out;
-}
-
-// The same on the CPU, and behind them the norm of the gradient.
-void take_numbers(run::StepReport& report, const StepSums& sums,
-                  const std::vector<double>& numbers) {
-  auto number = numbers.begin();
-  report.loss = *number++;
-  for (const auto& [name, sum] : sums.losses) report.losses[name] = *number++;
-  for (const auto& [name, sum] : sums.metrics) report.metrics[name] = *number++;
-  report.grad_norm = *number;
-}
-
-// Metrics may be anything.
-bool is_finite(const run::StepReport& report) {
-  return std::isfinite(report.loss) && std::isfinite(report.grad_norm) &&
-         std::ranges::all_of(report.losses,
-                             [](const auto& loss) { return std::isfinite(loss.second); });
-}
-
-// The same on the device, for the numbers that take_numbers() gets: bool [].
-at::Tensor are_finite(const at::Tensor& numbers, const StepSums& sums) {
-  const at::Tensor finite = at::isfinite(numbers);
-  const auto losses = static_cast<std::int64_t>(1 + sums.losses.size());
-  return finite.narrow(0, 0, losses).all().logical_and(finite.select(0, -1));
-}
-
-}  // namespace
-
 run::StepReport Trainer::train_step() {
   run::StepReport report;
   run_step([&](const StepStart& begin) {
@@ -216,11 +180,11 @@ Trainer::UnreadStep Trainer::train_ahead(const at::Tensor& skip) {
     out.start = {begin.data, begin.noise, begin.state.clone()};
     out.sums = run_passes();
     const at::Tensor norm = optimizer_->gradient_norm().to(out.sums.loss.device());
-    std::vector<at::Tensor> tensors = numbers_of(out.sums);
+    std::vector<at::Tensor> tensors = out.sums.numbers();
     tensors.push_back(norm);
     const at::Tensor numbers = at::stack(tensors);
     out.numbers = tensor::SentNumbers(numbers);
-    out.skip = are_finite(numbers, out.sums).logical_not().to(at::kFloat);
+    out.skip = out.sums.are_finite(numbers).logical_not().to(at::kFloat);
     if (skip.defined()) out.skip = at::maximum(out.skip, skip);
     const double clip = experiment().train.clip;
     if (clip > 0.0) optimizer_->clip(norm, clip);
@@ -231,7 +195,7 @@ Trainer::UnreadStep Trainer::train_ahead(const at::Tensor& skip) {
 
 bool Trainer::read(UnreadStep& step) {
   const double start = steady_clock().seconds();
-  take_numbers(step.report, step.sums, step.numbers.read());
+  step.sums.put_into(step.report, step.numbers.read());
   done_.seconds += steady_clock().seconds() - start;
   step.report.seconds = done_.seconds;
   if (is_finite(step.report)) return true;
@@ -242,14 +206,14 @@ bool Trainer::read(UnreadStep& step) {
 }
 
 void Trainer::report_numbers(run::StepReport& report, const StepSums& sums) {
-  std::vector<at::Tensor> tensors = numbers_of(sums);
+  std::vector<at::Tensor> tensors = sums.numbers();
   if (!parallel_) tensors.push_back(optimizer_->gradient_norm().to(sums.loss.device()));
   std::vector<double> numbers = tensor::SentNumbers(at::stack(tensors)).read();
   if (parallel_) {
     report.stop_signal = parallel_->finish_backward(numbers);
     numbers.push_back(parallel_->norm_of_all(optimizer_->gradient_norm().item<double>()));
   }
-  take_numbers(report, sums, numbers);
+  sums.put_into(report, numbers);
 }
 
 void Trainer::update(run::StepReport& report, const StepSums& sums, const at::Tensor& skip) {
@@ -277,43 +241,6 @@ eval::NotFinite Trainer::find_in_backward(const StepStart& begin) {
   watch_ = nullptr;
   return {watch.found(), !watch.found().empty()};
 }
-
-namespace {
-
-// Runs the segments of a failed step once more, without gradient and from the state that the step
-// began with, and names the first thing that is not finite: a parameter, the state, or what
-// eval::find_not_finite names, with the segment ("..., segment 2 of the step"). Nothing is found
-// when every forward pass is finite: then only a gradient is not finite. `state` and the model's
-// noise position are the step's first ones; both are changed.
-eval::NotFinite find_in_forward(run::Runtime& runtime, memory::StackState& state,
-                                const std::vector<data::TokenSegment>& segments) {
-  const at::NoGradGuard no_grad;
-  for (const optim::TrainableParameter& parameter : runtime.parameters()) {
-    if (!at::isfinite(parameter.tensor).all().item<bool>())
-      return {str("parameter ", parameter.name)};
-  }
-  if (eval::NotFinite found = eval::find_in_state(state); !found.place.empty()) return found;
-  for (std::size_t i = 0; i < segments.size(); ++i) {
-    eval::NotFinite found =
-        eval::find_not_finite(runtime.model(), runtime.stack(), state, segments[i]);
-    if (found.place.empty()) continue;
-    found.place += str(", segment ", i + 1, " of the step");
-    return found;
-  }
-  return {};
-}
-
-// The first of the loss and the auxiliary losses that is not finite.
-std::string loss_text(const run::StepReport& report) {
-  const auto bad = std::ranges::find_if(
-      report.losses, [](const auto& loss) { return !std::isfinite(loss.second); });
-  if (!std::isfinite(report.loss) || bad == report.losses.end()) {
-    return str("the loss is ", format_number(report.loss, 4));
-  }
-  return str("the auxiliary loss ", bad->first, " is ", format_number(bad->second, 4));
-}
-
-}  // namespace
 
 void Trainer::fail_not_finite(const run::StepReport& report, const StepSums& sums,
                               const StepStart& begin) {

@@ -1,4 +1,4 @@
-#include "host/train/gradient_sums.hpp"
+#include "host/train/step/gradient_sums.hpp"
 
 #include <atomic>
 

@@ -5,7 +5,6 @@
 #include <new>
 #include <nlohmann/json.hpp>
 #include <numeric>
-#include <optional>
 #include <utility>
 
 #include "host/backbone/attention/kernels/choice.hpp"
@@ -367,24 +366,22 @@ Footprint evaluation_footprint(const Runtime& runtime) {
 FootprintPart open_segments_part(const config::Experiment& e, config::Precision precision,
                                  std::int64_t lanes, bool is_cuda, const GeneratedTokens& all) {
   const Extents x = extents_of(e, lanes, 1, {}, precision);
-  const bool has_memory = !e.memory.tiers.empty();
-  const bool shares =
-      !has_memory && lanes > 1 &&
-      attention_path(e, x, /*is_training=*/false, is_cuda) != backbone::AttentionPath::kOperations;
+  const bool is_alone = e.memory.tiers.empty();
+  const bool shares = is_alone && lanes > 1 &&
+                      attention_path(e, x, false, is_cuda) != backbone::AttentionPath::kOperations;
   const bool has_room =
-      all.steps_evenly && !has_memory && e.model.position != config::PositionScheme::kAlibi;
+      all.steps_evenly && is_alone && e.model.position != config::PositionScheme::kAlibi;
   // Behind `before` rows of the prompt. The first step of a segment is not even.
   const auto rows_of = [&](std::int64_t before, std::int64_t drawn) {
-    const bool is_even = has_room && drawn > (before == 0 ? 1 : 0);
+    const bool is_even = has_room && drawn + before > 1 && drawn > 0;
     const std::int64_t own = is_even ? all.segment - before : drawn;
     return (shares ? before : lanes * before) + lanes * own;
   };
   const std::int64_t fed = std::max<std::int64_t>(all.prompt - 1, 0);  // the last is drawn behind
   const std::int64_t prompt = fed % all.segment;
   const std::int64_t first = std::min(all.drawn, all.segment - prompt);
-  const std::int64_t later = std::min(all.drawn - first, all.segment);
-  const std::int64_t rows =
-      std::max({std::min(fed, all.segment), rows_of(prompt, first), rows_of(0, later)});
+  const std::int64_t rows = std::max({std::min(fed, all.segment), rows_of(prompt, first),
+                                      rows_of(0, std::min(all.drawn - first, all.segment))});
   return {"keys and values of the open segment",
           2 * rows * x.layers * e.model.key_heads() * e.model.head_width * x.compute_bytes,
           str(rows, " rows a layer, ", shares ? "a prompt's once" : "of all samples",
@@ -435,13 +432,11 @@ std::string consumers_text(const Footprint& estimate) {
 void throw_out_of_memory(const std::string& where, const Footprint& estimate,
                          const std::exception& error, const std::optional<FreeMemory>& free) {
   const std::string_view text = error.what();
-  std::string left;
-  if (free) {
+  std::string left =
+      estimate.is_cuda ? "; other processes may use the GPU's memory: see nvidia-smi" : "";
+  if (free)
     left =
         str("; ", human_bytes(static_cast<std::uint64_t>(free->bytes)), " are free ", free->source);
-  } else if (estimate.is_cuda) {
-    left = "; other processes may use the GPU's memory: see nvidia-smi";
-  }
   ErrorText message{
       .where = where,
       .failed = str("out of memory; the largest consumers of ", consumers_text(estimate)),

@@ -59,6 +59,27 @@ void StepSums::add(const WindowSegment& segment, const SegmentNumbers& numbers) 
   for (const auto& [name, metric] : numbers.metrics) metric_weight[name] += segment.weight;
 }
 
+std::vector<at::Tensor> StepSums::numbers() const {
+  std::vector<at::Tensor> out = {loss};
+  for (const auto& [name, sum] : losses) out.push_back(sum);
+  for (const auto& [name, sum] : metrics) out.push_back(sum);
+  return out;
+}
+
+void StepSums::put_into(run::StepReport& report, const std::vector<double>& numbers) const {
+  auto number = numbers.begin();
+  report.loss = *number++;
+  for (const auto& [name, sum] : losses) report.losses[name] = *number++;
+  for (const auto& [name, sum] : metrics) report.metrics[name] = *number++;
+  report.grad_norm = *number;
+}
+
+at::Tensor StepSums::are_finite(const at::Tensor& numbers) const {
+  const at::Tensor finite = at::isfinite(numbers);
+  const auto before_metrics = static_cast<std::int64_t>(1 + losses.size());
+  return finite.narrow(0, 0, before_metrics).all().logical_and(finite.select(0, -1));
+}
+
 struct RecordedWindow::Outline {
   std::vector<SegmentNumbers> numbers;
   std::vector<memory::TierState> tiers;

@@ -14,6 +14,7 @@
 #include "host/memory/segment/segment_hooks.hpp"
 #include "host/memory/state/stack_state.hpp"
 #include "host/optim/optimizer.hpp"
+#include "host/run/record/observer.hpp"
 #include "host/run/runtime.hpp"
 #include "host/tensor/dispatch/recorder.hpp"
 
@@ -55,6 +56,12 @@ struct StepSums {
   std::vector<data::TokenSegment> segments;  // in the order in which they ran
 
   void add(const WindowSegment& segment, const SegmentNumbers& numbers);
+  // The loss, auxiliary losses and metrics, f64 [] each.
+  [[nodiscard]] std::vector<at::Tensor> numbers() const;
+  // Takes them, from the CPU, and what is behind them, the norm of the gradient.
+  void put_into(run::StepReport& report, const std::vector<double>& numbers) const;
+  // is_finite() of that report, on the device of these numbers, bool [].
+  [[nodiscard]] at::Tensor are_finite(const at::Tensor& numbers) const;
 };
 
 // The window as work of a recorder, and back.

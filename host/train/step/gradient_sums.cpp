@@ -1,4 +1,4 @@
-#include "host/train/gradient_sums.hpp"
+#include "host/train/step/gradient_sums.hpp"
 
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/Event.h>
