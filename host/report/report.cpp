@@ -13,6 +13,7 @@
 #include "host/report/differences/soundness.hpp"
 #include "host/report/latex/paper.hpp"
 #include "host/report/samples/samples.hpp"
+#include "host/report/setup/baseline.hpp"
 #include "host/report/setup/setup.hpp"
 #include "host/report/setup/shares.hpp"
 #include "host/report/tuning/tuning.hpp"
@@ -281,8 +282,9 @@ Json Report::json() const {
   }
   Json setup = Json::object();
   for (const auto& [key, value] : setup_facts(comparison)) setup[key] = value;
-  Json keys = Json::array();
+  Json keys = Json::array(), missing = Json::array();
   for (const Figure& figure : figures) keys.push_back(figure.key);
+  for (const MissingBaseline& one : missing_baselines(comparison)) missing.push_back(one.name);
   return {{"format", "mneme-report"},
           {"version", 1},
           {"command", comparison.command},
@@ -297,6 +299,7 @@ Json Report::json() const {
           {"setup", std::move(setup)},
           {"verdict", without_folders(Json(sentences_of(verdict)))},
           {"notes", without_folders(Json(comparison.notes))},
+          {"missing_baselines", std::move(missing)},
           {"arms", list_of(comparison.arms, json_of)},
           {"differences", list_of(comparison, differences)},
           {"pairs", list_of(comparison, pairs)},

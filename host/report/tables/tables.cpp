@@ -9,6 +9,7 @@
 #include "host/report/comparison/depths.hpp"
 #include "host/report/differences/soundness.hpp"
 #include "host/report/samples/samples.hpp"
+#include "host/report/setup/baseline.hpp"
 #include "host/report/setup/shares.hpp"
 #include "host/report/tables/certificates.hpp"
 #include "host/report/tables/records.hpp"
@@ -131,8 +132,9 @@ Sheet results_sheet(const Comparison& comparison, const std::vector<Metric>& lin
       out.notes.push_back(str(arm.name, " is faulty (", faults, "): its numbers say nothing."));
     }
   }
-  if (std::string note = memory_note(comparison, lines); !note.empty())
-    out.notes.push_back(std::move(note));
+  for (std::string note : {memory_note(comparison, lines), missing_baselines_note(comparison)}) {
+    if (!note.empty()) out.notes.push_back(std::move(note));
+  }
   if (comparison.is_interrupted) {
     out.notes.emplace_back("Not every planned run is done.");
   }

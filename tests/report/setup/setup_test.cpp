@@ -223,6 +223,57 @@ TEST_F(Setup, AnotherArmIsTheBaseline) {
   }
 }
 
+std::string missing_names(const Comparison& comparison) {
+  std::vector<std::string> names;
+  for (const MissingBaseline& one : missing_baselines(comparison)) names.push_back(one.name);
+  return join(names, " ");
+}
+
+TEST_F(Setup, BaselinesThatAreNoArmAreNamedInEveryFormat) {
+  const Report report = of(small_);
+  const std::string note =
+      "Baselines that a reader expects and that are not among the arms: a window of equal bytes "
+      "(window.toml); a window with sinks (sinks.toml); attention to everything (attention.toml). "
+      "configs/memory has their files, by whose names arms are taken for them.";
+  for (const std::string& text : {report.text(0), report.markdown(), page(report, "")})
+    EXPECT_THAT(text, HasSubstr(note));
+  EXPECT_EQ(report.json().at("missing_baselines"), Json::array({"window", "sinks", "attention"}));
+}
+
+// The arm without tiers is no memory, whatever it is called; a name alone is none.
+TEST_F(Setup, BaselinesAreKnownByTheirFiles) {
+  small_.arms = {{.name = "nothing"},
+                 {.name = "all", .rows = 64},
+                 {.name = "none", .rows = 16},
+                 {.name = "sinks", .rows = 16}};
+  Comparison comparison = comparison_of(small_);
+  EXPECT_EQ(missing_names(comparison), "window attention");
+  comparison.arms[1].file = "attention.toml";
+  EXPECT_EQ(missing_names(comparison), "window");
+  comparison.arms[3].file = "my_sinks.toml";
+  EXPECT_EQ(missing_names(comparison), "window sinks");
+  comparison.arms[3].file = "";  // as of run folders
+  EXPECT_EQ(missing_names(comparison), "window");
+  comparison.arms.erase(comparison.arms.begin());
+  EXPECT_EQ(missing_names(comparison), "none window");
+  comparison.arms.resize(1);
+  EXPECT_EQ(missing_baselines_note(comparison), "") << "there is nothing to compare";
+}
+
+TEST_F(Setup, AWindowHasTheBytesOfTheOtherArms) {
+  small_.arms = {{.name = "none"},
+                 {.name = "window", .rows = 100},
+                 {.name = "sinks", .rows = 500},
+                 {.name = "attention", .rows = 9000},
+                 {.name = "near", .rows = 104},
+                 {.name = "far", .rows = 106}};
+  Comparison comparison = comparison_of(small_);
+  EXPECT_THAT(missing_baselines_note(comparison),
+              HasSubstr("arms: a window with the bytes of far (window.toml). "));
+  for (report::Run& run : comparison.arms[5].runs) run.evaluations.clear();
+  EXPECT_EQ(missing_baselines_note(comparison), "") << "bytes that are not known do not count";
+}
+
 // Three arms have two differences to the first, and three pairs, which are a family of their own.
 TEST_F(Setup, AllPairsAreAFamily) {
   const Report report = make_report(comparison_of(small_), /*has_pairs=*/true);
