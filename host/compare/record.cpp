@@ -43,6 +43,7 @@ Json json_of(const ArmRecord& arm) {
                {"curve", {{"every", arm.curve.every}, {"segments", arm.curve.segments}}},
                {"runs", std::move(runs)}};
   if (!arm.setup.variant_of.empty()) json["variant_of"] = arm.setup.variant_of;
+  if (!arm.runs_of.empty()) json["runs_of"] = arm.runs_of;
   return json;
 }
 
@@ -57,8 +58,22 @@ bool Record::has_failures() const {
 
 std::int64_t Record::count_runs() const {
   std::int64_t count = 0;
-  for (const ArmRecord& arm : arms) count += arm.setup.refused.empty() ? std::ssize(arm.runs) : 0;
+  for (const ArmRecord& arm : arms) count += has_work(arm) ? std::ssize(arm.runs) : 0;
   return count;
+}
+
+bool has_work(const ArmRecord& arm) {
+  return arm.setup.refused.empty() && arm.runs_of.empty();
+}
+
+void copy_shared_runs(Record& record) {
+  for (ArmRecord& arm : record.arms) {
+    if (arm.runs_of.empty()) continue;
+    arm.runs = std::ranges::find(record.arms, arm.runs_of, [](const ArmRecord& one) {
+                 return one.setup.name;
+               })->runs;
+    for (RunRecord& run : arm.runs) run.arm = arm.setup.name;
+  }
 }
 
 Json to_json(const Record& record) {

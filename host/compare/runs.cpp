@@ -104,6 +104,7 @@ class Runs {
         queue.push_back({.arm = &arm, .record = &arm.runs[seed], .news = {}});
       }
     }
+    std::erase_if(queue, [](const Place& place) { return !has_work(*place.arm); });
     return queue;
   }
 
@@ -193,6 +194,7 @@ class Runs {
     for (const RankNews& news : all) {
       for (const RunNews& run : news.runs) take(run);
     }
+    copy_shared_runs(record_);
     take_signal(all);
     std::erase_if(tasks_, [&](const auto& task) {
       return queue_[task->run()].record->state != State::kRunning;

@@ -72,6 +72,8 @@ struct ArmRecord {
   Json flops = nullptr;         // run::FlopsPerToken as JSON; null = could not be counted
   scores::MemoryChecks checks;  // before its training
   ArmCurve curve = {};
+  // The arm of which the runs are, because both would train the same; "" = they are its own.
+  std::string runs_of = {};
   // Of one run, with the state of a memory that is empty: see run_disk_bytes. Not in
   // comparison.json.
   std::int64_t disk_bytes = 0;
@@ -97,9 +99,13 @@ struct Record {
   std::set<std::string> logged = {};  // while the arms were made: LogOnce::said()
 
   [[nodiscard]] bool has_failures() const;
-  // Of the arms that can be trained.
+  // Of the arms that have work: what several arms have is counted once.
   [[nodiscard]] std::int64_t count_runs() const;
 };
+// Whether an arm's runs are to be made: it can be, and they are not another's.
+[[nodiscard]] bool has_work(const ArmRecord& arm);
+// Gives arms that have another's runs (ArmRecord::runs_of) what became of them.
+void copy_shared_runs(Record& record);
 [[nodiscard]] Json to_json(const Record& record);
 
 // What a comparison is made for.

@@ -26,16 +26,19 @@ constexpr std::array<std::size_t, 3> kUnitFactors = {1, 2, 4};
 NoiseFloor noise_of(const Comparison& comparison, const std::string& split) {
   NoiseFloor out;
   double squares = 0.0;
+  std::set<fs::path> seen;  // tuned arms may have the runs of their arms
   for (const Arm& arm : comparison.arms) {
     std::vector<double> losses;
+    bool is_new = false;
     for (const Run& run : arm.runs) {
       const EvaluationSummary* const found = run.error ? nullptr : run.find(split);
       if (found != nullptr && std::isfinite(found->loss())) losses.push_back(found->loss());
+      is_new = seen.insert(run.path).second || is_new;
     }
     const stats::SeedSummary of = stats::summarise_seeds(losses);
     out.seeds.push_back(losses.size());
     out.deviations.push_back(of.deviation);
-    if (losses.size() < 2) continue;
+    if (losses.size() < 2 || !is_new) continue;
     const std::size_t degrees = losses.size() - 1;
     squares += of.deviation * of.deviation * static_cast<double>(degrees);
     out.degrees += degrees;

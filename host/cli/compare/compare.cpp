@@ -316,7 +316,8 @@ void warn_of_small_disk(std::int64_t bytes, const fs::path& folder) {
 void add_counts(const compare::Record& record, CompareEnd& end) {
   end.all += record.count_runs();
   for (const compare::ArmRecord& arm : record.arms) {
-    end.done += std::ranges::count_if(arm.runs, &compare::RunRecord::is_done);
+    if (compare::has_work(arm))
+      end.done += std::ranges::count_if(arm.runs, &compare::RunRecord::is_done);
   }
 }
 

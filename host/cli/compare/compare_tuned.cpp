@@ -94,6 +94,13 @@ TunedArms choose_arms(const Tuning& tuning, const std::vector<compare::ArmSetup>
   compare::tell_names_apart(all);
   plugin::PluginLoader loader = memory::make_loader();
   out.record = compare::prepare(std::move(all), options, loader);
+  compare::share_equal_runs(out.record);
+  for (const compare::ArmRecord& arm : out.record.arms) {
+    if (!arguments.is_quiet && !arm.runs_of.empty()) {
+      streams.err << str(arm.setup.name, " has the values of ", arm.runs_of, ", and its runs\n")
+                  << std::flush;
+    }
+  }
   out.record.tuning = compare::tuning_json(tuning.tunes);
   return out;
 }

@@ -64,7 +64,8 @@ std::int64_t disk_left(const ArmRecord& arm, std::int64_t run_bytes, const fs::p
 
 std::int64_t disk_left(const Record& record, const fs::path& folder) {
   std::int64_t bytes = 0;
-  for (const ArmRecord& arm : record.arms) bytes += disk_left(arm, arm.disk_bytes, folder);
+  for (const ArmRecord& arm : record.arms)
+    bytes += arm.runs_of.empty() ? disk_left(arm, arm.disk_bytes, folder) : 0;
   return bytes;
 }
 

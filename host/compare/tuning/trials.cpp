@@ -155,4 +155,15 @@ ArmSetup tuned_arm(const ArmSetup& arm, const scores::Trial* trial, const ArmSou
   return out;
 }
 
+void share_equal_runs(Record& record) {
+  for (ArmRecord& arm : record.arms) {
+    const auto own = std::ranges::find(record.arms, arm.setup.variant_of,
+                                       [](const ArmRecord& one) { return one.setup.name; });
+    const bool are_equal = own != record.arms.end() && config::to_toml(own->setup.experiment) ==
+                                                           config::to_toml(arm.setup.experiment);
+    if (are_equal) arm.runs_of = own->setup.name;
+  }
+  copy_shared_runs(record);
+}
+
 }  // namespace mneme::compare

@@ -50,6 +50,9 @@ void check_not_all_refused(const Record& trials);
 // stand-in before the choice.
 [[nodiscard]] ArmSetup tuned_arm(const ArmSetup& arm, const scores::Trial* trial,
                                  const ArmSource& source);
+// Of a prepared record: lets tuned arms that took their arms' own values have these arms' runs,
+// which another training would repeat (ArmRecord::runs_of).
+void share_equal_runs(Record& record);
 // Names of arms that are equal get "#2" and so on.
 void tell_names_apart(std::vector<ArmSetup>& arms);
 

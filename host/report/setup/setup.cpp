@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "host/base/text.hpp"
 #include "host/config/toml/toml.hpp"
@@ -155,8 +156,10 @@ std::string duration_text(double seconds) {
 std::string time_text(const Comparison& comparison) {
   double all = 0.0;
   std::int64_t runs = 0;
+  std::set<fs::path> seen;  // tuned arms may have the runs of their arms
   for (const auto& [arm, run] : runs_of(comparison)) {
     if (run.training.empty() || run.training.back().seconds <= 0.0) continue;
+    if (!seen.insert(run.path).second) continue;
     all += run.training.back().seconds;
     ++runs;
   }

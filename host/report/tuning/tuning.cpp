@@ -43,6 +43,17 @@ std::string choice_sentence(const scores::TriedArm& arm, std::size_t chosen,
       failed == 0 ? "." : str("; ", failed, " of its ", arm.trials.size(), " trials failed."));
 }
 
+// The tuned form of an arm that took the arm's own values, and has its runs; nullptr = it has runs
+// of its own, or there is none.
+const Arm* form_with_shared_runs(const Comparison& comparison, const std::string& name) {
+  const auto own = std::ranges::find(comparison.arms, name, &Arm::name);
+  const auto tuned = std::ranges::find(comparison.arms, name, &Arm::variant_of);
+  if (own == comparison.arms.end() || tuned == comparison.arms.end()) return nullptr;
+  const bool are_shared = !own->runs.empty() && std::ranges::equal(own->runs, tuned->runs, {},
+                                                                   &Run::folder, &Run::folder);
+  return are_shared ? &*tuned : nullptr;
+}
+
 std::string border_sentence(const scores::TriedArm& arm, const scores::Border& border) {
   return str("Border: ", arm.arm, " took the ", border.is_highest ? "highest" : "lowest",
              " value of ", border.key, " that was tried, ", border.value,
@@ -86,6 +97,10 @@ std::vector<Statement> tuning_statements(const Comparison& comparison) {
     }
     is_chosen = true;
     choices.sentences.push_back(choice_sentence(arm, *tuning.chosen[i], tuning.keys));
+    if (const Arm* const form = form_with_shared_runs(comparison, arm.arm)) {
+      choices.sentences.back() += str(" These are its own values: the runs of ", form->name,
+                                      " are those of ", arm.arm, '.');
+    }
     for (const scores::Border& border : scores::borders(arm, *tuning.chosen[i], tuning.keys))
       out.push_back({border_sentence(arm, border)});
   }
@@ -169,6 +184,7 @@ Json json_of_tuning(const Comparison& comparison) {
         {{"arm", arm.arm},
          {"chosen", tuning.chosen[i] ? Json(arm.trials[*tuning.chosen[i]].name) : Json()},
          {"borders", std::move(at_border)},
+         {"shares_runs", form_with_shared_runs(comparison, arm.arm) != nullptr},
          {"trials", std::move(trials)}});
   }
   return {{"keys", std::move(keys)}, {"seeds", tuning.seeds}, {"arms", std::move(arms)}};

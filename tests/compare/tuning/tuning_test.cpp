@@ -223,6 +223,39 @@ TEST_F(TunedArmsOf, HaveTheChosenValues) {
   EXPECT_EQ(tuned.experiment.train.seed, arms_[0].experiment.train.seed);
 }
 
+// The learning rate 1e-3 is the arm's own, and 2e-3 is not.
+TEST_F(TunedArmsOf, HaveTheRunsOfArmsWhoseValuesTheyTook) {
+  source_.overrides = {config::parse_override("train.lr=1e-3")};
+  const auto all = trials({none_}, tunes_of({"train.lr=1.0e-3,2e-3"}));
+  const ArmSetup own =
+      read_arms(source_.experiment, {parse_arm(none_)}, source_.overrides, {}, loader_).front();
+  std::vector<ArmSetup> setups{own};
+  for (const ArmSetup& trial : all) {
+    const scores::Trial chosen{.settings = trial.settings, .loss = 1.0};
+    setups.push_back(tuned_arm(own, &chosen, source_));
+    setups.back().name = trial.name;
+  }
+  Record record = prepare(
+      setups, {.folder = folder_ / "runs", .purpose = Purpose::kTuned, .seeds = 2}, loader_);
+  share_equal_runs(record);
+  EXPECT_EQ(record.arms[1].runs_of, "none");
+  EXPECT_EQ(record.arms[2].runs_of, "");
+  EXPECT_EQ(record.count_runs(), 4);
+  record.arms[0].runs[1].state = RunRecord::State::kDone;
+  record.arms[0].runs[1].loss = 2.5;
+  copy_shared_runs(record);
+  const RunRecord& shared = record.arms[1].runs[1];
+  EXPECT_EQ(shared.arm, "none,lr=1.0e-3");
+  EXPECT_EQ(shared.folder, "none-seed2");
+  EXPECT_TRUE(shared.is_done());
+  EXPECT_EQ(shared.loss, 2.5);
+  EXPECT_FALSE(record.arms[2].runs[1].is_done());
+  const Json json = to_json(record).at("arms");
+  EXPECT_EQ(json.at(1).at("runs_of"), "none");
+  EXPECT_EQ(json.at(1).at("runs").at(1).at("state"), "done");
+  EXPECT_FALSE(json.at(2).contains("runs_of"));
+}
+
 // Prepared: nothing is trained.
 TEST_F(TunedArmsOf, ArePreparedWithoutTrialsThatCannotBeMade) {
   Options options{.folder = folder_ / "tuning", .purpose = Purpose::kTrials};

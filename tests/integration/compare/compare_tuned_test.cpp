@@ -53,17 +53,26 @@ TEST_F(TunedRun, TakesTheValueOfTheLowestLossAndComparesItOnTest) {
   EXPECT_TRUE(fs::exists(file("comparison/cache,tuned-seed1/run.json")));
 }
 
+// The value that is left is the arm's own: nothing is trained twice.
 TEST_F(TunedRun, GoesOnWithoutAValueThatIsRefused) {
   const ProgramResult result =
       run_mneme({"compare", experiment(tiny()), "--memory", cache_, "--run", file("comparison"),
-                 "--threads", "1", "--tune", "tier.0.rows=-4,8,24"});
+                 "--threads", "1", "--tune", "tier.0.rows=-4,16"});
   expect_done(result);
   EXPECT_THAT(result.err, HasSubstr("cache,rows=-4 is refused: "));
-  EXPECT_THAT(result.err, HasSubstr("tuned cache: memory.tier.0.rows = "));
+  EXPECT_THAT(result.err, HasSubstr("tuned cache: memory.tier.0.rows = 16 "));
+  EXPECT_THAT(result.err, HasSubstr("cache,tuned has the values of cache, and its runs\n"));
+  EXPECT_THAT(result.err, HasSubstr("cache-seed1 is done (1 of 1 runs)"));
   const Json trials = record("comparison/tuning");
   EXPECT_EQ(trials.at("arms").at(0).at("runs").at(0).at("state"), "failed");
   EXPECT_EQ(trials.at("arms").at(1).at("runs").at(0).at("state"), "done");
-  EXPECT_EQ(names(record()), (std::vector<std::string>{"cache", "cache,tuned"}));
+  const Json all = record();
+  EXPECT_EQ(names(all), (std::vector<std::string>{"cache", "cache,tuned"}));
+  EXPECT_EQ(all.at("arms").at(1).at("runs"), all.at("arms").at(0).at("runs"));
+  EXPECT_FALSE(fs::exists(file("comparison/cache,tuned-seed1")));
+  const Json verdict = Json::parse(read_file(folder_ / "comparison/report/report.json"))["verdict"];
+  EXPECT_THAT(verdict.dump(),
+              HasSubstr("These are its own values: the runs of cache,tuned are those of cache."));
 }
 
 // A diverged training is a trial that failed; where all have, the arm stays as it is.

@@ -154,6 +154,24 @@ TEST_F(TunedReport, SaysWhatWasChosenAndWhatLiesAtTheBorder) {
                               "test counts, which no choice has seen."));
 }
 
+TEST_F(TunedReport, SaysWhichTunedArmsHaveTheRunsOfTheirArms) {
+  EXPECT_THAT(verdict(report()), Not(HasSubstr("own values")));
+  edit(folder("runs") / "comparison.json",
+       [](Json& json) { json["arms"][2]["runs"] = json["arms"][0]["runs"]; });
+  const Report result = report();
+  EXPECT_THAT(verdict(result), HasSubstr(" on valid. These are its own values: the runs of "
+                                         "none,tuned are those of none."));
+  EXPECT_EQ(result.json().at("tuning").at("arms").at(0).at("shares_runs"), true);
+  EXPECT_EQ(result.json().at("tuning").at("arms").at(1).at("shares_runs"), false);
+  // Of 40 seconds each.
+  EXPECT_THAT(result.text(0), HasSubstr("4.0 minutes in all (6 runs, "));
+  const fs::path file = folder("a.tar");
+  write_bundle(file, {folder("runs")}, {});
+  const Verification verified = verify_bundle(file);
+  EXPECT_EQ(join(verified.findings, "\n"), "");
+  EXPECT_EQ(verified.runs, 6U + 6U);
+}
+
 TEST_F(TunedReport, ShowsEveryTrial) {
   const Report result = report();
   const Sheet& sheet = sheet_of(result, "trials");
