@@ -43,7 +43,8 @@ struct TrainArguments {
   std::string checkpoint = "last";
   bool may_change_plugins = false;
   bool is_locked = false;
-  std::int64_t steps = 0;  // of a run that is extended; 0 = as it is
+  std::int64_t steps = 0;    // of a run that is extended; 0 = as it is
+  std::int64_t stop_at = 0;  // the last step of this command; 0 = of the run
   MachineArguments machine;
   JsonArgument json;
   bool is_quiet = false;
@@ -54,12 +55,14 @@ struct TrainArguments {
 
 class TrainDisplay final : public run::Observer {
  public:
-  // With several ranks a signal counts when all of them know of it.
-  TrainDisplay(Display& display, bool has_ranks) : display_(display), has_ranks_(has_ranks) {}
+  // With several ranks a signal counts when all of them know of it. `stop_at`: stop_of().
+  TrainDisplay(Display& display, bool has_ranks, std::int64_t stop_at)
+      : display_(display), has_ranks_(has_ranks), stop_at_(stop_at) {}
 
   void on_step(const run::StepReport& report) override {
     display_.update(report);
     has_ranks_ ? on_stop_signal(report.stop_signal) : throw_if_interrupted();
+    if (report.step == stop_at_) throw Interrupted{0};
   }
   void on_eval_progress(std::int64_t, std::int64_t) override {
     if (!has_ranks_) throw_if_interrupted();
@@ -83,12 +86,13 @@ class TrainDisplay final : public run::Observer {
  private:
   Display& display_;
   bool has_ranks_;
+  std::int64_t stop_at_;
   std::optional<run::EvalReport> last_;
   Json evaluations_ = Json::array();
 };
 
 constexpr const char* kTrainRules = R"(
---dry-run refuses --resume, --run, --init: trains and writes nothing
+--dry-run refuses --resume, --run, --init, --stop-at: trains and writes nothing
 --checkpoint, --allow-changed-plugin needs --resume
 --steps needs --resume: for a new run use --set train.steps=N
 --resume refuses EXP, --memory, --set, --unset, --init, --run: continues the run's own experiment, which --steps N makes longer
@@ -216,6 +220,14 @@ std::string extension_text(const train::Trainer& trainer) {
              train.lr * rate.factor(trainer.step()));
 }
 
+// The message for a run that --stop-at has left before its end.
+std::string stop_text(const train::Trainer& trainer, const fs::path& folder,
+                      std::int64_t first_step) {
+  return str(trainer.step() == first_step ? "nothing to train: " : "", folder.string(),
+             " is trained to step ", trainer.step(), " of ", trainer.total_steps(),
+             "; continue with mneme train --resume ", shell_word(folder.string()), '\n');
+}
+
 // The message for a run that is already complete.
 std::string finished_text(const train::Trainer& trainer, const fs::path& folder) {
   std::string text = str("nothing to train: ", folder.string(), " was done after ", trainer.step(),
@@ -227,7 +239,12 @@ std::string finished_text(const train::Trainer& trainer, const fs::path& folder)
   return text + '\n';
 }
 
-// Trains to the end or to a signal, which is returned.
+// The step that --stop-at names, where the run does not end before; 0 = it trains to its end.
+std::int64_t stop_of(const TrainArguments& arguments, const train::Trainer& trainer) {
+  return arguments.stop_at < trainer.total_steps() ? arguments.stop_at : 0;
+}
+
+// Trains to the end, to the observer's stop (0), or to a signal, which is returned.
 int train_until_signal(train::Trainer& trainer, TrainDisplay& observer) {
   try {
     trainer.train(&observer);
@@ -241,6 +258,7 @@ int train_until_signal(train::Trainer& trainer, TrainDisplay& observer) {
 // `first_step`: steps that were done before this process.
 std::string results_text(const train::Trainer& trainer, const fs::path& folder,
                          std::int64_t first_step) {
+  if (!trainer.is_finished()) return stop_text(trainer, folder, first_step);
   std::string text;
   if (trainer.is_stopped_early()) {
     const run::ValidRecord& valid = trainer.valid_record();
@@ -323,7 +341,8 @@ int run(const TrainArguments& given, const Streams& all_streams) {
   });
 
   Display display(streams, arguments.is_quiet || !session.is_first());
-  TrainDisplay observer(display, session.ranks() != nullptr);
+  const std::int64_t stop = stop_of(arguments, *trainer);
+  TrainDisplay observer(display, session.ranks() != nullptr, stop);
   display.note(str("run folder ", folder.string(), "; ",
                    trainer->runtime().backbone_parameter_count(), " parameters in the backbone, ",
                    trainer->runtime().memory_parameter_count(), " in the memory"));
@@ -333,11 +352,13 @@ int run(const TrainArguments& given, const Streams& all_streams) {
   if (arguments.steps != 0) display.note(extension_text(*trainer));
   const InterruptGuard guard;  // until the results are written
   if (session.is_first() && !arguments.is_checked) check_before(*trainer, folder);
-  display.begin("train", trainer->total_steps(), first_step, trainer->tokens());
+  const bool has_work = stop == 0 || first_step < stop;
+  display.begin("train", stop == 0 ? trainer->total_steps() : std::max(first_step, stop),
+                first_step, trainer->tokens());
   const bool is_for_people = !arguments.json.is_stdout();
   int signal = 0;
   try {
-    signal = train_until_signal(*trainer, observer);
+    if (has_work) signal = train_until_signal(*trainer, observer);
   } catch (const Error& error) {
     log_to_files(LogLevel::kError, error.what());
     // Results that were measured before a failure, such as a full disk, are still written.
@@ -388,6 +409,11 @@ void add_train(const Command& app) {
   command.option(
       "--steps", arguments->steps, "N",
       "Extend the run to so many steps; the schedule becomes that of a run of this length",
+      {in(1, kMaxCount)});
+  command.option(
+      "--stop-at", arguments->stop_at, "STEP",
+      "End after this step with a checkpoint, as at a signal: the schedule is that of the "
+      "whole run, and --resume continues it",
       {in(1, kMaxCount)});
   command.flag("--dry-run", arguments->is_dry_run,
                "Show parameters, memory, schedule and data of the training, and stop");

@@ -1,6 +1,7 @@
 // mneme train: names of run folders, runs that are done, runs that are extended.
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <thread>
 
 #include "host/base/file/file.hpp"
@@ -94,6 +95,37 @@ TEST_F(TrainRuns, SayHowTheirLengthIsChanged) {
   EXPECT_THAT(edited.err,
               HasSubstr("the checkpoint was saved with train.steps = 6, experiment.toml "
                         "has train.steps = 8: the run goes on as with --steps"));
+}
+
+// By the schedule of the whole run, to the numbers of one that was not stopped.
+TEST_F(TrainRuns, StopAtAStepAndGoOn) {
+  const auto losses_of = [](const fs::path& folder) {
+    std::vector<std::string> out;
+    std::istringstream lines(read_file(folder / "metrics.jsonl"));
+    for (std::string line; std::getline(lines, line);) {
+      const Json json = Json::parse(line);
+      out.push_back(str(json.at("kind").dump(), json.at("step").dump(), ' ',
+                        json.value("result", json).at("loss").dump()));
+    }
+    return out;
+  };
+  const std::vector<std::string> whole = losses_of(done());
+  const std::string run = file("cut");
+  const ProgramResult first =
+      run_mneme({"train", experiment(tiny()), "--run", run, "--stop-at", "4"});
+  expect_done(first);
+  const std::string where = run + " is trained to step 4 of 6; continue with mneme train --resume ";
+  EXPECT_EQ(first.out, where + run + "\n");
+  EXPECT_TRUE(fs::exists(fs::path(run) / "checkpoints/step_00000004.safetensors"));
+  EXPECT_THAT(read_file(fs::path(run) / "experiment.toml"), HasSubstr("\nsteps = 6\n"));
+  const ProgramResult again = run_mneme({"train", "--resume", run, "--stop-at", "3"});
+  expect_done(again);
+  EXPECT_EQ(again.out, "nothing to train: " + where + run + "\n");
+  const ProgramResult rest = run_mneme({"train", "--resume", run, "--stop-at", "9"});
+  expect_done(rest);
+  EXPECT_THAT(rest.out, HasSubstr("trained 6 steps"));
+  EXPECT_GE(whole.size(), 2U);
+  EXPECT_EQ(losses_of(run), whole);
 }
 
 TEST_F(TrainRuns, AreNotExtendedBackwards) {
