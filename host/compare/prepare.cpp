@@ -16,6 +16,7 @@
 #include "host/compare/planning/curve.hpp"
 #include "host/compare/planning/disk.hpp"
 #include "host/compare/runs.hpp"
+#include "host/compare/tuning/halving.hpp"
 #include "host/optim/optimizer.hpp"
 #include "host/run/cost/flops.hpp"
 #include "host/run/cost/footprint.hpp"
@@ -221,9 +222,14 @@ std::string choose_folder(const Options& options, const config::Experiment& expe
     if (taken.contains(name)) continue;
     const fs::path folder = root / name;
     if (root.empty() || !fs::exists(folder) || is_unfinished_start(folder)) return name;
-    const std::string reason =
+    std::string reason =
         why_another(folder, experiment, arm, record, options.initial_weights_sha256);
-    if (reason.empty()) return name;
+    if (reason.empty()) {
+      const std::int64_t missed = missed_rung(folder, record.rungs, arm.plugins);
+      if (missed == 0) return name;
+      reason =
+          str("past step ", missed, ", without the evaluation there that --tune-halving needs");
+    }
     others[reason].push_back(name);
   }
 }
@@ -268,6 +274,12 @@ Record prepare(std::vector<ArmSetup> arms, const Options& options, plugin::Plugi
                 record.splits, options.initial_weights, options.purpose == Purpose::kTrials);
   record.machine = machine(options);
   plan_trainings(record.arms, *dataset);
+  if (options.halving_steps > 0) {
+    std::vector<std::int64_t> lengths;
+    for (const ArmRecord& arm : record.arms)
+      lengths.push_back(steps_of(arm.setup.experiment, *dataset));
+    record.rungs = plan_rungs(record.arms, lengths, options.halving_steps);
+  }
   if (!options.initial_weights.empty()) {
     record.initial_weights = {{"given", options.given_weights.string()},
                               {"file", options.initial_weights.string()},

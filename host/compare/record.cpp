@@ -44,6 +44,7 @@ Json json_of(const ArmRecord& arm) {
                {"runs", std::move(runs)}};
   if (!arm.setup.variant_of.empty()) json["variant_of"] = arm.setup.variant_of;
   if (!arm.runs_of.empty()) json["runs_of"] = arm.runs_of;
+  if (arm.stop_at > 0) json["stop_at"] = arm.stop_at;
   return json;
 }
 
@@ -63,7 +64,7 @@ std::int64_t Record::count_runs() const {
 }
 
 bool has_work(const ArmRecord& arm) {
-  return arm.setup.refused.empty() && arm.runs_of.empty();
+  return arm.setup.refused.empty() && arm.runs_of.empty() && !arm.is_at_rest;
 }
 
 void copy_shared_runs(Record& record) {

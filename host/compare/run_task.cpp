@@ -122,6 +122,7 @@ void RunTask::begin_training() {
     words.insert(words.end(),
                  {"--curve-every", str(curve.every), "--curve-segments", str(curve.segments)});
   }
+  if (arm().stop_at > 0) words.insert(words.end(), {"--stop-at", str(arm().stop_at)});
   begin("train", std::move(words));
 }
 

@@ -27,6 +27,7 @@
 #include "host/memory/stack/stack.hpp"
 #include "host/plugin/loader.hpp"
 #include "host/scores/memory_checks.hpp"
+#include "host/scores/trials.hpp"
 
 namespace mneme::ranks {
 class Communicator;
@@ -74,6 +75,12 @@ struct ArmRecord {
   ArmCurve curve = {};
   // The arm of which the runs are, because both would train the same; "" = they are its own.
   std::string runs_of = {};
+  // Of a trial with successive halving: the step after which its training stops, 0 = at its end;
+  // whether it has nothing to do in the present rung; its losses after the rungs before (not in
+  // comparison.json).
+  std::int64_t stop_at = 0;
+  bool is_at_rest = false;
+  std::vector<double> rung_losses = {};
   // Of one run, with the state of a memory that is empty: see run_disk_bytes. Not in
   // comparison.json.
   std::int64_t disk_bytes = 0;
@@ -89,6 +96,8 @@ struct Record {
   std::vector<data::Split> splits;  // that every run is evaluated on
   std::vector<std::uint64_t> seeds;
   std::vector<ArmRecord> arms;
+  // Of trials with successive halving; not in comparison.json.
+  std::vector<scores::Rung> rungs = {};
   Json initial_weights = nullptr;  // given, file, sha256; null = they are drawn
   Json tuning = nullptr;           // of tuned arms: see tuning_json; null = there are none
   // Not in comparison.json: the samples that every run makes of the first split, the tokens of
@@ -102,7 +111,7 @@ struct Record {
   // Of the arms that have work: what several arms have is counted once.
   [[nodiscard]] std::int64_t count_runs() const;
 };
-// Whether an arm's runs are to be made: it can be, and they are not another's.
+// Whether an arm's runs are to be made: it can be, and they are neither another's nor at rest.
 [[nodiscard]] bool has_work(const ArmRecord& arm);
 // Gives arms that have another's runs (ArmRecord::runs_of) what became of them.
 void copy_shared_runs(Record& record);
@@ -127,6 +136,8 @@ struct Options {
   // work; `device` is the first name.
   std::vector<std::string> device_names = {"cpu"};
   bool is_forced = false;  // --force of the processes
+  // Of trials: their steps in the first rung of successive halving; 0 = they are trained whole.
+  std::int64_t halving_steps = 0;
   // Where every arm's first weights come from (`mneme train --init`): what was given, the file of
   // weights, and its checksum; "" = they are drawn. See find_initial_weights.
   std::filesystem::path given_weights = {};

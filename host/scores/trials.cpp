@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <numeric>
 
 namespace mneme::scores {
 namespace {
@@ -20,13 +21,21 @@ using Best = std::map<std::vector<std::string>, std::size_t>;  // places of tria
 
 Best best_of(const TriedArm& arm, const std::vector<TunedKey>& keys) {
   Best out;
+  std::int64_t most_steps = 0;
+  for (const Trial& trial : arm.trials) {
+    if (!trial.has_failed()) most_steps = std::max(most_steps, trial.steps);
+  }
   for (std::size_t i = 0; i < arm.trials.size(); ++i) {
     const Trial& trial = arm.trials[i];
-    if (trial.has_failed()) continue;
+    if (trial.has_failed() || trial.steps < most_steps) continue;
     const auto [found, is_new] = out.try_emplace(shared_values(trial, keys), i);
     if (!is_new && trial.loss < arm.trials[found->second].loss) found->second = i;
   }
   return out;
+}
+
+double loss_in(const Trial& trial, std::size_t rung) {
+  return rung < trial.rung_losses.size() ? trial.rung_losses[rung] : Trial::kFailed;
 }
 
 // A number of a TOML value.
@@ -48,6 +57,39 @@ std::string Trial::value_of(std::string_view key) const {
       out = setting.substr(key.size() + 1);
   }
   return out;
+}
+
+std::vector<Rung> halving_rungs(std::size_t trials, std::int64_t first_steps,
+                                std::int64_t all_steps) {
+  std::vector<Rung> out{{trials, std::min(first_steps, all_steps)}};
+  while (out.back().trials > 2 && out.back().steps < all_steps) {
+    const Rung& last = out.back();
+    out.push_back({(last.trials + 1) / 2, std::min(2 * last.steps, all_steps)});
+  }
+  return out;
+}
+
+std::vector<std::size_t> trials_in_rung(const TriedArm& arm, const std::vector<Rung>& rungs,
+                                        std::size_t rung) {
+  std::vector<std::size_t> out(arm.trials.size());
+  std::iota(out.begin(), out.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= rung; ++i) {
+    const auto loss = [&](std::size_t trial) { return loss_in(arm.trials[trial], i - 1); };
+    std::erase_if(out, [&](std::size_t trial) { return std::isnan(loss(trial)); });
+    std::ranges::stable_sort(out, {}, loss);
+    out.resize(std::min(out.size(), rungs[i].trials));
+    std::ranges::sort(out);
+  }
+  return out;
+}
+
+void take_last_rungs(TriedArm& arm, const std::vector<Rung>& rungs) {
+  for (std::size_t rung = 0; rung < rungs.size(); ++rung) {
+    for (const std::size_t place : trials_in_rung(arm, rungs, rung)) {
+      arm.trials[place].loss = loss_in(arm.trials[place], rung);
+      arm.trials[place].steps = rungs[rung].steps;
+    }
+  }
 }
 
 std::vector<std::optional<std::size_t>> choose_trials(const std::vector<TriedArm>& arms,

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <optional>
 #include <string>
@@ -31,7 +32,10 @@ struct Trial {
   std::string name = {};
   std::vector<std::string> settings = {};  // "KEY=VALUE", the tried ones among them
   double loss = kFailed;                   // on the valid split, the mean over seeds
+  std::int64_t steps = 0;                  // of the training before; 0 = the whole training
   std::string error = {};                  // why there is no loss
+  // With successive halving: the loss after each rung, kFailed where there is none.
+  std::vector<double> rung_losses = {};
 
   [[nodiscard]] bool has_failed() const { return std::isnan(loss); }
   // The value of a key, as TOML; "" = the trial does not set it.
@@ -44,8 +48,38 @@ struct TriedArm {
   std::vector<Trial> trials = {};
 };
 
+// --- Successive halving [Jamieson and Talwalkar 2016] ---
+//
+// Steps count from the beginning of a training, as in Hyperband [Li et al. 2017]; in the first paper
+// they are those that a rung adds.
+
+// So many trials of each arm are trained up to so many steps.
+struct Rung {
+  std::size_t trials = 0;
+  std::int64_t steps = 0;
+
+  bool operator==(const Rung&) const = default;
+};
+
+// The rungs of an arm with `trials` trials. The first trains all of them for `first_steps` steps;
+// each other one half of the trials, rounded up, for twice the steps, at most `all_steps`. The last
+// has two trials or fewer, or whole trainings.
+[[nodiscard]] std::vector<Rung> halving_rungs(std::size_t trials, std::int64_t first_steps,
+                                              std::int64_t all_steps);
+// The places, rising, of an arm's trials that take part in a rung: all in the first; in another
+// those of the lowest losses in the rung before, the first of equal ones. Trials that failed do not
+// go on, and no others take their places.
+[[nodiscard]] std::vector<std::size_t> trials_in_rung(const TriedArm& arm,
+                                                      const std::vector<Rung>& rungs,
+                                                      std::size_t rung);
+// Gives each trial loss and steps of the last rung that it took part in.
+void take_last_rungs(TriedArm& arm, const std::vector<Rung>& rungs);
+
+// --- The choice ---
+
 // The place of each arm's trial; nullopt = it has none that can be taken. It is the one of the
-// lowest loss, the first of equal ones.
+// lowest loss, the first of equal ones; with successive halving of the trials that were trained
+// longest, failed ones aside.
 //
 // Of keys that arms share, one combination of values is taken for all: that of which the arms' lowest
 // losses have the lowest mean. Arms all of whose trials have failed do not count for it. If every

@@ -74,6 +74,60 @@ TEST(Trials, MayShareOneKeyAndHaveAnother) {
   EXPECT_THAT(choose_trials(arms, keys), ElementsAre(Optional(1U), Optional(0U)));
 }
 
+TEST(Halving, HasHalfOfTheTrialsForTwiceTheSteps) {
+  EXPECT_THAT(halving_rungs(8, 100, 1000), ElementsAre(Rung{8, 100}, Rung{4, 200}, Rung{2, 400}));
+  EXPECT_THAT(halving_rungs(9, 100, 300), ElementsAre(Rung{9, 100}, Rung{5, 200}, Rung{3, 300}));
+  EXPECT_THAT(halving_rungs(5, 10, 1000), ElementsAre(Rung{5, 10}, Rung{3, 20}, Rung{2, 40}));
+  EXPECT_THAT(halving_rungs(2, 10, 1000), ElementsAre(Rung{2, 10}));
+  EXPECT_THAT(halving_rungs(8, 100, 100), ElementsAre(Rung{8, 100}));
+  std::int64_t steps = 0, before = 0;  // the example of docs/compare.md
+  for (const Rung& rung : halving_rungs(8, 500, 2000)) {
+    steps += static_cast<std::int64_t>(rung.trials) * (rung.steps - before);
+    before = rung.steps;
+  }
+  EXPECT_EQ(steps, 8000);
+}
+
+TriedArm halved(const std::vector<std::vector<double>>& losses, const std::vector<Rung>& rungs) {
+  TriedArm out;
+  for (const std::vector<double>& one : losses) out.trials.push_back({.rung_losses = one});
+  take_last_rungs(out, rungs);
+  return out;
+}
+
+TEST(Halving, TakesTheLowestLossesOfEachRung) {
+  const std::vector<Rung> rungs = halving_rungs(5, 10, 1000);
+  // The fourth was lowest in a rung to which the rule does not bring it.
+  const TriedArm arm =
+      halved({{3.0, 2.0, 1.0}, {4.0}, {2.0, 2.5}, {4.0, 0.1, 0.1}, {1.0, 1.5, 1.2}}, rungs);
+  EXPECT_THAT(trials_in_rung(arm, rungs, 0), ElementsAre(0U, 1U, 2U, 3U, 4U));
+  EXPECT_THAT(trials_in_rung(arm, rungs, 1), ElementsAre(0U, 2U, 4U));
+  EXPECT_THAT(trials_in_rung(arm, rungs, 2), ElementsAre(0U, 4U));
+  EXPECT_EQ(arm.trials[0].loss, 1.0);
+  EXPECT_EQ(arm.trials[0].steps, 40);
+  EXPECT_EQ(arm.trials[2].loss, 2.5);
+  EXPECT_EQ(arm.trials[2].steps, 20);
+  EXPECT_EQ(arm.trials[3].loss, 4.0);
+  EXPECT_EQ(arm.trials[3].steps, 10);
+  EXPECT_THAT(choose_trials({arm}, rate()), ElementsAre(Optional(0U)));
+}
+
+// Equal losses: the first goes on. Failed trials do not, and none comes in their place; where all
+// of a rung have failed, the best of the rung before is taken.
+TEST(Halving, LeavesOutTrialsThatFailed) {
+  const std::vector<Rung> rungs = halving_rungs(4, 10, 1000);
+  TriedArm arm = halved({{2.0, 9.0}, {kFailed}, {2.0, kFailed}, {2.0}}, rungs);
+  EXPECT_THAT(trials_in_rung(arm, rungs, 1), ElementsAre(0U, 2U));
+  EXPECT_TRUE(arm.trials[1].has_failed());
+  EXPECT_TRUE(arm.trials[2].has_failed());
+  EXPECT_THAT(choose_trials({arm}, rate()), ElementsAre(Optional(0U)));
+  arm = halved({{2.0, kFailed}, {}, {2.0, kFailed}, {2.5}}, rungs);
+  EXPECT_THAT(choose_trials({arm}, rate()), ElementsAre(Optional(3U)));
+  arm = halved({{kFailed}, {kFailed}, {kFailed, 1.0}, {}}, rungs);
+  EXPECT_THAT(trials_in_rung(arm, rungs, 1), ElementsAre());
+  EXPECT_THAT(choose_trials({arm}, rate()), ElementsAre(Eq(std::nullopt)));
+}
+
 TEST(Trials, ValuesAreThoseOfTheLastSettingOfAKey) {
   const Trial trial{.settings = {"train.lr=1", "train.lr_min=3", "train.lr=2"}};
   EXPECT_EQ(trial.value_of("train.lr"), "2");

@@ -40,6 +40,8 @@ constexpr const char* kCompareRules = R"(
 run folders allows EXP, --baseline, --pairs, --margin, --json, --quiet: are compared as they are, nothing is trained
 --tune, --tune-together refuses --suite: chooses values of one experiment
 --tune-trials needs --tune, --tune-together: name what is tried with --tune KEY=VALUE,VALUE,...
+--tune-halving needs --tune: name what is tried with --tune KEY=VALUE,VALUE,...
+--tune-halving refuses --tune-together: leaves out trials of each arm by itself
 --equal parameters refuses --init: gives arms feed-forward layers of other sizes, which cannot begin with the same weights
 )";
 
@@ -205,7 +207,7 @@ int compare_arms(const CompareArguments& arguments, const RankSession& session) 
   bool are_missing = false;
   if (prepared.tuning) {
     Tuning& tuning = *prepared.tuning;
-    const CompareEnd trials = run_comparison(tuning.record, tuning.options, arguments, streams);
+    const CompareEnd trials = run_trials(tuning, arguments, streams);
     if (trials.signal != 0) {
       streams.err << stopped_text(trials, options.command, ", trials of tuned arms") << std::flush;
       return exit_code_of(trials);
@@ -356,6 +358,10 @@ void add_compare(const Command& app) {
                  "The same with one value for all arms, by their mean loss", {one_each});
   command.option("--tune-trials", arguments->tune_trials, "N",
                  "Draw so many combinations of values in place of trying all", {in(2, 10'000)});
+  command.option("--tune-halving", arguments->tune_halving, "STEPS",
+                 "Successive halving: train an arm's trials for so many steps, the better half of "
+                 "them for twice as many, and so on",
+                 {in(1, kMaxCount)});
   arguments->set.add(command);
   command.option("--suite", arguments->suite, "FILE",
                  "A list of experiments and memories, in place of EXP and --memory");

@@ -28,7 +28,9 @@ struct CompareArguments {
   std::vector<std::string> tunes;
   std::vector<std::string> tunes_together;
   std::int64_t tune_trials = 0;  // 0 = all combinations
-  std::filesystem::path suite;   // "" = one experiment
+  // Steps of the first rung of successive halving; 0 = trials are trained whole.
+  std::int64_t tune_halving = 0;
+  std::filesystem::path suite;  // "" = one experiment
   SetArgument set;
   std::int64_t seeds = 1;
   bool has_seeds = false;  // the number was given
@@ -97,6 +99,7 @@ void add_counts(const compare::Record& record, CompareEnd& end);
 // What is tried, and the comparison that tries it.
 struct Tuning {
   std::vector<compare::Tune> tunes = {};
+  std::int64_t halving_steps = 0;  // CompareArguments::tune_halving
   compare::ArmSource source = {};
   std::vector<compare::ArmSetup> trials = {};
   compare::Options options = {};
@@ -109,6 +112,9 @@ struct Tuning {
 // Fills in the record of the trials; `options` are those of the comparison. Errors as
 // compare::prepare, and when all trials are refused.
 void prepare_trials(Tuning& tuning, const compare::Options& options, plugin::PluginLoader& loader);
+// Runs the trials, with successive halving one rung after another. An InterruptGuard must live.
+[[nodiscard]] CompareEnd run_trials(Tuning& tuning, const CompareArguments& arguments,
+                                    const Streams& streams);
 // The arms, and each once more in the place of its tuned form.
 [[nodiscard]] std::vector<compare::ArmSetup> with_stand_ins(
     const std::vector<compare::ArmSetup>& arms);

@@ -4,6 +4,7 @@
 
 #include "host/base/log.hpp"
 #include "host/cli/compare/compare.hpp"
+#include "host/compare/tuning/halving.hpp"
 #include "host/memory/abi/groups.hpp"
 
 namespace mneme::cli {
@@ -26,7 +27,8 @@ std::string chosen_text(const scores::TriedArm& arm, std::optional<std::size_t> 
     if (!value.empty()) values.push_back(str(key.key, " = ", value));
   }
   return str(arm.arm, ": ", join(values, ", "), " (valid loss ", format_number(trial.loss, 4),
-             " in one of ", arm.trials.size(), " trials)");
+             trial.steps > 0 ? str(" after ", trial.steps, " steps") : "", " in one of ",
+             arm.trials.size(), " trials)");
 }
 
 void append_tunes(const std::vector<std::string>& words, bool is_together,
@@ -52,6 +54,7 @@ Tuning read_tuning(const CompareArguments& arguments, const std::vector<compare:
   Tuning out{.source = {.experiment = arguments.paths.front(),
                         .overrides = arguments.set.overrides(),
                         .is_locked = arguments.is_locked}};
+  out.halving_steps = arguments.tune_halving;
   append_tunes(arguments.tunes_together, true, out.tunes);
   append_tunes(arguments.tunes, false, out.tunes);
   const auto points = compare::combinations(
@@ -65,6 +68,7 @@ void prepare_trials(Tuning& tuning, const compare::Options& options, plugin::Plu
   tuning.options = options;
   tuning.options.folder = options.folder / scores::kTuningFolder;
   tuning.options.purpose = compare::Purpose::kTrials;
+  tuning.options.halving_steps = tuning.halving_steps;
   tuning.options.seeds = 1;
   tuning.options.samples = 0;
   tuning.options.diagnostics = 0;
@@ -74,6 +78,24 @@ void prepare_trials(Tuning& tuning, const compare::Options& options, plugin::Plu
     if (!trial.setup.refused.empty())
       log_warning(trial.setup.name, " is refused: ", trial.setup.refused);
   }
+}
+
+CompareEnd run_trials(Tuning& tuning, const CompareArguments& arguments, const Streams& streams) {
+  const std::vector<scores::Rung>& rungs = tuning.record.rungs;
+  if (rungs.empty()) return run_comparison(tuning.record, tuning.options, arguments, streams);
+  CompareEnd end;
+  for (std::size_t i = 0; i < rungs.size() && end.signal == 0; ++i) {
+    compare::begin_rung(tuning.record, i, tuning.options.folder);
+    if (!arguments.is_quiet) {
+      streams.err << str("rung ", i + 1, " of ", rungs.size(), ": ", rungs[i].trials,
+                         rungs[i].trials == 1 ? " trial" : " trials", " an arm, ", rungs[i].steps,
+                         " steps\n")
+                  << std::flush;
+    }
+    end = run_comparison(tuning.record, tuning.options, arguments, streams);
+    compare::end_rung(tuning.record, i);
+  }
+  return end;
 }
 
 TunedArms choose_arms(const Tuning& tuning, const std::vector<compare::ArmSetup>& arms,
@@ -101,7 +123,7 @@ TunedArms choose_arms(const Tuning& tuning, const std::vector<compare::ArmSetup>
                   << std::flush;
     }
   }
-  out.record.tuning = compare::tuning_json(tuning.tunes);
+  out.record.tuning = compare::tuning_json(tuning.tunes, tuning.record.rungs);
   return out;
 }
 
@@ -111,6 +133,7 @@ Json show_tuning_plan(const Tuning& tuning, const compare::Record& record,
   compare::Record trials = tuning.record;
   std::erase_if(trials.arms,
                 [](const compare::ArmRecord& arm) { return !arm.setup.refused.empty(); });
+  compare::plan_stops(trials);
   const Json first = show_plan(trials, tuning.options, "the trials of " + name, arguments, session);
   Json out = show_plan(record, options, name, arguments, session);
   const bool is_timed = first.at("seconds").is_number() && out.at("seconds").is_number();
@@ -120,7 +143,8 @@ Json show_tuning_plan(const Tuning& tuning, const compare::Record& record,
       first.at("disk_bytes").get<std::uint64_t>() + out.at("disk_bytes").get<std::uint64_t>();
   arguments.json.text(session.streams())
       << "with the trials: " << (is_timed ? format_duration(seconds) : "time not known")
-      << ", disk " << human_bytes(bytes) << "; a tuned arm is timed with the values of its arm\n"
+      << ", disk " << human_bytes(bytes) << "; a tuned arm is timed with the values of its arm"
+      << (trials.rungs.empty() ? "" : ", and an arm's first trials as if they went on") << '\n'
       << std::flush;
   out["trials"] = first;
   out["seconds_with_trials"] = is_timed ? Json(seconds) : Json(nullptr);

@@ -103,7 +103,10 @@ void time_evaluations(train::Trainer& trainer, const ArmRecord& arm, const Recor
     const std::int64_t all = trainer.runtime().evaluation_segments(split);
     const TimedEvaluation timed = time_evaluation(trainer, split, all);
     out.state_bytes = timed.state_bytes;
-    double segments = static_cast<double>(all);
+    // Each rung of successive halving has an evaluation.
+    const auto rungs = std::ranges::count_if(
+        record.rungs, [&](const scores::Rung& rung) { return rung.steps <= out.steps; });
+    double segments = static_cast<double>(all * std::max<std::int64_t>(1, rungs));
     if (split == data::Split::kValid && arm.curve.every > 0) {
       const auto points = (out.steps + arm.curve.every - 1) / arm.curve.every;
       segments += static_cast<double>(points * std::min(arm.curve.segments, all));
@@ -119,7 +122,8 @@ ArmPlan plan_arm(const ArmRecord& arm, const Record& record, const Options& opti
   train::Trainer trainer(arm.setup.experiment, std::move(trainer_options));
   const run::Runtime& runtime = trainer.runtime();
   ArmPlan out{.name = arm.setup.name,
-              .steps = trainer.total_steps(),
+              .steps = arm.stop_at > 0 ? std::min(arm.stop_at, trainer.total_steps())
+                                       : trainer.total_steps(),
               .training = run::training_footprint(runtime),
               .evaluation = run::evaluation_footprint(runtime)};
   out.least_step_seconds = least_step_seconds(arm, runtime);

@@ -124,8 +124,8 @@ std::vector<scores::TriedArm> tried_arms(const Record& trials, const std::vector
     scores::TriedArm& tried = out.emplace_back(scores::TriedArm{.arm = arm.name});
     for (const ArmRecord& one : trials.arms) {
       if (one.setup.variant_of != arm.name) continue;
-      scores::Trial& trial = tried.trials.emplace_back(
-          scores::Trial{.name = one.setup.name, .settings = one.setup.settings});
+      scores::Trial& trial = tried.trials.emplace_back(scores::Trial{
+          .name = one.setup.name, .settings = one.setup.settings, .rung_losses = one.rung_losses});
       double sum = 0.0;
       for (const RunRecord& run : one.runs) {
         const bool has_loss = run.state == RunRecord::State::kDone && run.loss;
@@ -134,6 +134,7 @@ std::vector<scores::TriedArm> tried_arms(const Record& trials, const std::vector
       }
       trial.loss = sum / static_cast<double>(one.runs.size());
     }
+    scores::take_last_rungs(tried, trials.rungs);
   }
   return out;
 }

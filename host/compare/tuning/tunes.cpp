@@ -181,13 +181,16 @@ std::vector<Point> combinations(const std::vector<Tune>& tunes, std::optional<st
   return out;
 }
 
-Json tuning_json(const std::vector<Tune>& tunes) {
+Json tuning_json(const std::vector<Tune>& tunes, const std::vector<scores::Rung>& rungs) {
   Json keys = Json::array();
   for (const Tune& tune : tunes) {
     keys.push_back(
         {{"key", tune.key.key}, {"values", tune.key.values}, {"together", tune.key.is_together}});
   }
-  return {{"folder", scores::kTuningFolder}, {"keys", std::move(keys)}};
+  Json json = {{"folder", scores::kTuningFolder}, {"keys", std::move(keys)}};
+  for (const scores::Rung& rung : rungs)
+    json["rungs"].push_back({{"trials", rung.trials}, {"steps", rung.steps}});
+  return json;
 }
 
 }  // namespace mneme::compare

@@ -38,7 +38,9 @@ struct Tune {
                                                                  std::optional<std::int64_t> trials,
                                                                  std::uint64_t seed);
 
-// What comparison.json has of it: the folder of the trials and the keys.
-[[nodiscard]] Json tuning_json(const std::vector<Tune>& tunes);
+// What comparison.json has of it: the folder of the trials, the keys and, with successive halving,
+// the rungs.
+[[nodiscard]] Json tuning_json(const std::vector<Tune>& tunes,
+                               const std::vector<scores::Rung>& rungs);
 
 }  // namespace mneme::compare

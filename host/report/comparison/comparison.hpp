@@ -180,6 +180,7 @@ struct Arm {
 struct Tuning {
   std::vector<scores::TunedKey> keys = {};
   std::vector<std::uint64_t> seeds = {};                // of the trials
+  std::vector<scores::Rung> rungs = {};                 // of successive halving; empty = without it
   std::vector<scores::TriedArm> arms = {};              // in the order of the comparison's
   std::vector<std::optional<std::size_t>> chosen = {};  // [arm]; nullopt = no trial can be taken
 };

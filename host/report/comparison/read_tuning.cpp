@@ -7,6 +7,8 @@
 
 #include "host/report/comparison/hide_folders.hpp"
 #include "host/report/comparison/load.hpp"
+#include "host/scores/evaluation_files.hpp"
+#include "host/scores/stored_evaluation.hpp"
 
 namespace mneme::report {
 namespace {
@@ -27,6 +29,25 @@ scores::Trial trial_of(const Arm& arm) {
                                : str("it has no stored losses on ", scores::kChoiceSplit);
   }
   out.loss = arm.runs.empty() ? scores::Trial::kFailed : sum / static_cast<double>(arm.runs.size());
+  return out;
+}
+
+// The losses on the split of the choice that a trial's run has stored after the steps of the rungs.
+std::vector<double> rung_losses_of(const Arm& arm, const std::vector<scores::Rung>& rungs) {
+  std::vector<double> out(rungs.size(), scores::Trial::kFailed);
+  const Run& run = arm.runs.front();
+  for (const fs::path& path :
+       run.folder.empty() ? std::vector<fs::path>() : scores::list_evaluations(run.path)) {
+    const auto name = scores::parse_evaluation_name(path.filename().string());
+    const auto rung = std::ranges::find(rungs, name ? name->step : -1, &scores::Rung::steps);
+    if (!name || name->split != scores::kChoiceSplit || rung == rungs.end()) continue;
+    try {
+      const auto stored = scores::StoredEvaluation::open(path);
+      if (stored.info().at("experiment") == arm.experiment)
+        out[static_cast<std::size_t>(rung - rungs.begin())] = stored.columns().total().loss();
+    } catch (const std::exception&) {  // as one that is missing
+    }
+  }
   return out;
 }
 
@@ -59,6 +80,10 @@ void read_tuning(const fs::path& folder, const Json& json, Comparison& compariso
                            .values = key.at("values").get<std::string>(),
                            .is_together = key.at("together").get<bool>()});
   }
+  for (const Json& rung : json.value("rungs", Json::array())) {
+    tuning.rungs.push_back({.trials = rung.at("trials").get<std::size_t>(),
+                            .steps = rung.at("steps").get<std::int64_t>()});
+  }
   Comparison trials;
   try {
     trials = load({folder / scores::kTuningFolder});
@@ -72,7 +97,17 @@ void read_tuning(const fs::path& folder, const Json& json, Comparison& compariso
     if (!arm.variant_of.empty()) continue;
     scores::TriedArm& tried = tuning.arms.emplace_back(scores::TriedArm{.arm = arm.name});
     for (const Arm& trial : trials.arms) {
-      if (trial.variant_of == arm.name) tried.trials.push_back(trial_of(trial));
+      if (trial.variant_of != arm.name) continue;
+      tried.trials.push_back(trial_of(trial));
+      if (!tuning.rungs.empty())
+        tried.trials.back().rung_losses = rung_losses_of(trial, tuning.rungs);
+    }
+    scores::take_last_rungs(tried, tuning.rungs);
+    for (scores::Trial& trial : tried.trials) {
+      if (!tuning.rungs.empty() && trial.has_failed() && trial.error.empty()) {
+        trial.error = str("it has no stored losses on ", scores::kChoiceSplit, " after ",
+                          trial.steps, " steps");
+      }
     }
   }
   tuning.chosen = scores::choose_trials(tuning.arms, tuning.keys);

@@ -25,6 +25,14 @@ std::string values_text(const scores::Trial& trial, const std::vector<scores::Tu
   return join(out, ", ");
 }
 
+// " by successive halving (8 for 100 steps, 4 for 200, 2 for 400)"; "" = without it.
+std::string rungs_text(const std::vector<scores::Rung>& rungs) {
+  std::vector<std::string> parts;
+  for (const scores::Rung& rung : rungs)
+    parts.push_back(str(rung.trials, " for ", rung.steps, parts.empty() ? " steps" : ""));
+  return parts.empty() ? "" : str(" by successive halving (", join(parts, ", "), ")");
+}
+
 std::string key_text(const scores::TunedKey& key) {
   return str(key.key, " (", key.values, key.is_together ? "; one value for all arms)" : ")");
 }
@@ -40,6 +48,7 @@ std::string choice_sentence(const scores::TriedArm& arm, std::size_t chosen,
   return str(
       arm.arm, " took ", values_text(trial, keys), ", with a loss of ",
       format_number(trial.loss, 4), " on ", kChoiceSplit,
+      trial.steps > 0 ? str(" after ", trial.steps, " steps") : "",
       failed == 0 ? "." : str("; ", failed, " of its ", arm.trials.size(), " trials failed."));
 }
 
@@ -86,7 +95,8 @@ std::vector<Statement> tuning_statements(const Comparison& comparison) {
   std::vector<Statement> out;
   Statement choices{.summary =
                         str("Tuned: every arm had ", trials, " trials of ", join(keys, ", "),
-                            ", with seed ", join(numbers_text(tuning.seeds), ", "),
+                            rungs_text(tuning.rungs), ", with seed ",
+                            join(numbers_text(tuning.seeds), ", "),
                             ", and took the values of the lowest loss on ", kChoiceSplit, '.')};
   bool is_chosen = false;
   for (std::size_t i = 0; i < tuning.arms.size(); ++i) {
@@ -129,6 +139,14 @@ Sheet trials_sheet(const Comparison& comparison) {
     out.headings.push_back(key.key);
     out.records.columns.push_back(key.key);
   }
+  const bool has_rungs = !tuning.rungs.empty();
+  if (has_rungs) {
+    out.headings.emplace_back("steps");
+    out.records.columns.emplace_back("steps");
+    out.notes.emplace_back(
+        "Successive halving: losses after so many steps by the schedule of a whole training; "
+        "those after different numbers of steps cannot be compared.");
+  }
   out.headings.insert(out.headings.end(), {str(kChoiceSplit, " loss"), ""});
   out.records.columns.insert(out.records.columns.end(), {"loss", "is_chosen", "error"});
   for (std::size_t i = 0; i < tuning.arms.size(); ++i) {
@@ -142,6 +160,10 @@ Sheet trials_sheet(const Comparison& comparison) {
         const std::string value = trial.value_of(key.key);
         row.push_back(value.empty() ? Cell("-", nullptr) : Cell(value));
         record.push_back(value.empty() ? Json() : Json(value));
+      }
+      if (has_rungs) {
+        row.emplace_back(str(trial.steps), trial.steps);
+        record.emplace_back(trial.steps);
       }
       row.push_back(trial.has_failed() ? Cell("-", nullptr)
                                        : Cell(format_number(trial.loss, 4), trial.loss));
@@ -170,6 +192,7 @@ Json json_of_tuning(const Comparison& comparison) {
     for (const scores::Trial& trial : arm.trials) {
       trials.push_back({{"name", trial.name},
                         {"settings", trial.settings},
+                        {"steps", trial.steps > 0 ? Json(trial.steps) : Json()},
                         {"loss", number_or_null(trial.loss)},
                         {"error", trial.error.empty() ? Json() : Json(trial.error)}});
     }
@@ -187,7 +210,13 @@ Json json_of_tuning(const Comparison& comparison) {
          {"shares_runs", form_with_shared_runs(comparison, arm.arm) != nullptr},
          {"trials", std::move(trials)}});
   }
-  return {{"keys", std::move(keys)}, {"seeds", tuning.seeds}, {"arms", std::move(arms)}};
+  Json rungs = Json::array();
+  for (const scores::Rung& rung : tuning.rungs)
+    rungs.push_back({{"trials", rung.trials}, {"steps", rung.steps}});
+  return {{"keys", std::move(keys)},
+          {"seeds", tuning.seeds},
+          {"rungs", std::move(rungs)},
+          {"arms", std::move(arms)}};
 }
 
 }  // namespace mneme::report

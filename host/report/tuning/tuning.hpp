@@ -19,8 +19,8 @@ namespace mneme::report {
 // or why it failed. Without rows where there are none.
 [[nodiscard]] Sheet trials_sheet(const Comparison& comparison);
 
-// {"keys", "seeds", "arms": [{"arm", "chosen", "borders", "shares_runs", "trials"}]}; null without
-// tuned arms.
+// {"keys", "seeds", "rungs", "arms": [{"arm", "chosen", "borders", "shares_runs", "trials"}]}; null
+// without tuned arms.
 [[nodiscard]] Json json_of_tuning(const Comparison& comparison);
 
 }  // namespace mneme::report

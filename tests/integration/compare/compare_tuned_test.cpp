@@ -1,5 +1,7 @@
 // mneme compare --tune through the program.
+#include <algorithm>
 #include <csignal>
+#include <optional>
 
 #include "tests/integration/compare/compare_fixture.hpp"
 #include "tests/integration/process.hpp"
@@ -26,6 +28,16 @@ class TunedRun : public CompareRun {
     }
     ADD_FAILURE() << run << " has no evaluation";
     return 0.0;
+  }
+  // The same after so many steps; none = it was not evaluated then.
+  std::optional<double> loss_at(const std::string& run, int step) const {
+    for (const auto& entry :
+         fs::directory_iterator(file("comparison/tuning/" + run + "/evaluations"))) {
+      const std::string name = entry.path().filename().string();
+      if (!entry.is_directory() || !name.starts_with(str("valid-step0000000", step))) continue;
+      return Json::parse(read_file(entry.path() / "evaluation.json"))["result"]["loss"];
+    }
+    return std::nullopt;
   }
 };
 
@@ -93,10 +105,11 @@ TEST_F(TunedRun, MayShareAValue) {
   EXPECT_EQ(arms.at(2).at("overrides").size(), 1U);
 }
 
-// Killed while it tries and while it compares: the same command ends as if nothing had happened.
+// Killed in a rung and while it compares: the same command ends as if nothing had happened.
 TEST_F(TunedRun, IsContinuedAfterAKill) {
-  const std::vector<std::string> more{"--tune", "train.lr=1e-3,1e-2",  "--set",  "train.steps=200",
-                                      "--set",  "train.save_every=20", "--quiet"};
+  const std::vector<std::string> more{
+      "--tune", "train.lr=1e-3,1e-2",  "--tune-halving", "100", "--set", "train.steps=200",
+      "--set",  "train.save_every=20", "--quiet"};
   expect_done(compare(more, "whole"));
   for (const char* const run : {"tuning/cache,lr=1e-3-seed1001", "none,tuned-seed1"}) {
     Process process(arguments(more), folder_ / "log");
@@ -107,6 +120,46 @@ TEST_F(TunedRun, IsContinuedAfterAKill) {
   }
   expect_done(compare(more));
   EXPECT_EQ(numbers("comparison/report/report.json"), numbers("whole/report/report.json"));
+}
+
+// By the losses that are stored; what is there is not made again.
+TEST_F(TunedRun, HalvesTrialsAndGoesOn) {
+  const std::vector<std::string> command{
+      "compare", experiment(tiny()),        "--memory",       none_,
+      "--run",   file("comparison"),        "--threads",      "1",
+      "--tune",  "train.lr=1e-4,1e-3,1e-2", "--tune-halving", "2"};
+  const ProgramResult first = run_mneme(command);
+  expect_done(first);
+  EXPECT_THAT(first.err, HasSubstr("rung 1 of 2: 3 trials an arm, 2 steps\n"));
+  EXPECT_THAT(first.err, HasSubstr("rung 2 of 2: 2 trials an arm, 4 steps\n"));
+  const Json tuning = record().at("tuning");
+  EXPECT_EQ(tuning.at("rungs"), Json::parse(R"([{"trials": 3, "steps": 2},
+                                                {"trials": 2, "steps": 4}])"));
+  std::vector<std::pair<double, std::string>> after_two, after_four;
+  for (const std::string lr : {"1e-4", "1e-3", "1e-2"}) {
+    const std::string run = "none,lr=" + lr + "-seed1001";
+    after_two.emplace_back(loss_at(run, 2).value_or(0.0), lr);
+    if (const auto loss = loss_at(run, 4)) after_four.emplace_back(*loss, lr);
+    EXPECT_FALSE(loss_at(run, 6)) << run;
+  }
+  std::ranges::sort(after_two);
+  std::ranges::sort(after_four);
+  ASSERT_EQ(after_four.size(), 2U);
+  for (const auto& [loss, lr] : after_four) EXPECT_NE(lr, after_two.back().second);
+  EXPECT_EQ(record().at("arms").at(1).at("overrides"),
+            Json::array({"train.lr=" + after_four.front().second}));
+
+  // A trial whose evaluations are lost begins anew; all others are taken.
+  const std::string last = "none,lr=" + after_four.back().second + "-seed1001";
+  fs::remove_all(file("comparison/tuning/" + last + "/evaluations"));
+  fs::remove(file("comparison/tuning/comparison.json"));
+  const ProgramResult again = run_mneme(command);
+  expect_done(again);
+  EXPECT_THAT(again.err, HasSubstr("tuning: " + last +
+                                   " is left alone: it was trained past step "
+                                   "2, without the evaluation there that --tune-halving needs"));
+  EXPECT_THAT(again.err, HasSubstr(last + "-2 is done (1 of 1 runs): valid loss "));
+  EXPECT_EQ(loss_at(last + "-2", 4), after_four.back().first);
 }
 
 TEST_F(TunedRun, DryRunListsTrialsAndTheirTime) {

@@ -17,6 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::Contains;
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -208,6 +209,71 @@ TEST_F(TunedReport, NamesTrialsThatFailed) {
   EXPECT_THAT(sheet.notes, Contains("none,lr=0.01: refused in 2"));  // no folder of a machine
   EXPECT_THAT(verdict(result), HasSubstr("on valid; 1 of its 3 trials failed."));
   EXPECT_TRUE(result.json().at("tuning").at("arms").at(0).at("trials").at(2).at("loss").is_null());
+}
+
+// Of each arm two trials go on from step 1000 to 2000.
+class HalvedReport : public TunedReport {
+ protected:
+  void SetUp() override {
+    write();
+    edit(folder("runs") / "comparison.json", [](Json& json) {
+      json["tuning"]["rungs"] = {{{"trials", 3}, {"steps", 1000}},
+                                 {{"trials", 2}, {"steps", 2000}}};
+    });
+    for (std::size_t i = 0; i < trials_.arms.size(); ++i) {
+      test::FixtureArm arm = trials_.arms[i];
+      if (i == 1) arm.shift = 0.1;  // not the lowest yet
+      test::write_run(run_of(i), trials_, arm, 1001, 0.0, 1000);
+      if (i == 2 || i == 3) fs::remove_all(run_of(i) / "evaluations/valid-step00002000-0123abcd");
+    }
+  }
+  [[nodiscard]] fs::path run_of(std::size_t place) const {
+    return folder("runs") / "tuning" / test::run_name(trials_.arms[place], 1001);
+  }
+};
+
+TEST_F(HalvedReport, ShowsTheLastRungOfEachTrial) {
+  const Report result = report();
+  const Sheet& sheet = sheet_of(result, "trials");
+  EXPECT_THAT(sheet.headings, ElementsAre("arm", "train.lr", "steps", "valid loss", ""));
+  std::vector<std::string> steps, words;
+  for (const std::vector<Cell>& row : sheet.rows) {
+    steps.push_back(row[2].text);
+    words.push_back(row[4].text);
+  }
+  EXPECT_THAT(steps, ElementsAre("2000", "2000", "1000", "1000", "2000", "2000"));
+  EXPECT_THAT(words, ElementsAre("", "taken", "", "", "", "taken"));
+  EXPECT_THAT(sheet.notes, Contains(HasSubstr("those after different numbers of steps cannot be")));
+  EXPECT_THAT(
+      verdict(result),
+      HasSubstr("Tuned: every arm had 3 trials of train.lr (0.001,0.003,0.01) by successive "
+                "halving (3 for 1000 steps, 2 for 2000), with seed 1001, and took"));
+  EXPECT_THAT(verdict(result),
+              ContainsRegex("none took train.lr = 0.003, with a loss of [0-9.]+ on "
+                            "valid after 2000 steps"));
+  const Json tuning = result.json().at("tuning");
+  EXPECT_EQ(tuning.at("rungs").at(1).at("steps"), 2000);
+  EXPECT_EQ(tuning.at("arms").at(0).at("trials").at(2).at("steps"), 1000);
+  EXPECT_THAT(notes_of(result.comparison), Not(HasSubstr("has other values than")));
+}
+
+// The rungs are made anew from the stored losses: a trial that had to go on is found.
+TEST_F(HalvedReport, FindsATrialThatWasLeftOut) {
+  test::FixtureArm arm = trials_.arms[2];
+  arm.shift = -5.0;
+  test::write_run(run_of(2), trials_, arm, 1001, 0.0, 1000);
+  const Report result = report();
+  EXPECT_THAT(sheet_of(result, "trials").notes,
+              Contains("none,lr=0.01: it has no stored losses on valid after 2000 steps"));
+  EXPECT_EQ(sheet_of(result, "trials").rows[2][4].text, "failed");
+}
+
+TEST_F(HalvedReport, IsVerifiedWithItsRungs) {
+  const fs::path file = folder("a.tar");
+  write_bundle(file, {folder("runs")}, {});
+  const Verification result = verify_bundle(file);
+  EXPECT_EQ(join(result.findings, "\n"), "");
+  EXPECT_EQ(result.evaluations, 8U + 10U);
 }
 
 TEST_F(TunedReport, NamesAnArmOfWhichAllTrialsFailed) {
