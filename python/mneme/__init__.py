@@ -4,7 +4,7 @@
     run = mneme.train("configs/quickstart.toml", memory="configs/memory/xl_cache.toml", run="runs/first")
     run.losses("valid").nll.mean()      # nats a token
 
-Commands: train, evaluate, compare, generate, validate, verify, pair_samples. Data: Run, Comparison. Paths: configs() has experiments and memory
+Commands: train, evaluate, compare, plan, generate, validate, verify, pair_samples. Data: Run, Comparison. Paths: configs() has experiments and memory
 files, manual() the pages, program() the program. A memory is a class that derives from Memory: `mneme plugins new NAME --lang python`
 writes a first one with an experiment; help(mneme.Setup), help(mneme.Layer) and the page python-memories.md in manual() say the rest.
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .commands import evaluate as evaluate
     from .commands import generate as generate
     from .commands import pair_samples as pair_samples
+    from .commands import plan as plan
     from .commands import train as train
     from .commands import validate as validate
     from .commands import verify as verify
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from .launch import program as program
     from .memory import *
     from .outcomes import Generated as Generated
+    from .outcomes import Plan as Plan
     from .outcomes import Validation as Validation
     from .outcomes import Verification as Verification
     from .run import Run as Run
@@ -56,7 +58,7 @@ if TYPE_CHECKING:
     from .tracking import log_to as log_to
 
 _PLACES = {
-    "commands": ("compare", "evaluate", "generate", "pair_samples", "train", "validate", "verify"),
+    "commands": ("compare", "evaluate", "generate", "pair_samples", "plan", "train", "validate", "verify"),
     "comparison": ("Comparison",),
     "errors": (
         "DeviceError",
@@ -74,7 +76,7 @@ _PLACES = {
     ),
     "evaluation": ("Evaluation", "Losses"),
     "launch": ("configs", "manual", "program"),
-    "outcomes": ("Generated", "Validation", "Verification"),
+    "outcomes": ("Generated", "Plan", "Validation", "Verification"),
     "run": ("Run",),
     "service": ("Chat", "Continuation", "Score", "Service"),
     "tracking": ("log_to",),

@@ -18,7 +18,7 @@ from .comparison import Comparison
 from .errors import MnemeError, VerificationError, program_error
 from .evaluation import Evaluation
 from .files import PathLike
-from .outcomes import Generated, Validation, Verification
+from .outcomes import Generated, Plan, Validation, Verification
 from .launch import Finished, report_program, run_program
 from .run import Run
 from .tables import table_of_rows
@@ -92,6 +92,39 @@ def compare(
         result = Comparison(folder) if has_result and finished.status == 1 else None
         raise program_error(finished.text or finished.out.strip(), finished.status, words, result)
     return Comparison(folder)
+
+
+def plan(
+    path: Union[Folder, Sequence[Folder]],
+    memories: Union[PathLike, Sequence[PathLike]] = (),
+    *,
+    pilot: Optional[int] = None,
+    difference: Optional[float] = None,
+    split: Optional[str] = None,
+    run: Optional[Folder] = None,
+    settings: Optional[Settings] = None,
+    jobs: Optional[int] = None,
+    progress: bool = True,
+    **options: Option,
+) -> Plan:
+    """Says what a larger comparison than a pilot could show, and what it would cost.
+
+    `path`: the folder of a comparison of two seeds or more, or run folders; the program mneme-report, which needs no torch,
+    reads them. With `pilot` it is an experiment, and a pilot of so many seeds is trained first with each of `memories`, in
+    `run`, by default runs/pilot-<experiment>. `difference`: also the seeds that a difference of so many nats a token needs.
+    Errors: ProgramError, whose `result` is the Plan where there is one, such as after a run that failed.
+    """
+    _refuse("plan", options)
+    paths = [path] if isinstance(path, (str, os.PathLike)) else list(path)
+    arms = [memories] if isinstance(memories, (str, Path)) else list(memories)
+    given = {"memory": arms, "pilot": pilot, "run": run, "jobs": jobs, **options}
+    more = [*_words(given), *_settings(settings)]
+    words = ["plan", *(os.fspath(one) for one in paths), *_words({"difference": difference, "split": split}), *more]
+    finished, info = _run(words, progress, None if more else report_program())
+    result = None if info is None else Plan(info)
+    if finished.status != 0 or result is None:
+        raise program_error(finished.text, finished.status, words, result)
+    return result
 
 
 def evaluate(
@@ -200,6 +233,7 @@ _WITHOUT_RESULT = {
     "evaluate": ("no_store", "watch", "extrapolate", "json"),
     "generate": ("chat", "json"),
     "validate": ("json",),
+    "plan": ("json",),
 }
 
 

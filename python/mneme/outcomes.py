@@ -1,4 +1,4 @@
-"""What `mneme.generate`, `mneme.validate` and `mneme.verify` return."""
+"""What `mneme.generate`, `mneme.plan`, `mneme.validate` and `mneme.verify` return."""
 
 from __future__ import annotations
 
@@ -63,6 +63,39 @@ class Validation:
     def _repr_html_(self) -> str:
         names = ("name", "result", "text")
         return html_table(names, [[check[name] for name in names] for check in self.info["checks"]], rows_shown=200)
+
+
+class Plan:
+    """What a pilot says of the comparison that is planned (docs/compare.md, "Planning")."""
+
+    def __init__(self, info: dict[str, Any]) -> None:
+        self.info = info  #: all of `mneme plan --json`
+
+    @property
+    def noise_floor(self) -> float:
+        """How far the losses of two trainings of one arm differ whose seeds alone differ, nats a token."""
+        value = self.info["noise_floor"]["two_trainings"]
+        return float("nan") if value is None else float(value)
+
+    @property
+    def next_seed(self) -> int:
+        """The first `train.seed` that the pilot does not have."""
+        return int(self.info["next_seed"])
+
+    def detectable(self) -> Any:
+        """The smallest `difference` that 80 % of experiments show, by `arm`, `seeds` and `units`, with `seconds` and `bytes`."""
+        return self._table("detectable")
+
+    def needed(self) -> Any:
+        """The `seeds` that the wished difference needs, by `arm` and `units`, with `seconds` and `bytes`; none: over 1,000."""
+        return self._table("needed")
+
+    def _table(self, name: str) -> Any:
+        return table_of_rows({"arm": arm["name"], **row} for arm in self.info["arms"] for row in arm[name])
+
+    def __repr__(self) -> str:
+        pilot = self.info["pilot"]
+        return f"<plan from {pilot['seeds']} seeds and {pilot['units']} {pilot['unit']}s>"
 
 
 class Verification:

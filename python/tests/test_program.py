@@ -19,7 +19,7 @@ import pytest
 import mneme
 from mneme.commands import _settings, _tunes, _words
 from mneme.comparison import Figure
-from mneme.launch import check_version, environment, report_program
+from mneme.launch import Finished, check_version, environment, report_program
 from mneme.progress import Display
 
 SMALL = {"train.steps": 12, "train.warmup": 2, "train.lanes": 4, "eval.steps": 4, "train.log_every": 4}
@@ -62,11 +62,14 @@ def test_validates(program: Path) -> None:
 
 def test_compares(program: Path, tmp_path: Path) -> None:
     memories = [mneme.configs() / "memory/none.toml", mneme.configs() / MEMORY]
-    comparison = mneme.compare(
-        mneme.configs() / "quickstart.toml", memories, run=tmp_path / "compared", settings=SMALL, threads=1
-    )
+    given: dict[str, Any] = {"seeds": 2, "jobs": 2, "settings": SMALL, "threads": 1, "diagnostics": 0}
+    comparison = mneme.compare(mneme.configs() / "quickstart.toml", memories, run=tmp_path / "compared", **given)
     assert comparison.arms == ["none", "xl_cache"] and comparison.is_complete and comparison.verdict and comparison.figures
     assert comparison.run("xl_cache").losses().mean() > 0
+    plan = mneme.plan(comparison, difference=0.5)
+    assert plan.noise_floor > 0 and plan.next_seed == 3 and "2 seeds" in repr(plan)
+    assert set(plan.detectable()["arm"]) == {"xl_cache"} and 2 in list(plan.detectable()["seeds"])
+    assert len(plan.needed()["units"]) == 3 and len(mneme.plan(comparison, split="valid").needed()) == 0
     if importlib.util.find_spec("altair"):  # else they are drawn unseen
         assert not [name for name in comparison.figures if isinstance(comparison.figure(name), Figure)]
 
@@ -278,6 +281,38 @@ def test_pairs_samples_of_the_harness(program: Path, tmp_path: Path) -> None:
 def test_pairs_need_samples(tmp_path: Path) -> None:
     with pytest.raises(mneme.MnemeError, match="no samples of lm-evaluation-harness"):
         mneme.pair_samples(tmp_path, tmp_path)
+
+
+def test_plans_with_a_pilot_that_the_program_trains(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Any] = []
+    info = {"noise_floor": {"two_trainings": None}, "next_seed": 3, "arms": []}
+
+    def run(words: list[str], is_shown: bool, program: Any) -> Finished:
+        given.extend([words[:-2], program])
+        Path(words[-1]).write_text(json.dumps(info))
+        return Finished(status, "", "one run failed")
+
+    monkeypatch.setattr("mneme.commands.run_program", run)
+    status = 0
+    plan = mneme.plan("e.toml", ["a.toml", "b.toml"], pilot=2, difference=0.5, settings={"train.seed": 7}, threads=1)
+    words = ["--difference=0.5", "--memory=a.toml", "--memory=b.toml", "--pilot=2", "--threads=1", "--set=train.seed=7"]
+    assert given == [["plan", "e.toml", *words], None]
+    assert plan.noise_floor != plan.noise_floor and plan.next_seed == 3  # it is not known
+    status = 1
+    with pytest.raises(mneme.RunError, match="one run failed") as failed:
+        mneme.plan("e.toml", ["a.toml", "b.toml"], pilot=2)
+    assert failed.value.result.info == info
+
+
+def test_plans_need_a_pilot(program: Path, trained: mneme.Run, tmp_path: Path) -> None:
+    with pytest.raises(mneme.UsageError, match="nothing: there is no run"):
+        mneme.plan(tmp_path / "nothing")
+    with pytest.raises(mneme.UsageError, match="goes with --pilot"):
+        mneme.plan(tmp_path, run=tmp_path / "pilot", progress=False)
+    with pytest.raises(mneme.UsageError, match="a pilot of two arms or more"):
+        mneme.plan([trained])
+    with pytest.raises(mneme.MnemeError, match="cannot return what json gives"):
+        mneme.plan(tmp_path, json="plan.json")
 
 
 def test_verifies_a_bundle(trained: mneme.Run, tmp_path: Path) -> None:
