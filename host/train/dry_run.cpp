@@ -12,6 +12,7 @@
 #include "host/memory/abi/groups.hpp"
 #include "host/optim/optimizer.hpp"
 #include "host/plugin/loader.hpp"
+#include "host/run/cost/reach.hpp"
 #include "host/run/run_folder.hpp"
 #include "host/run/runtime.hpp"
 #include "host/tensor/torch.hpp"
@@ -107,7 +108,8 @@ void add_part(std::vector<ParameterPart>& parts, const std::string& name, std::i
   }
 }
 
-void outline_model(const config::Experiment& experiment, bool is_cuda, TrainingPlan& plan) {
+void outline_model(const config::Experiment& experiment, const data::Stream* stream, bool is_cuda,
+                   TrainingPlan& plan) {
   const backbone::ModelSetup setup =
       run::model_setup(experiment, plan.vocabulary, experiment.train.precision, c10::kMeta);
   plugin::PluginLoader loader = memory::make_loader();
@@ -115,9 +117,11 @@ void outline_model(const config::Experiment& experiment, bool is_cuda, TrainingP
   const auto model = backbone::make_model(experiment.model, setup);
   run::ModelSizes sizes;
   sizes.vocabulary = plan.vocabulary;
-  sizes.context_rows = stack->context_rows(memory::Phase::kTraining);
-  sizes.rider_rows = stack->rider_rows(memory::Phase::kTraining);
-  model->set_context_rows(sizes.context_rows);  // refuses same_length without rows
+  const double tokens = run::training_reach(experiment.train, stream);
+  const std::int64_t rows = stack->context_rows(memory::Phase::kTraining);
+  sizes.context_rows = run::reached_rows(rows, tokens);
+  sizes.rider_rows = run::reached_rows(stack->rider_rows(memory::Phase::kTraining), tokens);
+  model->set_context_rows(rows);  // refuses same_length without rows
   for (const backbone::Parameter& parameter : model->parameters()) {
     add_part(plan.backbone, part_of(parameter.name), parameter.tensor.numel());
   }
@@ -202,7 +206,7 @@ TrainingPlan plan_training(const config::Experiment& experiment, c10::Device dev
   TrainingPlan plan;
   plan.experiment = run::with_chosen_precision(experiment, device);
   const auto stream = open_data(plan.experiment, plan);
-  outline_model(plan.experiment, device.is_cuda(), plan);
+  outline_model(plan.experiment, stream.get(), device.is_cuda(), plan);
   plan_steps(plan.experiment.train, stream.get(), plan);
   count_operations(plan);
   return plan;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -101,6 +102,17 @@ inline std::vector<TokenSegment> read_all(Stream& stream, std::int64_t count = 1
   for (TokenSegment segment; count > 0 && stream.next(segment); --count)
     segments.push_back(segment);
   return segments;
+}
+
+// The most tokens between resets of all lanes, as a memory counts them: padding of a lane too.
+inline std::int64_t longest_between_resets(const std::vector<TokenSegment>& segments) {
+  std::int64_t longest = 0, tokens = 0;
+  for (const TokenSegment& segment : segments) {
+    if (std::ranges::find(segment.reset, 0) == segment.reset.end()) tokens = 0;
+    tokens += segment.length;
+    longest = std::max(longest, tokens);
+  }
+  return longest;
 }
 
 inline void expect_equal(const TokenSegment& a, const TokenSegment& b) {

@@ -46,6 +46,29 @@ std::int64_t LaneStream::next_document(std::int64_t token) const {
   return found == starts.end() ? corpus_->size() : *found;
 }
 
+std::int64_t LaneStream::longest_document() const {
+  std::int64_t longest = 0;
+  for (std::int64_t first = 0; first < corpus_->size(); first = next_document(first))
+    longest = std::max(longest, next_document(first) - first);
+  return longest;
+}
+
+std::int64_t LaneStream::tokens_between_resets() const {
+  const std::int64_t lane = lane_tokens_ - 1;  // inputs
+  const bool is_alone = options_.lanes == 1;
+  switch (reset_) {
+    case config::Reset::kDocument:
+      // Lanes that end their segments early take more of them.
+      return is_alone ? std::min(lane, longest_document() - 1)
+                      : segments_per_epoch_ * options_.segment;
+    case config::Reset::kSegment:  // a reset may be anywhere in a document
+      return is_alone ? std::min(lane, longest_document() + options_.segment - 1) : lane;
+    case config::Reset::kNever:
+      break;
+  }
+  return lane;
+}
+
 std::int64_t LaneStream::run_end(std::int64_t lane, std::int64_t token) const {
   if (reset_ != config::Reset::kDocument) return lane_end(lane);
   return std::min(next_document(token), lane_end(lane));

@@ -34,6 +34,8 @@ class LaneStream : public Stream {
   void seek(const std::vector<std::int64_t>& position) override;
   [[nodiscard]] std::int64_t segments_per_epoch() const override { return segments_per_epoch_; }
   [[nodiscard]] std::int64_t targets_per_epoch() const override { return targets_per_epoch_; }
+  // Of several lanes those of an epoch.
+  [[nodiscard]] std::int64_t tokens_between_resets() const override;
 
  private:
   struct Lane {
@@ -45,6 +47,7 @@ class LaneStream : public Stream {
   [[nodiscard]] std::int64_t lane_end(std::int64_t lane) const { return (lane + 1) * lane_tokens_; }
   // The first token after `token` that begins a document, or the corpus's size.
   [[nodiscard]] std::int64_t next_document(std::int64_t token) const;
+  [[nodiscard]] std::int64_t longest_document() const;
   // One past the last token that targets of an input at `token` may reach.
   [[nodiscard]] std::int64_t run_end(std::int64_t lane, std::int64_t token) const;
   // Moves past places that have no target.

@@ -88,6 +88,9 @@ class Stream {
   [[nodiscard]] virtual std::int64_t target_segments_per_epoch() const {
     return segments_per_epoch();
   }
+  // The most tokens that a lane has from one segment in which all lanes are reset to the next; a
+  // memory drops its rows there, and not where some lanes alone are reset. 0 = not known.
+  [[nodiscard]] virtual std::int64_t tokens_between_resets() const { return 0; }
 
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;

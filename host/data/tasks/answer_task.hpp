@@ -133,6 +133,9 @@ class AnswerStream : public CountedStream {
   [[nodiscard]] std::int64_t targets_per_epoch() const override {
     return count_ * task_->shape().questions;
   }
+  [[nodiscard]] std::int64_t tokens_between_resets() const override {
+    return task_->shape().inputs();
+  }
   // The last one of a batch, and before it those that may hold a question: where a task asks
   // earlier in the sequence, a segment of a small batch may happen to have none.
   [[nodiscard]] std::int64_t target_segments_per_epoch() const override;

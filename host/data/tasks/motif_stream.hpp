@@ -37,6 +37,10 @@ class MotifStream : public CountedStream {
   bool next(TokenSegment& segment) override;
   [[nodiscard]] std::int64_t segments_per_epoch() const override { return 0; }
   [[nodiscard]] std::int64_t targets_per_epoch() const override { return 0; }
+  // Of one lane; several are not reset at once.
+  [[nodiscard]] std::int64_t tokens_between_resets() const override {
+    return options_.lanes == 1 ? episode_segments_ * options_.segment : 0;
+  }
 
   // Segments of an episode.
   [[nodiscard]] std::int64_t episode_segments() const { return episode_segments_; }

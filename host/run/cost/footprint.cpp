@@ -13,6 +13,7 @@
 #include "host/backbone/layer.hpp"
 #include "host/base/error.hpp"
 #include "host/eval/loss_queue.hpp"
+#include "host/run/cost/reach.hpp"
 #include "host/tensor/device.hpp"
 #include "host/tensor/host_kernels.hpp"
 #include "host/tensor/torch.hpp"
@@ -247,11 +248,15 @@ void add_activations(Footprint& out, const config::Experiment& e, const ModelSiz
 
 // Without the bytes of a fresh state.
 ModelSizes sizes_of(const Runtime& runtime, memory::Phase phase) {
+  const config::Experiment& e = runtime.experiment();
+  const double tokens = phase == memory::Phase::kTraining
+                            ? training_reach(e.train, *runtime.dataset())
+                            : evaluation_reach(e.eval, *runtime.dataset());
   ModelSizes sizes{.vocabulary = runtime.model().vocabulary(),
                    .backbone_parameters = runtime.backbone_parameter_count(),
                    .memory_parameters = runtime.memory_parameter_count(),
-                   .context_rows = runtime.stack().context_rows(phase),
-                   .rider_rows = runtime.stack().rider_rows(phase)};
+                   .context_rows = reached_rows(runtime.stack().context_rows(phase), tokens),
+                   .rider_rows = reached_rows(runtime.stack().rider_rows(phase), tokens)};
   for (const optim::TrainableParameter& parameter : runtime.parameters()) {
     if (parameter.name.starts_with("model.") && backbone::is_low_rank_update(parameter.name)) {
       sizes.update_parameters += parameter.tensor.numel();

@@ -38,7 +38,8 @@ struct ModelSizes {
   std::int64_t largest_parameter = 0;    // numbers of the largest tensor
   std::int64_t memory_parameters = 0;
   std::int64_t update_parameters = 0;  // low-rank updates, of backbone_parameters
-  std::int64_t context_rows = 0;       // R, of all tiers, in the phase that is estimated
+  std::int64_t context_rows = 0;       // R, of all tiers, in the phase that is estimated, as far as
+                                       // its data reach (reach.hpp)
   std::int64_t rider_rows = 0;         // M, those of them that pass the layers with the tokens
   std::int64_t state_bytes = 0;        // of a fresh state: slots and start rows
 };

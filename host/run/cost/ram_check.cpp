@@ -3,17 +3,15 @@
 #include <algorithm>
 #include <exception>
 #include <functional>
-#include <limits>
 #include <optional>
 
 #include "host/base/error.hpp"
 #include "host/base/log.hpp"
+#include "host/run/cost/reach.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::run {
 namespace {
-
-constexpr double kNoBound = std::numeric_limits<double>::infinity();
 
 // Sizes of a model with its memory, from an outline. `lane_tokens`: the most tokens that a lane
 // sees.
@@ -39,38 +37,10 @@ ModelSizes outline_sizes(const config::Experiment& experiment, const RuntimeOpti
   for (const auto& parameter : stack.parameters()) {
     count(sizes.memory_parameters, parameter.tensor);
   }
-  const auto bounded = [&](std::int64_t rows) {
-    return lane_tokens < static_cast<double>(rows) ? static_cast<std::int64_t>(lane_tokens) : rows;
-  };
-  sizes.context_rows = bounded(stack.context_rows(phase));
-  sizes.rider_rows = bounded(stack.rider_rows(phase));
+  sizes.context_rows = reached_rows(stack.context_rows(phase), lane_tokens);
+  sizes.rider_rows = reached_rows(stack.rider_rows(phase), lane_tokens);
   sizes.state_bytes = fresh_state_bytes(stack, phase, lanes);
   return sizes;
-}
-
-// Of the longest split that was read, shared out to the lanes.
-double corpus_tokens(const data::Dataset& dataset, std::int64_t lanes) {
-  std::int64_t most = 0;
-  for (const data::Split split : data::kSplits) {
-    if (const auto corpus = dataset.corpus(split)) most = std::max(most, corpus->size());
-  }
-  return most == 0 ? kNoBound : static_cast<double>(most) / static_cast<double>(lanes) + 1.0;
-}
-
-double training_tokens(const config::TrainConfig& train) {
-  if (train.steps == 0) return kNoBound;
-  std::int64_t windows = train.accumulate;
-  for (const auto& from : train.accumulate_from) windows = std::max(windows, from.segments);
-  return static_cast<double>(train.steps) * static_cast<double>(windows) *
-         static_cast<double>(train.bptt_segments * train.segment);
-}
-
-double evaluation_tokens(const config::EvalConfig& eval, const data::Dataset& dataset,
-                         const EvaluationExtents& extents) {
-  if (extents.text > 0) return static_cast<double>(extents.text);
-  const double all = corpus_tokens(dataset, eval.lanes);
-  if (eval.steps == 0) return all;
-  return std::min(all, static_cast<double>(eval.steps) * static_cast<double>(eval.segment));
 }
 
 void check(const std::string& where, const RuntimeOptions& options,
@@ -105,7 +75,7 @@ Footprint outline_training(const config::Experiment& experiment, const RuntimeOp
   return training_footprint(
       is_cuda ? without_scores(chosen) : chosen,
       outline_sizes(chosen, options, train.precision, memory::Phase::kTraining, train.lanes,
-                    training_tokens(train)),
+                    training_reach(train, *options.dataset)),
       is_cuda);
 }
 
@@ -115,8 +85,10 @@ Footprint outline_evaluation(const config::Experiment& experiment, const Runtime
   const config::Precision precision =
       chosen_precision(options.precision.value_or(eval.precision), options.device);
   const std::int64_t lanes = extents.lanes > 0 ? extents.lanes : eval.lanes;
-  const ModelSizes sizes = outline_sizes(experiment, options, precision, memory::Phase::kEvaluation,
-                                         lanes, evaluation_tokens(eval, *options.dataset, extents));
+  const double tokens = extents.text > 0 ? static_cast<double>(extents.text)
+                                         : evaluation_reach(eval, *options.dataset);
+  const ModelSizes sizes =
+      outline_sizes(experiment, options, precision, memory::Phase::kEvaluation, lanes, tokens);
   const bool is_cuda = options.device.is_cuda();
   Footprint out =
       evaluation_footprint(is_cuda ? without_scores(experiment) : experiment, sizes, precision,

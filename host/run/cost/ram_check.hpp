@@ -22,7 +22,7 @@ struct EvaluationExtents {
 };
 
 // Estimates from outlines (device meta: shapes without values). `options` need a dataset and a
-// loader. A memory holds no more rows than a lane has tokens. On a GPU, where kernels decide which
+// loader. A memory holds no more rows than a lane's tokens reach (reach.hpp). On a GPU, where kernels decide which
 // scores of attention are kept, none count. Errors as Runtime gives them.
 [[nodiscard]] Footprint outline_training(const config::Experiment& experiment,
                                          const RuntimeOptions& options);

@@ -226,6 +226,24 @@ TEST_P(LanesProperty, ResumesAnywhere) {
   }
 }
 
+TEST_P(LanesProperty, BoundsWhatIsReadBetweenResetsOfAllLanes) {
+  std::mt19937 random(test::drawn_seed("lanes"));
+  for (int round = 0; round < 200; ++round) {
+    Case drawn = draw(random);
+    drawn.options.epochs = 2;
+    const auto stream = make(drawn.documents, GetParam(), drawn.options);
+    const std::int64_t longest = longest_between_resets(read_all(*stream));
+    const std::int64_t bound = stream->tokens_between_resets();
+    EXPECT_LE(longest, bound);
+    const bool is_alone = drawn.options.lanes == 1;
+    if (GetParam() == Reset::kNever || (GetParam() == Reset::kDocument && is_alone)) {
+      EXPECT_EQ(longest, bound);
+    } else if (is_alone) {
+      EXPECT_GE(longest + 2 * drawn.options.segment, bound);
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Resets, LanesProperty,
                          testing::Values(Reset::kNever, Reset::kSegment, Reset::kDocument),
                          [](const auto& test) { return std::string(to_word(test.param)); });

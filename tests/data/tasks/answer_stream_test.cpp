@@ -143,6 +143,7 @@ TEST(AnswerStream, PadsTheLanesOfTheLastBatch) {
   AnswerStream stream(sorting(20, 6), "valid", {.lanes = 3, .segment = 16, .epochs = 1});
   const std::vector<TokenSegment> segments = read_all(stream, 100);
   ASSERT_EQ(segments.size(), 4U);
+  EXPECT_EQ(longest_between_resets(segments), stream.tokens_between_resets());
   EXPECT_EQ(segments[2].valid, (Ids{16, 16, 0}));
   EXPECT_EQ(segments[3].valid, (Ids{10, 10, 0}));
   EXPECT_EQ(segments[3].document, (Ids{3, 4, -1}));

@@ -212,6 +212,15 @@ TEST(Motif, ResumesAnywhere) {
   }
 }
 
+TEST(Motif, KnowsWhatOneLaneReadsBetweenResets) {
+  MotifStream alone(kMotif, 1, "train", {.lanes = 1, .segment = 32});
+  const std::int64_t longest =
+      longest_between_resets(read_all(alone, 3 * alone.episode_segments()));
+  EXPECT_EQ(alone.tokens_between_resets(), longest);
+  // Episodes of several lanes begin in other segments.
+  EXPECT_EQ(MotifStream(kMotif, 1, "train", {.lanes = 5}).tokens_between_resets(), 0);
+}
+
 TEST(Motif, RefusesAPlaceOfAnotherStream) {
   const StreamOptions options = {.lanes = 2, .segment = 32};
   MotifStream stream(kMotif, 1, "train", options);

@@ -10,10 +10,12 @@
 
 #include "host/backbone/open/open_segment.hpp"
 #include "host/base/error.hpp"
+#include "host/base/file/safetensors.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/run/cost/footprint.hpp"
 #include "host/run/sweep.hpp"
 #include "host/tensor/torch.hpp"
+#include "host/train/dry_run.hpp"
 #include "host/train/trainer.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/run/run_support.hpp"
@@ -161,6 +163,48 @@ TEST(RamCheck, CountsNoMoreRowsThanALaneHasTokens) {
   };
   EXPECT_EQ(training(1000000), training(48));
   EXPECT_LT(training(47), training(48));
+}
+
+// Three documents of 40 ids. A cache as long as any text holds what lies between two resets of all
+// lanes, in every estimate.
+TEST(RamCheck, CountsTheRowsThatDocumentsReach) {
+  const test::TemporaryFolder folder;
+  std::vector<std::int32_t> ids(3 * 40);
+  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>(i * i % 7);
+  SafetensorsWriter writer;
+  writer.add("tokens", DType::I32, {3, 40}, ids.data());
+  writer.write(folder / "ids.safetensors");
+  const std::string file = (folder / "ids.safetensors").string();
+  struct Case {
+    const char* reset;
+    int lanes;
+    std::int64_t rows;  // that are reached
+  };
+  for (const Case& one : {Case{"document", 1, 39}, Case{"segment", 1, 45}, Case{"never", 1, 119},
+                          Case{"never", 2, 59}}) {
+    SCOPED_TRACE(str(one.reset, ' ', one.lanes));
+    const auto experiment_of = [&](std::int64_t rows) {
+      return small_experiment(
+          xl_cache(rows),
+          {"data.task=tokens", "data.vocabulary_size=8", "data.train=" + file, "data.valid=" + file,
+           str("data.reset=", one.reset), str("train.lanes=", one.lanes),
+           str("eval.lanes=", one.lanes), "train.steps=100", "eval.steps=0"});
+    };
+    const auto estimates = [&](std::int64_t rows) {
+      const config::Experiment experiment = experiment_of(rows);
+      const run::RuntimeOptions options = with_free(experiment, 0);
+      const run::Runtime runtime(experiment, options);
+      return std::vector<std::int64_t>{run::outline_training(experiment, options).total(),
+                                       plan_training(experiment).estimate.total(),
+                                       run::training_footprint(runtime).total(),
+                                       run::outline_evaluation(experiment, options).total(),
+                                       run::evaluation_footprint(runtime).total()};
+    };
+    const std::vector<std::int64_t> whole = estimates(65536), reached = estimates(one.rows),
+                                    fewer = estimates(one.rows - 1);
+    EXPECT_EQ(whole, reached);
+    for (std::size_t i = 0; i < fewer.size(); ++i) EXPECT_LT(fewer[i], reached[i]) << i;
+  }
 }
 
 // The feed-forward part takes a few hundred rows at a time: beyond them lanes cost the same each.
