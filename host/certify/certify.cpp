@@ -47,7 +47,7 @@ class Certifier {
       : runtime_(runtime),
         options_(options),
         segment_(runtime.experiment().eval.segment),
-        tolerance_(tolerance_of(runtime.precision())) {}
+        tolerance_(scores::tolerance_of(config::to_word(runtime.precision()))) {}
 
   Findings run();
 
@@ -180,6 +180,7 @@ void Certifier::add_bytes() {
 struct Reference {
   Ids ids;
   Losses losses;
+  std::string precision;
 };
 
 Reference read_reference(const std::filesystem::path& path, std::int64_t vocabulary,
@@ -196,25 +197,35 @@ Reference read_reference(const std::filesystem::path& path, std::int64_t vocabul
   }
   const TensorView& nll = file.at("nll", DType::F64, {input.columns - 1});
   Reference out{.ids = {input.ids.begin(), input.ids.begin() + input.columns},
-                .losses = Losses(static_cast<std::size_t>(input.columns - 1))};
+                .losses = Losses(static_cast<std::size_t>(input.columns - 1)),
+                .precision = file.metadata_or("precision", "f32")};
+  if (!std::isfinite(scores::tolerance_of(out.precision))) {
+    throw_usage({.where = path.string(),
+                 .failed = "its losses are of a precision without a tolerance",
+                 .expected = "f64, f32 or bf16 in the metadata `precision`",
+                 .got = out.precision});
+  }
   std::memcpy(out.losses.data(), nll.data, nll.bytes);
   return out;
 }
 
 void Certifier::add_reference() {
-  Losses kept = base_;
+  const Losses losses = base_;
+  const double tolerance = tolerance_;
   std::optional<Reference> reference;
+  std::string of;
   if (!options_.reference.empty()) {
     reference = read_reference(options_.reference, runtime_.model().vocabulary(), segment_);
-    kept.swap(base_);
     base_ = reference->losses;
+    tolerance_ = std::max(tolerance, scores::tolerance_of(reference->precision));
+    of = str(base_.size(), " losses of the file, in ", reference->precision);
   }
-  compare("reference", "the losses that another program computed",
-          reference ? str(reference->losses.size(), " losses of the file") : "", [&] {
-            if (!reference) throw NotApplicable{"no --reference is given"};
-            return one_pass(runtime_, reference->ids, segment_);
-          });
-  if (reference) kept.swap(base_);
+  compare("reference", "the losses that another program computed", of, [&] {
+    if (!reference) throw NotApplicable{"no --reference is given"};
+    return one_pass(runtime_, reference->ids, segment_);
+  });
+  base_ = losses;
+  tolerance_ = tolerance;
 }
 
 // --- All lines ---
@@ -266,17 +277,6 @@ Findings Certifier::run() {
 }
 
 }  // namespace
-
-double tolerance_of(Precision precision) {
-  switch (precision) {
-    case Precision::kF64:
-      return 1e-8;
-    case Precision::kF32:
-      return 1e-3;
-    default:
-      return 0.25;
-  }
-}
 
 Findings certify(run::Runtime& runtime, const CertifyOptions& options) {
   const std::int64_t segment = runtime.experiment().eval.segment;

@@ -35,9 +35,6 @@ struct Findings {
   std::vector<scores::CertificateLine> lines;
 };
 
-// Losses of a token, in nats, that differ by no more are the same in this precision.
-[[nodiscard]] double tolerance_of(config::Precision precision);
-
 // Every line of the certificate of the runtime's weights, memory, eval.segment and precision. With
 // ranks it is collective, and all find the same. A line whose computation fails says so and fails.
 // Errors: Error (kUsage) for a text that is no longer than a segment, and for a reference that is

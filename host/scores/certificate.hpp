@@ -2,10 +2,12 @@
 // gives the same number (host/certify finds it).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -31,6 +33,8 @@ struct Certificate {
   std::string checkpoint = {};         // the file's name in RUN/checkpoints
   std::string checkpoint_sha256 = {};  // of the file
   std::int64_t step = 0;
+  std::optional<std::uint64_t> seed = {};  // train.seed; absent in files of earlier versions
+  std::string memory = {};                 // [memory] as TOML; absent likewise
   std::vector<std::pair<std::string, std::string>> plugins = {};  // id@version, sha256
   std::string text = {};                                          // its source
   std::string text_sha256 = {};                                   // of the ids, i64
@@ -43,6 +47,19 @@ struct Certificate {
 
   [[nodiscard]] std::int64_t count(CheckResult result) const;
 };
+
+// The lines of every certificate.
+inline constexpr std::array kCertificateLines = {
+    "ranks", "cuts",      "generation", "lanes", "resume",    "projections", "threads",
+    "f64",   "reference", "causality",  "reset", "isolation", "bytes"};
+
+// How far the losses of a token may lie apart, in nats, by the word of a precision; infinity for
+// another word. docs/certificate.md has the reasons.
+[[nodiscard]] double tolerance_of(std::string_view precision);
+
+// What a certificate says against itself, for people: lines that are missing or there twice, that
+// hold beyond their tolerance or fail within it, and tolerances of another precision.
+[[nodiscard]] std::vector<std::string> contradictions(const Certificate& certificate);
 
 [[nodiscard]] Json to_json(const Certificate& certificate);
 

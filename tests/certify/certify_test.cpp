@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -16,6 +17,7 @@
 #include "host/certify/ways.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/base/temporary_folder.hpp"
+#include "tests/ranks/thread_ranks.hpp"
 
 namespace mneme::certify {
 namespace {
@@ -122,6 +124,9 @@ void expect_certified(const std::string& tier, bool has_cuts, const char* positi
     if (tier.empty()) left_out.insert("bytes");
     if (std::string(precision) == "f64") left_out.insert("f64");
     EXPECT_EQ(names_of(found, CheckResult::kNotChecked), left_out) << all_lines(found);
+    std::vector<std::string> names;
+    for (const CertificateLine& one : found.lines) names.push_back(one.name);
+    EXPECT_THAT(names, testing::ElementsAreArray(scores::kCertificateLines));
     EXPECT_GT(found.loss, 0.0);
   }
 }
@@ -163,7 +168,7 @@ struct Fault {
   std::set<std::string> lines;  // that it fails; all others pass
 };
 
-// Without a state that outlives a lane each fault is of a plugin, and breaks the lines that are for
+// Each fault is of a plugin, and breaks the lines that are for
 // it.
 TEST(Certify, FailsTheLinesOfAFault) {
   const std::string queue = "queue = true\nrows = 12\n";
@@ -174,7 +179,7 @@ TEST(Certify, FailsTheLinesOfAFault) {
         Fault{"lanes_mixed", "", {"lanes", "reset", "isolation"}},
         Fault{"lanes_counted", "", {"lanes"}}, Fault{"steps", "", {"generation", "resume"}},
         Fault{"f32", "", {"f64"}}, Fault{"projections", "", {"projections"}},
-        Fault{"claims_cuts", queue.c_str(), {"cuts"}}}) {
+        Fault{"claims_cuts", queue.c_str(), {"cuts"}}, Fault{"over_capacity", "", {"bytes"}}}) {
     SCOPED_TRACE(fault.name);
     const auto runtime = opened(flawed_tier(fault.name, fault.more));
     disturb(*runtime);
@@ -184,6 +189,35 @@ TEST(Certify, FailsTheLinesOfAFault) {
 }
 
 // --- Faults of the host ---
+
+// Ranks and numbers of threads that compute something else: the weights are others meanwhile.
+TEST(Certify, FailsTheLineOfAWayThatComputesSomethingElse) {
+  test::ThreadRanks one_rank(std::make_shared<test::ThreadGroup>(1), 0);
+  for (const std::string way : {"", "ranks", "threads"}) {
+    SCOPED_TRACE(way);
+    const auto runtime = opened(flawed_tier("none"));
+    disturb(*runtime);
+    bool is_bent = false;
+    const auto scale = [&](double by) {
+      const at::NoGradGuard no_grad;
+      at::Tensor(runtime->parameters().front().tensor).mul_(by);
+      runtime->weights_changed();
+      is_bent = !is_bent;
+    };
+    CertifyOptions how = options();
+    how.ranks = &one_rank;
+    how.on_line = [&](const std::string& name) {
+      if (is_bent) scale(0.5);
+      if (name == way) scale(2.0);
+    };
+    const Findings found = certify(*runtime, how);
+    std::set<std::string> fails;
+    if (!way.empty()) fails.insert(way);
+    EXPECT_EQ(names_of(found, CheckResult::kFails), fails) << all_lines(found);
+    EXPECT_EQ(names_of(found, CheckResult::kNotChecked),
+              (std::set<std::string>{"cuts", "reference"}));
+  }
+}
 
 TEST(Certify, FindsAResumeThatLosesAPartOfTheState) {
   const auto runtime = opened(flawed_tier("none", "queue = true\n"));
@@ -216,8 +250,7 @@ TEST(Certify, NamesTheTokenWithTheLargestDifference) {
   disturb(*runtime);
   const Findings found = certify(*runtime, options());
   EXPECT_THAT(line_named(found, "cuts").text, HasSubstr("most at token "));
-  EXPECT_GT(line_named(found, "cuts").difference.value_or(0.0),
-            tolerance_of(config::Precision::kF32));
+  EXPECT_GT(line_named(found, "cuts").difference.value_or(0.0), scores::tolerance_of("f32"));
 }
 
 TEST(Certify, FailsTheLineWhoseComputationFails) {
@@ -236,13 +269,17 @@ class CertifyReference : public testing::Test {
   // Losses of the runtime's own, `shift` tokens late.
   std::filesystem::path write(run::Runtime& runtime, std::size_t shift,
                               const std::string& segment = "6") {
-    const std::vector<std::int64_t> ids = options().text;
-    Losses losses = one_pass(runtime, ids, 6);
+    Losses losses = one_pass(runtime, options().text, 6);
     std::rotate(losses.begin(), losses.end() - static_cast<std::ptrdiff_t>(shift), losses.end());
+    return write_losses(losses, {{"segment", segment}});
+  }
+  std::filesystem::path write_losses(const Losses& losses,
+                                     const std::map<std::string, std::string>& metadata) {
+    const std::vector<std::int64_t> ids = options().text;
     SafetensorsWriter writer;
     writer.add("input", DType::I64, {kTextTokens}, ids.data());
     writer.add("nll", DType::F64, {kTextTokens - 1}, losses.data());
-    writer.set_metadata("segment", segment);
+    for (const auto& [key, value] : metadata) writer.set_metadata(key, value);
     writer.write(folder_ / "reference.safetensors");
     return folder_ / "reference.safetensors";
   }
@@ -258,6 +295,44 @@ TEST_F(CertifyReference, IsHeldToTheFile) {
     const std::set<std::string> fails =
         shift == 0 ? std::set<std::string>() : std::set<std::string>{"reference"};
     EXPECT_EQ(names_of(found, CheckResult::kFails), fails) << all_lines(found);
+  }
+}
+
+TEST_F(CertifyReference, FindsACacheThatIsOffByOne) {
+  for (const int rows : {4, 3}) {
+    const auto right = opened(flawed_tier("none", "queue = true\nrows = 4\n"), "f64");
+    const auto other = opened(flawed_tier("none", str("queue = true\nrows = ", rows, '\n')), "f64");
+    disturb(*right);
+    disturb(*other);
+    CertifyOptions how = options();
+    how.reference = write(*right, 0);
+    const Findings found = certify(*other, how);
+    const std::set<std::string> fails =
+        rows == 4 ? std::set<std::string>() : std::set<std::string>{"reference"};
+    EXPECT_EQ(names_of(found, CheckResult::kFails), fails) << all_lines(found);
+  }
+}
+
+// In f64 to f32's tolerance, unless the file says that its losses are in f64 too.
+TEST_F(CertifyReference, IsHeldToTheLowerPrecisionOfBoth) {
+  const auto runtime = opened("", "f64");
+  Losses losses = one_pass(*runtime, options().text, 6);
+  losses[9] += 1e-5;
+  CertifyOptions how = options();
+  const auto line = [&](const std::map<std::string, std::string>& metadata) {
+    how.reference = write_losses(losses, metadata);
+    return line_named(certify(*runtime, how), "reference");
+  };
+  EXPECT_EQ(line({}).result, CheckResult::kHolds);
+  EXPECT_EQ(line({}).tolerance, scores::tolerance_of("f32"));
+  EXPECT_THAT(line({}).text, HasSubstr("52 losses of the file, in f32"));
+  EXPECT_EQ(line({{"precision", "f64"}}).result, CheckResult::kFails);
+  EXPECT_EQ(line({{"precision", "f64"}}).text, "most at token 10");
+  try {
+    static_cast<void>(line({{"precision", "f8"}}));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("its losses are of a precision without a tolerance"));
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
+#include "host/base/text.hpp"
 #include "tests/base/temporary_folder.hpp"
 
 namespace mneme::scores {
@@ -66,6 +67,65 @@ TEST_F(CertificateFile, IsReadAsItWasWritten) {
   EXPECT_EQ(read->count(CheckResult::kFails), 1);
   EXPECT_EQ(read->lines[0].difference, 1e-7);
   EXPECT_FALSE(read->lines[1].difference);  // NaN is no number of JSON
+}
+
+TEST_F(CertificateFile, OfAnEarlierVersionLacksSeedAndMemory) {
+  Certificate one = some_certificate();
+  one.seed = 18446744073709551615U;
+  one.memory = "[memory]\n";
+  write_certificate(folder_.path(), one);
+  EXPECT_EQ(read_certificate(folder_.path())->seed, one.seed);
+  EXPECT_EQ(read_certificate(folder_.path())->memory, one.memory);
+  one.seed.reset();
+  write_certificate(folder_.path(), one);
+  EXPECT_FALSE(read_certificate(folder_.path())->seed);
+  EXPECT_EQ(read_certificate(folder_.path())->memory, "");
+}
+
+Certificate whole_certificate() {
+  Certificate out{.precision = "f32"};
+  for (const char* const name : kCertificateLines) {
+    out.lines.push_back({.name = name, .difference = 1e-3, .tolerance = 1e-3});
+  }
+  out.lines[1].result = CheckResult::kFails;
+  out.lines[1].difference = 0.5;
+  out.lines[2].result = CheckResult::kFails;
+  out.lines[2].difference.reset();  // its computation ended in an error
+  out.lines[8] = {.name = "reference", .result = CheckResult::kNotChecked, .text = "no file"};
+  return out;
+}
+
+TEST(Contradictions, AreThoseOfACertificateThatWasEdited) {
+  EXPECT_THAT(contradictions(whole_certificate()), testing::IsEmpty());
+  const auto found = [](const auto& change) {
+    Certificate one = whole_certificate();
+    change(one);
+    return join(contradictions(one), "\n");
+  };
+  EXPECT_EQ(found([](Certificate& one) { one.lines[1].result = CheckResult::kHolds; }),
+            "the line cuts holds, but its difference is beyond its tolerance");
+  EXPECT_EQ(found([](Certificate& one) { one.lines[2].result = CheckResult::kHolds; }),
+            "the line generation holds, but its difference is beyond its tolerance");
+  EXPECT_EQ(found([](Certificate& one) { one.lines[3].result = CheckResult::kFails; }),
+            "the line lanes fails, but its difference is within its tolerance");
+  EXPECT_EQ(found([](Certificate& one) { one.lines[1].tolerance = 1.0; }),
+            "the line cuts has the tolerance 1, not that of f32\n"
+            "the line cuts fails, but its difference is within its tolerance");
+  // Another program's losses are held to the lower precision of both.
+  const auto of_reference = [&](double tolerance) {
+    return found([&](Certificate& one) {
+      one.precision = "f64";
+      one.lines = {{.name = "reference", .difference = 1e-9, .tolerance = tolerance}};
+    });
+  };
+  for (const double tolerance : {1e-8, 1e-3, 0.25}) {
+    EXPECT_THAT(of_reference(tolerance), testing::Not(HasSubstr("has the tolerance")));
+  }
+  EXPECT_THAT(of_reference(1e-2), HasSubstr("the line reference has the tolerance 0.01, not that"));
+  EXPECT_EQ(found([](Certificate& one) { one.lines.erase(one.lines.begin() + 1); }),
+            "lacks the line cuts");
+  EXPECT_EQ(found([](Certificate& one) { one.lines.push_back(one.lines[12]); }),
+            "has more than once the line bytes");
 }
 
 TEST_F(CertificateFile, ThatIsNoneIsNamed) {

@@ -104,6 +104,8 @@ Certificate certificate_of(const CertifyArguments& arguments, const run::Checkpo
                   .checkpoint = checkpoint.path().filename().string(),
                   .checkpoint_sha256 = sha256_file(checkpoint.path()),
                   .step = checkpoint.progress().step,
+                  .seed = runtime.experiment().train.seed,
+                  .memory = config::to_toml(runtime.experiment().memory),
                   .text = arguments.text.empty() ? "split " + arguments.split
                                                  : arguments.text.filename().string(),
                   .text_sha256 = sha256_hex(std::as_bytes(std::span(ids))),
@@ -114,6 +116,14 @@ Certificate certificate_of(const CertifyArguments& arguments, const run::Checkpo
   for (const memory::TierIdentity& one : runtime.stack().identities())
     out.plugins.emplace_back(one.id + '@' + one.version, one.sha256);
   return out;
+}
+
+// Another memory's certificate is not the run's.
+bool is_of_own_memory(const CertifyArguments& arguments) {
+  return arguments.memory.empty() &&
+         std::ranges::none_of(arguments.set.overrides(), [](const config::Override& one) {
+           return one.key.starts_with("memory.");
+         });
 }
 
 std::string value_text(const std::optional<double>& value) {
@@ -174,8 +184,7 @@ int certify_run(const CertifyArguments& given, const Streams& process_streams) {
                        certificate.count(scores::CheckResult::kNotChecked), " not checked\n"),
                    streams.out_width);
   Outputs outputs;
-  // Another memory's certificate is not the run's.
-  if (arguments.memory.empty())
+  if (is_of_own_memory(arguments))
     outputs.add([&] { scores::write_certificate(arguments.run, certificate); });
   outputs.add([&] { arguments.json.write(scores::to_json(certificate), streams); });
   outputs.finish();

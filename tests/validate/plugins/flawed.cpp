@@ -231,6 +231,11 @@ class Flawed : public Tier {
       s.queue("spare", settings);
     }
     if (is("unbounded")) s.queue("all");
+    if (is("over_capacity")) {
+      QueueSettings settings;
+      settings.capacity = 2;
+      s.queue("all", settings);
+    }
     if (is("claims_cuts")) s.is_cut_invariant();  // its mean is one a segment
     s.wants(MNEME_WANT_ABSORB_X | MNEME_WANT_READ_X);
     if (is("leaks_instances")) leak();
@@ -261,7 +266,7 @@ class Flawed : public Tier {
     if (is("counts_segments")) l.slot(segments_) = l.slot(segments_).get() + 1.0;
     if (keeps_for_the_run()) l.slot(kept_) = decay_ * kept(l) + (1 - decay_) * average;
     if (has_queue_) absorb_rows(l, rows);
-    if (is("unbounded")) l.queue("all").append(rows);
+    if (is("unbounded") || is("over_capacity")) l.queue("all").append(rows);
     ++absorbed_;
     if (is("leaks_segments")) leak();
     if (is("threads")) meet();
