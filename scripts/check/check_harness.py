@@ -135,6 +135,21 @@ def memory_file(work: Path, name: str) -> Path:
     return path
 
 
+def certify(folder: Path, run: Path, work: Path, rng: random.Random) -> None:
+    """The run's certificate with the losses of transformers."""
+    text, losses = work / "text.txt", work / "reference.safetensors"
+    text.write_text(text_of(rng, 800))
+    cut = ["--tokens", "600"]
+    script = [sys.executable, Path(__file__).with_name("reference_losses.py"), folder, text, losses]
+    subprocess.run([*script, "--segment", str(POSITIONS), *cut], check=True)
+    words = [mneme.program(), "certify", run, "--text", text, "--reference", losses, *cut]
+    words += ["--set", f"eval.segment={POSITIONS}", "--json", "-"]
+    found = subprocess.run(words, check=True, stdout=subprocess.PIPE)
+    lines = {line["name"]: line for line in json.loads(found.stdout)["lines"]}
+    print(f"certificate: losses of transformers differ by {lines['reference']['difference']:.1e}")
+    assert lines["reference"]["result"] == "holds" and lines["reference"]["difference"] < 1e-4, lines["reference"]
+
+
 def main() -> None:
     work = Path(sys.argv[1])
     rng = random.Random(5)
@@ -143,6 +158,7 @@ def main() -> None:
     make_model(folder, rng)
     make_tasks(tasks, rng)
     subprocess.run([mneme.program(), "import", "--from", folder, "--run", work / "run"], check=True, stdout=subprocess.DEVNULL)
+    certify(folder, work / "run", work, rng)
     theirs = samples(HFLM(pretrained=str(folder), device="cpu", batch_size=4, dtype="float32"), tasks)
     ours = samples(MnemeLM(work / "run", windows="separate", segment=POSITIONS, batch_size=4), tasks)
     for name in ("local_choice", "local_rolling"):

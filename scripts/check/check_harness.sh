@@ -11,7 +11,8 @@ usage: scripts/check/check_harness.sh --python PYTHON [--program FILE]
 Makes a small llama folder with random weights, imports it, and runs three local tasks (multiple choice, rolling log-likelihood,
 generation) of lm-evaluation-harness by its model `hf` on the folder and by `mneme` on the run. Without a carried memory samples
 must agree within 1e-4; with one the rolling sums of long texts must differ. Samples of a cache and of a window with sinks go
-through `mneme report --pairs`, whose difference must be that of the sums.
+through `mneme report --pairs`, whose difference must be that of the sums. Before that the run is certified against the losses that
+transformers gives of a text (scripts/check/reference_losses.py), within 1e-4 too.
 
   --python PY     a Python that has lm_eval, transformers and torch
   --program FILE  the program of a build with the examples (default: MNEME_PROGRAM, else build/release/bin/mneme)

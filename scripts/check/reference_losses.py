@@ -3,13 +3,14 @@
 
     python scripts/check/reference_losses.py MODEL_FOLDER TEXT OUT.safetensors [--segment T] [--tokens N]
 
-The text's first N ids, in segments of T tokens without memory, in f32 on the CPU. Needs torch, transformers and safetensors.
+The text's first N ids, in segments of T tokens without memory, in f32 on the CPU. TEXT is a text for the folder's tokenizer,
+or, for a folder without one, a safetensors file with the ids `tokens` [n]. Needs torch, transformers and safetensors.
 """
 import argparse
 
 import torch
 import transformers
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 
 def losses(model, ids, segment):
@@ -24,6 +25,14 @@ def losses(model, ids, segment):
     return torch.cat(out)
 
 
+def read_ids(model, text):
+    if text.endswith(".safetensors"):
+        return load_file(text)["tokens"].long()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(model)
+    with open(text, encoding="utf-8", newline="") as file:
+        return torch.tensor(tokenizer(file.read(), add_special_tokens=False)["input_ids"], dtype=torch.int64)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model")
@@ -32,15 +41,15 @@ def main():
     parser.add_argument("--segment", type=int, default=128)
     parser.add_argument("--tokens", type=int, default=2048)
     arguments = parser.parse_args()
-    tokenizer = transformers.AutoTokenizer.from_pretrained(arguments.model)
     model = transformers.AutoModelForCausalLM.from_pretrained(arguments.model, dtype=torch.float32).eval()
-    with open(arguments.text, encoding="utf-8") as file:
-        ids = tokenizer(file.read(), add_special_tokens=False)["input_ids"][:arguments.tokens]
-    ids = torch.tensor(ids, dtype=torch.int64)
+    places = model.config.max_position_embeddings
+    if not 1 <= arguments.segment <= places:
+        parser.error(f"--segment {arguments.segment}: expected 1 to the model's {places} positions")
+    ids = read_ids(arguments.model, arguments.text)[:arguments.tokens]
     if len(ids) < 2:
         parser.error(f"{arguments.text}: expected at least 2 tokens, got {len(ids)}")
     save_file({"input": ids, "nll": losses(model, ids, arguments.segment)}, arguments.out,
-              metadata={"segment": str(arguments.segment)})
+              metadata={"segment": str(arguments.segment), "precision": "f32"})
 
 
 if __name__ == "__main__":
