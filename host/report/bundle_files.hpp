@@ -34,6 +34,11 @@ class WorkFolder {
 void write_bundle_report(const std::filesystem::path& root, const std::vector<std::string>& folders,
                          const Choice& choice);
 
+// What the runs below ROOT/runs, of which the report reads `folders`, say against themselves and
+// against the plan of their comparison; adds to findings and counts (verify_runs.cpp).
+void check_runs(const std::filesystem::path& root, const std::vector<std::string>& folders,
+                Verification& out);
+
 // The regular files below `folder`, relative to `root`, sorted.
 [[nodiscard]] std::vector<std::string> files_below(const std::filesystem::path& root,
                                                    const std::filesystem::path& folder);

@@ -13,13 +13,9 @@
 #include "host/base/file/checksum.hpp"
 #include "host/base/file/file.hpp"
 #include "host/base/json_text.hpp"
-#include "host/config/toml/toml.hpp"
 #include "host/report/archive/tar.hpp"
 #include "host/report/bundle.hpp"
 #include "host/report/bundle_files.hpp"
-#include "host/report/comparison/comparison.hpp"
-#include "host/scores/evaluation_files.hpp"
-#include "host/scores/stored_evaluation.hpp"
 #include "mneme/abi.h"
 
 namespace mneme::report {
@@ -94,77 +90,6 @@ void check_files(const Files& files, const Head& head, Verification& out) {
   for (const auto& [name, bytes] : files) {
     if (name != kBundleFile && !head.sha256.contains(name))
       out.findings.push_back(str(name, ": is in the bundle, but not listed"));
-  }
-}
-
-// --- Runs ---
-
-// Every stored evaluation of a run: its checksums, and its sums by its losses.
-void check_run(const fs::path& root, const fs::path& run, Verification& out) {
-  ++out.runs;
-  for (const fs::path& folder : scores::list_evaluations(run)) {
-    try {
-      const auto stored = scores::StoredEvaluation::open(folder);
-      out.losses += stored.columns().target.size();
-      ++out.evaluations;
-    } catch (const std::exception& error) {
-      std::string what = error.what();
-      const std::string place = root.string() + '/';
-      for (std::size_t i = what.find(place); i != what.npos; i = what.find(place))
-        what.erase(i, place.size());
-      out.findings.push_back(what);
-    }
-  }
-}
-
-config::Value stored_experiment(const fs::path& run) {
-  return config::parse_toml(read_file(run / "experiment.toml", kMaxConfigBytes), run.string());
-}
-
-// Runs of a comparison are those that it planned: by memory, seed and plugins.
-void check_planned(const fs::path& folder, const std::string& label, const Json& arm,
-                   const Json& planned, Verification& out) {
-  const std::string name = planned.at("folder").get<std::string>();
-  const fs::path run = folder / name;
-  if (!is_inside(name) || !fs::exists(run / "experiment.toml")) return;
-  const auto find = [&](const std::string& what) {
-    out.findings.push_back(str(label, '/', name, ": has ", what, " than the arm ",
-                               arm.at("name").get<std::string>(), " of comparison.json"));
-  };
-  const config::Value experiment = stored_experiment(run);
-  const config::Value memory = config::parse_toml(arm.value("memory", ""), name);
-  const config::Value* const own = experiment.find("memory");
-  const config::Value* const expected = memory.find("memory");
-  if (own != nullptr && expected != nullptr && !(*own == *expected)) find("another [memory]");
-  const config::Value* const train = experiment.find("train");
-  const config::Value* const seed = train == nullptr ? nullptr : train->find("seed");
-  if (seed == nullptr || seed->kind() != config::Kind::kInteger ||
-      static_cast<std::uint64_t>(seed->as_integer()) != planned.at("seed").get<std::uint64_t>()) {
-    find("another train.seed");
-  }
-}
-
-void check_comparison(const fs::path& root, const std::string& label, Verification& out) {
-  const fs::path folder = root / label;
-  const fs::path file = folder / "comparison.json";
-  if (!fs::exists(file)) return;
-  const Json json = parse_json(read_file(file));
-  for (const Json& arm : json.at("arms")) {
-    for (const Json& planned : arm.at("runs")) check_planned(folder, label, arm, planned, out);
-  }
-}
-
-void check_runs(const fs::path& root, Verification& out) {
-  std::vector<std::string> names = files_below(root, root / "runs");
-  for (const std::string& name : names) {
-    const fs::path file = root / name;
-    if (file.filename() == "experiment.toml") check_run(root, file.parent_path(), out);
-  }
-  try {
-    check_comparison(root, "runs", out);
-    check_comparison(root, str("runs/", scores::kTuningFolder), out);
-  } catch (const std::exception& error) {
-    out.findings.push_back(str("runs: comparison.json and the runs do not agree: ", error.what()));
   }
 }
 
@@ -292,7 +217,8 @@ std::vector<std::string> unchecked_of(const Files& files, const Head& head) {
   std::vector<std::string> out = {
       "that the losses are those of the trained models: a bundle has no weights. Whoever makes "
       "losses up and a report on them makes a bundle that agrees",
-      "times, FLOPs, bytes and curves of the training: they are as the runs state them",
+      "times, FLOPs, bytes and curves of the training, samples, diagnostics and checks of the "
+      "memories: they are as the runs state them",
       "that no other runs were made and left out"};
   const auto certificates = std::ranges::count_if(
       files, [](const auto& file) { return file.first.ends_with("/certificate.json"); });
@@ -319,7 +245,7 @@ Verification verify_bundle(const fs::path& file) {
   check_files(files, head, out);
   const WorkFolder work;
   unpack(files, work.path());
-  check_runs(work.path(), out);
+  check_runs(work.path(), head.folders, out);
   try {
     write_bundle_report(work.path(), head.folders, head.choice);
     check_report(files, work.path(), out);

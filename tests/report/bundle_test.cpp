@@ -36,9 +36,7 @@ class Bundle : public test::ReportFolders {
     test::write_comparison(folder("runs"), small_);
     write_file_atomic(folder("runs") / "none-seed1" / "model.safetensors", "weights");
     scores::write_certificate(folder("runs") / "none-seed1",
-                              {.date = "2026-03-01T12:00:00Z",
-                               .step = 2000,
-                               .lines = {{.name = "cuts", .difference = 1e-7, .tolerance = 1e-3}}});
+                              test::fixture_certificate(small_.arms[0], 1));
     write_bundle(file(), {folder("runs")}, {.has_pairs = true});
   }
   [[nodiscard]] fs::path file() const { return folder("a.tar"); }
@@ -132,6 +130,10 @@ TEST_F(Bundle, OfRunFoldersVerifiesWithItsBaseline) {
   EXPECT_EQ(join(result.findings, "\n"), "");
   EXPECT_EQ(result.runs, 4u);
   EXPECT_EQ(Json::parse(files()["report/report.json"])["arms"][0]["name"], "xl_cache");
+  const std::string left_out = found([](Files& all) {
+    edit_json(all["bundle.json"], [](Json& json) { json["folders"].erase(3); });
+  });
+  EXPECT_THAT(left_out, HasSubstr("runs/4/xl_cache-seed2: is a run that no report reads"));
 }
 
 TEST_F(Bundle, VerifiesWhatIsHeldAgainstAMargin) {
@@ -229,6 +231,11 @@ TEST_F(Bundle, ManipulationsAreFoundAndNamed) {
   EXPECT_THAT(found([&](Files& files) { files["report/differences.csv"] += "x\r\n"; }),
               HasSubstr("report/differences.csv: line "));
   // and what is left out or added
+  EXPECT_THAT(found([&](Files& files) {
+                edit_json(files["runs/comparison.json"],
+                          [](Json& json) { json["arms"][1]["runs"].erase(1); });
+              }),
+              HasSubstr("runs/xl_cache-seed2: is a run that no report reads"));
   EXPECT_THAT(found([&](Files& files) { files.erase("report/differences.csv"); }),
               HasSubstr("report/differences.csv: is part of the report, but not in the bundle"));
   EXPECT_THAT(found([&](Files& files) { files["report/better.csv"] = ""; }),

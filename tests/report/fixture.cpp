@@ -45,7 +45,7 @@ std::string memory_toml(const FixtureArm& arm) {
 
 std::string experiment_toml(const FixtureArm& arm, std::uint64_t seed) {
   return str("[model]\nlayers = 2\n\n", memory_toml(arm), "\n[train]\nsteps = ", kSteps,
-             "\nseed = ", seed, "\n\n[eval]\nsegment = ", kSegment, "\n");
+             "\nseed = ", seed, "\n", arm.train, "\n[eval]\nsegment = ", kSegment, "\n");
 }
 
 constexpr std::int64_t kLength = 20;  // of a task's sequences
@@ -288,6 +288,18 @@ std::string run_name(const FixtureArm& arm, std::uint64_t seed) {
       name, [](char c) { return std::string_view("/<>&\"").find(c) != std::string_view::npos; },
       '_');
   return str(name, "-seed", seed);
+}
+
+scores::Certificate fixture_certificate(const FixtureArm& arm, std::uint64_t seed) {
+  scores::Certificate out{.date = "2026-03-01T12:00:00Z",
+                          .step = kSteps,
+                          .seed = seed,
+                          .memory = memory_toml(arm),
+                          .precision = "f32"};
+  for (const char* const name : scores::kCertificateLines) {
+    out.lines.push_back({.name = name, .difference = 1e-7, .tolerance = 1e-3});
+  }
+  return out;
 }
 
 void write_run(const fs::path& folder, const Fixture& fixture, const FixtureArm& arm,

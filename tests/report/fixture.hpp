@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "host/scores/certificate.hpp"
+
 namespace mneme::report::test {
 
 enum class Data {
@@ -22,6 +24,7 @@ struct FixtureArm {
   std::int64_t rows = 0;   // of its memory; 0 = none
   std::string fault = {};  // the check that its memory fails with the last weights; "" = none
   double fall = 0.0;       // of its learning curve over the last tenth, nats; 0 = there is none
+  std::string train = {};  // lines of its [train]: "lr = 0.001\n"
 };
 
 struct Fixture {
@@ -48,6 +51,9 @@ void write_comparison(const std::filesystem::path& folder, const Fixture& fixtur
 // Writes one run folder, evaluated after `step` steps. `extra_loss` is added to the first target.
 void write_run(const std::filesystem::path& folder, const Fixture& fixture, const FixtureArm& arm,
                std::uint64_t seed, double extra_loss = 0.0, std::int64_t step = 2000);
+
+// All lines of it hold.
+[[nodiscard]] scores::Certificate fixture_certificate(const FixtureArm& arm, std::uint64_t seed);
 
 // The name of an arm's run folder in a comparison's: special letters become "_".
 [[nodiscard]] std::string run_name(const FixtureArm& arm, std::uint64_t seed);

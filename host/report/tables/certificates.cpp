@@ -8,6 +8,7 @@
 
 #include "host/base/json_text.hpp"
 #include "host/report/comparison/hide_folders.hpp"
+#include "host/report/comparison/read_run.hpp"
 
 namespace mneme::report {
 namespace {
@@ -24,9 +25,12 @@ std::string certified_run(const ArmRun& of) { return str(of.arm.name, " from see
 
 // What the certificate is of: everything that has a checksum.
 std::string certificate_note(const ArmRun& of, const scores::Certificate& certificate) {
-  std::vector<std::string> plugins;
-  for (const auto& [name, sha256] : certificate.plugins)
+  std::vector<std::string> plugins, checksums;
+  for (const auto& [name, sha256] : certificate.plugins) {
     plugins.push_back(str(name, " (sha256 ", sha256.substr(0, 16), ')'));
+    checksums.push_back(sha256);
+  }
+  const bool has_own = checksums == checksums_of(of.run.info);
   const bool is_earlier = certificate.step != of.run.steps;
   return without_folders(str(
       certified_run(of), ": ", certificate.date, ", checkpoint ", certificate.checkpoint,
@@ -34,7 +38,8 @@ std::string certificate_note(const ArmRun& of, const scores::Certificate& certif
       is_earlier ? str(", which is not the last, ", of.run.steps) : "", "; ", certificate.tokens,
       " tokens of ", certificate.text, " (sha256 ", certificate.text_sha256.substr(0, 16),
       ") in segments of ", certificate.segment, ", ", certificate.precision, ", ",
-      certificate.machine, plugins.empty() ? "" : "; plugins " + join(plugins, ", "), '.'));
+      certificate.machine, plugins.empty() ? "" : "; plugins " + join(plugins, ", "),
+      has_own ? "" : "; its plugin files are not those of the training", '.'));
 }
 
 }  // namespace

@@ -64,7 +64,8 @@ TEST_F(Certificates, AreShownWithFailuresFirst) {
   EXPECT_THAT(notes, AllOf(HasSubstr("xl_cache from seed 2: 2026-03-01T12:00:00Z"),
                            HasSubstr("step00002000 (sha256 0123456789abcdef)"),
                            HasSubstr("2048 tokens of split test (sha256 aaaabbbbccccdddd)"),
-                           HasSubstr("org.example.cache@1.0 (sha256 fedcba9876543210)"),
+                           HasSubstr("org.example.cache@1.0 (sha256 fedcba9876543210); its plugin "
+                                     "files are not those of the training."),
                            Not(HasSubstr("which is not the last"))));
   EXPECT_THAT(notes, HasSubstr("No certificate: none from seed 2, xl_cache from seed 1, "));
   EXPECT_THAT(notes, HasSubstr("`mneme certify RUN` makes one."));
@@ -75,6 +76,14 @@ TEST_F(Certificates, AreShownWithFailuresFirst) {
   EXPECT_EQ(json["arms"][1]["runs"][1]["certificate"]["failed"], 1);
   EXPECT_FALSE(json["arms"][1]["runs"][0].contains("certificate"));
   EXPECT_THAT(page(made, ""), HasSubstr("<h2>Certificates</h2>"));
+}
+
+TEST_F(Certificates, OfTheTrainingsPluginFilesSayNothingOfThem) {
+  certify("xl_cache-seed1", "");
+  edit(folder("runs") / "xl_cache-seed1" / "certificate.json",
+       [](Json& json) { json["plugins"][0]["sha256"] = std::string(64, 'c'); });
+  EXPECT_THAT(join(sheet_of(report(), "certificates").notes, "\n"),
+              Not(HasSubstr("those of the training")));
 }
 
 TEST_F(Certificates, OfAnEarlierStepSayIt) {

@@ -16,6 +16,7 @@ namespace mneme::report {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
@@ -33,8 +34,8 @@ class TunedReport : public test::ReportFolders {
     small_.split = "test";
     small_.arms = {{.name = "none"},
                    {.name = "cache", .shift = -0.3, .rows = 16},
-                   {.name = "none,tuned", .shift = -0.3},
-                   {.name = "cache,tuned", .shift = -0.8, .rows = 16}};
+                   {.name = "none,tuned", .shift = -0.3, .train = "lr = 0.003\n"},
+                   {.name = "cache,tuned", .shift = -0.8, .rows = 16, .train = "lr = 0.01\n"}};
     trials_ = small_;
     trials_.split = "valid";
     trials_.seeds = {1001};
@@ -46,8 +47,10 @@ class TunedReport : public test::ReportFolders {
 
   void add_trials(const std::string& arm, std::int64_t rows, const std::vector<double>& shifts) {
     for (std::size_t i = 0; i < kRates.size(); ++i) {
-      trials_.arms.push_back(
-          {.name = str(arm, ",lr=", kRates[i]), .shift = shifts[i], .rows = rows});
+      trials_.arms.push_back({.name = str(arm, ",lr=", kRates[i]),
+                              .shift = shifts[i],
+                              .rows = rows,
+                              .train = str("lr = ", kRates[i], '\n')});
     }
   }
   void write() const {
@@ -75,6 +78,12 @@ class TunedReport : public test::ReportFolders {
   }
   [[nodiscard]] fs::path trial_record() const {
     return folder("runs") / "tuning" / "comparison.json";
+  }
+  void swap_folders(const std::string& a, const std::string& b) const {
+    const fs::path trials = folder("runs") / "tuning", aside = folder("aside");
+    fs::rename(trials / a, aside);
+    fs::rename(trials / b, trials / a);
+    fs::rename(aside, trials / b);
   }
   // Lets trials fail, by their places.
   void fail(const std::vector<std::size_t>& places) const {
@@ -336,11 +345,23 @@ TEST_F(TunedReport, IsVerifiedWithItsTrials) {
   EXPECT_EQ(result.runs, 8U + 5U);
 
   // Trials are held against their record like other runs.
+  const auto findings = [&] {
+    write_bundle(file, {folder("runs")}, {});
+    return join(verify_bundle(file).findings, "\n");
+  };
   edit(trial_record(), [](Json& json) { json["arms"][5]["runs"][0]["seed"] = 1002; });
-  write_bundle(file, {folder("runs")}, {});
-  EXPECT_THAT(join(verify_bundle(file).findings, "\n"),
+  EXPECT_THAT(findings(),
               HasSubstr("runs/tuning/cache,lr=0.01-seed1001: has another train.seed than the arm "
                         "cache,lr=0.01 of comparison.json"));
+  write();
+  swap_folders("cache,lr=0.001-seed1001", "cache,lr=0.01-seed1001");
+  EXPECT_THAT(findings(),
+              HasSubstr("runs/tuning/cache,lr=0.001-seed1001: has another train.lr than the arm "
+                        "cache,lr=0.001 of comparison.json"));
+  write();
+  swap_folders("cache,lr=0.001-seed1001/evaluations", "cache,lr=0.01-seed1001/evaluations");
+  EXPECT_THAT(findings(), AllOf(HasSubstr("runs/tuning/cache,lr=0.001-seed1001/evaluations/valid-"),
+                                HasSubstr(": is of another train.lr than its run")));
 }
 
 }  // namespace

@@ -1,0 +1,117 @@
+// Runs that were edited before `mneme report --bundle` made a report and a bundle of them: all
+// checksums and numbers agree, but the runs speak against themselves or against their plan.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "host/base/file/file.hpp"
+#include "host/report/bundle.hpp"
+#include "host/scores/certificate.hpp"
+#include "tests/report/report_folders.hpp"
+
+namespace mneme::report {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class EditedRuns : public test::ReportFolders {
+ protected:
+  void SetUp() override { write(); }
+  void write() const {
+    fs::remove_all(folder("runs"));
+    test::write_comparison(folder("runs"), small_);
+    for (const test::FixtureArm& arm : small_.arms) {
+      for (const std::uint64_t seed : small_.seeds) {
+        scores::write_certificate(run(test::run_name(arm, seed)),
+                                  test::fixture_certificate(arm, seed));
+      }
+    }
+  }
+  [[nodiscard]] fs::path run(const std::string& name) const { return folder("runs") / name; }
+  // What a verification finds; the runs are as they were afterwards.
+  [[nodiscard]] std::string findings() const {
+    write_bundle(folder("a.tar"), {folder("runs")}, {});
+    write();
+    return join(verify_bundle(folder("a.tar")).findings, "\n");
+  }
+  void swap(const std::string& a, const std::string& b) const {
+    fs::rename(run(a), folder("aside"));
+    fs::rename(run(b), run(a));
+    fs::rename(folder("aside"), run(b));
+  }
+  void replace(const std::string& name, const std::string& from, const std::string& to) const {
+    std::string text = read_file(run(name));
+    ASSERT_NE(text.find(from), text.npos);
+    text.replace(text.find(from), from.size(), to);
+    write_file_atomic(run(name), text);
+  }
+  void edit_certificate(const std::function<void(Json&)>& change) const {
+    edit(run("none-seed1") / "certificate.json", change);
+  }
+};
+
+TEST_F(EditedRuns, AgreeWhereNothingIsEdited) { EXPECT_EQ(findings(), ""); }
+
+// Differences are paired by seed: exchanged losses change their spread.
+TEST_F(EditedRuns, WithLossesOfAnotherSeedAreNamed) {
+  swap("xl_cache-seed1/evaluations", "xl_cache-seed2/evaluations");
+  EXPECT_THAT(findings(), AllOf(HasSubstr("runs/xl_cache-seed1/evaluations/valid-"),
+                                HasSubstr(": is of another train.seed than its run")));
+}
+
+TEST_F(EditedRuns, WithOtherSettingsThanPlannedAreNamed) {
+  replace("none-seed2/experiment.toml", "steps = 2000", "steps = 1000");
+  EXPECT_EQ(findings(),
+            "runs/none-seed2: has another train.steps than the arm none of comparison.json");
+  replace("xl_cache-seed1/experiment.toml", "layers = 2", "layers = 3");
+  EXPECT_THAT(findings(),
+              HasSubstr("runs/xl_cache-seed1: has another model.layers than the arm xl_cache"));
+}
+
+TEST_F(EditedRuns, WithOtherPluginFilesThanPlannedAreNamed) {
+  edit(run("xl_cache-seed1") / "run.json",
+       [](Json& json) { json["plugins"][0]["sha256"] = std::string(64, 'd'); });
+  EXPECT_THAT(findings(),
+              HasSubstr("runs/xl_cache-seed1: has other plugin files than the arm xl_cache"));
+  // A run that failed because a plugin was replaced says so itself.
+  edit(run("xl_cache-seed1") / "run.json",
+       [](Json& json) { json["plugins"][0]["sha256"] = std::string(64, 'd'); });
+  edit(run("comparison.json"), [](Json& json) { json["arms"][1]["runs"][0]["state"] = "failed"; });
+  EXPECT_EQ(findings(), "");
+}
+
+TEST_F(EditedRuns, WithCertificatesOfOtherRunsAreNamed) {
+  swap("xl_cache-seed1/certificate.json", "xl_cache-seed2/certificate.json");
+  EXPECT_EQ(findings(),
+            "runs/xl_cache-seed1/certificate.json: is of another train.seed than its run\n"
+            "runs/xl_cache-seed2/certificate.json: is of another train.seed than its run");
+  swap("none-seed1/certificate.json", "compressive-seed1/certificate.json");
+  EXPECT_EQ(findings(),
+            "runs/compressive-seed1/certificate.json: is of another [memory] than its run\n"
+            "runs/none-seed1/certificate.json: is of another [memory] than its run");
+}
+
+TEST_F(EditedRuns, WithEditedCertificatesAreNamed) {
+  const std::string place = "runs/none-seed1/certificate.json: ";
+  edit_certificate([](Json& json) { json["lines"][4]["difference"] = 0.5; });
+  EXPECT_EQ(findings(),
+            place + "the line resume holds, but its difference is beyond its tolerance");
+  edit_certificate([](Json& json) { json["lines"].erase(10); });
+  EXPECT_EQ(findings(), place + "lacks the line reset");
+  // One of an earlier version has neither seed nor memory.
+  edit_certificate([](Json& json) {
+    json.erase("seed");
+    json.erase("memory");
+  });
+  EXPECT_EQ(findings(), "");
+}
+
+}  // namespace
+}  // namespace mneme::report
