@@ -260,6 +260,13 @@ class Port(unittest.TestCase):
         self.assertEqual(len(said["todo"]), 1)
         self.assertEqual(said["options"][0], "r = [0.5, 1e-30]  # required")
 
+    def test_entries_of_lists_are_checked(self) -> None:
+        """A list of another length is an error in both languages."""
+        text = SETUP.format("s.slot('a', [mneme.LANES, self.sizes[0] + s.served[0] + 1])")
+        said = self.port(text.replace("    rows =", "    sizes = mneme.integers([2, 3], 'sizes', 1, 9)\n    rows ="))
+        self.assertIn('s.slot("a", {mneme::kLanes, (sizes_.at(0) + s.served().at(0)) + 1}, mneme::zeros());', said["source"])
+        self.assertIn("refusal mine.py:10: setup fails in some cases, as with sizes = ()", said["todo"])
+
     def test_a_memory_without_options_and_declarations(self) -> None:
         said = self.port(SETUP.format("pass").replace('    rows = mneme.integer(6, 0, 100, "rows")\n', ""))
         self.assertEqual(said["todo"], [])

@@ -93,7 +93,7 @@ def _refusal(place: str, some: list[Call], calls: list[Call], terms_of: TermsOf)
     is_one = all(str(call.refused) == str(some[0].refused) for call in some)
     doubt = "" if is_one else "its text is that of one case"
     if not terms:
-        doubt = f"setup fails in some cases, as with {_difference(some, others)}"
+        doubt = f"setup fails in some cases, as with {_difference(others, some)}"
     return Declaration(("refusal", place), {"text": constant(text)}, terms or [], doubt, is_first=bool(terms))
 
 

@@ -275,7 +275,7 @@ def explore(calls: Calls) -> None:
 
 def _others(one: Variable, call: Call) -> Iterator[Any]:
     """Values to try in place of the call's."""
-    yield from one.values if one.kind == "choice" else one.values[:3]
+    yield from one.values[:3] if one.kind in ("integer", "real") else one.values
     if any(one.name in question.condition.variables() for question in call.questions):
         yield from one.candidates([call.values[one.name]])
 

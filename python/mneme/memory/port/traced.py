@@ -200,7 +200,7 @@ def traced(value: Any, expression: Expression) -> Any:
         return made
     if isinstance(value, (tuple, list)):
         name, cpp, is_real = expression.parts
-        return tuple(traced(each, Expression("variable", (f"{name}[{i}]", f"{cpp}[{i}]", is_real)))
+        return tuple(traced(each, Expression("variable", (f"{name}[{i}]", f"{cpp}.at({i})", is_real)))
                      for i, each in enumerate(value))
     return value
 
