@@ -27,7 +27,8 @@ struct PortArguments {
 
 // The files of sdk/template with the port's source, and its options as keys of the memory file.
 ProjectFiles port_files(const std::string& name, const Json& port) {
-  ProjectFiles files = template_files({"common", "cpp", "port"}, name, port.at("id").get<std::string>());
+  ProjectFiles files =
+      template_files({"common", "cpp", "port"}, name, port.at("id").get<std::string>());
   files[name + ".cpp"] = port.at("source").get<std::string>();
   for (const Json& key : port.at("options")) files["memory.toml"] += key.get<std::string>() + '\n';
   return files;
