@@ -19,6 +19,8 @@
 
 #include "host/base/random.hpp"
 #include "host/stats/blocks.hpp"
+#include "host/stats/holm.hpp"
+#include "host/stats/looks.hpp"
 #include "host/stats/paired.hpp"
 #include "host/stats/plan.hpp"
 #include "tests/stats/simulated_experiment.hpp"
@@ -376,6 +378,178 @@ TEST(Simulation, ErrorRatesOfBlocksOfAStream) {
   EXPECT_GE(per_cent(coverage.held), 93 - kFewer);
   EXPECT_LE(per_cent(coverage.held), 97 + kMonteCarlo / 3 + kFewer);
   EXPECT_LE(per_cent(shown), 5 + kMonteCarlo);
+}
+
+// --- Looking early ---
+
+// So many that levels far below 5 % are reached.
+PairedOptions draws_of_a_look(int bootstrap_draws) {
+  PairedOptions options = few_draws();
+  options.bootstrap_draws = bootstrap_draws;
+  options.sign_flip_draws = 2000;
+  return options;
+}
+
+PairedDifferences first_seeds(const PairedDifferences& all, std::size_t seeds) {
+  PairedDifferences out{.sums = {}, .targets = all.targets};
+  out.sums.assign(all.sums.begin(), all.sums.begin() + static_cast<std::ptrdiff_t>(seeds));
+  return out;
+}
+
+// What was known of an arm when its seeds ended.
+struct Ended {
+  std::size_t seeds = 0;
+  PairedResult result = {};
+  bool is_decided = false;
+};
+
+// Adds seeds to the arms until Holm's correction over all of them shows a difference, to each as
+// `mneme compare --until-decided` does.
+std::vector<Ended> look_until_decided(const std::vector<PairedDifferences>& arms,
+                                      const LookPlan& plan) {
+  std::vector<Ended> out(arms.size());
+  for (std::size_t seeds = plan.first_look(); seeds <= plan.max_seeds(); ++seeds) {
+    std::vector<double> p_values;
+    for (std::size_t i = 0; i < arms.size(); ++i) {
+      if (!out[i].is_decided) {
+        const PairedDifferences known = first_seeds(arms[i], seeds);
+        out[i] = {.seeds = seeds, .result = compare_at_look(known, plan, draws_of_a_look(100))};
+        // The interval is needed where p is small enough, and of the last look.
+        if (out[i].result.p <= 0.05 || seeds == plan.max_seeds())
+          out[i].result = compare_at_look(known, plan, draws_of_a_look(2000));
+      }
+      p_values.push_back(out[i].result.p);
+    }
+    const std::vector<double> adjusted = holm(p_values);
+    bool are_decided = true;
+    for (std::size_t i = 0; i < arms.size(); ++i) {
+      out[i].is_decided = verdict(out[i].result, adjusted[i]) != Verdict::kNoDifferenceShown;
+      are_decided = are_decided && out[i].is_decided;
+    }
+    if (are_decided) break;
+  }
+  return out;
+}
+
+// The upper end of the 99 % interval of a share of 5 % in so many experiments, in per cent.
+double most_false_positives() { return 5 + 257.6 * std::sqrt(0.05 * 0.95 / kExperiments); }
+
+// The fewest seeds with which fixed plans show as many differences as `shown`, by the number shown
+// with each; 0: none does.
+std::size_t equal_fixed_plan(const std::vector<int>& shown_by_seeds, int shown) {
+  for (std::size_t seeds = 2; seeds < shown_by_seeds.size(); ++seeds) {
+    if (shown_by_seeds[seeds] >= shown) return seeds;
+  }
+  return 0;
+}
+
+// An arm against the baseline, with a difference that a fixed plan of all seeds mostly shows, and
+// without one.
+void check_looks(const LookPlan& plan, std::size_t units, double effect) {
+  Setting setting{
+      .name = "looks", .seeds = plan.max_seeds(), .units = units, .seed_effect = effect};
+  Random random(kSeed, {"looks", std::uint64_t{plan.max_seeds()}, std::uint64_t{units},
+                        static_cast<std::uint64_t>(effect)});
+  const double difference = 3 * std::sqrt((1.6 + effect) / static_cast<double>(units));
+  Coverage coverage;
+  double seeds = 0;
+  int shown = 0;
+  std::vector<int> shown_by_seeds(plan.max_seeds() + 1, 0);
+  for (int i = 0; i < kExperiments; ++i) {
+    const Experiment experiment = draw_experiment(setting, -difference, random);
+    const Ended end = look_until_decided({experiment.differences}, plan).front();
+    coverage.add(end.result, experiment.truth);
+    seeds += static_cast<double>(end.seeds) / kExperiments;
+    shown += end.is_decided && end.result.high < 0;
+    for (std::size_t n = 2; n <= plan.max_seeds(); ++n) {
+      const PairedResult fixed =
+          compare_paired(first_seeds(experiment.differences, n), few_draws());
+      shown_by_seeds[n] += is_shown(fixed) && fixed.high < 0;
+    }
+  }
+  setting.unit_effect = 0;
+  int false_positives = 0;
+  double seeds_of_identical = 0;
+  for (int i = 0; i < kExperiments; ++i) {
+    const Ended end =
+        look_until_decided({draw_experiment(setting, 0, random).differences}, plan).front();
+    false_positives += end.is_decided;
+    seeds_of_identical += static_cast<double>(end.seeds) / kExperiments;
+  }
+  std::printf("| %zu | %zu | %2.0f | %.1f | %.1f | %.1f | %.1f | %.1f | %.1f | %zu | %.1f |\n",
+              plan.max_seeds(), units, effect, per_cent(false_positives), seeds_of_identical,
+              per_cent(coverage.held), per_cent(shown), seeds,
+              per_cent(shown_by_seeds[plan.max_seeds()]), equal_fixed_plan(shown_by_seeds, shown),
+              per_cent(coverage.too_low));
+  std::fflush(stdout);
+  SCOPED_TRACE(std::to_string(plan.max_seeds()) + " seeds, " + std::to_string(units) + " units, " +
+               std::to_string(effect));
+  EXPECT_LE(per_cent(false_positives), most_false_positives());
+  EXPECT_GE(per_cent(coverage.held), 93 - kFewer);
+  EXPECT_LT(seeds, 0.9 * static_cast<double>(plan.max_seeds()));
+}
+
+TEST(Simulation, ErrorRatesOfLooks) {
+  std::printf(
+      "| most seeds | J | seeds' part over units' | false positives %% | their seeds | coverage %% "
+      "| shown %% | seeds | shown by all seeds %% | fixed plan that shows as much | below %% |\n");
+  std::printf("|---|---|---|---|---|---|---|---|---|---|---|\n");
+  for (const std::size_t most : units_of({12, 6})) {
+    const LookPlan plan(most);
+    for (const std::size_t units : units_of({20, 60})) {
+      for (const double effect : {0.0, 1.0, 16.0}) check_looks(plan, units, effect);
+    }
+  }
+}
+
+// Differences of arms to one baseline, which they share.
+std::vector<PairedDifferences> arms_of_one_baseline(const Setting& setting,
+                                                    const std::vector<double>& means,
+                                                    Random& random) {
+  const PairedDifferences baseline = draw_experiment(setting, 0, random).differences;
+  std::vector<PairedDifferences> out;
+  for (const double mean : means) {
+    PairedDifferences& one = out.emplace_back(draw_experiment(setting, mean, random).differences);
+    for (std::size_t s = 0; s < one.sums.size(); ++s) {
+      for (std::size_t j = 0; j < one.targets.size(); ++j) one.sums[s][j] -= baseline.sums[s][j];
+    }
+  }
+  return out;
+}
+
+// Three arms, of which the last ones are identical with the baseline: how often one of these is
+// called different.
+TEST(Simulation, ErrorRatesOfLooksAtSeveralArms) {
+  const LookPlan plan(12);
+  std::printf("| arms that differ | false positives %% | seeds of these arms |\n|---|---|---|\n");
+  for (const std::size_t differing : {0, 1, 2}) {
+    const Setting setting{
+        .name = "arms", .seeds = 12, .units = 20, .seed_effect = 4, .unit_effect = 0};
+    Random random(kSeed, {"looks at arms", std::uint64_t{differing}});
+    std::vector<double> means(3, 0.0);
+    for (std::size_t i = 0; i < differing; ++i)
+      means[i] = -6 * std::sqrt(2 * setting.seed_effect / static_cast<double>(setting.units));
+    int false_positives = 0;
+    double seeds = 0;
+    for (int i = 0; i < kExperiments; ++i) {
+      const std::vector<Ended> ended =
+          look_until_decided(arms_of_one_baseline(setting, means, random), plan);
+      bool is_false = false;
+      for (std::size_t arm = 0; arm < ended.size(); ++arm) {
+        if (arm >= differing) {
+          is_false = is_false || ended[arm].is_decided;
+        } else {
+          seeds += static_cast<double>(ended[arm].seeds) / static_cast<double>(differing);
+        }
+      }
+      false_positives += is_false;
+    }
+    std::printf("| %zu | %.1f | %.1f |\n", differing, per_cent(false_positives),
+                seeds / kExperiments);
+    std::fflush(stdout);
+    EXPECT_LE(per_cent(false_positives), most_false_positives()) << differing;
+    EXPECT_LT(seeds / kExperiments, 9) << differing;  // 0 of none
+  }
 }
 
 }  // namespace
