@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "host/report/comparison/hide_folders.hpp"
 #include "host/report/differences/soundness.hpp"
 #include "host/report/latex/paper.hpp"
+#include "host/report/looks/looks.hpp"
 #include "host/report/samples/samples.hpp"
 #include "host/report/setup/baseline.hpp"
 #include "host/report/setup/setup.hpp"
@@ -107,6 +109,8 @@ std::vector<Statement> verdict_of(const Comparison& comparison,
                          !std::ranges::all_of(against_baseline, has_one_seed);
   add_differences(comparison, against_baseline, /*are_pairs=*/false, says_seed, out);
   add_differences(comparison, others, /*are_pairs=*/true, says_seed, out);
+  if (std::optional<Statement> looks = looks_statement(comparison, differences))
+    out.push_back(std::move(*looks));
   if (!says_seed) out.push_back({"One seed: all of this holds for these trained models only."});
   if (differences.empty()) out.push_back({"No losses are stored that could be compared."});
   for (const std::string& split : comparison.splits) {
@@ -304,6 +308,7 @@ Json Report::json() const {
           {"differences", list_of(comparison, differences)},
           {"pairs", list_of(comparison, pairs)},
           {"tuning", json_of_tuning(comparison)},
+          {"until_decided", json_of_looks(comparison)},
           {"tables", std::move(tables)},
           {"figures", std::move(keys)}};
 }

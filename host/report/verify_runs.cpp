@@ -16,6 +16,7 @@
 #include "host/report/comparison/read_run.hpp"
 #include "host/scores/certificate.hpp"
 #include "host/scores/evaluation_files.hpp"
+#include "host/scores/looks.hpp"
 #include "host/scores/stored_evaluation.hpp"
 #include "host/scores/trials.hpp"
 
@@ -246,6 +247,12 @@ void check_comparison(const fs::path& root, const std::string& label, std::set<s
       named.insert(label + '/' + planned.at("folder").get<std::string>());
       check_planned(folder, label, planned, arm, out);
     }
+  }
+  if (word_at(json, "command").find(" --until-decided") != std::string::npos &&
+      !json.contains(scores::kLooksKey)) {
+    out.findings.push_back(str(label,
+                               "/comparison.json: its command adds seeds until a difference "
+                               "is shown, but it does not say by which plan"));
   }
 }
 

@@ -20,6 +20,7 @@
 #include "host/scores/memory_checks.hpp"
 #include "host/scores/sums.hpp"
 #include "host/scores/trials.hpp"
+#include "host/stats/looks.hpp"
 
 namespace mneme::report {
 
@@ -185,6 +186,12 @@ struct Tuning {
   std::vector<std::optional<std::size_t>> chosen = {};  // [arm]; nullopt = no trial can be taken
 };
 
+// How seeds were added until a difference was shown.
+struct Looks {
+  stats::LookPlan plan;
+  std::string split;  // whose losses decide
+};
+
 struct Comparison {
   std::string command = {};  // that made it; "" = not known
   std::string experiment_file = {};
@@ -195,6 +202,7 @@ struct Comparison {
   Json initial_weights = {};   // given, file, sha256 of --init; null = the seeds draw them
   std::vector<Arm> arms = {};  // the first is the baseline: see baseline_of
   std::optional<Tuning> tuning = {};
+  std::optional<Looks> looks = {};        // absent: the number of seeds was fixed
   std::vector<std::uint64_t> seeds = {};  // of all arms, rising
   std::vector<std::string> splits = {};   // that some run has losses of: valid, test, others
   // What was left out and why, a sentence each: folders that could not be read, seeds that only

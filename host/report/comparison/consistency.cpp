@@ -111,6 +111,8 @@ void note_seeds(Comparison& comparison) {
       if (arm.find(seed) == nullptr) missing.push_back(seed);
     }
     if (missing.empty()) continue;
+    // Seeds end where a difference is shown.
+    if (comparison.looks && !arm.runs.empty() && missing.front() > arm.runs.back().seed) continue;
     comparison.notes.push_back(str(arm.name, " has no run of ", seeds_text(missing),
                                    ": differences are over the seeds that both arms have"));
   }

@@ -13,6 +13,7 @@
 #include "host/report/comparison/hide_folders.hpp"
 #include "host/report/comparison/read_run.hpp"
 #include "host/report/comparison/read_tuning.hpp"
+#include "host/scores/looks.hpp"
 
 namespace mneme::report {
 namespace {
@@ -158,6 +159,17 @@ std::string experiment_of(const std::string& experiment, const Arm& arm) {
   return text;
 }
 
+// The plan of looks that comparison.json says; `file` is named in errors.
+std::optional<Looks> read_looks(const fs::path& file, const Json& json) {
+  try {
+    const auto record = scores::read_look_record(json.value(scores::kLooksKey, Json()));
+    if (!record) return std::nullopt;
+    return Looks{.plan = stats::LookPlan(record->max_seeds), .split = record->split};
+  } catch (const Error& error) {
+    throw_run(file.string(), ": ", error.what());
+  }
+}
+
 [[noreturn]] void fail_damaged(const fs::path& file, const Json::exception& error) {
   throw_run({.where = file.string(),
              .failed = "is damaged",
@@ -194,6 +206,7 @@ Comparison load_comparison(const fs::path& folder) {
     out.machine = json.value("machine", Json::object());
     out.data = json.value("data", Json::object());
     out.initial_weights = json.value("initial_weights", Json());
+    out.looks = read_looks(file, json);
     for (const Json& arm : json.at("arms")) out.arms.push_back(planned_arm(folder, arm, out));
   } catch (const Json::exception& error) {
     fail_damaged(file, error);
@@ -223,14 +236,16 @@ Comparison load_comparison(const fs::path& folder) {
 // --- Run folders ---
 
 // Adds what only the comparison in whose folder a run lies knows of its arm: the checks before the
-// training, and FLOPs. Nothing where there is none, or one that cannot be read, or of other
-// plugins.
-void add_from_comparison(const fs::path& run_folder, const Json& info, Arm& arm) {
+// training, FLOPs, and the plan by which its seeds were added. Nothing where there is none, or one
+// that cannot be read, or of other plugins. Error (kRun) for a plan that cannot be read.
+void add_from_comparison(const fs::path& run_folder, const Json& info, Arm& arm,
+                         std::optional<Looks>& looks) {
   std::error_code code;
   const fs::path absolute = fs::absolute(run_folder, code).lexically_normal();
   const fs::path run = absolute.filename().empty() ? absolute.parent_path() : absolute;
   const fs::path file = run.parent_path() / kComparisonFile;
   if (code || !fs::exists(file, code)) return;
+  Json plan;
   try {
     const Json json = parse_json(read_file(file));
     if (json.is_discarded() || word_at(json, "format") != "mneme-comparison") return;
@@ -243,9 +258,12 @@ void add_from_comparison(const fs::path& run_folder, const Json& info, Arm& arm)
       const Json flops = one.value("flops", Json::object());
       arm.training_flops = number_of(flops, "training");
       arm.evaluation_flops = number_of(flops, "evaluation");
+      plan[scores::kLooksKey] = json.value(scores::kLooksKey, Json());
     }
   } catch (const std::exception&) {  // the run folder is what was asked for
   }
+  // A plan that cannot be read is none that may be passed over: its level is spent.
+  if (!looks && plan.is_object()) looks = read_looks(file, plan);
 }
 
 constexpr const char* kExpectedFolders = "the folder of a comparison, or run folders";
@@ -298,7 +316,7 @@ Comparison load_runs(const std::vector<fs::path>& paths) {
         of_run.memory = memory->toml();
       take_from_info(of_run, one.run.info);
       of_run.checks = one.checks;
-      add_from_comparison(folder, one.run.info, of_run);
+      add_from_comparison(folder, one.run.info, of_run, out.looks);
     } catch (const std::exception& error) {
       problems.push_back(
           str(folder.string(), " was left out, it cannot be read as a run: ", error.what()));

@@ -6,12 +6,14 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "host/base/text.hpp"
 #include "host/report/differences/soundness.hpp"
 #include "host/stats/blocks.hpp"
 #include "host/stats/holm.hpp"
+#include "host/stats/looks.hpp"
 #include "host/stats/paired.hpp"
 
 namespace mneme::report {
@@ -30,9 +32,12 @@ struct Pair {
   const EvaluationSummary* arm = nullptr;
 };
 
-std::vector<Pair> pairs_of(const Comparison& comparison, ArmPair arms, const std::string& split) {
+// Of the first `seeds` of the comparison's.
+std::vector<Pair> pairs_of(const Comparison& comparison, ArmPair arms, const std::string& split,
+                           std::size_t seeds) {
   std::vector<Pair> out;
-  for (const std::uint64_t seed : comparison.seeds) {
+  const std::span all(comparison.seeds);
+  for (const std::uint64_t seed : all.first(std::min(seeds, all.size()))) {
     const Run* const baseline = comparison.arms[arms.baseline].find(seed);
     const Run* const arm = comparison.arms[arms.arm].find(seed);
     if (baseline == nullptr || arm == nullptr || baseline->error || arm->error) continue;
@@ -185,7 +190,7 @@ Units block_units(const std::vector<Pair>& pairs, Measure measure) {
 
 // Fills the numbers of a difference from its units. With a margin above 0 of losses its p value too.
 stats::PairedResult compare_units(const Units& units, std::size_t family_size, double margin,
-                                  Difference& out) {
+                                  const std::optional<Looks>& looks, Difference& out) {
   stats::PairedDifferences paired{.sums = {}, .targets = units.targets};
   double targets = 0.0;
   for (const double count : units.targets) targets += count;
@@ -204,9 +209,13 @@ stats::PairedResult compare_units(const Units& units, std::size_t family_size, d
     }
     out.perplexity += std::exp(nll / targets) / seeds;
   }
-  stats::PairedResult result = stats::compare_paired(paired, {.arms = family_size});
+  const stats::PairedOptions options{.arms = family_size};
+  stats::PairedResult result = looks ? stats::compare_at_look(paired, looks->plan, options)
+                                     : stats::compare_paired(paired, options);
   if (margin > 0.0 && out.measure == Measure::kLoss) {
-    out.margin = {.margin = margin, .p = stats::margin_p(paired, margin)};
+    const double p = stats::margin_p(paired, margin);
+    out.margin = {.margin = margin,
+                  .p = looks ? stats::repeated_one_sided_p(looks->plan, out.seeds.size(), p) : p};
   }
   out.units = static_cast<std::int64_t>(units.targets.size());
   out.targets = static_cast<std::int64_t>(targets);
@@ -240,13 +249,28 @@ stats::PairedResult compare_units(const Units& units, std::size_t family_size, d
   return result;
 }
 
+// Why so many seeds are not compared where seeds are added; "" = they are.
+std::string why_no_look(const Comparison& comparison, std::size_t seeds) {
+  if (!comparison.looks) return "";
+  const stats::LookPlan& plan = comparison.looks->plan;
+  const std::string has = str(seeds, seeds == 1 ? " seed" : " seeds");
+  if (seeds < plan.first_look()) return str(has, ": the first look is at ", plan.first_look());
+  if (seeds > plan.max_seeds())
+    return str(has, ": the looks were planned for at most ", plan.max_seeds());
+  return "";
+}
+
 // What is compared of an arm; without targets `units` are missing and the difference says why.
 Difference prepare_pair(const Comparison& comparison, ArmPair arms, const std::string& split,
-                        Measure measure, Units& units) {
-  const std::vector<Pair> pairs = pairs_of(comparison, arms, split);
+                        Measure measure, std::size_t seeds, Units& units) {
+  const std::vector<Pair> pairs = pairs_of(comparison, arms, split, seeds);
   Difference out{.arm = arms.arm, .baseline = arms.baseline, .split = split, .measure = measure};
   if (pairs.empty()) {
     out.reasons = {"no seed of which both arms have stored losses"};
+    return out;
+  }
+  if (std::string reason = why_no_look(comparison, pairs.size()); !reason.empty()) {
+    out.reasons = {std::move(reason)};
     return out;
   }
   const std::string unit = is_answer_score(measure) ? "dialogue" : pairs.front().baseline->unit;
@@ -307,22 +331,25 @@ void judge_margins(const std::vector<stats::PairedResult>& results,
   }
 }
 
+constexpr std::size_t kAllSeeds = std::numeric_limits<std::size_t>::max();
+
 // A family: pairs of arms on one split by one measure, with p values corrected over those that have
 // one.
 std::vector<Difference> compare_family(const Comparison& comparison,
                                        const std::vector<ArmPair>& family, const std::string& split,
-                                       Measure measure, double margin) {
+                                       Measure measure, double margin,
+                                       std::size_t seeds = kAllSeeds) {
   std::vector<Difference> out;
   std::vector<std::pair<std::size_t, Units>> known;  // place in `out`
   for (const ArmPair& arms : family) {
     Units units;
-    out.push_back(prepare_pair(comparison, arms, split, measure, units));
+    out.push_back(prepare_pair(comparison, arms, split, measure, seeds, units));
     if (!units.targets.empty()) known.emplace_back(out.size() - 1, std::move(units));
   }
   std::vector<stats::PairedResult> results;
   std::vector<double> p_values;
   for (const auto& [place, units] : known) {
-    results.push_back(compare_units(units, known.size(), margin, out[place]));
+    results.push_back(compare_units(units, known.size(), margin, comparison.looks, out[place]));
     p_values.push_back(results.back().p);
   }
   const std::vector<double> adjusted = stats::holm(p_values);
@@ -375,10 +402,9 @@ std::vector<Difference> compare_families(const Comparison& comparison,
   return out;
 }
 
-}  // namespace
-
-std::vector<Difference> differences(const Comparison& comparison, double margin) {
-  std::vector<std::vector<ArmPair>> families(2);  // of the first arm's kind, and of the other
+// Every arm with its baseline: those of the first arm's kind, and the others.
+std::vector<std::vector<ArmPair>> families_of(const Comparison& comparison) {
+  std::vector<std::vector<ArmPair>> families(2);
   const bool is_first_tuned = !comparison.arms.front().variant_of.empty();
   for (std::size_t arm = 0; arm < comparison.arms.size(); ++arm) {
     const std::optional<std::size_t> baseline = baseline_of(comparison, arm);
@@ -386,13 +412,25 @@ std::vector<Difference> differences(const Comparison& comparison, double margin)
     const bool is_tuned = !comparison.arms[arm].variant_of.empty();
     families[is_tuned == is_first_tuned ? 0 : 1].push_back({.baseline = *baseline, .arm = arm});
   }
-  std::vector<Difference> out = compare_families(comparison, families, margin);
+  return families;
+}
+
+}  // namespace
+
+std::vector<Difference> differences(const Comparison& comparison, double margin) {
+  std::vector<Difference> out = compare_families(comparison, families_of(comparison), margin);
   for (Difference& one : out) {
     if (!comparison.tuning || one.split != scores::kChoiceSplit) continue;
     if (comparison.arms[one.arm].variant_of.empty() || one.verdict == Verdict::kUnknown) continue;
     one.reasons.emplace_back("values were chosen on this split: the test split counts");
   }
   return out;
+}
+
+std::vector<Difference> look_differences(const Comparison& comparison, std::size_t seeds) {
+  if (!comparison.looks) return {};
+  return compare_family(comparison, families_of(comparison).front(), comparison.looks->split,
+                        Measure::kLoss, /*margin=*/0.0, seeds);
 }
 
 std::vector<Difference> pair_differences(const Comparison& comparison) {

@@ -101,9 +101,14 @@ struct Difference {
 // of their own, with a Holm's correction of its own, behind the arms as they are. Losses are compared
 // on every split; accuracies where the data are a generated task; scores of answers, by dialogue,
 // where the baseline has generated some. With a `margin` above 0, in nats a target, losses are held
-// against it, too. Deterministic.
+// against it, too. Where seeds were added until a difference was shown, intervals and p values are
+// those of stats::compare_at_look. Deterministic.
 [[nodiscard]] std::vector<Difference> differences(const Comparison& comparison,
                                                   double margin = 0.0);
+// What a look saw of a comparison whose seeds are added: the same of losses on the split that
+// decides, with the first `seeds` of its seeds alone. Empty without looks.
+[[nodiscard]] std::vector<Difference> look_differences(const Comparison& comparison,
+                                                       std::size_t seeds);
 // The same of every arm with every arm before it: another family, with a Holm's correction of its
 // own over all pairs of a split and measure.
 [[nodiscard]] std::vector<Difference> pair_differences(const Comparison& comparison);

@@ -189,7 +189,8 @@ std::string detectable_words(const Comparison& comparison, const Difference& one
   if (is_loss && !is_generated(comparison)) {
     text += str(" (", percent_text(std::expm1(one.detectable)), " of the perplexity)");
   }
-  return text + " would have been found in 80 % of such experiments.";
+  return text + str(" would have been found ", comparison.looks ? "at this look " : "",
+                    "in 80 % of such experiments.");
 }
 
 std::string no_difference(const Comparison& comparison, const Difference& one) {

@@ -9,6 +9,7 @@
 
 #include "host/report/comparison/hide_folders.hpp"
 #include "host/report/differences/soundness.hpp"
+#include "host/report/looks/looks.hpp"
 #include "host/report/setup/setup.hpp"
 #include "host/report/setup/shares.hpp"
 
@@ -113,7 +114,12 @@ std::string caption_of(const Comparison& comparison, const std::vector<Differenc
   }
   const auto known = std::ranges::find_if(
       shown, [](const Difference* one) { return one->verdict != Verdict::kUnknown; });
-  if (known != shown.end()) text += str(" Intervals are over ", extent_words(**known), '.');
+  if (known != shown.end()) {
+    text += str(" Intervals are over ",
+                comparison.looks ? units_text(**known) + " and the seeds that were added"
+                                 : extent_words(**known),
+                comparison.looks ? ". " : ".", looks_note(comparison));
+  }
   text += correlation_caption(comparison, shown);
   if (const std::string words = share_words(comparison, split); !words.empty())
     text += str(" Only ", words, '.');
@@ -212,6 +218,7 @@ LatexTable differences_table(const Comparison& comparison, const std::vector<Dif
   out.notes = std::move(units);
   for (const std::string& note : reason_notes(comparison, all, key == "pairs"))
     out.notes.push_back(note + '.');
+  if (comparison.looks) out.notes.push_back(looks_note(comparison));
   return out;
 }
 

@@ -8,6 +8,7 @@
 
 #include "host/report/comparison/depths.hpp"
 #include "host/report/differences/soundness.hpp"
+#include "host/report/looks/looks.hpp"
 #include "host/report/samples/samples.hpp"
 #include "host/report/setup/baseline.hpp"
 #include "host/report/setup/shares.hpp"
@@ -224,6 +225,7 @@ Sheet differences_sheet(const Comparison& comparison, const std::vector<Differen
                           : comparison.tuning ? "its baseline"
                                               : "first arm",
                           ", on equal targets. ", method_note(all)));
+  if (comparison.looks) out.notes.push_back(looks_note(comparison));
   if (std::string note = blocks_note(all); !note.empty()) out.notes.push_back(std::move(note));
   out.records = difference_records(comparison, all);
   return out;
@@ -390,6 +392,7 @@ std::vector<Sheet> sheets(const Comparison& comparison, const std::vector<Differ
   out.push_back(margin_sheet(comparison, all));
   if (!pairs.empty()) out.push_back(differences_sheet(comparison, pairs, true));
   if (is_text(comparison)) out.push_back(perplexity_sheet(comparison, all));
+  out.push_back(looks_sheet(comparison));
   out.push_back(trials_sheet(comparison));
   out.push_back(settings_sheet(comparison));
   out.push_back(plugins_sheet(comparison));

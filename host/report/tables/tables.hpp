@@ -18,6 +18,7 @@ namespace mneme::report {
 // margin: which arms are not worse than the first by more than a margin, where one was given.
 // pairs: the same as differences, of each pair of arms, where they were compared.
 // perplexity: the same differences as perplexity and bits, of texts.
+// looks: what was seen after every seed, where seeds were added until a difference was shown.
 // trials: every trial of tuned arms, with the one that was taken.
 // settings: the keys that differ between arms; left out when there are none.
 // plugins: of every arm's tiers, with checksums.
