@@ -289,6 +289,10 @@ Record prepare(std::vector<ArmSetup> arms, const Options& options, plugin::Plugi
     record.seeds.push_back(experiment.train.seed + static_cast<std::uint64_t>(i));
   if (dataset->corpus(record.splits.front()) != nullptr) record.samples = options.samples;
   record.diagnostics = options.diagnostics;
+  if (options.is_until_decided) {
+    record.looks = {.max_seeds = record.seeds.size(),
+                    .split = std::string(data::to_word(record.splits.back()))};
+  }
   std::set<std::string> taken;
   OtherRuns others;
   for (ArmRecord& arm : record.arms) {

@@ -95,6 +95,7 @@ Json to_json(const Record& record) {
                {"seeds", record.seeds},
                {"arms", std::move(arms)}};
   if (!record.tuning.is_null()) json["tuning"] = record.tuning;
+  if (record.looks) json[scores::kLooksKey] = scores::to_json(*record.looks);
   return json;
 }
 

@@ -70,7 +70,12 @@ class Runs {
         queue_(queue_of(record)),
         schedule_(queue_.size(), ranks() == nullptr ? 1 : static_cast<std::size_t>(ranks()->size()),
                   options.jobs),
-        said_(record.logged) {}
+        said_(record.logged) {
+    for (const ArmRecord& arm : record.arms) {
+      for (std::size_t i = 0; i < std::min(record.ended_seeds, arm.runs.size()); ++i)
+        ++(arm.runs[i].state == State::kFailed ? counts_.failed : counts_.done);
+    }
+  }
 
   // The signal that asked to stop; 0 = none. Before an error, such as a full disk, leaves, the
   // processes save what they have: their destructors would kill them.
@@ -98,9 +103,9 @@ class Runs {
   // nothing to do.
   static std::vector<Place> queue_of(Record& record) {
     std::vector<Place> queue;
-    for (std::size_t seed = 0; seed < record.seeds.size(); ++seed) {
+    for (std::size_t seed = record.ended_seeds; seed < record.seeds.size(); ++seed) {
       for (ArmRecord& arm : record.arms) {
-        if (!arm.setup.refused.empty()) continue;
+        if (!arm.setup.refused.empty() || seed >= arm.runs.size()) continue;
         queue.push_back({.arm = &arm, .record = &arm.runs[seed], .news = {}});
       }
     }

@@ -26,6 +26,7 @@
 #include "host/data/dataset.hpp"
 #include "host/memory/stack/stack.hpp"
 #include "host/plugin/loader.hpp"
+#include "host/scores/looks.hpp"
 #include "host/scores/memory_checks.hpp"
 #include "host/scores/trials.hpp"
 
@@ -84,7 +85,7 @@ struct ArmRecord {
   // Of one run, with the state of a memory that is empty: see run_disk_bytes. Not in
   // comparison.json.
   std::int64_t disk_bytes = 0;
-  std::vector<RunRecord> runs;  // one a seed
+  std::vector<RunRecord> runs;  // of the first seeds; of all unless their number is open
 };
 
 // comparison.json.
@@ -100,11 +101,15 @@ struct Record {
   std::vector<scores::Rung> rungs = {};
   Json initial_weights = nullptr;  // given, file, sha256; null = they are drawn
   Json tuning = nullptr;           // of tuned arms: see tuning_json; null = there are none
+  // How seeds are added until a difference is shown; nullopt: their number is fixed.
+  std::optional<scores::LookRecord> looks = {};
   // Not in comparison.json: the samples that every run makes of the first split, the tokens of
   // their prompts, and the segments of the split on which its memory is measured.
   std::int64_t samples = 0;
   std::int64_t prompt_tokens = 0;
   std::int64_t diagnostics = 0;
+  // Likewise: of so many seeds all runs came to their end before, and are not begun again.
+  std::size_t ended_seeds = 0;
   std::set<std::string> logged = {};  // while the arms were made: LogOnce::said()
 
   [[nodiscard]] bool has_failures() const;
@@ -127,10 +132,11 @@ enum class Purpose {
 struct Options {
   std::filesystem::path folder;  // DIR
   Purpose purpose = Purpose::kArms;
-  std::int64_t seeds = 1;        // train.seed, train.seed + 1, ...
-  std::int64_t jobs = 1;         // processes side by side, of each rank
-  std::int64_t samples = 0;      // prompts that every run continues, of data that have text
-  std::int64_t diagnostics = 0;  // segments on which every run's memory is measured
+  std::int64_t seeds = 1;         // train.seed, train.seed + 1, ...
+  bool is_until_decided = false;  // these are the most: see Record::looks
+  std::int64_t jobs = 1;          // processes side by side, of each rank
+  std::int64_t samples = 0;       // prompts that every run continues, of data that have text
+  std::int64_t diagnostics = 0;   // segments on which every run's memory is measured
   c10::Device device = c10::kCPU;
   // The names of this rank's devices. Each process gets the device with the fewest processes at
   // work; `device` is the first name.

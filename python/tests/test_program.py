@@ -210,6 +210,7 @@ def test_writes_values_to_be_tried_as_words() -> None:
 def test_writes_options_as_words() -> None:
     given: dict[str, Any] = {"memory": ["a.toml", Path("b.toml")], "no_store": True, "locked": False, "jobs": 2, "run": None}
     assert _words(given) == ["--memory=a.toml", "--memory=b.toml", "--no-store", "--jobs=2"]
+    assert _words({"until_decided": True, "max_seeds": 12}) == ["--until-decided", "--max-seeds=12"]
     settings = {"train.lr": 1e-3, "model.norm": "pre", "data.split": [0.5, 0.5], "model.final_norm": True, "train.epochs": None}
     assert _settings(settings) == [
         "--set=train.lr=0.001",

@@ -22,6 +22,7 @@ const std::vector<Bounded> kBounded = {
     {{"eval", "run"}, "--extrapolate", "0", "10001"},
     {{"compare", "x.toml", "--memory", "m"}, "--seeds", "0", "1001"},
     {{"compare", "x.toml", "--memory", "m"}, "--jobs", "0", "1025"},
+    {{"compare", "x.toml", "--memory", "m", "--until-decided"}, "--max-seeds", "2", "51"},
     {{"generate", "run"}, "--tokens"},
     {{"generate", "run"}, "--samples", "0", "4097"},
     {{"generate", "run"}, "--segment", "0", "1048577"},

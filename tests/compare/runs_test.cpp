@@ -130,6 +130,33 @@ TEST_F(CompareRuns, StayDoneInTheRecordWhileTheyAreLookedAtAgain) {
   EXPECT_THAT(seen, IsSupersetOf({"done done waiting ", "failed done waiting "}));
 }
 
+// Seeds are added to arms that no look has decided: what ended before is not begun again.
+TEST_F(CompareRuns, GoOnWithTheSeedsThatWereAdded) {
+  options_.seeds = 2;
+  prepare_arms(2);
+  record_.arms[0].runs[0].state = State::kDone;
+  record_.arms[1].runs[0].state = State::kFailed;
+  record_.arms[1].runs.pop_back();
+  record_.ended_seeds = 1;
+  run("exit 1\n");
+  EXPECT_THAT(listener_.ended, ElementsAre("none-seed2"));
+  EXPECT_THAT(listener_.counts, ElementsAre("1 done, 2 failed"));
+  EXPECT_EQ(written().at("arms").at(0).at("runs").size(), 2U);
+  EXPECT_EQ(written().at("arms").at(1).at("runs").size(), 1U);
+}
+
+TEST_F(CompareRuns, NameThePlanOfTheirLooks) {
+  options_.seeds = 5;
+  prepare_arms(2);
+  EXPECT_FALSE(to_json(record_).contains("until_decided"));
+  options_.is_until_decided = true;
+  prepare_arms(2);
+  const Json plan = to_json(record_).at("until_decided");
+  EXPECT_EQ(plan.at("max_seeds"), 5);
+  EXPECT_EQ(plan.at("split"), "valid");
+  EXPECT_EQ(scores::read_look_record(plan), record_.looks);
+}
+
 // Their steps are counted neither as done nor as left.
 TEST_F(CompareRuns, ThatAreStoppedWhileTheyAreLookedAtAgainAreDone) {
   prepare_arms(2);

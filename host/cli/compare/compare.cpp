@@ -19,6 +19,7 @@
 #include "host/report/report.hpp"
 #include "host/report/setup/baseline.hpp"
 #include "host/run/run_description.hpp"
+#include "host/stats/looks.hpp"
 #include "host/tensor/device.hpp"
 #include "host/train/dry_run.hpp"
 
@@ -38,6 +39,10 @@ bool are_runs(const CompareArguments& arguments) {
 constexpr const char* kCompareRules = R"(
 --suite refuses EXP, --memory, --equal, --baseline, --pairs, --margin: names experiments and memories
 run folders allows EXP, --baseline, --pairs, --margin, --json, --quiet: are compared as they are, nothing is trained
+--until-decided needs --max-seeds: say how many seeds it may take, as --max-seeds 12
+--until-decided refuses --suite, --seeds: adds seeds to one experiment until a difference is shown
+--until-decided refuses --tune, --tune-together: is not shown to keep its error rates where values are chosen
+--max-seeds needs --until-decided: give a fixed number with --seeds
 --tune, --tune-together refuses --suite: chooses values of one experiment
 --tune-trials needs --tune, --tune-together: name what is tried with --tune KEY=VALUE,VALUE,...
 --tune-halving needs --tune: name what is tried with --tune KEY=VALUE,VALUE,...
@@ -159,6 +164,11 @@ PreparedArms prepare_arms(const CompareArguments& arguments, const compare::Opti
   PreparedArms out;
   plugin::PluginLoader loader = memory::make_loader();
   out.arms = read_input([&] { return read_arms(arguments, loader); });
+  if (arguments.is_until_decided && out.arms.size() < 2) {
+    throw_usage(
+        "compare --until-decided: expected two arms or more, the baseline and those that are "
+        "compared with it, got one");
+  }
   check_baseline_named(arguments, out.arms);
   read_input([&] { check_arms(out.arms, loader); });
   if (!arguments.equal.empty()) {
@@ -179,16 +189,17 @@ PreparedArms prepare_arms(const CompareArguments& arguments, const compare::Opti
 void show_plan_of(const PreparedArms& prepared, const compare::Options& options,
                   const CompareArguments& arguments, const RankSession& session) {
   const std::string name = arguments.paths.front().string();
-  arguments.json.write(
-      prepared.tuning
-          ? show_tuning_plan(*prepared.tuning, prepared.record, options, name, arguments, session)
-          : show_plan(prepared.record, options, name, arguments, session),
-      session.streams());
+  Json plan = prepared.tuning ? show_tuning_plan(*prepared.tuning, prepared.record, options, name,
+                                                 arguments, session)
+                              : show_plan(prepared.record, options, name, arguments, session);
+  if (prepared.record.looks) add_first_look(prepared.record, arguments, session.streams(), plan);
+  arguments.json.write(plan, session.streams());
 }
 
 int compare_arms(const CompareArguments& arguments, const RankSession& session) {
   const Streams& streams = session.streams();
   if (!arguments.is_dry_run) check_output_folder("--run", folder_of(arguments));
+  check_looks_kept(folder_of(arguments), arguments);
   compare::Options options =
       compare_options(arguments, begun_folder(arguments), arguments.paths.front(), session);
   options.folder = folder_of(arguments);
@@ -216,7 +227,9 @@ int compare_arms(const CompareArguments& arguments, const RankSession& session) 
     prepared.record = std::move(tuned.record);
     are_missing = tuned.are_missing;
   }
-  CompareEnd end = run_comparison(prepared.record, options, arguments, streams);
+  CompareEnd end = prepared.record.looks
+                       ? run_until_decided(prepared.record, options, arguments, session)
+                       : run_comparison(prepared.record, options, arguments, streams);
   end.has_failures = end.has_failures || are_missing;
   if (end.done > 0 && session.is_first()) {
     end.has_faults = show({options.folder}, options.folder / "report", arguments, streams);
@@ -290,7 +303,8 @@ int run_compare(const CompareArguments& arguments, const Streams& streams) {
 compare::Options compare_options(const CompareArguments& arguments, const fs::path& folder,
                                  const fs::path& experiment, const RankSession& session) {
   compare::Options options{.folder = folder};
-  options.seeds = arguments.seeds;
+  options.seeds = arguments.is_until_decided ? arguments.max_seeds : arguments.seeds;
+  options.is_until_decided = arguments.is_until_decided;
   options.jobs = arguments.jobs;
   options.samples = arguments.samples;
   options.diagnostics = arguments.diagnostics;
@@ -368,6 +382,12 @@ void add_compare(const Command& app) {
   command.option("--seeds", arguments->seeds, "N",
                  "Train every arm from so many seeds; of a suite, in place of its own number",
                  {in(1, 1000), shown});
+  command.flag("--until-decided", arguments->is_until_decided,
+               "Add seeds one by one until a difference in loss to the baseline is shown, with "
+               "error rates that hold for looking after each from the third on");
+  command.option("--max-seeds", arguments->max_seeds, "N",
+                 "The most seeds; the first look is after 3, of more than 12 after a quarter",
+                 {in(stats::LookPlan::kFewestSeeds, stats::LookPlan::kMostSeeds)});
   command.option("--jobs", arguments->jobs, "N",
                  "Run so many arms side by side; on every rank, under mpirun or srun",
                  {in(1, 1024), shown});
@@ -403,6 +423,8 @@ void add_compare(const Command& app) {
        "mneme compare configs/quickstart.toml --memory my_memory.toml --sweep tier.0.rows=16,32,64",
        "mneme compare configs/quickstart.toml --memory configs/memory/none.toml --memory "
        "my_memory.toml --tune train.lr=1e-3,3e-3,1e-2 --seeds 3",
+       "mneme compare configs/quickstart.toml --memory configs/memory/none.toml --memory "
+       "my_memory.toml --until-decided --max-seeds 12",
        "mneme compare configs/quickstart.toml --memory my_memory.toml --seeds 5 --dry-run",
        "mneme compare --suite configs/suite/small.toml --jobs 2"});
   const auto modes = [arguments] {

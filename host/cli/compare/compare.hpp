@@ -34,6 +34,8 @@ struct CompareArguments {
   SetArgument set;
   std::int64_t seeds = 1;
   bool has_seeds = false;  // the number was given
+  bool is_until_decided = false;
+  std::int64_t max_seeds = 0;  // with is_until_decided
   std::int64_t jobs = 1;
   std::int64_t samples = 3;       // prompts that every run continues
   std::int64_t diagnostics = 64;  // segments on which every run's memory is measured
@@ -91,6 +93,21 @@ void add_counts(const compare::Record& record, CompareEnd& end);
 [[nodiscard]] Json show_plan(const compare::Record& record, const compare::Options& options,
                              const std::string& name, const CompareArguments& arguments,
                              const RankSession& session);
+
+// --- Looks after every seed (compare_looks.cpp) ---
+
+// Error (kUsage) where the comparison in the folder has runs and another plan of looks, or none, or
+// one although the arguments have none.
+void check_looks_kept(const std::filesystem::path& folder, const CompareArguments& arguments);
+// Runs the arms of a record of the most seeds, all up to the first look, then seed after seed those
+// that no look has decided. An InterruptGuard must live.
+[[nodiscard]] CompareEnd run_until_decided(const compare::Record& all,
+                                           const compare::Options& options,
+                                           const CompareArguments& arguments,
+                                           const RankSession& session);
+// --dry-run: says that the plan is one of the most seeds.
+void add_first_look(const compare::Record& record, const CompareArguments& arguments,
+                    const Streams& streams, Json& plan);
 
 // --- Tuned arms (compare_tuned.cpp) ---
 
