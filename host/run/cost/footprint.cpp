@@ -248,19 +248,15 @@ void add_activations(Footprint& out, const config::Experiment& e, const ModelSiz
 
 // Without the bytes of a fresh state.
 ModelSizes sizes_of(const Runtime& runtime, memory::Phase phase) {
-  const config::Experiment& e = runtime.experiment();
-  const double tokens = phase == memory::Phase::kTraining
-                            ? training_reach(e.train, *runtime.dataset())
-                            : evaluation_reach(e.eval, *runtime.dataset());
+  const double tokens = reach_of(runtime, phase);
   ModelSizes sizes{.vocabulary = runtime.model().vocabulary(),
                    .backbone_parameters = runtime.backbone_parameter_count(),
                    .memory_parameters = runtime.memory_parameter_count(),
                    .context_rows = reached_rows(runtime.stack().context_rows(phase), tokens),
                    .rider_rows = reached_rows(runtime.stack().rider_rows(phase), tokens)};
   for (const optim::TrainableParameter& parameter : runtime.parameters()) {
-    if (parameter.name.starts_with("model.") && backbone::is_low_rank_update(parameter.name)) {
+    if (parameter.name.starts_with("model.") && backbone::is_low_rank_update(parameter.name))
       sizes.update_parameters += parameter.tensor.numel();
-    }
     sizes.largest_parameter = std::max(sizes.largest_parameter, parameter.tensor.numel());
   }
   return sizes;
@@ -314,9 +310,8 @@ Footprint training_footprint(const config::Experiment& experiment, std::int64_t 
   sizes.vocabulary = vocabulary;
   for (const backbone::Parameter& parameter : backbone_outline(experiment, vocabulary)) {
     sizes.backbone_parameters += parameter.tensor.numel();
-    if (backbone::is_low_rank_update(parameter.name)) {
+    if (backbone::is_low_rank_update(parameter.name))
       sizes.update_parameters += parameter.tensor.numel();
-    }
     sizes.largest_parameter = std::max(sizes.largest_parameter, parameter.tensor.numel());
   }
   return training_footprint(experiment, sizes, is_cuda);

@@ -5,14 +5,13 @@
 #include <memory>
 
 #include "host/base/error.hpp"
-#include "host/run/runtime.hpp"
 
 namespace mneme::run {
 namespace {
 
 constexpr double kNoBound = std::numeric_limits<double>::infinity();
 
-double reach_of(const data::Stream* stream) {
+double tokens_of(const data::Stream* stream) {
   const std::int64_t tokens = stream == nullptr ? 0 : stream->tokens_between_resets();
   return tokens == 0 ? kNoBound : static_cast<double>(tokens);
 }
@@ -39,7 +38,7 @@ double tokens_of_steps(const config::TrainConfig& train) {
 }  // namespace
 
 double training_reach(const config::TrainConfig& train, const data::Stream* stream) {
-  return std::min(tokens_of_steps(train), reach_of(stream));
+  return std::min(tokens_of_steps(train), tokens_of(stream));
 }
 
 double training_reach(const config::TrainConfig& train, const data::Dataset& dataset) {
@@ -48,7 +47,7 @@ double training_reach(const config::TrainConfig& train, const data::Dataset& dat
 }
 
 double evaluation_reach(const config::EvalConfig& eval, const data::Dataset& dataset) {
-  const auto tokens_of = [&](std::int64_t segments) {  // 0 = without end
+  const auto tokens_in = [&](std::int64_t segments) {  // 0 = without end
     return segments == 0 ? kNoBound
                          : static_cast<double>(segments) * static_cast<double>(eval.segment);
   };
@@ -58,9 +57,15 @@ double evaluation_reach(const config::EvalConfig& eval, const data::Dataset& dat
         stream_of(dataset, split, {.lanes = eval.lanes, .segment = eval.segment, .epochs = 1});
     if (!stream) continue;
     most =
-        std::max(most, std::min(reach_of(stream.get()), tokens_of(stream->segments_per_epoch())));
+        std::max(most, std::min(tokens_of(stream.get()), tokens_in(stream->segments_per_epoch())));
   }
-  return std::min(most == 0.0 ? kNoBound : most, tokens_of(eval.steps));
+  return std::min(most == 0.0 ? kNoBound : most, tokens_in(eval.steps));
+}
+
+double reach_of(const Runtime& runtime, memory::Phase phase) {
+  const config::Experiment& experiment = runtime.experiment();
+  return phase == memory::Phase::kTraining ? training_reach(experiment.train, *runtime.dataset())
+                                           : evaluation_reach(experiment.eval, *runtime.dataset());
 }
 
 std::int64_t reached_rows(std::int64_t rows, double tokens) {

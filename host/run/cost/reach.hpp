@@ -6,6 +6,7 @@
 
 #include "host/config/experiment.hpp"
 #include "host/data/dataset.hpp"
+#include "host/run/runtime.hpp"
 
 namespace mneme::run {
 
@@ -16,6 +17,9 @@ namespace mneme::run {
 [[nodiscard]] double training_reach(const config::TrainConfig& train, const data::Dataset& dataset);
 // Of an evaluation of valid or test, whichever has more.
 [[nodiscard]] double evaluation_reach(const config::EvalConfig& eval, const data::Dataset& dataset);
+
+// One or the other, of a runtime.
+[[nodiscard]] double reach_of(const Runtime& runtime, memory::Phase phase);
 
 // Those of a memory's `rows` that so many tokens reach.
 [[nodiscard]] std::int64_t reached_rows(std::int64_t rows, double tokens);
