@@ -165,6 +165,8 @@ TEST_F(TunedReport, SaysWhatWasChosenAndWhatLiesAtTheBorder) {
 }
 
 TEST_F(TunedReport, SaysWhichTunedArmsHaveTheRunsOfTheirArms) {
+  small_.arms[0].train = small_.arms[2].train;
+  write();
   EXPECT_THAT(verdict(report()), Not(HasSubstr("own values")));
   edit(folder("runs") / "comparison.json",
        [](Json& json) { json["arms"][2]["runs"] = json["arms"][0]["runs"]; });
