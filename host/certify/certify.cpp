@@ -168,6 +168,7 @@ void Certifier::add_bytes() {
     }
     if (bytes.held > bytes.declared) line.result = CheckResult::kFails;
     if (bytes.declared == 0) line.result = CheckResult::kNotChecked;
+    if (runtime_.stack().is_empty()) line.text = "there is no memory";
   } catch (const std::exception& error) {
     line.result = CheckResult::kFails;
     line.text = error.what();

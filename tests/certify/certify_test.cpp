@@ -124,6 +124,9 @@ void expect_certified(const std::string& tier, bool has_cuts, const char* positi
     if (tier.empty()) left_out.insert("bytes");
     if (std::string(precision) == "f64") left_out.insert("f64");
     EXPECT_EQ(names_of(found, CheckResult::kNotChecked), left_out) << all_lines(found);
+    if (tier.empty()) {
+      EXPECT_EQ(line_named(found, "bytes").text, "there is no memory");
+    }
     std::vector<std::string> names;
     for (const CertificateLine& one : found.lines) names.push_back(one.name);
     EXPECT_THAT(names, testing::ElementsAreArray(scores::kCertificateLines));
