@@ -197,9 +197,9 @@ std::string ArmOfPlan::other_of(const Value& experiment, const Json& planned) {
   const Value* const expected = memory_.find("memory");
   if (own != nullptr && expected != nullptr && !(*own == *expected)) return "[memory]";
   if (seed_of(experiment) != planned.at("seed").get<std::uint64_t>()) return "train.seed";
+  Value given;
+  for (const config::Override& setting : settings_) config::apply_override(given, setting);
   for (const config::Override& setting : settings_) {
-    Value given;
-    config::apply_override(given, setting);
     const Value* const wanted = value_at(given, setting.key);
     const Value* const found = value_at(experiment, setting.key);
     // A word may stand for another, as "auto" does, and a file for its whole path.

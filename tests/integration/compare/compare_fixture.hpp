@@ -65,6 +65,12 @@ class CompareRun : public CliTest {
     EXPECT_GT(loss, 0.0) << run;
     return str(run, " is done (", place, " of 2 runs): valid loss ", format_number(loss, 4), "\n");
   }
+  // Nothing in a comparison that was not edited speaks against itself.
+  void expect_verified(const std::string& folder = "comparison") const {
+    expect_done(run_mneme({"report", file(folder), "--bundle", file("bundle.tar")}));
+    const ProgramResult result = run_mneme({"verify", file("bundle.tar")});
+    EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+  }
   // Every number of the tables but those of time and memory, which differ from run to run.
   Json numbers(const std::string& name) const {
     Json out = Json::array();

@@ -50,6 +50,9 @@ TEST_F(CompareRun, IsComputedFromItsFiles) {
   EXPECT_EQ(read_file(folder_ / "first.json"), read_file(folder_ / "again.json"));
   expect_done(run_mneme({"report", file("comparison"), "--json", file("report.json")}));
   EXPECT_EQ(numbers("first.json"), numbers("report.json"));
+  expect_done(run_mneme({"certify", file("comparison/cache-seed2"), "--split", "valid", "--tokens",
+                         "60", "--quiet"}));
+  expect_verified();
 }
 
 // 80 columns without COLUMNS, else as many as COLUMNS says.
@@ -113,6 +116,7 @@ TEST_F(CompareRun, ChoosesSizesOfEqualBudgets) {
   const ProgramResult parameters = compare({"--equal", "parameters", "--quiet"}, "parameters");
   expect_done(parameters);
   EXPECT_THAT(parameters.out, HasSubstr("equal budgets: "));
+  expect_verified("parameters");
 }
 
 // Backbones of other sizes do not start from the same weights, and their losses are compared.

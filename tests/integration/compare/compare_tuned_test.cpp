@@ -63,6 +63,7 @@ TEST_F(TunedRun, TakesTheValueOfTheLowestLossAndComparesItOnTest) {
     EXPECT_EQ(all.at("arms").at(arm == "none" ? 0 : 1).at("overrides"), Json::array());
   }
   EXPECT_TRUE(fs::exists(file("comparison/cache,tuned-seed1/run.json")));
+  expect_verified();
 }
 
 // The value that is left is the arm's own: nothing is trained twice.
@@ -85,6 +86,7 @@ TEST_F(TunedRun, GoesOnWithoutAValueThatIsRefused) {
   const Json verdict = Json::parse(read_file(folder_ / "comparison/report/report.json"))["verdict"];
   EXPECT_THAT(verdict.dump(),
               HasSubstr("These are its own values: the runs of cache,tuned are those of cache."));
+  expect_verified();
 }
 
 // A diverged training is a trial that failed; where all have, the arm stays as it is.
