@@ -126,10 +126,14 @@ TEST_F(TunedRun, IsContinuedAfterAKill) {
 
 // By the losses that are stored; what is there is not made again.
 TEST_F(TunedRun, HalvesTrialsAndGoesOn) {
-  const std::vector<std::string> command{
-      "compare", experiment(tiny()),        "--memory",       none_,
-      "--run",   file("comparison"),        "--threads",      "1",
-      "--tune",  "train.lr=1e-4,1e-3,1e-2", "--tune-halving", "2"};
+  const std::vector<std::string> command{"compare",        experiment(tiny()),
+                                         "--memory",       none_,
+                                         "--run",          file("comparison"),
+                                         "--threads",      "1",
+                                         "--tune",         "train.lr=1e-4,1e-3,1e-2",
+                                         "--tune-halving", "2",
+                                         "--jobs",         "2",
+                                         "--diagnostics",  "0"};
   const ProgramResult first = run_mneme(command);
   expect_done(first);
   EXPECT_THAT(first.err, HasSubstr("rung 1 of 2: 3 trials an arm, 2 steps\n"));
