@@ -75,6 +75,7 @@ Trainer::Trainer(const config::Experiment& experiment, TrainerOptions options)
       ranks_(options.ranks),
       has_folder_(!options.folder.empty() || options.claim_folder != nullptr),
       curve_(options.curve),
+      stop_at_(options.stop_at),
       reads_late_(!ranks_.is_parallel() && (options.reads_late || runtime_->device().is_cuda())) {
   const config::TrainConfig& train = experiment.train;
   optim::check_groups(train, runtime_->parameters());

@@ -74,6 +74,9 @@ struct TrainerOptions {
   RankOptions ranks = {};
   // Not kept with the run: given again when it is resumed.
   LearningCurve curve = {};
+  // The last step of train() and run_steps(), with the schedule of the whole run; 0 = the run's own.
+  // Not kept with the run either.
+  std::int64_t stop_at = 0;
   // The training data in place of the dataset's stream; tests use it.
   std::unique_ptr<data::Stream> stream = nullptr;
   // run_steps() reads numbers late on the CPU too; tests use it.
@@ -131,9 +134,10 @@ class Trainer {
   // checkpoint; Error (kPlugin) of hooks; Error (kRun) when the data end, or hold no target; Error
   // (kRun | kDevice) when memory runs out, naming the largest consumers and the keys to lower.
   run::StepReport train_step();
-  // Takes steps until is_finished(), appends every train.log_every-th and the last one to the
-  // folder's metrics, with the mean of the losses since the line before, and calls `after_step`
-  // with each; is_logged says whether the step was one of those. No evaluation, no saving.
+  // Takes steps until is_finished() or TrainerOptions::stop_at, appends every train.log_every-th and
+  // the run's last one to the folder's metrics, with the mean of the losses since the line before,
+  // and calls `after_step` with each; is_logged says whether the step was one of those. No
+  // evaluation, no saving.
   //
   // On a GPU, in one process, the numbers of a step that is neither logged nor followed by anything
   // else are read when the next one has been begun, so that the device has work meanwhile;
@@ -147,7 +151,8 @@ class Trainer {
   // of it for the learning curve, saves to the folder every save_every steps and at the end, and
   // keeps the checkpoint of the lowest valid loss apart. Ends before total_steps() when early_stop
   // evaluations brought no lower loss. When an observer's exception interrupted an evaluation, the
-  // next call repeats it first. An observer may be null.
+  // next call repeats it first. Ends behind the report of TrainerOptions::stop_at too, without
+  // saving: what is due after this step is evaluated by the next training. An observer may be null.
   void train(run::Observer* observer = nullptr);
   // Evaluates a split with the present weights at eval.precision; the training state is not
   // changed. `segments` as Runtime::evaluate_split.
@@ -238,6 +243,8 @@ class Trainer {
   std::vector<SegmentNumbers> run_window(const std::vector<WindowSegment>& window, bool is_last);
   // `graph` gets the sum of the losses so far.
   SegmentNumbers run_segment(const WindowSegment& segment, at::Tensor& graph);
+  // True where TrainerOptions::stop_at ends a run that is not finished.
+  [[nodiscard]] bool is_at_stop() const;
   // True at multiples of `every` steps, where it is above 0, and at the end.
   [[nodiscard]] bool is_due(std::int64_t every) const;
   [[nodiscard]] bool is_evaluation_due() const;
@@ -282,6 +289,7 @@ class Trainer {
   std::filesystem::path last_checkpoint_;
   std::optional<std::int64_t> last_checkpoint_step_;
   LearningCurve curve_;
+  std::int64_t stop_at_;
   bool reads_late_;
   run::RunProgress done_;  // its positions and lines of the metrics are those of the last save()
   run::Utilization utilization_;  // measured before the first step that is logged

@@ -31,6 +31,10 @@ bool Trainer::is_finished() const {
          (patience > 0 && done_.valid.evaluations_since_best >= patience);
 }
 
+bool Trainer::is_at_stop() const {
+  return stop_at_ > 0 && done_.step >= stop_at_ && !is_finished();
+}
+
 bool Trainer::is_evaluation_due() const {
   const std::int64_t every = experiment().train.eval_every;
   if (done_.step == 0 || done_.valid.last_step == done_.step) return false;
@@ -52,7 +56,8 @@ bool Trainer::is_next_logged() const {
 bool Trainer::is_next_quiet() const {
   const config::TrainConfig& train = experiment().train;
   const std::int64_t next = done_.step + 1;
-  if (next >= total_steps_ || next == first_settled_log(train.log_every, total_steps_))
+  if (next >= total_steps_ || next == stop_at_ ||
+      next == first_settled_log(train.log_every, total_steps_))
     return false;
   const std::array<std::int64_t, 4> all = {train.log_every, train.eval_every, train.save_every,
                                            curve_.every};
@@ -110,7 +115,7 @@ void Trainer::run_steps(
     if (last) pass_on(is_fine ? last->report : train_step());
   };
   tensor::reset_peak_bytes(runtime_->device());
-  while (!is_finished()) {
+  while (!is_finished() && !is_at_stop()) {
     since.tokens += optim::accumulation(train, done_.step) * window;
     if (!reads_late_ || !is_next_quiet()) {
       read_last({});
@@ -140,6 +145,7 @@ void Trainer::train(run::Observer* observer) {
   run_steps([&](const run::StepReport& report, bool) {
     if (done_.step == first_settled_log(train.log_every, total_steps_)) log_untrained();
     if (observer != nullptr) observer->on_step(report);
+    if (is_at_stop()) return;
     if (is_curve_due()) evaluate_curve(observer);
     const bool is_best = is_evaluation_due() && evaluate_valid(observer);
     if (is_best || is_due(train.save_every)) save_to_folder(observer);

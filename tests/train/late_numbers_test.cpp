@@ -146,6 +146,28 @@ TEST(LateNumbers, AreWrittenAsThoseThatAreReadAtOnce) {
   EXPECT_TRUE(is_same(weights[0], weights[1]));
 }
 
+// The step behind stop_at is not begun.
+TEST(LateNumbers, EndAtTheStepThatEndsTheTraining) {
+  const config::Experiment experiment =
+      small_experiment(infini(), {"train.log_every=100", "train.steps=200"});
+  const auto stopped = [](std::int64_t stop_at) {
+    TrainerOptions options;
+    options.stop_at = stop_at;
+    return options;
+  };
+  for (const std::int64_t stop_at : {1, 5}) {
+    LateSide late(experiment, true, stopped(stop_at)), plain(experiment, false, stopped(stop_at));
+    for (int again = 0; again < 2; ++again) {
+      EXPECT_EQ(late.train(), "no error");
+      EXPECT_EQ(plain.train(), "no error");
+      EXPECT_EQ(late.trainer().step(), stop_at);
+      expect_same_training(late, plain);
+    }
+    EXPECT_EQ(late.late(), stop_at > 1 ? stop_at - 2 : 0);
+    EXPECT_EQ(plain.late(), 0);
+  }
+}
+
 class LateFailure : public testing::TestWithParam<const char*> {};
 
 // Also where the step behind the failed one has run: it has changed nothing.

@@ -55,14 +55,12 @@ struct TrainArguments {
 
 class TrainDisplay final : public run::Observer {
  public:
-  // With several ranks a signal counts when all of them know of it. `stop_at`: stop_of().
-  TrainDisplay(Display& display, bool has_ranks, std::int64_t stop_at)
-      : display_(display), has_ranks_(has_ranks), stop_at_(stop_at) {}
+  // With several ranks a signal counts when all of them know of it.
+  TrainDisplay(Display& display, bool has_ranks) : display_(display), has_ranks_(has_ranks) {}
 
   void on_step(const run::StepReport& report) override {
     display_.update(report);
     has_ranks_ ? on_stop_signal(report.stop_signal) : throw_if_interrupted();
-    if (report.step == stop_at_) throw Interrupted{0};
   }
   void on_eval_progress(std::int64_t, std::int64_t) override {
     if (!has_ranks_) throw_if_interrupted();
@@ -86,7 +84,6 @@ class TrainDisplay final : public run::Observer {
  private:
   Display& display_;
   bool has_ranks_;
-  std::int64_t stop_at_;
   std::optional<run::EvalReport> last_;
   Json evaluations_ = Json::array();
 };
@@ -163,6 +160,7 @@ std::unique_ptr<train::Trainer> open_trainer(const TrainArguments& arguments,
   options.runtime.device = tensor::open_device(arguments.machine.device);
   options.runtime.free_memory = arguments.machine.free_memory(options.runtime.device);
   options.curve = arguments.curve;
+  options.stop_at = arguments.stop_at;
   if (!arguments.resume.empty()) {
     folder = arguments.resume;
     if (arguments.machine.threads == 0 && !tensor::has_threads_variable()) {
@@ -244,10 +242,11 @@ std::int64_t stop_of(const TrainArguments& arguments, const train::Trainer& trai
   return arguments.stop_at < trainer.total_steps() ? arguments.stop_at : 0;
 }
 
-// Trains to the end, to the observer's stop (0), or to a signal, which is returned.
+// Trains to the end, to --stop-at, or to a signal, which is returned.
 int train_until_signal(train::Trainer& trainer, TrainDisplay& observer) {
   try {
     trainer.train(&observer);
+    if (!trainer.is_finished()) trainer.save();
     return 0;
   } catch (const Interrupted& interrupted) {
     trainer.save();
@@ -341,8 +340,7 @@ int run(const TrainArguments& given, const Streams& all_streams) {
   });
 
   Display display(streams, arguments.is_quiet || !session.is_first());
-  const std::int64_t stop = stop_of(arguments, *trainer);
-  TrainDisplay observer(display, session.ranks() != nullptr, stop);
+  TrainDisplay observer(display, session.ranks() != nullptr);
   display.note(str("run folder ", folder.string(), "; ",
                    trainer->runtime().backbone_parameter_count(), " parameters in the backbone, ",
                    trainer->runtime().memory_parameter_count(), " in the memory"));
@@ -352,6 +350,7 @@ int run(const TrainArguments& given, const Streams& all_streams) {
   if (arguments.steps != 0) display.note(extension_text(*trainer));
   const InterruptGuard guard;  // until the results are written
   if (session.is_first() && !arguments.is_checked) check_before(*trainer, folder);
+  const std::int64_t stop = stop_of(arguments, *trainer);
   const bool has_work = stop == 0 || first_step < stop;
   display.begin("train", stop == 0 ? trainer->total_steps() : std::max(first_step, stop),
                 first_step, trainer->tokens());
