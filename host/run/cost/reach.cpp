@@ -27,8 +27,11 @@ std::unique_ptr<data::Stream> stream_of(const data::Dataset& dataset, data::Spli
   }
 }
 
-double tokens_of_steps(const config::TrainConfig& train) {
-  if (train.steps == 0) return kNoBound;
+// A step counts segments with a target alone, and may read any number of others before them.
+double tokens_of_steps(const config::TrainConfig& train, const data::Stream* stream) {
+  const bool counts_all =
+      stream == nullptr || stream->target_segments_per_epoch() == stream->segments_per_epoch();
+  if (train.steps == 0 || !counts_all) return kNoBound;
   std::int64_t windows = train.accumulate;
   for (const auto& from : train.accumulate_from) windows = std::max(windows, from.segments);
   return static_cast<double>(train.steps) * static_cast<double>(windows) *
@@ -38,7 +41,7 @@ double tokens_of_steps(const config::TrainConfig& train) {
 }  // namespace
 
 double training_reach(const config::TrainConfig& train, const data::Stream* stream) {
-  return std::min(tokens_of_steps(train), tokens_of(stream));
+  return std::min(tokens_of_steps(train, stream), tokens_of(stream));
 }
 
 double training_reach(const config::TrainConfig& train, const data::Dataset& dataset) {

@@ -13,6 +13,7 @@
 #include "host/base/file/safetensors.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/run/cost/footprint.hpp"
+#include "host/run/cost/reach.hpp"
 #include "host/run/sweep.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/train/dry_run.hpp"
@@ -205,6 +206,19 @@ TEST(RamCheck, CountsTheRowsThatDocumentsReach) {
     EXPECT_EQ(whole, reached);
     for (std::size_t i = 0; i < fewer.size(); ++i) EXPECT_LT(fewer[i], reached[i]) << i;
   }
+}
+
+// A step counts the last segment of a sequence, and fills the memory with those before it.
+TEST(RamCheck, CountsTheRowsOfAnAnswersSequence) {
+  const config::Experiment experiment = small_experiment(
+      xl_cache(65536),
+      {"data.task=sorting", "data.length=40", "data.alphabet=5", "data.train_sequences=9",
+       "data.valid_sequences=4", "data.test_sequences=4", "train.steps=1", "train.warmup=0"});
+  Trainer trainer(experiment);
+  static_cast<void>(trainer.train_step());
+  const std::int64_t read = trainer.state().counters().tokens.front();
+  EXPECT_GT(read, 40);
+  EXPECT_EQ(run::reach_of(trainer.runtime(), memory::Phase::kTraining), static_cast<double>(read));
 }
 
 // The feed-forward part takes a few hundred rows at a time: beyond them lanes cost the same each.
