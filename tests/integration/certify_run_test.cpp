@@ -58,7 +58,14 @@ TEST_F(CertifyRun, ReadsAGivenTextAndKeepsNothingOfAnotherMemory) {
   expect_done(result);
   const Json json = Json::parse(result.out);
   EXPECT_EQ(json.at("text"), "text.txt");
-  expect_done(certify({"--split", "valid", "--set", "memory.carry=reset"}));
+  for (const std::vector<std::string>& changed :
+       std::vector<std::vector<std::string>>{{"--set", "memory.carry=reset"},
+                                             {"--unset", "memory"},
+                                             {"--set", "model.clamp_distance=4"}}) {
+    std::vector<std::string> arguments{"--split", "valid", "--tokens", "20"};
+    arguments.insert(arguments.end(), changed.begin(), changed.end());
+    expect_done(certify(arguments));
+  }
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run/certificate.json"));
 }
 

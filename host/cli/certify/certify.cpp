@@ -118,11 +118,12 @@ Certificate certificate_of(const CertifyArguments& arguments, const run::Checkpo
   return out;
 }
 
-// Another memory's certificate is not the run's.
-bool is_of_own_memory(const CertifyArguments& arguments) {
+// The certificate of another memory, or of a model whose attention is changed (check_set), is not
+// the run's.
+bool is_of_own_model(const CertifyArguments& arguments) {
   return arguments.memory.empty() &&
-         std::ranges::none_of(arguments.set.overrides(), [](const config::Override& one) {
-           return one.key.starts_with("memory.");
+         std::ranges::all_of(arguments.set.overrides(), [](const config::Override& one) {
+           return one.key.starts_with("eval.") || one.key.starts_with("data.");
          });
 }
 
@@ -184,7 +185,7 @@ int certify_run(const CertifyArguments& given, const Streams& process_streams) {
                        certificate.count(scores::CheckResult::kNotChecked), " not checked\n"),
                    streams.out_width);
   Outputs outputs;
-  if (is_of_own_memory(arguments))
+  if (is_of_own_model(arguments))
     outputs.add([&] { scores::write_certificate(arguments.run, certificate); });
   outputs.add([&] { arguments.json.write(scores::to_json(certificate), streams); });
   outputs.finish();
