@@ -123,6 +123,28 @@ TEST(LateNumbers, AreThoseOfStepsThatAreReadAtOnce) {
   }
 }
 
+// Windows that are recorded and run again, also behind one whose numbers are not read yet.
+TEST(LateNumbers, OfReplayedWindows) {
+  std::vector<data::TokenSegment> segments;
+  for (std::uint64_t i = 0; i < 24; ++i) segments.push_back(random_segment(4, 6, 8, i));
+  for (const std::string& memory : {std::string(), infini()}) {
+    for (const char* const replay : {"train.replay_check=0", "train.replay_check=3"}) {
+      SCOPED_TRACE(memory + replay);
+      const std::vector<std::string> settings = {"train.steps=11", "train.log_every=9",
+                                                 "train.accumulate=2", "train.clip=0.1"};
+      std::vector<std::string> recorded = settings;
+      recorded.insert(recorded.end(), {"train.replay=on", replay});
+      LateSide late(small_experiment(memory, recorded), true, test::with_stream(segments)),
+          plain(small_experiment(memory, settings), false, test::with_stream(segments));
+      EXPECT_EQ(late.train(), "no error");
+      EXPECT_EQ(plain.train(), "no error");
+      expect_same_training(late, plain);
+      EXPECT_GE(late.late(), 5);
+      EXPECT_GT(late.trainer().recorder()->replays(), 0);
+    }
+  }
+}
+
 // What is written when the steps were logged, saved and stopped in between.
 TEST(LateNumbers, AreWrittenAsThoseThatAreReadAtOnce) {
   const config::Experiment experiment =
