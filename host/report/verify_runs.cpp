@@ -75,6 +75,17 @@ Value without_memory_and_seed(Value root) {
   return root;
 }
 
+// What an experiment gives its runs. Every run of a comparison trains to its end and is evaluated
+// there, whatever the experiment says.
+Value common_of(const Value& experiment) {
+  Value out = without_memory_and_seed(experiment);
+  if (Value* const train = out.find("train")) {
+    train->erase("eval_every");
+    train->erase("early_stop");
+  }
+  return out;
+}
+
 // An experiment's [memory] without what does not change a loss: where plugins are sought, and which
 // files they must be.
 Value comparable_memory(const Value& root) {
@@ -169,7 +180,7 @@ class ArmOfPlan {
     }
     // A setting may be the default of others, which differ with it.
     if (is_first_alike && settings_.empty()) {
-      common_ = without_memory_and_seed(common);
+      common_ = common_of(common);
       has_common_ = !common_.members().empty();
     }
   }

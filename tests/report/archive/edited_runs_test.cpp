@@ -75,6 +75,23 @@ TEST_F(EditedRuns, WithOtherSettingsThanPlannedAreNamed) {
               HasSubstr("runs/xl_cache-seed1: has another model.layers than the arm xl_cache"));
 }
 
+// Every run of a comparison trains to its end, with a curve in the place of evaluations.
+TEST_F(EditedRuns, AgreeWithAnExperimentThatEvaluatesAndStopsEarly) {
+  edit(run("comparison.json"), [](Json& json) {
+    std::string text = json["experiment"];
+    const std::string train = "[train]\n";
+    text.insert(text.find(train) + train.size(), "eval_every = 500\nearly_stop = 3\n");
+    json["experiment"] = text;
+  });
+  for (const test::FixtureArm& arm : small_.arms) {
+    for (const std::uint64_t seed : small_.seeds) {
+      replace(test::run_name(arm, seed) + "/experiment.toml", "[train]\n",
+              "[train]\neval_every = 0\nearly_stop = 0\n");
+    }
+  }
+  EXPECT_EQ(findings(), "");
+}
+
 TEST_F(EditedRuns, WithOtherPluginFilesThanPlannedAreNamed) {
   edit(run("xl_cache-seed1") / "run.json",
        [](Json& json) { json["plugins"][0]["sha256"] = std::string(64, 'd'); });
