@@ -290,6 +290,28 @@ class Port(unittest.TestCase):
             said = self.port(SETUP.format("s.slot('a', [mneme.LANES, self.rows if self.rows > 1 else 2])"))
         self.assertEqual(said["todo"][0], "setup takes long: it was called 1 times alone, so declarations may be wrong for other values")
 
+    def test_a_setup_that_does_not_end_is_an_error_with_its_line(self) -> None:
+        with unittest.mock.patch.object(setups, "MOST_SECONDS", 0.2), self.assertRaises(MemoryFileError) as caught:
+            self.port(SETUP.format("while True: pass"))
+        self.assertEqual(str(caught.exception), "setup with the options' defaults does not end in a minute")
+        self.assertEqual(caught.exception.line, 8)
+
+    def test_calls_that_do_not_end_are_left_out(self) -> None:
+        with unittest.mock.patch.object(setups, "MOST_SECONDS", 0.5):
+            said = self.port(SETUP.format("while self.rows != 6: pass"))
+        self.assertIn("setup takes long: it was called 1 times alone", said["todo"][0])
+
+    def test_a_setup_that_exits_is_one_that_fails(self) -> None:
+        with self.assertRaises(MemoryFileError) as caught:
+            self.port(SETUP.format("raise SystemExit('no')"))
+        self.assertEqual(str(caught.exception), "setup fails with all values that were tried: SystemExit: no")
+
+    def test_numbers_that_cpp_writes_otherwise(self) -> None:
+        said = self.port(SETUP.format("self.big, self.least, self.none = 2 ** 63, -2 ** 63, float('nan')"))
+        self.assertEqual(said["todo"], ["self.big, a int that setup makes"])
+        self.assertIn("none_ = NAN;", said["source"])
+        self.compile(said["source"])
+
     def test_is_asked_as_describe_is(self) -> None:
         done = self.run_port("print('{')\n" + SETUP.format("pass"), "60")
         self.assertEqual((done.returncode, json.loads(done.stdout)["id"]), (0, "org.example.mine"), done.stderr)

@@ -13,7 +13,7 @@ from ..options import Option
 from ..runtime import options_of
 from . import source
 from .declarations import Declaration, declarations_of
-from .setups import MOST_ITEMS, Calls, TooMany, explore, unanswered, variables_of
+from .setups import MOST_ITEMS, Calls, TooLong, TooMany, explore, unanswered, variables_of
 from .traced import follow_math, quoted
 
 STAGES = {"begin": "1, begin", "context": "3, context", "ride": "5, ride", "read": "6, read", "finish": "8, finish"}
@@ -37,6 +37,8 @@ def port(path: Path, seconds: float = 0.0) -> dict[str, Any]:
     except TooMany:
         raise MemoryFileError(f"setup declares more than {MOST_ITEMS} parameters and slots with the options' defaults", str(path),
                               _line_of(cls.setup)) from None
+    except TooLong:
+        raise MemoryFileError("setup with the options' defaults does not end in a minute", str(path), _line_of(cls.setup)) from None
     error = calls.all[0].refused
     if error is not None and all(call.refused is not None for call in calls.all):
         raise MemoryFileError(f"setup fails with all values that were tried: {type(error).__name__}: {error}",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import signal
 import time
 from dataclasses import dataclass, field
 from typing import Any, Iterator, Optional, Sequence
@@ -15,7 +17,7 @@ from .traced import Expression, Following, Path, Question, traced
 
 MOST_CALLS = 500
 MOST_SECONDS = 60.0
-"""No call begins after them."""
+"""No call begins after them, and one that has not ended by then is left."""
 MOST_ITEMS = 300
 """Of one call: one that loops over a large option may declare any number."""
 
@@ -138,6 +140,25 @@ class TooMany(BaseException):
     """More than MOST_ITEMS: none of the memory's errors."""
 
 
+class TooLong(BaseException):
+    """A call that takes longer than it may: none of the memory's errors."""
+
+
+@contextlib.contextmanager
+def _limited(seconds: float) -> Iterator[None]:
+    """Errors: TooLong. 0 = without a limit."""
+    def end(*_: Any) -> None:
+        raise TooLong
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
 class _Host:
     """Takes declarations in the program's place."""
 
@@ -177,7 +198,7 @@ class _Host:
 
 
 def call_setup(cls: type[Memory], variables: list[Variable], values: dict[str, Any]) -> Call:
-    """`setup` with these values. Its errors are in `refused`, but for TooMany."""
+    """`setup` with these values. Its errors, and its exit, are in `refused`, but for TooMany."""
     host, path = _Host(), Path()
     cls._host = host
     memory = cls()
@@ -189,11 +210,11 @@ def call_setup(cls: type[Memory], variables: list[Variable], values: dict[str, A
                      given["bptt_segments"], given["position"], DTYPES.index(values["compute_dtype"]) + 1,
                      given["attention_dropout"], given["kv_heads"]))
     s.compute_dtype, s.is_evaluation, s.is_pre_norm = given["compute_dtype"], given["is_evaluation"], given["is_pre_norm"]
-    refused: Optional[Exception] = None
+    refused: Optional[BaseException] = None
     try:
         with Following(path):
             memory.setup(s)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         refused = error
     items = host.items + _traits(s)
     for name, value in vars(memory).items():
@@ -220,7 +241,7 @@ def _traits(s: Setup) -> list[Item]:
 
 
 def _member(name: str, value: Any) -> Item:
-    is_plain = isinstance(value, (bool, int, float, str))
+    is_plain = isinstance(value, (bool, float, str)) or (isinstance(value, int) and -2**63 <= int.__int__(value) < 2**63)
     is_name = name.isascii() and "__" not in name and name[:1].islower()
     kind = "member" if is_plain and is_name else "other"
     return Item((kind, name), {"value": value} if kind == "member" else {"type": type(value).__qualname__})
@@ -240,20 +261,29 @@ class Calls:
         self._end = time.monotonic() + MOST_SECONDS
 
     def add(self, values: dict[str, Any]) -> None:
-        """One more call, which is left out when the time is over, or where it declares too much."""
-        if self.all and time.monotonic() > self._end:
+        """One more call, which is left out when the time is over, or where it declares too much. Errors: TooLong of the
+        first."""
+        left = self._end - time.monotonic()
+        if self.all and left <= 0:
             self.left_out += 1
             return
         try:
-            self.all.append(call_setup(self.cls, self.variables, values))
-            self.answered.update(self.all[-1].answers)
+            with _limited(max(left, 0.0)):
+                call = call_setup(self.cls, self.variables, values)
         except TooMany:
-            pass
+            return
+        except TooLong:
+            if not self.all:
+                raise
+            self.left_out += 1
+            return
+        self.all.append(call)
+        self.answered.update(call.answers)
 
 
 def explore(calls: Calls) -> None:
     """Makes calls that give each question of `setup` both answers, where values for that are found, and calls that change
-    one value of each of these. The first has the options' defaults. Errors: TooMany of the first."""
+    one value of each of these. The first has the options' defaults. Errors: TooMany and TooLong of the first."""
     by_name = {one.name: one for one in calls.variables}
     calls.add({one.name: one.values[0] for one in calls.variables})
     if not calls.all:

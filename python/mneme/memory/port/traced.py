@@ -117,6 +117,8 @@ def literal(value: Any) -> str:
     if isinstance(value, float):
         if math.isinf(value):
             return "mneme::kUnlimited" if value > 0 else "-mneme::kUnlimited"
+        if math.isnan(value):
+            return "NAN"
         return repr(float(value))
     return quoted(value)
 
