@@ -1,10 +1,13 @@
 // Of a bundle's runs: does each agree with itself, and with the plan of its comparison?
+#include <algorithm>
+#include <array>
 #include <exception>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "host/base/error.hpp"
@@ -75,13 +78,20 @@ Value without_memory_and_seed(Value root) {
   return root;
 }
 
-// What an experiment gives its runs. Every run of a comparison trains to its end and is evaluated
-// there, whatever the experiment says.
+// Every run of a comparison has a seed of the plan, trains to its end and is evaluated there,
+// whatever experiment and arm say.
+constexpr std::array<std::string_view, 3> kOfComparison = {"seed", "eval_every", "early_stop"};
+
+bool is_of_comparison(const std::string& key) {
+  return std::ranges::any_of(kOfComparison,
+                             [&](std::string_view one) { return key == str("train.", one); });
+}
+
+// What an experiment gives its runs.
 Value common_of(const Value& experiment) {
   Value out = without_memory_and_seed(experiment);
   if (Value* const train = out.find("train")) {
-    train->erase("eval_every");
-    train->erase("early_stop");
+    for (const std::string_view key : kOfComparison) train->erase(key);
   }
   return out;
 }
@@ -176,7 +186,8 @@ class ArmOfPlan {
         checksums_(checksums_of(json)) {
     for (const Json& one : json.value("overrides", Json::array())) {
       const config::Override setting = config::parse_override(one.get<std::string>());
-      if (!setting.key.starts_with("memory")) settings_.push_back(setting);
+      if (!setting.key.starts_with("memory") && !is_of_comparison(setting.key))
+        settings_.push_back(setting);
     }
     // A setting may be the default of others, which differ with it.
     if (is_first_alike && settings_.empty()) {
@@ -198,7 +209,8 @@ class ArmOfPlan {
   std::string name_;
   Value memory_;
   std::vector<std::string> checksums_;
-  std::vector<config::Override> settings_ = {};  // outside of [memory]
+  // Outside of [memory], and not is_of_comparison().
+  std::vector<config::Override> settings_ = {};
   Value common_ = {};
   bool has_common_ = false;
 };

@@ -92,6 +92,18 @@ TEST_F(EditedRuns, AgreeWithAnExperimentThatEvaluatesAndStopsEarly) {
   EXPECT_EQ(findings(), "");
 }
 
+// Nor is a seed that an arm gives that of all its runs.
+TEST_F(EditedRuns, AgreeWithSettingsThatTheComparisonHasItself) {
+  edit(run("comparison.json"), [](Json& json) {
+    json["arms"][1]["overrides"] = {"train.seed=1", "train.eval_every=500", "train.early_stop=3"};
+  });
+  EXPECT_EQ(findings(), "");
+  edit(run("comparison.json"), [](Json& json) {
+    json["arms"][1]["overrides"] = {"train.seed=1", "train.steps=500"};
+  });
+  EXPECT_THAT(findings(), HasSubstr("runs/xl_cache-seed1: has another train.steps than the arm"));
+}
+
 TEST_F(EditedRuns, WithOtherPluginFilesThanPlannedAreNamed) {
   edit(run("xl_cache-seed1") / "run.json",
        [](Json& json) { json["plugins"][0]["sha256"] = std::string(64, 'd'); });
