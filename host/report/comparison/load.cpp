@@ -237,7 +237,8 @@ Comparison load_comparison(const fs::path& folder) {
 
 // Adds what only the comparison in whose folder a run lies knows of its arm: the checks before the
 // training, FLOPs, and the plan by which its seeds were added. Nothing where there is none, or one
-// that cannot be read, or of other plugins. Error (kRun) for a plan that cannot be read.
+// that cannot be read, or of other plugins. Error (kRun) for a plan that cannot be read, or is
+// another one than `looks`.
 void add_from_comparison(const fs::path& run_folder, const Json& info, Arm& arm,
                          std::optional<Looks>& looks) {
   std::error_code code;
@@ -263,7 +264,19 @@ void add_from_comparison(const fs::path& run_folder, const Json& info, Arm& arm,
   } catch (const std::exception&) {  // the run folder is what was asked for
   }
   // A plan that cannot be read is none that may be passed over: its level is spent.
-  if (!looks && plan.is_object()) looks = read_looks(file, plan);
+  if (!plan.is_object()) return;
+  if (!looks) {
+    looks = read_looks(file, plan);
+    return;
+  }
+  const auto own = scores::read_look_record(plan.at(scores::kLooksKey));
+  if (!own || (own->max_seeds == looks->plan.max_seeds() && own->split == looks->split)) return;
+  throw_run(
+      {.where = file.string(),
+       .failed = "its seeds were added by another plan than those of the runs before",
+       .expected = str("at most ", looks->plan.max_seeds(), " seeds, looks at ", looks->split),
+       .got = str("at most ", own->max_seeds, ", looks at ", own->split),
+       .hint = "give the runs of each comparison by themselves"});
 }
 
 constexpr const char* kExpectedFolders = "the folder of a comparison, or run folders";

@@ -203,6 +203,23 @@ TEST_F(LooksReport, RefusesPlansThatItCannotRead) {
   EXPECT_THAT(refused(plan), HasSubstr("expected 3 to 50, got 2"));
 }
 
+// Error rates of one plan are not those of runs that were added by another.
+TEST_F(LooksReport, LeavesOutRunsOfAnotherPlan) {
+  fs::copy(folder("runs"), folder("others"), fs::copy_options::recursive);
+  edit(folder("others") / "comparison.json",
+       [](Json& json) { json[scores::kLooksKey]["max_seeds"] = 8; });
+  const Comparison mixed = load({folder("runs") / "none-seed1", folder("runs") / "cache-seed1",
+                                 folder("others") / "none-seed2", folder("runs") / "none-seed2"});
+  ASSERT_TRUE(mixed.looks);
+  EXPECT_EQ(mixed.looks->plan.max_seeds(), 12U);
+  EXPECT_THAT(mixed.notes,
+              Contains(HasSubstr("comparison.json: its seeds were added by another plan than those "
+                                 "of the runs before: expected at most 12 seeds, looks at valid, "
+                                 "got at most 8, looks at valid; give the runs of each comparison "
+                                 "by themselves")));
+  EXPECT_EQ(mixed.seeds.size(), 2U);
+}
+
 TEST_F(LooksReport, IsVerifiedWithItsPlan) {
   const fs::path file = folder("a.tar");
   write_bundle(file, {folder("runs")}, {});
