@@ -7,6 +7,7 @@
 #include <string>
 
 #include "host/base/error.hpp"
+#include "host/base/text.hpp"
 #include "host/compare/finished_parts.hpp"
 #include "host/run/run_folder.hpp"
 
@@ -61,6 +62,18 @@ std::vector<scores::Rung> plan_rungs(const std::vector<ArmRecord>& trials,
                  .hint = "leave it out to train all trials whole"});
   }
   return scores::halving_rungs(count, first_steps, lengths.front());
+}
+
+std::string early_end(const std::vector<scores::Rung>& rungs, std::int64_t length) {
+  const std::int64_t end = rungs.back().steps;
+  if (end >= length) return "";
+  std::int64_t first_steps = length;
+  for (std::size_t i = 1; i < rungs.size(); ++i) first_steps = (first_steps + 1) / 2;
+  return str("--tune-halving ", rungs.front().steps, ": values are chosen after ", end, " of ",
+             length, " steps; ",
+             rungs.size() == 1
+                 ? str("to choose after whole trainings, leave it out")
+                 : str("with --tune-halving ", first_steps, " the last trials are trained whole"));
 }
 
 std::int64_t missed_rung(const fs::path& run_folder, const std::vector<scores::Rung>& rungs,

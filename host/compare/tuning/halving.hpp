@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <vector>
 
 #include "host/compare/runs.hpp"
@@ -19,6 +20,10 @@ namespace mneme::compare {
 [[nodiscard]] std::vector<scores::Rung> plan_rungs(const std::vector<ArmRecord>& trials,
                                                    const std::vector<std::int64_t>& lengths,
                                                    std::int64_t first_steps);
+
+// What is to be said of rungs that end before trainings of `length` steps do, because their losses
+// are not those of whole trainings; "" = they do not.
+[[nodiscard]] std::string early_end(const std::vector<scores::Rung>& rungs, std::int64_t length);
 
 // The steps of the first rung that a run was trained past without an evaluation on the valid split;
 // 0 = there is none. Such a run cannot be compared there any more.

@@ -226,6 +226,19 @@ TEST_F(HalvedTrials, AreRefusedWithoutAnythingToHalve) {
             "9 steps, none,lr=2: 8");
 }
 
+// A value that is good early need not be the better one at the end.
+TEST_F(HalvedTrials, SayThatTheyEndBeforeTheTraining) {
+  EXPECT_EQ(
+      early_end(scores::halving_rungs(5, 100, 1001), 1001),
+      "--tune-halving 100: values are chosen after 400 of 1001 steps; with --tune-halving 251 "
+      "the last trials are trained whole");
+  EXPECT_EQ(early_end(scores::halving_rungs(5, 251, 1001), 1001), "");
+  EXPECT_NE(early_end(scores::halving_rungs(5, 250, 1001), 1001), "");
+  EXPECT_EQ(early_end(scores::halving_rungs(2, 100, 1000), 1000),
+            "--tune-halving 100: values are chosen after 100 of 1000 steps; to choose after whole "
+            "trainings, leave it out");
+}
+
 TEST_F(HalvedTrials, ThatWereTrainedPastARungAreNotTaken) {
   const std::vector<scores::Rung> rungs{{4, 10}, {2, 20}};
   EXPECT_EQ(missed_rung(folder_.path(), rungs, {}), 0);
