@@ -202,6 +202,7 @@ TEST_F(Plugins, NewSaysWhenItsFolderCannotBeMade) {
 TEST_F(Plugins, PortRefusesBeforeItRunsPython) {
   folder_.write("my_memory.py", "raise SystemExit('this ran')\n");
   folder_.write("My-Memory.py", "raise SystemExit('this ran')\n");
+  fs::create_directory(folder_ / "made");
   folder_.write("made/file", "a file");
   add("good");
   const auto refused = [&](const std::vector<std::string>& more, const std::string& text) {
