@@ -48,6 +48,8 @@ while (($#)); do
   esac
   shift
 done
+# Without a GPU device code is only compiled: for one architecture.
+[[ $preset != release ]] || has_gpu || build_arguments+=(-DCMAKE_CUDA_ARCHITECTURES=80)
 target=all
 if [[ $preset != release && ${#ctest_arguments[@]} -eq 0 ]]; then
   target=unit_tests ctest_arguments=(-L '^unit$' -E '^scripts[.]')  # scripts have no code to instrument

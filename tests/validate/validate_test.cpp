@@ -66,9 +66,10 @@ bool is_run_here(std::string_view check) {
 
 // The long ones are run where they are to find something; with MNEME_ALL_CHECKS always.
 bool is_long(std::string_view check) {
-  constexpr std::string_view kLong[] = {"leaks.instances", "leaks.segments", "errors.hooks",
-                                        "state.bounded",   "options.bounds", "model.positions",
-                                        "model.heads",     "model.norms",    "precision.extremes"};
+  constexpr std::string_view kLong[] = {"leaks.instances",    "leaks.segments", "errors.hooks",
+                                        "state.bounded",      "options.bounds", "model.positions",
+                                        "model.heads",        "model.norms",    "replay.trace",
+                                        "precision.extremes", "replay.numbers", "segments.lengths"};
   return std::getenv("MNEME_ALL_CHECKS") == nullptr &&
          std::ranges::find(kLong, check) != std::end(kLong);
 }
