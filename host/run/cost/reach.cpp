@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <new>
 
 #include "host/base/error.hpp"
 
@@ -23,6 +24,8 @@ std::unique_ptr<data::Stream> stream_of(const data::Dataset& dataset, data::Spli
   try {
     return dataset.make_stream(split, options);
   } catch (const Error&) {
+    return nullptr;
+  } catch (const std::bad_alloc&) {  // more lanes than fit; the estimate says so
     return nullptr;
   }
 }
