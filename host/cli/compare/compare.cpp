@@ -415,16 +415,13 @@ void add_compare(const Command& app) {
   arguments->machine.add(command);
   arguments->json.add(command);
   command.flag("--quiet", arguments->is_quiet, "Show no progress");
+  const std::string two =
+      "mneme compare configs/quickstart.toml --memory configs/memory/none.toml --memory "
+      "my_memory.toml";
   command.examples(
-      {"mneme compare configs/quickstart.toml --memory configs/memory/none.toml --memory "
-       "my_memory.toml",
-       "mneme compare configs/quickstart.toml --memory configs/memory/none.toml --memory "
-       "my_memory.toml --seeds 3 --jobs 2",
+      {two, two + " --seeds 3 --jobs 2",
        "mneme compare configs/quickstart.toml --memory my_memory.toml --sweep tier.0.rows=16,32,64",
-       "mneme compare configs/quickstart.toml --memory configs/memory/none.toml --memory "
-       "my_memory.toml --tune train.lr=1e-3,3e-3,1e-2 --seeds 3",
-       "mneme compare configs/quickstart.toml --memory configs/memory/none.toml --memory "
-       "my_memory.toml --until-decided --max-seeds 12",
+       two + " --tune train.lr=1e-3,3e-3,1e-2 --seeds 3", two + " --until-decided --max-seeds 12",
        "mneme compare configs/quickstart.toml --memory my_memory.toml --seeds 5 --dry-run",
        "mneme compare --suite configs/suite/small.toml --jobs 2"});
   const auto modes = [arguments] {
