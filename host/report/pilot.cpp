@@ -13,6 +13,7 @@
 #include "host/report/differences/differences.hpp"
 #include "host/report/tables/tables.hpp"
 #include "host/scores/evaluation_files.hpp"
+#include "host/scores/trials.hpp"
 #include "host/stats/seeds.hpp"
 
 namespace mneme::report {
@@ -69,14 +70,16 @@ SeedCost cost_of(const Run& run, const std::string& split) {
   return out;
 }
 
-// The mean over each arm's runs, summed over the arms.
+// The mean over each arm's runs, summed over the arms. An arm that has the runs of another one
+// costs nothing.
 SeedCost cost_of(const Comparison& comparison, const std::string& split) {
   SeedCost out;
+  std::set<fs::path> seen;
   for (const Arm& arm : comparison.arms) {
     SeedCost sum;
     double runs = 0.0;
     for (const Run& run : arm.runs) {
-      if (run.error || run.find(split) == nullptr) continue;
+      if (run.error || run.find(split) == nullptr || !seen.insert(run.path).second) continue;
       const SeedCost one = cost_of(run, split);
       sum.seconds += one.seconds;
       sum.split_seconds += one.split_seconds;
@@ -117,10 +120,17 @@ std::string known_split(const Comparison& comparison, const std::string& split) 
   return split;
 }
 
-PlannedArm plan_arm_of(const Difference& one, const PilotReport& report, const std::string& name) {
+PlannedArm plan_arm_of(const Difference& one, const PilotReport& report,
+                       const Comparison& comparison) {
+  const std::string& name = comparison.arms[one.arm].name;
   try {
     const stats::PilotPlan plan(*one.statistics, {.arms = one.family_size});
-    PlannedArm out{.name = name, .variance = plan.components(), .detectable = {}, .needed = {}};
+    PlannedArm out{.name = name,
+                   .baseline = comparison.arms[one.baseline].name,
+                   .family = one.family_size,
+                   .variance = plan.components(),
+                   .detectable = {},
+                   .needed = {}};
     for (const Extent extent : report.extents)
       out.detectable.push_back(plan.detectable(extent.seeds, extent.units));
     if (report.difference > 0.0) {
@@ -151,6 +161,28 @@ Cell disk_cell(double bytes) {
   return {human_bytes(static_cast<std::uint64_t>(bytes)), static_cast<std::int64_t>(bytes)};
 }
 
+// "truly lower than none; with Holm's correction over 2 arms"; with tuned arms "truly lower than its
+// baseline, none (2 arms, with Holm's correction over these) or none,tuned (1 arm)".
+std::string truth_words(const PilotReport& report) {
+  std::vector<std::pair<std::string, std::size_t>> families;
+  for (const PlannedArm& arm : report.arms) {
+    const std::pair family(arm.baseline, arm.family);
+    if (std::ranges::find(families, family) == families.end()) families.push_back(family);
+  }
+  const char* const holm = "with Holm's correction over ";
+  if (families.size() == 1) {
+    const auto& [baseline, size] = families.front();
+    const std::string correction = size > 1 ? str("; ", holm, size, " arms") : "";
+    return str("truly lower than ", baseline, correction);
+  }
+  std::vector<std::string> parts;
+  for (const auto& [baseline, size] : families) {
+    parts.push_back(
+        str(baseline, " (", size == 1 ? "1 arm" : str(size, " arms, ", holm, "these"), ')'));
+  }
+  return "truly lower than its baseline, " + join(parts, " or ");
+}
+
 // A row an arm and number of seeds, a column a number of units.
 Sheet detectable_sheet(const PilotReport& report) {
   Sheet out{.key = "plan-differences",
@@ -172,14 +204,17 @@ Sheet detectable_sheet(const PilotReport& report) {
     }
   }
   out.notes.push_back(str(
-      "Losses, in nats a token, of an arm that is truly lower than ", report.baseline,
-      report.arms.size() > 1 ? str("; with Holm's correction over ", report.arms.size(), " arms")
-                             : std::string(),
+      "Losses, in nats a token, of an arm that is ", truth_words(report),
       ". 80 % is the mean over pilots like this one, of ", seeds_words(report.seeds),
       ": one of more seeds knows better how trainings differ, and promises smaller differences."));
   out.notes.push_back(str("Time and disk: of all arms, with ",
                           units_words(report, report.units.front()),
-                          ", one run after another, as the pilot's runs took."));
+                          ", one run after another, as the pilot's runs took",
+                          report.is_tuned ? "; trials are left out." : "."));
+  if (report.is_tuned && report.split == scores::kChoiceSplit) {
+    out.notes.push_back(str("The values of tuned arms were chosen on ", report.split,
+                            ": their differences on test count, of which --split test plans."));
+  }
   return out;
 }
 
@@ -261,6 +296,8 @@ Json json_of(const PilotReport& report, const PlannedArm& arm) {
                       {"bytes", seeds ? number_or_null(report.bytes({*seeds, units})) : Json()}});
   }
   return {{"name", arm.name},
+          {"baseline", arm.baseline},
+          {"family", arm.family},
           {"variance",
            {{"seeds", arm.variance.seeds},
             {"units", arm.variance.units},
@@ -322,12 +359,14 @@ PilotReport read_pilot(const Comparison& comparison, const std::string& split, d
   for (const std::size_t seeds : kSeeds) {
     for (const std::size_t number : out.units) out.extents.push_back({seeds, number});
   }
+  out.is_tuned =
+      std::ranges::any_of(comparison.arms, [](const Arm& arm) { return !arm.variant_of.empty(); });
   out.next_seed = comparison.seeds.empty() ? 1 : comparison.seeds.back() + 1;
   out.noise = noise_of(comparison, out.split);
   for (const Arm& arm : comparison.arms) out.arms_of_noise.push_back(arm.name);
   out.cost = cost_of(comparison, out.split);
   for (const Difference* const one : compared)
-    out.arms.push_back(plan_arm_of(*one, out, comparison.arms[one->arm].name));
+    out.arms.push_back(plan_arm_of(*one, out, comparison));
   return out;
 }
 

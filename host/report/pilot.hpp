@@ -42,6 +42,8 @@ struct Extent {
 
 struct PlannedArm {
   std::string name;
+  std::string baseline;    // of a tuned arm the tuned form of the first
+  std::size_t family = 1;  // arms over which Holm's correction goes
   stats::VarianceComponents variance;
   std::vector<double> detectable;  // by PilotReport::extents
   // Seeds that the wished difference needs, by PilotReport::units; absent: more than are tried.
@@ -50,11 +52,12 @@ struct PlannedArm {
 
 struct PilotReport {
   std::string split = {};
-  std::string baseline = {};
+  std::string baseline = {};    // of the arms of the first one's kind
   std::string unit = {};        // "document"
   std::size_t block = 0;        // targets of a block; 0 = other units
   std::size_t seeds = 0;        // fewest that an arm and the baseline have
   std::uint64_t next_seed = 0;  // first one that no run of the pilot has
+  bool is_tuned = false;        // has tuned arms, whose trials are no part of the cost
   NoiseFloor noise = {};
   SeedCost cost = {};
   std::vector<std::string> arms_of_noise = {};

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "host/report/bundle.hpp"
+#include "host/report/pilot.hpp"
 #include "host/report/setup/baseline.hpp"
 #include "tests/report/report_folders.hpp"
 
@@ -139,6 +140,48 @@ TEST_F(TunedReport, ComparesTunedArmsWithTheTunedBaseline) {
                       : row[2] == "cache"     ? Json("none")
                                               : Json());
   }
+}
+
+// Reference: the differences of the report, whose families have one arm each.
+TEST_F(TunedReport, IsPlannedInTheFamiliesOfTheReport) {
+  const Report result = report();
+  const PilotReport plan = read_pilot(result.comparison, "", 0.0);
+  ASSERT_EQ(plan.arms.size(), result.differences.size());
+  for (std::size_t i = 0; i < plan.arms.size(); ++i) {
+    const Difference& one = result.differences[i];
+    EXPECT_EQ(plan.arms[i].name, result.comparison.arms[one.arm].name);
+    EXPECT_EQ(plan.arms[i].baseline, result.comparison.arms[one.baseline].name);
+    EXPECT_EQ(plan.arms[i].family, one.family_size);
+    const stats::PilotPlan own(*one.statistics, {.arms = one.family_size});
+    EXPECT_DOUBLE_EQ(plan.arms[i].detectable[1],
+                     own.detectable(plan.extents[1].seeds, plan.extents[1].units));
+  }
+  EXPECT_THAT(plan.text(), AllOf(HasSubstr("of an arm that is truly lower than its baseline, none "
+                                           "(1 arm) or none,tuned (1 arm). 80 % is the mean"),
+                                 HasSubstr("runs took; trials are left out."),
+                                 Not(HasSubstr("Holm")), Not(HasSubstr("--split test"))));
+  const Json arm = plan.json().at("arms").at(1);
+  EXPECT_EQ(arm.at("baseline"), "none,tuned");
+  EXPECT_EQ(arm.at("family"), 1);
+}
+
+TEST_F(TunedReport, IsPlannedWithTheCorrectionOfEachFamily) {
+  small_.split = "valid";
+  small_.arms.insert(small_.arms.begin() + 2, {.name = "other", .shift = 0.1, .rows = 32});
+  write();
+  const PilotReport plan = read_pilot(load({folder("runs")}), "", 0.0);
+  EXPECT_THAT(plan.text(),
+              AllOf(HasSubstr("than its baseline, none (2 arms, with Holm's correction over these) "
+                              "or none,tuned (1 arm)."),
+                    HasSubstr("chosen on valid: their differences on test count")));
+}
+
+// Of 40 seconds of training and 1.5 of evaluation each.
+TEST_F(TunedReport, IsPlannedWithoutRunsThatTwoArmsShare) {
+  EXPECT_NEAR(read_pilot(load({folder("runs")}), "", 0.0).seconds({1, 12}), 4 * 41.5, 1e-6);
+  edit(folder("runs") / "comparison.json",
+       [](Json& json) { json["arms"][2]["runs"] = json["arms"][0]["runs"]; });
+  EXPECT_NEAR(read_pilot(load({folder("runs")}), "", 0.0).seconds({1, 12}), 3 * 41.5, 1e-6);
 }
 
 TEST_F(TunedReport, ComparesWithAnotherBaselineTunedOrNot) {
