@@ -166,6 +166,8 @@ void Certifier::add_bytes() {
       line.text += str("; ", bytes.others, " bytes of ", join(bytes.undeclared, ", "),
                        ", of which no size is declared");
     }
+    if (bytes.waiting > 0)
+      line.text += str("; ", bytes.waiting, " bytes of waiting rows, which count as state too");
     if (bytes.held > bytes.declared) line.result = CheckResult::kFails;
     if (bytes.declared == 0) line.result = CheckResult::kNotChecked;
     if (runtime_.stack().is_empty()) line.text = "there is no memory";

@@ -86,14 +86,13 @@ std::vector<std::int32_t> narrow(const Ids& text, std::size_t from, std::size_t 
   return out;
 }
 
-// "<tier>.<slot>" of the state's tensor "<tier>.<layer>.<slot>..."; "" for what no tier declares:
-// waiting rows and the marks of valid ones.
+// "<tier>.<slot>" of the state's tensor "<tier>.<layer>.<slot>...", and "<tier>.waiting" of waiting
+// rows; "" for what is no part of the state's bytes: another tier's, and the marks of valid rows.
 std::string declared_name(const std::string& tensor, const std::string& tier) {
   if (!tensor.starts_with(tier + '.') || tensor.ends_with(".valid")) return "";
   const std::size_t layer = tier.size() + 1;
   const std::size_t slot = tensor.find('.', layer) + 1;
-  const std::string name = tensor.substr(slot, tensor.find('.', slot) - slot);
-  return name == "waiting" ? "" : tier + '.' + name;
+  return tier + '.' + tensor.substr(slot, tensor.find('.', slot) - slot);
 }
 
 }  // namespace
@@ -187,9 +186,12 @@ StateBytes state_bytes(run::Runtime& runtime, const Ids& text, std::int64_t segm
         out.undeclared.push_back(name);
     }
     for (const auto& [name, tensor] : state.tensors) {
-      const auto found = stated.find(declared_name(name, tier.name));
-      if (found == stated.end()) continue;
-      (found->second ? out.held : out.others) += static_cast<std::int64_t>(tensor.nbytes());
+      const std::string declared = declared_name(name, tier.name);
+      const auto found = stated.find(declared);
+      if (found == stated.end() && declared != tier.name + ".waiting") continue;
+      (found == stated.end() ? out.waiting
+       : found->second       ? out.held
+                             : out.others) += static_cast<std::int64_t>(tensor.nbytes());
     }
   }
   return out;

@@ -33,12 +33,14 @@ using Ids = std::vector<std::int64_t>;
 [[nodiscard]] std::unique_ptr<run::Runtime> copy_of(const run::Runtime& runtime,
                                                     config::Precision precision);
 
-// Bytes of one lane's state after the text.
+// Bytes of one lane's state after the text: StackState::bytes() by their parts, but for slots that
+// live for one segment.
 struct StateBytes {
   std::int64_t held = 0;                     // of slots and queues whose size the tiers declare
   std::int64_t declared = 0;                 // that size
   std::int64_t others = 0;                   // of those without
   std::vector<std::string> undeclared = {};  // their names
+  std::int64_t waiting = 0;                  // of waiting rows, which the host keeps for tiers
 };
 [[nodiscard]] StateBytes state_bytes(run::Runtime& runtime, const Ids& text, std::int64_t segment);
 

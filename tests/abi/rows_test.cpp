@@ -261,6 +261,9 @@ TEST(RowsQueue, CountsItsOwnBytes) {
   EXPECT_EQ(queue.bytes(), 2 * 3 * 8);
   queue.pop_oldest(1);
   EXPECT_EQ(queue.bytes(), 2 * 2 * 8) << "the rows it has, not the storage they lie in";
+  queue.reset({1, 0});
+  ASSERT_TRUE(queue.rows().valid.defined());
+  EXPECT_EQ(queue.bytes(), 2 * 2 * 8) << "the mask is no part of the memory";
 }
 
 TEST(Rows, OfDifferentKindsCannotBeJoined) {

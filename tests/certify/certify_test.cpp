@@ -248,6 +248,30 @@ TEST(Certify, SaysWhichPartOfAStateHasNoDeclaredSize) {
               HasSubstr("bytes of 0.test.flawed.all, of which no size is declared"));
 }
 
+// Reference: what evaluations and reports count.
+TEST(Certify, CountsTheBytesThatEvaluationsCount) {
+  std::vector<std::string> tiers = {flawed_tier("none", "queue = true\n"),
+                                    flawed_tier("unbounded")};
+#ifdef MNEME_HAS_CONTINUOUS_LTM
+  tiers.emplace_back("[[memory.tier]]\nplugin = \"continuous_ltm\"\nbasis = 8\n");
+#endif
+  for (const std::string& tier : tiers) {
+    SCOPED_TRACE(tier);
+    const auto runtime = opened(tier);
+    const Ids text = options().text;
+    const StateBytes bytes = state_bytes(*runtime, text, 6);
+    generate::Generator generator(runtime->model(), runtime->stack(), {.segment = 6});
+    const std::vector<std::int32_t> ids(text.begin(), text.end());
+    static_cast<void>(generator.score(ids));
+    EXPECT_EQ(bytes.held + bytes.others + bytes.waiting, generator.state().bytes());
+  }
+#ifdef MNEME_HAS_CONTINUOUS_LTM
+  const Findings found = certify(*opened(tiers.back()), options());
+  EXPECT_THAT(line_named(found, "bytes").text,
+              HasSubstr(" bytes of waiting rows, which count as state too"));
+#endif
+}
+
 TEST(Certify, NamesTheTokenWithTheLargestDifference) {
   const auto runtime = opened(flawed_tier("claims_cuts", "queue = true\nrows = 12\n"));
   disturb(*runtime);

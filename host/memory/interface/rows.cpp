@@ -176,7 +176,9 @@ Rows Rows::detached() const {
 
 std::int64_t Rows::bytes() const {
   std::int64_t total = 0;
-  for (const RowField& field : kRowFields) total += tensor_bytes(this->*field.tensor);
+  for (const RowField& field : kRowFields) {
+    if (field.tensor != &Rows::valid) total += tensor_bytes(this->*field.tensor);
+  }
   return total;
 }
 

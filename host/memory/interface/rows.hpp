@@ -43,7 +43,8 @@ struct Rows {
   // Rows [from, from + n) as views. Waits for the device where that alone knows which are valid.
   [[nodiscard]] Rows slice(std::int64_t from, std::int64_t n) const;
   [[nodiscard]] Rows detached() const;
-  // Bytes of the tensors' own elements (not of the storage they may be views of).
+  // Bytes of the tensors' own elements (not of the storage they may be views of), without the mask
+  // `valid`: whether there is one depends on which lanes were reset, and not on the memory.
   [[nodiscard]] std::int64_t bytes() const;
   // The tensor that has the rows: hidden, or k.
   [[nodiscard]] const at::Tensor& main() const { return kind == RowsKind::kKeyValue ? k : hidden; }
