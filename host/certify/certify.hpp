@@ -31,7 +31,7 @@ struct CertifyOptions {
 };
 
 struct Findings {
-  double loss = 0.0;  // mean of the one pass, nats a token
+  double loss = 0.0;  // mean of the one pass over all tokens but the first, nats a token
   std::vector<scores::CertificateLine> lines;
 };
 

@@ -42,7 +42,7 @@ struct Certificate {
   std::int64_t segment = 0;
   std::string precision = {};
   std::string machine = {};
-  double loss = 0.0;  // mean of the one pass, nats a token
+  double loss = 0.0;  // mean of the one pass over all tokens but the first, nats a token
   std::vector<CertificateLine> lines = {};
 
   [[nodiscard]] std::int64_t count(CheckResult result) const;

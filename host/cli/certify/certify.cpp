@@ -38,6 +38,7 @@ namespace {
 namespace fs = std::filesystem;
 using scores::Certificate;
 using scores::CertificateLine;
+using scores::CheckResult;
 
 constexpr std::int64_t kTokens = 2048;
 
@@ -131,6 +132,19 @@ std::string value_text(const std::optional<double>& value) {
   return value ? validate::short_text(*value) : "";
 }
 
+// The last lines. The loss is that of the one pass, which an evaluation of the split need not have.
+std::string sum_text(const Certificate& certificate, bool is_of_split) {
+  std::string out = str(
+      certificate.tokens, " tokens of ", certificate.text, ", step ", certificate.step, ", ",
+      certificate.precision, ": ", certificate.count(CheckResult::kHolds), " hold, ",
+      certificate.count(CheckResult::kFails), " fail, ",
+      certificate.count(CheckResult::kNotChecked), " not checked\n", "loss ",
+      format_number(certificate.loss, 4), " nats a token, over all of these tokens as one text");
+  if (is_of_split)
+    out += "; mneme eval counts the targets of the data alone, and resets where they do";
+  return out + '\n';
+}
+
 std::string certificate_text(const Certificate& certificate, std::size_t width) {
   Table table({"line", "result", "difference", "tolerance"});
   for (const CertificateLine& one : certificate.lines) {
@@ -174,16 +188,11 @@ int certify_run(const CertifyArguments& given, const Streams& process_streams) {
   display.end();
   certificate.loss = found.loss;
   certificate.lines = std::move(found.lines);
-  const std::int64_t failed = certificate.count(scores::CheckResult::kFails);
+  const std::int64_t failed = certificate.count(CheckResult::kFails);
   if (!session.is_first()) return 0;
   std::ostream& out = arguments.json.text(streams);
   out << certificate_text(certificate, streams.out_width)
-      << fit_lines(str(certificate.tokens, " tokens of ", certificate.text, ", step ",
-                       certificate.step, ", ", certificate.precision, ", loss ",
-                       format_number(certificate.loss, 4), " nats a token: ",
-                       certificate.count(scores::CheckResult::kHolds), " hold, ", failed, " fail, ",
-                       certificate.count(scores::CheckResult::kNotChecked), " not checked\n"),
-                   streams.out_width);
+      << fit_lines(sum_text(certificate, arguments.text.empty()), streams.out_width);
   Outputs outputs;
   if (is_of_own_model(arguments))
     outputs.add([&] { scores::write_certificate(arguments.run, certificate); });
