@@ -111,6 +111,7 @@ Json to_json(const StepReport& report) {
                {"tokens", report.tokens},
                {"seconds", report.seconds}};
   if (report.mfu) json["mfu"] = *report.mfu;
+  if (report.product_flops) json["product_flops_per_second"] = *report.product_flops;
   if (report.peak_device_bytes) json["peak_device_bytes"] = *report.peak_device_bytes;
   add_numbers(json, "rates", report.rates);
   add_numbers(json, "losses", report.losses);

@@ -73,6 +73,9 @@ bool Trainer::log_step(run::StepReport& report, SinceLine& since) {
   const std::int64_t every = experiment().train.log_every;
   if (every == 0) return false;
   done_.interval.add(report);
+  const config::TrainConfig& train = experiment().train;
+  since.tokens += optim::accumulation(train, report.step - 1) * train.bptt_segments * train.lanes *
+                  train.segment;
   since.peak = std::max(since.peak, tensor::peak_bytes(runtime_->device()));
   if (!is_due(every)) return false;
   report.peak_device_bytes = std::exchange(since.peak, std::nullopt);
@@ -82,6 +85,7 @@ bool Trainer::log_step(run::StepReport& report, SinceLine& since) {
     report.mfu =
         utilization_.of(static_cast<double>(since.tokens) / (report.seconds - since.seconds),
                         parallel_ ? parallel_->ranks().size() : 1);
+    if (report.mfu) report.product_flops = utilization_.peak;
     writer_->append(done_.interval.mean(report));
     since.tokens = 0;
     since.seconds = report.seconds;
@@ -92,8 +96,6 @@ bool Trainer::log_step(run::StepReport& report, SinceLine& since) {
 
 void Trainer::run_steps(
     const std::function<void(const run::StepReport& report, bool is_logged)>& after_step) {
-  const config::TrainConfig& train = experiment().train;
-  const std::int64_t window = train.bptt_segments * train.lanes * train.segment;
   SinceLine since{.seconds = done_.seconds};
   std::optional<UnreadStep> unread;
   const auto pass_on = [&](run::StepReport report) {
@@ -116,7 +118,6 @@ void Trainer::run_steps(
   };
   tensor::reset_peak_bytes(runtime_->device());
   while (!is_finished() && !is_at_stop()) {
-    since.tokens += optim::accumulation(train, done_.step) * window;
     if (!reads_late_ || !is_next_quiet()) {
       read_last({});
       pass_on(train_step());

@@ -312,6 +312,7 @@ void write_run(const fs::path& folder, const Fixture& fixture, const FixtureArm&
                      {"device", "cpu"},
                      {"processor", "a processor"},
                      {"threads", 1},
+                     {"precision", "f32"},
                      {"seed", seed},
                      {"data", data_json(fixture.data)},
                      {"plugins", plugins_json(arm)},

@@ -20,7 +20,8 @@ namespace mneme::test {
 
 inline void erase_times(Json& json) {
   if (!json.is_object()) return;
-  for (const char* const key : {"seconds", "tokens_per_second", "mfu", "utilization"})
+  for (const char* const key :
+       {"seconds", "tokens_per_second", "mfu", "product_flops_per_second", "utilization"})
     json.erase(key);
   for (auto& item : json.items()) erase_times(item.value());
 }

@@ -63,6 +63,7 @@ TEST(Utilization, IsLoggedOfTheStepsSinceTheLineBefore) {
     const double taken = line.at("seconds").get<double>() - seconds;
     const double share = utilization.flops_a_token * 2 * 4 * 64 / taken / utilization.peak;
     EXPECT_NEAR(line.at("mfu").get<double>(), share, 1e-9 + 1e-6 * share);
+    EXPECT_EQ(line.at("product_flops_per_second"), utilization.peak);
     EXPECT_GT(share, 0.0);
     EXPECT_FALSE(line.contains("peak_device_bytes"));  // on a GPU alone
     seconds = line.at("seconds").get<double>();

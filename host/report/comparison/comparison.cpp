@@ -169,13 +169,21 @@ double training_rate(const Run& run) {
   return static_cast<double>(run.training.back().tokens) / run.training.back().seconds;
 }
 
-// Model FLOPs utilization in percent, over the time of the points that have it.
-double training_mfu(const Run& run) {
+// The device that trained a run, and the precision of its products.
+std::string device_of(const Run& run) {
+  return str(word_at(run.info, "device"), ", ", word_at(run.info, "precision"));
+}
+
+// Model FLOPs utilization in percent, over the time of the points that have it, of the fastest
+// product on the run's device where the points say of which one theirs is a share.
+double training_mfu(const Run& run, const std::map<std::string, double>& peaks) {
+  const auto peak = peaks.find(device_of(run));
   double used = 0.0, seconds = 0.0, before = 0.0;
   for (const TrainingPoint& point : run.training) {
     const double since = point.seconds - std::exchange(before, point.seconds);
     if (std::isnan(point.mfu)) continue;
-    used += point.mfu * since;
+    const bool is_known = !std::isnan(point.product_flops) && peak != peaks.end();
+    used += point.mfu * since * (is_known ? point.product_flops / peak->second : 1.0);
     seconds += since;
   }
   return seconds > 0.0 ? 100.0 * used / seconds : kUnknown;
@@ -214,7 +222,10 @@ void add_costs(const Comparison& comparison, std::vector<Metric>& out) {
   add_line(
       comparison,
       {.key = "training_mfu", .name = "training MFU, %", .digits = 1, .against = Against::kRatio},
-      [](const Arm&, const Run& run) { return training_mfu(run); }, out);
+      [peaks = product_peaks(comparison)](const Arm&, const Run& run) {
+        return training_mfu(run, peaks);
+      },
+      out);
   line("training_peak_device_mebibytes", "peak memory of the GPU in training, MiB", Against::kRatio,
        [](const Arm&, const Run& run) { return peak_device_mebibytes(run); });
   line("evaluation_tokens_per_second", "evaluation tokens/s", Against::kRatio,
@@ -293,6 +304,18 @@ std::vector<double> against_baseline(const Metric& metric, std::size_t arm, std:
       continue;
     }
     out.push_back(metric.against == Against::kRatio ? values[i] / first[i] : values[i] - first[i]);
+  }
+  return out;
+}
+
+std::map<std::string, double> product_peaks(const Comparison& comparison) {
+  std::map<std::string, double> out;
+  for (const auto& [arm, run] : runs_of(comparison)) {
+    for (const TrainingPoint& point : run.training) {
+      if (!(point.product_flops > 0.0)) continue;  // NaN = not known
+      double& most = out[device_of(run)];
+      most = std::max(most, point.product_flops);
+    }
   }
   return out;
 }

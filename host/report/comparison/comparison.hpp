@@ -111,6 +111,8 @@ struct TrainingPoint {
   std::int64_t tokens = 0;
   double seconds = 0.0;
   double mfu = std::numeric_limits<double>::quiet_NaN();  // since the point before; NaN = not known
+  // Operations a second of the product that `mfu` is a share of; NaN = not known.
+  double product_flops = std::numeric_limits<double>::quiet_NaN();
   double peak_device_bytes = std::numeric_limits<double>::quiet_NaN();  // likewise
   std::map<std::string, double> metrics = {};                           // of tiers, "<tier>.<name>"
   std::map<std::string, double> losses = {};  // auxiliary losses of tiers, likewise
@@ -246,6 +248,11 @@ struct Metric {
   // [arm][seed]: whether the arm read what its baseline did; empty = it does not matter.
   std::vector<std::vector<bool>> is_paired = {};
 };
+
+// The fastest product of two matrices, operations a second, that a run of a device and precision
+// timed: {"AMD EPYC, 1 thread, f32", 6.1e10}. Other work of the machine makes it slower, so the
+// fastest is nearest to what the device can do. Empty where no run says it.
+[[nodiscard]] std::map<std::string, double> product_peaks(const Comparison& comparison);
 
 // All lines, in the order of the table. Lines without any value are left out.
 [[nodiscard]] std::vector<Metric> metrics(const Comparison& comparison);

@@ -52,6 +52,7 @@ bool read_line(const Json& line, Run& run) {
                             .tokens = static_cast<std::int64_t>(tokens),
                             .seconds = seconds,
                             .mfu = number_at(line, "mfu"),
+                            .product_flops = number_at(line, "product_flops_per_second"),
                             .peak_device_bytes = number_at(line, "peak_device_bytes"),
                             .metrics = numbers_of(line, "metrics"),
                             .losses = numbers_of(line, "losses")});

@@ -99,6 +99,20 @@ std::string memory_note(const Comparison& comparison, const std::vector<Metric>&
              "do not load.");
 }
 
+// Of which product the utilization is a share; "" where the table has none.
+std::string utilization_note(const Comparison& comparison, const std::vector<Metric>& lines) {
+  if (find_metric(lines, "training_mfu") == nullptr) return "";
+  std::vector<std::string> parts;
+  for (const auto& [device, peak] : product_peaks(comparison)) {
+    parts.push_back(str(format_number(peak / 1e9, 1), " GFLOPs a second (", device, ')'));
+  }
+  return parts.empty()
+             ? "MFU: a share of the product of two matrices that each run timed as it began."
+             : "MFU: a share of the fastest product of two matrices that these runs timed "
+               "on their device, " +
+                   join(parts, ", ") + '.';
+}
+
 Sheet results_sheet(const Comparison& comparison, const std::vector<Metric>& lines) {
   Sheet out{.key = "results", .title = "Results" + share_suffix(comparison), .headings = {""}};
   for (const Arm& arm : comparison.arms) out.headings.push_back(arm.name);
@@ -133,7 +147,8 @@ Sheet results_sheet(const Comparison& comparison, const std::vector<Metric>& lin
       out.notes.push_back(str(arm.name, " is faulty (", faults, "): its numbers say nothing."));
     }
   }
-  for (std::string note : {memory_note(comparison, lines), missing_baselines_note(comparison)}) {
+  for (std::string note : {utilization_note(comparison, lines), memory_note(comparison, lines),
+                           missing_baselines_note(comparison)}) {
     if (!note.empty()) out.notes.push_back(std::move(note));
   }
   if (comparison.is_interrupted) {

@@ -26,6 +26,8 @@ struct StepReport {
   // Model FLOPs utilization since the line of metrics.jsonl before (cost/utilization.hpp), 0.25 = a
   // quarter; of the steps that are logged to a folder.
   std::optional<double> mfu = {};
+  // Operations a second of the product that it is a share of, Utilization::peak; present with it.
+  std::optional<double> product_flops = {};
   // The most bytes that tensors on a GPU held at once since that line, evaluations apart.
   std::optional<std::int64_t> peak_device_bytes = {};
   std::map<std::string, double> losses = {};   // auxiliary, "<tier>.<name>", before their weight

@@ -20,6 +20,7 @@ namespace fs = std::filesystem;
 using test::Data;
 using test::Fixture;
 using test::FixtureArm;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -250,6 +251,33 @@ TEST_F(Load, WeighsUtilizationsByTheirTime) {
   const Metric* const found = find_metric(all, "training_mfu");
   ASSERT_NE(found, nullptr);
   EXPECT_EQ(found->values, (std::vector<std::vector<double>>{{43.75}}));  // percent
+}
+
+// The second run timed its product while the machine had other work. Reference: the operations that
+// each took, over those of the first one's product.
+TEST_F(Load, HoldsUtilizationsAgainstTheFastestProduct) {
+  small_.arms.resize(2);
+  test::write_comparison(folder("runs"), small_);
+  const auto write = [&](const std::string& run, double mfu, const Json& product) {
+    const Json line = {{"kind", "step"}, {"step", 1},  {"tokens", 8},
+                       {"seconds", 10},  {"mfu", mfu}, {"product_flops_per_second", product}};
+    write_file_atomic(folder("runs") / run / "metrics.jsonl", line.dump() + '\n');
+  };
+  write("none-seed1", 0.25, 8e10);
+  write("none-seed2", 0.5, 2e10);
+  write("xl_cache-seed1", 0.5, nullptr);  // of an earlier program
+  write("xl_cache-seed2", 0.5, 1e12);
+  edit(folder("runs") / "xl_cache-seed2" / "run.json",
+       [](Json& json) { json["device"] = "another"; });
+  const Report report = make_report(load({folder("runs")}));
+  const std::vector<Metric> all = metrics(report.comparison);
+  const Metric* const found = find_metric(all, "training_mfu");
+  ASSERT_NE(found, nullptr);
+  EXPECT_EQ(found->values, (std::vector<std::vector<double>>{{25.0, 12.5}, {50.0, 50.0}}));
+  EXPECT_THAT(sheet_of(report, "results").notes,
+              Contains("MFU: a share of the fastest product of two matrices that these runs timed "
+                       "on their device, 1000.0 GFLOPs a second (another, f32), 80.0 GFLOPs a "
+                       "second (cpu, f32)."));
 }
 
 TEST_F(Load, TakesTheLargestPeakOfTheGpu) {
