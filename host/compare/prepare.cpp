@@ -12,6 +12,7 @@
 #include "host/base/log.hpp"
 #include "host/base/log_once.hpp"
 #include "host/checks/memory_checks.hpp"
+#include "host/compare/earlier_comparison.hpp"
 #include "host/compare/finished_parts.hpp"
 #include "host/compare/planning/curve.hpp"
 #include "host/compare/planning/disk.hpp"
@@ -253,6 +254,7 @@ Record prepare(std::vector<ArmSetup> arms, const Options& options, plugin::Plugi
     arm.experiment = run::with_chosen_precision(std::move(arm.experiment), options.device);
   }
   if (options.seeds < 1) throw_usage("compare: seeds: expected at least 1, got ", options.seeds);
+  check_grows(arms, options);
   const config::Experiment& experiment = arms.front().experiment;
   const auto dataset = std::make_shared<const data::Dataset>(experiment.data);
   Record record{.command = options.command,

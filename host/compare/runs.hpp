@@ -209,9 +209,9 @@ class Observer {
 // source of first weights are the arm's is continued, or taken as it is when it is finished
 // (RunRecord::is_complete). Of trials, an arm that cannot be made is kept with the reason
 // (ArmSetup::refused), and its runs have failed with it.
-// Nothing is written. Errors: Error (kUsage) when there is nothing to evaluate on; Error (kRun)
-// naming the first parameter in which two arms' initial weights differ; what making an arm throws,
-// with its name in front.
+// Nothing is written. Errors: those of check_grows, before the data are read; Error (kUsage) when
+// there is nothing to evaluate on; Error (kRun) naming the first parameter in which two arms'
+// initial weights differ; what making an arm throws, with its name in front.
 [[nodiscard]] Record prepare(std::vector<ArmSetup> arms, const Options& options,
                              plugin::PluginLoader& loader);
 

@@ -199,7 +199,6 @@ void show_plan_of(const PreparedArms& prepared, const compare::Options& options,
 int compare_arms(const CompareArguments& arguments, const RankSession& session) {
   const Streams& streams = session.streams();
   if (!arguments.is_dry_run) check_output_folder("--run", folder_of(arguments));
-  check_looks_kept(folder_of(arguments), arguments);
   compare::Options options =
       compare_options(arguments, begun_folder(arguments), arguments.paths.front(), session);
   options.folder = folder_of(arguments);

@@ -96,9 +96,6 @@ void add_counts(const compare::Record& record, CompareEnd& end);
 
 // --- Looks after every seed (compare_looks.cpp) ---
 
-// Error (kUsage) where the comparison in the folder has runs and another plan of looks, or none, or
-// one although the arguments have none.
-void check_looks_kept(const std::filesystem::path& folder, const CompareArguments& arguments);
 // Runs the arms of a record of the most seeds, all up to the first look, then seed after seed those
 // that no look has decided. An InterruptGuard must live.
 [[nodiscard]] CompareEnd run_until_decided(const compare::Record& all,

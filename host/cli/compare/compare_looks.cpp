@@ -1,12 +1,8 @@
 // mneme compare --until-decided: seeds one after another, with a look at the arms after each.
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <system_error>
 #include <utility>
 
-#include "host/base/error.hpp"
-#include "host/base/file/file.hpp"
 #include "host/cli/compare/compare.hpp"
 #include "host/report/comparison/load.hpp"
 #include "host/report/looks/looks.hpp"
@@ -17,23 +13,6 @@ namespace mneme::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string plan_words(std::size_t max_seeds) {
-  return max_seeds == 0 ? "a fixed number of seeds"
-                        : str("--until-decided --max-seeds ", max_seeds);
-}
-
-// Of a comparison.json that is damaged none is known.
-bool has_done_runs(const Json& record) {
-  try {
-    return std::ranges::any_of(record.at("arms"), [](const Json& arm) {
-      return std::ranges::any_of(arm.at("runs"),
-                                 [](const Json& run) { return run.at("state") == "done"; });
-    });
-  } catch (const Json::exception&) {
-    return false;
-  }
-}
 
 // "look after 4 of at most 12 seeds, loss on test: cache -0.0123 (...), not decided"
 std::string look_text(const report::Comparison& comparison,
@@ -69,28 +48,6 @@ std::set<std::string> take_look(const fs::path& folder, const CompareArguments& 
 }
 
 }  // namespace
-
-void check_looks_kept(const fs::path& folder, const CompareArguments& arguments) {
-  const fs::path file = folder / "comparison.json";
-  std::error_code ignored;
-  if (!fs::exists(file, ignored)) return;
-  const Json json = Json::parse(read_file(file), nullptr, /*allow_exceptions=*/false);
-  if (!has_done_runs(json)) return;
-  const auto kept = scores::read_look_record(json.value(scores::kLooksKey, Json()));
-  const std::size_t before = kept ? kept->max_seeds : 0;
-  const std::size_t now =
-      arguments.is_until_decided ? static_cast<std::size_t>(arguments.max_seeds) : 0;
-  if (before == now) return;
-  throw_usage({.where = file.string(),
-               .failed = kept
-                             ? "a comparison that is looked at after every seed keeps its plan, or "
-                               "its error rates do not hold"
-                             : "a comparison of a fixed number of seeds cannot be looked at early "
-                               "afterwards, or its error rates do not hold",
-               .expected = plan_words(before),
-               .got = plan_words(now),
-               .hint = "give the same options again, or another folder with --run DIR"});
-}
 
 CompareEnd run_until_decided(const compare::Record& all, const compare::Options& options,
                              const CompareArguments& arguments, const RankSession& session) {

@@ -100,6 +100,14 @@ struct Member {
   }
 };
 
+// A value that is no table, with its whole key: "memory.tier.0.rows".
+struct FlatKey {
+  std::string key;
+  Value value;
+};
+// All of a tree, in their order; a list is one value unless it is one of tables.
+[[nodiscard]] std::vector<FlatKey> flat_keys(const Value& root);
+
 // One "key=value" of the command line, or a key that it removes.
 struct Override {
   std::string key;          // "train.lr", "memory.tier.0.rows"

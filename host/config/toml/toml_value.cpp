@@ -177,6 +177,32 @@ std::string child_path(const std::string& parent, std::string_view key) {
   return parent.empty() ? toml_key(key) : str(parent, '.', toml_key(key));
 }
 
+namespace {
+
+void flatten(const std::string& path, const Value& value, std::vector<FlatKey>& out) {
+  if (value.is_table()) {
+    for (const Member& member : value.members()) {
+      flatten(path.empty() ? member.key : str(path, '.', member.key), member.value, out);
+    }
+    return;
+  }
+  if (value.kind() == Kind::kArray && !value.items().empty() && value.items().front().is_table()) {
+    for (std::size_t i = 0; i < value.items().size(); ++i) {
+      flatten(str(path, '.', i), value.items()[i], out);
+    }
+    return;
+  }
+  out.push_back({path, value});
+}
+
+}  // namespace
+
+std::vector<FlatKey> flat_keys(const Value& root) {
+  std::vector<FlatKey> out;
+  flatten("", root, out);
+  return out;
+}
+
 // --- --set and --unset ---
 
 namespace {

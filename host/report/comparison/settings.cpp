@@ -14,33 +14,10 @@
 namespace mneme::report {
 namespace {
 
-struct FlatKey {
-  std::string key;
-  config::Value value;
-};
-
-// The values below a value that are no tables, with their keys; a list is one value unless it is
-// one of tables.
-void flatten(const std::string& path, const config::Value& value, std::vector<FlatKey>& out) {
-  if (value.is_table()) {
-    for (const config::Member& member : value.members()) {
-      flatten(path.empty() ? member.key : str(path, '.', member.key), member.value, out);
-    }
-    return;
-  }
-  if (value.kind() == config::Kind::kArray && !value.items().empty() &&
-      value.items().front().is_table()) {
-    for (std::size_t i = 0; i < value.items().size(); ++i) {
-      flatten(str(path, '.', i), value.items()[i], out);
-    }
-    return;
-  }
-  out.push_back({path, value});
-}
+using config::FlatKey;
 
 std::vector<FlatKey> settings_of(const Arm& arm) {
-  std::vector<FlatKey> keys;
-  flatten("", config::parse_toml(arm.experiment, arm.name), keys);
+  std::vector<FlatKey> keys = config::flat_keys(config::parse_toml(arm.experiment, arm.name));
   std::erase_if(keys, [](const FlatKey& one) { return one.key == "train.seed"; });
   return keys;
 }

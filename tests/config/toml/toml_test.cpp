@@ -187,6 +187,14 @@ TEST(Toml, EditsTables) {
   EXPECT_EQ(root.members().size(), 2u);
 }
 
+TEST(Toml, HasFlatKeys) {
+  std::string text;
+  for (const FlatKey& one : flat_keys(
+           parse_toml("a = 1\n[b]\nc = [1, 2]\n[[b.d]]\ne = \"x\"\n[[b.d]]\nf = []\n", "text")))
+    text += one.key + " = " + one.value.toml() + "\n";
+  EXPECT_EQ(text, "a = 1\nb.c = [1, 2]\nb.d.0.e = \"x\"\nb.d.1.f = []\n");
+}
+
 TEST(Toml, ReadingAnotherKindIsAMistakeOfOurs) {
   const Value root = parse("a = 1\n");
   EXPECT_THROW(static_cast<void>(root.find("a")->as_string()), std::logic_error);

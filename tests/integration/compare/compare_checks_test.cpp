@@ -21,9 +21,10 @@ class CheckedRun : public CompareRun {
 
 // Each is named before anything trains, in verdict, tables and report, and the status is 1.
 TEST_F(CheckedRun, NamesMemoriesWhoseNumbersSayNothing) {
-  const ProgramResult result =
-      compare({"--memory", flawed("looks_ahead"), "--memory", flawed("kept_over_reset"), "--memory",
-               flawed("lanes_mixed"), "--json", file("out.json")});
+  const std::vector<std::string> memories = {
+      "--memory", flawed("looks_ahead"), "--memory", flawed("kept_over_reset"),
+      "--memory", flawed("lanes_mixed"), "--json",   file("out.json")};
+  const ProgramResult result = compare(memories);
   EXPECT_EQ(result.exit_code, 1) << result.err;
   const std::size_t trained = result.err.find("is done (1 of 5 runs)");
   ASSERT_NE(trained, std::string::npos);
@@ -45,7 +46,7 @@ TEST_F(CheckedRun, NamesMemoriesWhoseNumbersSayNothing) {
   EXPECT_EQ(arms.at(1).at("checks").at("checks").at(0).at("result"), "holds");
   EXPECT_EQ(arms.at(2).at("checks").at("checks").at(0).at("result"), "fails");
   // So they are when everything is done, and where runs are compared without training.
-  EXPECT_EQ(compare({"--memory", flawed("looks_ahead"), "--quiet"}).exit_code, 1);
+  EXPECT_EQ(compare(memories).exit_code, 1);
   const ProgramResult runs =
       run_mneme({"compare", file("comparison/none-seed1"), file("comparison/looks_ahead-seed1")});
   EXPECT_EQ(runs.exit_code, 1);

@@ -80,14 +80,6 @@ TEST_F(LooksRun, AddsSeedsToArmsThatAreNotDecided) {
   }
 }
 
-TEST_F(LooksRun, RefusesAFolderOfAFixedNumberOfSeeds) {
-  fs::create_directory(folder_ / "comparison");
-  folder_.write("comparison/comparison.json", R"({"arms": [{"runs": [{"state": "done"}]}]})");
-  expect_refusal(compare({"--until-decided", "--max-seeds", "12"}), 2,
-                 {"a comparison of a fixed number of seeds cannot be looked at early afterwards",
-                  "expected a fixed number of seeds, got --until-decided --max-seeds 12"});
-}
-
 TEST_F(LooksRun, RefusesOneArm) {
   expect_refusal(run_mneme({"compare", experiment(tiny()), "--memory", none_, "--run",
                             file("comparison"), "--until-decided", "--max-seeds", "12"}),

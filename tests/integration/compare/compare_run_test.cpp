@@ -229,12 +229,14 @@ TEST_F(CompareRun, BeginsEveryArmWithGivenWeights) {
   EXPECT_EQ(shown.at("sha256"), weights.at("sha256"));
   EXPECT_THAT(read_file(folder_ / "comparison/report/index.html"),
               HasSubstr(weights.at("sha256").get<std::string>()));
-  // The same command takes what is there; one without the weights does not.
+  // The same command takes what is there; one without the weights leaves it as it is.
   const auto written = fs::last_write_time(folder_ / "comparison/none-seed1/metrics.jsonl");
   expect_done(compare(with_init));
   EXPECT_EQ(fs::last_write_time(folder_ / "comparison/none-seed1/metrics.jsonl"), written);
-  expect_done(compare({"--quiet"}));
-  EXPECT_TRUE(source_of("none-seed1-2").is_null());
+  expect_refusal(compare({"--quiet"}), 2,
+                 {"comparison.json: runs that are done there would be left out: expected --init ",
+                  "got no --init; name another folder with --run DIR"});
+  EXPECT_EQ(record().at("initial_weights"), weights);
   expect_refusal(compare({"--init", file("nowhere")}), 2, {"nowhere"});
   expect_refusal(run_mneme({"compare", file("comparison/none-seed1"), "--init", none_}), 2,
                  {"run folders are compared as they are", "--init"});
