@@ -209,8 +209,10 @@ Sheet detectable_sheet(const PilotReport& report) {
       ": one of more seeds knows better how trainings differ, and promises smaller differences."));
   out.notes.push_back(str("Time and disk: of all arms, with ",
                           units_words(report, report.units.front()),
-                          ", one run after another, as the pilot's runs took",
-                          report.is_tuned ? "; trials are left out." : "."));
+                          ", one run after another, as the pilot's runs took: of the time training "
+                          "and the stored evaluations",
+                          report.is_tuned ? ", without trials" : "",
+                          ". Checks, samples, diagnostics and starts of programs come on top."));
   if (report.is_tuned && report.split == scores::kChoiceSplit) {
     out.notes.push_back(str("The values of tuned arms were chosen on ", report.split,
                             ": their differences on test count, of which --split test plans."));

@@ -7,6 +7,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "host/stats/seeds.hpp"
@@ -63,6 +64,24 @@ std::vector<ArmRun> runs_of(const Comparison& comparison) {
   std::vector<ArmRun> out;
   for (const Arm& arm : comparison.arms) {
     for (const Run& run : arm.runs) out.push_back({arm, run});
+  }
+  return out;
+}
+
+RunSeconds seconds_of(const Comparison& comparison) {
+  RunSeconds out;
+  std::set<std::filesystem::path> seen;  // tuned arms may have the runs of their arms
+  for (const auto& [arm, run] : runs_of(comparison)) {
+    if (!seen.insert(run.path).second) continue;
+    if (!run.training.empty() && run.training.back().seconds > 0.0) {
+      out.training += run.training.back().seconds;
+      ++out.trained_runs;
+    }
+    for (const auto* const some : {&run.evaluations, &run.other_lengths}) {
+      for (const EvaluationSummary& one : *some) {
+        if (const double seconds = one.result("seconds"); seconds > 0.0) out.evaluations += seconds;
+      }
+    }
   }
   return out;
 }

@@ -186,6 +186,7 @@ struct Tuning {
   std::vector<scores::Rung> rungs = {};                 // of successive halving; empty = without it
   std::vector<scores::TriedArm> arms = {};              // in the order of the comparison's
   std::vector<std::optional<std::size_t>> chosen = {};  // [arm]; nullopt = no trial can be taken
+  double training_seconds = 0.0;                        // of all trials
 };
 
 // How seeds were added until a difference was shown.
@@ -226,6 +227,14 @@ struct ArmRun {
 };
 // All runs, by arm and seed. They refer to the comparison.
 [[nodiscard]] std::vector<ArmRun> runs_of(const Comparison& comparison);
+
+// What the files say of the time that runs took. A run that two arms have counts once.
+struct RunSeconds {
+  double training = 0.0;
+  std::int64_t trained_runs = 0;  // of which the time is known
+  double evaluations = 0.0;       // of the stored ones; 0 = not known
+};
+[[nodiscard]] RunSeconds seconds_of(const Comparison& comparison);
 
 // --- Values of the files ---
 

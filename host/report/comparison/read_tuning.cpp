@@ -93,6 +93,7 @@ void read_tuning(const fs::path& folder, const Json& json, Comparison& compariso
     return;
   }
   tuning.seeds = trials.seeds;
+  tuning.training_seconds = seconds_of(trials).training;
   for (const Arm& arm : comparison.arms) {
     if (!arm.variant_of.empty()) continue;
     scores::TriedArm& tried = tuning.arms.emplace_back(scores::TriedArm{.arm = arm.name});

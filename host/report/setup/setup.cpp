@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "host/base/text.hpp"
 #include "host/config/toml/toml.hpp"
@@ -152,26 +151,27 @@ std::string duration_text(double seconds) {
   return format_number(seconds / 3600.0, 1) + " hours";
 }
 
-// "3.4 hours a run, 20.1 hours in all (6 runs, AMD EPYC, 1 thread)".
+// "training 3.4 hours a run, 20.1 hours in all (6 runs, AMD EPYC, 1 thread); stored evaluations 1.3
+// hours; ...".
 std::string time_text(const Comparison& comparison) {
-  double all = 0.0;
-  std::int64_t runs = 0;
-  std::set<fs::path> seen;  // tuned arms may have the runs of their arms
-  for (const auto& [arm, run] : runs_of(comparison)) {
-    if (run.training.empty() || run.training.back().seconds <= 0.0) continue;
-    if (!seen.insert(run.path).second) continue;
-    all += run.training.back().seconds;
-    ++runs;
-  }
+  const RunSeconds seconds = seconds_of(comparison);
+  const std::int64_t runs = seconds.trained_runs;
   if (runs == 0) return "";
-  std::string text = str(duration_text(all / static_cast<double>(runs)), " a run, ",
-                         duration_text(all), " in all (", runs, runs == 1 ? " run" : " runs");
+  std::string text =
+      str("training ", duration_text(seconds.training / static_cast<double>(runs)), " a run, ",
+          duration_text(seconds.training), " in all (", runs, runs == 1 ? " run" : " runs");
   // The name of a processor is part of that of a device that is one.
   const std::string device = word_at(comparison.machine, "device");
   const std::string processor = word_at(comparison.machine, "processor");
   if (!processor.empty() && device.find(processor) == device.npos) text += ", " + processor;
   if (!device.empty()) text += ", " + device;
-  return text + ')';
+  text += ')';
+  if (comparison.tuning && comparison.tuning->training_seconds > 0.0)
+    text += "; training of the trials " + duration_text(comparison.tuning->training_seconds);
+  if (seconds.evaluations > 0.0)
+    text += "; stored evaluations " + duration_text(seconds.evaluations);
+  return text +
+         "; not counted: other evaluations, checks, samples, diagnostics, starts of programs";
 }
 
 }  // namespace

@@ -110,6 +110,8 @@ TEST_F(Pilot, CostsAreThoseOfThePilotsRuns) {
   EXPECT_NEAR(report.bytes({2, 12}), bytes, 1e-9 * bytes);
   EXPECT_NEAR(report.seconds({4, 24}), 2 * seconds + 12 * 1.5, 1e-6);  // evaluations: 1.5 s
   EXPECT_GT(report.bytes({2, 24}), report.bytes({2, 12}));
+  EXPECT_THAT(report.text(), HasSubstr("of the time training and the stored evaluations. Checks, "
+                                       "samples, diagnostics and starts of programs come on top."));
 }
 
 TEST_F(Pilot, TrainingTimesThatAreNotKnownAreNotGuessed) {

@@ -158,7 +158,7 @@ TEST_F(TunedReport, IsPlannedInTheFamiliesOfTheReport) {
   }
   EXPECT_THAT(plan.text(), AllOf(HasSubstr("of an arm that is truly lower than its baseline, none "
                                            "(1 arm) or none,tuned (1 arm). 80 % is the mean"),
-                                 HasSubstr("runs took; trials are left out."),
+                                 HasSubstr("evaluations, without trials. Checks, "),
                                  Not(HasSubstr("Holm")), Not(HasSubstr("--split test"))));
   const Json arm = plan.json().at("arms").at(1);
   EXPECT_EQ(arm.at("baseline"), "none,tuned");
@@ -218,8 +218,10 @@ TEST_F(TunedReport, SaysWhichTunedArmsHaveTheRunsOfTheirArms) {
                                          "none,tuned are those of none."));
   EXPECT_EQ(result.json().at("tuning").at("arms").at(0).at("shares_runs"), true);
   EXPECT_EQ(result.json().at("tuning").at("arms").at(1).at("shares_runs"), false);
-  // Of 40 seconds each.
-  EXPECT_THAT(result.text(0), HasSubstr("4.0 minutes in all (6 runs, "));
+  // Of 40 seconds each, with an evaluation of 1.5.
+  EXPECT_THAT(result.text(0),
+              HasSubstr("4.0 minutes in all (6 runs, a processor, cpu); training of "
+                        "the trials 4.0 minutes; stored evaluations 9.0 seconds;"));
   const fs::path file = folder("a.tar");
   write_bundle(file, {folder("runs")}, {});
   const Verification verified = verify_bundle(file);
