@@ -146,8 +146,7 @@ void add_arms(const std::vector<DoneArm>& done, const std::vector<ArmSetup>& arm
   for (const DoneArm& one : done) {
     const bool is_tuned = !one.variant_of.empty() && options.purpose != Purpose::kTrials;
     if (is_tuned && options.purpose == Purpose::kArms) continue;  // see add_tuning
-    const auto arm =
-        std::ranges::find(arms, is_tuned ? one.variant_of : one.name, &ArmSetup::name);
+    const auto arm = std::ranges::find(arms, is_tuned ? one.variant_of : one.name, &ArmSetup::name);
     if (arm == arms.end()) {
       missing.push_back(one.name);
       continue;
@@ -156,12 +155,10 @@ void add_arms(const std::vector<DoneArm>& done, const std::vector<ArmSetup>& arm
     for (const std::uint64_t seed : one.seeds) {
       if (!seeds.contains(seed)) missing_seeds.insert(seed);
     }
-    const auto other =
-        is_tuned || !arm->refused.empty() ? std::nullopt : other_settings(one, *arm);
+    const auto other = is_tuned || !arm->refused.empty() ? std::nullopt : other_settings(one, *arm);
     if (!other) continue;
-    const auto same = std::ranges::find_if(others, [&](const auto& known) {
-      return known.first == *other;
-    });
+    const auto same =
+        std::ranges::find_if(others, [&](const auto& known) { return known.first == *other; });
     if (same == others.end()) {
       others.emplace_back(*other, std::vector<std::string>{one.name});
     } else {
@@ -176,8 +173,7 @@ void add_arms(const std::vector<DoneArm>& done, const std::vector<ArmSetup>& arm
                    str(names.size() == 1 ? "the arm " : "the arms ", listed(names))});
   }
   if (!missing_seeds.empty()) {
-    out.push_back(
-        {seeds_text(missing_seeds), seeds_text(planned_seeds(arms.front(), options))});
+    out.push_back({seeds_text(missing_seeds), seeds_text(planned_seeds(arms.front(), options))});
   }
 }
 

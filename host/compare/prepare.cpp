@@ -281,8 +281,8 @@ Record prepare(std::vector<ArmSetup> arms, const Options& options, plugin::Plugi
     for (const ArmRecord& arm : record.arms)
       lengths.push_back(steps_of(arm.setup.experiment, *dataset));
     record.rungs = plan_rungs(record.arms, lengths, options.halving_steps);
-    if (const std::string text = early_end(record.rungs, lengths.front()); !text.empty())
-      log_info(text);
+    record.early_end = early_end(record.rungs, lengths.front());
+    if (!record.early_end.empty()) log_warning(record.early_end);
   }
   if (!options.initial_weights.empty()) {
     record.initial_weights = {{"given", options.given_weights.string()},

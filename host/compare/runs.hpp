@@ -97,8 +97,9 @@ struct Record {
   std::vector<data::Split> splits;  // that every run is evaluated on
   std::vector<std::uint64_t> seeds;
   std::vector<ArmRecord> arms;
-  // Of trials with successive halving; not in comparison.json.
+  // Of trials with successive halving, and what early_end() says of them; not in comparison.json.
   std::vector<scores::Rung> rungs = {};
+  std::string early_end = {};
   Json initial_weights = nullptr;  // given, file, sha256; null = they are drawn
   Json tuning = nullptr;           // of tuned arms: see tuning_json; null = there are none
   // How seeds are added until a difference is shown; nullopt: their number is fixed.

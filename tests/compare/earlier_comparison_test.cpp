@@ -15,8 +15,7 @@ class EarlierComparison : public ::testing::Test {
  protected:
   EarlierComparison() : loader_(memory::make_loader()) { options_.folder = folder_ / "runs"; }
 
-  std::vector<ArmSetup> arms(const std::string& text = test::three_steps(),
-                             std::size_t count = 2) {
+  std::vector<ArmSetup> arms(const std::string& text = test::three_steps(), std::size_t count = 2) {
     const auto memory = folder_.write("none.toml", "[memory]\n");
     return read_arms(folder_.write("tiny.toml", text),
                      std::vector<ArmRequest>(count, {.memory = memory}), {}, {}, loader_);
@@ -110,8 +109,7 @@ TEST_F(EarlierComparison, KeepsTunedArms) {
   tuned.name = "none,tuned";
   tuned.variant_of = "none";
   tuned.experiment.train.lr = 0.5;
-  write(Json::array({done(all[0], {1}), done(tuned, {1})}),
-        Json::parse(R"({"tuning": {"keys": [
+  write(Json::array({done(all[0], {1}), done(tuned, {1})}), Json::parse(R"({"tuning": {"keys": [
           {"key": "train.lr", "values": "1e-3,0.5", "together": false},
           {"key": "train.clip", "values": "1,2", "together": true}]}})"));
   EXPECT_EQ(error(all),

@@ -141,11 +141,13 @@ Json show_tuning_plan(const Tuning& tuning, const compare::Record& record,
       is_timed ? first.at("seconds").get<double>() + out.at("seconds").get<double>() : 0.0;
   const auto bytes =
       first.at("disk_bytes").get<std::uint64_t>() + out.at("disk_bytes").get<std::uint64_t>();
+  std::string text =
+      str("with the trials: ", is_timed ? format_duration(seconds) : "time not known", ", disk ",
+          human_bytes(bytes), "; a tuned arm is timed with the values of its arm",
+          trials.rungs.empty() ? "" : ", and an arm's first trials as if they went on", '\n');
+  if (!trials.early_end.empty()) text += trials.early_end + '\n';
   arguments.json.text(session.streams())
-      << "with the trials: " << (is_timed ? format_duration(seconds) : "time not known")
-      << ", disk " << human_bytes(bytes) << "; a tuned arm is timed with the values of its arm"
-      << (trials.rungs.empty() ? "" : ", and an arm's first trials as if they went on") << '\n'
-      << std::flush;
+      << fit_lines(text, session.streams().out_width) << std::flush;
   out["trials"] = first;
   out["seconds_with_trials"] = is_timed ? Json(seconds) : Json(nullptr);
   return out;

@@ -365,6 +365,19 @@ std::string baseline_words(const Comparison& comparison) {
   return first;
 }
 
+std::string early_choice(const Comparison& comparison, std::size_t arm) {
+  const Run* const whole = longest_runs(comparison)[arm];
+  if (!comparison.tuning || whole == nullptr) return "";
+  const Tuning& tuning = *comparison.tuning;
+  for (std::size_t i = 0; i < tuning.arms.size(); ++i) {
+    if (tuning.arms[i].arm != comparison.arms[arm].variant_of || !tuning.chosen[i]) continue;
+    const std::int64_t steps = tuning.arms[i].trials[*tuning.chosen[i]].steps;
+    const std::int64_t all = whole->training.back().step;
+    if (steps > 0 && steps < all) return str(steps, " of ", all, " steps");
+  }
+  return "";
+}
+
 std::string task_of(const Comparison& comparison) { return word_at(comparison.data, "task"); }
 
 bool is_text(const Comparison& comparison) {

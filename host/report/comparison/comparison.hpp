@@ -219,6 +219,9 @@ struct Comparison {
 [[nodiscard]] std::optional<std::size_t> baseline_of(const Comparison& comparison, std::size_t arm);
 // "none"; of a comparison with tuned arms "none (tuned arms: to none,tuned)".
 [[nodiscard]] std::string baseline_words(const Comparison& comparison);
+// "200 of 400 steps" of a tuned arm whose trials were compared before the end of a training such as
+// its own; "" of all others.
+[[nodiscard]] std::string early_choice(const Comparison& comparison, std::size_t arm);
 
 // A run with its arm.
 struct ArmRun {

@@ -420,9 +420,14 @@ std::vector<std::vector<ArmPair>> families_of(const Comparison& comparison) {
 std::vector<Difference> differences(const Comparison& comparison, double margin) {
   std::vector<Difference> out = compare_families(comparison, families_of(comparison), margin);
   for (Difference& one : out) {
-    if (!comparison.tuning || one.split != scores::kChoiceSplit) continue;
-    if (comparison.arms[one.arm].variant_of.empty() || one.verdict == Verdict::kUnknown) continue;
-    one.reasons.emplace_back("values were chosen on this split: the test split counts");
+    if (!comparison.tuning || comparison.arms[one.arm].variant_of.empty() ||
+        one.verdict == Verdict::kUnknown) {
+      continue;
+    }
+    if (one.split == scores::kChoiceSplit)
+      one.reasons.emplace_back("values were chosen on this split: the test split counts");
+    if (const std::string steps = early_choice(comparison, one.arm); !steps.empty())
+      one.reasons.push_back("values were chosen after " + steps);
   }
   return out;
 }

@@ -41,14 +41,15 @@ std::size_t failed_trials(const scores::TriedArm& arm) {
   return static_cast<std::size_t>(std::ranges::count_if(arm.trials, &scores::Trial::has_failed));
 }
 
+// `early` is that of the tuned form: see early_choice.
 std::string choice_sentence(const scores::TriedArm& arm, std::size_t chosen,
-                            const std::vector<scores::TunedKey>& keys) {
+                            const std::vector<scores::TunedKey>& keys, const std::string& early) {
   const scores::Trial& trial = arm.trials[chosen];
+  const std::string steps = early.empty() ? str(trial.steps, " steps") : early;
   const std::size_t failed = failed_trials(arm);
   return str(
       arm.arm, " took ", values_text(trial, keys), ", with a loss of ",
-      format_number(trial.loss, 4), " on ", kChoiceSplit,
-      trial.steps > 0 ? str(" after ", trial.steps, " steps") : "",
+      format_number(trial.loss, 4), " on ", kChoiceSplit, trial.steps > 0 ? " after " + steps : "",
       failed == 0 ? "." : str("; ", failed, " of its ", arm.trials.size(), " trials failed."));
 }
 
@@ -99,6 +100,7 @@ std::vector<Statement> tuning_statements(const Comparison& comparison) {
                             join(numbers_text(tuning.seeds), ", "),
                             ", and took the values of the lowest loss on ", kChoiceSplit, '.')};
   bool is_chosen = false;
+  std::string early;
   for (std::size_t i = 0; i < tuning.arms.size(); ++i) {
     const scores::TriedArm& arm = tuning.arms[i];
     if (!tuning.chosen[i]) {
@@ -106,7 +108,13 @@ std::vector<Statement> tuning_statements(const Comparison& comparison) {
       continue;
     }
     is_chosen = true;
-    choices.sentences.push_back(choice_sentence(arm, *tuning.chosen[i], tuning.keys));
+    const auto tuned = std::ranges::find(comparison.arms, arm.arm, &Arm::variant_of);
+    const std::string steps =
+        tuned == comparison.arms.end()
+            ? ""
+            : early_choice(comparison, static_cast<std::size_t>(tuned - comparison.arms.begin()));
+    if (early.empty()) early = steps;
+    choices.sentences.push_back(choice_sentence(arm, *tuning.chosen[i], tuning.keys, steps));
     if (const Arm* const form = form_with_shared_runs(comparison, arm.arm)) {
       choices.sentences.back() += str(" These are its own values: the runs of ", form->name,
                                       " are those of ", arm.arm, '.');
@@ -121,6 +129,11 @@ std::vector<Statement> tuning_statements(const Comparison& comparison) {
     const std::string& base = first.variant_of.empty() ? first.name : first.variant_of;
     if (one.variant_of.empty() || one.variant_of == base || baseline_of(comparison, arm)) continue;
     out.push_back({str(one.name, " is not compared: the baseline ", base, " has no tuned form.")});
+  }
+  if (!early.empty()) {
+    out.push_back({str("Values were chosen after ", early,
+                       ", where trials were compared: other values may be the best of whole "
+                       "trainings.")});
   }
   if (is_chosen) {
     out.push_back({str("Values were chosen on ", kChoiceSplit,

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <csignal>
 #include <optional>
+#include <sstream>
 
 #include "tests/integration/compare/compare_fixture.hpp"
 #include "tests/integration/process.hpp"
@@ -157,9 +158,13 @@ TEST_F(TunedRun, HalvesTrials) {
 }
 
 TEST_F(TunedRun, DryRunListsTrialsAndTheirTime) {
-  const ProgramResult result =
-      compare({"--tune", "train.lr=1e-3,1e-2", "--dry-run", "--json", file("plan.json")});
+  const ProgramResult result = compare({"--tune", "train.lr=1e-3,1e-2", "--tune-halving", "2",
+                                        "--dry-run", "--json", file("plan.json")});
   expect_done(result);
+  const std::string end = result.out.substr(result.out.find("with the trials: "));
+  EXPECT_THAT(end, HasSubstr("\n--tune-halving 2: values are chosen after 2 of 6 steps; "));
+  std::istringstream lines(end);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
   for (const char* const text :
        {"dry run of the trials of ", "cache,lr=1e-3", "cache,tuned", "with the trials: "}) {
     EXPECT_THAT(result.out, HasSubstr(text));

@@ -313,6 +313,26 @@ TEST_F(HalvedReport, ShowsTheLastRungOfEachTrial) {
   EXPECT_THAT(notes_of(result.comparison), Not(HasSubstr("has other values than")));
 }
 
+// Such values need not be the best of whole trainings, of 2000 steps.
+TEST_F(HalvedReport, SaysThatValuesWereChosenEarly) {
+  const std::string reason = "values were chosen after 1000 of 2000 steps";
+  EXPECT_THAT(verdict(report()), Not(HasSubstr("Values were chosen after")));
+  EXPECT_THAT(report().differences[1].reasons, Not(Contains(reason)));
+  edit(folder("runs") / "comparison.json", [](Json& json) {
+    json["tuning"]["rungs"] = {{{"trials", 3}, {"steps", 1000}}};
+  });
+  const Report result = report();
+  EXPECT_THAT(verdict(result), ContainsRegex("cache took train.lr = 0.01, with a loss of [0-9.]+ "
+                                             "on valid after 1000 of 2000 steps"));
+  EXPECT_THAT(verdict(result),
+              HasSubstr("Values were chosen after 1000 of 2000 steps, where trials were compared: "
+                        "other values may be the best of whole trainings."));
+  EXPECT_THAT(result.differences[1].reasons, Contains(reason));
+  EXPECT_THAT(result.differences[0].reasons, Not(Contains(reason)));
+  EXPECT_THAT(sheet_of(result, "differences").notes,
+              Contains(HasSubstr("cache,tuned (test loss): " + reason)));
+}
+
 // The rungs are made anew from the stored losses: a trial that had to go on is found.
 TEST_F(HalvedReport, FindsATrialThatWasLeftOut) {
   test::FixtureArm arm = trials_.arms[2];
