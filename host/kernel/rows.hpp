@@ -1,15 +1,17 @@
 // What surrounds the matrix products of a layer, with gradients: bias, activation and dropout;
-// dropout, residual sum and norm. Each is one pass over its rows, and dropout masks are drawn again
-// in the backward pass in place of being kept.
+// dropout, residual sum and norm; rotary turns. Each is one pass over its rows, and dropout masks
+// are drawn again in the backward pass in place of being kept.
 //
 //   activation  out = drop(f(x + bias)); f relu, gelu, gelu by tanh, or of two halves of the row
 //               silu(x_1 + bias_1) (x_2 + bias_2)
 //   sum         y = h + drop(x + bias)
 //   norm        out = (y - mean) scale weight + shift, scale = 1 / sqrt(variance + epsilon);
 //               RMS norm: mean = 0, and the variance is the mean of the squares
+//   turn        out_1 = x_1 cos - x_2 sin, out_2 = x_2 cos + x_1 sin; x_1 and x_2 are the halves of
+//               a head. The gradient of x is the arriving one, turned back: by -sin
 //
-// All rows are contiguous. "S", the type of sums, parameters and statistics, is f64 for f64, else
-// f32; f64 goes with f64 alone.
+// All rows are contiguous, but for those of turns. "S", the type of sums, parameters and
+// statistics, is f64 for f64, else f32; f64 goes with f64 alone.
 #pragma once
 
 #include <cstdint>
@@ -75,6 +77,20 @@ struct SumGradients {
   void* bias = nullptr;
 };
 
+// Heads [sizes,width] whose numbers lie side by side. Strides are in numbers.
+struct TurnRows {
+  Element element = Element::kF32;  // of all arrays
+  bool is_back = false;             // turned by the negative angles
+  std::int64_t width = 0;           // even
+  std::int64_t sizes[3] = {0, 0, 0};
+  const void* x = nullptr;
+  std::int64_t x_strides[3] = {0, 0, 0};
+  const void* cos = nullptr;  // width / 2 numbers for each head
+  const void* sin = nullptr;
+  std::int64_t angle_strides[3] = {0, 0, 0};  // of both; 0 = the same along this dimension
+  std::int64_t out_strides[3] = {0, 0, 0};
+};
+
 // A mask of `entries` numbers of 2, 4 or 8 bytes: `kept` or zeros. Runs of `length` entries lie
 // `stride` words apart in the stream.
 struct MaskRows {
@@ -101,6 +117,7 @@ struct RowKernels {
   const char* (*add)(const SumRows&, const SumResults&, void* stream);
   const char* (*add_backward)(const SumRows&, const SumGradients&, void* workspace, void* stream);
   const char* (*mask)(const MaskRows&, void* stream);
+  const char* (*turn)(const TurnRows&, void* out, void* stream);
 };
 
 inline constexpr std::int64_t kMostRowWidth = 4096;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -268,6 +269,68 @@ Results sum_results(const RowKernels& kernels, Device device, const Case& c, con
           {"gradient of bias", of_sums, arrays.values(g.bias)}};
 }
 
+// Heads of three dimensions that lie in memory in an order of their own, outermost first.
+struct TurnCase {
+  using Order = std::array<std::size_t, 3>;
+  Order sizes = {1, 1, 1};
+  std::int64_t width = 2;
+  Order x_order = {0, 1, 2};
+  Order out_order = {0, 1, 2};
+  std::array<bool, 3> has_angles = {true, true, true};  // else the same along this dimension
+  std::int64_t spare = 0;                               // numbers between heads of x
+  std::size_t skew = 0;
+
+  // Strides of what is there, a head in `unit` numbers; gives how many numbers all have.
+  std::int64_t place(const Order& order, const std::array<bool, 3>& is_there, std::int64_t unit,
+                     std::int64_t (&strides)[3]) const {
+    std::int64_t count = unit;
+    for (std::size_t d = 3; d-- > 0;) {
+      const std::size_t own = order[d];
+      strides[own] = is_there[own] ? count : 0;
+      if (is_there[own]) count *= static_cast<std::int64_t>(sizes[own]);
+    }
+    return count;
+  }
+};
+
+std::ostream& operator<<(std::ostream& out, const TurnCase& c) {
+  return out << c.sizes[0] << " x " << c.sizes[1] << " x " << c.sizes[2] << " heads of " << c.width
+             << ", " << c.spare << " spare, skew " << c.skew;
+}
+
+std::vector<TurnCase> turn_cases() {
+  const TurnCase::Order keys = {1, 2, 0};  // in memory: lane, row, head
+  return {
+      {{1, 1, 1}, 2},
+      {{2, 5, 3}, 64, {0, 1, 2}, {0, 1, 2}, {false, true, false}, 64},  // queries
+      {{3, 2, 5}, 18, keys, {0, 1, 2}, {false, false, true}, 36, 1},    // keys
+      {{3, 2, 5}, 16, {0, 1, 2}, keys, {false, true, true}},            // places of lanes, gradient
+      {{2, 3, 5}, 130, keys, keys, {false, false, false}, 0, 3},        // all at one place
+      {{3, 50, 7}, 32, {2, 0, 1}, {0, 1, 2}, {true, true, true}},       // several blocks
+      {{0, 3, 2}, 16},
+      {{2, 0, 2}, 16, keys, keys, {false, false, true}},
+  };
+}
+
+Results turn_results(const RowKernels& kernels, Device device, const TurnCase& c, Element element,
+                     bool is_back) {
+  Numbers numbers(17);
+  RowArrays arrays(device, c.skew);
+  constexpr std::array<bool, 3> all = {true, true, true};
+  TurnRows a;
+  a.element = element;
+  a.is_back = is_back;
+  a.width = c.width;
+  for (std::size_t d = 0; d < 3; ++d) a.sizes[d] = static_cast<std::int64_t>(c.sizes[d]);
+  a.x = arrays.of(numbers(c.place(c.x_order, all, c.width + c.spare, a.x_strides)), element);
+  const std::int64_t angles = c.place({0, 1, 2}, c.has_angles, c.width / 2, a.angle_strides);
+  a.cos = arrays.of(numbers(angles), element);
+  a.sin = arrays.of(numbers(angles), element);
+  void* const out = arrays.room(c.place(c.out_order, all, c.width, a.out_strides), element);
+  EXPECT_STREQ(kernels.turn(a, out, nullptr), nullptr);
+  return {{"turned", element, arrays.values(out)}};
+}
+
 constexpr Element kF64 = Element::kF64, kF32 = Element::kF32, kBF16 = Element::kBF16;
 
 class RowsOn : public test::OnDevice {
@@ -337,6 +400,29 @@ TEST_P(RowsOn, SumOfRowsOfAnyWidthWithoutNorm) {
   a.width = kMostRowWidth + 1;
   a.weight = &a;
   EXPECT_STREQ(cuda_row_kernels()->add(a, {}, nullptr), "invalid argument");
+}
+
+TEST_P(RowsOn, TurnEqualsTheReference) {
+  for (const TurnCase& c : turn_cases()) {
+    for (const Element element : {kF64, kF32, kBF16}) {
+      for (const bool is_back : {false, true}) {
+        SCOPED_TRACE(testing::Message() << c << ", element " << static_cast<int>(element)
+                                        << (is_back ? ", back" : ""));
+        expect_agreement(
+            [&](const RowKernels& kernels, Device device) {
+              return turn_results(kernels, device, c, element, is_back);
+            },
+            1);
+      }
+    }
+  }
+}
+
+TEST_P(RowsOn, TurnOfMoreHeadsThanAreCountedIsRefused) {
+  TurnRows a;
+  a.width = 2;
+  for (std::int64_t& size : a.sizes) size = 2048;
+  EXPECT_STREQ(cuda_row_kernels()->turn(a, nullptr, nullptr), "invalid argument");
 }
 
 // Bit for bit those of the stream.

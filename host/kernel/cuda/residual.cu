@@ -1,16 +1,17 @@
-// Dropout, residual sum and norm on CUDA (rows.hpp has the equations). One pass over the rows, in
-// the backward pass a second kernel for the gradients of parameters. No allocation, no
-// synchronisation, the same launches for the same shapes, the same bits for the same inputs.
+// Dropout, residual sum and norm, and rotary turns, on CUDA (rows.hpp has the equations). One pass
+// over the rows, in the backward pass of sums a second kernel for the gradients of parameters. No
+// allocation, no synchronisation, the same launches for the same shapes, the same bits for the same
+// inputs.
 //
-//   Shapes         h, x, y, out [rows,width]; mean and scale [rows]
-//   Presumptions   width <= kMostRowWidth where there is a norm; blocks < 2^31
+//   Shapes         h, x, y, out [rows,width]; mean and scale [rows]; of turns x, out [sizes,width]
+//   Presumptions   width <= kMostRowWidth where there is a norm; blocks < 2^31, of turns threads too
 //   Decomposition  a thread has 8 columns, and a block the width, of one row or, in the backward
 //                  pass, of the rows of a strip one after another, with the strip's sums of its
 //                  columns in registers. The variance is that of deviations from the mean. Without
-//                  a norm a block has up to 4,096 columns
-//   Shared memory  128 bytes (f64: 256); of the sums over strips 2 KiB (f64: 4 KiB)
+//                  a norm a block has up to 4,096 columns. Of turns a thread has 8 pairs of a head
+//   Shared memory  128 bytes (f64: 256); of the sums over strips 2 KiB (f64: 4 KiB); of turns none
 //   Bytes          each input is read once and each result written once; of sums, 8 (f64: 16) a
-//                  strip and column
+//                  strip and column. Heads of one place read the same cosines and sines
 #include <cstdint>
 
 #include "host/kernel/cuda/rows.cuh"
@@ -200,6 +201,63 @@ const char* add_backward(const SumRows& a, const SumGradients& g, void* workspac
   return message_of(launch_as(t, g, workspace, static_cast<cudaStream_t>(stream)));
 }
 
+constexpr int kTurnThreads = 256;
+
+struct TurnTask {
+  TurnRows a;
+  std::int64_t groups;  // of a head
+  std::int64_t threads;
+};
+
+// Places have 32 bits, so that finding them costs little beside what is read and written.
+template <typename S>
+__global__ void __launch_bounds__(kTurnThreads) turn_kernel(TurnTask t, void* out) {
+  const TurnRows& a = t.a;
+  const unsigned own = static_cast<unsigned>(blockIdx.x) * kTurnThreads + threadIdx.x;
+  if (own >= static_cast<unsigned>(t.threads)) return;
+  const unsigned groups = static_cast<unsigned>(t.groups);
+  const unsigned inner = static_cast<unsigned>(a.sizes[2]);
+  const unsigned middle = static_cast<unsigned>(a.sizes[1]);
+  const unsigned head = own / groups;
+  const unsigned rest = head / inner;
+  const std::int64_t place[3] = {rest / middle, rest % middle, head % inner};
+  const std::int64_t column = static_cast<std::int64_t>(own % groups) * kGroup;
+  const auto first_of = [&](const std::int64_t(&strides)[3]) {
+    return place[0] * strides[0] + place[1] * strides[1] + place[2] * strides[2] + column;
+  };
+  const std::int64_t half = a.width / 2;
+  const int count = entries_of_group(half, column);
+  const std::int64_t x = first_of(a.x_strides);
+  const std::int64_t angles = first_of(a.angle_strides);
+  S first[kGroup];
+  S second[kGroup];
+  S cos[kGroup];
+  S sin[kGroup];
+  load(a.x, a.element, x, count, first);
+  load(a.x, a.element, x + half, count, second);
+  load(a.cos, a.element, angles, count, cos);
+  load(a.sin, a.element, angles, count, sin);
+#pragma unroll
+  for (int i = 0; i < kGroup; ++i) {
+    const S sine = a.is_back ? -sin[i] : sin[i];
+    const S turned = first[i] * cos[i] - second[i] * sine;
+    second[i] = second[i] * cos[i] + first[i] * sine;
+    first[i] = turned;
+  }
+  const std::int64_t to = first_of(a.out_strides);
+  store(out, a.element, to, count, first);
+  store(out, a.element, to + half, count, second);
+}
+
+const char* turn(const TurnRows& a, void* out, void* stream) {
+  const std::int64_t groups = tiles_of(a.width / 2, kGroup);
+  const TurnTask t = {a, groups, a.sizes[0] * a.sizes[1] * a.sizes[2] * groups};
+  if (t.threads > kMaxBlocks) return message_of(cudaErrorInvalidValue);
+  const auto kernel = a.element == Element::kF64 ? turn_kernel<double> : turn_kernel<float>;
+  return message_of(launch(tiles_of(t.threads, kTurnThreads), kTurnThreads,
+                           static_cast<cudaStream_t>(stream), kernel, t, out));
+}
+
 // Of any width: most strips there are where a row is one tile.
 std::uint64_t workspace(std::int64_t rows, std::int64_t columns, Element element) {
   const std::int64_t numbers = strips_of(rows, 1).count * columns;
@@ -209,9 +267,9 @@ std::uint64_t workspace(std::int64_t rows, std::int64_t columns, Element element
 }  // namespace rows
 
 const RowKernels* cuda_row_kernels() {
-  static constexpr RowKernels kKernels = {rows::workspace,         rows::activate,
-                                          rows::activate_backward, rows::add,
-                                          rows::add_backward,      rows::mask};
+  static constexpr RowKernels kKernels = {
+      rows::workspace, rows::activate, rows::activate_backward, rows::add, rows::add_backward,
+      rows::mask,      rows::turn};
   return &kKernels;
 }
 

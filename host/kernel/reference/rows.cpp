@@ -193,11 +193,37 @@ const char* mask(const MaskRows& m, void* /*stream*/) {
   return nullptr;
 }
 
+void turn_head(const TurnRows& a, std::int64_t x, std::int64_t angles, std::int64_t to, void* out) {
+  const std::int64_t half = a.width / 2;
+  for (std::int64_t i = 0; i < half; ++i) {
+    const double first = value_of(a.x, a.element, x + i);
+    const double second = value_of(a.x, a.element, x + half + i);
+    const double cos = value_of(a.cos, a.element, angles + i);
+    const double sin = value_of(a.sin, a.element, angles + i) * (a.is_back ? -1.0 : 1.0);
+    write_value(out, a.element, to + i, first * cos - second * sin);
+    write_value(out, a.element, to + half + i, second * cos + first * sin);
+  }
+}
+
+const char* turn(const TurnRows& a, void* out, void* /*stream*/) {
+  for (std::int64_t i = 0; i < a.sizes[0]; ++i) {
+    for (std::int64_t j = 0; j < a.sizes[1]; ++j) {
+      for (std::int64_t k = 0; k < a.sizes[2]; ++k) {
+        const auto head = [&](const std::int64_t(&strides)[3]) {
+          return i * strides[0] + j * strides[1] + k * strides[2];
+        };
+        turn_head(a, head(a.x_strides), head(a.angle_strides), head(a.out_strides), out);
+      }
+    }
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 const RowKernels& row_definitions() {
-  static constexpr RowKernels kDefinitions = {workspace, activate,     activate_backward,
-                                              add,       add_backward, mask};
+  static constexpr RowKernels kDefinitions = {
+      workspace, activate, activate_backward, add, add_backward, mask, turn};
   return kDefinitions;
 }
 
