@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "host/base/log.hpp"
@@ -89,9 +90,12 @@ void expect_the_bits_of_hooks_with_kernels(bool has_graphs) {
   const tensor::WithRowKernels kernels(kernel::row_definitions(),
                                        &kernel::CrossEntropyKernels::by_definition());
   for (const std::string precision : {"f64", "f32", "bf16"}) {
-    for (const std::string& memory : {std::string(), xl_cache(8), infini()}) {
+    for (const auto& [memory, position] : {std::pair<std::string, std::string>{"", "relative"},
+                                           {xl_cache(8), "rotary"},
+                                           {infini(), "relative"}}) {
       SCOPED_TRACE(precision + memory);
       const std::vector<std::string> settings = {"train.precision=" + precision,
+                                                 "model.position=" + position,
                                                  "train.bptt_segments=2",
                                                  "train.accumulate=2",
                                                  "train.warmup=0",

@@ -23,12 +23,6 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 using Optional = std::optional<at::Tensor>;
 
-kernel::Element row_element(at::ScalarType type) {
-  return type == at::kDouble  ? kernel::Element::kF64
-         : type == at::kFloat ? kernel::Element::kF32
-                              : kernel::Element::kBF16;
-}
-
 const void* row_data(const at::Tensor& t) { return t.defined() ? t.const_data_ptr() : nullptr; }
 void* row_room(const at::Tensor& t) { return t.defined() ? t.mutable_data_ptr() : nullptr; }
 
@@ -316,6 +310,12 @@ const kernel::RowKernels* row_kernels(const at::Tensor& rows) {
   return tensor::row_kernels(rows.device());
 }
 
+kernel::Element row_element(at::ScalarType type) {
+  return type == at::kDouble  ? kernel::Element::kF64
+         : type == at::kFloat ? kernel::Element::kF32
+                              : kernel::Element::kBF16;
+}
+
 bool are_taken_together(at::ScalarType residual, at::ScalarType other) {
   if (residual == at::kDouble) return other == at::kDouble;
   return other == at::kFloat || other == at::kBFloat16;
@@ -373,7 +373,7 @@ AddedRows added_rows(const kernel::RowKernels& kernels, const RowSum& args) {
 
 void check_rows(const char* failed) {
   if (failed == nullptr) return;
-  throw_device({.where = "activation, dropout or norm on CUDA", .failed = failed});
+  throw_device({.where = "activation, dropout, norm or rotary turn on CUDA", .failed = failed});
 }
 
 }  // namespace mneme::backbone

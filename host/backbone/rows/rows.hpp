@@ -14,6 +14,9 @@ namespace mneme::backbone {
 // operations are used: on the CPU, and for wider rows than kernel::kMostRowWidth.
 const kernel::RowKernels* row_kernels(const at::Tensor& rows);
 
+// Of f64, f32 or bf16.
+kernel::Element row_element(at::ScalarType type);
+
 // Whether a kernel takes rows of both types: f64 goes with f64 alone, and f16 with none.
 bool are_taken_together(at::ScalarType residual, at::ScalarType other);
 

@@ -300,7 +300,7 @@ TEST(Rows, AreLeftToOperationsWhereKernelsAreNotMadeForThem) {
   const tensor::WithoutHostKernels without;
   EXPECT_EQ(row_kernels(rows), nullptr);
   EXPECT_EQ(error_of([] { check_rows("launch failed"); }),
-            "activation, dropout or norm on CUDA: launch failed");
+            "activation, dropout, norm or rotary turn on CUDA: launch failed");
 }
 
 }  // namespace
