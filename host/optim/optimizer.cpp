@@ -1,6 +1,7 @@
 #include "host/optim/optimizer.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <numbers>
@@ -8,6 +9,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
+#include "host/tensor/to_device.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/tensor/torch_function.hpp"
 
@@ -22,17 +24,29 @@ std::vector<at::Tensor> gradients_of(const std::vector<TrainableParameter>& para
   return out;
 }
 
+// Two tensors of zeros like a parameter. Those without dimensions are parts of one: a trace takes a
+// number of the CPU in a tensor of its own for one of the code (tensor::is_number).
+std::array<at::Tensor, 2> two_zeros(const at::Tensor& like) {
+  if (like.dim() > 0) return {torch::zeros_like(like), torch::zeros_like(like)};
+  const at::Tensor both = torch::zeros({2}, like.options().requires_grad(false));
+  return {both[0], both[1]};
+}
+
 }  // namespace
 
 Adam::Adam(std::vector<TrainableParameter> parameters, const AdamOptions& options)
     : parameters_(std::move(parameters)), options_(options) {
   std::erase_if(parameters_, [](const TrainableParameter& one) { return one.is_frozen; });
   const at::NoGradGuard no_grad;
+  if (!parameters_.empty()) {
+    const auto type = parameters_.front().tensor.options().dtype(at::kFloat).requires_grad(false);
+    counts_ = torch::zeros({static_cast<std::int64_t>(parameters_.size())}, type);
+  }
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const TrainableParameter& parameter = parameters_[i];
-    const auto count = parameter.tensor.options().dtype(at::kFloat).requires_grad(false);
-    moments_.push_back({parameter.name, torch::zeros_like(parameter.tensor),
-                        torch::zeros_like(parameter.tensor), torch::zeros({}, count)});
+    const auto [mean, square] = two_zeros(parameter.tensor);
+    moments_.push_back(
+        {parameter.name, mean, square, counts_.select(0, static_cast<std::int64_t>(i))});
     const auto same = std::find_if(groups_.begin(), groups_.end(), [&](const Group& group) {
       return group.lr == parameter.lr && group.weight_decay == parameter.weight_decay;
     });
@@ -85,15 +99,38 @@ Adam::Batch Adam::batch_of(const Group& group) const {
   return batch;
 }
 
-void Adam::step(double factor, const at::Tensor& skip) {
+at::Tensor Adam::rates(double factor) const {
+  std::vector<double> values;
+  for (const Group& group : groups_) values.push_back(group.lr * factor);
+  const at::Tensor out = torch::tensor(values, at::kDouble);
+  if (parameters_.empty()) return out;
+  const at::Tensor& first = parameters_.front().tensor;
+  const bool takes_f32 = first.is_cuda() && first.scalar_type() == at::kFloat;
+  return takes_f32 ? tensor::to_device(out.to(at::kFloat), first.device()) : out;
+}
+
+std::vector<NamedTensor> Adam::changed() const {
+  std::vector<NamedTensor> out;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const std::string& name = parameters_[i].name;
+    out.emplace_back("parameter " + name, parameters_[i].tensor);
+    out.emplace_back("the optimiser's mean of " + name, moments_[i].mean);
+    out.emplace_back("the optimiser's square of " + name, moments_[i].square);
+    out.emplace_back("the optimiser's count of " + name, moments_[i].count);
+  }
+  return out;
+}
+
+void Adam::step(const at::Tensor& rates, const at::Tensor& skip) {
   const at::NoGradGuard no_grad;
   const at::Tensor counted = skip.defined() ? at::rsub(skip, 1) : at::Tensor();
   const std::optional<at::Tensor> found_inf = tensor::optional_input(skip);
-  for (const Group& group : groups_) {
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    const Group& group = groups_[g];
     Batch b = batch_of(group);
     if (b.tensors.empty()) continue;
     skip.defined() ? at::_foreach_add_(b.counts, counted) : at::_foreach_add_(b.counts, 1);
-    const double lr = group.lr * factor;
+    const at::Tensor lr = rates.select(0, static_cast<std::int64_t>(g));
     if (options_.kind == config::Optimizer::kAdamW) {
       at::_fused_adamw_(b.tensors, b.gradients, b.means, b.squares, {}, b.counts, lr,
                         options_.beta1, options_.beta2, group.weight_decay, options_.eps,

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "host/backbone/model.hpp"
@@ -53,6 +54,8 @@ void check_groups(const config::TrainConfig& train,
 // Error (kUsage) when train.freeze leaves no parameter to train.
 void check_frozen(const std::vector<TrainableParameter>& parameters);
 
+using NamedTensor = std::pair<std::string, at::Tensor>;  // the name is for people
+
 struct AdamOptions {
   config::Optimizer kind = config::Optimizer::kAdam;
   double beta1 = 0.9;
@@ -83,9 +86,17 @@ class Adam {
   void clip(double norm, double max_norm);
   // The same, to the bit, for a norm that is on the gradients' device alone, f64 [].
   void clip(const at::Tensor& norm, double max_norm);
-  // One update; each parameter's learning rate is its base times `factor`. Nothing changes where
-  // `skip`, f32 [] on the parameters' device, is 1 (else 0; undefined = 0).
-  void step(double factor, const at::Tensor& skip = {});
+  // The learning rates of one update, those of parameters times `factor`: f64 [n] on the CPU. Where
+  // parameters are f32 on a GPU, f32 [n] there, which is the dtype that LibTorch's kernel takes; its
+  // copy to the GPU is on its way, and nothing waits for it.
+  [[nodiscard]] at::Tensor rates(double factor) const;
+  // One update by rates(). Nothing changes where `skip`, f32 [] on the parameters' device, is 1
+  // (else 0; undefined = 0). Which operations it does depends on which gradients there are.
+  void step(const at::Tensor& rates, const at::Tensor& skip = {});
+  // By rates(factor).
+  void step(double factor, const at::Tensor& skip = {}) { step(rates(factor), skip); }
+  // All that it changes: parameters and their moments.
+  [[nodiscard]] std::vector<NamedTensor> changed() const;
   // Names of parameters whose gradient holds a NaN or an infinity, in order of the parameters.
   [[nodiscard]] std::vector<std::string> non_finite_gradients() const;
 
@@ -118,6 +129,7 @@ class Adam {
   std::vector<TrainableParameter> parameters_;
   AdamOptions options_;
   std::vector<Moments> moments_;
+  at::Tensor counts_;  // f32 [n], of which moments_ have parts
   std::vector<Group> groups_;
 };
 

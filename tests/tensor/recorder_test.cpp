@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "host/base/error.hpp"
@@ -35,6 +37,7 @@ struct Work {
   double hidden = 1.0;  // a factor that no operation shows, where the code runs
   bool reads_value = false;
   Capture capture = Capture::kAhead;  // of the draw
+  std::string text = "a draw";
   std::vector<std::string> lines;
 
   at::Tensor step(Recorder& recorder, std::int64_t position) {
@@ -53,7 +56,7 @@ struct Work {
                is_code = true;
                const at::Tensor drawn = torch::empty({2}, at::kDouble);
                run_traced(
-                   "a draw", {}, {drawn},
+                   text, {}, {drawn},
                    [position, this](const std::vector<at::Tensor>& tensors, std::int64_t ahead) {
                      const double factor = is_code ? hidden : 1.0;
                      tensors[0].fill_(factor * static_cast<double>(position + ahead));
@@ -303,7 +306,8 @@ TEST(Recorder, NamesWorkThatCannotBeCaptured) {
     int calls = 0;
     const auto kernel = [&](const std::vector<at::Tensor>& tensors, std::int64_t) {
       tensors[1].copy_(tensors[0]);
-      if (++calls != 5) return;  // twice by the code, again, beside it by the code, then captured
+      if (++calls != 4)
+        return;  // twice by the code, again, and captured before the code runs beside it
       graphs.all.is_waited_for = !fails;
       if (fails) throw std::runtime_error("not while a stream is captured\nand more");
     };
@@ -335,6 +339,116 @@ TEST(Recorder, FailsWhereALaterLaunchDiffers) {
   graphs.all.launches_nothing = true;
   EXPECT_THAT(error_of([&] { work.step(recorder, 5); }), HasSubstr("result 0 differs by"));
   EXPECT_EQ(graphs.all.ended, 1);
+}
+
+// Work that adds to a tensor where it lies.
+struct AddingWork {
+  at::Tensor sum = torch::zeros({2}, at::kDouble);
+  double hidden = 1.0;  // a factor that no operation shows, where the code runs
+  bool says_so = true;  // that it changes the sum
+
+  void step(Recorder& recorder, int number) {
+    const at::Tensor x = torch::full({2}, number, at::kDouble);
+    RecordedWork work{.key = "one",
+                      .inputs = {x},
+                      .run =
+                          [&] {
+                            is_code = true;
+                            run_traced("an addition", {x}, {sum},
+                                       [this](const std::vector<at::Tensor>& t, std::int64_t) {
+                                         t[1].add_(t[0] * (is_code ? hidden : 1.0));
+                                       });
+                            is_code = false;
+                            return RecordedResults{{x * 2.0}, nullptr};
+                          },
+                      .name_of = [](std::size_t) { return "twice"; }};
+    if (says_so)
+      work.changed = [this] {
+        return std::vector<std::pair<std::string, at::Tensor>>{{"the sum", sum}};
+      };
+    const RecordedResults results = recorder.run(work);
+    EXPECT_TRUE(at::equal(results.tensors.at(0), x * 2.0));
+  }
+
+ private:
+  bool is_code = false;
+};
+
+TEST(Recorder, UndoesWhatAReplayBesideTheCodeChanges) {
+  for (const bool has_graphs : {false, true}) {
+    std::optional<test::WithFakeGraphs> graphs;
+    if (has_graphs) graphs.emplace();
+    Recorder recorder(kNames, 4);
+    AddingWork work;
+    for (int i = 0, sum = 0; i < 14; ++i) {
+      work.step(recorder, i);
+      sum += i;
+      EXPECT_TRUE(at::equal(work.sum, torch::full({2}, sum, at::kDouble))) << i;
+    }
+    EXPECT_GT(recorder.replays(), 5);
+    EXPECT_EQ(recorder.launches(), has_graphs ? recorder.replays() : 0);
+    // The comparison is needed: such a replay counts as well.
+    Recorder other(kNames, 0);
+    AddingWork silent;
+    silent.says_so = false;
+    for (int i = 0; i < 3; ++i) silent.step(other, 1);
+    EXPECT_FALSE(at::equal(silent.sum, torch::full({2}, 3, at::kDouble)));
+  }
+}
+
+TEST(Recorder, ComparesWhatTheWorkChanges) {
+  Recorder recorder(kNames, 5);
+  AddingWork work;
+  for (int i = 0; i < 4; ++i) work.step(recorder, 1);
+  work.hidden = 3.0;
+  EXPECT_THAT(error_of([&] { work.step(recorder, 1); }), HasSubstr("the sum differs by 2"));
+  EXPECT_TRUE(at::equal(work.sum, torch::full({2}, 4, at::kDouble)));  // as before the work
+  work.step(recorder, 1);                                              // by the code from then on
+  EXPECT_TRUE(at::equal(work.sum, torch::full({2}, 7, at::kDouble)));
+}
+
+// And the code has run once.
+TEST(Recorder, DropsARecordingWhoseFirstReplayChangesOtherwise) {
+  for (const bool has_graphs : {false, true}) {
+    std::optional<test::WithFakeGraphs> graphs;
+    if (has_graphs) graphs.emplace();
+    Recorder recorder(kNames, 0);
+    AddingWork work;
+    work.hidden = 3.0;
+    for (int i = 0; i < 6; ++i) work.step(recorder, 1);
+    EXPECT_TRUE(at::equal(work.sum, torch::full({2}, 18, at::kDouble)));
+    EXPECT_EQ(recorder.replays(), 0);
+  }
+}
+
+TEST(Recorder, LeavesThingsAsTheyWereWhereTheCodeFailsBesideAReplay) {
+  Recorder recorder(kNames, 0);
+  AddingWork work;
+  for (int i = 0; i < 2; ++i) work.step(recorder, 1);
+  RecordedWork fails{.key = "one",
+                     .inputs = {torch::ones({2}, at::kDouble)},
+                     .run = []() -> RecordedResults { throw_run("a hook failed"); },
+                     .name_of = [](std::size_t) { return "twice"; }};
+  fails.changed = [&] {
+    return std::vector<std::pair<std::string, at::Tensor>>{{"the sum", work.sum}};
+  };
+  EXPECT_THAT(error_of([&] { recorder.run(fails); }), HasSubstr("a hook failed"));
+  EXPECT_TRUE(at::equal(work.sum, torch::full({2}, 2, at::kDouble)));
+  work.step(recorder, 1);
+  EXPECT_TRUE(at::equal(work.sum, torch::full({2}, 3, at::kDouble)));
+}
+
+// Such as one on all parameters.
+TEST(Recorder, CutsALongReason) {
+  test::WithFakeGraphs graphs;
+  Recorder recorder(kNames, 0);
+  Work work;
+  work.capture = Capture::kNever;
+  work.text = std::string(2000, 'x');
+  for (std::int64_t i = 0; i < 4; ++i) work.step(recorder, i);
+  ASSERT_EQ(work.lines.size(), 1U);
+  EXPECT_THAT(work.lines[0], testing::EndsWith("xxx..."));
+  EXPECT_LT(work.lines[0].size(), 800U);
 }
 
 TEST(Recorder, GivesUpWhereEveryPieceOfWorkIsNew) {

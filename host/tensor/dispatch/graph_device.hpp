@@ -29,7 +29,7 @@ class GraphDevice {
   virtual ~GraphDevice() = default;
   // Of the tensors of a graph's work.
   [[nodiscard]] virtual at::DeviceType type() const = 0;
-  // The graph of what `work` queues, which is not run. Its results [n] lie in a row in memory of
+  // The graph of what `work` queues, which a GPU does not run. Its results [n] lie in a row in memory of
   // their own. Nothing else may use the device meanwhile. Errors: those of `work`, and of the device
   // for work that a graph cannot hold, such as waiting for it; memory that the attempt took is given
   // back.

@@ -16,6 +16,13 @@ constexpr int kMostUnlike = 3;    // traces of a key that differ from the one be
 constexpr int kMostRefused = 8;   // keys
 constexpr int kMostNewKeys = 64;  // in a row
 
+// An operation on all parameters has a long text.
+std::string in_a_line(const std::string& reason) {
+  constexpr std::size_t kShown = 600;
+  const std::string line = reason.substr(0, reason.find('\n'));
+  return line.size() > kShown ? line.substr(0, kShown) + "..." : line;
+}
+
 bool are_the_same(const at::Tensor& a, const at::Tensor& b) {
   if (!a.defined() || !b.defined()) return a.defined() == b.defined();
   if (a.sizes() != b.sizes() || a.scalar_type() != b.scalar_type()) return false;
@@ -24,21 +31,55 @@ bool are_the_same(const at::Tensor& a, const at::Tensor& b) {
          at::equal(a.nan_to_num(), b.nan_to_num());
 }
 
-// The first result in which a replay differs from the code, for people; "" = none.
+// How a replayed tensor differs from that of the code, for people; "" = it does not.
+std::string difference_text(const at::Tensor& code, const at::Tensor& replay) {
+  if (are_the_same(code, replay)) return "";
+  if (!code.defined() || !replay.defined() || code.sizes() != replay.sizes()) return " differs";
+  const at::Tensor most = (code.to(at::kDouble) - replay.to(at::kDouble)).abs().max();
+  return " differs by " + format_number(most.item<double>(), 3);
+}
+
+// The first result in which a replay differs from the code; "" = none.
 std::string difference_of(const RecordedResults& code, const RecordedResults& replay,
                           const RecordedWork& work) {
   for (std::size_t i = 0; i < code.tensors.size(); ++i) {
-    const at::Tensor &a = code.tensors[i], &b = replay.tensors[i];
-    if (are_the_same(a, b)) continue;
-    std::string by;
-    if (a.defined() && b.defined() && a.sizes() == b.sizes()) {
-      const at::Tensor most = (a.to(at::kDouble) - b.to(at::kDouble)).abs().max();
-      by = " by " + format_number(most.item<double>(), 3);
-    }
-    return str(work.name_of(i), " differs", by);
+    const std::string text = difference_text(code.tensors[i], replay.tensors[i]);
+    if (!text.empty()) return work.name_of(i) + text;
   }
   return "";
 }
+
+// The tensors that work writes to where they lie, with their values before it.
+class ChangedTensors {
+ public:
+  explicit ChangedTensors(const RecordedWork& work) {
+    if (work.changed) tensors_ = work.changed();
+    before_ = values();
+  }
+
+  [[nodiscard]] std::vector<at::Tensor> values() const {
+    std::vector<at::Tensor> out;
+    for (const auto& [name, t] : tensors_) out.push_back(t.detach().clone());
+    return out;
+  }
+  void put_back() const {
+    const at::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < before_.size(); ++i)
+      at::Tensor(tensors_[i].second).copy_(before_[i]);
+  }
+  // The first whose values now are others than those of a replay; "" = none.
+  [[nodiscard]] std::string difference_from(const std::vector<at::Tensor>& replay) const {
+    for (std::size_t i = 0; i < replay.size(); ++i) {
+      const std::string text = difference_text(tensors_[i].second.detach(), replay[i]);
+      if (!text.empty()) return tensors_[i].first + text;
+    }
+    return "";
+  }
+
+ private:
+  std::vector<std::pair<std::string, at::Tensor>> tensors_;
+  std::vector<at::Tensor> before_;
+};
 
 }  // namespace
 
@@ -131,31 +172,46 @@ RecordedResults Recorder::record(Entry& entry, const RecordedWork& work) {
 }
 
 RecordedResults Recorder::check(Entry& entry, const RecordedWork& work) {
-  const RecordedResults again = replay(entry, work);
-  std::optional<Trace> trace;
-  std::string reason;
-  RecordedResults results = traced(work, trace, reason);
-  if (trace) reason = Trace::difference(*entry.trace, *trace);
-  // After other operations with the same numbers the next ones need not be the same.
-  const std::string numbers = difference_of(results, again, work);
-  if (!numbers.empty()) reason = numbers + (reason.empty() ? "" : "; " + reason);
-  if (reason.empty()) {
-    if (!entry.is_checked)
-      capture(entry, work);
-    else
-      entry.is_launched = entry.graph != nullptr;
-    entry.is_checked = true;
+  const ChangedTensors changed(work);
+  try {
+    const RecordedResults again = replay(entry, work);
+    const std::vector<at::Tensor> values = changed.values();
+    const bool is_launch = entry.graph != nullptr;
+    // Before anything is put back, for a device of tests runs what it captures.
+    if (!entry.is_checked) capture(entry, work);
+    changed.put_back();
+    std::optional<Trace> trace;
+    std::string reason;
+    RecordedResults results = traced(work, trace, reason);
+    if (trace) reason = Trace::difference(*entry.trace, *trace);
+    std::string numbers = difference_of(results, again, work);
+    if (numbers.empty()) numbers = changed.difference_from(values);
+    if (reason.empty() && numbers.empty()) {
+      entry.is_launched = is_launch;
+      entry.is_checked = true;
+    } else {
+      // After other operations with the same numbers the next ones need not be the same.
+      if (!numbers.empty()) reason = numbers + (reason.empty() ? "" : "; " + reason);
+      leave(entry, work, reason, is_launch, !numbers.empty());
+    }
     return results;
+  } catch (...) {
+    changed.put_back();
+    throw;
   }
-  if (entry.graph && !entry.is_launched && !numbers.empty()) {
+}
+
+void Recorder::leave(Entry& entry, const RecordedWork& work, const std::string& reason,
+                     bool is_launch, bool are_numbers_others) {
+  if (is_launch && !entry.is_launched && are_numbers_others) {
     entry.graph.reset();
     leave_one_by_one(work.key,
                      "the first launch of a graph gave other numbers than the code: " + reason);
-    return results;
+    return;
   }
   const bool was_used = entry.is_checked;
   refuse(entry, reason);
-  if (!was_used || numbers.empty()) return results;
+  if (!was_used || !are_numbers_others) return;
   throw_run(
       {.where = names_.key,
        .failed = "operations that were recorded do not give what the code gives",
@@ -187,7 +243,7 @@ void Recorder::capture(Entry& entry, const RecordedWork& work) {
 
 void Recorder::leave_one_by_one(const std::string& key, std::string reason) {
   one_by_one_.insert(key);
-  reason = reason.substr(0, reason.find('\n'));
+  reason = in_a_line(reason);
   if (!graphs_->can_capture()) {
     graphs_.reset();
     reason += "; no other graph is made";
@@ -206,7 +262,7 @@ void Recorder::refuse(Entry& entry, const std::string& reason) {
   entry = Entry();
   entry.is_refused = true;
   entry.used = used;
-  log_info(names_.key, ": a ", names_.work, " is not recorded: ", reason);
+  log_info(names_.key, ": a ", names_.work, " is not recorded: ", in_a_line(reason));
   if (++refused_ < kMostRefused) return;
   log_info(names_.key, ": nothing is recorded any more, after ", kMostRefused, " such ",
            names_.work, 's');

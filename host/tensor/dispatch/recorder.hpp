@@ -37,6 +37,9 @@ struct RecordedWork {
   std::int64_t position = 0;  // of its random numbers (TracedWork, "ahead")
   std::function<RecordedResults()> run;
   std::function<std::string(std::size_t)> name_of;  // of a result's tensor, for messages
+  // What the work writes to where it lies, by names for messages; null = nothing. The code has it as
+  // it was before a replay that was made beside it.
+  std::function<std::vector<std::pair<std::string, at::Tensor>>()> changed = nullptr;
 };
 
 // What messages call it.
@@ -50,7 +53,8 @@ struct RecorderNames {
 //
 // The first replay of a key is made beside the code, and so is every `check_every`-th piece of work
 // (0 = none). Results that differ in a bit are a line in the log and the end of the recording at the
-// first, when no replayed result has been used yet. Later they are an error.
+// first, when no replayed result has been used yet. Later they are an error, behind which everything
+// that the work writes to (RecordedWork::changed) is as it was before the work.
 //
 // Where the device has graphs (new_graph_device) a recording becomes one after its first replay, and
 // the graph's first launch is made beside the code too. A key whose recording is no graph, because of
@@ -90,6 +94,9 @@ class Recorder {
                          std::string& reason) const;
   RecordedResults record(Entry& entry, const RecordedWork& work);
   RecordedResults check(Entry& entry, const RecordedWork& work);
+  // Where the replay, a launch or not, was another than the code: Error(kRun) where it counted before.
+  void leave(Entry& entry, const RecordedWork& work, const std::string& reason, bool is_launch,
+             bool are_numbers_others);
   [[nodiscard]] RecordedResults replay(const Entry& entry, const RecordedWork& work) const;
   // Makes the recording a graph, or says why it is none.
   void capture(Entry& entry, const RecordedWork& work);
