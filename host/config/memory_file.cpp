@@ -8,7 +8,7 @@ namespace mneme::config {
 bool is_python_memory(const std::filesystem::path& path) { return path.extension() == ".py"; }
 
 Value read_memory_file(const std::filesystem::path& path) {
-  if (!is_python_memory(path)) return parse_toml_file(path);
+  if (!is_python_memory(path)) return parse_toml_file(path, "configs/memory");
   check_readable(path);
   return parse_toml(str("[[memory.tier]]\nplugin = ", toml_string(path.filename().string()), '\n'),
                     path.string(), std::filesystem::absolute(path).parent_path());

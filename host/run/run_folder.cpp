@@ -58,7 +58,7 @@ fs::path run_of_checkpoint(const fs::path& file) {
 // What is at a path that should be a run's folder and lacks `missing`.
 std::string found_in_place_of(const fs::path& path, const fs::path& missing) {
   std::error_code ignored;
-  if (!fs::exists(path, ignored)) return "no such folder";
+  if (!fs::exists(path, ignored)) return "no such folder" + did_you_mean_path(path);
   if (fs::is_directory(path, ignored)) {
     if (fs::exists(path / "comparison.json", ignored)) return "the folder of a comparison";
     if (fs::exists(path / "suite.json", ignored)) return "the folder of a suite";

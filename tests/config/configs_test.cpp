@@ -10,17 +10,50 @@
 #include "host/base/text.hpp"
 #include "host/config/experiment.hpp"
 #include "host/config/suite.hpp"
+#include "tests/base/temporary_folder.hpp"
 
 namespace mneme::config {
 namespace {
 
 namespace fs = std::filesystem;
+using test::error_of;
 
 const fs::path kConfigs = fs::path(MNEME_SOURCE_DIR) / "configs";
 
 // configs/suite holds experiments, and lists of them.
 bool is_suite(const fs::path& path) {
   return path.parent_path().filename() == "suite" && path.filename() == "small.toml";
+}
+
+// While one lives, the working folder is another.
+class WorkingFolder {
+ public:
+  explicit WorkingFolder(const fs::path& folder) : before_(fs::current_path()) {
+    fs::current_path(folder);
+  }
+  ~WorkingFolder() { fs::current_path(before_); }
+  WorkingFolder(const WorkingFolder&) = delete;
+  WorkingFolder& operator=(const WorkingFolder&) = delete;
+
+ private:
+  fs::path before_;
+};
+
+TEST(Configs, NearNamesOfMissingFilesAreTold) {
+  const WorkingFolder source(MNEME_SOURCE_DIR);
+  const std::string missing = ": cannot open: No such file or directory (did you mean ";
+  EXPECT_EQ(error_of([] { static_cast<void>(parse_memory_file("xl_cahce.toml")); }),
+            "1: xl_cahce.toml" + missing + "\"configs/memory/xl_cache.toml\"?)");
+  EXPECT_EQ(error_of([] { static_cast<void>(parse_memory_file("none/sinks.toml")); }),
+            "1: none/sinks.toml" + missing + "\"configs/memory/sinks.toml\"?)");
+  EXPECT_EQ(error_of([] { static_cast<void>(parse_experiment("quikstart.toml")); }),
+            "1: quikstart.toml" + missing + "\"configs/quickstart.toml\"?)");
+  EXPECT_EQ(error_of([] {
+              static_cast<void>(parse_experiment("configs/quickstart.toml", {}, "xl_cahce.toml"));
+            }),
+            "1: xl_cahce.toml" + missing + "\"configs/memory/xl_cache.toml\"?)");
+  EXPECT_EQ(error_of([] { static_cast<void>(read_suite("configs/suite/smal.toml")); }),
+            "1: configs/suite/smal.toml" + missing + "\"configs/suite/small.toml\"?)");
 }
 
 TEST(Configs, EveryFileParses) {

@@ -220,7 +220,9 @@ TEST(RunFolder, RefusesFoldersThatAreNotWhatTheyShouldBe) {
   EXPECT_THAT(error_of([&] { Trainer below(experiment, in_folder(folder / "file/run")); }),
               AllOf(StartsWith("1: "), HasSubstr("cannot be made")));
   EXPECT_THAT(error_of([&] { static_cast<void>(run::RunFolder::open(folder / "absent")); }),
-              AllOf(StartsWith("2: "), HasSubstr("no such folder")));
+              AllOf(StartsWith("2: "), HasSubstr("no such folder;")));
+  EXPECT_THAT(error_of([&] { static_cast<void>(run::RunFolder::open(folder / "rnu")); }),
+              HasSubstr(str("no such folder (did you mean ", folder / "run", "?);")));
   EXPECT_THAT(error_of([&] { static_cast<void>(run::RunFolder::open(folder.path())); }),
               HasSubstr("got no experiment.toml"));
   EXPECT_THAT(error_of([&] { static_cast<void>(run::open_run(folder / "run", {})); }),

@@ -32,7 +32,8 @@ Descriptor open_to_read(const fs::path& path, struct stat& status) {
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0) {
     const int code = errno;
-    fail_file(path, "open", code, code == ENOENT ? "check the path" : "");
+    if (code == ENOENT) fail_missing(path);
+    fail_file(path, "open", code);
   }
   if (::fstat(file.get(), &status) != 0) fail_file(path, "read its status", errno);
   if (S_ISDIR(status.st_mode)) {
@@ -42,7 +43,41 @@ Descriptor open_to_read(const fs::path& path, struct stat& status) {
   return file;
 }
 
+// The path of the folder's entry whose name is nearest; "" = none.
+fs::path nearest_entry(const fs::path& folder, const fs::path& name) {
+  std::vector<fs::path> entries;
+  std::error_code failure;
+  fs::directory_iterator entry(folder.empty() ? fs::path(".") : folder, failure);
+  for (; !failure && entry != fs::directory_iterator(); entry.increment(failure)) {
+    const fs::path file = entry->path().filename();
+    std::error_code gone;  // a dangling link may have the very name
+    const bool is_hidden = file.native().starts_with('.');
+    if (!is_hidden && entry->exists(gone)) entries.push_back(file);
+  }
+  std::ranges::sort(entries);
+  std::vector<std::string> names;
+  for (const fs::path& file : entries) {
+    names.push_back((name.has_extension() ? file : file.stem()).string());
+  }
+  const auto found = std::ranges::find(names, nearest(name.string(), names));
+  return found == names.end() ? fs::path() : folder / *(entries.begin() + (found - names.begin()));
+}
+
 }  // namespace
+
+std::string did_you_mean_path(const fs::path& missing, const fs::path& further) {
+  const fs::path path = missing.has_filename() ? missing : missing.parent_path();  // "runs/first/"
+  fs::path found = nearest_entry(path.parent_path(), path.filename());
+  if (found.empty() && !further.empty()) found = nearest_entry(further, path.filename());
+  return found.empty() ? "" : str(" (did you mean ", found, "?)");
+}
+
+void fail_missing(const fs::path& path, const fs::path& further) {
+  const std::string near = did_you_mean_path(path, further);
+  throw_run({.where = path.string(),
+             .failed = str("cannot open: ", std::generic_category().message(ENOENT), near),
+             .hint = near.empty() ? "check the path" : ""});
+}
 
 void fail_file(const fs::path& path, const std::string& action, int code, const std::string& hint) {
   throw_run({.where = path.string(),

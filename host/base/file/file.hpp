@@ -25,6 +25,16 @@ inline constexpr std::uint64_t kMaxConfigBytes = std::uint64_t{16} << 20;
 [[noreturn]] void fail_file(const std::filesystem::path& path, const std::string& action, int code,
                             const std::string& hint = "");
 
+// `" (did you mean \"runs/first\"?)"` for a path that is not there: the nearest of the names beside
+// it, or else of those in the folder `further` ("" = none). A name without an extension is compared
+// with names without theirs. "" where no name is near. Hidden files are not named.
+[[nodiscard]] std::string did_you_mean_path(const std::filesystem::path& missing,
+                                            const std::filesystem::path& further = {});
+
+// Throws the Error of a file that is not there, with the text of did_you_mean_path.
+[[noreturn]] void fail_missing(const std::filesystem::path& path,
+                               const std::filesystem::path& further = {});
+
 // The whole file, a text, as bytes in a string. A folder, a missing or an unreadable file is an
 // Error, and so is one of more than `limit` bytes (0: kMaxStreamBytes for what is no regular file,
 // no limit for regular ones). Error (kUsage) for a file of a kind that is no text (check_is_text).

@@ -11,6 +11,7 @@
 
 #include "host/base/text.hpp"
 #include "host/cli/definition.hpp"
+#include "host/config/configs_folder.hpp"
 
 namespace mneme::cli {
 namespace {
@@ -40,6 +41,8 @@ std::string help_names(const OptionDefinition& option) {
   return join(others, ", ");
 }
 
+constexpr std::string_view kConfigs = "configs/";
+
 using HelpEntries = std::vector<std::pair<std::string, std::string>>;
 
 std::string help_section(const std::string& title, const HelpEntries& entries, std::size_t width) {
@@ -55,24 +58,11 @@ std::string help_section(const std::string& title, const HelpEntries& entries, s
   return out;
 }
 
-constexpr std::string_view kConfigs = "configs/";
-
-// Where the experiments lie that come with this program, as python/mneme/launch.py finds them.
-std::filesystem::path folder_of_configs(const std::filesystem::path& executable) {
-  const std::filesystem::path prefix = executable.parent_path().parent_path();
-  for (const auto& folder :
-       {std::filesystem::path(), prefix / "share/mneme", prefix.parent_path().parent_path()}) {
-    std::error_code ignored;
-    if (std::filesystem::exists(folder / kConfigs / "quickstart.toml", ignored)) return folder;
-  }
-  return {};
-}
-
 }  // namespace
 
 std::vector<std::string> examples_here(std::vector<std::string> examples,
                                        const std::filesystem::path& executable) {
-  const std::filesystem::path folder = folder_of_configs(executable);
+  const std::filesystem::path folder = config::folder_of_configs(executable);
   if (folder.empty()) return examples;
   for (std::string& example : examples) {
     std::istringstream words(example);

@@ -3,12 +3,14 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
 #include "host/base/integer.hpp"
 #include "host/base/text.hpp"
+#include "host/config/configs_folder.hpp"
 #include "host/config/toml/syntax_hint.hpp"
 
 namespace mneme::config {
@@ -226,9 +228,15 @@ Value& item_at(Value& array, const std::string& part, const Position& position) 
   return array.items()[*index];
 }
 
-// Paths that are something else, before an error about their bytes.
-void check_is_toml(const std::filesystem::path& path) {
+// Missing files and paths that are something else, before an error about their bytes.
+void check_is_toml(const std::filesystem::path& path, const std::filesystem::path& shipped) {
   std::error_code ignored;
+  std::error_code failure;
+  static_cast<void>(std::filesystem::status(path, failure));
+  if (failure == std::errc::no_such_file_or_directory) {
+    const auto program = std::filesystem::read_symlink("/proc/self/exe", ignored);
+    fail_missing(path, folder_of_configs(program) / shipped);
+  }
   if (std::filesystem::is_directory(path, ignored)) {
     const bool is_run = std::filesystem::exists(path / "experiment.toml", ignored);
     throw_usage({.where = path.string(),
@@ -253,8 +261,8 @@ void check_is_toml(const std::filesystem::path& path) {
 
 }  // namespace
 
-Value parse_toml_file(const std::filesystem::path& path) {
-  check_is_toml(path);
+Value parse_toml_file(const std::filesystem::path& path, const std::filesystem::path& shipped) {
+  check_is_toml(path, shipped);
   const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
   const std::string text = read_file(path, kMaxConfigBytes);
   try {

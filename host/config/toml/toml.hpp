@@ -126,9 +126,11 @@ struct Override {
 [[nodiscard]] Override parse_removal(std::string_view argument);
 
 // Reads a TOML file; relative paths in it are relative to its folder. Error (kRun) when it cannot
-// be read; Error (kUsage) "file:line:column: ..." for syntax errors, for keys given twice, for date
-// and time values, and for nesting deeper than 64 levels.
-[[nodiscard]] Value parse_toml_file(const std::filesystem::path& path);
+// be read, for a missing one with the nearest name beside it or in `shipped`, a folder that comes
+// with the program (configs_folder.hpp); Error (kUsage) "file:line:column: ..." for syntax errors,
+// for keys given twice, for date and time values, and for nesting deeper than 64 levels.
+[[nodiscard]] Value parse_toml_file(const std::filesystem::path& path,
+                                    const std::filesystem::path& shipped = "configs");
 
 // The same from a text; `source` is its name in positions, `folder` is the base of relative paths.
 [[nodiscard]] Value parse_toml(std::string_view text, const std::string& source,

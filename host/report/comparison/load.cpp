@@ -303,7 +303,7 @@ std::vector<fs::path> run_folders(const std::vector<fs::path>& paths) {
                    .expected = kExpectedFolders,
                    .got = fs::is_directory(path, ignored) ? "a folder without runs"
                           : fs::exists(path, ignored)     ? "a file"
-                                                          : "no such folder",
+                                                      : "no such folder" + did_you_mean_path(path),
                    .hint = kFoldersHint});
     }
     std::ranges::sort(inside);

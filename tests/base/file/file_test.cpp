@@ -92,6 +92,35 @@ TEST(File, ReadErrorsNamePathAndReason) {
             "1: " + folder.path().string() + ": cannot read: expected a file, got a folder");
 }
 
+TEST(File, OfMissingFilesTheNearestNameIsTold) {
+  const test::TemporaryFolder folder;
+  const test::TemporaryFolder further;
+  folder.write("xl_cache.toml", "");
+  folder.write("second.csv", "");
+  folder.write(".lamemo.toml", "");
+  fs::create_directory(folder / "first");
+  fs::create_symlink("nowhere", folder / "dangling");
+  further.write("lamemo.toml", "");
+  further.write("xl_cahce.toml", "");
+  const auto told = [&](std::string_view name) {
+    return did_you_mean_path(folder / name, further.path());
+  };
+  const auto meant = [](const fs::path& path) { return str(" (did you mean ", path, "?)"); };
+  EXPECT_EQ(told("xl_cahce.toml"), meant(folder / "xl_cache.toml")) << "its own folder comes first";
+  EXPECT_EQ(told("xl_cache"), meant(folder / "xl_cache.toml"));
+  EXPECT_EQ(told("frist"), meant(folder / "first"));
+  EXPECT_EQ(told("frist/"), meant(folder / "first"));
+  EXPECT_EQ(told("lamemmo.toml"), meant(further / "lamemo.toml")) << "a hidden file was named";
+  EXPECT_EQ(told("none/lamemo.toml"), meant(further / "lamemo.toml"));
+  EXPECT_EQ(told("dangling"), "");
+  EXPECT_EQ(told("something_else.toml"), "");
+  EXPECT_EQ(did_you_mean_path(folder / "lamemmo.toml"), "");
+  const fs::path missing = folder / "secnd.csv";
+  EXPECT_EQ(error_of([&] { static_cast<void>(read_file(missing)); }),
+            str("1: ", missing.string(), ": cannot open: No such file or directory",
+                meant(folder / "second.csv")));
+}
+
 TEST(File, WhatHasNoEndIsReadUpToALimit) {
   EXPECT_EQ(error_of([] { static_cast<void>(read_file("/dev/zero", 1 << 20)); }),
             "1: /dev/zero: cannot read: expected at most 1.0 MiB, got a pipe or device that goes "

@@ -185,6 +185,7 @@ TEST_F(Load, RefusesAPathThatHoldsNoRun) {
   refused(folder("nowhere"), "no such folder");
   fs::create_directories(folder("empty"));
   refused(folder("empty"), "a folder without runs");
+  refused(folder("emtpy"), str("no such folder (did you mean ", folder("empty"), "?)"));
   write_file_atomic(folder("file"), "x");
   refused(folder("file"), "a file");
 }
