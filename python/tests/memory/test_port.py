@@ -308,7 +308,7 @@ class Port(unittest.TestCase):
 
     def test_numbers_that_cpp_writes_otherwise(self) -> None:
         said = self.port(SETUP.format("self.big, self.least, self.none = 2 ** 63, -2 ** 63, float('nan')"))
-        self.assertEqual(said["todo"], ["self.big, a int that setup makes"])
+        self.assertEqual(said["todo"], ["self.big, an int that setup makes"])
         self.assertIn("none_ = NAN;", said["source"])
         self.compile(said["source"])
 

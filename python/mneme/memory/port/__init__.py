@@ -68,7 +68,9 @@ class _Port:
         kind = self._class()
         for one in self.declarations:
             if one.key[0] == "other":
-                self.todo.append(f"self.{one.key[1]}, a {one.fields['type'].parts[0]} that setup makes")
+                type_name = one.fields["type"].parts[0]
+                article = "an" if type_name[:1].lower() in "aeiou" else "a"
+                self.todo.append(f"self.{one.key[1]}, {article} {type_name} that setup makes")
             elif one.key[0] == "module":
                 self.todo.append(f"module {one.key[1]}: its parameters are declared, its forward pass is to be written with ops")
         parts = [self._head(), *others, "namespace {\n", *kind, "}  // namespace\n",
