@@ -187,14 +187,26 @@ def train(runs, jobs):
         pool.shutdown(cancel_futures=True)
 
 
+def device(text):
+    """The value of --device, which mneme would refuse when the first run begins."""
+    if not re.fullmatch(r"cpu|cuda(:\d+)?", text):
+        raise argparse.ArgumentTypeError(f"expected cpu, cuda or cuda:N, got {text!r}")
+    return text
+
+
+def add_place(parser):
+    """The options that say where the runs are made."""
+    parser.add_argument("--device", type=device, metavar="DEVICE", help="cpu, cuda or cuda:N, as of mneme train; default: cpu")
+    parser.add_argument("--jobs", type=int, metavar="N", help="runs at once, of one thread each; default: 2, on a GPU 1")
+
+
 def arguments(description, runs_folder, arms):
     """The options that the scripts share."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=pathlib.Path, metavar="DIR", help=f"default: {runs_folder}")
     parser.add_argument("--program", type=pathlib.Path, metavar="FILE", help="mneme; default: build/release/bin/mneme")
     parser.add_argument("--seeds", type=int, default=3, metavar="N")
-    parser.add_argument("--device", metavar="DEVICE", help="cpu, cuda or cuda:N, as of mneme train; default: cpu")
-    parser.add_argument("--jobs", type=int, metavar="N", help="runs at once, of one thread each; default: 2, on a GPU 1")
+    add_place(parser)
     parser.add_argument("--memories", nargs="+", metavar="NAME", choices=list(arms), default=list(arms),
                         help="train these only: " + "; ".join(arms))
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE",

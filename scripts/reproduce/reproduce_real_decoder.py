@@ -7,7 +7,7 @@ alone was trained with a frozen backbone. scripts/real_decoder.sh calls it with 
 FILE is a wheel with one GGUF file, or that file. The largest book is for training; of each other book --excerpts parts of
 --bytes bytes are read, each a document. Steps that are finished are skipped, a stopped training is resumed. The folder of
 the runs gets results.csv, differences.csv (intervals over excerpts, by `mneme report`), distance.csv (loss by distance into the excerpt) and
-distance.svg. Needs Python 3.9 and a built build/release with the examples.
+distance.svg. --device trains and evaluates on a GPU, one run at a time. Needs Python 3.9 and a built build/release with the examples.
 """
 import argparse
 import array
@@ -270,7 +270,7 @@ def arguments():
         parser.add_argument(f"--{name}", type=int, default=default, metavar="N", help=f"{what}; default: {default}")
     parser.add_argument("--runs", type=pathlib.Path, metavar="DIR", help="default: runs/real_decoder")
     parser.add_argument("--program", type=pathlib.Path, metavar="FILE", help="mneme; default: build/release/bin/mneme")
-    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="runs at once, of one thread each")
+    experiment.add_place(parser)
     parser.add_argument("--table", action="store_true", help="run nothing")
     parser.add_argument("--write-docs", nargs="?", type=pathlib.Path, const=experiment.PAGE, metavar="PAGE",
                         help="put table and figure into docs/reproducing.md, or into PAGE")

@@ -1,4 +1,6 @@
 """Tests of scripts/reproduce/reproduce_real_decoder.py: what it computes without the program."""
+import contextlib
+import io
 import json
 import math
 import pathlib
@@ -7,6 +9,7 @@ import sys
 import tempfile
 import types
 import unittest
+import unittest.mock
 import zipfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts/reproduce"))
@@ -35,6 +38,41 @@ class RealDecoder(unittest.TestCase):
         work = tempfile.TemporaryDirectory()
         self.addCleanup(work.cleanup)
         self.work = pathlib.Path(work.name)
+
+    def arguments(self, *more):
+        """The options that these arguments are, of a program that is there. Nothing is run."""
+        words = ["--package", "model.gguf", "--books", self.work, "--runs", self.work, "--program", sys.executable, *more]
+        with unittest.mock.patch.object(sys, "argv", ["real_decoder", *map(str, words)]), \
+                unittest.mock.patch.object(experiment_runs, "handle_signals"), \
+                unittest.mock.patch.multiple(experiment_runs, MNEME=None, PLACE=()):
+            return real.arguments(), experiment_runs.PLACE
+
+    def test_a_device_is_that_of_every_training_and_evaluation(self):
+        self.assertEqual((self.arguments()[0].jobs, self.arguments()[1]), (2, ("--threads", "1")))
+        options, place = self.arguments("--device", "cuda:1")
+        self.assertEqual((options.jobs, place), (1, ("--threads", "1", "--device", "cuda:1")))
+        calls = []
+
+        def call(words):
+            calls.append([str(word) for word in words])
+            if words[0] == "eval":
+                words[words.index("--json") + 1].write_text(json.dumps({"memories": [{"result": {"loss": 1.0}}]}))
+
+        runs = real.make_runs(options, pathlib.Path("model.gguf"), self.work / "experiment.toml")
+        with unittest.mock.patch.object(experiment_runs, "call", call), \
+                unittest.mock.patch.object(experiment_runs, "PLACE", place), contextlib.redirect_stdout(io.StringIO()):
+            runs["continuous", 1].execute()
+            runs["continuous, trained", 1].execute()
+        self.assertEqual([words[0] for words in calls], ["import", "eval", "train", "eval"])
+        for words in calls[1:]:
+            self.assertEqual(words[words.index("--device") + 1], "cuda:1", words)
+
+    def test_a_device_that_there_is_not_is_refused(self):
+        for bad in ("gpu", "cuda:", "cuda:x", ""):
+            error = io.StringIO()
+            with self.assertRaises(SystemExit), contextlib.redirect_stderr(error):
+                self.arguments("--device", bad)
+            self.assertIn(f"argument --device: expected cpu, cuda or cuda:N, got {bad!r}", error.getvalue())
 
     def test_an_excerpt_has_whole_paragraph_beginnings_and_words(self):
         self.assertEqual(real.excerpt("a title\n\nOne two three four", 2, 10), "One two\n")
