@@ -317,8 +317,9 @@ struct SizeProblem {
   std::string expected;
   std::string got;
 };
-// The first size of a recall task that does not fit: an answer longer than its prompt, more
-// questions than places. Nothing for other tasks.
+// The first size of a task with an answer that cannot be: a length or an alphabet below 2 (of tasks
+// that have them), a split without sequences, an answer longer than its prompt, more questions than
+// places.
 [[nodiscard]] std::optional<SizeProblem> find_size_problem(const DataConfig& data);
 // The first and the last place of the prompt where task needle may put the needle's first token.
 [[nodiscard]] std::pair<std::int64_t, std::int64_t> needle_places(const DataConfig& data);

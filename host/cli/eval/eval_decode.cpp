@@ -13,6 +13,7 @@
 #include "host/cli/display.hpp"
 #include "host/cli/eval/eval.hpp"
 #include "host/cli/streams.hpp"
+#include "host/data/tasks/answer_task.hpp"
 #include "host/eval/decode.hpp"
 #include "host/run/run_folder.hpp"
 #include "host/tensor/device.hpp"
@@ -32,8 +33,7 @@ void check_task(const OpenEvaluation& opened) {
   if (opened.options.dataset->answer_task()) return;
   throw_usage({.where = "decode",
                .failed = "the run's task has no answer to decode",
-               .expected = quoted_list({"sorting", "digit_sorting", "copy", "selective_copy",
-                                        "needle", "mqar", "document_recall"}),
+               .expected = quoted_list(data::answer_task_words()),
                .got = str("data.task = \"", config::to_word(opened.experiment.data.task), "\"")});
 }
 

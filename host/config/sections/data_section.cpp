@@ -1,8 +1,12 @@
 // The fields of [data].
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <iterator>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "host/base/text.hpp"
@@ -177,50 +181,11 @@ void list_dialogues(Fields& keys, DataConfig& data) {
   check_vocabulary(keys.reader(), data);
 }
 
-// Keys that belong to other tasks.
-void refuse_other_keys(Reader& reader, Task task) {
-  struct Keys {
-    std::vector<const char*> names;
-    std::vector<Task> tasks;  // that have them
-  };
-  const std::vector<Keys> all = {
-      {{"prepared", "split", "add_eos", "documents", "document_mark"}, {Task::kText}},
-      {{"vocabulary", "vocabulary_file", "min_count"}, {Task::kText, Task::kDialogue}},
-      {{"train", "valid", "test", "vocabulary_size"},
-       {Task::kText, Task::kTokens, Task::kDialogue}},
-      {{"with_document", "token_types"}, {Task::kDialogue}},
-      {{"period_min", "period_max"}, {Task::kMotif}},
-      {{"alphabet"},
-       {Task::kMotif, Task::kSorting, Task::kDigitSorting, Task::kCopy, Task::kSelectiveCopy,
-        Task::kNeedle}},
-      {{"length"},
-       {Task::kSorting, Task::kDigitSorting, Task::kCopy, Task::kSelectiveCopy, Task::kNeedle,
-        Task::kMqar}},
-      {{"gap"}, {Task::kCopy}},
-      {{"answer"}, {Task::kSelectiveCopy, Task::kNeedle}},
-      {{"depth_min", "depth_max"}, {Task::kNeedle}},
-      {{"pairs"}, {Task::kMqar}},
-      {{"document_count", "facts"}, {Task::kDocumentRecall}},
-      {{"questions", "keys", "values"}, {Task::kMqar, Task::kDocumentRecall}},
-      {{"train_sequences", "valid_sequences", "test_sequences"},
-       {Task::kSorting, Task::kDigitSorting, Task::kCopy, Task::kSelectiveCopy, Task::kNeedle,
-        Task::kMqar, Task::kDocumentRecall}}};
-  const std::string unused = str("not used by the task \"", to_word(task), '"');
-  for (const auto& [names, tasks] : all) {
-    if (std::ranges::find(tasks, task) != tasks.end()) continue;
-    for (const char* name : names) refuse_key(reader, name, unused);
-  }
-}
-
-}  // namespace
-
-void list_data(Fields& keys, DataConfig& data) {
-  const bool has_task = keys.require("task", quoted_list(all_words<Task>()));
-  keys.field({"task", "what is read or generated"}, data.task);
-  if (keys.is_reading()) refuse_other_keys(keys.reader(), data.task);
+// The keys of one kind of data, beside those of every kind.
+void list_task(Fields& keys, DataConfig& data) {
   switch (data.task) {
     case Task::kText:
-      if (has_task) list_text(keys, data);
+      list_text(keys, data);
       break;
     case Task::kTokens:
       keys.require("train", "the path of the training data");
@@ -237,6 +202,49 @@ void list_data(Fields& keys, DataConfig& data) {
       list_sequences(keys, data);
       break;
   }
+}
+
+using KeyNames = std::set<std::string>;
+
+// What list_task lists of an empty table. Texts and dialogues have all their keys with words.
+KeyNames names_of(Task task) {
+  const Value table = parse_toml("vocabulary = \"word\"\n", "keys of a task");
+  Problems ignored;
+  KeyLog log;
+  Fields keys(Reader(table, ignored, &log));
+  DataConfig data;
+  data.task = task;
+  list_task(keys, data);
+  KeyNames names;
+  for (KeyRecord& record : log) names.insert(std::move(record.key));
+  return names;
+}
+
+// Keys that belong to other tasks.
+void refuse_other_keys(Reader& reader, Task task) {
+  static const std::vector<KeyNames> kNames = [] {  // by task
+    std::vector<KeyNames> names;
+    for (std::size_t i = 0; i < words_of(Task{}).size(); ++i) {
+      names.push_back(names_of(static_cast<Task>(i)));
+    }
+    return names;
+  }();
+  const KeyNames& own = kNames[static_cast<std::size_t>(task)];
+  KeyNames others;
+  for (const KeyNames& names : kNames) {
+    std::ranges::set_difference(names, own, std::inserter(others, others.end()));
+  }
+  const std::string unused = str("not used by the task \"", to_word(task), '"');
+  for (const std::string& name : others) refuse_key(reader, name, unused);
+}
+
+}  // namespace
+
+void list_data(Fields& keys, DataConfig& data) {
+  const bool has_task = keys.require("task", quoted_list(all_words<Task>()));
+  keys.field({"task", "what is read or generated"}, data.task);
+  if (keys.is_reading()) refuse_other_keys(keys.reader(), data.task);
+  if (has_task) list_task(keys, data);
   keys.field(
       {"reset",
        "when a lane's memory is emptied: document = at a document's first token, segment = at "

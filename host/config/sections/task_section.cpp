@@ -24,7 +24,8 @@ void list_motif(Fields& keys, MotifConfig& motif) {
 
 namespace {
 
-// The defaults of a task, and what its key length means.
+// The defaults of a task, and what its key length means. A task whose length or alphabet is 0 has no
+// such key.
 struct TaskDefaults {
   SequenceConfig sequences;
   RecallConfig recall = {};
@@ -60,6 +61,25 @@ TaskDefaults defaults_of(Task task) {
 }
 
 constexpr IntegerRange kSymbols{2, 65536};
+
+// Files cannot hold such a size, but other callers can.
+std::optional<SizeProblem> find_small_size(const DataConfig& data) {
+  struct Size {
+    std::string_view key;
+    std::int64_t least, got;
+  };
+  const SequenceConfig& given = data.sequences;
+  const SequenceConfig usual = defaults_of(data.task).sequences;
+  for (const Size& size : {Size{"length", usual.length > 0 ? 2 : 0, given.length},
+                           Size{"alphabet", usual.alphabet > 0 ? 2 : 0, given.alphabet},
+                           Size{"train_sequences", 1, given.train_sequences},
+                           Size{"valid_sequences", 1, given.valid_sequences},
+                           Size{"test_sequences", 1, given.test_sequences}}) {
+    if (size.got >= size.least) continue;
+    return SizeProblem{size.key, str("at least ", size.least), std::to_string(size.got)};
+  }
+  return std::nullopt;
+}
 
 void list_key_values(Fields& keys, RecallConfig& recall) {
   keys.field({"keys", "different keys"}, recall.keys, kSymbols);
@@ -107,10 +127,10 @@ void list_sequences(Fields& keys, DataConfig& data) {
     sequences = defaults.sequences;
     data.recall = defaults.recall;
   }
-  if (data.task != Task::kDocumentRecall) {
+  if (defaults.sequences.length > 0) {
     keys.field({"length", defaults.length}, sequences.length, IntegerRange{2, 16'777'216});
   }
-  if (data.task != Task::kMqar && data.task != Task::kDocumentRecall) {
+  if (defaults.sequences.alphabet > 0) {
     keys.field({"alphabet", "different symbols"}, sequences.alphabet, kSymbols);
   }
   list_recall(keys, data.recall, data.task);
@@ -126,6 +146,7 @@ void list_sequences(Fields& keys, DataConfig& data) {
 }
 
 std::optional<SizeProblem> find_size_problem(const DataConfig& data) {
+  if (auto problem = find_small_size(data)) return problem;
   const std::int64_t length = data.sequences.length;
   const RecallConfig& recall = data.recall;
   const auto at_most = [](std::string_view key, std::int64_t most, std::string_view what,

@@ -336,6 +336,20 @@ AnswerSequence draw_digit_sorting(const config::DataConfig& data, Random& random
   return with_answer(std::move(digits), answer);
 }
 
+// Every task with an answer.
+const std::map<config::Task, AnswerKind>& answer_kinds() {
+  using config::Task;
+  static const std::map<Task, AnswerKind> kKinds = {
+      {Task::kSorting, {sorting_shape, draw_sorting}},
+      {Task::kDigitSorting, {digit_sorting_shape, draw_digit_sorting}},
+      {Task::kCopy, {copy_shape, draw_copy}},
+      {Task::kSelectiveCopy, {selective_copy_shape, draw_selective_copy}},
+      {Task::kNeedle, {needle_shape, draw_needle}},
+      {Task::kMqar, {mqar_shape, draw_mqar}},
+      {Task::kDocumentRecall, {document_recall_shape, draw_document_recall}}};
+  return kKinds;
+}
+
 }  // namespace
 
 std::vector<std::int64_t> symbols_by_frequency(std::span<const std::int64_t> tokens,
@@ -356,17 +370,15 @@ std::vector<std::int64_t> symbols_by_frequency(std::span<const std::int64_t> tok
 }
 
 std::unique_ptr<AnswerTask> make_answer_task(const config::DataConfig& data) {
-  using config::Task;
-  static const std::map<Task, AnswerKind> kKinds = {
-      {Task::kSorting, {sorting_shape, draw_sorting}},
-      {Task::kDigitSorting, {digit_sorting_shape, draw_digit_sorting}},
-      {Task::kCopy, {copy_shape, draw_copy}},
-      {Task::kSelectiveCopy, {selective_copy_shape, draw_selective_copy}},
-      {Task::kNeedle, {needle_shape, draw_needle}},
-      {Task::kMqar, {mqar_shape, draw_mqar}},
-      {Task::kDocumentRecall, {document_recall_shape, draw_document_recall}}};
-  const auto found = kKinds.find(data.task);
-  return found == kKinds.end() ? nullptr : std::make_unique<AnswerTask>(data, found->second);
+  const auto found = answer_kinds().find(data.task);
+  return found == answer_kinds().end() ? nullptr
+                                       : std::make_unique<AnswerTask>(data, found->second);
+}
+
+std::vector<std::string> answer_task_words() {
+  std::vector<std::string> words;
+  for (const auto& kind : answer_kinds()) words.emplace_back(config::to_word(kind.first));
+  return words;
 }
 
 }  // namespace mneme::data

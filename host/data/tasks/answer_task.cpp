@@ -15,27 +15,12 @@ namespace {
 constexpr std::int64_t kAnswerPosition = 3;  // AnswerStream, first layout
 
 void check_sizes(const config::DataConfig& data) {
-  const auto refuse = [](std::string_view key, const std::string& expected,
-                         const std::string& got) {
-    throw_usage({.where = str("data.", key),
-                 .failed = "no sequence can be generated",
-                 .expected = expected,
-                 .got = got});
-  };
-  const auto require = [&](std::string_view key, std::int64_t value, std::int64_t least) {
-    if (value < least) refuse(key, str("at least ", least), str(value));
-  };
-  const config::SequenceConfig& sequences = data.sequences;
-  const bool has_pairs = data.task == config::Task::kMqar ||
-                         data.task == config::Task::kDocumentRecall;  // keys and values
-  if (data.task != config::Task::kDocumentRecall) require("length", sequences.length, 2);
-  if (!has_pairs) require("alphabet", sequences.alphabet, 2);
-  require("train_sequences", sequences.train_sequences, 1);
-  require("valid_sequences", sequences.valid_sequences, 1);
-  require("test_sequences", sequences.test_sequences, 1);
-  if (const auto problem = config::find_size_problem(data)) {
-    refuse(problem->key, problem->expected, problem->got);
-  }
+  const auto problem = config::find_size_problem(data);
+  if (!problem) return;
+  throw_usage({.where = str("data.", problem->key),
+               .failed = "no sequence can be generated",
+               .expected = problem->expected,
+               .got = problem->got});
 }
 
 }  // namespace

@@ -48,7 +48,8 @@ struct AnswerSequence {
   std::map<std::string, std::string> slices = {};
 };
 
-// What one task is: `draw` gets the random numbers of one sequence.
+// What one task is: `draw` gets the random numbers of one sequence. A new task is here alone and in
+// host/config: its word and settings in experiment.hpp, its keys in sections/task_section.cpp.
 struct AnswerKind {
   AnswerShape (*shape_of)(const config::DataConfig& data);
   AnswerSequence (*draw)(const config::DataConfig& data, Random& random);
@@ -59,8 +60,7 @@ struct AnswerKind {
 // cut. Immutable; any thread.
 class AnswerTask {
  public:
-  // Error (kUsage) naming the key for a length or an alphabet below 2 (of tasks that have them),
-  // for a split without sequences, and for sizes that do not fit together
+  // Error (kUsage) naming the key for sizes of which no sequence can be made
   // (config::find_size_problem).
   AnswerTask(const config::DataConfig& data, const AnswerKind& kind);
 
@@ -78,6 +78,9 @@ class AnswerTask {
 
 // The task that data.task names; nullptr when it is not one with an answer. Errors as AnswerTask's.
 [[nodiscard]] std::unique_ptr<AnswerTask> make_answer_task(const config::DataConfig& data);
+
+// The words of data.task for which there is one.
+[[nodiscard]] std::vector<std::string> answer_task_words();
 
 // All symbols 0 .. alphabet-1 by falling frequency in `tokens`; among equally frequent ones the
 // symbol seen first comes first; symbols that do not occur come last, by id.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "host/base/random.hpp"
@@ -176,6 +177,9 @@ TEST(AnswerTask, AsksForTheAnswerAndHasNoSlicesByDefault) {
 TEST(AnswerTask, IsMadeForTasksWithAnAnswerOnly) {
   EXPECT_EQ(make_answer_task(settings(Task::kMotif, 30, 10)), nullptr);
   EXPECT_EQ(make_answer_task(settings(Task::kText, 30, 10)), nullptr);
+  const std::vector<std::string> words = answer_task_words();
+  EXPECT_EQ(std::ranges::count(words, "sorting"), 1);
+  EXPECT_EQ(std::ranges::count(words, "motif"), 0);
   const auto task = make_answer_task(settings(Task::kSorting, 30, 10));
   EXPECT_EQ(task->count("train"), 50);
   EXPECT_EQ(task->count("valid"), 10);
