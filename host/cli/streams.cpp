@@ -68,6 +68,7 @@ namespace {
 std::string fit_line(const std::string& line, std::size_t width) {
   const std::size_t leading = std::min(line.find_first_not_of(' '), line.size());
   std::size_t head = leading, indent = leading + 4;
+  if (line.compare(leading, 2, "- ") == 0) head += 2;  // of a list
   for (std::size_t gap = line.find("  ", leading); gap < width / 2; gap = line.find("  ", head)) {
     head = indent = std::min(line.find_first_not_of(' ', gap), line.size());
   }

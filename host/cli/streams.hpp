@@ -42,7 +42,7 @@ void report_error(const Streams& streams, const std::string& subject, const Erro
 
 // Lines longer than `width` columns continue below: where their last column begins, if blanks part
 // columns in the left half of the line, else four columns further in. No word is broken, so that
-// paths can be copied.
+// paths can be copied, and the mark "- " of a list stays before its first word.
 [[nodiscard]] std::string fit_lines(const std::string& text, std::size_t width);
 
 // --- Writing the results of long work ---

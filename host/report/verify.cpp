@@ -167,7 +167,7 @@ class ReportCheck {
       return text.size() <= 160 ? text : text.substr(0, 160) + "...";
     };
     out_.findings.push_back(str("report.json: ", place, ": says ", shown(stated),
-                                ", but its losses give ", shown(own)));
+                                ", but the report computed anew has ", shown(own)));
   }
 
   Verification& out_;
@@ -194,12 +194,12 @@ void check_report(const Files& files, const fs::path& root, Verification& out) {
       check.finish();
     } else if (found->second != text) {
       out.findings.push_back(str(name, ": line ", first_other_line(found->second, text),
-                                 " is not that of the report on its losses"));
+                                 " is not that of the report computed anew"));
     }
   }
   for (const auto& [name, bytes] : files) {
     if (name.starts_with("report/") && !std::ranges::binary_search(own, name))
-      out.findings.push_back(str(name, ": is no part of the report on its losses"));
+      out.findings.push_back(str(name, ": is no part of the report computed anew"));
   }
 }
 

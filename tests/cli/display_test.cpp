@@ -79,6 +79,8 @@ TEST(FitLines, ContinuesFurtherInWithoutColumns) {
 
 TEST(FitLines, BreaksNoWord) {
   EXPECT_EQ(fit_lines("    file /a/long/path.so", 10), "    file\n        /a/long/path.so\n");
+  EXPECT_EQ(fit_lines("- /a/long/path.so: was changed", 14),
+            "- /a/long/path.so:\n    was\n    changed\n");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // mneme report: what is printed and written, and its refusals.
 #include <nlohmann/json.hpp>
 
+#include "host/base/file/checksum.hpp"
 #include "host/base/file/file.hpp"
 #include "host/base/text.hpp"
 #include "tests/cli/program.hpp"
@@ -159,7 +160,12 @@ TEST_F(ReportCommand, DrawsPicturesWhereAProgramForThemIsInstalled) {
 TEST_F(ReportCommand, WritesABundleThatVerifies) {
   const std::string runs = comparison();
   const std::string bundle = file("a.tar");
-  expect_done(run_mneme({"report", runs, "--bundle", bundle, "--baseline", "xl_cache", "--quiet"}));
+  const ProgramResult made =
+      run_mneme({"report", runs, "--bundle", bundle, "--baseline", "xl_cache"});
+  expect_done(made);
+  EXPECT_THAT(made.err,
+              HasSubstr(str("the bundle is ", bundle, ", ", human_bytes(fs::file_size(bundle)),
+                            ", sha256 ", sha256_file(bundle), '\n')));
   const ProgramResult good = run_mneme({"verify", bundle, "--json", file("verified.json")});
   expect_done(good);
   EXPECT_THAT(good.out, HasSubstr("\nVerified: everything else agrees.\n"));

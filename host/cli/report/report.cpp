@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "host/base/file/checksum.hpp"
+#include "host/base/text.hpp"
 #include "host/cli/arguments.hpp"
 #include "host/cli/cli.hpp"
 #include "host/cli/report/compared_arms.hpp"
@@ -127,11 +129,15 @@ int run(const ReportArguments& arguments, const Streams& streams) {
     page = report.write(folder);
     if (drawer) report::draw_pictures(*drawer, report.figure_files(folder), arguments.figures);
   });
+  std::string bundle_line;
   if (!arguments.bundle.empty()) {
     outputs.add([&] {
       report::write_bundle(
           arguments.bundle, arguments.folders,
           {arguments.compared.baseline, arguments.compared.has_pairs, arguments.compared.margin});
+      bundle_line = str("the bundle is ", arguments.bundle.string(), ", ",
+                        human_bytes(fs::file_size(arguments.bundle)), ", sha256 ",
+                        sha256_file(arguments.bundle), '\n');
     });
   }
   outputs.add([&] { arguments.json.write(report.json(), streams); });
@@ -141,6 +147,7 @@ int run(const ReportArguments& arguments, const Streams& streams) {
     if (!report::has_vega()) streams.err << ". " << report::kWithoutVega;
     streams.err << '\n' << std::flush;
   }
+  if (!arguments.is_quiet) streams.err << bundle_line << std::flush;
   outputs.finish();
   return 0;
 }
@@ -175,7 +182,7 @@ void add_report(const Command& app) {
                  "Of samples of lm-evaluation-harness, in two folders: compare this one alone; "
                  "default: all that both have",
                  {not_empty("a metric")});
-  command.flag("--quiet", arguments->is_quiet, "Do not say where the page is");
+  command.flag("--quiet", arguments->is_quiet, "Do not say where page and bundle are");
   command.examples(
       {"mneme report runs/motif", "mneme report runs/motif --baseline my_memory --pairs",
        "mneme report runs/motif --margin 0.005", "mneme report runs/motif --figures pdf",

@@ -93,14 +93,16 @@ class TarReader {
     std::vector<TarEntry> out;
     std::set<std::string> names;
     for (TarHeader header = next_header(); header != TarHeader{}; header = next_header()) {
-      check(header);
+      const std::size_t header_place = place_ - kTarBlock;
+      check(header, header_place);
       std::string name(text_of(header, kTarName));
       if (const std::string_view prefix = text_of(header, kTarPrefix); !prefix.empty())
         name = str(prefix, '/', name);
-      if (!is_inside(name)) fail("a name that leads out of the folder", name);
-      if (!names.insert(name).second) fail("a second file of the name", name);
-      const std::uint64_t size = number(header, kTarSize);
-      if (size > archive_.size() - place_) fail("the archive is cut, or a size is wrong", name);
+      if (!is_inside(name)) fail(header_place, "a name that leads out of the folder", name);
+      if (!names.insert(name).second) fail(header_place, "a second file of the name", name);
+      const std::uint64_t size = number(header, kTarSize, header_place);
+      if (size > archive_.size() - place_)
+        fail(header_place, "the archive is cut, or a size is wrong", name);
       out.push_back({std::move(name), archive_.subspan(place_, size)});
       place_ += size;
       skip_zeros((kTarBlock - size % kTarBlock) % kTarBlock);
@@ -111,41 +113,46 @@ class TarReader {
   }
 
  private:
-  [[noreturn]] void fail(const std::string& what, const std::string& got = "") const {
-    throw_run({.where = str(label_, ": byte ", place_), .failed = what, .got = got});
+  // `place`: of the first byte that is wrong, or of the header that begins an entry.
+  [[noreturn]] void fail(std::size_t place, const std::string& what,
+                         const std::string& got = "") const {
+    throw_run(
+        {.where = str(label_, ": byte ", place, " of the archive"), .failed = what, .got = got});
   }
 
   TarHeader next_header() {
-    if (archive_.size() - place_ < kTarBlock) fail("the archive is cut");
+    if (archive_.size() - place_ < kTarBlock) fail(archive_.size(), "the archive is cut");
     TarHeader header;
     std::memcpy(header.data(), archive_.data() + place_, kTarBlock);
     place_ += kTarBlock;
     return header;
   }
 
-  void check(const TarHeader& header) const {
+  void check(const TarHeader& header, std::size_t place) const {
     if (std::string_view(header.data() + kTarMagic.begin, kTarMagic.size) != kUstar)
-      fail("is no archive in the ustar form of tar");
-    if (number(header, kTarSum) != tar_sum(header)) fail("a damaged header");
-    if (header[kTarKind] != '0') fail("an entry that is no regular file");
+      fail(place, "is no archive in the ustar form of tar");
+    if (number(header, kTarSum, place) != tar_sum(header)) fail(place, "a damaged header");
+    if (header[kTarKind] != '0') fail(place, "an entry that is no regular file");
   }
 
-  [[nodiscard]] std::uint64_t number(const TarHeader& header, TarField field) const {
+  // `place` of the header.
+  [[nodiscard]] std::uint64_t number(const TarHeader& header, TarField field,
+                                     std::size_t place) const {
     const std::string_view text = text_of(header, field);
     std::uint64_t value = 0;
     const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value, 8);
     const std::string_view rest(end, static_cast<std::size_t>(text.data() + text.size() - end));
     if (code != std::errc() || rest.find_first_not_of(' ') != std::string_view::npos)
-      fail("a number that is none");
+      fail(place + field.begin, "a number that is none");
     return value;
   }
 
   void skip_zeros(std::size_t count) {
-    if (count > archive_.size() - place_) fail("the archive is cut");
-    const auto bytes = archive_.subspan(place_, count);
-    if (!std::ranges::all_of(bytes, [](std::byte one) { return one == std::byte{0}; }))
-      fail("bytes that belong to no file");
-    place_ += count;
+    if (count > archive_.size() - place_) fail(archive_.size(), "the archive is cut");
+    for (const std::byte one : archive_.subspan(place_, count)) {
+      if (one != std::byte{0}) fail(place_, "bytes that belong to no file");
+      ++place_;
+    }
   }
 
   std::span<const std::byte> archive_;

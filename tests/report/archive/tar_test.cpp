@@ -72,6 +72,10 @@ TEST_F(Tar, IsRefusedWhereverItIsCut) {
   const std::string archive = this->archive();
   for (std::size_t size = 0; size < archive.size(); size += 64)
     EXPECT_THAT(refusal(archive.substr(0, size)), HasSubstr("a.tar: byte ")) << size;
+  EXPECT_THAT(refusal(archive.substr(0, 515)),  // in the first file, whose header is whole
+              HasSubstr("a.tar: byte 0 of the archive: the archive is cut, or a size is wrong: got "
+                        "first.txt"));
+  EXPECT_THAT(refusal(archive.substr(0, 600)), HasSubstr("a.tar: byte 600 of the archive: "));
   EXPECT_EQ(refusal(archive), "");
 }
 
@@ -80,14 +84,18 @@ TEST_F(Tar, RefusesDamage) {
   const auto changed = [&](std::size_t place, const std::string& text) {
     return std::string(archive).replace(place, text.size(), text);
   };
-  EXPECT_THAT(refusal(changed(3, "X")), HasSubstr("a damaged header"));
+  EXPECT_THAT(refusal(changed(3, "X")), HasSubstr("byte 0 of the archive: a damaged header"));
+  EXPECT_THAT(refusal(changed(1024 + 3, "X")), HasSubstr("byte 1024 of the archive: a damaged "));
   EXPECT_THAT(refusal(changed(257, "X")), HasSubstr("is no archive in the ustar form"));
   EXPECT_THAT(refusal(summed(changed(156, "2"))), HasSubstr("no regular file"));
   EXPECT_THAT(refusal(summed(changed(124, "77777777777"))), HasSubstr("a size is wrong"));
-  EXPECT_THAT(refusal(summed(changed(124, "0000000001x"))), HasSubstr("a number that is none"));
+  EXPECT_THAT(refusal(summed(changed(124, "0000000001x"))), HasSubstr("byte 124 of the archive: a "
+                                                                      "number that is none"));
   EXPECT_THAT(refusal(summed(changed(124, "00000000011"))), HasSubstr("belong to no file"));
+  EXPECT_THAT(refusal(changed(1000, "X")),
+              HasSubstr("byte 1000 of the archive: bytes that belong"));
   EXPECT_THAT(refusal(summed(changed(0, "../rst.txt"))), HasSubstr("leads out of the folder"));
-  EXPECT_THAT(refusal(archive + "more"), HasSubstr("belong to no file"));
+  EXPECT_THAT(refusal(archive + "more"), HasSubstr(str("byte ", archive.size(), " of the ")));
   EXPECT_THAT(refusal(archive.substr(0, 1024) + archive), HasSubstr("a second file of the name"));
 }
 
