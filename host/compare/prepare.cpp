@@ -64,6 +64,22 @@ std::vector<data::Split> splits_of(const config::Experiment& experiment,
   return splits;
 }
 
+// A pilot leaves alone what is measured later.
+std::vector<data::Split> splits_of(const config::Experiment& experiment,
+                                   const data::Dataset& dataset, const Options& options) {
+  std::vector<data::Split> splits = splits_of(experiment, dataset, options.purpose);
+  if (!options.pilot_split) return splits;
+  std::vector<std::string> words;
+  for (const data::Split split : splits) {
+    words.emplace_back(data::to_word(split));
+    if (options.pilot_split->empty() || words.back() == *options.pilot_split) return {split};
+  }
+  throw_usage({.where = "--split",
+               .failed = "the pilot is not evaluated on it",
+               .expected = quoted_list(words),
+               .got = str('"', *options.pilot_split, '"')});
+}
+
 // Steps of an arm's training.
 std::int64_t steps_of(const config::Experiment& experiment, const data::Dataset& dataset) {
   if (experiment.train.epochs == 0) return experiment.train.steps;
@@ -262,7 +278,7 @@ Record prepare(std::vector<ArmSetup> arms, const Options& options, plugin::Plugi
                 .experiment = config::to_toml(experiment),
                 .machine = {},
                 .data = dataset->describe(),
-                .splits = splits_of(experiment, *dataset, options.purpose),
+                .splits = splits_of(experiment, *dataset, options),
                 .seeds = {},
                 .arms = {}};
   record.arms =

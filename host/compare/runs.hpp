@@ -138,6 +138,8 @@ struct Options {
   std::int64_t jobs = 1;          // processes side by side, of each rank
   std::int64_t samples = 0;       // prompts that every run continues, of data that have text
   std::int64_t diagnostics = 0;   // segments on which every run's memory is measured
+  // The split on which a pilot is evaluated alone, "" = the first there is; absent = it is none.
+  std::optional<std::string> pilot_split = {};
   c10::Device device = c10::kCPU;
   // The names of this rank's devices. Each process gets the device with the fewest processes at
   // work; `device` is the first name.

@@ -128,6 +128,8 @@ PlannedArm plan_arm_of(const Difference& one, const PilotReport& report,
     PlannedArm out{.name = name,
                    .baseline = comparison.arms[one.baseline].name,
                    .family = one.family_size,
+                   .mean = one.mean,
+                   .deviation = stats::summarise_seeds(one.statistics->seed_means).deviation,
                    .variance = plan.components(),
                    .detectable = {},
                    .needed = {}};
@@ -278,6 +280,18 @@ std::string noise_words(const PilotReport& report) {
              ").");
 }
 
+// The difference that a pilot saw is none that a comparison shows.
+std::string seen_words(const PilotReport& report) {
+  std::vector<std::string> parts;
+  for (const PlannedArm& arm : report.arms) {
+    parts.push_back(str(arm.name, " less ", arm.baseline, ' ', signed_number(arm.mean), " +- ",
+                        positive_text(arm.deviation)));
+  }
+  return str("Seen in the pilot: ", join(parts, ", "), " nats a token on ", report.split,
+             " (mean +- standard deviation over the seeds). This describes the pilot and is no "
+             "result.");
+}
+
 Json json_of(const PilotReport& report, const PlannedArm& arm) {
   Json detectable = Json::array();
   for (std::size_t i = 0; i < report.extents.size(); ++i) {
@@ -300,6 +314,8 @@ Json json_of(const PilotReport& report, const PlannedArm& arm) {
   return {{"name", arm.name},
           {"baseline", arm.baseline},
           {"family", arm.family},
+          {"pilot_difference",
+           {{"mean", number_or_null(arm.mean)}, {"deviation", number_or_null(arm.deviation)}}},
           {"variance",
            {{"seeds", arm.variance.seeds},
             {"units", arm.variance.units},
@@ -377,6 +393,7 @@ std::string PilotReport::text(std::size_t width) const {
                                      units_words(*this, units.front()), " of ", split, "."),
                                  width);
   for (const std::string& line : left_out) out += wrapped_line(line, width);
+  out += wrapped_line(seen_words(*this), width);
   if (const std::string noise_line = noise_words(*this); !noise_line.empty())
     out += wrapped_line(noise_line, width);
   std::vector<Sheet> tables{detectable_sheet(*this)};

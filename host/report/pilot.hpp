@@ -44,6 +44,9 @@ struct PlannedArm {
   std::string name;
   std::string baseline;    // of a tuned arm the tuned form of the first
   std::size_t family = 1;  // arms over which Holm's correction goes
+  double mean = 0.0;       // the pilot's own difference, nats a target
+  // Standard deviation of the difference over the seeds.
+  double deviation = 0.0;
   stats::VarianceComponents variance;
   std::vector<double> detectable;  // by PilotReport::extents
   // Seeds that the wished difference needs, by PilotReport::units; absent: more than are tried.

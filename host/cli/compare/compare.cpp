@@ -307,6 +307,7 @@ compare::Options compare_options(const CompareArguments& arguments, const fs::pa
   options.jobs = arguments.jobs;
   options.samples = arguments.samples;
   options.diagnostics = arguments.diagnostics;
+  options.pilot_split = arguments.pilot_split;
   set_threads(arguments, folder, session);
   options.device_names = devices_of(arguments.machine.device, session);
   options.device = tensor::open_device(options.device_names.front());

@@ -48,6 +48,8 @@ struct CompareArguments {
   bool is_quiet = false;
   bool is_locked = false;
   bool is_dry_run = false;
+  // compare::Options::pilot_split
+  std::optional<std::string> pilot_split = {};
   // Called with the folder of a comparison that has trained, in place of writing and showing its
   // report.
   std::function<void(const std::filesystem::path& folder)> in_place_of_report = nullptr;

@@ -52,6 +52,7 @@ int run_plan(const PilotArguments& arguments, const Streams& streams) {
   pilot.seeds = arguments.seeds;
   pilot.samples = 0;
   pilot.diagnostics = 0;
+  pilot.pilot_split = arguments.plan.split;
   if (pilot.run.empty())
     pilot.run = fs::path("runs") / ("pilot-" + pilot.paths.front().stem().string());
   fs::path trained;

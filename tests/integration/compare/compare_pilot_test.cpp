@@ -26,6 +26,7 @@ TEST_F(PilotRun, TrainsAndPlans) {
   EXPECT_THAT(result.out, HasSubstr("--set train.seed=3"));
   EXPECT_FALSE(fs::exists(file("comparison/report")));
   EXPECT_EQ(record().at("seeds"), Json::array({1, 2}));
+  EXPECT_EQ(record().at("splits"), Json::array({"valid"}));
   const Json json = Json::parse(read_file(folder_ / "plan.json"));
   EXPECT_EQ(json.at("pilot").at("seeds"), 2);
   EXPECT_GT(json.at("seed_cost").at("seconds").get<double>(), 0.0);
@@ -63,6 +64,8 @@ TEST_F(PilotRun, RefusesWhatIsNoPilot) {
                             "--memory", cache_}),
                  2, {"is no experiment file", "leave --pilot out"});
   EXPECT_FALSE(fs::exists(file("comparison")));
+  expect_refusal(plan({"--pilot", "2", "--split", "test"}), 2,
+                 {"--split: the pilot is not evaluated on it: expected \"valid\", got \"test\""});
 }
 
 }  // namespace

@@ -75,6 +75,26 @@ TEST_F(Pilot, DifferencesAreThoseOfThePilotsVariances) {
   EXPECT_TRUE(json.at("difference").is_null());
 }
 
+// Reference: the losses of both arms, seed by seed.
+TEST_F(Pilot, SaysWhichDifferencesThePilotSaw) {
+  const Comparison comparison = comparison_of(small_);
+  const PilotReport report = read_pilot(comparison, "", 0.0);
+  std::vector<double> seeds;
+  for (const std::size_t seed : {0, 1}) {
+    seeds.push_back(comparison.arms[1].runs[seed].find("valid")->loss() -
+                    comparison.arms[0].runs[seed].find("valid")->loss());
+  }
+  const double deviation = std::abs(seeds[0] - seeds[1]) / std::sqrt(2.0);
+  EXPECT_NEAR(report.arms[0].mean, (seeds[0] + seeds[1]) / 2.0, 1e-9);
+  EXPECT_NEAR(report.arms[0].deviation, deviation, 1e-9);
+  EXPECT_THAT(report.text(), AllOf(HasSubstr(str("Seen in the pilot: xl_cache less none ",
+                                                 signed_number(report.arms[0].mean), " +- ")),
+                                   HasSubstr("This describes the pilot and is no result.")));
+  const Json seen = report.json().at("arms")[0].at("pilot_difference");
+  EXPECT_EQ(seen.at("mean"), report.arms[0].mean);
+  EXPECT_EQ(seen.at("deviation"), report.arms[0].deviation);
+}
+
 TEST_F(Pilot, AWishedDifferenceNeedsSeedsByTheUnits) {
   const PilotReport first = pilot();
   const double wished = 1.001 * first.arms[1].detectable[2 * first.units.size() + 1];  // 5 seeds
