@@ -144,19 +144,52 @@ void check_project_folder(const fs::path& folder) {
   }
 }
 
-void write_project(const fs::path& folder, const ProjectFiles& files, const Streams& streams) {
-  std::error_code failure;
-  for (const auto& [path, text] : files) {
-    const fs::path file = folder / path;
-    fs::create_directories(file.parent_path(), failure);
-    if (failure) {
-      throw_run({.where = file.parent_path().string(),
-                 .failed = str("the folder cannot be made: ", failure.message()),
-                 .hint = "give another --folder"});
-    }
-    write_file_atomic(file, text);
-    streams.out << file.string() << '\n';
+namespace {
+
+// Files and folders that are removed again unless all of them are there.
+class MadeFiles {
+ public:
+  MadeFiles() = default;
+  ~MadeFiles() {
+    std::error_code ignored;
+    for (; !made_.empty(); made_.pop_back()) fs::remove(made_.back(), ignored);
   }
+  MadeFiles(const MadeFiles&) = delete;
+  MadeFiles& operator=(const MadeFiles&) = delete;
+
+  // Makes the file's folder too, where it is missing.
+  void write(const fs::path& file, const std::string& text) {
+    make_folder(file.parent_path());
+    write_file_atomic(file, text);
+    made_.push_back(file);
+  }
+  void keep() { made_.clear(); }
+
+ private:
+  void make_folder(const fs::path& folder) {
+    std::error_code failure;
+    std::vector<fs::path> missing;
+    for (fs::path at = folder; !at.empty() && !fs::exists(at, failure); at = at.parent_path()) {
+      missing.push_back(at);
+    }
+    made_.insert(made_.end(), missing.rbegin(), missing.rend());
+    fs::create_directories(folder, failure);
+    if (!failure) return;
+    throw_run({.where = folder.string(),
+               .failed = str("the folder cannot be made: ", failure.message()),
+               .hint = "give another --folder"});
+  }
+
+  std::vector<fs::path> made_;  // folders before what they hold
+};
+
+}  // namespace
+
+void write_project(const fs::path& folder, const ProjectFiles& files, const Streams& streams) {
+  MadeFiles made;
+  for (const auto& [path, text] : files) made.write(folder / path, text);
+  made.keep();
+  for (const auto& [path, text] : files) streams.out << (folder / path).string() << '\n';
 }
 
 namespace {

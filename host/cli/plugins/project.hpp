@@ -24,7 +24,8 @@ void check_plugin_id(const std::string& id, const std::string& where);
 
 // Error (kUsage) where the folder is there and not empty.
 void check_project_folder(const std::filesystem::path& folder);
-// Writes the files and prints their paths. Error (kRun) for a folder that cannot be made.
+// Writes the files and prints their paths. Error (kRun) for a folder that cannot be made, and for a
+// file that cannot be written, as on a full disk: then nothing of the project is left.
 void write_project(const std::filesystem::path& folder, const ProjectFiles& files,
                    const Streams& streams);
 

@@ -190,6 +190,19 @@ TEST_F(Plugins, NewWritesAMemoryInPythonWithoutABuild) {
   EXPECT_THAT(read_file(made / "slow_decay.py"), HasSubstr("id = \"org.example.slow_decay\""));
 }
 
+TEST_F(Plugins, NewLeavesNothingOnAFullDisk) {
+  fs::create_directory(folder_ / "empty");
+  for (const char* const folder : {"empty", "new/project"}) {
+    const ProgramResult result = run_mneme(
+        {"plugins", "new", "decay", "--lang", "c", "--folder", file(folder)}, {.file_size = 1000});
+    expect_refusal(result, 1,
+                   {file(folder), "cannot write: File too large; make room on the disk"});
+    EXPECT_EQ(result.out, "");
+  }
+  EXPECT_TRUE(fs::is_empty(folder_ / "empty")) << "files, folders of them or temporary files";
+  EXPECT_FALSE(fs::exists(folder_ / "new"));
+}
+
 TEST_F(Plugins, NewSaysWhenItsFolderCannotBeMade) {
   folder_.write("taken", "a file");
   expect_refusal(run_mneme({"plugins", "new", "decay", "--folder", file("taken")}), 2,
