@@ -231,7 +231,7 @@ void add_analyze_regression(const Command& analyze) {
                  {not_empty("values")});
   add_row_options(command, *arguments);
   command.option("--updates", arguments->updates, "K",
-                 "Also how segments age over so many updates; 0 = no", {in(0, 10'000), shown});
+                 "Also how segments age over K updates; 0 = no", {in(0, 10'000), shown});
   command.option("--out", arguments->out, "DIR", "Folder for the CSV files, figures and the page",
                  {required});
   arguments->machine.add(command);

@@ -206,7 +206,8 @@ int certify_run(const CertifyArguments& given, const Streams& process_streams) {
 void add_certify(const Command& app) {
   const Command command = app.subcommand(
       "certify",
-      "Check that every way to compute a run's losses gives the same numbers, and its memory");
+      "Check that every way to compute a run's losses gives the same numbers, and that its memory "
+      "forgets, sees no later token and keeps its bytes");
   const auto arguments = std::make_shared<CertifyArguments>();
   arguments->split = "test";
   arguments->add_run(command, "Memory file in place of the run's own; nothing is kept in the run");

@@ -371,16 +371,16 @@ void add_compare(const Command& app) {
   command.option("--tune-together", arguments->tunes_together, "KEY=VALUE,...",
                  "The same with one value for all arms, by their mean loss", {one_each});
   command.option("--tune-trials", arguments->tune_trials, "N",
-                 "Draw so many combinations of values in place of trying all", {in(2, 10'000)});
+                 "Draw N combinations of values in place of trying all", {in(2, 10'000)});
   command.option("--tune-halving", arguments->tune_halving, "STEPS",
-                 "Successive halving: train an arm's trials for so many steps, the better half of "
+                 "Successive halving: train an arm's trials for STEPS steps, the better half of "
                  "them for twice as many, and so on",
                  {in(1, kMaxCount)});
   arguments->set.add(command);
   command.option("--suite", arguments->suite, "FILE",
                  "A list of experiments and memories, in place of EXP and --memory");
   command.option("--seeds", arguments->seeds, "N",
-                 "Train every arm from so many seeds; of a suite, in place of its own number",
+                 "Train every arm from N seeds; of a suite, in place of its own number",
                  {in(1, 1000), shown});
   command.flag("--until-decided", arguments->is_until_decided,
                "Add seeds one by one until a difference in loss to the baseline is shown, with "
@@ -389,7 +389,7 @@ void add_compare(const Command& app) {
                  "The most seeds; the first look is after 3, of more than 12 after a quarter",
                  {in(stats::LookPlan::kFewestSeeds, stats::LookPlan::kMostSeeds)});
   command.option("--jobs", arguments->jobs, "N",
-                 "Run so many arms side by side; on every rank, under mpirun or srun",
+                 "Run N arms side by side; on every rank, under mpirun or srun",
                  {in(1, 1024), shown});
   command.option("--samples", arguments->samples, "N",
                  "Prompts that every run continues, for the report; 0 = none",

@@ -75,7 +75,7 @@ void add_plan(const Command& app) {
                  "with --pilot, the experiment file",
                  {required});
   command.option("--pilot", arguments->seeds, "SEEDS",
-                 "Train a pilot of so many seeds of each arm first, as mneme compare does",
+                 "First train a pilot with this number of seeds of each arm, as mneme compare does",
                  {in(2, 1000)});
   command.option("--memory", pilot.memory, "FILE[,KEY=VALUE...]",
                  "Memory file of one arm of the pilot, given once for each; the first is the "
@@ -86,7 +86,7 @@ void add_plan(const Command& app) {
   command.option(
       "--run", pilot.run, "DIR",
       "Folder of the pilot; what it holds is continued; default runs/pilot-<experiment>");
-  command.option("--jobs", pilot.jobs, "N", "Run so many arms side by side", {in(1, 1024), shown});
+  command.option("--jobs", pilot.jobs, "N", "Run N arms side by side", {in(1, 1024), shown});
   pilot.machine.add(command);
   command.flag("--quiet", pilot.is_quiet, "Show no progress");
   command.examples({"mneme plan runs/pilot --difference 0.01",

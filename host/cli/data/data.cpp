@@ -173,9 +173,9 @@ void add_describe(const Command& data) {
   command.option("PATH", arguments->path, "", "A prepared folder, or an experiment file",
                  {required});
   arguments->set.add(command);
-  command.option("--lanes", arguments->lanes, "N", "Show the cut into so many lanes",
+  command.option("--lanes", arguments->lanes, "N", "Show the cut into N lanes",
                  {in(1, kMaxExtent)});
-  command.option("--segment", arguments->segment, "N", "with segments of so many tokens",
+  command.option("--segment", arguments->segment, "N", "with segments of N tokens",
                  {in(1, kMaxExtent)});
   arguments->json.add(command);
   command.examples({"mneme data describe configs/quickstart.toml",

@@ -206,7 +206,7 @@ void add_data_prepare(const Command& data) {
   command.option("--min-count", arguments->min_count, "N", "Words seen less often become <unk>",
                  {in(1, kMaxCount)});
   command.option("--vocabulary-size", arguments->vocabulary_size, "N",
-                 "Keep at most so many words; 0 = all", {in(0, kMaxCount)});
+                 "Keep at most N words; 0 = all", {in(0, kMaxCount)});
   command.flag("--no-eos", arguments->has_no_eos, "No <eos> at the ends of lines");
   command.option("--documents", arguments->documents, "UNIT",
                  "What begins a document inside a file: file (nothing; default), heading "
@@ -215,7 +215,7 @@ void add_data_prepare(const Command& data) {
   command.option("--document-mark", arguments->document_mark, "TEXT",
                  "The line that begins a document and is left out");
   command.option("--shard-tokens", arguments->shard_tokens, "N",
-                 "Write the ids of a split into files of at most so many tokens, which may then "
+                 "Write the ids of a split into files of at most N tokens, which may then "
                  "lie on several disks (docs/data.md); without it, one file a split",
                  {in(1, kMaxShardTokens)});
   arguments->json.add(command);

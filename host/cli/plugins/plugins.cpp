@@ -147,10 +147,10 @@ void add_plugins(const Command& app) {
   plugins.examples({"mneme plugins list", "mneme plugins describe my_memory",
                     "mneme plugins validate my_memory", "mneme plugins new my_memory"});
 
-  const Command list =
-      plugins.subcommand("list",
-                         "List the plugins of a folder by their notes; runs no code of theirs, but "
-                         "of the program's own plugins, which say what they are");
+  const Command list = plugins.subcommand(
+      "list",
+      "List the plugins of a folder by the notes in their files, without running "
+      "them; the program's own plugins are run, to say what they are");
   const auto list_arguments = std::make_shared<PluginsListArguments>();
   add_plugin_folders(list, list_arguments->folders);
   list_arguments->json.add(list);

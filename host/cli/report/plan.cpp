@@ -38,7 +38,7 @@ void PlanArguments::add(const Command& command) {
                  "Plan for the losses on this split; default: valid, else the first there is",
                  {not_empty("a split")});
   command.option("--difference", difference, "NATS",
-                 "Also say how many seeds a difference in loss of so many nats a token needs: 0.01",
+                 "Also say how many seeds show a difference in loss of NATS a token, as 0.01",
                  {above_zero});
   json.add(command);
 }

@@ -405,10 +405,9 @@ void add_train(const Command& app) {
   command.flag("--allow-changed-plugin", arguments->may_change_plugins,
                "Continue though a plugin's file is another one than before");
   add_locked(command, arguments->is_locked);
-  command.option(
-      "--steps", arguments->steps, "N",
-      "Extend the run to so many steps; the schedule becomes that of a run of this length",
-      {in(1, kMaxCount)});
+  command.option("--steps", arguments->steps, "N",
+                 "Extend the run to N steps; the schedule becomes that of a run of this length",
+                 {in(1, kMaxCount)});
   command.option(
       "--stop-at", arguments->stop_at, "STEP",
       "End after this step with a checkpoint, as at a signal: the schedule is that of the "
