@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 
@@ -31,10 +32,14 @@ class TemporaryFolder {
   [[nodiscard]] std::filesystem::path operator/(std::string_view name) const {
     return path_ / name;
   }
-  // Writes a file of the folder.
+  // Writes a file of the folder, "sub/name" too. Throws where it cannot be written.
   std::filesystem::path write(std::string_view name, std::string_view bytes) const {
     const std::filesystem::path file = path_ / name;
-    std::ofstream(file, std::ios::binary) << bytes;
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream out(file, std::ios::binary);
+    out << bytes;
+    out.close();
+    if (!out) throw std::runtime_error("the test cannot write " + file.string());
     return file;
   }
 
