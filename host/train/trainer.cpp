@@ -162,6 +162,11 @@ void Trainer::run_step(const std::function<void(const StepStart& begin)>& body) 
 }
 
 run::StepReport Trainer::train_step() {
+  if (recorder_) {
+    UnreadStep step = train_ahead({});
+    if (read(step)) return step.report;
+    // It runs once more by its hooks, which names what is not finite.
+  }
   run::StepReport report;
   run_step([&](const StepStart& begin) {
     const StepSums sums = run_passes();
@@ -169,7 +174,9 @@ run::StepReport Trainer::train_step() {
     if (!is_finite(report)) fail_not_finite(report, sums, begin);
     const double clip = experiment().train.clip;
     if (clip > 0.0) optimizer_->clip(report.grad_norm, clip);
-    update(report, sums);
+    optimizer_->step(schedule_->factor(done_.step));
+    if (parallel_) parallel_->share_parameters();
+    count_update(report, sums);
   });
   report.seconds = done_.seconds;
   return report;
@@ -179,17 +186,13 @@ Trainer::UnreadStep Trainer::train_ahead(const at::Tensor& skip) {
   UnreadStep out;
   run_step([&](const StepStart& begin) {
     out.start = {begin.data, begin.noise, begin.state.clone()};
-    out.sums = run_passes();
-    const at::Tensor norm = optimizer_->gradient_norm().to(out.sums.loss.device());
+    StepUpdate update(*optimizer_, experiment().train.clip, schedule_->factor(done_.step), skip);
+    out.sums = run_passes(&update);
     std::vector<at::Tensor> tensors = out.sums.numbers();
-    tensors.push_back(norm);
-    const at::Tensor numbers = at::stack(tensors);
-    out.numbers = tensor::SentNumbers(numbers);
-    out.skip = out.sums.are_finite(numbers).logical_not().to(at::kFloat);
-    if (skip.defined()) out.skip = at::maximum(out.skip, skip);
-    const double clip = experiment().train.clip;
-    if (clip > 0.0) optimizer_->clip(norm, clip);
-    update(out.report, out.sums, out.skip);
+    tensors.push_back(update.norm);
+    out.numbers = tensor::SentNumbers(at::stack(tensors));
+    out.skip = update.skip;
+    count_update(out.report, out.sums);
   });
   return out;
 }
@@ -217,15 +220,12 @@ void Trainer::report_numbers(run::StepReport& report, const StepSums& sums) {
   sums.put_into(report, numbers);
 }
 
-void Trainer::update(run::StepReport& report, const StepSums& sums, const at::Tensor& skip) {
-  const config::TrainConfig& train = experiment().train;
+void Trainer::count_update(run::StepReport& report, const StepSums& sums) {
   const double factor = schedule_->factor(done_.step);
-  optimizer_->step(factor, skip);
-  if (parallel_) parallel_->share_parameters();
   runtime_->weights_changed();
   done_.tokens += sums.tokens;
   report.step = ++done_.step;
-  report.lr = train.lr * factor;
+  report.lr = experiment().train.lr * factor;
   for (const auto& [name, rate] : rates_) report.rates[name] = rate * factor;
   report.tokens = done_.tokens;
 }
@@ -314,10 +314,11 @@ std::unique_ptr<tensor::Recorder> Trainer::new_recorder() const {
       train.replay_check, runtime_->device());
 }
 
-StepSums Trainer::run_passes() {
+StepSums Trainer::run_passes(StepUpdate* update) {
   StepSums sums;
   const std::int64_t count = optim::accumulation(experiment().train, done_.step);
   for (std::int64_t i = 0; i < count; ++i) {
+    const bool is_last = i + 1 == count;
     const std::vector<data::TokenSegment> read = read_window(sums);
     const auto asked = std::count_if(
         read.begin(), read.end(), [](const data::TokenSegment& s) { return s.target_count() > 0; });
@@ -325,13 +326,14 @@ StepSums Trainer::run_passes() {
     std::vector<WindowSegment> window;
     for (const data::TokenSegment& segment : read)
       window.push_back(window_segment(sums, segment, weight));
-    const auto pass = [&] { return run_window(window, i + 1 == count); };
-    // A search for a fault (watch_) names hooks, which have to run.
+    const auto pass = [&] { return run_window(window, is_last); };
+    const bool is_recorded = recorder_ && update != nullptr;
     const std::vector<SegmentNumbers> numbers =
-        recorder_ && watch_ == nullptr
-            ? RecordedWindow(*runtime_, state_, window).run(*recorder_, pass)
-            : pass();
+        is_recorded ? RecordedWindow(*runtime_, state_, window)
+                          .run(*recorder_, pass, sums, is_last ? update : nullptr)
+                    : pass();
     for (std::size_t s = 0; s < window.size(); ++s) sums.add(window[s], numbers[s]);
+    if (is_last && update != nullptr && !is_recorded) update->run(sums);
   }
   for (auto& [name, sum] : sums.metrics) sum = sum / sums.metric_weight.at(name);
   return sums;

@@ -222,9 +222,10 @@ class Trainer {
   void report_numbers(run::StepReport& report, const StepSums& sums);
   // Adds the step to the line that it belongs to; true where that is complete, and written.
   bool log_step(run::StepReport& report, SinceLine& since);
-  // With gradients that are clipped; `skip` as Adam::step.
-  void update(run::StepReport& report, const StepSums& sums, const at::Tensor& skip = {});
+  // Behind the update of a step.
+  void count_update(run::StepReport& report, const StepSums& sums);
   // A step whose numbers nobody has to wait for; `skip` of the one before, if that is not read yet.
+  // With train.replay all of it is recorded.
   [[nodiscard]] UnreadStep train_ahead(const at::Tensor& skip);
   // Completes the report; false where the numbers are not finite: then everything is as before it.
   [[nodiscard]] bool read(UnreadStep& step);
@@ -232,8 +233,9 @@ class Trainer {
                                     const StepStart& begin);
   // Gradients from plugins' kernels that are not finite.
   [[nodiscard]] eval::NotFinite find_in_backward(const StepStart& begin);
-  // The forward and backward passes of a step.
-  [[nodiscard]] StepSums run_passes();
+  // The forward and backward passes of a step, with its update where there is one. Only then windows
+  // are recorded: hooks have to run in a step that failed.
+  [[nodiscard]] StepSums run_passes(StepUpdate* update = nullptr);
   [[nodiscard]] std::vector<data::TokenSegment> read_window(StepSums& sums);
   void check_has_targets(std::int64_t passed) const;
   // As the model takes it; also to the segments of `sums`.

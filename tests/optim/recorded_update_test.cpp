@@ -91,10 +91,9 @@ struct Updates {
       if (how == Rates::kInTheCode) own = adam.rates(factor);
       if (how == Rates::kFrozen) {
         own = torch::empty_like(rates);
-        tensor::run_traced("rates", {}, {own},
-                           [rates](const std::vector<at::Tensor>& t, std::int64_t) {
-                             t[0].copy_(rates);
-                           });
+        tensor::run_traced(
+            "rates", {}, {own},
+            [rates](const std::vector<at::Tensor>& t, std::int64_t) { t[0].copy_(rates); });
       }
       return tensor::RecordedResults{{update(given, own, skip)}, nullptr};
     };
@@ -142,18 +141,18 @@ TEST_P(RecordedUpdates, HaveTheBitsOfPlainOnes) {
   EXPECT_EQ(recorder.launches(), has_graphs ? recorder.replays() : 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, RecordedUpdates,
-                         testing::Combine(testing::Values(config::Optimizer::kAdam,
-                                                          config::Optimizer::kAdamW),
-                                          testing::Values(at::kDouble, at::kFloat),
-                                          testing::Bool()));
+INSTANTIATE_TEST_SUITE_P(
+    All, RecordedUpdates,
+    testing::Combine(testing::Values(config::Optimizer::kAdam, config::Optimizer::kAdamW),
+                     testing::Values(at::kDouble, at::kFloat), testing::Bool()));
 
 // As a recording whose rates are those of its first update.
 TEST(RecordedUpdate, IsLeftWhereItsRatesAreFrozen) {
   for (const bool has_graphs : {false, true}) {
     std::optional<test::WithFakeGraphs> graphs;
     if (has_graphs) graphs.emplace();
-    Updates ours(config::Optimizer::kAdam, at::kDouble), theirs(config::Optimizer::kAdam, at::kDouble);
+    Updates ours(config::Optimizer::kAdam, at::kDouble),
+        theirs(config::Optimizer::kAdam, at::kDouble);
     tensor::Recorder recorder(kUpdateNames, 0);
     const at::Tensor skip = torch::zeros({});
     for (int step = 0; step < 6; ++step) {
@@ -175,14 +174,15 @@ TEST(RecordedUpdate, FailsWhereFrozenRatesAreOldOnes) {
   for (int step = 0; step < 7; ++step)
     ours.recorded(recorder, step, step < 5 ? 1.0 : 0.5, skip, Rates::kFrozen);
   const at::Tensor before = ours.parameters[0].tensor.detach().clone();
-  EXPECT_THAT(error_of([&] { ours.recorded(recorder, 7, 0.5, skip, Rates::kFrozen); }),
-              AllOf(HasSubstr("do not give what the code gives"),
-                    HasSubstr("parameter a differs by ")));
+  EXPECT_THAT(
+      error_of([&] { ours.recorded(recorder, 7, 0.5, skip, Rates::kFrozen); }),
+      AllOf(HasSubstr("do not give what the code gives"), HasSubstr("parameter a differs by ")));
   EXPECT_TRUE(at::equal(ours.parameters[0].tensor, before));
 }
 
 TEST(RecordedUpdate, IsNoneWhereItsRatesAreNumbersOfTheCode) {
-  Updates ours(config::Optimizer::kAdam, at::kDouble), theirs(config::Optimizer::kAdam, at::kDouble);
+  Updates ours(config::Optimizer::kAdam, at::kDouble),
+      theirs(config::Optimizer::kAdam, at::kDouble);
   tensor::Recorder recorder(kUpdateNames, 0);
   const at::Tensor skip = torch::zeros({});
   for (int step = 0; step < 6; ++step) {

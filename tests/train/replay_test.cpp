@@ -2,7 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -220,6 +223,100 @@ TEST(Replay, HasTheBitsOfHooksWithResetLanesAndPaddingAsGraphs) {
   expect_the_bits_of_hooks_with_resets();
   EXPECT_GT(graphs.all.launches, 4);
   EXPECT_EQ(graphs.all.ended, graphs.all.captures);
+}
+
+// The update is a part of the recording of a step's last window: by rates that differ from step to
+// step and between tiers, behind gradients of several windows, clipped or not.
+void expect_the_updates_of_hooks(const std::vector<std::string>& update) {
+  std::vector<std::string> settings = {"train.accumulate=3", "train.warmup=4", "train.steps=16",
+                                       "train.lr_min=1e-4"};
+  settings.insert(settings.end(), update.begin(), update.end());
+  std::vector<std::string> recording = with_replay(settings);
+  recording.emplace_back("train.replay_check=5");
+  const std::string memory = xl_cache(8) + infini("lr = 3e-3");
+  const Lines lines;
+  Trainer plain(small_experiment(memory, settings), with_stream(text(42)));
+  Trainer recorded(small_experiment(memory, recording), with_stream(text(42)));
+  expect_the_same(recorded, plain, 14);
+  EXPECT_THAT(lines.with("train.replay"), SizeIs(0)) << lines.with("train.replay").front();
+  EXPECT_GT(recorded.recorder()->replays(), 14);
+}
+
+TEST(Replay, UpdatesByEveryOptimizerAndSchedule) {
+  for (const bool has_graphs : {false, true}) {
+    std::optional<test::WithFakeGraphs> graphs;
+    if (has_graphs) graphs.emplace();
+    expect_the_updates_of_hooks({"train.optimizer=adam", "train.schedule=cosine", "train.clip=0"});
+    expect_the_updates_of_hooks({"train.optimizer=adam", "train.schedule=constant",
+                                 "train.clip=0.01", "train.weight_decay=0.1",
+                                 "train.precision=f32"});
+    expect_the_updates_of_hooks({"train.optimizer=adamw", "train.schedule=linear",
+                                 "train.clip=0.01", "train.weight_decay=0.1"});
+    expect_the_updates_of_hooks(
+        {"train.optimizer=adamw", "train.schedule=inverse_sqrt", "train.precision=bf16"});
+  }
+}
+
+void fill_first_parameter(Trainer& trainer, const at::Tensor& values) {
+  trainer.runtime().parameters().front().tensor.detach().copy_(values);
+}
+
+// Its recording finds it, and its hooks name it.
+TEST(Replay, ChangesNothingInAStepThatIsNotFinite) {
+  for (const bool has_graphs : {false, true}) {
+    std::optional<test::WithFakeGraphs> graphs;
+    if (has_graphs) graphs.emplace();
+    const std::vector<std::string> settings = {"train.accumulate=2", "train.warmup=0",
+                                               "train.steps=40"};
+    Trainer plain(small_experiment(xl_cache(8), settings), with_stream(text(48)));
+    Trainer recorded(small_experiment(xl_cache(8), with_replay(settings)), with_stream(text(48)));
+    expect_the_same(recorded, plain, 8);
+    const at::Tensor values = plain.runtime().parameters().front().tensor.detach().clone();
+    for (Trainer* const one : {&plain, &recorded})
+      fill_first_parameter(*one, at::full_like(values, std::numeric_limits<double>::infinity()));
+    const std::string error = test::error_of([&] { plain.train_step(); });
+    EXPECT_THAT(error, HasSubstr("step 9: the training reached numbers that are not finite"));
+    const std::int64_t replays = recorded.recorder()->replays();
+    EXPECT_EQ(test::error_of([&] { recorded.train_step(); }), error);
+    EXPECT_EQ(recorded.recorder()->replays(), replays + 2);
+    EXPECT_TRUE(is_same(all_of(recorded), all_of(plain)));
+    EXPECT_EQ(recorded.step(), 8);
+    EXPECT_EQ(recorded.tokens(), plain.tokens());
+    for (Trainer* const one : {&plain, &recorded}) fill_first_parameter(*one, values);
+    expect_the_same(recorded, plain, 4);
+    EXPECT_EQ(recorded.recorder()->replays(), replays + 2 + 4 * 2);
+  }
+}
+
+// The step behind it, which has begun by then, changes nothing either.
+TEST(Replay, ChangesNothingInStepsThatAreReadLate) {
+  std::vector<std::string> errors;
+  std::vector<std::vector<at::Tensor>> left;
+  for (const bool is_late : {false, true}) {
+    const test::WithFakeGraphs graphs;
+    TrainerOptions options = with_stream(text(40));
+    options.reads_late = is_late;
+    Trainer trainer(
+        small_experiment(xl_cache(8), with_replay({"train.steps=40", "train.log_every=100"})),
+        std::move(options));
+    std::vector<std::int64_t> reported;
+    errors.push_back(test::error_of([&] {
+      trainer.run_steps([&](const run::StepReport& report, bool) {
+        reported.push_back(report.step);
+        if (trainer.step() != 9) return;
+        const at::Tensor& first = trainer.runtime().parameters().front().tensor;
+        fill_first_parameter(trainer, at::full_like(first.detach(), std::nan("")));
+      });
+    }));
+    EXPECT_EQ(reported.back(), 9);
+    EXPECT_EQ(trainer.step(), 9);
+    EXPECT_GE(graphs.all.launches, is_late ? 6 : 4);
+    left.push_back(all_of(trainer));
+  }
+  EXPECT_THAT(errors[0], HasSubstr("step 10: the training reached numbers that are not finite"));
+  EXPECT_EQ(errors[0], errors[1]);
+  for (std::size_t i = 0; i < left[0].size(); ++i)
+    EXPECT_TRUE(at::allclose(left[0][i], left[1][i], 0.0, 0.0, /*equal_nan=*/true)) << i;
 }
 
 // The step before shows it, and the training goes on with single operations.

@@ -29,11 +29,13 @@ std::vector<at::Tensor> places_of(const backbone::Batch& batch) {
   return out;
 }
 
-void add_all(ReportSums& sums, const ReportSums& terms) {
-  for (const auto& [name, term] : terms) {
-    at::Tensor& sum = sums[name];
-    sum = sum.defined() ? sum + term : term;
-  }
+// What an update depends on besides what its window does.
+std::string update_key(const LossSums& before, const std::vector<at::Tensor>& gradients) {
+  std::string out = str("\nupdate behind ", before.loss.defined() ? "losses" : "no losses");
+  for (const auto& [name, sum] : before.losses) out += " " + name;
+  out += " and gradients ";
+  for (const at::Tensor& gradient : gradients) out += gradient.defined() ? '1' : '0';
+  return out;
 }
 
 }  // namespace
@@ -52,9 +54,8 @@ SegmentNumbers::SegmentNumbers(const WindowSegment& segment, const backbone::Out
 
 void StepSums::add(const WindowSegment& segment, const SegmentNumbers& numbers) {
   if (!numbers.loss.defined()) return;
-  loss = loss.defined() ? loss + numbers.loss : numbers.loss;
+  LossSums::add(numbers);
   tokens += segment.targets;
-  add_all(losses, numbers.losses);
   add_all(metrics, numbers.metrics);
   for (const auto& [name, metric] : numbers.metrics) metric_weight[name] += segment.weight;
 }
@@ -72,12 +73,6 @@ void StepSums::put_into(run::StepReport& report, const std::vector<double>& numb
   for (const auto& [name, sum] : losses) report.losses[name] = *number++;
   for (const auto& [name, sum] : metrics) report.metrics[name] = *number++;
   report.grad_norm = *number;
-}
-
-at::Tensor StepSums::are_finite(const at::Tensor& numbers) const {
-  const at::Tensor finite = at::isfinite(numbers);
-  const auto before_metrics = static_cast<std::int64_t>(1 + losses.size());
-  return finite.narrow(0, 0, before_metrics).all().logical_and(finite.select(0, -1));
 }
 
 struct RecordedWindow::Outline {
@@ -132,16 +127,33 @@ std::vector<at::Tensor> RecordedWindow::inputs() const {
   return out;
 }
 
-tensor::RecordedResults RecordedWindow::results_of(
-    const std::vector<SegmentNumbers>& numbers) const {
+std::vector<at::Tensor> RecordedWindow::take_gradients() const {
+  std::vector<at::Tensor> out;
+  for (const optim::TrainableParameter& parameter : runtime_.parameters())
+    out.push_back(std::exchange(at::Tensor(parameter.tensor).mutable_grad(), at::Tensor()));
+  return out;
+}
+
+void RecordedWindow::add_gradients(const std::vector<at::Tensor>& before) const {
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    if (!before[i].defined()) continue;
+    at::Tensor& sum = at::Tensor(runtime_.parameters()[i].tensor).mutable_grad();
+    sum = sum.defined() ? sum.add_(before[i]) : before[i].clone();
+  }
+}
+
+tensor::RecordedResults RecordedWindow::results_of(const std::vector<SegmentNumbers>& numbers,
+                                                   const StepUpdate* update) const {
   const auto outline = std::make_shared<Outline>();
   outline->numbers = numbers;
   tensor::RecordedResults out;
   Outline::for_each(outline->numbers, [&](const std::string&, at::Tensor& t) {
     out.tensors.push_back(std::exchange(t, at::Tensor()));
   });
-  for (const optim::TrainableParameter& parameter : runtime_.parameters())
-    out.tensors.push_back(std::exchange(at::Tensor(parameter.tensor).mutable_grad(), at::Tensor()));
+  std::vector<at::Tensor> behind = take_gradients();
+  if (update != nullptr) behind = {update->norm, update->skip};
+  out.tensors.insert(out.tensors.end(), behind.begin(), behind.end());
   for (const at::Tensor& t : memory::tensors_of(state_)) out.tensors.push_back(t);
   outline->tiers = memory::with_tensors(state_.tiers(), {});
   out.outline = outline;
@@ -165,46 +177,63 @@ void RecordedWindow::take_state(const Outline& outline, const std::vector<at::Te
   runtime_.model().seek_noise(runtime_.model().noise_position() + window_.size());
 }
 
-std::vector<SegmentNumbers> RecordedWindow::run(
-    tensor::Recorder& recorder, const std::function<std::vector<SegmentNumbers>()>& pass) {
-  const std::vector<optim::TrainableParameter>& parameters = runtime_.parameters();
-  std::vector<at::Tensor> sums;  // of the windows before
-  for (const optim::TrainableParameter& parameter : parameters)
-    sums.push_back(std::exchange(at::Tensor(parameter.tensor).mutable_grad(), at::Tensor()));
-  std::vector<std::string> names;
-  const tensor::RecordedResults results = recorder.run(
-      {.key = key(),
-       .inputs = inputs(),
-       .position = state_.segments(),
-       .run =
-           [&] {
-             const std::vector<SegmentNumbers> numbers = pass();
-             Outline::for_each(numbers, [&](const std::string& name, const at::Tensor&) {
-               names.push_back(name);
-             });
-             return results_of(numbers);
-           },
-       .name_of =
-           [&](std::size_t i) {
-             if (i < names.size()) return names[i];
-             i -= names.size();
-             return i < parameters.size() ? "the gradient of " + parameters[i].name
-                                          : str("tensor ", i - parameters.size(), " of the state");
-           }});
+std::vector<SegmentNumbers> RecordedWindow::take(const tensor::RecordedResults& results,
+                                                 StepUpdate* update) {
   const auto& outline = *static_cast<const Outline*>(results.outline.get());
   auto next = results.tensors.begin();
   std::vector<SegmentNumbers> numbers = outline.numbers;
   Outline::for_each(numbers, [&](const std::string&, at::Tensor& t) { t = *next++; });
-  const at::NoGradGuard no_grad;
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const at::Tensor& gradient = *next++;
-    at::Tensor& sum = at::Tensor(parameters[i].tensor).mutable_grad();
-    sum = sums[i].defined() && gradient.defined() ? sums[i].add_(gradient)
-          : sums[i].defined()                     ? sums[i]
-                                                  : gradient;
+  if (update != nullptr) {
+    update->norm = *next++;
+    update->skip = *next++;
+  } else {
+    for (const optim::TrainableParameter& parameter : runtime_.parameters())
+      at::Tensor(parameter.tensor).mutable_grad() = *next++;
   }
   if (results.is_replayed) take_state(outline, {next, results.tensors.end()});
   return numbers;
+}
+
+std::vector<SegmentNumbers> RecordedWindow::run(
+    tensor::Recorder& recorder, const std::function<std::vector<SegmentNumbers>()>& pass,
+    const LossSums& before, StepUpdate* update) {
+  const std::vector<at::Tensor> gradients = take_gradients();  // of the windows before
+  std::vector<std::string> names;                              // of results
+  tensor::RecordedWork work;
+  work.key = key();
+  work.inputs = inputs();
+  work.position = state_.segments();
+  work.run = [&] {
+    const std::vector<SegmentNumbers> numbers = pass();
+    Outline::for_each(numbers,
+                      [&](const std::string& name, const at::Tensor&) { names.push_back(name); });
+    if (update == nullptr) {
+      for (const optim::TrainableParameter& parameter : runtime_.parameters())
+        names.push_back("the gradient of " + parameter.name);
+      return results_of(numbers, nullptr);
+    }
+    names.insert(names.end(), {"the norm of the gradient", "whether the update is skipped"});
+    LossSums sums = before;
+    for (const SegmentNumbers& one : numbers) sums.add(one);
+    add_gradients(gradients);
+    update->run(sums);
+    return results_of(numbers, update);
+  };
+  work.name_of = [&](std::size_t i) {
+    return i < names.size() ? names[i] : str("tensor ", i - names.size(), " of the state");
+  };
+  if (update == nullptr) {
+    std::vector<SegmentNumbers> numbers = take(recorder.run(work), nullptr);
+    add_gradients(gradients);
+    return numbers;
+  }
+  work.key += update_key(before, gradients);
+  for (const at::Tensor& t : update->inputs()) work.inputs.push_back(t);
+  work.inputs.push_back(before.loss);
+  for (const auto& [name, sum] : before.losses) work.inputs.push_back(sum);
+  work.inputs.insert(work.inputs.end(), gradients.begin(), gradients.end());
+  work.changed = [update] { return update->changed(); };
+  return take(recorder.run(work), update);
 }
 
 }  // namespace mneme::train

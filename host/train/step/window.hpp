@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -13,10 +14,10 @@
 #include "host/data/stream/stream.hpp"
 #include "host/memory/segment/segment_hooks.hpp"
 #include "host/memory/state/stack_state.hpp"
-#include "host/optim/optimizer.hpp"
 #include "host/run/record/observer.hpp"
 #include "host/run/runtime.hpp"
 #include "host/tensor/dispatch/recorder.hpp"
+#include "host/train/step/update.hpp"
 
 namespace mneme::train {
 
@@ -29,15 +30,9 @@ struct WindowSegment {
   double weight = 0.0;                   // of its mean loss in the step's
 };
 
-using ReportSums = std::map<std::string, at::Tensor>;  // f64 []
-
 // What a segment adds to the numbers of its step, by its weight. Tensors stay on the device: all
 // numbers of a step come to the CPU in one transfer.
-struct SegmentNumbers {
-  at::Tensor loss;  // mean nll, f64 []; undefined without targets
-  // The part of each auxiliary loss in the step's loss, before its weight; segments that did not
-  // report it count as 0.
-  ReportSums losses;
+struct SegmentNumbers : LossSums {
   ReportSums metrics;
 
   SegmentNumbers() = default;
@@ -47,9 +42,7 @@ struct SegmentNumbers {
 };
 
 // Sums over the segments of one step.
-struct StepSums {
-  at::Tensor loss;  // mean of the segments' mean nll, f64 []
-  ReportSums losses;
+struct StepSums : LossSums {
   ReportSums metrics;                           // means over the segments that reported them
   std::map<std::string, double> metric_weight;  // of these segments
   std::int64_t tokens = 0;
@@ -60,8 +53,6 @@ struct StepSums {
   [[nodiscard]] std::vector<at::Tensor> numbers() const;
   // Takes them, from the CPU, and what is behind them, the norm of the gradient.
   void put_into(run::StepReport& report, const std::vector<double>& numbers) const;
-  // is_finite() of that report, on the device of these numbers, bool [].
-  [[nodiscard]] at::Tensor are_finite(const at::Tensor& numbers) const;
 };
 
 // The window as work of a recorder, and back.
@@ -74,16 +65,26 @@ class RecordedWindow {
   // Runs `pass`, the forward and backward passes, or what the recorder has of them: gradients are
   // added to those of the parameters, and the state becomes that after the window. Errors: those of
   // `pass` and of tensor::Recorder::run.
+  //
+  // The step's last window has `update`, which is run with the sums of the windows `before` as a part
+  // of the recording: parameters have no gradients afterwards.
   std::vector<SegmentNumbers> run(tensor::Recorder& recorder,
-                                  const std::function<std::vector<SegmentNumbers>()>& pass);
+                                  const std::function<std::vector<SegmentNumbers>()>& pass,
+                                  const LossSums& before, StepUpdate* update);
 
  private:
   struct Outline;  // the numbers' names and the tiers, without tensors
 
   [[nodiscard]] std::string key() const;
   [[nodiscard]] std::vector<at::Tensor> inputs() const;
-  [[nodiscard]] tensor::RecordedResults results_of(
-      const std::vector<SegmentNumbers>& numbers) const;
+  // Takes the gradients from the parameters.
+  [[nodiscard]] std::vector<at::Tensor> take_gradients() const;
+  // Adds gradients of the windows before, which stay as they are.
+  void add_gradients(const std::vector<at::Tensor>& before) const;
+  [[nodiscard]] tensor::RecordedResults results_of(const std::vector<SegmentNumbers>& numbers,
+                                                   const StepUpdate* update) const;
+  // What run() gives; gradients and update get their tensors.
+  std::vector<SegmentNumbers> take(const tensor::RecordedResults& results, StepUpdate* update);
   // The state after a window that was replayed.
   void take_state(const Outline& outline, const std::vector<at::Tensor>& tensors);
 
