@@ -80,12 +80,16 @@ enum class Task {
   kNeedle,
   kMqar,
   kDocumentRecall,
+  kStateTracking,
   kDialogue
 };
 constexpr auto words_of(Task) {
-  return std::array{"text",           "tokens", "motif", "sorting",         "digit_sorting", "copy",
-                    "selective_copy", "needle", "mqar",  "document_recall", "dialogue"};
+  return std::array{"text",           "tokens",         "motif",  "sorting", "digit_sorting",
+                    "copy",           "selective_copy", "needle", "mqar",    "document_recall",
+                    "state_tracking", "dialogue"};
 }
+enum class Automaton { kCyclic, kS3, kA5, kS5, kBrackets };
+constexpr auto words_of(Automaton) { return std::array{"cyclic", "s3", "a5", "s5", "brackets"}; }
 enum class Vocabulary { kByte, kChar, kWord, kTokenizer };
 constexpr auto words_of(Vocabulary) { return std::array{"byte", "char", "word", "tokenizer"}; }
 enum class Reset { kDocument, kSegment, kNever };
@@ -242,14 +246,15 @@ struct MotifConfig {
 // digit sorting [Transformer-XL article], and the tasks of RecallConfig.
 struct SequenceConfig {
   // Tokens to sort (sorting 4000, digit_sorting 20) or to copy (copy 8); tokens before the question
-  // (selective_copy 64, needle 96); tokens of a sequence (mqar 64). Not of document_recall.
+  // (selective_copy 64, needle 96); tokens of a sequence (mqar 64, state_tracking 32). Not of
+  // document_recall.
   std::int64_t length = 0;
   // Symbols: sorting 20, digit_sorting 10, copy and selective_copy 16, needle 32. Not of mqar and
-  // document_recall, which have keys and values.
+  // document_recall, which have keys and values, nor of state_tracking.
   std::int64_t alphabet = 0;
-  std::int64_t train_sequences = 0;  // sorting 8000, digit_sorting 50000, recall 100000
-  std::int64_t valid_sequences = 0;  // sorting 800, digit_sorting 5000, recall 1000
-  std::int64_t test_sequences = 0;   // sorting 800, digit_sorting 5000, recall 1000
+  std::int64_t train_sequences = 0;  // sorting 8000, digit_sorting 50000, others 100000
+  std::int64_t valid_sequences = 0;  // sorting 800, digit_sorting 5000, others 1000
+  std::int64_t test_sequences = 0;   // sorting 800, digit_sorting 5000, others 1000
 
   friend bool operator==(const SequenceConfig&, const SequenceConfig&) = default;
 };
@@ -270,6 +275,19 @@ struct RecallConfig {
 
   friend bool operator==(const RecallConfig&, const RecallConfig&) = default;
 };
+
+// Task state_tracking; docs/tasks.md, "State tracking", defines it.
+struct TrackingConfig {
+  Automaton automaton = Automaton::kCyclic;
+  // cyclic: the modulus; brackets: depths 0 .. states - 1, 9 by default. The others have no such key.
+  std::int64_t states = 2;
+
+  friend bool operator==(const TrackingConfig&, const TrackingConfig&) = default;
+};
+// Whether data.states is a key of the automaton.
+[[nodiscard]] constexpr bool has_states_key(Automaton automaton) {
+  return automaton == Automaton::kCyclic || automaton == Automaton::kBrackets;
+}
 
 // Dialogues about a document [infinity-former, 4.3].
 struct DialogueConfig {
@@ -305,6 +323,7 @@ struct DataConfig {
   MotifConfig motif = {};         // keys alphabet, period_min, period_max
   SequenceConfig sequences = {};  // keys length, alphabet, <split>_sequences
   RecallConfig recall = {};       // keys of the recall tasks
+  TrackingConfig tracking = {};   // keys automaton, states
   DialogueConfig dialogue = {};   // keys with_document, token_types
   std::uint64_t seed = 1;         // of generated tasks
 

@@ -134,6 +134,7 @@ Json Dataset::describe() const {
     if (sequences.length > 0) json["length"] = sequences.length;
     if (sequences.alphabet > 0) json["alphabet"] = sequences.alphabet;
     for (const auto& [name, value] : answers_->shape().sizes) json[name] = value;
+    for (const auto& word : answers_->shape().words) json[word.key] = word.word;
     if (config_.task == config::Task::kNeedle) {
       json["depth_min"] = config_.recall.depth_min;
       json["depth_max"] = config_.recall.depth_max;

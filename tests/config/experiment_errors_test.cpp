@@ -112,6 +112,15 @@ TEST(Experiment, RecallTasksHaveSizesThatFit) {
       test::read_wording_file("tests/config/messages/experiment/recall_tasks.txt"));
 }
 
+TEST(Experiment, StateTrackingIsChecked) {
+  const auto tracking = [](const std::string& lines) {
+    return parse_error("[train]\nsteps = 1\n[data]\n" + lines);
+  };
+  test::expect_problems(
+      tracking, "e.toml",
+      test::read_wording_file("tests/config/messages/experiment/state_tracking.txt"));
+}
+
 TEST(Experiment, GroupsAndPeriodsAreChecked) {
   test::expect_problems(
       train_error, "e.toml",

@@ -209,6 +209,12 @@ TEST(Experiment, ReadsEveryKeyOfTheOtherSections) {
   const Experiment motif = parse(
       "[data]\ntask = \"motif\"\nalphabet = 9\nperiod_min = 3\nperiod_max = 4\n[train]\nsteps = 1");
   EXPECT_EQ(motif.data.motif, (MotifConfig{.alphabet = 9, .period_min = 3, .period_max = 4}));
+  const auto tracking = [](const std::string& automaton) {
+    return parse("[data]\ntask = \"state_tracking\"\n" + automaton + "[train]\nsteps = 1")
+        .data.tracking;
+  };
+  EXPECT_EQ(tracking(""), (TrackingConfig{Automaton::kCyclic, 2}));
+  EXPECT_EQ(tracking("automaton = \"brackets\"\n"), (TrackingConfig{Automaton::kBrackets, 9}));
   const Experiment tokens =
       parse("[data]\ntask = \"tokens\"\ntrain = \"x\"\nvocabulary_size = 7\n[train]\nsteps = 1");
   EXPECT_EQ(tokens.data.vocabulary_size, 7);
@@ -224,6 +230,8 @@ TEST(Experiment, TextAndBackGivesAnEqualExperiment) {
         std::string("[data]\ntask = \"needle\"\ndepth_min = 0.1\n[train]\nsteps = 3\n"),
         std::string("[data]\ntask = \"mqar\"\npairs = 4\nquestions = 2\n[train]\nsteps = 3\n"),
         std::string("[data]\ntask = \"document_recall\"\nfacts = 2\n[train]\nsteps = 3\n"),
+        std::string("[data]\ntask = \"state_tracking\"\nautomaton = \"s5\"\n[train]\nsteps = 3\n"),
+        std::string("[data]\ntask = \"state_tracking\"\nstates = 7\n[train]\nsteps = 3\n"),
         std::string("[data]\ntask = \"text\"\nprepared = \"folder\"\n[train]\nepochs = 3\n"),
         std::string("[data]\ntask = \"text\"\ntrain = \"x\"\nsplit = [0.5, 0.25, 0.25]\n"
                     "vocabulary_file = \"v.json\"\nvocabulary = \"word\"\n[train]\nsteps = 3\n"),

@@ -55,6 +55,8 @@ TaskDefaults defaults_of(Task task) {
     case Task::kDocumentRecall:
       return {{0, 0, kTrain, kHeldOut, kHeldOut},
               {.document_count = 4, .facts = 3, .questions = 3, .keys = 8, .values = 16}};
+    case Task::kStateTracking:
+      return {{32, 0, kTrain, kHeldOut, kHeldOut}, {}, "tokens of a sequence"};
     default:
       return {{4000, 20, 8000, 800, 800}};
   }
@@ -70,11 +72,12 @@ std::optional<SizeProblem> find_small_size(const DataConfig& data) {
   };
   const SequenceConfig& given = data.sequences;
   const SequenceConfig usual = defaults_of(data.task).sequences;
-  for (const Size& size : {Size{"length", usual.length > 0 ? 2 : 0, given.length},
-                           Size{"alphabet", usual.alphabet > 0 ? 2 : 0, given.alphabet},
-                           Size{"train_sequences", 1, given.train_sequences},
-                           Size{"valid_sequences", 1, given.valid_sequences},
-                           Size{"test_sequences", 1, given.test_sequences}}) {
+  for (const Size& size :
+       {Size{"length", usual.length > 0 ? 2 : 0, given.length},
+        Size{"alphabet", usual.alphabet > 0 ? 2 : 0, given.alphabet},
+        Size{"states", 2, data.tracking.states}, Size{"train_sequences", 1, given.train_sequences},
+        Size{"valid_sequences", 1, given.valid_sequences},
+        Size{"test_sequences", 1, given.test_sequences}}) {
     if (size.got >= size.least) continue;
     return SizeProblem{size.key, str("at least ", size.least), std::to_string(size.got)};
   }
@@ -84,6 +87,24 @@ std::optional<SizeProblem> find_small_size(const DataConfig& data) {
 void list_key_values(Fields& keys, RecallConfig& recall) {
   keys.field({"keys", "different keys"}, recall.keys, kSymbols);
   keys.field({"values", "different values"}, recall.values, kSymbols);
+}
+
+void list_tracking(Fields& keys, TrackingConfig& tracking) {
+  keys.field(
+      {"automaton",
+       "what is tracked: cyclic = sums modulo states; s3, a5, s5 = products of permutations; "
+       "brackets = depths"},
+      tracking.automaton);
+  if (keys.is_reading()) tracking.states = tracking.automaton == Automaton::kBrackets ? 9 : 2;
+  if (has_states_key(tracking.automaton)) {
+    keys.field({"states", "cyclic: the modulus, 2 = parity; brackets: depths are below it",
+                "2; brackets: 9"},
+               tracking.states, kSymbols);
+  } else if (keys.is_reading() && keys.reader().value("states") != nullptr) {
+    keys.reader().problem(
+        "states", {.failed = str("fixed by automaton = ", toml_string(to_word(tracking.automaton))),
+                   .hint = keys.reader().removal("states")});
+  }
 }
 
 void list_recall(Fields& keys, RecallConfig& recall, Task task) {
@@ -134,6 +155,7 @@ void list_sequences(Fields& keys, DataConfig& data) {
     keys.field({"alphabet", "different symbols"}, sequences.alphabet, kSymbols);
   }
   list_recall(keys, data.recall, data.task);
+  if (data.task == Task::kStateTracking) list_tracking(keys, data.tracking);
   keys.field({"train_sequences", "sequences of the train split"}, sequences.train_sequences,
              kCount);
   keys.field({"valid_sequences", "sequences of the valid split"}, sequences.valid_sequences,

@@ -346,7 +346,8 @@ const std::map<config::Task, AnswerKind>& answer_kinds() {
       {Task::kSelectiveCopy, {selective_copy_shape, draw_selective_copy}},
       {Task::kNeedle, {needle_shape, draw_needle}},
       {Task::kMqar, {mqar_shape, draw_mqar}},
-      {Task::kDocumentRecall, {document_recall_shape, draw_document_recall}}};
+      {Task::kDocumentRecall, {document_recall_shape, draw_document_recall}},
+      {Task::kStateTracking, state_tracking_kind()}};
   return kKinds;
 }
 

@@ -123,7 +123,7 @@ void AnswerStream::fill(std::int64_t lane, std::int64_t part, TokenSegment& segm
     const std::int64_t asked = question.place - 1;  // the input that predicts it
     if (asked < begin || asked >= end) continue;
     const std::size_t cell = at(lane * segment.length + asked - begin);
-    segment.targets[cell] = ids[question.place];
+    segment.targets[cell] = question.target < 0 ? ids[question.place] : question.target;
     if (segment.source.empty()) continue;
     const Source source = question.source >= begin ? Source::kInside : Source::kOutside;
     segment.source[cell] = static_cast<std::uint8_t>(source);
@@ -150,6 +150,7 @@ std::vector<PositionField> AnswerStream::position_fields() const {
                                        {"data.seed", static_cast<std::int64_t>(data.seed)},
                                        {"seed", static_cast<std::int64_t>(options_.seed)}};
   for (const auto& [name, value] : task_->shape().sizes) fields.push_back({name, value});
+  for (const auto& word : task_->shape().words) fields.push_back({word.key, word.number});
   return fields;
 }
 

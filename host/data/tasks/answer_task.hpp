@@ -18,8 +18,11 @@ namespace mneme::data {
 
 // A token that a model is asked for.
 struct Question {
-  std::int64_t place = 0;    // of the token in its sequence, at least 1
-  std::int64_t source = -1;  // the newest place before it that says what it is; -1 = not one place
+  std::int64_t place = 0;  // of the token in its sequence, at least 1
+  // The newest place before it that says what it is; where several places together do, the oldest of
+  // them; -1 = not known.
+  std::int64_t source = -1;
+  std::int64_t target = -1;  // the id that is asked for, where it is not that of the token
 };
 
 // What all sequences of a task share.
@@ -31,6 +34,13 @@ struct AnswerShape {
   std::int64_t answer = 0;  // A
   // The task's own sizes beside data.sequences, by the names of their keys.
   std::vector<std::pair<std::string, std::int64_t>> sizes = {};
+  // The task's own settings that are words.
+  struct Word {
+    std::string key;
+    std::string_view word;
+    std::int64_t number;  // in stored positions of streams
+  };
+  std::vector<Word> words = {};
   std::int64_t questions = answer;       // of a sequence
   std::int64_t first_question = prompt;  // no sequence has a question before this place
   bool has_sources = true;               // every question has one
@@ -41,7 +51,8 @@ struct AnswerShape {
 
 struct AnswerSequence {
   std::vector<std::int64_t> ids;  // P of the prompt, then A of the answer
-  // Every token that is asked for, by place: always the last A tokens, and maybe earlier ones.
+  // Every token that is asked for, by place: always the last A tokens, and maybe earlier ones. The
+  // last A are always those of `ids`.
   std::vector<Question> questions;
   // The groups to which a sequence belongs, for evaluations that are split by them: name -> group,
   // such as "depth" -> "0.2-0.3". The names are the same for all sequences of a task.
@@ -75,6 +86,9 @@ class AnswerTask {
   AnswerKind kind_;
   AnswerShape shape_;
 };
+
+// Tasks in files of their own.
+[[nodiscard]] AnswerKind state_tracking_kind();
 
 // The task that data.task names; nullptr when it is not one with an answer. Errors as AnswerTask's.
 [[nodiscard]] std::unique_ptr<AnswerTask> make_answer_task(const config::DataConfig& data);
