@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cctype>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
 #include "host/base/utf8.hpp"
+#include "host/config/keys.hpp"
+#include "host/config/options.hpp"
 #include "host/data/text/text.hpp"
 #include "host/plugin/plugin_lock.hpp"
 #include "host/plugin/plugin_options.hpp"
@@ -66,23 +69,47 @@ config::Override parse_setting(std::string_view text, const std::string& option,
     throw_usage({.where = word,
                  .failed = "no table has the key " + override.key,
                  .expected = "the key with its table",
-                 .hint = str("the first tier's option is tier.0.", override.key)});
+                 .hint = "an option of the first tier has tier.0. before it, as tier.0.rows, and a "
+                         "key of the training train., as train.lr"});
   }
   override.key = whole_key(override.key);
   override.option = option;
   return override;
 }
 
-bool has_option(const config::TierConfig& tier, const config::MemoryConfig& memory, std::string key,
-                plugin::PluginLoader& loader) {
-  static const std::set<std::string> of_host = {"layers", "feed", "lr", "weight_decay", "weight"};
-  if (of_host.contains(key)) return true;  // every [[memory.tier]] may have it
+// The option of a tier's plugin, "rows" or "eval_rows"; nullopt = it has no such option.
+std::optional<config::OptionSpec> find_option(const config::TierConfig& tier,
+                                              const config::MemoryConfig& memory, std::string key,
+                                              plugin::PluginLoader& loader) {
   if (key.starts_with("eval_")) key.erase(0, 5);
   const std::string where = tier.position.text();
   const plugin::LoadedPlugin& plugin =
       loader.load(tier.plugin, plugin::folders_to_search(memory.plugins), tier.pin(), where);
-  return std::ranges::any_of(plugin::option_specs(*plugin.table, where),
-                             [&](const config::OptionSpec& spec) { return spec.key == key; });
+  const std::vector<config::OptionSpec> specs = plugin::option_specs(*plugin.table, where);
+  const auto found = std::ranges::find(specs, key, &config::OptionSpec::key);
+  return found == specs.end() ? std::nullopt : std::optional(*found);
+}
+
+// Every [[memory.tier]] may have it.
+bool is_host_key(const std::string& key) {
+  static const std::set<std::string> of_host = {"layers", "feed", "lr", "weight_decay", "weight"};
+  return of_host.contains(key);
+}
+
+// The tier whose option a key is, "memory.tier.0.rows"; nullptr = the memory has no such tier.
+const config::TierConfig* tier_of_key(const config::Experiment& experiment,
+                                      const std::vector<std::string>& parts) {
+  const auto& tiers = experiment.memory.tiers;
+  if (parts[2].empty() ||
+      !std::ranges::all_of(parts[2], [](unsigned char c) { return std::isdigit(c) != 0; })) {
+    return nullptr;
+  }
+  const std::size_t tier = parts[2].size() > 4 ? tiers.size() : std::stoul(parts[2]);
+  return tier < tiers.size() ? &tiers[tier] : nullptr;
+}
+
+bool is_tier_key(const std::vector<std::string>& parts) {
+  return parts.front() == "memory" && parts.size() >= 4 && parts[1] == "tier";
 }
 
 // An arm before its experiment has been read with all its settings.
@@ -128,14 +155,33 @@ std::vector<Draft> expanded(const std::vector<Draft>& drafts, const Sweep& sweep
 bool has_key(const config::Experiment& experiment, const std::string& key,
              plugin::PluginLoader& loader) {
   const std::vector<std::string> parts = config::split_key(key);
-  if (parts.front() != "memory" || parts.size() < 4 || parts[1] != "tier") return true;
-  const auto& tiers = experiment.memory.tiers;
-  if (parts[2].empty() ||
-      !std::ranges::all_of(parts[2], [](unsigned char c) { return std::isdigit(c) != 0; })) {
-    return false;
+  if (!is_tier_key(parts)) return true;
+  const config::TierConfig* const tier = tier_of_key(experiment, parts);
+  return tier != nullptr &&
+         (is_host_key(parts[3]) || find_option(*tier, experiment.memory, parts[3], loader));
+}
+
+std::string type_of_key(const config::Experiment& experiment, const std::string& key,
+                        plugin::PluginLoader& loader) {
+  std::vector<std::string> parts = config::split_key(key);
+  if (is_tier_key(parts) && parts.size() == 4 && !is_host_key(parts[3])) {
+    const config::TierConfig* const tier = tier_of_key(experiment, parts);
+    const auto option =
+        tier == nullptr ? std::nullopt : find_option(*tier, experiment.memory, parts[3], loader);
+    return option ? config::option_expectation(*option) : "";
   }
-  const std::size_t tier = parts[2].size() > 4 ? tiers.size() : std::stoul(parts[2]);
-  return tier < tiers.size() && has_option(tiers[tier], experiment.memory, parts[3], loader);
+  const std::string name = parts.back();
+  parts.pop_back();
+  std::erase_if(parts, [](const std::string& part) {  // places in lists of tables
+    return part.find_first_not_of("0123456789") == std::string::npos;
+  });
+  const std::string path = join(parts, ".");
+  for (const config::TableInfo& table : config::experiment_keys()) {
+    if (table.path() != path) continue;
+    const auto found = std::ranges::find(table.keys, name, &config::KeyInfo::key);
+    if (found != table.keys.end()) return found->type;
+  }
+  return "";
 }
 
 std::string name_part(const std::string& key, const std::string& value) {

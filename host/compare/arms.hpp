@@ -48,6 +48,11 @@ struct Sweep {
 [[nodiscard]] bool has_key(const config::Experiment& experiment, const std::string& key,
                            plugin::PluginLoader& loader);
 
+// What a key takes that an arm has, in the words of `mneme config keys` or `mneme plugins describe`:
+// "an integer of at least 1"; "" = it is not known. Errors as has_key.
+[[nodiscard]] std::string type_of_key(const config::Experiment& experiment, const std::string& key,
+                                      plugin::PluginLoader& loader);
+
 // What a setting adds to the name of an arm: ",rows=64" of memory.tier.0.rows.
 [[nodiscard]] std::string name_part(const std::string& key, const std::string& value);
 

@@ -152,7 +152,7 @@ TEST_F(Config, ChecksEveryExperimentOfASuite) {
   folder_.write("suite.toml",
                 head + "[[task.memory]]\nname = \"cache\"\nset = [\"memory.tier.0.row=8\"]\n");
   expect_refusal(run_mneme({"config", "check", suite}), 2,
-                 {"motif, cache: ", "memory.tier.0.row", "did you mean \"rows\""});
+                 {"motif, cache: ", "did you mean \"memory.tier.0.rows\""});
   folder_.write("suite.toml", head + "set = [\"train.stepz=1\"]\n");
   expect_refusal(run_mneme({"config", "check", suite}), 2,
                  {"motif, none: ", "motif, cache: ", "train.stepz"});

@@ -90,9 +90,11 @@ TEST_F(Arms, RefuseASettingWithoutAValue) {
 
 // Nobody typed --set.
 TEST_F(Arms, ErrorsNameTheOptionThatWasTyped) {
-  EXPECT_EQ(error_of([] { static_cast<void>(parse_arm("a.toml,rows=8")); }),
-            "2: --memory a.toml,rows=8: no table has the key rows: expected the key with its "
-            "table; the first tier's option is tier.0.rows");
+  EXPECT_EQ(
+      error_of([] { static_cast<void>(parse_arm("a.toml,rows=8")); }),
+      "2: --memory a.toml,rows=8: no table has the key rows: expected the key with its "
+      "table; an option of the first tier has tier.0. before it, as tier.0.rows, and a key of "
+      "the training train., as train.lr");
   const std::string file = cache("cache.toml");
   EXPECT_THAT(error_of([&] { static_cast<void>(read({file + ",carry=keep"})); }),
               HasSubstr("2: --memory " + file + ",memory.carry: expected \"refuse\" | \"reset\""));

@@ -1,4 +1,4 @@
-#include "host/compare/earlier_comparison.hpp"
+#include "host/compare/planning/earlier_comparison.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -259,7 +259,7 @@ TEST(Experiment, OverridesApplyInOrder) {
   EXPECT_EQ(error_of([] {
               static_cast<void>(parse(kTextTask, {{"train.stpes", "5"}}));
             }),
-            "2: --set train.stpes: unknown key (did you mean \"steps\"?)");
+            "2: --set train.stpes: unknown key (did you mean \"train.steps\"?)");
   EXPECT_EQ(error_of([] {
               static_cast<void>(parse(kTextTask, {{"train.steps", "many"}}));
             }),

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "host/base/error.hpp"
+#include "host/config/toml/schema.hpp"
 #include "host/plugin/plugin_lock.hpp"
 #include "host/train/dry_run.hpp"
 
@@ -13,6 +14,47 @@ namespace {
 
 std::string option_of(const Tune& tune) {
   return tune.key.is_together ? "--tune-together" : "--tune";
+}
+
+bool has_type(const config::Value& value, std::string_view type) {
+  using config::Kind;
+  const Kind kind = value.kind();
+  if (type.starts_with("an integer")) return kind == Kind::kInteger;
+  if (type.starts_with("a real number")) return kind == Kind::kInteger || kind == Kind::kReal;
+  if (type == "true or false") return kind == Kind::kBoolean;
+  if (type.starts_with("a list") || type == "tables") return kind == Kind::kArray;
+  if (type == "a table") return kind == Kind::kTable;
+  return type.empty() || kind == Kind::kString;
+}
+
+// A value of another type than the key's is a slip of the pen. One that is out of range, or that a
+// memory refuses, fails a trial alone.
+void check_types(const Tune& tune, const ArmSetup& arm, plugin::PluginLoader& loader) {
+  const std::string type = type_of_key(arm.experiment, tune.key.key, loader);
+  for (const std::string& text : tune.values) {
+    config::Value table;
+    apply_override(table, {.key = "value", .value = text, .option = option_of(tune) + ' '});
+    const config::Value& value = *table.find("value");
+    if (has_type(value, type)) continue;
+    throw_usage({.where = str(option_of(tune), ' ', tune.key.key, '=', tune.key.values),
+                 .expected = type,
+                 .got = config::describe(value)});
+  }
+}
+
+void check_tune(const Tune& tune, const std::vector<ArmSetup>& arms, plugin::PluginLoader& loader) {
+  bool is_known = false;
+  for (const ArmSetup& arm : arms) {
+    if (!has_key(arm.experiment, tune.key.key, loader)) continue;
+    is_known = true;
+    check_types(tune, arm, loader);
+  }
+  if (is_known) return;
+  throw_usage({.where = str(option_of(tune), ' ', tune.key.key),
+               .failed = "no arm has this key",
+               .expected = "an option of a tier of one of the memories, such as tier.0.rows, or a "
+                           "key of the experiment",
+               .hint = "mneme plugins describe prints a plugin's options"});
 }
 
 // The places of the keys that an arm has.
@@ -95,6 +137,7 @@ std::vector<ArmSetup> read_trials(const std::vector<ArmSetup>& arms, const std::
                                   const ArmSource& source, plugin::PluginLoader& loader) {
   std::vector<ArmSetup> out;
   std::vector<std::pair<std::string, std::size_t>> numbers;
+  for (const Tune& tune : tunes) check_tune(tune, arms, loader);
   for (const ArmSetup& arm : arms) {
     const std::vector<std::size_t> keys = keys_of(arm, tunes, loader);
     std::set<std::vector<std::string>> seen;
@@ -115,7 +158,10 @@ void check_not_all_refused(const Record& trials) {
   const auto is_refused = [](const ArmRecord& arm) { return !arm.setup.refused.empty(); };
   if (!std::ranges::all_of(trials.arms, is_refused)) return;
   const ArmSetup& first = trials.arms.front().setup;
-  throw_usage(str("every trial is refused; ", first.name, ": ", first.refused));
+  const bool is_one_reason = std::ranges::all_of(
+      trials.arms, [&](const ArmRecord& arm) { return arm.setup.refused == first.refused; });
+  if (is_one_reason) throw_usage("every trial is refused: ", first.refused);
+  throw_usage("every trial is refused; the first is ", first.name, ": ", first.refused);
 }
 
 std::vector<scores::TriedArm> tried_arms(const Record& trials, const std::vector<ArmSetup>& arms) {

@@ -31,9 +31,9 @@ struct ArmSource {
 
 // The trials of every arm, one after another: each with the combinations of the keys that it has,
 // which are named in its settings. A trial whose values are refused says so (ArmSetup::refused).
-// Errors: Error (kUsage) where arms would get different numbers of trials, where an arm lacks a key
-// that all arms are to share, where an arm's own settings give a key; the first refusal when all
-// trials are refused; Error (kPlugin) of a plugin that cannot be loaded.
+// Errors: Error (kUsage) for a value of another type than its key's, for a key that no arm has, where
+// arms would get different numbers of trials, where an arm lacks a key that all arms are to share,
+// where an arm's own settings give a key; Error (kPlugin) of a plugin that cannot be loaded.
 [[nodiscard]] std::vector<ArmSetup> read_trials(const std::vector<ArmSetup>& arms,
                                                 const std::vector<Tune>& tunes,
                                                 const std::vector<std::vector<std::string>>& points,

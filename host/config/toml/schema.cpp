@@ -351,11 +351,16 @@ void Reader::finish(const std::vector<std::string>& also_known) {
   candidates.insert(candidates.end(), also_known.begin(), also_known.end());
   for (const Member& member : take_rest()) {
     if (reported_.contains(member.key)) continue;
-    const std::string hint = candidates.empty() || !nearest(member.key, candidates).empty()
-                                 ? ""
-                                 : "known keys: " + join(candidates, ", ");
-    problems_->add(member.key_position, member.value.path(),
-                   {.failed = "unknown key" + did_you_mean(member.key, candidates), .hint = hint});
+    std::string near = nearest(member.key, candidates);
+    const std::string hint =
+        candidates.empty() || !near.empty() ? "" : "known keys: " + join(candidates, ", ");
+    // The command line names a key with its table.
+    if (!near.empty() && is_option_of(member.key_position, member.value.path()))
+      near = child_path(table_->path(), near);
+    problems_->add(
+        member.key_position, member.value.path(),
+        {.failed = near.empty() ? "unknown key" : str("unknown key (did you mean \"", near, "\"?)"),
+         .hint = hint});
   }
 }
 

@@ -210,7 +210,7 @@ TEST_F(DescribeTier, RefusesABadExperiment) {
   expect_refusal(describe("continuous_ltm", continuous("smples = 32\n")), 2,
                  {"smples", "(did you mean \"samples\"?)"});
   expect_refusal(describe("continuous_ltm", continuous(""), {"--set", "train.lans=3"}), 2,
-                 {"train.lans", "(did you mean \"lanes\"?)"});
+                 {"train.lans", "(did you mean \"train.lanes\"?)"});
   expect_refusal(describe("absent", with(memory_with("absent", MNEME_PLUGIN_DIR))), 3,
                  {"absent", "not found"});
 }

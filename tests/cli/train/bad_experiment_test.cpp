@@ -34,7 +34,7 @@ TEST_F(BadExperiment, IsRefusedWithThePlace) {
       // All problems at once.
       {tiny() + "lanes = 0\nsegmnt = 3\n", {"eval.lanes", "eval.segmnt", "2 lines"}},
       {tiny(), {"--set train.lr", "train.lr"}, {"--set", "train.lr=fast"}},
-      {tiny(), {"train.lrr", "(did you mean \"lr\"?)"}, {"--set", "train.lrr=1"}},
+      {tiny(), {"train.lrr", "(did you mean \"train.lr\"?)"}, {"--set", "train.lrr=1"}},
   };
   for_each_case(
       rows, [](const Row& row) { return row.parts.front(); },

@@ -2,12 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "host/compare/tuning/halving.hpp"
 #include "host/compare/tuning/trials.hpp"
+#include "host/config/keys.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/base/tiny_motif.hpp"
@@ -138,118 +139,6 @@ TEST(Combinations, AreRefusedWithoutANumberAndOfAKeyTwice) {
               HasSubstr("there are too many combinations of values: expected at most 10000"));
 }
 
-// Two arms with as many trials, whose losses a test makes up.
-class HalvedTrials : public ::testing::Test {
- protected:
-  void SetUp() override {
-    record_.seeds = {1001};
-    for (const char* const arm : {"none", "cache"}) {
-      for (int i = 0; i < 4; ++i) {
-        ArmRecord& trial = record_.arms.emplace_back();
-        trial.setup.name = str(arm, ",lr=", i);
-        trial.setup.variant_of = arm;
-        trial.runs.push_back({.arm = trial.setup.name, .seed = 1001, .folder = trial.setup.name});
-      }
-    }
-    record_.rungs = plan_rungs(record_.arms, std::vector<std::int64_t>(8, 1000), 100);
-  }
-  // Those that have work, with their steps.
-  [[nodiscard]] std::string work() const {
-    std::vector<std::string> out;
-    for (const ArmRecord& trial : record_.arms) {
-      if (has_work(trial)) out.push_back(str(trial.setup.name, ":", trial.stop_at));
-    }
-    return join(out, " ");
-  }
-  void end(std::size_t place, double loss) {
-    record_.arms[place].runs[0].state = RunRecord::State::kDone;
-    record_.arms[place].runs[0].loss = loss;
-  }
-
-  test::TemporaryFolder folder_;
-  Record record_;
-};
-
-TEST_F(HalvedTrials, GoOnByTheirLosses) {
-  begin_rung(record_, 0, folder_.path());
-  EXPECT_EQ(record_.count_runs(), 8);
-  for (std::size_t i = 0; i < 8; ++i) end(i, i % 4 == 1 ? 1.0 : 2.0 + static_cast<double>(i));
-  record_.arms[4].runs[0].state = RunRecord::State::kFailed;
-  end_rung(record_, 0);
-  begin_rung(record_, 1, folder_.path());
-  EXPECT_EQ(work(), "none,lr=0:200 none,lr=1:200 cache,lr=1:200 cache,lr=2:200");
-  EXPECT_EQ(record_.count_runs(), 4);
-  const Json json = to_json(record_).at("arms");
-  EXPECT_EQ(json.at(1).at("runs").at(0).at("state"), "waiting");
-  EXPECT_EQ(json.at(1).at("stop_at"), 200);
-  EXPECT_EQ(json.at(2).at("runs").at(0).at("state"), "done");
-  EXPECT_EQ(json.at(2).at("stop_at"), 100);
-  EXPECT_EQ(json.at(4).at("runs").at(0).at("state"), "failed");
-  end(0, 0.5);
-  end(1, 0.75);
-  end(5, 0.5);
-  record_.arms[6].runs[0].state = RunRecord::State::kFailed;
-  record_.arms[6].runs[0].error = "diverged";
-  end_rung(record_, 1);
-
-  std::vector<ArmSetup> arms(2);
-  arms[0].name = "none";
-  arms[1].name = "cache";
-  const auto tried = tried_arms(record_, arms);
-  EXPECT_EQ(tried[0].trials[0].loss, 0.5);
-  EXPECT_EQ(tried[0].trials[0].steps, 200);
-  EXPECT_EQ(tried[0].trials[2].loss, 4.0);
-  EXPECT_EQ(tried[0].trials[2].steps, 100);
-  EXPECT_EQ(tried[1].trials[2].error, "diverged");
-  EXPECT_THAT(scores::choose_trials(tried, {}),
-              ElementsAre(::testing::Optional(0U), ::testing::Optional(1U)));
-}
-
-// The steps that a dry run plans are those of the rungs.
-TEST_F(HalvedTrials, ArePlannedWithTheStepsOfAllRungs) {
-  plan_stops(record_);
-  EXPECT_EQ(work(),
-            "none,lr=0:200 none,lr=1:200 none,lr=2:100 none,lr=3:100 "
-            "cache,lr=0:200 cache,lr=1:200 cache,lr=2:100 cache,lr=3:100");
-}
-
-TEST_F(HalvedTrials, AreRefusedWithoutAnythingToHalve) {
-  const auto refusal = [&](std::vector<std::int64_t> lengths, std::int64_t steps) {
-    return error_of([&] { static_cast<void>(plan_rungs(record_.arms, lengths, steps)); });
-  };
-  EXPECT_EQ(refusal(std::vector<std::int64_t>(8, 100), 100),
-            "2: --tune-halving 100: every trial would be trained whole: expected fewer steps than "
-            "a training has, 100; leave it out to train all trials whole");
-  EXPECT_EQ(refusal({9, 9, 8, 8, 9, 9, 9, 9}, 3),
-            "2: --tune-halving: trials of trainings of different lengths cannot be compared after "
-            "equal numbers of steps: expected keys that leave the length as it is, got none,lr=0: "
-            "9 steps, none,lr=2: 8");
-}
-
-// A value that is good early need not be the better one at the end.
-TEST_F(HalvedTrials, SayThatTheyEndBeforeTheTraining) {
-  EXPECT_EQ(
-      early_end(scores::halving_rungs(5, 100, 1001), 1001),
-      "--tune-halving 100: values are chosen after 400 of 1001 steps; with --tune-halving 251 "
-      "the last trials are trained whole");
-  EXPECT_EQ(early_end(scores::halving_rungs(5, 251, 1001), 1001), "");
-  EXPECT_NE(early_end(scores::halving_rungs(5, 250, 1001), 1001), "");
-  EXPECT_EQ(early_end(scores::halving_rungs(2, 100, 1000), 1000),
-            "--tune-halving 100: values are chosen after 100 of 1000 steps; to choose after whole "
-            "trainings, leave it out");
-}
-
-TEST_F(HalvedTrials, ThatWereTrainedPastARungAreNotTaken) {
-  const std::vector<scores::Rung> rungs{{4, 10}, {2, 20}};
-  EXPECT_EQ(missed_rung(folder_.path(), rungs, {}), 0);
-  folder_.write("experiment.toml", "");
-  std::filesystem::create_directories(folder_ / "checkpoints");
-  folder_.write("checkpoints/step_00000010.safetensors", "");
-  EXPECT_EQ(missed_rung(folder_.path(), rungs, {}), 0) << "its evaluation can be made";
-  folder_.write("checkpoints/step_00000012.safetensors", "");
-  EXPECT_EQ(missed_rung(folder_.path(), rungs, {}), 10);
-}
-
 class TunedArmsOf : public ::testing::Test {
  protected:
   TunedArmsOf() : loader_(memory::make_loader()) {
@@ -299,9 +188,43 @@ TEST_F(TunedArmsOf, KeepValuesThatAreRefusedWithTheReason) {
   EXPECT_THAT(rows[0].refused, HasSubstr("rows"));
   EXPECT_THAT(rows[0].refused, HasSubstr("-3"));
   EXPECT_EQ(rows[1].refused, "");
-  const auto rates = trials({none_}, tunes_of({"train.lr=fast,1e-3"}));
+  const auto rates = trials({none_}, tunes_of({"train.lr=-1,1e-3"}));
   EXPECT_THAT(rates[0].refused, HasSubstr("--tune train.lr: expected a real number"));
   EXPECT_EQ(rates[0].experiment.train.lr, arms_[0].experiment.train.lr);
+}
+
+// Before anything is trained.
+TEST_F(TunedArmsOf, AreRefusedWithAValueOfAnotherType) {
+  const std::vector<std::array<std::string, 3>> cases = {
+      {"train.lr=1e-3,abc", "a real number above 0", "\"abc\" (a string)"},
+      {"train.steps=3,1.5", "an integer in [", "1.5"},
+      {"train.betas=[0.9,0.99],0.9", "a list, each a real number", "0.9"},
+      {"train.schedule=cosine,3", "\"cosine\" | \"linear\"", "3"},
+      {"model.same_length=true,1", "true or false", "1"},
+      {"tier.0.rows=8,many", "an integer in [", "\"many\" (a string)"},
+      {"tier.0.eval_rows=8,1.5", "an integer in [", "1.5"},
+      {"tier.0.lr=1e-3,[1]", "a real number", "an array"}};
+  for (const auto& [word, expected, got] : cases) {
+    const std::string text = refusal({cache_}, tunes_of({word}));
+    EXPECT_THAT(text, HasSubstr(str(": expected ", expected)));
+    EXPECT_THAT(text, ::testing::EndsWith(str(", got ", got)));
+    EXPECT_THAT(text, HasSubstr("2: --tune "));
+  }
+  EXPECT_THAT(refusal({none_, cache_}, {parse_tune("train.lr=a,1", true)}),
+              HasSubstr("2: --tune-together train.lr=a,1: expected a real number above 0, got"));
+  // Every key has a type that is known.
+  for (const config::TableInfo& table : config::experiment_keys()) {
+    for (const config::KeyInfo& key : table.keys) {
+      EXPECT_THAT(key.type, ::testing::ContainsRegex("^(an integer|a real number|true or false$|a "
+                                                     "list|tables$|a table$|a string$|a path$|\")"))
+          << table.path() << '.' << key.key;
+    }
+  }
+}
+
+TEST_F(TunedArmsOf, AreRefusedWithAKeyThatNoArmHas) {
+  EXPECT_THAT(refusal({none_, cache_}, tunes_of({"tier.0.row=8,16"})),
+              HasSubstr("2: --tune memory.tier.0.row: no arm has this key: expected an option of"));
 }
 
 TEST_F(TunedArmsOf, GetEqualNumbersOfTrials) {
@@ -373,7 +296,7 @@ TEST_F(TunedArmsOf, HaveTheRunsOfArmsWhoseValuesTheyTook) {
 TEST_F(TunedArmsOf, ArePreparedWithoutTrialsThatCannotBeMade) {
   Options options{.folder = folder_ / "tuning", .purpose = Purpose::kTrials};
   const Record record =
-      prepare(trials({none_, cache_}, tunes_of({"train.lr=fast,1e-3"})), options, loader_);
+      prepare(trials({none_, cache_}, tunes_of({"train.lr=-1,1e-3"})), options, loader_);
   EXPECT_THAT(record.splits, ElementsAre(data::Split::kValid));
   EXPECT_EQ(record.count_runs(), 2);
   EXPECT_EQ(record.arms[0].runs[0].state, RunRecord::State::kFailed);
@@ -394,10 +317,14 @@ TEST_F(TunedArmsOf, AreRefusedWhenAllTrialsAre) {
   Options options{.folder = folder_ / "tuning", .purpose = Purpose::kTrials};
   const Record record =
       prepare(trials({none_}, tunes_of({"train.lrr=1e-3,2e-3"})), options, loader_);
+  EXPECT_THAT(error_of([&] { check_not_all_refused(record); }),
+              HasSubstr("2: every trial is refused: --tune train.lrr: unknown key (did you mean "
+                        "\"train.lr\"?)"));
+  const Record others = prepare(trials({none_}, tunes_of({"train.lr=-1,-2"})), options, loader_);
   EXPECT_THAT(
-      error_of([&] { check_not_all_refused(record); }),
-      HasSubstr("2: every trial is refused; none,lrr=1e-3: --tune train.lrr: unknown key (did "
-                "you mean \"lr\"?)"));
+      error_of([&] { check_not_all_refused(others); }),
+      HasSubstr("2: every trial is refused; the first is none,lr=-1: --tune train.lr: expected a "
+                "real number above 0, got -1"));
 }
 
 TEST_F(TunedArmsOf, NeedATestSplit) {

@@ -145,7 +145,7 @@ TEST_F(SweepRun, WhatIsWrongWithAMemoryEndsItBeforeTheFirstEvaluation) {
   }
   // What all fail with is told once.
   const ProgramResult same = eval({a_, b_}, {"--set", "eval.lans=1"});
-  expect_refusal(same, 2, {"did you mean \"lanes\""});
+  expect_refusal(same, 2, {"did you mean \"eval.lanes\""});
   EXPECT_EQ(same.err.find("did you mean"), same.err.rfind("did you mean")) << same.err;
   const ProgramResult sizes = eval({a_, none_}, {"--extrapolate", "2"});
   expect_refusal(sizes, 2, {"none: ", "no tier has an integer option", "nothing was evaluated"});

@@ -1,4 +1,4 @@
-#include "host/compare/earlier_comparison.hpp"
+#include "host/compare/planning/earlier_comparison.hpp"
 
 #include <algorithm>
 #include <cstdint>
