@@ -58,10 +58,24 @@ std::optional<std::uint64_t> seed_of(const Value& experiment) {
   return static_cast<std::uint64_t>(seed->as_integer());
 }
 
+// Whether two values mean the same, however they are written: 16 is 16.0.
+bool mean_the_same(const Value& a, const Value& b) {
+  if (a.kind() != b.kind()) return has_number(a) && has_number(b) && a.as_real() == b.as_real();
+  if (a.is_table()) {
+    return a.members().size() == b.members().size() &&
+           std::ranges::all_of(a.members(), [&](const config::Member& one) {
+             const Value* const other = b.find(one.key);
+             return other != nullptr && mean_the_same(one.value, *other);
+           });
+  }
+  if (a.kind() == Kind::kArray) return std::ranges::equal(a.items(), b.items(), mean_the_same);
+  return a == b;
+}
+
 // The first key below `path` that two tables do not agree in; "" = there is none. A key that one
 // lacks is another version's.
 std::string first_other_key(const Value& a, const Value& b, const std::string& path) {
-  if (!a.is_table() || !b.is_table()) return a == b ? "" : path;
+  if (!a.is_table() || !b.is_table()) return mean_the_same(a, b) ? "" : path;
   for (const config::Member& one : a.members()) {
     const Value* const other = b.find(one.key);
     if (other == nullptr) continue;
@@ -96,15 +110,17 @@ Value common_of(const Value& experiment) {
   return out;
 }
 
-// An experiment's [memory] without what does not change a loss: where plugins are sought, and which
-// files they must be.
+// An experiment's [memory] without what does not change a loss: where plugins are sought, which files
+// they must be, what a swap does, and a list of no tiers.
 Value comparable_memory(const Value& root) {
   const Value* const found = root.find("memory");
   if (found == nullptr) return {};
   Value out = *found;
   out.erase("plugins");
+  out.erase("carry");
   if (Value* const tiers = out.find("tier")) {
     for (Value& tier : tiers->items()) tier.erase("sha256");
+    if (tiers->items().empty()) out.erase("tier");
   }
   return out;
 }
@@ -136,7 +152,7 @@ void check_certificate(const fs::path& run, const Value& experiment, const std::
   if (certificate->seed != seed_of(experiment))
     out.findings.push_back(place + "is of another train.seed than its run");
   const Value memory = config::parse_toml(certificate->memory, place);
-  if (!(comparable_memory(memory) == comparable_memory(experiment)))
+  if (!mean_the_same(comparable_memory(memory), comparable_memory(experiment)))
     out.findings.push_back(place + "is of another [memory] than its run");
 }
 
@@ -218,7 +234,7 @@ class ArmOfPlan {
 std::string ArmOfPlan::other_of(const Value& experiment, const Json& planned) {
   const Value* const own = experiment.find("memory");
   const Value* const expected = memory_.find("memory");
-  if (own != nullptr && expected != nullptr && !(*own == *expected)) return "[memory]";
+  if (own != nullptr && expected != nullptr && !mean_the_same(*own, *expected)) return "[memory]";
   if (seed_of(experiment) != planned.at("seed").get<std::uint64_t>()) return "train.seed";
   Value given;
   for (const config::Override& setting : settings_) config::apply_override(given, setting);

@@ -127,6 +127,28 @@ TEST_F(EditedRuns, WithCertificatesOfOtherRunsAreNamed) {
             "runs/none-seed1/certificate.json: is of another [memory] than its run");
 }
 
+// As another version, or a person, writes the table.
+TEST_F(EditedRuns, AgreeWithCertificatesThatWriteTheSameMemoryOtherwise) {
+  const auto findings_with = [&](const std::string& of, const char* memory) {
+    edit(run(of) / "certificate.json", [&](Json& json) { json["memory"] = memory; });
+    return findings();
+  };
+  EXPECT_EQ(findings_with("xl_cache-seed1",
+                          "[memory]\nplugins = [\"elsewhere\"]\ntier = [{rows = 16.0, plugin = "
+                          "\"cache\", sha256 = \"ab\"}]\n"),
+            "");
+  EXPECT_EQ(findings_with("none-seed1", "[memory]\ntier = []\n"), "");
+  const std::string other =
+      "runs/xl_cache-seed1/certificate.json: is of another [memory] than its run";
+  for (const char* const memory :
+       {"[memory]\n[[memory.tier]]\nplugin = \"cache\"\nrows = 16.5\n",
+        "[memory]\n[[memory.tier]]\nplugin = \"cache\"\n",
+        "[memory]\n[[memory.tier]]\nplugin = \"cache\"\nrows = \"16\"\n",
+        "[memory]\n[[memory.tier]]\nplugin = \"cache\"\nrows = 16\nmore = 1\n", "[memory]\n"}) {
+    EXPECT_EQ(findings_with("xl_cache-seed1", memory), other) << memory;
+  }
+}
+
 TEST_F(EditedRuns, WithEditedCertificatesAreNamed) {
   const std::string place = "runs/none-seed1/certificate.json: ";
   edit_certificate([](Json& json) { json["lines"][4]["difference"] = 0.5; });
