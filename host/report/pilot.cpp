@@ -103,6 +103,12 @@ std::string known_split(const Comparison& comparison, const std::string& split) 
                  .expected = "a pilot of two arms or more",
                  .got = str("one, ", comparison.arms.front().name)});
   }
+  if (!has_compared_arms(comparison)) {
+    throw_usage({.where = "plan",
+                 .failed = "there is nothing to compare",
+                 .expected = "a second arm as it is, or a second tuned one",
+                 .got = "one of each kind"});
+  }
   if (comparison.splits.empty()) {
     throw_usage({.where = "plan",
                  .failed = "no losses are stored",

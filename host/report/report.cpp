@@ -112,7 +112,14 @@ std::vector<Statement> verdict_of(const Comparison& comparison,
   if (std::optional<Statement> looks = looks_statement(comparison, differences))
     out.push_back(std::move(*looks));
   if (!says_seed) out.push_back({"One seed: all of this holds for these trained models only."});
-  if (differences.empty()) out.push_back({"No losses are stored that could be compared."});
+  if (!has_compared_arms(comparison) && pairs.empty()) {
+    out.push_back(
+        {"No arm is compared: arms as they are stand against the first one as it is, tuned arms "
+         "against its tuned form, and there is no second one. `mneme report --pairs` compares "
+         "every arm with every other."});
+  } else if (differences.empty() && pairs.empty()) {
+    out.push_back({"No losses are stored that could be compared."});
+  }
   for (const std::string& split : comparison.splits) {
     if (std::string partial = share_sentence(comparison, split); !partial.empty())
       out.push_back({std::move(partial)});

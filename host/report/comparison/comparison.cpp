@@ -353,6 +353,13 @@ std::optional<std::size_t> baseline_of(const Comparison& comparison, std::size_t
   return place;
 }
 
+bool has_compared_arms(const Comparison& comparison) {
+  for (std::size_t arm = 0; arm < comparison.arms.size(); ++arm) {
+    if (baseline_of(comparison, arm)) return true;
+  }
+  return false;
+}
+
 std::string baseline_words(const Comparison& comparison) {
   const std::string& first = comparison.arms.front().name;
   for (std::size_t arm = 0; arm < comparison.arms.size(); ++arm) {

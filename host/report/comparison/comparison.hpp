@@ -217,6 +217,8 @@ struct Comparison {
 // The arm that an arm is compared with: of tuned arms the tuned form of the baseline, of others the
 // untuned one. nullopt: it is that one itself, or there is none.
 [[nodiscard]] std::optional<std::size_t> baseline_of(const Comparison& comparison, std::size_t arm);
+// Whether some arm has one that it is compared with.
+[[nodiscard]] bool has_compared_arms(const Comparison& comparison);
 // "none"; of a comparison with tuned arms "none (tuned arms: to none,tuned)".
 [[nodiscard]] std::string baseline_words(const Comparison& comparison);
 // "200 of 400 steps" of a tuned arm whose trials were compared before the end of a training such as

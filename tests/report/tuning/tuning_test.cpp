@@ -184,6 +184,27 @@ TEST_F(TunedReport, IsPlannedWithoutRunsThatTwoArmsShare) {
   EXPECT_NEAR(read_pilot(load({folder("runs")}), "", 0.0).seconds({1, 12}), 3 * 41.5, 1e-6);
 }
 
+TEST_F(TunedReport, OfOneMemorySaysWhyNothingIsCompared) {
+  erase_arm("cache");
+  erase_arm("cache,tuned");
+  const Report result = report();
+  EXPECT_TRUE(result.differences.empty());
+  EXPECT_THAT(verdict(result),
+              AllOf(HasSubstr("No arm is compared: arms as they are stand against"),
+                    HasSubstr("none took train.lr = 0.003"), Not(HasSubstr("No losses"))));
+  const Report paired = make_report(load({folder("runs")}), /*has_pairs=*/true);
+  EXPECT_THAT(verdict(paired), AllOf(HasSubstr("On test by loss, of 1 pair of other arms: "),
+                                     Not(HasSubstr("No arm is compared"))));
+  try {
+    static_cast<void>(read_pilot(result.comparison, "", 0.0));
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+    EXPECT_THAT(error.what(), HasSubstr("expected a second arm as it is, or a second tuned one, "
+                                        "got one of each kind"));
+  }
+}
+
 TEST_F(TunedReport, ComparesWithAnotherBaselineTunedOrNot) {
   Comparison comparison = load({folder("runs")});
   set_baseline(comparison, "cache,tuned");
