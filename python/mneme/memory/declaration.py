@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -152,6 +153,7 @@ def _line_of(thing: Any) -> int:
 
 
 def _hooks_of(cls: type[Memory], path: Path) -> list[str]:
+    _refuse_near_names(cls, path)
     hooks = [hook for hook in HOOKS if cls.has(hook)]
     for name in [*hooks, "setup"]:
         function = getattr(cls, name)
@@ -161,9 +163,37 @@ def _hooks_of(cls: type[Memory], path: Path) -> list[str]:
                 or inspect.isasyncgenfunction(function)):
             raise MemoryFileError(f"the hook {name} is a generator or async: it has to do its work and return", str(path),
                                   _line_of(function))
+        _check_parameters(cls, name, path)
     if not hooks:
         raise MemoryFileError(f"{cls.__name__} has no hook: expected one of {', '.join(HOOKS)}", str(path), _line_of(cls))
     return hooks
+
+
+def _refuse_near_names(cls: type[Memory], path: Path) -> None:
+    """Errors: MemoryFileError, of a function whose name is nearly that of a hook that the class lacks: nobody would call it."""
+    lacking = [hook for hook in (*HOOKS, "setup") if not cls.has(hook)]
+    for name, function in inspect.getmembers(cls, inspect.isfunction):
+        if name.startswith("_") or hasattr(Memory, name):
+            continue
+        near = difflib.get_close_matches(name.lower().replace("_", ""), lacking, 1, 0.85)
+        if near:
+            raise MemoryFileError(f"{cls.__name__}.{name} is no hook (did you mean {near[0]}?): name a function of your own "
+                                  f"otherwise, such as _{name}", str(path), _line_of(function))
+
+
+def _check_parameters(cls: type[Memory], hook: str, path: Path) -> None:
+    """Errors: MemoryFileError, of a hook that cannot be called with what the program gives."""
+    function = inspect.getattr_static(cls, hook)
+    if not inspect.isfunction(function):
+        return
+    given = list(inspect.signature(getattr(Memory, hook)).parameters)
+    signature = inspect.signature(function, follow_wrapped=False)
+    try:
+        signature.bind(*given)
+    except TypeError:
+        has = ", ".join(signature.parameters)
+        raise MemoryFileError(f"the hook {hook} has the parameters ({has}): expected ({', '.join(given)})", str(path),
+                              _line_of(function)) from None
 
 
 def _checked_options(cls: type[Memory], path: Path) -> list[tuple[str, Option]]:

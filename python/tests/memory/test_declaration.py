@@ -189,7 +189,7 @@ class Declaration(unittest.TestCase):
         self.refuse(changed("    def absorb", "    async def absorb"), "the hook absorb is a generator or async", 14)
         self.refuse(changed("    def absorb(self, layer, rows):\n        pass\n", "    absorb = 3\n"),
                     "Decay.absorb is no function", 4)
-        self.refuse(changed("    def absorb", "    def absorbs"), "Decay has no hook: expected one of begin, absorb", 4)
+        self.refuse(changed("    def absorb", "    def keep"), "Decay has no hook: expected one of begin, absorb", 4)
         self.refuse(changed("real(0.9, 0.0", "real(0.9, 0.95"), "ValueError: the default 0.9 is not from 0.95 to 1.0", 9)
         self.refuse(changed('choice("mean"', 'choice("sum"'), "the default 'sum' is none of the choices mean, max", 11)
         self.refuse(changed("reals([1, 0.5]", "integers([1, 0.5]"), "a default of type integers was expected, got 0.5", 12)
@@ -198,6 +198,27 @@ class Declaration(unittest.TestCase):
         self.refuse(changed("mneme.REQUIRED, 1", "mneme.REQUIRED, -2**63 - 1"), "the bound -9223372036854775809 does not fit into 64 bits", 10)
         self.refuse(changed("mneme.REQUIRED, 1", "2**63, 1"), "the default 9223372036854775808 does not fit into 64 bits", 10)
         self.refuse(changed("at_evaluation=True", "at_evaluation=True, trained=True"), "either at_evaluation or trained", 10)
+
+    def test_refuses_functions_that_nobody_would_call(self) -> None:
+        more = MEMORY + "\n    def {}(self, layer):\n        pass\n"
+        for name, hook in (("contxt", "context"), ("Context", "context"), ("set_up", "setup"), ("reads", "read")):
+            self.refuse(more.format(name), f"Decay.{name} is no hook (did you mean {hook}?): name a function of your own "
+                                           f"otherwise, such as _{name}", 17)
+        # `absorb` is there, and the others are not like a hook's name.
+        for name in ("absorbs", "_reads", "reader", "write", "thread", "reset", "has_context"):
+            self.assertEqual(self.describe(more.format(name))["hooks"], ["absorb"], name)
+        self.refuse("class Part:\n    def absorbed(self):\n        pass\n"
+                    + MEMORY.replace("(mneme.Memory)", "(Part, mneme.Memory)").replace("def absorb", "def read").replace(
+                        ", rows)", ", queries)"), "Decay.absorbed is no hook (did you mean absorb?)", 2)
+
+    def test_refuses_hooks_with_other_parameters(self) -> None:
+        given = "(self, layer, rows)"
+        for other in ("(self, rows)", "(self)", "(self, layer, rows, more)", "(self, layer, *, rows)"):
+            names = other.replace("*, ", "")
+            self.refuse(MEMORY.replace(given, other), f"the hook absorb has the parameters {names}: expected {given}", 14)
+        self.refuse(MEMORY + "\n    def setup(self):\n        pass\n", "the hook setup has the parameters (self): expected (self, s)", 17)
+        for other in ("(self, at, what)", "(self, *all)", "(self, layer, rows, more=1)"):
+            self.assertEqual(self.describe(MEMORY.replace(given, other))["hooks"], ["absorb"], other)
 
 
 if __name__ == "__main__":
