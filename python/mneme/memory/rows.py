@@ -43,8 +43,13 @@ class Rows:
     def _from_host(given: tuple[Any, ...]) -> Rows:
         return Rows(KINDS[given[0]], *given[1:])
 
-    def _for_host(self) -> tuple[Any, ...]:
-        if self.kind not in KINDS:
-            raise HostError(f"rows are of kind {self.kind!r}: expected one of {', '.join(KINDS)}")
-        counts = None if self.counts is None else tuple(self.counts)
-        return (KINDS.index(self.kind), self.count, self.hidden, self.k, self.v, self.valid, self.position, self.mass, counts)
+
+def given_rows(rows: Any, call: str, expected: str = "mneme.Rows") -> tuple[Any, ...]:
+    """`rows` as the program takes them. Errors: HostError, which names `call` where they are something else."""
+    if not isinstance(rows, Rows):
+        raise HostError(f"{call} got a {type(rows).__name__}: expected {expected}; mneme.Rows.of_hidden(tensor) makes rows of a "
+                        "tensor [B,m,D]")
+    if rows.kind not in KINDS:
+        raise HostError(f"rows are of kind {rows.kind!r}: expected one of {', '.join(KINDS)}")
+    counts = None if rows.counts is None else tuple(rows.counts)
+    return (KINDS.index(rows.kind), rows.count, rows.hidden, rows.k, rows.v, rows.valid, rows.position, rows.mass, counts)

@@ -255,6 +255,11 @@ def _expect(memory: Memory, hook: str, result: Any, kind: type, words: str) -> N
                         place=errors.first_line(getattr(type(memory), hook)))
 
 
+def _expect_nothing(memory: Memory, hook: str, result: Any, instead: str) -> None:
+    if result is not None:
+        _expect(memory, hook, result, type(None), f"nothing; {instead}")
+
+
 def _expect_tensors(memory: Memory, hook: str, *values: Any) -> None:
     import torch
     for value in values:
@@ -276,11 +281,13 @@ def absorb(memory: Memory, segment: tuple[Any, ...], layer: int, flags: int, row
     given = Layer(memory, segment, layer, x)
     given.local = Local(memory, z=z, lse=lse, q=q, k=k, v=v, mass=mass, mass_rows=mass_rows, context_k=context_k,
                         context_v=context_v, is_own_segment=bool(flags & 1))
-    run_hook(memory, "absorb", given, Rows._from_host(rows))
+    _expect_nothing(memory, "absorb", run_hook(memory, "absorb", given, Rows._from_host(rows)),
+                    "what is to be remembered goes into layer.set or a queue")
 
 
 def context(memory: Memory, segment: tuple[Any, ...], layer: int, x: Any) -> None:
-    run_hook(memory, "context", Layer(memory, segment, layer, x))
+    _expect_nothing(memory, "context", run_hook(memory, "context", Layer(memory, segment, layer, x)),
+                    "rows that the tokens may attend to go into layer.emit")
 
 
 def ride(memory: Memory, segment: tuple[Any, ...], layer: int, riders: int, q: Any, k: Any, v: Any, valid: Any, hidden: Any,
@@ -304,5 +311,6 @@ def read(memory: Memory, segment: tuple[Any, ...], layer: int, site: int, q: Any
 
 
 def finish(memory: Memory, segment: tuple[Any, ...], top: Any, targets: Any, logp: Any, layers: Any, riders: Any) -> None:
-    run_hook(memory, "finish", Segment(memory, segment),
-             Finish(memory, top=top, targets=targets, logp=logp, layers=layers, riders=riders))
+    given = Finish(memory, top=top, targets=targets, logp=logp, layers=layers, riders=riders)
+    _expect_nothing(memory, "finish", run_hook(memory, "finish", Segment(memory, segment), given),
+                    "what is to be remembered goes into segment.set or a queue")

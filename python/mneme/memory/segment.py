@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Callable, Literal, Optional, Sequence, Union
 
 from .errors import HostError
-from .rows import Rows
+from .rows import Rows, given_rows
 from .setup import WANTS, place_of
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class Queue:
 
     def append(self, rows: Rows) -> None:
         """Appends a block, detached and immutable from then on."""
-        self._host.queue_append(self._id, rows._for_host())
+        self._host.queue_append(self._id, given_rows(rows, "queue.append"))
 
     def pop_oldest(self, n: int) -> Rows:
         """Removes the n oldest rows, at most what is there, and returns them as one piece."""
@@ -131,7 +131,7 @@ class Queue:
     def assign(self, rows: Rows, carried: int = -1) -> None:
         """Replaces the content by one block. `carried` says that its first `carried` rows are the queue's newest ones and
         its others the newest rows of the layer's x, so that the keys and values kept with them stay; -1 = no such relation."""
-        self._host.queue_assign(self._id, rows._for_host(), carried)
+        self._host.queue_assign(self._id, given_rows(rows, "queue.assign"), carried)
 
 
 class Segment:
@@ -337,7 +337,7 @@ class Layer(Segment):
 
     def release(self, rows: Rows) -> None:
         """absorb and ride alone: lets rows go to the later tiers that this one feeds, detached. Needs s.releases()."""
-        self._host.release(rows._for_host())
+        self._host.release(given_rows(rows, "layer.release"))
 
     def emit(self, source: Union[str, Rows], *, position: Literal["place", "explicit", "none"] = "place",
              distance: Optional[Tensor] = None, bias: Optional[Tensor] = None) -> None:
@@ -349,7 +349,8 @@ class Layer(Segment):
         if isinstance(source, str):
             self._host.emit_block(self._memory._names.queues[source], None, place, distance, bias)
         else:
-            self._host.emit_block(0, source._for_host(), place, distance, bias)
+            rows = given_rows(source, "layer.emit", "the name of a queue or mneme.Rows")
+            self._host.emit_block(0, rows, place, distance, bias)
 
     def emit_token_bias(self, bias: Tensor) -> None:
         """context alone: a bias on the token columns [B|1,H|1,T|1,offset+T]. Needs s.emits_token_bias()."""

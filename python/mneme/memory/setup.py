@@ -39,6 +39,13 @@ def place_of(word: str, words: Sequence[str], what: str) -> int:
     return list(words).index(word)
 
 
+def _extents(shape: Sequence[int], what: str) -> tuple[int, ...]:
+    """Errors: HostError where the shape is no list of whole numbers."""
+    if not isinstance(shape, Sequence) or not all(hasattr(extent, "__index__") for extent in shape):
+        raise HostError(f"the shape of {what} is {shape!r}: expected a list of whole numbers, such as [mneme.LANES, s.width]")
+    return tuple(shape)
+
+
 class Names:
     """Ids of what one instance declared, by name."""
 
@@ -93,7 +100,7 @@ class Setup:
         `lr_factor`: factor of the learning rate. `group`: "none" = without weight decay."""
         place = place_of(scope, ("layer", "model"), "scope")
         self._parameters.ids[name] = self._host.add_parameter(
-            name, place, tuple(shape), start.rule, start.value, start.mean, start.deviation, start.low, start.high, start.gain,
+            name, place, _extents(shape, f'parameter "{name}"'), start.rule, start.value, start.mean, start.deviation, start.low, start.high, start.gain,
             start.fan_in, lr_factor, group)
 
     def slot(self, name: str, shape: Sequence[int], start: Union[Start, str] = zeros(), *, dtype: str = "f32",
@@ -114,7 +121,7 @@ class Setup:
         self._slots.ids[name] = self._host.add_slot(
             name, 0, place_of(scope, ("layer", "model"), "scope"), place_of(dtype, DTYPES, "dtype") + 1,
             place_of(gradient, ("stop", "through"), "gradient"), place_of(lifetime, ("run", "segment"), "lifetime"), revision,
-            tuple(shape), rule, parameter, value)
+            _extents(shape, f'slot "{name}"'), rule, parameter, value)
 
     def counts(self, name: str, *, scope: Scope = "layer", revision: int = 0) -> None:
         """Declares whole numbers that stay on the CPU and that hooks read, one for each lane, 0 in a fresh one."""

@@ -10,7 +10,8 @@ from test_checking import HAS_TORCH
 
 from mneme.memory import HostError, constant, normal, runtime
 from mneme.memory.errors import first_line
-from mneme.memory.segment import Queries
+from mneme.memory.rows import Rows
+from mneme.memory.segment import Layer, Queries
 from mneme.memory.setup import Setup
 
 SIZES = (2, 64, 4, 16, 2, (0, 1), 16, 3, "relative", 4, 0.1, 2)
@@ -163,6 +164,21 @@ class Memories(unittest.TestCase):
                 runtime._expect_tensors(self.memory, "begin", torch.zeros(1), None, value)
             self.assertEqual(caught.exception.place, ("mine.py", 11))
 
+    def test_results_of_hooks_that_give_nothing_are_refused(self) -> None:
+        hooks = ("import torch\nfrom mneme import memory as mneme\n\nclass Mine(mneme.Memory):\n    id = 'mine'\n\n"
+                 "    def {}(self, layer, *given):\n        return {}\n")
+        segment = (0, 0, 2, 4, 4, 1, 0, None, None, 0, 0)
+        calls = {"absorb": (0, 0, (0, 0), *[None] * 7, 0, None, None), "context": (0, None), "finish": (None,) * 5}
+        for hook, where in (("absorb", "layer.set or a queue"), ("context", "layer.emit"), ("finish", "segment.set or a queue")):
+            def call(result: str) -> None:
+                cls = runtime.load({}, (("mine", "mine.py", hooks.format(hook, result), False),), "Mine", "mine")
+                getattr(runtime, hook)(runtime.create(cls, SIZES)[0], segment, *calls[hook])
+
+            call("None")
+            with self.assertRaisesRegex(HostError, f"{hook} gives a Tensor: expected nothing; .* {where}") as caught:
+                call("torch.zeros(2)")
+            self.assertEqual(caught.exception.place, ("mine.py", 7))
+
     def test_parameters_that_the_host_does_not_own_are_refused(self) -> None:
         for setup, words in (
             ("self.net = torch.nn.Linear(2, 2)", "self.net holds a module with weight, .* declare it with s.module / s.parameter"),
@@ -192,6 +208,10 @@ class Declarations(unittest.TestCase):
             (lambda: self.s.slot("a", [3], gradient="thru"), "gradient is 'thru': expected one of stop, through"),
             (lambda: self.s.slot("a", [3], normal(0, 1)), "random starts belong to parameters"),
             (lambda: self.s.slot("a", [3], "gate"), 'no parameter "gate" was declared in setup; declared: none'),
+            (lambda: self.s.slot("a", ["B", 4]), "the shape of slot \"a\" is ['B', 4]: expected a list of whole numbers, such as ["),
+            (lambda: self.s.slot("a", 64), 'the shape of slot "a" is 64: expected'),
+            (lambda: self.s.slot("a", "64"), "the shape of slot \"a\" is '64': expected"),
+            (lambda: self.s.parameter("b", [64 / 4]), 'the shape of parameter "b" is [16.0]: expected'),
             (lambda: self.s.queue("a", kind="keys"), "kind is 'keys': expected one of hidden, normed, keys_values"),
             (lambda: self.s.wants("read_w"), "an input is 'read_w': expected one of absorb_x"),
             (lambda: self.s.reads_at("head"), "site is 'head': expected one of heads, out"),
@@ -247,6 +267,25 @@ class Declarations(unittest.TestCase):
         self.s.releases()
         self.assertEqual(self.s._traits(lambda hook: hook in ("absorb", "read", "ride")),
                          (3, (1 << 4) | (1 << 16), 1, 1, 8, 0, 0))
+
+    def test_what_is_no_rows_is_named_with_the_call(self) -> None:
+        memory = types.SimpleNamespace(_host=self.host, _wants=0, _names=types.SimpleNamespace(queues={"past": 3}))
+        layer = Layer(memory, (0, 0, 2, 4, 4, 1, 0, None, None, 0, 0), 0, None)
+        past = layer.queue("past")
+        for call, words in (
+            (lambda: layer.emit([1.0]), "layer.emit got a list: expected the name of a queue or mneme.Rows; mneme.Rows.of_hidden"),
+            (lambda: layer.release(None), "layer.release got a NoneType: expected mneme.Rows; "),
+            (lambda: past.append(1.0), "queue.append got a float: expected mneme.Rows; "),
+            (lambda: past.assign("past"), "queue.assign got a str: expected mneme.Rows; "),
+            (lambda: past.append(Rows("keys")), "rows are of kind 'keys': expected one of hidden, normed, keys_values"),
+        ):
+            with self.subTest(words), self.assertRaises(HostError) as caught:
+                call()
+            self.assertIn(words, str(caught.exception))
+        layer.emit("past")
+        self.host.emit_block.assert_called_once_with(3, None, 0, None, None)
+        past.append(Rows("hidden", 2, counts=[1, 2]))
+        self.host.queue_append.assert_called_once_with(3, (0, 2, None, None, None, None, None, None, (1, 2)))
 
     def test_inputs_that_are_not_wanted_say_so(self) -> None:
         queries = Queries(types.SimpleNamespace(_wants=1 << 17), site="out", q=None, k=None)
