@@ -272,6 +272,8 @@ struct RecallConfig {
   std::int64_t questions = 0;       // of a sequence: mqar 8; of each document: document_recall 3
   std::int64_t keys = 0;            // different keys: mqar 32, document_recall 8
   std::int64_t values = 0;          // different values: mqar 32, document_recall 16
+  std::int64_t overwrites = 0;      // mqar: keys that get another value before the questions
+  bool has_random_fillers = false;  // mqar: ids in place of blanks between the questions
 
   friend bool operator==(const RecallConfig&, const RecallConfig&) = default;
 };

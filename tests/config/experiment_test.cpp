@@ -229,6 +229,8 @@ TEST(Experiment, TextAndBackGivesAnEqualExperiment) {
         std::string("[data]\ntask = \"selective_copy\"\nanswer = 3\n[train]\nsteps = 3\n"),
         std::string("[data]\ntask = \"needle\"\ndepth_min = 0.1\n[train]\nsteps = 3\n"),
         std::string("[data]\ntask = \"mqar\"\npairs = 4\nquestions = 2\n[train]\nsteps = 3\n"),
+        std::string("[data]\ntask = \"mqar\"\noverwrites = 4\nrandom_fillers = true\n"
+                    "[train]\nsteps = 3\n"),
         std::string("[data]\ntask = \"document_recall\"\nfacts = 2\n[train]\nsteps = 3\n"),
         std::string("[data]\ntask = \"state_tracking\"\nautomaton = \"s5\"\n[train]\nsteps = 3\n"),
         std::string("[data]\ntask = \"state_tracking\"\nstates = 7\n[train]\nsteps = 3\n"),

@@ -127,6 +127,15 @@ void list_recall(Fields& keys, RecallConfig& recall, Task task) {
       keys.field({"pairs", "pairs of a key and a value at the beginning"}, recall.pairs, kExtent);
       keys.field({"questions", "pairs that are asked for"}, recall.questions, kExtent);
       list_key_values(keys, recall);
+      if (keys.lists(recall.overwrites > 0)) {
+        keys.field({"overwrites", "keys that get another value before the questions"},
+                   recall.overwrites, IntegerRange{0, kExtent.max});
+      }
+      if (keys.lists(recall.has_random_fillers)) {
+        keys.field({"random_fillers",
+                    "keys and values of no pair between the questions, in place of blanks"},
+                   recall.has_random_fillers);
+      }
       break;
     case Task::kDocumentRecall:
       keys.field({"document_count", "documents of a sequence"}, recall.document_count, kSymbols);
@@ -197,10 +206,14 @@ std::optional<SizeProblem> find_size_problem(const DataConfig& data) {
       if (auto problem = at_most("questions", recall.pairs, "data.pairs", recall.questions)) {
         return problem;
       }
-      const std::int64_t needed = 2 * (recall.pairs + recall.questions);
+      if (auto problem = at_most("overwrites", recall.pairs, "data.pairs", recall.overwrites)) {
+        return problem;
+      }
+      const std::int64_t needed = 2 * (recall.pairs + recall.overwrites + recall.questions);
       if (length >= needed) return std::nullopt;
       return SizeProblem{"length",
-                         str("at least ", needed, ", two tokens for each pair and each question"),
+                         str("at least ", needed, ", two tokens for each pair",
+                             recall.overwrites > 0 ? ", each overwrite" : "", " and each question"),
                          std::to_string(length)};
     }
     case Task::kDocumentRecall:

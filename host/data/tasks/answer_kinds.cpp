@@ -145,24 +145,32 @@ AnswerSequence draw_needle(const config::DataConfig& data, Random& random) {
 
 // --- Multi-query associative recall (MQAR) [Arora et al. 2023] ---
 
-// data.pairs pairs of a key and a value are at the beginning; the keys differ. Then slots of two
-// tokens follow up to data.length tokens. data.questions of them hold one of the keys again and its
-// value, which is asked for; the others are blank. Which keys are asked is drawn without
-// replacement. Slot i = 1, 2, ... is drawn with weight 1 / i, the power law of the paper's code
-// (exponent -0.99 there), so that most questions come soon after the pairs; the last slot always
-// holds a question. Ids: keys, then values, then the blank.
-//   P = data.length - 1, A = 1 (the last question), V = keys + values + 1
+// data.pairs pairs of a key and a value are at the beginning; the keys differ. data.overwrites pairs
+// follow, which give keys of the first ones, drawn without replacement, another value; the newest
+// value of a key counts. Then slots of two tokens follow up to data.length tokens. data.questions of
+// them hold one of the keys again and its value, which is asked for. The tokens of the other slots
+// are blank, or, with data.random_fillers, drawn uniformly from all ids but the keys of the pairs,
+// so that no filler says or asks for a value. (The paper's code draws fillers from all ids.)
+// Which keys are asked is drawn without replacement. Slot i = 1, 2, ... is drawn with weight 1 / i,
+// the power law of the paper's code (exponent -0.99 there), so that most questions come soon after
+// the pairs; the last slot always holds a question. Ids: keys, then values, then the blank, where
+// there is one.
+//   P = data.length - 1, A = 1 (the last question), V = keys + values + (1, or 0 without blanks)
 AnswerShape mqar_shape(const config::DataConfig& data) {
   const config::RecallConfig& recall = data.recall;
-  return {.vocabulary = recall.keys + recall.values + 1,
-          .prompt = data.sequences.length - 1,
-          .answer = 1,
-          .sizes = {{"pairs", recall.pairs},
-                    {"questions", recall.questions},
-                    {"keys", recall.keys},
-                    {"values", recall.values}},
-          .questions = recall.questions,
-          .first_question = 2 * recall.pairs + 1};
+  AnswerShape shape{.vocabulary = recall.keys + recall.values + (recall.has_random_fillers ? 0 : 1),
+                    .prompt = data.sequences.length - 1,
+                    .answer = 1,
+                    .sizes = {{"pairs", recall.pairs},
+                              {"questions", recall.questions},
+                              {"keys", recall.keys},
+                              {"values", recall.values}},
+                    .questions = recall.questions,
+                    .first_question = 2 * (recall.pairs + recall.overwrites) + 1};
+  // Positions that were stored before these settings existed do not have them.
+  if (recall.overwrites > 0) shape.sizes.emplace_back("overwrites", recall.overwrites);
+  if (recall.has_random_fillers) shape.sizes.emplace_back("random_fillers", 1);
+  return shape;
 }
 
 // `count` slots of 1 .. slots in order: the last one, and others drawn without replacement with
@@ -184,25 +192,51 @@ AnswerIds draw_slots(Random& random, std::int64_t slots, std::int64_t count) {
   return out;
 }
 
-AnswerSequence draw_mqar(const config::DataConfig& data, Random& random) {
-  const std::int64_t blank = data.recall.keys + data.recall.values;
-  const std::int64_t pairs = data.recall.pairs;
-  AnswerSequence out;
-  for (const std::int64_t key : draw_distinct(random, data.recall.keys, pairs)) {
-    out.ids.push_back(key);
-    out.ids.push_back(data.recall.keys + random.between(0, data.recall.values - 1));
+// Each blank becomes an id that is no key of the first `pairs` pairs.
+void fill_blanks(const config::RecallConfig& recall, AnswerIds& ids, Random& random) {
+  const std::int64_t blank = recall.keys + recall.values;
+  std::vector<bool> is_taken(at(blank), false);
+  for (std::int64_t pair = 0; pair < recall.pairs; ++pair) is_taken[at(ids[at(2 * pair)])] = true;
+  AnswerIds fillers;
+  for (std::int64_t id = 0; id < blank; ++id) {
+    if (!is_taken[at(id)]) fillers.push_back(id);
   }
-  out.ids.resize(at(data.sequences.length), blank);
-  const AnswerIds asked = draw_distinct(random, pairs, data.recall.questions);
-  const AnswerIds slots =
-      draw_slots(random, data.sequences.length / 2 - pairs, data.recall.questions);
+  const auto last = static_cast<std::int64_t>(fillers.size()) - 1;
+  for (std::int64_t& id : ids) {
+    if (id == blank) id = fillers[at(random.between(0, last))];
+  }
+}
+
+AnswerSequence draw_mqar(const config::DataConfig& data, Random& random) {
+  const config::RecallConfig& recall = data.recall;
+  AnswerSequence out;
+  AnswerIds newest;  // the place of each pair's key where its value was told last
+  const auto tell = [&](std::int64_t key, std::int64_t value) {
+    out.ids.insert(out.ids.end(), {key, recall.keys + value});
+    return static_cast<std::int64_t>(out.ids.size()) - 2;
+  };
+  for (const std::int64_t key : draw_distinct(random, recall.keys, recall.pairs)) {
+    newest.push_back(tell(key, random.between(0, recall.values - 1)));
+  }
+  if (recall.overwrites > 0) {
+    for (const std::int64_t pair : draw_distinct(random, recall.pairs, recall.overwrites)) {
+      const std::int64_t old = out.ids[at(2 * pair + 1)] - recall.keys;
+      const std::int64_t other = (old + random.between(1, recall.values - 1)) % recall.values;
+      newest[at(pair)] = tell(out.ids[at(2 * pair)], other);
+    }
+  }
+  const auto told = static_cast<std::int64_t>(out.ids.size());
+  out.ids.resize(at(data.sequences.length), recall.keys + recall.values);
+  const AnswerIds asked = draw_distinct(random, recall.pairs, recall.questions);
+  const AnswerIds slots = draw_slots(random, (data.sequences.length - told) / 2, recall.questions);
   for (std::size_t i = 0; i < slots.size(); ++i) {
-    const std::int64_t key = 2 * asked[i];  // its place
-    const std::int64_t place = 2 * (pairs + slots[i] - 1);
+    const std::int64_t key = newest[at(asked[i])];
+    const std::int64_t place = told + 2 * (slots[i] - 1);
     out.ids[at(place)] = out.ids[at(key)];
     out.ids[at(place + 1)] = out.ids[at(key + 1)];
     out.questions.push_back({place + 1, key + 1});
   }
+  if (recall.has_random_fillers) fill_blanks(recall, out.ids, random);
   return out;
 }
 

@@ -274,6 +274,93 @@ TEST(Mqar, AsksMostlySoonAndAlwaysAtTheEnd) {
   EXPECT_NEAR(slots.at(9), 180, 60);
 }
 
+// The value that the newest pair with the key tells is asked for, whatever the settings.
+TEST(Mqar, SolverFindsOverwrittenValuesBetweenFillers) {
+  for (const int overwrites : {0, 3, 5}) {
+    for (const bool has_fillers : {false, true}) {
+      DataConfig data = small_recall(Task::kMqar);
+      data.recall.overwrites = overwrites;
+      data.recall.has_random_fillers = has_fillers;
+      const auto task = make_answer_task(data);
+      const std::int64_t first = 2 * (5 + overwrites);
+      EXPECT_EQ(task->shape().vocabulary, has_fillers ? 14 : 15);
+      EXPECT_EQ(task->shape().first_question, first + 1);
+      int overwritten = 0;
+      for (std::int64_t i = 0; i < 200; ++i) {
+        const auto [ids, questions, slices] = task->sequence("train", i);
+        ASSERT_EQ(ids.size(), 30U);
+        ASSERT_EQ(questions.size(), 3U);
+        std::set<std::int64_t> asked;
+        for (const Question& question : questions) {
+          asked.insert(ids[at(question.place - 1)]);
+          EXPECT_GT(question.place, first);
+          EXPECT_LT(question.source, first);
+          EXPECT_EQ(solve_mqar(ids, question.place, data), question.source);
+          EXPECT_EQ(ids[at(question.place)], ids[at(question.source)]);
+          if (question.source >= 10) ++overwritten;
+        }
+        EXPECT_EQ(asked.size(), 3U) << "a key is asked once";
+        std::set<std::int64_t> changed;
+        for (std::int64_t place = 10; place < first; place += 2) {
+          const std::int64_t told = newest(ids, ids[at(place)], 0, 10);
+          ASSERT_GE(told, 0) << "one of the first keys";
+          EXPECT_NE(ids[at(place + 1)], ids[at(told + 1)]) << "another value";
+          EXPECT_GE(ids[at(place + 1)], 6);
+          changed.insert(ids[at(place)]);
+        }
+        EXPECT_EQ(static_cast<std::int64_t>(changed.size()), overwrites) << "a key changes once";
+      }
+      // 600 questions; each asks for one of five keys, all alike.
+      EXPECT_NEAR(overwritten, 120 * overwrites, overwrites % 5 == 0 ? 0 : 60);
+    }
+  }
+}
+
+TEST(Mqar, RandomFillersAreAllIdsButTheKeys) {
+  DataConfig data = small_recall(Task::kMqar);
+  data.recall.has_random_fillers = true;
+  const auto task = make_answer_task(data);
+  std::map<std::int64_t, double> counts;
+  double all = 0;
+  for (std::int64_t i = 0; i < 500; ++i) {
+    const AnswerSequence one = task->sequence("train", i);
+    std::set<std::int64_t> taken;
+    for (const Question& question : one.questions)
+      taken.insert({question.place - 1, question.place});
+    std::set<std::int64_t> keys;
+    for (std::int64_t place = 0; place < 10; place += 2) keys.insert(one.ids[at(place)]);
+    for (std::int64_t place = 10; place < 30; ++place) {
+      if (taken.contains(place)) continue;
+      EXPECT_FALSE(keys.contains(one.ids[at(place)]));
+      counts[one.ids[at(place)]] += 1;
+      all += 1;
+    }
+  }
+  // Of nine ids: eight values, and a key that is another one in each sequence.
+  for (std::int64_t value = 6; value < 14; ++value)
+    EXPECT_NEAR(counts[value] / all, 1 / 9.0, 0.016);
+  // The paper's vocabulary.
+  data.recall.keys = data.recall.values = 4096;
+  EXPECT_EQ(make_answer_task(data)->shape().vocabulary, 8192);
+}
+
+// Runs that began before these settings existed continue.
+TEST(Mqar, PositionsOfEarlierVersionsStay) {
+  DataConfig data = small_recall(Task::kMqar);
+  const auto position = [&] {
+    return AnswerStream(make_answer_task(data), "train", {.lanes = 2, .segment = 8}).position();
+  };
+  const auto plain = position();
+  EXPECT_EQ(plain.size(), 14U);
+  data.recall.overwrites = 2;
+  EXPECT_EQ(position().size(), 15U);
+  data.recall.has_random_fillers = true;
+  EXPECT_EQ(position().size(), 16U);
+  const Json json = Dataset(data).describe();
+  EXPECT_EQ(json["overwrites"], 2);
+  EXPECT_EQ(json["random_fillers"], 1);
+}
+
 TEST(DocumentRecall, NamesDifferAndKeysMayReturn) {
   const auto task = make_small(Task::kDocumentRecall);
   EXPECT_EQ(task->shape().prompt + 1, 3 * 3 * (4 + 3));
@@ -401,6 +488,13 @@ TEST(Recall, NamesTheSizeThatDoesNotFit) {
          [](DataConfig& data) { data.recall.questions = 6; });
   refuse(Task::kMqar, {"data.length", "at least 16", "got 14"},
          [](DataConfig& data) { data.sequences.length = 14; });
+  refuse(Task::kMqar, {"data.overwrites", "at most 5, data.pairs", "got 6"},
+         [](DataConfig& data) { data.recall.overwrites = 6; });
+  refuse(Task::kMqar, {"data.length", "at least 20", "each overwrite", "got 18"},
+         [](DataConfig& data) {
+           data.recall.overwrites = 2;
+           data.sequences.length = 18;
+         });
   refuse(Task::kDocumentRecall, {"data.facts", "at most 6, data.keys", "got 7"},
          [](DataConfig& data) { data.recall.facts = 7; });
   refuse(Task::kCopy, {"data.alphabet", "at least 2", "got 1"},
