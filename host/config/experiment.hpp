@@ -14,6 +14,7 @@
 
 #include "host/base/words.hpp"
 #include "host/config/replay.hpp"
+#include "host/config/task_settings.hpp"
 #include "host/config/toml/toml.hpp"
 
 namespace mneme::config {
@@ -88,8 +89,6 @@ constexpr auto words_of(Task) {
                     "copy",           "selective_copy", "needle", "mqar",    "document_recall",
                     "state_tracking", "dialogue"};
 }
-enum class Automaton { kCyclic, kS3, kA5, kS5, kBrackets };
-constexpr auto words_of(Automaton) { return std::array{"cyclic", "s3", "a5", "s5", "brackets"}; }
 enum class Vocabulary { kByte, kChar, kWord, kTokenizer };
 constexpr auto words_of(Vocabulary) { return std::array{"byte", "char", "word", "tokenizer"}; }
 enum class Reset { kDocument, kSegment, kNever };
@@ -232,64 +231,6 @@ struct MemoryConfig {
 
   friend bool operator==(const MemoryConfig&, const MemoryConfig&) = default;
 };
-
-// The repeating-motif task: each lane repeats a random motif; periods are drawn uniformly.
-struct MotifConfig {
-  std::int64_t alphabet = 16;  // symbols, at least 2
-  std::int64_t period_min = 8;
-  std::int64_t period_max = 56;
-
-  friend bool operator==(const MotifConfig&, const MotifConfig&) = default;
-};
-
-// Tasks made of generated sequences with an answer: sorting by frequency [infinity-former, 4.1],
-// digit sorting [Transformer-XL article], and the tasks of RecallConfig.
-struct SequenceConfig {
-  // Tokens to sort (sorting 4000, digit_sorting 20) or to copy (copy 8); tokens before the question
-  // (selective_copy 64, needle 96); tokens of a sequence (mqar 64, state_tracking 32). Not of
-  // document_recall.
-  std::int64_t length = 0;
-  // Symbols: sorting 20, digit_sorting 10, copy and selective_copy 16, needle 32. Not of mqar and
-  // document_recall, which have keys and values, nor of state_tracking.
-  std::int64_t alphabet = 0;
-  std::int64_t train_sequences = 0;  // sorting 8000, digit_sorting 50000, others 100000
-  std::int64_t valid_sequences = 0;  // sorting 800, digit_sorting 5000, others 1000
-  std::int64_t test_sequences = 0;   // sorting 800, digit_sorting 5000, others 1000
-
-  friend bool operator==(const SequenceConfig&, const SequenceConfig&) = default;
-};
-
-// Tasks whose answers are copies of earlier tokens: copy, selective_copy, needle, mqar,
-// document_recall. A task reads its own keys only; docs/tasks.md, "Recall", defines them.
-struct RecallConfig {
-  std::int64_t answer = 0;          // tokens of the answer: selective_copy 8, needle 2
-  std::int64_t gap = 0;             // most blanks between the symbols and the question: copy 32
-  double depth_min = 0.0;           // where the needle lies: 0 = at the beginning of the prompt
-  double depth_max = 1.0;           // 1 = at its end
-  std::int64_t pairs = 0;           // keys with a value at the beginning: mqar 8
-  std::int64_t document_count = 0;  // documents of a sequence: document_recall 4
-  std::int64_t facts = 0;           // keys with a value of each document: document_recall 3
-  std::int64_t questions = 0;       // of a sequence: mqar 8; of each document: document_recall 3
-  std::int64_t keys = 0;            // different keys: mqar 32, document_recall 8
-  std::int64_t values = 0;          // different values: mqar 32, document_recall 16
-  std::int64_t overwrites = 0;      // mqar: keys that get another value before the questions
-  bool has_random_fillers = false;  // mqar: ids in place of blanks between the questions
-
-  friend bool operator==(const RecallConfig&, const RecallConfig&) = default;
-};
-
-// Task state_tracking; docs/tasks.md, "State tracking", defines it.
-struct TrackingConfig {
-  Automaton automaton = Automaton::kCyclic;
-  // cyclic: the modulus; brackets: depths 0 .. states - 1, 9 by default. The others have no such key.
-  std::int64_t states = 2;
-
-  friend bool operator==(const TrackingConfig&, const TrackingConfig&) = default;
-};
-// Whether data.states is a key of the automaton.
-[[nodiscard]] constexpr bool has_states_key(Automaton automaton) {
-  return automaton == Automaton::kCyclic || automaton == Automaton::kBrackets;
-}
 
 // Dialogues about a document [infinity-former, 4.3].
 struct DialogueConfig {

@@ -19,8 +19,8 @@ namespace mneme::data {
 // A token that a model is asked for.
 struct Question {
   std::int64_t place = 0;  // of the token in its sequence, at least 1
-  // The newest place before it that says what it is; where several places together do, the oldest of
-  // them; -1 = not known.
+  // The newest place before it that says what it is; where several places together do, the oldest
+  // of them; -1 = not known.
   std::int64_t source = -1;
   std::int64_t target = -1;  // the id that is asked for, where it is not that of the token
 };
@@ -88,6 +88,8 @@ class AnswerTask {
 };
 
 // Tasks in files of their own.
+[[nodiscard]] AnswerKind sorting_kind();
+[[nodiscard]] AnswerKind digit_sorting_kind();
 [[nodiscard]] AnswerKind state_tracking_kind();
 
 // The task that data.task names; nullptr when it is not one with an answer. Errors as AnswerTask's.
