@@ -81,13 +81,14 @@ enum class Task {
   kNeedle,
   kMqar,
   kDocumentRecall,
+  kRetention,
   kStateTracking,
   kDialogue
 };
 constexpr auto words_of(Task) {
-  return std::array{"text",           "tokens",         "motif",  "sorting", "digit_sorting",
-                    "copy",           "selective_copy", "needle", "mqar",    "document_recall",
-                    "state_tracking", "dialogue"};
+  return std::array{"text",      "tokens",         "motif",   "sorting", "digit_sorting",
+                    "copy",      "selective_copy", "needle",  "mqar",    "document_recall",
+                    "retention", "state_tracking", "dialogue"};
 }
 enum class Vocabulary { kByte, kChar, kWord, kTokenizer };
 constexpr auto words_of(Vocabulary) { return std::array{"byte", "char", "word", "tokenizer"}; }

@@ -23,10 +23,10 @@ struct MotifConfig {
 struct SequenceConfig {
   // Tokens to sort (sorting 4000, digit_sorting 20) or to copy (copy 8); tokens before the question
   // (selective_copy 64, needle 96); tokens of a sequence (mqar 64, state_tracking 32). Not of
-  // document_recall.
+  // document_recall and retention.
   std::int64_t length = 0;
-  // Symbols: sorting 20, digit_sorting 10, copy and selective_copy 16, needle 32. Not of mqar and
-  // document_recall, which have keys and values, nor of state_tracking.
+  // Symbols: sorting 20, digit_sorting 10, copy and selective_copy 16, needle 32. Not of mqar,
+  // document_recall and retention, which have keys and values, nor of state_tracking.
   std::int64_t alphabet = 0;
   std::int64_t train_sequences = 0;  // sorting 8000, digit_sorting 50000, others 100000
   std::int64_t valid_sequences = 0;  // sorting 800, digit_sorting 5000, others 1000
@@ -36,23 +36,30 @@ struct SequenceConfig {
 };
 
 // Tasks whose answers are copies of earlier tokens: copy, selective_copy, needle, mqar,
-// document_recall. A task reads its own keys only; docs/tasks.md, "Recall", defines them.
+// document_recall, retention. A task reads its own keys only; docs/tasks.md, "Recall", defines
+// them.
 struct RecallConfig {
   std::int64_t answer = 0;          // tokens of the answer: selective_copy 8, needle 2
   std::int64_t gap = 0;             // most blanks between the symbols and the question: copy 32
   double depth_min = 0.0;           // where the needle lies: 0 = at the beginning of the prompt
   double depth_max = 1.0;           // 1 = at its end
-  std::int64_t pairs = 0;           // keys with a value at the beginning: mqar 8
+  std::int64_t pairs = 0;           // keys with a value: mqar 8; retention 8 in each block
   std::int64_t document_count = 0;  // documents of a sequence: document_recall 4
   std::int64_t facts = 0;           // keys with a value of each document: document_recall 3
-  std::int64_t questions = 0;       // of a sequence: mqar 8; of each document: document_recall 3
-  std::int64_t keys = 0;            // different keys: mqar 32, document_recall 8
-  std::int64_t values = 0;          // different values: mqar 32, document_recall 16
+  std::int64_t questions = 0;       // mqar 8, retention 4; document_recall 3 in each document
+  std::int64_t keys = 0;            // different keys: mqar 32, document_recall 8, retention 128
+  std::int64_t values = 0;          // different values: mqar and retention 32, document_recall 16
   std::int64_t overwrites = 0;      // mqar: keys that get another value before the questions
   bool has_random_fillers = false;  // mqar: ids in place of blanks between the questions
+  std::int64_t delays = 0;          // how many of 0, 1, 2, 4, .. blocks: retention 5
 
   friend bool operator==(const RecallConfig&, const RecallConfig&) = default;
 };
+
+// Blocks of a sequence of task retention: the longest delay and the block that asks.
+[[nodiscard]] constexpr std::int64_t retention_blocks(const RecallConfig& recall) {
+  return recall.delays < 2 ? 1 : (std::int64_t{1} << (recall.delays - 2)) + 1;
+}
 
 // Task state_tracking; docs/tasks.md, "State tracking", defines it.
 struct TrackingConfig {

@@ -232,6 +232,7 @@ TEST(Experiment, TextAndBackGivesAnEqualExperiment) {
         std::string("[data]\ntask = \"mqar\"\noverwrites = 4\nrandom_fillers = true\n"
                     "[train]\nsteps = 3\n"),
         std::string("[data]\ntask = \"document_recall\"\nfacts = 2\n[train]\nsteps = 3\n"),
+        std::string("[data]\ntask = \"retention\"\ndelays = 3\n[train]\nsteps = 3\n"),
         std::string("[data]\ntask = \"state_tracking\"\nautomaton = \"s5\"\n[train]\nsteps = 3\n"),
         std::string("[data]\ntask = \"state_tracking\"\nstates = 7\n[train]\nsteps = 3\n"),
         std::string("[data]\ntask = \"text\"\nprepared = \"folder\"\n[train]\nepochs = 3\n"),

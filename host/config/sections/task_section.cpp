@@ -55,6 +55,9 @@ TaskDefaults defaults_of(Task task) {
     case Task::kDocumentRecall:
       return {{0, 0, kTrain, kHeldOut, kHeldOut},
               {.document_count = 4, .facts = 3, .questions = 3, .keys = 8, .values = 16}};
+    case Task::kRetention:
+      return {{0, 0, kTrain, kHeldOut, kHeldOut},
+              {.pairs = 8, .questions = 4, .keys = 128, .values = 32, .delays = 5}};
     case Task::kStateTracking:
       return {{32, 0, kTrain, kHeldOut, kHeldOut}, {}, "tokens of a sequence"};
     default:
@@ -143,6 +146,14 @@ void list_recall(Fields& keys, RecallConfig& recall, Task task) {
       keys.field({"questions", "at the end of each document"}, recall.questions, kExtent);
       list_key_values(keys, recall);
       break;
+    case Task::kRetention:
+      keys.field({"pairs", "pairs of a key and a value in each block"}, recall.pairs, kExtent);
+      keys.field({"questions", "keys of one block that the last block asks for"}, recall.questions,
+                 kExtent);
+      list_key_values(keys, recall);
+      keys.field({"delays", "how many of the delays 0, 1, 2, 4, .. blocks there are"},
+                 recall.delays, IntegerRange{1, 16});
+      break;
     default:
       break;
   }
@@ -218,6 +229,16 @@ std::optional<SizeProblem> find_size_problem(const DataConfig& data) {
     }
     case Task::kDocumentRecall:
       return at_most("facts", recall.keys, "data.keys", recall.facts);
+    case Task::kRetention: {
+      if (auto problem =
+              at_most("questions", recall.pairs / 2, "half of data.pairs", recall.questions)) {
+        return problem;
+      }
+      const std::int64_t told = retention_blocks(recall) * recall.pairs - recall.questions;
+      if (recall.keys >= told) return std::nullopt;
+      return SizeProblem{"keys", str("at least ", told, ", one for each pair of a sequence"),
+                         std::to_string(recall.keys)};
+    }
     default:
       return std::nullopt;
   }

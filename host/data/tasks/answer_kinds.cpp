@@ -293,6 +293,54 @@ AnswerSequence draw_document_recall(const config::DataConfig& data, Random& rand
   return out;
 }
 
+// --- Retention: how long does a memory keep a value while others are told? ---
+
+// data.delays delays 0, 1, 2, 4, .., L and L + 1 blocks of 2 data.pairs tokens. All blocks but the
+// last are pairs of a key and a value; the last one has data.questions = Q pairs less, and then Q
+// questions: keys of the block that lies the delay before it (0 = its own pairs), drawn without
+// replacement, each with its value, which is asked for. A sequence draws one delay. No key is told
+// twice, so every pair after an asked one is interference. Ids: keys, then values.
+//   P = 2 (L + 1) pairs - 1, A = 1 (the last question), V = keys + values
+// Slice "delay": 0, 1, 2, 4, ..
+AnswerShape retention_shape(const config::DataConfig& data) {
+  const config::RecallConfig& recall = data.recall;
+  const std::int64_t tokens = 2 * config::retention_blocks(recall) * recall.pairs;
+  return {.vocabulary = recall.keys + recall.values,
+          .prompt = tokens - 1,
+          .answer = 1,
+          .sizes = {{"pairs", recall.pairs},
+                    {"questions", recall.questions},
+                    {"keys", recall.keys},
+                    {"values", recall.values},
+                    {"delays", recall.delays}},
+          .questions = recall.questions,
+          .first_question = tokens - 2 * recall.questions + 1};
+}
+
+AnswerSequence draw_retention(const config::DataConfig& data, Random& random) {
+  const config::RecallConfig& recall = data.recall;
+  const std::int64_t last = config::retention_blocks(recall) - 1;  // block
+  const std::int64_t choice = random.between(0, recall.delays - 1);
+  const std::int64_t delay = choice == 0 ? 0 : std::int64_t{1} << (choice - 1);
+  AnswerSequence out;
+  const std::int64_t told = (last + 1) * recall.pairs - recall.questions;
+  for (const std::int64_t key : draw_distinct(random, recall.keys, told)) {
+    out.ids.push_back(key);
+    out.ids.push_back(recall.keys + random.between(0, recall.values - 1));
+  }
+  const std::int64_t first = (last - delay) * recall.pairs;  // pair of the asked block
+  const std::int64_t end = std::min(first + recall.pairs, told);
+  for (const std::int64_t pair : draw_distinct(random, end - first, recall.questions)) {
+    const std::int64_t source = 2 * (first + pair) + 1;
+    const auto place = static_cast<std::int64_t>(out.ids.size()) + 1;
+    out.questions.push_back({place, source});
+    out.ids.push_back(out.ids[at(source - 1)]);
+    out.ids.push_back(out.ids[at(source)]);
+  }
+  out.slices["delay"] = str(delay);
+  return out;
+}
+
 // Every task with an answer.
 const std::map<config::Task, AnswerKind>& answer_kinds() {
   using config::Task;
@@ -304,6 +352,7 @@ const std::map<config::Task, AnswerKind>& answer_kinds() {
       {Task::kNeedle, {needle_shape, draw_needle}},
       {Task::kMqar, {mqar_shape, draw_mqar}},
       {Task::kDocumentRecall, {document_recall_shape, draw_document_recall}},
+      {Task::kRetention, {retention_shape, draw_retention}},
       {Task::kStateTracking, state_tracking_kind()}};
   return kKinds;
 }

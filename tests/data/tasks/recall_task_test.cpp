@@ -19,8 +19,8 @@ using config::DataConfig;
 using config::Task;
 using RecallTestIds = std::vector<std::int64_t>;
 
-constexpr Task kRecallTasks[] = {Task::kCopy, Task::kSelectiveCopy, Task::kNeedle, Task::kMqar,
-                                 Task::kDocumentRecall};
+constexpr Task kRecallTasks[] = {Task::kCopy, Task::kSelectiveCopy,  Task::kNeedle,
+                                 Task::kMqar, Task::kDocumentRecall, Task::kRetention};
 
 DataConfig small_recall(Task task) {
   DataConfig data;
@@ -38,6 +38,11 @@ DataConfig small_recall(Task task) {
                  .questions = 3,
                  .keys = 6,
                  .values = 8};
+  if (task == Task::kRetention) {
+    data.recall.pairs = 6;
+    data.recall.keys = 40;
+    data.recall.delays = 4;
+  }
   return data;
 }
 
@@ -107,6 +112,7 @@ Solver solver_of(Task task) {
     case Task::kNeedle:
       return solve_needle;
     case Task::kMqar:
+    case Task::kRetention:
       return solve_mqar;
     default:
       return solve_document_recall;
@@ -170,7 +176,8 @@ TEST(Recall, AnswersAreUniform) {
       counts[one.ids[at(one.questions.front().place)]] += 1;
       ++all;
     }
-    const bool has_values = kind == Task::kMqar || kind == Task::kDocumentRecall;
+    const bool has_values =
+        kind == Task::kMqar || kind == Task::kDocumentRecall || kind == Task::kRetention;
     const auto symbols = static_cast<double>(has_values ? 8 : 7);
     EXPECT_EQ(static_cast<double>(counts.size()), symbols) << config::to_word(kind);
     for (const auto& [id, count] : counts) {
@@ -361,6 +368,33 @@ TEST(Mqar, PositionsOfEarlierVersionsStay) {
   EXPECT_EQ(json["random_fillers"], 1);
 }
 
+// Blocks of 12 tokens: with segments of a block a delay is a number of segments.
+TEST(Retention, DelaysAreBlocksBetweenPairAndQuestion) {
+  const auto task = make_small(Task::kRetention);
+  EXPECT_EQ(task->shape().vocabulary, 48);
+  EXPECT_EQ(task->shape().prompt + 1, 5 * 12);
+  EXPECT_EQ(task->shape().first_question, 55);
+  std::map<std::string, int> delays;
+  for (std::int64_t i = 0; i < 800; ++i) {
+    const auto [ids, questions, slices] = task->sequence("train", i);
+    ++delays[slices.at("delay")];
+    std::set<std::int64_t> keys, asked;
+    for (std::int64_t place = 0; place < 54; place += 2) keys.insert(ids[at(place)]);
+    EXPECT_EQ(keys.size(), 27U) << "no key is told twice";
+    for (const Question& question : questions) {
+      asked.insert(ids[at(question.place - 1)]);
+      EXPECT_EQ(slices.at("delay"), std::to_string(4 - question.source / 12));
+    }
+    EXPECT_EQ(asked.size(), 3U);
+  }
+  ASSERT_EQ(delays.size(), 4U);
+  for (const char* delay : {"0", "1", "2", "4"}) EXPECT_NEAR(delays[delay], 200, 50) << delay;
+  DataConfig data = small_recall(Task::kRetention);
+  data.recall.delays = 1;
+  EXPECT_EQ(make_answer_task(data)->shape().prompt + 1, 12);
+  EXPECT_EQ(make_answer_task(data)->sequence("train", 0).slices.at("delay"), "0");
+}
+
 TEST(DocumentRecall, NamesDifferAndKeysMayReturn) {
   const auto task = make_small(Task::kDocumentRecall);
   EXPECT_EQ(task->shape().prompt + 1, 3 * 3 * (4 + 3));
@@ -497,6 +531,10 @@ TEST(Recall, NamesTheSizeThatDoesNotFit) {
          });
   refuse(Task::kDocumentRecall, {"data.facts", "at most 6, data.keys", "got 7"},
          [](DataConfig& data) { data.recall.facts = 7; });
+  refuse(Task::kRetention, {"data.questions", "at most 3, half of data.pairs", "got 4"},
+         [](DataConfig& data) { data.recall.questions = 4; });
+  refuse(Task::kRetention, {"data.keys", "at least 27", "got 26"},
+         [](DataConfig& data) { data.recall.keys = 26; });
   refuse(Task::kCopy, {"data.alphabet", "at least 2", "got 1"},
          [](DataConfig& data) { data.sequences.alphabet = 1; });
 }
