@@ -183,5 +183,10 @@ class Figure:
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         return {"application/vnd.vegalite.v5+json": self.specification, "text/plain": repr(self)}
 
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(
+            f"a figure that Altair did not draw has no {name}, but its `specification`: `pip install altair` makes it a chart"
+        )
+
     def __repr__(self) -> str:
         return f"<figure: {self.specification.get('title', '')}>"

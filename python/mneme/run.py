@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .service import Chat, Continuation, Score, Service, Text
 
 Kind = Literal["step", "eval", "curve"]
+_SPLITS = ("valid", "test")
 
 
 class Run:
@@ -80,10 +81,8 @@ class Run:
         of_split = [one for one in everything if one.split == split]
         if not of_split:
             has = ", ".join(sorted({one.split for one in everything})) or "none"
-            raise FormatError(
-                f"{self.path}: no stored evaluation of the split '{split}' (there are: {has}); "
-                f"mneme.evaluate(run, split='{split}') makes one"
-            )
+            to_do = f"mneme.evaluate(run, split='{split}') makes one" if split in _SPLITS else "a split is valid or test"
+            raise FormatError(f"{self.path}: no stored evaluation of the split '{split}' (there are: {has}); {to_do}")
         return of_split[-1]
 
     def losses(self, split: str = "valid") -> Losses:

@@ -133,10 +133,13 @@ class Service:
 
         Each text is read from an empty memory; with `carry` each goes on behind the one before it, in the session.
         """
+        several = list(texts)
+        if isinstance(texts, str) or any(isinstance(text, int) for text in several):
+            raise ValueError("score: expected a list of texts, each a str or a list of ids, got one text: write [text]")
         request = {"request": "score", "carry": carry, "logprobs": logprobs, **keys}
         if context is not None:
             request["context"] = context if isinstance(context, str) else list(context)
-        given = [{**request, "text": text if isinstance(text, str) else list(text)} for text in texts]
+        given = [{**request, "text": text if isinstance(text, str) else list(text)} for text in several]
         return [
             Score(one["logprob"], one["tokens"], one["is_greedy"], tuple(one["logprobs"]) if logprobs else None)
             for one in self.ask(given)

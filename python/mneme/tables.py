@@ -21,6 +21,9 @@ class Columns(dict[str, list[Any]]):
         rows = list(zip(*self.values()))
         return html_table(list(self), rows)
 
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"a table without pandas has no {name}, but its columns as lists: `pip install pandas` makes it a DataFrame")
+
     def __repr__(self) -> str:
         rows = len(next(iter(self.values()), []))
         return f"<{rows} rows of {', '.join(self)}>"

@@ -23,6 +23,8 @@ def test_reads_tables(comparison_folder: Path) -> None:
 def test_has_plain_columns_without_pandas(comparison_folder: Path, without_pandas: None) -> None:
     results = mneme.Comparison(comparison_folder).results()
     assert results["mean"] == [2.5, 2.25] and results["difference"] == [None, -0.25] and results["seeds"] == [1, 1]
+    with pytest.raises(AttributeError, match="a table without pandas has no head, .*: `pip install pandas` makes it a DataFrame"):
+        results.head()
 
 
 def test_knows_arms_and_runs(comparison_folder: Path) -> None:
@@ -38,7 +40,10 @@ def test_gives_figures_as_vega_lite(comparison_folder: Path, monkeypatch: pytest
     assert comparison.figures == ["place-valid"]
     assert comparison.specification("place-valid")["mark"] == "line"
     monkeypatch.setitem(sys.modules, "altair", None)
-    bundle = comparison.figure("place-valid")._repr_mimebundle_()
+    figure = comparison.figure("place-valid")
+    with pytest.raises(AttributeError, match="has no save, but its `specification`: `pip install altair` makes it a chart"):
+        figure.save("figure.html")
+    bundle = figure._repr_mimebundle_()
     assert bundle["application/vnd.vegalite.v5+json"]["title"] == "Loss by place"
     with pytest.raises(mneme.FormatError, match="no figure 'place'; there are: place-valid"):
         comparison.figure("place")

@@ -132,8 +132,10 @@ def test_names_missing_and_damaged_files(run_folder: Path) -> None:
     columns.unlink()
     with pytest.raises(mneme.FormatError, match="nll.safetensors: there is no such file"):
         run.losses()
-    with pytest.raises(mneme.FormatError, match=r"no stored evaluation of the split 'test' \(there are: valid\)"):
+    with pytest.raises(mneme.FormatError, match=r"split 'test' \(there are: valid\); mneme.evaluate\(run, split='test'\) makes one"):
         run.losses("test")
+    with pytest.raises(mneme.FormatError, match=r"split 'tset' \(there are: valid\); a split is valid or test$"):
+        run.losses("tset")
     (run_folder / "metrics.jsonl").write_text('{"kind"\n')
     with pytest.raises(mneme.FormatError, match="metrics.jsonl:1: no JSON"):
         run.metrics()

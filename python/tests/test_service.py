@@ -55,6 +55,12 @@ def test_scores(run: mneme.Run) -> None:
     assert each.logprobs is not None and sum(each.logprobs) == pytest.approx(scores[0].logprob, abs=1e-4)
 
 
+@pytest.mark.parametrize("text", ["one two", [1, 2], b"one"])
+def test_one_text_is_no_list_of_texts(text: object) -> None:
+    with pytest.raises(ValueError, match=r"expected a list of texts, .* got one text: write \[text\]"):
+        mneme.Service.score(None, text)  # type: ignore[arg-type]  # refused before the program is asked
+
+
 def test_a_session_has_the_sums_of_the_whole_text(run: mneme.Run) -> None:
     parts = [TEXT[:5], TEXT[5:18], TEXT[18:]]
     run.service.reset()
