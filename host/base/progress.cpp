@@ -58,7 +58,7 @@ std::string Progress::time_text(const ProgressState& state, double elapsed) cons
   const std::int64_t total = options_.total_steps;
   const std::int64_t steps = state.step - start_.step;
   const bool is_done = state.step >= total;
-  if (total <= 0 || (steps <= 0 && !is_done)) return "";
+  if (total <= 0 || (steps <= 0 && !is_done) || (is_done && state.has_more_work)) return "";
   const double left =
       is_done ? 0.0
               : elapsed / static_cast<double>(steps) * static_cast<double>(total - state.step);

@@ -75,6 +75,7 @@ struct ProgressState {
   std::optional<double> learning_rate = {};
   std::optional<double> mfu = {};               // model FLOPs utilization, 0.25 = a quarter
   std::optional<std::int64_t> peak_bytes = {};  // of a GPU's memory
+  bool has_more_work = false;  // of another kind, after the last step: no time is shown there
 };
 
 // A note as a line for programs, {"note": text}, and how such a line shows progress:

@@ -75,6 +75,7 @@ class Runs {
       for (std::size_t i = 0; i < std::min(record.ended_seeds, arm.runs.size()); ++i)
         ++(arm.runs[i].state == State::kFailed ? counts_.failed : counts_.done);
     }
+    ended_before_ = counts_.done + counts_.failed;
   }
 
   // The signal that asked to stop; 0 = none. Before an error, such as a full disk, leaves, the
@@ -307,7 +308,9 @@ class Runs {
       steps += is_running ? news.steps : std::max(news.steps, news.total_steps);
       longest = std::max(longest, news.total_steps);
     }
-    observer_.on_progress(active, counts_, steps, longest * trained);
+    // Of the seeds before, as their runs are counted.
+    observer_.on_progress(active, counts_, steps + longest * ended_before_,
+                          longest * (trained + ended_before_));
   }
 
   Record& record_;
@@ -324,6 +327,7 @@ class Runs {
   std::vector<std::size_t> ended_;
   std::set<std::string> said_;  // lines of the log, without their times
   EndedRuns counts_;
+  std::int64_t ended_before_ = 0;  // Record::ended_seeds
 };
 
 void make_folder(const fs::path& folder) {

@@ -42,6 +42,16 @@ TEST(Progress, ShowsTheShareOfTheDevicesArithmetic) {
             "train 1/4  10 tokens/s, MFU 34.6 %, GPU 1.5 GiB  3.00s left");
 }
 
+TEST(Progress, WorkAfterTheLastStepHasNoTime) {
+  ManualClock clock;
+  std::ostringstream out;
+  const Progress progress(out, {.title = "train", .total_steps = 4}, clock);
+  clock.advance(2.0);
+  EXPECT_EQ(progress.line({.step = 2, .has_more_work = true}), "train 2/4  2.00s left");
+  EXPECT_EQ(progress.line({.step = 4, .has_more_work = true}), "train 4/4");
+  EXPECT_EQ(progress.line({.step = 4}), "train 4/4  in 2.00s");
+}
+
 TEST(Progress, TerminalRedrawsOneLine) {
   ManualClock clock;
   std::ostringstream out;

@@ -36,8 +36,10 @@ steps = 3
 // Keeps what it is told.
 class Listener : public compare::Observer {
  public:
-  void on_progress(const std::vector<compare::Activity>&, const compare::EndedRuns&, std::int64_t,
-                   std::int64_t) override {}
+  void on_progress(const std::vector<compare::Activity>&, const compare::EndedRuns&,
+                   std::int64_t steps, std::int64_t total_steps) override {
+    last_progress = str(steps, '/', total_steps);
+  }
   void on_message(const std::string& run, const std::string& line) override {
     messages.push_back(str(run, ": ", line));
   }
@@ -49,6 +51,7 @@ class Listener : public compare::Observer {
 
   int asked = 0;  // the signal that asks to stop; 0 = none
   std::vector<std::string> messages, ended, counts;
+  std::string last_progress;  // steps
 };
 
 class CompareRuns : public ::testing::Test {

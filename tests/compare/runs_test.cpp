@@ -138,9 +138,10 @@ TEST_F(CompareRuns, GoOnWithTheSeedsThatWereAdded) {
   record_.arms[1].runs[0].state = State::kFailed;
   record_.arms[1].runs.pop_back();
   record_.ended_seeds = 1;
-  run("exit 1\n");
+  run("echo '{\"progress\": {\"title\": \"train\", \"step\": 1, \"of\": 3}}' >&2\nexit 1\n");
   EXPECT_THAT(listener_.ended, ElementsAre("none-seed2"));
   EXPECT_THAT(listener_.counts, ElementsAre("1 done, 2 failed"));
+  EXPECT_EQ(listener_.last_progress, "9/9") << "steps are those of the runs that are counted";
   EXPECT_EQ(written().at("arms").at(0).at("runs").size(), 2U);
   EXPECT_EQ(written().at("arms").at(1).at("runs").size(), 1U);
 }

@@ -43,7 +43,7 @@ class CompareDisplay final : public compare::Observer {
     const std::string at_work = parts.empty() ? "" : join(parts, ", ") + "; ";
     progress_->set_title(str(ended.done, " of ", runs_, " runs done", failed_text(ended), "; ",
                              at_work, "steps of all runs:"));
-    progress_->update({.step = steps});
+    progress_->update({.step = steps, .has_more_work = !active.empty()});
   }
   void on_message(const std::string& run, const std::string& line) override {
     note(str(run, ": ", line));

@@ -47,8 +47,8 @@ std::string look_words(const Comparison& comparison, const Difference& one) {
   const std::string& arm = comparison.arms[one.arm].name;
   if (one.verdict == Verdict::kUnknown) return str(arm, " not compared (", one.reason(), ')');
   return str(arm, ' ', signed_number(one.mean), " (", signed_number(one.low), " to ",
-             signed_number(one.high), ", p ", positive_text(one.adjusted_p), "), ",
-             is_decided(one) ? "decided" : "not decided");
+             signed_number(one.high), ", p ", positive_text(one.adjusted_p), " at a level of ",
+             kLevelOfLooks, " over all looks), ", is_decided(one) ? "decided" : "not decided");
 }
 
 std::optional<Statement> looks_statement(const Comparison& comparison,

@@ -30,7 +30,7 @@ namespace mneme::report {
 // Whether more seeds of the arm are of no use: a difference is shown, or its memory breaks a rule
 // that the comparison rests on.
 [[nodiscard]] bool is_decided(const Difference& difference);
-// "cache -0.0123 (-0.0200 to -0.0046, p = 0.0012 of at most 0.05), decided"
+// "cache -0.0123 (-0.0200 to -0.0046, p 0.0012 at a level of 0.05 over all looks), decided"
 [[nodiscard]] std::string look_words(const Comparison& comparison, const Difference& difference);
 
 }  // namespace mneme::report

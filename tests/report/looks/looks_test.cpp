@@ -95,6 +95,8 @@ TEST_F(LooksReport, ALookSeesTheFirstSeedsAlone) {
     EXPECT_EQ(look[i].mean, whole[i].mean);
     EXPECT_EQ(look[i].low, whole[i].low);
     EXPECT_EQ(look[i].adjusted_p, whole[i].adjusted_p);
+    EXPECT_THAT(look_words(comparison(), look[i]),
+                HasSubstr(" at a level of 0.05 over all looks), "));
   }
   EXPECT_TRUE(look_differences(fixed(), 3).empty());
 }
