@@ -46,15 +46,18 @@ void check_tuned_splits(const data::Dataset& dataset) {
   }
 }
 
-// The splits to measure on: generated tasks have every split, of which valid is enough.
+// The splits to measure on: generated tasks have every split, of which valid is enough; a test
+// split that somebody made, as a file, by data.split or in a prepared folder, is measured.
 std::vector<data::Split> splits_of(const config::Experiment& experiment,
                                    const data::Dataset& dataset, Purpose purpose) {
   if (purpose != Purpose::kArms) check_tuned_splits(dataset);
   if (purpose == Purpose::kTrials) return {data::Split::kValid};
   std::vector<data::Split> splits;
   if (dataset.has(data::Split::kValid)) splits.push_back(data::Split::kValid);
-  if (purpose == Purpose::kTuned || !experiment.data.test.empty())
-    splits.push_back(data::Split::kTest);
+  const auto& given = experiment.data;
+  const bool has_test = !given.test.empty() || ((!given.prepared.empty() || !given.split.empty()) &&
+                                                dataset.has(data::Split::kTest));
+  if (purpose == Purpose::kTuned || has_test) splits.push_back(data::Split::kTest);
   if (splits.empty()) {
     throw_usage({.where = "data.valid",
                  .failed = "the experiment has no split to compare on",

@@ -87,6 +87,24 @@ TEST_F(Prepare, NeedsSomethingToMeasureOn) {
               HasSubstr("2: data.valid: the experiment has no split to compare on"));
 }
 
+TEST_F(Prepare, MeasuresOnATestSplitThatIsSplitOff) {
+  std::string lines;
+  for (int i = 0; i < 400; ++i) lines += "a line of text\n";
+  folder_.write("train.txt", lines);
+  const auto splits_with = [&](const std::string& shares) {
+    const std::string& text = kTiny;
+    const auto data = text.find("[data]");
+    return prepared(arms(text.substr(0, data) +
+                         "[data]\ntask = \"text\"\ntrain = \"train.txt\"\nsplit = " + shares +
+                         "\n" + text.substr(text.find("[train]"))))
+        .splits;
+  };
+  EXPECT_EQ(splits_with("[0.5, 0.25, 0.25]"),
+            (std::vector<data::Split>{data::Split::kValid, data::Split::kTest}));
+  EXPECT_EQ(splits_with("[0.75, 0.25, 0.0]"), std::vector<data::Split>{data::Split::kValid});
+  EXPECT_EQ(prepared(arms()).splits, std::vector<data::Split>{data::Split::kValid});
+}
+
 TEST_F(Prepare, MakesEveryArm) {
   auto setups = arms();
   setups[1].experiment.memory.tiers.push_back({.plugin = "absent"});
