@@ -87,7 +87,7 @@ const Act kActs[] = {
     {"write_valid_count", "hook begin", "a change in its segment->valid_count"},
     {"write_reset", "hook begin", "a change in its segment->reset"},
     {"undeclared_riders", "tier 0, hook begin",
-     "gives 1 rows, 1 of them riders, but traits.context_rows declares at most 0"},
+     "gives 1 rows, 1 of them riders, but context_rows declares at most 0"},
     {"write_segment", "hook begin", "a change in its mneme_segment"},
 };
 INSTANTIATE_TEST_SUITE_P(All, Hostile, testing::ValuesIn(kActs),
@@ -123,7 +123,7 @@ TEST(DeclaredRows, HoldTheContext) {
   EXPECT_EQ(refusal_of("sinks", "rows = 4\ndeclared = 4"), "no error");
   EXPECT_THAT(refusal_of("sinks", "rows = 4\ndeclared = 3"),
               HasSubstr("plugin test.sinks, tier 0, hook context, layer 0: gives 4 rows, but "
-                        "traits.context_rows declares at most 3"));
+                        "context_rows declares at most 3"));
 }
 
 TEST(DeclaredRows, AreMeasuredInReadsAndHoldThem) {
@@ -134,7 +134,7 @@ TEST(DeclaredRows, AreMeasuredInReadsAndHoldThem) {
   EXPECT_THAT(
       refusal_of("knn", "rows = 8\ndeclared = 3"),
       HasSubstr("plugin test.knn, tier 0, hook read, layer 0: reads 5 rows of its queues, but "
-                "traits.read_rows declares at most 3"));
+                "read_rows declares at most 3"));
 }
 
 // An instance is destroyed after the run: the results stay, and the error is reported.

@@ -51,7 +51,13 @@ void check_data_file(const std::filesystem::path& path, const std::string& key,
     if (const auto packed = find_packed_beside(path)) refuse(packed->got, packed->hint);
     refuse("no such file", str("correct ", key, "; ", relative_base(key)));
   }
-  if (std::filesystem::is_directory(status)) refuse("a folder", str("name one file in ", key));
+  if (std::filesystem::is_directory(status)) {
+    const bool is_split = key == "data.train" || key == "data.valid" || key == "data.test";
+    refuse("a folder", str("name one file in ", key,
+                           is_split ? "; a folder of texts is read by mneme data prepare --train "
+                                      "FOLDER --out DIR, and then named in data.prepared"
+                                    : ""));
+  }
   if (!std::filesystem::is_regular_file(status)) {
     refuse("something that is no regular file", str("copy it into a file and name that in ", key));
   }

@@ -19,7 +19,7 @@ void SegmentHooks::Impl::check_context_rows(std::size_t i, std::int64_t rows) co
       MNEME_E_INVALID_ARGUMENT,
       str("gives ", rows + own_riders, " rows",
           own_riders > 0 ? str(", ", own_riders, " of them riders") : "",
-          ", but traits.context_rows declares at most ", declared,
+          ", but context_rows declares at most ", declared,
           "; declare the most that it gives: windows, memory estimates and reports rely on "
           "the number"));
 }

@@ -112,7 +112,7 @@ void SegmentHooks::Impl::count_read_rows(std::size_t i) {
   const std::int64_t declared = work[i].instance().traits().read_rows;
   if (declared == 0 || rows <= declared) return;
   throw CallError(MNEME_E_INVALID_ARGUMENT,
-                  str("reads ", rows, " rows of its queues, but traits.read_rows declares at most ",
+                  str("reads ", rows, " rows of its queues, but read_rows declares at most ",
                       declared, "; declare the most that it reads: reports rely on the number"));
 }
 

@@ -183,7 +183,9 @@ TEST(Corpus, RefusesFilesThatAreNone) {
     expect_error(ErrorKind::kUsage, parts, [&] { static_cast<void>(bytes_of({path})); });
   };
   refuse(folder.path() / "no.txt", {"data.train: ", "no.txt", "a text file", "no such file"});
-  refuse(folder.path(), {"data.train: ", "got a folder", "name one file"});
+  refuse(folder.path(),
+         {"data.train: ", "got a folder",
+          "name one file in data.train; a folder of texts is read by mneme data prepare"});
   refuse("/dev/null", {"data.train: /dev/null", "no regular file", "copy it"});
   refuse("", {"data.train", "got no path"});
   refuse(folder.write("empty.txt", ""), {"empty.txt", "the file is empty", "0 bytes"});
