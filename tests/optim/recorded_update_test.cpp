@@ -90,7 +90,7 @@ struct Updates {
       at::Tensor own = rates;
       if (how == Rates::kInTheCode) own = adam.rates(factor);
       if (how == Rates::kFrozen) {
-        own = torch::empty_like(rates);
+        own = torch::empty(rates.sizes(), rates.options());
         tensor::run_traced(
             "rates", {}, {own},
             [rates](const std::vector<at::Tensor>& t, std::int64_t) { t[0].copy_(rates); });

@@ -25,8 +25,9 @@ struct TarEntry {
 void write_tar(const std::filesystem::path& path, const std::vector<TarEntry>& entries);
 
 // The entries of an archive, whose bytes must outlive them. Errors (kRun) with `label` and the place
-// in it, of the byte that is wrong or of the entry's header, in bytes from 0: an archive that is cut or damaged, bytes behind its end, entries that are no regular files,
-// two of one name, and a name that is not is_inside().
+// in it, of the byte that is wrong or of the entry's header, in bytes from 0: an archive that is cut
+// or damaged, bytes behind its end, entries that are no regular files, two of one name, and a name
+// that is not is_inside().
 [[nodiscard]] std::vector<TarEntry> read_tar(std::span<const std::byte> archive,
                                              const std::string& label);
 

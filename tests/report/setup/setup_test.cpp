@@ -57,7 +57,7 @@ TEST_F(Setup, TheHeadSaysWhatWasTrainedOnWhat) {
   EXPECT_EQ(
       facts["time"],
       "training 40.0 seconds a run, 4.0 minutes in all (6 runs, a processor, cpu); stored "
-      "evaluations 9.0 seconds; not counted: other evaluations, checks, samples, diagnostics, "
+      "evaluations 7.5 seconds; not counted: other evaluations, checks, samples, diagnostics, "
       "starts of programs");
   const Report report = make_report(comparison);
   for (const std::string& text :
