@@ -278,6 +278,25 @@ TEST(Recorder, RunsOneByOneTheKeyWhoseCaptureFails) {
   }
 }
 
+// A graph of before, which has not been launched, is compared and left all the same.
+TEST(Recorder, LeavesAGraphAfterTheCaptureThatEndedAll) {
+  test::WithFakeGraphs graphs;
+  Recorder recorder(kNames, 0);
+  Work work;
+  for (std::int64_t i = 0; i < 3; ++i) work.step(recorder, i);
+  EXPECT_EQ(graphs.all.captures, 1);
+  graphs.all.has_no_memory = graphs.all.is_left_open = graphs.all.launches_nothing = true;
+  work.key = "two";
+  for (std::int64_t i = 0; i < 3; ++i) work.step(recorder, i);
+  work.key = "one";
+  for (std::int64_t i = 3; i < 6; ++i)
+    EXPECT_TRUE(at::equal(work.step(recorder, i), expected(3.0, i))) << i;
+  EXPECT_EQ(recorder.launches(), 0);
+  EXPECT_EQ(recorder.replays(), 2);
+  EXPECT_THAT(work.lines, ElementsAre(testing::EndsWith("no other graph is made"),
+                                      HasSubstr("the first launch of a graph gave other numbers")));
+}
+
 // One line where the reason is the same.
 TEST(Recorder, SaysOnceWhyCapturesFail) {
   test::WithFakeGraphs graphs;

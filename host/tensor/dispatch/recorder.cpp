@@ -244,7 +244,8 @@ void Recorder::capture(Entry& entry, const RecordedWork& work) {
 void Recorder::leave_one_by_one(const std::string& key, std::string reason) {
   one_by_one_.insert(key);
   reason = in_a_line(reason);
-  if (!graphs_->can_capture()) {
+  // None is left where the capture of another key has ended all.
+  if (graphs_ && !graphs_->can_capture()) {
     graphs_.reset();
     reason += "; no other graph is made";
   }
