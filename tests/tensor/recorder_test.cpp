@@ -124,6 +124,22 @@ TEST(Recorder, RunsTheCodeBesideEveryFewReplays) {
   EXPECT_EQ(recorder.replays(), 6);
 }
 
+// As the windows of a step before its last one, and that one, do: every fourth piece has one key.
+TEST(Recorder, RunsTheCodeBesideReplaysOfEachKeyThatTakesTurns) {
+  Recorder recorder(kNames, 4);
+  Work work;
+  for (std::int64_t i = 0; i < 4; ++i) {
+    for (const char* const key : {"one", "two"}) {
+      work.key = key;
+      EXPECT_TRUE(at::equal(work.step(recorder, i), expected(3.0, i)));
+    }
+  }
+  EXPECT_EQ(work.runs, 3 + 4);  // the eighth piece beside its replay
+  work.hidden = 2.0;
+  work.key = "one";
+  EXPECT_THAT(error_of([&] { work.step(recorder, 4); }), HasSubstr("result 0 differs by 4"));
+}
+
 TEST(Recorder, NeverRecordsWhatDoesOtherOperationsEachTime) {
   Recorder recorder(kNames, 0);
   Work work;

@@ -118,8 +118,11 @@ RecordedResults Recorder::run(const RecordedWork& work) {
   if (is_new) make_room();
   if (!entry.is_recorded) return record(entry, work);
   const bool is_new_graph = entry.graph && !entry.is_launched;
-  if (!entry.is_checked || is_new_graph || (check_every_ > 0 && done_ % check_every_ == 0))
+  const std::int64_t round = check_every_ > 0 ? done_ / check_every_ : 0;
+  if (!entry.is_checked || is_new_graph || round > entry.round) {
+    entry.round = round;
     return check(entry, work);
+  }
   ++replays_;
   if (entry.graph) ++launches_;
   return replay(entry, work);

@@ -51,8 +51,8 @@ struct RecorderNames {
 
 // One thread at a time, and one recorder that writes down in a process.
 //
-// The first replay of a key is made beside the code, and so is every `check_every`-th piece of work
-// (0 = none). Results that differ in a bit are a line in the log and the end of the recording at the
+// The first replay of a key is made beside the code, and so is the first one after each
+// `check_every` pieces of work (0 = none), whatever the order in which keys come. Results that differ in a bit are a line in the log and the end of the recording at the
 // first, when no replayed result has been used yet. Later they are an error, behind which everything
 // that the work writes to (RecordedWork::changed) is as it was before the work.
 //
@@ -83,6 +83,7 @@ class Recorder {
     int unlike = 0;             // traces that differed from the one before
     bool is_recorded = false;   // two traces are the same
     bool is_checked = false;
+    std::int64_t round = 0;  // of check_every_ pieces of work, in which it was checked last
     std::unique_ptr<TraceGraph> graph;
     bool is_launched = false;  // the graph, beside the code
     bool is_refused = false;
