@@ -136,7 +136,7 @@ void list_recall(Fields& keys, RecallConfig& recall, Task task) {
       }
       if (keys.lists(recall.has_random_fillers)) {
         keys.field({"random_fillers",
-                    "keys and values of no pair between the questions, in place of blanks"},
+                    "ids besides the keys of pairs between the questions, in place of blanks"},
                    recall.has_random_fillers);
       }
       break;
