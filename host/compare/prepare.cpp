@@ -269,11 +269,11 @@ void say_what_is_left_alone(const fs::path& root, const OtherRuns& others) {
 Record prepare(std::vector<ArmSetup> arms, const Options& options, plugin::PluginLoader& loader) {
   const LogOnce log;
   if (arms.empty()) throw_usage("compare: expected at least one memory, got none");
+  if (options.seeds < 1) throw_usage("compare: seeds: expected at least 1, got ", options.seeds);
+  check_grows(arms, options);
   for (ArmSetup& arm : arms) {
     arm.experiment = run::with_chosen_precision(std::move(arm.experiment), options.device);
   }
-  if (options.seeds < 1) throw_usage("compare: seeds: expected at least 1, got ", options.seeds);
-  check_grows(arms, options);
   const config::Experiment& experiment = arms.front().experiment;
   const auto dataset = std::make_shared<const data::Dataset>(experiment.data);
   Record record{.command = options.command,

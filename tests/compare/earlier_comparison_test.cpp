@@ -92,6 +92,34 @@ TEST_F(EarlierComparison, IsThatOfItsSettings) {
   EXPECT_THAT(error(other), HasSubstr(", got memory.tier.0.plugin = \"org.example.a\", "));
 }
 
+// On a GPU "auto" may be bf16 where it was f32 on a CPU; a precision that was asked for is kept.
+TEST_F(EarlierComparison, MayContinueOnADeviceThatChoosesAnotherPrecision) {
+  using config::Precision;
+  auto all = arms();
+  write(Json::array({done(all[0], {1})}));
+  ASSERT_EQ(all[0].experiment.train.precision, Precision::kF32);
+  for (ArmSetup& arm : all) arm.experiment.train.precision = Precision::kAuto;
+  for (ArmSetup& arm : all) arm.experiment.eval.precision = Precision::kAuto;
+  EXPECT_EQ(error(all), "no error");
+  all[0].experiment.train.steps = 9;
+  EXPECT_EQ(error(all), refusal("none with train.steps = 3", "train.steps = 9"));
+  all = arms();
+  all[0].experiment.train.precision = Precision::kBf16;
+  EXPECT_EQ(error(all),
+            refusal("none with train.precision = \"f32\"", "train.precision = \"bf16\""));
+}
+
+// So an arm is dropped.
+TEST_F(EarlierComparison, HoldsNoRunWhoseFolderIsGone) {
+  const auto all = arms();
+  write(Json::array({done(all[0], {1}), done(all[1], {1, 2})}));
+  std::filesystem::remove_all(options_.folder / "none#2-seed2");
+  EXPECT_EQ(error(all), "no error");
+  EXPECT_EQ(error({all[0]}), refusal("the arm none#2", "the arm none"));
+  std::filesystem::remove_all(options_.folder / "none#2-seed1");
+  EXPECT_EQ(error({all[0]}), "no error");
+}
+
 TEST_F(EarlierComparison, KeepsArmsAndSeeds) {
   const auto all = arms();
   write(Json::array({done(all[0], {1}), done(all[1], {1})}));
@@ -176,6 +204,8 @@ TEST_F(EarlierComparison, HoldsNothingThatIsNotDoneOrCannotBeRead) {
   folder_.write("runs/comparison.json", "{\"arms\": [");
   EXPECT_EQ(error({all[1]}), "no error");
   folder_.write("runs/comparison.json", R"({"arms": [{"runs": [{"state": "done"}]}]})");
+  EXPECT_EQ(error({all[1]}), "no error");
+  write(Json::array({done(all[0], {1})}), {{"command", 1}});
   EXPECT_EQ(error({all[1]}), "no error");
   // A run whose settings are of another version is made anew.
   write(Json::array({done(all[0], {1})}));

@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// An arm of comparison.json with runs that are done.
+// An arm of comparison.json with runs that are done and still there.
 struct DoneArm {
   std::string name = {};
   std::string variant_of = {};  // as ArmSetup
@@ -30,12 +30,14 @@ struct DoneArm {
 
 std::vector<DoneArm> done_arms(const Json& record, const fs::path& folder) {
   std::vector<DoneArm> out;
+  std::error_code ignored;
   for (const Json& arm : record.at("arms")) {
     DoneArm done{.name = arm.at("name").get<std::string>(),
                  .variant_of = arm.value("variant_of", std::string())};
     for (const Json& run : arm.at("runs")) {
-      if (run.at("state") != "done") continue;
-      if (done.seeds.empty()) done.run = folder / run.at("folder").get<std::string>();
+      const fs::path path = folder / run.at("folder").get<std::string>();
+      if (run.at("state") != "done" || !fs::exists(path, ignored)) continue;
+      if (done.seeds.empty()) done.run = path;
       done.seeds.push_back(run.at("seed").get<std::uint64_t>());
     }
     if (!done.seeds.empty()) out.push_back(std::move(done));
@@ -106,13 +108,23 @@ std::vector<config::FlatKey> settings_of(config::Experiment experiment) {
   return config::flat_keys(config::parse_toml(config::to_toml(experiment), "experiment"));
 }
 
+// A device chooses what "auto" stands for, and another device is no other setting.
+void forget_chosen(const config::Experiment& wanted, config::Experiment& run) {
+  if (wanted.train.precision == config::Precision::kAuto)
+    run.train.precision = config::Precision::kAuto;
+  if (wanted.eval.precision == config::Precision::kAuto)
+    run.eval.precision = config::Precision::kAuto;
+}
+
 // nullopt where the settings are equal, or where those of the run cannot be read.
 std::optional<Contrast> other_settings(const DoneArm& done, const ArmSetup& arm) {
   const fs::path file = done.run / "experiment.toml";
   std::vector<config::FlatKey> there, here;
   try {
     const std::string text = read_file(file);
-    there = settings_of(config::parse_experiment_text(text, file.string(), done.run));
+    config::Experiment run = config::parse_experiment_text(text, file.string(), done.run);
+    forget_chosen(arm.experiment, run);
+    there = settings_of(std::move(run));
     here = settings_of(arm.experiment);
   } catch (const Error&) {
     return std::nullopt;  // of another version: its runs may be made anew
@@ -208,7 +220,9 @@ void check_grows(const std::vector<ArmSetup>& arms, const Options& options) {
   if (options.folder.empty() || !fs::exists(file, ignored)) return;
   const Json record = Json::parse(read_file(file), nullptr, /*allow_exceptions=*/false);
   std::vector<Contrast> contrasts;
+  std::string command;
   try {
+    command = record.value("command", std::string());
     const std::vector<DoneArm> done = done_arms(record, options.folder);
     if (done.empty()) return;
     check_looks(record, options, file);
@@ -224,7 +238,6 @@ void check_grows(const std::vector<ArmSetup>& arms, const Options& options) {
     there.push_back(one.there);
     here.push_back(one.here);
   }
-  const std::string command = record.value("command", std::string());
   throw_usage(
       {.where = file.string(),
        .failed = "runs that are done there would be left out",

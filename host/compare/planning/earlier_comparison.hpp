@@ -13,9 +13,10 @@ namespace mneme::compare {
 // would leave out, with what is there, what was asked for, and the command that continues it:
 // arms, seeds or trials are missing, the arms were tuned, or an arm was trained with other
 // settings or from other initial weights. Likewise for another plan of looks, whose error rates
-// would not hold. Runs by another program, other plugin files, or another device or number of
-// threads, and on other contents of the data's files, may be made anew. A record that cannot be
-// read holds nothing.
+// would not hold. Runs by another program, other plugin files, or another device, with what it
+// chooses for precision = "auto", or number of threads, and on other contents of the data's files,
+// may be made anew. A run whose folder is gone is none, and a record that cannot be read holds
+// nothing.
 void check_grows(const std::vector<ArmSetup>& arms, const Options& options);
 
 }  // namespace mneme::compare
