@@ -169,7 +169,10 @@ class MadeFiles {
   void make_folder(const fs::path& folder) {
     std::error_code failure;
     std::vector<fs::path> missing;
-    for (fs::path at = folder; !at.empty() && !fs::exists(at, failure); at = at.parent_path()) {
+    const auto is_there = [&](const fs::path& at) {  // a link to nowhere is somebody's
+      return fs::exists(fs::symlink_status(at, failure));
+    };
+    for (fs::path at = folder; !at.empty() && !is_there(at); at = at.parent_path()) {
       missing.push_back(at);
     }
     made_.insert(made_.end(), missing.rbegin(), missing.rend());

@@ -204,6 +204,10 @@ TEST_F(Plugins, NewLeavesNothingOnAFullDisk) {
 }
 
 TEST_F(Plugins, NewSaysWhenItsFolderCannotBeMade) {
+  fs::create_symlink("nowhere", folder_ / "link");
+  expect_refusal(run_mneme({"plugins", "new", "decay", "--folder", file("link")}), 1,
+                 {"the folder cannot be made", "give another --folder"});
+  EXPECT_TRUE(fs::is_symlink(folder_ / "link")) << "it was there before";
   folder_.write("taken", "a file");
   expect_refusal(run_mneme({"plugins", "new", "decay", "--folder", file("taken")}), 2,
                  {"it is there already"});
