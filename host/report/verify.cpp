@@ -213,7 +213,7 @@ void unpack(const Files& files, const fs::path& root) {
   }
 }
 
-std::vector<std::string> unchecked_of(const Files& files, const Head& head) {
+std::vector<std::string> unchecked_of(const Files& files) {
   std::vector<std::string> out = {
       "that the losses are those of the trained models: a bundle has no weights. Whoever makes "
       "losses up and a report on them makes a bundle that agrees",
@@ -225,10 +225,6 @@ std::vector<std::string> unchecked_of(const Files& files, const Head& head) {
   if (certificates > 0) {
     out.push_back(str(certificates, certificates == 1 ? " certificate" : " certificates",
                       " of runs: `mneme certify` makes them anew from the weights"));
-  }
-  if (head.mneme != MNEME_SDK_VERSION) {
-    out.push_back(str("words and figures as another version writes them: the bundle is of mneme ",
-                      head.mneme, ", this is ", MNEME_SDK_VERSION));
   }
   return out;
 }
@@ -246,13 +242,21 @@ Verification verify_bundle(const fs::path& file) {
   const WorkFolder work;
   unpack(files, work.path());
   check_runs(work.path(), head.folders, out);
+  const std::size_t before = out.findings.size();
   try {
     write_bundle_report(work.path(), head.folders, head.choice);
     check_report(files, work.path(), out);
   } catch (const std::exception& error) {
     out.findings.push_back(str("the report cannot be computed: ", error.what()));
   }
-  out.unchecked = unchecked_of(files, head);
+  if (out.findings.size() > before && head.mneme != MNEME_SDK_VERSION) {
+    out.findings.push_back(str("the report is of mneme ", head.mneme, ", and computed anew by ",
+                               MNEME_SDK_VERSION,
+                               ", which may write other words, tables and "
+                               "figures: whether it was changed, mneme ",
+                               head.mneme, " says"));
+  }
+  out.unchecked = unchecked_of(files);
   return out;
 }
 

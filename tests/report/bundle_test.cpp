@@ -14,6 +14,7 @@
 #include "host/base/file/file.hpp"
 #include "host/report/archive/tar.hpp"
 #include "host/scores/certificate.hpp"
+#include "mneme/abi.h"
 #include "tests/report/report_folders.hpp"
 
 namespace mneme::report {
@@ -21,6 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // Text files alone can be read by read_file.
 std::string bytes_at(const fs::path& file) {
@@ -111,6 +113,34 @@ TEST_F(Bundle, VerifiesAndHasNoWeights) {
   EXPECT_TRUE(all.contains("runs/none-seed1/certificate.json"));
   EXPECT_TRUE(all.contains("report/report.json") && all.contains("report/differences.csv"));
   EXPECT_FALSE(all.contains("report/index.html"));
+}
+
+// Not every difference of a report by another version is a manipulation.
+TEST_F(Bundle, OfAnotherVersionIsSaidToBe) {
+  const auto of_another = [](Files& all) {
+    edit_json(all["bundle.json"], [](Json& json) { json["mneme"] = "0.0.9"; });
+  };
+  EXPECT_EQ(found(of_another), "");
+  const auto reword = [](Files& all) {
+    edit_json(all["report/report.json"], [](Json& json) { json["setup"]["model"] = "large"; });
+  };
+  const std::string own = found(reword);
+  EXPECT_THAT(own, HasSubstr("report.json: setup, model: says \"large\", but the report computed "
+                             "anew has "));
+  EXPECT_THAT(own, Not(HasSubstr("the report is of mneme")));
+  const std::string other = found([&](Files& all) {
+    of_another(all);
+    reword(all);
+  });
+  EXPECT_EQ(other,
+            str(own, "\nthe report is of mneme 0.0.9, and computed anew by ", MNEME_SDK_VERSION,
+                ", which may write other words, tables and figures: whether it was changed, mneme "
+                "0.0.9 says"));
+  const auto add = [&](Files& all) {
+    of_another(all);
+    all["extra.txt"] = "more";
+  };
+  EXPECT_EQ(found(add, /*is_listed=*/false), "extra.txt: is in the bundle, but not listed");
 }
 
 TEST_F(Bundle, IsTheSameWhereverTheRunsLie) {
