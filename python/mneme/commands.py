@@ -67,7 +67,9 @@ def compare(
     progress: bool = True,
     **options: Option,
 ) -> Comparison:
-    """Trains one model with each of the memories, the first the baseline, and compares them. Finished runs are used again.
+    """Trains one model with each of the memories, the first the baseline, and compares them.
+
+    Finished runs of the folder are used again; a call that would leave some of them out is a UsageError, and needs another `run`.
 
     `memories`: memory files, each perhaps with settings of its own, "my_memory.toml,tier.0.rows=64". `run`: the comparison's
     folder, by default runs/compare-<experiment>. `jobs`: runs side by side. `tune`: values that every arm tries before it is
