@@ -52,9 +52,10 @@ struct RecorderNames {
 // One thread at a time, and one recorder that writes down in a process.
 //
 // The first replay of a key is made beside the code, and so is the first one after each
-// `check_every` pieces of work (0 = none), whatever the order in which keys come. Results that differ in a bit are a line in the log and the end of the recording at the
-// first, when no replayed result has been used yet. Later they are an error, behind which everything
-// that the work writes to (RecordedWork::changed) is as it was before the work.
+// `check_every` pieces of work (0 = none), whatever the order in which keys come. Results that
+// differ in a bit are a line in the log and the end of the recording at the first, when no replayed
+// result has been used yet. Later they are an error, behind which everything that the work writes to
+// (RecordedWork::changed) is as it was before the work.
 //
 // Where the device has graphs (new_graph_device) a recording becomes one after its first replay, and
 // the graph's first launch is made beside the code too. A key whose recording is no graph, because of
