@@ -18,7 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using test::Data;
-using test::Fixture;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
