@@ -297,18 +297,21 @@ void apply_override(Value& root, const Override& override) {
     if (at->kind() == Kind::kArray) {
       Value& item = item_at(*at, part, position);
       path += str('.', part);
-      if (is_last) item = std::move(value);
       at = &item;
-      continue;
+      if (!is_last) continue;
+      item = std::move(value);
+      break;
     }
     if (!at->is_table()) {
       fail(position, str(path, " has no keys"), "a table", std::string(kind_text(at->kind())));
     }
     path = child_path(path, part);
-    Value* next = at->find(part);
     if (is_last) {
-      next = &at->set(part, position, std::move(value));
-    } else if (next == nullptr) {
+      at = &at->set(part, position, std::move(value));
+      break;
+    }
+    Value* next = at->find(part);
+    if (next == nullptr) {
       if (is_index(parts[i + 1])) {
         fail(position, str(path, " is not there"), "a key of the file",
              str("item ", parts[i + 1], " of nothing"));
