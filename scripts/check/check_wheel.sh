@@ -138,7 +138,7 @@ try_bad_places() {
   say "another torch in the interpreter of memories"
   local other=$work/bare/bin/python3
   refused '2\.10\.0, and the program computes with 2\.11' env MNEME_PYTHON="$other" mneme doctor python
-  refused '2\.10\.0.*2\.11' env MNEME_PYTHON="$other" mneme plugins try my_memory/experiment.toml --memory my_memory/memory.toml
+  refused '2\.10\.0.*2\.11' env MNEME_PYTHON="$other" mneme plugins try my_memory/experiment.toml --memory my_memory/my_memory.toml
 
   say "a home folder and a temporary folder that cannot be written"
   mkdir closed
@@ -148,7 +148,7 @@ try_bad_places() {
   say "an environment that was moved"
   mv venv moved
   run moved/bin/python -m mneme doctor python
-  run moved/bin/python -m mneme train my_memory/experiment.toml --memory my_memory/memory.toml --set train.steps=4 \
+  run moved/bin/python -m mneme train my_memory/experiment.toml --memory my_memory/my_memory.toml --set train.steps=4 \
     --set train.warmup=0 --run runs/moved --quiet
 }
 

@@ -35,17 +35,19 @@ ProjectFiles new_files(const NewArguments& plugin) {
   }
   const std::string own = plugin.has_kernel ? "cuda" : plugin.language;
   ProjectFiles files = template_files({"common", own}, plugin.name, plugin.id);
-  if (plugin.language == "python") {  // what belongs to a build
-    for (const char* name : {"tests.cmake", ".github/workflows/ci.yml"}) files.erase(name);
+  if (plugin.language == "python") {  // what belongs to a build, and a file named as the memory
+    for (const char* name : {"tests.cmake", ".github/workflows/ci.yml", "memory.toml"})
+      files.erase(name);
   }
   return files;
 }
 
-std::string next_steps(const fs::path& folder, const std::string& language) {
+std::string next_steps(const fs::path& folder, const NewArguments& plugin) {
+  const bool is_python = plugin.language == "python";
   const std::string begin = str("next:\n  cd ", shell_word(folder.string()), '\n');
-  const std::string end =
-      "  mneme compare experiment.toml --memory none.toml --memory memory.toml --seeds 2\n";
-  if (language == "python") return begin + "  mneme doctor python && sh test.sh\n" + end;
+  const std::string end = str("  mneme compare experiment.toml --memory none.toml --memory ",
+                              is_python ? plugin.name : "memory", ".toml --seeds 2\n");
+  if (is_python) return begin + "  mneme doctor python && sh test.sh\n" + end;
   return str(begin, "  ", build_command(), " && ctest --test-dir build\n", end, sdk_hint());
 }
 
@@ -56,7 +58,7 @@ int make_project(const NewArguments& arguments, const Streams& streams) {
   const fs::path folder = plugin.folder.empty() ? fs::path(plugin.name) : plugin.folder;
   check_project_folder(folder);
   write_project(folder, files, streams);
-  streams.out << next_steps(folder, plugin.language);
+  streams.out << next_steps(folder, plugin);
   return 0;
 }
 

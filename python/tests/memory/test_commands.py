@@ -71,18 +71,18 @@ class Program(unittest.TestCase):
         return done.stderr + done.stdout
 
     def train(self, run: str, *words: str) -> Path:
-        self.mneme("train", "experiment.toml", "--memory", "memory.toml", "--run", run, "--quiet", *SHORT, *words)
+        self.mneme("train", "experiment.toml", "--memory", "mine.toml", "--run", run, "--quiet", *SHORT, *words)
         return self.root / run
 
     def test_describe_try_and_lock(self) -> None:
         self.assertIn("org.example.mine 0.1.0", self.mneme("plugins", "describe", "mine.py"))
         self.mneme("plugins", "try", "experiment.toml", "--memory", "mine.py")
-        self.mneme("plugins", "lock", "memory.toml")
-        self.mneme("plugins", "try", "experiment.toml", "--memory", "memory.toml", "--locked")
+        self.mneme("plugins", "lock", "mine.toml")
+        self.mneme("plugins", "try", "experiment.toml", "--memory", "mine.toml", "--locked")
         with open(self.root / "mine.py", "a", encoding="utf-8") as file:
             file.write("# changed\n")
         self.assertIn("is not the locked file",
-                      self.refused("plugins", "try", "experiment.toml", "--memory", "memory.toml", "--locked"))
+                      self.refused("plugins", "try", "experiment.toml", "--memory", "mine.toml", "--locked"))
 
     def test_another_package_of_the_interpreter_is_not_taken(self) -> None:
         other = self.root / "other"
@@ -146,7 +146,7 @@ class Program(unittest.TestCase):
 
     def test_watch_takes_a_change_up(self) -> None:
         run = self.train("watched")
-        with self.open_program("eval", str(run), "--memory", "memory.toml", "--watch", "--watch-count", "2") as watch:
+        with self.open_program("eval", str(run), "--memory", "mine.toml", "--watch", "--watch-count", "2") as watch:
             assert watch.stdout is not None and watch.stderr is not None
             lines = [watch.stdout.readline()]
             self.change()
@@ -156,7 +156,7 @@ class Program(unittest.TestCase):
 
     def test_chat_takes_a_change_up(self) -> None:
         run = self.train("talked")
-        with self.open_program("generate", str(run), "--memory", "memory.toml", "--chat", "--tokens", "4") as chat:
+        with self.open_program("generate", str(run), "--memory", "mine.toml", "--chat", "--tokens", "4") as chat:
             assert chat.stdin is not None and chat.stderr is not None
             said: list[str] = []
             for turn in (1, 2):
@@ -178,7 +178,7 @@ class Program(unittest.TestCase):
         source = source.replace("class ", broken + "class ", 1).replace("torch.tanh(", "Broken.apply(")
         (self.root / "mine.py").write_text(source, encoding="utf-8")
         line = source[:source.index("raise ValueError")].count("\n") + 1
-        said = self.refused("train", "experiment.toml", "--memory", "memory.toml", "--run", "broken", "--quiet", *SHORT)
+        said = self.refused("train", "experiment.toml", "--memory", "mine.toml", "--run", "broken", "--quiet", *SHORT)
         self.assertIn(f"plugin org.example.mine, backward of Broken: ValueError: planted (at mine.py:{line})", said)
 
     def test_a_second_signal_ends_a_hook_that_hangs(self) -> None:
@@ -186,7 +186,7 @@ class Program(unittest.TestCase):
         hangs = "        open('hangs', 'w').close()\n        while True:\n            pass\n"
         at = source.index("\n", source.index("def absorb(")) + 1
         (self.root / "mine.py").write_text(source[:at] + hangs + source[at:], encoding="utf-8")
-        with self.open_program("train", "experiment.toml", "--memory", "memory.toml", "--run", "hung", "--quiet", *SHORT[:-2]) as run:
+        with self.open_program("train", "experiment.toml", "--memory", "mine.toml", "--run", "hung", "--quiet", *SHORT[:-2]) as run:
             assert run.stderr is not None
             while not (self.root / "hangs").exists():
                 self.assertIsNone(run.poll())

@@ -177,6 +177,8 @@ TEST_F(Plugins, NewWritesAMemoryInPythonWithoutABuild) {
       run_mneme({"plugins", "new", "slow_decay", "--lang", "python", "--folder", made.string()});
   expect_done(result);
   EXPECT_THAT(result.out, HasSubstr("sh test.sh"));
+  // The arm of a comparison is called as the file.
+  EXPECT_THAT(result.out, HasSubstr("--memory none.toml --memory slow_decay.toml --seeds 2\n"));
   EXPECT_THAT(result.out, Not(HasSubstr("cmake")));
   std::set<std::string> names;
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(made)) {
@@ -185,8 +187,8 @@ TEST_F(Plugins, NewWritesAMemoryInPythonWithoutABuild) {
     EXPECT_THAT(text, Not(HasSubstr("my_memory"))) << entry.path();
     EXPECT_THAT(text, Not(HasSubstr("MyMemory"))) << entry.path();
   }
-  EXPECT_EQ(names, (std::set<std::string>{".gitignore", "README.md", "experiment.toml",
-                                          "memory.toml", "none.toml", "slow_decay.py", "test.sh"}));
+  EXPECT_EQ(names, (std::set<std::string>{".gitignore", "README.md", "experiment.toml", "none.toml",
+                                          "slow_decay.py", "slow_decay.toml", "test.sh"}));
   EXPECT_THAT(read_file(made / "slow_decay.py"), HasSubstr("id = \"org.example.slow_decay\""));
 }
 
