@@ -285,6 +285,7 @@ TEST(MemoryInPython, IsAMemoryFileOfOneTier) {
   const MemoryConfig memory = parse_memory_file(file);
   ASSERT_EQ(memory.tiers.size(), 1U);
   EXPECT_EQ(memory.tiers[0].plugin, std::filesystem::absolute(file).string());
+  EXPECT_EQ(memory.tiers[0].position.text(), file.string());
   EXPECT_EQ(parse_memory_file(folder.write("m.toml", to_toml(memory))), memory);
   const std::string missing = (folder.path() / "none.py").string();
   EXPECT_NE(error_of([&] { static_cast<void>(parse_memory_file(missing)); }).find(missing),

@@ -203,6 +203,21 @@ TEST_F(PythonMemory, SaysWhatIsWrongWithAFile) {
               HasSubstr("open_to_all.py: refused: every user of this machine may write this file"));
 }
 
+// As `plugins validate`, `plugins describe` and --memory call the file.
+TEST_F(PythonMemory, NamesTheFileOnce) {
+  const fs::path path = folder_.write("bad.py", "import mneme\ndef read(:\n");
+  const std::string own = path.string(), said = own + ":2: SyntaxError: ";
+  const auto refused = [&](const std::string& where) {
+    return refusal([&] { static_cast<void>(plugin::declaration_of(path, place_, where)); });
+  };
+  EXPECT_THAT(refused(own), StartsWith(said));
+  EXPECT_THAT(refused("plugins describe: plugin 'bad.py' (" + own + ")"),
+              StartsWith("plugins describe: plugin 'bad.py': " + said));
+  EXPECT_THAT(refused("bad.py: plugin '" + own + "' (" + own + ")"), StartsWith(said));
+  EXPECT_THAT(refused("m.toml:2:10: plugin 'bad.py' (" + own + ")"),
+              StartsWith("m.toml:2:10: plugin 'bad.py': " + said));
+}
+
 TEST_F(PythonMemory, RefusesWhatDoesNotFit) {
   EXPECT_THAT(refusal_of(memory_text("# " + std::string(1 << 20, 'x') + '\n')),
               HasSubstr("the memory does not fit into a plugin file: expected at most 1048576"));

@@ -152,6 +152,15 @@ std::string last_words(const std::string& err) {
   return text.size() <= kMost ? text : ".." + text.substr(text.size() - kMost);
 }
 
+// `where` without the memory's own path, which the place of an error names.
+std::string where_else(std::string where, const fs::path& path) {
+  const std::string own = path.string();
+  if (own.ends_with(where.substr(0, where.find(':')))) return "";  // as the command line gave it
+  const std::string in_brackets = str(" (", own, ')');
+  if (where.ends_with(in_brackets)) where.resize(where.size() - in_brackets.size());
+  return where;
+}
+
 [[noreturn]] void refuse_answer(const ChildResult& child, const fs::path& path,
                                 const PythonPlace& place, const std::string& where,
                                 const ImportSeconds& seconds) {
@@ -183,7 +192,7 @@ std::string last_words(const std::string& err) {
   const auto file = error.value("file", path.string());
   const auto message = error.value("message", std::string("no memory"));
   const bool is_of_torch = message.find("torch") != std::string::npos;
-  throw_plugin({.where = where,
+  throw_plugin({.where = where_else(where, path),
                 .failed = str(file, line > 0 ? str(':', line) : "", ": ", message),
                 .hint = is_of_torch ? place.problem : ""});
 }
