@@ -109,7 +109,11 @@ int run(const DoctorArguments& arguments, const Streams& streams) {
                                << (broken == 0
                                        ? str("nothing is broken\n")
                                        : str(broken, broken == 1 ? " thing is" : " things are",
-                                             " broken: see the lines with !!\n"));
+                                             " broken: see the lines with !!\n"))
+                               << (arguments.part.empty()
+                                       ? "mneme doctor python: whether memories in "
+                                         "Python can run, and what they lack\n"
+                                       : "");
   arguments.json.write(json_of(findings), streams);
   return broken == 0 ? 0 : static_cast<int>(ErrorKind::kRun);
 }

@@ -48,8 +48,9 @@ TEST_F(Doctor, SaysWhatThisMachineHas) {
     EXPECT_EQ(find(result, "allocator").at("details").at("thp"), "always");
   }
   const ProgramResult text = doctor({});
-  for (const std::string word : {"ok  mneme", "processor", "CUDA in LibTorch", "sealed memory",
-                                 "C++ compiler", "nothing is broken\n"}) {
+  for (const std::string word :
+       {"ok  mneme", "processor", "CUDA in LibTorch", "sealed memory", "C++ compiler",
+        "nothing is broken\n", "\nmneme doctor python: whether memories in Python can run"}) {
     EXPECT_THAT(text.out, HasSubstr(word));
   }
 }
