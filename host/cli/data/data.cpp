@@ -119,6 +119,9 @@ Json cut_json(const data::Dataset& dataset, data::Split split, const data::Strea
   return json;
 }
 
+// Of a longer list of objects, such as a folder's files, this number is shown at each end.
+constexpr std::size_t kShownAtEnds = 3;
+
 // "key: value" lines; objects and lists of objects are indented below their key.
 void print(std::ostream& out, const Json& json, const std::string& indent = "") {
   for (const auto& [key, value] : json.items()) {
@@ -129,9 +132,15 @@ void print(std::ostream& out, const Json& json, const std::string& indent = "") 
       print(out, value, indent + "  ");
     } else if (is_list) {
       out << '\n';
-      for (const Json& item : value) {
-        print(out, item, indent + "  ");
-        if (&item != &value.back()) out << '\n';
+      const bool is_cut = value.size() > 2 * kShownAtEnds + 1;
+      for (std::size_t i = 0; i < value.size(); ++i) {
+        if (is_cut && i == kShownAtEnds) {
+          const std::size_t left_out = value.size() - 2 * kShownAtEnds;
+          out << indent << "  .. " << left_out << " more, which --json FILE has\n\n";
+          i += left_out;
+        }
+        print(out, value[i], indent + "  ");
+        if (i + 1 < value.size()) out << '\n';
       }
     } else {
       out << ' ' << (value.is_string() ? value.get<std::string>() : json_text(value)) << '\n';

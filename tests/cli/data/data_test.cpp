@@ -10,6 +10,7 @@ namespace mneme::test {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // mneme data and what trains from it.
 class Data : public CliTest {
@@ -84,6 +85,19 @@ TEST_F(Data, DescribesAFolderAndAnExperiment) {
   expect_done(plain);
   EXPECT_THAT(plain.out, HasSubstr("tokens: 4200"));
   EXPECT_THAT(plain.out, HasSubstr("tokens_per_lane:"));
+}
+
+TEST_F(Data, DescribesTheFirstAndTheLastOfManyFiles) {
+  std::filesystem::create_directory(folder_ / "texts");
+  for (int i = 0; i < 8; ++i) write_text(str("texts/part", i, ".txt"), 30);
+  expect_done(prepare({"--train", file("texts")}));
+  const ProgramResult text = run_mneme({"data", "describe", file("out"), "--json", file("all")});
+  expect_done(text);
+  for (const int i : {0, 2, 5, 7}) EXPECT_THAT(text.out, HasSubstr(str("part", i, ".txt\n")));
+  for (const int i : {3, 4}) EXPECT_THAT(text.out, Not(HasSubstr(str("part", i, ".txt"))));
+  EXPECT_THAT(text.out, HasSubstr("\n        .. 2 more, which --json FILE has\n\n"));
+  const Json json = Json::parse(read_file(folder_ / "all"));
+  EXPECT_EQ(json["prepared"]["splits"]["train"]["sources"].size(), 8U);
 }
 
 TEST_F(Data, SaysWhereTheStandardSetsAre) {
