@@ -87,6 +87,11 @@ TEST(Configs, AnOwnTextIsEvaluatedToItsEnd) {
   EXPECT_EQ(own.data.task, Task::kText);
   EXPECT_EQ(own.eval.steps, 0);
   EXPECT_FALSE(own.data.valid.empty());
+  // As it says of folders.
+  std::vector<Override> overrides = {parse_override("data.prepared=prepared")};
+  for (const char* const key : {"train", "valid", "vocabulary", "documents"})
+    overrides.push_back(parse_removal(str("data.", key)));
+  EXPECT_FALSE(parse_experiment(kConfigs / "own_text.toml", overrides).data.prepared.empty());
 }
 
 // Every task of the suite can be trained with every memory of it, and asks for what lies outside
