@@ -61,7 +61,7 @@ std::string left(const std::string& function) {
 const Act kActs[] = {
     {"throw_in_create", "test.toml:3:1: plugin test.hostile: create",
      "a C++ exception left it: std::out_of_range: thrown in create; catch it there and return a "
-     "code (code 13: internal)"},
+     "code (code 13: an error of its own)"},
     {"throw_no_exception", "create", "a C++ exception left it: int; catch it"},
     {"throw_in_begin", "tier 0, hook begin", left("begin")},
     {"throw_in_absorb", "tier 0, hook absorb, layer 0", left("absorb")},

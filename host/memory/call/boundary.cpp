@@ -91,11 +91,15 @@ std::string first_lines(const std::string& text) {
   return end == std::string::npos ? text : text.substr(0, end);
 }
 
-// "shape", "out of memory", ... for a code.
+// "shape", "out of memory", ... for a code of the plugin that the message names.
 const char* status_text(mneme_status status) {
-  static constexpr std::array kTexts = {
-      "done", "invalid argument", "unsupported", "shape",   "dtype", "device",    "out of memory",
-      "CUDA", "numeric",          "state",       "version", "I/O",   "cancelled", "internal"};
+  static constexpr std::array kTexts = {"done",          "invalid argument",
+                                        "unsupported",   "shape",
+                                        "dtype",         "device",
+                                        "out of memory", "CUDA",
+                                        "numeric",       "state",
+                                        "version",       "I/O",
+                                        "cancelled",     "an error of its own"};
   return status >= 0 && static_cast<std::size_t>(status) < kTexts.size()
              ? kTexts[static_cast<std::size_t>(status)]
              : "unknown code";
