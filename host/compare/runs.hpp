@@ -144,7 +144,8 @@ struct Options {
   // The names of this rank's devices. Each process gets the device with the fewest processes at
   // work; `device` is the first name.
   std::vector<std::string> device_names = {"cpu"};
-  bool is_forced = false;  // --force of the processes
+  bool is_forced = false;   // --force of the processes
+  bool is_dry_run = false;  // nothing is trained or written
   // Of trials: their steps in the first rung of successive halving; 0 = they are trained whole.
   std::int64_t halving_steps = 0;
   // Where every arm's first weights come from (`mneme train --init`): what was given, the file of

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "host/base/log.hpp"
 #include "tests/compare/runs_fixture.hpp"
 
 namespace mneme::compare {
@@ -65,6 +66,21 @@ TEST_F(EarlierComparison, GrowsByArmsSeedsAndTuning) {
   EXPECT_EQ(error(all), "no error");
   options_.purpose = Purpose::kTuned;
   EXPECT_EQ(error(all), "no error");
+}
+
+TEST_F(EarlierComparison, IsAWarningForADryRun) {
+  auto other = arms();
+  write(Json::array({done(other[0], {1})}));
+  other[0].experiment.train.steps = 9;
+  options_.is_dry_run = true;
+  std::string said;
+  const LogListener listener([&](LogLevel level, std::string_view message) {
+    if (level == LogLevel::kWarning) said += message;
+    return false;
+  });
+  EXPECT_EQ(error(other), "no error");
+  const std::string refused = refusal("none with train.steps = 3", "train.steps = 9").substr(3);
+  EXPECT_EQ(said, "without --dry-run this is refused: " + refused);
 }
 
 // Neither the number of evaluations while training nor the seed is part of what an arm is.

@@ -312,6 +312,7 @@ compare::Options compare_options(const CompareArguments& arguments, const fs::pa
   options.device_names = devices_of(arguments.machine.device, session);
   options.device = tensor::open_device(options.device_names.front());
   options.is_forced = arguments.machine.is_forced;
+  options.is_dry_run = arguments.is_dry_run;
   if (!arguments.init.empty()) {
     read_input([&] { compare::find_initial_weights(arguments.init, options); });
   }

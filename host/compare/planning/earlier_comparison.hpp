@@ -16,7 +16,7 @@ namespace mneme::compare {
 // would not hold. Runs by another program, other plugin files, or another device, with what it
 // chooses for precision = "auto", or number of threads, and on other contents of the data's files,
 // may be made anew. A run whose folder is gone is none, and a record that cannot be read holds
-// nothing.
+// nothing. A dry run, which writes nothing, gets the error as a warning.
 void check_grows(const std::vector<ArmSetup>& arms, const Options& options);
 
 }  // namespace mneme::compare
