@@ -99,6 +99,15 @@ std::string memory_note(const Comparison& comparison, const std::vector<Metric>&
              "do not load.");
 }
 
+// Whether a utilization is a share of a product that is not known, as an earlier program's.
+bool has_unknown_product(const Comparison& comparison) {
+  return std::ranges::any_of(runs_of(comparison), [](const ArmRun& of) {
+    return std::ranges::any_of(of.run.training, [](const TrainingPoint& point) {
+      return !std::isnan(point.mfu) && std::isnan(point.product_flops);
+    });
+  });
+}
+
 // Of which product the utilization is a share; "" where the table has none.
 std::string utilization_note(const Comparison& comparison, const std::vector<Metric>& lines) {
   if (find_metric(lines, "training_mfu") == nullptr) return "";
@@ -106,11 +115,14 @@ std::string utilization_note(const Comparison& comparison, const std::vector<Met
   for (const auto& [device, peak] : product_peaks(comparison)) {
     parts.push_back(str(format_number(peak / 1e9, 1), " GFLOPs a second (", device, ')'));
   }
-  return parts.empty()
-             ? "MFU: a share of the product of two matrices that each run timed as it began."
-             : "MFU: a share of the fastest product of two matrices that these runs timed "
-               "on their device, " +
-                   join(parts, ", ") + '.';
+  if (parts.empty())
+    return "MFU: a share of the product of two matrices that each run timed as it began.";
+  return str(
+      "MFU: a share of the fastest product of two matrices that these runs timed on their device, ",
+      join(parts, ", "),
+      has_unknown_product(comparison)
+          ? "; where a run's metrics lack its product, a share of the one that it timed itself."
+          : ".");
 }
 
 Sheet results_sheet(const Comparison& comparison, const std::vector<Metric>& lines) {

@@ -22,6 +22,7 @@ using test::Fixture;
 using test::FixtureArm;
 using ::testing::Contains;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
 class Load : public test::ReportFolders {
@@ -278,7 +279,11 @@ TEST_F(Load, HoldsUtilizationsAgainstTheFastestProduct) {
   EXPECT_THAT(sheet_of(report, "results").notes,
               Contains("MFU: a share of the fastest product of two matrices that these runs timed "
                        "on their device, 1000.0 GFLOPs a second (another, f32), 80.0 GFLOPs a "
-                       "second (cpu, f32)."));
+                       "second (cpu, f32); where a run's metrics lack its product, a share of the "
+                       "one that it timed itself."));
+  write("xl_cache-seed1", 0.5, 4e10);
+  EXPECT_THAT(sheet_of(make_report(load({folder("runs")})), "results").notes,
+              Contains(EndsWith("80.0 GFLOPs a second (cpu, f32).")));
 }
 
 TEST_F(Load, TakesTheLargestPeakOfTheGpu) {
