@@ -170,15 +170,25 @@ def _hooks_of(cls: type[Memory], path: Path) -> list[str]:
 
 
 def _refuse_near_names(cls: type[Memory], path: Path) -> None:
-    """Errors: MemoryFileError, of a function whose name is nearly that of a hook that the class lacks: nobody would call it."""
+    """Errors: MemoryFileError, of a function whose name is nearly that of a hook that the class lacks, and that no other
+    function of the class names: nobody would call it."""
     lacking = [hook for hook in (*HOOKS, "setup") if not cls.has(hook)]
-    for name, function in inspect.getmembers(cls, inspect.isfunction):
+    functions = inspect.getmembers(cls, inspect.isfunction)
+    for name, function in functions:
         if name.startswith("_") or hasattr(Memory, name):
+            continue
+        if any(name in _names_in(other.__code__) for _, other in functions if other is not function):
             continue
         near = difflib.get_close_matches(name.lower().replace("_", ""), lacking, 1, 0.85)
         if near:
             raise MemoryFileError(f"{cls.__name__}.{name} is no hook (did you mean {near[0]}?): name a function of your own "
                                   f"otherwise, such as _{name}", str(path), _line_of(function))
+
+
+def _names_in(code: types.CodeType) -> set[str]:
+    """Names and attributes that the code of a function uses, in functions inside it too."""
+    inner = (_names_in(part) for part in code.co_consts if isinstance(part, types.CodeType))
+    return set(code.co_names).union(*inner)
 
 
 def _check_parameters(cls: type[Memory], hook: str, path: Path) -> None:

@@ -211,6 +211,13 @@ class Declaration(unittest.TestCase):
                     + MEMORY.replace("(mneme.Memory)", "(Part, mneme.Memory)").replace("def absorb", "def read").replace(
                         ", rows)", ", queries)"), "Decay.absorbed is no hook (did you mean absorb?)", 2)
 
+    def test_takes_functions_of_an_author_that_hooks_call(self) -> None:
+        for name in ("finished", "contexts", "reads"):
+            used = MEMORY.replace("        pass\n", f"        [self.{name}() for row in (rows,)]\n")
+            own = f"\n    def {name}(self):\n        return 1\n"
+            self.assertEqual(self.describe(used + own)["hooks"], ["absorb"], name)
+            self.refuse(MEMORY + own.replace("1", f"self.{name}()"), f"Decay.{name} is no hook", 17)
+
     def test_refuses_hooks_with_other_parameters(self) -> None:
         given = "(self, layer, rows)"
         for other in ("(self, rows)", "(self)", "(self, layer, rows, more)", "(self, layer, *, rows)"):
