@@ -14,11 +14,17 @@ STATE = 9
 INTERNAL = 13
 
 
+WORDS = {"use cast/1": "write .to(dtype)"}
+"""What the program tells to plugins in C and C++, and what a memory in Python writes there."""
+
+
 class HostError(RuntimeError):
     """The program, or this package, refused a call of a memory. `code` is the ABI's; `place` are file and line, where the
     traceback does not lead to them."""
 
     def __init__(self, message: str, code: int = INVALID_ARGUMENT, place: tuple[str, int] = ("", 0)) -> None:
+        for of_abi, here in WORDS.items():
+            message = message.replace(of_abi, here)
         super().__init__(message)
         self.code = code
         self.place = place

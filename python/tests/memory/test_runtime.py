@@ -79,6 +79,13 @@ class Errors(unittest.TestCase):
 
         self.assertEqual(self.described("def f(g):\n    g()\n", refuse), (3, "place.py", 2, "expected another shape"))
 
+    def test_say_what_to_write_in_python(self) -> None:
+        def refuse() -> None:
+            raise HostError('slot "last": expected dtype f64, got f32 (use cast/1)', 4)
+
+        self.assertEqual(self.described("def f(g):\n    g()\n", refuse)[3],
+                         'slot "last": expected dtype f64, got f32 (write .to(dtype))')
+
     def test_of_memory_have_a_code_of_their_own(self) -> None:
         self.assertEqual(self.described("def f():\n    raise MemoryError\n"), (6, "place.py", 2, "MemoryError"))
 
