@@ -104,7 +104,10 @@ class Run:
         return self._service
 
     def score(self, texts: Sequence[Text], context: Optional[Text] = None, *, carry: bool = False) -> list[Score]:
-        """Of each text the log-probability, behind `context` where there is one; with `carry` each behind the one before."""
+        """Of each text the log-probability, behind `context` where there is one; with `carry` each behind the one before.
+
+        A text without either is scored from its second token on: nothing predicts the first.
+        """
         return self.service.score(texts, context, carry=carry)
 
     def generate(self, prompt: Text, *, tokens: int = 256, **keys: Any) -> Continuation:

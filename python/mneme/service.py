@@ -27,13 +27,15 @@ _SECONDS = 5.0  # for a program to end
 class Score:
     """Of a text: the sum of its tokens' log-probabilities in nats, their number, and whether each is the likeliest one.
 
-    `logprobs`: of each token, where they were asked for.
+    `tokens` of the text's `text_tokens` are scored: all of them behind a context, or in a session that has begun; else all
+    but the first, which nothing predicts. `logprobs`: of each scored token, where they were asked for.
     """
 
     logprob: float
     tokens: int
     is_greedy: bool
     logprobs: Optional[tuple[float, ...]] = None
+    text_tokens: int = 0
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,7 @@ class Service:
     def score(
         self, texts: Sequence[Text], context: Optional[Text] = None, *, carry: bool = False, logprobs: bool = False, **keys: Any
     ) -> list[Score]:
-        """Of each text how likely it is, behind `context` where there is one.
+        """Of each text how likely it is, behind `context` where there is one; without one its first token is not scored.
 
         Each text is read from an empty memory; with `carry` each goes on behind the one before it, in the session.
         """
@@ -141,7 +143,13 @@ class Service:
             request["context"] = context if isinstance(context, str) else list(context)
         given = [{**request, "text": text if isinstance(text, str) else list(text)} for text in several]
         return [
-            Score(one["logprob"], one["tokens"], one["is_greedy"], tuple(one["logprobs"]) if logprobs else None)
+            Score(
+                one["logprob"],
+                one["tokens"],
+                one["is_greedy"],
+                tuple(one["logprobs"]) if logprobs else None,
+                one["text_tokens"],
+            )
             for one in self.ask(given)
         ]
 

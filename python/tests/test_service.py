@@ -47,9 +47,10 @@ def test_scores(run: mneme.Run) -> None:
     scores = run.score(texts)
     child = run.service
     assert [one.tokens for one in scores] == [len(text) - 1 for text in texts]
+    assert [one.text_tokens for one in scores] == [len(text) for text in texts]
     assert all(one.logprob < 0 for one in scores)
     behind = run.score(["two"], "one ")[0]
-    assert behind.tokens == 3
+    assert (behind.tokens, behind.text_tokens) == (3, 3)
     assert run.service is child
     each = child.score([TEXT], logprobs=True)[0]
     assert each.logprobs is not None and sum(each.logprobs) == pytest.approx(scores[0].logprob, abs=1e-4)

@@ -46,8 +46,12 @@ Json score_answer(const ServeRequest& request, const std::vector<generate::Score
     is_greedy = is_greedy && one.is_correct;
     if (request.wants_each) each.push_back(-one.nll);
   }
-  Json answer = {
-      {"id", request.id}, {"logprob", sum}, {"tokens", scored.size()}, {"is_greedy", is_greedy}};
+  const auto all = static_cast<std::int64_t>(request.ids.size());
+  Json answer = {{"id", request.id},
+                 {"logprob", sum},
+                 {"tokens", scored.size()},
+                 {"text_tokens", all - request.context},
+                 {"is_greedy", is_greedy}};
   if (request.wants_each) answer["logprobs"] = each;
   if (request.unknown > 0) answer["unknown"] = request.unknown;
   return answer;

@@ -91,6 +91,7 @@ TEST_F(ServeRun, ScoresOfABatchAreThoseOfTheirTextsAlone) {
     for (const Json& of : {queued[i], listed[i]}) {
       EXPECT_EQ(of.at("id"), i);
       EXPECT_EQ(of.at("tokens"), texts[i].size());
+      EXPECT_EQ(of.at("text_tokens"), texts[i].size());
     }
     // Lines that come late are in another batch, whose sums may differ in the last bits.
     EXPECT_NEAR(sum(queued[i]), sum(listed[i]), 1e-4);
@@ -118,6 +119,7 @@ TEST_F(ServeRun, SeparateWindowsForgetWhatIsBeforeThem) {
                               score(2, document().substr(0, 9), {{"windows", "separate"}}),
                               score(3, document().substr(0, 9))});
   EXPECT_EQ(answers[0].at("tokens"), document().size() - 1);
+  EXPECT_EQ(answers[0].at("text_tokens"), document().size());
   EXPECT_NEAR(sum(answers[1]), sum(answers[2]), 1e-6);  // one window
   // The last window is full: the tokens of the one before stand in it again.
   const std::string all = document();
