@@ -9,7 +9,7 @@
 
 #include "host/kernel/cuda/attention.hpp"
 #include "tests/kernel/attention_cases.hpp"
-#include "tests/kernel/device_arrays.hpp"
+#include "tests/kernel/cuda/device_arrays.hpp"
 #include "tests/plugins/kernel_run.hpp"
 
 namespace mneme::kernel {

@@ -8,7 +8,7 @@
 
 #include "host/kernel/cuda/attention.hpp"
 #include "tests/kernel/attention_gradient_cases.hpp"
-#include "tests/kernel/device_arrays.hpp"
+#include "tests/kernel/cuda/device_arrays.hpp"
 
 namespace mneme::kernel {
 namespace {
