@@ -1,0 +1,187 @@
+// Updates by Adam on CUDA against their definition in f64: on a GPU and, as cuda_shim.adam, on the
+// CPU.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "host/kernel/adam.hpp"
+#include "mneme/cpp/half.hpp"
+#include "tests/kernel/cuda/device_arrays.hpp"
+
+namespace mneme::kernel {
+namespace {
+
+// A parameter, whose arrays begin `skew` numbers behind an aligned address.
+struct Numbers {
+  std::vector<float> weight, gradient, mean, square;
+  std::vector<std::uint16_t> copy;  // with `skew` numbers before and 3 behind it
+  float count = 1.0F;
+  std::size_t skew = 0;
+  bool has_copy = true;
+
+  Numbers(std::int64_t numbers, float updates, std::mt19937& random) : count(updates) {
+    std::normal_distribution<float> normal;
+    for (std::int64_t i = 0; i < numbers; ++i) {
+      weight.push_back(normal(random));
+      gradient.push_back(normal(random));
+      mean.push_back(0.1F * normal(random));
+      square.push_back(std::abs(normal(random)));
+    }
+  }
+};
+
+constexpr std::uint16_t kUntouched = 0x4321;
+
+std::vector<Numbers> by_definition(std::vector<Numbers> all, AdamRule rule, float rate,
+                                   float skip) {
+  std::vector<AdamTensor> tensors;
+  for (Numbers& n : all) {
+    n.copy.assign(n.weight.size(), kUntouched);
+    tensors.push_back({.weight = n.weight.data(),
+                       .gradient = n.gradient.data(),
+                       .mean = n.mean.data(),
+                       .square = n.square.data(),
+                       .count = &n.count,
+                       .copy = n.has_copy ? n.copy.data() : nullptr,
+                       .numbers = static_cast<std::int64_t>(n.weight.size())});
+  }
+  rule.rate = &rate;
+  rule.skip = &skip;
+  EXPECT_EQ(AdamKernels::by_definition().update(rule, tensors.data(),
+                                                static_cast<std::int64_t>(tensors.size()), nullptr),
+            nullptr);
+  return all;
+}
+
+std::vector<Numbers> on_cuda(std::vector<Numbers> all, AdamRule rule, float rate,
+                             const float* skip) {
+  Arrays arrays;
+  struct Device {
+    test::Memory *weight, *mean, *square, *copy;
+  };
+  const auto skewed = [&](std::vector<float> values, std::size_t skew) -> test::Memory& {
+    values.insert(values.begin(), skew, 7.0F);
+    return arrays.copy(values.data(), values.size() * sizeof(float));
+  };
+  const auto data = [](test::Memory& memory, std::size_t skew) {
+    return reinterpret_cast<float*>(memory.data()) + skew;
+  };
+  std::vector<Device> devices;
+  std::vector<AdamTensor> tensors;
+  for (Numbers& n : all) {
+    n.copy.assign(n.skew + n.weight.size() + 3, kUntouched);
+    test::Memory& copy = arrays.copy(n.copy.data(), n.copy.size() * sizeof(n.copy[0]));
+    const Device& d = devices.emplace_back(Device{
+        &skewed(n.weight, n.skew), &skewed(n.mean, n.skew), &skewed(n.square, n.skew), &copy});
+    tensors.push_back(
+        {.weight = data(*d.weight, n.skew),
+         .gradient = data(skewed(n.gradient, n.skew), n.skew),
+         .mean = data(*d.mean, n.skew),
+         .square = data(*d.square, n.skew),
+         .count = data(skewed({n.count}, 0), 0),
+         .copy = n.has_copy ? reinterpret_cast<std::uint16_t*>(copy.data()) + n.skew : nullptr,
+         .numbers = static_cast<std::int64_t>(n.weight.size())});
+  }
+  rule.rate = data(skewed({rate}, 0), 0);
+  rule.skip = skip == nullptr ? nullptr : data(skewed({*skip}, 0), 0);
+  EXPECT_EQ(AdamKernels::for_cuda()->update(rule, tensors.data(),
+                                            static_cast<std::int64_t>(tensors.size()), nullptr),
+            nullptr);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    Numbers& n = all[i];
+    const auto take = [&](test::Memory& memory, std::vector<float>& to) {
+      std::vector<float> values(n.skew + to.size());
+      download(memory, values);
+      to.assign(values.begin() + static_cast<std::ptrdiff_t>(n.skew), values.end());
+    };
+    take(*devices[i].weight, n.weight);
+    take(*devices[i].mean, n.mean);
+    take(*devices[i].square, n.square);
+    download(*devices[i].copy, n.copy);
+  }
+  return all;
+}
+
+void expect_near(const std::vector<float>& got, const std::vector<float>& expected) {
+  ASSERT_EQ(got.size(), expected.size());
+  for (std::size_t i = 0; i < got.size(); ++i)
+    ASSERT_NEAR(got[i], expected[i], 2e-6 * (1.0 + std::abs(expected[i]))) << "number " << i;
+}
+
+// The weights' own roundings, and nothing beside them.
+void expect_copy(const Numbers& n) {
+  for (std::size_t i = 0; i < n.copy.size(); ++i) {
+    const bool is_number = n.has_copy && i >= n.skew && i < n.skew + n.weight.size();
+    const std::uint16_t expected = is_number ? BFloat16(n.weight[i - n.skew]).bits : kUntouched;
+    ASSERT_EQ(n.copy[i], expected) << "number " << i << " from " << n.skew;
+  }
+}
+
+class AdamOn : public test::OnDevice {
+ protected:
+  static void expect_update(const std::vector<Numbers>& given, const AdamRule& rule) {
+    constexpr float kNotSkipped = 0.0F;
+    const std::vector<Numbers> got = on_cuda(given, rule, 0.01F, &kNotSkipped),
+                               expected = by_definition(given, rule, 0.01F, kNotSkipped);
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      SCOPED_TRACE(testing::Message() << "parameter " << i << " of " << got[i].weight.size());
+      expect_near(got[i].weight, expected[i].weight);
+      expect_near(got[i].mean, expected[i].mean);
+      expect_near(got[i].square, expected[i].square);
+      expect_copy(got[i]);
+    }
+  }
+};
+
+// Several blocks and parts of them, addresses of every kind, counts of their own.
+TEST_P(AdamOn, EqualsTheReference) {
+  std::vector<Numbers> given;
+  for (const std::int64_t numbers : {1, 7, 8, 0, 1000, 8192, 20003}) {
+    Numbers& n = given.emplace_back(numbers, static_cast<float>(1 + given.size()), random_);
+    n.skew = given.size() % 3;
+    n.has_copy = given.size() % 2 == 1;
+  }
+  for (const bool is_decoupled : {false, true}) {
+    for (const double decay : {0.0, 0.1}) {
+      SCOPED_TRACE(testing::Message()
+                   << (is_decoupled ? "AdamW, decay " : "Adam, decay ") << decay);
+      expect_update(given, {.is_decoupled = is_decoupled, .beta2 = 0.98, .weight_decay = decay});
+    }
+  }
+}
+
+// Of more parameters than a launch has.
+TEST_P(AdamOn, WritesTheCopyOfEachParameter) {
+  std::vector<Numbers> given;
+  for (int i = 0; i < 100; ++i) given.emplace_back(3, 1.0F, random_);
+  expect_update(given, {});
+}
+
+// Halves between two numbers of bf16 go to the even one.
+TEST_P(AdamOn, RoundsCopiesToTheNearest) {
+  std::vector<Numbers> given = {Numbers(4, 1.0F, random_)};
+  given[0].gradient = given[0].mean = given[0].square = {0.0F, 0.0F, 0.0F, 0.0F};
+  given[0].weight = {0x1.01p0F, 0x1.03p0F, 0x1.0101p0F, -0x1.0Fp0F};
+  const std::vector<Numbers> got = on_cuda(given, {}, 0.01F, nullptr);
+  EXPECT_EQ(got[0].weight, given[0].weight);
+  EXPECT_EQ((std::vector<std::uint16_t>(got[0].copy.begin(), got[0].copy.begin() + 4)),
+            (std::vector<std::uint16_t>{0x3F80, 0x3F82, 0x3F81, 0xBF88}));
+}
+
+TEST_P(AdamOn, WritesNothingWhereItIsSkipped) {
+  const std::vector<Numbers> given = {Numbers(9, 1.0F, random_)};
+  constexpr float kSkipped = 1.0F;
+  const std::vector<Numbers> got = on_cuda(given, {}, 0.01F, &kSkipped);
+  EXPECT_EQ(got[0].weight, given[0].weight);
+  EXPECT_EQ(got[0].mean, given[0].mean);
+  EXPECT_EQ(got[0].square, given[0].square);
+  EXPECT_EQ(got[0].copy, std::vector<std::uint16_t>(12, kUntouched));
+  EXPECT_EQ(by_definition(given, {}, 0.01F, kSkipped)[0].weight, given[0].weight);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, AdamOn, testing::Values(test::Device::kCuda), test::name_of);
+
+}  // namespace
+}  // namespace mneme::kernel
