@@ -26,7 +26,7 @@ double Layer::scale() const {
 Layer::Layer(std::int64_t index, const LayerSettings& settings, const InitScheme& init,
              const at::Tensor& shared_content, const at::Tensor& shared_position,
              ParameterStore& store)
-    : index_(index), settings_(&settings) {
+    : index_(index), settings_(&settings), converted_(&store.converted()) {
   const std::int64_t width = settings.width, inner = settings.query_width();
   const std::int64_t projected = inner + 2 * settings.key_width();
   const std::int64_t ff_rows = settings.is_gated() ? 2 * settings.ff : settings.ff;

@@ -90,7 +90,7 @@ class Layer {
   }
   // A weight of the layer for linear().
   [[nodiscard]] at::Tensor in_compute(const at::Tensor& weight) const {
-    return converted_.get(weight, settings_->compute);
+    return converted_->get(weight, settings_->compute);
   }
   [[nodiscard]] const LayerSettings& settings() const { return *settings_; }
   // Factor of scores.
@@ -127,7 +127,6 @@ class Layer {
     kept_positions_ = KeptPositions();
     pass_positions_ = at::Tensor();
     kept_qkv_ = kept_output_ = Updated();
-    converted_.weights_changed();
   }
 
  private:
@@ -165,7 +164,7 @@ class Layer {
   KeptPositions kept_positions_;
   at::Tensor pass_positions_;  // of one forward pass, with its graph
   mutable Updated kept_qkv_, kept_output_;
-  mutable ConvertedWeights converted_;
+  ConvertedWeights* converted_;
 };
 
 }  // namespace mneme::backbone

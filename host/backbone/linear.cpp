@@ -51,7 +51,7 @@ at::Tensor ConvertedWeights::get(const at::Tensor& weight, at::ScalarType comput
   Copy& kept = kept_[{weight.const_data_ptr(), weight.numel()}];
   if (!kept.copy.defined()) {
     const at::Tensor numbers = weight.detach();
-    kept = {numbers, numbers.to(compute)};
+    kept = {.weight = numbers, .copy = numbers.to(compute)};
   }
   return has_graph && weight.requires_grad() ? CopyFunction::apply(weight, &kept.copy) : kept.copy;
 }
@@ -64,17 +64,24 @@ at::Tensor ConvertedWeights::get_rows(const at::Tensor& weight, std::int64_t fir
                                                             : copy;
 }
 
-void ConvertedWeights::weights_changed() {
+at::Tensor ConvertedWeights::written_with(const at::Tensor& weight) {
+  const auto found = kept_.find({weight.const_data_ptr(), weight.numel()});
+  if (found == kept_.end()) return {};
+  found->second.is_written = true;
+  return found->second.copy;
+}
+
+void ConvertedWeights::weights_changed(bool by_optimizer) {
   std::erase_if(kept_,
                 [](const auto& entry) { return entry.second.weight.storage().use_count() == 1; });
-  if (kept_.empty()) return;
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> weights, copies;
   for (const auto& [memory, kept] : kept_) {
+    if (by_optimizer && kept.is_written) continue;
     weights.push_back(kept.weight);
     copies.push_back(kept.copy);
   }
-  at::_foreach_copy_(copies, weights);
+  if (!copies.empty()) at::_foreach_copy_(copies, weights);
 }
 
 }  // namespace mneme::backbone

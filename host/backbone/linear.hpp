@@ -18,10 +18,10 @@ inline constexpr std::int64_t kMaxFactor = 1 << 23;
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                   at::ScalarType compute);
 
-// Weights of another type than products have (precision = "bf16"), converted once an update, or once
-// for an evaluation or a generation: made anew for each product, the copies would cost more time
-// than a product of few rows, and in training a launch for each. They take 2 bytes for each
-// parameter that is used.
+// The weights of a model that have another type than its products (precision = "bf16"), converted once
+// an update, or once for an evaluation or a generation: made anew for each product, the copies would
+// cost more time than a product of few rows, and in training a launch for each. They take 2 bytes for
+// each parameter that is used.
 class ConvertedWeights {
  public:
   // `weight`, or its copy in `compute`, which is kept with the weight's memory; undefined stays so.
@@ -31,13 +31,18 @@ class ConvertedWeights {
   // The same of rows of a parameter, from `first` on, which the graph has as a tensor of their own.
   at::Tensor get_rows(const at::Tensor& weight, std::int64_t first, const at::Tensor& rows,
                       at::ScalarType compute);
+  // The copy of a parameter, which the caller, its optimiser, writes together with it from now on;
+  // undefined = no product has asked for one.
+  at::Tensor written_with(const at::Tensor& weight);
   // Writes the copies anew where they lie, all in one operation, and forgets those of memory that
-  // nothing else holds. No graph that has read them may be differentiated afterwards.
-  void weights_changed();
+  // nothing else holds. After an update by the optimiser, those that it writes are new. No graph
+  // that has read them may be differentiated afterwards.
+  void weights_changed(bool by_optimizer = false);
 
  private:
   struct Copy {
     at::Tensor weight, copy;  // the former holds the memory, wherever the parameter moves
+    bool is_written = false;  // by the optimiser
   };
   // By the weight's memory: a pass that is computed again has tensors of its own for a parameter.
   std::map<std::pair<const void*, std::int64_t>, Copy> kept_;

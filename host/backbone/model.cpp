@@ -179,10 +179,9 @@ Model::Model(const config::ModelConfig& config, const ModelSetup& setup)
   softmax_ = std::make_unique<Softmax>(config, plan_, *embedding_, init, store_);
 }
 
-void Model::weights_changed() {
+void Model::weights_changed(bool by_optimizer) {
   for (Layer& layer : layers_) layer.weights_changed();
-  embedding_->weights_changed();
-  softmax_->weights_changed();
+  store_.converted().weights_changed(by_optimizer);
 }
 
 void Model::set_context_rows(std::int64_t rows) {

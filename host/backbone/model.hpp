@@ -77,8 +77,10 @@ class Model {
   // refuses more than ModelConfig::longest_context. With model.same_length attention reaches
   // distances 0 .. window-1. Errors: Error(kUsage) when same_length is on and rows is 0.
   void set_context_rows(std::int64_t rows);
-  // Drops tables cached for evaluation (projected position tables); called when weights change.
-  void weights_changed();
+  // Drops tables cached for evaluation (projected position tables) and makes copies of weights anew;
+  // called when weights change. by_optimizer: as ConvertedWeights::weights_changed.
+  void weights_changed(bool by_optimizer = false);
+  [[nodiscard]] ConvertedWeights& converted() { return store_.converted(); }
   // Position of the dropout masks: segments trained so far. A checkpoint that keeps it
   // continues bit for bit.
   [[nodiscard]] std::uint64_t noise_position() const { return noise_.position(); }

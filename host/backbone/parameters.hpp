@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "host/backbone/linear.hpp"
 #include "host/config/experiment.hpp"
 
 namespace mneme::backbone {
@@ -37,7 +38,8 @@ struct InitRule {
 
 // Makes leaf parameters in order of declaration. A parameter's first values depend on (seed, its
 // name, its shape) alone. On device meta they have shapes and no values: an outline of the model.
-// Without `draws` they are NaN, so that a parameter that was not loaded is noticed.
+// Without `draws` they are NaN, so that a parameter that was not loaded is noticed. It outlives what
+// is made with it.
 class ParameterStore {
  public:
   ParameterStore(std::uint64_t seed, at::ScalarType dtype, at::Device device, bool draws = true)
@@ -51,6 +53,8 @@ class ParameterStore {
   [[nodiscard]] const std::vector<Parameter>& all() const { return parameters_; }
   // The parameter of that name, or nullptr.
   [[nodiscard]] const Parameter* find(const std::string& name) const;
+  // Copies of parameters for products, one for each; it lives as long as the store.
+  [[nodiscard]] ConvertedWeights& converted() { return converted_; }
 
  private:
   at::Tensor add(const std::string& name, at::IntArrayRef shape, const InitRule& rule, bool decays,
@@ -61,6 +65,7 @@ class ParameterStore {
   at::Device device_;
   bool draws_;
   std::vector<Parameter> parameters_;
+  ConvertedWeights converted_;
 };
 
 // The rules of `init`: "official" [Transformer-XL, train.py weights_init], "article" (the

@@ -1,5 +1,7 @@
 #include "host/optim/optimizer.hpp"
 
+#include <c10/core/DeviceGuard.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -9,6 +11,9 @@
 
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
+#include "host/tensor/device.hpp"
+#include "host/tensor/dispatch/trace.hpp"
+#include "host/tensor/host_kernels.hpp"
 #include "host/tensor/to_device.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/tensor/torch_function.hpp"
@@ -34,13 +39,17 @@ std::array<at::Tensor, 2> two_zeros(const at::Tensor& like) {
 
 }  // namespace
 
-Adam::Adam(std::vector<TrainableParameter> parameters, const AdamOptions& options)
-    : parameters_(std::move(parameters)), options_(options) {
+Adam::Adam(std::vector<TrainableParameter> parameters, const AdamOptions& options,
+           backbone::ConvertedWeights* converted)
+    : parameters_(std::move(parameters)), options_(options), converted_(converted) {
   std::erase_if(parameters_, [](const TrainableParameter& one) { return one.is_frozen; });
   const at::NoGradGuard no_grad;
   if (!parameters_.empty()) {
     const auto type = parameters_.front().tensor.options().dtype(at::kFloat).requires_grad(false);
     counts_ = torch::zeros({static_cast<std::int64_t>(parameters_.size())}, type);
+    const at::Tensor& first = parameters_.front().tensor;
+    if (converted != nullptr && first.scalar_type() == at::kFloat)
+      kernels_ = tensor::adam_kernels(first.device());
   }
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const TrainableParameter& parameter = parameters_[i];
@@ -85,6 +94,10 @@ void Adam::clip(const at::Tensor& norm, double max_norm) {
   at::_foreach_mul_(gradients, scale.to(gradients.front().scalar_type()));
 }
 
+at::Tensor Adam::copy_of(std::size_t i) const {
+  return kernels_ != nullptr ? converted_->written_with(parameters_[i].tensor) : at::Tensor();
+}
+
 Adam::Batch Adam::batch_of(const Group& group) const {
   Batch batch;
   for (const std::size_t i : group.members) {
@@ -95,6 +108,7 @@ Adam::Batch Adam::batch_of(const Group& group) const {
     batch.means.push_back(moments_[i].mean);
     batch.squares.push_back(moments_[i].square);
     batch.counts.push_back(moments_[i].count);
+    batch.copies.push_back(copy_of(i));
   }
   return batch;
 }
@@ -105,7 +119,8 @@ at::Tensor Adam::rates(double factor) const {
   const at::Tensor out = torch::tensor(values, at::kDouble);
   if (parameters_.empty()) return out;
   const at::Tensor& first = parameters_.front().tensor;
-  const bool takes_f32 = first.is_cuda() && first.scalar_type() == at::kFloat;
+  const bool takes_f32 =
+      kernels_ != nullptr || (first.is_cuda() && first.scalar_type() == at::kFloat);
   return takes_f32 ? tensor::to_device(out.to(at::kFloat), first.device()) : out;
 }
 
@@ -117,8 +132,53 @@ std::vector<NamedTensor> Adam::changed() const {
     out.emplace_back("the optimiser's mean of " + name, moments_[i].mean);
     out.emplace_back("the optimiser's square of " + name, moments_[i].square);
     out.emplace_back("the optimiser's count of " + name, moments_[i].count);
+    if (const at::Tensor copy = copy_of(i); copy.defined())
+      out.emplace_back("the copy in bf16 of " + name, copy);
   }
   return out;
+}
+
+void Adam::update_by_kernel(const Group& group, const Batch& batch, const at::Tensor& rate,
+                            const at::Tensor& skip) const {
+  const kernel::AdamRule rule = {.is_decoupled = options_.kind == config::Optimizer::kAdamW,
+                                 .beta1 = options_.beta1,
+                                 .beta2 = options_.beta2,
+                                 .weight_decay = group.weight_decay,
+                                 .epsilon = options_.eps};
+  std::vector<at::Tensor> reads = {rate, skip}, writes;
+  for (const auto* part :
+       {&batch.gradients, &batch.counts, &batch.tensors, &batch.means, &batch.squares})
+    reads.insert(reads.end(), part->begin(), part->end());
+  for (const auto* part : {&batch.tensors, &batch.means, &batch.squares, &batch.copies})
+    writes.insert(writes.end(), part->begin(), part->end());
+  const std::size_t count = batch.tensors.size();
+  tensor::run_traced(
+      str(rule.is_decoupled ? "AdamW" : "Adam", " by ", format_exact(rule.beta1), ' ',
+          format_exact(rule.beta2), ' ', format_exact(rule.weight_decay), ' ',
+          format_exact(rule.epsilon)),
+      reads, writes,
+      [given = rule, count, &kernels = *kernels_](const std::vector<at::Tensor>& t, std::int64_t) {
+        const c10::DeviceGuard current(t[0].device());
+        kernel::AdamRule own = given;
+        own.rate = t[0].const_data_ptr<float>();
+        own.skip = t[1].defined() ? t[1].const_data_ptr<float>() : nullptr;
+        const auto part = [&](std::size_t p, std::size_t i) { return t[2 + p * count + i]; };
+        std::vector<kernel::AdamTensor> tensors;
+        for (std::size_t i = 0; i < count; ++i) {
+          const at::Tensor copy = part(8, i);
+          tensors.push_back({.weight = part(5, i).mutable_data_ptr<float>(),
+                             .gradient = part(0, i).const_data_ptr<float>(),
+                             .mean = part(6, i).mutable_data_ptr<float>(),
+                             .square = part(7, i).mutable_data_ptr<float>(),
+                             .count = part(1, i).const_data_ptr<float>(),
+                             .copy = copy.defined() ? copy.mutable_data_ptr() : nullptr,
+                             .numbers = part(5, i).numel()});
+        }
+        const char* const failed =
+            kernels.update(own, tensors.data(), static_cast<std::int64_t>(tensors.size()),
+                           tensor::stream_of(t[0].device()));
+        if (failed != nullptr) throw_device({.where = "update of parameters", .failed = failed});
+      });
 }
 
 void Adam::step(const at::Tensor& rates, const at::Tensor& skip) {
@@ -131,7 +191,9 @@ void Adam::step(const at::Tensor& rates, const at::Tensor& skip) {
     if (b.tensors.empty()) continue;
     skip.defined() ? at::_foreach_add_(b.counts, counted) : at::_foreach_add_(b.counts, 1);
     const at::Tensor lr = rates.select(0, static_cast<std::int64_t>(g));
-    if (options_.kind == config::Optimizer::kAdamW) {
+    if (std::ranges::any_of(b.copies, [](const at::Tensor& t) { return t.defined(); })) {
+      update_by_kernel(group, b, lr, skip);
+    } else if (options_.kind == config::Optimizer::kAdamW) {
       at::_fused_adamw_(b.tensors, b.gradients, b.means, b.squares, {}, b.counts, lr,
                         options_.beta1, options_.beta2, group.weight_decay, options_.eps,
                         /*amsgrad=*/false, /*maximize=*/false, /*grad_scale=*/{}, found_inf);

@@ -8,9 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include "host/backbone/linear.hpp"
 #include "host/backbone/model.hpp"
 #include "host/config/experiment.hpp"
 #include "host/data/stream/stream.hpp"
+#include "host/kernel/adam.hpp"
 #include "host/memory/stack/stack.hpp"
 
 namespace mneme::optim {
@@ -70,11 +72,13 @@ struct AdamOptions {
 // (torch.optim.Adam); kAdamW shrinks p = p - lr w p before the update and leaves the moments alone
 // [Loshchilov and Hutter 2019, algorithm 2]. A parameter without gradient is skipped: its value,
 // its moments and its count t stay. All tensors of equal settings are updated by one fused
-// operation.
+// operation; where products read copies of them in bf16 and the device has the host's kernel
+// (tensor::adam_kernels), by that kernel, which writes the copies too.
 class Adam {
  public:
-  // Frozen parameters are left out.
-  Adam(std::vector<TrainableParameter> parameters, const AdamOptions& options);
+  // Frozen parameters are left out. `converted`, null = none, has the copies and outlives it.
+  Adam(std::vector<TrainableParameter> parameters, const AdamOptions& options,
+       backbone::ConvertedWeights* converted = nullptr);
 
   // Sets all gradients to undefined.
   void zero_grad();
@@ -87,15 +91,15 @@ class Adam {
   // The same, to the bit, for a norm that is on the gradients' device alone, f64 [].
   void clip(const at::Tensor& norm, double max_norm);
   // The learning rates of one update, those of parameters times `factor`: f64 [n] on the CPU. Where
-  // parameters are f32 on a GPU, f32 [n] there, which is the dtype that LibTorch's kernel takes; its
-  // copy to the GPU is on its way, and nothing waits for it.
+  // parameters are f32 on a GPU, f32 [n] there, which is the dtype that the kernels take; its copy to
+  // the GPU is on its way, and nothing waits for it.
   [[nodiscard]] at::Tensor rates(double factor) const;
   // One update by rates(). Nothing changes where `skip`, f32 [] on the parameters' device, is 1
   // (else 0; undefined = 0). Which operations it does depends on which gradients there are.
   void step(const at::Tensor& rates, const at::Tensor& skip = {});
   // By rates(factor).
   void step(double factor, const at::Tensor& skip = {}) { step(rates(factor), skip); }
-  // All that it changes: parameters and their moments.
+  // All that it changes: parameters, their moments, and the copies that it writes.
   [[nodiscard]] std::vector<NamedTensor> changed() const;
   // Names of parameters whose gradient holds a NaN or an infinity, in order of the parameters.
   [[nodiscard]] std::vector<std::string> non_finite_gradients() const;
@@ -122,15 +126,21 @@ class Adam {
   };
   // The tensors of a group's members that have a gradient.
   struct Batch {
-    std::vector<at::Tensor> tensors, gradients, means, squares, counts;
+    std::vector<at::Tensor> tensors, gradients, means, squares, counts, copies;
   };
+  // Which the kernel writes together with parameter i; undefined = there is none.
+  [[nodiscard]] at::Tensor copy_of(std::size_t i) const;
   [[nodiscard]] Batch batch_of(const Group& group) const;
+  void update_by_kernel(const Group& group, const Batch& batch, const at::Tensor& rate,
+                        const at::Tensor& skip) const;
 
   std::vector<TrainableParameter> parameters_;
   AdamOptions options_;
   std::vector<Moments> moments_;
   at::Tensor counts_;  // f32 [n], of which moments_ have parts
   std::vector<Group> groups_;
+  backbone::ConvertedWeights* converted_;
+  const kernel::AdamKernels* kernels_ = nullptr;  // that write copies
 };
 
 // --- Parameters that no gradient has reached ---

@@ -138,9 +138,9 @@ void Runtime::draw_parameters(const std::vector<std::string>& names) {
   weights_changed();
 }
 
-void Runtime::weights_changed() {
+void Runtime::weights_changed(bool by_optimizer) {
   stack_->weights_changed();
-  model_->weights_changed();
+  model_->weights_changed(by_optimizer);
 }
 
 void Runtime::copy_parameters(const Runtime& other) {

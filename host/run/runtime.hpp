@@ -117,7 +117,8 @@ class Runtime {
   // Gives these parameters of the memory their first values (Stack::draw_parameters).
   void draw_parameters(const std::vector<std::string>& names);
   // Drops everything computed from older weights; called after every change of parameters.
-  void weights_changed();
+  // by_optimizer: as backbone::ConvertedWeights::weights_changed.
+  void weights_changed(bool by_optimizer = false);
   // Copies the other runtime's parameters, which must have the same names, shapes and trained
   // options.
   void copy_parameters(const Runtime& other);

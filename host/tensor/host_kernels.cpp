@@ -11,6 +11,7 @@ thread_local bool is_without_kernels = false;
 thread_local bool is_without_row_kernels = false;
 thread_local const kernel::RowKernels* given_row_kernels = nullptr;
 thread_local const kernel::SamplingKernels* given_sampling_kernels = nullptr;
+thread_local const kernel::AdamKernels* given_adam_kernels = nullptr;
 thread_local const kernel::CrossEntropyKernels* given_cross_entropy_kernels = nullptr;
 
 }  // namespace
@@ -48,13 +49,22 @@ const kernel::RowKernels* row_kernels(at::Device device) {
   return device.is_cpu() ? given_row_kernels : nullptr;
 }
 
+const kernel::AdamKernels* adam_kernels(at::Device device) {
+  if (is_without_kernels || is_without_row_kernels) return nullptr;
+  if (device.is_cuda()) return kernel::AdamKernels::for_cuda();
+  return device.is_cpu() ? given_adam_kernels : nullptr;
+}
+
 WithRowKernels::WithRowKernels(const kernel::RowKernels& kernels,
-                               const kernel::CrossEntropyKernels* cross_entropy)
+                               const kernel::CrossEntropyKernels* cross_entropy,
+                               const kernel::AdamKernels* adam)
     : rows_before_(std::exchange(given_row_kernels, &kernels)),
-      cross_entropy_before_(std::exchange(given_cross_entropy_kernels, cross_entropy)) {}
+      cross_entropy_before_(std::exchange(given_cross_entropy_kernels, cross_entropy)),
+      adam_before_(std::exchange(given_adam_kernels, adam)) {}
 WithRowKernels::~WithRowKernels() {
   given_row_kernels = rows_before_;
   given_cross_entropy_kernels = cross_entropy_before_;
+  given_adam_kernels = adam_before_;
 }
 
 WithSamplingKernels::WithSamplingKernels(const kernel::SamplingKernels& kernels)

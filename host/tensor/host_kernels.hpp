@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "host/kernel/adam.hpp"
 #include "host/kernel/cross_entropy.hpp"
 #include "host/kernel/rows.hpp"
 #include "host/kernel/sampling.hpp"
@@ -37,7 +38,8 @@ class WithoutHostKernels {
   bool before_;
 };
 
-// While one lives that is on, row_kernels() and cross_entropy_kernels() give its thread none.
+// While one lives that is on, row_kernels(), adam_kernels() and cross_entropy_kernels() give its
+// thread none.
 class WithoutRowKernels {
  public:
   explicit WithoutRowKernels(bool is_on);
@@ -52,13 +54,16 @@ class WithoutRowKernels {
 // The host's kernels for rows of tensors on `device`: on CUDA, in a program that was built with its
 // sources. Null where this thread uses LibTorch's operations.
 [[nodiscard]] const kernel::RowKernels* row_kernels(at::Device device);
+// The same for updates of parameters.
+[[nodiscard]] const kernel::AdamKernels* adam_kernels(at::Device device);
 
-// While one lives, row_kernels() and cross_entropy_kernels() give its thread these on the CPU: for
-// tests.
+// While one lives, row_kernels(), cross_entropy_kernels() and adam_kernels() give its thread these on
+// the CPU: for tests.
 class WithRowKernels {
  public:
   explicit WithRowKernels(const kernel::RowKernels& kernels,
-                          const kernel::CrossEntropyKernels* cross_entropy = nullptr);
+                          const kernel::CrossEntropyKernels* cross_entropy = nullptr,
+                          const kernel::AdamKernels* adam = nullptr);
   ~WithRowKernels();
   WithRowKernels(const WithRowKernels&) = delete;
   WithRowKernels& operator=(const WithRowKernels&) = delete;
@@ -66,6 +71,7 @@ class WithRowKernels {
  private:
   const kernel::RowKernels* rows_before_;
   const kernel::CrossEntropyKernels* cross_entropy_before_;
+  const kernel::AdamKernels* adam_before_;
 };
 
 // The same for sampling_kernels().

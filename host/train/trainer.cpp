@@ -14,6 +14,7 @@
 #include "host/run/cost/ram_check.hpp"
 #include "host/run/runtime.hpp"
 #include "host/tensor/device_memory.hpp"
+#include "host/tensor/host_kernels.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/train/step/not_finite.hpp"
 #include "host/weights/official_weights.hpp"
@@ -93,9 +94,12 @@ Trainer::Trainer(const config::Experiment& experiment, TrainerOptions options)
     static_cast<void>(weights::load_initial_weights(*runtime_, options.initial_weights));
   try {
     if (ranks_.is_parallel()) parallel_ = std::make_unique<Parallel>(ranks_, *runtime_);
+    const tensor::WithoutRowKernels plain(experiment.model.row_kernels ==
+                                          config::RowKernels::kOperations);
     optimizer_ = std::make_unique<optim::Adam>(
         parallel_ ? parallel_->updated() : runtime_->parameters(),
-        optim::AdamOptions{train.optimizer, train.beta1, train.beta2, train.eps});
+        optim::AdamOptions{train.optimizer, train.beta1, train.beta2, train.eps},
+        parallel_ ? nullptr : &runtime_->model().converted());
     state_ = parallel_ ? parallel_->new_state(runtime_->stack())
                        : runtime_->stack().new_state(memory::Phase::kTraining, train.lanes);
   } catch (const std::exception& error) {
@@ -222,7 +226,7 @@ void Trainer::report_numbers(run::StepReport& report, const StepSums& sums) {
 
 void Trainer::count_update(run::StepReport& report, const StepSums& sums) {
   const double factor = schedule_->factor(done_.step);
-  runtime_->weights_changed();
+  runtime_->weights_changed(/*by_optimizer=*/true);
   done_.tokens += sums.tokens;
   report.step = ++done_.step;
   report.lr = experiment().train.lr * factor;

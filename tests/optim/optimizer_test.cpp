@@ -6,7 +6,10 @@
 #include <cmath>
 #include <limits>
 
+#include "host/backbone/linear.hpp"
+#include "host/tensor/host_kernels.hpp"
 #include "host/tensor/torch.hpp"
+#include "tests/base/temporary_folder.hpp"
 
 namespace mneme::train {
 namespace {
@@ -178,6 +181,69 @@ TEST(Adam, ClipsAndSkipsByTensors) {
       }
     }
   }
+}
+
+// By the definition of the kernel for CUDA, beside LibTorch's operation. The first two parameters
+// have copies that products read.
+TEST(Adam, WritesCopiesOfWeights) {
+  const tensor::WithRowKernels kernels(kernel::row_definitions(), nullptr,
+                                       &kernel::AdamKernels::by_definition());
+  for (const auto kind : {config::Optimizer::kAdam, config::Optimizer::kAdamW}) {
+    std::vector<optim::TrainableParameter> ours, theirs;
+    for (auto* const side : {&ours, &theirs}) {
+      side->push_back({"a", leaf({37}, at::kFloat, 1), 1e-2, 0.1});
+      side->push_back({"b", leaf({3, 5}, at::kFloat, 2), 1e-2, 0.1});
+      side->push_back({"none", leaf({4}, at::kFloat, 3), 1e-2, 0.1});
+      side->push_back({"another group", leaf({4}, at::kFloat, 4), 1e-2, 0.0});
+    }
+    backbone::ConvertedWeights converted;
+    std::vector<at::Tensor> copies;
+    for (int i = 0; i < 2; ++i)
+      copies.push_back(converted.get(ours[i].tensor.detach(), at::kBFloat16));
+    optim::Adam with_copies(ours, {.kind = kind}, &converted), without(theirs, {.kind = kind});
+    EXPECT_EQ(with_copies.rates(1.0).scalar_type(), at::kFloat);
+    for (int step = 0; step < 4; ++step) {
+      const at::Tensor skip = torch::full({}, step == 2 ? 1.0 : 0.0);
+      for (std::size_t i = 0; i < ours.size(); ++i) {
+        const at::Tensor gradient = leaf(ours[i].tensor.sizes(), at::kFloat, 10 + i).detach();
+        set_gradient(ours[i], gradient);
+        set_gradient(theirs[i], gradient);
+      }
+      const at::Tensor before = copies[0].clone();
+      with_copies.step(0.5, skip);
+      without.step(0.5, skip);
+      for (std::size_t i = 0; i < ours.size(); ++i) {
+        const optim::Adam::Moments &a = with_copies.moments()[i], &b = without.moments()[i];
+        EXPECT_TRUE(at::allclose(ours[i].tensor, theirs[i].tensor, 1e-6, 1e-7)) << ours[i].name;
+        EXPECT_TRUE(at::allclose(a.mean, b.mean) && at::allclose(a.square, b.square));
+        EXPECT_TRUE(a.count.equal(b.count));
+      }
+      EXPECT_EQ(at::equal(copies[0], before), step == 2);
+      for (std::size_t i = 0; i < copies.size(); ++i)
+        EXPECT_TRUE(at::equal(copies[i], ours[i].tensor.to(at::kBFloat16))) << ours[i].name;
+    }
+    EXPECT_EQ(with_copies.changed().size(), 4 * ours.size() + copies.size());
+    // Only writes of others are followed by a conversion.
+    const at::NoGradGuard no_grad;
+    ours[0].tensor.fill_(3.0);
+    converted.weights_changed(/*by_optimizer=*/true);
+    EXPECT_FALSE(at::equal(copies[0], ours[0].tensor.to(at::kBFloat16)));
+    converted.weights_changed();
+    EXPECT_TRUE(at::equal(copies[0], ours[0].tensor.to(at::kBFloat16)));
+  }
+}
+
+TEST(Adam, SaysWhatItsKernelSays) {
+  const kernel::AdamKernels fails = {[](const kernel::AdamRule&, const kernel::AdamTensor*,
+                                        std::int64_t, void*) { return "invalid argument"; }};
+  const tensor::WithRowKernels kernels(kernel::row_definitions(), nullptr, &fails);
+  std::vector<optim::TrainableParameter> parameters = {{"a", leaf({3}, at::kFloat, 1), 0.1, 0.0}};
+  backbone::ConvertedWeights converted;
+  converted.get(parameters[0].tensor.detach(), at::kBFloat16);
+  optim::Adam adam(parameters, {}, &converted);
+  set_gradient(parameters[0], torch::ones({3}));
+  EXPECT_THAT(test::error_of([&] { adam.step(1.0); }),
+              testing::HasSubstr("update of parameters: invalid argument"));
 }
 
 TEST(Adam, NamesGradientsThatAreNotFinite) {

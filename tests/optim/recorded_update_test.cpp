@@ -9,6 +9,7 @@
 #include "host/base/log.hpp"
 #include "host/optim/optimizer.hpp"
 #include "host/tensor/dispatch/recorder.hpp"
+#include "host/tensor/host_kernels.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/tensor/fake_graph_device.hpp"
@@ -44,11 +45,15 @@ enum class Rates {
 // One training, whose updates a recorder may have.
 struct Updates {
   std::vector<TrainableParameter> parameters;
+  backbone::ConvertedWeights converted;
   Adam adam;
   std::vector<std::string> lines;
 
-  Updates(config::Optimizer kind, at::ScalarType dtype)
-      : parameters(leaves(dtype)), adam(parameters, {.kind = kind}) {}
+  // has_copies: of "b", where there is a kernel that writes them.
+  Updates(config::Optimizer kind, at::ScalarType dtype, bool has_copies = false)
+      : parameters(leaves(dtype)), adam(parameters, {.kind = kind}, &converted) {
+    if (has_copies) converted.get(parameters[1].tensor.detach(), at::kBFloat16);
+  }
 
   at::Tensor update(const std::vector<at::Tensor>& gradients, const at::Tensor& rates,
                     const at::Tensor& skip) {
@@ -108,7 +113,8 @@ struct Updates {
 
 void expect_same(const Updates& ours, const Updates& theirs) {
   const std::vector<NamedTensor> a = ours.adam.changed(), b = theirs.adam.changed();
-  ASSERT_EQ(a.size(), 4 * ours.parameters.size());
+  ASSERT_EQ(a.size(), b.size());
+  ASSERT_GE(a.size(), 4 * ours.parameters.size());
   for (std::size_t i = 0; i < a.size(); ++i)
     EXPECT_TRUE(at::equal(a[i].second, b[i].second)) << a[i].first;
 }
@@ -120,11 +126,11 @@ class RecordedUpdates
     : public testing::TestWithParam<std::tuple<config::Optimizer, at::ScalarType, bool>> {};
 
 // Rates that differ in each, a norm that is clipped in some, and one that is skipped.
-TEST_P(RecordedUpdates, HaveTheBitsOfPlainOnes) {
-  const auto [kind, dtype, has_graphs] = GetParam();
+void expect_bits_of_plain(config::Optimizer kind, at::ScalarType dtype, bool has_graphs,
+                          bool has_copies = false) {
   std::optional<test::WithFakeGraphs> graphs;
   if (has_graphs) graphs.emplace();
-  Updates ours(kind, dtype), theirs(kind, dtype);
+  Updates ours(kind, dtype, has_copies), theirs(kind, dtype, has_copies);
   tensor::Recorder recorder(kUpdateNames, 6);
   for (int step = 0; step < 14; ++step) {
     const double factor = 1.0 / (1 + step);
@@ -138,12 +144,26 @@ TEST_P(RecordedUpdates, HaveTheBitsOfPlainOnes) {
   EXPECT_THAT(ours.lines, IsEmpty());
   EXPECT_GE(recorder.replays(), 8);
   EXPECT_EQ(recorder.launches(), has_graphs ? recorder.replays() : 0);
+  EXPECT_EQ(ours.adam.changed().size(), 4 * ours.parameters.size() + (has_copies ? 1 : 0));
+}
+
+TEST_P(RecordedUpdates, HaveTheBitsOfPlainOnes) {
+  const auto [kind, dtype, has_graphs] = GetParam();
+  expect_bits_of_plain(kind, dtype, has_graphs);
 }
 
 INSTANTIATE_TEST_SUITE_P(
     All, RecordedUpdates,
     testing::Combine(testing::Values(config::Optimizer::kAdam, config::Optimizer::kAdamW),
                      testing::Values(at::kDouble, at::kFloat), testing::Bool()));
+
+// Which are compared, and put back, as parameters are.
+TEST(RecordedUpdate, WritesCopies) {
+  const tensor::WithRowKernels kernels(kernel::row_definitions(), nullptr,
+                                       &kernel::AdamKernels::by_definition());
+  for (const bool has_graphs : {false, true})
+    expect_bits_of_plain(config::Optimizer::kAdamW, at::kFloat, has_graphs, /*has_copies=*/true);
+}
 
 // Updates whose rates a recording cannot follow have the bits of plain ones, and one line says why.
 std::string line_of_what_is_not_recorded(Rates how) {

@@ -2,12 +2,15 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <functional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "host/run/run_folder.hpp"
 #include "host/run/runtime.hpp"
 #include "host/tensor/dense_product.hpp"
+#include "host/tensor/host_kernels.hpp"
 #include "host/train/trainer.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/run/run_support.hpp"
@@ -54,6 +57,62 @@ TEST(Precision, AutoIsChosenForTheDeviceAndKeptByTheRun) {
   const config::Experiment stored = run::RunFolder::open(folder / "run").experiment();
   EXPECT_EQ(stored.train.precision, fast);
   EXPECT_EQ(stored.eval.precision, fast);  // train.precision by default
+}
+
+// A device's kernel that updates parameters writes their copies, by its definition.
+struct WithAdam {
+  tensor::WithRowKernels kernels;
+  explicit WithAdam(const kernel::AdamKernels& adam)
+      : kernels(kernel::row_definitions(), nullptr, &adam) {}
+};
+
+// Losses of four steps; `between` comes behind each.
+std::vector<double> losses_of(
+    Trainer& trainer, const std::function<void()>& between = [] {}) {
+  std::vector<double> out;
+  for (int step = 0; step < 4; ++step) {
+    out.push_back(trainer.train_step().loss);
+    between();
+  }
+  return out;
+}
+
+TEST(Bf16, CopiesThatTheUpdateWritesAreThoseOfItsWeights) {
+  const WithAdam kernels(kernel::AdamKernels::by_definition());
+  const config::Experiment experiment =
+      test::small_experiment(test::xl_cache(8), {"train.precision=bf16", "train.warmup=0"});
+  Trainer ours(experiment), converted(experiment);
+  EXPECT_EQ(losses_of(ours), losses_of(converted, [&] { converted.runtime().weights_changed(); }));
+  EXPECT_TRUE(
+      test::is_same(test::weights_of(ours.runtime()), test::weights_of(converted.runtime())));
+  // A resumed training has copies of what it has read.
+  const test::TemporaryFolder folder;
+  ours.save(folder / "checkpoint.safetensors");
+  Trainer resumed(experiment);
+  losses_of(resumed);
+  losses_of(resumed);
+  resumed.load(folder / "checkpoint.safetensors");
+  EXPECT_EQ(losses_of(resumed), losses_of(ours));
+}
+
+// So nothing else converts them.
+TEST(Bf16, CopiesAreLeftToTheKernelOfTheUpdate) {
+  const auto losses = [](const kernel::AdamKernels& adam, const std::string& row_kernels) {
+    const WithAdam kernels(adam);
+    Trainer trainer(test::small_experiment(
+        "", {"train.precision=bf16", "train.warmup=0", "model.row_kernels=" + row_kernels}));
+    return losses_of(trainer);
+  };
+  const kernel::AdamKernels writes_none = {[](const kernel::AdamRule& rule,
+                                              const kernel::AdamTensor* tensors, std::int64_t count,
+                                              void* stream) {
+    std::vector<kernel::AdamTensor> own(tensors, tensors + count);
+    for (kernel::AdamTensor& one : own) one.copy = nullptr;
+    return kernel::AdamKernels::by_definition().update(rule, own.data(), count, stream);
+  }};
+  const kernel::AdamKernels& right = kernel::AdamKernels::by_definition();
+  EXPECT_NE(losses(writes_none, "auto"), losses(right, "auto"));
+  EXPECT_EQ(losses(writes_none, "operations"), losses(right, "operations"));
 }
 
 TEST(Bf16, UnitsAreThoseThatTheSystemLists) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "host/base/log.hpp"
+#include "host/kernel/adam.hpp"
 #include "host/kernel/cross_entropy.hpp"
 #include "host/kernel/rows.hpp"
 #include "host/tensor/host_kernels.hpp"
@@ -88,10 +89,11 @@ std::vector<data::TokenSegment> text(std::uint64_t segments) {
   return out;
 }
 
-// By the kernels that a GPU uses for rows and losses, whose definitions stand for them.
+// By the kernels that a GPU uses for rows, losses and updates, whose definitions stand for them.
 void expect_the_bits_of_hooks_with_kernels(bool has_graphs) {
   const tensor::WithRowKernels kernels(kernel::row_definitions(),
-                                       &kernel::CrossEntropyKernels::by_definition());
+                                       &kernel::CrossEntropyKernels::by_definition(),
+                                       &kernel::AdamKernels::by_definition());
   for (const std::string precision : {"f64", "f32", "bf16"}) {
     for (const auto& [memory, position] : {std::pair<std::string, std::string>{"", "relative"},
                                            {xl_cache(8), "rotary"},
@@ -115,11 +117,9 @@ void expect_the_bits_of_hooks_with_kernels(bool has_graphs) {
   }
 }
 
-TEST(Replay, HasTheBitsOfHooksWithKernelsForRowsAndLosses) {
-  expect_the_bits_of_hooks_with_kernels(false);
-}
+TEST(Replay, HasTheBitsOfHooksWithKernels) { expect_the_bits_of_hooks_with_kernels(false); }
 
-TEST(Replay, HasTheBitsOfHooksWithKernelsForRowsAndLossesAsGraphs) {
+TEST(Replay, HasTheBitsOfHooksWithKernelsAsGraphs) {
   const test::WithFakeGraphs graphs;
   expect_the_bits_of_hooks_with_kernels(true);
 }

@@ -98,7 +98,8 @@ Embedding::Embedding(const config::ModelConfig& config, const ClusterPlan& plan,
       is_tied_(config.tie_embedding),
       scale_(config.embedding_scale == config::EmbeddingScale::kSqrt
                  ? std::sqrt(static_cast<double>(config.width))
-                 : 1.0) {
+                 : 1.0),
+      converted_(&store.converted()) {
   for (std::int64_t i = 0; i < plan.tables(); ++i) {
     const std::int64_t rows = plan.div > 1 ? plan.end(i) - plan.begin(i) : plan.ends.back();
     const std::string name = str("embedding.", i);
@@ -113,7 +114,7 @@ Embedding::Embedding(const config::ModelConfig& config, const ClusterPlan& plan,
 at::Tensor Embedding::projected(std::int64_t table, const at::Tensor& rows,
                                 at::ScalarType compute) const {
   return plan_.has_projection
-             ? linear(rows, converted_.get(projections_[static_cast<std::size_t>(table)], compute),
+             ? linear(rows, converted_->get(projections_[static_cast<std::size_t>(table)], compute),
                       {}, compute)
              : rows;
 }

@@ -80,8 +80,6 @@ class Embedding {
   [[nodiscard]] at::Tensor forward(const at::Tensor& ids, at::ScalarType compute,
                                    ClusterLookup lookup, const ClusterPlaces& places = {}) const;
 
-  void weights_changed() { converted_.weights_changed(); }
-
   [[nodiscard]] const std::vector<at::Tensor>& tables() const { return tables_; }
   [[nodiscard]] const std::vector<at::Tensor>& projections() const { return projections_; }
 
@@ -99,7 +97,7 @@ class Embedding {
   double scale_;
   std::vector<at::Tensor> tables_;
   std::vector<at::Tensor> projections_;  // empty when there is none
-  mutable ConvertedWeights converted_;
+  ConvertedWeights* converted_;
 };
 
 }  // namespace mneme::backbone

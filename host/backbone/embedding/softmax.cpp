@@ -13,7 +13,7 @@ namespace mneme::backbone {
 
 Softmax::Softmax(const config::ModelConfig& config, const ClusterPlan& plan,
                  const Embedding& embedding, const InitScheme& init, ParameterStore& store)
-    : plan_(plan) {
+    : plan_(plan), converted_(&store.converted()) {
   for (std::int64_t i = 0; i < plan.tables(); ++i) {
     const std::int64_t rows = embedding.tables()[static_cast<std::size_t>(i)].size(0);
     const std::int64_t width = plan.embedding(i);
@@ -50,7 +50,7 @@ at::Tensor Softmax::projected(const at::Tensor& hidden, std::int64_t cluster,
                               at::ScalarType compute) const {
   const at::Tensor low = hidden.to(compute);
   if (projections_.empty()) return low;
-  return at::mm(low, converted_.get(projections_[static_cast<std::size_t>(cluster)], compute));
+  return at::mm(low, converted_->get(projections_[static_cast<std::size_t>(cluster)], compute));
 }
 
 std::vector<Softmax::Part> Softmax::word_weights(at::ScalarType compute,
@@ -58,25 +58,25 @@ std::vector<Softmax::Part> Softmax::word_weights(at::ScalarType compute,
   std::vector<Part> out;
   if (plan_.tables() == plan_.clusters() && pieces.empty()) {
     for (std::size_t i = 0; i < weights_.size(); ++i)
-      out.push_back({{converted_.get(weights_[i], compute)}, biases_[i]});
+      out.push_back({{converted_->get(weights_[i], compute)}, biases_[i]});
     return out;
   }
   const std::vector<std::int64_t> sizes = plan_.sizes();
   const std::vector<WeightRows> weights =
-      pieces.empty() ? split_weight(converted_.get(weights_[0], compute), sizes).pieces : pieces;
+      pieces.empty() ? split_weight(converted_->get(weights_[0], compute), sizes).pieces : pieces;
   const std::vector<at::Tensor> biases =
       sizes.size() == 1 ? biases_ : biases_[0].split_with_sizes(sizes);
   if (sizes.size() == 1 && tensor::cross_entropy_kernels(weights[0].rows)) {
     // linear_nll makes their gradient where it belongs.
     out.push_back({weights[0], biases[0]});
-    out[0].weight.converted = converted_.get(weights_[0].detach(), compute);
+    out[0].weight.converted = converted_->get(weights_[0].detach(), compute);
     return out;
   }
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     WeightRows own = weights[i];
     if (own.rows.scalar_type() != compute) {
       const std::int64_t first = plan_.begin(static_cast<std::int64_t>(i));
-      own = {converted_.get_rows(weights_[0], first, own.rows, compute)};
+      own = {converted_->get_rows(weights_[0], first, own.rows, compute)};
     }
     out.push_back({own, biases[i]});
   }
@@ -85,7 +85,7 @@ std::vector<Softmax::Part> Softmax::word_weights(at::ScalarType compute,
 
 Softmax::Part Softmax::with_entries(const Part& words, at::ScalarType compute) const {
   if (!cluster_weight_.defined()) return words;
-  return {{at::cat({words.weight.rows, converted_.get(cluster_weight_, compute)})},
+  return {{at::cat({words.weight.rows, converted_->get(cluster_weight_, compute)})},
           at::cat({words.bias, cluster_bias_})};
 }
 
@@ -129,8 +129,8 @@ Output Softmax::forward(const at::Tensor& hidden, const at::Tensor& target, bool
 }
 
 at::Tensor Softmax::cluster_entries(const at::Tensor& low, at::ScalarType compute) const {
-  return linear(low, converted_.get(cluster_weight_, compute),
-                converted_.get(cluster_bias_, compute), compute);
+  return linear(low, converted_->get(cluster_weight_, compute),
+                converted_->get(cluster_bias_, compute), compute);
 }
 
 Output Softmax::score(const at::Tensor& hidden, const at::Tensor& target, bool wants_best,
@@ -183,7 +183,7 @@ at::Tensor Softmax::logits(const at::Tensor& hidden, at::ScalarType compute) con
   const std::vector<Part> all = word_weights(compute);
   const auto words = [&](std::int64_t i, const at::Tensor& low) {
     const Part& part = all[static_cast<std::size_t>(i)];
-    return linear(low, part.weight.rows, converted_.get(part.bias, compute), compute);
+    return linear(low, part.weight.rows, converted_->get(part.bias, compute), compute);
   };
   const at::Tensor low = projected(hidden, 0, compute), head = words(0, low);
   if (plan_.clusters() == 1) return head;

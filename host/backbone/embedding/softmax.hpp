@@ -35,7 +35,6 @@ class Softmax {
                                              at::ScalarType compute) const;
   // Log-probabilities up to a number of each row's own, [n,V]; with one cluster in `compute`.
   [[nodiscard]] at::Tensor logits(const at::Tensor& hidden, at::ScalarType compute) const;
-  void weights_changed() { converted_.weights_changed(); }
 
  private:
   struct Part {
@@ -61,7 +60,7 @@ class Softmax {
   std::vector<at::Tensor> biases_;            // [V_i], or undefined
   std::vector<at::Tensor> projections_;       // [D, d_i] by cluster; empty when there is none
   at::Tensor cluster_weight_, cluster_bias_;  // [clusters-1, d_0], [clusters-1]
-  mutable ConvertedWeights converted_;
+  ConvertedWeights* converted_;
 };
 
 }  // namespace mneme::backbone

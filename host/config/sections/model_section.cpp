@@ -359,8 +359,9 @@ void list_model(Fields& keys, ModelConfig& model) {
   }
   if (keys.lists(model.row_kernels != RowKernels::kAuto)) {
     keys.field({"row_kernels",
-                "what computes activation, dropout, residual sum, norm, rotary turns and the "
-                "losses of a softmax on CUDA: auto = the host's kernels; operations = LibTorch's "
+                "what computes activation, dropout, residual sum, norm, rotary turns, the losses "
+                "of a softmax and updates in bf16 trainings on CUDA: auto = the host's kernels; "
+                "operations = LibTorch's "
                 "operations, which shows whether a fault is in these kernels. A way of computing: "
                 "it may differ from that of the training"},
                model.row_kernels);
