@@ -8,27 +8,14 @@
 #include "host/base/error.hpp"
 #include "host/base/log.hpp"
 #include "host/base/text.hpp"
-#include "host/memory/stack/tier_outline.hpp"
+#include "host/compare/planning/memory_size.hpp"
 
 namespace mneme::compare {
 namespace {
 
-constexpr std::int64_t kMaxSize = std::int64_t{1} << 40;
-constexpr std::int64_t kMaxRefused = 64;  // sizes in a row, before a search ends
-constexpr double kNotableShare = 0.05;    // of the budget, as the report's warning has it
+constexpr double kNotableShare = 0.05;  // of the budget, as the report's warning has it
 
-// An arm whose own settings give the key has its name from a value that it would not have.
-void check_not_given(const ArmSetup& arm, Budget budget, const std::string& key) {
-  const auto given = std::ranges::find_if(
-      arm.settings, [&](const std::string& setting) { return setting.starts_with(key + '='); });
-  if (given == arm.settings.end()) return;
-  throw_usage({.where = arm.name,
-               .failed = str("--equal ", to_word(budget), " chooses ", key,
-                             ", which a --sweep or a setting of the arm gives, too"),
-               .expected = "one of the two",
-               .got = *given,
-               .hint = str("leave out --equal, or the --sweep or setting of ", key)});
-}
+std::string option_of(Budget budget) { return str("--equal ", to_word(budget)); }
 
 // --- Parameters, by the width of the feed-forward layers ---
 
@@ -46,7 +33,7 @@ void equalize_parameters(std::vector<ArmSetup>& arms, const run::RuntimeOptions&
   out.reference = arms.front().name;
   out.budget = parameters_of(runtime_of(arms.front().experiment, options));
   for (std::size_t i = 1; i < arms.size(); ++i) {
-    check_not_given(arms[i], Budget::kParameters, "model.ff");
+    check_not_given(arms[i], option_of(Budget::kParameters), "model.ff");
     config::ModelConfig& model = arms[i].experiment.model;
     const std::int64_t before = model.ff;
     const std::int64_t count = parameters_of(runtime_of(arms[i].experiment, options));
@@ -66,192 +53,35 @@ void equalize_parameters(std::vector<ArmSetup>& arms, const run::RuntimeOptions&
 
 // --- State and attention, by the size of the memory ---
 
-// The bytes that the tiers declare for one lane; absent when one of them does not.
-std::optional<std::int64_t> state_bytes(const memory::Stack& stack) {
-  std::int64_t bytes = 0;
-  for (const memory::TierOutline& tier : stack.outlines(1, 1)) {
-    const memory::InstanceOutline& instance = tier.evaluation ? *tier.evaluation : tier.training;
-    const auto add = [&](const memory::StateOutline& one) {
-      bytes += one.bytes.value_or(0);
-      return one.bytes.has_value();
-    };
-    if (!std::ranges::all_of(instance.slots, add)) return std::nullopt;
-    if (!std::ranges::all_of(instance.queues, add)) return std::nullopt;
-  }
-  return bytes;
-}
-
-std::int64_t attended_rows(const memory::Stack& stack) {
-  std::int64_t rows = stack.context_rows(memory::Phase::kEvaluation);
-  for (const memory::TierOutline& tier : stack.outlines(1, 1))
-    rows += (tier.evaluation ? *tier.evaluation : tier.training).read_rows;
-  return rows;
-}
-
-struct MemorySize {
-  std::size_t tier = 0;
-  config::OptionSpec spec;
-};
-
-// The option that says how much a memory holds; absent when it has none.
-std::optional<MemorySize> find_size(const memory::Stack& stack) {
-  for (std::size_t tier = 0; tier < stack.tiers().size(); ++tier) {
-    for (const config::OptionSpec& spec : stack.tiers()[tier]->option_specs()) {
-      if (spec.type == config::OptionType::kInteger && !spec.default_value)
-        return MemorySize{tier, spec};
-    }
-  }
-  return std::nullopt;
-}
-
-// An arm's memory with other sizes, and what they cost.
-class Sizes {
- public:
-  Sizes(ArmSetup& arm, Budget budget, const run::RuntimeOptions& options)
-      : arm_(arm), budget_(budget), loader_(*options.loader) {
-    const run::Runtime runtime = runtime_of(arm.experiment, options);
-    info_ = runtime.stack().backbone();
-    info_.draws_parameters = false;
-    size_ = find_size(runtime.stack());
-    cost_ = cost_of(runtime.stack());
-    if (!size_) return;
-    config::TierConfig& tier = arm.experiment.memory.tiers[size_->tier];
-    if (tier.eval_options.find(size_->spec.key) != nullptr) {
-      throw_usage({.where = "--equal chooses " + size_->spec.key,
-                   .failed = "the memory file gives evaluations a size of their own",
-                   .expected = "no eval_" + size_->spec.key,
-                   .hint = "remove it from " + arm.file.string()});
-    }
-    before_ = tier.options.find(size_->spec.key)->as_integer();
-  }
-
-  [[nodiscard]] bool has_size() const { return size_.has_value(); }
-  [[nodiscard]] std::int64_t cost() const { return cost_; }
-  [[nodiscard]] std::int64_t before() const { return before_; }
-  [[nodiscard]] std::string key() const {
-    return str("memory.tier.", size_->tier, '.', size_->spec.key);
-  }
-  [[nodiscard]] std::int64_t least() const {
-    const std::int64_t least = size_->spec.integers.min;
-    return least == config::IntegerRange{}.min ? 1 : least;
-  }
-  [[nodiscard]] std::int64_t most() const {
-    const std::int64_t most = size_->spec.integers.max;
-    return most == config::IntegerRange{}.max ? kMaxSize : most;
-  }
-
-  std::int64_t cost_with(std::int64_t value) {
-    set(value);
-    return cost_of(memory::Stack(arm_.experiment.memory, info_, loader_));
-  }
-  void set(std::int64_t value) {
-    config::Value& options = arm_.experiment.memory.tiers[size_->tier].options;
-    const config::Position position = options.find(size_->spec.key)->position();
-    options.set(size_->spec.key, position, config::Value::integer(value, position, key()));
-  }
-
- private:
-  [[nodiscard]] std::int64_t cost_of(const memory::Stack& stack) const {
-    if (budget_ == Budget::kAttention) return attended_rows(stack);
-    const std::optional<std::int64_t> bytes = state_bytes(stack);
-    if (bytes) return *bytes;
-    throw_usage({.where = "--equal state",
-                 .failed = "the memory does not declare how many bytes its state has",
-                 .hint = "mneme plugins describe --in FILE shows which slot or queue; compare with "
-                         "--sweep instead"});
-  }
-
-  ArmSetup& arm_;
-  Budget budget_;
-  plugin::PluginLoader& loader_;
-  memory::BackboneInfo info_;
-  std::optional<MemorySize> size_;
-  std::int64_t cost_ = 0;
-  std::int64_t before_ = 0;
-};
-
-// A size that a memory takes, and what it costs.
-struct PricedSize {
-  std::int64_t size = 0;
-  std::int64_t cost = 0;
-};
-
-// The first size from this one on that the memory takes; absent when there is none for a while.
-std::optional<PricedSize> price_from(Sizes& sizes, std::int64_t size) {
-  const std::int64_t end = std::min(sizes.most(), size + kMaxRefused);
-  for (; size <= end; ++size) {
-    try {
-      return PricedSize{.size = size, .cost = sizes.cost_with(size)};
-    } catch (const Error&) {
-      continue;  // of the plugin: the size does not suit its other options
-    }
-  }
-  return std::nullopt;
-}
-
-// Whether another size has another cost.
-bool depends_on_size(Sizes& sizes) {
-  const std::int64_t more = std::min(sizes.most(), 2 * std::max<std::int64_t>(sizes.before(), 1));
-  const auto other = price_from(sizes, more > sizes.before() ? more : sizes.least());
-  return !other || other->cost != sizes.cost();
-}
-
-// The size whose cost is nearest to the target; costs grow with sizes.
-PricedSize nearest_size(Sizes& sizes, std::int64_t target) {
-  PricedSize above{.size = sizes.before(), .cost = sizes.cost()};
-  PricedSize below = price_from(sizes, sizes.least()).value_or(above);
-  while (above.cost < target && above.size < sizes.most()) {
-    below = above;
-    const std::int64_t next = std::min(sizes.most(), 2 * std::max<std::int64_t>(above.size, 1));
-    const auto found = price_from(sizes, next);
-    if (!found) break;
-    above = *found;
-  }
-  std::int64_t low = below.size, high = above.size;
-  while (high - low > 1) {
-    const std::int64_t middle = low + (high - low) / 2;
-    const auto found = price_from(sizes, middle);
-    if (!found || found->size >= high || found->cost >= target) {
-      high = middle;
-      if (found && found->cost >= target) above = *found;
-    } else {
-      low = found->size;
-      below = *found;
-    }
-  }
-  const auto distance = [&](const PricedSize& size) { return std::abs(size.cost - target); };
-  return distance(below) <= distance(above) ? below : above;
-}
-
 // Gives an arm the size whose cost is nearest to the budget.
-void equalize_memory(const ArmSetup& arm, Budget budget, Sizes& sizes, Equalized& out) {
-  if (!sizes.has_size()) {
+void equalize_memory(const ArmSetup& arm, Budget budget, MemorySize& size, Equalized& out) {
+  if (!size.exists()) {
     out.fixed.push_back({.arm = arm.name, .reason = "has no size to choose"});
     return;
   }
-  if (!depends_on_size(sizes)) {
-    sizes.set(sizes.before());
+  if (!size.changes_cost()) {
     out.fixed.push_back(
-        {.arm = arm.name, .reason = str("its cost does not depend on ", sizes.key())});
+        {.arm = arm.name, .reason = str("its cost does not depend on ", size.key())});
     return;
   }
-  check_not_given(arm, budget, sizes.key());
-  const PricedSize chosen = nearest_size(sizes, out.budget);
-  sizes.set(chosen.size);
+  check_not_given(arm, option_of(budget), size.key());
+  const PricedSize chosen = size.nearest(out.budget);
+  size.set(chosen.size);
   out.sizes.push_back({.arm = arm.name,
-                       .key = sizes.key(),
-                       .before = sizes.before(),
+                       .key = size.key(),
+                       .before = size.before(),
                        .after = chosen.size,
-                       .budget_before = sizes.cost(),
+                       .budget_before = size.cost(),
                        .budget_after = chosen.cost});
 }
 
 void equalize_memories(std::vector<ArmSetup>& arms, Budget budget,
                        const run::RuntimeOptions& options, Equalized& out) {
-  std::vector<Sizes> all;
+  const SizeCost cost = budget == Budget::kState ? SizeCost::kStateBytes : SizeCost::kAttendedRows;
+  std::vector<MemorySize> all;
   for (ArmSetup& arm : arms) {
     try {
-      all.emplace_back(arm, budget, options);
+      all.emplace_back(arm, cost, option_of(budget), options);
     } catch (const Error& error) {
       throw error.with_context(arm.name);
     }
@@ -306,7 +136,7 @@ Equalized equalize(std::vector<ArmSetup>& arms, Budget budget, const run::Runtim
   } else {
     equalize_memories(arms, budget, options, out);
     if (out.reference.empty()) {
-      throw_usage({.where = str("--equal ", to_word(budget)),
+      throw_usage({.where = option_of(budget),
                    .failed = "no arm has a memory that could be the measure",
                    .expected = "a memory with state among the arms"});
     }
