@@ -43,6 +43,21 @@ TEST_F(ReportCommand, PrintsTablesAndWritesThePageBesideTheComparison) {
   EXPECT_EQ(json, Json::parse(read_file(fs::path(runs) / "report" / "report.json")));
 }
 
+TEST_F(ReportCommand, RefusesWhatASuiteHasNot) {
+  folder_.write("suite/suite.json", Json({{"format", "mneme-suite"},
+                                          {"version", 1},
+                                          {"command", "mneme compare --suite s.toml"},
+                                          {"file", "s.toml"},
+                                          {"tasks", Json::array()}})
+                                        .dump());
+  expect_refusal(run_mneme({"report", file("suite"), "--pairs"}), 2,
+                 {"the table of a suite compares no arms: expected no --baseline"});
+  expect_refusal(run_mneme({"report", file("suite"), "--figures", "svg"}), 2,
+                 {"expected no --figures beside",
+                  "which has none: a suite has a figure where its "
+                  "tasks are points of --capacity"});
+}
+
 TEST_F(ReportCommand, PrintsEachFormat) {
   const std::string runs = comparison();
   const auto printed = [&](const std::string& format) {

@@ -186,10 +186,11 @@ TEST_F(EqualBudget, NeedsAMemoryAsTheMeasure) {
 
 TEST_F(EqualBudget, RefusesASizeOfEvaluationsAlone) {
   const std::string file = memory("own.toml", "xl_cache", "rows = 8\neval_rows = 16");
-  EXPECT_THAT(error({cache("a.toml", 8), file}, Budget::kState),
-              HasSubstr("2: own: --equal state chooses rows: the memory file gives evaluations a size of "
-                        "their own: expected no eval_rows; remove it from " +
-                        file));
+  EXPECT_THAT(
+      error({cache("a.toml", 8), file}, Budget::kState),
+      HasSubstr("2: own: --equal state chooses rows: the memory file gives evaluations a size of "
+                "their own: expected no eval_rows; remove it from " +
+                file));
 }
 
 TEST_F(EqualBudget, NeedsStateOfKnownBytes) {

@@ -7,8 +7,6 @@
 
 #include "host/base/exit_status.hpp"
 #include "host/base/log.hpp"
-#include "host/base/words.hpp"
-#include "host/cli/cli.hpp"
 #include "host/cli/interrupt.hpp"
 #include "host/cli/unread_output.hpp"
 #include "host/compare/planning/disk.hpp"
@@ -19,7 +17,6 @@
 #include "host/report/report.hpp"
 #include "host/report/setup/baseline.hpp"
 #include "host/run/run_description.hpp"
-#include "host/stats/looks.hpp"
 #include "host/tensor/device.hpp"
 #include "host/train/dry_run.hpp"
 
@@ -27,28 +24,6 @@ namespace mneme::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Run folders are compared as they are.
-bool are_runs(const CompareArguments& arguments) {
-  std::error_code ignored;
-  return !arguments.paths.empty() &&
-         std::ranges::all_of(arguments.paths,
-                             [&](const fs::path& path) { return fs::is_directory(path, ignored); });
-}
-
-constexpr const char* kCompareRules = R"(
---suite refuses EXP, --memory, --equal, --baseline, --pairs, --margin: names experiments and memories
-run folders allows EXP, --baseline, --pairs, --margin, --json, --quiet: are compared as they are, nothing is trained
---until-decided needs --max-seeds: say how many seeds it may take, as --max-seeds 12
---until-decided refuses --suite, --seeds: adds seeds to one experiment until a difference is shown
---until-decided refuses --tune, --tune-together: is not shown to keep its error rates where values are chosen
---max-seeds needs --until-decided: give a fixed number with --seeds
---tune, --tune-together refuses --suite: chooses values of one experiment
---tune-trials needs --tune, --tune-together: name what is tried with --tune KEY=VALUE,VALUE,...
---tune-halving needs --tune: name what is tried with --tune KEY=VALUE,VALUE,...
---tune-halving refuses --tune-together: leaves out trials of each arm by itself
---equal parameters refuses --init: gives arms feed-forward layers of other sizes, which cannot begin with the same weights
-)";
 
 void check_arms_named(const CompareArguments& arguments) {
   if (!arguments.suite.empty() || are_runs(arguments)) return;
@@ -70,16 +45,6 @@ void check_arms_named(const CompareArguments& arguments) {
 fs::path folder_of(const CompareArguments& arguments) {
   if (!arguments.run.empty()) return arguments.run;
   return fs::path("runs") / ("compare-" + arguments.paths.front().stem().string());
-}
-
-std::vector<compare::ArmSetup> read_arms(const CompareArguments& arguments,
-                                         plugin::PluginLoader& loader) {
-  std::vector<compare::ArmRequest> memories;
-  for (const std::string& word : arguments.memory) memories.push_back(compare::parse_arm(word));
-  std::vector<compare::Sweep> sweeps;
-  for (const std::string& word : arguments.sweeps) sweeps.push_back(compare::parse_sweep(word));
-  return compare::read_arms(arguments.paths.front(), memories, arguments.set.overrides(), sweeps,
-                            loader, arguments.is_locked);
 }
 
 // Writes the report of what the files of a comparison tell, and prints it: the files first, as a
@@ -120,6 +85,23 @@ int compare_runs(const CompareArguments& arguments, const RankSession& session) 
 }
 
 }  // namespace
+
+bool are_runs(const CompareArguments& arguments) {
+  std::error_code ignored;
+  return !arguments.paths.empty() &&
+         std::ranges::all_of(arguments.paths,
+                             [&](const fs::path& path) { return fs::is_directory(path, ignored); });
+}
+
+std::vector<compare::ArmSetup> read_arms(const CompareArguments& arguments,
+                                         plugin::PluginLoader& loader) {
+  std::vector<compare::ArmRequest> memories;
+  for (const std::string& word : arguments.memory) memories.push_back(compare::parse_arm(word));
+  std::vector<compare::Sweep> sweeps;
+  for (const std::string& word : arguments.sweeps) sweeps.push_back(compare::parse_sweep(word));
+  return compare::read_arms(arguments.paths.front(), memories, arguments.set.overrides(), sweeps,
+                            loader, arguments.is_locked);
+}
 
 void check_arms(const std::vector<compare::ArmSetup>& arms, plugin::PluginLoader& loader) {
   for (const compare::ArmSetup& arm : arms) {
@@ -237,20 +219,6 @@ int compare_arms(const CompareArguments& arguments, const RankSession& session) 
   return exit_code_of(end);
 }
 
-int run(const CompareArguments& arguments, const Streams& streams) {
-  check_arms_named(arguments);
-  arguments.json.check();
-  const RankSession session(streams);
-  if (!arguments.is_dry_run) go_on_unread();
-  const auto compare_them = !arguments.suite.empty() ? &compare_suite
-                            : are_runs(arguments)    ? &compare_runs
-                                                     : &compare_arms;
-  const int exit_code = compare_them(arguments, session);
-  // A launcher ends all ranks when one of them says that it failed: rank 0 says it for all, after
-  // its last line.
-  return session.is_first() ? exit_code : 0;
-}
-
 // The threads of the comparison that the folder has; 0 = it has none that can be read.
 std::int64_t threads_of_record(const fs::path& folder) {
   std::error_code error;
@@ -296,7 +264,18 @@ std::vector<std::string> devices_of(const std::string& given, const RankSession&
 }  // namespace
 
 int run_compare(const CompareArguments& arguments, const Streams& streams) {
-  return run(arguments, streams);
+  check_arms_named(arguments);
+  arguments.json.check();
+  const RankSession session(streams);
+  if (!arguments.is_dry_run) go_on_unread();
+  const auto compare_them = !arguments.suite.empty()      ? &compare_suite
+                            : !arguments.capacity.empty() ? &compare_capacity
+                            : are_runs(arguments)         ? &compare_runs
+                                                          : &compare_arms;
+  const int exit_code = compare_them(arguments, session);
+  // A launcher ends all ranks when one of them says that it failed: rank 0 says it for all, after
+  // its last line.
+  return session.is_first() ? exit_code : 0;
 }
 
 compare::Options compare_options(const CompareArguments& arguments, const fs::path& folder,
@@ -348,89 +327,6 @@ std::string stopped_text(const CompareEnd& end, const std::string& command,
   return str("mneme: stopped by ", signal_name(end.signal), ": ", end.done, " of ", end.all,
              " runs are done", more,
              ", the others are saved; the same command continues: ", command, '\n');
-}
-
-void add_compare(const Command& app) {
-  const Command command = app.subcommand(
-      "compare", "Train one model with several memories, from the same weights, and compare them");
-  const auto arguments = std::make_shared<CompareArguments>();
-  arguments->parser = command;
-  command.option("EXP", arguments->paths, "",
-                 "The experiment file; or run folders, which are compared without training");
-  command.option("--memory", arguments->memory, "FILE[,KEY=VALUE...]",
-                 "Memory file of one arm, given once for each, with settings of this arm alone; "
-                 "the others are compared with the first",
-                 {not_empty("a path"), one_each});
-  command.option("--sweep", arguments->sweeps, "KEY=VALUE,...",
-                 "One arm for each value, of every memory that has the key: tier.0.rows=64,128",
-                 {one_each});
-  command.option("--tune", arguments->tunes, "KEY=VALUE,...",
-                 "Train every arm with each value, on seeds of their own, take the one with the "
-                 "lowest loss on valid, and compare the arms with these values on test, too; or a "
-                 "range, KEY=log:LOW:HIGH or KEY=linear:LOW:HIGH",
-                 {one_each});
-  command.option("--tune-together", arguments->tunes_together, "KEY=VALUE,...",
-                 "The same with one value for all arms, by their mean loss", {one_each});
-  command.option("--tune-trials", arguments->tune_trials, "N",
-                 "Draw N combinations of values in place of trying all", {in(2, 10'000)});
-  command.option("--tune-halving", arguments->tune_halving, "STEPS",
-                 "Successive halving: train an arm's trials for STEPS steps, the better half of "
-                 "them for twice as many, and so on",
-                 {in(1, kMaxCount)});
-  arguments->set.add(command);
-  command.option("--suite", arguments->suite, "FILE",
-                 "A list of experiments and memories, in place of EXP and --memory");
-  command.option("--seeds", arguments->seeds, "N",
-                 "Train every arm from N seeds; of a suite, in place of its own number",
-                 {in(1, 1000), shown});
-  command.flag("--until-decided", arguments->is_until_decided,
-               "Add seeds one by one until a difference in loss to the baseline is shown, with "
-               "error rates that hold for looking after each from the third on");
-  command.option("--max-seeds", arguments->max_seeds, "N",
-                 "The most seeds; the first look is after 3, of more than 12 after a quarter",
-                 {in(stats::LookPlan::kFewestSeeds, stats::LookPlan::kMostSeeds)});
-  command.option("--jobs", arguments->jobs, "N",
-                 "Run N arms side by side; on every rank, under mpirun or srun",
-                 {in(1, 1024), shown});
-  command.option("--samples", arguments->samples, "N",
-                 "Prompts that every run continues, for the report; 0 = none",
-                 {in(0, kMaxSamples), shown});
-  command.option("--diagnostics", arguments->diagnostics, "N",
-                 "Segments on which every run's memory is measured, for the report; 0 = none",
-                 {in(0, kMaxCount), shown});
-  command.option("--equal", arguments->equal, "BUDGET",
-                 "Choose sizes so that arms have equal parameters (by model.ff), bytes of state, "
-                 "or rows that a token may attend to (by the memories' sizes)",
-                 {one_of(all_words<compare::Budget>())});
-  command.option("--init", arguments->init, "SOURCE",
-                 "Begin every arm with the weights of this run, checkpoint or official safetensors "
-                 "file; memories that it lacks are drawn");
-  add_locked(command, arguments->is_locked);
-  command.option("--run", arguments->run, "DIR",
-                 "Folder of the comparison; what it holds of these arms is continued; default "
-                 "runs/compare-<experiment>");
-  arguments->compared.add(command);
-  command.flag(
-      "--dry-run", arguments->is_dry_run,
-      "Check the arms, time a few steps of each, show sizes, memory, hours and disk, and stop");
-  arguments->machine.add(command);
-  arguments->json.add(command);
-  command.flag("--quiet", arguments->is_quiet, "Show no progress");
-  const std::string two =
-      "mneme compare configs/quickstart.toml --memory configs/memory/none.toml --memory "
-      "my_memory.toml";
-  command.examples(
-      {two, two + " --seeds 3 --jobs 2",
-       "mneme compare configs/quickstart.toml --memory my_memory.toml --sweep tier.0.rows=16,32,64",
-       two + " --tune train.lr=1e-3,3e-3,1e-2 --seeds 3", two + " --until-decided --max-seeds 12",
-       "mneme compare configs/quickstart.toml --memory my_memory.toml --seeds 5 --dry-run",
-       "mneme compare --suite configs/suite/small.toml --jobs 2"});
-  const auto modes = [arguments] {
-    return std::vector<std::string>(are_runs(*arguments) ? 1 : 0, "run folders");
-  };
-  command.runs(arguments, &run,
-               [arguments, command] { arguments->has_seeds = command.is_given("--seeds"); },
-               {kCompareRules, modes});
 }
 
 }  // namespace mneme::cli

@@ -16,6 +16,7 @@
 #include "host/compare/arms.hpp"
 #include "host/compare/runs.hpp"
 #include "host/compare/tuning/trials.hpp"
+#include "host/report/suite/suite.hpp"
 
 namespace mneme::cli {
 
@@ -31,6 +32,7 @@ struct CompareArguments {
   // Steps of the first rung of successive halving; 0 = trials are trained whole.
   std::int64_t tune_halving = 0;
   std::filesystem::path suite;  // "" = one experiment
+  std::string capacity;         // points, "1,2,4"; "" = none
   SetArgument set;
   std::int64_t seeds = 1;
   bool has_seeds = false;  // the number was given
@@ -55,6 +57,9 @@ struct CompareArguments {
   std::function<void(const std::filesystem::path& folder)> in_place_of_report = nullptr;
 };
 
+// Whether all paths are run folders, which are compared as they are.
+[[nodiscard]] bool are_runs(const CompareArguments& arguments);
+
 // mneme compare with these arguments. Returns the exit code.
 int run_compare(const CompareArguments& arguments, const Streams& streams);
 
@@ -64,6 +69,10 @@ int run_compare(const CompareArguments& arguments, const Streams& streams);
                                                const std::filesystem::path& folder,
                                                const std::filesystem::path& experiment,
                                                const RankSession& session);
+
+// The arms of EXP, with --memory, --sweep and --set. Errors as compare::read_arms.
+[[nodiscard]] std::vector<compare::ArmSetup> read_arms(const CompareArguments& arguments,
+                                                       plugin::PluginLoader& loader);
 
 // Before the data are read, which may take minutes: every arm's data files, plugins and options.
 // Errors as train::check_inputs, with the arm's name.
@@ -152,7 +161,23 @@ struct TunedArms {
                                     const compare::Options& options, const std::string& name,
                                     const CompareArguments& arguments, const RankSession& session);
 
+// --- One comparison after another (compare_suite.cpp) ---
+
+// A comparison of a suite.
+struct SuiteTask {
+  std::string name;  // its folder below the suite's
+  std::filesystem::path experiment;
+  std::vector<compare::ArmSetup> arms;
+};
+// Prepares all tasks, then runs one after another in `folder`, writes their reports, and the table
+// of `record`, which has the tasks in the same order. With --dry-run shows their plans. Returns the
+// exit code.
+[[nodiscard]] int run_tasks(const CompareArguments& arguments, const std::filesystem::path& folder,
+                            const report::SuiteRecord& record, const std::vector<SuiteTask>& tasks,
+                            const RankSession& session);
 // mneme compare --suite FILE
 int compare_suite(const CompareArguments& arguments, const RankSession& session);
+// mneme compare EXP --capacity POINTS (compare_capacity.cpp)
+int compare_capacity(const CompareArguments& arguments, const RankSession& session);
 
 }  // namespace mneme::cli

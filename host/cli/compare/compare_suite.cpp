@@ -48,9 +48,9 @@ std::vector<compare::ArmSetup> arms_of(const config::SuiteTask& task,
 }
 
 // Calls `action` for every task; its errors name the task.
-template <typename Action>
-void for_each_task(const config::Suite& suite, Action&& action) {
-  for (const config::SuiteTask& task : suite.tasks) {
+template <typename Tasks, typename Action>
+void for_each_task(const Tasks& tasks, Action&& action) {
+  for (const auto& task : tasks) {
     try {
       action(task);
     } catch (const Error& error) {
@@ -59,45 +59,42 @@ void for_each_task(const config::Suite& suite, Action&& action) {
   }
 }
 
-// Files, plugins and options of all tasks are checked before the data of the first one are read,
-// and all tasks are prepared before the first one trains: an error in the last is found at once.
-std::vector<PreparedTask> prepare_tasks(const config::Suite& suite,
-                                        const CompareArguments& arguments, const fs::path& folder,
-                                        const RankSession& session) {
-  for_each_task(suite, [&](const config::SuiteTask& task) {
+// Files, plugins and options of all tasks are checked before the data of the first one are read.
+std::vector<SuiteTask> read_tasks(const config::Suite& suite, const CompareArguments& arguments) {
+  std::vector<SuiteTask> out;
+  for_each_task(suite.tasks, [&](const config::SuiteTask& task) {
     plugin::PluginLoader loader = memory::make_loader();
-    const std::vector<compare::ArmSetup> arms = arms_of(task, arguments, loader);
-    check_arms(arms, loader);
-    for (const compare::ArmSetup& arm : arms) {
+    SuiteTask& one = out.emplace_back(SuiteTask{.name = task.name,
+                                                .experiment = task.experiment,
+                                                .arms = arms_of(task, arguments, loader)});
+    check_arms(one.arms, loader);
+    for (const compare::ArmSetup& arm : one.arms) {
       const config::DataConfig& data = arm.experiment.data;
       config::check_measure(task, data.task, data::has_sources(data));
     }
   });
+  return out;
+}
+
+// All tasks are prepared before the first one trains: an error in the last is found at once.
+std::vector<PreparedTask> prepare_tasks(const std::vector<SuiteTask>& all,
+                                        const CompareArguments& arguments, const fs::path& folder,
+                                        const RankSession& session) {
   std::vector<PreparedTask> tasks;
-  for_each_task(suite, [&](const config::SuiteTask& task) {
+  for_each_task(all, [&](const SuiteTask& task) {
     PreparedTask& one = tasks.emplace_back();
     one.options = compare_options(arguments, folder / task.name, task.experiment, session);
     plugin::PluginLoader loader = memory::make_loader();
-    one.record = compare::prepare(arms_of(task, arguments, loader), one.options, loader);
+    one.record = compare::prepare(task.arms, one.options, loader);
   });
   return tasks;
 }
 
-void write_record(const config::Suite& suite, const CompareArguments& arguments,
-                  const fs::path& folder) {
-  report::SuiteRecord record{
-      .command = arguments.parser->typed(), .file = arguments.suite, .tasks = {}};
-  for (const config::SuiteTask& task : suite.tasks) {
-    record.tasks.push_back({task.name, task.name, std::string(config::to_word(task.measure))});
-  }
-  fs::create_directories(folder);
-  write_file_atomic(folder / "suite.json", json_text(report::to_json(record), 2) + "\n");
-}
-
 void show_suite(const CompareArguments& arguments, const fs::path& folder, const Streams& streams) {
-  const report::Sheet sheet = report::suite_sheet(folder, report::read_suite_record(folder));
+  const report::SuiteRecord record = report::read_suite_record(folder);
+  const report::Sheet sheet = report::suite_sheet(folder, record);
   Outputs outputs;  // files first: a reader of what is printed may end early
-  outputs.add([&] { report::write_suite(folder, sheet); });
+  outputs.add([&] { report::write_suite(folder, sheet, report::suite_figures(record, sheet)); });
   outputs.add([&] { arguments.json.write(report::to_json(sheet), streams); });
   arguments.json.text(streams) << report::write_sheet(sheet, report::Format::kText,
                                                       streams.out_width)
@@ -106,16 +103,15 @@ void show_suite(const CompareArguments& arguments, const fs::path& folder, const
 }
 
 // Of all tasks, one after another.
-void show_plans(const config::Suite& suite, const std::vector<PreparedTask>& tasks,
+void show_plans(const std::vector<SuiteTask>& all, const std::vector<PreparedTask>& tasks,
                 const CompareArguments& arguments, const RankSession& session) {
   Json list = Json::array();
   double seconds = 0.0;
   bool is_timed = true;
   std::int64_t bytes = 0;
   for (std::size_t i = 0; i < tasks.size(); ++i) {
-    Json plan =
-        show_plan(tasks[i].record, tasks[i].options, suite.tasks[i].name, arguments, session);
-    plan["task"] = suite.tasks[i].name;
+    Json plan = show_plan(tasks[i].record, tasks[i].options, all[i].name, arguments, session);
+    plan["task"] = all[i].name;
     is_timed = is_timed && plan.at("seconds").is_number();
     if (is_timed) seconds += plan.at("seconds").get<double>();
     bytes += plan.at("disk_bytes").get<std::int64_t>();
@@ -134,17 +130,14 @@ void show_plans(const config::Suite& suite, const std::vector<PreparedTask>& tas
 
 }  // namespace
 
-int compare_suite(const CompareArguments& given, const RankSession& session) {
+int run_tasks(const CompareArguments& arguments, const fs::path& folder,
+              const report::SuiteRecord& record, const std::vector<SuiteTask>& all,
+              const RankSession& session) {
   const Streams& streams = session.streams();
-  const config::Suite suite = read_input([&] { return config::read_suite(given.suite); });
-  CompareArguments arguments = given;
-  if (!arguments.has_seeds) arguments.seeds = suite.seeds;
-  const fs::path folder = suite_folder(arguments);
-  if (!arguments.is_dry_run) check_output_folder("--run", folder);
   std::vector<PreparedTask> tasks =
-      read_input([&] { return prepare_tasks(suite, arguments, folder, session); });
+      read_input([&] { return prepare_tasks(all, arguments, folder, session); });
   if (arguments.is_dry_run) {
-    if (session.is_first()) show_plans(suite, tasks, arguments, session);
+    if (session.is_first()) show_plans(all, tasks, arguments, session);
     return 0;
   }
   std::int64_t bytes = 0;
@@ -152,7 +145,10 @@ int compare_suite(const CompareArguments& given, const RankSession& session) {
     bytes += compare::disk_left(task.record, task.options.folder);
   }
   warn_of_small_disk(bytes, folder);
-  if (session.is_first()) write_record(suite, arguments, folder);
+  if (session.is_first()) {
+    fs::create_directories(folder);
+    write_file_atomic(folder / "suite.json", json_text(report::to_json(record), 2) + "\n");
+  }
   const InterruptGuard guard;
   CompareEnd end;
   std::size_t begun = 0;
@@ -163,7 +159,7 @@ int compare_suite(const CompareArguments& given, const RankSession& session) {
     }
     ++begun;
     if (!arguments.is_quiet) {
-      streams.err << str("task ", i + 1, " of ", tasks.size(), ": ", suite.tasks[i].name, '\n')
+      streams.err << str("task ", i + 1, " of ", tasks.size(), ": ", all[i].name, '\n')
                   << std::flush;
     }
     const CompareEnd task = run_comparison(tasks[i].record, tasks[i].options, arguments, streams);
@@ -187,6 +183,20 @@ int compare_suite(const CompareArguments& given, const RankSession& session) {
     streams.err << stopped_text(end, arguments.parser->typed(), more) << std::flush;
   }
   return exit_code_of(end);
+}
+
+int compare_suite(const CompareArguments& given, const RankSession& session) {
+  const config::Suite suite = read_input([&] { return config::read_suite(given.suite); });
+  CompareArguments arguments = given;
+  if (!arguments.has_seeds) arguments.seeds = suite.seeds;
+  const fs::path folder = suite_folder(arguments);
+  if (!arguments.is_dry_run) check_output_folder("--run", folder);
+  const std::vector<SuiteTask> tasks = read_input([&] { return read_tasks(suite, arguments); });
+  report::SuiteRecord record{
+      .command = arguments.parser->typed(), .file = arguments.suite, .tasks = {}};
+  for (const config::SuiteTask& task : suite.tasks)
+    record.tasks.push_back({task.name, task.name, std::string(config::to_word(task.measure))});
+  return run_tasks(arguments, folder, record, tasks, session);
 }
 
 }  // namespace mneme::cli

@@ -55,18 +55,32 @@ std::string printed(const report::Report& report, report::Format format, std::si
 // The folder of a suite: its table again, and its files.
 int report_suite(const ReportArguments& arguments, report::Format format, const Streams& streams) {
   const fs::path& folder = arguments.folders.front();
-  if (arguments.compared.is_given() || !arguments.figures.empty() || !arguments.bundle.empty()) {
+  if (arguments.compared.is_given() || !arguments.bundle.empty()) {
     throw_usage(
-        "report: the table of a suite compares no arms and has no figures: expected no --baseline, "
-        "--pairs, --margin, --figures or --bundle beside ",
+        "report: the table of a suite compares no arms: expected no --baseline, --pairs, --margin "
+        "or --bundle beside ",
         folder.string());
   }
   const fs::path& out = arguments.out.empty() ? folder : arguments.out;
   check_output_folder("--out", out);
-  const report::Sheet sheet =
-      read_input([&] { return report::suite_sheet(folder, report::read_suite_record(folder)); });
+  const report::SuiteRecord record = read_input([&] { return report::read_suite_record(folder); });
+  const report::Sheet sheet = report::suite_sheet(folder, record);
+  const std::vector<report::Figure> figures = report::suite_figures(record, sheet);
+  if (!arguments.figures.empty() && figures.empty()) {
+    throw_usage("report: expected no --figures beside ", folder.string(),
+                ", which has none: a suite has a figure where its tasks are points of --capacity, "
+                "two of them with numbers");
+  }
+  std::optional<report::Drawer> drawer;
+  if (!arguments.figures.empty()) drawer = report::find_drawer();
   Outputs outputs;  // files first: a reader of what is printed may end early
-  outputs.add([&] { report::write_suite(out, sheet); });
+  outputs.add([&] {
+    report::write_suite(out, sheet, figures);
+    std::vector<fs::path> files;
+    for (const report::Figure& one : figures)
+      files.push_back(out / "figures" / (one.key + ".vl.json"));
+    if (drawer) report::draw_pictures(*drawer, files, arguments.figures);
+  });
   outputs.add([&] { arguments.json.write(report::to_json(sheet), streams); });
   arguments.json.text(streams) << report::write_sheet(sheet, format, streams.out_width)
                                << std::flush;

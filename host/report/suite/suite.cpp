@@ -11,7 +11,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
-#include "host/figure/figure.hpp"
+#include "host/figure/page.hpp"
 #include "host/report/comparison/comparison.hpp"
 #include "host/report/comparison/load.hpp"
 #include "host/report/differences/soundness.hpp"
@@ -53,14 +53,16 @@ const SuiteMeasure& shown_as(const std::string& measure) {
   return found == kAll.end() ? kAll.front() : *found;
 }
 
-// "Accuracy by task and memory", "Accuracy and loss by task and memory".
+// "Accuracy by task and memory", "Accuracy and loss by task and memory", "Loss by bytes of state and
+// memory".
 std::string title_of(const SuiteRecord& record) {
   const auto losses = std::ranges::count(record.tasks, "loss", &SuiteTaskRecord::measure);
   const bool are_losses = losses > 0 && losses == std::ssize(record.tasks);
   return str(are_losses   ? "Loss"
              : losses > 0 ? "Accuracy and loss"
                           : "Accuracy",
-             " by task and memory");
+             record.kind == SuiteKind::kCapacity ? " by bytes of state and memory"
+                                                 : " by task and memory");
 }
 
 Cell cell_of(const std::vector<double>& values, const SuiteMeasure& shown, std::size_t& seeds) {
@@ -110,39 +112,123 @@ struct Rows {
   std::vector<std::pair<std::string, std::map<std::string, Cell>>> tasks;
 };
 
+std::string row_name(const SuiteTaskRecord& task) {
+  return task.label.empty() ? task.name + shown_as(task.measure).label : task.label;
+}
+
+// Says in the cells of a point which size the memories have.
+void add_sizes(const SuiteTaskRecord& task, std::map<std::string, Cell>& cells) {
+  for (const SuiteSize& size : task.sizes) {
+    const auto cell = cells.find(size.arm);
+    if (cell == cells.end() || cell->second.value.is_null()) continue;
+    cell->second.value["bytes"] = size.bytes;
+    cell->second.value["setting"] = size.setting;
+  }
+}
+
+// A row for each task and memory.
+Records records_of(const SuiteRecord& record, const Rows& rows) {
+  Records out{.columns = {"task", "measure", "arm", "seeds", "mean", "low", "high"}, .rows = {}};
+  const bool has_sizes = record.kind == SuiteKind::kCapacity;
+  if (has_sizes) out.columns.insert(out.columns.end(), {"bytes", "setting"});
+  for (std::size_t i = 0; i < rows.tasks.size(); ++i) {
+    for (const std::string& arm : rows.arms) {
+      const auto found = rows.tasks[i].second.find(arm);
+      if (found == rows.tasks[i].second.end()) continue;
+      const Json value = found->second.value.is_null() ? Json::object() : found->second.value;
+      std::vector<Json>& row = out.rows.emplace_back(std::vector<Json>{
+          record.tasks[i].name, record.tasks[i].measure, arm,
+          value.value("values", Json::array()).size(), value.value("mean", Json()),
+          value.value("low", Json()), value.value("high", Json())});
+      if (has_sizes) {
+        row.push_back(value.value("bytes", Json()));
+        row.push_back(value.value("setting", Json()));
+      }
+    }
+  }
+  return out;
+}
+
+// What a reader of points needs to know: which setting each memory had, and where it is left out.
+std::vector<std::string> point_notes(const SuiteRecord& record,
+                                     const std::vector<std::string>& arms) {
+  std::vector<std::string> out;
+  for (const std::string& arm : arms) {
+    std::vector<std::string> settings;
+    for (const SuiteTaskRecord& task : record.tasks) {
+      const auto size = std::ranges::find(task.sizes, arm, &SuiteSize::arm);
+      if (size != task.sizes.end())
+        settings.push_back(str(size->setting, " (", size->bytes, " bytes)"));
+    }
+    if (!settings.empty()) out.push_back(str(arm, ": ", join(settings, ", "), '.'));
+  }
+  for (const SuiteTaskRecord& task : record.tasks) {
+    for (const std::string& line : task.left_out)
+      out.push_back(str(task.name, " leaves out ", line, '.'));
+  }
+  return out;
+}
+
 }  // namespace
 
 Json to_json(const SuiteRecord& record) {
   Json tasks = Json::array();
-  for (const SuiteTaskRecord& task : record.tasks)
-    tasks.push_back({{"name", task.name}, {"folder", task.folder}, {"measure", task.measure}});
-  return {{"format", kSuiteFormat},
-          {"version", 1},
-          {"command", record.command},
-          {"file", record.file.string()},
-          {"tasks", std::move(tasks)}};
+  for (const SuiteTaskRecord& task : record.tasks) {
+    Json one = {{"name", task.name}, {"folder", task.folder}, {"measure", task.measure}};
+    if (record.kind != SuiteKind::kSuite) {
+      one["label"] = task.label;
+      one["left_out"] = task.left_out;
+      one["sizes"] = Json::array();
+      for (const SuiteSize& size : task.sizes) {
+        one["sizes"].push_back(
+            {{"arm", size.arm}, {"setting", size.setting}, {"bytes", size.bytes}});
+      }
+    }
+    tasks.push_back(std::move(one));
+  }
+  return {{"format", kSuiteFormat},       {"version", 1},
+          {"kind", to_word(record.kind)}, {"command", record.command},
+          {"file", record.file.string()}, {"tasks", std::move(tasks)}};
 }
 
 bool is_suite(const fs::path& folder) { return fs::exists(folder / "suite.json"); }
+
+namespace {
+
+SuiteRecord read_tasks(const Json& json, SuiteKind kind) {
+  SuiteRecord out{.command = json.at("command"),
+                  .file = json.at("file").get<std::string>(),
+                  .tasks = {},
+                  .kind = kind};
+  for (const Json& task : json.at("tasks")) {
+    SuiteTaskRecord& one = out.tasks.emplace_back(
+        SuiteTaskRecord{task.at("name"), task.at("folder"), task.at("measure")});
+    if (kind == SuiteKind::kSuite) continue;
+    one.label = task.at("label");
+    one.left_out = task.at("left_out");
+    for (const Json& size : task.at("sizes"))
+      one.sizes.push_back({size.at("arm"), size.at("setting"), size.at("bytes")});
+  }
+  return out;
+}
+
+}  // namespace
 
 SuiteRecord read_suite_record(const fs::path& folder) {
   const fs::path file = folder / "suite.json";
   try {
     const Json json = Json::parse(read_file(file));
     if (json.at("format") == kSuiteFormat && json.at("version") == 1) {
-      SuiteRecord record{
-          .command = json.at("command"), .file = json.at("file").get<std::string>(), .tasks = {}};
-      for (const Json& task : json.at("tasks"))
-        record.tasks.push_back({task.at("name"), task.at("folder"), task.at("measure")});
-      return record;
+      const auto kind = find_word<SuiteKind>(json.value("kind", "suite"));
+      if (kind) return read_tasks(json, *kind);
     }
   } catch (const Json::exception&) {
     // said below
   }
   throw_run({.where = file.string(),
              .failed = "it is no record of a suite",
-             .expected = "what mneme compare --suite writes, version 1",
-             .hint = "run mneme compare --suite again"});
+             .expected = "what mneme compare --suite or --capacity writes, version 1",
+             .hint = "run that command again"});
 }
 
 Sheet suite_sheet(const fs::path& folder, const SuiteRecord& record) {
@@ -157,7 +243,7 @@ Sheet suite_sheet(const fs::path& folder, const SuiteRecord& record) {
     try {
       if (!fs::exists(folder / task.folder / "comparison.json")) {
         notes.insert(task.name + " has not begun.");
-        rows.tasks.emplace_back(task.name + shown.label, std::move(cells));
+        rows.tasks.emplace_back(row_name(task), std::move(cells));
         continue;
       }
       const Comparison comparison = load({folder / task.folder});
@@ -184,25 +270,15 @@ Sheet suite_sheet(const fs::path& folder, const SuiteRecord& record) {
     } catch (const Error& error) {
       notes.insert(str(task.name, ": ", error.what()));
     }
-    rows.tasks.emplace_back(task.name + shown.label, std::move(cells));
+    add_sizes(task, cells);
+    rows.tasks.emplace_back(row_name(task), std::move(cells));
   }
   for (auto& [task, cells] : rows.tasks) {
     for (auto& [arm, cell] : cells) mark_fewer_seeds(cell, seeds);
   }
-  sheet.headings = {"task"};
+  sheet.headings = {record.kind == SuiteKind::kCapacity ? "state a lane" : "task"};
   sheet.headings.insert(sheet.headings.end(), rows.arms.begin(), rows.arms.end());
-  sheet.records.columns = {"task", "measure", "arm", "seeds", "mean", "low", "high"};
-  for (std::size_t i = 0; i < rows.tasks.size(); ++i) {
-    for (const std::string& arm : rows.arms) {
-      const auto found = rows.tasks[i].second.find(arm);
-      if (found == rows.tasks[i].second.end()) continue;
-      const Json value = found->second.value.is_null() ? Json::object() : found->second.value;
-      sheet.records.rows.push_back({record.tasks[i].name, record.tasks[i].measure, arm,
-                                    value.value("values", Json::array()).size(),
-                                    value.value("mean", Json()), value.value("low", Json()),
-                                    value.value("high", Json())});
-    }
-  }
+  sheet.records = records_of(record, rows);
   for (const auto& [task, cells] : rows.tasks) {
     std::vector<Cell> row{Cell(task)};
     for (const std::string& arm : rows.arms) {
@@ -216,13 +292,16 @@ Sheet suite_sheet(const fs::path& folder, const SuiteRecord& record) {
                 : "One seed: no intervals, and differences may be chance.";
   for (const std::string& label : labels) head += ' ' + label;
   sheet.notes.push_back(std::move(head));
+  const std::vector<std::string> of_points = point_notes(record, rows.arms);
+  sheet.notes.insert(sheet.notes.end(), of_points.begin(), of_points.end());
   sheet.notes.insert(sheet.notes.end(), notes.begin(), notes.end());
   return sheet;
 }
 
-void write_suite(const fs::path& folder, const Sheet& sheet) {
+void write_suite(const fs::path& folder, const Sheet& sheet,
+                 const std::vector<figure::Figure>& figures) {
   std::error_code code;
-  fs::create_directories(folder, code);
+  fs::create_directories(figures.empty() ? folder : folder / "figures", code);
   if (code) fail_file(folder, "make the folder", code.value());
   for (const auto& [format, name] :
        {std::pair(Format::kText, "suite.txt"), std::pair(Format::kCsv, "suite.csv"),
@@ -230,6 +309,11 @@ void write_suite(const fs::path& folder, const Sheet& sheet) {
     write_file_atomic(folder / name, write_sheet(sheet, format));
   }
   write_file_atomic(folder / "suite-table.json", figure::json_text(to_json(sheet), 2) + '\n');
+  for (const figure::Figure& one : figures) figure::save(one, folder / "figures");
+  if (!figures.empty()) {
+    write_file_atomic(folder / "suite.html",
+                      figure::figures_page(sheet.title, sheet.notes, figures));
+  }
 }
 
 }  // namespace mneme::report

@@ -1,27 +1,49 @@
-// The table of a suite: tasks in rows, memories in columns, made of the comparisons of its tasks.
+// The table of a suite: tasks in rows, memories in columns, made of the comparisons of its tasks;
+// and the figure of one whose tasks are points of an axis.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "host/base/text.hpp"
+#include "host/base/words.hpp"
+#include "host/figure/figure.hpp"
 #include "host/report/sheet/sheet.hpp"
 
 namespace mneme::report {
 
-// suite.json, which `mneme compare --suite` writes into a suite's folder: its tasks, each with the
-// folder of its comparison below that one and the number that the table shows.
+// A list of experiments; or one experiment at points of an axis: mneme compare --capacity.
+enum class SuiteKind { kSuite, kCapacity };
+constexpr auto words_of(SuiteKind) { return std::array{"suite", "capacity"}; }
+
+// The size of a memory at a point.
+struct SuiteSize {
+  std::string arm;
+  std::string setting;     // "memory.tier.0.rows=16"
+  std::int64_t bytes = 0;  // of the state of one lane
+};
+
+// suite.json, which `mneme compare --suite` and `--capacity` write into a suite's folder: its
+// tasks, each with the folder of its comparison below that one and the number that the table shows.
 struct SuiteTaskRecord {
   std::string name;
   std::string folder;
   std::string measure;  // "accuracy" | "outside_accuracy" | "loss"
+  // Of a point: the row of the table, "2x: 8192 bytes"; the memories' sizes; those that are left
+  // out, with the reason.
+  std::string label = {};
+  std::vector<SuiteSize> sizes = {};
+  std::vector<std::string> left_out = {};
 };
 struct SuiteRecord {
-  std::string command;  // as it was typed
-  std::filesystem::path file;
+  std::string command;         // as it was typed
+  std::filesystem::path file;  // of the suite, or the experiment
   std::vector<SuiteTaskRecord> tasks;
+  SuiteKind kind = SuiteKind::kSuite;
 };
 [[nodiscard]] Json to_json(const SuiteRecord& record);
 // True for a folder with a suite.json.
@@ -32,11 +54,19 @@ struct SuiteRecord {
 // The table. A cell is the mean over seeds on the valid split with its 95 % interval (stats/
 // seeds.hpp; cut at 0, and of an accuracy at 1); of one seed the number alone, and "-" where there
 // is none. Notes say how many seeds there are, which tasks have not begun, are not done, could not
-// be read, or lack the measure; a cell of fewer seeds than the others says how many.
+// be read, or lack the measure; a cell of fewer seeds than the others says how many. Of points,
+// notes name the memories' settings and those that are left out.
 [[nodiscard]] Sheet suite_sheet(const std::filesystem::path& folder, const SuiteRecord& record);
 
+// The figure of a suite's table: the measure over the points, a line a memory with its interval.
+// Empty where the suite has no points, or no memory has a number at two of them.
+[[nodiscard]] std::vector<figure::Figure> suite_figures(const SuiteRecord& record,
+                                                        const Sheet& sheet);
+
 // Writes suite.txt, suite.csv, suite.md, suite.tex and suite-table.json into the folder, which is
-// made. Error (kRun) naming what cannot be written.
-void write_suite(const std::filesystem::path& folder, const Sheet& sheet);
+// made; with figures also figures/<key>.vl.json and the page suite.html. Error (kRun) naming what
+// cannot be written.
+void write_suite(const std::filesystem::path& folder, const Sheet& sheet,
+                 const std::vector<figure::Figure>& figures = {});
 
 }  // namespace mneme::report

@@ -148,6 +148,79 @@ TEST_F(Suite, SaysHowFarAnInterruptedSuiteIs) {
                           "third has not begun."));
 }
 
+// Both tasks as points of an axis; the second lacks the third arm.
+class Points : public Suite {
+ protected:
+  Points() {
+    record_.kind = SuiteKind::kCapacity;
+    const std::vector<std::string> arms = {"none", "xl_cache", "compressive"};
+    for (int i = 0; i < 2; ++i) {
+      SuiteTaskRecord& task = record_.tasks[static_cast<std::size_t>(i)];
+      task.measure = "outside_accuracy";
+      task.label = i == 0 ? "1x: 1 KiB" : "2x: 2 KiB";
+      for (int arm = 0; arm < 3 - i; ++arm) {
+        task.sizes.push_back({arms[static_cast<std::size_t>(arm)],
+                              str("memory.tier.0.rows=", 8 + i), 1024 * (i + 1) + arm});
+      }
+    }
+    record_.tasks[1].left_out = {"compressive: memory.tier.0.rows = 0 has 4096 bytes"};
+  }
+};
+
+TEST_F(Points, HaveBytesInRowsAndTheSizesInNotes) {
+  const Sheet table = sheet();
+  EXPECT_EQ(table.title, "Accuracy by bytes of state and memory");
+  EXPECT_THAT(table.headings, ElementsAre("state a lane", "none", "xl_cache", "compressive"));
+  EXPECT_EQ(table.rows[1][0].text, "2x: 2 KiB");
+  EXPECT_EQ(table.rows[1][3].text, "-");
+  EXPECT_EQ(table.rows[1][2].value["bytes"], 2049);
+  EXPECT_THAT(
+      table.notes,
+      ElementsAre(HasSubstr("Mean over 2 seeds"),
+                  "none: memory.tier.0.rows=8 (1024 bytes), memory.tier.0.rows=9 (2048 bytes).",
+                  "xl_cache: memory.tier.0.rows=8 (1025 bytes), memory.tier.0.rows=9 (2049 bytes).",
+                  "compressive: memory.tier.0.rows=8 (1026 bytes).",
+                  "second leaves out compressive: memory.tier.0.rows = 0 has 4096 bytes."));
+  const std::string csv = write_sheet(table, Format::kCsv);
+  EXPECT_THAT(csv, ::testing::StartsWith("task,measure,arm,seeds,mean,low,high,bytes,setting\r\n"));
+  EXPECT_THAT(csv, HasSubstr(",1025,memory.tier.0.rows=8\r\n"));
+}
+
+TEST_F(Points, HaveAFigureWithTheTablesNumbers) {
+  const Sheet table = sheet();
+  const std::vector<figure::Figure> figures = suite_figures(record_, table);
+  ASSERT_EQ(figures.size(), 1U);
+  EXPECT_EQ(figures[0].caption,
+            "Lines are means over seeds, bands 95 % intervals of the mean over seeds.");
+  const Json& points = figures[0].spec["data"]["values"];
+  ASSERT_EQ(points.size(), 5U);
+  const Json& second = points[3];
+  EXPECT_EQ(second["arm"], "xl_cache");
+  EXPECT_EQ(second["x"], 2049);
+  EXPECT_EQ(second["mean"], table.rows[1][2].value["mean"]);
+  EXPECT_EQ(second["high"], table.rows[1][2].value["high"]);
+  EXPECT_EQ(figures[0].spec["layer"].size(), 3U) << "bands, lines, points";
+  EXPECT_EQ(figures[0].spec["layer"][1]["encoding"]["x"]["axis"]["values"], Json({1024, 2048}));
+  write_suite(root_ / "out", table, figures);
+  EXPECT_TRUE(fs::exists(root_ / "out" / "figures" / "capacity.vl.json"));
+  EXPECT_THAT(read_file(root_ / "out" / "suite.html"), HasSubstr("bytes of state a lane"));
+
+  record_.kind = SuiteKind::kSuite;
+  EXPECT_TRUE(suite_figures(record_, table).empty());
+  record_.kind = SuiteKind::kCapacity;
+  record_.tasks.pop_back();
+  EXPECT_TRUE(suite_figures(record_, sheet()).empty()) << "one point is no line";
+}
+
+TEST_F(Points, ReadBack) {
+  write_file_atomic(root_ / "suite.json", to_json(record_).dump());
+  EXPECT_EQ(to_json(read_suite_record(root_.path())), to_json(record_));
+  Json damaged = to_json(record_);
+  damaged["kind"] = "other";
+  write_file_atomic(root_ / "suite.json", damaged.dump());
+  EXPECT_THROW(static_cast<void>(read_suite_record(root_.path())), Error);
+}
+
 TEST_F(Suite, IsWrittenIntoAFolderThatIsMade) {
   record_.tasks[0].name = "a\xff";  // no UTF-8
   const fs::path out = root_ / "new" / "folder";
@@ -179,8 +252,8 @@ TEST_F(Suite, ItsRecordReadsBack) {
       ADD_FAILURE() << damaged;
     } catch (const Error& error) {
       EXPECT_THAT(error.what(), HasSubstr("it is no record of a suite: expected what mneme compare "
-                                          "--suite writes, version 1; run mneme compare --suite "
-                                          "again"));
+                                          "--suite or --capacity writes, version 1; run that "
+                                          "command again"));
     }
   }
 }

@@ -1,0 +1,162 @@
+// Memories at equal bytes of state.
+#include "host/compare/planning/capacity.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "host/memory/abi/groups.hpp"
+#include "tests/base/temporary_folder.hpp"
+#include "tests/base/tiny_motif.hpp"
+
+namespace mneme::compare {
+namespace {
+
+using test::error_of;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class Capacity : public ::testing::Test {
+ protected:
+  Capacity() : loader_(memory::make_loader()) {}
+
+  std::string memory(const std::string& name, const std::string& plugin,
+                     const std::string& options) const {
+    return folder_
+        .write(name, str("[memory]\nplugins = [\"", MNEME_PLUGIN_DIR,
+                         "\"]\n[[memory.tier]]\nplugin = \"", plugin, "\"\n", options, '\n'))
+        .string();
+  }
+  std::string cache(const std::string& name, int rows) const {
+    return memory(name, "xl_cache", str("rows = ", rows));
+  }
+  std::vector<CapacityPoint> points(const std::vector<std::string>& memories,
+                                    const std::vector<double>& multiples,
+                                    const std::vector<std::string>& sweeps = {}) {
+    std::vector<ArmRequest> requests;
+    for (const std::string& file : memories) requests.push_back(parse_arm(file));
+    std::vector<Sweep> swept;
+    for (const std::string& word : sweeps) swept.push_back(parse_sweep(word));
+    const std::vector<ArmSetup> arms = read_arms(
+        folder_.write("tiny.toml", test::tiny_experiment()), requests, {}, swept, loader_);
+    return capacity_points(arms, multiples, {.loader = {std::shared_ptr<void>(), &loader_}});
+  }
+  std::string error(const std::vector<std::string>& memories,
+                    const std::vector<std::string>& sweeps = {}) {
+    return error_of([&] { static_cast<void>(points(memories, {1.0, 2.0}, sweeps)); });
+  }
+
+  test::TemporaryFolder folder_;
+  plugin::PluginLoader loader_;
+};
+
+// A row of the cache is 16 numbers of 4 bytes in one layer.
+TEST_F(Capacity, GivesEveryMemoryTheBytesOfThePoint) {
+  const auto all = points({cache("a.toml", 8), cache("b.toml", 100)}, {1.0, 2.0, 8.0});
+  ASSERT_EQ(all.size(), 3U);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const int rows = i == 0 ? 8 : i == 1 ? 16 : 64;
+    EXPECT_EQ(all[i].bytes, rows * 16 * 4);
+    ASSERT_EQ(all[i].arms.size(), 2U);
+    for (const CapacityArm& arm : all[i].arms) {
+      EXPECT_EQ(arm.bytes, all[i].bytes);
+      EXPECT_EQ(arm.setting, str("memory.tier.0.rows=", rows));
+      EXPECT_THAT(arm.setup.settings, ElementsAre(arm.setting));
+      EXPECT_EQ(arm.setup.experiment.memory.tiers[0].options.find("rows")->as_integer(), rows);
+    }
+    EXPECT_EQ(all[i].arms[1].setup.name, "b");
+    EXPECT_THAT(all[i].left_out, IsEmpty());
+  }
+  EXPECT_EQ(text_of(all).substr(0, 97),
+            "bytes of state a lane:\n  1x, 512: a memory.tier.0.rows=8 (512), b "
+            "memory.tier.0.rows=8 (512)\n");
+}
+
+#ifdef MNEME_HAS_COMPRESSIVE
+// 32 compressed rows are more than the first point has; the second has 0 rows beside them.
+TEST_F(Capacity, LeavesOutAMemoryThatDoesNotComeNear) {
+  const auto all = points(
+      {cache("a.toml", 16), memory("large.toml", "compressive", "rows = 8\ncompressed_rows = 32")},
+      {1.0, 4.0});
+  ASSERT_EQ(all[0].arms.size(), 1U);
+  EXPECT_EQ(all[0].arms[0].setup.name, "a");
+  EXPECT_THAT(all[0].left_out,
+              ElementsAre("large: memory.tier.0.rows = 0 has 2048 bytes of state, 100 % above, and "
+                          "no size comes nearer"));
+  ASSERT_EQ(all[1].arms.size(), 2U);
+  EXPECT_EQ(all[1].arms[1].setting, "memory.tier.0.rows=32");
+  EXPECT_THAT(text_of(all), HasSubstr("\n    left out: large: memory.tier.0.rows = 0 has 2048"));
+}
+#endif
+
+#ifdef MNEME_HAS_CONTINUOUS_LTM
+// Sizes are even with two widths: no two of them are more than the threshold from the bytes.
+TEST_F(Capacity, IsNearWhereSizesAreCoarse) {
+  const auto all = points({cache("a.toml", 61), memory("ltm.toml", "continuous_ltm",
+                                                       "basis = 16\nwidths = [0.05, 0.1]")},
+                          {1.0, 3.0});
+  for (const CapacityPoint& point : all) {
+    ASSERT_EQ(point.arms.size(), 2U) << text_of(all);
+    const double share =
+        static_cast<double>(point.arms[1].bytes - point.bytes) / static_cast<double>(point.bytes);
+    EXPECT_LE(std::abs(share), kNearShare);
+  }
+}
+#endif
+
+TEST_F(Capacity, NamesAMemoryWithoutASize) {
+  EXPECT_EQ(error({cache("a.toml", 8), folder_.write("none.toml", "[memory]\n").string()}),
+            "2: none: --capacity finds no size that changes the bytes of this memory's state: "
+            "expected a memory whose first required integer option, such as rows, does; leave it "
+            "out; mneme compare without --capacity trains it as it is");
+}
+
+TEST_F(Capacity, RefusesASizeThatIsGivenTwice) {
+  const std::string file = cache("a.toml", 8);
+  EXPECT_THAT(error({file, file + ",tier.0.rows=4"}),
+              AllOf(HasSubstr("a,rows=4: --capacity chooses memory.tier.0.rows, which a --sweep or "
+                              "a setting of the arm gives, too"),
+                    HasSubstr("leave out --capacity, or the --sweep or setting of")));
+  EXPECT_THAT(error({file}, {"tier.0.rows=4,8"}), HasSubstr("--capacity chooses"));
+  const auto all = points({file}, {1.0, 2.0}, {"train.lr=1e-3,3e-3"});
+  EXPECT_EQ(all[1].arms.size(), 2U) << "a sweep of another key";
+  EXPECT_THAT(error({file, memory("own.toml", "xl_cache", "rows = 8\neval_rows = 16")}),
+              HasSubstr("2: own: --capacity chooses rows: the memory file gives evaluations"));
+}
+
+#ifdef MNEME_HAS_COMPRESSIVE
+TEST_F(Capacity, NeedsBytesOfTheFirstMemory) {
+  EXPECT_THAT(
+      error({memory("empty.toml", "compressive", "rows = 0\ncompressed_rows = 0")}),
+      AllOf(HasSubstr("2: empty: its state has no bytes, so no multiple of them is a point: "
+                      "expected a first memory with state, got memory.tier.0.rows = 0")));
+}
+#endif
+
+TEST(Multiples, AreRead) {
+  EXPECT_THAT(parse_multiples("1,2,4.5", "--capacity", 2), ElementsAre(1.0, 2.0, 4.5));
+  EXPECT_THAT(parse_multiples("2, 16", "--capacity", 2), ElementsAre(2.0, 16.0));
+  const auto error = [](const std::string& text, std::size_t least = 2) {
+    return error_of([&] { static_cast<void>(parse_multiples(text, "--capacity", least)); });
+  };
+  EXPECT_EQ(error("1,x"),
+            "2: --capacity: is no list of numbers: expected 2 or more rising numbers of at least "
+            "1, such as 1,2,4,8, got x");
+  for (const char* text : {"1,,2", "1,2,", "", "1;2", "nan,1", "1,inf"})
+    EXPECT_THAT(error(text), HasSubstr("is no list of numbers")) << text;
+  for (const char* text : {"0.5,1", "0,1", "-1,2"})
+    EXPECT_THAT(error(text), HasSubstr("a point is below 1")) << text;
+  EXPECT_THAT(error("1,2e6"), HasSubstr("a point is above 1,000,000"));
+  for (const char* text : {"1,1", "2,1", "1,2,2.0"})
+    EXPECT_THAT(error(text), HasSubstr(str("points do not rise: expected 2 or more rising numbers "
+                                           "of at least 1, such as 1,2,4,8, got ",
+                                           text)));
+  EXPECT_THAT(error("2"), HasSubstr("--capacity: 1 point is given"));
+  EXPECT_THAT(error("1,2", 3), HasSubstr("2 points are given: expected 3 or more"));
+}
+
+}  // namespace
+}  // namespace mneme::compare
