@@ -4,7 +4,7 @@ set -euo pipefail
 # shellcheck source=scripts/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-readonly targets=(conversation dialogue evaluation experiment gguf model_folder name_map plugin prepared run safetensors serve tokenizer vocabulary)
+readonly targets=(conversation dialogue evaluation experiment gguf model_folder name_map plugin prepared question run safetensors serve tokenizer vocabulary)
 
 usage() {
   cat <<TEXT

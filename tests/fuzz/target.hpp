@@ -32,6 +32,7 @@ struct Target {
 [[nodiscard]] Target name_map_target();
 [[nodiscard]] Target plugin_target();
 [[nodiscard]] Target prepared_target();
+[[nodiscard]] Target question_target();
 [[nodiscard]] Target run_target();
 [[nodiscard]] Target safetensors_target();
 [[nodiscard]] Target serve_target();

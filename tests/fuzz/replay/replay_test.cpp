@@ -136,9 +136,9 @@ INSTANTIATE_TEST_SUITE_P(All, Fuzz,
                          ::testing::Values(conversation_target(), dialogue_target(),
                                            evaluation_target(), experiment_target(), gguf_target(),
                                            model_folder_target(), name_map_target(),
-                                           plugin_target(), prepared_target(), run_target(),
-                                           safetensors_target(), serve_target(), tokenizer_target(),
-                                           vocabulary_target()),
+                                           plugin_target(), prepared_target(), question_target(),
+                                           run_target(), safetensors_target(), serve_target(),
+                                           tokenizer_target(), vocabulary_target()),
                          [](const auto& target) { return std::string(target.param.name); });
 
 }  // namespace
