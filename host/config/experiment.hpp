@@ -70,26 +70,6 @@ constexpr auto words_of(Carry) { return std::array{"refuse", "reset"}; }
 // no earlier tier releases any), or always the rows of the segment.
 enum class Feed { kReleased, kSegment };
 constexpr auto words_of(Feed) { return std::array{"released", "segment"}; }
-enum class Task {
-  kText,
-  kTokens,
-  kMotif,
-  kSorting,
-  kDigitSorting,
-  kCopy,
-  kSelectiveCopy,
-  kNeedle,
-  kMqar,
-  kDocumentRecall,
-  kRetention,
-  kStateTracking,
-  kDialogue
-};
-constexpr auto words_of(Task) {
-  return std::array{"text",      "tokens",         "motif",   "sorting", "digit_sorting",
-                    "copy",      "selective_copy", "needle",  "mqar",    "document_recall",
-                    "retention", "state_tracking", "dialogue"};
-}
 enum class Vocabulary { kByte, kChar, kWord, kTokenizer };
 constexpr auto words_of(Vocabulary) { return std::array{"byte", "char", "word", "tokenizer"}; }
 enum class Reset { kDocument, kSegment, kNever };

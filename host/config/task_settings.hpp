@@ -1,10 +1,32 @@
-// The settings of generated tasks: members of DataConfig.
+// The tasks, and the settings of generated ones: members of DataConfig.
 #pragma once
 
 #include <array>
 #include <cstdint>
 
 namespace mneme::config {
+
+// Stored positions hold the numbers of tasks: a new one comes before kDialogue.
+enum class Task {
+  kText,
+  kTokens,
+  kMotif,
+  kSorting,
+  kDigitSorting,
+  kCopy,
+  kSelectiveCopy,
+  kNeedle,
+  kMqar,
+  kDocumentRecall,
+  kRetention,
+  kStateTracking,
+  kDialogue
+};
+constexpr auto words_of(Task) {
+  return std::array{"text",      "tokens",         "motif",   "sorting", "digit_sorting",
+                    "copy",      "selective_copy", "needle",  "mqar",    "document_recall",
+                    "retention", "state_tracking", "dialogue"};
+}
 
 enum class Automaton { kCyclic, kS3, kA5, kS5, kBrackets };
 constexpr auto words_of(Automaton) { return std::array{"cyclic", "s3", "a5", "s5", "brackets"}; }
@@ -40,6 +62,7 @@ struct SequenceConfig {
 // them.
 struct RecallConfig {
   std::int64_t answer = 0;          // tokens of the answer: selective_copy 8, needle 2
+  bool has_teacher_forcing = true;  // copy, selective_copy: false = the answer's inputs are blanks
   std::int64_t gap = 0;             // most blanks between the symbols and the question: copy 32
   double depth_min = 0.0;           // where the needle lies: 0 = at the beginning of the prompt
   double depth_max = 1.0;           // 1 = at its end
@@ -49,6 +72,7 @@ struct RecallConfig {
   std::int64_t questions = 0;       // mqar 8, retention 4; document_recall 3 in each document
   std::int64_t keys = 0;            // different keys: mqar 32, document_recall 8, retention 128
   std::int64_t values = 0;          // different values: mqar and retention 32, document_recall 16
+  std::int64_t hops = 1;            // mqar: pairs of a chain, where each value is the next key
   std::int64_t overwrites = 0;      // mqar: keys that get another value before the questions
   bool has_random_fillers = false;  // mqar: ids in place of blanks between the questions
   std::int64_t delays = 0;          // how many of 0, 1, 2, 4, .. blocks: retention 5

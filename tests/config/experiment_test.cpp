@@ -222,7 +222,10 @@ TEST(Experiment, ReadsEveryKeyOfTheOtherSections) {
 
 TEST(Experiment, TextAndBackGivesAnEqualExperiment) {
   for (const std::string& text :
-       {kEverything, kMotif, kTextTask, "[model]\nembedding = 24\nwidth = 40\nheads = 4\n" + kMotif,
+       {kEverything,
+        kMotif,
+        kTextTask,
+        "[model]\nembedding = 24\nwidth = 40\nheads = 4\n" + kMotif,
         std::string("[data]\ntask = \"digit_sorting\"\nlength = 9\n[train]\nepochs = 3\n"),
         std::string("[data]\ntask = \"sorting\"\nalphabet = 30\n[train]\nsteps = 3\n"),
         std::string("[data]\ntask = \"copy\"\ngap = 0\n[train]\nsteps = 3\n"),
@@ -231,6 +234,8 @@ TEST(Experiment, TextAndBackGivesAnEqualExperiment) {
         std::string("[data]\ntask = \"mqar\"\npairs = 4\nquestions = 2\n[train]\nsteps = 3\n"),
         std::string("[data]\ntask = \"mqar\"\noverwrites = 4\nrandom_fillers = true\n"
                     "[train]\nsteps = 3\n"),
+        std::string("[data]\ntask = \"mqar\"\nhops = 2\nquestions = 4\n[train]\nsteps = 3\n"),
+        std::string("[data]\ntask = \"copy\"\nteacher_forcing = false\n[train]\nsteps = 3\n"),
         std::string("[data]\ntask = \"document_recall\"\nfacts = 2\n[train]\nsteps = 3\n"),
         std::string("[data]\ntask = \"retention\"\ndelays = 3\n[train]\nsteps = 3\n"),
         std::string("[data]\ntask = \"state_tracking\"\nautomaton = \"s5\"\n[train]\nsteps = 3\n"),

@@ -92,6 +92,12 @@ void list_key_values(Fields& keys, RecallConfig& recall) {
   keys.field({"values", "different values"}, recall.values, kSymbols);
 }
 
+void list_teacher_forcing(Fields& keys, RecallConfig& recall) {
+  if (!keys.lists(!recall.has_teacher_forcing)) return;
+  keys.field({"teacher_forcing", "the answer's symbols are read; false = blanks in their place"},
+             recall.has_teacher_forcing);
+}
+
 void list_tracking(Fields& keys, TrackingConfig& tracking) {
   keys.field(
       {"automaton",
@@ -115,9 +121,11 @@ void list_recall(Fields& keys, RecallConfig& recall, Task task) {
     case Task::kCopy:
       keys.field({"gap", "most blanks between the symbols and the question"}, recall.gap,
                  IntegerRange{0, kExtent.max});
+      list_teacher_forcing(keys, recall);
       break;
     case Task::kSelectiveCopy:
       keys.field({"answer", "symbols to copy"}, recall.answer, kExtent);
+      list_teacher_forcing(keys, recall);
       break;
     case Task::kNeedle:
       keys.field({"answer", "symbols of the needle, all asked for"}, recall.answer, kExtent);
@@ -130,6 +138,10 @@ void list_recall(Fields& keys, RecallConfig& recall, Task task) {
       keys.field({"pairs", "pairs of a key and a value at the beginning"}, recall.pairs, kExtent);
       keys.field({"questions", "pairs that are asked for"}, recall.questions, kExtent);
       list_key_values(keys, recall);
+      if (keys.lists(recall.hops > 1)) {
+        keys.field({"hops", "pairs of a chain, where each value is the next key; 1 = no chains"},
+                   recall.hops, kExtent);
+      }
       if (keys.lists(recall.overwrites > 0)) {
         keys.field({"overwrites", "keys that get another value before the questions"},
                    recall.overwrites, IntegerRange{0, kExtent.max});
@@ -187,58 +199,88 @@ void list_sequences(Fields& keys, DataConfig& data) {
   }
 }
 
-std::optional<SizeProblem> find_size_problem(const DataConfig& data) {
+namespace {
+
+using Problem = std::optional<SizeProblem>;
+
+Problem at_most(std::string_view key, std::int64_t most, std::string_view what, std::int64_t got) {
+  if (got <= most) return std::nullopt;
+  return SizeProblem{key, str("at most ", most, ", ", what), std::to_string(got)};
+}
+
+Problem find_odd_length(std::int64_t length) {
+  if (length % 2 == 0) return std::nullopt;
+  return SizeProblem{"length", "an even number", std::to_string(length)};
+}
+
+Problem find_needle_problem(const DataConfig& data) {
+  if (auto problem = at_most("answer", data.sequences.length - 1,
+                             "data.length without the needle's mark", data.recall.answer)) {
+    return problem;
+  }
+  const auto [first, last] = needle_places(data);
+  if (first <= last) return std::nullopt;
+  return SizeProblem{
+      "depth_max",
+      str("a place for the needle at depth_min = ", data.recall.depth_min, " or deeper"),
+      str(data.recall.depth_max)};
+}
+
+Problem find_mqar_problem(std::int64_t length, const RecallConfig& recall) {
+  if (auto problem = find_odd_length(length)) return problem;
+  if (auto problem = at_most("pairs", recall.keys, "data.keys", recall.pairs)) return problem;
+  if (recall.pairs % recall.hops != 0) {
+    return SizeProblem{"pairs", str("a multiple of data.hops = ", recall.hops),
+                       std::to_string(recall.pairs)};
+  }
+  if (auto problem = at_most("questions", recall.pairs / recall.hops,
+                             recall.hops > 1 ? "the chains of data.hops pairs" : "data.pairs",
+                             recall.questions)) {
+    return problem;
+  }
+  if (recall.hops > 1 && recall.overwrites > 0) {
+    return SizeProblem{"overwrites", "0 where data.hops is above 1",
+                       std::to_string(recall.overwrites)};
+  }
+  if (auto problem = at_most("overwrites", recall.pairs, "data.pairs", recall.overwrites)) {
+    return problem;
+  }
+  const std::int64_t needed = 2 * (recall.pairs + recall.overwrites + recall.questions);
+  if (length >= needed) return std::nullopt;
+  return SizeProblem{"length",
+                     str("at least ", needed, ", two tokens for each pair",
+                         recall.overwrites > 0 ? ", each overwrite" : "", " and each question"),
+                     std::to_string(length)};
+}
+
+Problem find_retention_problem(const RecallConfig& recall) {
+  if (auto problem =
+          at_most("questions", recall.pairs / 2, "half of data.pairs", recall.questions)) {
+    return problem;
+  }
+  const std::int64_t told = retention_blocks(recall) * recall.pairs - recall.questions;
+  if (recall.keys >= told) return std::nullopt;
+  return SizeProblem{"keys", str("at least ", told, ", one for each pair of a sequence"),
+                     std::to_string(recall.keys)};
+}
+
+}  // namespace
+
+Problem find_size_problem(const DataConfig& data) {
   if (auto problem = find_small_size(data)) return problem;
   const std::int64_t length = data.sequences.length;
   const RecallConfig& recall = data.recall;
-  const auto at_most = [](std::string_view key, std::int64_t most, std::string_view what,
-                          std::int64_t got) -> std::optional<SizeProblem> {
-    if (got <= most) return std::nullopt;
-    return SizeProblem{key, str("at most ", most, ", ", what), std::to_string(got)};
-  };
   switch (data.task) {
     case Task::kSelectiveCopy:
       return at_most("answer", length, "data.length", recall.answer);
-    case Task::kNeedle: {
-      if (auto problem = at_most("answer", length - 1, "data.length without the needle's mark",
-                                 recall.answer)) {
-        return problem;
-      }
-      const auto [first, last] = needle_places(data);
-      if (first <= last) return std::nullopt;
-      return SizeProblem{
-          "depth_max",
-          str("a place for the needle at depth_min = ", recall.depth_min, " or deeper"),
-          str(recall.depth_max)};
-    }
-    case Task::kMqar: {
-      if (length % 2 != 0) return SizeProblem{"length", "an even number", std::to_string(length)};
-      if (auto problem = at_most("pairs", recall.keys, "data.keys", recall.pairs)) return problem;
-      if (auto problem = at_most("questions", recall.pairs, "data.pairs", recall.questions)) {
-        return problem;
-      }
-      if (auto problem = at_most("overwrites", recall.pairs, "data.pairs", recall.overwrites)) {
-        return problem;
-      }
-      const std::int64_t needed = 2 * (recall.pairs + recall.overwrites + recall.questions);
-      if (length >= needed) return std::nullopt;
-      return SizeProblem{"length",
-                         str("at least ", needed, ", two tokens for each pair",
-                             recall.overwrites > 0 ? ", each overwrite" : "", " and each question"),
-                         std::to_string(length)};
-    }
+    case Task::kNeedle:
+      return find_needle_problem(data);
+    case Task::kMqar:
+      return find_mqar_problem(length, recall);
     case Task::kDocumentRecall:
       return at_most("facts", recall.keys, "data.keys", recall.facts);
-    case Task::kRetention: {
-      if (auto problem =
-              at_most("questions", recall.pairs / 2, "half of data.pairs", recall.questions)) {
-        return problem;
-      }
-      const std::int64_t told = retention_blocks(recall) * recall.pairs - recall.questions;
-      if (recall.keys >= told) return std::nullopt;
-      return SizeProblem{"keys", str("at least ", told, ", one for each pair of a sequence"),
-                         std::to_string(recall.keys)};
-    }
+    case Task::kRetention:
+      return find_retention_problem(recall);
     default:
       return std::nullopt;
   }

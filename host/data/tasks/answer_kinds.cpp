@@ -42,6 +42,26 @@ std::string part_name(std::int64_t value, std::int64_t last, std::int64_t parts)
   return str(begin(part), "-", begin(part + 1) - 1);
 }
 
+// data.teacher_forcing = false: the model does not read the answer that it gives. Blanks are in the
+// place of its symbols, which are targets alone; the last token is the last symbol, the only one
+// that is decoded.
+//   P = that of the task + A - 1, A = 1
+AnswerShape with_blank_answer(const config::RecallConfig& recall, AnswerShape shape) {
+  if (recall.has_teacher_forcing) return shape;
+  shape.prompt += shape.answer - 1;
+  shape.answer = 1;
+  shape.sizes.emplace_back("teacher_forcing", 0);
+  return shape;
+}
+
+void blank_answer(const config::RecallConfig& recall, std::int64_t blank, AnswerSequence& out) {
+  if (recall.has_teacher_forcing) return;
+  for (Question& question : out.questions) {
+    question.target = out.ids[at(question.place)];
+    if (&question != &out.questions.back()) out.ids[at(question.place)] = blank;
+  }
+}
+
 // --- Copy: n symbols, blanks, the same n symbols ---
 
 // With n = data.length, g drawn from 0 .. G = data.gap, blanks (id a = data.alphabet) and marks
@@ -50,14 +70,14 @@ std::string part_name(std::int64_t value, std::int64_t last, std::int64_t parts)
 //   P = G + n + 2, A = n, V = a + 2
 // Slice "gap": the quarter of 0 .. G in which g lies, such as "0-7".
 AnswerShape copy_shape(const config::DataConfig& data) {
-  return {.vocabulary = data.sequences.alphabet + 2,
-          .prompt = data.recall.gap + data.sequences.length + 2,
-          .answer = data.sequences.length,
-          .sizes = {{"gap", data.recall.gap}}};
+  return with_blank_answer(data.recall, {.vocabulary = data.sequences.alphabet + 2,
+                                         .prompt = data.recall.gap + data.sequences.length + 2,
+                                         .answer = data.sequences.length,
+                                         .sizes = {{"gap", data.recall.gap}}});
 }
 
 AnswerSequence draw_copy(const config::DataConfig& data, Random& random) {
-  const std::int64_t prompt = copy_shape(data).prompt;
+  const std::int64_t prompt = data.recall.gap + data.sequences.length + 2;
   const std::int64_t blank = data.sequences.alphabet;
   const std::int64_t mark = blank + 1;
   const std::int64_t gap = random.between(0, data.recall.gap);
@@ -71,6 +91,7 @@ AnswerSequence draw_copy(const config::DataConfig& data, Random& random) {
     out.questions.push_back({prompt + j, first + j});
   }
   for (const Question& question : out.questions) out.ids.push_back(out.ids[at(question.source)]);
+  blank_answer(data.recall, blank, out);
   out.slices["gap"] = part_name(gap, data.recall.gap, 4);
   return out;
 }
@@ -81,10 +102,10 @@ AnswerSequence draw_copy(const config::DataConfig& data, Random& random) {
 // others blanks (id a = data.alphabet); a mark (id a + 1); the symbols in order:
 //   P = n + 1, A = data.answer, V = a + 2
 AnswerShape selective_copy_shape(const config::DataConfig& data) {
-  return {.vocabulary = data.sequences.alphabet + 2,
-          .prompt = data.sequences.length + 1,
-          .answer = data.recall.answer,
-          .sizes = {{"answer", data.recall.answer}}};
+  return with_blank_answer(data.recall, {.vocabulary = data.sequences.alphabet + 2,
+                                         .prompt = data.sequences.length + 1,
+                                         .answer = data.recall.answer,
+                                         .sizes = {{"answer", data.recall.answer}}});
 }
 
 AnswerSequence draw_selective_copy(const config::DataConfig& data, Random& random) {
@@ -100,6 +121,7 @@ AnswerSequence draw_selective_copy(const config::DataConfig& data, Random& rando
     out.questions.push_back({static_cast<std::int64_t>(out.ids.size()), place});
     out.ids.push_back(symbol);
   }
+  blank_answer(data.recall, blank, out);
   return out;
 }
 
@@ -152,6 +174,9 @@ AnswerSequence draw_needle(const config::DataConfig& data, Random& random) {
 // hold one of the keys again and its value, which is asked for. The tokens of the other slots are
 // blank, or, with data.random_fillers, drawn uniformly from all ids but the keys of the pairs, so
 // that no filler says or asks for a value. (The paper's code draws fillers from all ids.)
+// data.hops = h > 1: the pairs are chains of h, told in random order. The value of a pair is the
+// key of the chain's next one, the last one's is a value. The first key of a chain asks for this
+// value.
 // Which keys are asked is drawn without replacement. Slot i = 1, 2, ... is drawn with weight 1 / i,
 // the power law of the paper's code (exponent -0.99 there), so that most questions come soon after
 // the pairs; the last slot always holds a question. Ids: keys, then values, then the blank, where
@@ -169,6 +194,7 @@ AnswerShape mqar_shape(const config::DataConfig& data) {
                     .questions = recall.questions,
                     .first_question = 2 * (recall.pairs + recall.overwrites) + 1};
   // Positions that were stored before these settings existed do not have them.
+  if (recall.hops > 1) shape.sizes.emplace_back("hops", recall.hops);
   if (recall.overwrites > 0) shape.sizes.emplace_back("overwrites", recall.overwrites);
   if (recall.has_random_fillers) shape.sizes.emplace_back("random_fillers", 1);
   return shape;
@@ -211,31 +237,37 @@ void fill_blanks(const config::RecallConfig& recall, AnswerIds& ids, Random& ran
 AnswerSequence draw_mqar(const config::DataConfig& data, Random& random) {
   const config::RecallConfig& recall = data.recall;
   AnswerSequence out;
-  AnswerIds newest;  // the place of each pair's key where its value was told last
-  const auto tell = [&](std::int64_t key, std::int64_t value) {
-    out.ids.insert(out.ids.end(), {key, recall.keys + value});
-    return static_cast<std::int64_t>(out.ids.size()) - 2;
+  AnswerIds newest(at(recall.pairs));  // the place of each pair's key where it was told last
+  const auto tell = [&](std::int64_t pair, std::int64_t key, std::int64_t value) {
+    newest[at(pair)] = static_cast<std::int64_t>(out.ids.size());
+    out.ids.insert(out.ids.end(), {key, value});
   };
-  for (const std::int64_t key : draw_distinct(random, recall.keys, recall.pairs)) {
-    newest.push_back(tell(key, random.between(0, recall.values - 1)));
+  const AnswerIds keys = draw_distinct(random, recall.keys, recall.pairs);
+  AnswerIds order(keys.size());
+  std::iota(order.begin(), order.end(), 0);
+  if (recall.hops > 1) random.shuffle(std::span(order));
+  for (const std::int64_t pair : order) {
+    const bool is_last = (pair + 1) % recall.hops == 0;  // of its chain
+    tell(pair, keys[at(pair)],
+         is_last ? recall.keys + random.between(0, recall.values - 1) : keys[at(pair + 1)]);
   }
   if (recall.overwrites > 0) {
     for (const std::int64_t pair : draw_distinct(random, recall.pairs, recall.overwrites)) {
       const std::int64_t old = out.ids[at(2 * pair + 1)] - recall.keys;
       const std::int64_t other = (old + random.between(1, recall.values - 1)) % recall.values;
-      newest[at(pair)] = tell(out.ids[at(2 * pair)], other);
+      tell(pair, keys[at(pair)], recall.keys + other);
     }
   }
   const auto told = static_cast<std::int64_t>(out.ids.size());
   out.ids.resize(at(data.sequences.length), recall.keys + recall.values);
-  const AnswerIds asked = draw_distinct(random, recall.pairs, recall.questions);
+  const AnswerIds asked = draw_distinct(random, recall.pairs / recall.hops, recall.questions);
   const AnswerIds slots = draw_slots(random, (data.sequences.length - told) / 2, recall.questions);
   for (std::size_t i = 0; i < slots.size(); ++i) {
-    const std::int64_t key = newest[at(asked[i])];
+    const auto chain = newest.begin() + asked[i] * recall.hops;
     const std::int64_t place = told + 2 * (slots[i] - 1);
-    out.ids[at(place)] = out.ids[at(key)];
-    out.ids[at(place + 1)] = out.ids[at(key + 1)];
-    out.questions.push_back({place + 1, key + 1});
+    out.ids[at(place)] = out.ids[at(*chain)];
+    out.ids[at(place + 1)] = out.ids[at(chain[recall.hops - 1] + 1)];
+    out.questions.push_back({place + 1, *std::min_element(chain, chain + recall.hops) + 1});
   }
   if (recall.has_random_fillers) fill_blanks(recall, out.ids, random);
   return out;
