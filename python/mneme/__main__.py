@@ -1,4 +1,7 @@
-"""The console script `mneme`, and `python -m mneme`: becomes the program, which runs memories in this interpreter."""
+"""The console script `mneme`, and `python -m mneme`: becomes the program, which runs memories in this interpreter.
+
+The command `questions` is this package's own.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,10 @@ from .launch import environment, program, report_program
 
 
 def main() -> int:
+    if sys.argv[1:2] == ["questions"]:
+        from .questions.command import run
+
+        return run(sys.argv[2:])
     try:
         path, variables = program(), environment()
     except MnemeError as error:

@@ -1,0 +1,72 @@
+"""`python -m mneme questions`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from ..errors import MnemeError
+from . import TASKS, write
+
+
+def run(words: Sequence[str]) -> int:
+    """The exit status: 0, or 2 with the error on stderr."""
+    given = vars(_parser().parse_args(words))
+    try:
+        paths = write(given.pop("out"), given.pop("task"), **given)
+    except MnemeError as error:
+        print(f"mneme: error: questions: {error}", file=sys.stderr)
+        return 2
+    for path in paths.values():
+        print(path)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    families = "\n".join(
+        f"  {family}: {' '.join(task.name for task in TASKS if task.family == family)}"
+        for family in dict.fromkeys(task.family for task in TASKS)
+    )
+    parser = argparse.ArgumentParser(
+        prog="python -m mneme questions",
+        description='Writes questions about texts that are made from a seed, for data.task = "questions".',
+        epilog=f"families and tasks (docs/tasks.md, Text tasks):\n{families}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("task", nargs="+", metavar="TASK", help="a task, or a family of tasks")
+    parser.add_argument("--out", required=True, type=_path, metavar="DIR", help="gets train.jsonl, valid.jsonl and test.jsonl")
+    for split in ("train", "valid", "test"):
+        parser.add_argument(
+            f"--{split}", type=int, default=0, metavar="N", help=f"questions of {split}, for each task and length"
+        )
+    parser.add_argument(
+        "--length",
+        type=_lengths,
+        default=[4096],
+        metavar="N,...",
+        help="the most words of a prompt and its answer; 0: no haystack (default: 4096)",
+    )
+    parser.add_argument(
+        "--books", type=_path, metavar="PATH", help="the haystack: a text, or a folder with .txt files (default: six sentences)"
+    )
+    parser.add_argument(
+        "--tokenizer", type=_path, metavar="PATH", help="counts lengths in tokens of this tokenizer.json, folder or run"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="(default: 1)")
+    parser.add_argument("--choices", action="store_true", help="choices in place of free answers, in the family world")
+    return parser
+
+
+def _lengths(text: str) -> list[int]:
+    try:
+        return [int(one) for one in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected numbers with commas between them, got '{text}'") from None
+
+
+def _path(text: str) -> str:
+    if not text:
+        raise argparse.ArgumentTypeError("an empty text is no path")
+    return text

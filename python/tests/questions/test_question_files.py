@@ -1,0 +1,223 @@
+"""Files of questions, the unit of lengths, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mneme
+from mneme import questions
+from mneme.questions.command import run
+from mneme.questions.haystack import sentences_of
+
+TOKENIZER = Path(__file__).parents[3] / "tests/data/tokenizer/golden/tokenizers/gpt2"
+
+
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def test_a_file_is_written_for_each_split(tmp_path: Path) -> None:
+    paths = questions.write(tmp_path / "new" / "out", ["world", "phonebook"], train=3, test=2, length=[0, 400])
+    assert list(paths) == ["train", "test"]
+    assert sorted(path.name for path in (tmp_path / "new" / "out").iterdir()) == ["test.jsonl", "train.jsonl"]
+    train, test = (lines_of(path) for path in paths.values())
+    assert (len(train), len(test)) == (3 * 10 * 2, 2 * 10 * 2)
+    assert [line["id"] for line in test[9:11]] == ["test/phonebook/0/0", "test/world_where_1/400/0"]
+    assert not {line["prompt"] for line in train} & {line["prompt"] for line in test}
+
+
+def test_command_writes_what_the_function_writes(tmp_path: Path) -> None:
+    (tmp_path / "book.txt").write_text(
+        "\ufeffIt was late. Nobody spoke; the lamp was out. “Well?” said he.\n" * 9, encoding="utf-8"
+    )
+    words = [
+        "needle_multivalue",
+        "--out",
+        tmp_path / "a",
+        "--valid",
+        "2",
+        "--length",
+        "90,0",
+        "--books",
+        tmp_path,
+        "--seed",
+        "3",
+    ]
+    child = subprocess.run([sys.executable, "-m", "mneme", "questions", *words], capture_output=True, text=True, check=True)
+    assert child.stdout == f"{tmp_path / 'a' / 'valid.jsonl'}\n"
+    questions.write(tmp_path / "b", "needle_multivalue", valid=2, length=[90, 0], books=tmp_path, seed=3)
+    assert (tmp_path / "a/valid.jsonl").read_bytes() == (tmp_path / "b/valid.jsonl").read_bytes()
+    assert "“Well?” said he." in lines_of(tmp_path / "a/valid.jsonl")[0]["prompt"]
+
+
+def test_text_is_cut_at_the_ends_of_sentences() -> None:
+    text = 'CHAPTER ONE\n\nMr. J. Bell saw\n it... "Who?" he said. "I!" He left (late.) 7 came.\n\nHe said:\n\n"Come."\n\nA list;\n'
+    assert sentences_of(text) == [
+        "Mr. J. Bell saw it...",
+        '"Who?" he said.',
+        '"I!"',
+        "He left (late.)",
+        "7 came.",
+        'He said: "Come."',
+        "A list;",
+    ]
+
+
+def vocabulary(folder: Path, **members: Any) -> Path:
+    (folder / "vocabulary.json").write_text(json.dumps({"format": "mneme.vocabulary", **members}))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("kind", "unit", "size"),
+    [
+        ("byte", "bytes", lambda text: len(text.encode())),
+        ("char", "characters", len),
+        ("word", "words", lambda t: len(t.split())),
+    ],
+)
+def test_lengths_are_counted_by_the_vocabulary_of_a_run(tmp_path: Path, kind: str, unit: str, size: Any) -> None:
+    maker = questions.Maker(["needle_single_3"], [500], tokenizer=vocabulary(tmp_path, kind=kind))
+    assert maker.unit.name == unit
+    for line in maker.lines("test", 3):
+        assert 450 < size(line["prompt"]) + size(line["answer"]) <= 500
+
+
+@pytest.mark.parametrize("is_of_run", [False, True])
+def test_lengths_are_counted_in_tokens(tmp_path: Path, is_of_run: bool) -> None:
+    tokenizers = pytest.importorskip("tokenizers")
+    text = (TOKENIZER / "tokenizer.json").read_text(encoding="utf-8")
+    place = vocabulary(tmp_path, kind="tokenizer", files={"tokenizer.json": text}) if is_of_run else TOKENIZER
+    tokenizer = tokenizers.Tokenizer.from_str(text)
+    for task in questions.TASKS:
+        for line in questions.Maker([task.name], [2000], tokenizer=place).lines("test", 1):
+            count = sum(len(tokenizer.encode(line[part], add_special_tokens=False).ids) for part in ("prompt", "answer"))
+            assert 1800 < count <= 2000, task.name
+
+
+def test_lengths_in_tokens_need_a_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    with pytest.raises(
+        mneme.MissingPackageError, match="need the package tokenizers .*: .* -m pip install tokenizers; without"
+    ):
+        questions.Maker(["phonebook"], tokenizer=TOKENIZER)
+
+
+def test_a_tokenizer_that_is_none_is_refused(tmp_path: Path) -> None:
+    def refuse(message: str) -> None:
+        with pytest.raises(mneme.FormatError, match=message):
+            questions.Maker(["phonebook"], tokenizer=tmp_path)
+
+    refuse("the folder has no tokenizer.json, and no vocabulary.json of a run")
+    vocabulary(tmp_path, kind="tokenizer", files={"merges.txt": "", "vocab.json": ""})
+    refuse("the vocabulary holds merges.txt, vocab.json: lengths are counted by a tokenizer.json")
+    (tmp_path / "vocabulary.json").write_text("[")
+    refuse("vocabulary.json: no JSON")
+    with pytest.raises(mneme.FormatError, match="there is no such file; name a tokenizer.json"):
+        questions.Maker(["phonebook"], tokenizer=tmp_path / "none.json")
+    pytest.importorskip("tokenizers")
+    (tmp_path / "vocabulary.json").write_text("{}")
+    refuse("no tokenizer: ")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"tasks": "needle_multkey_1"}, r"needle_multkey_1 is no task of questions \(did you mean needle_multikey_1\?\)"),
+        ({"tasks": "zzz"}, r"zzz is no task of questions \(there are ruler, world, phonebooks, needle_single_1, "),
+        ({"tasks": []}, "no task of questions is named; there are ruler, "),
+        ({"length": -1}, "length: expected numbers from 0 on, got -1"),
+        ({"length": []}, "length: expected numbers from 0 on, got none"),
+        (
+            {"length": [300, 20]},
+            "needle_single_1: with no haystack the questions of test have up to 29 words, more than the "
+            "length 20; give at least 29, or 0 for no haystack",
+        ),
+        (
+            {"tasks": "common_words", "length": 40},
+            r"common_words: .* up to 80 words, more than the length 40; give at least 80",
+        ),
+        (
+            {"tasks": "needle_multikey_2", "length": 400_000},
+            "needle_multikey_2: 400000 words need more names than can be made up",
+        ),
+        ({"choices": True}, "choices: needle_single_1 has free answers alone; the tasks of the family world have choices"),
+        ({"books": "."}, "books: needle_single_1 hides nothing in books; leave them out"),
+        ({"test": 0}, "questions: expected how many for train, valid or test, got none"),
+        ({"valid": -2}, r"questions: expected how many for train, valid or test, got \{'valid': -2\}"),
+    ],
+)
+def test_wrong_arguments_are_refused(tmp_path: Path, given: dict[str, Any], message: str) -> None:
+    with pytest.raises(mneme.MnemeError, match=message):
+        questions.write(**{"out": tmp_path / "out", "tasks": "needle_single_1", "test": 3, **given})
+    assert not list(tmp_path.glob("**/*.jsonl*"))
+
+
+def test_books_that_cannot_be_a_haystack_are_refused(tmp_path: Path) -> None:
+    def refuse(name: str, message: str) -> None:
+        with pytest.raises(mneme.MnemeError, match=message):
+            questions.write(tmp_path / "out", "needle_single_2", test=2, length=200, books=tmp_path / name)
+        assert not list(tmp_path.glob("out/*")) and not list(tmp_path.glob("out/.*"))
+
+    refuse("none", "there is no such folder; name a text file, or a folder with .txt files")
+    refuse("", "the folder has no .txt file")
+    (tmp_path / "short.txt").write_text("It was late. " * 50)
+    refuse("short.txt", "short.txt: the books have 150 words, and the haystack needs 171; add books, or give a smaller length")
+    (tmp_path / "empty.txt").write_text(" \n")
+    refuse("empty.txt", "no sentence was found: expected text with points")
+    (tmp_path / "latin1.txt").write_bytes("Ein Käse. Zwei.".encode("latin-1"))
+    refuse("latin1.txt", "latin1.txt: cannot be read as a text in UTF-8")
+
+
+def test_files_that_are_there_stay(tmp_path: Path) -> None:
+    (tmp_path / "test.jsonl").write_text("mine")
+    with pytest.raises(mneme.MnemeError, match="test.jsonl is there already; remove it, or name another folder"):
+        questions.write(tmp_path, "phonebook", train=1, test=1, length=50)
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("test.jsonl", "mine")]
+
+
+def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(mneme.MnemeError, match="file: the questions cannot be written: .*File exists"):
+        questions.write(tmp_path / "file", "phonebook", test=1, length=50)
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("mneme.questions.files.json.dumps", full)
+    with pytest.raises(mneme.MnemeError, match="out: the questions cannot be written: .*No space left on device"):
+        questions.write(tmp_path / "out", "phonebook", test=1, length=50)
+    assert not list((tmp_path / "out").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["phonebok", "--out", "x", "--test", "1"], "mneme: error: questions: phonebok is no task of questions (did you mean"),
+        (
+            ["phonebook", "--out", "x", "--length", "1k"],
+            "argument --length: expected numbers with commas between them, got '1k'",
+        ),
+        (["phonebook", "--out", ""], "argument --out: an empty text is no path"),
+        (["phonebook"], "the following arguments are required: --out"),
+    ],
+)
+def test_wrong_words_end_with_status_2(capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:
+    try:
+        status = run(words)
+    except SystemExit as end:
+        status = end.code
+    assert status == 2 and message in capsys.readouterr().err
+
+
+def test_help_names_all_tasks(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        run(["--help"])
+    text = capsys.readouterr().out
+    assert all(task.name in text for task in questions.TASKS)
