@@ -266,6 +266,8 @@ struct SizeProblem {
 [[nodiscard]] std::optional<SizeProblem> find_size_problem(const DataConfig& data);
 // The first and the last place of the prompt where task needle may put the needle's first token.
 [[nodiscard]] std::pair<std::int64_t, std::int64_t> needle_places(const DataConfig& data);
+// Task in_context_recall: how often a sequence has all pairs, with at least the share of noise.
+[[nodiscard]] std::int64_t recall_rounds(const DataConfig& data);
 
 // [[train.group]]: parameters with settings of their own. The first group that names a parameter
 // counts.

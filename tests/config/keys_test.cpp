@@ -76,16 +76,17 @@ TEST(Keys, SayRangesDefaultsAndWords) {
 TEST(Keys, SayWhatDependsOnTheTask) {
   EXPECT_THAT(key("[data]", "period_min").tasks, ElementsAre("motif"));
   EXPECT_THAT(key("[data]", "min_count").tasks, ElementsAre("text", "dialogue"));
-  EXPECT_THAT(key("[data]", "pairs").tasks, ElementsAre("mqar", "retention"));
+  EXPECT_THAT(key("[data]", "pairs").tasks, ElementsAre("mqar", "retention", "in_context_recall"));
   EXPECT_EQ(key("[data]", "length").fallback,
             "4000 (sorting); 20 (digit_sorting); 8 (copy); 64 (selective_copy, mqar); 96 (needle); "
-            "32 (state_tracking)");
+            "32 (state_tracking, memorization); 128 (in_context_recall)");
   EXPECT_EQ(key("[data]", "alphabet").fallback,
             "16 (motif, copy, selective_copy); 20 (sorting); 10 (digit_sorting); 32 (needle)");
   EXPECT_THAT(key("[data]", "reset").tasks, IsEmpty());
   EXPECT_EQ(key("[eval]", "steps").fallback,
             "0 (text, tokens, sorting, digit_sorting, copy, selective_copy, needle, mqar, "
-            "document_recall, retention, state_tracking, dialogue); 50 (motif)");
+            "document_recall, retention, state_tracking, in_context_recall, memorization, "
+            "dialogue); 50 (motif)");
 }
 
 }  // namespace

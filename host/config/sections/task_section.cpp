@@ -1,4 +1,5 @@
 // The fields of [data] of generated tasks.
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <string>
@@ -60,6 +61,14 @@ TaskDefaults defaults_of(Task task) {
               {.pairs = 8, .questions = 4, .keys = 128, .values = 32, .delays = 5}};
     case Task::kStateTracking:
       return {{32, 0, kTrain, kHeldOut, kHeldOut}, {}, "tokens of a sequence"};
+    case Task::kInContextRecall:
+      return {{128, 0, kTrain, kHeldOut, kHeldOut},
+              {.pairs = 8, .keys = 8, .values = 8, .noise_symbols = 16},
+              "tokens of a sequence: all pairs several times, and noise"};
+    case Task::kMemorization:
+      return {{32, 0, kTrain, kHeldOut, kHeldOut},
+              {.keys = 128, .values = 128},
+              "tokens of a sequence; even"};
     default:
       return {{4000, 20, 8000, 800, 800}};
   }
@@ -116,6 +125,20 @@ void list_tracking(Fields& keys, TrackingConfig& tracking) {
   }
 }
 
+void list_in_context_recall(Fields& keys, RecallConfig& recall) {
+  keys.field({"pairs", "pairs of a key and a value"}, recall.pairs, kExtent);
+  keys.field({"keys", "different tokens of keys"}, recall.keys, kSymbols);
+  keys.field({"values", "different tokens of values"}, recall.values, kSymbols);
+  keys.field({"key_tokens", "tokens of a key"}, recall.key_tokens, IntegerRange{1, 64});
+  keys.field({"value_tokens", "tokens of a value, all asked for"}, recall.value_tokens,
+             IntegerRange{1, 64});
+  keys.field({"fuzzy", "keys and values have from one token up to these numbers"}, recall.is_fuzzy);
+  keys.field({"noise", "least share of noise tokens, which lie between pairs"}, recall.noise,
+             kProbability);
+  keys.field({"noise_symbols", "different noise tokens, where there is noise"},
+             recall.noise_symbols, kSymbols);
+}
+
 void list_recall(Fields& keys, RecallConfig& recall, Task task) {
   switch (task) {
     case Task::kCopy:
@@ -165,6 +188,12 @@ void list_recall(Fields& keys, RecallConfig& recall, Task task) {
       list_key_values(keys, recall);
       keys.field({"delays", "how many of the delays 0, 1, 2, 4, .. blocks there are"},
                  recall.delays, IntegerRange{1, 16});
+      break;
+    case Task::kInContextRecall:
+      list_in_context_recall(keys, recall);
+      break;
+    case Task::kMemorization:
+      list_key_values(keys, recall);
       break;
     default:
       break;
@@ -264,6 +293,29 @@ Problem find_retention_problem(const RecallConfig& recall) {
                      std::to_string(recall.keys)};
 }
 
+Problem find_in_context_problem(const DataConfig& data) {
+  const RecallConfig& recall = data.recall;
+  // Of fuzzy keys those of one token are scarcest: every key_tokens-th pair has one.
+  std::int64_t different = recall.is_fuzzy ? recall.keys * recall.key_tokens : 1;
+  for (std::int64_t i = 0; i < recall.key_tokens && !recall.is_fuzzy; ++i) {
+    different = std::min(different * recall.keys, kExtent.max);
+  }
+  if (auto problem = at_most("pairs", different, "the keys that can differ", recall.pairs)) {
+    return problem;
+  }
+  const std::int64_t round = round_tokens(recall);
+  if (recall.noise > 0) {
+    if (recall_rounds(data) >= 2) return std::nullopt;
+    return SizeProblem{"length",
+                       str("all pairs twice, ", 2 * round, " tokens, besides the share of noise"),
+                       std::to_string(data.sequences.length)};
+  }
+  if (data.sequences.length > round && data.sequences.length % round == 0) return std::nullopt;
+  return SizeProblem{
+      "length", str("a multiple of ", round, ", the tokens of all pairs, from ", 2 * round, " on"),
+      std::to_string(data.sequences.length)};
+}
+
 }  // namespace
 
 Problem find_size_problem(const DataConfig& data) {
@@ -281,9 +333,19 @@ Problem find_size_problem(const DataConfig& data) {
       return at_most("facts", recall.keys, "data.keys", recall.facts);
     case Task::kRetention:
       return find_retention_problem(recall);
+    case Task::kInContextRecall:
+      return find_in_context_problem(data);
+    case Task::kMemorization:
+      return find_odd_length(length);
     default:
       return std::nullopt;
   }
+}
+
+std::int64_t recall_rounds(const DataConfig& data) {
+  constexpr double kRounding = 1e-9;
+  const double tokens = (1.0 - data.recall.noise) * static_cast<double>(data.sequences.length);
+  return static_cast<std::int64_t>(tokens + kRounding) / round_tokens(data.recall);
 }
 
 std::pair<std::int64_t, std::int64_t> needle_places(const DataConfig& data) {

@@ -376,16 +376,19 @@ AnswerSequence draw_retention(const config::DataConfig& data, Random& random) {
 // Every task with an answer.
 const std::map<config::Task, AnswerKind>& answer_kinds() {
   using config::Task;
-  static const std::map<Task, AnswerKind> kKinds = {
-      {Task::kSorting, sorting_kind()},
-      {Task::kDigitSorting, digit_sorting_kind()},
-      {Task::kCopy, {copy_shape, draw_copy}},
-      {Task::kSelectiveCopy, {selective_copy_shape, draw_selective_copy}},
-      {Task::kNeedle, {needle_shape, draw_needle}},
-      {Task::kMqar, {mqar_shape, draw_mqar}},
-      {Task::kDocumentRecall, {document_recall_shape, draw_document_recall}},
-      {Task::kRetention, {retention_shape, draw_retention}},
-      {Task::kStateTracking, state_tracking_kind()}};
+  static const std::map<Task, AnswerKind> kKinds = [] {
+    std::map<Task, AnswerKind> kinds = in_context_kinds();
+    kinds.insert({{Task::kSorting, sorting_kind()},
+                  {Task::kDigitSorting, digit_sorting_kind()},
+                  {Task::kCopy, {copy_shape, draw_copy}},
+                  {Task::kSelectiveCopy, {selective_copy_shape, draw_selective_copy}},
+                  {Task::kNeedle, {needle_shape, draw_needle}},
+                  {Task::kMqar, {mqar_shape, draw_mqar}},
+                  {Task::kDocumentRecall, {document_recall_shape, draw_document_recall}},
+                  {Task::kRetention, {retention_shape, draw_retention}},
+                  {Task::kStateTracking, state_tracking_kind()}});
+    return kinds;
+  }();
   return kKinds;
 }
 

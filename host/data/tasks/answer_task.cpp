@@ -124,7 +124,7 @@ void AnswerStream::fill(std::int64_t lane, std::int64_t part, TokenSegment& segm
     if (asked < begin || asked >= end) continue;
     const std::size_t cell = at(lane * segment.length + asked - begin);
     segment.targets[cell] = question.target < 0 ? ids[question.place] : question.target;
-    if (segment.source.empty()) continue;
+    if (segment.source.empty() || question.source < 0) continue;
     const Source source = question.source >= begin ? Source::kInside : Source::kOutside;
     segment.source[cell] = static_cast<std::uint8_t>(source);
   }

@@ -20,7 +20,7 @@ namespace mneme::data {
 struct Question {
   std::int64_t place = 0;  // of the token in its sequence, at least 1
   // The newest place before it that says what it is; where several places together do, the oldest
-  // of them; -1 = not known.
+  // of them; -1 = none, or not known.
   std::int64_t source = -1;
   std::int64_t target = -1;  // the id that is asked for, where it is not that of the token
 };
@@ -43,7 +43,7 @@ struct AnswerShape {
   std::vector<Word> words = {};
   std::int64_t questions = answer;       // of a sequence
   std::int64_t first_question = prompt;  // no sequence has a question before this place
-  bool has_sources = true;               // every question has one
+  bool has_sources = true;               // questions have one, or are known to have none
 
   // P + A - 1: what a model reads; the answer's last token is only predicted.
   [[nodiscard]] std::int64_t inputs() const { return prompt + answer - 1; }
@@ -59,8 +59,9 @@ struct AnswerSequence {
   std::map<std::string, std::string> slices = {};
 };
 
-// What one task is: `draw` gets the random numbers of one sequence. A new task is here alone and in
-// host/config: its word and settings in experiment.hpp, its keys in sections/task_section.cpp.
+// What one task is: `draw` gets the random numbers of one sequence. A new task is in the file of its
+// kinds alone, and in host/config: its word and settings in task_settings.hpp, its keys in
+// sections/task_section.cpp.
 struct AnswerKind {
   AnswerShape (*shape_of)(const config::DataConfig& data);
   AnswerSequence (*draw)(const config::DataConfig& data, Random& random);
@@ -91,6 +92,7 @@ class AnswerTask {
 [[nodiscard]] AnswerKind sorting_kind();
 [[nodiscard]] AnswerKind digit_sorting_kind();
 [[nodiscard]] AnswerKind state_tracking_kind();
+[[nodiscard]] std::map<config::Task, AnswerKind> in_context_kinds();
 
 // The task that data.task names; nullptr when it is not one with an answer. Errors as AnswerTask's.
 [[nodiscard]] std::unique_ptr<AnswerTask> make_answer_task(const config::DataConfig& data);
@@ -135,7 +137,7 @@ class AnswerCut {
 // last batch of an epoch may have lanes without tokens (valid 0). Targets are the tokens of the
 // task's questions only. Where all of them belong to the answer, segments but the last of a
 // sequence have none. With sources, a target's is Source::kInside when its source is an input of
-// the segment, else Source::kOutside.
+// the segment, Source::kNone when it has none, else Source::kOutside.
 //
 // Training takes the sequences in an order that is drawn anew for each epoch from data.seed and
 // options.seed; evaluation takes them as they are numbered. TokenSegment::document is the number.

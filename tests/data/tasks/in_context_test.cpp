@@ -1,8 +1,11 @@
-// Settings of copy, selective_copy and mqar.
+// In-context recall, memorization, and settings of copy, selective_copy and mqar.
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "host/data/dataset.hpp"
@@ -34,6 +37,93 @@ std::vector<Source> sources_of(const std::shared_ptr<const AnswerTask>& task,
     }
   }
   return out;
+}
+
+// The paper's sizes: vocabularies of 16 and 32 ids.
+TEST(InContextRecall, HasThePapersSizesByDefault) {
+  const auto plain = task_of("task = \"in_context_recall\"");
+  EXPECT_EQ(plain->shape().inputs(), 127);
+  EXPECT_EQ(plain->shape().vocabulary, 16);
+  EXPECT_EQ(plain->shape().questions, 7 * 8);
+  const auto noisy = task_of("task = \"in_context_recall\"\nnoise = 0.2");
+  EXPECT_EQ(noisy->shape().vocabulary, 32);
+  EXPECT_EQ(noisy->shape().questions, 5 * 8);
+  const InContextTestIds ids = noisy->sequence("train", 0).ids;
+  EXPECT_EQ(std::ranges::count_if(ids, [](std::int64_t id) { return id >= 16; }), 128 - 6 * 16);
+  const Json json = Dataset(in_context("task = \"in_context_recall\"\nnoise = 0.2")).describe();
+  EXPECT_EQ(json["rounds"], 6);
+  EXPECT_EQ(json["noise_symbols"], 16);
+}
+
+// Every round has all pairs, in an order of its own; values have lengths of their own.
+TEST(InContextRecall, FuzzyKeysHaveAllLengthsEquallyOften) {
+  const auto task = task_of(
+      "task = \"in_context_recall\"\npairs = 6\nkeys = 4\nfuzzy = true\nkey_tokens = 3\n"
+      "value_tokens = 2\nlength = 63\nnoise = 0.0");
+  std::set<std::pair<std::size_t, std::size_t>> lengths;
+  std::set<std::vector<InContextTestIds>> orders;
+  for (std::int64_t i = 0; i < 30; ++i) {
+    const InContextTestIds ids = task->sequence("train", i).ids;
+    std::map<InContextTestIds, std::set<InContextTestIds>> values;
+    std::map<std::size_t, int> key_lengths, value_lengths;
+    std::vector<InContextTestIds> round;
+    for (auto begin = ids.begin(); begin != ids.end();) {
+      const auto is_key = [](std::int64_t id) { return id < 4; };
+      const auto middle = std::find_if_not(begin, ids.end(), is_key);
+      const auto end = std::find_if(middle, ids.end(), is_key);
+      const InContextTestIds key(begin, middle), value(middle, end);
+      values[key].insert(value);
+      ++key_lengths[key.size()];
+      ++value_lengths[value.size()];
+      lengths.insert({key.size(), value.size()});
+      round.push_back(key);
+      if (round.size() == 6) {
+        orders.insert(round);
+        EXPECT_EQ(std::set(round.begin(), round.end()).size(), 6U) << "all pairs in every round";
+        round.clear();
+      }
+      begin = end;
+    }
+    EXPECT_EQ(values.size(), 6U);
+    for (const auto& each : values) EXPECT_EQ(each.second.size(), 1U) << "one value for each key";
+    EXPECT_EQ(key_lengths, (std::map<std::size_t, int>{{1, 6}, {2, 6}, {3, 6}}));
+    EXPECT_EQ(value_lengths, (std::map<std::size_t, int>{{1, 9}, {2, 9}}));
+  }
+  EXPECT_EQ(lengths.size(), 6U) << "each key's length with each value's";
+  EXPECT_EQ(orders.size(), 90U);
+}
+
+// The pair lies in the round before, so a source is at most two rounds away and often outside.
+TEST(InContextRecall, SourcesAreTheNewestPlaceOfThePair) {
+  const auto task = task_of("task = \"in_context_recall\"\nvalid_sequences = 2");
+  const AnswerSequence one = task->sequence("valid", 0);
+  for (const Question& question : one.questions) {
+    EXPECT_EQ(one.ids[at(question.source)], one.ids[at(question.place)]);
+    EXPECT_EQ(one.ids[at(question.source - 1)], one.ids[at(question.place - 1)]) << "its key";
+    EXPECT_LT(question.place - question.source, 32);
+  }
+  const std::vector<Source> sources = sources_of(task, 16);
+  EXPECT_EQ(std::ranges::count(sources, Source::kOutside), 56) << "a segment is a round";
+}
+
+TEST(Memorization, ValuesAreThoseOfTheSeedInEverySplit) {
+  const auto values_of = [](const std::string& seed, const std::string& split) {
+    const auto task = task_of("task = \"memorization\"\nkeys = 8\nseed = " + seed);
+    EXPECT_FALSE(task->shape().has_sources);
+    std::map<std::int64_t, std::set<std::int64_t>> values;
+    for (std::int64_t i = 0; i < 20; ++i) {
+      const AnswerSequence one = task->sequence(split, i);
+      for (const Question& question : one.questions) {
+        values[one.ids[at(question.place - 1)]].insert(question.target);
+        EXPECT_TRUE(question.place == 31 || one.ids[at(question.place)] == 8 + 128) << "a blank";
+      }
+    }
+    EXPECT_EQ(values.size(), 8U);
+    for (const auto& each : values) EXPECT_EQ(each.second.size(), 1U);
+    return values;
+  };
+  EXPECT_EQ(values_of("1", "train"), values_of("1", "test"));
+  EXPECT_NE(values_of("1", "train"), values_of("2", "train"));
 }
 
 // The same symbols with and without; a blank answer may lie in several segments.
