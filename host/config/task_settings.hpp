@@ -22,6 +22,7 @@ enum class Task {
   kStateTracking,
   kInContextRecall,
   kMemorization,
+  kNgrams,
   kDialogue
 };
 constexpr auto words_of(Task) {
@@ -39,6 +40,7 @@ constexpr auto words_of(Task) {
                     "state_tracking",
                     "in_context_recall",
                     "memorization",
+                    "ngrams",
                     "dialogue"};
 }
 
@@ -59,9 +61,9 @@ struct MotifConfig {
 struct SequenceConfig {
   // Tokens to sort (sorting 4000, digit_sorting 20) or to copy (copy 8); tokens before the question
   // (selective_copy 64, needle 96); tokens of a sequence (mqar 64, state_tracking and memorization
-  // 32, in_context_recall 128). Not of document_recall and retention.
+  // 32, in_context_recall and ngrams 128). Not of document_recall and retention.
   std::int64_t length = 0;
-  // Symbols: sorting 20, digit_sorting 10, copy and selective_copy 16, needle 32. Not of
+  // Symbols: sorting 20, digit_sorting 10, copy and selective_copy 16, needle 32, ngrams 4. Not of
   // state_tracking and of the others, which have keys and values.
   std::int64_t alphabet = 0;
   std::int64_t train_sequences = 0;  // sorting 8000, digit_sorting 50000, others 100000
@@ -72,7 +74,7 @@ struct SequenceConfig {
 };
 
 // Tasks whose answers are copies of earlier tokens: copy, selective_copy, needle, mqar,
-// document_recall, retention, in_context_recall; then memorization. A task reads its own
+// document_recall, retention, in_context_recall; then memorization and ngrams. A task reads its own
 // keys only; docs/tasks.md, "Recall", defines them.
 struct RecallConfig {
   std::int64_t answer = 0;          // tokens of the answer: selective_copy 8, needle 2
@@ -101,6 +103,7 @@ struct RecallConfig {
   bool is_fuzzy = false;
   double noise = 0.0;              // in_context_recall: least share of tokens between pairs
   std::int64_t noise_symbols = 0;  // different ones: in_context_recall 16
+  std::int64_t order = 1;          // ngrams: symbols on which the next one depends
 
   friend bool operator==(const RecallConfig&, const RecallConfig&) = default;
 };

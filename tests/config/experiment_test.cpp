@@ -239,6 +239,7 @@ TEST(Experiment, TextAndBackGivesAnEqualExperiment) {
         std::string("[data]\ntask = \"in_context_recall\"\nnoise = 0.25\nnoise_symbols = 4\n"
                     "key_tokens = 2\nfuzzy = true\n[train]\nsteps = 3\n"),
         std::string("[data]\ntask = \"memorization\"\nkeys = 9\n[train]\nsteps = 3\n"),
+        std::string("[data]\ntask = \"ngrams\"\norder = 2\n[train]\nsteps = 3\n"),
         std::string("[data]\ntask = \"document_recall\"\nfacts = 2\n[train]\nsteps = 3\n"),
         std::string("[data]\ntask = \"retention\"\ndelays = 3\n[train]\nsteps = 3\n"),
         std::string("[data]\ntask = \"state_tracking\"\nautomaton = \"s5\"\n[train]\nsteps = 3\n"),

@@ -79,13 +79,14 @@ TEST(Keys, SayWhatDependsOnTheTask) {
   EXPECT_THAT(key("[data]", "pairs").tasks, ElementsAre("mqar", "retention", "in_context_recall"));
   EXPECT_EQ(key("[data]", "length").fallback,
             "4000 (sorting); 20 (digit_sorting); 8 (copy); 64 (selective_copy, mqar); 96 (needle); "
-            "32 (state_tracking, memorization); 128 (in_context_recall)");
+            "32 (state_tracking, memorization); 128 (in_context_recall, ngrams)");
   EXPECT_EQ(key("[data]", "alphabet").fallback,
-            "16 (motif, copy, selective_copy); 20 (sorting); 10 (digit_sorting); 32 (needle)");
+            "16 (motif, copy, selective_copy); 20 (sorting); 10 (digit_sorting); 32 (needle); 4 "
+            "(ngrams)");
   EXPECT_THAT(key("[data]", "reset").tasks, IsEmpty());
   EXPECT_EQ(key("[eval]", "steps").fallback,
             "0 (text, tokens, sorting, digit_sorting, copy, selective_copy, needle, mqar, "
-            "document_recall, retention, state_tracking, in_context_recall, memorization, "
+            "document_recall, retention, state_tracking, in_context_recall, memorization, ngrams, "
             "dialogue); 50 (motif)");
 }
 

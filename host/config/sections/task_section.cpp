@@ -69,6 +69,8 @@ TaskDefaults defaults_of(Task task) {
       return {{32, 0, kTrain, kHeldOut, kHeldOut},
               {.keys = 128, .values = 128},
               "tokens of a sequence; even"};
+    case Task::kNgrams:
+      return {{128, 4, kTrain, kHeldOut, kHeldOut}, {}, "tokens of a sequence"};
     default:
       return {{4000, 20, 8000, 800, 800}};
   }
@@ -194,6 +196,10 @@ void list_recall(Fields& keys, RecallConfig& recall, Task task) {
       break;
     case Task::kMemorization:
       list_key_values(keys, recall);
+      break;
+    case Task::kNgrams:
+      keys.field({"order", "symbols on which the next one depends"}, recall.order,
+                 IntegerRange{1, 64});
       break;
     default:
       break;
@@ -337,6 +343,8 @@ Problem find_size_problem(const DataConfig& data) {
       return find_in_context_problem(data);
     case Task::kMemorization:
       return find_odd_length(length);
+    case Task::kNgrams:
+      return at_most("order", length - 1, "data.length without the last token", recall.order);
     default:
       return std::nullopt;
   }

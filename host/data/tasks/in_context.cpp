@@ -1,5 +1,5 @@
-// Tasks of pairs that are other ones in each sequence, in-context recall, or the same in all of
-// them, memorization.
+// Tasks of pairs and of symbols whose law is another one in each sequence: in-context recall and
+// n-grams; and memorization, whose pairs are the same in all sequences.
 
 #include <algorithm>
 #include <cstdint>
@@ -146,12 +146,55 @@ AnswerSequence draw_memorization(const config::DataConfig& data, Random& random)
   return out;
 }
 
+// --- N-grams in context [Edelman et al. 2024; Akyurek et al. 2024] ---
+
+// n = data.length symbols of a = data.alphabet. Each sequence has a Markov chain of its own: after
+// each context of m = data.order symbols the next one has a distribution that is drawn uniformly
+// from all distributions (Dirichlet with weights 1). The first m symbols are uniform; each later
+// one is asked for. Sequences are drawn without these distributions, by their law alone: a symbol
+// that followed the context c times among N has probability (c + 1) / (N + a). So everything is
+// drawn in integers, and no reader of the sequence predicts better than these probabilities.
+//   P = n - 1, A = 1 (the last symbol), V = a
+// The source of a question is the newest place after the same context; without one it has none.
+// Slice "length".
+AnswerShape ngrams_shape(const config::DataConfig& data) {
+  return {.vocabulary = data.sequences.alphabet,
+          .prompt = data.sequences.length - 1,
+          .answer = 1,
+          .sizes = {{"order", data.recall.order}},
+          .questions = data.sequences.length - data.recall.order,
+          .first_question = data.recall.order};
+}
+
+AnswerSequence draw_ngrams(const config::DataConfig& data, Random& random) {
+  struct Followers {
+    InContextIds symbols;
+    std::int64_t newest = -1;  // place
+  };
+  const std::int64_t alphabet = data.sequences.alphabet;
+  std::map<InContextIds, Followers> contexts;
+  AnswerSequence out;
+  out.ids = draw_ids(random, 0, alphabet, data.recall.order);
+  for (std::int64_t place = data.recall.order; place < data.sequences.length; ++place) {
+    Followers& seen = contexts[{out.ids.end() - data.recall.order, out.ids.end()}];
+    const std::int64_t draw = random.between(0, alphabet + std::ssize(seen.symbols) - 1);
+    const std::int64_t symbol = draw < alphabet ? draw : seen.symbols[at(draw - alphabet)];
+    out.questions.push_back({place, seen.newest});
+    seen.symbols.push_back(symbol);
+    seen.newest = place;
+    out.ids.push_back(symbol);
+  }
+  out.slices["length"] = str(data.sequences.length);
+  return out;
+}
+
 }  // namespace
 
 std::map<config::Task, AnswerKind> in_context_kinds() {
   using config::Task;
   return {{Task::kInContextRecall, {in_context_recall_shape, draw_in_context_recall}},
-          {Task::kMemorization, {memorization_shape, draw_memorization}}};
+          {Task::kMemorization, {memorization_shape, draw_memorization}},
+          {Task::kNgrams, {ngrams_shape, draw_ngrams}}};
 }
 
 }  // namespace mneme::data

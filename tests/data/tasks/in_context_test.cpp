@@ -1,4 +1,5 @@
-// In-context recall, memorization, and settings of copy, selective_copy and mqar.
+// What the first sequences do not show of in-context recall, memorization, n-grams and the settings
+// of copy, selective_copy and mqar. Readers that solve them are in every_task_test.cpp.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -124,6 +125,34 @@ TEST(Memorization, ValuesAreThoseOfTheSeedInEverySplit) {
   };
   EXPECT_EQ(values_of("1", "train"), values_of("1", "test"));
   EXPECT_NE(values_of("1", "train"), values_of("2", "train"));
+}
+
+TEST(Ngrams, ContextsThatWereNotSeenHaveNoSource) {
+  const auto task = task_of("task = \"ngrams\"\nlength = 40\norder = 2\nvalid_sequences = 2");
+  const AnswerSequence one = task->sequence("valid", 0);
+  EXPECT_EQ(std::ssize(one.questions), 38);
+  std::vector<Source> expected;
+  for (const Question& question : one.questions) {
+    std::int64_t source = -1;
+    for (std::int64_t i = 2; i < question.place; ++i) {
+      if (one.ids[at(i - 1)] == one.ids[at(question.place - 1)] &&
+          one.ids[at(i - 2)] == one.ids[at(question.place - 2)]) {
+        source = i;
+      }
+    }
+    EXPECT_EQ(question.source, source);
+    const std::int64_t begin = (question.place - 1) / 16 * 16;
+    expected.push_back(source < 0 ? Source::kNone
+                                  : (source < begin ? Source::kOutside : Source::kInside));
+  }
+  EXPECT_EQ(sources_of(task, 16), expected);
+  for (const Source source : {Source::kNone, Source::kInside, Source::kOutside}) {
+    EXPECT_GT(std::ranges::count(expected, source), 0);
+  }
+  // A longer sequence goes on from the shorter one.
+  const InContextTestIds longer =
+      task_of("task = \"ngrams\"\nlength = 80\norder = 2")->sequence("valid", 0).ids;
+  EXPECT_TRUE(std::equal(one.ids.begin(), one.ids.end(), longer.begin()));
 }
 
 // The same symbols with and without; a blank answer may lie in several segments.
