@@ -6,7 +6,7 @@
 
 namespace mneme::config {
 
-// Stored positions hold the numbers of tasks: a new one comes before kDialogue.
+// Stored positions hold the numbers of generated tasks: a new one comes before kDialogue.
 enum class Task {
   kText,
   kTokens,
@@ -23,7 +23,8 @@ enum class Task {
   kInContextRecall,
   kMemorization,
   kNgrams,
-  kDialogue
+  kDialogue,
+  kQuestions
 };
 constexpr auto words_of(Task) {
   return std::array{"text",
@@ -41,7 +42,13 @@ constexpr auto words_of(Task) {
                     "in_context_recall",
                     "memorization",
                     "ngrams",
-                    "dialogue"};
+                    "dialogue",
+                    "questions"};
+}
+// Tasks whose data are files; the others generate theirs.
+constexpr bool reads_files(Task task) {
+  return task == Task::kText || task == Task::kTokens || task == Task::kDialogue ||
+         task == Task::kQuestions;
 }
 
 enum class Automaton { kCyclic, kS3, kA5, kS5, kBrackets };

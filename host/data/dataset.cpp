@@ -34,6 +34,17 @@ Json describe_corpus(const Corpus& corpus) {
   return json;
 }
 
+Json describe_questions(const QuestionData& data) {
+  std::int64_t tokens = 0;
+  for (const QuestionSequence& one : data.sequences) tokens += one.inputs() + 1;
+  return {{"files", Json::array({data.file.string()})},
+          {"sha256", data.sha256},
+          {"questions", data.questions.size()},
+          {"sequences", data.sequences.size()},
+          {"tokens", tokens},
+          {"unknown", data.unknown}};
+}
+
 const std::filesystem::path& path_of(const config::DataConfig& config, Split split) {
   if (split == Split::kTrain) return config.train;
   return split == Split::kValid ? config.valid : config.test;
@@ -74,6 +85,9 @@ Dataset::Dataset(const config::DataConfig& config, const DatasetOptions& options
     case config::Task::kDialogue:
       open_dialogues(options);
       break;
+    case config::Task::kQuestions:
+      open_questions(options);
+      break;
     default:
       answers_ = make_answer_task(config_);
       vocabulary_size_ = answers_->shape().vocabulary;
@@ -83,7 +97,8 @@ Dataset::Dataset(const config::DataConfig& config, const DatasetOptions& options
 }
 
 bool Dataset::has(Split split) const noexcept {
-  return config_.task == config::Task::kMotif || answers_ || corpora_[index_of(split)];
+  return config_.task == config::Task::kMotif || answers_ || corpora_[index_of(split)] ||
+         questions_[index_of(split)];
 }
 
 const std::vector<std::int64_t>& Dataset::training_counts() const noexcept {
@@ -114,6 +129,9 @@ std::unique_ptr<Stream> Dataset::make_stream(Split split, const StreamOptions& o
   }
   if (const auto& dialogues = dialogues_[index_of(split)]) {
     return std::make_unique<DialogueStream>(dialogues, config_, options);
+  }
+  if (const auto& questions = questions_[index_of(split)]) {
+    return std::make_unique<QuestionStream>(questions, config_.seed, options);
   }
   return std::make_unique<LaneStream>(corpus(split), config_.reset, options);
 }
@@ -153,11 +171,13 @@ Json Dataset::describe() const {
   if (config_.task == config::Task::kDialogue) {
     json["with_document"] = config_.dialogue.has_document;
     json["token_types"] = config_.dialogue.has_token_types;
-  } else {
+  } else if (config_.task != config::Task::kQuestions) {
     json["reset"] = to_word(config_.reset);
   }
   for (const Split split : kSplits) {
-    if (has(split)) json[std::string(to_word(split))] = describe_corpus(*corpus(split));
+    const std::string key(to_word(split));
+    if (const auto& own = questions(split)) json[key] = describe_questions(*own);
+    if (const auto own = corpus(split)) json[key] = describe_corpus(*own);
   }
   return json;
 }
@@ -380,6 +400,32 @@ void Dataset::open_dialogues(const DatasetOptions& options) {
                                  key_of(split), *vocabulary_, config_.dialogue.has_document);
     corpora_[index_of(split)] = data->corpus;
     dialogues_[index_of(split)] = std::move(data);
+  }
+}
+
+// --- [data] task = "questions" ---
+
+void Dataset::open_questions(const DatasetOptions& options) {
+  std::array<std::vector<OwnQuestion>, kSplits.size()> read;
+  const auto questions_of = [&](Split split) -> std::vector<OwnQuestion>& {
+    std::vector<OwnQuestion>& own = read[index_of(split)];
+    if (own.empty()) {
+      check_data_file(path_of(config_, split), key_of(split), "a file of questions");
+      own = read_questions(path_of(config_, split));
+    }
+    return own;
+  };
+  if (options.vocabulary) {
+    vocabulary_ = options.vocabulary;
+    check_kind(config_, *vocabulary_, "the run's stored vocabulary");
+  } else {
+    vocabulary_ = build_vocabulary(config_, [&] { return texts_of(questions_of(Split::kTrain)); });
+  }
+  size_vocabulary();
+  for (const Split split : options.splits) {
+    if (path_of(config_, split).empty()) continue;
+    questions_[index_of(split)] =
+        encode_questions(std::move(questions_of(split)), path_of(config_, split), *vocabulary_);
   }
 }
 

@@ -10,6 +10,7 @@
 #include "host/config/experiment.hpp"
 #include "host/data/corpus/corpus.hpp"
 #include "host/data/dialogue/dialogue_data.hpp"
+#include "host/data/questions/question_data.hpp"
 #include "host/data/stream/stream.hpp"
 #include "host/data/tasks/answer_task.hpp"
 #include "host/data/vocabulary/vocabulary.hpp"
@@ -70,12 +71,17 @@ class Dataset {
     return dialogues_[index_of(split)];
   }
 
+  // The split's questions; nullptr for other tasks and when it has no file.
+  [[nodiscard]] std::shared_ptr<const QuestionData> questions(Split split) const {
+    return questions_[index_of(split)];
+  }
+
   // The marks whose embeddings are the types of tokens (TokenSegment::types), <doc> first; empty
   // where tokens have no types.
   [[nodiscard]] std::vector<std::int64_t> type_marks() const;
 
   // A stream over the split. Error (kUsage) when has(split) is false, and as LaneStream,
-  // MotifStream and AnswerStream say.
+  // MotifStream, AnswerStream and QuestionStream say.
   [[nodiscard]] std::unique_ptr<Stream> make_stream(Split split,
                                                     const StreamOptions& options) const;
 
@@ -90,6 +96,7 @@ class Dataset {
   void size_vocabulary();
   void open_ids(const DatasetOptions& options);
   void open_dialogues(const DatasetOptions& options);
+  void open_questions(const DatasetOptions& options);
 
   config::DataConfig config_;
   std::int64_t vocabulary_size_ = 0;
@@ -97,6 +104,7 @@ class Dataset {
   std::shared_ptr<const AnswerTask> answers_;
   std::array<std::shared_ptr<const Corpus>, kSplits.size()> corpora_;
   std::array<std::shared_ptr<const DialogueData>, kSplits.size()> dialogues_;
+  std::array<std::shared_ptr<const QuestionData>, kSplits.size()> questions_;
 };
 
 }  // namespace mneme::data

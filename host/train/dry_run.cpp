@@ -22,15 +22,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool reads_files(const config::DataConfig& data) {
-  return data.task == config::Task::kText || data.task == config::Task::kTokens ||
-         data.task == config::Task::kDialogue;
-}
-
 // True when there is something to train on. What else is missing then is an error, as in a
 // training.
 bool has_training_data(const config::DataConfig& data) {
-  if (!reads_files(data)) return true;
+  if (!config::reads_files(data.task)) return true;
   return fs::exists(data.prepared.empty() ? data.train : data.prepared);
 }
 
@@ -87,7 +82,8 @@ std::unique_ptr<data::Stream> open_data(const config::Experiment& experiment, Tr
   }
   const data::Dataset dataset(experiment.data);
   plan.vocabulary = dataset.vocabulary_size();
-  plan.vocabulary_source = reads_files(experiment.data) ? "the training data" : "the task";
+  plan.vocabulary_source =
+      config::reads_files(experiment.data.task) ? "the training data" : "the task";
   plan.data = dataset.describe();
   run::check_valid_split(experiment, dataset);
   return dataset.make_stream(data::Split::kTrain, run::training_options(experiment.train));

@@ -88,8 +88,7 @@ std::vector<std::string> checked_lines(const config::Experiment& experiment) {
                         " weights of losses"));
   }
   const config::DataConfig& data = experiment.data;
-  lines.push_back(data.task == config::Task::kText || data.task == config::Task::kTokens ||
-                          data.task == config::Task::kDialogue
+  lines.push_back(config::reads_files(data.task)
                       ? "data: the files are there; they were not read"
                       : str("data: \"", config::to_word(data.task), "\" is generated"));
   return lines;

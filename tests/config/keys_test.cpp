@@ -75,7 +75,7 @@ TEST(Keys, SayRangesDefaultsAndWords) {
 
 TEST(Keys, SayWhatDependsOnTheTask) {
   EXPECT_THAT(key("[data]", "period_min").tasks, ElementsAre("motif"));
-  EXPECT_THAT(key("[data]", "min_count").tasks, ElementsAre("text", "dialogue"));
+  EXPECT_THAT(key("[data]", "min_count").tasks, ElementsAre("text", "dialogue", "questions"));
   EXPECT_THAT(key("[data]", "pairs").tasks, ElementsAre("mqar", "retention", "in_context_recall"));
   EXPECT_EQ(key("[data]", "length").fallback,
             "4000 (sorting); 20 (digit_sorting); 8 (copy); 64 (selective_copy, mqar); 96 (needle); "
@@ -87,7 +87,7 @@ TEST(Keys, SayWhatDependsOnTheTask) {
   EXPECT_EQ(key("[eval]", "steps").fallback,
             "0 (text, tokens, sorting, digit_sorting, copy, selective_copy, needle, mqar, "
             "document_recall, retention, state_tracking, in_context_recall, memorization, ngrams, "
-            "dialogue); 50 (motif)");
+            "dialogue, questions); 50 (motif)");
 }
 
 }  // namespace

@@ -153,13 +153,8 @@ void list_text(Fields& keys, DataConfig& data) {
   }
 }
 
-// Dialogues are encoded as texts are, but a line end is no token.
-void list_dialogues(Fields& keys, DataConfig& data) {
-  keys.require("train", "the path of a file of dialogues");
-  keys.field({"train", "dialogues: a file or folder of one of the forms of docs/dialogue.md"},
-             data.train);
-  keys.field({"valid", "dialogues that training evaluates on"}, data.valid);
-  keys.field({"test", "dialogues of eval --split test"}, data.test);
+// Of dialogues and questions, which are encoded as texts are, but a line end is no token.
+void list_words(Fields& keys, DataConfig& data) {
   if (keys.is_reading()) {
     data.add_eos = false;
     data.vocabulary = Vocabulary::kWord;
@@ -172,6 +167,15 @@ void list_dialogues(Fields& keys, DataConfig& data) {
       keys.lists(data.vocabulary_size > 0)) {
     list_vocabulary_size(keys, data);
   }
+}
+
+void list_dialogues(Fields& keys, DataConfig& data) {
+  keys.require("train", "the path of a file of dialogues");
+  keys.field({"train", "dialogues: a file or folder of one of the forms of docs/dialogue.md"},
+             data.train);
+  keys.field({"valid", "dialogues that training evaluates on"}, data.valid);
+  keys.field({"test", "dialogues of eval --split test"}, data.test);
+  list_words(keys, data);
   keys.field({"with_document", "the document is read before the turns"},
              data.dialogue.has_document);
   keys.field(
@@ -179,6 +183,16 @@ void list_dialogues(Fields& keys, DataConfig& data) {
       data.dialogue.has_token_types);
   if (!keys.is_reading()) return;
   check_vocabulary(keys.reader(), data);
+}
+
+void list_questions(Fields& keys, DataConfig& data) {
+  keys.field(
+      {"train", "questions that are trained on, JSON lines (docs/tasks.md, \"Own questions\")"},
+      data.train);
+  keys.field({"valid", "questions that training evaluates on"}, data.valid);
+  keys.field({"test", "questions of eval --split test"}, data.test);
+  list_words(keys, data);
+  if (keys.is_reading()) check_vocabulary(keys.reader(), data);
 }
 
 // The keys of one kind of data, beside those of every kind.
@@ -198,6 +212,9 @@ void list_task(Fields& keys, DataConfig& data) {
     case Task::kDialogue:
       list_dialogues(keys, data);
       break;
+    case Task::kQuestions:
+      list_questions(keys, data);
+      break;
     default:
       list_sequences(keys, data);
       break;
@@ -206,7 +223,7 @@ void list_task(Fields& keys, DataConfig& data) {
 
 using KeyNames = std::set<std::string>;
 
-// What list_task lists of an empty table. Texts and dialogues have all their keys with words.
+// What list_task lists of an empty table. Texts, dialogues and questions have all their keys with words.
 KeyNames names_of(Task task) {
   const Value table = parse_toml("vocabulary = \"word\"\n", "keys of a task");
   Problems ignored;
