@@ -15,6 +15,9 @@ struct AdamTensor {
   const float* count = nullptr;  // t: updates, this one among them
   void* copy = nullptr;          // bf16; null = none
   std::int64_t numbers = 0;
+  // The numbers as rows of `width`, which lie `stride` numbers apart in the copy.
+  std::int64_t width = 1;
+  std::int64_t stride = 1;
 };
 
 // With g the gradient, w the weight decay and p the weight:

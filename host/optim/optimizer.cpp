@@ -166,13 +166,17 @@ void Adam::update_by_kernel(const Group& group, const Batch& batch, const at::Te
         std::vector<kernel::AdamTensor> tensors;
         for (std::size_t i = 0; i < count; ++i) {
           const at::Tensor copy = part(8, i);
+          const std::int64_t numbers = part(5, i).numel();
+          const bool has_rows = copy.defined() && copy.dim() == 2;
           tensors.push_back({.weight = part(5, i).mutable_data_ptr<float>(),
                              .gradient = part(0, i).const_data_ptr<float>(),
                              .mean = part(6, i).mutable_data_ptr<float>(),
                              .square = part(7, i).mutable_data_ptr<float>(),
                              .count = part(1, i).const_data_ptr<float>(),
                              .copy = copy.defined() ? copy.mutable_data_ptr() : nullptr,
-                             .numbers = part(5, i).numel()});
+                             .numbers = numbers,
+                             .width = has_rows ? copy.size(1) : numbers,
+                             .stride = has_rows ? copy.stride(0) : numbers});
         }
         const char* const failed =
             kernels.update(own, tensors.data(), static_cast<std::int64_t>(tensors.size()),

@@ -2,7 +2,7 @@
 // allocation, no synchronisation, the same launches for the same parameters, the same bits for the
 // same inputs.
 //
-//   Shapes         weight, gradient, mean, square, copy [numbers]
+//   Shapes         weight, gradient, mean, square [numbers]; copy [numbers/width,width] by rows
 //   Presumptions   blocks < 2^31
 //   Decomposition  a launch has up to 48 parameters, whose pointers are arguments of the kernel. A
 //                  block has 8,192 numbers of one of them, a thread 8 neighbouring ones at a time
@@ -63,6 +63,25 @@ __device__ void update_group(const AdamRule& rule, const Corrected& by, float (&
   }
 }
 
+__device__ void store_copy(const AdamTensor& a, std::int64_t at, int count,
+                           const float (&p)[kGroup]) {
+  __nv_bfloat16* const to = static_cast<__nv_bfloat16*>(a.copy);
+  if (a.stride == a.width) {
+    store_to(to + at, count, p);
+    return;
+  }
+  std::int64_t row = at / a.width;
+  std::int64_t column = at % a.width;
+#pragma unroll
+  for (int i = 0; i < kGroup; ++i) {
+    if (i < count) narrow(p[i], to[row * a.stride + column]);
+    if (++column == a.width) {
+      column = 0;
+      ++row;
+    }
+  }
+}
+
 __global__ void __launch_bounds__(kAdamThreads) update_kernel(AdamTask t) {
   __shared__ Corrected shared;
   if (t.rule.skip != nullptr && *t.rule.skip != 0.0F) return;
@@ -90,7 +109,7 @@ __global__ void __launch_bounds__(kAdamThreads) update_kernel(AdamTask t) {
     store_to(a.weight + at, count, p);
     store_to(a.mean + at, count, m);
     store_to(a.square + at, count, v);
-    if (a.copy != nullptr) store_to(static_cast<__nv_bfloat16*>(a.copy) + at, count, p);
+    if (a.copy != nullptr) store_copy(a, at, count, p);
   }
 }
 

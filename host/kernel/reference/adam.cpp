@@ -22,7 +22,8 @@ void update_number(const AdamRule& r, const AdamTensor& a, std::int64_t i) {
   a.mean[i] = static_cast<float>(m);
   a.square[i] = static_cast<float>(v);
   a.weight[i] = static_cast<float>(p);
-  if (a.copy != nullptr) static_cast<BFloat16*>(a.copy)[i] = BFloat16(a.weight[i]);
+  if (a.copy == nullptr) return;
+  static_cast<BFloat16*>(a.copy)[i / a.width * a.stride + i % a.width] = BFloat16(a.weight[i]);
 }
 
 const char* update_all(const AdamRule& rule, const AdamTensor* tensors, std::int64_t count,

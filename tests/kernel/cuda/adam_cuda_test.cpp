@@ -16,10 +16,11 @@ namespace {
 // A parameter, whose arrays begin `skew` numbers behind an aligned address.
 struct Numbers {
   std::vector<float> weight, gradient, mean, square;
-  std::vector<std::uint16_t> copy;  // with `skew` numbers before and 3 behind it
+  std::vector<std::uint16_t> copy;  // with `skew` numbers before it, and more behind it
   float count = 1.0F;
   std::size_t skew = 0;
   bool has_copy = true;
+  std::int64_t width = 1, room = 0;  // of the copy's rows, and between them
 
   Numbers(std::int64_t numbers, float updates, std::mt19937& random) : count(updates) {
     std::normal_distribution<float> normal;
@@ -30,6 +31,16 @@ struct Numbers {
       square.push_back(std::abs(normal(random)));
     }
   }
+
+  [[nodiscard]] std::size_t place(std::size_t i) const {
+    const auto columns = static_cast<std::size_t>(width), between = static_cast<std::size_t>(room);
+    return i + i / columns * between;
+  }
+  [[nodiscard]] AdamTensor outline() const {
+    return {.numbers = static_cast<std::int64_t>(weight.size()),
+            .width = width,
+            .stride = width + room};
+  }
 };
 
 constexpr std::uint16_t kUntouched = 0x4321;
@@ -38,14 +49,14 @@ std::vector<Numbers> by_definition(std::vector<Numbers> all, AdamRule rule, floa
                                    float skip) {
   std::vector<AdamTensor> tensors;
   for (Numbers& n : all) {
-    n.copy.assign(n.weight.size(), kUntouched);
-    tensors.push_back({.weight = n.weight.data(),
-                       .gradient = n.gradient.data(),
-                       .mean = n.mean.data(),
-                       .square = n.square.data(),
-                       .count = &n.count,
-                       .copy = n.has_copy ? n.copy.data() : nullptr,
-                       .numbers = static_cast<std::int64_t>(n.weight.size())});
+    n.copy.assign(n.place(n.weight.size()), kUntouched);
+    AdamTensor& t = tensors.emplace_back(n.outline());
+    t.weight = n.weight.data();
+    t.gradient = n.gradient.data();
+    t.mean = n.mean.data();
+    t.square = n.square.data();
+    t.count = &n.count;
+    t.copy = n.has_copy ? n.copy.data() : nullptr;
   }
   rule.rate = &rate;
   rule.skip = &skip;
@@ -71,18 +82,17 @@ std::vector<Numbers> on_cuda(std::vector<Numbers> all, AdamRule rule, float rate
   std::vector<Device> devices;
   std::vector<AdamTensor> tensors;
   for (Numbers& n : all) {
-    n.copy.assign(n.skew + n.weight.size() + 3, kUntouched);
+    n.copy.assign(n.skew + n.place(n.weight.size()) + 3, kUntouched);
     test::Memory& copy = arrays.copy(n.copy.data(), n.copy.size() * sizeof(n.copy[0]));
     const Device& d = devices.emplace_back(Device{
         &skewed(n.weight, n.skew), &skewed(n.mean, n.skew), &skewed(n.square, n.skew), &copy});
-    tensors.push_back(
-        {.weight = data(*d.weight, n.skew),
-         .gradient = data(skewed(n.gradient, n.skew), n.skew),
-         .mean = data(*d.mean, n.skew),
-         .square = data(*d.square, n.skew),
-         .count = data(skewed({n.count}, 0), 0),
-         .copy = n.has_copy ? reinterpret_cast<std::uint16_t*>(copy.data()) + n.skew : nullptr,
-         .numbers = static_cast<std::int64_t>(n.weight.size())});
+    AdamTensor& t = tensors.emplace_back(n.outline());
+    t.weight = data(*d.weight, n.skew);
+    t.gradient = data(skewed(n.gradient, n.skew), n.skew);
+    t.mean = data(*d.mean, n.skew);
+    t.square = data(*d.square, n.skew);
+    t.count = data(skewed({n.count}, 0), 0);
+    t.copy = n.has_copy ? reinterpret_cast<std::uint16_t*>(copy.data()) + n.skew : nullptr;
   }
   rule.rate = data(skewed({rate}, 0), 0);
   rule.skip = skip == nullptr ? nullptr : data(skewed({*skip}, 0), 0);
@@ -112,11 +122,10 @@ void expect_near(const std::vector<float>& got, const std::vector<float>& expect
 
 // The weights' own roundings, and nothing beside them.
 void expect_copy(const Numbers& n) {
-  for (std::size_t i = 0; i < n.copy.size(); ++i) {
-    const bool is_number = n.has_copy && i >= n.skew && i < n.skew + n.weight.size();
-    const std::uint16_t expected = is_number ? BFloat16(n.weight[i - n.skew]).bits : kUntouched;
-    ASSERT_EQ(n.copy[i], expected) << "number " << i << " from " << n.skew;
-  }
+  std::vector<std::uint16_t> expected(n.copy.size(), kUntouched);
+  for (std::size_t i = 0; n.has_copy && i < n.weight.size(); ++i)
+    expected[n.skew + n.place(i)] = BFloat16(n.weight[i]).bits;
+  ASSERT_EQ(n.copy, expected);
 }
 
 class AdamOn : public test::OnDevice {
@@ -156,6 +165,17 @@ TEST_P(AdamOn, EqualsTheReference) {
 TEST_P(AdamOn, WritesTheCopyOfEachParameter) {
   std::vector<Numbers> given;
   for (int i = 0; i < 100; ++i) given.emplace_back(3, 1.0F, random_);
+  expect_update(given, {});
+}
+
+// Rows of copies for padded products.
+TEST_P(AdamOn, WritesCopiesWhoseRowsLieApart) {
+  std::vector<Numbers> given;
+  for (const std::int64_t width : {1, 3, 8, 41, 410}) {
+    Numbers& n = given.emplace_back(22 * width, 1.0F, random_);
+    n.width = width;
+    n.room = 8 - width % 8;
+  }
   expect_update(given, {});
 }
 
