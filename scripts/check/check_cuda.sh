@@ -12,7 +12,8 @@ usage: scripts/check/check_cuda.sh [--device DEVICE] [--torch DIR] [--no-apt] [-
 On a machine with a GPU: builds program, plugins and tests with CUDA sources (build/cuda), then runs, what tells most first,
   kernels     every test of a CUDA kernel, the plugins' and the host's, against its reference in double precision; losses over a
               vocabulary against the operations
-  device      the tests of opening and naming devices and of CUDA graphs, and that a step of generation waits for one only once
+  device      the tests of opening and naming devices, of CUDA graphs and of padded products, and that a step of generation waits for
+              one only once
   golden      the official numbers (tests/golden), with every model on the device
   attention   the host's own attention (model.attention_kernel = "fused"): golden numbers with it, and its speed over
               LibTorch's operations (attention_bench); LibTorch's attention kernels against the operations
@@ -166,8 +167,8 @@ device() {
   figure=$(passed_of "$out/device.log")
   if [[ $device != cpu ]]; then
     build/cuda/tests/generate_test --gtest_filter='Devices/StepOnCuda.*' | tee "$out/waits.log" || return 1
-    build/cuda/tests/tensor_test --gtest_filter='GraphsOnAGpu.*' | tee "$out/graphs.log" || return 1
-    figure+="; CUDA graphs: $(passed_of "$out/graphs.log"); a step of generation waits once: $(passed_of "$out/waits.log")"
+    build/cuda/tests/tensor_test --gtest_filter='GraphsOnAGpu.*:PaddedProductOnAGpu.*' | tee "$out/graphs.log" || return 1
+    figure+="; CUDA graphs, padded products: $(passed_of "$out/graphs.log"); a step of generation waits once: $(passed_of "$out/waits.log")"
     ! grep -q '^\[  SKIPPED \]' "$out/graphs.log" || return 1
     ! grep -q '^\[  SKIPPED \]' "$out/waits.log" || return 1
   fi
