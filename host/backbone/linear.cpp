@@ -4,6 +4,7 @@
 
 #include "host/tensor/dense_product.hpp"
 #include "host/tensor/few_rows.hpp"
+#include "host/tensor/padded_product.hpp"
 #include "host/tensor/torch_function.hpp"
 
 namespace mneme::backbone {
@@ -17,6 +18,9 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
   const at::Tensor flat = x.reshape({-1, shape.back()}).to(compute);
   shape.back() = weight.size(0);
   const at::Tensor own = weight.to(compute);
+  if (tensor::pads_products(flat.device(), compute, own.sizes())) {
+    return tensor::padded_linear(flat, own, shift).view(shape);
+  }
   if (tensor::suits_few_rows(flat, own)) {
     return tensor::few_rows_linear(flat, own, shift).view(shape);
   }
@@ -51,7 +55,9 @@ at::Tensor ConvertedWeights::get(const at::Tensor& weight, at::ScalarType comput
   Copy& kept = kept_[{weight.const_data_ptr(), weight.numel()}];
   if (!kept.copy.defined()) {
     const at::Tensor numbers = weight.detach();
-    kept = {.weight = numbers, .copy = numbers.to(compute)};
+    const bool is_padded = tensor::pads_products(weight.device(), compute, weight.sizes());
+    kept = {.weight = numbers,
+            .copy = is_padded ? tensor::copy_with_room(numbers, compute) : numbers.to(compute)};
   }
   return has_graph && weight.requires_grad() ? CopyFunction::apply(weight, &kept.copy) : kept.copy;
 }

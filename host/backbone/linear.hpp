@@ -14,14 +14,15 @@ namespace mneme::backbone {
 inline constexpr std::int64_t kMaxFactor = 1 << 23;
 
 // x [..,n] times weight [m,n] transposed, plus bias [m] when defined: [..,m]. Inputs are cast to
-// `compute`, in which the product runs and the result stays.
+// `compute`, in which the product runs and the result stays. Rows of the result may lie apart
+// (tensor::padded_linear).
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                   at::ScalarType compute);
 
 // The weights of a model that have another type than its products (precision = "bf16"), converted once
 // an update, or once for an evaluation or a generation: made anew for each product, the copies would
 // cost more time than a product of few rows, and in training a launch for each. They take 2 bytes for
-// each parameter that is used.
+// each parameter that is used, and those of products that are padded have room for it.
 class ConvertedWeights {
  public:
   // `weight`, or its copy in `compute`, which is kept with the weight's memory; undefined stays so.

@@ -3,7 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "host/backbone/model.hpp"
+#include "host/tensor/host_kernels.hpp"
+#include "host/tensor/padded_product.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/backbone/support.hpp"
 
@@ -147,6 +151,61 @@ TEST(ConvertedWeights, TrainAsNewCopiesDo) {
   expect_trains_as_new_copies(config);
   config.adaptive = config::AdaptiveConfig{{4, 9}, 1, config.embedding, {}};
   expect_trains_as_new_copies(config);
+}
+
+// Losses and gradients of a model none of whose widths is a multiple of 8, with padded products and
+// without. Names, sizes and shapes are the same.
+void expect_trains_as_without_padding(const config::ModelConfig& config) {
+  ModelSetup s = small_setup();
+  s.dtype = at::kFloat;
+  s.bf16_autocast = true;
+  const auto plain = make_model(config, s), padded = make_model(config, s);
+  const Batch batch = batch_of(2, 6, 11);
+  const at::Tensor expected = run_plain(*plain, config, s, batch).nll;
+  expected.mean().backward();
+  const tensor::WithPaddedProducts on_the_cpu;
+  const at::Tensor nll = run_plain(*padded, config, s, batch).nll;
+  nll.mean().backward();
+  EXPECT_TRUE(at::allclose(nll, expected, 0.0, 0.02));
+  for (std::size_t i = 0; i < plain->parameters().size(); ++i) {
+    const Parameter one = plain->parameters()[i], two = padded->parameters()[i];
+    ASSERT_EQ(one.tensor.sizes(), two.tensor.sizes());
+    const at::Tensor a = one.tensor.grad(), b = two.tensor.grad();
+    ASSERT_EQ(a.defined(), b.defined()) << one.name;
+    if (!a.defined()) continue;
+    EXPECT_LE((a - b).norm().item<float>(), 0.03F * a.norm().item<float>() + 1e-4F) << one.name;
+  }
+  const auto qkv = std::ranges::find_if(padded->parameters(), [](const Parameter& p) {
+    return p.name == "layers.0.attention.qkv.weight";
+  });
+  EXPECT_EQ(padded->converted().written_with(qkv->tensor).stride(0), 16);
+  const at::NoGradGuard no_grad;
+  plain->train(false);
+  padded->train(false);
+  EXPECT_TRUE(at::allclose(run_plain(*padded, config, s, batch).nll,
+                           run_plain(*plain, config, s, batch).nll, 0.0, 0.02));
+}
+
+void expect_models_train_as_without_padding() {
+  config::ModelConfig config = small_config();  // widths 12, 15 and 45
+  config.ff = 21;
+  expect_trains_as_without_padding(config);
+  config.tie_embedding = false;
+  config.adaptive = config::AdaptiveConfig{{4, 9}, 1, config.embedding, {}};
+  expect_trains_as_without_padding(config);
+  for (const NamedConfig& decoder : small_decoders()) {
+    SCOPED_TRACE(decoder.name);
+    expect_trains_as_without_padding(decoder.model);
+  }
+}
+
+TEST(PaddedModel, TrainsAsWithoutPadding) { expect_models_train_as_without_padding(); }
+
+// Whose rows lie densely.
+TEST(PaddedModel, TrainsAsWithoutPaddingByKernels) {
+  const tensor::WithRowKernels kernels(kernel::row_definitions(),
+                                       &kernel::CrossEntropyKernels::by_definition());
+  expect_models_train_as_without_padding();
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "host/backbone/linear.hpp"
 #include "host/tensor/host_kernels.hpp"
+#include "host/tensor/padded_product.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/base/temporary_folder.hpp"
 
@@ -184,8 +185,9 @@ TEST(Adam, ClipsAndSkipsByTensors) {
 }
 
 // By the definition of the kernel for CUDA, beside LibTorch's operation. The first two parameters
-// have copies that products read.
+// have copies that products read, whose rows lie apart.
 TEST(Adam, WritesCopiesOfWeights) {
+  const tensor::WithPaddedProducts padded;
   const tensor::WithRowKernels kernels(kernel::row_definitions(), nullptr,
                                        &kernel::AdamKernels::by_definition());
   for (const auto kind : {config::Optimizer::kAdam, config::Optimizer::kAdamW}) {
@@ -200,6 +202,7 @@ TEST(Adam, WritesCopiesOfWeights) {
     std::vector<at::Tensor> copies;
     for (int i = 0; i < 2; ++i)
       copies.push_back(converted.get(ours[i].tensor.detach(), at::kBFloat16));
+    EXPECT_EQ(copies[1].stride(0), 8);
     optim::Adam with_copies(ours, {.kind = kind}, &converted), without(theirs, {.kind = kind});
     EXPECT_EQ(with_copies.rates(1.0).scalar_type(), at::kFloat);
     for (int step = 0; step < 4; ++step) {

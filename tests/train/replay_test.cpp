@@ -15,6 +15,7 @@
 #include "host/kernel/cross_entropy.hpp"
 #include "host/kernel/rows.hpp"
 #include "host/tensor/host_kernels.hpp"
+#include "host/tensor/padded_product.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/run/run_support.hpp"
@@ -89,11 +90,13 @@ std::vector<data::TokenSegment> text(std::uint64_t segments) {
   return out;
 }
 
-// By the kernels that a GPU uses for rows, losses and updates, whose definitions stand for them.
+// By the kernels that a GPU uses for rows, losses and updates, whose definitions stand for them, and
+// with its padded products in bf16.
 void expect_the_bits_of_hooks_with_kernels(bool has_graphs) {
   const tensor::WithRowKernels kernels(kernel::row_definitions(),
                                        &kernel::CrossEntropyKernels::by_definition(),
                                        &kernel::AdamKernels::by_definition());
+  const tensor::WithPaddedProducts padded;
   for (const std::string precision : {"f64", "f32", "bf16"}) {
     for (const auto& [memory, position] : {std::pair<std::string, std::string>{"", "relative"},
                                            {xl_cache(8), "rotary"},
@@ -101,6 +104,9 @@ void expect_the_bits_of_hooks_with_kernels(bool has_graphs) {
       SCOPED_TRACE(precision + memory);
       const std::vector<std::string> settings = {"train.precision=" + precision,
                                                  "model.position=" + position,
+                                                 "model.width=12",
+                                                 "model.head_width=6",
+                                                 "model.ff=20",
                                                  "train.bptt_segments=2",
                                                  "train.accumulate=2",
                                                  "train.warmup=0",

@@ -14,6 +14,7 @@
 #include "host/base/text.hpp"
 #include "host/tensor/device.hpp"
 #include "host/tensor/dispatch/trace.hpp"
+#include "host/tensor/padded_product.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/tensor/torch_function.hpp"
 
@@ -24,8 +25,6 @@ using kernel::CrossEntropyKernels;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Products on tensor cores are fast where rows begin at multiples of 16 bytes.
-constexpr std::int64_t kAlignedNumbers = 8;
 constexpr std::int64_t kLeastIds = 1024;  // of a block, so that its products stay large
 
 // The ids whose logits of all rows of x fit into `bytes`.
@@ -34,7 +33,7 @@ std::int64_t ids_in(std::int64_t bytes, const at::Tensor& x) {
 }
 // The same as a block.
 std::int64_t block_in(std::int64_t bytes, const at::Tensor& x) {
-  return std::max(kLeastIds, ids_in(bytes, x) / kAlignedNumbers * kAlignedNumbers);
+  return std::max(kLeastIds, ids_in(bytes, x) / tensor::kPaddedTo * tensor::kPaddedTo);
 }
 
 // Calls body(first, count) for every block of ids.
@@ -45,18 +44,50 @@ void for_each_block(std::int64_t ids, std::int64_t block, const Body& body) {
   }
 }
 
-// [n,count] of ids from `first` on, whose rows lie an aligned number of elements apart.
-at::Tensor aligned_logits(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                          std::int64_t first, std::int64_t count) {
-  const std::int64_t stride = (count + kAlignedNumbers - 1) / kAlignedNumbers * kAlignedNumbers;
-  at::Tensor out = at::empty({x.size(0), stride}, x.options()).narrow(1, 0, count);
-  const at::Tensor rows = weight.narrow(0, first, count).t();
-  if (bias.defined()) {
-    at::addmm_out(out, bias.narrow(0, first, count).to(x.scalar_type()), x, rows);
-  } else {
-    at::mm_out(out, x, rows);
+// Consecutive ids, whose products are padded or not (padded_product.hpp).
+struct IdBlock {
+  at::Tensor weight;  // their rows, in the dtype of the products
+  at::Tensor bias;    // undefined = none
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+  bool is_padded = false;
+
+  IdBlock(const at::Tensor& all, const at::Tensor& biases, std::int64_t from, std::int64_t ids)
+      : weight(all.narrow(0, from, ids)), first(from), count(ids), is_padded(pads(all)) {
+    if (biases.defined()) bias = biases.narrow(0, from, ids).to(all.scalar_type());
+    if (!is_padded) return;
+    weight = tensor::padded(weight);
+    if (bias.defined()) bias = tensor::padded(bias);
   }
-  return out;
+  static bool pads(const at::Tensor& weight) {
+    return tensor::pads_products(weight.device(), weight.scalar_type(), weight.sizes());
+  }
+};
+
+// x [n,d] as the products with the weight [V,d] take it.
+at::Tensor rows_for(const at::Tensor& x, const at::Tensor& weight) {
+  return IdBlock::pads(weight) ? tensor::padded_rows(x) : x;
+}
+
+// [n,count] of x from rows_for(), whose rows lie padded_size(count) numbers apart.
+at::Tensor aligned_logits(const at::Tensor& x, const IdBlock& ids) {
+  const at::Tensor whole = at::empty({x.size(0), tensor::padded_size(ids.count)}, x.options());
+  at::Tensor out = whole.narrow(1, 0, ids.weight.size(0));
+  if (ids.bias.defined()) {
+    at::addmm_out(out, ids.bias, x, ids.weight.t());
+  } else {
+    at::mm_out(out, x, ids.weight.t());
+  }
+  return whole.narrow(1, 0, ids.count);
+}
+
+// Gradients [n,count] that lie where aligned_logits() did, as products take them: zeros behind
+// those of a padded block.
+at::Tensor rows_of_gradients(const at::Tensor& p, const IdBlock& ids) {
+  if (!ids.is_padded) return p;
+  const at::Tensor whole = p.as_strided({p.size(0), p.stride(0)}, p.strides());
+  whole.narrow(1, ids.count, whole.size(1) - ids.count).zero_();
+  return whole;
 }
 
 kernel::LogitBlock block_of(const at::Tensor& logits, const at::Tensor& target,
@@ -109,7 +140,7 @@ at::Tensor summarize_in_blocks(const CrossEntropyKernels& kernels, const at::Ten
   at::Tensor logits;
   for_each_block(weight.size(0), block, [&](std::int64_t first, std::int64_t count) {
     logits.reset();
-    logits = aligned_logits(x, weight, bias, first, count);
+    logits = aligned_logits(x, {weight, bias, first, count});
     summarize_ids(kernels, logits, target, first, out, nll);
   });
   return logits;
@@ -159,15 +190,15 @@ class DeviceNll : public torch::autograd::Function<DeviceNll> {
     const std::int64_t ids = weight.size(0);
     const bool is_kept = ids_in(limits.kept, x) >= ids;
     const LogitSummary summary = empty_summary(x, target, best != nullptr);
-    const at::Tensor nll = at::empty_like(summary.log_sum);
+    const at::Tensor nll = at::empty_like(summary.log_sum), rows = rows_for(x, low);
     at::Tensor logits =
-        summarize_in_blocks(pass->kernels, x, low, shift, target,
+        summarize_in_blocks(pass->kernels, rows, low, shift, target,
                             is_kept ? ids : block_in(limits.block, x), summary, nll);
     if (!is_kept) logits.reset();
     if (best != nullptr) *best = summary.best;
     tensor::keep_pointer(ctx, pass);
     ctx->saved_data["type"] = static_cast<std::int64_t>(weight.scalar_type());
-    ctx->save_for_backward({x, low, shift, target, summary.log_sum, logits});
+    ctx->save_for_backward({rows, low, shift, target, summary.log_sum, logits});
     return nll;
   }
 
@@ -178,14 +209,17 @@ class DeviceNll : public torch::autograd::Function<DeviceNll> {
     const bool is_there = saved[5].defined() && !std::exchange(pass->is_spent, true);
     const std::int64_t ids = weight.size(0);
     Gradients out = empty_gradients(ctx, *pass, weight, bias, saved[4]);
-    for_each_block(
-        ids, is_there ? ids : block_in(pass->block_bytes, x),
-        [&](std::int64_t first, std::int64_t count) {
-          const at::Tensor p = is_there ? saved[5] : aligned_logits(x, weight, bias, first, count);
-          differentiate_block(pass->kernels, p, target, first, saved[4], grads[0],
-                              out.bias.defined() ? out.bias.narrow(0, first, count) : at::Tensor());
-          multiply(p, x, weight, first, ctx->needs_input_grad(0), out);
-        });
+    for_each_block(ids, is_there ? ids : block_in(pass->block_bytes, x),
+                   [&](std::int64_t first, std::int64_t count) {
+                     const IdBlock block(weight, bias, first, count);
+                     const at::Tensor p = is_there ? saved[5] : aligned_logits(x, block);
+                     differentiate_block(
+                         pass->kernels, p, target, first, saved[4], grads[0],
+                         out.bias.defined() ? out.bias.narrow(0, first, count) : at::Tensor());
+                     multiply(rows_of_gradients(p, block), x, block, ctx->needs_input_grad(0),
+                              count == ids, out);
+                   });
+    if (out.x.defined()) out.x = out.x.narrow(1, 0, weight.size(1));
     const auto in_type_of = [](const at::Tensor& grad, const at::Tensor& of) {
       return grad.defined() ? grad.to(of.scalar_type()) : grad;
     };
@@ -215,21 +249,20 @@ class DeviceNll : public torch::autograd::Function<DeviceNll> {
     return out;
   }
 
-  // What the gradients p of logits from id `first` on bring.
-  static void multiply(const at::Tensor& p, const at::Tensor& x, const at::Tensor& weight,
-                       std::int64_t first, bool wants_x, Gradients& out) {
-    const std::int64_t count = p.size(1);
+  // What the gradients p of a block's logits bring.
+  static void multiply(const at::Tensor& p, const at::Tensor& x, const IdBlock& ids, bool wants_x,
+                       bool is_one_block, Gradients& out) {
     if (out.weight.defined()) {
-      at::Tensor own = out.weight.narrow(0, first, count);
-      if (own.scalar_type() == x.scalar_type()) {
+      at::Tensor own = out.weight.narrow(0, ids.first, ids.count);
+      if (own.scalar_type() == x.scalar_type() && !ids.is_padded) {
         at::mm_out(own, p.t(), x);
       } else {
-        own.copy_(at::mm(p.t(), x));
+        own.copy_(at::mm(p.t(), x).narrow(0, 0, ids.count).narrow(1, 0, own.size(1)));
       }
     }
     if (!wants_x) return;
-    const at::Tensor own = at::mm(p, weight.narrow(0, first, count));
-    if (count == weight.size(0)) {
+    const at::Tensor own = at::mm(p, ids.weight);
+    if (is_one_block) {
       out.x = own;
     } else if (!out.x.defined()) {
       out.x = own.to(score_dtype(x.scalar_type()));
@@ -268,8 +301,8 @@ LogitSummary summarize_by(const CrossEntropyKernels& kernels, const at::Tensor& 
   const at::Tensor ids = target.contiguous();
   const LogitSummary out = empty_summary(x, ids, wants_best);
   if (nll != nullptr) *nll = at::empty_like(out.log_sum);
-  summarize_in_blocks(kernels, x, weight, bias, ids, block_in(limits.block, x), out,
-                      nll != nullptr ? *nll : at::Tensor());
+  summarize_in_blocks(kernels, rows_for(x, weight), weight, bias, ids, block_in(limits.block, x),
+                      out, nll != nullptr ? *nll : at::Tensor());
   return out;
 }
 

@@ -11,6 +11,7 @@
 #include "host/tensor/device.hpp"
 #include "host/tensor/dispatch/trace.hpp"
 #include "host/tensor/host_kernels.hpp"
+#include "host/tensor/padded_product.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/backbone/support.hpp"
 
@@ -93,15 +94,15 @@ const std::vector<std::pair<std::int64_t, std::int64_t>>& nll_extents() {
   return all;
 }
 
-TEST(DeviceNll, EqualsOperationsInF64) {
-  for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16}) {
+void expect_operations_in_f64(const std::vector<at::ScalarType>& types, std::int64_t width) {
+  for (const at::ScalarType type : types) {
     const double error = type == at::kDouble ? 1e-12 : type == at::kFloat ? 2e-5 : 1.0 / 128;
     for (const auto& [rows, ids] : nll_extents()) {
       for (const bool has_bias : {false, true}) {
         for (const LogitLimits& limits : {LogitLimits{}, kNoneKept}) {
           SCOPED_TRACE(testing::Message() << at::toString(type) << " " << rows << " " << ids << " "
                                           << has_bias << " " << limits.kept);
-          const OutputLayer layer(rows, 8, ids, type);
+          const OutputLayer layer(rows, width, ids, type);
           const LossNumbers got = by_kernels(layer, has_bias, limits);
           const LossNumbers expected = by_operations(layer, has_bias);
           EXPECT_TRUE(!is_best_sure(type) || got.best.equal(expected.best));
@@ -116,6 +117,16 @@ TEST(DeviceNll, EqualsOperationsInF64) {
       }
     }
   }
+}
+
+TEST(DeviceNll, EqualsOperationsInF64) {
+  expect_operations_in_f64({at::kDouble, at::kFloat, at::kBFloat16}, 8);
+}
+
+// Over multiples of 8 ids, and of inputs.
+TEST(DeviceNll, EqualsOperationsInF64WhereProductsArePadded) {
+  const tensor::WithPaddedProducts padded;
+  for (const std::int64_t width : {8, 13}) expect_operations_in_f64({at::kBFloat16}, width);
 }
 
 TEST(DeviceNll, EqualsTheOperationsThatItReplaces) {
