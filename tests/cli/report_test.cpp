@@ -54,7 +54,7 @@ TEST_F(ReportCommand, RefusesWhatASuiteHasNot) {
                  {"the table of a suite compares no arms: expected no --baseline"});
   expect_refusal(run_mneme({"report", file("suite"), "--figures", "svg"}), 2,
                  {"expected no --figures beside",
-                  "which has none: a suite has a figure where its "
+                  "which has none: a suite has figures where its "
                   "tasks are points of --capacity"});
 }
 

@@ -270,6 +270,7 @@ int run_compare(const CompareArguments& arguments, const Streams& streams) {
   if (!arguments.is_dry_run) go_on_unread();
   const auto compare_them = !arguments.suite.empty()      ? &compare_suite
                             : !arguments.capacity.empty() ? &compare_capacity
+                            : !arguments.scale.empty()    ? &compare_scale
                             : are_runs(arguments)         ? &compare_runs
                                                           : &compare_arms;
   const int exit_code = compare_them(arguments, session);

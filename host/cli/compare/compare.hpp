@@ -33,6 +33,7 @@ struct CompareArguments {
   std::int64_t tune_halving = 0;
   std::filesystem::path suite;  // "" = one experiment
   std::string capacity;         // points, "1,2,4"; "" = none
+  std::string scale;            // sizes likewise
   SetArgument set;
   std::int64_t seeds = 1;
   bool has_seeds = false;  // the number was given
@@ -179,5 +180,7 @@ struct SuiteTask {
 int compare_suite(const CompareArguments& arguments, const RankSession& session);
 // mneme compare EXP --capacity POINTS (compare_capacity.cpp)
 int compare_capacity(const CompareArguments& arguments, const RankSession& session);
+// mneme compare EXP --scale SIZES (compare_scale.cpp)
+int compare_scale(const CompareArguments& arguments, const RankSession& session);
 
 }  // namespace mneme::cli

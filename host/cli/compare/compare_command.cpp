@@ -10,10 +10,12 @@ namespace mneme::cli {
 namespace {
 
 constexpr const char* kCompareRules = R"(
---capacity refuses --suite: makes its points of one experiment; give EXP and --memory
---capacity refuses --equal: chooses the sizes of memories itself
---capacity refuses --tune, --tune-together, --until-decided: trains every memory at every point, and chooses or adds nothing between them
---capacity refuses --baseline, --pairs, --margin: makes a table that compares no arms; mneme report DIR/state-1x does
+--capacity refuses --scale: gives every memory other bytes in one backbone
+--capacity, --scale refuses --suite: makes its points of one experiment
+--capacity, --scale refuses --equal: chooses sizes itself
+--capacity, --scale refuses --tune, --tune-together, --until-decided: trains every memory at every point, and chooses or adds nothing between them
+--capacity, --scale refuses --baseline, --pairs, --margin: makes a table that compares no arms; mneme report does so of a point's folder
+--scale refuses --init: changes the sizes of the backbone, which weights that are given fix
 --suite refuses EXP, --memory, --equal, --baseline, --pairs, --margin: names experiments and memories
 run folders allows EXP, --baseline, --pairs, --margin, --json, --quiet: are compared as they are, nothing is trained
 --until-decided needs --max-seeds: say how many seeds it may take, as --max-seeds 12
@@ -85,6 +87,12 @@ void add_compare(const Command& app) {
                  "Compare the memories at these multiples of the first one's bytes of state, each "
                  "with the size that has them: a table and a figure of accuracy or loss over bytes",
                  {not_empty("a list of numbers")});
+  command.option(
+      "--scale", arguments->scale, "1,2,4,...",
+      "Compare the memories in backbones with these multiples of the layers' parameters, "
+      "three or more, with steps in proportion: loss over operations, bytes and "
+      "seconds, exponents, and the size at which one memory overtakes another",
+      {not_empty("a list of numbers")});
   command.option("--init", arguments->init, "SOURCE",
                  "Begin every arm with the weights of this run, checkpoint or official safetensors "
                  "file; memories that it lacks are drawn");
@@ -109,6 +117,7 @@ void add_compare(const Command& app) {
        "mneme compare configs/quickstart.toml --memory my_memory.toml --seeds 5 --dry-run",
        "mneme compare configs/suite/mqar.toml --memory my_cache.toml --memory my_memory.toml "
        "--capacity 1,2,4,8 --seeds 3",
+       two + " --scale 1,2,4,8 --seeds 3",
        "mneme compare --suite configs/suite/small.toml --jobs 2"});
   const auto modes = [arguments] {
     return std::vector<std::string>(are_runs(*arguments) ? 1 : 0, "run folders");

@@ -68,8 +68,8 @@ int report_suite(const ReportArguments& arguments, report::Format format, const 
   const std::vector<report::Figure> figures = report::suite_figures(record, sheet);
   if (!arguments.figures.empty() && figures.empty()) {
     throw_usage("report: expected no --figures beside ", folder.string(),
-                ", which has none: a suite has a figure where its tasks are points of --capacity, "
-                "two of them with numbers");
+                ", which has none: a suite has figures where its tasks are points of --capacity "
+                "or --scale, two of them with numbers");
   }
   std::optional<report::Drawer> drawer;
   if (!arguments.figures.empty()) drawer = report::find_drawer();

@@ -16,6 +16,7 @@
 #include "host/report/comparison/load.hpp"
 #include "host/report/differences/soundness.hpp"
 #include "host/report/setup/shares.hpp"
+#include "host/report/suite/scale.hpp"
 #include "host/report/tables/tables.hpp"
 #include "host/stats/seeds.hpp"
 
@@ -62,6 +63,7 @@ std::string title_of(const SuiteRecord& record) {
              : losses > 0 ? "Accuracy and loss"
                           : "Accuracy",
              record.kind == SuiteKind::kCapacity ? " by bytes of state and memory"
+             : record.kind == SuiteKind::kScale  ? " by size of the model and memory"
                                                  : " by task and memory");
 }
 
@@ -126,11 +128,18 @@ void add_sizes(const SuiteTaskRecord& task, std::map<std::string, Cell>& cells) 
   }
 }
 
+// Of the cells of points: see add_sizes and add_costs.
+std::vector<std::string> more_columns(SuiteKind kind) {
+  if (kind == SuiteKind::kCapacity) return {"bytes", "setting"};
+  if (kind == SuiteKind::kScale) return {"parameters", "operations", "bytes", "seconds"};
+  return {};
+}
+
 // A row for each task and memory.
 Records records_of(const SuiteRecord& record, const Rows& rows) {
   Records out{.columns = {"task", "measure", "arm", "seeds", "mean", "low", "high"}, .rows = {}};
-  const bool has_sizes = record.kind == SuiteKind::kCapacity;
-  if (has_sizes) out.columns.insert(out.columns.end(), {"bytes", "setting"});
+  const std::vector<std::string> more = more_columns(record.kind);
+  out.columns.insert(out.columns.end(), more.begin(), more.end());
   for (std::size_t i = 0; i < rows.tasks.size(); ++i) {
     for (const std::string& arm : rows.arms) {
       const auto found = rows.tasks[i].second.find(arm);
@@ -140,10 +149,7 @@ Records records_of(const SuiteRecord& record, const Rows& rows) {
           record.tasks[i].name, record.tasks[i].measure, arm,
           value.value("values", Json::array()).size(), value.value("mean", Json()),
           value.value("low", Json()), value.value("high", Json())});
-      if (has_sizes) {
-        row.push_back(value.value("bytes", Json()));
-        row.push_back(value.value("setting", Json()));
-      }
+      for (const std::string& key : more) row.push_back(value.value(key, Json()));
     }
   }
   return out;
@@ -227,7 +233,7 @@ SuiteRecord read_suite_record(const fs::path& folder) {
   }
   throw_run({.where = file.string(),
              .failed = "it is no record of a suite",
-             .expected = "what mneme compare --suite or --capacity writes, version 1",
+             .expected = "what mneme compare --suite, --capacity or --scale writes, version 1",
              .hint = "run that command again"});
 }
 
@@ -259,6 +265,7 @@ Sheet suite_sheet(const fs::path& folder, const SuiteRecord& record) {
               str(task.name, ": ", name, " is faulty (", faults, "): its numbers say nothing."));
         }
       }
+      if (record.kind == SuiteKind::kScale) add_costs(comparison, cells);
       if (const std::string progress = progress_text(comparison); !progress.empty())
         notes.insert(str(task.name, ": ", progress));
       if (metric == nullptr && !comparison.splits.empty()) {
@@ -276,7 +283,9 @@ Sheet suite_sheet(const fs::path& folder, const SuiteRecord& record) {
   for (auto& [task, cells] : rows.tasks) {
     for (auto& [arm, cell] : cells) mark_fewer_seeds(cell, seeds);
   }
-  sheet.headings = {record.kind == SuiteKind::kCapacity ? "state a lane" : "task"};
+  sheet.headings = {record.kind == SuiteKind::kCapacity ? "state a lane"
+                    : record.kind == SuiteKind::kScale  ? "size"
+                                                        : "task"};
   sheet.headings.insert(sheet.headings.end(), rows.arms.begin(), rows.arms.end());
   sheet.records = records_of(record, rows);
   for (const auto& [task, cells] : rows.tasks) {
@@ -292,7 +301,8 @@ Sheet suite_sheet(const fs::path& folder, const SuiteRecord& record) {
                 : "One seed: no intervals, and differences may be chance.";
   for (const std::string& label : labels) head += ' ' + label;
   sheet.notes.push_back(std::move(head));
-  const std::vector<std::string> of_points = point_notes(record, rows.arms);
+  const std::vector<std::string> of_points =
+      record.kind == SuiteKind::kScale ? scale_notes(sheet) : point_notes(record, rows.arms);
   sheet.notes.insert(sheet.notes.end(), of_points.begin(), of_points.end());
   sheet.notes.insert(sheet.notes.end(), notes.begin(), notes.end());
   return sheet;

@@ -16,18 +16,18 @@
 
 namespace mneme::report {
 
-// A list of experiments; or one experiment at points of an axis: mneme compare --capacity.
-enum class SuiteKind { kSuite, kCapacity };
-constexpr auto words_of(SuiteKind) { return std::array{"suite", "capacity"}; }
+// A list of experiments; or one experiment at points of an axis: mneme compare --capacity, --scale.
+enum class SuiteKind { kSuite, kCapacity, kScale };
+constexpr auto words_of(SuiteKind) { return std::array{"suite", "capacity", "scale"}; }
 
-// The size of a memory at a point.
+// The size of a memory at a point of --capacity.
 struct SuiteSize {
   std::string arm;
   std::string setting;     // "memory.tier.0.rows=16"
   std::int64_t bytes = 0;  // of the state of one lane
 };
 
-// suite.json, which `mneme compare --suite` and `--capacity` write into a suite's folder: its
+// suite.json, which `mneme compare --suite`, `--capacity` and `--scale` write into a suite's folder: its
 // tasks, each with the folder of its comparison below that one and the number that the table shows.
 struct SuiteTaskRecord {
   std::string name;
@@ -55,11 +55,12 @@ struct SuiteRecord {
 // seeds.hpp; cut at 0, and of an accuracy at 1); of one seed the number alone, and "-" where there
 // is none. Notes say how many seeds there are, which tasks have not begun, are not done, could not
 // be read, or lack the measure; a cell of fewer seeds than the others says how many. Of points,
-// notes name the memories' settings and those that are left out.
+// notes name the memories' settings and those that are left out; of sizes they are scale_notes().
 [[nodiscard]] Sheet suite_sheet(const std::filesystem::path& folder, const SuiteRecord& record);
 
-// The figure of a suite's table: the measure over the points, a line a memory with its interval.
-// Empty where the suite has no points, or no memory has a number at two of them.
+// The figures of a suite's table: the measure over bytes of state; or the loss over operations, bytes
+// and seconds of models of several sizes. A line a memory with its interval. Empty where the suite
+// has no points, or no memory has a number at two of them.
 [[nodiscard]] std::vector<figure::Figure> suite_figures(const SuiteRecord& record,
                                                         const Sheet& sheet);
 

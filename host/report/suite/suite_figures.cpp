@@ -1,4 +1,4 @@
-// The figure of a suite whose tasks are points of an axis.
+// The figures of a suite whose tasks are points of an axis.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -11,7 +11,7 @@
 namespace mneme::report {
 namespace {
 
-// Marks and scale of an axis of bytes, with binary units.
+// Labels of an axis of bytes, with binary units.
 constexpr const char* kBytesLabel =
     "datum.value >= 1048576 ? format(datum.value / 1048576, '.3~g') + ' MiB' : "
     "datum.value >= 1024 ? format(datum.value / 1024, '.3~g') + ' KiB' : "
@@ -23,18 +23,27 @@ std::string measure_words(const std::string& measure) {
                                        : "accuracy on valid";
 }
 
+// What lies on the x axis.
+struct Axis {
+  std::string key;    // of the figure: "scale-operations"
+  std::string field;  // of the table's cells
+  std::string words;  // "bytes of state a lane"
+  bool are_bytes = false;
+  bool has_ticks = false;  // at the points
+};
+
 // {"arm", "x", "mean", "low", "high", "setting"} for each number; low and high are the mean where
 // there is one seed.
-Json points_of(const Sheet& sheet) {
+Json points_of(const Sheet& sheet, const Axis& axis) {
   Json out = Json::array();
   for (std::size_t arm = 1; arm < sheet.headings.size(); ++arm) {
     for (const std::vector<Cell>& row : sheet.rows) {
       const Json& value = row[arm].value;
-      if (value.is_null() || !value.contains("bytes")) continue;
+      if (value.is_null() || !value.contains(axis.field)) continue;
       const Json& mean = value.at("mean");
       out.push_back({{"arm", sheet.headings[arm]},
-                     {"x", value.at("bytes")},
-                     {"setting", value.at("setting")},
+                     {"x", value.at(axis.field)},
+                     {"setting", value.value("setting", Json(row[0].text))},
                      {"mean", mean},
                      {"low", value.value("low", mean)},
                      {"high", value.value("high", mean)}});
@@ -51,7 +60,15 @@ bool has_line(const Json& points) {
   return false;
 }
 
-Json bytes_axis(const Json& points) {
+// Logarithmic, with binary units of bytes.
+Json x_channel(const Axis& axis, const Json& points) {
+  Json out = figure::axis_channel({.field = "x", .title = axis.words, .format = "~s"});
+  out["scale"] = {{"type", "log"}, {"nice", false}, {"padding", 24}};
+  if (axis.are_bytes) {
+    out["scale"]["base"] = 2;
+    out["axis"] = {{"labelExpr", kBytesLabel}};
+  }
+  if (!axis.has_ticks) return out;
   Json ticks = Json::array();
   for (const Json& point : points) {
     const bool is_near = std::ranges::any_of(ticks, [&](const Json& tick) {
@@ -60,19 +77,25 @@ Json bytes_axis(const Json& points) {
     });
     if (!is_near) ticks.push_back(point.at("x"));
   }
-  Json axis = figure::axis_channel({.field = "x", .title = "bytes of state a lane"});
-  axis["scale"] = {{"type", "log"}, {"base", 2}, {"nice", false}, {"padding", 24}};
-  axis["axis"] = {{"values", std::move(ticks)}, {"labelExpr", kBytesLabel}};
-  return axis;
+  out["axis"]["values"] = std::move(ticks);
+  return out;
 }
 
-Json spec_of(const Sheet& sheet, Json points, const std::string& measure, bool has_intervals) {
+// Of a ladder's loss logarithmic, too: there a power law without a floor is a line.
+Json y_channel(const std::string& words, bool is_log) {
+  Json out = figure::axis_channel({.field = "mean", .title = words});
+  if (is_log) out["scale"] = {{"type", "log"}, {"nice", false}, {"padding", 12}};
+  return out;
+}
+
+Json spec_of(const Sheet& sheet, const Axis& axis, Json points, const std::string& measure,
+             bool is_log, bool has_intervals) {
   figure::Colour names{.field = "arm", .title = "", .legend_width = 330};
   names.names.assign(sheet.headings.begin() + 1, sheet.headings.end());
   const Json colour = figure::colour_channel(names);
-  const Json x = bytes_axis(points);
+  const Json x = x_channel(axis, points);
   const std::string words = measure_words(measure);
-  const Json y = figure::axis_channel({.field = "mean", .title = words});
+  const Json y = y_channel(words, is_log);
   Json layers = Json::array();
   if (has_intervals) {
     Json low = y;
@@ -85,10 +108,10 @@ Json spec_of(const Sheet& sheet, Json points, const std::string& measure, bool h
   if (names.names.size() > figure::colours().size())
     line["strokeDash"] = figure::repeated_channel(names, figure::dashes());
   layers.push_back({{"mark", {{"type", "line"}}}, {"encoding", std::move(line)}});
-  const Json tips = Json::array(
-      {figure::tip("arm", "memory"), figure::tip("setting", "setting"),
-       figure::tip("x", "bytes of state a lane", ",d"), figure::tip("mean", words, ".4f"),
-       figure::tip("low", "95 % from", ".4f"), figure::tip("high", "95 % to", ".4f")});
+  const Json tips =
+      Json::array({figure::tip("arm", "memory"), figure::tip("setting", "setting"),
+                   figure::tip("x", axis.words, ",.5~g"), figure::tip("mean", words, ".4f"),
+                   figure::tip("low", "95 % from", ".4f"), figure::tip("high", "95 % to", ".4f")});
   layers.push_back({{"mark", {{"type", "point"}, {"filled", true}, {"size", 60}, {"opacity", 1}}},
                     {"encoding", {{"x", x}, {"y", y}, {"color", colour}, {"tooltip", tips}}}});
   return figure::layered(std::move(points), std::move(layers), 320, "fit");
@@ -97,19 +120,31 @@ Json spec_of(const Sheet& sheet, Json points, const std::string& measure, bool h
 }  // namespace
 
 std::vector<figure::Figure> suite_figures(const SuiteRecord& record, const Sheet& sheet) {
-  if (record.kind != SuiteKind::kCapacity) return {};
-  Json points = points_of(sheet);
-  if (!has_line(points)) return {};
-  const bool has_intervals = std::ranges::any_of(
-      points, [](const Json& point) { return point.at("low") != point.at("high"); });
-  const std::string& measure = record.tasks.front().measure;
-  return {{.key = "capacity",
-           .section = "sweep",
-           .title = sheet.title,
-           .caption = has_intervals ? "Lines are means over seeds, bands 95 % intervals of the "
-                                      "mean over seeds."
-                                    : "One seed.",
-           .spec = spec_of(sheet, std::move(points), measure, has_intervals)}};
+  std::vector<Axis> axes;
+  const bool is_scale = record.kind == SuiteKind::kScale;
+  if (record.kind == SuiteKind::kCapacity)
+    axes = {{"capacity", "bytes", "bytes of state a lane", true, true}};
+  if (is_scale) {
+    axes = {{"scale-operations", "operations", "operations (FLOPs) of the training"},
+            {"scale-bytes", "bytes", "bytes of parameters and state", true},
+            {"scale-seconds", "seconds", "seconds of the training"}};
+  }
+  std::vector<figure::Figure> out;
+  for (const Axis& axis : axes) {
+    Json points = points_of(sheet, axis);
+    if (!has_line(points)) continue;
+    const bool has_intervals = std::ranges::any_of(
+        points, [](const Json& point) { return point.at("low") != point.at("high"); });
+    out.push_back({.key = axis.key,
+                   .section = "sweep",
+                   .title = is_scale ? "Loss over " + axis.words : sheet.title,
+                   .caption = has_intervals ? "Lines are means over seeds, bands 95 % intervals of "
+                                              "the mean over seeds."
+                                            : "One seed.",
+                   .spec = spec_of(sheet, axis, std::move(points), record.tasks.front().measure,
+                                   is_scale, has_intervals)});
+  }
+  return out;
 }
 
 }  // namespace mneme::report

@@ -1,4 +1,4 @@
-// mneme compare --capacity through the program.
+// mneme compare --capacity and --scale through the program.
 #include "tests/integration/compare/compare_fixture.hpp"
 
 namespace mneme::test {
@@ -71,6 +71,35 @@ TEST_F(CapacityRun, RefusesPointsBeforeItTrains) {
                  {"memories reach the bytes of 1 of the points: expected 2 points or more",
                   "left out, no memory reaches it"});
   EXPECT_FALSE(fs::exists(file("c")));
+}
+
+TEST_F(CompareRun, TrainsALadderOfSizes) {
+  const auto scale = [&](const std::string& sizes, const std::string& json) {
+    return compare(
+        {"--scale", sizes, "--samples", "0", "--diagnostics", "0", "--json", file(json), "--quiet"},
+        "s");
+  };
+  expect_refusal(scale("1,1.1,8", "no.json"), 2, {"--scale: the sizes 1 and 1.1 have one shape"});
+  expect_refusal(scale("1,8", "no.json"), 2, {"2 points are given: expected 3 or more"});
+  EXPECT_FALSE(fs::exists(file("s")));
+
+  const ProgramResult result = scale("1,4,8", "table.json");
+  expect_done(result);
+  for (const char* const text :
+       {"Loss by size of the model and memory", "8x: 2 layers of width 32, 48 steps",
+        "none: loss over operations has exponent", "the slope of logarithms at 3 sizes"})
+    EXPECT_THAT(result.out, HasSubstr(text));
+  const Json table = Json::parse(read_file(folder_ / "table.json"));
+  ASSERT_EQ(table.at("rows").size(), 3U);
+  const auto operations = [&](int row) {
+    return table.at("rows").at(row).at(1).at("operations").get<double>();
+  };
+  // Eight times the parameters of the layers and the tokens; the output layer grows by two alone.
+  EXPECT_GT(operations(2) / operations(0), 16.0);
+  EXPECT_LT(operations(2) / operations(0), 64.0);
+  EXPECT_TRUE(fs::exists(file("s/figures/scale-operations.vl.json")));
+  expect_done(run_mneme({"report", file("s"), "--json", file("again.json")}));
+  EXPECT_EQ(read_file(folder_ / "table.json"), read_file(folder_ / "again.json"));
 }
 
 }  // namespace

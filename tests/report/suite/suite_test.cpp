@@ -4,12 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
+#include "host/report/comparison/load.hpp"
+#include "host/report/suite/scale.hpp"
 #include "host/report/tables/tables.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/report/fixture.hpp"
@@ -221,6 +224,76 @@ TEST_F(Points, ReadBack) {
   EXPECT_THROW(static_cast<void>(read_suite_record(root_.path())), Error);
 }
 
+// A ladder of five sizes of two memories; losses are 10 n^-0.1 and 14 n^-0.14 at 10^6 n operations.
+Sheet ladder(std::size_t sizes, int seeds) {
+  Sheet sheet{.key = "suite", .title = "Loss", .headings = {"size", "first", "second"}};
+  for (std::size_t i = 0; i < sizes; ++i) {
+    const double n = std::pow(4.0, static_cast<double>(i));
+    std::vector<Cell>& row = sheet.rows.emplace_back(std::vector<Cell>{Cell(str(n, 'x'))});
+    for (const auto& [factor, exponent] : {std::pair(10.0, 0.1), std::pair(14.0, 0.14)}) {
+      const double mean = factor * std::pow(n, -exponent);
+      Json values = Json::array();
+      for (int seed = 0; seed < seeds; ++seed)
+        values.push_back(mean * (1.0 + 1e-4 * (2 * seed - seeds + 1)));
+      row.push_back(
+          {"",
+           {{"mean", mean}, {"values", values}, {"parameters", 1e3 * n}, {"operations", 1e6 * n}}});
+    }
+  }
+  return sheet;
+}
+
+// They are equal at n = 1.4^25, which the first four sizes, up to 64, do not reach.
+TEST(Ladder, HasExponentsAndTheSizeAtWhichOneOvertakesTheOther) {
+  EXPECT_THAT(
+      scale_notes(ladder(4, 1)),
+      ElementsAre("first: loss over operations has exponent 0.100, the slope of logarithms at 4 "
+                  "sizes; a floor needs 5.",
+                  "second: loss over operations has exponent 0.140, the slope of logarithms at 4 "
+                  "sizes; a floor needs 5.",
+                  "first and second: no crossing in this range, 1.00k to 64.0k parameters of the "
+                  "backbone."));
+  const std::vector<std::string> notes = scale_notes(ladder(8, 2));
+  ASSERT_EQ(notes.size(), 3U);
+  EXPECT_THAT(notes[0],
+              ::testing::MatchesRegex("first: loss over operations has exponent 0\\.1[0-9]* "
+                                      "\\[0\\.[0-9]*, 0\\.[0-9]*\\], of the power law 0\\.0[0-9]* "
+                                      "\\+ a C\\^-b fitted to 8 sizes\\."));
+  EXPECT_THAT(notes[2], ::testing::StartsWith("second overtakes first at 4.50M parameters of the "
+                                              "backbone ["));
+  EXPECT_THAT(notes[2], HasSubstr("]; 100 % of resamples have a crossing."));
+  Sheet two = ladder(2, 1);
+  EXPECT_THAT(scale_notes(two)[0],
+              "first: 2 sizes have losses and operations; an exponent needs 3.");
+  two.rows[1][1].value = nullptr;
+  EXPECT_THAT(scale_notes(two), ::testing::SizeIs(2)) << "one size that both have";
+}
+
+// The fixture's comparisons as sizes: their arms' costs come from the stored files.
+TEST_F(Suite, OfSizesHasCostsAndThreeFigures) {
+  record_.kind = SuiteKind::kScale;
+  for (SuiteTaskRecord& task : record_.tasks) task.measure = "loss";
+  record_.tasks[0].label = "1x: 2 layers of width 64, 100 steps";
+  const Sheet table = sheet();
+  EXPECT_EQ(table.title, "Loss by size of the model and memory");
+  EXPECT_EQ(table.rows[0][0].text, "1x: 2 layers of width 64, 100 steps");
+  const Json& value = table.rows[0][2].value;
+  const Comparison comparison = load({root_ / "first"});
+  const Arm& arm = comparison.arms[1];
+  const TrainingPoint& last = arm.runs[0].training.back();
+  EXPECT_EQ(value["parameters"], static_cast<double>(arm.backbone_parameters));
+  EXPECT_EQ(value["operations"], *arm.training_flops * static_cast<double>(last.tokens));
+  EXPECT_GT(value["bytes"].get<double>(),
+            4.0 * static_cast<double>(arm.backbone_parameters + arm.memory_parameters));
+  EXPECT_GT(value["seconds"].get<double>(), 0.0);
+  EXPECT_THAT(write_sheet(table, Format::kCsv),
+              ::testing::StartsWith("task,measure,arm,seeds,mean,low,high,parameters,operations,"
+                                    "bytes,seconds\r\n"));
+  std::vector<std::string> keys;
+  for (const figure::Figure& one : suite_figures(record_, table)) keys.push_back(one.key);
+  EXPECT_THAT(keys, ElementsAre("scale-operations", "scale-bytes", "scale-seconds"));
+}
+
 TEST_F(Suite, IsWrittenIntoAFolderThatIsMade) {
   record_.tasks[0].name = "a\xff";  // no UTF-8
   const fs::path out = root_ / "new" / "folder";
@@ -252,8 +325,8 @@ TEST_F(Suite, ItsRecordReadsBack) {
       ADD_FAILURE() << damaged;
     } catch (const Error& error) {
       EXPECT_THAT(error.what(), HasSubstr("it is no record of a suite: expected what mneme compare "
-                                          "--suite or --capacity writes, version 1; run that "
-                                          "command again"));
+                                          "--suite, --capacity or --scale writes, version 1; run "
+                                          "that command again"));
     }
   }
 }
