@@ -99,8 +99,9 @@ std::vector<double> drawn_flips(const StudentisedMean& t, std::span<const double
   return values;
 }
 
+}  // namespace
+
 double quantile_of(std::vector<double>& values, double probability) {
-  // Linear interpolation between order statistics, as numpy's default.
   const double place = probability * static_cast<double>(values.size() - 1);
   const auto below = static_cast<std::ptrdiff_t>(place);
   std::nth_element(values.begin(), values.begin() + below, values.end());
@@ -110,8 +111,6 @@ double quantile_of(std::vector<double>& values, double probability) {
   const double upper = *std::min_element(values.begin() + below + 1, values.end());
   return lower + share * (upper - lower);
 }
-
-}  // namespace
 
 UnitVariance unit_variance(std::span<const double> differences, std::span<const double> targets) {
   const double total = total_of(targets);

@@ -8,6 +8,10 @@
 
 namespace mneme::stats {
 
+// The quantile of values, at least one, by linear interpolation between order statistics, as numpy's
+// default. Puts them into another order.
+[[nodiscard]] double quantile_of(std::vector<double>& values, double probability);
+
 // Ratio of sums with its variance between units.
 struct UnitVariance {
   double mean = 0;      // sum of differences / sum of targets

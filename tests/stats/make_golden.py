@@ -1,12 +1,13 @@
-"""Writes tests/stats/golden.json: what scipy, numpy and statsmodels compute for the functions of host/stats.
+"""Writes tests/stats/golden.json: what scipy, numpy, statsmodels and rliable compute for the functions of host/stats.
 
-    python3 -m venv /tmp/stats && /tmp/stats/bin/pip install numpy scipy statsmodels
+    python3 -m venv /tmp/stats && /tmp/stats/bin/pip install numpy scipy statsmodels rliable "pandas<3"
     /tmp/stats/bin/python tests/stats/make_golden.py > tests/stats/golden.json
 
 The tests read the file and need none of these packages. Nothing here follows the code of host/stats: variances
 come from mean squares, delete-one fits or least squares, p values from scipy's permutation test.
 """
 
+import importlib.metadata
 import itertools
 import json
 import sys
@@ -14,6 +15,7 @@ import sys
 import numpy as np
 import scipy
 import statsmodels
+from rliable import library, metrics
 from scipy import optimize, signal, stats
 from statsmodels.stats.multitest import multipletests
 
@@ -180,7 +182,31 @@ def blocks():
     return {"lanes": lanes.tolist(), "rows": rows}
 
 
-json.dump({"made_with": {"numpy": np.__version__, "scipy": scipy.__version__, "statsmodels": statsmodels.__version__},
-           "quantiles": quantiles(), "powers": powers(), "holm": holm(), "paired": paired_cases(), "blocks": blocks()},
+def aggregates():
+    """Three memories with five seeds of six tasks: 30 scores, of which a quarter is no whole number."""
+    own = np.random.default_rng(20211001)
+    scores = rounded(np.clip(0.2 + 0.15 * np.arange(3)[:, None, None] + 0.3 * own.random((1, 1, 6))
+                             + 0.2 * own.standard_normal((3, 5, 6)), -0.1, 1.1), 2)  # [memory, seed, task]; has ties
+    scores[1, :, 2] = scores[0, :, 2]
+    thresholds = np.linspace(0, 1, 11)
+    np.random.seed(1)
+    cases = []
+    for one in scores:
+        numbers = lambda x: np.array([metrics.aggregate_iqm(x), metrics.aggregate_mean(x), metrics.aggregate_median(x),
+                                      metrics.aggregate_optimality_gap(x)])
+        point, interval = library.get_interval_estimates({"": one}, numbers, reps=20000)
+        profile, band = library.create_performance_profile({"": one}, thresholds, reps=20000)
+        better, around = library.get_interval_estimates(
+            {"": [one, scores[0]]}, lambda x, y: np.array([metrics.probability_of_improvement(x, y)]), reps=2000)
+        cases.append({"scores": one.T.tolist(), "numbers": point[""].tolist(), "intervals": interval[""].T.tolist(),
+                      "profile": profile[""].tolist(), "bands": band[""].T.tolist(),
+                      "improvement": better[""][0], "improvement_interval": around[""][:, 0].tolist()})
+    return {"thresholds": thresholds.tolist(), "memories": cases}
+
+
+json.dump({"made_with": {"numpy": np.__version__, "scipy": scipy.__version__, "statsmodels": statsmodels.__version__,
+                         "rliable": importlib.metadata.version("rliable")},
+           "quantiles": quantiles(), "powers": powers(), "holm": holm(), "paired": paired_cases(), "blocks": blocks(),
+           "aggregates": aggregates()},
           sys.stdout, indent=None, separators=(", ", ": "), default=float)
 print()
