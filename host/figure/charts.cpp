@@ -166,8 +166,17 @@ Json line_layers(const Chart& chart, const char* interpolate, bool has_dots) {
   Json dots = {{"type", "point"}, {"filled", true}, {"size", 36}, {"opacity", has_dots ? 1 : 0}};
   if (!has_dots) dots["size"] = 90;
   if (chart.colour.names.empty()) mark["color"] = dots["color"] = colours().front();
-  return Json::array({{{"mark", std::move(mark)}, {"encoding", std::move(line)}},
-                      {{"mark", std::move(dots)}, {"encoding", std::move(encoding)}}});
+  Json layers = Json::array();
+  if (!chart.low.empty()) {
+    Json band = encoding_of(chart);
+    band["y"]["field"] = chart.low;
+    band["y2"] = {{"field", chart.high}};
+    layers.push_back(
+        {{"mark", {{"type", "area"}, {"opacity", 0.2}}}, {"encoding", std::move(band)}});
+  }
+  layers.push_back({{"mark", std::move(mark)}, {"encoding", std::move(line)}});
+  layers.push_back({{"mark", std::move(dots)}, {"encoding", std::move(encoding)}});
+  return layers;
 }
 
 }  // namespace

@@ -58,6 +58,7 @@ struct Chart {
   Colour colour = {};  // no names: one colour, no legend
   Panels panels = {};  // one name or none: one chart as wide as its place
   std::vector<Tip> tips = {};
+  std::string low = {}, high = {};  // of lines: fields of y between which a band is; "" = none
 };
 
 // Points joined by lines, a line a colour. Points are drawn where a line has few; on a scale of

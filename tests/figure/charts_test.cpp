@@ -129,6 +129,20 @@ TEST(Lines, TellManyNamesApartByDashes) {
   EXPECT_EQ(line.at("color").at("legend").at("columns"), 6);
 }
 
+TEST(Lines, MayHaveBands) {
+  Chart chart = two_memories();
+  chart.low = "from";
+  chart.high = "to";
+  const Json layers = lines(chart).at("spec").at("layer");
+  ASSERT_EQ(layers.size(), 3U);
+  const Json& band = layers.at(0).at("encoding");
+  EXPECT_EQ(layers.at(0).at("mark").at("type"), "area");
+  EXPECT_EQ(band.at("y").at("field"), "from");
+  EXPECT_EQ(band.at("y").at("title"), "share");
+  EXPECT_EQ(band.at("y2").at("field"), "to");
+  EXPECT_EQ(layers.at(1).at("encoding").at("y").at("field"), "y");
+}
+
 TEST(Lines, OfManyPointsHaveNoDots) {
   Chart chart = two_memories();
   for (int i = 0; i < 50; ++i) {
