@@ -397,9 +397,21 @@ bool is_generated(const Comparison& comparison) {
 }
 
 double chance(const Comparison& comparison) {
-  if (task_of(comparison) != "motif") return 0.0;
-  const double alphabet = number_at(comparison.data, "alphabet");
-  return alphabet > 0.0 ? 1.0 / alphabet : 0.0;
+  // The key that says among how many equally probable ids the right one is.
+  static const std::map<std::string, const char*> kChoices = {
+      {"motif", "alphabet"},
+      {"copy", "alphabet"},
+      {"selective_copy", "alphabet"},
+      {"needle", "alphabet"},
+      {"mqar", "values"},
+      {"document_recall", "values"},
+      {"retention", "values"},
+      {"state_tracking", "vocabulary_size"}};
+  const auto found = kChoices.find(task_of(comparison));
+  const bool has_depths = word_at(comparison.data, "automaton") == "brackets";
+  if (found == kChoices.end() || has_depths) return 0.0;
+  const double choices = number_at(comparison.data, found->second);
+  return choices > 0.0 ? 1.0 / choices : 0.0;
 }
 
 }  // namespace mneme::report

@@ -488,6 +488,24 @@ TEST_F(Differences, ATaskOfAnotherTypeIsNotKnown) {
   EXPECT_TRUE(is_generated(comparison));
 }
 
+TEST_F(Differences, ChanceIsThatOfTheTask) {
+  Comparison comparison;
+  const auto of = [&](Json data) {
+    comparison.data = std::move(data);
+    return chance(comparison);
+  };
+  EXPECT_EQ(of({{"task", "motif"}, {"alphabet", 16}}), 1.0 / 16);
+  EXPECT_EQ(of({{"task", "needle"}, {"vocabulary_size", 33}, {"alphabet", 32}}), 1.0 / 32);
+  EXPECT_EQ(of({{"task", "mqar"}, {"keys", 32}, {"values", 64}}), 1.0 / 64);
+  const Json tracking = {{"task", "state_tracking"}, {"vocabulary_size", 6}};
+  EXPECT_EQ(of(tracking), 1.0 / 6);
+  Json brackets = tracking;
+  brackets["automaton"] = "brackets";
+  EXPECT_EQ(of(brackets), 0.0);
+  EXPECT_EQ(of({{"task", "sorting"}, {"alphabet", 20}}), 0.0);
+  EXPECT_EQ(of({{"task", "copy"}}), 0.0) << "its alphabet is not stored";
+}
+
 TEST_F(Differences, SpreadIsOverKnownNumbers) {
   const double unknown = std::numeric_limits<double>::quiet_NaN();
   const Spread two = spread({1.0, unknown, 2.0});
