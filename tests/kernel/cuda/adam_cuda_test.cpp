@@ -14,7 +14,7 @@ namespace mneme::kernel {
 namespace {
 
 // A parameter, whose arrays begin `skew` numbers behind an aligned address.
-struct Numbers {
+struct Parameter {
   std::vector<float> weight, gradient, mean, square;
   std::vector<std::uint16_t> copy;  // with `skew` numbers before it, and more behind it
   float count = 1.0F;
@@ -22,7 +22,7 @@ struct Numbers {
   bool has_copy = true;
   std::int64_t width = 1, room = 0;  // of the copy's rows, and between them
 
-  Numbers(std::int64_t numbers, float updates, std::mt19937& random) : count(updates) {
+  Parameter(std::int64_t numbers, float updates, std::mt19937& random) : count(updates) {
     std::normal_distribution<float> normal;
     for (std::int64_t i = 0; i < numbers; ++i) {
       weight.push_back(normal(random));
@@ -45,10 +45,10 @@ struct Numbers {
 
 constexpr std::uint16_t kUntouched = 0x4321;
 
-std::vector<Numbers> by_definition(std::vector<Numbers> all, AdamRule rule, float rate,
-                                   float skip) {
+std::vector<Parameter> by_definition(std::vector<Parameter> all, AdamRule rule, float rate,
+                                     float skip) {
   std::vector<AdamTensor> tensors;
-  for (Numbers& n : all) {
+  for (Parameter& n : all) {
     n.copy.assign(n.place(n.weight.size()), kUntouched);
     AdamTensor& t = tensors.emplace_back(n.outline());
     t.weight = n.weight.data();
@@ -66,10 +66,10 @@ std::vector<Numbers> by_definition(std::vector<Numbers> all, AdamRule rule, floa
   return all;
 }
 
-std::vector<Numbers> on_cuda(std::vector<Numbers> all, AdamRule rule, float rate,
-                             const float* skip) {
+std::vector<Parameter> on_cuda(std::vector<Parameter> all, AdamRule rule, float rate,
+                               const float* skip) {
   Arrays arrays;
-  struct Device {
+  struct Copied {
     test::Memory *weight, *mean, *square, *copy;
   };
   const auto skewed = [&](std::vector<float> values, std::size_t skew) -> test::Memory& {
@@ -79,12 +79,12 @@ std::vector<Numbers> on_cuda(std::vector<Numbers> all, AdamRule rule, float rate
   const auto data = [](test::Memory& memory, std::size_t skew) {
     return reinterpret_cast<float*>(memory.data()) + skew;
   };
-  std::vector<Device> devices;
+  std::vector<Copied> devices;
   std::vector<AdamTensor> tensors;
-  for (Numbers& n : all) {
+  for (Parameter& n : all) {
     n.copy.assign(n.skew + n.place(n.weight.size()) + 3, kUntouched);
     test::Memory& copy = arrays.copy(n.copy.data(), n.copy.size() * sizeof(n.copy[0]));
-    const Device& d = devices.emplace_back(Device{
+    const Copied& d = devices.emplace_back(Copied{
         &skewed(n.weight, n.skew), &skewed(n.mean, n.skew), &skewed(n.square, n.skew), &copy});
     AdamTensor& t = tensors.emplace_back(n.outline());
     t.weight = data(*d.weight, n.skew);
@@ -100,7 +100,7 @@ std::vector<Numbers> on_cuda(std::vector<Numbers> all, AdamRule rule, float rate
                                             static_cast<std::int64_t>(tensors.size()), nullptr),
             nullptr);
   for (std::size_t i = 0; i < all.size(); ++i) {
-    Numbers& n = all[i];
+    Parameter& n = all[i];
     const auto take = [&](test::Memory& memory, std::vector<float>& to) {
       std::vector<float> values(n.skew + to.size());
       download(memory, values);
@@ -114,14 +114,14 @@ std::vector<Numbers> on_cuda(std::vector<Numbers> all, AdamRule rule, float rate
   return all;
 }
 
-void expect_near(const std::vector<float>& got, const std::vector<float>& expected) {
+void expect_numbers(const std::vector<float>& got, const std::vector<float>& expected) {
   ASSERT_EQ(got.size(), expected.size());
   for (std::size_t i = 0; i < got.size(); ++i)
     ASSERT_NEAR(got[i], expected[i], 2e-6 * (1.0 + std::abs(expected[i]))) << "number " << i;
 }
 
 // The weights' own roundings, and nothing beside them.
-void expect_copy(const Numbers& n) {
+void expect_copy(const Parameter& n) {
   std::vector<std::uint16_t> expected(n.copy.size(), kUntouched);
   for (std::size_t i = 0; n.has_copy && i < n.weight.size(); ++i)
     expected[n.skew + n.place(i)] = BFloat16(n.weight[i]).bits;
@@ -130,15 +130,15 @@ void expect_copy(const Numbers& n) {
 
 class AdamOn : public test::OnDevice {
  protected:
-  static void expect_update(const std::vector<Numbers>& given, const AdamRule& rule) {
+  static void expect_update(const std::vector<Parameter>& given, const AdamRule& rule) {
     constexpr float kNotSkipped = 0.0F;
-    const std::vector<Numbers> got = on_cuda(given, rule, 0.01F, &kNotSkipped),
-                               expected = by_definition(given, rule, 0.01F, kNotSkipped);
+    const std::vector<Parameter> got = on_cuda(given, rule, 0.01F, &kNotSkipped),
+                                 expected = by_definition(given, rule, 0.01F, kNotSkipped);
     for (std::size_t i = 0; i < got.size(); ++i) {
       SCOPED_TRACE(testing::Message() << "parameter " << i << " of " << got[i].weight.size());
-      expect_near(got[i].weight, expected[i].weight);
-      expect_near(got[i].mean, expected[i].mean);
-      expect_near(got[i].square, expected[i].square);
+      expect_numbers(got[i].weight, expected[i].weight);
+      expect_numbers(got[i].mean, expected[i].mean);
+      expect_numbers(got[i].square, expected[i].square);
       expect_copy(got[i]);
     }
   }
@@ -146,9 +146,9 @@ class AdamOn : public test::OnDevice {
 
 // Several blocks and parts of them, addresses of every kind, counts of their own.
 TEST_P(AdamOn, EqualsTheReference) {
-  std::vector<Numbers> given;
+  std::vector<Parameter> given;
   for (const std::int64_t numbers : {1, 7, 8, 0, 1000, 8192, 20003}) {
-    Numbers& n = given.emplace_back(numbers, static_cast<float>(1 + given.size()), random_);
+    Parameter& n = given.emplace_back(numbers, static_cast<float>(1 + given.size()), random_);
     n.skew = given.size() % 3;
     n.has_copy = given.size() % 2 == 1;
   }
@@ -163,16 +163,16 @@ TEST_P(AdamOn, EqualsTheReference) {
 
 // Of more parameters than a launch has.
 TEST_P(AdamOn, WritesTheCopyOfEachParameter) {
-  std::vector<Numbers> given;
+  std::vector<Parameter> given;
   for (int i = 0; i < 100; ++i) given.emplace_back(3, 1.0F, random_);
   expect_update(given, {});
 }
 
 // Rows of copies for padded products.
 TEST_P(AdamOn, WritesCopiesWhoseRowsLieApart) {
-  std::vector<Numbers> given;
+  std::vector<Parameter> given;
   for (const std::int64_t width : {1, 3, 8, 41, 410}) {
-    Numbers& n = given.emplace_back(22 * width, 1.0F, random_);
+    Parameter& n = given.emplace_back(22 * width, 1.0F, random_);
     n.width = width;
     n.room = 8 - width % 8;
   }
@@ -181,19 +181,19 @@ TEST_P(AdamOn, WritesCopiesWhoseRowsLieApart) {
 
 // Halves between two numbers of bf16 go to the even one.
 TEST_P(AdamOn, RoundsCopiesToTheNearest) {
-  std::vector<Numbers> given = {Numbers(4, 1.0F, random_)};
+  std::vector<Parameter> given = {Parameter(4, 1.0F, random_)};
   given[0].gradient = given[0].mean = given[0].square = {0.0F, 0.0F, 0.0F, 0.0F};
   given[0].weight = {0x1.01p0F, 0x1.03p0F, 0x1.0101p0F, -0x1.0Fp0F};
-  const std::vector<Numbers> got = on_cuda(given, {}, 0.01F, nullptr);
+  const std::vector<Parameter> got = on_cuda(given, {}, 0.01F, nullptr);
   EXPECT_EQ(got[0].weight, given[0].weight);
   EXPECT_EQ((std::vector<std::uint16_t>(got[0].copy.begin(), got[0].copy.begin() + 4)),
             (std::vector<std::uint16_t>{0x3F80, 0x3F82, 0x3F81, 0xBF88}));
 }
 
 TEST_P(AdamOn, WritesNothingWhereItIsSkipped) {
-  const std::vector<Numbers> given = {Numbers(9, 1.0F, random_)};
+  const std::vector<Parameter> given = {Parameter(9, 1.0F, random_)};
   constexpr float kSkipped = 1.0F;
-  const std::vector<Numbers> got = on_cuda(given, {}, 0.01F, &kSkipped);
+  const std::vector<Parameter> got = on_cuda(given, {}, 0.01F, &kSkipped);
   EXPECT_EQ(got[0].weight, given[0].weight);
   EXPECT_EQ(got[0].mean, given[0].mean);
   EXPECT_EQ(got[0].square, given[0].square);
