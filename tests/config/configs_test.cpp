@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "host/base/file/file.hpp"
 #include "host/base/text.hpp"
 #include "host/config/experiment.hpp"
 #include "host/config/suite.hpp"
@@ -22,7 +23,8 @@ const fs::path kConfigs = fs::path(MNEME_SOURCE_DIR) / "configs";
 
 // configs/suite holds experiments, and lists of them.
 bool is_suite(const fs::path& path) {
-  return path.parent_path().filename() == "suite" && path.filename() == "small.toml";
+  return path.parent_path().filename() == "suite" &&
+         read_file(path).find("\n[[task]]\n") != std::string::npos;
 }
 
 // While one lives, the working folder is another.
@@ -113,6 +115,26 @@ TEST(Configs, TheSmallSuiteFits) {
       EXPECT_EQ(e.train.seed, 1u) << "the suite counts seeds from 1";
     }
   }
+}
+
+// Every arm of every suite is an experiment whose data can be made.
+TEST(Configs, EverySuiteFits) {
+  int suites = 0;
+  for (const auto& entry : fs::directory_iterator(kConfigs / "suite")) {
+    if (entry.path().extension() != ".toml" || !is_suite(entry.path())) continue;
+    ++suites;
+    const Suite suite = read_suite(entry.path());
+    for (const SuiteTask& task : suite.tasks) {
+      for (const SuiteMemory& memory : task.memories) {
+        std::vector<Override> overrides = task.overrides;
+        overrides.insert(overrides.end(), memory.overrides.begin(), memory.overrides.end());
+        EXPECT_NO_THROW(
+            static_cast<void>(parse_experiment(task.experiment, overrides, memory.file)))
+            << entry.path() << ' ' << task.name << ' ' << memory.name;
+      }
+    }
+  }
+  EXPECT_GE(suites, 4);
 }
 
 // A file that names a folder of one build would work with that build only.
