@@ -406,6 +406,9 @@ double chance(const Comparison& comparison) {
       {"mqar", "values"},
       {"document_recall", "values"},
       {"retention", "values"},
+      {"in_context_recall", "values"},
+      {"memorization", "values"},
+      {"ngrams", "alphabet"},
       {"state_tracking", "vocabulary_size"}};
   const auto found = kChoices.find(task_of(comparison));
   const bool has_depths = word_at(comparison.data, "automaton") == "brackets";

@@ -301,8 +301,9 @@ struct Spread {
 // A task whose targets have one right answer.
 [[nodiscard]] bool is_generated(const Comparison& comparison);
 
-// The accuracy of a guess, of the tasks for which it is known (docs/tasks.md): motif, those that ask
-// for copies of earlier tokens, and the groups of state_tracking. 0 for other tasks.
+// The accuracy of a guess, of the tasks for which it is known (docs/tasks.md): motif, those that
+// ask for copies of earlier tokens, memorization, ngrams, and the groups of state_tracking. 0 for
+// other tasks.
 [[nodiscard]] double chance(const Comparison& comparison);
 
 // --- Settings (settings.cpp) ---

@@ -496,7 +496,10 @@ TEST_F(Differences, ChanceIsThatOfTheTask) {
   };
   EXPECT_EQ(of({{"task", "motif"}, {"alphabet", 16}}), 1.0 / 16);
   EXPECT_EQ(of({{"task", "needle"}, {"vocabulary_size", 33}, {"alphabet", 32}}), 1.0 / 32);
-  EXPECT_EQ(of({{"task", "mqar"}, {"keys", 32}, {"values", 64}}), 1.0 / 64);
+  for (const char* task : {"mqar", "in_context_recall", "memorization"}) {
+    EXPECT_EQ(of({{"task", task}, {"keys", 32}, {"values", 64}}), 1.0 / 64) << task;
+  }
+  EXPECT_EQ(of({{"task", "ngrams"}, {"vocabulary_size", 4}, {"alphabet", 4}}), 1.0 / 4);
   const Json tracking = {{"task", "state_tracking"}, {"vocabulary_size", 6}};
   EXPECT_EQ(of(tracking), 1.0 / 6);
   Json brackets = tracking;
