@@ -29,7 +29,8 @@ static const mneme_config_api* config;
 
 /* `mneme abi ops` prints all ops; mneme/c/ops.h has a function for each. */
 static const mneme_op_id kOps[] = {MNEME_OP_SLICE, MNEME_OP_SQUEEZE, MNEME_OP_UNSQUEEZE,
-                                   MNEME_OP_CAST,  MNEME_OP_TANH,    MNEME_OP_MUL};
+                                   MNEME_OP_CAST,  MNEME_OP_TANH,    MNEME_OP_MUL,
+                                   MNEME_OP_WHERE};
 
 /* What an instance is: configuration and ids, nothing that a hook changes. */
 typedef struct my_memory {
@@ -101,13 +102,18 @@ static mneme_status absorb(void* instance, mneme_ctx* ctx, const mneme_absorb* i
   const my_memory* self = instance;
   const mneme_ops* ops = &self->ops;
   mneme_shape shape = MNEME_INIT(mneme_shape);
-  mneme_tensor old, row, flat, next;
+  mneme_tensor old, row, flat, next, is_there;
   TRY(state->slot_get(ctx, self->last, &old, error));
   TRY(tensors->shape(ctx, old, &shape, error));
   TRY(mneme_op_slice(ops, ctx, in->rows->hidden, 1, -1, MNEME_OP_ABSENT, 1, &row,
                      error));                            /* [B,1,D] */
   TRY(mneme_op_squeeze(ops, ctx, row, 1, &flat, error)); /* [B,D] */
   TRY(mneme_op_cast(ops, ctx, flat, shape.dtype, &next, error));
+  /* A lane may lack the row, as behind a cache, or where it has ended: valid [B,m] says so. */
+  if (in->rows->valid != 0) {
+    TRY(mneme_op_slice(ops, ctx, in->rows->valid, 1, -1, MNEME_OP_ABSENT, 1, &is_there, error));
+    TRY(mneme_op_where(ops, ctx, is_there, next, old, &next, error));
+  }
   return state->slot_set(ctx, self->last, next, error);
 }
 

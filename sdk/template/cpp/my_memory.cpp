@@ -20,7 +20,10 @@ class MyMemory : public mneme::Tier {
   // while rows come in the layer's compute dtype, so the cast is explicit.
   void absorb(mneme::Layer& l, const mneme::Rows& rows) override {
     const mneme::Tensor last = l.slot("last");
-    l.slot("last") = cast(squeeze(slice(rows.hidden, 1, -1), 1), last.dtype());
+    mneme::Tensor row = cast(squeeze(slice(rows.hidden, 1, -1), 1), last.dtype());
+    // A lane may lack the row, as behind a cache, or where it has ended: valid [B,m] says so.
+    if (rows.valid) row = where(slice(rows.valid, 1, -1), row, last);
+    l.slot("last") = row;
   }
 
   // While reading: [B,1,D] is added to the attention's projected result [B,T,D].

@@ -19,7 +19,10 @@ class MyMemory(mneme.Memory):
         """After the segment: rows.hidden [B,m,D] are the layer's inputs. Slots hold f32 (f64 in f64 runs) while rows come in
         the layer's compute dtype, so the cast is explicit."""
         last = layer.slot("last")
-        layer.set("last", rows.hidden[:, -1].to(last.dtype))
+        row = rows.hidden[:, -1].to(last.dtype)
+        if rows.valid is not None:  # a lane may lack the row, as behind a cache, or where it has ended
+            row = torch.where(rows.valid[:, -1:], row, last)
+        layer.set("last", row)
 
     def read(self, layer, queries):
         """While reading: [B,1,D] is added to the attention's projected result [B,T,D]."""
