@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "host/base/error.hpp"
+#include "host/base/random.hpp"
 #include "host/config/memory_file.hpp"
 #include "host/plugin/plugin_options.hpp"
 #include "host/tensor/torch.hpp"
@@ -91,6 +92,21 @@ std::unique_ptr<Session> open(const Subject& subject, const Setting& setting) {
   interposer().start_notes();
   return std::make_unique<Session>(setting.model, setting.setup, memory_of(subject, setting),
                                    interposed_group);
+}
+
+std::unique_ptr<Session> open_past_zeros(const Subject& subject) {
+  auto session = open(subject);
+  const at::NoGradGuard no_grad;
+  for (const memory::TierParameter& parameter : session->stack.parameters()) {
+    if (parameter.tensor.any().item<bool>()) continue;
+    Random random(subject.seed, {"past zeros", parameter.name});
+    const at::Tensor values = at::empty(parameter.tensor.sizes(), at::kDouble);
+    double* const value = values.mutable_data_ptr<double>();
+    for (std::int64_t i = 0; i < values.numel(); ++i) value[i] = 0.5 * random.normal();
+    parameter.tensor.copy_(values);
+  }
+  session->stack.weights_changed();
+  return session;
 }
 
 std::int64_t segment_length(const Session& session) {

@@ -39,6 +39,9 @@ struct Setting {
 [[nodiscard]] inline std::unique_ptr<Session> open(const Subject& subject) {
   return open(subject, small_setting(subject));
 }
+// The same; parameters of the memory that begin as zeros, such as a gate, have other values, or what
+// a memory does would not show in losses.
+[[nodiscard]] std::unique_ptr<Session> open_past_zeros(const Subject& subject);
 [[nodiscard]] config::MemoryConfig memory_of(const Subject& subject, const Setting& setting);
 
 // Tokens of a segment: 6, or fewer where the tier serves no more.

@@ -265,6 +265,7 @@ const Fault kFaults[] = {
     {"padding", "segments.padding"},
     {"lanes_mixed", "lanes.independent"},
     {"lanes_counted", "lanes.alone"},
+    {"mixed_behind_a_gate", "lanes.independent"},
     {"projections", "evaluation.projections"},
     {"steps", "generation.steps"},
     {"counts_segments", "state.reset"},

@@ -28,7 +28,7 @@ at::Tensor losses_after(const Subject& subject, Session& session, Phase phase,
 }
 
 Outcome reset_forgets(const Subject& subject) {
-  const auto session = open(subject);
+  const auto session = open_past_zeros(subject);
   for (const Phase phase : kPhases) {
     expect_none(broken_reset(trial_of(subject, *session), phase));
     if (interposer().draws) continue;
@@ -40,7 +40,7 @@ Outcome reset_forgets(const Subject& subject) {
 }
 
 Outcome reset_of_a_lane(const Subject& subject) {
-  const auto session = open(subject);
+  const auto session = open_past_zeros(subject);
   for (const Phase phase : kPhases) {
     expect_none(broken_lane_reset(trial_of(subject, *session), phase));
     if (interposer().draws) continue;

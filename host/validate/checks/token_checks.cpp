@@ -15,7 +15,7 @@ using memory::Phase;
 using memory::StackState;
 
 Outcome causality_of_tokens(const Subject& subject) {
-  const auto session = open(subject);
+  const auto session = open_past_zeros(subject);
   if (segment_length(*session) < 2) throw Skipped("segments have one token");
   for (const Phase phase : kPhases) {
     expect_none(broken_causality(trial_of(subject, *session), phase));
@@ -24,7 +24,7 @@ Outcome causality_of_tokens(const Subject& subject) {
 }
 
 Outcome lanes_are_independent(const Subject& subject) {
-  const auto session = open(subject);
+  const auto session = open_past_zeros(subject);
   for (const Phase phase : kPhases) {
     expect_none(broken_lanes(trial_of(subject, *session), phase));
   }
@@ -32,7 +32,7 @@ Outcome lanes_are_independent(const Subject& subject) {
 }
 
 Outcome lanes_alone(const Subject& subject) {
-  const auto session = open(subject);
+  const auto session = open_past_zeros(subject);
   const at::Tensor ids = ids_of(subject, *session, kSegments);
   for (const Phase phase : kPhases) {
     StackState all = session->fresh(kLanes, phase);

@@ -205,7 +205,8 @@ class Flawed : public Tier {
     gated_ = s.kernel(kernel_);
     opaque_ = s.kernel(opaque_kernel_);
     const int64_t extra = is("evaluation_option") && s.is_evaluation() ? 1 : 0;
-    gate_ = s.parameter("gate", {s.width() + extra}, normal(0.0, 0.7));
+    gate_ = s.parameter("gate", {s.width() + extra},
+                        is("mixed_behind_a_gate") ? zeros() : normal(0.0, 0.7));
     if (has_corner_) {
       rectified_kernel_.fault = fault_;
       rectified_ = s.kernel(rectified_kernel_);
@@ -259,7 +260,8 @@ class Flawed : public Tier {
       average = sum(where(expand(unsqueeze(l.valid(), 2), x.shape()), x, 0.0 * x), 1) /
                 maximum(sum(valid, 1), 1.0);
     }
-    if (is("lanes_mixed")) average = expand(mneme::mean(average, 0, true), average.shape());
+    if (is("lanes_mixed") || is("mixed_behind_a_gate"))
+      average = expand(mneme::mean(average, 0, true), average.shape());
     if (is("divides_by_zero")) average = average / sqrt(sum(average * average, 1, true));
     if (is("not_finite") && l.index() == 1) average = 0.0 * (average / 0.0);
     l.slot(mean_) = decay_ * old + (1 - decay_) * average;
