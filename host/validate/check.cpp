@@ -28,9 +28,9 @@ const std::vector<Check>& all_checks() {
     };
     add(file_checks(), "");
     add(negotiation_checks(), "");
-    for (const auto& group :
-         {option_checks, python_checks, model_checks, kernel_checks, precision_checks, token_checks,
-          replay_checks, state_checks, gradient_checks, device_checks, failure_checks}) {
+    for (const auto& group : {option_checks, python_checks, model_checks, kernel_checks,
+                              precision_checks, token_checks, row_checks, replay_checks,
+                              state_checks, gradient_checks, device_checks, failure_checks}) {
       add(group(), kFirstRun);
     }
     return out;

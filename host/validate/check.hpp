@@ -67,6 +67,7 @@ inline void expect_none(const std::string& problem) {
 [[nodiscard]] std::vector<Check> model_checks();
 [[nodiscard]] std::vector<Check> precision_checks();
 [[nodiscard]] std::vector<Check> token_checks();
+[[nodiscard]] std::vector<Check> row_checks();
 [[nodiscard]] std::vector<Check> replay_checks();
 [[nodiscard]] std::vector<Check> state_checks();
 [[nodiscard]] std::vector<Check> gradient_checks();

@@ -67,6 +67,7 @@ Session::Result Session::run(memory::StackState& state, const at::Tensor& ids, c
   with.memory.wanted_probes = how.probes;
   with.memory.probes = &out.probes;
   with.memory.watch = how.watch;
+  with.memory.released = how.released;
   with.before_commit = [&](const Output&, const memory::SegmentHooks& segment) {
     out.aux = segment.total_loss();
     for (const auto& [name, metric] : segment.metrics()) out.metrics[name] = metric.value;

@@ -29,6 +29,7 @@ struct SegmentHow {
   backbone::ForwardOptions::Tap* tap = nullptr;
   at::Tensor target = {};  // [B,T] in place of the next ids
   memory::FiniteWatch* watch = nullptr;
+  std::function<memory::Rows(const memory::Rows& own)> released = nullptr;  // as SegmentInput
 };
 
 // The outputs of the session.

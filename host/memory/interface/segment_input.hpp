@@ -77,6 +77,9 @@ struct SegmentInput {
   std::map<std::string, at::Tensor>* probes = nullptr;
   // Checks all tensors that hooks are given and give; used when a loss was not finite.
   FiniteWatch* watch = nullptr;
+  // Gives the rows that tiers absorb in place of the segment's own, as rows that an earlier tier has
+  // released: for checks of how a memory takes them. `own`: hidden [B,T,D], detached.
+  std::function<Rows(const Rows& own)> released = nullptr;
 };
 
 // Rows that one tier gives in stage 1: they go through all layers before the segment's tokens,

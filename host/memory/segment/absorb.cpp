@@ -109,7 +109,9 @@ void SegmentHooks::absorb_after(std::int64_t layer, const at::Tensor& x,
                                 const LocalAttention& local, LayerServices& services) {
   Impl& impl = *impl_;
   if (impl.work.empty()) return;
-  const Rows rows = impl.segment_rows(x.detach());
+  const bool is_own = !impl.input.released;
+  Rows rows = impl.segment_rows(x.detach());
+  if (!is_own) rows = impl.input.released(rows);
   for (std::size_t i = 0; i < impl.work.size(); ++i) {
     const std::int64_t served = impl.tier(i).served_index(layer);
     const Instance& instance = impl.work[i].instance();
@@ -124,7 +126,7 @@ void SegmentHooks::absorb_after(std::int64_t layer, const at::Tensor& x,
       continue;
     }
     if (fed_by_segment) {
-      impl.absorb(i, layer, rows, x, &local, services, true);
+      impl.absorb(i, layer, rows, x, &local, services, is_own);
     } else if (waiting.size() > 0) {
       const Rows released = waiting.rows();
       waiting = RowsQueue();

@@ -237,6 +237,15 @@ class Program(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (3, ""))
         self.assertIn("faulty.py:2: SyntaxError", done.stderr)
 
+    def test_validate_finds_rows_that_a_lane_does_not_have(self) -> None:
+        validate = ("plugins", "validate", "mine.py", "--here", "lanes.rows")
+        self.assertRegex(self.mneme(*validate), "^lanes.rows +pass\n")
+        source = (self.root / "mine.py").read_text(encoding="utf-8")
+        masked = "torch.where(rows.valid[:, -1:], row, last)"
+        self.assertIn(masked, source)
+        (self.root / "mine.py").write_text(source.replace(masked, "row"), encoding="utf-8")
+        self.assertIn("rows that lane 2 does not have change its losses", " ".join(self.refused(*validate).split()))
+
     def test_validate_takes_less_than_a_minute(self) -> None:
         start = time.monotonic()
         self.assertIn(", 0 with a warning, ", self.mneme("plugins", "validate", "mine.py", "--jobs", "2"))

@@ -183,6 +183,7 @@ class Rectified {
 class Flawed : public Tier {
  public:
   static constexpr const char* kSummary = "holds all rules, or breaks the one that is named";
+  static constexpr const char* kLosses = "size";
   static constexpr auto kOptions =
       mneme::options(mneme::text("fault", "none", "the rule that is broken"),
                      mneme::boolean("queue", false, "rows that tokens attend to as well"),
@@ -260,6 +261,9 @@ class Flawed : public Tier {
       average = sum(where(expand(unsqueeze(l.valid(), 2), x.shape()), x, 0.0 * x), 1) /
                 maximum(sum(valid, 1), 1.0);
     }
+    if (is("rows_unmasked") && !l.local().is_own_segment)
+      average = mneme::mean(cast(rows.hidden, old.dtype()), 1);
+    if (is("padding_in_loss")) l.aux("size", mneme::mean(mneme::mean(x * x, 2), 1));
     if (is("lanes_mixed") || is("mixed_behind_a_gate"))
       average = expand(mneme::mean(average, 0, true), average.shape());
     if (is("divides_by_zero")) average = average / sqrt(sum(average * average, 1, true));
@@ -352,7 +356,7 @@ class Flawed : public Tier {
 
   void absorb_rows(Layer& l, const Rows& rows) const {
     const QueueValue queue = l.queue(queue_);
-    queue.append(rows);
+    queue.append(is("queue_unmasked") ? Rows::of_hidden(rows.hidden) : rows);
     const int64_t more = queue.size() - rows_;
     if (more <= 0) return;
     if (!is("projections")) {
