@@ -19,8 +19,8 @@ On a machine with a GPU: builds program, plugins and tests with CUDA sources (bu
               LibTorch's operations (attention_bench); LibTorch's attention kernels against the operations
   rivals      mneme beside compiled PyTorch, a step for each part of scripts/bench/compare_gpu.py (where Python has PyTorch)
   ncu         the kernels of a training step of enwik8 and of GPT-2 by time, from NVIDIA's ncu (where it is there)
-  resume      a training that goes on from its middle against one that was not interrupted, each memory
-  replay      trainings with train.replay = "on" against those with hooks, each memory, to the last digit
+  resume      a training that goes on from its middle against one that was not interrupted, each memory, in f32 and in bf16
+  replay      trainings with train.replay = "on" against those with hooks, each memory, in f32 and in bf16, to the last digit
   precision   200 steps of configs/enwik8.toml at 2 layers, in f32 and in bf16, three seeds of each, on the pages of docs/: the losses of
               a seed differ by less than those of f32 between seeds
   evaluation  what the training on the device gives when it is evaluated there and on the CPU
@@ -321,41 +321,56 @@ ncu_table() {
     on { share = $2; $1 = $2 = $3 = ""; sub(/^ +/, ""); printf "; %s %s %%", $0, share }' "$out/ncu-$1.log")
 }
 
+# A training of the quickstart: train_copy RUN MEMORY TYPE [argument...]. In bf16 no width is a multiple of 8, so that copies of
+# weights have room and products are padded.
+train_copy() {
+  local run=$1 memory=$2 type=$3 widths=()
+  shift 3
+  [[ $type != bf16 ]] || widths=(--set model.head_width=10 --set model.width=36 --set model.ff=100)
+  rm -rf "$run"
+  train configs/quickstart/copy.toml --memory "$(memory_file "$memory")" --run "$run" --set train.precision="$type" "${widths[@]}" \
+    --set train.warmup=10 --set train.log_every=1 "$@"
+}
+# The name of a run in a type.
+named() { if [[ $2 == f32 ]]; then echo "$1"; else echo "$1-$2"; fi; }
+
 # A training of 60 steps, and its copy again from step 30. Equal losses to rounding; the figure says whether to the last digit.
 resume() {
-  local memory run equal=0 status=0 far largest=0
+  local memory type run equal=0 status=0 far largest=0
   for memory in "${memories[@]}"; do
-    run=$out/runs/$memory
-    rm -rf "$run" "$run-again"
-    train configs/quickstart/copy.toml --memory "$(memory_file "$memory")" --run "$run" --set train.steps=60 \
-      --set train.warmup=10 --set train.save_every=30 --set train.log_every=1 || return 1
-    cp -r "$run" "$run-again"
-    train --resume "$run-again" --checkpoint 30 || return 1
-    far=$(difference "$(last_loss "$run")" "$(last_loss "$run-again")")
-    echo "$memory: last losses differ by $far"
-    at_most "$far" 1e-4 || status=1
-    at_most "$far" "$largest" || largest=$far
-    if cmp -s <(losses "$run") <(losses "$run-again"); then equal=$((equal + 1)); fi
+    for type in f32 bf16; do
+      run=$out/runs/$(named "$memory" "$type")
+      rm -rf "$run-again"
+      train_copy "$run" "$memory" "$type" --set train.steps=60 --set train.save_every=30 || return 1
+      cp -r "$run" "$run-again"
+      train --resume "$run-again" --checkpoint 30 || return 1
+      far=$(difference "$(last_loss "$run")" "$(last_loss "$run-again")")
+      echo "$memory, $type: last losses differ by $far"
+      at_most "$far" 1e-4 || status=1
+      at_most "$far" "$largest" || largest=$far
+      if cmp -s <(losses "$run") <(losses "$run-again"); then equal=$((equal + 1)); fi
+    done
   done
-  figure="all losses equal to the last digit for $equal of ${#memories[@]} memories; the last ones differ by at most $largest"
+  figure="all losses equal to the last digit for $equal of $((2 * ${#memories[@]})) trainings; the last ones differ by at most $largest"
   return "$status"
 }
 
 # 40 steps with dropout and accumulation, by hooks and recorded. A line of train.replay says what is no graph, and why.
 replay() {
-  local memory mode run equal=0 graphs=0
+  local memory type mode run equal=0 graphs=0
   for memory in "${memories[@]}"; do
-    run=$out/runs/replay-$memory
-    for mode in off on; do
-      rm -rf "$run-$mode"
-      train configs/quickstart/copy.toml --memory "$(memory_file "$memory")" --run "$run-$mode" --set train.steps=40 \
-        --set train.warmup=10 --set train.log_every=1 --set train.accumulate=2 --set model.dropout=0.1 --set train.replay="$mode" || return 1
+    for type in f32 bf16; do
+      run=$out/runs/replay-$memory-$type
+      for mode in off on; do
+        train_copy "$run-$mode" "$memory" "$type" --set train.steps=40 --set train.accumulate=2 --set model.dropout=0.1 \
+          --set train.replay="$mode" || return 1
+      done
+      if cmp <(losses "$run-off") <(losses "$run-on"); then equal=$((equal + 1)); fi
+      grep 'train.replay' "$run-on/log.txt" || graphs=$((graphs + 1))
     done
-    if cmp <(losses "$run-off") <(losses "$run-on"); then equal=$((equal + 1)); fi
-    grep 'train.replay' "$run-on/log.txt" || graphs=$((graphs + 1))
   done
-  figure="losses equal to the last digit for $equal of ${#memories[@]} memories; $graphs without a line that says what is no graph"
-  ((equal == ${#memories[@]}))
+  figure="losses equal to the last digit for $equal of $((2 * ${#memories[@]})) trainings; $graphs without a line that says what is no graph"
+  ((equal == 2 * ${#memories[@]}))
 }
 
 # The mean loss of a run's last quarter, in f32 and bf16, over three seeds.
