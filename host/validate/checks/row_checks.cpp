@@ -1,4 +1,4 @@
-// The check of rows that a lane does not have: those that an earlier tier releases.
+// Checks of rows that a lane does not have: those that an earlier tier releases, and its padding.
 
 #include <algorithm>
 
@@ -95,11 +95,55 @@ Outcome absent_rows(const Subject& subject) {
   return {};
 }
 
+// Lanes that end early, and start afresh with the next segment: with other tokens in their padding.
+Outcome padding_counts_for_nothing(const Subject& subject) {
+  const auto session = open_past_zeros(subject);
+  const std::int64_t length = segment_length(*session);
+  if (length < 2) throw Skipped("segments have one token");
+  const std::vector<std::int64_t> counts = {length - 1, length, 1};
+  const at::Tensor is_padding = at::arange(length + 1, at::kLong)
+                                    .unsqueeze(0)
+                                    .ge(at::tensor(counts, at::kLong).unsqueeze(1));  // [B,T+1]
+  const at::Tensor ids = ids_of(subject, *session, kSegments);
+  for (const Phase phase : kPhases) {
+    const at::AutoGradMode grad(phase == Phase::kTraining);
+    StackState state = session->fresh(kLanes, phase), changed = session->fresh(kLanes, phase);
+    for (std::int64_t s = 0; s < kSegments; ++s) {
+      const at::Tensor segment = segment_of(ids, length, s);
+      SegmentHow how{.target = segment.narrow(1, 1, length)};
+      at::Tensor other = segment;
+      if (s % 2 == 1) {
+        how.valid_count = counts;
+        other = at::where(is_padding, (segment + 1).remainder(kVocabulary - 1), segment);
+      } else if (s > 0) {
+        for (StackState* const each : {&state, &changed}) each->reset({1, 0, 1});
+      }
+      const SegmentResult expected = session->run(state, segment, how);
+      const SegmentResult got = session->run(changed, other, how);
+      const auto expect_same = [&](const at::Tensor& one, const at::Tensor& two, const char* what) {
+        expect_equal(two, one,
+                     str("in ", text_of(phase), ", segment ", s,
+                         ": other tokens in the padding of a lane change ", what),
+                     ": leave places of which `valid` is false out of sums and means");
+      };
+      expect_same(expected.nll, got.nll, "losses");
+      expect_same(expected.loss, got.loss, "an auxiliary loss");
+      state.cut_graph();
+      changed.cut_graph();
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 std::vector<Check> row_checks() {
-  return {{"lanes.rows", "Do rows that a lane does not have change nothing?", absent_rows,
-           "lanes.independent"}};
+  return {
+      {"lanes.rows", "Do rows that a lane does not have change nothing?", absent_rows,
+       "lanes.independent", "evaluation.projections"},
+      {"lanes.padding", "Does the padding of a lane change nothing?", padding_counts_for_nothing,
+       "causality.tokens", "lanes.independent", "segments.padding"},
+  };
 }
 
 }  // namespace mneme::validate
