@@ -142,6 +142,7 @@ Json with_sums(Json out, const scores::Sums& sums) {
   out["targets"] = sums.targets;
   out["nll"] = number_or_null(sums.nll);
   out["correct"] = sums.correct;
+  if (sums.questions > 0) out["questions"] = sums.questions;
   return out;
 }
 

@@ -151,6 +151,7 @@ std::string sample_id(SampleUnit unit, const std::string& split, std::int32_t do
   switch (unit) {
     case SampleUnit::kDocument:
     case SampleUnit::kSequence:
+    case SampleUnit::kQuestion:
       return str(split, '/', document);
     case SampleUnit::kEpisode:
       return str(split, "/lane", lane, '/', document);
@@ -199,7 +200,7 @@ std::vector<Sample> make_samples(const Columns& columns, SampleUnit unit, const 
       samples.push_back({.id = sample_id(unit, split, document, lane),
                          .document = document,
                          .sha256 = {},
-                         .sums = {},
+                         .sums = {.questions = unit == SampleUnit::kQuestion ? 1 : 0},
                          .seed = seed,
                          .slices = {}});
       checksums.emplace_back();

@@ -63,9 +63,10 @@ class Columns {
   std::vector<std::int32_t> document;  // its number in the split, a task's sequence; -1 = unknown
   std::vector<std::int32_t> distance;  // tokens of that document before the target; -1 = unknown
   std::vector<std::int32_t> lane;
-  std::vector<std::int32_t> place;      // of the predicting token in its segment, from 0
-  std::vector<std::int32_t> segment;    // its number in the stream, from 0
-  std::vector<std::uint8_t> correct;    // 1 = the target was the arg max
+  std::vector<std::int32_t> place;    // of the predicting token in its segment, from 0
+  std::vector<std::int32_t> segment;  // its number in the stream, from 0
+  // 1 = the target was the arg max; of questions: the last target of a right answer.
+  std::vector<std::uint8_t> correct;
   std::vector<std::uint8_t> source;     // of data::Source; empty when the task knows none
   std::vector<std::int32_t> predicted;  // the arg max; empty when it was not kept, as for texts
 
@@ -80,6 +81,7 @@ enum class SampleUnit {
   kEpisode,   // "sequence": of a task that numbers its sequences in each lane; same document and
               // lane
   kLane,      // "lane": documents are unknown
+  kQuestion,  // "question": of the task questions, by its number in the file
 };
 
 // Targets that belong together: the unit that statistics resample.

@@ -104,6 +104,8 @@ std::string_view unit_word(SampleUnit unit) {
     case SampleUnit::kSequence:
     case SampleUnit::kEpisode:
       return "sequence";
+    case SampleUnit::kQuestion:
+      return "question";
     case SampleUnit::kLane:
       break;
   }
@@ -116,7 +118,9 @@ std::vector<std::string> sample_columns(SampleUnit unit) {
 }
 
 Json to_json(const Sums& sums) {
-  return {{"targets", sums.targets}, {"nll", sums.nll}, {"correct", sums.correct}};
+  Json json = {{"targets", sums.targets}, {"nll", sums.nll}, {"correct", sums.correct}};
+  if (sums.questions > 0) json["questions"] = sums.questions;
+  return json;
 }
 
 namespace {

@@ -91,20 +91,21 @@ Json read_info(const fs::path& folder) {
 
 SampleUnit read_unit(const fs::path& path, const Json& info) {
   constexpr std::array kAll = {SampleUnit::kDocument, SampleUnit::kSequence, SampleUnit::kEpisode,
-                               SampleUnit::kLane};
+                               SampleUnit::kLane, SampleUnit::kQuestion};
   for (const SampleUnit unit : kAll) {
     const bool is_equal = info.at("unit") == Json(unit_word(unit)) &&
                           info.at("sample_columns") == Json(sample_columns(unit));
     if (is_equal) return unit;
   }
-  fail_damaged(path, "its unit", "document, sequence or lane, with its columns",
+  fail_damaged(path, "its unit", "document, sequence, question or lane, with its columns",
                str(info.at("unit").dump(), " of ", info.at("sample_columns").dump()));
 }
 
 Sums read_sums(const Json& json) {
   return {.targets = json_integer(json.at("targets")),
           .nll = json.at("nll").get<double>(),
-          .correct = json_integer(json.at("correct"))};
+          .correct = json_integer(json.at("correct")),
+          .questions = json.contains("questions") ? json_integer(json.at("questions")) : 0};
 }
 
 Sample read_sample(const Json& line) {

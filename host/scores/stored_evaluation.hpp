@@ -32,7 +32,7 @@ class StoredEvaluation {
   [[nodiscard]] std::int64_t step() const { return info_.at("step").get<std::int64_t>(); }
   // train.seed.
   [[nodiscard]] std::uint64_t seed() const { return info_.at("seed").get<std::uint64_t>(); }
-  // "document", "sequence" or "lane".
+  // "document", "sequence", "question" or "lane".
   [[nodiscard]] std::string unit() const { return info_.at("unit").get<std::string>(); }
   [[nodiscard]] SampleUnit sample_unit() const { return unit_; }
 

@@ -20,7 +20,7 @@ std::int64_t power_of_ten(std::size_t exponent) {
 
 double Sums::loss() const { return ratio(nll, targets); }
 double Sums::perplexity() const { return targets == 0 ? 0.0 : std::exp(loss()); }
-double Sums::accuracy() const { return ratio(static_cast<double>(correct), targets); }
+double Sums::accuracy() const { return ratio(static_cast<double>(correct), judged()); }
 
 std::string range_name(const Range& range) {
   return range.first == range.second ? str(range.first) : str(range.first, "-", range.second);

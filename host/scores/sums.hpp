@@ -31,7 +31,9 @@ inline constexpr std::array kSourceNames = {"none", "inside", "outside"};
 struct Sums {
   std::int64_t targets = 0;
   double nll = 0.0;          // nats
-  std::int64_t correct = 0;  // targets that were the arg max
+  std::int64_t correct = 0;  // targets that were the arg max; of questions: right answers
+  // Of the task questions: how many of them the targets are the answers of; 0 = another task.
+  std::int64_t questions = 0;
 
   void add(double target_nll, bool is_correct) {
     ++targets;
@@ -42,7 +44,10 @@ struct Sums {
     targets += other.targets;
     nll += other.nll;
     correct += other.correct;
+    questions += other.questions;
   }
+  // What `correct` is a number of.
+  [[nodiscard]] std::int64_t judged() const { return questions > 0 ? questions : targets; }
   [[nodiscard]] double loss() const;        // nats a target
   [[nodiscard]] double perplexity() const;  // exp(loss)
   [[nodiscard]] double accuracy() const;    // in 0 .. 1

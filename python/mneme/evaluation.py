@@ -97,7 +97,7 @@ class Evaluation:
         return Losses(columns=columns, **{name: columns[name] for name in _COLUMNS})
 
     def samples(self) -> Any:
-        """The sums of every document, sequence or lane: `id`, `targets`, `nll` (nats), `correct`, ... as a table."""
+        """The sums of every document, sequence, question or lane: `id`, `targets`, `nll` (nats), `correct`, ... as a table."""
         return table_of_rows(read_lines(self.path / "samples.jsonl"))
 
     def __repr__(self) -> str:

@@ -54,6 +54,9 @@ Json data_json(Data data, std::int64_t length = kLength) {
   if (data == Data::kSequence) {
     return {{"task", "copy"}, {"vocabulary_size", kVocabulary}, {"length", length}, {"seed", 1}};
   }
+  if (data == Data::kQuestion) {
+    return {{"task", "questions"}, {"vocabulary_size", kVocabulary}, {"seed", 1}};
+  }
   if (data == Data::kNeedle) {
     return {{"task", "needle"},         {"vocabulary_size", kVocabulary},
             {"length", length},         {"first_place", 0},
@@ -105,7 +108,8 @@ scores::Columns columns_of(const Fixture& fixture, const FixtureArm& arm, std::u
       out.lane.push_back(has_lanes ? static_cast<std::int32_t>(document) : 0);
       out.place.push_back(static_cast<std::int32_t>(position % fixture.segment));
       out.segment.push_back(static_cast<std::int32_t>(position / fixture.segment));
-      out.correct.push_back(loss < 2.2 ? 1 : 0);
+      const bool is_judged = fixture.data != Data::kQuestion || position + 1 == length;
+      out.correct.push_back(is_judged && loss < 2.2 ? 1 : 0);
       if (fixture.data == Data::kSequence || fixture.data == Data::kNeedle) {
         out.source.push_back(position % 2 == 0 ? 1 : 2);
         const bool is_right = out.correct.back() != 0;
@@ -206,9 +210,10 @@ void store(const fs::path& folder, const Fixture& fixture, const FixtureArm& arm
   const std::string settings = length == kLength ? "0123abcd" : str(10'000'000 + length);
   scores::EvaluationToStore evaluation{
       .name = {.split = fixture.split, .step = step, .settings = settings},
-      .unit = fixture.data == Data::kLanes  ? scores::SampleUnit::kLane
-              : fixture.data == Data::kText ? scores::SampleUnit::kDocument
-                                            : scores::SampleUnit::kSequence,
+      .unit = fixture.data == Data::kLanes      ? scores::SampleUnit::kLane
+              : fixture.data == Data::kText     ? scores::SampleUnit::kDocument
+              : fixture.data == Data::kQuestion ? scores::SampleUnit::kQuestion
+                                                : scores::SampleUnit::kSequence,
       .info = {{"seed", seed},
                {"task", data_json(fixture.data)["task"]},
                {"result", result_of(columns, fixture, arm)},
@@ -222,6 +227,11 @@ void store(const fs::path& folder, const Fixture& fixture, const FixtureArm& arm
   if (fixture.data == Data::kText) evaluation.vocabulary_counts = std::move(counts);
   if (fixture.data == Data::kNeedle) {
     evaluation.groups = [length](std::int64_t sequence) { return needle_groups(sequence, length); };
+  }
+  if (fixture.data == Data::kQuestion) {
+    evaluation.groups = [](std::int64_t question) {
+      return std::map<std::string, std::string>{{"depth", question % 2 == 0 ? "deep" : "flat"}};
+    };
   }
   scores::write_evaluation(folder, evaluation, columns);
   if (!fixture.has_samples) return;

@@ -15,6 +15,7 @@ enum class Data {
   kSequence,  // a task with an answer
   kNeedle,    // likewise, with depth and length
   kLanes,     // a text without documents
+  kQuestion,  // questions, with groups that are no needle's
 };
 
 struct FixtureArm {

@@ -121,6 +121,22 @@ TEST_F(StoredEvaluations, KeepWhereTheInformationLies) {
   EXPECT_EQ(read.samples().at(0).slices.at("outside").targets, 1);
 }
 
+TEST_F(StoredEvaluations, KeepQuestions) {
+  Columns columns;
+  add_segment(columns, 0, {{0, 3, {1, 2}, {2.0, 0.5}}, {1, 3, {4}, {2.0}}});
+  scores::EvaluationToStore evaluation = some_evaluation(columns);
+  evaluation.unit = scores::SampleUnit::kQuestion;
+  const auto read =
+      StoredEvaluation::open(scores::write_evaluation(run_.path(), evaluation, columns));
+  EXPECT_EQ(read.unit(), "question");
+  ASSERT_EQ(read.samples().size(), 2u);
+  EXPECT_EQ(read.samples()[0].id, "valid/0");
+  EXPECT_EQ(read.samples()[0].sums,
+            (scores::Sums{.targets = 2, .nll = 2.5, .correct = 1, .questions = 1}));
+  EXPECT_EQ(read.samples()[0].sums.accuracy(), 1.0);
+  EXPECT_EQ(read.samples()[1].sums.accuracy(), 0.0);
+}
+
 TEST_F(StoredEvaluations, KeepTheGroupsOfSamples) {
   const auto grouped = [&](const char* from, const char* to) {
     const fs::path folder = write([](scores::EvaluationToStore& evaluation) {
@@ -249,7 +265,7 @@ TEST_F(StoredEvaluations, ThatContradictThemselvesAreRefused) {
   EXPECT_THAT(changed(scores::kSamplesFile, "\"id\"", "\"name\""),
               HasSubstr("samples.jsonl: the stored evaluation is damaged: line 1"));
   EXPECT_THAT(changed(scores::kInfoFile, "\"unit\": \"document\"", "\"unit\": \"page\""),
-              HasSubstr("its unit: expected document, sequence or lane"));
+              HasSubstr("its unit: expected document, sequence, question or lane"));
   EXPECT_THAT(changed(scores::kInfoFile, "\"step\": 40", "\"step\": \"x\""),
               HasSubstr("key \"step\": expected an integer"));
 }

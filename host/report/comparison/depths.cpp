@@ -1,6 +1,6 @@
 #include "host/report/comparison/depths.hpp"
 
-#include <map>
+#include <regex>
 #include <utility>
 
 namespace mneme::report {
@@ -10,18 +10,26 @@ using CellKey = std::pair<std::int64_t, std::string>;  // length, depth
 
 void add_evaluation(const EvaluationSummary& evaluation, std::map<CellKey, DepthCell>& cells) {
   for (const GroupSums& group : evaluation.groups) {
-    const auto depth = group.groups.find("depth");
-    if (depth == group.groups.end()) continue;
+    if (!has_depth(group.groups)) continue;
+    const std::string& depth = group.groups.at("depth");
     const std::int64_t length = std::stoll(group.groups.at("length"));
-    DepthCell& cell = cells[{length, depth->second}];
+    DepthCell& cell = cells[{length, depth}];
     cell.length = length;
-    cell.depth = depth->second;
+    cell.depth = depth;
     ++cell.seeds;
     cell.sums.add(group.sums);
   }
 }
 
 }  // namespace
+
+bool has_depth(const std::map<std::string, std::string>& groups) {
+  static const std::regex kTenth("0\\.[0-9]-(0\\.[1-9]|1\\.0)"), kLength("[1-9][0-9]{0,8}");
+  const auto depth = groups.find("depth");
+  const auto length = groups.find("length");
+  return depth != groups.end() && length != groups.end() &&
+         std::regex_match(depth->second, kTenth) && std::regex_match(length->second, kLength);
+}
 
 std::vector<DepthCell> depth_cells(const Comparison& comparison) {
   std::vector<DepthCell> out;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ struct DepthCell {
   std::int64_t seeds = 0;
   scores::Sums sums = {};
 };
+
+// True for a depth such as "0.2-0.3" with a length, a number.
+[[nodiscard]] bool has_depth(const std::map<std::string, std::string>& groups);
 
 // By split, arm, length and depth; empty for tasks without depths. Runs that failed are left out.
 [[nodiscard]] std::vector<DepthCell> depth_cells(const Comparison& comparison);

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
-#include <regex>
 #include <tuple>
 
 #include "host/base/error.hpp"
+#include "host/report/comparison/depths.hpp"
 
 namespace mneme::report {
 namespace {
@@ -74,12 +74,8 @@ std::map<std::string, scores::Sums> by_source(const Columns& columns) {
 // Error (kRun) for groups that no needle has: figures and tables by depth would be wrong.
 void check_depth(const fs::path& folder, const std::map<std::string, std::string>& groups) {
   const auto depth = groups.find("depth");
-  if (depth == groups.end()) return;
-  static const std::regex kTenth("0\\.[0-9]-(0\\.[1-9]|1\\.0)"), kLength("[1-9][0-9]{0,8}");
+  if (depth == groups.end() || has_depth(groups)) return;
   const auto length = groups.find("length");
-  const bool is_right = std::regex_match(depth->second, kTenth) && length != groups.end() &&
-                        std::regex_match(length->second, kLength);
-  if (is_right) return;
   throw_run({.where = (folder / "samples.jsonl").string(),
              .failed = "a sample's groups are no depth and length of a needle",
              .expected = "a depth such as 0.2-0.3, and a length",
@@ -95,7 +91,8 @@ std::vector<GroupSums> by_groups(const scores::StoredEvaluation& stored) {
   }
   std::vector<GroupSums> out;
   for (const auto& [groups, bucket] : sums) {
-    check_depth(stored.folder(), groups);
+    // Questions have the groups that their file gives them.
+    if (stored.sample_unit() != scores::SampleUnit::kQuestion) check_depth(stored.folder(), groups);
     out.push_back({.groups = groups, .sums = bucket});
   }
   return out;
@@ -170,6 +167,7 @@ EvaluationSummary summarize(const scores::StoredEvaluation& stored) {
   for (std::size_t i = 0; i < columns.target.size(); ++i) {
     out.total.add(columns.nll(i), columns.correct[i] != 0);
   }
+  for (const Sample& sample : out.samples) out.total.questions += sample.sums.questions;
   out.slices = by_source(columns);
   out.place = by_place(columns);
   out.distance = by_distance(columns);

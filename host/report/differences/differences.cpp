@@ -105,7 +105,9 @@ Units answer_units(const std::vector<Pair>& pairs, Measure measure) {
 Units sample_units(const std::vector<Pair>& pairs, Measure measure) {
   return common_units(
       pairs, &EvaluationSummary::samples, &Sample::sha256,
-      [](const Sample& one) { return one.sums.targets; },
+      [&](const Sample& one) {
+        return measure == Measure::kLoss ? one.sums.targets : one.sums.judged();
+      },
       [&](const Sample& one) {
         return measure == Measure::kLoss ? one.sums.nll : static_cast<double>(one.sums.correct);
       });

@@ -21,7 +21,7 @@ Json cell_value(const Comparison& comparison, const DepthCell& cell) {
           {"depth", cell.depth},
           {"length", cell.length},
           {"accuracy", 100.0 * cell.sums.accuracy()},
-          {"targets", cell.sums.targets},
+          {"targets", cell.sums.judged()},
           {"seeds", cell.seeds}};
 }
 

@@ -193,7 +193,7 @@ Sheet depths_sheet(const Comparison& comparison) {
     out.rows.push_back(
         {Cell(cell.split), Cell(comparison.arms[cell.arm].name), count_cell(cell.length),
          Cell(cell.depth), number_cell(cell.sums.accuracy(), 4), count_cell(cell.sums.correct),
-         count_cell(cell.sums.targets), number_cell(cell.sums.loss(), 4), count_cell(cell.seeds)});
+         count_cell(cell.sums.judged()), number_cell(cell.sums.loss(), 4), count_cell(cell.seeds)});
   }
   return out;
 }

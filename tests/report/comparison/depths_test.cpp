@@ -176,5 +176,16 @@ TEST_F(DepthsTest, AreNothingOfOtherTasks) {
   EXPECT_EQ(std::ranges::find(report.sheets, "depths", &Sheet::key), report.sheets.end());
 }
 
+// Their file names the groups as it likes.
+TEST_F(DepthsTest, AreNothingOfQuestionsWithOtherGroups) {
+  const Report report = of({.data = Data::kQuestion, .seeds = {1}});
+  EXPECT_THAT(depth_cells(report.comparison), IsEmpty());
+  const Json evaluation = report.json()["arms"][0]["runs"][0]["evaluations"][0];
+  ASSERT_THAT(evaluation.at("groups"), SizeIs(2));
+  EXPECT_EQ(evaluation.at("groups")[0].at("groups").at("depth"), "deep");
+  EXPECT_EQ(evaluation.at("groups")[0].at("questions"), 12);
+  EXPECT_EQ(evaluation.at("questions"), 24);
+}
+
 }  // namespace
 }  // namespace mneme::report

@@ -323,6 +323,23 @@ TEST_F(Differences, SixUnitsCannotShowOneOfTwoArms) {
   EXPECT_TRUE(std::isfinite(of(small_).differences[0].detectable));
 }
 
+// A question is right or wrong as a whole; its losses are those of its tokens.
+TEST_F(Differences, OfQuestionsAreSharesOfThem) {
+  small_.data = Data::kQuestion;
+  small_.seeds = {1};
+  const Report report = of(small_);
+  const auto& accuracy = report.differences.at(small_.arms.size() - 1);
+  ASSERT_EQ(accuracy.measure, Measure::kAccuracy);
+  EXPECT_EQ(accuracy.unit, "question");
+  EXPECT_EQ(accuracy.targets, small_.documents);
+  EXPECT_EQ(report.differences[0].targets, small_.documents * small_.targets);
+  const EvaluationSummary& first = report.comparison.arms[0].runs[0].evaluations[0];
+  EXPECT_DOUBLE_EQ(accuracy.baseline_mean, first.accuracy());
+  EXPECT_EQ(first.total.questions, small_.documents);
+  EXPECT_GT(first.accuracy(), 0.0);
+  EXPECT_LT(first.accuracy(), 1.0);
+}
+
 // Of a run whose every token is right in one seed, and wrong in the other.
 TEST_F(Differences, NoAccuraciesDifferByMoreThanOne) {
   small_.data = Data::kSequence;
