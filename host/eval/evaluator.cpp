@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "host/base/error.hpp"
 #include "host/eval/loss_queue.hpp"
 #include "host/eval/protocol.hpp"
+#include "host/eval/question_scores.hpp"
 #include "host/eval/rank_exchange.hpp"
 #include "host/eval/run_segment.hpp"
 #include "host/tensor/device_memory.hpp"
@@ -97,6 +99,7 @@ class Evaluator {
     result_.protocol.context_rows = stack.context_rows(memory::Phase::kEvaluation);
     if (options.protocol.eos_id) result_.end_of_line.emplace();
     if (options.protocol.unknown_id) result_.unknown.emplace();
+    if (options.questions) judge_.emplace(options.questions);
   }
 
   void run(const data::TokenSegment& segment);
@@ -122,6 +125,8 @@ class Evaluator {
   void add_block(const LossQueue::Entry& entry, std::int64_t lane);
   void add_target(std::int64_t id, double nll, bool is_correct);
   void add_state();
+  // Error (kRun) where a target's loss is not finite.
+  void check_losses(const LossQueue::Entry& entry);
   // Runs the segment once more to find the first value that is not finite. Throws Error (kRun).
   [[noreturn]] void throw_not_finite(const LossQueue::Entry& entry, const std::string& where,
                                      const std::string& failed, double value);
@@ -135,6 +140,7 @@ class Evaluator {
   Means metrics_;
   BreakdownSums breakdown_;
   Result result_;
+  std::optional<QuestionJudge> judge_;  // of a stream of questions
   LossQueue queue_;
   std::vector<LossQueue::Entry> settled_;  // and not yet handed over
   std::int64_t targets_ = 0;               // of the segments so far
@@ -224,9 +230,24 @@ void Evaluator::hand_over() {
   }
 }
 
-void Evaluator::count_targets(LossQueue::Entry& entry) {
+void Evaluator::check_losses(const LossQueue::Entry& entry) {
   const data::TokenSegment& segment = entry.segment;
+  for (std::size_t i = 0; i < segment.targets.size(); ++i) {
+    if (segment.targets[i] == data::kNoTarget) continue;
+    const double nll = entry.found.losses.nll[i];
+    if (std::isfinite(nll)) continue;
+    const auto place = static_cast<std::int64_t>(i);
+    throw_not_finite(entry,
+                     str(", lane ", place / segment.length, ", place ", place % segment.length),
+                     "the loss of a token is not finite", nll);
+  }
+}
+
+void Evaluator::count_targets(LossQueue::Entry& entry) {
+  check_losses(entry);
   scores::SegmentLosses& losses = entry.found.losses;
+  if (judge_) judge_->judge(entry.segment, losses);
+  const data::TokenSegment& segment = entry.segment;
   losses.document.assign(segment.targets.size(), -1);
   losses.distance.assign(segment.targets.size(), -1);
   if (!segment.source.empty() && !result_.by_source) result_.by_source.emplace();
@@ -242,10 +263,6 @@ void Evaluator::count_targets(LossQueue::Entry& entry) {
         continue;
       }
       const double nll = losses.nll[i];
-      if (!std::isfinite(nll)) {
-        throw_not_finite(entry, str(", lane ", lane, ", place ", place),
-                         "the loss of a token is not finite", nll);
-      }
       losses.document[i] = text.document();
       losses.distance[i] = text.distance();
       const bool is_correct = losses.correct[i] != 0;
@@ -349,6 +366,10 @@ Result Evaluator::finish() {
                .failed = "the data have no token to predict",
                .expected = "at least two tokens a lane",
                .got = str(result_.segments, " segments without targets")});
+  }
+  if (judge_) {
+    result_.questions = judge_->scores();
+    result_.total.questions = judge_->scores().all.questions;
   }
   result_.losses = losses_.means();
   result_.metrics = metrics_.means();

@@ -12,6 +12,7 @@
 #include "host/backbone/model.hpp"
 #include "host/base/progress.hpp"
 #include "host/data/corpus/corpus.hpp"
+#include "host/data/questions/question_data.hpp"
 #include "host/data/stream/stream.hpp"
 #include "host/eval/result.hpp"
 #include "host/memory/interface/backbone_interface.hpp"
@@ -48,6 +49,8 @@ struct Options {
   // The text of the stream, for documents that begin inside a segment; null = every document begins
   // with a segment.
   std::shared_ptr<const data::Corpus> corpus = nullptr;
+  // Of a stream of questions that is evaluated: their answers are judged; null = another stream.
+  std::shared_ptr<const data::QuestionData> questions = nullptr;
   std::vector<std::uint64_t> streams = {};  // generator streams of the lanes; empty = 0, 1, ...
 
   // Gets every layer's attention probabilities; null = none.
@@ -55,8 +58,9 @@ struct Options {
 
   // Called after every segment with the segments and targets done so far.
   std::function<void(std::int64_t segments, std::int64_t tokens)> on_progress = nullptr;
-  // Called for every segment in their order, once it is committed and its losses are known: the
-  // losses of several segments may be computed at once, after the last of them.
+  // Called for every segment in their order, once it is committed and its losses are known, with
+  // the targets that count (QuestionJudge::judge): the losses of several segments may be computed
+  // at once, after the last of them.
   std::function<void(const data::TokenSegment& segment, const scores::SegmentLosses& losses)>
       on_segment = nullptr;
 

@@ -23,6 +23,8 @@ Protocol protocol_of(const data::Dataset& dataset, data::Split split,
   out.segment = experiment.eval.segment;
   out.lanes = experiment.eval.lanes;
   const auto corpus = dataset.corpus(split);
+  if (const data::Vocabulary* vocabulary = dataset.vocabulary(); vocabulary && !corpus)
+    out.unit = data::to_word(vocabulary->kind());
   if (!corpus) return out;
   out.reset = config::to_word(experiment.data.reset);
   out.tokens = corpus->size();

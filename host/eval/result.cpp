@@ -36,6 +36,8 @@ std::optional<double> Result::perplexity_per_block() const {
 }
 
 std::optional<double> Result::bits_per_byte() const {
+  if (questions && questions->bytes > 0)
+    return total.nll / static_cast<double>(questions->bytes) / std::numbers::ln2;
   const double tokens = protocol.tokens_per_byte();
   return tokens == 0.0 ? std::nullopt : std::optional(loss() * tokens / std::numbers::ln2);
 }
@@ -69,6 +71,7 @@ Json to_json(const Result& result) {
   add("perplexity_per_block", result.perplexity_per_block());
   add("bits_per_byte", result.bits_per_byte());
   add("bits_per_character", result.bits_per_character());
+  if (result.questions) json["questions"] = to_json(*result.questions);
   if (result.end_of_line) json["end_of_line"] = to_json(*result.end_of_line);
   if (result.unknown) json["unknown"] = to_json(*result.unknown);
   json["protocol"] = to_json(result.protocol);
@@ -119,6 +122,12 @@ std::string normalisation(const Result& result) {
 std::string counted(const Result& result) {
   const Protocol& protocol = result.protocol;
   std::string text = str(result.total.targets, " tokens counted");
+  if (result.questions) {
+    text += str(", those of the right answers to ", result.questions->all.questions,
+                " questions; accuracy is the share of questions that are answered right: by a "
+                "choice whose tokens have the lowest sum of losses, or by a free answer each token "
+                "of which is the likeliest one");
+  }
   if (protocol.tokens > 0) {
     const std::int64_t rest = protocol.tokens - protocol.dropped - result.total.targets;
     text += str(" of the split's ", protocol.tokens, ": ", protocol.dropped,

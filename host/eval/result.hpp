@@ -11,6 +11,7 @@
 
 #include "host/base/text.hpp"
 #include "host/eval/protocol.hpp"
+#include "host/eval/question_scores.hpp"
 #include "host/scores/sums.hpp"
 
 namespace mneme::eval {
@@ -72,6 +73,8 @@ struct Result {
   Breakdown breakdown;
   // By data::Source: kNone, kInside, kOutside; absent when the task knows no sources.
   std::optional<std::array<scores::Sums, 3>> by_source;
+  // Of the task questions; accuracy() is then the share of right answers.
+  std::optional<QuestionScores> questions;
   // Segments of full length in which every token but the last predicts one; of them the sum of
   // their mean losses over these tokens.
   std::int64_t blocks = 0;
@@ -92,7 +95,8 @@ struct Result {
   [[nodiscard]] double accuracy() const { return total.accuracy(); }
   // The loss for another unit: loss() times the split's tokens for one unit [Protocol]. Per word as
   // a perplexity, per byte and per character also in bits; absent when the split's words, bytes or
-  // characters are not known.
+  // characters are not known. Of questions bits_per_byte() has the bytes of the right answers that
+  // were read.
   [[nodiscard]] std::optional<double> perplexity_per_word() const;
   [[nodiscard]] std::optional<double> perplexity_per_byte() const;
   // exp(mean loss of a block), as the infinity-former's released trainer computes it: a block of T

@@ -179,6 +179,7 @@ eval::Result Runtime::evaluate_split(data::Split split, eval::Options options,
   options.protocol = eval::protocol_of(*dataset_, split, experiment_);
   options.protocol.targets = stream->targets_per_epoch();
   options.corpus = dataset_->corpus(split);
+  options.questions = dataset_->questions(split);
   options.training_counts = dataset_->training_counts();
   try {
     return eval::evaluate_stream(*model_, *stack_, *stream, options);
@@ -224,7 +225,7 @@ data::StreamOptions evaluation_options(const config::Experiment& experiment,
 }
 
 void check_valid_split(const config::Experiment& experiment, const data::Dataset& dataset) {
-  if (!dataset.corpus(data::Split::kValid)) return;
+  if (!dataset.corpus(data::Split::kValid) && !dataset.questions(data::Split::kValid)) return;
   static_cast<void>(
       dataset.make_stream(data::Split::kValid, evaluation_options(experiment, dataset)));
 }

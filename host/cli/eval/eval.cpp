@@ -254,6 +254,7 @@ int evaluate_run(const EvalArguments& arguments, const Streams& streams) {
   }
   const std::size_t width = streams.out_width;
   arguments.json.text(streams) << result_table(results, width) << statement_text(results, width)
+                               << questions_text(results, width)
                                << (arguments.wants_breakdown ? breakdown_text(results, width) : "")
                                << std::flush;
   outputs.finish();
@@ -284,6 +285,9 @@ void add_eval(const Command& app) {
   arguments->add_run(
       command,
       "Memory file to evaluate with in place of the run's own; may be given several times");
+  command.option(
+      "--questions", arguments->questions, "FILE",
+      "Evaluate on the questions of this file, JSON lines, in place of the split's data");
   command.flag("--breakdown", arguments->wants_breakdown,
                "Print the loss by place in the segment, by distance from the document's start and "
                "by word frequency");

@@ -35,6 +35,7 @@ struct OpenArguments {
   bool is_quiet = false;
   bool is_locked = false;
   std::int64_t trial_seconds = trial::kTrialSeconds;  // of commands that load new builds
+  std::filesystem::path questions;  // of eval: a file in place of the split's data; "" = none
 
   // Adds --memory, --checkpoint and, where a split is read, --split.
   void add_source(const Command& to, const std::string& memory_help);
@@ -163,6 +164,11 @@ int watch_evaluation(const EvalArguments& arguments, const Streams& streams);
 // Loss by place, by distance and by frequency, one table each with a column a memory; places
 // are drawn together in powers of two.
 [[nodiscard]] std::string breakdown_text(const std::vector<run::SweepResult>& results,
+                                         std::size_t width);
+
+// The share of right answers of all questions and of each of their groups, with intervals, and a
+// column a memory; "" for other tasks.
+[[nodiscard]] std::string questions_text(const std::vector<run::SweepResult>& results,
                                          std::size_t width);
 
 // The line of a watch: the time of the day, the memory's name, its numbers, how they differ from

@@ -137,6 +137,28 @@ trial::TrialRequest trial_request(const OpenArguments& arguments, const fs::path
   return request;
 }
 
+namespace {
+
+// A file of questions as the split, with the run's vocabulary.
+config::DataConfig data_of_questions(const OpenArguments& arguments, const config::DataConfig& data,
+                                     const std::optional<data::Vocabulary>& vocabulary) {
+  if (!vocabulary) {
+    throw_usage({.where = "--questions",
+                 .failed = "the run was trained on ids: it has no text vocabulary",
+                 .expected = "a run with a vocabulary or a tokenizer",
+                 .got = str("data.task = \"", config::to_word(data.task), "\"")});
+  }
+  config::DataConfig out;
+  out.task = config::Task::kQuestions;
+  (arguments.split == "test" ? out.test : out.valid) = fs::absolute(arguments.questions);
+  out.vocabulary = vocabulary->kind();
+  out.add_eos = vocabulary->adds_eos();
+  out.vocabulary_size = data.vocabulary_size;
+  return out;
+}
+
+}  // namespace
+
 OpenEvaluation open_evaluation(const OpenArguments& arguments) {
   const run::RunFolder folder = run::RunFolder::open(arguments.run);
   OpenEvaluation opened{
@@ -156,6 +178,9 @@ OpenEvaluation open_evaluation(const OpenArguments& arguments) {
   opened.experiment = std::move(read.experiment);
   opened.memories = std::move(read.memories);
   data::DatasetOptions data{.splits = {}, .vocabulary = folder.vocabulary()};
+  if (!arguments.questions.empty()) {
+    opened.experiment.data = data_of_questions(arguments, opened.experiment.data, data.vocabulary);
+  }
   if (arguments.reads_split) data.splits = {split_of(arguments)};
   opened.options.device = tensor::open_device(arguments.machine.device);
   opened.options.free_memory = arguments.machine.free_memory(opened.options.device);
@@ -167,6 +192,10 @@ OpenEvaluation open_evaluation(const OpenArguments& arguments) {
                  .expected = "the path of a file",
                  .got = "none in the run's experiment",
                  .hint = str("name another --split, or --set data.", arguments.split, "=FILE")});
+  }
+  if (arguments.reads_split && opened.options.dataset->questions(split_of(arguments))) {
+    static_cast<void>(opened.options.dataset->make_stream(  // before anything is computed
+        split_of(arguments), run::evaluation_options(opened.experiment, *opened.options.dataset)));
   }
   opened.options.loader = std::make_shared<plugin::PluginLoader>(memory::make_loader());
   opened.differences = run::data_differences(folder.raw_info(), opened.options.dataset->describe());

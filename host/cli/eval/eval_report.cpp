@@ -4,6 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <tuple>
 
 #include "host/base/text.hpp"
 #include "host/cli/eval/eval.hpp"
@@ -36,6 +37,12 @@ std::vector<Column> columns() {
       {"bits/character", [](const Result& r) { return number(r.bits_per_character(), 4); }},
       {"accuracy", [](const Result& r) { return format_number(r.accuracy(), 4); }},
       {"accuracy outside", [](const Result& r) { return number(r.outside_accuracy(), 4); }},
+      {"accuracy, normalised",
+       [](const Result& r) {
+         return r.questions && r.questions->has_choices
+                    ? format_number(r.questions->all.normalised_accuracy(), 4)
+                    : std::string();
+       }},
       {"tokens", [](const Result& r) { return str(r.total.targets); }},
       {"state bytes/lane",
        [](const Result& r) { return str(r.state_bytes / std::max<std::int64_t>(1, r.lanes)); }},
@@ -142,6 +149,49 @@ std::string statement_text(const Results& results, std::size_t width) {
   std::string text = eval::statement(*first->result);
   if (results.size() > 1) text = str(first->name, ": ", text, " Other memories: see context.");
   return '\n' + join(wrap_text(text, width), "\n") + '\n';
+}
+
+namespace {
+
+// Of a group of questions: its name, the digits of a group that is a number, so that numbers are in
+// order, and the group.
+using QuestionRow = std::tuple<std::string, std::size_t, std::string>;
+
+QuestionRow group_row(const std::string& name, const std::string& group) {
+  const bool is_number = group.find_first_not_of("0123456789") == std::string::npos;
+  return {name, is_number ? group.size() : 0, group};
+}
+
+}  // namespace
+
+std::string questions_text(const Results& results, std::size_t width) {
+  using Rows = std::map<QuestionRow, eval::QuestionCounts>;
+  std::vector<Rows> columns;
+  std::vector<std::string> headings = {"accuracy", "questions"};
+  for (const run::SweepResult& result : results) {
+    if (!result.result || !result.result->questions) continue;
+    headings.push_back(result.name);
+    Rows& rows = columns.emplace_back();
+    rows[group_row("", "")] = result.result->questions->all;
+    for (const auto& [name, groups] : result.result->questions->groups) {
+      for (const auto& [group, counts] : groups) rows[group_row(name, group)] = counts;
+    }
+  }
+  if (columns.empty()) return "";
+  Table table(headings);
+  for (const auto& [row, counts] : columns.front()) {
+    const auto& [name, digits, group] = row;
+    std::vector<std::string> cells = {name.empty() ? "all" : str(name, ' ', group),
+                                      str(counts.questions)};
+    for (Rows& column : columns) {
+      const eval::QuestionCounts& own = column[row];
+      const auto [low, high] = own.interval();
+      cells.push_back(str(format_number(own.accuracy(), 4), " [", format_number(low, 3), ", ",
+                          format_number(high, 3), ']'));
+    }
+    table.add_row(std::move(cells));
+  }
+  return str("\nright answers, with 95 % intervals over questions\n", table.text(width));
 }
 
 std::string breakdown_text(const Results& results, std::size_t width) {

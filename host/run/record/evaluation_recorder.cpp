@@ -73,6 +73,7 @@ std::string data_text(const data::Dataset& dataset, data::Split split) {
 }
 
 scores::SampleUnit unit_of(const data::Dataset& dataset, data::Split split) {
+  if (dataset.questions(split)) return scores::SampleUnit::kQuestion;
   if (dataset.answer_task()) return scores::SampleUnit::kSequence;
   if (dataset.has_sources()) return scores::SampleUnit::kEpisode;
   return dataset.corpus(split) ? scores::SampleUnit::kDocument : scores::SampleUnit::kLane;
@@ -89,9 +90,10 @@ EvaluationRecorder::EvaluationRecorder(const Runtime& runtime, data::Split split
 
 void EvaluationRecorder::listen(eval::Options& options) {
   // Of a text they would say little, and a text has many targets.
-  const bool keeps_predictions =
-      unit_of(*runtime_.dataset(), split_) == scores::SampleUnit::kSequence ||
-      runtime_.dataset()->has_sources();
+  const scores::SampleUnit unit = unit_of(*runtime_.dataset(), split_);
+  const bool keeps_predictions = unit == scores::SampleUnit::kSequence ||
+                                 unit == scores::SampleUnit::kQuestion ||
+                                 runtime_.dataset()->has_sources();
   options.on_segment = [this, keeps_predictions](const data::TokenSegment& segment,
                                                  const scores::SegmentLosses& losses) {
     columns_.add(segment, losses, keeps_predictions);
@@ -157,6 +159,11 @@ fs::path EvaluationRecorder::write(const fs::path& run_folder, std::int64_t step
   if (const auto task = runtime_.dataset()->answer_task()) {
     evaluation.groups = [task, this](std::int64_t sequence) {
       return task->sequence(data::to_word(split_), sequence).slices;
+    };
+  }
+  if (const auto data = runtime_.dataset()->questions(split_)) {
+    evaluation.groups = [data](std::int64_t question) {
+      return data->questions[data::at(question)].groups;
     };
   }
   if (!scores::has_vocabulary_counts(run_folder)) {

@@ -45,6 +45,23 @@ TEST(ResultTable, SaysNothingOfOneBuild) {
   EXPECT_THAT(text, Not(HasSubstr("org.example.cache")));
 }
 
+TEST(QuestionsText, HasAGroupALineWithItsInterval) {
+  run::SweepResult first{.name = "none", .memory = {}}, second{.name = "cache", .memory = {}};
+  eval::QuestionScores& scores = first.result.emplace().questions.emplace();
+  scores.all = {.questions = 10, .right = 8};
+  scores.groups["length"] = {{"256", {.questions = 4, .right = 4}},
+                             {"1024", {.questions = 6, .right = 4}}};
+  second.result = first.result;
+  second.result->questions->all.right = 0;
+  EXPECT_EQ(questions_text({first, second}, kColumns),
+            "\nright answers, with 95 % intervals over questions\n"
+            "accuracy     questions                   none                  cache\n"
+            "all                 10  0.8000 [0.490, 0.943]  0.0000 [0.000, 0.278]\n"
+            "length 256           4  1.0000 [0.510, 1.000]  1.0000 [0.510, 1.000]\n"
+            "length 1024          6  0.6667 [0.300, 0.903]  0.6667 [0.300, 0.903]\n");
+  EXPECT_EQ(questions_text({memory_of("short", "1.0.0", "ab")}, kColumns), "");
+}
+
 // --- The line of a watch ---
 
 run::SweepResult watched_result() {

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <sstream>
 
+#include "host/base/file/file.hpp"
 #include "host/base/file/safetensors.hpp"
 #include "host/base/text.hpp"
 #include "tests/cli/program.hpp"
@@ -72,6 +73,79 @@ TEST_F(ServeRun, ScoresADocumentAsTheEvaluatorDoes) {
   const auto each = answers[0].at("logprobs").get<std::vector<double>>();
   EXPECT_EQ(each.size(), targets);
   EXPECT_NEAR(std::accumulate(each.begin(), each.end(), 0.0), sum(answers[0]), 1e-12);
+}
+
+// A choice is right where its score is the highest, a free answer where it is greedy.
+TEST_F(ServeRun, ScoresQuestionsAsAnEvaluationAnswersThem) {
+  const std::vector<Json> questions = {
+      {{"prompt", "one two , three\nfour fiv"}, {"answer", "e"}, {"groups", {{"kind", "free"}}}},
+      {{"prompt", "one two ,"}, {"answer", "rrr"}, {"groups", {{"kind", "free"}}}},
+      {{"prompt", "one two"},
+       {"choices", {" ,", "eee", "."}},
+       {"answer", 0},
+       {"groups", {{"kind", "choice"}}}},
+      {{"prompt", "four"},
+       {"choices", {" five", "f"}},
+       {"answer", 1},
+       {"groups", {{"kind", "choice"}}}}};
+  std::string lines;
+  std::vector<std::string> requests;
+  for (const Json& one : questions) {
+    lines += one.dump() + "\n";
+    const auto texts = one.contains("choices") ? one.at("choices").get<std::vector<std::string>>()
+                                               : std::vector{one.at("answer").get<std::string>()};
+    for (const std::string& text : texts)
+      requests.push_back(
+          score(static_cast<int>(requests.size()), text, {{"context", one.at("prompt")}}));
+  }
+  const auto answers = serve(requests);
+  ASSERT_EQ(answers.size(), 7U);
+  const auto best = [&](std::size_t first, std::size_t count) {
+    std::size_t out = 0;
+    for (std::size_t i = 1; i < count; ++i)
+      if (sum(answers[first + i]) > sum(answers[first + out])) out = i;
+    return out;
+  };
+  const int free = answers[0].at("is_greedy").get<int>() + answers[1].at("is_greedy").get<int>();
+  const int choice = (best(2, 3) == 0 ? 1 : 0) + (best(5, 2) == 1 ? 1 : 0);
+  const double nll = -sum(answers[0]) - sum(answers[1]) - sum(answers[2]) - sum(answers[6]);
+  folder_.write("q.jsonl", lines);
+  folder_.write("none.toml", "[memory]\n");
+  folder_.write("again.toml", "[memory]\n");
+  const ProgramResult eval =
+      run_mneme({"eval", file("run"), "--questions", file("q.jsonl"), "--memory", file("none.toml"),
+                 "--memory", file("again.toml"), "--split", "test", "--json", file("q.json"),
+                 "--quiet", "--threads", "1"});
+  expect_done(eval);
+  EXPECT_THAT(eval.out, HasSubstr("kind choice"));
+  const Json json = Json::parse(read_file(folder_ / "q.json"));
+  ASSERT_EQ(json.at("memories").size(), 2U);
+  for (const Json& memory : json.at("memories")) {
+    const Json& result = memory.at("result");
+    const Json& groups = result.at("questions").at("groups").at("kind");
+    EXPECT_EQ(groups.at("free").at("right"), free);
+    EXPECT_EQ(groups.at("choice").at("right"), choice);
+    EXPECT_EQ(result.at("correct"), free + choice);
+    EXPECT_EQ(result.at("accuracy"), (free + choice) / 4.0);
+    EXPECT_NEAR(result.at("nll").get<double>(), nll, 1e-4);
+    EXPECT_NEAR(result.at("bits_per_byte").get<double>(), nll / std::log(2.0) / 7, 1e-4);
+  }
+}
+
+TEST_F(ServeRun, RefusesAFileThatIsNoQuestions) {
+  folder_.write("q.jsonl", "{\"prompt\": \"one\", \"answer\": \" 9\"}\n");
+  const auto refused = [&](const std::string& run, const std::vector<std::string>& texts,
+                           const std::string& segment = "8") {
+    expect_refusal(run_mneme({"eval", file(run), "--questions", file("q.jsonl"), "--set",
+                              "eval.segment=" + segment, "--quiet"}),
+                   2, texts);
+  };
+  refused("run", {"q.jsonl:1:1:5", "a character that the training text does not have"});
+  folder_.write("q.jsonl", "{\"prompt\": \"one\", \"answer\": \" two\"}\n");
+  refused("run", {"q.jsonl:1: the answer is longer than a segment", "at most 3", "eval.segment"},
+          "3");
+  expect_done(run_mneme({"train", experiment(tiny()), "--run", file("ids"), "--quiet"}));
+  refused("ids", {"--questions", "it has no text vocabulary", "data.task = \"motif\""});
 }
 
 TEST_F(ServeRun, ScoresOfABatchAreThoseOfTheirTextsAlone) {

@@ -1,0 +1,105 @@
+#include "host/eval/question_scores.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace mneme::eval {
+
+std::pair<double, double> QuestionCounts::interval() const {
+  if (questions == 0) return {0.0, 1.0};
+  constexpr double kQuantile = 1.959963984540054;  // of the normal distribution at 0.975
+  const double p = accuracy();
+  const double z2 = kQuantile * kQuantile / static_cast<double>(questions);
+  const double middle = (p + z2 / 2) / (1 + z2);
+  const double half = std::sqrt(z2 * (p * (1 - p) + z2 / 4)) / (1 + z2);
+  return {std::max(0.0, middle - half), std::min(1.0, middle + half)};
+}
+
+namespace {
+
+Json to_json(const QuestionCounts& counts, bool has_choices) {
+  const auto [low, high] = counts.interval();
+  Json json = {{"questions", counts.questions},
+               {"right", counts.right},
+               {"accuracy", counts.accuracy()},
+               {"low", low},
+               {"high", high}};
+  if (has_choices) {
+    json["normalised"] = counts.normalised;
+    json["normalised_accuracy"] = counts.normalised_accuracy();
+  }
+  return json;
+}
+
+}  // namespace
+
+Json to_json(const QuestionScores& scores) {
+  Json json = to_json(scores.all, scores.has_choices);
+  json["bytes"] = scores.bytes;
+  for (const auto& [name, groups] : scores.groups) {
+    for (const auto& [group, counts] : groups)
+      json["groups"][name][group] = to_json(counts, scores.has_choices);
+  }
+  return json;
+}
+
+QuestionJudge::QuestionJudge(std::shared_ptr<const data::QuestionData> data)
+    : data_(std::move(data)) {
+  scores_.has_choices = std::ranges::any_of(data_->questions, &data::OwnQuestion::has_choices);
+}
+
+template <typename Count>
+void QuestionJudge::add(const data::OwnQuestion& question, Count count) {
+  count(scores_.all);
+  for (const auto& [name, group] : question.groups) count(scores_.groups[name][group]);
+}
+
+bool QuestionJudge::decide(const data::QuestionSequence& sequence, const Read& read) {
+  const double by_bytes = read.nll / static_cast<double>(sequence.bytes);
+  if (!sequence.is_right) {
+    Lowest& lowest = lowest_[sequence.question];
+    lowest.nll = std::min(lowest.nll, read.nll);
+    lowest.by_bytes = std::min(lowest.by_bytes, by_bytes);
+    return false;
+  }
+  const data::OwnQuestion& question = data_->questions[data::at(sequence.question)];
+  const Lowest others = lowest_[sequence.question];
+  lowest_.erase(sequence.question);
+  const bool is_right = question.has_choices() ? read.nll < others.nll : read.is_greedy;
+  const bool is_normalised = question.has_choices() ? by_bytes < others.by_bytes : read.is_greedy;
+  add(question, [&](QuestionCounts& counts) {
+    counts.right += is_right ? 1 : 0;
+    counts.normalised += is_normalised ? 1 : 0;
+  });
+  return is_right;
+}
+
+void QuestionJudge::judge(data::TokenSegment& segment, scores::SegmentLosses& losses) {
+  lanes_.resize(data::at(segment.lanes));
+  for (std::int64_t b = 0; b < segment.lanes; ++b) {
+    const std::size_t lane = data::at(b);
+    if (segment.valid[lane] == 0) continue;
+    const data::QuestionSequence& sequence = data_->sequences[data::at(segment.document[lane])];
+    segment.document[lane] = sequence.question;
+    if (segment.offset[lane] == 0) lanes_[lane] = {};
+    for (std::int64_t t = 0; t < segment.valid[lane]; ++t) {
+      const std::size_t i = data::at(b * segment.length + t);
+      if (segment.targets[i] == data::kNoTarget) continue;
+      lanes_[lane].nll += losses.nll[i];
+      lanes_[lane].is_greedy &= losses.correct[i] != 0;
+      losses.correct[i] = 0;
+      const std::int64_t place = segment.offset[lane] + t + 1;  // of the target in its sequence
+      if (!sequence.is_right) {
+        segment.targets[i] = data::kNoTarget;
+      } else if (place == sequence.prompt) {
+        scores_.bytes += sequence.bytes;
+        add(data_->questions[data::at(sequence.question)],
+            [](QuestionCounts& counts) { ++counts.questions; });
+      }
+      if (place == sequence.inputs()) losses.correct[i] = decide(sequence, lanes_[lane]) ? 1 : 0;
+    }
+  }
+}
+
+}  // namespace mneme::eval
