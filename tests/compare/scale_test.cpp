@@ -104,12 +104,15 @@ TEST_F(ScalePoints, RefuseWhatIsNoLadder) {
               HasSubstr("none,width=32: --scale chooses sizes of [model] and train.steps, in which "
                         "this arm differs from the first"));
   EXPECT_THAT(error(tiny, {1.0, 4.0, 8.0}, ",train.steps=9"), HasSubstr("leave out the --sweep"));
-  std::string epochs = tiny;
-  epochs.replace(epochs.find("steps = 5"), 9, "epochs = 2");
-  EXPECT_THAT(
-      error(epochs, {1.0, 4.0, 8.0}),
-      HasSubstr("--scale: the experiment gives its length in epochs, which do not grow with "
-                "the model: expected train.steps, got train.epochs = 2"));
+  ArmSetup endless{
+      .name = "a", .file = "a.toml", .settings = {}, .experiment = experiment_of(2, 4, 0)};
+  endless.experiment.train.steps = 0;
+  endless.experiment.train.epochs = 2;
+  EXPECT_EQ(error_of([&] {
+              static_cast<void>(scale_points({endless}, {1.0, 4.0, 8.0}));
+            }),
+            "2: --scale: the experiment gives its length in epochs, which do not grow with the "
+            "model: expected train.steps, got train.epochs = 2");
 }
 
 }  // namespace

@@ -37,10 +37,12 @@ double parse_multiple(std::string_view word, const std::string& option, std::siz
 
 // Refuses a memory that cannot be given other bytes.
 void check_size(const ArmSetup& arm, MemorySize& size) {
-  if (size.exists() && size.changes_cost()) return check_not_given(arm, kOption, size.key());
+  if (size.exists() && size.cost() > 0 && size.changes_cost())
+    return check_not_given(arm, kOption, size.key());
   throw_usage({.where = arm.name,
                .failed = "--capacity finds no size that changes the bytes of this memory's state",
-               .expected = "a memory whose first required integer option, such as rows, does",
+               .expected = "a memory with state whose first required integer option, such as rows, "
+                           "changes its bytes",
                .hint = "leave it out; mneme compare without --capacity trains it as it is"});
 }
 
@@ -102,12 +104,6 @@ std::vector<CapacityPoint> capacity_points(const std::vector<ArmSetup>& arms,
     check_size(arm, sizes.back());
   }
   const std::int64_t bytes = sizes.front().cost();
-  if (bytes == 0) {
-    throw_usage({.where = working.front().name,
-                 .failed = "its state has no bytes, so no multiple of them is a point",
-                 .expected = "a first memory with state",
-                 .got = str(sizes.front().key(), " = ", sizes.front().before())});
-  }
   std::vector<CapacityPoint> out;
   for (const double multiple : multiples) {
     CapacityPoint& point = out.emplace_back(CapacityPoint{

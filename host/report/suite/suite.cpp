@@ -33,21 +33,24 @@ struct SuiteMeasure {
   std::string key;    // of the comparison's line
   std::string label;  // behind the task's name
   std::string note;   // what the label means; "" = without a label
+  std::string alone;  // the same where rows are points, without a label
   double most = 1.0;  // that it can be
   int digits = 3;
 };
 
 const SuiteMeasure& shown_as(const std::string& measure) {
   static const std::vector<SuiteMeasure> kAll = {
-      {.word = "accuracy", .key = "valid.accuracy", .label = "", .note = ""},
+      {.word = "accuracy", .key = "valid.accuracy", .label = "", .note = "", .alone = ""},
       {.word = "outside_accuracy",
        .key = "valid.accuracy_outside",
        .label = ", outside",
-       .note = "\"outside\": of the targets whose source lies before the segment."},
+       .note = "\"outside\": of the targets whose source lies before the segment.",
+       .alone = "Accuracy of the targets whose source lies before the segment."},
       {.word = "loss",
        .key = "valid.loss",
        .label = ", loss",
        .note = "\"loss\": nats a token, lower is better.",
+       .alone = "Nats a token, lower is better.",
        .most = std::numeric_limits<double>::infinity(),
        .digits = 4}};
   const auto found = std::ranges::find(kAll, measure, &SuiteMeasure::word);
@@ -245,7 +248,8 @@ Sheet suite_sheet(const fs::path& folder, const SuiteRecord& record) {
   for (const SuiteTaskRecord& task : record.tasks) {
     std::map<std::string, Cell> cells;
     const SuiteMeasure& shown = shown_as(task.measure);
-    if (!shown.note.empty()) labels.insert(shown.note);
+    const std::string& note = record.kind == SuiteKind::kSuite ? shown.note : shown.alone;
+    if (!note.empty()) labels.insert(note);
     try {
       if (!fs::exists(folder / task.folder / "comparison.json")) {
         notes.insert(task.name + " has not begun.");

@@ -19,8 +19,7 @@ constexpr const char* kBytesLabel =
 
 std::string measure_words(const std::string& measure) {
   if (measure == "loss") return "loss on valid, nats a token";
-  return measure == "outside_accuracy" ? "accuracy on valid, source outside the segment"
-                                       : "accuracy on valid";
+  return measure == "outside_accuracy" ? "outside accuracy on valid" : "accuracy on valid";
 }
 
 // What lies on the x axis.

@@ -179,7 +179,8 @@ TEST_F(Points, HaveBytesInRowsAndTheSizesInNotes) {
   EXPECT_EQ(table.rows[1][2].value["bytes"], 2049);
   EXPECT_THAT(
       table.notes,
-      ElementsAre(HasSubstr("Mean over 2 seeds"),
+      ElementsAre(::testing::EndsWith("mean over seeds]. Accuracy of the targets whose source lies "
+                                      "before the segment."),
                   "none: memory.tier.0.rows=8 (1024 bytes), memory.tier.0.rows=9 (2048 bytes).",
                   "xl_cache: memory.tier.0.rows=8 (1025 bytes), memory.tier.0.rows=9 (2049 bytes).",
                   "compressive: memory.tier.0.rows=8 (1026 bytes).",
