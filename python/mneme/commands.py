@@ -231,7 +231,7 @@ def _written(run: Folder, split: str) -> dict[Path, int]:
 
 _WITHOUT_RESULT = {
     "train": ("dry_run", "json"),
-    "compare": ("dry_run", "suite", "json"),
+    "compare": ("dry_run", "suite", "capacity", "scale", "json"),
     "evaluate": ("no_store", "watch", "extrapolate", "json"),
     "generate": ("chat", "json"),
     "validate": ("json",),

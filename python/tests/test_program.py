@@ -224,6 +224,8 @@ def test_writes_options_as_words() -> None:
 def test_refuses_options_without_a_folder() -> None:
     with pytest.raises(mneme.MnemeError, match="mneme train --dry-run"):
         mneme.train("experiment.toml", dry_run=True)
+    with pytest.raises(mneme.MnemeError, match="mneme compare --capacity"):
+        mneme.compare("experiment.toml", "memory.toml", capacity="1,2")
     with pytest.raises(mneme.MnemeError, match="mneme.evaluate cannot return what no_store gives; .*: mneme eval --no-store"):
         mneme.evaluate("run", no_store=True)
     with pytest.raises(mneme.MnemeError, match="mneme plugins validate --json"):
