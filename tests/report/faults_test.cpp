@@ -11,7 +11,7 @@
 #include "host/report/comparison/load.hpp"
 #include "host/report/differences/soundness.hpp"
 #include "host/report/report.hpp"
-#include "host/report/suite/suite.hpp"
+#include "host/report/suite/suite_report.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/report/fixture.hpp"
 
@@ -144,9 +144,13 @@ TEST(Faults, StandBelowTheTableOfASuite) {
   fixture.data = test::Data::kSequence;
   test::write_comparison(folder / "task", fixture);
   const SuiteRecord record{
-      .command = "", .file = "s.toml", .tasks = {{"task", "task", "accuracy"}}};
-  EXPECT_THAT(suite_sheet(folder.path(), record).notes,
+      .command = "",
+      .file = "s.toml",
+      .tasks = {{"task", "task", "accuracy"}, {"again", "task", "outside_accuracy"}}};
+  const SuiteReport report = suite_report(folder.path(), record);
+  EXPECT_THAT(report.sheets.front().notes,
               Contains("task: leaky is faulty (not causal): its numbers say nothing."));
+  EXPECT_THAT(report.sheets.at(1).notes, Contains("leaky is left out: its memory is faulty."));
 }
 
 // --- Learning curves ---

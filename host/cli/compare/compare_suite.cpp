@@ -13,7 +13,7 @@
 #include "host/report/comparison/load.hpp"
 #include "host/report/differences/soundness.hpp"
 #include "host/report/report.hpp"
-#include "host/report/suite/suite.hpp"
+#include "host/report/suite/suite_report.hpp"
 
 namespace mneme::cli {
 namespace {
@@ -91,13 +91,11 @@ std::vector<PreparedTask> prepare_tasks(const std::vector<SuiteTask>& all,
 }
 
 void show_suite(const CompareArguments& arguments, const fs::path& folder, const Streams& streams) {
-  const report::SuiteRecord record = report::read_suite_record(folder);
-  const report::Sheet sheet = report::suite_sheet(folder, record);
+  const report::SuiteReport suite = report::suite_report(folder, report::read_suite_record(folder));
   Outputs outputs;  // files first: a reader of what is printed may end early
-  outputs.add([&] { report::write_suite(folder, sheet, report::suite_figures(record, sheet)); });
-  outputs.add([&] { arguments.json.write(report::to_json(sheet), streams); });
-  arguments.json.text(streams) << report::write_sheet(sheet, report::Format::kText,
-                                                      streams.out_width)
+  outputs.add([&] { suite.write(folder); });
+  outputs.add([&] { arguments.json.write(suite.json(), streams); });
+  arguments.json.text(streams) << suite.text(report::Format::kText, streams.out_width)
                                << std::flush;
   outputs.finish();
 }

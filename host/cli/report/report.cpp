@@ -15,7 +15,7 @@
 #include "host/report/bundle.hpp"
 #include "host/report/harness/pairs.hpp"
 #include "host/report/harness/results.hpp"
-#include "host/report/suite/suite.hpp"
+#include "host/report/suite/suite_report.hpp"
 
 namespace mneme::cli {
 namespace {
@@ -63,27 +63,23 @@ int report_suite(const ReportArguments& arguments, report::Format format, const 
   }
   const fs::path& out = arguments.out.empty() ? folder : arguments.out;
   check_output_folder("--out", out);
-  const report::SuiteRecord record = read_input([&] { return report::read_suite_record(folder); });
-  const report::Sheet sheet = report::suite_sheet(folder, record);
-  const std::vector<report::Figure> figures = report::suite_figures(record, sheet);
-  if (!arguments.figures.empty() && figures.empty()) {
+  const report::SuiteReport suite =
+      read_input([&] { return report::suite_report(folder, report::read_suite_record(folder)); });
+  if (!arguments.figures.empty() && suite.figures.empty()) {
     throw_usage("report: expected no --figures beside ", folder.string(),
-                ", which has none: a suite has figures where its tasks are points of --capacity "
-                "or --scale, two of them with numbers");
+                ", which has none: a suite has figures where it has two tasks with an accuracy and "
+                "two seeds, or where its tasks are points of --capacity or --scale, two of them "
+                "with numbers");
   }
   std::optional<report::Drawer> drawer;
   if (!arguments.figures.empty()) drawer = report::find_drawer();
   Outputs outputs;  // files first: a reader of what is printed may end early
   outputs.add([&] {
-    report::write_suite(out, sheet, figures);
-    std::vector<fs::path> files;
-    for (const report::Figure& one : figures)
-      files.push_back(out / "figures" / (one.key + ".vl.json"));
-    if (drawer) report::draw_pictures(*drawer, files, arguments.figures);
+    suite.write(out);
+    if (drawer) report::draw_pictures(*drawer, suite.figure_files(out), arguments.figures);
   });
-  outputs.add([&] { arguments.json.write(report::to_json(sheet), streams); });
-  arguments.json.text(streams) << report::write_sheet(sheet, format, streams.out_width)
-                               << std::flush;
+  outputs.add([&] { arguments.json.write(suite.json(), streams); });
+  arguments.json.text(streams) << suite.text(format, streams.out_width) << std::flush;
   outputs.finish();
   return 0;
 }

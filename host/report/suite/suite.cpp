@@ -6,12 +6,10 @@
 #include <limits>
 #include <map>
 #include <set>
-#include <system_error>
 #include <utility>
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
-#include "host/figure/page.hpp"
 #include "host/report/comparison/comparison.hpp"
 #include "host/report/comparison/load.hpp"
 #include "host/report/differences/soundness.hpp"
@@ -70,10 +68,15 @@ std::string title_of(const SuiteRecord& record) {
                                                  : " by task and memory");
 }
 
-Cell cell_of(const std::vector<double>& values, const SuiteMeasure& shown, std::size_t& seeds) {
+std::vector<double> known_values(const std::vector<double>& values) {
   std::vector<double> known;
   std::ranges::copy_if(values, std::back_inserter(known),
                        [](double value) { return std::isfinite(value); });
+  return known;
+}
+
+Cell cell_of(const std::vector<double>& values, const SuiteMeasure& shown, std::size_t& seeds) {
+  const std::vector<double> known = known_values(values);
   seeds = std::max(seeds, known.size());
   if (known.empty()) return {"-", nullptr};
   const stats::SeedSummary of = stats::summarise_seeds(known);
@@ -240,7 +243,7 @@ SuiteRecord read_suite_record(const fs::path& folder) {
              .hint = "run that command again"});
 }
 
-Sheet suite_sheet(const fs::path& folder, const SuiteRecord& record) {
+Sheet suite_sheet(const fs::path& folder, const SuiteRecord& record, SuiteScores& scores) {
   Sheet sheet{.key = "suite", .title = title_of(record)};
   Rows rows;
   std::size_t seeds = 0;
@@ -248,6 +251,8 @@ Sheet suite_sheet(const fs::path& folder, const SuiteRecord& record) {
   for (const SuiteTaskRecord& task : record.tasks) {
     std::map<std::string, Cell> cells;
     const SuiteMeasure& shown = shown_as(task.measure);
+    SuiteScores::Task& behind = scores.tasks.emplace_back(
+        SuiteScores::Task{.name = task.name, .is_accuracy = task.measure != "loss"});
     const std::string& note = record.kind == SuiteKind::kSuite ? shown.note : shown.alone;
     if (!note.empty()) labels.insert(note);
     try {
@@ -259,12 +264,15 @@ Sheet suite_sheet(const fs::path& folder, const SuiteRecord& record) {
       const Comparison comparison = load({folder / task.folder});
       const std::vector<Metric> all = metrics(comparison);
       const Metric* const metric = find_metric(all, shown.key);
+      behind.chance = chance(comparison);
       for (std::size_t arm = 0; arm < comparison.arms.size(); ++arm) {
         const std::string& name = comparison.arms[arm].name;
         if (std::ranges::find(rows.arms, name) == rows.arms.end()) rows.arms.push_back(name);
         cells[name] =
             metric != nullptr ? cell_of(metric->values[arm], shown, seeds) : Cell("-", nullptr);
+        if (metric != nullptr) behind.values[name] = known_values(metric->values[arm]);
         if (const std::string faults = faults_of(comparison.arms[arm]); !faults.empty()) {
+          scores.faulty_arms.insert(name);
           notes.insert(
               str(task.name, ": ", name, " is faulty (", faults, "): its numbers say nothing."));
         }
@@ -287,6 +295,7 @@ Sheet suite_sheet(const fs::path& folder, const SuiteRecord& record) {
   for (auto& [task, cells] : rows.tasks) {
     for (auto& [arm, cell] : cells) mark_fewer_seeds(cell, seeds);
   }
+  scores.arms = rows.arms;
   sheet.headings = {record.kind == SuiteKind::kCapacity ? "state a lane"
                     : record.kind == SuiteKind::kScale  ? "size"
                                                         : "task"};
@@ -310,24 +319,6 @@ Sheet suite_sheet(const fs::path& folder, const SuiteRecord& record) {
   sheet.notes.insert(sheet.notes.end(), of_points.begin(), of_points.end());
   sheet.notes.insert(sheet.notes.end(), notes.begin(), notes.end());
   return sheet;
-}
-
-void write_suite(const fs::path& folder, const Sheet& sheet,
-                 const std::vector<figure::Figure>& figures) {
-  std::error_code code;
-  fs::create_directories(figures.empty() ? folder : folder / "figures", code);
-  if (code) fail_file(folder, "make the folder", code.value());
-  for (const auto& [format, name] :
-       {std::pair(Format::kText, "suite.txt"), std::pair(Format::kCsv, "suite.csv"),
-        std::pair(Format::kMarkdown, "suite.md"), std::pair(Format::kLatex, "suite.tex")}) {
-    write_file_atomic(folder / name, write_sheet(sheet, format));
-  }
-  write_file_atomic(folder / "suite-table.json", figure::json_text(to_json(sheet), 2) + '\n');
-  for (const figure::Figure& one : figures) figure::save(one, folder / "figures");
-  if (!figures.empty()) {
-    write_file_atomic(folder / "suite.html",
-                      figure::figures_page(sheet.title, sheet.notes, figures));
-  }
 }
 
 }  // namespace mneme::report

@@ -13,6 +13,7 @@
 #include "host/base/words.hpp"
 #include "host/figure/figure.hpp"
 #include "host/report/sheet/sheet.hpp"
+#include "host/report/suite/aggregates.hpp"
 
 namespace mneme::report {
 
@@ -56,18 +57,14 @@ struct SuiteRecord {
 // is none. Notes say how many seeds there are, which tasks have not begun, are not done, could not
 // be read, or lack the measure; a cell of fewer seeds than the others says how many. Of points,
 // notes name the memories' settings and those that are left out; of sizes they are scale_notes().
-[[nodiscard]] Sheet suite_sheet(const std::filesystem::path& folder, const SuiteRecord& record);
+// `scores` gets the numbers behind it.
+[[nodiscard]] Sheet suite_sheet(const std::filesystem::path& folder, const SuiteRecord& record,
+                                SuiteScores& scores);
 
 // The figures of a suite's table: the measure over bytes of state; or the loss over operations, bytes
 // and seconds of models of several sizes. A line a memory with its interval. Empty where the suite
 // has no points, or no memory has a number at two of them.
 [[nodiscard]] std::vector<figure::Figure> suite_figures(const SuiteRecord& record,
                                                         const Sheet& sheet);
-
-// Writes suite.txt, suite.csv, suite.md, suite.tex and suite-table.json into the folder, which is
-// made; with figures also figures/<key>.vl.json and the page suite.html. Error (kRun) naming what
-// cannot be written.
-void write_suite(const std::filesystem::path& folder, const Sheet& sheet,
-                 const std::vector<figure::Figure>& figures = {});
 
 }  // namespace mneme::report

@@ -275,7 +275,8 @@ set = ["train.steps=3"]
   const ProgramResult result = suite({"--json", file("suite.json")});
   expect_done(result);
   EXPECT_THAT(result.err, HasSubstr("task 2 of 2: short"));
-  for (const char* const text : {"motif, outside", "short", "none", "kept", "Mean over 2 seeds"})
+  for (const char* const text :
+       {"motif, outside", "short", "none", "kept", "Mean over 2 seeds", "P(better than none)"})
     EXPECT_THAT(result.out, HasSubstr(text));
   const Json table = Json::parse(read_file(folder_ / "suite.json"));
   ASSERT_EQ(table.at("rows").size(), 2U);
@@ -285,6 +286,7 @@ set = ["train.steps=3"]
   EXPECT_TRUE(fs::exists(file("s/short/kept-seed2/run.json")));
   EXPECT_TRUE(fs::exists(file("s/motif/report/index.html")));
   EXPECT_TRUE(fs::exists(file("s/suite.tex")));
+  EXPECT_TRUE(fs::exists(file("s/figures/suite-profiles.vl.json")));
 
   // The table again from the files alone; and the same command finds everything done.
   const ProgramResult again = run_mneme({"report", file("s")});
@@ -295,6 +297,14 @@ set = ["train.steps=3"]
 
   expect_refusal(suite({"--memory", none_}), 2,
                  {"compare --suite names experiments and memories; leave --memory out"});
+  expect_refusal(run_mneme({"report", file("s"), "--pairs"}), 2,
+                 {"the table of a suite compares no arms: expected no --baseline, --pairs, "
+                  "--margin or --bundle beside "});
+  folder_.write(
+      "s/suite.json",
+      R"({"format": "mneme-suite", "version": 1, "command": "", "file": "", "tasks": []})");
+  expect_refusal(run_mneme({"report", file("s"), "--figures", "svg"}), 2,
+                 {"expected no --figures beside ", "two tasks with an accuracy and two seeds"});
   folder_.write("s/suite.json", "{}");
   expect_refusal(run_mneme({"report", file("s")}), 2, {"it is no record of a suite"});
 }

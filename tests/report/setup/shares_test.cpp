@@ -8,7 +8,7 @@
 #include <string>
 
 #include "host/base/file/file.hpp"
-#include "host/report/suite/suite.hpp"
+#include "host/report/suite/suite_report.hpp"
 #include "tests/report/report_folders.hpp"
 
 namespace mneme::report {
@@ -78,10 +78,10 @@ TEST_F(Shares, TheTableOfASuiteNamesTheTask) {
   small_.data = test::Data::kSequence;
   small_.split_targets = 768;
   test::write_comparison(folder("first"), small_);
-  const Sheet sheet =
-      suite_sheet(folder("first").parent_path(),
-                  {.command = "", .file = "s.toml", .tasks = {{"copy", "first", "accuracy"}}});
-  EXPECT_THAT(join(sheet.notes, "\n"),
+  const SuiteReport report =
+      suite_report(folder("first").parent_path(),
+                   {.command = "", .file = "s.toml", .tasks = {{"copy", "first", "accuracy"}}});
+  EXPECT_THAT(join(report.sheets.front().notes, "\n"),
               HasSubstr("copy: Only a part of the split was read: 50.0 %"));
 }
 

@@ -13,6 +13,7 @@
 #include "host/base/file/file.hpp"
 #include "host/report/comparison/load.hpp"
 #include "host/report/suite/scale.hpp"
+#include "host/report/suite/suite_report.hpp"
 #include "host/report/tables/tables.hpp"
 #include "tests/base/temporary_folder.hpp"
 #include "tests/report/fixture.hpp"
@@ -34,7 +35,10 @@ class Suite : public ::testing::Test {
     task.arms.pop_back();
     test::write_comparison(root_ / "second", task);
   }
-  [[nodiscard]] Sheet sheet() const { return suite_sheet(root_.path(), record_); }
+  [[nodiscard]] Sheet sheet() const {
+    SuiteScores scores;
+    return suite_sheet(root_.path(), record_, scores);
+  }
 
   SuiteRecord record_{
       .command = "mneme compare --suite s.toml",
@@ -205,7 +209,7 @@ TEST_F(Points, HaveAFigureWithTheTablesNumbers) {
   EXPECT_EQ(second["high"], table.rows[1][2].value["high"]);
   EXPECT_EQ(figures[0].spec["layer"].size(), 3U) << "bands, lines, points";
   EXPECT_EQ(figures[0].spec["layer"][1]["encoding"]["x"]["axis"]["values"], Json({1024, 2048}));
-  write_suite(root_ / "out", table, figures);
+  SuiteReport{.sheets = {table}, .figures = figures}.write(root_ / "out");
   EXPECT_TRUE(fs::exists(root_ / "out" / "figures" / "capacity.vl.json"));
   EXPECT_THAT(read_file(root_ / "out" / "suite.html"), HasSubstr("bytes of state a lane"));
 
@@ -293,24 +297,6 @@ TEST_F(Suite, OfSizesHasCostsAndThreeFigures) {
   std::vector<std::string> keys;
   for (const figure::Figure& one : suite_figures(record_, table)) keys.push_back(one.key);
   EXPECT_THAT(keys, ElementsAre("scale-operations", "scale-bytes", "scale-seconds"));
-}
-
-TEST_F(Suite, IsWrittenIntoAFolderThatIsMade) {
-  record_.tasks[0].name = "a\xff";  // no UTF-8
-  const fs::path out = root_ / "new" / "folder";
-  write_suite(out, sheet());
-  for (const char* name : {"suite.txt", "suite.csv", "suite.md", "suite.tex"}) {
-    EXPECT_THAT(read_file(out / name), HasSubstr("xl")) << name;
-  }
-  EXPECT_EQ(Json::parse(read_file(out / "suite-table.json"))["rows"][0][0], "a\xEF\xBF\xBD");
-  write_file_atomic(root_ / "file", "");
-  try {
-    write_suite(root_ / "file" / "below", sheet());
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kRun);
-    EXPECT_THAT(error.what(), HasSubstr("cannot make the folder"));
-  }
 }
 
 TEST_F(Suite, ItsRecordReadsBack) {
