@@ -80,21 +80,14 @@ Json x_channel(const Axis& axis, const Json& points) {
   return out;
 }
 
-// Of a ladder's loss logarithmic, too: there a power law without a floor is a line.
-Json y_channel(const std::string& words, bool is_log) {
-  Json out = figure::axis_channel({.field = "mean", .title = words});
-  if (is_log) out["scale"] = {{"type", "log"}, {"nice", false}, {"padding", 12}};
-  return out;
-}
-
 Json spec_of(const Sheet& sheet, const Axis& axis, Json points, const std::string& measure,
-             bool is_log, bool has_intervals) {
+             bool has_intervals) {
   figure::Colour names{.field = "arm", .title = "", .legend_width = 330};
   names.names.assign(sheet.headings.begin() + 1, sheet.headings.end());
   const Json colour = figure::colour_channel(names);
   const Json x = x_channel(axis, points);
   const std::string words = measure_words(measure);
-  const Json y = y_channel(words, is_log);
+  const Json y = figure::axis_channel({.field = "mean", .title = words});
   Json layers = Json::array();
   if (has_intervals) {
     Json low = y;
@@ -125,7 +118,7 @@ std::vector<figure::Figure> suite_figures(const SuiteRecord& record, const Sheet
     axes = {{"capacity", "bytes", "bytes of state a lane", true, true}};
   if (is_scale) {
     axes = {{"scale-operations", "operations", "operations (FLOPs) of the training"},
-            {"scale-bytes", "bytes", "bytes of parameters and state", true},
+            {"scale-bytes", "bytes", "bytes of parameters and state", true, true},
             {"scale-seconds", "seconds", "seconds of the training"}};
   }
   std::vector<figure::Figure> out;
@@ -141,7 +134,7 @@ std::vector<figure::Figure> suite_figures(const SuiteRecord& record, const Sheet
                                               "the mean over seeds."
                                             : "One seed.",
                    .spec = spec_of(sheet, axis, std::move(points), record.tasks.front().measure,
-                                   is_scale, has_intervals)});
+                                   has_intervals)});
   }
   return out;
 }
