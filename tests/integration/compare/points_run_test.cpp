@@ -87,7 +87,7 @@ TEST_F(CompareRun, TrainsALadderOfSizes) {
   expect_done(result);
   for (const char* const text :
        {"Loss by size of the model and memory", "8x: 2 layers of width 32, 48 steps",
-        "none: loss over operations has exponent", "the slope of logarithms at 3 sizes"})
+        "none: loss over operations has exponent", "the slope of logarithms at 3"})
     EXPECT_THAT(result.out, HasSubstr(text));
   const Json table = Json::parse(read_file(folder_ / "table.json"));
   ASSERT_EQ(table.at("rows").size(), 3U);
