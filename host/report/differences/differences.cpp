@@ -103,14 +103,12 @@ Units answer_units(const std::vector<Pair>& pairs, Measure measure) {
 }
 
 Units sample_units(const std::vector<Pair>& pairs, Measure measure) {
-  return common_units(
-      pairs, &EvaluationSummary::samples, &Sample::sha256,
-      [&](const Sample& one) {
-        return measure == Measure::kLoss ? one.sums.targets : one.sums.judged();
-      },
-      [&](const Sample& one) {
-        return measure == Measure::kLoss ? one.sums.nll : static_cast<double>(one.sums.correct);
-      });
+  const bool is_loss = measure == Measure::kLoss;
+  const auto count = [&](const Sample& s) { return is_loss ? s.sums.targets : s.sums.judged(); };
+  return common_units(pairs, &EvaluationSummary::samples, &Sample::sha256, count,
+                      [&](const Sample& one) {
+                        return is_loss ? one.sums.nll : static_cast<double>(one.sums.correct);
+                      });
 }
 
 // [lane][target] of one evaluation.
