@@ -119,8 +119,10 @@ TEST(DataSets, ConfigurationsReadWhatTheCommandsMake) {
       continue;
     }
     const config::DataConfig data = config::parse_experiment(file).data;
+    bool reads_set = is_data(data.prepared);
     for (const fs::path& path : {data.train, data.valid, data.test}) {
       if (!is_data(path)) continue;
+      reads_set = true;
       EXPECT_THAT(raw, Contains(path.lexically_relative(root).string()));
       read.insert(path.lexically_relative(root).string());
     }
@@ -129,6 +131,7 @@ TEST(DataSets, ConfigurationsReadWhatTheCommandsMake) {
       EXPECT_THAT(prepared, Contains(folder));
       read.insert(folder);
     }
+    if (!reads_set) continue;
     // A command in a comment is the one that is printed.
     std::istringstream lines(read_file(file));
     for (std::string line; std::getline(lines, line);) {
