@@ -285,9 +285,8 @@ void add_eval(const Command& app) {
   arguments->add_run(
       command,
       "Memory file to evaluate with in place of the run's own; may be given several times");
-  command.option(
-      "--questions", arguments->questions, "FILE",
-      "Evaluate on the questions of this file, JSON lines, in place of the split's data");
+  command.option("--questions", arguments->questions, "FILE",
+                 "Evaluate on a file of questions, not on the split");
   command.flag("--breakdown", arguments->wants_breakdown,
                "Print the loss by place in the segment, by distance from the document's start and "
                "by word frequency");
