@@ -54,8 +54,8 @@ TEST_F(ReportCommand, RefusesWhatASuiteHasNot) {
                  {"the table of a suite compares no arms: expected no --baseline"});
   expect_refusal(run_mneme({"report", file("suite"), "--figures", "svg"}), 2,
                  {"expected no --figures beside",
-                  "which has none: a suite has figures where its "
-                  "tasks are points of --capacity"});
+                  "which has none: a suite has figures where it has two tasks with an accuracy and "
+                  "two seeds, or where its tasks are points of --capacity"});
 }
 
 TEST_F(ReportCommand, PrintsEachFormat) {
