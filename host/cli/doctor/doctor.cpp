@@ -105,15 +105,14 @@ int run(const DoctorArguments& arguments, const Streams& streams) {
   const auto broken = std::count_if(findings.begin(), findings.end(), [](const Finding& finding) {
     return finding.state == State::kBroken;
   });
-  arguments.json.text(streams) << fit_lines(text_of(findings), streams.out_width)
-                               << (broken == 0
-                                       ? str("nothing is broken\n")
-                                       : str(broken, broken == 1 ? " thing is" : " things are",
-                                             " broken: see the lines with !!\n"))
-                               << (arguments.part.empty()
-                                       ? "mneme doctor python: whether memories in "
-                                         "Python can run, and what they lack\n"
-                                       : "");
+  std::string text = text_of(findings);
+  text += broken == 0 ? str("nothing is broken\n")
+                      : str(broken, broken == 1 ? " thing is" : " things are",
+                            " broken: see the lines with !!\n");
+  if (arguments.part.empty()) {
+    text += "mneme doctor python: whether memories in Python can run, and what they lack\n";
+  }
+  arguments.json.text(streams) << fit_lines(text, streams.out_width);
   arguments.json.write(json_of(findings), streams);
   return broken == 0 ? 0 : static_cast<int>(ErrorKind::kRun);
 }
