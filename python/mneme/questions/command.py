@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -11,15 +12,22 @@ from . import TASKS, write
 
 
 def run(words: Sequence[str]) -> int:
-    """The exit status: 0, or 2 with the error on stderr."""
+    """The exit status: 0; 2 with the error on stderr; 130 after Ctrl-C; 141 with the files written, but their paths unread."""
     given = vars(_parser().parse_args(words))
     try:
         paths = write(given.pop("out"), given.pop("task"), **given)
+        for path in paths.values():
+            print(path)
+        sys.stdout.flush()
     except MnemeError as error:
         print(f"mneme: error: questions: {error}", file=sys.stderr)
         return 2
-    for path in paths.values():
-        print(path)
+    except KeyboardInterrupt:
+        print("mneme: stopped by SIGINT", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for the interpreter, which flushes stdout when it ends
+        return 141
     return 0
 
 

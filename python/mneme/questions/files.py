@@ -20,9 +20,9 @@ def write_files(maker: Maker, out: PathLike, counts: Mapping[str, int]) -> dict[
 
     Errors: MnemeError for counts of which none is above 0 and for files that are there already; those of Maker.
     """
-    wrong = {split: count for split, count in counts.items() if split not in SPLITS or count < 0}
+    wrong = [f"{count} for {split}" for split, count in counts.items() if split not in SPLITS or count < 0]
     if wrong or not any(counts.values()):
-        raise MnemeError(f"questions: expected how many for train, valid or test, got {wrong or 'none'}")
+        raise MnemeError(f"expected a number of questions for train, valid or test, got {', '.join(wrong) or 'none'}")
     folder = Path(out)
     paths = {split: folder / f"{split}.jsonl" for split in SPLITS if counts.get(split)}
     for path in paths.values():

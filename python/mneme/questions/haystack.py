@@ -10,7 +10,7 @@ from itertools import accumulate, chain, cycle
 from pathlib import Path
 
 from ..errors import FormatError, MnemeError
-from ..files import PathLike, no_folder
+from ..files import PathLike
 from .draws import Draws
 from .length import Unit
 from .task import Fact
@@ -81,7 +81,7 @@ class Books:
             raise FormatError(
                 f"{path}: the folder has no .txt file"
                 if self._path.is_dir()
-                else f"{path}: {no_folder(self._path)}; name a text file, or a folder with .txt files"
+                else f"{path}: there is no such file or folder; name a text file, or a folder with .txt files"
             )
         self._sentences = list(chain.from_iterable(sentences_of(_text(one)) for one in paths))
         if not self._sentences:

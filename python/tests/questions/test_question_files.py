@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -149,8 +150,8 @@ def test_a_tokenizer_that_is_none_is_refused(tmp_path: Path) -> None:
         ),
         ({"choices": True}, "choices: needle_single_1 has free answers alone; the tasks of the family world have choices"),
         ({"books": "."}, "books: needle_single_1 hides nothing in books; leave them out"),
-        ({"test": 0}, "questions: expected how many for train, valid or test, got none"),
-        ({"valid": -2}, r"questions: expected how many for train, valid or test, got \{'valid': -2\}"),
+        ({"test": 0}, "^expected a number of questions for train, valid or test, got none"),
+        ({"valid": -2}, "^expected a number of questions for train, valid or test, got -2 for valid"),
     ],
 )
 def test_wrong_arguments_are_refused(tmp_path: Path, given: dict[str, Any], message: str) -> None:
@@ -165,7 +166,7 @@ def test_books_that_cannot_be_a_haystack_are_refused(tmp_path: Path) -> None:
             questions.write(tmp_path / "out", "needle_single_2", test=2, length=200, books=tmp_path / name)
         assert not list(tmp_path.glob("out/*")) and not list(tmp_path.glob("out/.*"))
 
-    refuse("none", "there is no such folder; name a text file, or a folder with .txt files")
+    refuse("none", "there is no such file or folder; name a text file, or a folder with .txt files")
     refuse("", "the folder has no .txt file")
     (tmp_path / "short.txt").write_text("It was late. " * 50)
     refuse("short.txt", "short.txt: the books have 150 words, and the haystack needs 171; add books, or give a smaller length")
@@ -214,6 +215,30 @@ def test_wrong_words_end_with_status_2(capsys: pytest.CaptureFixture[str], words
     except SystemExit as end:
         status = end.code
     assert status == 2 and message in capsys.readouterr().err
+
+
+def test_a_reader_that_ends_leaves_the_files(tmp_path: Path) -> None:
+    words = ["phonebook", "--out", str(tmp_path / "out"), "--test", "1", "--length", "0"]
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as stdout:
+        child = subprocess.run(
+            [sys.executable, "-m", "mneme", "questions", *words], stdout=stdout, stderr=subprocess.PIPE, check=False
+        )
+    assert (child.returncode, child.stderr) == (141, b"")
+    assert len(lines_of(tmp_path / "out/test.jsonl")) == 1
+
+
+def test_an_interrupt_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mneme.questions.files.json.dumps", stop)
+    assert run(["phonebook", "--out", str(tmp_path / "out"), "--test", "1", "--length", "0"]) == 130
+    assert capsys.readouterr() == ("", "mneme: stopped by SIGINT\n")
+    assert not list((tmp_path / "out").iterdir())
 
 
 def test_help_names_all_tasks(capsys: pytest.CaptureFixture[str]) -> None:
