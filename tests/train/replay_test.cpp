@@ -130,6 +130,34 @@ TEST(Replay, HasTheBitsOfHooksWithKernelsAsGraphs) {
   expect_the_bits_of_hooks_with_kernels(true);
 }
 
+// An evaluation reads weights in bf16 that no window does, such as the bias of an adaptive softmax.
+// Updates write these copies from then on, which recordings made before do not.
+TEST(Replay, WritesCopiesThatAnEvaluationHasMade) {
+  const tensor::WithRowKernels kernels(kernel::row_definitions(),
+                                       &kernel::CrossEntropyKernels::by_definition(),
+                                       &kernel::AdamKernels::by_definition());
+  const std::vector<std::string> settings = {"train.precision=bf16", "train.warmup=0",
+                                             "train.steps=40"};
+  std::vector<std::string> recording = with_replay(settings);
+  recording.emplace_back("train.replay_check=4");
+  const Lines lines;
+  Trainer plain(small_experiment("", settings), with_stream(text(48)));
+  Trainer recorded(small_experiment("", recording), with_stream(text(48)));
+  expect_the_same(recorded, plain, 9);
+  at::Tensor bias;
+  for (const optim::TrainableParameter& parameter : recorded.runtime().parameters())
+    if (parameter.tensor.dim() == 1) bias = parameter.tensor.detach();
+  backbone::ConvertedWeights& converted = recorded.runtime().model().converted();
+  ASSERT_FALSE(converted.written_with(bias).defined());
+  const at::Tensor copy = converted.get(bias, at::kBFloat16);
+  const std::int64_t replays = recorded.recorder()->replays();
+  EXPECT_GT(replays, 0);
+  expect_the_same(recorded, plain, 9);
+  EXPECT_GT(recorded.recorder()->replays(), replays);
+  EXPECT_TRUE(at::equal(copy, bias.to(at::kBFloat16)));
+  EXPECT_THAT(lines.with("train.replay"), SizeIs(0));
+}
+
 struct ReplayCase {
   std::string name;
   std::string memory;

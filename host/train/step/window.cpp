@@ -30,12 +30,15 @@ std::vector<at::Tensor> places_of(const backbone::Batch& batch) {
 }
 
 // What an update depends on besides what its window does.
-std::string update_key(const LossSums& before, const std::vector<at::Tensor>& gradients) {
+std::string update_key(const LossSums& before, const std::vector<at::Tensor>& gradients,
+                       const StepUpdate& update) {
   std::string out = str("\nupdate behind ", before.loss.defined() ? "losses" : "no losses");
   for (const auto& [name, sum] : before.losses) out += " " + name;
   out += " and gradients ";
   for (const at::Tensor& gradient : gradients) out += gradient.defined() ? '1' : '0';
-  return out;
+  // The copies of weights among them become more where an evaluation reads a weight that windows
+  // did not, and a recording made before does not write those.
+  return out + str(" of tensors ", update.changed().size());
 }
 
 }  // namespace
@@ -227,7 +230,7 @@ std::vector<SegmentNumbers> RecordedWindow::run(
     add_gradients(gradients);
     return numbers;
   }
-  work.key += update_key(before, gradients);
+  work.key += update_key(before, gradients, *update);
   for (const at::Tensor& t : update->inputs()) work.inputs.push_back(t);
   work.inputs.push_back(before.loss);
   for (const auto& [name, sum] : before.losses) work.inputs.push_back(sum);
