@@ -203,6 +203,13 @@ std::int64_t updated_bytes(const config::Experiment& e, const Extents& x) {
   return x.layers * x.width * (2 * x.inner + 2 * keys) * x.value_bytes;
 }
 
+// Without the room of padded ones, which is one or two in a hundred.
+void add_copies(Footprint& out, const Extents& x, const ModelSizes& sizes, const char* key) {
+  if (x.compute_bytes == x.value_bytes) return;
+  out.uses.push_back({"weights in the products' type", sizes.backbone_parameters * x.compute_bytes,
+                      str("copies of the backbone's, ", x.compute_bytes, " bytes a number"), key});
+}
+
 void add_model(Footprint& out, const config::Experiment& e, const ModelSizes& sizes) {
   const std::int64_t size = e.train.precision == config::Precision::kF64 ? 8 : 4;
   const std::int64_t count = sizes.backbone_parameters + sizes.memory_parameters;
@@ -291,6 +298,7 @@ Footprint training_footprint(const config::Experiment& experiment, const ModelSi
   out.is_cuda = is_cuda;
   add_model(out, experiment, sizes);
   const Extents x = training_extents(experiment, sizes);
+  add_copies(out, x, sizes, "train.precision");
   const std::int64_t rows = sizes.context_rows * x.lanes * x.layers * x.width * x.value_bytes;
   out.uses.push_back({"memory state", std::max(rows, sizes.state_bytes) + sizes.state_bytes,
                       str(sizes.context_rows, " rows a lane and layer, and slots"),
@@ -344,11 +352,7 @@ Footprint evaluation_footprint(const config::Experiment& e, const ModelSizes& si
       softmax_part(logits_of(e, x, 0, eval::LossQueue::most_rows(x.lanes * x.tokens),
                              sizes.vocabulary, is_cuda),
                    "eval.lanes or eval.segment")};
-  if (x.compute_bytes < x.value_bytes) {
-    out.uses.push_back(
-        {"weights in the products' type", sizes.backbone_parameters * x.compute_bytes,
-         str("copies of the backbone's, ", x.compute_bytes, " bytes a number"), "eval.precision"});
-  }
+  add_copies(out, x, sizes, "eval.precision");
   if (const std::int64_t bytes = updated_bytes(e, x); bytes > 0) {
     out.uses.push_back(
         {"projections with low-rank updates", bytes, str(x.layers, " layers"), "model.lora_rank"});

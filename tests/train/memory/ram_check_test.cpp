@@ -95,6 +95,20 @@ TEST(RamCheck, CountsTheScoresThatAttentionKeeps) {
   EXPECT_EQ(bytes_of("relative", "flash"), bytes_of("relative", "operations"));
 }
 
+TEST(RamCheck, CountsTheCopiesOfWeightsInBf16) {
+  const auto bytes_of = [](const std::string& precision, const std::string& part) {
+    const config::Experiment experiment = small_experiment("", {"train.precision=" + precision});
+    std::int64_t bytes = 0;
+    for (const run::FootprintPart& use : run::training_footprint(experiment, 20, true).uses) {
+      if (use.name == part) bytes = use.bytes;
+    }
+    return bytes;
+  };
+  const std::string copies = "weights in the products' type";
+  EXPECT_EQ(bytes_of("f32", copies), 0);
+  EXPECT_EQ(2 * bytes_of("bf16", copies), bytes_of("bf16", "parameters"));
+}
+
 TEST(RamCheck, RefusesOnAGpuWhatItsOwnMemoryDoesNotHold) {
   config::Experiment experiment =
       small_experiment(xl_cache(12), {"train.precision=bf16", "eval.precision=bf16"});
