@@ -189,13 +189,18 @@ void Adam::step(const at::Tensor& rates, const at::Tensor& skip) {
   const at::NoGradGuard no_grad;
   const at::Tensor counted = skip.defined() ? at::rsub(skip, 1) : at::Tensor();
   const std::optional<at::Tensor> found_inf = tensor::optional_input(skip);
+  // Then the kernel updates groups without copies too: an evaluation may make one of theirs later,
+  // and how they are rounded must not depend on that.
+  bool writes_copies = false;
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    writes_copies = writes_copies || copy_of(i).defined();
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     const Group& group = groups_[g];
     Batch b = batch_of(group);
     if (b.tensors.empty()) continue;
     skip.defined() ? at::_foreach_add_(b.counts, counted) : at::_foreach_add_(b.counts, 1);
     const at::Tensor lr = rates.select(0, static_cast<std::int64_t>(g));
-    if (std::ranges::any_of(b.copies, [](const at::Tensor& t) { return t.defined(); })) {
+    if (writes_copies) {
       update_by_kernel(group, b, lr, skip);
     } else if (options_.kind == config::Optimizer::kAdamW) {
       at::_fused_adamw_(b.tensors, b.gradients, b.means, b.squares, {}, b.counts, lr,

@@ -236,6 +236,25 @@ TEST(Adam, WritesCopiesOfWeights) {
   }
 }
 
+// Also where an evaluation may add a copy later: it would change the bits of a training.
+TEST(Adam, UpdatesGroupsWithoutCopiesByTheKernelToo) {
+  static std::int64_t updated = 0;
+  const kernel::AdamKernels counts = {[](const kernel::AdamRule&, const kernel::AdamTensor*,
+                                         std::int64_t count, void*) -> const char* {
+    updated += count;
+    return nullptr;
+  }};
+  const tensor::WithRowKernels kernels(kernel::row_definitions(), nullptr, &counts);
+  std::vector<optim::TrainableParameter> parameters = {{"a", leaf({3}, at::kFloat, 1), 0.1, 0.0},
+                                                       {"b", leaf({3}, at::kFloat, 2), 0.1, 0.5}};
+  backbone::ConvertedWeights converted;
+  converted.get(parameters[0].tensor.detach(), at::kBFloat16);
+  optim::Adam adam(parameters, {}, &converted);
+  for (optim::TrainableParameter& parameter : parameters) set_gradient(parameter, torch::ones({3}));
+  adam.step(1.0);
+  EXPECT_EQ(updated, 2);
+}
+
 TEST(Adam, SaysWhatItsKernelSays) {
   const kernel::AdamKernels fails = {[](const kernel::AdamRule&, const kernel::AdamTensor*,
                                         std::int64_t, void*) { return "invalid argument"; }};
