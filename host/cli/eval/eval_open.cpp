@@ -14,6 +14,7 @@
 #include "host/cli/eval/eval.hpp"
 #include "host/cli/interrupt.hpp"
 #include "host/cli/unread_output.hpp"
+#include "host/data/text/text_files.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/plugin/plugin_lock.hpp"
 #include "host/plugin/plugin_search.hpp"
@@ -148,6 +149,7 @@ config::DataConfig data_of_questions(const OpenArguments& arguments, const confi
                  .expected = "a run with a vocabulary or a tokenizer",
                  .got = str("data.task = \"", config::to_word(data.task), "\"")});
   }
+  data::check_data_file(arguments.questions, "--questions", "a file of questions");
   config::DataConfig out;
   out.task = config::Task::kQuestions;
   (arguments.split == "test" ? out.test : out.valid) = fs::absolute(arguments.questions);
@@ -199,6 +201,9 @@ OpenEvaluation open_evaluation(const OpenArguments& arguments) {
   }
   opened.options.loader = std::make_shared<plugin::PluginLoader>(memory::make_loader());
   opened.differences = run::data_differences(folder.raw_info(), opened.options.dataset->describe());
+  if (!arguments.questions.empty()) {
+    for (run::RunDifference& one : opened.differences) one.is_chosen = true;
+  }
   run::log_differences(arguments.run.string(), opened.differences);
   return opened;
 }

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "host/base/text.hpp"
+#include "host/base/utf8.hpp"
 #include "host/cli/eval/eval.hpp"
 #include "host/memory/stack/tier_outline.hpp"
 #include "host/run/cost/utilization.hpp"
@@ -181,7 +182,7 @@ std::string questions_text(const Results& results, std::size_t width) {
   Table table(headings);
   for (const auto& [row, counts] : columns.front()) {
     const auto& [name, digits, group] = row;
-    std::vector<std::string> cells = {name.empty() ? "all" : str(name, ' ', group),
+    std::vector<std::string> cells = {name.empty() ? "all" : printable(str(name, ' ', group)),
                                       str(counts.questions)};
     for (Rows& column : columns) {
       const eval::QuestionCounts& own = column[row];

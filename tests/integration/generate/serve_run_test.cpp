@@ -118,6 +118,7 @@ TEST_F(ServeRun, ScoresQuestionsAsAnEvaluationAnswersThem) {
                  "--quiet", "--threads", "1"});
   expect_done(eval);
   EXPECT_THAT(eval.out, HasSubstr("kind choice"));
+  EXPECT_THAT(eval.err, ::testing::Not(HasSubstr("warning")));
   const Json json = Json::parse(read_file(folder_ / "q.json"));
   ASSERT_EQ(json.at("memories").size(), 2U);
   for (const Json& memory : json.at("memories")) {
@@ -145,6 +146,8 @@ TEST_F(ServeRun, RefusesAFileThatIsNoQuestions) {
   refused("run", {"q.jsonl:1: the answer is longer than a segment", "at most 3", "eval.segment"},
           "3");
   expect_done(run_mneme({"train", experiment(tiny()), "--run", file("ids"), "--quiet"}));
+  std::filesystem::remove(folder_ / "q.jsonl");
+  refused("run", {"--questions: " + file("q.jsonl"), "starts at the current folder"});
   refused("ids", {"--questions", "it has no text vocabulary", "data.task = \"motif\""});
 }
 
