@@ -81,13 +81,16 @@ void ConvertedWeights::weights_changed(bool by_optimizer) {
   std::erase_if(kept_,
                 [](const auto& entry) { return entry.second.weight.storage().use_count() == 1; });
   const at::NoGradGuard no_grad;
-  std::vector<at::Tensor> weights, copies;
-  for (const auto& [memory, kept] : kept_) {
-    if (by_optimizer && kept.is_written) continue;
-    weights.push_back(kept.weight);
-    copies.push_back(kept.copy);
+  // LibTorch copies a list in one launch where all of its tensors lie densely.
+  for (const bool is_dense : {true, false}) {
+    std::vector<at::Tensor> weights, copies;
+    for (const auto& [memory, kept] : kept_) {
+      if ((by_optimizer && kept.is_written) || kept.copy.is_contiguous() != is_dense) continue;
+      weights.push_back(kept.weight);
+      copies.push_back(kept.copy);
+    }
+    if (!copies.empty()) at::_foreach_copy_(copies, weights);
   }
-  if (!copies.empty()) at::_foreach_copy_(copies, weights);
 }
 
 }  // namespace mneme::backbone

@@ -35,7 +35,7 @@ class ConvertedWeights {
   // The copy of a parameter, which the caller, its optimiser, writes together with it from now on;
   // undefined = no product has asked for one.
   at::Tensor written_with(const at::Tensor& weight);
-  // Writes the copies anew where they lie, all in one operation, and forgets those of memory that
+  // Writes the copies anew where they lie, in two operations at most, and forgets those of memory that
   // nothing else holds. After an update by the optimiser, those that it writes are new. No graph
   // that has read them may be differentiated afterwards.
   void weights_changed(bool by_optimizer = false);
