@@ -61,7 +61,9 @@ std::string read_name(Reader& reader, const char* file_key, const std::filesyste
     reader.problem(
         key, {.expected = "a name of letters, digits, '_', '-' and '.'", .got = toml_string(name)});
   } else if (std::ranges::any_of(earlier, [&](const T& each) { return each.name == name; })) {
-    reader.problem(key, {.expected = "a name that no other has", .got = toml_string(name)});
+    reader.problem(key, {.expected = "a name that no other has",
+                         .got = toml_string(name),
+                         .hint = "give this table a name of its own with the key name"});
   }
   return name;
 }
