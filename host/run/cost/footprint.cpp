@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <exception>
+#include <functional>
 #include <new>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <utility>
 
 #include "host/backbone/attention/kernels/choice.hpp"
@@ -203,9 +203,8 @@ std::int64_t updated_bytes(const config::Experiment& e, const Extents& x) {
   return x.layers * x.width * (2 * x.inner + 2 * keys) * x.value_bytes;
 }
 
-// Without the room of padded ones, which is one or two in a hundred.
 void add_copies(Footprint& out, const Extents& x, const ModelSizes& sizes, const char* key) {
-  if (x.compute_bytes == x.value_bytes) return;
+  if (x.compute_bytes == x.value_bytes) return;  // without the room of padded ones, 1 or 2 %
   out.uses.push_back({"weights in the products' type", sizes.backbone_parameters * x.compute_bytes,
                       str("copies of the backbone's, ", x.compute_bytes, " bytes a number"), key});
 }
@@ -229,8 +228,7 @@ void add_model(Footprint& out, const config::Experiment& e, const ModelSizes& si
 }
 
 void add_activations(Footprint& out, const config::Experiment& e, const ModelSizes& sizes,
-                     bool is_cuda) {
-  const Extents x = training_extents(e, sizes);
+                     const Extents& x, bool is_cuda) {
   const std::int64_t segments = e.train.bptt_segments;
   out.uses.push_back(
       {"activations of the layers", segments * x.layers * layer_activations(e, x, is_cuda),
@@ -272,16 +270,14 @@ ModelSizes sizes_of(const Runtime& runtime, memory::Phase phase) {
 }  // namespace
 
 std::int64_t Footprint::total() const {
-  return std::accumulate(
-      uses.begin(), uses.end(), std::int64_t{0},
-      [](std::int64_t sum, const FootprintPart& use) { return sum + use.bytes; });
+  std::int64_t sum = 0;
+  for (const FootprintPart& use : uses) sum += use.bytes;
+  return sum;
 }
 
 std::vector<FootprintPart> Footprint::largest() const {
   std::vector<FootprintPart> out = uses;
-  std::stable_sort(out.begin(), out.end(), [](const FootprintPart& a, const FootprintPart& b) {
-    return a.bytes > b.bytes;
-  });
+  std::ranges::stable_sort(out, std::greater(), &FootprintPart::bytes);
   return out;
 }
 
@@ -303,7 +299,7 @@ Footprint training_footprint(const config::Experiment& experiment, const ModelSi
   out.uses.push_back({"memory state", std::max(rows, sizes.state_bytes) + sizes.state_bytes,
                       str(sizes.context_rows, " rows a lane and layer, and slots"),
                       "train.lanes or the memory's rows"});
-  add_activations(out, experiment, sizes, is_cuda);
+  add_activations(out, experiment, sizes, x, is_cuda);
   return out;
 }
 
