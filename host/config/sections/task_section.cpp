@@ -353,7 +353,8 @@ Problem find_size_problem(const DataConfig& data) {
 std::int64_t recall_rounds(const DataConfig& data) {
   constexpr double kRounding = 1e-9;
   const double tokens = (1.0 - data.recall.noise) * static_cast<double>(data.sequences.length);
-  return static_cast<std::int64_t>(tokens + kRounding) / round_tokens(data.recall);
+  const std::int64_t round = std::max<std::int64_t>(1, round_tokens(data.recall));
+  return static_cast<std::int64_t>(tokens + kRounding) / round;
 }
 
 std::pair<std::int64_t, std::int64_t> needle_places(const DataConfig& data) {

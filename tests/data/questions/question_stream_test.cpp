@@ -19,7 +19,6 @@ namespace {
 
 using testing::Each;
 using testing::ElementsAre;
-using testing::HasSubstr;
 
 OwnQuestion free_question(std::string prompt, std::string answer) {
   return {.where = "q:1", .prompt = std::move(prompt), .choices = {std::move(answer)}};
