@@ -6,9 +6,8 @@
 
 #include <cmath>
 
-#include "host/memory/abi/groups.hpp"
-#include "tests/base/temporary_folder.hpp"
 #include "tests/base/tiny_motif.hpp"
+#include "tests/compare/memory_files.hpp"
 
 namespace mneme::compare {
 namespace {
@@ -20,20 +19,8 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
-class Capacity : public ::testing::Test {
+class Capacity : public MemoryFiles {
  protected:
-  Capacity() : loader_(memory::make_loader()) {}
-
-  std::string memory(const std::string& name, const std::string& plugin,
-                     const std::string& options) const {
-    return folder_
-        .write(name, str("[memory]\nplugins = [\"", MNEME_PLUGIN_DIR,
-                         "\"]\n[[memory.tier]]\nplugin = \"", plugin, "\"\n", options, '\n'))
-        .string();
-  }
-  std::string cache(const std::string& name, int rows) const {
-    return memory(name, "xl_cache", str("rows = ", rows));
-  }
   std::vector<CapacityPoint> points(const std::vector<std::string>& memories,
                                     const std::vector<double>& multiples,
                                     const std::vector<std::string>& sweeps = {}) {
@@ -49,9 +36,6 @@ class Capacity : public ::testing::Test {
                     const std::vector<std::string>& sweeps = {}) {
     return error_of([&] { static_cast<void>(points(memories, {1.0, 2.0}, sweeps)); });
   }
-
-  test::TemporaryFolder folder_;
-  plugin::PluginLoader loader_;
 };
 
 // A row of the cache is 16 numbers of 4 bytes in one layer.

@@ -5,10 +5,9 @@
 
 #include <cmath>
 
-#include "host/memory/abi/groups.hpp"
 #include "tests/base/log_capture.hpp"
-#include "tests/base/temporary_folder.hpp"
 #include "tests/base/tiny_motif.hpp"
+#include "tests/compare/memory_files.hpp"
 
 namespace mneme::compare {
 namespace {
@@ -21,22 +20,8 @@ using ::testing::Not;
 
 const std::string kOneLayer = test::tiny_experiment();
 
-class EqualBudget : public ::testing::Test {
+class EqualBudget : public MemoryFiles {
  protected:
-  EqualBudget() : loader_(memory::make_loader()) {}
-
-  // A memory file with one tier.
-  std::string memory(const std::string& name, const std::string& plugin,
-                     const std::string& options) const {
-    return folder_
-        .write(name, str("[memory]\nplugins = [\"", MNEME_PLUGIN_DIR, "\", \"", MNEME_BINARY_DIR,
-                         "/tests/abi_plugins\"]\n[[memory.tier]]\nplugin = \"", plugin, "\"\n",
-                         options, '\n'))
-        .string();
-  }
-  std::string cache(const std::string& name, int rows) const {
-    return memory(name, "xl_cache", str("rows = ", rows));
-  }
   std::string none() const { return folder_.write("none.toml", "[memory]\n").string(); }
 
   Equalized equalized(const std::vector<std::string>& memories, Budget budget) {
@@ -52,8 +37,6 @@ class EqualBudget : public ::testing::Test {
     return arms_.at(arm).experiment.memory.tiers.at(0).options.find(key)->as_integer();
   }
 
-  test::TemporaryFolder folder_;
-  plugin::PluginLoader loader_;
   std::vector<ArmSetup> arms_;
 };
 
