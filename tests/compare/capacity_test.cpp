@@ -60,6 +60,14 @@ TEST_F(Capacity, GivesEveryMemoryTheBytesOfThePoint) {
                          "memory.tier.0.rows=8 (512)\n  2x, 1024: "));
 }
 
+// The tensors of the second point would take 64 GB.
+TEST_F(Capacity, CountsBytesOfAnySizeWithoutAllocatingThem) {
+  const auto all = points({cache("a.toml", 1000)}, {1.0, 1e6});
+  ASSERT_EQ(all[1].arms.size(), 1U);
+  EXPECT_EQ(all[1].arms[0].setting, "memory.tier.0.rows=1000000000");
+  EXPECT_EQ(all[1].arms[0].bytes, 64'000'000'000);
+}
+
 #ifdef MNEME_HAS_COMPRESSIVE
 // 32 compressed rows are more than the first point has; the second has 0 rows beside them.
 TEST_F(Capacity, LeavesOutAMemoryThatDoesNotComeNear) {

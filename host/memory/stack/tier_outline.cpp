@@ -88,7 +88,8 @@ QueueOutline outline_queue(const QueueDecl& decl, const Tier& tier, std::int64_t
 }
 
 InstanceOutline outline_instance(const Tier& tier, Phase phase, std::int64_t lanes,
-                                 const BackboneInfo& backbone) {
+                                 BackboneInfo backbone) {
+  backbone.device = at::kMeta;  // bytes are counted on shapes, of a memory of any size
   const Instance& instance = tier.instance(phase);
   const mneme_tier_traits& traits = instance.traits();
   InstanceOutline out;

@@ -26,8 +26,8 @@ struct StateOutline {
   // MNEME_LANES, and MNEME_ANY for what changes, as in mneme/state.h.
   std::vector<std::int64_t> dims;
   std::string dtype;  // as held: "f32"
-  // Of all layers and lanes together, measured on such tensors as StackState::bytes() does. A
-  // queue's are those at its capacity.
+  // Of all layers and lanes together, counted on such tensors as StackState::bytes() does, without
+  // allocating them. A queue's are those at its capacity.
   // Absent: an extent changes, or the capacity is not declared.
   std::optional<std::int64_t> bytes;
 };
