@@ -121,6 +121,18 @@ TEST_F(Capacity, RefusesASizeThatIsGivenTwice) {
               HasSubstr("2: own: --capacity chooses rows: the memory file gives evaluations"));
 }
 
+// 1.04 of 8 rows is 8 rows, and so is 1.04 of 100; 1.04 of 48 is 50.
+TEST_F(Capacity, RefusesPointsOfOneSize) {
+  const std::string file = cache("a.toml", 8);
+  const auto error = [&](const std::vector<std::string>& memories) {
+    return error_of([&] { static_cast<void>(points(memories, {1.0, 1.04, 2.0})); });
+  };
+  EXPECT_EQ(error({file, cache("b.toml", 100)}),
+            "2: --capacity: every memory has one size at the points 1 and 1.04: expected points "
+            "that are farther apart, got a memory.tier.0.rows=8 at both");
+  EXPECT_EQ(error({cache("c.toml", 48), file}), "no error");
+}
+
 TEST(Multiples, AreRead) {
   EXPECT_THAT(parse_multiples("1,2,4.5", "--capacity", 2), ElementsAre(1.0, 2.0, 4.5));
   EXPECT_THAT(parse_multiples("2, 16", "--capacity", 2), ElementsAre(2.0, 16.0));

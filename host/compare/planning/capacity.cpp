@@ -1,5 +1,6 @@
 #include "host/compare/planning/capacity.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -67,6 +68,20 @@ void add_arm(ArmSetup& arm, MemorySize& size, CapacityPoint& point) {
   point.arms.push_back(std::move(one));
 }
 
+// Refuses a point at which every memory has the size of the point before: the same trainings.
+void check_differs(const CapacityPoint& before, const CapacityPoint& point) {
+  const auto is_same = [](const CapacityArm& a, const CapacityArm& b) {
+    return a.setup.name == b.setup.name && a.setting == b.setting;
+  };
+  if (point.arms.empty() || !std::ranges::equal(before.arms, point.arms, is_same)) return;
+  throw_usage(
+      {.where = kOption,
+       .failed = str("every memory has one size at the points ", before.multiple, " and ",
+                     point.multiple),
+       .expected = "points that are farther apart",
+       .got = str(point.arms.front().setup.name, ' ', point.arms.front().setting, " at both")});
+}
+
 }  // namespace
 
 std::vector<double> parse_multiples(const std::string& text, const std::string& option,
@@ -112,6 +127,7 @@ std::vector<CapacityPoint> capacity_points(const std::vector<ArmSetup>& arms,
         .arms = {},
         .left_out = {}});
     for (std::size_t i = 0; i < working.size(); ++i) add_arm(working[i], sizes[i], point);
+    if (out.size() > 1) check_differs(out[out.size() - 2], point);
   }
   return out;
 }

@@ -38,7 +38,7 @@ inline constexpr double kNearShare = 0.05;
 // The arms at each multiple of the first arm's bytes, by the size of their memories (MemorySize).
 // Points that no memory reaches have no arms. Errors: Error (kUsage) naming the arm when a memory
 // has no state, or no size that changes its bytes, or a setting of the arm or a sweep gives the
-// size, and as MemorySize; what making an arm throws, with its name in front.
+// size, when every memory has one size at two points, and as MemorySize; what making an arm throws, with its name in front.
 [[nodiscard]] std::vector<CapacityPoint> capacity_points(const std::vector<ArmSetup>& arms,
                                                          const std::vector<double>& multiples,
                                                          const run::RuntimeOptions& options);
