@@ -6,10 +6,12 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
+#include "host/base/utf8.hpp"
 #include "host/report/comparison/comparison.hpp"
 #include "host/report/comparison/load.hpp"
 #include "host/report/differences/soundness.hpp"
@@ -181,6 +183,22 @@ std::vector<std::string> point_notes(const SuiteRecord& record,
   return out;
 }
 
+// Names the comparisons in the folder that the last command did not name; "" = none.
+std::string unnamed_note(const fs::path& folder, const SuiteRecord& record) {
+  std::set<std::string> names;
+  std::error_code ignored;
+  for (fs::directory_iterator entry(folder, ignored), end; entry != end; entry.increment(ignored)) {
+    if (fs::exists(entry->path() / "comparison.json", ignored))
+      names.insert(as_utf8(entry->path().filename().native()));
+  }
+  for (const SuiteTaskRecord& task : record.tasks) names.erase(task.folder);
+  if (names.empty()) return "";
+  const std::string them = names.size() == 1 ? "it" : "them";
+  return str("Not in this table: ", join({names.begin(), names.end()}, ", "),
+             ", which the folder has and the last command did not name; a command that names ",
+             them, ", too, shows ", them, '.');
+}
+
 }  // namespace
 
 Json to_json(const SuiteRecord& record) {
@@ -318,6 +336,8 @@ Sheet suite_sheet(const fs::path& folder, const SuiteRecord& record, SuiteScores
       record.kind == SuiteKind::kScale ? scale_notes(sheet) : point_notes(record, rows.arms);
   sheet.notes.insert(sheet.notes.end(), of_points.begin(), of_points.end());
   sheet.notes.insert(sheet.notes.end(), notes.begin(), notes.end());
+  if (std::string note = unnamed_note(folder, record); !note.empty())
+    sheet.notes.push_back(std::move(note));
   return sheet;
 }
 

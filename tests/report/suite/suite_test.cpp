@@ -128,6 +128,18 @@ TEST_F(Suite, NamesComparisonsThatCannotBeRead) {
   EXPECT_THAT(table.notes[1], HasSubstr("comparison.json: is damaged"));
 }
 
+// The last command named fewer tasks, or points, than one before.
+TEST_F(Suite, NamesComparisonsThatTheLastCommandLeftOut) {
+  record_.tasks.pop_back();
+  fs::create_directories(root_ / "figures");
+  EXPECT_THAT(sheet().notes,
+              ElementsAre(HasSubstr("Mean over 2 seeds"),
+                          "Not in this table: second, which the folder has and the last command "
+                          "did not name; a command that names it, too, shows it."));
+  record_.tasks.front() = {"third", "third", "loss"};
+  EXPECT_THAT(sheet().notes.back(), HasSubstr("Not in this table: first, second, which"));
+}
+
 // Stopped in the second task: of its four runs one is done, one failed.
 TEST_F(Suite, SaysHowFarAnInterruptedSuiteIs) {
   record_.tasks.push_back({"third", "third", "loss"});
