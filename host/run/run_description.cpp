@@ -110,6 +110,7 @@ Json to_json(const StepReport& report) {
                {"lr", report.lr},
                {"tokens", report.tokens},
                {"seconds", report.seconds}};
+  if (report.tokens_read) json["tokens_read"] = *report.tokens_read;
   if (report.mfu) json["mfu"] = *report.mfu;
   if (report.product_flops) json["product_flops_per_second"] = *report.product_flops;
   if (report.peak_device_bytes) json["peak_device_bytes"] = *report.peak_device_bytes;

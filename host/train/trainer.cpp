@@ -1,6 +1,7 @@
 #include "host/train/trainer.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 
 #include "host/base/error.hpp"
@@ -209,6 +210,7 @@ bool Trainer::read(UnreadStep& step) {
   if (is_finite(step.report)) return true;
   done_.step = step.report.step - 1;
   done_.tokens = step.report.tokens - step.sums.tokens;
+  if (done_.tokens_read) *done_.tokens_read = *step.report.tokens_read - step.sums.tokens_read;
   go_back(std::move(step.start));
   return false;
 }
@@ -228,10 +230,12 @@ void Trainer::count_update(run::StepReport& report, const StepSums& sums) {
   const double factor = schedule_->factor(done_.step);
   runtime_->weights_changed(/*by_optimizer=*/true);
   done_.tokens += sums.tokens;
+  if (done_.tokens_read) *done_.tokens_read += sums.tokens_read;
   report.step = ++done_.step;
   report.lr = experiment().train.lr * factor;
   for (const auto& [name, rate] : rates_) report.rates[name] = rate * factor;
   report.tokens = done_.tokens;
+  report.tokens_read = done_.tokens_read;
 }
 
 eval::NotFinite Trainer::find_in_backward(const StepStart& begin) {
@@ -354,6 +358,7 @@ WindowSegment Trainer::window_segment(StepSums& sums, const data::TokenSegment& 
     const ranks::LaneRange& lanes = parallel_->lanes();
     out.do_others_go_on = segment.do_others_go_on(lanes.first, lanes.count);
   }
+  sums.tokens_read = std::accumulate(segment.valid.begin(), segment.valid.end(), sums.tokens_read);
   sums.segments.push_back(own);
   return out;
 }

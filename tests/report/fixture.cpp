@@ -264,6 +264,7 @@ std::string metrics_text(const FixtureArm& arm, std::uint64_t seed) {
                  {"grad_norm", 1.0},
                  {"lr", 0.001},
                  {"tokens", step * 512},
+                 {"tokens_read", step * 640},
                  {"seconds", static_cast<double>(step) * 0.02}};
     if (arm.rows > 0) {
       line["metrics"] = {{"0.org.example.cache.used_rows",

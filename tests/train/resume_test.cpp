@@ -38,6 +38,7 @@ void expect_resumes(const config::Experiment& experiment, int steps = 4) {
     EXPECT_EQ(ours.grad_norm, expected.grad_norm) << "step " << expected.step;
     EXPECT_EQ(ours.lr, expected.lr);
     EXPECT_EQ(ours.tokens, expected.tokens);
+    EXPECT_EQ(ours.tokens_read, expected.tokens_read);
   }
   EXPECT_TRUE(is_same(weights_of(whole.runtime()), weights_of(second.runtime())));
   EXPECT_EQ(whole.state().bytes(), second.state().bytes());

@@ -55,6 +55,7 @@ TEST(Trainer, ReportsWhatAStepDid) {
   const run::StepReport first = trainer.train_step();
   EXPECT_EQ(first.step, 1);
   EXPECT_EQ(first.tokens, 3 * 4 * 6);
+  EXPECT_EQ(first.tokens_read, 3 * 4 * 6);
   EXPECT_EQ(first.lr, 0.0);  // warm-up begins at 0
   EXPECT_GT(first.grad_norm, 0.0);
   EXPECT_GT(first.seconds, 0.0);
@@ -121,6 +122,17 @@ TEST(Trainer, CarriesGradientOverBpttSegments) {
   const run::StepReport report = trainer.train_step();
   EXPECT_EQ(report.tokens, 2 * 4 * 6);
   EXPECT_TRUE(trainer.state().is_graph_boundary());
+}
+
+// Of a sequence 4 tokens are read for the memory alone, and 5 predict the answer.
+TEST(Trainer, CountsTheTokensOfPrompts) {
+  Trainer trainer(small_experiment(
+      xl_cache(12), {"data.task=digit_sorting", "data.length=5", "data.alphabet=4"}));
+  for (int step = 1; step <= 2; ++step) {
+    const run::StepReport report = trainer.train_step();
+    EXPECT_EQ(report.tokens, step * 4 * 5);
+    EXPECT_EQ(report.tokens_read, step * 4 * 9);
+  }
 }
 
 TEST(Trainer, CountsStepsOfEpochs) {

@@ -107,8 +107,10 @@ struct EvaluationSummary {
 // A line of metrics.jsonl of kind "step".
 struct TrainingPoint {
   std::int64_t step = 0;
-  double loss = 0.0;  // nats a target; NaN = was not finite
-  std::int64_t tokens = 0;
+  double loss = 0.0;        // nats a target; NaN = was not finite
+  std::int64_t tokens = 0;  // targets
+  // With and without target; NaN = not known.
+  double tokens_read = std::numeric_limits<double>::quiet_NaN();
   double seconds = 0.0;
   double mfu = std::numeric_limits<double>::quiet_NaN();  // since the point before; NaN = not known
   // Operations a second of the product that `mfu` is a share of; NaN = not known.

@@ -50,6 +50,7 @@ bool read_line(const Json& line, Run& run) {
     run.training.push_back({.step = step,
                             .loss = number_at(line, "loss"),
                             .tokens = static_cast<std::int64_t>(tokens),
+                            .tokens_read = number_at(line, "tokens_read"),
                             .seconds = seconds,
                             .mfu = number_at(line, "mfu"),
                             .product_flops = number_at(line, "product_flops_per_second"),

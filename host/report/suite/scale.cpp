@@ -12,8 +12,8 @@ namespace {
 
 constexpr double kBytesOfParameter = 4.0;
 
-double tokens_of(const Run& run) {
-  return run.training.empty() ? std::nan("") : static_cast<double>(run.training.back().tokens);
+double tokens_read_by(const Run& run) {
+  return run.training.empty() ? std::nan("") : run.training.back().tokens_read;
 }
 
 double seconds_of_run(const Run& run) {
@@ -137,7 +137,7 @@ void add_costs(const Comparison& comparison, std::map<std::string, Cell>& cells)
     const double parameters = backbone + static_cast<double>(arm.memory_parameters);
     const double state_bytes = state == nullptr ? 0.0 : spread(state->values[i]).mean;
     add("parameters", backbone);
-    add("operations", arm.training_flops.value_or(std::nan("")) * mean_over(arm, tokens_of));
+    add("operations", arm.training_flops.value_or(std::nan("")) * mean_over(arm, tokens_read_by));
     add("bytes", kBytesOfParameter * parameters + state_bytes);
     add("seconds", mean_over(arm, seconds_of_run));
   }

@@ -11,7 +11,7 @@
 namespace mneme::report {
 
 // Adds to the arms' cells, where these have numbers, means over the seeds: `parameters` of the
-// backbone, `operations` of the training (FLOPs a token times tokens), `bytes` of the parameters in
+// backbone, `operations` of the training (FLOPs a token times the tokens read), `bytes` of the parameters in
 // f32 and of one lane's state, `seconds` of the training. What is not known is left out.
 void add_costs(const Comparison& comparison, std::map<std::string, Cell>& cells);
 

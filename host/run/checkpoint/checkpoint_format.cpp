@@ -114,22 +114,25 @@ std::map<std::string, std::string> text_of(const CheckpointMetadata& metadata) {
   for (const auto& [tier, table] : metadata.trained_options) {
     options[tier] = plugin::to_text(table);
   }
-  return {{"format", kFormat},
-          {"revision", kRevision},
-          {kContents, metadata.holds_whole_run ? "run" : kWeightsOnly},
-          {"experiment", config::to_toml(metadata.experiment)},
-          {"precision", metadata.precision},
-          {"plugins", json_text(to_json(metadata.plugins))},
-          {"options", json_text(options)},
-          {"step", str(progress.step)},
-          {"tokens", str(progress.tokens)},
-          {"seconds", format_exact(progress.seconds)},
-          {"data_position", json_text(progress.data_position)},
-          {"noise_position", str(progress.noise_position)},
-          {"metrics_lines", str(progress.metrics_lines)},
-          {"logged", json_text(json_of_logged(progress))},
-          {"valid", json_text(json_of(progress.valid))},
-          {"state", json_text(metadata.state)}};
+  std::map<std::string, std::string> out = {
+      {"format", kFormat},
+      {"revision", kRevision},
+      {kContents, metadata.holds_whole_run ? "run" : kWeightsOnly},
+      {"experiment", config::to_toml(metadata.experiment)},
+      {"precision", metadata.precision},
+      {"plugins", json_text(to_json(metadata.plugins))},
+      {"options", json_text(options)},
+      {"step", str(progress.step)},
+      {"tokens", str(progress.tokens)},
+      {"seconds", format_exact(progress.seconds)},
+      {"data_position", json_text(progress.data_position)},
+      {"noise_position", str(progress.noise_position)},
+      {"metrics_lines", str(progress.metrics_lines)},
+      {"logged", json_text(json_of_logged(progress))},
+      {"valid", json_text(json_of(progress.valid))},
+      {"state", json_text(metadata.state)}};
+  if (progress.tokens_read) out["tokens_read"] = str(*progress.tokens_read);
+  return out;
 }
 
 void check_format(const SafetensorsFile& file) {
@@ -154,13 +157,15 @@ CheckpointMetadata read_metadata(const SafetensorsFile& file) {
   });
   reader.count("step", progress.step);
   reader.count("tokens", progress.tokens);
+  // Older programs wrote none of "tokens_read", "logged" and "options".
+  progress.tokens_read.reset();
+  if (has("tokens_read")) reader.count("tokens_read", progress.tokens_read.emplace());
   reader.count("noise_position", progress.noise_position);
   reader.count("metrics_lines", progress.metrics_lines);
   reader.read("seconds", [&](const std::string& text) { progress.seconds = std::stod(text); });
   reader.json("data_position",
               [&](const Json& json) { progress.data_position = json_integers(json); });
   reader.json("valid", [&](const Json& json) { progress.valid = valid_record_of(json); });
-  // Older programs wrote neither "logged" nor "options".
   if (has("logged")) reader.json("logged", [&](const Json& json) { read_logged(json, progress); });
   reader.json("plugins", [&](const Json& json) { out.plugins = read_identities(json); });
   out.trained_options = options_of(out, Json::object());

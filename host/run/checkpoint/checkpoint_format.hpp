@@ -4,8 +4,8 @@
 //   adam.mean/<parameter>, adam.square/<parameter>, adam.count/<parameter>
 //   state/<name>                     slots and queues of the training state
 //
-// Metadata: format, revision, step, tokens, seconds, experiment (TOML), plugins (JSON), options
-// (JSON: the tiers' trained options), data position, noise position, evaluations of the valid
+// Metadata: format, revision, step, tokens, tokens read, seconds, experiment (TOML), plugins (JSON),
+// options (JSON: the tiers' trained options), data position, noise position, evaluations of the valid
 // split, lines of the metrics, logged (JSON: the learning curve's last step, losses since the last
 // line of metrics), state (JSON: counters and generator positions), precision, checksums
 // (checkpoint_files.hpp).
@@ -16,6 +16,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,7 @@ inline constexpr std::array kMomentTensors = {
 struct RunProgress {
   std::int64_t step = 0;
   std::int64_t tokens = 0;
+  std::optional<std::int64_t> tokens_read = 0;  // absent: an older program began the run
   double seconds = 0.0;
   std::vector<std::int64_t> data_position = {};
   std::uint64_t noise_position = 0;

@@ -22,7 +22,10 @@ struct StepReport {
   // Learning rates by TrainableParameter::rate; empty when all parameters have the same.
   std::map<std::string, double> rates = {};
   std::int64_t tokens = 0;  // targets since the run began
-  double seconds = 0.0;     // of training since the run began, evaluations and saving apart
+  // The tokens that were read for them, those of prompts too; absent in a run that an older program
+  // began.
+  std::optional<std::int64_t> tokens_read = {};
+  double seconds = 0.0;  // of training since the run began, evaluations and saving apart
   // Model FLOPs utilization since the line of metrics.jsonl before (cost/utilization.hpp), 0.25 = a
   // quarter; of the steps that are logged to a folder.
   std::optional<double> mfu = {};

@@ -45,8 +45,9 @@ struct SegmentNumbers : LossSums {
 struct StepSums : LossSums {
   ReportSums metrics;                           // means over the segments that reported them
   std::map<std::string, double> metric_weight;  // of these segments
-  std::int64_t tokens = 0;
-  std::vector<data::TokenSegment> segments;  // in the order in which they ran
+  std::int64_t tokens = 0;                      // targets
+  std::int64_t tokens_read = 0;                 // with and without target, of all lanes
+  std::vector<data::TokenSegment> segments;     // in the order in which they ran
 
   void add(const WindowSegment& segment, const SegmentNumbers& numbers);
   // The loss, auxiliary losses and metrics, f64 [] each.

@@ -299,7 +299,7 @@ TEST_F(Suite, OfSizesHasCostsAndThreeFigures) {
   const Arm& arm = comparison.arms[1];
   const TrainingPoint& last = arm.runs[0].training.back();
   EXPECT_EQ(value["parameters"], static_cast<double>(arm.backbone_parameters));
-  EXPECT_EQ(value["operations"], *arm.training_flops * static_cast<double>(last.tokens));
+  EXPECT_EQ(value["operations"], *arm.training_flops * static_cast<double>(last.step * 640));
   EXPECT_GT(value["bytes"].get<double>(),
             4.0 * static_cast<double>(arm.backbone_parameters + arm.memory_parameters));
   EXPECT_GT(value["seconds"].get<double>(), 0.0);
