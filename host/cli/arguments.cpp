@@ -320,7 +320,7 @@ std::ostream& JsonArgument::text(const Streams& streams) const {
 }
 
 void JsonArgument::check() const {
-  if (is_given() && !is_stdout()) check_output_file("--json", path_);
+  if (is_file()) check_output_file("--json", path_);
 }
 
 void JsonArgument::write(const Json& json, const Streams& streams) const {

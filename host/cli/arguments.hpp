@@ -132,6 +132,7 @@ class JsonArgument {
   [[nodiscard]] const std::string& path() const { return path_; }
   // True when printed results would be mixed with the JSON.
   [[nodiscard]] bool is_stdout() const { return path_ == "-"; }
+  [[nodiscard]] bool is_file() const { return is_given() && !is_stdout(); }
   // Where results for people go: streams.out, or nowhere when the JSON is there.
   [[nodiscard]] std::ostream& text(const Streams& streams) const;
   // As check_output_file.

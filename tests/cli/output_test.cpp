@@ -217,7 +217,10 @@ TEST_F(Output, WorkThatIsSavedGoesOnThoughNobodyReads) {
        "talk"},
       {{"data", "prepare", "--train", text, "--out", file("prepared")}, "prepared/data.json"},
       {{"compare", experiment(tiny()), "--memory", none, "--run", file("compared")},
-       "compared/report/index.html"}};
+       "compared/report/index.html"},
+      {{"train", experiment(tiny()), "--dry-run", "--json", file("train.json")}, "train.json"},
+      {{"compare", experiment(tiny()), "--memory", none, "--dry-run", "--json", file("plan.json")},
+       "plan.json"}};
   for (const auto& [command, made] : commands) {
     const ProgramResult result = run_mneme(command, kUnread);
     EXPECT_EQ(result.signal, SIGPIPE) << command.front() << result.exit_code;

@@ -267,7 +267,7 @@ int run_compare(const CompareArguments& arguments, const Streams& streams) {
   check_arms_named(arguments);
   arguments.json.check();
   const RankSession session(streams);
-  if (!arguments.is_dry_run) go_on_unread();
+  if (!arguments.is_dry_run || arguments.json.is_file()) go_on_unread();
   const auto compare_them = !arguments.suite.empty()      ? &compare_suite
                             : !arguments.capacity.empty() ? &compare_capacity
                             : !arguments.scale.empty()    ? &compare_scale

@@ -331,8 +331,8 @@ int run(const TrainArguments& given, const Streams& all_streams) {
   TrainArguments arguments = given;
   arguments.machine.device = session.device(given.machine.device);
   session.set_threads(arguments.machine.threads);
+  if (!arguments.is_dry_run || arguments.json.is_file()) go_on_unread();
   if (arguments.is_dry_run) return session.is_first() ? dry_run(arguments, streams) : 0;
-  go_on_unread();
   fs::path folder;
   const auto trainer = read_input([&] {
     const LogOnce log;  // tiers of training and evaluation say the same
