@@ -255,13 +255,22 @@ void refuse_other_keys(Reader& reader, Task task) {
   for (const std::string& name : others) refuse_key(reader, name, unused);
 }
 
+bool names_task(const Value& value) {
+  return value.kind() == Kind::kString && find_word<Task>(value.as_string()).has_value();
+}
+
 }  // namespace
 
 void list_data(Fields& keys, DataConfig& data) {
   const bool has_task = keys.require("task", quoted_list(all_words<Task>()));
   keys.field({"task", "what is read or generated"}, data.task);
+  if (keys.is_reading() && !(has_task && names_task(*keys.reader().value("task")))) {
+    // Which keys belong to it is not known; of this task other sections ask for nothing.
+    data.task = Task::kSorting;
+    return;
+  }
   if (keys.is_reading()) refuse_other_keys(keys.reader(), data.task);
-  if (has_task) list_task(keys, data);
+  list_task(keys, data);
   keys.field(
       {"reset",
        "when a lane's memory is emptied: document = at a document's first token, segment = at "
