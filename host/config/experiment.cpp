@@ -41,8 +41,11 @@ void refuse_memory_file(const Value& root, const std::filesystem::path& path) {
 // What a memory file should have in place of a key that is not [memory].
 std::string memory_hint(const Member& member, bool has_memory) {
   if (member.key == "tier") return "call it [[memory.tier]]";
+  const bool is_memorys = member.key == "plugins" || member.key == "carry";
+  if (is_memorys && has_memory) return "write it below the line [memory]";
+  if (member.key == "plugin" && has_memory) return "write it below a line [[memory.tier]]";
   if (has_memory) return "";
-  if (member.key == "plugins" || member.key == "carry") return "write the line [memory] above it";
+  if (is_memorys) return "write the line [memory] above it";
   if (!member.value.is_table()) return "write the lines [memory] and [[memory.tier]] above it";
   return nearest(member.key, {"memory"}).empty() ? "name a memory file" : "rename it to memory";
 }
