@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
@@ -28,6 +30,19 @@ void check_utf8_of(const NamedText& text) {
     }
     i += bytes;
   }
+}
+
+// `repeated` gets the first key that one object of the text has twice.
+Json parse_with_keys(std::string_view text, std::optional<std::string>& repeated) {
+  std::vector<std::set<std::string>> keys;  // of the objects that are open
+  return Json::parse(text, [&](int, Json::parse_event_t event, const Json& part) {
+    if (event == Json::parse_event_t::object_start) keys.emplace_back();
+    if (event == Json::parse_event_t::object_end) keys.pop_back();
+    if (event != Json::parse_event_t::key) return true;
+    auto key = part.get<std::string>();
+    if (!keys.back().insert(key).second && !repeated) repeated = std::move(key);
+    return true;
+  });
 }
 
 }  // namespace
@@ -87,9 +102,12 @@ Json parse_object(const std::string& file, std::size_t first_line, std::string_v
                   str("at most ", kMaxJsonDepth, " deep"), str(depth));
   }
   try {
-    Json json = Json::parse(text);
-    if (json.is_object()) return json;
-    refuse_record(str(file, ":", first_line), "a record", "a JSON object", shown(json));
+    std::optional<std::string> repeated;
+    Json json = parse_with_keys(text, repeated);
+    const std::string where = str(file, ":", first_line);
+    if (!json.is_object()) refuse_record(where, "a record", "a JSON object", shown(json));
+    if (repeated) refuse_record(where, "a key is there twice", "each key once", shown(*repeated));
+    return json;
   } catch (const Json::parse_error& error) {
     // `byte` counts from 1: the last byte of the part that does not fit, or one past the end.
     const std::size_t offset = std::min(error.byte == 0 ? 0 : error.byte - 1, text.size());

@@ -36,8 +36,8 @@ namespace mneme::data {
 // the path, and for bytes that are no UTF-8; Error (kRun) when the file cannot be read.
 [[nodiscard]] std::string read_utf8_file(const std::filesystem::path& path);
 
-// The JSON object that a text holds. Error (kUsage) with the place in it; the text begins on this
-// line of the file, behind `before_text`.
+// The JSON object that a text holds. Error (kUsage) with the place in it, and for a key that an
+// object has twice; the text begins on this line of the file, behind `before_text`.
 [[nodiscard]] Json parse_object(const std::string& file, std::size_t first_line,
                                 std::string_view text, std::string_view before_text = {});
 

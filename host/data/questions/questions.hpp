@@ -24,10 +24,10 @@ struct OwnQuestion {
 };
 
 // Reads a file of JSON objects, one a line. Texts are taken as they are, with blanks at their ends.
-// Error (kUsage), with file and line, for text that is no UTF-8 or no JSON, for a key that is unknown
-// or missing, for a value of another type, for an empty text, for fewer than two choices or two that
-// are equal, for an index of no choice, for names of groups that differ from the first question's, and
-// for a file without questions; Error (kRun) for a file that cannot be read.
+// Error (kUsage), with file and line, for text that is no UTF-8 or no JSON, for a key that is
+// unknown, missing or there twice, for a value of another type, for an empty text, for fewer than two
+// choices or two that are equal, for an index of no choice, for names of groups that differ from the
+// first question's, and for a file without questions; Error (kRun) for a file that cannot be read.
 [[nodiscard]] std::vector<OwnQuestion> read_questions(const std::filesystem::path& path);
 
 // The prompts and answers: what a vocabulary is built from. They are borrowed.

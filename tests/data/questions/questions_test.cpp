@@ -61,6 +61,10 @@ TEST(Questions, AreRefusedByLine) {
   expect_refused(R"({"prompt": "p", )", {"no JSON", "its end"});
   expect_refused(R"(["p", "a"])", {"a JSON object"});
   expect_refused(R"({"prompt": "p", "answer": "a", "anwser": "b"})", {"unknown key", "got anwser"});
+  expect_refused(R"({"prompt": "p", "answer": "a", "answer": "b"})",
+                 {"a key is there twice", "each key once", "got \"answer\""});
+  expect_refused(R"({"groups": {"task": "t", "id": "1", "task": "u"}, "prompt": "p", "id": "1"})",
+                 {"a key is there twice", "got \"task\""});
   expect_refused(R"({"answer": "a"})", {"the question has no prompt", "\"prompt\""});
   expect_refused(R"({"prompt": "p"})", {"the question has no answer", "\"answer\""});
   expect_refused(R"({"prompt": 3, "answer": "a"})", {"prompt", "a text in quotes", "got 3"});
