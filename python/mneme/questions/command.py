@@ -9,25 +9,31 @@ from collections.abc import Sequence
 
 from ..errors import MnemeError
 from . import TASKS, write
+from .files import NotWrittenError
 
 
 def run(words: Sequence[str]) -> int:
-    """The exit status: 0; 2 with the error on stderr; 130 after Ctrl-C; 141 with the files written, but their paths unread."""
+    """The exit status: 0; with the error on stderr 1 where something could not be written, else 2; 130 after Ctrl-C; 141 with
+    the files written, but their paths unread."""
     given = vars(_parser().parse_args(words))
     try:
         paths = write(given.pop("out"), given.pop("task"), **given)
-        for path in paths.values():
-            print(path)
-        sys.stdout.flush()
     except MnemeError as error:
         print(f"mneme: error: questions: {error}", file=sys.stderr)
-        return 2
+        return 1 if isinstance(error, NotWrittenError) else 2
     except KeyboardInterrupt:
         print("mneme: stopped by SIGINT", file=sys.stderr)
         return 130
-    except BrokenPipeError:
+    try:
+        for path in paths.values():
+            print(path)
+        sys.stdout.flush()
+    except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for the interpreter, which flushes stdout when it ends
-        return 141
+        if isinstance(error, BrokenPipeError):
+            return 141
+        print(f"mneme: error: questions: the files are written, their paths are not printed: {error}", file=sys.stderr)
+        return 1
     return 0
 
 

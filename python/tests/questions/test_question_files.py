@@ -197,6 +197,32 @@ def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path, monkeypatch: 
     assert not list((tmp_path / "out").iterdir())
 
 
+# A file in the way is wrong use; on a full disk the work failed (docs/runs.md, "Exit statuses").
+def test_what_cannot_be_written_has_its_exit_status(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["phonebook", "--test", "1", "--length", "0", "--out"]
+    (tmp_path / "file").write_text("")
+    assert run([*words, str(tmp_path / "file")]) == 2
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("mneme.questions.files.json.dumps", full)
+        assert run([*words, str(tmp_path / "out")]) == 1
+    assert "No space left" in capsys.readouterr().err
+    with open("/dev/full", "w") as stdout:
+        child = subprocess.run(
+            [sys.executable, "-m", "mneme", "questions", *words, str(tmp_path / "out")],
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert (child.returncode, b"their paths are not printed" in child.stderr) == (1, True)
+    assert len(lines_of(tmp_path / "out/test.jsonl")) == 1
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
