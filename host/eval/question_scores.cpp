@@ -28,6 +28,7 @@ Json to_json(const QuestionCounts& counts, bool has_choices) {
   if (has_choices) {
     json["normalised"] = counts.normalised;
     json["normalised_accuracy"] = counts.normalised_accuracy();
+    json["chance"] = counts.chance();
   }
   return json;
 }
@@ -94,8 +95,12 @@ void QuestionJudge::judge(data::TokenSegment& segment, scores::SegmentLosses& lo
         segment.targets[i] = data::kNoTarget;
       } else if (place == sequence.prompt) {
         scores_.bytes += sequence.bytes;
-        add(data_->questions[data::at(sequence.question)],
-            [](QuestionCounts& counts) { ++counts.questions; });
+        const data::OwnQuestion& question = data_->questions[data::at(sequence.question)];
+        add(question, [&](QuestionCounts& counts) {
+          ++counts.questions;
+          if (question.has_choices())
+            counts.guessed += 1.0 / static_cast<double>(question.choices.size());
+        });
       }
       if (place == sequence.inputs()) losses.correct[i] = decide(sequence, lanes_[lane]) ? 1 : 0;
     }

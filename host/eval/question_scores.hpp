@@ -23,15 +23,19 @@ struct QuestionCounts {
   // The same with the losses of choices divided by the bytes of their texts. A free answer has no
   // choices, and counts as in `right`.
   std::int64_t normalised = 0;
+  // That a guess answers right on average: 1 / its choices of each question, of a free answer 0.
+  double guessed = 0.0;
 
   // Of the questions, in 0 .. 1; 0 without any.
   [[nodiscard]] double accuracy() const { return share(right); }
   [[nodiscard]] double normalised_accuracy() const { return share(normalised); }
+  [[nodiscard]] double chance() const { return share(guessed); }
   // The 95 % interval of accuracy() [Wilson 1927].
   [[nodiscard]] std::pair<double, double> interval() const;
 
  private:
-  [[nodiscard]] double share(std::int64_t part) const {
+  template <typename Number>
+  [[nodiscard]] double share(Number part) const {
     return questions == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(questions);
   }
 };

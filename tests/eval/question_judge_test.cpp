@@ -76,6 +76,7 @@ TEST(QuestionJudge, TakesAFreeAnswerThatIsTheLikeliestTokenByToken) {
   EXPECT_EQ(judged.scores().all.questions, 2);
   EXPECT_EQ(judged.scores().all.right, 1);
   EXPECT_EQ(judged.scores().all.normalised, 1);
+  EXPECT_EQ(judged.scores().all.chance(), 0.0);
   EXPECT_EQ(judged.scores().bytes, 3);
   EXPECT_EQ(judged.scores().groups.at("kind").at("a").right, 1);
   EXPECT_FALSE(judged.scores().groups.at("kind").contains("b"));
@@ -104,6 +105,7 @@ std::vector<std::int64_t> right_choice(double no, double none, double right) {
   EXPECT_EQ(last.losses.correct[0], judged.scores().all.right);
   EXPECT_EQ(judged.scores().bytes, 1);
   EXPECT_TRUE(judged.scores().has_choices);
+  EXPECT_EQ(judged.scores().all.chance(), 1.0 / 3.0);
   return {judged.scores().all.right, judged.scores().groups.at("kind").at("b").normalised};
 }
 
@@ -127,15 +129,17 @@ TEST(QuestionScores, HaveWilsonsInterval) {
 }
 
 TEST(QuestionScores, AreWrittenWithTheirGroups) {
-  QuestionScores scores{.all = {.questions = 4, .right = 3, .normalised = 2}, .bytes = 9};
+  QuestionScores scores{.all = {.questions = 4, .right = 3, .normalised = 2, .guessed = 1.0},
+                        .bytes = 9};
   scores.groups["task"]["sum"] = {.questions = 1, .right = 1};
   Json json = to_json(scores);
   EXPECT_EQ(json.at("accuracy"), 0.75);
   EXPECT_EQ(json.at("bytes"), 9);
-  EXPECT_FALSE(json.contains("normalised"));
+  EXPECT_FALSE(json.contains("normalised") || json.contains("chance"));
   EXPECT_EQ(json.at("groups").at("task").at("sum").at("right"), 1);
   scores.has_choices = true;
   EXPECT_EQ(to_json(scores).at("normalised_accuracy"), 0.5);
+  EXPECT_EQ(to_json(scores).at("chance"), 0.25);
 }
 
 }  // namespace

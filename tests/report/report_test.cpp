@@ -46,6 +46,21 @@ std::map<std::string, std::string> files_of(const fs::path& folder) {
   return out;
 }
 
+// What an evaluation of questions with choices says beside its losses.
+TEST_F(ReportTest, OfQuestionsHasTheirNormalisedAccuracyAndChance) {
+  small_.data = Data::kQuestion;
+  const Report report = of(small_);
+  EXPECT_EQ(chance(report.comparison), 0.2);
+  const Sheet& results = sheet_of(report, "results");
+  EXPECT_THAT(results.notes, ::testing::Contains("Accuracy of guessing: 0.2000."));
+  const auto row = std::ranges::find(results.rows, "valid accuracy, normalised",
+                                     [](const std::vector<Cell>& cells) { return cells[0].text; });
+  ASSERT_NE(row, results.rows.end());
+  EXPECT_THAT((*row)[2].text, HasSubstr("0.2660"));  // of 16 rows
+  small_.data = Data::kSequence;
+  EXPECT_EQ(find_metric(metrics(comparison_of(small_)), "valid.accuracy_normalised"), nullptr);
+}
+
 TEST_F(ReportTest, MeanDifferencesAreThoseOfTheStoredLosses) {
   small_.seeds = {1, 2, 3};
   const Report report = of(small_);

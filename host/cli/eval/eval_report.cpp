@@ -169,6 +169,10 @@ std::string questions_text(const Results& results, std::size_t width) {
   using Rows = std::map<QuestionRow, eval::QuestionCounts>;
   std::vector<Rows> columns;
   std::vector<std::string> headings = {"accuracy", "questions"};
+  const bool has_choices = std::ranges::any_of(results, [](const run::SweepResult& one) {
+    return one.result && one.result->questions && one.result->questions->has_choices;
+  });
+  if (has_choices) headings.emplace_back("chance");
   for (const run::SweepResult& result : results) {
     if (!result.result || !result.result->questions) continue;
     headings.push_back(result.name);
@@ -184,6 +188,7 @@ std::string questions_text(const Results& results, std::size_t width) {
     const auto& [name, digits, group] = row;
     std::vector<std::string> cells = {name.empty() ? "all" : printable(str(name, ' ', group)),
                                       str(counts.questions)};
+    if (has_choices) cells.push_back(format_number(counts.chance(), 4));
     for (Rows& column : columns) {
       const eval::QuestionCounts& own = column[row];
       const auto [low, high] = own.interval();

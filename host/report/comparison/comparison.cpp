@@ -43,6 +43,12 @@ double EvaluationSummary::result(const char* key) const {
   return found == record.end() ? kUnknown : number_at(*found, key);
 }
 
+double EvaluationSummary::of_questions(const char* key) const {
+  static const Json::json_pointer kQuestions("/result/questions");
+  const bool has_any = record.is_object() && record.contains(kQuestions);
+  return has_any ? number_at(record.at(kQuestions), key) : kUnknown;
+}
+
 std::string EvaluationSummary::token_unit() const {
   static const Json::json_pointer kUnit("/result/protocol/unit");
   if (!record.is_object() || !record.contains(kUnit)) return "";
@@ -163,6 +169,8 @@ void add_split(const Comparison& comparison, const std::string& split, std::vect
   line("bits_per_byte", "bits a byte", 4, from_result("bits_per_byte"));
   line("bits_per_character", "bits a character", 4, from_result("bits_per_character"));
   line("accuracy", "accuracy", 4, [](const EvaluationSummary& e) { return e.accuracy(); });
+  line("accuracy_normalised", "accuracy, normalised", 4,
+       [](const EvaluationSummary& e) { return e.of_questions("normalised_accuracy"); });
   line("accuracy_inside", "accuracy, source inside the segment", 4,
        [](const EvaluationSummary& e) { return accuracy_from(e, "inside"); });
   line("accuracy_outside", "accuracy, source outside the segment", 4,
@@ -396,6 +404,20 @@ bool is_generated(const Comparison& comparison) {
   return !task_of(comparison).empty() && !is_text(comparison);
 }
 
+namespace {
+
+// That of the first evaluation which says it.
+double chance_of_questions(const Comparison& comparison) {
+  for (const auto& [arm, run] : runs_of(comparison)) {
+    const EvaluationSummary* const found = first_of(comparison, run);
+    const double guess = found == nullptr ? kUnknown : found->of_questions("chance");
+    if (!std::isnan(guess)) return guess;
+  }
+  return 0.0;
+}
+
+}  // namespace
+
 double chance(const Comparison& comparison) {
   // The key that says among how many equally probable ids the right one is.
   static const std::map<std::string, const char*> kChoices = {
@@ -410,6 +432,7 @@ double chance(const Comparison& comparison) {
       {"memorization", "values"},
       {"ngrams", "alphabet"},
       {"state_tracking", "vocabulary_size"}};
+  if (task_of(comparison) == "questions") return chance_of_questions(comparison);
   const auto found = kChoices.find(task_of(comparison));
   const bool has_depths = word_at(comparison.data, "automaton") == "brackets";
   if (found == kChoices.end() || has_depths) return 0.0;

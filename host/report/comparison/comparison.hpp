@@ -100,6 +100,8 @@ struct EvaluationSummary {
   [[nodiscard]] double answer_score(std::size_t score) const;
   // A number of evaluation.json's result, such as "perplexity_per_word"; NaN = not known.
   [[nodiscard]] double result(const char* key) const;
+  // Likewise of the result's part about the questions of a file, such as "chance".
+  [[nodiscard]] double of_questions(const char* key) const;
   // What a token of a text is: "byte", "char", "word", "tokenizer"; "" = not known.
   [[nodiscard]] std::string token_unit() const;
 };
@@ -304,8 +306,8 @@ struct Spread {
 [[nodiscard]] bool is_generated(const Comparison& comparison);
 
 // The accuracy of a guess, of the tasks for which it is known (docs/tasks.md): motif, those that
-// ask for copies of earlier tokens, memorization, ngrams, and the groups of state_tracking. 0 for
-// other tasks.
+// ask for copies of earlier tokens, memorization, ngrams, the groups of state_tracking, and questions
+// with choices, whose evaluations say it. 0 for other tasks.
 [[nodiscard]] double chance(const Comparison& comparison);
 
 // --- Settings (settings.cpp) ---

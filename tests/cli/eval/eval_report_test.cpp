@@ -59,6 +59,9 @@ TEST(QuestionsText, HasAGroupALineWithItsInterval) {
             "all                 10  0.8000 [0.490, 0.943]  0.0000 [0.000, 0.278]\n"
             "length 256           4  1.0000 [0.510, 1.000]  1.0000 [0.510, 1.000]\n"
             "length 1024          6  0.6667 [0.300, 0.903]  0.6667 [0.300, 0.903]\n");
+  scores.has_choices = true;
+  scores.all.guessed = 2.5;
+  EXPECT_THAT(questions_text({first}, kColumns), HasSubstr("10  0.2500  0.8000 [0.490, 0.943]\n"));
   EXPECT_EQ(questions_text({memory_of("short", "1.0.0", "ab")}, kColumns), "");
 }
 
