@@ -162,11 +162,12 @@ TEST(Options, ThatAreAllGivenAreNamedWhereNoneIsTried) {
   const Outcome evaluation = outcome_of("options.evaluation", flawed("none", {"eval_decay=0.5"}));
   EXPECT_EQ(evaluation.grade, Grade::kSkip);
   EXPECT_EQ(evaluation.text, "keeps the value given by --set: eval_decay");
-  const Outcome bounds = outcome_of(
-      "options.bounds",
-      flawed("none", {"queue=false", "corner=false", "rows=4", "decay=0.5", "mean=\"plain\""}));
+  const Outcome bounds =
+      outcome_of("options.bounds", flawed("none", {"queue=false", "closed=false", "corner=false",
+                                                   "rows=4", "decay=0.5", "mean=\"plain\""}));
   EXPECT_EQ(bounds.grade, Grade::kSkip);
-  EXPECT_EQ(bounds.text, "keeps the value given by --set: fault, queue, corner, rows, decay, mean");
+  EXPECT_EQ(bounds.text,
+            "keeps the value given by --set: fault, queue, closed, corner, rows, decay, mean");
 }
 
 // --- The memories of this project, and those that tests of the ABI use ---
@@ -259,18 +260,21 @@ const Fault kFaults[] = {
     {"divides_by_zero", "precision.extremes"},
     {"run_wavers", "runs.repeat"},
     {"by_turns", "runs.by_turns"},
+    {"by_turns", "runs.by_turns", {"closed=true"}},
     {"threads", "runs.threads"},
+    {"threads", "runs.threads", {"closed=true"}},
     {"values", "runs.values"},
     {"looks_ahead", "causality.tokens"},
     {"padding", "segments.padding"},
     {"lanes_mixed", "lanes.independent"},
-    {"mixed_behind_a_gate", "lanes.independent"},
+    {"lanes_mixed", "lanes.independent", {"closed=true"}},
     {"lanes_counted", "lanes.alone"},
     {"rows_unmasked", "lanes.rows"},
     {"queue_unmasked", "lanes.rows", {"queue=true"}},
     {"padding_in_loss", "lanes.padding"},
     {"projections", "evaluation.projections"},
     {"steps", "generation.steps"},
+    {"steps", "generation.steps", {"closed=true"}},
     {"counts_segments", "state.reset"},
     {"kept_over_reset", "state.reset_lane"},
     {"nan_in_other_lanes", "state.nan_lane"},
@@ -296,8 +300,10 @@ const Fault kFaults[] = {
     {"leaks_segments", "leaks.segments"},
     {"many_calls", "speed.calls"},
 };
-INSTANTIATE_TEST_SUITE_P(All, Faults, testing::ValuesIn(kFaults),
-                         [](const auto& test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(All, Faults, testing::ValuesIn(kFaults), [](const auto& test) {
+  const bool is_closed = test.param.options == std::vector<std::string>{"closed=true"};
+  return test.param.name + (is_closed ? "_behind_a_gate" : "");
+});
 
 // A read beyond its input ends the process, which the program reports as a crash.
 TEST(FaultsDeathTest, ReadingBeyondAnInputEndsTheProcess) {

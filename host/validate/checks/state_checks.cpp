@@ -96,14 +96,14 @@ Outcome nan_stays_in_its_lane(const Subject& subject) {
 }
 
 Outcome save_and_go_on(const Subject& subject) {
-  const auto session = open(subject);
+  const auto session = open_past_zeros(subject);
   const at::Tensor first = ids_of(subject, *session, kSegments, 1);
   const at::Tensor ids = ids_of(subject, *session, kSegments);
   for (const Phase phase : kPhases) {
     StackState state = session->fresh(kLanes, phase);
     static_cast<void>(losses_of(*session, state, first));
     // Into another instance, as a resumed run has it.
-    const auto resumed = open(subject);
+    const auto resumed = open_past_zeros(subject);
     StackState restored = resumed->stack.restore(phase, kLanes, state.save());
     expect_equal(losses_of(*resumed, restored, ids), losses_of(*session, state, ids),
                  "a run that is saved and goes on in another process has other losses,");
@@ -112,7 +112,7 @@ Outcome save_and_go_on(const Subject& subject) {
 }
 
 Outcome lanes_are_reordered(const Subject& subject) {
-  const auto session = open(subject);
+  const auto session = open_past_zeros(subject);
   const at::Tensor first = ids_of(subject, *session, kSegments, 1);
   const at::Tensor ids = ids_of(subject, *session, kSegments);
   const std::vector<std::int64_t> order = {2, 0, 0};

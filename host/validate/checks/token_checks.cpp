@@ -51,7 +51,7 @@ Outcome lanes_alone(const Subject& subject) {
 
 // Losses and the memory's gradients of a short training, all in one tensor.
 at::Tensor trained(const Subject& subject) {
-  const auto session = open(subject);
+  const auto session = open_past_zeros(subject);
   const std::int64_t length = segment_length(*session);
   const at::Tensor ids = ids_of(subject, *session, kSegments);
   StackState state = session->fresh(kLanes);
@@ -82,10 +82,10 @@ Outcome runs_by_turns(const Subject& subject) {
   const at::Tensor ids = ids_of(subject, *open(subject), kSegments);
   const at::Tensor others = ids_of(subject, *open(subject), kSegments, 1);
   for (const Phase phase : kPhases) {
-    const auto alone = open(subject);
+    const auto alone = open_past_zeros(subject);
     StackState quiet = alone->fresh(kLanes, phase);
     const at::Tensor expected = losses_of(*alone, quiet, ids);
-    const auto shared = open(subject);
+    const auto shared = open_past_zeros(subject);
     const std::int64_t length = segment_length(*shared);
     StackState one = shared->fresh(kLanes, phase), two = shared->fresh(kLanes, phase);
     std::vector<at::Tensor> out;
@@ -127,7 +127,7 @@ Outcome runs_on_threads(const Subject& subject) {
 }
 
 Outcome calls_do_not_depend_on_values(const Subject& subject) {
-  const auto session = open(subject);
+  const auto session = open_past_zeros(subject);
   for (const Phase phase : kPhases) {
     StackState first = session->fresh(kLanes, phase);  // constants are made once
     static_cast<void>(losses_of(*session, first, ids_of(subject, *session, kSegments)));
@@ -173,7 +173,7 @@ at::Tensor tops(Session& session, StackState& state, const at::Tensor& ids, bool
 }
 
 Outcome steps_give_the_segment(const Subject& subject) {
-  const auto session = open(subject);
+  const auto session = open_past_zeros(subject);
   const std::int64_t length = segment_length(*session);
   const at::Tensor ids = ids_of(subject, *session, kSegments);
   StackState whole = session->fresh(kLanes, Phase::kEvaluation);
@@ -192,7 +192,7 @@ Outcome steps_give_the_segment(const Subject& subject) {
 
 // Evaluation keeps keys and values of a queue's blocks; with gradients it does not.
 Outcome kept_projections(const Subject& subject) {
-  const auto session = open(subject);
+  const auto session = open_past_zeros(subject);
   const at::Tensor ids = ids_of(subject, *session, 2 * kSegments);
   at::Tensor results[2];
   for (const bool is_fresh : {false, true}) {

@@ -187,6 +187,7 @@ class Flawed : public Tier {
   static constexpr auto kOptions =
       mneme::options(mneme::text("fault", "none", "the rule that is broken"),
                      mneme::boolean("queue", false, "rows that tokens attend to as well"),
+                     mneme::boolean("closed", false, "the gate begins at zero"),
                      mneme::boolean("corner", false, "a parameter that starts on a kink"),
                      mneme::integer("rows", 4, 1, 64, "how many"),
                      mneme::real("decay", 0.75, 0.0, 1.0, "weight of the past").at_evaluation(),
@@ -206,8 +207,8 @@ class Flawed : public Tier {
     gated_ = s.kernel(kernel_);
     opaque_ = s.kernel(opaque_kernel_);
     const int64_t extra = is("evaluation_option") && s.is_evaluation() ? 1 : 0;
-    gate_ = s.parameter("gate", {s.width() + extra},
-                        is("mixed_behind_a_gate") ? zeros() : normal(0.0, 0.7));
+    gate_ =
+        s.parameter("gate", {s.width() + extra}, s.boolean("closed") ? zeros() : normal(0.0, 0.7));
     if (has_corner_) {
       rectified_kernel_.fault = fault_;
       rectified_ = s.kernel(rectified_kernel_);
@@ -264,8 +265,7 @@ class Flawed : public Tier {
     if (is("rows_unmasked") && !l.local().is_own_segment)
       average = mneme::mean(cast(rows.hidden, old.dtype()), 1);
     if (is("padding_in_loss")) l.aux("size", mneme::mean(mneme::mean(x * x, 2), 1));
-    if (is("lanes_mixed") || is("mixed_behind_a_gate"))
-      average = expand(mneme::mean(average, 0, true), average.shape());
+    if (is("lanes_mixed")) average = expand(mneme::mean(average, 0, true), average.shape());
     if (is("divides_by_zero")) average = average / sqrt(sum(average * average, 1, true));
     if (is("not_finite") && l.index() == 1) average = 0.0 * (average / 0.0);
     l.slot(mean_) = decay_ * old + (1 - decay_) * average;
