@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "host/train/trainer.hpp"
 #include "tests/base/tiny_motif.hpp"
 #include "tests/compare/memory_files.hpp"
 
@@ -97,6 +98,24 @@ TEST_F(Capacity, IsNearWhereSizesAreCoarse) {
         static_cast<double>(point.arms[1].bytes - point.bytes) / static_cast<double>(point.bytes);
     EXPECT_LE(std::abs(share), kNearShare);
   }
+}
+#endif
+
+#ifdef MNEME_HAS_LAMEMO
+// What its rows have attended to lies in slots of no declared length: as many rows as tokens may
+// attend to. A full memory is measured to hold just these bytes.
+TEST_F(Capacity, CountsTheDeclaredRowsOfSlotsThatGrow) {
+  const auto all = points({memory("lamemo.toml", "lamemo", "rows = 5") +
+                           ",model.position=disentangled,model.layers=2,eval.steps=8"},
+                          {1.0, 3.0});
+  ASSERT_EQ(all.size(), 2U);
+  for (const CapacityPoint& point : all) {
+    ASSERT_EQ(point.arms.size(), 1U) << text_of(all);
+    train::Trainer trainer(point.arms[0].setup.experiment);
+    const eval::Result result = trainer.evaluate_split(data::Split::kValid);
+    EXPECT_EQ(point.arms[0].bytes, result.state_bytes / result.lanes);
+  }
+  EXPECT_EQ(all[1].arms[0].setting, "memory.tier.0.rows=15");
 }
 #endif
 

@@ -14,14 +14,16 @@ namespace {
 constexpr std::int64_t kMaxSize = std::int64_t{1} << 40;
 constexpr std::int64_t kMaxRefused = 64;  // sizes in a row, before a search ends
 
-// The bytes that the tiers declare for one lane; absent when one of them does not.
+// The bytes that the tiers declare for one lane, where an extent changes with the rows that they
+// declare; absent when one of them does not.
 std::optional<std::int64_t> state_bytes(const memory::Stack& stack) {
   std::int64_t bytes = 0;
   for (const memory::TierOutline& tier : stack.outlines(1, 1)) {
     const memory::InstanceOutline& instance = tier.evaluation ? *tier.evaluation : tier.training;
     const auto add = [&](const memory::StateOutline& one) {
-      bytes += one.bytes.value_or(0);
-      return one.bytes.has_value();
+      const std::optional<std::int64_t> known = one.bytes ? one.bytes : one.bytes_of_rows;
+      bytes += known.value_or(0);
+      return known.has_value();
     };
     if (!std::ranges::all_of(instance.slots, add)) return std::nullopt;
     if (!std::ranges::all_of(instance.queues, add)) return std::nullopt;

@@ -59,13 +59,19 @@ std::int64_t copies_of(bool is_model_scope, const Tier& tier) {
   return is_model_scope ? 1 : static_cast<std::int64_t>(tier.served().size());
 }
 
-// `held`: its tensor in a fresh state.
-StateOutline outline_slot(const SlotDecl& decl, const at::Tensor& held, const Tier& tier) {
+// `held`: its tensor in a fresh state; `rows`: of the context, 0 = the tier declares none.
+StateOutline outline_slot(const SlotDecl& decl, const at::Tensor& held, const Tier& tier,
+                          std::int64_t rows) {
   StateOutline out{decl.name, decl.is_model_scope, decl.dims, "", std::nullopt};
   out.dtype = tensor::dtype_code_name(tensor::dtype_code_of(held.scalar_type()));
-  if (std::ranges::find(decl.dims, MNEME_ANY) == decl.dims.end()) {
-    out.bytes = copies_of(decl.is_model_scope, tier) * bytes_of(held);
-  }
+  const std::int64_t copies = copies_of(decl.is_model_scope, tier);
+  const auto changing = std::ranges::count(decl.dims, MNEME_ANY);
+  if (changing == 0) out.bytes = copies * bytes_of(held);
+  if (changing != 1 || rows == 0) return out;
+  std::vector<std::int64_t> dims = held.sizes().vec();
+  const auto place = std::ranges::find(decl.dims, MNEME_ANY) - decl.dims.begin();
+  dims[static_cast<std::size_t>(place)] = decl.is_segment_lifetime ? 0 : rows;
+  out.bytes_of_rows = copies * bytes_of(at::empty(dims, held.options().device(at::kMeta)));
   return out;
 }
 
@@ -98,7 +104,8 @@ InstanceOutline outline_instance(const Tier& tier, Phase phase, std::int64_t lan
   TierState state(tier, phase, lanes, backbone);
   for (std::size_t i = 0; i < instance.slots.size(); ++i) {
     const SlotDecl& decl = instance.slots[i];
-    out.slots.push_back(outline_slot(decl, state.scope(decl.is_model_scope, 0).slots[i], tier));
+    const at::Tensor& held = state.scope(decl.is_model_scope, 0).slots[i];
+    out.slots.push_back(outline_slot(decl, held, tier, traits.context_rows));
   }
   for (const QueueDecl& decl : instance.queues)
     out.queues.push_back(outline_queue(decl, tier, lanes, backbone));

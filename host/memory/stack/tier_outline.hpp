@@ -30,6 +30,10 @@ struct StateOutline {
   // allocating them. A queue's are those at its capacity.
   // Absent: an extent changes, or the capacity is not declared.
   std::optional<std::int64_t> bytes;
+  // Of a slot in which one extent changes: the same with the rows of the context that the tier
+  // declares (context_rows) there, and without rows where segments end with an empty slot. Absent: it
+  // declares no rows.
+  std::optional<std::int64_t> bytes_of_rows = {};
 };
 
 struct QueueOutline : StateOutline {
