@@ -119,6 +119,23 @@ TEST_F(Capacity, CountsTheDeclaredRowsOfSlotsThatGrow) {
 }
 #endif
 
+#if defined(MNEME_HAS_COMPRESSIVE) && defined(MNEME_HAS_CONTINUOUS_LTM) && defined(MNEME_HAS_LAMEMO)
+// The commands of configs/capacity leave out no memory at any of their points.
+TEST_F(Capacity, FilesOfItsFiguresReachEveryPoint) {
+  const std::filesystem::path folder = MNEME_SOURCE_DIR "/configs/capacity";
+  std::vector<ArmRequest> requests;
+  for (const char* const name : {"xl_cache", "compressive", "continuous_ltm", "lamemo"})
+    requests.push_back({.memory = folder / "memory" / str(name, ".toml")});
+  const std::vector<config::Override> plugins = {
+      config::parse_override(str("memory.plugins=[\"", MNEME_PLUGIN_DIR, "\"]"))};
+  const auto all =
+      capacity_points(read_arms(folder / "mqar.toml", requests, plugins, {}, loader_),
+                      {1.0, 2.0, 4.0, 8.0, 16.0}, {.loader = {std::shared_ptr<void>(), &loader_}});
+  for (const CapacityPoint& point : all) EXPECT_THAT(point.left_out, IsEmpty()) << text_of(all);
+  EXPECT_EQ(all.back().arms.front().setting, "memory.tier.0.rows=96");
+}
+#endif
+
 TEST_F(Capacity, NamesAMemoryWithoutASize) {
   EXPECT_EQ(error({cache("a.toml", 8), folder_.write("none.toml", "[memory]\n").string()}),
             "2: none: --capacity finds no size that changes the bytes of this memory's state: "
