@@ -18,7 +18,7 @@
 #include "host/compare/planning/earlier_comparison.hpp"
 #include "host/compare/runs.hpp"
 #include "host/compare/tuning/halving.hpp"
-#include "host/optim/optimizer.hpp"
+#include "host/optim/schedule.hpp"
 #include "host/run/cost/flops.hpp"
 #include "host/run/cost/footprint.hpp"
 #include "host/run/cost/ram_check.hpp"

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <map>
-#include <numbers>
 #include <optional>
 
 #include "host/base/error.hpp"
@@ -39,8 +37,8 @@ std::array<at::Tensor, 2> two_zeros(const at::Tensor& like) {
 
 }  // namespace
 
-Adam::Adam(std::vector<TrainableParameter> parameters, const AdamOptions& options,
-           backbone::ConvertedWeights* converted)
+Optimizer::Optimizer(std::vector<TrainableParameter> parameters, const OptimizerOptions& options,
+                     backbone::ConvertedWeights* converted)
     : parameters_(std::move(parameters)), options_(options), converted_(converted) {
   std::erase_if(parameters_, [](const TrainableParameter& one) { return one.is_frozen; });
   const at::NoGradGuard no_grad;
@@ -66,11 +64,11 @@ Adam::Adam(std::vector<TrainableParameter> parameters, const AdamOptions& option
   }
 }
 
-void Adam::zero_grad() {
+void Optimizer::zero_grad() {
   for (TrainableParameter& parameter : parameters_) parameter.tensor.mutable_grad() = at::Tensor();
 }
 
-at::Tensor Adam::gradient_norm() const {
+at::Tensor Optimizer::gradient_norm() const {
   const at::NoGradGuard no_grad;
   const std::vector<at::Tensor> gradients = gradients_of(parameters_);
   if (gradients.empty()) return torch::zeros({}, at::kDouble);
@@ -78,7 +76,7 @@ at::Tensor Adam::gradient_norm() const {
   return at::stack(norms).to(at::kDouble).norm();
 }
 
-void Adam::clip(double norm, double max_norm) {
+void Optimizer::clip(double norm, double max_norm) {
   const double scale = max_norm / (norm + 1e-6);
   if (scale >= 1.0) return;
   const at::NoGradGuard no_grad;
@@ -86,7 +84,7 @@ void Adam::clip(double norm, double max_norm) {
   at::_foreach_mul_(gradients, scale);
 }
 
-void Adam::clip(const at::Tensor& norm, double max_norm) {
+void Optimizer::clip(const at::Tensor& norm, double max_norm) {
   const at::NoGradGuard no_grad;
   const std::vector<at::Tensor> gradients = gradients_of(parameters_);
   if (gradients.empty()) return;
@@ -94,11 +92,11 @@ void Adam::clip(const at::Tensor& norm, double max_norm) {
   at::_foreach_mul_(gradients, scale.to(gradients.front().scalar_type()));
 }
 
-at::Tensor Adam::copy_of(std::size_t i) const {
+at::Tensor Optimizer::copy_of(std::size_t i) const {
   return kernels_ != nullptr ? converted_->written_with(parameters_[i].tensor) : at::Tensor();
 }
 
-Adam::Batch Adam::batch_of(const Group& group) const {
+Optimizer::Batch Optimizer::batch_of(const Group& group) const {
   Batch batch;
   for (const std::size_t i : group.members) {
     const at::Tensor& gradient = parameters_[i].tensor.grad();
@@ -113,7 +111,7 @@ Adam::Batch Adam::batch_of(const Group& group) const {
   return batch;
 }
 
-at::Tensor Adam::rates(double factor) const {
+at::Tensor Optimizer::rates(double factor) const {
   std::vector<double> values;
   for (const Group& group : groups_) values.push_back(group.lr * factor);
   const at::Tensor out = torch::tensor(values, at::kDouble);
@@ -124,7 +122,7 @@ at::Tensor Adam::rates(double factor) const {
   return takes_f32 ? tensor::to_device(out.to(at::kFloat), first.device()) : out;
 }
 
-std::vector<NamedTensor> Adam::changed() const {
+std::vector<NamedTensor> Optimizer::changed() const {
   std::vector<NamedTensor> out;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const std::string& name = parameters_[i].name;
@@ -138,8 +136,8 @@ std::vector<NamedTensor> Adam::changed() const {
   return out;
 }
 
-void Adam::update_by_kernel(const Group& group, const Batch& batch, const at::Tensor& rate,
-                            const at::Tensor& skip) const {
+void Optimizer::update_by_kernel(const Group& group, const Batch& batch, const at::Tensor& rate,
+                                 const at::Tensor& skip) const {
   const kernel::AdamRule rule = {.is_decoupled = options_.kind == config::Optimizer::kAdamW,
                                  .beta1 = options_.beta1,
                                  .beta2 = options_.beta2,
@@ -185,7 +183,7 @@ void Adam::update_by_kernel(const Group& group, const Batch& batch, const at::Te
       });
 }
 
-void Adam::step(const at::Tensor& rates, const at::Tensor& skip) {
+void Optimizer::step(const at::Tensor& rates, const at::Tensor& skip) {
   const at::NoGradGuard no_grad;
   const at::Tensor counted = skip.defined() ? at::rsub(skip, 1) : at::Tensor();
   const std::optional<at::Tensor> found_inf = tensor::optional_input(skip);
@@ -214,7 +212,7 @@ void Adam::step(const at::Tensor& rates, const at::Tensor& skip) {
   }
 }
 
-std::vector<std::string> Adam::untrained() const {
+std::vector<std::string> Optimizer::untrained() const {
   std::vector<std::string> names;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const bool is_frozen = parameters_[i].lr == 0.0;
@@ -223,7 +221,7 @@ std::vector<std::string> Adam::untrained() const {
   return names;
 }
 
-std::vector<std::string> Adam::non_finite_gradients() const {
+std::vector<std::string> Optimizer::non_finite_gradients() const {
   const at::NoGradGuard no_grad;
   std::vector<std::string> names;
   for (const TrainableParameter& parameter : parameters_) {
@@ -233,210 +231,6 @@ std::vector<std::string> Adam::non_finite_gradients() const {
     }
   }
   return names;
-}
-
-namespace {
-
-// Index of the first group that names the parameter.
-std::optional<std::size_t> group_of(const config::TrainConfig& train, const std::string& name) {
-  for (std::size_t g = 0; g < train.groups.size(); ++g) {
-    for (const std::string& pattern : train.groups[g].parameters) {
-      if (matches(pattern, name)) return g;
-    }
-  }
-  return std::nullopt;
-}
-
-std::string rate_name(const std::string& source, double factor) {
-  return factor == 1.0 ? source : str(source, " x ", format_exact(factor));
-}
-
-void apply_group(const config::TrainConfig& train, double factor, TrainableParameter& parameter) {
-  const std::optional<std::size_t> index = group_of(train, parameter.name);
-  if (!index) return;
-  const config::ParameterGroup& group = train.groups[*index];
-  if (group.weight_decay) parameter.weight_decay = *group.weight_decay;
-  if (!group.lr) return;
-  parameter.lr = *group.lr * factor;
-  parameter.rate = rate_name(str("group.", *index), factor);
-}
-
-double default_decay(const config::TrainConfig& train, const memory::TierParameter& parameter) {
-  if (parameter.group == "none") return 0.0;
-  if (parameter.weight_decay) return *parameter.weight_decay;
-  return parameter.tensor.dim() <= 1 ? 0.0 : train.weight_decay;
-}
-
-// "memory.<tier index>".
-std::string tier_of(const std::string& name) { return name.substr(0, name.find('.', 7)); }
-
-}  // namespace
-
-bool matches(std::string_view pattern, std::string_view name) {
-  const std::size_t star = pattern.find('*');
-  if (star == std::string_view::npos) return pattern == name;
-  if (!name.starts_with(pattern.substr(0, star))) return false;
-  const std::string_view rest = pattern.substr(star + 1);
-  for (std::size_t from = star; from <= name.size(); ++from) {
-    if (matches(rest, name.substr(from))) return true;
-  }
-  return false;
-}
-
-std::vector<TrainableParameter> group_parameters(const config::TrainConfig& train,
-                                                 const std::vector<backbone::Parameter>& backbone,
-                                                 const std::vector<memory::TierParameter>& tiers) {
-  std::vector<TrainableParameter> out;
-  for (const backbone::Parameter& parameter : backbone) {
-    const double decay = parameter.decays ? train.weight_decay : 0.0;
-    out.push_back({"model." + parameter.name, parameter.tensor, train.lr, decay});
-    apply_group(train, 1.0, out.back());
-    const bool is_update = backbone::is_low_rank_update(parameter.name);
-    if (train.freeze == config::Freeze::kBackbone && !is_update) {
-      out.back().lr = out.back().weight_decay = 0.0;
-      out.back().rate = "frozen";
-      out.back().is_frozen = true;
-    }
-  }
-  for (const memory::TierParameter& parameter : tiers) {
-    const double lr = parameter.lr.value_or(train.lr) * parameter.lr_factor;
-    out.push_back({parameter.name, parameter.tensor, lr, default_decay(train, parameter)});
-    if (lr != train.lr) out.back().rate = rate_name(tier_of(parameter.name), parameter.lr_factor);
-    apply_group(train, parameter.lr_factor, out.back());
-  }
-  return out;
-}
-
-void check_groups(const config::TrainConfig& train,
-                  const std::vector<TrainableParameter>& parameters) {
-  std::vector<std::string> names;
-  for (const TrainableParameter& parameter : parameters) names.push_back(parameter.name);
-  for (std::size_t g = 0; g < train.groups.size(); ++g) {
-    for (const std::string& pattern : train.groups[g].parameters) {
-      const bool is_used = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
-        return matches(pattern, name);
-      });
-      if (is_used) continue;
-      const std::string close = nearest(pattern, names);
-      throw_usage({.where = str("train.group ", g + 1, ": parameters"),
-                   .failed = str('"', pattern, "\" names no parameter"),
-                   .expected = close.empty() ? str("names such as \"", names.front(),
-                                                   "\" or \"model.*.bias\"")
-                                             : str('"', close, '"'),
-                   .got = str('"', pattern, '"'),
-                   .hint = "mneme train EXP --dry-run --json FILE lists the parameters"});
-    }
-  }
-}
-
-void check_frozen(const std::vector<TrainableParameter>& parameters) {
-  const auto is_frozen = [](const TrainableParameter& one) { return one.is_frozen; };
-  if (!std::all_of(parameters.begin(), parameters.end(), is_frozen)) return;
-  throw_usage({.where = "train.freeze = \"backbone\"",
-               .failed = "nothing is trained: the memory has no parameters",
-               .expected = "a memory with parameters, or model.lora_rank",
-               .got = str(parameters.size(), " parameters of the backbone"),
-               .hint = "remove the key (--unset train.freeze), or take another memory"});
-}
-
-std::vector<std::string> untrained_lines(const std::vector<std::string>& untrained,
-                                         const memory::Stack& stack, std::int64_t steps) {
-  constexpr std::size_t kNamed = 4;
-  std::map<std::string, std::string> tier_of;  // by parameter; the backbone's have none
-  for (const memory::TierParameter& parameter : stack.parameters()) {
-    tier_of[parameter.name] = parameter.tier;
-  }
-  std::map<std::string, std::vector<std::string>> by_owner;
-  for (const std::string& name : untrained) {
-    const auto tier = tier_of.find(name);
-    by_owner[tier == tier_of.end() ? "the backbone" : "tier " + tier->second].push_back(name);
-  }
-  std::vector<std::string> lines;
-  for (const auto& [owner, names] : by_owner) {
-    lines.push_back(str(owner, ": no gradient has reached ", names.size(), " of its parameters in ",
-                        steps, steps == 1 ? " step" : " steps",
-                        ", they keep their first values: ", first_names(names, kNamed)));
-  }
-  return lines;
-}
-
-namespace {
-
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
-// Backward passes that an epoch feeds.
-double passes_per_epoch(const config::TrainConfig& train, const data::Stream& stream) {
-  const std::int64_t with_target = stream.target_segments_per_epoch();
-  if (with_target < stream.segments_per_epoch()) return static_cast<double>(with_target);
-  return static_cast<double>(with_target) / static_cast<double>(train.bptt_segments);
-}
-
-}  // namespace
-
-LearningRate::LearningRate(const config::TrainConfig& train, std::int64_t total_steps)
-    : schedule_(train.schedule),
-      warmup_(train.warmup),
-      total_(std::max<std::int64_t>(1, total_steps)),
-      least_(train.lr > 0.0 ? train.lr_min / train.lr : 0.0) {}
-
-double LearningRate::factor(std::int64_t step) const {
-  if (step < warmup_) return static_cast<double>(step) / static_cast<double>(warmup_);
-  const auto at = static_cast<double>(std::min(step, total_));
-  const auto total = static_cast<double>(total_), warmup = static_cast<double>(warmup_);
-  switch (schedule_) {
-    case config::Schedule::kConstant:
-      return 1.0;
-    case config::Schedule::kCosine:
-      return least_ + (1.0 - least_) * 0.5 * (1.0 + std::cos(std::numbers::pi * (at / total)));
-    case config::Schedule::kLinear:
-      if (warmup >= total) return 1.0;
-      return least_ + (1.0 - least_) * (total - at) / (total - warmup);
-    case config::Schedule::kInverseSqrt:
-      return std::max(least_, std::sqrt(warmup / std::max(1.0, at)));
-  }
-  return 1.0;
-}
-
-std::int64_t accumulation(const config::TrainConfig& train, std::int64_t step) {
-  std::int64_t segments = train.accumulate;  // backward passes, each of bptt_segments segments
-  for (const config::AccumulateFrom& from : train.accumulate_from) {
-    if (step >= from.step) segments = from.segments;
-  }
-  return segments;
-}
-
-std::int64_t count_steps(const config::TrainConfig& train, const data::Stream& stream) {
-  if (train.epochs == 0) return train.steps;
-  if (stream.segments_per_epoch() == 0) {
-    throw_usage({.where = "train.epochs",
-                 .failed = "the task generates data without end",
-                 .expected = "train.steps",
-                 .got = str("train.epochs = ", train.epochs)});
-  }
-  auto passes = static_cast<std::int64_t>(
-      std::ceil(static_cast<double>(train.epochs) * passes_per_epoch(train, stream)));
-  std::int64_t step = 0;
-  for (const config::AccumulateFrom& from : train.accumulate_from) {
-    const std::int64_t before = (from.step - step) * accumulation(train, step);
-    if (before >= passes) break;
-    passes -= before;
-    step = from.step;
-  }
-  return step + divide_up(passes, accumulation(train, step));
-}
-
-double count_epochs(const config::TrainConfig& train, const data::Stream& stream,
-                    std::int64_t steps) {
-  std::int64_t step = 0, passes = 0;
-  const auto go_to = [&](std::int64_t next) {
-    passes += (next - step) * accumulation(train, step);
-    step = next;
-  };
-  for (const config::AccumulateFrom& from : train.accumulate_from) {
-    go_to(std::min(from.step, steps));
-  }
-  go_to(steps);
-  return static_cast<double>(passes) / passes_per_epoch(train, stream);
 }
 
 }  // namespace mneme::optim

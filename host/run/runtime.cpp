@@ -8,7 +8,7 @@
 #include "host/base/error.hpp"
 #include "host/base/log.hpp"
 #include "host/memory/abi/groups.hpp"
-#include "host/optim/optimizer.hpp"
+#include "host/optim/parameter_groups.hpp"
 #include "host/run/cost/footprint.hpp"
 #include "host/tensor/dense_product.hpp"
 #include "host/tensor/device.hpp"

@@ -17,7 +17,7 @@
 #include "host/data/dataset.hpp"
 #include "host/eval/evaluator.hpp"
 #include "host/memory/stack/stack.hpp"
-#include "host/optim/optimizer.hpp"
+#include "host/optim/parameter_groups.hpp"
 #include "host/plugin/loader.hpp"
 
 namespace mneme::run {

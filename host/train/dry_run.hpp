@@ -15,7 +15,7 @@
 #include "host/base/text.hpp"
 #include "host/config/experiment.hpp"
 #include "host/memory/stack/stack.hpp"
-#include "host/optim/optimizer.hpp"
+#include "host/optim/parameter_groups.hpp"
 #include "host/plugin/loader.hpp"
 #include "host/run/cost/flops.hpp"
 #include "host/run/cost/footprint.hpp"

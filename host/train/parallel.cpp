@@ -186,11 +186,11 @@ std::vector<optim::TrainableParameter> Parallel::updated() const {
   return out;
 }
 
-std::vector<optim::Adam::Moments> Parallel::gather(optim::Adam& optimizer) {
+std::vector<optim::Optimizer::Moments> Parallel::gather(optim::Optimizer& optimizer) {
   if (!is_sharded()) return optimizer.moments();
   std::vector<at::Tensor> means, squares;
   std::map<std::string, double> counts;  // by parameter
-  for (const optim::Adam::Moments& own : optimizer.moments()) {
+  for (const optim::Optimizer::Moments& own : optimizer.moments()) {
     means.push_back(own.mean);
     squares.push_back(own.square);
     counts[own.name] = own.count.item<double>();
@@ -201,7 +201,7 @@ std::vector<optim::Adam::Moments> Parallel::gather(optim::Adam& optimizer) {
     for (const auto& [name, count] : parse_json_or_throw(text).get<std::map<std::string, double>>())
       counts[name] = count;  // ranks that share a parameter have counted alike
   }
-  std::vector<optim::Adam::Moments> out;
+  std::vector<optim::Optimizer::Moments> out;
   for (std::size_t i = 0; i < means.size(); ++i) {
     const std::string& name = gradients_.parameters()[i].name;
     out.push_back({name, means[i], squares[i], torch::full({}, counts.at(name), at::kFloat)});
@@ -209,9 +209,9 @@ std::vector<optim::Adam::Moments> Parallel::gather(optim::Adam& optimizer) {
   return out;
 }
 
-std::vector<optim::Adam::Moments> Parallel::whole_moments(optim::Adam& optimizer) const {
+std::vector<optim::Optimizer::Moments> Parallel::whole_moments(optim::Optimizer& optimizer) const {
   if (!is_sharded()) return optimizer.moments();
-  std::vector<optim::Adam::Moments> out;
+  std::vector<optim::Optimizer::Moments> out;
   for (const optim::TrainableParameter& one : gradients_.parameters()) {
     const at::TensorOptions type = one.tensor.options().device(at::kCPU).requires_grad(false);
     out.push_back({one.name, torch::zeros(one.tensor.sizes(), type),
@@ -220,12 +220,13 @@ std::vector<optim::Adam::Moments> Parallel::whole_moments(optim::Adam& optimizer
   return out;
 }
 
-void Parallel::take(const std::vector<optim::Adam::Moments>& whole, optim::Adam& optimizer) const {
+void Parallel::take(const std::vector<optim::Optimizer::Moments>& whole,
+                    optim::Optimizer& optimizer) const {
   if (!is_sharded()) return;  // they are the optimiser's own
   for (std::size_t i = 0; i < gradients_.shards().size(); ++i) {
     const GradientSums::Shard& shard = gradients_.shards()[i];
-    optim::Adam::Moments& own = optimizer.moments()[i];
-    const optim::Adam::Moments& from = whole[shard.parameter];
+    optim::Optimizer::Moments& own = optimizer.moments()[i];
+    const optim::Optimizer::Moments& from = whole[shard.parameter];
     const auto part = [&](const at::Tensor& tensor) {
       return tensor.view({-1}).narrow(0, shard.offset, own.mean.numel());
     };
@@ -235,7 +236,7 @@ void Parallel::take(const std::vector<optim::Adam::Moments>& whole, optim::Adam&
   }
 }
 
-std::vector<std::string> Parallel::untrained(const optim::Adam& optimizer) const {
+std::vector<std::string> Parallel::untrained(const optim::Optimizer& optimizer) const {
   if (!is_sharded()) return optimizer.untrained();
   std::set<std::string> names;
   for (const std::string& text : ranks().all_gather(json_text(optimizer.untrained()), purpose_)) {

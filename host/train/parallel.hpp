@@ -66,13 +66,14 @@ class Parallel {
   // What this rank's optimiser updates: all parameters, or its shards.
   [[nodiscard]] std::vector<optim::TrainableParameter> updated() const;
   // The moments of all parameters on rank 0, for a checkpoint. Collective.
-  [[nodiscard]] std::vector<optim::Adam::Moments> gather(optim::Adam& optimizer);
+  [[nodiscard]] std::vector<optim::Optimizer::Moments> gather(optim::Optimizer& optimizer);
   // Tensors for the moments of all parameters as a checkpoint holds them; then this rank's
   // optimiser takes what is its own of them.
-  [[nodiscard]] std::vector<optim::Adam::Moments> whole_moments(optim::Adam& optimizer) const;
-  void take(const std::vector<optim::Adam::Moments>& whole, optim::Adam& optimizer) const;
-  // Adam::untrained of all ranks. Collective.
-  [[nodiscard]] std::vector<std::string> untrained(const optim::Adam& optimizer) const;
+  [[nodiscard]] std::vector<optim::Optimizer::Moments> whole_moments(
+      optim::Optimizer& optimizer) const;
+  void take(const std::vector<optim::Optimizer::Moments>& whole, optim::Optimizer& optimizer) const;
+  // Optimizer::untrained of all ranks. Collective.
+  [[nodiscard]] std::vector<std::string> untrained(const optim::Optimizer& optimizer) const;
   // The norm of all gradients, computed from `own`, the norm of this rank's. Collective.
   [[nodiscard]] double norm_of_all(double own);
   // After an update: all ranks get the new values. Collective.

@@ -11,6 +11,8 @@
 #include "host/memory/abi/groups.hpp"
 #include "host/memory/interface/finite_watch.hpp"
 #include "host/optim/optimizer.hpp"
+#include "host/optim/parameter_groups.hpp"
+#include "host/optim/schedule.hpp"
 #include "host/run/cost/footprint.hpp"
 #include "host/run/cost/ram_check.hpp"
 #include "host/run/runtime.hpp"
@@ -97,9 +99,9 @@ Trainer::Trainer(const config::Experiment& experiment, TrainerOptions options)
     if (ranks_.is_parallel()) parallel_ = std::make_unique<Parallel>(ranks_, *runtime_);
     const tensor::WithoutRowKernels plain(experiment.model.row_kernels ==
                                           config::RowKernels::kOperations);
-    optimizer_ = std::make_unique<optim::Adam>(
+    optimizer_ = std::make_unique<optim::Optimizer>(
         parallel_ ? parallel_->updated() : runtime_->parameters(),
-        optim::AdamOptions{train.optimizer, train.beta1, train.beta2, train.eps},
+        optim::OptimizerOptions{train.optimizer, train.beta1, train.beta2, train.eps},
         parallel_ ? nullptr : &runtime_->model().converted());
     state_ = parallel_ ? parallel_->new_state(runtime_->stack())
                        : runtime_->stack().new_state(memory::Phase::kTraining, train.lanes);

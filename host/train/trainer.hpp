@@ -28,6 +28,7 @@
 #include "host/memory/stack/stack.hpp"
 #include "host/memory/state/stack_state.hpp"
 #include "host/optim/optimizer.hpp"
+#include "host/optim/schedule.hpp"
 #include "host/run/checkpoint/checkpoint.hpp"
 #include "host/run/cost/utilization.hpp"
 #include "host/run/record/curve.hpp"
@@ -211,7 +212,7 @@ class Trainer {
   // Of all lanes and shards.
   struct Gathered {
     memory::NamedState state;
-    std::vector<optim::Adam::Moments> moments;
+    std::vector<optim::Optimizer::Moments> moments;
   };
 
   void begin_training();
@@ -280,7 +281,7 @@ class Trainer {
   std::unique_ptr<data::Stream> stream_;
   RankOptions ranks_;
   std::unique_ptr<Parallel> parallel_;  // null in a training of one process
-  std::unique_ptr<optim::Adam> optimizer_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
   std::int64_t total_steps_ = 0;
   std::unique_ptr<optim::LearningRate> schedule_;
   std::map<std::string, double> rates_;  // base rates of the groups, when they differ

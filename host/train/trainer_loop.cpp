@@ -6,7 +6,8 @@
 
 #include "host/base/log.hpp"
 #include "host/base/progress.hpp"
-#include "host/optim/optimizer.hpp"
+#include "host/optim/parameter_groups.hpp"
+#include "host/optim/schedule.hpp"
 #include "host/run/record/evaluation_recorder.hpp"
 #include "host/run/record/run_writer.hpp"
 #include "host/tensor/device_memory.hpp"

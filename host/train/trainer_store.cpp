@@ -230,7 +230,7 @@ void Trainer::load(const run::Checkpoint& checkpoint) {
         "resume with the experiment and the plugins that wrote it, or start a new run");
   }
   checkpoint.check_resumable(experiment());
-  std::vector<optim::Adam::Moments> moments =
+  std::vector<optim::Optimizer::Moments> moments =
       parallel_ ? parallel_->whole_moments(*optimizer_) : optimizer_->moments();
   checkpoint.check_moments(moments);
   memory::StackState state = checkpoint.restored_state(*runtime_);

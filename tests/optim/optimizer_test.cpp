@@ -36,7 +36,7 @@ struct NaiveAdam {
     m.assign(p.size(), 0.0);
     v.assign(p.size(), 0.0);
   }
-  void step(const at::Tensor& gradient, double lr, double decay, const optim::AdamOptions& o) {
+  void step(const at::Tensor& gradient, double lr, double decay, const optim::OptimizerOptions& o) {
     ++t;
     const at::Tensor flat = gradient.to(at::kDouble).reshape(-1);
     const bool is_decoupled = o.kind == config::Optimizer::kAdamW;
@@ -65,8 +65,8 @@ TEST_P(AdamKinds, AgreeWithPlainLoopsForEveryGroup) {
   std::vector<optim::TrainableParameter> parameters = {{"a", leaf({37}, dtype, 1), 1e-2, 0.0},
                                                        {"b", leaf({5, 13}, dtype, 2), 1e-2, 0.1},
                                                        {"c", leaf({1}, dtype, 3), 3e-3, 0.0}};
-  const optim::AdamOptions options{.kind = kind, .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-6};
-  optim::Adam adam(parameters, options);
+  const optim::OptimizerOptions options{.kind = kind, .beta1 = 0.8, .beta2 = 0.95, .eps = 1e-6};
+  optim::Optimizer adam(parameters, options);
   std::vector<NaiveAdam> naive;
   for (const auto& parameter : parameters) naive.emplace_back(parameter.tensor);
   for (int step = 0; step < 7; ++step) {
@@ -96,7 +96,7 @@ TEST(Adam, CouplesTheDecayAndAdamWDoesNot) {
   for (const auto kind : {config::Optimizer::kAdam, config::Optimizer::kAdamW}) {
     std::vector<optim::TrainableParameter> parameters = {
         {"a", torch::full({1}, 2.0, at::kDouble).set_requires_grad(true), 0.1, 0.5}};
-    optim::Adam adam(parameters, optim::AdamOptions{.kind = kind, .eps = 0.0});
+    optim::Optimizer adam(parameters, optim::OptimizerOptions{.kind = kind, .eps = 0.0});
     set_gradient(parameters[0], torch::ones({1}));
     adam.step(1.0);
     const double expected = kind == config::Optimizer::kAdam ? 1.9 : 2.0 - 0.1 * 0.5 * 2.0 - 0.1;
@@ -108,7 +108,7 @@ TEST(Adam, SkipsParametersWithoutGradient) {
   std::vector<optim::TrainableParameter> parameters = {
       {"used", leaf({3}, at::kDouble, 1), 0.1, 0.5},
       {"unused", leaf({3}, at::kDouble, 2), 0.1, 0.5}};
-  optim::Adam adam(parameters, {});
+  optim::Optimizer adam(parameters, {});
   for (const auto& parameter : parameters) set_gradient(parameter, torch::ones({3}));
   adam.step(1.0);
   adam.zero_grad();
@@ -127,7 +127,7 @@ TEST(Adam, ClipsTheGlobalNorm) {
   std::vector<optim::TrainableParameter> parameters = {{"a", leaf({2}, at::kDouble, 1), 0.1, 0.0},
                                                        {"b", leaf({1}, at::kDouble, 2), 0.1, 0.0},
                                                        {"c", leaf({4}, at::kDouble, 3), 0.1, 0.0}};
-  optim::Adam adam(parameters, {});
+  optim::Optimizer adam(parameters, {});
   EXPECT_EQ(adam.gradient_norm().item<double>(), 0.0);  // no gradient at all
   set_gradient(parameters[0], torch::tensor({2.0, 3.0}, at::kDouble));
   set_gradient(parameters[1], torch::tensor({6.0}, at::kDouble));
@@ -150,10 +150,11 @@ TEST(Adam, ClipsAndSkipsByTensors) {
         side->push_back({"a", leaf({37}, dtype, 1), 1e-2, 0.1});
         side->push_back({"b", leaf({5}, dtype, 2), 1e-2, 0.0});
       }
-      optim::Adam by_tensors(ours, {.kind = kind}), by_numbers(theirs, {.kind = kind});
+      optim::Optimizer by_tensors(ours, {.kind = kind}), by_numbers(theirs, {.kind = kind});
       const auto expect_same = [&] {
         for (std::size_t i = 0; i < ours.size(); ++i) {
-          const optim::Adam::Moments &a = by_tensors.moments()[i], &b = by_numbers.moments()[i];
+          const optim::Optimizer::Moments &a = by_tensors.moments()[i],
+                                          &b = by_numbers.moments()[i];
           EXPECT_TRUE(ours[i].tensor.equal(theirs[i].tensor));
           EXPECT_TRUE(a.mean.equal(b.mean) && a.square.equal(b.square) && a.count.equal(b.count));
         }
@@ -203,7 +204,7 @@ TEST(Adam, WritesCopiesOfWeights) {
     for (int i = 0; i < 2; ++i)
       copies.push_back(converted.get(ours[i].tensor.detach(), at::kBFloat16));
     EXPECT_EQ(copies[1].stride(0), 8);
-    optim::Adam with_copies(ours, {.kind = kind}, &converted), without(theirs, {.kind = kind});
+    optim::Optimizer with_copies(ours, {.kind = kind}, &converted), without(theirs, {.kind = kind});
     EXPECT_EQ(with_copies.rates(1.0).scalar_type(), at::kFloat);
     for (int step = 0; step < 4; ++step) {
       const at::Tensor skip = torch::full({}, step == 2 ? 1.0 : 0.0);
@@ -216,7 +217,7 @@ TEST(Adam, WritesCopiesOfWeights) {
       with_copies.step(0.5, skip);
       without.step(0.5, skip);
       for (std::size_t i = 0; i < ours.size(); ++i) {
-        const optim::Adam::Moments &a = with_copies.moments()[i], &b = without.moments()[i];
+        const optim::Optimizer::Moments &a = with_copies.moments()[i], &b = without.moments()[i];
         EXPECT_TRUE(at::allclose(ours[i].tensor, theirs[i].tensor, 1e-6, 1e-7)) << ours[i].name;
         EXPECT_TRUE(at::allclose(a.mean, b.mean) && at::allclose(a.square, b.square));
         EXPECT_TRUE(a.count.equal(b.count));
@@ -249,7 +250,7 @@ TEST(Adam, UpdatesGroupsWithoutCopiesByTheKernelToo) {
                                                        {"b", leaf({3}, at::kFloat, 2), 0.1, 0.5}};
   backbone::ConvertedWeights converted;
   converted.get(parameters[0].tensor.detach(), at::kBFloat16);
-  optim::Adam adam(parameters, {}, &converted);
+  optim::Optimizer adam(parameters, {}, &converted);
   for (optim::TrainableParameter& parameter : parameters) set_gradient(parameter, torch::ones({3}));
   adam.step(1.0);
   EXPECT_EQ(updated, 2);
@@ -262,7 +263,7 @@ TEST(Adam, SaysWhatItsKernelSays) {
   std::vector<optim::TrainableParameter> parameters = {{"a", leaf({3}, at::kFloat, 1), 0.1, 0.0}};
   backbone::ConvertedWeights converted;
   converted.get(parameters[0].tensor.detach(), at::kBFloat16);
-  optim::Adam adam(parameters, {}, &converted);
+  optim::Optimizer adam(parameters, {}, &converted);
   set_gradient(parameters[0], torch::ones({3}));
   EXPECT_THAT(test::error_of([&] { adam.step(1.0); }),
               testing::HasSubstr("update of parameters: invalid argument"));
@@ -272,7 +273,7 @@ TEST(Adam, NamesGradientsThatAreNotFinite) {
   std::vector<optim::TrainableParameter> parameters = {{"fine", leaf({2}, at::kFloat, 1), 0.1, 0.0},
                                                        {"nan", leaf({2}, at::kFloat, 2), 0.1, 0.0},
                                                        {"inf", leaf({2}, at::kFloat, 3), 0.1, 0.0}};
-  optim::Adam adam(parameters, {});
+  optim::Optimizer adam(parameters, {});
   set_gradient(parameters[0], torch::ones({2}));
   set_gradient(parameters[1], torch::tensor({1.0, std::nan("")}));
   set_gradient(parameters[2], torch::tensor({std::numeric_limits<double>::infinity(), 1.0}));

@@ -1,8 +1,9 @@
+#include "host/optim/parameter_groups.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "host/base/error.hpp"
-#include "host/optim/optimizer.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::train {

@@ -46,7 +46,7 @@ enum class Rates {
 struct Updates {
   std::vector<TrainableParameter> parameters;
   backbone::ConvertedWeights converted;
-  Adam adam;
+  Optimizer adam;
   std::vector<std::string> lines;
 
   // has_copies: of "b", where there is a kernel that writes them.

@@ -1,10 +1,11 @@
+#include "host/optim/schedule.hpp"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <numbers>
 
 #include "host/base/error.hpp"
-#include "host/optim/optimizer.hpp"
 
 namespace mneme::train {
 namespace {

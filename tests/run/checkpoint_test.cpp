@@ -105,7 +105,7 @@ TEST(Checkpoint, CountsEvaluationsWithoutABestOne) {
   progress.valid.add(4, std::nan(""));
   Trainer trainer(experiment);
   const test::TemporaryFolder folder;
-  optim::Adam optimizer(trainer.runtime().parameters(), {});
+  optim::Optimizer optimizer(trainer.runtime().parameters(), {});
   run::write_checkpoint(folder / "nan.safetensors", trainer.runtime(), optimizer.moments(),
                         trainer.state().save(), progress);
   EXPECT_EQ(run::Checkpoint::open(folder / "nan.safetensors").progress().valid, progress.valid);

@@ -22,7 +22,7 @@
 #include "host/cli/streams.hpp"
 #include "host/cli/unread_output.hpp"
 #include "host/memory/abi/groups.hpp"
-#include "host/optim/optimizer.hpp"
+#include "host/optim/schedule.hpp"
 #include "host/plugin/plugin_lock.hpp"
 #include "host/tensor/device.hpp"
 #include "host/tensor/device_memory.hpp"

@@ -10,7 +10,7 @@
 #include "host/base/json_text.hpp"
 #include "host/base/text.hpp"
 #include "host/cli/train/train.hpp"
-#include "host/optim/optimizer.hpp"
+#include "host/optim/parameter_groups.hpp"
 
 namespace mneme::cli {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "host/optim/optimizer.hpp"
+#include "host/optim/schedule.hpp"
 #include "host/run/runtime.hpp"
 
 namespace mneme::compare {

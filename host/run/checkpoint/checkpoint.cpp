@@ -90,11 +90,11 @@ CheckpointMetadata metadata_of(const Runtime& runtime) {
 }  // namespace
 
 void write_checkpoint(const std::filesystem::path& path, const Runtime& runtime,
-                      const std::vector<optim::Adam::Moments>& all, const memory::NamedState& state,
-                      const RunProgress& progress) {
+                      const std::vector<optim::Optimizer::Moments>& all,
+                      const memory::NamedState& state, const RunProgress& progress) {
   CheckedTensors tensors;
   add_parameters(tensors, runtime);
-  for (const optim::Adam::Moments& moments : all) {
+  for (const optim::Optimizer::Moments& moments : all) {
     for (const MomentTensor& one : kMomentTensors)
       tensors.add(one.prefix + moments.name, moments.*one.tensor);
   }
@@ -188,7 +188,7 @@ std::vector<std::string> Checkpoint::load_weights(Runtime& runtime, config::Carr
   return reset;
 }
 
-void Checkpoint::check_moments(const std::vector<optim::Adam::Moments>& all) const {
+void Checkpoint::check_moments(const std::vector<optim::Optimizer::Moments>& all) const {
   std::vector<std::string> differences;
   const auto check = [&](const std::string& name, const at::Tensor& tensor) {
     std::string found = difference(file_, name, tensor);
@@ -198,7 +198,7 @@ void Checkpoint::check_moments(const std::vector<optim::Adam::Moments>& all) con
     }
     if (!found.empty()) differences.push_back(std::move(found));
   };
-  for (const optim::Adam::Moments& moments : all) {
+  for (const optim::Optimizer::Moments& moments : all) {
     for (const MomentTensor& one : kMomentTensors)
       check(one.prefix + moments.name, moments.*one.tensor);
   }
@@ -207,10 +207,10 @@ void Checkpoint::check_moments(const std::vector<optim::Adam::Moments>& all) con
          "resume with the experiment that wrote the checkpoint");
 }
 
-void Checkpoint::load_moments(std::vector<optim::Adam::Moments>& all) const {
+void Checkpoint::load_moments(std::vector<optim::Optimizer::Moments>& all) const {
   check_moments(all);
   const at::NoGradGuard no_grad;
-  for (optim::Adam::Moments& moments : all) {
+  for (optim::Optimizer::Moments& moments : all) {
     for (const MomentTensor& one : kMomentTensors)
       copy_into(moments.*one.tensor, file_.at(one.prefix + moments.name));
   }

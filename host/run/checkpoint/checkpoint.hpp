@@ -25,7 +25,7 @@ namespace mneme::run {
 // Writes a checkpoint atomically: an older file at `path` stays whole until the new one is
 // complete. `moments` are those of all parameters, `state` is that of all lanes.
 void write_checkpoint(const std::filesystem::path& path, const Runtime& runtime,
-                      const std::vector<optim::Adam::Moments>& moments,
+                      const std::vector<optim::Optimizer::Moments>& moments,
                       const memory::NamedState& state, const RunProgress& progress);
 
 // Writes a checkpoint of step 0 that holds the parameters alone, and `others` beside them (names
@@ -67,9 +67,9 @@ class Checkpoint {
   // The value of one parameter on the CPU; undefined when no parameter has this name.
   [[nodiscard]] at::Tensor parameter(const std::string& name) const;
   // Error (kUsage) naming the first parameters without moments of their shape and dtype.
-  void check_moments(const std::vector<optim::Adam::Moments>& moments) const;
+  void check_moments(const std::vector<optim::Optimizer::Moments>& moments) const;
   // Copies the moments; check_moments first.
-  void load_moments(std::vector<optim::Adam::Moments>& moments) const;
+  void load_moments(std::vector<optim::Optimizer::Moments>& moments) const;
   // The training state as it was saved, for Stack::restore and Stack::carry.
   [[nodiscard]] memory::NamedState saved_state() const;
   // The same as a state of the runtime's memory. Errors as Stack::restore.

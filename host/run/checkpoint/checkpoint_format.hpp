@@ -38,12 +38,12 @@ inline const std::string kModelPrefix = "model.";
 // The tensors of a parameter's moments, by what stands before its name.
 struct MomentTensor {
   const char* prefix;
-  at::Tensor optim::Adam::Moments::*tensor;
+  at::Tensor optim::Optimizer::Moments::*tensor;
 };
 inline constexpr std::array kMomentTensors = {
-    MomentTensor{"adam.mean/", &optim::Adam::Moments::mean},
-    MomentTensor{"adam.square/", &optim::Adam::Moments::square},
-    MomentTensor{"adam.count/", &optim::Adam::Moments::count}};
+    MomentTensor{"adam.mean/", &optim::Optimizer::Moments::mean},
+    MomentTensor{"adam.square/", &optim::Optimizer::Moments::square},
+    MomentTensor{"adam.count/", &optim::Optimizer::Moments::count}};
 
 // The metadata of a checkpoint about its run.
 struct RunProgress {

@@ -16,7 +16,7 @@
 #include "host/eval/run_segment.hpp"
 #include "host/memory/abi/kernel_function.hpp"
 #include "host/memory/segment/segment_hooks.hpp"
-#include "host/optim/optimizer.hpp"
+#include "host/optim/parameter_groups.hpp"
 #include "host/tensor/dispatch/shapes_alone.hpp"
 #include "host/tensor/host_kernels.hpp"
 #include "host/tensor/torch.hpp"

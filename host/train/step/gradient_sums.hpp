@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "host/optim/optimizer.hpp"
+#include "host/optim/parameter_groups.hpp"
 #include "host/ranks/communicator.hpp"
 
 namespace mneme::train {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "host/base/text.hpp"
-#include "host/optim/optimizer.hpp"
+#include "host/optim/parameter_groups.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::train {

@@ -24,7 +24,7 @@ at::Tensor LossSums::are_finite(const at::Tensor& norm) const {
   return at::isfinite(at::stack(all)).all();
 }
 
-StepUpdate::StepUpdate(optim::Adam& optimizer, double clip, double factor,
+StepUpdate::StepUpdate(optim::Optimizer& optimizer, double clip, double factor,
                        const at::Tensor& skip_before)
     : optimizer_(optimizer),
       clip_(clip),

@@ -33,9 +33,10 @@ struct LossSums {
 // in tensors, so that the update can be a part of a recording.
 class StepUpdate {
  public:
-  // `clip` is train.clip, `factor` that of Adam::rates; `skip_before` is `skip` of the step
+  // `clip` is train.clip, `factor` that of Optimizer::rates; `skip_before` is `skip` of the step
   // before where its numbers are not read yet, undefined = 0. The optimiser must outlive it.
-  StepUpdate(optim::Adam& optimizer, double clip, double factor, const at::Tensor& skip_before);
+  StepUpdate(optim::Optimizer& optimizer, double clip, double factor,
+             const at::Tensor& skip_before);
 
   // With the sums of the whole step, and its gradients at the parameters.
   void run(const LossSums& sums);
@@ -46,11 +47,11 @@ class StepUpdate {
 
   // All tensors that run() reads and that differ from step to step, besides sums and gradients.
   [[nodiscard]] std::vector<at::Tensor> inputs() const { return {rates_, skip_before_}; }
-  // As Adam::changed.
+  // As Optimizer::changed.
   [[nodiscard]] std::vector<optim::NamedTensor> changed() const { return optimizer_.changed(); }
 
  private:
-  optim::Adam& optimizer_;
+  optim::Optimizer& optimizer_;
   double clip_;
   at::Tensor rates_;
   at::Tensor skip_before_;

@@ -13,6 +13,7 @@
 #include "host/base/text.hpp"
 #include "host/eval/run_segment.hpp"
 #include "host/optim/optimizer.hpp"
+#include "host/optim/parameter_groups.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/weights/official_weights.hpp"
 #include "tests/golden/decoder/decoder_case.hpp"
@@ -128,7 +129,8 @@ class Golden {
     std::map<std::string, at::Tensor> grads;
     for (const auto& p : trained) grads[p.name] = p.tensor.grad();
     decoder_.compare("grad.", grads, comparison_);
-    optim::Adam adam(trained, {.kind = config::Optimizer::kAdamW, .beta1 = 0.9, .beta2 = 0.95});
+    optim::Optimizer adam(trained,
+                          {.kind = config::Optimizer::kAdamW, .beta1 = 0.9, .beta2 = 0.95});
     adam.step(1.0);
     std::map<std::string, at::Tensor> values;
     for (const auto& p : trained) values[p.name] = p.tensor.detach();

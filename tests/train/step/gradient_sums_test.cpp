@@ -93,7 +93,7 @@ void expect_shards(int size, at::Device device, double tolerance) {
   const at::AutoGradMode grad(true);
   Model whole(at::kDouble, device);
   for (TrainableParameter& one : whole.parameters) one.lr = 0.01;
-  optim::Adam adam(whole.parameters, {});
+  optim::Optimizer adam(whole.parameters, {});
   for (int step = 0; step < kSteps; ++step) {
     adam.zero_grad();
     for (int rank = 0; rank < size; ++rank) whole.loss(rank + step, rank != 1).backward();
@@ -107,7 +107,7 @@ void expect_shards(int size, at::Device device, double tolerance) {
       GradientSums sums(ranks, model.parameters, {.bucket_bytes = bytes, .is_sharded = true});
       std::vector<TrainableParameter> own;
       for (const GradientSums::Shard& shard : sums.shards()) own.push_back(shard.part);
-      optim::Adam part(own, {});
+      optim::Optimizer part(own, {});
       for (int step = 0; step < kSteps; ++step) {
         part.zero_grad();
         sums.zero_grad();
@@ -123,7 +123,7 @@ void expect_shards(int size, at::Device device, double tolerance) {
             << i;
       }
       std::vector<at::Tensor> means;
-      for (const optim::Adam::Moments& one : part.moments()) means.push_back(one.mean);
+      for (const optim::Optimizer::Moments& one : part.moments()) means.push_back(one.mean);
       const std::vector<at::Tensor> gathered = sums.gather(means);
       ASSERT_EQ(gathered.size(), ranks.is_first() ? whole.parameters.size() : 0u);
       for (std::size_t i = 0; i < gathered.size(); ++i) {
