@@ -78,9 +78,13 @@ enum class Documents { kFile, kHeading, kMark, kLine };
 constexpr auto words_of(Documents) { return std::array{"file", "heading", "mark", "line"}; }
 enum class Optimizer { kAdam, kAdamW };
 constexpr auto words_of(Optimizer) { return std::array{"adam", "adamw"}; }
-enum class Schedule { kCosine, kLinear, kConstant, kInverseSqrt };
+// wsd: warm-up, stable, decay; wsd_sqrt: the same, whose decay falls by 1 - sqrt.
+enum class Schedule { kCosine, kLinear, kConstant, kInverseSqrt, kWsd, kWsdSqrt };
 constexpr auto words_of(Schedule) {
-  return std::array{"cosine", "linear", "constant", "inverse_sqrt"};
+  return std::array{"cosine", "linear", "constant", "inverse_sqrt", "wsd", "wsd_sqrt"};
+}
+constexpr bool has_decay(Schedule schedule) {
+  return schedule == Schedule::kWsd || schedule == Schedule::kWsdSqrt;
 }
 // kAuto: bf16 where it is fast, f32 elsewhere (run::chosen_precision).
 enum class Precision { kF64, kF32, kBf16, kAuto };
@@ -297,11 +301,12 @@ struct TrainConfig {
   std::int64_t epochs = 0;
   Optimizer optimizer = Optimizer::kAdam;
   double lr = 2.5e-4;
-  double lr_min = 0.0;  // where the cosine ends; at most lr
+  double lr_min = 0.0;  // where schedules that fall end; at most lr
   Schedule schedule = Schedule::kCosine;
-  std::int64_t warmup = 0;  // steps of linear growth from 0; inverse_sqrt: at least 1
-  double clip = 0.25;       // global gradient norm; 0 = off
-  double beta1 = 0.9;       // key betas = [beta1, beta2]
+  double decay_share = 0.2;  // wsd, wsd_sqrt: of the steps, the last ones, whose rate falls
+  std::int64_t warmup = 0;   // steps of linear growth from 0; inverse_sqrt: at least 1
+  double clip = 0.25;        // global gradient norm; 0 = off
+  double beta1 = 0.9;        // key betas = [beta1, beta2]
   double beta2 = 0.999;
   double eps = 1e-8;
   Precision precision = Precision::kF32;
@@ -330,6 +335,8 @@ struct TrainConfig {
   std::int64_t eval_every = 0;        // steps; 0 = at the end only
   std::int64_t save_every = 0;        // steps; 0 = at the end only
 
+  // Steps of the decay of a run of so many; 0 = the schedule has none.
+  [[nodiscard]] std::int64_t decay_steps(std::int64_t total) const;
   friend bool operator==(const TrainConfig&, const TrainConfig&) = default;
 };
 

@@ -25,6 +25,7 @@ LearningRate::LearningRate(const config::TrainConfig& train, std::int64_t total_
     : schedule_(train.schedule),
       warmup_(train.warmup),
       total_(std::max<std::int64_t>(1, total_steps)),
+      decay_(train.decay_steps(total_)),
       least_(train.lr > 0.0 ? train.lr_min / train.lr : 0.0) {}
 
 double LearningRate::factor(std::int64_t step) const {
@@ -41,6 +42,14 @@ double LearningRate::factor(std::int64_t step) const {
       return least_ + (1.0 - least_) * (total - at) / (total - warmup);
     case config::Schedule::kInverseSqrt:
       return std::max(least_, std::sqrt(warmup / std::max(1.0, at)));
+    case config::Schedule::kWsd:
+    case config::Schedule::kWsdSqrt: {
+      const auto decay = static_cast<double>(decay_);
+      if (at <= total - decay) return 1.0;
+      const double x = (at - (total - decay)) / decay;
+      const double fallen = schedule_ == config::Schedule::kWsd ? x : std::sqrt(x);
+      return least_ + (1.0 - least_) * (1.0 - fallen);
+    }
   }
   return 1.0;
 }

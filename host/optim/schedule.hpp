@@ -15,6 +15,9 @@ namespace mneme::optim {
 //   constant      1
 //   cosine        m + (1 - m) (1 + cos(pi s / n)) / 2: over all steps, warm-up included
 //   linear        m + (1 - m) (n - s) / (n - w): from 1 at the warm-up's end to m
+//   wsd           1, and in the last d = decay_share n steps m + (1 - m) (1 - x), where
+//                 x = (s - (n - d)) / d [Hu et al. 2024, 4]
+//   wsd_sqrt      the same with 1 - sqrt(x) in place of 1 - x [Haegele et al. 2024]
 //   inverse_sqrt  max(m, sqrt(w / s)) [Vaswani et al. 2017, 5.3]: 1 at the warm-up's end
 //
 // Departures from the official Transformer-XL (train.py): its warm-up skips f(0) = 0, running the
@@ -31,7 +34,8 @@ class LearningRate {
   config::Schedule schedule_;
   std::int64_t warmup_;
   std::int64_t total_;
-  double least_;  // m
+  std::int64_t decay_;  // d
+  double least_;        // m
 };
 
 // Backward passes of the step after `step` steps: train.accumulate, or what the last of

@@ -139,10 +139,12 @@ void outline_model(const config::Experiment& experiment, const data::Stream* str
   plan.estimate = run::training_footprint(experiment, sizes, is_cuda);
 }
 
-// The steps worth a line: first and last, the warm-up's end, quarters, changes of accumulation.
+// The steps worth a line: first and last, the warm-up's end, the decay's begin, quarters, changes
+// of accumulation.
 std::set<std::int64_t> shown_steps(const config::TrainConfig& train, std::int64_t steps) {
   std::set<std::int64_t> out = {0, steps / 4, steps / 2, steps - steps / 4, steps - 1};
   if (train.warmup > 0) out.insert(train.warmup);
+  if (const std::int64_t decay = train.decay_steps(steps); decay > 0) out.insert(steps - decay);
   for (const config::AccumulateFrom& from : train.accumulate_from) out.insert(from.step);
   while (!out.empty() && *out.rbegin() >= steps) out.erase(std::prev(out.end()));
   return out;

@@ -16,10 +16,15 @@ namespace {
 // The experiment with another length.
 config::Experiment with_steps(config::Experiment experiment, std::int64_t steps) {
   if (steps == 0) return experiment;
-  if (steps < experiment.train.warmup) {
+  const std::int64_t warmup = experiment.train.warmup;
+  const std::int64_t decay = experiment.train.decay_steps(steps);
+  if (steps < warmup + decay) {
     throw_usage({.where = "--steps",
-                 .failed = "the run would end within its warm-up",
-                 .expected = str("at least train.warmup, ", experiment.train.warmup),
+                 .failed = steps < warmup ? "the run would end within its warm-up"
+                                          : "the decay would begin within the warm-up",
+                 .expected = decay == 0 ? str("at least train.warmup, ", warmup)
+                                        : str("at least train.warmup, ", warmup,
+                                              ", and train.decay_share of the steps, ", decay),
                  .got = str(steps)});
   }
   experiment.train.steps = steps;

@@ -70,6 +70,32 @@ TEST(LearningRate, FallsWithTheInverseSquareRoot) {
   EXPECT_DOUBLE_EQ(rate.factor(10000), 0.1);  // lr_min / lr
 }
 
+TEST(LearningRate, IsStableBetweenWarmUpAndDecay) {
+  config::TrainConfig train = settings(config::Schedule::kWsd, 10, 0.5);
+  train.decay_share = 0.4;
+  const optim::LearningRate linear(train, 100);
+  for (const std::int64_t step : {10, 40, 60}) EXPECT_EQ(linear.factor(step), 1.0) << step;
+  EXPECT_DOUBLE_EQ(linear.factor(5), 0.5);
+  EXPECT_DOUBLE_EQ(linear.factor(70), 0.25 + 0.75 * 0.75);
+  EXPECT_DOUBLE_EQ(linear.factor(100), 0.25);
+  EXPECT_DOUBLE_EQ(linear.factor(1000), 0.25);
+  train.schedule = config::Schedule::kWsdSqrt;
+  const optim::LearningRate root(train, 100);
+  for (const std::int64_t step : {10, 40, 60}) EXPECT_EQ(root.factor(step), 1.0) << step;
+  EXPECT_DOUBLE_EQ(root.factor(70), 0.25 + 0.75 * 0.5);
+  EXPECT_DOUBLE_EQ(root.factor(100), 0.25);
+}
+
+TEST(LearningRate, DecaysInAtLeastOneStep) {
+  config::TrainConfig train = settings(config::Schedule::kWsd, 0, 0.0);
+  train.decay_share = 0.001;
+  EXPECT_EQ(train.decay_steps(20), 1);
+  const optim::LearningRate rate(train, 20);
+  EXPECT_EQ(rate.factor(19), 1.0);
+  EXPECT_EQ(rate.factor(20), 0.0);
+  EXPECT_EQ(settings(config::Schedule::kCosine, 0, 0.0).decay_steps(20), 0);
+}
+
 // Counts of an epoch; nothing else is asked of it.
 class CountedStream final : public data::Stream {
  public:

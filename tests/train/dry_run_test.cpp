@@ -87,6 +87,14 @@ TEST(DryRun, ShowsWarmUpAndUpdatePeriod) {
   EXPECT_THAT(windows, ElementsAre(1, 1, 1, 1, 4, 4, 4));
 }
 
+TEST(DryRun, ShowsWhereTheDecayBegins) {
+  std::vector<std::int64_t> steps;
+  const auto experiment =
+      small_experiment("", {"train.steps=100", "train.schedule=wsd", "train.decay_share=0.1"});
+  for (const SchedulePoint& point : plan_training(experiment).schedule) steps.push_back(point.step);
+  EXPECT_THAT(steps, ElementsAre(0, 25, 50, 75, 90, 99));
+}
+
 config::Experiment text_experiment(const std::string& path, const std::string& vocabulary) {
   return small_experiment("", {"data.task=text", "data.train=" + path, "train.lanes=2",
                                "data.vocabulary=" + vocabulary});

@@ -91,8 +91,10 @@ void write_schedule(std::ostream& out, const train::TrainingPlan& plan) {
   }
   out << " of " << plan.tokens_per_step << " tokens";
   if (plan.epochs) out << ", " << format_number(*plan.epochs, 2) << " epochs";
-  out << (train.warmup > 0 ? str("; the warm-up ends at step ", train.warmup) : "; no warm-up")
-      << '\n';
+  out << (train.warmup > 0 ? str("; the warm-up ends at step ", train.warmup) : "; no warm-up");
+  if (plan.steps && config::has_decay(train.schedule))
+    out << "; the decay begins at step " << *plan.steps - train.decay_steps(*plan.steps);
+  out << '\n';
   for (const train::SchedulePoint& point : plan.schedule) {
     out << "  " << padded(str("step ", point.step), 34) << "lr " << rate_text(point.lr);
     if (!train.accumulate_from.empty()) out << ", " << point.windows << " backward passes";

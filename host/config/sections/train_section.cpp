@@ -1,4 +1,7 @@
 // The fields of [train], its tables accumulate_from and group, [eval] and [generate].
+#include <algorithm>
+#include <cmath>
+
 #include "host/base/text.hpp"
 #include "host/config/sections/sections.hpp"
 
@@ -43,6 +46,31 @@ void check_rate(Reader& reader, const TrainConfig& train) {
     reader.problem("warmup", {.failed = "schedule = \"inverse_sqrt\" falls from the warm-up's end",
                               .expected = "at least 1",
                               .got = "0"});
+  }
+}
+
+void list_decay(Fields& keys, TrainConfig& train) {
+  const bool has = has_decay(train.schedule);
+  if (keys.lists(has)) {
+    keys.field({"decay_share",
+                "wsd and wsd_sqrt: share of the steps, the last ones, in which the rate falls to "
+                "lr_min"},
+               train.decay_share, RealRange{.min = 0.0, .max = 1.0, .is_open_min = true});
+  }
+  if (!keys.is_reading()) return;
+  Reader& reader = keys.reader();
+  if (!has && reader.has("decay_share")) {
+    reader.problem("decay_share", {.failed = "the schedule has no decay",
+                                   .expected = "schedule = \"wsd\" or \"wsd_sqrt\"",
+                                   .got = str('"', to_word(train.schedule), '"'),
+                                   .hint = reader.removal("decay_share")});
+  }
+  const std::int64_t decay = train.decay_steps(train.steps);
+  if (has && train.steps > 0 && train.warmup <= train.steps && train.warmup + decay > train.steps) {
+    reader.problem("decay_share", {.failed = "the decay begins within the warm-up",
+                                   .expected = str("at most ", train.steps - train.warmup, " of ",
+                                                   train.steps, " steps"),
+                                   .got = str(decay)});
   }
 }
 
@@ -118,18 +146,29 @@ void check_early_stop(Reader& reader, const DataConfig& data, const TrainConfig&
 
 }  // namespace
 
+std::int64_t TrainConfig::decay_steps(std::int64_t total) const {
+  if (!has_decay(schedule)) return 0;
+  const double falling = std::round(decay_share * static_cast<double>(total));
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(falling));
+}
+
 void list_train(Fields& keys, TrainConfig& train, const DataConfig& data) {
   keys.field({"segment", "tokens of a segment, T"}, train.segment, kExtent);
   keys.field({"lanes", "independent streams, B"}, train.lanes, kExtent);
   list_length(keys, train, data.task);
   keys.field({"optimizer", "adam, or adamw with decoupled weight decay"}, train.optimizer);
   keys.field({"lr", "learning rate, scaled by the schedule"}, train.lr, kAboveZero);
-  keys.field({"lr_min", "where cosine and linear end, and the floor of inverse_sqrt; at most lr"},
-             train.lr_min, kFromZero);
-  keys.field({"schedule", "how the rate falls after the warm-up"}, train.schedule);
+  keys.field(
+      {"lr_min", "where cosine, linear and wsd end, and the floor of inverse_sqrt; at most lr"},
+      train.lr_min, kFromZero);
+  keys.field({"schedule",
+              "how the rate falls after the warm-up; wsd = not before the last decay_share of the "
+              "steps, then linearly; wsd_sqrt = then by 1 - sqrt"},
+             train.schedule);
   keys.field({"warmup", "steps of linear growth from 0; inverse_sqrt: at least 1"}, train.warmup,
              kCountOrZero);
   if (keys.is_reading()) check_rate(keys.reader(), train);
+  list_decay(keys, train);
   keys.field({"clip", "largest global 2-norm of the gradients; 0 = off"}, train.clip, kFromZero);
   list_betas(keys, train);
   keys.field({"eps", "added to the root of the second moment"}, train.eps, kAboveZero);

@@ -145,6 +145,13 @@ TEST_F(TrainRuns, AreNotExtendedIntoTheirWarmUp) {
                  {"--steps: the run would end within its warm-up", "train.warmup, 5", "got 4"});
 }
 
+TEST_F(TrainRuns, AreNotExtendedIntoADecayWithinTheWarmUp) {
+  const std::string run = done("warmup = 4\nschedule = \"wsd\"\nsave_every = 2\n");
+  expect_refusal(run_mneme({"train", "--resume", run, "--checkpoint", "4", "--steps", "4"}), 2,
+                 {"--steps: the decay would begin within the warm-up",
+                  "train.warmup, 4, and train.decay_share of the steps, 1", "got 4"});
+}
+
 TEST_F(TrainRuns, ThatStoppedEarlyAreNotExtended) {
   std::string text = tiny();
   text.replace(text.find("lr = 3e-3"), 9, "lr = 1e-300\neval_every = 1\nearly_stop = 2");
