@@ -76,8 +76,12 @@ enum class Reset { kDocument, kSegment, kNever };
 constexpr auto words_of(Reset) { return std::array{"document", "segment", "never"}; }
 enum class Documents { kFile, kHeading, kMark, kLine };
 constexpr auto words_of(Documents) { return std::array{"file", "heading", "mark", "line"}; }
-enum class Optimizer { kAdam, kAdamW };
-constexpr auto words_of(Optimizer) { return std::array{"adam", "adamw"}; }
+// muon: Muon for matrices of the layers and of memories, AdamW for all other parameters.
+enum class Optimizer { kAdam, kAdamW, kMuon };
+constexpr auto words_of(Optimizer) { return std::array{"adam", "adamw", "muon"}; }
+// Which of muon's two rules updates the parameters of a group; auto = by their kind.
+enum class GroupOptimizer { kAuto, kAdamW, kMuon };
+constexpr auto words_of(GroupOptimizer) { return std::array{"auto", "adamw", "muon"}; }
 // wsd: warm-up, stable, decay; wsd_sqrt: the same, whose decay falls by 1 - sqrt.
 enum class Schedule { kCosine, kLinear, kConstant, kInverseSqrt, kWsd, kWsdSqrt };
 constexpr auto words_of(Schedule) {
@@ -278,8 +282,9 @@ struct SizeProblem {
 struct ParameterGroup {
   // Names with "*" for any characters: "model.*.norm.*", "memory.0.*".
   std::vector<std::string> parameters;
-  std::optional<double> lr = {};            // absent = train.lr, or the tier's own
-  std::optional<double> weight_decay = {};  // absent = the default rule
+  std::optional<double> lr = {};                     // absent = train.lr, or the tier's own
+  std::optional<double> weight_decay = {};           // absent = the default rule
+  GroupOptimizer optimizer = GroupOptimizer::kAuto;  // with train.optimizer = muon
 
   friend bool operator==(const ParameterGroup&, const ParameterGroup&) = default;
 };
@@ -309,6 +314,7 @@ struct TrainConfig {
   double beta1 = 0.9;        // key betas = [beta1, beta2]
   double beta2 = 0.999;
   double eps = 1e-8;
+  double momentum = 0.95;  // of Muon
   Precision precision = Precision::kF32;
   std::int64_t bptt_segments = 1;  // segments that `through` slots keep their graph
   std::uint64_t seed = 1;

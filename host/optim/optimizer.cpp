@@ -9,6 +9,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
+#include "host/optim/muon.hpp"
 #include "host/tensor/device.hpp"
 #include "host/tensor/dispatch/trace.hpp"
 #include "host/tensor/host_kernels.hpp"
@@ -51,15 +52,24 @@ Optimizer::Optimizer(std::vector<TrainableParameter> parameters, const Optimizer
   }
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const TrainableParameter& parameter = parameters_[i];
-    const auto [mean, square] = two_zeros(parameter.tensor);
-    moments_.push_back(
-        {parameter.name, mean, square, counts_.select(0, static_cast<std::int64_t>(i))});
+    Moments& moments = moments_.emplace_back();
+    moments.name = parameter.name;
+    moments.count = counts_.select(0, static_cast<std::int64_t>(i));
+    if (parameter.by_muon) {
+      moments.momentum = torch::zeros_like(parameter.tensor);
+    } else {
+      const auto [mean, square] = two_zeros(parameter.tensor);
+      moments.mean = mean;
+      moments.square = square;
+    }
     const auto same = std::find_if(groups_.begin(), groups_.end(), [&](const Group& group) {
-      return group.lr == parameter.lr && group.weight_decay == parameter.weight_decay;
+      return group.lr == parameter.lr && group.weight_decay == parameter.weight_decay &&
+             group.by_muon == parameter.by_muon;
     });
     Group& group = same != groups_.end()
                        ? *same
-                       : groups_.emplace_back(Group{parameter.lr, parameter.weight_decay, {}});
+                       : groups_.emplace_back(
+                             Group{parameter.lr, parameter.weight_decay, parameter.by_muon, {}});
     group.members.push_back(i);
   }
 }
@@ -127,8 +137,12 @@ std::vector<NamedTensor> Optimizer::changed() const {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const std::string& name = parameters_[i].name;
     out.emplace_back("parameter " + name, parameters_[i].tensor);
-    out.emplace_back("the optimiser's mean of " + name, moments_[i].mean);
-    out.emplace_back("the optimiser's square of " + name, moments_[i].square);
+    if (parameters_[i].by_muon) {
+      out.emplace_back("the optimiser's momentum of " + name, moments_[i].momentum);
+    } else {
+      out.emplace_back("the optimiser's mean of " + name, moments_[i].mean);
+      out.emplace_back("the optimiser's square of " + name, moments_[i].square);
+    }
     out.emplace_back("the optimiser's count of " + name, moments_[i].count);
     if (const at::Tensor copy = copy_of(i); copy.defined())
       out.emplace_back("the copy in bf16 of " + name, copy);
@@ -138,7 +152,7 @@ std::vector<NamedTensor> Optimizer::changed() const {
 
 void Optimizer::update_by_kernel(const Group& group, const Batch& batch, const at::Tensor& rate,
                                  const at::Tensor& skip) const {
-  const kernel::AdamRule rule = {.is_decoupled = options_.kind == config::Optimizer::kAdamW,
+  const kernel::AdamRule rule = {.is_decoupled = is_decoupled(),
                                  .beta1 = options_.beta1,
                                  .beta2 = options_.beta2,
                                  .weight_decay = group.weight_decay,
@@ -183,6 +197,27 @@ void Optimizer::update_by_kernel(const Group& group, const Batch& batch, const a
       });
 }
 
+void Optimizer::update_by_muon(const Group& group, const at::Tensor& rate,
+                               const at::Tensor& skip) const {
+  const at::Tensor is_skipped = skip.defined() ? skip.to(at::kBool) : skip;
+  const auto put = [&](const at::Tensor& to, const at::Tensor& value) {
+    to.copy_(skip.defined() ? at::where(is_skipped, to, value) : value);
+  };
+  const at::Tensor kept = at::rsub(rate * group.weight_decay, 1.0);
+  for (const std::size_t i : group.members) {
+    const at::Tensor& weight = parameters_[i].tensor;
+    const at::Tensor& gradient = weight.grad();
+    if (!gradient.defined()) continue;
+    const at::Tensor& momentum = moments_[i].momentum;
+    const at::Tensor next = at::lerp(momentum, gradient, 1.0 - options_.momentum);
+    const at::Tensor direction =
+        orthogonalized(at::lerp(gradient, next, options_.momentum), options_.products);
+    put(weight, weight * kept - direction * (rate * muon_scale(weight)));
+    put(momentum, next);
+    if (const at::Tensor copy = copy_of(i); copy.defined()) copy.copy_(weight);
+  }
+}
+
 void Optimizer::step(const at::Tensor& rates, const at::Tensor& skip) {
   const at::NoGradGuard no_grad;
   const at::Tensor counted = skip.defined() ? at::rsub(skip, 1) : at::Tensor();
@@ -198,9 +233,11 @@ void Optimizer::step(const at::Tensor& rates, const at::Tensor& skip) {
     if (b.tensors.empty()) continue;
     skip.defined() ? at::_foreach_add_(b.counts, counted) : at::_foreach_add_(b.counts, 1);
     const at::Tensor lr = rates.select(0, static_cast<std::int64_t>(g));
-    if (writes_copies) {
+    if (group.by_muon) {
+      update_by_muon(group, lr, skip);
+    } else if (writes_copies) {
       update_by_kernel(group, b, lr, skip);
-    } else if (options_.kind == config::Optimizer::kAdamW) {
+    } else if (is_decoupled()) {
       at::_fused_adamw_(b.tensors, b.gradients, b.means, b.squares, {}, b.counts, lr,
                         options_.beta1, options_.beta2, group.weight_decay, options_.eps,
                         /*amsgrad=*/false, /*maximize=*/false, /*grad_scale=*/{}, found_inf);

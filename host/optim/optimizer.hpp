@@ -1,4 +1,4 @@
-// Adam and AdamW, and the clipping of gradients.
+// Adam, AdamW and Muon, and the clipping of gradients.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,6 +22,8 @@ struct OptimizerOptions {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double eps = 1e-8;
+  double momentum = 0.95;                 // Muon's
+  at::ScalarType products = at::kDouble;  // of Muon's iteration
 };
 
 // [Kingma and Ba 2015, algorithm 1] as torch.optim.Adam computes it:
@@ -33,6 +35,11 @@ struct OptimizerOptions {
 // its moments and its count t stay. All tensors of equal settings are updated by one fused
 // operation; where products read copies of them in bf16 and the device has the host's kernel
 // (tensor::adam_kernels), by that kernel, which writes the copies too.
+//
+// Parameters with `by_muon` [m,n] are updated by Muon [Jordan et al. 2024; Liu et al. 2025], with
+// momentum b from 0 and a momentum factor mu, as torch.optim.Muon does:
+//   b = mu b + (1 - mu) g,  d = (1 - mu) g + mu b  (Nesterov),
+//   p = p - lr (w p + 0.2 sqrt(max(m, n)) orthogonalized(d)).
 class Optimizer {
  public:
   // Frozen parameters are left out. `converted`, null = none, has the copies and outlives it.
@@ -70,9 +77,10 @@ class Optimizer {
   // State of one parameter, for checkpoints. The tensors are the optimiser's own.
   struct Moments {
     std::string name;
-    at::Tensor mean;    // m
-    at::Tensor square;  // v
-    at::Tensor count;   // t, f32 []: updates so far
+    at::Tensor mean;           // m; undefined with Muon
+    at::Tensor square;         // v; undefined with Muon
+    at::Tensor count;          // t, f32 []: updates so far
+    at::Tensor momentum = {};  // b of Muon; else undefined
   };
   [[nodiscard]] std::vector<Moments>& moments() { return moments_; }
   [[nodiscard]] const std::vector<Moments>& moments() const { return moments_; }
@@ -81,17 +89,21 @@ class Optimizer {
   struct Group {
     double lr;
     double weight_decay;
+    bool by_muon;
     std::vector<std::size_t> members;  // indices of parameters_
   };
   // The tensors of a group's members that have a gradient.
   struct Batch {
     std::vector<at::Tensor> tensors, gradients, means, squares, counts, copies;
   };
+  // With muon the other parameters have AdamW.
+  [[nodiscard]] bool is_decoupled() const { return options_.kind != config::Optimizer::kAdam; }
   // Which the kernel writes together with parameter i; undefined = there is none.
   [[nodiscard]] at::Tensor copy_of(std::size_t i) const;
   [[nodiscard]] Batch batch_of(const Group& group) const;
   void update_by_kernel(const Group& group, const Batch& batch, const at::Tensor& rate,
                         const at::Tensor& skip) const;
+  void update_by_muon(const Group& group, const at::Tensor& rate, const at::Tensor& skip) const;
 
   std::vector<TrainableParameter> parameters_;
   OptimizerOptions options_;

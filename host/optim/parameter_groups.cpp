@@ -6,6 +6,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/text.hpp"
+#include "host/optim/muon.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::optim {
@@ -30,6 +31,8 @@ void apply_group(const config::TrainConfig& train, double factor, TrainableParam
   if (!index) return;
   const config::ParameterGroup& group = train.groups[*index];
   if (group.weight_decay) parameter.weight_decay = *group.weight_decay;
+  if (group.optimizer != config::GroupOptimizer::kAuto)
+    parameter.by_muon = group.optimizer == config::GroupOptimizer::kMuon;
   if (!group.lr) return;
   parameter.lr = *group.lr * factor;
   parameter.rate = rate_name(str("group.", *index), factor);
@@ -39,6 +42,21 @@ double default_decay(const config::TrainConfig& train, const memory::TierParamet
   if (parameter.group == "none") return 0.0;
   if (parameter.weight_decay) return *parameter.weight_decay;
   return parameter.tensor.dim() <= 1 ? 0.0 : train.weight_decay;
+}
+
+// Error (kUsage) for the first parameter that a group gives to Muon and that is no matrix.
+void check_matrices(const config::TrainConfig& train,
+                    const std::vector<TrainableParameter>& parameters) {
+  for (const TrainableParameter& parameter : parameters) {
+    if (!parameter.by_muon || is_matrix(parameter.tensor)) continue;
+    throw_usage({.where = str("train.group ", group_of(train, parameter.name).value_or(0) + 1,
+                              ": optimizer"),
+                 .failed = str("Muon cannot update ", parameter.name),
+                 .expected = "matrices of at least two rows and two columns",
+                 .got = str("shape ", list_text(parameter.tensor.sizes().vec())),
+                 .hint = "leave the parameter out of the group, or name it in one before it with "
+                         "optimizer = \"adamw\""});
+  }
 }
 
 // "memory.<tier index>".
@@ -60,10 +78,13 @@ bool matches(std::string_view pattern, std::string_view name) {
 std::vector<TrainableParameter> group_parameters(const config::TrainConfig& train,
                                                  const std::vector<backbone::Parameter>& backbone,
                                                  const std::vector<memory::TierParameter>& tiers) {
+  const bool is_muon = train.optimizer == config::Optimizer::kMuon;
   std::vector<TrainableParameter> out;
   for (const backbone::Parameter& parameter : backbone) {
     const double decay = parameter.decays ? train.weight_decay : 0.0;
     out.push_back({"model." + parameter.name, parameter.tensor, train.lr, decay});
+    out.back().by_muon = is_muon && parameter.decays && parameter.name.starts_with("layers.") &&
+                         is_matrix(parameter.tensor);
     apply_group(train, 1.0, out.back());
     const bool is_update = backbone::is_low_rank_update(parameter.name);
     if (train.freeze == config::Freeze::kBackbone && !is_update) {
@@ -75,10 +96,17 @@ std::vector<TrainableParameter> group_parameters(const config::TrainConfig& trai
   for (const memory::TierParameter& parameter : tiers) {
     const double lr = parameter.lr.value_or(train.lr) * parameter.lr_factor;
     out.push_back({parameter.name, parameter.tensor, lr, default_decay(train, parameter)});
+    out.back().by_muon = is_muon && parameter.group != "none" && is_matrix(parameter.tensor);
     if (lr != train.lr) out.back().rate = rate_name(tier_of(parameter.name), parameter.lr_factor);
     apply_group(train, parameter.lr_factor, out.back());
   }
   return out;
+}
+
+std::string rule_of(const config::TrainConfig& train, const TrainableParameter& parameter) {
+  if (parameter.is_frozen) return "none";
+  if (train.optimizer != config::Optimizer::kMuon) return std::string(to_word(train.optimizer));
+  return parameter.by_muon ? "muon" : "adamw";
 }
 
 void check_groups(const config::TrainConfig& train,
@@ -101,6 +129,7 @@ void check_groups(const config::TrainConfig& train,
                    .hint = "mneme train EXP --dry-run --json FILE lists the parameters"});
     }
   }
+  check_matrices(train, parameters);
 }
 
 void check_frozen(const std::vector<TrainableParameter>& parameters) {

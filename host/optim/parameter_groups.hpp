@@ -1,4 +1,4 @@
-// How each parameter is optimised: learning rate and weight decay.
+// How each parameter is optimised: learning rate, weight decay and rule.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,6 +25,7 @@ struct TrainableParameter {
   std::string rate = "model";
   // train.freeze: it has no gradient and no moments.
   bool is_frozen = false;
+  bool by_muon = false;  // else by Adam or AdamW
 };
 
 // The parameters of a backbone and its memory, the backbone's first. In order of precedence:
@@ -35,13 +36,23 @@ struct TrainableParameter {
 //                  plugin's group "none"; the tier's own `weight_decay`; 0 for biases, norms and
 //                  other vectors; train.weight_decay.
 //
+//   by_muon        with train.optimizer = "muon": the first [[train.group]] that names it, when that
+//                  has `optimizer`; else for matrices (is_matrix) of the backbone's layers and of
+//                  tiers, but not for embeddings, the output layer, position biases and parameters
+//                  of a plugin's group "none".
+//
 // Only the first group that names a parameter counts for it, whichever of the two it sets. With
 // train.freeze = "backbone" the backbone's are frozen, whatever groups say.
 [[nodiscard]] std::vector<TrainableParameter> group_parameters(
     const config::TrainConfig& train, const std::vector<backbone::Parameter>& backbone,
     const std::vector<memory::TierParameter>& tiers);
 
-// Error (kUsage) for a pattern of a [[train.group]] that names no parameter, with the nearest one.
+// What updates a parameter: "adam", "adamw", "muon", or "none" where it is frozen.
+[[nodiscard]] std::string rule_of(const config::TrainConfig& train,
+                                  const TrainableParameter& parameter);
+
+// Error (kUsage) for a pattern of a [[train.group]] that names no parameter, with the nearest one,
+// and for a group with `optimizer` = "muon" that gives it a parameter which is no matrix.
 void check_groups(const config::TrainConfig& train,
                   const std::vector<TrainableParameter>& parameters);
 

@@ -129,9 +129,7 @@ void outline_model(const config::Experiment& experiment, const data::Stream* str
       optim::group_parameters(experiment.train, model->parameters(), stack->parameters());
   optim::check_groups(experiment.train, plan.parameters);
   optim::check_frozen(plan.parameters);
-  for (const optim::TrainableParameter& parameter : plan.parameters) {
-    sizes.largest_parameter = std::max(sizes.largest_parameter, parameter.tensor.numel());
-  }
+  for (const optim::TrainableParameter& parameter : plan.parameters) sizes.add(parameter);
   sizes.backbone_parameters = plan.backbone_count();
   sizes.memory_parameters = plan.memory_count();
   sizes.state_bytes =
@@ -240,7 +238,8 @@ Json to_json(const TrainingPlan& plan) {
                                   {"shape", parameter.tensor.sizes().vec()},
                                   {"lr", parameter.lr},
                                   {"rate", parameter.rate},
-                                  {"weight_decay", parameter.weight_decay}});
+                                  {"weight_decay", parameter.weight_decay},
+                                  {"optimizer", optim::rule_of(plan.experiment.train, parameter)}});
   }
   return json;
 }

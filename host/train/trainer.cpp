@@ -101,7 +101,12 @@ Trainer::Trainer(const config::Experiment& experiment, TrainerOptions options)
                                           config::RowKernels::kOperations);
     optimizer_ = std::make_unique<optim::Optimizer>(
         parallel_ ? parallel_->updated() : runtime_->parameters(),
-        optim::OptimizerOptions{train.optimizer, train.beta1, train.beta2, train.eps},
+        optim::OptimizerOptions{.kind = train.optimizer,
+                                .beta1 = train.beta1,
+                                .beta2 = train.beta2,
+                                .eps = train.eps,
+                                .momentum = train.momentum,
+                                .products = runtime_->model().info().compute_dtype},
         parallel_ ? nullptr : &runtime_->model().converted());
     state_ = parallel_ ? parallel_->new_state(runtime_->stack())
                        : runtime_->stack().new_state(memory::Phase::kTraining, train.lanes);

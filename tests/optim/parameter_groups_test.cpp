@@ -5,10 +5,12 @@
 
 #include "host/base/error.hpp"
 #include "host/tensor/torch.hpp"
+#include "tests/base/temporary_folder.hpp"
 
 namespace mneme::train {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 const std::vector<backbone::Parameter> kBackbone = {
@@ -84,6 +86,52 @@ TEST(ParameterGroups, TheFirstGroupThatNamesAParameterCounts) {
   EXPECT_EQ(all[2].weight_decay, 0.25);
   EXPECT_EQ(all[2].rate, "group.1");
   EXPECT_EQ(all[3].lr, 0.125);  // times the plugin's factor
+}
+
+TEST(ParameterGroups, GivesMatricesOfLayersAndMemoriesToMuon) {
+  config::TrainConfig train = settings();
+  train.optimizer = config::Optimizer::kMuon;
+  std::vector<backbone::Parameter> backbone = kBackbone;
+  backbone.push_back({"layers.0.attention.position_bias", torch::zeros({2, 3}), false});
+  backbone.push_back({"softmax.0.weight", torch::zeros({4, 2}), true});
+  std::vector<memory::TierParameter> tiers = {tier_parameter("0.gate", torch::zeros({2})),
+                                              tier_parameter("0.map", torch::zeros({2, 2})),
+                                              tier_parameter("0.table", torch::zeros({2, 2}))};
+  tiers[2].group = "none";
+  const auto rules_of = [&] {
+    std::vector<std::string> out;
+    for (const optim::TrainableParameter& one : optim::group_parameters(train, backbone, tiers))
+      out.push_back(optim::rule_of(train, one));
+    return out;
+  };
+  EXPECT_THAT(rules_of(),
+              ElementsAre("adamw", "adamw", "muon", "adamw", "adamw", "adamw", "muon", "adamw"));
+  train.groups = {{.parameters = {"memory.*.map"}, .optimizer = config::GroupOptimizer::kAdamW},
+                  {.parameters = {"model.softmax.*", "memory.*.map"},
+                   .optimizer = config::GroupOptimizer::kMuon}};
+  EXPECT_THAT(rules_of(),
+              ElementsAre("adamw", "adamw", "muon", "adamw", "muon", "adamw", "adamw", "adamw"));
+  train.freeze = config::Freeze::kBackbone;
+  EXPECT_THAT(rules_of(),
+              ElementsAre("none", "none", "none", "none", "none", "adamw", "adamw", "adamw"));
+  train = settings();
+  EXPECT_THAT(rules_of(), testing::Each("adam"));
+}
+
+TEST(ParameterGroups, RefusesMuonForVectors) {
+  config::TrainConfig train = settings();
+  train.optimizer = config::Optimizer::kMuon;
+  train.groups = {{.parameters = {"model.embedding.*"}, .lr = 1.0},
+                  {.parameters = {"model.*"}, .optimizer = config::GroupOptimizer::kMuon}};
+  const auto all = optim::group_parameters(train, kBackbone, {});
+  EXPECT_THAT(
+      test::error_of([&] { optim::check_groups(train, all); }),
+      HasSubstr("train.group 2: optimizer: Muon cannot update "
+                "model.layers.0.attention.norm.weight: expected matrices of at least two "
+                "rows and two columns, got shape [2]; leave the parameter out of the group"));
+  train.groups.insert(train.groups.begin(),
+                      {.parameters = {"*.norm.*"}, .optimizer = config::GroupOptimizer::kAdamW});
+  EXPECT_NO_THROW(optim::check_groups(train, optim::group_parameters(train, kBackbone, {})));
 }
 
 TEST(ParameterGroups, RefusesAPatternThatNamesNothing) {

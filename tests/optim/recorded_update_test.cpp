@@ -22,16 +22,18 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// Three groups, and a parameter without dimensions.
-std::vector<TrainableParameter> leaves(at::ScalarType dtype) {
+// Three groups, and a parameter without dimensions. Muon has one of the groups.
+std::vector<TrainableParameter> leaves(config::Optimizer kind, at::ScalarType dtype) {
   torch::manual_seed(1);
   const auto leaf = [dtype](at::IntArrayRef sizes) {
     return torch::randn(sizes, dtype).set_requires_grad(true);
   };
-  return {{"a", leaf({37}), 1e-2, 0.1},
-          {"b", leaf({5, 13}), 1e-2, 0.0},
-          {"c", leaf({}), 3e-3, 0.0},
-          {"unused", leaf({3}), 1e-2, 0.1}};
+  std::vector<TrainableParameter> out = {{"a", leaf({37}), 1e-2, 0.1},
+                                         {"b", leaf({5, 13}), 1e-2, 0.0},
+                                         {"c", leaf({}), 3e-3, 0.0},
+                                         {"unused", leaf({3}), 1e-2, 0.1}};
+  out[1].by_muon = kind == config::Optimizer::kMuon;
+  return out;
 }
 
 constexpr double kMostNorm = 0.5;
@@ -51,7 +53,9 @@ struct Updates {
 
   // has_copies: of "b", where there is a kernel that writes them.
   Updates(config::Optimizer kind, at::ScalarType dtype, bool has_copies = false)
-      : parameters(leaves(dtype)), adam(parameters, {.kind = kind}, &converted) {
+      : parameters(leaves(kind, dtype)),
+        adam(parameters, {.kind = kind, .products = has_copies ? at::kBFloat16 : dtype},
+             &converted) {
     if (has_copies) converted.get(parameters[1].tensor.detach(), at::kBFloat16);
   }
 
@@ -111,10 +115,15 @@ struct Updates {
   }
 };
 
+// Of parameters, moments and counts.
+std::size_t tensors_of(const Updates& updates) {
+  return 4 * updates.parameters.size() - (updates.parameters[1].by_muon ? 1 : 0);
+}
+
 void expect_same(const Updates& ours, const Updates& theirs) {
   const std::vector<NamedTensor> a = ours.adam.changed(), b = theirs.adam.changed();
   ASSERT_EQ(a.size(), b.size());
-  ASSERT_GE(a.size(), 4 * ours.parameters.size());
+  ASSERT_GE(a.size(), tensors_of(ours));
   for (std::size_t i = 0; i < a.size(); ++i)
     EXPECT_TRUE(at::equal(a[i].second, b[i].second)) << a[i].first;
 }
@@ -144,7 +153,7 @@ void expect_bits_of_plain(config::Optimizer kind, at::ScalarType dtype, bool has
   EXPECT_THAT(ours.lines, IsEmpty());
   EXPECT_GE(recorder.replays(), 8);
   EXPECT_EQ(recorder.launches(), has_graphs ? recorder.replays() : 0);
-  EXPECT_EQ(ours.adam.changed().size(), 4 * ours.parameters.size() + (has_copies ? 1 : 0));
+  EXPECT_EQ(ours.adam.changed().size(), tensors_of(ours) + (has_copies ? 1 : 0));
 }
 
 TEST_P(RecordedUpdates, HaveTheBitsOfPlainOnes) {
@@ -152,17 +161,21 @@ TEST_P(RecordedUpdates, HaveTheBitsOfPlainOnes) {
   expect_bits_of_plain(kind, dtype, has_graphs);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, RecordedUpdates,
-    testing::Combine(testing::Values(config::Optimizer::kAdam, config::Optimizer::kAdamW),
-                     testing::Values(at::kDouble, at::kFloat), testing::Bool()));
+INSTANTIATE_TEST_SUITE_P(All, RecordedUpdates,
+                         testing::Combine(testing::Values(config::Optimizer::kAdam,
+                                                          config::Optimizer::kAdamW,
+                                                          config::Optimizer::kMuon),
+                                          testing::Values(at::kDouble, at::kFloat),
+                                          testing::Bool()));
 
 // Which are compared, and put back, as parameters are.
 TEST(RecordedUpdate, WritesCopies) {
   const tensor::WithRowKernels kernels(kernel::row_definitions(), nullptr,
                                        &kernel::AdamKernels::by_definition());
-  for (const bool has_graphs : {false, true})
-    expect_bits_of_plain(config::Optimizer::kAdamW, at::kFloat, has_graphs, /*has_copies=*/true);
+  for (const bool has_graphs : {false, true}) {
+    for (const auto kind : {config::Optimizer::kAdamW, config::Optimizer::kMuon})
+      expect_bits_of_plain(kind, at::kFloat, has_graphs, /*has_copies=*/true);
+  }
 }
 
 // Updates whose rates a recording cannot follow have the bits of plain ones, and one line says why.

@@ -280,6 +280,7 @@ TEST(Replay, UpdatesByEveryOptimizerAndSchedule) {
   expect_the_updates_of_hooks({"train.optimizer=adam", "train.schedule=cosine", "train.clip=0"});
   expect_the_updates_of_hooks(
       {"train.optimizer=adamw", "train.schedule=inverse_sqrt", "train.precision=bf16"});
+  expect_the_updates_of_hooks({"train.optimizer=muon", "train.schedule=wsd", "train.clip=0.01"});
 }
 
 TEST(Replay, UpdatesByEveryOptimizerAndScheduleAsGraphs) {
@@ -288,6 +289,8 @@ TEST(Replay, UpdatesByEveryOptimizerAndScheduleAsGraphs) {
                                "train.weight_decay=0.1", "train.precision=f32"});
   expect_the_updates_of_hooks({"train.optimizer=adamw", "train.schedule=linear", "train.clip=0.01",
                                "train.weight_decay=0.1"});
+  expect_the_updates_of_hooks({"train.optimizer=muon", "train.schedule=wsd_sqrt",
+                               "train.weight_decay=0.1", "train.precision=bf16"});
 }
 
 void fill_first_parameter(Trainer& trainer, const at::Tensor& values) {

@@ -60,6 +60,14 @@ TEST(Resume, EqualsNeverHavingStoppedWithAFrozenBackbone) {
   expect_resumes(small_experiment(infini(), {"model.lora_rank=2"}));
 }
 
+TEST(Resume, EqualsNeverHavingStoppedWithMuon) {
+  for (const char* precision : {"f32", "bf16"}) {
+    SCOPED_TRACE(precision);
+    expect_resumes(small_experiment(infini(), {"train.optimizer=muon", "train.weight_decay=0.1",
+                                               str("train.precision=", precision)}));
+  }
+}
+
 #ifdef MNEME_HAS_CONTINUOUS_LTM
 // Sticky samples are drawn anew from the keys of seed, lane and segment, which resume with the run.
 TEST(Resume, EqualsNeverHavingStoppedWithAStickyContinuousMemory) {

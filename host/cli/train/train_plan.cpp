@@ -48,14 +48,23 @@ void write_parts(std::ostream& out, const std::string& title, std::int64_t count
 void write_groups(std::ostream& out, const train::TrainingPlan& plan) {
   std::map<std::string, std::pair<double, std::int64_t>> rates;
   std::map<double, std::int64_t> decays;
+  std::map<std::string, std::pair<std::int64_t, std::int64_t>> rules;  // tensors, numbers
   for (const optim::TrainableParameter& parameter : plan.parameters) {
     auto& [rate, tensors] = rates[parameter.rate];
     rate = parameter.lr;
     ++tensors;
     ++decays[parameter.weight_decay];
+    auto& [updated, numbers] = rules[optim::rule_of(plan.experiment.train, parameter)];
+    ++updated;
+    numbers += parameter.tensor.numel();
   }
   const auto optimizer = config::to_word(plan.experiment.train.optimizer);
   out << "optimiser: " << optimizer << '\n';
+  for (const auto& [rule, size] : rules) {
+    if (plan.experiment.train.optimizer != config::Optimizer::kMuon) break;
+    out << "  " << padded("updated by " + rule, 34) << size.first << " tensors, "
+        << millions(size.second) << " parameters\n";
+  }
   for (const auto& [name, rate] : rates) {
     out << "  " << padded("base rate of " + name, 34) << rate_text(rate.first) << ", "
         << rate.second << " tensors\n";

@@ -24,7 +24,8 @@ std::int64_t checkpoints_of(const config::TrainConfig& train, std::int64_t steps
 std::int64_t bytes_of_parameters(const run::Runtime& runtime) {
   std::int64_t numbers = 0;
   for (const optim::TrainableParameter& parameter : runtime.parameters()) {
-    numbers += parameter.tensor.numel() * (parameter.is_frozen ? 1 : 3);  // two moments
+    const std::int64_t moments = parameter.is_frozen ? 0 : parameter.by_muon ? 1 : 2;
+    numbers += parameter.tensor.numel() * (1 + moments);
   }
   return (runtime.precision() == config::Precision::kF64 ? 8 : 4) * numbers;
 }

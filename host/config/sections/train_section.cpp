@@ -106,7 +106,44 @@ void list_accumulate_from(Fields& keys, TrainConfig& train) {
               list_one);
 }
 
-void list_group(Fields& keys, ParameterGroup& group) {
+// Muon's own keys, and those that it does not go with.
+void list_muon(Fields& keys, TrainConfig& train) {
+  const bool is_muon = train.optimizer == Optimizer::kMuon;
+  if (keys.lists(is_muon)) {
+    keys.field({"momentum", "muon: decay of the momentum of matrices"}, train.momentum,
+               kProbability);
+  }
+  if (!keys.is_reading()) return;
+  Reader& reader = keys.reader();
+  if (!is_muon && reader.has("momentum")) {
+    reader.problem("momentum", {.failed = "it is Muon's",
+                                .expected = "optimizer = \"muon\"",
+                                .got = str('"', to_word(train.optimizer), '"'),
+                                .hint = reader.removal("momentum")});
+  }
+  if (is_muon && train.shard_optimizer) {
+    reader.problem("shard_optimizer",
+                   {.failed = "Muon updates a matrix as a whole, and a rank has a part of it",
+                    .expected = "false with optimizer = \"muon\"",
+                    .got = "true",
+                    .hint = reader.removal("shard_optimizer")});
+  }
+}
+
+void check_group(Reader& reader, const ParameterGroup& group, const TrainConfig& train) {
+  if (!group.lr && !group.weight_decay && !reader.has("optimizer")) {
+    reader.problem(
+        "lr", {.failed = "the group changes nothing", .expected = "lr, weight_decay or optimizer"});
+  }
+  if (reader.has("optimizer") && train.optimizer != Optimizer::kMuon) {
+    reader.problem("optimizer", {.failed = "one rule updates all parameters",
+                                 .expected = "train.optimizer = \"muon\"",
+                                 .got = str('"', to_word(train.optimizer), '"'),
+                                 .hint = reader.removal("optimizer")});
+  }
+}
+
+void list_group(Fields& keys, ParameterGroup& group, const TrainConfig& train) {
   if (keys.require("parameters", "names of parameters, such as [\"model.*.norm.*\"]")) {
     keys.field({"parameters",
                 "names with * for any characters, such as \"model.*.norm.*\"; the first group that "
@@ -121,10 +158,13 @@ void list_group(Fields& keys, ParameterGroup& group) {
              kFromZero);
   keys.field({"weight_decay", "of these parameters", "the usual rule"}, group.weight_decay,
              kFromZero);
-  if (keys.is_reading() && !group.lr && !group.weight_decay) {
-    keys.reader().problem(
-        "lr", {.failed = "the group changes nothing", .expected = "lr, weight_decay or both"});
+  if (keys.lists(group.optimizer != GroupOptimizer::kAuto)) {
+    keys.field({"optimizer",
+                "with train.optimizer = \"muon\": which rule updates these parameters; auto = muon "
+                "for matrices of the layers and of memories, adamw for others"},
+               group.optimizer);
   }
+  if (keys.is_reading()) check_group(keys.reader(), group, train);
   keys.finish();
 }
 
@@ -156,7 +196,10 @@ void list_train(Fields& keys, TrainConfig& train, const DataConfig& data) {
   keys.field({"segment", "tokens of a segment, T"}, train.segment, kExtent);
   keys.field({"lanes", "independent streams, B"}, train.lanes, kExtent);
   list_length(keys, train, data.task);
-  keys.field({"optimizer", "adam, or adamw with decoupled weight decay"}, train.optimizer);
+  keys.field({"optimizer",
+              "adam; adamw with decoupled weight decay; muon for matrices of the layers and of "
+              "memories, with adamw for others"},
+             train.optimizer);
   keys.field({"lr", "learning rate, scaled by the schedule"}, train.lr, kAboveZero);
   keys.field(
       {"lr_min", "where cosine, linear and wsd end, and the floor of inverse_sqrt; at most lr"},
@@ -185,7 +228,8 @@ void list_train(Fields& keys, TrainConfig& train, const DataConfig& data) {
   list_accumulate_from(keys, train);
   keys.field({"weight_decay", "of matrices; vectors have none unless a group names them"},
              train.weight_decay, kFromZero);
-  keys.tables({"group", "parameters with settings of their own"}, train.groups, list_group);
+  keys.tables({"group", "parameters with settings of their own"}, train.groups,
+              [&train](Fields& table, ParameterGroup& group) { list_group(table, group, train); });
   // Checkpoints hold hashes of the written text. The default of such a key is not written, so that
   // the text of an experiment that does not use the key stays as it was.
   if (keys.lists(train.freeze != Freeze::kNothing)) {
@@ -216,6 +260,7 @@ void list_train(Fields& keys, TrainConfig& train, const DataConfig& data) {
                 "with several ranks: each keeps and updates a part of the optimiser's moments"},
                train.shard_optimizer);
   }
+  list_muon(keys, train);
   if (keys.lists(train.replay != none.replay)) {
     keys.field(
         {"replay",

@@ -76,6 +76,15 @@ void copy_into(const at::Tensor& to, const TensorView& from) {
   release(from);
 }
 
+// on_tensor(name in a checkpoint, tensor) for those that the parameter has.
+template <typename F>
+void for_each_tensor(const optim::Optimizer::Moments& moments, F on_tensor) {
+  for (const MomentTensor& one : kMomentTensors) {
+    const at::Tensor& tensor = moments.*one.tensor;
+    if (tensor.defined()) on_tensor(one.prefix + moments.name, tensor);
+  }
+}
+
 void add_parameters(CheckedTensors& to, const Runtime& runtime) {
   for (const optim::TrainableParameter& one : runtime.parameters()) to.add(one.name, one.tensor);
 }
@@ -95,8 +104,9 @@ void write_checkpoint(const std::filesystem::path& path, const Runtime& runtime,
   CheckedTensors tensors;
   add_parameters(tensors, runtime);
   for (const optim::Optimizer::Moments& moments : all) {
-    for (const MomentTensor& one : kMomentTensors)
-      tensors.add(one.prefix + moments.name, moments.*one.tensor);
+    for_each_tensor(moments, [&](const std::string& name, const at::Tensor& tensor) {
+      tensors.add(name, tensor);
+    });
   }
   for (const auto& [name, tensor] : state.tensors) tensors.add(kStatePrefix + name, tensor);
   CheckpointMetadata metadata = metadata_of(runtime);
@@ -198,10 +208,7 @@ void Checkpoint::check_moments(const std::vector<optim::Optimizer::Moments>& all
     }
     if (!found.empty()) differences.push_back(std::move(found));
   };
-  for (const optim::Optimizer::Moments& moments : all) {
-    for (const MomentTensor& one : kMomentTensors)
-      check(one.prefix + moments.name, moments.*one.tensor);
-  }
+  for (const optim::Optimizer::Moments& moments : all) for_each_tensor(moments, check);
   if (differences.empty()) return;
   refuse("the optimiser's moments do not fit this run:", differences,
          "resume with the experiment that wrote the checkpoint");
@@ -211,8 +218,9 @@ void Checkpoint::load_moments(std::vector<optim::Optimizer::Moments>& all) const
   check_moments(all);
   const at::NoGradGuard no_grad;
   for (optim::Optimizer::Moments& moments : all) {
-    for (const MomentTensor& one : kMomentTensors)
-      copy_into(moments.*one.tensor, file_.at(one.prefix + moments.name));
+    for_each_tensor(moments, [&](const std::string& name, const at::Tensor& tensor) {
+      copy_into(tensor, file_.at(name));
+    });
   }
 }
 

@@ -1,7 +1,9 @@
 // The format of checkpoints, for their writer and their reader alone: one safetensors file.
 //
 //   model.<name>, memory.<tier>...   parameters
-//   adam.mean/<parameter>, adam.square/<parameter>, adam.count/<parameter>
+//   adam.mean/<parameter>, adam.square/<parameter>   of parameters that Adam or AdamW updates
+//   muon.momentum/<parameter>                        of those that Muon updates
+//   adam.count/<parameter>                           updates of a parameter, by whichever
 //   state/<name>                     slots and queues of the training state
 //
 // Metadata: format, revision, step, tokens, tokens read, seconds, experiment (TOML), plugins (JSON),
@@ -35,7 +37,8 @@ inline const std::string kStatePrefix = "state/";
 inline const std::string kOfficialPrefix = "official/";
 inline const std::string kModelPrefix = "model.";
 
-// The tensors of a parameter's moments, by what stands before its name.
+// The tensors of a parameter's moments, by what stands before its name. A parameter has those that
+// its rule needs.
 struct MomentTensor {
   const char* prefix;
   at::Tensor optim::Optimizer::Moments::*tensor;
@@ -43,7 +46,8 @@ struct MomentTensor {
 inline constexpr std::array kMomentTensors = {
     MomentTensor{"adam.mean/", &optim::Optimizer::Moments::mean},
     MomentTensor{"adam.square/", &optim::Optimizer::Moments::square},
-    MomentTensor{"adam.count/", &optim::Optimizer::Moments::count}};
+    MomentTensor{"adam.count/", &optim::Optimizer::Moments::count},
+    MomentTensor{"muon.momentum/", &optim::Optimizer::Moments::momentum}};
 
 // The metadata of a checkpoint about its run.
 struct RunProgress {

@@ -223,8 +223,11 @@ void add_model(Footprint& out, const config::Experiment& e, const ModelSizes& si
                       " bytes each")
                 : numbers;
   out.uses.push_back({"gradients", trained * size, of_trained, kModelKeys});
-  out.uses.push_back(
-      {"optimiser moments", 2 * trained * size, "two for each parameter", kModelKeys});
+  out.uses.push_back({"optimiser moments", (2 * trained - sizes.muon_parameters) * size,
+                      sizes.muon_parameters > 0 ? str("two for each parameter, one for ",
+                                                      count_text(sizes.muon_parameters), " of Muon")
+                                                : "two for each parameter",
+                      kModelKeys});
 }
 
 void add_activations(Footprint& out, const config::Experiment& e, const ModelSizes& sizes,
@@ -259,11 +262,7 @@ ModelSizes sizes_of(const Runtime& runtime, memory::Phase phase) {
                    .memory_parameters = runtime.memory_parameter_count(),
                    .context_rows = reached_rows(runtime.stack().context_rows(phase), tokens),
                    .rider_rows = reached_rows(runtime.stack().rider_rows(phase), tokens)};
-  for (const optim::TrainableParameter& parameter : runtime.parameters()) {
-    if (parameter.name.starts_with("model.") && backbone::is_low_rank_update(parameter.name))
-      sizes.update_parameters += parameter.tensor.numel();
-    sizes.largest_parameter = std::max(sizes.largest_parameter, parameter.tensor.numel());
-  }
+  for (const optim::TrainableParameter& parameter : runtime.parameters()) sizes.add(parameter);
   return sizes;
 }
 
@@ -312,11 +311,10 @@ Footprint training_footprint(const config::Experiment& experiment, std::int64_t 
                              bool is_cuda) {
   ModelSizes sizes;
   sizes.vocabulary = vocabulary;
-  for (const backbone::Parameter& parameter : backbone_outline(experiment, vocabulary)) {
+  for (const optim::TrainableParameter& parameter : optim::group_parameters(
+           experiment.train, backbone_outline(experiment, vocabulary), /*tiers=*/{})) {
     sizes.backbone_parameters += parameter.tensor.numel();
-    if (backbone::is_low_rank_update(parameter.name))
-      sizes.update_parameters += parameter.tensor.numel();
-    sizes.largest_parameter = std::max(sizes.largest_parameter, parameter.tensor.numel());
+    sizes.add(parameter);
   }
   return training_footprint(experiment, sizes, is_cuda);
 }

@@ -10,6 +10,7 @@
 #include "host/base/process/process.hpp"
 #include "host/base/text.hpp"
 #include "host/config/experiment.hpp"
+#include "host/run/cost/model_sizes.hpp"
 #include "host/run/runtime.hpp"
 
 namespace mneme::run {
@@ -29,19 +30,6 @@ struct Footprint {
   [[nodiscard]] std::int64_t total() const;
   // The uses, the largest first.
   [[nodiscard]] std::vector<FootprintPart> largest() const;
-};
-
-// Numbers that the estimate starts from.
-struct ModelSizes {
-  std::int64_t vocabulary = 0;           // V
-  std::int64_t backbone_parameters = 0;  // numbers
-  std::int64_t largest_parameter = 0;    // numbers of the largest tensor
-  std::int64_t memory_parameters = 0;
-  std::int64_t update_parameters = 0;  // low-rank updates, of backbone_parameters
-  std::int64_t context_rows = 0;       // R, of all tiers, in the phase that is estimated, as far as
-                                       // its data reach (reach.hpp)
-  std::int64_t rider_rows = 0;         // M, those of them that pass the layers with the tokens
-  std::int64_t state_bytes = 0;        // of a fresh state: slots and start rows
 };
 
 // A prompt that is fed in one lane, and tokens that are then drawn in each of several, in open

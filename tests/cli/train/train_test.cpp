@@ -33,6 +33,20 @@ TEST_F(Train, DryRunSaysWhatWouldHappenAndWritesNothing) {
   EXPECT_FALSE(fs::exists(folder_ / "runs"));
 }
 
+TEST_F(Train, DryRunSaysWhatMuonUpdates) {
+  const std::string path = experiment(tiny());
+  const ProgramResult result =
+      run_mneme({"train", path, "--dry-run", "--set", "train.optimizer=muon"});
+  expect_done(result);
+  EXPECT_THAT(result.out, HasSubstr("optimiser: muon\n  updated by adamw"));
+  EXPECT_THAT(result.out, HasSubstr("\n  updated by muon"));
+  EXPECT_THAT(result.out, HasSubstr("two for each parameter, one for "));
+  const std::string all =
+      experiment(tiny() + "\n[[train.group]]\nparameters = [\"model.*\"]\noptimizer = \"muon\"\n");
+  expect_refusal(run_mneme({"train", all, "--dry-run", "--set", "train.optimizer=muon"}), 2,
+                 {"train.group 1: optimizer: Muon cannot update model.", "got shape ["});
+}
+
 // A plan for another machine: the host's free memory would say nothing about it.
 TEST_F(Train, DryRunSaysThatTheDeviceIsNotHere) {
   const ProgramResult result =
