@@ -327,6 +327,8 @@ struct TrainConfig {
   std::vector<ParameterGroup> groups = {};  // [[train.group]]
   // backbone: only the memory's parameters and the backbone's low-rank updates are trained.
   Freeze freeze = Freeze::kNothing;
+  // Decay of the moving averages of weights that are evaluated and saved; 0 = there are none.
+  double average = 0.0;
   // Where several ranks train: megabytes of gradients that are summed at once, their precision on
   // the way, and whether each rank keeps and updates a part of the optimiser's moments alone.
   std::int64_t bucket_mb = 25;

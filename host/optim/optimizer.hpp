@@ -81,6 +81,7 @@ class Optimizer {
     at::Tensor square;         // v; undefined with Muon
     at::Tensor count;          // t, f32 []: updates so far
     at::Tensor momentum = {};  // b of Muon; else undefined
+    at::Tensor weight = {};    // WeightAverage::attach; else undefined
   };
   [[nodiscard]] std::vector<Moments>& moments() { return moments_; }
   [[nodiscard]] const std::vector<Moments>& moments() const { return moments_; }

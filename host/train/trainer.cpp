@@ -108,6 +108,8 @@ Trainer::Trainer(const config::Experiment& experiment, TrainerOptions options)
                                 .momentum = train.momentum,
                                 .products = runtime_->model().info().compute_dtype},
         parallel_ ? nullptr : &runtime_->model().converted());
+    if (train.average > 0.0)
+      average_ = std::make_unique<optim::WeightAverage>(runtime_->parameters(), train.average);
     state_ = parallel_ ? parallel_->new_state(runtime_->stack())
                        : runtime_->stack().new_state(memory::Phase::kTraining, train.lanes);
   } catch (const std::exception& error) {
@@ -133,6 +135,8 @@ Trainer::~Trainer() = default;
 void Trainer::begin_training() {
   if (is_training_mode_) return;
   if (parallel_ && !has_first_weights_) parallel_->take_first_weights(*runtime_);
+  // Of rank 0; a resumed run has its averages.
+  if (average_ && !has_first_weights_ && done_.step == 0) average_->reset();
   has_first_weights_ = true;
   runtime_->model().train(true);
   runtime_->model().set_context_rows(runtime_->stack().context_rows(memory::Phase::kTraining));
@@ -204,7 +208,7 @@ Trainer::UnreadStep Trainer::train_ahead(const at::Tensor& skip) {
     tensors.push_back(update.norm);
     out.numbers = tensor::SentNumbers(at::stack(tensors));
     out.skip = update.skip;
-    count_update(out.report, out.sums);
+    count_update(out.report, out.sums, update.skip);
   });
   return out;
 }
@@ -233,8 +237,9 @@ void Trainer::report_numbers(run::StepReport& report, const StepSums& sums) {
   sums.put_into(report, numbers);
 }
 
-void Trainer::count_update(run::StepReport& report, const StepSums& sums) {
+void Trainer::count_update(run::StepReport& report, const StepSums& sums, const at::Tensor& skip) {
   const double factor = schedule_->factor(done_.step);
+  if (average_) average_->add(done_.step + 1, skip);
   runtime_->weights_changed(/*by_optimizer=*/true);
   done_.tokens += sums.tokens;
   if (done_.tokens_read) *done_.tokens_read += sums.tokens_read;

@@ -29,6 +29,7 @@
 #include "host/memory/state/stack_state.hpp"
 #include "host/optim/optimizer.hpp"
 #include "host/optim/schedule.hpp"
+#include "host/optim/weight_average.hpp"
 #include "host/run/checkpoint/checkpoint.hpp"
 #include "host/run/cost/utilization.hpp"
 #include "host/run/record/curve.hpp"
@@ -155,7 +156,7 @@ class Trainer {
   // next call repeats it first. Ends behind the report of TrainerOptions::stop_at too, without
   // saving: what is due after this step is evaluated by the next training. An observer may be null.
   void train(run::Observer* observer = nullptr);
-  // Evaluates a split with the present weights at eval.precision; the training state is not
+  // Evaluates a split with the present weights, or their averages, at eval.precision; the training state is not
   // changed. `segments` as Runtime::evaluate_split.
   eval::Result evaluate_split(data::Split split, eval::Options options = {},
                               std::int64_t segments = 0);
@@ -223,8 +224,10 @@ class Trainer {
   void report_numbers(run::StepReport& report, const StepSums& sums);
   // Adds the step to the line that it belongs to; true where that is complete, and written.
   bool log_step(run::StepReport& report, SinceLine& since);
-  // Behind the update of a step.
-  void count_update(run::StepReport& report, const StepSums& sums);
+  // Behind the update of a step; `skip` as that of StepUpdate.
+  void count_update(run::StepReport& report, const StepSums& sums, const at::Tensor& skip = {});
+  // Calls `body` while parameters have the values of their averages, where there are any.
+  void with_averages(const std::function<void()>& body);
   // A step whose numbers nobody has to wait for; `skip` of the one before, if that is not read yet.
   // With train.replay all of it is recorded.
   [[nodiscard]] UnreadStep train_ahead(const at::Tensor& skip);
@@ -271,6 +274,8 @@ class Trainer {
   void give_checkpoint();
   // Of train.replay; null where nothing is recorded, which the log says.
   [[nodiscard]] std::unique_ptr<tensor::Recorder> new_recorder() const;
+  // With the values that the parameters have.
+  eval::Result evaluate_weights(data::Split split, eval::Options options, std::int64_t segments);
   // The options of an evaluation with what the ranks need.
   [[nodiscard]] eval::Options with_ranks(eval::Options options, run::Observer* observer);
 
@@ -282,6 +287,7 @@ class Trainer {
   RankOptions ranks_;
   std::unique_ptr<Parallel> parallel_;  // null in a training of one process
   std::unique_ptr<optim::Optimizer> optimizer_;
+  std::unique_ptr<optim::WeightAverage> average_;  // of train.average; null without it
   std::int64_t total_steps_ = 0;
   std::unique_ptr<optim::LearningRate> schedule_;
   std::map<std::string, double> rates_;  // base rates of the groups, when they differ

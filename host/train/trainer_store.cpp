@@ -160,8 +160,31 @@ std::unique_ptr<Trainer> Trainer::resume(const std::filesystem::path& folder,
   return trainer;
 }
 
+void Trainer::with_averages(const std::function<void()>& body) {
+  if (!average_) return body();
+  const auto exchange = [&] {
+    average_->exchange();
+    runtime_->weights_changed();
+  };
+  exchange();
+  try {
+    body();
+  } catch (...) {
+    exchange();
+    throw;
+  }
+  exchange();
+}
+
 eval::Result Trainer::evaluate_split(data::Split split, eval::Options options,
                                      std::int64_t segments) {
+  eval::Result result;
+  with_averages([&] { result = evaluate_weights(split, std::move(options), segments); });
+  return result;
+}
+
+eval::Result Trainer::evaluate_weights(data::Split split, eval::Options options,
+                                       std::int64_t segments) {
   if (experiment().eval.precision == runtime_->precision()) {
     is_training_mode_ = false;
     return runtime_->evaluate_split(split, std::move(options), segments);
@@ -201,10 +224,11 @@ void Trainer::save() {
 }
 
 Trainer::Gathered Trainer::gather() {
-  memory::NamedState state = state_.save();
-  if (!parallel_) return {std::move(state), optimizer_->moments()};
-  state = parallel_->gather(state);
-  return {std::move(state), parallel_->gather(*optimizer_)};
+  Gathered out{state_.save(), {}};
+  if (parallel_) out.state = parallel_->gather(out.state);
+  out.moments = parallel_ ? parallel_->gather(*optimizer_) : optimizer_->moments();
+  if (average_) average_->attach(out.moments);
+  return out;
 }
 
 void Trainer::give_checkpoint() {
@@ -218,7 +242,7 @@ void Trainer::save(const std::filesystem::path& path) {
   done_.metrics_lines = writer_ ? writer_->metrics_lines() : 0;
   done_.data_position = stream_->position();
   done_.noise_position = runtime_->model().noise_position();
-  run::write_checkpoint(path, *runtime_, all.moments, all.state, done_);
+  with_averages([&] { run::write_checkpoint(path, *runtime_, all.moments, all.state, done_); });
   last_checkpoint_ = path;
   last_checkpoint_step_ = done_.step;
 }
@@ -237,6 +261,7 @@ void Trainer::load(const run::Checkpoint& checkpoint) {
   checkpoint.check_resumable(experiment());
   std::vector<optim::Optimizer::Moments> moments =
       parallel_ ? parallel_->whole_moments(*optimizer_) : optimizer_->moments();
+  if (average_) average_->attach(moments);
   checkpoint.check_moments(moments);
   memory::StackState state = checkpoint.restored_state(*runtime_);
   if (parallel_) parallel_->keep_own(state);
@@ -249,6 +274,10 @@ void Trainer::load(const run::Checkpoint& checkpoint) {
     throw;
   }
   checkpoint.load_moments(moments);
+  if (average_) {  // it holds the averages as parameters
+    average_->exchange();
+    runtime_->weights_changed();
+  }
   if (parallel_) parallel_->take(moments, *optimizer_);
   state_ = std::move(state);
   if (recorder_) recorder_ = new_recorder();

@@ -25,7 +25,9 @@ std::int64_t bytes_of_parameters(const run::Runtime& runtime) {
   std::int64_t numbers = 0;
   for (const optim::TrainableParameter& parameter : runtime.parameters()) {
     const std::int64_t moments = parameter.is_frozen ? 0 : parameter.by_muon ? 1 : 2;
-    numbers += parameter.tensor.numel() * (1 + moments);
+    const std::int64_t averages =
+        !parameter.is_frozen && runtime.experiment().train.average > 0.0 ? 1 : 0;
+    numbers += parameter.tensor.numel() * (1 + moments + averages);
   }
   return (runtime.precision() == config::Precision::kF64 ? 8 : 4) * numbers;
 }

@@ -238,6 +238,12 @@ void list_train(Fields& keys, TrainConfig& train, const DataConfig& data) {
          "parameters that keep their values: nothing; backbone = only the memory's are trained"},
         train.freeze);
   }
+  if (keys.lists(train.average > 0.0)) {
+    keys.field({"average",
+                "evaluations and saved models have moving averages of the weights, with this decay "
+                "an update, such as 0.999; 0 = the weights themselves"},
+               train.average, kProbability);
+  }
   if (keys.lists(train.recompute)) {
     keys.field({"recompute",
                 "the backward pass computes the feed-forward parts' inner rows a second time: they "

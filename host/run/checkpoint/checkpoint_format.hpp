@@ -4,6 +4,8 @@
 //   adam.mean/<parameter>, adam.square/<parameter>   of parameters that Adam or AdamW updates
 //   muon.momentum/<parameter>                        of those that Muon updates
 //   adam.count/<parameter>                           updates of a parameter, by whichever
+//   trained.weight/<parameter>                       with train.average, where <parameter> itself is
+//                                                    its average
 //   state/<name>                     slots and queues of the training state
 //
 // Metadata: format, revision, step, tokens, tokens read, seconds, experiment (TOML), plugins (JSON),
@@ -47,7 +49,8 @@ inline constexpr std::array kMomentTensors = {
     MomentTensor{"adam.mean/", &optim::Optimizer::Moments::mean},
     MomentTensor{"adam.square/", &optim::Optimizer::Moments::square},
     MomentTensor{"adam.count/", &optim::Optimizer::Moments::count},
-    MomentTensor{"muon.momentum/", &optim::Optimizer::Moments::momentum}};
+    MomentTensor{"muon.momentum/", &optim::Optimizer::Moments::momentum},
+    MomentTensor{"trained.weight/", &optim::Optimizer::Moments::weight}};
 
 // The metadata of a checkpoint about its run.
 struct RunProgress {

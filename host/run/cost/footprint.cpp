@@ -228,6 +228,8 @@ void add_model(Footprint& out, const config::Experiment& e, const ModelSizes& si
                                                       count_text(sizes.muon_parameters), " of Muon")
                                                 : "two for each parameter",
                       kModelKeys});
+  if (e.train.average > 0.0)
+    out.uses.push_back({"averages of the weights", trained * size, of_trained, "train.average"});
 }
 
 void add_activations(Footprint& out, const config::Experiment& e, const ModelSizes& sizes,
