@@ -34,12 +34,15 @@ struct Output {
   at::Tensor best{};  // [B,T] i64: the arg max, also where the target is -1; undefined unless asked
                       // for, and without targets
   at::Tensor correct{};  // [B,T] bool: the arg max is the target; undefined as `best`
+  at::Tensor log_sum{};  // [B,T] log of the softmax's denominator, 0 where target is -1; undefined
+                         // unless asked for
 };
 
 // Optional results of a forward pass besides the loss; a Tap records intermediate results (tests,
 // analysis).
 struct ForwardOptions {
   bool wants_correct = false;  // Output::best and Output::correct
+  bool wants_log_sum = false;  // Output::log_sum, of a model without [model.adaptive]
   // Unless a tier wants log-probabilities, Output has `top` alone: the caller asks losses_of() for
   // the rest, of several segments at once, for which the output layer is read once.
   bool may_leave_losses = false;

@@ -327,8 +327,8 @@ Output Model::forward(const Batch& batch, memory::SegmentHooks& hooks,
       !(options.may_leave_losses && !hooks.wants_at_finish(MNEME_WANT_FINISH_LOGP))) {
     out = softmax_->forward(noise_.apply(h, dropout).reshape({lanes * tokens, settings_.width}),
                             batch.target.reshape(-1), options.wants_correct, settings_.compute,
-                            pieces, batch.places.target);
-    for (at::Tensor* t : {&out.nll, &out.best, &out.correct}) {
+                            pieces, batch.places.target, options.wants_log_sum);
+    for (at::Tensor* t : {&out.nll, &out.best, &out.correct, &out.log_sum}) {
       if (t->defined()) *t = t->view({lanes, tokens});
     }
     logp = -out.nll;

@@ -91,7 +91,7 @@ void list_experiment(Fields& keys, Experiment& all) {
   keys.section("model", [&](Fields& table) { list_model(table, all.model); });
   keys.section("memory", [&](Fields& table) { list_memory(table, all.memory); });
   keys.section("data", [&](Fields& table) { list_data(table, all.data); });
-  keys.section("train", [&](Fields& table) { list_train(table, all.train, all.data); });
+  keys.section("train", [&](Fields& table) { list_train(table, all.train, all.data, all.model); });
   keys.section("eval", [&](Fields& table) { list_eval(table, all.eval, all.data, all.train); });
   keys.section("generate", [&](Fields& table) { list_generate(table, all.generate, all.eval); });
   keys.finish();

@@ -327,6 +327,8 @@ struct TrainConfig {
   std::vector<ParameterGroup> groups = {};  // [[train.group]]
   // backbone: only the memory's parameters and the backbone's low-rank updates are trained.
   Freeze freeze = Freeze::kNothing;
+  // Factor of the mean of (log of the softmax's denominator)^2 in the loss that is trained; 0 = off.
+  double z_loss = 0.0;
   // Decay of the moving averages of weights that are evaluated and saved; 0 = there are none.
   double average = 0.0;
   // Where several ranks train: megabytes of gradients that are summed at once, their precision on

@@ -3,7 +3,7 @@
 // of the size of the logits is made in another dtype.
 //
 //   log_sum_i = log sum_j exp(x_ij)       nll_i = log_sum_i - x_it      t = target of row i
-//   d nll_i / d x_ij = exp(x_ij - log_sum_i) - [j = t]
+//   d nll_i / d x_ij = exp(x_ij - log_sum_i) - [j = t]        d log_sum_i / d x_ij = exp(x_ij - log_sum_i)
 #pragma once
 
 #include <cstdint>
@@ -39,6 +39,7 @@ struct CrossEntropyGradient {
   std::int64_t scale_stride = 1;  // ... which lie so far apart; 0 = one number for all
   void* bias =
       nullptr;  // receives S [ids], the sums over the rows before rounding; null = unwanted
+  const void* sum_scale = nullptr;  // S [rows]: the gradients of log_sum; null = there are none
 };
 
 // The functions of a device. All arrays are in its memory. A function puts its work on `stream` and
@@ -49,7 +50,8 @@ struct CrossEntropyKernels {
                            const CrossEntropySummary& out, void* stream);
   // Bytes that `differentiate` needs for the gradient of a bias. Of the extents alone.
   std::uint64_t (*workspace)(const LogitBlock& block);
-  // Turns logits into scale times their gradients, which are 0 in rows without a target.
+  // Turns logits into their gradients of sum_i (scale_i nll_i + sum_scale_i log_sum_i), which are 0
+  // in rows without a target.
   const char* (*differentiate)(const LogitBlock& block, void* logits,
                                const CrossEntropyGradient& out, void* workspace, void* stream);
 

@@ -431,6 +431,8 @@ void Trainer::check_has_targets(std::int64_t passed) const {
 SegmentNumbers Trainer::run_segment(const WindowSegment& segment, at::Tensor& graph) {
   eval::SegmentOptions with;
   with.memory.watch = watch_;
+  const double z_loss = experiment().train.z_loss;
+  with.forward.wants_log_sum = z_loss > 0.0 && segment.targets > 0;
   // A loss is a weighted mean over all lanes, so the backward pass needs the sum of their weights;
   // metrics are looked at in steps that are logged only.
   const bool is_summed = parallel_ && watch_ == nullptr && segment.targets > 0 &&
@@ -439,7 +441,8 @@ SegmentNumbers Trainer::run_segment(const WindowSegment& segment, at::Tensor& gr
   const bool has_metrics = !parallel_ || is_summed;
   SegmentNumbers numbers;
   with.before_commit = [&](const backbone::Output& out, const memory::SegmentHooks& hooks) {
-    if (segment.targets > 0) numbers = SegmentNumbers(segment, out, hooks, has_metrics, graph);
+    if (segment.targets > 0)
+      numbers = SegmentNumbers(segment, out, hooks, has_metrics, z_loss, graph);
   };
   if (std::ranges::find(segment.reset, 1) != segment.reset.end())
     state_.reset(segment.reset, segment.do_others_go_on);

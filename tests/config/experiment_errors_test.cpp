@@ -133,6 +133,11 @@ TEST(Experiment, GroupsAndPeriodsAreChecked) {
 TEST(Experiment, TrainKeysAreChecked) {
   test::expect_problems(train_error, "e.toml",
                         test::read_wording_file("tests/config/messages/experiment/train_keys.txt"));
+  EXPECT_EQ(
+      parse_error("[model]\nwidth = 64\n[model.adaptive]\ncutoffs = [4]\n" + kMotif +
+                  "z_loss = 1e-4\n"),
+      "2: e.toml:9:10: train.z_loss: an adaptive softmax has several denominators: expected a "
+      "model without [model.adaptive], got 0.0001; remove the key (--unset train.z_loss)");
 }
 
 TEST(Experiment, AMissingTrainSectionIsNamed) {

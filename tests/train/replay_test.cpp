@@ -280,7 +280,8 @@ TEST(Replay, UpdatesByEveryOptimizerAndSchedule) {
   expect_the_updates_of_hooks({"train.optimizer=adam", "train.schedule=cosine", "train.clip=0"});
   expect_the_updates_of_hooks(
       {"train.optimizer=adamw", "train.schedule=inverse_sqrt", "train.precision=bf16"});
-  expect_the_updates_of_hooks({"train.optimizer=muon", "train.schedule=wsd", "train.clip=0.01"});
+  expect_the_updates_of_hooks(
+      {"train.optimizer=muon", "train.schedule=wsd", "train.clip=0.01", "train.z_loss=0.01"});
 }
 
 TEST(Replay, UpdatesByEveryOptimizerAndScheduleAsGraphs) {

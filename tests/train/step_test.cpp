@@ -8,6 +8,7 @@
 #include <set>
 
 #include "host/base/error.hpp"
+#include "host/eval/run_segment.hpp"
 #include "host/run/run_description.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/base/temporary_folder.hpp"
@@ -296,6 +297,44 @@ TEST(Step, NamesParametersWhenOnlyGradientsAreNotFinite) {
   EXPECT_THAT(error, HasSubstr("its forward passes are finite"));
   EXPECT_THAT(error, HasSubstr("parameters have gradients that are not finite, first "
                                "model.layers.0.ff.in.weight, last model.layers.0.ff.in.weight"));
+}
+
+// The gradients of the softmax's biases add up to 0 without it, and to the mean of twice the log of
+// the denominator with it. Loss and norm are of two windows, whose segments have other numbers of
+// targets.
+TEST(ZLoss, IsTrainedAndNotReported) {
+  std::vector<data::TokenSegment> segments = {random_segment(4, 6, 16, 1),
+                                              random_segment(4, 6, 16, 2)};
+  std::fill_n(segments[1].targets.begin(), 7, data::kNoTarget);
+  const std::vector<std::string> settings =
+      plain({"train.accumulate=2", "train.clip=0", "data.alphabet=16"});
+  std::vector<std::string> with_z = settings;
+  with_z.emplace_back("train.z_loss=0.3");
+  Trainer trainer(small_experiment("", with_z), with_stream(segments)),
+      without(small_experiment("", settings), with_stream(segments));
+  double expected = 0.0;
+  for (const data::TokenSegment& segment : segments) {
+    const at::NoGradGuard no_grad;
+    run::Runtime& runtime = trainer.runtime();
+    memory::StackState state = runtime.stack().new_state(memory::Phase::kTraining, 4);
+    eval::SegmentOptions with;
+    with.forward.wants_log_sum = true;
+    const backbone::Output out =
+        eval::run_segment(runtime.model(), runtime.stack(), state, segment, with);
+    const double mean =
+        out.log_sum.sum().item<double>() / static_cast<double>(segment.target_count());
+    expected += 0.3 * 2.0 * mean / 2.0;
+  }
+  const auto sum_of_biases = [](Trainer& one) {
+    for (const optim::TrainableParameter& parameter : one.runtime().parameters())
+      if (parameter.name == "model.softmax.0.bias")
+        return parameter.tensor.grad().sum().item<double>();
+    throw std::logic_error("no bias");
+  };
+  EXPECT_EQ(trainer.train_step().loss, without.train_step().loss);
+  EXPECT_GT(expected, 0.5);
+  EXPECT_NEAR(sum_of_biases(trainer), expected, 1e-12);
+  EXPECT_NEAR(sum_of_biases(without), 0.0, 1e-12);
 }
 
 }  // namespace

@@ -146,14 +146,15 @@ at::Tensor summarize_in_blocks(const CrossEntropyKernels& kernels, const at::Ten
   return logits;
 }
 
-// Makes gradients of a block's logits; `bias` [count] receives their sums, where it is defined.
+// Makes gradients of a block's logits; `sum_scale`, undefined = none, lies densely; `bias` [count] receives their sums, where it is defined.
 void differentiate_block(const CrossEntropyKernels& kernels, const at::Tensor& logits,
                          const at::Tensor& target, std::int64_t first, const at::Tensor& log_sum,
-                         const at::Tensor& scale, const at::Tensor& bias) {
+                         const at::Tensor& scale, const at::Tensor& sum_scale,
+                         const at::Tensor& bias) {
   tensor::run_traced(
-      str("gradients of logits from ", first), {logits, target, log_sum, scale}, {logits, bias},
-      [&kernels, first](const std::vector<at::Tensor>& t, std::int64_t) {
-        const at::Tensor& own = t[5];
+      str("gradients of logits from ", first), {logits, target, log_sum, scale, sum_scale},
+      {logits, bias}, [&kernels, first](const std::vector<at::Tensor>& t, std::int64_t) {
+        const at::Tensor& own = t[6];
         const c10::DeviceGuard current(t[0].device());
         const kernel::LogitBlock block = block_of(t[0], t[1], first);
         at::Tensor workspace;
@@ -161,11 +162,12 @@ void differentiate_block(const CrossEntropyKernels& kernels, const at::Tensor& l
           workspace = at::empty({static_cast<std::int64_t>(kernels.workspace(block))},
                                 own.options().dtype(at::kByte));
         }
-        check_kernel(kernels.differentiate(block, t[4].mutable_data_ptr(),
+        check_kernel(kernels.differentiate(block, t[5].mutable_data_ptr(),
                                            {.log_sum = t[2].const_data_ptr(),
                                             .scale = t[3].const_data_ptr(),
                                             .scale_stride = t[3].stride(0),
-                                            .bias = data_of(own)},
+                                            .bias = data_of(own),
+                                            .sum_scale = data_of(t[4])},
                                            data_of(workspace), tensor::stream_of(t[0].device())));
       });
 }
@@ -182,10 +184,11 @@ struct DevicePass {
 
 class DeviceNll : public torch::autograd::Function<DeviceNll> {
  public:
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight,
-                            const std::optional<at::Tensor>& bias, const at::Tensor& target,
-                            at::Tensor* best, const std::shared_ptr<DevicePass>& pass,
-                            const LogitLimits& limits) {
+  // As LinearNll.
+  static variable_list forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight,
+                               const std::optional<at::Tensor>& bias, const at::Tensor& target,
+                               at::Tensor* best, const std::shared_ptr<DevicePass>& pass,
+                               const LogitLimits& limits, bool wants_log_sum) {
     const at::Tensor shift = bias.value_or(at::Tensor()), low = std::exchange(pass->weight, {});
     const std::int64_t ids = weight.size(0);
     const bool is_kept = ids_in(limits.kept, x) >= ids;
@@ -199,7 +202,9 @@ class DeviceNll : public torch::autograd::Function<DeviceNll> {
     tensor::keep_pointer(ctx, pass);
     ctx->saved_data["type"] = static_cast<std::int64_t>(weight.scalar_type());
     ctx->save_for_backward({rows, low, shift, target, summary.log_sum, logits});
-    return nll;
+    variable_list out = {nll};
+    if (wants_log_sum) out.push_back(summary.log_sum.masked_fill(target < 0, 0.0));
+    return out;
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
@@ -209,12 +214,13 @@ class DeviceNll : public torch::autograd::Function<DeviceNll> {
     const bool is_there = saved[5].defined() && !std::exchange(pass->is_spent, true);
     const std::int64_t ids = weight.size(0);
     Gradients out = empty_gradients(ctx, *pass, weight, bias, saved[4]);
+    const at::Tensor sum_scale = grads.size() > 1 ? grads[1].contiguous() : at::Tensor();
     for_each_block(ids, is_there ? ids : block_in(pass->block_bytes, x),
                    [&](std::int64_t first, std::int64_t count) {
                      const IdBlock block(weight, bias, first, count);
                      const at::Tensor p = is_there ? saved[5] : aligned_logits(x, block);
                      differentiate_block(
-                         pass->kernels, p, target, first, saved[4], grads[0],
+                         pass->kernels, p, target, first, saved[4], grads[0], sum_scale,
                          out.bias.defined() ? out.bias.narrow(0, first, count) : at::Tensor());
                      multiply(rows_of_gradients(p, block), x, block, ctx->needs_input_grad(0),
                               count == ids, out);
@@ -223,7 +229,7 @@ class DeviceNll : public torch::autograd::Function<DeviceNll> {
     const auto in_type_of = [](const at::Tensor& grad, const at::Tensor& of) {
       return grad.defined() ? grad.to(of.scalar_type()) : grad;
     };
-    return {in_type_of(out.x, x), out.weight, in_type_of(out.bias, bias), {}, {}, {}, {}};
+    return {in_type_of(out.x, x), out.weight, in_type_of(out.bias, bias), {}, {}, {}, {}, {}};
   }
 
  private:
@@ -278,19 +284,23 @@ bool has_device_nll() { return CrossEntropyKernels::for_cuda() != nullptr; }
 
 at::Tensor linear_nll_by(const CrossEntropyKernels& kernels, const at::Tensor& x,
                          const WeightRows& weight, const at::Tensor& bias, const at::Tensor& target,
-                         at::Tensor* best, const LogitLimits& limits) {
+                         at::Tensor* best, const LogitLimits& limits, at::Tensor* log_sum) {
   const at::Tensor ids = target.contiguous();
   const at::Tensor low =
       weight.converted.defined() ? weight.converted : weight.rows.detach().to(x.scalar_type());
   if (at::GradMode::is_enabled()) {
     const auto pass = std::make_shared<DevicePass>(
         DevicePass{kernels, limits.block, weight.gradient, weight.first, low});
-    return DeviceNll::apply(x, weight.rows, tensor::optional_input(bias), ids, best, pass, limits);
+    const variable_list out = DeviceNll::apply(x, weight.rows, tensor::optional_input(bias), ids,
+                                               best, pass, limits, log_sum != nullptr);
+    if (log_sum != nullptr) *log_sum = out[1];
+    return out[0];
   }
   at::Tensor nll;
   const LogitSummary summary =
       summarize_by(kernels, x, low, bias, ids, best != nullptr, &nll, limits);
   if (best != nullptr) *best = summary.best;
+  if (log_sum != nullptr) *log_sum = summary.log_sum.masked_fill(ids < 0, 0.0);
   return nll;
 }
 

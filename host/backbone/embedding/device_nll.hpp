@@ -30,7 +30,8 @@ bool has_device_nll();
 // are on the device of `kernels`.
 at::Tensor linear_nll_by(const kernel::CrossEntropyKernels& kernels, const at::Tensor& x,
                          const WeightRows& weight, const at::Tensor& bias, const at::Tensor& target,
-                         at::Tensor* best = nullptr, const LogitLimits& limits = {});
+                         at::Tensor* best = nullptr, const LogitLimits& limits = {},
+                         at::Tensor* log_sum = nullptr);
 // As summarize_logits. Where `nll` is not null it receives what linear_nll returns.
 LogitSummary summarize_by(const kernel::CrossEntropyKernels& kernels, const at::Tensor& x,
                           const at::Tensor& weight, const at::Tensor& bias,

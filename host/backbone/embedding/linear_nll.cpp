@@ -136,11 +136,12 @@ void summarize_block(const at::Tensor& x, const at::Tensor& weight, const at::Te
 
 class LinearNll : public torch::autograd::Function<LinearNll> {
  public:
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight,
-                            const at::Tensor& bias, const at::Tensor& target, at::Tensor* best,
-                            std::int64_t kept_logits,
-                            const std::shared_ptr<SharedGradient>& gradient,
-                            std::int64_t first_row) {
+  // Gives the losses, and behind them the logs of the sums where they are asked for.
+  static variable_list forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight,
+                               const at::Tensor& bias, const at::Tensor& target, at::Tensor* best,
+                               std::int64_t kept_logits,
+                               const std::shared_ptr<SharedGradient>& gradient,
+                               std::int64_t first_row, bool wants_log_sum) {
     LogitSummary summary;
     at::Tensor logits;
     if (x.size(0) * weight.size(0) <= kept_logits) {
@@ -160,14 +161,20 @@ class LinearNll : public torch::autograd::Function<LinearNll> {
       tensor::keep_pointer(ctx, gradient);
       ctx->saved_data["first_row"] = first_row;
     }
-    return nll.masked_fill(target < 0, 0.0);
+    variable_list out = {nll.masked_fill(target < 0, 0.0)};
+    if (wants_log_sum) out.push_back(summary.log_sum.masked_fill(target < 0, 0.0));
+    return out;
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const variable_list saved = ctx->get_saved_variables();
     const at::Tensor &x = saved[0], &weight = saved[1], &bias = saved[2], &target = saved[3];
     const at::Tensor &log_sum = saved[4], &logits = saved[5];
-    const at::Tensor scale = grads[0].masked_fill(target < 0, 0.0).unsqueeze(1);
+    const auto of_targets = [&](const at::Tensor& grad) {
+      return grad.masked_fill(target < 0, 0.0).unsqueeze(1);
+    };
+    const at::Tensor own = of_targets(grads[0]);
+    const at::Tensor scale = grads.size() > 1 ? own + of_targets(grads[1]) : own;
     Gradients out;
     if (ctx->needs_input_grad(1)) out.weight = empty_gradient(ctx, weight);
     out.bias = at::empty_like(bias);
@@ -178,10 +185,10 @@ class LinearNll : public torch::autograd::Function<LinearNll> {
       at::Tensor p = logits.defined()
                          ? logits.narrow(1, first, count) - log_sum.unsqueeze(1)
                          : logits_of(x, rows, bias.narrow(0, first, count)) -= log_sum.unsqueeze(1);
-      add(p.exp_(), scale, target, first, x, rows, ctx->needs_input_grad(0), out);
+      add(p.exp_(), scale, own, target, first, x, rows, ctx->needs_input_grad(0), out);
     }
     const at::Tensor grad_x = out.x.defined() ? out.x.to(x.scalar_type()) : out.x;
-    return {grad_x, out.weight, out.bias, {}, {}, {}, {}, {}};
+    return {grad_x, out.weight, out.bias, {}, {}, {}, {}, {}, {}};
   }
 
  private:
@@ -189,20 +196,21 @@ class LinearNll : public torch::autograd::Function<LinearNll> {
     at::Tensor x, weight, bias;  // x: of the ids so far, in the dtype of probabilities
   };
 
-  // What the probabilities p of ids from `first` on bring, which are overwritten.
-  static void add(at::Tensor p, const at::Tensor& scale, const at::Tensor& target,
-                  std::int64_t first, const at::Tensor& x, const at::Tensor& rows, bool wants_x,
-                  Gradients& out) {
+  // What the probabilities p of ids from `first` on bring, which are overwritten. They count by
+  // `scale`, the logits of targets by -own.
+  static void add(at::Tensor p, const at::Tensor& scale, const at::Tensor& own,
+                  const at::Tensor& target, std::int64_t first, const at::Tensor& x,
+                  const at::Tensor& rows, bool wants_x, Gradients& out) {
     const std::int64_t count = p.size(1);
     const at::Tensor place = (target - first).unsqueeze(1);
     const at::Tensor is_here = place.ge(0).logical_and_(place.lt(count));
     p.mul_(scale).scatter_add_(1, place.clamp(0, count - 1),
-                               at::where(is_here, -scale, 0.0));  // d nll / d logits
+                               at::where(is_here, -own, 0.0));  // gradients of the logits
     out.bias.narrow(0, first, count).copy_(p.sum(0));
     const at::Tensor low = p.to(x.scalar_type());
     if (out.weight.defined()) {
-      at::Tensor own = out.weight.narrow(0, first, count);
-      at::mm_out(own, low.t(), x);
+      at::Tensor of_ids = out.weight.narrow(0, first, count);
+      at::mm_out(of_ids, low.t(), x);
     }
     if (!wants_x) return;
     const bool is_same = low.scalar_type() == p.scalar_type();
@@ -280,19 +288,23 @@ SplitWeight split_weight(const at::Tensor& weight, const std::vector<std::int64_
 }
 
 at::Tensor linear_nll(const at::Tensor& x, const WeightRows& weight, const at::Tensor& bias,
-                      const at::Tensor& target, at::Tensor* best, std::int64_t kept_logits) {
+                      const at::Tensor& target, at::Tensor* best, std::int64_t kept_logits,
+                      at::Tensor* log_sum) {
   if (const auto* const kernels = tensor::cross_entropy_kernels(x)) {
-    return linear_nll_by(*kernels, x, weight, bias, target, best);
+    return linear_nll_by(*kernels, x, weight, bias, target, best, {}, log_sum);
   }
   const at::Tensor shift =
       bias.defined() ? bias : at::zeros({weight.rows.size(0)}, x.options().requires_grad(false));
   if (!at::GradMode::is_enabled() && x.device().is_cpu()) {
     const LogitSummary summary = summarize_logits(x, weight.rows, shift, target, best != nullptr);
     if (best != nullptr) *best = summary.best;
+    if (log_sum != nullptr) *log_sum = summary.log_sum.masked_fill(target < 0, 0.0);
     return (summary.log_sum - summary.own).masked_fill_(target < 0, 0.0);
   }
-  return LinearNll::apply(x, weight.rows, shift, target, best, kept_logits, weight.gradient,
-                          weight.first);
+  const variable_list out = LinearNll::apply(x, weight.rows, shift, target, best, kept_logits,
+                                             weight.gradient, weight.first, log_sum != nullptr);
+  if (log_sum != nullptr) *log_sum = out[1];
+  return out[0];
 }
 
 }  // namespace mneme::backbone

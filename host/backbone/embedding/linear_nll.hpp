@@ -36,14 +36,15 @@ SplitWeight split_weight(const at::Tensor& weight, const std::vector<std::int64_
 // (device_nll.hpp), with limits of their own.
 //   x [n,d], weight [V,d] in one dtype (bf16: probabilities are f32), bias [V], target i64 [n]; a
 //   target of -1 gives 0 and no gradient. No bias where it is undefined. Result [n] f32 or f64. best (i64 [n]) receives the arg
-//   max when asked. kept_logits: the most logits that are kept for the backward pass.
+//   max when asked. kept_logits: the most logits that are kept for the backward pass. log_sum [n], when
+//   asked, receives the logs of the denominators, with a gradient of their own; 0 where the target is -1.
 inline constexpr std::int64_t kKeptLogits = std::int64_t{1} << 25;
 // Numbers of a block of logits: on the CPU the number that stays in the processor's cache while
 // they are summed up; elsewhere kKeptLogits, because every operation has to be launched there.
 inline constexpr std::int64_t kBlockLogits = std::int64_t{1} << 21;
 at::Tensor linear_nll(const at::Tensor& x, const WeightRows& weight, const at::Tensor& bias,
                       const at::Tensor& target, at::Tensor* best = nullptr,
-                      std::int64_t kept_logits = kKeptLogits);
+                      std::int64_t kept_logits = kKeptLogits, at::Tensor* log_sum = nullptr);
 
 // What losses and predictions need of the logits x W^T + b [n,V], which are made in blocks and not
 // stored. Without gradient.

@@ -1,6 +1,7 @@
 #include "host/backbone/embedding/softmax.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 #include <vector>
 
 #include "host/backbone/attention/attention.hpp"
@@ -91,7 +92,9 @@ Softmax::Part Softmax::with_entries(const Part& words, at::ScalarType compute) c
 
 Output Softmax::forward(const at::Tensor& hidden, const at::Tensor& target, bool wants_best,
                         at::ScalarType compute, const std::vector<WeightRows>& pieces,
-                        const ClusterPlaces& places) const {
+                        const ClusterPlaces& places, bool wants_log_sum) const {
+  if (plan_.clusters() > 1 && wants_log_sum)
+    throw std::logic_error("the log-sum-exp of a softmax of several clusters");
   if (plan_.clusters() > 1 && !at::GradMode::is_enabled()) {
     return score(hidden, target, wants_best, compute);
   }
@@ -99,10 +102,14 @@ Output Softmax::forward(const at::Tensor& hidden, const at::Tensor& target, bool
   const Part head = with_entries(all[0], compute);
   const at::Tensor head_hidden = projected(hidden, 0, compute);
   if (plan_.clusters() == 1) {
-    at::Tensor best;
+    at::Tensor best, log_sum;
     const at::Tensor nll =
-        linear_nll(head_hidden, head.weight, head.bias, target, wants_best ? &best : nullptr);
-    return {.nll = nll, .best = best, .correct = best.defined() ? best.eq(target) : at::Tensor()};
+        linear_nll(head_hidden, head.weight, head.bias, target, wants_best ? &best : nullptr,
+                   kKeptLogits, wants_log_sum ? &log_sum : nullptr);
+    return {.nll = nll,
+            .best = best,
+            .correct = best.defined() ? best.eq(target) : at::Tensor(),
+            .log_sum = log_sum};
   }
   const std::int64_t head_size = head.weight.rows.size(0);
   at::Tensor head_target = target.clone();

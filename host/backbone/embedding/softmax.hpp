@@ -26,10 +26,10 @@ class Softmax {
 
   // Output::nll [n], and best and correct [n] where wanted, of hidden [n,D] and target i64 [n] (-1 =
   // none). pieces: what Embedding::forward gave, or empty; places: of the targets in all clusters but
-  // the first, read with gradient alone, or empty.
+  // the first, read with gradient alone, or empty. Output::log_sum [n] where wanted, of one cluster.
   Output forward(const at::Tensor& hidden, const at::Tensor& target, bool wants_best,
                  at::ScalarType compute, const std::vector<WeightRows>& pieces = {},
-                 const ClusterPlaces& places = {}) const;
+                 const ClusterPlaces& places = {}, bool wants_log_sum = false) const;
   // Log-probabilities of every id, [n,V], without gradient blocks: for generation and tests.
   [[nodiscard]] at::Tensor log_probabilities(const at::Tensor& hidden,
                                              at::ScalarType compute) const;

@@ -158,7 +158,7 @@ void list_data(Fields& keys, DataConfig& data);
 // Of list_data, for generated tasks.
 void list_motif(Fields& keys, MotifConfig& motif);
 void list_sequences(Fields& keys, DataConfig& data);
-void list_train(Fields& keys, TrainConfig& train, const DataConfig& data);
+void list_train(Fields& keys, TrainConfig& train, const DataConfig& data, const ModelConfig& model);
 void list_eval(Fields& keys, EvalConfig& eval, const DataConfig& data, const TrainConfig& train);
 void list_generate(Fields& keys, GenerateConfig& generate, const EvalConfig& eval);
 

@@ -192,7 +192,8 @@ std::int64_t TrainConfig::decay_steps(std::int64_t total) const {
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(falling));
 }
 
-void list_train(Fields& keys, TrainConfig& train, const DataConfig& data) {
+void list_train(Fields& keys, TrainConfig& train, const DataConfig& data,
+                const ModelConfig& model) {
   keys.field({"segment", "tokens of a segment, T"}, train.segment, kExtent);
   keys.field({"lanes", "independent streams, B"}, train.lanes, kExtent);
   list_length(keys, train, data.task);
@@ -237,6 +238,19 @@ void list_train(Fields& keys, TrainConfig& train, const DataConfig& data) {
         {"freeze",
          "parameters that keep their values: nothing; backbone = only the memory's are trained"},
         train.freeze);
+  }
+  if (keys.lists(train.z_loss > 0.0)) {
+    keys.field(
+        {"z_loss",
+         "this times the mean square of the log of the softmax's denominator is added to the "
+         "loss that is trained, such as 1e-4; not with [model.adaptive]; 0 = off"},
+        train.z_loss, kFromZero);
+  }
+  if (keys.is_reading() && train.z_loss > 0.0 && model.adaptive) {
+    keys.reader().problem("z_loss", {.failed = "an adaptive softmax has several denominators",
+                                     .expected = "a model without [model.adaptive]",
+                                     .got = str(train.z_loss),
+                                     .hint = keys.reader().removal("z_loss")});
   }
   if (keys.lists(train.average > 0.0)) {
     keys.field({"average",

@@ -220,6 +220,7 @@ struct Gradient {
   const T* log_sum;
   const T* scale;
   std::int64_t scale_stride;
+  const T* sum_scale;  // [rows]; null = 0
   T* sums;  // [stripes,ids], over a stripe's rows; null = not wanted
 };
 
@@ -248,11 +249,13 @@ __global__ void __launch_bounds__(kThreads)
     const std::int64_t place = target - logits.block.first - id;
     const T log_sum = out.log_sum[row];
     const T scale = out.scale[row * out.scale_stride];
+    const T sum_scale = out.sum_scale == nullptr ? T(0) : out.sum_scale[row];
     T own[kEach<E>];
     read(logits, logits.row(row), id, own);
 #pragma unroll
     for (int i = 0; i < kEach<E>; ++i) {
-      const T gradient = (exponential(own[i] - log_sum) - (place == i ? T(1) : T(0))) * scale;
+      const T share = exponential(own[i] - log_sum);
+      const T gradient = (share - (place == i ? T(1) : T(0))) * scale + share * sum_scale;
       own[i] = target < 0 ? T(0) : gradient;
       sums[i] += own[i];
     }
@@ -328,7 +331,7 @@ cudaError_t launch_differentiate(const LogitBlock& block, void* data,
   T* const bias = static_cast<T*>(to.bias);
   T* const sums = bias == nullptr || cut.stripes == 1 ? bias : static_cast<T*>(workspace);
   const Gradient<T> out = {static_cast<const T*>(to.log_sum), static_cast<const T*>(to.scale),
-                           to.scale_stride, sums};
+                           to.scale_stride, static_cast<const T*>(to.sum_scale), sums};
   const cudaError_t status =
       launch(cut.tiles * cut.stripes, kThreads, stream, differentiate_kernel<T, E>,
              logits_of<E>(block, data), out, cut);

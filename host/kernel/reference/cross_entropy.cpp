@@ -54,15 +54,16 @@ const char* differentiate_by_loops(const LogitBlock& block, void* logits,
                                    void* /*stream*/) {
   const Element sums = element_of_sums(block);
   const Numbers x(logits, block.element), bias(out.bias, sums);
-  const Numbers log_sum(out.log_sum, sums), scale(out.scale, sums);
+  const Numbers log_sum(out.log_sum, sums), scale(out.scale, sums), sum_scale(out.sum_scale, sums);
   for (std::int64_t id = 0; id < block.ids; ++id) {
     double sum = 0.0;
     for (std::int64_t row = 0; row < block.rows; ++row) {
       const std::int64_t place = row * block.stride + id, target = block.target[row];
       const double is_own = block.first + id == target ? 1.0 : 0.0;
-      const double gradient = target < 0 ? 0.0
-                                         : (std::exp(x.at(place) - log_sum.at(row)) - is_own) *
-                                               scale.at(row * out.scale_stride);
+      const double share = std::exp(x.at(place) - log_sum.at(row));
+      double gradient = (share - is_own) * scale.at(row * out.scale_stride);
+      if (out.sum_scale != nullptr) gradient += share * sum_scale.at(row);
+      if (target < 0) gradient = 0.0;
       sum += gradient;
       x.put(place, gradient);
     }

@@ -44,11 +44,14 @@ std::string update_key(const LossSums& before, const std::vector<at::Tensor>& gr
 }  // namespace
 
 SegmentNumbers::SegmentNumbers(const WindowSegment& segment, const backbone::Output& out,
-                               const memory::SegmentHooks& hooks, bool has_metrics,
+                               const memory::SegmentHooks& hooks, bool has_metrics, double z_loss,
                                at::Tensor& graph) {
-  const at::Tensor nll = out.nll.sum() / static_cast<double>(segment.targets);
+  const auto targets = static_cast<double>(segment.targets);
+  const at::Tensor nll = out.nll.sum() / targets;
   const at::Tensor auxiliary = hooks.total_loss();
-  const at::Tensor total = (auxiliary.defined() ? nll + auxiliary : nll) * segment.weight;
+  at::Tensor trained = auxiliary.defined() ? nll + auxiliary : nll;
+  if (z_loss > 0.0) trained = trained + out.log_sum.square().sum() * (z_loss / targets);
+  const at::Tensor total = trained * segment.weight;
   graph = graph.defined() ? graph + total : total;
   loss = nll.detach().to(at::kDouble) * segment.weight;
   losses = weighted(hooks.losses(), segment.weight);

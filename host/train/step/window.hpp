@@ -36,9 +36,11 @@ struct SegmentNumbers : LossSums {
   ReportSums metrics;
 
   SegmentNumbers() = default;
-  // `graph` gets the sum of the losses whose gradients are wanted.
+  // `graph` gets the sum of the losses whose gradients are wanted, by train.z_loss the squares of
+  // Output::log_sum too.
   SegmentNumbers(const WindowSegment& segment, const backbone::Output& out,
-                 const memory::SegmentHooks& hooks, bool has_metrics, at::Tensor& graph);
+                 const memory::SegmentHooks& hooks, bool has_metrics, double z_loss,
+                 at::Tensor& graph);
 };
 
 // Sums over the segments of one step.

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -114,6 +115,62 @@ void expect_operations_in_f64(const std::vector<at::ScalarType>& types, std::int
                 << i;
           }
         }
+      }
+    }
+  }
+}
+
+// Beside the losses' gradient, and alone.
+TEST(DeviceNll, GivesTheLogOfTheSumWithItsGradient) {
+  using Way = std::function<at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                                       const at::Tensor&, at::Tensor*)>;
+  const auto by_operation = [](std::int64_t kept) -> Way {
+    return [kept](const auto& x, const auto& w, const auto& b, const auto& target,
+                  at::Tensor* sum) { return linear_nll(x, {w}, b, target, nullptr, kept, sum); };
+  };
+  const auto by_kernel = [](const LogitLimits& limits) -> Way {
+    return
+        [limits](const auto& x, const auto& w, const auto& b, const auto& target, at::Tensor* sum) {
+          return linear_nll_by(definition(), x, {w}, b, target, nullptr, limits, sum);
+        };
+  };
+  const Way expected = [](const auto& x, const auto& w, const auto& b, const auto& target,
+                          at::Tensor* sum) {
+    const at::Tensor logits = at::addmm(b, x, w.t()), has_none = target < 0;
+    *sum = at::logsumexp(logits, 1).masked_fill(has_none, 0.0);
+    const at::Tensor own = logits.gather(1, target.clamp_min(0).unsqueeze(1)).squeeze(1);
+    return *sum - own.masked_fill(has_none, 0.0);
+  };
+  for (const auto& [rows, ids] : nll_extents()) {
+    const OutputLayer layer(rows, 8, ids, at::kDouble);
+    for (const bool has_nll : {true, false}) {
+      const auto numbers_of = [&](const Way& way) {
+        std::vector<at::Tensor> leaves, out;
+        for (const at::Tensor& t : {layer.x, layer.weight, layer.bias})
+          leaves.push_back(t.detach().clone().set_requires_grad(true));
+        at::Tensor sum;
+        const at::Tensor nll = way(leaves[0], leaves[1], leaves[2], layer.target, &sum);
+        at::Tensor trained = (sum.square() * layer.scale).sum();
+        if (has_nll) trained = trained + (nll * layer.scale.flip(0)).sum();
+        trained.backward();
+        out = {nll.detach(), sum.detach()};
+        for (const at::Tensor& leaf : leaves) out.push_back(leaf.grad());
+        return out;
+      };
+      const std::vector<at::Tensor> want = numbers_of(expected);
+      for (const Way& way :
+           {by_operation(kKeptLogits), by_operation(22), by_kernel({}), by_kernel(kNoneKept)}) {
+        const std::vector<at::Tensor> got = numbers_of(way);
+        for (std::size_t i = 0; i < want.size(); ++i) {
+          EXPECT_LT(largest_difference(got[i], want[i]),
+                    1e-12 * (1.0 + want[i].abs().max().item<double>()))
+              << rows << " x " << ids << ", " << i;
+        }
+        const at::NoGradGuard no_grad;
+        at::Tensor sum;
+        const at::Tensor nll = way(layer.x, layer.weight, layer.bias, layer.target, &sum);
+        EXPECT_LT(largest_difference(nll, want[0]), 1e-12);
+        EXPECT_LT(largest_difference(sum, want[1]), 1e-12);
       }
     }
   }

@@ -33,6 +33,7 @@ struct LogitCase {
   LogitValues values = LogitValues::kNormal;
   int64_t gap = 0, offset = 0;
   bool has_one_scale = false;
+  bool has_sum_scale = false;
 
   int64_t ids() const { return std::accumulate(blocks.begin(), blocks.end(), int64_t{0}); }
 };
@@ -47,6 +48,7 @@ struct LogitInputs {
   std::vector<double> logits;  // [rows,ids]
   std::vector<int64_t> target;
   std::vector<double> scale;
+  std::vector<double> sum_scale;
 };
 struct LogitResults {
   std::vector<double> log_sum, own, nll, highest;
@@ -77,6 +79,7 @@ LogitInputs logit_inputs(const LogitCase& c, std::mt19937& random) {
     const auto ids = static_cast<uint64_t>(c.ids());
     out.target.push_back(row % 4 == 3 ? -1 : static_cast<int64_t>(random() % ids));
     out.scale.push_back(static_cast<float>(static_cast<double>(random() % 1000) / 500.0 - 1.0));
+    out.sum_scale.push_back(out.scale.back() * 0.5 + 0.125);
   }
   if (c.has_one_scale) out.scale.assign(1, 0.25);
   if (c.values != LogitValues::kSpecial) return out;
@@ -154,6 +157,7 @@ class LogitRun {
         target_(device, given.target),
         best_(device, given.target),
         scale_(device, given.scale),
+        sum_scale_(device, given.sum_scale),
         log_sum_(device, given.target.size()),
         own_(device, given.target.size()),
         nll_(device, given.target.size()),
@@ -184,7 +188,8 @@ class LogitRun {
       EXPECT_STREQ(kernels_.differentiate(
                        block, logits.memory.data(),
                        {log_sum_.memory.data(), scale_.memory.data(), case_.has_one_scale ? 0 : 1,
-                        wants_bias ? bias.memory.data() : nullptr},
+                        wants_bias ? bias.memory.data() : nullptr,
+                        case_.has_sum_scale ? sum_scale_.memory.data() : nullptr},
                        workspace.data(), nullptr),
                    nullptr);
       collect(block, logits, out.gradient);
@@ -244,7 +249,7 @@ class LogitRun {
   const LogitCase& case_;
   const LogitInputs& given_;
   IdArray target_, best_;
-  LogitArray<S> scale_, log_sum_, own_, nll_, highest_;
+  LogitArray<S> scale_, sum_scale_, log_sum_, own_, nll_, highest_;
 };
 
 void expect_near_all(const char* what, const std::vector<double>& got,
@@ -344,6 +349,12 @@ TEST_P(CrossEntropyOn, SumsTheGradientOfTheBiasOverManyRows) {
     expect_in_every_dtype({.rows = rows, .blocks = {5}});
   }
   expect_in_every_dtype({.rows = 131, .blocks = {270}, .gap = 2, .has_one_scale = true});
+}
+
+TEST_P(CrossEntropyOn, AddsTheGradientOfTheLogOfTheSum) {
+  expect_in_every_dtype({.rows = 9, .blocks = {8, 8, 3}, .has_sum_scale = true});
+  expect_in_every_dtype(
+      {.rows = 70, .blocks = {270}, .gap = 2, .has_one_scale = true, .has_sum_scale = true});
 }
 
 TEST_P(CrossEntropyOn, RefusesMoreBlocksThanALaunchHas) {
