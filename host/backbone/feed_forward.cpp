@@ -25,6 +25,8 @@ at::Tensor activated(at::Tensor x, const LayerSettings& settings) {
   switch (settings.feed_forward) {
     case config::FeedForward::kRelu:
       return overwrites ? x.relu_() : x.relu();
+    case config::FeedForward::kRelu2:
+      return overwrites ? x.relu_().square_() : x.relu().square();
     case config::FeedForward::kGelu:
       return overwrites ? at::gelu_(x) : at::gelu(x);
     case config::FeedForward::kGeluTanh:
@@ -41,6 +43,8 @@ kernel::Activation function_of(config::FeedForward kind) {
   switch (kind) {
     case config::FeedForward::kRelu:
       return kernel::Activation::kRelu;
+    case config::FeedForward::kRelu2:
+      return kernel::Activation::kRelu2;
     case config::FeedForward::kGelu:
       return kernel::Activation::kGelu;
     case config::FeedForward::kGeluTanh:

@@ -42,8 +42,11 @@ constexpr auto words_of(Norm) { return std::array{"post", "pre"}; }
 enum class NormKind { kLayer, kRms };
 constexpr auto words_of(NormKind) { return std::array{"layer", "rms"}; }
 // gelu_tanh: GELU by its tanh approximation, as GPT-2 has it. swiglu: SiLU(gate) * up.
-enum class FeedForward { kRelu, kGelu, kGeluTanh, kSwiglu };
-constexpr auto words_of(FeedForward) { return std::array{"relu", "gelu", "gelu_tanh", "swiglu"}; }
+// relu2: relu(x)^2.
+enum class FeedForward { kRelu, kGelu, kGeluTanh, kSwiglu, kRelu2 };
+constexpr auto words_of(FeedForward) {
+  return std::array{"relu", "gelu", "gelu_tanh", "swiglu", "relu2"};
+}
 // How rotary frequencies are stretched for longer contexts; as the models that use them do.
 enum class RotaryScaling { kNone, kLinear, kLlama3, kYarn, kDynamic };
 constexpr auto words_of(RotaryScaling) {

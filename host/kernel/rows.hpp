@@ -21,7 +21,7 @@
 
 namespace mneme::kernel {
 
-enum class Activation { kRelu, kGelu, kGeluTanh, kSwiglu };
+enum class Activation { kRelu, kGelu, kGeluTanh, kSwiglu, kRelu2 };
 
 struct ActivationRows {
   Element element = Element::kF32;  // of x, out and their gradients

@@ -294,7 +294,7 @@ void list_model(Fields& keys, ModelConfig& model) {
   if (keys.lists(writes_parts)) {
     keys.field({"feed_forward",
                 "activation of the feed-forward part; gelu_tanh = GELU by its tanh approximation; "
-                "swiglu = SiLU(gate) * up",
+                "swiglu = SiLU(gate) * up; relu2 = the square of relu",
                 "relu; decoder: swiglu; gpt2: gelu_tanh"},
                model.feed_forward);
   }

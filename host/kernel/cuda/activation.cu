@@ -33,6 +33,8 @@ __device__ Activated<S> activated(Activation function, S x) {
   switch (function) {
     case Activation::kRelu:
       return x > S(0) ? Activated<S>{x, S(1)} : Activated<S>{S(0), S(0)};
+    case Activation::kRelu2:
+      return x > S(0) ? Activated<S>{x * x, S(2) * x} : Activated<S>{S(0), S(0)};
     case Activation::kGelu: {
       const S below = S(0.5) * (S(1) + error_function(x * S(0.70710678118654752440)));
       const S density = S(0.39894228040143267794) * exponential(S(-0.5) * x * x);

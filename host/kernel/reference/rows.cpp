@@ -43,6 +43,8 @@ WithSlope logistic(double x) {
 
 WithSlope activated(Activation function, double x) {
   if (function == Activation::kRelu) return x > 0.0 ? WithSlope{x, 1.0} : WithSlope{0.0, 0.0};
+  if (function == Activation::kRelu2)
+    return x > 0.0 ? WithSlope{x * x, 2.0 * x} : WithSlope{0.0, 0.0};
   if (function == Activation::kGelu) {
     const double below = 0.5 * std::erfc(-x / std::numbers::sqrt2);
     const double density = std::exp(-0.5 * x * x) / std::sqrt(2.0 * std::numbers::pi);

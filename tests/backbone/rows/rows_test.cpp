@@ -75,6 +75,7 @@ double tolerance_of(at::ScalarType type) {
 
 at::Tensor activation_of(Activation function, const at::Tensor& x) {
   if (function == Activation::kRelu) return x.relu();
+  if (function == Activation::kRelu2) return x.relu().square();
   if (function == Activation::kGelu) return at::gelu(x);
   if (function == Activation::kGeluTanh) return at::gelu(x, "tanh");
   const std::vector<at::Tensor> halves = x.chunk(2, -1);
@@ -82,8 +83,8 @@ at::Tensor activation_of(Activation function, const at::Tensor& x) {
 }
 
 TEST(Rows, ActivationEqualsOperationsWithTheSameMask) {
-  for (const Activation function :
-       {Activation::kRelu, Activation::kGelu, Activation::kGeluTanh, Activation::kSwiglu}) {
+  for (const Activation function : {Activation::kRelu, Activation::kGelu, Activation::kGeluTanh,
+                                    Activation::kSwiglu, Activation::kRelu2}) {
     for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16}) {
       for (const double p : {0.0, 0.4}) {
         for (const bool has_bias : {false, true}) {
