@@ -95,6 +95,8 @@ class Layer {
   [[nodiscard]] const LayerSettings& settings() const { return *settings_; }
   // Factor of scores.
   [[nodiscard]] double scale() const;
+  // Tokens see distances 0 .. window-1; 0 = all.
+  [[nodiscard]] std::int64_t window() const { return settings_->window_of(index_); }
   // The norm before attention where there is one, as project() reads it.
   [[nodiscard]] FollowingNorm first_norm() const {
     return {settings_->is_pre_norm() ? &weights_.norm : nullptr, settings_->compute};

@@ -1,5 +1,6 @@
 #include "host/backbone/layer_pass.hpp"
 
+#include <algorithm>
 #include <tuple>
 
 #include "host/backbone/attention/attention.hpp"
@@ -15,6 +16,60 @@ namespace mneme::backbone {
 namespace {
 
 at::Tensor rows_first(const at::Tensor& t) { return t.permute({1, 2, 0, 3}); }
+
+// The narrower of two windows, of which 0 is none.
+std::int64_t narrower(std::int64_t a, std::int64_t b) {
+  return a == 0 || b == 0 ? std::max(a, b) : std::min(a, b);
+}
+
+// Columns first .. first + count - 1 of a layer's attention, which no query sees.
+struct UnseenColumns {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+
+  // t without them along `dim`, or itself where its columns are one that stands for all.
+  [[nodiscard]] at::Tensor left_out(const at::Tensor& t, std::int64_t dim) const {
+    if (count == 0 || !t.defined() || t.size(dim) == 1) return t;
+    const std::int64_t rest = first + count;
+    const at::Tensor after = t.narrow(dim, rest, t.size(dim) - rest);
+    return first == 0 ? after : at::cat({t.narrow(dim, 0, first), after}, dim);
+  }
+  [[nodiscard]] std::vector<KeyPiece> left_out(const std::vector<KeyPiece>& pieces) const {
+    if (count == 0) return pieces;
+    std::vector<KeyPiece> out;
+    std::int64_t begin = 0;
+    for (const KeyPiece& piece : pieces) {
+      const std::int64_t rows = piece.k.size(1);
+      const auto keep = [&](std::int64_t from, std::int64_t to) {
+        if (from >= to) return;
+        out.push_back({piece.k.narrow(1, from, to - from), piece.v.narrow(1, from, to - from),
+                       piece.is_shared});
+      };
+      keep(0, std::min(first - begin, rows));
+      keep(std::max<std::int64_t>(first + count - begin, 0), rows);
+      begin += rows;
+    }
+    return out;
+  }
+  // Sums [B,K] of the columns that are left, with zeros for these.
+  [[nodiscard]] at::Tensor put_back(const at::Tensor& sums) const {
+    if (count == 0) return sums;
+    return at::cat({sums.narrow(1, 0, first), at::zeros({sums.size(0), count}, sums.options()),
+                    sums.narrow(1, first, sums.size(1) - first)},
+                   1);
+  }
+};
+
+// Of queries, `tokens` of them behind `before` places: those that the window hides of what lengths do
+// not hide, and those that lengths hide.
+std::int64_t hidden_pairs(std::int64_t before, std::int64_t tokens, std::int64_t window) {
+  const std::int64_t later = tokens * (tokens - 1) / 2;
+  if (window == 0) return later;
+  // Query i has before + i + 1 places, of which it sees `window`.
+  const std::int64_t seeing_all = std::clamp<std::int64_t>(window - before, 0, tokens);
+  const std::int64_t first = before + seeing_all + 1 - window, others = tokens - seeing_all;
+  return later + others * first + others * (others - 1) / 2;
+}
 
 }  // namespace
 
@@ -57,7 +112,15 @@ memory::LocalAttention LayerPass::attend_tokens(const memory::LayerContext& cont
     pieces = {{rows_first(columns.in_lane_order(all_k, 1, 2)),
                rows_first(columns.in_lane_order(all_v, 1, 2))}};
   }
-  args.bias = bias_columns(columns, context, q, layer_, scope_);
+  std::int64_t before = columns.placed + scope_.riders + scope_.past;
+  // Rows that not even the first token's window reaches.
+  UnseenColumns unseen{.first = columns.free};
+  if (layer_.window() > 0 && !is_even) {
+    unseen.count = std::max<std::int64_t>(before - (layer_.window() - 1), 0);
+  }
+  before -= unseen.count;
+  pieces = unseen.left_out(pieces);
+  args.bias = unseen.left_out(bias_columns(columns, context, q, layer_, scope_), 3);
   args.first_placed = columns.free;
   args.scale = layer_.scale();
   const bool has_dropout = scope_.is_training && s.dropout > 0.0;
@@ -67,8 +130,7 @@ memory::LocalAttention LayerPass::attend_tokens(const memory::LayerContext& cont
       args.bias = even_position_scores(q);
     } else {
       args.position_bias = layer_.weights().position_bias;
-      args.table = layer_.projected_positions(columns.placed + scope_.riders + scope_.past + tokens,
-                                              scope_.tables, has_dropout);
+      args.table = layer_.projected_positions(before + tokens, scope_.tables, has_dropout);
     }
   }
   args.dropout = scope_.is_training ? s.attention_dropout : 0.0;
@@ -78,15 +140,21 @@ memory::LocalAttention LayerPass::attend_tokens(const memory::LayerContext& cont
   args.query_valid = scope_.token_valid;
   // A token attends at least to itself, unless it is padding or a memory's bias forbids it.
   args.may_be_empty = scope_.token_valid.defined() || context.token_bias.defined();
-  const AttentionOutput out =
-      is_even ? attend_columns(args, pieces, {0, scope_.even.room - 1, 1}, scope_.even.valid)
-              : attend_columns(args, pieces,
-                               {columns.free, columns.placed + scope_.riders + scope_.past, tokens},
-                               valid_columns(columns, q.size(0), tokens, scope_));
+  AttentionOutput out;
+  if (is_even) {
+    // The window may hide all rows that lanes share.
+    for (KeyPiece& piece : pieces) piece.is_shared = piece.is_shared && layer_.window() == 0;
+    out = attend_columns(args, pieces, {0, scope_.even.room - 1, 1}, 0,
+                         scope_.even.seen(layer_.window()));
+  } else {
+    out = attend_columns(args, pieces, {columns.free, before, tokens},
+                         narrower(scope_.window, layer_.window()),
+                         unseen.left_out(valid_columns(columns, q.size(0), tokens, scope_), 1));
+  }
   memory::LocalAttention local;
   local.z = out.z;
   local.lse = out.lse;
-  if (out.mass.defined()) local.mass = columns.original_order(out.mass);
+  if (out.mass.defined()) local.mass = columns.original_order(unseen.put_back(out.mass));
   if (wants.context_projections) columns.projections(local.context_k, local.context_v);
   return local;
 }
@@ -103,7 +171,8 @@ at::Tensor LayerPass::even_position_scores(const at::Tensor& q) {
 }
 
 AttentionOutput LayerPass::attend_columns(AttentionArgs args, const std::vector<KeyPiece>& pieces,
-                                          const ColumnLayout& layout, const at::Tensor& valid) {
+                                          const ColumnLayout& layout, std::int64_t window,
+                                          const at::Tensor& valid) {
   const LayerSettings& s = layer_.settings();
   const bool has_slopes = !s.slopes.empty();
   AttentionFacts facts = facts_of(args);
@@ -111,7 +180,7 @@ AttentionOutput LayerPass::attend_columns(AttentionArgs args, const std::vector<
   facts.has_slopes = has_slopes;
   facts.has_invalid = valid.defined();
   facts.is_even = scope_.even.place.defined();
-  facts.has_window = scope_.window > 0;
+  facts.has_window = window > 0;
   facts.has_free = layout.free > 0;
   facts.wants_probabilities =
       scope_.distances != nullptr && scope_.distances->wants(layer_.index());
@@ -120,17 +189,16 @@ AttentionOutput LayerPass::attend_columns(AttentionArgs args, const std::vector<
     // With dropout the rows of clamped distances differ.
     const bool has_dropout = scope_.is_training && s.dropout > 0.0;
     const std::int64_t clamp = args.table.defined() && has_dropout ? 0 : s.clamp_distance;
-    return attend_fused(args, pieces, {scope_.window, &s.slopes, clamp, valid});
+    return attend_fused(args, pieces, {window, &s.slopes, clamp, valid});
   }
-  if (path == AttentionPath::kFlash) return attend_by_library(path, args, pieces, scope_.window);
+  if (path == AttentionPath::kFlash) return attend_by_library(path, args, pieces, window);
   // The causal mask alone needs no tensor.
-  const bool has_mask = scope_.window > 0 || has_slopes || valid.defined();
+  const bool has_mask = window > 0 || has_slopes || valid.defined();
   if (path != AttentionPath::kEfficient || has_mask) {
-    args.mask = mask_columns(layout, valid, s, scope_);
+    args.mask = mask_columns(layout, valid, window, s, scope_);
   }
-  if (path == AttentionPath::kEfficient) {
-    return attend_by_library(path, args, pieces, scope_.window);
-  }
+  if (path == AttentionPath::kEfficient) return attend_by_library(path, args, pieces, window);
+  args.hidden_pairs = hidden_pairs(layout.placed, layout.tokens, window);
   std::tie(args.k, args.v) = joined_pieces(pieces);
   args.may_be_empty = args.may_be_empty || args.bias.defined();
   if (facts.wants_probabilities) {

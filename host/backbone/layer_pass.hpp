@@ -54,9 +54,10 @@ class LayerPass {
   DecoderServices services_;
 
  private:
-  // By what choose_attention takes for these args, without k, v and mask.
+  // By what choose_attention takes for these args, without k, v and mask; window 0 = none.
   AttentionOutput attend_columns(AttentionArgs args, const std::vector<KeyPiece>& pieces,
-                                 const ColumnLayout& layout, const at::Tensor& valid);
+                                 const ColumnLayout& layout, std::int64_t window,
+                                 const at::Tensor& valid);
   // The position term of an even step's scores, [H,B,1,room].
   at::Tensor even_position_scores(const at::Tensor& q);
   at::Tensor attention_block(const AddedRows& given, const at::Tensor& x,

@@ -23,21 +23,14 @@ void check_context(const config::ModelConfig& config, std::int64_t tokens, std::
                    const std::string& where) {
   const std::int64_t longest = config.longest_context();
   if (longest == 0 || tokens + rows <= longest) return;
-  const bool is_window = longest == config.window;
   throw_usage(ErrorText{
       .where = where,
-      .failed = is_window
-                    ? str("the context is longer than the model's sliding window, model.window "
-                          "= ",
-                          longest, ", which is not computed")
-                    : str("the context is longer than model.rotary.original_positions = ", longest,
-                          ", up to which scaling = \"dynamic\" has no effect"),
+      .failed = str("the context is longer than model.rotary.original_positions = ", longest,
+                    ", up to which scaling = \"dynamic\" has no effect"),
       .expected = str("at most ", longest, " tokens of a segment and rows of memories"),
       .got = rows == 0 ? str(tokens, " tokens") : str(tokens, " tokens and ", rows, " rows"),
-      .hint =
-          str("shorten the segment or the memory; to pass it over, import the model's folder with "
-              "--ignore ",
-              is_window ? "sliding_window" : "rope_scaling")});
+      .hint = "shorten the segment or the memory; to pass it over, import the model's folder with "
+              "--ignore rope_scaling"});
 }
 
 void refuse(const std::string& key, const std::string& failed, const std::string& expected,

@@ -21,8 +21,12 @@ struct EvenPlace {
   at::Tensor row;         // i64 [1]: the place among the rows that lanes do not share
   at::Tensor valid;       // [B,room] bool: columns up to the place
   at::Tensor
-      table_rows;  // i64 [room]: of a table of `room` distances, each column's; relative only
-  Turn turn;       // rotary only
+      table_rows;      // i64 [room]: of a table of `room` distances, each column's; relative only
+  Turn turn;           // rotary only
+  at::Tensor columns;  // i64 [room]: 0 .. room-1
+
+  // `valid` within a layer's window; 0 = none.
+  [[nodiscard]] at::Tensor seen(std::int64_t window) const;
 };
 
 // One forward pass of a segment, shared by its layers.
@@ -33,7 +37,7 @@ struct SegmentScope {
   MaskCache& masks;
   Noise& noise;
   bool is_training = false;   // dropout is on
-  std::int64_t window = 0;    // same_length: distances 0 .. window-1; 0 = off
+  std::int64_t window = 0;    // same_length: distances 0 .. window-1 in all layers; 0 = off
   std::int64_t riders = 0;    // that tokens attend to; before the segment's tokens
   std::int64_t unseen = 0;    // that no token attends to; in h before the others
   bool keeps_riders = false;  // the last layer's riders are wanted

@@ -268,8 +268,26 @@ bool may_differ_from_training(std::string_view key) {
 std::int64_t ModelConfig::longest_context() const {
   const bool is_dynamic =
       position == PositionScheme::kRotary && rotary.scaling == RotaryScaling::kDynamic;
-  if (!is_dynamic) return window;
-  return window > 0 ? std::min(window, rotary.original_positions) : rotary.original_positions;
+  return is_dynamic ? rotary.original_positions : 0;
+}
+
+std::vector<std::int64_t> shortest_windows(const std::vector<std::int64_t>& windows,
+                                           std::int64_t layers) {
+  std::vector<std::int64_t> all;
+  for (std::size_t i = 0; !windows.empty() && i < static_cast<std::size_t>(layers); ++i) {
+    all.push_back(windows[i % windows.size()]);
+  }
+  if (std::ranges::all_of(all, [](std::int64_t one) { return one == 0; })) return {};
+  const auto repeats = [&](std::size_t period) {
+    for (std::size_t i = period; i < all.size(); ++i) {
+      if (all[i] != all[i - period]) return false;
+    }
+    return true;
+  };
+  std::size_t period = 1;
+  while (!repeats(period)) ++period;
+  all.resize(period);
+  return all;
 }
 
 Experiment with_memory(const Experiment& experiment, const MemoryConfig& memory) {

@@ -151,9 +151,9 @@ struct ModelConfig {
   RowKernels row_kernels = RowKernels::kAuto;                 // the same
   PositionScheme position = PositionScheme::kRelative;
   std::int64_t positions = 0;  // learned: rows of the table; 0 = the longest segment
-  // The sliding window of a pretrained model, in tokens; 0 = none. It is not computed: longer
-  // contexts are refused.
-  std::int64_t window = 0;
+  // The windows of the first layers, repeated over all; in the shortest form, none = no layer has
+  // one. Where it is above 0, a layer's tokens see distances 0 .. window-1.
+  std::vector<std::int64_t> window = {};
   MemoryPosition memory_position = MemoryPosition::kPrevious;
   Norm norm = Norm::kPost;
   NormKind norm_kind = NormKind::kLayer;
@@ -179,11 +179,19 @@ struct ModelConfig {
   std::optional<AdaptiveConfig> adaptive = {};  // absent = plain softmax
 
   [[nodiscard]] std::int64_t key_heads() const { return kv_heads > 0 ? kv_heads : heads; }
+  // Of a layer; 0 = its tokens see all.
+  [[nodiscard]] std::int64_t window_of(std::int64_t layer) const {
+    return window.empty() ? 0 : window[static_cast<std::size_t>(layer) % window.size()];
+  }
   // The most tokens and rows of memories, together, that attention may see: those for which a
-  // window, or a scaling that depends on the context's length, has no effect; 0 = any number.
+  // scaling that depends on the context's length has no effect; 0 = any number.
   [[nodiscard]] std::int64_t longest_context() const;
   friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
 };
+
+// ModelConfig::window of windows that are repeated over so many layers.
+[[nodiscard]] std::vector<std::int64_t> shortest_windows(const std::vector<std::int64_t>& windows,
+                                                         std::int64_t layers);
 
 // Whether a trained model may be evaluated with another value of this key of [model]: of
 // same_length and clamp_distance, which published evaluations of Transformer-XL turn on for weights

@@ -116,7 +116,7 @@ void outline_model(const config::Experiment& experiment, const data::Stream* str
   sizes.vocabulary = plan.vocabulary;
   const double tokens = run::training_reach(experiment.train, stream);
   const std::int64_t rows = stack->context_rows(memory::Phase::kTraining);
-  sizes.context_rows = run::reached_rows(rows, tokens);
+  sizes.context_rows = plan.context_rows = run::reached_rows(rows, tokens);
   sizes.rider_rows = run::reached_rows(stack->rider_rows(memory::Phase::kTraining), tokens);
   model->set_context_rows(rows);  // refuses same_length without rows
   for (const backbone::Parameter& parameter : model->parameters()) {
@@ -215,6 +215,7 @@ Json to_json(const TrainingPlan& plan) {
                {"vocabulary_source", plan.vocabulary_source},
                {"backbone_parameters", plan.backbone_count()},
                {"memory_parameters", plan.memory_count()},
+               {"context_rows", plan.context_rows},
                {"backbone", to_json(plan.backbone)},
                {"memory", to_json(plan.memory)},
                {"memory_estimate", run::to_json(plan.estimate)},

@@ -48,7 +48,8 @@ bool has_row(const ContextBlock& block, int64_t lane, int64_t row) {
   return !block.rows.valid.defined() || block.rows.valid[lane][row].item<bool>();
 }
 
-// The naive side of LayerPass::attend_tokens, columns in the order of the context.
+// The naive side of LayerPass::attend_tokens, columns in the order of the context. `window` of all
+// layers; the layer may have one of its own, which explicit distances are in or out of too.
 naive::Result expected(const LayerCase& c, const memory::LayerContext& context, const Tokens& t,
                        int64_t window, const at::Tensor& token_valid) {
   std::vector<LayerColumn> columns;
@@ -80,6 +81,7 @@ naive::Result expected(const LayerCase& c, const memory::LayerContext& context, 
   const auto score = [&](int64_t h, int64_t b, int64_t i, int64_t j) {
     const LayerColumn& column = columns[static_cast<size_t>(j)];
     const bool is_placed = column.is_token || column.block->position == PositionKind::kPlace;
+    const int64_t own_window = c.layer->window();
     int64_t distance = i - column.place[static_cast<size_t>(b)];
     if (is_placed && (distance < 0 || (window > 0 && distance >= window))) return -kInf;
     if (column.is_token && token_valid.defined() && !token_valid[b][column.row].item<bool>())
@@ -93,6 +95,7 @@ naive::Result expected(const LayerCase& c, const memory::LayerContext& context, 
       distance = d.dim() == 2 ? own[column.row].item<int64_t>() + i
                               : own[own.size(0) == 1 ? 0 : i][column.row].item<int64_t>();
     }
+    if (has_distance && own_window > 0 && distance >= own_window) return -kInf;
     if (has_distance && c.settings.is_rotary()) {
       s = naive::turned_dot(q, k, kRotaryBase, h, b, i, j, distance) /
           std::sqrt(static_cast<double>(kWidth));
@@ -197,12 +200,67 @@ TEST(LayerAttention, KeepsWindowValidityAndBiases) {
   }
 }
 
+// By the host's kernel and by operations, which give probabilities to whoever looks at distances.
+TEST(LayerAttention, KeepsTheWindowOfTheLayer) {
+  for (const PositionScheme scheme : kSchemes) {
+    for (const int64_t window : {1, 2, 4, 6, 100}) {
+      SCOPED_TRACE(testing::Message() << config::to_word(scheme) << " window " << window);
+      LayerCase c(scheme, kLanes, kTokens);
+      c.settings.window = {window, 0};
+      const Tokens t;
+      memory::LayerContext context = context_by_token();
+      context.blocks[1].bias = random_tensor(60, {1, kHeads, kTokens, 3});
+      context.blocks[2].bias = random_tensor(61, {kLanes, 1, 1, 2});
+      for (const int64_t of_all : {0, 3}) {
+        c.scope->window = of_all;
+        const naive::Result naive = expected(c, context, t, of_all, {});
+        for (const bool has_kernel : {true, false}) {
+          c.settings.attention_kernel =
+              has_kernel ? config::AttentionKernel::kAuto : config::AttentionKernel::kOperations;
+          const memory::LocalAttention local =
+              LayerPass(*c.layer, *c.scope).attend_tokens(context, t.q, t.k, t.v, {true, false});
+          EXPECT_LT(largest_difference(local.z, naive.z), 1e-12);
+          EXPECT_LT(largest_difference(local.lse, naive.lse), 1e-12);
+          const memory::LocalAttention with_mass =
+              LayerPass(*c.layer, *c.scope).attend_tokens(context, t.q, t.k, t.v, {true, true});
+          EXPECT_LT(largest_difference(with_mass.mass, naive.mass), 1e-12);
+        }
+      }
+    }
+  }
+}
+
+// A row that no token of the layer sees has no gradient.
+TEST(LayerAttention, RowsOutsideOfTheWindowHaveNoGradient) {
+  LayerCase c(PositionScheme::kRotary, kLanes, kTokens);
+  c.settings.window = {3};
+  const Tokens t;
+  memory::LayerContext context;
+  context.blocks.push_back(block_of(10, 2, PositionKind::kPlace));  // distances 4 and 5
+  context.blocks.push_back(block_of(50, 3, PositionKind::kPlace));  // of which two are seen
+  const memory::LocalAttention local =
+      LayerPass(*c.layer, *c.scope).attend_tokens(context, t.q, t.k, t.v, {});
+  local.z.sum().backward();
+  const at::Tensor &far = context.blocks[0].rows.v.grad(), &near = context.blocks[1].rows.v.grad();
+  EXPECT_TRUE(!far.defined() || far.abs().sum().item<double>() == 0.0);
+  EXPECT_EQ(near.narrow(1, 0, 1).abs().sum().item<double>(), 0.0);
+  EXPECT_TRUE(near.narrow(1, 1, 2).abs().sum(-1).gt(0.0).all().item<bool>());
+}
+
 TEST(LayerAttention, GradientsAgreeWithFiniteDifferences) {
-  const std::vector<std::pair<PositionScheme, int64_t>> cases = {
-      {PositionScheme::kRelative, 0}, {PositionScheme::kRelative, 4}, {PositionScheme::kRotary, 0}};
-  for (const auto& [scheme, clamp] : cases) {
-    SCOPED_TRACE(testing::Message() << config::to_word(scheme) << " clamp " << clamp);
+  struct Case {
+    PositionScheme scheme;
+    int64_t clamp, window;
+  };
+  const std::vector<Case> cases = {{PositionScheme::kRelative, 0, 0},
+                                   {PositionScheme::kRelative, 4, 0},
+                                   {PositionScheme::kRelative, 0, 3},
+                                   {PositionScheme::kRotary, 0, 0}};
+  for (const auto& [scheme, clamp, window] : cases) {
+    SCOPED_TRACE(testing::Message()
+                 << config::to_word(scheme) << " clamp " << clamp << " window " << window);
     LayerCase c(scheme, kLanes, kTokens, clamp);
+    if (window > 0) c.settings.window = {window};
     const Tokens t;
     memory::LayerContext context = context_by_token();
     context.blocks[2].bias = random_tensor(61, {kLanes, 1, 1, 2}).set_requires_grad(true);

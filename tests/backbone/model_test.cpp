@@ -359,6 +359,27 @@ TEST(Model, WindowLimitsWhatTokensSee) {
   EXPECT_LT(largest_difference(after.narrow(1, 2, 4), before.narrow(1, 2, 4)), 1e-14);
 }
 
+// Layers pass on what their windows reach: the last one sees the places 0 .. 2 of the first one's
+// output, each of which has seen a place more.
+TEST(Model, WindowsOfLayersLimitWhatTokensSee) {
+  config::ModelConfig c = small_config();
+  const auto changed_by_the_first = [&](std::vector<std::int64_t> window) {
+    c.window = std::move(window);
+    const auto model = make_model(c, small_setup());
+    Batch batch = batch_of(1, 6, 11);
+    const at::Tensor before = run_plain(*model, c, small_setup(), batch).nll.detach();
+    batch.input = batch.input.clone();
+    batch.input.select(1, 0).add_(1).remainder_(11);
+    const at::Tensor after = run_plain(*model, c, small_setup(), batch).nll.detach();
+    return (after - before).abs().gt(1e-14).sum().item<std::int64_t>();
+  };
+  EXPECT_EQ(changed_by_the_first({1}), 1);
+  EXPECT_EQ(changed_by_the_first({2, 3}), 4);
+  EXPECT_EQ(changed_by_the_first({3, 1}), 3);
+  EXPECT_EQ(changed_by_the_first({1, 0}), 6);
+  EXPECT_EQ(changed_by_the_first({}), 6);
+}
+
 TEST(Model, RefusesSettingsThatDoNotGoTogether) {
   const auto refused = [](auto change) {
     config::ModelConfig c = small_config();

@@ -23,6 +23,7 @@ constexpr int64_t kPlacesHeads = 2, kHeadWidth = 4;
 // One random case of attention over blocks, riders and tokens.
 struct Places {
   int64_t lanes = 1, tokens = 1, riders = 0, window = 0;
+  int64_t layer_window = 0;
   memory::LayerContext context;
   at::Tensor rider_valid, token_valid;
   at::Tensor q, k, v;  // [B,T,H,d]; [B,M+T,H,d], riders first
@@ -87,6 +88,7 @@ Places any_places(Random& random) {
   p.q = rows_of(random, p.lanes, p.tokens);
   p.k = rows_of(random, p.lanes, p.riders + p.tokens);
   p.v = rows_of(random, p.lanes, p.riders + p.tokens);
+  p.layer_window = random.between(0, 2) == 0 ? random.between(1, 8) : 0;
   return p;
 }
 
@@ -96,6 +98,7 @@ Places lane_alone(const Places& p, int64_t b) {
   out.lanes = 1;
   out.tokens = p.tokens;
   out.window = p.window;
+  out.layer_window = p.layer_window;
   const auto own = [&](const at::Tensor& t) { return t.narrow(0, b, 1); };
   for (const ContextBlock& block : p.context.blocks) {
     ContextBlock one = block;
@@ -182,15 +185,17 @@ naive::Result expected(const LayerCase& c, const Places& p) {
     const bool is_explicit =
         column.block != nullptr && column.block->position == PositionKind::kExplicit;
     if (is_explicit) distance = column.block->distance[b][column.row].item<int64_t>() + i;
+    const bool has_distance = column.has_place || is_explicit;
+    if (has_distance && p.layer_window > 0 && distance >= p.layer_window) return -kInf;
     const bool is_relative = c.settings.is_relative();
     double s =
         naive::dot(p.q, k, is_relative ? w.content_bias.detach() : at::Tensor(), h, b, i, j) /
         std::sqrt(static_cast<double>(kHeadWidth));
-    if ((column.has_place || is_explicit) && c.settings.is_rotary()) {
+    if (has_distance && c.settings.is_rotary()) {
       s = naive::turned_dot(p.q, k, kRotaryBase, h, b, i, j, distance) /
           std::sqrt(static_cast<double>(kHeadWidth));
     }
-    if (column.has_place || is_explicit) {
+    if (has_distance) {
       if (c.settings.clamp_distance > 0) distance = std::min(distance, c.settings.clamp_distance);
       if (is_relative)
         s += naive::position_dot(p.q, w.position.detach(), w.position_bias.detach(), h, b, i,
@@ -208,6 +213,8 @@ naive::Result expected(const LayerCase& c, const Places& p) {
 
 void prepare(LayerCase& c, const Places& p) {
   c.scope->window = p.window;
+  c.settings.window.clear();
+  if (p.layer_window > 0) c.settings.window = {p.layer_window};
   c.scope->riders = p.riders;
   c.scope->rider_valid = p.rider_valid;
 }

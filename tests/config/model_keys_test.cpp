@@ -56,7 +56,7 @@ TEST(ModelKeys, EveryOneIsReadAndWritten) {
       "scaling = \"yarn\"\nfactor = 4.0\noriginal_positions = 64\nlow_factor = 2.0\n"
       "high_factor = 8.0\nbeta_fast = 16.0\nbeta_slow = 2.0\nattention_factor = 1.5\n"
       "truncate = false\n");
-  EXPECT_EQ(m.window, 4096);
+  EXPECT_EQ(m.window, std::vector<std::int64_t>{4096});
   EXPECT_EQ(m.key_heads(), 2);
   EXPECT_EQ(m.head_width, 10);
   EXPECT_EQ(m.feed_forward, FeedForward::kGelu);
@@ -104,6 +104,27 @@ TEST(ModelKeys, AreNotWrittenForTransformerXl) {
   EXPECT_THAT(decoder, Not(HasSubstr("truncate")));
   EXPECT_THAT(to_toml(parse(std::string("[model]\nfinal_norm = true\n") + kMotif)),
               HasSubstr("norm_kind = \"layer\""));
+}
+
+TEST(ModelKeys, WindowsAreRepeatedOverTheLayers) {
+  using Windows = std::vector<std::int64_t>;
+  const auto windows = [](const std::string& value) {
+    const ModelConfig m = model_of("layers = 5\nwindow = " + value + "\n");
+    Experiment experiment = parse(kMotif);
+    experiment.model = m;
+    EXPECT_EQ(parse(to_toml(experiment)).model, m);
+    Windows all;
+    for (std::int64_t i = 0; i < 5; ++i) all.push_back(m.window_of(i));
+    return std::pair(m.window, all);
+  };
+  EXPECT_EQ(windows("0"), std::pair(Windows{}, Windows(5)));
+  EXPECT_EQ(windows("[0, 0]"), std::pair(Windows{}, Windows(5)));
+  EXPECT_EQ(windows("[8, 8]"), std::pair(Windows{8}, Windows(5, 8)));
+  EXPECT_EQ(windows("[8, 0]"), std::pair(Windows({8, 0}), Windows({8, 0, 8, 0, 8})));
+  EXPECT_EQ(windows("[8, 0, 8]"), std::pair(Windows({8, 0, 8}), Windows({8, 0, 8, 8, 0})));
+  EXPECT_EQ(windows("[8, 0, 8, 0]"), std::pair(Windows({8, 0}), Windows({8, 0, 8, 0, 8})));
+  EXPECT_EQ(windows("[0, 4, 4, 4, 4]"),
+            std::pair(Windows({0, 4, 4, 4, 4}), Windows({0, 4, 4, 4, 4})));
 }
 
 TEST(TrainKeys, SayWhetherStepsAreRecorded) {

@@ -49,6 +49,14 @@ TEST(Flops, AreThoseOfEveryProductOfTheBackbone) {
   EXPECT_TRUE(flops.not_counted.empty());
 }
 
+// In a window of 3 the first two tokens of ten see 1 and 2 columns, and the other eight 3.
+TEST(Flops, OfWindowsAreTheColumnsWithinThem) {
+  const auto flops = flops_of("[memory]\n", "position = \"learned\"\nwindow = [3, 0]\n");
+  const double forward = kLinear + attention(2.7) + attention(kSeen);
+  EXPECT_DOUBLE_EQ(flops.evaluation, forward);
+  EXPECT_DOUBLE_EQ(flops.training, 3 * forward);
+}
+
 // The table of projected positions is kept while evaluating; in training it has a gradient for its
 // weight, and none for its input.
 TEST(Flops, OfRelativePositionsAreSharedByTheLanes) {
@@ -125,6 +133,14 @@ TEST(Flops, OfACacheAreItsColumnsAndProjections) {
   EXPECT_DOUBLE_EQ(flops.evaluation, forward);
   EXPECT_DOUBLE_EQ(flops.training,
                    3 * forward + 2 * keys_and_values + 2 * positions(kSegment + 10 + 1));
+}
+
+// All tokens see four columns, of which the first ones are rows of the cache.
+TEST(Flops, OfACacheAreItsColumnsWithinTheWindow) {
+  const auto flops = flops_of("[memory]\nplugins = [\"" MNEME_PLUGIN_DIR
+                              "\"]\n[[memory.tier]]\nplugin = \"xl_cache\"\nrows = 10\n",
+                              "position = \"learned\"\nwindow = 4\n");
+  EXPECT_DOUBLE_EQ(flops.evaluation, kLinear + 2 * attention(4));
 }
 #endif
 

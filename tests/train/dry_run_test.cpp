@@ -75,6 +75,25 @@ TEST(DryRun, AgreesWithTheSessionItPlans) {
   EXPECT_EQ(json.at("data").at("task"), "motif");
 }
 
+// Scores of a layer are as wide as its window.
+TEST(DryRun, CountsTheColumnsWithinWindows) {
+  const auto bytes = [](const std::string& window, const std::string& kernel) {
+    const TrainingPlan plan = plan_training(small_experiment(
+        xl_cache(40), {"train.steps=1000", "train.segment=8", "model.window=" + window,
+                       "model.attention_dropout=0", "model.attention_kernel=\"" + kernel + '"'}));
+    EXPECT_EQ(plan.context_rows, 40);
+    for (const run::FootprintPart& use : plan.estimate.uses) {
+      if (use.name == "activations of the layers") return use.bytes;
+    }
+    return std::int64_t{0};
+  };
+  const std::int64_t all = bytes("0", "operations"), some = bytes("[9, 0]", "operations"),
+                     few = bytes("9", "operations");
+  EXPECT_LT(few, all);
+  EXPECT_EQ(some - few, all - some);                  // of two layers
+  EXPECT_EQ(bytes("9", "auto"), bytes("0", "auto"));  // a kernel keeps no scores
+}
+
 TEST(DryRun, ShowsWarmUpAndUpdatePeriod) {
   auto experiment = small_experiment("", {"train.steps=100", "train.warmup=10"});
   experiment.train.accumulate_from = {{.step = 60, .segments = 4}};

@@ -249,20 +249,27 @@ TEST_F(FolderBeside, TensorsThatArePassedOverAreLeftOutOfAnExport) {
   static_cast<void>(import_folder(out_, {.run = folder_ / "again"}));
 }
 
-TEST_F(FolderBeside, AWindowBoundsTheSegmentsOfARunWithoutAnExperiment) {
+TEST_F(FolderBeside, AWindowIsASettingOfTheRun) {
   change_config({{"model_type", "mistral"}, {"architectures", nullptr}, {"sliding_window", 12}});
   import();
   const config::Experiment experiment = run::RunFolder::open(run_).experiment();
-  EXPECT_EQ(experiment.model.window, 12);
-  EXPECT_EQ(experiment.train.segment, 12);
-  EXPECT_EQ(experiment.eval.segment, 12);
-  EXPECT_THAT(read_file(run_ / "log.txt"),
-              HasSubstr("sliding_window = 12 has no effect in contexts of at most 12 tokens"));
+  EXPECT_THAT(experiment.model.window, ElementsAre(12));
+  EXPECT_EQ(experiment.train.segment, 128);
   static_cast<void>(export_to(out_));
   EXPECT_EQ(test::files_of(out_), test::files_of(source_));
   import({"sliding_window"});
-  EXPECT_EQ(run::RunFolder::open(run_).experiment().model.window, 0);
-  EXPECT_EQ(run::RunFolder::open(run_).experiment().train.segment, 128);
+  EXPECT_THAT(run::RunFolder::open(run_).experiment().model.window, IsEmpty());
+}
+
+TEST_F(FolderBeside, AScalingWithABoundBoundsTheSegmentsOfARunWithoutAnExperiment) {
+  change_config({{"max_position_embeddings", 12},
+                 {"rope_scaling", {{"rope_type", "dynamic"}, {"factor", 4.0}}}});
+  import();
+  const config::Experiment experiment = run::RunFolder::open(run_).experiment();
+  EXPECT_EQ(experiment.train.segment, 12);
+  EXPECT_EQ(experiment.eval.segment, 12);
+  EXPECT_THAT(read_file(run_ / "log.txt"),
+              HasSubstr("\"dynamic\" are the plain ones in contexts of at most 12 tokens"));
 }
 
 TEST(EndOfText, IsThatOfGenerationConfigElseOfConfig) {

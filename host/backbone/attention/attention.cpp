@@ -47,6 +47,12 @@ at::Tensor sum_to(const at::Tensor& x, const at::Tensor& like) {
   return at::sum_to(x, like.sizes()).to(like.scalar_type());
 }
 
+// Of one product of a pass.
+c10::IValue hidden_operations(const AttentionArgs& args) {
+  const at::Tensor& q = args.q;
+  return 2 * args.hidden_pairs * q.size(0) * q.size(2) * q.size(3);
+}
+
 const char* scope_name(bool is_of_hook) {
   return is_of_hook ? "attention of a hook" : kAttentionScope;
 }
@@ -108,6 +114,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
     ctx->saved_data["scale"] = args->scale;
     ctx->saved_data["first_placed"] = args->first_placed;
     ctx->saved_data["is_of_hook"] = args->is_of_hook;
+    ctx->saved_data["hidden"] = hidden_operations(*args);
     if (!args->wants_lse) return {z.permute({1, 2, 0, 3})};
     return {z.permute({1, 2, 0, 3}), lse.permute({1, 0, 2})};
   }
@@ -186,7 +193,8 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
 };
 
 variable_list AttentionFunction::backward(AutogradContext* ctx, variable_list grads) {
-  RECORD_USER_SCOPE(scope_name(ctx->saved_data["is_of_hook"].toBool()));
+  const std::array hidden = {ctx->saved_data["hidden"]};
+  RECORD_USER_SCOPE_WITH_INPUTS(scope_name(ctx->saved_data["is_of_hook"].toBool()), hidden);
   const variable_list saved = ctx->get_saved_variables();
   const at::Tensor &qu = saved[0], &qw = saved[1], &k = saved[2], &v = saved[3], &table = saved[4];
   const at::Tensor &content = saved[5], &position = saved[6], &bias = saved[7];
@@ -271,7 +279,8 @@ at::ScalarType score_dtype(at::ScalarType compute) {
 }
 
 AttentionOutput attend(const AttentionArgs& given) {
-  RECORD_USER_SCOPE(scope_name(given.is_of_hook));
+  const std::array hidden = {hidden_operations(given)};
+  RECORD_USER_SCOPE_WITH_INPUTS(scope_name(given.is_of_hook), hidden);
   AttentionArgs args = given;
   if (args.q.is_cuda() && args.table.defined()) args.table = with_aligned_rows(args.table);
   at::Tensor mass;

@@ -39,6 +39,9 @@ struct AttentionArgs {
   bool wants_mass = false;
   at::Tensor query_valid;   // [B,T] bool: queries that count in the mass; undefined = all
   bool is_of_hook = false;  // a hook asked for it (LayerServices::attention)
+  // Pairs of a query and a column that lengths and a window hide in every lane and head; for counts
+  // of operations.
+  std::int64_t hidden_pairs = 0;
   // Called with the probabilities [H,B,T,K] in score dtype, without gradient, before dropout; they
   // are freed afterwards.
   std::function<void(const at::Tensor& p)> on_probabilities = nullptr;
@@ -50,7 +53,8 @@ struct AttentionOutput {
   at::Tensor mass;  // [B,K] score dtype, no gradient; when wants_mass
 };
 
-// Under this name LibTorch's profilers see both passes of attend(), unless a hook asked for it.
+// Under this name LibTorch's profilers see both passes of attend(), unless a hook asked for it. Its
+// input is the number of operations of each of its products that hidden pairs ask for.
 inline constexpr const char* kAttentionScope = "attention of a layer";
 
 // Runs attention. Gradients flow from z and lse to q, k, v, table, both biases, bias and the

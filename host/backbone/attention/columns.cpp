@@ -260,14 +260,13 @@ at::Tensor valid_columns(const ContextColumns& context, std::int64_t lanes, std:
   return context.in_lane_order(at::cat(valid, 1), 0, 1);
 }
 
-at::Tensor mask_columns(const ColumnLayout& layout, const at::Tensor& valid,
+at::Tensor mask_columns(const ColumnLayout& layout, const at::Tensor& valid, std::int64_t window,
                         const LayerSettings& settings, SegmentScope& scope) {
   const at::TensorOptions options = scope.tables.options().dtype(score_dtype(settings.compute));
   at::Tensor mask;
   // A single token sees all columns, so no causal mask is needed.
-  if (layout.tokens > 1 || scope.window > 0 || !settings.slopes.empty()) {
-    mask =
-        scope.masks.causal(layout, scope.window, settings.slopes, settings.clamp_distance, options);
+  if (layout.tokens > 1 || window > 0 || !settings.slopes.empty()) {
+    mask = scope.masks.causal(layout, window, settings.slopes, settings.clamp_distance, options);
   }
   if (!valid.defined()) return mask;
   const at::Tensor absent = additive(valid, options).view({1, valid.size(0), 1, valid.size(1)});
@@ -275,6 +274,20 @@ at::Tensor mask_columns(const ColumnLayout& layout, const at::Tensor& valid,
 }
 
 namespace {
+
+// Of a block with explicit distances: -inf where they are outside of the layer's window,
+// [1,B|1,T|1,m]; undefined without a window.
+at::Tensor window_columns(const memory::ContextBlock& block, const at::Tensor& q,
+                          const Layer& layer, const SegmentScope& scope) {
+  const std::int64_t window = layer.window();
+  if (window == 0 || block.position != memory::PositionKind::kExplicit) return {};
+  const at::Tensor distance = block.has_distance_of_tokens()
+                                  ? block.distance
+                                  : distances_of(block.distance + scope.past, q.size(1));
+  const at::TensorOptions options =
+      q.options().dtype(score_dtype(layer.settings().compute)).requires_grad(false);
+  return additive(distance.lt(window), options).unsqueeze(0);
+}
 
 // Scores of one block's explicit distances, [H,B,T,m] or [H,1|B,T,m]; undefined when the scheme has
 // none.
@@ -331,10 +344,11 @@ at::Tensor bias_columns(const ContextColumns& context, const memory::LayerContex
         part = scores_at(block.source->distance, q, block.k, scale, *scope.rotary).to(type);
       }
     }
-    if (block.source->bias.defined()) {
-      const at::Tensor own = given_bias(block.source->bias, type);
-      part = part.defined() ? part + own : own;
-    }
+    const auto add_term = [&part](const at::Tensor& own) {
+      if (own.defined()) part = part.defined() ? part + own : own;
+    };
+    if (block.source->bias.defined()) add_term(given_bias(block.source->bias, type));
+    add_term(window_columns(*block.source, q, layer, scope));
     any = any || part.defined();
     add(part.defined() ? part : zeros(block.rows()));
   }

@@ -71,12 +71,14 @@ ContextColumns gather_context(const memory::LayerContext& context, const Layer& 
 at::Tensor valid_columns(const ContextColumns& context, std::int64_t lanes, std::int64_t tokens,
                          const SegmentScope& scope);
 
-// The additive mask [1|H,1|B,T,K] of lengths, window and those columns; undefined = all are seen.
-at::Tensor mask_columns(const ColumnLayout& layout, const at::Tensor& valid,
+// The additive mask [1|H,1|B,T,K] of lengths, window (0 = none) and those columns; undefined = all
+// are seen.
+at::Tensor mask_columns(const ColumnLayout& layout, const at::Tensor& valid, std::int64_t window,
                         const LayerSettings& settings, SegmentScope& scope);
 
 // Differentiable score terms [1|H,1|B,1|T,K] of blocks, tokens, explicit distances and, under
-// rotary positions, the whole scores of rows without positions; undefined = none.
+// rotary positions, the whole scores of rows without positions; undefined = none. -inf where an
+// explicit distance is outside of the layer's window.
 //   q [B,T,H,d]: the tokens' queries
 at::Tensor bias_columns(const ContextColumns& context, const memory::LayerContext& source,
                         const at::Tensor& q, const Layer& layer, SegmentScope& scope);

@@ -24,6 +24,10 @@ bool reads_pieces(const LayerSettings& settings) {
 
 }  // namespace
 
+at::Tensor EvenPlace::seen(std::int64_t window) const {
+  return window == 0 ? valid : valid.logical_and(columns.gt(place - window));
+}
+
 EvenPlace EvenRoom::place_of(std::int64_t lanes, bool is_relative) const {
   const std::int64_t rows = columns.size(0);
   const at::Tensor& shared = layers.front().shared_k;
@@ -31,6 +35,7 @@ EvenPlace EvenRoom::place_of(std::int64_t lanes, bool is_relative) const {
   out.room = rows;
   out.place = place;
   out.row = shared.defined() ? place - shared.size(2) : place;
+  out.columns = columns;
   out.valid = columns.le(place).unsqueeze(0).expand({lanes, rows});
   if (is_relative) out.table_rows = (columns - place).add_(rows - 1).clamp_max_(rows);
   return out;

@@ -45,6 +45,24 @@ void write_parts(std::ostream& out, const std::string& title, std::int64_t count
   }
 }
 
+// Layers by their windows, and what these hide of the memory's rows.
+void write_windows(std::ostream& out, const train::TrainingPlan& plan) {
+  const config::ModelConfig& model = plan.experiment.model;
+  if (model.window.empty()) return;
+  std::map<std::int64_t, std::int64_t> layers;
+  for (std::int64_t i = 0; i < model.layers; ++i) ++layers[model.window_of(i)];
+  out << "windows:\n";
+  for (const auto& [window, count] : layers) {
+    const std::string name = window == 0 ? "none" : str(window, " tokens");
+    out << "  " << padded(name, 34) << count << (count == 1 ? " layer" : " layers");
+    if (window > 0 && window - 1 < plan.context_rows) {
+      out << ", where rows by place beyond the nearest " << window - 1 << " of the memory's "
+          << plan.context_rows << " are never attended to";
+    }
+    out << '\n';
+  }
+}
+
 void write_groups(std::ostream& out, const train::TrainingPlan& plan) {
   std::map<std::string, std::pair<double, std::int64_t>> rates;
   std::map<double, std::int64_t> decays;
@@ -137,6 +155,7 @@ std::string plan_text(const train::TrainingPlan& plan, const std::string& name) 
   out << "dry run of " << name << ": nothing is trained or written\n";
   write_parts(out, "backbone", plan.backbone_count(), plan.backbone);
   write_parts(out, "memory", plan.memory_count(), plan.memory);
+  write_windows(out, plan);
   write_groups(out, plan);
   write_memory(out, plan);
   out << "FLOPs a token: "

@@ -176,6 +176,24 @@ void list_rotary(Fields& keys, RotaryConfig& rotary) {
   keys.finish();
 }
 
+void list_window(Fields& keys, ModelConfig& model) {
+  OneOrMore window{model.window};
+  keys.field(
+      {"window",
+       "a token attends to itself and to the window-1 places before it, of the segment and of "
+       "memories' rows; 0 = to all. A list names the windows of the first layers and is "
+       "repeated, as [256, 0]",
+       "0"},
+      window, kCountOrZero);
+  if (!keys.is_reading()) return;
+  const auto given = static_cast<std::int64_t>(window.values.size());
+  if (given > model.layers) {
+    keys.reader().problem("window", {.expected = str("at most one window a layer, ", model.layers),
+                                     .got = str(given, " windows")});
+  }
+  model.window = shortest_windows(window.values, model.layers);
+}
+
 // What Transformer-XL's backbone has no choice about. Checkpoints hold hashes of the written text,
 // so these keys are not written where they say what programs without them did.
 void list_parts(Fields& keys, ModelConfig& model) {
@@ -186,13 +204,7 @@ void list_parts(Fields& keys, ModelConfig& model) {
       model.kv_heads, kCountOrZero);
   keys.field({"positions", "learned: rows of the table; 0 = the longest segment"}, model.positions,
              kCountOrZero);
-  if (keys.lists(model.window > 0)) {
-    keys.field(
-        {"window",
-         "sliding window of a pretrained model, in tokens: segments that are longer with the "
-         "memory's rows are refused; 0 = none"},
-        model.window, kCountOrZero);
-  }
+  if (keys.lists(!model.window.empty())) list_window(keys, model);
   keys.field({"memory_position",
               "rotary: where rows of memories by place stand: previous = in order before the "
               "segment; fixed = all at the place before its first token"},
@@ -226,7 +238,7 @@ bool has_parts_of_xl(const ModelConfig& model) {
   xl.backbone = Backbone::kXl;
   xl.kv_heads = 0;
   xl.positions = 0;
-  xl.window = 0;
+  xl.window.clear();
   xl.memory_position = none.memory_position;
   xl.norm_kind = none.norm_kind;
   xl.norm_epsilon = none.norm_epsilon;

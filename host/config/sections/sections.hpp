@@ -107,6 +107,8 @@ class Fields {
       value = reader_->text(key, value);
     } else if constexpr (std::same_as<T, std::filesystem::path>) {
       value = reader_->path(key);
+    } else if constexpr (std::same_as<T, OneOrMore>) {
+      value = reader_->one_or_more(key, range...);
     } else if constexpr (std::same_as<T, std::vector<std::string>>) {
       value = reader_->texts(key);
     } else if constexpr (std::same_as<T, std::vector<std::filesystem::path>>) {
@@ -136,6 +138,10 @@ class Fields {
     std::string out;
     for (const T& value : values) out += (out.empty() ? "[" : ", ") + toml_of(value, range...);
     return out.empty() ? out : out + ']';
+  }
+  static std::string toml_of(const OneOrMore& value, IntegerRange range) {
+    return value.values.size() == 1 ? toml_of(value.values.front(), range)
+                                    : toml_of(value.values, range);
   }
   template <HasWords E>
   static std::string toml_of(E value) {

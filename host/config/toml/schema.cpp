@@ -259,6 +259,25 @@ std::optional<std::vector<std::int64_t>> Reader::integers(const Key& key, Intege
       .if_whole();
 }
 
+OneOrMore Reader::one_or_more(const Key& key, IntegerRange range) {
+  record(key, range_text(range) + ", or a list of such", "none");
+  const Value* const found = value(key.name);
+  if (found == nullptr) return {};
+  if (found->kind() != Kind::kArray) {
+    const std::optional<std::int64_t> one = integer_of(*found, range);
+    return one ? OneOrMore{{*one}} : OneOrMore{};
+  }
+  if (found->items().empty()) {
+    refuse(*found, "an integer, or a list of at least one, such as [256, 0]");
+    return {};
+  }
+  OneOrMore out;
+  for (const Value& item : found->items()) {
+    if (const auto one = integer_of(item, range)) out.values.push_back(*one);
+  }
+  return out.values.size() == found->items().size() ? out : OneOrMore{};
+}
+
 std::optional<std::vector<double>> Reader::reals(const Key& key, RealRange range) {
   record(key, "a list, each " + range_text(range), "none");
   return list(key.name, "a list of real numbers, such as [0.5, 1.0]",

@@ -65,6 +65,11 @@ inline constexpr IntegerRange kNotNegative{0, std::numeric_limits<std::int64_t>:
 // A value as messages show it: "\"abc\" (a string)", "1.5", "a table".
 [[nodiscard]] std::string describe(const Value& value);
 
+// One number, or a list of at least one.
+struct OneOrMore {
+  std::vector<std::int64_t> values = {};
+};
+
 // A key as a getter names it. The texts beside the name are those of `mneme config keys` and
 // docs/configuration.md.
 struct Key {
@@ -117,6 +122,8 @@ class Reader {
   std::optional<std::int64_t> optional_integer(const Key& key, IntegerRange range = {});
   std::optional<double> optional_real(const Key& key, RealRange range = {});
   std::optional<std::vector<std::int64_t>> integers(const Key& key, IntegerRange range = {});
+  // An integer, or a list of at least one; none where the key is absent or refused.
+  OneOrMore one_or_more(const Key& key, IntegerRange range = {});
   std::optional<std::vector<double>> reals(const Key& key, RealRange range = {});
   std::optional<std::vector<bool>> booleans(const Key& key);
   // The strings of a list; empty when absent or refused.

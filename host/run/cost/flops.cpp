@@ -48,8 +48,6 @@ class FlopCounter {
 
   [[nodiscard]] double flops() const { return flops_; }
   [[nodiscard]] const std::set<std::string>& kernels() const { return kernels_; }
-  // Products of layers' attention (stage 4), each of all queries with all columns.
-  [[nodiscard]] std::int64_t attention_products() const { return attention_products_; }
 
  private:
   static constexpr std::array<std::string_view, 2> kProducts = {"aten::mm", "aten::bmm"};
@@ -84,14 +82,17 @@ class FlopCounter {
       current_->kernels_.emplace(name.substr(memory::kKernelScope.size()));
       return nullptr;
     }
-    if (name == backbone::kAttentionScope) ++current_->inside_attention_;
+    if (name == backbone::kAttentionScope) {
+      current_->hidden_.push_back(static_cast<double>(function.inputs().at(0).toInt()));
+    }
     // A convolution may be computed by products, which are its own then.
     const bool is_inside = current_->inside_convolution_ > 0;
     if (is_convolution(name)) ++current_->inside_convolution_;
     if (is_inside) return nullptr;
     // Not every function has inputs to ask for.
     if (!is_convolution(name) && !is_product(name)) return nullptr;
-    if (current_->inside_attention_ > 0) ++current_->attention_products_;
+    // Attention's products are of all queries with all columns.
+    if (!current_->hidden_.empty()) current_->flops_ -= current_->hidden_.back();
     const Values inputs = function.inputs();
     if (name == "aten::convolution" && !inputs.at(6).toBool()) {
       return std::make_unique<Convolution>(filter_flops(inputs.at(1).toTensor()));
@@ -101,7 +102,7 @@ class FlopCounter {
   }
   static void end(const at::RecordFunction& function, at::ObserverContext* context) {
     if (function.name() == std::string_view(backbone::kAttentionScope))
-      --current_->inside_attention_;
+      current_->hidden_.pop_back();
     if (!is_convolution(function.name())) return;
     --current_->inside_convolution_;
     if (const auto* const convolution = dynamic_cast<const Convolution*>(context)) {
@@ -122,8 +123,8 @@ class FlopCounter {
   tensor::WithoutHostKernels observable_;
   at::CallbackHandle handle_ = 0;
   double flops_ = 0.0;
-  std::int64_t attention_products_ = 0;
-  int inside_attention_ = 0;
+  // Of the layer's attention (stage 4) that is computed: what lengths and windows hide of a product.
+  std::vector<double> hidden_;
   int inside_convolution_ = 0;
   std::set<std::string> kernels_;
 };
@@ -177,9 +178,7 @@ class MeasuredModel {
  public:
   MeasuredModel(const config::Experiment& experiment, std::int64_t vocabulary,
                 plugin::PluginLoader& loader, StaysFrozen stays_frozen = &is_any)
-      : vocabulary_(vocabulary),
-        bptt_segments_(experiment.train.bptt_segments),
-        attention_width_(experiment.model.heads * experiment.model.head_width) {
+      : vocabulary_(vocabulary), bptt_segments_(experiment.train.bptt_segments) {
     backbone::ModelSetup setup =
         model_setup(experiment, vocabulary, config::Precision::kF32, c10::kMeta);
     stack_ = std::make_unique<memory::Stack>(
@@ -222,14 +221,11 @@ class MeasuredModel {
   // every segment need more.
   [[nodiscard]] Measured count(const std::function<void()>& one) const {
     Measured out;
-    // Of one product of attention: with columns of a token's own segment that the causal mask hides.
-    const std::int64_t tokens = batch_.input.numel(), length = batch_.input.size(1);
-    const auto hidden = static_cast<double>(tokens * (length - 1) * attention_width_);
     std::vector<double> flops;
     do {
       const FlopCounter counter;
       one();
-      flops.push_back(counter.flops() - hidden * static_cast<double>(counter.attention_products()));
+      flops.push_back(counter.flops());
       out.kernels.insert(counter.kernels().begin(), counter.kernels().end());
     } while (flops.size() < 2 || (flops[0] != flops[1] && flops.size() < kCounted));
     out.flops =
@@ -270,7 +266,6 @@ class MeasuredModel {
 
   std::int64_t vocabulary_;
   std::int64_t bptt_segments_;
-  std::int64_t attention_width_;
   std::unique_ptr<memory::Stack> stack_;
   std::unique_ptr<backbone::Model> model_;
   memory::StackState state_;

@@ -1,9 +1,7 @@
 #include "host/run/cost/footprint.hpp"
 
 #include <algorithm>
-#include <exception>
 #include <functional>
-#include <new>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -11,7 +9,7 @@
 #include "host/backbone/embedding/device_nll.hpp"
 #include "host/backbone/embedding/linear_nll.hpp"
 #include "host/backbone/layer.hpp"
-#include "host/base/error.hpp"
+#include "host/base/text.hpp"
 #include "host/eval/loss_queue.hpp"
 #include "host/run/cost/reach.hpp"
 #include "host/tensor/device.hpp"
@@ -21,12 +19,13 @@
 namespace mneme::run {
 namespace {
 
-constexpr std::size_t kShownConsumers = 3;
 constexpr const char* kModelKeys = "model.layers, model.width, model.ff or data.vocabulary_size";
 
 // The extents of one segment, as the formulas name them.
 struct Extents {
   std::int64_t lanes, tokens, riders, columns, layers, width, inner, heads, ff;
+  // Columns within windows: of the layer with most, and of all layers together.
+  std::int64_t seen, seen_of_all;
   std::int64_t value_bytes;    // of parameters, the residual stream and norms
   std::int64_t compute_bytes;  // of matrix products
   std::int64_t score_bytes;    // of attention probabilities and logits
@@ -40,6 +39,12 @@ Extents extents_of(const config::Experiment& e, std::int64_t lanes, std::int64_t
   x.riders = sizes.rider_rows;
   x.columns = sizes.context_rows + tokens;
   x.layers = e.model.layers;
+  for (std::int64_t layer = 0; layer < x.layers; ++layer) {
+    const std::int64_t window = e.model.window_of(layer);
+    const std::int64_t seen = window == 0 ? x.columns : std::min(x.columns, window - 1 + tokens);
+    x.seen = std::max(x.seen, seen);
+    x.seen_of_all += seen;
+  }
   x.width = e.model.width;
   x.inner = e.model.heads * e.model.head_width;
   x.heads = e.model.heads;
@@ -116,10 +121,10 @@ std::int64_t kept_widths(const config::Experiment& e, const Extents& x, bool is_
          x.value_bytes;
 }
 
-// Per layer: kept_widths; queries, with either bias where probabilities are kept, attention's result
-// (then twice, as computed and as the output projection reads it), keys and values of context and
-// tokens; the feed-forward's inner rows, their mask and their product, unless train.recompute leaves
-// its input alone; the probabilities and their mask.
+// Of all layers. Each has kept_widths; queries, with either bias where probabilities are kept,
+// attention's result (then twice, as computed and as the output projection reads it), keys and values
+// of context and tokens; the feed-forward's inner rows, their mask and their product, unless
+// train.recompute leaves its input alone; the probabilities and their mask.
 std::int64_t layer_activations(const config::Experiment& e, const Extents& x, bool is_cuda) {
   const std::int64_t rows = x.lanes * (x.tokens + x.riders);
   const ScoreTensors scores = score_tensors(e, x, /*is_training=*/true, is_cuda);
@@ -128,9 +133,9 @@ std::int64_t layer_activations(const config::Experiment& e, const Extents& x, bo
   const std::int64_t inner = rows * queries + 2 * x.lanes * x.columns;
   const std::int64_t ff = e.train.recompute ? 0 : inner_rows_of_feed_forward(e, is_cuda);
   const std::int64_t count = e.model.attention_dropout > 0.0 ? 2 : 1;
-  return rows * x.width * kept_widths(e, x, is_cuda) +
-         (inner * x.inner + rows * ff * x.ff) * x.compute_bytes +
-         x.lanes * x.tokens * x.heads * x.columns * count * scores.bytes;
+  return x.layers * (rows * x.width * kept_widths(e, x, is_cuda) +
+                     (inner * x.inner + rows * ff * x.ff) * x.compute_bytes) +
+         x.lanes * x.tokens * x.heads * x.seen_of_all * count * scores.bytes;
 }
 
 // What the backward pass of one layer holds at once beside the activations.
@@ -146,7 +151,7 @@ LayerTemporaries layer_temporaries(const config::Experiment& e, const Extents& x
   const ScoreTensors scores = score_tensors(e, x, /*is_training=*/true, is_cuda);
   const LayerTemporaries attention =
       scores.bytes > 0
-          ? LayerTemporaries{3 * columns * x.heads * x.tokens * scores.bytes,
+          ? LayerTemporaries{3 * x.lanes * x.seen * x.heads * x.tokens * scores.bytes,
                              "3 attention matrices"}
           : LayerTemporaries{2 * (rows + columns) * x.inner * x.compute_bytes,
                              "gradients of queries, keys, values and the attention's result"};
@@ -236,10 +241,10 @@ void add_activations(Footprint& out, const config::Experiment& e, const ModelSiz
                      const Extents& x, bool is_cuda) {
   const std::int64_t segments = e.train.bptt_segments;
   out.uses.push_back(
-      {"activations of the layers", segments * x.layers * layer_activations(e, x, is_cuda),
+      {"activations of the layers", segments * layer_activations(e, x, is_cuda),
        str(segments, " segments x ", x.layers, " layers x ", x.lanes, " lanes x ", x.tokens,
-           " tokens", x.riders > 0 ? str(" and ", x.riders, " riders") : "", " that see ",
-           x.columns, " columns"),
+           " tokens", x.riders > 0 ? str(" and ", x.riders, " riders") : "", " that see ", x.seen,
+           " columns"),
        "train.lanes, train.segment, train.bptt_segments or the memory's rows"});
   if (const std::int64_t bytes = updated_bytes(e, x); bytes > 0) {
     out.uses.push_back({"projections with low-rank updates", segments * bytes,
@@ -327,7 +332,7 @@ Footprint evaluation_footprint(const config::Experiment& e, const ModelSizes& si
   const std::int64_t rows = sizes.context_rows;
   const Extents x = extents_of(e, lanes, tokens, sizes, precision);
   const std::int64_t held = rows * x.lanes * x.layers;
-  const std::int64_t scores = x.lanes * x.tokens * x.heads * x.columns *
+  const std::int64_t scores = x.lanes * x.tokens * x.heads * x.seen *
                               score_tensors(e, x, /*is_training=*/false, is_cuda).bytes;
   const std::int64_t passing = x.lanes * (x.tokens + x.riders);
   const std::int64_t count = sizes.backbone_parameters + sizes.memory_parameters;
@@ -344,7 +349,7 @@ Footprint evaluation_footprint(const config::Experiment& e, const ModelSizes& si
        2 * scores + passing * (6 * x.width * x.value_bytes + 6 * x.inner * x.compute_bytes) +
            (is_cuda ? passing : std::min(passing, backbone::kFeedForwardRows)) * x.ff *
                x.compute_bytes,
-       str(x.lanes, " lanes x ", x.tokens, " tokens that see ", x.columns, " columns"), keys},
+       str(x.lanes, " lanes x ", x.tokens, " tokens that see ", x.seen, " columns"), keys},
       softmax_part(logits_of(e, x, 0, eval::LossQueue::most_rows(x.lanes * x.tokens),
                              sizes.vocabulary, is_cuda),
                    "eval.lanes or eval.segment")};
@@ -402,49 +407,6 @@ std::vector<backbone::Parameter> backbone_outline(const config::Experiment& expe
   const backbone::ModelSetup setup =
       model_setup(experiment, vocabulary, experiment.train.precision, c10::kMeta);
   return backbone::make_model(experiment.model, setup)->parameters();
-}
-
-bool is_out_of_memory(const std::exception& error) {
-  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return true;
-  if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr) return true;
-  // LibTorch's CPU allocator throws a plain c10::Error; a hook's failure comes as its text.
-  const std::string_view text = error.what();
-  for (const std::string_view part :
-       {"can't allocate memory", "not enough memory", "out of memory"}) {
-    if (text.find(part) != std::string_view::npos) return true;
-  }
-  return false;
-}
-
-std::string consumers_text(const Footprint& estimate) {
-  const auto size = [](std::int64_t bytes) {
-    return "about " + human_bytes(static_cast<std::uint64_t>(bytes));
-  };
-  const std::vector<FootprintPart> largest = estimate.largest();
-  std::string text = size(estimate.total()) + " in all:";
-  for (std::size_t i = 0; i < std::min(kShownConsumers, largest.size()); ++i) {
-    const FootprintPart& use = largest[i];
-    text += str("\n  ", use.name, ": ", size(use.bytes), " (", use.formula, "); lower ", use.keys);
-  }
-  return text + '\n';
-}
-
-void throw_out_of_memory(const std::string& where, const Footprint& estimate,
-                         const std::exception& error, const std::optional<FreeMemory>& free) {
-  const std::string_view text = error.what();
-  std::string left =
-      estimate.is_cuda ? "; other processes may use the GPU's memory: see nvidia-smi" : "";
-  if (free)
-    left =
-        str("; ", human_bytes(static_cast<std::uint64_t>(free->bytes)), " are free ", free->source);
-  ErrorText message{
-      .where = where,
-      .failed = str("out of memory; the largest consumers of ", consumers_text(estimate)),
-      .got = std::string(text.substr(0, text.find('\n'))),
-      .hint = str("lower ", estimate.largest().front().keys,
-                  "; train.accumulate keeps the tokens of a step with fewer lanes", left)};
-  if (estimate.is_cuda) throw_device(message);
-  throw_run(message);
 }
 
 }  // namespace mneme::run

@@ -33,6 +33,7 @@ struct LayerProblem {
   memory::LayerContext context = {};
   std::vector<at::Tensor> leaves = {};
   int64_t window = 0, riders = 0;
+  int64_t layer_window = 0;
   bool has_padding = false;  // lanes of different fill
 
   LayerProblem(PositionScheme scheme, at::ScalarType compute) : position(scheme), type(compute) {}
@@ -69,6 +70,7 @@ struct LayerProblem {
     c.settings.attention_kernel = device.type == c10::kCUDA ? config::AttentionKernel::kAuto
                                                             : config::AttentionKernel::kOperations;
     c.scope->window = window;
+    if (layer_window > 0) c.settings.window = {layer_window};
     c.scope->riders = riders;
     if (has_padding) {
       c.scope->token_valid =
@@ -155,6 +157,11 @@ TEST_P(LibraryLayer, AttendsToRowsByPlaceWithAWindow) {
     expect_layer(problem, best(problem.type));
     problem.riders = 2;
     expect_layer(problem, best(problem.type));
+    problem.window = 0;
+    problem.layer_window = 3;  // two of the rows before the tokens, which are riders
+    expect_layer(problem, best(problem.type));
+    problem.layer_window = 5;
+    expect_layer(problem, best(problem.type));
   }
 }
 
@@ -207,6 +214,7 @@ struct StepsCase {
   bool shares = true;  // one lane read the prompt for all
   bool is_even = false;
   int64_t last = 2;  // tokens of the second step; the first one has one
+  int64_t window = 0;
 
   std::vector<LayerSide> by_operations() const {
     StepsCase grows = *this;
@@ -224,6 +232,7 @@ struct StepsCase {
     c.settings.compute = type;
     c.settings.device = device;
     c.settings.attention_kernel = kernel;
+    if (window > 0) c.settings.window = {window};
     OpenLayer open;
     EvenRoom room;
     std::vector<LayerSide> out;
@@ -308,6 +317,25 @@ TEST_P(LibraryLayer, ReadsThePromptOnceInEvenSteps) {
         const int of_prompt = is_flash && kernel != config::AttentionKernel::kEfficient ? 1 : 0;
         EXPECT_EQ(after.flash - before.flash, of_prompt);
         EXPECT_EQ(after.efficient - before.efficient, 1 - of_prompt + 2 * (shares ? 2 : 1));
+      }
+    }
+  }
+}
+
+// A window may hide all of the prompt, which is not read apart then.
+TEST_P(LibraryLayer, KeepsAWindowBehindAPromptThatLanesShare) {
+  const at::NoGradGuard no_grad;
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    for (const bool is_even : {false, true}) {
+      if (is_even && GetParam() == PositionScheme::kAlibi) continue;
+      for (const int64_t window : {1, 2, 6}) {
+        SCOPED_TRACE(testing::Message() << type << " " << is_even << " window " << window);
+        const StepsCase steps{GetParam(), type, true, is_even, is_even ? 1 : 2, window};
+        const KernelCalls before = kernel_calls();
+        expect_same_steps(steps.on_cuda(config::AttentionKernel::kAuto), steps.by_operations(),
+                          type == at::kFloat ? 2e-5 : 6e-2);
+        const KernelCalls after = kernel_calls();
+        EXPECT_EQ(after.flash + after.efficient - before.flash - before.efficient, 3);
       }
     }
   }

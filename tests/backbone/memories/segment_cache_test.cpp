@@ -224,6 +224,25 @@ TEST(SegmentCacheSetup, MemoryLeavesInitialWeightsAlone) {
   }
 }
 
+// A cache of window - 1 rows has all that the layers' windows reach.
+TEST(SegmentCacheSetup, WindowsOfLayersMakeCutsAndLongerCachesHarmless) {
+  const at::Tensor ids = random_ids(7, 2, 25, 11);
+  for (const std::vector<int64_t>& windows : std::vector<std::vector<int64_t>>{{4}, {2, 4}}) {
+    for (config::ModelConfig c : {small_decoders()[1].model, model_config(config::Norm::kPost)}) {
+      c.window = windows;
+      const auto losses = [&](int64_t rows, const std::vector<int64_t>& lengths) {
+        return CachedRun(c, rows, 2).losses(ids, lengths);
+      };
+      const at::Tensor whole = losses(1, {24});
+      for (const int64_t rows : {3, 9, 40}) {
+        EXPECT_LT(largest_difference(losses(rows, {6, 6, 6, 6}), whole), 1e-12) << rows;
+        EXPECT_LT(largest_difference(losses(rows, {3, 5, 1, 6, 2, 6, 1}), whole), 1e-12) << rows;
+      }
+      EXPECT_GT(largest_difference(losses(2, {6, 6, 6, 6}), whole), 1e-9);
+    }
+  }
+}
+
 TEST(SegmentCacheSetup, WindowOfTheCacheMakesCutsHarmless) {
   config::ModelConfig c = model_config(config::Norm::kPost);
   c.same_length = true;

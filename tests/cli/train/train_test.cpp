@@ -47,6 +47,20 @@ TEST_F(Train, DryRunSaysWhatMuonUpdates) {
                  {"train.group 1: optimizer: Muon cannot update model.", "got shape ["});
 }
 
+TEST_F(Train, DryRunSaysWhatWindowsHide) {
+  const std::string path = experiment(tiny());
+  const auto plan = [&](const std::string& windows) {
+    const ProgramResult result = run_mneme({"train", path, "--dry-run", "--set", "model.layers=2",
+                                            "--set", "model.window=" + windows});
+    expect_done(result);
+    return result.out;
+  };
+  EXPECT_THAT(plan("[3, 0]"),
+              HasSubstr(str("windows:\n  none", std::string(30, ' '), "1 layer\n  3 tokens",
+                            std::string(26, ' '), "1 layer\n")));
+  EXPECT_THAT(plan("0"), Not(HasSubstr("windows")));
+}
+
 // A plan for another machine: the host's free memory would say nothing about it.
 TEST_F(Train, DryRunSaysThatTheDeviceIsNotHere) {
   const ProgramResult result =

@@ -337,17 +337,18 @@ TEST_F(ImportFolder, ATrainingDoesNotBeginWithAFolder) {
       {"this is a model folder, and not a run", "mneme import --from " + file("model")});
 }
 
-TEST_F(ImportFolder, AnEvaluationBeyondTheWindowIsRefused) {
+TEST_F(ImportFolder, AnEvaluationBeyondTheContextsIsRefusedAndOneBeyondTheWindowIsNot) {
   SmallModel model = small_llama();
   model.config["model_type"] = "mistral";
   model.config["architectures"] = nullptr;
-  model.config["sliding_window"] = 12;
+  model.config["sliding_window"] = 5;
+  model.config["max_position_embeddings"] = 12;
+  model.config["rope_scaling"] = {{"rope_type", "dynamic"}, {"factor", 4.0}};
   write_folder(folder_ / "model", model);
   write_ids();
   const ProgramResult imported = import();
   expect_done(imported);
-  EXPECT_THAT(imported.err,
-              HasSubstr("sliding_window = 12 has no effect in contexts of at most 12"));
+  EXPECT_THAT(imported.err, HasSubstr("the plain ones in contexts of at most 12"));
   const auto scored = [&](const std::string& segment) {
     return run_mneme({"eval", file("run"), "--split", "test", "--quiet", "--set",
                       "data.test=\"" + file("ids.safetensors") + "\"", "--set",
@@ -356,7 +357,7 @@ TEST_F(ImportFolder, AnEvaluationBeyondTheWindowIsRefused) {
   expect_done(scored("12"));
   expect_refusal(
       scored("13"), 2,
-      {"model's sliding window, model.window = 12", "got 13 tokens", "--ignore sliding_window"});
+      {"model.rotary.original_positions = 12", "got 13 tokens", "--ignore rope_scaling"});
   expect_refusal(run_mneme({"generate", file("run"), "--prompt-ids", "1", "--segment", "13"}), 2,
                  {"the segment is longer than the model's contexts", "at most 12 tokens"});
 }

@@ -30,7 +30,9 @@ class FamilyReader {
     }
     family_.prefix = reader.text("prefix", family_.prefix);
     family_.is_rotary = reader.boolean("rotary", family_.is_rotary);
-    if (const std::string word = reader.choice("window", {"always", "switched"}); !word.empty()) {
+    if (const std::string word =
+            reader.choice("window", {"always", "switched", "alternating", "patterned"});
+        !word.empty()) {
       family_.window = word;
     }
     for (const std::string& key : reader.texts("unused")) {

@@ -59,8 +59,9 @@ struct Family {
   std::string prefix;      // of the base model's tensors; files without it are read too
   bool is_rotary = false;  // rope_theta, rope_scaling and rope_parameters are understood
   // Sliding windows: "always" = sliding_window is that of all layers; "switched" =
-  // use_sliding_window turns it on, from layer max_window_layers on or where layer_types says; "" =
-  // there are none.
+  // use_sliding_window turns it on, from layer max_window_layers on or where layer_types says;
+  // "alternating" = of every other layer from the first on, or where layer_types says; "patterned" =
+  // of all but every sliding_window_pattern-th layer, likewise; "" = there are none.
   std::string window;
   std::vector<std::pair<std::string, Json>> model;  // [model] of every member: our key, its value
   std::vector<KeyRule> keys;

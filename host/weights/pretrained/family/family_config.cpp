@@ -80,7 +80,7 @@ class ConfigReader {
     for (const auto& [key, value] : family_.model) set("model." + key, value);
     for (const KeyRule& rule : family_.keys) read_key(rule);
     if (family_.is_rotary) read_positions();
-    if (!is_ignored("sliding_window")) read_windows();
+    if (!is_ignored("sliding_window")) set_windows();
     look_at_other_keys();
     if (problems_.empty()) make_model();
     if (problems_.empty()) return std::move(out_);
@@ -204,13 +204,9 @@ class ConfigReader {
             rotary.original_positions, " tokens; longer contexts are refused"));
   }
 
-  void read_windows() {
-    const std::int64_t window = read_window(family_, config_, problems_);
-    if (window == 0) return;
-    set("model.window", window);
-    out_.warnings.push_back(str("sliding_window = ", window,
-                                " has no effect in contexts of at most ", window,
-                                " tokens; longer contexts are refused"));
+  void set_windows() {
+    const std::vector<std::int64_t> windows = read_windows(family_, config_, problems_);
+    if (!windows.empty()) set("model.window", windows);
   }
 
   void look_at_other_keys() {
@@ -405,7 +401,7 @@ Json write_config(const Family& family, const config::ModelConfig& model, std::i
     out[rule.key] = value;
   }
   if (family.is_rotary) write_rotary(model.rotary, out);
-  write_window(family, model.window, out);
+  write_windows(family, model, out);
   const std::vector<std::string> problems =
       differing_settings(read_config(family, out, "config.json").model, model);
   if (problems.empty()) return out;

@@ -7,19 +7,20 @@
 #include <vector>
 
 #include "host/base/text.hpp"
+#include "host/config/experiment.hpp"
 #include "host/weights/pretrained/family/family.hpp"
 
 namespace mneme::weights {
 
-// True for the keys that read_window reads for this family.
+// True for the keys that read_windows reads for this family.
 [[nodiscard]] bool is_window_key(const Family& family, const std::string& key);
 
-// The window of the layers that have one, in tokens; 0 = no layer has one. What is not supported
-// goes to `problems`, a line each.
-[[nodiscard]] std::int64_t read_window(const Family& family, const Json& config,
-                                       std::vector<std::string>& problems);
+// ModelConfig::window. What is not supported goes to `problems`, a line each.
+[[nodiscard]] std::vector<std::int64_t> read_windows(const Family& family, const Json& config,
+                                                     std::vector<std::string>& problems);
 
-// Adds the keys that give every layer this window; 0 = none.
-void write_window(const Family& family, std::int64_t window, Json& config);
+// Adds the keys that give the layers these windows. Of windows of several lengths they say the
+// longest.
+void write_windows(const Family& family, const config::ModelConfig& model, Json& config);
 
 }  // namespace mneme::weights

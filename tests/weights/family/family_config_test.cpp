@@ -104,9 +104,9 @@ TEST(FamilyConfig, AbsentKeysMeanWhatTheFamilySays) {
   EXPECT_EQ(read(config).model.key_heads(), 8);
   config["num_key_value_heads"] = nullptr;
   EXPECT_EQ(read(config).model.key_heads(), 16);
-  EXPECT_EQ(read(config).model.window, 0);
+  EXPECT_THAT(read(config).model.window, testing::IsEmpty());
   config.erase("sliding_window");
-  EXPECT_EQ(read(config).model.window, 4096);
+  EXPECT_THAT(read(config).model.window, testing::ElementsAre(4096));
 }
 
 TEST(FamilyConfig, ReadsTheQwens) {
@@ -308,67 +308,6 @@ TEST(FamilyConfig, IgnoredKeysAreNotRead) {
                 static_cast<void>(read_config(family, config, "c", {"run", "hidden_size"}));
               }),
               HasSubstr("hidden_size: missing: expected an integer"));
-}
-
-TEST(FamilyConfig, ReadsWindowsOfLayersThatHaveThem) {
-  const auto window_of = [](const test::SmallModel& small, const Json& changes) {
-    Json config = small.config;
-    for (const auto& [key, value] : changes.items()) config[key] = value;
-    const FolderModel model = read(config);
-    EXPECT_EQ(model.warnings.size(), model.model.window > 0 ? 1U : 0U);
-    return model.model.window;
-  };
-  const Json on = {{"use_sliding_window", true}, {"sliding_window", 12}};
-  const auto with = [](Json changes, const char* key, const Json& value) {
-    changes[key] = value;
-    return changes;
-  };
-  for (const test::SmallModel& qwen : {test::small_qwen2(), test::small_qwen3()}) {
-    EXPECT_EQ(window_of(qwen, on), 0);  // of layers from 28 on
-    EXPECT_EQ(window_of(qwen, with(on, "max_window_layers", 2)), 0);
-    EXPECT_EQ(window_of(qwen, with(on, "max_window_layers", 1)), 12);
-    const Json full = {"full_attention", "full_attention"};
-    const Json mixed = {"full_attention", "sliding_attention"};
-    EXPECT_EQ(window_of(qwen, with(with(on, "max_window_layers", 0), "layer_types", full)), 0);
-    EXPECT_EQ(window_of(qwen, with(on, "layer_types", mixed)), 12);
-    EXPECT_EQ(window_of(qwen, {{"sliding_window", "wide"}, {"use_sliding_window", nullptr}}), 0);
-    EXPECT_THAT(
-        refusal(qwen, {{"layer_types", mixed}}),
-        HasSubstr("layer_types: expected no \"sliding_attention\" where there is no window"));
-    EXPECT_THAT(refusal(qwen, {{"layer_types", {"chunked_attention"}}}),
-                HasSubstr("layer_types: expected a list of \"full_attention\" and "
-                          "\"sliding_attention\", or null"));
-    EXPECT_THAT(refusal(qwen, {{"use_sliding_window", 1}}),
-                HasSubstr("use_sliding_window: expected a boolean or null, got 1"));
-    EXPECT_THAT(refusal(qwen, with(on, "max_window_layers", "all")),
-                HasSubstr("max_window_layers: expected an integer, got \"all\""));
-    EXPECT_THAT(refusal(qwen, with(with(on, "max_window_layers", 0), "sliding_window", 0)),
-                HasSubstr("sliding_window: expected an integer in [1, 1000000000] or null, got 0"));
-  }
-  // The library reads no window for Llama.
-  Json llama = test::small_llama().config;
-  llama["sliding_window"] = 12;
-  llama["layer_types"] = {"sliding_attention"};
-  EXPECT_EQ(read(llama).model.window, 0);
-  EXPECT_THAT(read(llama).passed_over, testing::ElementsAre("sliding_window", "layer_types"));
-  llama["model_type"] = "mistral";
-  llama["architectures"] = nullptr;
-  llama["num_key_value_heads"] = 1;
-  const FolderModel mistral = read(llama);
-  EXPECT_EQ(mistral.model.window, 12);
-  EXPECT_EQ(mistral.model.longest_context(), 12);
-  EXPECT_EQ(read_config(*find_family("mistral"), llama, "c", {"sliding_window"}).model.window, 0);
-  for (const char* family : {"mistral", "qwen2"}) {
-    Json config = family == std::string("mistral") ? llama : test::small_qwen2().config;
-    const Json changes = with(on, "max_window_layers", 0);
-    for (const auto& [key, value] : changes.items()) config[key] = value;
-    const FolderModel model = read(config);
-    EXPECT_EQ(read(write_config(*find_family(family), model.model, 10)).model, model.model);
-  }
-  EXPECT_THAT(test::error_of([&] {
-                static_cast<void>(write_config(*find_family("llama"), mistral.model, 10));
-              }),
-              HasSubstr("model.window: expected nothing, got 12"));
 }
 
 TEST(FamilyConfig, ReadsDynamicPositionsAndYarnWithoutRounding) {
