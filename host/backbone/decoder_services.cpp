@@ -139,7 +139,7 @@ at::Tensor DecoderServices::weight(LayerWeight which) {
     case LayerWeight::kOutput:
       return layer_.output();
     case LayerWeight::kNorm:
-      return w.norm.weight;
+      return w.norm.factor();
     case LayerWeight::kNormBias:
       return w.norm.bias;
     case LayerWeight::kContentBias:
@@ -198,6 +198,7 @@ memory::AttentionResult DecoderServices::attention(const AttentionCall& call) {
     args.position_bias = call.position_bias.defined() ? call.position_bias : w.position_bias;
     args.table = call_table(call, range, layer_, scope_).to(call.q.scalar_type());
   }
+  args.softcap = s.attention_softcap;
   args.dropout = call.dropout && scope_.is_training ? s.attention_dropout : 0.0;
   args.noise = &scope_.noise;
   if (call.bias.defined()) {

@@ -12,8 +12,8 @@ namespace {
 // The tensors of the feed-forward part that are there.
 std::vector<at::Tensor*> tensors_of_feed_forward(LayerWeights& w) {
   std::vector<at::Tensor*> out;
-  for (at::Tensor* t :
-       {&w.ff_in, &w.ff_in_bias, &w.ff_out, &w.ff_out_bias, &w.ff_norm.weight, &w.ff_norm.bias}) {
+  for (at::Tensor* t : {&w.ff_in, &w.ff_in_bias, &w.ff_out, &w.ff_out_bias, &w.ff_norm.weight,
+                        &w.ff_norm.bias, &w.ff_result_norm.weight, &w.ff_result_norm.bias}) {
     if (t->defined()) out.push_back(t);
   }
   return out;
@@ -32,9 +32,12 @@ at::Tensor activated(at::Tensor x, const LayerSettings& settings) {
     case config::FeedForward::kGeluTanh:
       return overwrites ? at::gelu_(x, "tanh") : at::gelu(x, "tanh");
     case config::FeedForward::kSwiglu:
+    case config::FeedForward::kGeglu:
       break;
   }
-  at::Tensor gate = at::silu(x.narrow(-1, 0, settings.ff));
+  const at::Tensor first = x.narrow(-1, 0, settings.ff);
+  const bool is_gelu = settings.feed_forward == config::FeedForward::kGeglu;
+  at::Tensor gate = is_gelu ? at::gelu(first, "tanh") : at::silu(first);
   const at::Tensor up = x.narrow(-1, settings.ff, settings.ff);
   return overwrites ? gate.mul_(up) : gate * up;
 }
@@ -49,6 +52,8 @@ kernel::Activation function_of(config::FeedForward kind) {
       return kernel::Activation::kGelu;
     case config::FeedForward::kGeluTanh:
       return kernel::Activation::kGeluTanh;
+    case config::FeedForward::kGeglu:
+      return kernel::Activation::kGeglu;
     case config::FeedForward::kSwiglu:
       break;
   }
@@ -57,8 +62,10 @@ kernel::Activation function_of(config::FeedForward kind) {
 
 }  // namespace
 
-AddedRows Layer::add_attended(const at::Tensor& h, const at::Tensor& attended, double dropout,
+AddedRows Layer::add_attended(const at::Tensor& h, const at::Tensor& result, double dropout,
                               Noise& noise) const {
+  const at::Tensor attended =
+      settings_->has_result_norms() ? weights_.result_norm(result, h.scalar_type()) : result;
   const bool is_pre_norm = settings_->is_pre_norm();
   const kernel::RowKernels* const kernels = row_kernels(h);
   if (kernels == nullptr) {
@@ -93,10 +100,13 @@ AddedRows Layer::feed_forward_by(const kernel::RowKernels& kernels, const LayerW
   const at::Tensor inner =
       activated_rows(kernels, outer, weights.ff_in_bias, function_of(settings_->feed_forward),
                      noise.draw(shape, dropout, h.device()));
-  const at::Tensor x = linear(inner, in_compute(weights.ff_out), {}, compute);
+  const bool has_result_norm = settings_->has_result_norms();
+  at::Tensor x = linear(inner, in_compute(weights.ff_out),
+                        has_result_norm ? in_compute(weights.ff_out_bias) : at::Tensor(), compute);
+  if (has_result_norm) x = weights.ff_result_norm(x, h.scalar_type());
   RowSum args{.h = h,
               .x = x,
-              .bias = weights.ff_out_bias,
+              .bias = has_result_norm ? at::Tensor() : weights.ff_out_bias,
               .dropout = noise.draw(h.sizes(), dropout, h.device())};
   args.following = is_pre_norm ? following : FollowingNorm{&weights.ff_norm, h.scalar_type()};
   args.wants_sum = is_pre_norm;
@@ -115,9 +125,10 @@ at::Tensor Layer::feed_forward(const LayerWeights& weights, const at::Tensor& h,
       activated(linear(input, in_compute(weights.ff_in), in_compute(weights.ff_in_bias), compute),
                 *settings_),
       dropout);
-  const at::Tensor out = h + noise.apply(linear(inner, in_compute(weights.ff_out),
-                                                in_compute(weights.ff_out_bias), compute),
-                                         dropout);
+  at::Tensor result =
+      linear(inner, in_compute(weights.ff_out), in_compute(weights.ff_out_bias), compute);
+  if (settings_->has_result_norms()) result = weights.ff_result_norm(result, h.scalar_type());
+  const at::Tensor out = h + noise.apply(result, dropout);
   return settings_->is_pre_norm() ? out : weights.ff_norm(out);
 }
 

@@ -19,7 +19,9 @@ at::Tensor normed_heads(const at::Tensor& rows, const RowNorm& norm) {
 }  // namespace
 
 double Layer::scale() const {
-  const double scale = 1.0 / std::sqrt(static_cast<double>(settings_->head_width));
+  const std::int64_t width =
+      settings_->score_width > 0 ? settings_->score_width : settings_->head_width;
+  const double scale = 1.0 / std::sqrt(static_cast<double>(width));
   return settings_->scale_by_layer ? scale / static_cast<double>(index_ + 1) : scale;
 }
 
@@ -34,7 +36,7 @@ Layer::Layer(std::int64_t index, const LayerSettings& settings, const InitScheme
   const auto make = [&](const char* name, at::IntArrayRef shape, const InitRule& rule,
                         bool decays) { return store.make(prefix + name, shape, rule, decays); };
   const auto norm_of = [&](const char* name, std::int64_t size, config::NormKind kind) {
-    return make_norm(prefix + name, size, kind, settings.norm_epsilon, init, store);
+    return make_norm(prefix + name, size, kind, settings, init, store);
   };
   weights_.qkv = make("attention.qkv.weight", {projected, width}, init.linear(width), true);
   const auto update_of = [&](const char* name, std::int64_t outputs,
@@ -78,6 +80,10 @@ Layer::Layer(std::int64_t index, const LayerSettings& settings, const InitScheme
     weights_.ff_out_bias = make("ff.out.bias", {width}, init.linear_bias(settings.ff), false);
   }
   weights_.ff_norm = norm_of("ff.norm", width, settings.norm_kind);
+  if (settings.has_result_norms()) {
+    weights_.result_norm = norm_of("attention.result_norm", width, settings.norm_kind);
+    weights_.ff_result_norm = norm_of("ff.result_norm", width, settings.norm_kind);
+  }
 }
 
 const at::Tensor& Layer::updated(const at::Tensor& weight, const LowRank& update,

@@ -29,10 +29,16 @@ struct LayerSettings : config::ModelConfig {
   bool recomputes = false;              // the feed-forward part, in the backward pass
   AttentionDevice device = {};          // that chooses the kernel of attention
 
-  [[nodiscard]] bool is_pre_norm() const { return norm == config::Norm::kPre; }
+  // A norm stands before each part.
+  [[nodiscard]] bool is_pre_norm() const { return norm != config::Norm::kPost; }
+  // And one behind it, before the residual sum.
+  [[nodiscard]] bool has_result_norms() const { return norm == config::Norm::kSandwich; }
   [[nodiscard]] bool is_relative() const { return config::is_relative(position); }
   [[nodiscard]] bool is_rotary() const { return position == config::PositionScheme::kRotary; }
-  [[nodiscard]] bool is_gated() const { return feed_forward == config::FeedForward::kSwiglu; }
+  [[nodiscard]] bool is_gated() const {
+    return feed_forward == config::FeedForward::kSwiglu ||
+           feed_forward == config::FeedForward::kGeglu;
+  }
   // tensor::WithoutRowKernels is on while the model computes.
   [[nodiscard]] bool is_without_row_kernels() const {
     return row_kernels == config::RowKernels::kOperations;
@@ -63,6 +69,7 @@ struct LayerWeights {
   at::Tensor ff_in, ff_in_bias;            // [ff, D], [ff]; gated [2*ff, D]: gate, then up
   at::Tensor ff_out, ff_out_bias;          // [D, ff], [D]
   RowNorm ff_norm;                         // [D]
+  RowNorm result_norm, ff_result_norm;     // [D], of the parts' results; has_result_norms only
 };
 
 // Queries [B,n,H,d], keys and values [B,n,G,d], as hooks and caches have them: biases and norms of
@@ -93,7 +100,7 @@ class Layer {
     return converted_->get(weight, settings_->compute);
   }
   [[nodiscard]] const LayerSettings& settings() const { return *settings_; }
-  // Factor of scores.
+  // Factor of scores, before caps.
   [[nodiscard]] double scale() const;
   // Tokens see distances 0 .. window-1; 0 = all.
   [[nodiscard]] std::int64_t window() const { return settings_->window_of(index_); }
@@ -115,7 +122,8 @@ class Layer {
   // Projected positions [H,distances+1,d] in descending distance (see positions.hpp). The longest
   // table is kept during a forward pass; without gradient and dropout, until weights_changed().
   at::Tensor projected_positions(std::int64_t distances, PositionTables& tables, bool has_dropout);
-  // h + drop(attended), normed in a post-norm layer, as `sum`; h, attended [B,n,D]. `normed` is
+  // h + drop(attended), normed in a post-norm layer, as `sum`; h, attended [B,n,D], of which a sandwich
+  // norms the second. `normed` is
   // defined where the norm of the feed-forward part was computed with it.
   [[nodiscard]] AddedRows add_attended(const at::Tensor& h, const at::Tensor& attended,
                                        double dropout, Noise& noise) const;

@@ -123,6 +123,7 @@ memory::LocalAttention LayerPass::attend_tokens(const memory::LayerContext& cont
   args.bias = unseen.left_out(bias_columns(columns, context, q, layer_, scope_), 3);
   args.first_placed = columns.free;
   args.scale = layer_.scale();
+  args.softcap = s.attention_softcap;
   const bool has_dropout = scope_.is_training && s.dropout > 0.0;
   if (s.is_relative()) {
     args.content_bias = layer_.weights().content_bias;

@@ -119,7 +119,7 @@ memory::BackboneInfo backbone_info(const config::ModelConfig& config, const Mode
   info.heads = config.heads;
   info.kv_heads = config.key_heads();
   info.head_width = config.head_width;
-  info.is_pre_norm = config.norm == config::Norm::kPre;
+  info.is_pre_norm = config.norm != config::Norm::kPost;
   info.position = std::string(config::to_word(config.position));
   info.attention_dropout = config.attention_dropout;
   info.compute_dtype = setup.bf16_autocast ? at::kBFloat16 : setup.dtype;
@@ -150,6 +150,10 @@ Model::Model(const config::ModelConfig& config, const ModelSetup& setup)
   const InitScheme init{config.init, config.layers};
   if (settings_.is_rotary()) {
     rotary_ = std::make_unique<RotaryTables>(config.rotary, config.head_width, setup.device);
+    if (config.rotary.local_base > 0.0) {
+      local_rotary_ = std::make_unique<RotaryTables>(
+          config::RotaryConfig{.base = config.rotary.local_base}, config.head_width, setup.device);
+    }
   }
   embedding_ = std::make_unique<Embedding>(config, plan_, init, store_);
   if (config.position == config::PositionScheme::kLearned) {
@@ -166,8 +170,7 @@ Model::Model(const config::ModelConfig& config, const ModelSetup& setup)
     layers_.emplace_back(l, settings_, init, content, position, store_);
   }
   if (config.final_norm) {
-    final_norm_ =
-        make_norm("final_norm", config.width, config.norm_kind, config.norm_epsilon, init, store_);
+    final_norm_ = make_norm("final_norm", config.width, config.norm_kind, config, init, store_);
   }
   softmax_ = std::make_unique<Softmax>(config, plan_, *embedding_, init, store_);
 }
@@ -243,6 +246,12 @@ SegmentScope Model::scope_of(memory::SegmentHooks& hooks) {
   return scope;
 }
 
+void Model::set_rotary(std::int64_t layer, SegmentScope& scope) const {
+  const bool is_local = local_rotary_ != nullptr && settings_.window_of(layer) > 0;
+  scope.rotary = is_local ? local_rotary_.get() : rotary_.get();
+  scope.even.turn = scope.even.turns.at(is_local ? 1 : 0);
+}
+
 at::Tensor Model::pass(at::Tensor h, SegmentScope& scope, std::vector<at::Tensor>* outputs,
                        at::Tensor* of_riders, std::vector<OpenLayer>* open) {
   const std::int64_t tokens = h.size(1);
@@ -252,6 +261,7 @@ at::Tensor Model::pass(at::Tensor h, SegmentScope& scope, std::vector<at::Tensor
   const FollowingNorm last{settings_.final_norm ? &final_norm_ : nullptr, h.scalar_type()};
   AddedRows rows{std::move(h), {}};
   for (std::size_t i = 0; i < layers_.size(); ++i) {
+    set_rotary(layers_[i].index(), scope);
     const FollowingNorm following = i + 1 < layers_.size() ? layers_[i + 1].first_norm() : last;
     rows = open == nullptr ? LayerPass(layers_[i], scope).run(rows, following)
            : scope.even.place.defined()

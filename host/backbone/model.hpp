@@ -100,6 +100,8 @@ class Model {
   // Errors: Error(kUsage) when the model cannot take a segment of this number of tokens.
   void check_segment(std::int64_t tokens) const;
   SegmentScope scope_of(memory::SegmentHooks& hooks);
+  // The tables by which a layer turns queries and keys, and in an even step its turn.
+  void set_rotary(std::int64_t layer, SegmentScope& scope) const;
   // Tokens [B,T,D], with the riders before them, through all layers; `outputs` receives every
   // layer's [B,T,D], `of_riders` what the riders are at the end, [B,M,D]. `open`, by layer: of an
   // open segment, whose next step it is; null = a whole segment.
@@ -115,9 +117,10 @@ class Model {
   PositionTables tables_;
   MaskCache masks_;
   std::unique_ptr<Embedding> embedding_;
-  std::unique_ptr<RotaryTables> rotary_;  // scheme rotary only
-  at::Tensor learned_positions_;          // [longest segment, D]; scheme learned only
-  RowNorm final_norm_;                    // with model.final_norm
+  std::unique_ptr<RotaryTables> rotary_;        // scheme rotary only
+  std::unique_ptr<RotaryTables> local_rotary_;  // of layers with a window; rotary.local_base only
+  at::Tensor learned_positions_;                // [longest segment, D]; scheme learned only
+  RowNorm final_norm_;                          // with model.final_norm
   std::vector<Layer> layers_;
   std::unique_ptr<Softmax> softmax_;
   bool is_training_ = true;

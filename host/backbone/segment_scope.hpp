@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
 #include <cstdint>
 
 #include "host/backbone/attention/positions.hpp"
@@ -21,9 +22,10 @@ struct EvenPlace {
   at::Tensor row;         // i64 [1]: the place among the rows that lanes do not share
   at::Tensor valid;       // [B,room] bool: columns up to the place
   at::Tensor
-      table_rows;      // i64 [room]: of a table of `room` distances, each column's; relative only
-  Turn turn;           // rotary only
-  at::Tensor columns;  // i64 [room]: 0 .. room-1
+      table_rows;  // i64 [room]: of a table of `room` distances, each column's; relative only
+  std::array<Turn, 2> turns;  // rotary only: of all layers, and of those with a local base
+  Turn turn;                  // of the layer that is passed
+  at::Tensor columns;         // i64 [room]: 0 .. room-1
 
   // `valid` within a layer's window; 0 = none.
   [[nodiscard]] at::Tensor seen(std::int64_t window) const;
@@ -33,7 +35,7 @@ struct EvenPlace {
 struct SegmentScope {
   memory::SegmentHooks& hooks;
   PositionTables& tables;
-  RotaryTables* rotary;  // of position rotary; else nullptr
+  RotaryTables* rotary;  // of the layer that is passed, position rotary only; else nullptr
   MaskCache& masks;
   Noise& noise;
   bool is_training = false;   // dropout is on

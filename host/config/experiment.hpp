@@ -37,15 +37,16 @@ constexpr auto words_of(PositionScheme) {
 constexpr bool is_relative(PositionScheme scheme) {
   return scheme == PositionScheme::kRelative || scheme == PositionScheme::kDisentangled;
 }
-enum class Norm { kPost, kPre };
-constexpr auto words_of(Norm) { return std::array{"post", "pre"}; }
+// Sandwich: before each part, as kPre, and of its result before the residual sum.
+enum class Norm { kPost, kPre, kSandwich };
+constexpr auto words_of(Norm) { return std::array{"post", "pre", "sandwich"}; }
 enum class NormKind { kLayer, kRms };
 constexpr auto words_of(NormKind) { return std::array{"layer", "rms"}; }
-// gelu_tanh: GELU by its tanh approximation, as GPT-2 has it. swiglu: SiLU(gate) * up.
-// relu2: relu(x)^2.
-enum class FeedForward { kRelu, kGelu, kGeluTanh, kSwiglu, kRelu2 };
+// gelu_tanh: GELU by its tanh approximation, as GPT-2 has it. swiglu: SiLU(gate) * up. geglu:
+// GELU(gate) * up by the same approximation. relu2: relu(x)^2.
+enum class FeedForward { kRelu, kGelu, kGeluTanh, kSwiglu, kGeglu, kRelu2 };
 constexpr auto words_of(FeedForward) {
-  return std::array{"relu", "gelu", "gelu_tanh", "swiglu", "relu2"};
+  return std::array{"relu", "gelu", "gelu_tanh", "swiglu", "geglu", "relu2"};
 }
 // How rotary frequencies are stretched for longer contexts; as the models that use them do.
 enum class RotaryScaling { kNone, kLinear, kLlama3, kYarn, kDynamic };
@@ -131,6 +132,8 @@ struct RotaryConfig {
   double beta_slow = 1.0;
   double attention_factor = 0.0;
   bool truncate = true;
+  // Base of layers with a window, whose frequencies no scaling lowers; 0 = they turn as the others.
+  double local_base = 0.0;
 
   friend bool operator==(const RotaryConfig&, const RotaryConfig&) = default;
 };
@@ -143,7 +146,7 @@ struct ModelConfig {
   std::int64_t kv_heads = 0;     // of keys and values; divides heads; 0 = heads
   std::int64_t head_width = 64;  // default width / heads; heads * head_width need not equal width
   std::int64_t width = 256;      // even with relative positions
-  std::int64_t ff = 1024;        // default 4 * width; swiglu: 8/3 * width, a multiple of 32
+  std::int64_t ff = 1024;        // default 4 * width; gated: 8/3 * width, a multiple of 32
   std::int64_t embedding = 256;  // width of the embedding table; default width
   double dropout = 0.1;          // in [0, 1)
   double attention_dropout = 0.0;
@@ -161,6 +164,12 @@ struct ModelConfig {
   bool final_norm = false;  // a norm after the last layer
   bool qk_norm = false;     // an RMS norm of every head's queries and keys, before the positions
   FeedForward feed_forward = FeedForward::kRelu;
+  bool norm_unit_offset = false;  // norms multiply by 1 + weight
+  // Scores are divided by its root; 0 = head_width.
+  std::int64_t score_width = 0;
+  // Scores and logits s become cap * tanh(s / cap); 0 = none.
+  double attention_softcap = 0.0;
+  double logit_softcap = 0.0;
   bool scale_by_layer = false;  // scores are divided by the layer's number too, from 1
   bool qkv_bias = false;
   bool output_bias = false;  // of the attention's output projection

@@ -3,7 +3,7 @@
 // are drawn again in the backward pass in place of being kept.
 //
 //   activation  out = drop(f(x + bias)); f relu, gelu, gelu by tanh, or of two halves of the row
-//               silu(x_1 + bias_1) (x_2 + bias_2)
+//               silu(x_1 + bias_1) (x_2 + bias_2), or that with gelu by tanh
 //   sum         y = h + drop(x + bias)
 //   norm        out = (y - mean) scale weight + shift, scale = 1 / sqrt(variance + epsilon);
 //               RMS norm: mean = 0, and the variance is the mean of the squares
@@ -21,7 +21,12 @@
 
 namespace mneme::kernel {
 
-enum class Activation { kRelu, kGelu, kGeluTanh, kSwiglu, kRelu2 };
+enum class Activation { kRelu, kGelu, kGeluTanh, kSwiglu, kGeglu, kRelu2 };
+
+// Whether it is of two halves.
+constexpr bool is_gated(Activation function) {
+  return function == Activation::kSwiglu || function == Activation::kGeglu;
+}
 
 struct ActivationRows {
   Element element = Element::kF32;  // of x, out and their gradients
@@ -32,9 +37,7 @@ struct ActivationRows {
   const void* bias = nullptr;  // [inputs] S; null = 0
   Dropout dropout;
 
-  [[nodiscard]] std::int64_t inputs() const {
-    return function == Activation::kSwiglu ? 2 * width : width;
-  }
+  [[nodiscard]] std::int64_t inputs() const { return is_gated(function) ? 2 * width : width; }
 };
 
 struct ActivationGradients {

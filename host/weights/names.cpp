@@ -130,6 +130,10 @@ std::vector<std::string> unofficial_settings(const config::ModelConfig& config,
   const std::vector<std::string> relative = {"relative", "disentangled"};
   expect("position", map == nullptr ? relative : map->positions, to_word(config.position));
   expect("embedding_scale", {"sqrt"}, to_word(config.embedding_scale));
+  expect("norm", {"post", "pre"}, to_word(config.norm));
+  if (!config.window.empty()) {
+    problems.push_back(str("model.window: expected 0, got ", list_text(config.window)));
+  }
   return problems;
 }
 

@@ -115,10 +115,12 @@ TEST(Model, GradientsAgreeWithFiniteDifferences) {
 }
 
 TEST(Model, GradientsOfDecodersAgreeWithFiniteDifferences) {
-  for (const NamedConfig& one : small_decoders()) {
+  std::vector<NamedConfig> decoders = small_decoders();
+  decoders.push_back(small_gemma());
+  for (const NamedConfig& one : decoders) {
     SCOPED_TRACE(one.name);
     config::ModelConfig c = one.model;
-    c.tie_embedding = c.scale_by_layer;
+    c.tie_embedding = c.scale_by_layer || c.logit_softcap > 0.0;
     const auto model = make_model(c, small_setup());
     const Batch batch = batch_of(2, 5, 11);
     const auto loss = [&] { return run_plain(*model, c, small_setup(), batch).nll.mean(); };

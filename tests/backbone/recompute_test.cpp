@@ -14,6 +14,7 @@ namespace {
 TEST(Recompute, GivesTheSameLossAndGradientsBitForBit) {
   std::vector<NamedConfig> models = small_decoders();
   models.push_back({"xl", small_config()});
+  models.push_back(small_gemma());
   for (const NamedConfig& one : models) {
     for (const bool is_bf16 : {false, true}) {
       config::ModelConfig config = one.model;

@@ -187,6 +187,28 @@ TEST(LayerServices, ProjectsAndNormsAsTheLayerDoes) {
   EXPECT_FALSE(services.norm(rows.detach(), false).requires_grad());
 }
 
+// What hooks get as a norm's weight is what it multiplies by.
+TEST(LayerServices, GivesTheFactorOfANormWithUnitOffset) {
+  config::ModelConfig c = small_gemma().model;
+  c.attention_softcap = c.logit_softcap = 0.0;
+  const auto weight_and_factor = [&](bool has_offset) {
+    LayerSettings settings;
+    static_cast<config::ModelConfig&>(settings) = c;
+    settings.norm_unit_offset = has_offset;
+    settings.compute = at::kDouble;
+    ParameterStore store(4, at::kDouble, at::kCPU);
+    const Layer layer(0, settings, InitScheme{config::Init::kArticle}, {}, {}, store);
+    const at::Tensor rows = random_tensor(2, {2, 3, 12});
+    const at::Tensor factor = layer.weights().norm.factor();
+    EXPECT_LT(largest_difference(layer.norm_before(rows),
+                                 at::rms_norm(rows, {12}, factor, settings.norm_epsilon)),
+              1e-13);
+    return std::pair(layer.weights().norm.weight.sum().item<double>(), factor.sum().item<double>());
+  };
+  EXPECT_EQ(weight_and_factor(false), std::pair(12.0, 12.0));
+  EXPECT_EQ(weight_and_factor(true), std::pair(0.0, 12.0));
+}
+
 // The projection of one distance's sinusoids, head h, [d].
 at::Tensor projected(const LayerCase& c, int64_t distance, int64_t h) {
   const at::Tensor row = sinusoids(torch::tensor({distance}, at::kLong), 8, at::kDouble)[0];

@@ -55,6 +55,20 @@ std::vector<NamedConfig> small_decoders() {
   return {{"gpt2", gpt2}, {"llama", llama}, {"qwen2", qwen2}, {"qwen3", qwen3}};
 }
 
+NamedConfig small_gemma() {
+  config::ModelConfig c = small_decoders().at(1).model;
+  c.norm = config::Norm::kSandwich;
+  c.norm_unit_offset = c.qk_norm = true;
+  c.feed_forward = config::FeedForward::kGeglu;
+  c.embedding_scale = config::EmbeddingScale::kSqrt;
+  c.score_width = 5;
+  c.attention_softcap = 1.5;
+  c.logit_softcap = 2.0;
+  c.window = {3, 0};
+  c.rotary.local_base = 7.0;
+  return {"gemma", c};
+}
+
 ModelSetup small_setup() {
   ModelSetup s;
   s.vocabulary = 11;

@@ -28,6 +28,10 @@ struct NamedConfig {
   config::ModelConfig model;
 };
 std::vector<NamedConfig> small_decoders();
+// A rotary one with all that Gemma has: norms around parts, of unit offset and of heads, a gate of
+// GELU, scaled embeddings, caps of scores and logits, a window in every other layer with a base of
+// its own.
+NamedConfig small_gemma();
 // f64, vocabulary 11, segments of 6, seed 3.
 ModelSetup small_setup();
 

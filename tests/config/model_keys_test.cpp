@@ -55,7 +55,7 @@ TEST(ModelKeys, EveryOneIsReadAndWritten) {
       "row_kernels = \"operations\"\n[model.rotary]\nbase = 500.0\n"
       "scaling = \"yarn\"\nfactor = 4.0\noriginal_positions = 64\nlow_factor = 2.0\n"
       "high_factor = 8.0\nbeta_fast = 16.0\nbeta_slow = 2.0\nattention_factor = 1.5\n"
-      "truncate = false\n");
+      "truncate = false\nlocal_base = 100.0\n");
   EXPECT_EQ(m.window, std::vector<std::int64_t>{4096});
   EXPECT_EQ(m.key_heads(), 2);
   EXPECT_EQ(m.head_width, 10);
@@ -79,11 +79,25 @@ TEST(ModelKeys, EveryOneIsReadAndWritten) {
                             .beta_fast = 16.0,
                             .beta_slow = 2.0,
                             .attention_factor = 1.5,
-                            .truncate = false};
+                            .truncate = false,
+                            .local_base = 100.0};
   EXPECT_EQ(m.rotary, rotary);
   Experiment experiment = parse(kMotif);
   experiment.model = m;
   EXPECT_EQ(parse(to_toml(experiment)).model, m);
+  experiment.model = model_of(
+      "backbone = \"decoder\"\nwidth = 100\nheads = 5\nnorm = \"sandwich\"\nfeed_forward = "
+      "\"geglu\"\nnorm_unit_offset = true\nscore_width = 12\nattention_softcap = 50.0\n"
+      "logit_softcap = 30.0\n");
+  EXPECT_EQ(experiment.model.norm, Norm::kSandwich);
+  EXPECT_EQ(experiment.model.feed_forward, FeedForward::kGeglu);
+  EXPECT_EQ(experiment.model.ff, 288);
+  EXPECT_TRUE(experiment.model.norm_unit_offset);
+  EXPECT_EQ(experiment.model.score_width, 12);
+  EXPECT_EQ(experiment.model.attention_softcap, 50.0);
+  EXPECT_EQ(experiment.model.logit_softcap, 30.0);
+  EXPECT_EQ(parse(to_toml(experiment)).model, experiment.model);
+  EXPECT_EQ(model_of("backbone = \"decoder\"\nhead_width = 24\nscore_width = 24\n").score_width, 0);
   experiment.model = model_of("backbone = \"gpt2\"\npositions = 40\n");
   EXPECT_EQ(experiment.model.positions, 40);
   EXPECT_EQ(parse(to_toml(experiment)).model, experiment.model);
@@ -98,7 +112,9 @@ TEST(ModelKeys, AreNotWrittenForTransformerXl) {
   }
   const std::string decoder =
       to_toml(parse(std::string("[model]\nbackbone = \"decoder\"\n") + kMotif));
-  EXPECT_THAT(decoder, Not(HasSubstr("window")));
+  for (const char* key : {"window", "norm_unit_offset", "score_width", "softcap", "local_base"}) {
+    EXPECT_THAT(decoder, Not(HasSubstr(key)));
+  }
   EXPECT_THAT(decoder, Not(HasSubstr("attention_kernel")));
   EXPECT_THAT(decoder, Not(HasSubstr("row_kernels")));
   EXPECT_THAT(decoder, Not(HasSubstr("truncate")));

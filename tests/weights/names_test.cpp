@@ -22,6 +22,16 @@ const Parameter* find_official(const Model& model, const config::ModelConfig& co
   return found == model.parameters().end() ? nullptr : &*found;
 }
 
+TEST(Names, TellSettingsThatTheOfficialCodeLacks) {
+  config::ModelConfig c = small_config();
+  EXPECT_TRUE(weights::unofficial_settings(c).empty());
+  c.norm = config::Norm::kSandwich;
+  c.window = {8, 0};
+  EXPECT_EQ(weights::unofficial_settings(c),
+            (std::vector<std::string>{"model.norm: expected \"post\" or \"pre\", got \"sandwich\"",
+                                      "model.window: expected 0, got [8, 0]"}));
+}
+
 TEST(Names, MapsOfficialNames) {
   EXPECT_EQ(weights::name_of_official("word_emb.emb_layers.2.weight"), "embedding.2.weight");
   EXPECT_EQ(weights::name_of_official("word_emb.emb_projs.0"), "embedding.0.projection");

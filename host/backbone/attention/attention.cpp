@@ -79,6 +79,12 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
                               ? qu
                               : scaled_query(heads_first, position, args->scale);
     at::Tensor p = scores(qu, qw, k, table, *args, s);  // becomes the probabilities
+    at::Tensor capped;                                  // as a share of the cap
+    if (args->softcap > 0.0) {
+      capped = p.div_(args->softcap).tanh_();
+      p = capped * args->softcap;
+      if (args->mask.defined()) p.add_(args->mask);
+    }
     if (bias.defined()) p.add_(bias);
     const bool is_manual = args->wants_lse || args->may_be_empty || virtual_logit.defined();
     at::Tensor lse;
@@ -103,7 +109,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
       z = at::addcmul(z.to(type), virtual_p.unsqueeze(-1).to(type), virtual_value);
     }
     ctx->save_for_backward({qu, qw, k, v, table, content, position, bias, virtual_value, p, noise,
-                            z, args->may_be_empty ? lse : at::Tensor(), virtual_p});
+                            z, args->may_be_empty ? lse : at::Tensor(), virtual_p, capped});
     const std::array inputs = {
         &q, &k, &v, &table, &content, &position, &bias, &virtual_logit, &virtual_value};
     std::int64_t needs = 0;
@@ -127,7 +133,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
   }
 
  private:
-  // Scaled, masked scores [H,B,T,K] in the score dtype.
+  // Scaled, masked scores [H,B,T,K] in the score dtype; without the mask where they are capped.
   static at::Tensor scores(const at::Tensor& qu, const at::Tensor& qw, const at::Tensor& k,
                            const at::Tensor& table, const AttentionArgs& args, const Sizes& s) {
     const at::ScalarType type = score_dtype(qu.scalar_type());
@@ -135,7 +141,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
     const at::Tensor keys = k.view({s.products(), s.keys, s.width}).transpose(1, 2);
     if (!table.defined()) {
       at::Tensor out = ungrouped(at::bmm(query, keys), s).to(type);
-      if (args.mask.defined()) out.add_(args.mask);
+      if (args.mask.defined() && args.softcap == 0.0) out.add_(args.mask);
       return out;
     }
     const at::Tensor raw =
@@ -199,7 +205,7 @@ variable_list AttentionFunction::backward(AutogradContext* ctx, variable_list gr
   const at::Tensor &qu = saved[0], &qw = saved[1], &k = saved[2], &v = saved[3], &table = saved[4];
   const at::Tensor &content = saved[5], &position = saved[6], &bias = saved[7];
   const at::Tensor &virtual_value = saved[8], &p = saved[9], &noise = saved[10], &z = saved[11];
-  const at::Tensor &lse = saved[12], &virtual_p = saved[13];
+  const at::Tensor &lse = saved[12], &virtual_p = saved[13], &capped = saved[14];
   const double scale = ctx->saved_data["scale"].toDouble();
   const std::int64_t needed = ctx->saved_data["needs"].toInt();
   const auto needs = [&](Input input) { return ((needed >> input) & 1) != 0; };
@@ -246,6 +252,7 @@ variable_list AttentionFunction::backward(AutogradContext* ctx, variable_list gr
       out[kVirtualValue] = grad_z * virtual_p.unsqueeze(-1).to(grad_z.scalar_type());
     }
   }
+  if (capped.defined()) grad_s.mul_(1.0 - capped * capped);
   const at::Tensor grad_low = grad_s.to(qu.scalar_type());
   const at::Tensor grad_keys = grouped(grad_low, s);
   if (needs(kK)) {
@@ -273,6 +280,10 @@ variable_list AttentionFunction::backward(AutogradContext* ctx, variable_list gr
 }
 
 }  // namespace
+
+at::Tensor softcapped(const at::Tensor& s, double cap) {
+  return cap == 0.0 ? s : (s / cap).tanh() * cap;
+}
 
 at::ScalarType score_dtype(at::ScalarType compute) {
   return compute == at::kDouble ? at::kDouble : at::kFloat;

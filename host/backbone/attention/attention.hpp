@@ -32,6 +32,8 @@ struct AttentionArgs {
   at::Tensor virtual_logit;  // [H,B,T]: one more key a query with this logit ...
   at::Tensor virtual_value;  // [H,B,T,d]: ... and this value
   double scale = 1.0;
+  // s becomes softcap * tanh(s / softcap) before mask and bias; 0 = none. Not with a table.
+  double softcap = 0.0;
   bool wants_lse = false;
   bool may_be_empty = false;  // a query may have no key at all: z = 0, lse = -inf, no gradient
   double dropout = 0.0;       // on probabilities, not renormalised; noise is needed when > 0
@@ -60,6 +62,9 @@ inline constexpr const char* kAttentionScope = "attention of a layer";
 // Runs attention. Gradients flow from z and lse to q, k, v, table, both biases, bias and the
 // virtual key. Not twice differentiable. Deterministic on CPU.
 AttentionOutput attend(const AttentionArgs& args);
+
+// cap * tanh(s / cap), differentiable; s itself where cap is 0.
+at::Tensor softcapped(const at::Tensor& s, double cap);
 
 // Dtype of scores, denominators and masks for a compute dtype: f64 stays, everything else is f32.
 at::ScalarType score_dtype(at::ScalarType compute);

@@ -338,10 +338,13 @@ at::Tensor bias_columns(const ContextColumns& context, const memory::LayerContex
     at::Tensor part = distance_scores(*block.source, q, layer, scope);
     if (layer.settings().is_rotary()) {
       const double scale = layer.scale();
+      const auto capped = [&](const at::Tensor& scores) {
+        return softcapped(scores.to(type), layer.settings().attention_softcap);
+      };
       if (block.source->position == memory::PositionKind::kNone) {
-        part = unplaced_scores(q, block.k, scale * scope.rotary->score_factor()).to(type);
+        part = capped(unplaced_scores(q, block.k, scale * scope.rotary->score_factor()));
       } else if (block.source->has_distance_of_tokens()) {
-        part = scores_at(block.source->distance, q, block.k, scale, *scope.rotary).to(type);
+        part = capped(scores_at(block.source->distance, q, block.k, scale, *scope.rotary));
       }
     }
     const auto add_term = [&part](const at::Tensor& own) {

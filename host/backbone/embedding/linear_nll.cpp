@@ -10,6 +10,7 @@
 #include "host/backbone/embedding/shared_gradient.hpp"
 #include "host/backbone/linear.hpp"
 #include "host/tensor/host_kernels.hpp"
+#include "host/tensor/recompute.hpp"
 #include "host/tensor/row_summary.hpp"
 #include "host/tensor/torch.hpp"
 #include "host/tensor/torch_function.hpp"
@@ -305,6 +306,38 @@ at::Tensor linear_nll(const at::Tensor& x, const WeightRows& weight, const at::T
                                              weight.gradient, weight.first, log_sum != nullptr);
   if (log_sum != nullptr) *log_sum = out[1];
   return out[0];
+}
+
+at::Tensor capped_nll(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                      double cap, const at::Tensor& target, at::Tensor* best,
+                      std::int64_t kept_logits) {
+  const std::int64_t rows = x.size(0), ids = weight.size(0);
+  const bool keeps = rows * ids <= kept_logits;
+  const std::int64_t block = std::max<std::int64_t>(keeps ? rows : kept_logits / ids, 1);
+  const auto logits_of = [cap](const std::vector<at::Tensor>& in) {
+    const at::ScalarType type = in[0].scalar_type();
+    const at::Tensor plain = linear(in[0], in[1], in.size() > 2 ? in[2] : at::Tensor(), type);
+    return softcapped(plain.to(score_dtype(type)), cap);
+  };
+  std::vector<at::Tensor> inputs = {at::Tensor(), weight.to(x.scalar_type())};
+  if (bias.defined()) inputs.push_back(bias.to(x.scalar_type()));
+  std::vector<at::Tensor> nll, bests;
+  for (std::int64_t first = 0; first == 0 || first < rows; first += block) {
+    const std::int64_t count = std::min(block, rows - first);
+    const auto nll_of = [own = target.narrow(0, first, count),
+                         logits_of](const std::vector<at::Tensor>& in) {
+      const at::Tensor logits = logits_of(in);
+      const at::Tensor of_target = logits.gather(1, own.clamp_min(0).unsqueeze(1)).squeeze(1);
+      return (at::logsumexp(logits, 1) - of_target).masked_fill(own < 0, 0.0);
+    };
+    inputs[0] = x.narrow(0, first, count);
+    nll.push_back(keeps ? nll_of(inputs) : tensor::recomputed(nll_of, inputs));
+    if (best == nullptr) continue;
+    const at::NoGradGuard no_grad;
+    bests.push_back(logits_of(inputs).argmax(1));
+  }
+  if (best != nullptr) *best = at::cat(bests);
+  return at::cat(nll);
 }
 
 }  // namespace mneme::backbone

@@ -14,7 +14,7 @@ namespace mneme::backbone {
 
 Softmax::Softmax(const config::ModelConfig& config, const ClusterPlan& plan,
                  const Embedding& embedding, const InitScheme& init, ParameterStore& store)
-    : plan_(plan), converted_(&store.converted()) {
+    : plan_(plan), softcap_(config.logit_softcap), converted_(&store.converted()) {
   for (std::int64_t i = 0; i < plan.tables(); ++i) {
     const std::int64_t rows = embedding.tables()[static_cast<std::size_t>(i)].size(0);
     const std::int64_t width = plan.embedding(i);
@@ -103,9 +103,12 @@ Output Softmax::forward(const at::Tensor& hidden, const at::Tensor& target, bool
   const at::Tensor head_hidden = projected(hidden, 0, compute);
   if (plan_.clusters() == 1) {
     at::Tensor best, log_sum;
+    at::Tensor* const wanted = wants_best ? &best : nullptr;
     const at::Tensor nll =
-        linear_nll(head_hidden, head.weight, head.bias, target, wants_best ? &best : nullptr,
-                   kKeptLogits, wants_log_sum ? &log_sum : nullptr);
+        softcap_ > 0.0
+            ? capped_nll(head_hidden, head.weight.rows, head.bias, softcap_, target, wanted)
+            : linear_nll(head_hidden, head.weight, head.bias, target, wanted, kKeptLogits,
+                         wants_log_sum ? &log_sum : nullptr);
     return {.nll = nll,
             .best = best,
             .correct = best.defined() ? best.eq(target) : at::Tensor(),
@@ -193,6 +196,7 @@ at::Tensor Softmax::logits(const at::Tensor& hidden, at::ScalarType compute) con
     return linear(low, part.weight.rows, converted_->get(part.bias, compute), compute);
   };
   const at::Tensor low = projected(hidden, 0, compute), head = words(0, low);
+  if (softcap_ > 0.0) return softcapped(head.to(score_dtype(compute)), softcap_);
   if (plan_.clusters() == 1) return head;
   const auto log_softmax = [&](const at::Tensor& rows) {
     return at::log_softmax(rows.to(score_dtype(compute)), 1);

@@ -56,9 +56,10 @@ class Softmax {
                              at::ScalarType compute) const;
 
   ClusterPlan plan_;
-  std::vector<at::Tensor> weights_;           // [V_i, d_i] by table
-  std::vector<at::Tensor> biases_;            // [V_i], or undefined
-  std::vector<at::Tensor> projections_;       // [D, d_i] by cluster; empty when there is none
+  double softcap_;                       // of logits; 0 = none, and always with several clusters
+  std::vector<at::Tensor> weights_;      // [V_i, d_i] by table
+  std::vector<at::Tensor> biases_;       // [V_i], or undefined
+  std::vector<at::Tensor> projections_;  // [D, d_i] by cluster; empty when there is none
   at::Tensor cluster_weight_, cluster_bias_;  // [clusters-1, d_0], [clusters-1]
   ConvertedWeights* converted_;
 };

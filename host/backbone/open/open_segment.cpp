@@ -1,5 +1,6 @@
 #include "host/backbone/open/open_segment.hpp"
 
+#include <array>
 #include <stdexcept>
 
 #include "host/backbone/attention/kernels/choice.hpp"
@@ -18,7 +19,8 @@ bool reads_pieces(const LayerSettings& settings) {
                              .head_width = settings.head_width,
                              .has_host_kernels = tensor::has_host_kernels(),
                              .is_relative = settings.is_relative(),
-                             .has_slopes = !settings.slopes.empty()};
+                             .has_slopes = !settings.slopes.empty(),
+                             .has_softcap = settings.attention_softcap > 0.0};
   return choose_attention(settings.attention_kernel, facts).path != AttentionPath::kOperations;
 }
 
@@ -111,8 +113,9 @@ at::Tensor OpenSegment::even_step(const at::Tensor& ids) {
   scope.past = 1;  // the stages of a first step are over
   const at::Tensor& place = room_->place;
   scope.even = room_->place_of(ids.size(0), model_.settings_.is_relative());
-  if (scope.rotary != nullptr) {
-    scope.even.turn = scope.rotary->at(place, model_.settings_.compute);
+  const std::array tables = {model_.rotary_.get(), model_.local_rotary_.get()};
+  for (std::size_t i = 0; i < tables.size(); ++i) {
+    if (tables[i] != nullptr) scope.even.turns[i] = tables[i]->at(place, model_.settings_.compute);
   }
   return model_.pass(model_.embed_at(ids, place), scope, nullptr, nullptr, &layers_);
 }
@@ -130,6 +133,7 @@ void OpenSegment::close() {
   hooks_.close();
   SegmentScope scope = model_.scope_of(hooks_);
   for (std::size_t i = 0; i < layers_.size(); ++i) {
+    model_.set_rotary(static_cast<std::int64_t>(i), scope);
     OpenLayerPass(model_.layers_[i], scope, layers_[i]).close(tokens_);
   }
   std::vector<at::Tensor> outputs;

@@ -61,7 +61,7 @@ struct KeptActivation {
     return a;
   }
   [[nodiscard]] std::int64_t width_of(const at::Tensor& x) const {
-    return function == kernel::Activation::kSwiglu ? x.size(-1) / 2 : x.size(-1);
+    return kernel::is_gated(function) ? x.size(-1) / 2 : x.size(-1);
   }
   // For a trace.
   [[nodiscard]] std::string text(const char* name) const {
@@ -354,16 +354,17 @@ AddedRows added_rows(const kernel::RowKernels& kernels, const RowSum& args) {
   made.is_rms = norm.kind == config::NormKind::kRms;
   made.wants_sum = args.wants_sum && made.has_x;
   made.epsilon = norm.epsilon;
+  const at::Tensor factor = has_norm ? norm.factor() : at::Tensor();
   const auto optional = [](const at::Tensor& t) { return tensor::optional_input(t); };
   if (!at::GradMode::is_enabled()) {
     return computed_sum(kept,
                         dense_tensors(optional(args.h), optional(x), optional(args.bias),
-                                      optional(norm.weight), optional(norm.bias)),
+                                      optional(factor), optional(norm.bias)),
                         false)
         .out;
   }
   const variable_list results =
-      SumFunction::apply(optional(args.h), optional(x), optional(args.bias), optional(norm.weight),
+      SumFunction::apply(optional(args.h), optional(x), optional(args.bias), optional(factor),
                          optional(norm.bias), kept);
   AddedRows out;
   if (made.wants_sum) out.sum = results.front();

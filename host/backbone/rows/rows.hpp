@@ -20,7 +20,7 @@ kernel::Element row_element(at::ScalarType type);
 // Whether a kernel takes rows of both types: f64 goes with f64 alone, and f16 with none.
 bool are_taken_together(at::ScalarType residual, at::ScalarType other);
 
-// drop(f(x + bias)), [.., width]: x [.., width] or, for kSwiglu, [.., 2 width]; bias may be
+// drop(f(x + bias)), [.., width]: x [.., width] or, for gated ones, [.., 2 width]; bias may be
 // undefined. x is nobody else's: without gradient it may be overwritten. Differentiable once.
 at::Tensor activated_rows(const kernel::RowKernels& kernels, const at::Tensor& x,
                           const at::Tensor& bias, kernel::Activation function,

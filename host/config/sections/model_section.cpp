@@ -111,7 +111,9 @@ void derive_sizes(Reader& reader, ModelConfig& model) {
 
 std::int64_t default_ff(const ModelConfig& model) {
   constexpr std::int64_t kMultiple = 32;
-  if (model.feed_forward != FeedForward::kSwiglu) return 4 * model.width;
+  const bool is_gated =
+      model.feed_forward == FeedForward::kSwiglu || model.feed_forward == FeedForward::kGeglu;
+  if (!is_gated) return 4 * model.width;
   return (8 * model.width + 3 * kMultiple - 1) / (3 * kMultiple) * kMultiple;
 }
 
@@ -172,6 +174,13 @@ void list_rotary(Fields& keys, RotaryConfig& rotary) {
     keys.field({"truncate", "yarn: the pairs of beta_fast and beta_slow are rounded outwards"},
                rotary.truncate);
   }
+  if (keys.lists(rotary.local_base > 0.0)) {
+    keys.field(
+        {"local_base",
+         "base of layers with a model.window, whose frequencies are not scaled; 0 = they turn "
+         "as the others"},
+        rotary.local_base, kFromZero);
+  }
   if (keys.is_reading()) check_rotary(keys.reader(), rotary);
   keys.finish();
 }
@@ -192,6 +201,30 @@ void list_window(Fields& keys, ModelConfig& model) {
                                      .got = str(given, " windows")});
   }
   model.window = shortest_windows(window.values, model.layers);
+}
+
+// Written where they are in use: they are younger than the others.
+void list_score_parts(Fields& keys, ModelConfig& model) {
+  if (keys.lists(model.norm_unit_offset)) {
+    keys.field({"norm_unit_offset", "norms multiply by 1 + weight, and weights begin at 0"},
+               model.norm_unit_offset);
+  }
+  if (keys.lists(model.score_width > 0)) {
+    keys.field({"score_width", "scores are divided by its square root; 0 = head_width"},
+               model.score_width, kExtentOrZero);
+    if (keys.is_reading() && model.score_width == model.head_width) model.score_width = 0;
+  }
+  if (keys.lists(model.attention_softcap > 0.0)) {
+    keys.field(
+        {"attention_softcap",
+         "scores s of attention become cap * tanh(s / cap), before masks, slopes and biases; 0 "
+         "= none. LibTorch's operations compute them"},
+        model.attention_softcap, kFromZero);
+  }
+  if (keys.lists(model.logit_softcap > 0.0)) {
+    keys.field({"logit_softcap", "the same of the output layer's logits; 0 = none"},
+               model.logit_softcap, kFromZero);
+  }
 }
 
 // What Transformer-XL's backbone has no choice about. Checkpoints hold hashes of the written text,
@@ -215,6 +248,7 @@ void list_parts(Fields& keys, ModelConfig& model) {
   keys.field({"final_norm", "a norm after the last layer", "false; decoder, gpt2: true"},
              model.final_norm);
   keys.field({"qk_norm", "an RMS norm of the queries and keys of every head"}, model.qk_norm);
+  list_score_parts(keys, model);
   keys.field(
       {"scale_by_layer", "scores are divided by the number of the layer too, counted from 1"},
       model.scale_by_layer);
@@ -244,6 +278,9 @@ bool has_parts_of_xl(const ModelConfig& model) {
   xl.norm_epsilon = none.norm_epsilon;
   xl.final_norm = xl.qk_norm = xl.scale_by_layer = xl.qkv_bias = xl.output_bias = false;
   xl.ff_bias = xl.softmax_bias = true;
+  xl.norm_unit_offset = false;
+  xl.score_width = 0;
+  xl.attention_softcap = xl.logit_softcap = 0.0;
   xl.feed_forward = none.feed_forward;
   xl.rotary = none.rotary;
   xl.lora_rank = none.lora_rank;
@@ -278,6 +315,24 @@ void check_model(Reader& reader, const ModelConfig& model) {
                               .got = str("position = \"", to_word(model.position), '"'),
                               .hint = reader.removal("rotary")});
   }
+  if (model.rotary.local_base > 0.0 && model.window.empty()) {
+    reader.problem("rotary", {.failed = "no layer has a window, for which local_base is",
+                              .expected = "model.window above 0 in some layer",
+                              .got = str("local_base = ", format_exact(model.rotary.local_base)),
+                              .hint = "give model.window, or remove local_base"});
+  }
+  if (model.attention_softcap > 0.0 && is_relative(model.position)) {
+    reader.problem("attention_softcap",
+                   {.failed = "scores of relative positions are not capped",
+                    .expected = "another position scheme",
+                    .got = str("position = \"", to_word(model.position), '"')});
+  }
+  if (model.logit_softcap > 0.0 && reader.has("adaptive")) {
+    reader.problem("logit_softcap", {.failed = "logits of an adaptive softmax are not capped",
+                                     .expected = "a plain softmax",
+                                     .got = "[model.adaptive]",
+                                     .hint = reader.removal("logit_softcap")});
+  }
   if (model.position != PositionScheme::kLearned && model.positions != 0) {
     reader.problem("positions", {.failed = "there is no table of positions",
                                  .expected = "position = \"learned\"",
@@ -304,15 +359,16 @@ void list_model(Fields& keys, ModelConfig& model) {
       model.head_width, kExtent);
   const bool writes_parts = keys.is_reading() || !has_parts_of_xl(model);
   if (keys.lists(writes_parts)) {
-    keys.field({"feed_forward",
-                "activation of the feed-forward part; gelu_tanh = GELU by its tanh approximation; "
-                "swiglu = SiLU(gate) * up; relu2 = the square of relu",
-                "relu; decoder: swiglu; gpt2: gelu_tanh"},
-               model.feed_forward);
+    keys.field(
+        {"feed_forward",
+         "activation of the feed-forward part; gelu_tanh = GELU by its tanh approximation; "
+         "swiglu = SiLU(gate) * up; geglu = gelu_tanh(gate) * up; relu2 = the square of relu",
+         "relu; decoder: swiglu; gpt2: gelu_tanh"},
+        model.feed_forward);
   }
   if (keys.is_reading()) model.ff = default_ff(model);
   keys.field({"ff", "inner width of the feed-forward part",
-              "4 * width; swiglu: 8/3 * width, rounded up to a multiple of 32"},
+              "4 * width; swiglu, geglu: 8/3 * width, rounded up to a multiple of 32"},
              model.ff, kExtent);
   keys.field({"embedding",
               "width of the embedding table; narrower than width: a projection follows", "width"},
@@ -329,9 +385,12 @@ void list_model(Fields& keys, ModelConfig& model) {
        "head; learned = a table; none",
        "relative; decoder: rotary; gpt2: learned"},
       model.position);
-  keys.field({"norm", "norms after the residual sum (post) or before each part (pre)",
-              "post; decoder, gpt2: pre"},
-             model.norm);
+  keys.field(
+      {"norm",
+       "norms after the residual sum (post), before each part (pre), or before each part and of "
+       "its result, before the sum (sandwich)",
+       "post; decoder, gpt2: pre"},
+      model.norm);
   keys.field({"tie_embedding", "the softmax uses the embedding table"}, model.tie_embedding);
   keys.field({"embedding_scale", "factor of embeddings: sqrt = the root of width",
               "sqrt; decoder, gpt2: none"},

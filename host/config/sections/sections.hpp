@@ -25,6 +25,7 @@ inline constexpr RealRange kFromOne{.min = 1.0};
 inline constexpr IntegerRange kCount{1, 1'000'000'000};  // steps and the like
 inline constexpr IntegerRange kCountOrZero{0, 1'000'000'000};
 inline constexpr IntegerRange kExtent{1, 1'048'576};  // one extent of a tensor
+inline constexpr IntegerRange kExtentOrZero{0, 1'048'576};
 inline constexpr IntegerRange kLayers{1, 4096};
 
 // One table of an experiment file that is read into its struct, or written from it.

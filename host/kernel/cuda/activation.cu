@@ -40,7 +40,8 @@ __device__ Activated<S> activated(Activation function, S x) {
       const S density = S(0.39894228040143267794) * exponential(S(-0.5) * x * x);
       return {x * below, below + x * density};
     }
-    case Activation::kGeluTanh: {
+    case Activation::kGeluTanh:
+    case Activation::kGeglu: {
       const S k = S(0.79788456080286535588);
       const S t = hyperbolic_tangent(k * (x + S(0.044715) * x * x * x));
       const S slope = (S(1) - t * t) * k * (S(1) + S(3 * 0.044715) * x * x);
@@ -205,11 +206,11 @@ ActivationTask task_of(const ActivationRows& a) {
 // launch(S{}, is_gated) for the types of the rows.
 template <typename Launch>
 cudaError_t with_types(const ActivationRows& a, const Launch& launch) {
-  const bool is_gated = a.function == Activation::kSwiglu;
+  const bool has_gate = is_gated(a.function);
   if (a.element == Element::kF64) {
-    return is_gated ? launch(double{}, std::true_type{}) : launch(double{}, std::false_type{});
+    return has_gate ? launch(double{}, std::true_type{}) : launch(double{}, std::false_type{});
   }
-  return is_gated ? launch(float{}, std::true_type{}) : launch(float{}, std::false_type{});
+  return has_gate ? launch(float{}, std::true_type{}) : launch(float{}, std::false_type{});
 }
 
 const char* activate(const ActivationRows& a, void* out, void* stream) {

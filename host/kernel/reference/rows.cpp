@@ -50,7 +50,7 @@ WithSlope activated(Activation function, double x) {
     const double density = std::exp(-0.5 * x * x) / std::sqrt(2.0 * std::numbers::pi);
     return {x * below, below + x * density};
   }
-  if (function == Activation::kGeluTanh) {
+  if (function == Activation::kGeluTanh || function == Activation::kGeglu) {
     const double k = std::sqrt(2.0 / std::numbers::pi);
     const double t = std::tanh(k * (x + 0.044715 * x * x * x));
     const double slope = (1.0 - t * t) * k * (1.0 + 3.0 * 0.044715 * x * x);
@@ -74,7 +74,7 @@ const char* activate(const ActivationRows& a, void* out, void* /*stream*/) {
     for (std::int64_t column = 0; column < a.width; ++column) {
       const std::int64_t entry = row * a.width + column;
       double value = activated(a.function, input(a, row, column)).value;
-      if (a.function == Activation::kSwiglu) value *= input(a, row, a.width + column);
+      if (is_gated(a.function)) value *= input(a, row, a.width + column);
       write_value(out, a.element, entry, value * factor_of(a.dropout, entry));
     }
   }
@@ -93,7 +93,7 @@ const char* activate_backward(const ActivationRows& a, const ActivationGradients
       const std::int64_t entry = row * a.width + column;
       const double arriving = value_of(g.out, a.element, entry) * factor_of(a.dropout, entry);
       const WithSlope f = activated(a.function, input(a, row, column));
-      if (a.function == Activation::kSwiglu) {
+      if (is_gated(a.function)) {
         leave(column, arriving * f.slope * input(a, row, a.width + column));
         leave(a.width + column, arriving * f.value);
       } else {

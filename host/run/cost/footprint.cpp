@@ -79,7 +79,8 @@ backbone::AttentionPath attention_path(const config::Experiment& e, const Extent
       .has_gradient = is_training,
       .has_dropout = is_training && e.model.attention_dropout > 0.0,
       .is_relative = config::is_relative(e.model.position),
-      .has_slopes = e.model.position == config::PositionScheme::kAlibi};
+      .has_slopes = e.model.position == config::PositionScheme::kAlibi,
+      .has_softcap = e.model.attention_softcap > 0.0};
   return backbone::choose_attention(e.model.attention_kernel, facts).path;
 }
 
@@ -117,7 +118,8 @@ std::int64_t kept_widths(const config::Experiment& e, const Extents& x, bool is_
   const bool recomputes = e.train.recompute, has_masks = e.model.dropout > 0.0;
   if (has_row_kernels(e, is_cuda))
     return 2 * x.value_bytes + (recomputes ? 1 : 2) * x.compute_bytes;
-  return ((recomputes ? 3 + has_masks : 4 + 2 * has_masks) + (e.model.norm == config::Norm::kPre)) *
+  return ((recomputes ? 3 + has_masks : 4 + 2 * has_masks) + (e.model.norm != config::Norm::kPost) +
+          2 * (e.model.norm == config::Norm::kSandwich)) *
          x.value_bytes;
 }
 

@@ -105,6 +105,38 @@ TEST(Attention, AgreesWithDoubleLoops) {
   }
 }
 
+// Biases and masks are added to capped scores.
+TEST(Attention, CapsScores) {
+  constexpr double kCap = 1.2;
+  for (const Shape& shape : kShapes) {
+    SCOPED_TRACE(testing::Message() << shape);
+    const Case c(shape, 150);
+    const auto args = [&] {
+      AttentionArgs a = c.args();
+      a.table = a.position_bias = at::Tensor();
+      a.softcap = kCap;
+      return a;
+    };
+    const AttentionOutput out = attend(args());
+    const naive::Result expected = naive::attend(
+        c.q.detach(), c.of_all_heads(c.v), [&](int64_t h, int64_t b, int64_t i, int64_t j) {
+          if (j >= shape.free && shape.placed + i < j - shape.free) return -kInf;
+          const double s =
+              0.7 * naive::dot(c.q.detach(), c.of_all_heads(c.k), c.u.detach(), h, b, i, j);
+          return kCap * std::tanh(s / kCap) + c.bias[h][0][i][j].item<double>();
+        });
+    EXPECT_LT(largest_difference(out.z, expected.z), 1e-12);
+    EXPECT_LT(largest_difference(out.lse, expected.lse), 1e-12);
+    const at::Tensor to_z = random_tensor(300, c.q.sizes());
+    const auto loss = [&] { return (attend(args()).z * to_z).sum(); };
+    for (const auto& [name, tensor] :
+         {std::pair("q", c.q), std::pair("k", c.k), std::pair("v", c.v), std::pair("u", c.u),
+          std::pair("bias", c.bias)}) {
+      expect_gradient(name, tensor, loss, 4);
+    }
+  }
+}
+
 TEST(Attention, GivesTheSameWithAndWithoutLse) {
   const Case c({2, 5, 3, 4, 2, 3}, 7);
   AttentionArgs args = c.args();

@@ -193,6 +193,7 @@ TEST(AttentionChoice, TheCpuHasTheHostsKernel) {
       [](AttentionFacts& f) { f.wants_mass = true; },
       [](AttentionFacts& f) { f.wants_probabilities = true; },
       [](AttentionFacts& f) { f.has_virtual_key = true; },
+      [](AttentionFacts& f) { f.has_softcap = true; },
       [](AttentionFacts& f) { f.compute = at::kHalf; },
       [](AttentionFacts& f) { f.has_bias = f.bias_has_gradient = true; }};
   for (const Change& change : refused) {
@@ -218,8 +219,10 @@ TEST(AttentionChoice, ReadsTheFactsOfACall) {
   EXPECT_EQ(facts.head_width, 4);
   EXPECT_TRUE(facts.has_gradient && facts.has_host_kernels);
   EXPECT_FALSE(facts.has_dropout || facts.is_relative || facts.has_bias || facts.wants_lse ||
-               facts.wants_mass || facts.wants_probabilities || facts.has_virtual_key);
+               facts.wants_mass || facts.wants_probabilities || facts.has_virtual_key ||
+               facts.has_softcap);
   args.dropout = 0.1;
+  args.softcap = 30.0;
   args.table = args.virtual_logit = args.q;
   args.bias = at::zeros({1, 1, 2, 2}).requires_grad_();
   args.wants_lse = args.wants_mass = args.may_be_empty = true;
@@ -229,7 +232,7 @@ TEST(AttentionChoice, ReadsTheFactsOfACall) {
   facts = facts_of(args);
   EXPECT_TRUE(facts.has_dropout && facts.is_relative && facts.has_bias && facts.bias_has_gradient &&
               facts.wants_lse && facts.wants_mass && facts.wants_probabilities &&
-              facts.has_virtual_key && facts.may_be_empty);
+              facts.has_virtual_key && facts.may_be_empty && facts.has_softcap);
   EXPECT_FALSE(facts.has_gradient || facts.has_host_kernels);
 }
 
@@ -259,6 +262,9 @@ TEST(AttentionChoice, AModelMayNotNameAKernelThatNeverComputesIt) {
   model.position = config::PositionScheme::kDisentangled;
   EXPECT_THAT(error(AttentionKernel::kFlash, at::kBFloat16, cuda), HasSubstr("relative"));
   EXPECT_EQ(error(AttentionKernel::kEfficient, at::kBFloat16, cuda), "");
+  model.attention_softcap = 50.0;
+  EXPECT_THAT(error(AttentionKernel::kEfficient, at::kBFloat16, cuda),
+              HasSubstr("it caps no scores"));
 }
 
 }  // namespace

@@ -220,6 +220,48 @@ TEST(Softmax, LogitsThatAreNotKeptGiveTheSame) {
   }
 }
 
+TEST(Softmax, CapsItsLogits) {
+  constexpr double kCap = 1.5;
+  const at::Tensor x = random_tensor(6, {7, 5}).set_requires_grad(true);
+  const at::Tensor w = random_tensor(7, {11, 5}).set_requires_grad(true);
+  const at::Tensor b = random_tensor(8, {11}).set_requires_grad(true);
+  const at::Tensor target = at::arange(7, at::kLong);
+  target[1] = -1;
+  const auto naive = [&](int64_t row) {  // of one row, logit by logit
+    double sum = 0.0, own = 0.0;
+    for (int64_t id = 0; id < 11; ++id) {
+      double logit = b[id].item<double>();
+      for (int64_t i = 0; i < 5; ++i) logit += x[row][i].item<double>() * w[id][i].item<double>();
+      logit = kCap * std::tanh(logit / kCap);
+      sum += std::exp(logit);
+      if (id == target[row].item<int64_t>()) own = logit;
+    }
+    return std::log(sum) - own;
+  };
+  for (const int64_t kept : {1 << 20, 22, 3}) {  // all rows, two, one at a time
+    at::Tensor best;
+    const auto loss = [&] { return capped_nll(x, w, b, kCap, target, &best, kept); };
+    const at::Tensor nll = loss();
+    EXPECT_EQ(nll[1].item<double>(), 0.0);
+    for (const int64_t row : {0, 2, 6}) EXPECT_NEAR(nll[row].item<double>(), naive(row), 1e-13);
+    EXPECT_TRUE(best.equal((at::matmul(x, w.t()) + b).argmax(1)));
+    const auto sum = [&] { return (loss() * random_tensor(9, {7})).sum(); };
+    for (const auto& [name, tensor] : {std::pair("x", x), std::pair("w", w), std::pair("b", b)}) {
+      expect_gradient(name, tensor, sum, 5);
+    }
+  }
+  config::ModelConfig c = small_config();
+  c.logit_softcap = kCap;
+  const Head head(c, 20);
+  const at::Tensor hidden = random_tensor(10, {4, 12});
+  const at::Tensor logp = head.softmax.log_probabilities(hidden, at::kDouble);
+  EXPECT_LT(largest_difference(logp.exp().sum(1), at::ones({4}, at::kDouble)), 1e-13);
+  const at::Tensor ids = at::tensor({3, 0, 19, 7}, at::kLong);
+  EXPECT_LT(largest_difference(head.softmax.forward(hidden, ids, false, at::kDouble).nll,
+                               -logp.gather(1, ids.unsqueeze(1)).squeeze(1)),
+            1e-13);
+}
+
 TEST(Softmax, TiesWhatItIsToldTo) {
   const Head tied(adaptive_config({5, 11}, 2, 8, {false, true, true}), 20);
   EXPECT_EQ(tied.store.find("softmax.0.weight"), nullptr);

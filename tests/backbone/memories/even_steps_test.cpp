@@ -22,7 +22,8 @@ std::vector<NamedConfig> even_models() {
     out.push_back({str(config::to_word(position)), small_config()});
     out.back().model.position = position;
   }
-  for (const std::size_t i : {std::size_t{1}, std::size_t{4}}) {
+  out.push_back(small_gemma());
+  for (const std::size_t i : {std::size_t{1}, std::size_t{4}}) {  // llama, relative
     out.push_back({out[i].name + " with windows", out[i].model});
     out.back().model.window = {3, 0};
   }

@@ -147,7 +147,9 @@ TEST_P(OpenSegments, EqualWholeOnes) {
 }
 
 TEST_P(OpenSegments, EqualWholeOnesInDecodersOfEveryFamily) {
-  for (const NamedConfig& one : small_decoders()) {
+  std::vector<NamedConfig> decoders = small_decoders();
+  decoders.push_back(small_gemma());
+  for (const NamedConfig& one : decoders) {
     if (GetParam().is_disentangled_only) {
       expect_refused(one);
       continue;

@@ -41,6 +41,7 @@ std::vector<NamedConfig> cached_models() {
     // Learned positions begin anew in every segment, so cuts matter.
     if (one.model.position != config::PositionScheme::kLearned) out.push_back(one);
   }
+  out.push_back(small_gemma());
   return out;
 }
 

@@ -79,18 +79,19 @@ at::Tensor activation_of(Activation function, const at::Tensor& x) {
   if (function == Activation::kGelu) return at::gelu(x);
   if (function == Activation::kGeluTanh) return at::gelu(x, "tanh");
   const std::vector<at::Tensor> halves = x.chunk(2, -1);
-  return at::silu(halves[0]) * halves[1];
+  const bool is_silu = function == Activation::kSwiglu;
+  return (is_silu ? at::silu(halves[0]) : at::gelu(halves[0], "tanh")) * halves[1];
 }
 
 TEST(Rows, ActivationEqualsOperationsWithTheSameMask) {
   for (const Activation function : {Activation::kRelu, Activation::kGelu, Activation::kGeluTanh,
-                                    Activation::kSwiglu, Activation::kRelu2}) {
+                                    Activation::kSwiglu, Activation::kGeglu, Activation::kRelu2}) {
     for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16}) {
       for (const double p : {0.0, 0.4}) {
         for (const bool has_bias : {false, true}) {
           SCOPED_TRACE(testing::Message() << static_cast<int>(function) << ' ' << type << ' ' << p);
           const SameMask mask{p, {1, 2, 5}};
-          const bool is_gated = function == Activation::kSwiglu;
+          const bool is_gated = kernel::is_gated(function);
           const at::Tensor x = leaf(1, {2, 3, is_gated ? 14 : 7}, type);
           const at::Tensor bias =
               has_bias ? leaf(2, {x.size(-1)}, type == at::kBFloat16 ? at::kFloat : type)
@@ -227,6 +228,9 @@ TEST(Rows, MasksOfKernelsAreThoseOfTheCpu) {
 TEST(Rows, ModelsGiveTheNumbersOfOperations) {
   std::vector<NamedConfig> models = small_decoders();
   models.push_back({"xl", small_config()});
+  models.push_back(small_gemma());
+  models.push_back({"gemma with biases", small_gemma().model});
+  models.back().model.ff_bias = true;
   models.push_back({"gelu", small_config()});
   models.back().model.feed_forward = config::FeedForward::kGelu;
   for (const NamedConfig& one : models) {

@@ -348,8 +348,9 @@ class RowsOn : public test::OnDevice {
 TEST_P(RowsOn, ActivationEqualsTheReference) {
   for (const Case& c : cases()) {
     SCOPED_TRACE(testing::PrintToString(c));
-    for (const Activation function : {Activation::kRelu, Activation::kGelu, Activation::kGeluTanh,
-                                      Activation::kSwiglu, Activation::kRelu2}) {
+    for (const Activation function :
+         {Activation::kRelu, Activation::kGelu, Activation::kGeluTanh, Activation::kSwiglu,
+          Activation::kGeglu, Activation::kRelu2}) {
       for (const Element element : {kF64, kF32, kBF16}) {
         const bool has_bias = (c.rows + static_cast<int>(function)) % 3 != 0;
         SCOPED_TRACE(testing::Message() << "function " << static_cast<int>(function) << ", element "

@@ -38,7 +38,8 @@ std::string_view first_of(std::initializer_list<Obstacle> obstacles) {
 std::string_view against_any(const AttentionFacts& f) {
   return first_of({{f.wants_mass, "it gives no sums of probabilities"},
                    {f.wants_probabilities, "it gives no probabilities"},
-                   {f.has_virtual_key, "it knows no virtual keys"}});
+                   {f.has_virtual_key, "it knows no virtual keys"},
+                   {f.has_softcap, "it caps no scores"}});
 }
 
 bool is_small(const AttentionDevice& device) {
@@ -154,6 +155,7 @@ AttentionFacts facts_of(const AttentionArgs& args) {
   facts.wants_mass = args.wants_mass;
   facts.wants_probabilities = args.on_probabilities != nullptr;
   facts.has_virtual_key = args.virtual_logit.defined();
+  facts.has_softcap = args.softcap > 0.0;
   return facts;
 }
 
@@ -182,7 +184,8 @@ void check_attention_kernel(const config::ModelConfig& model, at::ScalarType com
                              .compute = compute,
                              .head_width = model.head_width,
                              .is_relative = config::is_relative(model.position),
-                             .has_slopes = model.position == config::PositionScheme::kAlibi};
+                             .has_slopes = model.position == config::PositionScheme::kAlibi,
+                             .has_softcap = model.attention_softcap > 0.0};
   const std::string_view reason = choose_attention(model.attention_kernel, facts).reason;
   if (reason.empty()) return;
   throw_usage({.where = "model.attention_kernel",

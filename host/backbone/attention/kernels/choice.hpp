@@ -47,6 +47,7 @@ struct AttentionFacts {
   bool wants_mass = false;
   bool wants_probabilities = false;
   bool has_virtual_key = false;
+  bool has_softcap = false;  // of scores
 };
 
 // What `args` says of them; device, columns and places are left as they are.
