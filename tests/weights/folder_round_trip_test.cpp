@@ -62,8 +62,8 @@ class FolderRoundTrip : public testing::Test {
 
 TEST_F(FolderRoundTrip, OneFileOfEachFamily) {
   for (const test::SmallModel& model :
-       {test::small_llama(), test::small_qwen2(), test::small_qwen3(), test::small_gpt2(),
-        test::small_gpt2_without_prefix()}) {
+       {test::small_llama(), test::small_qwen2(), test::small_qwen3(), test::small_gemma2(),
+        test::small_gemma3(), test::small_gpt2(), test::small_gpt2_without_prefix()}) {
     SCOPED_TRACE(model.config.dump());
     test::write_folder(source_, model);
     test::write_bytes(source_ / "generation_config.json", "{\"eos_token_id\": 2}\n");

@@ -157,6 +157,37 @@ SmallModel small_qwen3() {
   return model;
 }
 
+SmallModel small_gemma2() {
+  SmallModel model = rotary_model("gemma2", "Gemma2ForCausalLM", 4, /*has_bias=*/false,
+                                  /*is_tied=*/true, DType::F32);
+  model.config.erase("hidden_act");
+  model.config["head_dim"] = 4;
+  model.config["hidden_activation"] = "gelu_pytorch_tanh";
+  model.config["query_pre_attn_scalar"] = 5;
+  model.config["sliding_window"] = 4;
+  for (int layer = 0; layer < 2; ++layer) {
+    for (const char* which : {"pre", "post"}) {
+      model.tensors.push_back(
+          numbered(str("model.layers.", layer, '.', which, "_feedforward_layernorm.weight"), {8}));
+    }
+  }
+  return model;
+}
+
+SmallModel small_gemma3() {
+  SmallModel model = small_gemma2();
+  model.config["model_type"] = "gemma3_text";
+  model.config["architectures"] = {"Gemma3ForCausalLM"};
+  model.config["rope_local_base_freq"] = 100.0;
+  for (int layer = 0; layer < 2; ++layer) {
+    for (const char* which : {"q_norm", "k_norm"}) {
+      model.tensors.push_back(
+          numbered(str("model.layers.", layer, ".self_attn.", which, ".weight"), {4}));
+    }
+  }
+  return model;
+}
+
 SmallModel small_gpt2() {
   SmallModel model;
   model.config = {{"activation_function", "gelu_new"},

@@ -48,6 +48,10 @@ SmallModel small_llama(DType dtype = DType::F32, bool is_tied = false);
 // The same as qwen2 (biases of q, k, v) and qwen3 (norms of heads, width 6).
 SmallModel small_qwen2();
 SmallModel small_qwen3();
+// As gemma2: norms around parts, caps, a window of 4 in the first layer. gemma3_text: no caps, norms
+// of heads, the window in both layers, with a base of its own.
+SmallModel small_gemma2();
+SmallModel small_gemma3();
 // 2 heads, 6 positions; tied, names with the prefix "transformer.".
 SmallModel small_gpt2();
 // The published form: names without the prefix, with the masks of attention.

@@ -2,6 +2,7 @@
 
     python3 -m venv /tmp/decoder && /tmp/decoder/bin/pip install torch==2.11.0 transformers==5.23.0
     /tmp/decoder/bin/python tests/golden/decoder/make_golden.py          # writes the folders beside this file
+    /tmp/decoder/bin/python tests/golden/decoder/make_golden.py gemma3   # writes these alone
     /tmp/decoder/bin/python tests/golden/decoder/make_golden.py --check  # computes the stored logits again
 
 --check also runs under transformers 4.57, which reads config_v4.json in place of config.json. README.md says what
@@ -40,6 +41,9 @@ LLAMA3 = dict(rope_type="llama3", rope_theta=10000.0, factor=4.0, low_freq_facto
               original_max_position_embeddings=128)
 YARN = dict(rope_type="yarn", rope_theta=1000.0, factor=4.0, original_max_position_embeddings=256)
 
+GEMMA3 = dict(sliding_attention=dict(rope_type="default", rope_theta=100.0),
+              full_attention=dict(rope_type="linear", rope_theta=5000.0, factor=2.0))
+
 # case: family, settings that differ from SMALL, dtype of the stored weights
 CASES = {
     "gpt2": ("gpt2", dict(vocab_size=64, n_embd=24, n_layer=2, n_head=3, n_positions=32, bos_token_id=1,
@@ -63,6 +67,18 @@ CASES = {
                             rope_parameters=dict(rope_type="default", rope_theta=1000000.0)), "f32"),
     "qwen3": ("qwen3", dict(num_attention_heads=3, num_key_value_heads=1, head_dim=16,
                             rope_parameters=dict(rope_type="default", rope_theta=1000000.0)), "f32"),
+    # Those with a window and the Gemmas are made with transformers 5.24.
+    "mistral_window": ("mistral", dict(num_attention_heads=4, num_key_value_heads=2, sliding_window=7,
+                                       rope_parameters=dict(rope_type="default", rope_theta=500.0)), "f32"),
+    "qwen3_window": ("qwen3", dict(num_hidden_layers=3, num_attention_heads=2, num_key_value_heads=1, head_dim=8,
+                                   use_sliding_window=True, sliding_window=5, max_window_layers=1), "f32"),
+    "gemma": ("gemma", dict(hidden_size=36, num_attention_heads=3, num_key_value_heads=1, head_dim=8), "f32"),
+    "gemma2": ("gemma2", dict(hidden_size=36, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
+                              head_dim=8, sliding_window=6, query_pre_attn_scalar=5, attn_logit_softcapping=2.0,
+                              final_logit_softcapping=3.0), "f32"),
+    "gemma3": ("gemma3_text", dict(hidden_size=36, num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=1,
+                                   head_dim=8, sliding_window=6, query_pre_attn_scalar=5, sliding_window_pattern=3,
+                                   rope_parameters=GEMMA3), "f32"),
 }
 # Folders with the weights of another case in another form; they have no values of their own.
 COPIES = {"llama_sharded": "llama_grouped_llama3", "gpt2_hub": "gpt2"}
@@ -70,7 +86,10 @@ WINDOWED = ("llama_grouped_llama3", "qwen3")
 
 CLASSES = {"gpt2": ("GPT2Config", "GPT2LMHeadModel"), "llama": ("LlamaConfig", "LlamaForCausalLM"),
            "mistral": ("MistralConfig", "MistralForCausalLM"), "qwen2": ("Qwen2Config", "Qwen2ForCausalLM"),
-           "qwen3": ("Qwen3Config", "Qwen3ForCausalLM")}
+           "qwen3": ("Qwen3Config", "Qwen3ForCausalLM"), "gemma": ("GemmaConfig", "GemmaForCausalLM"),
+           "gemma2": ("Gemma2Config", "Gemma2ForCausalLM"), "gemma3_text": ("Gemma3TextConfig", "Gemma3ForCausalLM")}
+# Modules of families that are named otherwise.
+MODULES = {"gemma3_text": "gemma3"}
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 
 
@@ -86,15 +105,19 @@ def in_double(family):
     """Executes transformers' code of a family in double throughout.
 
     The rotary tables, the RMS norm and the softmax of these models are computed in float32 even when the model is
-    double, because the source names torch.float32. For the time of this context the name stands for float64 there.
+    double, because the source names torch.float32, or x.float(). For the time of this context both mean float64.
     """
+    module_name = MODULES.get(family, family)
     modules = [importlib.import_module("transformers.modeling_rope_utils"),
-               importlib.import_module(f"transformers.models.{family}.modeling_{family}")]
+               importlib.import_module(f"transformers.models.{module_name}.modeling_{module_name}")]
+    to_float = torch.Tensor.float
+    torch.Tensor.float = torch.Tensor.double
     for module in modules:
         module.torch = DoubleTorch()
     try:
         yield
     finally:
+        torch.Tensor.float = to_float
         for module in modules:
             module.torch = torch
 
@@ -128,7 +151,7 @@ def randomise(model, family, dtype, generator):
         elif name.endswith("bias"):
             value = 0.1 * noise
         else:
-            value = 1 + 0.1 * noise
+            value = (0 if family.startswith("gemma") else 1) + 0.1 * noise  # Gemma adds 1
         parameter.data.copy_(value.to(DTYPES[dtype]))
 
 
@@ -272,15 +295,19 @@ def write_config_v4(folder):
     """config_v4.json: config.json in the spelling that transformers wrote before version 5."""
     config = json.loads((folder / "config.json").read_text())
     rope = config.pop("rope_parameters", None)
+    if rope is not None and "sliding_attention" in rope:
+        config["rope_local_base_freq"] = rope["sliding_attention"]["rope_theta"]
+        rope = rope["full_attention"]
+        config["sliding_window_pattern"] = config["layer_types"].index("full_attention") + 1
     if rope is not None:
         config["rope_theta"] = rope.pop("rope_theta")
         kind = rope.pop("rope_type")
         config["rope_scaling"] = None if kind == "default" else {"rope_type": kind, **rope}
-        if kind == "linear":  # its still older spelling
+        if kind == "linear" and config["model_type"] == "llama":  # its still older spelling
             config["rope_scaling"] = {"type": kind, **rope}
     config["torch_dtype"] = config.pop("dtype")
     config["transformers_version"] = "4.46.0"
-    if "use_sliding_window" in config:  # published folders have a window and do not use it
+    if config.get("use_sliding_window") is False:  # published folders have a window and do not use it
         config |= {"sliding_window": 4, "max_window_layers": 0}
     for key in ("bos_token_id", "eos_token_id", "pad_token_id", "rope_scaling"):
         if config.get(key, 0) is None:
@@ -358,8 +385,8 @@ def check_folder(folder, source, config_file):
         return (model(ids).logits.double() - logits).abs().max().item()
 
 
-def check(root):
-    for case in [*CASES, *COPIES]:
+def check(root, cases):
+    for case in cases or [*CASES, *COPIES]:
         folder, source = root / case, root / COPIES.get(case, case)
         spellings = [name for name in ("config.json", "config_v4.json") if (folder / name).exists()]
         if reads_v4() and "config_v4.json" in spellings:
@@ -375,17 +402,19 @@ def check(root):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="write nothing; compute the stored logits again")
+    parser.add_argument("cases", nargs="*", help="folders to write; all where none is named")
     parser.add_argument("--out", type=Path, default=HERE, help="folder of the model folders")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     if not arguments.check:
-        for case in [*CASES, *COPIES]:
+        for case in arguments.cases or [*CASES, *COPIES]:
             shutil.rmtree(arguments.out / case, ignore_errors=True)
-        for case in CASES:
+        for case in arguments.cases or CASES:
             write_case(case, arguments.out)
-        write_sharded(arguments.out)
-        write_hub(arguments.out)
-    check(arguments.out)
+        if not arguments.cases:
+            write_sharded(arguments.out)
+            write_hub(arguments.out)
+    check(arguments.out, arguments.cases)
 
 
 if __name__ == "__main__":

@@ -336,8 +336,8 @@ TEST(FamilyConfig, ReadsDynamicPositionsAndYarnWithoutRounding) {
 
 TEST(FamilyConfig, RefusesUnknownFamiliesAndOtherModels) {
   EXPECT_THAT(refusal(test::small_llama(), {{"model_type", "mamba"}}),
-              HasSubstr("config.json: model_type: the family is not known: expected gpt2, llama, "
-                        "mistral, qwen2, qwen3, got \"mamba\""));
+              HasSubstr("config.json: model_type: the family is not known: expected gemma, gemma2, "
+                        "gemma3_text, gpt2, llama, mistral, qwen2, qwen3, got \"mamba\""));
   EXPECT_THAT(test::error_of([] { static_cast<void>(read(Json::object())); }),
               HasSubstr("got no such key"));
   EXPECT_THAT(refusal(test::small_llama(), {{"architectures", {"LlamaForTokenClassification"}}}),

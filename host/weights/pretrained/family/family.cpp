@@ -30,6 +30,7 @@ class FamilyReader {
     }
     family_.prefix = reader.text("prefix", family_.prefix);
     family_.is_rotary = reader.boolean("rotary", family_.is_rotary);
+    family_.has_local_rotary = reader.boolean("local_rotary", family_.has_local_rotary);
     if (const std::string word =
             reader.choice("window", {"always", "switched", "alternating", "patterned"});
         !word.empty()) {

@@ -56,8 +56,9 @@ struct FamilyConstant {
 struct Family {
   std::string model_type;
   std::vector<std::string> architectures;
-  std::string prefix;      // of the base model's tensors; files without it are read too
-  bool is_rotary = false;  // rope_theta, rope_scaling and rope_parameters are understood
+  std::string prefix;             // of the base model's tensors; files without it are read too
+  bool is_rotary = false;         // rope_theta, rope_scaling and rope_parameters are understood
+  bool has_local_rotary = false;  // and rope_local_base_freq, the base of layers with a window
   // Sliding windows: "always" = sliding_window is that of all layers; "switched" =
   // use_sliding_window turns it on, from layer max_window_layers on or where layer_types says;
   // "alternating" = of every other layer from the first on, or where layer_types says; "patterned" =

@@ -79,8 +79,11 @@ class ConfigReader {
   FolderModel read(const std::string& source) {
     for (const auto& [key, value] : family_.model) set("model." + key, value);
     for (const KeyRule& rule : family_.keys) read_key(rule);
+    if (!is_ignored("sliding_window")) {
+      windows_ = read_windows(family_, config_, problems_);
+      if (!windows_.empty()) set("model.window", windows_);
+    }
     if (family_.is_rotary) read_positions();
-    if (!is_ignored("sliding_window")) set_windows();
     look_at_other_keys();
     if (problems_.empty()) make_model();
     if (problems_.empty()) return std::move(out_);
@@ -185,7 +188,8 @@ class ConfigReader {
   }
 
   void read_positions() {
-    const config::RotaryConfig rotary = read_rotary(config_, problems_, out_.passed_over);
+    const auto read = family_.has_local_rotary ? read_local_rotary : read_rotary;
+    const config::RotaryConfig rotary = read(config_, problems_, out_.passed_over);
     set("model.position", "rotary");
     set("model.rotary.scaling", std::string(config::to_word(rotary.scaling)));
     set("model.rotary.base", rotary.base);
@@ -197,6 +201,9 @@ class ConfigReader {
     set("model.rotary.beta_slow", rotary.beta_slow);
     set("model.rotary.attention_factor", rotary.attention_factor);
     if (!rotary.truncate) set("model.rotary.truncate", false);
+    if (!windows_.empty() && rotary.local_base > 0.0) {
+      set("model.rotary.local_base", rotary.local_base);
+    }
     if (rotary.scaling != config::RotaryScaling::kDynamic) return;
     out_.warnings.push_back(
         str("rotary positions of the kind \"dynamic\" are the plain ones in contexts "
@@ -204,17 +211,14 @@ class ConfigReader {
             rotary.original_positions, " tokens; longer contexts are refused"));
   }
 
-  void set_windows() {
-    const std::vector<std::int64_t> windows = read_windows(family_, config_, problems_);
-    if (!windows.empty()) set("model.window", windows);
-  }
-
   void look_at_other_keys() {
     std::vector<std::string> known(family_.unused.begin(), family_.unused.end());
     for (const KeyRule& rule : family_.keys) known.push_back(rule.key);
     for (const auto& [key, value] : config_.items()) {
       if (family_.unused.contains(key) || family_.find_key(key) != nullptr) continue;
-      if (is_window_key(family_, key) || (family_.is_rotary && is_rotary_key(key))) continue;
+      if (is_window_key(family_, key) ||
+          (family_.is_rotary && is_rotary_key(key, family_.has_local_rotary)))
+        continue;
       if (family_.unread.contains(key) || is_idle(key, value)) {
         out_.passed_over.push_back(key);
         continue;
@@ -241,6 +245,7 @@ class ConfigReader {
   Json config_;  // without the ignored keys
   const IgnoredKeys& ignored_;
   Settings settings_;
+  std::vector<std::int64_t> windows_;
   FolderModel out_;
   std::vector<std::string> problems_;
   std::vector<std::string> unknown_;  // keys
@@ -344,10 +349,11 @@ Settings settings_of(const config::ModelConfig& model) {
   const config::Value root = config::parse_toml(config::to_toml(experiment), "experiment");
   Settings out;
   if (const config::Value* const table = root.find("model")) add_settings(*table, "model", out);
-  // As many as heads is 0 for us; families say the number.
+  // As many as heads, and as wide as heads, are 0 for us; families say the number.
   for (auto& [key, value] : out) {
     if (key == "model.kv_heads") value = str(model.key_heads());
   }
+  if (model.score_width == 0) out.emplace_back("model.score_width", str(model.head_width));
   return out;
 }
 
@@ -389,7 +395,10 @@ Json write_config(const Family& family, const config::ModelConfig& model, std::i
       continue;
     }
     const std::string text = setting_text(ours, rule.sets.front());
-    if (text == kNothing) continue;  // differing_settings says so
+    if (text == kNothing) {  // differing_settings says so
+      if (rule.may_be_null && !rule.fallback.is_null()) out[rule.key] = nullptr;
+      continue;
+    }
     Json value = setting_value(text);
     const auto word = std::ranges::find_if(
         rule.words, [&](const auto& one) { return value == Json(one.second); });
@@ -400,7 +409,7 @@ Json write_config(const Family& family, const config::ModelConfig& model, std::i
     }
     out[rule.key] = value;
   }
-  if (family.is_rotary) write_rotary(model.rotary, out);
+  if (family.is_rotary) write_rotary(model.rotary, family.has_local_rotary, out);
   write_windows(family, model, out);
   const std::vector<std::string> problems =
       differing_settings(read_config(family, out, "config.json").model, model);

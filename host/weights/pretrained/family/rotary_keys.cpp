@@ -14,6 +14,11 @@ using config::RotaryConfig;
 using config::RotaryScaling;
 
 constexpr double kDefaultTheta = 10000.0;
+// Of families with a local base, of the layers without a window.
+constexpr double kDefaultGlobalTheta = 1e6;
+constexpr const char* kLocalTheta = "rope_local_base_freq";
+constexpr const char* kGlobalParameters = "full_attention";
+constexpr const char* kLocalParameters = "sliding_attention";
 
 struct ScalingKind {
   std::string_view word;
@@ -63,11 +68,12 @@ const Json* given_in(const Json& object, std::string_view key) {
 class RotaryReader {
  public:
   // `name` of the object in messages; `object` may be null.
-  RotaryReader(const Json& config, std::string name, const Json* object,
+  RotaryReader(const Json& config, std::string name, const Json* object, double default_theta,
                std::vector<std::string>& problems, std::vector<std::string>& passed_over)
       : config_(config),
         name_(std::move(name)),
         object_(object),
+        default_theta_(default_theta),
         problems_(problems),
         passed_over_(passed_over) {}
 
@@ -122,7 +128,7 @@ class RotaryReader {
     if (inner && outer && *inner != *outer) {
       problem("rope_theta", *inner, str(format_exact(*outer), " as in rope_theta"));
     }
-    return inner.value_or(outer.value_or(kDefaultTheta));
+    return inner.value_or(outer.value_or(default_theta_));
   }
 
   const ScalingKind* find_kind() {
@@ -234,6 +240,7 @@ class RotaryReader {
   const Json& config_;
   std::string name_;
   const Json* object_;
+  double default_theta_;
   std::vector<std::string>& problems_;
   std::vector<std::string>& passed_over_;
   RotaryConfig out_;
@@ -241,25 +248,32 @@ class RotaryReader {
 
 }  // namespace
 
-bool is_rotary_key(const std::string& key) {
+bool is_rotary_key(const std::string& key, bool has_local) {
+  if (has_local && key == kLocalTheta) return true;
   return key == "rope_theta" || key == "rope_scaling" || key == "rope_parameters" ||
          key == "original_max_position_embeddings";
 }
 
+namespace {
+
+// nullptr where there is none, or an empty one.
+const Json* object_in(const Json& config, const char* key, std::vector<std::string>& problems) {
+  const Json* const given = given_in(config, key);
+  if (given == nullptr || given->is_object()) {
+    return given == nullptr || given->empty() ? nullptr : given;
+  }
+  problems.push_back(str(key, ": expected an object, got ", given->dump()));
+  return nullptr;
+}
+
+}  // namespace
+
 RotaryConfig read_rotary(const Json& config, std::vector<std::string>& problems,
                          std::vector<std::string>& passed_over) {
-  const auto object = [&](const char* key) -> const Json* {
-    const Json* const given = given_in(config, key);
-    if (given == nullptr || given->is_object()) {
-      return given == nullptr || given->empty() ? nullptr : given;
-    }
-    problems.push_back(str(key, ": expected an object, got ", given->dump()));
-    return nullptr;
-  };
-  const Json* const scaling = object("rope_scaling");
-  const Json* const parameters = object("rope_parameters");
+  const Json* const scaling = object_in(config, "rope_scaling", problems);
+  const Json* const parameters = object_in(config, "rope_parameters", problems);
   const auto read = [&](const char* name, const Json* given) {
-    return RotaryReader(config, name, given, problems, passed_over).read();
+    return RotaryReader(config, name, given, kDefaultTheta, problems, passed_over).read();
   };
   if (parameters == nullptr) return read("rope_scaling", scaling);
   RotaryConfig out = read("rope_parameters", parameters);
@@ -270,8 +284,52 @@ RotaryConfig read_rotary(const Json& config, std::vector<std::string>& problems,
   return out;
 }
 
-void write_rotary(const RotaryConfig& rotary, Json& config) {
+RotaryConfig read_local_rotary(const Json& config, std::vector<std::string>& problems,
+                               std::vector<std::string>& passed_over) {
+  const Json* const parameters = object_in(config, "rope_parameters", problems);
+  const Json* const scaling = object_in(config, "rope_scaling", problems);
+  if (parameters != nullptr && scaling != nullptr) {
+    problems.push_back("rope_scaling: expected one of rope_scaling and rope_parameters");
+  }
+  const Json none = Json::object();
+  const Json& kinds = parameters != nullptr ? *parameters : none;
+  for (const auto& [key, value] : kinds.items()) {
+    if ((key == kGlobalParameters || key == kLocalParameters) && value.is_object()) continue;
+    problems.push_back(str("rope_parameters.", key, ": expected an object \"", kGlobalParameters,
+                           "\" and one \"", kLocalParameters, "\", got ", value.dump()));
+    return {};
+  }
+  const auto read = [&](const Json& from, const char* name, const Json* object, double theta) {
+    return RotaryReader(from, name, object, theta, problems, passed_over).read();
+  };
+  RotaryConfig out = parameters == nullptr
+                         ? read(config, "rope_scaling", scaling, kDefaultGlobalTheta)
+                         : read(config, "rope_parameters.full_attention",
+                                given_in(kinds, kGlobalParameters), kDefaultGlobalTheta);
+  Json of_local = Json::object();
+  if (const Json* const base = given_in(config, kLocalTheta)) {
+    const bool is_base = base->is_number() && base->get<double>() > 0.0;
+    if (!is_base) {
+      problems.push_back(str(kLocalTheta, ": expected a number above 0, got ", base->dump()));
+    } else {
+      of_local["rope_theta"] = *base;
+    }
+  }
+  const RotaryConfig local = read(of_local, "rope_parameters.sliding_attention",
+                                  given_in(kinds, kLocalParameters), kDefaultTheta);
+  if (local.scaling != RotaryScaling::kNone) {
+    problems.push_back(str("rope_parameters.", kLocalParameters,
+                           ".rope_type: expected \"default\", got \"",
+                           config::to_word(local.scaling), '"'));
+  }
+  const bool is_same = out.scaling == RotaryScaling::kNone && local.base == out.base;
+  out.local_base = is_same ? 0.0 : local.base;
+  return out;
+}
+
+void write_rotary(const RotaryConfig& rotary, bool has_local, Json& config) {
   config["rope_theta"] = rotary.base;
+  if (has_local) config[kLocalTheta] = rotary.local_base > 0.0 ? rotary.local_base : rotary.base;
   config["rope_scaling"] = nullptr;
   if (rotary.scaling == RotaryScaling::kNone) return;
   Json scaling;
