@@ -77,7 +77,7 @@ extern "C" {
 /* Version of the ABI. A host takes the plugins of its major version that ask for no newer minor
  * one, because minor versions only add: docs/abi.md says what. */
 #define MNEME_ABI_MAJOR 1u
-#define MNEME_ABI_MINOR 1u
+#define MNEME_ABI_MINOR 2u
 #define MNEME_ABI_MAKE(major, minor) (((uint32_t)(major) << 16) | (uint32_t)(minor))
 #define MNEME_ABI_VERSION MNEME_ABI_MAKE(MNEME_ABI_MAJOR, MNEME_ABI_MINOR)
 #define MNEME_SDK_VERSION "0.1.1"

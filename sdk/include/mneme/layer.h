@@ -152,14 +152,16 @@ typedef struct mneme_layer_api {
    * [B,m,H,d] -> [B,m,D]; in the compute dtype. With the layer's biases and, where it has them, its
    * norms of queries and keys; positions are not in them. *out carries one reference.
    * which: MNEME_PROJECT_*. flags: MNEME_NO_WEIGHT_GRADIENT.
-   * Errors: MNEME_E_INVALID_ARGUMENT for another `which`, or rows that do not fit. */
+   * Errors: MNEME_E_INVALID_ARGUMENT for another `which`, or rows that do not fit;
+   * MNEME_E_UNSUPPORTED for a projection that the layer does not have, because a tier replaces its
+   * attention (MNEME_TIER_REPLACES_ATTENTION; widths of heads are that tier's). */
   mneme_status (*project)(mneme_ctx* ctx, uint32_t which, mneme_tensor rows, uint32_t flags,
                           mneme_tensor* out, mneme_error* error);
 
   /* [layer hook] A weight itself, with gradient in training. Borrowed.
    * which: MNEME_WEIGHT_*. flags: MNEME_NO_WEIGHT_GRADIENT.
    * Errors: MNEME_E_INVALID_ARGUMENT for another `which`; MNEME_E_UNSUPPORTED for the biases under
-   * a position scheme without them, and for the bias of a norm that has none. */
+   * a position scheme without them, for the bias of a norm that has none, and as project. */
   mneme_status (*weight)(mneme_ctx* ctx, uint32_t which, uint32_t flags, mneme_tensor* out,
                          mneme_error* error);
 
@@ -167,7 +169,8 @@ typedef struct mneme_layer_api {
    * scores before dropout, each with one reference, both differentiable. A query without keys gives
    * z = 0, lse = -inf. z comes in virtual_value's dtype when that is given (f32 keeps a carried
    * value from being rounded again and again), else in v's; lse in f32 at least.
-   * Errors: MNEME_E_SHAPE; MNEME_E_DTYPE for a bias of bool;
+   * Errors: MNEME_E_SHAPE; MNEME_E_DTYPE for a bias of bool; MNEME_E_UNSUPPORTED in a layer whose
+   * attention a tier replaces;
    *   MNEME_E_INVALID_ARGUMENT  q, k, v of several dtypes; half a virtual key; first_key or
    *                             key_count beyond the keys; content_bias or position_bias under
    *                             another scheme than the relative ones */
@@ -187,13 +190,15 @@ typedef struct mneme_layer_api {
    * key o places after its query. The term of a score is (q + v).row, scaled as q.k. In the layer's
    * graph, dropout and model.clamp_distance included. *out carries one reference.
    * flags: MNEME_POSITIONS_SIGNED.
-   * Errors: MNEME_E_UNSUPPORTED under other schemes; MNEME_E_INVALID_ARGUMENT for count < 1. */
+   * Errors: MNEME_E_UNSUPPORTED under other schemes, and in a layer whose attention a tier
+   * replaces; MNEME_E_INVALID_ARGUMENT for count < 1. */
   mneme_status (*positions)(mneme_ctx* ctx, int64_t least, int64_t count, uint32_t flags,
                             mneme_tensor* out, mneme_error* error);
 
   /* [layer hook] What the layer multiplies q.k by: 1/sqrt(d), less with model.scale_by_layer, times
-   * the square of YaRN's factor under rotary positions with it. A memory that makes scores of its
-   * own from the layer's queries and keys takes this number. */
+   * the square of YaRN's factor under rotary positions with it. Where a tier replaces the attention
+   * it is 1/sqrt(key_width), less with model.scale_by_layer. A memory that makes scores of its own
+   * from the layer's queries and keys takes this number. */
   mneme_status (*scale)(mneme_ctx* ctx, double* out, mneme_error* error);
 } mneme_layer_api;
 

@@ -30,6 +30,8 @@
  *   in `finish`. After stage 8 the segment commits: all writes become the state together.
  *   In an open segment (generation; MNEME_SEGMENT_OPEN) stages 1, 2 and 5 run in the first step
  *   alone, stages 3, 4 and 6 in every step, and stages 7 and 8 once, at the close.
+ *   In a layer whose attention a tier replaces (MNEME_TIER_REPLACES_ATTENTION) there is no stage 4,
+ *   and that tier's `read` comes first in stage 6.
  *
  * What may be called at which stage
  *
@@ -133,6 +135,7 @@ enum {
 #define MNEME_WANT_READ_LSE ((uint64_t)1 << 20)
 #define MNEME_WANT_READ_PROJECTED ((uint64_t)1 << 21)
 #define MNEME_WANT_READ_X ((uint64_t)1 << 22)
+#define MNEME_WANT_READ_NORMED ((uint64_t)1 << 23) /* since 1.2 */
 #define MNEME_WANT_FINISH_TOP ((uint64_t)1 << 32)
 #define MNEME_WANT_FINISH_LAYERS ((uint64_t)1 << 33)
 #define MNEME_WANT_FINISH_TARGETS ((uint64_t)1 << 34)
@@ -149,6 +152,31 @@ enum {
  * weights, it gets and gives G, and head h of the queries goes with head h / (H / G). Without the
  * flag it gets those of every head of the queries, in copies where heads share them. */
 #define MNEME_TIER_GROUPED_KEYS 16u
+/* Since 1.2. The tier replaces the attention of the layers that it serves: the result of its `read`
+ * is the layer's, before dropout, residual sum and feed-forward.
+ *   Computed   Stage 4 is left out: there are no scores, z, lse or mass, and no keys are kept. Of
+ *              the layer's projections the host has those that `wants` names (MNEME_WANT_READ_Q, K,
+ *              V, MNEME_WANT_ABSORB_Q, K, V), and computes no others: q [B,T,H,key_width], k
+ *              [B,T,H,key_width], v [B,T,H,value_width], with the model's biases and norms of
+ *              heads; G in place of H with MNEME_TIER_GROUPED_KEYS. Parameters of projections that
+ *              are not named, of positions and of their biases do not exist in the layer.
+ *   Open       In every step of an open segment k and v of `read` are those of the step's tokens
+ *              alone. `absorb` gets q, k and v of the whole segment at its close, if it wants them.
+ *   Site       traits.sites names one site. HEADS: the result is [B,T,H,value_width] or
+ *              [B,T,H*value_width], and the host's output projection, [D,H*value_width], follows.
+ *              OUT: it is [B,T,D], and the layer has no output projection.
+ *   Merge      `read` gives MNEME_MERGE_REPLACE in every call; another merge is
+ *              MNEME_E_INVALID_ARGUMENT. Padding has a result as other tokens do.
+ *   Layer      mneme_layer_api.norm and .scale (1 / sqrt(key_width)) work as ever; project and
+ *              weight give MNEME_E_UNSUPPORTED for what the layer does not have; attention and
+ *              positions always do.
+ *   Others     Another tier in the layer may absorb rows, and read at OUT with the layer's input
+ *              and `projected`, this tier's result behind the host's output projection, if any.
+ *   Refused    Of this tier: `context`, riders, both sites or none, other inputs of the attention.
+ *              Of a stack, naming both tiers: two that replace the attention of one layer; in such
+ *              a layer another tier with `context` or riders, that reads at HEADS, as all do that
+ *              merge by LSE, or that wants q, k, v, z, lse or mass of the attention. */
+#define MNEME_TIER_REPLACES_ATTENTION 32u
 
 /* What an instance is, filled by `create`. */
 typedef struct mneme_tier_traits {
@@ -165,6 +193,10 @@ typedef struct mneme_tier_traits {
    * `context`; the host holds the tier to it, and reports add it to context_rows. 0 = not declared:
    * reports give the most rows that `read` was seen to get. */
   int64_t read_rows;
+  /* Since 1.2, with MNEME_TIER_REPLACES_ATTENTION alone: widths of a head of queries and keys, and
+   * of values and the result at HEADS. 0 = mneme_model_info.head_width. */
+  int64_t key_width;
+  int64_t value_width;
 } mneme_tier_traits;
 
 /* ---- what hooks get and give --------------------------------------------------------------- */
@@ -296,6 +328,8 @@ typedef struct mneme_queries {
   mneme_tensor lse;       /* [B,H,T] */
   mneme_tensor projected; /* [B,T,D] at MNEME_SITE_OUT: the projected local result */
   mneme_tensor x;         /* [B,T,D] the layer's input */
+  mneme_tensor normed;    /* since 1.2: [B,T,D] the projections' input, x behind the norm before
+                             attention; x itself in a post-norm layer. In the compute dtype */
 } mneme_queries;
 
 /* read: result out. */

@@ -159,6 +159,7 @@ struct Hooks {
       queries.lse = MNEME_SDK_WANTED(in->lse, MNEME_WANT_READ_LSE, "lse in read");
       queries.projected =
           MNEME_SDK_WANTED(in->projected, MNEME_WANT_READ_PROJECTED, "projected in read");
+      queries.normed = MNEME_SDK_WANTED(in->normed, MNEME_WANT_READ_NORMED, "normed in read");
       Layer layer(*in->segment, instance(handle).directory, in->layer,
                   MNEME_SDK_WANTED(in->x, MNEME_WANT_READ_X, "x() in read"), {});
       const Read result = instance(handle).tier->read(layer, queries);

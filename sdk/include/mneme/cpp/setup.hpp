@@ -197,6 +197,15 @@ class Setup {
   // heads share them (MNEME_TIER_GROUPED_KEYS).
   void takes_grouped_keys() noexcept { traits_.flags |= MNEME_TIER_GROUPED_KEYS; }
 
+  // The tier replaces the attention of the layers that it serves: `read`, at its one site, gives
+  // replace(out). The host has only the projections that `wants` names, with heads of these widths;
+  // 0 = head_width() (MNEME_TIER_REPLACES_ATTENTION).
+  void replaces_attention(int64_t key_width = 0, int64_t value_width = 0) noexcept {
+    traits_.flags |= MNEME_TIER_REPLACES_ATTENTION;
+    traits_.key_width = key_width;
+    traits_.value_width = value_width;
+  }
+
   const mneme_tier_traits& traits() const noexcept { return traits_; }
   bool rides() const noexcept { return rides_; }
 

@@ -30,7 +30,8 @@ struct Ride {
 };
 
 // read: what the layer's attention made for the tokens. Tensors are empty unless wanted; using one
-// that was not wanted fails with the name of the missing bit.
+// that was not wanted fails with the name of the missing bit. A tier that replaces the attention
+// (Setup::replaces_attention) gets k and v of the step's tokens alone, and no z, lse or projected.
 struct Queries {
   uint32_t site = 0;  // MNEME_SITE_*
   Tensor q;           // [B,T,H,d] without position terms or biases
@@ -39,6 +40,7 @@ struct Queries {
   Tensor z;           // [B,T,H,d] local attention's result
   Tensor lse;         // [B,H,T]
   Tensor projected;   // [B,T,D] at MNEME_SITE_OUT
+  Tensor normed;      // [B,T,D] the projections' input: the layer's input behind its norm
 };
 
 // read: the result and how it joins the local one. Made by the functions below, which fail with
