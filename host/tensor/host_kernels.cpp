@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "host/base/error.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::tensor {
@@ -47,6 +48,24 @@ const kernel::RowKernels* row_kernels(at::Device device) {
   if (is_without_kernels || is_without_row_kernels) return nullptr;
   if (device.is_cuda()) return kernel::cuda_row_kernels();
   return device.is_cpu() ? given_row_kernels : nullptr;
+}
+
+const kernel::RowKernels* row_kernels(const at::Tensor& rows) {
+  const at::ScalarType type = rows.scalar_type();
+  const bool has_kernels = type == at::kBFloat16 || type == at::kFloat || type == at::kDouble;
+  if (!has_kernels || rows.size(-1) > kernel::kMostRowWidth) return nullptr;
+  return row_kernels(rows.device());
+}
+
+kernel::Element row_element(at::ScalarType type) {
+  return type == at::kDouble  ? kernel::Element::kF64
+         : type == at::kFloat ? kernel::Element::kF32
+                              : kernel::Element::kBF16;
+}
+
+void check_rows(const char* failed) {
+  if (failed == nullptr) return;
+  throw_device({.where = "activation, dropout, norm or rotary turn on CUDA", .failed = failed});
 }
 
 const kernel::AdamKernels* adam_kernels(at::Device device) {

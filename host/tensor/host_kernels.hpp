@@ -54,7 +54,14 @@ class WithoutRowKernels {
 // The host's kernels for rows of tensors on `device`: on CUDA, in a program that was built with its
 // sources. Null where this thread uses LibTorch's operations.
 [[nodiscard]] const kernel::RowKernels* row_kernels(at::Device device);
-// The same for updates of parameters.
+// The kernels for rows [.., width] and their norms on the device of `rows`; null where LibTorch's
+// operations are used: on the CPU, and for wider rows than kernel::kMostRowWidth.
+[[nodiscard]] const kernel::RowKernels* row_kernels(const at::Tensor& rows);
+// Of f64, f32 or bf16.
+[[nodiscard]] kernel::Element row_element(at::ScalarType type);
+// Errors: Error(kDevice) when `failed`, which a kernel returned, is not null.
+void check_rows(const char* failed);
+// As row_kernels(device), for updates of parameters.
 [[nodiscard]] const kernel::AdamKernels* adam_kernels(at::Device device);
 
 // While one lives, row_kernels(), cross_entropy_kernels() and adam_kernels() give its thread these on

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "host/config/experiment.hpp"
+#include "host/tensor/rows/rotary_turn.hpp"
 
 namespace mneme::backbone {
 
@@ -20,17 +21,8 @@ std::vector<double> rotary_frequencies(const config::RotaryConfig& config, std::
 // What queries and keys are multiplied by: 1, or yarn's factor.
 double rotary_factor(const config::RotaryConfig& config);
 
-// Cosines and sines of places, times rotary_factor.
-struct Turn {
-  at::Tensor cos, sin;  // [n,d/2] or [B,n,d/2], with the same strides
-
-  // The same for rows of heads, [n,1,d/2]: to turn [B,n,H,d].
-  [[nodiscard]] Turn of_rows() const;
-};
-
-// x [.., n, d] turned; `turn` broadcasts to [.., n, d/2]. In x's dtype. Differentiable once where a
-// kernel of rows.hpp does it in one pass: on CUDA, for four dimensions that are the result's too.
-at::Tensor turned(const at::Tensor& x, const Turn& turn);
+using tensor::Turn;
+using tensor::turned;
 
 // Tables of one model. Angles are computed in f64.
 class RotaryTables {

@@ -303,19 +303,6 @@ variable_list SumFunction::backward(AutogradContext* ctx, const variable_list& g
 
 }  // namespace
 
-const kernel::RowKernels* row_kernels(const at::Tensor& rows) {
-  const at::ScalarType type = rows.scalar_type();
-  const bool has_kernels = type == at::kBFloat16 || type == at::kFloat || type == at::kDouble;
-  if (!has_kernels || rows.size(-1) > kernel::kMostRowWidth) return nullptr;
-  return tensor::row_kernels(rows.device());
-}
-
-kernel::Element row_element(at::ScalarType type) {
-  return type == at::kDouble  ? kernel::Element::kF64
-         : type == at::kFloat ? kernel::Element::kF32
-                              : kernel::Element::kBF16;
-}
-
 bool are_taken_together(at::ScalarType residual, at::ScalarType other) {
   if (residual == at::kDouble) return other == at::kDouble;
   return other == at::kFloat || other == at::kBFloat16;
@@ -370,11 +357,6 @@ AddedRows added_rows(const kernel::RowKernels& kernels, const RowSum& args) {
   if (made.wants_sum) out.sum = results.front();
   if (made.has_norm) out.normed = results.back();
   return out;
-}
-
-void check_rows(const char* failed) {
-  if (failed == nullptr) return;
-  throw_device({.where = "activation, dropout, norm or rotary turn on CUDA", .failed = failed});
 }
 
 }  // namespace mneme::backbone

@@ -7,15 +7,13 @@
 #include "host/backbone/rows/dropout.hpp"
 #include "host/backbone/rows/norm.hpp"
 #include "host/kernel/rows.hpp"
+#include "host/tensor/host_kernels.hpp"
 
 namespace mneme::backbone {
 
-// The kernels for rows [.., width] and their norms on the device of `rows`; null where LibTorch's
-// operations are used: on the CPU, and for wider rows than kernel::kMostRowWidth.
-const kernel::RowKernels* row_kernels(const at::Tensor& rows);
-
-// Of f64, f32 or bf16.
-kernel::Element row_element(at::ScalarType type);
+using tensor::check_rows;
+using tensor::row_element;
+using tensor::row_kernels;
 
 // Whether a kernel takes rows of both types: f64 goes with f64 alone, and f16 with none.
 bool are_taken_together(at::ScalarType residual, at::ScalarType other);
@@ -49,8 +47,5 @@ struct RowSum {
 
 // Differentiable once.
 AddedRows added_rows(const kernel::RowKernels& kernels, const RowSum& args);
-
-// Errors: Error(kDevice) when `failed`, which a kernel returned, is not null.
-void check_rows(const char* failed);
 
 }  // namespace mneme::backbone
