@@ -1,5 +1,5 @@
-// Ops of network layers: normalisation, convolution and pooling along one dimension, products of
-// matrices, softmax and log-sum-exp.
+// Ops of network layers: normalisation, convolution and pooling along one dimension, rotary
+// positions, products of matrices, softmax and log-sum-exp.
 
 #include <array>
 #include <limits>
@@ -7,6 +7,7 @@
 #include "host/ops/op_table.hpp"
 #include "host/tensor/dense_product.hpp"
 #include "host/tensor/dtypes.hpp"
+#include "host/tensor/rows/rotary_turn.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::ops {
@@ -108,10 +109,43 @@ void add_pooling_ops(OpList& list) {
          pooling_attrs());
 }
 
+// Rotary positions, as the backbone turns its heads.
+void run_rotate(OpCall& c) {
+  c.check_rank(0, 4);
+  c.check_rank(1, 2);
+  const at::Tensor &x = c.in(0), &places = c.in(1);
+  const std::int64_t half = x.size(3) / 2;
+  const bool fits =
+      places.size(1) == x.size(1) && (places.size(0) == x.size(0) || places.size(0) == 1);
+  if (x.size(3) % 2 != 0 || !fits) {
+    c.fail_shape("x [B, T, H, d] with d even and places [B, T] or [1, T]",
+                 str(shape_text(x.sizes()), " and ", shape_text(places.sizes())));
+  }
+  const double base = c.real(0, 10000.0);
+  if (!(base > 0.0)) c.fail_attr(0, "above 0", str(base));
+  tensor::Turn turn;
+  {
+    const at::NoGradGuard no_grad;
+    const at::Tensor exponents =
+        at::arange(half, x.options().dtype(at::kDouble).requires_grad(false)) *
+        (-1.0 / static_cast<double>(half));
+    const at::Tensor angles = places.to(at::kDouble).unsqueeze(-1) * at::pow(base, exponents);
+    turn = {angles.cos().to(x.scalar_type()), angles.sin().to(x.scalar_type())};
+  }
+  c.out() = tensor::turned(x, turn.of_rows());
+}
+
 }  // namespace
 
 void add_network_ops(OpList& list) {
   using enum AttrType;
+  add_op(
+      list, "rotate/1 (x, places:i64) -> y  [float]",
+      "Rotary positions: heads x [B, T, H, d], d even, turn by places [B, T] or [1, T]. Numbers i "
+      "and i + d/2 of a head are a point of a plane that turns by place * base^(-2i/d) radians, "
+      "computed in f64.",
+      run_rotate,
+      {optional_attr("base", kReal, "10000", "above 0; the slowest turn is near 1/base")});
   add_op(list, "layer_norm/1 (x, w?, b?) -> y  [float]",
          "x less its mean over its standard deviation (divisor: the count) along the last "
          "dimension D, times w [D], plus b [D].",

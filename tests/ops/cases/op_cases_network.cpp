@@ -1,4 +1,4 @@
-// Golden cases: normalisation, convolution, pooling.
+// Golden cases: normalisation, convolution, pooling, rotary positions.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -110,6 +110,32 @@ void add_layer_norm_cases(CaseList& list) {
   list.add1("layer_norm/1", "width 1", {noise({3, 1}, 6)}, {}, golden(1e-5)).slack = 8;
 }
 
+// Numbers i and i + d/2 of x [B,T,H,d] turned by place * base^(-2i/d).
+Array naive_rotate(const Array& x, const Array& places, double base) {
+  const int64_t width = x.shape[3], half = width / 2;
+  return build(x.shape, [&](const Index& at) {
+    const int64_t i = at[3] % half;
+    const double place = places.at({places.shape[0] == 1 ? 0 : at[0], at[1]});
+    const double angle =
+        place * std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(width));
+    const double a = x.at({at[0], at[1], at[2], i}), b = x.at({at[0], at[1], at[2], i + half});
+    return at[3] < half ? a * std::cos(angle) - b * std::sin(angle)
+                        : b * std::cos(angle) + a * std::sin(angle);
+  });
+}
+
+void add_rotation_cases(CaseList& list) {
+  const auto golden = [](double base) {
+    return [base](const Arrays& in) { return naive_rotate(in[0], in[1], base); };
+  };
+  list.add1("rotate/1", "places", {noise({2, 3, 2, 4}, 16), whole({2, 3}, 17, -3, 6)}, {},
+            golden(10000.0))
+      .slack = 8;
+  list.add1("rotate/1", "one row of places", {noise({2, 3, 1, 6}, 18), whole({1, 3}, 19, 0, 6)},
+            {real("base", 20.0)}, golden(20.0))
+      .slack = 8;
+}
+
 }  // namespace
 
 void add_network_cases(CaseList& list) {
@@ -124,6 +150,7 @@ void add_network_cases(CaseList& list) {
       {integer("stride", 2), integer("padding", 1), integer("dilation", 3), integer("groups", 2)});
   add_pooling_cases(list);
   add_layer_norm_cases(list);
+  add_rotation_cases(list);
 }
 
 }  // namespace mneme::memory::test

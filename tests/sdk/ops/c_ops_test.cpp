@@ -195,6 +195,7 @@ std::vector<Pair> network() {
           PAIR(mneme::linear(x, y, z), linear, x, y, z),
           PAIR(mneme::einsum("ij,jk->ik", {x, y}), einsum, std::array{x, y}.data(), 2, "ij,jk->ik"),
           PAIR(mneme::layer_norm(x, y, z, 0.5), layer_norm, x, y, z, 0.5),
+          PAIR(mneme::rotate(x, y, 0.5), rotate, x, y, 0.5),
           PAIR(mneme::conv1d(x, y, z, {2, 3, 4, 5}), conv1d, x, y, z, 2, 3, 4, 5),
           PAIR(mneme::max_pool1d(x, 3, 2, 1, 4), max_pool1d, x, 3, 2, 1, 4),
           PAIR(mneme::avg_pool1d(x, 3, 2, 1), avg_pool1d, x, 3, 2, 1)};

@@ -158,6 +158,7 @@ void Calls::network(const Tensor& x) {
   mneme::Conv1dSettings settings;
   settings.stride = 2;
   conv1d(x, x, {}, settings);
+  rotate(x, x);
   max_pool1d(x, 3);
   avg_pool1d(x, 3, 1, 1);
 }

@@ -97,6 +97,7 @@ typedef enum mneme_op_id {
   MNEME_OP_REPEAT_INTERLEAVE,
   MNEME_OP_RESHAPE,
   MNEME_OP_ROLL,
+  MNEME_OP_ROTATE,
   MNEME_OP_ROUND,
   MNEME_OP_RSQRT,
   MNEME_OP_SCATTER_ADD,
@@ -214,6 +215,7 @@ static inline const char* mneme_op_name(mneme_op_id id) {
       "repeat_interleave/1",
       "reshape/1",
       "roll/1",
+      "rotate/1",
       "round/1",
       "rsqrt/1",
       "scatter_add/1",
@@ -1375,6 +1377,19 @@ static inline mneme_status mneme_op_roll(
   attrs[count++] = mneme_ops_integers("shifts", shifts, n_shifts);
   attrs[count++] = mneme_ops_integers("dims", dims, n_dims);
   return mneme_ops_call(ops, ctx, MNEME_OP_ROLL, inputs, 1, attrs, count, y, 1, error);
+}
+
+/* rotate/1 [float] Rotary positions: heads x [B, T, H, d], d even, turn by places [B, T] or [1, T].
+   Numbers i and i + d/2 of a head are a point of a plane that turns by place * base^(-2i/d)
+   radians, computed in f64. base: above 0; the slowest turn is near 1/base; by default 10000. */
+static inline mneme_status mneme_op_rotate(
+    const mneme_ops* ops, mneme_ctx* ctx, mneme_tensor x, mneme_tensor places, double base,
+    mneme_tensor* y, mneme_error* error) {
+  const mneme_tensor inputs[2] = {x, places};
+  mneme_attr attrs[1];
+  uint32_t count = 0;
+  attrs[count++] = mneme_ops_real("base", base);
+  return mneme_ops_call(ops, ctx, MNEME_OP_ROTATE, inputs, 2, attrs, count, y, 1, error);
 }
 
 /* round/1 [float] Nearest integer, halves to even; gradient 0. */

@@ -51,6 +51,14 @@ Tensor conv1d(const Operand& x, const Operand& w, const Operand& b = {},
        detail::attr("dilation", settings.dilation), detail::attr("groups", settings.groups)});
 }
 
+MNEME_SDK_OP(rotate)
+// Rotary positions: heads x [B,T,H,d] turned by places [B,T] or [1,T], i64; gradients flow into x.
+template <typename Use = void>
+Tensor rotate(const Operand& x, const Operand& places, double base = 10000.0) {
+  return detail::run<detail::op::rotate, Use>(x.site(), {x.raw(), places.raw()},
+                                              {detail::attr("base", base)});
+}
+
 // stride 0 = the window itself.
 MNEME_SDK_OP(max_pool1d)
 template <typename Use = void>
