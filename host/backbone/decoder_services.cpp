@@ -116,26 +116,30 @@ at::Tensor DecoderServices::norm(const at::Tensor& rows, bool weight_gradient) {
 
 at::Tensor DecoderServices::project(Projector which, const at::Tensor& rows, bool weight_gradient) {
   if (which != Projector::kOutput) return layer_.project(which, rows, weight_gradient);
+  const std::int64_t inner = layer_.widths().result;
+  if (inner == 0) return {};
   const LayerSettings& s = layer_.settings();
   const auto constant = [&](const at::Tensor& w) {
     return weight_gradient || !w.defined() ? w : w.detach();
   };
-  return linear(rows.reshape({rows.size(0), rows.size(1), s.query_width()}),
+  return linear(rows.reshape({rows.size(0), rows.size(1), inner}),
                 constant(layer_.in_compute(layer_.output())),
                 constant(layer_.in_compute(layer_.weights().output_bias)), s.compute);
 }
 
 at::Tensor DecoderServices::weight(LayerWeight which) {
   const LayerWeights& w = layer_.weights();
-  const std::int64_t queries = layer_.settings().query_width(),
-                     keys = layer_.settings().key_width();
+  const ProjectionWidths& has = layer_.widths();
+  const auto rows = [&](std::int64_t first, std::int64_t count) {
+    return count == 0 ? at::Tensor() : layer_.qkv().narrow(0, first, count);
+  };
   switch (which) {
     case LayerWeight::kQuery:
-      return layer_.qkv().narrow(0, 0, queries);
+      return rows(0, has.queries);
     case LayerWeight::kKey:
-      return layer_.qkv().narrow(0, queries, keys);
+      return rows(has.queries, has.keys);
     case LayerWeight::kValue:
-      return layer_.qkv().narrow(0, queries + keys, keys);
+      return rows(has.queries + has.keys, has.values);
     case LayerWeight::kOutput:
       return layer_.output();
     case LayerWeight::kNorm:
@@ -161,8 +165,9 @@ at::Tensor DecoderServices::positions(std::int64_t least, std::int64_t count, bo
 }
 
 double DecoderServices::scale() {
-  return layer_.settings().is_rotary() ? layer_.scale() * scope_.rotary->score_factor()
-                                       : layer_.scale();
+  return layer_.settings().is_rotary() && layer_.attends()
+             ? layer_.scale() * scope_.rotary->score_factor()
+             : layer_.scale();
 }
 
 memory::AttentionResult DecoderServices::attention(const AttentionCall& call) {

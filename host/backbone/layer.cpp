@@ -18,19 +18,39 @@ at::Tensor normed_heads(const at::Tensor& rows, const RowNorm& norm) {
 
 }  // namespace
 
+ProjectionWidths projection_widths(const config::ModelConfig& model,
+                                   const memory::ReplacedAttention* replaced) {
+  const memory::ReplacedAttention all{.queries = true,
+                                      .keys = true,
+                                      .values = true,
+                                      .output = true,
+                                      .key_width = model.head_width,
+                                      .value_width = model.head_width};
+  const memory::ReplacedAttention& has = replaced == nullptr ? all : *replaced;
+  return {.queries = has.queries ? model.heads * has.key_width : 0,
+          .keys = has.keys ? model.key_heads() * has.key_width : 0,
+          .values = has.values ? model.key_heads() * has.value_width : 0,
+          .result = has.output ? model.heads * has.value_width : 0,
+          .key_width = has.key_width,
+          .value_width = has.value_width};
+}
+
 double Layer::scale() const {
   const std::int64_t width =
-      settings_->score_width > 0 ? settings_->score_width : settings_->head_width;
+      settings_->score_width > 0 ? settings_->score_width : widths_.key_width;
   const double scale = 1.0 / std::sqrt(static_cast<double>(width));
   return settings_->scale_by_layer ? scale / static_cast<double>(index_ + 1) : scale;
 }
 
 Layer::Layer(std::int64_t index, const LayerSettings& settings, const InitScheme& init,
              const at::Tensor& shared_content, const at::Tensor& shared_position,
-             ParameterStore& store)
-    : index_(index), settings_(&settings), converted_(&store.converted()) {
-  const std::int64_t width = settings.width, inner = settings.query_width();
-  const std::int64_t projected = inner + 2 * settings.key_width();
+             ParameterStore& store, const memory::ReplacedAttention* replaced)
+    : index_(index),
+      settings_(&settings),
+      attends_(replaced == nullptr),
+      widths_(projection_widths(settings, replaced)),
+      converted_(&store.converted()) {
+  const std::int64_t width = settings.width, inner = widths_.result, projected = widths_.all();
   const std::int64_t ff_rows = settings.is_gated() ? 2 * settings.ff : settings.ff;
   const std::string prefix = str("layers.", index, ".");
   const auto make = [&](const char* name, at::IntArrayRef shape, const InitRule& rule,
@@ -38,7 +58,6 @@ Layer::Layer(std::int64_t index, const LayerSettings& settings, const InitScheme
   const auto norm_of = [&](const char* name, std::int64_t size, config::NormKind kind) {
     return make_norm(prefix + name, size, kind, settings, init, store);
   };
-  weights_.qkv = make("attention.qkv.weight", {projected, width}, init.linear(width), true);
   const auto update_of = [&](const char* name, std::int64_t outputs,
                              std::int64_t inputs) -> LowRank {
     if (settings.lora_rank == 0) return {};
@@ -47,16 +66,21 @@ Layer::Layer(std::int64_t index, const LayerSettings& settings, const InitScheme
     return {store.make_drawn(at + "a", {settings.lora_rank, inputs}, rule),
             store.make_drawn(at + "b", {outputs, settings.lora_rank}, InitRule::constant(0.0))};
   };
-  weights_.qkv_update = update_of("qkv", projected, width);
-  if (settings.qkv_bias) {
-    weights_.qkv_bias = make("attention.qkv.bias", {projected}, init.linear_bias(width), false);
+  if (projected > 0) {
+    weights_.qkv = make("attention.qkv.weight", {projected, width}, init.linear(width), true);
+    weights_.qkv_update = update_of("qkv", projected, width);
+    if (settings.qkv_bias) {
+      weights_.qkv_bias = make("attention.qkv.bias", {projected}, init.linear_bias(width), false);
+    }
   }
-  if (settings.qk_norm) {
-    weights_.query_norm =
-        norm_of("attention.query_norm", settings.head_width, config::NormKind::kRms);
-    weights_.key_norm = norm_of("attention.key_norm", settings.head_width, config::NormKind::kRms);
-  }
-  if (settings.is_relative()) {
+  const auto head_norm = [&](const char* name, std::int64_t numbers) {
+    return settings.qk_norm && numbers > 0
+               ? norm_of(name, widths_.key_width, config::NormKind::kRms)
+               : RowNorm();
+  };
+  weights_.query_norm = head_norm("attention.query_norm", widths_.queries);
+  weights_.key_norm = head_norm("attention.key_norm", widths_.keys);
+  if (settings.is_relative() && attends_) {
     weights_.position = make("attention.position.weight", {inner, width}, init.linear(width), true);
     const std::vector<std::int64_t> shape = {settings.heads, settings.head_width};
     const auto bias_of = [&](const char* name, const at::Tensor& shared) {
@@ -65,10 +89,12 @@ Layer::Layer(std::int64_t index, const LayerSettings& settings, const InitScheme
     weights_.content_bias = bias_of("attention.content_bias", shared_content);
     weights_.position_bias = bias_of("attention.position_bias", shared_position);
   }
-  weights_.output = make("attention.output.weight", {width, inner}, init.residual(inner), true);
-  weights_.output_update = update_of("output", width, inner);
-  if (settings.output_bias) {
-    weights_.output_bias = make("attention.output.bias", {width}, init.linear_bias(inner), false);
+  if (inner > 0) {
+    weights_.output = make("attention.output.weight", {width, inner}, init.residual(inner), true);
+    weights_.output_update = update_of("output", width, inner);
+    if (settings.output_bias) {
+      weights_.output_bias = make("attention.output.bias", {width}, init.linear_bias(inner), false);
+    }
   }
   weights_.norm = norm_of("attention.norm", width, settings.norm_kind);
   weights_.ff_in = make("ff.in.weight", {ff_rows, width}, init.linear(width), true);
@@ -115,20 +141,20 @@ at::Tensor Layer::norm_before(const at::Tensor& rows, bool weight_gradient,
 
 Projections Layer::project(const at::Tensor& rows) const {
   const LayerSettings& s = *settings_;
+  if (widths_.all() == 0) return {};
   // One split, whose gradient is one concatenation; that of three views is a sum of three tensors
   // that are zeros elsewhere.
   const std::vector<at::Tensor> parts =
       linear(rows, in_compute(qkv()), in_compute(weights_.qkv_bias), s.compute)
-          .split_with_sizes({s.query_width(), s.key_width(), s.key_width()}, 2);
-  const auto of_heads = [&](const at::Tensor& part, std::int64_t heads) {
-    return part.view({rows.size(0), rows.size(1), heads, s.head_width});
+          .split_with_sizes({widths_.queries, widths_.keys, widths_.values}, 2);
+  const auto of_heads = [&](const at::Tensor& part, std::int64_t heads, std::int64_t width) {
+    return part.size(2) == 0 ? at::Tensor() : part.view({rows.size(0), rows.size(1), heads, width});
   };
-  Projections out{of_heads(parts[0], s.heads), of_heads(parts[1], s.key_heads()),
-                  of_heads(parts[2], s.key_heads())};
-  if (s.qk_norm) {
-    out.q = normed_heads(out.q, weights_.query_norm);
-    out.k = normed_heads(out.k, weights_.key_norm);
-  }
+  Projections out{of_heads(parts[0], s.heads, widths_.key_width),
+                  of_heads(parts[1], s.key_heads(), widths_.key_width),
+                  of_heads(parts[2], s.key_heads(), widths_.value_width)};
+  if (s.qk_norm && out.q.defined()) out.q = normed_heads(out.q, weights_.query_norm);
+  if (s.qk_norm && out.k.defined()) out.k = normed_heads(out.k, weights_.key_norm);
   return out;
 }
 
@@ -150,10 +176,13 @@ at::Tensor Layer::project(memory::Projector which, const at::Tensor& rows,
                           bool weight_gradient) const {
   const LayerSettings& s = *settings_;
   const bool is_query = which == memory::Projector::kQuery;
-  const std::int64_t count = is_query ? s.query_width() : s.key_width();
-  const std::int64_t first = is_query                           ? 0
-                             : which == memory::Projector::kKey ? s.query_width()
-                                                                : s.query_width() + s.key_width();
+  const bool is_value = which == memory::Projector::kValue;
+  const std::int64_t count = is_query ? widths_.queries : is_value ? widths_.values : widths_.keys;
+  if (count == 0) return {};
+  const std::int64_t first = is_query   ? 0
+                             : is_value ? widths_.queries + widths_.keys
+                                        : widths_.queries;
+  const std::int64_t width = is_value ? widths_.value_width : widths_.key_width;
   const auto part = [&](const at::Tensor& weight) {
     const at::Tensor own = weight.narrow(0, first, count);
     return weight_gradient ? own : own.detach();
@@ -161,8 +190,8 @@ at::Tensor Layer::project(memory::Projector which, const at::Tensor& rows,
   const at::Tensor out =
       linear(rows, part(in_compute(qkv())),
              s.qkv_bias ? part(in_compute(weights_.qkv_bias)) : at::Tensor(), s.compute)
-          .view({rows.size(0), rows.size(1), count / s.head_width, s.head_width});
-  if (!s.qk_norm || which == memory::Projector::kValue) return out;
+          .view({rows.size(0), rows.size(1), count / width, width});
+  if (!s.qk_norm || is_value) return out;
   const RowNorm& norm = is_query ? weights_.query_norm : weights_.key_norm;
   return normed_heads(out, weight_gradient ? norm : norm.constant());
 }

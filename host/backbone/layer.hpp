@@ -57,7 +57,22 @@ struct LowRank {
   at::Tensor a, b;  // [r, inputs], [outputs, r]; undefined = none
 };
 
-// The layer's parameters; position biases may be shared with other layers.
+// Numbers of a token's queries, keys and values, and of the result that the output projection reads:
+// H*d, G*d, G*d and H*d. 0 = the layer has no such projection, because a tier that replaces its
+// attention does not want it.
+struct ProjectionWidths {
+  std::int64_t queries = 0, keys = 0, values = 0, result = 0;
+  std::int64_t key_width = 0, value_width = 0;  // d of queries and keys, and of values
+
+  [[nodiscard]] std::int64_t all() const { return queries + keys + values; }
+};
+
+// Of a layer of the model; `replaced` null = it has attention.
+ProjectionWidths projection_widths(const config::ModelConfig& model,
+                                   const memory::ReplacedAttention* replaced);
+
+// The layer's parameters; position biases may be shared with other layers. Where a tier replaces the
+// attention those that it does not want are undefined.
 struct LayerWeights {
   at::Tensor qkv, qkv_bias;                // [(H+2G)*d, D], [(H+2G)*d]: queries, keys, values
   LowRank qkv_update, output_update;       // with lora_rank only
@@ -80,11 +95,16 @@ struct Projections {
 
 class Layer {
  public:
-  // shared_*: the model's position biases; undefined = the layer makes its own.
+  // shared_*: the model's position biases; undefined = the layer makes its own. `replaced`: in place
+  // of attention; null = the layer has attention.
   Layer(std::int64_t index, const LayerSettings& settings, const InitScheme& init,
-        const at::Tensor& shared_content, const at::Tensor& shared_position, ParameterStore& store);
+        const at::Tensor& shared_content, const at::Tensor& shared_position, ParameterStore& store,
+        const memory::ReplacedAttention* replaced = nullptr);
 
   [[nodiscard]] std::int64_t index() const { return index_; }
+  // False: a tier replaces the attention.
+  [[nodiscard]] bool attends() const { return attends_; }
+  [[nodiscard]] const ProjectionWidths& widths() const { return widths_; }
   [[nodiscard]] bool is_last() const { return index_ + 1 == settings_->layers; }
   [[nodiscard]] const LayerWeights& weights() const { return weights_; }
   // weights().qkv and output with their updates. The sums are kept during a forward pass; without
@@ -113,10 +133,10 @@ class Layer {
   [[nodiscard]] at::Tensor norm_before(const at::Tensor& rows, bool weight_gradient = true) const;
   [[nodiscard]] at::Tensor norm_before(const at::Tensor& rows, bool weight_gradient,
                                        at::ScalarType result) const;
-  // Of normed rows [B,n,D].
+  // Of normed rows [B,n,D]: those that the layer has.
   [[nodiscard]] Projections project(const at::Tensor& rows) const;
   [[nodiscard]] Projections project_keys(const at::Tensor& rows) const;  // without queries
-  // One of them alone, [B,n,H|G,d].
+  // One of them alone, [B,n,H|G,d]; undefined when the layer does not have it.
   [[nodiscard]] at::Tensor project(memory::Projector which, const at::Tensor& rows,
                                    bool weight_gradient) const;
   // Projected positions [H,distances+1,d] in descending distance (see positions.hpp). The longest
@@ -162,6 +182,8 @@ class Layer {
 
   std::int64_t index_;
   const LayerSettings* settings_;  // outlives the layer
+  bool attends_;
+  ProjectionWidths widths_;
   LayerWeights weights_;
   // Projected positions without gradient, the last `filled` rows of room [H,n,d].
   struct KeptPositions {

@@ -221,11 +221,17 @@ at::Tensor LayerPass::attention_block(const AddedRows& given, const at::Tensor& 
   const std::int64_t inner = s.query_width();
   if (scope_.past == 0) scope_.hooks.absorb_before(layer, x, services_);
   const memory::LayerContext context = scope_.hooks.context(layer, x, services_);
-  const Projections all = layer_.project(
-      given.normed.defined() ? given.normed : layer_.norm_before(h, true, s.compute));
+  const at::Tensor normed =
+      given.normed.defined() ? given.normed : layer_.norm_before(h, true, s.compute);
+  const Projections all = layer_.project(normed);
   const auto of_tokens = [&](const at::Tensor& t) {
     return riders == 0 ? t : t.narrow(1, riders, tokens);
   };
+  at::Tensor seen_normed;
+  if (scope_.hooks.wants(layer, MNEME_WANT_READ_NORMED))
+    seen_normed = s.is_pre_norm() ? of_tokens(normed) : x;
+  local.normed = seen_normed;
+  if (!layer_.attends()) return replaced_block(all, local);
   const at::Tensor q = of_tokens(all.q);
   const Wants wants{scope_.hooks.wants_lse(layer),
                     scope_.hooks.wants(layer, MNEME_WANT_ABSORB_MASS),
@@ -235,6 +241,7 @@ at::Tensor LayerPass::attention_block(const AddedRows& given, const at::Tensor& 
     return t.size(1) == rows ? t : t.narrow(1, t.size(1) - rows, rows);
   };
   local = attend_tokens(context, q, seen(all.k), seen(all.v), wants);
+  local.normed = seen_normed;
   local.q = q;
   local.k = of_tokens(all.k);
   local.v = of_tokens(all.v);
@@ -254,6 +261,19 @@ at::Tensor LayerPass::attention_block(const AddedRows& given, const at::Tensor& 
   at::Tensor out = scope_.hooks.read_out(layer, own, local, services_);
   if (!has_riders) return out;
   return out.is_same(own) ? projected : at::cat({projected.narrow(1, 0, riders), out}, 1);
+}
+
+at::Tensor LayerPass::replaced_block(const Projections& all, memory::LocalAttention& local) {
+  const std::int64_t layer = layer_.index();
+  local.q = all.q;
+  local.k = all.k;
+  local.v = all.v;
+  at::Tensor out = scope_.hooks.read_in_place(layer, local, services_);
+  if (const std::int64_t inner = layer_.widths().result; inner > 0) {
+    out = linear(out.reshape({out.size(0), out.size(1), inner}), layer_.in_compute(layer_.output()),
+                 layer_.in_compute(layer_.weights().output_bias), layer_.settings().compute);
+  }
+  return scope_.hooks.read_out(layer, out, local, services_);
 }
 
 AddedRows LayerPass::run(const AddedRows& given, const FollowingNorm& following) {

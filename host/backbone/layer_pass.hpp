@@ -62,6 +62,8 @@ class LayerPass {
   at::Tensor even_position_scores(const at::Tensor& q);
   at::Tensor attention_block(const AddedRows& given, const at::Tensor& x,
                              memory::LocalAttention& local);
+  // In its place where a tier replaces the attention.
+  at::Tensor replaced_block(const Projections& all, memory::LocalAttention& local);
 };
 
 }  // namespace mneme::backbone

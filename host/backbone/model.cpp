@@ -1,6 +1,7 @@
 #include "host/backbone/model.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "host/backbone/layer_pass.hpp"
@@ -161,13 +162,16 @@ Model::Model(const config::ModelConfig& config, const ModelSetup& setup)
         "position.embedding", {learned_positions(config, setup), config.width}, init.table());
   }
   at::Tensor content, position;
-  if (settings_.is_relative() && !config.untie_position_bias) {
+  const bool attends = std::ssize(setup.replaced) < config.layers;
+  if (attends && settings_.is_relative() && !config.untie_position_bias) {
     const std::vector<std::int64_t> shape = {config.heads, config.head_width};
     content = store_.make("attention.content_bias", shape, init.table(), false);
     position = store_.make("attention.position_bias", shape, init.table(), false);
   }
   for (std::int64_t l = 0; l < config.layers; ++l) {
-    layers_.emplace_back(l, settings_, init, content, position, store_);
+    const auto replaced = setup.replaced.find(l);
+    layers_.emplace_back(l, settings_, init, content, position, store_,
+                         replaced == setup.replaced.end() ? nullptr : &replaced->second);
   }
   if (config.final_norm) {
     final_norm_ = make_norm("final_norm", config.width, config.norm_kind, config, init, store_);

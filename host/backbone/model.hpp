@@ -39,6 +39,8 @@ struct ModelSetup {
   bool recomputes = false;  // train.recompute
   // False: the values will be loaded from a checkpoint. Parameters are NaN until they are filled.
   bool draws_parameters = true;
+  // Layers whose attention a tier of the memory replaces (Stack::replaced_layers).
+  memory::ReplacedLayers replaced = {};
 };
 
 class Model {
@@ -128,8 +130,8 @@ class Model {
 };
 
 // Builds and initialises the backbone that the experiment names. Initial weights depend on (seed,
-// parameter name) alone, never on the memory. Errors: Error(kUsage) for settings that do not go
-// together.
+// parameter name, shape) alone; which parameters there are depends on ModelSetup::replaced too.
+// Errors: Error(kUsage) for settings that do not go together.
 std::unique_ptr<Model> make_model(const config::ModelConfig& config, const ModelSetup& setup);
 
 // `memory::BackboneInfo` for a stack before the model exists (tiers are created first: same_length

@@ -42,6 +42,7 @@ inline constexpr auto kWants = std::to_array<Want>({
     MNEME_HOST_WANT(MNEME_WANT_READ_LSE, "read", "lse"),
     MNEME_HOST_WANT(MNEME_WANT_READ_PROJECTED, "read", "the projected result"),
     MNEME_HOST_WANT(MNEME_WANT_READ_X, "read", "x"),
+    MNEME_HOST_WANT(MNEME_WANT_READ_NORMED, "read", "the normed input"),
     MNEME_HOST_WANT(MNEME_WANT_FINISH_TOP, "finish", "the top output"),
     MNEME_HOST_WANT(MNEME_WANT_FINISH_LAYERS, "finish", "all layers' outputs"),
     MNEME_HOST_WANT(MNEME_WANT_FINISH_TARGETS, "finish", "targets"),
@@ -111,7 +112,7 @@ inline constexpr auto kKnownFields<mneme_tier_traits> = std::array{
     bits<&mneme_tier_traits::flags>("flags",
                                     MNEME_TIER_RELEASES | MNEME_TIER_RIDERS |
                                         MNEME_TIER_TOKEN_BIAS | MNEME_TIER_CUT_INVARIANT |
-                                        MNEME_TIER_GROUPED_KEYS,
+                                        MNEME_TIER_GROUPED_KEYS | MNEME_TIER_REPLACES_ATTENTION,
                                     "MNEME_TIER_*"),
     bits<&mneme_tier_traits::wants>("wants", known_wants(), "MNEME_WANT_*"),
     one_of<&mneme_tier_traits::absorb>("absorb", MNEME_ABSORB_NEVER, MNEME_ABSORB_AFTER_SEGMENT,

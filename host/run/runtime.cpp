@@ -8,6 +8,7 @@
 #include "host/base/error.hpp"
 #include "host/base/log.hpp"
 #include "host/memory/abi/groups.hpp"
+#include "host/memory/tier/tier.hpp"
 #include "host/optim/parameter_groups.hpp"
 #include "host/run/cost/footprint.hpp"
 #include "host/tensor/dense_product.hpp"
@@ -101,6 +102,7 @@ Runtime::Runtime(const config::Experiment& experiment, const RuntimeOptions& opt
   setup.draws_parameters = !options.weights_follow;
   stack_ = std::make_unique<memory::Stack>(
       experiment_.memory, backbone::backbone_info(experiment_.model, setup), *loader_);
+  setup.replaced = stack_->replaced_layers();
   model_ = backbone::make_model(experiment_.model, setup);
   collect_parameters();
   tensor::fit_threads(flops_of_largest_product());
@@ -289,6 +291,27 @@ std::vector<std::string> carry_parameters(memory::Stack& next, const TrainedMemo
   return reset;
 }
 
+// The model's layers have the parameters that the present memory leaves them. Errors: Error(kUsage).
+void check_replaced_layers(const memory::Stack& present, const memory::Stack& next) {
+  const memory::ReplacedLayers before = present.replaced_layers(), after = next.replaced_layers();
+  for (std::int64_t layer = 0; layer < present.backbone().layers; ++layer) {
+    const auto a = before.find(layer), b = after.find(layer);
+    const bool had = a != before.end(), has = b != after.end();
+    if (had == has && (!had || a->second == b->second)) continue;
+    const auto text = [&](const memory::Stack& stack) -> std::string {
+      const memory::Tier* const tier = stack.replacing_tier(layer);
+      return tier == nullptr ? "the layer's attention"
+                             : str("tier ", tier->name(), " in place of the attention");
+    };
+    throw_usage({.where = "memory",
+                 .failed = str("the new memory needs other weights of the model in layer ", layer),
+                 .expected = text(present),
+                 .got = text(next),
+                 .hint = "train a run with this memory: what replaces the attention, and its "
+                         "projections, is a part of the model"});
+  }
+}
+
 }  // namespace
 
 MemorySwap Runtime::swap_memory(const config::MemoryConfig& memory,
@@ -297,6 +320,7 @@ MemorySwap Runtime::swap_memory(const config::MemoryConfig& memory,
   memory::BackboneInfo backbone = stack_->backbone();
   backbone.draws_parameters = false;  // values are carried, or drawn where there are none
   auto next = std::make_unique<memory::Stack>(memory, backbone, *loader_);
+  check_replaced_layers(*stack_, *next);
   MemorySwap swap;
   swap.reset = carry_parameters(*next, trained ? *trained : trained_by(*stack_), memory.carry);
   auto parameters =

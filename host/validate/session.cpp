@@ -48,9 +48,10 @@ double largest_difference(const at::Tensor& a, const at::Tensor& b) {
 
 Session::Session(const config::ModelConfig& config, const backbone::ModelSetup& setup,
                  const config::MemoryConfig& memory, plugin::FindGroup find_group)
-    : model(backbone::make_model(config, setup)),
-      loader(find_group),
-      stack(memory, backbone::backbone_info(config, setup), loader) {
+    : loader(find_group), stack(memory, backbone::backbone_info(config, setup), loader) {
+  backbone::ModelSetup replaced = setup;
+  replaced.replaced = stack.replaced_layers();
+  model = backbone::make_model(config, replaced);
   model->train(false);
 }
 

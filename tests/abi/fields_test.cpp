@@ -145,13 +145,13 @@ TEST_P(KnownBits, AreTakenAndNoOthers) {
   }
 }
 
-constexpr uint64_t kWantBits = 0xFF | (uint64_t{0x7F} << 16) | (uint64_t{0x1F} << 32);
+constexpr uint64_t kWantBits = 0xFF | (uint64_t{0xFF} << 16) | (uint64_t{0x1F} << 32);
 const Bits kBits[] = {
     {"mneme_note.flags", "flags", 1, read_note_with},
     {"mneme_plugin_answer.flags", "its flags", 0, negotiate_with},
     {"mneme_plugin.flags", "its flags", 0, negotiate_with},
     {"mneme_option.flags", "option \"rows\", flags", 15, negotiate_with},
-    {"mneme_tier_traits.flags", "traits.flags", 31},
+    {"mneme_tier_traits.flags", "traits.flags", 63},
     {"mneme_tier_traits.wants", "traits.wants", kWantBits, run_with, 64},
     {"mneme_tier_traits.sites", "traits.sites", 3},
     {"mneme_parameter_decl.flags", "mneme_parameter_decl \"parameter\": flags", 0},
@@ -235,6 +235,16 @@ INSTANTIATE_TEST_SUITE_P(All, KnownValues, testing::ValuesIn(kValues), [](const 
   std::ranges::replace(name, '.', '_');
   return name;
 });
+
+TEST(KnownFields, WidthsOfHeadsBelongToTiersThatReplaceTheAttention) {
+  for (const char* const width : {"key_width", "value_width"}) {
+    const std::string field = str("mneme_tier_traits.", width);
+    EXPECT_EQ(run_with(field, 0), "no error");
+    EXPECT_THAT(run_with(field, 3), HasSubstr("traits.key_width and value_width are those of a "
+                                              "tier that replaces the attention"));
+    EXPECT_THAT(run_with(field, ~uint64_t{0}), HasSubstr("a width in traits is negative"));
+  }
+}
 
 TEST(KnownFields, AnUnknownLevelOfTheLogIsSaidInTheLog) {
   std::vector<std::pair<LogLevel, std::string>> lines;

@@ -162,6 +162,8 @@ void OpenLayer::keep(const at::Tensor& x, const memory::LocalAttention& local, c
                      std::int64_t layer) {
   if (wants.rows) x_.push_back(x);
   if (wants.queries) q_.push_back(local.q);
+  if (wants.keys && local.k.defined()) step_k_.push_back(local.k);
+  if (wants.keys && local.v.defined()) step_v_.push_back(local.v);
   if (wants.local) {
     z_.push_back(local.z);
     if (local.lse.defined()) lse_.push_back(local.lse);
@@ -176,8 +178,9 @@ at::Tensor OpenLayer::all_rows() const { return joined(x_, 1); }
 memory::LocalAttention OpenLayer::all_local(std::int64_t tokens) const {
   memory::LocalAttention all;
   all.q = joined(q_, 1);
-  all.k = newest_keys(tokens);
-  all.v = newest_values(tokens);
+  const bool has_columns = k_.data.defined();
+  all.k = has_columns ? newest_keys(tokens) : joined(step_k_, 1);
+  all.v = has_columns ? newest_values(tokens) : joined(step_v_, 1);
   all.z = joined(z_, 1);
   all.lse = joined(lse_, 2);
   all.mass = mass_;
@@ -195,7 +198,7 @@ void OpenLayer::select(const at::Tensor& lanes) {
     if (shared->defined()) *shared = shared->narrow(1, 0, 1).expand({-1, lanes.size(0), -1, -1});
   }
   pick(mass_, 0);
-  for (auto* pieces : {&x_, &q_, &z_, &lse_, &context_k_, &context_v_}) {
+  for (auto* pieces : {&x_, &q_, &step_k_, &step_v_, &z_, &lse_, &context_k_, &context_v_}) {
     for (at::Tensor& piece : *pieces) pick(piece, 0);
   }
   // The context's blocks have other lanes from now on: they are gathered again.
@@ -235,7 +238,8 @@ void OpenLayerPass::absorb(const at::Tensor& x, const memory::LocalAttention& lo
   const memory::SegmentHooks& hooks = scope_.hooks;
   open_.keep(x, local,
              {hooks.absorbs(layer), hooks.wants(layer, MNEME_WANT_ABSORB_Q),
-              hooks.wants(layer, MNEME_WANT_ABSORB_Z | MNEME_WANT_ABSORB_LSE)},
+              hooks.wants(layer, MNEME_WANT_ABSORB_Z | MNEME_WANT_ABSORB_LSE),
+              !layer_.attends() && hooks.wants(layer, MNEME_WANT_ABSORB_K | MNEME_WANT_ABSORB_V)},
              layer);
 }
 
@@ -243,7 +247,8 @@ void OpenLayerPass::close(std::int64_t tokens) {
   const std::int64_t layer = layer_.index();
   if (!scope_.hooks.absorbs(layer)) return;
   const memory::LocalAttention local = open_.all_local(tokens);
-  if (scope_.hooks.caches_projections()) scope_.hooks.keep_projections(layer, local.k, local.v);
+  if (layer_.attends() && scope_.hooks.caches_projections())
+    scope_.hooks.keep_projections(layer, local.k, local.v);
   LayerPass::absorb(open_.all_rows(), local);
 }
 

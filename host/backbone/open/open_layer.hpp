@@ -60,6 +60,7 @@ class OpenLayer {
     bool rows = false;
     bool queries = false;
     bool local = false;  // z and, when it is there, lse
+    bool keys = false;   // k and v, those that are there: of a layer that keeps no columns
   };
   // x [B,n,D], local of the step. Errors: Error(kPlugin) when the attention mass is wanted and the
   // number of context rows is not that of the steps before.
@@ -102,7 +103,7 @@ class OpenLayer {
   // The context as it was gathered: keys and values of its blocks, and the places of turned keys.
   std::vector<at::Tensor> context_keys_, context_values_;
   ContextPlaces context_places_;
-  std::vector<at::Tensor> x_, q_, z_, lse_;
+  std::vector<at::Tensor> x_, q_, step_k_, step_v_, z_, lse_;
   at::Tensor mass_;                // [B,K], summed over steps
   std::int64_t mass_context_ = 0;  // context rows in it
   std::vector<at::Tensor> context_k_, context_v_;

@@ -124,6 +124,25 @@ mneme_status emit_token_bias(mneme_ctx* opaque, mneme_tensor handle, mneme_error
   });
 }
 
+// Errors: CallError in a layer whose attention a tier replaces.
+void need_attention(const mneme_ctx* ctx, const char* function) {
+  if (const Tier* const tier = ctx->shared->stack->replacing_tier(ctx->layer))
+    throw CallError(MNEME_E_UNSUPPORTED,
+                    str(function, ": layer ", ctx->layer, " has no attention: tier ", tier->name(),
+                        " replaces it"));
+}
+
+// Q, K, V and O are numbered alike as projections and as weights.
+std::string no_projection(const mneme_ctx* ctx, const char* function, std::uint32_t which) {
+  constexpr std::array kNames = {"queries", "keys", "values", "results at MNEME_SITE_HEADS"};
+  const std::string text =
+      str(function, ": layer ", ctx->layer, " has no projection of ", kNames.at(which - 1));
+  const Tier* const tier = ctx->shared->stack->replacing_tier(ctx->layer);
+  if (tier == nullptr) return text;
+  return str(text, ": tier ", tier->name(), ", which replaces its attention, ",
+             which == MNEME_PROJECT_O ? "reads at MNEME_SITE_OUT" : "does not want them");
+}
+
 mneme_status norm(mneme_ctx* opaque, mneme_tensor rows, std::uint32_t flags, mneme_tensor* out,
                   mneme_error* error) {
   return in_hook(opaque, error, [&](mneme_ctx* ctx) {
@@ -145,6 +164,8 @@ mneme_status project(mneme_ctx* opaque, std::uint32_t which, mneme_tensor rows, 
     at::Tensor result =
         ctx->layer_services().project(static_cast<Projector>(which), ctx->handles.get(rows),
                                       (flags & MNEME_NO_WEIGHT_GRADIENT) == 0);
+    if (!result.defined())
+      throw CallError(MNEME_E_UNSUPPORTED, no_projection(ctx, "project", which));
     const bool is_key = which == MNEME_PROJECT_K || which == MNEME_PROJECT_V;
     *out = ctx->handles.give(is_key ? ctx->instance->seen_keys(result) : std::move(result));
   });
@@ -156,6 +177,15 @@ std::string no_relative_positions(const mneme_ctx* ctx, const char* what) {
              ctx->shared->stack->backbone().position, "\"");
 }
 
+// The weight of keys or values with the heads that the hook's tier has; the width of one is that of
+// the tier that replaces the attention, if one does.
+at::Tensor seen_weight(const mneme_ctx* ctx, const at::Tensor& weight,
+                       std::int64_t (Instance::*width)() const) {
+  const Tier* const tier = ctx->shared->stack->replacing_tier(ctx->layer);
+  const Instance& of = tier == nullptr ? *ctx->instance : tier->instance(Phase::kTraining);
+  return ctx->instance->seen_key_weight(weight, (of.*width)());
+}
+
 mneme_status weight(mneme_ctx* opaque, std::uint32_t which, std::uint32_t flags, mneme_tensor* out,
                     mneme_error* error) {
   return in_hook(opaque, error, [&](mneme_ctx* ctx) {
@@ -164,13 +194,16 @@ mneme_status weight(mneme_ctx* opaque, std::uint32_t which, std::uint32_t flags,
       throw CallError(MNEME_E_INVALID_ARGUMENT,
                       str("weight: expected one of MNEME_WEIGHT_*, got ", which));
     check_flags("weight", flags, MNEME_NO_WEIGHT_GRADIENT, "MNEME_NO_WEIGHT_GRADIENT");
+    if (which >= MNEME_WEIGHT_CONTENT_BIAS) need_attention(ctx, "weight");
     at::Tensor value = ctx->layer_services().weight(static_cast<LayerWeight>(which));
+    if (!value.defined() && which <= MNEME_WEIGHT_O)
+      throw CallError(MNEME_E_UNSUPPORTED, no_projection(ctx, "weight", which));
     if (!value.defined() && which >= MNEME_WEIGHT_CONTENT_BIAS)
       throw CallError(MNEME_E_UNSUPPORTED, no_relative_positions(ctx, "weight"));
     if (!value.defined())
       throw CallError(MNEME_E_UNSUPPORTED, "weight: an RMS norm has no bias: model.norm_kind");
-    if (which == MNEME_WEIGHT_K || which == MNEME_WEIGHT_V)
-      value = ctx->instance->seen_key_weight(value, ctx->shared->stack->backbone().head_width);
+    if (which == MNEME_WEIGHT_K) value = seen_weight(ctx, value, &Instance::key_width);
+    if (which == MNEME_WEIGHT_V) value = seen_weight(ctx, value, &Instance::value_width);
     *out = ctx->handles.borrow((flags & MNEME_NO_WEIGHT_GRADIENT) != 0 ? value.detach() : value);
   });
 }
@@ -183,6 +216,7 @@ mneme_status positions(mneme_ctx* opaque, std::int64_t least, std::int64_t count
     if (count < 1)
       throw CallError(MNEME_E_INVALID_ARGUMENT,
                       str("positions: count: expected at least 1, got ", count));
+    need_attention(ctx, "positions");
     at::Tensor value =
         ctx->layer_services().positions(least, count, (flags & MNEME_POSITIONS_SIGNED) != 0);
     if (!value.defined())
@@ -232,6 +266,7 @@ mneme_status attention(mneme_ctx* opaque, const mneme_attention* given, mneme_te
     need(z, "z");
     need(lse, "lse");
     const auto in = normalised(given, "mneme_attention");
+    need_attention(ctx, "attention");
     const auto& handles = ctx->handles;
     AttentionCall call;
     call.q = handles.get(in.q);

@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <map>
 #include <string>
 
 namespace mneme::memory {
@@ -34,6 +35,17 @@ struct BackboneInfo {
 };
 
 enum class Phase { kTraining, kEvaluation };
+
+// What a layer has in place of attention, where a tier replaces it (MNEME_TIER_REPLACES_ATTENTION):
+// the projections that the tier wants, and that of its result.
+struct ReplacedAttention {
+  bool queries = false, keys = false, values = false, output = false;
+  std::int64_t key_width = 0, value_width = 0;  // of a head
+
+  friend bool operator==(const ReplacedAttention&, const ReplacedAttention&) = default;
+};
+// By layer; a layer that is not in it has attention.
+using ReplacedLayers = std::map<std::int64_t, ReplacedAttention>;
 
 enum class Projector : std::uint32_t { kQuery = 1, kKey = 2, kValue = 3, kOutput = 4 };
 enum class LayerWeight : std::uint32_t {
@@ -78,9 +90,11 @@ class LayerServices {
   virtual ~LayerServices() = default;
   // The norm before attention, identity when the layer is post-norm. [B,m,D] -> [B,m,D].
   virtual at::Tensor norm(const at::Tensor& rows, bool weight_gradient) = 0;
-  // q, k, v: [B,m,D] -> [B,m,H,d]; output: [B,m,H,d] -> [B,m,D].
+  // q, k, v: [B,m,D] -> [B,m,H,d]; output: [B,m,H,d] -> [B,m,D]. Undefined when the layer has no
+  // such projection.
   virtual at::Tensor project(Projector which, const at::Tensor& rows, bool weight_gradient) = 0;
-  // Undefined when the layer has none: the biases outside the relative schemes.
+  // Undefined when the layer has none: the biases outside the relative schemes, projections that a
+  // tier which replaces the attention does not want.
   virtual at::Tensor weight(LayerWeight which) = 0;
   // Projected positions of offsets least .. least+count-1 (places of a key after its query),
   // [H,count,d] in the compute dtype; R of the distance, or with is_signed of minus the offset.

@@ -93,7 +93,10 @@ struct Riders {
 
 // What the backbone's own attention (stage 4) gave over [context; riders; tokens], for hooks:
 // everything but the results of `read`. q, k, v without position terms or biases, token rows only.
+// Where a tier replaces the attention there are `normed` and the projections that it wants, in a
+// step of an open segment those of its tokens.
 struct LocalAttention {
+  at::Tensor normed;   // [B,T,D] the projections' input
   at::Tensor q, k, v;  // [B,T,H,d]; in an open segment k, v of all tokens so far
   at::Tensor z;        // [B,T,H,d]
   at::Tensor lse;      // [B,H,T]

@@ -38,12 +38,12 @@ at::Tensor SegmentHooks::Impl::checked_out(const mneme_read& out,
 // A hint for a result that does not fit its site but fits the other one; "" when it fits neither.
 std::string SegmentHooks::Impl::other_site(const at::Tensor& result, bool is_heads) const {
   const BackboneInfo& backbone = stack.backbone();
-  const std::int64_t inner = backbone.heads * backbone.head_width;
+  const std::int64_t width = ctx.instance->value_width(), inner = backbone.heads * width;
   const auto fits_as = [&](std::vector<std::int64_t> full) { return fits(result, full, false); };
-  const bool fits_other =
-      is_heads ? fits_as({shared.lanes, shared.length, backbone.width})
-               : fits_as({shared.lanes, shared.length, backbone.heads, backbone.head_width}) ||
-                     fits_as({shared.lanes, shared.length, inner});
+  const bool fits_other = is_heads
+                              ? fits_as({shared.lanes, shared.length, backbone.width})
+                              : fits_as({shared.lanes, shared.length, backbone.heads, width}) ||
+                                    fits_as({shared.lanes, shared.length, inner});
   if (!fits_other) return "";
   const char* const own = is_heads ? "MNEME_SITE_HEADS" : "MNEME_SITE_OUT";
   const char* const other = is_heads ? "MNEME_SITE_OUT" : "MNEME_SITE_HEADS";
@@ -74,15 +74,17 @@ at::Tensor SegmentHooks::Impl::checked_lse(const mneme_read& out) const {
   return lse;
 }
 
+std::vector<std::int64_t> SegmentHooks::Impl::result_shape(const Instance& instance,
+                                                           std::uint32_t site) const {
+  const BackboneInfo& backbone = stack.backbone();
+  if (site == MNEME_SITE_OUT) return {shared.lanes, shared.length, backbone.width};
+  return {shared.lanes, shared.length, backbone.heads, instance.value_width()};
+}
+
 ReadResult SegmentHooks::Impl::checked_result(const mneme_read& out, std::uint32_t site) const {
   if (out.merge == MNEME_MERGE_LSE && site != MNEME_SITE_HEADS)
     throw CallError(MNEME_E_INVALID_ARGUMENT, "read: MNEME_MERGE_LSE belongs to MNEME_SITE_HEADS");
-  const BackboneInfo& backbone = stack.backbone();
-  const std::vector<std::int64_t> full =
-      site == MNEME_SITE_HEADS
-          ? std::vector<std::int64_t>{shared.lanes, shared.length, backbone.heads,
-                                      backbone.head_width}
-          : std::vector<std::int64_t>{shared.lanes, shared.length, backbone.width};
+  const std::vector<std::int64_t> full = result_shape(*ctx.instance, site);
   ReadResult result;
   result.merge = out.merge;
   result.out = checked_out(out, full);
@@ -145,12 +147,18 @@ ReadResult SegmentHooks::Impl::read(std::size_t i, std::int64_t layer, std::uint
   if (wants(MNEME_WANT_READ_PROJECTED) && site == MNEME_SITE_OUT)
     in.projected = ctx.handles.borrow(projected);
   if (wants(MNEME_WANT_READ_X)) in.x = ctx.handles.borrow(layer_input);
+  if (wants(MNEME_WANT_READ_NORMED)) in.normed = ctx.handles.borrow(local.normed);
   plugin::PluginFilled<mneme_read> filled;
   mneme_read& out = filled.value;
   run(&mneme_plugin::read, &in, &out);
   check_given([&] {
     count_read_rows(i);
     check_fields(out, "mneme_read");
+    if (ctx.instance->replaces_attention() && out.merge != MNEME_MERGE_REPLACE)
+      throw CallError(MNEME_E_INVALID_ARGUMENT,
+                      str("read: merge: a tier that replaces the attention gives "
+                          "MNEME_MERGE_REPLACE in every call, got ",
+                          out.merge, ": there is nothing to merge with"));
     if (out.merge != MNEME_MERGE_NONE) result = checked_result(out, site);
   });
   leave();
@@ -163,7 +171,9 @@ std::vector<ReadResult> SegmentHooks::Impl::read_all(std::int64_t layer, std::ui
                                                      LayerServices& services) {
   std::vector<ReadResult> results;
   for (std::size_t i = 0; i < work.size(); ++i) {
-    if (tier(i).served_index(layer) < 0 || (work[i].instance().traits().sites & site) == 0)
+    const Instance& instance = work[i].instance();
+    if (tier(i).served_index(layer) < 0 || (instance.traits().sites & site) == 0 ||
+        instance.replaces_attention())
       continue;
     ReadResult result = read(i, layer, site, local, projected, services);
     if (result.merge != MNEME_MERGE_NONE) results.push_back(std::move(result));
@@ -228,6 +238,17 @@ at::Tensor merge_reads(const at::Tensor& local, const at::Tensor& lse,
     }
   }
   return out;
+}
+
+at::Tensor SegmentHooks::read_in_place(std::int64_t layer, const LocalAttention& local,
+                                       LayerServices& services) {
+  const Tier* const tier = impl_->stack.replacing_tier(layer);
+  const auto i = static_cast<std::size_t>(tier->index());
+  const Instance& instance = impl_->work[i].instance();
+  const std::uint32_t site = instance.traits().sites;
+  const ReadResult result = impl_->read(i, layer, site, local, {}, services);
+  return result.out.to(impl_->layer_input.scalar_type())
+      .expand(impl_->result_shape(instance, site));
 }
 
 at::Tensor SegmentHooks::read_heads(std::int64_t layer, const LocalAttention& local,

@@ -74,9 +74,14 @@ class SegmentHooks {
   // it is not needed. k, v [B,M+T,H,d]: riders, then tokens.
   at::Tensor ride(std::int64_t layer, const at::Tensor& hidden, const at::Tensor& q_riders,
                   const at::Tensor& k, const at::Tensor& v, LayerServices& services);
+  // Stage 6 (read) of the tier that replaces the attention of the layer, before the other tiers':
+  // its result, [B,T,H,d] at HEADS or [B,T,D] at OUT. `local` has the projections that it wants.
+  at::Tensor read_in_place(std::int64_t layer, const LocalAttention& local,
+                           LayerServices& services);
   // Stage 6 (read) at HEADS: returns the merged [B,T,H,d]; local.z itself when no tier reads here.
   at::Tensor read_heads(std::int64_t layer, const LocalAttention& local, LayerServices& services);
   // Stage 6 (read) at OUT: returns the merged [B,T,D]; `projected` itself when no tier reads here.
+  // Where a tier replaces the attention `projected` is its result, and the other tiers read.
   at::Tensor read_out(std::int64_t layer, const at::Tensor& projected, const LocalAttention& local,
                       LayerServices& services);
   // Stage 7 (absorb). Tiers that absorb before reading only get the rows queued, for stage 2 of the

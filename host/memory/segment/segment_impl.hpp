@@ -151,6 +151,9 @@ struct SegmentHooks::Impl {
   std::vector<ReadResult> read_all(std::int64_t layer, std::uint32_t site,
                                    const LocalAttention& local, const at::Tensor& projected,
                                    LayerServices& services);
+  // Of a result at `site`.
+  [[nodiscard]] std::vector<std::int64_t> result_shape(const Instance& instance,
+                                                       std::uint32_t site) const;
   // The result of a read hook, checked and in the shape of the local result. Errors: CallError.
   [[nodiscard]] ReadResult checked_result(const mneme_read& out, std::uint32_t site) const;
   void check_finite(const ReadResult& result) const;

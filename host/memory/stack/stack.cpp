@@ -7,12 +7,65 @@
 #include "host/base/error.hpp"
 #include "host/memory/state/tier_state.hpp"
 #include "host/memory/tier/tier.hpp"
+#include "host/plugin/known_fields.hpp"
 #include "host/plugin/loader.hpp"
 #include "host/plugin/plugin_search.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::memory {
 namespace {
+
+// The first layer that both tiers serve; -1 = none.
+std::int64_t common_layer(const Tier& a, const Tier& b) {
+  for (const std::int64_t layer : a.served()) {
+    if (b.served_index(layer) >= 0) return layer;
+  }
+  return -1;
+}
+
+// What the tier needs of the attention of its layers, for people; "" = nothing.
+std::string use_of_attention(const Tier& tier) {
+  constexpr std::uint64_t kOfAttention =
+      MNEME_WANT_ABSORB_Z | MNEME_WANT_ABSORB_LSE | MNEME_WANT_ABSORB_Q | MNEME_WANT_ABSORB_K |
+      MNEME_WANT_ABSORB_V | MNEME_WANT_ABSORB_MASS | MNEME_WANT_ABSORB_CONTEXT_KV |
+      MNEME_WANT_READ_Q | MNEME_WANT_READ_K | MNEME_WANT_READ_V | MNEME_WANT_READ_Z |
+      MNEME_WANT_READ_LSE;
+  for (const Phase phase : {Phase::kTraining, Phase::kEvaluation}) {
+    const Instance& instance = tier.instance(phase);
+    if (instance.table().context != nullptr) return "gives context";
+    if ((instance.traits().sites & MNEME_SITE_HEADS) != 0)
+      return "reads at MNEME_SITE_HEADS, as memories do that merge by LSE,";
+    for (const plugin::Want& want : plugin::kWants) {
+      if (instance.wants(want.bit & kOfAttention))
+        return str("wants ", want.input, " of the attention in ", want.hook);
+    }
+  }
+  return "";
+}
+
+// Refuses `other` beside `tier`, which replaces the attention of its layers.
+void check_beside(const Tier& tier, const Tier& other, const std::string& where) {
+  const auto refuse = [&](const std::string& failed, const std::string& hint) {
+    throw_usage(ErrorText{.where = where, .failed = failed, .hint = hint});
+  };
+  const Instance& instance = other.instance(Phase::kTraining);
+  if ((instance.traits().flags & MNEME_TIER_RIDERS) != 0)
+    refuse(str("the riders of tier ", other.name(),
+               " pass through the attention of every layer; tier ", tier.name(),
+               " replaces that of layer ", tier.served().front()),
+           "use one of the two");
+  const std::int64_t layer = common_layer(tier, other);
+  if (layer < 0) return;
+  if (instance.replaces_attention())
+    refuse(str("tiers ", tier.name(), " and ", other.name(),
+               " both replace the attention of layer ", layer),
+           "give the tiers `layers` that do not overlap");
+  const std::string use = use_of_attention(other);
+  if (!use.empty())
+    refuse(str("tier ", other.name(), ' ', use, " in layer ", layer, ", whose attention tier ",
+               tier.name(), " replaces"),
+           "give the tiers `layers` that do not overlap");
+}
 
 // Refuses tiers that cannot be combined, or that cannot serve segments of this length. Errors:
 // Error(kUsage).
@@ -34,6 +87,10 @@ void check_together(const config::MemoryConfig& memory, const BackboneInfo& back
                                   " serves segments of at most ", traits.max_segment, " tokens"),
                     .got = str(longest),
                     .hint = "lower train.segment or eval.segment"});
+    }
+    if (!tiers[i]->instance(Phase::kTraining).replaces_attention()) continue;
+    for (std::size_t j = 0; j < tiers.size(); ++j) {
+      if (j != i) check_beside(*tiers[i], *tiers[j], memory.tiers[j].position.text());
     }
   }
 }
@@ -80,6 +137,24 @@ std::vector<TierIdentity> Stack::identities() const {
 
 void Stack::draw_parameters(const std::vector<std::string>& names) {
   for (const auto& tier : tiers_) tier->draw_parameters(names, backbone_);
+}
+
+const Tier* Stack::replacing_tier(std::int64_t layer) const {
+  for (const auto& tier : tiers_) {
+    if (tier->instance(Phase::kTraining).replaces_attention() && tier->served_index(layer) >= 0)
+      return tier.get();
+  }
+  return nullptr;
+}
+
+ReplacedLayers Stack::replaced_layers() const {
+  ReplacedLayers out;
+  for (const auto& tier : tiers_) {
+    const auto replaced = tier->instance(Phase::kTraining).replaced_attention();
+    if (!replaced) continue;
+    for (const std::int64_t layer : tier->served()) out[layer] = *replaced;
+  }
+  return out;
 }
 
 std::int64_t Stack::context_rows(Phase phase) const {

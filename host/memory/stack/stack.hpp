@@ -59,6 +59,9 @@ class Stack {
   [[nodiscard]] const std::vector<TierParameter>& parameters() const { return parameters_; }
   // Draws the initial values of these parameters; the caller then calls weights_changed().
   void draw_parameters(const std::vector<std::string>& names);
+  // The layers whose attention a tier replaces, for backbone::ModelSetup; and that tier, or null.
+  [[nodiscard]] ReplacedLayers replaced_layers() const;
+  [[nodiscard]] const Tier* replacing_tier(std::int64_t layer) const;
   // Rows that the tiers' contexts hold at most, summed over tiers (key same_length).
   [[nodiscard]] std::int64_t context_rows(Phase phase) const;
   // The riders among them, which pass through the layers with every segment.

@@ -36,7 +36,8 @@ constexpr auto kBehaviour =
                          {MNEME_TIER_RIDERS, "has riders"},
                          {MNEME_TIER_TOKEN_BIAS, "may bias token columns"},
                          {MNEME_TIER_CUT_INVARIANT, "same losses however a text is cut"},
-                         {MNEME_TIER_GROUPED_KEYS, "takes grouped keys"}});
+                         {MNEME_TIER_GROUPED_KEYS, "takes grouped keys"},
+                         {MNEME_TIER_REPLACES_ATTENTION, "replaces the attention"}});
 constexpr auto kAttributes =
     std::to_array<Word>({{MNEME_ATTRIBUTE_POSITION, "position"}, {MNEME_ATTRIBUTE_MASS, "mass"}});
 std::vector<std::string> wants_of(const mneme_tier_traits& traits) {

@@ -85,6 +85,8 @@ void Instance::create(config::OptionMap options, const BackboneInfo& backbone,
   traits_ = filled.value;
   key_heads_ =
       (traits_.flags & MNEME_TIER_GROUPED_KEYS) != 0 ? backbone.key_heads() : backbone.heads;
+  key_width_ = traits_.key_width > 0 ? traits_.key_width : backbone.head_width;
+  value_width_ = traits_.value_width > 0 ? traits_.value_width : backbone.head_width;
   for (QueueDecl& queue : queues) queue.key_heads = key_heads_;
   if (status != MNEME_OK) throw_plugin_status(where_ + ": create", status, error);
   if (handle_ == nullptr) {
@@ -113,11 +115,56 @@ void Instance::destroy() noexcept {
   }
 }
 
+std::optional<ReplacedAttention> Instance::replaced_attention() const {
+  if (!replaces_attention()) return std::nullopt;
+  return ReplacedAttention{.queries = wants(MNEME_WANT_READ_Q | MNEME_WANT_ABSORB_Q),
+                           .keys = wants(MNEME_WANT_READ_K | MNEME_WANT_ABSORB_K),
+                           .values = wants(MNEME_WANT_READ_V | MNEME_WANT_ABSORB_V),
+                           .output = traits_.sites == MNEME_SITE_HEADS,
+                           .key_width = key_width_,
+                           .value_width = value_width_};
+}
+
+void Instance::refuse(const std::string& failed, const std::string& hint) const {
+  throw_plugin(ErrorText{.where = where_ + ": create", .failed = failed, .hint = hint});
+}
+
+void Instance::check_replacement() const {
+  if (traits_.key_width < 0 || traits_.value_width < 0)
+    refuse("a width in traits is negative", "0 means the layer's head width");
+  if (!replaces_attention()) {
+    if (traits_.key_width != 0 || traits_.value_width != 0)
+      refuse(
+          "traits.key_width and value_width are those of a tier that replaces the attention, and "
+          "traits.flags does not say so",
+          "set MNEME_TIER_REPLACES_ATTENTION, or leave them 0");
+    return;
+  }
+  const std::string subject = "a tier that replaces the attention ";
+  if (table().context != nullptr || (traits_.flags & MNEME_TIER_TOKEN_BIAS) != 0)
+    refuse(
+        subject + "has no context: no token attends to rows, and no score gets a bias",
+        "leave out the hook context and MNEME_TIER_TOKEN_BIAS, or MNEME_TIER_REPLACES_ATTENTION");
+  if ((traits_.flags & MNEME_TIER_RIDERS) != 0)
+    refuse(subject + "has no riders: they pass through attention",
+           "leave out MNEME_TIER_RIDERS or MNEME_TIER_REPLACES_ATTENTION");
+  if (traits_.sites != MNEME_SITE_HEADS && traits_.sites != MNEME_SITE_OUT)
+    refuse(str(subject, "reads at one site, but traits.sites names ",
+               traits_.sites == 0 ? "none" : "both"),
+           "name MNEME_SITE_HEADS, where the host's output projection follows, or MNEME_SITE_OUT");
+  constexpr std::uint64_t kOfAttention = MNEME_WANT_ABSORB_Z | MNEME_WANT_ABSORB_LSE |
+                                         MNEME_WANT_ABSORB_MASS | MNEME_WANT_ABSORB_CONTEXT_KV |
+                                         MNEME_WANT_READ_Z | MNEME_WANT_READ_LSE |
+                                         MNEME_WANT_READ_PROJECTED;
+  for (const plugin::Want& want : plugin::kWants) {
+    if ((traits_.wants & kOfAttention & want.bit) != 0)
+      refuse(str(subject, "cannot have ", want.input, " in ", want.hook,
+                 ": the attention's results do not exist"),
+             str("remove ", want.name, " from traits.wants"));
+  }
+}
+
 void Instance::check_traits() const {
-  const std::string subject = where_ + ": create";
-  const auto refuse = [&](const std::string& failed, const std::string& hint) {
-    throw_plugin(ErrorText{.where = subject, .failed = failed, .hint = hint});
-  };
   if (const auto unknown = plugin::unknown_value(traits_))
     refuse("traits." + unknown->text(), "leave them 0, or use a newer mneme");
   if (traits_.absorb != MNEME_ABSORB_NEVER && table().absorb == nullptr)
@@ -145,6 +192,7 @@ void Instance::check_traits() const {
     refuse("MNEME_TIER_RIDERS needs the hooks begin and ride", "set both hooks");
   if (traits_.context_rows < 0 || traits_.max_segment < 0 || traits_.read_rows < 0)
     refuse("a size in traits is negative", "0 means none");
+  check_replacement();
 }
 
 }  // namespace mneme::memory

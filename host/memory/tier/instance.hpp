@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,6 +46,15 @@ class Instance : public std::enable_shared_from_this<Instance> {
   [[nodiscard]] void* handle() const { return handle_; }
   [[nodiscard]] const mneme_tier_traits& traits() const { return traits_; }
   [[nodiscard]] bool wants(std::uint64_t bits) const { return (traits_.wants & bits) != 0; }
+  [[nodiscard]] bool replaces_attention() const {
+    return (traits_.flags & MNEME_TIER_REPLACES_ATTENTION) != 0;
+  }
+  // What the layers that the tier serves have in place of attention; absent = they have attention.
+  [[nodiscard]] std::optional<ReplacedAttention> replaced_attention() const;
+  // Width of a head of queries and keys, and of values and results at HEADS: those of the layers,
+  // unless the tier replaces their attention and says others.
+  [[nodiscard]] std::int64_t key_width() const { return key_width_; }
+  [[nodiscard]] std::int64_t value_width() const { return value_width_; }
   // Heads of keys and values as the hooks see them: all heads unless MNEME_TIER_GROUPED_KEYS.
   [[nodiscard]] std::int64_t key_heads() const { return key_heads_; }
   // Keys or values [B,m,G,d] of the layer, or their weights [G*d,D], with that many heads.
@@ -65,12 +75,14 @@ class Instance : public std::enable_shared_from_this<Instance> {
               std::vector<std::int64_t> served, Phase phase);
   void destroy() noexcept;
   void check_traits() const;
+  void check_replacement() const;
+  [[noreturn]] void refuse(const std::string& failed, const std::string& hint) const;
 
   const plugin::LoadedPlugin& plugin_;
   std::string where_;  // "<place in the memory file>: plugin <id>"
   void* handle_ = nullptr;
   mneme_tier_traits traits_{};
-  std::int64_t key_heads_ = 0;
+  std::int64_t key_heads_ = 0, key_width_ = 0, value_width_ = 0;
 };
 
 }  // namespace mneme::memory

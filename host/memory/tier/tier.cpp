@@ -111,6 +111,14 @@ Tier::Tier(std::int64_t index, const config::TierConfig& config,
     });
     evaluation_ = std::make_shared<Instance>(plugin, options.evaluation, backbone, served_,
                                              Phase::kEvaluation, where_);
+    if (training_->replaced_attention() != evaluation_->replaced_attention()) {
+      throw_plugin(ErrorText{
+          .where = str(where_, ": plugin ", plugin.note.id),
+          .failed = "the values for evaluation (eval_...) change how the plugin replaces the "
+                    "attention: whether it does, its site, or the projections that it wants",
+          .hint = "an option that decides this may not differ at evaluation: its schema must not "
+                  "say so"});
+    }
     if (!same_parameters(*training_, *evaluation_)) {
       throw_plugin(ErrorText{
           .where = str(where_, ": plugin ", plugin.note.id),

@@ -188,6 +188,16 @@ Outcome gradients_of_parameters(const Subject& subject) {
       str(reached, " of ", session->stack.parameters().size(), " parameters compared"));
 }
 
+// Weights of the backbone that reach the memory of every layer; a layer whose attention a tier replaces
+// may have no projection.
+std::vector<std::string> weights_before_memory(const Session& session) {
+  std::vector<std::string> out = {"embedding.0.weight"};
+  for (const backbone::Parameter& parameter : session.model->parameters()) {
+    if (parameter.name.ends_with(".attention.qkv.weight")) out.push_back(parameter.name);
+  }
+  return out;
+}
+
 Outcome gradients_of_the_backbone(const Subject& subject) {
   const auto session = open(subject);
   const std::vector<Held> held = held_segments(*session, subject);
@@ -201,10 +211,9 @@ Outcome gradients_of_the_backbone(const Subject& subject) {
   };
   Comparison comparison;
   // What reaches the memory of both layers, and what its results pass.
-  for (const char* name : {"embedding.0.weight", "layers.0.attention.qkv.weight",
-                           "layers.1.attention.qkv.weight", "layers.0.ff.in.weight"}) {
-    comparison.holds(name, session->parameter(name), loss);
-  }
+  std::vector<std::string> names = weights_before_memory(*session);
+  names.emplace_back("layers.0.ff.in.weight");
+  for (const std::string& name : names) comparison.holds(name, session->parameter(name), loss);
   return comparison.outcome("");
 }
 
@@ -241,10 +250,8 @@ Outcome gradients_through_state(const Subject& subject) {
   };
   Comparison comparison;
   if (is_fed_by_x) {
-    for (const char* name :
-         {"embedding.0.weight", "layers.0.attention.qkv.weight", "layers.1.attention.qkv.weight"}) {
+    for (const std::string& name : weights_before_memory(*session))
       comparison.holds(name, session->parameter(name), loss);
-    }
   }
   // Rows that are absorbed carry values without gradient. No row depends on the last layer.
   const std::string last = str('.', setting.model.layers - 1, '.');

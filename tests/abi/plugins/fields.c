@@ -167,6 +167,8 @@ static mneme_status create(const mneme_host* given, mneme_setup* setup,
   PUT64(self, "mneme_tier_traits.wants", traits->wants);
   PUT(self, "mneme_tier_traits.absorb", traits->absorb);
   PUT(self, "mneme_tier_traits.sites", traits->sites);
+  PUT64(self, "mneme_tier_traits.key_width", traits->key_width);
+  PUT64(self, "mneme_tier_traits.value_width", traits->value_width);
   return MNEME_OK;
 }
 

@@ -226,6 +226,9 @@ std::vector<OpenSegmentCase> cases() {
       {"riders_and_sinks",
        tier("test_riders", "rows = 4") + tier("test_sinks", "rows = 9\nqueued = true")},
       {"everything_before", tier("test_everything", "before = true")},
+      {"retention", tier("test_retention", "sums = true")},
+      {"retention_and_knn", tier("test_retention", "own = true\nlayers = [0]") +
+                                tier("test_knn", "rows = 9\nneighbours = 3\nlayers = [1]")},
   };
 #ifdef MNEME_HAS_LAMEMO
   const std::string cache = tier("xl_cache", "rows = 9");

@@ -85,6 +85,22 @@ TEST(Swap, RefusesOrResetsUntrainedParameters) {
   expect_same(evaluated(runtime), evaluated(alone));
 }
 
+// What replaces the attention decides which parameters the layers have.
+TEST(Swap, RefusesAMemoryThatReplacesTheAttentionOfOtherLayers) {
+  const std::string tier = "[[memory.tier]]\nplugin = \"test_replacing\"\nlayers = [1]\n";
+  const std::string failed =
+      "2: memory: the new memory needs other weights of the model in layer 1";
+  run::Runtime plain(small_experiment(""), {});
+  EXPECT_THAT(test::error_of([&] { static_cast<void>(plain.swap_memory(memory_of(tier))); }),
+              testing::AllOf(StartsWith(failed), HasSubstr("expected the layer's attention"),
+                             HasSubstr("got tier 0.test.replacing in place of the attention"),
+                             HasSubstr("train a run with this memory")));
+  run::Runtime replaced(small_experiment(tier), {});
+  EXPECT_THAT(test::error_of([&] { static_cast<void>(replaced.swap_memory(memory_of(""))); }),
+              testing::AllOf(StartsWith(failed), HasSubstr("got the layer's attention")));
+  EXPECT_THAT(replaced.swap_memory(memory_of(tier)).reset, IsEmpty());
+}
+
 TEST(Swap, RefusesParametersOfAnotherShape) {
   run::Runtime runtime(small_experiment(infini()), {});
   const run::TrainedMemory other{.parameter = [](const std::string&) { return torch::zeros({5}); }};

@@ -72,6 +72,8 @@ struct Hooks {
     traits.context_rows = said.context_rows;
     traits.max_segment = said.max_segment;
     traits.read_rows = said.read_rows;
+    traits.key_width = said.key_width;
+    traits.value_width = said.value_width;
     traits.absorb = said.absorb;
     traits.sites = said.sites;
     if (Has::kAbsorb && said.absorb == MNEME_ABSORB_NEVER) {
