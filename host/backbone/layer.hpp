@@ -65,6 +65,7 @@ struct ProjectionWidths {
   std::int64_t key_width = 0, value_width = 0;  // d of queries and keys, and of values
 
   [[nodiscard]] std::int64_t all() const { return queries + keys + values; }
+  [[nodiscard]] std::int64_t all_with_result() const { return all() + result; }
 };
 
 // Of a layer of the model; `replaced` null = it has attention.

@@ -107,13 +107,15 @@ void add_part(std::vector<ParameterPart>& parts, const std::string& name, std::i
 
 void outline_model(const config::Experiment& experiment, const data::Stream* stream, bool is_cuda,
                    TrainingPlan& plan) {
-  const backbone::ModelSetup setup =
+  backbone::ModelSetup setup =
       run::model_setup(experiment, plan.vocabulary, experiment.train.precision, c10::kMeta);
   plugin::PluginLoader loader = memory::make_loader();
   const auto stack = outline_memory(experiment, loader);
+  setup.replaced = stack->replaced_layers();
   const auto model = backbone::make_model(experiment.model, setup);
   run::ModelSizes sizes;
   sizes.vocabulary = plan.vocabulary;
+  sizes.replaced = setup.replaced;
   const double tokens = run::training_reach(experiment.train, stream);
   const std::int64_t rows = stack->context_rows(memory::Phase::kTraining);
   sizes.context_rows = plan.context_rows = run::reached_rows(rows, tokens);

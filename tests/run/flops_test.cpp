@@ -106,6 +106,26 @@ TEST(Flops, OfGpt2AreThoseOfItsWeightsAndScores) {
 }
 
 #ifdef MNEME_HAS_XL_CACHE
+std::string replacing(const std::string& layers) {
+  return "[memory]\nplugins = [\"" MNEME_BINARY_DIR
+         "/tests/abi_plugins\"]\n[[memory.tier]]\nplugin = \"test_replacing\"\n" +
+         layers;
+}
+
+// A tier that gives the normed input in place of the attention leaves the feed-forward and the
+// softmax: there are no projections, scores and positions.
+TEST(Flops, OfLayersWithoutAttentionAreThoseOfTheirFeedForward) {
+  constexpr double kAttending = 4 * kWidth * kWidth;  // the projections of a layer
+  const double rest = kLinear - 2 * kLayers * kAttending;
+  const auto all = flops_of(replacing(""), "position = \"relative\"\n");
+  EXPECT_DOUBLE_EQ(all.evaluation, rest);
+  EXPECT_DOUBLE_EQ(all.training, 3 * rest);
+  const auto hybrid = flops_of(replacing("layers = [1]\n"), "position = \"learned\"\n");
+  const double forward = rest + 2 * kAttending + 2 * attention(kSeen) / kLayers;
+  EXPECT_DOUBLE_EQ(hybrid.evaluation, forward);
+  EXPECT_DOUBLE_EQ(hybrid.training, 3 * forward);
+}
+
 // Ten riders pass the layers with the tokens; the last layer drops them after its attention. Their
 // attention to themselves is the hook's: no causal mask hides half of it, and in the last layer,
 // where nothing reads it, it has no gradient.

@@ -183,6 +183,7 @@ class MeasuredModel {
         model_setup(experiment, vocabulary, config::Precision::kF32, c10::kMeta);
     stack_ = std::make_unique<memory::Stack>(
         experiment.memory, backbone::backbone_info(experiment.model, setup), loader);
+    setup.replaced = stack_->replaced_layers();
     model_ = backbone::make_model(experiment.model, setup);
     for (const optim::TrainableParameter& parameter :
          optim::group_parameters(experiment.train, model_->parameters(), stack_->parameters())) {

@@ -24,6 +24,7 @@ constexpr const char* kModelKeys = "model.layers, model.width, model.ff or data.
 // The extents of one segment, as the formulas name them.
 struct Extents {
   std::int64_t lanes, tokens, riders, columns, layers, width, inner, heads, ff;
+  std::int64_t attending;  // layers whose attention no tier replaces
   // Columns within windows: of the layer with most, and of all layers together.
   std::int64_t seen, seen_of_all;
   std::int64_t value_bytes;    // of parameters, the residual stream and norms
@@ -39,7 +40,9 @@ Extents extents_of(const config::Experiment& e, std::int64_t lanes, std::int64_t
   x.riders = sizes.rider_rows;
   x.columns = sizes.context_rows + tokens;
   x.layers = e.model.layers;
+  x.attending = x.layers - static_cast<std::int64_t>(sizes.replaced.size());
   for (std::int64_t layer = 0; layer < x.layers; ++layer) {
+    if (sizes.replaced.contains(layer)) continue;
     const std::int64_t window = e.model.window_of(layer);
     const std::int64_t seen = window == 0 ? x.columns : std::min(x.columns, window - 1 + tokens);
     x.seen = std::max(x.seen, seen);
@@ -126,8 +129,10 @@ std::int64_t kept_widths(const config::Experiment& e, const Extents& x, bool is_
 // Of all layers. Each has kept_widths; queries, with either bias where probabilities are kept,
 // attention's result (then twice, as computed and as the output projection reads it), keys and values
 // of context and tokens; the feed-forward's inner rows, their mask and their product, unless
-// train.recompute leaves its input alone; the probabilities and their mask.
-std::int64_t layer_activations(const config::Experiment& e, const Extents& x, bool is_cuda) {
+// train.recompute leaves its input alone; the probabilities and their mask. Where a tier replaces the
+// attention, the projections that it wants and its result as the output projection reads it.
+std::int64_t layer_activations(const config::Experiment& e, const Extents& x,
+                               const ModelSizes& sizes, bool is_cuda) {
   const std::int64_t rows = x.lanes * (x.tokens + x.riders);
   const ScoreTensors scores = score_tensors(e, x, /*is_training=*/true, is_cuda);
   const bool keeps = scores.are_probabilities;
@@ -135,8 +140,11 @@ std::int64_t layer_activations(const config::Experiment& e, const Extents& x, bo
   const std::int64_t inner = rows * queries + 2 * x.lanes * x.columns;
   const std::int64_t ff = e.train.recompute ? 0 : inner_rows_of_feed_forward(e, is_cuda);
   const std::int64_t count = e.model.attention_dropout > 0.0 ? 2 : 1;
-  return x.layers * (rows * x.width * kept_widths(e, x, is_cuda) +
-                     (inner * x.inner + rows * ff * x.ff) * x.compute_bytes) +
+  std::int64_t projected = x.attending * inner * x.inner;
+  for (const auto& [layer, replaced] : sizes.replaced)
+    projected += rows * backbone::projection_widths(e.model, &replaced).all_with_result();
+  return x.layers * rows * (x.width * kept_widths(e, x, is_cuda) + ff * x.ff * x.compute_bytes) +
+         projected * x.compute_bytes +
          x.lanes * x.tokens * x.heads * x.seen_of_all * count * scores.bytes;
 }
 
@@ -163,7 +171,12 @@ LayerTemporaries layer_temporaries(const config::Experiment& e, const Extents& x
                                                   "and their gradients,"
                                                 : "gradients of the feed-forward's inner rows, "
                                                   "before and after its activation,"};
-  return attention.bytes < feed_forward.bytes ? feed_forward : attention;
+  return x.attending == 0 || attention.bytes < feed_forward.bytes ? feed_forward : attention;
+}
+
+std::string without_attention(const ModelSizes& sizes) {
+  return sizes.replaced.empty() ? ""
+                                : str(" (", sizes.replaced.size(), " of them without attention)");
 }
 
 std::string count_text(std::int64_t count) { return format_count(static_cast<double>(count)); }
@@ -204,10 +217,13 @@ FootprintPart softmax_part(const Logits& logits, std::string keys) {
 }
 
 // Projections of the attention with their low-rank updates, beside those without.
-std::int64_t updated_bytes(const config::Experiment& e, const Extents& x) {
+std::int64_t updated_bytes(const config::Experiment& e, const Extents& x, const ModelSizes& sizes) {
   if (e.model.lora_rank == 0) return 0;
-  const std::int64_t keys = e.model.key_heads() * e.model.head_width;
-  return x.layers * x.width * (2 * x.inner + 2 * keys) * x.value_bytes;
+  std::int64_t numbers =
+      x.attending * backbone::projection_widths(e.model, nullptr).all_with_result();
+  for (const auto& [layer, replaced] : sizes.replaced)
+    numbers += backbone::projection_widths(e.model, &replaced).all_with_result();
+  return x.width * numbers * x.value_bytes;
 }
 
 void add_copies(Footprint& out, const Extents& x, const ModelSizes& sizes, const char* key) {
@@ -243,12 +259,12 @@ void add_activations(Footprint& out, const config::Experiment& e, const ModelSiz
                      const Extents& x, bool is_cuda) {
   const std::int64_t segments = e.train.bptt_segments;
   out.uses.push_back(
-      {"activations of the layers", segments * layer_activations(e, x, is_cuda),
-       str(segments, " segments x ", x.layers, " layers x ", x.lanes, " lanes x ", x.tokens,
-           " tokens", x.riders > 0 ? str(" and ", x.riders, " riders") : "", " that see ", x.seen,
-           " columns"),
+      {"activations of the layers", segments * layer_activations(e, x, sizes, is_cuda),
+       str(segments, " segments x ", x.layers, " layers", without_attention(sizes), " x ", x.lanes,
+           " lanes x ", x.tokens, " tokens", x.riders > 0 ? str(" and ", x.riders, " riders") : "",
+           " that see ", x.seen, " columns"),
        "train.lanes, train.segment, train.bptt_segments or the memory's rows"});
-  if (const std::int64_t bytes = updated_bytes(e, x); bytes > 0) {
+  if (const std::int64_t bytes = updated_bytes(e, x, sizes); bytes > 0) {
     out.uses.push_back({"projections with low-rank updates", segments * bytes,
                         str(segments, " segments x ", x.layers, " layers"), "train.bptt_segments"});
   }
@@ -270,7 +286,8 @@ ModelSizes sizes_of(const Runtime& runtime, memory::Phase phase) {
                    .backbone_parameters = runtime.backbone_parameter_count(),
                    .memory_parameters = runtime.memory_parameter_count(),
                    .context_rows = reached_rows(runtime.stack().context_rows(phase), tokens),
-                   .rider_rows = reached_rows(runtime.stack().rider_rows(phase), tokens)};
+                   .rider_rows = reached_rows(runtime.stack().rider_rows(phase), tokens),
+                   .replaced = runtime.stack().replaced_layers()};
   for (const optim::TrainableParameter& parameter : runtime.parameters()) sizes.add(parameter);
   return sizes;
 }
@@ -303,7 +320,7 @@ Footprint training_footprint(const config::Experiment& experiment, const ModelSi
   add_model(out, experiment, sizes);
   const Extents x = training_extents(experiment, sizes);
   add_copies(out, x, sizes, "train.precision");
-  const std::int64_t rows = sizes.context_rows * x.lanes * x.layers * x.width * x.value_bytes;
+  const std::int64_t rows = sizes.context_rows * x.lanes * x.attending * x.width * x.value_bytes;
   out.uses.push_back({"memory state", std::max(rows, sizes.state_bytes) + sizes.state_bytes,
                       str(sizes.context_rows, " rows a lane and layer, and slots"),
                       "train.lanes or the memory's rows"});
@@ -333,7 +350,7 @@ Footprint evaluation_footprint(const config::Experiment& e, const ModelSizes& si
                                bool is_cuda) {
   const std::int64_t rows = sizes.context_rows;
   const Extents x = extents_of(e, lanes, tokens, sizes, precision);
-  const std::int64_t held = rows * x.lanes * x.layers;
+  const std::int64_t held = rows * x.lanes * x.attending;
   const std::int64_t scores = x.lanes * x.tokens * x.heads * x.seen *
                               score_tensors(e, x, /*is_training=*/false, is_cuda).bytes;
   const std::int64_t passing = x.lanes * (x.tokens + x.riders);
@@ -356,7 +373,7 @@ Footprint evaluation_footprint(const config::Experiment& e, const ModelSizes& si
                              sizes.vocabulary, is_cuda),
                    "eval.lanes or eval.segment")};
   add_copies(out, x, sizes, "eval.precision");
-  if (const std::int64_t bytes = updated_bytes(e, x); bytes > 0) {
+  if (const std::int64_t bytes = updated_bytes(e, x, sizes); bytes > 0) {
     out.uses.push_back(
         {"projections with low-rank updates", bytes, str(x.layers, " layers"), "model.lora_rank"});
   }
@@ -371,8 +388,9 @@ Footprint evaluation_footprint(const Runtime& runtime) {
 }
 
 FootprintPart open_segments_part(const config::Experiment& e, config::Precision precision,
-                                 std::int64_t lanes, bool is_cuda, const GeneratedTokens& all) {
-  const Extents x = extents_of(e, lanes, 1, {}, precision);
+                                 std::int64_t lanes, bool is_cuda, const GeneratedTokens& all,
+                                 const ModelSizes& sizes) {
+  const Extents x = extents_of(e, lanes, 1, sizes, precision);
   const bool is_alone = e.memory.tiers.empty();
   const bool shares = is_alone && lanes > 1 &&
                       attention_path(e, x, false, is_cuda) != backbone::AttentionPath::kOperations;
@@ -390,8 +408,9 @@ FootprintPart open_segments_part(const config::Experiment& e, config::Precision 
   const std::int64_t rows = std::max({std::min(fed, all.segment), rows_of(prompt, first),
                                       rows_of(0, std::min(all.drawn - first, all.segment))});
   return {"keys and values of the open segment",
-          2 * rows * x.layers * e.model.key_heads() * e.model.head_width * x.compute_bytes,
-          str(rows, " rows a layer, ", shares ? "a prompt's once" : "of all samples",
+          2 * rows * x.attending * e.model.key_heads() * e.model.head_width * x.compute_bytes,
+          str(rows, " rows a layer", without_attention(sizes), ", ",
+              shares ? "a prompt's once" : "of all samples",
               has_room ? ", with room for a segment" : ""),
           "generate.segment, --samples or --tokens"};
 }

@@ -46,7 +46,8 @@ struct GeneratedTokens {
 // Peak bytes of a training step. Parameters, gradients and moments are counted exactly. Activations
 // are the tensors that the backbone keeps for the backward pass (per token, or rider, and layer 3
 // to 7 D, 2 to 4 H d, 2 H d (R + T) / T, ff, and on CUDA or with dropout of the attention H (R + T)
-// probabilities), the logits of the softmax, and the temporaries of the largest backward pass, the
+// probabilities; where a tier replaces the attention the projections that it wants and its result in
+// place of those of the attention), the logits of the softmax, and the temporaries of the largest backward pass, the
 // attention's or the feed-forward's; what hooks of memories keep is not known and not counted.
 // docs/training.md compares it with measured peaks.
 [[nodiscard]] Footprint training_footprint(const config::Experiment& experiment,
@@ -59,10 +60,12 @@ struct GeneratedTokens {
                                              std::int64_t lanes, std::int64_t tokens, bool is_cuda);
 // What the open segments of a generation add: the most rows of keys and values in all lanes, those
 // of a prompt once where samples share them (backbone::OpenSegment::select), and with even steps
-// those that are free yet. Without the spare rows of buffers that grow.
+// those that are free yet. Of `sizes` the layers without attention count, which keep none. Without
+// the spare rows of buffers that grow.
 [[nodiscard]] FootprintPart open_segments_part(const config::Experiment& experiment,
                                                config::Precision precision, std::int64_t lanes,
-                                               bool is_cuda, const GeneratedTokens& generated);
+                                               bool is_cuda, const GeneratedTokens& generated,
+                                               const ModelSizes& sizes = {});
 [[nodiscard]] Footprint evaluation_footprint(const Runtime& runtime);
 // The same as the first for a runtime that exists.
 [[nodiscard]] Footprint training_footprint(const Runtime& runtime);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "host/memory/interface/backbone_interface.hpp"
 #include "host/optim/parameter_groups.hpp"
 
 namespace mneme::run {
@@ -19,6 +20,7 @@ struct ModelSizes {
                                        // its data reach (reach.hpp)
   std::int64_t rider_rows = 0;         // M, those of them that pass the layers with the tokens
   std::int64_t state_bytes = 0;        // of a fresh state: slots and start rows
+  memory::ReplacedLayers replaced = {};  // layers whose attention a tier replaces
 
   // Counts a parameter among low-rank updates, those of Muon and the largest ones.
   void add(const optim::TrainableParameter& parameter);

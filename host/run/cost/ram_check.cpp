@@ -20,12 +20,14 @@ ModelSizes outline_sizes(const config::Experiment& experiment, const RuntimeOpti
                          double lane_tokens) {
   // Plugins' log lines are dropped here; making the model logs them.
   const LogListener silent([](LogLevel, std::string_view) { return false; });
-  const backbone::ModelSetup setup =
+  backbone::ModelSetup setup =
       model_setup(experiment, options.dataset->vocabulary_size(), precision, c10::kMeta);
   const memory::Stack stack(experiment.memory, backbone::backbone_info(experiment.model, setup),
                             *options.loader);
+  setup.replaced = stack.replaced_layers();
   const auto model = backbone::make_model(experiment.model, setup);
   ModelSizes sizes;
+  sizes.replaced = setup.replaced;
   sizes.vocabulary = setup.vocabulary;
   const auto count = [&](std::int64_t& sum, const at::Tensor& parameter) {
     sum += parameter.numel();
@@ -95,7 +97,7 @@ Footprint outline_evaluation(const config::Experiment& experiment, const Runtime
                            lanes, extents.tokens > 0 ? extents.tokens : eval.segment, is_cuda);
   if (extents.generated.segment > 0) {
     out.uses.push_back(
-        open_segments_part(experiment, precision, lanes, is_cuda, extents.generated));
+        open_segments_part(experiment, precision, lanes, is_cuda, extents.generated, sizes));
   }
   return out;
 }

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -93,6 +94,28 @@ TEST(RamCheck, CountsTheScoresThatAttentionKeeps) {
   EXPECT_EQ(bytes_of("none", "auto"), bytes_of("none", "efficient"));
   EXPECT_LT(bytes_of("relative", "auto"), bytes_of("relative", "operations"));
   EXPECT_EQ(bytes_of("relative", "flash"), bytes_of("relative", "operations"));
+}
+
+// Where a tier replaces the attention there are no scores, queries, keys and values.
+TEST(RamCheck, CountsNoAttentionWhereATierReplacesIt) {
+  const auto activations = [](const run::Footprint& estimate) {
+    return *std::ranges::find(estimate.uses, "activations of the layers",
+                              &run::FootprintPart::name);
+  };
+  const auto estimated = [&](const std::string& tiers) {
+    const config::Experiment e = small_experiment(tiers, {"model.position=none"});
+    const run::RuntimeOptions options = with_free(e, 1 << 30);
+    const run::Runtime runtime(e, options);
+    run::FootprintPart part = activations(run::training_footprint(runtime));
+    EXPECT_EQ(activations(run::outline_training(e, options)).bytes, part.bytes);
+    return part;
+  };
+  const std::string tier = "[[memory.tier]]\nplugin = \"test_replacing\"\n";
+  const auto none = estimated(""), all = estimated(tier), one = estimated(tier + "layers = [1]\n");
+  EXPECT_LT(all.bytes, none.bytes);
+  EXPECT_EQ(2 * one.bytes, all.bytes + none.bytes);
+  EXPECT_THAT(one.formula, HasSubstr("2 layers (1 of them without attention)"));
+  EXPECT_THAT(none.formula, testing::Not(HasSubstr("without attention")));
 }
 
 TEST(RamCheck, CountsTheCopiesOfWeightsInBf16) {
