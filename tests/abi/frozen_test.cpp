@@ -175,7 +175,9 @@ class FrozenRun {
                    scenario_heads(1 + length, kScenarioValues, segment, layer), layer_);
     note("ride" + place, ride);
     const at::Tensor projected = scenario_rows(length, kScenarioProjected, segment, layer);
-    const at::Tensor read = hooks.read_out(layer, projected, {}, layer_) - projected;
+    LocalAttention local;
+    local.normed = scenario_rows(length, kScenarioNormed, segment, layer);
+    const at::Tensor read = hooks.read_out(layer, projected, local, layer_) - projected;
     note("read" + place, read);
     hooks.absorb_after(layer, x, {}, layer_);
     return weighted(ride, layer) + weighted(read, layer);

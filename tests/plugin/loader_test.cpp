@@ -271,7 +271,7 @@ const std::vector<Flawed> kFlawed = {
     {"bad_stride",
      {"option_stride is out of range: expected 120 to 65536, a multiple of 8, got 16"}},
     {"reserved_answer", {"expected 0 in its reserved field, got 7"}},
-    {"wrong_effective", {"expected the effective ABI 1.1, got 1.5"}},
+    {"wrong_effective", {"expected the effective ABI 1.2, got 1.5"}},
     {"other_range", {"expected the note's ABI range 1.1, got 1.1 to 1.5"}},
     {"init_fails",
      {"init failed (MNEME_E_IO, at plugin.c:", "): cannot read the index /data/index.bin"}},
@@ -305,7 +305,7 @@ TEST_F(LoaderTest, RefusesAnAbiOfTheNoteBeforeAnyCodeRuns) {
   const int mapped = mapped_copies();
   EXPECT_THAT(
       refusal_of("abi_note"),
-      HasSubstr("no common ABI version: expected a plugin for ABI 1.0 to 1.1 (this host), got "
+      HasSubstr("no common ABI version: expected a plugin for ABI 1.0 to 1.2 (this host), got "
                 "one for ABI 1.99; use a newer mneme"));
   EXPECT_EQ(::getenv("MNEME_TEST_ABI_NOTE_MAPPED"), nullptr);
   EXPECT_EQ(mapped_copies(), mapped);
@@ -314,7 +314,7 @@ TEST_F(LoaderTest, RefusesAnAbiOfTheNoteBeforeAnyCodeRuns) {
 TEST_F(LoaderTest, ShowsWhyAPluginRefusesTheHost) {
   EXPECT_THAT(
       refusal_of("abi_negotiate"),
-      HasSubstr("refused this host (MNEME_E_VERSION): expected a plugin for ABI 1.0 to 1.1, "
+      HasSubstr("refused this host (MNEME_E_VERSION): expected a plugin for ABI 1.0 to 1.2, "
                 "got one for ABI 1.7 to 1.9, which says \"needs the segments of ABI 1.7\""));
   // The library stays mapped, is not mapped again, and answers the same.
   const int mapped = mapped_copies();

@@ -72,11 +72,11 @@ TEST_F(PluginLock, NamesTheFileOfEveryTier) {
       "# Written by mneme plugins lock; the option --locked refuses other files.\n"
       "revision = 1\n\n"
       "[[tier]]\nfile = \"one.so\"\nid = \"org.example.tier\"\nversion = \"1.0.0\"\n"
-      "abi = \"1.1\"\nsha256 = \"" +
+      "abi = \"1.2\"\nsha256 = \"" +
           sum("one") +
           "\"\n\n"
           "[[tier]]\nfile = \"other.so\"\nid = \"org.example.tier\"\nversion = \"1.0.0\"\n"
-          "abi = \"1.1\"\nsha256 = \"" +
+          "abi = \"1.2\"\nsha256 = \"" +
           sum("other") + "\"\n");
   EXPECT_THAT(differences(memory), IsEmpty());
 }

@@ -5,7 +5,8 @@
  *   begin    one rider, the learned row `rider` + total
  *   context  the newest `rows` rows of the past
  *   ride     full attention over riders and tokens
- *   read     at site OUT: local + gate * (noise + 1/2) * squash(x - mean); auxiliary loss and probe
+ *   read     at site OUT: local + gate * (noise + 1/2) * squash(x + normed - mean); auxiliary loss
+ *            and probe
  *   absorb   rows go to a queue, and from there are released;
  *            mean := decay * mean + (1 - decay) * (weighted sum of the segment's rows)
  *   finish   total := total / 2 + (sum of the top outputs over the segment)
@@ -292,7 +293,7 @@ static mneme_status create(const mneme_host* host, mneme_setup* setup,
     return status;
   }
   traits->flags = MNEME_TIER_RELEASES | MNEME_TIER_RIDERS;
-  traits->wants = MNEME_WANT_READ_X | MNEME_WANT_FINISH_TOP;
+  traits->wants = MNEME_WANT_READ_X | MNEME_WANT_READ_NORMED | MNEME_WANT_FINISH_TOP;
   traits->absorb = MNEME_ABSORB_AFTER_SEGMENT;
   traits->sites = MNEME_SITE_OUT;
   traits->context_rows = self->rows + 1;
@@ -489,6 +490,7 @@ static mneme_status read(void* instance, mneme_ctx* ctx, const mneme_queries* in
   mneme_tensor mean = 0;
   mneme_tensor row = 0;
   mneme_tensor narrow = 0;
+  mneme_tensor inputs = 0;
   mneme_tensor difference = 0;
   mneme_tensor squashed = 0;
   mneme_tensor disturbed = 0;
@@ -498,7 +500,8 @@ static mneme_status read(void* instance, mneme_ctx* ctx, const mneme_queries* in
   TRY(state->slot_get(ctx, self->mean, &mean, error));
   TRY(with_integer(self, ctx, OP_UNSQUEEZE, mean, "dim", 1, &row, error)); /* [B,1,D] */
   TRY(with_integer(self, ctx, OP_CAST, row, "dtype", self->dtype, &narrow, error));
-  TRY(two(self, ctx, OP_SUB, in->x, narrow, &difference, error));
+  TRY(two(self, ctx, OP_ADD, in->x, in->normed, &inputs, error));
+  TRY(two(self, ctx, OP_SUB, inputs, narrow, &difference, error));
   TRY(kernels->call(ctx, self->squash, &difference, 1, NULL, 0, &self->sharpness, 1, &squashed, 1,
                     error));
   if (probes->wanted(ctx, "squashed")) {

@@ -28,7 +28,8 @@ enum {
   kScenarioKeys = 4,
   kScenarioValues = 5,
   kScenarioTop = 6,
-  kScenarioLossWeights = 7
+  kScenarioLossWeights = 7,
+  kScenarioNormed = 8
 };
 
 /* Element i of a tensor: a multiple of 1/32 between -1 and 1. */

@@ -65,7 +65,7 @@ TEST_F(Lock, WritesTheFilesOfExperimentsAndMemories) {
   EXPECT_EQ(one.at("lock"), file("m.lock"));
   EXPECT_EQ(one.at("written"), true);
   EXPECT_EQ(one.at("tiers").at(0).at("sha256"), sha256_file(plugin_));
-  EXPECT_EQ(one.at("tiers").at(0).at("abi"), "1.1");
+  EXPECT_EQ(one.at("tiers").at(0).at("abi"), "1.2");
   EXPECT_NE(read_file(folder_ / "m.lock"), text);
 }
 

@@ -35,7 +35,7 @@ TEST_F(Plugins, ListsNotesAndWhatIsNoPlugin) {
   const ProgramResult result = list();
   expect_done(result);
   EXPECT_THAT(result.out, HasSubstr("good.so: org.example.tier 1.0.0\n"));
-  EXPECT_THAT(result.out, HasSubstr("ABI 1.1"));
+  EXPECT_THAT(result.out, HasSubstr("ABI 1.2"));
   EXPECT_THAT(result.out, HasSubstr("no CUDA code"));
   EXPECT_THAT(result.out, HasSubstr("sha256 "));
   EXPECT_THAT(result.out, HasSubstr("no_note.so: not a plugin\n"));

@@ -94,6 +94,7 @@ static void create(void) {
     char extension[kExtensionBytes];
   } traits;
   mneme_model_info model = MNEME_INIT(mneme_model_info);
+  uint64_t wants = 0;
   memset(&traits, 0, sizeof(traits));
   traits.value.struct_size = (uint32_t)sizeof(traits.value);
   model.width = kScenarioWidth;
@@ -110,8 +111,12 @@ static void create(void) {
   require(
       table.create(host_handle(), setup_handle(), &model, &traits.value, &instance, fresh_error()),
       "create");
+  wants = traits.value.wants;
+#ifdef MNEME_WANT_READ_NORMED
+  wants &= ~MNEME_WANT_READ_NORMED; /* since 1.2 */
+#endif
   if (instance == NULL || traits.value.flags != (MNEME_TIER_RELEASES | MNEME_TIER_RIDERS) ||
-      traits.value.wants != (MNEME_WANT_READ_X | MNEME_WANT_FINISH_TOP) ||
+      wants != (MNEME_WANT_READ_X | MNEME_WANT_FINISH_TOP) ||
       traits.value.absorb != MNEME_ABSORB_AFTER_SEGMENT || traits.value.sites != MNEME_SITE_OUT ||
       traits.value.context_rows != 5) {
     give_up("create", "the traits of plugin.c", "others");
@@ -251,6 +256,10 @@ static mneme_tensor run_read(const mneme_segment* segment, mneme_tensor x) {
   queries.layer = the_mini_host.layer;
   queries.site = MNEME_SITE_OUT;
   queries.x = x;
+#ifdef MNEME_WANT_READ_NORMED
+  queries.normed = make(tensor_at(x)->rank, tensor_at(x)->dims, kScenarioNormed, segment->index,
+                        queries.layer); /* since 1.2 */
+#endif
   the_mini_host.told.probe = 0;
   require(table.read(instance, ctx_handle(), &queries, &out.value, fresh_error()), "read");
   if (out.value.merge != MNEME_MERGE_ADD || tensor_at(out.value.out) == NULL) {
