@@ -66,6 +66,7 @@ class FolderWriter {
 
   FolderExportReport write(const FolderRecord& record) {
     const std::string source = checkpoint_.path().string();
+    check_attention();
     const Family* const family = find_family(record.family);
     if (family == nullptr) {
       throw_run({.where = str(source, ": pretrained.json: family"),
@@ -94,6 +95,7 @@ class FolderWriter {
   }
 
   FolderExportReport write(const Family& family) {
+    check_attention();
     report_.family = family.model_type;
     const std::int64_t vocabulary =
         checkpoint_.file().at(str(kOurModel, "embedding.0.weight")).shape.at(0);
@@ -120,6 +122,20 @@ class FolderWriter {
   }
 
  private:
+  // Errors: Error(kUsage) for a layer that lacks the weights of attention.
+  void check_attention() const {
+    for (std::int64_t layer = 0; layer < model_.layers; ++layer) {
+      for (const char* const name : {"qkv", "output"}) {
+        const std::string weight = str("layers.", layer, ".attention.", name, ".weight");
+        if (checkpoint_.file().find(str(kOurModel, weight)) != nullptr) continue;
+        throw_usage({.where = checkpoint_.path().string(),
+                     .failed = str("layer ", layer, " has no attention: the memory replaces it"),
+                     .expected = str("the parameter ", weight),
+                     .hint = "model folders describe decoders whose layers all have attention; the "
+                             "weights stay in the run"});
+      }
+    }
+  }
   // A parameter with its low-rank update.
   at::Tensor merged(const std::string& parameter) const {
     return merged_parameter(checkpoint_, str(kOurModel, parameter));

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
-#include <stdexcept>
 #include <string_view>
 
 #include "host/base/error.hpp"
@@ -195,7 +194,13 @@ std::vector<FolderTensor> folder_tensors(const FolderNames& names, const config:
       out.push_back(std::move(tensor));
     }
     if (!parts.empty() && first != parameter.shape.at(0)) {
-      throw std::logic_error("the family's parts do not fill " + parameter.name);
+      throw_usage({.where = parameter.name,
+                   .failed = "a memory that replaces the attention wants another projection than "
+                             "models of this family have",
+                   .expected = str(first, " rows"),
+                   .got = str(parameter.shape.at(0)),
+                   .hint = "let the memory project by itself, and pass over the projections of the "
+                           "folder with --ignore NAME"});
     }
   }
   return out;
