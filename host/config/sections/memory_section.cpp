@@ -97,7 +97,11 @@ void list_tier(Fields& keys, TierConfig& tier) {
     }
   }
   std::vector<std::int64_t> layers = tier.layers.value_or(std::vector<std::int64_t>{});
-  if (keys.field({"layers", "indices of the layers that it serves", "all"}, layers, kNotNegative)) {
+  if (keys.field({"layers",
+                  "indices of the layers that it serves; a layer's attention is replaced by one "
+                  "tier at most",
+                  "all"},
+                 layers, kNotNegative)) {
     check_layers(keys.reader(), layers);
     tier.layers = std::move(layers);
   }
