@@ -15,7 +15,7 @@
 namespace mneme::test {
 
 // One call of a kernel: asks infer, allocates what it answers, runs. Outputs and workspace hold no
-// useful value before.
+// useful value before. Inputs behind the given ones are absent.
 template <typename K>
 class KernelRun {
  public:
@@ -28,6 +28,7 @@ class KernelRun {
         reals_(std::move(reals)) {
     std::vector<mneme_shape> input_shapes;
     for (const TestTensor& input : inputs) input_shapes.push_back(input.raw_shape());
+    input_shapes.resize(K::kInputs);
     std::vector<mneme_shape> output_shapes(K::kOutputs);
     std::vector<mneme_shape> saved_shapes;
     if constexpr (detail::HasSaved<K>::value) saved_shapes.resize(K::kSaved);
@@ -96,6 +97,7 @@ class KernelRun {
         if ((K::kConstantInputs >> i & 1U) != 0) leaving.back().data = nullptr;
       }
     }
+    leaving.resize(K::kInputs);
     raw.grad_inputs = leaving.data();
     const KernelCall kernel_call(raw, K::kName);
     if (device_ == Device::kCpu) kernel_.backward_cpu(kernel_call);
@@ -117,6 +119,7 @@ class KernelRun {
     output_views_.clear();
     saved_views_.clear();
     for (TestTensor& input : inputs) input_views_.push_back(input.view());
+    input_views_.resize(K::kInputs);
     for (TestTensor& output : outputs) output_views_.push_back(output.view());
     for (TestTensor& tensor : saved) saved_views_.push_back(tensor.view());
     mneme_kernel_call raw = MNEME_INIT(mneme_kernel_call);
