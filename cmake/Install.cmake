@@ -122,10 +122,15 @@ function(mneme_install_terminal_files folder)
   install(FILES "${folder}/mneme-report.1" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1" COMPONENT report)
 endfunction()
 
-# mneme_install_plugin(TARGET): the library, the name map beside it if it has one, and the page of its folder.
+# mneme_install_plugin(TARGET [FOLDER]): the library, the name map beside it if it has one, and the pages of its folder of
+# plugins/, which has the plugin's name unless another one is given.
 function(mneme_install_plugin target)
-  install(FILES "${PROJECT_SOURCE_DIR}/plugins/${target}/README.md"
-    DESTINATION "${mneme_doc_folder}/plugins/${target}" COMPONENT runtime OPTIONAL)
+  set(folder ${target})
+  if(ARGC GREATER 1)
+    set(folder ${ARGV1})
+  endif()
+  install(DIRECTORY "${PROJECT_SOURCE_DIR}/plugins/${folder}/" DESTINATION "${mneme_doc_folder}/plugins/${folder}"
+    COMPONENT runtime OPTIONAL FILES_MATCHING PATTERN "*.md" PATTERN kernels EXCLUDE)
   install(TARGETS ${target} LIBRARY DESTINATION "${mneme_plugin_folder}" COMPONENT runtime)
   install(FILES "$<TARGET_FILE_DIR:${target}>/${target}.names.toml"
     DESTINATION "${mneme_plugin_folder}" COMPONENT runtime OPTIONAL)
