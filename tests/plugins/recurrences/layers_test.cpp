@@ -1,0 +1,261 @@
+// The layers without attention in a decoder, against their papers' equations written out token by
+// token in LibTorch, f64.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "host/backbone/open/open_segment.hpp"
+#include "host/tensor/torch.hpp"
+#include "tests/plugins/tier_run.hpp"
+
+namespace recurrences_test {
+namespace {
+
+using mneme::backbone::largest_difference;
+using mneme::backbone::MemorySession;
+using mneme::backbone::random_ids;
+using mneme::memory::Phase;
+using mneme::memory::StackState;
+
+constexpr int64_t kLanes = 2, kSegment = 6;
+
+mneme::config::ModelConfig llama() {
+  for (const auto& one : mneme::backbone::small_decoders()) {
+    if (one.name == "llama") return one.model;
+  }
+  throw std::logic_error("there is no decoder llama");
+}
+
+MemorySession decoder_with(const std::string& tiers) {
+  mneme::backbone::ModelSetup setup = mneme::backbone::small_setup();
+  setup.bptt_segments = 2;
+  return tier_test::session(tiers, llama(), setup);
+}
+
+// What a layer does with the tokens of a text from its start, x [B,T,D] behind the norm.
+class NaiveLayer {
+ public:
+  NaiveLayer(const MemorySession& session, int64_t heads, int64_t keys, int64_t values)
+      : session_(session), heads_(heads), keys_(keys), values_(values) {}
+  virtual ~NaiveLayer() = default;
+  virtual at::Tensor run(const at::Tensor& x) const = 0;
+
+ protected:
+  at::Tensor weight(const std::string& name) const {
+    return session_.parameter(".0." + name).detach();
+  }
+  std::vector<at::Tensor> projected(const at::Tensor& x, const std::vector<int64_t>& widths) const {
+    return at::linear(x, weight("in_weight")).split_with_sizes(widths, 2);
+  }
+  static at::Tensor by_heads(const at::Tensor& x, int64_t heads) {
+    return x.view({x.size(0), x.size(1), heads, x.size(2) / heads});
+  }
+  // silu of each token's sum over its own and the last inputs.
+  at::Tensor convolved(const at::Tensor& x) const {
+    const at::Tensor taps = weight("convolution_weight");
+    at::Tensor out = at::zeros_like(x);
+    for (int64_t t = 0; t < x.size(1); ++t) {
+      for (int64_t back = 0; back < taps.size(0) && back <= t; ++back) {
+        out.select(1, t).add_(x.select(1, t - back) * taps[taps.size(0) - 1 - back]);
+      }
+    }
+    return out;
+  }
+  static at::Tensor rms(const at::Tensor& x, const at::Tensor& weight) {
+    return x / (x.square().mean(-1, true) + 1e-5).sqrt() * weight;
+  }
+  static at::Tensor unit(const at::Tensor& x) {
+    return x / (x.square().sum(-1, true) + 1e-6).sqrt();
+  }
+  // q, k [B,T,H,K], v [B,T,H,V], kept [B,T,H,K|1] the shares that stay, beta [B,T,H,1] or nothing.
+  static at::Tensor recurrence(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                               const at::Tensor& kept, const at::Tensor& beta = {}) {
+    at::Tensor state = at::zeros({q.size(0), q.size(2), q.size(3), v.size(3)}, at::kDouble);
+    std::vector<at::Tensor> out;
+    for (int64_t t = 0; t < q.size(1); ++t) {
+      const at::Tensor key = k.select(1, t).unsqueeze(-1);  // [B,H,K,1]
+      state = state * kept.select(1, t).unsqueeze(-1);
+      at::Tensor u = v.select(1, t).unsqueeze(-2);  // [B,H,1,V]
+      if (beta.defined()) u = beta.select(1, t).unsqueeze(-1) * (u - (key * state).sum(-2, true));
+      state = state + key * u;
+      out.push_back((q.select(1, t).unsqueeze(-1) * state).sum(-2));
+    }
+    return at::stack(out, 1);
+  }
+  at::Tensor output(const at::Tensor& rows) const {
+    return at::linear(rows.flatten(2), weight("out_weight"));
+  }
+  double scale() const { return 1.0 / std::sqrt(static_cast<double>(keys_)); }
+
+  const MemorySession& session_;
+  int64_t heads_, keys_, values_;
+};
+
+class NaiveGla : public NaiveLayer {
+ public:
+  using NaiveLayer::NaiveLayer;
+  at::Tensor run(const at::Tensor& x) const override {
+    const int64_t keys = heads_ * keys_, values = heads_ * values_;
+    const std::vector<at::Tensor> p = projected(x, {keys, keys, values, values, 16});
+    const at::Tensor gate =
+        at::log_sigmoid(at::linear(p[4], weight("gate_weight"), weight("gate_bias"))) / 16;
+    const at::Tensor out = recurrence(by_heads(p[0], heads_) * scale(), by_heads(p[1], heads_),
+                                      by_heads(p[2], heads_), by_heads(gate, heads_).exp());
+    return output(rms(out, weight("norm_weight")) * at::silu(by_heads(p[3], heads_)));
+  }
+};
+
+class NaiveMamba2 : public NaiveLayer {
+ public:
+  using NaiveLayer::NaiveLayer;
+  at::Tensor run(const at::Tensor& x) const override {
+    const int64_t values = heads_ * values_;
+    const std::vector<at::Tensor> p = projected(x, {values, values + 2 * keys_, heads_});
+    const std::vector<at::Tensor> mixed = at::silu(convolved(p[1]) + weight("convolution_bias"))
+                                              .split_with_sizes({values, keys_, keys_}, 2);
+    const at::Tensor input = by_heads(mixed[0], heads_);
+    const auto shared = [&](const at::Tensor& rows) {
+      return rows.unsqueeze(2).expand({rows.size(0), rows.size(1), heads_, keys_});
+    };
+    const at::Tensor step = at::softplus(p[2] + weight("step_bias")).unsqueeze(-1);
+    const at::Tensor kept = (-weight("rate_log").exp().unsqueeze(-1) * step).exp();
+    const at::Tensor out = recurrence(shared(mixed[2]), shared(mixed[1]), step * input, kept) +
+                           weight("skip").unsqueeze(-1) * input;
+    return output(rms(out.flatten(2) * at::silu(p[0]), weight("norm_weight")));
+  }
+};
+
+class NaiveGatedDeltaNet : public NaiveLayer {
+ public:
+  NaiveGatedDeltaNet(const MemorySession& session, int64_t heads, int64_t keys, int64_t values,
+                     double most)
+      : NaiveLayer(session, heads, keys, values), most_(most) {}
+  at::Tensor run(const at::Tensor& x) const override {
+    const int64_t keys = heads_ * keys_, values = heads_ * values_;
+    const std::vector<at::Tensor> p = projected(x, {2 * keys + values, values, heads_, heads_});
+    const std::vector<at::Tensor> mixed =
+        at::silu(convolved(p[0])).split_with_sizes({keys, keys, values}, 2);
+    const at::Tensor step = at::softplus(p[2] + weight("step_bias")).unsqueeze(-1);
+    const at::Tensor kept = (-weight("rate_log").exp().unsqueeze(-1) * step).exp();
+    const at::Tensor out =
+        recurrence(unit(by_heads(mixed[0], heads_)) * scale(), unit(by_heads(mixed[1], heads_)),
+                   by_heads(mixed[2], heads_), kept, most_ * p[3].sigmoid().unsqueeze(-1));
+    return output(rms(out, weight("norm_weight")) * at::silu(by_heads(p[1], heads_)));
+  }
+
+ private:
+  double most_;
+};
+
+struct LayerCase {
+  const char* name;
+  std::string tier;
+  std::vector<const char*> parameters;  // with a gradient that is compared
+  std::function<std::unique_ptr<NaiveLayer>(const MemorySession&)> naive;
+
+  friend std::ostream& operator<<(std::ostream& out, const LayerCase& c) { return out << c.name; }
+};
+
+// The model has 4 heads of width 6.
+std::vector<LayerCase> layer_cases() {
+  const std::vector<const char*> convolved = {".0.in_weight", ".0.convolution_weight",
+                                              ".0.rate_log", ".0.step_bias", ".0.out_weight"};
+  const auto delta = [](double most) {
+    return [most](const MemorySession& s) {
+      return std::make_unique<NaiveGatedDeltaNet>(s, 4, 5, 10, most);
+    };
+  };
+  return {
+      {"Gla",
+       tier_test::tier("gla", "layers = [0]"),
+       {".0.in_weight", ".0.gate_weight", ".0.gate_bias", ".0.norm_weight"},
+       [](const MemorySession& s) { return std::make_unique<NaiveGla>(s, 4, 3, 6); }},
+      {"Mamba2", tier_test::tier("mamba2", "layers = [0]\nkey_width = 7\nvalue_width = 4"),
+       convolved, [](const MemorySession& s) { return std::make_unique<NaiveMamba2>(s, 4, 7, 4); }},
+      {"GatedDeltaNet", tier_test::tier("gated_deltanet", "layers = [0]"), convolved, delta(1.0)},
+      {"NegativeEigenvalues",
+       tier_test::tier("gated_deltanet", "layers = [0]\nnegative_eigenvalues = true"), convolved,
+       delta(2.0)}};
+}
+
+class RecurrentLayers : public testing::TestWithParam<LayerCase> {};
+INSTANTIATE_TEST_SUITE_P(Recurrences, RecurrentLayers, testing::ValuesIn(layer_cases()),
+                         [](const auto& c) { return std::string(c.param.name); });
+
+// The layer's results, of a text in one segment and in several.
+TEST_P(RecurrentLayers, EqualTheirEquations) {
+  MemorySession session = decoder_with(GetParam().tier);
+  const std::unique_ptr<NaiveLayer> naive = GetParam().naive(session);
+  const at::NoGradGuard no_grad;
+  const at::Tensor ids = random_ids(5, kLanes, 3 * kSegment + 1, 11);
+  StackState state = session.fresh(kLanes);
+  std::vector<at::Tensor> x, out;
+  for (const int64_t from : {int64_t{0}, kSegment, kSegment + 1, 2 * kSegment}) {
+    const int64_t length = from == 0 ? kSegment : from == kSegment ? 1 : kSegment - 1;
+    mneme::backbone::ForwardOptions::Tap tap;
+    static_cast<void>(session.run(state, ids.narrow(1, from, length + 1), {.tap = &tap}));
+    x.push_back(tap.embedded);
+    out.push_back(tap.attention_out[0]);
+  }
+  const at::Tensor rows = at::cat(x, 1);
+  const at::Tensor normed = rows / (rows.square().mean(-1, true) + 1e-5).sqrt() *
+                            session.parameter("layers.0.attention.norm.weight");
+  EXPECT_LT(largest_difference(at::cat(out, 1), rows + naive->run(normed)), 1e-10);
+}
+
+// Through two segments, so through both states.
+TEST_P(RecurrentLayers, HaveTheGradientsOfDifferences) {
+  MemorySession session = decoder_with(GetParam().tier);
+  const at::Tensor ids = random_ids(6, kLanes, 2 * kSegment + 1, 11);
+  const auto loss = [&] {
+    StackState state = session.fresh(kLanes);
+    return session.nll(state, ids.narrow(1, 0, kSegment + 1)).mean() +
+           session.nll(state, ids.narrow(1, kSegment, kSegment + 1)).mean();
+  };
+  for (const char* const name : GetParam().parameters) {
+    EXPECT_LT(mneme::backbone::gradient_error(session.parameter(name), loss, 2, 1e-4), 1e-6)
+        << name;
+  }
+}
+
+// Token by token in an open segment, as generation does it.
+TEST_P(RecurrentLayers, GenerateWhatTheyEvaluate) {
+  const at::NoGradGuard no_grad;
+  MemorySession session = decoder_with(GetParam().tier);
+  const at::Tensor ids = random_ids(7, kLanes, 2 * kSegment, 11);
+  StackState whole = session.fresh(kLanes, Phase::kEvaluation), stepwise = whole.clone();
+  for (int64_t s = 0; s < 2; ++s) {
+    const at::Tensor tokens = ids.narrow(1, s * kSegment, kSegment);
+    mneme::memory::SegmentInput input;
+    input.length = kSegment;
+    mneme::memory::SegmentHooks hooks(session.stack, whole, input);
+    const at::Tensor expected = session.model->forward({tokens, {}, {}}, hooks).top;
+    hooks.commit();
+    input.length = 1;
+    input.is_open = true;
+    mneme::memory::SegmentHooks open_hooks(session.stack, stepwise, input);
+    mneme::backbone::OpenSegment open(*session.model, open_hooks);
+    std::vector<at::Tensor> tops;
+    for (int64_t t = 0; t < kSegment; ++t) tops.push_back(open.step(tokens.narrow(1, t, 1)));
+    open.close();
+    open_hooks.commit();
+    EXPECT_LT(largest_difference(at::cat(tops, 1), expected), 1e-12) << "segment " << s;
+  }
+}
+
+TEST(RecurrentLayersErrors, GroupsDivideTheHeads) {
+  EXPECT_THAT(mneme::backbone::error_of(
+                  [] { static_cast<void>(decoder_with(tier_test::tier("mamba2", "groups = 3"))); }),
+              testing::HasSubstr("groups = 3 does not divide the 4 heads; give groups, or heads, "
+                                 "of which one divides the other"));
+}
+
+}  // namespace
+}  // namespace recurrences_test
