@@ -310,7 +310,7 @@ at::Tensor linear_nll(const at::Tensor& x, const WeightRows& weight, const at::T
 
 at::Tensor capped_nll(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                       double cap, const at::Tensor& target, at::Tensor* best,
-                      std::int64_t kept_logits) {
+                      std::int64_t kept_logits, at::Tensor* log_sum) {
   const std::int64_t rows = x.size(0), ids = weight.size(0);
   const bool keeps = rows * ids <= kept_logits;
   const std::int64_t block = std::max<std::int64_t>(keeps ? rows : kept_logits / ids, 1);
@@ -324,11 +324,13 @@ at::Tensor capped_nll(const at::Tensor& x, const at::Tensor& weight, const at::T
   std::vector<at::Tensor> nll, bests;
   for (std::int64_t first = 0; first == 0 || first < rows; first += block) {
     const std::int64_t count = std::min(block, rows - first);
-    const auto nll_of = [own = target.narrow(0, first, count),
+    // [count], or with the logs of the sums behind them [2,count].
+    const auto nll_of = [own = target.narrow(0, first, count), wants_sum = log_sum != nullptr,
                          logits_of](const std::vector<at::Tensor>& in) {
-      const at::Tensor logits = logits_of(in);
+      const at::Tensor logits = logits_of(in), sum = at::logsumexp(logits, 1);
       const at::Tensor of_target = logits.gather(1, own.clamp_min(0).unsqueeze(1)).squeeze(1);
-      return (at::logsumexp(logits, 1) - of_target).masked_fill(own < 0, 0.0);
+      const at::Tensor out = wants_sum ? at::stack({sum - of_target, sum}) : sum - of_target;
+      return out.masked_fill(own < 0, 0.0);
     };
     inputs[0] = x.narrow(0, first, count);
     nll.push_back(keeps ? nll_of(inputs) : tensor::recomputed(nll_of, inputs));
@@ -337,7 +339,10 @@ at::Tensor capped_nll(const at::Tensor& x, const at::Tensor& weight, const at::T
     bests.push_back(logits_of(inputs).argmax(1));
   }
   if (best != nullptr) *best = at::cat(bests);
-  return at::cat(nll);
+  const at::Tensor all = at::cat(nll, -1);
+  if (log_sum == nullptr) return all;
+  *log_sum = all.select(0, 1);
+  return all.select(0, 0);
 }
 
 }  // namespace mneme::backbone

@@ -50,7 +50,7 @@ at::Tensor linear_nll(const at::Tensor& x, const WeightRows& weight, const at::T
 // bias as they are, whatever the dtype of x.
 at::Tensor capped_nll(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                       double cap, const at::Tensor& target, at::Tensor* best = nullptr,
-                      std::int64_t kept_logits = kKeptLogits);
+                      std::int64_t kept_logits = kKeptLogits, at::Tensor* log_sum = nullptr);
 
 // What losses and predictions need of the logits x W^T + b [n,V], which are made in blocks and not
 // stored. Without gradient.

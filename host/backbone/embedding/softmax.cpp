@@ -104,11 +104,11 @@ Output Softmax::forward(const at::Tensor& hidden, const at::Tensor& target, bool
   if (plan_.clusters() == 1) {
     at::Tensor best, log_sum;
     at::Tensor* const wanted = wants_best ? &best : nullptr;
-    const at::Tensor nll =
-        softcap_ > 0.0
-            ? capped_nll(head_hidden, head.weight.rows, head.bias, softcap_, target, wanted)
-            : linear_nll(head_hidden, head.weight, head.bias, target, wanted, kKeptLogits,
-                         wants_log_sum ? &log_sum : nullptr);
+    at::Tensor* const sum = wants_log_sum ? &log_sum : nullptr;
+    const at::Tensor nll = softcap_ > 0.0 ? capped_nll(head_hidden, head.weight.rows, head.bias,
+                                                       softcap_, target, wanted, kKeptLogits, sum)
+                                          : linear_nll(head_hidden, head.weight, head.bias, target,
+                                                       wanted, kKeptLogits, sum);
     return {.nll = nll,
             .best = best,
             .correct = best.defined() ? best.eq(target) : at::Tensor(),

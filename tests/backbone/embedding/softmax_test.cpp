@@ -250,6 +250,19 @@ TEST(Softmax, CapsItsLogits) {
       expect_gradient(name, tensor, sum, 5);
     }
   }
+  for (const int64_t kept : {1 << 20, 22}) {
+    at::Tensor log_sum;
+    const auto sum = [&] {
+      const at::Tensor nll = capped_nll(x, w, b, kCap, target, nullptr, kept, &log_sum);
+      return (nll * random_tensor(9, {7})).sum() + log_sum.square().sum();
+    };
+    sum();
+    const at::Tensor logits = kCap * at::tanh((at::matmul(x, w.t()) + b) / kCap);
+    EXPECT_LT(largest_difference(log_sum, at::logsumexp(logits, 1).masked_fill(target < 0, 0.0)),
+              1e-13);
+    for (const auto& [name, tensor] : {std::pair("x", x), std::pair("w", w), std::pair("b", b)})
+      expect_gradient(name, tensor, sum, 5);
+  }
   config::ModelConfig c = small_config();
   c.logit_softcap = kCap;
   const Head head(c, 20);
