@@ -221,7 +221,7 @@ struct Gradient {
   const T* scale;
   std::int64_t scale_stride;
   const T* sum_scale;  // [rows]; null = 0
-  T* sums;  // [stripes,ids], over a stripe's rows; null = not wanted
+  T* sums;             // [stripes,ids], over a stripe's rows; null = not wanted
 };
 
 // Of the ids and rows of a problem.
