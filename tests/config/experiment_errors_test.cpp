@@ -138,11 +138,6 @@ TEST(Experiment, TrainKeysAreChecked) {
                   "z_loss = 1e-4\n"),
       "2: e.toml:9:10: train.z_loss: an adaptive softmax has several denominators: expected a "
       "model without [model.adaptive], got 0.0001; remove the key (--unset train.z_loss)");
-  EXPECT_EQ(parse_error("[model]\nposition = \"rotary\"\nlogit_softcap = 30.0\n" + kMotif +
-                        "z_loss = 1e-4\n"),
-            "2: e.toml:9:10: train.z_loss: capped logits have a bounded denominator already: "
-            "expected a model without model.logit_softcap, got 0.0001; remove the key (--unset "
-            "train.z_loss)");
 }
 
 TEST(Experiment, AMissingTrainSectionIsNamed) {

@@ -243,18 +243,12 @@ void list_train(Fields& keys, TrainConfig& train, const DataConfig& data,
     keys.field(
         {"z_loss",
          "this times the mean square of the log of the softmax's denominator is added to the "
-         "loss that is trained, such as 1e-4; not with [model.adaptive] or "
-         "model.logit_softcap; 0 = off"},
+         "loss that is trained, such as 1e-4; not with [model.adaptive]; 0 = off"},
         train.z_loss, kFromZero);
   }
   if (keys.is_reading() && train.z_loss > 0.0 && model.adaptive) {
     keys.reader().problem("z_loss", {.failed = "an adaptive softmax has several denominators",
                                      .expected = "a model without [model.adaptive]",
-                                     .got = str(train.z_loss),
-                                     .hint = keys.reader().removal("z_loss")});
-  } else if (keys.is_reading() && train.z_loss > 0.0 && model.logit_softcap > 0.0) {
-    keys.reader().problem("z_loss", {.failed = "capped logits have a bounded denominator already",
-                                     .expected = "a model without model.logit_softcap",
                                      .got = str(train.z_loss),
                                      .hint = keys.reader().removal("z_loss")});
   }
