@@ -237,19 +237,6 @@ void Trainer::report_numbers(run::StepReport& report, const StepSums& sums) {
   sums.put_into(report, numbers);
 }
 
-void Trainer::count_update(run::StepReport& report, const StepSums& sums, const at::Tensor& skip) {
-  const double factor = schedule_->factor(done_.step);
-  if (average_) average_->add(done_.step + 1, skip);
-  runtime_->weights_changed(/*by_optimizer=*/true);
-  done_.tokens += sums.tokens;
-  if (done_.tokens_read) *done_.tokens_read += sums.tokens_read;
-  report.step = ++done_.step;
-  report.lr = experiment().train.lr * factor;
-  for (const auto& [name, rate] : rates_) report.rates[name] = rate * factor;
-  report.tokens = done_.tokens;
-  report.tokens_read = done_.tokens_read;
-}
-
 eval::NotFinite Trainer::find_in_backward(const StepStart& begin) {
   memory::FiniteWatch watch;
   go_back({begin.data, begin.noise, begin.state.clone()});

@@ -26,6 +26,19 @@ std::int64_t first_settled_log(std::int64_t log_every, std::int64_t total) {
 
 }  // namespace
 
+void Trainer::count_update(run::StepReport& report, const StepSums& sums, const at::Tensor& skip) {
+  const double factor = schedule_->factor(done_.step);
+  if (average_) average_->add(done_.step + 1, skip);
+  runtime_->weights_changed(/*by_optimizer=*/true);
+  done_.tokens += sums.tokens;
+  if (done_.tokens_read) *done_.tokens_read += sums.tokens_read;
+  report.step = ++done_.step;
+  report.lr = experiment().train.lr * factor;
+  for (const auto& [name, rate] : rates_) report.rates[name] = rate * factor;
+  report.tokens = done_.tokens;
+  report.tokens_read = done_.tokens_read;
+}
+
 bool Trainer::is_finished() const {
   const std::int64_t patience = experiment().train.early_stop;
   return done_.step >= total_steps_ ||

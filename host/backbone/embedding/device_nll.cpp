@@ -146,7 +146,8 @@ at::Tensor summarize_in_blocks(const CrossEntropyKernels& kernels, const at::Ten
   return logits;
 }
 
-// Makes gradients of a block's logits; `sum_scale`, undefined = none, lies densely; `bias` [count] receives their sums, where it is defined.
+// Makes gradients of a block's logits; `sum_scale`, undefined = none, lies densely; `bias` [count]
+// receives their sums, where it is defined.
 void differentiate_block(const CrossEntropyKernels& kernels, const at::Tensor& logits,
                          const at::Tensor& target, std::int64_t first, const at::Tensor& log_sum,
                          const at::Tensor& scale, const at::Tensor& sum_scale,
