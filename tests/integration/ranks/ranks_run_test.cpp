@@ -59,12 +59,14 @@ TEST_P(RanksWithMemory, AreCertified) {
   EXPECT_LT(line->at("difference").get<double>(), 1e-3);
 }
 
-// With two ranks, stopped and resumed: bit for bit. Begun with four ranks, continued with two, then
-// with one.
+// With Muon, averages and z-loss. With two ranks, stopped and resumed: bit for bit. Begun with four
+// ranks, continued with two, then with one.
 TEST_P(RanksWithMemory, ResumeWithOtherNumbersOfRanks) {
   if (memory() == "skip") GTEST_SKIP() << "the plugin was not built";
   const std::string text =
-      experiment(memory(), "", "schedule = \"constant\"\nsave_every = 6\nkeep_checkpoints = 9\n");
+      experiment(memory(), "",
+                 "schedule = \"constant\"\nsave_every = 6\nkeep_checkpoints = 9\n"
+                 "optimizer = \"muon\"\naverage = 0.9\nz_loss = 1e-3\n");
   const auto train = [&](int ranks, int steps, const std::string& name) {
     expect_done(run(
         ranks, str("train ", text, " --quiet --set train.steps=", steps, " --run ", file(name))));
