@@ -46,6 +46,8 @@ void take_broken_pipes() {
 
 void go_on_unread() { g_goes_on = true; }
 
-bool is_stdout_unread() { return g_is_taken && has_lost_reader(STDOUT_FILENO); }
+bool is_stdout_unread() { return has_lost_reader(STDOUT_FILENO); }
+
+bool ends_unread() { return g_is_taken; }
 
 }  // namespace mneme::cli

@@ -12,7 +12,10 @@ void take_broken_pipes();
 // commands whose work is saved. Called before their first line of progress.
 void go_on_unread();
 
-// True where take_broken_pipes() took the signal, and stdout has no reader any more.
+// True where stdout has no reader any more.
 [[nodiscard]] bool is_stdout_unread();
+
+// True where take_broken_pipes() took the signal: a command then ends by it.
+[[nodiscard]] bool ends_unread();
 
 }  // namespace mneme::cli

@@ -6,10 +6,20 @@ The command `questions` is this package's own.
 from __future__ import annotations
 
 import os
+import signal
 import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NoReturn
 
 from .errors import MnemeError
 from .launch import environment, program, report_program
+
+
+def _become(path: Path, variables: Mapping[str, str]) -> NoReturn:
+    # Python ignores the signal, which the program would inherit: it ends by it where its reader has ended.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    os.execve(path, [str(path), *sys.argv[1:]], variables)
 
 
 def main() -> int:
@@ -22,7 +32,7 @@ def main() -> int:
     except MnemeError as error:
         print(f"mneme: error: {error}", file=sys.stderr)
         return 2
-    os.execve(path, [str(path), *sys.argv[1:]], variables)
+    _become(path, variables)
 
 
 def report() -> int:
@@ -32,7 +42,7 @@ def report() -> int:
     except MnemeError as error:
         print(f"mneme-report: error: {error}", file=sys.stderr)
         return 2
-    os.execv(path, [str(path), *sys.argv[1:]])
+    _become(path, os.environ)
 
 
 if __name__ == "__main__":

@@ -151,6 +151,15 @@ def test_is_a_console_script(program: Path) -> None:
     assert out.stdout.startswith(f"mneme {mneme.__version__}")
 
 
+def test_the_program_ends_by_a_closed_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    cat = shutil.which("cat")
+    assert cat
+    monkeypatch.setenv("MNEME_PROGRAM", cat)
+    done = subprocess.run([sys.executable, "-m", "mneme", "/proc/self/status"], capture_output=True, text=True, check=True)
+    ignored = next(line for line in done.stdout.splitlines() if line.startswith("SigIgn:"))
+    assert not int(ignored.split()[1], 16) >> (signal.SIGPIPE - 1) & 1
+
+
 def test_takes_no_script_for_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = tmp_path / "mneme"
     script.write_text("#!/bin/sh\n")

@@ -233,6 +233,15 @@ TEST_F(Output, StatusesOtherThanDoneStayWhenNobodyReads) {
   EXPECT_EQ(run_mneme({"eval", file("absent")}, kUnread).exit_code, 2);
 }
 
+// As below a daemon that ignores SIGPIPE, which its children inherit.
+TEST_F(Output, AReaderThatHasEndedIsNamedWhereTheSignalIsIgnored) {
+  run_shell("trap '' PIPE; { sleep 0.3; " + shell_word(MNEME_PROGRAM) + " man 2> " +
+            shell_word(file("err")) + "; echo $? > " + shell_word(file("status")) + "; } | true");
+  EXPECT_EQ(read_file(file("status")), "1\n");
+  EXPECT_THAT(read_file(file("err")),
+              HasSubstr("standard output: results were lost: its reader has ended"));
+}
+
 TEST_F(Output, AClosedStdoutIsNamed) {
   for (const std::string command : {"doctor", "man", "plugins list"}) {
     const ProgramResult result =

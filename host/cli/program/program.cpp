@@ -174,15 +174,17 @@ int fail(const Program& program, const Streams& streams, const std::string& mess
 }
 
 // Flushes the buffer: at the latest a full disk is noticed here. Where the reader has ended, a
-// command that succeeded ends as by SIGPIPE, and one that did not keeps its exit status.
+// command that succeeded ends as by SIGPIPE, unless the signal was ignored when the program began,
+// and one that did not keeps its exit status.
 void flush_results(std::ostream& out, int exit_code) {
   errno = 0;
   out.flush();
   const int code = errno;
   if (out) return;
   if (is_stdout_unread()) {
-    if (exit_code == 0) end_by(SIGPIPE);
-    return;
+    if (exit_code != 0) return;
+    if (ends_unread()) end_by(SIGPIPE);
+    throw_run({.where = "standard output", .failed = "results were lost: its reader has ended"});
   }
   if (::fcntl(STDOUT_FILENO, F_GETFL) < 0) {
     throw_run({.where = "standard output",
