@@ -126,8 +126,8 @@ TEST(Gemma, RotaryPositionsAreReadInBothSpellings) {
   EXPECT_EQ(rotary({{"rope_theta", 10000.0}}).local_base, 0.0);  // the same
   const auto refused = [&](const Json& changes) { return gemma_refusal(small, changes); };
   EXPECT_THAT(refused({{"rope_parameters", global}}),
-              HasSubstr("rope_parameters.factor: expected an object \"full_attention\" and one "
-                        "\"sliding_attention\", got 8.0"));
+              HasSubstr("rope_parameters.rope_type: expected an object \"full_attention\" and one "
+                        "\"sliding_attention\", got \"linear\""));
   EXPECT_THAT(refused({{"rope_parameters", parameters}, {"rope_scaling", global}}),
               HasSubstr("rope_scaling: expected one of rope_scaling and rope_parameters"));
   EXPECT_THAT(refused({{"rope_parameters", {{"sliding_attention", global}}}}),
