@@ -73,6 +73,20 @@ TEST_F(Config, ShowFillsThePluginsOptionsIn) {
   EXPECT_EQ(json.at("experiment").at("train").at("lr"), 3e-3);
 }
 
+TEST_F(Config, DryRunSaysWhichRowsWindowsHide) {
+  const std::string path = cached();
+  const auto plan = [&](const std::string& window) {
+    const ProgramResult result =
+        run_mneme({"train", path, "--dry-run", "--set", "model.window=" + window});
+    expect_done(result);
+    return result.out;
+  };
+  const std::string hidden =
+      ", where rows by place beyond the nearest 2 of the memory's 16 are never attended to\n";
+  EXPECT_THAT(plan("3"), HasSubstr(hidden));
+  EXPECT_THAT(plan("17"), testing::AllOf(HasSubstr("17 tokens"), Not(HasSubstr("never attended"))));
+}
+
 TEST_F(Config, ShowAndCheckUseTheProgramsOwnPlugins) {
   const auto with = [&](const std::string& options) {
     return experiment(tiny("[[memory.tier]]\nplugin = \"xl_cache\"\n" + options));
