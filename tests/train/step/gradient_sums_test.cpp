@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "host/optim/optimizer.hpp"
 #include "host/tensor/device.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/base/log_capture.hpp"
