@@ -37,7 +37,7 @@ ProjectionWidths projection_widths(const config::ModelConfig& model,
 
 double Layer::scale() const {
   const std::int64_t width =
-      settings_->score_width > 0 ? settings_->score_width : widths_.key_width;
+      attends_ && settings_->score_width > 0 ? settings_->score_width : widths_.key_width;
   const double scale = 1.0 / std::sqrt(static_cast<double>(width));
   return settings_->scale_by_layer ? scale / static_cast<double>(index_ + 1) : scale;
 }
