@@ -184,6 +184,8 @@ mneme_status create(const mneme_host* /*host*/, mneme_setup* setup, const mneme_
     traits->context_rows = items.integer();
     traits->max_segment = items.integer();
     traits->read_rows = items.integer();
+    traits->key_width = items.integer();
+    traits->value_width = items.integer();
     *instance = memory.release();
   });
 }
@@ -236,9 +238,10 @@ mneme_status ride(void* instance, mneme_ctx* ctx, const mneme_ride* in, mneme_te
 mneme_status read(void* instance, mneme_ctx* ctx, const mneme_queries* in, mneme_read* out,
                   mneme_error* error) {
   return in_hook(ctx, in->segment, error, [&] {
-    const Ref result = call(objects.read, memory_of(instance), segment_of(*in->segment), in->layer,
-                            in->site, Handle{in->q}, Handle{in->k}, Handle{in->v}, Handle{in->z},
-                            Handle{in->lse}, Handle{in->projected}, Handle{in->x});
+    const Ref result =
+        call(objects.read, memory_of(instance), segment_of(*in->segment), in->layer, in->site,
+             Handle{in->q}, Handle{in->k}, Handle{in->v}, Handle{in->z}, Handle{in->lse},
+             Handle{in->projected}, Handle{in->x}, Handle{in->normed});
     Items items(result.get());
     out->merge = items.number();
     out->out = items.tensor();

@@ -198,7 +198,8 @@ def describe_error(error: BaseException) -> tuple[int, str, int, str]:
 
 
 def create(cls: type[Memory], sizes: tuple[Any, ...]) -> tuple[Any, ...]:
-    """An instance, and the fields of mneme_tier_traits: flags, wants, absorb, sites, context_rows, max_segment, read_rows."""
+    """An instance, and the fields of mneme_tier_traits: flags, wants, absorb, sites, context_rows, max_segment, read_rows, key_width,
+    value_width."""
     memory = cls()
     for key, option in options_of(cls):
         setattr(memory, key, cls._host.option(key, TYPES.index(option.type) + 1))
@@ -300,8 +301,8 @@ def ride(memory: Memory, segment: tuple[Any, ...], layer: int, riders: int, q: A
 
 
 def read(memory: Memory, segment: tuple[Any, ...], layer: int, site: int, q: Any, k: Any, v: Any, z: Any, lse: Any,
-         projected: Any, x: Any) -> tuple[Any, ...]:
-    given = Queries(memory, site="heads" if site == 1 else "out", q=q, k=k, v=v, z=z, lse=lse, projected=projected)
+         projected: Any, x: Any, normed: Any) -> tuple[Any, ...]:
+    given = Queries(memory, site="heads" if site == 1 else "out", q=q, k=k, v=v, z=z, lse=lse, projected=projected, normed=normed)
     result = run_hook(memory, "read", ReadingLayer(memory, segment, layer, x), given)
     if result is None:
         return Read(0)

@@ -73,6 +73,7 @@ class Queries(Inputs):
     z = Wanted("read_z", "[B,T,H,d] local attention's result")
     lse = Wanted("read_lse", "[B,H,T]")
     projected = Wanted("read_projected", '[B,T,D] at the site "out"')
+    normed = Wanted("read_normed", "[B,T,D] the projections' input: the layer's input behind its norm")
 
 
 class Finish(Inputs):

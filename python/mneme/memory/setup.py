@@ -22,7 +22,8 @@ Site = Literal["heads", "out"]
 WANTS = {
     "absorb_x": 0, "absorb_z": 1, "absorb_lse": 2, "absorb_q": 3, "absorb_k": 4, "absorb_v": 5, "absorb_mass": 6,
     "absorb_context_kv": 7, "read_q": 16, "read_k": 17, "read_v": 18, "read_z": 19, "read_lse": 20, "read_projected": 21,
-    "read_x": 22, "finish_top": 32, "finish_layers": 33, "finish_targets": 34, "finish_logp": 35, "finish_riders": 36,
+    "read_x": 22, "read_normed": 23, "finish_top": 32, "finish_layers": 33, "finish_targets": 34, "finish_logp": 35,
+    "finish_riders": 36,
 }
 """Inputs of hooks that a memory asks for, and their bits."""
 
@@ -79,7 +80,7 @@ class Setup:
         self._counts, self._queues = Names("slot of counts"), Names("queue")
         self._modules: dict[str, tuple[torch.nn.Module, list[tuple[str, int]]]] = {}
         self._flags = self._wants = self._sites = self._absorb = 0
-        self._context_rows = self._max_segment = self._read_rows = 0
+        self._context_rows = self._max_segment = self._read_rows = self._key_width = self._value_width = 0
         self._rides = True
 
     width: int  #: D
@@ -216,13 +217,20 @@ class Setup:
         """Keys and values come and go with kv_heads heads; otherwise with `heads`, in copies where heads share them."""
         self._flags |= 16
 
+    def replaces_attention(self, key_width: int = 0, value_width: int = 0) -> None:
+        """The memory works in place of the attention of the layers that it serves: `read`, at one site, returns replace(out).
+
+        The program projects what is wanted of "read_q", "read_k" and "read_v", with heads of these widths; 0 = head_width."""
+        self._flags |= 32
+        self._key_width, self._value_width = key_width, value_width
+
     def _traits(self, has: Callable[[str], bool]) -> tuple[int, ...]:
         """As runtime.create gives them; `has` says whether the class has a hook."""
         if has("ride") and self._rides:
             self._flags |= 2
         absorb = self._absorb or 2
         return (self._flags, self._wants, absorb if has("absorb") else 0, (self._sites or 2) if has("read") else 0,
-                self._context_rows, self._max_segment, self._read_rows)
+                self._context_rows, self._max_segment, self._read_rows, self._key_width, self._value_width)
 
 
 def _start_in(module: torch.nn.Module, path: str, name: str) -> Start:

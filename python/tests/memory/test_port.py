@@ -71,6 +71,8 @@ class Mine(Base):
             s.absorbs_before_reading()
         s.reads_at("heads", "out")
         s.wants("read_q", "finish_top")
+        if self.paired:
+            s.replaces_attention(self.rows, 2 * s.head_width)
         s.releases()
 
     def absorb(self, layer, rows):
@@ -183,20 +185,21 @@ class Port(unittest.TestCase):
             '    s.counts("seen", mneme::Scope::kModel);\n',
             "    if (!s.is_pre_norm() && s.compute_dtype() == mneme::DType::kBF16) s.max_segment(64);\n",
             '    if (mode_ != "b") s.absorbs_before_reading();\n',
+            "    if (paired_) s.replaces_attention(rows_, 2 * s.head_width());\n",
             "    s.reads_at(MNEME_SITE_HEADS | MNEME_SITE_OUT);\n",
             "    s.wants(MNEME_WANT_READ_Q | MNEME_WANT_FINISH_TOP);\n",
             "    scale_ = std::pow(static_cast<double>(s.head_width()), -0.5);\n",
             '    has_bias_ = s.position() == "relative" || s.position() == "disentangled";\n',
             "  // Stage 2 or 7, as setup says.\n  // def absorb(self, layer, rows):\n  //     pass\n"
             "  void absorb(mneme::Layer& /*layer*/, const mneme::Rows& /*rows*/) override {\n"
-            '    mneme::fail(MNEME_E_UNSUPPORTED, "not ported yet: absorb (mine.py:49)");\n',
+            '    mneme::fail(MNEME_E_UNSUPPORTED, "not ported yet: absorb (mine.py:51)");\n',
             "  // Stage 6, read. Wants read_q.\n",
             '  //     return "\\ .\n',
             'MNEME_PLUGIN(Mine, "org.example.mine", "0.1.0")\n',
         ):
             self.assertIn(line, said["source"])
-        self.assertEqual(said["todo"], ["RATES (mine.py:7), which is no hook", "Mine.helper (mine.py:55), which is no hook"])
-        self.assertIn("// TODO: mine.py:55\n// @functools.cache\n// def helper(self):\n//     return 1\n", said["source"])
+        self.assertEqual(said["todo"], ["RATES (mine.py:7), which is no hook", "Mine.helper (mine.py:57), which is no hook"])
+        self.assertIn("// TODO: mine.py:57\n// @functools.cache\n// def helper(self):\n//     return 1\n", said["source"])
         self.assertEqual((said["id"], said["class"], said["hooks"]), ("org.example.mine", "Mine", ["absorb", "read", "finish"]))
         self.assertEqual(said["options"], ["# paired = false", "# rows = 6", "# steps = [1, -2]", '# name = "a, \\"b\\", c"',
                                            '# mode = "a"', "# gain = 1"])

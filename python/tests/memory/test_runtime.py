@@ -266,14 +266,16 @@ class Declarations(unittest.TestCase):
                 self.s.module("words", torch.nn.Embedding(4, 2, padding_idx=0))
 
     def test_traits_follow_from_hooks_and_calls(self) -> None:
-        self.assertEqual(self.s._traits(lambda hook: hook == "absorb"), (0, 0, 2, 0, 0, 0, 0))
+        self.assertEqual(self.s._traits(lambda hook: hook == "absorb"), (0, 0, 2, 0, 0, 0, 0, 0, 0))
         self.s.reads_at("heads")
-        self.s.wants("absorb_k", "read_q")
+        self.s.wants("absorb_k", "read_q", "read_normed")
         self.s.absorbs_before_reading()
         self.s.context_rows(8)
         self.s.releases()
         self.assertEqual(self.s._traits(lambda hook: hook in ("absorb", "read", "ride")),
-                         (3, (1 << 4) | (1 << 16), 1, 1, 8, 0, 0))
+                         (3, (1 << 4) | (1 << 16) | (1 << 23), 1, 1, 8, 0, 0, 0, 0))
+        self.s.replaces_attention(16, 32)
+        self.assertEqual(self.s._traits(lambda hook: hook == "read"), (35, (1 << 4) | (1 << 16) | (1 << 23), 0, 1, 8, 0, 0, 16, 32))
 
     def test_what_is_no_rows_is_named_with_the_call(self) -> None:
         memory = types.SimpleNamespace(_host=self.host, _wants=0, _names=types.SimpleNamespace(queues={"past": 3}))

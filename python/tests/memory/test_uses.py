@@ -45,6 +45,32 @@ steps = 2
 """
 
 
+# Linear attention with decay, token by token.
+LINEAR = """\
+import torch
+import mneme
+
+
+class Linear(mneme.Memory):
+    id = "org.example.linear"
+
+    def setup(self, s):
+        s.replaces_attention(4, 6)
+        s.reads_at("heads")
+        s.wants("read_q", "read_k", "read_v", "read_normed")
+        s.slot("state", [mneme.LANES, s.heads, 4, 6], gradient="through")
+
+    def read(self, layer, queries):
+        state, out = layer.slot("state"), []
+        assert queries.normed.shape[2] == 16
+        for q, k, v in zip(queries.q.unbind(1), queries.k.unbind(1), queries.v.unbind(1)):
+            state = 0.9 * state + k.unsqueeze(3) * v.unsqueeze(2)
+            out.append((q.unsqueeze(2) @ state).squeeze(2))
+        layer.set("state", state)
+        return mneme.replace(torch.stack(out, 1))
+"""
+
+
 @unittest.skipIf(bool(SKIP), SKIP)
 class Uses(Trainings):
     def setUp(self) -> None:
@@ -76,6 +102,18 @@ class Uses(Trainings):
                 self.run_program("train", "--resume", "again", "--checkpoint", "4", "--quiet")
                 self.assertEqual(self.checkpoint("again"), self.checkpoint(run))
                 shutil.rmtree(self.folder / "again")
+
+    def test_a_memory_in_place_of_the_attention_has_the_projections_that_it_wants(self) -> None:
+        (self.folder / "linear.py").write_text(LINEAR, encoding="utf-8")
+        self.run_program("train", "experiment.toml", "--memory", "linear.py", "--run", "linear", "--quiet")
+        checkpoint = self.checkpoint("linear")
+        size_of = {name: len(data) // 8 for name, (_, data) in checkpoint.items()}
+        self.assertEqual(size_of["model.layers.1.attention.qkv.weight"], (2 * 4 + 2 * 4 + 2 * 6) * 16)
+        self.assertEqual(size_of["model.layers.1.attention.output.weight"], 16 * 2 * 6)
+        self.assertFalse([name for name in size_of if "attention.position" in name or "content_bias" in name])
+        shutil.copytree(self.folder / "linear", self.folder / "again")
+        self.run_program("train", "--resume", "again", "--checkpoint", "4", "--quiet")
+        self.assertEqual(self.checkpoint("again"), checkpoint)
 
     def test_two_ranks_have_the_bits_of_two_ranks_of_the_form_in_cpp(self) -> None:
         launcher = shutil.which("mpirun")

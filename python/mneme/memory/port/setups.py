@@ -234,6 +234,8 @@ def _traits(s: Setup) -> list[Item]:
     for bit, name in ((1, "releases"), (4, "emits_token_bias"), (8, "is_cut_invariant"), (16, "takes_grouped_keys")):
         if s._flags & bit:
             found.append(Item(("trait", name)))
+    if s._flags & 32:
+        found.append(Item(("widths", "replaces_attention"), {"keys": s._key_width, "values": s._value_width}))
     if not s._rides:
         found.append(Item(("trait", "has_no_riders")))
     found += [Item(("site", name)) for place, name in enumerate(("heads", "out")) if s._sites >> place & 1]

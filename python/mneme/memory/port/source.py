@@ -30,7 +30,7 @@ STARTS = ("zeros", "constant_value", "normal", "uniform", "xavier_uniform", "fan
 KINDS = ("kHidden", "kNormed", "kKeysValues")
 SCOPES = ("kLayer", "kModel")
 DTYPE_NAMES = ("", "kF32", "kBF16", "kF16", "kF64", "kI32", "kI64", "kBool")
-ORDER = ("refusal", "parameter", "slot", "counts", "queue", "rows", "trait", "site", "want", "member")
+ORDER = ("refusal", "parameter", "slot", "counts", "queue", "rows", "widths", "trait", "site", "want", "member")
 
 
 def line_of(text: str, begin: str = "") -> str:
@@ -186,6 +186,8 @@ def statement_of(declaration: Declaration, handles: dict[str, str]) -> str:
             (f["revision"].statement, "0"), (f["start_rows"].statement, "0"), (f["capacity"].statement, "0")]) + ");"
     if kind == "rows":
         return f"s.{name}({f['rows'].statement});"
+    if kind == "widths":
+        return f"s.{name}({f['keys'].statement}, {f['values'].statement});"
     if kind == "trait":
         return f"s.{name}();"
     if kind == "refusal":
