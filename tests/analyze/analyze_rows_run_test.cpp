@@ -219,6 +219,15 @@ TEST_F(AnalyzeRows, ExtrapolatesSeveralRunsInOneCommand) {
   }
 }
 
+TEST_F(AnalyzeRows, SaysWhichLayerHasNoAttention) {
+  const std::string run = train("run", memory_with("test_replacing", kTestPlugins, "layers = [1]"));
+  const ProgramResult refused = analyze({"distance", run});
+  EXPECT_NE(refused.exit_code, 0);
+  EXPECT_THAT(refused.err, HasSubstr("analyze distance: layer 1 has no attention: the memory "
+                                     "replaces it; --layer names another one"));
+  expect_done(analyze({"distance", run, "--layer", "0"}));
+}
+
 TEST_F(AnalyzeRows, RefusesWhatItCannotMeasure) {
   const std::string run = train("run", read_file(cache_));
   expect_refusal(analyze({"distance", run, "--layer", "2"}), 2,

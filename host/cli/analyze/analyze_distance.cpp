@@ -84,6 +84,11 @@ int run(const DistanceArguments& arguments, const Streams& streams) {
     backbone::AttentionByDistance distances(own);
     evaluate_shown(one, one.memory, split_of(arguments.runs.open), display,
                    [&](eval::Options& options) { options.distances = &distances; });
+    for (const std::int64_t layer : own.layers) {
+      if (distances.layers().contains(layer)) continue;
+      throw_usage("analyze distance: layer ", layer,
+                  " has no attention: the memory replaces it; --layer names another one");
+    }
     subjects.push_back({.name = one.name, .layers = distances.layers()});
   };
   analysis.table = [&] { return table_of(subjects, settings.width); };

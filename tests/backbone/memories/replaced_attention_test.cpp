@@ -181,8 +181,10 @@ TEST(ReplacedAttention, GivesTheLossesOfANaiveDecoder) {
     for (const auto& [layers, replaced] : std::vector<std::pair<std::string, std::set<int64_t>>>{
              {"", {0, 1}}, {"layers = [1]", {1}}}) {
       SCOPED_TRACE(str(is_own ? "own projections " : "the host's projections ", layers));
+      config::ModelConfig config = decoder("llama");
+      if (layers.empty()) config.score_width = 9;  // of the attention that is not there
       MemorySession session = replaced_session(
-          decoder("llama"),
+          config,
           replacing_tier("retention", str("own = ", is_own ? "true\n" : "false\n", layers)));
       NaiveDecoder naive(session, is_own, replaced);
       memory::StackState state = session.fresh(kReplacedLanes);
