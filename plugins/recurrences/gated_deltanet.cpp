@@ -20,7 +20,8 @@ class GatedDeltaNet : public mneme::Tier {
                      "corrections from 0 to 2 in place of 0 to 1, so that a state can change its "
                      "sign: tracking of states")
           .trained(),
-      mneme::integer("convolution", 4, 2, 64, "inputs that the short convolution joins"));
+      mneme::integer("convolution", 4, 2, 64, "inputs that the short convolution joins"),
+      kRecurrenceOption);
 
   explicit GatedDeltaNet(mneme::Setup& s)
       : widths_(s, keys_of(s), 2 * keys_of(s)),

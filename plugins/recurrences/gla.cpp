@@ -18,7 +18,8 @@ class Gla : public mneme::Tier {
       mneme::integer("gate_rank", 16, 1, 4096, "rank of the projection of the gates"),
       mneme::real("gate_divisor", 16.0, 1.0, 1000.0,
                   "divides the logarithms of the gates: larger = slower decay")
-          .trained());
+          .trained(),
+      kRecurrenceOption);
 
   explicit Gla(mneme::Setup& s)
       : widths_(s, (s.head_width() + 1) / 2, s.head_width()),

@@ -10,10 +10,16 @@
 
 #include "kernels/recurrence.hpp"
 #include "mneme/plugin.hpp"
+#include "operations.hpp"
 
 namespace recurrences {
 
-using mneme::Tensor;
+// How a tier computes its recurrence.
+inline constexpr mneme::Option kRecurrenceOption =
+    mneme::choice("recurrence", "auto", "auto|operations",
+                  "auto: by the kernel on the CPU, by operations of the host on a GPU; operations: "
+                  "by these everywhere")
+        .at_evaluation();
 
 struct Widths {
   int64_t heads, keys, values;  // H, K, V
@@ -61,7 +67,8 @@ class Projections {
 // The recurrence with its state, f64 in f64 runs and f32 otherwise.
 class State {
  public:
-  State(mneme::Setup& s, const Widths& widths) : kernel_id_(s.kernel(kernel_)) {
+  State(mneme::Setup& s, const Widths& widths)
+      : kernel_id_(s.kernel(kernel_)), has_kernel_(s.text("recurrence") == "auto") {
     mneme::SlotSettings through;
     through.gradient = mneme::Gradient::kThrough;
     slot_ = s.slot("state", {mneme::kLanes, widths.heads, widths.keys, widths.values},
@@ -73,6 +80,11 @@ class State {
   // dtype(); beta may be empty.
   Tensor run(const mneme::Layer& l, const Tensor& q, const Tensor& k, const Tensor& v,
              const Tensor& decay, const Tensor& beta) const {
+    if (!has_kernel_ || l.is_cuda()) {
+      const RecurrenceResult result = by_operations(q, k, v, decay, l.slot(slot_), beta);
+      l.slot(slot_) = result.state;
+      return result.out;
+    }
     const std::vector<Tensor> result =
         l.call(kernel_id_, {q, k, v, decay, l.slot(slot_), beta}, {kChunk});
     l.slot(slot_) = result[1];
@@ -83,6 +95,7 @@ class State {
   static constexpr int64_t kChunk = 64;
   Recurrence kernel_;
   mneme::KernelId kernel_id_;
+  bool has_kernel_;
   mneme::Slot slot_;
 };
 

@@ -17,7 +17,8 @@ class Mamba2 : public mneme::Tier {
                      "width P of a head's inputs; 0 = twice the model's heads'")
           .trained(),
       mneme::integer("groups", 1, 1, 1024, "groups of heads with B and C of their own").trained(),
-      mneme::integer("convolution", 4, 2, 64, "inputs that the short convolution joins"));
+      mneme::integer("convolution", 4, 2, 64, "inputs that the short convolution joins"),
+      kRecurrenceOption);
 
   explicit Mamba2(mneme::Setup& s)
       : widths_(s, s.head_width(), 2 * s.head_width()),

@@ -250,6 +250,30 @@ TEST_P(RecurrentLayers, GenerateWhatTheyEvaluate) {
   }
 }
 
+// What the plugins do on a GPU, over several chunks: losses, state and gradients of a text.
+TEST(RecurrentLayersByOperations, EqualTheKernel) {
+  for (const std::string plugin : {"gla", "mamba2", "gated_deltanet"}) {
+    SCOPED_TRACE(plugin);
+    const std::string options = plugin == "gated_deltanet" ? "negative_eigenvalues = true\n" : "";
+    std::vector<at::Tensor> losses, states, grads;
+    for (const char* const way : {"auto", "operations"}) {
+      MemorySession session =
+          decoder_with(tier_test::tier(plugin, options + "recurrence = \"" + way + "\""));
+      StackState state = session.fresh(kLanes);
+      const at::Tensor ids = random_ids(8, kLanes, 72, 11);
+      losses.push_back(session.nll(state, ids.narrow(1, 0, 71)));
+      losses.back().mean().backward();
+      grads.push_back(session.parameter(".0.in_weight").grad());
+      losses.push_back(session.nll(state, ids.narrow(1, 70, 2)));
+      states.push_back(tier_test::slot_at(state, "1.state"));
+    }
+    EXPECT_LT(largest_difference(losses[0], losses[2]), 1e-11);
+    EXPECT_LT(largest_difference(losses[1], losses[3]), 1e-11);
+    EXPECT_LT(largest_difference(states[0], states[1]), 1e-11);
+    EXPECT_LT(largest_difference(grads[0], grads[1]), 1e-11);
+  }
+}
+
 TEST(RecurrentLayersErrors, GroupsDivideTheHeads) {
   EXPECT_THAT(mneme::backbone::error_of(
                   [] { static_cast<void>(decoder_with(tier_test::tier("mamba2", "groups = 3"))); }),
