@@ -10,11 +10,11 @@ class GatedDeltaNet : public mneme::Tier {
       "Gated DeltaNet in place of attention: a matrix for each head that decays, and is corrected "
       "by the delta rule [Yang, Kautz and Hatamizadeh 2024]";
   static constexpr auto kOptions = mneme::options(
-      mneme::integer("heads", 0, 0, 1024, "heads; 0 = the model's").trained(),
-      mneme::integer("key_width", 0, 0, 4096,
+      mneme::integer("heads", 0, 0, 256, "heads; 0 = the model's").trained(),
+      mneme::integer("key_width", 0, 0, 512,
                      "width of a head's queries and keys; 0 = three quarters of the model's heads'")
           .trained(),
-      mneme::integer("value_width", 0, 0, 4096, "width of a head's values; 0 = twice key_width")
+      mneme::integer("value_width", 0, 0, 512, "width of a head's values; 0 = twice key_width")
           .trained(),
       mneme::boolean("negative_eigenvalues", false,
                      "corrections from 0 to 2 in place of 0 to 1, so that a state can change its "

@@ -9,13 +9,13 @@ class Gla : public mneme::Tier {
       "gated linear attention in place of attention: a matrix for each head that decays by a gate "
       "for each channel of its keys [Yang, Wang, Shen, Panda and Kim 2023]";
   static constexpr auto kOptions = mneme::options(
-      mneme::integer("heads", 0, 0, 1024, "heads; 0 = the model's").trained(),
-      mneme::integer("key_width", 0, 0, 4096,
+      mneme::integer("heads", 0, 0, 256, "heads; 0 = the model's").trained(),
+      mneme::integer("key_width", 0, 0, 512,
                      "width of a head's queries and keys; 0 = half the model's heads'")
           .trained(),
-      mneme::integer("value_width", 0, 0, 4096, "width of a head's values; 0 = the model's heads'")
+      mneme::integer("value_width", 0, 0, 512, "width of a head's values; 0 = the model's heads'")
           .trained(),
-      mneme::integer("gate_rank", 16, 1, 4096, "rank of the projection of the gates"),
+      mneme::integer("gate_rank", 16, 1, 1024, "rank of the projection of the gates"),
       mneme::real("gate_divisor", 16.0, 1.0, 1000.0,
                   "divides the logarithms of the gates: larger = slower decay")
           .trained(),

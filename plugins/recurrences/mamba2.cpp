@@ -9,14 +9,14 @@ class Mamba2 : public mneme::Tier {
       "Mamba-2's state space in place of attention: a matrix for each head that decays by one "
       "number, behind a short convolution [Dao and Gu 2024]";
   static constexpr auto kOptions = mneme::options(
-      mneme::integer("heads", 0, 0, 1024, "heads; 0 = the model's").trained(),
-      mneme::integer("key_width", 64, 0, 4096,
+      mneme::integer("heads", 0, 0, 256, "heads; 0 = the model's").trained(),
+      mneme::integer("key_width", 64, 0, 512,
                      "width N of the state: of B and C; 0 = the model's heads'")
           .trained(),
-      mneme::integer("value_width", 0, 0, 4096,
+      mneme::integer("value_width", 0, 0, 512,
                      "width P of a head's inputs; 0 = twice the model's heads'")
           .trained(),
-      mneme::integer("groups", 1, 1, 1024, "groups of heads with B and C of their own").trained(),
+      mneme::integer("groups", 1, 1, 256, "groups of heads with B and C of their own").trained(),
       mneme::integer("convolution", 4, 2, 64, "inputs that the short convolution joins"),
       kRecurrenceOption);
 

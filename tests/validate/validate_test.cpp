@@ -215,6 +215,15 @@ std::vector<Memory> memories() {
 #ifdef MNEME_HAS_LAMEMO
   add("lamemo", "lamemo", {"rows=8"});
 #endif
+#ifdef MNEME_HAS_GLA
+  add("gla", "gla", {});
+#endif
+#ifdef MNEME_HAS_MAMBA2
+  add("mamba2", "mamba2", {"key_width=4", "value_width=5"});
+#endif
+#ifdef MNEME_HAS_GATED_DELTANET
+  add("gated_deltanet", "gated_deltanet", {"negative_eigenvalues=true"});
+#endif
   return out;
 }
 INSTANTIATE_TEST_SUITE_P(All, Memories, testing::ValuesIn(memories()),

@@ -108,7 +108,7 @@ class Recurrence {
   static constexpr uint32_t kSaved = 1;
   static constexpr uint64_t kKeepInputs = 0x3F;  // all
   static constexpr uint64_t kOptionalInputs = 0x20;
-  static constexpr uint32_t kFlags = mneme::kDeterministic;
+  static constexpr uint32_t kFlags = mneme::kCapturable | mneme::kDeterministic;
 
   // `set`: the CPU's instruction set.
   explicit Recurrence(mneme::cpu::InstructionSet set = mneme::cpu::fastest_instruction_set());
