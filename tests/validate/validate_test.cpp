@@ -224,6 +224,9 @@ std::vector<Memory> memories() {
 #ifdef MNEME_HAS_GATED_DELTANET
   add("gated_deltanet", "gated_deltanet", {"negative_eigenvalues=true"});
 #endif
+#ifdef MNEME_HAS_KDA
+  add("kda", "kda", {});
+#endif
   return out;
 }
 INSTANTIATE_TEST_SUITE_P(All, Memories, testing::ValuesIn(memories()),

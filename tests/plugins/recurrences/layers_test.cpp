@@ -154,6 +154,25 @@ class NaiveGatedDeltaNet : public NaiveLayer {
   double most_;
 };
 
+class NaiveKda : public NaiveLayer {
+ public:
+  using NaiveLayer::NaiveLayer;
+  at::Tensor run(const at::Tensor& x) const override {
+    const int64_t keys = heads_ * keys_, values = heads_ * values_;
+    const std::vector<at::Tensor> p = projected(x, {2 * keys + values, values_, values_, heads_});
+    const std::vector<at::Tensor> mixed =
+        at::silu(convolved(p[0])).split_with_sizes({keys, keys, values}, 2);
+    const at::Tensor step =
+        at::softplus(at::linear(p[1], weight("decay_weight")) + weight("step_bias"));
+    const at::Tensor kept = (-weight("rate_log").exp() * by_heads(step, heads_)).exp();
+    const at::Tensor out =
+        recurrence(unit(by_heads(mixed[0], heads_)) * scale(), unit(by_heads(mixed[1], heads_)),
+                   by_heads(mixed[2], heads_), kept, p[3].sigmoid().unsqueeze(-1));
+    const at::Tensor gate = at::linear(p[2], weight("gate_weight"), weight("gate_bias")).sigmoid();
+    return output(rms(out, weight("norm_weight")) * by_heads(gate, heads_));
+  }
+};
+
 struct LayerCase {
   const char* name;
   std::string tier;
@@ -180,6 +199,10 @@ std::vector<LayerCase> layer_cases() {
       {"Mamba2", tier_test::tier("mamba2", "layers = [0]\nkey_width = 7\nvalue_width = 4"),
        convolved, [](const MemorySession& s) { return std::make_unique<NaiveMamba2>(s, 4, 7, 4); }},
       {"GatedDeltaNet", tier_test::tier("gated_deltanet", "layers = [0]"), convolved, delta(1.0)},
+      {"Kda",
+       tier_test::tier("kda", "layers = [0]\nkey_width = 5"),
+       {".0.in_weight", ".0.decay_weight", ".0.rate_log", ".0.step_bias", ".0.gate_weight"},
+       [](const MemorySession& s) { return std::make_unique<NaiveKda>(s, 4, 5, 6); }},
       {"NegativeEigenvalues",
        tier_test::tier("gated_deltanet", "layers = [0]\nnegative_eigenvalues = true"), convolved,
        delta(2.0)}};
@@ -252,7 +275,7 @@ TEST_P(RecurrentLayers, GenerateWhatTheyEvaluate) {
 
 // What the plugins do on a GPU, over several chunks: losses, state and gradients of a text.
 TEST(RecurrentLayersByOperations, EqualTheKernel) {
-  for (const std::string plugin : {"gla", "mamba2", "gated_deltanet"}) {
+  for (const std::string plugin : {"gla", "mamba2", "gated_deltanet", "kda"}) {
     SCOPED_TRACE(plugin);
     const std::string options = plugin == "gated_deltanet" ? "negative_eigenvalues = true\n" : "";
     std::vector<at::Tensor> losses, states, grads;
