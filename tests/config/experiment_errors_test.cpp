@@ -26,7 +26,7 @@ TEST(Experiment, EveryProblemIsReportedAtOnce) {
                         "task = \"motif\"\nalphabet = 1\n[train]\nstep = 5\n"),
             "2: e.toml:2:10: model.layers: expected an integer in [1, 4096], got 0\n"
             "e.toml:3:11: model.dropout: expected a real number in [0, 1), got 1.0\n"
-            "e.toml:4:8: model.norm: expected \"post\" | \"pre\", got \"middle\"\n"
+            "e.toml:4:8: model.norm: expected \"post\" | \"pre\" | \"sandwich\", got \"middle\"\n"
             "e.toml:7:12: data.alphabet: expected an integer in [2, 65536], got 1\n"
             "e.toml:8:1: train.steps: missing: expected one of steps and epochs; give the length "
             "of the training, such as steps = 1000\n"

@@ -65,7 +65,7 @@ TEST(Keys, SayRangesDefaultsAndWords) {
   EXPECT_EQ(key("[model]", "layers").fallback, "4");
   EXPECT_EQ(key("[model]", "head_width").fallback, "width / heads");
   EXPECT_EQ(key("[model]", "dropout").type, "a real number in [0, 1)");
-  EXPECT_EQ(key("[model]", "norm").type, "\"post\" | \"pre\"");
+  EXPECT_EQ(key("[model]", "norm").type, "\"post\" | \"pre\" | \"sandwich\"");
   EXPECT_EQ(key("[model]", "norm").fallback, "post; decoder, gpt2: pre");
   EXPECT_EQ(key("[model]", "tie_embedding").fallback, "true");
   EXPECT_EQ(key("[data]", "task").fallback, "required");

@@ -45,6 +45,12 @@ static int concerns(const fields* self, const char* prefix) {
       (place) = (self)->value;              \
     }                                       \
   } while (0)
+#define PUT_SIGNED(self, name, place)       \
+  do {                                      \
+    if (strcmp((self)->field, name) == 0) { \
+      (place) = (int64_t)(self)->value;     \
+    }                                       \
+  } while (0)
 
 static mneme_status init(const mneme_host* given, mneme_get_group_fn get_group,
                          mneme_error* error) {
@@ -167,8 +173,8 @@ static mneme_status create(const mneme_host* given, mneme_setup* setup,
   PUT64(self, "mneme_tier_traits.wants", traits->wants);
   PUT(self, "mneme_tier_traits.absorb", traits->absorb);
   PUT(self, "mneme_tier_traits.sites", traits->sites);
-  PUT64(self, "mneme_tier_traits.key_width", traits->key_width);
-  PUT64(self, "mneme_tier_traits.value_width", traits->value_width);
+  PUT_SIGNED(self, "mneme_tier_traits.key_width", traits->key_width);
+  PUT_SIGNED(self, "mneme_tier_traits.value_width", traits->value_width);
   return MNEME_OK;
 }
 
