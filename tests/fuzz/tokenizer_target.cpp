@@ -5,6 +5,7 @@
 #include "host/data/tokenizer/decoder.hpp"
 #include "host/data/tokenizer/streaming_decoder.hpp"
 #include "host/data/tokenizer/tokenizer.hpp"
+#include "tests/data/tokenizer/pieces/piece_builder.hpp"
 #include "tests/fuzz/files.hpp"
 #include "tests/fuzz/target.hpp"
 
@@ -82,8 +83,30 @@ std::string with_parts(const std::string& normalizer, const std::string& pre_tok
              R"("merges":[["a","b"],"ab c"]}})");
 }
 
+// A tokenizer.model of a few pieces.
+test::PieceModel piece_seed(bool is_unigram) {
+  test::PieceModel model = test::PieceModel::of({"a", "b", "ab", "\xE2\x96\x81",
+                                                 "\xE2\x96\x81"
+                                                 "a"});
+  model.is_unigram = is_unigram;
+  model.add("<x>", data::PieceKind::kUserDefined);
+  return model;
+}
+
+std::string as_model(const std::string& bytes) { return "==> tokenizer.model\n" + bytes; }
+
 std::vector<std::string> tokenizer_seeds() {
+  test::PieceModel with_bytes = piece_seed(false);
+  with_bytes.add_bytes();
+  with_bytes.removes_extra_spaces = false;
+  test::PieceModel with_rules = piece_seed(true);
+  with_rules.charsmap = test::charsmap_of('b', "a");
   return {
+      as_model(piece_seed(true).bytes()) + "\n==> text\n ab  <x>b<s>",
+      as_model(with_bytes.bytes()) +
+          "\n==> tokenizer_config.json\n{\"add_bos_token\":true,"
+          "\"legacy\":true}\n==> text\nabab  <x>b<s>\xC3\xA9",
+      as_model(with_rules.bytes()) + "\n==> text\nabba",
       with_parts("null", "null", "null", R"({"type":"Fuse"})", R"("unk_token":"<unk>",)"),
       with_parts(R"({"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"Prepend",)"
                  R"("prepend":"▁"},{"type":"Replace","pattern":{"String":" "},"content":"▁"}]})",
@@ -147,7 +170,17 @@ std::vector<std::string> tokenizer_extremes() {
                       none, none, "") +
            "\n==> text\n" + std::string(5000, 'a');
   };
+  test::PieceModel wide = piece_seed(true);
+  for (std::size_t size = 1; size <= 256; ++size) {
+    wide.add(std::string(size, 'c'), data::PieceKind::kNormal, -1.0F);
+  }
+  test::PieceModel merged = wide;
+  merged.is_unigram = false;
+  const std::string run = "\n==> text\n" + std::string(5000, 'c');
   return {
+      as_model(wide.bytes()) + run,
+      as_model(merged.bytes()) + run,
+      as_model("\x0A" + std::string(9, '\xFF')),
       with_parts(deep, none, none, none, ""),
       with_parts(none, none, none, none, "\"dropout\":" + deep + ","),
       many,

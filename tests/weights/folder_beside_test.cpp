@@ -7,12 +7,15 @@
 #include <nlohmann/json.hpp>
 
 #include "host/base/file/file.hpp"
+#include "host/data/tokenizer/tokenizer.hpp"
+#include "host/data/vocabulary/vocabulary.hpp"
 #include "host/run/run_folder.hpp"
 #include "host/weights/pretrained/end_of_text.hpp"
 #include "host/weights/pretrained/export_folder.hpp"
 #include "host/weights/pretrained/folder_record.hpp"
 #include "host/weights/pretrained/import_folder.hpp"
 #include "tests/base/temporary_folder.hpp"
+#include "tests/data/tokenizer/pieces/piece_builder.hpp"
 #include "tests/weights/folder_support.hpp"
 
 namespace mneme::weights {
@@ -82,6 +85,18 @@ TEST_F(FolderBeside, TheRunKeepsTheFilesOfTheTokenizer) {
   const FolderExportReport report = export_to(out_);
   EXPECT_EQ(test::files_of(out_), files);
   EXPECT_EQ(report.files.size(), files.size());
+}
+
+TEST_F(FolderBeside, ATokenizerModelAloneIsTheVocabularyOfTheRun) {
+  const std::string model = test::PieceModel::of({"a", "b"}).bytes();
+  write("tokenizer.model", model);
+  import();
+  fs::remove_all(source_);
+  const data::Vocabulary vocabulary = data::Vocabulary::load(run_ / "vocabulary.json");
+  ASSERT_NE(vocabulary.tokenizer(), nullptr);
+  EXPECT_EQ(vocabulary.tokenizer()->encode("ab").size(), 3U);
+  static_cast<void>(export_to(out_));
+  EXPECT_EQ(read_file(out_ / "tokenizer.model"), model);
 }
 
 TEST_F(FolderBeside, TheRecordNamesTheFileOfAChatTemplate) {

@@ -202,7 +202,7 @@ void add_data_prepare(const Command& data) {
                  {one_of({"byte", "char", "word", "tokenizer"})});
   command.option("--vocabulary-file", arguments->vocabulary_file, "FILE",
                  "A saved vocabulary.json in place of one built from --train; with --vocabulary "
-                 "tokenizer, a tokenizer.json or its folder");
+                 "tokenizer, a tokenizer.json, a tokenizer.model or its folder");
   command.option("--min-count", arguments->min_count, "N", "Words seen less often become <unk>",
                  {in(1, kMaxCount)});
   command.option("--vocabulary-size", arguments->vocabulary_size, "N",

@@ -42,7 +42,8 @@ void list_vocabulary(Fields& keys, DataConfig& data) {
   keys.field(
       {"vocabulary_file",
        "a saved vocabulary.json in place of one built from train; with vocabulary = "
-       "\"tokenizer\": a tokenizer.json, or a folder that holds one or vocab.json and merges.txt"},
+       "\"tokenizer\": a tokenizer.json, a tokenizer.model, or a folder that holds one of them or "
+       "vocab.json and merges.txt"},
       data.vocabulary_file);
 }
 

@@ -31,37 +31,34 @@ std::size_t mixed(std::uint64_t pair) {
   return static_cast<std::size_t>(pair ^ (pair >> 32));
 }
 
-std::string byte_token(int byte) {
-  constexpr std::string_view kDigits = "0123456789ABCDEF";
-  return str("<0x", kDigits[static_cast<std::size_t>(byte / 16)],
-             kDigits[static_cast<std::size_t>(byte % 16)], ">");
-}
-
 }  // namespace
 
 Bpe::Bpe(std::vector<std::string> tokens, const std::vector<Merge>& merges,
-         const BpeSettings& settings)
-    : tokens_(std::move(tokens)), settings_(settings) {
+         const BpeSettings& settings, const std::vector<std::string>& hidden)
+    : TokenModel(std::move(tokens)),
+      settings_(settings),
+      byte_ids_(ids_of_bytes()),
+      hidden_(hidden) {
   character_ids_.fill(-1);
-  ids_.reserve(tokens_.size());
-  for (std::size_t i = 0; i < tokens_.size(); ++i) {
-    const auto id = static_cast<std::int32_t>(i);
-    ids_.emplace(tokens_[i], id);
-    if (tokens_[i].empty()) continue;
-    const CodePoint point = decode_utf8(tokens_[i], 0);
-    const bool is_character = point.bytes == tokens_[i].size();
+  const auto add_character = [&](std::string_view text, std::int32_t id) {
+    const CodePoint point = text.empty() ? CodePoint{} : decode_utf8(text, 0);
+    const bool is_character = point.bytes > 0 && point.bytes == text.size();
     if (is_character && point.value < character_ids_.size()) character_ids_[point.value] = id;
+  };
+  for (std::int32_t id = 0; id < size(); ++id) add_character(token(id), id);
+  for (std::size_t i = 0; i < hidden_.size(); ++i) {
+    const std::int32_t id = size() + static_cast<std::int32_t>(i);
+    add_character(hidden_[i], id);
+    hidden_ids_.emplace(hidden_[i], id);
   }
-  for (int byte = 0; byte < 256; ++byte) {
-    byte_ids_[static_cast<std::size_t>(byte)] = find(byte_token(byte)).value_or(-1);
-  }
-  slots_.assign(std::bit_ceil(2 * merges.size() + 2), Slot{kNoPair, kNoRank});
-  for (const Merge& merge : merges) {
-    const std::uint64_t pair = pair_of(merge.left, merge.right);
+  slots_.assign(std::bit_ceil(2 * merges.size() + 2), Slot{kNoPair, kNoRank, -1});
+  std::uint32_t rank = 0;
+  for (std::size_t m = 0; m < merges.size(); ++m) {
+    if (m > 0 && !merges[m].ties) ++rank;
+    const std::uint64_t pair = pair_of(merges[m].left, merges[m].right);
     std::size_t i = mixed(pair) & (slots_.size() - 1);
     while (slots_[i].pair != kNoPair && slots_[i].pair != pair) i = (i + 1) & (slots_.size() - 1);
-    slots_[i] = {pair, static_cast<std::uint32_t>(results_.size())};
-    results_.push_back(merge.result);
+    slots_[i] = {pair, rank, merges[m].result};
   }
   find_cuts(merges);
 }
@@ -75,7 +72,7 @@ void Bpe::find_cuts(const std::vector<Merge>& merges) {
     if (stand_ins.contains(merge.left) || stand_ins.contains(merge.right)) has_cuts_ = false;
   }
   if (!has_cuts_) return;
-  for (const std::string& token : tokens_) {
+  for (const std::string& token : tokens()) {
     for (std::size_t i = token.find(kSpaceMark, 1); i < token.size();
          i = token.find(kSpaceMark, i + 1)) {
       before_space_.insert(
@@ -84,25 +81,19 @@ void Bpe::find_cuts(const std::vector<Merge>& merges) {
   }
 }
 
-std::optional<std::int32_t> Bpe::find(std::string_view token) const {
-  const auto found = ids_.find(token);
-  if (found == ids_.end()) return std::nullopt;
-  return found->second;
-}
-
 std::int32_t Bpe::find_character(std::string_view character, char32_t value) const {
   if (value < character_ids_.size()) return character_ids_[value];
-  return find(character).value_or(-1);
+  if (const auto id = find(character)) return *id;
+  const auto hidden = hidden_ids_.find(character);
+  return hidden == hidden_ids_.end() ? -1 : hidden->second;
 }
 
-std::uint32_t Bpe::rank(std::int32_t left, std::int32_t right) const {
+// A free slot where the pair is not merged.
+const Bpe::Slot& Bpe::find_pair(std::int32_t left, std::int32_t right) const {
   const std::uint64_t pair = pair_of(left, right);
   std::size_t i = mixed(pair) & (slots_.size() - 1);
-  while (slots_[i].pair != pair) {
-    if (slots_[i].pair == kNoPair) return kNoRank;
-    i = (i + 1) & (slots_.size() - 1);
-  }
-  return slots_[i].rank;
+  while (slots_[i].pair != pair && slots_[i].pair != kNoPair) i = (i + 1) & (slots_.size() - 1);
+  return slots_[i];
 }
 
 std::int64_t Bpe::encode(std::string_view word, std::vector<std::int32_t>& ids) {
@@ -149,7 +140,33 @@ std::int64_t Bpe::merge_word(std::string_view word, std::vector<std::int32_t>& i
   symbols_.clear();
   const std::int64_t unknown = append_symbols(word, symbols_);
   symbols_.size() <= kShortWord ? merge_short(symbols_) : merge_long(symbols_);
+  if (!hidden_.empty()) return unknown + append_merged(ids);
   ids.insert(ids.end(), symbols_.begin(), symbols_.end());
+  return unknown;
+}
+
+// Appends the merged symbols. Hidden characters that are left over become what characters become
+// that the vocabulary lacks; returns how many it had to give up.
+std::int64_t Bpe::append_merged(std::vector<std::int32_t>& ids) const {
+  std::int64_t unknown = 0;
+  std::int32_t last = -1;
+  const auto push = [&](std::int32_t id) {
+    const bool is_fused = settings_.fuses_unknown && id == last && id == settings_.unknown;
+    if (!is_fused) ids.push_back(id);
+    last = id;
+  };
+  for (const std::int32_t symbol : symbols_) {
+    if (symbol < size()) {
+      push(symbol);
+    } else if (settings_.falls_back_to_bytes) {
+      for (const char byte : hidden_[static_cast<std::size_t>(symbol - size())]) {
+        push(byte_ids_[static_cast<unsigned char>(byte)]);
+      }
+    } else {
+      ++unknown;
+      if (settings_.unknown) push(*settings_.unknown);
+    }
+  }
   return unknown;
 }
 
@@ -198,7 +215,7 @@ void Bpe::merge_short(std::vector<std::int32_t>& symbols) const {
     const auto least = std::min_element(ranks.begin(), end);
     if (*least == kNoRank) break;
     const auto at = static_cast<std::size_t>(least - ranks.begin());
-    symbols[at] = results_[*least];
+    symbols[at] = merged(symbols[at], symbols[at + 1]);
     for (std::size_t i = at + 1; i + 1 < size; ++i) symbols[i] = symbols[i + 1];
     for (std::size_t i = at; i + 2 < size; ++i) ranks[i] = ranks[i + 1];
     --size;
@@ -236,7 +253,7 @@ void Bpe::merge_long(std::vector<std::int32_t>& symbols) const {
     const auto entry_rank = static_cast<std::uint32_t>(entry >> 32);
     if (ranks[at] != entry_rank) continue;
     const std::uint32_t right = next[at];
-    symbols[at] = results_[entry_rank];
+    symbols[at] = merged(symbols[at], symbols[right]);
     ranks[right] = kNoRank;
     next[at] = next[right];
     if (next[at] != kEnd) previous[next[at]] = at;

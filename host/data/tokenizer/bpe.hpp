@@ -11,6 +11,8 @@
 #include <unordered_set>
 #include <vector>
 
+#include "host/data/tokenizer/token_model.hpp"
+
 namespace mneme::data {
 
 // Settings of the member "model" of tokenizer.json beside vocabulary and merges.
@@ -27,28 +29,20 @@ struct Merge {
   std::int32_t left = 0;
   std::int32_t right = 0;
   std::int32_t result = 0;
+  bool ties = false;  // with the merge before it: of these the leftmost in a word comes first
 };
 
-// Not movable: its index borrows the tokens. encode() changes the cache and must not run in two
-// threads at once.
-class Bpe {
+class Bpe : public TokenModel {
  public:
-  // `tokens`: different strings, the id is the place. Of equal pairs in `merges` the last counts.
+  // Of equal pairs in `merges` the last counts. `hidden`: characters that are no tokens but may be
+  // merged to one; their ids in `merges` follow those of the tokens. One that is left over is a
+  // character that the vocabulary lacks.
   Bpe(std::vector<std::string> tokens, const std::vector<Merge>& merges,
-      const BpeSettings& settings);
-  Bpe(const Bpe&) = delete;
-  Bpe& operator=(const Bpe&) = delete;
+      const BpeSettings& settings, const std::vector<std::string>& hidden = {});
 
-  [[nodiscard]] std::int32_t size() const { return static_cast<std::int32_t>(tokens_.size()); }
-  [[nodiscard]] const std::string& token(std::int32_t id) const {
-    return tokens_[static_cast<std::size_t>(id)];
-  }
-  [[nodiscard]] std::optional<std::int32_t> find(std::string_view token) const;
-
-  // Appends the ids of a word, valid UTF-8, and returns how many of its characters the vocabulary
-  // lacks and had to give up. Time is n log n in the word's length at worst; words of up to 64
-  // bytes are kept, at most 2^16 of them.
-  std::int64_t encode(std::string_view word, std::vector<std::int32_t>& ids);
+  // Time is n log n in the word's length at worst; words of up to 64 bytes are kept, at most 2^16
+  // of them.
+  std::int64_t encode(std::string_view word, std::vector<std::int32_t>& ids) override;
 
  private:
   struct Hash {
@@ -67,17 +61,21 @@ class Bpe {
   void find_cuts(const std::vector<Merge>& merges);
   std::int64_t encode_part(std::string_view word, std::vector<std::int32_t>& ids);
   std::int64_t merge_word(std::string_view word, std::vector<std::int32_t>& ids);
+  std::int64_t append_merged(std::vector<std::int32_t>& ids) const;
   [[nodiscard]] std::int64_t append_symbols(std::string_view word,
                                             std::vector<std::int32_t>& symbols) const;
   void merge_short(std::vector<std::int32_t>& symbols) const;
   void merge_long(std::vector<std::int32_t>& symbols) const;
   [[nodiscard]] std::int32_t find_character(std::string_view character, char32_t value) const;
-  // The rank of a pair, kNoRank when it is not merged.
-  [[nodiscard]] std::uint32_t rank(std::int32_t left, std::int32_t right) const;
+  // The rank of a pair, kNoRank when it is not merged; and the token that it becomes.
+  [[nodiscard]] std::uint32_t rank(std::int32_t left, std::int32_t right) const {
+    return find_pair(left, right).rank;
+  }
+  [[nodiscard]] std::int32_t merged(std::int32_t left, std::int32_t right) const {
+    return find_pair(left, right).result;
+  }
 
-  std::vector<std::string> tokens_;
   BpeSettings settings_;
-  std::unordered_map<std::string_view, std::int32_t> ids_;
   std::array<std::int32_t, 0x800> character_ids_{};  // of code points below, -1 = none
   std::array<std::int32_t, 256> byte_ids_{};         // of <0xNN>, -1 = none
 
@@ -85,9 +83,13 @@ class Bpe {
   struct Slot {
     std::uint64_t pair;
     std::uint32_t rank;
+    std::int32_t result;
   };
+  [[nodiscard]] const Slot& find_pair(std::int32_t left, std::int32_t right) const;
+
   std::vector<Slot> slots_;
-  std::vector<std::int32_t> results_;  // by rank
+  std::vector<std::string> hidden_;  // by id behind the tokens
+  std::unordered_map<std::string_view, std::int32_t> hidden_ids_;
 
   // A text may be cut before the character U+2581, which sentencepiece writes for a space, if no
   // token contains it behind the character that precedes it: no merge reaches over such a place.

@@ -9,6 +9,7 @@
 #include "host/base/file/checksum.hpp"
 #include "host/data/tokenizer/field.hpp"
 #include "host/data/tokenizer/folder/folder_tokens.hpp"
+#include "host/data/tokenizer/pieces/piece_parts.hpp"
 #include "host/data/tokenizer/tokenizer_parts.hpp"
 
 namespace mneme::data {
@@ -60,14 +61,26 @@ void read_post_processor(const Field& field, TokenizerParts& parts) {
 
 // --- Checksum ---
 
-std::string digest_of(const ModelFields& model, const TokenizerParts& parts,
-                      const std::string& normalizer, const std::string& pre_tokenizer) {
-  Sha256 digest;
+void add_model(const ModelFields& model, Sha256& digest) {
   const BpeSettings& settings = model.settings;
   digest.update(str("tokenizer ", settings.unknown.value_or(-1), ' ', settings.fuses_unknown, ' ',
                     settings.falls_back_to_bytes, ' ', settings.ignores_merges, '\n'));
   for (const std::string& token : model.tokens) digest.update(str(token.size(), ":", token));
   for (const Merge& merge : model.merges) digest.update(str(merge.left, ' ', merge.right, '\n'));
+}
+
+void add_model(const PieceFile& file, Sha256& digest) {
+  digest.update(str("pieces ", file.is_unigram, ' ', file.falls_back_to_bytes, ' ',
+                    file.removes_extra_spaces, ' ', file.marks_spaces, '\n'));
+  for (const Piece& piece : file.pieces) {
+    digest.update(str(piece.text.size(), ":", piece.text, static_cast<int>(piece.kind), ' ',
+                      format_exact(static_cast<double>(piece.score)), '\n'));
+  }
+  digest.update(file.charsmap);
+}
+
+std::string digest_of(Sha256& digest, const TokenizerParts& parts, const std::string& normalizer,
+                      const std::string& pre_tokenizer) {
   for (const AddedToken& token : parts.added) {
     digest.update(str(token.id, ' ', token.content.size(), ":", token.content, token.is_special,
                       token.is_single_word, token.takes_left, token.takes_right,
@@ -125,6 +138,13 @@ void take_parts_of_class(TokenizerClass type, const FolderSettings& settings, Fi
   json["decoder"] = std::move(own.decoder);
 }
 
+void read_switches(const FolderSettings& settings, TokenizerParts& parts) {
+  parts.splits_special = settings.flag("split_special_tokens", false);
+  for (const std::string& key : settings.unknown_keys()) {
+    parts.notes.push_back(key + " is passed over: transformers gives it no meaning");
+  }
+}
+
 // Reads the parts of the object `json` with the tokens that the folder adds.
 TokenizerParts read_object(const TokenizerFiles& files, const std::string& place, FileJson& json,
                            ModelFields model) {
@@ -142,16 +162,15 @@ TokenizerParts read_object(const TokenizerFiles& files, const std::string& place
   if (around && type != TokenizerClass::kGptNeoX) read_post_processor(*around, parts);
   read_add_bos(settings, parts);
   if (const auto field = root.find("decoder")) parts.decoder = Decoder(*field);
-  parts.splits_special = settings.flag("split_special_tokens", false);
-  for (const std::string& key : settings.unknown_keys()) {
-    parts.notes.push_back(key + " is passed over: transformers gives it no meaning");
-  }
+  read_switches(settings, parts);
+  Sha256 digest;
+  add_model(model, digest);
   parts.sha256 =
-      digest_of(model, parts, dump_of(json, "normalizer"), dump_of(json, "pre_tokenizer"));
+      digest_of(digest, parts, dump_of(json, "normalizer"), dump_of(json, "pre_tokenizer"));
   return parts;
 }
 
-// --- The two forms ---
+// --- The three forms ---
 
 TokenizerParts read_tokenizer_json(const TokenizerFiles& files) {
   const std::string file = files.place("tokenizer.json");
@@ -189,6 +208,35 @@ TokenizerParts read_vocab_json(const TokenizerFiles& files) {
                      read_vocabulary_and_merges(files));
 }
 
+TokenizerParts read_tokenizer_model(const TokenizerFiles& files) {
+  const std::string name = files.place("tokenizer.model");
+  const PieceFile file = read_piece_file(files.texts.at("tokenizer.model"), name);
+  const FolderSettings settings(files);
+  require_class_of_pieces(files);
+  const bool adds_space = settings.flag("add_prefix_space", file.adds_space);
+  const bool of_all_parts = settings.flag("legacy", false);
+  TokenizerParts parts;
+  parts.model = piece_model(file);
+  parts.piece_normalizer = std::make_unique<PieceNormalizer>(
+      file, name + ": normalizer_spec.precompiled_charsmap", adds_space, of_all_parts);
+  const FileJson json = parts_of_pieces(file, adds_space);
+  add_folder_tokens(json, name, TokenizerClass::kAsItStands, settings, parts);
+  const Field root(json, name);
+  if (const auto field = root.find("normalizer")) parts.normalizer = Normalizer(*field);
+  parts.decoder = Decoder(root.at("decoder"));
+  const auto begin = settings.find("bos_token");
+  std::optional<std::int32_t> id = file.begin;
+  if (begin && !begin->is_null()) id = parts.find(token_text(*begin));
+  const auto adds_begin = settings.config().find("add_bos_token");
+  const bool is_begun = !adds_begin || adds_begin->is_null() || adds_begin->flag();
+  if (is_begun && id) parts.prefix = {*id};
+  read_switches(settings, parts);
+  Sha256 digest;
+  add_model(file, digest);
+  parts.sha256 = digest_of(digest, parts, str(adds_space, of_all_parts), "null");
+  return parts;
+}
+
 }  // namespace
 
 std::optional<std::int32_t> TokenizerParts::find(std::string_view token) const {
@@ -205,14 +253,22 @@ std::int32_t TokenizerParts::size() const {
   return size;
 }
 
+std::string TokenizerParts::normalized(std::string_view text, bool is_at_start) const {
+  if (piece_normalizer) return piece_normalizer->normalized(text, is_at_start);
+  std::string out(text);
+  normalizer.apply(out);
+  return out;
+}
+
 TokenizerParts read_parts(const TokenizerFiles& files) {
-  if (!files.has("tokenizer.json") && !(files.has("vocab.json") && files.has("merges.txt"))) {
-    throw_usage({.where = files.folder.empty() ? std::string("tokenizer") : files.folder,
-                 .failed = "there is no tokenizer",
-                 .expected = "the text of tokenizer.json, or of vocab.json and merges.txt",
-                 .got = str("texts of ", files.texts.size(), " other files")});
-  }
-  return files.has("tokenizer.json") ? read_tokenizer_json(files) : read_vocab_json(files);
+  if (files.has("tokenizer.json")) return read_tokenizer_json(files);
+  if (files.has("vocab.json") && files.has("merges.txt")) return read_vocab_json(files);
+  if (files.has("tokenizer.model")) return read_tokenizer_model(files);
+  throw_usage({.where = files.folder.empty() ? std::string("tokenizer") : files.folder,
+               .failed = "there is no tokenizer",
+               .expected = "the text of tokenizer.json, of vocab.json and merges.txt, or of "
+                           "tokenizer.model",
+               .got = str("texts of ", files.texts.size(), " other files")});
 }
 
 }  // namespace mneme::data

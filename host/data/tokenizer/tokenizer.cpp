@@ -129,9 +129,8 @@ std::int64_t Tokenizer::encode(
   };
   const auto encode_raw = [&](std::string_view raw, bool is_at_start) {
     std::string changed;
-    if (!parts.normalizer.is_empty()) {
-      changed = raw;
-      parts.normalizer.apply(changed);
+    if (!parts.normalizer.is_empty() || parts.piece_normalizer) {
+      changed = parts.normalized(raw, is_at_start);
       raw = changed;
     }
     parts.normalized_finder.for_each_part(

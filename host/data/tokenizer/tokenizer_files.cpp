@@ -1,9 +1,11 @@
 #include "host/data/tokenizer/tokenizer_files.hpp"
 
 #include <initializer_list>
+#include <string_view>
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
+#include "host/base/file/file_kind.hpp"
 #include "host/base/text.hpp"
 #include "host/data/tokenizer/field.hpp"
 
@@ -13,6 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kTokenizerFile = "tokenizer.json";
+constexpr const char* kPieceFile = "tokenizer.model";
 constexpr const char* kModelFile = "config.json";
 
 // Of the model's config.json the keys that decide the tokenizer's class.
@@ -25,20 +28,56 @@ std::string keys_of_class(const std::string& text, const std::string& place) {
   return out.dump();
 }
 
-// True for the name of a vocabulary of sentencepiece or tiktoken, which is not read.
+// True for the name of a vocabulary of sentencepiece or tiktoken.
 bool is_other_vocabulary(const fs::path& file) {
   const std::string suffix = file.extension().string();
   return suffix == ".model" || suffix == ".spm" || suffix == ".tiktoken";
 }
 
+// True for a vocabulary of sentencepiece: a model begins with a piece, a vocabulary of tiktoken with
+// base64 digits. True for a pointer too, which read_file() names.
+bool is_piece_file(const fs::path& file) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(file, ignored) || fs::file_size(file, ignored) == 0) return false;
+  const MappedFile map(file);
+  const std::string_view bytes(reinterpret_cast<const char*>(map.bytes().data()),
+                               map.bytes().size());
+  return bytes.starts_with('\n') || find_pointer_kind(file, bytes).has_value();
+}
+
+[[noreturn]] void refuse_tiktoken(const fs::path& file) {
+  throw_usage({.where = file.string(),
+               .failed = "a vocabulary of tiktoken is not read",
+               .expected = "a tokenizer.json, or a tokenizer.model of sentencepiece, which begins "
+                           "with the byte 0x0A",
+               .got = file.filename().string(),
+               .hint = unread_vocabulary_hint(file.parent_path())});
+}
+
+// A file that is read alone.
+TokenizerFiles read_alone(const fs::path& path) {
+  const bool has_other_name = is_other_vocabulary(path);
+  if (has_other_name && !is_piece_file(path)) refuse_tiktoken(path);
+  TokenizerFiles files;
+  files.texts[has_other_name ? kPieceFile : kTokenizerFile] = read_file(path);
+  files.folder = path.parent_path().string();
+  files.given = path.filename().string();
+  return files;
+}
+
 }  // namespace
 
-std::string find_unread_vocabulary(const fs::path& folder) {
+bool has_tokenizer(const fs::path& folder) {
   std::error_code ignored;
-  const bool is_read =
-      fs::exists(folder / kTokenizerFile, ignored) ||
-      (fs::exists(folder / "vocab.json", ignored) && fs::exists(folder / "merges.txt", ignored));
-  if (is_read) return "";
+  return fs::exists(folder / kTokenizerFile, ignored) ||
+         (fs::exists(folder / "vocab.json", ignored) &&
+          fs::exists(folder / "merges.txt", ignored)) ||
+         is_piece_file(folder / kPieceFile);
+}
+
+std::string find_unread_vocabulary(const fs::path& folder) {
+  if (has_tokenizer(folder)) return "";
+  std::error_code ignored;
   std::string first;
   for (fs::directory_iterator entry(folder, ignored); !ignored && entry != fs::directory_iterator();
        entry.increment(ignored)) {
@@ -61,7 +100,8 @@ std::string unread_vocabulary_hint(const fs::path& folder) {
 }
 
 std::string TokenizerFiles::place(const std::string& name) const {
-  const std::string& file = name == kTokenizerFile && !given.empty() ? given : name;
+  const bool is_given = !given.empty() && (name == kTokenizerFile || name == kPieceFile);
+  const std::string& file = is_given ? given : name;
   if (is_in_file) return folder + ": " + file;
   return folder.empty() ? file : (fs::path(folder) / file).string();
 }
@@ -73,23 +113,13 @@ TokenizerFiles read_tokenizer_files(const fs::path& path) {
     throw_usage({.where = path.string(),
                  .failed = "there is no tokenizer",
                  .expected = "a tokenizer.json, or a folder that holds one, or vocab.json and "
-                             "merges.txt",
+                             "merges.txt, or tokenizer.model",
                  .got = fs::exists(path, ignored) ? "something else" : "no such file or folder"});
-  }
-  if (!is_folder && is_other_vocabulary(path)) {
-    throw_usage({.where = path.string(),
-                 .failed = "a vocabulary of sentencepiece or tiktoken is not read",
-                 .expected = "a tokenizer.json",
-                 .got = path.filename().string(),
-                 .hint = unread_vocabulary_hint(path.parent_path())});
   }
   TokenizerFiles files;
   const std::string name = path.filename().string();
-  if (!is_folder && name != kTokenizerFile && name != "vocab.json") {
-    files.texts[kTokenizerFile] = read_file(path);
-    files.folder = path.parent_path().string();
-    files.given = name;
-    return files;
+  if (!is_folder && name != kTokenizerFile && name != "vocab.json" && name != kPieceFile) {
+    return read_alone(path);
   }
   const fs::path folder = is_folder ? path : path.parent_path();
   files.folder = folder.string();
@@ -99,16 +129,24 @@ TokenizerFiles read_tokenizer_files(const fs::path& path) {
     }
   };
   if (is_folder || name == kTokenizerFile) read({kTokenizerFile});
-  if (!files.has(kTokenizerFile)) read({"vocab.json", "merges.txt"});
-  if (!files.has(kTokenizerFile) && !(files.has("vocab.json") && files.has("merges.txt"))) {
+  const bool has_words = fs::exists(folder / "vocab.json", ignored);
+  const bool has_merges = fs::exists(folder / "merges.txt", ignored);
+  if (!files.has(kTokenizerFile) && name != kPieceFile && has_words && has_merges) {
+    read({"vocab.json", "merges.txt"});
+  }
+  if (files.texts.empty() && name != "vocab.json" && is_piece_file(folder / kPieceFile)) {
+    read({kPieceFile});
+  }
+  if (files.texts.empty()) {
+    if (name == kPieceFile && !is_folder) refuse_tiktoken(path);
     const std::string unread = find_unread_vocabulary(folder);
     throw_usage({.where = path.string(),
                  .failed = "there is no tokenizer",
-                 .expected = "tokenizer.json, or vocab.json and merges.txt",
-                 .got = files.has("vocab.json")   ? "vocab.json without merges.txt"
-                        : files.has("merges.txt") ? "merges.txt without vocab.json"
-                        : unread.empty()          ? "neither"
-                                                  : unread + ", which is not read, alone",
+                 .expected = "tokenizer.json, or vocab.json and merges.txt, or tokenizer.model",
+                 .got = has_words        ? "vocab.json without merges.txt"
+                        : has_merges     ? "merges.txt without vocab.json"
+                        : unread.empty() ? "none of them"
+                                         : unread + ", which is not read, alone",
                  .hint = unread.empty() ? "" : unread_vocabulary_hint(folder)});
   }
   read({"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"});

@@ -10,6 +10,8 @@
 #include "host/data/tokenizer/added_tokens.hpp"
 #include "host/data/tokenizer/bpe.hpp"
 #include "host/data/tokenizer/decoder.hpp"
+#include "host/data/tokenizer/pieces/piece_normalizer.hpp"
+#include "host/data/tokenizer/token_model.hpp"
 #include "host/data/tokenizer/tokenizer.hpp"
 #include "host/data/tokenizer/tokenizer_files.hpp"
 #include "host/data/tokenizer/words/normalizer.hpp"
@@ -18,9 +20,11 @@
 namespace mneme::data {
 
 struct TokenizerParts {
-  std::unique_ptr<Bpe> model;
+  std::unique_ptr<TokenModel> model;
   std::vector<AddedToken> added;  // in the order of the file; ids of the model, or behind them
   Normalizer normalizer;
+  // Of tokenizer.model: in place of the normalizer, which is that of added tokens alone then.
+  std::unique_ptr<PieceNormalizer> piece_normalizer;
   PreTokenizer pre_tokenizer;
   Decoder decoder;
   std::vector<std::int32_t> prefix;  // of the post-processor
@@ -32,6 +36,8 @@ struct TokenizerParts {
   // The id of a token of the model, or an added one.
   [[nodiscard]] std::optional<std::int32_t> find(std::string_view token) const;
   [[nodiscard]] std::int32_t size() const;
+  // A text between added tokens as the model gets it. `is_at_start`: none precedes it.
+  [[nodiscard]] std::string normalized(std::string_view text, bool is_at_start) const;
 };
 
 // The member "model" of tokenizer.json, or the files vocab.json and merges.txt (model.cpp).

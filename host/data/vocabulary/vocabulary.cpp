@@ -8,6 +8,7 @@
 #include "host/base/error.hpp"
 #include "host/base/file/checksum.hpp"
 #include "host/base/file/file.hpp"
+#include "host/base/hex.hpp"
 #include "host/base/json_text.hpp"
 #include "host/base/utf8.hpp"
 #include "host/data/text/text.hpp"
@@ -305,7 +306,10 @@ Json Vocabulary::to_json() const {
     json["marks"].push_back(mark);
   }
   if (tokenizer_) {
-    for (const auto& [name, text] : tokenizer_->files().texts) json["files"][name] = text;
+    for (const auto& [name, text] : tokenizer_->files().texts) {
+      // JSON holds texts alone; tokenizer.model is binary.
+      json["files"][name] = is_utf8(text) ? Json(text) : Json{{"hex", hex_of(text)}};
+    }
     return json;
   }
   if (kind_ != VocabularyKind::kByte) json["symbols"] = std::vector(own.begin(), own.end());

@@ -3,12 +3,14 @@
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
+#include "host/base/hex.hpp"
 #include "host/base/log.hpp"
 #include "host/data/text/text.hpp"
 #include "host/data/text/text_files.hpp"
@@ -48,16 +50,27 @@ Vocabulary Vocabulary::read_tokenizer(const Json& files, const std::string& sour
   TokenizerFiles texts;
   texts.folder = source;
   texts.is_in_file = true;
+  const auto refuse = [&](const std::string& got) {
+    throw_usage({.where = str(source, ": files"),
+                 .failed = "not a vocabulary of this program",
+                 .expected = "the texts of a tokenizer's files by name",
+                 .got = got,
+                 .hint = "take vocabulary.json from a run folder, or from one that `mneme data "
+                         "prepare` wrote"});
+  };
   for (const auto& [name, text] : files.items()) {
-    if (!files.is_object() || !text.is_string()) {
-      throw_usage({.where = str(source, ": files"),
-                   .failed = "not a vocabulary of this program",
-                   .expected = "the texts of a tokenizer's files by name",
-                   .got = std::string(text.type_name()),
-                   .hint = "take vocabulary.json from a run folder, or from one that `mneme data "
-                           "prepare` wrote"});
+    const bool is_binary =
+        text.is_object() && text.size() == 1 && text.contains("hex") && text.at("hex").is_string();
+    if (!files.is_object() || !(text.is_string() || is_binary)) {
+      refuse(std::string(text.type_name()));
     }
-    texts.texts[name] = text.get<std::string>();
+    if (!is_binary) {
+      texts.texts[name] = text.get<std::string>();
+      continue;
+    }
+    std::optional<std::string> bytes = bytes_of_hex(text.at("hex").get_ref<const std::string&>());
+    if (!bytes) refuse(str(name, " in other than hexadecimal digits"));
+    texts.texts[name] = std::move(*bytes);
   }
   return pretrained(std::make_shared<const Tokenizer>(std::move(texts)));
 }

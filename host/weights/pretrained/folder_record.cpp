@@ -9,6 +9,7 @@
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
+#include "host/base/hex.hpp"
 #include "host/base/json_text.hpp"
 #include "host/base/text.hpp"
 #include "host/base/utf8.hpp"
@@ -29,16 +30,6 @@ constexpr std::array kTokenizerFiles = {
     "vocab.json",     "merges.txt",       "tokenizer.model"};
 constexpr std::array kTemplates = {"chat_template.jinja", "chat_template.json"};
 constexpr const char* kMoreTemplates = "additional_chat_templates";  // a folder
-
-std::string hex_of(std::string_view bytes) {
-  std::string out;
-  for (const char c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    out += "0123456789abcdef"[byte >> 4];
-    out += "0123456789abcdef"[byte & 15];
-  }
-  return out;
-}
 
 // A name that a folder's file may have: no way out of the folder.
 bool is_inside(const std::string& name) {
@@ -62,11 +53,6 @@ std::map<std::string, std::string> read_beside(const fs::path& folder) {
     if (entry.path().extension() == ".jinja") read(kMoreTemplates / entry.path().filename());
   }
   return out;
-}
-
-int digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
 // Reads typed members of pretrained.json.
@@ -107,13 +93,9 @@ class RecordReader {
     return *found;
   }
   std::string bytes(const std::string& hex, const char* key = "kept") const {
-    std::string out;
-    for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
-      const int high = digit(hex[i]), low = digit(hex[i + 1]);
-      if (high < 0 || low < 0) fail(key, "hexadecimal digits");
-      out += static_cast<char>(high * 16 + low);
-    }
-    return out;
+    std::optional<std::string> out = bytes_of_hex(hex);
+    if (!out) fail(key, "hexadecimal digits");
+    return std::move(*out);
   }
 
  private:

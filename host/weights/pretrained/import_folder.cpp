@@ -91,9 +91,7 @@ fs::path tokenizer_of(const fs::path& source, const fs::path& run) {
     const bool has_one = ModelFolder::open(source).gguf()->texts().contains("tokenizer.json");
     return has_one ? vocabulary_of_run(run) : fs::path();
   }
-  const bool has_one = fs::exists(source / "tokenizer.json") ||
-                       (fs::exists(source / "vocab.json") && fs::exists(source / "merges.txt"));
-  return has_one ? fs::absolute(source) : fs::path();
+  return data::has_tokenizer(source) ? fs::absolute(source) : fs::path();
 }
 
 bool is_word_of(const config::Value* value, const char* word) {

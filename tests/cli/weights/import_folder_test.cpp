@@ -76,8 +76,8 @@ TEST_F(ImportFolder, SaysThatAFileIsAPointer) {
   }
 }
 
-TEST_F(ImportFolder, SaysThatASentencepieceModelIsNotRead) {
-  folder_.write("model/tokenizer.model", "\n\x0e\n\x05<unk>");
+TEST_F(ImportFolder, SaysThatAVocabularyOfTiktokenIsNotRead) {
+  folder_.write("model/tokenizer.model", "IQ== 0\n");
   const ProgramResult imported = import();
   expect_done(imported);
   EXPECT_THAT(imported.err, HasSubstr("its tokenizer, tokenizer.model, is not read: the run takes "

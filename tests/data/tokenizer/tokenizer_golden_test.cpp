@@ -1,4 +1,5 @@
-// Ids and texts of PyPI tokenizers (tests/data/tokenizer/make_golden.py).
+// Ids and texts of PyPI tokenizers (tests/data/tokenizer/make_golden.py) and sentencepiece
+// (pieces/make_golden.py there).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,10 +24,10 @@ using GoldenJson = nlohmann::json;
 
 constexpr int kShownDifferences = 5;
 
-// The golden files: every .json that has ids.
-std::vector<fs::path> golden_files() {
+// The golden files of a folder: every .json that has ids.
+std::vector<fs::path> golden_files(const fs::path& folder) {
   std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(tokenizer_golden_folder())) {
+  for (const auto& entry : fs::directory_iterator(folder)) {
     if (entry.path().extension() == ".json" && entry.path().filename() != "strings.json") {
       files.push_back(entry.path());
     }
@@ -110,15 +111,23 @@ class GoldenCase {
   int differences_ = 0;
 };
 
-TEST(TokenizerGolden, GivesTheIdsAndTextsOfPyPiTokenizers) {
+void compare_all(const fs::path& folder) {
   std::size_t files = 0;
-  for (const fs::path& path : golden_files()) {
+  for (const fs::path& path : golden_files(folder)) {
     const std::size_t strings = GoldenCase(path).compare();
     EXPECT_GT(strings, 0U) << path;
     std::cout << path.filename().string() << ": " << strings << " strings\n";
     ++files;
   }
-  EXPECT_GT(files, 0U) << "no golden file in " << tokenizer_golden_folder();
+  EXPECT_GT(files, 0U) << "no golden file in " << folder;
+}
+
+TEST(TokenizerGolden, GivesTheIdsAndTextsOfPyPiTokenizers) {
+  compare_all(tokenizer_golden_folder());
+}
+
+TEST(TokenizerGolden, GivesTheIdsAndTextsOfSentencepiece) {
+  compare_all(fs::path(MNEME_SOURCE_DIR) / "tests/data/tokenizer/pieces/golden");
 }
 
 }  // namespace

@@ -316,7 +316,7 @@ TEST(BadTokenizer, FilesThatAreMissingOrCutOff) {
   const auto write = [&](const std::string& name, const std::string& text) {
     static_cast<void>(folder.write(name, text));
   };
-  expect_error(ErrorKind::kUsage, {folder.path().string(), "neither"},
+  expect_error(ErrorKind::kUsage, {folder.path().string(), "none of them"},
                [&] { static_cast<void>(Tokenizer::load(folder.path())); });
   expect_error(ErrorKind::kUsage, {"absent", "no such file or folder"},
                [&] { static_cast<void>(Tokenizer::load(folder.path() / "absent")); });

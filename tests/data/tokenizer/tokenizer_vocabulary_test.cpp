@@ -104,9 +104,9 @@ TEST(TokenizerVocabulary, RefusesAFileWithoutItsTexts) {
                [&] { static_cast<void>(Vocabulary::load(file)); });
 }
 
-TEST(TokenizerVocabulary, OfSentencepieceAloneSaysHowItIsConverted) {
+TEST(TokenizerVocabulary, OfTiktokenAloneSaysHowItIsConverted) {
   const TestFolder folder;
-  const fs::path model = folder.write("tokenizer.model", "\n\x0e\n\x05<unk>");
+  const fs::path model = folder.write("tokenizer.model", "IQ== 0\nIg== 1\n");
   const fs::path train = folder.write("train.txt", "a\n");
   const std::string command = str("AutoTokenizer.from_pretrained('", folder.path().string(),
                                   "').save_pretrained('", folder.path().string(), "')\"");
@@ -114,11 +114,13 @@ TEST(TokenizerVocabulary, OfSentencepieceAloneSaysHowItIsConverted) {
                {"there is no tokenizer", "got tokenizer.model, which is not read, alone",
                 "write the model's tokenizer.json", command},
                [&] { Dataset{tokenizer_config(train, folder.path())}; });
-  expect_error(ErrorKind::kUsage,
-               {"tokenizer.model: a vocabulary of sentencepiece or tiktoken is not read",
-                "expected a tokenizer.json", command},
-               [&] { Dataset{tokenizer_config(train, model)}; });
-  EXPECT_EQ(find_unread_vocabulary(folder.path()), "tokenizer.model");
+  for (const fs::path& file : {model, folder.write("o200k.tiktoken", "IQ== 0\n")}) {
+    expect_error(ErrorKind::kUsage,
+                 {file.string() + ": a vocabulary of tiktoken is not read",
+                  "expected a tokenizer.json, or a tokenizer.model of sentencepiece", command},
+                 [&] { Dataset{tokenizer_config(train, file)}; });
+  }
+  EXPECT_EQ(find_unread_vocabulary(folder.path()), "o200k.tiktoken");
   EXPECT_EQ(find_unread_vocabulary(trained_tokenizer("smollm")), "");
   EXPECT_EQ(find_unread_vocabulary(folder.path() / "absent"), "");
   static_cast<void>(folder.write("tokenizer.json", "{}"));
@@ -132,6 +134,11 @@ TEST(TokenizerVocabulary, OfAPointerSaysHowItIsFetched) {
   static_cast<void>(folder.write("tokenizer.json", pointer));
   expect_error(ErrorKind::kUsage,
                {"tokenizer.json: the file is a pointer of Git LFS", "git lfs pull"},
+               [&] { Dataset{tokenizer_config(train, folder.path())}; });
+  fs::remove(folder.path() / "tokenizer.json");
+  static_cast<void>(folder.write("tokenizer.model", pointer));
+  expect_error(ErrorKind::kUsage,
+               {"tokenizer.model: the file is a pointer of Git LFS", "git lfs pull"},
                [&] { Dataset{tokenizer_config(train, folder.path())}; });
   const fs::path vocabulary = folder.write("vocabulary.json", pointer);
   expect_error(ErrorKind::kUsage, {"vocabulary.json: the file is a pointer of Git LFS"},

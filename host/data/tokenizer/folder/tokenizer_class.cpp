@@ -142,6 +142,21 @@ TokenizerClass class_of(const TokenizerFiles& files) {
   return class_named(files, named);
 }
 
+void require_class_of_pieces(const TokenizerFiles& files) {
+  constexpr std::array<std::string_view, 5> kKnown = {"GemmaTokenizer", "LlamaTokenizer",
+                                                      "PreTrainedTokenizer", "PythonBackend",
+                                                      "TokenizersBackend"};
+  NamedIn named = member_of(files, kSettingsFile, "tokenizer_class");
+  if (named.value.empty()) named = member_of(files, kConfigFile, "tokenizer_class");
+  const std::string name = without_fast(named.value);
+  if (name.empty() || std::ranges::find(kKnown, name) != kKnown.end()) return;
+  throw_usage({.where = str(files.place(named.file), ": tokenizer_class"),
+               .failed = "whether the class gives the ids of tokenizer.model is not known here",
+               .expected = quoted_list(std::vector<std::string>(kKnown.begin(), kKnown.end())),
+               .got = str("\"", named.value, "\""),
+               .hint = "a copy of tokenizer.model under another name is read alone, as it is"});
+}
+
 ClassParts parts_of(TokenizerClass type, const FolderSettings& settings) {
   const bool adds_space = settings.flag("add_prefix_space", type == TokenizerClass::kLlama);
   const std::string_view text = type == TokenizerClass::kLlama   ? kLlamaParts

@@ -20,6 +20,10 @@ enum class TokenizerClass { kAsItStands, kGpt2, kGptNeoX, kLlama, kQwen2 };
 // naming file and key for a class or a kind of model whose rules are not known here.
 [[nodiscard]] TokenizerClass class_of(const TokenizerFiles& files);
 
+// Error (kUsage) naming file and key for a class that makes other ids of a tokenizer.model than
+// those of sentencepiece.
+void require_class_of_pieces(const TokenizerFiles& files);
+
 // What a class brings itself.
 struct ClassParts {
   FileJson normalizer;  // as members of tokenizer.json
