@@ -18,6 +18,9 @@ struct Batch {
   at::Tensor target;                      // [B,T]; undefined = no loss
   std::vector<std::int64_t> valid_count;  // [B]; empty = T each
   at::Tensor types{};                     // [B,T] ids whose embeddings are added; undefined = none
+  at::Tensor
+      documents{};  // [B,T] i64: tokens attend to those of their document alone, -1 = padding;
+                    // undefined = to all
   // Of a model with several clusters of ids (Model::places_of); empty = looked for where they are
   // needed, for which the host waits for a device.
   struct Places {

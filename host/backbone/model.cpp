@@ -322,6 +322,7 @@ Output Model::forward(const Batch& batch, memory::SegmentHooks& hooks,
   if (options.tap != nullptr) options.tap->embedded = h.detach();
   SegmentScope scope = scope_of(hooks);
   scope.token_valid = valid_mask(batch);
+  scope.documents = batch.documents;
   scope.tap = options.tap;
   scope.distances = options.distances;
   std::vector<at::Tensor> layers;

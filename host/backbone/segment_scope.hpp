@@ -45,6 +45,7 @@ struct SegmentScope {
   bool keeps_riders = false;  // the last layer's riders are wanted
   at::Tensor rider_valid{};   // [B,riders] bool; undefined = all
   at::Tensor token_valid{};   // [B,T] bool; undefined = all
+  at::Tensor documents{};     // Batch::documents
   ForwardOptions::Tap* tap = nullptr;
   AttentionByDistance* distances = nullptr;  // gets every layer's probabilities
   std::int64_t past = 0;                     // tokens of an open segment before this step

@@ -76,8 +76,8 @@ enum class Feed { kReleased, kSegment };
 constexpr auto words_of(Feed) { return std::array{"released", "segment"}; }
 enum class Vocabulary { kByte, kChar, kWord, kTokenizer };
 constexpr auto words_of(Vocabulary) { return std::array{"byte", "char", "word", "tokenizer"}; }
-enum class Reset { kDocument, kSegment, kNever };
-constexpr auto words_of(Reset) { return std::array{"document", "segment", "never"}; }
+enum class Reset { kDocument, kSegment, kNever, kMask };
+constexpr auto words_of(Reset) { return std::array{"document", "segment", "never", "mask"}; }
 enum class Documents { kFile, kHeading, kMark, kLine };
 constexpr auto words_of(Documents) { return std::array{"file", "heading", "mark", "line"}; }
 // muon: Muon for matrices of the layers and of memories, AdamW for all other parameters.

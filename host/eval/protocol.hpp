@@ -19,7 +19,7 @@ namespace mneme::eval {
 // have no text).
 struct Protocol {
   std::string unit;                        // what a token is: to_word(VocabularyKind)
-  std::string reset;                       // data.reset: "document", "segment", "never"; "" = task
+  std::string reset;                       // data.reset as it is written; "" = task
   std::int64_t segment = 0;                // T, tokens
   bool has_blocks = false;                 // segments are pieces of a text
   std::int64_t lanes = 0;                  // B; each starts with an empty memory

@@ -157,6 +157,7 @@ std::string resets(const Result& result) {
   if (protocol.reset == "document") return text + "where a document begins";
   if (protocol.reset == "segment") return text + "at the segment after a document's start";
   if (protocol.reset == "never") return text + "never again, documents run on";
+  if (protocol.reset == "mask") return text + "never again, tokens see their document alone";
   return text + "where a sequence of the task begins";
 }
 

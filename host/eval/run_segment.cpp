@@ -46,6 +46,9 @@ backbone::Batch make_batch(const data::TokenSegment& segment, std::int64_t vocab
     check_ids(segment, segment.types, "type", 0, vocabulary);
     batch.types = to_tensor(segment.types, segment, device);
   }
+  if (!segment.documents.empty()) {
+    batch.documents = to_tensor(segment.documents, segment, device);
+  }
   const bool is_padded = std::any_of(segment.valid.begin(), segment.valid.end(),
                                      [&](std::int64_t n) { return n != segment.length; });
   if (is_padded) batch.valid_count = segment.valid;
@@ -109,6 +112,7 @@ backbone::Output run_segment(backbone::Model& model, memory::Stack& stack,
                              SegmentOptions with) {
   with.memory.length = batch.input.size(1);
   with.memory.valid_count = batch.valid_count;
+  with.memory.documents = batch.documents;
   memory::SegmentHooks hooks(stack, state, with.memory);
   backbone::Output out = model.forward(batch, hooks, with.forward);
   if (with.sum_over_processes) hooks.sum_over_processes(with.sum_over_processes);

@@ -14,8 +14,8 @@
 
 namespace mneme::eval {
 
-// Copies a segment to the device: input, target and types i64 [B,T], target -1 where there is none;
-// valid_count is left empty when no lane is padded. Error (kRun) naming lane, place and id for
+// Copies a segment to the device: input, target, types and documents i64 [B,T], target -1 where there
+// is none; valid_count is left empty when no lane is padded. Error (kRun) naming lane, place and id for
 // ids outside 0 .. vocabulary-1.
 [[nodiscard]] backbone::Batch make_batch(const data::TokenSegment& segment, std::int64_t vocabulary,
                                          at::Device device);

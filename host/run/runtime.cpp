@@ -66,6 +66,12 @@ void check_attention(const config::ModelConfig& model, config::Precision precisi
   backbone::check_attention_kernel(model, compute, backbone::attention_device(device));
 }
 
+// The tasks that read texts alone have documents side by side.
+void check_documents(const config::DataConfig& data, const memory::Stack& stack) {
+  const bool is_text = data.task == config::Task::kText || data.task == config::Task::kTokens;
+  if (is_text && data.reset == config::Reset::kMask) stack.require_documents();
+}
+
 }  // namespace
 
 config::Precision chosen_precision(config::Precision precision, c10::Device device) {
@@ -103,6 +109,7 @@ Runtime::Runtime(const config::Experiment& experiment, const RuntimeOptions& opt
   stack_ = std::make_unique<memory::Stack>(
       experiment_.memory, backbone::backbone_info(experiment_.model, setup), *loader_);
   setup.replaced = stack_->replaced_layers();
+  check_documents(experiment_.data, *stack_);
   model_ = backbone::make_model(experiment_.model, setup);
   collect_parameters();
   tensor::fit_threads(flops_of_largest_product());
@@ -321,6 +328,7 @@ MemorySwap Runtime::swap_memory(const config::MemoryConfig& memory,
   backbone.draws_parameters = false;  // values are carried, or drawn where there are none
   auto next = std::make_unique<memory::Stack>(memory, backbone, *loader_);
   check_replaced_layers(*stack_, *next);
+  check_documents(experiment.data, *next);
   MemorySwap swap;
   swap.reset = carry_parameters(*next, trained ? *trained : trained_by(*stack_), memory.carry);
   auto parameters =

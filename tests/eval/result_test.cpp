@@ -79,6 +79,8 @@ TEST(Result, StatesWhatItsPerplexityMeans) {
   EXPECT_THAT(statement(result), HasSubstr("emptied at the segment after a document's start"));
   result.protocol.reset = "never";
   EXPECT_THAT(statement(result), HasSubstr("emptied never again"));
+  result.protocol.reset = "mask";
+  EXPECT_THAT(statement(result), HasSubstr("emptied never again, tokens see their document alone"));
   result.protocol.unit = "char";
   EXPECT_THAT(statement(result), HasSubstr("a token is a character;"));
   result.protocol.unit = "byte";

@@ -318,6 +318,18 @@ at::Tensor given_bias(const at::Tensor& bias, at::ScalarType type) {
   return bias.transpose(0, 1).to(type);
 }
 
+// -inf where a column is of another document than the token, [1,B,T,K]; undefined where tokens may
+// see all.
+at::Tensor document_columns(const ContextColumns& context, const at::Tensor& documents,
+                            const at::TensorOptions& options) {
+  if (!documents.defined()) return {};
+  std::vector<at::Tensor> columns;
+  for (const Block& block : context.blocks) columns.push_back(block.source->rows.document);
+  columns.push_back(documents);
+  const at::Tensor all = columns.size() == 1 ? documents : at::cat(columns, 1);
+  return additive(all.unsqueeze(1).eq(documents.unsqueeze(2)), options).unsqueeze(0);
+}
+
 }  // namespace
 
 at::Tensor bias_columns(const ContextColumns& context, const memory::LayerContext& source,
@@ -355,14 +367,18 @@ at::Tensor bias_columns(const ContextColumns& context, const memory::LayerContex
     any = any || part.defined();
     add(part.defined() ? part : zeros(block.rows()));
   }
-  if (!any) return {};
+  const at::Tensor apart =
+      document_columns(context, scope.documents, q.options().dtype(type).requires_grad(false));
+  if (!any) return apart.defined() ? context.in_lane_order(apart, 1, 3) : apart;
   if (scope.riders > 0) add(zeros(scope.riders));
   add(source.token_bias.defined() ? given_bias(source.token_bias, type)
                                   : zeros(scope.past + q.size(1)));
   for (at::Tensor& part : parts) {
     part = part.expand({sizes[0], sizes[1], sizes[2], part.size(3)});
   }
-  return context.in_lane_order(parts.size() == 1 ? parts[0] : at::cat(parts, 3), 1, 3);
+  at::Tensor sum = parts.size() == 1 ? parts[0] : at::cat(parts, 3);
+  if (apart.defined()) sum = sum + apart;
+  return context.in_lane_order(sum, 1, 3);
 }
 
 bool may_have_gaps(const std::vector<Block>& blocks, std::size_t from,

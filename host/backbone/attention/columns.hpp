@@ -78,7 +78,8 @@ at::Tensor mask_columns(const ColumnLayout& layout, const at::Tensor& valid, std
 
 // Differentiable score terms [1|H,1|B,1|T,K] of blocks, tokens, explicit distances and, under
 // rotary positions, the whole scores of rows without positions; undefined = none. -inf where an
-// explicit distance is outside of the layer's window.
+// explicit distance is outside of the layer's window, and where a column is of another document
+// than the token.
 //   q [B,T,H,d]: the tokens' queries
 at::Tensor bias_columns(const ContextColumns& context, const memory::LayerContext& source,
                         const at::Tensor& q, const Layer& layer, SegmentScope& scope);

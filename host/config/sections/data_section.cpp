@@ -275,7 +275,8 @@ void list_data(Fields& keys, DataConfig& data) {
   keys.field(
       {"reset",
        "when a lane's memory is emptied: document = at a document's first token, segment = at "
-       "the next segment's start, never"},
+       "the next segment's start, never, mask = never, but tokens attend to their own document "
+       "alone"},
       data.reset);
   keys.field({"seed", "of generated data"}, data.seed);
   keys.finish();

@@ -64,6 +64,7 @@ std::int64_t LaneStream::tokens_between_resets() const {
     case config::Reset::kSegment:  // a reset may be anywhere in a document
       return is_alone ? std::min(lane, longest_document() + options_.segment - 1) : lane;
     case config::Reset::kNever:
+    case config::Reset::kMask:
       break;
   }
   return lane;
@@ -135,6 +136,7 @@ bool LaneStream::next(TokenSegment& segment) {
   std::int64_t length = 0;
   for (std::int64_t b = 0; b < options_.lanes; ++b) length = std::max(length, valid_of(b));
   segment.prepare(options_.lanes, length, false);
+  if (reset_ == config::Reset::kMask) segment.documents.assign(segment.inputs.size(), -1);
   segment.epoch = epoch_;
   segment.index = index_;
   for (std::int64_t b = 0; b < options_.lanes; ++b) {
@@ -158,6 +160,13 @@ void LaneStream::fill(std::int64_t index, std::int64_t valid, TokenSegment& segm
   const auto cell = index * segment.length;
   corpus_->tokens.copy(lane.next, valid, segment.inputs.data() + cell);
   corpus_->tokens.copy(lane.next + 1, valid, segment.targets.data() + cell);
+  if (segment.documents.empty()) return;
+  std::int64_t document = segment.document[at(index)];
+  for (std::int64_t t = 0; t < valid; ++t) {
+    const auto next = static_cast<std::size_t>(document) + 1;
+    if (next < starts.size() && starts[next] == lane.next + t) ++document;
+    segment.documents[at(cell + t)] = document;
+  }
 }
 
 void LaneStream::advance(std::int64_t index, std::int64_t valid) {

@@ -16,6 +16,7 @@ namespace mneme::data {
 // be shorter. Every epoch begins with a reset of all lanes.
 //
 // reset = never:    nothing else is reset.
+// reset = mask:     nothing else is reset, and segments say the document of each token.
 // reset = segment:  a lane that passed the start of a document is reset at its next segment.
 // reset = document: a lane ends its segment early at its document's last target, and its next
 //   segment begins with the next document and a reset: each document gives the numbers of that

@@ -39,6 +39,7 @@ TokenSegment TokenSegment::lanes_of(std::int64_t first, std::int64_t count) cons
   out.reset = cut(reset, 1);
   out.document = cut(document, 1);
   out.offset = cut(offset, 1);
+  out.documents = cut(documents, length);
   out.source = cut(source, length);
   out.types = cut(types, length);
   out.epoch = epoch;
@@ -57,6 +58,7 @@ void TokenSegment::prepare(std::int64_t lane_count, std::int64_t tokens, bool ha
   reset.assign(rows, 0);
   document.assign(rows, -1);
   offset.assign(rows, -1);
+  documents.clear();
   types.clear();
   source.assign(has_source ? cells : 0, static_cast<std::uint8_t>(Source::kNone));
 }

@@ -38,6 +38,9 @@ struct TokenSegment {
   // [B]: tokens of that document before the lane's first token, counted from the document's true
   // start, even where a lane begins inside it; -1 when valid is 0.
   std::vector<std::int64_t> offset;
+  // [B, T]: of each token, -1 in padding, where tokens may not attend to other documents (reset =
+  // mask); empty = they may.
+  std::vector<std::int64_t> documents;
   std::vector<std::uint8_t> source;  // [B, T] of Source, or empty when the task knows none
   // [B, T]: ids whose embeddings are added to those of the inputs; empty = none.
   std::vector<std::int64_t> types;

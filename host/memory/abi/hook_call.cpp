@@ -46,6 +46,7 @@ mneme_rows mneme_ctx::rows_out(const Rows& rows) {
   out.valid = handles.borrow(rows.valid);
   if (!rows.valid_on_cpu.empty() && find_mask(known_masks, rows.valid).empty())
     known_masks.emplace_back(rows.valid, rows.valid_on_cpu);
+  if (rows.document.defined()) known_documents.emplace_back(rows.main(), rows.document);
   out.position = handles.borrow(rows.position);
   out.mass = handles.borrow(rows.mass);
   if (!rows.counts.empty()) {
@@ -147,6 +148,9 @@ Rows mneme_ctx::rows_in(const mneme_rows& in) const {
                     str("rows.rows is ", in.rows, ", but the tensor has ", out.count, " rows"));
   }
   take_attributes(handles, known_masks, in, lanes, out);
+  const auto known = std::ranges::find_if(
+      known_documents, [&](const auto& rows) { return rows.first.is_same(out.main()); });
+  if (known != known_documents.end()) out.document = known->second;
   return out;
 }
 

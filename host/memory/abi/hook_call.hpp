@@ -60,6 +60,8 @@ struct mneme_ctx {
   std::list<std::vector<std::int64_t>> count_arrays;  // storage of mneme_rows.counts
   // Masks of rows that hooks were given, so that those of the rows that they give back are known.
   std::vector<std::pair<at::Tensor, mneme::memory::RowMask>> known_masks;
+  // Likewise the documents of rows (Rows::document), by their tensor.
+  std::vector<std::pair<at::Tensor, at::Tensor>> known_documents;
 
   // The current call.
   const mneme::memory::Tier* tier = nullptr;

@@ -257,6 +257,10 @@ mneme_status queue_append(mneme_ctx* opaque, mneme_queue id, const mneme_rows* g
       block->projections[ctx->layer] = {compact(projection.k), compact(projection.v),
                                         projection.weights_version};
     }
+    const at::Tensor& documents = ctx->shared->input->documents;
+    if (from >= 0 && documents.defined() && !rows.document.defined()) {
+      rows.document = documents.narrow(1, from, rows.count).clone();
+    }
     block->rows = owned(std::move(rows));
     queue.append(std::move(block));
   });
@@ -305,6 +309,22 @@ bool carried_projection(const mneme_ctx* ctx, const RowsQueue& queue, std::int64
   return true;
 }
 
+// Documents of the queue's newest `carried` rows followed by those of the newest `fresh` tokens;
+// undefined where they are not all known.
+at::Tensor carried_documents(const mneme_ctx* ctx, const RowsQueue& queue, std::int64_t carried,
+                             std::int64_t fresh) {
+  const at::Tensor& own = ctx->shared->input->documents;
+  if (!own.defined() || carried < 0) return {};
+  std::vector<at::Tensor> parts;
+  if (carried > 0) {
+    const at::Tensor held = queue.rows().document;
+    if (!held.defined()) return {};
+    parts.push_back(held.narrow(1, held.size(1) - carried, carried));
+  }
+  if (fresh > 0) parts.push_back(own.narrow(1, own.size(1) - fresh, fresh));
+  return parts.empty() ? at::Tensor() : at::cat(parts, 1);
+}
+
 mneme_status queue_assign(mneme_ctx* opaque, mneme_queue id, const mneme_rows* given,
                           std::int64_t carried, mneme_error* error) {
   return in_hook(opaque, error, [&](mneme_ctx* ctx) {
@@ -324,6 +344,9 @@ mneme_status queue_assign(mneme_ctx* opaque, mneme_queue id, const mneme_rows* g
     if (carried >= 0 && inherits_projections(ctx, id) &&
         carried_projection(ctx, queue, carried, fresh, projection)) {
       block->projections[ctx->layer] = std::move(projection);
+    }
+    if (!rows.document.defined()) {
+      rows.document = carried_documents(ctx, queue, carried, fresh);
     }
     block->rows = owned(std::move(rows));
     queue.assign(std::move(block));

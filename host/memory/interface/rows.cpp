@@ -177,7 +177,8 @@ Rows Rows::detached() const {
 std::int64_t Rows::bytes() const {
   std::int64_t total = 0;
   for (const RowField& field : kRowFields) {
-    if (field.tensor != &Rows::valid) total += tensor_bytes(this->*field.tensor);
+    if (field.tensor == &Rows::valid || field.tensor == &Rows::document) continue;
+    total += tensor_bytes(this->*field.tensor);
   }
   return total;
 }
@@ -206,6 +207,10 @@ Rows concatenate(const std::vector<Rows>& pieces) {
   };
   out.position = cat_field(pieces, &Rows::position, zeros(at::kLong));
   out.mass = cat_field(pieces, &Rows::mass, zeros(at::kFloat));
+  // Of which not all are known, none is.
+  if (std::ranges::all_of(pieces, [](const Rows& piece) { return piece.document.defined(); })) {
+    out.document = cat_field(pieces, &Rows::document, none);
+  }
   if (out.valid.defined()) {
     out.counts.assign(static_cast<std::size_t>(lanes_of(pieces.front())), 0);
     for (const Rows& piece : pieces) {

@@ -26,12 +26,13 @@ using RowMask = std::vector<std::uint8_t>;
 // m rows of every lane, with their optional attributes.
 struct Rows {
   RowsKind kind = RowsKind::kHidden;
-  std::int64_t count = 0;            // m
-  at::Tensor hidden;                 // [B,m,D]; undefined for kKeyValue
-  at::Tensor k, v;                   // [B,m,H,d]; kKeyValue only
-  at::Tensor valid;                  // [B,m] bool; undefined = all
-  at::Tensor position;               // [B,m] i64; undefined = none
-  at::Tensor mass;                   // [B,m] f32; undefined = none
+  std::int64_t count = 0;  // m
+  at::Tensor hidden;       // [B,m,D]; undefined for kKeyValue
+  at::Tensor k, v;         // [B,m,H,d]; kKeyValue only
+  at::Tensor valid;        // [B,m] bool; undefined = all
+  at::Tensor position;     // [B,m] i64; undefined = none
+  at::Tensor mass;         // [B,m] f32; undefined = none
+  at::Tensor document;     // [B,m] i64: of the token that the row is; undefined = not known
   std::vector<std::int64_t> counts;  // [B] valid rows a lane; empty = m each
   // The same as `valid`, where counts do not tell it; empty = the device alone knows it.
   RowMask valid_on_cpu = {};
@@ -44,7 +45,7 @@ struct Rows {
   [[nodiscard]] Rows slice(std::int64_t from, std::int64_t n) const;
   [[nodiscard]] Rows detached() const;
   // Bytes of the tensors' own elements (not of the storage they may be views of), without the mask
-  // `valid`: whether there is one depends on which lanes were reset, and not on the memory.
+  // `valid` and `document`: whether there are such depends on the data, and not on the memory.
   [[nodiscard]] std::int64_t bytes() const;
   // The tensor that has the rows: hidden, or k.
   [[nodiscard]] const at::Tensor& main() const { return kind == RowsKind::kKeyValue ? k : hidden; }
@@ -60,7 +61,8 @@ inline constexpr std::array kRowFields = {RowField{"hidden", &Rows::hidden},
                                           RowField{"v", &Rows::v},
                                           RowField{"valid", &Rows::valid},
                                           RowField{"position", &Rows::position},
-                                          RowField{"mass", &Rows::mass}};
+                                          RowField{"mass", &Rows::mass},
+                                          RowField{"document", &Rows::document}};
 
 // Valid rows of each lane, [B,m] bool -> [B] on the CPU; on CUDA it waits for the device.
 std::vector<std::int64_t> count_valid(const at::Tensor& valid);

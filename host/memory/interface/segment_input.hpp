@@ -59,6 +59,10 @@ using SumOverProcesses =
 struct SegmentInput {
   std::int64_t length = 0;                     // T, padding included
   std::vector<std::int64_t> valid_count = {};  // [B]; empty = T for every lane
+  // [B,T] i64: the document of each token, -1 = padding. Rows of other documents are absent for a
+  // token: the host knows the document of rows that are tokens of earlier segments, and a tier that
+  // gives any other is refused. Undefined = all rows are seen.
+  at::Tensor documents = {};
   // Generation: the segment grows step by step, `length` is the first step's and there is no
   // padding. SegmentHooks::next_step() and close() advance it.
   bool is_open = false;

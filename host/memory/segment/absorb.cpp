@@ -10,6 +10,8 @@ Rows SegmentHooks::Impl::segment_rows(const at::Tensor& x) const {
   rows.count = input.length;
   rows.hidden = x;
   rows.valid = shared.valid;
+  // A copy: what becomes state does not lie in the batch's tensors.
+  if (input.documents.defined()) rows.document = input.documents.clone();
   if (rows.valid.defined()) rows.counts = valid_count;
   if (!rows.are_told_by_counts()) rows.valid_on_cpu = shared.valid_on_cpu;
   return rows;

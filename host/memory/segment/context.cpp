@@ -24,6 +24,14 @@ void SegmentHooks::Impl::check_context_rows(std::size_t i, std::int64_t rows) co
           "the number"));
 }
 
+void SegmentHooks::Impl::check_documents(std::size_t i, const LayerContext& context) const {
+  if (!input.documents.defined()) return;
+  for (const ContextBlock& block : context.blocks) {
+    if (block.rows.count == 0 || block.rows.document.defined()) continue;
+    refuse_documents(tier(i).name(), "a row of its context is computed, and no token of the text");
+  }
+}
+
 LayerContext SegmentHooks::context(std::int64_t layer, const at::Tensor& x,
                                    LayerServices& services) {
   impl_->layer_input = x;
@@ -42,6 +50,7 @@ LayerContext SegmentHooks::context(std::int64_t layer, const at::Tensor& x,
     impl_->run(&mneme_plugin::context, &in);
     impl_->check_given([&] { impl_->check_context_rows(i, by_tier[i].rows()); });
     impl_->leave();
+    impl_->check_documents(i, by_tier[i]);
     const at::Tensor& bias = by_tier[i].token_bias;
     if (bias.defined()) out.token_bias = out.token_bias.defined() ? out.token_bias + bias : bias;
   }

@@ -128,6 +128,9 @@ struct SegmentHooks::Impl {
   // Errors: CallError when tier i, which gives `rows` rows in a layer and its riders, declared
   // fewer.
   void check_context_rows(std::size_t i, std::int64_t rows) const;
+  // Errors: Error(kUsage) where tokens may not see other documents and tier i gives rows of which
+  // the document is not known.
+  void check_documents(std::size_t i, const LayerContext& context) const;
   // Records how many rows a read hook got from its queues. Errors: CallError when it declared
   // fewer.
   void count_read_rows(std::size_t i);

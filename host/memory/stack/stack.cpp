@@ -181,6 +181,28 @@ std::int64_t Stack::cache_rows(Phase phase) const {
   return rows > 0 && rows == instance.traits().context_rows ? rows : 0;
 }
 
+void refuse_documents(const std::string& tier, const std::string& why) {
+  throw_usage(ErrorText{
+      .where = str("tier ", tier),
+      .failed = str("tokens may not see other documents (data.reset = \"mask\"), but ", why),
+      .expected = "a memory whose context is rows of tokens, such as a cache",
+      .hint = "data.reset = \"document\" empties any memory where a document begins"});
+}
+
+void Stack::require_documents() const {
+  for (const auto& tier : tiers_) {
+    for (const Phase phase : {Phase::kTraining, Phase::kEvaluation}) {
+      const Instance& instance = tier->instance(phase);
+      if (instance.table().read != nullptr) {
+        refuse_documents(tier->name(), "its results are made of rows of all documents");
+      }
+      if ((instance.traits().flags & MNEME_TIER_RIDERS) != 0) {
+        refuse_documents(tier->name(), "its riders attend to rows of all documents");
+      }
+    }
+  }
+}
+
 std::int64_t Stack::longest_segment(Phase phase) const {
   std::int64_t longest = 0;
   for (const auto& tier : tiers_) {

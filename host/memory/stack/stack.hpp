@@ -40,6 +40,9 @@ struct TierIdentity {
   std::map<std::string, std::string> defaults = {};
 };
 
+// Error (kUsage): a tier cannot say which documents its rows are of (Stack::require_documents).
+[[noreturn]] void refuse_documents(const std::string& tier, const std::string& why);
+
 class Stack {
  public:
   // Loads the plugins, creates the instances and initialises the parameters (unless
@@ -92,6 +95,9 @@ class Stack {
   // Restores what save() gave; keys and values of blocks count as made under the present weights.
   // Errors: Error(kUsage) for another plugin, revision or shape, and for other trained options.
   [[nodiscard]] StackState restore(Phase phase, std::int64_t lanes, const NamedState& saved) const;
+  // Error (kUsage) where tokens may not see other documents (SegmentInput::documents) and a tier
+  // reads or has riders: what these are made of has no document.
+  void require_documents() const;
   // Longest segment that every tier serves; 0 = any.
   [[nodiscard]] std::int64_t longest_segment(Phase phase) const;
   // The state for continuing a run of another stack, whose state was saved: slots and queues of

@@ -105,7 +105,8 @@ std::string RecordedWindow::key() const {
   std::string out = memory::outline_of(state_);
   for (const WindowSegment& segment : window_) {
     out += str("segment ", list_text(segment.batch.input.sizes().vec()),
-               segment.batch.types.defined() ? " with types" : "", " valid ",
+               segment.batch.types.defined() ? " with types" : "",
+               segment.batch.documents.defined() ? " with documents" : "", " valid ",
                list_text(segment.batch.valid_count), " reset ",
                list_text(std::vector<std::int64_t>(segment.reset.begin(), segment.reset.end())),
                segment.do_others_go_on ? " beside others" : "", " targets ", segment.targets,
@@ -128,6 +129,7 @@ std::vector<at::Tensor> RecordedWindow::inputs() const {
     out.push_back(segment.batch.input);
     out.push_back(segment.batch.target);
     if (segment.batch.types.defined()) out.push_back(segment.batch.types);
+    if (segment.batch.documents.defined()) out.push_back(segment.batch.documents);
     for (const at::Tensor& places : places_of(segment.batch)) out.push_back(places);
   }
   return out;

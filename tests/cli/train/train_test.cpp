@@ -107,6 +107,25 @@ TEST_F(Train, RefusesAGroupThatNamesNoParameter) {
   EXPECT_FALSE(fs::exists(folder_ / "run"));
 }
 
+#if defined(MNEME_HAS_CONTINUOUS_LTM) && defined(MNEME_HAS_XL_CACHE)
+TEST_F(Train, MasksDocumentsUnlessTheMemoryMixesThem) {
+  std::string text;
+  for (int i = 0; i < 400; ++i) text += str("line ", i, '\n');
+  folder_.write("text.txt", text);
+  const auto masked = [&](const std::string& plugin, const std::string& options) {
+    const std::string path = experiment(
+        tiny_on("task = \"text\"\ntrain = \"text.txt\"\ndocuments = \"line\"\nreset = \"mask\"\n",
+                memory_with(plugin, MNEME_PLUGIN_DIR, options)));
+    return run_mneme({"train", path, "--run", file("run"), "--quiet"});
+  };
+  expect_refusal(masked("continuous_ltm", "basis = 8\n"), 2,
+                 {"tier 0", "continuous_ltm", "tokens may not see other documents",
+                  "its results are made of rows of all documents", "data.reset = \"document\""});
+  EXPECT_FALSE(fs::exists(folder_ / "run"));
+  expect_done(masked("xl_cache", "rows = 8\n"));
+}
+#endif
+
 // Tensors of one step leave their memory to the next one: no page is mapped and cleared twice.
 TEST_F(Train, StepsReuseTheirMemory) {
   if (is_address_sanitized()) GTEST_SKIP() << "the sanitizer's allocator keeps freed memory back";

@@ -19,6 +19,25 @@ std::unique_ptr<Stream> make(const std::vector<std::int64_t>& documents, Reset r
   return std::make_unique<LaneStream>(counting_corpus(documents), reset, options);
 }
 
+TEST(Lanes, MaskNamesTheDocumentOfEachTokenAndResetsNothing) {
+  const std::vector<std::int64_t> documents = {4, 1, 6, 9};
+  const StreamOptions options = {.lanes = 2, .segment = 4, .epochs = 1};
+  const auto masked = read_all(*make(documents, Reset::kMask, options));
+  const auto never = read_all(*make(documents, Reset::kNever, options));
+  ASSERT_EQ(masked.size(), never.size());
+  for (std::size_t i = 0; i < masked.size(); ++i) {
+    EXPECT_EQ(masked[i].inputs, never[i].inputs);
+    EXPECT_EQ(masked[i].targets, never[i].targets);
+    EXPECT_EQ(masked[i].reset, never[i].reset);
+    EXPECT_TRUE(never[i].documents.empty());
+  }
+  // Ten tokens a lane: documents of 4, 1 and 5 tokens, then of 1 and 9.
+  EXPECT_THAT(masked[0].documents, ElementsAre(0, 0, 0, 0, 2, 3, 3, 3));
+  EXPECT_THAT(masked[1].documents, ElementsAre(1, 2, 2, 2, 3, 3, 3, 3));
+  EXPECT_THAT(masked[2].documents, ElementsAre(2, 3));
+  EXPECT_THAT(masked[0].lanes_of(1, 1).documents, ElementsAre(2, 3, 3, 3));
+}
+
 TEST(Lanes, CutsAsTheOfficialIterator) {
   const auto stream = make({23}, Reset::kNever, {.lanes = 2, .segment = 4, .epochs = 1});
   const std::vector<TokenSegment> segments = read_all(*stream);
