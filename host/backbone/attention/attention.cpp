@@ -252,7 +252,8 @@ variable_list AttentionFunction::backward(AutogradContext* ctx, variable_list gr
       out[kVirtualValue] = grad_z * virtual_p.unsqueeze(-1).to(grad_z.scalar_type());
     }
   }
-  if (capped.defined()) grad_s.mul_(1.0 - capped * capped);
+  // The bias is added to capped scores, and its gradient may lie in grad_s.
+  if (capped.defined()) grad_s = grad_s * (1.0 - capped * capped);
   const at::Tensor grad_low = grad_s.to(qu.scalar_type());
   const at::Tensor grad_keys = grouped(grad_low, s);
   if (needs(kK)) {
