@@ -53,14 +53,21 @@ inline Tensor scores_of(const Tensor& x, const Tensor& y, const Tensor& sums, bo
   return sum(factors * unsqueeze(x, 4) * unsqueeze(y, 3), -1);
 }
 
-// (I - x)^-1 of x [..,C,C] with zeros on and above the diagonal: the sum of its powers, doubled.
+// (I - x)^-1 of x [..,C,C] with zeros on and above the diagonal, of blocks of 2, 4, ... tokens: the
+// sum of its powers would cancel where keys resemble each other.
 inline Tensor inverse_of(const Tensor& x) {
   const int64_t chunk = x.dim(3);
-  Tensor inverse = x + mneme::eye(chunk, x.dtype());
-  Tensor power = x;
-  for (int64_t terms = 2; terms < chunk; terms *= 2) {
-    power = matmul(power, power);
-    inverse = inverse + matmul(inverse, power);
+  const Tensor place = mneme::arange(0, static_cast<double>(chunk), 1, x.dtype());
+  const auto within = [&](int64_t size) {
+    const Tensor block = floor(place * (1.0 / static_cast<double>(size)));
+    return masked_fill(x, ne(unsqueeze(block, 1), block), 0.0);
+  };
+  Tensor inner = within(2);
+  Tensor inverse = inner + mneme::eye(chunk, x.dtype());
+  for (int64_t size = 2; size < chunk; size *= 2) {
+    const Tensor outer = within(2 * size);
+    inverse = inverse + matmul(matmul(inverse, outer - inner), inverse);
+    inner = outer;
   }
   return inverse;
 }
