@@ -134,6 +134,16 @@ std::vector<std::string> unofficial_settings(const config::ModelConfig& config,
   if (!config.window.empty()) {
     problems.push_back(str("model.window: expected 0, got ", list_text(config.window)));
   }
+  if (config.norm_unit_offset) {
+    problems.push_back("model.norm_unit_offset: expected false, got true");
+  }
+  if (config.score_width > 0) {
+    problems.push_back(str("model.score_width: expected 0, got ", config.score_width));
+  }
+  if (config.logit_softcap > 0.0) {
+    problems.push_back(
+        str("model.logit_softcap: expected 0, got ", format_exact(config.logit_softcap)));
+  }
   return problems;
 }
 

@@ -200,6 +200,11 @@ class Export {
       problems.push_back(str("memory.tier.", tiers[1], ": expected one tier of ", names_->plugin,
                              ", got ", tiers.size()));
     }
+    for (std::int64_t layer = 0; layer < model().layers; ++layer) {
+      const std::string weight = str(kModelPrefix, "layers.", layer, ".attention.qkv.weight");
+      if (checkpoint_.file().find(weight) == nullptr)
+        problems.push_back(str("layer ", layer, " has no attention: the memory replaces it"));
+    }
     if (problems.empty()) return;
     throw_usage({.where = checkpoint_.path().string(),
                  .failed = str("the official code has no such model:\n  ", join(problems, "\n  ")),

@@ -289,7 +289,8 @@ TEST_F(FolderRoundTrip, WritesAFamilyAnew) {
   EXPECT_THAT(test::error_of([&] { static_cast<void>(export_to(folder_ / "x", "llama")); }),
               HasSubstr("model.qk_norm: expected false, got true"));
   EXPECT_THAT(test::error_of([&] { static_cast<void>(export_to(folder_ / "x", "bert")); }),
-              HasSubstr("--family: expected gpt2, llama, mistral, qwen2, qwen3, got bert"));
+              HasSubstr("--family: expected gemma, gemma2, gemma3_text, gpt2, llama, mistral, "
+                        "qwen2, qwen3, got bert"));
   EXPECT_FALSE(fs::exists(folder_ / "x"));
 }
 

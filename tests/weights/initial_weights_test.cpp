@@ -189,6 +189,23 @@ TEST_F(InitialWeightsOfARun, NameTheSettingsOfAnotherModel) {
   EXPECT_LE(std::ranges::count(error, '\n'), 12);
 }
 
+// The backbone lacks the weights of the attention that a memory replaces.
+TEST_F(InitialWeightsOfARun, AreThoseOfTheMemoryThatReplacesAttention) {
+  train(tier("test_retention", "own = true\nlayers = [0]"));
+  const auto plain = other();
+  EXPECT_THAT(error_of([&] { weights::load_initial_weights(*plain, folder_ / "run"); }),
+              AllOf(HasSubstr("the checkpoint belongs to another model:"),
+                    HasSubstr("use the memory that wrote it: one that replaces the attention of "
+                              "layers is a part of the model")));
+  const run::Checkpoint checkpoint =
+      run::Checkpoint::open(run::RunFolder::open(folder_ / "run").checkpoint());
+  EXPECT_THAT(error_of([&] {
+                static_cast<void>(weights::export_official(checkpoint, folder_ / "x.safetensors"));
+              }),
+              AllOf(HasSubstr("the official code has no such model"),
+                    HasSubstr("layer 0 has no attention: the memory replaces it")));
+}
+
 TEST_F(InitialWeightsOfARun, NeedACheckpointOrOfficialWeights) {
   const auto runtime = other();
   EXPECT_THAT(error_of([&] { weights::load_initial_weights(*runtime, folder_ / "absent"); }),

@@ -27,9 +27,15 @@ TEST(Names, TellSettingsThatTheOfficialCodeLacks) {
   EXPECT_TRUE(weights::unofficial_settings(c).empty());
   c.norm = config::Norm::kSandwich;
   c.window = {8, 0};
+  c.norm_unit_offset = true;
+  c.score_width = 24;
+  c.logit_softcap = 30.0;
   EXPECT_EQ(weights::unofficial_settings(c),
             (std::vector<std::string>{"model.norm: expected \"post\" or \"pre\", got \"sandwich\"",
-                                      "model.window: expected 0, got [8, 0]"}));
+                                      "model.window: expected 0, got [8, 0]",
+                                      "model.norm_unit_offset: expected false, got true",
+                                      "model.score_width: expected 0, got 24",
+                                      "model.logit_softcap: expected 0, got 30"}));
 }
 
 TEST(Names, MapsOfficialNames) {

@@ -180,10 +180,13 @@ std::vector<std::string> Checkpoint::load_weights(Runtime& runtime, config::Carr
                                                   : std::vector<std::string>();
     refuse("the checkpoint belongs to another model:",
            settings.empty() ? differences : with_first(settings, differences),
-           settings.empty() ? "use the experiment and the memory that wrote it; memory.carry = "
-                              "\"reset\" gives a memory's parameters their initial values"
-                            : "give the experiment the [model] that the weights were trained with" +
-                                  experiment_beside(path()));
+           !settings.empty()
+               ? "give the experiment the [model] that the weights were trained with" +
+                     experiment_beside(path())
+           : is_other_model ? "use the memory that wrote it: one that replaces the attention of "
+                              "layers is a part of the model"
+                            : "use the experiment and the memory that wrote it; memory.carry = "
+                              "\"reset\" gives a memory's parameters their initial values");
   }
   const at::NoGradGuard no_grad;
   for (const optim::TrainableParameter& parameter : runtime.parameters()) {

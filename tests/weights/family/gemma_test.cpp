@@ -133,6 +133,13 @@ TEST(Gemma, RotaryPositionsAreReadInBothSpellings) {
   EXPECT_THAT(refused({{"rope_parameters", {{"sliding_attention", global}}}}),
               HasSubstr("rope_parameters.sliding_attention.rope_type: expected \"default\", got "
                         "\"linear\""));
+  const Json whole = test::small_gemma3().config;
+  EXPECT_THAT(
+      test::error_of([&] {
+        static_cast<void>(read_config(*find_family("gemma3_text"), whole, "c", {"sliding_window"}));
+      }),
+      HasSubstr("sliding_window: expected the key: layers with a window turn by a base of "
+                "their own, rope_local_base_freq, got --ignore sliding_window"));
   EXPECT_THAT(refused({{"rope_local_base_freq", "low"}}),
               HasSubstr("rope_local_base_freq: expected a number above 0, got \"low\""));
 }

@@ -201,6 +201,10 @@ class ConfigReader {
     set("model.rotary.beta_slow", rotary.beta_slow);
     set("model.rotary.attention_factor", rotary.attention_factor);
     if (!rotary.truncate) set("model.rotary.truncate", false);
+    if (is_ignored("sliding_window") && rotary.local_base > 0.0) {
+      problem("sliding_window", "--ignore sliding_window",
+              "the key: layers with a window turn by a base of their own, rope_local_base_freq");
+    }
     if (!windows_.empty() && rotary.local_base > 0.0) {
       set("model.rotary.local_base", rotary.local_base);
     }
