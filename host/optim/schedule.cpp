@@ -79,7 +79,15 @@ std::int64_t count_steps(const config::TrainConfig& train, const data::Stream& s
     passes -= before;
     step = from.step;
   }
-  return step + divide_up(passes, accumulation(train, step));
+  const std::int64_t steps = step + divide_up(passes, accumulation(train, step));
+  const std::int64_t decay = train.decay_steps(steps);
+  if (decay > 0 && train.warmup + decay > steps) {
+    throw_usage({.where = "train.decay_share",
+                 .failed = "the decay begins within the warm-up",
+                 .expected = str("at most ", steps - train.warmup, " of ", steps, " steps"),
+                 .got = str(decay)});
+  }
+  return steps;
 }
 
 double count_epochs(const config::TrainConfig& train, const data::Stream& stream,

@@ -1,11 +1,13 @@
 #include "host/optim/schedule.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <numbers>
 
 #include "host/base/error.hpp"
+#include "tests/base/temporary_folder.hpp"
 
 namespace mneme::train {
 namespace {
@@ -123,6 +125,21 @@ TEST(CountSteps, RoundsEpochsUpToWholeSteps) {
   train.epochs = 0;
   train.steps = 77;
   EXPECT_EQ(optim::count_steps(train, CountedStream(4, 4)), 77);
+}
+
+TEST(CountSteps, RefusesADecayThatBeginsWithinTheWarmUp) {
+  config::TrainConfig train;
+  train.epochs = 3;
+  train.schedule = config::Schedule::kWsd;
+  train.decay_share = 0.25;
+  train.warmup = 9;
+  EXPECT_EQ(optim::count_steps(train, CountedStream(4, 4)), 12);
+  train.warmup = 10;
+  EXPECT_THAT(
+      test::error_of([&] { static_cast<void>(optim::count_steps(train, CountedStream(4, 4))); }),
+      testing::HasSubstr(
+          "train.decay_share: the decay begins within the warm-up: expected at most 2 "
+          "of 12 steps, got 3"));
 }
 
 TEST(CountSteps, CountsAnswersWhereOnlyTheyHaveTargets) {
