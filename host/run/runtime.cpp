@@ -66,13 +66,12 @@ void check_attention(const config::ModelConfig& model, config::Precision precisi
   backbone::check_attention_kernel(model, compute, backbone::attention_device(device));
 }
 
-// The tasks that read texts alone have documents side by side.
+}  // namespace
+
 void check_documents(const config::DataConfig& data, const memory::Stack& stack) {
   const bool is_text = data.task == config::Task::kText || data.task == config::Task::kTokens;
   if (is_text && data.reset == config::Reset::kMask) stack.require_documents();
 }
-
-}  // namespace
 
 config::Precision chosen_precision(config::Precision precision, c10::Device device) {
   return chosen_precision(precision, device,

@@ -42,6 +42,10 @@ struct RuntimeOptions {
   FreeMemorySource free_memory = nullptr;
 };
 
+// Refuses a memory that does not know the documents of its rows where data.reset = "mask" needs them.
+// Errors: Error(kUsage), which names the tier.
+void check_documents(const config::DataConfig& data, const memory::Stack& stack);
+
 // The precision that a model computes in: for "auto" bf16 on GPUs and processors that have
 // instructions for it, f32 elsewhere; any other as it is.
 [[nodiscard]] config::Precision chosen_precision(config::Precision precision, c10::Device device);

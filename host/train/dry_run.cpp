@@ -112,6 +112,7 @@ void outline_model(const config::Experiment& experiment, const data::Stream* str
   plugin::PluginLoader loader = memory::make_loader();
   const auto stack = outline_memory(experiment, loader);
   setup.replaced = stack->replaced_layers();
+  run::check_documents(experiment.data, *stack);
   const auto model = backbone::make_model(experiment.model, setup);
   run::ModelSizes sizes;
   sizes.vocabulary = plan.vocabulary;

@@ -112,12 +112,14 @@ TEST_F(Train, MasksDocumentsUnlessTheMemoryMixesThem) {
   std::string text;
   for (int i = 0; i < 400; ++i) text += str("line ", i, '\n');
   folder_.write("text.txt", text);
-  const auto masked = [&](const std::string& plugin, const std::string& options) {
+  const auto masked = [&](const std::string& plugin, const std::string& options,
+                          const std::string& how = "--quiet") {
     const std::string path = experiment(
         tiny_on("task = \"text\"\ntrain = \"text.txt\"\ndocuments = \"line\"\nreset = \"mask\"\n",
                 memory_with(plugin, MNEME_PLUGIN_DIR, options)));
-    return run_mneme({"train", path, "--run", file("run"), "--quiet"});
+    return run_mneme({"train", path, "--run", file("run"), how});
   };
+  expect_refusal(masked("continuous_ltm", "basis = 8\n", "--dry-run"), 2, {"tier 0"});
   expect_refusal(masked("continuous_ltm", "basis = 8\n"), 2,
                  {"tier 0", "continuous_ltm", "tokens may not see other documents",
                   "its results are made of rows of all documents", "data.reset = \"document\""});
