@@ -204,8 +204,13 @@ AttentionOutput LayerPass::attend_columns(AttentionArgs args, const std::vector<
   args.may_be_empty = args.may_be_empty || args.bias.defined();
   if (facts.wants_probabilities) {
     args.on_probabilities = [&](const at::Tensor& p) {
+      // Of other documents a bias tells, which is -inf there.
+      const at::Tensor bias = args.bias.defined() ? args.bias.detach() : args.bias;
+      const at::Tensor seen = !bias.defined()        ? args.mask
+                              : !args.mask.defined() ? bias
+                                                     : args.mask + bias;
       scope_.distances->add(layer_.index(), p,
-                            {args.mask, args.query_valid, layout.free, layout.placed});
+                            {seen, args.query_valid, layout.free, layout.placed});
     };
   }
   return attend(args);
