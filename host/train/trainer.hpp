@@ -186,6 +186,9 @@ class Trainer {
   void load(const std::filesystem::path& path);
   void load(const run::Checkpoint& checkpoint);
 
+  // Calls `body` while parameters have the values of their averages, where there are any.
+  void with_averages(const std::function<void()>& body);
+
  private:
   // The state before a step, restored when the step fails.
   struct StepStart {
@@ -226,8 +229,6 @@ class Trainer {
   bool log_step(run::StepReport& report, SinceLine& since);
   // Behind the update of a step; `skip` as that of StepUpdate.
   void count_update(run::StepReport& report, const StepSums& sums, const at::Tensor& skip = {});
-  // Calls `body` while parameters have the values of their averages, where there are any.
-  void with_averages(const std::function<void()>& body);
   // A step whose numbers nobody has to wait for; `skip` of the one before, if that is not read yet.
   // With train.replay all of it is recorded.
   [[nodiscard]] UnreadStep train_ahead(const at::Tensor& skip);

@@ -35,7 +35,8 @@ void check_before(train::Trainer& trainer, const std::filesystem::path& folder) 
 void check_after(train::Trainer& trainer, const std::filesystem::path& folder) {
   scores::RunChecks stored = scores::read_run_checks(folder);
   if (stored.after && stored.after->step == trainer.step()) return;
-  stored.after = checks::check_trained(trainer.runtime(), trainer.step());
+  trainer.with_averages(
+      [&] { stored.after = checks::check_trained(trainer.runtime(), trainer.step()); });
   warn(*stored.after);
   keep(folder, stored);
 }
