@@ -2,6 +2,7 @@
 // gives and catch every exception.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 
 #include "mneme/cpp/op_call.hpp"
@@ -72,8 +73,9 @@ struct Hooks {
     traits.context_rows = said.context_rows;
     traits.max_segment = said.max_segment;
     traits.read_rows = said.read_rows;
-    traits.key_width = said.key_width;
-    traits.value_width = said.value_width;
+    // The struct of a host of ABI 1.1 ends before them.
+    if (said.key_width != 0) traits.key_width = said.key_width;
+    if (said.value_width != 0) traits.value_width = said.value_width;
     traits.absorb = said.absorb;
     traits.sites = said.sites;
     if (Has::kAbsorb && said.absorb == MNEME_ABSORB_NEVER) {
@@ -161,7 +163,11 @@ struct Hooks {
       queries.lse = MNEME_SDK_WANTED(in->lse, MNEME_WANT_READ_LSE, "lse in read");
       queries.projected =
           MNEME_SDK_WANTED(in->projected, MNEME_WANT_READ_PROJECTED, "projected in read");
-      queries.normed = MNEME_SDK_WANTED(in->normed, MNEME_WANT_READ_NORMED, "normed in read");
+      // A host of ABI 1.1 gives a struct without it.
+      const bool has_normed =
+          in->struct_size >= offsetof(mneme_queries, normed) + sizeof(mneme_tensor);
+      queries.normed = MNEME_SDK_WANTED(has_normed ? in->normed : mneme_tensor{},
+                                        MNEME_WANT_READ_NORMED, "normed in read");
       Layer layer(*in->segment, instance(handle).directory, in->layer,
                   MNEME_SDK_WANTED(in->x, MNEME_WANT_READ_X, "x() in read"), {});
       const Read result = instance(handle).tier->read(layer, queries);
