@@ -45,6 +45,7 @@ readonly programs=(
   "reconstruction_bench N"
   "lamemo_bench N"
   "look_ahead_bench N"
+  "recurrence_bench N"
   "start_up_bench.py N"
   "threads_bench.py N"
   "ranks_bench.py N"

@@ -71,6 +71,8 @@ RULES = {
                       "case|peak MiB, official|peak MiB, mneme|peak, ratio")],
     "look_ahead_bench": [(rf"{N} (B=.*?){PASS}{N}{P}{P}{N}{N}", "threads|sizes|pass|ratio|ops %|kernel %|workspace MiB|MiB of [M,R]"),
                          ("threads ", "")],
+    "recurrence_bench": [(rf"{N} (.+?) +(B=.*?){PASS}{N} ms{N}{P}", "threads|recurrence|sizes|pass|ms|Gflop/s|GEMM %"),
+                         ("threads ", "")],
     "threads_bench.py": [(rf"{N}{N} MF{N}{N}", "width|largest product MF|2 threads / 1|the same, spinning"), ("width +largest ", "")],
     "ranks_bench.py": [(r"(two .+?) {2,}(\d+) % +\((.+)\)", "case|%|rounds")],
     "official": [(rf"(.+), (f32|bf16){N}{N}{N} +(\S+){N} +(\S+)", "case|precision|threads|lanes|loop|program|memory|loss differs"),
@@ -111,6 +113,7 @@ RANGES = {
     "length_bench": "tokens absorbed|read / read of a fresh one|state bytes",
     "reconstruction_bench": "ratio|/ fused|of peak %",
     "look_ahead_bench": "ratio|ops %|kernel %",
+    "recurrence_bench": "GEMM %",
 }
 
 
