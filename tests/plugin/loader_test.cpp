@@ -272,7 +272,7 @@ const std::vector<Flawed> kFlawed = {
      {"option_stride is out of range: expected 120 to 65536, a multiple of 8, got 16"}},
     {"reserved_answer", {"expected 0 in its reserved field, got 7"}},
     {"wrong_effective", {"expected the effective ABI 1.2, got 1.5"}},
-    {"other_range", {"expected the note's ABI range 1.1, got 1.1 to 1.5"}},
+    {"other_range", {"expected the note's ABI range 1.2, got 1.2 to 1.5"}},
     {"init_fails",
      {"init failed (MNEME_E_IO, at plugin.c:", "): cannot read the index /data/index.bin"}},
     {"init_silent",

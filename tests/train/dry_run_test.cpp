@@ -108,8 +108,8 @@ TEST(DryRun, ShowsWarmUpAndUpdatePeriod) {
 
 TEST(DryRun, ShowsWhereTheDecayBegins) {
   std::vector<std::int64_t> steps;
-  const auto experiment =
-      small_experiment("", {"train.steps=100", "train.schedule=wsd", "train.decay_share=0.1"});
+  const auto experiment = small_experiment(
+      "", {"train.steps=100", "train.warmup=0", "train.schedule=wsd", "train.decay_share=0.1"});
   for (const SchedulePoint& point : plan_training(experiment).schedule) steps.push_back(point.step);
   EXPECT_THAT(steps, ElementsAre(0, 25, 50, 75, 90, 99));
 }

@@ -35,7 +35,7 @@ TEST(Names, TellSettingsThatTheOfficialCodeLacks) {
                                       "model.window: expected 0, got [8, 0]",
                                       "model.norm_unit_offset: expected false, got true",
                                       "model.score_width: expected 0, got 24",
-                                      "model.logit_softcap: expected 0, got 30"}));
+                                      "model.logit_softcap: expected 0, got 30.0"}));
 }
 
 TEST(Names, MapsOfficialNames) {

@@ -40,7 +40,7 @@ TEST_F(Train, DryRunSaysWhatMuonUpdates) {
   expect_done(result);
   EXPECT_THAT(result.out, HasSubstr("optimiser: muon\n  updated by adamw"));
   EXPECT_THAT(result.out, HasSubstr("\n  updated by muon"));
-  EXPECT_THAT(result.out, HasSubstr("two for each parameter, one for "));
+  EXPECT_THAT(result.out, HasSubstr("two for each parameter, one for"));
   const std::string all =
       experiment(tiny() + "\n[[train.group]]\nparameters = [\"model.*\"]\noptimizer = \"muon\"\n");
   expect_refusal(run_mneme({"train", all, "--dry-run", "--set", "train.optimizer=muon"}), 2,
@@ -113,13 +113,14 @@ TEST_F(Train, MasksDocumentsUnlessTheMemoryMixesThem) {
   for (int i = 0; i < 400; ++i) text += str("line ", i, '\n');
   folder_.write("text.txt", text);
   const auto masked = [&](const std::string& plugin, const std::string& options,
-                          const std::string& how = "--quiet") {
+                          bool is_plan = false) {
     const std::string path = experiment(
         tiny_on("task = \"text\"\ntrain = \"text.txt\"\ndocuments = \"line\"\nreset = \"mask\"\n",
                 memory_with(plugin, MNEME_PLUGIN_DIR, options)));
-    return run_mneme({"train", path, "--run", file("run"), how});
+    if (is_plan) return run_mneme({"train", path, "--dry-run"});
+    return run_mneme({"train", path, "--run", file("run"), "--quiet"});
   };
-  expect_refusal(masked("continuous_ltm", "basis = 8\n", "--dry-run"), 2, {"tier 0"});
+  expect_refusal(masked("continuous_ltm", "basis = 8\n", true), 2, {"tier 0"});
   expect_refusal(masked("continuous_ltm", "basis = 8\n"), 2,
                  {"tier 0", "continuous_ltm", "tokens may not see other documents",
                   "its results are made of rows of all documents", "data.reset = \"document\""});
