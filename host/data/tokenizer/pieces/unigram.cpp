@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <ranges>
 #include <string>
 #include <utility>
 
@@ -86,7 +85,8 @@ std::int64_t Unigram::encode(std::string_view word, std::vector<std::int32_t>& i
     const std::size_t size = find_path(word);
     ends_.clear();
     for (std::size_t end = size; end > 0; end = endings_[end].begin) ends_.push_back(end);
-    for (const std::size_t end : std::views::reverse(ends_)) {
+    for (auto it = ends_.rbegin(); it != ends_.rend(); ++it) {
+      const std::size_t end = *it;
       const Ending& last = endings_[end];
       const bool is_unknown = last.id == unknown_;
       if (is_unknown && falls_back_to_bytes_) {
