@@ -23,7 +23,8 @@ struct RecurrenceShape {
   int64_t chunks() const { return (length + chunk - 1) / chunk; }
   // States before all chunks but the first, which backward starts from.
   int64_t kept() const { return length > chunk ? chunks() - 1 : 0; }
-  int64_t heads_of_group() const { return groups > 0 ? heads / groups : 0; }
+  // Of a piece: without groups there is none.
+  int64_t heads_of_group() const { return heads / groups; }
 };
 
 // Contiguous, row-major, in f64 or f32 (RecurrenceShape::is_f64); null where an extent is 0.
