@@ -1,12 +1,14 @@
-"""Writes fla_core.txt: recurrences of the PyPI package fla-core as its naive functions compute them.
+"""Writes fla_core.txt and rwkv7.txt: recurrences of the PyPI package fla-core as its naive functions compute
+them.
 
-    python make.py FOLDER      # FOLDER: an unpacked wheel of fla-core, 0.6.0 made the file here
+    python make.py FOLDER      # FOLDER: an unpacked wheel of fla-core, 0.6.0 made the files here
 
 Needs torch and einops. The files of the functions are loaded alone, because importing the package needs
 triton.
 """
 
 import importlib.util
+import math
 import pathlib
 import sys
 
@@ -15,7 +17,7 @@ import torch
 
 def load(folder, mechanism):
     path = pathlib.Path(folder) / "fla" / "ops" / mechanism / "naive.py"
-    spec = importlib.util.spec_from_file_location(f"naive_{mechanism}", path)
+    spec = importlib.util.spec_from_file_location(f"naive_{mechanism.replace('/', '_')}", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -35,8 +37,14 @@ def drawn(lanes=1, length=37, heads=2, keys=5, values=4):
     }
 
 
-def main():
-    folder = sys.argv[1]
+def write(name, tensors):
+    with pathlib.Path(__file__).with_name(name).open("w") as file:
+        for name, value in tensors.items():
+            print(name, value.dim(), *value.shape, *(f"{number:.9g}" for number in value.flatten().tolist()), file=file)
+
+
+def of_plugins(folder):
+    """What the plugins of plugins/recurrences compute."""
     torch.manual_seed(1)
     x = drawn()
     given = {"initial_state": x["state"], "output_final_state": True}
@@ -53,9 +61,30 @@ def main():
     for name, (out, state) in results.items():
         tensors[f"{name}.out"] = out
         tensors[f"{name}.state"] = state
-    with pathlib.Path(__file__).with_name("fla_core.txt").open("w") as file:
-        for name, value in tensors.items():
-            print(name, value.dim(), *value.shape, *(f"{number:.9g}" for number in value.flatten().tolist()), file=file)
+    return tensors
+
+
+def of_rwkv7(folder):
+    """What examples/python/rwkv7.py computes. The naive function has T behind H, and names its vectors otherwise."""
+    torch.manual_seed(2)
+    x = drawn()
+    decay = -math.exp(-0.5) * torch.rand(x["k"].shape)
+    k, rate = torch.randn(x["k"].shape), torch.rand(x["k"].shape)
+    q, k, v, alpha, beta, gk = (
+        each.transpose(1, 2) for each in (x["q"], k, x["v"], -x["k"], x["k"] * rate, decay)
+    )
+    out, state = load(folder, "generalized_delta_rule/dplr").dplr_recurrence(
+        q, k, v, alpha, beta, gk, initial_state=x["state"]
+    )
+    inputs = {"r": x["q"], "decay": decay, "k": k.transpose(1, 2), "v": x["v"], "removal": x["k"], "rate": rate}
+    tensors = {f"in.{name}": value for name, value in {**inputs, "state": x["state"]}.items()}
+    return {**tensors, "out": out.transpose(1, 2), "state": state}
+
+
+def main():
+    folder = sys.argv[1]
+    write("fla_core.txt", of_plugins(folder))
+    write("rwkv7.txt", of_rwkv7(folder))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,202 @@
+"""Layers without attention of examples/python against their equations token by token in f64, against the naive functions of
+fla-core (tests/golden/recurrences), and in the program where MNEME_PROGRAM names one."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+import types
+import unittest
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from test_checking import HAS_TORCH
+from test_training import ROOT, SKIP
+
+WIDTH, HEADS, LAYERS = 6, 2, 2
+CUTS = ([37], [1] * 37, [16, 16, 5], [3, 1, 33])
+if HAS_TORCH:
+    import torch
+
+    def example(name: str) -> types.ModuleType:
+        spec = importlib.util.spec_from_file_location(name, ROOT / f"examples/python/{name}.py")
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    rwkv7 = example("rwkv7")
+
+
+def golden(name: str) -> "dict[str, torch.Tensor]":
+    tensors = {}
+    for line in (ROOT / f"tests/golden/recurrences/{name}.txt").read_text(encoding="utf-8").splitlines():
+        tensor, rank, *numbers = line.split()
+        shape, values = numbers[:int(rank)], numbers[int(rank):]
+        tensors[tensor] = torch.tensor([float(value) for value in values], dtype=torch.float64).reshape([int(n) for n in shape])
+    return tensors
+
+
+def assert_close(ours: "torch.Tensor", theirs: "torch.Tensor", tolerance: float) -> None:
+    torch.testing.assert_close(ours, theirs, rtol=tolerance, atol=tolerance)
+
+
+class Host:
+    """In place of Setup and Layer: parameters and state of all layers in f64, for a memory's `setup` and `read`."""
+
+    lanes, width, heads, head_width, served = 2, WIDTH, HEADS, 3, tuple(range(LAYERS))
+
+    def __init__(self, memory: Any, **options: int) -> None:
+        self.generator = torch.Generator().manual_seed(1)
+        self.parameters: dict[tuple[str, int], torch.Tensor] = {}
+        self.slots: dict[tuple[str, int], torch.Tensor] = {}
+        self.memory, self.layer, self.valid, self.compute_dtype = memory, 0, None, torch.float64
+        for name, option in vars(type(memory)).items():
+            if hasattr(option, "default"):
+                setattr(memory, name, options.get(name, option.default))
+        memory.setup(self)
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *words: None  # what the memory is and wants
+
+    def drawn(self, *shape: int) -> "torch.Tensor":
+        return torch.randn(*shape, dtype=torch.float64, generator=self.generator)
+
+    def slot(self, name: str, shape: Any = None, dtype: str = "f64", scope: str = "layer", **rest: str) -> Any:
+        if shape is None:
+            return self.slots[name, self.layer if (name, self.layer) in self.slots else -1]
+        extents = [{-1: self.lanes, -2: 0}.get(extent, extent) for extent in shape]
+        for layer in self.served if scope == "layer" else (-1,):
+            self.slots[name, layer] = torch.zeros(extents, dtype=torch.int64 if dtype == "i64" else torch.float64)
+
+    def set(self, name: str, value: "torch.Tensor") -> None:
+        self.slots[name, self.layer if (name, self.layer) in self.slots else -1] = value
+
+    def parameter(self, name: str, shape: Any = None, *start: Any, **rest: Any) -> Any:
+        if shape is None:
+            return self.parameters[name, self.layer]
+        for layer in self.served:  # one of the model is drawn for each layer, and used in one
+            self.parameters[name, layer] = self.drawn(*shape) / (shape[-1] ** 0.5 if len(shape) > 1 else 1.0)
+
+    def read(self, pieces: "list[list[torch.Tensor]]") -> "list[torch.Tensor]":
+        """The results of each layer, of its inputs [B,T,D] in pieces, as steps of one text."""
+        out: list[list[torch.Tensor]] = [[] for _ in self.served]
+        for piece in pieces:
+            for self.layer, normed in enumerate(piece):
+                out[self.layer].append(self.memory.read(self, types.SimpleNamespace(normed=normed)).out)
+        return [torch.cat(results, 1) for results in out]
+
+
+def compare_cuts(case: unittest.TestCase, make: Any, naive: Any, **options: int) -> None:
+    """Results of `make()` in each cut of a text against naive(parameters of a layer, inputs, results of the layers below)."""
+    for cut in CUTS:
+        with case.subTest(cut=cut):
+            host = Host(make(), **options)
+            texts = [host.drawn(host.lanes, 37, WIDTH) for _ in range(LAYERS)]
+            ours = host.read([list(piece) for piece in zip(*(text.split(cut, 1) for text in texts))])
+            shared: dict[str, torch.Tensor] = {}
+            for layer, text in enumerate(texts):
+                weights = {name: value for (name, of), value in host.parameters.items() if of == layer}
+                assert_close(ours[layer], naive(weights, text, shared), 1e-10)
+
+
+def shifted(x: "torch.Tensor") -> "torch.Tensor":
+    return torch.cat([torch.zeros_like(x[:, :1]), x[:, :-1]], 1)
+
+
+def naive_rwkv7(r: Any, decay: Any, k: Any, v: Any, removal: Any, rate: Any, state: Any) -> Any:
+    """As `recurrence` of the example, with the transition S (diag(w) - z (a z)^T) + v k^T of the paper as a matrix."""
+    state, out = state.transpose(2, 3), []
+    for t in range(r.shape[1]):
+        transition = torch.diag_embed(decay[:, t].exp()) - removal[:, t].unsqueeze(3) * (rate * removal)[:, t].unsqueeze(2)
+        state = state @ transition + v[:, t].unsqueeze(3) * k[:, t].unsqueeze(2)
+        out.append((state @ r[:, t].unsqueeze(3)).squeeze(3))
+    return torch.stack(out, 1), state.transpose(2, 3)
+
+
+def naive_rwkv7_layer(w: Any, x: Any, shared: Any) -> Any:
+    mixed = [x + (shifted(x) - x) * mu for mu in w["shift"]]
+    r, k, v = (mixed[i] @ w[f"{name}_weight"].T for i, name in ((0, "r"), (2, "k"), (3, "v")))
+    def low(name: str, x: Any) -> Any:
+        return x @ w[f"{name}_up"].T + w[f"{name}_bias"]
+    decay = -(-torch.tensor(0.5, dtype=x.dtype)).exp() * torch.sigmoid(low("decay", torch.tanh(mixed[1] @ w["decay_down"].T)))
+    rate = torch.sigmoid(low("rate", mixed[4] @ w["rate_down"].T))
+    if "first" not in shared:
+        shared["first"] = v
+    else:
+        share = torch.sigmoid(low("value1", mixed[3] @ w["value1_down"].T))
+        v = (1 - share) * v + share * shared["first"]
+    gate = torch.sigmoid(mixed[5] @ w["gate_down"].T) @ w["gate_up"].T
+    removal, k = k * w["removal"], k * (1 - w["replacement"] + rate * w["replacement"])
+    heads = [each.unflatten(2, (HEADS, -1)) for each in (r, decay, k, v, removal, rate)]
+    heads[4] = heads[4] / heads[4].norm(dim=3, keepdim=True)
+    keys = heads[0].shape[3]
+    out, _ = naive_rwkv7(*heads, torch.zeros(x.shape[0], HEADS, keys, keys, dtype=x.dtype))
+    out = (out - out.mean(3, keepdim=True)) / (out.var(3, unbiased=False, keepdim=True) + 1e-5 * keys).sqrt()
+    bonus = torch.einsum("bthk,hk,bthk,bthv->bthv", heads[0], w["bonus"].reshape(HEADS, keys), heads[2], heads[3])
+    return (gate * (out.flatten(2) * w["norm_weight"] + w["norm_bias"] + bonus.flatten(2))) @ w["out_weight"].T
+
+
+@unittest.skipUnless(HAS_TORCH, "this Python has no torch")
+class Rwkv7(unittest.TestCase):
+    INPUTS = ("r", "decay", "k", "v", "removal", "rate", "state")
+
+    def inputs(self, length: int = 37) -> "list[torch.Tensor]":
+        x = golden("rwkv7")
+        return [x[f"in.{name}"] if name == "state" else x[f"in.{name}"][:, :length] for name in self.INPUTS]
+
+    def test_recurrence_equals_the_naive_function_of_fla_core(self) -> None:
+        expected = golden("rwkv7")
+        r, *others = self.inputs()
+        out, state = rwkv7.recurrence(r * r.shape[3] ** -0.5, *others)
+        assert_close(out, expected["out"], 1e-5)
+        assert_close(state, expected["state"], 1e-5)
+
+    def test_recurrence_equals_the_definition_and_its_gradients_in_every_chunk(self) -> None:
+        for length in (1, 16, 17, 37):
+            theirs = [x.clone().requires_grad_() for x in self.inputs(length)]
+            expected = naive_rwkv7(*theirs)
+            weights = [torch.linspace(-1, 1, x.numel(), dtype=x.dtype).reshape(x.shape) for x in expected]
+            sum((x * weight).sum() for x, weight in zip(expected, weights)).backward()
+            for chunk in (1, 16, 64):
+                with self.subTest(length=length, chunk=chunk), mock.patch.object(rwkv7, "CHUNK", chunk):
+                    ours = [x.clone().requires_grad_() for x in self.inputs(length)]
+                    results = rwkv7.recurrence(*ours)
+                    sum((x * weight).sum() for x, weight in zip(results, weights)).backward()
+                    for x, y in zip(results, expected):
+                        assert_close(x, y, 1e-10)
+                    for x, y in zip(ours, theirs):
+                        assert_close(x.grad, y.grad, 1e-10)
+
+    def test_recurrence_keeps_its_digits_in_f32_with_the_strongest_decay(self) -> None:
+        inputs = self.inputs()
+        inputs[1] = torch.full_like(inputs[1], -0.6065306597126334)
+        for x, y in zip(rwkv7.recurrence(*(x.float() for x in inputs)), naive_rwkv7(*inputs)):
+            assert_close(x.double(), y, 1e-5)
+
+    def test_layers_equal_their_equations_in_every_cut(self) -> None:
+        compare_cuts(self, rwkv7.Rwkv7, naive_rwkv7_layer, decay_rank=2, rate_rank=3, value_rank=2, gate_rank=4)
+        compare_cuts(self, rwkv7.Rwkv7, naive_rwkv7_layer, head_width=5)
+
+
+@unittest.skipIf(bool(SKIP), SKIP)
+class Program(unittest.TestCase):
+    def checks_pass(self, name: str, *options: str) -> None:
+        words = ["plugins", "validate", str(Path(ROOT, "examples/python", f"{name}.py"))]
+        for option in options:
+            words += ["--set", option]
+        for group in ("python", "replay", "causality", "generation", "lanes.padding", "state.reset_lane"):
+            words += ["--only", group]
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run([os.environ["MNEME_PROGRAM"], *words], capture_output=True, text=True, check=False,
+                                  env={**os.environ, "MNEME_PYTHON": sys.executable, "XDG_CACHE_HOME": folder})
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_checks_of_rwkv7_pass(self) -> None:
+        self.checks_pass("rwkv7", "decay_rank=2", "rate_rank=2", "value_rank=2", "gate_rank=2")
+
+
+if __name__ == "__main__":
+    unittest.main()
