@@ -340,7 +340,7 @@ class Port(unittest.TestCase):
 
     @unittest.skipIf(importlib.util.find_spec("torch") is None, "no torch")
     def test_examples_compile(self) -> None:
-        for name in ("decayed_mean", "infini", "recurrent_memory", "knn", "gated_delta"):
+        for name in ("decayed_mean", "infini", "recurrent_memory", "knn", "gated_delta", "log_linear_attention"):
             with self.subTest(name):
                 said = port(EXAMPLES / f"{name}.py")
                 self.assertFalse([one for one in said["todo"] if "which is no hook" not in one])

@@ -27,7 +27,7 @@ if HAS_TORCH:
         spec.loader.exec_module(module)
         return module
 
-    rwkv7 = example("rwkv7")
+    rwkv7, log_linear = example("rwkv7"), example("log_linear_attention")
 
 
 def golden(name: str) -> "dict[str, torch.Tensor]":
@@ -181,6 +181,108 @@ class Rwkv7(unittest.TestCase):
         compare_cuts(self, rwkv7.Rwkv7, naive_rwkv7_layer, head_width=5)
 
 
+def naive_log_linear(q: Any, k: Any, v: Any, decay: Any, scale: Any) -> Any:
+    """The sum over all pairs of tokens, with the buckets of the paper: the own token, then those in front of t, whose sizes are
+    the bits of t from the lowest up."""
+    out = torch.zeros_like(v)
+    for t in range(q.shape[1]):
+        end = t
+        spans = [(0, t, t + 1)]  # level, first token, end
+        while end > 0:
+            size = end & -end
+            spans.append((min(size.bit_length(), scale.shape[3] - 1), end - size, end))
+            end -= size
+        for level, first, end in spans:
+            for s in range(first, end):
+                factor = scale[:, t, :, level] * decay[:, s + 1:t + 1].sum(1).exp() * (q[:, t] * k[:, s]).sum(2)
+                out[:, t] += factor.unsqueeze(2) * v[:, s]
+    return out
+
+
+def naive_log_linear_layer(w: Any, u: Any, shared: Any) -> Any:
+    levels, inner = w["level_weight"].shape[1], w["norm_weight"].shape[0]
+    keys = (w["convolution_bias"].shape[0] - inner) // 2
+    z, mixed, step, scale = (u @ w["in_weight"].T).split([inner, inner + 2 * keys, HEADS, HEADS * levels], 2)
+    convolved, inputs = w["convolution_bias"], mixed
+    for taps in w["convolution_weight"].flip(0):
+        convolved, inputs = convolved + taps * inputs, shifted(inputs)
+    x, k, q = (convolved * convolved.sigmoid()).split([inner, keys, keys], 2)
+    step = (step + w["step_bias"]).exp().log1p()
+    scale = (w["level_weight"] * scale.unflatten(2, (HEADS, levels))).exp().log1p()
+    x = x.unflatten(2, (HEADS, -1))
+    q, k = (torch.stack([each] * HEADS, 2) for each in (q, k))
+    out = naive_log_linear(q, k, step.unsqueeze(3) * x, -w["rate_log"].exp() * step, scale)
+    out = (out + w["skip"].unsqueeze(1) * x).flatten(2) * z * z.sigmoid()
+    return (out / (out.square().mean(2, keepdim=True) + 1e-5).sqrt() * w["norm_weight"]) @ w["out_weight"].T
+
+
+@unittest.skipUnless(HAS_TORCH, "this Python has no torch")
+class LogLinearAttention(unittest.TestCase):
+    def inputs(self, length: int = 37, levels: int = 7) -> "list[torch.Tensor]":
+        x = golden("log_linear_attn")
+        inputs = [x[f"in.{name}"][:, :length] for name in ("q", "k", "v", "decay")]
+        return [*inputs, x["in.scale"][:, :length, :, :levels].clone()]
+
+    def run_in(self, cut: "list[int]", inputs: "list[torch.Tensor]") -> "torch.Tensor":
+        """Results of the recurrence over inputs in steps of these lengths, from no state."""
+        q, _, v, _, scale = inputs
+        states = q.new_zeros(q.shape[0], q.shape[2], scale.shape[3] - 1, q.shape[3], v.shape[3])
+        place, out = torch.zeros(q.shape[0], 1, dtype=torch.int64), []
+        for piece in zip(*(x.split(cut, 1) for x in inputs)):
+            step, states, place = log_linear.recurrence(*piece, states, place)
+            out.append(step)
+        return torch.cat(out, 1)
+
+    def test_recurrence_equals_the_naive_function_of_fla_core(self) -> None:
+        for cut in CUTS:
+            with self.subTest(cut=cut):
+                assert_close(self.run_in(cut, self.inputs()), golden("log_linear_attn")["out"], 1e-5)
+
+    def test_recurrence_equals_the_definition_and_its_gradients_in_every_chunk(self) -> None:
+        """With 7 levels, which hold 37 tokens, and with 2 and 4, which hold 2 and 8: the last one goes on."""
+        for levels in (2, 4, 7):
+            theirs = [x.clone().requires_grad_() for x in self.inputs(levels=levels)]
+            expected = naive_log_linear(*theirs)
+            weight = torch.linspace(-1, 1, expected.numel(), dtype=expected.dtype).reshape(expected.shape)
+            (expected * weight).sum().backward()
+            for chunk in (1, 16, 64):
+                for cut in CUTS:
+                    with self.subTest(levels=levels, chunk=chunk, cut=cut), mock.patch.object(log_linear, "CHUNK", chunk):
+                        ours = [x.clone().requires_grad_() for x in self.inputs(levels=levels)]
+                        out = self.run_in(cut, ours)
+                        (out * weight).sum().backward()
+                        assert_close(out, expected, 1e-10)
+                        for x, y in zip(ours, theirs):
+                            assert_close(x.grad, y.grad, 1e-10)
+
+    def test_lanes_at_other_places_do_not_touch(self) -> None:
+        """A lane that began 5 tokens earlier beside one that begins."""
+        inputs = self.inputs()
+        late = naive_log_linear(*inputs)
+        states = torch.zeros(1, 2, 6, 5, 4, dtype=torch.float64)
+        _, early, place = log_linear.recurrence(*(x[:, :5] for x in inputs), states, torch.zeros(1, 1, dtype=torch.int64))
+        lanes = [torch.cat([x[:, 5:], x[:, :32]]) for x in inputs]
+        out, _, place = log_linear.recurrence(*lanes, torch.cat([early, states]), torch.cat([place, torch.zeros_like(place)]))
+        assert_close(out[:1], late[:, 5:], 1e-10)
+        assert_close(out[1:], late[:, :32], 1e-10)
+        self.assertEqual(place.tolist(), [[37], [32]])
+
+    def test_recurrence_is_finite_where_all_is_forgotten(self) -> None:
+        inputs = [x.float() for x in self.inputs()]
+        inputs[3] = torch.full_like(inputs[3], -1e4)
+        ours, theirs = ([x.clone().requires_grad_() for x in inputs] for _ in range(2))
+        out, expected = self.run_in([37], ours), naive_log_linear(*theirs)
+        assert_close(out, expected, 1e-5)
+        out.sum().backward()
+        expected.sum().backward()
+        for x, y in zip(ours, theirs):
+            assert_close(x.grad, y.grad, 1e-5)
+
+    def test_layers_equal_their_equations_in_every_cut(self) -> None:
+        compare_cuts(self, log_linear.LogLinearAttention, naive_log_linear_layer, key_width=5, levels=7)
+        compare_cuts(self, log_linear.LogLinearAttention, naive_log_linear_layer, key_width=0, levels=3, convolution=2)
+
+
 @unittest.skipIf(bool(SKIP), SKIP)
 class Program(unittest.TestCase):
     def checks_pass(self, name: str, *options: str) -> None:
@@ -196,6 +298,9 @@ class Program(unittest.TestCase):
 
     def test_checks_of_rwkv7_pass(self) -> None:
         self.checks_pass("rwkv7", "decay_rank=2", "rate_rank=2", "value_rank=2", "gate_rank=2")
+
+    def test_checks_of_log_linear_attention_pass(self) -> None:
+        self.checks_pass("log_linear_attention", "key_width=4", "levels=4")
 
 
 if __name__ == "__main__":

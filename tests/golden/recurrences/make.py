@@ -1,9 +1,9 @@
-"""Writes fla_core.txt and rwkv7.txt: recurrences of the PyPI package fla-core as its naive functions compute
-them.
+"""Writes fla_core.txt, rwkv7.txt and log_linear_attn.txt: recurrences of the PyPI package fla-core as its naive
+functions compute them.
 
     python make.py FOLDER      # FOLDER: an unpacked wheel of fla-core, 0.6.0 made the files here
 
-Needs torch and einops. The files of the functions are loaded alone, because importing the package needs
+Needs torch, numpy and einops. The files of the functions are loaded alone, because importing the package needs
 triton.
 """
 
@@ -81,10 +81,21 @@ def of_rwkv7(folder):
     return {**tensors, "out": out.transpose(1, 2), "state": state}
 
 
+def of_log_linear_attention(folder):
+    """What examples/python/log_linear_attention.py computes."""
+    torch.manual_seed(3)
+    x = drawn()
+    scales = torch.rand(*x["head_decay"].shape, 7)  # levels 0 to 6, of 37 tokens
+    out = load(folder, "log_linear_attn").naive_log_linear_attn(x["q"], x["k"], x["v"], x["head_decay"], scales)
+    inputs = {"q": x["q"], "k": x["k"], "v": x["v"], "decay": x["head_decay"], "scale": scales}
+    return {**{f"in.{name}": value for name, value in inputs.items()}, "out": out}
+
+
 def main():
     folder = sys.argv[1]
     write("fla_core.txt", of_plugins(folder))
     write("rwkv7.txt", of_rwkv7(folder))
+    write("log_linear_attn.txt", of_log_linear_attention(folder))
 
 
 if __name__ == "__main__":
