@@ -9,8 +9,8 @@ Runs what its blocks say, in their order:
   ```sh                   runs the lines with bash; with `fails` they must fail
   ```text prints          each line stands in what the block before has printed, white space aside; "... " begins a
                           line's end
-Comparisons are made with few steps: what they measure is not what is tested. Exit status 1 and the reason when
-something is not as the guide says.
+Comparisons and trainings are made with few steps: what they measure is not what is tested. Exit status 1 and the reason
+when something is not as the guide says.
 """
 import os
 import pathlib
@@ -49,7 +49,7 @@ class Follower:
         self.counts["changes"] += 1
 
     def run(self, script, fails):
-        script = re.sub(r"^(mneme compare .*)$", lambda found: found[1] + FEW_STEPS, script, flags=re.M)
+        script = re.sub(r"^(mneme (?:compare|train) .*)$", lambda found: found[1] + FEW_STEPS, script, flags=re.M)
         place = self.folder / ".place"
         done = subprocess.run(["bash", "-e", "-c", f"{script}\npwd > '{place}'"], cwd=self.folder, env=self.environment,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
@@ -89,7 +89,7 @@ def main():
             follower.run(body, "fails" in words)
         elif language == "text" and "prints" in words:
             follower.expect(body)
-    report = follower.folder / "runs/compare/report/index.html"
+    report = folder / "far_cache/runs/compare/report/index.html"
     if not report.exists() or "far_cache" not in report.read_text(encoding="utf-8"):
         sys.exit(f"no report of the memory: {report}")
     counts = follower.counts
