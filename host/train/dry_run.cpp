@@ -111,7 +111,7 @@ void outline_model(const config::Experiment& experiment, const data::Stream* str
       run::model_setup(experiment, plan.vocabulary, experiment.train.precision, c10::kMeta);
   plugin::PluginLoader loader = memory::make_loader();
   const auto stack = outline_memory(experiment, loader);
-  setup.replaced = stack->replaced_layers();
+  setup.replaced = plan.replaced = stack->replaced_layers();
   run::check_documents(experiment.data, *stack);
   const auto model = backbone::make_model(experiment.model, setup);
   run::ModelSizes sizes;

@@ -42,7 +42,8 @@ struct TrainingPlan {
   std::string vocabulary_source;                      // for people: "the training data", "the task"
   std::vector<optim::TrainableParameter> parameters;  // on device meta: shapes without values
   std::vector<ParameterPart> backbone, memory;
-  std::int64_t context_rows = 0;  // that the memory's contexts hold before a segment
+  std::int64_t context_rows = 0;         // that the memory's contexts hold before a segment
+  memory::ReplacedLayers replaced = {};  // layers whose attention a tier replaces
   run::Footprint estimate;
   // Absent when they could not be counted; then `flops_problem` says why.
   std::optional<run::FlopsPerToken> flops;

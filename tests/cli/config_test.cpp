@@ -85,6 +85,24 @@ TEST_F(Config, DryRunSaysWhichRowsWindowsHide) {
   EXPECT_THAT(plan("17"), testing::AllOf(HasSubstr("17 tokens"), Not(HasSubstr("never attended"))));
 }
 
+TEST_F(Config, DryRunCountsNoReplacedLayersAmongWindows) {
+  const auto plan = [&](const std::string& options) {
+    const std::string path = experiment(
+        tiny(memory_with("test_replacing", MNEME_BINARY_DIR "/tests/abi_plugins", options)));
+    const ProgramResult result = run_mneme(
+        {"train", path, "--dry-run", "--set", "model.layers=4", "--set", "model.window=[3, 0]"});
+    expect_done(result);
+    return result.out;
+  };
+  const auto line = [](const std::string& name, const std::string& layers) {
+    return str("  ", name, std::string(34 - name.size(), ' '), layers, '\n');
+  };
+  EXPECT_THAT(plan("layers = [1, 2, 3]\n"),
+              HasSubstr(str("windows:\n", line("3 tokens", "1 layer"),
+                            line("without attention", "3 layers"), "optimiser")));
+  EXPECT_THAT(plan(""), HasSubstr("windows:\n" + line("without attention", "4 layers")));
+}
+
 TEST_F(Config, ShowAndCheckUseTheProgramsOwnPlugins) {
   const auto with = [&](const std::string& options) {
     return experiment(tiny("[[memory.tier]]\nplugin = \"xl_cache\"\n" + options));

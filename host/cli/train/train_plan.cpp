@@ -50,17 +50,24 @@ void write_windows(std::ostream& out, const train::TrainingPlan& plan) {
   const config::ModelConfig& model = plan.experiment.model;
   if (model.window.empty()) return;
   std::map<std::int64_t, std::int64_t> layers;
-  for (std::int64_t i = 0; i < model.layers; ++i) ++layers[model.window_of(i)];
+  for (std::int64_t i = 0; i < model.layers; ++i) {
+    if (!plan.replaced.contains(i)) ++layers[model.window_of(i)];
+  }
+  const auto write = [&](const std::string& name, std::int64_t count) {
+    out << "  " << padded(name, 34) << count << (count == 1 ? " layer" : " layers");
+  };
   out << "windows:\n";
   for (const auto& [window, count] : layers) {
-    const std::string name = window == 0 ? "none" : str(window, " tokens");
-    out << "  " << padded(name, 34) << count << (count == 1 ? " layer" : " layers");
+    write(window == 0 ? "none" : str(window, " tokens"), count);
     if (window > 0 && window - 1 < plan.context_rows) {
       out << ", where rows by place beyond the nearest " << window - 1 << " of the memory's "
           << plan.context_rows << " are never attended to";
     }
     out << '\n';
   }
+  if (plan.replaced.empty()) return;
+  write("without attention", static_cast<std::int64_t>(plan.replaced.size()));
+  out << '\n';
 }
 
 void write_groups(std::ostream& out, const train::TrainingPlan& plan) {
