@@ -160,6 +160,8 @@ class Fields {
 };
 
 void list_model(Fields& keys, ModelConfig& model);
+// Of list_model, for rotary positions.
+void list_rotary(Fields& keys, RotaryConfig& rotary);
 void list_memory(Fields& keys, MemoryConfig& memory);
 void list_data(Fields& keys, DataConfig& data);
 // Of list_data, for generated tasks.
