@@ -44,7 +44,7 @@ double Layer::scale() const {
 
 Layer::Layer(std::int64_t index, const LayerSettings& settings, const InitScheme& init,
              const at::Tensor& shared_content, const at::Tensor& shared_position,
-             ParameterStore& store, const memory::ReplacedAttention* replaced)
+             ParameterStore& store, const memory::ReplacedAttention* replaced, bool is_later)
     : index_(index),
       settings_(&settings),
       attends_(replaced == nullptr),
@@ -96,6 +96,8 @@ Layer::Layer(std::int64_t index, const LayerSettings& settings, const InitScheme
       weights_.output_bias = make("attention.output.bias", {width}, init.linear_bias(inner), false);
     }
   }
+  if (settings.value_residual && is_later)
+    weights_.value_factors = make("attention.value_factors", {2}, InitRule::constant(0.5), false);
   weights_.norm = norm_of("attention.norm", width, settings.norm_kind);
   weights_.ff_in = make("ff.in.weight", {ff_rows, width}, init.linear(width), true);
   if (settings.ff_bias) {
@@ -127,6 +129,11 @@ void Layer::end_pass() {
   for (Updated* kept : {&kept_qkv_, &kept_output_}) {
     if (kept->has_graph) *kept = Updated();
   }
+}
+
+// Factors of no dimension leave the result in the values' dtype.
+at::Tensor Layer::mixed_values(const at::Tensor& own, const at::Tensor& first) const {
+  return own * weights_.value_factors[0] + first * weights_.value_factors[1];
 }
 
 at::Tensor Layer::norm_before(const at::Tensor& rows, bool weight_gradient) const {

@@ -80,6 +80,7 @@ struct LayerWeights {
   RowNorm query_norm, key_norm;            // [d]; with qk_norm only
   at::Tensor position;                     // [H*d, D]; relative only
   at::Tensor output, output_bias;          // [D, H*d], [D]
+  at::Tensor value_factors;                // [2], as Layer::mixed_values has them
   at::Tensor content_bias, position_bias;  // [H,d]; relative only
   RowNorm norm;                            // [D]
   at::Tensor ff_in, ff_in_bias;            // [ff, D], [ff]; gated [2*ff, D]: gate, then up
@@ -97,10 +98,10 @@ struct Projections {
 class Layer {
  public:
   // shared_*: the model's position biases; undefined = the layer makes its own. `replaced`: in place
-  // of attention; null = the layer has attention.
+  // of attention; null = the layer has attention. `is_later`: it has, and so has an earlier layer.
   Layer(std::int64_t index, const LayerSettings& settings, const InitScheme& init,
         const at::Tensor& shared_content, const at::Tensor& shared_position, ParameterStore& store,
-        const memory::ReplacedAttention* replaced = nullptr);
+        const memory::ReplacedAttention* replaced = nullptr, bool is_later = false);
 
   [[nodiscard]] std::int64_t index() const { return index_; }
   // False: a tier replaces the attention.
@@ -125,6 +126,13 @@ class Layer {
   [[nodiscard]] double scale() const;
   // Tokens see distances 0 .. window-1; 0 = all.
   [[nodiscard]] std::int64_t window() const { return settings_->window_of(index_); }
+  // Attention reads mixed_values(): with model.value_residual, in all layers that have attention but
+  // the first of them.
+  [[nodiscard]] bool mixes_values() const { return weights_.value_factors.defined(); }
+  // a own + b first, with the layer's two learned factors, which begin at 0.5. own, first [B,n,G,d]: the
+  // values that this layer projects of rows, and those of the same rows in the first layer with
+  // attention [Zhou et al. 2024, Value Residual Learning, arXiv 2410.17897].
+  [[nodiscard]] at::Tensor mixed_values(const at::Tensor& own, const at::Tensor& first) const;
   // The norm before attention where there is one, as project() reads it.
   [[nodiscard]] FollowingNorm first_norm() const {
     return {settings_->is_pre_norm() ? &weights_.norm : nullptr, settings_->compute};

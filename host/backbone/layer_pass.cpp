@@ -83,7 +83,7 @@ std::vector<KeyPiece> LayerPass::all_columns(const ContextColumns& columns, cons
   for (const ContextColumns::Block& block : columns.blocks) {
     out.push_back({context.defined() ? rows_first(context).narrow(1, begin, block.rows())
                                      : columns.of_all_heads(block.k),
-                   columns.of_all_heads(block.v)});
+                   columns.of_all_heads(columns.values(block))});
     begin += block.rows();
   }
   const at::Tensor own = columns.of_all_heads(k);
@@ -97,6 +97,10 @@ memory::LocalAttention LayerPass::attend_tokens(const memory::LayerContext& cont
                                                 const at::Tensor& v, Wants wants) {
   const LayerSettings& s = layer_.settings();
   const ContextColumns columns = gather_context(context, layer_, scope_);
+  if (scope_.first.layer == layer_.index()) {
+    for (const ContextColumns::Block& block : columns.blocks)
+      scope_.first.blocks.push_back({block.source->tier, block.source->number, block.v});
+  }
   const std::int64_t tokens = q.size(1);
   const bool is_even = scope_.even.place.defined();
   AttentionArgs args;
@@ -228,7 +232,7 @@ at::Tensor LayerPass::attention_block(const AddedRows& given, const at::Tensor& 
   const memory::LayerContext context = scope_.hooks.context(layer, x, services_);
   const at::Tensor normed =
       given.normed.defined() ? given.normed : layer_.norm_before(h, true, s.compute);
-  const Projections all = layer_.project(normed);
+  Projections all = layer_.project(normed);
   const auto of_tokens = [&](const at::Tensor& t) {
     return riders == 0 ? t : t.narrow(1, riders, tokens);
   };
@@ -237,6 +241,7 @@ at::Tensor LayerPass::attention_block(const AddedRows& given, const at::Tensor& 
     seen_normed = s.is_pre_norm() ? of_tokens(normed) : x;
   local.normed = seen_normed;
   if (!layer_.attends()) return replaced_block(all, local);
+  all.v = with_first_values(all.v);
   const at::Tensor q = of_tokens(all.q);
   const Wants wants{scope_.hooks.wants_lse(layer),
                     scope_.hooks.wants(layer, MNEME_WANT_ABSORB_MASS),
@@ -266,6 +271,15 @@ at::Tensor LayerPass::attention_block(const AddedRows& given, const at::Tensor& 
   at::Tensor out = scope_.hooks.read_out(layer, own, local, services_);
   if (!has_riders) return out;
   return out.is_same(own) ? projected : at::cat({projected.narrow(1, 0, riders), out}, 1);
+}
+
+at::Tensor LayerPass::with_first_values(const at::Tensor& values) {
+  if (layer_.mixes_values()) return layer_.mixed_values(values, scope_.first.passing);
+  if (layer_.settings().value_residual) {
+    scope_.first.layer = layer_.index();
+    scope_.first.passing = values;
+  }
+  return values;
 }
 
 at::Tensor LayerPass::replaced_block(const Projections& all, memory::LocalAttention& local) {
@@ -311,7 +325,7 @@ AddedRows LayerPass::run(const AddedRows& given, const FollowingNorm& following)
 }
 
 void LayerPass::keep_keys(memory::LocalAttention& local) {
-  if (!scope_.hooks.caches_projections()) return;
+  if (!keeps_projections()) return;
   scope_.hooks.keep_projections(layer_.index(), local.k.contiguous(), local.v.contiguous());
 }
 

@@ -46,6 +46,11 @@ class LayerPass {
                                             const at::Tensor& v);
   // After attention, `local` has q, k and v of the tokens: keeps them for the hooks.
   virtual void keep_keys(memory::LocalAttention& local);
+  // Whether the segment's keys and values may be kept for its rows: where they are what the layer
+  // projects of these. A layer that mixes its values projects the rows anew.
+  [[nodiscard]] bool keeps_projections() const {
+    return layer_.attends() && !layer_.mixes_values() && scope_.hooks.caches_projections();
+  }
   // Stage 7 (absorb). x [B,T,D]: the layer's input.
   virtual void absorb(const at::Tensor& x, const memory::LocalAttention& local);
 
@@ -62,6 +67,8 @@ class LayerPass {
   at::Tensor even_position_scores(const at::Tensor& q);
   at::Tensor attention_block(const AddedRows& given, const at::Tensor& x,
                              memory::LocalAttention& local);
+  // The values [B,M+T,G,d] of what passes a layer with attention, as attention reads them.
+  at::Tensor with_first_values(const at::Tensor& values);
   // In its place where a tier replaces the attention.
   at::Tensor replaced_block(const Projections& all, memory::LocalAttention& local);
 };

@@ -170,8 +170,10 @@ Model::Model(const config::ModelConfig& config, const ModelSetup& setup)
   }
   for (std::int64_t l = 0; l < config.layers; ++l) {
     const auto replaced = setup.replaced.find(l);
+    const bool is_replaced = replaced != setup.replaced.end();
+    const bool is_later = !is_replaced && std::ranges::any_of(layers_, &Layer::attends);
     layers_.emplace_back(l, settings_, init, content, position, store_,
-                         replaced == setup.replaced.end() ? nullptr : &replaced->second);
+                         is_replaced ? &replaced->second : nullptr, is_later);
   }
   if (config.final_norm) {
     final_norm_ = make_norm("final_norm", config.width, config.norm_kind, config, init, store_);

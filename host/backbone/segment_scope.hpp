@@ -4,7 +4,9 @@
 #include <ATen/core/Tensor.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "host/backbone/attention/positions.hpp"
 #include "host/backbone/attention/rotary.hpp"
@@ -31,6 +33,18 @@ struct EvenPlace {
   [[nodiscard]] at::Tensor seen(std::int64_t window) const;
 };
 
+// What the first layer with attention leaves to the later ones under model.value_residual: its
+// values, without those of any other layer.
+struct FirstValues {
+  std::int64_t layer = -1;  // -1 = none has attended yet
+  at::Tensor passing;       // [B,M+T,G,d] of the riders and tokens that pass the layers
+  struct OfBlock {
+    std::size_t tier = 0, number = 0;  // as those of ContextBlock
+    at::Tensor values;                 // [B,m,G|H,d]
+  };
+  std::vector<OfBlock> blocks;  // of its context
+};
+
 // One forward pass of a segment, shared by its layers.
 struct SegmentScope {
   memory::SegmentHooks& hooks;
@@ -50,6 +64,7 @@ struct SegmentScope {
   AttentionByDistance* distances = nullptr;  // gets every layer's probabilities
   std::int64_t past = 0;                     // tokens of an open segment before this step
   EvenPlace even{};
+  FirstValues first{};  // model.value_residual only
 
   // Of the riders that pass the layers in this step, those that tokens attend to; and all of them,
   // which h holds before the tokens. In an open segment riders pass with the first step alone.

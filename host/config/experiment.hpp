@@ -171,6 +171,9 @@ struct ModelConfig {
   double attention_softcap = 0.0;
   double logit_softcap = 0.0;
   bool scale_by_layer = false;  // scores are divided by the layer's number too, from 1
+  // Attention reads a * the layer's values + b * those of the first layer with attention; a and b are
+  // learned numbers of each later layer [Zhou et al. 2024, arXiv 2410.17897].
+  bool value_residual = false;
   bool qkv_bias = false;
   bool output_bias = false;  // of the attention's output projection
   bool ff_bias = true;

@@ -144,6 +144,9 @@ std::vector<std::string> unofficial_settings(const config::ModelConfig& config,
     problems.push_back(
         str("model.logit_softcap: expected 0, got ", format_exact(config.logit_softcap)));
   }
+  if (config.value_residual) {
+    problems.push_back("model.value_residual: expected false, got true");
+  }
   return problems;
 }
 

@@ -51,7 +51,8 @@ std::vector<NamedConfig> small_decoders() {
   config::ModelConfig qwen3 = llama;
   qwen3.qk_norm = true;
   qwen3.kv_heads = 1;
-  qwen3.feed_forward = config::FeedForward::kRelu2;  // as no Qwen has it
+  qwen3.feed_forward = config::FeedForward::kRelu2;  // no Qwen has these two
+  qwen3.value_residual = true;
   return {{"gpt2", gpt2}, {"llama", llama}, {"qwen2", qwen2}, {"qwen3", qwen3}};
 }
 

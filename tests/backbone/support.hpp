@@ -22,7 +22,8 @@ inline constexpr double kInf = std::numeric_limits<double>::infinity();
 config::ModelConfig small_config();
 // Decoders as pretrained models are, by family: learned positions with biases everywhere; rotary
 // ones with shared keys, RMS norms and a gated feed-forward part, without biases, with those of
-// queries, keys and values, or with norms of heads. 2 layers, width 12, no dropout.
+// queries, keys and values, or with norms of heads and the values of the first layer. 2 layers, width
+// 12, no dropout.
 struct NamedConfig {
   std::string name;
   config::ModelConfig model;

@@ -88,7 +88,7 @@ TEST(ModelKeys, EveryOneIsReadAndWritten) {
   experiment.model = model_of(
       "backbone = \"decoder\"\nwidth = 100\nheads = 5\nnorm = \"sandwich\"\nfeed_forward = "
       "\"geglu\"\nnorm_unit_offset = true\nscore_width = 12\nattention_softcap = 50.0\n"
-      "logit_softcap = 30.0\n");
+      "logit_softcap = 30.0\nvalue_residual = true\n");
   EXPECT_EQ(experiment.model.norm, Norm::kSandwich);
   EXPECT_EQ(experiment.model.feed_forward, FeedForward::kGeglu);
   EXPECT_EQ(experiment.model.ff, 288);
@@ -96,6 +96,7 @@ TEST(ModelKeys, EveryOneIsReadAndWritten) {
   EXPECT_EQ(experiment.model.score_width, 12);
   EXPECT_EQ(experiment.model.attention_softcap, 50.0);
   EXPECT_EQ(experiment.model.logit_softcap, 30.0);
+  EXPECT_TRUE(experiment.model.value_residual);
   EXPECT_EQ(parse(to_toml(experiment)).model, experiment.model);
   EXPECT_EQ(model_of("backbone = \"decoder\"\nhead_width = 24\nscore_width = 24\n").score_width, 0);
   experiment.model = model_of("backbone = \"gpt2\"\npositions = 40\n");
@@ -112,7 +113,8 @@ TEST(ModelKeys, AreNotWrittenForTransformerXl) {
   }
   const std::string decoder =
       to_toml(parse(std::string("[model]\nbackbone = \"decoder\"\n") + kMotif));
-  for (const char* key : {"window", "norm_unit_offset", "score_width", "softcap", "local_base"}) {
+  for (const char* key :
+       {"window", "norm_unit_offset", "score_width", "softcap", "local_base", "value_residual"}) {
     EXPECT_THAT(decoder, Not(HasSubstr(key)));
   }
   EXPECT_THAT(decoder, Not(HasSubstr("attention_kernel")));

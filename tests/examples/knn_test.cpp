@@ -329,7 +329,10 @@ TEST(Knn, EqualsACacheInModelsWithoutPositions) {
                                "[[memory.tier]]\nplugin = \"knn\"\nrows = 40\nneighbours = 40\n"),
                      phase);
       EXPECT_LE(knn_difference(near, cache), 1e-12) << named.name;
-      EXPECT_LE(knn_difference(behind, cache), 1e-12) << named.name;
+      // Values that a memory projects itself are without those of the first layer.
+      if (!config.value_residual) {
+        EXPECT_LE(knn_difference(behind, cache), 1e-12) << named.name;
+      }
       EXPECT_GT(knn_difference(
                     knn_losses(config, example("knn", "rows = 40\nneighbours = 2"), phase), cache),
                 1e-6)

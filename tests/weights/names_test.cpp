@@ -30,12 +30,14 @@ TEST(Names, TellSettingsThatTheOfficialCodeLacks) {
   c.norm_unit_offset = true;
   c.score_width = 24;
   c.logit_softcap = 30.0;
+  c.value_residual = true;
   EXPECT_EQ(weights::unofficial_settings(c),
             (std::vector<std::string>{"model.norm: expected \"post\" or \"pre\", got \"sandwich\"",
                                       "model.window: expected 0, got [8, 0]",
                                       "model.norm_unit_offset: expected false, got true",
                                       "model.score_width: expected 0, got 24",
-                                      "model.logit_softcap: expected 0, got 30.0"}));
+                                      "model.logit_softcap: expected 0, got 30.0",
+                                      "model.value_residual: expected false, got true"}));
 }
 
 TEST(Names, MapsOfficialNames) {

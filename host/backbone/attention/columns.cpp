@@ -74,6 +74,26 @@ void find_given(Block& block, const Layer& layer, const memory::SegmentHooks& ho
   block.v = it->second.v;
 }
 
+// Fills first_v of a block of rows that the layer projects.
+void find_first(Block& block, const Layer& layer, const FirstValues& first) {
+  const memory::ContextBlock& source = *block.source;
+  if (source.rows.kind == memory::RowsKind::kKeyValue) return;
+  const auto found = std::ranges::find_if(first.blocks, [&](const FirstValues::OfBlock& one) {
+    return one.tier == source.tier && one.number == source.number;
+  });
+  if (found != first.blocks.end() && found->values.sizes() == block.v.sizes()) {
+    block.first_v = found->values;
+    return;
+  }
+  throw_usage(ErrorText{
+      .where = "model.value_residual",
+      .failed = str("rows of memory.tier.", source.tier, " have no values in layer ", first.layer,
+                    ", which layer ", layer.index(), " adds to its own"),
+      .expected = "a tier that gives both layers equally many rows",
+      .hint =
+          str("let the tier serve layer ", first.layer, " too, or set value_residual = false")});
+}
+
 at::Tensor additive(const at::Tensor& valid, const at::TensorOptions& options) {
   return at::zeros(valid.sizes(), options).masked_fill_(valid.logical_not(), kMinusInfinity);
 }
@@ -164,6 +184,10 @@ at::Tensor ContextColumns::of_all_heads(const at::Tensor& rows) const {
   return heads >= key_heads ? rows : rows.repeat_interleave(key_heads / heads, 2);
 }
 
+at::Tensor ContextColumns::values(const Block& block) const {
+  return block.first_v.defined() ? layer->mixed_values(block.v, block.first_v) : block.v;
+}
+
 at::Tensor ContextColumns::in_lane_order(const at::Tensor& t, std::int64_t lane_dim,
                                          std::int64_t dim) const {
   return lane_order.defined() ? in_order(t, free, lane_order, lane_dim, dim) : t;
@@ -235,6 +259,10 @@ ContextColumns gather_context(const memory::LayerContext& context, const Layer& 
       project_group(out.blocks, from, to, layer, scope.hooks);
     }
     from = to;
+  }
+  if (layer.mixes_values()) {
+    out.layer = &layer;
+    for (Block& block : out.blocks) find_first(block, layer, scope.first);
   }
   out.key_heads = layer.settings().key_heads();
   for (const Block& block : out.blocks) out.key_heads = std::max(out.key_heads, block.k.size(2));

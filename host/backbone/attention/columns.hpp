@@ -30,14 +30,16 @@ struct ContextColumns {
     const memory::ContextBlock* source = nullptr;
     std::int64_t index = 0;  // among the blocks of LayerContext::blocks that have rows
     at::Tensor k, v;         // [B,m,G|H,d], without positions
+    at::Tensor first_v{};    // of the same rows in the first layer; undefined = v is not mixed
     [[nodiscard]] std::int64_t rows() const { return source->rows.count; }
     [[nodiscard]] bool is_placed() const {
       return source->position == memory::PositionKind::kPlace;
     }
   };
   std::vector<Block> blocks;
-  std::int64_t free = 0;    // rows without places
-  std::int64_t placed = 0;  // rows by place, without riders and tokens
+  const Layer* layer = nullptr;  // of blocks with first_v
+  std::int64_t free = 0;         // rows without places
+  std::int64_t placed = 0;       // rows by place, without riders and tokens
   // Heads of all keys and values: the layer's G, or H when a hook has given keys of every head.
   std::int64_t key_heads = 0;
   // A permutation of the columns for each lane, [B,placed+M] i64, with the invalid ones first; it
@@ -51,19 +53,23 @@ struct ContextColumns {
   // Keys or values [B,n,G|H,d] with key_heads heads; `rows` itself where it has this number
   // already.
   [[nodiscard]] at::Tensor of_all_heads(const at::Tensor& rows) const;
+  // The block's values as attention reads them, [B,m,G|H,d].
+  [[nodiscard]] at::Tensor values(const Block& block) const;
   // Applies that order to t, whose columns [free; placed; riders; rest] lie along `dim` and lanes
   // (or 1) along `lane_dim`.
   [[nodiscard]] at::Tensor in_lane_order(const at::Tensor& t, std::int64_t lane_dim,
                                          std::int64_t dim) const;
   // Columns [B, free + placed + riders + rest] back in the order of LayerContext::blocks.
   [[nodiscard]] at::Tensor original_order(const at::Tensor& columns) const;
-  // Keys and values of the blocks in the order of LayerContext::blocks, of key_heads heads.
+  // Keys and values of the blocks in the order of LayerContext::blocks, of key_heads heads: what the
+  // layer projects, or was given.
   void projections(std::vector<at::Tensor>& k, std::vector<at::Tensor>& v) const;
 };
 
 // Projects what has no kept projection (all neighbours of one kind in one product) and keeps it
 // where the run allows. Errors: Error(kPlugin) for keys and values of another dtype than the layer
-// computes in.
+// computes in; Error(kUsage) for rows whose values in the first layer, which are to be added to theirs,
+// are not there.
 ContextColumns gather_context(const memory::LayerContext& context, const Layer& layer,
                               const SegmentScope& scope);
 

@@ -94,6 +94,7 @@ void OpenLayer::set_context(const ContextColumns& context, const TurnedKeys& use
   for (const ContextColumns::Block& block : context.blocks) {
     keys.push_back(block.k);
     values.push_back(block.v);
+    if (block.first_v.defined()) values.push_back(block.first_v);
   }
   const std::int64_t rows = context.free + context.placed;
   ContextPlaces places = used.context ? context.places() : ContextPlaces();
@@ -109,12 +110,14 @@ void OpenLayer::set_context(const ContextColumns& context, const TurnedKeys& use
   };
   at::Tensor before_k, before_v;
   if (!keys.empty()) {
-    const auto in_one = [&](std::vector<at::Tensor> parts) {
-      for (at::Tensor& part : parts) part = context.of_all_heads(part);
+    const auto in_one = [&](const auto& of_block) {
+      std::vector<at::Tensor> parts;
+      for (const ContextColumns::Block& block : context.blocks)
+        parts.push_back(context.of_all_heads(of_block(block)));
       return heads_first(joined(parts, 1));
     };
-    before_k = used.context ? used.context() : in_one(keys);
-    before_v = in_one(values);
+    before_k = used.context ? used.context() : in_one([](const auto& block) { return block.k; });
+    before_v = in_one([&](const auto& block) { return context.values(block); });
   }
   replace(k_, before_k);
   replace(v_, before_v);
@@ -247,8 +250,7 @@ void OpenLayerPass::close(std::int64_t tokens) {
   const std::int64_t layer = layer_.index();
   if (!scope_.hooks.absorbs(layer)) return;
   const memory::LocalAttention local = open_.all_local(tokens);
-  if (layer_.attends() && scope_.hooks.caches_projections())
-    scope_.hooks.keep_projections(layer, local.k, local.v);
+  if (keeps_projections()) scope_.hooks.keep_projections(layer, local.k, local.v);
   LayerPass::absorb(open_.all_rows(), local);
 }
 

@@ -157,6 +157,12 @@ void list_score_parts(Fields& keys, ModelConfig& model) {
     keys.field({"logit_softcap", "the same of the output layer's logits; 0 = none"},
                model.logit_softcap, kFromZero);
   }
+  if (keys.lists(model.value_residual)) {
+    keys.field({"value_residual",
+                "values of attention are a * those of the layer + b * those of the first layer, "
+                "with learned a and b of each later layer, which begin at 0.5"},
+               model.value_residual);
+  }
 }
 
 // What Transformer-XL's backbone has no choice about. Checkpoints hold hashes of the written text,
@@ -213,6 +219,7 @@ bool has_parts_of_xl(const ModelConfig& model) {
   xl.norm_unit_offset = false;
   xl.score_width = 0;
   xl.attention_softcap = xl.logit_softcap = 0.0;
+  xl.value_residual = false;
   xl.feed_forward = none.feed_forward;
   xl.rotary = none.rotary;
   xl.lora_rank = none.lora_rank;
@@ -264,6 +271,12 @@ void check_model(Reader& reader, const ModelConfig& model) {
                                      .expected = "a plain softmax",
                                      .got = "[model.adaptive]",
                                      .hint = reader.removal("logit_softcap")});
+  }
+  if (model.value_residual && model.layers < 2) {
+    reader.problem("value_residual", {.failed = "no layer is above the first, whose values it adds",
+                                      .expected = "at least 2 layers",
+                                      .got = str(model.layers),
+                                      .hint = reader.removal("value_residual")});
   }
   if (model.position != PositionScheme::kLearned && model.positions != 0) {
     reader.problem("positions", {.failed = "there is no table of positions",

@@ -33,6 +33,9 @@ struct ContextBlock {
     return distance.defined() && distance.dim() == 3;
   }
   at::Tensor bias;  // [B|1,H|1,T|1,m]; undefined = none
+  // The tier that gives the block, by its place in the stack, and the block's number among those
+  // that the tier gives in this layer.
+  std::size_t tier = 0, number = 0;
 };
 
 // The rows that a layer's tokens attend to besides themselves: farthest tier first, oldest row

@@ -59,6 +59,10 @@ LayerContext SegmentHooks::context(std::int64_t layer, const at::Tensor& x,
   for (std::size_t i = by_tier.size(); i-- > 0;) {  // farthest tier first
     columns[i] = {from, by_tier[i].rows()};
     from += by_tier[i].rows();
+    for (std::size_t n = 0; n < by_tier[i].blocks.size(); ++n) {
+      by_tier[i].blocks[n].tier = i;
+      by_tier[i].blocks[n].number = n;
+    }
     std::move(by_tier[i].blocks.begin(), by_tier[i].blocks.end(), std::back_inserter(out.blocks));
   }
   return out;

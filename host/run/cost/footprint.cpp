@@ -128,16 +128,18 @@ std::int64_t kept_widths(const config::Experiment& e, const Extents& x, bool is_
 
 // Of all layers. Each has kept_widths; queries, with either bias where probabilities are kept,
 // attention's result (then twice, as computed and as the output projection reads it), keys and values
-// of context and tokens; the feed-forward's inner rows, their mask and their product, unless
-// train.recompute leaves its input alone; the probabilities and their mask. Where a tier replaces the
-// attention, the projections that it wants and its result as the output projection reads it.
+// of context and tokens, values twice where those of the first layer are added; the feed-forward's
+// inner rows, their mask and their product, unless train.recompute leaves its input alone; the
+// probabilities and their mask. Where a tier replaces the attention, the projections that it wants
+// and its result as the output projection reads it.
 std::int64_t layer_activations(const config::Experiment& e, const Extents& x,
                                const ModelSizes& sizes, bool is_cuda) {
   const std::int64_t rows = x.lanes * (x.tokens + x.riders);
   const ScoreTensors scores = score_tensors(e, x, /*is_training=*/true, is_cuda);
   const bool keeps = scores.are_probabilities;
   const std::int64_t queries = !keeps ? 2 : config::is_relative(e.model.position) ? 4 : 3;
-  const std::int64_t inner = rows * queries + 2 * x.lanes * x.columns;
+  const std::int64_t keys_and_values = e.model.value_residual ? 3 : 2;
+  const std::int64_t inner = rows * queries + keys_and_values * x.lanes * x.columns;
   const std::int64_t ff = e.train.recompute ? 0 : inner_rows_of_feed_forward(e, is_cuda);
   const std::int64_t count = e.model.attention_dropout > 0.0 ? 2 : 1;
   std::int64_t projected = x.attending * inner * x.inner;

@@ -96,6 +96,21 @@ TEST(RamCheck, CountsTheScoresThatAttentionKeeps) {
   EXPECT_EQ(bytes_of("relative", "flash"), bytes_of("relative", "operations"));
 }
 
+TEST(RamCheck, CountsValuesAndTheirSumsWithThoseOfTheFirstLayer) {
+  const auto with = [](const std::string& is_mixed) {
+    return small_experiment("", {"train.precision=f32", "model.value_residual=" + is_mixed});
+  };
+  const auto bytes_of = [](const config::Experiment& experiment) {
+    const run::Footprint estimate = run::training_footprint(experiment, 20, false);
+    return std::ranges::find(estimate.uses, "activations of the layers", &run::FootprintPart::name)
+        ->bytes;
+  };
+  const config::Experiment e = with("true");
+  EXPECT_EQ(bytes_of(e) - bytes_of(with("false")), e.train.bptt_segments * e.model.layers *
+                                                       e.train.lanes * e.train.segment *
+                                                       e.model.heads * e.model.head_width * 4);
+}
+
 // Where a tier replaces the attention there are no scores, queries, keys and values.
 TEST(RamCheck, CountsNoAttentionWhereATierReplacesIt) {
   const auto activations = [](const run::Footprint& estimate) {
