@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -124,6 +125,24 @@ ArmRecord refused_arm(const ArmSetup& setup, const std::string& reason) {
   return arm;
 }
 
+// The first weights of an arm, and the layers whose attention its memory replaces.
+struct Start {
+  const ArmSetup* setup = nullptr;
+  memory::ReplacedLayers replaced;
+  run::Fingerprint weights;
+};
+
+// Layers of other sizes (--equal parameters) cannot start from the same weights. Where memories
+// replace the attention of other layers, the parameters outside attention are the same.
+void check_starts(const Start& first, const Start& other) {
+  if (!(first.setup->experiment.model == other.setup->experiment.model)) return;
+  const auto check = [&](const run::Fingerprint& one, const run::Fingerprint& two) {
+    run::check_equal(one, first.setup->name, two, other.setup->name);
+  };
+  if (first.replaced == other.replaced) return check(first.weights, other.weights);
+  check(run::outside_attention(first.weights), run::outside_attention(other.weights));
+}
+
 // Makes every arm once, so that an error in the last one is found before the first is trained. An
 // arm that `may_be_refused` keeps its error.
 std::vector<ArmRecord> make_arms(const std::vector<ArmSetup>& setups,
@@ -131,8 +150,7 @@ std::vector<ArmRecord> make_arms(const std::vector<ArmSetup>& setups,
                                  const std::vector<data::Split>& splits,
                                  const fs::path& initial_weights, bool may_be_refused) {
   std::vector<ArmRecord> arms;
-  run::Fingerprint first;
-  const ArmSetup* first_setup = nullptr;
+  std::optional<Start> first;
   for (const ArmSetup& setup : setups) {
     if (!setup.refused.empty()) {
       arms.push_back(refused_arm(setup, setup.refused));
@@ -144,18 +162,15 @@ std::vector<ArmRecord> make_arms(const std::vector<ArmSetup>& setups,
       if (!initial_weights.empty()) {
         static_cast<void>(weights::load_initial_weights(runtime, initial_weights));
       }
-      const run::Fingerprint start = run::fingerprint(runtime.model());
-      if (first_setup == nullptr) {
-        first_setup = &setup;
-        first = start;
-      }
-      // Layers of other sizes (--equal parameters) cannot start from the same weights.
-      if (setup.experiment.model == first_setup->experiment.model)
-        run::check_equal(first, first_setup->name, start, setup.name);
+      const Start start{&setup, runtime.stack().replaced_layers(),
+                        run::fingerprint(runtime.model())};
+      if (!first) first = start;
+      check_starts(*first, start);
       ArmRecord arm{.setup = setup,
                     .plugins = runtime.stack().identities(),
                     .backbone_parameters = runtime.backbone_parameter_count(),
                     .memory_parameters = runtime.memory_parameter_count(),
+                    .replaced = start.replaced,
                     .flops = flops_of(runtime),
                     .checks = checks::check_untrained(setup.experiment),
                     .disk_bytes = run_disk_bytes(

@@ -28,6 +28,20 @@ Json json_of(const RunRecord& run) {
   return json;
 }
 
+Json json_of(const memory::ReplacedLayers& layers) {
+  Json json = Json::array();
+  for (const auto& [layer, kept] : layers) {
+    json.push_back({{"layer", layer},
+                    {"queries", kept.queries},
+                    {"keys", kept.keys},
+                    {"values", kept.values},
+                    {"output", kept.output},
+                    {"key_width", kept.key_width},
+                    {"value_width", kept.value_width}});
+  }
+  return json;
+}
+
 Json json_of(const ArmRecord& arm) {
   Json runs = Json::array();
   for (const RunRecord& run : arm.runs) runs.push_back(json_of(run));
@@ -43,6 +57,7 @@ Json json_of(const ArmRecord& arm) {
                {"curve", {{"every", arm.curve.every}, {"segments", arm.curve.segments}}},
                {"runs", std::move(runs)}};
   if (!arm.setup.variant_of.empty()) json["variant_of"] = arm.setup.variant_of;
+  if (!arm.replaced.empty()) json["replaced_layers"] = json_of(arm.replaced);
   if (!arm.runs_of.empty()) json["runs_of"] = arm.runs_of;
   if (arm.stop_at > 0) json["stop_at"] = arm.stop_at;
   return json;

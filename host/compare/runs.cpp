@@ -32,7 +32,10 @@ constexpr double kFolderSeconds = 90.0;
 // = they are.
 std::string why_other_start(const Record& record, const ArmRecord& its_arm, const RunRecord& run) {
   for (const ArmRecord& arm : record.arms) {
-    if (arm.setup.experiment.model != its_arm.setup.experiment.model) continue;  // of other sizes
+    if (arm.setup.experiment.model != its_arm.setup.experiment.model ||  // of other sizes
+        arm.replaced != its_arm.replaced) {
+      continue;
+    }
     for (const RunRecord& other : arm.runs) {
       if (other.seed != run.seed || other.state == State::kFailed || other.initial_sha256.empty() ||
           other.initial_sha256 == run.initial_sha256) {

@@ -71,8 +71,9 @@ struct ArmRecord {
   std::vector<memory::TierIdentity> plugins;
   std::int64_t backbone_parameters = 0;
   std::int64_t memory_parameters = 0;
-  Json flops = nullptr;         // run::FlopsPerToken as JSON; null = could not be counted
-  scores::MemoryChecks checks;  // before its training
+  memory::ReplacedLayers replaced = {};  // whose attention its memory replaces
+  Json flops = nullptr;                  // run::FlopsPerToken as JSON; null = could not be counted
+  scores::MemoryChecks checks;           // before its training
   ArmCurve curve = {};
   // The arm of which the runs are, because both would train the same; "" = they are its own.
   std::string runs_of = {};

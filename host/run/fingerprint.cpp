@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <span>
 
 #include "host/base/error.hpp"
@@ -20,6 +21,14 @@ Fingerprint fingerprint(const backbone::Model& model) {
     sha.update(std::span(static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()));
     out.emplace_back(parameter.name, sha.hex());
   }
+  return out;
+}
+
+Fingerprint outside_attention(const Fingerprint& fingerprint) {
+  Fingerprint out;
+  std::ranges::copy_if(fingerprint, std::back_inserter(out), [](const auto& parameter) {
+    return parameter.first.find("attention.") == std::string::npos;
+  });
   return out;
 }
 

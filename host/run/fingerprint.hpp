@@ -13,6 +13,9 @@ namespace mneme::run {
 using Fingerprint = std::vector<std::pair<std::string, std::string>>;
 
 [[nodiscard]] Fingerprint fingerprint(const backbone::Model& model);
+// Its parameters outside attention. Models whose memories replace the attention of other layers
+// have these in common.
+[[nodiscard]] Fingerprint outside_attention(const Fingerprint& fingerprint);
 // One digest of all.
 [[nodiscard]] std::string digest(const Fingerprint& fingerprint);
 // Error (kRun) naming the arms and the first parameter that differs.

@@ -186,6 +186,19 @@ TEST_F(CompareRuns, FailWhereTheFirstWeightsAreOthers) {
   EXPECT_EQ(result(2).state, State::kDone) << result(2).error;
 }
 
+// Other parameters, so that their checksum is another.
+TEST_F(CompareRuns, MayHaveOtherFirstWeightsWhereAttentionIsReplaced) {
+  prepare_arms(2);
+  for (const std::size_t arm : {0, 1}) train(arm);
+  edit_info(1, "initial_backbone_sha256", "0123");
+  record_.arms[1].replaced = {{0, {}}};
+  run("exit 0\n");
+  EXPECT_EQ(result(1).state, State::kDone) << result(1).error;
+  const Json arms = written().at("arms");
+  EXPECT_FALSE(arms.at(0).contains("replaced_layers"));
+  EXPECT_EQ(arms.at(1).at("replaced_layers").at(0).at("layer"), 0);
+}
+
 TEST_F(CompareRuns, FailWhenTheProgramWasReplaced) {
   prepare_arms(1);
   train(0);

@@ -11,7 +11,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::unique_ptr<backbone::Model> model(std::uint64_t seed) {
+std::unique_ptr<backbone::Model> model(std::uint64_t seed,
+                                       const memory::ReplacedLayers& replaced = {}) {
   config::ModelConfig config;
   config.layers = 1;
   config.heads = 2;
@@ -22,6 +23,7 @@ std::unique_ptr<backbone::Model> model(std::uint64_t seed) {
   setup.vocabulary = 11;
   setup.train_segment = setup.eval_segment = 8;
   setup.seed = seed;
+  setup.replaced = replaced;
   return backbone::make_model(config, setup);
 }
 
@@ -56,6 +58,15 @@ TEST(Fingerprint, SeesAMissingParameter) {
   const Fingerprint fewer(all.begin(), all.end() - 1);
   EXPECT_THAT(test::error_of([&] { check_equal(all, "a", fewer, "b"); }),
               HasSubstr("got no parameter"));
+}
+
+TEST(Fingerprint, OutsideAttentionIsTheSameWhereAttentionIsReplaced) {
+  const Fingerprint attends = fingerprint(*model(1)), replaced = fingerprint(*model(1, {{0, {}}}));
+  EXPECT_NE(attends, replaced);
+  const Fingerprint rest = outside_attention(attends);
+  EXPECT_GT(rest.size(), 4U);
+  EXPECT_EQ(rest, outside_attention(replaced));
+  EXPECT_NE(rest, outside_attention(fingerprint(*model(2))));
 }
 
 }  // namespace

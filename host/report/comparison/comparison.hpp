@@ -175,6 +175,7 @@ struct Arm {
   Json plugins = Json::array();  // of each tier: id, version, sha256, ...
   std::int64_t backbone_parameters = 0;
   std::int64_t memory_parameters = 0;
+  Json replaced_layers = {};                  // whose attention its memory replaces; null = none
   std::optional<double> training_flops = {};  // a token
   std::optional<double> evaluation_flops = {};
   std::optional<scores::MemoryChecks> checks = {};  // of the memory before the training, likewise

@@ -75,12 +75,12 @@ config::Value model_of(const Arm& arm) {
 }
 
 // Backbones of other sizes (--equal parameters, --sweep model.ff=...) cannot start from the same
-// weights. A run with an error has no numbers that are compared, and its error is a note.
+// weights, nor can those in which memories replace the attention of other layers. A run with an error has no numbers that are compared, and its error is a note.
 void check_starts(const Comparison& comparison) {
   const Arm& first = comparison.arms.front();
   const config::Value model = model_of(first);
   for (const Arm& arm : comparison.arms) {
-    if (!(model_of(arm) == model)) continue;
+    if (arm.replaced_layers != first.replaced_layers || !(model_of(arm) == model)) continue;
     for (const Run& run : arm.runs) {
       const Run* const baseline = first.find(run.seed);
       if (baseline == nullptr || baseline->error || run.error || baseline->initial_sha256.empty() ||

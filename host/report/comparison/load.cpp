@@ -123,7 +123,8 @@ Arm planned_arm(const fs::path& folder, const Json& json, Comparison& comparison
           .memory = word_at(json, "memory"),
           .plugins = json.value("plugins", Json::array()),
           .backbone_parameters = json.value("backbone_parameters", std::int64_t{0}),
-          .memory_parameters = json.value("memory_parameters", std::int64_t{0})};
+          .memory_parameters = json.value("memory_parameters", std::int64_t{0}),
+          .replaced_layers = json.value("replaced_layers", Json())};
   for (const Json& one : json.value("overrides", Json::array())) {
     arm.overrides.push_back(one.is_string() ? one.get<std::string>() : one.dump());
   }

@@ -334,6 +334,16 @@ TEST_F(Load, BackbonesOfOtherSizesStartFromOtherWeights) {
   EXPECT_EQ(load({folder("a")}).arms.size(), 3u);
 }
 
+// They have other parameters.
+TEST_F(Load, MemoriesThatReplaceAttentionStartFromOtherWeights) {
+  test::write_comparison(folder("a"), small_);
+  edit(folder("a") / "comparison.json", [](Json& json) {
+    for (Json& run : json["arms"][2]["runs"]) run["initial_sha256"] = "other";
+    json["arms"][2]["replaced_layers"] = {{{"layer", 0}}};
+  });
+  EXPECT_EQ(load({folder("a")}).arms.size(), 3u);
+}
+
 // `mneme compare` ends such a run; the report names it and shows the others.
 TEST_F(Load, NamesAFailedRunThatStartedFromOtherWeights) {
   test::write_comparison(folder("a"), small_);
