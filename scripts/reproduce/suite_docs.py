@@ -1,33 +1,55 @@
 #!/usr/bin/env python3
-"""Puts the table of a finished suite (`mneme compare --suite FILE --run DIR`) into docs/tasks.md, with what it was made
-by, and draws the accuracy by the needle's depth. Needs Python 3.9, and vl_convert for the drawing.
+"""Puts the table of a finished suite (`mneme compare` with --suite, --capacity or --scale, and --run DIR) into the page of docs/
+that has a section for it, with what it was made by, and draws its figures: of a suite the accuracy by the needle's depth, of
+numbers of bytes and of sizes the measure over them. The section is named after the suite's file (`recall`), or after the
+experiment with what was varied (`capacity_mqar`, `scale_text`). Needs Python 3.9, and vl_convert for the drawing.
 
-    scripts/reproduce/suite_docs.py runs/suite-small
+    scripts/reproduce/suite_docs.py runs/recall
 """
 import argparse
 import json
 import pathlib
+import re
 import sys
 
 import experiment_runs
 import figures
 
-PAGE = experiment_runs.ROOT / "docs/tasks.md"
-SECTION = "suite"
+PAGES = [experiment_runs.ROOT / "docs" / name for name in ("tasks.md", "suites.md")]
 HEAT_MAP = "depth-valid.vl.json"  # of a needle's report
-PICTURE = "needle_depth.svg"
+# Of points: the figure in the folder, how its drawing is called behind the section's name, and what it shows.
+FIGURES = {"capacity": [("capacity", "", "{} over bytes of state, a line for each memory")],
+           "scale": [("scale-operations", "_operations", "{} over operations of the training, a line for each memory"),
+                     ("scale-bytes", "_bytes", "{} over bytes of parameters and state, a line for each memory")]}
 
 
 def read_json(path):
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise experiment_runs.Failure(f"{path}: expected what mneme compare --suite writes: {error}") from error
+        raise experiment_runs.Failure(f"{path}: expected what mneme compare writes with --suite, --capacity or --scale: "
+                                      f"{error}") from error
 
 
-def tasks_of(folder):
+def section_name(suite):
+    """Of suite.json."""
+    kind, stem = suite.get("kind", "suite"), pathlib.PurePath(suite["file"]).stem
+    return stem if kind == "suite" else f"{kind}_{stem}"
+
+
+def page_of(section, pages):
+    """The page that has the section."""
+    for page in pages:
+        if f"<!-- begin {section}:" in page.read_text(encoding="utf-8"):
+            return page
+    raise experiment_runs.Failure(f"expected <!-- begin {section}: made by scripts/reproduce/suite_docs.py --> in "
+                                  f"{' or '.join(map(str, pages))}; docs have no section for this suite: add one, or name "
+                                  "another with --section")
+
+
+def tasks_of(folder, suite):
     """Folder and comparison of each task."""
-    folders = [folder / task["folder"] for task in read_json(folder / "suite.json")["tasks"]]
+    folders = [folder / task["folder"] for task in suite["tasks"]]
     return [(task, read_json(task / "comparison.json")) for task in folders]
 
 
@@ -42,9 +64,9 @@ def check(tasks):
 
 
 def seconds_of(folder):
-    """Of a run's training, all processes that it took together."""
+    """Of a run's training, all processes that it took together; 0 where it was too short for a line."""
     lines = map(json.loads, (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
-    return max(line["seconds"] for line in lines if line["kind"] == "step")
+    return max((line["seconds"] for line in lines if line["kind"] == "step"), default=0.0)
 
 
 def made_by(tasks):
@@ -55,30 +77,46 @@ def made_by(tasks):
     return f"{len(runs)} trainings, {minutes:.1f} minutes added up; {programs}."
 
 
-def section(folder, tasks, has_picture):
-    table = (folder / "suite.md").read_text(encoding="utf-8").split("\n", 1)[1].strip()
-    parts = [table, made_by(tasks)]
-    if has_picture:
-        parts.append(f"![Accuracy by the needle's depth, a row for each memory](figures/{PICTURE})")
+def figures_of(folder, suite, section, tasks):
+    """Of each figure its file, the name of its drawing, and what it shows."""
+    kind = suite.get("kind", "suite")
+    if kind in FIGURES:
+        measure = "Loss" if suite["tasks"][0]["measure"] == "loss" else "Accuracy"
+        all_figures = [(folder / f"figures/{key}.vl.json", f"{section}{ending}.svg", text.format(measure))
+                       for key, ending, text in FIGURES[kind]]
+    else:
+        all_figures = [(task / "report/figures" / HEAT_MAP, f"{section}_{task.name}_depth.svg",
+                        f"{task.name}: accuracy by the needle's depth, a row for each memory") for task, _ in tasks]
+    return [one for one in all_figures if one[0].exists()]
+
+
+def section_text(folder, tasks, drawings):
+    """Headings inside the section are bold lines: the page has headings of its own."""
+    tables = (folder / "suite.md").read_text(encoding="utf-8").split("\n", 1)[1].strip()
+    parts = [re.sub(r"^#+ (.*)$", r"**\1**", tables, flags=re.MULTILINE), made_by(tasks)]
+    parts += [f"![{text}](figures/{name})" for _, name, text in drawings]
     return "\n\n".join(parts)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path, metavar="DIR", help="of the suite")
-    parser.add_argument("--page", type=pathlib.Path, default=PAGE, help="default: docs/tasks.md")
+    parser.add_argument("--section", metavar="NAME", help="of the page; default: after the suite's file or experiment")
+    parser.add_argument("--page", type=pathlib.Path, help="default: the page of docs that has the section")
     options = parser.parse_args()
     try:
-        tasks = tasks_of(options.folder)
+        suite = read_json(options.folder / "suite.json")
+        section = options.section or section_name(suite)
+        page = options.page or page_of(section, PAGES)
+        experiment_runs.split_section(page, section)
+        tasks = tasks_of(options.folder, suite)
         check(tasks)
-        drawn = [task / "report/figures" / HEAT_MAP for task, _ in tasks]
-        drawn = [path for path in drawn if path.exists()]
-        text = section(options.folder, tasks, bool(drawn))
-        experiment_runs.split_section(options.page, SECTION)
-        if drawn:
-            (options.page.parent / "figures").mkdir(exist_ok=True)
-            figures.draw(drawn[0], options.page.parent / "figures" / PICTURE)
-        experiment_runs.write_section(options.page, SECTION, text)
+        drawings = figures_of(options.folder, suite, section, tasks)
+        text = section_text(options.folder, tasks, drawings)
+        for specification, name, _ in drawings:
+            (page.parent / "figures").mkdir(exist_ok=True)
+            figures.draw(specification, page.parent / "figures" / name)
+        experiment_runs.write_section(page, section, text)
     except (experiment_runs.Failure, OSError) as error:
         sys.exit(f"error: {error}")
 
