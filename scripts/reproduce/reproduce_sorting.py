@@ -27,6 +27,7 @@ MEMORIES = CONFIGS / "memory"
 LENGTHS = (500, 1000)  # of sequences, in symbols; compressive and the sweep are at the last
 PAPER_RATES = {4000: (2,), 8000: (2, 6), 16000: (2, 12)}  # of compressive, by length: the paper's, or the ends of its range
 ALPHABET = 20
+CHANCE = sum(1 / left for left in range(1, ALPHABET + 1)) / ALPHABET  # who guesses symbols that the answer does not have yet
 BASIS = 130  # and samples, of configs/sorting/memory/small_continuous_ltm.toml
 _ERROR = ("memory.tier.1.report_error=true",)
 _MASS = ("memory.tier.0.report_mass=true",)
@@ -137,7 +138,7 @@ def sweep_table(rows):
 def section(rows, differences):
     """The results as Markdown, from the rows of results.csv and differences.csv."""
     title = ("Answer tokens predicted right, test split, mean +- standard deviation over seeds (number of seeds); "
-             f"chance is {1 / ALPHABET:.3f}:")
+             f"chance is {CHANCE:.3f}:")
     out = [title, accuracy_table(rows), sizes(rows), experiment.commits(experiment.pick(rows, basis="")),
            verdicts.section(differences), untested(rows, differences)]
     if len(sweep_of(rows)) > 1:

@@ -1,8 +1,9 @@
 // Every generated task and setting: its first sequences, a reader of ids alone that solves it, and
 // what a reader without the source gets. A row of first_sequences.txt is a setting; a task without
-// a row, or without a reader here, fails.
+// a row, without a reader here, or without an experiment in configs/, fails.
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -457,15 +458,32 @@ void for_each_row(const Call& call) {
       [&](const test::Wording& row) { call(row, data_of_row(test::lines_of(row.given))); });
 }
 
+std::vector<std::string> generated_tasks() {
+  std::vector<std::string> words = answer_task_words();
+  words.emplace_back("motif");
+  return words;
+}
+
 TEST(EveryTask, HasARow) {
   std::set<std::string> words;
   for (const test::Wording& row : golden_rows()) {
     words.insert(std::string(config::to_word(data_of_row(test::lines_of(row.given)).task)));
   }
-  std::vector<std::string> generated = answer_task_words();
-  generated.emplace_back("motif");
-  for (const std::string& word : generated) {
+  for (const std::string& word : generated_tasks()) {
     EXPECT_TRUE(words.contains(word)) << word << " has no row in " << kFirstSequences;
+  }
+}
+
+// What a memory does for a small model is measured on it.
+TEST(EveryTask, HasAnExperiment) {
+  std::string experiments;
+  const std::filesystem::path configs = std::filesystem::path(MNEME_SOURCE_DIR) / "configs";
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(configs)) {
+    if (entry.path().extension() == ".toml") experiments += '\n' + read_file(entry.path());
+  }
+  for (const std::string& word : generated_tasks()) {
+    EXPECT_NE(experiments.find(str("\ntask = \"", word, '"')), std::string::npos)
+        << word << " is the task of no file of " << configs;
   }
 }
 
