@@ -45,6 +45,13 @@ struct FirstValues {
   std::vector<OfBlock> blocks;  // of its context
 };
 
+// What hides the columns of other documents: made for one layer, and read by all that have the same
+// columns.
+struct DocumentTerms {
+  std::vector<at::Tensor> columns;  // i64 [B,m] each: their documents
+  at::Tensor terms;                 // [1,B,T,K]: 0, or -inf
+};
+
 // One forward pass of a segment, shared by its layers.
 struct SegmentScope {
   memory::SegmentHooks& hooks;
@@ -60,6 +67,7 @@ struct SegmentScope {
   at::Tensor rider_valid{};   // [B,riders] bool; undefined = all
   at::Tensor token_valid{};   // [B,T] bool; undefined = all
   at::Tensor documents{};     // Batch::documents
+  DocumentTerms document_terms{};
   ForwardOptions::Tap* tap = nullptr;
   AttentionByDistance* distances = nullptr;  // gets every layer's probabilities
   std::int64_t past = 0;                     // tokens of an open segment before this step

@@ -9,6 +9,7 @@
 #include "host/backbone/parameters.hpp"
 #include "host/base/error.hpp"
 #include "host/tensor/dtypes.hpp"
+#include "host/tensor/same_view.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::backbone {
@@ -347,15 +348,19 @@ at::Tensor given_bias(const at::Tensor& bias, at::ScalarType type) {
 }
 
 // -inf where a column is of another document than the token, [1,B,T,K]; undefined where tokens may
-// see all.
-at::Tensor document_columns(const ContextColumns& context, const at::Tensor& documents,
+// see all. Layers with the same columns get the same tensor.
+at::Tensor document_columns(const ContextColumns& context, SegmentScope& scope,
                             const at::TensorOptions& options) {
+  const at::Tensor& documents = scope.documents;
   if (!documents.defined()) return {};
   std::vector<at::Tensor> columns;
   for (const Block& block : context.blocks) columns.push_back(block.source->rows.document);
   columns.push_back(documents);
+  DocumentTerms& made = scope.document_terms;
+  if (std::ranges::equal(columns, made.columns, tensor::is_same_view)) return made.terms;
   const at::Tensor all = columns.size() == 1 ? documents : at::cat(columns, 1);
-  return additive(all.unsqueeze(1).eq(documents.unsqueeze(2)), options).unsqueeze(0);
+  made = {columns, additive(all.unsqueeze(1).eq(documents.unsqueeze(2)), options).unsqueeze(0)};
+  return made.terms;
 }
 
 }  // namespace
@@ -396,7 +401,7 @@ at::Tensor bias_columns(const ContextColumns& context, const memory::LayerContex
     add(part.defined() ? part : zeros(block.rows()));
   }
   const at::Tensor apart =
-      document_columns(context, scope.documents, q.options().dtype(type).requires_grad(false));
+      document_columns(context, scope, q.options().dtype(type).requires_grad(false));
   if (!any) return apart.defined() ? context.in_lane_order(apart, 1, 3) : apart;
   if (scope.riders > 0) add(zeros(scope.riders));
   add(source.token_bias.defined() ? given_bias(source.token_bias, type)

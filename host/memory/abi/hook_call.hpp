@@ -47,6 +47,8 @@ struct SegmentShared {
   RowMask valid_on_cpu;                                  // the same; empty = all
   at::Tensor reset_mask;                                 // [B] bool; undefined = none
   std::map<std::int64_t, Projection> token_projections;  // by layer, [B,T,H,d]
+  // Documents of rows that became one block, with those of the blocks before.
+  std::vector<std::pair<std::vector<at::Tensor>, at::Tensor>> joined_documents;
   std::map<std::string, Accumulated> losses, metrics;
 };
 

@@ -1,4 +1,6 @@
 // Group mneme.state/1 in hooks: parameters, slots and queues.
+#include <algorithm>
+
 #include "host/base/error.hpp"
 #include "host/memory/abi/groups.hpp"
 #include "host/memory/abi/hook_call.hpp"
@@ -6,6 +8,7 @@
 #include "host/memory/call/normalise.hpp"
 #include "host/memory/state/tier_state.hpp"
 #include "host/tensor/dtypes.hpp"
+#include "host/tensor/same_view.hpp"
 #include "host/tensor/torch.hpp"
 
 namespace mneme::memory {
@@ -258,9 +261,8 @@ mneme_status queue_append(mneme_ctx* opaque, mneme_queue id, const mneme_rows* g
                                         projection.weights_version};
     }
     const at::Tensor& documents = ctx->shared->input->documents;
-    if (from >= 0 && documents.defined() && !rows.document.defined()) {
-      rows.document = documents.narrow(1, from, rows.count).clone();
-    }
+    if (from >= 0 && documents.defined() && !rows.document.defined())
+      rows.document = documents.narrow(1, from, rows.count);
     block->rows = owned(std::move(rows));
     queue.append(std::move(block));
   });
@@ -310,19 +312,29 @@ bool carried_projection(const mneme_ctx* ctx, const RowsQueue& queue, std::int64
 }
 
 // Documents of the queue's newest `carried` rows followed by those of the newest `fresh` tokens;
-// undefined where they are not all known.
+// undefined where they are not all known. The rows themselves are not joined, and layers that hold
+// the same rows get the same tensor.
 at::Tensor carried_documents(const mneme_ctx* ctx, const RowsQueue& queue, std::int64_t carried,
                              std::int64_t fresh) {
   const at::Tensor& own = ctx->shared->input->documents;
   if (!own.defined() || carried < 0) return {};
   std::vector<at::Tensor> parts;
-  if (carried > 0) {
-    const at::Tensor held = queue.rows().document;
+  std::int64_t missing = carried;
+  for (auto block = queue.blocks().rbegin(); missing > 0; ++block) {
+    const at::Tensor& held = (*block)->rows.document;
     if (!held.defined()) return {};
-    parts.push_back(held.narrow(1, held.size(1) - carried, carried));
+    const std::int64_t n = std::min(missing, held.size(1));
+    parts.insert(parts.begin(), held.narrow(1, held.size(1) - n, n));
+    missing -= n;
   }
   if (fresh > 0) parts.push_back(own.narrow(1, own.size(1) - fresh, fresh));
-  return parts.empty() ? at::Tensor() : at::cat(parts, 1);
+  if (parts.empty()) return {};
+  auto& joined = ctx->shared->joined_documents;
+  const auto known = std::ranges::find_if(joined, [&](const auto& one) {
+    return std::ranges::equal(one.first, parts, tensor::is_same_view);
+  });
+  if (known != joined.end()) return known->second;
+  return joined.emplace_back(parts, at::cat(parts, 1)).second;
 }
 
 mneme_status queue_assign(mneme_ctx* opaque, mneme_queue id, const mneme_rows* given,

@@ -10,8 +10,7 @@ Rows SegmentHooks::Impl::segment_rows(const at::Tensor& x) const {
   rows.count = input.length;
   rows.hidden = x;
   rows.valid = shared.valid;
-  // A copy: what becomes state does not lie in the batch's tensors.
-  if (input.documents.defined()) rows.document = input.documents.clone();
+  rows.document = input.documents;
   if (rows.valid.defined()) rows.counts = valid_count;
   if (!rows.are_told_by_counts()) rows.valid_on_cpu = shared.valid_on_cpu;
   return rows;

@@ -100,6 +100,8 @@ void SegmentHooks::Impl::fill_shared() {
                               state.counters().phase == Phase::kEvaluation &&
                               !at::GradMode::is_enabled();
   shared.streams = &state.counters().streams;
+  // A copy, one for all layers: what becomes state does not lie in the batch's tensors.
+  if (input.documents.defined()) input.documents = input.documents.clone();
   shared.input = &input;
   ctx.shared = &shared;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "host/eval/run_segment.hpp"
+#include "host/tensor/dispatch/trace.hpp"
 #include "host/tensor/torch.hpp"
 #include "tests/backbone/memory_session.hpp"
 #include "tests/backbone/support.hpp"
@@ -133,6 +134,37 @@ TEST_P(Documents, AreSavedWithTheRows) {
 
 INSTANTIATE_TEST_SUITE_P(Models, Documents, testing::ValuesIn(document_models()),
                          [](const auto& param) { return param.param.name; });
+
+// Layers with the same columns read one tensor of what is hidden: rows are compared once a segment,
+// whether a cache keeps them as blocks or in one piece.
+TEST(DocumentsOfMemories, AreComparedOnceASegment) {
+  const int64_t tokens = 84, length = 7;
+  const at::Tensor ids = random_ids(45, 2, tokens + 1, 11);
+  const at::Tensor documents =
+      at::arange(tokens, at::kLong).div(length, "floor").expand({2, tokens}).contiguous();
+  const at::Tensor expected = DocumentRun(small_config(), "", 2).losses(ids, {tokens}, documents);
+  const std::vector<std::pair<std::string, int64_t>> runs = {
+      {"", length}, {cache_with(20), 6}, {cache_with(65), 1}};
+  for (const auto& [memory, step] : runs) {
+    DocumentRun run(small_config(), memory, 2);
+    const at::Tensor first =
+        run.losses(ids, Lengths(static_cast<std::size_t>(tokens / step - 1), step), documents);
+    const int64_t from = tokens - step;
+    tensor::Trace trace;
+    at::Tensor last;
+    {
+      const tensor::TraceScope scope(trace);
+      last = run.losses(ids.narrow(1, from, step + 1), {step}, documents.narrow(1, from, step));
+    }
+    EXPECT_LT(largest_difference(at::cat({first, last}, 1), expected), 1e-12) << memory;
+    EXPECT_EQ(std::ranges::count_if(trace.lines(),
+                                    [](const std::string& line) {
+                                      return line.find("aten::eq.Tensor(") != line.npos;
+                                    }),
+              1)
+        << memory;
+  }
+}
 
 TEST(DocumentsOfMemories, ThatAreNotKnownAreRefused) {
   const at::Tensor ids = random_ids(44, 2, 31, 11);
