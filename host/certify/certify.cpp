@@ -62,6 +62,10 @@ class Certifier {
   void add_bytes();
   void add_reference();
   void add_cuts();
+  // Rows that the tiers' contexts hold at most for this layer, before a segment.
+  [[nodiscard]] std::int64_t rows_of(std::int64_t layer) const;
+  // The layers whose attention no tier replaces.
+  [[nodiscard]] std::vector<std::int64_t> attending_layers() const;
   // Why the text's cut may change its losses; "" = it may not.
   [[nodiscard]] std::string against_cuts() const;
 
@@ -96,6 +100,23 @@ void Certifier::compare(const char* name, const char* question, const std::strin
   out_.lines.push_back(std::move(line));
 }
 
+std::int64_t Certifier::rows_of(std::int64_t layer) const {
+  std::int64_t rows = 0;
+  for (const auto& tier : runtime_.stack().tiers()) {
+    if (tier->served_index(layer) < 0) continue;
+    rows += tier->instance(Phase::kEvaluation).traits().context_rows;
+  }
+  return rows;
+}
+
+std::vector<std::int64_t> Certifier::attending_layers() const {
+  std::vector<std::int64_t> out;
+  for (std::int64_t layer = 0; layer < runtime_.experiment().model.layers; ++layer) {
+    if (runtime_.stack().replacing_tier(layer) == nullptr) out.push_back(layer);
+  }
+  return out;
+}
+
 std::string Certifier::against_cuts() const {
   const auto& tiers = runtime_.stack().tiers();
   const config::ModelConfig& model = runtime_.experiment().model;
@@ -107,21 +128,26 @@ std::string Certifier::against_cuts() const {
   }
   if (model.position == config::PositionScheme::kLearned)
     return "learned positions are places in a segment";
-  if (model.memory_position == config::MemoryPosition::kFixed)
-    return "model.memory_position = \"fixed\" gives rows of all distances one place";
   if (segment_ < 2) return "a segment is one token";
-  if (runtime_.stack().context_rows(Phase::kEvaluation) < segment_)
-    return "the memory holds less than a segment";
+  for (const std::int64_t layer : attending_layers()) {
+    const std::int64_t rows = rows_of(layer);
+    if (rows == 0) return str("the attention of layer ", layer, " sees its segment alone");
+    if (model.memory_position == config::MemoryPosition::kFixed)
+      return "model.memory_position = \"fixed\" gives rows of all distances one place";
+    if (rows < segment_) return "the memory holds less than a segment";
+  }
   return "";
 }
 
 void Certifier::add_cuts() {
   const std::string why_not = against_cuts();
-  // Tokens before which nothing was dropped, whatever the cut.
-  const auto held = static_cast<std::size_t>(runtime_.stack().context_rows(Phase::kEvaluation));
-  const std::size_t tokens = std::min(options_.text.size(), held + 1);
+  // Tokens before which no layer has dropped a row, whatever the cut.
+  std::size_t tokens = options_.text.size();
+  for (const std::int64_t layer : attending_layers())
+    tokens = std::min(tokens, static_cast<std::size_t>(rows_of(layer)) + 1);
+  const bool is_whole = tokens == options_.text.size();
   compare("cuts", "the text in shorter segments",
-          str("of the first ", tokens, " tokens, before rows are dropped"), [&] {
+          is_whole ? "" : str("of the first ", tokens, " tokens, before rows are dropped"), [&] {
             if (!why_not.empty()) throw NotApplicable{why_not};
             const Ids text(options_.text.begin(),
                            options_.text.begin() + static_cast<std::ptrdiff_t>(tokens));

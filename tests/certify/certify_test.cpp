@@ -165,6 +165,42 @@ TEST(Certify, PassesExamples) {
 }
 #endif
 
+#ifdef MNEME_HAS_GLA
+TEST(Certify, PassesLayersWithoutAttention) {
+  for (const char* const plugin : {"gla", "mamba2", "gated_deltanet", "kda"}) {
+    SCOPED_TRACE(plugin);
+    const auto runtime = opened(str("[[memory.tier]]\nplugin = \"", plugin, "\"\n"), "f32", "none");
+    disturb(*runtime);
+    const Findings found = certify(*runtime, options());
+    EXPECT_EQ(names_of(found, CheckResult::kFails), std::set<std::string>()) << all_lines(found);
+    EXPECT_EQ(names_of(found, CheckResult::kNotChecked),
+              (std::set<std::string>{"ranks", "reference"}));
+    EXPECT_EQ(line_named(found, "cuts").text, "");  // of all tokens
+  }
+}
+#endif
+
+#if defined(MNEME_HAS_GLA) && defined(MNEME_HAS_XL_CACHE)
+// The text of the line is that of the layer that holds least.
+TEST(Certify, ComparesCutsWhereEveryLayerReachesBehindItsSegment) {
+  const auto cuts = [](const std::string& tiers) {
+    return line_named(certify(*opened(tiers), options()), "cuts");
+  };
+  const std::string recurrent = "[[memory.tier]]\nplugin = \"gla\"\nlayers = [0]\n",
+                    cache = "[[memory.tier]]\nplugin = \"xl_cache\"\nlayers = [1]\nrows = ";
+  for (const std::string& tier : {recurrent, cache + "16\n"}) {
+    const CertificateLine line = cuts(tier);
+    EXPECT_EQ(line.result, CheckResult::kNotChecked);
+    EXPECT_THAT(line.text, HasSubstr(tier == recurrent ? "layer 1 sees its segment alone"
+                                                       : "layer 0 sees its segment alone"));
+  }
+  EXPECT_EQ(cuts(recurrent + cache + "5\n").text, "the memory holds less than a segment");
+  const CertificateLine hybrid = cuts(recurrent + cache + "16\n");
+  EXPECT_EQ(hybrid.result, CheckResult::kHolds);
+  EXPECT_THAT(hybrid.text, HasSubstr("of the first 17 tokens"));
+}
+#endif
+
 struct Fault {
   const char* name;
   const char* more;
