@@ -201,8 +201,7 @@ class Export {
                              ", got ", tiers.size()));
     }
     for (std::int64_t layer = 0; layer < model().layers; ++layer) {
-      const std::string weight = str(kModelPrefix, "layers.", layer, ".attention.qkv.weight");
-      if (checkpoint_.file().find(weight) == nullptr)
+      if (!checkpoint_.has_attention(layer))
         problems.push_back(str("layer ", layer, " has no attention: the memory replaces it"));
     }
     if (problems.empty()) return;

@@ -50,6 +50,19 @@ TEST_F(FolderReplaced, PassesOverTheAttentionThatIsReplaced) {
       HasSubstr("layer 1 has no attention: the memory replaces it"));
 }
 
+// All tensors are those of the folder, but no other program has the layer.
+TEST_F(FolderReplaced, AreNoFoldersAgainThoughTheProjectionsAreTheirs) {
+  import("\"test_retention\"\nvalue_width = 4");
+  const run::Checkpoint checkpoint =
+      run::Checkpoint::open(run::RunFolder::open(folder_ / "run").checkpoint());
+  EXPECT_NE(checkpoint.file().find("model.layers.1.attention.qkv.weight"), nullptr);
+  for (const char* const family : {"", "llama"}) {
+    EXPECT_THAT(test::error_of(
+                    [&] { static_cast<void>(export_folder(checkpoint, folder_ / "out", family)); }),
+                HasSubstr("layer 1 has no attention: the memory replaces it"));
+  }
+}
+
 // 2 heads of queries and 1 of keys and values: 4 rows each in the folder, 4 and 3 in the tier.
 TEST_F(FolderReplaced, RefusesProjectionsOfOtherWidths) {
   EXPECT_THAT(test::error_of([&] { import("\"test_retention\""); }),

@@ -206,6 +206,19 @@ TEST_F(InitialWeightsOfARun, AreThoseOfTheMemoryThatReplacesAttention) {
                     HasSubstr("layer 0 has no attention: the memory replaces it")));
 }
 
+// The layer has the projections of an attention, and not its function.
+TEST_F(InitialWeightsOfARun, AreNoOfficialOnesOfAMemoryThatTakesTheProjections) {
+  train(tier("test_retention", "key_width = 8\nvalue_width = 8\nlayers = [1]"));
+  const run::Checkpoint checkpoint =
+      run::Checkpoint::open(run::RunFolder::open(folder_ / "run").checkpoint());
+  EXPECT_TRUE(checkpoint.has_attention(0));
+  EXPECT_NE(checkpoint.file().find("model.layers.1.attention.qkv.weight"), nullptr);
+  EXPECT_THAT(error_of([&] {
+                static_cast<void>(weights::export_official(checkpoint, folder_ / "x.safetensors"));
+              }),
+              HasSubstr("layer 1 has no attention: the memory replaces it"));
+}
+
 TEST_F(InitialWeightsOfARun, NeedACheckpointOrOfficialWeights) {
   const auto runtime = other();
   EXPECT_THAT(error_of([&] { weights::load_initial_weights(*runtime, folder_ / "absent"); }),

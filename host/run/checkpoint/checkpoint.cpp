@@ -90,10 +90,13 @@ void add_parameters(CheckedTensors& to, const Runtime& runtime) {
 }
 
 CheckpointMetadata metadata_of(const Runtime& runtime) {
-  return {.experiment = runtime.experiment(),
-          .precision = std::string(config::to_word(runtime.precision())),
-          .plugins = runtime.stack().identities(),
-          .trained_options = runtime.stack().trained_options()};
+  CheckpointMetadata out{.experiment = runtime.experiment(),
+                         .precision = std::string(config::to_word(runtime.precision())),
+                         .plugins = runtime.stack().identities(),
+                         .trained_options = runtime.stack().trained_options()};
+  for (const auto& [layer, replaced] : runtime.stack().replaced_layers())
+    out.replaced.push_back(layer);
+  return out;
 }
 
 }  // namespace
@@ -123,6 +126,13 @@ void write_weights(const std::filesystem::path& path, const Runtime& runtime,
   CheckpointMetadata metadata = metadata_of(runtime);
   metadata.holds_whole_run = false;
   tensors.write(path, text_of(metadata));
+}
+
+bool Checkpoint::has_attention(std::int64_t layer) const {
+  if (std::ranges::find(metadata_.replaced, layer) != metadata_.replaced.end()) return false;
+  const std::string attention = str(kModelPrefix, "layers.", layer, ".attention.");
+  return file_.find(attention + "qkv.weight") != nullptr &&
+         file_.find(attention + "output.weight") != nullptr;
 }
 
 Checkpoint Checkpoint::open(const std::filesystem::path& path, CheckpointUse use) {

@@ -55,6 +55,9 @@ class Checkpoint {
   [[nodiscard]] const plugin::TierOptions& trained_options() const {
     return metadata_.trained_options;
   }
+  // False for a layer whose attention the memory replaces, whether it has the projections of an
+  // attention or not. Files of older programs tell by these alone.
+  [[nodiscard]] bool has_attention(std::int64_t layer) const;
   // "f64", "f32" or "bf16": what the run computed in.
   [[nodiscard]] const std::string& precision() const { return metadata_.precision; }
 

@@ -131,6 +131,7 @@ std::map<std::string, std::string> text_of(const CheckpointMetadata& metadata) {
       {"logged", json_text(json_of_logged(progress))},
       {"valid", json_text(json_of(progress.valid))},
       {"state", json_text(metadata.state)}};
+  if (!metadata.replaced.empty()) out["replaced"] = json_text(metadata.replaced);
   if (progress.tokens_read) out["tokens_read"] = str(*progress.tokens_read);
   return out;
 }
@@ -157,7 +158,7 @@ CheckpointMetadata read_metadata(const SafetensorsFile& file) {
   });
   reader.count("step", progress.step);
   reader.count("tokens", progress.tokens);
-  // Older programs wrote none of "tokens_read", "logged" and "options".
+  // Older programs wrote none of "tokens_read", "logged", "options" and "replaced".
   progress.tokens_read.reset();
   if (has("tokens_read")) reader.count("tokens_read", progress.tokens_read.emplace());
   reader.count("noise_position", progress.noise_position);
@@ -171,6 +172,8 @@ CheckpointMetadata read_metadata(const SafetensorsFile& file) {
   out.trained_options = options_of(out, Json::object());
   if (has("options"))
     reader.json("options", [&](const Json& json) { out.trained_options = options_of(out, json); });
+  if (has("replaced"))
+    reader.json("replaced", [&](const Json& json) { out.replaced = json_integers(json); });
   reader.json("state", [&](const Json& json) { json.get_to(out.state); });
   out.precision = file.metadata_at("precision");
   return out;

@@ -9,7 +9,8 @@
 //   state/<name>                     slots and queues of the training state
 //
 // Metadata: format, revision, step, tokens, tokens read, seconds, experiment (TOML), plugins (JSON),
-// options (JSON: the tiers' trained options), data position, noise position, evaluations of the valid
+// options (JSON: the tiers' trained options), replaced (JSON: layers whose attention a tier replaces,
+// absent where there are none), data position, noise position, evaluations of the valid
 // split, lines of the metrics, logged (JSON: the learning curve's last step, losses since the last
 // line of metrics), state (JSON: counters and generator positions), precision, checksums
 // (checkpoint_files.hpp).
@@ -73,6 +74,7 @@ struct CheckpointMetadata {
   std::string precision = {};                      // "f64", "f32" or "bf16"
   std::vector<memory::TierIdentity> plugins = {};  // that wrote the state
   plugin::TierOptions trained_options = {};
+  std::vector<std::int64_t> replaced = {};  // layers whose attention a tier replaces
   RunProgress progress = {};
   std::map<std::string, std::string> state = {};  // memory::NamedState::metadata
 };

@@ -122,18 +122,14 @@ class FolderWriter {
   }
 
  private:
-  // Errors: Error(kUsage) for a layer that lacks the weights of attention.
+  // Errors: Error(kUsage) for a layer whose attention the memory replaces.
   void check_attention() const {
     for (std::int64_t layer = 0; layer < model_.layers; ++layer) {
-      for (const char* const name : {"qkv", "output"}) {
-        const std::string weight = str("layers.", layer, ".attention.", name, ".weight");
-        if (checkpoint_.file().find(str(kOurModel, weight)) != nullptr) continue;
-        throw_usage({.where = checkpoint_.path().string(),
-                     .failed = str("layer ", layer, " has no attention: the memory replaces it"),
-                     .expected = str("the parameter ", weight),
-                     .hint = "model folders describe decoders whose layers all have attention; the "
-                             "weights stay in the run"});
-      }
+      if (checkpoint_.has_attention(layer)) continue;
+      throw_usage({.where = checkpoint_.path().string(),
+                   .failed = str("layer ", layer, " has no attention: the memory replaces it"),
+                   .hint = "model folders describe decoders whose layers all have attention; the "
+                           "weights stay in the run"});
     }
   }
   // A parameter with its low-rank update.
