@@ -282,6 +282,12 @@ struct DataConfig {
   DialogueConfig dialogue = {};   // keys with_document, token_types
   std::uint64_t seed = 1;         // of generated tasks
 
+  // Whether tokens attend to those of their own document alone, while nothing is emptied. Sequences
+  // of other tasks begin with an empty memory.
+  [[nodiscard]] bool masks_documents() const {
+    return reset == Reset::kMask && (task == Task::kText || task == Task::kTokens);
+  }
+
   friend bool operator==(const DataConfig&, const DataConfig&) = default;
 };
 

@@ -58,19 +58,19 @@ void warn_of_slow_bf16(config::Precision precision, c10::Device device) {
   });
 }
 
-void check_attention(const config::ModelConfig& model, config::Precision precision,
+void check_attention(const config::Experiment& experiment, config::Precision precision,
                      c10::Device device) {
   const at::ScalarType compute = precision == config::Precision::kBf16  ? at::kBFloat16
                                  : precision == config::Precision::kF64 ? at::kDouble
                                                                         : at::kFloat;
-  backbone::check_attention_kernel(model, compute, backbone::attention_device(device));
+  backbone::check_attention_kernel(experiment.model, experiment.data.masks_documents(), compute,
+                                   backbone::attention_device(device));
 }
 
 }  // namespace
 
 void check_documents(const config::DataConfig& data, const memory::Stack& stack) {
-  const bool is_text = data.task == config::Task::kText || data.task == config::Task::kTokens;
-  if (is_text && data.reset == config::Reset::kMask) stack.require_documents();
+  if (data.masks_documents()) stack.require_documents();
 }
 
 config::Precision chosen_precision(config::Precision precision, c10::Device device) {
@@ -99,7 +99,7 @@ Runtime::Runtime(const config::Experiment& experiment, const RuntimeOptions& opt
       dataset_(options.dataset),
       loader_(options.loader) {
   warn_of_slow_bf16(precision_, device_);
-  if (options.computes) check_attention(experiment_.model, precision_, device_);
+  if (options.computes) check_attention(experiment_, precision_, device_);
   if (!dataset_) dataset_ = std::make_shared<const data::Dataset>(experiment_.data);
   if (!loader_) loader_ = std::make_shared<plugin::PluginLoader>(memory::make_loader());
   backbone::ModelSetup setup =

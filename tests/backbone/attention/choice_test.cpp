@@ -241,9 +241,10 @@ TEST(AttentionChoice, AModelMayNotNameAKernelThatNeverComputesIt) {
   model.position = config::PositionScheme::kRotary;
   model.attention_dropout = 0.1;  // in a training alone
   const AttentionDevice cuda{c10::kCUDA, 90};
+  bool masks_documents = false;
   const auto error = [&](AttentionKernel kernel, at::ScalarType type, AttentionDevice device) {
     model.attention_kernel = kernel;
-    return error_of([&] { check_attention_kernel(model, type, device); });
+    return error_of([&] { check_attention_kernel(model, masks_documents, type, device); });
   };
   for (const AttentionKernel kernel : {AttentionKernel::kAuto, AttentionKernel::kOperations}) {
     EXPECT_EQ(error(kernel, at::kDouble, {}), "");
@@ -257,6 +258,20 @@ TEST(AttentionChoice, AModelMayNotNameAKernelThatNeverComputesIt) {
     EXPECT_THAT(error(kernel, at::kDouble, cuda), HasSubstr("bf16"));
   }
   EXPECT_EQ(error(AttentionKernel::kEfficient, at::kFloat, cuda), "");
+  masks_documents = true;
+  for (const AttentionKernel kernel :
+       {AttentionKernel::kAuto, AttentionKernel::kOperations, AttentionKernel::kEfficient}) {
+    EXPECT_EQ(error(kernel, at::kBFloat16, cuda), "");
+  }
+  EXPECT_THAT(
+      error(AttentionKernel::kFlash, at::kBFloat16, cuda),
+      testing::AllOf(StartsWith("model.attention_kernel: this kernel cannot hide tokens of "
+                                "other documents (data.reset = \"mask\"): it has no score "
+                                "biases"),
+                     HasSubstr("got \"flash\""), HasSubstr("--set model.attention_kernel=auto")));
+  EXPECT_THAT(error(AttentionKernel::kFlash, at::kDouble, cuda),
+              HasSubstr("cannot compute the model: it computes in bf16"));
+  masks_documents = false;
   model.position = config::PositionScheme::kAlibi;
   EXPECT_THAT(error(AttentionKernel::kFlash, at::kBFloat16, cuda), HasSubstr("ALiBi"));
   model.position = config::PositionScheme::kDisentangled;

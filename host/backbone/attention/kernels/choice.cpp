@@ -178,18 +178,24 @@ AttentionChoice choose_attention(AttentionKernel asked, const AttentionFacts& fa
           is_auto ? std::string_view() : reason};
 }
 
-void check_attention_kernel(const config::ModelConfig& model, at::ScalarType compute,
-                            const AttentionDevice& device) {
-  const AttentionFacts facts{.device = device,
-                             .compute = compute,
-                             .head_width = model.head_width,
-                             .is_relative = config::is_relative(model.position),
-                             .has_slopes = model.position == config::PositionScheme::kAlibi,
-                             .has_softcap = model.attention_softcap > 0.0};
-  const std::string_view reason = choose_attention(model.attention_kernel, facts).reason;
+void check_attention_kernel(const config::ModelConfig& model, bool masks_documents,
+                            at::ScalarType compute, const AttentionDevice& device) {
+  AttentionFacts facts{.device = device,
+                       .compute = compute,
+                       .head_width = model.head_width,
+                       .is_relative = config::is_relative(model.position),
+                       .has_slopes = model.position == config::PositionScheme::kAlibi,
+                       .has_softcap = model.attention_softcap > 0.0};
+  std::string_view what = "compute the model";
+  std::string_view reason = choose_attention(model.attention_kernel, facts).reason;
+  if (reason.empty() && masks_documents) {
+    what = "hide tokens of other documents (data.reset = \"mask\")";
+    facts.has_bias = true;
+    reason = choose_attention(model.attention_kernel, facts).reason;
+  }
   if (reason.empty()) return;
   throw_usage({.where = "model.attention_kernel",
-               .failed = str("this kernel cannot compute the model: ", reason),
+               .failed = str("this kernel cannot ", what, ": ", reason),
                .expected = "\"auto\", which takes the fastest that can, or \"operations\"",
                .got = str('"', config::to_word(model.attention_kernel), '"'),
                .hint = "--set model.attention_kernel=auto"});

@@ -67,8 +67,8 @@ struct AttentionChoice {
                                                const AttentionFacts& facts);
 
 // Error (kUsage) where a model asks for a kernel that no call of it on this device can be computed
-// with.
-void check_attention_kernel(const config::ModelConfig& model, at::ScalarType compute,
-                            const AttentionDevice& device);
+// with. `masks_documents`: each call hides columns of other documents (DataConfig::masks_documents).
+void check_attention_kernel(const config::ModelConfig& model, bool masks_documents,
+                            at::ScalarType compute, const AttentionDevice& device);
 
 }  // namespace mneme::backbone
