@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "host/backbone/attention/kernels/choice.hpp"
@@ -83,6 +84,7 @@ backbone::AttentionPath attention_path(const config::Experiment& e, const Extent
       .has_dropout = is_training && e.model.attention_dropout > 0.0,
       .is_relative = config::is_relative(e.model.position),
       .has_slopes = e.model.position == config::PositionScheme::kAlibi,
+      .has_bias = e.data.masks_documents(),
       .has_softcap = e.model.attention_softcap > 0.0};
   return backbone::choose_attention(e.model.attention_kernel, facts).path;
 }
@@ -99,6 +101,23 @@ ScoreTensors score_tensors(const config::Experiment& e, const Extents& x, bool i
       return {};
   }
   return {};
+}
+
+// What hides columns of other documents from the tokens of one segment: one tensor for all layers,
+// and where the memory-efficient kernel adds nothing else a copy of each of so many layers.
+std::optional<FootprintPart> mask_part(const config::Experiment& e, const Extents& x,
+                                       std::int64_t layers, bool is_training, bool is_cuda) {
+  if (!e.data.masks_documents()) return std::nullopt;
+  const bool is_copied =
+      attention_path(e, x, is_training, is_cuda) == backbone::AttentionPath::kEfficient &&
+      !config::is_relative(e.model.position);
+  const std::int64_t bytes = x.score_bytes + (is_copied ? layers * x.compute_bytes : 0);
+  const std::string section = is_training ? "train" : "eval";
+  return FootprintPart{"masks of documents", x.lanes * x.tokens * x.columns * bytes,
+                       str(x.lanes, " lanes x ", x.tokens, " tokens x ", x.columns,
+                           " columns, of all layers together",
+                           is_copied ? " and once more in the products' type" : ""),
+                       str(section, ".lanes, ", section, ".segment or the memory's rows")};
 }
 
 // Whether the host's kernels compute rows, which draw dropout masks again in place of keeping them.
@@ -266,6 +285,11 @@ void add_activations(Footprint& out, const config::Experiment& e, const ModelSiz
            " lanes x ", x.tokens, " tokens", x.riders > 0 ? str(" and ", x.riders, " riders") : "",
            " that see ", x.seen, " columns"),
        "train.lanes, train.segment, train.bptt_segments or the memory's rows"});
+  if (auto masks = mask_part(e, x, x.attending, /*is_training=*/true, is_cuda)) {
+    masks->bytes *= segments;
+    masks->formula = str(segments, " segments x ", masks->formula);
+    out.uses.push_back(*masks);
+  }
   if (const std::int64_t bytes = updated_bytes(e, x, sizes); bytes > 0) {
     out.uses.push_back({"projections with low-rank updates", segments * bytes,
                         str(segments, " segments x ", x.layers, " layers"), "train.bptt_segments"});
@@ -374,6 +398,8 @@ Footprint evaluation_footprint(const config::Experiment& e, const ModelSizes& si
       softmax_part(logits_of(e, x, 0, eval::LossQueue::most_rows(x.lanes * x.tokens),
                              sizes.vocabulary, is_cuda),
                    "eval.lanes or eval.segment")};
+  if (const auto masks = mask_part(e, x, 1, /*is_training=*/false, is_cuda))
+    out.uses.push_back(*masks);
   add_copies(out, x, sizes, "eval.precision");
   if (const std::int64_t bytes = updated_bytes(e, x, sizes); bytes > 0) {
     out.uses.push_back(

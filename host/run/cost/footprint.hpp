@@ -47,14 +47,14 @@ struct GeneratedTokens {
 // are the tensors that the backbone keeps for the backward pass (per token, or rider, and layer 3
 // to 7 D, 2 to 4 H d, 2 H d (R + T) / T, ff, and on CUDA or with dropout of the attention H (R + T)
 // probabilities; where a tier replaces the attention the projections that it wants and its result in
-// place of those of the attention), the logits of the softmax, and the temporaries of the largest backward pass, the
+// place of those of the attention), the masks of documents, the logits of the softmax, and the temporaries of the largest backward pass, the
 // attention's or the feed-forward's; what hooks of memories keep is not known and not counted.
 // docs/training.md compares it with measured peaks.
 [[nodiscard]] Footprint training_footprint(const config::Experiment& experiment,
                                            const ModelSizes& sizes, bool is_cuda);
 // Peak bytes of an evaluation with the lanes and the segment of [eval]: parameters, the memory's
 // slots and its rows with their keys and values, the tensors of one layer (on CUDA with its
-// attention matrices), and logits.
+// attention matrices), masks of documents, and logits.
 [[nodiscard]] Footprint evaluation_footprint(const config::Experiment& experiment,
                                              const ModelSizes& sizes, config::Precision precision,
                                              std::int64_t lanes, std::int64_t tokens, bool is_cuda);

@@ -133,6 +133,40 @@ TEST(RamCheck, CountsNoAttentionWhereATierReplacesIt) {
   EXPECT_THAT(none.formula, testing::Not(HasSubstr("without attention")));
 }
 
+// 4 lanes of 6 tokens. Layers share what hides other documents; the memory-efficient kernel has a copy
+// for each layer, unless it adds the scores of positions anyway.
+TEST(RamCheck, CountsTheMasksOfDocuments) {
+  const auto experiment_of = [](const std::string& reset, const std::string& position,
+                                const std::string& precision) {
+    return small_experiment(
+        "", {"data.task=tokens", "data.vocabulary_size=8", "data.train=ids", "data.reset=" + reset,
+             "model.position=" + position, "model.attention_dropout=0", "train.bptt_segments=3",
+             "train.precision=" + precision});
+  };
+  const auto masks = [](const run::Footprint& estimate) {
+    const auto found =
+        std::ranges::find(estimate.uses, "masks of documents", &run::FootprintPart::name);
+    return found == estimate.uses.end() ? run::FootprintPart{} : *found;
+  };
+  const auto training = [&](const config::Experiment& e, bool is_cuda) {
+    return masks(run::training_footprint(e, 8, is_cuda));
+  };
+  constexpr std::int64_t kScores = 4 * 6 * 6;
+  EXPECT_EQ(training(experiment_of("never", "none", "f32"), false).bytes, 0);
+  EXPECT_EQ(training(experiment_of("mask", "none", "f32"), false).bytes, 3 * kScores * 4);
+  EXPECT_EQ(training(experiment_of("mask", "relative", "bf16"), true).bytes, 3 * kScores * 4);
+  const run::FootprintPart copied = training(experiment_of("mask", "none", "bf16"), true);
+  EXPECT_EQ(copied.bytes, 3 * kScores * (4 + 2 * 2));
+  EXPECT_THAT(copied.formula, StartsWith("3 segments x 4 lanes x 6 tokens x 6 columns"));
+  const auto evaluation = [&](const std::string& reset, std::int64_t rows) {
+    return masks(run::evaluation_footprint(experiment_of(reset, "none", "f32"),
+                                           {.vocabulary = 8, .context_rows = rows},
+                                           config::Precision::kF32, 4, 6, false));
+  };
+  EXPECT_EQ(evaluation("document", 6).bytes, 0);
+  EXPECT_EQ(evaluation("mask", 6).bytes, 2 * kScores * 4);
+}
+
 TEST(RamCheck, CountsTheCopiesOfWeightsInBf16) {
   const auto bytes_of = [](const std::string& precision, const std::string& part) {
     const config::Experiment experiment = small_experiment("", {"train.precision=" + precision});
