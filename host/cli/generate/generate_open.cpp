@@ -277,6 +277,8 @@ OpenGeneration open_generation(const GenerateArguments& arguments, Display& disp
   opened.checkpoint = std::make_unique<run::Checkpoint>(folder.open_checkpoint(
       arguments.checkpoint, arguments.parser->typed(), run::CheckpointUse::kEvaluation));
   config::Experiment experiment = read_experiment(arguments, folder);
+  // What is generated is one document: nothing is hidden from its tokens, and any memory serves.
+  if (experiment.data.masks_documents()) experiment.data.reset = config::Reset::kDocument;
   if (arguments.is_locked) hold_to_lock(arguments, *opened.checkpoint, experiment.memory);
   opened.memory_name =
       arguments.memory.empty() ? "as trained" : arguments.memory.front().stem().string();

@@ -126,6 +126,28 @@ TEST_F(Train, MasksDocumentsUnlessTheMemoryMixesThem) {
                   "its results are made of rows of all documents", "data.reset = \"document\""});
   EXPECT_FALSE(fs::exists(folder_ / "run"));
   expect_done(masked("xl_cache", "rows = 8\n"));
+
+  // One document from an empty memory is another matter.
+  std::string memory = memory_with("continuous_ltm", MNEME_PLUGIN_DIR, "basis = 8\n");
+  memory.insert(memory.find("[memory]\n") + 9, "carry = \"reset\"\n");
+  folder_.write("signal.toml", memory);
+  const auto with_signal = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--memory", file("signal.toml")});
+    return run_mneme(arguments);
+  };
+  const std::vector<std::string> certify{"certify",  file("run"), "--text", file("text.txt"),
+                                         "--tokens", "40",        "--json", "-"};
+  expect_done(with_signal({"generate", file("run"), "--prompt", "line", "--tokens", "20"}));
+  expect_refusal(with_signal(certify), 2, {"tokens may not see other documents"});
+  std::vector<std::string> alone = certify;
+  alone.insert(alone.end(), {"--set", "data.reset=document"});
+  const ProgramResult certified = with_signal(alone);
+  expect_done(certified);
+  for (const Json& line : Json::parse(certified.out).at("lines")) {
+    if (line.at("name") == "generation") {
+      EXPECT_EQ(line.at("result"), "holds");
+    }
+  }
 }
 #endif
 
