@@ -1,33 +1,18 @@
 """Layers without attention of examples/python against their equations token by token in f64, against the naive functions of
 fla-core (tests/golden/recurrences), and in the program where MNEME_PROGRAM names one."""
 
-import importlib.util
-import os
-import subprocess
-import sys
-import tempfile
 import types
 import unittest
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from test_checking import HAS_TORCH
-from test_training import ROOT, SKIP
+from support import NO_PROGRAM, NO_TORCH, ROOT, example, validated
 
 WIDTH, HEADS, LAYERS = 6, 2, 2
 CUTS = ([37], [1] * 37, [16, 16, 5], [3, 1, 33])
-if HAS_TORCH:
+rwkv7, log_linear = example("rwkv7"), example("log_linear_attention")
+if not NO_TORCH:
     import torch
-
-    def example(name: str) -> types.ModuleType:
-        spec = importlib.util.spec_from_file_location(name, ROOT / f"examples/python/{name}.py")
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module
-
-    rwkv7, log_linear = example("rwkv7"), example("log_linear_attention")
 
 
 def golden(name: str) -> "dict[str, torch.Tensor]":
@@ -139,7 +124,7 @@ def naive_rwkv7_layer(w: Any, x: Any, shared: Any) -> Any:
     return (gate * (out.flatten(2) * w["norm_weight"] + w["norm_bias"] + bonus.flatten(2))) @ w["out_weight"].T
 
 
-@unittest.skipUnless(HAS_TORCH, "this Python has no torch")
+@unittest.skipIf(bool(NO_TORCH), NO_TORCH)
 class Rwkv7(unittest.TestCase):
     INPUTS = ("r", "decay", "k", "v", "removal", "rate", "state")
 
@@ -216,7 +201,7 @@ def naive_log_linear_layer(w: Any, u: Any, shared: Any) -> Any:
     return (out / (out.square().mean(2, keepdim=True) + 1e-5).sqrt() * w["norm_weight"]) @ w["out_weight"].T
 
 
-@unittest.skipUnless(HAS_TORCH, "this Python has no torch")
+@unittest.skipIf(bool(NO_TORCH), NO_TORCH)
 class LogLinearAttention(unittest.TestCase):
     def inputs(self, length: int = 37, levels: int = 7) -> "list[torch.Tensor]":
         x = golden("log_linear_attn")
@@ -283,18 +268,10 @@ class LogLinearAttention(unittest.TestCase):
         compare_cuts(self, log_linear.LogLinearAttention, naive_log_linear_layer, key_width=0, levels=3, convolution=2)
 
 
-@unittest.skipIf(bool(SKIP), SKIP)
+@unittest.skipIf(bool(NO_PROGRAM), NO_PROGRAM)
 class Program(unittest.TestCase):
-    def checks_pass(self, name: str, *options: str) -> None:
-        words = ["plugins", "validate", str(Path(ROOT, "examples/python", f"{name}.py"))]
-        for option in options:
-            words += ["--set", option]
-        for group in ("python", "replay", "causality", "generation", "lanes.padding", "state.reset_lane"):
-            words += ["--only", group]
-        with tempfile.TemporaryDirectory() as folder:
-            done = subprocess.run([os.environ["MNEME_PROGRAM"], *words], capture_output=True, text=True, check=False,
-                                  env={**os.environ, "MNEME_PYTHON": sys.executable, "XDG_CACHE_HOME": folder})
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+    def checks_pass(self, name: str, *settings: str) -> None:
+        validated(self, name, *settings, only=("python", "replay", "causality", "generation", "lanes.padding", "state.reset_lane"))
 
     def test_checks_of_rwkv7_pass(self) -> None:
         self.checks_pass("rwkv7", "decay_rank=2", "rate_rank=2", "value_rank=2", "gate_rank=2")
