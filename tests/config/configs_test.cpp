@@ -96,6 +96,12 @@ TEST(Configs, AnOwnTextIsEvaluatedToItsEnd) {
   EXPECT_FALSE(parse_experiment(kConfigs / "own_text.toml", overrides).data.prepared.empty());
 }
 
+Experiment experiment_of(const SuiteTask& task, const SuiteMemory& memory) {
+  std::vector<Override> overrides = task.overrides;
+  overrides.insert(overrides.end(), memory.overrides.begin(), memory.overrides.end());
+  return parse_experiment(task.experiment, overrides, memory.file);
+}
+
 // Every task of the suite can be trained with every memory of it, and asks for what lies outside
 // the segment.
 TEST(Configs, TheSmallSuiteFits) {
@@ -107,9 +113,7 @@ TEST(Configs, TheSmallSuiteFits) {
     ASSERT_EQ(task.memories.size(), 5u);
     EXPECT_EQ(task.measure, Measure::kOutsideAccuracy);
     for (const SuiteMemory& memory : task.memories) {
-      std::vector<Override> overrides = task.overrides;
-      overrides.insert(overrides.end(), memory.overrides.begin(), memory.overrides.end());
-      const Experiment e = parse_experiment(task.experiment, overrides, memory.file);
+      const Experiment e = experiment_of(task, memory);
       EXPECT_EQ(kRecall.count(e.data.task), 1u) << task.name;
       EXPECT_EQ(e.memory.tiers.empty(), memory.name == "none") << task.name;
       EXPECT_EQ(e.train.seed, 1u) << "the suite counts seeds from 1";
@@ -126,15 +130,31 @@ TEST(Configs, EverySuiteFits) {
     const Suite suite = read_suite(entry.path());
     for (const SuiteTask& task : suite.tasks) {
       for (const SuiteMemory& memory : task.memories) {
-        std::vector<Override> overrides = task.overrides;
-        overrides.insert(overrides.end(), memory.overrides.begin(), memory.overrides.end());
-        EXPECT_NO_THROW(
-            static_cast<void>(parse_experiment(task.experiment, overrides, memory.file)))
+        EXPECT_NO_THROW(static_cast<void>(experiment_of(task, memory)))
             << entry.path() << ' ' << task.name << ' ' << memory.name;
       }
     }
   }
   EXPECT_GE(suites, 4);
+}
+
+// The two tables differ in the widths of feed-forward layers alone, which only one of them chooses
+// for each memory.
+TEST(Configs, TheFieldIsTheSameAtEqualParameters) {
+  const Suite bytes = read_suite(kConfigs / "suite/field.toml");
+  const Suite both = read_suite(kConfigs / "suite/field_parameters.toml");
+  ASSERT_EQ(bytes.tasks.size(), both.tasks.size());
+  for (std::size_t i = 0; i < bytes.tasks.size(); ++i) {
+    ASSERT_EQ(bytes.tasks[i].memories.size(), both.tasks[i].memories.size());
+    for (std::size_t j = 0; j < bytes.tasks[i].memories.size(); ++j) {
+      const SuiteMemory& memory = bytes.tasks[i].memories[j];
+      const Experiment one = experiment_of(bytes.tasks[i], memory);
+      Experiment other = experiment_of(both.tasks[i], both.tasks[i].memories[j]);
+      EXPECT_EQ(one.model.ff, 128) << bytes.tasks[i].name << ' ' << memory.name;
+      other.model.ff = one.model.ff;
+      EXPECT_EQ(to_toml(one), to_toml(other)) << bytes.tasks[i].name << ' ' << memory.name;
+    }
+  }
 }
 
 // A file that names a folder of one build would work with that build only.
