@@ -147,7 +147,7 @@ void say_dropped(const ModelFolder& folder, const FolderNames& names) {
   if (dropped.empty()) return;
   const std::string more = dropped.size() > 1 ? str(" and ", dropped.size() - 1, " more") : "";
   log_warning(folder.path().string(), ": passed over, and left out of an export: ", dropped.front(),
-              more, ", which no number depends on");
+              more);
 }
 
 // The path as the run's experiment.toml keeps it.
