@@ -154,8 +154,10 @@ void note(const Args&... args) {
     if ((flags & MNEME_NO_WEIGHT_GRADIENT) != 0) notes.stops_gradients = true;
   } else if constexpr (is(Named<&mneme_state_api::add_slot>{})) {
     const mneme_slot_decl* const decl = std::get<1>(all);
+    // Whole numbers, such as places, have no gradient that differences would see.
     const bool is_kept = decl != nullptr && (decl->flags & MNEME_SLOT_COUNTS) == 0 &&
-                         decl->lifetime == MNEME_LIFETIME_RUN;
+                         decl->lifetime == MNEME_LIFETIME_RUN && decl->dtype != MNEME_I32 &&
+                         decl->dtype != MNEME_I64 && decl->dtype != MNEME_BOOL;
     const bool has_graph = is_kept && decl->gradient == MNEME_GRADIENT_THROUGH;
     if (is_kept) (has_graph ? notes.keeps_graph : notes.keeps_values) = true;
   } else if constexpr (is(Named<&mneme_state_api::add_queue>{})) {

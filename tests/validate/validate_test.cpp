@@ -148,6 +148,14 @@ TEST(NotFinite, IsNamedWithTheHookAndLayerThatMadeIt) {
   }
 }
 
+// A slot of places beside the one that keeps its gradient.
+TEST(State, InWholeNumbersHidesNoGradient) {
+  const Outcome outcome = outcome_of(
+      "gradients.state",
+      {.file = MNEME_BINARY_DIR "/tests/abi_plugins/test_retention.so", .options = {"own=true"}});
+  EXPECT_EQ(outcome.grade, Grade::kPass) << outcome.text;
+}
+
 // --set gives an option its value in training: at evaluation it is tried all the same.
 TEST(Options, ThatAreGivenAreTriedAtEvaluation) {
   const Outcome tried = outcome_of("options.evaluation", flawed("none", {"decay=0.5"}));
