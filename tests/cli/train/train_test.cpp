@@ -143,7 +143,8 @@ TEST_F(Train, MasksDocumentsUnlessTheMemoryMixesThem) {
   alone.insert(alone.end(), {"--set", "data.reset=document"});
   const ProgramResult certified = with_signal(alone);
   expect_done(certified);
-  for (const Json& line : Json::parse(certified.out).at("lines")) {
+  const Json certificate = Json::parse(certified.out);
+  for (const Json& line : certificate.at("lines")) {
     if (line.at("name") == "generation") {
       EXPECT_EQ(line.at("result"), "holds");
     }
