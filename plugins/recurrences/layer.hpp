@@ -16,9 +16,10 @@ namespace recurrences {
 
 // How a tier computes its recurrence.
 inline constexpr mneme::Option kRecurrenceOption =
-    mneme::choice("recurrence", "auto", "auto|operations",
-                  "auto: by the kernel on the CPU, by operations of the host on a GPU; operations: "
-                  "by these everywhere")
+    mneme::choice(
+        "recurrence", "auto", "auto|operations",
+        "auto: by the kernel, and by operations of the host on a GPU for which the plugin "
+        "was built without CUDA; operations: by these everywhere")
         .at_evaluation();
 
 struct Widths {
@@ -80,7 +81,7 @@ class State {
   // dtype(); beta may be empty.
   Tensor run(const mneme::Layer& l, const Tensor& q, const Tensor& k, const Tensor& v,
              const Tensor& decay, const Tensor& beta) const {
-    if (!has_kernel_ || l.is_cuda()) {
+    if (!has_kernel_ || (l.is_cuda() && !Recurrence::kServesCuda)) {
       const RecurrenceResult result = by_operations(q, k, v, decay, l.slot(slot_), beta);
       l.slot(slot_) = result.state;
       return result.out;

@@ -1,4 +1,5 @@
-// The recurrence by operations of the host, in chunks, for devices that the kernel does not serve.
+// The recurrence by operations of the host, in chunks, where the kernel is not to be used or was
+// built without CUDA.
 #pragma once
 
 #include <algorithm>

@@ -110,7 +110,8 @@ fi
 
 out=$(realpath -m "$out")
 readonly memories=(none xl_cache compressive continuous_ltm lamemo)
-readonly kernel_programs=(kernel_test xl_cache_kernel_test compressive_kernel_test continuous_ltm_kernel_test lamemo_kernel_test)
+readonly kernel_programs=(kernel_test xl_cache_kernel_test compressive_kernel_test continuous_ltm_kernel_test lamemo_kernel_test
+  recurrence_kernel_test)
 mkdir -p "$out"
 names=() left=() results=() times=() figures=()
 # What runs here is small, and more threads make it slower.

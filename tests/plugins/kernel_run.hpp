@@ -15,17 +15,18 @@
 namespace mneme::test {
 
 // One call of a kernel: asks infer, allocates what it answers, runs. Outputs and workspace hold no
-// useful value before. Inputs behind the given ones are absent.
+// useful value before. Inputs behind the given ones are absent. `flags` are those of the call.
 template <typename K>
 class KernelRun {
  public:
   KernelRun(const K& kernel, Device device, std::vector<TestTensor>& tensors,
-            std::vector<int64_t> integers = {}, std::vector<double> reals = {})
+            std::vector<int64_t> integers = {}, std::vector<double> reals = {}, uint32_t flags = 0)
       : kernel_(kernel),
         device_(device),
         inputs(tensors),
         integers_(std::move(integers)),
-        reals_(std::move(reals)) {
+        reals_(std::move(reals)),
+        flags_(flags) {
     std::vector<mneme_shape> input_shapes;
     for (const TestTensor& input : inputs) input_shapes.push_back(input.raw_shape());
     input_shapes.resize(K::kInputs);
@@ -41,6 +42,7 @@ class KernelRun {
     raw.reals = reals_.data();
     raw.n_reals = static_cast<uint32_t>(reals_.size());
     raw.device_type = device_ == Device::kCuda ? MNEME_DEVICE_CUDA : MNEME_DEVICE_CPU;
+    raw.flags = flags_;
     KernelPlan plan(raw);
     kernel_.infer(plan);
     for (const mneme_shape& shape : output_shapes) outputs.push_back(make(shape));
@@ -130,6 +132,7 @@ class KernelRun {
     raw.n_integers = static_cast<uint32_t>(integers_.size());
     raw.reals = reals_.data();
     raw.n_reals = static_cast<uint32_t>(reals_.size());
+    raw.flags = flags_;
     return raw;
   }
 
@@ -145,6 +148,7 @@ class KernelRun {
  private:
   std::vector<int64_t> integers_;
   std::vector<double> reals_;
+  uint32_t flags_;
   std::vector<mneme_view> input_views_;
   std::vector<mneme_view> output_views_;
   std::vector<mneme_view> saved_views_;

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "kernels/cuda/workspace.hpp"
 #include "mneme_kernels/cpu/strands.hpp"
 #include "mneme_kernels/infer.hpp"
 
@@ -93,11 +94,17 @@ void Recurrence::infer(mneme::KernelPlan& plan) const {
     mneme::fail(MNEME_E_INVALID_ARGUMENT, "chunk: expected 1 to " + std::to_string(kMaxChunk) +
                                               " tokens, got " + std::to_string(chunk));
   }
-  const RecurrenceShape s = make_shape(plan, plan.has_input(5));
+  RecurrenceShape s = make_shape(plan, plan.has_input(5));
+  if (plan.is_cuda()) s.chunk = kCudaChunk;
   plan.output(0, plan.input(2));
   plan.output(1, plan.input(4));
   plan.saved(0, dtype,
              {s.lanes, s.heads, plan.keeps_saved() ? s.kept() : 0, s.key_width, s.value_width});
+  if (plan.is_cuda()) {
+    plan.workspace(cuda_workspace(s, plan.keeps_saved()));
+    plan.backward_workspace(cuda_backward_workspace(s));
+    return;
+  }
   plan.workspace(forward_strands(s, *forward_).workspace_bytes());
   plan.backward_workspace(backward_strands(s, *backward_).workspace_bytes());
 }
@@ -129,5 +136,13 @@ void Recurrence::backward_cpu(const mneme::KernelCall& call) const {
     backward_->backward(s, buffers, grads, scratch, piece);
   });
 }
+
+#ifdef MNEME_HAS_CUDA
+RecurrenceShape Recurrence::cuda_shape_of(const mneme::KernelCall& call) {
+  RecurrenceShape s = shape_of(call);
+  s.chunk = kCudaChunk;
+  return s;
+}
+#endif
 
 }  // namespace recurrences

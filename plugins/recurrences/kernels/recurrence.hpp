@@ -10,6 +10,7 @@
 namespace recurrences {
 
 inline constexpr int64_t kMaxChunk = 128;
+inline constexpr int64_t kCudaChunk = 64;  // on CUDA chunks have this length
 
 struct RecurrenceShape {
   int64_t lanes = 0, length = 0;           // B, T
@@ -70,8 +71,8 @@ struct RecurrenceBackwardKernels {
 //           4 state S_0 [B,H,K,V]
 //           5 beta [B,T,H], may be absent
 //           H is a multiple of G; head h of the values goes with head h / (H / G) of the keys.
-// Integer   0 chunk C, 1 .. 128: tokens worked on together. Results do not depend on it but by
-//             rounding
+// Integer   0 chunk C, 1 .. 128: tokens worked on together on the CPU, on CUDA 64. Results do not
+//             depend on it but by rounding
 // Outputs   0 out [B,T,H,V]   1 S_T [B,H,K,V]
 // Saved     the states before all chunks but the first
 //
@@ -92,7 +93,8 @@ struct RecurrenceBackwardKernels {
 //
 // No exponent is above 0. With one decay for each channel scores go by blocks of 24 tokens, whose
 // rows are scaled towards the block's first token; where a channel's decays within a block sum to
-// less than -30 (f32) or -300 (f64), that block's own scores are summed with their differences.
+// less than -30 (f32) or -300 (f64), that block's own scores are summed with their differences. On
+// CUDA blocks have 16 tokens, all of whose own scores are.
 //
 // The backward pass goes from the last chunk to the first and computes A, L and U of each again.
 // Decays have the gradient [GLA, section 4.3]
@@ -118,8 +120,22 @@ class Recurrence {
   void infer(mneme::KernelPlan& plan) const;
   void forward_cpu(const mneme::KernelCall& call) const;
   void backward_cpu(const mneme::KernelCall& call) const;
+#ifdef MNEME_HAS_CUDA
+  static constexpr bool kServesCuda = true;
+  void forward_cuda(const mneme::KernelCall& call) const;
+  void backward_cuda(const mneme::KernelCall& call) const;
+#else
+  static constexpr bool kServesCuda = false;
+#endif
 
  private:
+#ifdef MNEME_HAS_CUDA
+  // With chunks of kCudaChunk.
+  static RecurrenceShape cuda_shape_of(const mneme::KernelCall& call);
+  // Errors: Failure(MNEME_E_CUDA) where an input has no memory.
+  static void check_cuda_inputs(const mneme::KernelCall& call);
+#endif
+
   const RecurrenceKernels* forward_;
   const RecurrenceBackwardKernels* backward_;
 };

@@ -273,7 +273,7 @@ TEST_P(RecurrentLayers, GenerateWhatTheyEvaluate) {
   }
 }
 
-// What the plugins do on a GPU, over several chunks: losses, state and gradients of a text.
+// Both ways of the option, over several chunks: losses, state and gradients of a text.
 void expect_equal_ways(const std::string& plugin, const at::Tensor& ids) {
   const bool can_be_negative = plugin == "gated_deltanet" || plugin == "kda";
   const std::string options = can_be_negative ? "negative_eigenvalues = true\n" : "";

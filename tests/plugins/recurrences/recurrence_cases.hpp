@@ -66,8 +66,9 @@ struct RecurrenceProblem {
   std::vector<TestTensor> inputs;
   std::vector<TestTensor> grads;  // of out and the last state
 
-  RecurrenceProblem(std::mt19937& random, DType dtype, const reference::Shape& s, double decay)
-      : shape(s), in(random_inputs(random, s, decay)) {
+  RecurrenceProblem(std::mt19937& random, DType dtype, const reference::Shape& s, double decay,
+                    Device device = Device::kCpu)
+      : shape(s), in(random_inputs(random, s, decay)), device_(device) {
     const std::vector<int64_t> keys = {s.lanes, s.length, s.groups, s.key_width};
     const std::vector<int64_t> values = {s.lanes, s.length, s.heads, s.value_width};
     const std::vector<int64_t> scalars = {s.lanes, s.length, s.heads};
@@ -86,12 +87,13 @@ struct RecurrenceProblem {
   std::vector<TestTensor*> both() { return {&grads[0], &grads[1]}; }
 
  private:
-  static void add(std::vector<TestTensor>& to, DType dtype, const std::vector<int64_t>& extents,
-                  std::vector<double>& values) {
-    to.emplace_back(Device::kCpu, dtype, extents);
+  void add(std::vector<TestTensor>& to, DType dtype, const std::vector<int64_t>& extents,
+           std::vector<double>& values) const {
+    to.emplace_back(device_, dtype, extents);
     to.back().write(values);
     values = to.back().read();
   }
+  Device device_;
 };
 
 }  // namespace mneme::test
