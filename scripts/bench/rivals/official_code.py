@@ -85,7 +85,7 @@ def train(job):
         # LaMemo's code gives a loss of the memory beside that of the tokens, zeros by default, and trains with their mean.
         loss, others, memory = (result[0], result[1], result[2:]) if is_lamemo else (result[0], None, result[1:])
         loss = loss.float().mean()
-        return loss if others is None else (loss + others.float().mean()) / 2, memory
+        return loss if others is None else (loss + others.float().mean()) / 2, loss, memory
 
     return training.train(model, step, (), job)
 

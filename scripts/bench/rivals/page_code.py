@@ -33,7 +33,8 @@ def train_once(job):
     model.to(job["device"])
 
     def step(net, inputs, targets, memory):
-        return net(inputs.t(), targets.t(), memory)
+        loss, memory = net(inputs.t(), targets.t(), memory)
+        return loss, loss, memory
 
     lanes = len(training.read_tensors(job["tokens"])["input"])
     return training.train(model, step, model.first_memory(lanes), job)

@@ -42,7 +42,8 @@ def segments(job):
 
 
 def train(model, step, memory, job):
-    """Trains with Adam. step(net, inputs, targets, memory) gives the loss and the next memory. A job: "device", "tokens",
+    """Trains with Adam. step(net, inputs, targets, memory) gives the loss that is trained, the tokens' mean
+    loss and the next memory. A job: "device", "tokens",
     "segment", "steps", "lr", "clip"; optional: "precision" ("bf16" = autocast), "compile", "fused" (one kernel for all of Adam).
     Gives the "losses", the "seconds" of the loop, "step_seconds" and, on a GPU, "peak_bytes"."""
     is_on_gpu = job["device"] != "cpu"
@@ -56,9 +57,9 @@ def train(model, step, memory, job):
     for _, (inputs, targets) in zip(range(job["steps"]), segments(job)):
         optimizer.zero_grad()
         with torch.autocast("cuda" if is_on_gpu else "cpu", torch.bfloat16) if half else contextlib.nullcontext():
-            loss, memory = step(net, inputs, targets, memory)
+            loss, of_tokens, memory = step(net, inputs, targets, memory)
         loss.backward()
-        losses.append(loss.item())
+        losses.append(of_tokens.item())
         torch.nn.utils.clip_grad_norm_(model.parameters(), job["clip"])
         optimizer.step()
         ends.append(clock(job) - start)
