@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
@@ -441,21 +440,6 @@ FootprintPart open_segments_part(const config::Experiment& e, config::Precision 
               shares ? "a prompt's once" : "of all samples",
               has_room ? ", with room for a segment" : ""),
           "generate.segment, --samples or --tokens"};
-}
-
-Json to_json(const Footprint& estimate) {
-  Json uses = Json::array();
-  for (const FootprintPart& use : estimate.uses) {
-    uses.push_back({{"name", use.name}, {"bytes", use.bytes}, {"formula", use.formula}});
-  }
-  return {{"bytes", estimate.total()}, {"uses", std::move(uses)}};
-}
-
-std::vector<backbone::Parameter> backbone_outline(const config::Experiment& experiment,
-                                                  std::int64_t vocabulary) {
-  const backbone::ModelSetup setup =
-      model_setup(experiment, vocabulary, experiment.train.precision, c10::kMeta);
-  return backbone::make_model(experiment.model, setup)->parameters();
 }
 
 }  // namespace mneme::run

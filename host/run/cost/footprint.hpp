@@ -45,10 +45,11 @@ struct GeneratedTokens {
 
 // Peak bytes of a training step. Parameters, gradients and moments are counted exactly. Activations
 // are the tensors that the backbone keeps for the backward pass (per token, or rider, and layer 3
-// to 7 D, 2 to 4 H d, 2 H d (R + T) / T, ff, and on CUDA or with dropout of the attention H (R + T)
-// probabilities; where a tier replaces the attention the projections that it wants and its result in
-// place of those of the attention), the masks of documents, the logits of the softmax, and the temporaries of the largest backward pass, the
-// attention's or the feed-forward's; what hooks of memories keep is not known and not counted.
+// to 7 D, 2 to 4 H d, 2 H d (R + T) / T, 3 of them with model.value_residual, ff, and on CUDA or with
+// dropout of the attention H (R + T) probabilities; where a tier replaces the attention the
+// projections that it wants and its result in place of those of the attention), the masks of documents,
+// the logits of the softmax, and the temporaries of the largest backward pass, the attention's or the
+// feed-forward's; what hooks of memories keep is not known and not counted.
 // docs/training.md compares it with measured peaks.
 [[nodiscard]] Footprint training_footprint(const config::Experiment& experiment,
                                            const ModelSizes& sizes, bool is_cuda);
