@@ -112,10 +112,21 @@ def learn(q, k, v, theta, log_eta, log_keep, anchor, weights, momenta):
 
 def pieces(places, length, chunk):
     """Cuts a step of `length` tokens where a chunk begins in some lane, which has `places` tokens behind it: the first token
-    and the end of each piece, and in which lanes a chunk begins with it."""
+    and the end of each piece, and whether a chunk begins with it in all lanes, and in any."""
     cuts = sorted({0}.union(*(range(-place % chunk, length, chunk) for place in set(places))))
     for first, last in zip(cuts, [*cuts[1:], length]):
-        yield first, last, tuple((place + first) % chunk == 0 for place in places)
+        at_start = [(place + first) % chunk == 0 for place in places]
+        yield first, last, all(at_start), any(at_start)
+
+
+def begins(place, first, chunk):
+    """In which lanes a chunk begins with token `first` of a step; place [B,1] -> [B,1,1,1]."""
+    return ((place + first) % chunk == 0).reshape(-1, 1, 1, 1)
+
+
+def behind(place, length, chunk):
+    """The tokens of the chunk that runs `length` tokens after `place`: 1 to `chunk`, since 0 is that of a fresh lane."""
+    return (place + length - 1) % chunk + 1
 
 
 def gated(layer, y, m):
@@ -175,7 +186,9 @@ class NeuralMemory:
                 self.slot(s, f"{name}_anchor", [self.heads, *shape])
         if self.taps > 1:
             self.slot(s, "inputs", [self.taps - 1, 3 * inner])
-        s.counts("place")
+        s.counts("place")  # where a step is cut
+        s.slot("place_of_lane", [mneme.LANES, 1], dtype="i64")  # the same beside the other state, for masks
+        self.slots.append("place_of_lane")
 
     def slot(self, s, name, shape, start=mneme.zeros()):
         s.slot(name, [mneme.LANES, *shape], start, gradient="through")
@@ -210,62 +223,58 @@ class NeuralMemory:
                 log_sigmoid(-logits["alpha"]) if "alpha" in logits else zeros)
 
     def run(self, layer, x, state, places):
-        """Writes x [B,T,D] and reads behind each token: heads' results [B,H,T,d], the state, and the tokens of the chunk that
+        """Writes x [B,T,D] and reads behind each token: heads' results [B,H,T,d] and the state. `places`: tokens of the chunk that
         runs in each lane, 0 in a fresh one."""
-        state = dict(state)
+        state, length = dict(state), x.shape[1]
         mixed, state["inputs"] = self.convolved(layer, linear(x, layer.parameter("in_weight")), state.get("inputs"), slice(None))
         q, k, v = (self.by_head(part) for part in mixed.split(self.inner, 2))
         q, k, rates = unit(q), unit(k), self.rates(layer, x)
         names, out = list(self.shapes), []
-        for first, last, begins in pieces(places, x.shape[1], self.chunk):
+        for first, last, in_all, in_any in pieces(places, length, self.chunk):
             for name in names:
-                if all(begins):
+                if in_all:
                     state[f"{name}_anchor"] = state[name]
-                elif any(begins):
-                    state[f"{name}_anchor"] = torch.where(lanes(layer, begins), state[name], state[f"{name}_anchor"])
+                elif in_any:
+                    state[f"{name}_anchor"] = torch.where(begins(state["place_of_lane"], first, self.chunk), state[name],
+                                                          state[f"{name}_anchor"])
             tokens = [None if each is None else each[:, :, first:last] for each in (q, k, v, *rates)]
             given = [[state[name + part] for name in names] for part in ("_anchor", "", "_momentum")]
             result, weights, momenta = learn(*tokens, *given)
             out.append(result)
             for name, weight, momentum in zip(names, weights, momenta):
                 state[name], state[f"{name}_momentum"] = weight, momentum
-        return torch.cat(out, 2), state, [(place + x.shape[1] - 1) % self.chunk + 1 for place in places]
+        state["place_of_lane"] = behind(state["place_of_lane"], length, self.chunk)
+        return torch.cat(out, 2), state
 
     def write(self, layer, x, writes_persistent):
         """Writes tokens x [B,T,D], in fresh lanes the persistent ones before them, and gives M(x) [B,T,D]."""
         x = self.cleaned(layer, x)
         state, places = {name: layer.slot(name) for name in self.slots}, list(layer.counts("place"))
         if writes_persistent and self.persistent > 0 and 0 in places:
-            fresh = tuple(place == 0 for place in places)
-            start, place = self.start(layer, x.dtype)
-            state = {name: torch.where(lanes(layer, fresh).reshape(-1, *[1] * (state[name].dim() - 1)), start[name], state[name])
-                     for name in state}
-            places = [place if is_fresh else old for is_fresh, old in zip(fresh, places)]
-        out, state, places = self.run(layer, x, state, places)
+            start, is_fresh = self.start(layer, x.dtype), state["place_of_lane"] == 0
+            state = {name: torch.where(is_fresh.reshape(-1, *[1] * (value.dim() - 1)), start[name], value)
+                     for name, value in state.items()}
+            places = [place or behind(0, self.persistent, self.chunk) for place in places]
+        out, state = self.run(layer, x, state, places)
         for name in self.slots:
             layer.set(name, state[name].contiguous())
-        layer.set_counts("place", places)
+        layer.set_counts("place", [behind(place, x.shape[1], self.chunk) for place in places])
         return self.result(layer, out, x)
 
     def start(self, layer, dtype):
-        """The state of one lane behind the persistent tokens, and their place in its chunk."""
+        """The state of one lane behind the persistent tokens."""
         x = scaled(layer.parameter("persistent").to(dtype)).unsqueeze(0)
-        state = {"inputs": x.new_zeros(1, self.taps - 1, 3 * self.inner)}
+        state = {"inputs": x.new_zeros(1, self.taps - 1, 3 * self.inner),
+                 "place_of_lane": torch.zeros(1, 1, dtype=torch.int64, device=x.device)}
         for name in self.shapes:
             state[name] = layer.parameter(f"{name}_start").unsqueeze(0)
             state[f"{name}_momentum"] = torch.zeros_like(state[name])
-        _, state, (place,) = self.run(layer, x, state, [0])
-        return state, place
+        return self.run(layer, x, state, [0])[1]
 
     def result(self, layer, heads, x):
         """Heads' results [B,H,T,d] and their tokens' x [B,T,D] -> [B,T,D]."""
         y = (scaled(heads) * layer.parameter("norm_weight")).transpose(1, 2).flatten(2)
         return linear(y * torch.nn.functional.silu(linear(x, layer.parameter("gate_weight"))), layer.parameter("out_weight"))
-
-
-def lanes(layer, flags):
-    """A mask of lanes, [B,1,1,1]."""
-    return layer.constant(f"lanes {flags}", lambda: torch.tensor(flags)).reshape(-1, 1, 1, 1)
 
 
 class Titans(Options, mneme.Memory):

@@ -26,7 +26,7 @@ import math
 import torch
 
 import mneme
-from titans import lanes, pieces
+from titans import begins, behind, pieces
 
 
 def with_ones(x):
@@ -106,7 +106,8 @@ class Ttt(mneme.Memory):
         s.parameter("norm_bias", [s.heads, d])
         s.parameter("rate_weight", [s.heads, s.width], mneme.normal(0.0, 0.02))
         s.parameter("rate_bias", [s.heads])
-        s.counts("place")
+        s.counts("place")  # where a step is cut
+        s.slot("place_of_lane", [mneme.LANES, 1], dtype="i64")  # the same beside the other state, for masks
         s.replaces_attention()
         s.reads_at("heads")
         s.wants("read_q", "read_k", "read_v", "read_normed")
@@ -123,13 +124,14 @@ class Ttt(mneme.Memory):
         logits = torch.nn.functional.linear(normed, layer.parameter("rate_weight"), layer.parameter("rate_bias"))
         eta = self.rate / self.width * torch.sigmoid(logits.transpose(1, 2))  # [B,H,T]
         norm = [layer.parameter(name).unsqueeze(1) for name in ("norm_weight", "norm_bias")]
-        weights, places, out = [layer.slot(name) for name in self.names], layer.counts("place"), []
+        weights, out = [layer.slot(name) for name in self.names], []
+        place, places = layer.slot("place_of_lane"), layer.counts("place")
         anchor = [layer.slot(f"{name}_anchor") for name in self.names] if self.chunk > 1 else weights
-        for first, last, begins in pieces(places, layer.length, self.chunk):
-            if all(begins):
+        for first, last, in_all, in_any in pieces(places, layer.length, self.chunk):
+            if in_all:
                 anchor = weights
-            elif any(begins):
-                anchor = [torch.where(lanes(layer, begins), w, a) for w, a in zip(weights, anchor)]
+            elif in_any:
+                anchor = [torch.where(begins(place, first, self.chunk), w, a) for w, a in zip(weights, anchor)]
             tokens = [x[:, :, first:last] for x in (q, k, v, eta)]
             result, weights = learn(*tokens, *norm, anchor, weights)
             out.append(result)
@@ -137,6 +139,7 @@ class Ttt(mneme.Memory):
             layer.set(name, weight)
             if self.chunk > 1:
                 layer.set(f"{name}_anchor", at_chunk)
-        layer.set_counts("place", [(place + layer.length - 1) % self.chunk + 1 for place in places])
+        layer.set("place_of_lane", behind(place, layer.length, self.chunk))
+        layer.set_counts("place", [behind(each, layer.length, self.chunk) for each in places])
         z = q + norm[0] * centred(torch.cat(out, 2))[0] + norm[1]
         return mneme.replace(z.transpose(1, 2).to(layer.compute_dtype))

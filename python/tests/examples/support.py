@@ -40,6 +40,7 @@ class Host:
         self.parameters: dict[str, Any] = {}
         self.starts: dict[str, Any] = {}
         self.lifetimes: dict[str, str] = {}
+        self.dtypes: dict[str, Any] = {}
         self.places: dict[str, list[int]] = {}
         self.emitted: list[Any] = []
         self.offset = self.length = self.layer = 0
@@ -64,6 +65,7 @@ class Host:
             return self.slots[name]
         self.starts[name] = (shape[1:], start)
         self.lifetimes[name] = settings.get("lifetime", "run")
+        self.dtypes[name] = self.torch.int64 if settings.get("dtype") == "i64" else self.torch.float64
 
     def counts(self, name: str) -> list[int]:
         return self.places.setdefault(name, [0] * self.lanes)
@@ -81,7 +83,7 @@ class Host:
         shape, start = self.starts[name]
         if isinstance(start, str):
             return self.parameters[start].expand(self.lanes, *shape)
-        return self.torch.zeros(self.lanes, *(max(0, extent) for extent in shape), dtype=self.torch.float64)
+        return self.torch.zeros(self.lanes, *(max(0, extent) for extent in shape), dtype=self.dtypes[name])
 
     def begin(self, offset: int, length: int, resets: tuple[int, ...] = ()) -> None:
         """A step of `length` tokens; a segment begins with it where offset is 0, and lanes `resets` start afresh."""
@@ -100,15 +102,12 @@ class Host:
 
     def set(self, name: str, value: Any) -> None:
         shape = self.starts[name][0]
-        assert value.dtype == self.torch.float64 and value.shape[0] == self.lanes, name
+        assert value.dtype == self.dtypes[name] and value.shape[0] == self.lanes, name
         assert all(want in (got, -2) for want, got in zip(shape, value.shape[1:])) and value.dim() == 1 + len(shape), name
         self.slots[name] = value
 
     def set_counts(self, name: str, places: Any) -> None:
         self.places[name] = list(places)
-
-    def constant(self, key: str, make: Any) -> Any:
-        return make()
 
     def norm(self, x: Any) -> Any:
         return x
