@@ -75,7 +75,8 @@ config::Value model_of(const Arm& arm) {
 }
 
 // Backbones of other sizes (--equal parameters, --sweep model.ff=...) cannot start from the same
-// weights, nor can those in which memories replace the attention of other layers. A run with an error has no numbers that are compared, and its error is a note.
+// weights, nor can those in which memories replace the attention of other layers. A run with an error
+// has no numbers that are compared, and its error is a note.
 void check_starts(const Comparison& comparison) {
   const Arm& first = comparison.arms.front();
   const config::Value model = model_of(first);
