@@ -67,7 +67,7 @@ struct SegmentScope {
   at::Tensor rider_valid{};   // [B,riders] bool; undefined = all
   at::Tensor token_valid{};   // [B,T] bool; undefined = all
   at::Tensor documents{};     // Batch::documents
-  DocumentTerms document_terms{};
+  std::vector<DocumentTerms> document_terms{};  // at most two, the newest last
   ForwardOptions::Tap* tap = nullptr;
   AttentionByDistance* distances = nullptr;  // gets every layer's probabilities
   std::int64_t past = 0;                     // tokens of an open segment before this step

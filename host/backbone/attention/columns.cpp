@@ -356,11 +356,16 @@ at::Tensor document_columns(const ContextColumns& context, SegmentScope& scope,
   std::vector<at::Tensor> columns;
   for (const Block& block : context.blocks) columns.push_back(block.source->rows.document);
   columns.push_back(documents);
-  DocumentTerms& made = scope.document_terms;
-  if (std::ranges::equal(columns, made.columns, tensor::is_same_view)) return made.terms;
+  std::vector<DocumentTerms>& made = scope.document_terms;
+  const auto known = std::ranges::find_if(made, [&](const DocumentTerms& one) {
+    return std::ranges::equal(columns, one.columns, tensor::is_same_view);
+  });
+  if (known != made.end()) return known->terms;
   const at::Tensor all = columns.size() == 1 ? documents : at::cat(columns, 1);
-  made = {columns, additive(all.unsqueeze(1).eq(documents.unsqueeze(2)), options).unsqueeze(0)};
-  return made.terms;
+  if (made.size() == 2) made.erase(made.begin());
+  made.push_back(
+      {columns, additive(all.unsqueeze(1).eq(documents.unsqueeze(2)), options).unsqueeze(0)});
+  return made.back().terms;
 }
 
 }  // namespace
