@@ -241,7 +241,8 @@ at::Tensor LayerPass::attention_block(const AddedRows& given, const at::Tensor& 
     seen_normed = s.is_pre_norm() ? of_tokens(normed) : x;
   local.normed = seen_normed;
   if (!layer_.attends()) return replaced_block(all, local);
-  all.v = with_first_values(all.v);
+  const at::Tensor own_values = all.v;
+  all.v = with_first_values(own_values);
   const at::Tensor q = of_tokens(all.q);
   const Wants wants{scope_.hooks.wants_lse(layer),
                     scope_.hooks.wants(layer, MNEME_WANT_ABSORB_MASS),
@@ -255,7 +256,7 @@ at::Tensor LayerPass::attention_block(const AddedRows& given, const at::Tensor& 
   local.q = q;
   local.k = of_tokens(all.k);
   local.v = of_tokens(all.v);
-  keep_keys(local);
+  keep_keys(local, of_tokens(own_values));
   at::Tensor ridden;
   if (riders > 0) {
     ridden = scope_.hooks.ride(layer, h.narrow(1, 0, riders).to(s.compute),
@@ -324,9 +325,9 @@ AddedRows LayerPass::run(const AddedRows& given, const FollowingNorm& following)
   return out;
 }
 
-void LayerPass::keep_keys(memory::LocalAttention& local) {
-  if (!keeps_projections()) return;
-  scope_.hooks.keep_projections(layer_.index(), local.k.contiguous(), local.v.contiguous());
+void LayerPass::keep_keys(memory::LocalAttention& local, const at::Tensor& own_values) {
+  if (!scope_.hooks.caches_projections()) return;
+  scope_.hooks.keep_projections(layer_.index(), local.k.contiguous(), own_values.contiguous());
 }
 
 void LayerPass::absorb(const at::Tensor& x, const memory::LocalAttention& local) {

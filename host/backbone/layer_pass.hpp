@@ -45,9 +45,10 @@ class LayerPass {
   virtual std::vector<KeyPiece> all_columns(const ContextColumns& columns, const at::Tensor& k,
                                             const at::Tensor& v);
   // After attention, `local` has q, k and v of the tokens: keeps them for the hooks.
-  virtual void keep_keys(memory::LocalAttention& local);
-  // Whether the segment's keys and values may be kept for its rows: where they are what the layer
-  // projects of these. A layer that mixes its values projects the rows anew.
+  // own_values [B,T,G,d]: those that the layer projects, before mixed_values().
+  virtual void keep_keys(memory::LocalAttention& local, const at::Tensor& own_values);
+  // Whether the keys and values of an open segment, which are those that attention read, may be kept for
+  // its rows: where they are what the layer projects of these.
   [[nodiscard]] bool keeps_projections() const {
     return layer_.attends() && !layer_.mixes_values() && scope_.hooks.caches_projections();
   }

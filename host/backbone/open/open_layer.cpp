@@ -229,7 +229,7 @@ std::vector<KeyPiece> EvenLayerPass::all_columns(const ContextColumns& columns, 
   return open_.room();
 }
 
-void OpenLayerPass::keep_keys(memory::LocalAttention& local) {
+void OpenLayerPass::keep_keys(memory::LocalAttention& local, const at::Tensor& /*own_values*/) {
   if (!scope_.hooks.has_tiers()) return;
   const std::int64_t tokens = scope_.past + local.q.size(1);
   local.k = open_.newest_keys(tokens);

@@ -122,7 +122,7 @@ class OpenLayerPass final : public LayerPass {
  private:
   std::vector<KeyPiece> all_columns(const ContextColumns& columns, const at::Tensor& k,
                                     const at::Tensor& v) override;
-  void keep_keys(memory::LocalAttention& local) override;
+  void keep_keys(memory::LocalAttention& local, const at::Tensor& own_values) override;
   void absorb(const at::Tensor& x, const memory::LocalAttention& local) override;
 
   OpenLayer& open_;
