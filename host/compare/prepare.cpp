@@ -3,10 +3,10 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <set>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "host/base/error.hpp"
 #include "host/base/file/file.hpp"
@@ -150,7 +150,7 @@ std::vector<ArmRecord> make_arms(const std::vector<ArmSetup>& setups,
                                  const std::vector<data::Split>& splits,
                                  const fs::path& initial_weights, bool may_be_refused) {
   std::vector<ArmRecord> arms;
-  std::optional<Start> first;
+  std::vector<Start> starts;  // of arms without an error
   for (const ArmSetup& setup : setups) {
     if (!setup.refused.empty()) {
       arms.push_back(refused_arm(setup, setup.refused));
@@ -164,8 +164,8 @@ std::vector<ArmRecord> make_arms(const std::vector<ArmSetup>& setups,
       }
       const Start start{&setup, runtime.stack().replaced_layers(),
                         run::fingerprint(runtime.model())};
-      if (!first) first = start;
-      check_starts(*first, start);
+      for (const Start& other : starts) check_starts(other, start);
+      starts.push_back(start);
       ArmRecord arm{.setup = setup,
                     .plugins = runtime.stack().identities(),
                     .backbone_parameters = runtime.backbone_parameter_count(),

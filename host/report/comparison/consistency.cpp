@@ -78,10 +78,12 @@ config::Value model_of(const Arm& arm) {
 // weights, nor can those in which memories replace the attention of other layers. A run with an error
 // has no numbers that are compared, and its error is a note.
 void check_starts(const Comparison& comparison) {
-  const Arm& first = comparison.arms.front();
-  const config::Value model = model_of(first);
   for (const Arm& arm : comparison.arms) {
-    if (arm.replaced_layers != first.replaced_layers || !(model_of(arm) == model)) continue;
+    const config::Value model = model_of(arm);
+    // Of those that start as this arm; itself where there is no other.
+    const Arm& first = *std::ranges::find_if(comparison.arms, [&](const Arm& one) {
+      return one.replaced_layers == arm.replaced_layers && model_of(one) == model;
+    });
     for (const Run& run : arm.runs) {
       const Run* const baseline = first.find(run.seed);
       if (baseline == nullptr || baseline->error || run.error || baseline->initial_sha256.empty() ||

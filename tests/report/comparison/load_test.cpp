@@ -344,6 +344,16 @@ TEST_F(Load, MemoriesThatReplaceAttentionStartFromOtherWeights) {
   EXPECT_EQ(load({folder("a")}).arms.size(), 3u);
 }
 
+// The first arm of each kind is the measure of those of its kind.
+TEST_F(Load, StartsAreComparedBesideAnArmThatReplacesAttention) {
+  test::write_comparison(folder("a"), small_);
+  edit(folder("a") / "comparison.json", [](Json& json) {
+    json["arms"][0]["replaced_layers"] = {{{"layer", 0}}};
+    json["arms"][2]["runs"][0]["initial_sha256"] = "other";
+  });
+  EXPECT_THAT(refusal({folder("a")}), HasSubstr("did not start from the same weights"));
+}
+
 // `mneme compare` ends such a run; the report names it and shows the others.
 TEST_F(Load, NamesAFailedRunThatStartedFromOtherWeights) {
   test::write_comparison(folder("a"), small_);
