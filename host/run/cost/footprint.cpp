@@ -112,11 +112,12 @@ std::optional<FootprintPart> mask_part(const config::Experiment& e, const Extent
       !config::is_relative(e.model.position);
   const std::int64_t bytes = x.score_bytes + (is_copied ? layers * x.compute_bytes : 0);
   const std::string section = is_training ? "train" : "eval";
-  return FootprintPart{"masks of documents", x.lanes * x.tokens * x.columns * bytes,
-                       str(x.lanes, " lanes x ", x.tokens, " tokens x ", x.columns,
-                           " columns, of all layers together",
-                           is_copied ? " and once more in the products' type" : ""),
-                       str(section, ".lanes, ", section, ".segment or the memory's rows")};
+  return FootprintPart{
+      "masks of documents", x.lanes * x.tokens * x.columns * bytes,
+      str(x.lanes, " lanes x ", x.tokens, " tokens x ", x.columns,
+          " columns, of all layers together",
+          is_copied ? str(" and in the products' type for ", layers, " layers") : ""),
+      str(section, ".lanes, ", section, ".segment or the memory's rows")};
 }
 
 // Whether the host's kernels compute rows, which draw dropout masks again in place of keeping them.
@@ -380,23 +381,26 @@ Footprint evaluation_footprint(const config::Experiment& e, const ModelSizes& si
                               score_tensors(e, x, /*is_training=*/false, is_cuda).bytes;
   const std::int64_t passing = x.lanes * (x.tokens + x.riders);
   const std::int64_t count = sizes.backbone_parameters + sizes.memory_parameters;
+  // Two products and their sum, of what a layer's tokens see.
+  const std::int64_t mixed =
+      e.model.value_residual ? 3 * x.lanes * x.columns * x.inner * x.compute_bytes : 0;
   const char* const keys = "eval.lanes, eval.segment or the memory's rows (eval_rows)";
   Footprint out;
   out.is_cuda = is_cuda;
-  out.uses = {
-      {"parameters", count * x.value_bytes, count_text(count) + " numbers", kModelKeys},
-      {"memory state",
-       std::max(held * x.width * x.value_bytes, sizes.state_bytes) +
-           2 * held * x.inner * x.compute_bytes,
-       str(rows, " rows a lane and layer, with their keys and values, or slots"), keys},
-      {"tensors of one layer",
-       2 * scores + passing * (6 * x.width * x.value_bytes + 6 * x.inner * x.compute_bytes) +
-           (is_cuda ? passing : std::min(passing, backbone::kFeedForwardRows)) * x.ff *
-               x.compute_bytes,
-       str(x.lanes, " lanes x ", x.tokens, " tokens that see ", x.seen, " columns"), keys},
-      softmax_part(logits_of(e, x, 0, eval::LossQueue::most_rows(x.lanes * x.tokens),
-                             sizes.vocabulary, is_cuda),
-                   "eval.lanes or eval.segment")};
+  out.uses = {{"parameters", count * x.value_bytes, count_text(count) + " numbers", kModelKeys},
+              {"memory state",
+               std::max(held * x.width * x.value_bytes, sizes.state_bytes) +
+                   2 * held * x.inner * x.compute_bytes,
+               str(rows, " rows a lane and layer, with their keys and values, or slots"), keys},
+              {"tensors of one layer",
+               2 * scores + mixed +
+                   passing * (6 * x.width * x.value_bytes + 6 * x.inner * x.compute_bytes) +
+                   (is_cuda ? passing : std::min(passing, backbone::kFeedForwardRows)) * x.ff *
+                       x.compute_bytes,
+               str(x.lanes, " lanes x ", x.tokens, " tokens that see ", x.seen, " columns"), keys},
+              softmax_part(logits_of(e, x, 0, eval::LossQueue::most_rows(x.lanes * x.tokens),
+                                     sizes.vocabulary, is_cuda),
+                           "eval.lanes or eval.segment")};
   if (const auto masks = mask_part(e, x, 1, /*is_training=*/false, is_cuda))
     out.uses.push_back(*masks);
   add_copies(out, x, sizes, "eval.precision");
