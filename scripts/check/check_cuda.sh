@@ -189,6 +189,10 @@ plugins/xl_cache --set rows=8
 plugins/compressive --set rows=8 --set compressed_rows=6
 plugins/continuous_ltm --set basis=8 --set sticky=true
 plugins/lamemo --set rows=8
+plugins/gla
+plugins/mamba2 --set key_width=8
+plugins/gated_deltanet
+plugins/kda
 examples/gated_delta
 TEXT
   figure="$(grep -c '^devices.* pass' "$log") checks passed; $(sed -n 's/^\[  PASSED  \] \([0-9]* tests\?\)\.$/\1/p' "$log") of those that look for faults"

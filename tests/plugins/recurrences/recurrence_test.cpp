@@ -17,6 +17,7 @@ const std::vector<RecurrenceCase>& cases() {
       {2, 5, 2, 2, 16, 16},                              // one chunk, ragged
       {1, 64, 1, 1, 16, 32},                             // whole blocks and chunks
       {2, 65, 1, 2, 17, 9},                              // one token more; heads share keys
+      {2, 40, 2, 4, 6, 5},                               // groups of two heads
       {1, 150, 2, 2, 24, 41},                            // several chunks
       {1, 70, 1, 3, 8, 8, 3.0},                          // steep decays
       {1, 97, 2, 2, 20, 12, 30.},                        // so steep that a token forgets nearly all
