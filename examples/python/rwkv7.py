@@ -17,7 +17,7 @@ layer's input behind its norm and x' that of the token before (zeros before the 
     out  = S_t r_t
     y    = Wo [g * (GroupNorm(out) + (r . (rho * k~)) v)]              the norm and the product are over a head's channels
 
-`recurrence` computes chunks of 16 tokens by products. Its exponents are at most 16 e^-0.5 = 9.8, since no decay is stronger.
+`recurrence` computes chunks of 16 tokens by products. Its exponents are at most 16 e^-0.5 < 9.8, since no decay is stronger.
 
 State of a layer and lane, with gradient through train.bptt_segments segments: `state` [H,K,K], the transpose of S, and
 `previous` [D]. v_first lives for a segment. Padding is read as zeros: the lane is reset behind it.
