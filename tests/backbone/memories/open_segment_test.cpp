@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <optional>
 #include <stdexcept>
 
@@ -129,7 +130,14 @@ class OpenSegments : public testing::TestWithParam<OpenSegmentCase> {
           << "segment " << s;
     }
     EXPECT_LT(state_difference(a, b), kOpenSegmentSame);
-    EXPECT_EQ(a.cached_projection_bytes(), b.cached_projection_bytes());
+    EXPECT_LE(b.cached_projection_bytes(), a.cached_projection_bytes());
+    // A layer that mixes its values keeps no projections of an open segment.
+    const bool mixes = std::ranges::any_of(session.model->parameters(), [](const Parameter& one) {
+      return one.name.ends_with("attention.value_factors");
+    });
+    if (!mixes) {
+      EXPECT_EQ(a.cached_projection_bytes(), b.cached_projection_bytes());
+    }
   }
 };
 
