@@ -7,6 +7,7 @@ import concurrent.futures
 import csv
 import dataclasses
 import json
+import math
 import pathlib
 import re
 import shutil
@@ -19,6 +20,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 MNEME = ROOT / "build/release/bin/mneme"
 PLACE = ("--threads", "1")  # where mneme computes
 PAGE = ROOT / "docs/reproducing.md"
+# Student's t, 97.5 %, of 1, 2, ... degrees of freedom; beyond them that of the normal distribution is at most 2 % too small.
+T975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110,
+        2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042)
 SETTINGS = "settings.json"  # in a folder of runs: what --set was
 
 
@@ -200,8 +204,8 @@ def add_place(parser):
     parser.add_argument("--jobs", type=int, metavar="N", help="runs at once, of one thread each; default: 2, on a GPU 1")
 
 
-def arguments(description, runs_folder, arms):
-    """The options that the scripts share."""
+def arguments(description, runs_folder, arms, page=PAGE):
+    """The options that the scripts share. `page`: where --write-docs writes without a PAGE."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=pathlib.Path, metavar="DIR", help=f"default: {runs_folder}")
     parser.add_argument("--program", type=pathlib.Path, metavar="FILE", help="mneme; default: build/release/bin/mneme")
@@ -212,8 +216,8 @@ def arguments(description, runs_folder, arms):
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE",
                         help="for a trial: a key of the experiment; needs --runs")
     parser.add_argument("--table", action="store_true", help="train nothing")
-    parser.add_argument("--write-docs", nargs="?", type=pathlib.Path, const=PAGE, metavar="PAGE",
-                        help="put table and figures into docs/reproducing.md, or into PAGE")
+    parser.add_argument("--write-docs", nargs="?", type=pathlib.Path, const=page, metavar="PAGE",
+                        help=f"put table and figures into {page.relative_to(ROOT)}, or into PAGE")
     return parser
 
 
@@ -264,6 +268,14 @@ def write_rows(path, rows, columns=None):
     return read_rows(path)
 
 
+def finished_rows(options, runs, row):
+    """Trains what is not trained of --memories, without --table, and writes results.csv. `runs`: {key: Run}; `row(key, run)`: a
+    dict. Gives the rows of all runs that are done, as read_rows does."""
+    if not options.table:
+        train([run for run in runs.values() if run.arm.name in options.memories], options.jobs)
+    return write_rows(options.runs / "results.csv", [row(key, run) for key, run in runs.items() if run.is_done])
+
+
 def read_rows(path):
     with open(path, newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
@@ -280,6 +292,14 @@ def spread(rows, column, digits=3):
         return "not run"
     deviation = f" +- {statistics.stdev(values):.{digits}f}" if len(values) > 1 else ""
     return f"{statistics.mean(values):.{digits}f}{deviation} ({len(values)})"
+
+
+def interval(values):
+    """Mean and half of its 95 % t interval."""
+    if len(values) < 2:
+        return statistics.fmean(values), math.inf
+    t = T975[len(values) - 2] if len(values) - 2 < len(T975) else 1.96
+    return statistics.fmean(values), t * statistics.stdev(values) / math.sqrt(len(values))
 
 
 def differences(rows, memory, other, column):

@@ -213,8 +213,7 @@ def main():
         if not options.table:
             (prepare_books if task.name == "text" else prepare_dialogues)(options)
             experiment.train([base], 1)
-            experiment.train([run for run in runs.values() if run.arm.name in options.memories], options.jobs)
-        rows = experiment.write_rows(options.runs / "results.csv", [row(key, run) for key, run in runs.items() if run.is_done])
+        rows = experiment.finished_rows(options, runs, row)
         differences = verdicts.write(options.runs / "differences.csv", compare(task, runs, options.runs / "reports"))
         print("\n" + section(task, rows, differences))
         if options.write_docs:

@@ -13,7 +13,6 @@ import argparse
 import array
 import dataclasses
 import json
-import math
 import pathlib
 import shutil
 import statistics
@@ -31,9 +30,6 @@ TRAINED = ("compressive", "continuous")
 SIZES = (("excerpts", 1, "of each book that is read"), ("bytes", 6144, "of an excerpt"), ("segment", 256, "tokens"),
          ("rows", 512, "that a memory reads"), ("steps", 30, "of training; 0: only the model as it comes"))
 BIN = 128  # tokens of a group of distances
-# Student's t, 97.5 %, of 1, 2, ... degrees of freedom; beyond them that of the normal distribution is at most 2 % too small.
-T975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110,
-        2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042)
 
 
 def memory_file(folder, name, rows):
@@ -197,20 +193,12 @@ def means_by_distance(run):
             if len(of) == len(documents) and all(len(values) >= BIN - 1 for values in of.values())}
 
 
-def interval(values):
-    """Mean and half of its 95 % t interval."""
-    if len(values) < 2:
-        return statistics.fmean(values), math.inf
-    t = T975[len(values) - 2] if len(values) - 2 < len(T975) else 1.96
-    return statistics.fmean(values), t * statistics.stdev(values) / math.sqrt(len(values))
-
-
 def distance_rows(runs):
     """Rows of distance.csv: the mean over documents, and its difference to no memory with an interval over documents."""
     base, out = means_by_distance(runs["none", 1]), []
     for (name, _), run in runs.items():
         for begin, of in means_by_distance(run).items():
-            difference, half = interval([loss - base[begin][document] for document, loss in of.items()])
+            difference, half = experiment.interval([loss - base[begin][document] for document, loss in of.items()])
             out.append({"memory": name, "from": begin, "to": begin + BIN - 1, "documents": len(of),
                         "loss": f"{statistics.fmean(of.values()):.5f}", "difference": f"{difference:.5f}",
                         "low": f"{difference - half:.5f}", "high": f"{difference + half:.5f}"})
@@ -235,7 +223,7 @@ def row(key, run, base):
     result = run.result()
     means = [{document: statistics.fmean(nll for _, nll in targets) for document, targets in losses(one).items()}
              for one in (run, base)]
-    difference, half = interval([loss - means[1][document] for document, loss in means[0].items()])
+    difference, half = experiment.interval([loss - means[1][document] for document, loss in means[0].items()])
     return {"difference": f"{difference:.5f}", "low": f"{difference - half:.5f}", "high": f"{difference + half:.5f}",
             "memory": key[0], "loss": result["loss"], "perplexity": result["perplexity"], "tokens": result["tokens"],
             "rows": result["protocol"]["context_rows"], "state_bytes": result["state_bytes"] // result["lanes"],

@@ -227,10 +227,7 @@ def main():
     experiment.check(parser, options, RUNS)
     runs = make_runs(options)
     try:
-        if not options.table:
-            experiment.train([run for run in runs.values() if run.arm.name in options.memories], options.jobs)
-        rows = experiment.write_rows(options.runs / "results.csv",
-                                     [row(key, run) for key, run in runs.items() if run.is_done])
+        rows = experiment.finished_rows(options, runs, row)
         differences = verdicts.write(options.runs / "differences.csv", compare(options, runs))
         if options.write_docs:
             rows, differences = with_other_lengths(options.write_docs, rows, differences, options.lengths)

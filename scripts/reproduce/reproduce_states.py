@@ -10,9 +10,7 @@ accuracy by the number of symbols; DIR gets runs and results.csv. --jobs runs go
 --memories trains some only, the table shows all. --table trains nothing. --write-docs puts the table into docs/tasks.md, or into
 PAGE. Needs Python 3.9 and a built build/release.
 """
-import math
 import shutil
-import statistics
 import sys
 
 import experiment_runs as experiment
@@ -24,8 +22,6 @@ CONFIG = experiment.ROOT / "configs/suite/parity.toml"
 MEMORIES = experiment.ROOT / "configs/suite/memory"
 TRAINED = 32  # symbols of a sequence that is trained
 PARTS = ("1-31", "32-63", "64-127", "128-255")  # of a sequence: the number of symbols of which a target is the state
-# Quantiles of Student's t at 97.5 %, by degrees of freedom.
-T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 _ONLY_POSITIVE = ("memory.tier.0.negative_eigenvalues=false",)
 _NEGATIVE = ("memory.tier.0.negative_eigenvalues=true",)
 ARMS = {arm.name: arm for arm in (
@@ -70,10 +66,9 @@ def row(key, run):
 
 def cell(values):
     """Mean [95 % interval of the mean over seeds], within what an accuracy may be."""
-    mean = statistics.mean(values)
+    mean, half = experiment.interval(values)
     if len(values) < 2:
         return f"{mean:.3f}"
-    half = T[min(len(values) - 2, len(T) - 1)] * statistics.stdev(values) / math.sqrt(len(values))
     return f"{mean:.3f} \\[{max(mean - half, 0):.3f}, {min(mean + half, 1):.3f}\\]"
 
 
@@ -92,18 +87,15 @@ def section(rows):
 
 
 def main():
-    parser = experiment.arguments(__doc__, RUNS, ARMS)
+    parser = experiment.arguments(__doc__, RUNS, ARMS, PAGE)
     options = parser.parse_args()
     experiment.check(parser, options, RUNS)
     runs = make_runs(options)
     try:
-        if not options.table:
-            experiment.train([run for run in runs.values() if run.arm.name in options.memories], options.jobs)
-        rows = experiment.write_rows(options.runs / "results.csv",
-                                     [row(key, run) for key, run in runs.items() if run.is_done])
+        rows = experiment.finished_rows(options, runs, row)
         print("\n" + section(rows))
         if options.write_docs:
-            page = PAGE if options.write_docs == experiment.PAGE else options.write_docs
+            page = options.write_docs
             (page.parent / "figures").mkdir(exist_ok=True)
             shutil.copyfile(options.runs / "results.csv", page.parent / "figures/states.csv")
             text = section(rows) + "\n\nEvery run: [figures/states.csv](figures/states.csv) (`train_seconds` is wall-clock time)."

@@ -169,8 +169,7 @@ def main():
         if not options.table:
             prepare(options.text, options.runs / "books")
             note_counts(options.runs / "books")
-            experiment.train([run for run in runs.values() if run.arm.name in options.memories], options.jobs)
-        rows = experiment.write_rows(options.runs / "results.csv", [row(key, run) for key, run in runs.items() if run.is_done])
+        rows = experiment.finished_rows(options, runs, row)
         differences = verdicts.write(options.runs / "differences.csv",
                                      verdicts.compare(FAMILIES, runs, options.runs / "reports"))
         print("\n" + section(rows, differences))

@@ -102,10 +102,10 @@ class RealDecoder(unittest.TestCase):
         self.assertIn("large", (folder / "train.txt").read_text(encoding="utf-8"))
 
     def test_an_interval_is_that_of_student(self):
-        mean, half = real.interval([1.0, 2.0, 3.0])
+        mean, half = experiment_runs.interval([1.0, 2.0, 3.0])
         self.assertEqual(mean, 2.0)
         self.assertAlmostEqual(half, 4.303 / math.sqrt(3))
-        self.assertEqual(real.interval([5.0]), (5.0, math.inf))
+        self.assertEqual(experiment_runs.interval([5.0]), (5.0, math.inf))
 
     def test_differences_by_distance_are_paired_by_document(self):
         positions = [*range(1, 2 * real.BIN + 9)] * 2  # the last group is not full

@@ -7,7 +7,6 @@ import json
 import os
 import pathlib
 import signal
-import stat
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts/re
 
 import experiment_runs
 import experiment_verdicts
+import fake_program
 import figures
 import reproduce_decoder
 import reproduce_lamemo
@@ -31,24 +31,17 @@ ROOT = experiment_runs.ROOT
 # Writes what the scripts read. Numbers grow with the seed, and xl_cache is better by .05; a run that
 # $FAILS names fails after its folder is written; the loss of one that $DIVERGES names becomes NaN; one that $UNSTORED
 # names keeps no losses; one that $WAITS names waits for a signal.
-FAKE = '''#!{python} -IS
-import json, os, pathlib, signal, sys
-arguments = sys.argv[1:]
-with open(os.environ["LOG"], "a") as log:
-    log.write(json.dumps(arguments) + "\\n")
-def after(option):
-    return arguments[arguments.index(option) + 1]
-if arguments[0] == "train":
+FAKE = '''if arguments[0] == "train":
     folder = pathlib.Path(after("--resume" if "--resume" in arguments else "--run"))
     folder.mkdir(exist_ok=True)
     (folder / "experiment.toml").touch()
-    (folder / "run.json").write_text(json.dumps({{"commit": "0123456789abcdef", "dirty": "xl_cache" in folder.name}}))
-    steps = [{{"kind": "step", "step": step, "loss": 8.0 - step / 50, "seconds": 1.8 * step}} for step in (25, 50)]
+    (folder / "run.json").write_text(json.dumps({"commit": "0123456789abcdef", "dirty": "xl_cache" in folder.name}))
+    steps = [{"kind": "step", "step": step, "loss": 8.0 - step / 50, "seconds": 1.8 * step} for step in (25, 50)]
     if os.environ.get("WAITS") == folder.name:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped by SIGTERM"))
         (folder / "waits").touch()
         signal.pause()
-    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\\n" for line in [*steps, {{"kind": "eval"}}]))
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\\n" for line in [*steps, {"kind": "eval"}]))
     if os.environ.get("FAILS") == folder.name:
         sys.exit("out of luck")
     if folder.name.startswith(os.environ.get("DIVERGES", "?")):
@@ -58,54 +51,54 @@ elif arguments[0] == "generate":
 elif arguments[0] == "eval":
     seed = int(arguments[1].split("-seed")[1])
     gain = 0.05 * ("xl_cache" in arguments[1])
-    result = {{"tokens": 100, "accuracy": seed / 10 + gain, "loss": 5 + seed - gain, "perplexity": 100.0 * seed, "lanes": 4,
-               "state_bytes": 400, "protocol": {{"context_rows": 128}},
-               "losses": {{"0.org.mneme.compressive.compression": 0.5}},
-               "metrics": {{"1.org.mneme.continuous_ltm.regression_error": 0.25}}}}
-    words = {{"name": ["<unk>", "10-99"], "tokens": [20, 80], "nll": [20.0 * seed, 160.0 - 80 * gain]}}
-    memory = {{"result": result, "breakdown": {{"frequency": words}}}}
-    pathlib.Path(after("--json")).write_text(json.dumps({{"memories": [memory]}}))
+    result = {"tokens": 100, "accuracy": seed / 10 + gain, "loss": 5 + seed - gain, "perplexity": 100.0 * seed, "lanes": 4,
+               "state_bytes": 400, "protocol": {"context_rows": 128},
+               "losses": {"0.org.mneme.compressive.compression": 0.5},
+               "metrics": {"1.org.mneme.continuous_ltm.regression_error": 0.25}}
+    words = {"name": ["<unk>", "10-99"], "tokens": [20, 80], "nll": [20.0 * seed, 160.0 - 80 * gain]}
+    memory = {"result": result, "breakdown": {"frequency": words}}
+    pathlib.Path(after("--json")).write_text(json.dumps({"memories": [memory]}))
 elif arguments[0] == "report":
-    arms = {{}}
+    arms = {}
     for folder in arguments[1:arguments.index("--out")]:
         arms.setdefault(folder.split("-seed")[0], []).append(folder)
     unstored = os.environ.get("UNSTORED", "?")
     def run(folder):
-        losses = [] if unstored in folder else [{{"split": "test"}}]
-        return {{"seed": int(folder.split("-seed")[1]), "folder": folder, "evaluations": [{{"split": "valid"}}, *losses]}}
-    arms = [{{"name": pathlib.Path(name).name, "runs": [run(folder) for folder in of]}} for name, of in arms.items()]
+        losses = [] if unstored in folder else [{"split": "test"}]
+        return {"seed": int(folder.split("-seed")[1]), "folder": folder, "evaluations": [{"split": "valid"}, *losses]}
+    arms = [{"name": pathlib.Path(name).name, "runs": [run(folder) for folder in of]} for name, of in arms.items()]
     def seeds(arm):
-        return {{one["seed"] for one in arm["runs"] if len(one["evaluations"]) == 2}}
+        return {one["seed"] for one in arm["runs"] if len(one["evaluations"]) == 2}
     differences = []
     for arm in arms[1:]:
         for measure, sign in (("loss", 1), ("accuracy", -1), ("token_f1", -1), ("rouge1_recall", -1)):
             common = sorted(seeds(arms[0]) & seeds(arm))
             d = sign * 0.05 * (("xl_cache" in arms[0]["name"]) - ("xl_cache" in arm["name"]))
-            known = {{"first": 5, "other": 5 + d, "difference": d, "low": d - 0.01, "high": d + 0.01, "p": 0.001,
-                     "p_holm": 0.002 if d else 0.6, "detectable": 0.02}}
-            differences.append({{"arm": arm["name"], "split": "test", "measure": measure, "seeds": common,
+            known = {"first": 5, "other": 5 + d, "difference": d, "low": d - 0.01, "high": d + 0.01, "p": 0.001,
+                     "p_holm": 0.002 if d else 0.6, "detectable": 0.02}
+            differences.append({"arm": arm["name"], "split": "test", "measure": measure, "seeds": common,
                                  **(known if common else dict.fromkeys(known)),
                                  "verdict": ("unknown" if not common else "no difference shown" if d == 0 else
                                              "better" if (d < 0) == (sign > 0) else "worse"),
                                  "units": 800, "unit": "sequence", "block": 0, "targets": 16000,
-                                 "reason": "" if common else "no seed of which both arms have stored losses"}})
-    pathlib.Path(after("--json")).write_text(json.dumps({{"arms": arms, "differences": differences}}))
+                                 "reason": "" if common else "no seed of which both arms have stored losses"})
+    pathlib.Path(after("--json")).write_text(json.dumps({"arms": arms, "differences": differences}))
 elif arguments[0] == "analyze":
     out = pathlib.Path(after("--out"))
     out.mkdir(exist_ok=True)
     if arguments[1] == "extrapolation":
         lead = "lamemo" in arguments[2]
-        sizes = [{{"multiple": m, "result": {{"perplexity": 100.0 - m - lead * m / 10}}}} for m in range(1, 11)]
-        pathlib.Path(after("--json")).write_text(json.dumps({{"memories": sizes}}))
+        sizes = [{"multiple": m, "result": {"perplexity": 100.0 - m - lead * m / 10}} for m in range(1, 11)]
+        pathlib.Path(after("--json")).write_text(json.dumps({"memories": sizes}))
     shown = [pathlib.Path(a).name for a in arguments[2:arguments.index("--split")]] if "distance" in arguments else []
     (out / (out.name + ".csv")).write_text("".join(name + "\\n" for name in ["memory", *shown]))
-    figure = {{"data": {{"values": [{{"x": 1}}]}}, "mark": "point", "encoding": {{"x": {{"field": "x"}}}}}}
+    figure = {"data": {"values": [{"x": 1}]}, "mark": "point", "encoding": {"x": {"field": "x"}}}
     (out / (out.name + ".vl.json")).write_text(json.dumps(figure))
 else:
     out = pathlib.Path(after("--out"))
     out.mkdir()
     (out / "text").write_text("".join(pathlib.Path(a).read_text() for a in arguments if a.endswith(".txt")))
-    (out / "data.json").write_text(json.dumps({{"splits": {{s: {{"tokens": 7}} for s in ("train", "valid", "test")}}}}))
+    (out / "data.json").write_text(json.dumps({"splits": {s: {"tokens": 7} for s in ("train", "valid", "test")}}))
 '''
 
 
@@ -126,8 +119,7 @@ class Case(unittest.TestCase):
         self.folder = pathlib.Path(scratch.name)
         self.log, self.runs = self.folder / "log", self.folder / "runs"
         program = self.folder / "mneme"
-        program.write_text(FAKE.format(python=sys.executable))
-        program.chmod(program.stat().st_mode | stat.S_IXUSR)
+        fake_program.write(program, FAKE)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):  # main() sets them
             self.addCleanup(signal.signal, number, signal.getsignal(number))
         for patch in (unittest.mock.patch.object(experiment_runs, "MNEME", program),

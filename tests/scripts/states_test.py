@@ -5,7 +5,6 @@ import io
 import json
 import os
 import pathlib
-import stat
 import sys
 import tempfile
 import unittest
@@ -14,28 +13,22 @@ import unittest.mock
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts/reproduce"))
 
 import experiment_runs
+import fake_program
 import reproduce_states
 
 # Beyond the training length gla guesses, and the others lose a tenth each time the length doubles; seed 2 loses twice that.
-FAKE = '''#!{python} -IS
-import json, os, pathlib, sys
-arguments = sys.argv[1:]
-with open(os.environ["LOG"], "a") as log:
-    log.write(json.dumps(arguments) + "\\n")
-def after(option):
-    return arguments[arguments.index(option) + 1]
-if arguments[0] == "train":
+FAKE = '''if arguments[0] == "train":
     folder = pathlib.Path(after("--run"))
     folder.mkdir()
     (folder / "experiment.toml").touch()
-    (folder / "run.json").write_text(json.dumps({{"commit": "0123456789abcdef", "dirty": False}}))
-    (folder / "metrics.jsonl").write_text(json.dumps({{"kind": "step", "seconds": 30.0}}) + "\\n")
+    (folder / "run.json").write_text(json.dumps({"commit": "0123456789abcdef", "dirty": False}))
+    (folder / "metrics.jsonl").write_text(json.dumps({"kind": "step", "seconds": 30.0}) + "\\n")
 else:
     loss = 10 * int(arguments[1].split("-seed")[1])
     right = [50] * 3 if "gla" in arguments[1] else [100 - loss, 100 - 2 * loss, 100 - 3 * loss]
-    groups = {{"name": ["1", "16-31", "32-63", "64-127", "128-255"], "tokens": [100] * 5, "correct": [100, 80, *right]}}
-    pathlib.Path(after("--json")).write_text(json.dumps({{"memories": [{{"result": {{"loss": 0.5}},
-                                                                         "breakdown": {{"distance": groups}}}}]}}))
+    groups = {"name": ["1", "16-31", "32-63", "64-127", "128-255"], "tokens": [100] * 5, "correct": [100, 80, *right]}
+    pathlib.Path(after("--json")).write_text(json.dumps({"memories": [{"result": {"loss": 0.5},
+                                                                         "breakdown": {"distance": groups}}]}))
 '''
 
 
@@ -46,8 +39,7 @@ class States(unittest.TestCase):
         self.folder = pathlib.Path(temporary.name)
         self.log = self.folder / "log"
         self.program = self.folder / "mneme"
-        self.program.write_text(FAKE.format(python=sys.executable), encoding="utf-8")
-        self.program.chmod(self.program.stat().st_mode | stat.S_IXUSR)
+        fake_program.write(self.program, FAKE)
         self.page = self.folder / "docs/tasks.md"
         self.page.parent.mkdir()
         self.page.write_text("before\n<!-- begin states: of a test -->\nold\n<!-- end states -->\nafter\n", encoding="utf-8")
