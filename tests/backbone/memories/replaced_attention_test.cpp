@@ -7,8 +7,8 @@
 #include <set>
 
 #include "host/tensor/torch.hpp"
+#include "tests/backbone/memories/naive_llama.hpp"
 #include "tests/backbone/memory_session.hpp"
-#include "tests/backbone/naive.hpp"
 #include "tests/backbone/support.hpp"
 
 namespace mneme::backbone {
@@ -48,55 +48,25 @@ struct NaiveState {
   int64_t tokens = 0;
 };
 
-// The decoder "llama" with retention in some layers: products by LibTorch, all else by loops.
+// The decoder "llama" with retention in some layers, by loops.
 class NaiveDecoder {
  public:
-  NaiveDecoder(MemorySession& session, bool is_own, std::set<int64_t> replaced)
-      : session_(session), is_own_(is_own), replaced_(std::move(replaced)), states_(2) {}
+  NaiveDecoder(const MemorySession& session, bool is_own, std::set<int64_t> replaced)
+      : llama_{session}, is_own_(is_own), replaced_(std::move(replaced)), states_(2) {}
 
   // ids [B,T+1]: losses [B,T].
   at::Tensor nll(const at::Tensor& ids) {
-    const at::NoGradGuard no_grad;
-    const int64_t tokens = ids.size(1) - 1;
-    const at::Tensor table = weight("embedding.0.weight");
-    at::Tensor x = table.index_select(0, ids.narrow(1, 0, tokens).flatten())
-                       .view({kReplacedLanes, tokens, table.size(1)});
-    for (int64_t l = 0; l < 2; ++l) {
-      const std::string layer = str("layers.", l, '.');
-      const at::Tensor normed = rms(x, weight(layer + "attention.norm.weight"));
-      x = x + (replaced_.contains(l) ? retention(l, normed) : attention(layer, normed));
-      const std::vector<at::Tensor> inner =
-          at::linear(rms(x, weight(layer + "ff.norm.weight")), weight(layer + "ff.in.weight"))
-              .chunk(2, 2);
-      x = x + at::linear(at::silu(inner[0]) * inner[1], weight(layer + "ff.out.weight"));
-    }
-    const at::Tensor logits = at::linear(rms(x, weight("final_norm.weight")), table);
-    const at::Tensor target = ids.narrow(1, 1, tokens).unsqueeze(2);
-    return -at::log_softmax(logits, 2).gather(2, target).squeeze(2);
+    return llama_.nll(ids, [this](int64_t l, const at::Tensor& normed) {
+      return replaced_.contains(l) ? retention(l, normed) : llama_.attention(l, normed);
+    });
   }
 
  private:
-  [[nodiscard]] at::Tensor weight(const std::string& name) const {
-    return session_.parameter(name).detach();
-  }
-  static at::Tensor rms(const at::Tensor& x, const at::Tensor& weight) {
-    return x / (x.square().mean(2, true) + 1e-5).sqrt() * weight;
-  }
+  [[nodiscard]] at::Tensor weight(const std::string& name) const { return llama_.weight(name); }
   static at::Tensor heads(const at::Tensor& rows, int64_t count) {
-    return rows.view({rows.size(0), rows.size(1), count, rows.size(2) / count});
+    return NaiveLlama::heads(rows, count);
   }
   static at::Tensor shared(const at::Tensor& rows) { return rows.repeat_interleave(2, 2); }
-
-  [[nodiscard]] at::Tensor attention(const std::string& layer, const at::Tensor& x) const {
-    const std::vector<at::Tensor> qkv =
-        at::linear(x, weight(layer + "attention.qkv.weight")).split_with_sizes({24, 12, 12}, 2);
-    const at::Tensor q = heads(qkv[0], 4).contiguous(), k = heads(qkv[1], 2).contiguous();
-    const auto score = [&](int64_t h, int64_t b, int64_t i, int64_t j) {
-      return j > i ? -kInf : naive::turned_dot(q, k, 20.0, h, b, i, j, i - j) / std::sqrt(6.0);
-    };
-    const at::Tensor z = naive::attend(q, shared(heads(qkv[2], 2)).contiguous(), score).z;
-    return at::linear(z.flatten(2), weight(layer + "attention.output.weight"));
-  }
 
   // The convolution of the tier's own inputs.
   at::Tensor convolved(int64_t l, const at::Tensor& x) {
@@ -170,7 +140,7 @@ class NaiveDecoder {
     return out.flatten(2);
   }
 
-  MemorySession& session_;
+  NaiveLlama llama_;
   bool is_own_;
   std::set<int64_t> replaced_;
   std::vector<NaiveState> states_;

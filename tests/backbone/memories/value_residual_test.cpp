@@ -3,11 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "host/tensor/torch.hpp"
+#include "tests/backbone/memories/naive_llama.hpp"
 #include "tests/backbone/memory_session.hpp"
-#include "tests/backbone/naive.hpp"
 #include "tests/backbone/support.hpp"
 
 namespace mneme::backbone {
@@ -48,51 +46,23 @@ std::vector<int64_t> layers_with_factors(const MemorySession& session) {
   return out;
 }
 
-// Products and norms by LibTorch, attention and the sum of values by loops; ids [B,T+1] -> nll [B,T].
+// The sum of values by loops; ids [B,T+1] -> nll [B,T].
 at::Tensor naive_residual_nll(const MemorySession& session, const at::Tensor& ids) {
-  const at::NoGradGuard no_grad;
-  const auto weight = [&](const std::string& name) { return session.parameter(name).detach(); };
-  const auto rms = [](const at::Tensor& x, const at::Tensor& w) {
-    return x / (x.square().mean(2, true) + 1e-5).sqrt() * w;
-  };
-  const int64_t tokens = ids.size(1) - 1;
-  const at::Tensor table = weight("embedding.0.weight");
-  at::Tensor x = table.index_select(0, ids.narrow(1, 0, tokens).flatten())
-                     .view({ids.size(0), tokens, table.size(1)});
+  const NaiveLlama llama{session, kResidualLayers};
   at::Tensor first;
-  for (int64_t l = 0; l < kResidualLayers; ++l) {
-    const std::string layer = str("layers.", l, '.');
-    const auto heads = [&](const at::Tensor& rows, int64_t count) {
-      return rows.view({ids.size(0), tokens, count, 6}).contiguous();
-    };
-    const std::vector<at::Tensor> qkv = at::linear(rms(x, weight(layer + "attention.norm.weight")),
-                                                   weight(layer + "attention.qkv.weight"))
-                                            .split_with_sizes({24, 12, 12}, 2);
-    const at::Tensor q = heads(qkv[0], 4), k = heads(qkv[1], 2);
-    at::Tensor v = heads(qkv[2], 2).clone();
-    if (l == 0) {
-      first = v.clone();
-    } else {
-      const at::Tensor factors = weight(layer + "attention.value_factors");
+  return llama.nll(ids, [&](int64_t l, const at::Tensor& normed) {
+    return llama.attention(l, normed, [&](const at::Tensor& projected) {
+      at::Tensor v = projected.clone();
+      if (l == 0) return first = v;
+      const at::Tensor factors = factors_of(session, l).detach();
       for (int64_t i = 0; i < v.numel(); ++i) {
         v.mutable_data_ptr<double>()[i] =
             factors[0].item<double>() * v.const_data_ptr<double>()[i] +
             factors[1].item<double>() * first.const_data_ptr<double>()[i];
       }
-    }
-    const auto score = [&](int64_t h, int64_t b, int64_t i, int64_t j) {
-      return j > i ? -kInf : naive::turned_dot(q, k, 20.0, h, b, i, j, i - j) / std::sqrt(6.0);
-    };
-    const at::Tensor z = naive::attend(q, v.repeat_interleave(2, 2).contiguous(), score).z;
-    x = x + at::linear(z.flatten(2), weight(layer + "attention.output.weight"));
-    const std::vector<at::Tensor> inner =
-        at::linear(rms(x, weight(layer + "ff.norm.weight")), weight(layer + "ff.in.weight"))
-            .chunk(2, 2);
-    x = x + at::linear(at::silu(inner[0]) * inner[1], weight(layer + "ff.out.weight"));
-  }
-  const at::Tensor logits = at::linear(rms(x, weight("final_norm.weight")), table);
-  const at::Tensor target = ids.narrow(1, 1, tokens).unsqueeze(2);
-  return -at::log_softmax(logits, 2).gather(2, target).squeeze(2);
+      return v;
+    });
+  });
 }
 
 TEST(ValueResidual, GivesTheLossesOfANaiveDecoder) {
