@@ -2,6 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
@@ -95,5 +97,73 @@ struct RecurrenceProblem {
   }
   Device device_;
 };
+
+// Results and gradients on every instruction set of the device, f64 to 1e-12 and f32 to 1e-5,
+// gradients to twice that.
+inline void compare_with_reference(std::mt19937& random, Device device, DType dtype,
+                                   const reference::Shape& s, double decay,
+                                   const std::vector<int64_t>& chunks) {
+  RecurrenceProblem problem(random, dtype, s, decay, device);
+  const reference::Results expected = reference::recurrence(s, problem.in);
+  reference::Inputs grads = reference::recurrence_gradients(s, problem.in, problem.arriving);
+  const double tolerance = dtype == DType::kF64 ? 1e-12 : 1e-5;
+  const double scale = norm(problem.arriving.out) + norm(problem.arriving.state);
+  for (const auto set : sets_on(device)) {
+    for (const int64_t chunk : chunks) {
+      const std::string what = name_of(set) + ", chunk " + std::to_string(chunk) + ", dtype " +
+                               std::to_string(static_cast<int>(dtype)) + ", " + text_of(s) +
+                               ", decay " + std::to_string(decay);
+      const recurrences::Recurrence kernel(set);
+      RecurrenceRun run(kernel, device, problem.inputs, {chunk});
+      run.forward();
+      expect_close(run.outputs[0], expected.out, tolerance, what + ", out");
+      expect_close(run.outputs[1], expected.state, tolerance, what + ", state");
+      run.backward(problem.both());
+      for (std::size_t i = 0; i < problem.inputs.size(); ++i) {
+        expect_close(run.grads[i], *parts_of(grads)[i], 2.0 * tolerance,
+                     what + ", gradient of " + kRecurrenceInputs[i], scale);
+      }
+    }
+  }
+}
+
+// Each input's gradient alone, of the results or of the last state alone.
+inline void expect_gradients_one_by_one(std::mt19937& random, Device device, int64_t chunk) {
+  const reference::Shape s = {2, 20, 1, 2, 5, 6, true, true};
+  RecurrenceProblem problem(random, DType::kF64, s, 0.2, device);
+  const recurrences::Recurrence kernel;
+  RecurrenceRun run(kernel, device, problem.inputs, {chunk});
+  run.forward();
+  for (std::size_t i = 0; i < problem.inputs.size(); ++i) {
+    const bool has_out = i % 2 == 0;
+    reference::Results arriving = problem.arriving;
+    std::vector<double>& missing = has_out ? arriving.state : arriving.out;
+    missing.assign(missing.size(), 0.0);
+    reference::Inputs grads = reference::recurrence_gradients(s, problem.in, arriving);
+    run.backward({has_out ? &problem.grads[0] : nullptr, has_out ? nullptr : &problem.grads[1]},
+                 1U << i);
+    expect_close(run.grads[i], *parts_of(grads)[i], 1e-12, kRecurrenceInputs[i]);
+  }
+}
+
+// A NaN of the first of two lanes reaches nothing of the second.
+inline void expect_nan_in_its_lane(std::mt19937& random, Device device, int64_t chunk) {
+  for (const bool is_by_channel : {false, true}) {
+    const reference::Shape s = {2, 30, 1, 1, 4, 4, is_by_channel, true};
+    RecurrenceProblem problem(random, DType::kF64, s, 0.2, device);
+    std::vector<double> decay = problem.inputs[3].read();
+    decay[0] = std::numeric_limits<double>::quiet_NaN();
+    problem.inputs[3].write(decay);
+    const recurrences::Recurrence kernel;
+    RecurrenceRun run(kernel, device, problem.inputs, {chunk});
+    run.forward();
+    run.backward(problem.both());
+    const std::vector<double> out = run.outputs[0].read(), grad = run.grads[0].read();
+    EXPECT_TRUE(std::isnan(out[0]));
+    for (std::size_t i = out.size() / 2; i < out.size(); ++i) {
+      ASSERT_TRUE(std::isfinite(out[i]) && std::isfinite(grad[i])) << i;
+    }
+  }
+}
 
 }  // namespace mneme::test

@@ -1,6 +1,5 @@
 // The recurrence and its gradients on CUDA against the reference.
 #include <array>
-#include <limits>
 
 #include "tests/plugins/recurrences/recurrence_cases.hpp"
 
@@ -11,30 +10,11 @@ using recurrences::Recurrence;
 
 class RecurrenceOn : public OnDevice {
  protected:
-  // f64 to 1e-12 and f32 to 1e-5, gradients to twice that, as on the CPU.
-  void compare(DType dtype, const reference::Shape& s, double decay) {
-    RecurrenceProblem problem(random_, dtype, s, decay, GetParam());
-    const double tolerance = dtype == DType::kF64 ? 1e-12 : 1e-5;
-    const std::string what = "dtype " + std::to_string(static_cast<int>(dtype)) + ", " +
-                             text_of(s) + ", decay " + std::to_string(decay);
-    const Recurrence kernel;
-    const reference::Results expected = reference::recurrence(s, problem.in);
-    RecurrenceRun run(kernel, GetParam(), problem.inputs, {64});
-    run.forward();
-    expect_close(run.outputs[0], expected.out, tolerance, what + ", out");
-    expect_close(run.outputs[1], expected.state, tolerance, what + ", state");
-    reference::Inputs grads = reference::recurrence_gradients(s, problem.in, problem.arriving);
-    const double scale = norm(problem.arriving.out) + norm(problem.arriving.state);
-    run.backward(problem.both());
-    for (std::size_t i = 0; i < problem.inputs.size(); ++i) {
-      expect_close(run.grads[i], *parts_of(grads)[i], 2.0 * tolerance,
-                   what + ", gradient of " + kRecurrenceInputs[i], scale);
-    }
-  }
   void compare_all(DType dtype, const RecurrenceCase& c) {
     for (const bool is_by_channel : {false, true}) {
       for (const bool is_delta : {false, true}) {
-        compare(dtype, c.shape(is_by_channel, is_delta), c.decay);
+        compare_with_reference(random_, GetParam(), dtype, c.shape(is_by_channel, is_delta),
+                               c.decay, {64});
       }
     }
   }
@@ -78,22 +58,7 @@ TEST_P(RecurrenceOn, KeepsNoStatesWhereNoBackwardFollows) {
 }
 
 TEST_P(RecurrenceOn, GivesTheGradientsThatAreWantedAlone) {
-  const reference::Shape s = {2, 20, 1, 2, 5, 6, true, true};
-  RecurrenceProblem problem(random_, DType::kF64, s, 0.2, GetParam());
-  const Recurrence kernel;
-  RecurrenceRun run(kernel, GetParam(), problem.inputs, {64});
-  run.forward();
-  const reference::Results both = problem.arriving;
-  for (std::size_t i = 0; i < problem.inputs.size(); ++i) {
-    const bool has_out = i % 2 == 0;
-    std::vector<double>& missing = has_out ? problem.arriving.state : problem.arriving.out;
-    missing.assign(missing.size(), 0.0);
-    reference::Inputs grads = reference::recurrence_gradients(s, problem.in, problem.arriving);
-    problem.arriving = both;
-    run.backward({has_out ? &problem.grads[0] : nullptr, has_out ? nullptr : &problem.grads[1]},
-                 1U << i);
-    expect_close(run.grads[i], *parts_of(grads)[i], 1e-12, kRecurrenceInputs[i]);
-  }
+  expect_gradients_one_by_one(random_, GetParam(), 64);
 }
 
 // Keys that are equal under beta of 2 and no decay: products of powers would cancel.
@@ -126,24 +91,7 @@ TEST_P(RecurrenceOn, GivesTheSameBitsTwice) {
   EXPECT_EQ(results[0], results[1]);
 }
 
-TEST_P(RecurrenceOn, KeepsANanInItsLane) {
-  for (const bool is_by_channel : {false, true}) {
-    const reference::Shape s = {2, 30, 1, 1, 4, 4, is_by_channel, true};
-    RecurrenceProblem problem(random_, DType::kF64, s, 0.2, GetParam());
-    std::vector<double> decay = problem.inputs[3].read();
-    decay[0] = std::numeric_limits<double>::quiet_NaN();
-    problem.inputs[3].write(decay);
-    const Recurrence kernel;
-    RecurrenceRun run(kernel, GetParam(), problem.inputs, {64});
-    run.forward();
-    run.backward(problem.both());
-    const std::vector<double> out = run.outputs[0].read(), grad = run.grads[0].read();
-    EXPECT_TRUE(std::isnan(out[0]));
-    for (std::size_t i = out.size() / 2; i < out.size(); ++i) {
-      ASSERT_TRUE(std::isfinite(out[i]) && std::isfinite(grad[i])) << i;
-    }
-  }
-}
+TEST_P(RecurrenceOn, KeepsANanInItsLane) { expect_nan_in_its_lane(random_, GetParam(), 64); }
 
 INSTANTIATE_TEST_SUITE_P(Devices, RecurrenceOn, testing::Values(Device::kCuda), name_of);
 

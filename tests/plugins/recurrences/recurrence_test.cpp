@@ -28,40 +28,17 @@ const std::vector<RecurrenceCase>& cases() {
   return all;
 }
 
-double tolerance_of(DType dtype) { return dtype == DType::kF64 ? 1e-12 : 1e-5; }
-
-void compare(DType dtype, const reference::Shape& s, double decay, std::mt19937& random) {
-  RecurrenceProblem problem(random, dtype, s, decay);
-  const reference::Results expected = reference::recurrence(s, problem.in);
-  reference::Inputs grads = reference::recurrence_gradients(s, problem.in, problem.arriving);
-  const double tolerance = tolerance_of(dtype);
-  const double scale = norm(problem.arriving.out) + norm(problem.arriving.state);
-  for (const auto set : sets_on(Device::kCpu)) {
-    for (const int64_t chunk : {1, 16, 64}) {
-      if (chunk == 1 && s.length > 70) continue;  // slow
-      const std::string what = name_of(set) + ", chunk " + std::to_string(chunk) + ", dtype " +
-                               std::to_string(static_cast<int>(dtype)) + ", " + text_of(s);
-      const Recurrence kernel(set);
-      RecurrenceRun run(kernel, Device::kCpu, problem.inputs, {chunk});
-      run.forward();
-      expect_close(run.outputs[0], expected.out, tolerance, what + ", out");
-      expect_close(run.outputs[1], expected.state, tolerance, what + ", state");
-      run.backward(problem.both());
-      for (std::size_t i = 0; i < problem.inputs.size(); ++i) {
-        expect_close(run.grads[i], *parts_of(grads)[i], 2.0 * tolerance,
-                     what + ", gradient of " + kRecurrenceInputs[i], scale);
-      }
-    }
-  }
-}
-
 TEST(Recurrence, EqualsTheReferenceForEveryDtypeShapeAndChunk) {
   std::mt19937 random(test_seed());
   for (const DType dtype : {DType::kF32, DType::kF64}) {
     for (const RecurrenceCase& c : cases()) {
       for (const bool is_by_channel : {false, true}) {
         for (const bool is_delta : {false, true}) {
-          compare(dtype, c.shape(is_by_channel, is_delta), c.decay, random);
+          // Steps of one token are slow.
+          const std::vector<int64_t> chunks =
+              c.length > 70 ? std::vector<int64_t>{16, 64} : std::vector<int64_t>{1, 16, 64};
+          compare_with_reference(random, Device::kCpu, dtype, c.shape(is_by_channel, is_delta),
+                                 c.decay, chunks);
         }
       }
     }
@@ -159,17 +136,7 @@ TEST(Recurrence, HasNegativeEigenvaluesUnderBetaOfTwo) {
 
 TEST(Recurrence, GivesTheGradientsThatAreWantedAlone) {
   std::mt19937 random(test_seed());
-  const reference::Shape s = {2, 20, 1, 2, 5, 6, true, true};
-  RecurrenceProblem problem(random, DType::kF64, s, 0.2);
-  const Recurrence kernel;
-  RecurrenceRun run(kernel, Device::kCpu, problem.inputs, {16});
-  run.forward();
-  problem.arriving.state.assign(problem.arriving.state.size(), 0.0);
-  reference::Inputs grads = reference::recurrence_gradients(s, problem.in, problem.arriving);
-  for (std::size_t i = 0; i < problem.inputs.size(); ++i) {
-    run.backward({&problem.grads[0], nullptr}, 1U << i);
-    expect_close(run.grads[i], *parts_of(grads)[i], 1e-12, kRecurrenceInputs[i]);
-  }
+  expect_gradients_one_by_one(random, Device::kCpu, 16);
 }
 
 TEST(Recurrence, GivesTheSameBitsForAnyCutIntoPieces) {
@@ -191,22 +158,7 @@ TEST(Recurrence, GivesTheSameBitsForAnyCutIntoPieces) {
 
 TEST(Recurrence, KeepsANanInItsLane) {
   std::mt19937 random(test_seed());
-  for (const bool is_by_channel : {false, true}) {
-    const reference::Shape s = {2, 30, 1, 1, 4, 4, is_by_channel, true};
-    RecurrenceProblem problem(random, DType::kF64, s, 0.2);
-    std::vector<double> decay = problem.inputs[3].read();
-    decay[0] = std::numeric_limits<double>::quiet_NaN();
-    problem.inputs[3].write(decay);
-    const Recurrence kernel;
-    RecurrenceRun run(kernel, Device::kCpu, problem.inputs, {16});
-    run.forward();
-    run.backward(problem.both());
-    const std::vector<double> out = run.outputs[0].read(), grad = run.grads[0].read();
-    EXPECT_TRUE(std::isnan(out[0]));
-    for (std::size_t i = out.size() / 2; i < out.size(); ++i) {
-      ASSERT_TRUE(std::isfinite(out[i]) && std::isfinite(grad[i])) << i;
-    }
-  }
+  expect_nan_in_its_lane(random, Device::kCpu, 16);
 }
 
 std::string error_of(const reference::Shape& s, std::size_t input, std::vector<int64_t> extents,

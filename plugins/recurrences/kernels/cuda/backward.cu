@@ -92,12 +92,7 @@ __device__ void retreat(const Chunk<T>& c, int64_t panel, PanelMemory<T>& m) {
           m.operands, c.tokens(), [&](int x, int64_t i) { return -row_of(c.p.k, x, i); },
           [&](int x, int64_t i) { return m.rows[i][x]; }, sums);
     }
-    for_results([&](int i, int j, int row, int column) {
-      const int64_t channel = first + row, value = panel + column;
-      if (channel >= c.s.keys || value >= c.s.values) return;
-      const int64_t at = channel * c.s.values + value;
-      before[at] = c.whole(channel) * after[at] + sums[i][j];
-    });
+    pass_state(c, first, panel, after, sums, before);
   }
 }
 

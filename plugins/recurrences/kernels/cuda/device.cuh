@@ -178,6 +178,19 @@ __device__ void for_results(const Body& body) {
   }
 }
 
+// to = diag(the chunk's decay) from + sums: states, or their gradients, of channels `first` on and of
+// the panel.
+template <typename T>
+__device__ void pass_state(const Chunk<T>& c, int64_t first, int64_t panel, const T* from,
+                           const T (&sums)[4][2], T* to) {
+  for_results([&](int i, int j, int row, int column) {
+    const int64_t channel = first + row, value = panel + column;
+    if (channel >= c.s.keys || value >= c.s.values) return;
+    const int64_t at = channel * c.s.values + value;
+    to[at] = c.whole(channel) * from[at] + sums[i][j];
+  });
+}
+
 // G of kColumns channels of the decays from `first` on, in f64; behind the last token as at it.
 // Begins behind and ends in front of a barrier of the caller's.
 template <typename T>

@@ -63,12 +63,7 @@ __device__ void advance(const Chunk<T>& c, int64_t panel, PanelMemory<T>& m) {
           return c.scaled(c.p.k, c.p.w.end, static_cast<int>(i), first + channel);
         },
         [&](int x, int64_t i) { return m.rows[i][x]; }, sums);
-    for_results([&](int i, int j, int row, int column) {
-      const int64_t channel = first + row, value = panel + column;
-      if (channel >= c.s.keys || value >= c.s.values) return;
-      const int64_t at = channel * c.s.values + value;
-      after[at] = c.whole(channel) * before[at] + sums[i][j];
-    });
+    pass_state(c, first, panel, before, sums, after);
   }
 }
 
