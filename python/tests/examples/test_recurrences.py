@@ -43,8 +43,10 @@ class Host:
                 setattr(memory, name, options.get(name, option.default))
         memory.setup(self)
 
-    def __getattr__(self, name: str) -> Any:
-        return lambda *words: None  # what the memory is and wants
+    def _says(self, *_: Any) -> None:
+        """What the memory is and wants."""
+
+    replaces_attention = reads_at = wants = is_cut_invariant = _says
 
     def drawn(self, *shape: int) -> "torch.Tensor":
         return torch.randn(*shape, dtype=torch.float64, generator=self.generator)
@@ -57,7 +59,10 @@ class Host:
             self.slots[name, layer] = torch.zeros(extents, dtype=torch.int64 if dtype == "i64" else torch.float64)
 
     def set(self, name: str, value: "torch.Tensor") -> None:
-        self.slots[name, self.layer if (name, self.layer) in self.slots else -1] = value
+        at = (name, self.layer if (name, self.layer) in self.slots else -1)
+        assert value.dtype == self.slots[at].dtype, name
+        assert name == "first_values" or value.shape == self.slots[at].shape, name  # its extent is mneme.ANY
+        self.slots[at] = value
 
     def parameter(self, name: str, shape: Any = None, *start: Any, **rest: Any) -> Any:
         if shape is None:
