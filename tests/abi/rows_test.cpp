@@ -110,6 +110,12 @@ TEST(RowsQueue, JoinedRowsKeepValidityProjectionsAndGraphs) {
   EXPECT_EQ(lane(queue.joined(), 2).back(), 16.0);
 }
 
+TEST(Rows, MasksWithoutValuesHoldEveryRow) {
+  const at::Tensor mask = torch::zeros({2, 3}, at::TensorOptions(at::kBool).device(at::kMeta));
+  EXPECT_EQ(count_valid(mask), (std::vector<int64_t>{3, 3}));
+  EXPECT_EQ(mask_of(mask), RowMask(6, 1));
+}
+
 TEST(RowsQueue, PutsRowsBeforeTheOldest) {
   RowsQueue queue;
   queue.append(block(3, 2));

@@ -121,12 +121,16 @@ RowMask join_masks(const std::vector<Rows>& pieces) {
 }  // namespace
 
 std::vector<std::int64_t> count_valid(const at::Tensor& valid) {
+  if (valid.is_meta()) {
+    return std::vector<std::int64_t>(static_cast<std::size_t>(valid.size(0)), valid.size(1));
+  }
   const at::Tensor sums = valid.sum(1).to(at::kCPU, at::kLong).contiguous();
   const auto* data = sums.const_data_ptr<std::int64_t>();
   return {data, data + sums.numel()};
 }
 
 RowMask mask_of(const at::Tensor& valid) {
+  if (valid.is_meta()) return RowMask(static_cast<std::size_t>(valid.numel()), 1);
   const at::Tensor own = valid.to(at::kCPU, at::kByte).contiguous();
   const auto* data = own.const_data_ptr<std::uint8_t>();
   return {data, data + own.numel()};

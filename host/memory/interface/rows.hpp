@@ -64,9 +64,10 @@ inline constexpr std::array kRowFields = {RowField{"hidden", &Rows::hidden},
                                           RowField{"mass", &Rows::mass},
                                           RowField{"document", &Rows::document}};
 
-// Valid rows of each lane, [B,m] bool -> [B] on the CPU; on CUDA it waits for the device.
+// Valid rows of each lane, [B,m] bool -> [B] on the CPU; on CUDA it waits for the device. A mask on
+// the meta device has no values: all rows count as valid, so that costs are the largest.
 std::vector<std::int64_t> count_valid(const at::Tensor& valid);
-// The mask itself; on CUDA it waits for the device.
+// The mask itself, in the same way.
 [[nodiscard]] RowMask mask_of(const at::Tensor& valid);
 
 // Concatenates pieces of one kind, oldest first; a single piece is returned as it is, none gives
