@@ -109,12 +109,12 @@ void plan_trainings(std::vector<ArmRecord>& arms, const data::Dataset& dataset) 
   }
 }
 
-// A count that fails, as that of a large model does, is no error of the arm: its training needs
-// none.
-Json flops_of(const run::Runtime& runtime) {
+// A count that fails is no error of the arm: its training needs none.
+Json flops_of(const run::Runtime& runtime, const std::string& arm) {
   try {
     return run::to_json(run::count_flops(runtime));
-  } catch (const std::exception&) {
+  } catch (const std::exception& error) {
+    log_info(str("arm ", arm, ": its FLOPs are not counted: ", error.what()));
     return nullptr;
   }
 }
@@ -171,7 +171,7 @@ std::vector<ArmRecord> make_arms(const std::vector<ArmSetup>& setups,
                     .backbone_parameters = runtime.backbone_parameter_count(),
                     .memory_parameters = runtime.memory_parameter_count(),
                     .replaced = start.replaced,
-                    .flops = flops_of(runtime),
+                    .flops = flops_of(runtime, setup.name),
                     .checks = checks::check_untrained(setup.experiment),
                     .disk_bytes = run_disk_bytes(
                         runtime, splits, steps_of(setup.experiment, *options.dataset),
@@ -279,6 +279,19 @@ void say_what_is_left_alone(const fs::path& root, const OtherRuns& others) {
   }
 }
 
+// The report says it too, when everything is trained; here it can still be changed.
+void say_few_documents(const data::Dataset& dataset, const std::vector<data::Split>& splits) {
+  for (const data::Split split : splits) {
+    const auto corpus = dataset.corpus(split);
+    if (corpus == nullptr || corpus->documents.size() >= scores::kFewestDocuments) continue;
+    const std::size_t n = corpus->documents.size();
+    log_info(str("the ", data::to_word(split), " split has ", n, n == 1 ? " document" : " documents",
+                 ", fewer than ", scores::kFewestDocuments,
+                 ": units of its differences will be blocks of its tokens, and the result is about "
+                 "this text alone; data.documents or more files make more documents"));
+  }
+}
+
 }  // namespace
 
 Record prepare(std::vector<ArmSetup> arms, const Options& options, plugin::PluginLoader& loader) {
@@ -308,6 +321,7 @@ Record prepare(std::vector<ArmSetup> arms, const Options& options, plugin::Plugi
                  .weights_follow = !options.initial_weights.empty(),
                  .free_memory = options.free_memory},
                 record.splits, options.initial_weights, options.purpose == Purpose::kTrials);
+  say_few_documents(*dataset, record.splits);
   record.machine = machine(options);
   plan_trainings(record.arms, *dataset);
   if (options.halving_steps > 0) {

@@ -84,6 +84,10 @@ enum class SampleUnit {
   kQuestion,  // "question": of the task questions, by its number in the file
 };
 
+// Of fewer units intervals and p are rough, and below 6 no sign flips reach p = 0.05: blocks of the
+// lanes say more (docs/statistics.md, "Blocks of a stream").
+inline constexpr std::size_t kFewestDocuments = 10;
+
 // Targets that belong together: the unit that statistics resample.
 struct Sample {
   std::string id;              // "valid/12"; of a lane "valid/lane3"; of an episode of a lane

@@ -105,10 +105,40 @@ TEST_F(Prepare, MeasuresOnATestSplitThatIsSplitOff) {
   EXPECT_EQ(prepared(arms()).splits, std::vector<data::Split>{data::Split::kValid});
 }
 
+TEST_F(Prepare, SaysThatDocumentsAreTooFewToBeUnits) {
+  std::string lines;
+  for (int i = 0; i < 400; ++i) lines += "a line of text\n";
+  folder_.write("train.txt", lines);
+  folder_.write("valid.txt", lines);
+  const auto said = [&](const std::string& documents) {
+    const std::string& text = kTiny;
+    const test::LogCapture log;
+    prepared(arms(text.substr(0, text.find("[data]")) +
+                  "[data]\ntask = \"text\"\ntrain = \"train.txt\"\nvalid = \"valid.txt\"\n" +
+                  documents + text.substr(text.find("[train]"))));
+    return log.text();
+  };
+  EXPECT_THAT(said(""), HasSubstr("the valid split has 1 document, fewer than 10: units of its "
+                                  "differences will be blocks of its tokens"));
+  EXPECT_THAT(said("documents = \"line\"\n"), testing::Not(HasSubstr("fewer than 10")));
+}
+
 TEST_F(Prepare, MakesEveryArm) {
   auto setups = arms();
   setups[1].experiment.memory.tiers.push_back({.plugin = "absent"});
   EXPECT_THAT(error_of([&] { static_cast<void>(prepared(setups)); }), HasSubstr("3: none#2: "));
+}
+
+TEST_F(Prepare, SaysWhyFlopsAreNotCounted) {
+  const auto memory = folder_.write("faulty.toml", "[memory]\nplugins = [\"" MNEME_BINARY_DIR
+                                                   "/tests/abi_plugins\"]\n[[memory.tier]]\n"
+                                                   "plugin = \"test_faulty\"\nfault = \"error\"\n");
+  const test::LogCapture log;
+  const Record record =
+      prepared(read_arms(folder_.write("tiny.toml", kTiny), {{.memory = memory}}, {}, {}, loader_));
+  EXPECT_TRUE(record.arms.at(0).flops.is_null());
+  EXPECT_THAT(log.text(), testing::ContainsRegex(
+                              "arm faulty: its FLOPs are not counted: plugin .*, hook "));
 }
 
 TEST_F(Prepare, NeedsArmsAndSeeds) {

@@ -14,9 +14,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxPlaces = 64;  // buckets of a long segment
-// Of fewer units intervals and p are rough, and below 6 no sign flips reach p = 0.05: blocks of the
-// lanes say more (docs/statistics.md, "Blocks of a stream").
-constexpr std::size_t kFewestDocuments = 10;
 constexpr std::size_t kMaxAnswers = 5;        // sequences that are shown
 constexpr std::size_t kMaxAnswerTokens = 32;  // of each
 
@@ -156,7 +153,7 @@ EvaluationSummary summarize(const scores::StoredEvaluation& stored) {
                         .record = stored.info(),
                         .samples = stored.samples()};
   const bool has_few_documents =
-      stored.unit() == "document" && stored.samples().size() < kFewestDocuments;
+      stored.unit() == "document" && stored.samples().size() < scores::kFewestDocuments;
   const bool has_lanes = has_few_documents || stored.sample_unit() == scores::SampleUnit::kLane;
   if (has_lanes) {
     out.unit = "lane";
