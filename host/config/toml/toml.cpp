@@ -248,15 +248,20 @@ void check_is_toml(const std::filesystem::path& path, const std::filesystem::pat
                                       " goes on with the run")
                                 : ""});
   }
-  if (path.extension() != ".so" || !std::filesystem::is_regular_file(path, ignored)) return;
+  const bool is_library = path.extension() == ".so";
+  if (!is_library && path.extension() != ".py") return;
+  if (!std::filesystem::is_regular_file(path, ignored)) return;
+  const std::filesystem::path whole = std::filesystem::absolute(path);
+  const std::string folder =
+      str("[memory], plugins = [\"", whole.parent_path().string(), "\"], and ");
   throw_usage(
       {.where = path.string(),
        .failed = "cannot read",
        .expected = "a TOML file",
-       .got = "a plugin's library",
-       .hint = str("a memory file names it: [memory], plugins = [\"",
-                   std::filesystem::absolute(path).parent_path().string(),
-                   "\"], and a [[memory.tier]] with plugin = \"", path.stem().string(), '"')});
+       .got = is_library ? "a plugin's library" : "a Python file",
+       .hint = str("a memory file names it: ", is_library ? folder : "",
+                   "a [[memory.tier]] with plugin = \"",
+                   is_library ? path.stem().string() : whole.string(), '"')});
 }
 
 }  // namespace

@@ -256,6 +256,11 @@ TEST(Toml, AFolderOrALibraryIsNoFileOfKeys) {
   EXPECT_THAT(error(folder.write("my_memory.so", "\x7f")),
               testing::AllOf(testing::HasSubstr("got a plugin's library"),
                              testing::HasSubstr("[[memory.tier]] with plugin = \"my_memory\"")));
+  const std::filesystem::path python = folder.write("my_memory.py", "\"\"\"Means.\"\"\"");
+  EXPECT_THAT(error(python),
+              testing::AllOf(testing::HasSubstr("got a Python file"),
+                             testing::HasSubstr(str("it: a [[memory.tier]] with plugin = \"",
+                                                    python.string(), '"'))));
 }
 
 }  // namespace
