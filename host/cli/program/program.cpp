@@ -98,6 +98,15 @@ std::string absence_of_value(const std::string& what) {
   return str(what.substr(0, begin), ": expected ", word.substr(0, word.find(':')), ", got nothing");
 }
 
+// The command of this name, wherever it is: "mneme plugins validate" of "validate"; "" = none.
+std::string elsewhere(const CLI::App& app, const std::string& name) {
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (sub->get_name() == name) return path_of(*sub);
+    if (std::string below = elsewhere(*sub, name); !below.empty()) return below;
+  }
+  return "";
+}
+
 // What is said of a word in a subcommand's place that is none; "" = there is no such word.
 std::string absent_command(const CLI::App& app, const CLI::App& command) {
   // A command with an argument has taken the word as that.
@@ -105,9 +114,12 @@ std::string absent_command(const CLI::App& app, const CLI::App& command) {
   const std::vector<std::string> known = known_words(command, false);
   const std::vector<std::string> words = app.remaining(true);
   if (known.empty() || words.empty() || words.front().starts_with('-')) return "";
+  const std::string said = str("there is no subcommand \"", words.front(), '"');
+  if (const std::string other = elsewhere(app, words.front()); !other.empty()) {
+    return str(said, ": it is ", other);
+  }
   const std::string near = did_you_mean(words.front(), known);
-  return str("there is no subcommand \"", words.front(), '"',
-             near.empty() ? ": expected " + join(known, ", ") : near);
+  return said + (near.empty() ? ": expected " + join(known, ", ") : near);
 }
 
 // The message with the command before it and, behind it, where to read more.
