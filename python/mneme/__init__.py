@@ -6,7 +6,7 @@
 
 Commands: train, evaluate, compare, plan, generate, validate, verify, pair_samples. Data: Run, Comparison. Paths: configs() has experiments and memory
 files, manual() the pages, program() the program. A memory is a class that derives from Memory: `mneme plugins new NAME --lang python`
-writes a first one with an experiment; help(mneme.Setup), help(mneme.Layer) and the page python-memories.md in manual() say the rest.
+writes a first one with an experiment; help(mneme.Setup), help(mneme.Layer) and the page docs/python-memories.md in manual() say the rest.
 
 Nothing is imported before it is used: reading runs needs NumPy, memories need torch, the rest needs neither (docs/python.md).
 """

@@ -31,7 +31,8 @@ class Rows:
 
     @staticmethod
     def of_hidden(hidden: Tensor, valid: Optional[Tensor] = None) -> Rows:
-        """Hidden rows [B,m,D], all valid unless `valid` [B,m] says otherwise."""
+        """Hidden rows [B,m,D], all valid unless `valid` [B,m] says otherwise. They are inputs of a layer, like those of its tokens:
+        where the host reads them it makes the norm before attention (of a pre-norm model) and projects them to keys and values."""
         return Rows("hidden", hidden.shape[1], hidden, valid=valid)
 
     @staticmethod

@@ -329,8 +329,15 @@ class Layer(Segment):
                   key_valid: Optional[Tensor] = None, bias: Optional[Tensor] = None, content_bias: Optional[Tensor] = None,
                   position_bias: Optional[Tensor] = None, virtual_logit: Optional[Tensor] = None,
                   virtual_value: Optional[Tensor] = None, scale: float = 0.0) -> tuple[Tensor, Tensor]:
-        """The backbone's attention: z [B,Tq,H,d] and the log-sum-exp [B,H,Tq]. Arguments are those of mneme_attention
-        (mneme/layer.h); scale 0 = the layer's. A query without keys gives z = 0, lse = -inf."""
+        """The backbone's attention of q [B,Tq,H,d] over k and v [B,K,H,d]: z [B,Tq,H,d], and the log-sum-exp of the scores before
+        dropout [B,H,Tq]. A query without keys gives z = 0, lse = -inf.
+
+        Query i is at place `query_offset` + i, key j at place j. `mask`: "causal", keys at or before the query; "full"; "window",
+        keys from `window_before` before to `window_after` behind the query, of `key_count` keys (0 = all) from `first_key` on.
+        `has_positions`: the layer's position scheme; `has_content_bias`: u of the relative schemes alone; `has_dropout`: the
+        layer's attention dropout, in training. `key_valid` [B,K]; `bias` [B|1,H|1,Tq|1,K], added to the scaled scores;
+        `content_bias` and `position_bias` [H,d] in place of the layer's u and v. One more key a query: its scaled logit
+        `virtual_logit` [B,H,Tq] and its value `virtual_value` [B,Tq,H,d]. `scale` 0 = the layer's."""
         flags = int(has_positions) + 2 * int(has_content_bias) + 4 * int(has_dropout)
         return self._host.attention(  # type: ignore[no-any-return]
             flags, q, k, v, place_of(mask, MASKS, "the mask"), query_offset, window_before, window_after, first_key, key_count,

@@ -180,7 +180,9 @@ class Setup:
             self._sites |= 1 << place_of(site, ("heads", "out"), "site")
 
     def wants(self, *inputs: str) -> None:
-        """Inputs for absorb, read and finish: names of WANTS, such as "read_q"."""
+        """Inputs for absorb, read and finish: "absorb_" with x, z, lse, q, k, v, mass or context_kv; "read_" with q, k, v, z, lse,
+        projected, x or normed; "finish_" with top, layers, targets, logp or riders. Each is a property of what the hook gets,
+        and is said there."""
         for name in inputs:
             place_of(name, tuple(WANTS), "an input")
             self._wants |= 1 << WANTS[name]
