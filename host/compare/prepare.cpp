@@ -275,7 +275,9 @@ void say_what_is_left_alone(const fs::path& root, const OtherRuns& others) {
     const std::string more = names.size() > 1 ? str(" and ", names.size() - 1, " more") : "";
     log_info(str(root.string(), ": ", names.front(), more,
                  names.size() > 1 ? " are left alone: they were" : " is left alone: it was",
-                 " trained ", reason));
+                 " trained ", reason,
+                 names.size() > 1 ? "; new runs take their places in the report"
+                                  : "; a new run takes its place in the report"));
   }
 }
 

@@ -162,7 +162,7 @@ TEST_F(Prepare, ChoosesTheFolderOfAnEqualRun) {
     const test::LogCapture log;
     EXPECT_EQ(prepared(arms()).arms[0].runs.at(0).folder, "none-seed1-2");
     EXPECT_THAT(log.text(), HasSubstr("none-seed1 is left alone: it was trained in another "
-                                      "experiment\n"));
+                                      "experiment; a new run takes its place in the report\n"));
   }
   train(before.arms[0].setup.experiment, "none-seed1-2");
   const Record after = prepared(arms());
@@ -190,11 +190,11 @@ TEST_F(Prepare, SaysWhyRunsAreNotTaken) {
   EXPECT_THAT(
       log.text(),
       HasSubstr(str("none-seed1 and 3 more are left alone: they were trained with threads = ",
-                    threads, " instead of ", threads + 1, "\n")));
+                    threads, " instead of ", threads + 1, "; new runs take their places")));
   tensor::set_threads(threads);
   options.initial_weights_sha256 = "abc";
   static_cast<void>(prepare(arms(), options, loader_));
-  EXPECT_THAT(log.text(), HasSubstr("they were trained from other initial weights\n"));
+  EXPECT_THAT(log.text(), HasSubstr("they were trained from other initial weights; new runs"));
 }
 
 // A process that was killed while it made its folder leaves one without an experiment.
