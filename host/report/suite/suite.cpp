@@ -90,8 +90,25 @@ Cell cell_of(const std::vector<double>& values, const SuiteMeasure& shown, std::
         str(" [", format_number(low, shown.digits), ", ", format_number(high, shown.digits), ']');
     value["low"] = low;
     value["high"] = high;
+    value["deviation"] = of.deviation;
   }
   return {std::move(text), std::move(value)};
+}
+
+// How far two trainings of one memory differ whose seeds alone differ, root mean square over the
+// memories of a task, as a pilot's noise floor (report/pilot.hpp) but of the table's measure.
+Cell noise_floor(const std::map<std::string, Cell>& cells, const SuiteMeasure& shown) {
+  double squares = 0.0, degrees = 0.0;
+  for (const auto& [arm, cell] : cells) {
+    if (cell.value.is_null() || !cell.value.contains("deviation")) continue;
+    const double freedom = static_cast<double>(cell.value["values"].size()) - 1.0;
+    const double deviation = cell.value["deviation"].get<double>();
+    squares += deviation * deviation * freedom;
+    degrees += freedom;
+  }
+  if (degrees == 0.0) return {"-", nullptr};
+  const double floor = std::sqrt(2.0 * squares / degrees);
+  return {format_number(floor, shown.digits), floor};
 }
 
 // Says in a cell of fewer seeds than the table's how many it has.
@@ -145,7 +162,8 @@ std::vector<std::string> more_columns(SuiteKind kind) {
 
 // A row for each task and memory.
 Records records_of(const SuiteRecord& record, const Rows& rows) {
-  Records out{.columns = {"task", "measure", "arm", "seeds", "mean", "low", "high"}, .rows = {}};
+  Records out{.columns = {"task", "measure", "arm", "seeds", "mean", "low", "high", "deviation"},
+              .rows = {}};
   const std::vector<std::string> more = more_columns(record.kind);
   out.columns.insert(out.columns.end(), more.begin(), more.end());
   for (std::size_t i = 0; i < rows.tasks.size(); ++i) {
@@ -156,7 +174,8 @@ Records records_of(const SuiteRecord& record, const Rows& rows) {
       std::vector<Json>& row = out.rows.emplace_back(std::vector<Json>{
           record.tasks[i].name, record.tasks[i].measure, arm,
           value.value("values", Json::array()).size(), value.value("mean", Json()),
-          value.value("low", Json()), value.value("high", Json())});
+          value.value("low", Json()), value.value("high", Json()),
+          value.value("deviation", Json())});
       for (const std::string& key : more) row.push_back(value.value(key, Json()));
     }
   }
@@ -318,18 +337,24 @@ Sheet suite_sheet(const fs::path& folder, const SuiteRecord& record, SuiteScores
                     : record.kind == SuiteKind::kScale  ? "size"
                                                         : "task"};
   sheet.headings.insert(sheet.headings.end(), rows.arms.begin(), rows.arms.end());
+  const bool has_floor = record.kind == SuiteKind::kSuite && seeds > 1;
+  if (has_floor) sheet.headings.emplace_back("noise floor");
   sheet.records = records_of(record, rows);
-  for (const auto& [task, cells] : rows.tasks) {
+  for (std::size_t i = 0; i < rows.tasks.size(); ++i) {
+    const auto& [task, cells] = rows.tasks[i];
     std::vector<Cell> row{Cell(task)};
     for (const std::string& arm : rows.arms) {
       const auto found = cells.find(arm);
       row.push_back(found == cells.end() ? Cell("-", nullptr) : found->second);
     }
+    if (has_floor) row.push_back(noise_floor(cells, shown_as(record.tasks[i].measure)));
     sheet.rows.push_back(std::move(row));
   }
   std::string head =
       seeds > 1 ? str("Mean over ", seeds, " seeds [95 % interval of the mean over seeds].")
                 : "One seed: no intervals, and differences may be chance.";
+  if (has_floor)
+    head += " Noise floor: how far two trainings of one memory differ whose seeds alone differ.";
   for (const std::string& label : labels) head += ' ' + label;
   sheet.notes.push_back(std::move(head));
   const std::vector<std::string> of_points =

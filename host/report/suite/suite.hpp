@@ -54,11 +54,12 @@ struct SuiteRecord {
 
 // The table. A cell is the mean over seeds on the valid split with its 95 % interval (stats/
 // seeds.hpp; cut at 0, and of an accuracy at 1); of one seed the number alone, and "-" where there
-// is none. Notes say how many seeds there are, which tasks have not begun, are not done, could not
-// be read, or lack the measure, and which comparisons of the folder are no tasks of the record; a
-// cell of fewer seeds than the others says how many. Of points, notes name the memories' settings
-// and those that are left out; of sizes they are scale_notes().
-// `scores` gets the numbers behind it.
+// is none. Of a suite with several seeds the last column is each task's noise floor: how far two
+// trainings of one memory differ whose seeds alone differ, root mean square over the memories.
+// Notes say how many seeds there are, which tasks have not begun, are not done, could not be read,
+// or lack the measure, and which comparisons of the folder are no tasks of the record; a cell of
+// fewer seeds than the others says how many. Of points, notes name the memories' settings and those
+// that are left out; of sizes they are scale_notes(). `scores` gets the numbers behind it.
 [[nodiscard]] Sheet suite_sheet(const std::filesystem::path& folder, const SuiteRecord& record,
                                 SuiteScores& scores);
 

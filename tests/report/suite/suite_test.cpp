@@ -49,7 +49,7 @@ class Suite : public ::testing::Test {
 
 TEST_F(Suite, HasTasksInRowsAndMemoriesInColumns) {
   const Sheet table = sheet();
-  EXPECT_THAT(table.headings, ElementsAre("task", "none", "xl_cache", "compressive"));
+  EXPECT_THAT(table.headings, ElementsAre("task", "none", "xl_cache", "compressive", "noise floor"));
   ASSERT_EQ(table.rows.size(), 2u);
   EXPECT_EQ(table.rows[1][0].text, "second, outside");
   EXPECT_EQ(table.rows[1][3].text, "-");
@@ -64,11 +64,28 @@ TEST_F(Suite, HasTasksInRowsAndMemoriesInColumns) {
   EXPECT_THAT(table.notes, ElementsAre(HasSubstr("Mean over 2 seeds")));
 }
 
+// Of the tasks' numbers of two seeds: sqrt(2) times the pooled standard deviation is the root mean
+// square of the differences.
+TEST_F(Suite, HasTheNoiseFloorOfEachTask) {
+  const Sheet table = sheet();
+  for (const auto& [task, arms] : {std::pair(0U, 3U), std::pair(1U, 2U)}) {
+    double squares = 0.0;
+    for (std::size_t arm = 1; arm <= arms; ++arm) {
+      const Json& values = table.rows[task][arm].value["values"];
+      squares += std::pow(values[0].get<double>() - values[1].get<double>(), 2);
+    }
+    const double floor = std::sqrt(squares / arms);
+    ASSERT_GT(floor, 0.0);
+    EXPECT_NEAR(table.rows[task].back().value.get<double>(), floor, 1e-12);
+    EXPECT_EQ(table.rows[task].back().text, format_number(floor, 3));
+  }
+}
+
 TEST_F(Suite, ItsCsvHasARowForEachTaskAndMemory) {
   const Sheet table = sheet();
   const std::string csv = write_sheet(table, Format::kCsv);
-  EXPECT_THAT(csv, ::testing::StartsWith("task,measure,arm,seeds,mean,low,high\r\nfirst,accuracy,"
-                                         "none,2,0."));
+  EXPECT_THAT(csv, ::testing::StartsWith("task,measure,arm,seeds,mean,low,high,deviation\r\n"
+                                         "first,accuracy,none,2,0."));
   EXPECT_THAT(csv, HasSubstr("\r\nsecond,outside_accuracy,xl_cache,2,0."));
   EXPECT_EQ(csv.find('{'), csv.npos) << csv;
   EXPECT_EQ(std::ranges::count(csv, '\n'), 6) << "the second task lacks an arm";
@@ -202,7 +219,8 @@ TEST_F(Points, HaveBytesInRowsAndTheSizesInNotes) {
                   "compressive: memory.tier.0.rows=8 (1026 bytes).",
                   "second leaves out compressive: memory.tier.0.rows = 0 has 4096 bytes."));
   const std::string csv = write_sheet(table, Format::kCsv);
-  EXPECT_THAT(csv, ::testing::StartsWith("task,measure,arm,seeds,mean,low,high,bytes,setting\r\n"));
+  EXPECT_THAT(csv, ::testing::StartsWith("task,measure,arm,seeds,mean,low,high,deviation,bytes,"
+                                         "setting\r\n"));
   EXPECT_THAT(csv, HasSubstr(",1025,memory.tier.0.rows=8\r\n"));
 }
 
@@ -304,8 +322,8 @@ TEST_F(Suite, OfSizesHasCostsAndThreeFigures) {
             4.0 * static_cast<double>(arm.backbone_parameters + arm.memory_parameters));
   EXPECT_GT(value["seconds"].get<double>(), 0.0);
   EXPECT_THAT(write_sheet(table, Format::kCsv),
-              ::testing::StartsWith("task,measure,arm,seeds,mean,low,high,parameters,operations,"
-                                    "bytes,seconds\r\n"));
+              ::testing::StartsWith("task,measure,arm,seeds,mean,low,high,deviation,parameters,"
+                                    "operations,bytes,seconds\r\n"));
   std::vector<std::string> keys;
   for (const figure::Figure& one : suite_figures(record_, table)) keys.push_back(one.key);
   EXPECT_THAT(keys, ElementsAre("scale-operations", "scale-bytes", "scale-seconds"));
