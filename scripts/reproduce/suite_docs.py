@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Puts the table of a finished suite (`mneme compare` with --suite, --capacity or --scale, and --run DIR) into the page of docs/
-that has a section for it, with what it was made by, and draws its figures: of a suite the accuracy by the needle's depth, of
-numbers of bytes and of sizes the measure over them. The section is named after the suite's file (`recall`), or after the
-experiment with what was varied (`capacity_mqar`, `scale_text`). Needs Python 3.9, and vl_convert for the drawing.
+that has a section for it, with what it was made by, and draws its figures: of a suite the accuracy by the needle's depth and by the
+delay of retention, of numbers of bytes and of sizes the measure over them. The section is named after the suite's file (`recall`),
+or after the experiment with what was varied (`capacity_mqar`, `scale_text`). Needs Python 3.9, and vl_convert for the drawing.
 
     scripts/reproduce/suite_docs.py runs/recall
 """
@@ -16,7 +16,9 @@ import experiment_runs
 import figures
 
 PAGES = [experiment_runs.ROOT / "docs" / name for name in ("tasks.md", "suites.md")]
-HEAT_MAP = "depth-valid.vl.json"  # of a needle's report
+# Of a task's report: the figure, the ending of its drawing, and what it shows.
+TASK_FIGURES = [("depth-valid", "depth", "accuracy by the needle's depth, a row for each memory"),
+                ("delay-valid", "delay", "accuracy by the segments since the value was told, a line for each memory")]
 # Of points: the figure in the folder, how its drawing is called behind the section's name, and what it shows.
 FIGURES = {"capacity": [("capacity", "", "{} over bytes of state, a line for each memory")],
            "scale": [("scale-operations", "_operations", "{} over operations of the training, a line for each memory"),
@@ -85,8 +87,8 @@ def figures_of(folder, suite, section, tasks):
         all_figures = [(folder / f"figures/{key}.vl.json", f"{section}{ending}.svg", text.format(measure))
                        for key, ending, text in FIGURES[kind]]
     else:
-        all_figures = [(task / "report/figures" / HEAT_MAP, f"{section}_{task.name}_depth.svg",
-                        f"{task.name}: accuracy by the needle's depth, a row for each memory") for task, _ in tasks]
+        all_figures = [(task / f"report/figures/{key}.vl.json", f"{section}_{task.name}_{ending}.svg", f"{task.name}: {text}")
+                       for task, _ in tasks for key, ending, text in TASK_FIGURES]
     return [one for one in all_figures if one[0].exists()]
 
 

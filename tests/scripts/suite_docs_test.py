@@ -88,10 +88,13 @@ class SuiteDocs(unittest.TestCase):
         self.assertEqual(self.call(), "")
         self.assertIn("4 trainings, 0.0 minutes added up", self.page.read_text(encoding="utf-8"))
 
-    def test_draws_the_needles_depths(self):
+    def test_draws_depths_and_delays(self):
         self.assertEqual(self.figure("needle/report/figures/depth-valid.vl.json"),
                          [("needle/report/figures/depth-valid.vl.json", "figures/small_needle_depth.svg")])
         self.assertIn("](figures/small_needle_depth.svg)\n<!-- end small -->", self.page.read_text(encoding="utf-8"))
+        (self.suite / "needle/report/figures/depth-valid.vl.json").unlink()
+        self.assertEqual(self.figure("copy/report/figures/delay-valid.vl.json"),
+                         [("copy/report/figures/delay-valid.vl.json", "figures/small_copy_delay.svg")])
 
     def test_draws_the_measure_over_bytes_and_operations(self):
         self.page.write_text(PAGE.replace(" small", " capacity_mqar"), encoding="utf-8")

@@ -1,6 +1,10 @@
-// Heat maps of a needle's depth and length.
+// Accuracy by where the source of an answer lies: heat maps of a needle's depth and length, and the
+// curve over the segments since a value was told.
+#include <charconv>
 #include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -104,11 +108,74 @@ Figure length_figure(const Comparison& comparison, const std::string& split, std
                             "descending")};
 }
 
+// The group "delay" of the task retention: segments since the value was told.
+std::optional<std::int64_t> delay_of(const std::map<std::string, std::string>& groups) {
+  const auto found = groups.find("delay");
+  std::int64_t delay = 0;
+  if (found == groups.end()) return std::nullopt;
+  const std::string& text = found->second;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), delay);
+  const bool is_whole = error == std::errc() && end == text.data() + text.size() && delay >= 0;
+  return is_whole ? std::optional(delay) : std::nullopt;
+}
+
+// [delay] -> the accuracies of the arm's seeds.
+std::map<std::int64_t, std::vector<double>> accuracies_by_delay(const Arm& arm,
+                                                                const std::string& split) {
+  std::map<std::int64_t, std::vector<double>> out;
+  for (const Run& run : arm.runs) {
+    const EvaluationSummary* const found = run.error ? nullptr : run.find(split);
+    if (found == nullptr) continue;
+    std::map<std::int64_t, scores::Sums> sums;  // samples may have other groups, too
+    for (const GroupSums& group : found->groups) {
+      if (const auto delay = delay_of(group.groups)) sums[*delay].add(group.sums);
+    }
+    for (const auto& [delay, of] : sums) out[delay].push_back(of.accuracy());
+  }
+  return out;
+}
+
+// The forgetting curve; absent with fewer than two delays.
+std::optional<Figure> delay_figure(const Comparison& comparison, const std::string& split) {
+  Json values = Json::array();
+  std::set<std::int64_t> delays;
+  for (const Arm& arm : comparison.arms) {
+    for (const auto& [delay, accuracies] : accuracies_by_delay(arm, split)) {
+      const auto band = band_of(accuracies);
+      if (!band) continue;
+      values.push_back({{"arm", arm.name},
+                        {"x", delay},
+                        {"mean", band->mean},
+                        {"low", band->low},
+                        {"high", band->high}});
+      delays.insert(delay);
+    }
+  }
+  if (delays.size() < 2) return std::nullopt;
+  Json x = axis_channel({.field = "x", .title = "segments since the value was told"});
+  x["scale"] = {{"type", "symlog"}, {"nice", false}};
+  x["axis"]["values"] = delays;
+  const std::string words = "accuracy on " + split;
+  const Json tooltip = Json::array(
+      {tip("arm", "arm"), tip("x", "segments", "d"), tip("mean", words, ".4f"),
+       tip("low", "lowest seed", ".4f"), tip("high", "highest seed", ".4f")});
+  return Figure{.key = "delay-" + split,
+                .section = "position",
+                .title = str("Accuracy on ", split, " by the segments since the value was told"),
+                .caption = band_words(comparison),
+                .spec = layered(std::move(values),
+                                line_layers(comparison, std::move(x),
+                                            axis_channel(figure::from_zero("mean", words)), true,
+                                            tooltip),
+                                320)};
+}
+
 }  // namespace
 
 void add_depth_figures(const Comparison& comparison, std::vector<Figure>& out) {
   const std::vector<DepthCell> all = depth_cells(comparison);
   for (const std::string& split : comparison.splits) {
+    if (auto figure = delay_figure(comparison, split)) out.push_back(std::move(*figure));
     std::vector<const DepthCell*> cells;
     std::set<std::int64_t> lengths;
     std::set<std::string> depths;

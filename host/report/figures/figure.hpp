@@ -30,6 +30,7 @@ void add_difference_figures(const Comparison& comparison, const std::vector<Diff
 void add_curve_figures(const Comparison& comparison, std::vector<Figure>& out);
 void add_bucket_figures(const Comparison& comparison, std::vector<Figure>& out);
 // Heat maps of needles: a row an arm, or, with several lengths, a figure an arm and a row a length.
+// Of the task retention the curve over delays.
 void add_depth_figures(const Comparison& comparison, std::vector<Figure>& out);
 // With `is_sweep` the figures over the setting of a sweep; else those over costs.
 void add_cost_figures(const Comparison& comparison, bool is_sweep, std::vector<Figure>& out);

@@ -44,7 +44,7 @@ class DepthsTest : public ::testing::Test {
     const fs::path folder = scores::list_evaluations(run).at(0);
     scores::Columns columns;
     columns.narrow_nll = {0.5F, 1.0F, 2.0F, 0.25F, 0.125F, 4.0F, 1.5F, 0.75F, 3.0F, 0.5F};
-    columns.correct = {1, 0, 0, 1, 1, 0, 0, 1, 0, 1};
+    columns.correct = {1, 1, 0, 1, 0, 0, 1, 1, 0, 0};
     for (std::int32_t i = 0; i < 10; ++i) {
       columns.target.push_back(i);
       columns.document.push_back(i / 2);
@@ -102,6 +102,28 @@ TEST_F(DepthsTest, AreLeftOutWhenTheEvaluationIsDamaged) {
     EXPECT_THAT(depth_cells(comparison), IsEmpty());
     EXPECT_THAT(comparison.notes, Contains(HasSubstr(one.second)));
   }
+}
+
+// The task retention's forgetting curve.
+TEST_F(DepthsTest, ADelayIsACurve) {
+  const auto values_of = [&](const std::function<Groups(std::int64_t)>& groups) {
+    const Report report = make_report(load({write_run(groups)}));
+    const auto figure = std::ranges::find(report.figures, "delay-valid", &Figure::key);
+    return figure == report.figures.end() ? Json() : figure->spec.at("data").at("values");
+  };
+  const Json values = values_of([](std::int64_t i) {
+    return Groups{{"delay", i < 2 ? "0" : "16"}, {"part", std::to_string(i)}};
+  });
+  ASSERT_THAT(values, SizeIs(2));
+  EXPECT_EQ(values[0].at("x"), 0);
+  EXPECT_EQ(values[0].at("mean"), 0.75);
+  EXPECT_EQ(values[1].at("x"), 16);
+  EXPECT_EQ(values[1].at("mean"), 1.0 / 3.0);
+  EXPECT_THAT(values_of([](std::int64_t) { return Groups{{"delay", "4"}}; }), IsEmpty());
+  EXPECT_THAT(values_of([](std::int64_t i) {
+                return Groups{{"delay", i < 2 ? "soon" : "-1"}};
+              }),
+              IsEmpty());
 }
 
 TEST_F(DepthsTest, OfAllSeedsAddUpToTheEvaluations) {
