@@ -250,6 +250,22 @@ TEST_F(ImportFolder, ATextIsEvaluatedWithTheFoldersTokenizer) {
   EXPECT_THAT(scored.out, HasSubstr("tokenizer"));
 }
 
+// No training data are needed for the vocabulary.
+TEST_F(ImportFolder, QuestionsAreAskedWithTheFoldersTokenizer) {
+  write_bytes(folder_ / "model/tokenizer.json", kTokenizer);
+  write_bytes(folder_ / "test.jsonl", R"({"prompt": "abcde", "answer": "ab"})"
+                                      "\n");
+  expect_done(
+      import({this->experiment("[data]\ntask = \"questions\"\ntest = \"test.jsonl\"\n"
+                               "[train]\nsteps = 1\nsegment = 4\nlanes = 1\n")}));
+  EXPECT_THAT(read_file(folder_ / "run/experiment.toml"), HasSubstr("vocabulary_size = 10"));
+  const ProgramResult scored =
+      run_mneme({"eval", file("run"), "--split", "test", "--json", "-", "--quiet"});
+  expect_done(scored);
+  const Json result = Json::parse(scored.out).at("memories").at(0).at("result");
+  EXPECT_EQ(result.at("tokens"), 1) << "ab is one token";
+}
+
 TEST_F(ImportFolder, AnExperimentMaySayThatTheTextHasTheFoldersTokenizer) {
   write_bytes(folder_ / "model/tokenizer.json", kTokenizer);
   write_bytes(folder_ / "text.txt", "abcdeabcdabceabdabcdeeedcba");
