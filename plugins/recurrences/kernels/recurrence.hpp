@@ -91,10 +91,11 @@ struct RecurrenceBackwardKernels {
 //   U = V, or by substitution (I + diag(beta) L) U = diag(beta) (V - (k exp(G)) S)
 //   out = (q exp(G)) S + A U     S' = diag(exp(G_C)) S + (k exp(G_C - G))^T U
 //
-// No exponent is above 0. With one decay for each channel scores go by blocks of 24 tokens, whose
-// rows are scaled towards the block's first token; where a channel's decays within a block sum to
-// less than -30 (f32) or -300 (f64), that block's own scores are summed with their differences. On
-// CUDA blocks have 16 tokens, all of whose own scores are.
+// With one decay a head no exponent is above 0. With one for each channel scores go by blocks of 24
+// tokens, whose rows are scaled towards the block's first token, by at most e^30 (f32) or e^300
+// (f64); where a channel's decays within a block sum to less than -30 or -300, that block's own
+// scores are summed with their differences. On CUDA blocks have 16 tokens, all of whose own scores
+// are.
 //
 // The backward pass goes from the last chunk to the first and computes A, L and U of each again.
 // Decays have the gradient [GLA, section 4.3]
