@@ -287,8 +287,8 @@ void say_few_documents(const data::Dataset& dataset, const std::vector<data::Spl
     const auto corpus = dataset.corpus(split);
     if (corpus == nullptr || corpus->documents.size() >= scores::kFewestDocuments) continue;
     const std::size_t n = corpus->documents.size();
-    log_info(str("the ", data::to_word(split), " split has ", n, n == 1 ? " document" : " documents",
-                 ", fewer than ", scores::kFewestDocuments,
+    log_info(str("the ", data::to_word(split), " split has ", n,
+                 n == 1 ? " document" : " documents", ", fewer than ", scores::kFewestDocuments,
                  ": units of its differences will be blocks of its tokens, and the result is about "
                  "this text alone; data.documents or more files make more documents"));
   }

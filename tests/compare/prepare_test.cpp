@@ -137,8 +137,8 @@ TEST_F(Prepare, SaysWhyFlopsAreNotCounted) {
   const Record record =
       prepared(read_arms(folder_.write("tiny.toml", kTiny), {{.memory = memory}}, {}, {}, loader_));
   EXPECT_TRUE(record.arms.at(0).flops.is_null());
-  EXPECT_THAT(log.text(), testing::ContainsRegex(
-                              "arm faulty: its FLOPs are not counted: plugin .*, hook "));
+  EXPECT_THAT(log.text(),
+              testing::ContainsRegex("arm faulty: its FLOPs are not counted: plugin .*, hook "));
 }
 
 TEST_F(Prepare, NeedsArmsAndSeeds) {

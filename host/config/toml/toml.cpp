@@ -254,14 +254,13 @@ void check_is_toml(const std::filesystem::path& path, const std::filesystem::pat
   const std::filesystem::path whole = std::filesystem::absolute(path);
   const std::string folder =
       str("[memory], plugins = [\"", whole.parent_path().string(), "\"], and ");
-  throw_usage(
-      {.where = path.string(),
-       .failed = "cannot read",
-       .expected = "a TOML file",
-       .got = is_library ? "a plugin's library" : "a Python file",
-       .hint = str("a memory file names it: ", is_library ? folder : "",
-                   "a [[memory.tier]] with plugin = \"",
-                   is_library ? path.stem().string() : whole.string(), '"')});
+  throw_usage({.where = path.string(),
+               .failed = "cannot read",
+               .expected = "a TOML file",
+               .got = is_library ? "a plugin's library" : "a Python file",
+               .hint = str("a memory file names it: ", is_library ? folder : "",
+                           "a [[memory.tier]] with plugin = \"",
+                           is_library ? path.stem().string() : whole.string(), '"')});
 }
 
 }  // namespace

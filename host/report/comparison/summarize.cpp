@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMaxPlaces = 64;  // buckets of a long segment
+constexpr std::size_t kMaxPlaces = 64;        // buckets of a long segment
 constexpr std::size_t kMaxAnswers = 5;        // sequences that are shown
 constexpr std::size_t kMaxAnswerTokens = 32;  // of each
 

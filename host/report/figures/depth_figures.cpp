@@ -156,18 +156,18 @@ std::optional<Figure> delay_figure(const Comparison& comparison, const std::stri
   x["scale"] = {{"type", "symlog"}, {"nice", false}};
   x["axis"]["values"] = delays;
   const std::string words = "accuracy on " + split;
-  const Json tooltip = Json::array(
-      {tip("arm", "arm"), tip("x", "segments", "d"), tip("mean", words, ".4f"),
-       tip("low", "lowest seed", ".4f"), tip("high", "highest seed", ".4f")});
-  return Figure{.key = "delay-" + split,
-                .section = "position",
-                .title = str("Accuracy on ", split, " by the segments since the value was told"),
-                .caption = band_words(comparison),
-                .spec = layered(std::move(values),
-                                line_layers(comparison, std::move(x),
-                                            axis_channel(figure::from_zero("mean", words)), true,
-                                            tooltip),
-                                320)};
+  const Json tooltip =
+      Json::array({tip("arm", "arm"), tip("x", "segments", "d"), tip("mean", words, ".4f"),
+                   tip("low", "lowest seed", ".4f"), tip("high", "highest seed", ".4f")});
+  return Figure{
+      .key = "delay-" + split,
+      .section = "position",
+      .title = str("Accuracy on ", split, " by the segments since the value was told"),
+      .caption = band_words(comparison),
+      .spec = layered(std::move(values),
+                      line_layers(comparison, std::move(x),
+                                  axis_channel(figure::from_zero("mean", words)), true, tooltip),
+                      320)};
 }
 
 }  // namespace

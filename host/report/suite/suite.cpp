@@ -171,11 +171,11 @@ Records records_of(const SuiteRecord& record, const Rows& rows) {
       const auto found = rows.tasks[i].second.find(arm);
       if (found == rows.tasks[i].second.end()) continue;
       const Json value = found->second.value.is_null() ? Json::object() : found->second.value;
-      std::vector<Json>& row = out.rows.emplace_back(std::vector<Json>{
-          record.tasks[i].name, record.tasks[i].measure, arm,
-          value.value("values", Json::array()).size(), value.value("mean", Json()),
-          value.value("low", Json()), value.value("high", Json()),
-          value.value("deviation", Json())});
+      std::vector<Json>& row = out.rows.emplace_back(
+          std::vector<Json>{record.tasks[i].name, record.tasks[i].measure, arm,
+                            value.value("values", Json::array()).size(),
+                            value.value("mean", Json()), value.value("low", Json()),
+                            value.value("high", Json()), value.value("deviation", Json())});
       for (const std::string& key : more) row.push_back(value.value(key, Json()));
     }
   }

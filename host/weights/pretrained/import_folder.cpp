@@ -173,10 +173,9 @@ void complete(const FolderModel& model, const fs::path& folder, const config::Va
   const config::Value* const task = find_setting(tree, "data.task");
   const bool is_open = task == nullptr && !has_experiment;
   const fs::path tokenizer = tokenizer_of(folder, options.run);
-  const bool has_text =
-      is_open ? !tokenizer.empty()
-              : task == nullptr || is_word_of(task, "text") || is_word_of(task, "dialogue") ||
-                    is_word_of(task, "questions");
+  const bool has_text = is_open ? !tokenizer.empty()
+                                : task == nullptr || is_word_of(task, "text") ||
+                                      is_word_of(task, "dialogue") || is_word_of(task, "questions");
   const bool has_ids = is_open ? !has_text : is_word_of(task, "tokens");
   const config::Value* const vocabulary = find_setting(tree, "data.vocabulary");
   const bool is_open_vocabulary = vocabulary == nullptr || is_word_of(vocabulary, "tokenizer");

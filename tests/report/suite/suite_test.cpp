@@ -49,7 +49,8 @@ class Suite : public ::testing::Test {
 
 TEST_F(Suite, HasTasksInRowsAndMemoriesInColumns) {
   const Sheet table = sheet();
-  EXPECT_THAT(table.headings, ElementsAre("task", "none", "xl_cache", "compressive", "noise floor"));
+  EXPECT_THAT(table.headings,
+              ElementsAre("task", "none", "xl_cache", "compressive", "noise floor"));
   ASSERT_EQ(table.rows.size(), 2u);
   EXPECT_EQ(table.rows[1][0].text, "second, outside");
   EXPECT_EQ(table.rows[1][3].text, "-");
