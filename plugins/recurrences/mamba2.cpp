@@ -48,9 +48,13 @@ class Mamba2 : public mneme::Tier {
     const Tensor decay = step * -exp(l.parameter(rate_log_));
     const Tensor skipped = x * reshape(l.parameter(skip_), {1, 1, -1, 1});
     const Tensor out = state_.run(l, q, k, x * unsqueeze(step, 3), decay, {}) + skipped;
-    const Tensor gated =
-        reshape(out, {out.dim(0), out.dim(1), inner}) * silu(cast(parts[0], dtype));
-    return output_.of(l, rms_norm(gated, l.parameter(norm_weight_)));
+    // The norm is over the channels of each group.
+    const auto by_groups = [&](const Tensor& rows) {
+      return reshape(rows, {out.dim(0), out.dim(1), groups_, inner / groups_});
+    };
+    const Tensor weight = reshape(l.parameter(norm_weight_), {groups_, inner / groups_});
+    const Tensor gated = by_groups(out) * by_groups(silu(cast(parts[0], dtype)));
+    return output_.of(l, rms_norm(gated, weight));
   }
 
  private:

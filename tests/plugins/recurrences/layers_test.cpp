@@ -114,22 +114,29 @@ class NaiveGla : public NaiveLayer {
 
 class NaiveMamba2 : public NaiveLayer {
  public:
-  using NaiveLayer::NaiveLayer;
+  NaiveMamba2(const MemorySession& session, int64_t heads, int64_t keys, int64_t values,
+              int64_t groups)
+      : NaiveLayer(session, heads, keys, values), groups_(groups) {}
   at::Tensor run(const at::Tensor& x) const override {
     const int64_t values = heads_ * values_;
-    const std::vector<at::Tensor> p = projected(x, {values, values + 2 * keys_, heads_});
+    const int64_t keys = groups_ * keys_;
+    const std::vector<at::Tensor> p = projected(x, {values, values + 2 * keys, heads_});
     const std::vector<at::Tensor> mixed = at::silu(convolved(p[1]) + weight("convolution_bias"))
-                                              .split_with_sizes({values, keys_, keys_}, 2);
+                                              .split_with_sizes({values, keys, keys}, 2);
     const at::Tensor input = by_heads(mixed[0], heads_);
     const auto shared = [&](const at::Tensor& rows) {
-      return rows.unsqueeze(2).expand({rows.size(0), rows.size(1), heads_, keys_});
+      return by_heads(rows, groups_).repeat_interleave(heads_ / groups_, 2);
     };
     const at::Tensor step = at::softplus(p[2] + weight("step_bias")).unsqueeze(-1);
     const at::Tensor kept = (-weight("rate_log").exp().unsqueeze(-1) * step).exp();
     const at::Tensor out = recurrence(shared(mixed[2]), shared(mixed[1]), step * input, kept) +
                            weight("skip").unsqueeze(-1) * input;
-    return output(rms(out.flatten(2) * at::silu(p[0]), weight("norm_weight")));
+    const at::Tensor gated = by_heads(out.flatten(2) * at::silu(p[0]), groups_);
+    return output(rms(gated, weight("norm_weight").view({groups_, -1})));
   }
+
+ private:
+  int64_t groups_;
 };
 
 class NaiveGatedDeltaNet : public NaiveLayer {
@@ -197,7 +204,12 @@ std::vector<LayerCase> layer_cases() {
        {".0.in_weight", ".0.gate_weight", ".0.gate_bias", ".0.norm_weight"},
        [](const MemorySession& s) { return std::make_unique<NaiveGla>(s, 4, 3, 6); }},
       {"Mamba2", tier_test::tier("mamba2", "layers = [0]\nkey_width = 7\nvalue_width = 4"),
-       convolved, [](const MemorySession& s) { return std::make_unique<NaiveMamba2>(s, 4, 7, 4); }},
+       convolved,
+       [](const MemorySession& s) { return std::make_unique<NaiveMamba2>(s, 4, 7, 4, 1); }},
+      {"Mamba2OfTwoGroups",
+       tier_test::tier("mamba2", "layers = [0]\nkey_width = 7\nvalue_width = 4\ngroups = 2"),
+       convolved,
+       [](const MemorySession& s) { return std::make_unique<NaiveMamba2>(s, 4, 7, 4, 2); }},
       {"GatedDeltaNet", tier_test::tier("gated_deltanet", "layers = [0]"), convolved, delta(1.0)},
       {"Kda",
        tier_test::tier("kda", "layers = [0]\nkey_width = 5"),
