@@ -285,6 +285,7 @@ Sheet suite_sheet(const fs::path& folder, const SuiteRecord& record, SuiteScores
   Rows rows;
   std::size_t seeds = 0;
   std::set<std::string> notes, labels;
+  std::map<std::string, std::vector<std::string>> of_shares;  // a sentence -> its tasks
   for (const SuiteTaskRecord& task : record.tasks) {
     std::map<std::string, Cell> cells;
     const SuiteMeasure& shown = shown_as(task.measure);
@@ -322,13 +323,15 @@ Sheet suite_sheet(const fs::path& folder, const SuiteRecord& record, SuiteScores
                          "\" on valid; the task's data lack it, or valid was not evaluated."));
       }
       if (const std::string partial = share_sentence(comparison, "valid"); !partial.empty())
-        notes.insert(str(task.name, ": ", partial));
+        of_shares[partial].push_back(task.name);
     } catch (const Error& error) {
       notes.insert(str(task.name, ": ", error.what()));
     }
     add_sizes(task, cells);
     rows.tasks.emplace_back(row_name(task), std::move(cells));
   }
+  for (const auto& [sentence, tasks] : of_shares)
+    notes.insert(str(join(tasks, ", "), ": ", sentence));
   for (auto& [task, cells] : rows.tasks) {
     for (auto& [arm, cell] : cells) mark_fewer_seeds(cell, seeds);
   }

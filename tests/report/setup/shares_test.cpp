@@ -74,15 +74,18 @@ TEST_F(Shares, AlmostAllIsNotAll) {
   EXPECT_EQ(share_words(comparison_of(small_), "valid"), "99.9 % of valid was read");
 }
 
-TEST_F(Shares, TheTableOfASuiteNamesTheTask) {
+TEST_F(Shares, TheTableOfASuiteNamesTheTasks) {
   small_.data = test::Data::kSequence;
   small_.split_targets = 768;
   test::write_comparison(folder("first"), small_);
+  test::write_comparison(folder("second"), small_);
   const SuiteReport report =
       suite_report(folder("first").parent_path(),
-                   {.command = "", .file = "s.toml", .tasks = {{"copy", "first", "accuracy"}}});
+                   {.command = "",
+                    .file = "s.toml",
+                    .tasks = {{"copy", "first", "accuracy"}, {"needle", "second", "accuracy"}}});
   EXPECT_THAT(join(report.sheets.front().notes, "\n"),
-              HasSubstr("copy: Only a part of the split was read: 50.0 %"));
+              HasSubstr("copy, needle: Only a part of the split was read: 50.0 %"));
 }
 
 }  // namespace
