@@ -129,18 +129,6 @@ TEST_F(Prepare, MakesEveryArm) {
   EXPECT_THAT(error_of([&] { static_cast<void>(prepared(setups)); }), HasSubstr("3: none#2: "));
 }
 
-TEST_F(Prepare, SaysWhyFlopsAreNotCounted) {
-  const auto memory = folder_.write("faulty.toml", "[memory]\nplugins = [\"" MNEME_BINARY_DIR
-                                                   "/tests/abi_plugins\"]\n[[memory.tier]]\n"
-                                                   "plugin = \"test_faulty\"\nfault = \"error\"\n");
-  const test::LogCapture log;
-  const Record record =
-      prepared(read_arms(folder_.write("tiny.toml", kTiny), {{.memory = memory}}, {}, {}, loader_));
-  EXPECT_TRUE(record.arms.at(0).flops.is_null());
-  EXPECT_THAT(log.text(),
-              testing::ContainsRegex("arm faulty: its FLOPs are not counted: plugin .*, hook "));
-}
-
 TEST_F(Prepare, NeedsArmsAndSeeds) {
   EXPECT_THAT(error_of([&] { static_cast<void>(prepared({})); }),
               HasSubstr("2: compare: expected at least one memory, got none"));
