@@ -95,6 +95,28 @@ TEST_F(ScalePoints, ChangeEveryArm) {
   EXPECT_EQ(all[2].arms[1].name, "none#2");
 }
 
+// A hybrid of three layers with one plugin and one with another stays one.
+TEST_F(ScalePoints, RepeatTheLayersOfATier) {
+  ArmSetup hybrid{
+      .name = "hybrid", .file = "h.toml", .settings = {}, .experiment = experiment_of(4, 4, 0)};
+  hybrid.experiment.memory.tiers.resize(3);
+  hybrid.experiment.memory.tiers[0].layers = {0, 1, 2};
+  hybrid.experiment.memory.tiers[1].layers = {3};
+  const auto all = scale_points({hybrid}, {1.0, 2.0, 8.0});
+  const auto layers = [&](std::size_t point, std::size_t tier) {
+    return all.at(point).arms.at(0).experiment.memory.tiers.at(tier).layers;
+  };
+  using Layers = std::vector<std::int64_t>;
+  EXPECT_EQ(layers(0, 0), (Layers{0, 1, 2}));
+  ASSERT_EQ(all[1].shape.layers, 5);
+  EXPECT_EQ(layers(1, 0), (Layers{0, 1, 2, 4}));
+  EXPECT_EQ(layers(1, 1), (Layers{3}));
+  ASSERT_EQ(all[2].shape.layers, 8);
+  EXPECT_EQ(layers(2, 0), (Layers{0, 1, 2, 4, 5, 6}));
+  EXPECT_EQ(layers(2, 1), (Layers{3, 7}));
+  EXPECT_EQ(layers(2, 2), std::nullopt);  // serves all
+}
+
 TEST_F(ScalePoints, RefuseWhatIsNoLadder) {
   const std::string tiny = test::tiny_experiment();
   EXPECT_EQ(error(tiny, {1.0, 1.1, 8.0}),

@@ -30,7 +30,22 @@ double layer_parameters(std::int64_t layers, std::int64_t width) {
   return static_cast<double>(layers) * static_cast<double>(width) * static_cast<double>(width);
 }
 
-void apply(const ScaleShape& shape, config::Experiment& experiment) {
+// The layers that a tier names, repeated over more layers, as windows are: a hybrid keeps its shares.
+void repeat_layers(const ScaleShape& shape, ArmSetup& arm) {
+  const std::int64_t before = arm.experiment.model.layers;
+  for (config::TierConfig& tier : arm.experiment.memory.tiers) {
+    if (!tier.layers) continue;
+    std::vector<std::int64_t> layers;
+    for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
+      if (std::ranges::count(*tier.layers, layer % before) > 0) layers.push_back(layer);
+    }
+    tier.layers = std::move(layers);
+  }
+}
+
+void apply(const ScaleShape& shape, ArmSetup& arm) {
+  repeat_layers(shape, arm);
+  config::Experiment& experiment = arm.experiment;
   config::ModelConfig& model = experiment.model;
   if (model.embedding == model.width) {
     model.embedding = shape.width;
@@ -113,7 +128,7 @@ std::vector<ScalePoint> scale_points(const std::vector<ArmSetup>& arms,
            .expected = "sizes that are farther apart"});
     }
     ScalePoint& point = out.emplace_back(ScalePoint{.shape = shape, .arms = arms});
-    for (ArmSetup& arm : point.arms) apply(shape, arm.experiment);
+    for (ArmSetup& arm : point.arms) apply(shape, arm);
   }
   return out;
 }

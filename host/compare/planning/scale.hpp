@@ -31,9 +31,10 @@ struct ScalePoint {
   std::vector<ArmSetup> arms;
 };
 
-// The arms at each size. An embedding as wide as the model, and adaptive ones, stay so. Errors:
-// Error (kUsage) when the training's length is given in epochs, when two sizes have one shape, and
-// when arms differ in their [model] or train.steps.
+// The arms at each size. An embedding as wide as the model, and adaptive ones, stay so; the layers
+// that a tier names are repeated over all. Errors: Error (kUsage) when the training's length is
+// given in epochs, when two sizes have one shape, and when arms differ in their [model] or
+// train.steps.
 [[nodiscard]] std::vector<ScalePoint> scale_points(const std::vector<ArmSetup>& arms,
                                                    const std::vector<double>& multiples);
 
