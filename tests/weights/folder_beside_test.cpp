@@ -213,13 +213,31 @@ TEST_F(FolderBeside, AnAdapterIsRefusedUnlessItIsIgnored) {
 }
 
 TEST_F(FolderBeside, BuffersOfRotaryPositionsAreKept) {
-  test::SmallModel model = test::small_llama();
-  model.tensors.push_back(test::numbered("model.rotary_emb.inv_freq", {2}));
-  model.tensors.push_back(test::numbered("model.rotary_emb.original_inv_freq", {2}));
-  test::write_folder(source_, model);
-  import();
-  static_cast<void>(export_to(out_));
-  EXPECT_EQ(test::files_of(out_), test::files_of(source_));
+  const auto expect_kept = [&](test::SmallModel model, const std::vector<std::string>& names) {
+    for (const std::string& name : names) model.tensors.push_back(test::numbered(name, {2}));
+    if (model.config["model_type"] != "llama") {
+      model.tensors.push_back(test::numbered("model.embed_tokens.embed_scale", {}));
+    }
+    test::write_folder(source_, model);
+    import();
+    fs::remove_all(out_);
+    static_cast<void>(export_to(out_));
+    EXPECT_EQ(test::files_of(out_), test::files_of(source_)) << model.config["model_type"];
+  };
+  std::vector<std::string> names;
+  for (const char* place : {"model", "model.layers.1.self_attn"}) {
+    for (const char* buffer : {"inv_freq", "original_inv_freq", "cos_cached", "sin_cached"}) {
+      names.push_back(str(place, ".rotary_emb.", buffer));
+    }
+  }
+  expect_kept(test::small_llama(), names);
+  expect_kept(test::small_gemma2(), names);
+  for (const char* buffer : {"inv_freq", "original_inv_freq"}) {
+    names.push_back(str("model.rotary_emb_local.", buffer));
+    names.push_back(str("model.rotary_emb.full_attention_", buffer));
+    names.push_back(str("model.rotary_emb.sliding_attention_", buffer));
+  }
+  expect_kept(test::small_gemma3(), names);
 }
 
 // Constants that are too large to keep, and tensors that the model does not need.

@@ -79,10 +79,36 @@ TEST_F(ModelFolderTest, RefusesWhatIsNoModelFolder) {
   test::write_bytes(path_ / "config.json", "[1]");
   EXPECT_THAT(error(), HasSubstr("this holds no JSON object"));
   test::write_bytes(path_ / "config.json", "{}");
+  test::write_bytes(path_ / "generation_config.json", "{\"eos_token_id\": 2,}");
+  EXPECT_THAT(error(), HasSubstr("generation_config.json: this is no JSON, or only a part of it"));
+  fs::remove(path_ / "generation_config.json");
   EXPECT_THAT(error(), HasSubstr("there are no weights: expected model.safetensors, or"));
   test::write_bytes(path_ / "pytorch_model.bin", "");
   EXPECT_THAT(error(), HasSubstr("got pytorch_model.bin; scripts/pytorch_to_safetensors.py "
                                  "pytorch_model.bin model.safetensors converts them"));
+}
+
+TEST_F(ModelFolderTest, NamesAPackedFileInPlaceOfAMissingOne) {
+  const auto packed = [&](const std::string& name) {
+    return AllOf(HasSubstr(name + ": the file is not there: got a packed file beside it; unpack "),
+                 HasSubstr("gunzip -k " + (path_ / name).string() + ".gz"));
+  };
+  test::write_sharded(path_, test::small_llama(), 8);
+  for (const char* name :
+       {"config.json", "model-00002-of-00003.safetensors", "model.safetensors.index.json"}) {
+    fs::rename(path_ / name, path_ / str(name, ".gz"));
+    EXPECT_THAT(error(), packed(name));
+    fs::rename(path_ / str(name, ".gz"), path_ / name);
+  }
+  fs::remove(path_ / kIndexName);
+  test::write_bytes(path_ / "model.safetensors.gz", "");
+  EXPECT_THAT(error(), packed("model.safetensors"));
+  fs::remove_all(path_);
+  test::write_bytes(folder_ / "model.tar", "");
+  EXPECT_THAT(error(), AllOf(HasSubstr("this is no model folder: expected a folder with"),
+                             HasSubstr("got a packed file beside it; unpack it: tar -xf ")));
+  test::write_bytes(path_, "\x1F\x8B\x08...");
+  EXPECT_THAT(error(), HasSubstr("or a GGUF file, got data packed by gzip; unpack it: gzip -dc "));
 }
 
 TEST_F(ModelFolderTest, NamesAnAdapter) {

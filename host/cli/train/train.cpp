@@ -140,8 +140,19 @@ fs::path claim_default_folder(const TrainArguments& arguments) {
 config::Experiment read_experiment(const TrainArguments& arguments) {
   std::optional<fs::path> memory;
   if (!arguments.memory.empty()) memory = arguments.memory.front();
-  return plugin::read_experiment(arguments.experiment, arguments.set.overrides(), memory,
-                                 arguments.is_locked);
+  try {
+    return plugin::read_experiment(arguments.experiment, arguments.set.overrides(), memory,
+                                   arguments.is_locked);
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    const fs::path kept = arguments.init / "vocabulary.json";
+    std::error_code ignored;
+    const bool is_missing = text.find("data.vocabulary_file: missing") != text.npos;
+    if (!is_missing || arguments.init.empty() || !fs::exists(kept, ignored)) throw;
+    throw Error(
+        error.kind(), text,
+        "the run of --init has one: --set data.vocabulary_file=" + shell_word(kept.string()));
+  }
 }
 
 // What the command names, before the data are read: that may take minutes.

@@ -61,7 +61,9 @@ std::vector<std::string> with_first(std::vector<std::string> settings,
 
 // ": RUN/experiment.toml has it" of a run's checkpoint; "" of another one.
 std::string experiment_beside(const std::filesystem::path& checkpoint) {
-  const std::filesystem::path file = checkpoint.parent_path().parent_path() / "experiment.toml";
+  const std::filesystem::path run =
+      std::filesystem::absolute(checkpoint).parent_path().parent_path();
+  const std::filesystem::path file = run / "experiment.toml";
   std::error_code ignored;
   return std::filesystem::exists(file, ignored) ? ": " + file.string() + " has it" : "";
 }

@@ -10,6 +10,7 @@
 #include <span>
 
 #include "host/base/error.hpp"
+#include "host/base/file/file_kind.hpp"
 #include "host/base/text.hpp"
 #include "host/base/utf8.hpp"
 
@@ -113,6 +114,17 @@ class GgufReader {
                .expected = expected,
                .got = got,
                .hint = "copy or convert the file again"});
+  }
+
+  [[noreturn]] void fail_foreign() const {
+    const std::string_view bytes(reinterpret_cast<const char*>(bytes_.data()), bytes_.size());
+    const std::optional<FileKind> kind = find_file_kind(path_, bytes);
+    if (!kind) fail("", "this is no GGUF file", "\"GGUF\" at its beginning", "other bytes");
+    throw_run({.where = path_.string(),
+               .failed = kind->failed,
+               .expected = "a GGUF file",
+               .got = kind->got,
+               .hint = kind->hint});
   }
 
   [[nodiscard]] std::uint64_t at() const { return at_; }
@@ -243,8 +255,7 @@ class GgufReader {
 void check_version(GgufReader& reader) {
   const std::string_view magic(reinterpret_cast<const char*>(reader.take(kMagic.size(), "magic")),
                                kMagic.size());
-  if (magic != kMagic)
-    reader.fail("", "this is no GGUF file", "\"GGUF\" at its beginning", "other bytes");
+  if (magic != kMagic) reader.fail_foreign();
   const auto version = reader.number<std::uint32_t>("version");
   if (version == 2 || version == 3) return;
   const bool is_big = (version & 0xFFFF) == 0 && version != 0;

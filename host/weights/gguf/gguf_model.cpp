@@ -90,7 +90,7 @@ GgufModel GgufModel::open(const std::filesystem::path& path) {
   model.config_ = gguf_config(model.file_);
   model.add_tensors();
   try {
-    model.texts_ = gguf_tokenizer(model.file_);
+    model.texts_ = gguf_tokenizer(model.file_, model.notes_);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kUsage) throw;
     model.notes_.push_back(

@@ -31,7 +31,7 @@ class GgufModel {
   [[nodiscard]] const std::vector<TensorView>& tensors() const { return views_; }
   // Tensors of each type in which the file holds numbers.
   [[nodiscard]] const std::map<std::string, std::int64_t>& types() const { return types_; }
-  // Why the tokenizer is not read.
+  // Why the tokenizer is not read, or one of its keys is passed over.
   [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
 
   // The numbers of one of `tensors`.

@@ -1,6 +1,7 @@
 #include "host/weights/gguf/gguf_tokenizer.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -95,7 +96,11 @@ struct Tokens {
   std::vector<std::string> texts;
   std::vector<std::int64_t> kinds;  // of each
   std::unordered_map<std::string_view, std::int64_t> ids;
+  std::map<std::string_view, std::int64_t> marks;  // ids by what they mark: "bos"
 };
+
+constexpr std::array kMarks = {"bos", "eos", "eot", "eom", "unknown", "padding"};
+constexpr std::array kEnds = {"eos", "eot", "eom"};  // of these, what ends a text
 
 void require_length(const GgufFile& file, const char* key, std::size_t length,
                     std::size_t expected) {
@@ -104,7 +109,23 @@ void require_length(const GgufFile& file, const char* key, std::size_t length,
   }
 }
 
-Tokens read_gguf_tokens(const GgufFile& file) {
+// Those that the file names; a key that names no token is passed over with a note.
+void read_marks(const GgufFile& file, Tokens& tokens, std::vector<std::string>& notes) {
+  const auto count = static_cast<std::int64_t>(tokens.texts.size());
+  for (const char* name : kMarks) {
+    const std::string key = str("tokenizer.ggml.", name, "_token_id");
+    const std::optional<std::int64_t> id = file.integer(key);
+    if (!id || *id == UINT32_MAX || *id == -1) continue;  // there is none
+    if (*id >= 0 && *id < count) {
+      tokens.marks.emplace(name, *id);
+    } else {
+      notes.push_back(str(file.path().string(), ": ", key, " = ", *id,
+                          " is passed over: ids are from 0 to ", count - 1));
+    }
+  }
+}
+
+Tokens read_gguf_tokens(const GgufFile& file, std::vector<std::string>& notes) {
   Tokens out;
   out.texts = file.texts(kTokensKey).value_or(std::vector<std::string>{});
   const std::size_t count = out.texts.size();
@@ -117,17 +138,14 @@ Tokens read_gguf_tokens(const GgufFile& file) {
     file.refuse(kTokensKey, "its tokens", "an id of its own for each token",
                 str('"', out.texts[i], "\" for ", first->second, " and ", i));
   }
+  read_marks(file, out, notes);
   return out;
 }
 
-// The id that a key names; absent where the file lacks the key, or says that there is none.
-std::optional<std::int64_t> id_of(const GgufFile& file, const char* name, const Tokens& tokens) {
-  const std::string key = str("tokenizer.ggml.", name, "_token_id");
-  const std::optional<std::int64_t> id = file.integer(key);
-  if (!id || *id == UINT32_MAX || *id == -1) return std::nullopt;
-  const auto count = static_cast<std::int64_t>(tokens.texts.size());
-  if (*id >= 0 && *id < count) return id;
-  file.refuse(key, "its token", str("an id from 0 to ", count - 1), str(*id));
+// "" = there is none.
+std::string text_of(const Tokens& tokens, const char* mark) {
+  const auto found = tokens.marks.find(mark);
+  return found == tokens.marks.end() ? "" : tokens.texts[static_cast<std::size_t>(found->second)];
 }
 
 Parts added_tokens(const Tokens& tokens) {
@@ -242,9 +260,7 @@ Parts piece_tokenizer(const GgufFile& file, const Tokens& tokens) {
   model["merges"] = merges_of(tokens, scores);
   model["fuse_unk"] = true;
   model["byte_fallback"] = true;
-  if (const auto unknown = id_of(file, "unknown", tokens)) {
-    model["unk_token"] = tokens.texts[static_cast<std::size_t>(*unknown)];
-  }
+  if (tokens.marks.contains("unknown")) model["unk_token"] = text_of(tokens, "unknown");
   const auto replace = [](std::string_view text, std::string_view content) {
     return Parts{{"type", "Replace"}, {"pattern", {{"String", text}}}, {"content", content}};
   };
@@ -289,23 +305,23 @@ Parts template_of(const std::string& before, std::int64_t before_id, const std::
 
 }  // namespace
 
-std::map<std::string, std::string> gguf_tokenizer(const GgufFile& file) {
+std::map<std::string, std::string> gguf_tokenizer(const GgufFile& file,
+                                                  std::vector<std::string>& notes) {
   std::map<std::string, std::string> out;
   const std::string kind = file.text(kModelKey).value_or("none");
   if (kind == "none" || kind == "no_vocab") return out;
   const bool is_byte = kind == "gpt2";
   if (!is_byte && kind != "llama") refuse_tokenizer(file, kModelKey, {"gpt2", "llama"}, kind);
   const WordRule* const rule = is_byte ? &word_rule(file) : nullptr;
-  const Tokens tokens = read_gguf_tokens(file);
+  const Tokens tokens = read_gguf_tokens(file, notes);
   Parts json = is_byte ? byte_tokenizer(file, tokens, *rule) : piece_tokenizer(file, tokens);
   Parts settings = {{"tokenizer_class", "PreTrainedTokenizerFast"},
                     {"clean_up_tokenization_spaces", false}};
   Parts generation = Parts::object();
-  const auto name = [&](const char* key, const char* setting) -> std::string {
-    const auto id = id_of(file, key, tokens);
-    if (!id) return "";
-    settings[setting] = tokens.texts[static_cast<std::size_t>(*id)];
-    return settings[setting];
+  const auto name = [&](const char* mark, const char* setting) {
+    const std::string text = text_of(tokens, mark);
+    if (tokens.marks.contains(mark)) settings[setting] = text;
+    return text;
   };
   const std::string begin = name("bos", "bos_token"), end = name("eos", "eos_token");
   name("unknown", "unk_token");
@@ -318,12 +334,14 @@ std::map<std::string, std::string> gguf_tokenizer(const GgufFile& file) {
   json["post_processor"] =
       template_of(adds_begin ? begin : "", id(begin), adds_end ? end : "", id(end));
   if (!begin.empty()) generation["bos_token_id"] = id(begin);
-  Parts ends = Parts::array();
-  for (const char* key : {"eos", "eot"}) {
-    const auto one = id_of(file, key, tokens);
-    if (one && (ends.empty() || ends.front() != *one)) ends.push_back(*one);
+  std::vector<std::int64_t> ends;
+  for (const char* mark : kEnds) {
+    const auto found = tokens.marks.find(mark);
+    if (found == tokens.marks.end()) continue;
+    if (std::ranges::find(ends, found->second) == ends.end()) ends.push_back(found->second);
   }
-  if (!ends.empty()) generation["eos_token_id"] = ends.size() == 1 ? ends.front() : ends;
+  if (!ends.empty()) generation["eos_token_id"] = ends;
+  if (ends.size() == 1) generation["eos_token_id"] = ends.front();
   json["version"] = "1.0";
   json["added_tokens"] = added_tokens(tokens);
   out["tokenizer.json"] = json.dump() + "\n";

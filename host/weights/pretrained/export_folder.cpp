@@ -145,7 +145,8 @@ class FolderWriter {
   // The texts of the tokenizer that is the run's vocabulary; empty where that is none.
   std::map<std::string, std::string> run_tokenizer() const {
     std::map<std::string, std::string> out;
-    const run::RunFolder run = run::RunFolder::at(checkpoint_.path().parent_path().parent_path());
+    const fs::path checkpoint = fs::absolute(checkpoint_.path());
+    const run::RunFolder run = run::RunFolder::at(checkpoint.parent_path().parent_path());
     std::error_code ignored;
     if (!fs::exists(run.vocabulary_file(), ignored)) return out;
     const data::Vocabulary vocabulary = data::Vocabulary::load(run.vocabulary_file());

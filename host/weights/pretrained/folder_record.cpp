@@ -170,14 +170,7 @@ FolderRecord FolderRecord::of(const ModelFolder& folder, const FolderNames& name
     drop_tensors({names.ignored.begin(), names.ignored.end()}, record);
     return record;
   }
-  std::error_code ignored;
-  if (const fs::path path = folder.path() / kGenerationName; fs::exists(path, ignored)) {
-    std::string text = read_file(path, kMaxConfigBytes);
-    // The record is JSON, which holds no other bytes.
-    if (!parse_json(text).is_discarded()) {
-      record.generation_config = std::move(text);
-    }
-  }
+  record.generation_config = folder.generation_text();
   for (const SafetensorsFile& file : folder.files()) {
     record.files.push_back({file.path().filename().string(), raw_header(file.path())});
   }

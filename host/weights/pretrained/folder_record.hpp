@@ -15,8 +15,6 @@
 
 namespace mneme::weights {
 
-inline constexpr const char* kGenerationName = "generation_config.json";
-
 // A tensor of a weights file by its header.
 struct RecordedTensor {
   std::string name = {};

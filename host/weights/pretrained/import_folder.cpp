@@ -193,8 +193,9 @@ void complete(const FolderModel& model, const fs::path& folder, const config::Va
   if (has_experiment) return;
   add("data.task", has_ids ? "\"tokens\"" : "\"text\"");
   if (has_ids || takes_tokenizer) {
-    const fs::path beside = is_gguf(folder) ? folder.parent_path() : folder;
-    add("data.train", kept_path(fs::absolute(beside) / data::kNoDataName));
+    const fs::path source = fs::absolute(folder);
+    const fs::path beside = is_gguf(source) ? source.parent_path() : source;
+    add("data.train", kept_path(beside / data::kNoDataName));
   }
   if (find_setting(tree, "train.epochs") == nullptr) add("train.steps", "1");
   std::int64_t segment = 128;

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cstdint>
 #include <fstream>
+#include <optional>
 #include <set>
 #include <string_view>
 
 #include "host/base/error.hpp"
 #include "host/base/file/checksum.hpp"
 #include "host/base/file/file.hpp"
+#include "host/base/file/file_kind.hpp"
 #include "host/base/json_text.hpp"
 
 namespace mneme::weights {
@@ -48,7 +50,28 @@ constexpr const char* kShardBegin = "model-";
 constexpr const char* kShardEnd = ".safetensors";
 constexpr std::size_t kShown = 10;  // names that messages list
 
+// Nothing where no packed file lies beside the missing one.
+void refuse_packed(const fs::path& missing) {
+  const std::optional<FileKind> packed = find_packed_beside(missing);
+  if (!packed) return;
+  throw_run({.where = missing.string(),
+             .failed = packed->failed,
+             .got = packed->got,
+             .hint = packed->hint});
+}
+
+// The kind of a file that is no folder, or of a packed one beside a path where nothing is.
+std::optional<FileKind> kind_in_place_of_folder(const fs::path& path) {
+  std::error_code ignored;
+  if (!is_there(path)) return find_packed_beside(path);
+  if (!fs::is_regular_file(path, ignored)) return std::nullopt;
+  const MappedFile file(path);
+  return find_file_kind(path,
+                        {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()});
+}
+
 [[noreturn]] void refuse_without_weights(const fs::path& folder) {
+  for (const char* name : {kSingleName, kIndexName}) refuse_packed(folder / name);
   const std::vector<std::string> shards = files_like(folder, kShardBegin, kShardEnd);
   if (!shards.empty()) {
     throw_run({.where = folder.string(),
@@ -115,11 +138,15 @@ ModelFolder ModelFolder::open(const fs::path& path) {
   std::error_code error;
   if (is_gguf(path)) return of_gguf(path);
   if (!fs::is_directory(path, error)) {
+    const std::optional<FileKind> kind = kind_in_place_of_folder(path);
     throw_usage(
         {.where = path.string(),
          .failed = "this is no model folder",
          .expected = str("a folder with ", kConfigName, " and ", kSingleName, ", or a GGUF file"),
-         .got = fs::exists(path, error) ? "a file" : "nothing"});
+         .got = kind             ? kind->got
+                : is_there(path) ? "a file"
+                                 : "nothing",
+         .hint = kind ? kind->hint : ""});
   }
   ModelFolder folder;
   folder.path_ = path;
@@ -131,12 +158,16 @@ ModelFolder ModelFolder::open(const fs::path& path) {
                  .hint = "merge it into its base model (merge_and_unload of peft) and save that"});
   }
   if (!is_there(path / kConfigName)) {
+    refuse_packed(path / kConfigName);
     throw_usage({.where = path.string(),
                  .failed = "this is no model folder",
                  .expected = str("a folder with ", kConfigName),
                  .got = "a folder without"});
   }
   folder.config_ = read_json(path / kConfigName, folder.config_text_);
+  if (const fs::path generation = path / kGenerationName; is_there(generation)) {
+    static_cast<void>(read_json(generation, folder.generation_text_));
+  }
   if (is_there(path / kSingleName)) {
     folder.files_.push_back(SafetensorsFile::open(path / kSingleName));
   } else if (is_there(path / kIndexName)) {
@@ -168,6 +199,7 @@ void ModelFolder::open_shards() {
   std::set<std::string> names;
   for (const auto& [tensor, file] : map) {
     if (!names.insert(file).second || is_there(path_ / file)) continue;
+    refuse_packed(path_ / file);
     throw_run({.where = (path_ / file).string(),
                .failed = str("the shard is missing; ", kIndexName, " names it for ", tensor),
                .hint = "copy the file"});

@@ -19,17 +19,19 @@ namespace mneme::weights {
 class ModelFolder {
  public:
   // Error (kRun | kUsage) naming the file, and the tensor where there is one: no folder, no or a
-  // broken config.json, no weights (or only as pickles, with the script that converts them), a
-  // missing or damaged file, an index that is no index, and a shard that lacks a tensor of the
-  // index, has one that the index does not give to it, or that another shard has too; of a GGUF file
-  // as GgufModel::open.
+  // broken config.json, a broken generation_config.json, no weights (or only packed or as pickles,
+  // with the command that unpacks or converts them), a missing or damaged file, an index that is no
+  // index, and a shard that lacks a tensor of the index, has one that the index does not give to
+  // it, or that another shard has too; of a GGUF file as GgufModel::open.
   [[nodiscard]] static ModelFolder open(const std::filesystem::path& path);
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   [[nodiscard]] const Json& config() const { return config_; }
   [[nodiscard]] const std::string& config_text() const { return config_text_; }
-  // What is said about the folder: a total_size that is not the size of the tensors; a tokenizer that
-  // is not read.
+  // generation_config.json as it is; "" where there is none.
+  [[nodiscard]] const std::string& generation_text() const { return generation_text_; }
+  // What is said about the folder: a total_size that is not the size of the tensors; what
+  // GgufModel::notes has.
   [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
   // The index as it is in the file; "" for a single file.
   [[nodiscard]] const std::string& index_text() const { return index_text_; }
@@ -51,6 +53,7 @@ class ModelFolder {
   std::filesystem::path path_;
   Json config_;
   std::string config_text_;
+  std::string generation_text_;
   std::string index_text_;
   std::vector<std::string> notes_;
   std::vector<SafetensorsFile> files_;
@@ -59,6 +62,7 @@ class ModelFolder {
 };
 
 inline constexpr const char* kConfigName = "config.json";
+inline constexpr const char* kGenerationName = "generation_config.json";
 inline constexpr const char* kSingleName = "model.safetensors";
 inline constexpr const char* kIndexName = "model.safetensors.index.json";
 

@@ -10,6 +10,7 @@
 #include "host/base/text.hpp"
 #include "tests/cli/program.hpp"
 #include "tests/weights/folder_support.hpp"
+#include "tests/weights/gguf/gguf_support.hpp"
 
 namespace mneme::test {
 namespace {
@@ -62,6 +63,17 @@ TEST_F(ImportFolder, GivesTheFolderBack) {
   EXPECT_EQ(files_of(folder_ / "out"), files_of(folder_ / "model"));
   EXPECT_THAT(run_mneme({"inspect", file("run")}).out,
               HasSubstr("weights from  " + file("model/model.safetensors")));
+}
+
+TEST_F(ImportFolder, TakesNamesInTheWorkingFolder) {
+  folder_.write("m.gguf", gguf_of(small_llama()).bytes());
+  expect_done(
+      run_mneme({"import", "--from", "m.gguf", "--run", "of_gguf"}, {.folder = folder_.path()}));
+  EXPECT_THAT(read_file(folder_ / "of_gguf/experiment.toml"), HasSubstr(file("no-data")));
+  expect_done(import());
+  expect_done(run_mneme({"export", "step_00000000.safetensors", "--to", file("out")},
+                        {.folder = folder_ / "run/checkpoints"}));
+  EXPECT_EQ(files_of(folder_ / "out"), files_of(folder_ / "model"));
 }
 
 TEST_F(ImportFolder, SaysThatAFileIsAPointer) {
@@ -274,6 +286,30 @@ TEST_F(ImportFolder, AnExperimentMaySayThatTheTextHasTheFoldersTokenizer) {
                                "vocabulary = \"tokenizer\"\n"
                                "[train]\nsteps = 1\nsegment = 4\nlanes = 1\n")}));
   EXPECT_THAT(read_file(folder_ / "run/experiment.toml"), HasSubstr(file("model")));
+}
+
+TEST_F(ImportFolder, ATrainingHearsThatTheFirstRunHasAVocabulary) {
+  write_bytes(folder_ / "model/tokenizer.json", kTokenizer);
+  write_bytes(folder_ / "text.txt", "abcdeabcdabceabdabcdeeedcba");
+  expect_done(import());
+  const std::vector<std::string> train = {
+      "train",
+      this->experiment("[data]\ntask = \"text\"\ntrain = \"text.txt\"\n"
+                       "vocabulary = \"tokenizer\"\n"
+                       "[train]\nsteps = 1\nsegment = 4\nlanes = 1\n"),
+      "--init",
+      file("run"),
+      "--run",
+      file("tuned")};
+  expect_refusal(run_mneme(train), 2,
+                 {"data.vocabulary_file: missing",
+                  "the run of --init has one: --set "
+                  "data.vocabulary_file=" +
+                      file("run/vocabulary.json")});
+  std::filesystem::remove(folder_ / "run/vocabulary.json");
+  const ProgramResult without = run_mneme(train);
+  expect_refusal(without, 2, {"data.vocabulary_file: missing"});
+  EXPECT_THAT(without.err, Not(HasSubstr("--init")));
 }
 
 // A run that begins with the imported one, whose folder is gone, exports a folder that can be

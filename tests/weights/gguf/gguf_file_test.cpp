@@ -75,8 +75,15 @@ TEST_F(GgufFileTest, TakesAnotherAlignment) {
 TEST_F(GgufFileTest, RefusesOtherFiles) {
   EXPECT_THAT(error("{}"),
               HasSubstr("m.gguf: magic: the file ends early: expected 4 bytes from byte 0, got 2"));
-  EXPECT_THAT(error("PK\x03\x04..."),
+  EXPECT_THAT(error("GGML..."),
               HasSubstr("this is no GGUF file: expected \"GGUF\" at its beginning"));
+  EXPECT_THAT(
+      error("\x1F\x8B\x08..."),
+      HasSubstr("m.gguf: the file is packed: expected a GGUF file, got data packed by gzip; "
+                "unpack it: gzip -dc "));
+  EXPECT_THAT(error("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"),
+              HasSubstr("m.gguf: the file is a pointer of Git LFS: its contents were not fetched: "
+                        "expected a GGUF file"));
   file_.version = 1;
   EXPECT_THAT(error(file_.bytes()),
               HasSubstr("version: the version is not read: expected 2 or 3, got 1"));

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <numbers>
 #include <vector>
 
@@ -184,6 +185,12 @@ TEST_F(GgufModelTest, HasTheTokenizerOverBytes) {
   const auto& texts = model.texts();
   EXPECT_EQ(Json::parse(texts.at("generation_config.json"))["eos_token_id"], (Json{1, 4}));
   EXPECT_EQ(texts.at("chat_template.jinja"), "{{ messages }}");
+  EXPECT_TRUE(model.notes().empty());
+  for (const auto& [end, ends] : std::map<std::uint32_t, Json>{{4, {1, 4}}, {5, {1, 4, 5}}}) {
+    file_.integer("tokenizer.ggml.eom_token_id", end);
+    const std::string text = open(file_).texts().at("generation_config.json");
+    EXPECT_EQ(Json::parse(text)["eos_token_id"], ends);
+  }
   for (const char* rule : {"default", "gpt-2", "llama-bpe", "qwen2"}) {
     file_.text("tokenizer.ggml.pre", rule);
     EXPECT_EQ(tokenizer(file_).encode("ab ab"), (std::vector<std::int32_t>{6, 8})) << rule;
@@ -223,13 +230,30 @@ TEST_F(GgufModelTest, LeavesOutATokenizerThatIsNotRead) {
               ::testing::ElementsAre(HasSubstr("expected \"gpt2\" | \"llama\", got \"bert\"")));
   // What contradicts itself is an error.
   test::add_byte_tokenizer(file_);
-  file_.integer("tokenizer.ggml.eos_token_id", 10);
-  EXPECT_THAT(
-      error(file_),
-      HasSubstr("tokenizer.ggml.eos_token_id: its token: expected an id from 0 to 9, got 10"));
-  test::add_byte_tokenizer(file_);
   file_.texts("tokenizer.ggml.tokens", {"a", "a"});
   EXPECT_THAT(error(file_), HasSubstr("tokenizer.ggml.token_type: its length: expected 2"));
+}
+
+TEST_F(GgufModelTest, PassesOverIdsWithoutATokenWithANote) {
+  test::add_byte_tokenizer(file_);
+  file_.flag("tokenizer.ggml.add_bos_token", true);
+  for (const char* mark : {"bos", "eos", "eot", "eom", "unknown", "padding"}) {
+    file_.integer(str("tokenizer.ggml.", mark, "_token_id"), UINT32_MAX);
+  }
+  EXPECT_TRUE(open(file_).notes().empty());  // the file says that there are none
+  file_.integer("tokenizer.ggml.bos_token_id", 10);
+  file_.integer("tokenizer.ggml.eos_token_id", 11);
+  file_.integer("tokenizer.ggml.eot_token_id", 4);
+  const GgufModel model = open(file_);
+  EXPECT_THAT(
+      model.notes(),
+      ::testing::ElementsAre(
+          HasSubstr("m.gguf: tokenizer.ggml.bos_token_id = 10 is passed over: ids are from 0 to 9"),
+          HasSubstr("tokenizer.ggml.eos_token_id = 11 is passed over")));
+  const auto json = [&](const char* name) { return Json::parse(model.texts().at(name)); };
+  EXPECT_EQ(json("generation_config.json"), (Json{{"eos_token_id", 4}}));
+  EXPECT_FALSE(json("tokenizer_config.json").contains("bos_token"));
+  EXPECT_TRUE(tokenizer(file_).beginning().empty());
 }
 
 TEST_F(GgufModelTest, IsCutOrChangedAtEveryByte) {
