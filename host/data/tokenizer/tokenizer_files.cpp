@@ -1,5 +1,6 @@
 #include "host/data/tokenizer/tokenizer_files.hpp"
 
+#include <algorithm>
 #include <initializer_list>
 #include <string_view>
 
@@ -45,11 +46,47 @@ bool is_piece_file(const fs::path& file) {
   return bytes.starts_with('\n') || find_pointer_kind(file, bytes).has_value();
 }
 
+constexpr const char* kReadVocabularies =
+    "a tokenizer.json, or a tokenizer.model of sentencepiece, which begins with the byte 0x0A";
+
+// Whether the first line is base64 digits, a blank and a number, as in a vocabulary of tiktoken.
+bool begins_as_tiktoken(std::string_view bytes) {
+  const std::string_view line = bytes.substr(0, std::min(bytes.find('\n'), bytes.size()));
+  const std::size_t blank = std::min(line.find(' '), line.size());
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  const auto is_base64 = [&](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '+' ||
+           c == '/' || c == '=';
+  };
+  std::string_view number = line.substr(blank);
+  if (number.ends_with('\r')) number.remove_suffix(1);
+  return blank > 0 && number.size() > 1 && std::ranges::all_of(number.substr(1), is_digit) &&
+         std::ranges::all_of(line.substr(0, blank), is_base64);
+}
+
+// Error (kUsage) for a file of no bytes, and for one that no program made as a vocabulary.
+void check_vocabulary(const fs::path& file) {
+  const std::string bytes = read_file(file);
+  if (bytes.empty()) {
+    throw_usage({.where = file.string(),
+                 .failed = "the file is empty",
+                 .expected = kReadVocabularies,
+                 .got = "0 bytes",
+                 .hint = "fetch it again"});
+  }
+  if (bytes.starts_with('\n') || begins_as_tiktoken(bytes)) return;
+  throw_usage({.where = file.string(),
+               .failed = "no model of sentencepiece or tiktoken",
+               .expected = kReadVocabularies,
+               .got = str(bytes.size(), " bytes that begin otherwise"),
+               .hint = "it may be damaged: fetch it again"});
+}
+
 [[noreturn]] void refuse_tiktoken(const fs::path& file) {
+  check_vocabulary(file);
   throw_usage({.where = file.string(),
                .failed = "a vocabulary of tiktoken is not read",
-               .expected = "a tokenizer.json, or a tokenizer.model of sentencepiece, which begins "
-                           "with the byte 0x0A",
+               .expected = kReadVocabularies,
                .got = file.filename().string(),
                .hint = unread_vocabulary_hint(file.parent_path())});
 }
@@ -79,8 +116,8 @@ std::string find_unread_vocabulary(const fs::path& folder) {
   if (has_tokenizer(folder)) return "";
   std::error_code ignored;
   std::string first;
-  for (fs::directory_iterator entry(folder, ignored); !ignored && entry != fs::directory_iterator();
-       entry.increment(ignored)) {
+  fs::directory_iterator entry(folder.empty() ? fs::path(".") : folder, ignored);
+  for (; !ignored && entry != fs::directory_iterator(); entry.increment(ignored)) {
     const std::string name = entry->path().filename().string();
     const bool is_earlier = first.empty() || name < first;
     if (is_other_vocabulary(entry->path()) && is_earlier) first = name;
@@ -139,6 +176,7 @@ TokenizerFiles read_tokenizer_files(const fs::path& path) {
   }
   if (files.texts.empty()) {
     if (name == kPieceFile && !is_folder) refuse_tiktoken(path);
+    if (fs::is_regular_file(folder / kPieceFile, ignored)) check_vocabulary(folder / kPieceFile);
     const std::string unread = find_unread_vocabulary(folder);
     throw_usage({.where = path.string(),
                  .failed = "there is no tokenizer",

@@ -27,7 +27,8 @@ struct TokenizerFiles {
 // there are none tokenizer.model. The path of one of these files names its folder without those
 // before it. A file of another name is read alone, as a tokenizer.model where its name ends in
 // .model or .spm, else as a tokenizer.json. Error (kUsage) for a path that is neither, for a folder
-// that holds none and for a vocabulary of tiktoken; Error (kRun) for a file that cannot be read.
+// that holds none, for a vocabulary of tiktoken and for one that is empty or damaged; Error (kRun)
+// for a file that cannot be read.
 [[nodiscard]] TokenizerFiles read_tokenizer_files(const std::filesystem::path& path);
 
 // Whether a folder has files that read_tokenizer_files reads.

@@ -127,6 +127,25 @@ TEST(TokenizerVocabulary, OfTiktokenAloneSaysHowItIsConverted) {
   EXPECT_EQ(find_unread_vocabulary(folder.path()), "");
 }
 
+TEST(TokenizerVocabulary, OfNoKnownFormSaysThatItMayBeDamaged) {
+  const TestFolder folder;
+  const fs::path train = folder.write("train.txt", "a\n");
+  const auto refuse = [&](const std::string& bytes, const std::vector<std::string>& texts) {
+    const fs::path other = folder.write("other.model", bytes);
+    const fs::path model = folder.write("tokenizer.model", bytes);
+    for (const fs::path& given : {other, model, folder.path()}) {
+      std::vector<std::string> all = texts;
+      all.push_back((given == other ? other : model).string() + ": ");
+      expect_error(ErrorKind::kUsage, all, [&] { Dataset{tokenizer_config(train, given)}; });
+    }
+  };
+  refuse("", {"the file is empty", "got 0 bytes; fetch it again"});
+  for (const char* const bytes : {"IQ==", "IQ== \n", "IQ== x\n", " 0\n", "I\xB3== 0\n", "\x01"}) {
+    refuse(bytes, {"no model of sentencepiece or tiktoken", "bytes that begin otherwise",
+                   "it may be damaged: fetch it again"});
+  }
+}
+
 TEST(TokenizerVocabulary, OfAPointerSaysHowItIsFetched) {
   const TestFolder folder;
   const fs::path train = folder.write("train.txt", "a\n");
