@@ -68,6 +68,20 @@ std::string read_name(Reader& reader, const char* file_key, const std::filesyste
   return name;
 }
 
+// Refuses a task's name that is one of the files and folders which the report writes beside the
+// tasks' folders (report/suite/suite_report.cpp). Folders of arms end with their seed.
+void check_task_name(Reader& reader, const std::string& name) {
+  if (name != "figures" && name != "suite" && !name.starts_with("suite.") &&
+      !name.starts_with("suite-")) {
+    return;
+  }
+  reader.problem(reader.has("name") ? "name" : "experiment",
+                 {.failed = "the suite's own files have such names",
+                  .expected = "another name than figures, suite, suite.* and suite-*",
+                  .got = toml_string(name),
+                  .hint = "give this table a name of its own with the key name"});
+}
+
 std::vector<SuiteMemory> read_memories(Reader& root, Problems& problems) {
   std::vector<SuiteMemory> memories;
   for (const Value* table : root.tables("memory")) {
@@ -110,6 +124,7 @@ std::vector<SuiteTask> read_tasks(Reader& root, Problems& problems,
     SuiteTask task;
     task.experiment = read_file_path(reader, "experiment", "the path of an experiment file");
     task.name = read_name(reader, "experiment", task.experiment, tasks);
+    check_task_name(reader, task.name);
     task.overrides = read_overrides(reader, problems);
     task.measure = reader.choice("measure", Measure::kAccuracy);
     const Value* const measure = table->find("measure");
