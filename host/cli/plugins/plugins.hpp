@@ -7,6 +7,7 @@
 
 #include "host/base/text.hpp"
 #include "host/cli/arguments.hpp"
+#include "host/config/options.hpp"
 #include "mneme/note.h"
 
 namespace mneme::cli {
@@ -33,5 +34,8 @@ void add_plugins_lock(const Command& plugins);
 // A note as text (indented lines) and as JSON.
 [[nodiscard]] std::string note_text(const mneme_note& note);
 [[nodiscard]] Json note_json(const mneme_note& note);
+// The schema of an option from what `plugins describe --json` writes of it, to judge values that
+// are given: its default is another one.
+[[nodiscard]] config::OptionSpec option_spec(const Json& option);
 
 }  // namespace mneme::cli

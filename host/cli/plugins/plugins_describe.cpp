@@ -386,6 +386,29 @@ int describe_plugin(const PluginsDescribeArguments& arguments, const Streams& st
 
 }  // namespace
 
+config::OptionSpec option_spec(const Json& option) {
+  using config::OptionType;
+  config::OptionSpec out{.key = option.at("key").get<std::string>(),
+                         .default_value = std::int64_t{0},
+                         .choices = option.value("choices", std::vector<std::string>()),
+                         .may_differ_at_evaluation = option.at("at_evaluation").get<bool>()};
+  for (const OptionType type :
+       {OptionType::kInteger, OptionType::kReal, OptionType::kBoolean, OptionType::kText,
+        OptionType::kChoice, OptionType::kIntegerList, OptionType::kRealList}) {
+    if (option.at("type") == Json(std::string(config::option_type_text(type)))) out.type = type;
+  }
+  const auto read_bounds = [&](auto& range) {
+    range.min = option.value("min", range.min);
+    range.max = option.value("max", range.max);
+  };
+  if (out.type == OptionType::kInteger || out.type == OptionType::kIntegerList) {
+    read_bounds(out.integers);
+  } else {
+    read_bounds(out.reals);
+  }
+  return out;
+}
+
 void add_plugins_describe(const Command& plugins) {
   const Command command =
       plugins.subcommand("describe",

@@ -22,6 +22,7 @@
 #include "host/cli/machine_arguments.hpp"
 #include "host/cli/plugins/plugins.hpp"
 #include "host/cli/streams.hpp"
+#include "host/config/experiment.hpp"
 #include "host/config/memory_file.hpp"
 #include "host/config/toml/toml.hpp"
 #include "host/plugin/file/plugin_file.hpp"
@@ -76,8 +77,8 @@ Subject subject_of(const ValidateArguments& arguments) {
           .seed = arguments.seed};
 }
 
-// Refuses an option that the plugin does not have, before any check. A process of its own asks the
-// plugin; where it gives no answer the checks tell why.
+// Refuses an option that the plugin does not have and a value that its schema excludes, before any
+// check. A process of its own asks the plugin; where it gives no answer the checks tell why.
 void check_options(const Subject& subject, std::int64_t seconds) {
   if (subject.options.empty()) return;
   const ChildResult child =
@@ -85,17 +86,31 @@ void check_options(const Subject& subject, std::int64_t seconds) {
           .run({"plugins", "describe", subject.file.string(), "--json", "-"}, seconds);
   const Json json = Json::parse(child.out, nullptr, false);
   if (child.exit_code != 0 || !json.is_object() || !json.contains("options")) return;
+  std::vector<config::OptionSpec> specs;
   std::vector<std::string> known;
-  for (const Json& option : json.at("options"))
-    known.push_back(option.at("key").get<std::string>());
+  for (const Json& option : json.at("options")) {
+    specs.push_back(option_spec(option));
+    known.push_back(specs.back().key);
+  }
+  config::TierConfig tier{.plugin = subject.file.string()};
   for (const std::string& option : subject.options) {
     const std::string key = option.substr(0, option.find('='));
-    if (std::ranges::find(known, key) != known.end() || key.starts_with("eval_")) continue;
+    const bool is_known = std::ranges::find(known, key) != known.end();
+    if (is_known || key.starts_with("eval_")) {
+      config::Value table = config::Value::table({}, "");
+      config::apply_override(table, config::parse_override(option));
+      for (const config::Member& one : table.members()) {
+        (is_known ? tier.options : tier.eval_options)
+            .set(is_known ? one.key : one.key.substr(5), one.key_position, one.value);
+      }
+      continue;
+    }
     throw_usage(
         {.where = "--set " + option,
          .failed = "there is no such option" + did_you_mean(key, known),
          .expected = known.empty() ? "none: the plugin has no options" : join(known, ", ")});
   }
+  static_cast<void>(config::resolve_options(tier, specs));
 }
 
 // Whether `name` is `pattern` or belongs to the group of that name.

@@ -184,6 +184,24 @@ TEST_F(Validate, AsksForOptionsWithoutADefault) {
   EXPECT_EQ(typo.out, "");  // before any check
 }
 
+// By the schema, before any check; what a memory itself refuses is a failure of options.run.
+TEST_F(Validate, RefusesValuesThatTheSchemaExcludes) {
+  const auto refuse = [](const std::string& option, const std::vector<std::string>& texts) {
+    const ProgramResult result =
+        validate("test_flawed.so", {"--only", "options.run", "--set", option});
+    expect_refusal(result, 2, texts);
+    EXPECT_EQ(result.out, "");
+  };
+  refuse("rows=99", {"--set rows", "an integer in [1, 64]", "got 99"});
+  refuse("rows=many", {"--set rows", "an integer in [1, 64]", "got \"many\""});
+  refuse("decay=1.5", {"--set decay", "a real number in [0, 1]", "got 1.5"});
+  refuse("queue=3", {"--set queue", "true or false", "got 3"});
+  refuse("mean=tripled", {"--set mean", "\"plain\" | \"doubled\"", "got \"tripled\""});
+  refuse("eval_decay=2", {"--set eval_decay", "a real number in [0, 1]", "got 2"});
+  refuse("eval_rows=3", {"--set eval_rows", "rows may not differ at evaluation"});
+  refuse("eval_decoy=0", {"--set eval_decoy", "unknown key", "eval_decay"});
+}
+
 TEST_F(Validate, WritesJson) {
   expect_done(validate("test_flawed.so",
                        {"--only", "segments", "--json", file("checks.json"), "--set", "rows=8"}));
