@@ -28,6 +28,7 @@ import json
 import os
 import pickle
 import re
+import shlex
 import struct
 import sys
 import zipfile
@@ -55,6 +56,9 @@ STORAGES = {
 }
 ZIP_MAGIC = b"PK\x03\x04"
 LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+# Magic number -> the program that packed the file, and the one that unpacks it.
+PACKERS = {b"\x1f\x8b": ("gzip", "gzip"), b"\xfd7zXZ\0": ("xz", "xz"), b"\x28\xb5\x2f\xfd": ("zstd", "zstd"),
+           b"BZh": ("bzip2", "bzip2"), b"\x5d\0\0": ("lzma", "xz"), b"\x04\x22\x4d\x18": ("lz4", "lz4")}
 LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
 USUAL_KEYS = ("model_state_dict", "state_dict", "model")
 
@@ -373,6 +377,11 @@ def load(path):
         if begin == LFS_POINTER:
             raise CheckpointError("a pointer of Git LFS in place of the file: fetch it with git lfs pull in "
                                   "its repository, or download the file")
+        for magic, (packer, program) in PACKERS.items():
+            if begin.startswith(magic):
+                name = shlex.quote(str(path))
+                raise CheckpointError(f"no checkpoint of PyTorch, but data packed by {packer}; unpack it: {program} -dc "
+                                      f"{name} > {shlex.quote(f'{path}.unpacked')}")
         if begin[8:9] == b"{":
             raise CheckpointError("no checkpoint of PyTorch, but a safetensors file already")
         if begin[:4] == ZIP_MAGIC:

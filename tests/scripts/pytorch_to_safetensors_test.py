@@ -337,6 +337,14 @@ class WithoutTorch(Case):
         self.source.write_bytes(struct.pack("<Q", 2) + b"{}")
         self.assert_refused("a safetensors file already")
 
+    def test_says_that_a_file_is_packed(self):
+        for name, program, magic in (("gzip", "gzip", b"\x1f\x8b\x08"), ("xz", "xz", b"\xfd7zXZ\0"),
+                                     ("zstd", "zstd", b"\x28\xb5\x2f\xfd"), ("bzip2", "bzip2", b"BZh91AY&SY"),
+                                     ("lzma", "xz", b"\x5d\0\0\x80"), ("lz4", "lz4", b"\x04\x22\x4d\x18")):
+            self.source.write_bytes(magic + bytes(40))
+            self.assert_refused(f"no checkpoint of PyTorch, but data packed by {name}; unpack it: {program} -dc "
+                                f"{self.source} > {self.source}.unpacked")
+
     def test_names_of_files_need_not_be_utf8(self):
         self.source = pathlib.Path(os.fsdecode(os.fsencode(self.folder) + b"/caf\xe9.pt"))
         self.out = pathlib.Path(os.fsdecode(os.fsencode(self.folder) + b"/caf\xe9.safetensors"))
